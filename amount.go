@@ -1,0 +1,142 @@
+package hare
+
+import (
+	"fmt"
+	"math/big"
+	"math/bits"
+	"strings"
+)
+
+// Amount is an exact objective value: a signed 128-bit number of 1e-12
+// weight-seconds (micro-weights times microseconds).
+type Amount struct {
+	hi int64
+	lo uint64
+}
+
+// Product returns weightMicro · timeUs. It cannot overflow.
+func Product(weightMicro, timeUs int64) Amount {
+	neg := (weightMicro < 0) != (timeUs < 0)
+	hi, lo := bits.Mul64(magnitude(weightMicro), magnitude(timeUs))
+	a := Amount{int64(hi), lo}
+	if neg {
+		return a.Neg()
+	}
+	return a
+}
+
+func magnitude(x int64) uint64 {
+	if x < 0 {
+		return -uint64(x)
+	}
+	return uint64(x)
+}
+
+// Add returns a + b, wrapping beyond 128 bits, which valid instances never reach.
+func (a Amount) Add(b Amount) Amount {
+	lo, carry := bits.Add64(a.lo, b.lo, 0)
+	hi, _ := bits.Add64(uint64(a.hi), uint64(b.hi), carry)
+	return Amount{int64(hi), lo}
+}
+
+// Neg returns −a.
+func (a Amount) Neg() Amount {
+	lo, carry := bits.Add64(^a.lo, 1, 0)
+	return Amount{int64(^uint64(a.hi) + carry), lo}
+}
+
+// Sub returns a − b.
+func (a Amount) Sub(b Amount) Amount { return a.Add(b.Neg()) }
+
+// Sign is −1, 0 or 1.
+func (a Amount) Sign() int {
+	switch {
+	case a.hi < 0:
+		return -1
+	case a.hi == 0 && a.lo == 0:
+		return 0
+	}
+	return 1
+}
+
+// Cmp compares a and b.
+func (a Amount) Cmp(b Amount) int {
+	switch {
+	case a.hi != b.hi:
+		if a.hi < b.hi {
+			return -1
+		}
+		return 1
+	case a.lo != b.lo:
+		if a.lo < b.lo {
+			return -1
+		}
+		return 1
+	}
+	return 0
+}
+
+// Big returns a as a big integer of 1e-12 weight-seconds.
+func (a Amount) Big() *big.Int {
+	x := new(big.Int).SetInt64(a.hi)
+	x.Lsh(x, 64)
+	return x.Add(x, new(big.Int).SetUint64(a.lo))
+}
+
+// AmountFromBig converts x units of 1e-12; ok is false outside 128 bits.
+func AmountFromBig(x *big.Int) (a Amount, ok bool) {
+	if x.BitLen() > 126 {
+		return Amount{}, false
+	}
+	m := new(big.Int).Abs(x)
+	a.lo = new(big.Int).And(m, new(big.Int).SetUint64(^uint64(0))).Uint64()
+	a.hi = int64(new(big.Int).Rsh(m, 64).Uint64())
+	if x.Sign() < 0 {
+		a = a.Neg()
+	}
+	return a, true
+}
+
+// Float is the nearest float64 in weight-seconds.
+func (a Amount) Float() float64 {
+	f, _ := new(big.Rat).SetFrac(a.Big(), big.NewInt(1e12)).Float64()
+	return f
+}
+
+// String is the exact decimal, without trailing zeros.
+func (a Amount) String() string {
+	s := a.decimal()
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+func (a Amount) decimal() string {
+	x := a.Big()
+	sign := ""
+	if x.Sign() < 0 {
+		sign = "-"
+		x.Neg(x)
+	}
+	q, r := new(big.Int).QuoRem(x, big.NewInt(1e12), new(big.Int))
+	return fmt.Sprintf("%s%s.%012d", sign, q, r)
+}
+
+// RoundDown returns a rounded down to a multiple of 1e-6, as printed bounds are.
+func (a Amount) RoundDown() Amount {
+	m := big.NewInt(1e6)
+	x := a.Big()
+	x.Div(x, m) // Euclidean: rounds towards −∞ for m > 0
+	b, _ := AmountFromBig(x.Mul(x, m))
+	return b
+}
+
+// Bound6 prints a rounded down to six decimals, e.g. "37.614500".
+func (a Amount) Bound6() string {
+	s := a.RoundDown().decimal()
+	return s[:len(s)-6]
+}
+
+// MarshalJSON writes the exact decimal as a JSON number.
+func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }

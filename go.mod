@@ -1,0 +1,3 @@
+module github.com/hare-sched/hare
+
+go 1.26

@@ -1,0 +1,115 @@
+// Package hare is the domain of the scheduler: clusters, jobs, instances,
+// schedules, certificates and results, their validation and their one JSON
+// form. It imports nothing of this module.
+package hare
+
+import "math"
+
+// Forms name the versions of the JSON documents.
+const (
+	InstanceForm    = "instance/v1"
+	ResultForm      = "result/v1"
+	CertificateForm = "certificate/v1"
+)
+
+// ObjectiveWeightedJCT is Σ w_j (C_j − a_j), the only objective so far.
+const ObjectiveWeightedJCT = "weighted_jct"
+
+// MaxExact is the largest integer that every JSON reader holds exactly (2^53).
+// It limits each time in microseconds, each weight in micro-units, each count,
+// and the length of the sequential schedule of an instance.
+const MaxExact = 1 << 53
+
+// MaxGPUs limits the GPUs of a cluster, all copies of all nodes counted.
+const MaxGPUs = 1 << 20
+
+// Forever is the end of a window that stays open.
+const Forever int64 = math.MaxInt64
+
+// Sync is the synchronisation rule of a job (DESIGN 1).
+type Sync uint8
+
+// The three rules.
+const (
+	Relaxed Sync = iota // tasks of a round one after another or side by side, any types
+	Gang                // tasks of a round start together on distinct GPUs of one type (or several, with Mix)
+	Rigid               // as Gang, on the same GPUs for all rounds, back to back
+)
+
+// String is the JSON name of the rule.
+func (s Sync) String() string {
+	switch s {
+	case Gang:
+		return "gang"
+	case Rigid:
+		return "rigid"
+	default:
+		return "relaxed"
+	}
+}
+
+// Instance is a cluster and the jobs to run on it. A decoded instance is
+// valid, with defaults explicit, nodes expanded and windows merged.
+type Instance struct {
+	Name      string
+	Objective string
+	Cluster   Cluster
+	Jobs      []Job
+}
+
+// Cluster is a list of nodes, counts expanded.
+type Cluster struct {
+	Nodes []Node
+}
+
+// Node is one machine. GPU i of it is named Name/i, i running through GPUs in order.
+type Node struct {
+	Name string
+	// GPUs is sorted by type.
+	GPUs []TypeCount
+	// Windows are the times in service: half-open, in order, disjoint, not
+	// touching. Nil means always in service.
+	Windows []Window
+	// Busy GPUs, sorted by GPU, one entry a GPU.
+	Busy []Busy
+}
+
+// TypeCount is a number of GPUs of one type.
+type TypeCount struct {
+	Type  string
+	Count int
+}
+
+// Window is the half-open interval [StartUs, EndUs) in microseconds.
+type Window struct {
+	StartUs, EndUs int64
+}
+
+// Busy makes GPU number GPU of its node unavailable from 0 to UntilUs.
+type Busy struct {
+	GPU     int
+	UntilUs int64
+}
+
+// Job is R rounds of K parallel tasks.
+type Job struct {
+	ID          string
+	WeightMicro int64 // in 1e-6
+	ReleaseUs   int64
+	Rounds      int64 // R ≥ 1
+	Tasks       int64 // K ≥ 1
+	Sync        Sync
+	Mix         bool // gang only: a round may mix types
+	// On is sorted by type; the types need not be in the cluster.
+	On []Profile
+}
+
+// Profile gives the times of one task of a job on one GPU type.
+type Profile struct {
+	Type      string
+	ComputeUs int64 // p > 0
+	SyncUs    int64 // s ≥ 0
+}
+
+// DurationUs is d = p + s.
+func (p Profile) DurationUs() int64 { return p.ComputeUs + p.SyncUs }

@@ -1,0 +1,33 @@
+// Package lp holds a linear program as data and solves it in child processes,
+// so that a crash of the solver costs quality, never the service (DESIGN 4).
+package lp
+
+import "context"
+
+// Problem is: minimise (or maximise) Cost·x subject to RowLower ≤ A x ≤
+// RowUpper and ColLower ≤ x ≤ ColUpper. A is stored by rows: row i has the
+// entries Start[i] … Start[i+1]. Infinite bounds are ±math.Inf(1).
+type Problem struct {
+	Maximize           bool
+	Cost               []float64 // columns
+	ColLower, ColUpper []float64
+	RowLower, RowUpper []float64
+	Start              []int32 // rows + 1
+	Index              []int32 // column of each entry
+	Value              []float64
+	// BasisCol and BasisRow may be left nil. (Reserved for a warm start.)
+}
+
+// Solution is an optimal basic solution.
+type Solution struct {
+	Objective  float64
+	X          []float64 // columns
+	RowDual    []float64 // rows
+	Iterations int64     // of the simplex method; 0 when the engine does not tell
+}
+
+// Solver solves a problem to optimality or returns an error: ErrUnavailable
+// when no engine runs, the context's error when it ended, else what happened.
+type Solver interface {
+	Solve(context.Context, *Problem) (*Solution, error)
+}

@@ -1,0 +1,196 @@
+package hare
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Model is an instance with its names resolved, the form that relaxations and
+// schedulers work on. It is read-only and may be shared.
+type Model struct {
+	Instance *Instance
+	Types    []string // of the cluster, sorted
+	GPUs     []GPU    // in node order, then index
+	// Classes hold GPUs of one type that are available at the same times;
+	// GPUs of one class are interchangeable. Sorted by type, then first GPU.
+	Classes []Class
+	Jobs    []ModelJob
+}
+
+// GPU is one device of the cluster.
+type GPU struct {
+	ID    string // node/index
+	Node  int    // index of Instance.Cluster.Nodes
+	Type  int    // index of Model.Types
+	Class int    // index of Model.Classes
+}
+
+// Class is a set of interchangeable GPUs.
+type Class struct {
+	Type    int
+	Windows []Window // when available: in service and not busy; at least [0, Forever) or explicit
+	GPUs    []int32  // indices of Model.GPUs, ascending
+}
+
+// ModelJob is a job with its profiles on the types of the cluster.
+type ModelJob struct {
+	WeightMicro, ReleaseUs, Rounds, Tasks int64
+	Sync                                  Sync
+	Mix                                   bool
+	Modes                                 []Mode // by type; only types that are ever available
+}
+
+// Mode is one GPU type that a job may use.
+type Mode struct {
+	Type              int // index of Model.Types
+	ComputeUs, SyncUs int64
+}
+
+// DurationUs is d = p + s.
+func (m Mode) DurationUs() int64 { return m.ComputeUs + m.SyncUs }
+
+// NewModel resolves inst, which must be valid. O(GPUs log GPUs + jobs · types).
+func NewModel(inst *Instance) *Model {
+	m := &Model{Instance: inst}
+	seen := map[string]bool{}
+	for _, n := range inst.Cluster.Nodes {
+		for _, g := range n.GPUs {
+			if !seen[g.Type] {
+				seen[g.Type] = true
+				m.Types = append(m.Types, g.Type)
+			}
+		}
+	}
+	slices.Sort(m.Types)
+	typeIndex := make(map[string]int, len(m.Types))
+	for i, t := range m.Types {
+		typeIndex[t] = i
+	}
+	classIndex := map[string]int{}
+	for ni, n := range inst.Cluster.Nodes {
+		index := 0
+		busy := n.Busy
+		for _, g := range n.GPUs {
+			for range g.Count {
+				var until int64
+				for len(busy) > 0 && busy[0].GPU < index {
+					busy = busy[1:]
+				}
+				if len(busy) > 0 && busy[0].GPU == index {
+					until = busy[0].UntilUs
+				}
+				t := typeIndex[g.Type]
+				windows := available(n.Windows, until)
+				key := classKey(t, windows)
+				c, ok := classIndex[key]
+				if !ok {
+					c = len(m.Classes)
+					classIndex[key] = c
+					m.Classes = append(m.Classes, Class{Type: t, Windows: windows})
+				}
+				m.Classes[c].GPUs = append(m.Classes[c].GPUs, int32(len(m.GPUs)))
+				m.GPUs = append(m.GPUs, GPU{ID: fmt.Sprintf("%s/%d", n.Name, index), Node: ni, Type: t, Class: c})
+				index++
+			}
+		}
+	}
+	m.sortClasses()
+	served := make([]bool, len(m.Types))
+	for _, c := range m.Classes {
+		if len(c.Windows) > 0 {
+			served[c.Type] = true
+		}
+	}
+	m.Jobs = make([]ModelJob, len(inst.Jobs))
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix}
+		for _, p := range j.On {
+			if t, ok := typeIndex[p.Type]; ok && served[t] {
+				mj.Modes = append(mj.Modes, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
+			}
+		}
+		m.Jobs[i] = mj
+	}
+	return m
+}
+
+func (m *Model) sortClasses() {
+	order := make([]int, len(m.Classes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return m.Classes[a].Type - m.Classes[b].Type })
+	classes := make([]Class, len(order))
+	place := make([]int, len(order))
+	for to, from := range order {
+		classes[to] = m.Classes[from]
+		place[from] = to
+	}
+	m.Classes = classes
+	for i := range m.GPUs {
+		m.GPUs[i].Class = place[m.GPUs[i].Class]
+	}
+}
+
+// available cuts [0, untilUs) off the windows of service.
+func available(windows []Window, untilUs int64) []Window {
+	if windows == nil {
+		return []Window{{untilUs, Forever}}
+	}
+	out := make([]Window, 0, len(windows))
+	for _, w := range windows {
+		if w.EndUs > untilUs {
+			out = append(out, Window{max(w.StartUs, untilUs), w.EndUs})
+		}
+	}
+	return out
+}
+
+func classKey(t int, windows []Window) string {
+	var b strings.Builder
+	fmt.Fprint(&b, t)
+	for _, w := range windows {
+		fmt.Fprintf(&b, ",%d-%d", w.StartUs, w.EndUs)
+	}
+	return b.String()
+}
+
+// Step is a level that holds from FromUs until the next step.
+type Step struct {
+	FromUs int64
+	Count  int64
+}
+
+// Capacity returns M_k(t) of type k as steps from time 0, levels changing at
+// each. O(windows log windows).
+func (m *Model) Capacity(k int) []Step {
+	changes := map[int64]int64{0: 0}
+	for _, c := range m.Classes {
+		if c.Type != k {
+			continue
+		}
+		for _, w := range c.Windows {
+			changes[w.StartUs] += int64(len(c.GPUs))
+			if w.EndUs != Forever {
+				changes[w.EndUs] -= int64(len(c.GPUs))
+			}
+		}
+	}
+	times := make([]int64, 0, len(changes))
+	for t := range changes {
+		times = append(times, t)
+	}
+	slices.Sort(times)
+	var steps []Step
+	var level int64
+	for _, t := range times {
+		level += changes[t]
+		if n := len(steps); n > 0 && steps[n-1].Count == level {
+			continue
+		}
+		steps = append(steps, Step{t, level})
+	}
+	return steps
+}

@@ -1,0 +1,96 @@
+package hare
+
+import "time"
+
+// Statuses and terminations of a result.
+const (
+	StatusSucceeded = "succeeded"
+	StatusCancelled = "cancelled"
+	StatusFailed    = "failed"
+
+	TerminationOptimal    = "optimal"
+	TerminationGap        = "gap"
+	TerminationWorkLimit  = "work_limit"
+	TerminationDeadline   = "deadline"
+	TerminationCancelled  = "cancelled"
+	TerminationInfeasible = "infeasible"
+	TerminationNoSchedule = "no_schedule"
+)
+
+// Result is the answer to one solve.
+type Result struct {
+	InstanceSHA256 string
+	Version        string
+	Seed           int64
+	Status         string
+	Termination    string
+	Reproducible   bool
+	Objective      string
+	// Value is nil without a schedule, Bound nil without a certificate.
+	Value *Amount
+	Bound *Amount
+	// Reasons say why a result is infeasible or has no schedule.
+	Reasons []Reason
+	Options Options
+	Engine  Engine
+	Metrics *Metrics
+	Timing  Timing
+	Jobs    []JobResult
+	// Schedule and Certificate may be left out by Options.Detail.
+	Schedule    *Schedule
+	Certificate *Certificate
+}
+
+// Options are what the caller asked for, defaults filled in.
+type Options struct {
+	TimeLimit time.Duration // 0: none
+	WorkLimit int64         // 0: computed from the instance's size
+	Gap       float64       // stop at this gap; a fraction
+	Seed      int64
+	Bound     string // price, critical_path, machine, queyranne, paper
+	Order     string // price, queyranne, paper, critical_path, machine, wspt, arrival
+	Assign    string // earliest_available, earliest_finish, insertion
+	Detail    string // lanes (default), jobs, none, tasks
+}
+
+// Engine names what computed the result.
+type Engine struct {
+	HiGHS string // version, "" when the Go engine alone was used
+}
+
+// Reason explains one obstacle.
+type Reason struct {
+	Pointer string // of the job in the instance
+	Job     string
+	Code    string
+	Detail  string
+}
+
+// Metrics are reported beside the objective.
+type Metrics struct {
+	MeanJCTSeconds         float64
+	WeightedMeanJCTSeconds float64 // value / Σ w
+	MakespanUs             int64
+	Utilisation            []TypeUse // by type, sorted
+	Switches               int64     // changes of job on a GPU
+	JainIndex              float64   // fairness of JCT over the job's least time; 1 is even
+	BoundMethod            string    // of the certificate
+	Tasks                  int64
+}
+
+// TypeUse is the share of the GPU time in service, up to the makespan, that was held.
+type TypeUse struct {
+	Type string
+	Use  float64
+}
+
+// Timing is wall time by phase; it alone may differ between equal runs.
+type Timing struct {
+	Total, Relax, Assign, Improve, Verify time.Duration
+}
+
+// JobResult is one job's times.
+type JobResult struct {
+	ID             string
+	StartUs, EndUs int64
+}

@@ -1,0 +1,97 @@
+package hare
+
+// Schedule gives every task a GPU and a start, as runs of rounds in lanes.
+type Schedule struct {
+	Jobs  []string // ids that Lane.Job indexes
+	Lanes []Lane
+}
+
+// Lane is what one GPU does: equal-length columns, an entry a row, in time
+// order. Entry i is Rounds[i] consecutive rounds of job Jobs[Job[i]] starting
+// with Round[i], each with Tasks[i] tasks back to back, round Round[i]+n
+// starting at StartUs[i] + n·PeriodUs[i]. A nil Round, Rounds, Tasks or
+// PeriodUs stands for 0, 1, 1, 0 throughout.
+type Lane struct {
+	GPU      string
+	Job      []int32
+	Round    []int64
+	Rounds   []int64
+	Tasks    []int64
+	PeriodUs []int64
+	StartUs  []int64
+}
+
+// Entry is one row of a lane.
+type Entry struct {
+	Job                                     int32
+	Round, Rounds, Tasks, PeriodUs, StartUs int64
+}
+
+// Entry returns row i with defaults filled in.
+func (l *Lane) Entry(i int) Entry {
+	e := Entry{Job: l.Job[i], Rounds: 1, Tasks: 1, StartUs: l.StartUs[i]}
+	if l.Round != nil {
+		e.Round = l.Round[i]
+	}
+	if l.Rounds != nil {
+		e.Rounds = l.Rounds[i]
+	}
+	if l.Tasks != nil {
+		e.Tasks = l.Tasks[i]
+	}
+	if l.PeriodUs != nil {
+		e.PeriodUs = l.PeriodUs[i]
+	}
+	return e
+}
+
+// Certificate methods.
+const (
+	MethodPrice        = "price"
+	MethodCriticalPath = "critical_path"
+	MethodMachine      = "machine"
+)
+
+// Certificate proves a lower bound on the objective of an instance
+// (DESIGN 2). GridUs, Prices and Path belong to the price method alone.
+type Certificate struct {
+	Method         string
+	Path           bool
+	InstanceSHA256 string
+	Objective      string
+	// Bound is a decimal with six places, rounded down, on the weighted JCT.
+	Bound  string
+	GridUs []int64 // 0 = τ_0 < … < τ_G; nil for the other methods
+	// Prices are sorted by type; a type left out has price 0.
+	Prices []TypePrices
+}
+
+// TypePrices are the prices of one GPU type, one a grid cell, in 1e-9
+// weight-seconds per GPU-second, each ≥ 0.
+type TypePrices struct {
+	Type  string
+	Nanos []int64
+}
+
+// Relaxation is what a relaxation of an instance yields: a bound and a
+// fractional schedule for the orders.
+type Relaxation struct {
+	Method string
+	// Certified says that Certificate proves Bound.
+	Certified   bool
+	Bound       Amount // on the weighted JCT
+	Certificate *Certificate
+	// Progress has for each job the fractional schedule's rounds done over
+	// time, as a non-decreasing polyline from (t, 0) to (t', R).
+	Progress [][]Point
+	// GridUs and Prices (one row a type of Model.Types, one column a cell, in
+	// weight-seconds per GPU-second) guide the scheduler; nil without prices.
+	GridUs []int64
+	Prices [][]float64
+}
+
+// Point says that Rounds rounds are done at TimeUs.
+type Point struct {
+	TimeUs float64
+	Rounds float64
+}
