@@ -15,10 +15,11 @@ type Problem struct {
 	Start              []int32 // rows + 1
 	Index              []int32 // column of each entry
 	Value              []float64
-	// BasisCol and BasisRow may be left nil. (Reserved for a warm start.)
 }
 
-// Solution is an optimal basic solution.
+// Solution is an optimal basic solution. RowDual[i] is the derivative of the
+// objective with respect to the right side of row i: its sign is the same for
+// problems to minimise and to maximise.
 type Solution struct {
 	Objective  float64
 	X          []float64 // columns

@@ -1,0 +1,48 @@
+// Package highs solves one linear program in this process with HiGHS. It is
+// the only package that needs cgo; without cgo every call returns
+// ErrUnavailable. A fault inside HiGHS ends the process, so only LP workers
+// call it.
+package highs
+
+import "errors"
+
+// ErrUnavailable says that this binary was built without HiGHS.
+var ErrUnavailable = errors.New("built without HiGHS (CGO_ENABLED=0)")
+
+// Status is how a solve that found no optimum ended.
+type Status int
+
+const (
+	Infeasible Status = iota + 1
+	Unbounded
+	Other
+)
+
+// StatusError reports a program without an optimum.
+type StatusError struct {
+	Status Status
+	Detail string // HiGHS's name for it
+}
+
+func (e *StatusError) Error() string { return "highs: " + e.Detail }
+
+// Model has the fields of lp.Problem, with the same meaning; it must have at
+// least one column, one row and one entry.
+type Model struct {
+	Maximize           bool
+	Cost               []float64
+	ColLower, ColUpper []float64
+	RowLower, RowUpper []float64
+	Start              []int32
+	Index              []int32
+	Value              []float64
+}
+
+// Result is an optimal basic solution. RowDual[i] is the derivative of the
+// objective with respect to the right side of row i, whatever the sense.
+type Result struct {
+	Objective  float64
+	X          []float64
+	RowDual    []float64
+	Iterations int64
+}

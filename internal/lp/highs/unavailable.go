@@ -1,0 +1,9 @@
+//go:build !cgo
+
+package highs
+
+// Version returns ErrUnavailable.
+func Version() (string, error) { return "", ErrUnavailable }
+
+// Solve returns ErrUnavailable.
+func Solve(Model) (*Result, error) { return nil, ErrUnavailable }

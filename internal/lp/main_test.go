@@ -1,0 +1,136 @@
+package lp
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// The test binary is its own worker: with this variable it is a sound one, or
+// one that misbehaves on the n-th solve ("crash:3") or at random ("crash:~20",
+// one solve in twenty).
+const workerVariable = "HARE_LP_TEST_WORKER"
+
+func TestMain(m *testing.M) {
+	if mode, ok := os.LookupEnv(workerVariable); ok {
+		os.Exit(testWorker(mode))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func testPool(t *testing.T, mode string, cfg PoolConfig) *Pool {
+	t.Helper()
+	cfg.Command = []string{"/proc/self/exe"}
+	cfg.Env = append(cfg.Env, workerVariable+"="+mode)
+	p, err := NewPool(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// testWorker wraps the real worker so that some of its answers are bad.
+func testWorker(mode string) int {
+	what, when, _ := strings.Cut(mode, ":")
+	switch what {
+	case "sound":
+		return WorkerMain(os.Stdin, os.Stdout)
+	case "mute": // never says hello
+		time.Sleep(time.Hour)
+	case "absent":
+		fmt.Fprintln(os.Stderr, "no engine on this shelf")
+		return 7
+	}
+	out, err := protectStdout(os.Stdout)
+	if err != nil {
+		return 1
+	}
+	b := &badWriter{out: out, what: what, rng: rand.New(rand.NewPCG(uint64(os.Getpid()), 0))}
+	if oneIn, ok := strings.CutPrefix(when, "~"); ok {
+		b.oneIn, _ = strconv.Atoi(oneIn)
+	} else {
+		b.at, _ = strconv.Atoi(when)
+	}
+	return WorkerMain(os.Stdin, b)
+}
+
+// badWriter passes whole frames on, except the chosen solutions.
+type badWriter struct {
+	out       io.Writer
+	what      string
+	at, oneIn int
+	rng       *rand.Rand
+	solves    int
+}
+
+func (b *badWriter) Write(frame []byte) (int, error) {
+	if frameType(frame[8]) != frameSolution {
+		return b.out.Write(frame)
+	}
+	b.solves++
+	if b.oneIn > 0 && b.rng.IntN(b.oneIn) > 0 || b.oneIn == 0 && b.solves != b.at {
+		return b.out.Write(frame)
+	}
+	switch payload := frame[headerBytes:]; b.what {
+	case "crash":
+		fmt.Fprintln(os.Stderr, "about to crash")
+		var p *int
+		*p = 1
+	case "exit":
+		os.Exit(0)
+	case "hang":
+		time.Sleep(time.Hour)
+	case "eat":
+		var hoard [][]byte
+		for {
+			hoard = append(hoard, make([]byte, 64<<20))
+			for i := 0; i < 64<<20; i += 4096 {
+				hoard[len(hoard)-1][i] = 1
+			}
+		}
+	case "nan":
+		copy(payload[24:], appendFloats(nil, []float64{math.NaN()}))
+		seal(frame, frameSolution)
+	case "short":
+		frame = seal(frame[:len(frame)-8], frameSolution)
+	case "long":
+		frame = seal(append(frame, 0, 0, 0, 0, 0, 0, 0, 0), frameSolution)
+	case "stale":
+		payload[0]++
+		seal(frame, frameSolution)
+	case "flip": // one bit, wherever
+		i := b.rng.IntN(8 * len(frame))
+		frame[i/8] ^= 1 << (i % 8)
+		if _, err := b.out.Write(frame); err != nil {
+			return 0, err
+		}
+		os.Exit(0) // or a longer length would be waited for
+	case "garbage":
+		for i := range frame {
+			frame[i] = byte(b.rng.Uint32())
+		}
+	case "half":
+		if _, err := b.out.Write(frame[:len(frame)/2]); err != nil {
+			return 0, err
+		}
+		os.Exit(0)
+	case "huge":
+		copy(frame, []byte{0xff, 0xff, 0xff, 0xff})
+	case "print":
+		fmt.Println("an engine that prints to standard output")
+	}
+	return b.out.Write(frame)
+}

@@ -1,0 +1,333 @@
+package lp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// PoolConfig describes the workers of a pool. The zero value is a good choice.
+type PoolConfig struct {
+	// Command runs a worker; nil means this executable with `lp-worker`.
+	Command []string
+	// Env is added to a worker's environment, which is otherwise empty but
+	// for LD_LIBRARY_PATH and what bounds its threads.
+	Env []string
+	// Size is the number of workers, so of problems solved at one time; zero
+	// means one for each CPU, at most 8.
+	Size int
+	// MemoryBytes bounds the address space of each worker beyond what it maps
+	// at its start; zero means 4 GiB, negative no limit.
+	MemoryBytes int64
+	// MaxSolves is how many problems a worker solves before a fresh one takes
+	// its place; zero means 1,000.
+	MaxSolves int
+	// SolveTimeout bounds one problem where the context has no earlier
+	// deadline; zero means 10 minutes.
+	SolveTimeout time.Duration
+	// StartTimeout bounds a worker's start; zero means 5 s.
+	StartTimeout time.Duration
+	// Attempts is how many workers may fail at one problem before the caller
+	// gets the error; zero means 3.
+	Attempts int
+	// FailureLimit is the number of failures in a row after which the pool
+	// answers ErrUnavailable at once for Cooldown; zero means 8.
+	FailureLimit int
+	// Cooldown is that pause, and the longest between two starts; zero means 5 s.
+	Cooldown time.Duration
+}
+
+func (c *PoolConfig) validate() error {
+	if c.Size < 0 || c.Size > 1024 || c.MaxSolves < 0 || c.Attempts < 0 || c.FailureLimit < 0 ||
+		c.SolveTimeout < 0 || c.StartTimeout < 0 || c.Cooldown < 0 {
+		return errors.New("lp: pool: sizes, counts and times must not be negative, nor the size above 1,024")
+	}
+	if c.Command == nil {
+		self, err := selfPath()
+		if err != nil {
+			return fmt.Errorf("lp: pool: %w", err)
+		}
+		c.Command = []string{self, "lp-worker"}
+	}
+	if len(c.Command) == 0 {
+		return errors.New("lp: pool: empty command")
+	}
+	if c.MemoryBytes == 0 {
+		c.MemoryBytes = 4 << 30
+	}
+	setDefault(&c.Size, min(runtime.NumCPU(), 8))
+	setDefault(&c.MaxSolves, 1000)
+	setDefault(&c.SolveTimeout, 10*time.Minute)
+	setDefault(&c.StartTimeout, 5*time.Second)
+	setDefault(&c.Attempts, 3)
+	setDefault(&c.FailureLimit, 8)
+	setDefault(&c.Cooldown, 5*time.Second)
+	return nil
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Stats counts since the pool was made.
+type Stats struct {
+	Starts   int64 // workers that said hello
+	Restarts int64 // of these, in place of one that failed or was killed
+	Recycled int64 // workers replaced because of MaxSolves
+	Kills    int64 // workers killed because a context or SolveTimeout ended
+	Failures int64 // workers that died, answered what they must not, or did not start
+	Solves   int64 // solutions returned
+	Idle     int   // workers ready now
+
+	Available bool   // whether Solve would try now
+	LastError string // the last failure, with what the worker wrote; "" for none
+}
+
+// Pool solves problems in warm worker processes. It is safe for concurrent
+// use. Create it with NewPool and end it with Close.
+type Pool struct {
+	cfg    PoolConfig
+	env    []string
+	idle   chan *process
+	starts chan startRequest
+	closed chan struct{}
+	slots  sync.WaitGroup
+
+	mu      sync.Mutex
+	live    map[*process]struct{}
+	shut    bool
+	breaker breaker
+	stats   Stats
+	version string
+}
+
+var _ Solver = (*Pool)(nil)
+
+// NewPool starts the workers and returns without waiting for them. An engine
+// that is missing or broken is no error here: Solve then says ErrUnavailable.
+func NewPool(cfg PoolConfig) (*Pool, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p := &Pool{
+		cfg:     cfg,
+		env:     workerEnv(cfg.Env),
+		idle:    make(chan *process, cfg.Size),
+		starts:  make(chan startRequest),
+		closed:  make(chan struct{}),
+		live:    make(map[*process]struct{}),
+		breaker: newBreaker(cfg.FailureLimit, cfg.Cooldown),
+	}
+	p.slots.Go(p.runStarter)
+	for range cfg.Size {
+		p.slots.Go(func() { p.fill(false) })
+	}
+	return p, nil
+}
+
+func workerEnv(extra []string) []string {
+	env := []string{"GOMAXPROCS=1", "GOTRACEBACK=single", "MALLOC_ARENA_MAX=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"}
+	if v, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
+		env = append(env, "LD_LIBRARY_PATH="+v)
+	}
+	return append(env, extra...)
+}
+
+// Solve implements Solver. A worker that fails is replaced and the problem
+// given to another, up to PoolConfig.Attempts; the end of ctx kills the worker
+// and returns at once.
+func (p *Pool) Solve(ctx context.Context, problem *Problem) (*Solution, error) {
+	if err := problem.check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(problem.Index) == 0 {
+		return problem.solveSeparable()
+	}
+	if n := requestBytes(problem); n > maxRequestBytes {
+		return nil, &EngineError{Detail: "a problem of " + strconv.FormatInt(n, 10) + " bytes is too large"}
+	}
+	for attempt := 1; ; attempt++ {
+		w, err := p.take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sol, err := p.run(ctx, w, problem)
+		var failed *WorkerError
+		if !errors.As(err, &failed) || attempt >= p.cfg.Attempts {
+			return sol, err
+		}
+	}
+}
+
+// Version is the engine's, such as "1.15.1"; "" until a worker has started.
+func (p *Pool) Version() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.version
+}
+
+// Ready waits until a worker has started and returns the engine's version, or
+// ErrUnavailable, or the context's error.
+func (p *Pool) Ready(ctx context.Context) (string, error) {
+	w, err := p.take(ctx)
+	if err != nil {
+		return "", err
+	}
+	version := w.version
+	p.give(w)
+	return version, nil
+}
+
+// Stats returns the counters.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Idle = len(p.idle)
+	s.Available = !p.shut && p.breaker.allows(time.Now())
+	return s
+}
+
+// Close kills all workers and waits until they are gone. Solves that run
+// return ErrClosed.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	if p.shut {
+		p.mu.Unlock()
+		p.slots.Wait()
+		return nil
+	}
+	p.shut = true
+	close(p.closed)
+	for w := range p.live {
+		w.kill()
+	}
+	p.mu.Unlock()
+	p.slots.Wait()
+	return nil
+}
+
+// take waits for an idle worker.
+func (p *Pool) take(ctx context.Context) (*process, error) {
+	for {
+		if p.isClosed() {
+			return nil, ErrClosed
+		}
+		p.mu.Lock()
+		tripped, allowed := p.breaker.tripped, p.breaker.allows(time.Now())
+		p.mu.Unlock()
+		if !allowed {
+			return nil, ErrUnavailable
+		}
+		select {
+		case <-p.closed:
+			return nil, ErrClosed
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tripped:
+			return nil, ErrUnavailable
+		case w := <-p.idle:
+			if !w.exited() {
+				return w, nil
+			}
+			p.failed(w, w.fail("idle", errors.New("ended while idle")))
+			p.replace(w, true)
+		}
+	}
+}
+
+// give hands w back, or has it replaced when it has done its share.
+func (p *Pool) give(w *process) {
+	if w.solves < p.cfg.MaxSolves {
+		p.idle <- w // as many places as workers
+		return
+	}
+	p.count(func(s *Stats) { s.Recycled++ })
+	p.replace(w, false)
+}
+
+// run gives the problem to w, which afterwards is idle again or replaced.
+func (p *Pool) run(ctx context.Context, w *process, problem *Problem) (*Solution, error) {
+	limited, cancel := context.WithTimeout(ctx, p.cfg.SolveTimeout)
+	defer cancel()
+	spare := context.AfterFunc(limited, w.kill)
+	sol, err := w.solve(problem)
+	killed := !spare()
+
+	var failed *WorkerError
+	switch broken := errors.As(err, &failed); {
+	case !broken && !killed:
+		p.succeeded(err == nil)
+		p.give(w)
+		return sol, err
+	case !broken:
+		// The answer came just before the end: it counts, but the worker is gone.
+		p.succeeded(err == nil)
+		p.count(func(s *Stats) { s.Kills++ })
+		p.replace(w, true)
+		return sol, err
+	case killed:
+		p.count(func(s *Stats) { s.Kills++ })
+		p.replace(w, true)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("lp: no answer within %v", p.cfg.SolveTimeout)
+	default:
+		p.replace(w, true)
+		if p.isClosed() {
+			return nil, ErrClosed
+		}
+		failed.Stderr = w.lastWords()
+		p.failed(w, err)
+		return nil, err
+	}
+}
+
+func (p *Pool) isClosed() bool {
+	select {
+	case <-p.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *Pool) count(f func(*Stats)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(&p.stats)
+}
+
+func (p *Pool) succeeded(solved bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.breaker.success()
+	if solved {
+		p.stats.Solves++
+	}
+}
+
+func (p *Pool) failed(w *process, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Failures++
+	p.stats.LastError = err.Error()
+	if w != nil {
+		if text := w.stderr.String(); text != "" {
+			p.stats.LastError += ": " + text
+		}
+	}
+	p.breaker.failure(time.Now())
+}

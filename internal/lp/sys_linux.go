@@ -1,0 +1,78 @@
+package lp
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// selfPath re-executes this very binary, also when its file was replaced.
+func selfPath() (string, error) { return "/proc/self/exe", nil }
+
+// bindToParent makes the kernel kill the child when the thread that starts it
+// ends; the pool starts children from a thread that lives as long as itself.
+func bindToParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+// limitSelf bounds this process to memory bytes of address space beyond what
+// it has mapped already (the Go runtime reserves much that it never uses), and
+// makes it the first that the kernel kills when memory runs out.
+func limitSelf(memory int64) error {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("core limit: %w", err)
+	}
+	// Raising one's own score needs no privilege; a kernel without the file
+	// only loses the preference.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
+	if memory <= 0 {
+		return nil
+	}
+	mapped, err := mappedBytes()
+	if err != nil {
+		return fmt.Errorf("memory limit: %w", err)
+	}
+	limit := uint64(mapped) + uint64(memory)
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return fmt.Errorf("memory limit: %w", err)
+	}
+	return nil
+}
+
+func mappedBytes() (int64, error) {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), "VmSize:"); ok {
+			var kib int64
+			_, err := fmt.Sscanf(rest, "%d kB", &kib)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("no VmSize in /proc/self/status")
+}
+
+// protectStdout moves the pipe behind os.Stdout to a descriptor of its own and
+// points descriptor 1 at standard error.
+func protectStdout(out io.Writer) (io.Writer, error) {
+	if out != io.Writer(os.Stdout) {
+		return out, nil
+	}
+	fd, err := unix.FcntlInt(os.Stdout.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, fmt.Errorf("dup: %w", err)
+	}
+	if err := unix.Dup3(int(os.Stderr.Fd()), int(os.Stdout.Fd()), 0); err != nil {
+		return nil, fmt.Errorf("dup: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "frames"), nil
+}

@@ -1,0 +1,65 @@
+#!/bin/bash
+# Puts HiGHS where the build finds it: /.highs/lib/pkgconfig/highs.pc.
+#
+# A system HiGHS (pkg-config highs, 1.10 or later) is taken as it is; otherwise
+# the wheel pinned in highs-requirements.txt is downloaded once, its hash
+# checked by pip, and unpacked. Does nothing when that was done already.
+# HARE_HIGHS=wheel takes the wheel even where the system has HiGHS.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(dirname "$here")
+dest=$root/.highs
+least=1.10
+want=$(cat "$here/highs-requirements.txt" "$here/get-highs.sh" <(echo "$root") | sha256sum | cut -c1-16)
+case ":${PKG_CONFIG_PATH:-}:" in *":$dest/"*) unset PKG_CONFIG_PATH ;; esac
+
+if [ -f "$dest/stamp" ] && [ "$(cat "$dest/stamp")" = "$want" ] && [ -f "$dest/lib/pkgconfig/highs.pc" ]; then
+    exit 0
+fi
+
+tmp=$root/.tools/highs.$$
+trap 'rm -rf "$tmp"' EXIT
+rm -rf "$tmp"
+mkdir -p "$tmp/lib/pkgconfig"
+
+if [ "${HARE_HIGHS:-}" != wheel ] && pkg-config --atleast-version=$least highs 2>/dev/null; then
+    libdir=$(pkg-config --variable=libdir highs)
+    [ -e "$libdir/libhighs.so" ] || libdir=$(dirname "$(find -L "$(pkg-config --variable=prefix highs)" -name libhighs.so 2>/dev/null | head -1)")
+    pc=$(pkg-config --variable=pcfiledir highs)/highs.pc
+    cp "$pc" "$tmp/lib/pkgconfig/highs.pc"
+    echo "HiGHS: the system's $(pkg-config --modversion highs) ($libdir)"
+else
+    if ! python3 -m pip --version >/dev/null 2>&1; then
+        echo "HiGHS is not installed, and fetching it needs pip:  apt-get install -y python3-pip" >&2
+        exit 1
+    fi
+    echo "HiGHS: fetching the wheel pinned in scripts/highs-requirements.txt"
+    python3 -m pip download --quiet --no-deps --only-binary=:all: --require-hashes \
+        --dest "$tmp/wheel" -r "$here/highs-requirements.txt" || {
+        echo "HiGHS could not be downloaded; the wheel is pinned for Linux on x86-64 and arm64. Elsewhere install HiGHS $least or later with its highs.pc." >&2
+        exit 1
+    }
+    python3 -m zipfile -e "$tmp"/wheel/*.whl "$tmp/unpacked"
+    dist=$(echo "$tmp"/unpacked/*.data/purelib/highsbox/highs_dist)
+    mv "$dist/include" "$tmp/include"
+    mv "$dist/lib/libhighs.so" "$tmp/lib/libhighs.so"
+    cp "$dist/share/doc/HIGHS/LICENSE.txt" "$tmp/LICENSE.txt"
+    sed -e "s|^prefix=.*|prefix=$dest|" -e "s|^libdir=.*|libdir=$dest/lib|" -e "s|^includedir=.*|includedir=$dest/include/highs|" \
+        "$dist/lib/pkgconfig/highs.pc" >"$tmp/lib/pkgconfig/highs.pc"
+    chmod 755 "$tmp/lib/libhighs.so"
+    libdir=$dest/lib
+    rm -rf "$tmp/wheel" "$tmp/unpacked"
+fi
+
+# Two pkg-config folders: lib/pkgconfig for tests, with a run path to this
+# checkout, and release/pkgconfig without one, for a binary that is moved.
+mkdir -p "$tmp/release/pkgconfig"
+cp "$tmp/lib/pkgconfig/highs.pc" "$tmp/release/pkgconfig/highs.pc"
+sed -i -e "s|^Libs:.*|& -Wl,-rpath,$libdir|" "$tmp/lib/pkgconfig/highs.pc"
+echo "$libdir" >"$tmp/libdir"
+echo "$want" >"$tmp/stamp"
+rm -rf "$dest"
+mv "$tmp" "$dest"
+trap - EXIT
+echo "HiGHS: $(PKG_CONFIG_PATH="$dest/lib/pkgconfig" pkg-config --modversion highs) ready in .highs"
