@@ -1,0 +1,133 @@
+package relax
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// ascent climbs the dual by deflected, preconditioned supergradient steps of
+// Polyak's length towards a target a little over the best value. A step along
+// a cell's price is scaled by price over capacity, so that overload by the
+// same share moves a price by the same share.
+type ascent struct {
+	ev    *evaluator
+	grid  []float64
+	caps  [][]float64
+	cur   *prices
+	best  *prices
+	value float64 // of best
+	// delta is how far over the best value the target lies, as a share.
+	delta    float64
+	progress [][]float64 // averaged rounds a cell, by job; nil until wanted
+}
+
+func newPrices(grid []float64, types int) *prices {
+	p := &prices{grid: grid, at: make([][]float64, types)}
+	for k := range p.at {
+		p.at[k] = make([]float64, len(grid)-1)
+	}
+	return p
+}
+
+func (p *prices) copyFrom(q *prices) {
+	for k := range p.at {
+		copy(p.at[k], q.at[k])
+	}
+}
+
+// The constants were chosen on standard-200, its gang and rigid variants and
+// arrivals-200.
+const (
+	deflect  = 0.5  // share of the newest supergradient in the direction
+	patience = 6    // steps without a better value before the target nears
+	nearer   = 0.6  // by this factor
+	floorPre = 0.03 // least price in the preconditioner, as a share of the type's largest
+	finest   = 1e-6 // delta at which climbing stops
+)
+
+// climb runs up to iters steps from cur and leaves the best prices in best and
+// cur. The context's end stops it without an error.
+func (a *ascent) climb(ctx context.Context, iters int, report func(value float64)) {
+	G := len(a.grid) - 1
+	n := G * len(a.caps)
+	grad, dir, pre := make([]float64, n), make([]float64, n), make([]float64, n)
+	first := true
+	since := 0
+	fresh := true // dir starts from the gradient at cur
+	for range iters {
+		if a.progress != nil && !fresh {
+			for _, row := range a.progress {
+				for g := range row {
+					row[g] *= 1 - deflect
+				}
+			}
+		}
+		weight := deflect
+		if fresh {
+			weight = 1
+			for _, row := range a.progress {
+				clear(row)
+			}
+		}
+		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, a.progress, weight)
+		if err != nil {
+			break
+		}
+		if first || v > a.value {
+			a.value = v
+			a.best.copyFrom(a.cur)
+			first = false
+			since = 0
+			if report != nil {
+				report(v)
+			}
+		} else if since++; since >= patience {
+			a.delta *= nearer
+			if a.delta < finest {
+				break
+			}
+			since = 0
+			a.cur.copyFrom(a.best)
+			fresh = true
+			continue
+		}
+		if fresh {
+			copy(dir, grad)
+			fresh = false
+		} else {
+			for i := range dir {
+				dir[i] += deflect * (grad[i] - dir[i])
+			}
+		}
+		a.step(v, dir, pre)
+	}
+	a.cur.copyFrom(a.best)
+}
+
+// step moves cur along dir; v is the value there.
+func (a *ascent) step(v float64, dir, pre []float64) {
+	G := len(a.grid) - 1
+	norm := 0.0
+	for k, row := range a.cur.at {
+		floor := floorPre*slices.Max(row) + 1
+		for g, price := range row {
+			i := k*G + g
+			pre[i] = 0
+			if a.caps[k][g] > 0 && (price > 0 || dir[i] > 0) {
+				pre[i] = (price + floor) / a.caps[k][g]
+				norm += pre[i] * dir[i] * dir[i]
+			}
+		}
+	}
+	if norm <= 0 {
+		return
+	}
+	length := (a.value - v + a.delta*math.Abs(a.value) + 1) / norm
+	for k, row := range a.cur.at {
+		for g := range row {
+			i := k*G + g
+			row[g] = max(0, row[g]+length*pre[i]*dir[i])
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package relax
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// chunkJobs is how many jobs are summed in one go. The split depends on the
+// instance alone, so sums are the same bytes on any number of cores.
+const chunkJobs = 32
+
+// evaluator computes the dual function in floats, in parallel over jobs.
+type evaluator struct {
+	pr      *problem
+	workers int
+	oracles []*oracle
+	chunks  []chunk
+	Calls   int64 // φ_j evaluated
+}
+
+type chunk struct {
+	phi float64
+	use []float64
+}
+
+func newEvaluator(pr *problem, workers int) *evaluator {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	e := &evaluator{pr: pr, workers: workers}
+	for range workers {
+		e.oracles = append(e.oracles, &oracle{})
+	}
+	e.chunks = make([]chunk, (len(pr.jobs)+chunkJobs-1)/chunkJobs)
+	return e
+}
+
+// each calls f for every chunk of jobs, on all workers.
+func (e *evaluator) each(ctx context.Context, f func(o *oracle, c, lo, hi int)) error {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	run := func(o *oracle) {
+		for ctx.Err() == nil {
+			c := int(next.Add(1)) - 1
+			if c >= len(e.chunks) {
+				return
+			}
+			lo := c * chunkJobs
+			f(o, c, lo, min(lo+chunkJobs, len(e.pr.jobs)))
+		}
+	}
+	for _, o := range e.oracles[1:] {
+		wg.Go(func() { run(o) })
+	}
+	run(e.oracles[0])
+	wg.Wait()
+	return ctx.Err()
+}
+
+// dual is Σ φ_j − Σ w a − Σ ∫ M π, with the supergradient: grad[k·G+g] is the
+// GPU-seconds of type k used in cell g less those there are. progress, when
+// not nil, gets weight times the rounds that each job does in each cell added.
+func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad []float64, progress [][]float64, weight float64) (float64, error) {
+	pi.integrate()
+	G := len(pi.grid) - 1
+	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
+		ch := &e.chunks[c]
+		ch.phi = 0
+		if len(ch.use) != len(grad) {
+			ch.use = make([]float64, len(grad))
+		}
+		clear(ch.use)
+		o.pi = pi
+		var ans answer
+		ans.uses, ans.strides = o.uses, o.strides
+		for i := lo; i < hi; i++ {
+			o.solve(&e.pr.jobs[i], &ans, true)
+			ch.phi += ans.phi
+			for _, u := range ans.uses {
+				ch.use[int(u.kind)*G+int(u.cell)] += u.amount
+			}
+			if progress != nil {
+				spread(progress[i], pi.grid, ans.strides, weight)
+			}
+		}
+		o.uses, o.strides = ans.uses, ans.strides
+	})
+	if err != nil {
+		return 0, err
+	}
+	e.Calls += int64(len(e.pr.jobs))
+	value := -e.pr.wa
+	for k := range caps {
+		for g, c := range caps[k] {
+			value -= c * pi.at[k][g]
+			grad[k*G+g] = -c
+		}
+	}
+	for c := range e.chunks {
+		value += e.chunks[c].phi
+		for i, u := range e.chunks[c].use {
+			grad[i] += u
+		}
+	}
+	return value, nil
+}
+
+// spread adds weight times the rounds of each stride to the cells it covers;
+// the last entry takes what lies beyond the grid.
+func spread(to, grid []float64, strides []stretch, weight float64) {
+	G := len(grid) - 1
+	for _, s := range strides {
+		if s.to <= s.from {
+			to[min(cellOf(grid, s.from), G)] += weight * s.rounds
+			continue
+		}
+		density := weight * s.rounds / (s.to - s.from)
+		for g, t := cellOf(grid, s.from), s.from; t < s.to; g++ {
+			end := s.to
+			if g < G {
+				end = min(end, grid[g+1])
+			}
+			to[g] += density * (end - t)
+			t = end
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package relax
+
+import (
+	"context"
+	"math"
+	"math/big"
+
+	"github.com/hare-sched/hare"
+)
+
+// level is one grid of the multigrid ascent.
+type level struct {
+	cells, iters int
+	delta        float64
+}
+
+var levels = []level{
+	{cells: 12, iters: 70, delta: 0.1},
+	{cells: 24, iters: 60, delta: 0.01},
+	{cells: 48, iters: 60, delta: 0.003},
+	{cells: 96, iters: 100, delta: 0.001},
+}
+
+// start guesses prices up to a factor: each type's falls to 0 at the end of the
+// grid, from the weight that waits for a second of its GPUs.
+func (pr *problem) start(grid []float64) *prices {
+	pi := newPrices(grid, len(pr.caps))
+	end := grid[len(grid)-1]
+	for k := range pi.at {
+		weight, held := 0.0, 0.0
+		for i := range pr.jobs {
+			j := &pr.jobs[i]
+			for _, md := range j.modes {
+				if md.kind == k {
+					weight += j.w
+					held += md.held * md.d * j.rounds
+				}
+			}
+		}
+		if held == 0 {
+			continue
+		}
+		top := weight / held * end
+		for g := range pi.at[k] {
+			x := 1 - (grid[g]+grid[g+1])/2/end
+			pi.at[k][g] = top * x * x
+		}
+	}
+	return pi
+}
+
+// scaled halves the prices of pi until the dual stops growing.
+func (a *ascent) scaled(ctx context.Context) {
+	grad := make([]float64, (len(a.grid)-1)*len(a.caps))
+	for best := math.Inf(-1); ; {
+		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0)
+		if err != nil || v <= best {
+			break
+		}
+		best = v
+		a.best.copyFrom(a.cur)
+		for _, row := range a.cur.at {
+			for g := range row {
+				row[g] /= 2
+			}
+		}
+	}
+	a.cur.copyFrom(a.best)
+}
+
+// climbAll runs the multigrid ascent. scale multiplies the iterations.
+func climbAll(ctx context.Context, ev *evaluator, scale float64, cells int, report func(float64)) *ascent {
+	pr := ev.pr
+	var a *ascent
+	horizon := pr.horizon()
+	for n, l := range levels {
+		if n > 0 && l.cells > cells {
+			break
+		}
+		var grid []float64
+		var from *prices
+		if a == nil {
+			grid = geometric(l.cells, horizon)
+			from = pr.start(grid)
+		} else {
+			grid = refine(a.best, a.caps, l.cells)
+			from = transfer(a.best, grid)
+		}
+		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, len(pr.caps)), delta: l.delta}
+		if last := n == len(levels)-1 || levels[n+1].cells > cells; last {
+			next.progress = make([][]float64, len(pr.jobs))
+			flat := make([]float64, len(pr.jobs)*len(grid))
+			for i := range next.progress {
+				next.progress[i], flat = flat[:len(grid):len(grid)], flat[len(grid):]
+			}
+		}
+		if n == 0 {
+			next.scaled(ctx)
+		}
+		next.climb(ctx, max(3, int(scale*float64(l.iters))), report)
+		a = next
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return a
+}
+
+// nanoPrices rounds prices and grid to the integers of a certificate.
+func nanoPrices(pi *prices) (gridUs []int64, nanos [][]int64) {
+	gridUs = make([]int64, len(pi.grid))
+	for g, t := range pi.grid {
+		gridUs[g] = int64(t)
+	}
+	nanos = make([][]int64, len(pi.at))
+	for k, row := range pi.at {
+		nanos[k] = make([]int64, len(row))
+		for g, x := range row {
+			nanos[k][g] = int64(math.Round(min(x, hare.MaxExact)))
+		}
+	}
+	return gridUs, nanos
+}
+
+// ratAmount rounds x, in 1e-15 weight-seconds, down to an Amount.
+func ratAmount(x *big.Rat) hare.Amount {
+	d := new(big.Int).Mul(x.Denom(), big.NewInt(1000))
+	a, ok := hare.AmountFromBig(new(big.Int).Div(x.Num(), d))
+	if !ok {
+		return hare.Amount{}
+	}
+	return a
+}

@@ -1,0 +1,176 @@
+package relax
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/lp"
+)
+
+// Methods of Run beside the certified ones of package hare.
+const (
+	MethodQueyranne = "queyranne" // the paper's relaxation, repaired (DESIGN 2.1); not certified
+	MethodPaper     = "paper"     // as printed; proves nothing
+)
+
+// Methods lists what Run accepts.
+func Methods() []string {
+	return []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine, MethodQueyranne, MethodPaper}
+}
+
+// ErrInfeasible says that some job can never run a round, so that no finite
+// bound exists.
+var ErrInfeasible = errors.New("relax: a job can never run")
+
+// Config tunes Run. The zero value is good.
+type Config struct {
+	Method string // zero means price
+	// LP solves linear programs: needed by queyranne and paper, and used by
+	// price to close the last of its gap. Nil means the Go engine alone.
+	LP lp.Solver
+	// Workers is the number of goroutines; zero means GOMAXPROCS. The result
+	// does not depend on it.
+	Workers int
+	// Effort multiplies the price method's iterations; zero means 1.
+	Effort float64
+	// Cells is the finest grid of the price method; zero means 96.
+	Cells int
+	// Plan is the share of synchronisation charged as compute. A relaxation
+	// with Plan > 0 guides schedules and bounds nothing.
+	Plan float64
+	// Report is called with the price method's value in weight-seconds
+	// whenever it rises.
+	Report func(value float64)
+}
+
+func (c *Config) validate() error {
+	if c.Method == "" {
+		c.Method = hare.MethodPrice
+	}
+	if c.Effort == 0 {
+		c.Effort = 1
+	}
+	if c.Cells == 0 {
+		c.Cells = 96
+	}
+	if c.Effort < 0 || c.Cells < 0 || c.Plan < 0 || c.Plan > 1 || c.Workers < 0 {
+		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d: must not be negative, plan at most 1", c.Effort, c.Cells, c.Plan, c.Workers)
+	}
+	return nil
+}
+
+// Run relaxes the instance by one method. When ctx ends, price returns the
+// best prices so far; the other methods return the context's error.
+func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	pr, ok := newProblem(m, cfg.Plan)
+	if !ok {
+		return nil, ErrInfeasible
+	}
+	switch cfg.Method {
+	case hare.MethodPrice:
+		return pr.price(ctx, &cfg), nil
+	case hare.MethodCriticalPath:
+		return pr.criticalPath(), nil
+	case hare.MethodMachine:
+		return pr.machine(ctx)
+	case MethodQueyranne, MethodPaper:
+		return pr.queyranne(ctx, &cfg)
+	}
+	return nil, fmt.Errorf("relax: unknown method %q", cfg.Method)
+}
+
+// price runs the multigrid ascent and evaluates its best prices exactly.
+func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
+	rel := &hare.Relaxation{Method: hare.MethodPrice, Progress: make([][]hare.Point, len(pr.jobs))}
+	if len(pr.jobs) == 0 {
+		return certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
+	}
+	ev := newEvaluator(pr, cfg.Workers)
+	report := func(v float64) {
+		if cfg.Report != nil {
+			cfg.Report(v * unit)
+		}
+	}
+	a := climbAll(ctx, ev, cfg.Effort, cfg.Cells, report)
+	gridUs, nanos := nanoPrices(a.best)
+	rel.GridUs = gridUs
+	rel.Prices = make([][]float64, len(nanos))
+	for k, row := range a.best.at {
+		rel.Prices[k] = make([]float64, len(row))
+		for g, x := range row {
+			rel.Prices[k][g] = x * 1e-9
+		}
+	}
+	for i := range pr.jobs {
+		rel.Progress[i] = pr.polyline(i, a.grid, a.progress)
+	}
+	if cfg.Plan > 0 {
+		return rel
+	}
+	// The evaluation is short and always runs to its end: without it there is
+	// no bound at all.
+	bound, err := ev.exactBound(context.WithoutCancel(ctx), gridUs, nanos)
+	if err != nil {
+		return rel
+	}
+	cert := &hare.Certificate{Path: true, GridUs: gridUs}
+	for k, row := range nanos {
+		cert.Prices = append(cert.Prices, hare.TypePrices{Type: pr.model.Types[k], Nanos: row})
+	}
+	return certified(rel, cert, bound)
+}
+
+// certified completes a relaxation whose bound, in 1e-15 weight-seconds on the
+// weighted JCT, its certificate proves.
+func certified(rel *hare.Relaxation, cert *hare.Certificate, bound *big.Rat) *hare.Relaxation {
+	rel.Certified = true
+	rel.Bound = ratAmount(bound)
+	cert.Method = rel.Method
+	cert.Objective = hare.ObjectiveWeightedJCT
+	cert.Bound = rel.Bound.Bound6()
+	rel.Certificate = cert
+	return rel
+}
+
+// polyline turns averaged rounds a cell into progress over time.
+func (pr *problem) polyline(i int, grid []float64, cells [][]float64) []hare.Point {
+	j := &pr.jobs[i]
+	points := []hare.Point{{TimeUs: j.a}}
+	if cells == nil || len(cells[i]) == 0 {
+		return append(points, hare.Point{TimeUs: j.path, Rounds: j.rounds})
+	}
+	sum := 0.0
+	for _, x := range cells[i] {
+		sum += x
+	}
+	if sum <= 0 {
+		return append(points, hare.Point{TimeUs: j.path, Rounds: j.rounds})
+	}
+	done := 0.0
+	for g, x := range cells[i] {
+		if x <= 1e-9*sum {
+			continue
+		}
+		// Rounds of a cell are done evenly in the part of it after the release.
+		start := max(grid[g], j.a)
+		end := start
+		if g+1 < len(grid) {
+			end = grid[g+1]
+		} else {
+			end += j.rounds * j.modes[len(j.modes)-1].d
+		}
+		if last := &points[len(points)-1]; start > last.TimeUs {
+			points = append(points, hare.Point{TimeUs: start, Rounds: last.Rounds})
+		}
+		done += x
+		points = append(points, hare.Point{TimeUs: end, Rounds: min(j.rounds, done/sum*j.rounds)})
+	}
+	points[len(points)-1].Rounds = j.rounds
+	return points
+}

@@ -1,0 +1,170 @@
+package relax
+
+import (
+	"container/heap"
+	"context"
+	"math/big"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// criticalPath is Σ w_j R_j τ_j: each job alone on an empty cluster. O(n).
+func (pr *problem) criticalPath() *hare.Relaxation {
+	rel := &hare.Relaxation{Method: hare.MethodCriticalPath, Progress: make([][]hare.Point, len(pr.jobs))}
+	var sum hare.Amount
+	for i := range pr.jobs {
+		mj := &pr.model.Jobs[i]
+		sum = sum.Add(hare.Product(mj.WeightMicro, pr.pathUs[i]-mj.ReleaseUs))
+		rel.Progress[i] = []hare.Point{
+			{TimeUs: float64(mj.ReleaseUs)},
+			{TimeUs: float64(pr.pathUs[i]), Rounds: float64(mj.Rounds)},
+		}
+	}
+	x := new(big.Rat).SetInt(sum.Big())
+	return certified(rel, &hare.Certificate{}, x.Mul(x, big.NewRat(1000, 1)))
+}
+
+// machineJob is a job on the one fast machine; times count 1/M microseconds.
+type machineJob struct {
+	index   int
+	release *big.Int
+	work    *big.Int // W in GPU-microseconds, served one a tick of 1/M µs
+	left    *big.Int
+	// twice is Σ (end² − start²) over the stretches served: 2·W·B.
+	twice  *big.Int
+	weight int64
+	sync   int64
+}
+
+// byRatio orders by greatest w/W, then index.
+type byRatio []*machineJob
+
+func (h byRatio) Len() int { return len(h) }
+func (h byRatio) Less(a, b int) bool {
+	x := new(big.Int).Mul(big.NewInt(h[a].weight), h[b].work)
+	switch x.Cmp(new(big.Int).Mul(big.NewInt(h[b].weight), h[a].work)) {
+	case 1:
+		return true
+	case -1:
+		return false
+	}
+	return h[a].index < h[b].index
+}
+func (h byRatio) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+func (h *byRatio) Push(x any)   { *h = append(*h, x.(*machineJob)) }
+func (h *byRatio) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// machine serves all jobs on one machine as fast as the whole cluster,
+// preemptively, by greatest w/W among the released: the mean busy times are
+// those of Goemans' relaxation (SODA 1997). O(n log n), exact.
+func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
+	rel := &hare.Relaxation{Method: hare.MethodMachine, Progress: make([][]hare.Point, len(pr.jobs))}
+	speed := pr.peak()
+	jobs := make([]*machineJob, len(pr.jobs))
+	for i := range jobs {
+		mj := &pr.model.Jobs[i]
+		least := int64(hare.MaxExact)
+		x := &machineJob{index: i, weight: mj.WeightMicro, sync: hare.MaxExact, twice: new(big.Int)}
+		for _, md := range mj.Modes {
+			t := md.DurationUs()
+			if mj.Sync == hare.Relaxed {
+				t = md.ComputeUs
+			}
+			least, x.sync = min(least, t), min(x.sync, md.SyncUs)
+		}
+		if mj.Sync != hare.Relaxed {
+			x.sync = 0
+		}
+		x.work = product(mj.Tasks, mj.Rounds, least)
+		x.left = new(big.Int).Set(x.work)
+		x.release = product(1, speed, mj.ReleaseUs)
+		jobs[i] = x
+	}
+	order := slices.Clone(jobs)
+	slices.SortStableFunc(order, func(a, b *machineJob) int { return a.release.Cmp(b.release) })
+	var ready byRatio
+	now := new(big.Int)
+	for len(order) > 0 || len(ready) > 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if len(ready) == 0 && now.Cmp(order[0].release) < 0 {
+			now.Set(order[0].release)
+		}
+		for len(order) > 0 && order[0].release.Cmp(now) <= 0 {
+			heap.Push(&ready, order[0])
+			order = order[1:]
+		}
+		x := ready[0]
+		end := new(big.Int).Add(now, x.left)
+		if len(order) > 0 && order[0].release.Cmp(end) < 0 {
+			end.Set(order[0].release)
+		}
+		served := new(big.Int).Sub(end, now)
+		x.left.Sub(x.left, served)
+		x.twice.Add(x.twice, served.Mul(served, new(big.Int).Add(now, end)))
+		rel.Progress[x.index] = x.point(rel.Progress[x.index], now, end, speed, pr.jobs[x.index].rounds)
+		now = end
+		if x.left.Sign() == 0 {
+			heap.Pop(&ready)
+		}
+	}
+	// Σ w (twice/(2 W M) + W/(2M) + σ − a), in 1e-12.
+	total := new(big.Rat)
+	for i, x := range jobs {
+		mj := &pr.model.Jobs[i]
+		c := new(big.Rat).SetFrac(x.twice, x.work)
+		c.Add(c, new(big.Rat).SetInt(x.work))
+		c.Quo(c, new(big.Rat).SetInt64(2*speed))
+		c.Add(c, new(big.Rat).SetInt64(x.sync-mj.ReleaseUs))
+		c.Mul(c, new(big.Rat).SetInt64(mj.WeightMicro))
+		if len(jobs) > exactTerms {
+			n := new(big.Int).Lsh(c.Num(), 40)
+			c.SetFrac(n.Div(n, c.Denom()), new(big.Int).Lsh(big.NewInt(1), 40))
+		}
+		total.Add(total, c)
+	}
+	return certified(rel, &hare.Certificate{}, total.Mul(total, big.NewRat(1000, 1))), nil
+}
+
+func (x *machineJob) point(to []hare.Point, now, end *big.Int, speed int64, rounds float64) []hare.Point {
+	micros := func(t *big.Int) float64 {
+		f, _ := new(big.Rat).SetFrac(t, big.NewInt(speed)).Float64()
+		return f
+	}
+	left, _ := new(big.Rat).SetFrac(x.left, x.work).Float64()
+	done := 0.0
+	if len(to) > 0 {
+		done = to[len(to)-1].Rounds
+	}
+	return append(to, hare.Point{TimeUs: micros(now), Rounds: done}, hare.Point{TimeUs: micros(end), Rounds: rounds * (1 - left)})
+}
+
+// peak is max over t of the GPUs in service, all types together, at least 1.
+func (pr *problem) peak() int64 {
+	changes := map[int64]int64{}
+	var times []int64
+	for _, steps := range pr.caps {
+		level := int64(0)
+		for _, s := range steps {
+			if _, ok := changes[s.FromUs]; !ok {
+				times = append(times, s.FromUs)
+			}
+			changes[s.FromUs] += s.Count - level
+			level = s.Count
+		}
+	}
+	slices.Sort(times)
+	level, top := int64(0), int64(1)
+	for _, t := range times {
+		level += changes[t]
+		top = max(top, level)
+	}
+	return top
+}
