@@ -57,7 +57,10 @@ fi
 mkdir -p "$tmp/release/pkgconfig"
 cp "$tmp/lib/pkgconfig/highs.pc" "$tmp/release/pkgconfig/highs.pc"
 sed -i -e "s|^Libs:.*|& -Wl,-rpath,$libdir|" "$tmp/lib/pkgconfig/highs.pc"
-echo "$libdir" >"$tmp/libdir"
+# make build copies the library beside the binary, under the name that the
+# loader will ask for.
+soname=$(readelf -d "${libdir/#$dest/$tmp}/libhighs.so" | sed -n 's/.*(SONAME).*\[\(.*\)\].*/\1/p')
+echo "$libdir/${soname:-libhighs.so}" >"$tmp/library"
 echo "$want" >"$tmp/stamp"
 rm -rf "$dest"
 mv "$tmp" "$dest"

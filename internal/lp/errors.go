@@ -20,8 +20,7 @@ type EngineError struct{ Detail string }
 func (e *EngineError) Error() string { return "lp: engine: " + e.Detail }
 
 // WorkerError is the failure of a worker process: it ended, answered what it
-// must not, or did not start. Stderr holds the last lines that it wrote, at
-// most 4 KiB.
+// must not, or did not start. Stderr holds the first 4 KiB that it wrote.
 type WorkerError struct {
 	Op     string // start, write, read, answer
 	Err    error

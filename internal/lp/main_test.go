@@ -17,19 +17,20 @@ import (
 // The test binary is its own worker: with this variable it is a sound one, or
 // one that misbehaves on the n-th solve ("crash:3") or at random ("crash:~20",
 // one solve in twenty).
-const workerVariable = "HARE_LP_TEST_WORKER"
+const modeVariable = "HARE_LP_TEST_WORKER"
 
 func TestMain(m *testing.M) {
-	if mode, ok := os.LookupEnv(workerVariable); ok {
+	if mode, ok := os.LookupEnv(modeVariable); ok {
 		os.Exit(testWorker(mode))
 	}
+	ServeIfWorker()
 	goleak.VerifyTestMain(m)
 }
 
 func testPool(t *testing.T, mode string, cfg PoolConfig) *Pool {
 	t.Helper()
 	cfg.Command = []string{"/proc/self/exe"}
-	cfg.Env = append(cfg.Env, workerVariable+"="+mode)
+	cfg.Env = append(cfg.Env, modeVariable+"="+mode)
 	p, err := NewPool(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -7,13 +7,15 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
 // PoolConfig describes the workers of a pool. The zero value is a good choice.
 type PoolConfig struct {
-	// Command runs a worker; nil means this executable with `lp-worker`.
+	// Command runs a worker; nil means this executable with `lp-worker`, whose
+	// main must call ServeIfWorker or WorkerMain.
 	Command []string
 	// Env is added to a worker's environment, which is otherwise empty but
 	// for LD_LIBRARY_PATH and what bounds its threads.
@@ -43,6 +45,10 @@ type PoolConfig struct {
 }
 
 func (c *PoolConfig) validate() error {
+	if os.Getenv(workerVariable) != "" {
+		// Or processes would start processes without end.
+		return errors.New("lp: pool: this process was started as a worker; its main must call lp.ServeIfWorker")
+	}
 	if c.Size < 0 || c.Size > 1024 || c.MaxSolves < 0 || c.Attempts < 0 || c.FailureLimit < 0 ||
 		c.SolveTimeout < 0 || c.StartTimeout < 0 || c.Cooldown < 0 {
 		return errors.New("lp: pool: sizes, counts and times must not be negative, nor the size above 1,024")
@@ -88,7 +94,7 @@ type Stats struct {
 	Idle     int   // workers ready now
 
 	Available bool   // whether Solve would try now
-	LastError string // the last failure, with what the worker wrote; "" for none
+	LastError string // the last failure, with the first line that the worker wrote; "" for none
 }
 
 // Pool solves problems in warm worker processes. It is safe for concurrent
@@ -134,7 +140,7 @@ func NewPool(cfg PoolConfig) (*Pool, error) {
 }
 
 func workerEnv(extra []string) []string {
-	env := []string{"GOMAXPROCS=1", "GOTRACEBACK=single", "MALLOC_ARENA_MAX=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"}
+	env := []string{workerVariable + "=1", "GOMAXPROCS=1", "GOTRACEBACK=none", "MALLOC_ARENA_MAX=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"}
 	if v, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
 		env = append(env, "LD_LIBRARY_PATH="+v)
 	}
@@ -325,8 +331,8 @@ func (p *Pool) failed(w *process, err error) {
 	p.stats.Failures++
 	p.stats.LastError = err.Error()
 	if w != nil {
-		if text := w.stderr.String(); text != "" {
-			p.stats.LastError += ": " + text
+		if line, _, _ := strings.Cut(w.stderr.String(), "\n"); line != "" {
+			p.stats.LastError += ": " + line
 		}
 	}
 	p.breaker.failure(time.Now())

@@ -214,7 +214,7 @@ func TestPoolClose(t *testing.T) {
 // A worker outlives neither its parent nor the end of its input.
 func TestWorkerEndsWithItsInput(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = []string{workerVariable + "=sound"}
+	cmd.Env = []string{modeVariable + "=sound"}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -229,6 +229,19 @@ func TestWorkerEndsWithItsInput(t *testing.T) {
 }
 
 func TestPoolConfig(t *testing.T) {
+	p, err := NewPool(PoolConfig{Size: 1}) // this executable, by ServeIfWorker
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := p.Solve(within(t, 20*time.Second), small())
+	checkSmall(t, s, err)
+	p.Close()
+	t.Setenv(workerVariable, "1")
+	if p, err := NewPool(PoolConfig{}); err == nil {
+		p.Close()
+		t.Error("a worker may start workers")
+	}
+	os.Unsetenv(workerVariable)
 	for _, bad := range []PoolConfig{{Size: -1}, {Size: 5000}, {Command: []string{}}, {Cooldown: -1}} {
 		if p, err := NewPool(bad); err == nil {
 			p.Close()

@@ -16,7 +16,7 @@ type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     io.Reader
-	stderr  tail
+	stderr  head
 	version string        // of the engine
 	done    chan struct{} // closed when the process has been reaped
 	seq     uint64
@@ -139,24 +139,24 @@ func (p *process) exchange(ask, want frameType, n int64) (frameType, []byte, err
 	return t, payload, nil
 }
 
-// tail keeps the last bytes written to it.
-type tail struct {
+// head keeps the first bytes written to it: a crash says what it is first and
+// prints its goroutines afterwards.
+type head struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-const tailBytes = 4 << 10
+const headBytes = 4 << 10
 
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, b[max(0, len(b)-tailBytes):]...)
-	t.buf = t.buf[max(0, len(t.buf)-tailBytes):]
+func (h *head) Write(b []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.buf = append(h.buf, b[:min(len(b), headBytes-len(h.buf))]...)
 	return len(b), nil
 }
 
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.buf))
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(bytes.TrimSpace(h.buf))
 }

@@ -11,6 +11,18 @@ import (
 	"github.com/hare-sched/hare/internal/lp/highs"
 )
 
+// workerVariable marks the environment of a worker.
+const workerVariable = "HARE_LP_WORKER"
+
+// ServeIfWorker turns a process that a pool started into a worker and does not
+// return from it; in all others it does nothing. A program that uses a pool of
+// its own executable calls it first thing in main, a test in TestMain.
+func ServeIfWorker() {
+	if os.Getenv(workerVariable) != "" {
+		os.Exit(WorkerMain(os.Stdin, os.Stdout))
+	}
+}
+
 // WorkerMain is the whole of `hare lp-worker`: it reads frames from in and
 // answers on out until in ends, and returns the exit status. With os.Stdout as
 // out, the pipe is moved away from file descriptor 1 first, so that nothing

@@ -1,0 +1,80 @@
+# make demo and make test are all that a newcomer needs; make help lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+GO ?= go
+PYTHON ?= python3
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Tests link HiGHS with a run path into .highs; bin/hare gets one beside itself.
+highs_for_tests   := PKG_CONFIG_PATH=$(CURDIR)/.highs/lib/pkgconfig
+highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
+
+# Packages with goroutines of their own are tested under the race detector too.
+racy := $(wildcard internal/lp relax greedy solver service api)
+
+demo_instance = $(firstword $(wildcard examples/gavel-*.json))
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | sort | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.PHONY: prerequisites
+prerequisites:
+	@scripts/prerequisites.sh
+
+.PHONY: highs
+highs: prerequisites ## get HiGHS once, into .highs
+	@scripts/get-highs.sh
+
+.PHONY: build
+build: highs ## bin/hare, and bin/lib with the library that it finds wherever both are moved
+	@mkdir -p bin/lib
+	CGO_ENABLED=1 $(highs_for_release) $(GO) build -trimpath -ldflags '-s -w -extldflags "-Wl,-rpath,$$ORIGIN/lib"' -o bin/hare ./cmd/hare
+	@cp -Lf "$$(cat .highs/library)" bin/lib/
+
+.PHONY: demo
+demo: build ## solve a shipped instance, verify it twice, draw it
+	@test -n "$(demo_instance)" || { echo "examples/gavel-*.json is missing" >&2; exit 1; }
+	@mkdir -p build
+	@echo "== hare solve $(demo_instance)"
+	@bin/hare solve $(demo_instance) --time-limit 5s -o build/demo.result.json
+	@echo "== hare verify"
+	@bin/hare verify $(demo_instance) build/demo.result.json
+	@echo "== verify/hare_verify.py"
+	@$(PYTHON) verify/hare_verify.py $(demo_instance) build/demo.result.json
+	@bin/hare plot $(demo_instance) build/demo.result.json -o build/gantt.svg
+	@echo "The result is in build/demo.result.json, its picture in $(CURDIR)/build/gantt.svg"
+
+.PHONY: test
+test: check test-go test-race test-python ## every test of the project
+	@echo "All tests passed."
+
+.PHONY: check
+check: highs ## gofmt, go vet, staticcheck, build without cgo
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; } >&2
+	$(highs_for_tests) $(GO) vet ./...
+	$(highs_for_tests) $(GO) run $(STATICCHECK) ./...
+	CGO_ENABLED=0 $(GO) build ./...
+
+.PHONY: test-go
+test-go: highs ## go test ./...
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -timeout 10m ./...
+
+.PHONY: test-race
+test-race: highs ## the packages with goroutines, under the race detector
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -race -short -timeout 10m $(addprefix ./,$(racy))
+
+.PHONY: test-python
+test-python: ## the verifier in Python
+	$(PYTHON) -m unittest discover -s verify -p '*test*.py'
+
+.PHONY: bench
+bench: build ## quality and times, the tables of docs/benchmarks.md
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench
+
+.PHONY: clean
+clean: ## remove what was built; .highs stays
+	rm -rf bin build
