@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -85,6 +86,7 @@ func (b *badWriter) Write(frame []byte) (int, error) {
 	if b.oneIn > 0 && b.rng.IntN(b.oneIn) > 0 || b.oneIn == 0 && b.solves != b.at {
 		return b.out.Write(frame)
 	}
+	frame = slices.Clone(frame)
 	switch payload := frame[headerBytes:]; b.what {
 	case "crash":
 		fmt.Fprintln(os.Stderr, "about to crash")

@@ -34,7 +34,7 @@ func WorkerMain(in io.Reader, out io.Writer) int {
 		return 1
 	}
 	w := worker{in: bufio.NewReaderSize(in, 1<<16), out: out}
-	if err := w.serve(); err != nil && !errors.Is(err, io.EOF) {
+	if err := w.serve(); !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, "lp worker:", err)
 		return 1
 	}
@@ -48,6 +48,7 @@ type worker struct {
 	frame []byte
 }
 
+// serve always ends with an error: io.EOF when there are no more requests.
 func (w *worker) serve() error {
 	for {
 		t, payload, err := readFrame(w.in, w.input, func(frameType) int64 { return maxRequestBytes })
