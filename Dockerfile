@@ -1,0 +1,34 @@
+# syntax=docker/dockerfile:1
+#
+#   docker build -t hare .
+#   docker run --rm -p 8080:8080 hare
+#
+# The two bases may be replaced by any Debian 12 with, or able to get, Go.
+ARG BUILD_BASE=docker.io/library/golang:1.26-bookworm
+ARG RUN_BASE=docker.io/library/debian:bookworm-slim
+
+FROM ${BUILD_BASE} AS build
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends gcc libc6-dev binutils make pkg-config python3 python3-pip ca-certificates \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+# HiGHS and the modules change seldom: layers of their own.
+COPY scripts/ scripts/
+COPY go.mod go.sum ./
+RUN scripts/get-highs.sh && go mod download
+COPY . .
+RUN make build
+
+FROM ${RUN_BASE}
+# libhighs needs libstdc++6 and zlib1g, which apt and dpkg need too: both are
+# in every Debian base. The loader proves it when the image is built.
+COPY --from=build /src/bin/ /opt/hare/
+COPY --from=build /src/LICENSE /src/.highs/LICENSE.tx[t] /opt/hare/licenses/
+RUN ln -s /opt/hare/hare /usr/local/bin/hare && hare --help >/dev/null
+USER 65532:65532
+WORKDIR /tmp
+EXPOSE 8080
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
+    CMD ["/opt/hare/hare", "healthcheck", "http://127.0.0.1:8080/healthz"]
+ENTRYPOINT ["/opt/hare/hare"]
+CMD ["serve", "--listen", "0.0.0.0:8080"]
