@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -208,6 +209,34 @@ func TestPoolClose(t *testing.T) {
 	}
 	if len(p.live) != 0 {
 		t.Errorf("%d processes left", len(p.live))
+	}
+}
+
+// Signals that ask a service to end reach its workers too, which must go on
+// until the service has finished.
+func TestWorkersIgnorePoliteSignals(t *testing.T) {
+	p := testPool(t, "sound", PoolConfig{Size: 1})
+	ctx := within(t, 20*time.Second)
+	if _, err := p.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	for w := range p.live {
+		pgid, err := syscall.Getpgid(w.cmd.Process.Pid)
+		if err != nil || pgid == syscall.Getpgrp() {
+			t.Errorf("process group %d, ours is %d, %v", pgid, syscall.Getpgrp(), err)
+		}
+		for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+			if err := w.cmd.Process.Signal(s); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	p.mu.Unlock()
+	s, err := p.Solve(ctx, small())
+	checkSmall(t, s, err)
+	if st := p.Stats(); st.Starts != 1 {
+		t.Errorf("stats %+v", st)
 	}
 }
 

@@ -17,8 +17,9 @@ func selfPath() (string, error) { return "/proc/self/exe", nil }
 
 // bindToParent makes the kernel kill the child when the thread that starts it
 // ends; the pool starts children from a thread that lives as long as itself.
+// A process group of its own keeps Ctrl-C on the terminal from the child.
 func bindToParent(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
 // limitSelf bounds this process to memory bytes of address space beyond what

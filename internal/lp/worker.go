@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/hare-sched/hare/internal/lp/highs"
 )
@@ -26,8 +28,12 @@ func ServeIfWorker() {
 // WorkerMain is the whole of `hare lp-worker`: it reads frames from in and
 // answers on out until in ends, and returns the exit status. With os.Stdout as
 // out, the pipe is moved away from file descriptor 1 first, so that nothing
-// which an engine prints can get among the frames.
+// which an engine prints can get among the frames, and the signals that ask a
+// service to end are ignored: the parent ends its workers when it is done.
 func WorkerMain(in io.Reader, out io.Writer) int {
+	if out == io.Writer(os.Stdout) {
+		signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	}
 	out, err := protectStdout(out)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lp worker:", err)
