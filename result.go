@@ -37,7 +37,9 @@ type Result struct {
 	Timing  Timing
 	Jobs    []JobResult
 	// Schedule and Certificate may be left out by Options.Detail.
-	Schedule    *Schedule
+	Schedule *Schedule
+	// TaskList is filled for Options.Detail "tasks" alone.
+	TaskList    []Task
 	Certificate *Certificate
 }
 

@@ -25,12 +25,15 @@ func Methods() []string {
 // bound exists.
 var ErrInfeasible = errors.New("relax: a job can never run")
 
+// LP is an engine for linear programs.
+type LP = lp.Solver
+
 // Config tunes Run. The zero value is good.
 type Config struct {
 	Method string // zero means price
 	// LP solves linear programs: needed by queyranne and paper, and used by
 	// price to close the last of its gap. Nil means the Go engine alone.
-	LP lp.Solver
+	LP LP
 	// Workers is the number of goroutines; zero means GOMAXPROCS. The result
 	// does not depend on it.
 	Workers int

@@ -1,0 +1,243 @@
+package hare
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"time"
+)
+
+// MaxTaskObjects limits results with detail "tasks".
+const MaxTaskObjects = 10_000
+
+// Gap is value/bound − 1 rounded up at six decimals: 0 where they are equal.
+// ok is false, "no useful bound", where bound ≤ 0 < value or either is missing.
+func (r *Result) Gap() (gap *big.Rat, ok bool) {
+	switch {
+	case r.Value == nil || r.Bound == nil:
+		return nil, false
+	case r.Value.Cmp(*r.Bound) == 0:
+		return new(big.Rat), true
+	case r.Bound.Sign() <= 0:
+		return nil, false
+	}
+	v, b := r.Value.Big(), r.Bound.Big()
+	num := new(big.Int).Sub(v, b)
+	num.Mul(num, big.NewInt(1e6))
+	num.Add(num, new(big.Int).Sub(b, big.NewInt(1)))
+	return new(big.Rat).SetFrac(num.Div(num, b), big.NewInt(1e6)), true
+}
+
+// head holds the fields of a result before its schedule, in print order.
+type head struct {
+	Hare           string          `json:"hare"`
+	InstanceSHA256 string          `json:"instance_sha256"`
+	Version        string          `json:"version"`
+	Seed           int64           `json:"seed"`
+	Status         string          `json:"status"`
+	Termination    string          `json:"termination"`
+	Reproducible   bool            `json:"reproducible"`
+	Objective      string          `json:"objective"`
+	Value          json.RawMessage `json:"value"`
+	Bound          json.RawMessage `json:"bound"`
+	Gap            json.RawMessage `json:"gap"`
+	Reasons        []reasonJSON    `json:"reasons,omitempty"`
+	Options        optionsJSON     `json:"options"`
+	Engine         engineJSON      `json:"engine"`
+	Metrics        *metricsJSON    `json:"metrics,omitempty"`
+	Timing         timingJSON      `json:"timing"`
+}
+
+type reasonJSON struct {
+	Pointer string `json:"pointer,omitempty"`
+	Job     string `json:"job,omitempty"`
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
+}
+
+type optionsJSON struct {
+	TimeLimit json.RawMessage `json:"time_limit_s"`
+	WorkLimit int64           `json:"work_limit"`
+	Gap       float64         `json:"gap"`
+	Seed      int64           `json:"seed"`
+	Bound     string          `json:"bound"`
+	Order     string          `json:"order"`
+	Assign    string          `json:"assign"`
+	Detail    string          `json:"detail"`
+}
+
+type engineJSON struct {
+	HiGHS string `json:"highs"`
+}
+
+type metricsJSON struct {
+	MeanJCT         float64            `json:"mean_jct_s"`
+	WeightedMeanJCT float64            `json:"weighted_mean_jct_s"`
+	Makespan        json.RawMessage    `json:"makespan_s"`
+	Utilisation     map[string]float64 `json:"utilisation"`
+	Switches        int64              `json:"switches"`
+	Jain            float64            `json:"jain_index"`
+	BoundMethod     string             `json:"bound_method"`
+	Tasks           int64              `json:"tasks"`
+}
+
+type timingJSON struct {
+	Total   float64 `json:"total_s"`
+	Relax   float64 `json:"relax_s"`
+	Assign  float64 `json:"assign_s"`
+	Improve float64 `json:"improve_s"`
+	Verify  float64 `json:"verify_s"`
+}
+
+func (r *Result) head() head {
+	h := head{
+		Hare: ResultForm, InstanceSHA256: r.InstanceSHA256, Version: r.Version, Seed: r.Seed, Status: r.Status,
+		Termination: r.Termination, Reproducible: r.Reproducible, Objective: r.Objective,
+		Value: raw("null"), Bound: raw("null"), Gap: raw("null"),
+		Options: optionsJSON{
+			TimeLimit: raw(FormatMicros(r.Options.TimeLimit.Microseconds())), WorkLimit: r.Options.WorkLimit, Gap: r.Options.Gap, Seed: r.Options.Seed,
+			Bound: r.Options.Bound, Order: r.Options.Order, Assign: r.Options.Assign, Detail: r.Options.Detail,
+		},
+		Engine: engineJSON{r.Engine.HiGHS},
+		Timing: timingJSON{seconds(r.Timing.Total), seconds(r.Timing.Relax), seconds(r.Timing.Assign), seconds(r.Timing.Improve), seconds(r.Timing.Verify)},
+	}
+	if r.Value != nil {
+		h.Value = raw(r.Value.String())
+	}
+	if r.Bound != nil {
+		h.Bound = raw(r.Bound.String())
+	}
+	if g, ok := r.Gap(); ok {
+		n := new(big.Int).Mul(g.Num(), big.NewInt(1e6))
+		if n.Div(n, g.Denom()).IsInt64() {
+			h.Gap = raw(FormatMicros(n.Int64()))
+		}
+	}
+	for _, x := range r.Reasons {
+		h.Reasons = append(h.Reasons, reasonJSON(x))
+	}
+	if m := r.Metrics; m != nil {
+		h.Metrics = &metricsJSON{
+			MeanJCT: m.MeanJCTSeconds, WeightedMeanJCT: m.WeightedMeanJCTSeconds, Makespan: raw(FormatMicros(m.MakespanUs)),
+			Utilisation: map[string]float64{}, Switches: m.Switches, Jain: m.JainIndex, BoundMethod: m.BoundMethod, Tasks: m.Tasks,
+		}
+		for _, u := range m.Utilisation {
+			h.Metrics.Utilisation[u.Type] = u.Use
+		}
+	}
+	return h
+}
+
+func seconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
+
+// EncodeJSON writes the result/v1 form as one object, a lane a line. Options.Detail
+// says how much of the schedule goes with it.
+func (r *Result) EncodeJSON(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	if err := r.encodeHead(b); err != nil {
+		return err
+	}
+	if r.Schedule != nil && r.Options.Detail != "none" && r.Options.Detail != "jobs" {
+		line := append([]byte(nil), ",\n \"schedule\":{\"jobs\":["...)
+		line = appendJobIDs(line, r.Schedule.Jobs)
+		line = append(line, "],\"lanes\":["...)
+		for i := range r.Schedule.Lanes {
+			if i > 0 {
+				line = append(line, ',')
+			}
+			line = append(line, "\n  "...)
+			line = appendLane(line, &r.Schedule.Lanes[i])
+			if _, err := b.Write(line); err != nil {
+				return err
+			}
+			line = line[:0]
+		}
+		if _, err := b.Write(append(line, "]}"...)); err != nil {
+			return err
+		}
+	}
+	if _, err := b.WriteString("}\n"); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// EncodeNDJSON writes everything but the lanes on the first line, then a lane
+// a line.
+func (r *Result) EncodeNDJSON(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	if err := r.encodeHead(b); err != nil {
+		return err
+	}
+	lanes := r.Schedule != nil && r.Options.Detail != "none" && r.Options.Detail != "jobs"
+	if lanes {
+		line := append([]byte(nil), `,"schedule":{"jobs":[`...)
+		line = appendJobIDs(line, r.Schedule.Jobs)
+		if _, err := b.Write(append(line, `],"lanes":[]}`...)); err != nil {
+			return err
+		}
+	}
+	if _, err := b.WriteString("}\n"); err != nil {
+		return err
+	}
+	if lanes {
+		for i := range r.Schedule.Lanes {
+			if _, err := b.Write(append(appendLane(nil, &r.Schedule.Lanes[i]), '\n')); err != nil {
+				return err
+			}
+		}
+	}
+	return b.Flush()
+}
+
+func appendJobIDs(b []byte, ids []string) []byte {
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, id)
+	}
+	return b
+}
+
+// encodeHead writes the object up to where the schedule goes, on one line.
+func (r *Result) encodeHead(b *bufio.Writer) error {
+	text, err := json.Marshal(r.head())
+	if err != nil {
+		return err
+	}
+	line := text[:len(text)-1]
+	if len(r.Jobs) > 0 && r.Options.Detail != "none" {
+		line = append(line, `,"jobs":[`...)
+		for i, j := range r.Jobs {
+			if i > 0 {
+				line = append(line, ',')
+			}
+			line = append(line, `{"id":`...)
+			line = appendString(line, j.ID)
+			if j.StartUs >= 0 {
+				line = append(line, `,"start_s":`...)
+				line = appendMicros(line, j.StartUs)
+			}
+			line = append(line, `,"end_s":`...)
+			line = appendMicros(line, j.EndUs)
+			line = append(line, '}')
+		}
+		line = append(line, ']')
+	}
+	if r.Certificate != nil && r.Options.Detail != "none" {
+		line = appendCertificate(append(line, `,"certificate":`...), r.Certificate)
+	}
+	if r.Options.Detail == "tasks" && r.Schedule != nil {
+		if r.Metrics != nil && r.Metrics.Tasks > MaxTaskObjects {
+			return &InvalidError{Pointer: "/options/detail", Code: "too_many_tasks",
+				Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes", MaxTaskObjects, r.Metrics.Tasks)}
+		}
+		line = append(line, `,"tasks":`...)
+		line = r.appendTasks(line)
+	}
+	_, err = b.Write(line)
+	return err
+}

@@ -1,0 +1,88 @@
+package hare
+
+import "strconv"
+
+// Task is one task of a schedule, for people.
+type Task struct {
+	Job                          string
+	Round                        int64
+	GPU                          string
+	StartUs, ComputeEndUs, EndUs int64
+}
+
+// Tasks lists the tasks of a schedule of inst, lane by lane, up to limit.
+func (s *Schedule) Tasks(inst *Instance, limit int) []Task {
+	kinds := map[string]string{}
+	for i := range inst.Cluster.Nodes {
+		n := &inst.Cluster.Nodes[i]
+		at := 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				kinds[n.Name+"/"+strconv.Itoa(at)] = g.Type
+				at++
+			}
+		}
+	}
+	jobs := map[string]*Job{}
+	for i := range inst.Jobs {
+		jobs[inst.Jobs[i].ID] = &inst.Jobs[i]
+	}
+	var out []Task
+	for i := range s.Lanes {
+		l := &s.Lanes[i]
+		for x := range l.Job {
+			e := l.Entry(x)
+			id := s.Jobs[e.Job]
+			p, ok := jobs[id].profile(kinds[l.GPU])
+			if !ok {
+				continue
+			}
+			for r := range e.Rounds {
+				for n := range e.Tasks {
+					if len(out) == limit {
+						return out
+					}
+					start := e.StartUs + r*e.PeriodUs + n*p.ComputeUs
+					out = append(out, Task{id, e.Round + r, l.GPU, start, start + p.ComputeUs, start + p.DurationUs()})
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (j *Job) profile(kind string) (Profile, bool) {
+	if j == nil {
+		return Profile{}, false
+	}
+	for _, p := range j.On {
+		if p.Type == kind {
+			return p, true
+		}
+	}
+	return Profile{}, false
+}
+
+// appendTasks writes the list that the solver made for detail "tasks".
+func (r *Result) appendTasks(b []byte) []byte {
+	b = append(b, '[')
+	for i, t := range r.TaskList {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"job":`...)
+		b = appendString(b, t.Job)
+		b = append(b, `,"round":`...)
+		b = strconv.AppendInt(b, t.Round, 10)
+		b = append(b, `,"gpu":`...)
+		b = appendString(b, t.GPU)
+		b = append(b, `,"start_s":`...)
+		b = appendMicros(b, t.StartUs)
+		b = append(b, `,"compute_end_s":`...)
+		b = appendMicros(b, t.ComputeEndUs)
+		b = append(b, `,"sync_end_s":`...)
+		b = appendMicros(b, t.EndUs)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
