@@ -1,0 +1,223 @@
+package trace
+
+import (
+	"math/big"
+	"strconv"
+	"strings"
+
+	hare "github.com/hare-sched/hare"
+)
+
+// Philly reads a flat Philly trace: arrival_s, duration_s, num_gpus. It names
+// no models and one GPU type, called GPU unless cfg.GPUs gives that type
+// another name. A job is rigid, one round of its duration; with Sync gang it
+// is cut into rounds of about a quantum. The default cluster is 2,490 GPUs.
+func Philly(trace Source, cfg Config) (*hare.Instance, *Report, error) {
+	cfg, err := cfg.resolve("philly", trace, "rigid", "GPU=2490")
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := newTable(trace, "arrival_s", "duration_s", "num_gpus")
+	if err != nil {
+		return nil, nil, err
+	}
+	b := newBuilder("philly", trace, cfg, clusterOf(cfg.GPUs))
+	types := typesOf(b.inst.Cluster)
+	for {
+		if ok, err := b.next(t); err != nil {
+			return nil, nil, err
+		} else if !ok {
+			break
+		}
+		job := hare.Job{ID: "philly-" + strconv.Itoa(b.rep.Rows-1), WeightMicro: 1e6, Sync: b.cfg.syncRule()}
+		if job.ReleaseUs, err = t.decimal("arrival_s", 6); err != nil {
+			return nil, nil, err
+		}
+		if job.Tasks, err = t.count("num_gpus", 1); err != nil {
+			return nil, nil, err
+		}
+		if err := b.duration(t, "duration_s", &job, types); err != nil {
+			return nil, nil, err
+		}
+	}
+	b.rep.Measured = "arrivals, run times and numbers of GPUs"
+	b.rep.Assumed = []string{"the trace names no models and one GPU type: every type of the cluster takes the same time",
+		"durations hold all of a job's GPUs from start to end; synchronisation is part of them; weights are 1",
+		"the default cluster of 2,490 GPUs; node boundaries are left out"}
+	return b.finish(t)
+}
+
+// Openb reads the pods of Alibaba's openb trace (pod, arrival_s, num_gpu,
+// gpu_milli, gpu_spec, run_s) on its nodes (node, gpu_type, gpus). A pod is a
+// rigid job of one round of its run time on the types of gpu_spec ('|' is any
+// of, empty is any type); with Sync gang it is cut into rounds of about a
+// quantum. Pods without a run time are skipped, those that share a GPU are
+// skipped or count a whole one (Config.Shared).
+func Openb(pods, nodes Source, cfg Config) (*hare.Instance, *Report, error) {
+	cfg, err := cfg.resolve("openb", pods, "rigid", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := readOpenbNodes(nodes)
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster := own
+	if cfg.GPUs != nil {
+		cluster = clusterOf(cfg.GPUs)
+	}
+	t, err := newTable(pods, "pod", "arrival_s", "num_gpu", "gpu_milli", "gpu_spec", "run_s")
+	if err != nil {
+		return nil, nil, err
+	}
+	b := newBuilder("openb", pods, cfg, cluster)
+	all := typesOf(cluster)
+	known := map[string]bool{}
+	for _, name := range append(typesOf(own), all...) {
+		known[name] = true
+	}
+	shared := 0
+	for {
+		if ok, err := b.next(t); err != nil {
+			return nil, nil, err
+		} else if !ok {
+			break
+		}
+		whole, err := b.openbRow(t, all, known)
+		if err != nil {
+			return nil, nil, err
+		}
+		if whole {
+			shared++
+		}
+	}
+	b.rep.Measured = "nodes and their GPU types; pods' arrivals, run times, numbers of GPUs and type constraints"
+	b.rep.Assumed = []string{"a pod runs as long on any type it may use (the trace has no speeds)",
+		"pods are not training jobs as such; each is one rigid round; CPU, memory and node boundaries are left out; weights are 1"}
+	if shared > 0 {
+		b.rep.Assumed = append(b.rep.Assumed, strconv.Itoa(shared)+" pods that ask for a part of a GPU hold a whole one")
+	}
+	return b.finish(t)
+}
+
+func readOpenbNodes(src Source) (hare.Cluster, error) {
+	var c hare.Cluster
+	t, err := newTable(src, "node", "gpu_type", "gpus")
+	if err != nil {
+		return c, err
+	}
+	names := map[string]bool{}
+	var total int64
+	for {
+		if ok, err := t.next(); err != nil {
+			return c, err
+		} else if !ok {
+			break
+		}
+		name, kind := strings.Clone(t.text("node")), strings.Clone(t.text("gpu_type"))
+		if name == "" || strings.Contains(name, "/") {
+			return c, t.fault("node", "a node needs a name without slashes")
+		}
+		if names[name] {
+			return c, t.fault("node", "%q appears twice", clip(name))
+		}
+		names[name] = true
+		if kind == "" {
+			return c, t.fault("gpu_type", "empty")
+		}
+		n, err := t.count("gpus", 1)
+		if err != nil {
+			return c, err
+		}
+		if total += n; n > hare.MaxGPUs || total > hare.MaxGPUs {
+			return c, t.fault("gpus", "more than %d GPUs in all", hare.MaxGPUs)
+		}
+		c.Nodes = append(c.Nodes, hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: int(n)}}})
+	}
+	if len(c.Nodes) == 0 {
+		return c, &RowError{t.file, 1, 1, "no rows"}
+	}
+	return c, nil
+}
+
+// openbRow reads a pod; whole says that a shared GPU was counted whole.
+func (b *builder) openbRow(t *table, all []string, known map[string]bool) (whole bool, err error) {
+	job := hare.Job{WeightMicro: 1e6, Sync: b.cfg.syncRule()}
+	if job.ID, err = b.identify(t, "pod"); err != nil {
+		return false, err
+	}
+	if job.ReleaseUs, err = t.decimal("arrival_s", 6); err != nil {
+		return false, err
+	}
+	if job.Tasks, err = t.count("num_gpu", 1); err != nil {
+		return false, err
+	}
+	milli, err := t.count("gpu_milli", 0)
+	if err != nil {
+		return false, err
+	}
+	types := all
+	if spec := t.text("gpu_spec"); spec != "" {
+		types = nil
+		for name := range strings.SplitSeq(spec, "|") {
+			if !known[name] {
+				return false, t.fault("gpu_spec", "unknown GPU %q: no node has this type", clip(name))
+			}
+			types = append(types, strings.Clone(name))
+		}
+	}
+	if t.text("run_s") == "" {
+		b.rep.skip(t, "no run time (still pending when the trace ends)")
+		return false, nil
+	}
+	if milli < 1000 && b.cfg.Shared == "skip" {
+		b.rep.skip(t, "asks for a part of a GPU (gpu_milli < 1000)")
+		return false, nil
+	}
+	before := len(b.inst.Jobs)
+	err = b.duration(t, "run_s", &job, types)
+	return milli < 1000 && len(b.inst.Jobs) > before, err
+}
+
+// duration gives the job the row's duration on each of types and adds it. A
+// rigid job is one round; a gang job has as many equal rounds as quanta were begun.
+func (b *builder) duration(t *table, column string, job *hare.Job, types []string) error {
+	us, err := t.decimal(column, 6)
+	if err != nil {
+		return err
+	}
+	if us == 0 {
+		b.rep.skip(t, "ran for no time")
+		return nil
+	}
+	job.Rounds = 1
+	if quantum := b.cfg.Quantum.Microseconds(); job.Sync == hare.Gang {
+		job.Rounds = (us-1)/quantum + 1
+	}
+	p, _ := nearest(big.NewRat(us, job.Rounds))
+	seen := map[string]bool{}
+	for _, name := range types {
+		if !seen[name] {
+			seen[name] = true
+			job.On = append(job.On, hare.Profile{Type: name, ComputeUs: max(1, p)})
+		}
+	}
+	sortProfiles(job.On)
+	b.add(t, *job)
+	return nil
+}
+
+// typesOf are the GPU types of a cluster, in order of appearance.
+func typesOf(c hare.Cluster) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, n := range c.Nodes {
+		for _, g := range n.GPUs {
+			if !seen[g.Type] {
+				seen[g.Type] = true
+				out = append(out, g.Type)
+			}
+		}
+	}
+	return out
+}

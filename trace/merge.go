@@ -1,0 +1,149 @@
+package trace
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	hare "github.com/hare-sched/hare"
+)
+
+// step is one synchronised training step of a job on one GPU type, in exact
+// microseconds; d = compute + sync.
+type step struct {
+	gpu        string
+	compute, d *big.Rat
+}
+
+// merge turns n steps into rounds of as many steps as fit quantumUs on the
+// fastest type, at least one and at most all. The last round is counted whole.
+// Times are rounded to microseconds after merging, so one rounding is spread
+// over the round. The reason is empty when all fits.
+func merge(job *hare.Job, n int64, steps []step, quantumUs int64, row *Report) (reason string) {
+	if len(steps) == 0 {
+		return "no GPU type has a measurement for this job"
+	}
+	fastest := steps[0].d
+	for _, s := range steps[1:] {
+		if s.d.Cmp(fastest) < 0 {
+			fastest = s.d
+		}
+	}
+	fit := new(big.Rat).Quo(new(big.Rat).SetInt64(quantumUs), fastest)
+	per := int64(1)
+	if q := new(big.Int).Quo(fit.Num(), fit.Denom()); !q.IsInt64() || q.Int64() > n {
+		per = n
+	} else if q.Int64() > 1 {
+		per = q.Int64()
+	}
+	job.Rounds = (n + per - 1) / per
+	if extra := job.Rounds*per - n; extra > 0 {
+		row.RoundsRoundedUp++
+		row.ExtraSteps += extra
+		row.MaxOvercount = max(row.MaxOvercount, float64(extra)/float64(n))
+	}
+	row.Steps += n
+	count := new(big.Rat).SetInt64(per)
+	for _, s := range steps {
+		d, ok := nearest(new(big.Rat).Mul(count, s.d))
+		compute, ok2 := nearest(new(big.Rat).Mul(count, s.compute))
+		if !ok || !ok2 || d > hare.MaxExact/job.Rounds {
+			return "the job takes longer than 2^53 µs on " + s.gpu
+		}
+		compute = max(1, compute)
+		job.On = append(job.On, hare.Profile{Type: s.gpu, ComputeUs: compute, SyncUs: max(0, d-compute)})
+	}
+	sortProfiles(job.On)
+	return ""
+}
+
+func sortProfiles(on []hare.Profile) {
+	slices.SortFunc(on, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
+}
+
+// builder collects the jobs of an instance.
+type builder struct {
+	inst   *hare.Instance
+	rep    *Report
+	cfg    Config
+	ids    map[string]bool
+	widest map[string]int64 // GPUs by type
+	row    Report           // of the row being read; counts only if its job is kept
+}
+
+func newBuilder(format string, src Source, cfg Config, cluster hare.Cluster) *builder {
+	b := &builder{
+		inst:   &hare.Instance{Name: cfg.Name, Objective: hare.ObjectiveWeightedJCT, Cluster: cluster},
+		rep:    &Report{Format: format, Source: src.Name},
+		cfg:    cfg,
+		ids:    map[string]bool{},
+		widest: map[string]int64{},
+	}
+	for _, n := range cluster.Nodes {
+		for _, g := range n.GPUs {
+			b.widest[g.Type] += int64(g.Count)
+		}
+	}
+	return b
+}
+
+// next moves to the next row of the trace; false at the end or when there are
+// jobs enough.
+func (b *builder) next(t *table) (bool, error) {
+	if b.cfg.Jobs > 0 && len(b.inst.Jobs) >= b.cfg.Jobs {
+		return false, nil
+	}
+	ok, err := t.next()
+	if ok {
+		b.rep.Rows++
+		b.row = Report{}
+	}
+	return ok, err
+}
+
+// identify checks the row's name in a column, which no other row may have.
+func (b *builder) identify(t *table, column string) (string, error) {
+	id := strings.Clone(t.text(column))
+	switch {
+	case id == "":
+		return "", t.fault(column, "empty")
+	case len(id) > 128:
+		return "", t.fault(column, "longer than 128 bytes")
+	case b.ids[id]:
+		return "", t.fault(column, "%q appears twice", id)
+	}
+	b.ids[id] = true
+	return id, nil
+}
+
+// add keeps the job, or skips it where no type of the cluster can run it.
+func (b *builder) add(t *table, job hare.Job) {
+	if b.cfg.Releases == "zero" {
+		job.ReleaseUs = 0
+	}
+	if b.cfg.Weights == "one" {
+		job.WeightMicro = 1e6
+	}
+	for _, p := range job.On {
+		if b.widest[p.Type] >= job.Tasks {
+			b.inst.Jobs = append(b.inst.Jobs, job)
+			b.rep.count(&b.row)
+			return
+		}
+	}
+	b.rep.skip(t, "no GPU type of the cluster that the job can use has as many GPUs as the job needs at once")
+}
+
+// finish hands out the instance, which needs a job.
+func (b *builder) finish(t *table) (*hare.Instance, *Report, error) {
+	b.rep.Jobs = len(b.inst.Jobs)
+	if b.rep.Jobs == 0 {
+		return nil, b.rep, &RowError{t.file, 1, 1, "no row of this text gives a job"}
+	}
+	// What single rows cannot show: the length of all jobs one after another.
+	if err := b.inst.Validate(); err != nil {
+		return nil, b.rep, fmt.Errorf("%s: %w", t.file, err)
+	}
+	return b.inst, b.rep, nil
+}

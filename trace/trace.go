@@ -1,0 +1,206 @@
+// Package trace makes instances: from public traces and tables of measured
+// speeds, and from a seed. Each reader says in its Report what was rounded,
+// skipped or assumed.
+package trace
+
+import (
+	"embed"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	hare "github.com/hare-sched/hare"
+)
+
+//go:embed data/*.csv
+var shipped embed.FS
+
+// Source is a text to read and the name that error messages give it.
+type Source struct {
+	Name string
+	R    io.Reader
+}
+
+// Config says how a trace becomes an instance.
+type Config struct {
+	// Name is the instance's; empty means "<format>-<trace>".
+	Name string
+	// GPUs is the cluster, a node a type. Nil means the format's default.
+	GPUs []hare.TypeCount
+	// Jobs is the most jobs to import, the first of the trace; zero means all.
+	Jobs int
+	// Sync is "gang" or "rigid"; empty means gang where steps are known
+	// (gavel, shockwave, pollux) and rigid where only a duration is (philly, openb).
+	Sync string
+	// Quantum is how long a round of merged steps takes on the job's fastest
+	// type; zero means 60 s. Rounds of rigid philly and openb jobs are not cut.
+	Quantum time.Duration
+	// Releases is "trace" (default: jobs arrive as recorded) or "zero".
+	Releases string
+	// Weights is "trace" (default) or "one".
+	Weights string
+	// Placement chooses among Gavel's throughputs: "consolidated" (default: a
+	// job's GPUs share a server) or "unconsolidated".
+	Placement string
+	// Shared says what becomes of openb pods that ask for a part of a GPU:
+	// "skip" (default) or "whole", which counts a whole GPU.
+	Shared string
+}
+
+// ImportConfig is Config with the texts to read.
+type ImportConfig struct {
+	Config
+	// Trace is the list of jobs. Without a reader, its name is looked up among
+	// the shipped traces; an empty name means the format's default one.
+	Trace Source
+	// Table is the format's second text: throughputs for gavel and shockwave,
+	// step times for pollux, nodes for openb. Without a reader, the shipped one.
+	Table Source
+}
+
+// format is one kind of trace.
+type format struct {
+	name, trace, table string // shipped files
+	read               func(trace, table Source, cfg Config) (*hare.Instance, *Report, error)
+}
+
+var formats = []format{
+	{"gavel", "gavel_trace_max_min_fairness.csv", "gavel_throughputs.csv", Gavel},
+	{"shockwave", "shockwave_trace_120.csv", "gavel_throughputs.csv", Shockwave},
+	{"pollux", "pollux_workload_6.csv", "pollux_t4_step_sync.csv", Pollux},
+	{"philly", "philly_week_2017-10-02.csv", "", func(t, _ Source, c Config) (*hare.Instance, *Report, error) { return Philly(t, c) }},
+	{"openb", "openb_gpu_pods.csv", "openb_gpu_nodes.csv", Openb},
+}
+
+// Formats lists the formats that Import knows.
+func Formats() []string {
+	out := make([]string, len(formats))
+	for i, f := range formats {
+		out[i] = f.name
+	}
+	return out
+}
+
+// ShippedTraces lists the files that come with the program, sorted.
+func ShippedTraces() []string {
+	entries, err := fs.ReadDir(shipped, "data")
+	if err != nil {
+		return nil
+	}
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = e.Name()
+	}
+	return out
+}
+
+// Shipped opens a file that comes with the program, by its name or a part of
+// it that only one file has, such as "max_min_fairness".
+func Shipped(name string) (Source, error) {
+	var found []string
+	for _, f := range ShippedTraces() {
+		if f == name {
+			found = []string{f}
+			break
+		}
+		if name != "" && strings.Contains(f, name) {
+			found = append(found, f)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Source{}, fmt.Errorf("trace: no shipped file %q; there are %s", name, strings.Join(ShippedTraces(), ", "))
+	case 1:
+	default:
+		return Source{}, fmt.Errorf("trace: %q names several shipped files: %s", name, strings.Join(found, ", "))
+	}
+	f, err := shipped.Open(path.Join("data", found[0]))
+	if err != nil {
+		return Source{}, err
+	}
+	return Source{found[0], f}, nil
+}
+
+// Import reads a trace of the named format. Errors about a text are
+// *RowError; others are about cfg. Time is linear in the texts.
+func Import(formatName string, cfg ImportConfig) (*hare.Instance, *Report, error) {
+	i := slices.IndexFunc(formats, func(f format) bool { return f.name == formatName })
+	if i < 0 {
+		return nil, nil, fmt.Errorf("trace: unknown format %q; it must be one of %s", formatName, strings.Join(Formats(), ", "))
+	}
+	f := formats[i]
+	trace, table := cfg.Trace, cfg.Table
+	var err error
+	if trace.R == nil {
+		if trace.Name == "" {
+			trace.Name = f.trace
+		}
+		if trace, err = Shipped(trace.Name); err != nil {
+			return nil, nil, err
+		}
+	}
+	if table.R == nil && f.table != "" {
+		if table, err = Shipped(f.table); err != nil {
+			return nil, nil, err
+		}
+	}
+	return f.read(trace, table, cfg.Config)
+}
+
+// resolve checks cfg and fills in defaults.
+func (c Config) resolve(format string, trace Source, sync string, gpus string) (Config, error) {
+	if c.Name == "" {
+		base := strings.TrimSuffix(path.Base(trace.Name), ".csv")
+		base = strings.TrimPrefix(strings.TrimPrefix(base, format+"_"), "trace_")
+		c.Name = format + "-" + base
+	}
+	if c.Sync == "" {
+		c.Sync = sync
+	}
+	if c.Sync != "gang" && c.Sync != "rigid" {
+		return c, fmt.Errorf("trace: sync is %q; merged steps are gang or rigid (merged relaxed rounds would be another algorithm)", c.Sync)
+	}
+	if c.Quantum == 0 {
+		c.Quantum = time.Minute
+	}
+	if c.Quantum < time.Microsecond || c.Quantum > math.MaxInt32*time.Second {
+		return c, fmt.Errorf("trace: quantum is %v; it must be at least 1 µs and at most 68 years", c.Quantum)
+	}
+	if c.Jobs < 0 {
+		return c, fmt.Errorf("trace: the number of jobs must not be negative")
+	}
+	for _, choice := range []struct {
+		what  string
+		value *string
+		names [2]string
+	}{
+		{"releases", &c.Releases, [2]string{"trace", "zero"}},
+		{"weights", &c.Weights, [2]string{"trace", "one"}},
+		{"placement", &c.Placement, [2]string{"consolidated", "unconsolidated"}},
+		{"shared", &c.Shared, [2]string{"skip", "whole"}},
+	} {
+		if *choice.value == "" {
+			*choice.value = choice.names[0]
+		}
+		if *choice.value != choice.names[0] && *choice.value != choice.names[1] {
+			return c, fmt.Errorf("trace: %s is %q; it must be %q or %q", choice.what, *choice.value, choice.names[0], choice.names[1])
+		}
+	}
+	var err error
+	if c.GPUs == nil && gpus != "" {
+		c.GPUs, err = ParseGPUs(gpus)
+	}
+	return c, err
+}
+
+func (c Config) syncRule() hare.Sync {
+	if c.Sync == "rigid" {
+		return hare.Rigid
+	}
+	return hare.Gang
+}
