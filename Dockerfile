@@ -3,7 +3,8 @@
 #   docker build -t hare .
 #   docker run --rm -p 8080:8080 hare
 #
-# The two bases may be replaced by any Debian 12 with, or able to get, Go.
+# Both bases can be replaced by a Debian 12 of your own, the first with Go in
+# its PATH. With buildah add --format docker: OCI images have no health check.
 ARG BUILD_BASE=docker.io/library/golang:1.26-bookworm
 ARG RUN_BASE=docker.io/library/debian:bookworm-slim
 

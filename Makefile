@@ -15,7 +15,7 @@ highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
 # Packages with goroutines of their own are tested under the race detector too.
 racy := $(wildcard internal/lp relax greedy solver service api)
 
-demo_instance = $(firstword $(wildcard examples/gavel-*.json))
+demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 
 .PHONY: help
 help: ## list the targets

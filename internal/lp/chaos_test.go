@@ -104,7 +104,10 @@ func TestChaosMemory(t *testing.T) {
 // Two hundred solves while workers are killed at random moments and also fail
 // of themselves.
 func TestChaosKills(t *testing.T) {
-	const solves = 200
+	solves := 200
+	if testing.Short() {
+		solves = 50
+	}
 	p := testPool(t, "crash:~20", PoolConfig{Size: 2, FailureLimit: 1000, Attempts: 10})
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -133,10 +136,9 @@ func TestChaosKills(t *testing.T) {
 	close(stop)
 	<-stopped
 	st := p.Stats()
-	if st.Solves != solves || st.Failures == 0 || st.Restarts == 0 {
+	if st.Solves != int64(solves) || st.Failures == 0 || st.Restarts == 0 {
 		t.Errorf("stats %+v", st)
 	}
-	t.Logf("%+v", st)
 }
 
 // An engine that fails each time: callers are told within moments, and at once

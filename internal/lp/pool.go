@@ -86,7 +86,7 @@ func setDefault[T comparable](v *T, d T) {
 // Stats counts since the pool was made.
 type Stats struct {
 	Starts   int64 // workers that said hello
-	Restarts int64 // of these, in place of one that failed or was killed
+	Restarts int64 // workers to be started in place of one that failed or was killed
 	Recycled int64 // workers replaced because of MaxSolves
 	Kills    int64 // workers killed because a context or SolveTimeout ended
 	Failures int64 // workers that died, answered what they must not, or did not start
@@ -113,6 +113,7 @@ type Pool struct {
 	breaker breaker
 	stats   Stats
 	version string
+	tried   chan struct{} // closed after the first start, good or bad
 }
 
 var _ Solver = (*Pool)(nil)
@@ -131,10 +132,11 @@ func NewPool(cfg PoolConfig) (*Pool, error) {
 		closed:  make(chan struct{}),
 		live:    make(map[*process]struct{}),
 		breaker: newBreaker(cfg.FailureLimit, cfg.Cooldown),
+		tried:   make(chan struct{}),
 	}
 	p.slots.Go(p.runStarter)
 	for range cfg.Size {
-		p.slots.Go(func() { p.fill(false) })
+		p.slots.Go(p.fill)
 	}
 	return p, nil
 }
@@ -176,8 +178,14 @@ func (p *Pool) Solve(ctx context.Context, problem *Problem) (*Solution, error) {
 	}
 }
 
-// Version is the engine's, such as "1.15.1"; "" until a worker has started.
+// Version is the engine's, such as "1.15.1". While the first worker starts it
+// waits for it, at most a second; "" means that none has started.
 func (p *Pool) Version() string {
+	select {
+	case <-p.tried:
+	case <-p.closed:
+	case <-time.After(min(p.cfg.StartTimeout, time.Second)):
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.version

@@ -30,7 +30,8 @@ func (p *Pool) runStarter() {
 	}
 }
 
-// replace kills w and fills its place, without waiting.
+// replace kills w and fills its place, without waiting. It counts a restart at
+// once, so that whoever compares counters around a solve sees it.
 func (p *Pool) replace(w *process, restart bool) {
 	w.kill()
 	p.mu.Lock()
@@ -38,15 +39,18 @@ func (p *Pool) replace(w *process, restart bool) {
 	if p.shut {
 		return // Close waits for the processes that are left
 	}
+	if restart {
+		p.stats.Restarts++
+	}
 	p.slots.Go(func() {
 		<-w.done
-		p.fill(restart)
+		p.fill()
 	})
 }
 
 // fill starts one worker and makes it idle. It tries again, with pauses, until
 // it succeeds, the pool closes or there is no engine at all.
-func (p *Pool) fill(restart bool) {
+func (p *Pool) fill() {
 	for {
 		p.mu.Lock()
 		pause := p.breaker.pause()
@@ -61,10 +65,8 @@ func (p *Pool) fill(restart bool) {
 		case err == nil:
 			p.mu.Lock()
 			p.stats.Starts++
-			if restart {
-				p.stats.Restarts++
-			}
 			p.version = w.version
+			p.wasTried()
 			p.mu.Unlock()
 			p.idle <- w
 			return
@@ -72,13 +74,22 @@ func (p *Pool) fill(restart bool) {
 			return
 		}
 		p.failed(w, err)
+		p.count(func(s *Stats) { s.Restarts++; p.wasTried() })
 		if errors.Is(err, ErrUnavailable) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 			p.mu.Lock()
 			p.breaker.noEngine(time.Now())
 			p.mu.Unlock()
 			return
 		}
-		restart = true
+	}
+}
+
+// wasTried wants p.mu held.
+func (p *Pool) wasTried() {
+	select {
+	case <-p.tried:
+	default:
+		close(p.tried)
 	}
 }
 
