@@ -50,6 +50,8 @@ func testWorker(mode string) int {
 	switch what {
 	case "sound":
 		return WorkerMain(os.Stdin, os.Stdout)
+	case "parent": // has a worker of its own and says which
+		return testParent()
 	case "mute": // never says hello
 		time.Sleep(time.Hour)
 	case "absent":
@@ -67,6 +69,20 @@ func testWorker(mode string) int {
 		b.at, _ = strconv.Atoi(when)
 	}
 	return WorkerMain(os.Stdin, b)
+}
+
+func testParent() int {
+	p, err := NewPool(PoolConfig{Size: 1, Command: []string{"/proc/self/exe"}, Env: []string{modeVariable + "=sound"}})
+	if err != nil || p.Version() == "" {
+		return 1
+	}
+	p.mu.Lock()
+	for w := range p.live {
+		fmt.Println(w.cmd.Process.Pid)
+	}
+	p.mu.Unlock()
+	time.Sleep(time.Hour)
+	return 0
 }
 
 // badWriter passes whole frames on, except the chosen solutions.

@@ -3,9 +3,11 @@ package lp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -240,7 +242,41 @@ func TestWorkersIgnorePoliteSignals(t *testing.T) {
 	}
 }
 
-// A worker outlives neither its parent nor the end of its input.
+// A parent that is killed takes its workers along, whatever they do.
+func TestWorkerEndsWithItsParent(t *testing.T) {
+	parent := exec.Command("/proc/self/exe")
+	parent.Env = []string{modeVariable + "=parent"}
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var worker int
+	if _, err := fmt.Fscan(out, &worker); err != nil || syscall.Kill(worker, 0) != nil {
+		t.Errorf("worker %d: %v", worker, err)
+	}
+	_ = syscall.Kill(worker, syscall.SIGSTOP) // it cannot notice by itself
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	for end := time.Now().Add(10 * time.Second); alive(worker); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("worker %d lives on", worker)
+		}
+	}
+}
+
+// alive is false for a zombie, which only waits for its new parent.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
+}
+
 func TestWorkerEndsWithItsInput(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = []string{modeVariable + "=sound"}
