@@ -1,0 +1,138 @@
+package greedy
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// held is one block with its job.
+type held struct {
+	job int32
+	*Block
+}
+
+// busyUntil orders the GPUs of a class by when they are free again.
+type busyUntil []struct {
+	end int64
+	gpu int32
+}
+
+func (h busyUntil) Len() int { return len(h) }
+func (h busyUntil) Less(a, b int) bool {
+	return h[a].end < h[b].end || h[a].end == h[b].end && h[a].gpu < h[b].gpu
+}
+func (h busyUntil) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
+func (h *busyUntil) Push(x any) {
+	*h = append(*h, x.(struct {
+		end int64
+		gpu int32
+	}))
+}
+func (h *busyUntil) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// Schedule gives out the GPUs of each class by interval colouring: blocks in
+// order of start, each on GPUs that are free, those that last ran the same job
+// first. It always succeeds for a plan within the capacity.
+// O(blocks·width·log).
+func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
+	s := &hare.Schedule{Jobs: make([]string, len(m.Jobs)), Lanes: make([]hare.Lane, len(m.GPUs))}
+	for i := range m.Jobs {
+		s.Jobs[i] = m.Instance.Jobs[i].ID
+	}
+	for g := range m.GPUs {
+		s.Lanes[g] = hare.Lane{GPU: m.GPUs[g].ID}
+	}
+	byClass := make([][]held, len(m.Classes))
+	for i := range p.Jobs {
+		for x := range p.Jobs[i] {
+			b := &p.Jobs[i][x]
+			byClass[b.Class] = append(byClass[b.Class], held{int32(i), b})
+		}
+	}
+	for c, blocks := range byClass {
+		slices.SortStableFunc(blocks, func(a, b held) int { return cmp.Compare(a.StartUs, b.StartUs) })
+		if err := colour(m, c, blocks, s.Lanes); err != nil {
+			return nil, err
+		}
+	}
+	s.Lanes = slices.DeleteFunc(s.Lanes, func(l hare.Lane) bool { return len(l.Job) == 0 })
+	return s, nil
+}
+
+func colour(m *hare.Model, c int, blocks []held, lanes []hare.Lane) error {
+	gpus := m.Classes[c].GPUs
+	last := make([]int32, len(gpus)) // job that ran last; −1 at first
+	free := make([]bool, len(gpus))
+	var idle []int32             // stack; entries no longer free are skipped
+	byJob := map[int32][]int32{} // free GPUs that last ran a job, likewise
+	for g := len(gpus) - 1; g >= 0; g-- {
+		last[g], free[g] = -1, true
+		idle = append(idle, int32(g))
+	}
+	var busy busyUntil
+	for _, b := range blocks {
+		for len(busy) > 0 && busy[0].end <= b.StartUs {
+			x := heap.Pop(&busy).(struct {
+				end int64
+				gpu int32
+			})
+			free[x.gpu] = true
+			idle = append(idle, x.gpu)
+			byJob[last[x.gpu]] = append(byJob[last[x.gpu]], x.gpu)
+		}
+		for range b.Width {
+			g := int32(-1)
+			for own := byJob[b.job]; len(own) > 0 && g < 0; {
+				if x := own[len(own)-1]; free[x] && last[x] == b.job {
+					g = x
+				}
+				own = own[:len(own)-1]
+				byJob[b.job] = own
+			}
+			for len(idle) > 0 && g < 0 {
+				if x := idle[len(idle)-1]; free[x] {
+					g = x
+				}
+				idle = idle[:len(idle)-1]
+			}
+			if g < 0 {
+				return fmt.Errorf("greedy: class %d has no free GPU at %d µs for job %q", c, b.StartUs, m.Instance.Jobs[b.job].ID)
+			}
+			free[g], last[g] = false, b.job
+			heap.Push(&busy, struct {
+				end int64
+				gpu int32
+			}{b.endUs(), g})
+			appendEntry(&lanes[gpus[g]], b)
+		}
+	}
+	return nil
+}
+
+// appendEntry adds a block to a lane, as part of the last entry where its
+// tasks follow that one's without a gap in the same round.
+func appendEntry(l *hare.Lane, b held) {
+	if n := len(l.Job) - 1; n >= 0 && b.Rounds == 1 && l.Rounds[n] == 1 && l.Job[n] == b.job && l.Round[n] == b.Round && b.PeriodUs == 0 {
+		// HoldUs is the compute of Tasks tasks in a relaxed round.
+		each := b.HoldUs / int64(b.Tasks)
+		if l.StartUs[n]+l.Tasks[n]*each == b.StartUs {
+			l.Tasks[n] += int64(b.Tasks)
+			return
+		}
+	}
+	l.Job = append(l.Job, b.job)
+	l.Round = append(l.Round, b.Round)
+	l.Rounds = append(l.Rounds, b.Rounds)
+	l.Tasks = append(l.Tasks, int64(b.Tasks))
+	l.PeriodUs = append(l.PeriodUs, b.PeriodUs)
+	l.StartUs = append(l.StartUs, b.StartUs)
+}

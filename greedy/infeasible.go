@@ -1,0 +1,73 @@
+package greedy
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/hare-sched/hare"
+)
+
+func reason(m *hare.Model, i int, code, detail string) hare.Reason {
+	return hare.Reason{Pointer: fmt.Sprintf("/jobs/%d", i), Job: m.Instance.Jobs[i].ID, Code: code, Detail: detail}
+}
+
+// cannot says why a job can never run; code is "" when that is not proved.
+func cannot(m *hare.Model, j *hare.ModelJob) (code, detail string) {
+	if len(j.Modes) == 0 {
+		return "no_gpu", "no GPU that is ever in service has a profile of this job: add a type to \"on\" or a node to the cluster"
+	}
+	widest, fits := int64(0), false
+	var together int64
+	for _, md := range j.Modes {
+		hold := md.ComputeUs
+		if j.Sync == hare.Gang {
+			hold = md.DurationUs()
+		}
+		if j.Sync == hare.Rigid {
+			hold = md.DurationUs() * j.Rounds
+		}
+		var n int64
+		for c := range m.Classes {
+			if m.Classes[c].Type != md.Type {
+				continue
+			}
+			if longestWindow(m.Classes[c].Windows) >= hold {
+				n += int64(len(m.Classes[c].GPUs))
+				fits = true
+			}
+		}
+		widest = max(widest, n)
+		together += n
+	}
+	if j.Mix {
+		widest = together
+	}
+	switch {
+	case !fits:
+		return "window_too_short", "every window of service is shorter than one " + unitOf(j.Sync) + ": lengthen a window or shorten the rounds"
+	case j.Sync != hare.Relaxed && widest < j.Tasks:
+		return "too_wide", fmt.Sprintf("%d GPUs are needed together, at most %d can ever serve: lower \"tasks\", add GPUs, or use sync relaxed", j.Tasks, widest)
+	}
+	return "", ""
+}
+
+func unitOf(s hare.Sync) string {
+	switch s {
+	case hare.Gang:
+		return "round"
+	case hare.Rigid:
+		return "run of all rounds, which a rigid job needs in one piece"
+	}
+	return "task"
+}
+
+func longestWindow(ws []hare.Window) int64 {
+	longest := int64(0)
+	for _, w := range ws {
+		if w.EndUs == hare.Forever {
+			return math.MaxInt64
+		}
+		longest = max(longest, w.EndUs-w.StartUs)
+	}
+	return longest
+}

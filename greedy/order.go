@@ -1,0 +1,104 @@
+package greedy
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// Whole stands for all rounds of a gang or rigid job in an Item.
+const Whole = -1
+
+// Item is one round of a relaxed job, or a whole gang or rigid job.
+type Item struct {
+	Job   int32
+	Round int64 // Whole for gang and rigid jobs
+	Key   float64
+}
+
+// Order sorts the items of all jobs: "relaxation" by the time at which rel has
+// done r − ½ rounds (half of all rounds for gang and rigid jobs), "wspt" by
+// least work over weight, "arrival" by release; ties go by job, then round.
+// Runs of a relaxed job's rounds are in order, since progress never falls.
+// O(n log n) in items.
+func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
+	var items []Item
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		key := 0.0
+		switch {
+		case kind == "arrival":
+			key = float64(j.ReleaseUs)
+		case kind == "wspt" || rel == nil:
+			key = smith(j)
+		case j.Sync != hare.Relaxed:
+			key = timeOf(rel.Progress[i], float64(j.Rounds)/2)
+		}
+		if j.Sync != hare.Relaxed {
+			items = append(items, Item{int32(i), Whole, key})
+			continue
+		}
+		if kind != "relaxation" || rel == nil {
+			for r := range j.Rounds {
+				items = append(items, Item{int32(i), r, key})
+			}
+			continue
+		}
+		pts, at := rel.Progress[i], 0
+		for r := range j.Rounds {
+			items = append(items, Item{int32(i), r, advanceTo(pts, &at, float64(r)+0.5)})
+		}
+	}
+	sortItems(items)
+	return items
+}
+
+func sortItems(items []Item) {
+	slices.SortFunc(items, func(a, b Item) int {
+		if c := cmp.Compare(a.Key, b.Key); c != 0 {
+			return c
+		}
+		if c := cmp.Compare(a.Job, b.Job); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Round, b.Round)
+	})
+}
+
+// smith is the least GPU-time of a job over its weight.
+func smith(j *hare.ModelJob) float64 {
+	least := math.Inf(1)
+	for _, md := range j.Modes {
+		least = min(least, float64(md.DurationUs()))
+	}
+	if j.WeightMicro == 0 {
+		return math.Inf(1)
+	}
+	return least * float64(j.Rounds) * float64(j.Tasks) / float64(j.WeightMicro)
+}
+
+func timeOf(pts []hare.Point, rounds float64) float64 {
+	at := 0
+	return advanceTo(pts, &at, rounds)
+}
+
+// advanceTo is the first time at which the polyline reaches rounds; *at is
+// where the last search ended.
+func advanceTo(pts []hare.Point, at *int, rounds float64) float64 {
+	for *at+1 < len(pts) && pts[*at+1].Rounds < rounds {
+		*at++
+	}
+	if *at+1 >= len(pts) {
+		if len(pts) == 0 {
+			return 0
+		}
+		return pts[len(pts)-1].TimeUs
+	}
+	a, b := pts[*at], pts[*at+1]
+	if b.Rounds <= a.Rounds {
+		return b.TimeUs
+	}
+	return a.TimeUs + (b.TimeUs-a.TimeUs)*max(0, rounds-a.Rounds)/(b.Rounds-a.Rounds)
+}

@@ -1,0 +1,181 @@
+package greedy
+
+import (
+	"math"
+	"sort"
+
+	"github.com/hare-sched/hare"
+)
+
+// never lies after every time of a schedule.
+const never = int64(math.MaxInt64)
+
+// profile is the number of free GPUs of a class over time: free[i] from
+// times[i] to times[i+1]. times[0] is 0.
+type profile struct {
+	times []int64
+	free  []int32
+	// hint is where the last search ended; searches mostly go on from there.
+	hint int
+}
+
+func newProfile(c *hare.Class) *profile {
+	p := &profile{times: []int64{0}, free: []int32{0}}
+	for _, w := range c.Windows {
+		p.add(w.StartUs, w.EndUs, int32(len(c.GPUs)))
+	}
+	return p
+}
+
+func (p *profile) copyFrom(q *profile) {
+	p.times = append(p.times[:0], q.times...)
+	p.free = append(p.free[:0], q.free...)
+	p.hint = 0
+}
+
+// index is the step that holds at t ≥ 0. O(log steps).
+func (p *profile) index(t int64) int {
+	if h := p.hint; h < len(p.times) && p.times[h] <= t {
+		for n := 0; n < 4; n++ {
+			if h+1 == len(p.times) || p.times[h+1] > t {
+				p.hint = h
+				return h
+			}
+			h++
+		}
+	}
+	p.hint = sort.Search(len(p.times), func(i int) bool { return p.times[i] > t }) - 1
+	return p.hint
+}
+
+// split makes t a step and returns its place.
+func (p *profile) split(t int64) int {
+	i := p.index(t)
+	if p.times[i] == t {
+		return i
+	}
+	p.times = append(p.times, 0)
+	copy(p.times[i+2:], p.times[i+1:])
+	p.times[i+1] = t
+	p.free = append(p.free, 0)
+	copy(p.free[i+2:], p.free[i+1:])
+	p.free[i+1] = p.free[i]
+	return i + 1
+}
+
+// add changes the free count by n within [from, to).
+func (p *profile) add(from, to int64, n int32) {
+	if from >= to {
+		return
+	}
+	i := p.split(from)
+	j := len(p.times)
+	if to != never {
+		j = p.split(to)
+	}
+	for x := i; x < j; x++ {
+		p.free[x] += n
+	}
+	// Steps that no longer change the count go.
+	if j < len(p.times) {
+		p.merge(j)
+	}
+	p.merge(i)
+}
+
+func (p *profile) merge(i int) {
+	if i > 0 && p.free[i] == p.free[i-1] {
+		p.times = append(p.times[:i], p.times[i+1:]...)
+		p.free = append(p.free[:i], p.free[i+1:]...)
+		p.hint = 0
+	}
+}
+
+// earliest is the first start between from and limit at which at least need
+// GPUs are free for hold, and how many are. start is never when there is none.
+// O(steps passed).
+func (p *profile) earliest(from, limit, hold int64, need int32) (start int64, count int32) {
+	i := p.index(from)
+	start = from
+	for {
+		// Skip steps with too few.
+		for p.free[i] < need {
+			i++
+			if i == len(p.times) {
+				return never, 0
+			}
+			if start = p.times[i]; start > limit {
+				return never, 0
+			}
+		}
+		count = p.free[i]
+		end := start + hold
+		j := i + 1
+		for ; j < len(p.times) && p.times[j] < end; j++ {
+			if p.free[j] < need {
+				break
+			}
+			count = min(count, p.free[j])
+		}
+		if j == len(p.times) || p.times[j] >= end {
+			return start, count
+		}
+		i = j
+		start = p.times[i]
+	}
+}
+
+// least is the smallest free count within [from, from+hold).
+func (p *profile) least(from, hold int64) int32 {
+	i := p.index(from)
+	n := p.free[i]
+	for i++; i < len(p.times) && p.times[i] < from+hold; i++ {
+		n = min(n, p.free[i])
+	}
+	return n
+}
+
+// until is the time up to which at least need GPUs stay free from t on.
+func (p *profile) until(t int64, need int32) int64 {
+	for i := p.index(t); i < len(p.times); i++ {
+		if p.free[i] < need {
+			return max(t, p.times[i])
+		}
+	}
+	return never
+}
+
+// rise is the first time after t at which more GPUs become free; never if none.
+func (p *profile) rise(t int64) int64 {
+	for i := p.index(t) + 1; i < len(p.times); i++ {
+		if p.free[i] > p.free[i-1] {
+			return p.times[i]
+		}
+	}
+	return never
+}
+
+// latest is the last start ≥ from such that start + hold ≤ by with at least
+// need GPUs free, and how many are; never when there is none.
+func (p *profile) latest(from, by, hold int64, need int32) (start int64, count int32) {
+	end := by
+	for {
+		start = end - hold
+		if start < from {
+			return never, 0
+		}
+		i := p.index(end - 1)
+		count = p.free[i]
+		for {
+			if p.free[i] < need {
+				end = p.times[i]
+				break
+			}
+			count = min(count, p.free[i])
+			if p.times[i] <= start {
+				return start, count
+			}
+			i--
+		}
+	}
+}
