@@ -1,0 +1,132 @@
+package plot
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// tick is a mark of the time axis.
+type tick struct {
+	us    int64
+	label string
+}
+
+const (
+	second = int64(1e6)
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+)
+
+// steps are the distances of ticks that people read well.
+var steps = func() []int64 {
+	var out []int64
+	for unit := int64(1); unit < second; unit *= 10 {
+		out = append(out, unit, 2*unit, 5*unit)
+	}
+	out = append(out, second, 2*second, 5*second, 10*second, 15*second, 30*second,
+		minute, 2*minute, 5*minute, 10*minute, 15*minute, 30*minute,
+		hour, 2*hour, 3*hour, 6*hour, 12*hour)
+	for unit := day; unit < 1e6*day; unit *= 10 {
+		out = append(out, unit, 2*unit, 5*unit)
+	}
+	return out
+}()
+
+// ticks marks 0 to endUs with at most most+1 ticks.
+func ticks(endUs int64, most int) []tick {
+	step := steps[len(steps)-1]
+	for _, s := range steps {
+		if endUs/s <= int64(most) {
+			step = s
+			break
+		}
+	}
+	var out []tick
+	for us := int64(0); us <= endUs; us += step {
+		out = append(out, tick{us, axisLabel(us, step)})
+	}
+	return out
+}
+
+// axisLabel is us in the unit that step asks for.
+func axisLabel(us, step int64) string {
+	switch {
+	case us == 0:
+		return "0"
+	case step < 1000:
+		return strconv.FormatInt(us, 10) + " µs"
+	case step < second && us < second:
+		return strconv.FormatInt(us/1000, 10) + " ms"
+	case step < second:
+		return trim(fmt.Sprintf("%.3f", float64(us)/1e6)) + " s"
+	case step < minute && us < minute:
+		return strconv.FormatInt(us/second, 10) + " s"
+	case step < minute:
+		return clock(us/minute, "min", us%minute/second, "s")
+	case step < hour && us < hour:
+		return strconv.FormatInt(us/minute, 10) + " min"
+	case step < hour:
+		return clock(us/hour, "h", us%hour/minute, "")
+	case step < day && us < 2*day:
+		return strconv.FormatInt(us/hour, 10) + " h"
+	case step < day:
+		return clock(us/day, "d", us%day/hour, "h")
+	}
+	return strconv.FormatInt(us/day, 10) + " d"
+}
+
+// clock is "2 h 05" and the like, without a part that is zero.
+func clock(big int64, bigUnit string, small int64, smallUnit string) string {
+	s := strconv.FormatInt(big, 10) + " " + bigUnit
+	if small == 0 {
+		return s
+	}
+	if smallUnit == "" {
+		return fmt.Sprintf("%s %02d", s, small)
+	}
+	return fmt.Sprintf("%s %d %s", s, small, smallUnit)
+}
+
+// duration is us for people: three significant digits below two minutes, two
+// units above.
+func duration(us int64) string {
+	switch {
+	case us < 1000:
+		return strconv.FormatInt(us, 10) + " µs"
+	case us < second:
+		return trim(fmt.Sprintf("%.3f", float64(us)/1e3)) + " ms"
+	case us < 2*minute:
+		return trim(fmt.Sprintf("%.2f", float64(us)/1e6)) + " s"
+	case us < 2*hour:
+		return clock(us/minute, "min", us%minute/second, "s")
+	case us < 2*day:
+		return clock(us/hour, "h", us%hour/minute, "min")
+	}
+	return clock(us/day, "d", us%day/hour, "h")
+}
+
+// trim cuts zeros behind the point.
+func trim(s string) string {
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// thousands groups the digits before the point.
+func thousands(s string) string {
+	whole, fraction, point := strings.Cut(s, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if point {
+		whole += "." + fraction
+	}
+	return sign + whole
+}

@@ -1,0 +1,62 @@
+package plot
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	hare "github.com/hare-sched/hare"
+)
+
+// headlines are the two lines under the title.
+func (s *scene) headlines() (figures, size string) {
+	var parts []string
+	if v := s.res.Value; v != nil {
+		parts = append(parts, "weighted JCT "+amount(*v))
+		switch b := s.res.Bound; {
+		case b == nil:
+			parts = append(parts, "no lower bound")
+		case v.Cmp(*b) == 0:
+			parts = append(parts, "proved optimal")
+		case b.Sign() <= 0:
+			parts = append(parts, "no useful lower bound")
+		default:
+			parts = append(parts, "lower bound "+amount(*b), gapWords(*v, *b))
+		}
+	}
+	gpus := len(s.lanes)
+	size = fmt.Sprintf("%s · %s · makespan %s", plural(len(s.inst.Jobs), "job"), plural(gpus, "GPU"), duration(s.endUs))
+	return strings.Join(parts, " · "), size
+}
+
+// gapWords says value/bound − 1 in words, rounded up, so that it stays true.
+func gapWords(value, bound hare.Amount) string {
+	if value.Cmp(bound) < 0 {
+		return "value below the bound: not a feasible schedule"
+	}
+	// In tenths of a percent.
+	n := new(big.Int).Mul(new(big.Int).Sub(value.Big(), bound.Big()), big.NewInt(1000))
+	n.Add(n, new(big.Int).Sub(bound.Big(), big.NewInt(1)))
+	n.Div(n, bound.Big())
+	q, r := new(big.Int).QuoRem(n, big.NewInt(10), new(big.Int))
+	return fmt.Sprintf("at most %s.%s %% above the best possible plan", thousands(q.String()), r)
+}
+
+// amount is a to about six digits.
+func amount(a hare.Amount) string {
+	x := a.Float()
+	switch {
+	case x >= 100_000 || x <= -100_000:
+		return thousands(fmt.Sprintf("%.0f", x))
+	case x >= 1000 || x <= -1000:
+		return thousands(trim(fmt.Sprintf("%.1f", x)))
+	}
+	return trim(fmt.Sprintf("%.4f", x))
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return thousands(fmt.Sprint(n)) + " " + what
+}

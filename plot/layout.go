@@ -1,0 +1,313 @@
+package plot
+
+import (
+	"fmt"
+	"slices"
+
+	hare "github.com/hare-sched/hare"
+)
+
+// chart is a picture in CSS pixels, ready to be written in any format.
+type chart struct {
+	ruler         *ruler
+	title         string
+	figures, size string
+	w, h          float64
+	plot          rect // the rows of all groups
+	groups        []group
+	rows          []row
+	ticks         []mark
+	legend        []text
+	swatches      []swatch
+	names         func(job int32) string // for tooltips
+}
+
+type rect struct{ x, y, w, h float64 }
+
+// group is the rows of one GPU type.
+type group struct {
+	rect
+	label []text
+}
+
+// row is a GPU.
+type row struct {
+	rect
+	label  text
+	away   []rect
+	bars   []bar // x from plot.x
+	labels []text
+}
+
+type mark struct {
+	x     float64
+	label text
+}
+
+// text is one line; y is its baseline.
+type text struct {
+	x, y float64
+	s    string
+	face typeface
+	ink  int // 0 ink, 1 faint, 2 white
+	end  bool
+	mid  bool
+}
+
+type swatch struct {
+	rect
+	job  int32 // −1: hatched
+	tone bool  // synchronisation
+}
+
+const (
+	maxRows     = 400 // of a picture
+	groupGap    = 10.0
+	margin      = 16.0
+	plotTop     = 84.0
+	axisHeight  = 26.0
+	legendLine  = 19.0
+	mostLegend  = 20 // jobs that are all named
+	heaviest    = 12 // named of more
+	labelledRow = 11.0
+)
+
+// layout places everything. O(spans + GPUs).
+func (s *scene) layout(opt Options) *chart {
+	c := &chart{ruler: &ruler{}, w: float64(opt.Width)}
+	c.figures, c.size = s.headlines()
+	stride := (len(s.lanes) + maxRows - 1) / maxRows
+	if stride > 1 {
+		c.size += fmt.Sprintf(" · one GPU in %d is drawn", stride)
+	}
+	c.names = func(job int32) string {
+		j := &s.inst.Jobs[job]
+		t := s.jobs[job]
+		return fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs), duration(t.endUs))
+	}
+	shown := s.choose(stride)
+	height := min(22, max(2, 720/float64(len(shown))))
+	if height > 4 {
+		height = float64(int(height))
+	}
+	left := margin
+	for _, t := range s.types {
+		left = max(left, margin+c.ruler.width(typeFace, t))
+	}
+	left += 10
+	if height >= labelledRow {
+		widest := 0.0
+		for _, l := range shown {
+			widest = max(widest, c.ruler.width(laneFace, c.ruler.fit(laneFace, l.gpu, 110)))
+		}
+		left += widest + 8
+	}
+	left = max(left, margin+c.ruler.width(smallFace, "× 1,000")+10)
+	c.plot = rect{left, plotTop, c.w - left - margin - 8, 0}
+	c.title = c.ruler.fit(titleFace, s.title, c.w-2*margin)
+	scale := c.plot.w / float64(s.endUs)
+	c.place(s, shown, height, scale)
+	for _, t := range ticks(s.endUs, int(c.plot.w/95)) {
+		x := c.plot.x + float64(t.us)*scale
+		c.ticks = append(c.ticks, mark{x, text{x: x, y: c.plot.y + c.plot.h + 17, s: t.label, face: smallFace, ink: 1, mid: true}})
+	}
+	c.fillBars(shown, scale)
+	c.h = c.plot.y + c.plot.h + axisHeight
+	c.placeLegend(s)
+	c.h += margin
+	return c
+}
+
+// choose is every stride-th lane of each type, at least one.
+func (s *scene) choose(stride int) []*lane {
+	var out []*lane
+	n, last := 0, -1
+	for i := range s.lanes {
+		if s.lanes[i].typ != last {
+			n, last = 0, s.lanes[i].typ
+		}
+		if n%max(1, stride) == 0 {
+			out = append(out, &s.lanes[i])
+		}
+		n++
+	}
+	return out
+}
+
+// place stacks rows and groups, and marks when GPUs are away.
+func (c *chart) place(s *scene, shown []*lane, height, scale float64) {
+	count := make([]int, len(s.types))
+	for i := range s.lanes {
+		count[s.lanes[i].typ]++
+	}
+	y := c.plot.y
+	last := -1
+	for _, l := range shown {
+		if l.typ != last {
+			if last >= 0 {
+				y += groupGap
+			}
+			last = l.typ
+			c.groups = append(c.groups, group{rect: rect{c.plot.x, y, c.plot.w, 0}})
+		}
+		r := row{rect: rect{c.plot.x, y, c.plot.w, height}}
+		if height >= labelledRow {
+			r.label = text{x: c.plot.x - 7, y: y + height/2 + 3.6, s: c.ruler.fit(laneFace, l.gpu, 110), face: laneFace, ink: 1, end: true}
+		}
+		for _, w := range l.away {
+			if w.StartUs >= s.endUs {
+				break
+			}
+			x0, x1 := float64(w.StartUs)*scale, float64(min(w.EndUs, s.endUs))*scale
+			r.away = append(r.away, rect{c.plot.x + x0, y, x1 - x0, height})
+		}
+		c.rows = append(c.rows, r)
+		y += height
+		c.groups[len(c.groups)-1].h += height
+	}
+	c.plot.h = y - c.plot.y
+	for i := range c.groups {
+		g := &c.groups[i]
+		name := s.types[s.laneType(i)]
+		n := "× " + thousands(fmt.Sprint(count[s.laneType(i)]))
+		mid := g.y + g.h/2
+		if g.h >= 28 {
+			g.label = []text{{x: margin, y: mid - 1, s: name, face: typeFace}, {x: margin, y: mid + 13, s: n, face: smallFace, ink: 1}}
+		} else {
+			g.label = []text{{x: margin, y: mid + 4.5, s: name, face: typeFace}}
+		}
+	}
+}
+
+// laneType is the type of the i-th group: types with GPUs, in order.
+func (s *scene) laneType(i int) int {
+	last, n := -1, -1
+	for k := range s.lanes {
+		if s.lanes[k].typ != last {
+			last = s.lanes[k].typ
+			if n++; n == i {
+				return last
+			}
+		}
+	}
+	return 0
+}
+
+// fillBars draws the rows at the finest grain that keeps the picture small.
+func (c *chart) fillBars(shown []*lane, scale float64) {
+	for grain := 0.75; ; grain *= 2 {
+		total := 0
+		for i, l := range shown {
+			c.rows[i].bars = barsOf(l.spans, scale, grain)
+			if total += len(c.rows[i].bars); total > maxBars && grain < c.plot.w {
+				break
+			}
+		}
+		if total <= maxBars || grain >= c.plot.w {
+			break
+		}
+	}
+}
+
+// labelBars writes job names into bars that are wide and high enough, once for
+// each stretch of a job.
+func (c *chart) labelBars(name func(int32) string) {
+	for i := range c.rows {
+		r := &c.rows[i]
+		if r.h < labelledRow {
+			return
+		}
+		for k := 0; k < len(r.bars); {
+			first := r.bars[k]
+			end := first.x1
+			for k++; k < len(r.bars) && r.bars[k].job == first.job && r.bars[k].x0-end < 3; k++ {
+				end = r.bars[k].x1
+			}
+			if s := c.ruler.fit(laneFace, name(first.job), end-first.x0-8); s != "" {
+				shade := 0
+				if inkOn(jobColour(first.job)) == white {
+					shade = 2
+				}
+				r.labels = append(r.labels, text{x: c.plot.x + first.x0 + 4, y: r.y + r.h/2 + 3.6, s: s, face: laneFace, ink: shade})
+			}
+		}
+	}
+}
+
+// placeLegend names all jobs, or the heaviest of many, below the axis.
+func (c *chart) placeLegend(s *scene) {
+	c.labelBars(func(job int32) string { return s.inst.Jobs[job].ID })
+	x, y := margin, c.h+16
+	put := func(sw swatch, label string, shade int) {
+		width := 16 + c.ruler.width(smallFace, label) + 18
+		if x+width > c.w-margin+18 && x > margin {
+			x, y = margin, y+legendLine
+		}
+		sw.rect = rect{x, y - 9, 11, 11}
+		c.swatches = append(c.swatches, sw)
+		c.legend = append(c.legend, text{x: x + 16, y: y, s: label, face: smallFace, ink: shade})
+		x += width
+	}
+	jobs := make([]int32, 0, len(s.inst.Jobs))
+	for j := range s.jobs {
+		if s.jobs[j].seen {
+			jobs = append(jobs, int32(j))
+		}
+	}
+	if len(jobs) > mostLegend {
+		slices.SortStableFunc(jobs, func(a, b int32) int {
+			switch wa, wb := s.inst.Jobs[a].WeightMicro, s.inst.Jobs[b].WeightMicro; {
+			case wa > wb:
+				return -1
+			case wa < wb:
+				return 1
+			}
+			return 0
+		})
+		jobs = jobs[:heaviest]
+		head := "heaviest jobs:"
+		if s.inst.Jobs[jobs[0]].WeightMicro == s.inst.Jobs[jobs[len(jobs)-1]].WeightMicro {
+			head = "first jobs:"
+		}
+		c.legend = append(c.legend, text{x: x, y: y, s: head, face: smallFace, ink: 1})
+		x += c.ruler.width(smallFace, head) + 14
+	}
+	for _, j := range jobs {
+		put(swatch{job: j}, c.ruler.fit(smallFace, s.inst.Jobs[j].ID, 170), 0)
+	}
+	light, away := c.shades()
+	if light {
+		put(swatch{job: -1, tone: true}, "synchronising (lighter)", 1)
+	}
+	if away {
+		put(swatch{job: -1}, "out of service or busy", 1)
+	}
+	c.h = y + 4
+}
+
+// shades says which shades the picture has.
+func (c *chart) shades() (light, away bool) {
+	for i := range c.rows {
+		away = away || len(c.rows[i].away) > 0
+		for _, b := range c.rows[i].bars {
+			if b.light {
+				light = true
+				break
+			}
+		}
+	}
+	return light, away
+}
+
+// inset is how much of a row's height stays free at top and bottom.
+func (r *row) inset() float64 {
+	switch {
+	case r.h >= 14:
+		return 2
+	case r.h >= 8:
+		return 1
+	case r.h >= 4:
+		return 0.5
+	}
+	return 0
+}

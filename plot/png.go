@@ -1,0 +1,125 @@
+package plot
+
+import (
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"math"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/math/fixed"
+)
+
+// canvas draws in CSS pixels on an image of scale pixels each.
+type canvas struct {
+	img   *image.RGBA
+	scale float64
+	ruler *ruler
+}
+
+// rect fills r, its edges in proportion to what they cover.
+func (k *canvas) rect(r rect, c color.RGBA) { k.fill(r, func(int, int) color.RGBA { return c }) }
+
+// hatch fills r with diagonal lines.
+func (k *canvas) hatch(r rect) {
+	period := 6 * k.scale * math.Sqrt2
+	k.fill(r, func(x, y int) color.RGBA {
+		if math.Mod(float64(x+y), period) < 1.4*k.scale*math.Sqrt2 {
+			return hatch
+		}
+		return hatched
+	})
+}
+
+func (k *canvas) fill(r rect, at func(x, y int) color.RGBA) {
+	x0, x1 := r.x*k.scale, (r.x+r.w)*k.scale
+	y0, y1 := r.y*k.scale, (r.y+r.h)*k.scale
+	b := k.img.Bounds()
+	for y := max(int(math.Floor(y0)), b.Min.Y); y < min(int(math.Ceil(y1)), b.Max.Y); y++ {
+		cy := min(y1, float64(y+1)) - max(y0, float64(y))
+		for x := max(int(math.Floor(x0)), b.Min.X); x < min(int(math.Ceil(x1)), b.Max.X); x++ {
+			cover := cy * (min(x1, float64(x+1)) - max(x0, float64(x)))
+			c := at(x, y)
+			if cover < 0.999 {
+				c = blend(k.img.RGBAAt(x, y), c, max(0, cover))
+			}
+			k.img.SetRGBA(x, y, c)
+		}
+	}
+}
+
+var textColours = [3]color.RGBA{ink, faint, white}
+
+func (k *canvas) text(t text) {
+	if t.s == "" {
+		return
+	}
+	x := t.x
+	switch {
+	case t.end:
+		x -= k.ruler.width(t.face, t.s)
+	case t.mid:
+		x -= k.ruler.width(t.face, t.s) / 2
+	}
+	d := font.Drawer{
+		Dst:  k.img,
+		Src:  image.NewUniform(textColours[t.ink]),
+		Face: k.ruler.face(t.face, k.scale),
+		Dot:  fixed.Point26_6{X: fixed.Int26_6(x * k.scale * 64), Y: fixed.Int26_6(t.y * k.scale * 64)},
+	}
+	d.DrawString(t.s)
+}
+
+// writePNG draws the chart in the order of writeSVG.
+func (c *chart) writePNG(w io.Writer, scale int) error {
+	k := &canvas{scale: float64(scale), ruler: c.ruler}
+	k.img = image.NewRGBA(image.Rect(0, 0, int(math.Ceil(c.w*k.scale)), int(math.Ceil(c.h*k.scale))))
+	draw.Draw(k.img, k.img.Bounds(), image.White, image.Point{}, draw.Src)
+	for _, t := range c.heading() {
+		k.text(t)
+	}
+	for _, g := range c.groups {
+		k.rect(g.rect, ground)
+		for _, t := range g.label {
+			k.text(t)
+		}
+	}
+	for _, m := range c.ticks {
+		k.rect(rect{m.x - 0.5, c.plot.y, 1, c.plot.h + 5}, grid)
+		k.text(m.label)
+	}
+	for i := range c.rows {
+		r := &c.rows[i]
+		k.text(r.label)
+		for _, a := range r.away {
+			k.hatch(a)
+		}
+		in := r.inset()
+		for _, b := range r.bars {
+			colour := jobColour(b.job)
+			if b.light {
+				colour = syncColour(colour)
+			}
+			k.rect(rect{c.plot.x + b.x0, r.y + in, b.x1 - b.x0, r.h - 2*in}, colour)
+		}
+		for _, t := range r.labels {
+			k.text(t)
+		}
+	}
+	for _, t := range c.legend {
+		k.text(t)
+	}
+	for _, s := range c.swatches {
+		switch {
+		case s.tone:
+			k.rect(s.rect, syncColour(hues[6]))
+		case s.job < 0:
+			k.hatch(s.rect)
+		default:
+			k.rect(s.rect, jobColour(s.job))
+		}
+	}
+	return png.Encode(w, k.img)
+}

@@ -1,0 +1,266 @@
+package plot
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+
+	hare "github.com/hare-sched/hare"
+)
+
+// span is one entry of a lane: rounds periods apart, each holding the GPU for
+// holdUs, the last syncUs of which are synchronisation.
+type span struct {
+	job                    int32
+	gang                   bool // held while it synchronises
+	round, rounds, tasks   int64
+	startUs, periodUs      int64
+	holdUs, syncUs, lastUs int64 // lastUs is when the GPU is let go at last
+}
+
+// lane is a GPU and what it does, in time order.
+type lane struct {
+	gpu   string
+	typ   int // index of scene.types
+	away  []hare.Window
+	spans []span
+}
+
+// scene is a schedule resolved against its instance, apart from any picture.
+type scene struct {
+	inst  *hare.Instance
+	res   *hare.Result
+	title string
+	types []string
+	lanes []lane // by type, then in the order of the cluster
+	endUs int64  // of the last thing shown, at least 1
+	jobs  []jobTimes
+}
+
+// jobTimes are when a job's first task starts and its last synchronisation ends.
+type jobTimes struct {
+	startUs, endUs int64
+	seen           bool
+}
+
+// newScene checks that res fits inst well enough to be drawn; whether the
+// schedule is feasible is for package verify to say.
+func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, error) {
+	if inst == nil || res == nil || res.Schedule == nil {
+		return nil, ErrNoSchedule
+	}
+	m := hare.NewModel(inst)
+	s := &scene{inst: inst, res: res, title: title, types: m.Types, endUs: 1, jobs: make([]jobTimes, len(inst.Jobs))}
+	if s.title == "" {
+		s.title = inst.Name
+	}
+	if s.title == "" {
+		s.title = "Schedule"
+	}
+	order := make([]int, len(m.GPUs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return m.GPUs[a].Type - m.GPUs[b].Type })
+	laneOf := make(map[string]int, len(m.GPUs))
+	s.lanes = make([]lane, len(m.GPUs))
+	for at, i := range order {
+		g := m.GPUs[i]
+		s.lanes[at] = lane{gpu: g.ID, typ: g.Type, away: complement(m.Classes[g.Class].Windows)}
+		laneOf[g.ID] = at
+	}
+	jobOf, err := jobIndex(inst, res.Schedule.Jobs)
+	if err != nil {
+		return nil, err
+	}
+	for i := range res.Schedule.Lanes {
+		l := &res.Schedule.Lanes[i]
+		at, ok := laneOf[l.GPU]
+		if !ok {
+			return nil, fmt.Errorf("plot: lane %d: the cluster has no GPU %q: is it the result of another instance?", i, l.GPU)
+		}
+		if s.lanes[at].spans != nil {
+			return nil, fmt.Errorf("plot: GPU %q has two lanes", l.GPU)
+		}
+		if err := s.fill(&s.lanes[at], l, jobOf); err != nil {
+			return nil, err
+		}
+	}
+	s.holdMixed()
+	for i := range s.lanes {
+		for _, sp := range s.lanes[i].spans {
+			j := &s.jobs[sp.job]
+			if !j.seen || sp.startUs < j.startUs {
+				j.startUs = sp.startUs
+			}
+			j.seen = true
+			done := sp.lastUs
+			if inst.Jobs[sp.job].Sync == hare.Relaxed {
+				done += sp.syncUs
+			}
+			j.endUs = max(j.endUs, done)
+			s.endUs = max(s.endUs, done)
+		}
+	}
+	return s, nil
+}
+
+// jobIndex maps the schedule's numbering of jobs to the instance's.
+func jobIndex(inst *hare.Instance, ids []string) ([]int32, error) {
+	at := make(map[string]int32, len(inst.Jobs))
+	for i := range inst.Jobs {
+		at[inst.Jobs[i].ID] = int32(i)
+	}
+	out := make([]int32, len(ids))
+	for i, id := range ids {
+		j, ok := at[id]
+		if !ok {
+			return nil, fmt.Errorf("plot: the instance has no job %q: is it the result of another instance?", id)
+		}
+		out[i] = j
+	}
+	return out, nil
+}
+
+// fill turns a lane's columns into spans.
+func (s *scene) fill(to *lane, l *hare.Lane, jobOf []int32) error {
+	n := len(l.Job)
+	for _, column := range [][]int64{l.Round, l.Rounds, l.Tasks, l.PeriodUs} {
+		if column != nil && len(column) != n {
+			return fmt.Errorf("plot: GPU %q: columns of different lengths", l.GPU)
+		}
+	}
+	if len(l.StartUs) != n {
+		return fmt.Errorf("plot: GPU %q: columns of different lengths", l.GPU)
+	}
+	to.spans = make([]span, 0, n)
+	for i := range n {
+		e := l.Entry(i)
+		if e.Job < 0 || int(e.Job) >= len(jobOf) {
+			return fmt.Errorf("plot: GPU %q, entry %d: no job %d", l.GPU, i, e.Job)
+		}
+		for _, v := range []int64{e.Rounds, e.Tasks} {
+			if v < 1 || v > hare.MaxExact {
+				return fmt.Errorf("plot: GPU %q, entry %d: a count is %d", l.GPU, i, v)
+			}
+		}
+		for _, v := range []int64{e.StartUs, e.PeriodUs, e.Round} {
+			if v < 0 || v > hare.MaxExact {
+				return fmt.Errorf("plot: GPU %q, entry %d: a number is %d", l.GPU, i, v)
+			}
+		}
+		job := &s.inst.Jobs[jobOf[e.Job]]
+		p, ok := profile(job, s.types[to.typ])
+		if !ok {
+			return fmt.Errorf("plot: GPU %q, entry %d: job %q has no profile for %s", l.GPU, i, job.ID, s.types[to.typ])
+		}
+		sp := span{job: jobOf[e.Job], round: e.Round, rounds: e.Rounds, tasks: e.Tasks, startUs: e.StartUs, periodUs: e.PeriodUs, syncUs: p.SyncUs, gang: job.Sync != hare.Relaxed}
+		if job.Sync == hare.Relaxed {
+			if p.ComputeUs > hare.MaxExact/e.Tasks {
+				return fmt.Errorf("plot: GPU %q, entry %d: runs too long", l.GPU, i)
+			}
+			sp.holdUs = p.ComputeUs * e.Tasks
+		} else {
+			sp.holdUs = p.DurationUs()
+		}
+		if e.Rounds > 1 && e.PeriodUs > hare.MaxExact/(e.Rounds-1) {
+			return fmt.Errorf("plot: GPU %q, entry %d: runs too long", l.GPU, i)
+		}
+		sp.lastUs = sp.startUs + (e.Rounds-1)*e.PeriodUs + sp.holdUs
+		to.spans = append(to.spans, sp)
+	}
+	slices.SortStableFunc(to.spans, func(a, b span) int {
+		switch {
+		case a.startUs < b.startUs:
+			return -1
+		case a.startUs > b.startUs:
+			return 1
+		}
+		return 0
+	})
+	return nil
+}
+
+func profile(j *hare.Job, typ string) (hare.Profile, bool) {
+	i, ok := slices.BinarySearchFunc(j.On, typ, func(p hare.Profile, t string) int { return strings.Compare(p.Type, t) })
+	if !ok {
+		return hare.Profile{}, false
+	}
+	return j.On[i], true
+}
+
+// complement is where the windows are not, up to Forever.
+func complement(windows []hare.Window) []hare.Window {
+	var out []hare.Window
+	var from int64
+	for _, w := range windows {
+		if w.StartUs > from {
+			out = append(out, hare.Window{StartUs: from, EndUs: w.StartUs})
+		}
+		from = w.EndUs
+	}
+	if from != hare.Forever {
+		out = append(out, hare.Window{StartUs: from, EndUs: hare.Forever})
+	}
+	return out
+}
+
+// roundsOn are runs of rounds that a job does on one type, by first round,
+// with the largest end so far.
+type roundsOn struct {
+	durationUs int64
+	from, end  []int64
+}
+
+func (r *roundsOn) holds(round int64) bool {
+	i := sort.Search(len(r.from), func(i int) bool { return r.from[i] > round })
+	return i > 0 && r.end[i-1] > round
+}
+
+// holdMixed lengthens what gang jobs on several types hold: every GPU of a
+// round is held until the slowest type of the round has synchronised.
+func (s *scene) holdMixed() {
+	byJob := map[int32]map[int]*roundsOn{}
+	type run struct{ from, end int64 }
+	runs := map[int32]map[int][]run{}
+	for i := range s.lanes {
+		for _, sp := range s.lanes[i].spans {
+			if !s.inst.Jobs[sp.job].Mix {
+				continue
+			}
+			if runs[sp.job] == nil {
+				runs[sp.job] = map[int][]run{}
+				byJob[sp.job] = map[int]*roundsOn{}
+			}
+			t := s.lanes[i].typ
+			runs[sp.job][t] = append(runs[sp.job][t], run{sp.round, sp.round + sp.rounds})
+		}
+	}
+	for job, types := range runs {
+		for t, list := range types {
+			sort.Slice(list, func(a, b int) bool { return list[a].from < list[b].from })
+			p, _ := profile(&s.inst.Jobs[job], s.types[t])
+			r := &roundsOn{durationUs: p.DurationUs()}
+			var end int64 = math.MinInt64
+			for _, x := range list {
+				end = max(end, x.end)
+				r.from, r.end = append(r.from, x.from), append(r.end, end)
+			}
+			byJob[job][t] = r
+		}
+	}
+	for i := range s.lanes {
+		for k := range s.lanes[i].spans {
+			sp := &s.lanes[i].spans[k]
+			for _, r := range byJob[sp.job] {
+				if r.durationUs > sp.holdUs && r.holds(sp.round+sp.rounds-1) {
+					sp.syncUs += r.durationUs - sp.holdUs
+					sp.lastUs += r.durationUs - sp.holdUs
+					sp.holdUs = r.durationUs
+				}
+			}
+		}
+	}
+}

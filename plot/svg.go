@@ -1,0 +1,173 @@
+package plot
+
+import (
+	"bufio"
+	"encoding/xml"
+	"io"
+	"math"
+	"strconv"
+)
+
+// pen writes SVG. Errors of the writer are kept for the end.
+type pen struct {
+	w *bufio.Writer
+}
+
+func (p pen) raw(parts ...string) {
+	for _, s := range parts {
+		p.w.WriteString(s)
+	}
+}
+
+// number is x to a tenth of a pixel.
+func number(x float64) string {
+	return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
+}
+
+func (p pen) escaped(s string) { xml.EscapeText(p.w, []byte(s)) }
+
+func (p pen) rect(r rect, fill string) {
+	p.raw(`<rect x="`, number(r.x), `" y="`, number(r.y), `" width="`, number(r.w), `" height="`, number(r.h), `" fill="`, fill, `"/>`, "\n")
+}
+
+var inks = [3]string{hex(ink), hex(faint), hex(white)}
+
+func (p pen) text(t text) {
+	if t.s == "" {
+		return
+	}
+	p.raw(`<text x="`, number(t.x), `" y="`, number(t.y), `" font-size="`, strconv.FormatFloat(t.face.size, 'f', -1, 64), `" fill="`, inks[t.ink], `"`)
+	if t.face.bold {
+		p.raw(` font-weight="bold"`)
+	}
+	switch {
+	case t.end:
+		p.raw(` text-anchor="end"`)
+	case t.mid:
+		p.raw(` text-anchor="middle"`)
+	}
+	p.raw(">")
+	p.escaped(t.s)
+	p.raw("</text>\n")
+}
+
+// writeSVG writes one path a job and shade, so size is linear in bars.
+func (c *chart) writeSVG(w io.Writer) error {
+	p := pen{bufio.NewWriter(w)}
+	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(c.w), `" height="`, number(c.h), `" viewBox="0 0 `, number(c.w), " ", number(c.h),
+		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
+	p.escaped(c.title + ": " + c.figures)
+	p.raw("</title>\n",
+		`<defs><pattern id="away" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" fill="`, hex(hatched),
+		`"/><rect width="1.4" height="6" fill="`, hex(hatch), `"/></pattern></defs>`, "\n")
+	p.rect(rect{0, 0, c.w, c.h}, "#ffffff")
+	for _, t := range c.heading() {
+		p.text(t)
+	}
+	for _, g := range c.groups {
+		p.rect(g.rect, hex(ground))
+		for _, t := range g.label {
+			p.text(t)
+		}
+	}
+	p.raw(`<path stroke="`, hex(grid), `" fill="none" d="`)
+	for _, m := range c.ticks {
+		p.raw("M", number(m.x), " ", number(c.plot.y), "v", number(c.plot.h+5))
+	}
+	p.raw("\"/>\n")
+	for _, m := range c.ticks {
+		p.text(m.label)
+	}
+	for i := range c.rows {
+		p.text(c.rows[i].label)
+		for _, r := range c.rows[i].away {
+			p.rect(r, "url(#away)")
+		}
+	}
+	c.pathsOf(p)
+	for i := range c.rows {
+		for _, t := range c.rows[i].labels {
+			p.text(t)
+		}
+	}
+	for _, t := range c.legend {
+		p.text(t)
+	}
+	for _, s := range c.swatches {
+		p.rect(s.rect, s.fill())
+	}
+	p.raw("</svg>\n")
+	return p.w.Flush()
+}
+
+func (s swatch) fill() string {
+	switch {
+	case s.tone:
+		return hex(syncColour(hues[6]))
+	case s.job < 0:
+		return "url(#away)"
+	}
+	return hex(jobColour(s.job))
+}
+
+// pathsOf writes the bars, job by job.
+func (c *chart) pathsOf(p pen) {
+	type place struct {
+		row int
+		bar
+	}
+	var jobs int32
+	for i := range c.rows {
+		for _, b := range c.rows[i].bars {
+			jobs = max(jobs, b.job+1)
+		}
+	}
+	byJob := make([][]place, jobs)
+	for i := range c.rows {
+		for _, b := range c.rows[i].bars {
+			byJob[b.job] = append(byJob[b.job], place{i, b})
+		}
+	}
+	for job, places := range byJob {
+		if len(places) == 0 {
+			continue
+		}
+		p.raw("<g><title>")
+		p.escaped(c.names(int32(job)))
+		p.raw("</title>")
+		for _, light := range []bool{false, true} {
+			colour, open := jobColour(int32(job)), false
+			if light {
+				colour = syncColour(colour)
+			}
+			for _, b := range places {
+				if b.light != light {
+					continue
+				}
+				if !open {
+					p.raw(`<path fill="`, hex(colour), `" d="`)
+					open = true
+				}
+				r := &c.rows[b.row]
+				in := r.inset()
+				// Ends are rounded, not widths, so that neighbours meet.
+				x0, x1 := math.Round((c.plot.x+b.x0)*10)/10, math.Round((c.plot.x+b.x1)*10)/10
+				width := number(max(0.1, x1-x0))
+				p.raw("M", number(x0), " ", number(r.y+in), "h", width, "v", number(r.h-2*in), "h-", width, "z")
+			}
+			if open {
+				p.raw(`"/>`)
+			}
+		}
+		p.raw("</g>\n")
+	}
+}
+
+// heading is the title and the lines under it.
+func (c *chart) heading() []text {
+	return []text{
+		{x: margin, y: 30, s: c.title, face: titleFace},
+		{x: margin, y: 51, s: c.figures, face: figureFace},
+		{x: margin, y: 69, s: c.size, face: figureFace, ink: 1},
+	}
+}
