@@ -1,0 +1,116 @@
+package verify
+
+import (
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// machineBound replays all jobs on one machine with the speed of the whole
+// cluster, preemptively, by greatest w/W (DESIGN 2), in ticks of 1/M µs: a job
+// of work W takes W ticks. Quadratic at worst in jobs with distinct releases.
+func machineBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat, error) {
+	speed := wholePeak(supply)
+	type item struct {
+		release, work, left, twice *big.Int
+		job                        *hare.Job
+		sync                       int64
+		rank                       int
+	}
+	items := make([]*item, len(inst.Jobs))
+	for i := range inst.Jobs {
+		job := &inst.Jobs[i]
+		cs := choices(job, supply)
+		if _, err := leastRound(job, cs); err != nil {
+			return nil, err
+		}
+		x := &item{job: job, sync: math.MaxInt64, release: times(job.ReleaseUs, speed), twice: new(big.Int)}
+		task := int64(math.MaxInt64)
+		for _, c := range cs {
+			if job.Sync == hare.Relaxed {
+				task, x.sync = min(task, c.p), min(x.sync, c.s)
+			} else {
+				task, x.sync = min(task, c.d), 0
+			}
+		}
+		x.work = times(job.Tasks, job.Rounds, task)
+		x.left = new(big.Int).Set(x.work)
+		items[i] = x
+	}
+	// Ranks by w/W make the choice among the released an integer comparison.
+	byRank := slices.Clone(items)
+	slices.SortStableFunc(byRank, func(a, b *item) int {
+		l := new(big.Int).Mul(big.NewInt(a.job.WeightMicro), b.work)
+		return new(big.Int).Mul(big.NewInt(b.job.WeightMicro), a.work).Cmp(l)
+	})
+	for i, x := range byRank {
+		x.rank = i
+	}
+	waiting := slices.Clone(items)
+	slices.SortStableFunc(waiting, func(a, b *item) int { return a.release.Cmp(b.release) })
+	released := make([]*item, len(items)) // by rank; nil where absent
+	first, open := len(items), 0
+	now := new(big.Int)
+	for len(waiting) > 0 || open > 0 {
+		if open == 0 && waiting[0].release.Cmp(now) > 0 {
+			now = new(big.Int).Set(waiting[0].release)
+		}
+		for len(waiting) > 0 && waiting[0].release.Cmp(now) <= 0 {
+			released[waiting[0].rank] = waiting[0]
+			first = min(first, waiting[0].rank)
+			open++
+			waiting = waiting[1:]
+		}
+		for released[first] == nil {
+			first++
+		}
+		x := released[first]
+		end := new(big.Int).Add(now, x.left)
+		if len(waiting) > 0 && waiting[0].release.Cmp(end) < 0 {
+			end.Set(waiting[0].release)
+		}
+		x.left.Sub(x.left, new(big.Int).Sub(end, now))
+		x.twice.Add(x.twice, new(big.Int).Sub(new(big.Int).Mul(end, end), new(big.Int).Mul(now, now)))
+		if x.left.Sign() == 0 {
+			released[first] = nil
+			open--
+		}
+		now = end
+	}
+	// w (mean busy time + W/2M + σ − a), mean busy time = twice/(2WM).
+	terms := make([]*big.Rat, len(items))
+	for i, x := range items {
+		num := new(big.Int).Mul(x.work, x.work)
+		num.Add(num, x.twice)
+		t := new(big.Rat).SetFrac(num, new(big.Int).Mul(x.work, big.NewInt(2*speed)))
+		t.Add(t, new(big.Rat).SetInt64(x.sync-x.job.ReleaseUs))
+		terms[i] = t.Mul(t, new(big.Rat).SetInt(times(x.job.WeightMicro, 1000)))
+	}
+	sum := sumDown(terms)
+	return sum.Quo(sum, new(big.Rat).SetInt(times(1e15))), nil
+}
+
+// wholePeak is max over t of Σ_k M_k(t).
+func wholePeak(supply map[string]*supply) int64 {
+	var times []int64
+	for _, s := range supply {
+		times = append(times, s.at...)
+	}
+	most := int64(1)
+	for _, t := range times {
+		sum := int64(0)
+		for _, s := range supply {
+			at, found := slices.BinarySearch(s.at, t)
+			if !found {
+				at--
+			}
+			if at >= 0 {
+				sum += s.level[at]
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}

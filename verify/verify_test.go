@@ -1,0 +1,87 @@
+package verify_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
+)
+
+func open(t testing.TB, path string) io.Reader {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../testdata", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(path, ".gz") {
+		return bytes.NewReader(text)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+func instance(t testing.TB, path string) *hare.Instance {
+	t.Helper()
+	inst, err := hare.DecodeInstance(open(t, path), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+func example(t testing.TB, name string) (*hare.Instance, *hare.Result) {
+	t.Helper()
+	res, err := hare.DecodeResult(open(t, "examples/"+name+".result.json"), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return instance(t, "examples/"+name+".instance.json"), res
+}
+
+func TestExamplesExactly(t *testing.T) {
+	for name, want := range map[string]struct{ value, bound string }{
+		"three-jobs": {"62.12", "63078343/1105000"},
+		"windows":    {"64.625", "75229/2000"},
+		"traps":      {"73.2125", "19459681/462000"},
+	} {
+		inst, res := example(t, name)
+		rep := verify.Check(inst, res)
+		if !rep.OK || rep.Value.String() != want.value {
+			t.Errorf("%s: %v", name, rep)
+		}
+		bound, err := verify.Bound(inst, res.Certificate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if exact, _ := new(big.Rat).SetString(want.bound); bound.Cmp(exact) != 0 {
+			t.Errorf("%s: bound %s, want %s", name, bound, want.bound)
+		}
+	}
+}
+
+func TestFrozenPrices(t *testing.T) {
+	for name, want := range map[string]float64{"standard-200": 45433.127949, "arrivals-200": 26514.455543} {
+		inst := instance(t, "instances/"+name+".json.gz")
+		cert, err := hare.DecodeCertificate(open(t, "instances/"+name+".prices.json"), hare.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound, err := verify.Bound(inst, cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f, _ := bound.Float64(); f/want-1 > 1e-9 || f/want-1 < -1e-9 {
+			t.Errorf("%s: bound %.6f, want %.6f", name, f, want)
+		}
+	}
+}
