@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/hare-sched/hare/internal/lp"
+)
+
+// check is one line of the doctor.
+type check struct {
+	name, found, remedy string
+	ok                  bool
+}
+
+func doctorCommand() *cobra.Command {
+	var listen, dataDir string
+	c := &cobra.Command{
+		Use:     "doctor",
+		Short:   "Check what Hare needs on this machine, each with its remedy",
+		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), portCheck(listen), coreCheck()}
+			bad := false
+			for _, k := range checks {
+				mark := "ok  "
+				if !k.ok {
+					mark, bad = "FAIL", true
+				}
+				fmt.Printf("%s  %-16s %s\n", mark, k.name, k.found)
+				if !k.ok {
+					fmt.Printf("      remedy: %s\n", k.remedy)
+				}
+			}
+			if bad {
+				return errNo
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the address that serve would use")
+	c.Flags().StringVar(&dataDir, "data-dir", os.TempDir(), "a directory that must be writable")
+	return c
+}
+
+// engineCheck solves max x, x ≤ 3 in a worker.
+func engineCheck(ctx context.Context) check {
+	k := check{name: "HiGHS worker", remedy: "build with make build (it gets HiGHS) and keep bin/lib beside bin/hare; without it the Go engine alone serves price bounds"}
+	pool, err := newPool()
+	if err != nil {
+		k.found = err.Error()
+		return k
+	}
+	defer func() { _ = pool.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	began := time.Now()
+	sol, err := pool.Solve(ctx, &lp.Problem{
+		Maximize: true, Cost: []float64{1}, ColLower: []float64{0}, ColUpper: []float64{math.Inf(1)},
+		RowLower: []float64{math.Inf(-1)}, RowUpper: []float64{3}, Start: []int32{0, 1}, Index: []int32{0}, Value: []float64{1},
+	})
+	switch {
+	case err != nil:
+		k.found = err.Error()
+	case math.Abs(sol.Objective-3) > 1e-6:
+		k.found = fmt.Sprintf("answers %g for a problem whose optimum is 3", sol.Objective)
+	default:
+		k.ok, k.found = true, fmt.Sprintf("HiGHS %s, solved a test problem in %.0f ms", pool.Version(), float64(time.Since(began).Microseconds())/1e3)
+	}
+	return k
+}
+
+func memoryCheck() check {
+	k := check{name: "memory limit", ok: true, remedy: "raise it with ulimit -v (kilobytes); each LP worker needs up to 4 GiB of address space"}
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil {
+		k.found = err.Error()
+		return k
+	}
+	if r.Cur == unix.RLIM_INFINITY || r.Cur > math.MaxInt64 {
+		k.found = "no limit on address space"
+		return k
+	}
+	k.ok = r.Cur >= 4<<30
+	k.found = fmt.Sprintf("address space limited to %d MiB", r.Cur>>20)
+	return k
+}
+
+func dirCheck(dir string) check {
+	k := check{name: "data directory", remedy: "create it and make it writable for this user: mkdir -p DIR && chown $(id -u) DIR"}
+	f, err := os.CreateTemp(dir, ".hare-doctor-*")
+	if err != nil {
+		k.found = err.Error()
+		return k
+	}
+	_ = f.Close()
+	_ = os.Remove(f.Name())
+	k.ok, k.found = true, dir+" is writable"
+	return k
+}
+
+func portCheck(listen string) check {
+	k := check{name: "port", remedy: "stop what listens there, or choose another address with --listen"}
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		k.found = err.Error()
+		return k
+	}
+	_ = l.Close()
+	k.ok, k.found = true, listen+" is free"
+	return k
+}
+
+func coreCheck() check {
+	return check{name: "cores", ok: true, found: fmt.Sprintf("%d, Go %s, hare %s", runtime.GOMAXPROCS(0), runtime.Version(), version)}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/hare-sched/hare"
+)
+
+// maxFileBytes limits what the command line decodes, after decompression.
+const maxFileBytes = 4 << 30
+
+// openIn opens a file, or standard input for "-", decompressing by name, or by
+// its first bytes for standard input.
+func openIn(name string) (io.ReadCloser, error) {
+	var f io.ReadCloser = io.NopCloser(os.Stdin)
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		f = file
+	}
+	b := bufio.NewReaderSize(f, 1<<16)
+	head, _ := b.Peek(4)
+	switch {
+	case len(head) >= 2 && head[0] == 0x1f && head[1] == 0x8b:
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			_ = f.Close()
+			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+		}
+		return stacked{z, f}, nil
+	case string(head) == "\x28\xb5\x2f\xfd":
+		z, err := zstd.NewReader(b, zstd.WithDecoderMaxMemory(256<<20))
+		if err != nil {
+			_ = f.Close()
+			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+		}
+		return stacked{z.IOReadCloser(), f}, nil
+	}
+	return stacked{io.NopCloser(b), f}, nil
+}
+
+// stacked closes what it reads through and then what lies below.
+type stacked struct {
+	io.ReadCloser
+	below io.Closer
+}
+
+func (s stacked) Close() error { return errors.Join(s.ReadCloser.Close(), s.below.Close()) }
+
+// writeOut writes a file by way of a temporary one beside it, so that a
+// failure leaves the old one whole; "-" and "" are standard output.
+func writeOut(name string, write func(io.Writer) error) error {
+	if name == "" || name == "-" {
+		w := bufio.NewWriterSize(os.Stdout, 1<<16)
+		if err := write(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	err = compressed(f, name, write)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+func compressed(f io.Writer, name string, write func(io.Writer) error) error {
+	b := bufio.NewWriterSize(f, 1<<16)
+	switch {
+	case strings.HasSuffix(name, ".gz"):
+		z := gzip.NewWriter(b)
+		if err := errors.Join(write(z), z.Close()); err != nil {
+			return err
+		}
+	case strings.HasSuffix(name, ".zst"):
+		z, err := zstd.NewWriter(b)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(write(z), z.Close()); err != nil {
+			return err
+		}
+	default:
+		if err := write(b); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+func readInstance(name string) (*hare.Instance, error) {
+	f, err := openIn(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	inst, err := hare.DecodeInstance(f, hare.Limits{MaxBytes: maxFileBytes})
+	if err != nil {
+		return nil, inputError(name, err)
+	}
+	return inst, nil
+}
+
+func readResult(name string) (*hare.Result, error) {
+	f, err := openIn(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	res, err := hare.DecodeResult(f, hare.Limits{MaxBytes: maxFileBytes})
+	if err != nil {
+		return nil, inputError(name, err)
+	}
+	return res, nil
+}
+
+// inputError names the file; whatever a decoder says is the input's fault.
+func inputError(name string, err error) error {
+	if name == "-" {
+		name = "standard input"
+	}
+	return usageError{fmt.Errorf("%s: %w", name, err)}
+}
+
+// noTwice refuses to read standard input for two arguments.
+func noTwice(names ...string) error {
+	n := 0
+	for _, x := range names {
+		if x == "-" {
+			n++
+		}
+	}
+	if n > 1 {
+		return usageError{errors.New("only one argument can be standard input")}
+	}
+	return nil
+}

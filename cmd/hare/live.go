@@ -1,0 +1,122 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+)
+
+// live rewrites one line of a terminal with the state of a solve.
+type live struct {
+	w  io.Writer
+	on bool
+}
+
+func newLive(w io.Writer, on bool) *live { return &live{w, on} }
+
+func (l *live) event(e solver.Event) {
+	if !l.on {
+		return
+	}
+	parts := []string{fmt.Sprintf("%-8s", e.Phase), fmt.Sprintf("%5.1f s", e.Elapsed.Seconds())}
+	if e.Value != nil {
+		parts = append(parts, "plan "+short(e.Value.Float()))
+	}
+	if e.Bound != nil {
+		parts = append(parts, "bound "+short(e.Bound.Float()))
+	}
+	if e.Value != nil && e.Bound != nil && e.Bound.Sign() > 0 {
+		parts = append(parts, fmt.Sprintf("gap %.2f %%", 100*(e.Value.Float()/e.Bound.Float()-1)))
+	}
+	if e.Left >= 0 {
+		parts = append(parts, fmt.Sprintf("%.1f s left", e.Left.Seconds()))
+	}
+	fmt.Fprintf(l.w, "\r\x1b[K%s", strings.Join(parts, "  "))
+}
+
+func (l *live) end() {
+	if l.on {
+		fmt.Fprint(l.w, "\r\x1b[K")
+	}
+}
+
+// short prints a figure with about six digits.
+func short(x float64) string {
+	switch {
+	case x >= 1e6 || x != 0 && x < 0.01:
+		return fmt.Sprintf("%.6g", x)
+	case x >= 1000:
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}
+
+// printTable is the short account of a result for people.
+func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
+	row := func(name, format string, a ...any) { fmt.Fprintf(w, "%-22s %s\n", name, fmt.Sprintf(format, a...)) }
+	if r.Value == nil {
+		row("termination", "%s", r.Termination)
+		return
+	}
+	m := r.Metrics
+	row("jobs, tasks", "%d, %d", len(inst.Jobs), m.Tasks)
+	row("weighted JCT", "%s (mean by weight %s s)", r.Value, short(m.WeightedMeanJCTSeconds))
+	row("mean JCT", "%s s", short(m.MeanJCTSeconds))
+	row("makespan", "%s", duration(m.MakespanUs))
+	var use []string
+	for _, u := range m.Utilisation {
+		use = append(use, fmt.Sprintf("%s %.0f %%", u.Type, 100*u.Use))
+	}
+	row("GPUs used", "%s", strings.Join(use, ", "))
+	row("switches", "%d", m.Switches)
+	jobs := slices.Clone(r.Jobs)
+	slices.SortStableFunc(jobs, func(a, b hare.JobResult) int { return cmp.Compare(b.EndUs, a.EndUs) })
+	var last []string
+	for _, j := range jobs[:min(3, len(jobs))] {
+		last = append(last, fmt.Sprintf("%s at %s", j.ID, duration(j.EndUs)))
+	}
+	row("last to finish", "%s", strings.Join(last, ", "))
+	if r.Bound != nil {
+		row("bound", "%s (%s)", r.Bound, m.BoundMethod)
+	}
+	row("gap", "%s", gapWords(r))
+	row("stopped", "%s after %.2f s", stopWords(r.Termination), r.Timing.Total.Seconds())
+}
+
+func gapWords(r *hare.Result) string {
+	switch {
+	case r.Bound != nil && r.Value.Cmp(*r.Bound) == 0:
+		return "none: this is a best possible plan"
+	case r.Bound == nil || r.Bound.Sign() <= 0:
+		return "no useful bound"
+	}
+	return fmt.Sprintf("at most %.2f %% above the best possible plan", 100*(r.Value.Float()/r.Bound.Float()-1)+0.005)
+}
+
+func stopWords(termination string) string {
+	switch termination {
+	case hare.TerminationOptimal:
+		return "proved optimal"
+	case hare.TerminationGap:
+		return "gap reached"
+	case hare.TerminationWorkLimit:
+		return "work limit"
+	case hare.TerminationDeadline:
+		return "time limit"
+	}
+	return termination
+}
+
+func duration(us int64) string {
+	d := time.Duration(us) * time.Microsecond
+	if us > int64(time.Duration(1<<62)/time.Microsecond) {
+		return fmt.Sprintf("%.0f s", float64(us)/1e6)
+	}
+	return d.String()
+}

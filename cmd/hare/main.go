@@ -1,0 +1,110 @@
+// Command hare schedules training jobs on clusters whose GPUs differ and
+// proves how far each schedule is from the best one.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/lp"
+)
+
+// Exit codes, documented in docs/cli.md.
+const (
+	exitDone     = 0
+	exitNo       = 1 // the answer is no: refused, infeasible
+	exitUsage    = 2 // bad usage or input
+	exitInternal = 3
+)
+
+// version of Hare; results carry it.
+const version = "0.1.0"
+
+// errNo ends a command whose answer, already printed, is no.
+var errNo = errors.New("no")
+
+// usageError marks an error of the command line.
+type usageError struct{ error }
+
+func main() {
+	lp.ServeIfWorker()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(os.Stderr, "hare: internal error: %v\n%s", p, debug.Stack())
+			code = exitInternal
+		}
+	}()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errNo):
+		return exitNo
+	}
+	fmt.Fprintf(os.Stderr, "hare: %v\n", err)
+	return exitCode(err)
+}
+
+// exitCode is 2 for what the caller can mend and 3 for the rest.
+func exitCode(err error) int {
+	var usage usageError
+	var invalid *hare.InvalidError
+	var path *os.PathError
+	if errors.As(err, &usage) || errors.As(err, &invalid) || errors.As(err, &path) {
+		return exitUsage
+	}
+	return exitInternal
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "hare",
+		Short: "Schedule training jobs on clusters whose GPUs differ, with a proof of quality",
+		Long: `Hare takes a cluster and training jobs, returns a schedule that minimises the
+weighted job completion time, and proves how far it can be from the best one.
+
+Files: "-" is standard input or output; names ending in .gz or .zst are
+(de)compressed. Exit codes: 0 done, 1 the answer is no (verify refuses, the
+instance is infeasible), 2 bad usage or input, 3 internal error.`,
+		Example: `  hare generate --jobs 20 --gpus V100=4,T4=8 -o small.json
+  hare solve small.json -o result.json
+  hare verify small.json result.json
+  hare plot small.json result.json -o gantt.html`,
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+	})
+	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(), generateCommand(),
+		hashCommand(), doctorCommand(), serveCommand(), healthCommand(), workerCommand())
+	return root
+}
+
+// exactly is cobra.ExactArgs with an exit code of its own.
+func exactly(n int, names string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s takes %s, got %d argument(s) (see %s --help)", c.CommandPath(), names, len(args), c.CommandPath())}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/solver"
+)
+
+func solveCommand() *cobra.Command {
+	var opt hare.Options
+	var out string
+	var quiet, ndjson bool
+	c := &cobra.Command{
+		Use:   "solve INSTANCE",
+		Short: "Schedule an instance and prove how good the schedule is",
+		Long: `Solve bounds the instance from below, schedules it, improves the schedule until
+a limit or the gap is reached, verifies it, and prints the result as JSON. On a
+terminal a live line shows incumbent, bound and gap, and a table ends it.
+Ctrl-C ends it with the best pair so far.
+
+Without --time-limit a work limit computed from the instance's size applies, so
+that equal calls give equal bytes (but for "timing").
+
+Orders: price, queyranne, paper, critical_path, machine, wspt, arrival.
+Assignments: insertion (searches on from there), earliest_finish and
+earliest_available (the plain rules, as in the paper).`,
+		Example: `  hare solve instance.json -o result.json
+  hare solve instance.json.gz --time-limit 2s --gap 0.05 | jq .gap
+  hare solve instance.json --order paper --assign earliest_available   # the paper's rule
+  zcat instance.json.gz | hare solve - -o result.json.zst`,
+		Args: exactly(1, "one instance file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			opt = solver.Defaults(opt)
+			if err := solver.CheckOptions(opt); err != nil {
+				return usageError{err}
+			}
+			inst, err := readInstance(args[0])
+			if err != nil {
+				return err
+			}
+			return solveAndPrint(c.Context(), inst, opt, out, quiet, ndjson)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&out, "output", "o", "", "write the result to this file (.gz, .zst compress)")
+	f.DurationVar(&opt.TimeLimit, "time-limit", 0, "stop after this time, e.g. 2s; 0 means by work alone")
+	f.Int64Var(&opt.WorkLimit, "work-limit", 0, "stop after this much work; 0 means by the instance's size")
+	f.Float64Var(&opt.Gap, "gap", 0.01, "stop when the plan is proved to be this close to the best")
+	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
+	f.StringVar(&opt.Bound, "bound", hare.MethodPrice, "bound: price, critical_path, machine, queyranne, paper")
+	f.StringVar(&opt.Order, "order", "", "order of the first schedule (default: that of --bound)")
+	f.StringVar(&opt.Assign, "assign", "insertion", "assignment: insertion, earliest_finish, earliest_available")
+	f.StringVar(&opt.Detail, "detail", "lanes", "how much to print: none, jobs, lanes, tasks")
+	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
+	f.BoolVar(&ndjson, "ndjson", false, "write the result with one lane a line")
+	choices(c, "bound", relax.Methods()...)
+	choices(c, "order", append(relax.Methods(), "wspt", "arrival")...)
+	choices(c, "assign", "insertion", "earliest_finish", "earliest_available")
+	choices(c, "detail", "none", "jobs", "lanes", "tasks")
+	return c
+}
+
+func choices(c *cobra.Command, flag string, values ...string) {
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func solveAndPrint(ctx context.Context, inst *hare.Instance, opt hare.Options, out string, quiet, ndjson bool) error {
+	engine, closeEngine := startEngine()
+	defer closeEngine()
+	live := newLive(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	cfg := engine
+	cfg.Progress = live.event
+	res, err := solver.Solve(ctx, inst, opt, cfg)
+	live.end()
+	if err != nil {
+		return err
+	}
+	toTerminal := term.IsTerminal(int(os.Stdout.Fd()))
+	if out != "" || !toTerminal {
+		err := writeOut(out, func(w io.Writer) error {
+			if ndjson {
+				return res.EncodeNDJSON(w)
+			}
+			return res.EncodeJSON(w)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if toTerminal && !quiet {
+		printTable(os.Stdout, inst, res)
+		if out == "" {
+			fmt.Println("(the result itself: add -o result.json)")
+		}
+	}
+	if res.Schedule == nil {
+		for _, r := range res.Reasons {
+			fmt.Fprintf(os.Stderr, "hare: %s: %s: %s (%s)\n", res.Termination, r.Pointer, r.Detail, r.Code)
+		}
+		return errNo
+	}
+	return nil
+}
+
+// startEngine starts the LP workers; without them the Go engine serves alone.
+func startEngine() (solver.Config, func()) {
+	cfg := solver.Config{Version: version}
+	pool, err := newPool()
+	if err != nil {
+		return cfg, func() {}
+	}
+	cfg.LP = pool
+	cfg.EngineVersion = pool.Version()
+	cfg.Restarts = func() int64 { return int64(pool.Stats().Restarts) }
+	return cfg, func() { _ = pool.Close() }
+}
+
+func boundCommand() *cobra.Command {
+	var method, out string
+	var limit time.Duration
+	c := &cobra.Command{
+		Use:   "bound INSTANCE",
+		Short: "Bound the objective of an instance from below",
+		Long: `Bound prints a lower bound on the weighted job completion time of every
+feasible schedule. price, critical_path and machine are proved by the
+certificate that is printed with them; queyranne is shown but not certified,
+and paper proves nothing.`,
+		Example: `  hare bound instance.json --method price
+  hare bound instance.json --method machine -o certificate.json`,
+		Args: exactly(1, "one instance file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			inst, err := readInstance(args[0])
+			if err != nil {
+				return err
+			}
+			engine, closeEngine := startEngine()
+			defer closeEngine()
+			ctx := c.Context()
+			if limit > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, limit)
+				defer cancel()
+			}
+			rel, err := solver.Bound(ctx, inst, method, engine)
+			switch {
+			case errors.Is(err, relax.ErrInfeasible):
+				fmt.Fprintln(os.Stderr, "hare: infeasible: a job can never run on this cluster; hare solve names it")
+				return errNo
+			case err != nil:
+				return usageError{err}
+			}
+			return writeOut(out, func(w io.Writer) error { return writeBound(w, rel) })
+		},
+	}
+	c.Flags().StringVar(&method, "method", hare.MethodPrice, "price, critical_path, machine, queyranne, paper")
+	c.Flags().StringVarP(&out, "output", "o", "", "write to this file")
+	c.Flags().DurationVar(&limit, "time-limit", 0, "stop after this time with the best bound so far")
+	choices(c, "method", relax.Methods()...)
+	return c
+}
+
+// writeBound prints {method, bound, certified, certificate}.
+func writeBound(w io.Writer, rel *hare.Relaxation) error {
+	doc := struct {
+		Method      string          `json:"method"`
+		Bound       json.RawMessage `json:"bound"`
+		Certified   bool            `json:"certified"`
+		Certificate json.RawMessage `json:"certificate,omitempty"`
+	}{Method: rel.Method, Bound: json.RawMessage(rel.Bound.RoundDown().String()), Certified: rel.Certified}
+	if rel.Certificate != nil {
+		b, err := rel.Certificate.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		doc.Certificate = b
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(doc)
+}
+
+func newPool() (*lp.Pool, error) {
+	return lp.NewPool(lp.PoolConfig{})
+}
+
+func workerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "lp-worker", Hidden: true, Short: "Solve linear programs for a parent hare (internal)",
+		RunE: func(*cobra.Command, []string) error {
+			os.Exit(lp.WorkerMain(os.Stdin, os.Stdout))
+			return nil
+		},
+	}
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/verify"
+)
+
+func verifyCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify INSTANCE RESULT",
+		Short: "Check a result: every constraint, its value, and what its certificate proves",
+		Long: `Verify shares no code with the solver. It checks the schedule round by round in
+integers, recomputes the value, and recomputes the bound from the certificate in
+exact arithmetic. It exits with 1 when it refuses. verify/hare_verify.py is a
+second verifier, in Python.`,
+		Example: `  hare verify instance.json result.json
+  hare solve instance.json | hare verify instance.json -`,
+		Args: exactly(2, "an instance and a result"),
+		RunE: func(c *cobra.Command, args []string) error {
+			inst, res, err := readPair(args)
+			if err != nil {
+				return err
+			}
+			rep := verify.Check(inst, res)
+			if asJSON {
+				e := json.NewEncoder(os.Stdout)
+				e.SetIndent("", " ")
+				err = e.Encode(rep)
+			} else {
+				_, err = fmt.Println(rep)
+			}
+			if err == nil && !rep.OK {
+				err = errNo
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	return c
+}
+
+func readPair(args []string) (*hare.Instance, *hare.Result, error) {
+	if err := noTwice(args...); err != nil {
+		return nil, nil, err
+	}
+	inst, err := readInstance(args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	res, err := readResult(args[1])
+	return inst, res, err
+}
+
+func hashCommand() *cobra.Command {
+	var canonical bool
+	c := &cobra.Command{
+		Use:     "hash INSTANCE",
+		Short:   "Print the SHA-256 of an instance's canonical form",
+		Example: "  hare hash instance.json\n  hare hash instance.json --canonical | sha256sum",
+		Args:    exactly(1, "one instance file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			inst, err := readInstance(args[0])
+			if err != nil {
+				return err
+			}
+			if canonical {
+				_, err = os.Stdout.Write(inst.Canonical())
+				return err
+			}
+			_, err = fmt.Println(inst.SHA256())
+			return err
+		},
+	}
+	c.Flags().BoolVar(&canonical, "canonical", false, "print the canonical form itself (RFC 8785)")
+	return c
+}
+
+func plotCommand() *cobra.Command {
+	var out string
+	var opt plot.Options
+	c := &cobra.Command{
+		Use:   "plot INSTANCE RESULT",
+		Short: "Draw a schedule as a Gantt chart: .svg, .png or .html with zoom",
+		Example: `  hare plot instance.json result.json -o gantt.svg
+  hare plot instance.json result.json -o gantt.html   # zoom, pan, look at each job`,
+		Args: exactly(2, "an instance and a result"),
+		RunE: func(c *cobra.Command, args []string) error {
+			draw, err := drawing(out)
+			if err != nil {
+				return err
+			}
+			inst, res, err := readPair(args)
+			if err != nil {
+				return err
+			}
+			if rep := verify.Check(inst, res); !rep.OK {
+				return usageError{fmt.Errorf("the result does not pass verification, so there is nothing true to draw: %s", rep)}
+			}
+			return writeOut(out, func(w io.Writer) error { return draw(w, inst, res, opt) })
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "gantt.svg", "the picture; its ending says which kind")
+	c.Flags().StringVar(&opt.Title, "title", "", "headline (default: the instance's name)")
+	c.Flags().IntVar(&opt.Width, "width", 0, "width in pixels, 400 to 8000 (default 1200)")
+	return c
+}
+
+func drawing(out string) (func(io.Writer, *hare.Instance, *hare.Result, plot.Options) error, error) {
+	switch ext := strings.ToLower(filepath.Ext(strings.TrimSuffix(strings.TrimSuffix(out, ".gz"), ".zst"))); ext {
+	case ".svg":
+		return plot.SVG, nil
+	case ".png":
+		return plot.PNG, nil
+	case ".html", ".htm":
+		return plot.HTML, nil
+	default:
+		return nil, usageError{fmt.Errorf("cannot draw %q: end the name in .svg, .png or .html", out)}
+	}
+}
+
+func generateCommand() *cobra.Command {
+	var cfg trace.GenerateConfig
+	var gpus, out string
+	c := &cobra.Command{
+		Use:   "generate",
+		Short: "Make an instance from a seed, in the setting of the Hare papers",
+		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed --seed 1 -o instance.json
+  hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			var err error
+			if gpus != "" {
+				if cfg.GPUs, err = trace.ParseGPUs(gpus); err != nil {
+					return usageError{err}
+				}
+			}
+			inst, err := trace.Generate(cfg)
+			if err != nil {
+				return usageError{err}
+			}
+			return writeOut(out, inst.EncodeJSON)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs")
+	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster")
+	f.StringVar(&cfg.Arrivals, "arrivals", "none", "none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
+	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid")
+	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
+	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
+	choices(c, "sync", "relaxed", "gang", "rigid")
+	return c
+}
+
+func importCommand() *cobra.Command {
+	var cfg trace.ImportConfig
+	var gpus, table, out string
+	c := &cobra.Command{
+		Use:   "import FORMAT [TRACE]",
+		Short: "Make an instance from a public trace: gavel, shockwave, pollux, philly, openb",
+		Long: "Import reads a trace and its table of speeds; without file names it takes the ones\n" +
+			"that come with the program: " + strings.Join(trace.ShippedTraces(), ", ") + ".\n" +
+			"What was rounded, skipped or assumed is printed on standard error.",
+		Example: `  hare import gavel -o instance.json
+  hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 --sync gang --quantum 60s -o instance.json
+  hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file", strings.Join(trace.Formats(), ", "))}
+			}
+			return nil
+		},
+		ValidArgs: trace.Formats(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var err error
+			if gpus != "" {
+				if cfg.GPUs, err = trace.ParseGPUs(gpus); err != nil {
+					return usageError{err}
+				}
+			}
+			for _, s := range []struct {
+				name string
+				to   *trace.Source
+			}{{strings.Join(args[1:], ""), &cfg.Trace}, {table, &cfg.Table}} {
+				if s.name == "" {
+					continue
+				}
+				if s.to.Name = s.name; s.name != "-" {
+					if _, err := os.Stat(s.name); err != nil {
+						if _, shippedErr := trace.Shipped(s.name); shippedErr == nil {
+							continue // a shipped trace, by its name
+						}
+						return err
+					}
+				}
+				f, err := openIn(s.name)
+				if err != nil {
+					return err
+				}
+				defer func() { _ = f.Close() }()
+				s.to.R = f
+			}
+			inst, report, err := trace.Import(args[0], cfg)
+			if err != nil {
+				return usageError{err}
+			}
+			fmt.Fprintln(os.Stderr, report)
+			return writeOut(out, inst.EncodeJSON)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&gpus, "gpus", "", "the cluster, e.g. V100=36,P100=36,K80=36 (default: the format's)")
+	f.StringVar(&table, "table", "", "table of speeds (gavel, shockwave), step times (pollux) or nodes (openb)")
+	f.StringVar(&cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a duration is)")
+	f.DurationVar(&cfg.Quantum, "quantum", 60*time.Second, "how long a round of merged steps takes on the fastest type")
+	f.IntVar(&cfg.Jobs, "jobs", 0, "the most jobs to import, the first of the trace; 0 means all")
+	f.StringVar(&cfg.Releases, "releases", "trace", "trace (jobs arrive as recorded) or zero")
+	f.StringVar(&cfg.Weights, "weights", "trace", "trace or one")
+	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
+	choices(c, "sync", "gang", "rigid")
+	return c
+}

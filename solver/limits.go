@@ -1,0 +1,66 @@
+package solver
+
+import "github.com/hare-sched/hare"
+
+// limits are what a solve may spend, from the instance's size and the options.
+// The clock only guards: without a time limit they alone decide.
+type limits struct {
+	boundEffort, planEffort float64 // multiply the ascent's iterations
+	boundShare, planShare   float64 // of the time limit, by when each is over
+	reserve                 float64 // share kept for verification and encoding
+	beta                    float64 // share of synchronisation charged in the plan
+	cells                   int
+	moves                   int64
+	large                   bool
+}
+
+// Default search effort, in units of work: one job placed once by the search.
+const (
+	defaultWork = 400_000
+	// workPerCall is the work of one oracle call, 1/16 of a placement.
+	workPerCall = 1.0 / 16
+	// callsFull is the number of oracle calls a job of a full ascent.
+	callsFull = 290
+)
+
+func (s *solve) plan() {
+	n := float64(max(1, len(s.model.Jobs)))
+	var tasks float64
+	relaxed := false
+	for i := range s.model.Jobs {
+		j := &s.model.Jobs[i]
+		if j.Sync == hare.Relaxed {
+			relaxed = true
+			tasks += float64(j.Rounds) * float64(j.Tasks)
+		} else {
+			tasks += float64(j.Tasks)
+		}
+	}
+	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96}
+	if relaxed {
+		l.beta = 0.5
+	}
+	l.large = tasks > 500_000 || n > 5000
+	if n > 1000 {
+		l.boundEffort, l.planEffort = 0.6, 0.4
+	}
+	if n > 5000 {
+		l.boundEffort, l.planEffort, l.cells = 0.4, 0.3, 48
+	}
+	l.reserve = min(0.3, 0.02+tasks*4e-7/max(0.1, s.opt.TimeLimit.Seconds()))
+	work := float64(s.opt.WorkLimit)
+	if work == 0 {
+		work = defaultWork + 100*n
+	}
+	ascents := callsFull * n * workPerCall * (l.boundEffort + l.planEffort)
+	if s.opt.WorkLimit > 0 && ascents > 0.6*work {
+		f := 0.6 * work / ascents
+		l.boundEffort, l.planEffort = l.boundEffort*f, l.planEffort*f
+		ascents = 0.6 * work
+	}
+	l.moves = max(1, int64(work-ascents))
+	if s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 {
+		l.moves = 1 << 50
+	}
+	s.limits = l
+}

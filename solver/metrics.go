@@ -1,0 +1,86 @@
+package solver
+
+import (
+	"math"
+
+	"github.com/hare-sched/hare"
+)
+
+// describe fills in job results and metrics from the schedule's plan.
+func (s *solve) describe() {
+	m, p, r := s.model, s.incumbent, s.res
+	met := &hare.Metrics{}
+	if s.bound != nil {
+		met.BoundMethod = s.bound.Method
+	}
+	r.Jobs = make([]hare.JobResult, len(m.Jobs))
+	held := make([]float64, len(m.Types))
+	var jct, weights, sum, squares float64
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		start := int64(math.MaxInt64)
+		for _, b := range p.Jobs[i] {
+			start = min(start, b.StartUs)
+			held[m.Classes[b.Class].Type] += float64(b.Width) * float64(b.Rounds) * float64(b.HoldUs)
+		}
+		r.Jobs[i] = hare.JobResult{ID: s.inst.Jobs[i].ID, StartUs: start, EndUs: p.EndUs[i]}
+		c := float64(p.EndUs[i]-j.ReleaseUs) / 1e6
+		jct += c
+		weights += float64(j.WeightMicro) / 1e6
+		met.MakespanUs = max(met.MakespanUs, p.EndUs[i])
+		if alone := s.alone(i); alone > 0 {
+			x := c / alone
+			sum += x
+			squares += x * x
+		}
+		met.Tasks += j.Tasks * j.Rounds
+	}
+	n := float64(len(m.Jobs))
+	if n > 0 {
+		met.MeanJCTSeconds = jct / n
+	}
+	if weights > 0 {
+		met.WeightedMeanJCTSeconds = s.value.Float() / weights
+	}
+	if squares > 0 {
+		met.JainIndex = sum * sum / (n * squares)
+	}
+	for k, name := range m.Types {
+		steps := m.Capacity(k)
+		total := 0.0
+		for i, st := range steps {
+			end := met.MakespanUs
+			if i+1 < len(steps) {
+				end = min(end, steps[i+1].FromUs)
+			}
+			if end > st.FromUs {
+				total += float64(st.Count) * float64(end-st.FromUs)
+			}
+		}
+		use := 0.0
+		if total > 0 {
+			use = held[k] / total
+		}
+		met.Utilisation = append(met.Utilisation, hare.TypeUse{Type: name, Use: use})
+	}
+	for i := range r.Schedule.Lanes {
+		l := &r.Schedule.Lanes[i]
+		for e := 1; e < len(l.Job); e++ {
+			if l.Job[e] != l.Job[e-1] {
+				met.Switches++
+			}
+		}
+	}
+	r.Metrics = met
+}
+
+// alone is a job's least time on its own, in seconds: rounds at its fastest
+// task time.
+func (s *solve) alone(i int) float64 {
+	j := &s.model.Jobs[i]
+	least := int64(math.MaxInt64)
+	for _, md := range j.Modes {
+		least = min(least, md.DurationUs())
+	}
+	return float64(j.Rounds) * float64(least) / 1e6
+}

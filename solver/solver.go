@@ -1,0 +1,454 @@
+// Package solver turns an instance into a certified schedule under one
+// deadline: bound, order, assign, improve, verify.
+package solver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/verify"
+)
+
+// Phases of a solve, in order.
+const (
+	PhaseAssign  = "assign"  // a first schedule
+	PhaseBound   = "bound"   // prices for the certificate
+	PhasePlan    = "plan"    // prices for the search
+	PhaseImprove = "improve" // search
+	PhaseVerify  = "verify"  // the independent check
+)
+
+// Event is the state of a running solve.
+type Event struct {
+	Phase   string
+	Elapsed time.Duration
+	Left    time.Duration // until the deadline; negative without one
+	Value   *hare.Amount  // of the incumbent; nil without one
+	Bound   *hare.Amount  // best so far; nil without one
+}
+
+// Config is what the caller provides beside the options. The zero value works.
+type Config struct {
+	// LP is the linear-programming engine; nil means none.
+	LP relax.LP
+	// EngineVersion names the LP engine in results.
+	EngineVersion string
+	// Version of Hare; zero means "dev".
+	Version string
+	// Workers limits goroutines; zero means GOMAXPROCS.
+	Workers int
+	// Progress is called from the solving goroutine, at most every 50 ms and
+	// at each change of phase; nil means nobody looks.
+	Progress func(Event)
+	// Restarts counts the LP worker's restarts so far: a solve during which it
+	// moved is not reproducible. Nil means 0.
+	Restarts func() int64
+}
+
+// Defaults fills in the zero fields of opt.
+func Defaults(opt hare.Options) hare.Options {
+	if opt.Gap == 0 {
+		opt.Gap = 0.01
+	}
+	if opt.Bound == "" {
+		opt.Bound = hare.MethodPrice
+	}
+	if opt.Order == "" {
+		opt.Order = opt.Bound
+	}
+	if opt.Assign == "" {
+		opt.Assign = string(greedy.Insertion)
+	}
+	if opt.Detail == "" {
+		opt.Detail = "lanes"
+	}
+	return opt
+}
+
+// Solve answers with the best certified pair of schedule and bound. A limit or
+// the end of ctx is a termination, not an error; an error is a fault of the
+// options or of this program.
+func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*hare.Result, error) {
+	s := &solve{inst: inst, opt: Defaults(opt), cfg: cfg, began: time.Now(), parent: ctx}
+	if err := CheckOptions(s.opt); err != nil {
+		return nil, err
+	}
+	if s.cfg.Restarts != nil {
+		s.restarts = s.cfg.Restarts()
+	}
+	s.model = hare.NewModel(inst)
+	s.res = &hare.Result{
+		InstanceSHA256: inst.SHA256(), Version: cfg.Version, Seed: s.opt.Seed, Status: hare.StatusSucceeded,
+		Objective: hare.ObjectiveWeightedJCT, Options: s.opt, Engine: hare.Engine{HiGHS: cfg.EngineVersion},
+	}
+	if s.res.Version == "" {
+		s.res.Version = "dev"
+	}
+	if reasons := greedy.Infeasible(s.model); len(reasons) > 0 {
+		s.res.Termination, s.res.Reasons, s.res.Reproducible = hare.TerminationInfeasible, reasons, true
+		s.res.Timing.Total = time.Since(s.began)
+		return s.res, nil
+	}
+	s.plan()
+	return s.run()
+}
+
+// CheckOptions reports the first fault of opt, defaults filled in.
+func CheckOptions(opt hare.Options) error {
+	bad := func(field, format string, a ...any) error {
+		return &hare.InvalidError{Pointer: "/options/" + field, Code: "invalid_option", Detail: fmt.Sprintf(format, a...)}
+	}
+	oneOf := func(x string, known ...string) bool {
+		for _, k := range known {
+			if x == k {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case opt.TimeLimit < 0 || opt.TimeLimit > 24*time.Hour:
+		return bad("time_limit_s", "must be between 0 and 86400")
+	case opt.WorkLimit < 0:
+		return bad("work_limit", "must not be negative")
+	case !(opt.Gap >= 0 && opt.Gap <= 1):
+		return bad("gap", "must be between 0 and 1")
+	case !oneOf(opt.Bound, relax.Methods()...):
+		return bad("bound", "unknown method %q; known: %v", opt.Bound, relax.Methods())
+	case !oneOf(opt.Order, append(relax.Methods(), "wspt", "arrival")...):
+		return bad("order", "unknown order %q; known: %v, wspt, arrival", opt.Order, relax.Methods())
+	case !oneOf(opt.Assign, string(greedy.EarliestAvailable), string(greedy.EarliestFinish), string(greedy.Insertion)):
+		return bad("assign", "unknown rule %q; known: earliest_available, earliest_finish, insertion", opt.Assign)
+	case !oneOf(opt.Detail, "none", "jobs", "lanes", "tasks"):
+		return bad("detail", "unknown detail %q; known: none, jobs, lanes, tasks", opt.Detail)
+	}
+	return nil
+}
+
+// Bound computes one relaxation. Price stops at the deadline of ctx with the
+// best prices so far.
+func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) (*hare.Relaxation, error) {
+	rel, err := relax.Run(ctx, hare.NewModel(inst), relax.Config{Method: method, LP: cfg.LP, Workers: cfg.Workers})
+	if err != nil {
+		return nil, err
+	}
+	if rel.Certificate != nil {
+		rel.Certificate.InstanceSHA256 = inst.SHA256()
+	}
+	return rel, nil
+}
+
+// solve is one run.
+type solve struct {
+	inst     *hare.Instance
+	model    *hare.Model
+	opt      hare.Options
+	cfg      Config
+	parent   context.Context // of the caller: its end is a cancellation
+	began    time.Time
+	restarts int64
+	res      *hare.Result
+
+	limits    limits
+	incumbent *greedy.Plan
+	value     hare.Amount
+	bound     *hare.Relaxation // best certified
+	cut       bool             // the clock or the caller decided something
+	lastEvent time.Time
+	phase     string
+}
+
+func (s *solve) run() (*hare.Result, error) {
+	work, cancel := s.context(1 - s.limits.reserve)
+	defer cancel()
+	if err := s.first(work); err != nil {
+		return nil, err
+	}
+	guide, err := s.relaxations(work)
+	if err != nil {
+		return nil, err
+	}
+	s.assign(work, guide)
+	if s.incumbent == nil {
+		s.res.Termination = hare.TerminationNoSchedule
+		s.res.Reasons = append(s.res.Reasons, hare.Reason{Code: "no_schedule", Detail: "no feasible schedule was found; whether one exists is hard to decide when GPUs pause: lengthen the windows or split the jobs"})
+		return s.finish()
+	}
+	s.improve(work, guide)
+	return s.finish()
+}
+
+// context ends when the share of the time limit is over.
+func (s *solve) context(share float64) (context.Context, context.CancelFunc) {
+	if s.opt.TimeLimit == 0 {
+		return context.WithCancel(s.parent)
+	}
+	return context.WithDeadline(s.parent, s.began.Add(time.Duration(share*float64(s.opt.TimeLimit))))
+}
+
+// first makes some schedule at once, so that every later end has a pair.
+func (s *solve) first(ctx context.Context) error {
+	s.event(PhaseAssign, true)
+	began := time.Now()
+	defer func() { s.res.Timing.Assign += time.Since(began) }()
+	if s.opt.TimeLimit == 0 && s.parent.Err() == nil {
+		return nil // no hurry: the order of the relaxation gives a better one
+	}
+	if s.limits.large {
+		return nil // one assignment alone may take most of the time
+	}
+	s.take(greedy.Assign(context.WithoutCancel(ctx), s.model, greedy.Order(s.model, nil, "wspt"), greedy.EarliestFinish))
+	return nil
+}
+
+// take keeps plan when it beats the incumbent.
+func (s *solve) take(plan *greedy.Plan, err error) {
+	if err != nil || plan == nil {
+		return
+	}
+	if v := plan.Value(s.model); s.incumbent == nil || v.Cmp(s.value) < 0 {
+		s.incumbent, s.value = plan, v
+	}
+}
+
+// relaxations finds the certified bound and the guide of the search.
+func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err error) {
+	s.event(PhaseBound, true)
+	began := time.Now()
+	defer func() { s.res.Timing.Relax = time.Since(began) }()
+	background := context.WithoutCancel(ctx)
+	for _, method := range []string{hare.MethodCriticalPath, hare.MethodMachine} {
+		rel, err := relax.Run(background, s.model, relax.Config{Method: method, Workers: s.cfg.Workers})
+		if err != nil {
+			return nil, fmt.Errorf("bound: %w", err)
+		}
+		s.keep(rel)
+		if method == s.opt.Order {
+			guide = rel
+		}
+	}
+	for _, method := range []string{s.opt.Bound, s.opt.Order} {
+		if method != relax.MethodQueyranne && method != relax.MethodPaper || guide != nil && guide.Method == method {
+			continue
+		}
+		rel, err := relax.Run(ctx, s.model, relax.Config{Method: method, LP: s.cfg.LP, Workers: s.cfg.Workers})
+		switch {
+		case err == nil:
+			s.keep(rel)
+			if method == s.opt.Order {
+				guide = rel
+			}
+		case ctx.Err() == nil && s.cfg.LP == nil:
+			return nil, &hare.InvalidError{Pointer: "/options/bound", Code: "no_lp_engine", Detail: err.Error()}
+		default:
+			s.cut = true
+		}
+	}
+	if s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice {
+		share, cancel := s.context(s.limits.boundShare)
+		rel := s.price(share, 0, s.limits.boundEffort)
+		cancel()
+		s.keep(rel)
+		if s.opt.Order == hare.MethodPrice {
+			guide = rel
+			if s.searches() && ctx.Err() == nil {
+				s.event(PhasePlan, true)
+				share, cancel := s.context(s.limits.planShare)
+				guide = s.price(share, s.limits.beta, s.limits.planEffort)
+				cancel()
+			}
+		}
+	}
+	return guide, nil
+}
+
+func (s *solve) price(ctx context.Context, beta, effort float64) *hare.Relaxation {
+	rel, err := relax.Run(ctx, s.model, relax.Config{
+		LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, Cells: s.limits.cells,
+		Report: func(float64) { s.event(s.phase, false) },
+	})
+	if ctx.Err() != nil {
+		s.cut = true
+	}
+	if err != nil {
+		return nil
+	}
+	return rel
+}
+
+// keep holds on to the best certified bound.
+func (s *solve) keep(rel *hare.Relaxation) {
+	if rel != nil && rel.Certified && (s.bound == nil || rel.Bound.Cmp(s.bound.Bound) > 0) {
+		s.bound = rel
+	}
+}
+
+// searches says that the schedule is improved after its assignment: the plain
+// rules of the papers are left as they are.
+func (s *solve) searches() bool { return s.opt.Assign == string(greedy.Insertion) }
+
+func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
+	s.event(PhaseAssign, true)
+	began := time.Now()
+	defer func() { s.res.Timing.Assign += time.Since(began) }()
+	kind := "relaxation"
+	if s.opt.Order == "wspt" || s.opt.Order == "arrival" || guide == nil {
+		kind = s.opt.Order
+		if kind != "arrival" {
+			kind = "wspt"
+		}
+	}
+	if !s.searches() {
+		s.incumbent = nil // the caller asked for this rule's own schedule
+	}
+	assignCtx := ctx
+	if s.incumbent == nil {
+		assignCtx = context.WithoutCancel(ctx)
+	}
+	s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind), greedy.Rule(s.opt.Assign)))
+	for _, fallback := range []string{"wspt", "arrival"} {
+		if s.incumbent == nil {
+			s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback), greedy.Insertion))
+		}
+	}
+}
+
+func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
+	if !s.searches() || s.reached() {
+		return
+	}
+	s.event(PhaseImprove, true)
+	began := time.Now()
+	defer func() { s.res.Timing.Improve = time.Since(began) }()
+	cfg := greedy.ImproveConfig{Seed: s.opt.Seed, Moves: s.limits.moves, Workers: s.cfg.Workers}
+	cfg.Report = func(v hare.Amount) {
+		if v.Cmp(s.value) < 0 {
+			s.value = v
+		}
+		s.event(s.phase, false)
+	}
+	if s.bound != nil && s.bound.Bound.Sign() > 0 {
+		cfg.StopAt = s.bound.Bound.Float() * (1 + s.opt.Gap)
+	}
+	if s.opt.TimeLimit > 0 {
+		span := float64(s.opt.TimeLimit)*(1-s.limits.reserve) - float64(time.Since(s.began))
+		cfg.Elapsed = func() float64 { return float64(time.Since(began)) / max(1, span) }
+	}
+	plan, _, err := greedy.Improve(ctx, s.model, guide, s.incumbent, cfg)
+	if ctx.Err() != nil {
+		s.cut = true
+	}
+	if err == nil {
+		s.incumbent = plan
+		s.value = plan.Value(s.model)
+	}
+}
+
+// reached says that the gap asked for is met.
+func (s *solve) reached() bool {
+	gap, ok := gapOf(s.value, s.bound)
+	target := new(big.Rat)
+	target.SetFloat64(s.opt.Gap)
+	return ok && gap.Cmp(target) <= 0
+}
+
+func gapOf(value hare.Amount, bound *hare.Relaxation) (*big.Rat, bool) {
+	if bound == nil {
+		return nil, false
+	}
+	b := bound.Bound.RoundDown()
+	if value.Cmp(b) == 0 {
+		return new(big.Rat), true
+	}
+	if b.Sign() <= 0 {
+		return nil, false
+	}
+	gap := new(big.Rat).SetFrac(value.Big(), b.Big())
+	return gap.Sub(gap, big.NewRat(1, 1)), true
+}
+
+// finish verifies the pair and says why the solve stopped.
+func (s *solve) finish() (*hare.Result, error) {
+	s.event(PhaseVerify, true)
+	began := time.Now()
+	r := s.res
+	if s.bound != nil {
+		cert := *s.bound.Certificate
+		cert.InstanceSHA256 = r.InstanceSHA256
+		b := s.bound.Bound.RoundDown()
+		r.Bound, r.Certificate = &b, &cert
+	}
+	if s.incumbent != nil {
+		sched, err := s.incumbent.Schedule(s.model)
+		if err != nil {
+			return nil, fmt.Errorf("solver: %w", err)
+		}
+		v := s.incumbent.Value(s.model)
+		s.value = v
+		r.Schedule, r.Value = sched, &v
+		s.describe()
+		s.terminate()
+		if rep := verify.Check(s.inst, r); !rep.OK {
+			return nil, fmt.Errorf("solver: %w: %s", ErrUnverified, rep)
+		}
+	}
+	r.Timing.Verify = time.Since(began)
+	r.Reproducible = !s.cut && (s.cfg.Restarts == nil || s.cfg.Restarts() == s.restarts)
+	r.Timing.Total = time.Since(s.began)
+	return r, nil
+}
+
+// ErrUnverified means that this program made a schedule or a bound that its
+// own verifier refuses: a defect, and nothing is answered.
+var ErrUnverified = errors.New("the result did not pass verification")
+
+func (s *solve) terminate() {
+	r := s.res
+	gap, ok := gapOf(s.value, s.bound)
+	target := new(big.Rat)
+	target.SetFloat64(s.opt.Gap)
+	switch {
+	case ok && gap.Sign() == 0:
+		r.Termination = hare.TerminationOptimal
+	case ok && gap.Cmp(target) <= 0:
+		r.Termination = hare.TerminationGap
+	case s.parent.Err() != nil && !errors.Is(s.parent.Err(), context.DeadlineExceeded):
+		r.Termination, s.cut = hare.TerminationCancelled, true
+	case s.cut:
+		r.Termination = hare.TerminationDeadline
+	default:
+		r.Termination = hare.TerminationWorkLimit
+	}
+}
+
+// event reports the state; now asks for it whatever the last one's age.
+func (s *solve) event(phase string, now bool) {
+	s.phase = phase
+	if s.cfg.Progress == nil {
+		return
+	}
+	t := time.Now()
+	if !now && t.Sub(s.lastEvent) < 50*time.Millisecond {
+		return
+	}
+	s.lastEvent = t
+	e := Event{Phase: phase, Elapsed: t.Sub(s.began), Left: -1}
+	if s.opt.TimeLimit > 0 {
+		e.Left = max(0, s.opt.TimeLimit-e.Elapsed)
+	}
+	if s.incumbent != nil {
+		v := s.value
+		e.Value = &v
+	}
+	if s.bound != nil {
+		b := s.bound.Bound.RoundDown()
+		e.Bound = &b
+	}
+	s.cfg.Progress(e)
+}
