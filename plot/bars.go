@@ -9,7 +9,7 @@ type bar struct {
 
 const (
 	visiblePeriod = 4.0    // pixels of a round below which rounds are drawn as one
-	maxBars       = 60_000 // of a picture
+	maxBars       = 60_000 // of an SVG picture
 )
 
 // barsOf draws spans at scale pixels a microsecond. Pieces narrower than grain

@@ -1,8 +1,11 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
+	"slices"
+	"strconv"
 	"strings"
 
 	hare "github.com/hare-sched/hare"
@@ -58,5 +61,31 @@ func plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
-	return thousands(fmt.Sprint(n)) + " " + what
+	return thousandsOf(n) + " " + what
+}
+
+func thousandsOf(n int) string { return thousands(strconv.Itoa(n)) }
+
+// sampled is added to a headline where not every GPU is drawn.
+func sampled(stride int) string { return fmt.Sprintf(" · one GPU in %d is drawn", stride) }
+
+// legendJobs are all scheduled jobs, or the heaviest of many, ties in the
+// instance's order.
+func (s *scene) legendJobs() (jobs []int32, head string) {
+	for j := range s.jobs {
+		if s.jobs[j].seen {
+			jobs = append(jobs, int32(j))
+		}
+	}
+	if len(jobs) <= mostLegend {
+		return jobs, ""
+	}
+	slices.SortStableFunc(jobs, func(a, b int32) int {
+		return cmp.Compare(s.inst.Jobs[b].WeightMicro, s.inst.Jobs[a].WeightMicro)
+	})
+	jobs = jobs[:heaviest]
+	if s.inst.Jobs[jobs[0]].WeightMicro == s.inst.Jobs[jobs[heaviest-1]].WeightMicro {
+		return jobs, "first jobs:"
+	}
+	return jobs, "heaviest jobs:"
 }

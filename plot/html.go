@@ -1,5 +1,147 @@
 package plot
 
-import "io"
+import (
+	"bufio"
+	"crypto/sha256"
+	_ "embed" // the parts of the page
+	"encoding/base64"
+	"encoding/json"
+	"html"
+	"io"
 
-func (s *scene) writeHTML(w io.Writer) error { return nil }
+	hare "github.com/hare-sched/hare"
+)
+
+// The page's fixed parts. Everything that comes from outside reaches it as
+// JSON and is put in place as text, never as markup.
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+	//go:embed page.js
+	pageJS string
+)
+
+// maxPageSpans is how many entries a page holds, about 25 bytes each.
+const maxPageSpans = 400_000
+
+// page is what the script draws. Times are multiples of Unit microseconds.
+type page struct {
+	Title      string   `json:"title"`
+	Figures    string   `json:"figures"`
+	Size       string   `json:"size"`
+	Unit       int64    `json:"unit"`
+	End        int64    `json:"end"` // in microseconds
+	Types      []string `json:"types"`
+	Counts     []string `json:"counts"` // GPUs by type
+	Palette    []string `json:"palette"`
+	Lights     []string `json:"lights"`
+	Inks       []string `json:"inks"`
+	Legend     []int32  `json:"legend"`
+	LegendHead string   `json:"legendHead"`
+	Jobs       []any    `json:"jobs"`  // [id, weight, sync, rounds, tasks, release, start, end] in microseconds
+	Lanes      []any    `json:"lanes"` // [gpu, type, [away from, to (−1: for ever), …], [spans]]
+}
+
+// spanFields are, for each span: job, start after the one before, rounds,
+// period, hold, sync, first round, tasks.
+const spanFields = 8
+
+func (s *scene) writeHTML(w io.Writer) error {
+	p := s.page()
+	data, err := json.Marshal(p) // escapes <, > and & as well
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(pageJS))
+	b := bufio.NewWriter(w)
+	for _, part := range []string{
+		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n",
+		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-`,
+		base64.StdEncoding.EncodeToString(sum[:]), `'; base-uri 'none'; form-action 'none'">`, "\n<title>",
+		html.EscapeString(p.Title), "</title>\n<style>\n", pageCSS, "</style></head>\n", pageHTML,
+		`<script type="application/json" id="data">`, string(data), "</script>\n<script>", pageJS, "</script>\n</body></html>\n",
+	} {
+		b.WriteString(part)
+	}
+	return b.Flush()
+}
+
+func (s *scene) page() *page {
+	p := &page{Title: s.title, Types: s.types, Counts: make([]string, len(s.types)), End: s.endUs}
+	p.Figures, p.Size = s.headlines()
+	spans := 0
+	count := make([]int, len(s.types))
+	for i := range s.lanes {
+		spans += len(s.lanes[i].spans)
+		count[s.lanes[i].typ]++
+	}
+	for i, n := range count {
+		p.Counts[i] = thousandsOf(n)
+	}
+	stride := (spans + maxPageSpans - 1) / maxPageSpans
+	if stride > 1 {
+		p.Size += sampled(stride)
+	}
+	for _, c := range palette {
+		p.Palette = append(p.Palette, hex(c))
+		p.Lights = append(p.Lights, hex(syncColour(c)))
+		p.Inks = append(p.Inks, hex(inkOn(c)))
+	}
+	p.Legend, p.LegendHead = s.legendJobs()
+	if p.Legend == nil {
+		p.Legend = []int32{}
+	}
+	shown := s.choose(stride)
+	p.Unit = unitOf(shown)
+	p.Jobs = make([]any, len(s.inst.Jobs))
+	for i := range s.inst.Jobs {
+		j := &s.inst.Jobs[i]
+		p.Jobs[i] = []any{j.ID, hare.FormatMicros(j.WeightMicro), j.Sync.String(), j.Rounds, j.Tasks, j.ReleaseUs, s.jobs[i].startUs, s.jobs[i].endUs}
+	}
+	for _, l := range shown {
+		away := make([]int64, 0, 2*len(l.away))
+		for _, a := range l.away {
+			end := int64(-1)
+			if a.EndUs != hare.Forever {
+				end = a.EndUs / p.Unit
+			}
+			away = append(away, a.StartUs/p.Unit, end)
+		}
+		flat := make([]int64, 0, spanFields*len(l.spans))
+		var last int64
+		for _, sp := range l.spans {
+			flat = append(flat, int64(sp.job), (sp.startUs-last)/p.Unit, sp.rounds, sp.periodUs/p.Unit, sp.holdUs/p.Unit, sp.syncUs/p.Unit, sp.round, sp.tasks)
+			last = sp.startUs
+		}
+		p.Lanes = append(p.Lanes, []any{l.gpu, l.typ, away, flat})
+	}
+	return p
+}
+
+// unitOf is the greatest unit that all times of the lanes are multiples of.
+func unitOf(lanes []*lane) int64 {
+	var unit int64
+	with := func(v int64) {
+		for v != 0 {
+			unit, v = v, unit%v
+		}
+	}
+	for _, l := range lanes {
+		for _, a := range l.away {
+			with(a.StartUs)
+			if a.EndUs != hare.Forever {
+				with(a.EndUs)
+			}
+		}
+		for i := range l.spans {
+			sp := &l.spans[i]
+			with(sp.startUs)
+			with(sp.periodUs)
+			with(sp.holdUs)
+			with(sp.syncUs)
+		}
+	}
+	return max(1, unit)
+}

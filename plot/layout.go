@@ -2,7 +2,6 @@ package plot
 
 import (
 	"fmt"
-	"slices"
 
 	hare "github.com/hare-sched/hare"
 )
@@ -72,13 +71,14 @@ const (
 	labelledRow = 11.0
 )
 
-// layout places everything. O(spans + GPUs).
-func (s *scene) layout(opt Options) *chart {
+// layout places everything, with at most about mostBars bars.
+// O(spans + GPUs).
+func (s *scene) layout(opt Options, mostBars int) *chart {
 	c := &chart{ruler: &ruler{}, w: float64(opt.Width)}
 	c.figures, c.size = s.headlines()
 	stride := (len(s.lanes) + maxRows - 1) / maxRows
 	if stride > 1 {
-		c.size += fmt.Sprintf(" · one GPU in %d is drawn", stride)
+		c.size += sampled(stride)
 	}
 	c.names = func(job int32) string {
 		j := &s.inst.Jobs[job]
@@ -94,7 +94,7 @@ func (s *scene) layout(opt Options) *chart {
 	for _, t := range s.types {
 		left = max(left, margin+c.ruler.width(typeFace, t))
 	}
-	left += 10
+	left += 14 // viewers of SVG may use a wider font
 	if height >= labelledRow {
 		widest := 0.0
 		for _, l := range shown {
@@ -103,7 +103,11 @@ func (s *scene) layout(opt Options) *chart {
 		left += widest + 8
 	}
 	left = max(left, margin+c.ruler.width(smallFace, "× 1,000")+10)
-	c.plot = rect{left, plotTop, c.w - left - margin - 8, 0}
+	top := plotTop
+	if c.figures == "" {
+		top -= 17
+	}
+	c.plot = rect{left, top, c.w - left - margin - 8, 0}
 	c.title = c.ruler.fit(titleFace, s.title, c.w-2*margin)
 	scale := c.plot.w / float64(s.endUs)
 	c.place(s, shown, height, scale)
@@ -111,7 +115,7 @@ func (s *scene) layout(opt Options) *chart {
 		x := c.plot.x + float64(t.us)*scale
 		c.ticks = append(c.ticks, mark{x, text{x: x, y: c.plot.y + c.plot.h + 17, s: t.label, face: smallFace, ink: 1, mid: true}})
 	}
-	c.fillBars(shown, scale)
+	c.fillBars(shown, scale, mostBars)
 	c.h = c.plot.y + c.plot.h + axisHeight
 	c.placeLegend(s)
 	c.h += margin
@@ -169,7 +173,7 @@ func (c *chart) place(s *scene, shown []*lane, height, scale float64) {
 	for i := range c.groups {
 		g := &c.groups[i]
 		name := s.types[s.laneType(i)]
-		n := "× " + thousands(fmt.Sprint(count[s.laneType(i)]))
+		n := "× " + thousandsOf(count[s.laneType(i)])
 		mid := g.y + g.h/2
 		if g.h >= 28 {
 			g.label = []text{{x: margin, y: mid - 1, s: name, face: typeFace}, {x: margin, y: mid + 13, s: n, face: smallFace, ink: 1}}
@@ -194,16 +198,16 @@ func (s *scene) laneType(i int) int {
 }
 
 // fillBars draws the rows at the finest grain that keeps the picture small.
-func (c *chart) fillBars(shown []*lane, scale float64) {
-	for grain := 0.75; ; grain *= 2 {
+func (c *chart) fillBars(shown []*lane, scale float64, most int) {
+	for grain := 0.5; ; grain *= 2 {
 		total := 0
 		for i, l := range shown {
 			c.rows[i].bars = barsOf(l.spans, scale, grain)
-			if total += len(c.rows[i].bars); total > maxBars && grain < c.plot.w {
+			if total += len(c.rows[i].bars); total > most && grain < c.plot.w {
 				break
 			}
 		}
-		if total <= maxBars || grain >= c.plot.w {
+		if total <= most || grain >= c.plot.w {
 			break
 		}
 	}
@@ -248,27 +252,8 @@ func (c *chart) placeLegend(s *scene) {
 		c.legend = append(c.legend, text{x: x + 16, y: y, s: label, face: smallFace, ink: shade})
 		x += width
 	}
-	jobs := make([]int32, 0, len(s.inst.Jobs))
-	for j := range s.jobs {
-		if s.jobs[j].seen {
-			jobs = append(jobs, int32(j))
-		}
-	}
-	if len(jobs) > mostLegend {
-		slices.SortStableFunc(jobs, func(a, b int32) int {
-			switch wa, wb := s.inst.Jobs[a].WeightMicro, s.inst.Jobs[b].WeightMicro; {
-			case wa > wb:
-				return -1
-			case wa < wb:
-				return 1
-			}
-			return 0
-		})
-		jobs = jobs[:heaviest]
-		head := "heaviest jobs:"
-		if s.inst.Jobs[jobs[0]].WeightMicro == s.inst.Jobs[jobs[len(jobs)-1]].WeightMicro {
-			head = "first jobs:"
-		}
+	jobs, head := s.legendJobs()
+	if head != "" {
 		c.legend = append(c.legend, text{x: x, y: y, s: head, face: smallFace, ink: 1})
 		x += c.ruler.width(smallFace, head) + 14
 	}

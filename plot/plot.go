@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	hare "github.com/hare-sched/hare"
 )
@@ -45,11 +46,15 @@ func (o Options) resolve() (Options, error) {
 // pixel are merged and of many GPUs every n-th is drawn.
 // O(entries + GPUs log GPUs).
 func SVG(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error {
-	c, err := newChart(inst, res, opt)
+	opt, err := opt.resolve()
 	if err != nil {
 		return err
 	}
-	return c.writeSVG(w)
+	s, err := newScene(inst, res, opt.Title)
+	if err != nil {
+		return err
+	}
+	return s.layout(opt, maxBars).writeSVG(w)
 }
 
 // PNG writes the picture of SVG as pixels.
@@ -58,15 +63,16 @@ func PNG(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error 
 	if err != nil {
 		return err
 	}
-	c, err := newChart(inst, res, opt)
+	s, err := newScene(inst, res, opt.Title)
 	if err != nil {
 		return err
 	}
-	return c.writePNG(w, opt.Scale)
+	return s.layout(opt, math.MaxInt).writePNG(w, opt.Scale)
 }
 
 // HTML writes a page that shows the schedule with zoom, search and details
-// under the pointer. It needs nothing but itself and makes no request.
+// under the pointer. It needs nothing but itself and makes no request. Beyond
+// a few hundred thousand entries it holds every n-th GPU of a type.
 func HTML(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error {
 	opt, err := opt.resolve()
 	if err != nil {
@@ -77,16 +83,4 @@ func HTML(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error
 		return err
 	}
 	return s.writeHTML(w)
-}
-
-func newChart(inst *hare.Instance, res *hare.Result, opt Options) (*chart, error) {
-	opt, err := opt.resolve()
-	if err != nil {
-		return nil, err
-	}
-	s, err := newScene(inst, res, opt.Title)
-	if err != nil {
-		return nil, err
-	}
-	return s.layout(opt), nil
 }

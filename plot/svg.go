@@ -56,12 +56,15 @@ func (c *chart) writeSVG(w io.Writer) error {
 	p := pen{bufio.NewWriter(w)}
 	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(c.w), `" height="`, number(c.h), `" viewBox="0 0 `, number(c.w), " ", number(c.h),
 		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
-	p.escaped(c.title + ": " + c.figures)
+	heading := c.heading()
+	for i, t := range heading {
+		p.escaped([]string{"", ": ", " · "}[i] + t.s)
+	}
 	p.raw("</title>\n",
 		`<defs><pattern id="away" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" fill="`, hex(hatched),
 		`"/><rect width="1.4" height="6" fill="`, hex(hatch), `"/></pattern></defs>`, "\n")
 	p.rect(rect{0, 0, c.w, c.h}, "#ffffff")
-	for _, t := range c.heading() {
+	for _, t := range heading {
 		p.text(t)
 	}
 	for _, g := range c.groups {
@@ -165,9 +168,9 @@ func (c *chart) pathsOf(p pen) {
 
 // heading is the title and the lines under it.
 func (c *chart) heading() []text {
-	return []text{
-		{x: margin, y: 30, s: c.title, face: titleFace},
-		{x: margin, y: 51, s: c.figures, face: figureFace},
-		{x: margin, y: 69, s: c.size, face: figureFace, ink: 1},
+	lines := []text{{x: margin, y: 30, s: c.title, face: titleFace}}
+	if c.figures == "" {
+		return append(lines, text{x: margin, y: 52, s: c.size, face: figureFace, ink: 1})
 	}
+	return append(lines, text{x: margin, y: 51, s: c.figures, face: figureFace}, text{x: margin, y: 69, s: c.size, face: figureFace, ink: 1})
 }
