@@ -2,10 +2,215 @@ package greedy
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
 
 	"github.com/hare-sched/hare"
 )
 
+// annealChains is the number of walks from the same start.
+const annealChains = 2
+
+// anneal improves a schedule of gang and rigid jobs: list schedules by the
+// prices of rel in several orders, then simulated annealing over one order and
+// a plan for each job (one type, two in turn, or a set of types), from the best
+// of them and start. Every state is decoded as a list schedule, each job as
+// early as its plan allows.
+//
+// rel and start may be nil. Relaxed jobs and gangs that need several types at
+// once stay where start has them. cfg.Moves counts jobs placed. The end of ctx
+// is no error: the best plan so far is returned, never worse than start, and
+// start itself where the search finds nothing. The result does not depend on
+// cfg.Workers; it depends on the clock only through ctx and cfg.Elapsed.
 func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig) (*Plan, Stats, error) {
-	return searchRelaxed(ctx, m, rel, start, cfg)
+	var stats Stats
+	p, ok := newAnnealProblem(m, rel, start)
+	if !ok || len(p.jobs) == 0 {
+		return start, stats, nil
+	}
+	a := &annealing{p: p, cfg: &cfg, left: cfg.Moves}
+	if start != nil {
+		a.value, a.have = start.Value(m), true
+	}
+	key, plan, ok := a.begin(ctx, rel)
+	if ok {
+		a.walk(ctx, key, plan)
+	}
+	for _, w := range a.walkers {
+		stats.Moves += w.d.work
+		stats.Evaluations += w.stats.Evaluations
+		stats.Accepted += w.stats.Accepted
+	}
+	if a.key == nil {
+		return start, stats, nil
+	}
+	d := newDecoder(p)
+	d.load(a.key, a.plan) // decoded before
+	return d.blocks(), stats, nil
+}
+
+// annealing is one run of anneal.
+type annealing struct {
+	p       *annealProblem
+	cfg     *ImproveConfig
+	left    int64 // jobs to place
+	value   hare.Amount
+	have    bool // value is that of start or of a state found
+	walkers []*walker
+	// key and plan are the best state, nil while it is start.
+	key  []int64
+	plan []jobPlan
+}
+
+// offer takes over a state whose jobs end at end if it is the best so far.
+func (a *annealing) offer(key []int64, plan []jobPlan, end []int64) {
+	p := a.p
+	var v hare.Amount
+	for i := range p.jobs {
+		mj := &p.m.Jobs[p.jobs[i].index]
+		v = v.Add(hare.Product(mj.WeightMicro, end[i]-mj.ReleaseUs))
+	}
+	for _, i := range p.fixed {
+		mj := &p.m.Jobs[i]
+		v = v.Add(hare.Product(mj.WeightMicro, p.start.EndUs[i]-mj.ReleaseUs))
+	}
+	if a.have && v.Cmp(a.value) >= 0 {
+		return
+	}
+	a.value, a.have = v, true
+	a.key, a.plan = append(a.key[:0], key...), append(a.plan[:0], plan...)
+	if a.cfg.Report != nil {
+		a.cfg.Report(v)
+	}
+}
+
+// done says whether the target is reached.
+func (a *annealing) done() bool {
+	return a.cfg.StopAt != 0 && a.have && a.value.Float() <= a.cfg.StopAt
+}
+
+// share is how much of the budget is used, 0 to 1.
+func (a *annealing) share() float64 {
+	s := 1 - float64(a.left)/float64(max(1, a.cfg.Moves))
+	if a.cfg.Elapsed != nil {
+		s = max(s, a.cfg.Elapsed())
+	}
+	return min(1, max(0, s))
+}
+
+// begin finds the best state to start from.
+func (a *annealing) begin(ctx context.Context, rel *hare.Relaxation) (key []int64, plan []jobPlan, ok bool) {
+	p := a.p
+	best := math.Inf(1)
+	d := newDecoder(p)
+	keep := func(order []int32, plans []jobPlan) {
+		if k := keysOf(order); d.load(k, plans) {
+			if v := d.value(); v < best {
+				best, key, plan, ok = v, k, slices.Clone(plans), true
+			}
+		}
+	}
+	if p.start != nil {
+		if order, plans, ok := p.adopt(); ok {
+			keep(order, plans)
+		}
+	}
+	l := newLister(p)
+	plans := make([]jobPlan, len(p.jobs))
+	lambdas := []float64{0.9, 1, 0.8}
+	if p.price == nil {
+		lambdas = []float64{0}
+	}
+	ranks := p.ranks(rel)
+	// Lists may take a tenth of the work, but one is always made.
+	limit := a.cfg.Moves / 10
+	for n := range len(ranks) * len(lambdas) * 2 {
+		if n > 0 && (l.work >= limit || ctx.Err() != nil) {
+			break
+		}
+		order := orderBy(ranks[n/2%len(ranks)])
+		if v, fits := l.schedule(ctx, order, lambdas[n/2/len(ranks)], n%2 == 1, plans); fits && v < best {
+			keep(order, plans)
+		}
+	}
+	a.left -= l.work
+	if ok {
+		d.load(key, plan)
+		a.offer(key, plan, d.end)
+	}
+	return key, plan, ok
+}
+
+// walk anneals from a state. The walks take turns, or run side by side, in
+// stretches of the same work, so that what they find does not depend on how
+// many of them run at a time.
+func (a *annealing) walk(ctx context.Context, key []int64, plan []jobPlan) {
+	p := a.p
+	n := float64(len(p.jobs))
+	for i := range annealChains {
+		r := rand.New(rand.NewPCG(uint64(a.cfg.Seed), uint64(i)+1))
+		a.walkers = append(a.walkers, newWalker(p, nil, key, plan, r))
+	}
+	mean := a.walkers[0].value / n
+	mn := newMenu(p, max(menuScale*mean, math.SmallestNonzeroFloat64))
+	for _, w := range a.walkers {
+		w.menu = mn
+	}
+	hot, cold := hottest*mean/n, coldest*mean/n
+	if p.spread {
+		hot, cold = spreadFactor*hot, spreadFactor*cold
+	}
+	stretch := min(max(500, 4_000_000/int64(len(p.jobs))), max(1, a.left/(40*annealChains)))
+	for a.left > 0 && ctx.Err() == nil && !a.done() {
+		share := a.share()
+		if a.cfg.Elapsed != nil && share >= 1 {
+			break
+		}
+		t := hot * math.Pow(cold/hot, share)
+		a.stretch(t, min(stretch, (a.left+annealChains-1)/annealChains))
+		a.gather()
+	}
+}
+
+// Temperatures in mean w (C − a) over the number of jobs.
+const (
+	hottest      = 6.0
+	coldest      = 0.2
+	spreadFactor = 3.0
+	menuScale    = 0.03
+)
+
+// stretch lets each walk place work jobs at temperature t.
+func (a *annealing) stretch(t float64, work int64) {
+	before := int64(0)
+	for _, w := range a.walkers {
+		before += w.d.work
+	}
+	if a.cfg.Workers == 1 {
+		for _, w := range a.walkers {
+			w.run(t, work)
+		}
+	} else {
+		var all sync.WaitGroup
+		for _, w := range a.walkers {
+			all.Go(func() { w.run(t, work) })
+		}
+		all.Wait()
+	}
+	for _, w := range a.walkers {
+		before -= w.d.work
+	}
+	a.left += before
+}
+
+// gather takes over what the walks found, the first of equals.
+func (a *annealing) gather() {
+	for _, w := range a.walkers {
+		if w.better {
+			w.better = false
+			a.offer(w.bestKey, w.bestPlan, w.bestEnd)
+		}
+	}
 }
