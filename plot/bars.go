@@ -8,7 +8,8 @@ type bar struct {
 }
 
 const (
-	visiblePeriod = 4.0    // pixels of a round below which rounds are drawn as one
+	visiblePeriod = 9.0    // pixels of a round below which a run of rounds is one bar
+	hairline      = 4.0    // pixels of a bar from which a gap sets it apart from the next
 	maxBars       = 60_000 // of an SVG picture
 )
 
@@ -68,7 +69,7 @@ func (g *gatherer) piece(sp *span, x0, x1 float64, whole bool, scale float64) {
 		return
 	}
 	g.flush()
-	wide := x1-x0 >= visiblePeriod
+	wide := x1-x0 >= hairline
 	if wide {
 		x1 -= 0.6 // a hairline between rounds
 	}

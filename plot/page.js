@@ -121,7 +121,7 @@ function drawLane(l, y, focus) {
     g.globalAlpha = dim ? (pinned >= 0 ? 0.15 : 0.35) : 1;
     const wide = period / (x1 - x0) * (W - GUTTER);
     let a = Math.max(GUTTER, px(l.start[i]));
-    if (rounds > 1 && wide >= 4) {
+    if (rounds > 1 && wide >= 9) {
       let r = Math.max(0, Math.floor((x0 - l.start[i]) / period));
       for (; r < rounds; r++) {
         const t = l.start[i] + r * period;
