@@ -230,7 +230,7 @@ func TestManyTasks(t *testing.T) {
 		if err := tt.write(&b, inst, res, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("%s took %v", name, took)
 		}
 		if b.Len() > tt.most || b.Len() < 50_000 {

@@ -20,7 +20,9 @@ type canvas struct {
 }
 
 // rect fills r, its edges in proportion to what they cover.
-func (k *canvas) rect(r rect, c color.RGBA) { k.fill(r, func(int, int) color.RGBA { return c }) }
+func (k *canvas) rect(r rect, c color.RGBA) {
+	k.fill(r, func(int, int) color.RGBA { return c })
+}
 
 // hatch fills r with diagonal lines.
 func (k *canvas) hatch(r rect) {

@@ -86,8 +86,15 @@ func Formats() []string {
 	return out
 }
 
-// ShippedTraces lists the files that come with the program, sorted.
+// ShippedTraces lists the traces that come with the program, sorted.
 func ShippedTraces() []string {
+	return slices.DeleteFunc(shippedFiles(), func(name string) bool {
+		return strings.HasPrefix(name, "gavel_throughputs") || slices.ContainsFunc(formats, func(f format) bool { return f.table == name })
+	})
+}
+
+// shippedFiles are traces and tables, sorted.
+func shippedFiles() []string {
 	entries, err := fs.ReadDir(shipped, "data")
 	if err != nil {
 		return nil
@@ -103,7 +110,7 @@ func ShippedTraces() []string {
 // it that only one file has, such as "max_min_fairness".
 func Shipped(name string) (Source, error) {
 	var found []string
-	for _, f := range ShippedTraces() {
+	for _, f := range shippedFiles() {
 		if f == name {
 			found = []string{f}
 			break
@@ -114,7 +121,7 @@ func Shipped(name string) (Source, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Source{}, fmt.Errorf("trace: no shipped file %q; there are %s", name, strings.Join(ShippedTraces(), ", "))
+		return Source{}, fmt.Errorf("trace: no shipped file %q; there are %s", name, strings.Join(shippedFiles(), ", "))
 	case 1:
 	default:
 		return Source{}, fmt.Errorf("trace: %q names several shipped files: %s", name, strings.Join(found, ", "))

@@ -360,6 +360,13 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
+func TestShippedTraces(t *testing.T) {
+	got := ShippedTraces()
+	if len(got) != 11 || got[0] != "gavel_trace_artifact_evaluation.csv" {
+		t.Errorf("%d traces: %v", len(got), got)
+	}
+}
+
 func TestPhysicalThroughputs(t *testing.T) {
 	base, err := ReadThroughputs(mustShipped(t, "gavel_throughputs.csv"), nil)
 	if err != nil {
