@@ -47,7 +47,7 @@ type Result struct {
 type Options struct {
 	TimeLimit time.Duration // 0: none
 	WorkLimit int64         // 0: computed from the instance's size
-	Gap       float64       // stop at this gap; a fraction
+	Gap       float64       // stop at this gap, a fraction; 0 means only when proved optimal
 	Seed      int64
 	Bound     string // price, critical_path, machine, queyranne, paper
 	Order     string // price, queyranne, paper, critical_path, machine, wspt, arrival

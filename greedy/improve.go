@@ -211,7 +211,7 @@ func (s *keySearch) settle(p *Plan, passes int) float64 {
 			break
 		}
 		s.bud.spend(2 * int64(len(s.m.Jobs)))
-		s.board.justify(p)
+		s.board.justify(s.bud.ctx, p)
 		w := weighted(s.m, p.EndUs)
 		if w > v*(1-1e-5) {
 			v = min(v, w)

@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -10,8 +11,8 @@ import (
 // justify pushes every relaxed or gang job late, in order of falling C, each
 // to end by its C, and then every job early, in order of start. C_j never
 // grows (notes: double justification). The plan is changed in place; the board
-// must hold it.
-func (b *board) justify(p *Plan) {
+// must hold it. When ctx ends it stops between two jobs.
+func (b *board) justify(ctx context.Context, p *Plan) {
 	n := len(b.m.Jobs)
 	order := make([]int, n)
 	for i := range order {
@@ -19,6 +20,9 @@ func (b *board) justify(p *Plan) {
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(p.EndUs[y], p.EndUs[x]) })
 	for _, i := range order {
+		if ctx.Err() != nil {
+			return
+		}
 		if b.m.Jobs[i].Sync == hare.Relaxed {
 			b.late(p, i)
 		}
@@ -32,6 +36,9 @@ func (b *board) justify(p *Plan) {
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(start[x], start[y]) })
 	for _, i := range order {
+		if ctx.Err() != nil {
+			return
+		}
 		b.early(p, i)
 	}
 }

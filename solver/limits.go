@@ -14,6 +14,13 @@ type limits struct {
 	large                   bool
 }
 
+// What the last phase takes for a task (giving out GPUs, checking, encoding)
+// and for a job (recomputing its part of the bound), in seconds.
+const (
+	taskSeconds = 1.2e-6
+	jobSeconds  = 2e-4
+)
+
 // Default search effort, in units of work: one job placed once by the search.
 const (
 	defaultWork = 400_000
@@ -47,7 +54,9 @@ func (s *solve) plan() {
 	if n > 5000 {
 		l.boundEffort, l.planEffort, l.cells = 0.4, 0.3, 48
 	}
-	l.reserve = min(0.3, 0.02+tasks*4e-7/max(0.1, s.opt.TimeLimit.Seconds()))
+	if s.opt.TimeLimit > 0 {
+		l.reserve = min(0.5, 0.01+(tasks*taskSeconds+n*jobSeconds+0.005)/s.opt.TimeLimit.Seconds())
+	}
 	work := float64(s.opt.WorkLimit)
 	if work == 0 {
 		work = defaultWork + 100*n

@@ -51,11 +51,11 @@ type Config struct {
 	Restarts func() int64
 }
 
-// Defaults fills in the zero fields of opt.
+// DefaultGap is the gap at which callers stop who name none.
+const DefaultGap = 0.01
+
+// Defaults fills in the names that opt leaves empty.
 func Defaults(opt hare.Options) hare.Options {
-	if opt.Gap == 0 {
-		opt.Gap = 0.01
-	}
 	if opt.Bound == "" {
 		opt.Bound = hare.MethodPrice
 	}
@@ -203,7 +203,7 @@ func (s *solve) first(ctx context.Context) error {
 	if s.limits.large {
 		return nil // one assignment alone may take most of the time
 	}
-	s.take(greedy.Assign(context.WithoutCancel(ctx), s.model, greedy.Order(s.model, nil, "wspt"), greedy.EarliestFinish))
+	s.take(greedy.Assign(context.WithoutCancel(ctx), s.model, greedy.Order(s.model, nil, "wspt"), greedy.Insertion))
 	return nil
 }
 

@@ -18,43 +18,90 @@ type fluid struct {
 	// (1e-15), and unitF the same in floats.
 	unit  [][]*big.Int
 	unitF [][]float64
+	rate  []float64  // 1/d of type k
 	extra []*big.Int // w·d of type k: what a round of the last piece costs more
 }
 
 // fluidPhi evaluates φ of a relaxed or gang job by its dual: for each last
 // piece L the maximum over μ of w b + μR − Σ len·max(0, max_k (μ − n)/d), and
-// then the least over L (DESIGN 2.2). Floats find μ and discard last pieces
-// whose dual is far above the least at that μ; the value at each kept μ is
-// exact, and valid whatever μ is.
+// then the least over L (DESIGN 2.2). Any μ bounds every L from below, so L is
+// maximised in floats only while its bound at the μ seen so far is under the
+// least maximum; each L near the least is then evaluated exactly. Floats count
+// with their rounding error against them.
 func fluidPhi(job *hare.Job, cs []choice, grid []int64, path int64) *big.Rat {
 	f := &fluid{job: job, cs: cs}
 	f.cut(grid, path)
-	type guess struct {
-		at        int // last piece
-		mu, value float64
-	}
-	var guesses []guess
-	least := math.Inf(1)
-	for L := range f.from {
+	n := len(f.from)
+	low := make([]float64, n) // proved by some μ
+	best := make([]float64, n)
+	known := make([]bool, n) // maximised: best is the μ
+	for L := range low {
+		low[L] = float64(job.WeightMicro) * 1000 * float64(f.from[L]) * (1 - 1e-12)
 		if f.from[L] < path {
-			continue
+			low[L] = math.Inf(1)
 		}
-		if float64(job.WeightMicro)*1000*float64(f.from[L]) > least*(1+1e-9) {
+	}
+	least := math.Inf(1)
+	for {
+		L := -1
+		for i := range low {
+			if !known[i] && low[i] <= least*(1+1e-9)+1 && (L < 0 || low[i] < low[L]) {
+				L = i
+			}
+		}
+		if L < 0 {
 			break
 		}
-		mu, v, mass := f.maximise(L)
-		guesses = append(guesses, guess{at: L, mu: mu, value: v - 1e-11*mass})
-		least = min(least, v+1e-11*mass)
+		mu, value, mass := f.maximise(L)
+		known[L], best[L] = true, mu
+		f.lower(mu, low, path)
+		low[L] = max(low[L], value-1e-11*mass)
+		least = min(least, value+1e-11*mass)
 	}
-	var best *big.Rat
-	for _, g := range guesses {
-		// value is already lowered by more than its rounding errors.
-		if g.value > least*(1+1e-9)+1 {
-			continue
+	var phi *big.Rat
+	for L := range known {
+		if known[L] && low[L] <= least*(1+1e-9)+1 {
+			if v := f.exact(L, best[L]); phi == nil || v.Cmp(phi) < 0 {
+				phi = v
+			}
 		}
-		if v := f.exact(g.at, g.mu); best == nil || v.Cmp(best) < 0 {
-			best = v
+	}
+	return phi
+}
+
+// lower raises low[L] to the dual at mu, for every L at once: the pieces before
+// L are a running sum.
+func (f *fluid) lower(mu float64, low []float64, path int64) {
+	sum := 0.0
+	for L, b := range f.from {
+		fixed := float64(f.job.WeightMicro)*1000*float64(b) + mu*float64(f.job.Rounds)
+		length := math.Inf(1)
+		if L+1 < len(f.from) {
+			length = float64(f.from[L+1] - b)
 		}
+		if b >= path {
+			if last := f.gain(L, mu, true); last == 0 || !math.IsInf(length, 1) {
+				if last > 0 {
+					last *= length
+				}
+				low[L] = max(low[L], fixed-sum-last-1e-11*(fixed+sum+last))
+			}
+		}
+		if !math.IsInf(length, 1) {
+			sum += length * f.gain(L, mu, false)
+		}
+	}
+}
+
+// gain is max(0, max_k (μ − n)/d) of piece i.
+func (f *fluid) gain(i int, mu float64, last bool) float64 {
+	best := 0.0
+	for k := range f.cs {
+		x := (mu - f.unitF[k][i]) * f.rate[k]
+		if last {
+			x -= float64(f.job.WeightMicro) * 1000
+		}
+		best = max(best, x)
 	}
 	return best
 }
@@ -103,7 +150,30 @@ func (f *fluid) cut(grid []int64, path int64) {
 		}
 		f.unit, f.unitF = append(f.unit, row), append(f.unitF, rowF)
 		f.extra = append(f.extra, times(f.job.WeightMicro, 1000, c.d))
+		f.rate = append(f.rate, 1/float64(c.d))
 	}
+	f.join(path)
+}
+
+// join makes one piece of neighbours in which every type costs the same; the
+// cut at the path stays, where last pieces begin.
+func (f *fluid) join(path int64) {
+	n := 1
+	for i := 1; i < len(f.from); i++ {
+		same := f.from[i] != path
+		for k := range f.cs {
+			same = same && f.unit[k][i].Cmp(f.unit[k][n-1]) == 0
+		}
+		if same {
+			continue
+		}
+		f.from[n] = f.from[i]
+		for k := range f.cs {
+			f.unit[k][n], f.unitF[k][n] = f.unit[k][i], f.unitF[k][i]
+		}
+		n++
+	}
+	f.from = f.from[:n]
 }
 
 // dual is the right side for last piece L at μ, in floats, its slope, and the
@@ -116,19 +186,19 @@ func (f *fluid) dual(L int, mu float64) (value, slope, mass float64) {
 		if i+1 < len(f.from) {
 			length = float64(f.from[i+1] - f.from[i])
 		}
-		best, bestD := 0.0, 0.0
+		best, rate := 0.0, 0.0
 		for k := range f.cs {
-			n := f.unitF[k][i]
+			x := (mu - f.unitF[k][i]) * f.rate[k]
 			if i == L {
-				n += float64(f.job.WeightMicro) * 1000 * float64(f.cs[k].d)
+				x -= float64(f.job.WeightMicro) * 1000
 			}
-			if x := (mu - n) / float64(f.cs[k].d); x > best {
-				best, bestD = x, float64(f.cs[k].d)
+			if x > best {
+				best, rate = x, f.rate[k]
 			}
 		}
 		if best > 0 {
 			value -= length * best
-			slope -= length / bestD
+			slope -= length * rate
 			mass += length * best
 		}
 	}
@@ -136,49 +206,30 @@ func (f *fluid) dual(L int, mu float64) (value, slope, mass float64) {
 }
 
 // maximise finds the μ that maximises the concave dual, by bisection on the
-// breakpoints at which its slope may turn.
+// sign of its slope.
 func (f *fluid) maximise(L int) (mu, value, mass float64) {
-	var turns []float64
-	for i := 0; i <= L; i++ {
-		for k := range f.cs {
-			dk := float64(f.cs[k].d)
-			nk := f.unitF[k][i]
-			if i == L {
-				nk += float64(f.job.WeightMicro) * 1000 * dk
-			}
-			turns = append(turns, nk)
-			for m := range k {
-				dm := float64(f.cs[m].d)
-				nm := f.unitF[m][i]
-				if i == L {
-					nm += float64(f.job.WeightMicro) * 1000 * dm
-				}
-				if dk != dm {
-					// (μ − nk)/dk = (μ − nm)/dm
-					if x := (nk*dm - nm*dk) / (dm - dk); x > 0 {
-						turns = append(turns, x)
-					}
-				}
-			}
+	lo, hi := 0.0, 1.0
+	for {
+		if _, slope, _ := f.dual(L, hi); slope <= 0 {
+			break
 		}
+		lo, hi = hi, hi*2
 	}
-	slices.Sort(turns)
-	lo, hi := 0, len(turns)-1
-	for lo < hi {
-		mid := (lo + hi) / 2
-		// The slope right of turns[mid] is taken just after it.
-		after := turns[mid]
-		if mid+1 < len(turns) {
-			after = (turns[mid] + turns[mid+1]) / 2
+	for hi-lo > 1e-15*hi {
+		mid := lo + (hi-lo)/2
+		if mid <= lo || mid >= hi {
+			break
 		}
-		if _, s, _ := f.dual(L, after); s > 0 {
-			lo = mid + 1
+		if _, slope, _ := f.dual(L, mid); slope > 0 {
+			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	value, _, mass = f.dual(L, turns[lo])
-	return turns[lo], value, mass
+	// On the slope's last rise the dual is greatest: at lo or just after it.
+	mu = lo
+	value, _, mass = f.dual(L, lo)
+	return mu, value, mass
 }
 
 // exact is the dual at the exact turn nearest to mu, in rationals.

@@ -57,7 +57,7 @@ earliest_available (the plain rules, as in the paper).`,
 	f.StringVarP(&out, "output", "o", "", "write the result to this file (.gz, .zst compress)")
 	f.DurationVar(&opt.TimeLimit, "time-limit", 0, "stop after this time, e.g. 2s; 0 means by work alone")
 	f.Int64Var(&opt.WorkLimit, "work-limit", 0, "stop after this much work; 0 means by the instance's size")
-	f.Float64Var(&opt.Gap, "gap", 0.01, "stop when the plan is proved to be this close to the best")
+	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap, "stop when the plan is proved to be this close to the best")
 	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
 	f.StringVar(&opt.Bound, "bound", hare.MethodPrice, "bound: price, critical_path, machine, queyranne, paper")
 	f.StringVar(&opt.Order, "order", "", "order of the first schedule (default: that of --bound)")
@@ -99,7 +99,7 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, opt hare.Options, o
 			return err
 		}
 	}
-	if toTerminal && !quiet {
+	if (toTerminal || out != "" && out != "-") && !quiet {
 		printTable(os.Stdout, inst, res)
 		if out == "" {
 			fmt.Println("(the result itself: add -o result.json)")
