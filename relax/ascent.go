@@ -39,11 +39,12 @@ func (p *prices) copyFrom(q *prices) {
 // The constants were chosen on standard-200, its gang and rigid variants and
 // arrivals-200.
 const (
-	deflect  = 0.5  // share of the newest supergradient in the direction
-	patience = 6    // steps without a better value before the target nears
-	nearer   = 0.6  // by this factor
-	floorPre = 0.03 // least price in the preconditioner, as a share of the type's largest
-	finest   = 1e-6 // delta at which climbing stops
+	deflect  = 0.5   // share of the newest supergradient in the direction
+	patience = 6     // steps without a better value before the target nears
+	nearer   = 0.6   // by this factor
+	floorPre = 0.03  // least price in the preconditioner, as a share of the type's largest
+	floorAny = 0.003 // and of any type's
+	finest   = 1e-6  // delta at which climbing stops
 )
 
 // climb runs up to iters steps from cur and leaves the best prices in best and
@@ -108,9 +109,13 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 // step moves cur along dir; v is the value there.
 func (a *ascent) step(v float64, dir, pre []float64) {
 	G := len(a.grid) - 1
-	norm := 0.0
+	norm, dearest := 0.0, 0.0
+	for _, row := range a.cur.at {
+		dearest = max(dearest, slices.Max(row))
+	}
 	for k, row := range a.cur.at {
-		floor := floorPre*slices.Max(row) + 1
+		// A type that is free so far may still become dear.
+		floor := max(floorPre*slices.Max(row), floorAny*dearest) + 1
 		for g, price := range row {
 			i := k*G + g
 			pre[i] = 0

@@ -7,7 +7,8 @@ import (
 
 // horizon is a first guess of the time after which capacity is worth nothing:
 // the last path's end plus the time that the whole cluster needs for all work.
-func (pr *problem) horizon() float64 {
+// longest is the last path's end.
+func (pr *problem) horizon() (guess, longest float64) {
 	last, work := 0.0, 0.0
 	peak := make([]float64, len(pr.caps))
 	for k, steps := range pr.caps {
@@ -24,7 +25,7 @@ func (pr *problem) horizon() float64 {
 		}
 		work += j.rounds / speed
 	}
-	return math.Ceil(last + 1.3*work)
+	return math.Ceil(last + 1.3*work), last
 }
 
 // geometric is a grid of cells over [0, end] that widen towards the end.
@@ -38,8 +39,9 @@ func geometric(cells int, end float64) []float64 {
 }
 
 // refine makes a grid of about cells cells up to the last positive price of
-// pi, each with about the same share of time and of change in priced capacity.
-func refine(pi *prices, caps [][]float64, cells int) []float64 {
+// pi and at least to the time least, each with about the same share of time
+// and of change in priced capacity.
+func refine(pi *prices, caps [][]float64, cells int, least float64) []float64 {
 	G := len(pi.grid) - 1
 	last := 0
 	for _, row := range pi.at {
@@ -52,6 +54,10 @@ func refine(pi *prices, caps [][]float64, cells int) []float64 {
 	}
 	if last == 0 {
 		return pi.grid
+	}
+	last = min(G, last+1)
+	for last < G && pi.grid[last] < least {
+		last++
 	}
 	end := pi.grid[last]
 	// density of each old cell: half by time, half by change of M·π.

@@ -72,7 +72,7 @@ func (a *ascent) scaled(ctx context.Context) {
 func climbAll(ctx context.Context, ev *evaluator, scale float64, cells int, report func(float64)) *ascent {
 	pr := ev.pr
 	var a *ascent
-	horizon := pr.horizon()
+	horizon, longest := pr.horizon()
 	for n, l := range levels {
 		if n > 0 && l.cells > cells {
 			break
@@ -83,7 +83,7 @@ func climbAll(ctx context.Context, ev *evaluator, scale float64, cells int, repo
 			grid = geometric(l.cells, horizon)
 			from = pr.start(grid)
 		} else {
-			grid = refine(a.best, a.caps, l.cells)
+			grid = refine(a.best, a.caps, l.cells, longest)
 			from = transfer(a.best, grid)
 		}
 		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, len(pr.caps)), delta: l.delta}

@@ -17,6 +17,8 @@ import (
 const (
 	nano = 1000  // 1e-9 weights in a micro-weight
 	unit = 1e-15 // weight-seconds in one of value
+
+	second = 1e6
 )
 
 // mode is one GPU type that a job may use.

@@ -101,6 +101,9 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		}
 	}
 	a := climbAll(ctx, ev, cfg.Effort, cfg.Cells, report)
+	if cfg.Plan == 0 {
+		a.polish(ctx, cfg.LP, report)
+	}
 	gridUs, nanos := nanoPrices(a.best)
 	rel.GridUs = gridUs
 	rel.Prices = make([][]float64, len(nanos))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ func exitCode(err error) int {
 	var usage usageError
 	var invalid *hare.InvalidError
 	var path *os.PathError
-	if errors.As(err, &usage) || errors.As(err, &invalid) || errors.As(err, &path) {
+	if strings.HasPrefix(err.Error(), "unknown command") || errors.As(err, &usage) || errors.As(err, &invalid) || errors.As(err, &path) {
 		return exitUsage
 	}
 	return exitInternal

@@ -1,0 +1,127 @@
+package relax
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare/internal/lp"
+)
+
+// polishCells limits the models that are polished by cutting planes: jobs times
+// prices. Larger ones gain too little for what their LPs cost.
+const polishCells = 16_000
+
+// maxPolish limits the LPs of one polish.
+const maxPolish = 60
+
+// enough is the relative distance to the model's optimum at which it stops.
+const enough = 1e-7
+
+// polish closes the gap that the ascent leaves on small instances: the dual is
+// modelled by one row θ_j ≤ w_j C + Σ use·π for each schedule that the oracle
+// has answered, maximised by the LP engine within a box about the best prices
+// (Kelley's method with a trust region), and queried between that point and
+// the best (Wentges). It only proposes prices: a failing engine costs nothing
+// but the gain. It returns the number of LPs solved.
+func (a *ascent) polish(ctx context.Context, engine LP, report func(float64)) int {
+	pr := a.ev.pr
+	n, G := len(pr.jobs), len(a.grid)-1
+	cells := G * len(a.caps)
+	if engine == nil || n*cells > polishCells {
+		return 0
+	}
+	p := &lp.Problem{Maximize: true, Start: []int32{0}}
+	for range n {
+		p.Cost = append(p.Cost, 1)
+		p.ColLower, p.ColUpper = append(p.ColLower, math.Inf(-1)), append(p.ColUpper, math.Inf(1))
+	}
+	scale := make([]float64, len(a.caps)) // a price of each type worth a box
+	for k := range a.caps {
+		scale[k] = slices.Max(a.best.at[k])
+		for g := range G {
+			p.Cost = append(p.Cost, -a.caps[k][g]/second)
+		}
+	}
+	p.ColLower = append(p.ColLower, make([]float64, cells)...)
+	p.ColUpper = append(p.ColUpper, make([]float64, cells)...)
+	o := a.ev.oracles[0]
+	grad := make([]float64, cells)
+	box, solved := 0.3, 0
+	a.cur.copyFrom(a.best)
+	for solved < maxPolish {
+		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0)
+		if err != nil {
+			break
+		}
+		switch {
+		case v > a.value:
+			a.value = v
+			a.best.copyFrom(a.cur)
+			box = min(1, 1.5*box)
+			if report != nil {
+				report(v)
+			}
+		case solved > 0:
+			box = max(1e-6, 0.7*box)
+		}
+		o.pi = a.cur
+		for i := range pr.jobs {
+			a.row(p, o, i)
+		}
+		for k := range a.caps {
+			reach := box * max(scale[k], 0.05*slices.Max(scale))
+			for g, x := range a.best.at[k] {
+				c := n + k*G + g
+				p.ColLower[c] = max(0, x-reach) * 1e-9
+				p.ColUpper[c] = (x + reach) * 1e-9
+			}
+		}
+		sol, err := engine.Solve(ctx, p)
+		if err != nil {
+			break
+		}
+		solved++
+		if now := (a.value + pr.wa) * unit; sol.Objective-now <= enough*math.Abs(now) {
+			if box >= 1 {
+				break // the model's optimum, not that of the box
+			}
+			box = min(1, 3*box)
+		}
+		for k := range a.caps {
+			for g := range G {
+				c := n + k*G + g
+				a.cur.at[k][g] = max(0, 0.3*a.best.at[k][g]+0.7*sol.X[c]*1e9)
+			}
+		}
+	}
+	a.cur.copyFrom(a.best)
+	return solved
+}
+
+// row adds the schedule that the oracle answers for job i at its prices.
+func (a *ascent) row(p *lp.Problem, o *oracle, i int) {
+	G := len(a.grid) - 1
+	var ans answer
+	o.solve(&a.ev.pr.jobs[i], &ans, true)
+	fixed := ans.phi
+	sums := map[int]float64{}
+	var order []int
+	for _, u := range ans.uses {
+		c := int(u.kind)*G + int(u.cell)
+		if _, ok := sums[c]; !ok {
+			order = append(order, c)
+		}
+		sums[c] += u.amount
+		fixed -= u.amount * o.pi.at[u.kind][u.cell]
+	}
+	slices.Sort(order)
+	p.Index, p.Value = append(p.Index, int32(i)), append(p.Value, 1)
+	for _, c := range order {
+		p.Index = append(p.Index, int32(len(a.ev.pr.jobs)+c))
+		p.Value = append(p.Value, -sums[c]/second)
+	}
+	p.Start = append(p.Start, int32(len(p.Index)))
+	p.RowLower = append(p.RowLower, math.Inf(-1))
+	p.RowUpper = append(p.RowUpper, fixed*unit)
+}
