@@ -54,6 +54,23 @@ func newReader(r io.Reader, lim Limits) (*reader, error) {
 	return &reader{text: text, d: jsontext.NewDecoder(bytes.NewReader(text))}, nil
 }
 
+// subReader reads a part of a document that is well-formed.
+func subReader(text []byte, prefix string) *reader {
+	text = bytes.Clone(text)
+	return &reader{text: text, d: jsontext.NewDecoder(bytes.NewReader(text)), prefix: prefix}
+}
+
+// finishPart is nil unless there are too many faults to go on.
+func (r *reader) finishPart(err error) error {
+	if len(r.faults) >= maxFaults {
+		return errStop
+	}
+	if errors.Is(err, errStop) {
+		return nil // the part's own faults are recorded
+	}
+	return err
+}
+
 // fault records a fault at the value just read.
 func (r *reader) fault(code, format string, a ...any) error {
 	return r.faultAt(string(r.d.StackPointer()), code, format, a...)

@@ -301,7 +301,7 @@ func (d *instanceReader) job(at string) error {
 		}
 		return false, nil
 	})
-	if err != nil || len(d.faults) > before {
+	if err != nil {
 		return err
 	}
 	if !hasOn {
@@ -316,7 +316,14 @@ func (d *instanceReader) job(at string) error {
 		return d.faultAt(at+"/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
 	}
 	j.Mix = mix && j.Sync == Gang
+	said := map[string]bool{}
+	for _, f := range d.faults[before:] {
+		said[f.Pointer] = true
+	}
 	for _, f := range checkJob(at, &j) {
+		if said[d.prefix+f.Pointer] {
+			continue
+		}
 		if err := d.faultAt(f.Pointer, f.Code, "%s", f.Detail); err != nil {
 			return err
 		}

@@ -131,6 +131,12 @@ func CheckOptions(opt hare.Options) error {
 	return nil
 }
 
+// ErrInfeasible says that a job can never run, so that no finite bound exists.
+var ErrInfeasible = relax.ErrInfeasible
+
+// Methods lists what Bound and the option bound accept.
+func Methods() []string { return relax.Methods() }
+
 // Bound computes one relaxation. Price stops at the deadline of ctx with the
 // best prices so far.
 func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) (*hare.Relaxation, error) {
