@@ -32,4 +32,4 @@ EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
     CMD ["/opt/hare/hare", "healthcheck", "http://127.0.0.1:8080/healthz"]
 ENTRYPOINT ["/opt/hare/hare"]
-CMD ["serve", "--listen", "0.0.0.0:8080"]
+CMD ["serve", "--listen", "0.0.0.0:8080", "--insecure"]

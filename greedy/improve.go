@@ -98,7 +98,6 @@ type keySearch struct {
 	stats        Stats
 	best         *Plan
 	bestValue    float64
-	buffers      [][]Block
 	items        []Item
 }
 
@@ -125,11 +124,11 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 		keys[i] = s.keysOf(i, rel)
 		items += len(keys[i])
 	}
-	value, plan := s.decode(keys)
+	_, plan := s.decode(keys)
 	if plan == nil {
 		return
 	}
-	value = s.settle(plan, 2)
+	value := s.settle(plan, 2)
 	for !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue > s.cfg.StopAt*1e12) {
 		jobs, old := s.move(keys)
 		v, p := s.decode(keys)
@@ -206,20 +205,13 @@ func (s *keySearch) decode(keys [][]float64) (float64, *Plan) {
 // it is the best so far.
 func (s *keySearch) settle(p *Plan, passes int) float64 {
 	v := weighted(s.m, p.EndUs)
-	for range passes {
-		if s.bud.over() {
-			break
-		}
+	for gained := true; gained && passes > 0 && !s.bud.over(); passes-- {
 		s.bud.spend(2 * int64(len(s.m.Jobs)))
 		s.board.justify(s.bud.ctx, p)
 		w := weighted(s.m, p.EndUs)
-		if w > v*(1-1e-5) {
-			v = min(v, w)
-			break
-		}
+		gained = w < v*(1-1e-5)
 		v = w
 	}
-	v = weighted(s.m, p.EndUs)
 	if v < s.bestValue {
 		s.best, s.bestValue = p.clone(), v
 		if s.cfg.Report != nil {

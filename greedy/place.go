@@ -9,7 +9,6 @@ type board struct {
 	m        *hare.Model
 	profiles []*profile // by class
 	byType   [][]int32  // classes of a type
-	pending  []Block
 }
 
 func newBoard(m *hare.Model) *board {

@@ -37,13 +37,13 @@ func (s *solve) describe() {
 	}
 	n := float64(len(m.Jobs))
 	if n > 0 {
-		met.MeanJCTSeconds = jct / n
+		met.MeanJCTSeconds = round6(jct / n)
 	}
 	if weights > 0 {
-		met.WeightedMeanJCTSeconds = s.value.Float() / weights
+		met.WeightedMeanJCTSeconds = round6(s.value.Float() / weights)
 	}
 	if squares > 0 {
-		met.JainIndex = sum * sum / (n * squares)
+		met.JainIndex = round6(sum * sum / (n * squares))
 	}
 	for k, name := range m.Types {
 		steps := m.Capacity(k)
@@ -59,7 +59,7 @@ func (s *solve) describe() {
 		}
 		use := 0.0
 		if total > 0 {
-			use = held[k] / total
+			use = round6(held[k] / total)
 		}
 		met.Utilisation = append(met.Utilisation, hare.TypeUse{Type: name, Use: use})
 	}
@@ -84,3 +84,6 @@ func (s *solve) alone(i int) float64 {
 	}
 	return float64(j.Rounds) * float64(least) / 1e6
 }
+
+// round6 keeps six decimals of a figure for people.
+func round6(x float64) float64 { return math.Round(x*1e6) / 1e6 }

@@ -38,13 +38,10 @@ func Bound(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
 
 // choice is a GPU type that a job may use and that is in service at some time.
 type choice struct {
-	kind       string
-	p, s, d    int64
-	count      int64 // max over t of M_k
-	prices     []int64
-	cellAt     []int64 // scratch: price of each piece
-	perRound   []*big.Int
-	lastRounds []*big.Int
+	kind    string
+	p, s, d int64
+	count   int64 // max over t of M_k
+	prices  []int64
 }
 
 func choices(job *hare.Job, supply map[string]*supply) []choice {
