@@ -162,21 +162,26 @@ func (a *annealing) walk(ctx context.Context, key []int64, plan []jobPlan) {
 	if p.spread {
 		hot, cold = spreadFactor*hot, spreadFactor*cold
 	}
+	// Few jobs are cheap to place and soon stuck: cool them several times.
+	cycles := math.Floor(min(8, max(1, 200/n)))
 	stretch := min(max(500, 4_000_000/int64(len(p.jobs))), max(1, a.left/(40*annealChains)))
 	for a.left > 0 && ctx.Err() == nil && !a.done() {
 		share := a.share()
 		if a.cfg.Elapsed != nil && share >= 1 {
 			break
 		}
-		t := hot * math.Pow(cold/hot, share)
+		phase := share * cycles
+		phase -= min(math.Floor(phase), cycles-1)
+		t := hot * math.Pow(cold/hot, phase)
 		a.stretch(t, min(stretch, (a.left+annealChains-1)/annealChains))
 		a.gather()
 	}
 }
 
-// Temperatures in mean w (C − a) over the number of jobs.
+// Temperatures in mean w (C − a) over the number of jobs, and the scale of the
+// menu in mean w (C − a).
 const (
-	hottest      = 6.0
+	hottest      = 4.0
 	coldest      = 0.2
 	spreadFactor = 3.0
 	menuScale    = 0.03

@@ -72,6 +72,8 @@ type dirt struct {
 	lo, hi   int64 // least and greatest key changed
 	from, to int   // entries whose track before them may have changed
 	at       int   // next entry to place
+	// pos is the entry before which the track stands, −1 when that is unknown.
+	pos int
 }
 
 func newDecoder(p *annealProblem) *decoder {
@@ -180,7 +182,7 @@ func (d *decoder) remove(k int16, j int32) (snap int32) {
 func (d *decoder) touch(k int16, key int64) {
 	x := &d.dirty[k]
 	if !x.seen {
-		*x = dirt{seen: true, lo: key, hi: key, from: math.MaxInt}
+		*x = dirt{seen: true, lo: key, hi: key, from: math.MaxInt, pos: -1}
 		d.seen = append(d.seen, k)
 	}
 	x.lo, x.hi = min(x.lo, key), max(x.hi, key)
@@ -226,23 +228,37 @@ func (d *decoder) try(changes ...change) (delta float64, ok bool) {
 }
 
 // wind brings the track of type k to the state before entry to, from the last
-// snapshot not after entry last. It returns that snapshot's place.
-func (d *decoder) wind(k int16, to, last int) int {
-	seq := d.seq[k]
-	i := last
-	for i > 0 && seq[i].snap == 0 {
-		i--
+// snapshot not after entry last or from where the trial left it.
+func (d *decoder) wind(k int16, to, last int) {
+	x := &d.dirty[k]
+	i := d.snapshot(k, last)
+	if x.pos >= i && x.pos <= to {
+		i = x.pos
+	} else {
+		d.back(k, i)
 	}
-	if i <= 0 {
-		i = 0
+	for ; i < to; i++ {
+		d.take(k, d.current(d.seq[k][i].job))
+	}
+	x.pos = to
+}
+
+// snapshot is the last entry with a snapshot, not after last; 0 where there is
+// none.
+func (d *decoder) snapshot(k int16, last int) int {
+	for last > 0 && d.seq[k][last].snap == 0 {
+		last--
+	}
+	return max(0, last)
+}
+
+// back brings the track of type k to the snapshot before entry i.
+func (d *decoder) back(k int16, i int) {
+	if i == 0 {
 		d.tracks[k].copyFrom(d.p.empty[k])
 	} else {
-		d.tracks[k].copyFrom(d.snaps[seq[i].snap])
+		d.tracks[k].copyFrom(d.snaps[d.seq[k][i].snap])
 	}
-	for at := i; at < to; at++ {
-		d.take(k, d.current(seq[at].job))
-	}
-	return i
 }
 
 // current are the segs of job j, in the trial where it has moved.
@@ -298,6 +314,7 @@ func (d *decoder) step() bool {
 	d.record(j, end)
 	d.take(k, d.sc.segs)
 	x.at++
+	x.pos = x.at
 	return true
 }
 
@@ -358,6 +375,7 @@ func (d *decoder) stepWide(j int32, plan *jobPlan) bool {
 		x.hi = max(x.hi, d.key[j])
 		d.take(k, d.sc.segs)
 		x.at++
+		x.pos = x.at
 	}
 	d.record(j, end)
 	return true
@@ -439,7 +457,11 @@ func (d *decoder) forget() {
 
 // resnap takes new snapshots before entries from … to−1 of type k.
 func (d *decoder) resnap(k int16, from, to int) {
-	last := d.wind(k, from, from-1)
+	last := d.snapshot(k, from-1)
+	d.back(k, last)
+	for i := last; i < from; i++ {
+		d.take(k, d.segs[d.seq[k][i].job])
+	}
 	for i := from; i < to; i++ {
 		e := &d.seq[k][i]
 		if i-last >= d.gap[k] {

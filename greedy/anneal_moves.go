@@ -15,6 +15,8 @@ type menu struct {
 	sum   []float64 // of weights up to each pair
 }
 
+const leastWeight = 0.003
+
 type pair struct {
 	job int32
 	typ int16
@@ -38,11 +40,13 @@ func newMenu(p *annealProblem, scale float64) *menu {
 			least = min(least, cost[n])
 		}
 		for n, k := range types {
-			if w := math.Exp((least - cost[n]) / scale); w > 1e-6 {
-				total += w
-				mn.pairs = append(mn.pairs, pair{int32(i), k})
-				mn.sum = append(mn.sum, total)
+			if math.IsInf(cost[n], 1) {
+				continue
 			}
+			// No pair is ruled out: the best plan may need it.
+			total += max(leastWeight, math.Exp((least-cost[n])/scale))
+			mn.pairs = append(mn.pairs, pair{int32(i), k})
+			mn.sum = append(mn.sum, total)
 		}
 	}
 	return mn
@@ -84,9 +88,9 @@ func (w *walker) run(t float64, work int64) {
 		var delta float64
 		var ok bool
 		switch x := w.r.IntN(16); {
-		case x < 6:
+		case x < 3:
 			delta, ok = w.shift()
-		case x < 10:
+		case x < 6:
 			delta, ok = w.swap()
 		default:
 			delta, ok = w.replan()
@@ -180,17 +184,15 @@ func (w *walker) shift() (delta float64, ok bool) {
 
 // near draws another place of n, mostly close to at.
 func (w *walker) near(at, n int) int {
-	if w.r.IntN(4) == 0 {
+	if w.r.IntN(10) == 0 {
 		return w.r.IntN(n)
 	}
-	far := 1 + int(w.r.ExpFloat64()*nearScale)
+	far := 1 + int(w.r.ExpFloat64()*(1+float64(n)/40))
 	if w.r.IntN(2) == 0 {
 		far = -far
 	}
 	return min(n-1, max(0, at+far))
 }
-
-const nearScale = 4.0
 
 // swap exchanges the places of two jobs in the order; of jobs on different
 // types sometimes their plans too.
@@ -237,32 +239,30 @@ func (w *walker) replan() (delta float64, ok bool) {
 	return d.try(change{pr.job, key, plan})
 }
 
-// gangPlan draws a plan for a gang job in which type k takes part.
+// gangPlan draws a plan for a gang job in which type k takes part. Chains use
+// the gaps that others leave; they are worth most, those over several types
+// above all, though these cost the most to decode.
 func (w *walker) gangPlan(j *annealJob, k int16) jobPlan {
-	x := w.r.IntN(10)
-	if x < 5 || len(j.chain) < 2 && x < 8 {
+	x := w.r.IntN(20)
+	if x < 2 {
 		return wholeOn(k)
 	}
-	if len(j.chain) < 2 || x == 5 {
+	if x < 11 || len(j.chain) < 2 {
 		return chainOver(k)
+	}
+	if x < 13 && len(j.chain) > 2 {
+		return chainOver(j.chain[:min(len(j.chain), maxSet)]...)
 	}
 	other := j.chain[w.r.IntN(len(j.chain))]
 	if other == k {
-		return wholeOn(k)
+		return chainOver(k)
 	}
-	if x < 8 {
-		if j.rounds < 2 {
-			return wholeOn(k)
-		}
-		p := jobPlan{kind: split, n: 2, types: [maxSet]int16{k, other}}
+	if x == 13 && j.rounds > 1 {
+		p := jobPlan{kind: split, n: 2, types: [maxSet]int16{k, other}, rounds: 1 + w.r.Int64N(j.rounds-1)}
 		if w.r.IntN(2) == 0 {
 			p.types[0], p.types[1] = other, k
 		}
-		p.rounds = 1 + w.r.Int64N(j.rounds-1)
 		return p
-	}
-	if x == 8 && len(j.chain) > 2 {
-		return chainOver(j.chain...)
 	}
 	return chainOver(min(k, other), max(k, other))
 }

@@ -1,10 +1,15 @@
 package greedy
 
 import (
+	"compress/gzip"
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hare-sched/hare"
 )
@@ -150,5 +155,341 @@ func TestTrialsEqualWholeDecodes(t *testing.T) {
 	}
 	if moves < 5000 {
 		t.Fatalf("only %d moves", moves)
+	}
+}
+
+// checkGangs reports the first fault of a plan by expanding every round of
+// every gang and rigid job and, for each class, every instant at which
+// something starts.
+func checkGangs(m *hare.Model, p *Plan) error {
+	type held struct{ from, to, width int64 }
+	byClass := make([][]held, len(m.Classes))
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		id := m.Instance.Jobs[i].ID
+		if j.Sync == hare.Relaxed {
+			for _, b := range p.Jobs[i] {
+				byClass[b.Class] = append(byClass[b.Class], held{b.StartUs, b.endUs(), int64(b.Width)})
+			}
+			continue
+		}
+		dur := map[int]int64{}
+		for _, md := range j.Modes {
+			dur[md.Type] = md.DurationUs()
+		}
+		type round struct{ tasks, start, end int64 }
+		rounds := make([]round, j.Rounds)
+		for _, b := range p.Jobs[i] {
+			k := m.Classes[b.Class].Type
+			if d := dur[k]; d == 0 || b.PeriodUs < b.HoldUs || !j.Mix && b.HoldUs != d || b.HoldUs < d || b.Tasks != 1 || b.Width < 1 {
+				return fmt.Errorf("%s: block %+v", id, b)
+			}
+			if j.Sync == hare.Rigid && (b.Round != 0 || b.Rounds != j.Rounds || b.PeriodUs != b.HoldUs || k != m.Classes[p.Jobs[i][0].Class].Type) {
+				return fmt.Errorf("%s: not rigid: %+v", id, b)
+			}
+			byClass[b.Class] = append(byClass[b.Class], held{b.StartUs, b.endUs(), int64(b.Width)})
+			for r := range b.Rounds {
+				x := &rounds[b.Round+r]
+				start := b.StartUs + r*b.PeriodUs
+				if x.tasks > 0 && x.start != start {
+					return fmt.Errorf("%s: round %d starts at %d and %d", id, b.Round+r, x.start, start)
+				}
+				x.tasks += int64(b.Width)
+				x.start, x.end = start, start+b.HoldUs
+			}
+		}
+		ready := j.ReleaseUs
+		for r, x := range rounds {
+			if x.tasks != j.Tasks || x.start < ready {
+				return fmt.Errorf("%s: round %d is %+v, ready at %d", id, r, x, ready)
+			}
+			ready = x.end
+		}
+		if p.EndUs[i] != ready {
+			return fmt.Errorf("%s: ends at %d, said %d", id, ready, p.EndUs[i])
+		}
+	}
+	for c, all := range byClass {
+		for _, h := range all {
+			fits := false
+			for _, w := range m.Classes[c].Windows {
+				fits = fits || w.StartUs <= h.from && h.to <= w.EndUs
+			}
+			used := int64(0)
+			for _, o := range all {
+				if o.from <= h.from && h.from < o.to {
+					used += o.width
+				}
+			}
+			if !fits || used > int64(len(m.Classes[c].GPUs)) {
+				return fmt.Errorf("class %d at %d: %d of %d GPUs, in a window: %v", c, h.from, used, len(m.Classes[c].GPUs), fits)
+			}
+		}
+	}
+	return nil
+}
+
+// The plans of random instances with windows, busy GPUs, releases and jobs that
+// stay are feasible down to GPUs, and never worse than the start.
+func TestAnnealedPlansAreFeasible(t *testing.T) {
+	better := 0
+	for seed := uint64(1); seed <= 150; seed++ {
+		r := rand.New(rand.NewPCG(seed, 2))
+		m := randomGangs(r, 3+r.IntN(25), seed%4 > 0)
+		if seed%3 == 0 {
+			for i := range m.Jobs {
+				switch r.IntN(5) {
+				case 0:
+					m.Jobs[i].Sync = hare.Relaxed
+				case 1:
+					m.Jobs[i].Mix = m.Jobs[i].Sync == hare.Gang
+				}
+			}
+		}
+		start, err := Assign(context.Background(), m, Order(m, nil, "wspt"), Insertion)
+		if err != nil {
+			start = nil
+		}
+		cfg := ImproveConfig{Seed: int64(seed), Moves: 4000}
+		p, _, err := anneal(context.Background(), m, nil, start, cfg)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if p == nil {
+			if start != nil {
+				t.Fatalf("seed %d: lost the start", seed)
+			}
+			continue
+		}
+		if err := checkGangs(m, p); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if _, err := p.Schedule(m); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if start != nil {
+			switch p.Value(m).Cmp(start.Value(m)) {
+			case 1:
+				t.Fatalf("seed %d: worse than the start", seed)
+			case -1:
+				better++
+			}
+		}
+	}
+	if better < 50 {
+		t.Errorf("better than the start in %d of 150", better)
+	}
+}
+
+// slowSlot is the earliest start for one task width on one type, second by
+// second.
+func slowSlot(tr track, from, hold, need, horizon int64) int64 {
+	for t := from; t < horizon; t++ {
+		free := int64(0)
+		for _, s := range tr {
+			least := int64(1 << 40)
+			for u := t; u < t+hold; u++ {
+				x := int64(0)
+				for _, st := range s {
+					if st.from <= u {
+						x = st.free
+					}
+				}
+				least = min(least, x)
+			}
+			free += least
+		}
+		if free >= need {
+			return t
+		}
+	}
+	return never
+}
+
+// A chain ends when rounds placed one by one, each where it ends first, do;
+// pieces and splits start where a search instant by instant says.
+func TestPlacesAgainstInstants(t *testing.T) {
+	for seed := uint64(1); seed <= 300; seed++ {
+		r := rand.New(rand.NewPCG(seed, 3))
+		p := &annealProblem{}
+		tracks := make([]track, 1+r.IntN(3))
+		j := &annealJob{release: r.Int64N(10), rounds: 1 + r.Int64N(9), width: 1 + r.Int64N(3), dur: make([]int64, len(tracks))}
+		const horizon = 400
+		for k := range tracks {
+			j.dur[k] = 1 + r.Int64N(8)
+			for range 1 + r.IntN(2) {
+				s := steps{{0, r.Int64N(4)}}
+				for at := int64(0); at < 150; {
+					at += 1 + r.Int64N(15)
+					s = append(s, step{at, (s[len(s)-1].free + 1 + r.Int64N(3)) % 4})
+				}
+				s = append(s, step{200, 4})
+				if s[len(s)-2].free == 4 {
+					s = s[:len(s)-1]
+				}
+				tracks[k] = append(tracks[k], s)
+			}
+			p.pools = append(p.pools, make([]pool, len(tracks[k])))
+		}
+		sc := newScout(p)
+		var all []int16
+		for k := range tracks {
+			all = append(all, int16(k))
+		}
+		want := j.release
+		for range j.rounds {
+			first := never
+			for k := range tracks {
+				first = min(first, slowSlot(tracks[k], want, j.dur[k], j.width, horizon)+j.dur[k])
+			}
+			want = first
+		}
+		plan := chainOver(all...)
+		end, ok := sc.place(j, &plan, tracks)
+		if !ok || end != want {
+			t.Fatalf("seed %d: chain ends at %d, rounds one by one at %d", seed, end, want)
+		}
+		until, round := j.release, int64(0)
+		for _, s := range sc.segs {
+			if s.round+s.rounds < round || s.start < until && s.round != round {
+				t.Fatalf("seed %d: segs %+v", seed, sc.segs)
+			}
+			if s.end-s.start != s.rounds*j.dur[s.typ] || tracks[s.typ][s.pool].least(s.start, s.end) < int64(s.width) {
+				t.Fatalf("seed %d: seg %+v has no room", seed, s)
+			}
+			until, round = s.start, s.round
+		}
+		if j.rounds < 2 || len(tracks) < 2 {
+			continue
+		}
+		plan = jobPlan{kind: split, n: 2, types: [maxSet]int16{0, 1}, rounds: 1 + r.Int64N(j.rounds-1)}
+		first := plan.rounds * j.dur[0]
+		second := (j.rounds - plan.rounds) * j.dur[1]
+		want = slowSlot(tracks[0], j.release, first, j.width, horizon) + first
+		want = slowSlot(tracks[1], want, second, j.width, horizon) + second
+		if end, ok := sc.place(j, &plan, tracks); !ok || end != want {
+			t.Fatalf("seed %d: split ends at %d, want %d", seed, end, want)
+		}
+	}
+}
+
+func loadInstance(t testing.TB, name string) *hare.Instance {
+	t.Helper()
+	f, err := os.Open("../testdata/instances/" + name + ".json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst, err := hare.DecodeInstance(z, hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+// Optima proved by CP-SAT (testdata/instances/README.md).
+func TestAnnealFindsTheOptima(t *testing.T) {
+	for i, want := range []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143", "1652.902924"} {
+		m := hare.NewModel(loadInstance(t, fmt.Sprint("rigid-9-", i+1)))
+		p, _, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: 1, Moves: 1_500_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkGangs(m, p); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Value(m).String(); got != want {
+			t.Errorf("rigid-9-%d: %s, the optimum is %s", i+1, got, want)
+		}
+	}
+}
+
+// standard is standard-200 with every job of one mode and no synchronisation
+// apart from compute.
+func standard(t testing.TB, sync hare.Sync) *hare.Model {
+	inst := loadInstance(t, "standard-200")
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		j.Sync = sync
+		for x := range j.On {
+			j.On[x].ComputeUs, j.On[x].SyncUs = j.On[x].DurationUs(), 0
+		}
+	}
+	return hare.NewModel(inst)
+}
+
+// Same seed and work, same plan and same reports, whatever the workers.
+func TestAnnealIsDeterministic(t *testing.T) {
+	for _, sync := range []hare.Sync{hare.Gang, hare.Rigid} {
+		m := standard(t, sync)
+		run := func(workers int, seed int64) (*Plan, []hare.Amount) {
+			var seen []hare.Amount
+			p, _, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: seed, Moves: 300_000, Workers: workers,
+				Report: func(v hare.Amount) { seen = append(seen, v) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := checkGangs(m, p); err != nil {
+				t.Fatal(err)
+			}
+			return p, seen
+		}
+		p1, seen1 := run(1, 7)
+		p2, seen2 := run(2, 7)
+		if !reflect.DeepEqual(p1, p2) || !slices.Equal(seen1, seen2) {
+			t.Errorf("%v: one worker and two differ", sync)
+		}
+		if seen1[len(seen1)-1].Cmp(p1.Value(m)) != 0 {
+			t.Errorf("%v: reported %s last, the plan is worth %s", sync, seen1[len(seen1)-1], p1.Value(m))
+		}
+		if p3, _ := run(2, 8); reflect.DeepEqual(p1, p3) {
+			t.Errorf("%v: the seed changes nothing", sync)
+		}
+	}
+}
+
+// The end of ctx ends the search soon, with the best plan so far and no error.
+func TestAnnealEndsWithItsContext(t *testing.T) {
+	m := standard(t, hare.Gang)
+	start, err := Assign(context.Background(), m, Order(m, nil, "wspt"), Insertion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	p, _, err := anneal(ended, m, nil, start, ImproveConfig{Moves: 1 << 50})
+	if err != nil || p.Value(m).Cmp(start.Value(m)) > 0 {
+		t.Errorf("ended before the start: %v, %v", p.Value(m), err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	p, stats, err := anneal(ctx, m, nil, start, ImproveConfig{Moves: 1 << 50, Elapsed: func() float64 { return time.Since(began).Seconds() / 0.1 }})
+	if err != nil || p.Value(m).Cmp(start.Value(m)) >= 0 || stats.Evaluations == 0 {
+		t.Errorf("ended in the walk: %v after %+v, %v", p.Value(m), stats, err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("a limit of 100 ms took %v", took)
+	}
+}
+
+func BenchmarkAnneal(b *testing.B) {
+	for _, sync := range []hare.Sync{hare.Gang, hare.Rigid} {
+		b.Run(sync.String(), func(b *testing.B) {
+			m := standard(b, sync)
+			evaluations := int64(0)
+			for b.Loop() {
+				_, stats, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: 1, Moves: 1_000_000, Workers: 1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				evaluations += stats.Evaluations
+			}
+			b.ReportMetric(float64(evaluations)/b.Elapsed().Seconds(), "trials/s")
+		})
 	}
 }

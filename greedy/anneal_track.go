@@ -2,7 +2,6 @@ package greedy
 
 import (
 	"slices"
-	"sort"
 
 	"github.com/hare-sched/hare"
 )
@@ -116,7 +115,15 @@ func (s steps) index(t int64) int {
 	if len(s) == 1 || s[1].from > t {
 		return 0
 	}
-	return sort.Search(len(s), func(i int) bool { return s[i].from > t }) - 1
+	lo, hi := 1, len(s) // s[lo].from ≤ t < s[hi].from
+	for hi-lo > 1 {
+		if mid := int(uint(lo+hi) >> 1); s[mid].from <= t {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // earliest is the first start ≥ from at which need GPUs are free for hold, and
