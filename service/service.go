@@ -20,6 +20,8 @@ import (
 var (
 	ErrBusy     = errors.New("service: the queue is full")
 	ErrDraining = errors.New("service: shutting down")
+	// ErrLate says that the time limit passed before a place was free.
+	ErrLate = errors.New("service: the time limit passed in the queue")
 )
 
 // ErrInfeasible says that a job can never run, so that no finite bound exists.
@@ -28,17 +30,30 @@ var ErrInfeasible = solver.ErrInfeasible
 // DefaultGap is the gap of solves that name none.
 const DefaultGap = solver.DefaultGap
 
+// leastTime is what a solve gets when the queue took nearly all of its limit.
+const leastTime = 10 * time.Millisecond
+
 // Methods lists the methods of Bound.
 func Methods() []string { return solver.Methods() }
+
+// Engine does the work that a Service admits.
+type Engine interface {
+	Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
+	Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error)
+	Verify(inst *hare.Instance, res *hare.Result) *verify.Report
+}
 
 // Config sizes a Service. The zero value is good.
 type Config struct {
 	Solver solver.Config
-	// Running is how many solves run at a time; zero means one a core.
+	// Engine does the work; nil means package solver, configured by Solver.
+	Engine Engine
+	// Running is how many calls run at a time; zero means one a core.
 	Running int
-	// Queue is how many more may wait; zero means 64.
+	// Queue is how many more may wait; zero means 64, less means none.
 	Queue int
-	// MaxTime limits a solve that names no time limit; zero means 60 s.
+	// MaxTime limits a solve that names no time limit, and every bound; zero
+	// means 60 s.
 	MaxTime time.Duration
 }
 
@@ -48,9 +63,9 @@ type Service struct {
 	slots   chan struct{}
 	waiting atomic.Int64
 	running atomic.Int64
-	stop    context.CancelFunc // cancels what runs
-	life    context.Context
-	mu      sync.Mutex
+	life    context.Context // ends when what runs must end
+	stop    context.CancelFunc
+	mu      sync.Mutex // guards drain against active
 	drain   bool
 	active  sync.WaitGroup
 }
@@ -60,11 +75,14 @@ func New(cfg Config) *Service {
 	if cfg.Running <= 0 {
 		cfg.Running = runtime.GOMAXPROCS(0)
 	}
-	if cfg.Queue <= 0 {
+	if cfg.Queue == 0 {
 		cfg.Queue = 64
 	}
 	if cfg.MaxTime <= 0 {
 		cfg.MaxTime = time.Minute
+	}
+	if cfg.Engine == nil {
+		cfg.Engine = solverEngine{cfg.Solver}
 	}
 	life, stop := context.WithCancel(context.Background())
 	return &Service{cfg: cfg, slots: make(chan struct{}, cfg.Running), life: life, stop: stop}
@@ -86,9 +104,10 @@ func (s *Service) Ready() bool {
 	return !s.drain
 }
 
-// enter waits for a slot. The context that it returns ends with ctx, and with
-// the service's patience at shutdown.
-func (s *Service) enter(ctx context.Context) (context.Context, func(), error) {
+// enter waits for a place, first come first served, no longer than until
+// deadline. The context that it returns ends with ctx, and with the service's
+// patience at shutdown; leave gives the place back.
+func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error) {
 	s.mu.Lock()
 	if s.drain {
 		s.mu.Unlock()
@@ -96,19 +115,10 @@ func (s *Service) enter(ctx context.Context) (context.Context, func(), error) {
 	}
 	s.active.Add(1)
 	s.mu.Unlock()
-	if s.waiting.Add(1) > int64(s.cfg.Queue+s.cfg.Running) {
-		s.waiting.Add(-1)
+	if err := s.wait(ctx, deadline); err != nil {
 		s.active.Done()
-		return nil, nil, ErrBusy
+		return nil, nil, err
 	}
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
-		s.waiting.Add(-1)
-		s.active.Done()
-		return nil, nil, ctx.Err()
-	}
-	s.waiting.Add(-1)
 	s.running.Add(1)
 	work, cancel := context.WithCancel(ctx)
 	off := context.AfterFunc(s.life, cancel)
@@ -121,28 +131,57 @@ func (s *Service) enter(ctx context.Context) (context.Context, func(), error) {
 	}, nil
 }
 
-// Solve solves one instance. The time spent waiting counts against the limit.
+func (s *Service) wait(ctx context.Context, deadline time.Time) error {
+	select {
+	case s.slots <- struct{}{}:
+		return nil
+	default:
+	}
+	defer s.waiting.Add(-1)
+	if s.waiting.Add(1) > int64(s.cfg.Queue) {
+		return ErrBusy
+	}
+	late := time.NewTimer(time.Until(deadline))
+	defer late.Stop()
+	select {
+	case s.slots <- struct{}{}:
+		return nil
+	case <-late.C:
+		return ErrLate
+	case <-s.life.Done():
+		return ErrDraining
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Solve solves one instance. Its time limit runs from here on, so that waiting
+// counts; when ctx ends, the answer is the best certified pair so far.
 func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
 	opt = solver.Defaults(opt)
 	if err := solver.CheckOptions(opt); err != nil {
 		return nil, err
 	}
 	asked := opt.TimeLimit
-	began := time.Now()
-	ctx, leave, err := s.enter(ctx)
+	limit := asked
+	if limit == 0 {
+		limit = s.cfg.MaxTime
+	}
+	deadline := time.Now().Add(limit)
+	ctx, leave, err := s.enter(ctx, deadline)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	if asked > 0 {
-		// What is left of the limit; an answer takes some time at the least.
-		opt.TimeLimit = max(10*time.Millisecond, asked-time.Since(began))
+		opt.TimeLimit = max(leastTime, time.Until(deadline))
 	} else {
+		// A work limit decides then; the clock only guards.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.cfg.MaxTime)
+		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	res, err := solver.Solve(ctx, inst, opt, s.cfg.Solver)
+	res, err := s.cfg.Engine.Solve(ctx, inst, opt)
 	if res != nil {
 		res.Options.TimeLimit = asked
 	}
@@ -151,28 +190,30 @@ func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Optio
 
 // Bound computes one relaxation.
 func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
-	ctx, leave, err := s.enter(ctx)
+	deadline := time.Now().Add(s.cfg.MaxTime)
+	ctx, leave, err := s.enter(ctx, deadline)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.MaxTime)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	return solver.Bound(ctx, inst, method, s.cfg.Solver)
+	return s.cfg.Engine.Bound(ctx, inst, method)
 }
 
-// Verify checks a result.
+// Verify checks a result. A check that has begun runs to its end.
 func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
-	_, leave, err := s.enter(ctx)
+	_, leave, err := s.enter(ctx, time.Now().Add(s.cfg.MaxTime))
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return verify.Check(inst, res), nil
+	return s.cfg.Engine.Verify(inst, res), nil
 }
 
-// Drain refuses new work, waits until ctx ends for what runs, and then cancels
-// it, so that it answers with its best certified pair.
+// Drain refuses new work, waits until ctx ends for what was admitted, and then
+// sends the queue away and cancels what runs, so that it answers with its best
+// certified pair. It returns when nothing is left.
 func (s *Service) Drain(ctx context.Context) {
 	s.mu.Lock()
 	s.drain = true
@@ -189,4 +230,21 @@ func (s *Service) Drain(ctx context.Context) {
 		<-done
 	}
 	s.stop()
+}
+
+// solverEngine is package solver behind Engine.
+type solverEngine struct{ cfg solver.Config }
+
+var _ Engine = solverEngine{}
+
+func (e solverEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	return solver.Solve(ctx, inst, opt, e.cfg)
+}
+
+func (e solverEngine) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
+	return solver.Bound(ctx, inst, method, e.cfg)
+}
+
+func (solverEngine) Verify(inst *hare.Instance, res *hare.Result) *verify.Report {
+	return verify.Check(inst, res)
 }
