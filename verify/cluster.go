@@ -1,33 +1,11 @@
 package verify
 
 import (
+	"math/big"
 	"slices"
-	"strconv"
 
 	"github.com/hare-sched/hare"
 )
-
-// device is one GPU with the times at which it may be held.
-type device struct {
-	kind string
-	open []hare.Window
-}
-
-// devices lists the GPUs of an instance by name.
-func devices(inst *hare.Instance) map[string]*device {
-	out := map[string]*device{}
-	for i := range inst.Cluster.Nodes {
-		n := &inst.Cluster.Nodes[i]
-		number := 0
-		for _, g := range n.GPUs {
-			for range g.Count {
-				out[n.Name+"/"+strconv.Itoa(number)] = &device{g.Type, openTimes(n, number)}
-				number++
-			}
-		}
-	}
-	return out
-}
 
 // openTimes are the windows of GPU number of a node, less what it is busy.
 func openTimes(n *hare.Node, number int) []hare.Window {
@@ -116,4 +94,27 @@ func (s *supply) peak() int64 {
 		return 0
 	}
 	return slices.Max(s.level)
+}
+
+// cost is ∫ M_k π over the grid: both are steps, walked side by side.
+func (s *supply) cost(grid, prices []int64) *big.Int {
+	total := new(big.Int)
+	step := 0
+	for g, x := range prices {
+		var inCell sum128 // GPU-time
+		for from := grid[g]; from < grid[g+1]; {
+			for step+1 < len(s.at) && s.at[step+1] <= from {
+				step++
+			}
+			to := grid[g+1]
+			if step+1 < len(s.at) {
+				to = min(to, s.at[step+1])
+			}
+			inCell.addProduct(to-from, s.level[step])
+			from = to
+		}
+		amount := inCell.big()
+		total.Add(total, amount.Mul(amount, big.NewInt(x)))
+	}
+	return total
 }

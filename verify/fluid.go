@@ -3,325 +3,309 @@ package verify
 import (
 	"math"
 	"math/big"
+	"math/bits"
 	"slices"
 
 	"github.com/hare-sched/hare"
 )
 
-// fluid is the time of one job cut into pieces of constant prices, and the
-// least price of each type within each piece's trailing windows.
+// fluid is the time of one relaxed or gang job cut into pieces of constant
+// prices. Costs count 1e-15 weight-seconds, times µs.
 type fluid struct {
-	job  *hare.Job
-	cs   []choice
-	from []int64 // starts of pieces; the last is endless
-	// unit[k][i] is n = d·c, the price of a round on type k in piece i
-	// (1e-15), and unitF the same in floats.
-	unit  [][]*big.Int
-	unitF [][]float64
-	rate  []float64  // 1/d of type k
-	extra []*big.Int // w·d of type k: what a round of the last piece costs more
+	job    *hare.Job
+	cs     []choice
+	weight int64 // 1e-15 weight-seconds per µs
+	path   int64
+	from   []int64 // starts of pieces; the last is endless
+	// At piece i and type k, index i·len(cs)+k: the least price within the
+	// trailing window, and n = factor·price, the price of a round, in floats.
+	price  []int64
+	unit   []float64
+	rate   []float64  // 1/d by type
+	fast   float64    // the greatest rate
+	factor []*big.Int // GPU-time held by a round: K·p, or K·d for a gang
+
+	low []float64  // by last piece, proved: its cost is no less
+	mu  []float64  // by last piece: where its dual is greatest, by the floats; −1 where not searched
+	alt []*big.Rat // by last piece: the greatest D_L(μ) found in integers, nil where none
 }
 
-// fluidPhi evaluates φ of a relaxed or gang job by its dual: for each last
-// piece L the maximum over μ of w b + μR − Σ len·max(0, max_k (μ − n)/d), and
-// then the least over L (DESIGN 2.2). Any μ bounds every L from below, so L is
-// maximised in floats only while its bound at the μ seen so far is under the
-// least maximum; each L near the least is then evaluated exactly. Floats count
-// with their rounding error against them.
+// fluidPhi returns φ of a relaxed or gang job by the dual of DESIGN 2.2: with n
+// the price of a round in a piece and type,
+//
+//	cost_L ≥ D_L(μ) = w b_L + μR − Σ_{i≤L} len_i · max(0, max_k (μ − n_ik)/d_k − [i=L] w)
+//
+// for every μ ≥ 0, with equality at the greatest; φ = min over L of max over μ.
+//
+// Floats only choose which μ to look at, and prove that some L are not the
+// least, with the rounding error of each evaluation counted against them. The
+// others are evaluated in integers at turns of D_L. So what is returned is
+// never above φ; it equals φ unless turns lie closer together than floats can
+// tell. O(n·types) for each μ tried, some tens of them a job.
 func fluidPhi(job *hare.Job, cs []choice, grid []int64, path int64) *big.Rat {
-	f := &fluid{job: job, cs: cs}
-	f.cut(grid, path)
-	n := len(f.from)
-	low := make([]float64, n) // proved by some μ
-	best := make([]float64, n)
-	known := make([]bool, n) // maximised: best is the μ
-	for L := range low {
-		low[L] = float64(job.WeightMicro) * 1000 * float64(f.from[L]) * (1 - 1e-12)
-		if f.from[L] < path {
-			low[L] = math.Inf(1)
+	f := newFluid(job, cs, grid, path)
+	first := f.candidates()
+	for {
+		L := first
+		for i := first; i < len(f.from); i++ {
+			if f.low[i] < f.low[L] {
+				L = i
+			}
 		}
+		if f.mu[L] >= 0 {
+			break
+		}
+		f.mu[L] = f.maximise(L)
 	}
-	least := math.Inf(1)
+	var phi *big.Rat
+	done := make([]bool, len(f.from))
+	bound := math.Inf(1)
 	for {
 		L := -1
-		for i := range low {
-			if !known[i] && low[i] <= least*(1+1e-9)+1 && (L < 0 || low[i] < low[L]) {
+		for i := first; i < len(f.from); i++ {
+			if done[i] || f.low[i] >= bound || f.alt[i] != nil && phi != nil && f.alt[i].Cmp(phi) >= 0 {
+				continue
+			}
+			if L < 0 || f.low[i] < f.low[L] {
 				L = i
 			}
 		}
 		if L < 0 {
-			break
+			return phi
 		}
-		mu, value, mass := f.maximise(L)
-		known[L], best[L] = true, mu
-		f.lower(mu, low, path)
-		low[L] = max(low[L], value-1e-11*mass)
-		least = min(least, value+1e-11*mass)
-	}
-	var phi *big.Rat
-	for L := range known {
-		if known[L] && low[L] <= least*(1+1e-9)+1 {
-			if v := f.exact(L, best[L]); phi == nil || v.Cmp(phi) < 0 {
-				phi = v
+		if f.mu[L] < 0 {
+			f.mu[L] = f.maximise(L)
+			if f.low[L] >= bound {
+				continue
 			}
 		}
-	}
-	return phi
-}
-
-// lower raises low[L] to the dual at mu, for every L at once: the pieces before
-// L are a running sum.
-func (f *fluid) lower(mu float64, low []float64, path int64) {
-	sum := 0.0
-	for L, b := range f.from {
-		fixed := float64(f.job.WeightMicro)*1000*float64(b) + mu*float64(f.job.Rounds)
-		length := math.Inf(1)
-		if L+1 < len(f.from) {
-			length = float64(f.from[L+1] - b)
+		// Beside L, the others that floats cannot tell from it are looked at.
+		near := min(bound, f.low[L]+f.low[L]*1e-9+1)
+		for _, turn := range f.turns(L) {
+			f.evaluate(turn, first, done, near)
 		}
-		if b >= path {
-			if last := f.gain(L, mu, true); last == 0 || !math.IsInf(length, 1) {
-				if last > 0 {
-					last *= length
-				}
-				low[L] = max(low[L], fixed-sum-last-1e-11*(fixed+sum+last))
-			}
+		if f.alt[L] == nil {
+			f.evaluate(new(big.Rat), first, done, near)
 		}
-		if !math.IsInf(length, 1) {
-			sum += length * f.gain(L, mu, false)
+		done[L] = true
+		if phi == nil || f.alt[L].Cmp(phi) < 0 {
+			phi = f.alt[L]
+			bound, _ = phi.Float64()
+			bound *= 1 + 0x1p-51
 		}
 	}
 }
 
-// gain is max(0, max_k (μ − n)/d) of piece i.
-func (f *fluid) gain(i int, mu float64, last bool) float64 {
-	best := 0.0
-	for k := range f.cs {
-		x := (mu - f.unitF[k][i]) * f.rate[k]
-		if last {
-			x -= float64(f.job.WeightMicro) * 1000
+// newFluid cuts time at the release, the path, every grid point and, for a
+// relaxed job, every grid point plus a synchronisation time; between cuts the
+// trailing minima of all types are constant. O(n log n).
+func newFluid(job *hare.Job, cs []choice, grid []int64, path int64) *fluid {
+	f := &fluid{job: job, cs: cs, weight: job.WeightMicro * 1000, path: path}
+	relaxed := job.Sync == hare.Relaxed
+	cuts := append(make([]int64, 0, 2+len(grid)*(1+len(cs))), job.ReleaseUs, path)
+	add := func(t int64) {
+		if t > job.ReleaseUs {
+			cuts = append(cuts, t)
 		}
-		best = max(best, x)
 	}
-	return best
-}
-
-// cut makes the pieces: the release, the path, every grid point and every grid
-// point plus a synchronisation time.
-func (f *fluid) cut(grid []int64, path int64) {
-	a := f.job.ReleaseUs
-	cuts := []int64{a, path}
 	for _, t := range grid {
-		cuts = append(cuts, t)
-		if f.job.Sync == hare.Relaxed {
-			for _, c := range f.cs {
-				cuts = append(cuts, t+c.s)
+		add(t)
+		for k := range cs {
+			if relaxed && cs[k].s > 0 && !slices.ContainsFunc(cs[:k], func(c choice) bool { return c.s == cs[k].s }) {
+				add(t + cs[k].s)
 			}
 		}
 	}
 	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	at, _ := slices.BinarySearch(cuts, a)
-	f.from = cuts[at:]
-	n := len(f.from)
-	for _, c := range f.cs {
-		row := make([]*big.Int, n)
-		rowF := make([]float64, n)
-		amount := c.p
-		back := c.s
-		if f.job.Sync != hare.Relaxed {
-			amount, back = c.d, 0
+	f.from = slices.Compact(cuts)
+	n, types := len(f.from), len(cs)
+	f.price = make([]int64, n*types)
+	for k := range cs {
+		held, back := cs[k].d, int64(0)
+		if relaxed {
+			held, back = cs[k].p, cs[k].s
 		}
-		lo, hi := 0, 0 // cells of the trailing window
-		for i, b := range f.from {
-			start := max(b-back, a)
-			for lo+1 < len(grid) && grid[lo+1] <= start {
-				lo++
-			}
-			for hi+1 < len(grid) && grid[hi+1] <= b {
-				hi++
-			}
-			var price int64
-			if hi < len(grid)-1 {
-				price = slices.Min(c.prices[lo : hi+1])
-			}
-			row[i] = times(f.job.Tasks, amount, price)
-			rowF[i], _ = new(big.Float).SetInt(row[i]).Float64()
+		f.factor = append(f.factor, times(job.Tasks, held))
+		f.rate = append(f.rate, 1/float64(cs[k].d))
+		f.fast = max(f.fast, f.rate[k])
+		if cs[k].prices != nil {
+			f.trail(k, grid, back)
 		}
-		f.unit, f.unitF = append(f.unit, row), append(f.unitF, rowF)
-		f.extra = append(f.extra, times(f.job.WeightMicro, 1000, c.d))
-		f.rate = append(f.rate, 1/float64(c.d))
 	}
-	f.join(path)
+	f.join()
+	n = len(f.from)
+	f.unit = make([]float64, n*types)
+	for k := range cs {
+		factor, _ := new(big.Float).SetInt(f.factor[k]).Float64()
+		for i := range n {
+			f.unit[i*types+k] = factor * float64(f.price[i*types+k])
+		}
+	}
+	f.low, f.mu, f.alt = make([]float64, n), make([]float64, n), make([]*big.Rat, n)
+	return f
+}
+
+// trail fills in the least price of type k over [max(t − back, a), t] for each
+// piece, t in it, with a queue of cells of rising prices. O(pieces + cells).
+func (f *fluid) trail(k int, grid []int64, back int64) {
+	prices := f.cs[k].prices
+	queue := make([]int, 0, len(grid))
+	oldest, next := 0, 0 // cells before next have been queued
+	for i, b := range f.from {
+		if b >= grid[len(grid)-1] {
+			break // free from the horizon on
+		}
+		for next < len(prices) && grid[next] <= b {
+			for len(queue) > 0 && prices[queue[len(queue)-1]] >= prices[next] {
+				queue = queue[:len(queue)-1]
+			}
+			queue = append(queue, next)
+			next++
+		}
+		start := max(b-back, f.job.ReleaseUs)
+		for oldest+1 < len(grid) && grid[oldest+1] <= start {
+			oldest++
+		}
+		for queue[0] < oldest {
+			queue = queue[1:]
+		}
+		f.price[i*len(f.cs)+k] = prices[queue[0]]
+	}
 }
 
 // join makes one piece of neighbours in which every type costs the same; the
 // cut at the path stays, where last pieces begin.
-func (f *fluid) join(path int64) {
+func (f *fluid) join() {
+	types := len(f.cs)
 	n := 1
 	for i := 1; i < len(f.from); i++ {
-		same := f.from[i] != path
-		for k := range f.cs {
-			same = same && f.unit[k][i].Cmp(f.unit[k][n-1]) == 0
-		}
-		if same {
+		if f.from[i] != f.path && slices.Equal(f.price[i*types:(i+1)*types], f.price[(n-1)*types:n*types]) {
 			continue
 		}
 		f.from[n] = f.from[i]
-		for k := range f.cs {
-			f.unit[k][n], f.unitF[k][n] = f.unit[k][i], f.unitF[k][i]
-		}
+		copy(f.price[n*types:(n+1)*types], f.price[i*types:(i+1)*types])
 		n++
 	}
 	f.from = f.from[:n]
+	f.price = f.price[:n*types]
 }
 
-// dual is the right side for last piece L at μ, in floats, its slope, and the
-// sum of the sizes of its terms, which bounds its rounding error.
-func (f *fluid) dual(L int, mu float64) (value, slope, mass float64) {
-	value = float64(f.job.WeightMicro)*1000*float64(f.from[L]) + mu*float64(f.job.Rounds)
-	slope, mass = float64(f.job.Rounds), value
-	for i := 0; i <= L; i++ {
-		length := math.Inf(1)
-		if i+1 < len(f.from) {
-			length = float64(f.from[i+1] - f.from[i])
+// candidates returns the first last piece: at or after the path, and ending
+// late enough for all rounds on the fastest type; the dual of those before is
+// not bounded. It also starts f.low with w·b.
+func (f *fluid) candidates() int {
+	dmin := f.cs[0].d
+	for _, c := range f.cs {
+		dmin = min(dmin, c.d)
+	}
+	hi, lo := bits.Mul64(uint64(f.job.Rounds), uint64(dmin))
+	first := len(f.from) - 1
+	for i := first - 1; i >= 0; i-- {
+		if f.from[i] < f.path || hi > 0 || lo > uint64(f.from[i+1]-f.from[0]) {
+			break
 		}
-		best, rate := 0.0, 0.0
-		for k := range f.cs {
-			x := (mu - f.unitF[k][i]) * f.rate[k]
+		first = i
+	}
+	for i, b := range f.from {
+		f.low[i] = float64(f.weight) * float64(b) * (1 - 0x1p-50)
+		f.mu[i] = -1
+	}
+	return first
+}
+
+// sweep evaluates D at μ in floats for every last piece at once, the pieces
+// before each being a running sum, and raises f.low. It returns D − w·b and the
+// left slope of D for last piece L.
+//
+// Error: with u = 2^-53, each gain max(0, (μ−n)/d) is off by at most 5u·μ/d
+// (where n > μ both are 0), its length by u; the sums of n terms, none above
+// μ·T/min d together where T is the time so far, by n·u of that. slop has a
+// factor of 4 to spare.
+func (f *fluid) sweep(mu float64, L int) (value, slope float64) {
+	types, n := len(f.cs), len(f.from)
+	slop := float64(n+16) * 0x1p-51
+	w, rounds := float64(f.weight), mu*float64(f.job.Rounds)
+	sum, rates := 0.0, 0.0
+	for i, b := range f.from {
+		gain, rate := 0.0, 0.0
+		for k, c := range f.unit[i*types : (i+1)*types] {
+			if x := (mu - c) * f.rate[k]; x > gain {
+				gain, rate = x, f.rate[k]
+			}
+		}
+		if i == n-1 {
+			// Endless and free: D is −∞ where a round is worth more than w·d.
+			if gain <= w*(1-0x1p-40) {
+				v := w*float64(b) + rounds
+				f.low[i] = max(f.low[i], v-sum-slop*(v+mu*f.fast*float64(b-f.from[0])))
+			}
 			if i == L {
-				x -= float64(f.job.WeightMicro) * 1000
+				value, slope = rounds-sum, float64(f.job.Rounds)-rates
 			}
-			if x > best {
-				best, rate = x, f.rate[k]
-			}
-		}
-		if best > 0 {
-			value -= length * best
-			slope -= length * rate
-			mass += length * best
-		}
-	}
-	return value, slope, mass
-}
-
-// maximise finds the μ that maximises the concave dual, by bisection on the
-// sign of its slope.
-func (f *fluid) maximise(L int) (mu, value, mass float64) {
-	lo, hi := 0.0, 1.0
-	for {
-		if _, slope, _ := f.dual(L, hi); slope <= 0 {
 			break
 		}
-		lo, hi = hi, hi*2
-	}
-	for hi-lo > 1e-15*hi {
-		mid := lo + (hi-lo)/2
-		if mid <= lo || mid >= hi {
-			break
+		length := float64(f.from[i+1] - b)
+		last := max(0, gain-w)
+		v := w*float64(b) + rounds
+		f.low[i] = max(f.low[i], v-sum-length*last-slop*(v+w*length+mu*f.fast*float64(f.from[i+1]-f.from[0])))
+		if i == L {
+			value, slope = rounds-sum-length*last, float64(f.job.Rounds)-rates
+			if last > 0 {
+				slope -= length * rate
+			}
 		}
-		if _, slope, _ := f.dual(L, mid); slope > 0 {
-			lo = mid
-		} else {
-			hi = mid
-		}
+		sum += length * gain
+		rates += length * rate
 	}
-	// On the slope's last rise the dual is greatest: at lo or just after it.
-	mu = lo
-	value, _, mass = f.dual(L, lo)
-	return mu, value, mass
+	return value, slope
 }
 
-// exact is the dual at the exact turn nearest to mu, in rationals.
-func (f *fluid) exact(L int, mu float64) *big.Rat {
-	turn := f.turnNear(L, mu)
-	num, den := turn.Num(), turn.Denom()
-	sums := make([]*big.Int, len(f.cs))
-	for k := range sums {
-		sums[k] = new(big.Int)
+// maximise searches the μ at which D_L is greatest. D_L is concave and
+// piecewise linear: the next μ is where the tangents at the ends of the
+// bracket meet, which is the turn itself when D_L reaches them there.
+func (f *fluid) maximise(L int) float64 {
+	lo, vlo, slo := 0.0, 0.0, float64(f.job.Rounds)
+	hi, vhi, shi := math.Inf(1), 0.0, 0.0
+	guess := 1.0
+	for k := range f.cs {
+		guess = max(guess, f.unit[L*len(f.cs)+k]+float64(f.weight)*float64(f.cs[k].d))
 	}
 	if L == len(f.from)-1 {
-		// The endless piece allows no μ over its cheapest round.
 		for k := range f.cs {
-			limit := new(big.Int).Add(f.unit[k][L], f.extra[k])
-			if cap := new(big.Rat).SetInt(limit); turn.Cmp(cap) > 0 {
-				turn = cap
-				num, den = turn.Num(), turn.Denom()
-			}
+			guess = min(guess, float64(f.weight)*float64(f.cs[k].d))
+		}
+		hi = guess
+		if vhi, shi = f.sweep(hi, L); shi >= 0 {
+			f.sweep(hi*(1-0x1p-39), L) // below the edge, where f.low[L] is raised
+			return hi
 		}
 	}
-	for i := 0; i <= L; i++ {
-		if i+1 == len(f.from) {
-			break // endless: contributes 0 at an allowed μ
-		}
-		at := -1
-		var best *big.Int
-		for k := range f.cs {
-			n := f.unit[k][i]
-			if i == L {
-				n = new(big.Int).Add(n, f.extra[k])
+	const steps = 300 // tens suffice; any μ gives a bound
+	for step := range steps {
+		mu, top := guess, math.Inf(1)
+		if !math.IsInf(hi, 1) {
+			mu = (vhi - vlo + slo*lo - shi*hi) / (slo - shi)
+			if mu <= lo {
+				return lo
 			}
-			// (μ − n)/d, as num − n·den over d·den.
-			x := new(big.Int).Mul(n, den)
-			x.Sub(num, x)
-			if x.Sign() <= 0 {
-				continue
+			if mu >= hi {
+				return hi
 			}
-			if at < 0 || new(big.Int).Mul(x, big.NewInt(f.cs[at].d)).Cmp(new(big.Int).Mul(best, big.NewInt(f.cs[k].d))) > 0 {
-				at, best = k, x
+			top = vlo + slo*(mu-lo)
+			if step%8 == 7 {
+				mu, top = lo+(hi-lo)/2, math.Inf(1)
 			}
 		}
-		if at >= 0 {
-			sums[at].Add(sums[at], best.Mul(best, big.NewInt(f.from[i+1]-f.from[i])))
+		v, s := f.sweep(mu, L)
+		if s == 0 || v >= top-1e-14*math.Abs(top) {
+			return mu
+		}
+		if s > 0 {
+			lo, vlo, slo = mu, v, s
+			guess = 8 * mu
+		} else {
+			hi, vhi, shi = mu, v, s
 		}
 	}
-	v := new(big.Rat).SetInt(times(f.job.WeightMicro, 1000, f.from[L]))
-	v.Add(v, new(big.Rat).SetFrac(new(big.Int).Mul(num, big.NewInt(f.job.Rounds)), den))
-	for k, s := range sums {
-		v.Sub(v, new(big.Rat).SetFrac(s, new(big.Int).Mul(den, big.NewInt(f.cs[k].d))))
-	}
-	return v
-}
-
-// turnNear is the exact form of the turn that the float search ended at.
-func (f *fluid) turnNear(L int, mu float64) *big.Rat {
-	best, distance := new(big.Rat), math.Inf(1)
-	consider := func(i int, make func() *big.Rat, approx float64) {
-		if d := math.Abs(approx - mu); d < distance {
-			distance, best = d, make()
-		}
-	}
-	for i := 0; i <= L; i++ {
-		at := func(k int) *big.Int {
-			if i == L {
-				return new(big.Int).Add(f.unit[k][i], f.extra[k])
-			}
-			return f.unit[k][i]
-		}
-		atF := func(k int) float64 {
-			if i == L {
-				return f.unitF[k][i] + float64(f.job.WeightMicro)*1000*float64(f.cs[k].d)
-			}
-			return f.unitF[k][i]
-		}
-		for k := range f.cs {
-			consider(i, func() *big.Rat { return new(big.Rat).SetInt(at(k)) }, atF(k))
-			for m := range k {
-				dk, dm := f.cs[k].d, f.cs[m].d
-				if dk == dm {
-					continue
-				}
-				approx := (atF(k)*float64(dm) - atF(m)*float64(dk)) / (float64(dm) - float64(dk))
-				consider(i, func() *big.Rat {
-					x := new(big.Int).Mul(at(k), big.NewInt(dm))
-					x.Sub(x, new(big.Int).Mul(at(m), big.NewInt(dk)))
-					return new(big.Rat).SetFrac(x, big.NewInt(dm-dk))
-				}, approx)
-			}
-		}
-	}
-	if best.Sign() < 0 {
-		return new(big.Rat)
-	}
-	return best
+	return lo
 }

@@ -2,188 +2,256 @@ package verify
 
 import (
 	"fmt"
-	"math"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/hare-sched/hare"
 )
 
-// piece is one entry of a lane, resolved.
-type piece struct {
-	gpu    int32 // lane
-	kind   int32 // of the GPU
-	round  int64
-	rounds int64
-	tasks  int64
-	period int64
-	start  int64
-	p, d   int64 // compute, compute + sync of one task on this GPU
-	limit  int64 // when the GPU must be free again: next entry, end of service
+// ScheduleValue checks every constraint on a schedule and returns its value and
+// the completion of each job, in the order of the instance; both mean nothing
+// where there are faults. O(n log² n) in entries of lanes, whatever the number
+// of rounds.
+func ScheduleValue(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, endsUs []int64, faults []Fault) {
+	value, endsUs, _, faults = checkSchedule(inst, s)
+	return value, endsUs, faults
 }
 
-// startOf and endOf are the start of round r on this GPU, and the time when
-// its tasks of that round have synchronised; both are linear in r.
-func (x *piece) startOf(r int64) int64 { return x.start + (r-x.round)*x.period }
-func (x *piece) endOf(r int64) int64   { return x.startOf(r) + x.tasks*x.p + (x.d - x.p) }
+// scheduleCheck resolves the names of a schedule and gathers entries by job.
+type scheduleCheck struct {
+	inst   *hare.Instance
+	jobOf  []int // instance job of each of Schedule.Jobs
+	nodes  map[string]int
+	before []int  // GPUs of the nodes before
+	seen   []bool // by GPU
+	pieces []piece
+	next   []int // by instance job, where in pieces its next entry goes
+}
 
-// checkSchedule checks every constraint and returns value, ends and starts by
-// job. Times are at most 2^53 and products are checked, so nothing overflows.
-// O(entries log entries), whatever the number of rounds.
-func checkSchedule(inst *hare.Instance, s *hare.Schedule, r *Report) (value hare.Amount, ends, starts []int64) {
-	place := make(map[string]int, len(inst.Jobs))
-	for i := range inst.Jobs {
-		place[inst.Jobs[i].ID] = i
+// checkSchedule reports the first fault of each lane, or where lanes are
+// faultless the first fault of each job, up to maxFaults.
+func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, ends, starts []int64, faults []Fault) {
+	if err := plausible(inst); err != nil {
+		return value, nil, nil, []Fault{{Constraint: CodeInstance, Detail: err.Error()}}
 	}
-	jobOf := make([]int, len(s.Jobs))
-	used := make(map[string]bool, len(s.Jobs))
+	if s == nil {
+		return value, nil, nil, []Fault{{Constraint: CodeForm, Detail: "there is no schedule"}}
+	}
+	c := &scheduleCheck{inst: inst}
+	if f := c.resolve(s); f != nil {
+		return value, nil, nil, []Fault{*f}
+	}
+	for i := range s.Lanes {
+		if f := c.lane(&s.Lanes[i], int32(i)); f != nil {
+			if faults = append(faults, *f); len(faults) == maxFaults {
+				break
+			}
+		}
+	}
+	if len(faults) > 0 {
+		return value, nil, nil, faults
+	}
+	n := len(inst.Jobs)
+	ends, starts = make([]int64, n), make([]int64, n)
+	found := make([]*Fault, n)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			rounds := newRoundChecker()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				from := 0
+				if i > 0 {
+					from = c.next[i-1]
+				}
+				ends[i], starts[i], found[i] = rounds.check(&inst.Jobs[i], c.pieces[from:c.next[i]], s.Lanes)
+			}
+		})
+	}
+	wg.Wait()
+	for i, f := range found {
+		if f != nil {
+			if faults = append(faults, *f); len(faults) == maxFaults {
+				break
+			}
+		}
+		// Terms below 2^107 are not negative: a sum beyond 127 bits shows.
+		value = value.Add(hare.Product(inst.Jobs[i].WeightMicro, ends[i]-inst.Jobs[i].ReleaseUs))
+		if f == nil && value.Sign() < 0 {
+			return value, nil, nil, []Fault{{Constraint: CodeValue, Detail: "the value does not fit 127 bits"}}
+		}
+	}
+	return value, ends, starts, faults
+}
+
+// resolve checks names and columns, and makes room for the entries of each job.
+func (c *scheduleCheck) resolve(s *hare.Schedule) *Fault {
+	place := make(map[string]int, len(c.inst.Jobs))
+	for i := range c.inst.Jobs {
+		place[c.inst.Jobs[i].ID] = i
+	}
+	c.jobOf = make([]int, len(s.Jobs))
 	for i, id := range s.Jobs {
 		at, ok := place[id]
-		if !ok || used[id] {
-			r.fault(Fault{Constraint: "form", Job: id, Detail: "schedule.jobs lists an unknown job, or one twice"})
-			return
+		if !ok {
+			return &Fault{Constraint: CodeForm, Job: id, Detail: "schedule.jobs lists an unknown job, or one twice"}
 		}
-		used[id] = true
-		jobOf[i] = at
+		delete(place, id)
+		c.jobOf[i] = at
 	}
-	// Profiles by job and type.
-	on := make([]map[string]hare.Profile, len(inst.Jobs))
-	for i := range inst.Jobs {
-		on[i] = make(map[string]hare.Profile, len(inst.Jobs[i].On))
-		for _, p := range inst.Jobs[i].On {
-			on[i][p.Type] = p
-		}
-	}
-	gpus := devices(inst)
-	kinds := map[string]int32{}
-	for i := range inst.Cluster.Nodes {
-		for _, g := range inst.Cluster.Nodes[i].GPUs {
-			if _, ok := kinds[g.Type]; !ok {
-				kinds[g.Type] = int32(len(kinds))
+	for i := range c.inst.Jobs {
+		if id := c.inst.Jobs[i].ID; len(place) > 0 {
+			if _, missing := place[id]; missing {
+				return &Fault{Constraint: CodeForm, Job: id, Detail: "the job is not in schedule.jobs"}
 			}
 		}
 	}
-	counts := make([]int, len(inst.Jobs))
-	for i := range s.Lanes {
-		for _, j := range s.Lanes[i].Job {
-			if j < 0 || int(j) >= len(jobOf) {
-				r.fault(Fault{Constraint: "form", GPU: s.Lanes[i].GPU, Detail: fmt.Sprintf("job index %d is not in schedule.jobs", j)})
-				return
-			}
-			counts[jobOf[j]]++
-		}
-	}
-	pieces := make([][]piece, len(inst.Jobs))
-	for i, n := range counts {
-		pieces[i] = make([]piece, 0, n)
-	}
-	seen := make(map[string]bool, len(s.Lanes))
+	counts := make([]int, len(c.inst.Jobs))
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
-		g, ok := gpus[l.GPU]
-		if !ok || seen[l.GPU] {
-			r.fault(Fault{Constraint: "form", GPU: l.GPU, Detail: "a lane names an unknown GPU, or one twice"})
-			return
-		}
-		seen[l.GPU] = true
-		if !checkLane(inst, l, int32(i), kinds[g.kind], g, jobOf, on, pieces, r) {
-			return
-		}
-	}
-	ends, starts = make([]int64, len(inst.Jobs)), make([]int64, len(inst.Jobs))
-	for i := range inst.Jobs {
-		end, start, ok := checkJob(inst, i, pieces[i], s, r)
-		if !ok {
-			if len(r.Faults) >= maxFaults {
-				return
+		n := len(l.Job)
+		for _, column := range [][]int64{l.Round, l.Rounds, l.Tasks, l.PeriodUs} {
+			if column != nil && len(column) != n || len(l.StartUs) != n {
+				return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: "the columns of a lane are not equally long"}
 			}
-			continue
 		}
-		ends[i], starts[i] = end, start
-		value = value.Add(hare.Product(inst.Jobs[i].WeightMicro, end-inst.Jobs[i].ReleaseUs))
+		for _, j := range l.Job {
+			if j < 0 || int(j) >= len(c.jobOf) {
+				return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: fmt.Sprintf("job index %d is not in schedule.jobs", j)}
+			}
+			counts[c.jobOf[j]]++
+		}
 	}
-	return value, ends, starts
+	c.next = make([]int, len(counts))
+	total := 0
+	for i, n := range counts {
+		c.next[i] = total
+		total += n
+	}
+	c.pieces = make([]piece, total)
+	c.nodes = make(map[string]int, len(c.inst.Cluster.Nodes))
+	c.before = make([]int, len(c.inst.Cluster.Nodes))
+	gpus := 0
+	for i := range c.inst.Cluster.Nodes {
+		n := &c.inst.Cluster.Nodes[i]
+		c.nodes[n.Name] = i
+		c.before[i] = gpus
+		for _, g := range n.GPUs {
+			gpus += g.Count
+		}
+	}
+	c.seen = make([]bool, gpus)
+	return nil
 }
 
-// checkLane checks what concerns one GPU alone: the columns, the order of
-// entries, that nothing overlaps, and the windows of service.
-func checkLane(inst *hare.Instance, l *hare.Lane, index, kind int32, g *device, jobOf []int, on []map[string]hare.Profile, pieces [][]piece, r *Report) bool {
-	n := len(l.Job)
-	for _, c := range [][]int64{l.Round, l.Rounds, l.Tasks, l.PeriodUs} {
-		if c != nil && len(c) != n {
-			r.fault(Fault{Constraint: "form", GPU: l.GPU, Detail: "the columns of a lane are not equally long"})
-			return false
+// gpu finds the node and number of a GPU by its name, node/number.
+func (c *scheduleCheck) gpu(name string) (node *hare.Node, number int, kind, fault string) {
+	const unknown = "a lane names an unknown GPU"
+	at := strings.LastIndexByte(name, '/')
+	if at < 0 {
+		return nil, 0, "", unknown
+	}
+	n, ok := c.nodes[name[:at]]
+	number, err := strconv.Atoi(name[at+1:])
+	if !ok || err != nil || number < 0 || strconv.Itoa(number) != name[at+1:] {
+		return nil, 0, "", unknown
+	}
+	node = &c.inst.Cluster.Nodes[n]
+	left := number
+	for _, g := range node.GPUs {
+		if left < g.Count {
+			if c.seen[c.before[n]+number] {
+				return nil, 0, "", "two lanes name the same GPU"
+			}
+			c.seen[c.before[n]+number] = true
+			return node, number, g.Type, ""
 		}
+		left -= g.Count
 	}
-	if len(l.StartUs) != n {
-		r.fault(Fault{Constraint: "form", GPU: l.GPU, Detail: "the columns of a lane are not equally long"})
-		return false
+	return nil, 0, "", unknown
+}
+
+// lane checks what concerns one GPU alone: numbers in range, entries that
+// follow each other within windows of service, periods, releases.
+func (c *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
+	node, number, kind, unknown := c.gpu(l.GPU)
+	if unknown != "" {
+		return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: unknown}
 	}
+	open := openTimes(node, number)
 	var free int64
-	window := 0
 	var last *piece
-	for x := range n {
+	for x := range l.Job {
 		e := l.Entry(x)
-		i := jobOf[e.Job]
-		job := &inst.Jobs[i]
-		bad := func(constraint, detail string, by int64) bool {
-			r.fault(Fault{Constraint: constraint, Job: job.ID, Round: e.Round, GPU: l.GPU, ByUs: by, Detail: detail})
-			return false
+		i := c.jobOf[e.Job]
+		job := &c.inst.Jobs[i]
+		bad := func(constraint string, by int64, detail string, a ...any) *Fault {
+			return &Fault{Constraint: constraint, Job: job.ID, Round: &e.Round, GPU: l.GPU, ByUs: by, Detail: fmt.Sprintf(detail, a...)}
 		}
-		p, ok := on[i][g.kind]
+		mode, ok := slices.BinarySearchFunc(job.On, kind, func(p hare.Profile, k string) int { return strings.Compare(p.Type, k) })
 		if !ok {
-			return bad("service", "the job has no profile for this GPU's type "+g.kind, 0)
+			return bad(CodeService, 0, "the job has no profile for this GPU's type %.40q", kind)
 		}
-		if e.Round < 0 || e.Rounds < 1 || e.Tasks < 1 || e.PeriodUs < 0 || e.StartUs < 0 ||
-			e.Round > hare.MaxExact || e.Rounds > hare.MaxExact || e.Tasks > hare.MaxExact || e.PeriodUs > hare.MaxExact || e.StartUs > hare.MaxExact {
-			return bad("form", "an entry has a number out of range", 0)
+		for _, v := range [...]int64{e.Round, e.Rounds - 1, e.Tasks - 1, e.PeriodUs, e.StartUs} {
+			if v < 0 || v > hare.MaxExact {
+				return bad(CodeForm, 0, "an entry has a number out of range")
+			}
 		}
-		if e.Round+e.Rounds > job.Rounds {
-			return bad("rounds", fmt.Sprintf("the entry runs to round %d of %d", e.Round+e.Rounds, job.Rounds), 0)
+		if e.Rounds > job.Rounds-e.Round {
+			return bad(CodeRounds, 0, "the entry runs to round %d of %d", e.Round+e.Rounds, job.Rounds)
+		}
+		if e.Tasks > job.Tasks {
+			return bad(CodeRounds, 0, "the entry has %d tasks of a round of %d", e.Tasks, job.Tasks)
 		}
 		if job.Sync != hare.Relaxed && e.Tasks != 1 {
-			return bad("gang", "a GPU has several tasks of a round", 0)
+			return bad(CodeGang, 0, "the GPU has %d tasks of a round, which start one after another", e.Tasks)
 		}
-		compute, ok1 := mul(e.Tasks, p.ComputeUs)
+		compute, ok1 := mul(e.Tasks, job.On[mode].ComputeUs)
 		span, ok2 := mul(e.Rounds-1, e.PeriodUs)
 		if !ok1 || !ok2 {
-			return bad("form", "an entry lasts longer than 2^53 µs", 0)
+			return bad(CodeForm, 0, "an entry lasts longer than 2^53 µs")
 		}
 		hold := compute
 		if job.Sync != hare.Relaxed {
-			// The slowest of the round may hold it longer: checkJob sees that.
-			hold = p.DurationUs()
-		}
-		if e.Rounds > 1 && e.PeriodUs < hold {
-			return bad("overlap", "the period is shorter than a round holds the GPU", hold-e.PeriodUs)
-		}
-		if e.StartUs < job.ReleaseUs {
-			return bad("release", "a task starts before the release", job.ReleaseUs-e.StartUs)
-		}
-		if e.StartUs < free {
-			return bad("overlap", "the entry starts before the one before it has ended", free-e.StartUs)
+			// A slower task of the round may hold it longer: see roundChecker.
+			hold += job.On[mode].SyncUs
 		}
 		end := e.StartUs + span + hold
-		for window < len(g.open) && g.open[window].EndUs <= e.StartUs {
-			window++
+		switch {
+		case e.StartUs < job.ReleaseUs:
+			return bad(CodeRelease, job.ReleaseUs-e.StartUs, "a task starts before the job's release")
+		case e.StartUs < free:
+			return bad(CodeOverlap, free-e.StartUs, "the entry starts before the one before it on this GPU has ended")
+		case e.Rounds > 1 && e.PeriodUs < hold:
+			return bad(CodeOverlap, hold-e.PeriodUs, "the period is shorter than a round holds the GPU")
 		}
-		if window == len(g.open) || e.StartUs < g.open[window].StartUs {
-			return bad("service", "the GPU is not in service when the entry starts", 0)
+		for len(open) > 0 && open[0].EndUs <= e.StartUs {
+			open = open[1:]
 		}
-		if end > g.open[window].EndUs {
-			return bad("service", "the GPU leaves service before the entry ends", end-g.open[window].EndUs)
+		switch {
+		case len(open) == 0:
+			return bad(CodeService, 0, "the GPU has left service for good before the entry starts")
+		case e.StartUs < open[0].StartUs:
+			return bad(CodeService, open[0].StartUs-e.StartUs, "the GPU is not in service or still busy when the entry starts")
+		case end > open[0].EndUs:
+			return bad(CodeService, end-open[0].EndUs, "the GPU leaves service before the entry ends")
 		}
 		free = end
 		if last != nil {
 			last.limit = min(last.limit, e.StartUs)
 		}
-		// There is room for every entry of the job: last stays where it is.
-		pieces[i] = append(pieces[i], piece{
-			gpu: index, kind: kind, round: e.Round, rounds: e.Rounds, tasks: e.Tasks, period: e.PeriodUs, start: e.StartUs,
-			p: p.ComputeUs, d: p.DurationUs(), limit: g.open[window].EndUs,
-		})
-		last = &pieces[i][len(pieces[i])-1]
+		last = &c.pieces[c.next[i]]
+		c.next[i]++
+		*last = piece{
+			gpu: index, mode: int32(mode), round: e.Round, rounds: e.Rounds, tasks: e.Tasks, period: e.PeriodUs, start: e.StartUs,
+			compute: compute, after: job.On[mode].SyncUs, limit: open[0].EndUs,
+		}
 	}
-	return true
+	return nil
 }
 
 // mul is a·b of non-negative numbers, ok up to 2^53.
@@ -192,174 +260,4 @@ func mul(a, b int64) (int64, bool) {
 		return 0, false
 	}
 	return a * b, true
-}
-
-// checkJob checks the rounds of one job over all lanes. Its entries cut the
-// rounds into stretches with the same entries throughout. Along a stretch
-// start and end of each entry's round are linear in the round, so the latest
-// end of a round is convex, the earliest start concave, and a condition
-// "latest end of r ≤ earliest start of r+1" that holds at both ends of the
-// stretch holds within it.
-func checkJob(inst *hare.Instance, i int, ps []piece, s *hare.Schedule, r *Report) (end, start int64, ok bool) {
-	job := &inst.Jobs[i]
-	bad := func(constraint string, round, by int64, gpu int32, detail string) (int64, int64, bool) {
-		f := Fault{Constraint: constraint, Job: job.ID, Round: round, ByUs: by, Detail: detail}
-		if gpu >= 0 {
-			f.GPU = s.Lanes[gpu].GPU
-		}
-		r.fault(f)
-		return 0, 0, false
-	}
-	if len(ps) == 0 {
-		return bad("rounds", 0, 0, -1, "the job is not in the schedule")
-	}
-	if job.Sync == hare.Rigid {
-		if detail, gpu := rigidShape(job, ps); detail != "" {
-			return bad("rigid", 0, 0, gpu, detail)
-		}
-	}
-	slices.SortFunc(ps, func(a, b piece) int {
-		if a.round != b.round {
-			return int(min(1, max(-1, a.round-b.round)))
-		}
-		return int(a.gpu) - int(b.gpu)
-	})
-	start = math.MaxInt64
-	var active []piece
-	previous := int64(-1) // latest end of the last round of the stretch before
-	next := 0
-	for at := int64(0); at < job.Rounds; {
-		kept := active[:0]
-		stop := job.Rounds
-		for _, x := range active {
-			if x.round+x.rounds > at {
-				kept = append(kept, x)
-			}
-		}
-		active = kept
-		for next < len(ps) && ps[next].round == at {
-			active = append(active, ps[next])
-			next++
-		}
-		if next < len(ps) {
-			stop = min(stop, ps[next].round)
-		}
-		for _, x := range active {
-			stop = min(stop, x.round+x.rounds)
-		}
-		if constraint, detail, gpu := roundShape(job, active, at, stop-1); constraint != "" {
-			return bad(constraint, at, 0, gpu, detail)
-		}
-		firstStart, firstEnd := extremes(active, at)
-		lastStart, lastEnd := extremes(active, stop-1)
-		start = min(start, firstStart)
-		if firstStart < previous {
-			return bad("precedence", at, previous-firstStart, -1, "a task starts before the round before it has synchronised")
-		}
-		if stop-at > 1 {
-			// Within the stretch: end of r against start of r+1, at its ends.
-			second, _ := extremes(active, at+1)
-			if second < firstEnd {
-				return bad("precedence", at+1, firstEnd-second, -1, "a task starts before the round before it has synchronised")
-			}
-			_, beforeLast := extremes(active, stop-2)
-			if lastStart < beforeLast {
-				return bad("precedence", stop-1, beforeLast-lastStart, -1, "a task starts before the round before it has synchronised")
-			}
-		}
-		// Gang and rigid: the GPUs are held until the slowest has synchronised.
-		for _, x := range active {
-			if job.Sync != hare.Relaxed && x.round+x.rounds == stop && lastEnd > x.limit {
-				return bad("gang", stop-1, lastEnd-x.limit, x.gpu, "the GPU is given away or leaves service before the round's slowest task has synchronised")
-			}
-		}
-		previous = lastEnd
-		at = stop
-	}
-	if next < len(ps) {
-		return bad("rounds", ps[next].round, 0, ps[next].gpu, "an entry lies beyond the rounds of the job")
-	}
-	return previous, start, true
-}
-
-// extremes are the earliest start and the latest end of a round.
-func extremes(active []piece, round int64) (start, end int64) {
-	start = math.MaxInt64
-	for i := range active {
-		start = min(start, active[i].startOf(round))
-		end = max(end, active[i].endOf(round))
-	}
-	return start, end
-}
-
-// roundShape checks counts, and for gang and rigid jobs that tasks start
-// together on distinct GPUs of one type, at both ends of a stretch.
-func roundShape(job *hare.Job, active []piece, first, last int64) (constraint, detail string, gpu int32) {
-	var n int64
-	for i := range active {
-		if n += active[i].tasks; n > job.Tasks {
-			break
-		}
-	}
-	if n != job.Tasks {
-		return "rounds", fmt.Sprintf("the tasks of the round over all lanes are not the %d of the job", job.Tasks), -1
-	}
-	if job.Sync == hare.Relaxed {
-		return "", "", -1
-	}
-	lanes := make(map[int32]bool, len(active))
-	for i := range active {
-		x := &active[i]
-		if lanes[x.gpu] {
-			return "gang", "a GPU has two tasks of a round", x.gpu
-		}
-		lanes[x.gpu] = true
-		if x.startOf(first) != active[0].startOf(first) || x.startOf(last) != active[0].startOf(last) {
-			return "gang", "the tasks of a round do not start together", x.gpu
-		}
-		if !job.Mix && x.kind != active[0].kind {
-			return "gang", "a round mixes GPU types", x.gpu
-		}
-	}
-	return "", "", -1
-}
-
-// rigidShape checks that a rigid job stays on its K GPUs of one type from the
-// first round to the last, back to back.
-func rigidShape(job *hare.Job, ps []piece) (detail string, gpu int32) {
-	type stay struct{ round, time int64 }
-	at := make(map[int32]stay, job.Tasks)
-	slices.SortFunc(ps, func(a, b piece) int {
-		if a.round != b.round {
-			return int(min(1, max(-1, a.round-b.round)))
-		}
-		return int(a.gpu) - int(b.gpu)
-	})
-	for i := range ps {
-		x := &ps[i]
-		if x.kind != ps[0].kind {
-			return "a rigid job mixes GPU types", x.gpu
-		}
-		s, begun := at[x.gpu]
-		switch {
-		case !begun && x.round != 0:
-			return "a rigid job moves to another GPU", x.gpu
-		case begun && x.round != s.round:
-			return "the rounds of a rigid job are not in one piece on a GPU", x.gpu
-		case begun && x.start != s.time:
-			return "a rigid job is not back to back", x.gpu
-		case x.rounds > 1 && x.period != x.d:
-			return "a rigid job is not back to back", x.gpu
-		}
-		at[x.gpu] = stay{x.round + x.rounds, x.start + x.rounds*x.d}
-	}
-	for _, x := range ps {
-		if at[x.gpu].round != job.Rounds {
-			return "a rigid job leaves a GPU before its last round", x.gpu
-		}
-	}
-	if int64(len(at)) != job.Tasks {
-		return fmt.Sprintf("a rigid job of %d tasks is on %d GPUs", job.Tasks, len(at)), -1
-	}
-	return "", -1
 }

@@ -1,6 +1,6 @@
 // Package verify checks schedules and certificates. It shares no code with
-// what makes them: of package hare it uses the types and the exact Amount,
-// nothing that resolves, schedules or bounds. Everything is integer or
+// what makes them: of package hare it uses the types, the exact Amount and the
+// hash, nothing that resolves, schedules or bounds. Everything is integer or
 // rational arithmetic; there is no tolerance, and what cannot be checked is
 // refused.
 package verify
@@ -8,18 +8,32 @@ package verify
 import (
 	"fmt"
 	"math/big"
+	"regexp"
 	"strings"
 
 	"github.com/hare-sched/hare"
 )
 
+// Codes of faults, by the condition that fails.
+const (
+	CodeInstance   = "instance"   // the result belongs to another instance, or the instance is not one
+	CodeForm       = "form"       // names, columns or numbers that no schedule has
+	CodeRelease    = "release"    // a task before its job's release
+	CodeOverlap    = "overlap"    // two things on a GPU at once
+	CodeService    = "service"    // a GPU held out of service, while busy, or of a type the job has no profile for
+	CodeRounds     = "rounds"     // a round without exactly its tasks
+	CodePrecedence = "precedence" // a round before the one before it has synchronised
+	CodeGang       = "gang"       // a round not together, not on K GPUs of one type, or not held to its end
+	CodeRigid      = "rigid"      // a rigid job not in one block
+	CodeValue      = "value"      // a value or time that is not the schedule's
+	CodeBound      = "bound"      // a bound that is not proved
+)
+
 // Fault is one violated condition.
 type Fault struct {
-	// Constraint is a stable code: release, overlap, service, rounds,
-	// precedence, gang, rigid, form, value, bound, instance.
-	Constraint string `json:"constraint"`
+	Constraint string `json:"constraint"` // a Code
 	Job        string `json:"job,omitempty"`
-	Round      int64  `json:"round,omitempty"`
+	Round      *int64 `json:"round,omitempty"`
 	GPU        string `json:"gpu,omitempty"`
 	// ByUs is by how many microseconds the condition fails, where it is a time.
 	ByUs   int64  `json:"by_us,omitempty"`
@@ -29,13 +43,16 @@ type Fault struct {
 func (f Fault) String() string {
 	var where []string
 	if f.Job != "" {
-		where = append(where, fmt.Sprintf("job %q round %d", f.Job, f.Round))
+		where = append(where, fmt.Sprintf("job %.60q", f.Job))
+	}
+	if f.Round != nil {
+		where = append(where, fmt.Sprintf("round %d", *f.Round))
 	}
 	if f.GPU != "" {
-		where = append(where, "GPU "+f.GPU)
+		where = append(where, fmt.Sprintf("GPU %.60s", f.GPU))
 	}
 	if f.ByUs != 0 {
-		where = append(where, fmt.Sprintf("by %d µs", f.ByUs))
+		where = append(where, "by "+hare.FormatMicros(f.ByUs)+" s")
 	}
 	if len(where) == 0 {
 		return f.Constraint + ": " + f.Detail
@@ -45,10 +62,14 @@ func (f Fault) String() string {
 
 // Report is the outcome of Check.
 type Report struct {
-	OK     bool         `json:"ok"`
-	Value  *hare.Amount `json:"value,omitempty"` // recomputed
-	Bound  *hare.Amount `json:"bound,omitempty"` // recomputed, rounded down to 1e-12
+	OK bool `json:"ok"`
+	// Value is the schedule's, recomputed; nil where it has faults.
+	Value *hare.Amount `json:"value,omitempty"`
+	// Bound is what the certificate proves, recomputed and rounded down to
+	// 1e-12; nil without one. The one it states may be less.
+	Bound  *hare.Amount `json:"bound,omitempty"`
 	Faults []Fault      `json:"faults,omitempty"`
+	stated *big.Rat     // the certificate's bound
 }
 
 // maxFaults limits a report.
@@ -60,6 +81,7 @@ func (r *Report) fault(f Fault) {
 	}
 }
 
+// String is one line for an accepted result, and a line a fault for others.
 func (r *Report) String() string {
 	if !r.OK {
 		var b strings.Builder
@@ -70,40 +92,53 @@ func (r *Report) String() string {
 		return b.String()
 	}
 	s := "accepted: value " + r.Value.String()
-	if r.Bound != nil {
-		s += ", bound " + r.Bound.Bound6()
-		switch {
-		case r.Value.Cmp(r.Bound.RoundDown()) == 0:
-			s += ", optimal"
-		case r.Bound.Sign() > 0:
-			gap := new(big.Rat).SetFrac(r.Value.Big(), r.Bound.RoundDown().Big())
-			f, _ := gap.Float64()
-			s += fmt.Sprintf(", at most %.2f %% above the best possible plan", 100*(f-1)+0.005)
-		}
+	if r.stated == nil {
+		return s + ", no bound"
 	}
-	return s
+	s += ", bound " + r.stated.FloatString(6)
+	value := new(big.Rat).SetFrac(r.Value.Big(), big.NewInt(1e12))
+	switch {
+	case value.Cmp(r.stated) == 0:
+		return s + ", optimal"
+	case r.stated.Sign() <= 0:
+		return s + ", no useful bound"
+	}
+	// In hundredths of a percent, rounded up: never better than proved.
+	gap := value.Quo(value.Sub(value, r.stated), r.stated)
+	gap.Mul(gap, big.NewRat(10000, 1))
+	up := new(big.Int).Add(gap.Num(), gap.Denom())
+	up.Sub(up, big.NewInt(1)).Div(up, gap.Denom())
+	return s + ", at most " + new(big.Rat).SetFrac(up, big.NewInt(100)).FloatString(2) + " % above the best possible plan"
 }
 
 // Check verifies a result against its instance: every constraint, the value,
 // and what its certificate proves. A result without a schedule is refused.
+// Both may come from anywhere; neither is modified.
 func Check(inst *hare.Instance, res *hare.Result) *Report {
 	r := &Report{}
+	if err := plausible(inst); err != nil {
+		r.fault(Fault{Constraint: CodeInstance, Detail: err.Error()})
+		return r
+	}
 	if res == nil || res.Schedule == nil {
-		r.fault(Fault{Constraint: "form", Detail: "the result has no schedule to verify"})
+		r.fault(Fault{Constraint: CodeForm, Detail: "the result has no schedule to verify"})
 		return r
 	}
 	sha := inst.SHA256()
 	if res.InstanceSHA256 != "" && res.InstanceSHA256 != sha {
-		r.fault(Fault{Constraint: "instance", Detail: "the result belongs to another instance (instance_sha256 differs)"})
+		r.fault(Fault{Constraint: CodeInstance, Detail: "the result belongs to another instance (instance_sha256 differs)"})
 	}
 	if res.Objective != hare.ObjectiveWeightedJCT {
-		r.fault(Fault{Constraint: "form", Detail: fmt.Sprintf("objective %q is not %q", res.Objective, hare.ObjectiveWeightedJCT)})
+		r.fault(Fault{Constraint: CodeForm, Detail: fmt.Sprintf("objective %.40q is not %q", res.Objective, hare.ObjectiveWeightedJCT)})
 	}
-	value, ends, starts := checkSchedule(inst, res.Schedule, r)
-	if len(r.Faults) == 0 {
+	value, ends, starts, faults := checkSchedule(inst, res.Schedule)
+	for _, f := range faults {
+		r.fault(f)
+	}
+	if len(faults) == 0 {
 		r.Value = &value
 		if res.Value == nil || value.Cmp(*res.Value) != 0 {
-			r.fault(Fault{Constraint: "value", Detail: fmt.Sprintf("the schedule's value is %s, not what the result says", value)})
+			r.fault(Fault{Constraint: CodeValue, Detail: fmt.Sprintf("the schedule's value is %s, not what the result says", value)})
 		}
 		checkJobs(inst, res, starts, ends, r)
 	}
@@ -112,59 +147,85 @@ func Check(inst *hare.Instance, res *hare.Result) *Report {
 	return r
 }
 
-// checkJobs compares the times a result lists with those of the schedule.
+// checkJobs compares the times a result lists with those of the schedule. A
+// time below 0 was not given.
 func checkJobs(inst *hare.Instance, res *hare.Result, starts, ends []int64, r *Report) {
 	index := make(map[string]int, len(inst.Jobs))
 	for i := range inst.Jobs {
 		index[inst.Jobs[i].ID] = i
 	}
-	seen := make(map[string]bool, len(res.Jobs))
 	for _, j := range res.Jobs {
 		i, ok := index[j.ID]
 		switch {
-		case !ok || seen[j.ID]:
-			r.fault(Fault{Constraint: "form", Job: j.ID, Detail: "jobs lists an unknown job, or one twice"})
+		case !ok:
+			r.fault(Fault{Constraint: CodeForm, Job: j.ID, Detail: "jobs lists an unknown job, or one twice"})
 		case j.EndUs >= 0 && j.EndUs != ends[i]:
-			r.fault(Fault{Constraint: "value", Job: j.ID, ByUs: j.EndUs - ends[i], Detail: "end_s is not the job's completion"})
+			r.fault(Fault{Constraint: CodeValue, Job: j.ID, ByUs: j.EndUs - ends[i], Detail: "end_s is not the job's completion"})
 		case j.StartUs >= 0 && j.StartUs != starts[i]:
-			r.fault(Fault{Constraint: "value", Job: j.ID, ByUs: j.StartUs - starts[i], Detail: "start_s is not the job's first start"})
+			r.fault(Fault{Constraint: CodeValue, Job: j.ID, ByUs: j.StartUs - starts[i], Detail: "start_s is not the job's first start"})
 		}
-		seen[j.ID] = true
+		delete(index, j.ID)
+	}
+	if len(res.Jobs) > 0 && len(index) > 0 {
+		r.fault(Fault{Constraint: CodeForm, Detail: fmt.Sprintf("jobs leaves out %d of the instance's", len(index))})
 	}
 }
 
+// boundForm is how a certificate writes its bound: six decimals.
+var boundForm = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)
+
+// checkBound compares what the certificate proves with what it and the result
+// state. Stated bounds have six decimals, so being at most the proved one and
+// being at most that rounded down are the same.
 func checkBound(inst *hare.Instance, res *hare.Result, sha string, r *Report) {
+	bad := func(detail string, a ...any) {
+		r.fault(Fault{Constraint: CodeBound, Detail: fmt.Sprintf(detail, a...)})
+	}
 	c := res.Certificate
 	if c == nil {
 		if res.Bound != nil {
-			r.fault(Fault{Constraint: "bound", Detail: "the result states a bound without a certificate"})
+			bad("the result states a bound without a certificate")
+		}
+		if res.Termination == hare.TerminationOptimal {
+			bad("the result says it is optimal without a certificate")
 		}
 		return
 	}
 	if c.InstanceSHA256 != "" && c.InstanceSHA256 != sha {
-		r.fault(Fault{Constraint: "instance", Detail: "the certificate belongs to another instance (instance_sha256 differs)"})
+		r.fault(Fault{Constraint: CodeInstance, Detail: "the certificate belongs to another instance (instance_sha256 differs)"})
 	}
 	proved, err := Bound(inst, c)
 	if err != nil {
-		r.fault(Fault{Constraint: "bound", Detail: err.Error()})
+		bad("%s", err)
 		return
 	}
 	scaled := new(big.Rat).Mul(proved, big.NewRat(1e12, 1))
-	if a, ok := hare.AmountFromBig(new(big.Int).Div(scaled.Num(), scaled.Denom())); ok {
-		r.Bound = &a
-	}
-	claim, ok := new(big.Rat).SetString(c.Bound)
-	if !ok || len(c.Bound) > 60 || strings.ContainsAny(c.Bound, "/eEpPxX_") {
-		r.fault(Fault{Constraint: "bound", Detail: fmt.Sprintf("the certificate's bound %.40q is not a decimal", c.Bound)})
+	a, ok := hare.AmountFromBig(new(big.Int).Div(scaled.Num(), scaled.Denom()))
+	if !ok {
+		bad("the proved bound does not fit 126 bits")
 		return
 	}
-	if claim.Cmp(proved) > 0 {
-		r.fault(Fault{Constraint: "bound", Detail: fmt.Sprintf("the certificate proves %s, less than the %s it states", proved.FloatString(9), c.Bound)})
+	r.Bound = &a
+	if !boundForm.MatchString(c.Bound) {
+		bad("the certificate's bound %.40q is not a number with six decimals", c.Bound)
+		return
+	}
+	r.stated, _ = new(big.Rat).SetString(c.Bound)
+	if r.stated.Cmp(proved) > 0 {
+		bad("the certificate proves %s, less than the %s it states", proved.FloatString(9), c.Bound)
 	}
 	if res.Bound != nil {
-		stated := new(big.Rat).SetFrac(res.Bound.Big(), big.NewInt(1e12))
-		if stated.Cmp(claim) > 0 {
-			r.fault(Fault{Constraint: "bound", Detail: fmt.Sprintf("the result states bound %s, above its certificate's %s", res.Bound, c.Bound)})
+		if stated := new(big.Rat).SetFrac(res.Bound.Big(), big.NewInt(1e12)); stated.Cmp(r.stated) > 0 {
+			bad("the result states bound %s, above its certificate's %s", res.Bound, c.Bound)
+		}
+	}
+	if r.Value != nil {
+		value := new(big.Rat).SetFrac(r.Value.Big(), big.NewInt(1e12))
+		if value.Cmp(proved) < 0 {
+			bad("the schedule costs less than the proved bound %s: one of the two is wrong", proved.FloatString(9))
+		}
+		if res.Termination == hare.TerminationOptimal && value.Cmp(r.stated) != 0 {
+			bad("the result says it is optimal, but value and bound differ")
 		}
 	}
 }

@@ -1,0 +1,87 @@
+package verify
+
+import "math/bits"
+
+// envelope keeps for a row of rounds the greatest value of lines, each of which
+// covers some consecutive rounds of the row: a segment tree in which every node
+// holds the line that is greatest at its middle, a worse one being pushed to the
+// side where it may still win (two lines cross once). A line covers all rounds of
+// the nodes that it gets to, so it is never evaluated outside its own.
+// Insertion takes O(log²), a query O(log) of the length of the row.
+type envelope struct {
+	rounds []int64
+	lines  []piece
+	value  func(x *piece, round int64) int64
+	size   int // a power of two
+	node   []int32
+}
+
+// reset empties the envelope and gives it another row.
+func (e *envelope) reset(rounds []int64, lines []piece) {
+	e.rounds, e.lines = rounds, lines
+	e.size = 1 << bits.Len(uint(len(rounds)-1))
+	if cap(e.node) < 2*e.size {
+		e.node = make([]int32, 2*e.size)
+	}
+	e.node = e.node[:2*e.size]
+	for i := range e.node {
+		e.node[i] = -1
+	}
+}
+
+// insert adds line i, which covers rounds[from:to].
+func (e *envelope) insert(i int32, from, to int) {
+	for l, r := from+e.size, to+e.size; l < r; l, r = l/2, r/2 {
+		if l&1 == 1 {
+			e.push(l, i)
+			l++
+		}
+		if r&1 == 1 {
+			r--
+			e.push(r, i)
+		}
+	}
+}
+
+func (e *envelope) above(a, b int32, at int) bool {
+	return e.value(&e.lines[a], e.rounds[at]) > e.value(&e.lines[b], e.rounds[at])
+}
+
+func (e *envelope) push(n int, i int32) {
+	width := e.size >> (bits.Len(uint(n)) - 1)
+	lo := n*width - e.size
+	for {
+		held := e.node[n]
+		if held < 0 {
+			e.node[n] = i
+			return
+		}
+		if e.above(i, held, lo+width/2) {
+			e.node[n], i, held = i, held, i
+		}
+		switch {
+		case width == 1:
+			return
+		case e.above(i, held, lo):
+			n, width = 2*n, width/2
+		case e.above(i, held, lo+width-1):
+			n, width, lo = 2*n+1, width/2, lo+width/2
+		default:
+			return
+		}
+	}
+}
+
+// at returns the greatest value in round number x of the row, and its line;
+// a line covers every round.
+func (e *envelope) at(x int) (value int64, line int32) {
+	line = -1
+	for n := x + e.size; n >= 1; n /= 2 {
+		if i := e.node[n]; i >= 0 {
+			if v := e.value(&e.lines[i], e.rounds[x]); line < 0 || v > value {
+				value, line = v, i
+			}
+		}
+	}
+	return value, line
+}

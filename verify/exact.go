@@ -1,0 +1,181 @@
+package verify
+
+import (
+	"math"
+	"math/big"
+	"math/bits"
+	"slices"
+)
+
+// sum128 is an unsigned sum of products.
+type sum128 struct{ hi, lo uint64 }
+
+// addProduct adds a·b of non-negative numbers. Lengths that add up to at most
+// 2^56, times prices of at most 2^53, stay within 128 bits.
+func (s *sum128) addProduct(a, b int64) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	var carry uint64
+	s.lo, carry = bits.Add64(s.lo, lo, 0)
+	s.hi, _ = bits.Add64(s.hi, hi, carry)
+}
+
+func (s sum128) big() *big.Int {
+	x := new(big.Int).SetUint64(s.hi)
+	return x.Lsh(x, 64).Add(x, new(big.Int).SetUint64(s.lo))
+}
+
+// times multiplies integers of any size.
+func times(xs ...int64) *big.Int {
+	p := big.NewInt(1)
+	for _, x := range xs {
+		p.Mul(p, big.NewInt(x))
+	}
+	return p
+}
+
+// evaluate raises f.alt to D_L(μ), exactly, for each last piece L that is not
+// done and not proved to cost bound or more, save where D is −∞. The seconds
+// given to each type, and their prices, are running sums of integers, so only
+// such L cost big arithmetic.
+func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
+	types, n := len(f.cs), len(f.from)
+	approx, _ := mu.Float64()
+	num, den := mu.Num(), mu.Denom()
+	seconds := make([]int64, types)
+	priced := make([]sum128, types)
+	for i, b := range f.from {
+		k := f.best(i, approx, num, den)
+		if i >= first && !done[i] && f.low[i] < bound {
+			last := new(big.Int) // den times the gain of a second of the last piece, times d
+			if k >= 0 {
+				last = f.over(i, k, num, den)
+				last.Sub(last, new(big.Int).Mul(den, times(f.weight, f.cs[k].d)))
+			}
+			if i < n-1 || last.Sign() <= 0 {
+				// den·D = den·w·b + num·R − Σ_k (num·seconds − den·factor·priced)/d.
+				v := new(big.Int).Mul(den, times(f.weight, b))
+				v.Add(v, new(big.Int).Mul(num, big.NewInt(f.job.Rounds)))
+				sum := new(big.Rat).SetInt(v)
+				for m := range types {
+					s := new(big.Int).Mul(num, big.NewInt(seconds[m]))
+					c := priced[m].big()
+					s.Sub(s, c.Mul(c, f.factor[m]).Mul(c, den))
+					if m == k && last.Sign() > 0 {
+						s.Add(s, last.Mul(last, big.NewInt(f.from[i+1]-b)))
+					}
+					if s.Sign() != 0 {
+						sum.Sub(sum, new(big.Rat).SetFrac(s, big.NewInt(f.cs[m].d)))
+					}
+				}
+				if sum.Quo(sum, new(big.Rat).SetInt(den)); f.alt[i] == nil || sum.Cmp(f.alt[i]) > 0 {
+					f.alt[i] = sum
+				}
+			}
+		}
+		if k >= 0 && i < n-1 {
+			seconds[k] += f.from[i+1] - b
+			priced[k].addProduct(f.from[i+1]-b, f.price[i*types+k])
+		}
+	}
+}
+
+// turns are the exact μ nearest to f.mu[L] at which D_L may turn: where a type
+// becomes worth its price, or another takes over.
+func (f *fluid) turns(L int) []*big.Rat {
+	type place struct {
+		distance, at float64
+		i, k, m      int // m = k: where k becomes worth its price
+	}
+	const most = 4
+	near := make([]place, 0, most+1)
+	types := len(f.cs)
+	consider := func(at float64, i, k, m int) {
+		p := place{math.Abs(at - f.mu[L]), at, i, k, m}
+		if len(near) == most && p.distance >= near[most-1].distance || at < 0 {
+			return
+		}
+		x := len(near)
+		for x > 0 && near[x-1].distance >= p.distance {
+			if x--; near[x].at == at {
+				return
+			}
+		}
+		near = slices.Insert(near, x, p)
+		near = near[:min(len(near), most)]
+	}
+	for i := 0; i <= L; i++ {
+		cost := func(k int) float64 {
+			if i == L {
+				return f.unit[i*types+k] + float64(f.weight)*float64(f.cs[k].d)
+			}
+			return f.unit[i*types+k]
+		}
+		for k := range types {
+			consider(cost(k), i, k, k)
+			for m := range k {
+				if dk, dm := f.cs[k].d, f.cs[m].d; dk != dm {
+					consider((cost(k)*float64(dm)-cost(m)*float64(dk))/float64(dm-dk), i, k, m)
+				}
+			}
+		}
+	}
+	out := make([]*big.Rat, 0, most)
+	for _, p := range near {
+		dk, dm := f.cs[p.k].d, f.cs[p.m].d
+		ck := f.round(p.i, p.k, p.i == L)
+		turn := new(big.Rat)
+		if p.m == p.k {
+			turn.SetInt(ck)
+		} else {
+			cm := f.round(p.i, p.m, p.i == L)
+			ck.Mul(ck, big.NewInt(dm)).Sub(ck, cm.Mul(cm, big.NewInt(dk)))
+			turn.SetFrac(ck, big.NewInt(dm-dk))
+		}
+		if turn.Sign() >= 0 {
+			out = append(out, turn)
+		}
+	}
+	return out
+}
+
+// round is n, the exact price of a round of type k in piece i; the last piece
+// costs w for each second beside it.
+func (f *fluid) round(i, k int, last bool) *big.Int {
+	n := big.NewInt(f.price[i*len(f.cs)+k])
+	n.Mul(n, f.factor[k])
+	if last {
+		n.Add(n, times(f.weight, f.cs[k].d))
+	}
+	return n
+}
+
+// best is the type with the greatest gain at μ = num/den in piece i, or −1
+// where none gains. Floats decide where they can tell, integers elsewhere.
+func (f *fluid) best(i int, mu float64, num, den *big.Int) int {
+	types := len(f.cs)
+	at, atGain := -1, 0.0
+	for k, c := range f.unit[i*types : (i+1)*types] {
+		x := (mu - c) * f.rate[k]
+		if e := (mu + c) * f.rate[k] * 0x1p-48; x+e < 0 || at >= 0 && x+e < atGain-(mu+f.unit[i*types+at])*f.rate[at]*0x1p-48 {
+			continue
+		}
+		if at >= 0 {
+			e := ((mu+c)*f.rate[k] + (mu+f.unit[i*types+at])*f.rate[at]) * 0x1p-48
+			if x > atGain+e || f.over(i, k, num, den).Mul(f.over(i, k, num, den), big.NewInt(f.cs[at].d)).
+				Cmp(new(big.Int).Mul(f.over(i, at, num, den), big.NewInt(f.cs[k].d))) > 0 {
+				at, atGain = k, x
+			}
+			continue
+		}
+		if e := (mu + c) * f.rate[k] * 0x1p-48; x > e || f.over(i, k, num, den).Sign() > 0 {
+			at, atGain = k, x
+		}
+	}
+	return at
+}
+
+// over is num − n·den: den times what a round of type k gains in piece i.
+func (f *fluid) over(i, k int, num, den *big.Int) *big.Int {
+	x := f.round(i, k, false)
+	return x.Sub(num, x.Mul(x, den))
+}

@@ -1,0 +1,118 @@
+package verify
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// tariff is the price of one GPU of a type from time 0 on.
+type tariff struct {
+	grid   []int64
+	prices []int64
+	spent  []sum128 // ∫ π up to each grid point, in 1e-15 weight-seconds
+	spentF []float64
+}
+
+func newTariff(grid, prices []int64) *tariff {
+	t := &tariff{grid: grid, prices: prices, spent: make([]sum128, len(grid)), spentF: make([]float64, len(grid))}
+	var sum sum128
+	for g, x := range prices {
+		sum.addProduct(grid[g+1]-grid[g], x)
+		t.spent[g+1] = sum
+		t.spentF[g+1] = float64(sum.hi)*0x1p64 + float64(sum.lo)
+	}
+	return t
+}
+
+// cell is the cell of time t, or the last grid point from the horizon on.
+func (t *tariff) cell(at int64) int {
+	g, found := slices.BinarySearch(t.grid, at)
+	if !found {
+		g--
+	}
+	return g
+}
+
+// upTo is ∫_0^at π; nil tariffs are free.
+func (t *tariff) upTo(at int64) *big.Int {
+	if t == nil {
+		return new(big.Int)
+	}
+	g := t.cell(at)
+	sum := t.spent[g]
+	if g < len(t.prices) {
+		sum.addProduct(at-t.grid[g], t.prices[g])
+	}
+	return sum.big()
+}
+
+func (t *tariff) upToF(at int64) float64 {
+	if t == nil {
+		return 0
+	}
+	g := t.cell(at)
+	if g == len(t.prices) {
+		return t.spentF[g]
+	}
+	return t.spentF[g] + float64(at-t.grid[g])*float64(t.prices[g])
+}
+
+// rigidPhi is the least over types and starts S of w (S + Rd) + K ∫ π over the
+// block, S ≥ a and S + Rd ≥ path. In S this is piecewise linear and turns only
+// where an end of the block meets the grid, and it rises after the horizon, so
+// these S and the least one suffice. Floats drop what is not near the least.
+// O(cells log cells) a type.
+func rigidPhi(job *hare.Job, cs []choice, blocks map[string]*tariff, path int64) (*big.Rat, error) {
+	type block struct {
+		start, length int64
+		tariff        *tariff
+		cost          float64
+	}
+	var all []block
+	w := float64(job.WeightMicro) * 1000
+	least, size := 0.0, 0.0
+	for _, c := range cs {
+		length, ok := mul(job.Rounds, c.d)
+		if !ok {
+			return nil, fmt.Errorf("job %.40q takes longer than 2^53 µs", job.ID)
+		}
+		t := blocks[c.kind]
+		first := max(job.ReleaseUs, path-length)
+		try := func(start int64) {
+			if start < first {
+				return
+			}
+			v := w*float64(start+length) + float64(job.Tasks)*(t.upToF(start+length)-t.upToF(start))
+			size = max(size, w*float64(start+length)+float64(job.Tasks)*t.upToF(start+length))
+			if len(all) == 0 || v < least {
+				least = v
+			}
+			all = append(all, block{start, length, t, v})
+		}
+		try(first)
+		if t != nil {
+			for _, g := range t.grid {
+				try(g)
+				try(g - length)
+			}
+		}
+	}
+	// Each cost is within a few units of 2^-53 of size.
+	margin := size * 0x1p-48
+	var best *big.Int
+	for _, b := range all {
+		if b.cost > least+margin {
+			continue
+		}
+		v := b.tariff.upTo(b.start + b.length)
+		v.Sub(v, b.tariff.upTo(b.start)).Mul(v, big.NewInt(job.Tasks))
+		v.Add(v, times(job.WeightMicro, 1000, b.start+b.length))
+		if best == nil || v.Cmp(best) < 0 {
+			best = v
+		}
+	}
+	return new(big.Rat).SetInt(best), nil
+}

@@ -1,0 +1,210 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// piece is one entry of a lane, resolved.
+type piece struct {
+	gpu, mode      int32 // indices of Schedule.Lanes and of the job's profiles
+	round, rounds  int64
+	tasks          int64
+	period, start  int64
+	compute, after int64 // of a round: on the GPU, and until it has synchronised
+	limit          int64 // when the GPU must be free: next entry or end of service
+}
+
+// startOf and endOf are when a round starts on this GPU, and when its tasks
+// there have synchronised. Both are linear in the round.
+func (x *piece) startOf(r int64) int64 { return x.start + (r-x.round)*x.period }
+func (x *piece) endOf(r int64) int64   { return x.startOf(r) + x.compute + x.after }
+
+// roundChecker checks the rounds of one job after another.
+//
+// The entries of a job cut its rounds into stretches with the same entries
+// throughout. Along a stretch, starts and ends of each entry are linear in the
+// round r, so the latest end f(r) is convex, the earliest start g(r) concave,
+// and f(r) − g(r+1) convex: if it is ≤ 0 for the first and the last but one
+// round of the stretch, it is so between. Likewise the latest start less the
+// earliest is convex and ≥ 0: if 0 at both ends, it is 0 between, so a gang
+// starts together. An entry holds its GPU until its next round starts, which is
+// after all of the round before have synchronised; only after its last round is
+// there something to check. So four rounds of a stretch stand for all of it.
+type roundChecker struct {
+	cuts   []int64 // where stretches start, and the end of the last
+	tasks  []int64 // in a stretch
+	rounds []int64 // looked at: up to four of each stretch
+	first  []int   // by stretch, its first of rounds
+	end    envelope
+	start  envelope // of −start: the earliest
+	late   envelope // of start: the latest; gang and rigid
+	low    envelope // of −mode and mode: whether types mix
+	high   envelope
+}
+
+func newRoundChecker() *roundChecker {
+	c := &roundChecker{}
+	c.end.value = (*piece).endOf
+	c.start.value = func(x *piece, r int64) int64 { return -x.startOf(r) }
+	c.late.value = (*piece).startOf
+	c.low.value = func(x *piece, _ int64) int64 { return -int64(x.mode) }
+	c.high.value = func(x *piece, _ int64) int64 { return int64(x.mode) }
+	return c
+}
+
+// check returns completion and first start of a job, or a fault. ps are its
+// entries, lane by lane, each within the job's rounds. O(n log² n).
+func (c *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
+	bad := func(constraint string, round, by int64, line int32, detail string, a ...any) (int64, int64, *Fault) {
+		f := &Fault{Constraint: constraint, Job: job.ID, Round: &round, ByUs: by, Detail: fmt.Sprintf(detail, a...)}
+		if line >= 0 {
+			f.GPU = lanes[ps[line].gpu].GPU
+		}
+		return 0, 0, f
+	}
+	if job.Sync == hare.Rigid && len(ps) > 0 {
+		if line, round, by, detail := offRigid(job, ps); detail != "" {
+			return bad(CodeRigid, round, by, line, "%s", detail)
+		}
+	}
+	if s := c.cut(job, ps); s >= 0 {
+		return bad(CodeRounds, c.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", c.tasks[s], job.Tasks)
+	}
+	c.build(job, ps)
+	previous := int64(-1) // the latest end of the round before
+	for s := range c.tasks {
+		from, to := c.first[s], c.first[s+1]
+		for x := from; x < to; x++ {
+			earliest, early := c.start.at(x)
+			earliest = -earliest
+			if job.Sync != hare.Relaxed && (x == from || x == to-1) {
+				if latest, line := c.late.at(x); latest != earliest {
+					return bad(CodeGang, c.rounds[x], latest-earliest, line, "the tasks of a round do not start together")
+				}
+				if !job.Mix {
+					low, _ := c.low.at(x)
+					if high, line := c.high.at(x); high != -low {
+						return bad(CodeGang, c.rounds[x], 0, line, "a round mixes GPU types")
+					}
+				}
+			}
+			// Rounds that are left out lie within the stretch.
+			if next := x == from || c.rounds[x] == c.rounds[x-1]+1; next && earliest < previous {
+				return bad(CodePrecedence, c.rounds[x], previous-earliest, early, "a task starts before the round before it has synchronised")
+			}
+			previous, _ = c.end.at(x)
+		}
+	}
+	if job.Sync != hare.Relaxed {
+		for i := range ps {
+			x := &ps[i]
+			last, _ := slices.BinarySearch(c.rounds, x.round+x.rounds-1)
+			if free, _ := c.end.at(last); free > x.limit {
+				return bad(CodeGang, c.rounds[last], free-x.limit, int32(i), "the GPU is used or leaves service before the round's slowest task has synchronised")
+			}
+		}
+	}
+	if previous > hare.MaxExact {
+		return bad(CodeForm, job.Rounds-1, previous-hare.MaxExact, -1, "the job ends after 2^53 µs")
+	}
+	earliest, _ := c.start.at(0)
+	return previous, -earliest, nil
+}
+
+// cut makes the stretches and returns the first without exactly K tasks, or −1.
+func (c *roundChecker) cut(job *hare.Job, ps []piece) int {
+	c.cuts = append(c.cuts[:0], 0, job.Rounds)
+	for i := range ps {
+		c.cuts = append(c.cuts, ps[i].round, ps[i].round+ps[i].rounds)
+	}
+	slices.Sort(c.cuts)
+	c.cuts = slices.Compact(c.cuts)
+	n := len(c.cuts) - 1
+	c.tasks = append(c.tasks[:0], make([]int64, n+1)...)
+	for i := range ps {
+		x := &ps[i]
+		at, _ := slices.BinarySearch(c.cuts, x.round)
+		c.tasks[at] += x.tasks
+		at, _ = slices.BinarySearch(c.cuts, x.round+x.rounds)
+		c.tasks[at] -= x.tasks
+	}
+	c.tasks = c.tasks[:n]
+	for s := range c.tasks {
+		if s > 0 {
+			c.tasks[s] += c.tasks[s-1]
+		}
+		if c.tasks[s] != job.Tasks {
+			return s
+		}
+	}
+	return -1
+}
+
+// build picks the rounds to look at and fills the envelopes.
+func (c *roundChecker) build(job *hare.Job, ps []piece) {
+	c.rounds, c.first = c.rounds[:0], c.first[:0]
+	for s := range c.tasks {
+		a, b := c.cuts[s], c.cuts[s+1]
+		c.first = append(c.first, len(c.rounds))
+		at := a
+		for _, r := range []int64{a, a + 1, b - 2, b - 1} {
+			if r >= at && r < b {
+				c.rounds = append(c.rounds, r)
+				at = r + 1
+			}
+		}
+	}
+	c.first = append(c.first, len(c.rounds))
+	all := []*envelope{&c.end, &c.start, &c.late, &c.low, &c.high}
+	if job.Sync == hare.Relaxed {
+		all = all[:2]
+	} else if job.Mix {
+		all = all[:3]
+	}
+	for _, e := range all {
+		e.reset(c.rounds, ps)
+	}
+	for i := range ps {
+		from, _ := slices.BinarySearch(c.rounds, ps[i].round)
+		to, _ := slices.BinarySearch(c.rounds, ps[i].round+ps[i].rounds)
+		for _, e := range all {
+			e.insert(int32(i), from, to)
+		}
+	}
+}
+
+// offRigid finds where a rigid job is not on K GPUs of one type from its first
+// round to its last, back to back. ps come lane by lane.
+func offRigid(job *hare.Job, ps []piece) (line int32, round, by int64, detail string) {
+	gpus := int64(0)
+	for i := range ps {
+		x := &ps[i]
+		begins := i == 0 || ps[i-1].gpu != x.gpu
+		ends := i == len(ps)-1 || ps[i+1].gpu != x.gpu
+		d := x.compute + x.after
+		switch {
+		case x.mode != ps[0].mode:
+			return int32(i), x.round, 0, "a rigid job mixes GPU types"
+		case begins && x.round != 0:
+			return int32(i), x.round, 0, "a rigid job comes to this GPU after its first round"
+		case ends && x.round+x.rounds != job.Rounds:
+			return int32(i), x.round + x.rounds, 0, "a rigid job leaves this GPU before its last round"
+		case x.rounds > 1 && x.period != d:
+			return int32(i), x.round, x.period - d, "a rigid job is not back to back"
+		case !begins && x.round != ps[i-1].round+ps[i-1].rounds:
+			return int32(i), x.round, 0, "the rounds of a rigid job do not follow each other on this GPU"
+		case !begins && x.start != ps[i-1].endOf(x.round-1):
+			return int32(i), x.round, x.start - ps[i-1].endOf(x.round-1), "a rigid job is not back to back"
+		}
+		if begins {
+			gpus++
+		}
+	}
+	if gpus != job.Tasks {
+		return -1, 0, 0, fmt.Sprintf("a rigid job of %d tasks is on %d GPUs", job.Tasks, gpus)
+	}
+	return -1, 0, 0, ""
+}
