@@ -34,21 +34,22 @@ func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pla
 	if start != nil {
 		a.value, a.have = start.Value(m), true
 	}
-	key, plan, ok := a.begin(ctx, rel)
-	if ok {
-		a.walk(ctx, key, plan)
+	a.begin(ctx, rel)
+	if a.key != nil && ctx.Err() == nil {
+		a.walk(ctx)
 	}
 	for _, w := range a.walkers {
 		stats.Moves += w.d.work
 		stats.Evaluations += w.stats.Evaluations
 		stats.Accepted += w.stats.Accepted
 	}
-	if a.key == nil {
+	if !a.won {
 		return start, stats, nil
 	}
-	d := newDecoder(p)
-	d.load(a.key, a.plan) // decoded before
-	return d.blocks(), stats, nil
+	if a.stale {
+		a.d.load(a.key, a.plan) // has been decoded before
+	}
+	return a.d.blocks(), stats, nil
 }
 
 // annealing is one run of anneal.
@@ -56,16 +57,19 @@ type annealing struct {
 	p       *annealProblem
 	cfg     *ImproveConfig
 	left    int64 // jobs to place
-	value   hare.Amount
-	have    bool // value is that of start or of a state found
 	walkers []*walker
-	// key and plan are the best state, nil while it is start.
-	key  []int64
-	plan []jobPlan
+	value   hare.Amount // of the best of start and the states found
+	have    bool        // there is one
+	// key and plan are the best state found, nil before there is one.
+	key   []int64
+	plan  []jobPlan
+	won   bool     // it is better than start
+	d     *decoder // has last decoded it where not stale
+	stale bool
 }
 
-// offer takes over a state whose jobs end at end if it is the best so far.
-func (a *annealing) offer(key []int64, plan []jobPlan, end []int64) {
+// exact is the value of a state whose jobs end at end.
+func (a *annealing) exact(end []int64) hare.Amount {
 	p := a.p
 	var v hare.Amount
 	for i := range p.jobs {
@@ -76,14 +80,19 @@ func (a *annealing) offer(key []int64, plan []jobPlan, end []int64) {
 		mj := &p.m.Jobs[i]
 		v = v.Add(hare.Product(mj.WeightMicro, p.start.EndUs[i]-mj.ReleaseUs))
 	}
+	return v
+}
+
+// offer reports a value if it is better than all before.
+func (a *annealing) offer(v hare.Amount) bool {
 	if a.have && v.Cmp(a.value) >= 0 {
-		return
+		return false
 	}
-	a.value, a.have = v, true
-	a.key, a.plan = append(a.key[:0], key...), append(a.plan[:0], plan...)
+	a.value, a.have, a.won = v, true, true
 	if a.cfg.Report != nil {
 		a.cfg.Report(v)
 	}
+	return true
 }
 
 // done says whether the target is reached.
@@ -100,16 +109,24 @@ func (a *annealing) share() float64 {
 	return min(1, max(0, s))
 }
 
-// begin finds the best state to start from.
-func (a *annealing) begin(ctx context.Context, rel *hare.Relaxation) (key []int64, plan []jobPlan, ok bool) {
+// begin finds the best state to start from. Lists may take a tenth of the work
+// or a third of the time, but one is always made.
+func (a *annealing) begin(ctx context.Context, rel *hare.Relaxation) {
 	p := a.p
+	a.d = newDecoder(p)
 	best := math.Inf(1)
-	d := newDecoder(p)
+	var bestExact hare.Amount
 	keep := func(order []int32, plans []jobPlan) {
-		if k := keysOf(order); d.load(k, plans) {
-			if v := d.value(); v < best {
-				best, key, plan, ok = v, k, slices.Clone(plans), true
-			}
+		a.stale = true
+		key := keysOf(order)
+		if !a.d.load(key, plans) {
+			return
+		}
+		if v := a.exact(a.d.end); a.key == nil || v.Cmp(bestExact) < 0 {
+			a.stale = false
+			best, bestExact = a.d.value(), v
+			a.key, a.plan = key, slices.Clone(plans)
+			a.offer(v)
 		}
 	}
 	if p.start != nil {
@@ -124,11 +141,12 @@ func (a *annealing) begin(ctx context.Context, rel *hare.Relaxation) (key []int6
 		lambdas = []float64{0}
 	}
 	ranks := p.ranks(rel)
-	// Lists may take a tenth of the work, but one is always made.
-	limit := a.cfg.Moves / 10
 	for n := range len(ranks) * len(lambdas) * 2 {
-		if n > 0 && (l.work >= limit || ctx.Err() != nil) {
+		if n > 0 && (l.work >= a.cfg.Moves/10 || ctx.Err() != nil || a.cfg.Elapsed != nil && a.cfg.Elapsed() > 1.0/3) {
 			break
+		}
+		if n%2 == 1 && !p.gangs {
+			continue
 		}
 		order := orderBy(ranks[n/2%len(ranks)])
 		if v, fits := l.schedule(ctx, order, lambdas[n/2/len(ranks)], n%2 == 1, plans); fits && v < best {
@@ -136,22 +154,17 @@ func (a *annealing) begin(ctx context.Context, rel *hare.Relaxation) (key []int6
 		}
 	}
 	a.left -= l.work
-	if ok {
-		d.load(key, plan)
-		a.offer(key, plan, d.end)
-	}
-	return key, plan, ok
 }
 
 // walk anneals from a state. The walks take turns, or run side by side, in
 // stretches of the same work, so that what they find does not depend on how
 // many of them run at a time.
-func (a *annealing) walk(ctx context.Context, key []int64, plan []jobPlan) {
+func (a *annealing) walk(ctx context.Context) {
 	p := a.p
 	n := float64(len(p.jobs))
 	for i := range annealChains {
 		r := rand.New(rand.NewPCG(uint64(a.cfg.Seed), uint64(i)+1))
-		a.walkers = append(a.walkers, newWalker(p, nil, key, plan, r))
+		a.walkers = append(a.walkers, newWalker(p, nil, a.key, a.plan, r))
 	}
 	mean := a.walkers[0].value / n
 	mn := newMenu(p, max(menuScale*mean, math.SmallestNonzeroFloat64))
@@ -215,7 +228,9 @@ func (a *annealing) gather() {
 	for _, w := range a.walkers {
 		if w.better {
 			w.better = false
-			a.offer(w.bestKey, w.bestPlan, w.bestEnd)
+			if a.offer(a.exact(w.bestEnd)) {
+				a.key, a.plan, a.stale = append(a.key[:0], w.bestKey...), append(a.plan[:0], w.bestPlan...), true
+			}
 		}
 	}
 }

@@ -272,7 +272,7 @@ func (d *decoder) current(j int32) []seg {
 // shut ends the decoding of type k before its entry at.
 func (d *decoder) shut(k int16) {
 	x := &d.dirty[k]
-	x.to = max(x.to, x.at)
+	x.to = x.at
 	x.open, x.wound = false, false
 	d.open = slices.DeleteFunc(d.open, func(o int16) bool { return o == k })
 }
@@ -372,7 +372,6 @@ func (d *decoder) stepWide(j int32, plan *jobPlan) bool {
 			x.wound, x.at = true, places[n]
 			x.from = min(x.from, x.at)
 		}
-		x.hi = max(x.hi, d.key[j])
 		d.take(k, d.sc.segs)
 		x.at++
 		x.pos = x.at

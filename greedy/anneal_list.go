@@ -2,6 +2,7 @@ package greedy
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hare-sched/hare"
 )
@@ -65,6 +66,7 @@ func (l *lister) schedule(ctx context.Context, order []int32, lambda float64, wi
 		if best == never {
 			return 0, false
 		}
+		trim(&plan[i], kept)
 		for x := range kept {
 			s := &l.tracks[kept[x].typ][kept[x].pool]
 			s.take(s.index(kept[x].start), kept[x].start, kept[x].end, int64(kept[x].width))
@@ -72,6 +74,22 @@ func (l *lister) schedule(ctx context.Context, order []int32, lambda float64, wi
 		value += j.weight * float64(best-j.release)
 	}
 	return value, true
+}
+
+// trim leaves out of a chain the types that segs does not use.
+func trim(p *jobPlan, segs []seg) {
+	if p.kind != chain {
+		return
+	}
+	n := uint8(0)
+	for _, k := range p.uses() {
+		if slices.ContainsFunc(segs, func(s seg) bool { return s.typ == k }) {
+			p.types[n] = k
+			n++
+		}
+	}
+	p.n = n
+	clear(p.types[n:])
 }
 
 // chains tries the chains of a gang job over one type, two, and the fastest few.
@@ -91,25 +109,28 @@ func (l *lister) chains(j *annealJob, try func(jobPlan)) {
 // ranks are orders of the jobs to start from, the most promising first: the
 // fractional schedule's α-points, and least work over weight.
 func (p *annealProblem) ranks(rel *hare.Relaxation) [][]float64 {
-	var all [][]float64
-	if rel != nil && len(rel.Progress) == len(p.m.Jobs) {
-		for _, alpha := range []float64{0.5, 0.75, 0.25, 0.95, 0.05} {
-			rank := make([]float64, len(p.jobs))
-			for i := range p.jobs {
-				rank[i] = timeOf(rel.Progress[p.jobs[i].index], alpha*float64(p.jobs[i].rounds))
-			}
-			all = append(all, rank)
-		}
-	}
-	least, weighted := make([]float64, len(p.jobs)), make([]float64, len(p.jobs))
+	least, release := make([]float64, len(p.jobs)), make([]float64, len(p.jobs))
 	for i := range p.jobs {
 		j := &p.m.Jobs[p.jobs[i].index]
-		least[i] = smith(j)
-		weighted[i] = float64(j.ReleaseUs)
+		least[i], release[i] = smith(j), float64(j.ReleaseUs)
 	}
-	all = append(all, least)
+	all := [][]float64{least}
 	if p.spread {
-		all = append(all, weighted)
+		all = append(all, release)
+	}
+	if rel == nil || len(rel.Progress) != len(p.m.Jobs) {
+		return all
+	}
+	for n, alpha := range []float64{0.5, 0.75, 0.25, 0.95, 0.05} {
+		rank := make([]float64, len(p.jobs))
+		for i := range p.jobs {
+			rank[i] = timeOf(rel.Progress[p.jobs[i].index], alpha*float64(p.jobs[i].rounds))
+		}
+		if n == 0 {
+			all = slices.Insert(all, 0, rank)
+		} else {
+			all = append(all, rank)
+		}
 	}
 	return all
 }

@@ -78,6 +78,7 @@ type annealProblem struct {
 	price  [][]float64 // weight-seconds a GPU-microsecond, by type and cell; nil without
 	sum    [][]float64 // its integral up to each point of the grid
 	spread bool        // releases differ
+	gangs  bool        // not all jobs are rigid
 }
 
 // newAnnealProblem prepares m. It reports false when a job has no place that
@@ -106,6 +107,7 @@ func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan) (*anneal
 		if len(p.jobs) > 0 && a.release != p.jobs[0].release {
 			p.spread = true
 		}
+		p.gangs = p.gangs || !a.rigid
 		p.jobs = append(p.jobs, a)
 	}
 	p.hold()
