@@ -1,683 +1,1223 @@
 #!/usr/bin/env python3
-"""Second verifier of Hare results, in the standard library alone.
+"""Verify a Hare result: the schedule, its value and its lower bound.
 
     python3 hare_verify.py instance.json result.json [--json]
+    python3 hare_verify.py --bound-only instance.json certificate.json [--json]
 
-Checks every constraint of the model on runs of rounds, in integers, recomputes
-the value, and recomputes the bound from the certificate in exact fractions. It
-was written apart from the Go verifier: that one evaluates the price bound by
-its dual, this one by the continuous knapsack itself.
+One file, the standard library of Python 3.9 or later, nothing else; written
+apart from the Go verifier and from everything that makes schedules. Every
+constraint is checked in integers on runs of rounds, whose number costs nothing,
+and the bound is recomputed from the certificate in exact arithmetic. Nothing is
+compared with a tolerance.
 
-Exit codes: 0 accepted, 1 refused, 2 bad usage or input. "-" is standard input;
-.gz is decompressed.
+--bound-only takes a certificate, or a result that holds one, and asks for no
+schedule. "-" is standard input; gzip is recognised by its first bytes; instances
+and results may come as one object or as lines.
+
+Exit codes: 0 accepted, 1 refused, 2 bad usage or input.
 """
+import difflib
 import gzip
 import hashlib
+import heapq
+import io
 import json
 import re
 import sys
-from bisect import bisect_right
+import zlib
+from bisect import bisect_left, bisect_right, insort
 from fractions import Fraction
+from functools import reduce
+from math import gcd
 
-LIMIT = 1 << 53
-FOREVER = float("inf")
-RESERVED = {"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within", "switch_s", "progress"}
+LIMIT = 1 << 53  # of times in µs, weights in micro-units and counts
+MOST_GPUS = 1 << 20
+MOST_BYTES = 1 << 30  # of a document, decompressed
+MOST_FAULTS = 50
+FOREVER = 1 << 62  # the end of an open window; above every time
+RESERVED = frozenset("shapes after deadline_s only quota user gpus_per_task within switch_s progress".split())
 
 
 class Bad(Exception):
-    """The input cannot be read."""
+    """The input cannot be read: exit code 2."""
 
 
 class Refused(Exception):
-    """The result breaks a condition."""
+    """The certificate or a claim does not hold."""
 
 
-# ---------------------------------------------------------------- reading
+# ---------------------------------------------------------------- reading JSON
+
 
 class Number(str):
-    """A JSON number as it is written."""
+    """A JSON number that is not a short integer, as it is written."""
 
 
-def no_constants(name):
+NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+PLAIN = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
+
+
+def parse_int(text):
+    return int(text) if len(text) <= 20 else Number(text)
+
+
+def parse_constant(name):
     raise Bad("%s is not a JSON number" % name)
 
 
-def no_duplicates(pairs):
-    seen = {}
-    for name, value in pairs:
-        if name in seen:
-            raise Bad("the name %r stands twice in an object" % name)
-        seen[name] = value
-    return seen
+def parse_object(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise Bad("the name %s stands twice in an object" % quoted(name))
+            seen.add(name)
+    return value
 
 
-def parse(text):
+DECODER = json.JSONDecoder(
+    parse_int=parse_int, parse_float=Number, parse_constant=parse_constant, object_pairs_hook=parse_object
+)
+SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def documents(text):
+    """The JSON values of text, one after another."""
+    out, at = [], SPACE.match(text).end()
+    if at == len(text):
+        raise Bad("the document is empty")
+    while at < len(text):
+        try:
+            value, at = DECODER.raw_decode(text, at)
+        except RecursionError:
+            raise Bad("not JSON that is meant to be read: nested too deep")
+        except ValueError as e:
+            raise Bad("not JSON: %s" % e)
+        out.append(value)
+        at = SPACE.match(text, at).end()
+    return out
+
+
+def read_text(name):
     try:
-        return json.loads(text, parse_float=Number, parse_int=Number, parse_constant=no_constants,
-                          object_pairs_hook=no_duplicates)
-    except (ValueError, RecursionError) as e:
-        raise Bad("not JSON: %s" % e)
-
-
-def load(name):
-    try:
-        raw = sys.stdin.buffer.read() if name == "-" else open(name, "rb").read()
+        if name == "-":
+            raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            with open(name, "rb") as f:
+                raw = f.read(MOST_BYTES + 1)
         if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-        return raw.decode("utf-8")
-    except (OSError, UnicodeDecodeError, EOFError) as e:
+            raw = gzip.GzipFile(fileobj=io.BytesIO(raw)).read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise Bad("%s: longer than %d bytes" % (name, MOST_BYTES))
+        text = raw.decode("utf-8")
+    except (OSError, EOFError, ValueError, zlib.error) as e:
         raise Bad("%s: %s" % (name, e))
+    return text
 
 
-NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?\Z")
+def quoted(text):
+    text = str(text)
+    return json.dumps(text if len(text) <= 60 else text[:60] + "…")
+
+
+def pointer(where, name):
+    return "%s/%s" % (where, name.replace("~", "~0").replace("/", "~1")[:80])
 
 
 def scaled(value, places, where):
-    """The exact integer value * 10**places of a number."""
-    m = isinstance(value, Number) and NUMBER.match(value)
-    if not m or len(value) > 400:
+    """The number value times 10**places, which must be a whole number."""
+    if type(value) is int:
+        return value * 10**places
+    m = NUMBER.fullmatch(value) if type(value) is Number and len(value) <= 400 else None
+    if m is None:
         raise Bad("%s: must be a number" % where)
     sign, whole, fraction, exponent = m.group(1), m.group(2), m.group(3) or "", m.group(4) or "0"
     digits = (whole + fraction).lstrip("0")
     if not digits:
         return 0
-    shift = places + (int(exponent) if len(exponent) < 8 else 10 ** 7) - len(fraction)
-    if shift + len(digits) > 60:
-        raise Bad("%s: %.40s is too large" % (where, value))
+    shift = -len(fraction) + (int(exponent) if len(exponent) < 8 else 10**7 * (-1 if exponent[0] == "-" else 1))
+    shift += places + len(digits) - len(digits.rstrip("0"))
+    digits = digits.rstrip("0")
     if shift < 0:
-        kept, dropped = digits[:shift] or "0", digits[shift:]
-        if dropped.strip("0") or -shift > len(digits):
-            raise Bad("%s: %.40s has too many decimals" % (where, value))
-        n = int(kept)
-    else:
-        n = int(digits) * 10 ** shift
+        raise Bad("%s: %s has more than %d decimals" % (where, quoted(value), places))
+    if shift + len(digits) > 60:
+        raise Bad("%s: %s is too large" % (where, quoted(value)))
+    n = int(digits) * 10**shift
     return -n if sign else n
 
 
+def ranged(n, value, where, least, most):
+    if n < least:
+        raise Bad("%s: %s is too small" % (where, quoted(value)))
+    if n > most:
+        raise Bad("%s: %s is too large" % (where, quoted(value)))
+    return n
+
+
 def micros(value, where, least=0):
-    n = scaled(value, 6, where)
-    if n < least or n > LIMIT:
-        raise Bad("%s: %s is out of range" % (where, value))
-    return n
+    return ranged(scaled(value, 6, where), value, where, least, LIMIT)
 
 
-def integer(value, where, least, most=LIMIT):
-    n = scaled(value, 0, where)
-    if n < least or n > most:
-        raise Bad("%s: %s is out of range" % (where, value))
-    return n
+def integer(value, where, least=0, most=LIMIT):
+    return ranged(scaled(value, 0, where), value, where, least, most)
+
+
+def as_object(value, where):
+    if type(value) is not dict:
+        raise Bad("%s: must be an object" % (where or "document"))
+    return value
 
 
 def members(value, known, where):
-    if not isinstance(value, dict):
-        raise Bad("%s: must be an object" % where)
-    for name in value:
+    """An object that has no fields but the known ones."""
+    for name in as_object(value, where):
+        if name in known:
+            continue
         if name in RESERVED:
-            raise Bad("%s/%s: not supported by this version" % (where, name))
-        if name not in known:
-            raise Bad("%s/%s: unknown field" % (where, name))
+            raise Bad("%s: not supported by this version" % pointer(where, name))
+        near = difflib.get_close_matches(name[:40], known, 1)
+        hint = 'did you mean "%s"?' % near[0] if near else "known are %s" % ", ".join(known)
+        raise Bad("%s: unknown field: %s" % (pointer(where, name), hint))
     return value
 
 
-def text_of(value, where):
-    if isinstance(value, Number) or not isinstance(value, str) or value == "":
-        raise Bad("%s: must be a string" % where)
-    return value
-
-
-def items(value, where):
-    if not isinstance(value, list):
+def as_array(value, where):
+    if type(value) is not list:
         raise Bad("%s: must be an array" % where)
     return value
 
 
+def as_string(value, where, empty=False):
+    if type(value) is not str or not (value or empty):
+        raise Bad("%s: must be a string%s" % (where, "" if empty else " that is not empty"))
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Bad("%s: is not Unicode text" % where)
+    return value
+
+
+def as_bool(value, where):
+    if type(value) is not bool:
+        raise Bad("%s: must be true or false" % where)
+    return value
+
+
+def want(value, expected, where):
+    if value != expected or type(value) is not str:
+        raise Bad('%s: must be "%s"' % (where, expected))
+
+
+# -------------------------------------------------------------------- instance
+
+INSTANCE = ("hare", "name", "objective", "cluster", "jobs")
+NODE = ("name", "count", "gpus", "in_service_s", "busy")
+JOB = ("id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on")
+PROFILE = ("compute_s", "sync_s")
+
+
 class Job:
-    pass
+    """R rounds of K tasks; on maps a GPU type to (compute, sync) in µs."""
 
+    __slots__ = ("id", "weight", "release", "rounds", "tasks", "sync", "mix", "on")
 
-class Device:
-    def __init__(self, kind, windows):
-        self.kind, self.windows = kind, windows
+    def __init__(self, doc, where):
+        members(doc, JOB, where)
+        self.id = as_string(doc.get("id"), where + "/id")
+        self.weight = micros(doc.get("weight", 1), where + "/weight")
+        self.release = micros(doc.get("release_s", 0), where + "/release_s")
+        self.rounds = integer(doc.get("rounds", 1), where + "/rounds", 1)
+        self.sync = as_string(doc.get("sync", "relaxed"), where + "/sync")
+        if self.sync not in ("relaxed", "gang", "rigid"):
+            raise Bad("%s/sync: must be relaxed, gang or rigid" % where)
+        most = (1 << 31) - 1 if self.sync == "relaxed" else MOST_GPUS
+        self.tasks = integer(doc.get("tasks", 1), where + "/tasks", 1, most)
+        mix = as_bool(doc.get("mix", self.sync == "relaxed"), where + "/mix")
+        if self.sync != "gang" and mix != (self.sync == "relaxed"):
+            raise Bad("%s/mix: is a choice of gang jobs alone" % where)
+        self.mix = mix and self.sync == "gang"
+        self.on = {}
+        for kind, p in as_object(doc.get("on"), where + "/on").items():
+            at = pointer(where + "/on", as_string(kind, where + "/on"))
+            members(p, PROFILE, at)
+            if type(p.get("sync_s")) is dict:
+                raise Bad("%s/sync_s: an object is not supported by this version" % at)
+            self.on[kind] = (
+                micros(p.get("compute_s"), at + "/compute_s", 1),
+                micros(p.get("sync_s", 0), at + "/sync_s"),
+            )
+        if not self.on:
+            raise Bad("%s/on: names no GPU type" % where)
 
 
 class Instance:
-    """A decoded instance with defaults explicit and nodes expanded."""
+    """A decoded instance: gpus maps node/index to (type, windows); supply maps
+    a type to the steps of its M_k(t), (times, levels)."""
 
-    def __init__(self, doc):
-        members(doc, {"hare", "name", "objective", "cluster", "jobs"}, "")
-        if doc.get("hare") != "instance/v1":
-            raise Bad('/hare: must be "instance/v1"')
-        if doc.get("objective", "weighted_jct") != "weighted_jct":
-            raise Bad("/objective: must be weighted_jct")
-        self.devices, self.nodes, self.jobs = {}, [], []
-        cluster = members(doc.get("cluster"), {"nodes"}, "/cluster")
-        for i, n in enumerate(items(cluster.get("nodes"), "/cluster/nodes")):
-            self.node(n, "/cluster/nodes/%d" % i)
-        if not self.devices:
-            raise Bad("/cluster/nodes: no GPUs")
-        ids = set()
-        for i, j in enumerate(items(doc.get("jobs"), "/jobs")):
-            job = read_job(j, "/jobs/%d" % i)
+    def __init__(self, docs):
+        doc = members(docs[0], INSTANCE, "")
+        want(doc.get("hare"), "instance/v1", "/hare")
+        want(doc.get("objective", "weighted_jct"), "weighted_jct", "/objective")
+        as_string(doc.get("name", ""), "/name", empty=True)
+        self.gpus, self.nodes, self.jobs = {}, [], []
+        self.names = set()
+        cluster = members(doc.get("cluster"), ("nodes",), "/cluster")
+        for i, n in enumerate(as_array(cluster.get("nodes"), "/cluster/nodes")):
+            self.add_node(n, "/cluster/nodes/%d" % i)
+        if not self.gpus:
+            raise Bad("/cluster/nodes: the cluster has no GPUs")
+        if "jobs" in doc and len(docs) > 1:
+            raise Bad("something follows the document")
+        if "jobs" not in doc and len(docs) == 1:
+            raise Bad('"jobs" is missing')
+        ids, horizon = set(), self.last_change()
+        for i, j in enumerate(as_array(doc["jobs"], "/jobs") if "jobs" in doc else docs[1:]):
+            job = Job(j, "/jobs/%d" % i)
             if job.id in ids:
-                raise Bad("/jobs/%d/id: stands twice" % i)
+                raise Bad("/jobs/%d/id: %s stands twice" % (i, quoted(job.id)))
             ids.add(job.id)
             self.jobs.append(job)
+            units = job.rounds * (job.tasks if job.sync == "relaxed" else 1)
+            horizon = max(horizon, job.release) + units * max(p + s for p, s in job.on.values())
+            if horizon > LIMIT:
+                raise Bad("/jobs/%d: all work up to here, one task after another, passes 2^53 µs" % i)
         self.supply = {}
-        self.supplies()
+        self.find_supply()
 
-    def node(self, doc, where):
-        members(doc, {"name", "count", "gpus", "in_service_s", "busy"}, where)
-        name = text_of(doc.get("name"), where + "/name")
-        gpus = members(doc.get("gpus"), doc.get("gpus") or (), where + "/gpus")
-        counts = sorted((t, integer(c, where + "/gpus", 1, 1 << 20)) for t, c in gpus.items())
-        windows = []
-        for w in items(doc.get("in_service_s", [[Number("0"), None]]), where + "/in_service_s"):
-            if not isinstance(w, list) or len(w) != 2:
-                raise Bad(where + "/in_service_s: windows are [start, end]")
-            a, b = micros(w[0], where), FOREVER if w[1] is None else micros(w[1], where)
-            if b <= a or windows and a < windows[-1][1]:
-                raise Bad(where + "/in_service_s: windows must be in order and disjoint")
-            if windows and a == windows[-1][1]:
-                windows[-1] = (windows[-1][0], b)
-            else:
-                windows.append((a, b))
-        if not windows or not counts:
-            raise Bad(where + ": needs GPUs and a window")
-        total = sum(c for _, c in counts)
+    def add_node(self, doc, where):
+        members(doc, NODE, where)
+        name = as_string(doc.get("name"), where + "/name")
+        if "/" in name:
+            raise Bad("%s/name: must not contain a slash" % where)
+        counts = []
+        for kind, n in as_object(doc.get("gpus"), where + "/gpus").items():
+            at = pointer(where + "/gpus", as_string(kind, where + "/gpus"))
+            counts.append((kind, integer(n, at, 1, MOST_GPUS)))
+        counts.sort()  # by code points, which is the order of UTF-8 bytes too
+        if not counts:
+            raise Bad("%s/gpus: names no GPU type" % where)
+        windows = read_windows(doc["in_service_s"], where + "/in_service_s") if "in_service_s" in doc else [(0, FOREVER)]
+        total = sum(n for _, n in counts)
         busy = {}
-        for b in items(doc.get("busy", []), where + "/busy"):
-            members(b, {"gpu", "until_s"}, where + "/busy")
-            g = integer(b.get("gpu"), where + "/busy/gpu", 0, total - 1)
+        for i, b in enumerate(as_array(doc.get("busy", []), where + "/busy")):
+            at = "%s/busy/%d" % (where, i)
+            members(b, ("gpu", "until_s"), at)
+            g = integer(b.get("gpu"), at + "/gpu", 0, total - 1)
             if g in busy:
-                raise Bad(where + "/busy: GPU %d stands twice" % g)
-            busy[g] = micros(b.get("until_s"), where + "/busy/until_s")
-        busy = {g: t for g, t in busy.items() if t > 0}
-        copies = integer(doc["count"], where + "/count", 1, 1 << 20) if "count" in doc else 0
-        if max(1, copies) * total + len(self.devices) > 1 << 20:
-            raise Bad(where + ": too many GPUs")
-        names = ["%s-%d" % (name, i) for i in range(copies)] if copies else [name]
-        for one in names:
-            if any(one == n["name"] for n in self.nodes[-1:]) or one + "/0" in self.devices or "/" in one:
-                raise Bad(where + "/name: stands twice, or has a slash")
-            self.nodes.append({
-                "busy": [{"gpu": g, "until_us": busy[g]} for g in sorted(busy)],
-                "gpus": dict(counts),
-                "in_service_us": [[a, None if b == FOREVER else b] for a, b in windows],
-                "name": one,
-            })
-            index = 0
-            for kind, count in counts:
-                for _ in range(count):
-                    t = busy.get(index, 0)
-                    self.devices["%s/%d" % (one, index)] = Device(kind, [(max(a, t), b) for a, b in windows if b > t])
-                    index += 1
+                raise Bad("%s/gpu: GPU %d stands twice" % (at, g))
+            busy[g] = micros(b.get("until_s"), at + "/until_s")
+        count = integer(doc["count"], where + "/count", 1, MOST_GPUS) if "count" in doc else 0
+        if len(self.gpus) + max(1, count) * total > MOST_GPUS:
+            raise Bad("%s: the cluster has more than %d GPUs" % (where, MOST_GPUS))
+        kinds = [kind for kind, n in counts for _ in range(n)]
+        free = [[(max(a, busy.get(i, 0)), b) for a, b in windows if b > busy.get(i, 0)] for i in range(total)]
+        for one in ["%s-%d" % (name, i) for i in range(count)] if count else [name]:
+            if one in self.names:
+                raise Bad("%s/name: node %s stands twice" % (where, quoted(one)))
+            self.names.add(one)
+            for i, kind in enumerate(kinds):
+                self.gpus["%s/%d" % (one, i)] = (kind, free[i])
+            self.nodes.append(
+                {
+                    "name": one,
+                    "gpus": dict(counts),
+                    "in_service_us": [[a, None if b == FOREVER else b] for a, b in windows],
+                    "busy": [{"gpu": g, "until_us": busy[g]} for g in sorted(busy) if busy[g] > 0],
+                }
+            )
 
-    def supplies(self):
-        """M_k(t) as (times, levels) by type."""
-        change = {}
-        for d in self.devices.values():
-            c = change.setdefault(d.kind, {0: 0})
-            for a, b in d.windows:
+    def last_change(self):
+        times = [1]
+        for n in self.nodes:
+            times += [t for w in n["in_service_us"] for t in w if t is not None]
+            times += [b["until_us"] for b in n["busy"]]
+        return max(times)
+
+    def find_supply(self):
+        changes = {}
+        for kind, windows in self.gpus.values():
+            c = changes.setdefault(kind, {0: 0})
+            for a, b in windows:
                 c[a] = c.get(a, 0) + 1
                 c[b] = c.get(b, 0) - 1
-        for kind, c in change.items():
-            times, levels, level = sorted(t for t in c if t != FOREVER), [], 0
+        for kind, c in changes.items():
+            times = sorted(t for t in c if t < FOREVER)
+            levels, level = [], 0
             for t in times:
                 level += c[t]
                 levels.append(level)
             self.supply[kind] = (times, levels)
 
     def peak(self, kind):
+        """The greatest M_k(t)."""
         return max(self.supply[kind][1]) if kind in self.supply else 0
 
     def sha256(self):
-        doc = {"cluster": {"nodes": self.nodes}, "hare": "instance/v1", "objective": "weighted_jct", "jobs": [
-            {"id": j.id, "mix": j.mix, "on": {k: {"compute_us": p, "sync_us": s} for k, (p, s) in j.on.items()},
-             "release_us": j.release, "rounds": j.rounds, "sync": j.sync, "tasks": j.tasks, "weight_micro": j.weight}
-            for j in self.jobs]}
-        return hashlib.sha256(canonical(doc).encode("utf-8")).hexdigest()
+        """Of the canonical form: RFC 8785 with everything explicit, no name."""
+        form = {
+            "hare": "instance/v1",
+            "objective": "weighted_jct",
+            "cluster": {"nodes": self.nodes},
+            "jobs": [
+                {
+                    "id": j.id,
+                    "weight_micro": j.weight,
+                    "release_us": j.release,
+                    "rounds": j.rounds,
+                    "tasks": j.tasks,
+                    "sync": j.sync,
+                    "mix": j.mix,
+                    "on": {k: {"compute_us": p, "sync_us": s} for k, (p, s) in j.on.items()},
+                }
+                for j in self.jobs
+            ],
+        }
+        return hashlib.sha256(canonical(form).encode("utf-8")).hexdigest()
+
+
+def read_windows(value, where):
+    out = []
+    for i, w in enumerate(as_array(value, where)):
+        at = "%s/%d" % (where, i)
+        if type(w) is not list or len(w) != 2:
+            raise Bad("%s: must be [start, end]" % at)
+        a, b = micros(w[0], at + "/0"), FOREVER if w[1] is None else micros(w[1], at + "/1")
+        if b <= a or out and a < out[-1][1]:
+            raise Bad("%s: windows must end after they start, in order and disjoint" % at)
+        if out and a == out[-1][1]:
+            out[-1] = (out[-1][0], b)
+        else:
+            out.append((a, b))
+    if not out:
+        raise Bad("%s: has no window" % where)
+    return out
 
 
 def canonical(x):
-    """RFC 8785 of what has no floats."""
+    """RFC 8785 of a value without fractions: names sort by UTF-16 units."""
     if isinstance(x, dict):
-        names = sorted(x, key=lambda s: s.encode("utf-16-be", "surrogatepass"))
+        names = sorted(x, key=lambda s: s.encode("utf-16-be"))
         return "{" + ",".join(canonical(n) + ":" + canonical(x[n]) for n in names) + "}"
     if isinstance(x, list):
         return "[" + ",".join(map(canonical, x)) + "]"
     return json.dumps(x, ensure_ascii=False)
 
 
-def read_job(doc, where):
-    members(doc, {"id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on"}, where)
-    j = Job()
-    j.id = text_of(doc.get("id"), where + "/id")
-    j.weight = micros(doc.get("weight", Number("1")), where + "/weight")
-    j.release = micros(doc.get("release_s", Number("0")), where + "/release_s")
-    j.rounds = integer(doc.get("rounds", Number("1")), where + "/rounds", 1)
-    j.tasks = integer(doc.get("tasks", Number("1")), where + "/tasks", 1, (1 << 31) - 1)
-    j.sync = doc.get("sync", "relaxed")
-    if j.sync not in ("relaxed", "gang", "rigid"):
-        raise Bad(where + "/sync: must be relaxed, gang or rigid")
-    mix = doc.get("mix", None)
-    if mix not in (None, True, False) or mix is False and j.sync == "relaxed" or mix is True and j.sync == "rigid":
-        raise Bad(where + "/mix: is a choice of gang jobs alone")
-    j.mix = mix is True and j.sync == "gang"
-    j.on = {}
-    for kind, p in members(doc.get("on"), doc.get("on") or (), where + "/on").items():
-        members(p, {"compute_s", "sync_s"}, where + "/on")
-        j.on[kind] = (micros(p.get("compute_s"), where + "/on/compute_s", 1), micros(p.get("sync_s", Number("0")), where + "/on/sync_s"))
-    if not j.on:
-        raise Bad(where + "/on: names no type")
-    return j
+# -------------------------------------------------------------------- schedule
 
 
-# --------------------------------------------------------------- schedule
+class Faults(list):
+    """What a result breaks, as dicts for --json, up to MOST_FAULTS."""
+
+    def add(self, constraint, detail, job=None, round=None, gpu=None, by_us=None):
+        if len(self) < MOST_FAULTS:
+            fault = {"constraint": constraint, "job": job, "round": round, "gpu": gpu, "by_us": by_us}
+            fault = {k: v for k, v in fault.items() if v is not None}
+            fault["detail"] = detail
+            self.append(fault)
+
+
+def fault_line(f):
+    where = [
+        "%s %s" % (what, quoted(f[what]) if what == "job" else f[what])
+        for what in ("job", "round", "gpu")
+        if what in f
+    ]
+    by = " (by %s s)" % decimal(Fraction(f["by_us"], 10**6)) if "by_us" in f else ""
+    return "%s: %s%s%s" % (f["constraint"], ", ".join(where) + ": " if where else "", f["detail"], by)
+
 
 class Entry:
-    """Some rounds of a job on one GPU."""
-    __slots__ = ("gpu", "kind", "round", "rounds", "tasks", "period", "start", "compute", "sync", "limit")
+    """Rounds round … round + rounds − 1 of a job on one GPU, times in µs."""
+
+    __slots__ = ("gpu", "kind", "round", "rounds", "tasks", "period", "start", "compute", "sync", "free_until")
 
     def begin(self, r):
         return self.start + (r - self.round) * self.period
 
+    def computed(self, r):
+        return self.begin(r) + self.tasks * self.compute
+
     def finish(self, r):
-        return self.begin(r) + self.tasks * self.compute + self.sync
+        return self.computed(r) + self.sync
+
+    def end_round(self):
+        return self.round + self.rounds
 
 
-def column(lane, name, default, n):
-    if name not in lane:
-        return [default] * n
-    out = [integer(x, "/schedule/lanes/" + name, 0) for x in items(lane[name], "/schedule/lanes/" + name)]
-    if len(out) != n:
-        raise Refused("form: the columns of a lane are not equally long")
-    return out
+LANE = ("gpu", "job", "round", "rounds", "tasks", "period_us", "start_us")
 
 
-def check_schedule(inst, doc):
-    """Returns {job: (start, end)}; raises Refused."""
-    members(doc, {"jobs", "lanes"}, "/schedule")
-    by_id = {j.id: j for j in inst.jobs}
-    names = items(doc.get("jobs"), "/schedule/jobs")
-    if len(set(names)) != len(names) or any(n not in by_id for n in names):
-        raise Refused("form: schedule.jobs lists an unknown job, or one twice")
+def read_lane(doc, where):
+    """(gpu, rows of job, round, rounds, tasks, period, start)."""
+    members(doc, LANE, where)
+    n = len(as_array(doc.get("job"), where + "/job"))
+    columns = []
+    for name, default in (("job", None), ("round", 0), ("rounds", 1), ("tasks", 1), ("period_us", 0), ("start_us", None)):
+        if name not in doc and default is not None:
+            columns.append([default] * n)
+            continue
+        at = where + "/" + name
+        column = as_array(doc.get(name), at)
+        if len(column) != n:
+            raise Bad("%s: has %d entries, job has %d" % (at, len(column), n))
+        columns.append([x if type(x) is int and 0 <= x <= LIMIT else integer(x, at) for x in column])
+    return as_string(doc.get("gpu"), where + "/gpu"), list(zip(*columns))
+
+
+class Schedule:
+    """A decoded schedule: job ids and lanes."""
+
+    def __init__(self, doc, more):
+        members(doc, ("jobs", "lanes"), "/schedule")
+        self.ids = [as_string(x, "/schedule/jobs") for x in as_array(doc.get("jobs"), "/schedule/jobs")]
+        lanes = as_array(doc.get("lanes"), "/schedule/lanes") + more
+        self.lanes = [read_lane(x, "/schedule/lanes/%d" % i) for i, x in enumerate(lanes)]
+
+
+def check_schedule(inst, schedule, faults):
+    """Adds what the schedule breaks to faults; returns {id: (start, end)} in µs
+    of the jobs whose every task was found. O(entries log entries), and times
+    the GPUs of a job where its entries change at different rounds."""
+    jobs = {j.id: j for j in inst.jobs}
+    if len(set(schedule.ids)) != len(schedule.ids):
+        faults.add("form", "schedule.jobs names a job twice")
+        return {}
+    for name in schedule.ids:
+        if name not in jobs:
+            faults.add("form", "schedule.jobs names a job that the instance lacks", job=name)
+            return {}
     entries = {j.id: [] for j in inst.jobs}
-    seen = set()
-    for lane in items(doc.get("lanes"), "/schedule/lanes"):
-        members(lane, {"gpu", "job", "round", "rounds", "tasks", "period_us", "start_us"}, "/schedule/lanes")
-        gpu = lane.get("gpu")
-        if gpu not in inst.devices or gpu in seen:
-            raise Refused("form: a lane names an unknown GPU, or one twice: %r" % gpu)
+    broken, seen = set(), set()
+    for gpu, rows in schedule.lanes:
+        if gpu not in inst.gpus:
+            faults.add("form", "a lane names a GPU that the instance lacks", gpu=gpu)
+            return {}
+        if gpu in seen:
+            faults.add("form", "a GPU has two lanes", gpu=gpu)
+            return {}
         seen.add(gpu)
-        device = inst.devices[gpu]
-        n = len(items(lane.get("job"), "/schedule/lanes/job"))
-        columns = zip(column(lane, "job", 0, n), column(lane, "round", 0, n), column(lane, "rounds", 1, n),
-                      column(lane, "tasks", 1, n), column(lane, "period_us", 0, n), column(lane, "start_us", None, n))
-        free, previous = 0, None
-        for at, (job, first, rounds, tasks, period, start) in enumerate(columns):
-            if start is None or job >= len(names):
-                raise Refused("form: GPU %s entry %d has no start, or an unknown job" % (gpu, at))
-            j = by_id[names[job]]
-            where = "job %s round %d on %s" % (j.id, first, gpu)
-            if device.kind not in j.on:
-                raise Refused("service: %s: no profile for type %s" % (where, device.kind))
-            if rounds < 1 or tasks < 1 or first + rounds > j.rounds:
-                raise Refused("rounds: %s: rounds or tasks out of range" % where)
-            if j.sync != "relaxed" and tasks != 1:
-                raise Refused("gang: %s: several tasks of a round on one GPU" % where)
-            e = Entry()
-            e.gpu, e.kind, e.round, e.rounds, e.tasks, e.period, e.start = gpu, device.kind, first, rounds, tasks, period, start
-            e.compute, e.sync = j.on[device.kind]
-            hold = tasks * e.compute + (0 if j.sync == "relaxed" else e.sync)
-            if rounds > 1 and period < hold:
-                raise Refused("overlap: %s: the period is %d µs shorter than a round" % (where, hold - period))
-            if start < j.release:
-                raise Refused("release: %s: starts %d µs before the release" % (where, j.release - start))
-            if start < free:
-                raise Refused("overlap: %s: starts %d µs before the entry before it ends" % (where, free - start))
-            free = start + (rounds - 1) * period + hold
-            window = [b for a, b in device.windows if a <= start < b]
-            if not window or free > window[0]:
-                raise Refused("service: %s: the GPU is not in service throughout" % where)
-            if previous is not None:
-                previous.limit = min(previous.limit, start)
-            e.limit = window[0]
-            previous = e
-            entries[j.id].append(e)
-    return {j.id: check_job(j, entries[j.id]) for j in inst.jobs}
+        check_lane(inst, jobs, schedule.ids, gpu, rows, entries, broken, faults)
+    times = {}
+    for j in inst.jobs:
+        if j.id not in broken:
+            span = check_job(j, entries[j.id], faults)
+            if span is not None:
+                times[j.id] = span
+    return times
 
 
-def check_job(j, entries):
-    """Every round is whole and after the one before it. Along rounds with the
-    same entries the latest end is convex and the earliest start concave in the
-    round, so that their order at both ends of the stretch holds within it."""
-    if j.sync == "rigid":
-        check_rigid(j, entries)
-    marks = sorted({e.round for e in entries} | {e.round + e.rounds for e in entries} | {0, j.rounds})
+def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
+    kind, windows = inst.gpus[gpu]
+    opens = [a for a, _ in windows]
+    busy_until, before = 0, None
+    for index, first, rounds, tasks, period, start in rows:
+        if index >= len(ids):
+            faults.add("form", "an entry names job %d of %d" % (index, len(ids)), gpu=gpu)
+            return
+        j = jobs[ids[index]]
+
+        def fault(constraint, detail, by_us=None):
+            faults.add(constraint, detail, job=j.id, round=first, gpu=gpu, by_us=by_us)
+
+        if kind not in j.on:
+            fault("profile", "the job has no profile for type %s" % kind)
+            broken.add(j.id)
+            continue
+        if rounds < 1 or tasks < 1 or first + rounds > j.rounds or tasks > j.tasks:
+            fault("form", "%d rounds of %d tasks: the job has %d of %d" % (rounds, tasks, j.rounds, j.tasks))
+            broken.add(j.id)
+            continue
+        if tasks > 1 and j.sync != "relaxed":
+            fault("gang", "%d tasks of a round on one GPU" % tasks)
+            broken.add(j.id)
+            continue
+        e = Entry()
+        e.gpu, e.kind, e.round, e.rounds, e.tasks, e.period, e.start = gpu, kind, first, rounds, tasks, period, start
+        e.compute, e.sync = j.on[kind]
+        hold = tasks * e.compute + (0 if j.sync == "relaxed" else e.sync)
+        if rounds > 1 and period < hold:
+            fault("overlap", "the period is shorter than the round holds the GPU", hold - period)
+        if start < j.release:
+            fault("release", "starts before the job's release", j.release - start)
+        if start < busy_until:
+            fault("overlap", "starts before the entry before it has ended", busy_until - start)
+        end = start + (rounds - 1) * period + hold
+        busy_until = max(busy_until, end)
+        w = bisect_right(opens, start) - 1
+        if w < 0 or start >= windows[w][1]:
+            fault("service", "the GPU is not in service, or busy, at the start")
+            e.free_until = FOREVER
+        else:
+            e.free_until = windows[w][1]
+            if end > e.free_until:
+                fault("service", "the GPU leaves service before the entry has ended", end - e.free_until)
+        if before is not None:
+            before.free_until = min(before.free_until, start)
+        before = e
+        entries[j.id].append(e)
+
+
+def check_job(j, entries, faults):
+    """The conditions between the entries of one job. Between two marks the
+    same entries run, so that begin and finish are linear in the round: the
+    difference of the greatest finish and the least next begin is convex, and
+    its ends tell."""
+    if j.sync == "rigid" and not check_rigid(j, entries, faults):
+        return None
+    marks = sorted({0, j.rounds}.union(e.round for e in entries).union(e.end_round() for e in entries))
     entries.sort(key=lambda e: e.round)
-    active, at, before, first = [], 0, -1, None
+    running, next_entry, first, before, whole = [], 0, None, None, True
+
+    def fault(constraint, r, detail, gpu=None, by_us=None):
+        faults.add(constraint, detail, job=j.id, round=r, gpu=gpu, by_us=by_us)
+
     for lo, hi in zip(marks, marks[1:]):
-        active = [e for e in active if e.round + e.rounds > lo]
-        while at < len(entries) and entries[at].round == lo:
-            active.append(entries[at])
-            at += 1
-        if sum(e.tasks for e in active) != j.tasks:
-            raise Refused("rounds: job %s round %d: %d tasks instead of %d" % (j.id, lo, sum(e.tasks for e in active), j.tasks))
-        if j.sync != "relaxed":
-            if len({e.gpu for e in active}) != len(active):
-                raise Refused("gang: job %s round %d: two tasks on a GPU" % (j.id, lo))
-            if any(len({e.begin(r) for e in active}) > 1 for r in (lo, hi - 1)):
-                raise Refused("gang: job %s round %d: tasks do not start together" % (j.id, lo))
-            if not j.mix and len({e.kind for e in active}) > 1:
-                raise Refused("gang: job %s round %d: a round mixes types" % (j.id, lo))
-        begin = min(e.begin(lo) for e in active)
+        running = [e for e in running if e.end_round() > lo]
+        while next_entry < len(entries) and entries[next_entry].round == lo:
+            running.append(entries[next_entry])
+            next_entry += 1
+        found = sum(e.tasks for e in running)
+        if found != j.tasks:
+            fault("tasks", lo, "%d tasks instead of %d" % (found, j.tasks))
+            whole = False
+            if not running:
+                before = None
+                continue
+        last = hi - 1
+        begin = min(e.begin(lo) for e in running)
         first = begin if first is None else min(first, begin)
-        if begin < before:
-            raise Refused("precedence: job %s round %d starts %d µs before round %d has synchronised" % (j.id, lo, before - begin, lo - 1))
-        for r in {lo, hi - 2} if hi - lo > 1 else ():
-            late = max(e.finish(r) for e in active) - min(e.begin(r + 1) for e in active)
+        if before is not None and begin < before:
+            e = min(running, key=lambda e: e.begin(lo))
+            fault("precedence", lo, "starts before round %d has synchronised" % (lo - 1), e.gpu, before - begin)
+        for r in sorted({lo, last - 1}) if last > lo else ():
+            e = min(running, key=lambda e: e.begin(r + 1))
+            late = max(e.finish(r) for e in running) - e.begin(r + 1)
             if late > 0:
-                raise Refused("precedence: job %s round %d starts %d µs before round %d has synchronised" % (j.id, r + 1, late, r))
-        before = max(e.finish(hi - 1) for e in active)
-        if j.sync != "relaxed":
-            for e in active:
-                if e.round + e.rounds == hi and before > e.limit:
-                    raise Refused("gang: job %s round %d: GPU %s is given away %d µs before the slowest task has synchronised" % (j.id, hi - 1, e.gpu, before - e.limit))
-    return first, before
+                fault("precedence", r + 1, "starts before round %d has synchronised" % r, e.gpu, late)
+        before = max(e.finish(last) for e in running)
+        if j.sync == "relaxed":
+            continue
+        if len({e.gpu for e in running}) < len(running):
+            fault("gang", lo, "two tasks of a round on one GPU")
+        if not j.mix and len({e.kind for e in running}) > 1:
+            fault("gang", lo, "the round mixes GPU types")
+        for r in sorted({lo, last}):
+            spread = max(e.begin(r) for e in running) - min(e.begin(r) for e in running)
+            if spread > 0:
+                fault("gang", r, "the tasks do not start together", by_us=spread)
+        for e in running:
+            # Within an entry and between entries of this job the order of
+            # rounds keeps the GPU; after its last round nothing else does.
+            if e.end_round() == hi and before > e.free_until:
+                fault("gang", last, "the GPU is given away before the slowest task has synchronised", e.gpu, before - e.free_until)
+    return (first, before) if whole else None
 
 
-def check_rigid(j, entries):
-    lanes = {}
-    for e in sorted(entries, key=lambda e: e.round):
-        lanes.setdefault(e.gpu, []).append(e)
-    if len(lanes) != j.tasks or len({e.kind for e in entries}) > 1:
-        raise Refused("rigid: job %s is not on %d GPUs of one type" % (j.id, j.tasks))
-    for gpu, run in lanes.items():
+def check_rigid(j, entries, faults):
+    good = len(faults)
+    if len({e.kind for e in entries}) > 1:
+        faults.add("rigid", "the job mixes GPU types", job=j.id)
+    runs = {}
+    for e in sorted(entries, key=lambda e: (e.round, e.start)):
+        runs.setdefault(e.gpu, []).append(e)
+    if len(runs) != j.tasks:
+        faults.add("rigid", "the job runs on %d GPUs instead of %d" % (len(runs), j.tasks), job=j.id)
+    for gpu, run in runs.items():
         done, time = 0, run[0].start
         for e in run:
             d = e.compute + e.sync
-            if e.round != done or e.start != time or e.rounds > 1 and e.period != d:
-                raise Refused("rigid: job %s on %s is not in one piece, back to back" % (j.id, gpu))
+            if e.round != done:
+                faults.add("rigid", "this GPU's rounds are not those of the whole job", job=j.id, round=e.round, gpu=gpu)
+                break
+            if e.start != time or e.rounds > 1 and e.period != d:
+                faults.add("rigid", "the rounds are not back to back", job=j.id, round=e.round, gpu=gpu)
+                break
             done, time = done + e.rounds, time + e.rounds * d
-        if done != j.rounds:
-            raise Refused("rigid: job %s leaves %s before its last round" % (j.id, gpu))
+        else:
+            if done != j.rounds:
+                faults.add("rigid", "the job leaves this GPU after %d of %d rounds" % (done, j.rounds), job=j.id, gpu=gpu)
+    return len(faults) == good and good < MOST_FAULTS
 
 
-# ------------------------------------------------------------------ bound
+# ---------------------------------------------------------------- certificates
+
+CERTIFICATE = ("hare", "method", "path", "instance_sha256", "objective", "bound", "grid_us", "prices")
+
+
+class Certificate:
+    """A decoded certificate; bound is a Fraction, or None where it states none."""
+
+    def __init__(self, doc, where):
+        members(doc, CERTIFICATE, where)
+        want(doc.get("hare"), "certificate/v1", where + "/hare")
+        want(doc.get("objective"), "weighted_jct", where + "/objective")
+        self.method = as_string(doc.get("method"), where + "/method")
+        self.path = as_bool(doc.get("path", False), where + "/path")
+        self.sha256 = as_string(doc["instance_sha256"], where + "/instance_sha256") if "instance_sha256" in doc else None
+        self.bound = None
+        if "bound" in doc:
+            text = as_string(doc["bound"], where + "/bound")
+            if not PLAIN.fullmatch(text):
+                raise Bad("%s/bound: must be a decimal in a string" % where)
+            self.bound = Fraction(text)
+        self.grid = [integer(t, where + "/grid_us") for t in as_array(doc.get("grid_us", []), where + "/grid_us")]
+        self.prices = {}
+        for kind, row in as_object(doc.get("prices", {}), where + "/prices").items():
+            at = pointer(where + "/prices", as_string(kind, where + "/prices"))
+            self.prices[kind] = [integer(x, at) for x in as_array(row, at)]
+
+
+def bound_of(inst, c):
+    """The bound on Σ w (C − a) that c proves, in weight-seconds: a pair
+    (numerator, denominator). Raises Refused where it proves none."""
+    if c.method == "price":
+        return price_bound(inst, c)
+    if c.grid or c.prices:
+        raise Refused("the method %s has neither grid nor prices" % c.method)
+    if c.method == "critical_path":
+        return sum(j.weight * j.rounds * least_round(inst, j) for j in inst.jobs), 10**12
+    if c.method == "machine":
+        return machine_bound(inst)
+    raise Refused("no bound is defined for the method %s" % quoted(c.method))
+
+
+def modes_of(inst, j):
+    """(greatest count, compute, sync, type) of the types that ever serve j."""
+    return [(inst.peak(k), p, s, k) for k, (p, s) in sorted(j.on.items()) if inst.peak(k) > 0]
+
 
 def least_round(inst, j):
-    """τ: the least time of one round on an empty cluster, in µs."""
-    modes = [(inst.peak(k), p, s) for k, (p, s) in j.on.items() if inst.peak(k) > 0]
+    """τ in µs: the least time of one round of j on an empty cluster."""
+    modes = modes_of(inst, j)
+    if not modes:
+        raise Refused("job %s can run on no GPU of this cluster: nothing is to be bounded" % quoted(j.id))
     if j.sync == "relaxed":
+
         def enough(t):
-            return sum(m * ((t - s) // p) for m, p, s in modes if t >= p + s) >= j.tasks
-        hi = 1
-        while not enough(hi):
-            hi *= 2
-            if hi > LIMIT * LIMIT:
-                raise Refused("bound: job %s can never run" % j.id)
-        lo = hi // 2
+            return sum(m * max(0, (t - s) // p) for m, p, s, _ in modes) >= j.tasks
+
+        lo, hi = 0, min(p * -(-j.tasks // m) + s for m, p, s, _ in modes)  # the best type alone
         while hi - lo > 1:
             mid = (lo + hi) // 2
             lo, hi = (lo, mid) if enough(mid) else (mid, hi)
         return hi
     if j.mix:
-        n = 0
-        for d, m in sorted((p + s, m) for m, p, s in modes):
-            n += m
-            if n >= j.tasks:
+        total = 0
+        for d, m in sorted((p + s, m) for m, p, s, _ in modes):
+            total += m
+            if total >= j.tasks:
                 return d
     else:
-        wide = [p + s for m, p, s in modes if m >= j.tasks]
+        wide = [p + s for m, p, s, _ in modes if m >= j.tasks]
         if wide:
             return min(wide)
-    raise Refused("bound: job %s can never run" % j.id)
-
-
-def bound_of(inst, c):
-    """The bound on the weighted JCT that certificate c proves: a Fraction."""
-    method = c.get("method")
-    if method == "critical_path":
-        return Fraction(sum(j.weight * j.rounds * least_round(inst, j) for j in inst.jobs), 10 ** 12)
-    if method == "machine":
-        return machine_bound(inst)
-    if method != "price":
-        raise Refused("bound: unknown method %r" % method)
-    grid = [integer(t, "/certificate/grid_us", 0) for t in items(c.get("grid_us"), "/certificate/grid_us")]
-    if len(grid) < 2 or grid[0] != 0 or any(b <= a for a, b in zip(grid, grid[1:])):
-        raise Refused("bound: grid_us must rise from 0")
-    prices = {}
-    for kind, row in members(c.get("prices"), c.get("prices") or (), "/certificate/prices").items():
-        if kind not in inst.supply:
-            raise Refused("bound: prices name the unknown type %r" % kind)
-        prices[kind] = [integer(x, "/certificate/prices", 0) for x in items(row, "/certificate/prices")]
-        if len(prices[kind]) != len(grid) - 1:
-            raise Refused("bound: type %s has %d prices for %d cells" % (kind, len(prices[kind]), len(grid) - 1))
-    total = Fraction(0)
-    for kind, row in prices.items():
-        times, levels = inst.supply[kind]
-        for g, price in enumerate(row):
-            for t, end, level in zip(times, times[1:] + [FOREVER], levels):
-                a, b = max(t, grid[g]), min(end, grid[g + 1])
-                if b > a:
-                    total -= price * level * (b - a)
-    for j in inst.jobs:
-        total += price_phi(inst, j, grid, prices, c.get("path") is True) - 1000 * j.weight * j.release
-    return total / 10 ** 15
-
-
-def price_phi(inst, j, grid, prices, with_path):
-    """φ of one job in 1e-15 weight-seconds, by the knapsack itself."""
-    path = j.release + (j.rounds * least_round(inst, j) if with_path else 0)
-    weight = 1000 * j.weight
-    zero = [0] * (len(grid) - 1)
-    modes = [(p, s, p + s, prices.get(k, zero)) for k, (p, s) in j.on.items() if inst.peak(k) > 0]
-    if j.sync == "rigid":
-        return min(rigid_phi(j, grid, path, weight, p + s, row) for p, s, _, row in modes)
-    relaxed = j.sync == "relaxed"
-    modes.sort(key=lambda m: -m[2])  # slowest first
-    cuts = {j.release, path}
-    cuts.update(t + (m[1] if relaxed else 0) for t in grid for m in modes)
-    cuts.update(grid)
-    cuts = sorted(t for t in cuts if t >= j.release)
-    # n: what a round on each type costs in each piece.
-    pieces = []
-    for b in cuts:
-        ns = []
-        for p, s, d, row in modes:
-            hi = bisect_right(grid, b) - 1
-            lo = bisect_right(grid, max(b - s, j.release)) - 1 if relaxed else hi
-            price = 0 if hi >= len(row) else min(row[lo:hi + 1])
-            ns.append(j.tasks * price * (p if relaxed else d))
-        pieces.append(ns)
-    ds = [m[2] for m in modes]
-    best, near = None, []
-    base, filled = [], 0.0  # sorted (slope, capacity, piece) in floats
-    for last, b in enumerate(cuts):
-        length = cuts[last + 1] - b if last + 1 < len(cuts) else FOREVER
-        if b >= path:
-            if best is not None and weight * b > best * (1 + 1e-9) + 1:
-                break
-            own = hull(pieces[last], ds, weight, length, float)
-            cost = fill(sorted(base + own), j.rounds, weight * b)
-            if cost is not None:
-                near.append((cost, last))
-                best = cost if best is None else min(best, cost)
-        if length != FOREVER:
-            for segment in hull(pieces[last], ds, 0, length, float):
-                base.append(segment)
-                filled += segment[1]
-            base.sort()
-            while base and filled - base[-1][1] >= j.rounds * (1 + 1e-9):
-                filled -= base.pop()[1]
-    # Floats are right to 1e-13; whatever is within 1e-9 of the least is exact.
-    exact = None
-    for cost, last in near:
-        if cost <= best * (1 + 1e-9) + 1:
-            segments = [x for i in range(last) for x in hull(pieces[i], ds, 0, cuts[i + 1] - cuts[i], Fraction)]
-            length = cuts[last + 1] - cuts[last] if last + 1 < len(cuts) else FOREVER
-            segments += hull(pieces[last], ds, weight, length, Fraction)
-            value = fill(sorted(segments), j.rounds, Fraction(weight * cuts[last]))
-            if value is not None and (exact is None or value < exact):
-                exact = value
-    return exact
-
-
-def hull(ns, ds, weight, length, number):
-    """Lower convex hull, from idle, of the points (1/d, cost a µs) with cost
-    n/d + weight: segments (cost a round, rounds)."""
-    out = []
-    at = -1  # index of the last point; −1 is idle
-    while at + 1 < len(ds):
-        best, slope = None, None
-        for k in range(at + 1, len(ds)):
-            if at < 0:
-                s = number(ns[k] + weight * ds[k])
-            elif ds[k] == ds[at]:
-                continue
-            else:
-                # (c_k − c_at)/(1/d_k − 1/d_at); the weight cancels.
-                s = number(ns[k] * ds[at] - ns[at] * ds[k]) / (ds[at] - ds[k])
-            if best is None or s <= slope:
-                best, slope = k, s
-        if best is None:
-            break
-        rate = number(1) / ds[best] - (number(1) / ds[at] if at >= 0 else 0)
-        out.append((slope, FOREVER if length == FOREVER else rate * length))
-        at = best
-    return out
-
-
-def fill(segments, rounds, cost):
-    left = rounds
-    for slope, capacity in segments:
-        if capacity >= left:
-            return cost + left * slope
-        left -= capacity
-        cost += capacity * slope
-    return None
-
-
-def rigid_phi(j, grid, path, weight, d, row):
-    length = j.rounds * d
-    least = max(j.release, path - length)
-    cum = [0]
-    for g, x in enumerate(row):
-        cum.append(cum[-1] + x * (grid[g + 1] - grid[g]))
-
-    def upto(t):
-        g = bisect_right(grid, t) - 1
-        return cum[g] + (row[g] * (t - grid[g]) if g < len(row) else 0)
-
-    starts = {least} | {t for t in grid if t > least} | {t - length for t in grid if t - length > least}
-    return min(weight * (s + length) + j.tasks * (upto(s + length) - upto(s)) for s in starts)
+    raise Refused("job %s is wider than the cluster: nothing is to be bounded" % quoted(j.id))
 
 
 def machine_bound(inst):
-    """One machine as fast as all GPUs, preemptive, by greatest w/W (Goemans)."""
-    times = sorted({t for at, _ in inst.supply.values() for t in at})
-    speed = max(max(sum(levels[bisect_right(at, t) - 1] for at, levels in inst.supply.values()) for t in times), 1)
-    jobs = []
+    """All GPUs as one machine of M GPUs' speed, preemptive, by greatest w/W
+    (Goemans). Time is counted in 1/M µs, so that all of it is integers."""
+    changes = {}
+    for times, levels in inst.supply.values():
+        for t, step in zip(times, [levels[0]] + [b - a for a, b in zip(levels, levels[1:])]):
+            changes[t] = changes.get(t, 0) + step
+    level = speed = 0
+    for t in sorted(changes):
+        level += changes[t]
+        speed = max(speed, level)
+    arrivals, work, sync = [], [], []
     for i, j in enumerate(inst.jobs):
         least_round(inst, j)
-        ps = [(p, s) if j.sync == "relaxed" else (p + s, 0) for k, (p, s) in j.on.items() if inst.peak(k) > 0]
-        work = j.tasks * j.rounds * min(p for p, _ in ps)
-        jobs.append([j.release * speed, Fraction(-j.weight, work), i, work, work, 0, min(s for _, s in ps), j])
-    waiting = sorted(jobs, key=lambda x: x[0])
+        modes = modes_of(inst, j)
+        relaxed = j.sync == "relaxed"
+        work.append(j.tasks * j.rounds * min(p if relaxed else p + s for _, p, s, _ in modes))
+        sync.append(min(s for _, _, s, _ in modes) if relaxed else 0)
+        arrivals.append((j.release * speed, Fraction(-j.weight, work[i]), i))
+    arrivals.sort(reverse=True)
+    left, twice = list(work), [0] * len(work)  # twice: 2·∫ time over the service of a job
     ready, now = [], 0
-    while waiting or ready:
+    while ready or arrivals:
         if not ready:
-            now = max(now, waiting[0][0])
-        while waiting and waiting[0][0] <= now:
-            ready.append(waiting.pop(0))
-        x = min(ready, key=lambda x: (x[1], x[2]))
-        end = now + x[4]
-        if waiting:
-            end = min(end, waiting[0][0])
-        x[4] -= end - now
-        x[5] += end * end - now * now
-        if x[4] == 0:
-            ready.remove(x)
+            now = max(now, arrivals[-1][0])
+        while arrivals and arrivals[-1][0] <= now:
+            heapq.heappush(ready, arrivals.pop()[1:])
+        i = ready[0][1]
+        end = min(now + left[i], arrivals[-1][0] if arrivals else FOREVER * MOST_GPUS)
+        twice[i] += end * end - now * now
+        left[i] -= end - now
+        if left[i] == 0:
+            heapq.heappop(ready)
         now = end
-    total = Fraction(0)
-    for _, _, _, work, _, twice, sync, j in jobs:
-        total += j.weight * (Fraction(twice + work * work, 2 * speed * work) + sync - j.release)
-    return total / 10 ** 12
+    terms = []
+    for i, j in enumerate(inst.jobs):
+        # w (B + W/2M + σ − a), B = twice/(2 W M)
+        middle = j.weight * (twice[i] + work[i] ** 2)
+        terms.append((middle + j.weight * (sync[i] - j.release) * 2 * work[i] * speed, 2 * work[i] * speed * 10**12))
+    return add_up(terms)
 
 
-# ------------------------------------------------------------------- main
+def add_up(terms):
+    """Σ of (numerator, denominator) pairs: equal denominators first, then in
+    pairs without reducing, which keeps the numbers' sizes balanced."""
+    by_denominator = {}
+    for n, d in terms:
+        g = gcd(n, d)
+        by_denominator[d // g] = by_denominator.get(d // g, 0) + n // g
+    terms = [(n, d) for d, n in sorted(by_denominator.items())] or [(0, 1)]
+    while len(terms) > 1:
+        pairs = zip(terms[::2], terms[1::2])
+        odd = terms[-1:] if len(terms) % 2 else []
+        terms = [(a * d + c * b, b * d) for (a, b), (c, d) in pairs] + odd
+        if len(terms) > 1 and terms[0][1].bit_length() < 4096:
+            terms = [(n // gcd(n, d), d // gcd(n, d)) for n, d in terms]
+    n, d = terms[0]
+    if d.bit_length() < 20000:
+        n, d = n // gcd(n, d), d // gcd(n, d)
+    return n, d
+
+
+# ----------------------------------------------------------------- price bound
+
+
+def price_bound(inst, c):
+    """Σ φ_j − Σ ∫ M_k π_k − Σ w a. The unit inside is 1e-15 weight-seconds:
+    prices are 1e-9 weight-seconds a GPU-second, times µs."""
+    grid = c.grid
+    if len(grid) < 2 or grid[0] != 0 or any(b <= a for a, b in zip(grid, grid[1:])):
+        raise Refused("grid_us must rise from 0")
+    for kind, row in sorted(c.prices.items()):
+        if kind not in inst.supply:
+            raise Refused("prices name the type %s, which the cluster lacks" % quoted(kind))
+        if len(row) != len(grid) - 1:
+            raise Refused("prices of %s: %d for %d cells" % (quoted(kind), len(row), len(grid) - 1))
+    terms = []
+    for kind, row in c.prices.items():
+        terms.append((-capacity_price(inst.supply[kind], grid, row), 10**15))
+    free = [0] * (len(grid) - 1)
+    for j in inst.jobs:
+        path = j.release + (j.rounds * least_round(inst, j) if c.path else 0)
+        if not c.path:
+            least_round(inst, j)  # a job that can never run has no bound
+        modes = [(p, s, c.prices.get(k, free)) for _, p, s, k in modes_of(inst, j)]
+        if j.sync == "rigid":
+            n, d = min(rigid_phi(j, path, grid, p + s, row) for p, s, row in modes), 1
+        else:
+            n, d = Fluid(j, path, grid, modes).least()
+        terms.append((n - 1000 * j.weight * j.release * d, d * 10**15))
+    return add_up(terms)
+
+
+def capacity_price(steps, grid, row):
+    """∫ M_k(t) π_k(t) dt, windows that open and close inside cells included."""
+    times, levels = steps
+    total = 0
+    for t, end, level in zip(times, times[1:] + [grid[-1]], levels):
+        g = max(bisect_right(grid, t) - 1, 0)
+        while g < len(row) and grid[g] < end:
+            total += row[g] * level * max(0, min(end, grid[g + 1]) - max(t, grid[g]))
+            g += 1
+    return total
+
+
+def rigid_phi(j, path, grid, d, row):
+    """min over S of w (S + R d) + K ∫ π over the block: the cost is linear in S
+    but where an end of the block meets the grid."""
+    length = j.rounds * d
+    paid = [0]
+    for g, price in enumerate(row):
+        paid.append(paid[-1] + price * (grid[g + 1] - grid[g]))
+
+    def until(t):
+        g = bisect_right(grid, t) - 1
+        return paid[g] + (row[g] * (t - grid[g]) if g < len(row) else 0)
+
+    least = max(j.release, path - length)
+    starts = {least}.union(t for t in grid if t > least).union(t - length for t in grid if t - length > least)
+    return min(1000 * j.weight * (s + length) + j.tasks * (until(s + length) - until(s)) for s in starts)
+
+
+class Fluid:
+    """φ of a relaxed or gang job: least over the last pieces L of time of
+
+        D_L = max over μ ≥ 0 of  w b_L + μ R − Σ_{i ≤ L} len_i max(0, max_k (μ − n_ik − [i = L] w d_k)/d_k)
+
+    with n_ik the price of one round done in mode k in piece i. Floats only
+    propose μ. A value is taken where exact one-sided derivatives prove μ to be
+    the maximum, and another L is dismissed where an exact value at some μ is no
+    less than the least found; so the result is exactly φ."""
+
+    def __init__(self, j, path, grid, modes):
+        relaxed = j.sync == "relaxed"
+        self.rounds, self.weight = j.rounds, 1000 * j.weight
+        self.d = [p + s for p, s, _ in modes]
+        cuts = {path}.union(grid)
+        if relaxed:
+            cuts.update(t + s for _, s, _ in modes for t in grid)
+        self.cuts = [j.release] + sorted(t for t in cuts if t > j.release)
+        self.lengths = [b - a for a, b in zip(self.cuts, self.cuts[1:])]  # the last piece is infinite
+        self.cost = []  # n of each piece and mode
+        for b in self.cuts:
+            cell = bisect_right(grid, b) - 1
+            ns = []
+            for p, s, row in modes:
+                if cell >= len(row):
+                    price = 0
+                elif relaxed:
+                    back = bisect_right(grid, max(b - s, j.release)) - 1
+                    price = min(row[back : cell + 1])
+                else:
+                    price = row[cell]
+                ns.append(j.tasks * price * (p if relaxed else p + s))
+            self.cost.append(ns)
+        self.common = reduce(lambda a, b: a * b // gcd(a, b), self.d)
+        self.share = [self.common // d for d in self.d]  # common/d_k
+        self.first = bisect_left(self.cuts, path)  # last pieces start at or after the path
+
+    def kinks(self, ns, length):
+        """The kinks of length · max(0, max_k (μ − n_k)/d_k) in order, as (μ, growth of
+        the slope there, exact μ): floats, but for the exact (numerator, denominator)."""
+        out, d = [], self.d
+        # Of modes with equal cost of a round the faster is never worse.
+        at = min(range(len(d)), key=lambda k: (ns[k], d[k]))
+        kink, rate = (ns[at], 1), 1 / d[at]
+        while True:
+            out.append((kink[0] / kink[1], rate * length, kink))
+            best = None
+            for k in range(len(d)):
+                if d[k] < d[at]:
+                    other = (ns[k] * d[at] - ns[at] * d[k], d[at] - d[k])
+                    order = -1 if best is None else other[0] * kink[1] - kink[0] * other[1]
+                    if order < 0 or order == 0 and d[k] < d[best]:
+                        best, kink = k, other
+            if best is None:
+                return out
+            rate = (d[at] - d[best]) / (d[at] * d[best])
+            at = best
+
+    def last_costs(self, last):
+        """n of the last piece, whose seconds cost w too."""
+        return [n + self.weight * d for n, d in zip(self.cost[last], self.d)]
+
+    def last_length(self, last):
+        return self.lengths[last] if last < len(self.lengths) else float("inf")
+
+    def sweep(self):
+        """{L: (about D_L, exact μ about where it is taken)}, in floats. A last
+        piece that is left out is dearer or too short, about."""
+        out, best = {}, None
+        base, capacity = [], 0.0  # the cheapest kinks that hold all rounds
+        for last, b in enumerate(self.cuts):
+            if last >= self.first:
+                start = float(self.weight * b)
+                if best is not None and start > best:
+                    break
+                left, cost = float(self.rounds), start
+                for slope, rounds, exact in sorted(base + self.kinks(self.last_costs(last), self.last_length(last))):
+                    if rounds >= left:
+                        cost += left * slope
+                        out[last] = cost, exact
+                        best = cost if best is None else min(best, cost)
+                        break
+                    left -= rounds
+                    cost += rounds * slope
+            if last < len(self.lengths):
+                for kink in self.kinks(self.cost[last], self.lengths[last]):
+                    insort(base, kink)
+                    capacity += kink[1]
+                while capacity - base[-1][1] >= self.rounds:
+                    capacity -= base.pop()[1]
+        return out
+
+    def least(self):
+        """φ in 1e-15 weight-seconds, as (numerator, denominator)."""
+        guesses = self.sweep()
+        pending = sorted(guesses, key=lambda x: guesses[x][0])
+        pending += [x for x in range(self.first, len(self.cuts)) if x not in guesses]
+        best = None
+        while pending:
+            last = pending[0]
+            mu = guesses[last][1] if last in guesses else None
+            if best is not None:
+                n, d = best
+                pending = [x for x in pending if self.weight * self.cuts[x] * d < n]  # μ = 0 gives w b
+                if mu is not None:
+                    pending = self.undecided(pending, mu, best)
+                if not pending or pending[0] != last:
+                    continue
+            value = self.exact(last, mu)
+            pending = pending[1:]
+            if value is not None and (best is None or value[0] * best[1] < best[0] * value[1]):
+                best = value
+        return best
+
+    def gain(self, ns, a, q):
+        """q · common · max(0, max_k (a/q − n_k)/d_k)."""
+        return max(0, max((a - q * n) * share for n, share in zip(ns, self.share)))
+
+    def undecided(self, pending, mu, best):
+        """Those last pieces for which μ = a/q proves no value as large as best."""
+        a, q = mu
+        wanted, out = set(pending), []
+        spent = 0  # Σ len · gain of the pieces before
+        for i in range(max(pending, default=-1) + 1):
+            if i in wanted:
+                own = self.gain(self.last_costs(i), a, q)
+                if i < len(self.lengths):
+                    own *= self.lengths[i]
+                n = self.common * (q * self.weight * self.cuts[i] + a * self.rounds) - spent - own
+                infinite = i == len(self.lengths) and own > 0
+                if infinite or n * best[1] < best[0] * q * self.common:
+                    out.append(i)
+            if i < len(self.lengths):
+                spent += self.lengths[i] * self.gain(self.cost[i], a, q)
+        return [x for x in pending if x in set(out)]
+
+    def side(self, last, a, q):
+        """(D, sign) at μ = a/q: sign is 0 where μ is the maximum, proved by the
+        one-sided derivatives, −1 where μ is too small, 1 where too large. D is
+        the exact dual value, a pair."""
+        low = high = spent = 0  # rounds done, times common: between low and high
+        for i in range(last + 1):
+            ns = self.cost[i] if i < last else self.last_costs(last)
+            values = [(a - q * n) * share for n, share in zip(ns, self.share)]
+            top = max(values)
+            if top < 0:
+                continue
+            rates = [share for v, share in zip(values, self.share) if v == top]
+            if i == len(self.lengths):
+                if top > 0:
+                    return None, 1
+                high = None
+                continue
+            length = self.lengths[i]
+            spent += length * top
+            high += length * max(rates)
+            if top > 0:
+                low += length * min(rates)
+        need = self.rounds * self.common
+        if high is not None and high < need:
+            return None, -1
+        if low > need:
+            return None, 1
+        n = self.common * (q * self.weight * self.cuts[last] + a * self.rounds) - spent
+        return (n, q * self.common), 0
+
+    def exact(self, last, mu):
+        """D_L exactly; None where the pieces up to L are too short for all rounds."""
+        if last < len(self.lengths):
+            if (self.cuts[last + 1] - self.cuts[0]) < self.rounds * min(self.d):
+                return None
+        if mu is not None:
+            value, side = self.side(last, *mu)
+            if side == 0:
+                return value
+        slopes = {Fraction(*k[2]) for k in self.kinks(self.last_costs(last), 1)}
+        for i in range(last):
+            slopes.update(Fraction(*k[2]) for k in self.kinks(self.cost[i], 1))
+        slopes = sorted(slopes)
+        lo, hi = 0, len(slopes) - 1
+        while lo <= hi:
+            mid = (lo + hi) // 2
+            value, side = self.side(last, slopes[mid].numerator, slopes[mid].denominator)
+            if side == 0:
+                return value
+            lo, hi = (mid + 1, hi) if side < 0 else (lo, mid - 1)
+        raise Refused("the price bound of a job has no value")  # cannot be: the maximum is at a kink
+
+
+# ------------------------------------------------------------------------ main
+
 
 def decimal(f, places=6):
-    """f rounded down."""
-    n = f.numerator * 10 ** places // f.denominator
+    """f rounded down; a Fraction or a pair."""
+    n, d = (f.numerator, f.denominator) if isinstance(f, Fraction) else f
+    n = n * 10**places // d
     sign, n = ("-", -n) if n < 0 else ("", n)
-    return "%s%d.%0*d" % (sign, n // 10 ** places, places, n % 10 ** places)
+    return "%s%d.%0*d" % (sign, n // 10**places, places, n % 10**places)
+
+
+def less(a, f):
+    """Whether the pair a is less than the Fraction f."""
+    return a[0] * f.denominator < f.numerator * a[1]
+
+
+def optional_amount(doc, name):
+    if doc.get(name) is None:
+        return None
+    return Fraction(scaled(doc[name], 12, "/" + name), 10**12)
+
+
+class Result:
+    """A decoded result. Fields that are not known here are passed over."""
+
+    def __init__(self, docs):
+        doc = as_object(docs[0], "")
+        want(doc.get("hare"), "result/v1", "/hare")
+        want(doc.get("objective"), "weighted_jct", "/objective")
+        self.sha256 = as_string(doc["instance_sha256"], "/instance_sha256") if "instance_sha256" in doc else None
+        self.value, self.bound = optional_amount(doc, "value"), optional_amount(doc, "bound")
+        self.has_gap, self.gap = "gap" in doc, optional_amount(doc, "gap")
+        self.schedule = self.certificate = None
+        if doc.get("schedule") is not None:
+            self.schedule = Schedule(doc["schedule"], docs[1:])
+        elif len(docs) > 1:
+            raise Bad("something follows the document")
+        if doc.get("certificate") is not None:
+            self.certificate = Certificate(doc["certificate"], "/certificate")
+        self.jobs = []
+        for i, j in enumerate(as_array(doc.get("jobs", []), "/jobs")):
+            at = "/jobs/%d" % i
+            as_object(j, at)
+            start, end = (micros(j[x], at + "/" + x) if x in j else None for x in ("start_s", "end_s"))
+            self.jobs.append((as_string(j.get("id"), at + "/id"), start, end))
 
 
 def verify(inst, res):
-    """Returns (value, bound or None); raises Refused."""
-    if not isinstance(res, dict) or res.get("hare") != "result/v1":
-        raise Bad('result: /hare must be "result/v1"')
-    if not isinstance(res.get("schedule"), dict):
-        raise Refused("form: the result has no schedule to verify")
-    if res.get("objective") != "weighted_jct":
-        raise Refused("form: the objective is not weighted_jct")
+    """Returns (faults, value, bound): a Fraction and a pair, or None where a
+    fault or a missing certificate leaves none."""
+    faults, value, bound = Faults(), None, None
     sha = inst.sha256()
-    certificate = res.get("certificate")
-    for part in (res, certificate or {}):
-        if part.get("instance_sha256", sha) != sha:
-            raise Refused("instance: the result belongs to another instance (instance_sha256 differs)")
-    times = check_schedule(inst, res["schedule"])
-    value = Fraction(sum(j.weight * (times[j.id][1] - j.release) for j in inst.jobs), 10 ** 12)
-    if Fraction(scaled(res.get("value"), 12, "/value"), 10 ** 12) != value:
-        raise Refused("value: the schedule's value is %s, the result says %s" % (decimal(value, 12), res.get("value")))
-    for j in items(res.get("jobs", []), "/jobs"):
-        start, end = times.get(j.get("id"), (None, None))
-        if end is None or "end_s" in j and micros(j["end_s"], "/jobs/end_s") != end or "start_s" in j and micros(j["start_s"], "/jobs/start_s") != start:
-            raise Refused("value: the times of job %s are not those of the schedule" % j.get("id"))
-    if certificate is None:
-        if res.get("bound") is not None:
-            raise Refused("bound: a bound without a certificate")
-        return value, None
-    members(certificate, {"hare", "method", "path", "instance_sha256", "objective", "bound", "grid_us", "prices"}, "/certificate")
-    if certificate.get("hare") != "certificate/v1" or certificate.get("objective") != "weighted_jct":
-        raise Refused("bound: not a certificate/v1 for weighted_jct")
-    bound = bound_of(inst, certificate)
-    claim = certificate.get("bound")
-    if not isinstance(claim, str) or not NUMBER.match(claim) or "e" in claim.lower():
-        raise Refused("bound: the certificate's bound is not a decimal")
-    if Fraction(claim) > bound:
-        raise Refused("bound: the certificate proves %s, less than the %s it states" % (decimal(bound), claim))
-    if res.get("bound") is not None and Fraction(scaled(res["bound"], 12, "/bound"), 10 ** 12) > Fraction(claim):
-        raise Refused("bound: the result states more than its certificate")
-    return value, bound
+    for said in (res.sha256, res.certificate and res.certificate.sha256):
+        if said is not None and said != sha:
+            faults.add("instance", "the result belongs to another instance: its instance_sha256 is %s, this one's %s" % (quoted(said), sha))
+            return faults, None, None
+    if res.schedule is None:
+        faults.add("form", "the result has no schedule: nothing to verify")
+    else:
+        times = check_schedule(inst, res.schedule, faults)
+        if not faults:
+            value = Fraction(sum(j.weight * (times[j.id][1] - j.release) for j in inst.jobs), 10**12)
+            check_claims(inst, res, times, value, faults)
+    if res.certificate is None:
+        if res.bound is not None:
+            faults.add("bound", "the result states a bound without a certificate")
+    else:
+        try:
+            bound = bound_of(inst, res.certificate)
+        except Refused as e:
+            faults.add("certificate", str(e))
+        else:
+            check_bound(res, bound, faults)
+    return faults, value, bound
+
+
+def check_claims(inst, res, times, value, faults):
+    if res.value is None:
+        faults.add("value", "the result states no value")
+    elif res.value != value:
+        faults.add("value", "the schedule's value is %s, the result states %s" % (decimal(value, 12), decimal(res.value, 12)))
+    listed = set()
+    for name, start, end in res.jobs:
+        if name not in times or name in listed:
+            faults.add("value", "jobs lists a job that the instance lacks, or one twice", job=name)
+            continue
+        listed.add(name)
+        for what, said, is_ in (("starts", start, times[name][0]), ("ends", end, times[name][1])):
+            if said is not None and said != is_:
+                faults.add("value", "the job %s at %s s, the result states %s" % (what, decimal(Fraction(is_, 10**6)), decimal(Fraction(said, 10**6))), job=name)
+    if not res.has_gap or faults:
+        return
+    # A gap is printed with six decimals, rounded either way.
+    if res.bound is not None and value == res.bound:
+        least = most = Fraction(0)
+    elif res.bound is None or res.bound <= 0:
+        least = most = None
+    else:
+        most = least = value / res.bound - 1
+    if (res.gap is None) != (least is None) or res.gap is not None and abs(res.gap - most) >= Fraction(1, 10**6):
+        said = "null" if res.gap is None else decimal(res.gap)
+        faults.add("gap", "value over bound less one is %s, the result states %s" % ("null" if most is None else decimal(most), said))
+
+
+def check_bound(res, bound, faults):
+    claim = res.certificate.bound
+    if claim is None:
+        faults.add("bound", "the certificate states no bound")
+        return
+    if less(bound, claim):
+        faults.add("bound", "the certificate proves %s, less than the %s that it states" % (decimal(bound), decimal(claim)))
+    if res.bound is not None and res.bound > claim:
+        faults.add("bound", "the result states %s, more than the %s of its certificate" % (decimal(res.bound, 12), decimal(claim)))
+
+
+def exactly(pair):
+    """A short pair as p/q, for people and tests."""
+    n, d = pair
+    return "%d/%d" % (n, d) if d.bit_length() < 400 else None
+
+
+def run(names, bound_only):
+    """The report, as --json prints it."""
+    inst = Instance(documents(read_text(names[0])))
+    docs = documents(read_text(names[1]))
+    report = {"ok": True, "instance_sha256": inst.sha256()}
+    if bound_only:
+        doc = as_object(docs[0], "")
+        if doc.get("hare") == "result/v1" or len(docs) > 1:
+            c = Result(docs).certificate
+            if c is None:
+                raise Bad("/certificate: is missing")
+        else:
+            c = Certificate(doc, "")
+        faults, value, bound = Faults(), None, None
+        if c.sha256 is not None and c.sha256 != inst.sha256():
+            faults.add("instance", "the certificate belongs to another instance")
+        else:
+            try:
+                bound = bound_of(inst, c)
+                if c.bound is not None and less(bound, c.bound):
+                    faults.add("bound", "the certificate proves %s, less than the %s that it states" % (decimal(bound), decimal(c.bound)))
+            except Refused as e:
+                faults.add("certificate", str(e))
+    else:
+        faults, value, bound = verify(inst, Result(docs))
+    if value is not None:
+        report["value"] = decimal(value, 12)
+    if bound is not None:
+        report["bound"] = decimal(bound)
+        report["bound_exact"] = exactly(bound)
+    if faults:
+        report["ok"] = False
+        report["faults"] = faults
+    return report
+
+
+def say(report):
+    if report["ok"]:
+        parts = ["value %s" % report["value"].rstrip("0").rstrip(".")] if "value" in report else []
+        parts.append("bound %s" % report["bound"] if "bound" in report else "no bound")
+        print("accepted: " + ", ".join(parts))
+    else:
+        for f in report["faults"]:
+            print("refused: " + fault_line(f))
 
 
 def main(argv):
-    as_json = "--json" in argv
-    names = [a for a in argv if a != "--json"]
-    if len(names) != 2 or any(n.startswith("--") for n in names) or names == ["-", "-"]:
+    flags = [a for a in argv if a.startswith("--")]
+    names = [a for a in argv if not a.startswith("--")]
+    if "--help" in flags:
+        print(__doc__.strip())
+        return 0
+    if len(names) != 2 or names == ["-", "-"] or any(f not in ("--json", "--bound-only") for f in flags):
         print(__doc__.strip(), file=sys.stderr)
         return 2
     try:
-        inst = Instance(parse(load(names[0])))
-        value, bound = verify(inst, parse(load(names[1])))
+        report = run(names, "--bound-only" in flags)
     except Bad as e:
+        if "--json" in flags:
+            print(json.dumps({"ok": False, "error": str(e)}))
         print("hare_verify: %s" % e, file=sys.stderr)
         return 2
-    except Refused as e:
-        print(json.dumps({"ok": False, "fault": str(e)}) if as_json else "refused: %s" % e)
-        return 1
-    except (AttributeError, TypeError, KeyError, IndexError) as e:
-        print("refused: form: the result is not in the documented form (%s)" % e)
-        return 1
-    if as_json:
-        print(json.dumps({"ok": True, "value": decimal(value, 12), "bound": bound and decimal(bound)}))
-    elif bound is None:
-        print("accepted: value %s, no bound" % decimal(value))
+    except MemoryError:
+        print("hare_verify: the input needs more memory than there is", file=sys.stderr)
+        return 2
+    if "--json" in flags:
+        print(json.dumps(report, indent=1))
     else:
-        print("accepted: value %s, bound %s" % (decimal(value), decimal(bound)))
-    return 0
+        say(report)
+    return 0 if report["ok"] else 1
 
 
 if __name__ == "__main__":
