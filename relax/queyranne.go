@@ -1,6 +1,7 @@
 package relax
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +14,20 @@ import (
 
 // maxGroups limits the columns of the paper's relaxation: consecutive rounds
 // of a job are aggregated until no more remain.
-const maxGroups = 1500
+const maxGroups = 800
 
 // maxCutRounds limits the solves of the cutting-plane loop.
 const maxCutRounds = 60
+
+// maxSeeds limits the inequalities that the first LP starts with.
+const maxSeeds = 64
+
+// weightSpread is the largest share by which a weight is lowered.
+const weightSpread = 1e-4
+
+// costScale is the heaviest job's cost a second in the LP, so that the engine's
+// absolute tolerance (1e-7) does not blur weights.
+const costScale = 1e6
 
 // cutSlack is the relative violation below which an inequality counts as met.
 const cutSlack = 1e-7
@@ -50,8 +61,14 @@ func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation
 		p.Cost = append(p.Cost, 0)
 		p.ColLower, p.ColUpper = append(p.ColLower, 0), append(p.ColUpper, math.Inf(1))
 	}
-	for i := range pr.jobs {
-		p.Cost = append(p.Cost, pr.jobs[i].w*1e-9)
+	order := pr.smithOrder(groups)
+	weights := pr.spreadWeights(groups, order)
+	heaviest := 1e-300
+	for _, w := range weights {
+		heaviest = max(heaviest, w)
+	}
+	for _, w := range weights {
+		p.Cost = append(p.Cost, w/heaviest*costScale)
 		p.ColLower, p.ColUpper = append(p.ColLower, 0), append(p.ColUpper, math.Inf(1))
 	}
 	row := func(lower float64, index []int32, value []float64) {
@@ -87,12 +104,12 @@ func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation
 		}
 		row(rhs*scale, index, value)
 	}
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	if n > 0 {
-		cut(all)
+	// The inequality over all tasks, and for the repair those over the prefixes
+	// of Smith's order too: with neither releases nor rounds they suffice.
+	for i := 1; i <= n; i++ {
+		if i == n || cfg.Method == MethodQueyranne && i%(n/maxSeeds+1) == 0 {
+			cut(order[:i])
+		}
 	}
 	var sol *lp.Solution
 	for range maxCutRounds {
@@ -114,8 +131,9 @@ func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation
 	rel := &hare.Relaxation{Method: cfg.Method, Progress: make([][]hare.Point, jobs)}
 	value := 0.0
 	for i := range pr.jobs {
-		value += pr.jobs[i].w * 1e-9 * (sol.X[n+i] - pr.jobs[i].a/1e6)
+		value += weights[i] * 1e-9 * sol.X[n+i]
 	}
+	value -= pr.wa * unit
 	rel.Bound = hare.Product(int64(math.Max(0, math.Floor(value*1e6))), 1e6)
 	for i := range groups {
 		g := &groups[i]
@@ -165,9 +183,39 @@ func (pr *problem) groups() []group {
 	return out
 }
 
+// smithOrder sorts the groups by work over weight of their jobs, then round.
+func (pr *problem) smithOrder(groups []group) []int {
+	work := make([]float64, len(pr.jobs))
+	for i := range groups {
+		work[groups[i].job] += groups[i].tasks * groups[i].p
+	}
+	order := make([]int, len(groups))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := groups[a].job, groups[b].job
+		return cmp.Compare(work[x]*pr.jobs[y].w, work[y]*pr.jobs[x].w)
+	})
+	return order
+}
+
+// spreadWeights lowers each weight by up to a share of weightSpread, more so later
+// in Smith's order, so that equal jobs have one best order rather than many
+// that the cuts would have to rule out one by one. Lower weights only lower
+// the figure.
+func (pr *problem) spreadWeights(groups []group, order []int) []float64 {
+	out := make([]float64, len(pr.jobs))
+	for rank, i := range order {
+		j := groups[i].job
+		out[j] = pr.jobs[j].w * (1 - weightSpread*float64(rank)/float64(len(order)))
+	}
+	return out
+}
+
 // separate returns violated sets among the prefixes of the groups by middle of
-// compute: the most violated one, and the most violated within each half and
-// quarter of the order. Nil when all hold. O(n log n).
+// compute: the most violated one of each stretch of the order. Nil when all
+// hold. O(n log n).
 func separate(groups []group, x []float64, speed float64) [][]int {
 	order := make([]int, len(groups))
 	for i := range order {

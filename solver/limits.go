@@ -18,12 +18,15 @@ type limits struct {
 // and for a job (recomputing its part of the bound), in seconds.
 const (
 	taskSeconds = 1.2e-6
-	jobSeconds  = 2e-4
+	jobSeconds  = 1e-4
 )
 
 // Default search effort, in units of work: one job placed once by the search.
+// Placing all rounds of a relaxed job takes far longer than trying another
+// place for a gang or rigid one.
 const (
-	defaultWork = 400_000
+	relaxedWork = 60_000
+	gangWork    = 1_000_000
 	// workPerCall is the work of one oracle call, 1/16 of a placement.
 	workPerCall = 1.0 / 16
 	// callsFull is the number of oracle calls a job of a full ascent.
@@ -59,7 +62,10 @@ func (s *solve) plan() {
 	}
 	work := float64(s.opt.WorkLimit)
 	if work == 0 {
-		work = defaultWork + 100*n
+		work = gangWork + 100*n
+		if relaxed {
+			work = relaxedWork + 100*n
+		}
 	}
 	ascents := callsFull * n * workPerCall * (l.boundEffort + l.planEffort)
 	if s.opt.WorkLimit > 0 && ascents > 0.6*work {

@@ -1,0 +1,228 @@
+package solver_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+func TestMain(m *testing.M) {
+	lp.ServeIfWorker()
+	goleak.VerifyTestMain(m)
+}
+
+func instance(t testing.TB, name string) *hare.Instance {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/examples/" + name + ".instance.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst, err := hare.DecodeInstance(bytes.NewReader(text), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+func TestEqualCallsGiveEqualBytes(t *testing.T) {
+	for _, name := range []string{"three-jobs", "windows", "traps"} {
+		inst := instance(t, name)
+		var first []byte
+		for _, workers := range []int{1, 2, 3} {
+			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 3000, Seed: 5}, solver.Config{Workers: workers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !res.Reproducible {
+				t.Errorf("%s: not reproducible without a clock", name)
+			}
+			res.Timing = hare.Timing{}
+			var b bytes.Buffer
+			if err := res.EncodeJSON(&b); err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = b.Bytes()
+			} else if !bytes.Equal(first, b.Bytes()) {
+				t.Errorf("%s: %d workers give other bytes", name, workers)
+			}
+		}
+	}
+}
+
+func TestInfeasibleNamesTheJob(t *testing.T) {
+	inst := instance(t, "three-jobs")
+	inst.Jobs[1].Tasks = 7
+	res, err := solver.Solve(t.Context(), inst, hare.Options{}, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Termination != hare.TerminationInfeasible || len(res.Reasons) != 1 || res.Reasons[0].Job != "vgg" || res.Reasons[0].Code != "too_wide" {
+		t.Errorf("%s %+v", res.Termination, res.Reasons)
+	}
+}
+
+func TestNoJobsIsOptimal(t *testing.T) {
+	inst := instance(t, "three-jobs")
+	inst.Jobs = nil
+	res, err := solver.Solve(t.Context(), inst, hare.Options{}, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Termination != hare.TerminationOptimal || res.Value.Sign() != 0 {
+		t.Errorf("%s, value %v", res.Termination, res.Value)
+	}
+}
+
+func TestCancelledEndsWithAPair(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	inst := instance(t, "traps")
+	seen := 0
+	res, err := solver.Solve(ctx, inst, hare.Options{WorkLimit: 1 << 40}, solver.Config{Progress: func(e solver.Event) {
+		if seen++; e.Phase == solver.PhaseImprove {
+			cancel()
+		}
+	}})
+	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Termination != hare.TerminationCancelled || res.Reproducible || res.Value == nil || res.Bound == nil || seen < 3 {
+		t.Errorf("%s, reproducible %v, value %v, bound %v after %d events", res.Termination, res.Reproducible, res.Value, res.Bound, seen)
+	}
+}
+
+func TestAlreadyCancelledStillAnswers(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	res, err := solver.Solve(ctx, instance(t, "windows"), hare.Options{}, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Termination != hare.TerminationCancelled || res.Value == nil || res.Bound == nil {
+		t.Errorf("%s, value %v, bound %v", res.Termination, res.Value, res.Bound)
+	}
+}
+
+func TestBadOptionsAreNamed(t *testing.T) {
+	for pointer, opt := range map[string]hare.Options{
+		"/options/gap":          {Gap: 2},
+		"/options/work_limit":   {WorkLimit: -1},
+		"/options/time_limit_s": {TimeLimit: -time.Second},
+		"/options/bound":        {Bound: "magic"},
+		"/options/order":        {Order: "magic"},
+		"/options/assign":       {Assign: "magic"},
+		"/options/detail":       {Detail: "magic"},
+	} {
+		_, err := solver.Solve(t.Context(), instance(t, "windows"), opt, solver.Config{})
+		var bad *hare.InvalidError
+		if !errors.As(err, &bad) || bad.Pointer != pointer {
+			t.Errorf("%s: got %v", pointer, err)
+		}
+	}
+}
+
+// chaos is an LP engine that fails, lies, dawdles or answers garbage.
+type chaos struct{ r *rand.Rand }
+
+func (c chaos) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
+	n := len(p.Cost)
+	sol := &lp.Solution{Objective: c.r.NormFloat64() * 1e6, X: make([]float64, n), RowDual: make([]float64, len(p.RowLower))}
+	switch c.r.IntN(5) {
+	case 0:
+		return nil, errors.New("killed")
+	case 1:
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	case 2:
+		for i := range sol.X {
+			sol.X[i] = math.Abs(c.r.NormFloat64()) * 1e9
+		}
+	case 3:
+		sol.Objective = math.Inf(1)
+	case 4:
+		for i := range sol.X {
+			sol.X[i] = c.r.Float64()
+		}
+	}
+	return sol, nil
+}
+
+func TestEngineMayLie(t *testing.T) {
+	names := []string{"three-jobs", "windows", "traps"}
+	for i := range 200 {
+		inst := instance(t, names[i%3])
+		began := time.Now()
+		res, err := solver.Solve(t.Context(), inst, hare.Options{TimeLimit: 60 * time.Millisecond, Seed: int64(i)}, solver.Config{LP: chaos{rand.New(rand.NewPCG(uint64(i), 3))}})
+		if err != nil {
+			t.Fatalf("solve %d: %v", i, err)
+		}
+		if rep := verify.Check(inst, res); !rep.OK {
+			t.Fatalf("solve %d: %s", i, rep)
+		}
+		// Half a second is slack for a loaded machine, not the promise.
+		if took := time.Since(began); took > 560*time.Millisecond {
+			t.Errorf("solve %d took %v", i, took)
+		}
+	}
+}
+
+// TestPapersRelaxationIsTooWeak is the 22-job instance of DESIGN 2.1.
+func TestPapersRelaxationIsTooWeak(t *testing.T) {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
+	add := func(id string, weight, compute int64) {
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: weight, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: compute}}})
+	}
+	for i := range 20 {
+		add(fmt.Sprint("light-", i), 100, 1_000_000)
+	}
+	add("important", 1_000_000, 1_010_000)
+	add("weightless", 0, 1_000_000)
+	if err := inst.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := lp.NewPool(lp.PoolConfig{Size: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pool.Close() }()
+	cfg := solver.Config{LP: pool}
+	value := func(bound, assign string) float64 {
+		res, err := solver.Solve(t.Context(), inst, hare.Options{Bound: bound, Assign: assign}, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Value.Float()
+	}
+	repaired := value("queyranne", "earliest_available")
+	if math.Abs(repaired-1.033) > 1e-3 {
+		t.Errorf("the repaired relaxation's rule costs %v, the optimum is 1.033", repaired)
+	}
+	printed, err := solver.Bound(t.Context(), inst, "paper", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if printed.Certified || printed.Certificate != nil {
+		t.Error("the paper's relaxation claims a proof")
+	}
+	t.Logf("paper %v with value %v; queyranne value %v", printed.Bound, value("paper", "earliest_available"), repaired)
+	if res := value("price", "insertion"); math.Abs(res-1.033) > 1e-3 {
+		t.Errorf("price: value %v", res)
+	}
+}
