@@ -3,18 +3,16 @@
 package api
 
 import (
-	"context"
-	"errors"
 	"log/slog"
-	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -23,6 +21,8 @@ type Config struct {
 	// MaxBodyBytes limits request bodies, before and after decompression; zero
 	// means 64 MiB.
 	MaxBodyBytes int64
+	// BodyTime is how long a client may take to send a body; zero means 2 min.
+	BodyTime time.Duration
 	// Logger gets one line a request; nil means none.
 	Logger *slog.Logger
 	// EngineRestarts counts restarts of LP workers, for metrics; nil means 0.
@@ -30,15 +30,19 @@ type Config struct {
 }
 
 type server struct {
-	svc *service.Service
-	cfg Config
-	met *metrics
+	svc     *service.Service
+	cfg     Config
+	met     *metrics
+	metrics http.Handler
 }
 
 // New returns the routes.
 func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.MaxBodyBytes <= 0 {
 		cfg.MaxBodyBytes = hare.DefaultMaxBytes
+	}
+	if cfg.BodyTime <= 0 {
+		cfg.BodyTime = 2 * time.Minute
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -47,68 +51,40 @@ func New(svc *service.Service, cfg Config) http.Handler {
 		cfg.EngineRestarts = func() int64 { return 0 }
 	}
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, cfg.EngineRestarts)}
+	s.metrics = promhttp.HandlerFor(s.met.registry, promhttp.HandlerOpts{})
 	r := chi.NewRouter()
-	r.Use(s.identify, s.observe, s.survive, s.compress)
+	r.Use(s.identify, s.observe, s.survive, s.compress, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
 	})
-	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
-		s.problem(w, r, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not allowed here: see /docs", nil)
-	})
+	r.MethodNotAllowed(s.methodNotAllowed(r))
 	r.Post("/v1/solves", s.handle(s.solve))
 	r.Post("/v1/bounds", s.handle(s.bound))
 	r.Post("/v1/verify", s.handle(s.verify))
 	r.Get("/v1/version", s.handle(s.version))
-	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
-	r.Get("/readyz", func(w http.ResponseWriter, r *http.Request) {
-		if !svc.Ready() {
-			s.problem(w, r, http.StatusServiceUnavailable, "draining", "the server is shutting down", nil)
-			return
-		}
-		plain(w, http.StatusOK, "ready\n")
-	})
-	r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(s.met.registry, promhttp.HandlerOpts{}))
-	r.Get("/openapi.json", document("application/json", openapi.JSON))
-	r.Get("/openapi.yaml", document("application/yaml", openapi.YAML))
-	r.Get("/docs", document("text/html; charset=utf-8", openapi.Page))
+	r.Get("/healthz", s.handle(s.health))
+	r.Get("/readyz", s.handle(s.ready))
+	r.Get("/metrics", s.handle(s.measurements))
+	r.Get("/openapi.json", s.handle(s.specificationJSON))
+	r.Get("/openapi.yaml", s.handle(s.specificationYAML))
+	r.Get("/docs", s.handle(s.docs))
 	return r
 }
 
-func plain(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text))
-}
-
-func document(kind string, text []byte) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", kind)
-		if kind != "application/json" {
-			w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
+// methodNotAllowed names the methods that the path has.
+func (s *server) methodNotAllowed(routes chi.Routes) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+			as := m
+			if m == http.MethodHead {
+				as = http.MethodGet
+			}
+			if routes.Match(chi.NewRouteContext(), as, r.URL.Path) {
+				allowed = append(allowed, m)
+			}
 		}
-		_, _ = w.Write(text)
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		s.problem(w, r, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not allowed here, but "+strings.Join(allowed, ", ")+": see /docs", nil)
 	}
-}
-
-// Serve answers on l until ctx ends; then it stops taking connections, lets
-// what runs finish for the grace time, and ends the rest with its best pair.
-func Serve(ctx context.Context, l net.Listener, h http.Handler, svc *service.Service, grace time.Duration) error {
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(l) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	svc.Drain(end)
-	last, cancelLast := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancelLast()
-	err := srv.Shutdown(last)
-	if served := <-failed; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return err
 }

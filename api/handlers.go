@@ -2,96 +2,112 @@ package api
 
 import (
 	"encoding/json"
-	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/service"
+)
+
+const (
+	kindJSON   = "application/json"
+	kindNDJSON = "application/x-ndjson"
+	kindText   = "text/plain; charset=utf-8"
 )
 
 // handle turns a handler that returns errors into one of net/http.
 func (s *server) handle(f func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if err := f(w, r); err != nil {
+		err := f(w, r)
+		switch {
+		case err == nil:
+		case started(w):
+			// Only writing can fail by now: the client is gone.
+			s.cfg.Logger.Info("answer broken off", "request_id", requestID(r.Context()), "error", err)
+		default:
 			s.fail(w, r, err)
 		}
 	}
 }
 
-// negotiate picks JSON or NDJSON.
-func negotiate(r *http.Request) (ndjson bool, err error) {
-	accept := r.Header.Get("Accept")
-	if accept == "" {
-		return false, nil
-	}
-	for _, part := range strings.Split(accept, ",") {
-		kind, _, err := mime.ParseMediaType(strings.TrimSpace(part))
-		if err != nil {
-			continue
-		}
-		switch kind {
-		case "application/x-ndjson":
-			return true, nil
-		case "application/json", "application/*", "*/*":
-			return false, nil
-		}
-	}
-	return false, &statusError{http.StatusNotAcceptable, "not_acceptable", "this answers application/json and application/x-ndjson"}
-}
-
+// solve waits for the answer.
+//
+//	@Summary		Solve an instance
+//	@Description	Answers with the best certified pair of schedule and bound that the limits allow, as hare solve does. An infeasible instance is a 200 with its termination and reasons. When the client goes away, the solve ends.
+//	@Tags			scheduling
+//	@ID				solve
+//	@Param			body	body	openapi.SolveRequest	true	"the instance and what to do about it"
+//	@Accept			json
+//	@Produce		json,application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.Result	"the result; as NDJSON all but the lanes on the first line, then a lane a line"
+//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Router			/v1/solves [post]
 func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
-	ndjson, err := negotiate(r)
+	kind, err := accepted(r, kindJSON, kindNDJSON)
 	if err != nil {
 		return err
 	}
-	req, err := s.read(r)
+	req, err := s.read(w, r, "options")
 	if err != nil {
 		return err
-	}
-	if req.Instance == nil {
-		return missing("instance")
 	}
 	res, err := s.svc.Solve(r.Context(), req.Instance, req.Options)
 	if err != nil {
 		return err
 	}
 	s.met.solved(res)
-	if ndjson {
-		w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", kind)
+	if kind == kindNDJSON {
 		return res.EncodeNDJSON(w)
 	}
-	w.Header().Set("Content-Type", "application/json")
 	return res.EncodeJSON(w)
 }
 
-func missing(field string) error {
-	return &hare.InvalidError{Pointer: "", Code: "missing_field", Detail: `"` + field + `" is missing`}
-}
-
+// bound computes a relaxation alone.
+//
+//	@Summary		Bound an instance from below
+//	@Description	No schedule can have a smaller objective than the bound. The certificates of price, critical_path and machine prove it; queyranne is shown but not certified, and paper proves nothing.
+//	@Tags			scheduling
+//	@ID				bound
+//	@Param			body	body	openapi.BoundRequest	true	"the instance and a method"
+//	@Accept			json
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.BoundResult	"the bound, with its certificate where it has one"
+//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Router			/v1/bounds [post]
 func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
-	req, err := s.read(r)
-	if err != nil {
+	if _, err := accepted(r, kindJSON); err != nil {
 		return err
 	}
-	if req.Instance == nil {
-		return missing("instance")
+	req, err := s.read(w, r, "method")
+	if err != nil {
+		return err
 	}
 	if req.Method == "" {
 		req.Method = hare.MethodPrice
 	}
-	known := false
-	for _, m := range service.Methods() {
-		known = known || m == req.Method
-	}
-	if !known {
-		return &hare.InvalidError{Pointer: "/method", Code: "unknown_value", Detail: "must be one of " + strings.Join(service.Methods(), ", ")}
+	if methods := service.Methods(); !slices.Contains(methods, req.Method) {
+		return &hare.InvalidError{Pointer: "/method", Code: "unknown_value", Detail: "must be one of " + strings.Join(methods, ", ")}
 	}
 	rel, err := s.svc.Bound(r.Context(), req.Instance, req.Method)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", kindJSON)
 	return json.NewEncoder(w).Encode(struct {
 		Method      string            `json:"method"`
 		Bound       hare.Amount       `json:"bound"`
@@ -100,26 +116,136 @@ func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 	}{rel.Method, rel.Bound.RoundDown(), rel.Certified, rel.Certificate})
 }
 
+// verify checks a result.
+//
+//	@Summary		Check a result
+//	@Description	Shares no code with the solver: checks every constraint in integers, recomputes the value, and recomputes the bound from the certificate in exact arithmetic. A refusal is a 200 with ok false and its faults.
+//	@Tags			scheduling
+//	@ID				verify
+//	@Param			body	body	openapi.VerifyRequest	true	"the instance and a result for it"
+//	@Accept			json
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.Report	"the outcome"
+//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Router			/v1/verify [post]
 func (s *server) verify(w http.ResponseWriter, r *http.Request) error {
-	req, err := s.read(r)
-	if err != nil {
+	if _, err := accepted(r, kindJSON); err != nil {
 		return err
 	}
-	switch {
-	case req.Instance == nil:
-		return missing("instance")
-	case req.Result == nil:
-		return missing("result")
+	req, err := s.read(w, r, "result")
+	if err != nil {
+		return err
 	}
 	rep, err := s.svc.Verify(r.Context(), req.Instance, req.Result)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", kindJSON)
 	return json.NewEncoder(w).Encode(rep)
 }
 
+// version names the program.
+//
+//	@Summary	Versions of Hare and of HiGHS
+//	@Tags		server
+//	@ID			version
+//	@Produce	json
+//	@Success	200	{object}	openapi.Version	"the versions"
+//	@Router		/v1/version [get]
 func (s *server) version(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", kindJSON)
 	return json.NewEncoder(w).Encode(map[string]string{"version": s.svc.Version(), "highs": s.svc.EngineVersion()})
+}
+
+// health says that the process answers.
+//
+//	@Summary	Liveness
+//	@Tags		server
+//	@ID			health
+//	@Produce	plain
+//	@Success	200	{string}	string	"the process answers"
+//	@Router		/healthz [get]
+func (s *server) health(w http.ResponseWriter, _ *http.Request) error {
+	return write(w, kindText, []byte("ok\n"))
+}
+
+// ready says whether new work is taken.
+//
+//	@Summary	Readiness
+//	@Tags		server
+//	@ID			ready
+//	@Produce	plain,application/problem+json
+//	@Success	200	{string}	string			"new work is taken"
+//	@Failure	503	{object}	openapi.Problem	"the server is shutting down"
+//	@Router		/readyz [get]
+func (s *server) ready(w http.ResponseWriter, _ *http.Request) error {
+	if !s.svc.Ready() {
+		return service.ErrDraining
+	}
+	return write(w, kindText, []byte("ready\n"))
+}
+
+// measurements are the metrics.
+//
+//	@Summary	Metrics in the text format of Prometheus
+//	@Tags		server
+//	@ID			metrics
+//	@Produce	plain
+//	@Success	200	{string}	string	"the metrics"
+//	@Router		/metrics [get]
+func (s *server) measurements(w http.ResponseWriter, r *http.Request) error {
+	// Compression is left to this server's own middleware.
+	r.Header.Del("Accept-Encoding")
+	s.metrics.ServeHTTP(w, r)
+	return nil
+}
+
+// specificationJSON is this interface, described.
+//
+//	@Summary	This specification as JSON
+//	@Tags		documentation
+//	@ID			openapiJson
+//	@Produce	json
+//	@Success	200	{object}	object	"an OpenAPI 3.1 document"
+//	@Router		/openapi.json [get]
+func (s *server) specificationJSON(w http.ResponseWriter, _ *http.Request) error {
+	return write(w, kindJSON, openapi.JSON)
+}
+
+// specificationYAML is the same in YAML.
+//
+//	@Summary	This specification as YAML
+//	@Tags		documentation
+//	@ID			openapiYaml
+//	@Produce	application/yaml
+//	@Success	200	{string}	string	"an OpenAPI 3.1 document"
+//	@Router		/openapi.yaml [get]
+func (s *server) specificationYAML(w http.ResponseWriter, _ *http.Request) error {
+	return write(w, "application/yaml", openapi.YAML)
+}
+
+// docs renders the specification.
+//
+//	@Summary	This specification as a page, with no request to anywhere else
+//	@Tags		documentation
+//	@ID			docs
+//	@Produce	html
+//	@Success	200	{string}	string	"the page"
+//	@Router		/docs [get]
+func (s *server) docs(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	return write(w, "text/html; charset=utf-8", openapi.Page)
+}
+
+func write(w http.ResponseWriter, kind string, text []byte) error {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, err := w.Write(text)
+	return err
 }

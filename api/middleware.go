@@ -1,19 +1,17 @@
 package api
 
 import (
-	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"io"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/klauspost/compress/zstd"
 )
 
 type requestKey struct{}
@@ -37,10 +35,11 @@ func (s *server) identify(next http.Handler) http.Handler {
 	})
 }
 
-// recorder remembers the status.
+// recorder remembers the status and counts the bytes.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	bytes  int64
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -54,28 +53,46 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	return w.ResponseWriter.Write(b)
+	n, err := w.ResponseWriter.Write(b)
+	w.bytes += int64(n)
+	return n, err
 }
 
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *recorder) started() bool { return w.status != 0 }
+
+// started says that an answer has begun, so that no other can be given.
+func started(w http.ResponseWriter) bool {
+	r, ok := w.(interface{ started() bool })
+	return ok && r.started()
+}
 
 // observe logs and counts each request.
 func (s *server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
 		began := time.Now()
+		defer func() {
+			route := chi.RouteContext(r.Context()).RoutePattern()
+			if route == "" {
+				route = "none"
+			}
+			took := time.Since(began)
+			s.met.request(route, r.Method, rec.status, took)
+			level := slog.LevelInfo
+			if rec.status == http.StatusInternalServerError {
+				level = slog.LevelError
+			}
+			s.cfg.Logger.Log(r.Context(), level, "request", "request_id", requestID(r.Context()), "method", r.Method,
+				"route", route, "status", rec.status, "bytes", rec.bytes, "seconds", took.Seconds())
+		}()
 		next.ServeHTTP(rec, r)
-		route := chi.RouteContext(r.Context()).RoutePattern()
-		if route == "" {
-			route = "none"
-		}
-		took := time.Since(began)
-		s.met.request(route, r.Method, rec.status, took)
-		s.cfg.Logger.Info("request", "request_id", requestID(r.Context()), "method", r.Method, "route", route, "status", rec.status, "seconds", took.Seconds())
 	})
 }
 
-// survive turns a panic into one 500 and a metric.
+// survive turns a panic into one 500 and a metric. Where the answer has begun,
+// it breaks the connection: what was sent must not pass for the whole.
 func (s *server) survive(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -88,74 +105,11 @@ func (s *server) survive(next http.Handler) http.Handler {
 			}
 			s.met.panics.Inc()
 			s.cfg.Logger.Error("panic", "request_id", requestID(r.Context()), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			if rec, ok := w.(*recorder); !ok || rec.status == 0 {
-				s.problem(w, r, http.StatusInternalServerError, "internal", "an internal error, logged under this request_id", nil)
+			if started(w) {
+				panic(http.ErrAbortHandler)
 			}
+			s.problem(w, r, http.StatusInternalServerError, "internal", internalDetail, nil)
 		}()
 		next.ServeHTTP(w, r)
 	})
-}
-
-// squeezed compresses what is written.
-type squeezed struct {
-	http.ResponseWriter
-	z    io.WriteCloser
-	name string
-	make func(io.Writer) io.WriteCloser
-}
-
-func (w *squeezed) WriteHeader(status int) {
-	w.Header().Set("Content-Encoding", w.name)
-	w.Header().Add("Vary", "Accept-Encoding")
-	w.Header().Del("Content-Length")
-	w.ResponseWriter.WriteHeader(status)
-	w.z = w.make(w.ResponseWriter)
-}
-
-func (w *squeezed) Write(b []byte) (int, error) {
-	if w.z == nil {
-		w.WriteHeader(http.StatusOK)
-	}
-	return w.z.Write(b)
-}
-
-// compress answers in zstd or gzip where the client takes it.
-func (s *server) compress(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		accept := r.Header.Get("Accept-Encoding")
-		out := &squeezed{ResponseWriter: w}
-		switch {
-		case r.URL.Path == "/metrics" || r.URL.Path == "/healthz":
-			next.ServeHTTP(w, r)
-			return
-		case accepts(accept, "zstd"):
-			out.name = "zstd"
-			out.make = func(w io.Writer) io.WriteCloser {
-				z, _ := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
-				return z
-			}
-		case accepts(accept, "gzip"):
-			out.name = "gzip"
-			out.make = func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }
-		default:
-			next.ServeHTTP(w, r)
-			return
-		}
-		defer func() {
-			if out.z != nil {
-				_ = out.z.Close()
-			}
-		}()
-		next.ServeHTTP(out, r)
-	})
-}
-
-func accepts(header, encoding string) bool {
-	for _, part := range strings.Split(header, ",") {
-		name, params, _ := strings.Cut(strings.TrimSpace(part), ";")
-		if strings.TrimSpace(name) == encoding && !strings.Contains(strings.ReplaceAll(params, " ", ""), "q=0.0") && strings.TrimSpace(params) != "q=0" {
-			return true
-		}
-	}
-	return false
 }

@@ -22,16 +22,22 @@ type problem struct {
 	Errors    []*hare.InvalidError `json:"errors,omitempty"`
 }
 
+const internalDetail = "an internal error, logged under this request_id"
+
+// statusClientGone is what logs and metrics show when nobody waits any more.
+const statusClientGone = 499
+
 func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, code, detail string, faults hare.InvalidErrors) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
+	title := http.StatusText(status)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(problem{
-		Type: "about:blank", Title: http.StatusText(status), Status: status, Code: code, Detail: detail,
-		RequestID: requestID(r.Context()), Errors: faults,
-	})
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	// An error here means that the client is gone.
+	_ = e.Encode(problem{Type: "about:blank", Title: title, Status: status, Code: code, Detail: detail, RequestID: requestID(r.Context()), Errors: faults})
 }
 
 // statusError is a refusal by HTTP's own rules.
@@ -47,25 +53,32 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var status *statusError
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
+	var long *http.MaxBytesError
 	switch {
+	case r.Context().Err() != nil:
+		// The client is gone: nobody reads the answer.
+		w.WriteHeader(statusClientGone)
 	case errors.As(err, &status):
 		s.problem(w, r, status.status, status.code, status.detail, nil)
+	case errors.As(err, &long):
+		s.tooLarge(w, r)
 	case errors.As(err, &faults):
 		s.invalid(w, r, faults)
 	case errors.As(err, &fault):
 		s.invalid(w, r, hare.InvalidErrors{fault})
 	case errors.Is(err, service.ErrBusy):
 		s.problem(w, r, http.StatusServiceUnavailable, "busy", "the queue is full: try again", nil)
-	case errors.Is(err, service.ErrDraining):
+	case errors.Is(err, service.ErrLate):
+		s.problem(w, r, http.StatusServiceUnavailable, "late", "the time limit passed in the queue: try again, or allow more time", nil)
+	case errors.Is(err, service.ErrDraining), errors.Is(err, context.Canceled):
 		s.problem(w, r, http.StatusServiceUnavailable, "draining", "the server is shutting down: try another or later", nil)
+	case errors.Is(err, context.DeadlineExceeded):
+		s.problem(w, r, http.StatusServiceUnavailable, "deadline", "this took longer than the server allows: try a smaller instance or another method", nil)
 	case errors.Is(err, service.ErrInfeasible):
 		s.problem(w, r, http.StatusUnprocessableEntity, "infeasible", "a job can never run on this cluster, so there is no finite bound: POST /v1/solves names it", nil)
-	case errors.Is(err, context.Canceled):
-		// The client is gone: nobody reads the answer.
-		w.WriteHeader(499)
 	default:
 		s.cfg.Logger.Error("request failed", "request_id", requestID(r.Context()), "error", err)
-		s.problem(w, r, http.StatusInternalServerError, "internal", "an internal error, logged under this request_id", nil)
+		s.problem(w, r, http.StatusInternalServerError, "internal", internalDetail, nil)
 	}
 }
 
@@ -77,8 +90,12 @@ func (s *server) invalid(w http.ResponseWriter, r *http.Request, faults hare.Inv
 	case hare.CodeMalformed, "duplicate_name":
 		status = http.StatusBadRequest
 	case hare.CodeBodyTooLarge:
-		s.problem(w, r, http.StatusRequestEntityTooLarge, hare.CodeBodyTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes", s.cfg.MaxBodyBytes), nil)
+		s.tooLarge(w, r)
 		return
 	}
 	s.problem(w, r, status, faults[0].Code, faults.Error(), faults)
+}
+
+func (s *server) tooLarge(w http.ResponseWriter, r *http.Request) {
+	s.problem(w, r, http.StatusRequestEntityTooLarge, hare.CodeBodyTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes, before or after decompression", s.cfg.MaxBodyBytes), nil)
 }

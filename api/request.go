@@ -1,31 +1,59 @@
 package api
 
 import (
-	"compress/gzip"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 )
 
-// read decodes the request document; its fields depend on the route.
-func (s *server) read(r *http.Request) (*hare.Request, error) {
-	body, err := s.body(r)
+// read decodes the request document: an instance, and of options, method and
+// result the one that the route takes.
+func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*hare.Request, error) {
+	// Not all connections have deadlines; without them the body is still limited.
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
+	body, err := s.body(w, r)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
 	req, err := hare.DecodeRequest(body, hare.Limits{MaxBytes: s.cfg.MaxBodyBytes})
-	switch {
-	case err != nil && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, zstd.ErrMagicMismatch)):
-		return nil, &statusError{http.StatusBadRequest, "bad_encoding", "the compressed body is broken: " + err.Error()}
-	case err != nil:
+	if err != nil {
 		return nil, err
+	}
+	// The connection is read on, to notice when the client goes away.
+	_ = control.SetReadDeadline(time.Time{})
+	var faults hare.InvalidErrors
+	for _, part := range []struct {
+		name string
+		here bool
+	}{
+		{"options", req.Options != hare.Options{Seed: 1} || req.HasGap},
+		{"method", req.Method != ""},
+		{"result", req.Result != nil},
+	} {
+		if part.here && part.name != takes {
+			faults = append(faults, &hare.InvalidError{Pointer: "/" + part.name, Code: "unknown_field", Detail: "this path takes instance and " + takes})
+		}
+	}
+	if req.Instance == nil {
+		faults = append(faults, missing("instance"))
+	}
+	if takes == "result" && req.Result == nil {
+		faults = append(faults, missing("result"))
+	}
+	if len(faults) > 0 {
+		return nil, faults
 	}
 	if !req.HasGap {
 		req.Options.Gap = service.DefaultGap
@@ -33,8 +61,12 @@ func (s *server) read(r *http.Request) (*hare.Request, error) {
 	return req, nil
 }
 
+func missing(field string) *hare.InvalidError {
+	return &hare.InvalidError{Code: "missing_field", Detail: `"` + field + `" is missing`}
+}
+
 // body opens the request's body, decompressed, its media type checked.
-func (s *server) body(r *http.Request) (io.ReadCloser, error) {
+func (s *server) body(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
 	if t := r.Header.Get("Content-Type"); t != "" {
 		kind, _, err := mime.ParseMediaType(t)
 		if err != nil || kind != "application/json" {
@@ -42,24 +74,72 @@ func (s *server) body(r *http.Request) (io.ReadCloser, error) {
 		}
 	}
 	if r.ContentLength > s.cfg.MaxBodyBytes {
-		return nil, hare.InvalidErrors{{Code: hare.CodeBodyTooLarge}}
+		return nil, &http.MaxBytesError{Limit: s.cfg.MaxBodyBytes}
 	}
-	limited := http.MaxBytesReader(nil, r.Body, s.cfg.MaxBodyBytes+1)
-	switch r.Header.Get("Content-Encoding") {
+	limited := http.MaxBytesReader(w, r.Body, s.cfg.MaxBodyBytes)
+	switch strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ","))) {
 	case "", "identity":
-		return limited, nil
-	case "gzip":
+		return &coded{limited, "the body"}, nil
+	case "gzip", "x-gzip":
 		z, err := gzip.NewReader(limited)
 		if err != nil {
 			return nil, &statusError{http.StatusBadRequest, "bad_encoding", "the body is not gzip: " + err.Error()}
 		}
-		return z, nil
+		return &coded{z, "the gzip body"}, nil
 	case "zstd":
-		z, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+		z, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
 		if err != nil {
 			return nil, &statusError{http.StatusBadRequest, "bad_encoding", "the body is not zstd: " + err.Error()}
 		}
-		return z.IOReadCloser(), nil
+		return &coded{z.IOReadCloser(), "the zstd body"}, nil
 	}
 	return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding", "send the body plain, as gzip or as zstd"}
+}
+
+// coded says that it is the client's when a body cannot be read.
+type coded struct {
+	io.ReadCloser
+	what string
+}
+
+func (c *coded) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	var long *http.MaxBytesError
+	if err == nil || err == io.EOF || errors.As(err, &long) {
+		return n, err
+	}
+	return n, &statusError{http.StatusBadRequest, "bad_encoding", c.what + " is broken or incomplete: " + err.Error()}
+}
+
+// accepted checks that the client takes one of the kinds, and says which it
+// likes best; the first is also for clients that do not say.
+func accepted(r *http.Request, kinds ...string) (string, error) {
+	headers := r.Header.Values("Accept")
+	if len(headers) == 0 {
+		return kinds[0], nil
+	}
+	best, like := "", 0.0
+	for _, part := range strings.Split(strings.Join(headers, ","), ",") {
+		media, params, err := mime.ParseMediaType(strings.TrimSpace(part))
+		if err != nil {
+			continue
+		}
+		q := 1.0
+		if text, ok := params["q"]; ok {
+			q = quality([]string{"q;q=" + text}, "q")
+		}
+		if i := slices.IndexFunc(kinds, func(kind string) bool { return matches(media, kind) }); i >= 0 && q > like {
+			best, like = kinds[i], q
+		}
+	}
+	if best == "" {
+		return "", &statusError{http.StatusNotAcceptable, "not_acceptable", "this answers " + strings.Join(kinds, " or ")}
+	}
+	return best, nil
+}
+
+// matches says that a media range covers a kind.
+func matches(media, kind string) bool {
+	group, isRange := strings.CutSuffix(media, "/*")
+	return media == kind || media == "*/*" || isRange && strings.HasPrefix(kind, group+"/")
 }

@@ -1,5 +1,10 @@
 // Package openapi holds the committed OpenAPI 3.1 specification of the HTTP
 // interface, and a page that renders it without any outside request.
+//
+//	@title			Hare
+//	@version		1
+//	@description	Schedules training jobs on clusters whose GPUs differ, and proves how far each schedule is from the best one. Bodies may come and go as gzip or zstd; the default limit is 64 MiB, before and after decompression. Numbers of instances are exact decimals: a seventh decimal is refused, not rounded.
+//	@license.name	Apache-2.0
 package openapi
 
 import _ "embed"

@@ -242,6 +242,13 @@ func (e solverEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.O
 }
 
 func (e solverEngine) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
+	switch method {
+	case hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine:
+	default:
+		if e.cfg.LP == nil {
+			return nil, &hare.InvalidError{Pointer: "/method", Code: "no_lp_engine", Detail: method + " needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor"}
+		}
+	}
 	return solver.Bound(ctx, inst, method, e.cfg)
 }
 

@@ -1,0 +1,130 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// leastCompressed is the size from which on compression pays.
+const leastCompressed = 1 << 10
+
+type encoder interface {
+	io.WriteCloser
+	Reset(io.Writer)
+}
+
+// encoders by content coding, kept for reuse: a new one costs some 100 kB.
+var encoders = map[string]*sync.Pool{
+	"gzip": {New: func() any { return gzip.NewWriter(nil) }},
+	"zstd": {New: func() any {
+		// The options are valid, so there is no error.
+		z, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+		return z
+	}},
+}
+
+// squeezed compresses what is written, from leastCompressed on.
+type squeezed struct {
+	http.ResponseWriter
+	coding string
+	status int
+	held   []byte // what was written before it was clear that it is much
+	z      encoder
+}
+
+func (w *squeezed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *squeezed) started() bool { return w.status != 0 }
+
+func (w *squeezed) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+func (w *squeezed) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.z != nil {
+		return w.z.Write(b)
+	}
+	if len(w.held)+len(b) < leastCompressed {
+		w.held = append(w.held, b...)
+		return len(b), nil
+	}
+	w.Header().Set("Content-Encoding", w.coding)
+	w.Header().Del("Content-Length")
+	w.ResponseWriter.WriteHeader(w.status)
+	w.z = encoders[w.coding].Get().(encoder)
+	w.z.Reset(w.ResponseWriter)
+	if _, err := w.z.Write(w.held); err != nil {
+		return 0, err
+	}
+	return w.z.Write(b)
+}
+
+// finish sends what is held or ends the stream.
+func (w *squeezed) finish() {
+	switch {
+	case w.z != nil:
+		// An error here means that the client is gone.
+		_ = w.z.Close()
+		w.z.Reset(nil)
+		encoders[w.coding].Put(w.z)
+	case w.status != 0:
+		w.ResponseWriter.WriteHeader(w.status)
+		_, _ = w.ResponseWriter.Write(w.held)
+	}
+}
+
+// compress answers in zstd or gzip where the client takes it. After a panic
+// nothing that was held is sent.
+func (s *server) compress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("Vary", "Accept-Encoding")
+		coding := contentCoding(r.Header.Values("Accept-Encoding"))
+		if coding == "" || r.Method == http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		out := &squeezed{ResponseWriter: w, coding: coding}
+		next.ServeHTTP(out, r)
+		out.finish()
+	})
+}
+
+// contentCoding is the coding that the client likes best of zstd and gzip, in
+// this order where it likes both as much; "" is none.
+func contentCoding(headers []string) string {
+	best, like := "", 0.0
+	for _, coding := range []string{"zstd", "gzip"} {
+		if q := quality(headers, coding); q > like {
+			best, like = coding, q
+		}
+	}
+	return best
+}
+
+// quality is the weight of a coding in Accept-Encoding (RFC 9110, 12.5.3).
+func quality(headers []string, coding string) float64 {
+	rest := 0.0
+	for _, part := range strings.Split(strings.Join(headers, ","), ",") {
+		name, params, _ := strings.Cut(part, ";")
+		q := 1.0
+		if text, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(params)), "q="); ok {
+			q, _ = strconv.ParseFloat(strings.TrimSpace(text), 64)
+		}
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case coding:
+			return q
+		case "*":
+			rest = q
+		}
+	}
+	return rest
+}

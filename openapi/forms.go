@@ -1,0 +1,293 @@
+package openapi
+
+// The types below are the JSON documents of the HTTP interface as their
+// readers and writers see them; the schemas of the specification come from
+// them. Nothing decodes into them: package hare reads and writes the forms, in
+// exact decimals and without reflection.
+
+// Instance is a cluster and the jobs to run on it. Times are decimal seconds,
+// weights decimals, with at most six decimals each.
+type Instance struct {
+	// Hare names the form.
+	Hare string `json:"hare" validate:"required" enums:"instance/v1"`
+	// Name is for people.
+	Name      string  `json:"name,omitempty"`
+	Objective string  `json:"objective,omitempty" enums:"weighted_jct" default:"weighted_jct"`
+	Cluster   Cluster `json:"cluster" validate:"required"`
+	Jobs      []Job   `json:"jobs" validate:"required"`
+} //	@name	Instance
+
+// Cluster is a list of machines.
+type Cluster struct {
+	Nodes []Node `json:"nodes" validate:"required"`
+} //	@name	Cluster
+
+// Node is one machine, or count equal ones. A GPU is named node/index, the
+// index running through the node's types in sorted order.
+type Node struct {
+	Name string `json:"name" validate:"required"`
+	// Count makes copies named name-0, name-1 and so on.
+	Count int64 `json:"count,omitempty" minimum:"1"`
+	// GPUs is the number of GPUs by type, each at least 1.
+	GPUs map[string]int64 `json:"gpus" validate:"required" example:"V100:2,T4:4"`
+	// InServiceS are the windows in service, half-open, in order, disjoint: [start, end], where null is open. Left out: always.
+	InServiceS [][]float64 `json:"in_service_s,omitempty"`
+	Busy       []Busy      `json:"busy,omitempty"`
+} //	@name	Node
+
+// Busy makes a GPU unavailable from time 0 on, on every copy of its node.
+type Busy struct {
+	// GPU is the index on the node.
+	GPU    int64   `json:"gpu" validate:"required" minimum:"0"`
+	UntilS float64 `json:"until_s" validate:"required" minimum:"0"`
+} //	@name	Busy
+
+// Job is rounds one after another, each of parallel tasks.
+type Job struct {
+	ID     string  `json:"id" validate:"required" example:"bert"`
+	Weight float64 `json:"weight,omitempty" minimum:"0" default:"1"`
+	// ReleaseS is the earliest start, in seconds.
+	ReleaseS float64 `json:"release_s,omitempty" minimum:"0" default:"0"`
+	Rounds   int64   `json:"rounds,omitempty" minimum:"1" default:"1"`
+	// Tasks of one round.
+	Tasks int64 `json:"tasks,omitempty" minimum:"1" default:"1"`
+	// Sync is relaxed (tasks of a round one after another or side by side), gang (together, on distinct GPUs) or rigid (gang, on the same GPUs throughout).
+	Sync string `json:"sync,omitempty" enums:"relaxed,gang,rigid" default:"relaxed"`
+	// Mix lets a round of a gang job mix GPU types.
+	Mix bool `json:"mix,omitempty"`
+	// On has the times of a task by GPU type; a job never runs on a type left out.
+	On map[string]Profile `json:"on" validate:"required"`
+} //	@name	Job
+
+// Profile is the time of one task on one GPU type, in seconds.
+type Profile struct {
+	// ComputeS is more than 0.
+	ComputeS float64 `json:"compute_s" validate:"required" minimum:"0" example:"1.2"`
+	SyncS    float64 `json:"sync_s,omitempty" minimum:"0" default:"0" example:"0.1"`
+} //	@name	Profile
+
+// Options of a solve; each may be left out.
+type Options struct {
+	// TimeLimitS covers waiting in the queue too; 0 or left out: a work limit decides, and equal calls give equal answers.
+	TimeLimitS float64 `json:"time_limit_s,omitempty" minimum:"0" maximum:"86400"`
+	// WorkLimit is in oracle calls and moves of the search; 0 or left out: computed from the instance's size.
+	WorkLimit int64 `json:"work_limit,omitempty" minimum:"0"`
+	// Gap at which to stop, a fraction; 0: only when proved optimal.
+	Gap  float64 `json:"gap,omitempty" minimum:"0" maximum:"1"`
+	Seed int64   `json:"seed,omitempty" default:"1"`
+	// Bound is the relaxation that bounds the objective from below; paper proves nothing.
+	Bound string `json:"bound,omitempty" enums:"price,critical_path,machine,queyranne,paper" default:"price"`
+	// Order of the first schedule; left out: that of the bound.
+	Order  string `json:"order,omitempty" enums:"price,critical_path,machine,queyranne,paper,wspt,arrival"`
+	Assign string `json:"assign,omitempty" enums:"insertion,earliest_finish,earliest_available" default:"insertion"`
+	// Detail of the schedule in the answer; tasks goes up to 10,000 tasks.
+	Detail string `json:"detail,omitempty" enums:"none,jobs,lanes,tasks" default:"lanes"`
+} //	@name	Options
+
+// SolveRequest asks for a schedule.
+type SolveRequest struct {
+	Instance Instance `json:"instance" validate:"required"`
+	Options  Options  `json:"options,omitempty"`
+} //	@name	SolveRequest
+
+// BoundRequest asks for a lower bound alone.
+type BoundRequest struct {
+	Instance Instance `json:"instance" validate:"required"`
+	Method   string   `json:"method,omitempty" enums:"price,critical_path,machine,queyranne,paper" default:"price"`
+} //	@name	BoundRequest
+
+// VerifyRequest asks whether a result is right.
+type VerifyRequest struct {
+	Instance Instance `json:"instance" validate:"required"`
+	Result   Result   `json:"result" validate:"required"`
+} //	@name	VerifyRequest
+
+// Result is the answer to a solve. Later versions may add fields.
+type Result struct {
+	Hare string `json:"hare" validate:"required" enums:"result/v1"`
+	// InstanceSHA256 is over the canonical form of the instance, as hare hash prints it.
+	InstanceSHA256 string `json:"instance_sha256" validate:"required"`
+	Version        string `json:"version" validate:"required"`
+	Seed           int64  `json:"seed" validate:"required"`
+	Status         string `json:"status" validate:"required" enums:"succeeded,cancelled,failed"`
+	// Termination says why the solve stopped.
+	Termination string `json:"termination" validate:"required" enums:"optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule"`
+	// Reproducible: the clock decided nothing, so that the same call gives the same bytes, timing excepted.
+	Reproducible bool   `json:"reproducible" validate:"required"`
+	Objective    string `json:"objective" validate:"required" enums:"weighted_jct"`
+	// Value of the schedule, exact; null without a schedule.
+	Value float64 `json:"value" validate:"required" extensions:"x-nullable"`
+	// Bound below which no schedule can be, rounded down at six decimals; null without one.
+	Bound float64 `json:"bound" validate:"required" extensions:"x-nullable"`
+	// Gap is value/bound − 1, rounded up at six decimals; null without a useful bound.
+	Gap float64 `json:"gap" validate:"required" extensions:"x-nullable"`
+	// Reasons say why the instance is infeasible or no schedule was found.
+	Reasons []Reason `json:"reasons,omitempty"`
+	Options Options  `json:"options" validate:"required"`
+	Engine  Engine   `json:"engine" validate:"required"`
+	Metrics Metrics  `json:"metrics,omitempty"`
+	Timing  Timing   `json:"timing" validate:"required"`
+	// Jobs in the order of the instance.
+	Jobs        []JobResult `json:"jobs,omitempty"`
+	Certificate Certificate `json:"certificate,omitempty"`
+	// Tasks are listed with detail tasks alone.
+	Tasks    []Task   `json:"tasks,omitempty"`
+	Schedule Schedule `json:"schedule,omitempty"`
+} //	@name	Result
+
+// Reason is one obstacle.
+type Reason struct {
+	// Pointer (RFC 6901) into the instance.
+	Pointer string `json:"pointer,omitempty"`
+	Job     string `json:"job,omitempty"`
+	Code    string `json:"code" validate:"required"`
+	Detail  string `json:"detail" validate:"required"`
+} //	@name	Reason
+
+// Engine names what computed the result.
+type Engine struct {
+	// HiGHS is its version, empty when the LP engine was not there.
+	HiGHS string `json:"highs" validate:"required"`
+} //	@name	Engine
+
+// Metrics stand beside the objective.
+type Metrics struct {
+	MeanJCTS         float64 `json:"mean_jct_s" validate:"required"`
+	WeightedMeanJCTS float64 `json:"weighted_mean_jct_s" validate:"required"`
+	MakespanS        float64 `json:"makespan_s" validate:"required"`
+	// Utilisation by GPU type is the share of the GPU time in service, up to the makespan, that was held.
+	Utilisation map[string]float64 `json:"utilisation" validate:"required"`
+	// Switches are changes of job on a GPU.
+	Switches int64 `json:"switches" validate:"required"`
+	// JainIndex is the fairness of completion times over least times; 1 is even.
+	JainIndex   float64 `json:"jain_index" validate:"required"`
+	BoundMethod string  `json:"bound_method" validate:"required"`
+	Tasks       int64   `json:"tasks" validate:"required"`
+} //	@name	Metrics
+
+// Timing is wall time by phase, in seconds; it alone differs between equal runs.
+type Timing struct {
+	TotalS   float64 `json:"total_s" validate:"required"`
+	RelaxS   float64 `json:"relax_s" validate:"required"`
+	AssignS  float64 `json:"assign_s" validate:"required"`
+	ImproveS float64 `json:"improve_s" validate:"required"`
+	VerifyS  float64 `json:"verify_s" validate:"required"`
+} //	@name	Timing
+
+// JobResult has one job's times, in seconds.
+type JobResult struct {
+	ID     string  `json:"id" validate:"required"`
+	StartS float64 `json:"start_s,omitempty"`
+	EndS   float64 `json:"end_s" validate:"required"`
+} //	@name	JobResult
+
+// Task is one task of the schedule, in seconds.
+type Task struct {
+	Job         string  `json:"job" validate:"required"`
+	Round       int64   `json:"round" validate:"required"`
+	GPU         string  `json:"gpu" validate:"required"`
+	StartS      float64 `json:"start_s" validate:"required"`
+	ComputeEndS float64 `json:"compute_end_s" validate:"required"`
+	SyncEndS    float64 `json:"sync_end_s" validate:"required"`
+} //	@name	Task
+
+// Schedule gives every task a GPU and a start.
+type Schedule struct {
+	// Jobs are the ids that lanes refer to by position.
+	Jobs  []string `json:"jobs" validate:"required"`
+	Lanes []Lane   `json:"lanes" validate:"required"`
+} //	@name	Schedule
+
+// Lane is what one GPU does: columns of equal length, in time order. Entry i is
+// rounds[i] rounds of a job from round[i] on, each of tasks[i] tasks back to
+// back, round r starting at start_us[i] + (r − round[i])·period_us[i].
+type Lane struct {
+	GPU string `json:"gpu" validate:"required" example:"a/0"`
+	// Job is a position in the schedule's jobs.
+	Job []int64 `json:"job" validate:"required"`
+	// Round is 0 throughout when left out.
+	Round []int64 `json:"round,omitempty"`
+	// Rounds is 1 throughout when left out.
+	Rounds []int64 `json:"rounds,omitempty"`
+	// Tasks is 1 throughout when left out.
+	Tasks []int64 `json:"tasks,omitempty"`
+	// PeriodUs is 0 throughout when left out.
+	PeriodUs []int64 `json:"period_us,omitempty"`
+	StartUs  []int64 `json:"start_us" validate:"required"`
+} //	@name	Lane
+
+// Certificate proves the bound: anyone can recompute it.
+type Certificate struct {
+	Hare   string `json:"hare" validate:"required" enums:"certificate/v1"`
+	Method string `json:"method" validate:"required" enums:"price,critical_path,machine"`
+	// Path says that completions are not before the critical path.
+	Path           bool   `json:"path,omitempty"`
+	InstanceSHA256 string `json:"instance_sha256,omitempty"`
+	Objective      string `json:"objective" validate:"required" enums:"weighted_jct"`
+	// Bound is a decimal with six places, rounded down.
+	Bound string `json:"bound" validate:"required" example:"790.113204"`
+	// GridUs are the ends of the price cells, from 0.
+	GridUs []int64 `json:"grid_us,omitempty"`
+	// Prices by GPU type, one a cell, in 1e-9 weight-seconds per GPU-second; a type left out has price 0.
+	Prices map[string][]int64 `json:"prices,omitempty"`
+} //	@name	Certificate
+
+// BoundResult is a lower bound on the objective of every feasible schedule.
+type BoundResult struct {
+	Method string  `json:"method" validate:"required"`
+	Bound  float64 `json:"bound" validate:"required"`
+	// Certified says that the certificate proves the bound.
+	Certified   bool        `json:"certified" validate:"required"`
+	Certificate Certificate `json:"certificate,omitempty"`
+} //	@name	BoundResult
+
+// Report is the outcome of a check.
+type Report struct {
+	OK bool `json:"ok" validate:"required"`
+	// Value recomputed from the schedule.
+	Value float64 `json:"value,omitempty"`
+	// Bound recomputed from the certificate.
+	Bound  float64 `json:"bound,omitempty"`
+	Faults []Fault `json:"faults,omitempty"`
+} //	@name	Report
+
+// Fault is one violated condition.
+type Fault struct {
+	// Constraint is a stable code.
+	Constraint string `json:"constraint" validate:"required"`
+	Job        string `json:"job,omitempty"`
+	Round      int64  `json:"round,omitempty"`
+	GPU        string `json:"gpu,omitempty"`
+	// ByUs is by how many microseconds the condition fails.
+	ByUs   int64  `json:"by_us,omitempty"`
+	Detail string `json:"detail" validate:"required"`
+} //	@name	Fault
+
+// Version names the program and its LP engine.
+type Version struct {
+	Version string `json:"version" validate:"required"`
+	// HiGHS is empty when the LP engine is not there.
+	HiGHS string `json:"highs" validate:"required"`
+} //	@name	Version
+
+// Problem says why a request was refused (RFC 9457).
+type Problem struct {
+	Type   string `json:"type" validate:"required"`
+	Title  string `json:"title" validate:"required"`
+	Status int64  `json:"status" validate:"required"`
+	// Code is stable.
+	Code   string `json:"code" validate:"required"`
+	Detail string `json:"detail" validate:"required"`
+	// RequestID is in the server's log.
+	RequestID string         `json:"request_id" validate:"required"`
+	Errors    []ProblemError `json:"errors,omitempty"`
+} //	@name	Problem
+
+// ProblemError is one fault of the request.
+type ProblemError struct {
+	// Pointer (RFC 6901) into the request.
+	Pointer string `json:"pointer" validate:"required"`
+	Code    string `json:"code" validate:"required"`
+	Detail  string `json:"detail" validate:"required"`
+	Line    int64  `json:"line,omitempty"`
+} //	@name	ProblemError
