@@ -1,0 +1,353 @@
+package verify_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+)
+
+// reading is one way to read the price bound; the zero value is the right one.
+type reading struct {
+	noTail        bool // no piece after the horizon
+	releaseUp     bool // release rounded up to the grid
+	endOfInterval bool // C at the end of the interval
+	oneType       bool // one type an interval, no mixing
+	noIdle        bool // hull without the idle point
+	priceD        bool // d priced under relaxed
+	leftCapacity  bool // M at the cell's left end times its length
+	dropNarrow    bool // types with fewer GPUs than K dropped
+	noTrailing    bool // no trailing minimum
+	oneCell       bool // trailing minimum over one cell only
+}
+
+// naive evaluates the price bound of a certificate in floats, by the knapsack,
+// piece by piece: slow, obvious, and with every false reading built in.
+func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
+	grid := c.GridUs
+	prices := map[string][]int64{}
+	for _, p := range c.Prices {
+		prices[p.Type] = p.Nanos
+	}
+	count := func(kind string, t int64) int64 {
+		var n int64
+		for _, node := range inst.Cluster.Nodes {
+			number := 0
+			for _, g := range node.GPUs {
+				for range g.Count {
+					busy := int64(0)
+					for _, b := range node.Busy {
+						if b.GPU == number {
+							busy = b.UntilUs
+						}
+					}
+					open := node.Windows == nil
+					for _, w := range node.Windows {
+						open = open || w.StartUs <= t && t < w.EndUs
+					}
+					if g.Type == kind && open && t >= busy {
+						n++
+					}
+					number++
+				}
+			}
+		}
+		return n
+	}
+	var events []int64
+	events = append(events, 0)
+	for _, node := range inst.Cluster.Nodes {
+		for _, w := range node.Windows {
+			events = append(events, w.StartUs, w.EndUs)
+		}
+		for _, b := range node.Busy {
+			events = append(events, b.UntilUs)
+		}
+	}
+	events = append(events, grid...)
+	slices.Sort(events)
+	peak := func(kind string) int64 {
+		var n int64
+		for _, t := range events {
+			n = max(n, count(kind, t))
+		}
+		return n
+	}
+	total := 0.0
+	for kind, row := range prices {
+		for g, x := range row {
+			if r.leftCapacity {
+				total -= float64(x) * 1e-15 * float64(count(kind, grid[g])) * float64(grid[g+1]-grid[g])
+				continue
+			}
+			for i, t := range events {
+				if t >= grid[g] && t < grid[g+1] && (i == 0 || events[i-1] != t) {
+					end := grid[g+1]
+					if at, _ := slices.BinarySearch(events, t+1); at < len(events) {
+						end = min(end, events[at])
+					}
+					total -= float64(x) * 1e-15 * float64(count(kind, t)) * float64(end-t)
+				}
+			}
+		}
+	}
+	for i := range inst.Jobs {
+		job := &inst.Jobs[i]
+		total += naivePhi(job, grid, prices, peak, r) - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
+	}
+	return total
+}
+
+func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(string) int64, r reading) float64 {
+	w := float64(job.WeightMicro) * 1e-6
+	release := job.ReleaseUs
+	tau := naiveRound(job, peak)
+	path := release + job.Rounds*tau
+	if r.releaseUp {
+		at, _ := slices.BinarySearch(grid, release)
+		if at < len(grid) {
+			release = grid[at]
+		}
+		path = max(path, release)
+	}
+	type kind struct {
+		p, s, d int64
+		row     []int64
+	}
+	var kinds []kind
+	for _, p := range job.On {
+		if peak(p.Type) == 0 || r.dropNarrow && peak(p.Type) < job.Tasks {
+			continue
+		}
+		row := prices[p.Type]
+		if row == nil {
+			row = make([]int64, len(grid)-1)
+		}
+		kinds = append(kinds, kind{p.ComputeUs, p.SyncUs, p.DurationUs(), row})
+	}
+	price := func(row []int64, t int64) float64 {
+		at, found := slices.BinarySearch(grid, t)
+		if !found {
+			at--
+		}
+		if at < 0 || at >= len(row) {
+			return 0
+		}
+		return float64(row[at]) * 1e-9
+	}
+	if job.Sync == hare.Rigid {
+		best := math.Inf(1)
+		for _, k := range kinds {
+			length := job.Rounds * k.d
+			least := max(release, path-length)
+			starts := []int64{least}
+			for _, g := range grid {
+				starts = append(starts, max(least, g), max(least, g-length))
+			}
+			for _, s := range starts {
+				cost := w * float64(s+length) / 1e6
+				for g, x := range k.row {
+					if l := min(grid[g+1], s+length) - max(grid[g], s); l > 0 {
+						cost += float64(job.Tasks) * float64(x) * 1e-9 * float64(l) / 1e6
+					}
+				}
+				best = min(best, cost)
+			}
+		}
+		return best
+	}
+	cuts := []int64{release, path}
+	cuts = append(cuts, grid...)
+	for _, g := range grid {
+		for _, k := range kinds {
+			if job.Sync == hare.Relaxed {
+				cuts = append(cuts, g+k.s)
+			}
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	at, _ := slices.BinarySearch(cuts, release)
+	cuts = cuts[at:]
+	horizon := grid[len(grid)-1]
+	type point struct{ rate, cost float64 }
+	points := func(i int, extra float64) []point {
+		var out []point
+		for _, k := range kinds {
+			t := cuts[i]
+			cost := price(k.row, t)
+			held := float64(k.d)
+			if job.Sync == hare.Relaxed {
+				if !r.priceD {
+					held = float64(k.p)
+				}
+				if !r.noTrailing {
+					from := max(t-k.s, release)
+					cell, found := slices.BinarySearch(grid, t)
+					if !found {
+						cell--
+					}
+					for g := range k.row {
+						if r.oneCell {
+							if k.s == 0 && g != cell || g != cell && g != cell-1 {
+								continue
+							}
+						} else if grid[g+1] <= from || grid[g] > t {
+							continue
+						}
+						cost = min(cost, float64(k.row[g])*1e-9)
+					}
+				}
+			}
+			out = append(out, point{1e6 / float64(k.d), float64(job.Tasks)*cost*held/float64(k.d) + extra})
+		}
+		return out
+	}
+	type part struct{ slope, rounds, key float64 }
+	parts := func(i int, length, extra float64) []part {
+		from := point{}
+		pts := points(i, extra)
+		var out []part
+		if r.oneType {
+			best := -1
+			for x := range pts {
+				if best < 0 || pts[x].cost/pts[x].rate < pts[best].cost/pts[best].rate {
+					best = x
+				}
+			}
+			slope := pts[best].cost / pts[best].rate
+			return []part{{slope, length * pts[best].rate, slope}}
+		}
+		for {
+			best, slope := -1, math.Inf(1)
+			for x, p := range pts {
+				if p.rate > from.rate {
+					if s := (p.cost - from.cost) / (p.rate - from.rate); s <= slope {
+						best, slope = x, s
+					}
+				}
+			}
+			if best < 0 {
+				return out
+			}
+			key := slope
+			if r.noIdle && from.rate == 0 && extra == 0 {
+				key = math.Inf(-1) // time cannot be left unused
+			}
+			out = append(out, part{slope, length * (pts[best].rate - from.rate), key})
+			from = pts[best]
+		}
+	}
+	best := math.Inf(1)
+	for L := range cuts {
+		if cuts[L] < path {
+			continue
+		}
+		if r.noTail && cuts[L] >= horizon {
+			break
+		}
+		length := math.Inf(1)
+		if L+1 < len(cuts) {
+			length = float64(cuts[L+1]-cuts[L]) / 1e6
+		}
+		extra, cost := w, w*float64(cuts[L])/1e6
+		if r.endOfInterval && !math.IsInf(length, 1) {
+			extra, cost = 0, w*float64(cuts[L+1])/1e6
+		}
+		var all []part
+		for i := range L {
+			all = append(all, parts(i, float64(cuts[i+1]-cuts[i])/1e6, 0)...)
+		}
+		all = append(all, parts(L, length, extra)...)
+		slices.SortFunc(all, func(a, b part) int {
+			switch {
+			case a.key < b.key:
+				return -1
+			case a.key > b.key:
+				return 1
+			}
+			return 0
+		})
+		left := float64(job.Rounds)
+		for _, x := range all {
+			n := min(left, x.rounds)
+			cost += n * x.slope
+			if left -= n; left <= 0 {
+				break
+			}
+		}
+		if left <= 1e-12 {
+			best = min(best, cost)
+		}
+	}
+	return best
+}
+
+// naiveRound is τ by counting up task ends.
+func naiveRound(job *hare.Job, peak func(string) int64) int64 {
+	var ends []int64
+	for _, p := range job.On {
+		n := peak(p.Type)
+		if job.Sync == hare.Relaxed {
+			for x := range job.Tasks {
+				for range min(n, job.Tasks) {
+					ends = append(ends, (x+1)*p.ComputeUs+p.SyncUs)
+				}
+			}
+		} else if job.Mix || n >= job.Tasks {
+			for range min(n, job.Tasks) {
+				ends = append(ends, p.DurationUs())
+			}
+		}
+	}
+	slices.Sort(ends)
+	return ends[job.Tasks-1]
+}
+
+// TestFalseReadingsAreKilled evaluates the examples by each false reading. The
+// figures are those of testdata/examples/README.md where the reading there is
+// this one to the letter ("" is the right figure, "none" no value); three
+// readings can be taken in several ways ("?"), and must only show.
+func TestFalseReadingsAreKilled(t *testing.T) {
+	names := []string{"three-jobs", "windows", "traps"}
+	right := []string{"57.084473", "37.614500", "42.120522"}
+	for _, m := range []struct {
+		name string
+		r    reading
+		want [3]string
+	}{
+		{"right", reading{}, [3]string{}},
+		{"release up", reading{releaseUp: true}, [3]string{"57.989273", "40.115500", "42.674665"}},
+		{"end of interval", reading{endOfInterval: true}, [3]string{"59.762000", "39.969500", "?"}},
+		{"one type", reading{oneType: true}, [3]string{"?", "?", "42.606045"}},
+		{"no idle", reading{noIdle: true}, [3]string{"?", "?", "?"}},
+		{"d under relaxed", reading{priceD: true}, [3]string{"57.352029", "", "45.214120"}},
+		{"capacity at the left", reading{leftCapacity: true}, [3]string{"", "", "41.968022"}},
+		{"narrow types dropped", reading{dropNarrow: true}, [3]string{"62.109207", "?", "?"}},
+		{"no trailing minimum", reading{noTrailing: true}, [3]string{"57.091136", "", "42.148590"}},
+		{"one cell", reading{oneCell: true}, [3]string{"56.858062", "", "41.444928"}},
+		{"no tail", reading{noTail: true}, [3]string{"", "", "none"}},
+	} {
+		killed := false
+		for i, name := range names {
+			inst, res := example(t, name)
+			got := fmt.Sprintf("%.6f", naive(inst, res.Certificate, m.r))
+			if math.IsInf(naive(inst, res.Certificate, m.r), 1) {
+				got = "none"
+			}
+			killed = killed || got != right[i]
+			want := m.want[i]
+			if want == "" {
+				want = right[i]
+			}
+			if want != "?" && got != want {
+				t.Errorf("%s on %s: %s, want %s", m.name, name, got, want)
+			}
+		}
+		if m.r != (reading{}) && !killed {
+			t.Errorf("%s: no example shows it", m.name)
+		}
+	}
+}
