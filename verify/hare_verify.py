@@ -798,9 +798,9 @@ def price_bound(inst, c):
     free = [0] * (len(grid) - 1)
     for j in inst.jobs:
         path = j.release + (j.rounds * least_round(inst, j) if c.path else 0)
-        if not c.path:
-            least_round(inst, j)  # a job that can never run has no bound
         modes = [(p, s, c.prices.get(k, free)) for _, p, s, k in modes_of(inst, j)]
+        if not modes:
+            raise Refused("job %s can run on no GPU of this cluster: nothing is to be bounded" % quoted(j.id))
         if j.sync == "rigid":
             n, d = min(rigid_phi(j, path, grid, p + s, row) for p, s, row in modes), 1
         else:

@@ -1,0 +1,652 @@
+"""Tests of hare_verify.py, standard library alone:
+
+    python3 -m unittest discover -s verify -p '*test*.py'
+"""
+import contextlib
+import copy
+import gzip
+import io
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+import unittest
+from fractions import Fraction
+from unittest import mock
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import hare_verify as hv  # noqa: E402
+
+DATA = os.path.join(os.path.dirname(HERE), "testdata")
+EXAMPLES = {  # value, bound (testdata/examples/README.md), SHA-256 of the canonical form
+    "three-jobs": ("1553/25", "63078343/1105000", "53fb7919dceb05845a4829cdc92a6831ecb9ea026977ee1ab80d723eb409967f"),
+    "windows": ("517/8", "75229/2000", "c63b009f9281248f49e78e30c0a6ceb2d329fbb792a76b6d96d5445277244349"),
+    "traps": ("5857/80", "19459681/462000", "45449571d31a2f4ae444fff8108fdf80907e41bcbcfdc229bce531349075110d"),
+}
+
+
+def load(*path):
+    with open(os.path.join(DATA, *path), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def example(name):
+    return load("examples", name + ".instance.json"), load("examples", name + ".result.json")
+
+
+def instance(doc):
+    return hv.Instance(hv.documents(json.dumps(doc)))
+
+
+def check(inst, doc):
+    """(faults, value, bound) of a result; inst is decoded, doc is not."""
+    faults, value, bound = hv.verify(inst, hv.Result(hv.documents(json.dumps(doc))))
+    return faults, value, bound and Fraction(*bound)
+
+
+def bound_of(inst_doc, certificate):
+    c = hv.Certificate(hv.documents(json.dumps(certificate))[0], "")
+    return Fraction(*hv.bound_of(instance(inst_doc), c))
+
+
+def price(grid, prices, path=True, **more):
+    c = {"hare": "certificate/v1", "method": "price", "path": path, "objective": "weighted_jct", "grid_us": grid, "prices": prices}
+    c.update(more)
+    return c
+
+
+def cluster(windows=None, **gpus):
+    node = {"name": "n", "gpus": gpus}
+    if windows:
+        node["in_service_s"] = windows
+    return {"nodes": [node]}
+
+
+def one_job(cluster_doc, **job):
+    job.setdefault("id", "x")
+    return {"hare": "instance/v1", "cluster": cluster_doc, "jobs": [job]}
+
+
+def main(*argv, stdin=b""):
+    """(exit code, standard output, standard error) of the command line."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with mock.patch("sys.stdin", mock.Mock(buffer=io.BytesIO(stdin))):
+            code = hv.main(list(argv))
+    return code, out.getvalue(), err.getvalue()
+
+
+class Examples(unittest.TestCase):
+    def test_figures(self):
+        for name, (value, bound, sha) in EXAMPLES.items():
+            inst_doc, res = example(name)
+            inst = instance(inst_doc)
+            faults, v, b = check(inst, res)
+            self.assertEqual((faults, str(v), str(b), inst.sha256()), ([], value, bound, sha), name)
+
+    def test_prices_of_instances(self):
+        for name, want in (("standard-200", "45433.127949"), ("arrivals-200", "26514.455543")):
+            base = os.path.join(DATA, "instances", name)
+            code, out, _ = main("--bound-only", "--json", base + ".json.gz", base + ".prices.json")
+            self.assertEqual((code, json.loads(out)["bound"]), (0, want))
+
+    def test_by_hand(self):
+        base = os.path.join(DATA, "by-hand")
+        if not os.path.isdir(base):
+            self.skipTest("no testdata/by-hand")
+        with open(os.path.join(base, "result.json"), encoding="utf-8") as f:
+            stated = json.load(f)
+        code, out, _ = main("--json", os.path.join(base, "instance.json"), os.path.join(base, "result.json"))
+        self.assertEqual((code, json.loads(out)["bound"]), (0, stated["certificate"]["bound"]))
+
+    def test_readme_says_what_stating_more_is(self):
+        inst, res = example("traps")
+        res["certificate"]["bound"] = "42.120522"
+        res["bound"] = 42.120522
+        faults, _, _ = check(instance(inst), res)
+        self.assertEqual([f["constraint"] for f in faults], ["bound"])
+        res["bound"], res["certificate"]["bound"] = 42, "42.12"
+        self.assertEqual(check(instance(inst), res)[0], [])
+
+
+class Bounds(unittest.TestCase):
+    """Single jobs whose bound is found on paper, most of them on one GPU."""
+
+    def test_path_and_idle(self):
+        inst = one_job(cluster(A=1), rounds=3, on={"A": {"compute_s": 2, "sync_s": 1}})
+        for method in ("critical_path",):
+            self.assertEqual(bound_of(inst, {"hare": "certificate/v1", "method": method, "objective": "weighted_jct"}), 9)
+        # Free prices: only the path counts.
+        self.assertEqual(bound_of(inst, price([0, 10**6], {})), 9)
+
+    def test_release_between_grid_points(self):
+        # Price 1 on [0, 4); a = 1.5; R d = 1: with π = 1 = w either waits or pays.
+        inst = one_job(cluster(A=1), release_s=1.5, on={"A": {"compute_s": 1}})
+        p = price([0, 4 * 10**6], {"A": [10**9]}, path=False)
+        # Now: 1.5 + 1 + 1, less the capacity 4 and the release 1.5.
+        self.assertEqual(bound_of(inst, p), Fraction(5, 2) + 1 - 4 - Fraction(3, 2))
+
+    def test_capacity_inside_cells(self):
+        inst = one_job(cluster([[0, 1], [3, None]], A=2), on={"A": {"compute_s": 1}}, sync="rigid")
+        p = price([0, 2 * 10**6, 4 * 10**6], {"A": [10**9, 10**9]})
+        # M is 2 on [0, 1) and [3, 4): 4 GPU-seconds at 1; the job ends at 1 and pays 1.
+        self.assertEqual(bound_of(inst, p), 2 - 4)
+
+    def test_trailing_minimum_over_many_cells(self):
+        # s = 5 s looks back over five cells to the free one at [0, 1).
+        inst = one_job(cluster(A=1), on={"A": {"compute_s": 1, "sync_s": 5}})
+        grid = [i * 10**6 for i in range(7)]
+        p = price(grid, {"A": [0] + [10**9] * 5}, path=True)
+        # P = 6, the job is free on [0, 6): 6, less 5 of capacity.
+        self.assertEqual(bound_of(inst, p), 1)
+        # As a gang it holds the GPU for d and pays 5 of its 6 seconds, or waits for [6, 12):
+        # a round in [0, 6) costs 5 and C = P.
+        inst["jobs"][0]["sync"] = "gang"
+        self.assertEqual(bound_of(inst, p), 6 + 5 - 5)
+
+    def test_types_mix_in_an_interval(self):
+        # On [0, 3): A is fast and dear, B slow and cheap; 2 rounds by P need a mixture.
+        inst = one_job(cluster(A=1, B=1), rounds=2, tasks=1, on={"A": {"compute_s": 1}, "B": {"compute_s": 2}})
+        p = price([0, 3 * 10**6], {"A": [9 * 10**8], "B": [10**8]}, path=False)
+        # w = 1 a second; per round A costs 1 + 0.9, B 2 + 0.2: A alone, C = 2.
+        self.assertEqual(bound_of(inst, p), 2 + Fraction(18, 10) - 3)
+        # A last piece of [0, 3) filled whole at weight 0: x of A, 3 − x of B, x + (3 − x)/2 = 2 at x = 1.
+        inst["jobs"][0]["weight"] = 0
+        p = price([0, 3 * 10**6, 100 * 10**6], {"A": [9 * 10**8, 10**10], "B": [10**8, 10**10]}, path=False)
+        dearer = 9 * Fraction(1, 10) + 2 * Fraction(1, 10)
+        capacity = 3 + 97 * 20
+        # but after 100 s all is free, and waiting costs nothing
+        self.assertEqual(bound_of(inst, p), -capacity)
+        inst["jobs"][0]["weight"] = 1
+        # with w = 1: [0, 3) as the last piece; A alone (2 + 1.8) beats the mixture (3 + 1.1).
+        self.assertEqual(bound_of(inst, p), min(Fraction(38, 10), 3 + dearer) - capacity)
+
+    def test_narrow_types_take_part(self):
+        # Two tasks a round and one B: B takes part in φ though it never holds a gang.
+        inst = one_job(cluster(A=2, B=1), tasks=2, sync="gang", on={"A": {"compute_s": 3}, "B": {"compute_s": 1}})
+        self.assertEqual(bound_of(inst, price([0, 10**6], {}, path=False)), 1)
+        self.assertEqual(bound_of(inst, price([0, 10**6], {}, path=True)), 3)
+
+    def test_pieces_after_the_horizon(self):
+        inst = one_job(cluster(A=1), on={"A": {"compute_s": 10}})
+        # All of [0, 1) is dearer than waiting: from H on it is free.
+        self.assertEqual(bound_of(inst, price([0, 10**6], {"A": [10**12]}, path=False)), 11 - 1000)
+
+    def test_machine(self):
+        inst = {"hare": "instance/v1", "cluster": cluster(A=1), "jobs": [
+            {"id": "x", "weight": 1, "on": {"A": {"compute_s": 2}}},
+            {"id": "y", "weight": 3, "release_s": 1, "on": {"A": {"compute_s": 1}}}]}
+        c = {"hare": "certificate/v1", "method": "machine", "objective": "weighted_jct"}
+        # x runs in [0, 1) and [2, 3): mean 1.5, plus 1; y: 1.5 plus 0.5, less its release.
+        self.assertEqual(bound_of(inst, c), Fraction(5, 2) + 3 * (2 - 1))
+        inst["cluster"] = cluster(A=2)
+        # At speed 2: x in [0, 1) whole: 0.5 + 0.5; y in [1, 1.5): 1.25 + 0.25.
+        self.assertEqual(bound_of(inst, c), 1 + 3 * Fraction(1, 2))
+
+    def test_refused(self):
+        inst = one_job(cluster(A=1), on={"A": {"compute_s": 1}})
+        for c in (
+            price([0], {}),
+            price([1, 2], {}),
+            price([0, 5, 5], {}),
+            price([0, 5], {"A": [1, 2]}),
+            price([0, 5], {"a": [1]}),
+            price([0, 5], {"A": [1]}, method="queyranne"),
+            price([0, 5], {"A": [1]}, method="machine"),
+        ):
+            with self.assertRaises(hv.Refused, msg=c):
+                bound_of(inst, c)
+        for c in (price([0, 5], {"A": [-1]}), price([0, 5], {"A": [0.5]}), price([0, 5], {"A": [1]}, path=1), price([0, 5], {}, extra=1)):
+            with self.assertRaises(hv.Bad, msg=c):
+                bound_of(inst, c)
+        with self.assertRaises(hv.Refused):  # wider than the cluster
+            bound_of(one_job(cluster(A=1), sync="gang", tasks=2, on={"A": {"compute_s": 1}}), price([0, 5], {}))
+
+    def test_floats_only_propose(self):
+        """Times that floats confuse, and guesses that are plainly wrong: the same φ."""
+
+        class Slow(hv.Fluid):
+            def sweep(self):
+                return {}
+
+        class Misled(hv.Fluid):
+            def sweep(self):
+                rng = random.Random(len(self.cuts))
+                pieces = range(self.first, len(self.cuts))
+                return {x: (rng.random(), (rng.randrange(1, 10**15), rng.randrange(1, 10**4))) for x in pieces if x % 3}
+
+        rng = random.Random(7)
+        for case in range(120):
+            grid = [0]
+            for _ in range(rng.randint(1, 8)):
+                grid.append(grid[-1] + rng.choice((1, 7, 10**6, 10**12)) * rng.randint(1, 9))
+            base = rng.choice((10, 10**6, 10**12))
+            modes = []
+            for _ in range(rng.randint(1, 4)):
+                row = [rng.choice((0, 1, 10**9, 10**15, rng.randrange(10**10))) for _ in grid[1:]]
+                modes.append((base + rng.randint(0, 2), rng.choice((0, rng.randint(0, 3), base)), row))
+            doc = {"id": "x", "weight": rng.choice((0, 1, 1e-6, 12345.678)), "release_s": rng.randint(0, 2), "tasks": rng.randint(1, 9),
+                   "sync": rng.choice(("relaxed", "gang")), "rounds": rng.randint(1, 50), "on": {"A": {"compute_s": 1}}}
+            j = hv.Job(hv.documents(json.dumps(doc))[0], "")
+            path = j.release + rng.choice((0, rng.randrange(1, 3 * base)))
+            want, got, misled = (Fraction(*f(j, path, grid, modes).least()) for f in (Slow, hv.Fluid, Misled))
+            self.assertEqual((want, want), (got, misled), "case %d" % case)
+
+    def test_any_price_of_a_round_bounds(self):
+        """φ is the least over pieces of the greatest over μ: no μ goes above."""
+        rng = random.Random(11)
+        inst, res = example("traps")
+        c = hv.Certificate(res["certificate"], "")
+        decoded = instance(inst)
+        for j in decoded.jobs:
+            if j.sync == "rigid":
+                continue
+            modes = [(p, s, c.prices[k]) for _, p, s, k in hv.modes_of(decoded, j)]
+            f = hv.Fluid(j, j.release + j.rounds * hv.least_round(decoded, j), c.grid, modes)
+            n, d = f.least()
+            for _ in range(200):
+                mu = (rng.randrange(10**16), rng.randrange(1, 10**5))
+                for last in range(f.first, len(f.cuts)):
+                    at = f.exact(last, mu)
+                    self.assertTrue(at is None or at[0] * d >= n * at[1])
+            # And where all pieces are settled exactly, one reaches it.
+            values = [f.exact(last, None) for last in range(f.first, len(f.cuts))]
+            self.assertEqual(min(Fraction(*v) for v in values if v), Fraction(n, d))
+
+
+# A judge that knows nothing of runs: every task of every round by itself.
+
+
+def naive_ok(inst, schedule):
+    """Whether the schedule is feasible, task by task; None where it is not even
+    made of known jobs and GPUs."""
+    jobs = {j.id: j for j in inst.jobs}
+    rounds, held = {}, {}
+    for lane in schedule["lanes"]:
+        n = len(lane["job"])
+        kind, windows = inst.gpus[lane["gpu"]]
+        last_end = None
+        for i in range(n):
+            j = jobs[schedule["jobs"][lane["job"][i]]]
+            first, count, tasks, period, start = (
+                lane.get(c, [default] * n)[i]
+                for c, default in (("round", 0), ("rounds", 1), ("tasks", 1), ("period_us", 0), ("start_us", 0))
+            )
+            if kind not in j.on or count < 1 or tasks < 1:
+                return False
+            p, s = j.on[kind]
+            if last_end is not None and start < last_end:
+                return False  # entries follow one another
+            entry_end = start
+            for r in range(count):
+                for t in range(tasks):
+                    at = start + r * period + t * p
+                    rounds.setdefault((j.id, first + r), []).append((at, at + p, at + p + s, lane["gpu"], kind))
+                    entry_end = max(entry_end, at + p if j.sync == "relaxed" else at + p + s)
+            last_end = entry_end
+            if not any(a <= start and entry_end <= b for a, b in windows):
+                return False  # an entry lies inside one window
+    for j in inst.jobs:
+        before = j.release
+        for r in range(j.rounds):
+            tasks = rounds.pop((j.id, r), [])
+            if len(tasks) != j.tasks or min(t[0] for t in tasks) < before:
+                return False
+            before = max(t[2] for t in tasks)
+            if j.sync != "relaxed":
+                if len({t[0] for t in tasks}) > 1 or len({t[3] for t in tasks}) < j.tasks:
+                    return False
+                if len({t[4] for t in tasks}) > 1 and not j.mix:
+                    return False
+            if j.sync == "rigid":
+                now = ({t[3] for t in tasks}, tasks[0][0])
+                if r and now != (gpus, end):
+                    return False
+                gpus, end = now[0], before
+            for start, computed, _, gpu, _ in tasks:
+                held.setdefault(gpu, []).append((start, computed if j.sync == "relaxed" else before))
+    if rounds:
+        return False
+    for gpu, spans in held.items():
+        spans.sort()
+        windows = inst.gpus[gpu][1]
+        if any(b[0] < a[1] for a, b in zip(spans, spans[1:])):
+            return False
+        if not all(any(w[0] <= a and b <= w[1] for w in windows) for a, b in spans):
+            return False
+    return True
+
+
+def mutate(rng, schedule):
+    s = copy.deepcopy(schedule)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        lane = rng.choice(s["lanes"])
+        n = len(lane["job"])
+        i = rng.randrange(n)
+        for column, default in (("round", 0), ("rounds", 1), ("tasks", 1), ("period_us", 0)):
+            lane.setdefault(column, [default] * n)
+        what = rng.randrange(8)
+        step = rng.choice((1, -1, 250000, -250000, 1125000, 10**6, -(10**6), 10**7))
+        if what == 0:  # one entry
+            lane["start_us"][i] = max(0, lane["start_us"][i] + step)
+        elif what == 1:  # the lane from here on
+            lane["start_us"][i:] = [max(0, t + step) for t in lane["start_us"][i:]]
+        elif what == 2:
+            lane["period_us"][i] = max(0, lane["period_us"][i] + step)
+        elif what == 3:
+            lane[rng.choice(("round", "rounds", "tasks"))][i] += rng.choice((1, 1, 0, -1)) or 1
+        elif what == 4:  # onto another GPU
+            other = rng.choice(s["lanes"])
+            lane["gpu"], other["gpu"] = other["gpu"], lane["gpu"]
+        elif what == 5 and lane["rounds"][i] > 1:  # cut a run in two
+            cut = rng.randrange(1, lane["rounds"][i])
+            late = rng.choice((0, 0, 0, step))
+            lane["job"].insert(i + 1, lane["job"][i])
+            lane["round"].insert(i + 1, lane["round"][i] + cut)
+            lane["rounds"].insert(i + 1, lane["rounds"][i] - cut)
+            lane["rounds"][i] = cut
+            lane["tasks"].insert(i + 1, lane["tasks"][i])
+            lane["period_us"].insert(i + 1, lane["period_us"][i])
+            lane["start_us"].insert(i + 1, max(0, lane["start_us"][i] + cut * lane["period_us"][i] + late))
+        elif what == 6:
+            lane["job"][i] = rng.randrange(len(s["jobs"]))
+        elif what == 7:  # everything later
+            for one in s["lanes"]:
+                one["start_us"] = [t + abs(step) for t in one["start_us"]]
+    return s
+
+
+class Schedules(unittest.TestCase):
+    def test_mutations_against_the_naive_judge(self):
+        rng = random.Random(3)
+        said = {True: 0, False: 0}
+        for name in EXAMPLES:
+            inst_doc, res = example(name)
+            inst = instance(inst_doc)
+            self.assertTrue(naive_ok(inst, res["schedule"]))
+            base = [res["schedule"]]
+            for _ in range(1500):
+                s = mutate(rng, rng.choice(base))
+                try:
+                    want = naive_ok(inst, s)
+                except ValueError:
+                    continue
+                faults = hv.Faults()
+                hv.check_schedule(inst, hv.Schedule(json.loads(json.dumps(s)), []), faults) if least(s) >= 0 else faults.add("form", "negative")
+                self.assertEqual(want, not faults, (name, s, faults))
+                said[want] += 1
+                if want and len(base) < 40:
+                    base.append(s)  # feasible ones are mutated further
+        self.assertGreater(min(said.values()), 300, said)
+
+    def expect(self, constraint, inst_doc, lanes, by=None):
+        res = {"hare": "result/v1", "objective": "weighted_jct", "value": 0,
+               "schedule": {"jobs": [j["id"] for j in inst_doc["jobs"]], "lanes": lanes}}
+        faults, _, _ = check(instance(inst_doc), res)
+        self.assertIn(constraint, [f["constraint"] for f in faults])
+        fault = next(f for f in faults if f["constraint"] == constraint)
+        self.assertEqual(fault.get("by_us"), by, faults)
+        self.assertTrue(hv.fault_line(fault).startswith(constraint + ": "))
+        return fault
+
+    def test_says_what_and_by_how_much(self):
+        job = dict(rounds=2, tasks=1, on={"A": {"compute_s": 2, "sync_s": 1}})
+        inst = one_job(cluster([[0, 10]], A=2), release_s=1, **job)
+        run = {"gpu": "n/0", "job": [0], "rounds": [2], "period_us": [3000000], "start_us": [1000000]}
+        f = self.expect("release", inst, [dict(run, start_us=[999997])], 3)
+        self.assertEqual((f["job"], f["round"], f["gpu"]), ("x", 0, "n/0"))
+        f = self.expect("precedence", inst, [dict(run, period_us=[2999999])], 1)
+        self.assertEqual(f["round"], 1)
+        self.expect("overlap", inst, [dict(run, period_us=[1999999])], 1)
+        self.expect("service", inst, [dict(run, start_us=[5000001])], 1)
+        self.expect("service", inst, [dict(run, start_us=[10000000])])
+        self.expect("tasks", inst, [dict(run, rounds=[1])])
+        self.expect("form", inst, [dict(run, round=[1])])
+        self.expect("form", inst, [dict(run, gpu="n/2")])
+        inst["jobs"][0]["sync"] = "rigid"
+        self.expect("rigid", inst, [dict(run, period_us=[3000001])])
+        inst["jobs"][0].update(sync="gang", tasks=2)
+        other = dict(run, gpu="n/1")
+        self.expect("gang", inst, [run, dict(other, start_us=[1000005])], 5)
+        self.expect("gang", inst, [dict(run, tasks=[2])])
+
+    def test_gang_holds_until_the_slowest_has_synchronised(self):
+        inst = {"hare": "instance/v1", "cluster": cluster(A=1, B=1), "jobs": [
+            {"id": "g", "tasks": 2, "sync": "gang", "mix": True, "on": {"A": {"compute_s": 1}, "B": {"compute_s": 2, "sync_s": 2}}},
+            {"id": "x", "on": {"A": {"compute_s": 1}}}]}
+        slow = {"gpu": "n/1", "job": [0], "start_us": [0]}
+        self.expect("gang", inst, [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 3999999]}, slow], 1)
+        res = {"hare": "result/v1", "objective": "weighted_jct", "value": 9,
+               "schedule": {"jobs": ["g", "x"], "lanes": [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 4000000]}, slow]}}
+        self.assertEqual(check(instance(inst), res)[0], [])
+        inst["jobs"][0]["mix"] = False
+        self.expect("gang", inst, [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 4000000]}, slow])
+
+    def test_claims(self):
+        inst_doc, good = example("three-jobs")
+        inst = instance(inst_doc)
+
+        def refused(**changes):
+            res = dict(copy.deepcopy(good), **changes)
+            return [f["constraint"] for f in check(inst, res)[0]]
+
+        self.assertEqual(refused(), [])
+        self.assertEqual(refused(value=62.119999999999), ["value"])
+        self.assertEqual(refused(value=None), ["value"])
+        self.assertEqual(refused(bound=57.084474), ["bound"])
+        self.assertEqual(refused(certificate=None), ["bound"])
+        self.assertEqual(refused(schedule=None), ["form"])
+        self.assertEqual(refused(instance_sha256="0" * 64), ["instance"])
+        self.assertEqual(refused(instance_sha256=EXAMPLES["three-jobs"][2]), [])
+        self.assertEqual(refused(gap=0.088212), [])
+        self.assertEqual(refused(gap=0.08), ["gap"])
+        self.assertEqual(refused(gap=None), ["gap"])
+        self.assertEqual(refused(jobs=[{"id": "nobody"}]), ["value"])
+        late = copy.deepcopy(good["jobs"])
+        late[0]["end_s"] += 1
+        self.assertEqual(refused(jobs=late), ["value"])
+        other = copy.deepcopy(good["certificate"])
+        other["instance_sha256"] = "1" * 64
+        self.assertEqual(refused(certificate=other), ["instance"])
+        self.assertEqual(refused(new_field={"anything": 1}), [])
+
+    def test_certificate_changes_that_matter(self):
+        """A certificate states its own bound, no more: any price that is moved
+        and lowers the bound is refused."""
+        rng = random.Random(5)
+        refused = 0
+        for name in EXAMPLES:
+            inst_doc, res = example(name)
+            inst = instance(inst_doc)
+            for _ in range(40):
+                changed = copy.deepcopy(res)
+                c = changed["certificate"]
+                row = c["prices"][rng.choice(sorted(c["prices"]))]
+                i = rng.randrange(len(row))
+                row[i] = rng.randrange(3 * max(row))
+                faults, _, bound = check(inst, changed)
+                self.assertEqual(bool(faults), bound < Fraction(c["bound"]))
+                refused += bool(faults)
+        self.assertGreater(refused, 40)
+
+    def test_cost_does_not_depend_on_rounds(self):
+        n = 10**9
+        jobs = [{"id": s, "sync": s, "rounds": n, "tasks": 2, "on": {"A": {"compute_s": 0.001, "sync_s": 0.0005}}} for s in ("gang", "rigid")]
+        inst = {"hare": "instance/v1", "cluster": cluster(A=4), "jobs": jobs}
+        lanes = [{"gpu": "n/%d" % g, "job": [g // 2], "rounds": [n], "period_us": [1500], "start_us": [0]} for g in range(4)]
+        res = {"hare": "result/v1", "objective": "weighted_jct", "value": 3 * 10**6, "bound": 3 * 10**6, "gap": 0,
+               "schedule": {"jobs": ["gang", "rigid"], "lanes": lanes}, "certificate": price([0, 10**6], {}, bound="3000000.000000")}
+        start = time.perf_counter()
+        faults, value, bound = check(instance(inst), res)
+        self.assertEqual((faults, value, bound), ([], 3 * 10**6, 3 * 10**6))
+        self.assertLess(time.perf_counter() - start, 1)
+        lanes[0]["period_us"] = [1501]  # 10^9 rounds later
+        self.assertIn("gang", [f["constraint"] for f in check(instance(inst), res)[0]])
+
+
+def least(schedule):
+    return min(min(v) for lane in schedule["lanes"] for k, v in lane.items() if k != "gpu")
+
+
+class Inputs(unittest.TestCase):
+    good = {"hare": "instance/v1", "cluster": {"nodes": [{"name": "n", "gpus": {"A": 2}}]}, "jobs": [{"id": "x", "on": {"A": {"compute_s": 1}}}]}
+
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+
+    def write(self, name, data):
+        path = os.path.join(self.dir.name, name)
+        with open(path, "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    def test_canonical_form(self):
+        a = instance(self.good)
+        same = copy.deepcopy(self.good)
+        same["name"] = "another"
+        same["cluster"]["nodes"][0].update(in_service_s=[[0, 2.5], [2.5, None]], busy=[{"gpu": 1, "until_s": 0}])
+        same["jobs"][0].update(weight=1.0, release_s=0, rounds=1, tasks=1, sync="relaxed", mix=True)
+        self.assertEqual(a.sha256(), instance(same).sha256())
+        same["jobs"][0]["weight"] = 1.000001
+        self.assertNotEqual(a.sha256(), instance(same).sha256())
+        text = ('{"cluster":{"nodes":[{"busy":[],"gpus":{"A":2},"in_service_us":[[0,null]],"name":"n"}]},"hare":"instance/v1","jobs":[{"id":"x",'
+                '"mix":false,"on":{"A":{"compute_us":1000000,"sync_us":0}},"release_us":0,"rounds":1,"sync":"relaxed","tasks":1,"weight_micro":1000000}],'
+                '"objective":"weighted_jct"}')
+        self.assertEqual(a.sha256(), hv.hashlib.sha256(text.encode()).hexdigest())
+        self.assertEqual(hv.canonical({"\U0001f600": 1, "\ufb01": 2, "a\u001f": "\u20ac\n"}), '{"a\\u001f":"\u20ac\\n","\U0001f600":1,"\ufb01":2}')
+
+    def test_numbers_are_exact(self):
+        for text, want in (("1", 10**6), ("0.000001", 1), ("1e-6", 1), ("12.5e1", 125 * 10**6), ("-0.0", 0), ("1.0000000", 10**6), ("0e999999999", 0), ("9007199254.740992", 1 << 53)):
+            self.assertEqual(hv.micros(hv.documents(text)[0], ""), want, text)
+        for text in ("1e309", "0.0000001", "1e-7", "1e999999999999", "9007199254.740993", "-1", "-0.000001", '"1"', "true", "null", "1e-999999999999", "9" * 5000, "0." + "0" * 500 + "1"):
+            with self.assertRaises(hv.Bad, msg=text[:30]):
+                hv.micros(hv.documents(text)[0], "")
+
+    def test_bad_instances(self):
+        def changed(path, value):
+            doc = copy.deepcopy(self.good)
+            at = doc
+            for p in path[:-1]:
+                at = at[p]
+            if value is KeyError:
+                del at[path[-1]]
+            else:
+                at[path[-1]] = value
+            return json.dumps(doc)
+
+        job, node, a = ("jobs", 0), ("cluster", "nodes", 0), ("jobs", 0, "on", "A")
+        bad = [
+            "", " ", "null", "[]", "1", '"x"', "{", "{}", "[" * 10**6, '{"a":' * 10**5, "NaN", json.dumps(self.good)[:-1],
+            json.dumps(self.good) + "x", json.dumps(self.good) + "{}", "\ufeff" + json.dumps(self.good),
+            json.dumps(self.good).replace('"hare"', '"hare": "instance/v1", "hare"'),
+            json.dumps(self.good).replace('"compute_s": 1', '"compute_s": NaN'),
+            json.dumps(self.good).replace('"compute_s": 1', '"compute_s": 1e309'),
+            json.dumps(self.good).replace('"compute_s": 1', '"compute_s": 01'),
+            json.dumps(self.good).replace('"id": "x"', '"id": "\\ud800"'),
+            changed(("hare",), "instance/v2"), changed(("objective",), "makespan"), changed(("extra",), 1), changed(("jobs",), {}), changed(("cluster",), KeyError),
+            changed(("jobs",), KeyError), changed(("jobs",), [self.good["jobs"][0]] * 2), changed(("name",), 1), changed(("cluster", "nodes"), []),
+            changed(node + ("count",), 2 * 10**9), changed(node + ("count",), 0), changed(node + ("gpus",), {}), changed(node + ("gpus",), {"A": 0}),
+            changed(node + ("gpus",), {"": 1}), changed(node + ("name",), "a/b"), changed(node + ("in_service_s",), []), changed(node + ("in_service_s",), [[1, 1]]),
+            changed(node + ("in_service_s",), [[0, None], [5, 6]]), changed(node + ("in_service_s",), [[0]]), changed(node + ("in_service_s",), [[2, 3], [0, 1]]),
+            changed(node + ("busy",), [{"gpu": 2, "until_s": 1}]), changed(node + ("busy",), [{"gpu": 0, "until_s": 1}] * 2), changed(node + ("busy",), [{"gpu": 0}]),
+            changed(job + ("id",), ""), changed(job + ("weight",), -1), changed(job + ("weight",), "1"), changed(job + ("rounds",), 0), changed(job + ("rounds",), 1.5),
+            changed(job + ("rounds",), True), changed(job + ("tasks",), 1 << 31), changed(job + ("sync",), "loose"), changed(job + ("sync",), None), changed(job + ("mix",), False),
+            changed(job + ("mix",), None), changed(job + ("on",), {}), changed(job + ("on",), KeyError), changed(a, {}), changed(a, None), changed(a + ("compute_s",), 0),
+            changed(a + ("compute_s",), 0.0000001), changed(a + ("sync_s",), -1), changed(a + ("sync_s",), {"ring": 1}), changed(job + ("rounds",), 1 << 53),
+        ]
+        bad += [changed(job + (name,), 1) for name in sorted(hv.RESERVED)]
+        result = self.write("r", json.dumps({"hare": "result/v1", "objective": "weighted_jct"}))
+        for text in bad:
+            with self.subTest(text=text[:300]):
+                code, out, err = main(self.write("i", text), result)
+                self.assertEqual((code, out), (2, ""))
+                self.assertTrue(err.startswith("hare_verify: ") and len(err) < 2000, err[:300])
+        # Names of types are free, reserved or not.
+        doc = copy.deepcopy(self.good)
+        doc["cluster"]["nodes"][0]["gpus"] = {"only": 1}
+        doc["jobs"][0]["on"] = {"only": {"compute_s": 1}}
+        instance(doc)
+
+    def test_bad_results(self):
+        inst = self.write("i", json.dumps(self.good))
+        schedule = {"jobs": ["x"], "lanes": [{"gpu": "n/0", "job": [0], "start_us": [0]}]}
+        good = {"hare": "result/v1", "objective": "weighted_jct", "value": 1, "schedule": schedule}
+        self.assertEqual(main(inst, self.write("r", json.dumps(good)))[0], 0)
+        unreadable = [
+            {}, [], dict(good, hare="result/v2"), dict(good, objective=None), dict(good, value="1"), dict(good, schedule=[]), dict(good, schedule={}),
+            dict(good, schedule=dict(schedule, more=1)), dict(good, schedule=dict(schedule, lanes=[{}])), dict(good, schedule=dict(schedule, lanes=[1])),
+            dict(good, certificate=1), dict(good, certificate={}), dict(good, certificate=price([0, 1], {}, bound=1)), dict(good, certificate=price([0, 1], {}, bound="1e9")),
+            dict(good, certificate=price([0, 1], {}, bound="nan")), dict(good, jobs=[1]), dict(good, instance_sha256=5),
+        ]
+        for lane in ({"tasks": [1, 1]}, {"start_us": None}, {"start_us": [-1]}, {"start_us": [0.5]}, {"start_us": [1 << 54]}, {"gpu": 1}, {"speed": [1]}, {"job": ["x"]}):
+            unreadable.append(dict(good, schedule=dict(schedule, lanes=[dict(schedule["lanes"][0], **lane)])))
+        for doc in unreadable:
+            with self.subTest(doc=doc):
+                self.assertEqual(main(inst, self.write("r", json.dumps(doc)))[0], 2)
+        refused = [dict(good, schedule=None), dict(good, bound=1), dict(good, certificate=price([0, 1], {}))]
+        for change in ({"jobs": ["x", "x"]}, {"jobs": ["y"]}, {"jobs": []}, {"lanes": []}, {"lanes": schedule["lanes"] * 2}):
+            refused.append(dict(good, schedule=dict(schedule, **change)))
+        for doc in refused:
+            with self.subTest(doc=doc):
+                code, out, _ = main(inst, self.write("r", json.dumps(doc)))
+                self.assertEqual((code, out[:9]), (1, "refused: "))
+
+    def test_broken_files(self):
+        inst = self.write("i", json.dumps(self.good))
+        whole = gzip.compress(json.dumps(self.good).encode() * 50)
+        for data in (whole[: len(whole) // 2], b"\x1f\x8b", b"\x1f\x8b\x08\x00garbage garbage", whole[:20] + b"\xff" * 30, b"\xff\xfe", b"\x00", b"\x28\xb5\x2f\xfd"):
+            self.assertEqual(main(self.write("x", data), inst)[0], 2, data[:20])
+        with mock.patch.object(hv, "MOST_BYTES", 100):  # a bomb stops at the limit
+            code, _, err = main(self.write("x", gzip.compress(b" " * 10**6)), inst)
+            self.assertEqual((code, "longer than" in err), (2, True))
+        self.assertEqual(main(os.path.join(self.dir.name, "absent"), inst)[0], 2)
+        self.assertEqual(main(self.dir.name, inst)[0], 2)
+
+    def test_usage(self):
+        for argv in ((), ("one",), ("a", "b", "c"), ("-", "-"), ("a", "b", "--fast")):
+            code, out, err = main(*argv)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("instance.json", err)
+        self.assertEqual(main("--help")[0], 0)
+
+    def test_lines_gzip_and_standard_input(self):
+        inst_doc, res = example("traps")
+        head = {k: v for k, v in inst_doc.items() if k != "jobs"}
+        lines = "\n".join(json.dumps(x) for x in [head] + inst_doc["jobs"])
+        inst = self.write("i.ndjson.gz", gzip.compress(lines.encode()))
+        lanes = res["schedule"]["lanes"]
+        res["schedule"]["lanes"] = []
+        text = "\n".join(json.dumps(x) for x in [res] + lanes) + "\n"
+        code, out, _ = main(inst, "-", stdin=text.encode())
+        self.assertEqual((code, out), (0, "accepted: value 73.2125, bound 42.120521\n"))
+        code, out, _ = main(inst, "-", "--json", "--bound-only", stdin=gzip.compress(json.dumps(res["certificate"]).encode()))
+        self.assertEqual((code, json.loads(out)["bound_exact"]), (0, "19459681/462000"))
+        del res["certificate"]["bound"]
+        self.assertEqual(main(inst, "-", "--bound-only", stdin=json.dumps(res).encode())[1], "accepted: bound 42.120521\n")
+        code, out, _ = main(inst, "-", "--json", stdin=text.replace('"value": 73.2125', '"value": 73').encode())
+        self.assertEqual((code, json.loads(out)["faults"][0]["constraint"]), (1, "value"))
+
+    def test_any_bytes(self):
+        """No traceback, whatever is flipped."""
+        rng = random.Random(1)
+        for name in ("three-jobs", "traps"):
+            with open(os.path.join(DATA, "examples", name + ".instance.json"), "rb") as f:
+                a = f.read()
+            with open(os.path.join(DATA, "examples", name + ".result.json"), "rb") as f:
+                b = f.read()
+            for i in range(300):
+                texts = [bytearray(a), bytearray(b)]
+                for _ in range(rng.choice((1, 1, 2, 10))):
+                    t = texts[rng.random() < 0.6]
+                    t[rng.randrange(len(t))] = rng.choice(b'0123456789-.eE"[]{},: \x00\xff')
+                code, _, _ = main(self.write("i", bytes(texts[0])), self.write("r", bytes(texts[1])))
+                self.assertIn(code, (0, 1, 2))
+
+
+if __name__ == "__main__":
+    unittest.main()
