@@ -1,0 +1,185 @@
+package openapi_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// form is what the Go source says about a component beyond what swag reads.
+type form struct {
+	doc    string
+	fields []string          // JSON names in order
+	names  map[string]string // Go name by JSON name
+}
+
+// readForms parses the documents' types, by component name.
+func readForms(file string) (map[string]form, error) {
+	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	forms := map[string]form{}
+	for _, decl := range tree.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok || gen.Tok != token.TYPE {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			ts := spec.(*ast.TypeSpec)
+			st, ok := ts.Type.(*ast.StructType)
+			if !ok {
+				continue
+			}
+			f := form{doc: strings.Join(strings.Fields(gen.Doc.Text()), " "), names: map[string]string{}}
+			for _, field := range st.Fields.List {
+				tag, err := strconv.Unquote(field.Tag.Value)
+				if err != nil {
+					return nil, err
+				}
+				name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+				f.fields = append(f.fields, name)
+				f.names[name] = field.Names[0].Name
+			}
+			forms[ts.Name.Name] = f
+		}
+	}
+	return forms, nil
+}
+
+// strict are the components that refuse names they do not know.
+var strict = []string{
+	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
+	"Schedule", "Lane", "Certificate",
+}
+
+// repair mends what swag cannot say or says wrongly. It changes spec in place.
+func repair(spec map[string]any, forms map[string]form, examples map[string]any) {
+	delete(spec, "externalDocs")
+	spec["info"].(map[string]any)["license"] = map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}
+	spec["servers"] = []any{map[string]any{"url": "/"}}
+	spec["tags"] = []any{
+		map[string]any{"name": "scheduling", "description": "Schedules, bounds and checks."},
+		map[string]any{"name": "server", "description": "The server itself."},
+		map[string]any{"name": "documentation", "description": "This interface, described."},
+	}
+	for _, item := range spec["paths"].(map[string]any) {
+		for _, op := range item.(map[string]any) {
+			repairOperation(op.(map[string]any), examples)
+		}
+	}
+	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
+	for name, s := range schemas {
+		schema := s.(map[string]any)
+		repairNames(schema, forms[name])
+		repairSchema(schema)
+		if slices.Contains(strict, name) {
+			schema["additionalProperties"] = false
+		}
+	}
+	property := func(component, name string) map[string]any {
+		return schemas[component].(map[string]any)["properties"].(map[string]any)[name].(map[string]any)
+	}
+	// swag takes no fractions as defaults, no exclusive limits and no tuples.
+	property("Options", "gap")["default"] = json.Number("0.01")
+	delete(property("Profile", "compute_s"), "minimum")
+	property("Profile", "compute_s")["exclusiveMinimum"] = json.Number("0")
+	property("Node", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
+	second := map[string]any{"type": []any{"number", "null"}, "format": "double", "minimum": json.Number("0")}
+	first := map[string]any{"type": "number", "format": "double", "minimum": json.Number("0")}
+	property("Node", "in_service_s")["items"] = map[string]any{
+		"type": "array", "prefixItems": []any{first, second}, "minItems": json.Number("2"), "maxItems": json.Number("2"),
+	}
+}
+
+func repairOperation(op map[string]any, examples map[string]any) {
+	if body, ok := op["requestBody"].(map[string]any); ok {
+		media := body["content"].(map[string]any)["application/json"].(map[string]any)
+		ref := media["schema"].(map[string]any)["$ref"]
+		media["schema"] = map[string]any{"$ref": ref}
+		if e, ok := examples[op["operationId"].(string)]; ok {
+			media["example"] = e
+		}
+	}
+	for status, r := range op["responses"].(map[string]any) {
+		response := r.(map[string]any)
+		content := response["content"].(map[string]any)
+		for kind, media := range content {
+			// swag lists every kind of an operation with every status.
+			if (kind == "application/problem+json") != (status >= "400") {
+				delete(content, kind)
+				continue
+			}
+			if kind == "application/x-ndjson" {
+				media.(map[string]any)["schema"] = map[string]any{"type": "string"}
+			}
+		}
+		headers := map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one", "schema": map[string]any{"type": "string"}}}
+		if status == "503" {
+			headers["Retry-After"] = map[string]any{"description": "seconds", "schema": map[string]any{"type": "integer", "format": "int32"}}
+		}
+		response["headers"] = headers
+	}
+}
+
+// repairNames describes a component by its comment, and its fields under their
+// JSON names and in their order.
+func repairNames(schema map[string]any, f form) {
+	if f.doc != "" {
+		schema["description"] = f.doc
+	}
+	if required, ok := schema["required"].([]any); ok {
+		slices.SortFunc(required, func(a, b any) int {
+			return slices.Index(f.fields, a.(string)) - slices.Index(f.fields, b.(string))
+		})
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for name, p := range properties {
+		property := p.(map[string]any)
+		text, ok := property["description"].(string)
+		if !ok {
+			continue
+		}
+		goName := f.names[name]
+		if rest, ok := strings.CutPrefix(text, goName); ok && rest != "" && !unicode.IsLetter(rune(rest[0])) {
+			property["description"] = name + rest
+		}
+	}
+}
+
+// repairSchema gives numbers their width, and nullable and examples the form
+// that they have in OpenAPI 3.1.
+func repairSchema(schema map[string]any) {
+	switch schema["type"] {
+	case "number":
+		schema["format"] = "double"
+	case "integer":
+		schema["format"] = "int64"
+	}
+	if schema["x-nullable"] == true {
+		schema["type"] = []any{schema["type"], "null"}
+	}
+	delete(schema, "x-nullable")
+	if schema["uniqueItems"] == false {
+		delete(schema, "uniqueItems")
+	}
+	if e, ok := schema["example"]; ok {
+		schema["examples"] = []any{e}
+		delete(schema, "example")
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if s, ok := schema[key].(map[string]any); ok {
+			repairSchema(s)
+		}
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for _, p := range properties {
+		repairSchema(p.(map[string]any))
+	}
+}

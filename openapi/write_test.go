@@ -1,0 +1,177 @@
+package openapi_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// order is how keys of objects of the specification follow each other; those
+// not here come after, by name.
+var order = []string{
+	"openapi", "info", "title", "version", "servers", "tags", "paths", "components",
+	"/v1/solves", "/v1/bounds", "/v1/verify", "/v1/version",
+	"name", "summary", "description", "operationId", "requestBody", "responses", "required", "content",
+	"$ref", "type", "format", "enum", "default", "properties", "items", "prefixItems", "additionalProperties", "schema",
+	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options", "Result",
+	"instance", "hare", "cluster", "nodes", "gpus", "jobs", "id", "weight", "release_s", "rounds", "tasks", "sync", "on", "options",
+}
+
+// member is one name and value of an object.
+type member struct {
+	key   string
+	value any
+}
+
+// sorted orders the members of an object.
+func sorted(object map[string]any, by []string) []member {
+	var out []member
+	for key, value := range object {
+		out = append(out, member{key, value})
+	}
+	rank := func(key string) int {
+		if i := slices.Index(by, key); i >= 0 {
+			return i
+		}
+		return len(by)
+	}
+	slices.SortFunc(out, func(a, b member) int {
+		if d := rank(a.key) - rank(b.key); d != 0 {
+			return d
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	return out
+}
+
+// specWriter writes a value as JSON or as YAML in the order above.
+type specWriter struct {
+	bytes.Buffer
+	yaml  bool
+	forms map[string]form
+}
+
+func (w *specWriter) value(v any, depth int, by []string) {
+	switch v := v.(type) {
+	case map[string]any:
+		members := sorted(v, by)
+		if w.yaml && len(members) > 0 {
+			w.block(len(members), depth, func(i int) {
+				w.key(members[i].key)
+				if isEmpty(members[i].value) {
+					w.WriteByte(' ')
+				} else {
+					w.newLine(depth + 1)
+				}
+				w.value(members[i].value, depth+1, w.orderOf(members[i].key, by))
+			})
+			return
+		}
+		w.flow('{', '}', len(members), depth, func(i int) {
+			w.key(members[i].key)
+			w.WriteByte(' ')
+			w.value(members[i].value, depth+1, w.orderOf(members[i].key, by))
+		})
+	case []any:
+		if w.yaml && len(v) > 0 {
+			w.block(len(v), depth, func(i int) {
+				w.WriteString("- ")
+				w.value(v[i], depth+1, by)
+			})
+			return
+		}
+		w.flow('[', ']', len(v), depth, func(i int) { w.value(v[i], depth+1, by) })
+	default:
+		w.scalar(v)
+	}
+}
+
+// isEmpty says that a value stands on the line of its key in YAML.
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return true
+}
+
+var (
+	plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// booleans are what some readers of YAML take for one.
+	booleans = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+)
+
+func (w *specWriter) key(key string) {
+	if w.yaml && plain.MatchString(key) && !slices.Contains(booleans, strings.ToLower(key)) {
+		w.WriteString(key)
+	} else {
+		w.scalar(key)
+	}
+	w.WriteByte(':')
+}
+
+// orderOf is the order inside the value of a key: a component's own fields
+// come in the order of its type.
+func (w *specWriter) orderOf(key string, by []string) []string {
+	if f, ok := w.forms[key]; ok {
+		return append(slices.Clone(f.fields), order...)
+	}
+	if key == "properties" {
+		return by
+	}
+	if len(by) > len(order) && (key == "example" || key == "schemas") {
+		return order
+	}
+	return by
+}
+
+func (w *specWriter) newLine(depth int) {
+	w.WriteByte('\n')
+	w.WriteString(strings.Repeat("  ", depth))
+}
+
+func (w *specWriter) block(n, depth int, each func(int)) {
+	for i := range n {
+		if i > 0 {
+			w.newLine(depth)
+		}
+		each(i)
+	}
+}
+
+func (w *specWriter) flow(left, right byte, n, depth int, each func(int)) {
+	w.WriteByte(left)
+	for i := range n {
+		if i > 0 {
+			w.WriteByte(',')
+		}
+		w.newLine(depth + 1)
+		each(i)
+	}
+	if n > 0 {
+		w.newLine(depth)
+	}
+	w.WriteByte(right)
+}
+
+// scalar writes a JSON scalar, which is YAML too.
+func (w *specWriter) scalar(v any) {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // a specification holds strings, numbers and booleans
+	}
+	w.Truncate(w.Len() - 1)
+}
+
+// write renders the specification.
+func write(spec map[string]any, forms map[string]form, yaml bool) []byte {
+	w := &specWriter{yaml: yaml, forms: forms}
+	w.value(spec, 0, order)
+	w.WriteByte('\n')
+	return w.Bytes()
+}
