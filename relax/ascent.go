@@ -48,8 +48,8 @@ const (
 )
 
 // climb runs up to iters steps from cur and leaves the best prices in best and
-// cur. The context's end stops it without an error.
-func (a *ascent) climb(ctx context.Context, iters int, report func(value float64)) {
+// cur; it returns how many it made. The context's end stops it without an error.
+func (a *ascent) climb(ctx context.Context, iters int, report func(value float64)) (steps int) {
 	G := len(a.grid) - 1
 	n := G * len(a.caps)
 	grad, dir, pre := make([]float64, n), make([]float64, n), make([]float64, n)
@@ -75,6 +75,7 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 		if err != nil {
 			break
 		}
+		steps++
 		if first || v > a.value {
 			a.value = v
 			a.best.copyFrom(a.cur)
@@ -104,6 +105,7 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 		a.step(v, dir, pre)
 	}
 	a.cur.copyFrom(a.best)
+	return steps
 }
 
 // step moves cur along dir; v is the value there.

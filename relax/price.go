@@ -21,6 +21,9 @@ var levels = []level{
 	{cells: 96, iters: 100, delta: 0.001},
 }
 
+// settled is how many steps make the averaged progress of a grid worth using.
+const settled = 8
+
 // start guesses prices up to a factor: each type's falls to 0 at the end of the
 // grid, from the weight that waits for a second of its GPUs.
 func (pr *problem) start(grid []float64) *prices {
@@ -87,17 +90,18 @@ func climbAll(ctx context.Context, ev *evaluator, scale float64, cells int, repo
 			from = transfer(a.best, grid)
 		}
 		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, len(pr.caps)), delta: l.delta}
-		if last := n == len(levels)-1 || levels[n+1].cells > cells; last {
-			next.progress = make([][]float64, len(pr.jobs))
-			flat := make([]float64, len(pr.jobs)*len(grid))
-			for i := range next.progress {
-				next.progress[i], flat = flat[:len(grid):len(grid)], flat[len(grid):]
-			}
+		next.progress = make([][]float64, len(pr.jobs))
+		flat := make([]float64, len(pr.jobs)*len(grid))
+		for i := range next.progress {
+			next.progress[i], flat = flat[:len(grid):len(grid)], flat[len(grid):]
 		}
 		if n == 0 {
 			next.scaled(ctx)
 		}
-		next.climb(ctx, max(3, int(scale*float64(l.iters))), report)
+		steps := next.climb(ctx, max(3, int(scale*float64(l.iters))), report)
+		if a != nil && steps < settled {
+			break // too few steps for an average: the coarser grid's is better
+		}
 		a = next
 		if ctx.Err() != nil {
 			break
