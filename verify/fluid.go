@@ -280,6 +280,8 @@ func (f *fluid) maximise(L int) float64 {
 			return hi
 		}
 	}
+	// A slope within its rounding error of 0 is 0.
+	flat := float64(len(f.from)+16) * 0x1p-51 * (float64(f.job.Rounds) + f.fast*float64(f.from[min(L+1, len(f.from)-1)]-f.from[0]))
 	const steps = 300 // tens suffice; any μ gives a bound
 	for step := range steps {
 		mu, top := guess, math.Inf(1)
@@ -297,7 +299,7 @@ func (f *fluid) maximise(L int) float64 {
 			}
 		}
 		v, s := f.sweep(mu, L)
-		if s == 0 || v >= top-1e-14*math.Abs(top) {
+		if math.Abs(s) <= flat || v >= top-1e-14*math.Abs(top) {
 			return mu
 		}
 		if s > 0 {

@@ -73,15 +73,17 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 		})
 	}
 	wg.Wait()
-	for i, f := range found {
-		if f != nil {
-			if faults = append(faults, *f); len(faults) == maxFaults {
-				break
-			}
+	for _, f := range found {
+		if f != nil && len(faults) < maxFaults {
+			faults = append(faults, *f)
 		}
-		// Terms below 2^107 are not negative: a sum beyond 127 bits shows.
-		value = value.Add(hare.Product(inst.Jobs[i].WeightMicro, ends[i]-inst.Jobs[i].ReleaseUs))
-		if f == nil && value.Sign() < 0 {
+	}
+	if len(faults) > 0 {
+		return value, nil, nil, faults
+	}
+	for i := range inst.Jobs {
+		// Terms are below 2^107 and not negative: a sum beyond 127 bits shows.
+		if value = value.Add(hare.Product(inst.Jobs[i].WeightMicro, ends[i]-inst.Jobs[i].ReleaseUs)); value.Sign() < 0 {
 			return value, nil, nil, []Fault{{Constraint: CodeValue, Detail: "the value does not fit 127 bits"}}
 		}
 	}

@@ -1,0 +1,183 @@
+package verify_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// plainTask is one task of an expanded schedule.
+type plainTask struct {
+	gpu, kind   string
+	job         int
+	round       int64
+	start, p, d int64
+}
+
+// plainCheck is the text of DESIGN 1 and 6, task by task: it expands every
+// round, compares every pair, and is only fit for tiny schedules. It returns
+// the first condition that fails, or "" and Σ w (C − a) in 1e-12.
+func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
+	var value hare.Amount
+	kinds, open := map[string]string{}, map[string][]hare.Window{}
+	for _, n := range inst.Cluster.Nodes {
+		number := 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				name := fmt.Sprintf("%s/%d", n.Name, number)
+				kinds[name] = g.Type
+				windows := n.Windows
+				if windows == nil {
+					windows = []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
+				}
+				for _, w := range windows {
+					for _, b := range n.Busy {
+						if b.GPU == number {
+							w.StartUs = max(w.StartUs, b.UntilUs)
+						}
+					}
+					if w.StartUs < w.EndUs {
+						open[name] = append(open[name], w)
+					}
+				}
+				number++
+			}
+		}
+	}
+	var ids []string
+	for i := range inst.Jobs {
+		ids = append(ids, inst.Jobs[i].ID)
+	}
+	if listed := slices.Sorted(slices.Values(s.Jobs)); !slices.Equal(listed, slices.Sorted(slices.Values(ids))) {
+		return "jobs", value
+	}
+	var tasks []plainTask
+	type span struct {
+		from, to int64
+		job      int
+		first    int64
+		last     int64
+	}
+	spans := map[string][]span{}
+	lanes := map[string]bool{}
+	for x := range s.Lanes {
+		l := &s.Lanes[x]
+		kind, ok := kinds[l.GPU]
+		if !ok || lanes[l.GPU] {
+			return "gpu", value
+		}
+		lanes[l.GPU] = true
+		before := int64(-1)
+		for y := range l.Job {
+			e := l.Entry(y)
+			if e.Job < 0 || int(e.Job) >= len(s.Jobs) || e.Round < 0 || e.Rounds < 1 || e.Tasks < 1 || e.PeriodUs < 0 || e.StartUs < 0 {
+				return "range", value
+			}
+			job := slices.Index(ids, s.Jobs[e.Job])
+			j := &inst.Jobs[job]
+			at := slices.IndexFunc(j.On, func(p hare.Profile) bool { return p.Type == kind })
+			if at < 0 {
+				return "profile", value
+			}
+			p, d := j.On[at].ComputeUs, j.On[at].DurationUs()
+			if e.Round+e.Rounds > j.Rounds {
+				return "rounds", value
+			}
+			for r := range e.Rounds {
+				for n := range e.Tasks {
+					tasks = append(tasks, plainTask{l.GPU, kind, job, e.Round + r, e.StartUs + r*e.PeriodUs + n*p, p, d})
+				}
+			}
+			if e.StartUs < before {
+				return "order of a lane", value
+			}
+			before = e.StartUs
+			spans[l.GPU] = append(spans[l.GPU], span{e.StartUs, 0, job, e.Round, e.Round + e.Rounds - 1})
+		}
+	}
+	// Ends of rounds, and how many tasks they have.
+	type key struct {
+		job   int
+		round int64
+	}
+	ends, first, count := map[key]int64{}, map[key]int64{}, map[key]int64{}
+	for _, t := range tasks {
+		k := key{t.job, t.round}
+		if count[k]++; count[k] == 1 {
+			first[k] = t.start
+		}
+		ends[k], first[k] = max(ends[k], t.start+t.d), min(first[k], t.start)
+		if t.start < inst.Jobs[t.job].ReleaseUs {
+			return "release", value
+		}
+	}
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		for r := range j.Rounds {
+			if count[key{i, r}] != j.Tasks {
+				return "count", value
+			}
+			if r > 0 && first[key{i, r}] < ends[key{i, r - 1}] {
+				return "precedence", value
+			}
+			if j.Sync == hare.Rigid && r > 0 && first[key{i, r}] != ends[key{i, r - 1}] {
+				return "back to back", value
+			}
+		}
+		value = value.Add(hare.Product(j.WeightMicro, ends[key{i, j.Rounds - 1}]-j.ReleaseUs))
+	}
+	// What holds a GPU from when to when.
+	held := func(t plainTask) (int64, int64) {
+		if inst.Jobs[t.job].Sync == hare.Relaxed {
+			return t.start, t.start + t.p
+		}
+		return t.start, ends[key{t.job, t.round}]
+	}
+	for a, t := range tasks {
+		from, to := held(t)
+		if !slices.ContainsFunc(open[t.gpu], func(w hare.Window) bool { return w.StartUs <= from && to <= w.EndUs }) {
+			return "service", value
+		}
+		for x := range spans[t.gpu] {
+			s := &spans[t.gpu][x]
+			if s.job == t.job && s.first <= t.round && t.round <= s.last && s.from <= t.start {
+				s.to = max(s.to, to)
+			}
+		}
+		for _, o := range tasks[:a] {
+			if oFrom, oTo := held(o); o.gpu == t.gpu && from < oTo && oFrom < to {
+				return "overlap", value
+			}
+			if o.job != t.job {
+				continue
+			}
+			j := &inst.Jobs[t.job]
+			if j.Sync != hare.Relaxed && o.round == t.round && (o.start != t.start || o.gpu == t.gpu || o.kind != t.kind && !j.Mix) {
+				return "gang", value
+			}
+			if j.Sync == hare.Rigid && o.kind != t.kind {
+				return "rigid types", value
+			}
+		}
+		if j := &inst.Jobs[t.job]; j.Sync == hare.Rigid {
+			for r := range j.Rounds {
+				if !slices.ContainsFunc(tasks, func(o plainTask) bool { return o.job == t.job && o.round == r && o.gpu == t.gpu }) {
+					return "rigid moves", value
+				}
+			}
+		}
+	}
+	// Nothing runs inside an entry, and the whole of it is in one window.
+	for gpu, row := range spans {
+		for x, s := range row {
+			if x > 0 && s.from < row[x-1].to {
+				return "inside an entry", value
+			}
+			if !slices.ContainsFunc(open[gpu], func(w hare.Window) bool { return w.StartUs <= s.from && s.to <= w.EndUs }) {
+				return "entry across windows", value
+			}
+		}
+	}
+	return "", value
+}
