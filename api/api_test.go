@@ -2,21 +2,22 @@ package api_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/go-chi/chi/v5"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"go.uber.org/goleak"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 )
@@ -88,13 +89,7 @@ func TestInfeasibleIsAnAnswer(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	h, _ := newServer(t)
 	in := func(rest string) string { return `{"instance":` + example(t) + rest + `}` }
-	bomb := func() string {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = io.Copy(z, io.LimitReader(zeros{}, 50<<20))
-		_ = z.Close()
-		return b.String()
-	}()
+	bomb := gzipped(strings.Repeat(" ", 50<<20))
 	for name, c := range map[string]struct {
 		method, path, body string
 		header             []string
@@ -102,6 +97,9 @@ func TestBadRequests(t *testing.T) {
 		code               string
 	}{
 		"empty":            {"POST", "/v1/solves", "", nil, 400, "malformed"},
+		"blank":            {"POST", "/v1/solves", " \n", nil, 400, "malformed"},
+		"two documents":    {"POST", "/v1/solves", in(``) + "{}", nil, 400, "malformed"},
+		"not an object":    {"POST", "/v1/solves", "[]", nil, 422, "wrong_type"},
 		"truncated":        {"POST", "/v1/solves", `{"instance":{"hare":`, nil, 400, "malformed"},
 		"brackets":         {"POST", "/v1/solves", strings.Repeat("[", 1<<19), nil, 400, "malformed"},
 		"nan":              {"POST", "/v1/solves", in(`,"options":{"gap":NaN}`), nil, 400, "malformed"},
@@ -110,15 +108,28 @@ func TestBadRequests(t *testing.T) {
 		"unknown field":    {"POST", "/v1/solves", in(`,"option":{}`), nil, 422, "unknown_field"},
 		"unknown option":   {"POST", "/v1/solves", in(`,"options":{"time_limit":3}`), nil, 422, "unknown_field"},
 		"huge number":      {"POST", "/v1/solves", in(`,"options":{"time_limit_s":1e309}`), nil, 422, "too_large"},
+		"1e309 in job":     {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1e309}}}]}}`, nil, 422, "too_large"},
+		"reserved":         {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x","deadline_s":3,"on":{"V100":{"compute_s":1}}}]}}`, nil, 422, "not_supported"},
+		"time limit":       {"POST", "/v1/solves", in(`,"options":{"time_limit_s":86401}`), nil, 422, "out_of_range"},
+		"gap":              {"POST", "/v1/solves", in(`,"options":{"gap":-0.1}`), nil, 422, "out_of_range"},
 		"unknown method":   {"POST", "/v1/solves", in(`,"options":{"bound":"magic"}`), nil, 422, "invalid_option"},
 		"bound method":     {"POST", "/v1/bounds", in(`,"method":"magic"`), nil, 422, "unknown_value"},
+		"method at solve":  {"POST", "/v1/solves", in(`,"method":"price"`), nil, 422, "unknown_field"},
+		"options at bound": {"POST", "/v1/bounds", in(`,"options":{"gap":0.5}`), nil, 422, "unknown_field"},
+		"no engine":        {"POST", "/v1/bounds", in(`,"method":"queyranne"`), nil, 422, "no_lp_engine"},
+		"infeasible bound": {"POST", "/v1/bounds", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"K80":{"compute_s":1}}}]}}`, nil, 422, "infeasible"},
 		"no result":        {"POST", "/v1/verify", in(``), nil, 422, "missing_field"},
 		"path":             {"GET", "/v2/solves", "", nil, 404, "not_found"},
 		"method":           {"GET", "/v1/solves", "", nil, 405, "method_not_allowed"},
 		"accept":           {"POST", "/v1/solves", in(``), []string{"Accept", "image/png"}, 406, "not_acceptable"},
+		"accept of bounds": {"POST", "/v1/bounds", in(``), []string{"Accept", "application/x-ndjson"}, 406, "not_acceptable"},
+		"refused by q":     {"POST", "/v1/solves", in(``), []string{"Accept", "application/json;q=0"}, 406, "not_acceptable"},
 		"large":            {"POST", "/v1/solves", strings.Repeat(" ", 2<<20), nil, 413, "body_too_large"},
 		"bomb":             {"POST", "/v1/solves", bomb, []string{"Content-Encoding", "gzip"}, 413, "body_too_large"},
 		"not gzip":         {"POST", "/v1/solves", in(``), []string{"Content-Encoding", "gzip"}, 400, "bad_encoding"},
+		"cut gzip":         {"POST", "/v1/solves", gzipped(in(``))[:200], []string{"Content-Encoding", "gzip"}, 400, "bad_encoding"},
+		"not zstd":         {"POST", "/v1/solves", in(``), []string{"Content-Encoding", "zstd"}, 400, "bad_encoding"},
+		"zstd bomb":        {"POST", "/v1/solves", zstdBomb(), []string{"Content-Encoding", "zstd"}, 413, "body_too_large"},
 		"unknown encoding": {"POST", "/v1/solves", in(``), []string{"Content-Encoding", "br"}, 415, "unsupported_encoding"},
 		"media type":       {"POST", "/v1/solves", in(``), []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
 	} {
@@ -142,13 +153,90 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-type zeros struct{}
+func gzipped(text string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text)
+	_ = z.Close()
+	return b.String()
+}
 
-func (zeros) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = ' '
+func zstdBomb() string {
+	z, _ := zstd.NewWriter(nil)
+	defer func() { _ = z.Close() }()
+	return string(z.EncodeAll(make([]byte, 50<<20), nil))
+}
+
+// Pointers lead into the request document, all faults at once.
+func TestPointers(t *testing.T) {
+	h, _ := newServer(t)
+	w := request(t, h, "POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[
+		{"id":"ok","on":{"V100":{"compute_s":1}}},{"id":"x","weight":-3,"on":{"V100":{"compute_s":1}}}]},"options":{"gap":7,"seeds":1}}`, "X-Request-Id", "mine")
+	var p struct {
+		RequestID string `json:"request_id"`
+		Errors    []struct{ Pointer, Code, Detail string }
 	}
-	return len(b), nil
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range p.Errors {
+		got = append(got, e.Pointer)
+	}
+	if want := "[/instance/jobs/1/weight /options/gap /options/seeds]"; fmt.Sprint(got) != want {
+		t.Errorf("pointers %v, want %v", got, want)
+	}
+	if p.RequestID != "mine" || w.Header().Get("X-Request-Id") != "mine" {
+		t.Errorf("the client's request id is lost: %q", p.RequestID)
+	}
+}
+
+// Ten megabytes of brackets cost little.
+func TestBrackets(t *testing.T) {
+	h := api.New(service.New(service.Config{}), api.Config{})
+	began := time.Now()
+	w := request(t, h, "POST", "/v1/solves", strings.Repeat("[", 10<<20))
+	if w.Code != http.StatusBadRequest || time.Since(began) > 5*time.Second || w.Body.Len() > 2000 {
+		t.Errorf("%d after %v: %.200s", w.Code, time.Since(began), w.Body)
+	}
+}
+
+func TestMethodsOfAPath(t *testing.T) {
+	h, _ := newServer(t)
+	if w := request(t, h, "DELETE", "/v1/solves", ""); w.Code != 405 || w.Header().Get("Allow") != "POST" {
+		t.Errorf("%d, Allow %q", w.Code, w.Header().Get("Allow"))
+	}
+	if w := request(t, h, "POST", "/healthz", ""); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD" {
+		t.Errorf("%d, Allow %q", w.Code, w.Header().Get("Allow"))
+	}
+	if w := request(t, h, "HEAD", "/healthz", ""); w.Code != 200 {
+		t.Errorf("HEAD: %d", w.Code)
+	}
+}
+
+func TestAccept(t *testing.T) {
+	h, _ := newServer(t)
+	for accept, want := range map[string]string{
+		"":                                      "application/json",
+		"*/*":                                   "application/json",
+		"application/*":                         "application/json",
+		"application/json":                      "application/json",
+		"text/html, application/x-ndjson;q=0.5": "application/x-ndjson",
+		"application/json;q=0.4, application/x-ndjson": "application/x-ndjson",
+		"application/x-ndjson;q=0.1,application/json":  "application/json",
+		"application/json;q=0, application/x-ndjson":   "application/x-ndjson",
+		"image/png": "application/problem+json",
+		"nonsense":  "application/problem+json",
+	} {
+		header := []string{"Accept", accept}
+		if accept == "" {
+			header = nil
+		}
+		w := request(t, h, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":{"work_limit":100}}`, header...)
+		if got := w.Header().Get("Content-Type"); got != want {
+			t.Errorf("Accept %q: %q, want %q", accept, got, want)
+		}
+	}
 }
 
 func TestDrainingRefuses(t *testing.T) {
@@ -168,52 +256,43 @@ func TestDrainingRefuses(t *testing.T) {
 
 func TestCompressedBothWays(t *testing.T) {
 	h, _ := newServer(t)
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = z.Write([]byte(`{"instance":` + example(t) + `,"options":{"work_limit":500}}`))
-	_ = z.Close()
-	w := request(t, h, "POST", "/v1/solves", b.String(), "Content-Encoding", "gzip", "Accept-Encoding", "gzip")
-	if w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != "gzip" {
-		t.Fatalf("%d %v", w.Code, w.Header())
-	}
-	u, err := gzip.NewReader(w.Body)
+	body := `{"instance":` + example(t) + `,"options":{"work_limit":500}}`
+	z, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := hare.DecodeResult(u, hare.Limits{}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestSpecificationHasEveryRoute(t *testing.T) {
-	h, _ := newServer(t)
-	var spec struct {
-		Paths map[string]map[string]any
-	}
-	if err := json.Unmarshal(openapi.JSON, &spec); err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	err := chi.Walk(h.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		n++
-		if spec.Paths[route][strings.ToLower(method)] == nil {
-			t.Errorf("%s %s is not in the specification", method, route)
+	defer func() { _ = z.Close() }()
+	for _, c := range []struct{ body, in, accept, out string }{
+		{gzipped(body), "gzip", "gzip", "gzip"},
+		{string(z.EncodeAll([]byte(body), nil)), "zstd", "gzip, zstd", "zstd"},
+		{body, "", "zstd;q=0.1, gzip;q=0.8", "gzip"},
+		{body, "identity", "zstd;q=0, *", "gzip"},
+		{body, "", "br", ""},
+		{body, "", "gzip;q=0", ""},
+	} {
+		w := request(t, h, "POST", "/v1/solves", c.body, "Content-Encoding", c.in, "Accept-Encoding", c.accept)
+		if w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != c.out || w.Header().Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%s: %d %v", c.accept, w.Code, w.Header())
+			continue
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := 0
-	for _, verbs := range spec.Paths {
-		documented += len(verbs)
-	}
-	if documented != n {
-		t.Errorf("%d routes, %d documented", n, documented)
-	}
-	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/docs", "/healthz", "/metrics", "/v1/version"} {
-		if w := request(t, h, "GET", path, ""); w.Code != http.StatusOK || w.Body.Len() == 0 {
-			t.Errorf("%s: %d, %d bytes", path, w.Code, w.Body.Len())
+		var plain io.Reader = w.Body
+		switch c.out {
+		case "gzip":
+			plain, err = gzip.NewReader(w.Body)
+		case "zstd":
+			var d *zstd.Decoder
+			d, err = zstd.NewReader(w.Body)
+			defer d.Close()
+			plain = d
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hare.DecodeResult(plain, hare.Limits{}); err != nil {
+			t.Errorf("%s: %v", c.accept, err)
+		}
+	}
+	if w := request(t, h, "GET", "/v1/version", "", "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.Len() == 0 {
+		t.Error("a short answer was compressed, or lost")
 	}
 }

@@ -55,6 +55,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var fault *hare.InvalidError
 	var long *http.MaxBytesError
 	switch {
+	case errors.Is(err, errSlow):
+		s.problem(w, r, http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("the body took longer than %v to arrive: send it compressed", s.cfg.BodyTime), nil)
 	case r.Context().Err() != nil:
 		// The client is gone: nobody reads the answer.
 		w.WriteHeader(statusClientGone)

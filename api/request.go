@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -96,6 +97,9 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (io.ReadCloser, er
 	return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding", "send the body plain, as gzip or as zstd"}
 }
 
+// errSlow says that the body took longer than Config.BodyTime to arrive.
+var errSlow = errors.New("api: the body took too long")
+
 // coded says that it is the client's when a body cannot be read.
 type coded struct {
 	io.ReadCloser
@@ -107,6 +111,9 @@ func (c *coded) Read(b []byte) (int, error) {
 	var long *http.MaxBytesError
 	if err == nil || err == io.EOF || errors.As(err, &long) {
 		return n, err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, errSlow
 	}
 	return n, &statusError{http.StatusBadRequest, "bad_encoding", c.what + " is broken or incomplete: " + err.Error()}
 }

@@ -1,0 +1,250 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/verify"
+)
+
+// held is an engine whose solves end with their context or when let go.
+type held struct {
+	began chan struct{}
+	free  chan struct{}
+	ended chan error
+}
+
+func newHeld() *held {
+	return &held{began: make(chan struct{}, 100), free: make(chan struct{}), ended: make(chan error, 100)}
+}
+
+func (h *held) Solve(ctx context.Context, _ *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	h.began <- struct{}{}
+	res := &hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationOptimal, Options: opt}
+	select {
+	case <-h.free:
+	case <-ctx.Done():
+		res.Termination = hare.TerminationCancelled
+	}
+	h.ended <- ctx.Err()
+	return res, nil
+}
+
+func (h *held) Bound(ctx context.Context, _ *hare.Instance, _ string) (*hare.Relaxation, error) {
+	h.began <- struct{}{}
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (h *held) Verify(*hare.Instance, *hare.Result) *verify.Report { panic("a defect") }
+
+func body(t *testing.T) string { return `{"instance":` + example(t) + `}` }
+
+func TestQueueIsBounded(t *testing.T) {
+	engine := newHeld()
+	svc := service.New(service.Config{Engine: engine, Running: 2, Queue: 1})
+	h := api.New(svc, api.Config{})
+	text := body(t)
+	var group sync.WaitGroup
+	codes := make(chan int, 3)
+	for range 3 {
+		group.Go(func() { codes <- request(t, h, "POST", "/v1/solves", text).Code })
+	}
+	<-engine.began
+	<-engine.began
+	for waiting, _ := svc.Load(); waiting < 1; waiting, _ = svc.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	w := request(t, h, "POST", "/v1/solves", text)
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"busy"`) {
+		t.Errorf("one too many: %d %s", w.Code, w.Body)
+	}
+	if m := request(t, h, "GET", "/metrics", "").Body.String(); !strings.Contains(m, "hare_queue_waiting 1") || !strings.Contains(m, "hare_queue_running 2") {
+		t.Error("the queue is not in the metrics")
+	}
+	close(engine.free)
+	group.Wait()
+	for range 3 {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("admitted: %d", code)
+		}
+	}
+}
+
+func TestLateInTheQueue(t *testing.T) {
+	engine := newHeld()
+	h := api.New(service.New(service.Config{Engine: engine, Running: 1}), api.Config{})
+	text := body(t)
+	var group sync.WaitGroup
+	group.Go(func() { request(t, h, "POST", "/v1/solves", text) })
+	<-engine.began
+	w := request(t, h, "POST", "/v1/solves", strings.TrimSuffix(text, "}")+`,"options":{"time_limit_s":0.05}}`)
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"code":"late"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	close(engine.free)
+	group.Wait()
+}
+
+func TestBoundTakesTooLong(t *testing.T) {
+	h := api.New(service.New(service.Config{Engine: newHeld(), MaxTime: 10 * time.Millisecond}), api.Config{})
+	if w := request(t, h, "POST", "/v1/bounds", body(t)); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"code":"deadline"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestClientLeaves(t *testing.T) {
+	engine := newHeld()
+	server := httptest.NewServer(api.New(service.New(service.Config{Engine: engine}), api.Config{}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/solves", strings.NewReader(body(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-engine.began
+		cancel()
+	}()
+	resp, err := server.Client().Do(r)
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	select {
+	case err := <-engine.ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("the solve ended by %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the solve goes on without its client")
+	}
+}
+
+// A client that is slow to send does not hold the server for ever, and one
+// that waits long for its answer is not cut off by the same limit.
+func TestBodyTime(t *testing.T) {
+	engine := newHeld()
+	server := httptest.NewServer(api.New(service.New(service.Config{Engine: engine}), api.Config{BodyTime: 50 * time.Millisecond}))
+	defer server.Close()
+	slow, quick := io.Pipe()
+	go func() { _, _ = quick.Write([]byte(`{"instance":`)) }()
+	resp, err := server.Client().Post(server.URL+"/v1/solves", "application/json", slow)
+	if err == nil {
+		if resp.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("slow: %d", resp.StatusCode)
+		}
+		_ = resp.Body.Close()
+	}
+	_ = quick.Close()
+	go func() {
+		<-engine.began
+		time.Sleep(150 * time.Millisecond)
+		close(engine.free)
+	}()
+	resp, err = server.Client().Post(server.URL+"/v1/solves", "application/json", strings.NewReader(body(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(text), `"optimal"`) {
+		t.Errorf("patient: %d %s %v", resp.StatusCode, text, err)
+	}
+	_ = resp.Body.Close()
+}
+
+func TestPanicIsOne500(t *testing.T) {
+	var log bytes.Buffer
+	h := api.New(service.New(service.Config{Engine: newHeld(), Running: 1}), api.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	text := strings.TrimSuffix(body(t), "}") + `,"result":{"hare":"result/v1"}}`
+	for range 2 {
+		w := request(t, h, "POST", "/v1/verify", text, "Accept-Encoding", "gzip")
+		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"code":"internal"`) || strings.Contains(w.Body.String(), "a defect") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	m := request(t, h, "GET", "/metrics", "").Body.String()
+	for _, want := range []string{"hare_panics_total 2", `hare_http_requests_total{code="500",method="POST",route="/v1/verify"} 2`, "hare_queue_running 0"} {
+		if !strings.Contains(m, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	if !strings.Contains(log.String(), "a defect") || !strings.Contains(log.String(), "level=ERROR msg=request") {
+		t.Errorf("the log says %s", &log)
+	}
+}
+
+// On SIGTERM the context ends: what runs gets its grace, then its best pair
+// goes out, and meanwhile new work is refused and /readyz says so.
+func TestShutdown(t *testing.T) {
+	engine := newHeld()
+	svc := service.New(service.Config{Engine: engine})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- api.Serve(ctx, l, api.New(svc, api.Config{}), svc, 200*time.Millisecond) }()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	text := body(t)
+	answers := make(chan string, 1)
+	go func() {
+		resp, err := client.Post(url+"/v1/solves", "application/json", strings.NewReader(text))
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		got, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		answers <- string(got)
+	}()
+	<-engine.began
+	cancel()
+	for svc.Ready() {
+		time.Sleep(time.Millisecond)
+	}
+	resp, err := client.Get(url + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: %d", resp.StatusCode)
+	}
+	if got := <-answers; !strings.Contains(got, `"termination":"cancelled"`) {
+		t.Errorf("what ran: %s", got)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServeFailsWithItsListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	svc := service.New(service.Config{})
+	if err := api.Serve(t.Context(), l, api.New(svc, api.Config{}), svc, time.Second); err == nil {
+		t.Error("no error")
+	}
+}

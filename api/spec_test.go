@@ -1,0 +1,165 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare/openapi"
+)
+
+func specification(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(openapi.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func TestRoutesAndSpecificationAgree(t *testing.T) {
+	h, _ := newServer(t)
+	routes := map[string]bool{}
+	err := chi.Walk(h.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		routes[method+" "+route] = true
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for path, item := range specification(t).Paths.Map() {
+		for method := range item.Operations() {
+			documented[method+" "+path] = true
+			if !routes[method+" "+path] {
+				t.Errorf("%s %s is documented and not served", method, path)
+			}
+		}
+	}
+	for route := range routes {
+		if !documented[route] {
+			t.Errorf("%s is served and not documented", route)
+		}
+	}
+	if len(routes) < 10 {
+		t.Errorf("%d routes", len(routes))
+	}
+}
+
+// What the handlers really answer is what the specification says.
+func TestAnswersFollowTheirSchemas(t *testing.T) {
+	doc := specification(t)
+	h, _ := newServer(t)
+	in := `{"instance":` + example(t)
+	solve := func(options string) string {
+		return request(t, h, "POST", "/v1/solves", in+`,"options":`+options+`}`).Body.String()
+	}
+	wide := `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}`
+	for _, c := range []struct{ name, method, path, body string }{
+		{"solve", "POST", "/v1/solves", in + `,"options":{"work_limit":500}}`},
+		{"tasks", "POST", "/v1/solves", in + `,"options":{"work_limit":500,"detail":"tasks"}}`},
+		{"jobs", "POST", "/v1/solves", in + `,"options":{"work_limit":500,"detail":"jobs"}}`},
+		{"none", "POST", "/v1/solves", in + `,"options":{"work_limit":500,"detail":"none"}}`},
+		{"by machine", "POST", "/v1/solves", in + `,"options":{"bound":"machine","assign":"earliest_finish","order":"arrival"}}`},
+		{"infeasible", "POST", "/v1/solves", wide + `}`},
+		{"bound", "POST", "/v1/bounds", in + `,"method":"price"}`},
+		{"critical path", "POST", "/v1/bounds", in + `,"method":"critical_path"}`},
+		{"verify", "POST", "/v1/verify", in + `,"result":` + solve(`{"work_limit":500}`) + `}`},
+		{"refused", "POST", "/v1/verify", in + `,"result":` + strings.Replace(solve(`{"work_limit":500}`), `"start_us":[0`, `"start_us":[1`, 1) + `}`},
+		{"version", "GET", "/v1/version", ""},
+		{"specification", "GET", "/openapi.json", ""},
+		{"malformed", "POST", "/v1/solves", `{`},
+		{"invalid", "POST", "/v1/bounds", wide + `,"method":"magic","x":1}`},
+		{"text", "GET", "/healthz", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := request(t, h, c.method, c.path, c.body)
+			response := doc.Paths.Value(c.path).GetOperation(c.method).Responses.Value(strconv.Itoa(w.Code))
+			if response == nil {
+				t.Fatalf("status %d is not documented", w.Code)
+			}
+			kind, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
+			media := response.Value.Content[kind]
+			if media == nil {
+				t.Fatalf("%s is not documented for %d", kind, w.Code)
+			}
+			for name := range response.Value.Headers {
+				if w.Header().Get(name) == "" {
+					t.Errorf("the header %s is documented and missing", name)
+				}
+			}
+			var v any = w.Body.String()
+			if strings.HasSuffix(kind, "json") {
+				if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := doc.ValidateSchemaJSON(media.Schema.Value, v); err != nil {
+				t.Errorf("%v\n%.2000s", err, w.Body)
+			}
+			// Names that the specification does not know.
+			for _, name := range unknown(media.Schema.Value, v, "") {
+				t.Errorf("%s is answered and not documented", name)
+			}
+		})
+	}
+}
+
+// unknown lists the names in v that its schema lacks.
+func unknown(schema *openapi3.Schema, v any, at string) []string {
+	var out []string
+	switch v := v.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			switch p := schema.Properties[name]; {
+			case p != nil:
+				out = append(out, unknown(p.Value, inner, at+"/"+name)...)
+			case schema.AdditionalProperties.Schema != nil:
+				out = append(out, unknown(schema.AdditionalProperties.Schema.Value, inner, at+"/"+name)...)
+			case len(schema.Properties) > 0:
+				out = append(out, at+"/"+name)
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if schema.Items != nil {
+				out = append(out, unknown(schema.Items.Value, inner, at)...)
+			}
+		}
+	}
+	return out
+}
+
+// What the schemas of requests say is what the decoder does: the examples
+// pass both, and a name more fails both.
+func TestExamplesOfTheSpecification(t *testing.T) {
+	doc := specification(t)
+	h, _ := newServer(t)
+	for path, item := range doc.Paths.Map() {
+		op := item.Post
+		if op == nil || op.RequestBody.Value.Content["application/json"].Example == nil {
+			continue
+		}
+		media := op.RequestBody.Value.Content["application/json"]
+		for _, extra := range []bool{false, true} {
+			v := media.Example.(map[string]any)
+			if extra {
+				v["instance"].(map[string]any)["colour"] = "red"
+			}
+			text, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := request(t, h, "POST", path, string(text))
+			invalid := doc.ValidateSchemaJSON(media.Schema.Value, v) != nil
+			if (w.Code != http.StatusOK) != extra || invalid != extra {
+				t.Errorf("%s, a name more: %t: status %d, invalid by schema: %t\n%.500s", path, extra, w.Code, invalid, w.Body)
+			}
+		}
+	}
+}
