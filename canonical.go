@@ -113,9 +113,6 @@ func (inst *Instance) SHA256() string {
 
 // appendString appends s as RFC 8785 writes strings.
 func appendString(b []byte, s string) []byte {
-	out, err := jsontext.AppendQuote(b, s)
-	if err != nil { // not UTF-8: the replacement character stands for it
-		return out
-	}
+	out, _ := jsontext.AppendQuote(b, s) // where not UTF-8, with U+FFFD
 	return out
 }

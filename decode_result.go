@@ -1,15 +1,10 @@
 package hare
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"io"
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 var (
@@ -20,23 +15,24 @@ var (
 
 // DecodeResult reads a result/v1 document, as one object or as NDJSON with a
 // lane a line. Schedule and certificate are strict; fields of the result that
-// this version does not know are passed over. O(size), without reflection.
+// this version does not know are passed over. O(size), without reflection,
+// holding little more than the result.
 func DecodeResult(r io.Reader, lim Limits) (*Result, error) {
-	rd, err := newReader(r, lim)
-	if err != nil {
-		return nil, err
-	}
+	rd := newReader(r, lim)
 	d := &resultReader{reader: rd, res: &Result{}}
-	err = d.result()
-	for n := 0; err == nil && d.res.Schedule != nil; n++ {
-		if k := d.d.PeekKind(); k != '{' {
-			break
+	err := d.result()
+	if s := d.res.Schedule; s != nil {
+		for err == nil && rd.is('{') {
+			rd.prefix = "/schedule/lanes/" + strconv.Itoa(len(s.Lanes))
+			err = d.lane()
 		}
-		d.prefix = "/schedule/lanes/" + strconv.Itoa(n)
-		err = d.lane()
+		rd.prefix = ""
+		if err == nil {
+			err = d.indices()
+		}
 	}
-	d.prefix = ""
-	if err := d.finish(err); err != nil {
+	rd.prefix = ""
+	if err := rd.finish(err); err != nil {
 		return nil, err
 	}
 	return d.res, nil
@@ -44,12 +40,9 @@ func DecodeResult(r io.Reader, lim Limits) (*Result, error) {
 
 // DecodeCertificate reads a certificate/v1 document.
 func DecodeCertificate(r io.Reader, lim Limits) (*Certificate, error) {
-	rd, err := newReader(r, lim)
-	if err != nil {
-		return nil, err
-	}
+	rd := newReader(r, lim)
 	d := &resultReader{reader: rd, res: &Result{}}
-	if err := d.finish(d.certificate()); err != nil {
+	if err := rd.finish(d.certificate("")); err != nil {
 		return nil, err
 	}
 	return d.res.Certificate, nil
@@ -57,11 +50,16 @@ func DecodeCertificate(r io.Reader, lim Limits) (*Certificate, error) {
 
 type resultReader struct {
 	*reader
-	res *Result
+	root string // pointer of the result in its document
+	res  *Result
 }
 
 func (d *resultReader) result() error {
-	form := ""
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
+	form, before := "", len(d.faults)
 	r := d.res
 	err := d.object(nil, func(name string) (bool, error) {
 		switch name {
@@ -78,7 +76,7 @@ func (d *resultReader) result() error {
 		case "objective":
 			return true, d.str(&r.Objective)
 		case "seed":
-			return true, d.integer(&r.Seed, -MaxExact, MaxExact)
+			return true, d.integer(&r.Seed, -1<<63, 1<<63-1)
 		case "reproducible":
 			return true, d.boolean(&r.Reproducible)
 		case "value":
@@ -88,46 +86,31 @@ func (d *resultReader) result() error {
 		case "jobs":
 			return true, d.array(func(int) error { return d.jobResult() })
 		case "schedule":
-			if d.d.PeekKind() == 'n' {
+			if d.is('n') {
 				return true, d.skip()
 			}
 			return true, d.schedule()
 		case "certificate":
-			if d.d.PeekKind() == 'n' {
+			if d.is('n') {
 				return true, d.skip()
 			}
-			return true, d.certificate()
-		case "timing":
-			return true, d.timing()
+			return true, d.certificate(d.root + "/certificate")
 		}
-		return true, d.skip()
+		return true, d.info(name)
 	})
-	if err == nil && form != ResultForm && len(d.faults) == 0 {
-		err = d.faultAt("/hare", "unknown_form", "must be %q", ResultForm)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// timing keeps the total for plots; the rest is for people.
-func (d *resultReader) timing() error {
-	if d.d.PeekKind() != '{' {
-		return d.skip()
+	var found InvalidErrors
+	if form != ResultForm {
+		found.add(d.root+"/hare", "unknown_form", "must be %q", ResultForm)
 	}
-	return d.object(nil, func(name string) (bool, error) {
-		if name != "total_s" || d.d.PeekKind() != '0' {
-			return true, d.skip()
-		}
-		text, _, err := d.number()
-		if f, bad := strconv.ParseFloat(text, 64); bad == nil && f < 1e9 {
-			d.res.Timing.Total = time.Duration(f * float64(time.Second))
-		}
-		return true, err
-	})
+	return d.report(before, found)
 }
 
 // amount reads an exact value with up to twelve decimals; null is none.
 func (d *resultReader) amount(to **Amount) error {
-	if d.d.PeekKind() == 'n' {
+	if d.is('n') {
 		return d.skip()
 	}
 	text, ok, err := d.number()
@@ -140,42 +123,6 @@ func (d *resultReader) amount(to **Amount) error {
 	}
 	*to = &a
 	return nil
-}
-
-// ParseAmount reads a decimal with at most twelve decimals exactly.
-func ParseAmount(text string) (Amount, error) {
-	mantissa, exponent := text, 0
-	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		e, err := strconv.Atoi(text[i+1:])
-		if err != nil || e > 40 || e < -40 {
-			return Amount{}, errDecimalRange
-		}
-		mantissa, exponent = text[:i], e
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	if len(whole)+len(fraction) > 80 {
-		return Amount{}, errDecimalRange
-	}
-	x, ok := new(big.Int).SetString(whole+fraction, 10)
-	if !ok {
-		return Amount{}, errDecimalSyntax
-	}
-	shift := 12 + exponent - len(fraction)
-	pow := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(shift, -shift))), nil)
-	if shift >= 0 {
-		x.Mul(x, pow)
-	} else {
-		rest := new(big.Int)
-		x.QuoRem(x, pow, rest)
-		if rest.Sign() != 0 {
-			return Amount{}, errors.New("has more than twelve decimals")
-		}
-	}
-	a, ok := AmountFromBig(x)
-	if !ok {
-		return Amount{}, errDecimalRange
-	}
-	return a, nil
 }
 
 func (d *resultReader) jobResult() error {
@@ -196,102 +143,51 @@ func (d *resultReader) jobResult() error {
 }
 
 func (d *resultReader) schedule() error {
-	d.res.Schedule = &Schedule{}
-	return d.object(scheduleFields, func(name string) (bool, error) {
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
+	s := &Schedule{}
+	d.res.Schedule = s
+	hasJobs, hasLanes := false, false
+	before := len(d.faults)
+	err := d.object(scheduleFields, func(name string) (bool, error) {
 		switch name {
 		case "jobs":
+			hasJobs = true
 			return true, d.array(func(int) error {
 				id := ""
 				err := d.str(&id)
-				d.res.Schedule.Jobs = append(d.res.Schedule.Jobs, id)
+				s.Jobs = append(s.Jobs, id)
 				return err
 			})
 		case "lanes":
+			hasLanes = true
 			return true, d.array(func(int) error { return d.lane() })
 		}
 		return false, nil
 	})
-}
-
-func (d *resultReader) lane() error {
-	l := Lane{}
-	before := len(d.faults)
-	err := d.object(laneFields, func(name string) (bool, error) {
-		switch name {
-		case "gpu":
-			return true, d.str(&l.GPU)
-		case "job":
-			var wide []int64
-			err := d.column(&wide, 1<<31-1)
-			l.Job = make([]int32, len(wide))
-			for i, x := range wide {
-				l.Job[i] = int32(x)
-			}
-			return true, err
-		case "round":
-			return true, d.column(&l.Round, MaxExact)
-		case "rounds":
-			return true, d.column(&l.Rounds, MaxExact)
-		case "tasks":
-			return true, d.column(&l.Tasks, MaxExact)
-		case "period_us":
-			return true, d.column(&l.PeriodUs, MaxExact)
-		case "start_us":
-			return true, d.column(&l.StartUs, MaxExact)
-		}
-		return false, nil
-	})
-	if err != nil || len(d.faults) > before {
-		return err
-	}
-	for _, c := range [][]int64{l.Round, l.Rounds, l.Tasks, l.PeriodUs} {
-		if c != nil && len(c) != len(l.Job) {
-			return d.fault("unequal_columns", "the columns of a lane must be equally long: job has %d entries, another %d", len(l.Job), len(c))
-		}
-	}
-	if len(l.StartUs) != len(l.Job) {
-		return d.fault("unequal_columns", "the columns of a lane must be equally long: job has %d entries, start_us %d", len(l.Job), len(l.StartUs))
-	}
-	d.res.Schedule.Lanes = append(d.res.Schedule.Lanes, l)
-	return nil
-}
-
-// column reads an array of whole numbers from 0 to most.
-func (d *resultReader) column(to *[]int64, most int64) error {
-	if ok, err := d.want('['); !ok {
-		return err
-	}
-	v, err := d.d.ReadValue() // checked syntax from here on
 	if err != nil {
-		return d.broken(err)
+		return err
 	}
-	out := make([]int64, 0, bytes.Count(v, []byte(","))+1)
-	for i := 1; i < len(v); {
-		switch c := v[i]; c {
-		case ' ', '\t', '\r', '\n', ',', ']':
-			i++
-			continue
-		}
-		end := i
-		var n int64
-		for end < len(v) && v[end] >= '0' && v[end] <= '9' && end-i < 17 {
-			n = n*10 + int64(v[end]-'0')
-			end++
-		}
-		if end == i || n > most || end < len(v) && !bytes.ContainsRune([]byte(" \t\r\n,]"), rune(v[end])) {
-			return d.faultAt(fmt.Sprintf("%s/%d", d.d.StackPointer(), len(out)), "out_of_range", "must be a whole number between 0 and %d", most)
-		}
-		out = append(out, n)
-		i = end
+	var found InvalidErrors
+	at := d.root + "/schedule"
+	if !hasJobs {
+		found.add(at, "missing_field", `"jobs" is missing: give the ids that lanes index`)
 	}
-	*to = out
-	return nil
+	if !hasLanes {
+		found.add(at, "missing_field", `"lanes" is missing: give an array with a lane a GPU`)
+	}
+	return d.report(before, found)
 }
 
-func (d *resultReader) certificate() error {
+func (d *resultReader) certificate(at string) error {
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
 	c := &Certificate{}
-	form := ""
-	before := len(d.faults)
+	form, before := "", len(d.faults)
 	err := d.object(certificateFields, func(name string) (bool, error) {
 		switch name {
 		case "hare":
@@ -305,7 +201,13 @@ func (d *resultReader) certificate() error {
 		case "objective":
 			return true, d.str(&c.Objective)
 		case "bound":
-			return true, d.str(&c.Bound)
+			if err := d.str(&c.Bound); err != nil || c.Bound == "" {
+				return true, err
+			}
+			if _, bad := ParseAmount(c.Bound); bad != nil {
+				return true, d.fault("bad_amount", "%q %v: give a decimal with six places as a string", clip(c.Bound), bad)
+			}
+			return true, nil
 		case "grid_us":
 			return true, d.column(&c.GridUs, MaxExact)
 		case "prices":
@@ -318,14 +220,14 @@ func (d *resultReader) certificate() error {
 		}
 		return false, nil
 	})
-	if err != nil || len(d.faults) > before {
+	if err != nil {
 		return err
 	}
 	slices.SortFunc(c.Prices, func(a, b TypePrices) int { return strings.Compare(a.Type, b.Type) })
-	at := string(d.d.StackPointer())
-	if form != CertificateForm {
-		return d.faultAt(at+"/hare", "unknown_form", "must be %q", CertificateForm)
-	}
 	d.res.Certificate = c
-	return nil
+	var found InvalidErrors
+	if form != CertificateForm {
+		found.add(at+"/hare", "unknown_form", "must be %q", CertificateForm)
+	}
+	return d.report(before, found)
 }

@@ -221,8 +221,10 @@ func (r *Result) encodeHead(b *bufio.Writer) error {
 				line = append(line, `,"start_s":`...)
 				line = appendMicros(line, j.StartUs)
 			}
-			line = append(line, `,"end_s":`...)
-			line = appendMicros(line, j.EndUs)
+			if j.EndUs >= 0 {
+				line = append(line, `,"end_s":`...)
+				line = appendMicros(line, j.EndUs)
+			}
 			line = append(line, '}')
 		}
 		line = append(line, ']')
@@ -231,9 +233,13 @@ func (r *Result) encodeHead(b *bufio.Writer) error {
 		line = appendCertificate(append(line, `,"certificate":`...), r.Certificate)
 	}
 	if r.Options.Detail == "tasks" && r.Schedule != nil {
-		if r.Metrics != nil && r.Metrics.Tasks > MaxTaskObjects {
+		tasks := int64(len(r.TaskList))
+		if r.Metrics != nil {
+			tasks = max(tasks, r.Metrics.Tasks)
+		}
+		if tasks > MaxTaskObjects {
 			return &InvalidError{Pointer: "/options/detail", Code: "too_many_tasks",
-				Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes", MaxTaskObjects, r.Metrics.Tasks)}
+				Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes", MaxTaskObjects, tasks)}
 		}
 		line = append(line, `,"tasks":`...)
 		line = r.appendTasks(line)

@@ -2,7 +2,6 @@ package hare
 
 import (
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -10,13 +9,17 @@ import (
 // Faults of a decimal number.
 var (
 	errDecimalSyntax = errors.New("is not a decimal number")
-	errDecimalPlaces = errors.New("has more than six decimals: round it to microseconds (or micro-units)")
+	errDecimalPlaces = errors.New("has more than six decimals: round it to millionths")
 	errDecimalRange  = errors.New("is too large")
 )
 
 // ParseMicros reads a JSON number as an exact count of millionths. It never
-// goes through a float; more than six decimals are an error. O(len(text)).
-func ParseMicros(text string) (int64, error) {
+// goes through a float; more than six decimals are an error, not a rounding.
+// O(len(text)), whatever the exponent.
+func ParseMicros(text string) (int64, error) { return parseDecimal(text, 6) }
+
+// parseDecimal reads a decimal number as an exact count of 10^-places.
+func parseDecimal(text string, places int) (int64, error) {
 	s, neg := text, false
 	if strings.HasPrefix(s, "-") {
 		s, neg = s[1:], true
@@ -25,47 +28,51 @@ func ParseMicros(text string) (int64, error) {
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
 		mantissa = s[:i]
 		e, err := strconv.Atoi(s[i+1:])
-		if err != nil {
-			var ne *strconv.NumError
-			if !errors.As(err, &ne) || !errors.Is(ne.Err, strconv.ErrRange) {
-				return 0, errDecimalSyntax
-			}
-			e = math.MaxInt32 // or its negative: both are out of range below
-			if strings.HasPrefix(s[i+1:], "-") {
-				e = -e
-			}
+		if err != nil && !errors.Is(err, strconv.ErrRange) {
+			return 0, errDecimalSyntax
 		}
-		exponent = max(-math.MaxInt32, min(math.MaxInt32, e))
+		// Atoi gives the nearest integer where e is out of range. The longest
+		// mantissa has less than 2^30 digits, so that this changes no answer.
+		exponent = max(-1<<30, min(1<<30, e))
 	}
 	whole, fraction, dotted := strings.Cut(mantissa, ".")
-	if whole == "" || dotted && fraction == "" {
+	if whole == "" || dotted && fraction == "" || !allDigits(whole) || !allDigits(fraction) {
 		return 0, errDecimalSyntax
 	}
 	digits := strings.TrimLeft(whole+fraction, "0")
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, errDecimalSyntax
-		}
-	}
-	shift := exponent - len(fraction) + 6
 	trimmed := strings.TrimRight(digits, "0")
-	shift += len(digits) - len(trimmed)
+	shift := exponent - len(fraction) + places + len(digits) - len(trimmed)
 	switch {
 	case trimmed == "":
 		return 0, nil
 	case shift < 0:
 		return 0, errDecimalPlaces
-	case len(trimmed)+shift > 18:
+	case len(trimmed)+shift > 19:
 		return 0, errDecimalRange
 	}
-	n, err := strconv.ParseInt(trimmed+strings.Repeat("0", shift), 10, 64)
+	n, err := strconv.ParseUint(trimmed, 10, 64)
 	if err != nil {
+		return 0, errDecimalSyntax
+	}
+	for range shift {
+		n *= 10 // below 10^19 < 2^64
+	}
+	switch {
+	case neg && n <= 1<<63:
+		return -int64(n), nil
+	case n > 1<<63-1:
 		return 0, errDecimalRange
 	}
-	if neg {
-		n = -n
+	return int64(n), nil
+}
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
 	}
-	return n, nil
+	return true
 }
 
 // FormatMicros writes n millionths as the shortest exact decimal.
@@ -77,10 +84,14 @@ func appendMicros(b []byte, n int64) []byte {
 		b = append(b, '-')
 	}
 	b = strconv.AppendUint(b, u/1e6, 10)
-	if f := u % 1e6; f > 0 {
-		s := strconv.FormatUint(1e6+f, 10)
-		b = append(b, '.')
-		b = append(b, strings.TrimRight(s[1:], "0")...)
+	f := u % 1e6
+	if f == 0 {
+		return b
+	}
+	b = append(b, '.')
+	for place := uint64(1e5); f > 0; place /= 10 {
+		b = append(b, byte('0'+f/place))
+		f %= place
 	}
 	return b
 }

@@ -22,30 +22,30 @@ type Request struct {
 // DecodeRequest reads {instance, options, method, result}, strictly, every
 // fault with a pointer into the whole document.
 func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
-	rd, err := newReader(r, lim)
-	if err != nil {
-		return nil, err
-	}
+	rd := newReader(r, lim)
 	req := &Request{}
 	req.Options.Seed = 1
-	err = rd.object(requestFields, func(name string) (bool, error) {
+	err := rd.object(requestFields, func(name string) (bool, error) {
 		switch name {
 		case "instance":
-			return true, rd.part(func(sub *reader) error {
-				d := &instanceReader{reader: sub, inst: &Instance{}, ids: map[string]int{}, names: map[string]bool{}}
-				req.Instance = d.inst
-				err := d.instance()
-				if err == nil && !d.hasJobs {
-					err = d.faultAt("", "missing_field", `"jobs" is missing: give an array of jobs`)
-				}
-				return err
-			})
+			d := newInstanceReader(rd, "/instance")
+			req.Instance = d.inst
+			err := d.instance()
+			if err == nil && !d.hasJobs {
+				err = d.noJobs()
+			}
+			if err == nil {
+				err = d.sums()
+			}
+			return true, err
 		case "result":
-			return true, rd.part(func(sub *reader) error {
-				d := &resultReader{reader: sub, res: &Result{}}
-				req.Result = d.res
-				return d.result()
-			})
+			d := &resultReader{reader: rd, root: "/result", res: &Result{}}
+			req.Result = d.res
+			err := d.result()
+			if err == nil {
+				err = d.indices()
+			}
+			return true, err
 		case "method":
 			return true, rd.str(&req.Method)
 		case "options":
@@ -59,17 +59,8 @@ func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 	return req, nil
 }
 
-// part reads the next value as a document of its own, its pointers prefixed.
-func (r *reader) part(read func(*reader) error) error {
-	v, err := r.d.ReadValue()
-	if err != nil {
-		return r.broken(err)
-	}
-	sub := subReader(v, r.prefix+string(r.d.StackPointer()))
-	err = sub.finishPart(read(sub))
-	r.faults = append(r.faults, sub.faults...)
-	return err
-}
+// maxTimeLimit is a day.
+const maxTimeLimit = 24 * time.Hour
 
 func (r *reader) options(req *Request) error {
 	o := &req.Options
@@ -78,8 +69,8 @@ func (r *reader) options(req *Request) error {
 		case "time_limit_s":
 			var us int64
 			err := r.micros(&us, 0)
-			if us > int64(24*time.Hour/time.Microsecond) {
-				return true, r.fault("out_of_range", "must be at most 86400")
+			if err == nil && us > maxTimeLimit.Microseconds() {
+				return true, r.fault("out_of_range", "must be at most %d", int64(maxTimeLimit.Seconds()))
 			}
 			o.TimeLimit = time.Duration(us) * time.Microsecond
 			return true, err
@@ -89,7 +80,7 @@ func (r *reader) options(req *Request) error {
 			var millionths int64
 			req.HasGap = true
 			err := r.micros(&millionths, 0)
-			if millionths > 1e6 {
+			if err == nil && millionths > 1e6 {
 				return true, r.fault("out_of_range", "must be between 0 and 1")
 			}
 			o.Gap = float64(millionths) / 1e6

@@ -32,6 +32,9 @@ func (s *Schedule) Tasks(inst *Instance, limit int) []Task {
 		l := &s.Lanes[i]
 		for x := range l.Job {
 			e := l.Entry(x)
+			if e.Job < 0 || int(e.Job) >= len(s.Jobs) {
+				continue
+			}
 			id := s.Jobs[e.Job]
 			p, ok := jobs[id].profile(kinds[l.GPU])
 			if !ok {

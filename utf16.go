@@ -2,6 +2,7 @@ package hare
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf16"
 )
 
@@ -17,5 +18,11 @@ func utf16Sorted[T any](items []T, name func(T) string) []T {
 }
 
 func utf16Compare(a, b string) int {
+	beyond := func(s string) bool { // U+FFFF: four bytes, two code units
+		return strings.IndexFunc(s, func(r rune) bool { return r > 0xFFFF }) >= 0
+	}
+	if !beyond(a) && !beyond(b) {
+		return strings.Compare(a, b)
+	}
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }

@@ -6,51 +6,69 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
-// Validate finds every fault of an instance that a program built, with the
-// pointers and codes of DecodeInstance. Its order of types, windows and busy
-// GPUs must be that of a decoded instance.
+// Validate finds the faults of an instance that a program built, with the
+// pointers and codes of DecodeInstance, up to 100. It changes nothing: types
+// must be in order, and windows and busy GPUs as the fields say. A valid
+// instance is what decoding its encoded form gives.
 func (inst *Instance) Validate() error {
 	var all InvalidErrors
-	add := func(pointer, code, format string, a ...any) {
-		all = append(all, &InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
-	}
 	if inst.Objective != ObjectiveWeightedJCT {
-		add("/objective", "not_supported", "objective %q: must be %q", clip(inst.Objective), ObjectiveWeightedJCT)
+		all.add("/objective", "not_supported", "objective %q is not supported by this version: use %q", clip(inst.Objective), ObjectiveWeightedJCT)
 	}
-	names := map[string]bool{}
-	gpus := 0
+	if !utf8.ValidString(inst.Name) {
+		all.add("/name", "bad_name", "must be UTF-8")
+	}
+	nodes := make(map[string]int, len(inst.Cluster.Nodes))
+	var gpus int64
 	for i := range inst.Cluster.Nodes {
 		n := &inst.Cluster.Nodes[i]
 		at := "/cluster/nodes/" + strconv.Itoa(i)
-		all = append(all, checkNode(at, n)...)
-		if names[n.Name] {
-			add(at+"/name", "duplicate_id", "node %q stands twice: names must differ", clip(n.Name))
+		all.node(at, n, true)
+		all.order(at, n)
+		if first, twice := nodes[n.Name]; twice {
+			all.add(at+"/name", "duplicate_id", "node %q stands twice, first at /cluster/nodes/%d: names must differ", clip(n.Name), first)
+		} else {
+			nodes[n.Name] = i
 		}
-		names[n.Name] = true
 		if gpus += n.gpuCount(); gpus > MaxGPUs {
-			add(at, "too_large", "the cluster has more than %d GPUs: split it", MaxGPUs)
+			all.add(at, "too_large", "the cluster has more than %d GPUs up to here: split it", MaxGPUs)
 			break
 		}
+		if len(all) >= maxFaults {
+			return all
+		}
 	}
-	if gpus == 0 {
-		add("/cluster/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+	if len(inst.Cluster.Nodes) == 0 {
+		all.add("/cluster/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}
-	ids := map[string]bool{}
-	var horizon int64
+	ids := make(map[string]int, len(inst.Jobs))
+	var h horizon
+	over := false
+	for i := range inst.Cluster.Nodes {
+		h.node(&inst.Cluster.Nodes[i])
+	}
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		at := "/jobs/" + strconv.Itoa(i)
-		faults := checkJob(at, j)
-		all = append(all, faults...)
-		if ids[j.ID] {
-			add(at+"/id", "duplicate_id", "id %q stands twice: ids must differ", clip(j.ID))
+		before := len(all)
+		if j.Mix && j.Sync != Gang {
+			all.add(at+"/mix", "not_allowed", "mix is a choice of gang jobs alone")
 		}
-		ids[j.ID] = true
-		if len(faults) == 0 && !inst.lengthen(&horizon, j) {
-			add(at, "too_large", "the work of all jobs up to this one, one after another, takes more than 2^53 µs (285 years)")
-			break
+		all.job(at, j)
+		if first, twice := ids[j.ID]; twice {
+			all.add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", clip(j.ID), first)
+		} else {
+			ids[j.ID] = i
+		}
+		if len(all) == before && !over && !h.add(j) {
+			over = true
+			all.tooMuch(at, &h)
+		}
+		if len(all) >= maxFaults {
+			return all
 		}
 	}
 	if len(all) > 0 {
@@ -59,176 +77,252 @@ func (inst *Instance) Validate() error {
 	return nil
 }
 
-// checkNode finds the faults of one node; it sorts and merges its windows.
-func checkNode(at string, n *Node) InvalidErrors {
-	var all InvalidErrors
-	add := func(pointer, code, format string, a ...any) {
-		all = append(all, &InvalidError{Pointer: at + pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
-	}
+// add appends a fault.
+func (es *InvalidErrors) add(pointer, code, format string, a ...any) {
+	*es = append(*es, &InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
+}
+
+// node finds the faults of a node, whose windows and busy GPUs are in the
+// order of the document. Without countable GPUs, busy ones have no place.
+func (es *InvalidErrors) node(at string, n *Node, countable bool) {
 	switch {
 	case n.Name == "":
-		add("/name", "missing_field", "a node needs a name")
+		es.add(at+"/name", "missing_field", "a node needs a name")
 	case strings.Contains(n.Name, "/"):
-		add("/name", "bad_name", "node name %q must not contain a slash: GPUs are called node/index", clip(n.Name))
+		es.add(at+"/name", "bad_name", "node name %q must not contain a slash: GPUs are called node/index", clip(n.Name))
+	case !utf8.ValidString(n.Name):
+		es.add(at+"/name", "bad_name", "must be UTF-8")
 	}
-	if len(n.GPUs) == 0 {
-		add("/gpus", "missing_field", `a node needs "gpus" with at least one type, e.g. {"V100": 4}`)
+	if len(n.GPUs) == 0 && countable {
+		es.add(at+"/gpus", "missing_field", `"gpus" names no GPU: give at least one type, e.g. {"V100": 4}`)
 	}
 	for _, g := range n.GPUs {
-		if g.Type == "" || g.Count < 1 || g.Count > MaxGPUs {
-			add("/gpus", "out_of_range", "type %q has %d GPUs: must be named and between 1 and %d", clip(g.Type), g.Count, MaxGPUs)
+		p := at + "/gpus/" + escapePointer(g.Type)
+		es.typeName(p, g.Type)
+		if g.Count < 1 || g.Count > MaxGPUs {
+			es.add(p, "out_of_range", "%d must be between 1 and %d", g.Count, MaxGPUs)
 		}
 	}
 	if n.Windows != nil && len(n.Windows) == 0 {
-		add("/in_service_s", "bad_window", "has no window, so the node is never in service: leave the node out")
+		es.add(at+"/in_service_s", "bad_window", "there is no window, so the node is never in service: leave the node out, or this field for always")
 	}
-	var merged []Window
+	end := int64(-1) // of the windows so far
 	for i, w := range n.Windows {
-		p := "/in_service_s/" + strconv.Itoa(i)
-		if w.EndUs <= w.StartUs || w.StartUs < 0 || w.StartUs > MaxExact || w.EndUs != Forever && w.EndUs > MaxExact {
-			add(p, "bad_window", "must start at 0 or later and end after it starts")
-			continue
+		p := at + "/in_service_s/" + strconv.Itoa(i)
+		switch {
+		case w.StartUs < 0 || w.StartUs > MaxExact || w.EndUs < 0 || w.EndUs > MaxExact && w.EndUs != Forever:
+			es.add(p, "bad_window", "must lie between 0 and %s", FormatMicros(MaxExact))
+		case w.EndUs <= w.StartUs:
+			es.add(p, "bad_window", "is empty: its end must lie after its start at %s", FormatMicros(w.StartUs))
+		case end == Forever:
+			es.add(p, "bad_window", "follows a window that never ends: put windows in order, disjoint")
+		case w.StartUs < end:
+			es.add(p, "bad_window", "starts at %s, before the end of the last one at %s: put windows in order, disjoint", FormatMicros(w.StartUs), FormatMicros(end))
+		default:
+			end = w.EndUs
 		}
-		if m := len(merged); m > 0 {
-			last := &merged[m-1]
-			if w.StartUs < last.EndUs {
-				add(p, "bad_window", "windows must be in order and disjoint: this one starts at %s, before the last one ends", FormatMicros(w.StartUs))
-				continue
-			}
-			if w.StartUs == last.EndUs {
-				last.EndUs = w.EndUs
-				continue
-			}
+	}
+	each := n.gpuCount()
+	place := make(map[int]int, len(n.Busy))
+	for i, b := range n.Busy {
+		p := at + "/busy/" + strconv.Itoa(i)
+		if b.GPU < 0 || countable && int64(b.GPU) >= each {
+			es.add(p+"/gpu", "out_of_range", "GPU %d: this node has %d, counted from 0", b.GPU, each)
+		} else if first, twice := place[b.GPU]; twice {
+			es.add(p+"/gpu", "duplicate_id", "GPU %d stands twice, first at busy/%d: give its last until_s once", b.GPU, first)
+		} else {
+			place[b.GPU] = i
+		}
+		if b.UntilUs < 0 || b.UntilUs > MaxExact {
+			es.add(p+"/until_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+		}
+	}
+}
+
+// order finds where a node that a program built differs from a decoded one.
+func (es *InvalidErrors) order(at string, n *Node) {
+	for i := 1; i < len(n.GPUs); i++ {
+		if n.GPUs[i-1].Type >= n.GPUs[i].Type {
+			es.add(at+"/gpus", "unordered", "types must be sorted, each once")
+			break
+		}
+	}
+	for i := 1; i < len(n.Windows); i++ {
+		if n.Windows[i-1].EndUs == n.Windows[i].StartUs {
+			es.add(at+"/in_service_s/"+strconv.Itoa(i), "unordered", "touches the window before: make them one")
+		}
+	}
+	if !slices.IsSortedFunc(n.Busy, func(a, b Busy) int { return a.GPU - b.GPU }) {
+		es.add(at+"/busy", "unordered", "must be sorted by GPU")
+	}
+}
+
+// normalise merges touching windows, sorts busy GPUs and drops those that are
+// free from 0. The node must have no faults for this to mean anything.
+func (n *Node) normalise() {
+	var merged []Window
+	for _, w := range n.Windows {
+		if m := len(merged); m > 0 && w.StartUs == merged[m-1].EndUs {
+			merged[m-1].EndUs = w.EndUs
+			continue
 		}
 		merged = append(merged, w)
 	}
 	if len(merged) == 1 && merged[0] == (Window{0, Forever}) {
 		merged = nil
 	}
-	if len(all) > 0 {
-		return all
-	}
 	n.Windows = merged
-	each := n.gpuCount()
-	place := make(map[int]int, len(n.Busy))
-	for i, b := range n.Busy {
-		p := "/busy/" + strconv.Itoa(i)
-		if b.GPU < 0 || b.GPU >= each {
-			add(p+"/gpu", "out_of_range", "GPU %d: this node has %d, counted from 0", b.GPU, each)
-		}
-		if first, twice := place[b.GPU]; twice {
-			add(p+"/gpu", "duplicate_id", "GPU %d stands twice, first at busy/%d: give its last until_s once", b.GPU, first)
-		}
-		place[b.GPU] = i
-		if b.UntilUs < 0 || b.UntilUs > MaxExact {
-			add(p+"/until_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
-		}
+	n.Busy = slices.DeleteFunc(n.Busy, func(b Busy) bool { return b.UntilUs == 0 })
+	slices.SortFunc(n.Busy, func(a, b Busy) int { return a.GPU - b.GPU })
+	if len(n.Busy) == 0 {
+		n.Busy = nil
 	}
-	if len(all) == 0 {
-		n.Busy = slices.DeleteFunc(n.Busy, func(b Busy) bool { return b.UntilUs == 0 })
-		slices.SortFunc(n.Busy, func(a, b Busy) int { return a.GPU - b.GPU })
-		if len(n.Busy) == 0 {
-			n.Busy = nil
-		}
-	}
-	return all
 }
 
-// checkJob finds the faults of one job.
-func checkJob(at string, j *Job) InvalidErrors {
-	var all InvalidErrors
-	add := func(pointer, code, format string, a ...any) {
-		all = append(all, &InvalidError{Pointer: at + pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
+// gpuCount counts the node's GPUs, at most one above MaxGPUs.
+func (n *Node) gpuCount() int64 {
+	var sum int64
+	for _, g := range n.GPUs {
+		sum = min(sum+int64(max(0, min(g.Count, MaxGPUs+1))), MaxGPUs+1)
 	}
-	if j.ID == "" {
-		add("/id", "missing_field", "a job needs an id")
+	return sum
+}
+
+// maxTasks limits the tasks of a round. A gang wider than its type is
+// infeasible, which is for the solver to say; one wider than any cluster is
+// refused.
+func maxTasks(s Sync) int64 {
+	if s == Relaxed {
+		return 1<<31 - 1
+	}
+	return MaxGPUs
+}
+
+// job finds the faults of one job.
+func (es *InvalidErrors) job(at string, j *Job) {
+	switch {
+	case j.ID == "":
+		es.add(at+"/id", "missing_field", "a job needs an id")
+	case !utf8.ValidString(j.ID):
+		es.add(at+"/id", "bad_name", "must be UTF-8")
 	}
 	if j.WeightMicro < 0 || j.WeightMicro > MaxExact {
-		add("/weight", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+		es.add(at+"/weight", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
 	}
 	if j.ReleaseUs < 0 || j.ReleaseUs > MaxExact {
-		add("/release_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+		es.add(at+"/release_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
 	}
 	if j.Rounds < 1 || j.Rounds > MaxExact {
-		add("/rounds", "out_of_range", "must be between 1 and 2^53")
+		es.add(at+"/rounds", "out_of_range", "must be between 1 and %d", int64(MaxExact))
 	}
-	most := int64(1<<31 - 1)
-	if j.Sync != Relaxed {
-		most = MaxGPUs
-	}
-	if j.Tasks < 1 || j.Tasks > most {
-		add("/tasks", "out_of_range", "must be between 1 and %d for a %s job", most, j.Sync)
+	if most := maxTasks(j.Sync); j.Tasks < 1 || j.Tasks > most {
+		es.add(at+"/tasks", "out_of_range", "must be between 1 and %d for a %s job", most, j.Sync)
 	}
 	if j.Sync > Rigid {
-		add("/sync", "unknown_value", "must be relaxed, gang or rigid")
-	}
-	if j.Mix && j.Sync != Gang {
-		add("/mix", "not_allowed", "mix is a choice of gang jobs alone")
+		es.add(at+"/sync", "unknown_value", "must be relaxed, gang or rigid")
 	}
 	if len(j.On) == 0 {
-		add("/on", "missing_field", `"on" names no GPU type: give at least one, e.g. {"V100": {"compute_s": 1.2}}`)
+		es.add(at+"/on", "missing_field", `"on" names no GPU type: give at least one, e.g. {"V100": {"compute_s": 1.2}}`)
 	}
 	for i, p := range j.On {
-		at := "/on/" + escapePointer(p.Type)
-		switch {
-		case p.Type == "":
-			add("/on", "empty_name", "a GPU type needs a name")
-		case i > 0 && j.On[i-1].Type >= p.Type:
-			add(at, "duplicate_name", "types must be in order and differ")
-		case p.ComputeUs < 1 || p.ComputeUs > MaxExact:
-			add(at+"/compute_s", "out_of_range", "must be positive and at most %s", FormatMicros(MaxExact))
-		case p.SyncUs < 0 || p.SyncUs > MaxExact:
-			add(at+"/sync_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+		if !p.sound() || i > 0 && j.On[i-1].Type >= p.Type {
+			es.profile(at+"/on/"+escapePointer(p.Type), p)
+			if i > 0 && j.On[i-1].Type >= p.Type {
+				es.add(at+"/on", "unordered", "types must be sorted, each once")
+			}
 		}
 	}
-	return all
+}
+
+func (p *Profile) sound() bool {
+	return p.Type != "" && p.ComputeUs >= 1 && p.ComputeUs <= MaxExact && p.SyncUs >= 0 && p.SyncUs <= MaxExact && utf8.ValidString(p.Type)
+}
+
+func (es *InvalidErrors) profile(at string, p Profile) {
+	es.typeName(at, p.Type)
+	if p.ComputeUs < 1 || p.ComputeUs > MaxExact {
+		es.add(at+"/compute_s", "out_of_range", "must be positive and at most %s", FormatMicros(MaxExact))
+	}
+	if p.SyncUs < 0 || p.SyncUs > MaxExact {
+		es.add(at+"/sync_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+	}
+}
+
+func (es *InvalidErrors) typeName(at, kind string) {
+	switch {
+	case kind == "":
+		es.add(at, "bad_name", "a GPU type needs a name")
+	case !utf8.ValidString(kind):
+		es.add(at, "bad_name", "must be UTF-8")
+	}
 }
 
 func escapePointer(s string) string {
+	if !strings.ContainsAny(s, "~/") {
+		return s
+	}
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// lengthen adds the longest time that job j can take, alone and one task after
-// another, to *horizon, which starts with the cluster's last change. It
-// reports false when the sum passes MaxExact: below it, no time of a schedule
-// without needless waiting leaves 53 bits.
-func (inst *Instance) lengthen(horizon *int64, j *Job) bool {
-	if *horizon == 0 {
-		*horizon = 1
-		for i := range inst.Cluster.Nodes {
-			n := &inst.Cluster.Nodes[i]
-			for _, w := range n.Windows {
-				*horizon = max(*horizon, w.StartUs)
-				if w.EndUs != Forever {
-					*horizon = max(*horizon, w.EndUs)
-				}
-			}
-			for _, b := range n.Busy {
-				*horizon = max(*horizon, b.UntilUs)
-			}
+// horizon sums up how long the jobs of an instance can take in any order, one
+// task after another, once all are released and all nodes are back: no time
+// of a schedule without needless waiting lies beyond. Kept within MaxExact, so
+// that times add up in 64 bits; the weights are kept within 2^62, so that
+// objectives add up in 128.
+type horizon struct {
+	edge    int64 // µs: last change of the cluster
+	release int64 // µs: last release
+	work    int64 // µs
+	weight  int64 // 1e-6
+}
+
+// node takes the last finite edge of a node's windows and busy GPUs.
+func (h *horizon) node(n *Node) {
+	for _, w := range n.Windows {
+		h.edge = max(h.edge, w.StartUs)
+		if w.EndUs != Forever {
+			h.edge = max(h.edge, w.EndUs)
 		}
+	}
+	for _, b := range n.Busy {
+		h.edge = max(h.edge, b.UntilUs)
+	}
+}
+
+// maxWeight limits the sum of all weights, in 1e-6.
+const maxWeight = 1 << 62
+
+// add adds a job without faults; it reports false when that is too much.
+func (h *horizon) add(j *Job) bool {
+	if h.weight += j.WeightMicro; h.weight > maxWeight {
+		return false
 	}
 	longest := int64(0)
 	for _, p := range j.On {
 		longest = max(longest, p.DurationUs())
 	}
-	units := uint64(j.Rounds)
-	if j.Sync == Relaxed {
-		hi, lo := bits.Mul64(units, uint64(j.Tasks))
-		if hi != 0 || lo > MaxExact {
-			return false
-		}
-		units = lo
+	h.release = max(h.release, j.ReleaseUs)
+	work, ok := product(longest, j.Rounds)
+	if ok && j.Sync == Relaxed {
+		work, ok = product(work, j.Tasks)
 	}
-	hi, lo := bits.Mul64(units, uint64(longest))
-	if hi != 0 || lo > MaxExact {
-		return false
+	if ok {
+		h.work += work
 	}
-	// Releases and work are both added: a bound on any sensible end.
-	sum := *horizon + int64(lo)
-	if sum > MaxExact || max(sum, j.ReleaseUs+int64(lo)) > MaxExact {
-		return false
+	return ok && h.edge <= MaxExact && h.edge+h.release+h.work <= MaxExact
+}
+
+// tooMuch is the fault of the job with which h became too much.
+func (es *InvalidErrors) tooMuch(at string, h *horizon) {
+	if h.weight > maxWeight {
+		es.add(at+"/weight", "too_large", "the weights up to this one add up to more than %s: divide all by the same number", FormatMicros(maxWeight))
+		return
 	}
-	*horizon = max(sum, j.ReleaseUs+int64(lo))
-	return true
+	es.add(at, "too_large", "the last change of the cluster, the last release and the work of all jobs up to this one, task after task, add up to more than 2^53 µs (285 years): shorten or split the instance")
+}
+
+// product multiplies numbers that are not negative, up to MaxExact.
+func product(a, b int64) (int64, bool) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	return int64(lo), hi == 0 && lo <= MaxExact
 }
