@@ -17,7 +17,7 @@ type limits struct {
 // What the last phase takes for a task (giving out GPUs, checking, encoding)
 // and for a job (recomputing its part of the bound), in seconds.
 const (
-	taskSeconds = 1.2e-6
+	taskSeconds = 2e-6
 	jobSeconds  = 1e-4
 )
 
