@@ -26,6 +26,9 @@ const annealChains = 2
 // cfg.Workers; it depends on the clock only through ctx and cfg.Elapsed.
 func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig) (*Plan, Stats, error) {
 	var stats Stats
+	if start != nil && ctx.Err() != nil {
+		return start, stats, nil
+	}
 	p, ok := newAnnealProblem(m, rel, start)
 	if !ok || len(p.jobs) == 0 {
 		return start, stats, nil
@@ -191,13 +194,14 @@ func (a *annealing) walk(ctx context.Context) {
 	}
 }
 
-// Temperatures in mean w (C − a) over the number of jobs, and the scale of the
-// menu in mean w (C − a).
+// Temperatures in mean w (C − a) over the number of jobs; the scale of the menu
+// and the margin of giving up in mean w (C − a).
 const (
 	hottest      = 4.0
 	coldest      = 0.2
 	spreadFactor = 3.0
 	menuScale    = 0.03
+	giveUp       = 0.15
 )
 
 // stretch lets each walk place work jobs at temperature t.

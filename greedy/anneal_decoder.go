@@ -43,6 +43,9 @@ type decoder struct {
 	// gap is the number of jobs from one snapshot to the next, by type.
 	gap []int
 
+	// limit is the rise of value at which a trial is given up once it is past
+	// the places changed: what follows only ripples.
+	limit  float64
 	work   int64 // jobs placed so far
 	delta  float64
 	undo   []undone
@@ -81,7 +84,7 @@ func newDecoder(p *annealProblem) *decoder {
 	d := &decoder{p: p, sc: newScout(p), key: make([]int64, n), plan: make([]jobPlan, n), segs: make([][]seg, n),
 		end: make([]int64, n), seq: make([][]entry, types), snaps: make([]track, 1), owner: make([]int16, 1),
 		unused: make([][]int32, types), gap: make([]int, types), dirty: make([]dirt, types),
-		stamp: make([]int64, n), newSegs: make([][]seg, n), newEnd: make([]int64, n)}
+		limit: math.Inf(1), stamp: make([]int64, n), newSegs: make([][]seg, n), newEnd: make([]int64, n)}
 	for k := range p.empty {
 		d.tracks = append(d.tracks, newTrack(p.empty[k]))
 	}
@@ -227,40 +230,6 @@ func (d *decoder) try(changes ...change) (delta float64, ok bool) {
 	return d.delta, true
 }
 
-// wind brings the track of type k to the state before entry to, from the last
-// snapshot not after entry last or from where the trial left it.
-func (d *decoder) wind(k int16, to, last int) {
-	x := &d.dirty[k]
-	i := d.snapshot(k, last)
-	if x.pos >= i && x.pos <= to {
-		i = x.pos
-	} else {
-		d.back(k, i)
-	}
-	for ; i < to; i++ {
-		d.take(k, d.current(d.seq[k][i].job))
-	}
-	x.pos = to
-}
-
-// snapshot is the last entry with a snapshot, not after last; 0 where there is
-// none.
-func (d *decoder) snapshot(k int16, last int) int {
-	for last > 0 && d.seq[k][last].snap == 0 {
-		last--
-	}
-	return max(0, last)
-}
-
-// back brings the track of type k to the snapshot before entry i.
-func (d *decoder) back(k int16, i int) {
-	if i == 0 {
-		d.tracks[k].copyFrom(d.p.empty[k])
-	} else {
-		d.tracks[k].copyFrom(d.snaps[d.seq[k][i].snap])
-	}
-}
-
 // current are the segs of job j, in the trial where it has moved.
 func (d *decoder) current(j int32) []seg {
 	if d.stamp[j] == d.trial {
@@ -302,6 +271,9 @@ func (d *decoder) step() bool {
 		d.shut(k)
 		return true
 	}
+	if d.delta > d.limit && d.ripples() {
+		return false
+	}
 	plan := &d.plan[j]
 	if plan.n > 1 {
 		return d.stepWide(j, plan)
@@ -315,6 +287,16 @@ func (d *decoder) step() bool {
 	d.take(k, d.sc.segs)
 	x.at++
 	x.pos = x.at
+	return true
+}
+
+// ripples says whether all open types are past the places changed.
+func (d *decoder) ripples() bool {
+	for _, k := range d.open {
+		if x := &d.dirty[k]; x.at < len(d.seq[k]) && d.key[d.seq[k][x.at].job] <= x.hi {
+			return false
+		}
+	}
 	return true
 }
 
@@ -452,45 +434,4 @@ func (d *decoder) rollback() {
 func (d *decoder) forget() {
 	d.trial++
 	d.moved, d.undo, d.open = d.moved[:0], d.undo[:0], d.open[:0]
-}
-
-// resnap takes new snapshots before entries from … to−1 of type k.
-func (d *decoder) resnap(k int16, from, to int) {
-	last := d.snapshot(k, from-1)
-	d.back(k, last)
-	for i := last; i < from; i++ {
-		d.take(k, d.segs[d.seq[k][i].job])
-	}
-	for i := from; i < to; i++ {
-		e := &d.seq[k][i]
-		if i-last >= d.gap[k] {
-			if e.snap == 0 {
-				e.snap = d.newSnap(k)
-			}
-			d.snaps[e.snap].copyFrom(d.tracks[k])
-			last = i
-		} else if e.snap != 0 {
-			d.release(e.snap)
-			e.snap = 0
-		}
-		d.take(k, d.segs[e.job])
-	}
-}
-
-func (d *decoder) newSnap(k int16) int32 {
-	if n := len(d.unused[k]); n > 0 {
-		s := d.unused[k][n-1]
-		d.unused[k] = d.unused[k][:n-1]
-		return s
-	}
-	d.snaps = append(d.snaps, make(track, len(d.p.empty[k])))
-	d.owner = append(d.owner, k)
-	return int32(len(d.snaps) - 1)
-}
-
-func (d *decoder) release(s int32) {
-	if s != 0 {
-		k := d.owner[s]
-		d.unused[k] = append(d.unused[k], s)
-	}
 }

@@ -85,6 +85,9 @@ func (w *walker) run(t float64, work int64) {
 	for limit := w.d.work + work; w.d.work < limit; {
 		w.d.work++ // a move counts, even when it changes nothing
 		w.stats.Moves++
+		// A rise is accepted with probability exp(−rise / t).
+		most := t * w.r.ExpFloat64()
+		w.d.limit = most + giveUp*w.value/float64(len(w.d.key))
 		var delta float64
 		var ok bool
 		switch x := w.r.IntN(16); {
@@ -99,7 +102,7 @@ func (w *walker) run(t float64, work int64) {
 			continue
 		}
 		w.stats.Evaluations++
-		if !ok || delta > 0 && (delta > 30*t || w.r.Float64() >= math.Exp(-delta/t)) {
+		if !ok || delta > most {
 			w.d.rollback()
 			continue
 		}
