@@ -187,6 +187,41 @@ class Bounds(unittest.TestCase):
         # At speed 2: x in [0, 1) whole: 0.5 + 0.5; y in [1, 1.5): 1.25 + 0.25.
         self.assertEqual(bound_of(inst, c), 1 + 3 * Fraction(1, 2))
 
+        # A relaxed job ends its synchronisation, at least the least of any type, later.
+        inst = one_job(cluster(A=1, B=1), on={"A": {"compute_s": 1, "sync_s": 3}, "B": {"compute_s": 4, "sync_s": 2}})
+        self.assertEqual(bound_of(inst, c), Fraction(1, 4) + Fraction(1, 4) + 2)
+
+    def test_rigid_blocks_at_every_start(self):
+        rng = random.Random(2)
+        for _ in range(600):
+            grid = sorted({0}.union(rng.sample(range(1, 40), rng.randint(1, 6))))
+            row = [rng.choice((0, 2000, 10**5, rng.randrange(5000))) for _ in grid[1:]]
+            doc = {"id": "x", "weight": rng.choice((0, 1e-6, 2e-6)), "release_s": rng.choice((0, 5e-6)), "rounds": rng.randint(1, 9),
+                   "tasks": 2, "sync": "rigid", "on": {"A": {"compute_s": 1}}}
+            j = hv.Job(hv.documents(json.dumps(doc))[0], "")
+            d, path = rng.randint(1, 5), j.release + rng.randint(0, 30)
+            priced = [next((x for a, b, x in zip(grid, grid[1:], row) if a <= t < b), 0) for t in range(200)]
+            want = min(
+                1000 * j.weight * (t + j.rounds * d) + 2 * sum(priced[t : t + j.rounds * d])
+                for t in range(j.release, 100)
+                if t + j.rounds * d >= path
+            )
+            self.assertEqual(hv.rigid_phi(j, path, grid, d, row), want)
+
+    def test_the_infinite_piece_takes_no_large_price(self):
+        # [0, 4) is dear; the piece from 4 on is best, but μ = 100.5 says the contrary
+        # to who forgets that the last piece is infinite.
+        j = hv.Job({"id": "x", "on": {"A": {"compute_s": 1}}}, "")
+
+        class Misled(hv.Fluid):
+            def sweep(self):
+                mu = (201 * 10**15, 2)
+                return {0: (0.0, mu), 1: (1.0, mu)}
+
+        for kind in (hv.Fluid, Misled):
+            f = kind(j, 0, [0, 4 * 10**6], [(10**6, 0, [100 * 10**9])])
+            self.assertEqual(Fraction(*f.least()), 5 * 10**15)
+
     def test_refused(self):
         inst = one_job(cluster(A=1), on={"A": {"compute_s": 1}})
         for c in (
@@ -413,6 +448,26 @@ class Schedules(unittest.TestCase):
         other = dict(run, gpu="n/1")
         self.expect("gang", inst, [run, dict(other, start_us=[1000005])], 5)
         self.expect("gang", inst, [dict(run, tasks=[2])])
+
+    def test_both_ends_of_a_run_are_checked(self):
+        # Two tasks a round with periods of their own: their rounds drift apart.
+        job = dict(rounds=5, tasks=2, on={"A": {"compute_s": 1}})
+        inst = one_job(cluster(A=2), **job)
+        a = {"gpu": "n/0", "job": [0], "rounds": [5], "period_us": [3000000], "start_us": [0]}
+        f = self.expect("precedence", inst, [a, dict(a, gpu="n/1", period_us=[3700000])], 100000)
+        self.assertEqual(f["round"], 4)
+        f = self.expect("precedence", inst, [dict(a, start_us=[3000000]), dict(a, gpu="n/1", period_us=[3500000])], 500000)
+        self.assertEqual(f["round"], 1)
+
+    def test_two_lanes_of_a_gpu(self):
+        inst = one_job(cluster(A=2), tasks=2, on={"A": {"compute_s": 1}})
+        lane = {"gpu": "n/0", "job": [0], "start_us": [0]}
+        self.expect("form", inst, [lane, lane])
+
+    def test_rigid_runs_back_to_back(self):
+        inst = one_job(cluster(A=1), rounds=2, sync="rigid", on={"A": {"compute_s": 1}})
+        lane = {"gpu": "n/0", "job": [0, 0], "round": [0, 1], "start_us": [0, 1000001]}
+        self.assertEqual(self.expect("rigid", inst, [lane])["round"], 1)
 
     def test_gang_holds_until_the_slowest_has_synchronised(self):
         inst = {"hare": "instance/v1", "cluster": cluster(A=1, B=1), "jobs": [
