@@ -26,7 +26,7 @@ const (
 // place for a gang or rigid one.
 const (
 	relaxedWork = 60_000
-	gangWork    = 1_000_000
+	gangWork    = 50_000 // for each job, up to 300 of them
 	// workPerCall is the work of one oracle call, 1/16 of a placement.
 	workPerCall = 1.0 / 16
 	// callsFull is the number of oracle calls a job of a full ascent.
@@ -62,7 +62,7 @@ func (s *solve) plan() {
 	}
 	work := float64(s.opt.WorkLimit)
 	if work == 0 {
-		work = gangWork + 100*n
+		work = min(300, n) * gangWork
 		if relaxed {
 			work = relaxedWork + 100*n
 		}
