@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
 )
 
 // reading is one way to read the price bound; the zero value is the right one.
@@ -21,6 +22,9 @@ type reading struct {
 	dropNarrow    bool // types with fewer GPUs than K dropped
 	noTrailing    bool // no trailing minimum
 	oneCell       bool // trailing minimum over one cell only
+	tauAtZero     bool // τ from the GPUs in service at time 0
+	absentDear    bool // a type absent from the prices is infinitely dear
+	noPath        bool // path false: not a false reading, C may be before P
 }
 
 // naive evaluates the price bound of a certificate in floats, by the knapsack,
@@ -95,16 +99,24 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 	}
 	for i := range inst.Jobs {
 		job := &inst.Jobs[i]
-		total += naivePhi(job, grid, prices, peak, r) - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
+		round := naiveRound(job, peak)
+		if r.tauAtZero {
+			if early := naiveRound(job, func(kind string) int64 { return count(kind, 0) }); early > 0 {
+				round = early
+			}
+		}
+		total += naivePhi(job, grid, prices, peak, round, r) - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
 	}
 	return total
 }
 
-func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(string) int64, r reading) float64 {
+func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(string) int64, tau int64, r reading) float64 {
 	w := float64(job.WeightMicro) * 1e-6
 	release := job.ReleaseUs
-	tau := naiveRound(job, peak)
-	path := release + job.Rounds*tau
+	path := release
+	if !r.noPath {
+		path += job.Rounds * tau
+	}
 	if r.releaseUp {
 		at, _ := slices.BinarySearch(grid, release)
 		if at < len(grid) {
@@ -116,16 +128,22 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(
 		p, s, d int64
 		row     []int64
 	}
-	var kinds []kind
+	var kinds, wide []kind
 	for _, p := range job.On {
-		if peak(p.Type) == 0 || r.dropNarrow && peak(p.Type) < job.Tasks {
+		row := prices[p.Type]
+		if peak(p.Type) == 0 || r.absentDear && row == nil {
 			continue
 		}
-		row := prices[p.Type]
 		if row == nil {
 			row = make([]int64, len(grid)-1)
 		}
 		kinds = append(kinds, kind{p.ComputeUs, p.SyncUs, p.DurationUs(), row})
+		if peak(p.Type) >= job.Tasks {
+			wide = append(wide, kinds[len(kinds)-1])
+		}
+	}
+	if r.dropNarrow && len(wide) > 0 {
+		kinds = wide // where some type is wide enough
 	}
 	price := func(row []int64, t int64) float64 {
 		at, found := slices.BinarySearch(grid, t)
@@ -213,7 +231,9 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(
 		if r.oneType {
 			best := -1
 			for x := range pts {
-				if best < 0 || pts[x].cost/pts[x].rate < pts[best].cost/pts[best].rate {
+				// The least price a round, the fastest of equals.
+				if best < 0 || pts[x].cost*pts[best].rate < pts[best].cost*pts[x].rate ||
+					pts[x].cost*pts[best].rate == pts[best].cost*pts[x].rate && pts[x].rate > pts[best].rate {
 					best = x
 				}
 			}
@@ -285,7 +305,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(
 	return best
 }
 
-// naiveRound is τ by counting up task ends.
+// naiveRound is τ by counting up task ends; 0 where the job does not fit.
 func naiveRound(job *hare.Job, peak func(string) int64) int64 {
 	var ends []int64
 	for _, p := range job.On {
@@ -302,14 +322,17 @@ func naiveRound(job *hare.Job, peak func(string) int64) int64 {
 			}
 		}
 	}
+	if int64(len(ends)) < job.Tasks {
+		return 0
+	}
 	slices.Sort(ends)
 	return ends[job.Tasks-1]
 }
 
 // TestFalseReadingsAreKilled evaluates the examples by each false reading. The
 // figures are those of testdata/examples/README.md where the reading there is
-// this one to the letter ("" is the right figure, "none" no value); three
-// readings can be taken in several ways ("?"), and must only show.
+// this one to the letter ("" is the right figure, "none" no value); others
+// can be taken in several ways or are not there ("?"), and must only show.
 func TestFalseReadingsAreKilled(t *testing.T) {
 	names := []string{"three-jobs", "windows", "traps"}
 	right := []string{"57.084473", "37.614500", "42.120522"}
@@ -321,14 +344,15 @@ func TestFalseReadingsAreKilled(t *testing.T) {
 		{"right", reading{}, [3]string{}},
 		{"release up", reading{releaseUp: true}, [3]string{"57.989273", "40.115500", "42.674665"}},
 		{"end of interval", reading{endOfInterval: true}, [3]string{"59.762000", "39.969500", "?"}},
-		{"one type", reading{oneType: true}, [3]string{"?", "?", "42.606045"}},
+		{"one type", reading{oneType: true}, [3]string{"59.395942", "37.615500", "42.606045"}},
 		{"no idle", reading{noIdle: true}, [3]string{"?", "?", "?"}},
 		{"d under relaxed", reading{priceD: true}, [3]string{"57.352029", "", "45.214120"}},
 		{"capacity at the left", reading{leftCapacity: true}, [3]string{"", "", "41.968022"}},
-		{"narrow types dropped", reading{dropNarrow: true}, [3]string{"62.109207", "?", "?"}},
+		{"narrow types dropped", reading{dropNarrow: true}, [3]string{"62.109207", "", ""}},
 		{"no trailing minimum", reading{noTrailing: true}, [3]string{"57.091136", "", "42.148590"}},
 		{"one cell", reading{oneCell: true}, [3]string{"56.858062", "", "41.444928"}},
 		{"no tail", reading{noTail: true}, [3]string{"", "", "none"}},
+		{"τ at time 0", reading{tauAtZero: true}, [3]string{"", "?", "?"}},
 	} {
 		killed := false
 		for i, name := range names {
@@ -348,6 +372,47 @@ func TestFalseReadingsAreKilled(t *testing.T) {
 		}
 		if m.r != (reading{}) && !killed {
 			t.Errorf("%s: no example shows it", m.name)
+		}
+	}
+}
+
+// A type left out of the prices is free, not infinitely dear.
+func TestAbsentTypeIsFree(t *testing.T) {
+	for _, name := range []string{"three-jobs", "windows", "traps"} {
+		for drop := range 2 {
+			inst, res := example(t, name)
+			c := res.Certificate
+			c.Prices = slices.Delete(c.Prices, drop, drop+1)
+			bound, err := verify.Bound(inst, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact, _ := bound.Float64()
+			if right := naive(inst, c, reading{}); math.Abs(right-exact) > 1e-9 {
+				t.Errorf("%s without type %d: bound %v, the naive one %v", name, drop, exact, right)
+			}
+			if dear := naive(inst, c, reading{absentDear: true}); dear < exact+1e-6 {
+				t.Errorf("%s without type %d: taken as dear it gives %v, no more than %v", name, drop, dear, exact)
+			}
+		}
+	}
+}
+
+// The verifier is none of the mutants: on the examples, the instances on which
+// they show, it gives the right figure where each of them gives another.
+func TestVerifierIsNoMutant(t *testing.T) {
+	for _, name := range []string{"three-jobs", "windows", "traps"} {
+		inst, res := example(t, name)
+		for _, path := range []bool{true, false} {
+			res.Certificate.Path = path
+			bound, err := verify.Bound(inst, res.Certificate)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact, _ := bound.Float64()
+			if right := naive(inst, res.Certificate, reading{noPath: !path}); math.Abs(right-exact) > 1e-9 {
+				t.Errorf("%s, path %v: bound %v, the naive one %v", name, path, exact, right)
+			}
 		}
 	}
 }
