@@ -129,6 +129,8 @@ func (r *reader) broken(err error) error {
 		what = "the document is empty: give one JSON object"
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		what = "the document ends too early: it was cut off, or a bracket or quote is missing"
+	case strings.Contains(what, "max depth"):
+		what = "the document is nested more than 10,000 levels deep"
 	}
 	line := r.in.line(r.d.UnreadBuffer(), ahead)
 	// Too long is what an endless document is, whatever its beginning.
