@@ -34,6 +34,7 @@ type server struct {
 	cfg     Config
 	met     *metrics
 	metrics http.Handler
+	calls   chan struct{} // one for each call whose body is being read or worked on
 }
 
 // New returns the routes.
@@ -50,7 +51,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.EngineRestarts == nil {
 		cfg.EngineRestarts = func() int64 { return 0 }
 	}
-	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, cfg.EngineRestarts)}
+	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, cfg.EngineRestarts), calls: make(chan struct{}, svc.Capacity())}
 	s.metrics = promhttp.HandlerFor(s.met.registry, promhttp.HandlerOpts{})
 	r := chi.NewRouter()
 	r.Use(s.identify, s.observe, s.survive, s.compress, middleware.GetHead)
@@ -58,9 +59,9 @@ func New(svc *service.Service, cfg Config) http.Handler {
 		s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
 	})
 	r.MethodNotAllowed(s.methodNotAllowed(r))
-	r.Post("/v1/solves", s.handle(s.solve))
-	r.Post("/v1/bounds", s.handle(s.bound))
-	r.Post("/v1/verify", s.handle(s.verify))
+	r.Post("/v1/solves", s.handle(s.admit(s.solve)))
+	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
+	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
 	r.Get("/v1/version", s.handle(s.version))
 	r.Get("/healthz", s.handle(s.health))
 	r.Get("/readyz", s.handle(s.ready))

@@ -32,6 +32,20 @@ func (s *server) handle(f func(http.ResponseWriter, *http.Request) error) http.H
 	}
 }
 
+// admit sends a call away before its body is read when as many are in hand as
+// may run and wait, so that memory is bounded by their number and size.
+func (s *server) admit(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		select {
+		case s.calls <- struct{}{}:
+			defer func() { <-s.calls }()
+			return f(w, r)
+		default:
+			return service.ErrBusy
+		}
+	}
+}
+
 // solve waits for the answer.
 //
 //	@Summary		Solve an instance
@@ -65,6 +79,9 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.met.solved(res)
+	if err := r.Context().Err(); err != nil {
+		return err
+	}
 	w.Header().Set("Content-Type", kind)
 	if kind == kindNDJSON {
 		return res.EncodeNDJSON(w)

@@ -68,7 +68,8 @@ func TestQueueIsBounded(t *testing.T) {
 	for waiting, _ := svc.Load(); waiting < 1; waiting, _ = svc.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	w := request(t, h, "POST", "/v1/solves", text)
+	// Not even its body is looked at.
+	w := request(t, h, "POST", "/v1/solves", "{")
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"busy"`) {
 		t.Errorf("one too many: %d %s", w.Code, w.Body)
 	}
@@ -108,7 +109,8 @@ func TestBoundTakesTooLong(t *testing.T) {
 
 func TestClientLeaves(t *testing.T) {
 	engine := newHeld()
-	server := httptest.NewServer(api.New(service.New(service.Config{Engine: engine}), api.Config{}))
+	h := api.New(service.New(service.Config{Engine: engine}), api.Config{})
+	server := httptest.NewServer(h)
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/solves", strings.NewReader(body(t)))
@@ -133,6 +135,15 @@ func TestClientLeaves(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("the solve goes on without its client")
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		m := request(t, h, "GET", "/metrics", "").Body.String()
+		if strings.Contains(m, `hare_http_requests_total{code="499",method="POST",route="/v1/solves"} 1`) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the metrics do not say that the client left")
+		}
 	}
 }
 

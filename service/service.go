@@ -97,6 +97,9 @@ func (s *Service) EngineVersion() string { return s.cfg.Solver.EngineVersion }
 // Load is the number of calls that wait and that run.
 func (s *Service) Load() (waiting, running int64) { return s.waiting.Load(), s.running.Load() }
 
+// Capacity is how many calls may run and wait together.
+func (s *Service) Capacity() int { return s.cfg.Running + max(0, s.cfg.Queue) }
+
 // Ready says whether new work is taken.
 func (s *Service) Ready() bool {
 	s.mu.Lock()
