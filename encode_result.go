@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"strings"
 	"time"
 )
 
@@ -110,10 +111,8 @@ func (r *Result) head() head {
 		h.Bound = raw(r.Bound.String())
 	}
 	if g, ok := r.Gap(); ok {
-		n := new(big.Int).Mul(g.Num(), big.NewInt(1e6))
-		if n.Div(n, g.Denom()).IsInt64() {
-			h.Gap = raw(FormatMicros(n.Int64()))
-		}
+		text := g.FloatString(6) // exact: it is a multiple of 1e-6
+		h.Gap = raw(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
 	}
 	for _, x := range r.Reasons {
 		h.Reasons = append(h.Reasons, reasonJSON(x))
