@@ -1,0 +1,169 @@
+package hare_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/hare-sched/hare"
+)
+
+// device is a GPU written down from the instance alone.
+type device struct {
+	id, kind string
+	node     *hare.Node
+	until    int64
+}
+
+// free says whether the GPU is in service and not busy at t.
+func (d *device) free(t int64) bool {
+	if t < d.until {
+		return false
+	}
+	if d.node.Windows == nil {
+		return true
+	}
+	return slices.ContainsFunc(d.node.Windows, func(w hare.Window) bool { return w.StartUs <= t && t < w.EndUs })
+}
+
+func devices(inst *hare.Instance) []device {
+	var all []device
+	for i := range inst.Cluster.Nodes {
+		n := &inst.Cluster.Nodes[i]
+		index := 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				d := device{id: fmt.Sprintf("%s/%d", n.Name, index), kind: g.Type, node: n}
+				for _, b := range n.Busy {
+					if b.GPU == index {
+						d.until = b.UntilUs
+					}
+				}
+				all = append(all, d)
+				index++
+			}
+		}
+	}
+	return all
+}
+
+// moments are the times at which a GPU may come or go, and their neighbours.
+func moments(inst *hare.Instance) []int64 {
+	ts := []int64{0, 1}
+	add := func(t int64) { ts = append(ts, max(0, t-1), t, t+1) }
+	for _, n := range inst.Cluster.Nodes {
+		for _, w := range n.Windows {
+			add(w.StartUs)
+			if w.EndUs != hare.Forever {
+				add(w.EndUs)
+			}
+		}
+		for _, b := range n.Busy {
+			add(b.UntilUs)
+		}
+	}
+	return ts
+}
+
+func at(steps []hare.Step, t int64) int64 {
+	var level int64
+	for _, s := range steps {
+		if s.FromUs <= t {
+			level = s.Count
+		}
+	}
+	return level
+}
+
+// The model agrees with looking at every GPU at every moment.
+func TestModelAgreesWithItsInstance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		inst := randomInstance(t)
+		m := hare.NewModel(inst)
+		want := devices(inst)
+		if len(m.GPUs) != len(want) {
+			t.Fatalf("got %d GPUs, want %d", len(m.GPUs), len(want))
+		}
+		ts := moments(inst)
+		ever := map[string]bool{}
+		for i, g := range m.GPUs {
+			d := &want[i]
+			if g.ID != d.id || m.Types[g.Type] != d.kind || &inst.Cluster.Nodes[g.Node] != d.node {
+				t.Fatalf("GPU %d: got %+v, want %s, a %s", i, g, d.id, d.kind)
+			}
+			c := m.Classes[g.Class]
+			if c.Type != g.Type || !slices.Contains(c.GPUs, int32(i)) {
+				t.Fatalf("GPU %d is not in its class", i)
+			}
+			ever[d.kind] = ever[d.kind] || len(c.Windows) > 0
+			for _, u := range ts {
+				in := slices.ContainsFunc(c.Windows, func(w hare.Window) bool { return w.StartUs <= u && u < w.EndUs })
+				if in != d.free(u) {
+					t.Fatalf("%s at %d µs: the class says %v", d.id, u, in)
+				}
+			}
+		}
+		checkClasses(t, m)
+		for k, name := range m.Types {
+			steps := m.Capacity(k)
+			if steps[0].FromUs != 0 {
+				t.Fatalf("capacity of %s starts at %d", name, steps[0].FromUs)
+			}
+			for i := 1; i < len(steps); i++ {
+				if steps[i].FromUs <= steps[i-1].FromUs || steps[i].Count == steps[i-1].Count {
+					t.Fatalf("capacity of %s: %v", name, steps)
+				}
+			}
+			for _, u := range ts {
+				var free int64
+				for i := range want {
+					if want[i].kind == name && want[i].free(u) {
+						free++
+					}
+				}
+				if got := at(steps, u); got != free {
+					t.Fatalf("%s at %d µs: got %d free, want %d", name, u, got, free)
+				}
+			}
+		}
+		for i, j := range inst.Jobs {
+			var modes []hare.Mode
+			for _, p := range j.On {
+				if ever[p.Type] {
+					modes = append(modes, hare.Mode{Type: slices.Index(m.Types, p.Type), ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
+				}
+			}
+			got := m.Jobs[i]
+			if diff := cmp.Diff(hare.ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix, Modes: modes}, got); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	})
+}
+
+// checkClasses: each GPU is in one class, classes differ and are sorted.
+func checkClasses(t *rapid.T, m *hare.Model) {
+	seen := map[int32]bool{}
+	for i, c := range m.Classes {
+		if !slices.IsSorted(c.GPUs) {
+			t.Fatalf("class %d: %v is not sorted", i, c.GPUs)
+		}
+		for _, g := range c.GPUs {
+			if seen[g] {
+				t.Fatalf("GPU %d is in two classes", g)
+			}
+			seen[g] = true
+		}
+		for _, d := range m.Classes[:i] {
+			if d.Type > c.Type || d.Type == c.Type && (d.GPUs[0] > c.GPUs[0] || slices.Equal(d.Windows, c.Windows)) {
+				t.Fatalf("classes %v and %v are out of order or the same", d, c)
+			}
+		}
+	}
+	if len(seen) != len(m.GPUs) || !slices.IsSorted(m.Types) {
+		t.Fatalf("%d of %d GPUs have a class; types %v", len(seen), len(m.GPUs), m.Types)
+	}
+}
