@@ -61,16 +61,16 @@ func TestAnswersFollowTheirSchemas(t *testing.T) {
 	}
 	wide := `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}`
 	for _, c := range []struct{ name, method, path, body string }{
-		{"solve", "POST", "/v1/solves", in + `,"options":{"work_limit":500}}`},
-		{"tasks", "POST", "/v1/solves", in + `,"options":{"work_limit":500,"detail":"tasks"}}`},
-		{"jobs", "POST", "/v1/solves", in + `,"options":{"work_limit":500,"detail":"jobs"}}`},
-		{"none", "POST", "/v1/solves", in + `,"options":{"work_limit":500,"detail":"none"}}`},
+		{"solve", "POST", "/v1/solves", in + `,"options":{"work_limit":50}}`},
+		{"tasks", "POST", "/v1/solves", in + `,"options":{"work_limit":50,"bound":"machine","detail":"tasks"}}`},
+		{"jobs", "POST", "/v1/solves", in + `,"options":{"work_limit":50,"bound":"machine","detail":"jobs"}}`},
+		{"none", "POST", "/v1/solves", in + `,"options":{"work_limit":50,"bound":"machine","detail":"none"}}`},
 		{"by machine", "POST", "/v1/solves", in + `,"options":{"bound":"machine","assign":"earliest_finish","order":"arrival"}}`},
 		{"infeasible", "POST", "/v1/solves", wide + `}`},
 		{"bound", "POST", "/v1/bounds", in + `,"method":"price"}`},
 		{"critical path", "POST", "/v1/bounds", in + `,"method":"critical_path"}`},
-		{"verify", "POST", "/v1/verify", in + `,"result":` + solve(`{"work_limit":500}`) + `}`},
-		{"refused", "POST", "/v1/verify", in + `,"result":` + strings.Replace(solve(`{"work_limit":500}`), `"start_us":[0`, `"start_us":[1`, 1) + `}`},
+		{"verify", "POST", "/v1/verify", in + `,"result":` + solve(`{"work_limit":50}`) + `}`},
+		{"refused", "POST", "/v1/verify", in + `,"result":` + strings.Replace(solve(`{"work_limit":50}`), `"start_us":[0`, `"start_us":[1`, 1) + `}`},
 		{"version", "GET", "/v1/version", ""},
 		{"specification", "GET", "/openapi.json", ""},
 		{"malformed", "POST", "/v1/solves", `{`},
