@@ -2,7 +2,9 @@ package hare
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -95,12 +97,14 @@ func (d *resultReader) infoMetric(name string) error {
 	case "makespan_s":
 		return d.infoMicros(&m.MakespanUs)
 	case "utilisation":
-		return d.infoObject(func(kind string) error {
+		err := d.infoObject(func(kind string) error {
 			use := TypeUse{Type: kind}
 			err := d.infoFloat(&use.Use)
 			m.Utilisation = append(m.Utilisation, use)
 			return err
 		})
+		slices.SortFunc(m.Utilisation, func(a, b TypeUse) int { return strings.Compare(a.Type, b.Type) })
+		return err
 	case "switches":
 		return d.infoInt(&m.Switches)
 	case "jain_index":
