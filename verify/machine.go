@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"container/heap"
 	"math"
 	"math/big"
 	"slices"
@@ -10,7 +11,7 @@ import (
 
 // machineBound replays all jobs on one machine with the speed of the whole
 // cluster, preemptively, by greatest w/W (DESIGN 2), in ticks of 1/M µs: a job
-// of work W takes W ticks. Quadratic at worst in jobs with distinct releases.
+// of work W takes W ticks. O(n log n).
 func machineBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat, error) {
 	speed := wholePeak(supply)
 	type item struct {
@@ -50,23 +51,17 @@ func machineBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat, err
 	}
 	waiting := slices.Clone(items)
 	slices.SortStableFunc(waiting, func(a, b *item) int { return a.release.Cmp(b.release) })
-	released := make([]*item, len(items)) // by rank; nil where absent
-	first, open := len(items), 0
+	released := &ranks{}
 	now := new(big.Int)
-	for len(waiting) > 0 || open > 0 {
-		if open == 0 && waiting[0].release.Cmp(now) > 0 {
+	for len(waiting) > 0 || released.Len() > 0 {
+		if released.Len() == 0 && waiting[0].release.Cmp(now) > 0 {
 			now = new(big.Int).Set(waiting[0].release)
 		}
 		for len(waiting) > 0 && waiting[0].release.Cmp(now) <= 0 {
-			released[waiting[0].rank] = waiting[0]
-			first = min(first, waiting[0].rank)
-			open++
+			heap.Push(released, waiting[0].rank)
 			waiting = waiting[1:]
 		}
-		for released[first] == nil {
-			first++
-		}
-		x := released[first]
+		x := byRank[(*released)[0]]
 		end := new(big.Int).Add(now, x.left)
 		if len(waiting) > 0 && waiting[0].release.Cmp(end) < 0 {
 			end.Set(waiting[0].release)
@@ -74,8 +69,7 @@ func machineBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat, err
 		x.left.Sub(x.left, new(big.Int).Sub(end, now))
 		x.twice.Add(x.twice, new(big.Int).Sub(new(big.Int).Mul(end, end), new(big.Int).Mul(now, now)))
 		if x.left.Sign() == 0 {
-			released[first] = nil
-			open--
+			heap.Pop(released)
 		}
 		now = end
 	}
@@ -113,4 +107,18 @@ func wholePeak(supply map[string]*supply) int64 {
 		most = max(most, sum)
 	}
 	return most
+}
+
+// ranks is a heap of the released jobs by rank.
+type ranks []int
+
+func (r ranks) Len() int           { return len(r) }
+func (r ranks) Less(i, j int) bool { return r[i] < r[j] }
+func (r ranks) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
+func (r *ranks) Push(x any)        { *r = append(*r, x.(int)) }
+func (r *ranks) Pop() any {
+	last := len(*r) - 1
+	x := (*r)[last]
+	*r = (*r)[:last]
+	return x
 }
