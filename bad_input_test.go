@@ -196,7 +196,7 @@ func TestBadInstancesAreNamed(t *testing.T) {
 			if got := faults(err); got != c.want {
 				t.Errorf("got  %s\nwant %s\n(%v)", got, c.want, err)
 			}
-			if took := time.Since(start); took > 2*time.Second {
+			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("took %v", took)
 			}
 		})

@@ -104,7 +104,7 @@ func TestDecodingIsFast(t *testing.T) {
 	if _, err := hare.DecodeInstance(&text, hare.Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > 3*time.Second {
+	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("20,000 jobs took %v", took)
 	}
 }

@@ -140,7 +140,7 @@ func TestContinuousTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v", took)
 	}
 	if len(inst.Jobs) != 5600 || rep.Steps != 7_179_063_732 || rep.Overcount() > 0.005 {

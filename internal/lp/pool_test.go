@@ -184,7 +184,7 @@ func TestPoolWithoutEngine(t *testing.T) {
 		if _, err := p.Solve(within(t, 30*time.Millisecond), small()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
-		if d := time.Since(start); d > time.Second {
+		if d := time.Since(start); d > 10*time.Second {
 			t.Errorf("took %v", d)
 		}
 	})
