@@ -83,6 +83,9 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 		s.restarts = s.cfg.Restarts()
 	}
 	s.model = hare.NewModel(inst)
+	if err := s.checkDetail(); err != nil {
+		return nil, err
+	}
 	s.res = &hare.Result{
 		InstanceSHA256: inst.SHA256(), Version: cfg.Version, Seed: s.opt.Seed, Status: hare.StatusSucceeded,
 		Objective: hare.ObjectiveWeightedJCT, Options: s.opt, Engine: hare.Engine{HiGHS: cfg.EngineVersion},
@@ -129,6 +132,24 @@ func CheckOptions(opt hare.Options) error {
 		return bad("detail", "unknown detail %q; known: none, jobs, lanes, tasks", opt.Detail)
 	}
 	return nil
+}
+
+// checkDetail refuses before the work what could not be printed after it.
+func (s *solve) checkDetail() error {
+	if s.opt.Detail != "tasks" {
+		return nil
+	}
+	var tasks int64 // below 2^53 in a valid instance
+	for i := range s.model.Jobs {
+		tasks += s.model.Jobs[i].Rounds * s.model.Jobs[i].Tasks
+	}
+	if tasks <= hare.MaxTaskObjects {
+		return nil
+	}
+	return &hare.InvalidError{
+		Pointer: "/options/detail", Code: "too_many_tasks",
+		Detail: fmt.Sprintf("tasks lists up to %d tasks, and this instance has %d: use lanes", hare.MaxTaskObjects, tasks),
+	}
 }
 
 // ErrInfeasible says that a job can never run, so that no finite bound exists.
@@ -398,6 +419,9 @@ func (s *solve) finish() (*hare.Result, error) {
 		v := s.incumbent.Value(s.model)
 		s.value = v
 		r.Schedule, r.Value = sched, &v
+		if s.opt.Detail == "tasks" {
+			r.TaskList = sched.Tasks(s.inst, hare.MaxTaskObjects)
+		}
 		s.describe()
 		s.terminate()
 		if rep := verify.Check(s.inst, r); !rep.OK {

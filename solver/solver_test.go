@@ -135,6 +135,32 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	}
 }
 
+func TestDetailTasksListsEachTask(t *testing.T) {
+	inst := instance(t, "windows")
+	res, err := solver.Solve(t.Context(), inst, hare.Options{Detail: "tasks", WorkLimit: 1000}, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := res.Metrics.Tasks; want == 0 || int64(len(res.TaskList)) != want {
+		t.Errorf("%d tasks listed of %d", len(res.TaskList), want)
+	}
+	last := map[string]int64{}
+	for _, x := range res.TaskList {
+		last[x.Job] = max(last[x.Job], x.EndUs)
+	}
+	for _, j := range res.Jobs {
+		if last[j.ID] != j.EndUs {
+			t.Errorf("job %s ends at %d, its last task at %d", j.ID, j.EndUs, last[j.ID])
+		}
+	}
+	inst.Jobs[0].Rounds = 20_000
+	_, err = solver.Solve(t.Context(), inst, hare.Options{Detail: "tasks"}, solver.Config{})
+	var bad *hare.InvalidError
+	if !errors.As(err, &bad) || bad.Pointer != "/options/detail" || bad.Code != "too_many_tasks" {
+		t.Errorf("got %v, want a refusal of detail tasks", err)
+	}
+}
+
 // chaos is an LP engine that fails, lies, dawdles or answers garbage.
 type chaos struct{ r *rand.Rand }
 
