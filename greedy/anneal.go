@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hare-sched/hare"
 )
@@ -216,10 +217,22 @@ func (a *annealing) stretch(t float64, work int64) {
 		}
 	} else {
 		var all sync.WaitGroup
+		// A panic elsewhere than here would end the process: the caller gets it.
+		var failed atomic.Pointer[any]
 		for _, w := range a.walkers {
-			all.Go(func() { w.run(t, work) })
+			all.Go(func() {
+				defer func() {
+					if p := recover(); p != nil {
+						failed.Store(&p)
+					}
+				}()
+				w.run(t, work)
+			})
 		}
 		all.Wait()
+		if p := failed.Load(); p != nil {
+			panic(*p)
+		}
 	}
 	for _, w := range a.walkers {
 		before -= w.d.work

@@ -51,11 +51,23 @@ func (e *evaluator) each(ctx context.Context, f func(o *oracle, c, lo, hi int)) 
 			f(o, c, lo, min(lo+chunkJobs, len(e.pr.jobs)))
 		}
 	}
+	// A panic elsewhere than here would end the process: the caller gets it.
+	var failed atomic.Pointer[any]
 	for _, o := range e.oracles[1:] {
-		wg.Go(func() { run(o) })
+		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					failed.Store(&p)
+				}
+			}()
+			run(o)
+		})
 	}
 	run(e.oracles[0])
 	wg.Wait()
+	if p := failed.Load(); p != nil {
+		panic(*p)
+	}
 	return ctx.Err()
 }
 
