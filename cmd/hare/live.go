@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -96,7 +97,9 @@ func gapWords(r *hare.Result) string {
 	case r.Bound == nil || r.Bound.Sign() <= 0:
 		return "no useful bound"
 	}
-	return fmt.Sprintf("at most %.2f %% above the best possible plan", 100*(r.Value.Float()/r.Bound.Float()-1)+0.005)
+	// Rounded up, so that the sentence stays true.
+	percent := math.Ceil(1e4*(r.Value.Float()/r.Bound.Float()-1)) / 100
+	return fmt.Sprintf("at most %.2f %% above the best possible plan", percent)
 }
 
 func stopWords(termination string) string {

@@ -3,12 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -161,6 +160,7 @@ func generateCommand() *cobra.Command {
 	f.StringVar(&cfg.Arrivals, "arrivals", "none", "none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
 	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
+	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
 	choices(c, "sync", "relaxed", "gang", "rigid")
 	return c
@@ -230,7 +230,14 @@ func importCommand() *cobra.Command {
 	f.IntVar(&cfg.Jobs, "jobs", 0, "the most jobs to import, the first of the trace; 0 means all")
 	f.StringVar(&cfg.Releases, "releases", "trace", "trace (jobs arrive as recorded) or zero")
 	f.StringVar(&cfg.Weights, "weights", "trace", "trace or one")
+	f.StringVar(&cfg.Placement, "placement", "consolidated", "gavel: speeds of GPUs in one server (consolidated) or in several (unconsolidated)")
+	f.StringVar(&cfg.Shared, "shared", "skip", "openb: pods that ask for a part of a GPU: skip, or count a whole one")
+	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: format and trace)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
 	choices(c, "sync", "gang", "rigid")
+	choices(c, "releases", "trace", "zero")
+	choices(c, "weights", "trace", "one")
+	choices(c, "placement", "consolidated", "unconsolidated")
+	choices(c, "shared", "skip", "whole")
 	return c
 }
