@@ -1,0 +1,413 @@
+package hare
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The fields of the online forms (DESIGN 6).
+var (
+	eventFields    = []string{"seq", "at_s", "type", "job", "round", "task", "gpu", "gpu_type", "compute_s", "sync_s"}
+	arrivingFields = []string{"id", "weight", "tasks", "sync", "mix", "on"}
+	answerFields   = []string{"seq", "decisions"}
+	decisionFields = []string{"type", "job", "round", "task", "gpu", "at_s"}
+	recordFields   = []string{"event", "decisions"}
+)
+
+// fieldSet is a set of eventFields, a bit each.
+type fieldSet uint16
+
+const (
+	fieldSeq fieldSet = 1 << iota
+	fieldAt
+	fieldType
+	fieldJob
+	fieldRound
+	fieldTask
+	fieldGPU
+	fieldGPUType
+	fieldCompute
+	fieldSync
+)
+
+const taskFields = fieldJob | fieldRound | fieldTask | fieldGPU
+
+// eventNeeds are the fields that each type needs beside seq, at_s and type.
+var eventNeeds = [...]fieldSet{
+	EventTick: 0, EventJobArrived: fieldJob, EventComputeEnded: taskFields, EventTaskEnded: taskFields | fieldCompute,
+	EventTaskFailed: taskFields, EventJobEnded: fieldJob, EventJobCancelled: fieldJob,
+	EventGPUJoined: fieldGPU | fieldGPUType, EventGPULeft: fieldGPU,
+}
+
+// eventMay are the fields that a type may have beside those that it needs.
+func eventMay(t EventType) fieldSet {
+	if t == EventTaskEnded {
+		return fieldSync
+	}
+	return 0
+}
+
+// Remedies of fields that are missing.
+var fieldRemedies = [...]string{
+	"count the events from 1 without gaps", "give the seconds since the session began", "say what happened",
+	"name the job", "count the rounds from 0", "count the tasks of the round from 0", `name the GPU, as "a/0"`,
+	"name the type of the GPU", "give the measured seconds of compute", "",
+}
+
+// DecodeEvent reads one line of a client of an online session. It is strict as
+// DecodeInstance is: the error is InvalidErrors with every fault of one pass.
+// Nothing of line is kept.
+func DecodeEvent(line []byte) (Event, error) { return decodeEvent(line, true) }
+
+// DecodeUntimedEvent reads an event of a session whose server keeps the time:
+// at_s must be left out, and AtUs is 0.
+func DecodeUntimedEvent(line []byte) (Event, error) { return decodeEvent(line, false) }
+
+func decodeEvent(line []byte, timed bool) (Event, error) {
+	if e, ok := scanEvent(line, timed); ok {
+		return e, nil
+	}
+	return decodeEventStrictly(line, timed)
+}
+
+func decodeEventStrictly(line []byte, timed bool) (Event, error) {
+	rd := newReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
+	var e Event
+	if err := rd.finish(newInstanceReader(rd, "").event(&e, "", timed)); err != nil {
+		return Event{}, err
+	}
+	return e, nil
+}
+
+// event reads an event, which stands at a pointer.
+func (d *instanceReader) event(e *Event, at string, timed bool) error {
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
+	var has, faulty fieldSet
+	knowsType, isObject := false, false
+	before := len(d.faults)
+	err := d.object(eventFields, func(name string) (bool, error) {
+		i := slices.Index(eventFields, name)
+		if i < 0 {
+			return false, nil
+		}
+		has |= 1 << i
+		from := len(d.faults)
+		var err error
+		switch fieldSet(1 << i) {
+		case fieldSeq:
+			err = d.integer(&e.Seq, 1, MaxExact)
+		case fieldAt:
+			err = d.micros(&e.AtUs, 0)
+		case fieldType:
+			err = d.eventType(&e.Type, &knowsType)
+		case fieldJob:
+			if isObject = d.is('{'); isObject {
+				e.Arrived, err = d.arrivingJob(at + "/job")
+				e.Job = e.Arrived.ID
+			} else {
+				err = d.str(&e.Job)
+			}
+		case fieldRound:
+			err = d.integer(&e.Round, 0, MaxExact)
+		case fieldTask:
+			err = d.integer(&e.Task, 0, MaxExact)
+		case fieldGPU:
+			err = d.str(&e.GPU)
+		case fieldGPUType:
+			err = d.str(&e.GPUType)
+		case fieldCompute:
+			err = d.micros(&e.ComputeUs, 1)
+		case fieldSync:
+			err = d.micros(&e.SyncUs, 0)
+		}
+		if len(d.faults) > from {
+			faulty |= 1 << i
+		}
+		return true, err
+	})
+	if err != nil {
+		return err
+	}
+	var found InvalidErrors
+	found.eventShape(at, e.Type, has, knowsType, timed)
+	sound := has &^ faulty
+	if sound&fieldJob != 0 && knowsType {
+		switch {
+		case e.Type == EventJobArrived && !isObject:
+			found.add(at+"/job", "wrong_type", `must be an object, the job that arrives: {"id": …, "tasks": …, "on": …}`)
+		case e.Type != EventJobArrived && isObject && eventNeeds[e.Type]&fieldJob != 0:
+			found.add(at+"/job", "wrong_type", "must be a string, the id of the job: only job_arrived gives the whole job")
+		case e.Job == "" && !isObject:
+			found.add(at+"/job", "bad_name", "must not be empty")
+		}
+	}
+	if sound&fieldGPU != 0 && !isGPUName(e.GPU) {
+		found.add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, clip(e.GPU))
+	}
+	if sound&fieldGPUType != 0 && e.GPUType == "" {
+		found.add(at+"/gpu_type", "bad_name", "a GPU type needs a name")
+	}
+	return d.report(before, found)
+}
+
+// eventShape finds the fields that are missing and those that are too many.
+func (es *InvalidErrors) eventShape(at string, t EventType, has fieldSet, knowsType, timed bool) {
+	needs := fieldSeq | fieldType
+	if timed {
+		needs |= fieldAt
+	}
+	if knowsType {
+		needs |= eventNeeds[t]
+	}
+	for i, name := range eventFields {
+		bit := fieldSet(1 << i)
+		switch {
+		case needs&bit != 0 && has&bit == 0 && bit == fieldJob && t == EventJobArrived:
+			es.add(at, "missing_field", `"job" is missing: give the job that arrives, {"id": …, "tasks": …, "on": …}`)
+		case needs&bit != 0 && has&bit == 0:
+			es.add(at, "missing_field", "%q is missing: %s", name, fieldRemedies[i])
+		case bit == fieldAt && has&bit != 0 && !timed:
+			es.add(at+"/at_s", "not_allowed", "the server keeps the time of this session: leave at_s out")
+		case knowsType && has&bit != 0 && bit > fieldType && (needs|eventMay(t))&bit == 0:
+			es.add(at+"/"+name, "not_allowed", "%s has no %q: leave it out", t, name)
+		}
+	}
+}
+
+func (d *instanceReader) eventType(to *EventType, known *bool) error {
+	text := ""
+	if !d.is('"') {
+		return d.str(&text)
+	}
+	if err := d.str(&text); err != nil {
+		return err
+	}
+	if i := slices.Index(eventNames[:], text); i >= 0 {
+		*to, *known = EventType(i), true
+		return nil
+	}
+	if best := nearest(cut(text, 60), eventNames[:]); best != "" {
+		return d.fault("unknown_value", "type %q: did you mean %q?", clip(text), best)
+	}
+	return d.fault("unknown_value", "type %q: must be one of %s", clip(text), strings.Join(eventNames[:], ", "))
+}
+
+// isGPUName says that a name has the form node/index.
+func isGPUName(s string) bool {
+	i := strings.IndexByte(s, '/')
+	if i < 1 {
+		return false
+	}
+	index := s[i+1:]
+	return index != "" && len(index) <= 7 && allDigits(index) && (index == "0" || index[0] != '0')
+}
+
+// arrivingJob reads a job of unknown size. It returns one also where it is
+// faulty.
+func (d *instanceReader) arrivingJob(at string) (*Job, error) {
+	j := &Job{WeightMicro: 1e6, Tasks: 1}
+	mix, hasMix, knowsSync, hasOn := false, false, true, false
+	before := len(d.faults)
+	err := d.object(arrivingFields, func(name string) (bool, error) {
+		switch name {
+		case "id":
+			return true, d.str(&j.ID)
+		case "weight":
+			return true, d.micros(&j.WeightMicro, 0)
+		case "tasks":
+			return true, d.integer(&j.Tasks, 1, maxTasks(Relaxed))
+		case "sync":
+			return true, d.sync(&j.Sync, &knowsSync)
+		case "mix":
+			hasMix = true
+			return true, d.boolean(&mix)
+		case "on":
+			hasOn = true
+			return true, d.arrivingProfiles(j)
+		case "rounds":
+			if err := d.skip(); err != nil {
+				return true, err
+			}
+			return true, d.fault("not_allowed", "the size of an arriving job is not known: leave rounds out, and send job_ended after its last round")
+		case "release_s":
+			if err := d.skip(); err != nil {
+				return true, err
+			}
+			return true, d.fault("not_allowed", "a job is released when it arrives: leave release_s out, and send job_arrived then")
+		}
+		return false, nil
+	})
+	if err != nil {
+		return j, err
+	}
+	var found InvalidErrors
+	switch {
+	case !hasMix || !knowsSync:
+	case j.Sync == Relaxed && !mix:
+		found.add(at+"/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
+	case j.Sync == Rigid && mix:
+		found.add(at+"/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
+	}
+	j.Mix = mix && j.Sync == Gang
+	// The rest is as for a job of known size and speed.
+	known := *j
+	known.Rounds, known.On = 1, slices.Clone(j.On)
+	for i := range known.On {
+		known.On[i].ComputeUs = max(1, known.On[i].ComputeUs)
+	}
+	if !hasOn {
+		found.add(at, "missing_field", `"on" is missing: give the GPU types that it may run on, with times where they are known: {"V100": {"compute_s": 1.2}, "T4": {}}`)
+		known.On = []Profile{{Type: "-", ComputeUs: 1}}
+	}
+	found.job(at, &known)
+	return j, d.report(before, found)
+}
+
+// arrivingProfiles reads profiles of which each is complete or empty.
+func (d *instanceReader) arrivingProfiles(j *Job) error {
+	err := d.object(nil, func(kind string) (bool, error) {
+		p := Profile{Type: kind}
+		object, hasCompute, empty := d.is('{'), false, true
+		err := d.object(profileFields, func(name string) (bool, error) {
+			empty = false
+			switch name {
+			case "compute_s":
+				hasCompute = true
+				return true, d.micros(&p.ComputeUs, 1)
+			case "sync_s":
+				if d.is('{') {
+					if err := d.skip(); err != nil {
+						return true, err
+					}
+					return true, d.fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
+				}
+				return true, d.micros(&p.SyncUs, 0)
+			}
+			return false, nil
+		})
+		if err == nil && object && !empty && !hasCompute {
+			err = d.fault("missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, clip(kind))
+		}
+		j.On = append(j.On, p)
+		return true, err
+	})
+	slices.SortFunc(j.On, func(a, b Profile) int { return strings.Compare(a.Type, b.Type) })
+	return err
+}
+
+// DecodeAnswer reads the line that answers one event, strictly.
+func DecodeAnswer(line []byte) (Answer, error) {
+	rd := newReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
+	var a Answer
+	if err := rd.finish(newInstanceReader(rd, "").answer(&a)); err != nil {
+		return Answer{}, err
+	}
+	return a, nil
+}
+
+func (d *instanceReader) answer(a *Answer) error {
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
+	hasSeq, hasDecisions, before := false, false, len(d.faults)
+	err := d.object(answerFields, func(name string) (bool, error) {
+		switch name {
+		case "seq":
+			hasSeq = true
+			return true, d.integer(&a.Seq, 1, MaxExact)
+		case "decisions":
+			hasDecisions = true
+			return true, d.decisions(&a.Decisions, "/decisions")
+		}
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	var found InvalidErrors
+	if !hasSeq {
+		found.add("", "missing_field", `"seq" is missing: the number of the event that this answers`)
+	}
+	if !hasDecisions {
+		found.add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
+	}
+	return d.report(before, found)
+}
+
+func (d *instanceReader) decisions(to *[]Decision, at string) error {
+	return d.array(func(i int) error {
+		var x Decision
+		err := d.decision(&x, at+"/"+strconv.Itoa(i))
+		*to = append(*to, x)
+		return err
+	})
+}
+
+func (d *instanceReader) decision(x *Decision, at string) error {
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
+	var has [6]bool // by decisionFields
+	before := len(d.faults)
+	err := d.object(decisionFields, func(name string) (bool, error) {
+		i := slices.Index(decisionFields, name)
+		if i < 0 {
+			return false, nil
+		}
+		has[i] = true
+		switch name {
+		case "type":
+			return true, d.decisionType(&x.Type)
+		case "job":
+			return true, d.str(&x.Job)
+		case "round":
+			return true, d.integer(&x.Round, 0, MaxExact)
+		case "task":
+			return true, d.integer(&x.Task, 0, MaxExact)
+		case "gpu":
+			return true, d.str(&x.GPU)
+		default: // at_s
+			return true, d.micros(&x.AtUs, 0)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var found InvalidErrors
+	for i, name := range decisionFields {
+		if !has[i] {
+			found.add(at, "missing_field", "%q is missing", name)
+		}
+	}
+	if has[1] && x.Job == "" {
+		found.add(at+"/job", "bad_name", "must not be empty")
+	}
+	if has[4] && !isGPUName(x.GPU) {
+		found.add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, clip(x.GPU))
+	}
+	return d.report(before, found)
+}
+
+func (d *instanceReader) decisionType(to *DecisionType) error {
+	text := ""
+	if !d.is('"') {
+		return d.str(&text)
+	}
+	if err := d.str(&text); err != nil {
+		return err
+	}
+	for _, t := range []DecisionType{DecisionStart, DecisionWithdraw} {
+		if text == t.String() {
+			*to = t
+			return nil
+		}
+	}
+	return d.fault("unknown_value", "type %q: must be start or withdraw", clip(text))
+}

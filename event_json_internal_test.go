@@ -1,0 +1,4 @@
+package hare
+
+// DecodeEventStrictly is the decoder that the scan must agree with.
+var DecodeEventStrictly = decodeEventStrictly
