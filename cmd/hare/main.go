@@ -59,7 +59,8 @@ func run(ctx context.Context, args []string) (code int) {
 	case errors.Is(err, errNo):
 		return exitNo
 	}
-	fmt.Fprintf(os.Stderr, "hare: %v\n", err)
+	// One line, also where cobra suggests a command on lines of their own.
+	fmt.Fprintln(os.Stderr, "hare:", strings.Join(strings.Fields(err.Error()), " "))
 	return exitCode(err)
 }
 

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary is hare itself when this variable is set.
+const asHare = "HARE_TEST_AS_HARE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asHare) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func command(args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	c := exec.Command(self, args...)
+	c.Env = append(os.Environ(), asHare+"=1")
+	return c
+}
+
+// hare runs one command line to its end.
+func runHare(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	c := command(args...)
+	var out, errs bytes.Buffer
+	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(stdin), &out, &errs
+	err := c.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), c.ProcessState.ExitCode()
+}
+
+const tiny = `{"hare": "instance/v1", "cluster": {"nodes": [{"name": "a", "gpus": {"V100": 2}}]},
+ "jobs": [{"id": "x", "rounds": 3, "tasks": 2, "on": {"V100": {"compute_s": 1, "sync_s": 0.5}}}]}`
+
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFromInstanceToPicture(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, step := range []struct {
+		args []string
+		want string // in standard output
+	}{
+		{[]string{"generate", "--jobs", "6", "--gpus", "V100=3,T4=2", "--seed", "4", "-o", at("i.json.gz")}, ""},
+		{[]string{"solve", at("i.json.gz"), "--work-limit", "3000", "-o", at("r.json.zst")}, "above the best possible plan"},
+		{[]string{"verify", at("i.json.gz"), at("r.json.zst")}, "accepted"},
+		{[]string{"verify", "--json", at("i.json.gz"), at("r.json.zst")}, `"ok": true`},
+		{[]string{"bound", at("i.json.gz"), "--method", "machine"}, `"certified": true`},
+		{[]string{"plot", at("i.json.gz"), at("r.json.zst"), "-o", at("g.svg")}, ""},
+		{[]string{"plot", at("i.json.gz"), at("r.json.zst"), "-o", at("g.png")}, ""},
+		{[]string{"plot", at("i.json.gz"), at("r.json.zst"), "-o", at("g.html")}, ""},
+		{[]string{"import", "gavel", "--jobs", "5", "-o", at("gavel.json")}, ""},
+		{[]string{"hash", at("gavel.json")}, ""},
+	} {
+		stdout, stderr, code := runHare(t, "", step.args...)
+		if code != 0 || !strings.Contains(stdout, step.want) {
+			t.Fatalf("hare %s: exit %d\n%s%s", strings.Join(step.args, " "), code, stdout, stderr)
+		}
+	}
+	for _, name := range []string{"g.svg", "g.png", "g.html"} {
+		if info, err := os.Stat(at(name)); err != nil || info.Size() < 500 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestPipedSolveIsJSONAlone(t *testing.T) {
+	stdout, stderr, code := runHare(t, tiny, "solve", "-")
+	var res struct {
+		Value, Bound json.Number
+		Termination  string
+	}
+	if err := json.Unmarshal([]byte(stdout), &res); err != nil || code != 0 || stderr != "" {
+		t.Fatalf("exit %d, %v\n%s\n%s", code, err, stdout, stderr)
+	}
+	if res.Value != "4.5" || res.Bound != "4.5" || res.Termination != "optimal" {
+		t.Errorf("%+v", res)
+	}
+	again, _, _ := runHare(t, tiny, "solve", "-")
+	cut := func(s string) string { return s[:strings.Index(s, `"timing"`)] }
+	if cut(again) != cut(stdout) {
+		t.Error("equal calls gave other bytes")
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	instance := file(t, "i.json", tiny)
+	stdout, _, _ := runHare(t, "", "solve", instance)
+	forged := file(t, "r.json", strings.Replace(stdout, `"value":4.5`, `"value":4.4`, 1))
+	if strings.Replace(stdout, `"value":4.5`, `"value":4.4`, 1) == stdout {
+		t.Fatalf("no value to forge in %s", stdout)
+	}
+	for name, c := range map[string]struct {
+		args  []string
+		stdin string
+		code  int
+		want  string // in what is printed
+	}{
+		"forged value":     {[]string{"verify", instance, forged}, "", 1, "value"},
+		"infeasible":       {[]string{"solve", "-"}, strings.Replace(tiny, `"on": {"V100"`, `"on": {"H100"`, 1), 1, "/jobs/0"},
+		"infeasible bound": {[]string{"bound", "-"}, strings.Replace(tiny, `"on": {"V100"`, `"on": {"H100"`, 1), 1, "infeasible"},
+		"unknown command":  {[]string{"sovle"}, "", 2, "unknown command"},
+		"unknown flag":     {[]string{"solve", "--magic"}, "", 2, "--help"},
+		"no argument":      {[]string{"solve"}, "", 2, "one instance file"},
+		"bad option":       {[]string{"solve", "--gap", "2", instance}, "", 2, "gap"},
+		"absent file":      {[]string{"solve", "/nowhere/x.json"}, "", 2, "/nowhere/x.json"},
+		"no place to put":  {[]string{"solve", instance, "-o", "/nowhere/x.json"}, "", 2, "/nowhere"},
+		"empty":            {[]string{"solve", "-"}, "", 2, "standard input"},
+		"truncated":        {[]string{"solve", "-"}, tiny[:80], 2, "standard input"},
+		"brackets":         {[]string{"solve", "-"}, strings.Repeat("[", 1e7), 2, "standard input"},
+		"unknown field":    {[]string{"solve", "-"}, strings.Replace(tiny, `"rounds"`, `"round"`, 1), 2, `did you mean "rounds"`},
+		"many GPUs":        {[]string{"solve", "-"}, strings.Replace(tiny, `"name"`, `"count": 2000000000, "name"`, 1), 2, "count"},
+		"seven decimals":   {[]string{"solve", "-"}, strings.Replace(tiny, "0.5", "0.5000001", 1), 2, "sync_s"},
+		"huge number":      {[]string{"solve", "-"}, strings.Replace(tiny, "0.5", "1e309", 1), 2, "sync_s"},
+		"sum beyond":       {[]string{"solve", "-"}, strings.Replace(tiny, `"rounds": 3`, `"rounds": 9007199254740992`, 1), 2, "/jobs"},
+		"stdin twice":      {[]string{"verify", "-", "-"}, "", 2, "standard input"},
+		"unknown picture":  {[]string{"plot", instance, forged, "-o", "x.gif"}, "", 2, ".svg"},
+		"unknown trace":    {[]string{"import", "magic"}, "", 2, "gavel"},
+		"bad GPUs":         {[]string{"generate", "--gpus", "V100"}, "", 2, "V100"},
+		"beyond loopback":  {[]string{"serve", "--listen", "0.0.0.0:0"}, "", 2, "--insecure"},
+		"no server":        {[]string{"healthcheck", "http://127.0.0.1:1/healthz"}, "", 1, "refused"},
+	} {
+		stdout, stderr, code := runHare(t, c.stdin, c.args...)
+		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
+			t.Errorf("%s: exit %d, want %d and %q\n%.300s%.300s", name, code, c.code, c.want, stdout, stderr)
+		}
+		if c.code == 2 && strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: not one line: %.500s", name, stderr)
+		}
+	}
+}
+
+// Ctrl-C ends a solve with its best pair, and with 0.
+func TestInterrupt(t *testing.T) {
+	dir := t.TempDir()
+	instance, result := filepath.Join(dir, "i.json"), filepath.Join(dir, "r.json")
+	if _, stderr, code := runHare(t, "", "generate", "--jobs", "60", "-o", instance); code != 0 {
+		t.Fatal(stderr)
+	}
+	c := command("solve", instance, "--gap", "0", "--time-limit", "10m", "-o", result)
+	var out bytes.Buffer
+	c.Stdout = &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(700 * time.Millisecond)
+	began := time.Now()
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("ended %v after the signal", took)
+	}
+	if !strings.Contains(out.String(), "cancelled") {
+		t.Errorf("%s", out.String())
+	}
+	if stdout, _, code := runHare(t, "", "verify", instance, result); code != 0 {
+		t.Errorf("%s", stdout)
+	}
+}
+
+func TestHelpTeaches(t *testing.T) {
+	for _, c := range newRoot().Commands() {
+		if !c.Hidden && c.Name() != "completion" && c.Name() != "help" && !c.HasSubCommands() && (c.Example == "" || c.Short == "") {
+			t.Errorf("hare %s has no example", c.Name())
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package solver_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+const childLists = "/proc/self/task/*/children"
+
+// workers lists the LP workers among the children of this process.
+func workers() []int {
+	lists, _ := filepath.Glob(childLists) // the pattern is sound
+	var out []int
+	for _, name := range lists {
+		text, _ := os.ReadFile(name) // a thread may have ended
+		for _, word := range strings.Fields(string(text)) {
+			line, _ := os.ReadFile("/proc/" + word + "/cmdline")
+			if pid, err := strconv.Atoi(word); err == nil && strings.Contains(string(line), "lp-worker") {
+				out = append(out, pid)
+			}
+		}
+	}
+	return out
+}
+
+// Workers die at random moments of 200 solves; each is answered, certified, and
+// none hangs.
+func TestKilledWorkersCostNoAnswer(t *testing.T) {
+	solves := 200
+	if testing.Short() {
+		solves = 40
+	}
+	if lists, _ := filepath.Glob(childLists); len(lists) == 0 {
+		t.Skip("this system does not list the children of a process")
+	}
+	pool, err := lp.NewPool(lp.PoolConfig{Size: 2, FailureLimit: 1000, Attempts: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pool.Close() }()
+	if pool.Version() == "" {
+		t.Skip("built without HiGHS")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var killer sync.WaitGroup
+	killed := 0
+	killer.Go(func() {
+		r := rand.New(rand.NewPCG(5, 6))
+		for ctx.Err() == nil {
+			time.Sleep(time.Duration(r.IntN(40)) * time.Millisecond)
+			for _, pid := range workers() {
+				if r.IntN(2) == 0 && syscall.Kill(pid, syscall.SIGKILL) == nil {
+					killed++
+				}
+			}
+		}
+	})
+	names := []string{"three-jobs", "windows", "traps"}
+	for i := range solves {
+		inst := instance(t, names[i%3])
+		began := time.Now()
+		opt := hare.Options{TimeLimit: 60 * time.Millisecond, Seed: int64(i)}
+		res, err := solver.Solve(t.Context(), inst, opt, solver.Config{LP: pool})
+		if err != nil {
+			t.Fatalf("solve %d: %v", i, err)
+		}
+		if rep := verify.Check(inst, res); !rep.OK || res.Bound == nil || res.Schedule == nil {
+			t.Fatalf("solve %d: %s", i, rep)
+		}
+		// For a loaded machine: benchmarks measure the promise, this finds hangs.
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("solve %d took %v", i, took)
+		}
+	}
+	stop()
+	killer.Wait()
+	if st := pool.Stats(); killed == 0 || st.Restarts == 0 {
+		t.Errorf("%d workers were killed, stats %+v", killed, st)
+	} else {
+		t.Logf("%d workers killed, %+v", killed, st)
+	}
+}
