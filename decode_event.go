@@ -58,7 +58,8 @@ var fieldRemedies = [...]string{
 
 // DecodeEvent reads one line of a client of an online session. It is strict as
 // DecodeInstance is: the error is InvalidErrors with every fault of one pass.
-// Nothing of line is kept.
+// Nothing of line is kept. With an error comes an event of which only Seq is
+// set, where that could be read.
 func DecodeEvent(line []byte) (Event, error) { return decodeEvent(line, true) }
 
 // DecodeUntimedEvent reads an event of a session whose server keeps the time:
@@ -76,7 +77,7 @@ func decodeEventStrictly(line []byte, timed bool) (Event, error) {
 	rd := newReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
 	var e Event
 	if err := rd.finish(newInstanceReader(rd, "").event(&e, "", timed)); err != nil {
-		return Event{}, err
+		return Event{Seq: e.Seq}, err
 	}
 	return e, nil
 }
