@@ -1,0 +1,134 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Memory is a Store that lasts as long as the process.
+type Memory struct {
+	mu    sync.RWMutex
+	order []string
+	logs  map[string]*memoryLog
+}
+
+type memoryLog struct {
+	meta      Meta
+	rows      []Row
+	snapshots []Snapshot // the newest first
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory makes an empty store.
+func NewMemory() *Memory { return &Memory{logs: map[string]*memoryLog{}} }
+
+// Create implements Store.
+func (s *Memory) Create(_ context.Context, m Meta) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logs[m.ID] = &memoryLog{meta: m}
+	s.order = append(s.order, m.ID)
+	return nil
+}
+
+// Sessions implements Store.
+func (s *Memory) Sessions(context.Context) ([]Meta, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	metas := make([]Meta, len(s.order))
+	for i, id := range s.order {
+		l := s.logs[id]
+		metas[i] = l.meta
+		if n := len(l.rows); n > 0 {
+			metas[i].Last = l.rows[n-1].Last
+		}
+	}
+	return metas, nil
+}
+
+// Delete implements Store.
+func (s *Memory) Delete(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.logs[id] == nil {
+		return ErrNoSession
+	}
+	delete(s.logs, id)
+	s.order = slices.DeleteFunc(s.order, func(o string) bool { return o == id })
+	return nil
+}
+
+// Append implements Store. It keeps the data of rows.
+func (s *Memory) Append(_ context.Context, rows []Row) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range rows {
+		if s.logs[rows[i].Session] == nil {
+			return ErrNoSession
+		}
+	}
+	for i := range rows {
+		l := s.logs[rows[i].Session]
+		l.rows = append(l.rows, rows[i])
+	}
+	return nil
+}
+
+// Rows implements Store.
+func (s *Memory) Rows(_ context.Context, id string, seq int64, bytes int) ([]Row, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	l := s.logs[id]
+	if l == nil {
+		return nil, nil
+	}
+	from, _ := slices.BinarySearchFunc(l.rows, seq, func(r Row, seq int64) int { return int(r.Last - seq) })
+	to := from
+	for size := 0; to < len(l.rows) && (to == from || size < bytes); to++ {
+		size += len(l.rows[to].Data)
+	}
+	return slices.Clone(l.rows[from:to]), nil
+}
+
+// Cut implements Store.
+func (s *Memory) Cut(_ context.Context, id string, seq int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[id]
+	if l == nil {
+		return ErrNoSession
+	}
+	l.rows = slices.DeleteFunc(l.rows, func(r Row) bool { return r.Last > seq })
+	l.snapshots = slices.DeleteFunc(l.snapshots, func(s Snapshot) bool { return s.Seq > seq })
+	return nil
+}
+
+// SaveSnapshot implements Store.
+func (s *Memory) SaveSnapshot(_ context.Context, snap Snapshot) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[snap.Session]
+	if l == nil {
+		return ErrNoSession
+	}
+	l.snapshots = slices.Insert(l.snapshots, 0, snap)
+	if len(l.snapshots) > 3 {
+		l.snapshots = slices.Delete(l.snapshots, 2, 3)
+	}
+	return nil
+}
+
+// Snapshots implements Store.
+func (s *Memory) Snapshots(_ context.Context, id string) ([]Snapshot, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if l := s.logs[id]; l != nil {
+		return slices.Clone(l.snapshots), nil
+	}
+	return nil, nil
+}
+
+// Close implements Store.
+func (s *Memory) Close() error { return nil }

@@ -1,0 +1,131 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// ErrNoSession says that there is no session of that id, or no more.
+var ErrNoSession = errors.New("service: no such session")
+
+// Clock says who gives the time of events.
+type Clock string
+
+// The clocks.
+const (
+	ClockEvents Clock = "events" // at_s of each event
+	ClockServer Clock = "server" // seconds since the session was created, stamped on arrival
+)
+
+// SessionConfig is what a session is created with.
+type SessionConfig struct {
+	Cluster hare.Cluster
+	Policy  string // a name of online.Names
+	// Parameters are the policy's, a JSON object; nil means its defaults.
+	Parameters json.RawMessage
+	Clock      Clock // "" means ClockEvents
+}
+
+// SessionInfo describes a session without reading its log.
+type SessionInfo struct {
+	ID      string
+	Created time.Time
+	Config  SessionConfig
+	// Last is the seq of the last durable event; Last+1 is expected next.
+	Last int64
+	// Active says that the state of the session is in memory.
+	Active bool
+}
+
+// SequenceError says that an event came before those that must precede it.
+type SequenceError struct{ Got, Expected int64 }
+
+func (e *SequenceError) Error() string {
+	return fmt.Sprintf("event %d came where event %d is expected: send the events from %d on", e.Got, e.Expected, e.Expected)
+}
+
+// ConflictError says that an event was sent again with other content.
+type ConflictError struct{ Seq int64 }
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("event %d is recorded with other content: a number is used once", e.Seq)
+}
+
+// LimitError says that a limit of the server is reached.
+type LimitError struct {
+	What  string // "sessions" or "active jobs of the session"
+	Limit int
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the limit of %d %s is reached: end some first", e.Limit, e.What)
+}
+
+// Promise is the answer to an event that was submitted.
+type Promise struct {
+	event hare.Event
+	view  func(online.Durable) // instead of an event
+	done  chan struct{}
+
+	answer    hare.Answer
+	duplicate bool
+	err       error
+}
+
+// Done is closed when the answer is there.
+func (p *Promise) Done() <-chan struct{} { return p.done }
+
+// Wait returns the answer once the event and its decisions are durable. An
+// error says that the event was not accepted, and changed nothing:
+// *SequenceError, *ConflictError, *LimitError, *hare.InvalidError (the policy
+// refused it, or its time goes back), *CorruptError, ErrNoSession, or ErrDraining.
+// After ErrStorage, and when ctx ended, the event may be recorded or
+// not: sending it again tells. The decisions are read-only.
+func (p *Promise) Wait(ctx context.Context) (hare.Answer, error) {
+	select {
+	case <-p.done:
+		return p.answer, p.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.answer, p.err
+	case <-ctx.Done():
+		return hare.Answer{}, ctx.Err()
+	}
+}
+
+// Duplicate says, when Done, that the event had been recorded before and the
+// answer is the recorded one.
+func (p *Promise) Duplicate() bool { return p.duplicate }
+
+// sessionConfig is the stored form of a SessionConfig.
+type sessionConfig struct {
+	Policy     string          `json:"policy"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Clock      Clock           `json:"clock"`
+	Cluster    json.RawMessage `json:"cluster"`
+}
+
+func encodeConfig(cfg *SessionConfig) ([]byte, error) {
+	return json.Marshal(sessionConfig{cfg.Policy, cfg.Parameters, cfg.Clock, hare.AppendCluster(nil, &cfg.Cluster)})
+}
+
+func decodeConfig(b []byte) (cfg SessionConfig, err error) {
+	var c sessionConfig
+	if err := json.Unmarshal(b, &c); err != nil {
+		return cfg, err
+	}
+	cluster, err := hare.DecodeCluster(bytes.NewReader(c.Cluster), hare.Limits{})
+	if err != nil {
+		return cfg, err
+	}
+	return SessionConfig{Cluster: *cluster, Policy: c.Policy, Parameters: c.Parameters, Clock: c.Clock}, nil
+}

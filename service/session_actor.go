@@ -1,0 +1,325 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// batchBytes is about the most that a row holds.
+const batchBytes = 1 << 20
+
+// actor is a session in memory. One goroutine applies its events to the policy
+// at once, and promises are kept when the batch that they are in is durable:
+// until then the policy is ahead of the log, and nobody sees it. One batch is
+// being written while the next one fills.
+type actor struct {
+	e     *Session
+	inbox chan *Promise
+	left  chan struct{} // closed when the goroutine has ended
+
+	policy  online.Durable // nil: to be loaded
+	links   chain          // where the log will end
+	atUs    int64          // time of the last event
+	jobs    int64          // that have not ended
+	fresh   int            // events since the last snapshot
+	retryAt time.Time      // when events are taken again after ErrStorage
+	epoch   time.Time      // of the server's clock, with its monotonic reading
+	epochUs int64          // what that clock said at epoch
+
+	filling *batch
+	flying  *batch // nil: nothing is being written
+	step    [1]hare.Event
+	row     []hare.Record // the last row that was read for a duplicate
+}
+
+// batch is what becomes durable together, and who waits for it.
+type batch struct {
+	row       Row // without Data: nothing to write
+	snapshot  *Snapshot
+	promises  []*Promise
+	decisions []hare.Decision // those of the promises lie in it
+	done      chan error
+}
+
+func newActor(e *Session) *actor {
+	return &actor{e: e, inbox: make(chan *Promise, e.s.cfg.Window), left: make(chan struct{}), filling: newBatch()}
+}
+
+func newBatch() *batch { return &batch{done: make(chan error, 1)} }
+
+func (a *actor) run() {
+	defer a.e.s.actors.Done()
+	defer close(a.left)
+	idle := time.NewTimer(a.e.s.cfg.Idle)
+	defer idle.Stop()
+	for {
+		inbox, done := a.inbox, (chan error)(nil)
+		if a.flying != nil {
+			done = a.flying.done
+		} else {
+			a.fly()
+			if a.flying != nil {
+				done = a.flying.done
+			}
+		}
+		if a.full() {
+			inbox = nil
+		}
+		select {
+		case p := <-inbox:
+			a.take(p)
+			// More that is there already goes into the same batch.
+			for n := len(a.inbox); n > 0 && !a.full(); n-- {
+				a.take(<-a.inbox)
+			}
+			idle.Reset(a.e.s.cfg.Idle)
+		case err := <-done:
+			a.land(err)
+		case <-idle.C:
+			if a.leave(false) {
+				return
+			}
+			idle.Reset(a.e.s.cfg.Idle)
+		case <-a.e.gone:
+			a.leave(true)
+			return
+		}
+	}
+}
+
+func (a *actor) full() bool {
+	most := a.e.s.cfg.Window
+	return len(a.filling.promises) >= most || len(a.filling.row.Data) >= batchBytes ||
+		a.flying != nil && len(a.flying.promises) >= 2*most
+}
+
+// take applies one event, or looks at the policy, and puts the promise where
+// it is kept as soon as everything before it is durable.
+func (a *actor) take(p *Promise) {
+	if p.view != nil {
+		if p.err = a.load(); p.err == nil {
+			p.view(a.policy)
+		}
+	} else if err := a.apply(p); err != nil {
+		p.err = err
+	}
+	switch {
+	case len(a.filling.row.Data) > 0 || a.flying == nil:
+		a.filling.promises = append(a.filling.promises, p)
+	default:
+		a.flying.promises = append(a.flying.promises, p)
+	}
+}
+
+// apply makes the answer of p.
+func (a *actor) apply(p *Promise) error {
+	if a.policy == nil && time.Now().Before(a.retryAt) {
+		return fmt.Errorf("%w: not tried again yet", ErrStorage)
+	}
+	if err := a.load(); err != nil {
+		return err
+	}
+	seq := a.links.last + int64(a.pending()) + 1
+	if p.event.Seq < seq && p.event.Seq > 0 {
+		return a.recorded(p)
+	}
+	if p.event.Seq != seq {
+		return &SequenceError{Got: p.event.Seq, Expected: seq}
+	}
+	if a.e.cfg.Clock == ClockServer {
+		p.event.AtUs = a.serverUs()
+	}
+	if p.event.AtUs < a.atUs {
+		return &hare.InvalidError{Pointer: "/at_s", Code: "time_goes_back", Detail: fmt.Sprintf("the event before was at %s: times never go back", hare.FormatMicros(a.atUs))}
+	}
+	if p.event.Type == hare.EventJobArrived && a.jobs >= int64(a.e.s.cfg.MaxJobs) {
+		return &LimitError{What: "active jobs of the session", Limit: a.e.s.cfg.MaxJobs}
+	}
+	a.step[0] = p.event
+	decisions, err := a.policy.Step(p.event.AtUs, a.step[:])
+	if err != nil {
+		var refused *online.RefusedError
+		if errors.As(err, &refused) {
+			return refused.Err
+		}
+		a.policy = nil // its state is anything now
+		return err
+	}
+	b := a.filling
+	from := len(b.decisions)
+	b.decisions = append(b.decisions, decisions...)
+	p.answer = hare.Answer{Seq: seq, Decisions: b.decisions[from:len(b.decisions):len(b.decisions)]}
+	if len(b.row.Data) == 0 {
+		b.row.First = seq
+	}
+	b.row.Last = seq
+	b.row.Data = hare.AppendRecord(b.row.Data, hare.Record{Event: p.event, Decisions: decisions})
+	b.row.Data = append(b.row.Data, '\n')
+	a.atUs = p.event.AtUs
+	a.jobs += jobChange(p.event.Type)
+	a.fresh++
+	return nil
+}
+
+func jobChange(t hare.EventType) int64 {
+	switch t {
+	case hare.EventJobArrived:
+		return 1
+	case hare.EventJobEnded, hare.EventJobCancelled:
+		return -1
+	}
+	return 0
+}
+
+// pending is the number of events in the batch that fills.
+func (a *actor) pending() int64 {
+	if len(a.filling.row.Data) == 0 {
+		return 0
+	}
+	return a.filling.row.Last - a.filling.row.First + 1
+}
+
+// serverUs reads the server's clock, which goes on by the monotonic clock and
+// never back, whatever is done to that of the machine.
+func (a *actor) serverUs() int64 {
+	now := a.e.s.cfg.Now()
+	if a.epoch.IsZero() {
+		a.epoch, a.epochUs = now, max(a.atUs, now.Sub(a.e.meta.Created).Microseconds())
+	}
+	return max(a.atUs, a.epochUs+now.Sub(a.epoch).Microseconds())
+}
+
+// recorded answers an event that came before, once that is durable.
+func (a *actor) recorded(p *Promise) error {
+	if p.event.Seq > a.e.last.Load() {
+		a.flush()
+		return a.apply(p) // it may be the next one after all
+	}
+	seq := p.event.Seq
+	if len(a.row) == 0 || seq < a.row[0].Event.Seq || seq > a.row[len(a.row)-1].Event.Seq {
+		rows, err := a.e.s.cfg.Store.Rows(context.Background(), a.e.id, seq, 1)
+		if err != nil {
+			return err
+		}
+		links := chain{session: a.e.id, last: seq - 1, loose: true}
+		if len(rows) == 0 {
+			return &CorruptError{Session: a.e.id, Seq: seq, What: "the row is missing"}
+		}
+		if err := links.next(&rows[0]); err != nil {
+			return err
+		}
+		if a.row, err = decodeRow(&rows[0]); err != nil {
+			a.row = nil
+			return err
+		}
+	}
+	rec := &a.row[seq-a.row[0].Event.Seq]
+	if a.e.cfg.Clock == ClockServer {
+		p.event.AtUs = rec.Event.AtUs
+	}
+	if string(hare.AppendEvent(nil, p.event)) != string(hare.AppendEvent(nil, rec.Event)) {
+		return &ConflictError{Seq: seq}
+	}
+	p.answer, p.duplicate = hare.Answer{Seq: seq, Decisions: rec.Decisions}, true
+	return nil
+}
+
+// fly hands the batch that has filled to be written, or keeps its promises at
+// once where there is nothing to write.
+func (a *actor) fly() {
+	b := a.filling
+	if len(b.row.Data) == 0 {
+		if len(b.promises) > 0 {
+			keep(b.promises)
+			b.promises = nil
+		}
+		return
+	}
+	b.row.Session, b.row.Prev = a.e.id, a.links.sum
+	b.row.Sum = b.row.sum()
+	a.links.last, a.links.sum = b.row.Last, b.row.Sum
+	if a.fresh >= a.e.s.cfg.SnapshotEvery {
+		b.snapshot = a.snapshot()
+	}
+	a.flying, a.filling = b, newBatch()
+	a.e.s.commits <- b
+}
+
+// snapshot is that of the end of the batch that flies next.
+func (a *actor) snapshot() *Snapshot {
+	s := &Snapshot{Session: a.e.id, Seq: a.links.last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.sum, State: a.policy.AppendSnapshot(nil)}
+	s.Sum = s.sum()
+	a.fresh = 0
+	return s
+}
+
+func keep(promises []*Promise) {
+	for _, p := range promises {
+		close(p.done)
+	}
+}
+
+// land takes note of what became of the batch that was being written.
+func (a *actor) land(err error) {
+	b := a.flying
+	a.flying = nil
+	if err == nil {
+		a.e.added(b.row.Last)
+		keep(b.promises)
+		return
+	}
+	// The policy went ahead of what is recorded, and what was applied since
+	// builds on that: everything is read anew.
+	a.policy = nil
+	a.retryAt = time.Now().Add(a.e.s.cfg.Retry)
+	for _, p := range append(b.promises, a.filling.promises...) {
+		p.answer, p.duplicate, p.err = hare.Answer{}, false, err
+		close(p.done)
+	}
+	a.filling = newBatch()
+}
+
+// flush waits until all that was applied is durable, or lost.
+func (a *actor) flush() {
+	for {
+		if a.flying == nil {
+			a.fly()
+		}
+		if a.flying == nil {
+			return
+		}
+		a.land(<-a.flying.done)
+	}
+}
+
+// leave ends the actor: for good, or only if nobody sends to it.
+func (a *actor) leave(forGood bool) bool {
+	a.flush()
+	if a.policy != nil && a.fresh > 0 && !(forGood && a.e.ended == ErrNoSession) {
+		b := newBatch()
+		b.snapshot = a.snapshot()
+		a.e.s.commits <- b
+		<-b.done
+	}
+	if forGood {
+		a.e.mu.Lock()
+	} else if !a.e.mu.TryLock() {
+		return false
+	}
+	defer a.e.mu.Unlock()
+	if !forGood && len(a.inbox) > 0 {
+		return false
+	}
+	for len(a.inbox) > 0 {
+		p := <-a.inbox
+		p.err = a.e.ended
+		close(p.done)
+	}
+	a.e.actor = nil
+	return true
+}

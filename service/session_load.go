@@ -1,0 +1,114 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hare-sched/hare/online"
+)
+
+// load brings the state of the session into memory, if it is not there: the
+// last snapshot, and the events behind it with the decisions that were
+// recorded for them, be they what this version would decide or not.
+func (a *actor) load() error {
+	if a.policy != nil {
+		return nil
+	}
+	if len(a.filling.row.Data) > 0 || a.flying != nil {
+		a.flush() // only after a policy failed; what it decided before stands
+	}
+	ctx := context.Background()
+	snapshots, err := a.e.s.cfg.Store.Snapshots(ctx, a.e.id)
+	if err != nil {
+		return err
+	}
+	// A snapshot that is damaged, or that this version cannot read, is passed
+	// over: an older one and more of the log, or all of the log, do as well.
+	var bad error
+	for i := range snapshots {
+		s := &snapshots[i]
+		if s.Session != a.e.id || s.sum() != s.Sum {
+			bad = &CorruptError{Session: a.e.id, Seq: s.Seq, What: "the checksum of a snapshot does not fit"}
+			continue
+		}
+		policy, err := a.e.s.cfg.Restore(a.e.cfg.Policy, s.State)
+		if err != nil {
+			bad = err
+			continue
+		}
+		if err = a.replay(ctx, policy, s); err == nil {
+			return nil
+		}
+		if !errors.As(err, new(*adoptError)) {
+			return err
+		}
+		bad = err
+	}
+	policy, err := a.e.s.cfg.New(a.e.cfg.Policy, &a.e.cfg.Cluster, a.e.cfg.Parameters)
+	if err == nil {
+		err = a.replay(ctx, policy, &Snapshot{Session: a.e.id, Chain: a.e.meta.Sum})
+	}
+	if err != nil {
+		return errors.Join(err, bad)
+	}
+	return nil
+}
+
+// adoptError says that recorded events do not fit the state before them.
+type adoptError struct{ *CorruptError }
+
+func (e *adoptError) Unwrap() error { return e.CorruptError }
+
+// replay adopts what lies behind s and makes the result the state.
+func (a *actor) replay(ctx context.Context, policy online.Durable, s *Snapshot) error {
+	links := chain{session: a.e.id, sum: s.Chain}
+	atUs, jobs, fresh := s.AtUs, s.Jobs, 0
+	if s.Seq > 0 {
+		// The log must hold the row that the snapshot was taken behind.
+		rows, err := a.e.s.cfg.Store.Rows(ctx, a.e.id, s.Seq, 1)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || rows[0].Last != s.Seq || rows[0].Sum != s.Chain || rows[0].sum() != s.Chain {
+			return &CorruptError{Session: a.e.id, Seq: s.Seq, What: "the log does not lead to the snapshot"}
+		}
+		links.last = s.Seq
+	}
+	for {
+		rows, err := a.e.s.cfg.Store.Rows(ctx, a.e.id, links.last+1, readBytes)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			break
+		}
+		for i := range rows {
+			if err := links.next(&rows[i]); err != nil {
+				return err
+			}
+			records, err := decodeRow(&rows[i])
+			if err != nil {
+				return err
+			}
+			for _, rec := range records {
+				if rec.Event.AtUs < atUs {
+					return &CorruptError{Session: a.e.id, Seq: rec.Event.Seq, What: "its time goes back"}
+				}
+				if err := policy.Adopt(rec.Event.AtUs, rec.Event, rec.Decisions); err != nil {
+					return &adoptError{&CorruptError{Session: a.e.id, Seq: rec.Event.Seq, What: "it does not fit the state: " + err.Error()}}
+				}
+				atUs = rec.Event.AtUs
+				jobs += jobChange(rec.Event.Type)
+				fresh++
+			}
+		}
+	}
+	if links.last < a.e.last.Load() {
+		return &CorruptError{Session: a.e.id, Seq: links.last + 1, What: "the end of the log is missing"}
+	}
+	a.policy, a.links, a.atUs, a.jobs, a.fresh = policy, links, atUs, jobs, fresh
+	if links.last > a.e.last.Load() {
+		a.e.added(links.last) // a commit that seemed to fail had not
+	}
+	return nil
+}

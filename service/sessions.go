@@ -1,0 +1,301 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// SessionsConfig sizes Sessions. Zeroes are good but for Store.
+type SessionsConfig struct {
+	Store Store
+	// MaxSessions limits the sessions that exist; zero means 10,000.
+	MaxSessions int
+	// MaxJobs limits the jobs of a session that have not ended; zero means 100,000.
+	MaxJobs int
+	// Idle is how long a session without events stays in memory; zero means 5 min.
+	Idle time.Duration
+	// SnapshotEvery is the number of events between snapshots, the most that
+	// is applied anew after a crash; zero means 50,000.
+	SnapshotEvery int
+	// Window is how many events of a session wait to be applied, and how many
+	// become durable together at most; zero means 1,024.
+	Window int
+	// Retry is how long a session takes no events after the log could not be
+	// written; zero means 1 s.
+	Retry time.Duration
+	// New and Restore make policies; nil means those of package online.
+	New     func(policy string, cluster *hare.Cluster, parameters []byte) (online.Durable, error)
+	Restore func(policy string, snapshot []byte) (online.Durable, error)
+	// Now is the server's clock; nil means time.Now.
+	Now func() time.Time
+}
+
+func (c SessionsConfig) withDefaults() SessionsConfig {
+	number := func(n *int, d int) {
+		if *n <= 0 {
+			*n = d
+		}
+	}
+	number(&c.MaxSessions, 10_000)
+	number(&c.MaxJobs, 100_000)
+	number(&c.SnapshotEvery, 50_000)
+	number(&c.Window, 1024)
+	if c.Idle <= 0 {
+		c.Idle = 5 * time.Minute
+	}
+	if c.Retry <= 0 {
+		c.Retry = time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// Sessions are the online sessions of one server. Safe for concurrent use.
+type Sessions struct {
+	cfg     SessionsConfig
+	commits chan *batch
+	written chan struct{} // closed when the committer has ended
+	actors  sync.WaitGroup
+
+	mu       sync.Mutex
+	sessions map[string]*Session
+	reserved int // being created
+	closed   bool
+}
+
+// OpenSessions takes over the store and finds the sessions in it. Their logs
+// are read when they are used.
+func OpenSessions(ctx context.Context, cfg SessionsConfig) (*Sessions, error) {
+	s := &Sessions{cfg: cfg.withDefaults(), sessions: map[string]*Session{}}
+	metas, err := cfg.Store.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range metas {
+		e := s.session(m)
+		if m.sum() != m.Sum {
+			e.broken = &CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
+		} else if e.cfg, err = decodeConfig(m.Config); err != nil {
+			e.broken = &CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
+		}
+		s.sessions[m.ID] = e
+	}
+	s.commits = make(chan *batch, 64)
+	s.written = make(chan struct{})
+	go s.commitAll()
+	return s, nil
+}
+
+func (s *Sessions) session(m Meta) *Session {
+	e := &Session{s: s, id: m.ID, meta: m, wake: make(chan struct{}), gone: make(chan struct{})}
+	e.last.Store(m.Last)
+	return e
+}
+
+// Create begins a session. Bad parameters give the policy's error,
+// *hare.InvalidError or InvalidErrors; too many sessions *LimitError.
+func (s *Sessions) Create(ctx context.Context, cfg SessionConfig) (*Session, error) {
+	switch cfg.Clock {
+	case "":
+		cfg.Clock = ClockEvents
+	case ClockEvents, ClockServer:
+	default:
+		return nil, &hare.InvalidError{Pointer: "/clock", Code: "unknown_clock", Detail: fmt.Sprintf("must be %q or %q", ClockEvents, ClockServer)}
+	}
+	if cfg.Parameters != nil && !json.Valid(cfg.Parameters) {
+		return nil, &hare.InvalidError{Pointer: "/parameters", Code: "malformed", Detail: "must be a JSON object"}
+	}
+	policy, err := s.cfg.New(cfg.Policy, &cfg.Cluster, cfg.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reserve(); err != nil {
+		return nil, err
+	}
+	m := Meta{ID: strings.ToLower(rand.Text()), Created: s.cfg.Now().Truncate(time.Microsecond).UTC()}
+	m.Config, err = encodeConfig(&cfg)
+	if err == nil {
+		m.Sum = m.sum()
+		err = s.cfg.Store.Create(ctx, m)
+	}
+	if err == nil {
+		// The beginning as this version sees it: another one may have other
+		// defaults. Should it be lost, the configuration makes it anew.
+		first := Snapshot{Session: m.ID, Chain: m.Sum, State: policy.AppendSnapshot(nil)}
+		first.Sum = first.sum()
+		if err = s.cfg.Store.SaveSnapshot(ctx, first); err != nil {
+			_ = s.cfg.Store.Delete(context.WithoutCancel(ctx), m.ID)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved--
+	if err != nil {
+		return nil, err
+	}
+	e := s.session(m)
+	e.cfg = cfg
+	s.sessions[m.ID] = e
+	return e, nil
+}
+
+// reserve takes a place for a new session.
+func (s *Sessions) reserve() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrDraining
+	}
+	if len(s.sessions)+s.reserved >= s.cfg.MaxSessions {
+		return &LimitError{What: "sessions", Limit: s.cfg.MaxSessions}
+	}
+	s.reserved++
+	return nil
+}
+
+// Session finds a session; ErrNoSession without one.
+func (s *Sessions) Session(_ context.Context, id string) (*Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, ErrDraining
+	}
+	e, ok := s.sessions[id]
+	if !ok {
+		return nil, ErrNoSession
+	}
+	return e, nil
+}
+
+// List describes all sessions, the oldest first.
+func (s *Sessions) List(context.Context) ([]SessionInfo, error) {
+	s.mu.Lock()
+	infos := make([]SessionInfo, 0, len(s.sessions))
+	for _, e := range s.sessions {
+		infos = append(infos, e.Info())
+	}
+	s.mu.Unlock()
+	slices.SortFunc(infos, func(a, b SessionInfo) int {
+		if c := a.Created.Compare(b.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return infos, nil
+}
+
+// Delete ends a session and removes its log. Events that were not answered
+// before get ErrNoSession, or are answered.
+func (s *Sessions) Delete(ctx context.Context, id string) error {
+	s.mu.Lock()
+	e, ok := s.sessions[id]
+	closed := s.closed
+	if ok && !closed {
+		delete(s.sessions, id)
+		s.reserved++ // its place is free when its log is gone
+	}
+	s.mu.Unlock()
+	if closed {
+		return ErrDraining
+	}
+	if !ok {
+		return ErrNoSession
+	}
+	e.stop(ErrNoSession)
+	err := s.cfg.Store.Delete(ctx, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserved--
+	if err != nil && !errors.Is(err, ErrNoSession) {
+		// It goes on as if it had been unloaded.
+		m := e.meta
+		m.Last = e.last.Load()
+		again := s.session(m)
+		again.cfg, again.broken = e.cfg, e.broken
+		s.sessions[id] = again
+		return err
+	}
+	return nil
+}
+
+// Close answers what was submitted, saves a snapshot of every session in
+// memory, and closes the store.
+func (s *Sessions) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	all := make([]*Session, 0, len(s.sessions))
+	for _, e := range s.sessions {
+		all = append(all, e)
+	}
+	s.mu.Unlock()
+	for _, e := range all {
+		e.finish(ErrDraining)
+	}
+	s.actors.Wait()
+	close(s.commits)
+	<-s.written
+	return s.cfg.Store.Close()
+}
+
+// commitAll makes batches of all sessions durable, those that queued up while
+// the last ones were being written together: one fsync serves them all.
+func (s *Sessions) commitAll() {
+	defer close(s.written)
+	ctx := context.Background()
+	var rows []Row
+	for b := range s.commits {
+		group := []*batch{b}
+	gather:
+		for len(group) < cap(s.commits) {
+			select {
+			case b, ok := <-s.commits:
+				if !ok {
+					break gather
+				}
+				group = append(group, b)
+			default:
+				break gather
+			}
+		}
+		rows = rows[:0]
+		for _, b := range group {
+			if len(b.row.Data) > 0 {
+				rows = append(rows, b.row)
+			}
+		}
+		var err error
+		if len(rows) > 0 {
+			err = s.cfg.Store.Append(ctx, rows)
+		}
+		for _, b := range group {
+			alone := len(b.row.Data) == 0
+			if !alone {
+				b.done <- err // the snapshot is not waited for
+			}
+			if b.snapshot != nil && err == nil {
+				// Without it the next start takes longer, no more.
+				_ = s.cfg.Store.SaveSnapshot(ctx, *b.snapshot)
+			}
+			if alone {
+				b.done <- nil
+			}
+		}
+		clear(rows)
+	}
+}

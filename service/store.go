@@ -1,0 +1,156 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrStorage says that the disk is full or failing: nothing was recorded, what
+// was recorded before can still be read, and the same call may succeed later.
+var ErrStorage = errors.New("service: the log cannot be written")
+
+// Store keeps the logs of sessions. What Create, Append, SaveSnapshot, Cut and
+// Delete did survives a crash once they return nil. Everything is found again
+// as it was written or reported as *CorruptError. Create, Append, SaveSnapshot,
+// Cut and Delete wrap ErrStorage where the disk refuses; the others go on
+// working then. A Store is safe for concurrent use.
+type Store interface {
+	// Create adds a session without rows.
+	Create(ctx context.Context, m Meta) error
+	// Sessions lists all, by time of creation, then id.
+	Sessions(ctx context.Context) ([]Meta, error)
+	// Delete removes a session with all its rows; ErrNoSession without one.
+	Delete(ctx context.Context, id string) error
+	// Append adds rows of any sessions, all or none. The rows of one session
+	// stand in order and continue its log.
+	Append(ctx context.Context, rows []Row) error
+	// Rows returns the rows in order from the one that holds event seq, or the
+	// first one behind it, until they have more than about bytes, one row at least.
+	Rows(ctx context.Context, id string, seq int64, bytes int) ([]Row, error)
+	// Cut removes the rows and snapshots that hold anything behind event seq.
+	Cut(ctx context.Context, id string, seq int64) error
+	// SaveSnapshot keeps s, the one before it, and the one at seq 0;
+	// ErrNoSession where the session is gone.
+	SaveSnapshot(ctx context.Context, s Snapshot) error
+	// Snapshots lists those kept, the newest first.
+	Snapshots(ctx context.Context, id string) ([]Snapshot, error)
+	Close() error
+}
+
+// Sum is a SHA-256. One is computed for a whole row, so its price is not felt,
+// and it needs no argument about which damage it would miss.
+type Sum [sha256.Size]byte
+
+// Meta is what a session was created with.
+type Meta struct {
+	ID      string
+	Created time.Time // to the microsecond
+	Config  []byte    // JSON
+	Sum     Sum       // of the other fields; the first link of the chain of rows
+	Last    int64     // the last event in the log; not in Sum
+}
+
+// sum is the checksum that m should carry.
+func (m *Meta) sum() Sum {
+	return sumOf("meta", []int64{m.Created.UnixMicro()}, []byte(m.ID), m.Config)
+}
+
+// Row is a piece of the log: the events of a session that became durable
+// together, as lines of hare.AppendRecord.
+type Row struct {
+	Session     string
+	First, Last int64 // seq
+	Data        []byte
+	Prev        Sum // that of the row before, at first that of the Meta
+	Sum         Sum // of the other fields
+}
+
+func (r *Row) sum() Sum {
+	return sumOf("row", []int64{r.First, r.Last}, []byte(r.Session), r.Prev[:], r.Data)
+}
+
+// Snapshot is the state of a session behind event Seq.
+type Snapshot struct {
+	Session string
+	Seq     int64
+	AtUs    int64 // time of event Seq
+	Jobs    int64 // that have not ended
+	Chain   Sum   // of the row that ends with Seq; at 0 that of the Meta
+	State   []byte
+	Sum     Sum // of the other fields
+}
+
+func (s *Snapshot) sum() Sum {
+	return sumOf("snapshot", []int64{s.Seq, s.AtUs, s.Jobs}, []byte(s.Session), s.Chain[:], s.State)
+}
+
+// sumOf hashes its parts with their lengths, so that no two lists of parts
+// give the same bytes.
+func sumOf(kind string, numbers []int64, parts ...[]byte) Sum {
+	h := sha256.New()
+	head := append(make([]byte, 0, 64), kind...)
+	for _, n := range numbers {
+		head = binary.BigEndian.AppendUint64(head, uint64(n))
+	}
+	for _, p := range parts {
+		head = binary.BigEndian.AppendUint64(head, uint64(len(p)))
+	}
+	h.Write(head)
+	for _, p := range parts {
+		h.Write(p)
+	}
+	var sum Sum
+	h.Sum(sum[:0])
+	return sum
+}
+
+// CorruptError says that what is stored is not what was written. The session
+// takes no events until it is cut, restored or deleted; see docs/durability.md.
+type CorruptError struct {
+	Session string // "" is the whole store
+	Seq     int64  // the first event that is lost; 0 where there is none to name
+	What    string
+}
+
+func (e *CorruptError) Error() string {
+	if e.Session == "" {
+		return "service: the store is damaged: " + e.What
+	}
+	return fmt.Sprintf("service: the log of session %s is damaged at event %d: %s", e.Session, e.Seq, e.What)
+}
+
+// chain checks that rows follow each other and what came before.
+type chain struct {
+	session string
+	last    int64 // seq of the last event that was checked
+	sum     Sum   // of its row
+	loose   bool  // sum is not known: reading began inside the log
+}
+
+// next checks one row and moves behind it.
+func (c *chain) next(r *Row) error {
+	bad := func(what string) error {
+		return &CorruptError{Session: c.session, Seq: c.last + 1, What: what}
+	}
+	switch {
+	case r.Session != c.session:
+		return bad("a row of another session stands there")
+	case r.sum() != r.Sum:
+		return bad("the checksum of a row does not fit its content")
+	case c.loose && r.First <= c.last+1:
+		c.loose = false
+	case r.First != c.last+1:
+		return bad(fmt.Sprintf("the next row begins with event %d: rows are missing or out of order", r.First))
+	case r.Prev != c.sum:
+		return bad("a row does not continue the one before it")
+	}
+	if r.Last < r.First {
+		return bad("a row without events")
+	}
+	c.last, c.sum = r.Last, r.Sum
+	return nil
+}
