@@ -95,6 +95,21 @@ func (b *board) late(p *Plan, i int) {
 		return
 	}
 	p.Jobs[i] = blocks
+	// It may end before its C, where no GPU is free until then.
+	p.EndUs[i] = b.endOf(j, blocks)
+}
+
+// endOf is when the last of some blocks of a relaxed job has synchronised.
+func (b *board) endOf(j *hare.ModelJob, blocks []Block) int64 {
+	end := int64(0)
+	for x := range blocks {
+		for _, md := range j.Modes {
+			if md.Type == b.m.Classes[blocks[x].Class].Type {
+				end = max(end, blocks[x].endUs()+md.SyncUs)
+			}
+		}
+	}
+	return end
 }
 
 // lateRound places one round to start as late as possible with every task
