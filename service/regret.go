@@ -1,0 +1,287 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// Regret compares what a session achieved with the best that hindsight allows.
+type Regret struct {
+	Seq  int64 // of the last event that was looked at
+	AtUs int64 // its time
+	// Counted are the jobs that ended; only these are compared. Running,
+	// Cancelled and Empty ones, which ended without a whole round, are not.
+	Counted, Running, Cancelled, Empty int
+	// Achieved is Σ w (C − a), C the end of the last task of the last whole
+	// round; nothing counted gives 0.
+	Achieved hare.Amount
+	// Bound is at most the Achieved of every plan that Holds speaks of.
+	Bound       hare.Amount
+	Method      string
+	Certificate *hare.Certificate // proves Bound for Instance
+	Instance    *hare.Instance    // as it turned out; nil where nothing is counted
+	Holds       string
+	Notes       []string // what was left out or assumed
+}
+
+// holds is what the bound is true for.
+const holds = "every plan for the jobs that ended, with their arrivals as releases, the rounds that they turned out to have, and the GPUs as they joined and left, in which a task of a job takes on a GPU type at least the least compute and the least synchronisation that were measured there (where none was: those of its profile), and runs only on types of which either is known"
+
+// Ratio is Achieved/Bound, rounded up at six decimals, so that it is never
+// better than proved. ok is false where the bound says nothing; equal amounts
+// give 1.
+func (r *Regret) Ratio() (ratio *big.Rat, ok bool) {
+	switch {
+	case r.Counted == 0:
+		return nil, false
+	case r.Achieved.Cmp(r.Bound) == 0:
+		return big.NewRat(1, 1), true
+	case r.Bound.Sign() <= 0:
+		return nil, false
+	}
+	a, b := r.Achieved.Big(), r.Bound.Big()
+	a.Mul(a, big.NewInt(1e6)).Add(a, b).Sub(a, big.NewInt(1))
+	return new(big.Rat).SetFrac(a.Div(a, b), big.NewInt(1e6)), true
+}
+
+// Regret bounds what h has seen from below, in a place of its own among the
+// solves: it waits and works as Bound does, aside from all decisions.
+func (s *Service) Regret(ctx context.Context, h *Hindsight) (*Regret, error) {
+	r, err := h.regret()
+	if err != nil || r.Instance == nil {
+		return r, err
+	}
+	rel, err := s.Bound(ctx, r.Instance, hare.MethodPrice)
+	if err != nil {
+		return nil, fmt.Errorf("regret: %w", err)
+	}
+	r.Bound, r.Method, r.Certificate = rel.Bound.RoundDown(), rel.Method, rel.Certificate
+	return r, nil
+}
+
+// taskRun is one task that ended, with times that fit into its stay on the GPU.
+type taskRun struct {
+	round, task        int64
+	gpu                int // of Hindsight.gpus
+	startUs            int64
+	computeUs, syncUs  int64
+	computeEnd, endsAt int64 // as reported; computeEnd is 0 where it was not
+}
+
+// pastJob is what a log says of one job.
+type pastJob struct {
+	job       *hare.Job
+	arrivedUs int64
+	open      map[[2]int64]taskRun // started, by round and task
+	done      []taskRun
+	ended     bool
+	cancelled bool
+}
+
+// pastGPU is a GPU of one type, with the windows in which it was in service.
+type pastGPU struct {
+	name, kind string
+	windows    []hare.Window // the last is open while the GPU is in service
+}
+
+// Hindsight gathers a session's log, record by record, and sees it as an
+// instance of known size. Memory is proportional to the tasks. It is not safe
+// for concurrent use.
+type Hindsight struct {
+	cluster hare.Cluster
+	gpus    []pastGPU
+	here    map[string]int // GPUs in service, by name
+	jobs    []*pastJob
+	byID    map[string]int
+	seq     int64
+	atUs    int64
+	cut     int // tasks whose measured times did not fit
+}
+
+// NewHindsight begins with a session's cluster.
+func NewHindsight(cluster *hare.Cluster) *Hindsight {
+	h := &Hindsight{cluster: *cluster, here: map[string]int{}, byID: map[string]int{}}
+	for i := range cluster.Nodes {
+		n := &cluster.Nodes[i]
+		at := 0
+		for _, g := range n.GPUs {
+			for range g.Count {
+				h.join(fmt.Sprintf("%s/%d", n.Name, at), g.Type, 0)
+				at++
+			}
+		}
+	}
+	return h
+}
+
+func (h *Hindsight) join(name, kind string, atUs int64) {
+	open := hare.Window{StartUs: atUs, EndUs: hare.Forever}
+	for i := range h.gpus {
+		if g := &h.gpus[i]; atUs > 0 && g.name == name && g.kind == kind {
+			if last := len(g.windows) - 1; last >= 0 && g.windows[last].EndUs == atUs {
+				g.windows[last].EndUs = hare.Forever
+			} else {
+				g.windows = append(g.windows, open)
+			}
+			h.here[name] = i
+			return
+		}
+	}
+	h.here[name] = len(h.gpus)
+	h.gpus = append(h.gpus, pastGPU{name: name, kind: kind, windows: []hare.Window{open}})
+}
+
+// Add takes the next record. An error says that the log cannot have happened.
+func (h *Hindsight) Add(r hare.Record) error {
+	e := &r.Event
+	if e.Seq <= h.seq || e.AtUs < h.atUs {
+		return fmt.Errorf("regret: event %d cannot follow event %d", e.Seq, h.seq)
+	}
+	h.seq, h.atUs = e.Seq, e.AtUs
+	if err := h.event(e); err != nil {
+		return err
+	}
+	for i := range r.Decisions {
+		if err := h.decision(&r.Decisions[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *Hindsight) job(id string) (*pastJob, error) {
+	i, ok := h.byID[id]
+	if !ok {
+		return nil, fmt.Errorf("regret: event %d names job %.60q, which did not arrive", h.seq, id)
+	}
+	return h.jobs[i], nil
+}
+
+func (h *Hindsight) event(e *hare.Event) error {
+	switch e.Type {
+	case hare.EventTick:
+		return nil
+	case hare.EventGPUJoined:
+		h.join(e.GPU, e.GPUType, e.AtUs)
+		return nil
+	case hare.EventGPULeft:
+		i, ok := h.here[e.GPU]
+		if !ok {
+			return fmt.Errorf("regret: at event %d there is no GPU %.60q", h.seq, e.GPU)
+		}
+		g := &h.gpus[i]
+		last := len(g.windows) - 1
+		if g.windows[last].EndUs = e.AtUs; g.windows[last].StartUs == e.AtUs {
+			g.windows = g.windows[:last]
+		}
+		delete(h.here, e.GPU)
+		return nil
+	case hare.EventJobArrived:
+		// An id may be used again once its job is gone.
+		h.byID[e.Job] = len(h.jobs)
+		h.jobs = append(h.jobs, &pastJob{job: e.Arrived, arrivedUs: e.AtUs, open: map[[2]int64]taskRun{}})
+		return nil
+	}
+	j, err := h.job(e.Job)
+	if err != nil {
+		return err
+	}
+	key := [2]int64{e.Round, e.Task}
+	switch e.Type {
+	case hare.EventComputeEnded:
+		if t, ok := j.open[key]; ok {
+			t.computeEnd = e.AtUs
+			j.open[key] = t
+		}
+	case hare.EventTaskEnded:
+		if t, ok := j.open[key]; ok {
+			delete(j.open, key)
+			h.fit(&t, e)
+			j.done = append(j.done, t)
+		}
+	case hare.EventTaskFailed:
+		delete(j.open, key)
+	case hare.EventJobEnded, hare.EventJobCancelled:
+		j.ended, j.cancelled, j.open = true, e.Type == hare.EventJobCancelled, nil
+	}
+	return nil
+}
+
+// fit takes the measured times of a task, cut to what passed between start,
+// end of compute and end: longer ones would say that the plan that was
+// followed is not possible.
+func (h *Hindsight) fit(t *taskRun, e *hare.Event) {
+	t.endsAt = e.AtUs
+	held := e.AtUs
+	if t.computeEnd > 0 {
+		held = t.computeEnd
+	}
+	t.computeUs = max(1, min(e.ComputeUs, held-t.startUs))
+	t.syncUs = max(0, min(e.SyncUs, e.AtUs-t.startUs-t.computeUs))
+	if t.computeUs != e.ComputeUs || t.syncUs != e.SyncUs {
+		h.cut++
+	}
+}
+
+func (h *Hindsight) decision(d *hare.Decision) error {
+	j, err := h.job(d.Job)
+	if err != nil {
+		return err
+	}
+	key := [2]int64{d.Round, d.Task}
+	if d.Type == hare.DecisionWithdraw || j.ended {
+		delete(j.open, key)
+		return nil
+	}
+	gpu, ok := h.here[d.GPU]
+	if !ok {
+		return fmt.Errorf("regret: event %d starts a task on GPU %.60q, which is not there", h.seq, d.GPU)
+	}
+	j.open[key] = taskRun{round: d.Round, task: d.Task, gpu: gpu, startUs: d.AtUs}
+	return nil
+}
+
+// whole gives the tasks of the whole rounds of a job, which are the first
+// ones, and their number. Of a task that ended twice the last counts.
+func (j *pastJob) whole() (tasks []taskRun, rounds int64) {
+	last := make(map[[2]int64]taskRun, len(j.done))
+	for _, t := range j.done {
+		last[[2]int64{t.round, t.task}] = t
+	}
+	tasks = slices.SortedFunc(maps.Values(last), func(a, b taskRun) int {
+		if a.round != b.round {
+			return int(min(1, max(-1, a.round-b.round)))
+		}
+		return int(min(1, max(-1, a.task-b.task)))
+	})
+	for i := range tasks {
+		if tasks[i].round != rounds || tasks[i].task != int64(i)%j.job.Tasks {
+			return tasks[:rounds*j.job.Tasks], rounds
+		}
+		if tasks[i].task == j.job.Tasks-1 {
+			rounds++
+		}
+	}
+	return tasks[:rounds*j.job.Tasks], rounds
+}
+
+// regret is everything of a Regret but its bound.
+func (h *Hindsight) regret() (*Regret, error) {
+	r := &Regret{Seq: h.seq, AtUs: h.atUs, Holds: holds}
+	v, err := h.view(r)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range v.jobs {
+		r.Achieved = r.Achieved.Add(hare.Product(j.past.job.WeightMicro, j.endUs-j.past.arrivedUs))
+	}
+	if r.Counted > 0 {
+		r.Instance = v.instance
+	}
+	return r, nil
+}

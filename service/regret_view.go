@@ -1,0 +1,296 @@
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
+)
+
+// hindview is a log as an instance.
+type hindview struct {
+	instance *hare.Instance
+	jobs     []viewedJob
+	lanes    []string // names of the GPUs in instance, by Hindsight.gpus; "" where never in service
+}
+
+type viewedJob struct {
+	past  *pastJob
+	tasks []taskRun // of its whole rounds
+	endUs int64
+	// exact says that all tasks took the times that the instance has.
+	exact bool
+}
+
+// view counts the jobs for r, with notes, and builds the instance of those
+// that ended.
+func (h *Hindsight) view(r *Regret) (*hindview, error) {
+	v := &hindview{instance: &hare.Instance{Objective: hare.ObjectiveWeightedJCT}}
+	v.instance.Cluster, v.lanes = h.realised()
+	ids := map[string]int{}
+	var loose, unknown int
+	for _, j := range h.jobs {
+		switch {
+		case !j.ended:
+			r.Running++
+			continue
+		case j.cancelled:
+			r.Cancelled++
+			continue
+		}
+		tasks, rounds := j.whole()
+		if rounds == 0 {
+			r.Empty++
+			continue
+		}
+		seen := viewedJob{past: j, tasks: tasks, exact: true}
+		for _, t := range tasks {
+			seen.endUs = max(seen.endUs, t.endsAt)
+		}
+		job := *j.job
+		job.ReleaseUs, job.Rounds = j.arrivedUs, rounds
+		if job.Sync = h.shape(&job, tasks); job.Sync != j.job.Sync {
+			loose++
+			job.Mix = job.Mix && job.Sync == hare.Gang
+		}
+		var left int
+		job.On, left = h.times(j)
+		unknown += left
+		for _, t := range tasks {
+			if i := slices.IndexFunc(job.On, func(p hare.Profile) bool { return p.Type == h.gpus[t.gpu].kind }); job.On[i].ComputeUs != t.computeUs || job.On[i].SyncUs != t.syncUs {
+				seen.exact = false
+			}
+		}
+		if n := ids[job.ID]; n > 0 {
+			job.ID = fmt.Sprintf("%s (%d)", job.ID, n+1) // used again after its end
+		}
+		ids[j.job.ID]++
+		v.jobs = append(v.jobs, seen)
+		v.instance.Jobs = append(v.instance.Jobs, job)
+	}
+	r.Counted = len(v.jobs)
+	note := func(n int, format string) {
+		if n > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf(format, n))
+		}
+	}
+	note(r.Running, "%d jobs have not ended and are not counted; what they held of GPUs is not taken from the bound's capacity")
+	note(r.Cancelled, "%d jobs were cancelled and are not counted")
+	note(r.Empty, "%d jobs ended without a whole round and are not counted")
+	note(unknown, "%d pairs of job and GPU type have neither a measured nor a given time: the bound holds for plans that do not use them")
+	note(loose, "%d jobs lost tasks or moved, so that they did not keep to their sync: they are bounded as gang or relaxed jobs, which may do that")
+	note(h.cut, "%d tasks were reported with times longer than their stay: these were cut to it")
+	if len(v.jobs) > 0 {
+		if err := v.instance.Validate(); err != nil {
+			return nil, fmt.Errorf("regret: %w", err)
+		}
+	}
+	return v, nil
+}
+
+// times are, by type, the least measured times of a job's tasks, else those of
+// its profile; left counts types without either.
+func (h *Hindsight) times(j *pastJob) (on []hare.Profile, left int) {
+	for _, given := range j.job.On {
+		p := hare.Profile{Type: given.Type}
+		for _, t := range j.done {
+			if h.gpus[t.gpu].kind != p.Type {
+				continue
+			}
+			if p.ComputeUs == 0 {
+				p.ComputeUs, p.SyncUs = t.computeUs, t.syncUs
+			}
+			p.ComputeUs, p.SyncUs = min(p.ComputeUs, t.computeUs), min(p.SyncUs, t.syncUs)
+		}
+		if p.ComputeUs == 0 {
+			p = given
+		}
+		if p.ComputeUs == 0 {
+			left++
+			continue
+		}
+		on = append(on, p)
+	}
+	return on, left
+}
+
+// shape is the rule that the tasks of whole rounds kept to: the job's own, or
+// one that allows more where a repeated task or a move broke it. Every plan
+// of a rigid job is one of a gang, and every one of a gang is a relaxed one.
+func (h *Hindsight) shape(j *hare.Job, tasks []taskRun) hare.Sync {
+	if j.Sync == hare.Relaxed {
+		return hare.Relaxed
+	}
+	k := int(j.Tasks)
+	keep := j.Sync
+	var first []int // GPUs of the first round, sorted
+	for from := 0; from < len(tasks); from += k {
+		round := tasks[from : from+k]
+		gpus := make([]int, 0, k)
+		for _, t := range round {
+			if t.startUs != round[0].startUs || !j.Mix && h.gpus[t.gpu].kind != h.gpus[round[0].gpu].kind {
+				return hare.Relaxed
+			}
+			gpus = append(gpus, t.gpu)
+		}
+		slices.Sort(gpus)
+		if len(slices.Compact(slices.Clone(gpus))) != k {
+			return hare.Relaxed
+		}
+		if first == nil {
+			first = gpus
+		}
+		if !slices.Equal(first, gpus) {
+			keep = hare.Gang
+		}
+	}
+	return keep
+}
+
+// realised is the cluster with the GPUs as they joined and left. A node whose
+// GPUs were always all there keeps its name; of others each GPU becomes a node
+// of its own, so that it can have windows of its own: a/1 is then a:1/0.
+func (h *Hindsight) realised() (c hare.Cluster, lanes []string) {
+	lanes = make([]string, len(h.gpus))
+	always := []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
+	steady, used := map[string]bool{}, map[string]bool{}
+	for _, n := range h.cluster.Nodes {
+		steady[n.Name], used[n.Name] = true, true
+	}
+	original := len(h.gpus) // GPUs of the cluster come first, in its order
+	count := 0
+	for _, n := range h.cluster.Nodes {
+		for _, g := range n.GPUs {
+			count += g.Count
+		}
+	}
+	original = min(original, count)
+	for i, g := range h.gpus {
+		node := g.name[:strings.LastIndexByte(g.name, '/')]
+		if i >= original || !slices.Equal(g.windows, always) {
+			steady[node] = false
+		}
+	}
+	for _, n := range h.cluster.Nodes {
+		if steady[n.Name] {
+			c.Nodes = append(c.Nodes, hare.Node{Name: n.Name, GPUs: n.GPUs})
+		}
+	}
+	for i, g := range h.gpus {
+		at := strings.LastIndexByte(g.name, '/')
+		if steady[g.name[:at]] {
+			lanes[i] = g.name
+			continue
+		}
+		if len(g.windows) == 0 {
+			continue
+		}
+		name := g.name[:at] + ":" + g.name[at+1:]
+		for used[name] {
+			name += "'" // a node of that name, or the GPU with another type
+		}
+		used[name] = true
+		n := hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: g.kind, Count: 1}}, Windows: g.windows}
+		if slices.Equal(g.windows, always) {
+			n.Windows = nil
+		}
+		c.Nodes = append(c.Nodes, n)
+		lanes[i] = name + "/0"
+	}
+	return c, lanes
+}
+
+// Followed is the plan that a session followed.
+type Followed struct {
+	Seq, AtUs int64
+	// Result is a schedule of the jobs that ended that passes verification for
+	// Instance; nil where there is none, and Why says why.
+	Instance *hare.Instance
+	Result   *hare.Result
+	Why      string
+	// Renamed gives the session's names of GPUs that have others in Instance.
+	Renamed map[string]string
+	// Tasks are those that ended, of all jobs, by start; only without Result.
+	Tasks []hare.Task
+}
+
+// Followed gives the schedule where measured times equal those of the
+// instance, and a trace otherwise.
+func (h *Hindsight) Followed(version string) (*Followed, error) {
+	f := &Followed{Seq: h.seq, AtUs: h.atUs}
+	v, err := h.view(&Regret{})
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(v.jobs) == 0:
+		f.Why = "no job has ended with a whole round"
+	case slices.ContainsFunc(v.jobs, func(j viewedJob) bool { return !j.exact }):
+		f.Why = "tasks of a job took different times on GPUs of one type"
+	default:
+		res := h.schedule(v, version)
+		if rep := verify.Check(v.instance, res); !rep.OK {
+			f.Why = rep.Faults[0].String()
+			break
+		}
+		f.Instance, f.Result, f.Renamed = v.instance, res, map[string]string{}
+		for i, lane := range v.lanes {
+			if lane != "" && lane != h.gpus[i].name {
+				f.Renamed[lane] = h.gpus[i].name
+			}
+		}
+		return f, nil
+	}
+	for _, j := range h.jobs {
+		for _, t := range j.done {
+			f.Tasks = append(f.Tasks, hare.Task{Job: j.job.ID, Round: t.round, GPU: h.gpus[t.gpu].name,
+				StartUs: t.startUs, ComputeEndUs: t.startUs + t.computeUs, EndUs: t.endsAt})
+		}
+	}
+	slices.SortStableFunc(f.Tasks, func(a, b hare.Task) int {
+		return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.GPU, b.GPU))
+	})
+	return f, nil
+}
+
+// schedule puts the tasks into lanes, for jobs with exact times.
+func (h *Hindsight) schedule(v *hindview, version string) *hare.Result {
+	s := &hare.Schedule{}
+	value := hare.Amount{}
+	res := &hare.Result{
+		InstanceSHA256: v.instance.SHA256(), Version: version, Status: hare.StatusSucceeded, Reproducible: true,
+		Objective: hare.ObjectiveWeightedJCT, Options: hare.Options{Detail: "lanes"}, Schedule: s,
+	}
+	type entry struct {
+		job int32
+		run taskRun
+	}
+	lanes := make([][]entry, len(h.gpus))
+	for i, j := range v.jobs {
+		job := &v.instance.Jobs[i]
+		s.Jobs = append(s.Jobs, job.ID)
+		out := hare.JobResult{ID: job.ID, StartUs: j.tasks[0].startUs}
+		for _, t := range j.tasks {
+			lanes[t.gpu] = append(lanes[t.gpu], entry{int32(i), t})
+			out.StartUs, out.EndUs = min(out.StartUs, t.startUs), max(out.EndUs, t.startUs+t.computeUs+t.syncUs)
+		}
+		res.Jobs = append(res.Jobs, out)
+		value = value.Add(hare.Product(job.WeightMicro, out.EndUs-job.ReleaseUs))
+	}
+	for i, entries := range lanes {
+		if len(entries) == 0 {
+			continue
+		}
+		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.run.startUs, b.run.startUs) })
+		l := hare.Lane{GPU: v.lanes[i]}
+		for _, e := range entries {
+			l.Job, l.Round, l.StartUs = append(l.Job, e.job), append(l.Round, e.run.round), append(l.StartUs, e.run.startUs)
+		}
+		s.Lanes = append(s.Lanes, l)
+	}
+	res.Value = &value
+	return res
+}
