@@ -181,7 +181,7 @@ func (a *annealing) walk(ctx context.Context) {
 	}
 	// Few jobs are cheap to place and soon stuck: cool them several times.
 	cycles := math.Floor(min(8, max(1, 200/n)))
-	stretch := min(max(500, 4_000_000/int64(len(p.jobs))), max(1, a.left/(40*annealChains)))
+	stretch := min(max(500, 400_000/int64(len(p.jobs))), max(1, a.left/(40*annealChains)))
 	for a.left > 0 && ctx.Err() == nil && !a.done() {
 		share := a.share()
 		if a.cfg.Elapsed != nil && share >= 1 {
@@ -190,7 +190,7 @@ func (a *annealing) walk(ctx context.Context) {
 		phase := share * cycles
 		phase -= min(math.Floor(phase), cycles-1)
 		t := hot * math.Pow(cold/hot, phase)
-		a.stretch(t, min(stretch, (a.left+annealChains-1)/annealChains))
+		a.stretch(ctx, t, min(stretch, (a.left+annealChains-1)/annealChains))
 		a.gather()
 	}
 }
@@ -206,14 +206,14 @@ const (
 )
 
 // stretch lets each walk place work jobs at temperature t.
-func (a *annealing) stretch(t float64, work int64) {
+func (a *annealing) stretch(ctx context.Context, t float64, work int64) {
 	before := int64(0)
 	for _, w := range a.walkers {
 		before += w.d.work
 	}
 	if a.cfg.Workers == 1 {
 		for _, w := range a.walkers {
-			w.run(t, work)
+			w.run(ctx, t, work)
 		}
 	} else {
 		var all sync.WaitGroup
@@ -226,7 +226,7 @@ func (a *annealing) stretch(t float64, work int64) {
 						failed.Store(&p)
 					}
 				}()
-				w.run(t, work)
+				w.run(ctx, t, work)
 			})
 		}
 		all.Wait()

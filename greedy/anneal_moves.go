@@ -1,6 +1,7 @@
 package greedy
 
 import (
+	"context"
 	"cmp"
 	"math"
 	"math/rand/v2"
@@ -80,9 +81,12 @@ func newWalker(p *annealProblem, mn *menu, key []int64, plan []jobPlan, r *rand.
 }
 
 // run makes moves at temperature t, in weight-seconds, until the decoder has
-// placed another work jobs.
-func (w *walker) run(t float64, work int64) {
-	for limit := w.d.work + work; w.d.work < limit; {
+// placed another work jobs or ctx ends.
+func (w *walker) run(ctx context.Context, t float64, work int64) {
+	for limit, n := w.d.work+work, 0; w.d.work < limit; n++ {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			return
+		}
 		w.d.work++ // a move counts, even when it changes nothing
 		w.stats.Moves++
 		// A rise is accepted with probability exp(−rise / t).
