@@ -1,0 +1,249 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/hare-sched/hare/service"
+)
+
+// num is the number of a session, or false.
+func (s *Store) num(id string) (int64, bool) {
+	n, ok := s.nums.Load(id)
+	if !ok {
+		return 0, false
+	}
+	return n.(int64), true
+}
+
+// Create implements service.Store.
+func (s *Store) Create(ctx context.Context, m service.Meta) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var num int64
+	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, "INSERT INTO session (id, created_us, config, sum) VALUES (?, ?, ?, ?)",
+			m.ID, m.Created.UnixMicro(), m.Config, m.Sum[:])
+		if err != nil {
+			return err
+		}
+		if num, err = res.LastInsertId(); err == nil && num > maxSessions {
+			return errors.New("sqlite: all session numbers are used")
+		}
+		return err
+	})
+	if err == nil {
+		s.nums.Store(m.ID, num)
+		s.wrote(len(m.Config))
+	}
+	return err
+}
+
+// Sessions implements service.Store.
+func (s *Store) Sessions(ctx context.Context) ([]service.Meta, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT id, created_us, config, sum, coalesce(
+		(SELECT last FROM log WHERE key >= num << 40 AND key < (num + 1) << 40 ORDER BY key DESC LIMIT 1), 0)
+		FROM session ORDER BY created_us, id`)
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer rows.Close()
+	var metas []service.Meta
+	for rows.Next() {
+		var m service.Meta
+		var us int64
+		var sum []byte
+		if err := rows.Scan(&m.ID, &us, &m.Config, &sum, &m.Last); err != nil {
+			return nil, fault(err)
+		}
+		m.Created = micros(us)
+		copy(m.Sum[:], sum)
+		metas = append(metas, m)
+	}
+	return metas, fault(rows.Err())
+}
+
+// Delete implements service.Store. The session is gone at once, its rows go in
+// pieces that do not hold up others.
+func (s *Store) Delete(ctx context.Context, id string) error {
+	num, ok := s.num(id)
+	if !ok {
+		return service.ErrNoSession
+	}
+	err := s.inTx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM session WHERE num = ?", num); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO deleted VALUES (?)", num)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.nums.Delete(id)
+	// What is left after a failure goes when the next session is deleted.
+	_ = s.sweep(ctx)
+	return nil
+}
+
+// sweep removes the rows of deleted sessions.
+func (s *Store) sweep(ctx context.Context) error {
+	for {
+		var num int64
+		err := s.read.QueryRowContext(ctx, "SELECT num FROM deleted LIMIT 1").Scan(&num)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		err = s.inTx(ctx, func(tx *sql.Tx) error {
+			res, err := tx.ExecContext(ctx, `DELETE FROM log WHERE key IN
+				(SELECT key FROM log WHERE key >= ?1 << 40 AND key < (?1 + 1) << 40 LIMIT 64)`, num)
+			if err != nil {
+				return err
+			}
+			if n, err := res.RowsAffected(); err != nil || n > 0 {
+				return err
+			}
+			if _, err = tx.ExecContext(ctx, "DELETE FROM snapshot WHERE session = ?", num); err == nil {
+				_, err = tx.ExecContext(ctx, "DELETE FROM deleted WHERE num = ?", num)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Append implements service.Store.
+func (s *Store) Append(ctx context.Context, rows []service.Row) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bytes := 0
+	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
+		insert, err := tx.PrepareContext(ctx, "INSERT INTO log (key, last, prev, sum, data) VALUES (?, ?, ?, ?, ?)")
+		if err != nil {
+			return err
+		}
+		defer insert.Close()
+		for i := range rows {
+			r := &rows[i]
+			num, ok := s.num(r.Session)
+			if !ok {
+				return service.ErrNoSession
+			}
+			if r.First < 1 || r.Last > maxSeq {
+				return fmt.Errorf("sqlite: event %d is out of range", r.Last)
+			}
+			if _, err := insert.ExecContext(ctx, num<<seqBits|r.First, r.Last, r.Prev[:], r.Sum[:], r.Data); err != nil {
+				return err
+			}
+			bytes += len(r.Data)
+		}
+		return nil
+	})
+	if err == nil {
+		s.wrote(bytes)
+	}
+	return err
+}
+
+// Rows implements service.Store.
+func (s *Store) Rows(ctx context.Context, id string, seq int64, bytes int) ([]service.Row, error) {
+	num, ok := s.num(id)
+	if !ok {
+		return nil, nil
+	}
+	low := num << seqBits
+	at := low | min(max(seq, 0), maxSeq)
+	rows, err := s.read.QueryContext(ctx, `SELECT key, last, prev, sum, data FROM log WHERE key < ?1 AND key >=
+		coalesce((SELECT key FROM log WHERE key <= ?2 AND key >= ?3 ORDER BY key DESC LIMIT 1), ?3) ORDER BY key`, low+1<<seqBits, at, low)
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer rows.Close()
+	var out []service.Row
+	for size := 0; (len(out) == 0 || size < bytes) && rows.Next(); {
+		r := service.Row{Session: id}
+		var key int64
+		var prev, sum []byte
+		if err := rows.Scan(&key, &r.Last, &prev, &sum, &r.Data); err != nil {
+			return nil, fault(err)
+		}
+		r.First = key - low
+		copy(r.Prev[:], prev)
+		copy(r.Sum[:], sum)
+		if len(out) == 0 && r.Last < seq && r.First <= seq {
+			continue // the row before the one wanted
+		}
+		out = append(out, r)
+		size += len(r.Data)
+	}
+	return out, fault(rows.Err())
+}
+
+// Cut implements service.Store.
+func (s *Store) Cut(ctx context.Context, id string, seq int64) error {
+	num, ok := s.num(id)
+	if !ok {
+		return service.ErrNoSession
+	}
+	return s.inTx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM log WHERE key >= ?1 << 40 AND key < (?1 + 1) << 40 AND last > ?2", num, seq)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "DELETE FROM snapshot WHERE session = ? AND seq > ?", num, seq)
+		}
+		return err
+	})
+}
+
+// SaveSnapshot implements service.Store.
+func (s *Store) SaveSnapshot(ctx context.Context, snap service.Snapshot) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	num, ok := s.num(snap.Session)
+	if !ok {
+		return service.ErrNoSession
+	}
+	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO snapshot (session, seq, at_us, jobs, chain, sum, state) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			num, snap.Seq, snap.AtUs, snap.Jobs, snap.Chain[:], snap.Sum[:], snap.State)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM snapshot WHERE session = ?1 AND seq > 0 AND seq NOT IN
+				(SELECT seq FROM snapshot WHERE session = ?1 ORDER BY seq DESC LIMIT 2)`, num)
+		}
+		return err
+	})
+	if err == nil {
+		s.wrote(len(snap.State))
+	}
+	return err
+}
+
+// Snapshots implements service.Store.
+func (s *Store) Snapshots(ctx context.Context, id string) ([]service.Snapshot, error) {
+	num, ok := s.num(id)
+	if !ok {
+		return nil, nil
+	}
+	rows, err := s.read.QueryContext(ctx, "SELECT seq, at_us, jobs, chain, sum, state FROM snapshot WHERE session = ? ORDER BY seq DESC", num)
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer rows.Close()
+	var out []service.Snapshot
+	for rows.Next() {
+		snap := service.Snapshot{Session: id}
+		var chain, sum []byte
+		if err := rows.Scan(&snap.Seq, &snap.AtUs, &snap.Jobs, &chain, &sum, &snap.State); err != nil {
+			return nil, fault(err)
+		}
+		copy(snap.Chain[:], chain)
+		copy(snap.Sum[:], sum)
+		out = append(out, snap)
+	}
+	return out, fault(rows.Err())
+}

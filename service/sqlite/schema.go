@@ -1,0 +1,71 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// migrations make the schema, one version after the other. What was released
+// is never changed: what it lacks goes into the next one.
+var migrations = []string{
+	`CREATE TABLE session (
+		num        INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again
+		id         TEXT NOT NULL UNIQUE,
+		created_us INTEGER NOT NULL,
+		config     BLOB NOT NULL,                     -- JSON
+		sum        BLOB NOT NULL
+	);
+	CREATE TABLE log (
+		key  INTEGER PRIMARY KEY,                     -- session.num << 40 | first event
+		last INTEGER NOT NULL,                        -- last event
+		prev BLOB NOT NULL,                           -- sum of the row before
+		sum  BLOB NOT NULL,
+		data BLOB NOT NULL                            -- a JSON line an event
+	);
+	CREATE TABLE snapshot (
+		session INTEGER NOT NULL,                     -- session.num
+		seq     INTEGER NOT NULL,
+		at_us   INTEGER NOT NULL,
+		jobs    INTEGER NOT NULL,
+		chain   BLOB NOT NULL,
+		sum     BLOB NOT NULL,
+		state   BLOB NOT NULL,
+		PRIMARY KEY (session, seq)
+	);
+	CREATE TABLE deleted (num INTEGER PRIMARY KEY);       -- sessions with rows yet to be removed`,
+}
+
+// migrate brings the schema to the version that this program knows.
+func migrate(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema (version INTEGER PRIMARY KEY, applied TEXT NOT NULL)")
+	if err != nil {
+		return err
+	}
+	var version int
+	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM schema").Scan(&version); err != nil {
+		return err
+	}
+	if version > len(migrations) {
+		return fmt.Errorf("sqlite: the data directory has schema version %d, this program knows %d: use a newer one", version, len(migrations))
+	}
+	for ; version < len(migrations); version++ {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, migrations[version])
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "INSERT INTO schema VALUES (?, ?)", version+1, time.Now().UTC().Format(time.RFC3339))
+		}
+		if err != nil {
+			_ = tx.Rollback()
+			return fmt.Errorf("sqlite: migration to version %d: %w", version+1, err)
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
