@@ -1,0 +1,124 @@
+package online
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// adopt is Durable.Adopt. Withdrawals follow from the event and must be those
+// recorded; starts are choices, and any that the state allows are taken. The
+// tasks of a round start lowest first, and a gang's in one run: that is part
+// of the record's form, whatever the policy.
+func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error {
+	c.out = c.out[:0]
+	if err := c.apply(nowUs, e); err != nil {
+		return fmt.Errorf("recorded event: %w", err)
+	}
+	n := len(c.out)
+	if len(recorded) < n || !sameDecisions(c.out, recorded[:n]) {
+		return fmt.Errorf("recorded decisions: the event withdraws %d tasks, and the record begins otherwise", n)
+	}
+	for starts := recorded[n:]; len(starts) > 0; {
+		used, err := c.adoptStart(starts)
+		if err != nil {
+			return fmt.Errorf("recorded decision %d: %w", len(recorded)-len(starts), err)
+		}
+		starts = starts[used:]
+	}
+	if c.restarting != none {
+		return fmt.Errorf("recorded decisions: job %q holds its GPUs for the next round, and the record does not start it", c.jobs[c.restarting].id)
+	}
+	c.gatherOnly()
+	return nil
+}
+
+// sameDecisions compares two lists of decisions that may be in another order.
+func sameDecisions(a, b []hare.Decision) bool {
+	if slices.Equal(a, b) {
+		return true
+	}
+	order := func(x, y hare.Decision) int {
+		return cmp.Or(cmp.Compare(x.Job, y.Job), cmp.Compare(x.Task, y.Task), cmp.Compare(x.GPU, y.GPU))
+	}
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.SortFunc(a, order)
+	slices.SortFunc(b, order)
+	return slices.Equal(a, b)
+}
+
+// adoptStart applies the start at the head of a list, with the rest of its
+// gang, and returns how many decisions that took.
+func (c *core) adoptStart(starts []hare.Decision) (int, error) {
+	d := &starts[0]
+	ji, ok := c.jobOf[d.Job]
+	if !ok {
+		return 0, fmt.Errorf("no job %q", d.Job)
+	}
+	j := &c.jobs[ji]
+	if c.restarting == ji {
+		return c.adoptRestart(ji, starts)
+	}
+	n := 1
+	if j.sync != hare.Relaxed {
+		n = int(j.tasks)
+		if len(starts) < n {
+			return 0, fmt.Errorf("job %q starts %d tasks together, and %d are recorded", j.id, n, len(starts))
+		}
+	}
+	var kinds uint64
+	for i := range n {
+		d := &starts[i]
+		if err := c.checkStart(j, d); err != nil {
+			return 0, err
+		}
+		if j.ready() == 0 || d.Task != j.lowest() {
+			return 0, fmt.Errorf("task %d of job %q is not the next to start", d.Task, j.id)
+		}
+		g, ok := c.gpuOf[d.GPU]
+		if !ok || c.gpus[g].job != none {
+			return 0, fmt.Errorf("GPU %q is not free", d.GPU)
+		}
+		kinds |= 1 << c.gpus[g].kind
+		if kinds&^j.mask != 0 {
+			return 0, fmt.Errorf("job %q has no profile for GPU %q", j.id, d.GPU)
+		}
+		if n > 1 && !j.mix && bits.OnesCount64(kinds) > 1 {
+			return 0, fmt.Errorf("a round of job %q is on GPUs of several types", j.id)
+		}
+		c.startTask(ji, g)
+	}
+	return n, nil
+}
+
+func (c *core) adoptRestart(ji int32, starts []hare.Decision) (int, error) {
+	j := &c.jobs[ji]
+	n := 0
+	for g := j.head; g != none; g = c.gpus[g].next {
+		if n == len(starts) {
+			return 0, fmt.Errorf("the round of job %q is started in part", j.id)
+		}
+		d := &starts[n]
+		if err := c.checkStart(j, d); err != nil {
+			return 0, err
+		}
+		if d.Task != j.next || d.GPU != c.gpus[g].name {
+			return 0, fmt.Errorf("task %d of job %q must go on on GPU %q", j.next, j.id, c.gpus[g].name)
+		}
+		c.restartTask(j, g)
+		n++
+	}
+	c.restarting = none
+	return n, nil
+}
+
+// checkStart checks what a start says beside its task and GPU.
+func (c *core) checkStart(j *job, d *hare.Decision) error {
+	if d.Type != hare.DecisionStart || d.Job != j.id || d.Round != j.round || d.AtUs != c.nowUs {
+		return fmt.Errorf("is not a start of round %d of job %q at %s", j.round, j.id, hare.FormatMicros(c.nowUs))
+	}
+	return nil
+}

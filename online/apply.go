@@ -1,0 +1,436 @@
+package online
+
+import (
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// apply checks one event, then lets time pass to nowUs and applies it. What
+// follows of necessity goes to out: the withdrawals. A refused event changes
+// nothing, not even the time.
+func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
+	if nowUs < c.nowUs || nowUs > hare.MaxExact {
+		return invalid("/at_s", "time_out_of_order", "%s must lie between %s, the time of the event before, and %s",
+			hare.FormatMicros(nowUs), hare.FormatMicros(c.nowUs), hare.FormatMicros(hare.MaxExact))
+	}
+	switch e.Type {
+	case hare.EventTick:
+		c.pass(nowUs)
+		return nil
+	case hare.EventJobArrived:
+		return c.jobArrived(nowUs, e)
+	case hare.EventComputeEnded:
+		return c.computeEnded(nowUs, e)
+	case hare.EventTaskEnded:
+		return c.taskEnded(nowUs, e)
+	case hare.EventTaskFailed:
+		return c.taskFailed(nowUs, e)
+	case hare.EventJobEnded, hare.EventJobCancelled:
+		return c.jobEnded(nowUs, e)
+	case hare.EventGPUJoined:
+		return c.gpuJoined(nowUs, e)
+	case hare.EventGPULeft:
+		return c.gpuLeft(nowUs, e)
+	}
+	return invalid("/type", "unknown_type", "is no type of event that this version knows")
+}
+
+func (c *core) pass(nowUs int64) {
+	c.nowUs = nowUs
+	c.guard()
+}
+
+func (c *core) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
+	a := e.Arrived
+	switch {
+	case a == nil:
+		return invalid("/job", "missing_field", "job_arrived needs the job")
+	case a.ID == "":
+		return invalid("/job/id", "missing_field", "a job needs an id")
+	case e.Job != "" && e.Job != a.ID:
+		return invalid("/job/id", "bad_id", "%q is not the job %q of the event", a.ID, e.Job)
+	case a.Tasks < 1 || a.Tasks > hare.MaxExact:
+		return invalid("/job/tasks", "out_of_range", "%d must be between 1 and %d", a.Tasks, int64(hare.MaxExact))
+	case a.Sync > hare.Rigid:
+		return invalid("/job/sync", "bad_value", "must be relaxed, gang or rigid")
+	case a.Sync != hare.Relaxed && a.Tasks > hare.MaxGPUs:
+		return invalid("/job/tasks", "out_of_range", "%d GPUs at once are more than a session can have (%d): lower tasks or use relaxed", a.Tasks, hare.MaxGPUs)
+	case a.Mix && a.Sync != hare.Gang:
+		return invalid("/job/mix", "not_allowed", "mix is a choice of gang jobs alone")
+	case len(a.On) == 0:
+		return invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
+	}
+	if _, twice := c.jobOf[a.ID]; twice {
+		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must differ", a.ID)
+	}
+	fresh := 0
+	for i, p := range a.On {
+		at := "/job/on"
+		if p.ComputeUs < 0 || p.ComputeUs > hare.MaxExact || p.SyncUs < 0 || p.SyncUs > hare.MaxExact {
+			return invalid(at, "out_of_range", "the times on %q must not be negative or above %s", p.Type, hare.FormatMicros(hare.MaxExact))
+		}
+		if slices.ContainsFunc(a.On[:i], func(q hare.Profile) bool { return q.Type == p.Type }) {
+			return invalid(at, "duplicate_name", "type %q stands twice", p.Type)
+		}
+		if _, known := c.typeOf[p.Type]; !known {
+			fresh++
+		}
+		if len(c.types)+fresh > maxTypes {
+			return tooManyTypes(at)
+		}
+	}
+	c.pass(nowUs)
+	ji := c.addJob(a)
+	c.observe(&c.jobs[ji])
+	c.enter(ji)
+	return nil
+}
+
+// addJob takes a checked job into the books, outside the lines.
+func (c *core) addJob(a *hare.Job) int32 {
+	ji := c.newSlot()
+	j := &c.jobs[ji]
+	*j = job{
+		id: a.ID, alive: true, sync: a.Sync, mix: a.Mix, tasks: a.Tasks, weight: a.WeightMicro,
+		on: j.on[:0], redo: j.redo[:0], syncing: j.syncing[:0], // the slot's memory is used again
+		head: none, tail: none, stateUs: c.nowUs, arrivedUs: c.nowUs, startedUs: -1,
+	}
+	for _, p := range a.On {
+		k := c.kind(p.Type)
+		j.mask |= 1 << k
+		j.on = append(j.on, profile{kind: k, given: p.ComputeUs > 0, computeUs: p.ComputeUs, syncUs: p.SyncUs})
+	}
+	slices.SortFunc(j.on, func(a, b profile) int { return int(a.kind - b.kind) })
+	j.setSpeeds()
+	j.ticket = c.ticket()
+	j.seq = j.ticket
+	c.jobOf[j.id] = ji
+	c.joinClass(ji)
+	return ji
+}
+
+func (c *core) newSlot() int32 {
+	if n := len(c.vacantJobs); n > 0 {
+		ji := c.vacantJobs[n-1]
+		c.vacantJobs = c.vacantJobs[:n-1]
+		return ji
+	}
+	c.jobs = append(c.jobs, job{})
+	c.lineAt = append(c.lineAt, none)
+	c.dueAt = append(c.dueAt, none)
+	return int32(len(c.jobs) - 1)
+}
+
+func (c *core) findJob(id string) (int32, *hare.InvalidError) {
+	if ji, ok := c.jobOf[id]; ok {
+		return ji, nil
+	}
+	return none, invalid("/job", "unknown_job", "no job %q runs or waits: it never arrived, or it has ended", id)
+}
+
+// findTask finds the running task that an event names: the GPU that holds it,
+// or, for a relaxed task that has left its GPU, its place in job.syncing.
+func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidError) {
+	ji, err = c.findJob(e.Job)
+	if err != nil {
+		return
+	}
+	j := &c.jobs[ji]
+	if e.Round != j.round {
+		err = invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round, j.id, j.round)
+		return
+	}
+	g = none
+	if x, ok := c.gpuOf[e.GPU]; ok && c.gpus[x].job == ji && c.gpus[x].task == e.Task && !c.gpus[x].ended {
+		g = x
+		return
+	}
+	at, ok := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
+	if !ok || j.syncing[at].gpu != e.GPU {
+		err = invalid("/gpu", "not_running", "task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn", e.Task, e.Round, j.id, e.GPU)
+	}
+	return
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
+	ji, g, at, err := c.findTask(e)
+	if err != nil {
+		return err
+	}
+	j := &c.jobs[ji]
+	if g == none {
+		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task, j.id, j.syncing[at].gpu)
+	}
+	c.pass(nowUs)
+	if j.sync != hare.Relaxed {
+		return nil // the GPU is held until the round ends
+	}
+	x := &c.gpus[g]
+	c.credit(ji, x.kind, nowUs-x.sinceUs, 1)
+	at, _ = slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
+	j.syncing = slices.Insert(j.syncing, at, syncing{e.Task, x.name, x.kind})
+	c.release(g)
+	return nil
+}
+
+func (c *core) taskEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
+	ji, g, at, err := c.findTask(e)
+	if err != nil {
+		return err
+	}
+	if e.ComputeUs < 0 || e.ComputeUs > hare.MaxExact || e.SyncUs < 0 || e.SyncUs > hare.MaxExact {
+		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s", hare.FormatMicros(hare.MaxExact))
+	}
+	c.pass(nowUs)
+	j := &c.jobs[ji]
+	j.ended++
+	switch {
+	case g == none:
+		c.learn(ji, j.syncing[at].kind, e.ComputeUs)
+		j.syncing = slices.Delete(j.syncing, at, at+1)
+		j.active--
+	case j.sync == hare.Relaxed:
+		x := &c.gpus[g]
+		c.learn(ji, x.kind, e.ComputeUs)
+		c.credit(ji, x.kind, nowUs-x.sinceUs, 1)
+		c.release(g)
+		j.active--
+	default:
+		c.learn(ji, c.gpus[g].kind, e.ComputeUs)
+		c.gpus[g].ended = true
+	}
+	if j.ended == j.tasks {
+		c.roundEnded(ji)
+	} else if j.active == 0 {
+		c.wait(ji)
+	}
+	return nil
+}
+
+// roundEnded opens the next round: relaxed and gang jobs stand in line for
+// it, a rigid one goes on where it is.
+func (c *core) roundEnded(ji int32) {
+	j := &c.jobs[ji]
+	j.doneRounds++
+	if j.sync != hare.Relaxed {
+		c.creditGang(ji)
+	}
+	if j.sync == hare.Gang {
+		c.releaseAll(j)
+	}
+	c.openRound(ji, j.round+1)
+	if j.sync == hare.Rigid {
+		c.restarting = ji
+		return
+	}
+	j.active = 0
+	c.wait(ji)
+	c.enter(ji)
+}
+
+func (c *core) openRound(ji int32, round int64) {
+	j := &c.jobs[ji]
+	j.round, j.next, j.ended = round, 0, 0
+	j.redo = j.redo[:0]
+}
+
+// creditGang counts the time for which a gang held its GPUs since its round
+// started, types in the order of the list.
+func (c *core) creditGang(ji int32) {
+	j := &c.jobs[ji]
+	for g := j.head; g != none; {
+		x := &c.gpus[g]
+		n := int64(0)
+		for ; g != none && c.gpus[g].kind == x.kind; g = c.gpus[g].next {
+			n++
+		}
+		c.credit(ji, x.kind, c.nowUs-x.sinceUs, n)
+	}
+}
+
+func (c *core) releaseAll(j *job) {
+	for j.head != none {
+		c.release(j.head)
+	}
+}
+
+// withdrawGang voids the running tasks of a gang, but for the one on GPU not.
+func (c *core) withdrawGang(j *job, not int32) {
+	for g := j.head; g != none; g = c.gpus[g].next {
+		if x := &c.gpus[g]; g != not && !x.ended {
+			c.say(hare.DecisionWithdraw, j, x.task, x.name)
+		}
+	}
+}
+
+func (c *core) taskFailed(nowUs int64, e *hare.Event) *hare.InvalidError {
+	ji, g, at, err := c.findTask(e)
+	if err != nil {
+		return err
+	}
+	c.pass(nowUs)
+	j := &c.jobs[ji]
+	if j.sync != hare.Relaxed {
+		// A step of which one worker died is lost as a whole. The GPUs are
+		// there, so the round starts again on them.
+		c.withdrawGang(j, g)
+		c.creditGang(ji)
+		c.openRound(ji, j.round)
+		c.restarting = ji
+		return nil
+	}
+	if g == none {
+		j.syncing = slices.Delete(j.syncing, at, at+1)
+	} else {
+		c.credit(ji, c.gpus[g].kind, nowUs-c.gpus[g].sinceUs, 1)
+		c.release(g)
+	}
+	c.lose(ji, e.Task)
+	return nil
+}
+
+// lose makes a started relaxed task ready again.
+func (c *core) lose(ji int32, task int64) {
+	j := &c.jobs[ji]
+	at, _ := slices.BinarySearch(j.redo, task)
+	j.redo = slices.Insert(j.redo, at, task)
+	if j.active--; j.active == 0 {
+		c.wait(ji)
+	}
+	c.enter(ji)
+}
+
+func (c *core) jobEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
+	ji, err := c.findJob(e.Job)
+	if err != nil {
+		return err
+	}
+	c.pass(nowUs)
+	j := &c.jobs[ji]
+	if j.sync != hare.Relaxed {
+		c.withdrawGang(j, none)
+	} else {
+		c.withdrawRelaxed(j)
+	}
+	c.releaseAll(j)
+	c.ungather(j)
+	c.leave(ji)
+	if at := c.dueAt[ji]; at >= 0 {
+		c.due.remove(int(at), c.dueAt)
+	}
+	c.leaveClass(ji)
+	delete(c.jobOf, j.id)
+	j.id, j.alive = "", false
+	c.vacantJobs = append(c.vacantJobs, ji)
+	return nil
+}
+
+// withdrawRelaxed voids the tasks of a job, on GPUs or synchronising, by task.
+func (c *core) withdrawRelaxed(j *job) {
+	c.scratch = c.scratch[:0]
+	for g := j.head; g != none; g = c.gpus[g].next {
+		c.scratch = append(c.scratch, g)
+	}
+	slices.SortFunc(c.scratch, func(a, b int32) int { return compare(c.gpus[a].task, c.gpus[b].task) })
+	s := j.syncing
+	for _, g := range c.scratch {
+		x := &c.gpus[g]
+		for ; len(s) > 0 && s[0].task < x.task; s = s[1:] {
+			c.say(hare.DecisionWithdraw, j, s[0].task, s[0].gpu)
+		}
+		c.say(hare.DecisionWithdraw, j, x.task, x.name)
+	}
+	for _, t := range s {
+		c.say(hare.DecisionWithdraw, j, t.task, t.gpu)
+	}
+}
+
+func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
+	switch _, twice := c.gpuOf[e.GPU]; {
+	case e.GPU == "":
+		return invalid("/gpu", "missing_field", "gpu_joined needs the name of the GPU, node/index")
+	case e.GPUType == "":
+		return invalid("/gpu_type", "missing_field", "gpu_joined needs the type of the GPU")
+	case twice:
+		return invalid("/gpu", "duplicate_id", "GPU %q is in service already: send gpu_left first", e.GPU)
+	case len(c.gpuOf) >= hare.MaxGPUs:
+		return invalid("/gpu", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
+	case !c.roomForType(e.GPUType):
+		return tooManyTypes("/gpu_type")
+	}
+	c.pass(nowUs)
+	c.join(e.GPU, c.kind(e.GPUType))
+	c.refitAll()
+	return nil
+}
+
+// gpuLeft takes a GPU out of service. A relaxed task on it is lost alone. A
+// gang loses its round: its other tasks are withdrawn, its other GPUs are
+// free, and it stands in line for the same round; also a rigid job, which then
+// may go on elsewhere, because there is no other way for it to go on at all.
+func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
+	g, ok := c.gpuOf[e.GPU]
+	if !ok {
+		return invalid("/gpu", "unknown_gpu", "no GPU %q is in service", e.GPU)
+	}
+	c.pass(nowUs)
+	if ji := c.gpus[g].job; ji != none {
+		j, x := &c.jobs[ji], &c.gpus[g]
+		if j.sync == hare.Relaxed {
+			c.say(hare.DecisionWithdraw, j, x.task, x.name)
+			c.credit(ji, x.kind, nowUs-x.sinceUs, 1)
+			task := x.task
+			c.release(g)
+			c.lose(ji, task)
+		} else {
+			c.withdrawGang(j, none)
+			c.creditGang(ji)
+			c.releaseAll(j)
+			c.openRound(ji, j.round)
+			j.active = 0
+			c.wait(ji)
+			c.enter(ji)
+		}
+	}
+	c.takeGPU(g)
+	k := c.gpus[g].kind
+	c.types[k].total--
+	delete(c.gpuOf, e.GPU)
+	c.gpus[g] = gpu{job: none, prev: none, next: none}
+	c.vacantGPUs.add(g)
+	c.refitAll()
+	if ji := c.types[k].owner; ji != none {
+		// A gathering that can never be complete is given up.
+		if j := &c.jobs[ji]; c.inService(j.owns) < j.tasks {
+			c.ungather(j)
+			c.enter(ji)
+		}
+	}
+	return nil
+}
+
+// step is Policy.Step: events one by one, each with its decisions.
+func (c *core) step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	c.out = c.out[:0]
+	for i := range events {
+		if err := c.apply(nowUs, &events[i]); err != nil {
+			return c.out, &RefusedError{Index: i, Err: err}
+		}
+		if c.restarting != none {
+			c.restart(c.restarting)
+		}
+		c.schedule()
+	}
+	return c.out, nil
+}

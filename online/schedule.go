@@ -1,0 +1,189 @@
+package online
+
+import (
+	"math/bits"
+
+	"github.com/hare-sched/hare"
+)
+
+// schedule starts whatever can start: the job that stands first in the lines,
+// among those that may use a free GPU, is served until nobody can be. A gang
+// that stands first and does not find enough free GPUs has its cheapest type
+// gathered for it: what is free and becomes free of that type is kept until
+// the gang starts. A type is gathered for one gang at a time, a gang gathers
+// once at a time, and starts elsewhere if it can. O(classes + log jobs) for
+// each task that starts.
+func (c *core) schedule() {
+	for {
+		if c.owned != 0 && c.serveOwner() {
+			continue
+		}
+		open := c.free &^ c.owned
+		if open == 0 {
+			return
+		}
+		ji := c.first(open)
+		if ji == none {
+			return
+		}
+		j := &c.jobs[ji]
+		if j.sync == hare.Relaxed {
+			c.startTask(ji, c.types[c.cheapest(j, open, 1, true)].free.least())
+		} else if !c.startGang(ji, open) {
+			c.gather(ji, open)
+		}
+	}
+}
+
+// gatherOnly does what schedule does but starts nothing: after recorded
+// decisions it leaves the gatherings as schedule would.
+func (c *core) gatherOnly() {
+	open := c.free &^ c.owned
+	for open != 0 {
+		ji := c.first(open)
+		if ji == none {
+			return
+		}
+		j := &c.jobs[ji]
+		if j.sync == hare.Relaxed || c.canStart(j, open) {
+			open &^= j.mask // this version would start it; the record did not
+			continue
+		}
+		c.gather(ji, open)
+		open &^= c.owned
+	}
+}
+
+// first is the job that stands first among those in line that may use a GPU
+// of the open types, or none. O(classes).
+func (c *core) first(open uint64) int32 {
+	best, bestKey := none, uint64(0)
+	for _, x := range c.live {
+		cl := &c.classes[x]
+		if cl.fits&open == 0 || best != none && cl.line[0].key > bestKey {
+			continue
+		}
+		if cl.mix && c.inService(cl.mask&^c.owned) < cl.width {
+			continue
+		}
+		best, bestKey = cl.line[0].job, cl.line[0].key
+	}
+	return best
+}
+
+// inService is how many GPUs of a set of types there are.
+func (c *core) inService(set uint64) int64 {
+	var n int64
+	for m := set & (1<<len(c.types) - 1); m != 0; m &= m - 1 {
+		n += c.types[bits.TrailingZeros64(m)].total
+	}
+	return n
+}
+
+// freeOf is how many GPUs of a set of types are free.
+func (c *core) freeOf(set uint64) int64 {
+	var n int64
+	for m := set & c.free; m != 0; m &= m - 1 {
+		n += int64(c.types[bits.TrailingZeros64(m)].free.n)
+	}
+	return n
+}
+
+// serveOwner starts a gang for which a type is gathered, if one can start.
+func (c *core) serveOwner() bool {
+	for m := c.owned; m != 0; m &= m - 1 {
+		ji := c.types[bits.TrailingZeros64(m)].owner
+		if c.startGang(ji, c.jobs[ji].owns|^c.owned) {
+			return true
+		}
+	}
+	return false
+}
+
+// canStart says whether a gang finds its GPUs free on the types of set.
+func (c *core) canStart(j *job, set uint64) bool {
+	return c.cheapest(j, set, j.tasks, false) != none || j.mix && c.freeOf(j.mask&set) >= j.tasks
+}
+
+// startGang starts the round of a gang on free GPUs of one type of set, or of
+// several where it may mix and must, the cheapest first.
+func (c *core) startGang(ji int32, set uint64) bool {
+	j := &c.jobs[ji]
+	if !c.canStart(j, set) {
+		return false
+	}
+	k := c.cheapest(j, set, j.tasks, true)
+	for range j.tasks {
+		if k == none || c.types[k].free.n == 0 {
+			k = c.cheapest(j, set, 1, true)
+		}
+		c.startTask(ji, c.types[k].free.least())
+	}
+	return true
+}
+
+// gather keeps what is and becomes free of a type for a gang: the cheapest of
+// open, or every type that it may use and nobody gathers, where it may mix.
+func (c *core) gather(ji int32, open uint64) {
+	c.leave(ji)
+	j := &c.jobs[ji]
+	if j.mix {
+		j.owns = j.mask &^ c.owned
+	} else {
+		j.owns = 1 << c.cheapest(j, open&c.classes[j.class].fits, 1, false)
+	}
+	for m := j.owns; m != 0; m &= m - 1 {
+		c.types[bits.TrailingZeros64(m)].owner = ji
+	}
+	c.owned |= j.owns
+}
+
+// ungather gives up what is gathered for a job.
+func (c *core) ungather(j *job) {
+	for m := j.owns; m != 0; m &= m - 1 {
+		c.types[bits.TrailingZeros64(m)].owner = none
+	}
+	c.owned &^= j.owns
+	j.owns = 0
+}
+
+// startTask starts the next task of a job on a free GPU.
+func (c *core) startTask(ji, g int32) {
+	j := &c.jobs[ji]
+	task := j.lowest()
+	if len(j.redo) > 0 {
+		j.redo = j.redo[:copy(j.redo, j.redo[1:])]
+	} else {
+		j.next++
+	}
+	if j.active == 0 {
+		c.execute(ji)
+	}
+	j.active++
+	c.hold(ji, g, task)
+	if j.ready() == 0 {
+		c.ungather(j)
+		c.leave(ji)
+	}
+	c.say(hare.DecisionStart, j, task, c.gpus[g].name)
+}
+
+// restart starts the round of a gang again on the GPUs that it holds.
+func (c *core) restart(ji int32) {
+	j := &c.jobs[ji]
+	for g := j.head; g != none; g = c.gpus[g].next {
+		c.restartTask(j, g)
+	}
+	c.restarting = none
+}
+
+func (c *core) restartTask(j *job, g int32) {
+	x := &c.gpus[g]
+	x.task, x.ended, x.sinceUs = j.next, false, c.nowUs
+	j.next++
+	c.say(hare.DecisionStart, j, x.task, x.name)
+}
+
+func (c *core) say(t hare.DecisionType, j *job, task int64, gpu string) {
+	c.out = append(c.out, hare.Decision{Type: t, Job: j.id, Round: j.round, Task: task, GPU: gpu, AtUs: c.nowUs})
+}

@@ -1,0 +1,150 @@
+package online
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+)
+
+// snapshotForm begins every snapshot. What follows are varints and strings
+// with their lengths: settings, clock, types, GPUs by slot, jobs by arrival;
+// and the SHA-256 of all before. Heaps and lines are made anew.
+const snapshotForm = "hare-online/1\n"
+
+type writer struct{ b []byte }
+
+func (w *writer) int(v int64)   { w.b = binary.AppendVarint(w.b, v) }
+func (w *writer) uint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
+
+func (w *writer) bool(v bool) {
+	if v {
+		w.b = append(w.b, 1)
+	} else {
+		w.b = append(w.b, 0)
+	}
+}
+
+func (w *writer) text(s string) {
+	w.uint(uint64(len(s)))
+	w.b = append(w.b, s...)
+}
+
+func (c *core) appendSnapshot(b []byte) []byte {
+	start := len(b)
+	w := &writer{append(b, snapshotForm...)}
+	w.text(c.policy)
+	w.uint(uint64(len(c.thresholds)))
+	for _, t := range c.thresholds {
+		w.int(t)
+	}
+	w.int(c.kappa)
+	w.text(c.reference)
+	w.int(c.nowUs)
+	w.uint(c.tickets)
+	w.uint(uint64(len(c.types)))
+	for i := range c.types {
+		t := &c.types[i]
+		w.text(t.name)
+		w.int(t.relative)
+		w.int(t.relatives)
+	}
+	w.uint(uint64(len(c.gpuOf)))
+	for i := range c.gpus {
+		if g := &c.gpus[i]; g.name != "" {
+			w.uint(uint64(i))
+			w.text(g.name)
+			w.uint(uint64(g.kind))
+		}
+	}
+	order := c.byArrival()
+	w.uint(uint64(len(order)))
+	for _, ji := range order {
+		c.writeJob(w, &c.jobs[ji])
+	}
+	sum := sha256.Sum256(w.b[start:])
+	return append(w.b, sum[:]...)
+}
+
+// byArrival lists the active jobs in the order in which they arrived.
+func (c *core) byArrival() []int32 {
+	order := make([]int32, 0, len(c.jobOf))
+	for i := range c.jobs {
+		if c.jobs[i].alive {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(c.jobs[a].seq, c.jobs[b].seq) })
+	return order
+}
+
+func (c *core) writeJob(w *writer, j *job) {
+	w.text(j.id)
+	w.uint(uint64(j.sync))
+	w.bool(j.mix)
+	w.int(j.tasks)
+	w.int(j.weight)
+	w.uint(uint64(len(j.on)))
+	for i := range j.on {
+		p := &j.on[i]
+		w.uint(uint64(p.kind))
+		w.bool(p.given)
+		for _, v := range []int64{p.computeUs, p.syncUs, p.sumUs, p.count} {
+			w.int(v)
+		}
+	}
+	w.uint(j.seq)
+	w.uint(j.ticket)
+	w.uint(j.owns)
+	for _, v := range []int64{int64(j.queue), j.round, j.next, j.ended, j.attained, j.attainedUs,
+		j.executedUs, j.waitedUs, j.stateUs, j.arrivedUs, j.startedUs, j.doneRounds} {
+		w.int(v)
+	}
+	w.uint(uint64(len(j.redo)))
+	for _, t := range j.redo {
+		w.int(t)
+	}
+	w.uint(uint64(len(j.syncing)))
+	for i := range j.syncing {
+		s := &j.syncing[i]
+		w.int(s.task)
+		w.text(s.gpu)
+		w.uint(uint64(s.kind))
+	}
+	var held []int32
+	for g := j.head; g != none; g = c.gpus[g].next {
+		held = append(held, g)
+	}
+	// The order of starts is that of the tasks in a gang, and nothing elsewhere.
+	slices.SortFunc(held, func(a, b int32) int { return cmp.Compare(c.gpus[a].task, c.gpus[b].task) })
+	w.uint(uint64(len(held)))
+	for _, g := range held {
+		x := &c.gpus[g]
+		w.uint(uint64(g))
+		w.int(x.task)
+		w.bool(x.ended)
+		w.int(x.sinceUs)
+	}
+}
+
+// restore reads a snapshot of the named policy.
+func restore(policy string, snapshot []byte) (*core, error) {
+	n := len(snapshot) - sha256.Size
+	if n < 0 || !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
+		return nil, broken("is torn, or of another version")
+	}
+	if sum := sha256.Sum256(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
+		return nil, broken("does not have the checksum that it states: it is torn or was altered")
+	}
+	r := &reader{b: snapshot[len(snapshotForm):n]}
+	c, err := r.core(policy)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func broken(format string, a ...any) error {
+	return invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log behind it", a...)
+}

@@ -1,0 +1,263 @@
+package online
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// Observable is a policy that people can look into. What it returns shares
+// nothing with it.
+type Observable interface {
+	// Status is the state as a whole, in O(jobs + types).
+	Status() Status
+	// Explain tells about one active job, false where there is none, in O(jobs).
+	Explain(job string) (JobStatus, bool)
+}
+
+var (
+	_ Observable = (*HLAS)(nil)
+	_ Observable = (*FIFO)(nil)
+)
+
+// Status is what a session looks like at one time.
+type Status struct {
+	Policy string `json:"policy"`
+	NowUs  int64  `json:"now_us"`
+	Jobs   int    `json:"jobs"`
+	// WaitingTasks could start now if there were GPUs; RunningTasks hold a GPU
+	// or synchronise.
+	WaitingTasks int64         `json:"waiting_tasks"`
+	RunningTasks int64         `json:"running_tasks"`
+	Queues       []QueueStatus `json:"queues"`
+	GPUs         []TypeStatus  `json:"gpus"`
+}
+
+// QueueStatus is one queue, the first served first.
+type QueueStatus struct {
+	Name string `json:"name"`
+	Jobs int    `json:"jobs"`
+	// Waiting are the jobs of which no task runs.
+	Waiting int `json:"waiting"`
+	// ThresholdUs is the attained service that jobs leave it after, in
+	// reference GPU-microseconds; 0 in the last one.
+	ThresholdUs int64 `json:"threshold_us,omitempty"`
+}
+
+// TypeStatus is one GPU type.
+type TypeStatus struct {
+	Type      string `json:"type"`
+	InService int64  `json:"in_service"`
+	Free      int64  `json:"free"`     // and not gathered
+	Gathered  int64  `json:"gathered"` // free, and kept for GatheredFor
+	Held      int64  `json:"held"`
+	// GatheredFor is the gang that the type is gathered for; empty if none.
+	GatheredFor string `json:"gathered_for,omitempty"`
+}
+
+// JobStatus is one active job.
+type JobStatus struct {
+	Job         string `json:"job"`
+	Sync        string `json:"sync"`
+	State       string `json:"state"` // "waiting", "gathering" or "running"
+	Round       int64  `json:"round"`
+	Tasks       int64  `json:"tasks"`
+	TasksReady  int64  `json:"tasks_ready"`
+	TasksActive int64  `json:"tasks_running"`
+	TasksEnded  int64  `json:"tasks_ended"` // of the round
+	ArrivedUs   int64  `json:"arrived_us"`
+	// StartedUs is the first start, −1 before it.
+	StartedUs int64  `json:"started_us"`
+	Queue     string `json:"queue"`
+	// AttainedUs is the service in all, in reference GPU-microseconds;
+	// CountedUs that since the clocks were reset, which decides the queue.
+	AttainedUs int64 `json:"attained_us"`
+	CountedUs  int64 `json:"counted_us"`
+	ExecutedUs int64 `json:"executed_us"`
+	WaitedUs   int64 `json:"waited_us"`
+	// GuardUs is when the starvation guard acts if the job waits until then, −1
+	// where it has nothing to do.
+	GuardUs int64 `json:"guard_us"`
+	// JobsAhead stand before it and may use a type that it may use.
+	JobsAhead int `json:"jobs_ahead"`
+	// GPUType is where its next task would go were all GPUs free; empty where
+	// none in service can ever do.
+	GPUType string       `json:"gpu_type"`
+	Speeds  []SpeedGuess `json:"speeds"`
+	Why     string       `json:"why"`
+}
+
+// SpeedGuess is what is believed of a job on a type.
+type SpeedGuess struct {
+	Type string `json:"type"`
+	// ComputeUs is a ratio alone where Source is "prior" throughout.
+	ComputeUs int64  `json:"compute_us"`
+	Source    string `json:"source"` // "given", "measured" or "prior"
+}
+
+// Status is Observable.Status.
+func (h *HLAS) Status() Status { return h.c.status() }
+
+// Explain is Observable.Explain.
+func (h *HLAS) Explain(job string) (JobStatus, bool) { return h.c.explain(job) }
+
+// Status is Observable.Status.
+func (f *FIFO) Status() Status { return f.c.status() }
+
+// Explain is Observable.Explain.
+func (f *FIFO) Explain(job string) (JobStatus, bool) { return f.c.explain(job) }
+
+func (c *core) queueName(q int32) string {
+	switch {
+	case len(c.thresholds) == 0:
+		return "all"
+	case q == 0:
+		return "first"
+	case int(q) == len(c.thresholds):
+		return "last"
+	}
+	return fmt.Sprint(q + 1)
+}
+
+func (c *core) status() Status {
+	s := Status{Policy: c.policy, NowUs: c.nowUs, Jobs: len(c.jobOf), GPUs: []TypeStatus{}}
+	for q := range len(c.thresholds) + 1 {
+		x := QueueStatus{Name: c.queueName(int32(q))}
+		if q < len(c.thresholds) {
+			x.ThresholdUs = c.thresholds[q]
+		}
+		s.Queues = append(s.Queues, x)
+	}
+	for i := range c.jobs {
+		j := &c.jobs[i]
+		if !j.alive {
+			continue
+		}
+		s.Queues[j.queue].Jobs++
+		if j.active == 0 {
+			s.Queues[j.queue].Waiting++
+		}
+		s.WaitingTasks = addUp(s.WaitingTasks, j.ready())
+		s.RunningTasks += c.running(j)
+	}
+	for k := range c.types {
+		t := &c.types[k]
+		if t.total == 0 && t.owner == none {
+			continue
+		}
+		x := TypeStatus{Type: t.name, InService: t.total, Free: int64(t.free.n), Held: t.total - int64(t.free.n)}
+		if t.owner != none {
+			x.Free, x.Gathered, x.GatheredFor = 0, x.Free, c.jobs[t.owner].id
+		}
+		s.GPUs = append(s.GPUs, x)
+	}
+	slices.SortFunc(s.GPUs, func(a, b TypeStatus) int { return strings.Compare(a.Type, b.Type) })
+	return s
+}
+
+// running counts the started tasks that have not ended.
+func (c *core) running(j *job) int64 {
+	if j.sync == hare.Relaxed || j.active == 0 {
+		return j.active
+	}
+	return j.tasks - j.ended
+}
+
+func (c *core) explain(id string) (JobStatus, bool) {
+	ji, ok := c.jobOf[id]
+	if !ok {
+		return JobStatus{}, false
+	}
+	j := &c.jobs[ji]
+	s := JobStatus{
+		Job: j.id, Sync: j.sync.String(), State: "running", Round: j.round, Tasks: j.tasks,
+		TasksReady: j.ready(), TasksActive: c.running(j), TasksEnded: j.ended,
+		ArrivedUs: j.arrivedUs, StartedUs: j.startedUs, Queue: c.queueName(j.queue),
+		AttainedUs: j.attainedUs, CountedUs: j.attained, ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, GuardUs: -1,
+	}
+	switch {
+	case j.active > 0:
+		s.ExecutedUs += c.nowUs - j.stateUs
+	case j.owns != 0:
+		s.State = "gathering"
+	default:
+		s.State = "waiting"
+	}
+	if j.active == 0 && j.queue > 0 {
+		s.WaitedUs += c.nowUs - j.stateUs
+		s.GuardUs = c.dueUs(j)
+	}
+	for i := range c.jobs {
+		o := &c.jobs[i]
+		if o.alive && o != j && o.ready() > 0 && o.mask&j.mask != 0 && (o.owns != 0 || o.order() < j.order()) {
+			s.JobsAhead++
+		}
+	}
+	for i := range j.on {
+		p := &j.on[i]
+		g := SpeedGuess{c.types[p.kind].name, c.estimate(j, p), "prior"}
+		if p.given {
+			g.Source = "given"
+		} else if p.count > 0 {
+			g.Source = "measured"
+		}
+		s.Speeds = append(s.Speeds, g)
+	}
+	s.GPUType = c.wouldTake(j)
+	s.Why = c.why(j, &s)
+	return s, true
+}
+
+// wouldTake is the type that j computes fastest on among those with enough
+// GPUs in service.
+func (c *core) wouldTake(j *job) string {
+	best := none
+	var bestUs int64
+	for m := c.classes[j.class].fits; m != 0; m &= m - 1 {
+		k := int32(bits.TrailingZeros64(m))
+		if c.types[k].total == 0 {
+			continue
+		}
+		for i := range j.on {
+			if p := &j.on[i]; p.kind == k {
+				if us := c.estimate(j, p); best == none || us < bestUs {
+					best, bestUs = k, us
+				}
+			}
+		}
+	}
+	if best == none {
+		return ""
+	}
+	return c.types[best].name
+}
+
+// why says in one or two sentences why a job stands where it does and what
+// would change that.
+func (c *core) why(j *job, s *JobStatus) string {
+	total := c.inService(j.mask)
+	switch {
+	case s.State == "running" && s.TasksReady == 0 && j.sync == hare.Rigid:
+		return fmt.Sprintf("Its round %d runs on %d GPUs, which it keeps until the job ends.", s.Round, j.held)
+	case s.State == "running" && s.TasksReady == 0:
+		return fmt.Sprintf("Its round %d runs: %d of %d tasks are on GPUs. The next round starts when all of them have ended.", s.Round, s.TasksActive, s.Tasks)
+	case total == 0:
+		return "No GPU of a type that it has a profile for is in service. One that joins would let it start."
+	case s.GPUType == "" || j.mix && total < j.tasks:
+		return fmt.Sprintf("Its %d tasks start together, and no type that it may use has that many GPUs in service. GPUs that join would let it start.", s.Tasks)
+	case s.State == "gathering":
+		return fmt.Sprintf("It stands first and needs %d GPUs at once: %d are free and kept for it. It starts when %d more are released.", s.Tasks, c.freeOf(j.owns), j.tasks-c.freeOf(j.owns))
+	}
+	what := "No GPU that it may use is free"
+	if c.freeOf(j.mask) > 0 {
+		what = "The free GPUs that it may use are being gathered for a gang"
+	}
+	text := fmt.Sprintf("%s, and %d jobs stand before it.", what, s.JobsAhead)
+	if s.GuardUs >= 0 {
+		return text + fmt.Sprintf(" It moves up as they are served; at %s s the starvation guard returns it to the first queue.", hare.FormatMicros(s.GuardUs))
+	}
+	return text + " It moves up as they are served; a GPU that joins or a job that ends would let it start earlier."
+}
