@@ -3,8 +3,10 @@ package greedy
 import (
 	"cmp"
 	"container/heap"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hare-sched/hare"
 )
@@ -58,11 +60,18 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 			byClass[b.Class] = append(byClass[b.Class], held{int32(i), b})
 		}
 	}
+	// Classes have no GPU in common, so that they may be done side by side.
+	var all sync.WaitGroup
+	errs := make([]error, len(byClass))
 	for c, blocks := range byClass {
-		slices.SortStableFunc(blocks, func(a, b held) int { return cmp.Compare(a.StartUs, b.StartUs) })
-		if err := colour(m, c, blocks, s.Lanes); err != nil {
-			return nil, err
-		}
+		all.Go(func() {
+			slices.SortStableFunc(blocks, func(a, b held) int { return cmp.Compare(a.StartUs, b.StartUs) })
+			errs[c] = colour(m, c, blocks, s.Lanes)
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	s.Lanes = slices.DeleteFunc(s.Lanes, func(l hare.Lane) bool { return len(l.Job) == 0 })
 	return s, nil

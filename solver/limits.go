@@ -14,12 +14,17 @@ type limits struct {
 	large                   bool
 }
 
-// What the last phase takes for a task (giving out GPUs, checking, encoding)
-// and for a job (recomputing its part of the bound), in seconds.
+// What the last phase takes for a task (giving out GPUs, checking, encoding),
+// five times as much where there are millions, which no cache holds, and for a
+// job (recomputing its part of the bound), in seconds.
 const (
-	taskSeconds = 2e-6
-	jobSeconds  = 1e-4
+	taskSeconds = 4e-7
+	jobSeconds  = 3e-5
 )
+
+// secondsForPlan is the time for each job below which only the bound is worth
+// its while.
+const secondsForPlan = 1.5e-4
 
 // Default search effort, in units of work: one job placed once by the search.
 // Placing all rounds of a relaxed job takes far longer than trying another
@@ -58,7 +63,13 @@ func (s *solve) plan() {
 		l.boundEffort, l.planEffort, l.cells = 0.4, 0.3, 48
 	}
 	if s.opt.TimeLimit > 0 {
-		l.reserve = min(0.5, 0.01+(tasks*taskSeconds+n*jobSeconds+0.005)/s.opt.TimeLimit.Seconds())
+		last := tasks*taskSeconds*(1+4*min(1, tasks/2e6)) + n*jobSeconds + 0.005
+		l.reserve = min(0.8, 0.01+last/s.opt.TimeLimit.Seconds())
+		if usable := (1 - l.reserve) * s.opt.TimeLimit.Seconds(); usable < n*secondsForPlan {
+			l.boundShare, l.planShare = 0.7, 0.7
+		}
+		l.boundShare *= 1 - l.reserve
+		l.planShare *= 1 - l.reserve
 	}
 	work := float64(s.opt.WorkLimit)
 	if work == 0 {
