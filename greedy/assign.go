@@ -1,6 +1,7 @@
 package greedy
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -8,39 +9,79 @@ import (
 )
 
 // Assign places the items in their order by one rule. The error is ErrNoPlace,
-// naming the job, or the context's.
+// naming the job, or the context's. Relaxed jobs that are items as wholes are
+// placed as runs of rounds, each to end early, under every rule.
 func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, error) {
-	if rule == Insertion {
-		return insert(ctx, m, items)
+	big := wholes(m, items)
+	if rule != Insertion {
+		return queue(ctx, m, items, rule, big)
 	}
-	return queue(ctx, m, items, rule)
+	if !slices.Contains(big, true) {
+		return insert(ctx, m, items, newRunBoard(m, big))
+	}
+	// How much jobs should leave to others is not known beforehand.
+	var best *Plan
+	for n, factor := range []float64{1, 0.25, 0} {
+		b := newRunBoard(m, big)
+		b.charge.factor = factor
+		p, err := insert(ctx, m, items, b)
+		switch {
+		case err == nil && (best == nil || weighted(m, p.EndUs) < weighted(m, best.EndUs)):
+			best = p
+		case n == 2 && best == nil:
+			return nil, err
+		}
+	}
+	return best, nil
+}
+
+// wholes marks the relaxed jobs that are items as wholes.
+func wholes(m *hare.Model, items []Item) []bool {
+	big := make([]bool, len(m.Jobs))
+	for _, it := range items {
+		if it.Round == Whole && m.Jobs[it.Job].Sync == hare.Relaxed {
+			big[it.Job] = true
+		}
+	}
+	return big
 }
 
 // checkEvery is the number of items between looks at the context.
 const checkEvery = 256
 
-func insert(ctx context.Context, m *hare.Model, items []Item) (*Plan, error) {
+// insert places the items on b, which is empty.
+func insert(ctx context.Context, m *hare.Model, items []Item, b *board) (*Plan, error) {
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
-	b := newBoard(m)
 	for i := range m.Jobs {
 		p.EndUs[i] = m.Jobs[i].ReleaseUs
 	}
 	for n, it := range items {
-		if n%checkEvery == 0 && ctx.Err() != nil {
+		if (n%checkEvery == 0 || b.big[it.Job]) && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		i := int(it.Job)
-		ok := false
-		if it.Round == Whole {
-			p.Jobs[i], p.EndUs[i], ok = b.job(i, nil)
-		} else {
-			p.EndUs[i], ok = b.relaxedRound(&m.Jobs[i], it.Round, p.EndUs[i], &p.Jobs[i])
-		}
-		if !ok {
-			return nil, noPlace(m, i)
+		if !b.item(it, p) {
+			return nil, noPlace(m, int(it.Job))
 		}
 	}
 	return p, nil
+}
+
+// item places an item of a new plan.
+func (b *board) item(it Item, p *Plan) (ok bool) {
+	i := int(it.Job)
+	j := &b.m.Jobs[i]
+	if b.big[i] {
+		b.charge.thrift[i] = b.charge.of(b.m, i)
+	}
+	if it.Round == Whole {
+		p.Jobs[i], p.EndUs[i], ok = b.job(i, nil)
+	} else {
+		p.EndUs[i], ok = b.relaxedRound(j, it.Round, p.EndUs[i], &p.Jobs[i])
+	}
+	if b.charge != nil && (it.Round == Whole || it.Round == j.Rounds-1) {
+		b.charge.placed(b.m, i)
+	}
+	return ok
 }
 
 // lanes holds, for the rules without gaps, when each GPU of a class is free,
@@ -83,7 +124,7 @@ func (l *lanes) occupy(c int32, n int, t int64) {
 
 // queue places each item after all that its GPU already has: on the GPU that
 // is available earliest (Hare, HPDC 2022, algorithm 1), or ends it first.
-func queue(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, error) {
+func queue(ctx context.Context, m *hare.Model, items []Item, rule Rule, big []bool) (*Plan, error) {
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	l := newLanes(m)
 	for i := range m.Jobs {
@@ -97,6 +138,8 @@ func queue(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, 
 		j := &m.Jobs[i]
 		ok := false
 		switch {
+		case big[i]:
+			p.Jobs[i], p.EndUs[i], ok = l.run(i, big)
 		case it.Round != Whole:
 			ok = l.round(j, it.Round, rule, &p.Jobs[i], &p.EndUs[i])
 		case j.Sync == hare.Rigid:
@@ -156,6 +199,50 @@ func (l *lanes) round(j *hare.ModelJob, round int64, rule Rule, out *[]Block, en
 	}
 	*end = last
 	return true
+}
+
+// run places all rounds of big job i as runs on GPUs that have nothing later.
+func (l *lanes) run(i int, big []bool) (blocks []Block, end int64, ok bool) {
+	b := &board{m: l.m, byType: l.by, big: big, charge: newCharges(l.m, 0)}
+	for c := range l.m.Classes {
+		b.profiles = append(b.profiles, l.profile(int32(c)))
+	}
+	if end, ok = b.run(i, l.m.Jobs[i].ReleaseUs, &blocks); !ok {
+		return nil, 0, false
+	}
+	byStart := slices.Clone(blocks)
+	slices.SortStableFunc(byStart, func(x, y Block) int { return cmp.Compare(x.StartUs, y.StartUs) })
+	for x := range byStart {
+		// As many are free by its start, and those come first.
+		l.occupy(byStart[x].Class, int(byStart[x].Width), byStart[x].endUs())
+	}
+	return blocks, end, true
+}
+
+// profile is what class c has free after all that its GPUs have.
+func (l *lanes) profile(c int32) *profile {
+	p := &profile{times: []int64{0}, free: []int32{0}}
+	step := func(t int64, free int) {
+		last := len(p.times) - 1
+		switch {
+		case p.times[last] == t:
+			p.free[last] = int32(free)
+		case p.free[last] != int32(free):
+			p.times, p.free = append(p.times, t), append(p.free, int32(free))
+		}
+	}
+	free := l.free[c]
+	for _, w := range l.open[c] {
+		n, _ := slices.BinarySearch(free, w.StartUs+1)
+		step(w.StartUs, n)
+		for ; n < len(free) && free[n] < w.EndUs; n++ {
+			step(free[n], n+1)
+		}
+		if w.EndUs != hare.Forever {
+			step(w.EndUs, 0)
+		}
+	}
+	return p
 }
 
 // gang starts rounds first … first+rounds−1 together: all of them for a rigid

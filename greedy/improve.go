@@ -44,7 +44,7 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	if !relaxed {
 		return anneal(ctx, m, rel, start, cfg)
 	}
-	return searchRelaxed(ctx, m, rel, start, cfg)
+	return searchRelaxed(ctx, m, rel, start, cfg, bigJobs(m, oneByOne))
 }
 
 // weighted is Σ w (C − a) in floats of 1e-12, for comparisons within a search.
@@ -77,9 +77,10 @@ func (b *budget) share() float64 {
 }
 
 // searchRelaxed searches over the keys of rounds: a state's rounds are placed
-// in the order of keys, each as early as possible, and justified.
-func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig) (*Plan, Stats, error) {
-	s := &keySearch{m: m, empty: newBoard(m), board: newBoard(m), r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
+// in the order of keys, each as early as possible, and justified. Big jobs have
+// one key and are placed as wholes.
+func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig, big []bool) (*Plan, Stats, error) {
+	s := &keySearch{m: m, empty: newRunBoard(m, big), board: newRunBoard(m, big), r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
 		bud: budget{ctx, &cfg, cfg.Moves}, cfg: &cfg}
 	s.best, s.bestValue = start, math.Inf(1)
 	if start != nil {
@@ -153,7 +154,7 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 // keysOf are the keys of job i's items.
 func (s *keySearch) keysOf(i int, rel *hare.Relaxation) []float64 {
 	j := &s.m.Jobs[i]
-	if j.Sync != hare.Relaxed {
+	if j.Sync != hare.Relaxed || s.board.big[i] {
 		return []float64{timeOf(rel.Progress[i], float64(j.Rounds)/2)}
 	}
 	keys := make([]float64, j.Rounds)
@@ -168,7 +169,7 @@ func (s *keySearch) keysOf(i int, rel *hare.Relaxation) []float64 {
 func (s *keySearch) decode(keys [][]float64) (float64, *Plan) {
 	s.items = s.items[:0]
 	for i, row := range keys {
-		if s.m.Jobs[i].Sync != hare.Relaxed {
+		if s.m.Jobs[i].Sync != hare.Relaxed || s.board.big[i] {
 			s.items = append(s.items, Item{int32(i), Whole, row[0]})
 			continue
 		}
@@ -177,24 +178,14 @@ func (s *keySearch) decode(keys [][]float64) (float64, *Plan) {
 		}
 	}
 	sortItems(s.items)
-	s.board.copyFrom(s.empty)
+	s.board.reset(s.empty)
 	p := &Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: make([]int64, len(s.m.Jobs))}
 	for i := range s.m.Jobs {
 		p.EndUs[i] = s.m.Jobs[i].ReleaseUs
 	}
 	s.bud.spend(int64(len(s.m.Jobs)))
 	for n, it := range s.items {
-		if n%checkEvery == 0 && s.bud.ctx.Err() != nil {
-			return 0, nil
-		}
-		i := int(it.Job)
-		ok := false
-		if it.Round == Whole {
-			p.Jobs[i], p.EndUs[i], ok = s.board.job(i, nil)
-		} else {
-			p.EndUs[i], ok = s.board.relaxedRound(&s.m.Jobs[i], it.Round, p.EndUs[i], &p.Jobs[i])
-		}
-		if !ok {
+		if n%checkEvery == 0 && s.bud.ctx.Err() != nil || !s.board.item(it, p) {
 			return 0, nil
 		}
 	}

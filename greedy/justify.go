@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// justify pushes every relaxed or gang job late, in order of falling C, each
+// justify pushes every relaxed job that is placed round by round late, in order of falling C, each
 // to end by its C, and then every job early, in order of start. C_j never
 // grows (notes: double justification). The plan is changed in place; the board
 // must hold it. When ctx ends it stops between two jobs.
@@ -23,7 +23,7 @@ func (b *board) justify(ctx context.Context, p *Plan) {
 		if ctx.Err() != nil {
 			return
 		}
-		if b.m.Jobs[i].Sync == hare.Relaxed {
+		if b.m.Jobs[i].Sync == hare.Relaxed && !b.big[i] {
 			b.late(p, i)
 		}
 	}

@@ -8,35 +8,42 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Whole stands for all rounds of a gang or rigid job in an Item.
+// Whole stands in an Item for all rounds of a gang or rigid job, or of a relaxed
+// one that is placed as runs.
 const Whole = -1
 
-// Item is one round of a relaxed job, or a whole gang or rigid job.
+// Item is one round of a relaxed job, or a whole job.
 type Item struct {
 	Job   int32
-	Round int64 // Whole for gang and rigid jobs
+	Round int64 // or Whole
 	Key   float64
 }
 
 // Order sorts the items of all jobs: "relaxation" by the time at which rel has
-// done r − ½ rounds (half of all rounds for gang and rigid jobs), "wspt" by
+// done r − ½ rounds (half of all rounds for whole jobs), "wspt" by
 // least work over weight, "arrival" by release; ties go by job, then round.
 // Runs of a relaxed job's rounds are in order, since progress never falls.
-// O(n log n) in items.
+// Where relaxed jobs have more tasks than may be placed one by one, the largest
+// are items as wholes. O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
+	return order(m, rel, kind, bigJobs(m, oneByOne))
+}
+
+func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item {
 	var items []Item
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
+		whole := big[i] || j.Sync != hare.Relaxed
 		key := 0.0
 		switch {
 		case kind == "arrival":
 			key = float64(j.ReleaseUs)
 		case kind == "wspt" || rel == nil:
 			key = smith(j)
-		case j.Sync != hare.Relaxed:
+		case whole:
 			key = timeOf(rel.Progress[i], float64(j.Rounds)/2)
 		}
-		if j.Sync != hare.Relaxed {
+		if whole {
 			items = append(items, Item{int32(i), Whole, key})
 			continue
 		}

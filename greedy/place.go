@@ -1,6 +1,8 @@
 package greedy
 
 import (
+	"slices"
+
 	"github.com/hare-sched/hare"
 )
 
@@ -9,10 +11,19 @@ type board struct {
 	m        *hare.Model
 	profiles []*profile // by class
 	byType   [][]int32  // classes of a type
+	big      []bool     // by job: relaxed, and placed as runs
+	charge   *charges   // nil without big jobs
 }
 
-func newBoard(m *hare.Model) *board {
-	b := &board{m: m, byType: make([][]int32, len(m.Types))}
+// newBoard is the whole capacity of m, without big jobs.
+func newBoard(m *hare.Model) *board { return newRunBoard(m, make([]bool, len(m.Jobs))) }
+
+// newRunBoard is newBoard where big marks the jobs placed as runs.
+func newRunBoard(m *hare.Model, big []bool) *board {
+	b := &board{m: m, byType: make([][]int32, len(m.Types)), big: big}
+	if slices.Contains(big, true) {
+		b.charge = newCharges(m, 0)
+	}
 	for c := range m.Classes {
 		b.profiles = append(b.profiles, newProfile(&m.Classes[c]))
 		b.byType[m.Classes[c].Type] = append(b.byType[m.Classes[c].Type], int32(c))
@@ -234,14 +245,24 @@ func (b *board) rigid(j *hare.ModelJob, ready int64, out *[]Block) (end int64, o
 	return end, true
 }
 
+// reset empties b, whose profiles are those of empty then.
+func (b *board) reset(empty *board) {
+	b.copyFrom(empty)
+	if b.charge != nil {
+		b.charge.rest = empty.charge.rest
+	}
+}
+
 // job places all rounds of job i from ready on; its blocks replace those of
 // *out from the start.
 func (b *board) job(i int, out []Block) (blocks []Block, end int64, ok bool) {
 	j := &b.m.Jobs[i]
-	switch j.Sync {
-	case hare.Gang:
+	switch {
+	case b.big[i]:
+		end, ok = b.run(i, j.ReleaseUs, &out)
+	case j.Sync == hare.Gang:
 		end, ok = b.gang(j, j.ReleaseUs, &out)
-	case hare.Rigid:
+	case j.Sync == hare.Rigid:
 		end, ok = b.rigid(j, j.ReleaseUs, &out)
 	default:
 		end, ok = j.ReleaseUs, true

@@ -1,6 +1,9 @@
 package solver
 
-import "github.com/hare-sched/hare"
+import (
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+)
 
 // limits are what a solve may spend, from the instance's size and the options.
 // The clock only guards: without a time limit they alone decide.
@@ -40,16 +43,10 @@ const (
 
 func (s *solve) plan() {
 	n := float64(max(1, len(s.model.Jobs)))
-	var tasks float64
+	tasks := float64(greedy.Entries(s.model))
 	relaxed := false
 	for i := range s.model.Jobs {
-		j := &s.model.Jobs[i]
-		if j.Sync == hare.Relaxed {
-			relaxed = true
-			tasks += float64(j.Rounds) * float64(j.Tasks)
-		} else {
-			tasks += float64(j.Tasks)
-		}
+		relaxed = relaxed || s.model.Jobs[i].Sync == hare.Relaxed
 	}
 	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96}
 	if relaxed {

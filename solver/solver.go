@@ -344,6 +344,9 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 			s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback), greedy.Insertion))
 		}
 	}
+	if assignCtx.Err() != nil {
+		s.cut = true // a better assignment may not have ended
+	}
 }
 
 func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {

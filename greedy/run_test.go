@@ -1,0 +1,117 @@
+package greedy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
+)
+
+// randomMixed is a small instance of all kinds of jobs on GPUs that come, go
+// and are busy.
+func randomMixed(r *rand.Rand, scale int64) *hare.Model {
+	inst := randomGangs(r, 1+r.IntN(4), r.IntN(3) > 0).Instance
+	types := []string{"A", "B", "C", "D"}[:1+r.IntN(4)]
+	for i := range 1 + r.IntN(6) {
+		j := hare.Job{ID: fmt.Sprint("r", i), WeightMicro: r.Int64N(2_000_000), Rounds: 1 + r.Int64N(scale), Tasks: 1 + r.Int64N(12)}
+		if r.IntN(4) == 0 {
+			j.Rounds, j.Tasks = j.Tasks, j.Rounds
+		}
+		if r.IntN(2) == 0 {
+			j.ReleaseUs = r.Int64N(200)
+		}
+		for _, t := range types {
+			if t == "A" || r.IntN(4) > 0 {
+				j.On = append(j.On, hare.Profile{Type: t, ComputeUs: 1 + r.Int64N(15), SyncUs: r.Int64N(5)})
+			}
+		}
+		inst.Jobs = append(inst.Jobs, j)
+	}
+	return hare.NewModel(inst)
+}
+
+// accept fails the test unless p is a schedule of m with the value it claims.
+func accept(t *testing.T, m *hare.Model, p *Plan, what string) (entries int) {
+	t.Helper()
+	s, err := p.Schedule(m)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	value, ends, faults := verify.ScheduleValue(m.Instance, s)
+	if len(faults) > 0 {
+		t.Fatalf("%s: %v", what, faults[0])
+	}
+	if value.Cmp(p.Value(m)) != 0 {
+		t.Fatalf("%s: value %s, plan says %s", what, value, p.Value(m))
+	}
+	for i, e := range ends {
+		if e != p.EndUs[i] {
+			t.Fatalf("%s: job %d ends at %d, plan says %d", what, i, e, p.EndUs[i])
+		}
+	}
+	for _, l := range s.Lanes {
+		entries += len(l.Job)
+	}
+	return entries
+}
+
+// All relaxed jobs are placed as runs here, however small: under every rule and
+// after the search the schedule is feasible, and never better than a bound.
+func TestRunsAreFeasible(t *testing.T) {
+	placed, lost := 0, 0
+	ratio := 0.0
+	for seed := uint64(1); seed <= 500; seed++ {
+		r := rand.New(rand.NewPCG(seed, 2))
+		m := randomMixed(r, []int64{3, 40, 2000}[r.IntN(3)])
+		if len(Infeasible(m)) > 0 {
+			continue
+		}
+		limit := int64(0)
+		if seed%3 == 0 {
+			limit = 300
+		}
+		big := bigJobs(m, limit)
+		items := order(m, nil, "wspt", big)
+		for _, rule := range []Rule{EarliestAvailable, EarliestFinish, Insertion} {
+			p, err := Assign(t.Context(), m, items, rule)
+			if err != nil {
+				lost++
+				continue
+			}
+			accept(t, m, p, fmt.Sprint("seed ", seed, " ", rule))
+			if rule != Insertion {
+				continue
+			}
+			placed++
+			bound, err := verify.Bound(m.Instance, &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT})
+			if b, _ := bound.Float64(); err != nil || p.Value(m).Float() < b-1e-9 {
+				t.Fatalf("seed %d: value %s below the bound %v (%v)", seed, p.Value(m), b, err)
+			}
+			better, _, err := searchRelaxed(t.Context(), m, relaxation(m), p, ImproveConfig{Seed: 1, Moves: 300}, big)
+			if err != nil {
+				t.Fatal(err)
+			}
+			accept(t, m, better, fmt.Sprint("seed ", seed, " improved"))
+			one, err := Assign(t.Context(), m, order(m, nil, "wspt", make([]bool, len(m.Jobs))), Insertion)
+			if err == nil && one.Value(m).Sign() > 0 {
+				ratio += p.Value(m).Float() / one.Value(m).Float()
+			}
+		}
+	}
+	t.Logf("%d placed, %d without a place; value over that of single rounds %.3f on average", placed, lost, ratio/float64(placed))
+	if placed < 400 || lost > placed/10 {
+		t.Errorf("%d placed, %d without a place", placed, lost)
+	}
+}
+
+// relaxation is a fractional order of no particular worth.
+func relaxation(m *hare.Model) *hare.Relaxation {
+	rel := &hare.Relaxation{Progress: make([][]hare.Point, len(m.Jobs))}
+	for i := range m.Jobs {
+		j := &m.Jobs[i]
+		rel.Progress[i] = []hare.Point{{TimeUs: float64(j.ReleaseUs)}, {TimeUs: float64(j.ReleaseUs) + float64(j.Rounds), Rounds: float64(j.Rounds)}}
+	}
+	return rel
+}
