@@ -3,6 +3,7 @@ package verify_test
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 	"testing"
 
@@ -413,6 +414,45 @@ func TestVerifierIsNoMutant(t *testing.T) {
 			if right := naive(inst, res.Certificate, reading{noPath: !path}); math.Abs(right-exact) > 1e-9 {
 				t.Errorf("%s, path %v: bound %v, the naive one %v", name, path, exact, right)
 			}
+		}
+	}
+}
+
+// A bound summed in floats can be above the true one: here it is 1000 − 10^-15,
+// which no float tells from 1000, so that rounding it down prints a millionth
+// too much.
+func TestFloatsWouldLie(t *testing.T) {
+	inst := &hare.Instance{
+		Objective: hare.ObjectiveWeightedJCT,
+		Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
+		Jobs: []hare.Job{{ID: "x", WeightMicro: 1e6, Rounds: 1, Tasks: 1, Sync: hare.Rigid,
+			On: []hare.Profile{{Type: "A", ComputeUs: 1e9}}}},
+	}
+	cert := &hare.Certificate{
+		Method: hare.MethodPrice, Path: true, InstanceSHA256: inst.SHA256(), Objective: hare.ObjectiveWeightedJCT,
+		GridUs: []int64{0, 1}, Prices: []hare.TypePrices{{Type: "A", Nanos: []int64{1}}},
+	}
+	if x := naive(inst, cert, reading{}); math.Floor(x*1e6)/1e6 != 1000 {
+		t.Fatalf("in floats the bound is %.9f: this instance shows nothing", x)
+	}
+	bound, err := verify.Bound(inst, cert)
+	if want := new(big.Rat).Sub(big.NewRat(1000, 1), big.NewRat(1, 1e15)); err != nil || bound.Cmp(want) != 0 {
+		t.Fatalf("bound %v %v, want %v", bound, err, want)
+	}
+	value := hare.Product(1e6, 1e9)
+	for stated, ok := range map[string]bool{"999.999999": true, "1000.000000": false} {
+		cert.Bound = stated
+		b, err := hare.ParseAmount(stated)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res := &hare.Result{
+			InstanceSHA256: inst.SHA256(), Objective: hare.ObjectiveWeightedJCT, Value: &value, Bound: &b, Certificate: cert,
+			Schedule: &hare.Schedule{Jobs: []string{"x"}, Lanes: []hare.Lane{{GPU: "n/0", Job: []int32{0}, Round: []int64{0},
+				Rounds: []int64{1}, Tasks: []int64{1}, PeriodUs: []int64{0}, StartUs: []int64{0}}}},
+		}
+		if rep := verify.Check(inst, res); rep.OK != ok {
+			t.Errorf("bound %s: %s", stated, rep)
 		}
 	}
 }
