@@ -56,11 +56,20 @@ func (c SessionsConfig) withDefaults() SessionsConfig {
 	if c.Retry <= 0 {
 		c.Retry = time.Second
 	}
+	if c.New == nil {
+		c.New = online.New
+	}
+	if c.Restore == nil {
+		c.Restore = online.Restore
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return c
 }
+
+// DefaultPolicy is that of sessions that name none.
+const DefaultPolicy = "hlas"
 
 // Sessions are the online sessions of one server. Safe for concurrent use.
 type Sessions struct {
@@ -113,6 +122,9 @@ func (s *Sessions) Create(ctx context.Context, cfg SessionConfig) (*Session, err
 	case ClockEvents, ClockServer:
 	default:
 		return nil, &hare.InvalidError{Pointer: "/clock", Code: "unknown_clock", Detail: fmt.Sprintf("must be %q or %q", ClockEvents, ClockServer)}
+	}
+	if cfg.Policy == "" {
+		cfg.Policy = DefaultPolicy
 	}
 	if cfg.Parameters != nil && !json.Valid(cfg.Parameters) {
 		return nil, &hare.InvalidError{Pointer: "/parameters", Code: "malformed", Detail: "must be a JSON object"}

@@ -1,0 +1,148 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/hare-sched/hare/service"
+)
+
+// Backup writes what the data directory holds at this moment to the new file
+// dst, whether a server uses the directory or not. The error is fs.ErrExist
+// where dst exists.
+func Backup(ctx context.Context, dir, dst string) error {
+	path := filepath.Join(dir, databaseFile)
+	if _, err := os.Lstat(path); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dst); err == nil {
+		return &fs.PathError{Op: "backup", Path: dst, Err: fs.ErrExist}
+	}
+	db, err := sql.Open("sqlite", dsn(path, "busy_timeout(5000)"))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	part := dst + ".partial"
+	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	defer os.Remove(part)
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", part); err != nil {
+		return fault(err)
+	}
+	return publish(part, dst)
+}
+
+// Restore makes the data directory dir of a file that Backup wrote. It checks
+// every row first, and refuses, with fs.ErrExist, a directory that has a
+// database.
+func Restore(ctx context.Context, src, dir string) (err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	dst := filepath.Join(dir, databaseFile)
+	if _, err := os.Lstat(dst); err == nil {
+		return &fs.PathError{Op: "restore", Path: dst, Err: fs.ErrExist}
+	}
+	// A log that an older database left there would be read as this one's.
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if _, err := os.Lstat(dst + suffix); err == nil {
+			return &fs.PathError{Op: "restore", Path: dst + suffix, Err: fs.ErrExist}
+		}
+	}
+	trial, err := os.MkdirTemp(dir, "restore")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(trial)
+	part := filepath.Join(trial, databaseFile)
+	if err := copyFile(src, part); err != nil {
+		return err
+	}
+	if err := checkAll(ctx, trial); err != nil {
+		return fmt.Errorf("restore %s: %w", src, err)
+	}
+	return publish(part, dst)
+}
+
+// checkAll opens the database in dir and checks every row.
+func checkAll(ctx context.Context, dir string) (err error) {
+	// Of a file that is no backup Open would make an empty database.
+	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile)))
+	if err != nil {
+		return err
+	}
+	var version int
+	err = db.QueryRowContext(ctx, "SELECT max(version) FROM schema").Scan(&version)
+	if closed := db.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return &service.CorruptError{What: "it is not a backup: " + err.Error()}
+	}
+	s, err := Open(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	metas, err := s.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range metas {
+		if _, err := service.Check(ctx, s, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish gives a finished file its name, durably, and never over another.
+func publish(part, dst string) error {
+	f, err := os.OpenFile(part, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Link(part, dst)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dst))
+}
+
+func copyFile(src, dst string) (err error) {
+	in, err := os.Open(src)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := out.Close(); err == nil {
+			err = closed
+		}
+	}()
+	_, err = io.Copy(out, in)
+	return err
+}
