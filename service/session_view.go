@@ -1,0 +1,46 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hare-sched/hare/online"
+)
+
+var errNoView = errors.New("service: the policy of the session shows nothing of itself")
+
+// Status says how the session stands, of what is durable.
+func (e *Session) Status(ctx context.Context) (status online.Status, err error) {
+	seen := false
+	err = e.View(ctx, func(p online.Durable) {
+		if o, ok := p.(online.Observable); ok {
+			status, seen = o.Status(), true
+		}
+	})
+	if err == nil && !seen {
+		err = errNoView
+	}
+	return status, err
+}
+
+// Explain tells about one active job, of what is durable; found is false where
+// there is none of that id.
+func (e *Session) Explain(ctx context.Context, job string) (status online.JobStatus, found bool, err error) {
+	seen := false
+	err = e.View(ctx, func(p online.Durable) {
+		if o, ok := p.(online.Observable); ok {
+			status, found = o.Explain(job)
+			seen = true
+		}
+	})
+	if err == nil && !seen {
+		err = errNoView
+	}
+	return status, found, err
+}
+
+// Store is where the logs are.
+func (s *Sessions) Store() Store { return s.cfg.Store }
+
+// Ended is closed when what still runs must end: after Drain's patience.
+func (s *Service) Ended() <-chan struct{} { return s.life.Done() }
