@@ -27,6 +27,8 @@ type Config struct {
 	Logger *slog.Logger
 	// EngineRestarts counts restarts of LP workers, for metrics; nil means 0.
 	EngineRestarts func() int64
+	// Sessions are served under /v1/sessions; nil means none.
+	Sessions *service.Sessions
 }
 
 type server struct {
@@ -52,6 +54,9 @@ func New(svc *service.Service, cfg Config) http.Handler {
 		cfg.EngineRestarts = func() int64 { return 0 }
 	}
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, cfg.EngineRestarts), calls: make(chan struct{}, svc.Capacity())}
+	if cfg.Sessions != nil {
+		s.met.watch(cfg.Sessions)
+	}
 	s.metrics = promhttp.HandlerFor(s.met.registry, promhttp.HandlerOpts{})
 	r := chi.NewRouter()
 	r.Use(s.identify, s.observe, s.survive, s.compress, middleware.GetHead)
@@ -62,6 +67,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Post("/v1/solves", s.handle(s.admit(s.solve)))
 	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
 	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
+	s.sessionRoutes(r)
 	r.Get("/v1/version", s.handle(s.version))
 	r.Get("/healthz", s.handle(s.health))
 	r.Get("/readyz", s.handle(s.ready))
@@ -76,7 +82,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 func (s *server) methodNotAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
-		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 			as := m
 			if m == http.MethodHead {
 				as = http.MethodGet

@@ -74,6 +74,12 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.problem(w, r, http.StatusServiceUnavailable, "late", "the time limit passed in the queue: try again, or allow more time", nil)
 	case errors.Is(err, service.ErrDraining), errors.Is(err, context.Canceled):
 		s.problem(w, r, http.StatusServiceUnavailable, "draining", "the server is shutting down: try another or later", nil)
+	case sessionProblem(err) != nil:
+		p := sessionProblem(err)
+		if p.status == http.StatusInternalServerError {
+			s.cfg.Logger.Error("request failed", "request_id", requestID(r.Context()), "error", err)
+		}
+		s.problem(w, r, p.status, p.code, p.detail, nil)
 	case errors.Is(err, context.DeadlineExceeded):
 		s.problem(w, r, http.StatusServiceUnavailable, "deadline", "this took longer than the server allows: try a smaller instance or another method", nil)
 	case errors.Is(err, service.ErrInfeasible):

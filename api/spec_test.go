@@ -142,7 +142,7 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 	h, _ := newServer(t)
 	for path, item := range doc.Paths.Map() {
 		op := item.Post
-		if op == nil || op.RequestBody.Value.Content["application/json"].Example == nil {
+		if op == nil || op.RequestBody.Value.Content["application/json"] == nil || op.RequestBody.Value.Content["application/json"].Example == nil {
 			continue
 		}
 		media := op.RequestBody.Value.Content["application/json"]

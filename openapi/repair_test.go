@@ -20,12 +20,21 @@ type form struct {
 }
 
 // readForms parses the documents' types, by component name.
-func readForms(file string) (map[string]form, error) {
+func readForms(files ...string) (map[string]form, error) {
+	forms := map[string]form{}
+	for _, file := range files {
+		if err := readFormsOf(file, forms); err != nil {
+			return nil, err
+		}
+	}
+	return forms, nil
+}
+
+func readFormsOf(file string, forms map[string]form) error {
 	tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	forms := map[string]form{}
 	for _, decl := range tree.Decls {
 		gen, ok := decl.(*ast.GenDecl)
 		if !ok || gen.Tok != token.TYPE {
@@ -41,7 +50,7 @@ func readForms(file string) (map[string]form, error) {
 			for _, field := range st.Fields.List {
 				tag, err := strconv.Unquote(field.Tag.Value)
 				if err != nil {
-					return nil, err
+					return err
 				}
 				name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 				f.fields = append(f.fields, name)
@@ -50,13 +59,13 @@ func readForms(file string) (map[string]form, error) {
 			forms[ts.Name.Name] = f
 		}
 	}
-	return forms, nil
+	return nil
 }
 
 // strict are the components that refuse names they do not know.
 var strict = []string{
 	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
-	"Schedule", "Lane", "Certificate",
+	"Schedule", "Lane", "Certificate", "SessionRequest", "Event",
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
@@ -66,6 +75,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	spec["servers"] = []any{map[string]any{"url": "/"}}
 	spec["tags"] = []any{
 		map[string]any{"name": "scheduling", "description": "Schedules, bounds and checks."},
+		map[string]any{"name": "sessions", "description": "Online sessions: events in, decisions out."},
 		map[string]any{"name": "server", "description": "The server itself."},
 		map[string]any{"name": "documentation", "description": "This interface, described."},
 	}
@@ -91,6 +101,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	delete(property("Profile", "compute_s"), "minimum")
 	property("Profile", "compute_s")["exclusiveMinimum"] = json.Number("0")
 	property("Node", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
+	property("Event", "job")["type"] = []any{"string", "object"}
 	second := map[string]any{"type": []any{"number", "null"}, "format": "double", "minimum": json.Number("0")}
 	first := map[string]any{"type": "number", "format": "double", "minimum": json.Number("0")}
 	property("Node", "in_service_s")["items"] = map[string]any{
@@ -103,21 +114,29 @@ func repairOperation(op map[string]any, examples map[string]any) {
 		media := body["content"].(map[string]any)["application/json"].(map[string]any)
 		ref := media["schema"].(map[string]any)["$ref"]
 		media["schema"] = map[string]any{"$ref": ref}
+		if op["operationId"] == "postEvents" {
+			// swag knows no lines.
+			body["content"] = map[string]any{ndjson: map[string]any{"schema": lines(ref)}}
+		}
 		if e, ok := examples[op["operationId"].(string)]; ok {
 			media["example"] = e
 		}
 	}
 	for status, r := range op["responses"].(map[string]any) {
 		response := r.(map[string]any)
-		content := response["content"].(map[string]any)
+		content, _ := response["content"].(map[string]any) // 204 has none
 		for kind, media := range content {
 			// swag lists every kind of an operation with every status.
 			if (kind == "application/problem+json") != (status >= "400") {
 				delete(content, kind)
 				continue
 			}
-			if kind == "application/x-ndjson" {
-				media.(map[string]any)["schema"] = map[string]any{"type": "string"}
+			if kind == ndjson || kind == "text/event-stream" {
+				item := media.(map[string]any)["schema"].(map[string]any)["$ref"]
+				if op["operationId"] == "solve" {
+					item = nil // the first line is another one
+				}
+				media.(map[string]any)["schema"] = lines(item)
 			}
 		}
 		headers := map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one", "schema": map[string]any{"type": "string"}}}
@@ -126,6 +145,17 @@ func repairOperation(op map[string]any, examples map[string]any) {
 		}
 		response["headers"] = headers
 	}
+}
+
+const ndjson = "application/x-ndjson"
+
+// lines is the schema of a stream of lines, each of which is an item.
+func lines(item any) map[string]any {
+	schema := map[string]any{"type": "string"}
+	if item != nil {
+		schema["x-item-schema"] = map[string]any{"$ref": item}
+	}
+	return schema
 }
 
 // repairNames describes a component by its comment, and its fields under their

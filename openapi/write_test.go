@@ -12,7 +12,9 @@ import (
 // not here come after, by name.
 var order = []string{
 	"openapi", "info", "title", "version", "servers", "tags", "paths", "components",
-	"/v1/solves", "/v1/bounds", "/v1/verify", "/v1/version",
+	"/v1/solves", "/v1/bounds", "/v1/verify",
+	"/v1/sessions", "/v1/sessions/{id}", "/v1/sessions/{id}/events", "/v1/sessions/{id}/decisions", "/v1/sessions/{id}/jobs/{job}",
+	"/v1/sessions/{id}/regret", "/v1/sessions/{id}/schedule", "/v1/sessions/{id}/log", "/v1/version",
 	"name", "summary", "description", "operationId", "requestBody", "responses", "required", "content",
 	"$ref", "type", "format", "enum", "default", "properties", "items", "prefixItems", "additionalProperties", "schema",
 	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options", "Result",

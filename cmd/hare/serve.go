@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/sqlite"
 )
 
 func serveCommand() *cobra.Command {
@@ -21,10 +23,14 @@ func serveCommand() *cobra.Command {
 	var bodyMiB int64
 	var cfg service.Config
 	var grace time.Duration
+	var dataDir string
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve solves, bounds and checks over HTTP",
-		Long: `Serve answers POST /v1/solves, /v1/bounds and /v1/verify; /docs describes them.
+		Short: "Serve solves, bounds, checks and online sessions over HTTP",
+		Long: `Serve answers POST /v1/solves, /v1/bounds, /v1/verify and /v1/sessions; /docs
+describes them. With --data-dir an event of a session is on disk before its
+decisions are told, and sessions survive a crash; without it they live in memory
+and end with the server.
 It listens on loopback; there are no keys yet, so other addresses need --insecure.
 On SIGTERM it takes no new work, lets what runs finish for --grace, and ends the
 rest with the best certified pair so far.`,
@@ -42,14 +48,24 @@ rest with the best certified pair so far.`,
 			defer closeEngine()
 			cfg.Solver = engine
 			svc := service.New(cfg)
+			store, err := openStore(c.Context(), dataDir)
+			if err != nil {
+				return err
+			}
+			sessions, err := service.OpenSessions(c.Context(), service.SessionsConfig{Store: api.NewTimedStore(store)})
+			if err != nil {
+				return errors.Join(err, store.Close())
+			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 			log.Info("listening", "address", l.Addr().String(), "docs", "http://"+l.Addr().String()+"/docs", "version", version, "highs", engine.EngineVersion)
-			h := api.New(svc, api.Config{MaxBodyBytes: bodyMiB << 20, Logger: log, EngineRestarts: engine.Restarts})
-			return api.Serve(c.Context(), l, h, svc, grace)
+			h := api.New(svc, api.Config{MaxBodyBytes: bodyMiB << 20, Logger: log, EngineRestarts: engine.Restarts, Sessions: sessions})
+			// The streams of sessions end before the sessions do.
+			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), sessions.Close())
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address and port")
+	f.StringVar(&dataDir, "data-dir", "", "keep sessions in this directory (default: in memory, gone with the server)")
 	f.BoolVar(&insecure, "insecure", false, "allow an address beyond loopback, without keys or TLS")
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.IntVar(&cfg.Running, "running", 0, "solves at a time (default: one a core)")
@@ -57,6 +73,18 @@ rest with the best certified pair so far.`,
 	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "limit of solves that name none")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running solves may go on at shutdown")
 	return c
+}
+
+// openStore opens the directory for sessions, or memory without one.
+func openStore(ctx context.Context, dir string) (service.Store, error) {
+	if dir == "" {
+		return service.NewMemory(), nil
+	}
+	store, err := sqlite.Open(ctx, dir)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--data-dir: %w", err)}
+	}
+	return store, nil
 }
 
 // loopback refuses addresses that others can reach.

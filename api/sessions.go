@@ -1,0 +1,317 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+const kindEvents = "text/event-stream"
+
+// sessionRoutes are there with or without Config.Sessions.
+func (s *server) sessionRoutes(r chi.Router) {
+	r.Post("/v1/sessions", s.handle(s.admit(s.createSession)))
+	r.Get("/v1/sessions", s.handle(s.listSessions))
+	r.Get("/v1/sessions/{id}", s.handle(s.getSession))
+	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
+	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
+	r.Post("/v1/sessions/{id}/events", direct(s.handle(s.postEvents)))
+	r.Get("/v1/sessions/{id}/decisions", direct(s.handle(s.getDecisions)))
+	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog))
+	r.Get("/v1/sessions/{id}/regret", s.handle(s.admit(s.getRegret)))
+	r.Get("/v1/sessions/{id}/schedule", s.handle(s.admit(s.getSchedule)))
+}
+
+// direct goes past compression, which would hold back what must go out at once.
+func direct(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if z, ok := w.(*squeezed); ok {
+			w = z.ResponseWriter
+		}
+		h(w, r)
+	}
+}
+
+// session finds the session of the path.
+func (s *server) session(r *http.Request) (*service.Session, error) {
+	if s.cfg.Sessions == nil {
+		return nil, &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
+	}
+	return s.cfg.Sessions.Session(r.Context(), chi.URLParam(r, "id"))
+}
+
+// sessionJSON describes a session.
+type sessionJSON struct {
+	ID         string          `json:"id"`
+	Created    string          `json:"created"`
+	Policy     string          `json:"policy"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Clock      string          `json:"clock"`
+	GPUs       int             `json:"gpus"`
+	LastSeq    int64           `json:"last_seq"`
+	Active     bool            `json:"active"`
+	Status     json.RawMessage `json:"status,omitempty"`
+}
+
+func describe(info service.SessionInfo) sessionJSON {
+	d := sessionJSON{
+		ID: info.ID, Created: info.Created.UTC().Format(time.RFC3339Nano), Policy: info.Config.Policy,
+		Parameters: info.Config.Parameters, Clock: string(info.Config.Clock), LastSeq: info.Last, Active: info.Active,
+	}
+	for _, n := range info.Config.Cluster.Nodes {
+		for _, g := range n.GPUs {
+			d.GPUs += g.Count
+		}
+	}
+	return d
+}
+
+func answerJSON(w http.ResponseWriter, status int, v any) error {
+	w.Header().Set("Content-Type", kindJSON)
+	w.WriteHeader(status)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// createSession makes a session.
+//
+//	@Summary		Open an online session
+//	@Description	A session takes events and answers each with decisions: which task starts where. Its first event has seq 1. With clock "server" events carry no at_s: the server stamps them.
+//	@Tags			sessions
+//	@ID				createSession
+//	@Param			body	body	openapi.SessionRequest	true	"the cluster, and how to decide"
+//	@Accept			json
+//	@Produce		json,application/problem+json
+//	@Success		201	{object}	openapi.Session	"the session; Location has its path"
+//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		404	{object}	openapi.Problem	"this server keeps no sessions"
+//	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
+//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
+//	@Failure		429	{object}	openapi.Problem	"as many sessions exist as may: delete some"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
+//	@Failure		507	{object}	openapi.Problem	"the disk is full"
+//	@Router			/v1/sessions [post]
+func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Sessions == nil {
+		return &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
+	body, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(body, s.cfg.MaxBodyBytes+1))
+	if err != nil {
+		return err
+	}
+	if int64(len(text)) > s.cfg.MaxBodyBytes {
+		return &http.MaxBytesError{Limit: s.cfg.MaxBodyBytes}
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	h, err := hare.DecodeSession(text)
+	if err != nil {
+		return err
+	}
+	session, err := s.cfg.Sessions.Create(r.Context(), service.SessionConfig{
+		Cluster: h.Cluster, Policy: h.Policy, Parameters: h.Parameters, Clock: service.Clock(h.Clock),
+	})
+	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) && !strings.HasPrefix(fault.Pointer, "/cluster") && fault.Pointer != "/policy" {
+		return &hare.InvalidError{Pointer: "/parameters" + fault.Pointer, Code: fault.Code, Detail: fault.Detail}
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/v1/sessions/"+session.ID())
+	return answerJSON(w, http.StatusCreated, describe(session.Info()))
+}
+
+// listSessions lists the sessions.
+//
+//	@Summary	List the sessions, the oldest first
+//	@Tags		sessions
+//	@ID			listSessions
+//	@Produce	json,application/problem+json
+//	@Success	200	{object}	openapi.SessionList	"the sessions, without their status"
+//	@Failure	404	{object}	openapi.Problem		"this server keeps no sessions"
+//	@Failure	500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Router		/v1/sessions [get]
+func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.Sessions == nil {
+		return &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
+	}
+	infos, err := s.cfg.Sessions.List(r.Context())
+	if err != nil {
+		return err
+	}
+	list := make([]sessionJSON, len(infos))
+	for i := range infos {
+		list[i] = describe(infos[i])
+	}
+	return answerJSON(w, http.StatusOK, map[string]any{"sessions": list})
+}
+
+// getSession describes a session.
+//
+//	@Summary		Look at a session
+//	@Description	What it was made with, the last durable event, and what its policy says of queues, attained service, tasks and GPUs.
+//	@Tags			sessions
+//	@ID				getSession
+//	@Param			id	path	string	true	"the session"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.Session	"the session"
+//	@Failure		404	{object}	openapi.Problem	"no such session"
+//	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"draining"
+//	@Router			/v1/sessions/{id} [get]
+func (s *server) getSession(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	status, err := session.Status(r.Context())
+	if err != nil {
+		return err
+	}
+	d := describe(session.Info())
+	if d.Status, err = json.Marshal(status); err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, d)
+}
+
+// deleteSession ends a session.
+//
+//	@Summary	End a session and remove its log
+//	@Tags		sessions
+//	@ID			deleteSession
+//	@Param		id	path	string	true	"the session"
+//	@Produce	application/problem+json
+//	@Success	204	"it is gone"
+//	@Failure	404	{object}	openapi.Problem	"no such session"
+//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure	503	{object}	openapi.Problem	"draining"
+//	@Failure	507	{object}	openapi.Problem	"the disk refuses"
+//	@Router		/v1/sessions/{id} [delete]
+func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if err := s.cfg.Sessions.Delete(r.Context(), session.ID()); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// getJob explains a job.
+//
+//	@Summary		Say why a job waits
+//	@Description	Its queue, the jobs ahead of it, the GPU that it would take, and what would change that.
+//	@Tags			sessions
+//	@ID				getSessionJob
+//	@Param			id	path	string	true	"the session"
+//	@Param			job	path	string	true	"the job, percent-encoded"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.SessionJob	"the job"
+//	@Failure		404	{object}	openapi.Problem		"no such session, or no such job in it that has not ended"
+//	@Failure		500	{object}	openapi.Problem		"a defect, or a damaged log; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"draining"
+//	@Router			/v1/sessions/{id}/jobs/{job} [get]
+func (s *server) getJob(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	// The router takes the raw path only where it differs from the plain one.
+	id := chi.URLParam(r, "job")
+	if r.URL.RawPath != "" {
+		if id, err = url.PathUnescape(id); err != nil {
+			return &statusError{http.StatusBadRequest, "bad_path", "the job in the path is not percent-encoded"}
+		}
+	}
+	explanation, ok, err := session.Explain(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &statusError{http.StatusNotFound, "no_such_job", "no job of that id is in the session: it did not arrive, or has ended"}
+	}
+	return answerJSON(w, http.StatusOK, explanation)
+}
+
+// number reads a query parameter that is a whole number.
+func number(r *http.Request, name string) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, &statusError{http.StatusBadRequest, "bad_query", "?" + name + "= must be a whole number, not negative"}
+	}
+	return n, nil
+}
+
+// refusal says for a line of events what fail says for a request.
+func (s *server) refusal(r *http.Request, err error) *hare.Refusal {
+	var faults hare.InvalidErrors
+	var fault *hare.InvalidError
+	var gap *service.SequenceError
+	one := func(status int, pointer, code, detail string) *hare.Refusal {
+		return &hare.Refusal{Status: status, Errors: hare.InvalidErrors{{Pointer: pointer, Code: code, Detail: detail}}}
+	}
+	switch {
+	case errors.As(err, &faults):
+		return &hare.Refusal{Status: http.StatusUnprocessableEntity, Errors: faults}
+	case errors.As(err, &fault):
+		return &hare.Refusal{Status: http.StatusUnprocessableEntity, Errors: hare.InvalidErrors{fault}}
+	case errors.As(err, &gap):
+		ref := one(http.StatusConflict, "/seq", "out_of_sequence", gap.Error())
+		ref.Expected = gap.Expected
+		return ref
+	}
+	if p := sessionProblem(err); p != nil {
+		return one(p.status, "", p.code, p.detail)
+	}
+	s.cfg.Logger.Error("event failed", "request_id", requestID(r.Context()), "error", err)
+	return one(http.StatusInternalServerError, "", "internal", internalDetail)
+}
+
+// sessionProblem is the status of an error of a session; nil for others.
+func sessionProblem(err error) *statusError {
+	var conflict *service.ConflictError
+	var limit *service.LimitError
+	var corrupt *service.CorruptError
+	switch {
+	case errors.As(err, &conflict):
+		return &statusError{http.StatusConflict, "conflict", conflict.Error()}
+	case errors.As(err, &limit):
+		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
+	case errors.Is(err, service.ErrStorage):
+		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full or failing: nothing is lost that was answered; make room, and send this again"}
+	case errors.As(err, &corrupt):
+		return &statusError{http.StatusInternalServerError, "corrupt_log", corrupt.Error()}
+	case errors.Is(err, service.ErrNoSession):
+		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}
+	case errors.Is(err, service.ErrDraining):
+		return &statusError{http.StatusServiceUnavailable, "draining", "the server is shutting down: connect again, and go on behind the last answer"}
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+const (
+	// maxEventBytes limits one line of events.
+	maxEventBytes = 1 << 20
+	// eventWindow is how many lines of one connection may wait for answers.
+	eventWindow = 1024
+	// answerBytes is from when on answers go out before all that are ready are
+	// written.
+	answerBytes = 32 << 10
+	// firstWait is how long the status line waits for a first answer, which
+	// could still be a problem instead.
+	firstWait = 250 * time.Millisecond
+)
+
+// postEvents applies events as they come in and answers as they become durable.
+//
+//	@Summary		Send events, get decisions
+//	@Description	Full duplex: one JSON object a line goes in, an answer a line comes out, in order, as soon as the event and its decisions are durable; there is no need to wait for one before sending the next. A line that is refused is answered with {"seq", "error": {status, line, pointer, code, detail}}, changes nothing, and the stream goes on. An event that was recorded before is answered with the recorded decisions; where one is missing, the error says which number is expected. After a broken connection, send everything behind the last answer again.
+//	@Tags			sessions
+//	@ID				postEvents
+//	@Param			id		path	string			true	"the session"
+//	@Param			body	body	openapi.Event	true	"events, one a line"
+//	@Accept			json
+//	@Produce		application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.Answer	"an answer a line"
+//	@Failure		404	{object}	openapi.Problem	"no such session"
+//	@Failure		415	{object}	openapi.Problem	"another media type, or a content coding"
+//	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"draining"
+//	@Failure		507	{object}	openapi.Problem	"the disk is full, and nothing was answered yet"
+//	@Router			/v1/sessions/{id}/events [post]
+func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	if err := eventBody(r); err != nil {
+		return err
+	}
+	control := http.NewResponseController(w)
+	// HTTP/2 is full duplex by itself and says that it cannot be asked.
+	_ = control.EnableFullDuplex()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	c := &conversation{
+		s: s, r: r, w: w, control: control, session: session, cancel: cancel,
+		items: make(chan item, eventWindow), timed: session.Info().Config.Clock != service.ClockServer,
+	}
+	told := make(chan error, 1)
+	go func() { told <- c.tell(ctx) }()
+	over := context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(time.Now()) })
+	defer over()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-s.svc.Ended():
+			cancel()
+		case <-ended:
+		}
+	}()
+	c.listen(ctx)
+	over() // the connection may be used again
+	close(c.items)
+	err = <-told
+	_ = control.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// eventBody refuses bodies that are not plain lines.
+func eventBody(r *http.Request) error {
+	if t := r.Header.Get("Content-Type"); t != "" {
+		kind, _, err := mime.ParseMediaType(t)
+		if err != nil || kind != kindJSON && kind != kindNDJSON {
+			return &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send application/x-ndjson: one event a line"}
+		}
+	}
+	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
+		return &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding", "send events plain: they are answered as they come"}
+	}
+	return nil
+}
+
+// item is one line and its answer: a promise, or a refusal.
+type item struct {
+	promise *service.Promise
+	refusal *hare.Refusal
+	seq     int64
+	line    int64
+	at      time.Time // when it was submitted
+}
+
+// conversation is one connection on which events are sent. One goroutine
+// listens, another one tells; between them wait at most eventWindow lines, so
+// that a client that does not read is not read from either.
+type conversation struct {
+	s       *server
+	r       *http.Request
+	w       http.ResponseWriter
+	control *http.ResponseController
+	session *service.Session
+	cancel  context.CancelFunc
+	timed   bool
+	items   chan item
+	buf     []byte
+	begun   bool      // the status is sent
+	applied int64     // events since the last flush
+	until   time.Time // of the write deadline
+}
+
+// listen reads lines and submits them until the body or ctx ends.
+func (c *conversation) listen(ctx context.Context) {
+	decode := hare.DecodeEvent
+	if !c.timed {
+		decode = hare.DecodeUntimedEvent
+	}
+	in := bufio.NewReaderSize(c.r.Body, 64<<10)
+	over := false
+	for n := int64(1); !over; n++ {
+		line, err := readEvent(in)
+		it := item{line: n}
+		switch {
+		case errors.Is(err, errLongEvent):
+			it.refusal = &hare.Refusal{Status: http.StatusRequestEntityTooLarge, Errors: hare.InvalidErrors{{Code: hare.CodeBodyTooLarge, Detail: err.Error()}}}
+		case err != nil:
+			return // the body ended, or the client is gone: half a line counts for nothing
+		case len(bytes.TrimSpace(line)) == 0:
+			continue
+		default:
+			e, err := decode(line)
+			it.seq = e.Seq
+			if err == nil {
+				it.at = time.Now()
+				it.promise, err = c.session.Submit(ctx, e)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				it.refusal = c.s.refusal(c.r, err)
+			}
+			over = final(err)
+		}
+		select {
+		case c.items <- it:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// final says that no event will be taken any more.
+func final(err error) bool {
+	return errors.Is(err, service.ErrNoSession) || errors.Is(err, service.ErrDraining)
+}
+
+var errLongEvent = fmt.Errorf("the line is longer than %d bytes", maxEventBytes)
+
+// readEvent returns a line, valid until the next call. The last one may lack
+// its newline where the body ended as it should.
+func readEvent(in *bufio.Reader) ([]byte, error) {
+	line, err := in.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		if err != nil && (err != io.EOF || len(line) == 0) {
+			return nil, err
+		}
+		return line, nil
+	}
+	long := bytes.Clone(line)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		if line, err = in.ReadSlice('\n'); len(long) <= maxEventBytes {
+			long = append(long, line...)
+		}
+	}
+	switch {
+	case err != nil && err != io.EOF:
+		return nil, err
+	case len(long) > maxEventBytes:
+		return nil, errLongEvent
+	}
+	return long, nil
+}
+
+// tell writes the answers in order. It flushes whenever it would have to wait.
+func (c *conversation) tell(ctx context.Context) error {
+	defer c.cancel() // the listener need not go on
+	// The status goes out when there is nothing to answer for a while, for
+	// clients that wait for it before they send.
+	first := time.NewTimer(firstWait)
+	defer first.Stop()
+	for {
+		var it item
+		var ok bool
+		select {
+		case it, ok = <-c.items:
+		default:
+			if c.begun || len(c.buf) > 0 {
+				if err := c.flush(); err != nil {
+					return err
+				}
+			}
+			select {
+			case it, ok = <-c.items:
+			case <-first.C:
+				if err := c.flush(); err != nil {
+					return err
+				}
+				continue
+			case <-ctx.Done():
+				// What was submitted before is still answered.
+				it, ok = <-c.items
+			}
+		}
+		if !ok {
+			return c.flush()
+		}
+		if err := c.say(it); err != nil {
+			return err
+		}
+	}
+}
+
+// say writes one answer.
+func (c *conversation) say(it item) error {
+	refusal := it.refusal
+	if it.promise != nil {
+		select {
+		case <-it.promise.Done():
+		default:
+			if c.begun || len(c.buf) > 0 {
+				if err := c.flush(); err != nil {
+					return err
+				}
+			}
+		}
+		// It is kept in any case: when the server ends, with ErrDraining.
+		answer, err := it.promise.Wait(context.WithoutCancel(c.r.Context()))
+		if err == nil {
+			c.applied++
+			c.s.met.answers.Observe(time.Since(it.at).Seconds())
+			c.buf = append(hare.AppendAnswer(c.buf, answer), '\n')
+		} else {
+			if errors.Is(err, service.ErrStorage) && !c.begun && len(c.buf) == 0 {
+				return err // a problem of its own
+			}
+			refusal = c.s.refusal(c.r, err)
+			if final(err) {
+				c.cancel()
+			}
+		}
+	}
+	if refusal != nil {
+		refusal.Line, refusal.Seq = it.line, it.seq
+		c.s.met.refused.WithLabelValues(refusal.Errors[0].Code).Inc()
+		c.buf = append(hare.AppendRefusal(c.buf, refusal), '\n')
+	}
+	if len(c.buf) >= answerBytes {
+		return c.flush()
+	}
+	return nil
+}
+
+// flush sends what was written. A client that reads nothing for as long as a
+// body may take is given up.
+func (c *conversation) flush() error {
+	if !c.begun {
+		c.begun = true
+		c.w.Header().Set("Content-Type", kindNDJSON)
+		c.w.WriteHeader(http.StatusOK)
+	} else if len(c.buf) == 0 {
+		return nil
+	}
+	c.s.met.events.Add(float64(c.applied))
+	c.applied = 0
+	if now := time.Now(); now.Add(c.s.cfg.BodyTime / 2).After(c.until) {
+		c.until = now.Add(c.s.cfg.BodyTime)
+		_ = c.control.SetWriteDeadline(c.until)
+	}
+	if _, err := c.w.Write(c.buf); err != nil {
+		return err
+	}
+	c.buf = c.buf[:0]
+	if err := c.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("nothing was read for %v: %w", c.s.cfg.BodyTime, err)
+		}
+		return err
+	}
+	return nil
+}

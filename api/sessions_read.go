@@ -1,0 +1,359 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+// heartbeat is how often a stream of decisions says that it is alive.
+const heartbeat = 15 * time.Second
+
+// getDecisions gives the decisions as they become durable.
+//
+//	@Summary		Follow the decisions
+//	@Description	As text/event-stream (with that Accept header): each answer as an event whose id is its seq, then each new one, with a comment every 15 s; Last-Event-ID goes on behind the one it names, and event: end with a problem code ends the stream. Otherwise NDJSON of the answers that are recorded, or with ?follow=true of those to come as well.
+//	@Tags			sessions
+//	@ID				getDecisions
+//	@Param			id				path	string	true	"the session"
+//	@Param			after			query	int		false	"begin behind the answer of this seq"
+//	@Param			follow			query	bool	false	"go on with answers to come (NDJSON)"
+//	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
+//	@Produce		application/x-ndjson,text/event-stream,application/problem+json
+//	@Success		200	{object}	openapi.Answer	"an answer a line, or an event"
+//	@Failure		400	{object}	openapi.Problem	"after or Last-Event-ID is not a number"
+//	@Failure		404	{object}	openapi.Problem	"no such session"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"draining"
+//	@Router			/v1/sessions/{id}/decisions [get]
+func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
+	kind, err := accepted(r, kindNDJSON, kindEvents)
+	if err != nil {
+		return err
+	}
+	after, err := number(r, "after")
+	if err != nil {
+		return err
+	}
+	if id := r.Header.Get("Last-Event-ID"); id != "" && kind == kindEvents {
+		if after, err = strconv.ParseInt(id, 10, 64); err != nil || after < 0 {
+			return &statusError{http.StatusBadRequest, "bad_query", "Last-Event-ID must be the number of an answer"}
+		}
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if kind == kindEvents || r.URL.Query().Get("follow") == "true" {
+		return s.follow(w, r, session.Decisions, after, kind == kindEvents)
+	}
+	out := bufio.NewWriterSize(w, answerBytes)
+	var line []byte
+	for rec, err := range session.Log(r.Context(), after) {
+		if err != nil {
+			return err
+		}
+		line = append(hare.AppendAnswer(line[:0], hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}), '\n')
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// found is one step of a stream of answers.
+type found struct {
+	answer hare.Answer
+	err    error
+}
+
+// follow sends answers until the client goes, the session is deleted or the
+// server ends. A slow client reads the log later and holds up nobody.
+func (s *server) follow(w http.ResponseWriter, r *http.Request, answers func(context.Context, int64) iter.Seq2[hare.Answer, error], after int64, events bool) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	// Buffered, so that the reader can leave whenever this one has.
+	next, gone := make(chan found, 64), make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer close(next)
+		for a, err := range answers(ctx, after) {
+			select {
+			case next <- found{a, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() {
+		cancel()
+		<-gone
+	}()
+	out := &liveWriter{s: s, w: w, control: http.NewResponseController(w), events: events}
+	defer func() { _ = out.control.SetWriteDeadline(time.Time{}) }()
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	if err := out.flush(); err != nil {
+		return err
+	}
+	for {
+		var f found
+		var ok bool
+		select {
+		case f, ok = <-next:
+		default:
+			if err := out.flush(); err != nil {
+				return err
+			}
+			select {
+			case f, ok = <-next:
+			case <-beat.C:
+				if out.beat(); out.flush() != nil {
+					return nil
+				}
+				continue
+			case <-s.svc.Ended():
+				out.end("draining")
+				return out.flush()
+			}
+		}
+		if !ok {
+			return nil
+		}
+		if f.err != nil {
+			if r.Context().Err() == nil {
+				out.end(s.refusal(r, f.err).Errors[0].Code)
+			}
+			return out.flush()
+		}
+		if err := out.answer(f.answer); err != nil {
+			return err
+		}
+	}
+}
+
+// liveWriter writes answers as events or as lines.
+type liveWriter struct {
+	s       *server
+	w       http.ResponseWriter
+	control *http.ResponseController
+	events  bool
+	buf     []byte
+}
+
+func (l *liveWriter) answer(a hare.Answer) error {
+	if l.events {
+		l.buf = strconv.AppendInt(append(l.buf, "id: "...), a.Seq, 10)
+		l.buf = append(l.buf, "\ndata: "...)
+	}
+	l.buf = append(hare.AppendAnswer(l.buf, a), '\n')
+	if l.events {
+		l.buf = append(l.buf, '\n')
+	}
+	if len(l.buf) < answerBytes {
+		return nil
+	}
+	return l.flush()
+}
+
+func (l *liveWriter) beat() {
+	if l.events {
+		l.buf = append(l.buf, ": alive\n\n"...)
+	}
+}
+
+// end says why there is no more.
+func (l *liveWriter) end(code string) {
+	if l.events {
+		l.buf = append(append(append(l.buf, "event: end\ndata: {\"code\":\""...), code...), "\"}\n\n"...)
+	}
+}
+
+func (l *liveWriter) flush() error {
+	_ = l.control.SetWriteDeadline(time.Now().Add(l.s.cfg.BodyTime))
+	if _, err := l.w.Write(l.buf); err != nil {
+		return err
+	}
+	l.buf = l.buf[:0]
+	if err := l.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
+// getLog gives the log.
+//
+//	@Summary		Download the log
+//	@Description	The first line says what the session was made with, then an event and its decisions a line: hare online replay decides it again. With ?after= the lines behind that event alone.
+//	@Tags			sessions
+//	@ID				getLog
+//	@Param			id		path	string	true	"the session"
+//	@Param			after	query	int		false	"begin behind this event, without the first line"
+//	@Produce		application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.Record	"a record a line, behind the first one"
+//	@Failure		400	{object}	openapi.Problem	"after is not a number"
+//	@Failure		404	{object}	openapi.Problem	"no such session"
+//	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"draining"
+//	@Router			/v1/sessions/{id}/log [get]
+func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {
+	after, err := number(r, "after")
+	if err != nil {
+		return err
+	}
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kindNDJSON)
+	var line []byte
+	if after == 0 {
+		cfg := session.Info().Config
+		line = append(hare.AppendLogHeader(nil, &hare.LogHeader{
+			Policy: cfg.Policy, Parameters: cfg.Parameters, Clock: string(cfg.Clock), Cluster: cfg.Cluster,
+		}), '\n')
+	}
+	out := bufio.NewWriterSize(w, answerBytes)
+	if _, err := out.Write(line); err != nil {
+		return err
+	}
+	for rec, err := range session.Log(r.Context(), after) {
+		if err != nil {
+			return err
+		}
+		line = append(hare.AppendRecord(line[:0], rec), '\n')
+		if _, err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// hindsight reads the log of a session.
+func hindsight(r *http.Request, session *service.Session) (*service.Hindsight, error) {
+	cluster := session.Info().Config.Cluster
+	h := service.NewHindsight(&cluster)
+	for rec, err := range session.Log(r.Context(), 0) {
+		if err == nil {
+			err = h.Add(rec)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// getRegret compares with hindsight.
+//
+//	@Summary		Compare with the best in hindsight
+//	@Description	What the jobs that ended cost, over a price bound on every plan for them with the same arrivals, rounds and GPUs whose tasks take at least the least times that were measured. Computed when asked, aside from all decisions.
+//	@Tags			sessions
+//	@ID				getRegret
+//	@Param			id		path	string	true	"the session"
+//	@Param			detail	query	string	false	"full adds the certificate and the instance that it is for"	Enums(summary,full)
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.Regret	"the comparison"
+//	@Failure		404	{object}	openapi.Problem	"no such session"
+//	@Failure		422	{object}	openapi.Problem	"the log is too large for an instance"
+//	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Router			/v1/sessions/{id}/regret [get]
+func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	h, err := hindsight(r, session)
+	if err != nil {
+		return err
+	}
+	reg, err := s.svc.Regret(r.Context(), h)
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, regretDocument(reg, r.URL.Query().Get("detail") == "full"))
+}
+
+type regretJSON struct {
+	Seq         int64             `json:"seq"`
+	AtS         json.RawMessage   `json:"at_s"`
+	Jobs        regretJobs        `json:"jobs"`
+	Achieved    hare.Amount       `json:"achieved"`
+	Bound       *hare.Amount      `json:"bound"`
+	Regret      json.RawMessage   `json:"regret"`
+	Method      string            `json:"method,omitempty"`
+	Holds       string            `json:"holds"`
+	Notes       []string          `json:"notes,omitempty"`
+	Certificate *hare.Certificate `json:"certificate,omitempty"`
+	Instance    json.RawMessage   `json:"instance,omitempty"`
+}
+
+type regretJobs struct {
+	Counted   int `json:"counted"`
+	Running   int `json:"running"`
+	Cancelled int `json:"cancelled"`
+	Empty     int `json:"empty"`
+}
+
+func regretDocument(reg *service.Regret, full bool) regretJSON {
+	d := regretJSON{
+		Seq: reg.Seq, AtS: json.RawMessage(hare.FormatMicros(reg.AtUs)), Achieved: reg.Achieved, Regret: json.RawMessage("null"),
+		Jobs: regretJobs{reg.Counted, reg.Running, reg.Cancelled, reg.Empty}, Method: reg.Method, Holds: reg.Holds, Notes: reg.Notes,
+	}
+	if reg.Instance == nil {
+		return d
+	}
+	d.Bound = &reg.Bound
+	if ratio, ok := reg.Ratio(); ok {
+		d.Regret = json.RawMessage(ratio.FloatString(6))
+	}
+	if full {
+		d.Certificate, d.Instance = reg.Certificate, instanceJSON(reg.Instance)
+	}
+	return d
+}
+
+// getSchedule gives the plan that was followed.
+//
+//	@Summary		The schedule that the session followed
+//	@Description	Where every task of a job took the same times on GPUs of one type, an instance and a result for it, of the jobs that ended, that hare verify accepts; otherwise a trace of the tasks that ended.
+//	@Tags			sessions
+//	@ID				getSchedule
+//	@Param			id	path	string	true	"the session"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.Followed	"the schedule or the trace"
+//	@Failure		404	{object}	openapi.Problem		"no such session"
+//	@Failure		422	{object}	openapi.Problem		"the log is too large for an instance"
+//	@Failure		500	{object}	openapi.Problem		"a defect, or a damaged log; the server's log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"busy or draining"
+//	@Router			/v1/sessions/{id}/schedule [get]
+func (s *server) getSchedule(w http.ResponseWriter, r *http.Request) error {
+	session, err := s.session(r)
+	if err != nil {
+		return err
+	}
+	h, err := hindsight(r, session)
+	if err != nil {
+		return err
+	}
+	f, err := h.Followed(s.svc.Version())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kindJSON)
+	return encodeFollowed(w, f)
+}

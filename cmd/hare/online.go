@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// maxLine limits a line of events, in bytes.
+const maxLine = 1 << 20
+
+func onlineCommand() *cobra.Command {
+	var cluster, policy, parameters, log string
+	c := &cobra.Command{
+		Use:   "online --cluster FILE",
+		Short: "Decide, event by event, which task starts where: a session without a server",
+		Long: `Online reads events from standard input, one JSON object a line, and answers each
+with a line of decisions as soon as it has come. A line that cannot be applied
+is answered with {"seq": …, "error": {…}}, which names the line, the place in
+it and the reason; it changes nothing and the session goes on. Events and
+decisions are described in docs/online.md.
+
+Exit codes: 0 when every line was applied, 2 when any was refused.`,
+		Example: `  hare online --cluster cluster.json < events.ndjson > decisions.ndjson
+  hare online --cluster cluster.json --log run.ndjson < events.ndjson > /dev/null
+  hare online replay run.ndjson`,
+		Args: exactly(0, "no arguments: it reads events from standard input"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if cluster == "" {
+				return usageError{errors.New("give the cluster: --cluster cluster.json")}
+			}
+			h := hare.LogHeader{Policy: policy, Clock: "events"}
+			if err := readSession(&h, cluster, parameters); err != nil {
+				return err
+			}
+			p, err := online.New(h.Policy, &h.Cluster, h.Parameters)
+			if err != nil {
+				return usageError{err}
+			}
+			s := &stream{policy: p, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16)}
+			run := func(w io.Writer) error {
+				if s.log = w; w != nil {
+					if _, err := w.Write(append(hare.AppendLogHeader(nil, &h), '\n')); err != nil {
+						return err
+					}
+				}
+				return s.run(c.Context(), c.InOrStdin())
+			}
+			if log == "" {
+				err = run(nil)
+			} else {
+				err = writeOut(log, run)
+			}
+			if err == nil && s.refused > 0 {
+				err = usageError{fmt.Errorf("%d of %d lines were refused: the answers say why", s.refused, s.line)}
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&cluster, "cluster", "", `the cluster: {"nodes": […]}, or a whole instance, whose jobs are passed over`)
+	f.StringVar(&policy, "policy", "hlas", "how to decide: "+strings.Join(online.Names(), ", "))
+	f.StringVar(&parameters, "parameters", "", "a file with the policy's parameters, a JSON object")
+	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")
+	choices(c, "policy", online.Names()...)
+	c.AddCommand(replayCommand())
+	return c
+}
+
+// readSession reads the files that make a session.
+func readSession(h *hare.LogHeader, cluster, parameters string) error {
+	if err := noTwice("-", cluster, parameters); err != nil {
+		return usageError{errors.New("standard input is for the events: give files")}
+	}
+	f, err := openIn(cluster)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	got, err := hare.DecodeCluster(f, hare.Limits{MaxBytes: maxFileBytes})
+	if err != nil {
+		return inputError(cluster, err)
+	}
+	h.Cluster = *got
+	if parameters == "" {
+		return nil
+	}
+	text, err := os.ReadFile(parameters)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil || len(b.Bytes()) == 0 || b.Bytes()[0] != '{' {
+		return usageError{fmt.Errorf("%s: must be a JSON object", parameters)}
+	}
+	h.Parameters = b.Bytes()
+	return nil
+}
+
+// stream is a session on pipes.
+type stream struct {
+	policy  online.Policy
+	out     *bufio.Writer
+	log     io.Writer // nil means none
+	line    int64     // the last one read
+	refused int64
+	last    hare.Event // the last one that was applied
+	buf     []byte
+}
+
+// run answers until in ends. It flushes when no further line has come yet.
+func (s *stream) run(ctx context.Context, in io.Reader) error {
+	r := bufio.NewReaderSize(in, 1<<16)
+	for ctx.Err() == nil {
+		line, err := readLine(r)
+		if err != nil && !errors.Is(err, errLongLine) {
+			flushed := s.out.Flush()
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return errors.Join(err, flushed)
+		}
+		s.line++
+		if len(bytes.TrimSpace(line)) > 0 || err != nil {
+			if err := s.answer(line, err); err != nil {
+				return err
+			}
+		}
+		if !lineWaits(r) {
+			if err := s.out.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return s.out.Flush()
+}
+
+// answer applies one line. An error is one of writing.
+func (s *stream) answer(line []byte, bad error) error {
+	s.buf = s.buf[:0]
+	e, decisions, refusal := s.apply(line, bad)
+	if refusal != nil {
+		refusal.Line = s.line
+		s.refused++
+		s.buf = append(hare.AppendRefusal(s.buf, refusal), '\n')
+		_, err := s.out.Write(s.buf)
+		return err
+	}
+	s.buf = append(hare.AppendAnswer(s.buf, hare.Answer{Seq: e.Seq, Decisions: decisions}), '\n')
+	if _, err := s.out.Write(s.buf); err != nil || s.log == nil {
+		return err
+	}
+	s.buf = append(hare.AppendRecord(s.buf[:0], hare.Record{Event: e, Decisions: decisions}), '\n')
+	_, err := s.log.Write(s.buf)
+	return err
+}
+
+func (s *stream) apply(line []byte, bad error) (hare.Event, []hare.Decision, *hare.Refusal) {
+	refuse := func(seq int64, status int, errs ...*hare.InvalidError) *hare.Refusal {
+		return &hare.Refusal{Seq: seq, Status: status, Errors: errs}
+	}
+	if bad != nil {
+		return hare.Event{}, nil, refuse(0, 413, &hare.InvalidError{Code: hare.CodeBodyTooLarge, Detail: bad.Error()})
+	}
+	e, err := hare.DecodeEvent(line)
+	var faults hare.InvalidErrors
+	if errors.As(err, &faults) {
+		return e, nil, refuse(e.Seq, 422, faults...)
+	}
+	if want := s.last.Seq + 1; e.Seq != want {
+		r := refuse(e.Seq, 409, &hare.InvalidError{Pointer: "/seq", Code: "out_of_sequence",
+			Detail: fmt.Sprintf("event %d came where event %d is expected: send the events from %d on", e.Seq, want, want)})
+		r.Expected = want
+		return e, nil, r
+	}
+	if e.AtUs < s.last.AtUs {
+		return e, nil, refuse(e.Seq, 422, &hare.InvalidError{Pointer: "/at_s", Code: "time_goes_back",
+			Detail: fmt.Sprintf("%s lies before the event before, at %s: times never go back", hare.FormatMicros(e.AtUs), hare.FormatMicros(s.last.AtUs))})
+	}
+	decisions, err := s.policy.Step(e.AtUs, []hare.Event{e})
+	var refused *online.RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return e, nil, refuse(e.Seq, 422, refused.Err)
+	case err != nil:
+		return e, nil, refuse(e.Seq, 500, &hare.InvalidError{Code: "internal", Detail: err.Error()})
+	}
+	s.last = e
+	return e, decisions, nil
+}
+
+// errLongLine says that a line was longer than maxLine, and was passed over.
+var errLongLine = fmt.Errorf("the line is longer than %d bytes", maxLine)
+
+// readLine returns the next line without its end, valid until the next call.
+// The last line may lack its newline.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		long := bytes.Clone(line)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			if line, err = r.ReadSlice('\n'); len(long) <= maxLine {
+				long = append(long, line...)
+			}
+		}
+		line = long
+	}
+	switch {
+	case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0):
+		return nil, err
+	case len(line) > maxLine:
+		return nil, errLongLine
+	}
+	return bytes.TrimSuffix(line, []byte("\n")), nil
+}
+
+// lineWaits says that a whole line can be read without waiting.
+func lineWaits(r *bufio.Reader) bool {
+	b, _ := r.Peek(r.Buffered())
+	return bytes.IndexByte(b, '\n') >= 0
+}
