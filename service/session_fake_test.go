@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -146,6 +147,9 @@ func undisturbed(t testing.TB, events []hare.Event) []string {
 func line(a hare.Answer) string { return string(hare.AppendAnswer(nil, a)) }
 
 var cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 4}}}}}
+
+// soak makes some tests as long as they are before a release.
+var soak = flag.Bool("hare.soak", false, "kill, damage and load for longer")
 
 func sessionsConfig(store service.Store) service.SessionsConfig {
 	return service.SessionsConfig{Store: store, New: newHistory, Restore: restoreHistory, SnapshotEvery: 100, Retry: time.Millisecond}

@@ -30,6 +30,13 @@ func Check(ctx context.Context, store Store, m Meta) (last int64, err error) {
 			}
 		}
 	}
+	snapshots, err := store.Snapshots(ctx, m.ID)
+	if err != nil {
+		return links.last, err
+	}
+	for i := range snapshots {
+		m.Last = max(m.Last, snapshots[i].Seq)
+	}
 	if links.last < m.Last {
 		return links.last, &CorruptError{Session: m.ID, Seq: links.last + 1, What: "the end of the log is missing"}
 	}

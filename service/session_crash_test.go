@@ -1,0 +1,264 @@
+package service_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/sqlite"
+)
+
+// crashDir names the variable that makes this test program the server that
+// TestKill kills.
+const crashDir = "HARE_TEST_CRASH_DIR"
+
+// TestCrashChild is that server: events come in at stdin, answers go out at
+// descriptor 3, one a line, the number of the last durable event first.
+func TestCrashChild(t *testing.T) {
+	dir := os.Getenv(crashDir)
+	if dir == "" {
+		t.Skip("only as a child of TestKill")
+	}
+	ctx := context.Background()
+	out := bufio.NewWriter(os.NewFile(3, "answers"))
+	s := openDir(t, dir)
+	infos, err := s.List(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var e *service.Session
+	if len(infos) > 0 {
+		if e, err = s.Session(ctx, infos[0].ID); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		e = create(t, s)
+	}
+	fmt.Fprintln(out, e.Info().Last)
+	out.Flush()
+	promises := make(chan *service.Promise, 500)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for p := range promises {
+			a, err := p.Wait(ctx)
+			if err != nil {
+				fmt.Fprintln(out, "error", err)
+			} else {
+				fmt.Fprintln(out, line(a))
+			}
+			if len(promises) == 0 {
+				out.Flush()
+			}
+		}
+		out.Flush()
+	}()
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		ev, err := hare.DecodeEvent(in.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Submit(ctx, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		promises <- p
+	}
+	close(promises)
+	<-done
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKill kills a server again and again in the middle of a stream, with a
+// client that sends again what was not answered: every answer, and at the end
+// the whole log, must be that of an undisturbed run.
+func TestKill(t *testing.T) {
+	kills := 20
+	if *soak {
+		kills = 300
+	}
+	dir := t.TempDir()
+	events := script(11, kills*2500)
+	want := undisturbed(t, events)
+	rng := rand.New(rand.NewPCG(11, 4))
+	answered, killed := 0, 0
+	for answered < len(events) {
+		after := time.Duration(-1)
+		if killed < kills {
+			after = time.Duration(rng.Int64N(int64(60 * time.Millisecond)))
+			killed++
+		}
+		answered = serveOnce(t, dir, events, want, answered, after)
+	}
+	t.Logf("%d kills, %d events", killed, answered)
+	if killed < kills {
+		t.Errorf("the events lasted for %d kills only", killed)
+	}
+	s := openDir(t, dir)
+	defer s.Close()
+	infos, _ := s.List(context.Background())
+	e, err := s.Session(context.Background(), infos[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := logOf(e); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("the log of %d events is not that of an undisturbed run: %v", len(got), err)
+	}
+}
+
+// serveOnce runs a server, kills it some time after its first word (never, if
+// that is negative), and returns how many events are answered now.
+func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, answered int, after time.Duration) int {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command(exe, "-test.run=^TestCrashChild$")
+	cmd.Env = append(os.Environ(), crashDir+"="+dir)
+	cmd.ExtraFiles = []*os.File{w}
+	var stdout bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stdout
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	lines := bufio.NewReader(r)
+	first, err := lines.ReadString('\n')
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		t.Fatalf("the server did not start: %v\n%s", err, &stdout)
+	}
+	last, err := strconv.Atoi(first[:len(first)-1])
+	if err != nil || last < answered {
+		t.Fatalf("the server has %s events of %d that were answered", first, answered)
+	}
+	if after >= 0 {
+		timer := time.AfterFunc(after, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+	}
+	sent := make(chan struct{})
+	go func() { // from the first that was not answered, whatever the server has
+		defer close(sent)
+		b := bufio.NewWriter(in)
+		for _, ev := range events[answered:] {
+			b.Write(append(hare.AppendEvent(nil, ev), '\n'))
+		}
+		b.Flush()
+		in.Close()
+	}()
+	for {
+		text, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			break // a line that is cut was not answered
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if text = text[:len(text)-1]; answered >= len(want) || text != want[answered] {
+			t.Fatalf("event %d: got %s", answered+1, text)
+		}
+		answered++
+	}
+	<-sent
+	if err := cmd.Wait(); after < 0 && err != nil {
+		t.Fatalf("%v\n%s", err, &stdout)
+	}
+	return answered
+}
+
+// failing is a store whose disk is full at times.
+type failing struct {
+	service.Store
+	fail func() bool
+	// late: what fails was written nevertheless, as a failed fsync may leave it.
+	late bool
+}
+
+func (f *failing) Append(ctx context.Context, rows []service.Row) error {
+	if !f.fail() {
+		return f.Store.Append(ctx, rows)
+	}
+	if f.late {
+		if err := f.Store.Append(ctx, rows); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: no space", service.ErrStorage)
+}
+
+func (f *failing) SaveSnapshot(ctx context.Context, s service.Snapshot) error {
+	if s.Seq > 0 && f.fail() {
+		return fmt.Errorf("%w: no space", service.ErrStorage)
+	}
+	return f.Store.SaveSnapshot(ctx, s)
+}
+
+// TestFullDiskRefusesAndRecovers: nothing is answered that is not recorded, and
+// what is recorded is answered once the disk has space again.
+func TestFullDiskRefusesAndRecovers(t *testing.T) {
+	ctx := context.Background()
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 5)) // of the committer alone, while events go in
+		store, err := sqlite.Open(ctx, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, sessionsConfig(&failing{Store: store, fail: func() bool { return rng.IntN(3) == 0 }, late: seed%2 == 1}))
+		e := create(t, s)
+		events := script(seed, 400)
+		want := undisturbed(t, events)
+		answered, failures := 0, 0
+		for answered < len(events) {
+			to := min(len(events), answered+40)
+			got, err := send(ctx, e, events[answered:to])
+			if !slices.Equal(got, want[answered:answered+len(got)]) {
+				t.Fatalf("seed %d: wrong answers behind %d", seed, answered)
+			}
+			answered += len(got)
+			switch {
+			case errors.Is(err, service.ErrStorage):
+				failures++
+				if seen, err := logOf(e); err != nil || len(seen) < answered || !slices.Equal(seen, want[:len(seen)]) {
+					t.Fatalf("seed %d: the log cannot be read then: %d of %d, %v", seed, len(seen), answered, err)
+				}
+				time.Sleep(time.Millisecond)
+			case err != nil:
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		if failures == 0 {
+			t.Errorf("seed %d: nothing failed", seed)
+		}
+		if got, err := logOf(e); err != nil || !slices.Equal(got, want) {
+			t.Errorf("seed %d: log: %v", seed, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
