@@ -63,7 +63,7 @@ func (c *core) appendSnapshot(b []byte) []byte {
 	for _, ji := range order {
 		c.writeJob(w, &c.jobs[ji])
 	}
-	sum := sha256.Sum256(w.b[start:])
+	sum := checksum(w.b[start:])
 	return append(w.b, sum[:]...)
 }
 
@@ -134,7 +134,7 @@ func restore(policy string, snapshot []byte) (*core, error) {
 	if n < 0 || !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
 		return nil, broken("is torn, or of another version")
 	}
-	if sum := sha256.Sum256(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
+	if sum := checksum(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
 		return nil, broken("does not have the checksum that it states: it is torn or was altered")
 	}
 	r := &reader{b: snapshot[len(snapshotForm):n]}
@@ -148,3 +148,5 @@ func restore(policy string, snapshot []byte) (*core, error) {
 func broken(format string, a ...any) error {
 	return invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log behind it", a...)
 }
+
+func checksum(b []byte) [sha256.Size]byte { return sha256.Sum256(b) }
