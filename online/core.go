@@ -49,6 +49,7 @@ type core struct {
 	classOf       map[classKey]int32
 	vacantClasses []int32
 	live          []int32 // classes that have a job in line
+	liveMix       int     // those of them whose jobs may mix types
 	lineAt        []int32 // by job, its place in the heap of its class
 
 	due   jobHeap // waiting jobs of lower queues, by when the guard acts, or earlier
@@ -157,7 +158,7 @@ type classKey struct {
 // class is the line of the jobs of one key.
 type class struct {
 	classKey
-	fits   uint64 // types with enough GPUs in service, where they may not mix
+	fits   uint64 // types with enough GPUs in service, together where they may mix
 	jobs   int    // active, in line or not
 	line   jobHeap
 	liveAt int32
@@ -373,9 +374,15 @@ func (c *core) leaveClass(ji int32) {
 // refit finds the types on which jobs of a class can ever run with the GPUs in service.
 func (c *core) refit(cl *class) {
 	cl.fits = 0
+	if cl.mix {
+		if c.inService(cl.mask) >= cl.width {
+			cl.fits = cl.mask
+		}
+		return
+	}
 	for m := cl.mask; m != 0; m &= m - 1 {
 		k := bits.TrailingZeros64(m)
-		if cl.mix || c.types[k].total >= cl.width {
+		if c.types[k].total >= cl.width {
 			cl.fits |= 1 << k
 		}
 	}
@@ -398,6 +405,9 @@ func (c *core) enter(ji int32) {
 	if len(cl.line) == 0 {
 		cl.liveAt = int32(len(c.live))
 		c.live = append(c.live, j.class)
+		if cl.mix {
+			c.liveMix++
+		}
 	}
 	cl.line.push(item{key: j.order(), job: ji}, c.lineAt)
 	c.countWaiting(j, 1)
@@ -418,6 +428,9 @@ func (c *core) leave(ji int32) {
 		c.classes[c.live[last]].liveAt = cl.liveAt
 		c.live = c.live[:last]
 		cl.liveAt = none
+		if cl.mix {
+			c.liveMix--
+		}
 	}
 	c.countWaiting(j, -1)
 }

@@ -55,20 +55,38 @@ func (c *core) gatherOnly() {
 }
 
 // first is the job that stands first among those in line that may use a GPU
-// of the open types, or none. O(classes).
+// of the open types, or none. O(classes), squared with mixing gangs in line.
 func (c *core) first(open uint64) int32 {
 	best, bestKey := none, uint64(0)
 	for _, x := range c.live {
 		cl := &c.classes[x]
-		if cl.fits&open == 0 || best != none && cl.line[0].key > bestKey {
+		head := &cl.line[0]
+		if cl.fits&open == 0 || best != none && head.key > bestKey {
 			continue
 		}
-		if cl.mix && c.inService(cl.mask&^c.owned) < cl.width {
-			continue
+		if cl.width > 0 && (cl.mix || c.liveMix > 0) && !c.canStart(&c.jobs[head.job], open) {
+			if set := c.gatherable(cl); set&open == 0 || cl.mix && c.inService(set) < cl.width {
+				continue
+			}
 		}
-		best, bestKey = cl.line[0].job, cl.line[0].key
+		best, bestKey = head.job, head.key
 	}
 	return best
+}
+
+// gatherable are the types that may be gathered for the first gang of a class:
+// those that nobody gathers. Between mixing gangs and others, only those that
+// no job before it waits for: a mixing gang takes types that are not open, and
+// without this two of them could pass such a type between them for ever, or
+// two others keep a mixing one from ever having all of its types.
+func (c *core) gatherable(cl *class) uint64 {
+	set := cl.fits &^ c.owned
+	for _, x := range c.live {
+		if o := &c.classes[x]; (cl.mix || o.mix) && o.line[0].key < cl.line[0].key {
+			set &^= o.fits
+		}
+	}
+	return set
 }
 
 // inService is how many GPUs of a set of types there are.
@@ -123,14 +141,15 @@ func (c *core) startGang(ji int32, set uint64) bool {
 }
 
 // gather keeps what is and becomes free of a type for a gang: the cheapest of
-// open, or every type that it may use and nobody gathers, where it may mix.
+// open, or every type that it may gather, where it may mix.
 func (c *core) gather(ji int32, open uint64) {
-	c.leave(ji)
 	j := &c.jobs[ji]
+	set := c.gatherable(&c.classes[j.class])
+	c.leave(ji)
 	if j.mix {
-		j.owns = j.mask &^ c.owned
+		j.owns = set
 	} else {
-		j.owns = 1 << c.cheapest(j, open&c.classes[j.class].fits, 1, false)
+		j.owns = 1 << c.cheapest(j, open&set, 1, false)
 	}
 	for m := j.owns; m != 0; m &= m - 1 {
 		c.types[bits.TrailingZeros64(m)].owner = ji

@@ -247,10 +247,10 @@ func (s *slow) advantage(kind string) (sum, n int64) {
 	return sum, n
 }
 
-func (s *slow) cheapest(j *slowJob, need int64, byAdvantage, fitting bool) string {
+func (s *slow) cheapest(j *slowJob, need int64, byAdvantage bool, among []string) string {
 	best := ""
 	for _, k := range s.names {
-		if !s.open(j, k) || s.free(k) < need || fitting && s.total(k) < j.Tasks {
+		if !s.open(j, k) || s.free(k) < need || among != nil && !slices.Contains(among, k) {
 			continue
 		}
 		if best == "" || s.estimate(j, k) < s.estimate(j, best) {
@@ -298,21 +298,13 @@ func (s *slow) drop(j *slowJob) {
 }
 
 func (s *slow) startGang(j *slowJob) bool {
-	kind := s.cheapest(j, j.Tasks, true, false)
-	if kind == "" {
-		var all int64
-		for _, k := range s.names {
-			if s.open(j, k) {
-				all += s.free(k)
-			}
-		}
-		if !j.Mix || all < j.Tasks {
-			return false
-		}
+	if !s.canStart(j) {
+		return false
 	}
+	kind := s.cheapest(j, j.Tasks, true, nil)
 	for range j.Tasks {
 		if kind == "" || s.free(kind) == 0 {
-			kind = s.cheapest(j, 1, true, false)
+			kind = s.cheapest(j, 1, true, nil)
 		}
 		s.start(j, kind)
 	}
@@ -347,34 +339,76 @@ func (s *slow) schedule() {
 			return
 		}
 		if next.Sync == hare.Relaxed {
-			s.start(next, s.cheapest(next, 1, true, false))
+			s.start(next, s.cheapest(next, 1, true, nil))
 		} else if !s.startGang(next) {
-			if next.Mix {
-				for _, k := range s.names {
-					if s.open(next, k) {
-						s.owner[k] = next
-					}
-				}
-			} else {
-				s.owner[s.cheapest(next, 1, false, true)] = next
+			kinds, _ := s.gatherable(next)
+			if !next.Mix {
+				kinds = []string{s.cheapest(next, 1, false, kinds)}
+			}
+			for _, k := range kinds {
+				s.owner[k] = next
 			}
 		}
 	}
 }
 
-func (s *slow) mayUse(j *slowJob) bool {
-	var inService int64
-	one := false
-	for _, k := range s.names {
-		if !s.open(j, k) {
-			continue
-		}
-		inService += s.total(k)
-		if s.free(k) > 0 && (j.Sync == hare.Relaxed || j.Mix || s.total(k) >= j.Tasks) {
-			one = true
+// fits says whether j could run on a type if all GPUs were free.
+func (s *slow) fits(j *slowJob, kind string) bool {
+	if j.on(kind) == nil {
+		return false
+	}
+	n := s.total(kind)
+	if j.Mix {
+		n = 0
+		for _, k := range s.names {
+			if j.on(k) != nil {
+				n += s.total(k)
+			}
 		}
 	}
-	return one && (!j.Mix || inService >= j.Tasks)
+	return j.Sync == hare.Relaxed || n >= j.Tasks
+}
+
+// gatherable are the types that may be gathered for j.
+func (s *slow) gatherable(j *slowJob) (kinds []string, inService int64) {
+	for _, k := range s.names {
+		ok := s.fits(j, k) && s.owner[k] == nil
+		for _, o := range s.jobs {
+			ahead := o.queue < j.queue || o.queue == j.queue && o.ticket < j.ticket
+			if o.count(0) > 0 && !s.gathering(o) && ahead && (j.Mix || o.Mix) && s.fits(o, k) {
+				ok = false
+			}
+		}
+		if ok {
+			kinds = append(kinds, k)
+			inService += s.total(k)
+		}
+	}
+	return kinds, inService
+}
+
+func (s *slow) canStart(j *slowJob) bool {
+	var all int64
+	for _, k := range s.names {
+		if s.open(j, k) {
+			if s.free(k) >= j.Tasks {
+				return true
+			}
+			all += s.free(k)
+		}
+	}
+	return j.Mix && all >= j.Tasks
+}
+
+func (s *slow) mayUse(j *slowJob) bool {
+	if j.Sync == hare.Relaxed {
+		return s.cheapest(j, 1, false, nil) != ""
+	}
+	if s.canStart(j) {
+		return true
+	}
+	kinds, inService := s.gatherable(j)
+	return s.cheapest(j, 1, false, kinds) != "" && kinds != nil && (!j.Mix || inService >= j.Tasks)
 }
 
 func (s *slow) guard() {
