@@ -118,9 +118,6 @@ func (a *actor) take(p *Promise) {
 
 // apply makes the answer of p.
 func (a *actor) apply(p *Promise) error {
-	if a.policy == nil && time.Now().Before(a.retryAt) {
-		return fmt.Errorf("%w: not tried again yet", ErrStorage)
-	}
 	if err := a.load(); err != nil {
 		return err
 	}
@@ -130,6 +127,9 @@ func (a *actor) apply(p *Promise) error {
 	}
 	if p.event.Seq != seq {
 		return &SequenceError{Got: p.event.Seq, Expected: seq}
+	}
+	if !a.retryAt.IsZero() && time.Now().Before(a.retryAt) {
+		return fmt.Errorf("%w: not tried again yet", ErrStorage)
 	}
 	if a.e.cfg.Clock == ClockServer {
 		p.event.AtUs = a.serverUs()
@@ -269,6 +269,7 @@ func (a *actor) land(err error) {
 	b := a.flying
 	a.flying = nil
 	if err == nil {
+		a.retryAt = time.Time{}
 		a.e.added(b.row.Last)
 		keep(b.promises)
 		return

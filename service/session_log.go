@@ -46,6 +46,10 @@ func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[ha
 		for {
 			more, last := e.more(), e.last.Load()
 			rows, err := e.s.cfg.Store.Rows(ctx, e.id, after+1, readBytes)
+			// What the session has not answered yet is not shown either.
+			for len(rows) > 0 && rows[len(rows)-1].Last > last {
+				rows = rows[:len(rows)-1]
+			}
 			for i := range rows {
 				if err = links.next(&rows[i]); err != nil {
 					break

@@ -1,0 +1,128 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/sqlite"
+)
+
+// world plays the cluster: it ends the tasks that were started, in any order.
+type world struct {
+	rng     *rand.Rand
+	seq, at int64
+	jobs    int
+	running []hare.Decision
+}
+
+func (w *world) next() hare.Event {
+	w.seq++
+	w.at += w.rng.Int64N(1_000_000)
+	e := hare.Event{Seq: w.seq, AtUs: w.at}
+	if w.jobs < 3 || len(w.running) == 0 || w.rng.IntN(4) == 0 {
+		w.jobs++
+		e.Type, e.Job = hare.EventJobArrived, fmt.Sprintf("job-%d", w.jobs)
+		e.Arrived = &hare.Job{ID: e.Job, WeightMicro: 1e6, Tasks: 1 + w.rng.Int64N(3), Sync: hare.Sync(w.rng.IntN(2)),
+			On: []hare.Profile{{Type: "V100", ComputeUs: 1_000_000 * w.rng.Int64N(3), SyncUs: 0}}}
+		return e
+	}
+	i := w.rng.IntN(len(w.running))
+	d := w.running[i]
+	e.Job, e.Round, e.Task, e.GPU = d.Job, d.Round, d.Task, d.GPU
+	if w.rng.IntN(5) == 0 {
+		e = hare.Event{Seq: e.Seq, AtUs: e.AtUs, Type: hare.EventJobCancelled, Job: d.Job}
+		return e
+	}
+	e.Type, e.ComputeUs, e.SyncUs = hare.EventTaskEnded, 1_000_000, 1000
+	if w.rng.IntN(10) == 0 {
+		e.Type, e.ComputeUs, e.SyncUs = hare.EventTaskFailed, 0, 0
+	}
+	return e
+}
+
+func (w *world) obey(e hare.Event, ds []hare.Decision) {
+	same := func(d, o hare.Decision) bool { return d.Job == o.Job && d.Round == o.Round && d.Task == o.Task }
+	if e.Type == hare.EventTaskEnded || e.Type == hare.EventTaskFailed {
+		w.drop(func(d hare.Decision) bool { return same(d, hare.Decision{Job: e.Job, Round: e.Round, Task: e.Task}) })
+	}
+	if e.Type == hare.EventJobCancelled {
+		w.drop(func(d hare.Decision) bool { return d.Job == e.Job })
+	}
+	for _, d := range ds {
+		if d.Type == hare.DecisionStart {
+			w.running = append(w.running, d)
+		} else {
+			w.drop(func(o hare.Decision) bool { return same(d, o) })
+		}
+	}
+}
+
+func (w *world) drop(gone func(hare.Decision) bool) {
+	kept := w.running[:0]
+	for _, d := range w.running {
+		if !gone(d) {
+			kept = append(kept, d)
+		}
+	}
+	w.running = kept
+}
+
+// TestPoliciesComeBack runs the true policies through restarts and compares
+// with the same policies alone.
+func TestPoliciesComeBack(t *testing.T) {
+	ctx := context.Background()
+	for _, name := range online.Names() {
+		for seed := range uint64(4) {
+			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
+				plain, err := online.New(name, &cluster, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				dir, id := t.TempDir(), ""
+				w := &world{rng: rand.New(rand.NewPCG(seed, 6))}
+				for range 12 {
+					store, err := sqlite.Open(ctx, dir)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s := open(t, service.SessionsConfig{Store: store, SnapshotEvery: 30})
+					if id == "" {
+						e, err := s.Create(ctx, service.SessionConfig{Cluster: cluster, Policy: name})
+						if err != nil {
+							t.Fatal(err)
+						}
+						id = e.ID()
+					}
+					e, err := s.Session(ctx, id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for range w.rng.IntN(40) {
+						ev := w.next()
+						ds, err := plain.Step(ev.AtUs, []hare.Event{ev})
+						if err != nil {
+							t.Fatal(err)
+						}
+						want := line(hare.Answer{Seq: ev.Seq, Decisions: ds})
+						w.obey(ev, ds)
+						got, err := send(ctx, e, []hare.Event{ev})
+						if err != nil || got[0] != want {
+							t.Fatalf("got %v %v\nwant %s", got, err, want)
+						}
+					}
+					if err := s.Close(); err != nil {
+						t.Fatal(err)
+					}
+					if seed%2 == 0 { // replay, not snapshots alone
+						alter(t, dir, "DELETE FROM snapshot WHERE seq % 3 > 0")
+					}
+				}
+			})
+		}
+	}
+}
