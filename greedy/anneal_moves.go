@@ -1,8 +1,8 @@
 package greedy
 
 import (
-	"context"
 	"cmp"
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
