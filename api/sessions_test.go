@@ -1,0 +1,461 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+const twoGPUs = `{"nodes":[{"name":"a","gpus":{"V100":1}},{"name":"b","gpus":{"T4":1}}]}`
+
+// fullStore fails to append when told to.
+type fullStore struct {
+	service.Store
+	full atomic.Bool
+}
+
+func (s *fullStore) Append(ctx context.Context, rows []service.Row) error {
+	if s.full.Load() {
+		return fmt.Errorf("%w: no room", service.ErrStorage)
+	}
+	return s.Store.Append(ctx, rows)
+}
+
+// sessionServer serves sessions on loopback.
+type sessionServer struct {
+	*httptest.Server
+	store    *fullStore
+	sessions *service.Sessions
+	svc      *service.Service
+}
+
+func newSessionServer(t *testing.T, cfg service.SessionsConfig) *sessionServer {
+	t.Helper()
+	s := &sessionServer{store: &fullStore{Store: service.NewMemory()}, svc: service.New(service.Config{Solver: solver.Config{Version: "test"}})}
+	cfg.Store = api.NewTimedStore(s.store)
+	cfg.Retry = time.Millisecond
+	var err error
+	if s.sessions, err = service.OpenSessions(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	s.Server = httptest.NewServer(api.New(s.svc, api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}))
+	t.Cleanup(func() {
+		s.Close()
+		if err := s.sessions.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// call makes one request and reads the whole answer.
+func (s *sessionServer) call(t *testing.T, method, path, body string, header ...string) (int, string, http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text), resp.Header
+}
+
+// open makes a session and returns its path.
+func (s *sessionServer) open(t *testing.T, rest string) string {
+	t.Helper()
+	code, text, header := s.call(t, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+rest+`}`)
+	if code != http.StatusCreated {
+		t.Fatalf("%d %s", code, text)
+	}
+	return header.Get("Location")
+}
+
+const run = `{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"bert/1","weight":2,"tasks":2,"on":{"V100":{"compute_s":1.2,"sync_s":0.1},"T4":{}}}}
+{"seq":2,"at_s":0.5,"type":"job_arrived","job":{"id":"vgg","on":{"V100":{"compute_s":3}}}}
+{"seq":3,"at_s":1.3,"type":"task_ended","job":"bert/1","round":0,"task":1,"gpu":"a/0","compute_s":1.2,"sync_s":0.1}
+{"seq":4,"at_s":2.5,"type":"task_ended","job":"bert/1","round":0,"task":0,"gpu":"b/0","compute_s":2.4,"sync_s":0.1}
+`
+
+const ranTo = `{"seq":1,"decisions":[{"type":"start","job":"bert/1","round":0,"task":0,"gpu":"b/0","at_s":0},{"type":"start","job":"bert/1","round":0,"task":1,"gpu":"a/0","at_s":0}]}
+{"seq":2,"decisions":[]}
+{"seq":3,"decisions":[{"type":"start","job":"vgg","round":0,"task":0,"gpu":"a/0","at_s":1.3}]}
+{"seq":4,"decisions":[{"type":"start","job":"bert/1","round":1,"task":0,"gpu":"b/0","at_s":2.5}]}
+`
+
+const endOfRun = `{"seq":5,"at_s":2.5,"type":"job_ended","job":"bert/1"}
+{"seq":6,"at_s":4.3,"type":"task_ended","job":"vgg","round":0,"task":0,"gpu":"a/0","compute_s":3}
+{"seq":7,"at_s":4.3,"type":"job_ended","job":"vgg"}`
+
+// Everything that a session can be asked, on one that went well.
+func TestSession(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	at := s.open(t, "")
+	if code, text, h := s.call(t, "POST", at+"/events", run); code != 200 || text != ranTo || h.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("%d %s", code, text)
+	}
+	for _, c := range []struct {
+		name, path string
+		want       []string
+	}{
+		{"list", "/v1/sessions", []string{`"last_seq":4`, `"policy":"hlas"`, `"gpus":2`}},
+		{"one", at, []string{`"status":{`, `"running_tasks":2`, `"active":true`}},
+		{"job", at + "/jobs/bert%2F1", []string{`"job":"bert/1"`, `"state":"running"`}},
+		{"decisions", at + "/decisions?after=2", []string{"{\"seq\":3,", "{\"seq\":4,"}},
+		{"regret", at + "/regret", []string{`"counted":0`, `"running":2`, `"bound":null`, `"regret":null`}},
+		{"schedule", at + "/schedule", []string{`"verified":false`, `"why":"no job has ended`, `"compute_end_s":1.2,"sync_end_s":1.3`}},
+		{"log", at + "/log?after=3", []string{`{"event":{"seq":4,`}},
+	} {
+		code, text, _ := s.call(t, "GET", c.path, "")
+		for _, want := range c.want {
+			if code != 200 || !strings.Contains(text, want) {
+				t.Errorf("%s: %d, no %s in %s", c.name, code, want, text)
+			}
+		}
+	}
+	// The client reconnects and sends again what it does not know to be recorded.
+	code, text, _ := s.call(t, "POST", at+"/events", run+endOfRun)
+	if code != 200 || !strings.HasPrefix(text, ranTo) || strings.Count(text, "\n") != 7 || strings.Contains(text, "error") {
+		t.Fatalf("%d %s", code, text)
+	}
+	_, decisions, _ := s.call(t, "GET", at+"/decisions", "")
+	if decisions != text {
+		t.Errorf("recorded\n%s\nanswered\n%s", decisions, text)
+	}
+	code, text, _ = s.call(t, "GET", at+"/regret?detail=full", "")
+	var regret struct {
+		Achieved, Bound, Regret float64
+		Instance, Certificate   json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(text), &regret); err != nil || code != 200 || regret.Achieved != 8.8 || regret.Regret < 1 || regret.Bound > regret.Achieved {
+		t.Errorf("%d %s", code, text)
+	}
+	inst, err := hare.DecodeInstanceValue([]byte(regret.Instance), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := hare.DecodeCertificate(strings.NewReader(string(regret.Certificate)), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := verify.Bound(inst, cert); err != nil {
+		t.Error(err)
+	}
+	_, text, _ = s.call(t, "GET", at+"/schedule", "")
+	var followed struct {
+		Verified         bool
+		Instance, Result json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(text), &followed); err != nil || !followed.Verified {
+		t.Fatalf("%v %s", err, text)
+	}
+	if inst, err = hare.DecodeInstanceValue([]byte(followed.Instance), ""); err != nil {
+		t.Fatal(err)
+	}
+	res, err := hare.DecodeResult(strings.NewReader(string(followed.Result)), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := verify.Check(inst, res); !rep.OK || rep.Value.String() != "8.8" {
+		t.Error(rep)
+	}
+	_, text, _ = s.call(t, "GET", at+"/log", "")
+	if lines := strings.Split(text, "\n"); len(lines) != 9 {
+		t.Errorf("%d lines", len(lines))
+	} else if _, err := hare.DecodeLogHeader([]byte(lines[0])); err != nil {
+		t.Error(err)
+	}
+	if code, text, _ := s.call(t, "DELETE", at, ""); code != http.StatusNoContent || text != "" {
+		t.Errorf("%d %s", code, text)
+	}
+	for _, path := range []string{"", "/decisions", "/log", "/regret", "/schedule", "/jobs/x"} {
+		if code, text, _ := s.call(t, "GET", at+path, ""); code != 404 || !strings.Contains(text, `"no_session"`) {
+			t.Errorf("%s after the end: %d %s", path, code, text)
+		}
+	}
+	_, text, _ = s.call(t, "GET", "/metrics", "")
+	for _, want := range []string{"hare_session_events_total 11", "hare_sessions 0", "hare_session_commit_seconds_count 2"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+}
+
+func TestBadSessions(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{MaxSessions: 1})
+	at := s.open(t, "")
+	for name, c := range map[string]struct {
+		method, path, body string
+		header             []string
+		status             int
+		code               string
+	}{
+		"no cluster":       {"POST", "/v1/sessions", `{}`, nil, 422, "missing_field"},
+		"malformed":        {"POST", "/v1/sessions", `{`, nil, 400, "malformed"},
+		"media type":       {"POST", "/v1/sessions", `{}`, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
+		"large":            {"POST", "/v1/sessions", strings.Repeat(" ", 2<<20), nil, 413, "body_too_large"},
+		"clock":            {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"clock":"sun"}`, nil, 422, "unknown_value"},
+		"policy":           {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"policy":"best"}`, nil, 422, "unknown_policy"},
+		"parameter":        {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"parameters":{"queues":99}}`, nil, 422, "out_of_range"},
+		"one too many":     {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `}`, nil, 429, "limit"},
+		"unknown":          {"GET", "/v1/sessions/none", "", nil, 404, "no_session"},
+		"unknown events":   {"POST", "/v1/sessions/none/events", run, nil, 404, "no_session"},
+		"unknown deletion": {"DELETE", "/v1/sessions/none", "", nil, 404, "no_session"},
+		"unknown job":      {"GET", at + "/jobs/none", "", nil, 404, "no_such_job"},
+		"after":            {"GET", at + "/decisions?after=x", "", nil, 400, "bad_query"},
+		"after in log":     {"GET", at + "/log?after=-1", "", nil, 400, "bad_query"},
+		"last event":       {"GET", at + "/decisions", "", []string{"Accept", "text/event-stream", "Last-Event-ID", "x"}, 400, "bad_query"},
+		"accept":           {"GET", at + "/decisions", "", []string{"Accept", "image/png"}, 406, "not_acceptable"},
+		"form":             {"POST", at + "/events", run, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "unsupported_media_type"},
+		"compressed":       {"POST", at + "/events", run, []string{"Content-Encoding", "gzip"}, 415, "unsupported_encoding"},
+		"method":           {"PUT", at, "", nil, 405, "method_not_allowed"},
+	} {
+		code, text, header := s.call(t, c.method, c.path, c.body, c.header...)
+		var p struct{ Code, Detail string }
+		if err := json.Unmarshal([]byte(text), &p); err != nil || code != c.status || p.Code != c.code || p.Detail == "" || header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+	}
+	if _, text, _ := s.call(t, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`,"parameters":{"queues":99}}`); !strings.Contains(text, `"pointer":"/parameters/queues"`) {
+		t.Error(text)
+	}
+	h, _ := newServer(t)
+	for _, path := range []string{"/v1/sessions", "/v1/sessions/x"} {
+		if w := request(t, h, "GET", path, ""); w.Code != 404 || !strings.Contains(w.Body.String(), "no_sessions") {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// Each refused line says which it is and why, and the stream goes on.
+func TestRefusedEvents(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{MaxJobs: 1})
+	at := s.open(t, "")
+	job := `,"at_s":1,"type":"job_arrived","job":{"id":"%s","on":{"T4":{}}}}`
+	body := `{"seq":1,"at_s":1,"type":"tick"}
+not JSON
+
+{"seq":3,"at_s":1,"type":"tick"}
+{"seq":2,"at_s":0,"type":"tick"}
+{"seq":1,"at_s":2,"type":"tick"}
+{"seq":2,"at_s":1,"type":"gpu_left","gpu":"x/1"}
+` + strings.Repeat("x", 1<<21) + `
+{"seq":2` + fmt.Sprintf(job, "j") + `
+{"seq":3` + fmt.Sprintf(job, "k") + `
+{"seq":3,"at_s":1,"type":"job_ended","job":7,"x":1}
+{"seq":3,"at_s":1,"type":"tick"}`
+	_, text, _ := s.call(t, "POST", at+"/events", body)
+	lines := strings.Split(text, "\n")
+	for i, want := range []string{
+		`{"seq":1,"decisions":[]}`,
+		`{"seq":null,"error":{"status":422,"line":2,"pointer":"","code":"malformed"`,
+		`{"seq":3,"error":{"status":409,"line":4,"pointer":"/seq","code":"out_of_sequence"`,
+		`{"seq":2,"error":{"status":422,"line":5,"pointer":"/at_s","code":"time_goes_back"`,
+		`{"seq":1,"error":{"status":409,"line":6,"pointer":"","code":"conflict"`,
+		`{"seq":2,"error":{"status":422,"line":7,"pointer":"/gpu"`,
+		`{"seq":null,"error":{"status":413,"line":8,"pointer":"","code":"body_too_large"`,
+		`{"seq":2,"decisions":[{"type":"start"`,
+		`{"seq":3,"error":{"status":429,"line":10,"pointer":"","code":"limit"`,
+		`{"seq":3,"error":{"status":422,"line":11,"pointer":"/job","code":"wrong_type"`,
+		`{"seq":3,"decisions":[]}`,
+		``,
+	} {
+		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {
+			t.Fatalf("line %d: want %s\n%.3000s", i+1, want, text)
+		}
+	}
+	if !strings.Contains(lines[2], `"expected":2`) || !strings.Contains(lines[9], `"errors":[`) {
+		t.Error(text)
+	}
+}
+
+// talk is a connection on which events go in and answers come out.
+type talk struct {
+	t    *testing.T
+	in   *io.PipeWriter
+	resp *http.Response
+	out  *bufio.Reader
+}
+
+func (s *sessionServer) talk(t *testing.T, ctx context.Context, at string) *talk {
+	t.Helper()
+	r, w := io.Pipe()
+	req, err := http.NewRequestWithContext(ctx, "POST", s.URL+at+"/events", r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.Client().Do(req) // the status comes without any event
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &talk{t, w, resp, bufio.NewReader(resp.Body)}
+}
+
+func (c *talk) say(line string) string {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.t.Fatal(err)
+	}
+	answer, err := c.out.ReadString('\n')
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return strings.TrimSuffix(answer, "\n")
+}
+
+func (c *talk) end() string {
+	_ = c.in.Close()
+	rest, _ := io.ReadAll(c.out)
+	_ = c.resp.Body.Close()
+	return string(rest)
+}
+
+// Each answer comes before the next event is sent, and followers see it.
+func TestFullDuplex(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	at := s.open(t, "")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	follower := func(header, value, path string) *bufio.Reader {
+		req, err := http.NewRequestWithContext(ctx, "GET", s.URL+at+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(header, value)
+		resp, err := s.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return bufio.NewReader(resp.Body)
+	}
+	events := follower("Accept", "text/event-stream", "/decisions")
+	lines := follower("Accept", "application/x-ndjson", "/decisions?follow=true&after=1")
+	c := s.talk(t, ctx, at)
+	for n := 1; n <= 20; n++ {
+		want := fmt.Sprintf(`{"seq":%d,"decisions":[]}`, n)
+		if got := c.say(fmt.Sprintf(`{"seq":%d,"at_s":%d,"type":"tick"}`, n, n)); got != want {
+			t.Fatal(got)
+		}
+		for _, want := range []string{fmt.Sprintf("id: %d\n", n), "data: " + want + "\n", "\n"} {
+			if got, err := events.ReadString('\n'); got != want {
+				t.Fatalf("%q %v, want %q", got, err, want)
+			}
+		}
+		if n == 1 {
+			continue
+		}
+		if got, err := lines.ReadString('\n'); got != want+"\n" {
+			t.Fatalf("%q %v", got, err)
+		}
+	}
+	if rest := c.end(); rest != "" {
+		t.Error(rest)
+	}
+	if code, text, _ := s.call(t, "DELETE", at, ""); code != 204 {
+		t.Errorf("%d %s", code, text)
+	}
+	rest, err := io.ReadAll(events)
+	if err != nil || string(rest) != "event: end\ndata: {\"code\":\"no_session\"}\n\n" {
+		t.Errorf("%q %v", rest, err)
+	}
+}
+
+// A client that breaks off and comes back goes on exactly once.
+func TestBrokenConnection(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	at := s.open(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	c := s.talk(t, ctx, at)
+	c.say(`{"seq":1,"at_s":1,"type":"tick"}`)
+	if _, err := io.WriteString(c.in, `{"seq":2,"at_s":1,"type":"ti`); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	_ = c.end()
+	_, text, _ := s.call(t, "POST", at+"/events", "{\"seq\":1,\"at_s\":1,\"type\":\"tick\"}\n{\"seq\":2,\"at_s\":1,\"type\":\"tick\"}\n")
+	if text != "{\"seq\":1,\"decisions\":[]}\n{\"seq\":2,\"decisions\":[]}\n" {
+		t.Error(text)
+	}
+}
+
+func TestServerClock(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	at := s.open(t, `,"clock":"server","policy":"fifo"`)
+	_, text, _ := s.call(t, "POST", at+"/events", "{\"seq\":1,\"type\":\"tick\"}\n{\"seq\":2,\"at_s\":1,\"type\":\"tick\"}\n")
+	if !strings.HasPrefix(text, "{\"seq\":1,\"decisions\":[]}\n") || !strings.Contains(text, `"pointer":"/at_s","code":"not_allowed"`) {
+		t.Error(text)
+	}
+	if _, text, _ = s.call(t, "GET", at+"/log?after=0", ""); !strings.Contains(text, `"clock":"server"`) || !strings.Contains(text, `"at_s":0.`) {
+		t.Error(text)
+	}
+}
+
+// A full disk is a problem before the first answer and a line after it.
+func TestFullStore(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	at := s.open(t, "")
+	s.store.full.Store(true)
+	if code, text, _ := s.call(t, "POST", at+"/events", `{"seq":1,"at_s":0,"type":"tick"}`); code != http.StatusInsufficientStorage || !strings.Contains(text, `"storage_full"`) {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, _, _ := s.call(t, "GET", at+"/log", ""); code != 200 {
+		t.Errorf("reading: %d", code)
+	}
+	s.store.full.Store(false)
+	time.Sleep(5 * time.Millisecond)
+	c := s.talk(t, t.Context(), at)
+	if got := c.say(`{"seq":1,"at_s":0,"type":"tick"}`); got != `{"seq":1,"decisions":[]}` {
+		t.Error(got)
+	}
+	s.store.full.Store(true)
+	if got := c.say(`{"seq":2,"at_s":0,"type":"tick"}`); !strings.HasPrefix(got, `{"seq":2,"error":{"status":507,"line":2,`) {
+		t.Error(got)
+	}
+	s.store.full.Store(false)
+	time.Sleep(5 * time.Millisecond)
+	if got := c.say(`{"seq":2,"at_s":0,"type":"tick"}`); got != `{"seq":2,"decisions":[]}` {
+		t.Error(got)
+	}
+	c.end()
+}
+
+// Streams end when the server does, after what was sent was answered.
+func TestStreamsEndWithTheServer(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	at := s.open(t, "")
+	c := s.talk(t, t.Context(), at)
+	c.say(`{"seq":1,"at_s":0,"type":"tick"}`)
+	began := time.Now()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.svc.Drain(ctx)
+	if rest, err := io.ReadAll(c.out); len(rest) > 0 || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(began) > 10*time.Second {
+		t.Errorf("%q %v after %v", rest, err, time.Since(began))
+	}
+	c.end()
+}
