@@ -2,11 +2,15 @@ package api_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,93 +21,197 @@ import (
 	"github.com/hare-sched/hare/service/sqlite"
 )
 
-// BenchmarkEvents sends events over one connection on loopback, pipelined,
-// each durable on disk before it is answered: jobs arrive until all GPUs are
-// held, and then tasks end one after another.
-func BenchmarkEvents(b *testing.B) {
-	for _, gpus := range []int{64, 10_000} {
-		b.Run(fmt.Sprintf("gpus-%d", gpus), func(b *testing.B) { benchmarkEvents(b, gpus) })
-	}
+// wire is one connection to a server with a data directory, on loopback. As
+// many jobs of one task a round have arrived as there are GPUs, so that each
+// event, the end of a task, is answered with the start of the next one.
+type wire struct {
+	b       *testing.B
+	dir     string
+	in      *io.PipeWriter
+	events  *bufio.Writer
+	answers *bufio.Reader
+	seq     int64
+	buf     []byte
+	rounds  []int64
+	on      []string // GPU by job
 }
 
-func benchmarkEvents(b *testing.B, gpus int) {
-	store, err := sqlite.Open(b.Context(), b.TempDir())
+func newWire(b *testing.B, gpus int) *wire {
+	w := &wire{b: b, dir: b.TempDir(), rounds: make([]int64, gpus), on: make([]string, gpus)}
+	store, err := sqlite.Open(b.Context(), w.dir)
 	if err != nil {
 		b.Fatal(err)
 	}
-	sessions, err := service.OpenSessions(b.Context(), service.SessionsConfig{Store: store})
+	sessions, err := service.OpenSessions(b.Context(), service.SessionsConfig{Store: api.NewTimedStore(store)})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = sessions.Close() }()
 	server := httptest.NewServer(api.New(service.New(service.Config{}), api.Config{Sessions: sessions}))
-	defer server.Close()
+	b.Cleanup(func() {
+		server.Close()
+		_ = sessions.Close()
+	})
 	resp, err := http.Post(server.URL+"/v1/sessions", "application/json", strings.NewReader(fmt.Sprintf(`{"cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]}}`, gpus)))
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		b.Fatal(err, resp)
 	}
 	_ = resp.Body.Close()
-	in, out := io.Pipe()
-	req, err := http.NewRequestWithContext(b.Context(), "POST", server.URL+resp.Header.Get("Location")+"/events", in)
+	var body *io.PipeReader
+	body, w.in = io.Pipe()
+	req, err := http.NewRequestWithContext(b.Context(), "POST", server.URL+resp.Header.Get("Location")+"/events", body)
 	if err != nil {
 		b.Fatal(err)
 	}
 	if resp, err = server.Client().Do(req); err != nil {
 		b.Fatal(err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	answers := bufio.NewReaderSize(resp.Body, 1<<16)
-	events := bufio.NewWriterSize(out, 1<<16)
-	seq := int64(0)
-	send := func(rest string) {
-		seq++
-		if _, err := fmt.Fprintf(events, `{"seq":%d,"at_s":%d,%s`+"\n", seq, seq/1000, rest); err != nil {
-			b.Error(err)
-		}
-	}
-	type place struct {
-		round int64
-		gpu   string
-	}
-	places := make([]place, gpus)
-	for j := range gpus {
-		send(fmt.Sprintf(`"type":"job_arrived","job":{"id":"%d","on":{"V100":{"compute_s":1}}}`, j))
-		if err := events.Flush(); err != nil {
-			b.Fatal(err)
-		}
-		line, err := answers.ReadBytes('\n')
-		if err != nil {
-			b.Fatal(err)
-		}
-		a, err := hare.DecodeAnswer(line)
-		if err != nil || len(a.Decisions) != 1 {
-			b.Fatalf("%v %s", err, line)
-		}
-		places[j] = place{0, a.Decisions[0].GPU}
-	}
-	// A round of one task is followed by the next on the same GPU.
-	sent := make([]time.Time, b.N)
-	b.ResetTimer()
+	b.Cleanup(func() {
+		_ = w.in.Close()
+		_ = resp.Body.Close()
+	})
+	w.answers, w.events = bufio.NewReaderSize(resp.Body, 1<<16), bufio.NewWriterSize(w.in, 1<<16)
 	go func() {
-		for i := range b.N {
-			p := &places[i%gpus]
-			send(fmt.Sprintf(`"type":"task_ended","job":"%d","round":%d,"task":0,"gpu":"%s","compute_s":1`, i%gpus, p.round, p.gpu))
-			p.round++
-			sent[i] = time.Now()
+		for j := range gpus {
+			w.begin()
+			w.buf = append(strconv.AppendInt(append(w.buf, `"type":"job_arrived","job":{"id":"j`...), int64(j), 10), `","on":{"V100":{"compute_s":1}}}}`...)
+			w.send()
 		}
-		_ = events.Flush()
-		_ = out.Close()
+		w.flush()
 	}()
-	took := make([]time.Duration, b.N)
-	for i := range b.N {
-		line, err := answers.ReadSlice('\n')
-		if err != nil || strings.Contains(string(line), "error") {
-			b.Fatalf("%d: %v %s", i, err, line)
+	for j := range gpus {
+		a, err := hare.DecodeAnswer(bytes.TrimSpace(w.read()))
+		if err != nil || len(a.Decisions) != 1 {
+			b.Fatalf("job %d: %v %+v", j, err, a)
 		}
-		took[i] = time.Since(sent[i])
+		w.on[j] = a.Decisions[0].GPU
 	}
-	b.StopTimer()
-	slices.Sort(took)
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+	return w
+}
+
+func (w *wire) begin() {
+	w.seq++
+	w.buf = strconv.AppendInt(append(w.buf[:0], `{"seq":`...), w.seq, 10)
+	w.buf = append(strconv.AppendInt(append(w.buf, `,"at_s":`...), w.seq/1000, 10), ',')
+}
+
+func (w *wire) send() {
+	if _, err := w.events.Write(append(w.buf, '\n')); err != nil {
+		w.b.Error(err)
+	}
+}
+
+func (w *wire) flush() {
+	if err := w.events.Flush(); err != nil {
+		w.b.Error(err)
+	}
+}
+
+// end says that the task which runs longest has ended.
+func (w *wire) end() {
+	j := int(w.seq) % len(w.on)
+	w.begin()
+	w.buf = append(strconv.AppendInt(append(w.buf, `"type":"task_ended","job":"j`...), int64(j), 10), `","round":`...)
+	w.buf = append(strconv.AppendInt(w.buf, w.rounds[j], 10), `,"task":0,"gpu":"`...)
+	w.buf = append(append(w.buf, w.on[j]...), `","compute_s":1}`...)
+	w.rounds[j]++
+	w.send()
+}
+
+// read gives the next answer, valid until the next call.
+func (w *wire) read() []byte {
+	line, err := w.answers.ReadSlice('\n')
+	if err != nil || !bytes.Contains(line, []byte(`"start"`)) {
+		w.b.Fatalf("%v %s", err, line)
+	}
+	return line
+}
+
+// BenchmarkEvents is the rate of durable events over HTTP, pipelined on one
+// connection: one op is one event.
+func BenchmarkEvents(b *testing.B) {
+	for _, gpus := range []int{64, 10_000} {
+		b.Run(fmt.Sprintf("gpus=%d", gpus), func(b *testing.B) {
+			w := newWire(b, gpus)
+			b.ReportAllocs()
+			b.ResetTimer()
+			go func() {
+				for range b.N {
+					w.end()
+				}
+				w.flush()
+			}()
+			for range b.N {
+				w.read()
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
+// BenchmarkEventLatency sends events at a steady rate and reports the 99th
+// percentile from the moment each was due to its durable decision at the
+// client, beside that of the disk's own append and fsync in the same run.
+func BenchmarkEventLatency(b *testing.B) {
+	for _, rate := range []int{10_000, 50_000} {
+		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
+			w := newWire(b, 64)
+			var took, disk []time.Duration
+			for b.Loop() {
+				disk = append(disk, fsyncs(b, w.dir, 100)...)
+				took = append(took, w.steady(rate)...)
+			}
+			slices.Sort(took)
+			slices.Sort(disk)
+			p99, own := took[len(took)*99/100], disk[len(disk)/2]
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(p99.Microseconds()), "p99-µs")
+			b.ReportMetric(float64(own.Microseconds()), "fsync-p50-µs")
+			b.ReportMetric(float64(disk[len(disk)*99/100].Microseconds()), "fsync-p99-µs")
+			b.ReportMetric(float64(p99)/float64(own), "p99/fsync-p50")
+		})
+	}
+}
+
+// steady sends events for a second; each is due at its own time.
+func (w *wire) steady(rate int) []time.Duration {
+	start := time.Now()
+	due := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second / time.Duration(rate)) }
+	go func() {
+		for i := range rate {
+			if wait := time.Until(due(i)); wait > 50*time.Microsecond {
+				w.flush()
+				time.Sleep(wait)
+			}
+			w.end()
+		}
+		w.flush()
+	}()
+	took := make([]time.Duration, rate)
+	for i := range took {
+		w.read()
+		took[i] = time.Since(due(i))
+	}
+	return took
+}
+
+// fsyncs times appends of two pages with fsync to a file in dir.
+func fsyncs(b *testing.B, dir string, n int) []time.Duration {
+	f, err := os.Create(filepath.Join(dir, "fsync"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	page := make([]byte, 8192)
+	took := make([]time.Duration, n)
+	for i := range took {
+		start := time.Now()
+		if _, err := f.Write(page); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(start)
+	}
+	return took
 }
