@@ -1,0 +1,143 @@
+package sim
+
+import (
+	"fmt"
+	"math/big"
+
+	"github.com/hare-sched/hare"
+)
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Jobs  []hare.JobResult // in the order of the instance
+	Value hare.Amount      // Σ w (C − a), in weight-seconds
+	// MeanJCTUs is the mean of C − a over the jobs; 0 without jobs.
+	MeanJCTUs  float64
+	MakespanUs int64
+	// Use is, by type, the share of the GPU time in service up to the makespan
+	// that tasks held that were not lost.
+	Use    []hare.TypeUse
+	Events int64 // sent to the policy
+	Tasks  int64 // that ended
+	// Lost are the tasks that ran when their GPU, or one of their gang, left,
+	// LostUs the GPU time that was held for them.
+	Lost, LostUs int64
+	// Schedule is the plan that was followed, lost tasks left out; verify
+	// accepts it. It is nil where Moved is not.
+	Schedule *hare.Schedule
+	// Moved are rigid jobs that lost a GPU after their first round and went on
+	// elsewhere, which no schedule of this model does.
+	Moved []string
+}
+
+// Result makes of the outcome a result of inst, which was simulated, with a
+// certificate for it or nil.
+func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Result, error) {
+	if o.Schedule == nil {
+		return nil, fmt.Errorf("sim: job %.60q moved to other GPUs, which rigid jobs do not in a schedule", o.Moved[0])
+	}
+	value := o.Value
+	res := &hare.Result{
+		InstanceSHA256: inst.SHA256(), Status: hare.StatusSucceeded, Reproducible: true, Objective: hare.ObjectiveWeightedJCT,
+		Value: &value, Options: hare.Options{Detail: "lanes"}, Jobs: o.Jobs, Schedule: o.Schedule, Certificate: cert,
+	}
+	if cert != nil {
+		bound, err := hare.ParseAmount(cert.Bound)
+		if err != nil {
+			return nil, fmt.Errorf("sim: the certificate's bound: %w", err)
+		}
+		res.Bound = &bound
+	}
+	return res, nil
+}
+
+// books are the sums of a run.
+type books struct {
+	held                []hare.Amount // GPU-µs by type, in 1e-12 s
+	tasks, lost, lostUs int64
+}
+
+func (e *engine) outcome() *Outcome {
+	o := &Outcome{Events: e.seq, Tasks: e.books.tasks, Lost: e.books.lost, LostUs: e.books.lostUs, Schedule: &hare.Schedule{}}
+	var sum hare.Amount
+	for i := range e.jobs {
+		j, spec := &e.jobs[i], &e.inst.Jobs[i]
+		o.Jobs = append(o.Jobs, hare.JobResult{ID: spec.ID, StartUs: j.startUs, EndUs: j.endUs})
+		o.Schedule.Jobs = append(o.Schedule.Jobs, spec.ID)
+		o.Value = o.Value.Add(hare.Product(spec.WeightMicro, j.endUs-spec.ReleaseUs))
+		sum = sum.Add(hare.Product(1e6, j.endUs-spec.ReleaseUs))
+		o.MakespanUs = max(o.MakespanUs, j.endUs)
+		if j.moved {
+			o.Moved = append(o.Moved, spec.ID)
+		}
+	}
+	if n := len(e.jobs); n > 0 {
+		o.MeanJCTUs = sum.Float() * 1e6 / float64(n)
+	}
+	e.use(o)
+	for i := range e.lanes {
+		if l := &e.lanes[i]; len(l.Job) > 0 {
+			l.GPU = e.model.GPUs[i].ID
+			o.Schedule.Lanes = append(o.Schedule.Lanes, l.Lane)
+		}
+	}
+	if o.Moved != nil {
+		o.Schedule = nil
+	}
+	return o
+}
+
+// use divides what was held by what was in service.
+func (e *engine) use(o *Outcome) {
+	for k, kind := range e.model.Types {
+		service := new(big.Int)
+		for _, c := range e.model.Classes {
+			if c.Type != k {
+				continue
+			}
+			for _, w := range c.Windows {
+				span := min(w.EndUs, o.MakespanUs) - min(w.StartUs, o.MakespanUs)
+				service.Add(service, new(big.Int).Mul(big.NewInt(span), big.NewInt(int64(len(c.GPUs)))))
+			}
+		}
+		use := 0.0
+		if service.Sign() > 0 {
+			use, _ = new(big.Rat).SetFrac(e.books.held[k].Big(), service).Float64()
+		}
+		o.Use = append(o.Use, hare.TypeUse{Type: kind, Use: use})
+	}
+}
+
+// lane is a lane that grows. Rounds that follow each other with equal periods
+// become one entry, as do tasks of a round back to back.
+type lane struct {
+	hare.Lane
+	cut bool // the GPU left service since the last entry
+}
+
+// add appends a task of a round of a job. computeUs is that of a relaxed task,
+// 0 for gang and rigid ones, of which a GPU has one a round.
+func (l *lane) add(ji int32, round, startUs, computeUs int64) {
+	n := len(l.Job) - 1
+	if n < 0 || l.cut || l.Job[n] != ji {
+		l.append(ji, round, startUs)
+		return
+	}
+	switch apart := startUs - l.StartUs[n]; {
+	case computeUs > 0 && round == l.Round[n] && l.Rounds[n] == 1 && apart == l.Tasks[n]*computeUs:
+		l.Tasks[n]++
+	case l.Tasks[n] == 1 && l.Rounds[n] == 1 && round == l.Round[n]+1:
+		l.Rounds[n], l.PeriodUs[n] = 2, apart
+	case l.Tasks[n] == 1 && l.Rounds[n] > 1 && round == l.Round[n]+l.Rounds[n] && apart == l.Rounds[n]*l.PeriodUs[n]:
+		l.Rounds[n]++
+	default:
+		l.append(ji, round, startUs)
+	}
+}
+
+func (l *lane) append(ji int32, round, startUs int64) {
+	l.Job, l.StartUs = append(l.Job, ji), append(l.StartUs, startUs)
+	l.Round, l.Rounds = append(l.Round, round), append(l.Rounds, 1)
+	l.Tasks, l.PeriodUs = append(l.Tasks, 1), append(l.PeriodUs, 0)
+	l.cut = false
+}
