@@ -27,6 +27,9 @@ type Config struct {
 	Logger *slog.Logger
 	// EngineRestarts counts restarts of LP workers, for metrics; nil means 0.
 	EngineRestarts func() int64
+	// Heartbeat is how often a stream of events for an EventSource says that it
+	// is alive; zero means 15 s.
+	Heartbeat time.Duration
 	// Sessions are served under /v1/sessions; nil means none.
 	Sessions *service.Sessions
 }
@@ -46,6 +49,9 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	}
 	if cfg.BodyTime <= 0 {
 		cfg.BodyTime = 2 * time.Minute
+	}
+	if cfg.Heartbeat <= 0 {
+		cfg.Heartbeat = 15 * time.Second
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

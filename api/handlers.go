@@ -24,8 +24,10 @@ func (s *server) handle(f func(http.ResponseWriter, *http.Request) error) http.H
 		switch {
 		case err == nil:
 		case started(w):
-			// Only writing can fail by now: the client is gone.
-			s.cfg.Logger.Info("answer broken off", "request_id", requestID(r.Context()), "error", err)
+			// The client is gone, or the rest cannot be read. The connection
+			// breaks, so that what was sent does not pass for the whole.
+			s.cfg.Logger.Warn("answer broken off", "request_id", requestID(r.Context()), "error", err)
+			panic(http.ErrAbortHandler)
 		default:
 			s.fail(w, r, err)
 		}

@@ -21,9 +21,7 @@ type metrics struct {
 	bounds   *prometheus.CounterVec
 	ended    *prometheus.CounterVec
 	panics   prometheus.Counter
-	events   prometheus.Counter
-	refused  *prometheus.CounterVec
-	answers  prometheus.Histogram
+	sessions sessionMetrics
 }
 
 func newMetrics(svc *service.Service, restarts func() int64) *metrics {
@@ -38,10 +36,8 @@ func newMetrics(svc *service.Service, restarts func() int64) *metrics {
 		ended:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_solves_total", Help: "Solves by termination."}, []string{"termination"}),
 		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_panics_total", Help: "Requests that ended in a panic."}),
 	}
-	m.events = prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_events_total", Help: "Events of sessions that were answered with decisions."})
-	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_session_refused_total", Help: "Lines of events that were refused, by code."}, []string{"code"})
-	m.answers = prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_answer_seconds", Help: "Time from reading an event to its durable answer.", Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}})
-	m.registry.MustRegister(m.events, m.refused, m.answers, m.requests, m.latency, m.phases, m.gap, m.bounds, m.ended, m.panics,
+	m.sessions = newSessionMetrics(m.registry)
+	m.registry.MustRegister(m.requests, m.latency, m.phases, m.gap, m.bounds, m.ended, m.panics,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_queue_waiting", Help: "Calls that wait for a place."}, func() float64 { w, _ := svc.Load(); return float64(w) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_queue_running", Help: "Calls that run."}, func() float64 { _, r := svc.Load(); return float64(r) }),

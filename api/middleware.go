@@ -84,8 +84,12 @@ func (s *server) observe(next http.Handler) http.Handler {
 			if rec.status == http.StatusInternalServerError {
 				level = slog.LevelError
 			}
-			s.cfg.Logger.Log(r.Context(), level, "request", "request_id", requestID(r.Context()), "method", r.Method,
-				"route", route, "status", rec.status, "bytes", rec.bytes, "seconds", took.Seconds())
+			line := []any{"request_id", requestID(r.Context()), "method", r.Method,
+				"route", route, "status", rec.status, "bytes", rec.bytes, "seconds", took.Seconds()}
+			if id := chi.URLParam(r, "id"); id != "" {
+				line = append(line, "session", id)
+			}
+			s.cfg.Logger.Log(r.Context(), level, "request", line...)
 		}()
 		next.ServeHTTP(rec, r)
 	})

@@ -76,7 +76,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.problem(w, r, http.StatusServiceUnavailable, "draining", "the server is shutting down: try another or later", nil)
 	case sessionProblem(err) != nil:
 		p := sessionProblem(err)
-		if p.status == http.StatusInternalServerError {
+		if p.status == http.StatusInternalServerError || p.status == http.StatusInsufficientStorage {
 			s.cfg.Logger.Error("request failed", "request_id", requestID(r.Context()), "error", err)
 		}
 		s.problem(w, r, p.status, p.code, p.detail, nil)

@@ -109,6 +109,9 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Sessions == nil {
 		return &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
 	}
+	if !s.svc.Ready() {
+		return service.ErrDraining
+	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
 	body, err := s.body(w, r)
@@ -137,6 +140,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.cfg.Logger.Info("session created", "request_id", requestID(r.Context()), "session", session.ID(), "policy", session.Info().Config.Policy)
 	w.Header().Set("Location", "/v1/sessions/"+session.ID())
 	return answerJSON(w, http.StatusCreated, describe(session.Info()))
 }
@@ -216,6 +220,7 @@ func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err := s.cfg.Sessions.Delete(r.Context(), session.ID()); err != nil {
 		return err
 	}
+	s.cfg.Logger.Info("session deleted", "request_id", requestID(r.Context()), "session", session.ID(), "last_seq", session.Info().Last)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

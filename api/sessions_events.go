@@ -24,6 +24,9 @@ const (
 	// answerBytes is from when on answers go out before all that are ready are
 	// written.
 	answerBytes = 32 << 10
+	// bodyWait is how long a client may take to end its body when it was told
+	// that no more is taken.
+	bodyWait = time.Second
 	// firstWait is how long the status line waits for a first answer, which
 	// could still be a problem instead.
 	firstWait = 250 * time.Millisecond
@@ -54,9 +57,17 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	if err := eventBody(r); err != nil {
 		return err
 	}
+	if !s.svc.Ready() {
+		return service.ErrDraining
+	}
+	defer s.met.stream("events")()
 	control := http.NewResponseController(w)
 	// HTTP/2 is full duplex by itself and says that it cannot be asked.
 	_ = control.EnableFullDuplex()
+	// Package http reads what is left of a body once the handler has returned,
+	// and in full duplex must not use the connection again: it would panic, or
+	// take the rest of the events for a request.
+	w.Header().Set("Connection", "close")
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	c := &conversation{
@@ -77,10 +88,13 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 		}
 	}()
 	c.listen(ctx)
-	over() // the connection may be used again
+	over()
 	close(c.items)
 	err = <-told
-	_ = control.SetWriteDeadline(time.Time{})
+	_ = control.SetReadDeadline(time.Now().Add(bodyWait))
+	_ = control.SetWriteDeadline(time.Now().Add(bodyWait))
+	s.cfg.Logger.Info("events ended", "request_id", requestID(r.Context()), "session", session.ID(),
+		"recorded", c.total, "duplicates", c.duplicates, "refused", c.refused, "last_seq", c.last)
 	return err
 }
 
@@ -121,8 +135,14 @@ type conversation struct {
 	items   chan item
 	buf     []byte
 	begun   bool      // the status is sent
-	applied int64     // events since the last flush
 	until   time.Time // of the write deadline
+
+	// Of this connection:
+	total, duplicates, refused int64
+	last                       int64 // seq that was answered with decisions
+	failed                     bool  // to record, and the log says so
+	// Since the last flush:
+	recorded, repeated, decisions int64
 }
 
 // listen reads lines and submits them until the body or ctx ends.
@@ -253,12 +273,22 @@ func (c *conversation) say(it item) error {
 		// It is kept in any case: when the server ends, with ErrDraining.
 		answer, err := it.promise.Wait(context.WithoutCancel(c.r.Context()))
 		if err == nil {
-			c.applied++
-			c.s.met.answers.Observe(time.Since(it.at).Seconds())
+			c.last = answer.Seq
+			if it.promise.Duplicate() {
+				c.repeated++
+			} else {
+				c.recorded++
+				c.decisions += int64(len(answer.Decisions))
+				c.s.met.sessions.answers.Observe(time.Since(it.at).Seconds())
+			}
 			c.buf = append(hare.AppendAnswer(c.buf, answer), '\n')
 		} else {
 			if errors.Is(err, service.ErrStorage) && !c.begun && len(c.buf) == 0 {
 				return err // a problem of its own
+			}
+			if errors.Is(err, service.ErrStorage) && !c.failed {
+				c.failed = true
+				c.s.cfg.Logger.Error("events not recorded", "request_id", requestID(c.r.Context()), "session", c.session.ID(), "seq", it.seq, "error", err)
 			}
 			refusal = c.s.refusal(c.r, err)
 			if final(err) {
@@ -268,7 +298,8 @@ func (c *conversation) say(it item) error {
 	}
 	if refusal != nil {
 		refusal.Line, refusal.Seq = it.line, it.seq
-		c.s.met.refused.WithLabelValues(refusal.Errors[0].Code).Inc()
+		c.refused++
+		c.s.met.sessions.refused.WithLabelValues(refusal.Errors[0].Code).Inc()
 		c.buf = append(hare.AppendRefusal(c.buf, refusal), '\n')
 	}
 	if len(c.buf) >= answerBytes {
@@ -287,8 +318,7 @@ func (c *conversation) flush() error {
 	} else if len(c.buf) == 0 {
 		return nil
 	}
-	c.s.met.events.Add(float64(c.applied))
-	c.applied = 0
+	c.count()
 	if now := time.Now(); now.Add(c.s.cfg.BodyTime / 2).After(c.until) {
 		c.until = now.Add(c.s.cfg.BodyTime)
 		_ = c.control.SetWriteDeadline(c.until)
@@ -304,4 +334,15 @@ func (c *conversation) flush() error {
 		return err
 	}
 	return nil
+}
+
+// count puts what was answered since the last call into the metrics.
+func (c *conversation) count() {
+	m := &c.s.met.sessions
+	m.events.Add(float64(c.recorded))
+	m.duplicates.Add(float64(c.repeated))
+	m.decisions.Add(float64(c.decisions))
+	c.total += c.recorded
+	c.duplicates += c.repeated
+	c.recorded, c.repeated, c.decisions = 0, 0, 0
 }

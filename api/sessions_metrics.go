@@ -9,6 +9,39 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
+// sessionMetrics are about what goes through the streams of sessions.
+type sessionMetrics struct {
+	events     prometheus.Counter
+	duplicates prometheus.Counter
+	decisions  prometheus.Counter
+	refused    *prometheus.CounterVec
+	answers    prometheus.Histogram
+	streams    *prometheus.GaugeVec
+}
+
+func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
+	m := sessionMetrics{
+		events:     prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_events_total", Help: "Events that were recorded and answered."}),
+		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_duplicates_total", Help: "Events that had been recorded before, and were answered as then."}),
+		decisions:  prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_decisions_total", Help: "Decisions in the answers to recorded events."}),
+		refused:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_session_refused_total", Help: "Lines of events that were refused, by code."}, []string{"code"}),
+		answers:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_answer_seconds", Help: "Time from reading an event to its durable answer.", Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}}),
+		streams:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_session_streams", Help: "Open streams by what goes through them."}, []string{"of"}),
+	}
+	for _, of := range []string{"events", "decisions"} {
+		m.streams.WithLabelValues(of)
+	}
+	registry.MustRegister(m.events, m.duplicates, m.decisions, m.refused, m.answers, m.streams)
+	return m
+}
+
+// stream counts a stream until the function that it returns is called.
+func (m *metrics) stream(of string) (end func()) {
+	g := m.sessions.streams.WithLabelValues(of)
+	g.Inc()
+	return g.Dec
+}
+
 // watch counts the sessions when somebody looks.
 func (m *metrics) watch(sessions *service.Sessions) {
 	count := func(counts func(service.SessionInfo) bool) func() float64 {
@@ -26,23 +59,25 @@ func (m *metrics) watch(sessions *service.Sessions) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."}, count(func(service.SessionInfo) bool { return true })),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions_active", Help: "Sessions that are in memory."}, count(func(i service.SessionInfo) bool { return i.Active })))
 	if timed, ok := sessions.Store().(*TimedStore); ok {
-		m.registry.MustRegister(timed.commits, timed.events)
+		m.registry.MustRegister(timed.commits, timed.events, timed.failures)
 	}
 }
 
 // TimedStore measures how long a Store takes to make events durable.
 type TimedStore struct {
 	service.Store
-	commits prometheus.Histogram
-	events  prometheus.Histogram
+	commits  prometheus.Histogram
+	events   prometheus.Histogram
+	failures prometheus.Counter
 }
 
 // NewTimedStore wraps a store.
 func NewTimedStore(store service.Store) *TimedStore {
 	return &TimedStore{
-		Store:   store,
-		commits: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds", Help: "Time to make a group of events durable.", Buckets: []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}}),
-		events:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
+		Store:    store,
+		commits:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds", Help: "Time to make a group of events durable.", Buckets: []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total", Help: "Groups of events that the disk refused; none of them was recorded."}),
+		events:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
 	}
 }
 
@@ -50,11 +85,15 @@ func NewTimedStore(store service.Store) *TimedStore {
 func (t *TimedStore) Append(ctx context.Context, rows []service.Row) error {
 	began := time.Now()
 	err := t.Store.Append(ctx, rows)
+	if err != nil {
+		t.failures.Inc()
+		return err
+	}
 	t.commits.Observe(time.Since(began).Seconds())
 	n := int64(0)
 	for i := range rows {
 		n += rows[i].Last - rows[i].First + 1
 	}
 	t.events.Observe(float64(n))
-	return err
+	return nil
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
-// heartbeat is how often a stream of decisions says that it is alive.
-const heartbeat = 15 * time.Second
-
 // getDecisions gives the decisions as they become durable.
 //
 //	@Summary		Follow the decisions
@@ -59,6 +56,9 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if kind == kindEvents || r.URL.Query().Get("follow") == "true" {
+		if !s.svc.Ready() {
+			return service.ErrDraining
+		}
 		return s.follow(w, r, session.Decisions, after, kind == kindEvents)
 	}
 	out := bufio.NewWriterSize(w, answerBytes)
@@ -84,6 +84,7 @@ type found struct {
 // follow sends answers until the client goes, the session is deleted or the
 // server ends. A slow client reads the log later and holds up nobody.
 func (s *server) follow(w http.ResponseWriter, r *http.Request, answers func(context.Context, int64) iter.Seq2[hare.Answer, error], after int64, events bool) error {
+	defer s.met.stream("decisions")()
 	ctx, cancel := context.WithCancel(r.Context())
 	// Buffered, so that the reader can leave whenever this one has.
 	next, gone := make(chan found, 64), make(chan struct{})
@@ -104,7 +105,7 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request, answers func(con
 	}()
 	out := &liveWriter{s: s, w: w, control: http.NewResponseController(w), events: events}
 	defer func() { _ = out.control.SetWriteDeadline(time.Time{}) }()
-	beat := time.NewTicker(heartbeat)
+	beat := time.NewTicker(s.cfg.Heartbeat)
 	defer beat.Stop()
 	if err := out.flush(); err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,10 +25,21 @@ import (
 
 const twoGPUs = `{"nodes":[{"name":"a","gpus":{"V100":1}},{"name":"b","gpus":{"T4":1}}]}`
 
-// fullStore fails to append when told to.
+// fullStore fails to append when told to, and gives a damaged row.
 type fullStore struct {
 	service.Store
-	full atomic.Bool
+	full    atomic.Bool
+	damaged atomic.Int64 // first event of the row
+}
+
+func (s *fullStore) Rows(ctx context.Context, id string, seq int64, most int) ([]service.Row, error) {
+	rows, err := s.Store.Rows(ctx, id, seq, most)
+	for i := range rows {
+		if rows[i].First == s.damaged.Load() {
+			rows[i].Sum[0] ^= 1
+		}
+	}
+	return rows, err
 }
 
 func (s *fullStore) Append(ctx context.Context, rows []service.Row) error {
@@ -44,7 +57,7 @@ type sessionServer struct {
 	svc      *service.Service
 }
 
-func newSessionServer(t *testing.T, cfg service.SessionsConfig) *sessionServer {
+func newSessionServer(t testing.TB, cfg service.SessionsConfig, tune ...func(*api.Config)) *sessionServer {
 	t.Helper()
 	s := &sessionServer{store: &fullStore{Store: service.NewMemory()}, svc: service.New(service.Config{Solver: solver.Config{Version: "test"}})}
 	cfg.Store = api.NewTimedStore(s.store)
@@ -53,7 +66,18 @@ func newSessionServer(t *testing.T, cfg service.SessionsConfig) *sessionServer {
 	if s.sessions, err = service.OpenSessions(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	s.Server = httptest.NewServer(api.New(s.svc, api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}))
+	served := api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}
+	for _, f := range tune {
+		f(&served)
+	}
+	s.Server = httptest.NewUnstartedServer(api.New(s.svc, served))
+	// Small buffers, so that slow readers are noticed in time for a test.
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(1 << 14)
+		return ctx
+	}
+	s.Config.ErrorLog = log.New(defects{t}, "", 0)
+	s.Start()
 	t.Cleanup(func() {
 		s.Close()
 		if err := s.sessions.Close(); err != nil {
@@ -63,8 +87,16 @@ func newSessionServer(t *testing.T, cfg service.SessionsConfig) *sessionServer {
 	return s
 }
 
+// defects fails the test when the server of package http complains.
+type defects struct{ t testing.TB }
+
+func (d defects) Write(b []byte) (int, error) {
+	d.t.Errorf("%s", b)
+	return len(b), nil
+}
+
 // call makes one request and reads the whole answer.
-func (s *sessionServer) call(t *testing.T, method, path, body string, header ...string) (int, string, http.Header) {
+func (s *sessionServer) call(t testing.TB, method, path, body string, header ...string) (int, string, http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -86,7 +118,7 @@ func (s *sessionServer) call(t *testing.T, method, path, body string, header ...
 }
 
 // open makes a session and returns its path.
-func (s *sessionServer) open(t *testing.T, rest string) string {
+func (s *sessionServer) open(t testing.TB, rest string) string {
 	t.Helper()
 	code, text, header := s.call(t, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+rest+`}`)
 	if code != http.StatusCreated {
@@ -198,7 +230,9 @@ func TestSession(t *testing.T) {
 		}
 	}
 	_, text, _ = s.call(t, "GET", "/metrics", "")
-	for _, want := range []string{"hare_session_events_total 11", "hare_sessions 0", "hare_session_commit_seconds_count 2"} {
+	for _, want := range []string{"hare_session_events_total 7\n", "hare_session_duplicates_total 4\n", "hare_session_decisions_total 7\n",
+		"hare_sessions 0\n", "hare_sessions_active 0\n", "hare_session_commit_events_sum 7\n",
+		"hare_session_answer_seconds_count 7\n", "hare_session_commit_failures_total 0\n", `hare_session_streams{of="events"} 0`, `hare_session_streams{of="decisions"} 0`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in the metrics", want)
 		}
