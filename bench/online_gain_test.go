@@ -1,0 +1,249 @@
+package bench
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/verify"
+)
+
+var onlineDir = flag.String("online", "", "simulate the policies on all traces, print the table of docs/online-results.md and write its pictures into this folder")
+
+// gavelRound is how long Gavel lets a job keep its GPUs, so also a round here.
+const gavelRound = 360 * time.Second
+
+// workload is a trace on a cluster.
+type workload struct {
+	name, format, trace string
+	gpus                string
+	picture             string // file name, where a picture is drawn
+}
+
+const (
+	artifact   = "gavel_trace_artifact_evaluation.csv"
+	maxMin     = "gavel_trace_max_min_fairness.csv"
+	multi      = "gavel_trace_generated500_multi.csv"
+	single     = "gavel_trace_generated1000_single.csv"
+	continuous = "gavel_trace_continuous5600_single.csv"
+)
+
+// workloads have Gavel's own cluster, 36 of each type, where that is not idle
+// most of the time, and smaller ones, loaded and overloaded.
+var workloads = []workload{
+	{"Gavel artifact", "gavel", artifact, "V100=2,P100=2,K80=2", ""},
+	{"Gavel max-min", "gavel", maxMin, "V100=16,P100=16,K80=16", ""},
+	{"Gavel max-min", "gavel", maxMin, "V100=12,P100=12,K80=12", ""},
+	{"Gavel 500", "gavel", multi, "V100=36,P100=36,K80=36", ""},
+	{"Gavel 500", "gavel", multi, "V100=8,P100=8,K80=8", ""},
+	{"Gavel 500", "gavel", multi, "V100=6,P100=6,K80=6", "online-gavel-500.svg"},
+	{"Gavel 1000", "gavel", single, "V100=12,P100=12,K80=12", ""},
+	{"Gavel 1000", "gavel", single, "V100=9,P100=9,K80=9", ""},
+	{"Gavel continuous", "gavel", continuous, "V100=36,P100=36,K80=36", "online-gavel-5600.svg"},
+	{"Gavel continuous", "gavel", continuous, "V100=24,P100=24,K80=24", ""},
+	{"Philly week", "philly", "", "GPU=640", "online-philly-640.svg"},
+	{"Philly week", "philly", "", "GPU=480", "online-philly-480.svg"},
+}
+
+// instance reads the workload with weights 1, so that the weighted JCT is n
+// times the mean one.
+func (w *workload) instance(t testing.TB, sync string) *hare.Instance {
+	t.Helper()
+	gpus, err := trace.ParseGPUs(w.gpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst, _, err := trace.Import(w.format, trace.ImportConfig{
+		Config: trace.Config{GPUs: gpus, Sync: sync, Quantum: gavelRound, Weights: "one"},
+		Trace:  trace.Source{Name: w.trace},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+// load is the GPU time that the jobs need at the mean speed of the cluster's
+// GPUs, over the GPU time there is until the last arrival; +Inf where all
+// arrive at 0. spread is the standard deviation of the jobs' GPU times on their
+// fastest types over the mean.
+func load(inst *hare.Instance) (load, spread float64) {
+	count := map[string]int{}
+	for _, n := range inst.Cluster.Nodes {
+		for _, g := range n.GPUs {
+			count[g.Type] += g.Count
+		}
+	}
+	need, sum, squares, last := 0.0, 0.0, 0.0, int64(0)
+	for _, j := range inst.Jobs {
+		rate, fastest := 0.0, math.Inf(1)
+		for _, p := range j.On {
+			rate += float64(count[p.Type]) / float64(p.DurationUs())
+			fastest = min(fastest, float64(p.DurationUs()))
+		}
+		tasks := float64(j.Tasks * j.Rounds)
+		need += tasks / rate // of the whole cluster
+		sum += tasks * fastest
+		squares += tasks * fastest * tasks * fastest
+		last = max(last, j.ReleaseUs)
+	}
+	n := float64(len(inst.Jobs))
+	return need / float64(last), math.Sqrt(n*squares/(sum*sum) - 1)
+}
+
+// setting is a policy with parameters.
+type setting struct{ name, policy, parameters string }
+
+var settings = []setting{
+	{"FIFO", "fifo", ""},
+	{"HLAS, 1 h", "hlas", ""}, // as it comes
+	{"HLAS, 8 h", "hlas", `{"thresholds_s":[28800]}`},
+	{"HLAS, 1, 8, 64 h", "hlas", `{"queues":4,"thresholds_s":[3600,28800,230400]}`},
+	{"the same, κ 100", "hlas", `{"queues":4,"thresholds_s":[3600,28800,230400],"kappa":100}`},
+}
+
+// played is what came of a setting.
+type played struct {
+	setting
+	out  *sim.Outcome
+	jct  []int64 // sorted
+	took time.Duration
+}
+
+// meanHours is the mean JCT.
+func (r *played) meanHours() float64 { return r.out.MeanJCTUs / 3.6e9 }
+
+func (r *played) quantileHours(q float64) float64 {
+	return float64(r.jct[min(len(r.jct)-1, int(q*float64(len(r.jct))))]) / 3.6e9
+}
+
+// play simulates one setting and verifies the plan, with a certificate or nil.
+func play(t testing.TB, inst *hare.Instance, s setting, cert *hare.Certificate) *played {
+	t.Helper()
+	p, err := online.New(s.policy, sim.Cluster(inst), []byte(s.parameters))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	out, err := sim.Run(t.Context(), inst, p, sim.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &played{setting: s, out: out, took: time.Since(began)}
+	res, err := out.Result(inst, cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := verify.Check(inst, res); !rep.OK {
+		t.Fatal(rep)
+	}
+	for i, j := range out.Jobs {
+		r.jct = append(r.jct, j.EndUs-inst.Jobs[i].ReleaseUs)
+	}
+	slices.Sort(r.jct)
+	return r
+}
+
+// compared is a workload under all settings.
+type compared struct {
+	inst  *hare.Instance
+	bound float64 // certified, on the mean JCT, in hours
+	all   []*played
+	rigid *played // the jobs as rigid ones under FIFO
+}
+
+// compare simulates every setting on w.
+func compare(t testing.TB, w *workload) *compared {
+	t.Helper()
+	c := &compared{inst: w.instance(t, "gang")}
+	rel, err := relax.Run(t.Context(), hare.NewModel(c.inst), relax.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.bound = rel.Bound.Float() / float64(len(c.inst.Jobs)) / 3600
+	for _, s := range settings {
+		c.all = append(c.all, play(t, c.inst, s, rel.Certificate))
+	}
+	// Jobs that hold their GPUs to the end leave HLAS nothing to decide.
+	rigid := w.instance(t, "rigid")
+	c.rigid = play(t, rigid, settings[0], nil)
+	for _, s := range settings[1:] {
+		if r := play(t, rigid, s, nil); !slices.Equal(r.jct, c.rigid.jct) {
+			t.Errorf("%s on %s: %s differs from FIFO on rigid jobs", w.name, w.gpus, s.name)
+		}
+	}
+	return c
+}
+
+// TestOnlineGain compares HLAS with first come, first served. Without -online
+// it does so on the two smallest workloads.
+func TestOnlineGain(t *testing.T) {
+	some := workloads
+	if *onlineDir == "" {
+		some = workloads[:2]
+	}
+	var means, tails, speed strings.Builder
+	head := func(b *strings.Builder, columns ...string) {
+		fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	}
+	names := []string{"mean JCT, h", "jobs", "GPUs", "load", "spread", "bound"}
+	for _, s := range settings {
+		names = append(names, s.name)
+	}
+	head(&means, append(names, "rigid")...)
+	head(&tails, "JCT, h", "GPUs", "policy", "median", "95 %", "99 %", "longest", "makespan, days", "use, %")
+	head(&speed, "simulated", "GPUs", "events", "FIFO, s", "HLAS, 1 h, s")
+	for i := range some {
+		w := &some[i]
+		c := compare(t, w)
+		gpus := strings.ReplaceAll(w.gpus, ",", ", ")
+		load, spread := load(c.inst)
+		fmt.Fprintf(&means, "| %s | %d | %s | %.2f | %.2f | %.2f", w.name, len(c.inst.Jobs), gpus, load, spread, c.bound)
+		for _, r := range c.all {
+			fmt.Fprintf(&means, " | %.2f (%.2f; %.2f)", r.meanHours(), c.all[0].meanHours()/r.meanHours(), r.meanHours()/c.bound)
+			var use []string
+			for _, u := range r.out.Use {
+				use = append(use, fmt.Sprintf("%s %.0f", u.Type, 100*u.Use))
+			}
+			fmt.Fprintf(&tails, "| %s | %s | %s | %.2f | %.2f | %.2f | %.2f | %.2f | %s |\n", w.name, gpus, r.name,
+				r.quantileHours(0.5), r.quantileHours(0.95), r.quantileHours(0.99), r.quantileHours(1), float64(r.out.MakespanUs)/8.64e10, strings.Join(use, ", "))
+		}
+		fmt.Fprintf(&means, " | %.2f |\n", c.rigid.meanHours())
+		fmt.Fprintf(&speed, "| %s | %s | %d | %.2f | %.2f |\n", w.name, gpus, c.all[0].out.Events, c.all[0].took.Seconds(), c.all[1].took.Seconds())
+		if *onlineDir != "" && w.picture != "" {
+			c.draw(t, fmt.Sprintf("%s: completion times of %d jobs on %s", w.name, len(c.inst.Jobs), gpus), filepath.Join(*onlineDir, w.picture))
+		}
+	}
+	if *onlineDir != "" {
+		fmt.Print(means.String(), tails.String(), speed.String())
+	}
+}
+
+// draw writes the distributions of all settings as a picture.
+func (c *compared) draw(t testing.TB, title, path string) {
+	t.Helper()
+	var samples []plot.Sample
+	for _, r := range c.all {
+		samples = append(samples, plot.Sample{Name: r.name, Us: r.jct})
+	}
+	var svg bytes.Buffer
+	if err := plot.CDF(&svg, samples, plot.Options{Title: title, Width: 900}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, svg.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
