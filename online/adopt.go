@@ -23,6 +23,9 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 		return fmt.Errorf("recorded decisions: the event withdraws %d tasks, and the record begins otherwise", n)
 	}
 	for starts := recorded[n:]; len(starts) > 0; {
+		if c.restarting == none {
+			c.gatherNext()
+		}
 		used, err := c.adoptStart(starts)
 		if err != nil {
 			return fmt.Errorf("recorded decision %d: %w", len(recorded)-len(starts), err)

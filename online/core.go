@@ -95,12 +95,11 @@ type profile struct {
 	given bool
 	// computeUs is the time given, or the mean of the first measured ones; 0
 	// where neither is known.
-	computeUs  int64
-	sumUs      int64 // of the measured
-	count      int64
-	speed      int64 // in 1e-6 of the job's fastest known type; 0 unknown
-	syncUs     int64
-	reportedUs int64 // the compute time of the arrival, for people
+	computeUs int64
+	sumUs     int64 // of the measured
+	count     int64
+	speed     int64 // in 1e-6 of the job's fastest known type; 0 unknown
+	syncUs    int64
 }
 
 // syncing is a relaxed task that has left its GPU.
@@ -526,6 +525,17 @@ func (c *core) guard() {
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(q, math.MaxInt64))
+}
+
+// mulDivUp is mulDiv rounded up.
+func mulDivUp(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, uint64(c-1), 0)
+	if hi += carry; hi >= uint64(c) {
 		return math.MaxInt64
 	}
 	q, _ := bits.Div64(hi, lo, uint64(c))

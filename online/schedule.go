@@ -11,27 +11,66 @@ import (
 // that stands first and does not find enough free GPUs has its cheapest type
 // gathered for it: what is free and becomes free of that type is kept until
 // the gang starts. A type is gathered for one gang at a time, a gang gathers
-// once at a time, and starts elsewhere if it can. O(classes + log jobs) for
-// each task that starts.
+// once at a time, and starts elsewhere if it can when its turn comes.
+// O(classes + log jobs) for each task that starts.
 func (c *core) schedule() {
 	for {
-		if c.owned != 0 && c.serveOwner() {
-			continue
+		ji, set := c.next()
+		switch {
+		case ji == none:
+			return
+		case set == 0:
+			c.gather(ji)
+		case c.jobs[ji].sync == hare.Relaxed:
+			c.startTask(ji, c.types[c.cheapest(&c.jobs[ji], set, 1, true)].free.least())
+		default:
+			c.startGang(ji, set)
 		}
-		open := c.free &^ c.owned
-		if open == 0 {
+	}
+}
+
+// next is the job to serve, and the types on which it can start; none of them
+// where it has to gather first. A gathering gang has the types that are kept
+// for it to itself, but waits its turn for others: were it to pass the jobs
+// before it there, gangs that gather one type and run on another in turns
+// could keep a job that stands first waiting for ever.
+func (c *core) next() (ji int32, set uint64) {
+	for m := c.owned; m != 0; m &= m - 1 {
+		ji := c.types[bits.TrailingZeros64(m)].owner
+		if j := &c.jobs[ji]; c.canStart(j, j.owns) {
+			return ji, j.owns
+		}
+	}
+	open := c.free &^ c.owned
+	if open == 0 {
+		return none, 0
+	}
+	ji = c.first(open)
+	for m := c.owned; m != 0; m &= m - 1 {
+		oi := c.types[bits.TrailingZeros64(m)].owner
+		o := &c.jobs[oi]
+		if (ji == none || o.order() < c.jobs[ji].order()) && c.canStart(o, o.owns|open) {
+			ji = oi
+		}
+	}
+	if ji == none {
+		return none, 0
+	}
+	j := &c.jobs[ji]
+	if j.owns != 0 || j.sync == hare.Relaxed || c.canStart(j, open) {
+		return ji, j.owns | open
+	}
+	return ji, 0
+}
+
+// gatherNext does what schedule does until it would start something.
+func (c *core) gatherNext() {
+	for {
+		ji, set := c.next()
+		if ji == none || set != 0 {
 			return
 		}
-		ji := c.first(open)
-		if ji == none {
-			return
-		}
-		j := &c.jobs[ji]
-		if j.sync == hare.Relaxed {
-			c.startTask(ji, c.types[c.cheapest(j, open, 1, true)].free.least())
-		} else if !c.startGang(ji, open) {
-			c.gather(ji, open)
-		}
+		c.gather(ji)
 	}
 }
 
@@ -49,7 +88,7 @@ func (c *core) gatherOnly() {
 			open &^= j.mask // this version would start it; the record did not
 			continue
 		}
-		c.gather(ji, open)
+		c.gather(ji)
 		open &^= c.owned
 	}
 }
@@ -107,29 +146,15 @@ func (c *core) freeOf(set uint64) int64 {
 	return n
 }
 
-// serveOwner starts a gang for which a type is gathered, if one can start.
-func (c *core) serveOwner() bool {
-	for m := c.owned; m != 0; m &= m - 1 {
-		ji := c.types[bits.TrailingZeros64(m)].owner
-		if c.startGang(ji, c.jobs[ji].owns|^c.owned) {
-			return true
-		}
-	}
-	return false
-}
-
 // canStart says whether a gang finds its GPUs free on the types of set.
 func (c *core) canStart(j *job, set uint64) bool {
 	return c.cheapest(j, set, j.tasks, false) != none || j.mix && c.freeOf(j.mask&set) >= j.tasks
 }
 
-// startGang starts the round of a gang on free GPUs of one type of set, or of
-// several where it may mix and must, the cheapest first.
-func (c *core) startGang(ji int32, set uint64) bool {
+// startGang starts the round of a gang, which can start, on free GPUs of one
+// type of set, or of several where it may mix and must, the cheapest first.
+func (c *core) startGang(ji int32, set uint64) {
 	j := &c.jobs[ji]
-	if !c.canStart(j, set) {
-		return false
-	}
 	k := c.cheapest(j, set, j.tasks, true)
 	for range j.tasks {
 		if k == none || c.types[k].free.n == 0 {
@@ -137,19 +162,18 @@ func (c *core) startGang(ji int32, set uint64) bool {
 		}
 		c.startTask(ji, c.types[k].free.least())
 	}
-	return true
 }
 
 // gather keeps what is and becomes free of a type for a gang: the cheapest of
-// open, or every type that it may gather, where it may mix.
-func (c *core) gather(ji int32, open uint64) {
+// those that have a free one, or every type that it may gather, where it may mix.
+func (c *core) gather(ji int32) {
 	j := &c.jobs[ji]
 	set := c.gatherable(&c.classes[j.class])
 	c.leave(ji)
 	if j.mix {
 		j.owns = set
 	} else {
-		j.owns = 1 << c.cheapest(j, open&set, 1, false)
+		j.owns = 1 << c.cheapest(j, set, 1, false)
 	}
 	for m := j.owns; m != 0; m &= m - 1 {
 		c.types[bits.TrailingZeros64(m)].owner = ji

@@ -196,7 +196,7 @@ func (s *slow) credit(j *slowJob, kind string, held int64) {
 	if s.reference != "" && j.on(s.reference) != nil {
 		ref = s.estimate(j, s.reference)
 	}
-	j.attained += held * ref / s.estimate(j, kind)
+	j.attained += (held*ref + s.estimate(j, kind) - 1) / s.estimate(j, kind)
 }
 
 func (s *slow) demote(j *slowJob) {
@@ -297,25 +297,31 @@ func (s *slow) drop(j *slowJob) {
 	}
 }
 
-func (s *slow) startGang(j *slowJob) bool {
-	if !s.canStart(j) {
-		return false
-	}
-	kind := s.cheapest(j, j.Tasks, true, nil)
+func (s *slow) startGang(j *slowJob, among []string) {
+	kind := s.cheapest(j, j.Tasks, true, among)
 	for range j.Tasks {
 		if kind == "" || s.free(kind) == 0 {
-			kind = s.cheapest(j, 1, true, nil)
+			kind = s.cheapest(j, 1, true, among)
 		}
 		s.start(j, kind)
 	}
-	return true
+}
+
+func (s *slow) kept(j *slowJob) (kinds []string) {
+	for _, k := range s.names {
+		if s.owner[k] == j {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
 }
 
 func (s *slow) schedule() {
 	for {
 		started := false
 		for _, k := range s.names {
-			if o := s.owner[k]; o != nil && s.startGang(o) {
+			if o := s.owner[k]; o != nil && s.canStart(o, s.kept(o)) {
+				s.startGang(o, s.kept(o))
 				started = true
 				break
 			}
@@ -324,24 +330,23 @@ func (s *slow) schedule() {
 			continue
 		}
 		order := slices.Clone(s.jobs)
-		sort.Slice(order, func(a, b int) bool {
-			x, y := order[a], order[b]
-			return x.queue < y.queue || x.queue == y.queue && x.ticket < y.ticket
-		})
+		sort.Slice(order, func(a, b int) bool { return order[a].before(order[b]) })
 		var next *slowJob
 		for _, j := range order {
-			if j.count(0) > 0 && !s.gathering(j) && s.mayUse(j) {
+			if s.gathering(j) && s.canStart(j, s.names) || j.count(0) > 0 && !s.gathering(j) && s.mayUse(j) {
 				next = j
 				break
 			}
 		}
-		if next == nil {
+		switch {
+		case next == nil:
 			return
-		}
-		if next.Sync == hare.Relaxed {
+		case next.Sync == hare.Relaxed:
 			s.start(next, s.cheapest(next, 1, true, nil))
-		} else if !s.startGang(next) {
-			kinds, _ := s.gatherable(next)
+		case s.canStart(next, s.names):
+			s.startGang(next, s.names)
+		default:
+			kinds := s.gatherable(next)
 			if !next.Mix {
 				kinds = []string{s.cheapest(next, 1, false, kinds)}
 			}
@@ -350,6 +355,10 @@ func (s *slow) schedule() {
 			}
 		}
 	}
+}
+
+func (j *slowJob) before(o *slowJob) bool {
+	return j.queue < o.queue || j.queue == o.queue && j.ticket < o.ticket
 }
 
 // fits says whether j could run on a type if all GPUs were free.
@@ -370,26 +379,24 @@ func (s *slow) fits(j *slowJob, kind string) bool {
 }
 
 // gatherable are the types that may be gathered for j.
-func (s *slow) gatherable(j *slowJob) (kinds []string, inService int64) {
+func (s *slow) gatherable(j *slowJob) (kinds []string) {
 	for _, k := range s.names {
 		ok := s.fits(j, k) && s.owner[k] == nil
 		for _, o := range s.jobs {
-			ahead := o.queue < j.queue || o.queue == j.queue && o.ticket < j.ticket
-			if o.count(0) > 0 && !s.gathering(o) && ahead && (j.Mix || o.Mix) && s.fits(o, k) {
+			if o.count(0) > 0 && !s.gathering(o) && o.before(j) && (j.Mix || o.Mix) && s.fits(o, k) {
 				ok = false
 			}
 		}
 		if ok {
 			kinds = append(kinds, k)
-			inService += s.total(k)
 		}
 	}
-	return kinds, inService
+	return kinds
 }
 
-func (s *slow) canStart(j *slowJob) bool {
+func (s *slow) canStart(j *slowJob, among []string) bool {
 	var all int64
-	for _, k := range s.names {
+	for _, k := range among {
 		if s.open(j, k) {
 			if s.free(k) >= j.Tasks {
 				return true
@@ -404,11 +411,15 @@ func (s *slow) mayUse(j *slowJob) bool {
 	if j.Sync == hare.Relaxed {
 		return s.cheapest(j, 1, false, nil) != ""
 	}
-	if s.canStart(j) {
+	if s.canStart(j, s.names) {
 		return true
 	}
-	kinds, inService := s.gatherable(j)
-	return s.cheapest(j, 1, false, kinds) != "" && kinds != nil && (!j.Mix || inService >= j.Tasks)
+	kinds := s.gatherable(j)
+	var inService int64
+	for _, k := range kinds {
+		inService += s.total(k)
+	}
+	return kinds != nil && s.cheapest(j, 1, false, kinds) != "" && (!j.Mix || inService >= j.Tasks)
 }
 
 func (s *slow) guard() {

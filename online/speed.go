@@ -65,7 +65,9 @@ func (c *core) referenceUs(j *job) int64 {
 }
 
 // credit adds heldUs of a GPU type, n times, to the service of a job, which
-// may fall into a lower queue. O(types of the job).
+// may fall into a lower queue. It is rounded up, so that whatever takes time
+// counts: a job of very short tasks would else stay in its queue for ever.
+// O(types of the job).
 func (c *core) credit(ji, kind int32, heldUs, n int64) {
 	j := &c.jobs[ji]
 	for i := range j.on {
@@ -73,7 +75,7 @@ func (c *core) credit(ji, kind int32, heldUs, n int64) {
 		if p.kind != kind {
 			continue
 		}
-		us := mulDiv(mulDiv(heldUs, c.referenceUs(j), c.estimate(j, p)), n, 1)
+		us := mulDiv(mulDivUp(heldUs, c.referenceUs(j), c.estimate(j, p)), n, 1)
 		j.attained = addUp(j.attained, us)
 		j.attainedUs = addUp(j.attainedUs, us)
 	}

@@ -1,0 +1,326 @@
+package online
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/hare-sched/hare"
+)
+
+// play runs jobs whose tasks take known times through a policy, without
+// failures, and keeps the clocks of the guard by itself.
+type play struct {
+	t     *testing.T
+	h     *HLAS
+	queue timed
+	seq   int64
+	now   int64
+	jobs  map[string]*playJob // that have arrived
+	later map[string]*playJob
+	// after is called when the decisions of an event were followed.
+	after func()
+}
+
+type playJob struct {
+	hare.Job
+	rounds int64 // 0: it never ends
+	// times are the seconds for which a task holds its GPU and goes on
+	// synchronising, in µs.
+	times    func() (hold, sync int64)
+	running  map[int64]string // by task
+	ended    int64
+	round    int64
+	since    int64 // the last switch between running and waiting
+	executed int64 // since the clocks were reset
+	waited   int64 // in lower queues, since then
+	lower    bool  // it is in a lower queue
+	ticket   uint64
+	starts   int
+	longest  int64 // wait in all
+	idle     int64 // since when it waits
+}
+
+func newPlay(t *testing.T, cl *hare.Cluster, cfg HLASConfig) *play {
+	h, err := NewHLAS(cl, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &play{t: t, h: h, jobs: map[string]*playJob{}, later: map[string]*playJob{}}
+}
+
+func (p *play) push(at int64, e hare.Event) {
+	p.seq++
+	e.AtUs, e.Seq = at, p.seq
+	heap.Push(&p.queue, e)
+}
+
+func (p *play) arrive(at int64, j hare.Job, rounds int64, times func() (hold, sync int64)) *playJob {
+	x := &playJob{Job: j, rounds: rounds, times: times, running: map[int64]string{}}
+	p.push(at, hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &x.Job})
+	p.later[j.ID] = x
+	return x
+}
+
+// until plays all events up to a time.
+func (p *play) until(end int64) {
+	for len(p.queue) > 0 && p.queue[0].AtUs <= end {
+		e := heap.Pop(&p.queue).(hare.Event)
+		if e.Type == hare.EventJobArrived {
+			p.jobs[e.Job] = p.later[e.Job]
+			delete(p.later, e.Job)
+		}
+		x := p.jobs[e.Job]
+		if e.Type == hare.EventTaskEnded || e.Type == hare.EventComputeEnded {
+			if x == nil || x.running[e.Task] != e.GPU || x.round != e.Round {
+				continue // withdrawn with its job
+			}
+		}
+		p.now = e.AtUs
+		ds, err := p.h.Step(p.now, []hare.Event{e})
+		if err != nil {
+			p.t.Fatalf("%+v: %v", e, err)
+		}
+		switch e.Type {
+		case hare.EventJobArrived:
+			x.since, x.idle = p.now, p.now
+		case hare.EventTaskEnded:
+			if x.Sync == hare.Relaxed {
+				delete(x.running, e.Task)
+			}
+			if x.ended++; x.ended == x.Tasks {
+				clear(x.running)
+				x.ended = 0
+				if x.round++; x.round == x.rounds {
+					p.push(p.now, hare.Event{Type: hare.EventJobEnded, Job: x.ID})
+				}
+			}
+			if len(x.running) == 0 {
+				x.executed += p.now - x.since
+				x.since, x.idle = p.now, p.now
+			}
+		case hare.EventJobEnded:
+			delete(p.jobs, e.Job)
+		}
+		p.follow(ds)
+		if p.after != nil {
+			p.after()
+		}
+	}
+	p.now = end
+}
+
+func (p *play) follow(ds []hare.Decision) {
+	for id, x := range p.jobs { // the order does not matter
+		if ji, ok := p.h.c.jobOf[id]; ok && x.ticket > 0 && p.h.c.jobs[ji].ticket != x.ticket {
+			x.executed, x.waited, x.since, x.lower = 0, 0, p.now, false // the guard has returned it
+		}
+	}
+	for _, d := range ds {
+		x := p.jobs[d.Job]
+		if d.Type != hare.DecisionStart || x == nil {
+			continue
+		}
+		if len(x.running) == 0 {
+			x.longest = max(x.longest, p.now-x.idle)
+			if x.lower {
+				x.waited += p.now - x.since
+			}
+			x.since = p.now
+			x.starts++
+		}
+		x.running[d.Task] = d.GPU
+		hold, sync := x.times()
+		e := hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU, ComputeUs: hold}
+		if sync > 0 {
+			c := e
+			c.Type, c.ComputeUs = hare.EventComputeEnded, 0
+			p.push(p.now+hold, c)
+		}
+		p.push(p.now+hold+sync, e)
+	}
+	for id, x := range p.jobs { // the order does not matter
+		if ji, ok := p.h.c.jobOf[id]; ok {
+			x.lower, x.ticket = p.h.c.jobs[ji].queue > 0, p.h.c.jobs[ji].ticket
+		}
+	}
+}
+
+func fixed(hold int64) func() (int64, int64) {
+	return func() (int64, int64) { return hold, 0 }
+}
+
+// Were a gathering gang served before the jobs before it also on types that it
+// does not gather, G and H would run on the V100s in turns, each gathering the
+// T4s meanwhile, which R and S keep busy, and J, which stands first but may
+// use the V100s alone, would wait for ever.
+func TestGatheringGangWaitsItsTurn(t *testing.T) {
+	cl := &hare.Cluster{Nodes: []hare.Node{
+		{Name: "t", GPUs: []hare.TypeCount{{Type: "T4", Count: 3}}},
+		{Name: "v", GPUs: []hare.TypeCount{{Type: "V100", Count: 3}}},
+	}}
+	p := newPlay(t, cl, HLASConfig{ThresholdsUs: []int64{100_000}, Kappa: 1e6})
+	t4 := []hare.Profile{{Type: "T4", ComputeUs: 2e6}}
+	v100 := []hare.Profile{{Type: "V100", ComputeUs: 1e6}}
+	both := []hare.Profile{{Type: "T4", ComputeUs: 2e6}, {Type: "V100", ComputeUs: 1e6}}
+	first := func(hold int64) func() (int64, int64) {
+		return func() (int64, int64) { now := hold; hold = 1_200_000; return now, 0 }
+	}
+	p.arrive(0, hare.Job{ID: "r", Tasks: 1, On: t4}, 0, first(1_250_000))
+	p.arrive(10_000, hare.Job{ID: "s", Tasks: 1, On: t4}, 0, first(190_000))
+	p.arrive(50_000, hare.Job{ID: "g", Tasks: 3, Sync: hare.Gang, On: both}, 0, fixed(1_000_000))
+	p.arrive(100_000, hare.Job{ID: "h", Tasks: 3, Sync: hare.Gang, On: both}, 0, fixed(1_000_000))
+	j := p.arrive(1_500_000, hare.Job{ID: "j", Tasks: 1, On: v100}, 0, fixed(1_000_000))
+	p.until(1_900_000)
+	if s, _ := p.h.Explain("g"); s.State != "gathering" || j.starts > 0 {
+		t.Fatalf("g is %s", s.State)
+	}
+	p.until(60_000_000)
+	if j.starts == 0 || j.longest != 550_000 {
+		t.Errorf("j starts %d times, and waits for %d µs", j.starts, j.longest)
+	}
+}
+
+// A job in the lower queue is served although new jobs never stop to come, and
+// would not be if the guard were as good as off.
+func TestGuardServesUnderEndlessArrivals(t *testing.T) {
+	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
+	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang} {
+		for _, c := range []struct {
+			kappa  float64
+			starts int
+		}{{2, 90}, {0.5, 90}, {1e6, 20}} {
+			p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
+				HLASConfig{ThresholdsUs: []int64{10e6}, Kappa: c.kappa})
+			long := p.arrive(0, hare.Job{ID: "long", Tasks: 2, Sync: sync, On: on}, 0, fixed(1e6))
+			for i := range int64(4000) {
+				p.arrive(12e6+i*490_000, hare.Job{ID: strconv.FormatInt(i, 10), Tasks: 1, Sync: sync, On: on}, 1, fixed(1e6))
+			}
+			p.until(1000e6)
+			if c.kappa == 1e6 && long.starts > c.starts || c.kappa < 1e6 && long.starts < c.starts {
+				t.Errorf("%v, kappa %g: %d starts in 1000 s", sync, c.kappa, long.starts)
+			}
+		}
+	}
+}
+
+// The bound of docs/hlas.md holds for every wait of random relaxed and gang
+// jobs under endless arrivals, and the guard acts when it is due.
+func TestGuardsBound(t *testing.T) {
+	const (
+		longest  = 3_000_000 // L: no task holds a GPU for longer
+		shortest = 500_000
+		syncs    = 1_000_000 // no synchronisation beside the GPU is longer
+		q0       = 4_000_000
+	)
+	waits, tightest := 0, 0.0
+	for seed := range uint64(streams(t, 100)) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		cl, gpus := &hare.Cluster{}, map[string]int64{}
+		types := []string{"A", "B", "C"}[:1+r.IntN(3)]
+		for _, k := range types {
+			n := 1 + r.IntN(4)
+			gpus[k] = int64(n)
+			cl.Nodes = append(cl.Nodes, hare.Node{Name: k, GPUs: []hare.TypeCount{{Type: k, Count: n}}})
+		}
+		kappa := []int64{500_000, 1_000_000, 2_500_000}[r.IntN(3)]
+		p := newPlay(t, cl, HLASConfig{Queues: 2 + r.IntN(2), Kappa: float64(kappa) / 1e6, ThresholdsUs: nil})
+		p.h.c.thresholds = []int64{q0, 3 * q0}[:len(p.h.c.thresholds)]
+		mixing := seed%2 == 1
+		newJob := func(id string) hare.Job {
+			for {
+				j := hare.Job{ID: id, Tasks: 1 + r.Int64N(5), Sync: hare.Sync(r.IntN(2))}
+				j.Mix = mixing && j.Sync == hare.Gang && r.IntN(2) == 0
+				fits, all := j.Sync == hare.Relaxed, int64(0)
+				for _, k := range types {
+					if r.IntN(2) == 0 {
+						j.On = append(j.On, hare.Profile{Type: k, ComputeUs: int64(1+r.IntN(4)) * 1e6})
+						all += gpus[k]
+						fits = fits || gpus[k] >= j.Tasks || j.Mix && all >= j.Tasks
+					}
+				}
+				if fits && len(j.On) > 0 {
+					return j
+				}
+			}
+		}
+		// Long jobs never end; short ones come for ever.
+		times := func(sync hare.Sync) func() (int64, int64) {
+			return func() (int64, int64) {
+				hold, tail := shortest+r.Int64N(longest-shortest+1), int64(0)
+				if sync == hare.Relaxed && r.IntN(3) == 0 {
+					tail = r.Int64N(syncs + 1)
+				}
+				return hold, tail
+			}
+		}
+		for i := range 2 + r.IntN(8) {
+			j := newJob("long" + strconv.Itoa(i))
+			p.arrive(r.Int64N(10e6), j, 0, times(j.Sync))
+		}
+		every := 100_000 + r.Int64N(3_000_000)
+		const end = 200_000_000
+		for at := int64(0); at < end; at += 1 + r.Int64N(2*every) {
+			j := newJob("short" + strconv.FormatInt(at, 10))
+			p.arrive(at, j, 1+r.Int64N(3), times(j.Sync))
+		}
+		deadline, began := map[string]int64{}, map[string]int64{}
+		p.after = func() {
+			c := p.h.c
+			for id, x := range p.jobs {
+				ji, here := c.jobOf[id]
+				if !here {
+					continue
+				}
+				j := &c.jobs[ji]
+				if len(x.running) > 0 || j.queue > 0 {
+					if end, waited := deadline[id]; waited {
+						tightest = max(tightest, float64(p.now-began[id])/float64(end-began[id]))
+						waits++
+						delete(deadline, id)
+					}
+					if due := x.since + max(0, x.executed*kappa/1e6-x.waited); len(x.running) == 0 && p.now >= due {
+						t.Fatalf("seed %d at %d: %s waits in a lower queue and was due at %d", seed, p.now, id, due)
+					}
+					continue
+				}
+				if _, waits := deadline[id]; !waits {
+					w, n := int64(2*longest), int64(0)
+					for i := range c.jobs {
+						if s := &c.jobs[i]; s.alive && s.queue == 0 && s.ticket < j.ticket {
+							served := slowestShare(s, q0)
+							w += served + s.tasks*longest
+							n += served/shortest + s.tasks
+						}
+					}
+					if j.sync == hare.Gang {
+						w += longest
+					}
+					if mixing {
+						w = (n + 1) * (4*longest + syncs)
+					}
+					deadline[id], began[id] = p.now+w, p.now
+				}
+				if p.now > deadline[id] {
+					t.Fatalf("seed %d at %d: %s waits since %d in the first queue and should have started by %d", seed, p.now, id, began[id], deadline[id])
+				}
+			}
+		}
+		p.until(end)
+	}
+	t.Logf("%d waits in the first queue, the longest relative to its bound %.3f", waits, tightest)
+	if waits < 1000 {
+		t.Errorf("%d waits", waits)
+	}
+}
+
+// slowestShare is for how long a job can hold GPUs until it has attained q0,
+// if all of them are of its slowest type.
+func slowestShare(j *job, q0 int64) int64 {
+	least, most := j.on[0].computeUs, j.on[0].computeUs
+	for _, p := range j.on {
+		least, most = min(least, p.computeUs), max(most, p.computeUs)
+	}
+	return mulDiv(q0, most, least) + 1
+}
