@@ -24,6 +24,7 @@ func serveCommand() *cobra.Command {
 	var cfg service.Config
 	var grace time.Duration
 	var dataDir string
+	var keep service.SessionsConfig
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve solves, bounds, checks and online sessions over HTTP",
@@ -52,7 +53,8 @@ rest with the best certified pair so far.`,
 			if err != nil {
 				return err
 			}
-			sessions, err := service.OpenSessions(c.Context(), service.SessionsConfig{Store: api.NewTimedStore(store)})
+			keep.Store = api.NewTimedStore(store)
+			sessions, err := service.OpenSessions(c.Context(), keep)
 			if err != nil {
 				return errors.Join(err, store.Close())
 			}
@@ -66,6 +68,10 @@ rest with the best certified pair so far.`,
 	f := c.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address and port")
 	f.StringVar(&dataDir, "data-dir", "", "keep sessions in this directory (default: in memory, gone with the server)")
+	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "sessions that may exist")
+	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "jobs of a session that may be there at a time")
+	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000, "events of a session between snapshots: the most that is read again after a crash")
+	f.DurationVar(&keep.Idle, "idle", 5*time.Minute, "a session without events for this long leaves memory until its next one")
 	f.BoolVar(&insecure, "insecure", false, "allow an address beyond loopback, without keys or TLS")
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.IntVar(&cfg.Running, "running", 0, "solves at a time (default: one a core)")
