@@ -23,6 +23,7 @@ type actor struct {
 	left  chan struct{} // closed when the goroutine has ended
 
 	policy  online.Durable // nil: to be loaded
+	damage  error          // why it cannot be; reading the log again would not help
 	links   chain          // where the log will end
 	atUs    int64          // time of the last event
 	jobs    int64          // that have not ended
@@ -123,7 +124,7 @@ func (a *actor) apply(p *Promise) error {
 	}
 	seq := a.links.last + int64(a.pending()) + 1
 	if p.event.Seq < seq && p.event.Seq > 0 {
-		return a.recorded(p)
+		return a.e.noted(a.recorded(p))
 	}
 	if p.event.Seq != seq {
 		return &SequenceError{Got: p.event.Seq, Expected: seq}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ type Session struct {
 	mu    sync.RWMutex
 	actor *actor
 
+	told  sync.Once // of damage
 	once  sync.Once
 	ended error         // why nothing more is taken; set before gone is closed
 	gone  chan struct{} // closed when nothing more is taken
@@ -99,6 +101,18 @@ func (e *Session) enqueue(ctx context.Context, p *Promise) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// noted passes an error on, and tells the operator of the first damage.
+func (e *Session) noted(err error) error {
+	var bad *CorruptError
+	if errors.As(err, &bad) {
+		e.told.Do(func() {
+			e.s.cfg.Logger.Error("a session is damaged and takes no events; the others go on: see hare repair --help",
+				"session", e.id, "event", bad.Seq, "error", err)
+		})
+	}
+	return err
 }
 
 // start brings the session into memory.

@@ -11,9 +11,17 @@ import (
 // last snapshot, and the events behind it with the decisions that were
 // recorded for them, be they what this version would decide or not.
 func (a *actor) load() error {
-	if a.policy != nil {
-		return nil
+	if a.policy != nil || a.damage != nil {
+		return a.damage
 	}
+	err := a.e.noted(a.read())
+	if errors.As(err, new(*CorruptError)) {
+		a.damage = err
+	}
+	return err
+}
+
+func (a *actor) read() error {
 	if len(a.filling.row.Data) > 0 || a.flying != nil {
 		a.flush() // only after a policy failed; what it decided before stands
 	}

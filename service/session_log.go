@@ -72,7 +72,7 @@ func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[ha
 				err = e.await(ctx, more, after, last)
 			}
 			if err != nil {
-				yield(hare.Record{}, err)
+				yield(hare.Record{}, e.noted(err))
 				return
 			}
 		}

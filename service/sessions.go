@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -38,6 +39,9 @@ type SessionsConfig struct {
 	Restore func(policy string, snapshot []byte) (online.Durable, error)
 	// Now is the server's clock; nil means time.Now.
 	Now func() time.Time
+	// Logger is told what an operator has to see to: damage, once a session,
+	// and a log that cannot be written, until it can; nil means nobody.
+	Logger *slog.Logger
 }
 
 func (c SessionsConfig) withDefaults() SessionsConfig {
@@ -65,6 +69,9 @@ func (c SessionsConfig) withDefaults() SessionsConfig {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	return c
 }
 
@@ -77,6 +84,7 @@ type Sessions struct {
 	commits chan *batch
 	written chan struct{} // closed when the committer has ended
 	actors  sync.WaitGroup
+	failing bool // the last append did; of the committer alone
 
 	mu       sync.Mutex
 	sessions map[string]*Session
@@ -92,14 +100,20 @@ func OpenSessions(ctx context.Context, cfg SessionsConfig) (*Sessions, error) {
 	if err != nil {
 		return nil, err
 	}
+	events := int64(0)
 	for _, m := range metas {
 		e := s.session(m)
+		events += m.Last
 		if m.sum() != m.Sum {
 			e.broken = &CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
 		} else if e.cfg, err = decodeConfig(m.Config); err != nil {
 			e.broken = &CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
 		}
 		s.sessions[m.ID] = e
+		_ = e.noted(e.broken)
+	}
+	if len(metas) > 0 {
+		s.cfg.Logger.Info("sessions found", "sessions", len(metas), "events", events)
 	}
 	s.commits = make(chan *batch, 64)
 	s.written = make(chan struct{})
@@ -269,8 +283,6 @@ func (s *Sessions) Close() error {
 // the last ones were being written together: one fsync serves them all.
 func (s *Sessions) commitAll() {
 	defer close(s.written)
-	ctx := context.Background()
-	var rows []Row
 	for b := range s.commits {
 		group := []*batch{b}
 	gather:
@@ -285,29 +297,56 @@ func (s *Sessions) commitAll() {
 				break gather
 			}
 		}
-		rows = rows[:0]
-		for _, b := range group {
-			if len(b.row.Data) > 0 {
-				rows = append(rows, b.row)
-			}
-		}
-		var err error
-		if len(rows) > 0 {
-			err = s.cfg.Store.Append(ctx, rows)
-		}
-		for _, b := range group {
-			alone := len(b.row.Data) == 0
-			if !alone {
-				b.done <- err // the snapshot is not waited for
-			}
-			if b.snapshot != nil && err == nil {
-				// Without it the next start takes longer, no more.
-				_ = s.cfg.Store.SaveSnapshot(ctx, *b.snapshot)
-			}
-			if alone {
-				b.done <- nil
-			}
-		}
-		clear(rows)
+		s.commit(group)
 	}
+}
+
+// commit makes one group durable.
+func (s *Sessions) commit(group []*batch) {
+	rows := make([]Row, 0, len(group))
+	for _, b := range group {
+		if len(b.row.Data) > 0 {
+			rows = append(rows, b.row)
+		}
+	}
+	var err error
+	if len(rows) > 0 {
+		err = s.append(rows)
+	}
+	// What is wrong with one session is not the fault of the others.
+	apart := err != nil && !errors.Is(err, ErrStorage) && len(rows) > 1
+	for _, b := range group {
+		alone := len(b.row.Data) == 0
+		if !alone {
+			if apart {
+				err = s.append([]Row{b.row})
+			}
+			b.done <- err // the snapshot is not waited for
+		}
+		if b.snapshot != nil && (alone || err == nil) {
+			// Without it the next start takes longer, no more.
+			_ = s.cfg.Store.SaveSnapshot(context.Background(), *b.snapshot)
+		}
+		if alone {
+			b.done <- nil
+		}
+	}
+}
+
+// append writes rows, and tells when that begins to fail and when it works again.
+func (s *Sessions) append(rows []Row) error {
+	err := s.cfg.Store.Append(context.Background(), rows)
+	failing := errors.Is(err, ErrStorage)
+	switch {
+	case failing && !s.failing:
+		s.cfg.Logger.Error("events are refused: make room on the disk, or see why it fails", "error", err)
+	case s.failing && err == nil:
+		s.cfg.Logger.Info("events are taken again")
+	case err != nil && !failing:
+		s.cfg.Logger.Error("events were not recorded", "sessions", len(rows), "error", err)
+	}
+	if failing || err == nil {
+		s.failing = failing
+	}
+	return err
 }
