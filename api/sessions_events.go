@@ -24,8 +24,8 @@ const (
 	// answerBytes is from when on answers go out before all that are ready are
 	// written.
 	answerBytes = 32 << 10
-	// bodyWait is how long a client may take to end its body when it was told
-	// that no more is taken.
+	// bodyWait is how long a client may take to end its body and to read the
+	// last answers when no more is taken.
 	bodyWait = time.Second
 	// firstWait is how long the status line waits for a first answer, which
 	// could still be a problem instead.
@@ -50,6 +50,19 @@ const (
 //	@Failure		507	{object}	openapi.Problem	"the disk is full, and nothing was answered yet"
 //	@Router			/v1/sessions/{id}/events [post]
 func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
+	control := http.NewResponseController(w)
+	// Also a refusal goes out before the body has ended: its client may wait
+	// for the status first. HTTP/2 is full duplex by itself and says that it
+	// cannot be asked.
+	_ = control.EnableFullDuplex()
+	// Package http reads what is left of a body once the handler has returned,
+	// and in full duplex must not use the connection again: it would panic, or
+	// take the rest of the events for a request.
+	w.Header().Set("Connection", "close")
+	defer func() {
+		_ = control.SetReadDeadline(time.Now().Add(bodyWait))
+		_ = control.SetWriteDeadline(time.Now().Add(bodyWait))
+	}()
 	session, err := s.session(r)
 	if err != nil {
 		return err
@@ -61,13 +74,6 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 		return service.ErrDraining
 	}
 	defer s.met.stream("events")()
-	control := http.NewResponseController(w)
-	// HTTP/2 is full duplex by itself and says that it cannot be asked.
-	_ = control.EnableFullDuplex()
-	// Package http reads what is left of a body once the handler has returned,
-	// and in full duplex must not use the connection again: it would panic, or
-	// take the rest of the events for a request.
-	w.Header().Set("Connection", "close")
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	c := &conversation{
@@ -91,8 +97,6 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	over()
 	close(c.items)
 	err = <-told
-	_ = control.SetReadDeadline(time.Now().Add(bodyWait))
-	_ = control.SetWriteDeadline(time.Now().Add(bodyWait))
 	s.cfg.Logger.Info("events ended", "request_id", requestID(r.Context()), "session", session.ID(),
 		"recorded", c.total, "duplicates", c.duplicates, "refused", c.refused, "last_seq", c.last)
 	return err
@@ -164,7 +168,7 @@ func (c *conversation) listen(ctx context.Context) {
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		default:
-			e, err := decode(line)
+			e, err := decode(bytes.TrimSpace(line))
 			it.seq = e.Seq
 			if err == nil {
 				it.at = time.Now()

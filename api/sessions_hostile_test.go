@@ -246,6 +246,21 @@ func TestBareConnections(t *testing.T) {
 		_, _ = io.WriteString(c, chunk(tick(1)))
 		next(t, in, ticked(1, 1))
 	})
+	t.Run("refused", func(t *testing.T) {
+		at := s.open(t, "")
+		for headers, want := range map[string]string{"": "404", "Content-Type: text/html\r\n": "415", "Content-Encoding: gzip\r\n": "415"} {
+			path := at
+			if want == "404" {
+				path = "/v1/sessions/none"
+			}
+			began := time.Now()
+			_, in := s.dial(t, head(path, "1.1", "Transfer-Encoding: chunked\r\n"+headers))
+			status(t, in, want)
+			if _, err := io.ReadAll(in); err != nil || time.Since(began) > 10*time.Second {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+		}
+	})
 	t.Run("HTTP 1.0", func(t *testing.T) {
 		body := ticks(1, 50)
 		_, in := s.dial(t, head(s.open(t, ""), "1.0", fmt.Sprintf("Content-Length: %d\r\n", len(body)))+body)

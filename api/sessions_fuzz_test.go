@@ -1,0 +1,109 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+)
+
+// Whatever comes in as events, each line is answered with decisions or with a
+// refusal that names line, pointer and reason, in JSON; what is answered with
+// decisions is what is recorded; and the session goes on.
+func FuzzEvents(f *testing.F) {
+	for _, body := range []string{
+		"", "\n\n", "x", run, run + endOfRun, strings.Replace(run, `"seq":3`, `"seq":2`, 1), strings.ReplaceAll(run, "\n", "\r\n"),
+		strings.Replace(run+endOfRun, `"round":0`, `"round":-1`, -1), strings.ReplaceAll(run, `"tasks":2`, `"tasks":2,"sync":"gang"`),
+		strings.ReplaceAll(run, `"tasks":2`, `"tasks":1,"sync":"rigid"`), run[:len(run)-9], run + run, ticks(1, 3) + "\xff\n" + ticks(4, 5),
+		`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a/0"}` + "\n" + `{"seq":2,"at_s":9007199254.740991,"type":"gpu_joined","gpu":"a/0","gpu_type":"T4"}` + "\n" + ticks(3, 3),
+		`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"\u0000\"\\","weight":9007199254.740992,"tasks":9,"on":{"T4":{"compute_s":1e3}}}}`,
+		`{"seq":1,"at_s":1,"type":"task_failed","job":"j","round":0,"task":0,"gpu":"a/0"}`, `{"seq":1,"at_s":1,"type":"compute_ended"}`,
+	} {
+		f.Add([]byte(body))
+	}
+	sessions, err := service.OpenSessions(f.Context(), service.SessionsConfig{Store: service.NewMemory(), MaxJobs: 8})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = sessions.Close() })
+	h := api.New(service.New(service.Config{}), api.Config{Sessions: sessions})
+	cluster, err := hare.DecodeCluster(strings.NewReader(twoGPUs), hare.Limits{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		session, err := sessions.Create(t.Context(), service.SessionConfig{Cluster: *cluster})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = sessions.Delete(t.Context(), session.ID()) }()
+		at := "/v1/sessions/" + session.ID()
+		post := func(body []byte) [][]byte {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("POST", at+"/events", bytes.NewReader(body)))
+			if w.Code != 200 || !utf8.Valid(w.Body.Bytes()) {
+				t.Fatalf("%d %q", w.Code, w.Body)
+			}
+			lines := bytes.SplitAfter(w.Body.Bytes(), []byte("\n"))
+			return lines[:len(lines)-1]
+		}
+		var lines []int // numbers of those that are not blank
+		for i, line := range bytes.Split(body, []byte("\n")) {
+			if len(bytes.TrimSpace(line)) > 0 {
+				lines = append(lines, i+1)
+			}
+		}
+		answers := post(body)
+		if len(answers) != len(lines) {
+			t.Fatalf("%d answers to %d lines", len(answers), len(lines))
+		}
+		accepted := map[int64]string{}
+		for i, text := range answers {
+			var a struct {
+				Seq       *int64
+				Decisions json.RawMessage
+				Error     *struct {
+					Status, Line int
+					Pointer      *string
+					Code, Detail string
+					Expected     int64
+				}
+			}
+			if err := json.Unmarshal(text, &a); err != nil {
+				t.Fatalf("%v %q", err, text)
+			}
+			switch e := a.Error; {
+			case e == nil:
+				if was, twice := accepted[*a.Seq]; twice && was != string(text) {
+					t.Errorf("first %s, then %s", was, text)
+				}
+				accepted[*a.Seq] = string(text)
+			case e.Line != lines[i] || e.Pointer == nil || e.Code == "" || e.Detail == "" || e.Status < 400 || e.Status > 499:
+				t.Errorf("line %d: %s", lines[i], text)
+			}
+		}
+		var last hare.Event
+		for rec, err := range session.Log(t.Context(), 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last = rec.Event; accepted[last.Seq] != string(hare.AppendAnswer(nil, hare.Answer{Seq: last.Seq, Decisions: rec.Decisions}))+"\n" {
+				t.Errorf("event %d is recorded, and answered %q", last.Seq, accepted[last.Seq])
+			}
+		}
+		if last.Seq != int64(len(accepted)) {
+			t.Errorf("%d events are recorded, %d were accepted", last.Seq, len(accepted))
+		}
+		next := fmt.Sprintf(`{"seq":%d,"at_s":%s,"type":"tick"}`, last.Seq+1, hare.FormatMicros(last.AtUs))
+		if got := post([]byte(next)); len(got) != 1 || !bytes.Contains(got[0], []byte(`"decisions":`)) {
+			t.Errorf("%s is answered %q", next, got)
+		}
+	})
+}
