@@ -32,11 +32,12 @@ type engine struct {
 	vacant     []int32
 	serial     int64 // of the last task that started
 
-	void    []place // tasks that the policy must withdraw now
-	touched []int32 // gang and rigid jobs that the answer has started tasks of
-	events  [1]hare.Event
-	lanes   []lane // by GPU
-	books   books
+	void      []place // tasks that the policy must withdraw now
+	withdrawn int     // of void, which come first in it
+	touched   []int32 // gang and rigid jobs that the answer has started tasks of
+	events    [1]hare.Event
+	lanes     []lane // by GPU
+	books     books
 }
 
 // job is the state of one job. Tasks of a round are 0 (not started), a slot + 1

@@ -37,10 +37,11 @@ func (e *engine) tell(event hare.Event) error {
 			return &DecisionError{e.seq, *d, reason}
 		}
 	}
-	if len(e.void) > 0 {
-		p := e.void[0]
+	if e.withdrawn < len(e.void) {
+		p := e.void[e.withdrawn]
 		return &DecisionError{e.seq, hare.Decision{Type: hare.DecisionWithdraw, Job: e.inst.Jobs[p.job].ID, Round: p.round, Task: p.task, GPU: e.model.GPUs[p.gpu].ID, AtUs: e.nowUs}, "it is missing"}
 	}
+	e.void, e.withdrawn = e.void[:0], 0
 	for _, ji := range e.touched {
 		if j := &e.jobs[ji]; !j.over && j.running != e.inst.Jobs[ji].Tasks {
 			return &DecisionError{e.seq, hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, Task: int64(slices.Index(j.tasks, 0)), AtUs: e.nowUs}, "it is missing: the tasks of the round start together"}
@@ -52,13 +53,15 @@ func (e *engine) tell(event hare.Event) error {
 // withdraw checks that a task was void. They come in the order of void, or
 // nearly so.
 func (e *engine) withdraw(d *hare.Decision) (reason string) {
-	i := slices.IndexFunc(e.void, func(p place) bool {
+	left := e.void[e.withdrawn:]
+	i := slices.IndexFunc(left, func(p place) bool {
 		return p.round == d.Round && p.task == d.Task && e.model.GPUs[p.gpu].ID == d.GPU && e.inst.Jobs[p.job].ID == d.Job
 	})
 	if i < 0 {
 		return "neither has its job ended nor has a GPU left that it needs: running tasks are not killed"
 	}
-	e.void = slices.Delete(e.void, i, i+1)
+	left[0], left[i] = left[i], left[0]
+	e.withdrawn++
 	return ""
 }
 
