@@ -2,17 +2,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/sqlite"
 )
 
 // check is one line of the doctor.
@@ -26,10 +31,11 @@ func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Check what Hare needs on this machine, each with its remedy",
+		Long:    "Doctor also reads every row of every session in the data directory and checks it,\nalso while a server uses the directory.",
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), portCheck(listen), coreCheck()}
+			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), sessionsCheck(c.Context(), dataDir), portCheck(listen), coreCheck()}
 			bad := false
 			for _, k := range checks {
 				mark := "ok  "
@@ -105,6 +111,37 @@ func dirCheck(dir string) check {
 	_ = f.Close()
 	_ = os.Remove(f.Name())
 	k.ok, k.found = true, dir+" is writable"
+	return k
+}
+
+// sessionsCheck reads all that is kept, also while a server uses it.
+func sessionsCheck(ctx context.Context, dir string) check {
+	k := check{name: "sessions", remedy: "restore a backup with hare restore, or copy what can be trusted with hare repair " + dir + " NEWDIR"}
+	v, err := sqlite.OpenView(ctx, dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		k.ok, k.found = true, "none in "+dir
+		return k
+	case errors.As(err, new(*service.CorruptError)):
+		k.found = err.Error()
+		return k
+	case err != nil:
+		k.found, k.remedy = err.Error(), "use the version of hare that it says, as a user who may read and write "+dir
+		return k
+	}
+	defer func() { _ = v.Close() }()
+	structure := v.Structure(ctx)
+	damage, err := v.Check(ctx)
+	if err = errors.Join(structure, damage, err); err != nil {
+		k.found = strings.ReplaceAll(err.Error(), "\n", "\n                        ")
+		return k
+	}
+	metas, err := v.Sessions(ctx)
+	if err != nil {
+		k.found = err.Error()
+		return k
+	}
+	k.ok, k.found = true, fmt.Sprintf("%s, %.1f MiB", holds(metas), float64(v.Bytes())/(1<<20))
 	return k
 }
 

@@ -32,11 +32,16 @@ func serveCommand() *cobra.Command {
 describes them. With --data-dir an event of a session is on disk before its
 decisions are told, and sessions survive a crash; without it they live in memory
 and end with the server.
+Under a data directory that is damaged in one session the others are served, and
+the log says what to do.
 It listens on loopback; there are no keys yet, so other addresses need --insecure.
 On SIGTERM it takes no new work, lets what runs finish for --grace, and ends the
 rest with the best certified pair so far.`,
-		Example: "  hare serve\n  hare serve --listen 127.0.0.1:9000 --running 4 --max-body 256",
-		Args:    exactly(0, "no arguments"),
+		Example: `  hare serve
+  hare serve --listen 127.0.0.1:9000 --running 4 --max-body 256
+  hare serve --data-dir /var/lib/hare --max-sessions 100
+  curl -s http://127.0.0.1:8080/v1/sessions -d '{"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 2}}]}}'`,
+		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := loopback(listen); err != nil && !insecure {
 				return usageError{err}
@@ -53,12 +58,12 @@ rest with the best certified pair so far.`,
 			if err != nil {
 				return err
 			}
-			keep.Store = api.NewTimedStore(store)
+			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+			keep.Store, keep.Logger = api.NewTimedStore(store), log
 			sessions, err := service.OpenSessions(c.Context(), keep)
 			if err != nil {
 				return errors.Join(err, store.Close())
 			}
-			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 			log.Info("listening", "address", l.Addr().String(), "docs", "http://"+l.Addr().String()+"/docs", "version", version, "highs", engine.EngineVersion)
 			h := api.New(svc, api.Config{MaxBodyBytes: bodyMiB << 20, Logger: log, EngineRestarts: engine.Restarts, Sessions: sessions})
 			// The streams of sessions end before the sessions do.
@@ -87,6 +92,9 @@ func openStore(ctx context.Context, dir string) (service.Store, error) {
 		return service.NewMemory(), nil
 	}
 	store, err := sqlite.Open(ctx, dir)
+	if errors.As(err, new(*service.CorruptError)) {
+		return nil, usageError{fmt.Errorf("--data-dir: %w: restore a backup, or copy what can be trusted with hare repair %s NEWDIR", err, dir)}
+	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--data-dir: %w", err)}
 	}

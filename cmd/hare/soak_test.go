@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"container/heap"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -422,6 +423,9 @@ func (l *link) exchange(lines []byte, n int) (got [][]byte, err error) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		l.out, l.body = bufio.NewReader(resp.Body), resp.Body
+		if resp.StatusCode != http.StatusOK {
+			return nil, errors.New(resp.Status)
+		}
 	}
 	for len(got) < n {
 		line, err := l.out.ReadBytes('\n')

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,8 +13,9 @@ import (
 )
 
 // Backup writes what the data directory holds at this moment to the new file
-// dst, whether a server uses the directory or not. The error is fs.ErrExist
-// where dst exists.
+// dst, whether a server uses the directory or not, and checks every row of the
+// copy. The error is fs.ErrExist where dst exists, and *service.CorruptError
+// for each damaged session: dst is there then, with the others in it.
 func Backup(ctx context.Context, dir, dst string) error {
 	path := filepath.Join(dir, databaseFile)
 	if _, err := os.Lstat(path); err != nil {
@@ -37,14 +37,22 @@ func Backup(ctx context.Context, dir, dst string) error {
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", part); err != nil {
 		return fault(err)
 	}
-	return publish(part, dst)
+	v, err := OpenView(ctx, part)
+	if err != nil {
+		return err
+	}
+	damage, err := v.Check(ctx)
+	if err = errors.Join(err, v.Close()); err != nil {
+		return err
+	}
+	return errors.Join(publish(part, dst), damage)
 }
 
 // Restore makes the data directory dir of a file that Backup wrote. It checks
 // every row first, and refuses, with fs.ErrExist, a directory that has a
 // database.
 func Restore(ctx context.Context, src, dir string) (err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return err
 	}
 	lock, err := lockDir(dir)
@@ -71,42 +79,39 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 	if err := copyFile(src, part); err != nil {
 		return err
 	}
-	if err := checkAll(ctx, trial); err != nil {
-		return fmt.Errorf("restore %s: %w", src, err)
+	v, err := OpenView(ctx, part)
+	if err != nil {
+		return err
+	}
+	damage := v.Structure(ctx)
+	if damage == nil {
+		damage, err = v.Check(ctx)
+	}
+	if err := errors.Join(damage, err, v.Close()); err != nil {
+		return err
 	}
 	return publish(part, dst)
 }
 
-// checkAll opens the database in dir and checks every row.
-func checkAll(ctx context.Context, dir string) (err error) {
-	// Of a file that is no backup Open would make an empty database.
-	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseFile)))
+// Salvage makes the new data directory dir of what can be trusted in src, a
+// damaged data directory or backup, which it leaves as it is. It refuses, with
+// fs.ErrExist, a directory that has a database.
+func Salvage(ctx context.Context, src, dir string) (all []service.Salvaged, err error) {
+	v, err := OpenView(ctx, src)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var version int
-	err = db.QueryRowContext(ctx, "SELECT max(version) FROM schema").Scan(&version)
-	if closed := db.Close(); err == nil {
-		err = closed
+	defer func() { err = errors.Join(err, v.Close()) }()
+	dst := filepath.Join(dir, databaseFile)
+	if _, err := os.Lstat(dst); err == nil {
+		return nil, &fs.PathError{Op: "repair", Path: dst, Err: fs.ErrExist}
 	}
+	to, err := Open(ctx, dir)
 	if err != nil {
-		return &service.CorruptError{What: "it is not a backup: " + err.Error()}
+		return nil, err
 	}
-	s, err := Open(ctx, dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	metas, err := s.Sessions(ctx)
-	if err != nil {
-		return err
-	}
-	for _, m := range metas {
-		if _, err := service.Check(ctx, s, m); err != nil {
-			return err
-		}
-	}
-	return nil
+	defer func() { err = errors.Join(err, to.Close()) }()
+	return service.Salvage(ctx, v, to)
 }
 
 // publish gives a finished file its name, durably, and never over another.

@@ -43,9 +43,12 @@ func (s *Store) Create(ctx context.Context, m service.Meta) error {
 
 // Sessions implements service.Store.
 func (s *Store) Sessions(ctx context.Context) ([]service.Meta, error) {
-	rows, err := s.read.QueryContext(ctx, `SELECT id, created_us, config, sum, coalesce(
-		(SELECT last FROM log WHERE key >= num << 40 AND key < (num + 1) << 40 ORDER BY key DESC LIMIT 1), 0)
-		FROM session ORDER BY created_us, id`)
+	return s.sessions(ctx, "coalesce((SELECT last FROM log WHERE key >= num << 40 AND key < (num + 1) << 40 ORDER BY key DESC LIMIT 1), 0)")
+}
+
+// sessions lists all, with an expression for the last event.
+func (s *Store) sessions(ctx context.Context, last string) ([]service.Meta, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT id, created_us, config, sum, "+last+" FROM session ORDER BY created_us, id")
 	if err != nil {
 		return nil, fault(err)
 	}

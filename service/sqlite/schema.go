@@ -43,12 +43,12 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	var version int
-	if err := db.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM schema").Scan(&version); err != nil {
+	version, err := schemaVersion(ctx, db)
+	if err != nil {
 		return err
 	}
 	if version > len(migrations) {
-		return fmt.Errorf("sqlite: the data directory has schema version %d, this program knows %d: use a newer one", version, len(migrations))
+		return known(version)
 	}
 	for ; version < len(migrations); version++ {
 		tx, err := db.BeginTx(ctx, nil)
@@ -66,6 +66,22 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		if err := tx.Commit(); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func schemaVersion(ctx context.Context, db *sql.DB) (version int, err error) {
+	err = db.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM schema").Scan(&version)
+	return version, err
+}
+
+// known says whether this program reads a schema as it is.
+func known(version int) error {
+	switch {
+	case version > len(migrations):
+		return fmt.Errorf("sqlite: it has schema version %d, this program knows %d: use a newer one", version, len(migrations))
+	case version < len(migrations):
+		return fmt.Errorf("sqlite: it has schema version %d, this program reads %d: start hare serve on the data directory once, which migrates it", version, len(migrations))
 	}
 	return nil
 }

@@ -55,6 +55,8 @@ type Store struct {
 
 	signal chan struct{} // asks for a checkpoint
 	ended  chan struct{}
+	stop   context.CancelFunc // ends the sweeping that began with Open
+	swept  chan struct{}
 }
 
 var _ service.Store = (*Store)(nil)
@@ -62,10 +64,10 @@ var _ service.Store = (*Store)(nil)
 // Open opens or creates the database in dir, for this process alone. It checks
 // the whole structure of the file: what is damaged is *service.CorruptError.
 func Open(ctx context.Context, dir string) (_ *Store, err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, signal: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &Store{dir: dir, signal: make(chan struct{}, 1), ended: make(chan struct{}), swept: make(chan struct{})}
 	if s.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -78,7 +80,25 @@ func Open(ctx context.Context, dir string) (_ *Store, err error) {
 		return nil, fault(err)
 	}
 	go s.checkpoints()
+	// What a server that was killed had not removed yet.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	go func() {
+		defer close(s.swept)
+		_ = s.sweep(background) // again with the next deletion
+	}()
 	return s, nil
+}
+
+// makeDir makes a directory whose name survives a crash.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(filepath.Clean(dir)))
 }
 
 func (s *Store) open(ctx context.Context) (err error) {
@@ -105,6 +125,11 @@ func (s *Store) open(ctx context.Context) (err error) {
 	}
 	s.read.SetMaxOpenConns(8)
 	s.read.SetMaxIdleConns(8)
+	return s.number(ctx)
+}
+
+// number learns the numbers of the sessions.
+func (s *Store) number(ctx context.Context) error {
 	rows, err := s.read.QueryContext(ctx, "SELECT num, id FROM session")
 	if err != nil {
 		return err
@@ -241,6 +266,8 @@ func (s *Store) wrote(bytes int) {
 
 // Close implements service.Store.
 func (s *Store) Close() error {
+	s.stop()
+	<-s.swept
 	close(s.signal)
 	<-s.ended
 	return s.closeFiles()

@@ -1,0 +1,110 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/hare-sched/hare/service"
+)
+
+// View is what a data directory or a backup holds at one moment, to be read
+// only. It takes no lock, so that a server may go on meanwhile.
+type View struct {
+	s    Store // its reading half
+	path string
+}
+
+var _ service.Reader = (*View)(nil)
+
+// OpenView opens a data directory, or a file that Backup wrote. What is neither
+// is *service.CorruptError; nothing is checked but that.
+func OpenView(ctx context.Context, path string) (_ *View, err error) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path = filepath.Join(path, databaseFile)
+		_, err = os.Stat(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := &View{path: path}
+	if v.s.read, err = sql.Open("sqlite", dsn(path, "busy_timeout(5000)", "query_only(1)")); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = v.s.read.Close()
+		}
+	}()
+	// One connection, and one transaction on it to the end: it sees one moment.
+	v.s.read.SetMaxOpenConns(1)
+	if _, err := v.s.read.ExecContext(ctx, "BEGIN"); err != nil {
+		return nil, fault(err)
+	}
+	version, err := schemaVersion(ctx, v.s.read)
+	if err != nil {
+		return nil, &service.CorruptError{What: path + " is no data directory and no backup of Hare: " + err.Error()}
+	}
+	if err := known(version); err != nil {
+		return nil, err
+	}
+	return v, fault(v.s.number(ctx))
+}
+
+// Structure is SQLite's own check of all pages: *service.CorruptError where one
+// is damaged, be it in use or not.
+func (v *View) Structure(ctx context.Context) error { return fault(check(ctx, v.s.read)) }
+
+// Check reads every row of every session. The damage joins a
+// *service.CorruptError for each session that has some.
+func (v *View) Check(ctx context.Context) (damage, err error) {
+	metas, err := v.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var bad []error
+	for _, m := range metas {
+		if _, err := service.Check(ctx, v, m); errors.As(err, new(*service.CorruptError)) {
+			bad = append(bad, err)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return errors.Join(bad...), nil
+}
+
+// Bytes is the size of the database and of its log.
+func (v *View) Bytes() (n int64) {
+	for _, path := range []string{v.path, v.path + "-wal"} {
+		if info, err := os.Stat(path); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
+// Sessions implements service.Reader. Where the ends of logs cannot be read,
+// it leaves Meta.Last at 0.
+func (v *View) Sessions(ctx context.Context) ([]service.Meta, error) {
+	metas, err := v.s.Sessions(ctx)
+	if errors.As(err, new(*service.CorruptError)) {
+		return v.s.sessions(ctx, "0")
+	}
+	return metas, err
+}
+
+// Rows implements service.Reader.
+func (v *View) Rows(ctx context.Context, id string, seq int64, bytes int) ([]service.Row, error) {
+	return v.s.Rows(ctx, id, seq, bytes)
+}
+
+// Snapshots implements service.Reader.
+func (v *View) Snapshots(ctx context.Context, id string) ([]service.Snapshot, error) {
+	return v.s.Snapshots(ctx, id)
+}
+
+// Close ends the view.
+func (v *View) Close() error { return v.s.read.Close() }
