@@ -370,8 +370,9 @@ func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return tooManyTypes("/gpu_type")
 	}
 	c.pass(nowUs)
-	c.join(e.GPU, c.kind(e.GPUType))
-	c.refitAll()
+	k := c.kind(e.GPUType)
+	c.join(e.GPU, k)
+	c.refitAll(k)
 	return nil
 }
 
@@ -409,7 +410,7 @@ func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	delete(c.gpuOf, e.GPU)
 	c.gpus[g] = gpu{job: none, prev: none, next: none}
 	c.vacantGPUs.add(g)
-	c.refitAll()
+	c.refitAll(k)
 	if ji := c.types[k].owner; ji != none {
 		// A gathering that can never be complete is given up.
 		if j := &c.jobs[ji]; c.inService(j.owns) < j.tasks {

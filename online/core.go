@@ -48,8 +48,7 @@ type core struct {
 	classes       []class
 	classOf       map[classKey]int32
 	vacantClasses []int32
-	live          []int32 // classes that have a job in line
-	liveMix       int     // those of them whose jobs may mix types
+	mixing        int     // classes that have a job in line and may mix types
 	lineAt        []int32 // by job, its place in the heap of its class
 
 	due   jobHeap // waiting jobs of lower queues, by when the guard acts, or earlier
@@ -70,6 +69,10 @@ type gpuType struct {
 	free  slotSet // GPUs in service that nothing holds
 	total int64   // GPUs in service
 	owner int32   // the job that this type is gathered for, or none
+	// line has the classes that have a job in line and fit this type, mix
+	// those of them that may mix, both by their first job; with the width for
+	// a tie.
+	line, mix classLine
 	// relative and relatives are sum and number of the given speeds on this
 	// type, in 1e-6 of the same job's fastest.
 	relative, relatives int64
@@ -160,7 +163,30 @@ type class struct {
 	fits   uint64 // types with enough GPUs in service, together where they may mix
 	jobs   int    // active, in line or not
 	line   jobHeap
-	liveAt int32
+	listed uint64 // the order of its first job in the lines of types; 0: not in them
+}
+
+// classLine is a heap of classes, each with its place, or −1.
+type classLine struct {
+	jobHeap
+	at []int32
+}
+
+// put enters a class, moves it, or takes it out where key is 0.
+func (l *classLine) put(x int32, key, width uint64) {
+	for int(x) >= len(l.at) {
+		l.at = append(l.at, none)
+	}
+	switch i := l.at[x]; {
+	case key == 0 && i >= 0:
+		l.remove(int(i), l.at)
+	case key == 0:
+	case i < 0:
+		l.push(item{key, width, x}, l.at)
+	default:
+		l.jobHeap[i].key = key
+		l.fix(int(i), l.at)
+	}
 }
 
 func newCore(p params) *core {
@@ -353,9 +379,8 @@ func (c *core) joinClass(ji int32) {
 			c.classes = append(c.classes, class{})
 		}
 		c.classes[x].classKey = key
-		c.classes[x].liveAt = none
 		c.classOf[key] = x
-		c.refit(&c.classes[x])
+		c.refit(x)
 	}
 	c.classes[x].jobs++
 	j.class = x
@@ -370,27 +395,60 @@ func (c *core) leaveClass(ji int32) {
 	}
 }
 
-// refit finds the types on which jobs of a class can ever run with the GPUs in service.
-func (c *core) refit(cl *class) {
-	cl.fits = 0
+// refit finds the types on which jobs of a class can ever run with the GPUs in
+// service. O(types).
+func (c *core) refit(x int32) {
+	cl := &c.classes[x]
+	fits := uint64(0)
 	if cl.mix {
 		if c.inService(cl.mask) >= cl.width {
-			cl.fits = cl.mask
+			fits = cl.mask
 		}
-		return
+	} else {
+		for m := cl.mask; m != 0; m &= m - 1 {
+			k := bits.TrailingZeros64(m)
+			if c.types[k].total >= cl.width {
+				fits |= 1 << k
+			}
+		}
 	}
-	for m := cl.mask; m != 0; m &= m - 1 {
-		k := bits.TrailingZeros64(m)
-		if c.types[k].total >= cl.width {
-			cl.fits |= 1 << k
+	if fits != cl.fits {
+		c.list(x, 0)
+		cl.fits = fits
+		c.relist(x)
+	}
+}
+
+// refitAll follows a change of the GPUs in service of a type. O(classes).
+func (c *core) refitAll(kind int32) {
+	for x := range c.classes {
+		if cl := &c.classes[x]; cl.jobs > 0 && cl.mask>>kind&1 == 1 {
+			c.refit(int32(x))
 		}
 	}
 }
 
-// refitAll follows a change of the GPUs in service. O(classes).
-func (c *core) refitAll() {
-	for _, x := range c.classOf { // the order does not matter
-		c.refit(&c.classes[x])
+// relist tells the lines of types who stands first in a class.
+func (c *core) relist(x int32) {
+	key := uint64(0)
+	if cl := &c.classes[x]; len(cl.line) > 0 {
+		key = cl.line[0].key
+	}
+	c.list(x, key)
+}
+
+func (c *core) list(x int32, key uint64) {
+	cl := &c.classes[x]
+	if key == cl.listed {
+		return
+	}
+	cl.listed = key
+	for m := cl.fits; m != 0; m &= m - 1 {
+		t := &c.types[bits.TrailingZeros64(m)]
+		t.line.put(x, key, uint64(cl.width))
+		if cl.mix {
+			t.mix.put(x, key, uint64(cl.width))
+		}
 	}
 }
 
@@ -401,14 +459,11 @@ func (c *core) enter(ji int32) {
 	}
 	j := &c.jobs[ji]
 	cl := &c.classes[j.class]
-	if len(cl.line) == 0 {
-		cl.liveAt = int32(len(c.live))
-		c.live = append(c.live, j.class)
-		if cl.mix {
-			c.liveMix++
-		}
+	if len(cl.line) == 0 && cl.mix {
+		c.mixing++
 	}
 	cl.line.push(item{key: j.order(), job: ji}, c.lineAt)
+	c.relist(j.class)
 	c.countWaiting(j, 1)
 }
 
@@ -421,16 +476,10 @@ func (c *core) leave(ji int32) {
 	j := &c.jobs[ji]
 	cl := &c.classes[j.class]
 	cl.line.remove(int(at), c.lineAt)
-	if len(cl.line) == 0 {
-		last := len(c.live) - 1
-		c.live[cl.liveAt] = c.live[last]
-		c.classes[c.live[last]].liveAt = cl.liveAt
-		c.live = c.live[:last]
-		cl.liveAt = none
-		if cl.mix {
-			c.liveMix--
-		}
+	if len(cl.line) == 0 && cl.mix {
+		c.mixing--
 	}
+	c.relist(j.class)
 	c.countWaiting(j, -1)
 }
 
@@ -441,6 +490,7 @@ func (c *core) reorder(ji int32) {
 		line := &c.classes[j.class].line
 		(*line)[at].key = j.order()
 		line.fix(int(at), c.lineAt)
+		c.relist(j.class)
 	}
 }
 
@@ -509,7 +559,7 @@ func (c *core) guard() {
 			c.due.remove(0, c.dueAt)
 			continue
 		}
-		if due := c.dueUs(j); due > int64(x.key) || x.tie != j.ticket {
+		if due := c.dueUs(j); due > int64(x.key) {
 			c.due[0] = item{key: uint64(due), tie: j.ticket, job: x.job}
 			c.due.fix(0, c.dueAt)
 			continue

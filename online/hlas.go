@@ -131,9 +131,10 @@ func strict(raw []byte, into any) error {
 // the least served first, each task on the free GPU that computes it fastest.
 // docs/hlas.md states the algorithm, the guard's bound and its proof.
 //
-// A step costs O(classes + log jobs) for each task that starts or ends, where
-// jobs of one class have the same types and, for gangs, the same width. It is
-// not for concurrent use.
+// A step costs O(types log jobs) for each task that starts or ends, and O(types)
+// more for each class in line while gangs that may mix types wait; jobs of one
+// class have the same types and, for gangs, the same width. A GPU that joins or
+// leaves costs O(types) for each class. It is not for concurrent use.
 //
 // The speed of a job on a type with an empty profile is learned from its first
 // four completed tasks there. Until one has completed, its prior is the job's

@@ -1,6 +1,7 @@
 package online
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/hare-sched/hare"
@@ -12,7 +13,7 @@ import (
 // gathered for it: what is free and becomes free of that type is kept until
 // the gang starts. A type is gathered for one gang at a time, a gang gathers
 // once at a time, and starts elsewhere if it can when its turn comes.
-// O(classes + log jobs) for each task that starts.
+// O(types log jobs) for each task that starts, but see first.
 func (c *core) schedule() {
 	for {
 		ji, set := c.next()
@@ -94,23 +95,53 @@ func (c *core) gatherOnly() {
 }
 
 // first is the job that stands first among those in line that may use a GPU
-// of the open types, or none. O(classes), squared with mixing gangs in line.
+// of the open types, or none. O(types) unless a mixing gang is in line; then
+// every class that stands before it is looked at, in O(types).
 func (c *core) first(open uint64) int32 {
-	best, bestKey := none, uint64(0)
-	for _, x := range c.live {
-		cl := &c.classes[x]
-		head := &cl.line[0]
-		if cl.fits&open == 0 || best != none && head.key > bestKey {
-			continue
+	best := none
+	bestKey, free := uint64(math.MaxUint64), uint64(0)
+	for m := open; m != 0; m &= m - 1 {
+		t := &c.types[bits.TrailingZeros64(m)]
+		free += uint64(t.free.n)
+		if line := t.line.jobHeap; len(line) > 0 && line[0].key < bestKey {
+			best, bestKey = line[0].job, line[0].key
 		}
-		if cl.width > 0 && (cl.mix || c.liveMix > 0) && !c.canStart(&c.jobs[head.job], open) {
-			if set := c.gatherable(cl); set&open == 0 || cl.mix && c.inService(set) < cl.width {
-				continue
+	}
+	if best == none {
+		return none
+	}
+	if !c.mayServe(&c.classes[best], open) {
+		best, bestKey = none, math.MaxUint64
+		for m := open; m != 0; m &= m - 1 {
+			t := &c.types[bits.TrailingZeros64(m)]
+			// Behind the first mixing gang nobody may gather this type, and who
+			// is wider than all that is free cannot start.
+			mix := uint64(math.MaxUint64)
+			if len(t.mix.jobHeap) > 0 {
+				mix = t.mix.jobHeap[0].key
+			}
+			for i := range t.line.jobHeap {
+				x := &t.line.jobHeap[i]
+				if x.key < bestKey && (x.tie <= free || x.key <= mix) && c.mayServe(&c.classes[x.job], open) {
+					best, bestKey = x.job, x.key
+				}
 			}
 		}
-		best, bestKey = head.job, head.key
+		if best == none {
+			return none
+		}
 	}
-	return best
+	return c.classes[best].line[0].job
+}
+
+// mayServe says whether the first job of a class, which fits an open type, can
+// start or gather.
+func (c *core) mayServe(cl *class, open uint64) bool {
+	if cl.width == 0 || c.mixing == 0 || c.canStart(&c.jobs[cl.line[0].job], open) {
+		return true
+	}
+	set := c.gatherable(cl)
+	return set&open != 0 && (!cl.mix || c.inService(set) >= cl.width)
 }
 
 // gatherable are the types that may be gathered for the first gang of a class:
@@ -120,9 +151,17 @@ func (c *core) first(open uint64) int32 {
 // two others keep a mixing one from ever having all of its types.
 func (c *core) gatherable(cl *class) uint64 {
 	set := cl.fits &^ c.owned
-	for _, x := range c.live {
-		if o := &c.classes[x]; (cl.mix || o.mix) && o.line[0].key < cl.line[0].key {
-			set &^= o.fits
+	if c.mixing == 0 {
+		return set
+	}
+	for m := set; m != 0; m &= m - 1 {
+		k := bits.TrailingZeros64(m)
+		before := c.types[k].mix.jobHeap
+		if cl.mix {
+			before = c.types[k].line.jobHeap
+		}
+		if len(before) > 0 && before[0].key < cl.listed {
+			set &^= 1 << k
 		}
 	}
 	return set
