@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var updatePage = flag.Bool("update", false, "write what the commands of docs/online.md print into it")
+
+// page is a document whose blocks are commands, behind "$ ", with what they
+// print. A command goes on up to END where it has <<'END'.
+const page = "../../docs/online.md"
+
+// pageFiles are there before the first command.
+var pageFiles = map[string]string{
+	"cluster.json": `{"nodes": [{"name": "a", "gpus": {"V100": 1}}, {"name": "b", "gpus": {"T4": 2}}]}` + "\n",
+	"events.ndjson": `{"seq": 1, "at_s": 0, "type": "job_arrived", "job": {"id": "bert", "weight": 2, "tasks": 2, "on": {"V100": {"compute_s": 1.2, "sync_s": 0.1}, "T4": {"compute_s": 3}}}}
+{"seq": 2, "at_s": 0.4, "type": "job_arrived", "job": {"id": "vgg", "tasks": 2, "sync": "gang", "on": {"T4": {}}}}
+{"seq": 3, "at_s": 0.5, "type": "job_arrived", "job": {"id": "gpt", "on": {"V100": {"compute_s": 2}}}}
+{"seq": 4, "at_s": 1.3, "type": "task_ended", "job": "bert", "round": 0, "task": 0, "gpu": "a/0", "compute_s": 1.2, "sync_s": 0.1}
+`,
+}
+
+// changing is what differs from run to run.
+var changing = regexp.MustCompile(`[a-z2-7]{26}|[0-9a-f]{16}|"created":"[^"]*"|"at_s":\d+\.\d{3,}`)
+
+// TestOnlinePage runs every command of the page, in order, in one shell, and
+// compares what it prints with what the page says.
+func TestOnlinePage(t *testing.T) {
+	for _, name := range []string{"bash", "curl", "timeout"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip(err)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh := newShell(t)
+	var written strings.Builder
+	lines := strings.SplitAfter(string(text), "\n")
+	commands := 0
+	for i := 0; i < len(lines); {
+		command, is := strings.CutPrefix(lines[i], "    $ ")
+		written.WriteString(lines[i])
+		i++
+		if !is {
+			continue
+		}
+		if strings.Contains(command, "<<'END'") {
+			for end := false; !end && i < len(lines); i++ {
+				written.WriteString(lines[i])
+				line := strings.TrimPrefix(lines[i], "    ")
+				command += line
+				end = line == "END\n"
+			}
+		}
+		want := ""
+		printed := func(i int) bool {
+			return i < len(lines) && strings.HasPrefix(lines[i], "    ") && !strings.HasPrefix(lines[i], "    $ ")
+		}
+		for ; printed(i) || i < len(lines) && lines[i] == "\n" && printed(i+1); i++ {
+			want += strings.TrimPrefix(lines[i], "    ")
+		}
+		got := strings.TrimRight(sh.run(command), "\n")
+		commands++
+		if changing.ReplaceAllString(got, "*") != changing.ReplaceAllString(strings.TrimRight(want, "\n"), "*") && !*updatePage {
+			t.Errorf("$ %sprints\n%s\nand the page says\n%s", command, got, want)
+		}
+		for line := range strings.SplitSeq(got, "\n") {
+			if line != "" {
+				line = "    " + line
+			}
+			if got != "" {
+				written.WriteString(line + "\n")
+			}
+		}
+	}
+	if commands < 20 {
+		t.Errorf("%d commands", commands)
+	}
+	if *updatePage && !t.Failed() {
+		if err := os.WriteFile(page, []byte(written.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shell is a bash in an empty directory that has hare on its path.
+type shell struct {
+	t       *testing.T
+	dir     string
+	in      io.Writer
+	out     *bufio.Reader
+	address string // of the server that was started last
+}
+
+func newShell(t *testing.T) *shell {
+	t.Helper()
+	dir, bin := t.TempDir(), t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "hare"), []byte(fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asHare, self)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range pageFiles {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.Command("bash")
+	c.Dir = dir
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "LC_ALL=C", "no_proxy=127.0.0.1")
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stderr = c.Stdout
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	guard := time.AfterFunc(time.Minute, func() { _ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) })
+	t.Cleanup(func() {
+		guard.Stop()
+		_ = in.Close()
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // also servers that the page left
+		_ = c.Wait()
+	})
+	return &shell{t: t, dir: dir, in: in, out: bufio.NewReader(out)}
+}
+
+const advertised = "127.0.0.1:8080"
+
+// run gives what a command prints. Servers get a free port, which the page
+// does not show.
+func (s *shell) run(command string) string {
+	s.t.Helper()
+	serves := strings.Contains(command, "hare serve ")
+	if serves {
+		command = "rm -f serve.log; " + strings.Replace(command, "hare serve", "hare serve --listen 127.0.0.1:0", 1)
+	} else if s.address != "" {
+		command = strings.ReplaceAll(command, advertised, s.address)
+	}
+	const end = "-- end of the command --\n"
+	if _, err := io.WriteString(s.in, command+"echo '"+strings.TrimSpace(end)+"'\n"); err != nil {
+		s.t.Fatal(err)
+	}
+	var out strings.Builder
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			s.t.Fatalf("$ %s%s%v", command, out.String(), err)
+		}
+		before, found := strings.CutSuffix(line, end)
+		out.WriteString(before)
+		if found {
+			if before != "" {
+				out.WriteString("\n")
+			}
+			break
+		}
+	}
+	if serves {
+		was := s.address
+		s.listening()
+		if was != "" {
+			s.run("SESSION=${SESSION/" + was + "/" + s.address + "}\n")
+		}
+	}
+	if s.address != "" {
+		return strings.ReplaceAll(out.String(), s.address, advertised)
+	}
+	return out.String()
+}
+
+var listens = regexp.MustCompile(`msg=listening address=(\S+)`)
+
+// listening waits for the server's address.
+func (s *shell) listening() {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(filepath.Join(s.dir, "serve.log"))
+		if err != nil {
+			continue
+		}
+		if m := listens.FindSubmatch(text); m != nil {
+			s.address = string(m[1])
+			return
+		}
+	}
+	s.t.Fatal("the server does not listen")
+}
