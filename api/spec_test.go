@@ -11,6 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare/openapi"
+	"github.com/hare-sched/hare/service"
 )
 
 func specification(t *testing.T) *openapi3.T {
@@ -79,33 +80,83 @@ func TestAnswersFollowTheirSchemas(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := request(t, h, c.method, c.path, c.body)
-			response := doc.Paths.Value(c.path).GetOperation(c.method).Responses.Value(strconv.Itoa(w.Code))
-			if response == nil {
-				t.Fatalf("status %d is not documented", w.Code)
+			follows(t, doc, c.method, c.path, w.Code, w.Header(), w.Body.String())
+		})
+	}
+}
+
+// follows checks one answer against the specification of its path.
+func follows(t *testing.T, doc *openapi3.T, method, path string, code int, header http.Header, body string) {
+	t.Helper()
+	response := doc.Paths.Value(path).GetOperation(method).Responses.Value(strconv.Itoa(code))
+	if response == nil {
+		t.Fatalf("status %d is not documented", code)
+	}
+	for name := range response.Value.Headers {
+		if header.Get(name) == "" {
+			t.Errorf("the header %s is documented and missing", name)
+		}
+	}
+	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
+	media := response.Value.Content[kind]
+	if code == http.StatusNoContent && kind == "" && body == "" {
+		return
+	}
+	if media == nil {
+		t.Fatalf("%s is not documented for %d", kind, code)
+	}
+	documents, schema := []string{body}, media.Schema.Value
+	if item, ok := schema.Extensions["x-item-schema"].(map[string]any); ok {
+		documents = strings.Split(strings.TrimSpace(body), "\n")
+		name, _ := item["$ref"].(string)
+		schema = doc.Components.Schemas[strings.TrimPrefix(name, "#/components/schemas/")].Value
+	}
+	for _, document := range documents {
+		var v any = document
+		if strings.HasSuffix(kind, "json") {
+			if err := json.Unmarshal([]byte(document), &v); err != nil {
+				t.Fatal(err)
 			}
-			kind, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
-			media := response.Value.Content[kind]
-			if media == nil {
-				t.Fatalf("%s is not documented for %d", kind, w.Code)
-			}
-			for name := range response.Value.Headers {
-				if w.Header().Get(name) == "" {
-					t.Errorf("the header %s is documented and missing", name)
-				}
-			}
-			var v any = w.Body.String()
-			if strings.HasSuffix(kind, "json") {
-				if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := doc.ValidateSchemaJSON(media.Schema.Value, v); err != nil {
-				t.Errorf("%v\n%.2000s", err, w.Body)
-			}
-			// Names that the specification does not know.
-			for _, name := range unknown(media.Schema.Value, v, "") {
-				t.Errorf("%s is answered and not documented", name)
-			}
+		}
+		if err := doc.ValidateSchemaJSON(schema, v); err != nil {
+			t.Errorf("%v\n%.2000s", err, document)
+		}
+		// Names that the specification does not know.
+		for _, name := range unknown(schema, v, "") {
+			t.Errorf("%s is answered and not documented", name)
+		}
+	}
+}
+
+func TestSessionsFollowTheirSchemas(t *testing.T) {
+	doc := specification(t)
+	s := newSessionServer(t, service.SessionsConfig{MaxSessions: 2})
+	first, second := s.open(t, ""), s.open(t, "")
+	const one = "/v1/sessions/{id}"
+	for _, c := range []struct{ name, method, path, at, body string }{
+		{"too many", "POST", "/v1/sessions", "/v1/sessions", `{"cluster":` + twoGPUs + `}`},
+		{"delete", "DELETE", one, second, ""},
+		{"create", "POST", "/v1/sessions", "/v1/sessions", `{"cluster":` + twoGPUs + `,"policy":"hlas","parameters":{"queues":3},"clock":"server"}`},
+		{"create badly", "POST", "/v1/sessions", "/v1/sessions", `{"cluster":` + twoGPUs + `,"parameters":{"kapa":1}}`},
+		{"list", "GET", "/v1/sessions", "/v1/sessions", ""},
+		{"none yet", "GET", one + "/regret", first + "/regret", ""},
+		{"events", "POST", one + "/events", first + "/events", run},
+		{"refused events", "POST", one + "/events", first + "/events", "x\n" + tick(99) + tick(1)},
+		{"status", "GET", one, first, ""},
+		{"job", "GET", one + "/jobs/{job}", first + "/jobs/vgg", ""},
+		{"no job", "GET", one + "/jobs/{job}", first + "/jobs/x", ""},
+		{"trace", "GET", one + "/schedule", first + "/schedule", ""},
+		{"more events", "POST", one + "/events", first + "/events", endOfRun},
+		{"decisions", "GET", one + "/decisions", first + "/decisions", ""},
+		{"log", "GET", one + "/log", first + "/log?after=1", ""},
+		{"regret", "GET", one + "/regret", first + "/regret?detail=full", ""},
+		{"schedule", "GET", one + "/schedule", first + "/schedule", ""},
+		{"no session", "GET", one, "/v1/sessions/x", ""},
+		{"bad query", "GET", one + "/decisions", first + "/decisions?after=x", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, text, header := s.call(t, c.method, c.at, c.body)
+			follows(t, doc, c.method, c.path, code, header, text)
 		})
 	}
 }
