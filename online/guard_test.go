@@ -324,3 +324,31 @@ func slowestShare(j *job, q0 int64) int64 {
 	}
 	return mulDiv(q0, most, least) + 1
 }
+
+// docs/hlas.md, section 5: what no rule can help, and what this one does not.
+func TestGatheringBesideARigidJob(t *testing.T) {
+	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
+	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}, HLASConfig{})
+	p.arrive(0, hare.Job{ID: "rigid", Tasks: 1, Sync: hare.Rigid, On: on}, 100, fixed(1e6))
+	gang := p.arrive(1, hare.Job{ID: "gang", Tasks: 2, Sync: hare.Gang, On: on}, 1, fixed(1e6))
+	relaxed := p.arrive(2, hare.Job{ID: "relaxed", Tasks: 1, On: on}, 1, fixed(1e6))
+	p.until(99e6)
+	if s := p.h.Status().GPUs[0]; gang.starts+relaxed.starts > 0 || s.Gathered != 1 || s.GatheredFor != "gang" {
+		t.Errorf("gang starts %d times, relaxed %d; %+v", gang.starts, relaxed.starts, s)
+	}
+	p.until(110e6)
+	if gang.starts == 0 || relaxed.starts == 0 {
+		t.Errorf("gang starts %d times, relaxed %d", gang.starts, relaxed.starts)
+	}
+}
+
+func TestOneQueueHasNoBound(t *testing.T) {
+	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
+	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}, HLASConfig{Queues: 1})
+	p.arrive(0, hare.Job{ID: "endless", Tasks: 1, On: on}, 0, fixed(1e6))
+	x := p.arrive(1, hare.Job{ID: "x", Tasks: 1, On: on}, 1, fixed(1e6))
+	p.until(1000e6)
+	if x.starts > 0 {
+		t.Errorf("x starts %d times", x.starts)
+	}
+}
