@@ -3,7 +3,10 @@ package online
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -33,7 +36,7 @@ func streams(t *testing.T, n int) int {
 // The fast core decides as the plain one does, keeps the rules, survives
 // snapshots, and adopts what it decided.
 func TestRandomStreams(t *testing.T) {
-	promoted := 0
+	returned := 0
 	for seed := range uint64(streams(t, 4000)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w, cl := newWorld(r)
@@ -84,14 +87,15 @@ func TestRandomStreams(t *testing.T) {
 				h = again
 			}
 		}
+		returned += int(h.c.tickets) - w.arrived
 		for _, j := range plain.jobs {
-			if j.ticket > int(1) && j.executed == 0 && j.waited == 0 && j.queue == 0 {
-				promoted++
-			}
 			if _, ok := h.Explain(j.ID); !ok {
 				t.Fatalf("seed %d: job %s is not known", seed, j.ID)
 			}
 		}
+	}
+	if returned < 100 {
+		t.Errorf("the guard acts %d times", returned)
 	}
 }
 
@@ -190,5 +194,79 @@ func TestAdoptGathersInTurn(t *testing.T) {
 	}
 	if !bytes.Equal(h.AppendSnapshot(nil), adopted.AppendSnapshot(nil)) {
 		t.Error("adopting gives another state")
+	}
+}
+
+// A session that goes on for ever keeps what is there, not what was.
+func TestNothingGrows(t *testing.T) {
+	h, _ := NewHLAS(small, HLASConfig{ThresholdsUs: []int64{500_000}, Kappa: 0.5})
+	c := h.c
+	for i := range int64(20_000) {
+		name := strconv.FormatInt(i, 10)
+		j := &hare.Job{ID: name, Tasks: 1 + i%3, Sync: hare.Sync(i % 3), Mix: i%3 == 1 && i%2 == 0, On: onBoth()[:1+i%2]}
+		for k, e := range []hare.Event{
+			{Type: hare.EventGPUJoined, GPU: "x/" + name, GPUType: "T4"},
+			{Type: hare.EventJobArrived, Job: name, Arrived: j},
+			{Type: hare.EventTick},
+			{Type: hare.EventGPULeft, GPU: "x/" + name},
+			{Type: hare.EventTick},
+			{Type: hare.EventJobEnded, Job: strconv.FormatInt(max(i-3, 0), 10)},
+		} {
+			if _, err := h.Step(i*1e6+int64(k)*100_000, []hare.Event{e}); err != nil && i > 3 {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(c.jobs) > 8 || len(c.gpus) > 4 || len(c.classes) > 8 || len(c.due) > 8 || len(c.types) != 2 || cap(c.out) > 64 ||
+		len(c.types[0].line.at) > 8 || len(c.lineAt) > 8 || len(c.vacantJobs) > 8 || len(c.vacantClasses) > 8 {
+		t.Errorf("%d jobs, %d GPUs, %d classes, %d due, %d types", len(c.jobs), len(c.gpus), len(c.classes), len(c.due), len(c.types))
+	}
+	if n := len(h.AppendSnapshot(nil)); n > 2000 {
+		t.Errorf("a snapshot of %d bytes", n)
+	}
+}
+
+// Times and counts at their limits saturate, and the state can be stored.
+func TestExtremes(t *testing.T) {
+	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang} {
+		h, _ := NewHLAS(small, HLASConfig{ThresholdsUs: []int64{hare.MaxExact}, Kappa: 1e6, Reference: "T4"})
+		tasks := int64(hare.MaxExact)
+		if sync == hare.Gang {
+			tasks = 2
+		}
+		on := []hare.Profile{{Type: "T4", ComputeUs: hare.MaxExact}, {Type: "V100", ComputeUs: 1}}
+		now := int64(0)
+		step := func(e hare.Event) []hare.Decision {
+			ds, err := h.Step(now, []hare.Event{e})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := RestoreHLAS(h.AppendSnapshot(nil))
+			if err != nil {
+				t.Fatalf("%v: %v", e, err)
+			}
+			h = again
+			return ds
+		}
+		ds := step(hare.Event{Type: hare.EventJobArrived, Arrived: &hare.Job{ID: "j", Tasks: tasks, Sync: sync, On: on}})
+		step(hare.Event{Type: hare.EventJobArrived, Arrived: &hare.Job{ID: "k", Tasks: 1, On: []hare.Profile{{Type: "T4"}, {Type: "V100"}}}})
+		now = hare.MaxExact
+		for _, d := range ds {
+			step(hare.Event{Type: hare.EventTaskEnded, Job: "j", Round: d.Round, Task: d.Task, GPU: d.GPU, ComputeUs: hare.MaxExact, SyncUs: hare.MaxExact})
+		}
+		step(hare.Event{Type: hare.EventTick})
+		if j, _ := h.Explain("j"); j.CountedUs != math.MaxInt64 || j.Queue != "last" {
+			t.Errorf("%v: %+v", sync, j)
+		}
+	}
+}
+
+func TestSnapshotOfAnotherVersion(t *testing.T) {
+	h, _ := NewHLAS(small, HLASConfig{})
+	b := h.AppendSnapshot(nil)
+	b[bytes.IndexByte(b, '/')+1]++
+	reseal(b)
+	if _, err := RestoreHLAS(b); err == nil || !strings.Contains(err.Error(), "another version") {
+		t.Error(err)
 	}
 }

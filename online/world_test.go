@@ -20,6 +20,7 @@ type world struct {
 	ids     []string
 	running []running
 	made    int // names so far
+	arrived int // jobs so far
 	maxJobs int
 	types   []string
 	syncs   []hare.Sync
@@ -131,6 +132,7 @@ func (w *world) follow(e *hare.Event, ds []hare.Decision) error {
 	at := slices.IndexFunc(w.running, isTask)
 	switch e.Type {
 	case hare.EventJobArrived:
+		w.arrived++
 		w.jobs[e.Job] = &worldJob{Job: *e.Arrived, ended: map[int64]bool{}}
 		w.ids = append(w.ids, e.Job)
 	case hare.EventComputeEnded:
@@ -260,6 +262,16 @@ func (w *world) idle(s Status) error {
 	gathered := map[string]bool{}
 	for _, t := range s.GPUs {
 		gathered[t.Type] = t.GatheredFor != ""
+		if t.GatheredFor == "" {
+			continue
+		}
+		j := w.jobs[t.GatheredFor]
+		if j == nil || j.Sync == hare.Relaxed || t.Gathered >= j.Tasks || !j.Mix && t.InService < j.Tasks {
+			return fmt.Errorf("%+v: nobody needs that, or it is enough or never can be", t)
+		}
+		if slices.ContainsFunc(w.running, func(r running) bool { return r.job == j.ID }) {
+			return fmt.Errorf("%+v: %s runs", t, j.ID)
+		}
 	}
 	free := map[string]int64{}
 	for _, g := range w.names {
