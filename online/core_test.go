@@ -270,3 +270,32 @@ func TestSnapshotOfAnotherVersion(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAdoptRefusesWhatCannotBe(t *testing.T) {
+	start := func(task int64, gpu string) hare.Decision {
+		return hare.Decision{Job: "j", Task: task, GPU: gpu, AtUs: 1}
+	}
+	for _, c := range []struct {
+		name string
+		mix  bool
+		ds   []hare.Decision
+		want string // "" where it can be
+	}{
+		{"as decided", false, []hare.Decision{start(0, "a/1"), start(1, "a/2")}, ""},
+		{"otherwise", false, []hare.Decision{start(0, "a/2"), start(1, "a/1")}, ""},
+		{"not yet", false, nil, ""},
+		{"types", false, []hare.Decision{start(0, "a/0"), start(1, "a/1")}, "several types"},
+		{"types of a mixing gang", true, []hare.Decision{start(0, "a/0"), start(1, "a/1")}, ""},
+		{"one GPU twice", false, []hare.Decision{start(0, "a/1"), start(1, "a/1")}, "not free"},
+		{"order", false, []hare.Decision{start(1, "a/1"), start(0, "a/2")}, "not the next"},
+		{"half", false, []hare.Decision{start(0, "a/1")}, "1 are recorded"},
+		{"no GPU", false, []hare.Decision{start(0, "a/1"), start(1, "a/9")}, "not free"},
+	} {
+		h, _ := NewHLAS(small, HLASConfig{})
+		e := hare.Event{Type: hare.EventJobArrived, Arrived: &hare.Job{ID: "j", Tasks: 2, Sync: hare.Gang, Mix: c.mix, On: onBoth()}}
+		err := h.Adopt(1, e, c.ds)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
