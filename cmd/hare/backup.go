@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,8 +21,9 @@ func backupCommand() *cobra.Command {
 copy, and gives it its name only when it is complete; what is there by that name
 is not overwritten. With damaged sessions it says so and exits with 1: the file
 has what the directory has, and hare repair takes the good of it.`,
-		Example: "  hare backup /var/lib/hare sessions.backup\n  hare restore sessions.backup /var/lib/hare-new",
-		Args:    exactly(2, "a data directory and a file"),
+		Example:           "  hare backup /var/lib/hare sessions.backup\n  hare restore sessions.backup /var/lib/hare-new",
+		Args:              exactly(2, "a data directory and a file"),
+		ValidArgsFunction: directories(0),
 		RunE: func(c *cobra.Command, args []string) error {
 			err := sqlite.Backup(c.Context(), args[0], args[1])
 			var bad *service.CorruptError
@@ -40,11 +42,12 @@ has what the directory has, and hare repair takes the good of it.`,
 
 func restoreCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "restore FILE DIR",
-		Short:   "Make a data directory of a backup",
-		Long:    "Restore checks every row of the backup and makes a data directory of it, which must\nnot hold sessions yet. A damaged backup is refused: hare repair takes the good of it.",
-		Example: "  hare restore sessions.backup /var/lib/hare\n  hare serve --data-dir /var/lib/hare",
-		Args:    exactly(2, "a backup and a data directory"),
+		Use:               "restore FILE DIR",
+		Short:             "Make a data directory of a backup",
+		Long:              "Restore checks every row of the backup and makes a data directory of it, which must\nnot hold sessions yet. A damaged backup is refused: hare repair takes the good of it.",
+		Example:           "  hare restore sessions.backup /var/lib/hare\n  hare serve --data-dir /var/lib/hare",
+		Args:              exactly(2, "a backup and a data directory"),
+		ValidArgsFunction: directories(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := sqlite.Restore(c.Context(), args[0], args[1]); err != nil {
 				return usageError{fmt.Errorf("restore of %s: %w", args[0], err)}
@@ -63,8 +66,9 @@ is as it was written and follows from the ones before it, and says for each what
 was lost. DIR stays as it is. A client goes on behind the last event that was
 kept, by sending the lost ones again: tell it, because they had been answered.
 Exit codes: 0 nothing was lost, 1 something was.`,
-		Example: "  hare doctor --data-dir /var/lib/hare\n  hare repair /var/lib/hare /var/lib/hare-new\n  hare serve --data-dir /var/lib/hare-new",
-		Args:    exactly(2, "a data directory or backup and a new data directory"),
+		Example:           "  hare doctor --data-dir /var/lib/hare\n  hare repair /var/lib/hare /var/lib/hare-new\n  hare serve --data-dir /var/lib/hare-new",
+		Args:              exactly(2, "a data directory or backup and a new data directory"),
+		ValidArgsFunction: directories(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			all, err := sqlite.Salvage(c.Context(), args[0], args[1])
 			if err != nil {
@@ -88,6 +92,20 @@ Exit codes: 0 nothing was lost, 1 something was.`,
 			}
 			return nil
 		},
+	}
+}
+
+// directories completes some arguments of two with directories, the others
+// with files.
+func directories(at ...int) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		switch {
+		case len(args) > 1:
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		case slices.Contains(at, len(args)):
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		}
+		return nil, cobra.ShellCompDirectiveDefault
 	}
 }
 

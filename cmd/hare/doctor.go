@@ -54,7 +54,8 @@ func doctorCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the address that serve would use")
-	c.Flags().StringVar(&dataDir, "data-dir", os.TempDir(), "a directory that must be writable")
+	c.Flags().StringVar(&dataDir, "data-dir", os.TempDir(), "a directory that must be writable, and whose sessions are checked")
+	_ = c.MarkFlagDirname("data-dir")
 	return c
 }
 

@@ -166,6 +166,26 @@ func TestOperator(t *testing.T) {
 	}
 }
 
+func TestCompletionOfDirectories(t *testing.T) {
+	for _, c := range []struct{ line, want string }{
+		{"serve --data-dir ", ":16"}, // directories
+		{"doctor --data-dir ", ":16"},
+		{"backup ", ":16"},
+		{"backup data ", ":0"}, // files
+		{"restore ", ":0"},
+		{"restore file ", ":16"},
+		{"repair data ", ":16"},
+		{"repair data new ", ":4"}, // nothing
+		{"serve --snap", "--snapshot-every"},
+		{"online --policy ", "hlas"},
+	} {
+		out, _, _ := runHare(t, "", append([]string{"__complete"}, strings.Split(c.line, " ")...)...)
+		if !strings.Contains(out, c.want) {
+			t.Errorf("hare %s<TAB>: no %s in %s", c.line, c.want, out)
+		}
+	}
+}
+
 // TestServeDiskFull fills the disk under a server, where it may mount one:
 // events are refused with 507, reads go on, and so does the session when there
 // is room.

@@ -83,6 +83,7 @@ rest with the best certified pair so far.`,
 	f.IntVar(&cfg.Queue, "queue", 64, "calls that may wait")
 	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "limit of solves that name none")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running solves may go on at shutdown")
+	_ = c.MarkFlagDirname("data-dir") // fails for flags that are not there
 	return c
 }
 
