@@ -162,12 +162,13 @@ func BenchmarkEventLatency(b *testing.B) {
 			}
 			slices.Sort(took)
 			slices.Sort(disk)
-			p99, own := took[len(took)*99/100], disk[len(disk)/2]
+			p99, own, worst := took[len(took)*99/100], disk[len(disk)/2], disk[len(disk)*99/100]
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 			b.ReportMetric(float64(p99.Microseconds()), "p99-µs")
 			b.ReportMetric(float64(own.Microseconds()), "fsync-p50-µs")
-			b.ReportMetric(float64(disk[len(disk)*99/100].Microseconds()), "fsync-p99-µs")
+			b.ReportMetric(float64(worst.Microseconds()), "fsync-p99-µs")
 			b.ReportMetric(float64(p99)/float64(own), "p99/fsync-p50")
+			b.ReportMetric(float64(p99)/float64(worst), "p99/fsync-p99")
 		})
 	}
 }
