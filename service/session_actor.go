@@ -28,7 +28,8 @@ type actor struct {
 	atUs    int64          // time of the last event
 	jobs    int64          // that have not ended
 	fresh   int            // events since the last snapshot
-	retryAt time.Time      // when events are taken again after ErrStorage
+	retryAt time.Time      // when events are taken again after failure
+	failure error          // of writing the log
 	epoch   time.Time      // of the server's clock, with its monotonic reading
 	epochUs int64          // what that clock said at epoch
 
@@ -130,7 +131,7 @@ func (a *actor) apply(p *Promise) error {
 		return &SequenceError{Got: p.event.Seq, Expected: seq}
 	}
 	if !a.retryAt.IsZero() && time.Now().Before(a.retryAt) {
-		return fmt.Errorf("%w: not tried again yet", ErrStorage)
+		return fmt.Errorf("not tried again yet: %w", a.failure)
 	}
 	if a.e.cfg.Clock == ClockServer {
 		p.event.AtUs = a.serverUs()
@@ -278,7 +279,7 @@ func (a *actor) land(err error) {
 	// The policy went ahead of what is recorded, and what was applied since
 	// builds on that: everything is read anew.
 	a.policy = nil
-	a.retryAt = time.Now().Add(a.e.s.cfg.Retry)
+	a.retryAt, a.failure = time.Now().Add(a.e.s.cfg.Retry), err
 	for _, p := range append(b.promises, a.filling.promises...) {
 		p.answer, p.duplicate, p.err = hare.Answer{}, false, err
 		close(p.done)

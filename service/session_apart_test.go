@@ -1,0 +1,136 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/sqlite"
+)
+
+// picky is a store that cannot write the rows of one session, nor those that
+// come with them.
+type picky struct {
+	service.Store
+	bad string
+}
+
+var errPicky = errors.New("the page of that row is broken")
+
+func (p *picky) Append(ctx context.Context, rows []service.Row) error {
+	if slices.ContainsFunc(rows, func(r service.Row) bool { return r.Session == p.bad }) {
+		return errPicky
+	}
+	return p.Store.Append(ctx, rows)
+}
+
+// TestOneFaultIsNotThatOfOthers: sessions whose rows are written together with
+// those of a faulty one are answered, and the operator is told.
+func TestOneFaultIsNotThatOfOthers(t *testing.T) {
+	ctx := context.Background()
+	store := &picky{Store: service.NewMemory()}
+	var log syncBuffer
+	cfg := sessionsConfig(store)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s := open(t, cfg)
+	defer s.Close()
+	sessions := make([]*service.Session, 20)
+	for i := range sessions {
+		sessions[i] = create(t, s)
+	}
+	store.bad = sessions[7].ID()
+	var wg sync.WaitGroup
+	for i, e := range sessions {
+		wg.Go(func() {
+			events := script(uint64(i), 200)
+			want := undisturbed(t, events)
+			if i == 7 {
+				for range 5 {
+					if got, err := send(ctx, e, events[:10]); !errors.Is(err, errPicky) || len(got) > 0 {
+						t.Errorf("the faulty one: %d answers, %v", len(got), err)
+					}
+				}
+				return
+			}
+			for from := 0; from < len(events); from += 10 {
+				if got, err := send(ctx, e, events[from:from+10]); err != nil || !slices.Equal(got, want[from:from+10]) {
+					t.Errorf("session %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if !strings.Contains(log.String(), "events were not recorded") {
+		t.Error(log.String())
+	}
+}
+
+// syncBuffer is a log that many write.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// TestDamageIsToldOnce and the log is not read again for every event.
+func TestDamageIsToldOnce(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	s := openDir(t, dir)
+	e := create(t, s)
+	events := script(1, 90)
+	if _, err := send(ctx, e, events[:80]); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	alter(t, dir, "DELETE FROM snapshot")
+	alter(t, dir, "UPDATE log SET sum = zeroblob(32) WHERE key = (SELECT max(key) FROM log)")
+	disk, err := sqlite.Open(ctx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &counting{Store: disk}
+	var log syncBuffer
+	cfg := sessionsConfig(store)
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	s = open(t, cfg)
+	defer s.Close()
+	if e, err = s.Session(ctx, e.ID()); err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range events[80:] {
+		p, err := e.Submit(ctx, ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Wait(ctx); !errors.As(err, new(*service.CorruptError)) {
+			t.Fatal(err)
+		}
+	}
+	if n := store.rows.Load(); n != 1 {
+		t.Errorf("it was loaded %d times", n)
+	}
+	if n := strings.Count(log.String(), "a session is damaged"); n != 1 {
+		t.Error(log.String())
+	}
+}
