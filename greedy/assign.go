@@ -16,23 +16,7 @@ func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan,
 	if rule != Insertion {
 		return queue(ctx, m, items, rule, big)
 	}
-	if !slices.Contains(big, true) {
-		return insert(ctx, m, items, newRunBoard(m, big))
-	}
-	// How much jobs should leave to others is not known beforehand.
-	var best *Plan
-	for n, factor := range []float64{1, 0.25, 0} {
-		b := newRunBoard(m, big)
-		b.charge.factor = factor
-		p, err := insert(ctx, m, items, b)
-		switch {
-		case err == nil && (best == nil || weighted(m, p.EndUs) < weighted(m, best.EndUs)):
-			best = p
-		case n == 2 && best == nil:
-			return nil, err
-		}
-	}
-	return best, nil
+	return insert(ctx, m, items, newRunBoard(m, big))
 }
 
 // wholes marks the relaxed jobs that are items as wholes.

@@ -14,10 +14,10 @@ const oneByOne = 5_000_000
 
 // bigShare of the limit is what smaller jobs may keep once it is passed: runs
 // leave gaps, which rounds placed one by one fill, and must not wait for them.
-const bigShare = 10
+const bigShare = 50
 
 // bigJobs marks the relaxed jobs whose rounds are placed as runs: none up to
-// limit tasks, else the largest, until the others have at most a tenth of it.
+// limit tasks, else the largest, until the others have at most a fiftieth of it.
 // Jobs of one size are treated alike. O(n log n).
 func bigJobs(m *hare.Model, limit int64) []bool {
 	big := make([]bool, len(m.Jobs))

@@ -22,7 +22,7 @@ func newBoard(m *hare.Model) *board { return newRunBoard(m, make([]bool, len(m.J
 func newRunBoard(m *hare.Model, big []bool) *board {
 	b := &board{m: m, byType: make([][]int32, len(m.Types)), big: big}
 	if slices.Contains(big, true) {
-		b.charge = newCharges(m, 0)
+		b.charge = newCharges(m, 1)
 	}
 	for c := range m.Classes {
 		b.profiles = append(b.profiles, newProfile(&m.Classes[c]))
@@ -115,8 +115,16 @@ func (b *board) together(classes []int32, from, hold int64, need int32) (slot, b
 	}
 	for t := from; ; {
 		left := need
+		for _, c := range classes {
+			left -= min(left, b.profiles[c].least(t, 1))
+		}
+		enough := left == 0
+		left = need
 		sl.parts = sl.parts[:0]
 		for _, c := range classes {
+			if !enough {
+				break
+			}
 			if n := min(left, b.profiles[c].least(t, hold)); n > 0 {
 				sl.parts = append(sl.parts, Block{Class: c, Width: n})
 				left -= n

@@ -140,7 +140,7 @@ func (p *profile) earliest(from, limit, hold int64, need int32) (start int64, co
 func (p *profile) least(from, hold int64) int32 {
 	i := p.index(from)
 	n := p.free[i]
-	for i++; i < len(p.times) && p.times[i] < from+hold; i++ {
+	for i++; n > 0 && i < len(p.times) && p.times[i] < from+hold; i++ {
 		n = min(n, p.free[i])
 	}
 	return n

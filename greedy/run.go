@@ -16,6 +16,9 @@ const (
 	// worthAMove is the share of a run's cost at which it is cut short for a
 	// cheaper one.
 	worthAMove = 0.98
+	// budgetSteps, for each step of the profiles, and budgetBase limit how many
+	// changes the choice among runs may look at.
+	budgetSteps, budgetBase = 16, 100_000
 )
 
 // runner places one relaxed job as runs of rounds: a team of GPUs keeps its
@@ -29,6 +32,13 @@ type runner struct {
 	least    float64 // no round costs less
 	low      view    // scratch
 	modes    []int64 // scratch: free GPUs by mode
+
+	// budget is how many changes may be looked at before the first run that can
+	// be is taken, which keeps the cost in proportion to the changes.
+	budget int64
+	// No run starts when GPUs become free before barren, where behind stands.
+	barren int64
+	behind view
 }
 
 // run is a candidate: rounds of a team from start on.
@@ -60,11 +70,12 @@ func (b *board) run(i int, ready int64, out *[]Block) (end int64, ok bool) {
 	}
 	r.least = best.cost
 	r.overhead = runShare * best.cost * float64(j.Rounds)
+	r.budget = budgetBase + budgetSteps*s.left()
 	t, done := ready, int64(0)
 	for done < j.Rounds {
 		s.forward(&now, t)
 		x, found := r.next(&now, t, j.Rounds-done)
-		if !found || x.start > t || s.time(now.next) < t+x.team.period {
+		if !found || r.budget > 0 && (x.start > t || s.time(now.next) < t+x.team.period) {
 			limit := math.Inf(1)
 			if found {
 				limit = x.cost
@@ -94,39 +105,53 @@ func (b *board) run(i int, ready int64, out *[]Block) (end int64, ok bool) {
 	return t, true
 }
 
-// teamOf is the team out of the GPUs in free.
-func (r *runner) teamOf(free []int32) *team {
+// count sets r.modes to the GPUs of each mode in free.
+func (r *runner) count(free []int32) {
 	clear(r.modes)
 	for at, n := range free {
 		r.modes[r.s.mode[at]] += int64(n)
 	}
-	return r.d.team(r.modes)
 }
 
 // next is the cheapest run of at most left rounds that starts at t, where v
 // stands, or when GPUs become free later; cut short where a better one starts.
+// What a call found barren, those for later t pass over.
 func (r *runner) next(v *view, t, left int64) (best run, found bool) {
 	var at, bestAt view
 	at.copyFrom(v)
 	start := t
 	for looks := 0; ; {
 		if x, ok := r.from(&at, start, left, float64(start-t), best.cost, found); ok {
+			if !found && start >= r.barren {
+				r.barren = start
+				r.behind.copyFrom(&at)
+			}
 			best, found = x, true
 			bestAt.copyFrom(&at)
+		}
+		if !found && start < r.barren {
+			if start = r.barren; start == never {
+				break
+			}
+			at.copyFrom(&r.behind)
+			continue
 		}
 		for {
 			if start = r.s.time(at.next); start == never {
 				break
 			}
+			r.budget--
 			if r.s.apply(&at) {
 				break
 			}
 		}
-		if looks++; start == never || found && (looks >= lookStarts || (float64(start-t)+r.overhead)/float64(left)+r.least >= best.cost) {
+		if looks++; start == never || found && (r.budget < 0 || looks >= lookStarts || (float64(start-t)+r.overhead)/float64(left)+r.least >= best.cost) {
 			break
 		}
 	}
-	if found {
+	if !found {
+		r.barren = never
+	} else if r.budget > 0 {
 		r.shorten(&bestAt, &best, left)
 	}
 	return best, found
@@ -137,8 +162,9 @@ func (r *runner) next(v *view, t, left int64) (best run, found bool) {
 func (r *runner) from(v *view, start, left int64, wait, limit float64, limited bool) (best run, found bool) {
 	r.low.copyFrom(v)
 	low := &r.low
+	r.count(low.free)
 	for looks := 0; ; {
-		tm := r.teamOf(low.free)
+		tm := r.d.team(r.modes)
 		if tm == nil || limited && (wait+r.overhead)/float64(left)+tm.cost >= limit {
 			return best, found
 		}
@@ -149,6 +175,7 @@ func (r *runner) from(v *view, start, left int64, wait, limit float64, limited b
 			if t == never {
 				break
 			}
+			r.budget--
 			at, free := r.s.changes(low.next)
 			for i, c := range at {
 				if free[i] < low.free[c] {
@@ -172,7 +199,7 @@ func (r *runner) from(v *view, start, left int64, wait, limit float64, limited b
 				best = run{team: tm, start: start, rounds: n, cost: cost, low: append(best.low[:0], low.free...)}
 				found, limited, limit = true, true, cost
 			}
-			if looks++; looks >= lookEnds {
+			if looks++; looks >= lookEnds || r.budget < 0 {
 				return best, found
 			}
 		}
@@ -181,7 +208,10 @@ func (r *runner) from(v *view, start, left int64, wait, limit float64, limited b
 		}
 		at, free := r.s.changes(low.next)
 		for i, c := range at {
-			low.free[c] = min(low.free[c], free[i])
+			if less := low.free[c] - free[i]; less > 0 {
+				low.free[c] -= less
+				r.modes[r.s.mode[c]] -= int64(less)
+			}
 		}
 		low.next++
 	}
@@ -202,7 +232,8 @@ func (r *runner) shorten(v *view, x *run, left int64) {
 		looks++
 		done := (u - x.start + period - 1) / period
 		start := x.start + done*period
-		tm := r.teamOf(v.free)
+		r.count(v.free)
+		tm := r.d.team(r.modes)
 		if done == 0 || done >= x.rounds || tm == nil || tm.cost >= x.team.cost*worthAMove {
 			continue
 		}

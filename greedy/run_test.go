@@ -115,3 +115,33 @@ func relaxation(m *hare.Model) *hare.Relaxation {
 	}
 	return rel
 }
+
+// Long jobs find their places among the fragments that many single rounds
+// leave, at a cost in proportion to the fragments.
+func TestRunsAmongFragments(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	gpus := []hare.TypeCount{{Type: "A", Count: 24}, {Type: "B", Count: 32}, {Type: "C", Count: 4}}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: gpus}}}}
+	for i := range 40 {
+		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: 1 + r.Int64N(5), ReleaseUs: r.Int64N(2) * r.Int64N(5_000_000), Rounds: 500 + r.Int64N(1500), Tasks: 1 + r.Int64N(16)}
+		if i%2 == 0 {
+			j.Rounds *= 5000
+		}
+		fast := 50 + r.Int64N(2000)
+		j.On = []hare.Profile{
+			{Type: "A", ComputeUs: fast, SyncUs: r.Int64N(fast / 3)},
+			{Type: "B", ComputeUs: fast * (15 + r.Int64N(25)) / 10},
+			{Type: "C", ComputeUs: fast * (3 + r.Int64N(6))},
+		}
+		inst.Jobs = append(inst.Jobs, j)
+	}
+	m := hare.NewModel(inst)
+	big := bigJobs(m, 10_000_000)
+	for _, rule := range []Rule{EarliestAvailable, EarliestFinish, Insertion} {
+		p, err := Assign(t.Context(), m, order(m, nil, "wspt", big), rule)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(rule, " ", accept(t, m, p, string(rule)), " entries")
+	}
+}

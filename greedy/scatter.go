@@ -18,6 +18,7 @@ type span struct {
 func (r *runner) scatter(v *view, t, round int64, limit float64, out *[]Block) (end int64, ok bool) {
 	limit -= r.overhead
 	for ahead := 1; ; ahead *= 2 {
+		r.budget -= int64(ahead)
 		spans, until := r.spans(v, t, ahead)
 		high := r.latest(spans, until)
 		if !r.hold(spans, high) {

@@ -103,6 +103,14 @@ func (s *supply) time(x int) int64 {
 	return s.times[x]
 }
 
+// left is the number of steps of the profiles from the start on.
+func (s *supply) left() (n int64) {
+	for at, c := range s.classes {
+		n += int64(len(s.b.profiles[c].times) - s.step[at])
+	}
+	return n
+}
+
 // changes are the places and new counts of change x, which time has seen.
 func (s *supply) changes(x int) ([]int32, []int32) {
 	to := len(s.at)
