@@ -38,6 +38,7 @@ type usageError struct{ error }
 func main() {
 	lp.ServeIfWorker()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
