@@ -92,19 +92,6 @@ func (s *Memory) Rows(_ context.Context, id string, seq int64, bytes int) ([]Row
 	return slices.Clone(l.rows[from:to]), nil
 }
 
-// Cut implements Store.
-func (s *Memory) Cut(_ context.Context, id string, seq int64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.logs[id]
-	if l == nil {
-		return ErrNoSession
-	}
-	l.rows = slices.DeleteFunc(l.rows, func(r Row) bool { return r.Last > seq })
-	l.snapshots = slices.DeleteFunc(l.snapshots, func(s Snapshot) bool { return s.Seq > seq })
-	return nil
-}
-
 // SaveSnapshot implements Store.
 func (s *Memory) SaveSnapshot(_ context.Context, snap Snapshot) error {
 	s.mu.Lock()

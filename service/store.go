@@ -13,11 +13,11 @@ import (
 // was recorded before can still be read, and the same call may succeed later.
 var ErrStorage = errors.New("service: the log cannot be written")
 
-// Store keeps the logs of sessions. What Create, Append, SaveSnapshot, Cut and
+// Store keeps the logs of sessions. What Create, Append, SaveSnapshot and
 // Delete did survives a crash once they return nil. Everything is found again
-// as it was written or reported as *CorruptError. Create, Append, SaveSnapshot,
-// Cut and Delete wrap ErrStorage where the disk refuses; the others go on
-// working then. A Store is safe for concurrent use.
+// as it was written or reported as *CorruptError. Create, Append, SaveSnapshot
+// and Delete wrap ErrStorage where the disk refuses; the others go on working
+// then. A Store is safe for concurrent use.
 type Store interface {
 	// Create adds a session without rows.
 	Create(ctx context.Context, m Meta) error
@@ -31,8 +31,6 @@ type Store interface {
 	// Rows returns the rows in order from the one that holds event seq, or the
 	// first one behind it, until they have more than about bytes, one row at least.
 	Rows(ctx context.Context, id string, seq int64, bytes int) ([]Row, error)
-	// Cut removes the rows and snapshots that hold anything behind event seq.
-	Cut(ctx context.Context, id string, seq int64) error
 	// SaveSnapshot keeps s, the one before it, and the one at seq 0;
 	// ErrNoSession where the session is gone.
 	SaveSnapshot(ctx context.Context, s Snapshot) error
@@ -109,7 +107,7 @@ func sumOf(kind string, numbers []int64, parts ...[]byte) Sum {
 }
 
 // CorruptError says that what is stored is not what was written. The session
-// takes no events until it is cut, restored or deleted; see docs/durability.md.
+// takes no events until it is salvaged, restored or deleted; see docs/durability.md.
 type CorruptError struct {
 	Session string // "" is the whole store
 	Seq     int64  // the first event that is lost; 0 where there is none to name

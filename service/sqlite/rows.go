@@ -188,21 +188,6 @@ func (s *Store) Rows(ctx context.Context, id string, seq int64, bytes int) ([]se
 	return out, fault(rows.Err())
 }
 
-// Cut implements service.Store.
-func (s *Store) Cut(ctx context.Context, id string, seq int64) error {
-	num, ok := s.num(id)
-	if !ok {
-		return service.ErrNoSession
-	}
-	return s.inTx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM log WHERE key >= ?1 << 40 AND key < (?1 + 1) << 40 AND last > ?2", num, seq)
-		if err == nil {
-			_, err = tx.ExecContext(ctx, "DELETE FROM snapshot WHERE session = ? AND seq > ?", num, seq)
-		}
-		return err
-	})
-}
-
 // SaveSnapshot implements service.Store.
 func (s *Store) SaveSnapshot(ctx context.Context, snap service.Snapshot) error {
 	s.mu.Lock()

@@ -138,37 +138,3 @@ func salvageSnapshots(ctx context.Context, from Reader, to Store, m Meta, last i
 	}
 	return nil
 }
-
-// Repair cuts the log of a damaged session behind the last event that can be
-// trusted, which it returns; the session goes on from there. What lay behind is
-// lost, acknowledged or not: only an operator can want that. A log that is
-// whole is left alone.
-func (s *Sessions) Repair(ctx context.Context, id string) (last int64, err error) {
-	e, err := s.Session(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	if e.broken != nil {
-		return 0, e.broken // without its configuration nothing can be trusted
-	}
-	// Whoever uses the session now is sent away.
-	e.stop(ErrDraining)
-	m := e.meta
-	m.Last = e.last.Load()
-	last, err = Check(ctx, s.cfg.Store, m)
-	if errors.As(err, new(*CorruptError)) {
-		err = s.cfg.Store.Cut(ctx, id, last)
-	}
-	if err != nil {
-		last = m.Last
-	}
-	m.Last = last
-	again := s.session(m)
-	again.cfg = e.cfg
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions[id] == e && !s.closed {
-		s.sessions[id] = again
-	}
-	return last, err
-}
