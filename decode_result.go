@@ -83,6 +83,13 @@ func (d *resultReader) result() error {
 			return true, d.amount(&r.Value)
 		case "bound":
 			return true, d.amount(&r.Bound)
+		case "gap":
+			var gap *Amount
+			err := d.amount(&gap)
+			if r.StatedGap = "null"; gap != nil {
+				r.StatedGap = gap.String()
+			}
+			return true, err
 		case "jobs":
 			return true, d.array(func(int) error { return d.jobResult() })
 		case "schedule":

@@ -29,6 +29,9 @@ type Result struct {
 	// Value is nil without a schedule, Bound nil without a certificate.
 	Value *Amount
 	Bound *Amount
+	// StatedGap is the gap that a decoded document states: a decimal, "null", or
+	// "" without one. It is for verifiers; what is encoded is Gap.
+	StatedGap string
 	// Reasons say why a result is infeasible or has no schedule.
 	Reasons []Reason
 	Options Options

@@ -27,6 +27,7 @@ const (
 	CodeRigid      = "rigid"      // a rigid job not in one block
 	CodeValue      = "value"      // a value or time that is not the schedule's
 	CodeBound      = "bound"      // a bound that is not proved
+	CodeGap        = "gap"        // a gap that is not that of value and bound
 )
 
 // Fault is one violated condition.
@@ -143,6 +144,9 @@ func Check(inst *hare.Instance, res *hare.Result) *Report {
 		checkJobs(inst, res, starts, ends, r)
 	}
 	checkBound(inst, res, sha, r)
+	if len(r.Faults) == 0 {
+		checkGap(res, r)
+	}
 	r.OK = len(r.Faults) == 0
 	return r
 }
@@ -168,6 +172,31 @@ func checkJobs(inst *hare.Instance, res *hare.Result, starts, ends []int64, r *R
 	}
 	if len(res.Jobs) > 0 && len(index) > 0 {
 		r.fault(Fault{Constraint: CodeForm, Detail: fmt.Sprintf("jobs leaves out %d of the instance's", len(index))})
+	}
+}
+
+// checkGap compares the gap that the result states with that of its value and
+// bound, to six decimals rounded either way.
+func checkGap(res *hare.Result, r *Report) {
+	gap := new(big.Rat)
+	null := false
+	switch {
+	case res.Bound != nil && res.Value.Cmp(*res.Bound) == 0:
+	case res.Bound == nil || res.Bound.Sign() <= 0:
+		null = true
+	default:
+		gap.SetFrac(res.Value.Big(), res.Bound.Big())
+		gap.Sub(gap, big.NewRat(1, 1))
+	}
+	var bad bool
+	if stated, ok := new(big.Rat).SetString(res.StatedGap); ok {
+		stated.Sub(stated, gap)
+		bad = null || stated.Abs(stated).Cmp(big.NewRat(1, 1_000_000)) >= 0
+	} else {
+		bad = res.StatedGap != "" && !null
+	}
+	if bad {
+		r.fault(Fault{Constraint: CodeGap, Detail: "the gap is not value over bound less one"})
 	}
 }
 

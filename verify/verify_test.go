@@ -69,6 +69,31 @@ func TestExamplesExactly(t *testing.T) {
 	}
 }
 
+// The examples leave gap out or state it with the digits they have.
+func TestStatedGap(t *testing.T) {
+	inst, res := example(t, "three-jobs") // value 62.12, bound 57.08447330…
+	near := new(big.Rat).SetFrac(res.Value.Big(), res.Bound.Big())
+	near.Sub(near, big.NewRat(1, 1))
+	off := new(big.Rat).Add(near, big.NewRat(1, 500_000))
+	for stated, want := range map[string]bool{
+		"": true, "null": false, "0": false, "-1": false, "1e-7": false,
+		near.FloatString(6): true, off.FloatString(6): false,
+	} {
+		res.StatedGap = stated
+		if rep := verify.Check(inst, res); rep.OK != want {
+			t.Errorf("gap %q: %v", stated, rep)
+		}
+	}
+	// Without a bound there is no gap to state.
+	res.Bound, res.Certificate = nil, nil
+	for stated, want := range map[string]bool{"": true, "null": true, "0": false} {
+		res.StatedGap = stated
+		if rep := verify.Check(inst, res); rep.OK != want {
+			t.Errorf("no bound, gap %q: %v", stated, rep)
+		}
+	}
+}
+
 func TestFrozenPrices(t *testing.T) {
 	for name, want := range map[string]float64{"standard-200": 45433.127949, "arrivals-200": 26514.455543} {
 		inst := instance(t, "instances/"+name+".json.gz")
