@@ -1,6 +1,7 @@
 package hare
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +41,7 @@ type reader struct {
 	faults InvalidErrors
 	failed error             // of the underlying reader
 	prefix string            // of all pointers, for the lines of NDJSON
+	one    bool              // the document is a line of something, whose number the caller knows
 	names  map[string]string // names met so far, to hold each once
 }
 
@@ -51,6 +53,13 @@ func newReader(r io.Reader, lim Limits) *reader {
 	// Duplicate names are found here, so that the pass can go on after one.
 	d := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true))
 	return &reader{in: in, d: d, names: map[string]string{}}
+}
+
+// newLineReader reads a document of one line.
+func newLineReader(line []byte) *reader {
+	r := newReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
+	r.one = true
+	return r
 }
 
 // fault records a fault at the value just read.
@@ -137,7 +146,11 @@ func (r *reader) broken(err error) error {
 	if _, _ = io.Copy(io.Discard, r.in); r.in.over {
 		return r.tooLong()
 	}
-	r.faults = append(r.faults, &InvalidError{Pointer: r.pointer(pointer), Code: CodeMalformed, Detail: fmt.Sprintf("%s (line %d)", what, line), Line: line})
+	f := &InvalidError{Pointer: r.pointer(pointer), Code: CodeMalformed, Detail: what}
+	if !r.one {
+		f.Detail, f.Line = fmt.Sprintf("%s (line %d)", what, line), line
+	}
+	r.faults = append(r.faults, f)
 	return errStop
 }
 

@@ -1,7 +1,6 @@
 package hare
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,7 +73,7 @@ func decodeEvent(line []byte, timed bool) (Event, error) {
 }
 
 func decodeEventStrictly(line []byte, timed bool) (Event, error) {
-	rd := newReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
+	rd := newLineReader(line)
 	var e Event
 	if err := rd.finish(newInstanceReader(rd, "").event(&e, "", timed)); err != nil {
 		return Event{Seq: e.Seq}, err
@@ -303,7 +302,7 @@ func (d *instanceReader) arrivingProfiles(j *Job) error {
 
 // DecodeAnswer reads the line that answers one event, strictly.
 func DecodeAnswer(line []byte) (Answer, error) {
-	rd := newReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
+	rd := newLineReader(line)
 	var a Answer
 	if err := rd.finish(newInstanceReader(rd, "").answer(&a)); err != nil {
 		return Answer{}, err

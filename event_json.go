@@ -1,7 +1,6 @@
 package hare
 
 import (
-	"bytes"
 	"io"
 	"strconv"
 	"strings"
@@ -119,7 +118,7 @@ func AppendRecord(b []byte, r Record) []byte {
 
 // DecodeRecord reads one line of a log, strictly.
 func DecodeRecord(line []byte) (Record, error) {
-	rd := newReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
+	rd := newLineReader(line)
 	var r Record
 	if err := rd.finish(newInstanceReader(rd, "").record(&r)); err != nil {
 		return Record{}, err

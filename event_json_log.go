@@ -32,7 +32,7 @@ func AppendLogHeader(b []byte, h *LogHeader) []byte {
 
 // DecodeLogHeader reads the first line of a log, strictly.
 func DecodeLogHeader(line []byte) (*LogHeader, error) {
-	h, form, err := decodeSession(line, []string{"hare", "policy", "parameters", "clock", "cluster"})
+	h, form, err := decodeSession(newLineReader(line), []string{"hare", "policy", "parameters", "clock", "cluster"})
 	if err != nil {
 		return nil, err
 	}
@@ -46,12 +46,12 @@ func DecodeLogHeader(line []byte) (*LogHeader, error) {
 // perhaps policy, parameters and clock, which are "" or nil where they are
 // left out.
 func DecodeSession(text []byte) (*LogHeader, error) {
-	h, _, err := decodeSession(text, []string{"cluster", "policy", "parameters", "clock"})
+	rd := newReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
+	h, _, err := decodeSession(rd, []string{"cluster", "policy", "parameters", "clock"})
 	return h, err
 }
 
-func decodeSession(text []byte, known []string) (h *LogHeader, form string, err error) {
-	rd := newReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
+func decodeSession(rd *reader, known []string) (h *LogHeader, form string, err error) {
 	d := newInstanceReader(rd, "")
 	h = &LogHeader{}
 	err = rd.finish(d.session(h, &form, known))

@@ -111,6 +111,9 @@ func TestBadEvents(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s\n got %v\nwant %s", c.line, err, c.want)
 		}
+		if err != nil && strings.Contains(err.Error(), "(line") {
+			t.Errorf("%s: which line it is, the caller knows: %v", c.line, err)
+		}
 	}
 	_, err := hare.DecodeEvent([]byte(`{"seq":0,"at_s":-1,"type":"gpu_joined","gpu":"x","round":-1,"what":1}`))
 	var all hare.InvalidErrors
