@@ -42,5 +42,5 @@ func ExampleHLAS() {
 	// 1 start vgg 0 0 a/0
 	// event 0: /gpu: task 0 of round 0 of job "bert" does not run on GPU "a/0": it was never started there, has ended, or was withdrawn (not_running)
 	// 2 withdraw bert 0 1 b/0
-	// Its round 0 runs: 1 of 1 tasks are on GPUs. The next round starts when all of them have ended.
+	// Its round 0 runs (tasks on GPUs: 1 of 1). The next round starts when all have ended.
 }
