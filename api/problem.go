@@ -76,8 +76,12 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.problem(w, r, http.StatusServiceUnavailable, "draining", "the server is shutting down: try another or later", nil)
 	case sessionProblem(err) != nil:
 		p := sessionProblem(err)
-		if p.status == http.StatusInternalServerError || p.status == http.StatusInsufficientStorage {
+		switch p.status {
+		case http.StatusInternalServerError:
 			s.cfg.Logger.Error("request failed", "request_id", requestID(r.Context()), "error", err)
+		case http.StatusInsufficientStorage:
+			// That the disk refuses, the sessions say once, as an error.
+			s.cfg.Logger.Warn("request refused", "request_id", requestID(r.Context()), "error", err)
 		}
 		s.problem(w, r, p.status, p.code, p.detail, nil)
 	case errors.Is(err, context.DeadlineExceeded):

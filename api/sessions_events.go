@@ -292,7 +292,7 @@ func (c *conversation) say(it item) error {
 			}
 			if errors.Is(err, service.ErrStorage) && !c.failed {
 				c.failed = true
-				c.s.cfg.Logger.Error("events not recorded", "request_id", requestID(c.r.Context()), "session", c.session.ID(), "seq", it.seq, "error", err)
+				c.s.cfg.Logger.Warn("events not recorded", "request_id", requestID(c.r.Context()), "session", c.session.ID(), "seq", it.seq, "error", err)
 			}
 			refusal = c.s.refusal(c.r, err)
 			if final(err) {

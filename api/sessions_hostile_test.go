@@ -425,7 +425,8 @@ func (s *safeBuffer) String() string {
 // What happened to a session can be read in the log the morning after.
 func TestLogLines(t *testing.T) {
 	var out safeBuffer
-	s := newSessionServer(t, service.SessionsConfig{}, func(c *api.Config) { c.Logger = slog.New(slog.NewTextHandler(&out, nil)) })
+	logger := slog.New(slog.NewTextHandler(&out, nil))
+	s := newSessionServer(t, service.SessionsConfig{Logger: logger}, func(c *api.Config) { c.Logger = logger })
 	at := s.open(t, "")
 	id := strings.TrimPrefix(at, "/v1/sessions/")
 	s.call(t, "POST", at+"/events", ticks(1, 3)+"x\n"+ticks(2, 3))
@@ -434,6 +435,11 @@ func TestLogLines(t *testing.T) {
 	c.say(strings.TrimSpace(tick(4)))
 	c.say(strings.TrimSpace(tick(4)))
 	c.end()
+	s.call(t, "POST", at+"/events", tick(4))
+	s.call(t, "POST", at+"/events", tick(4))
+	s.store.full.Store(false)
+	time.Sleep(5 * time.Millisecond)
+	s.call(t, "POST", at+"/events", tick(4))
 	s.call(t, "DELETE", at, "")
 	s.Close()
 	for want, times := range map[string]int{
@@ -441,9 +447,13 @@ func TestLogLines(t *testing.T) {
 		`level=INFO msg="session deleted"`:                                1,
 		`session=` + id + ` recorded=3 duplicates=2 refused=1 last_seq=3`: 1,
 		`session=` + id + ` recorded=0 duplicates=0 refused=2 last_seq=0`: 1,
-		`level=ERROR msg="events not recorded"`:                           1,
-		`no room`:                                                         1,
-		`route=/v1/sessions/{id}/events status=200`:                       2,
+		`session=` + id + ` recorded=1 duplicates=0 refused=0 last_seq=4`: 1,
+		`level=WARN msg="events not recorded"`:                            1,
+		`level=WARN msg="request refused"`:                                2,
+		`level=ERROR msg="events are refused`:                             1,
+		`level=INFO msg="events are taken again"`:                         1,
+		`level=ERROR`: 1,
+		`route=/v1/sessions/{id}/events status=200`: 3,
 	} {
 		if got := strings.Count(out.String(), want); got != times {
 			t.Errorf("%d times %s in\n%s", got, want, out.String())
