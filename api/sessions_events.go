@@ -93,8 +93,13 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 		case <-ended:
 		}
 	}()
-	c.listen(ctx)
+	whole := c.listen(ctx)
 	over()
+	select {
+	case <-s.svc.Ended():
+		c.cut = !whole
+	default:
+	}
 	close(c.items)
 	err = <-told
 	s.cfg.Logger.Info("events ended", "request_id", requestID(r.Context()), "session", session.ID(),
@@ -145,12 +150,14 @@ type conversation struct {
 	total, duplicates, refused int64
 	last                       int64 // seq that was answered with decisions
 	failed                     bool  // to record, and the log says so
+	cut                        bool  // the server ends before the body has; set before items is closed
 	// Since the last flush:
 	recorded, repeated, decisions int64
 }
 
-// listen reads lines and submits them until the body or ctx ends.
-func (c *conversation) listen(ctx context.Context) {
+// listen reads lines and submits them until the body or ctx ends; whole says
+// that it was the body, or that the last answer says that there is no more.
+func (c *conversation) listen(ctx context.Context) (whole bool) {
 	decode := hare.DecodeEvent
 	if !c.timed {
 		decode = hare.DecodeUntimedEvent
@@ -164,7 +171,7 @@ func (c *conversation) listen(ctx context.Context) {
 		case errors.Is(err, errLongEvent):
 			it.refusal = &hare.Refusal{Status: http.StatusRequestEntityTooLarge, Errors: hare.InvalidErrors{{Code: hare.CodeBodyTooLarge, Detail: err.Error()}}}
 		case err != nil:
-			return // the body ended, or the client is gone: half a line counts for nothing
+			return errors.Is(err, io.EOF) // otherwise the client is gone: half a line counts for nothing
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		default:
@@ -175,7 +182,7 @@ func (c *conversation) listen(ctx context.Context) {
 				it.promise, err = c.session.Submit(ctx, e)
 			}
 			if ctx.Err() != nil {
-				return
+				return false
 			}
 			if err != nil {
 				it.refusal = c.s.refusal(c.r, err)
@@ -185,9 +192,10 @@ func (c *conversation) listen(ctx context.Context) {
 		select {
 		case c.items <- it:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // final says that no event will be taken any more.
@@ -253,12 +261,25 @@ func (c *conversation) tell(ctx context.Context) error {
 			}
 		}
 		if !ok {
-			return c.flush()
+			return c.end()
 		}
 		if err := c.say(it); err != nil {
 			return err
 		}
 	}
+}
+
+// end says why no more is taken where the server is the reason, so that no
+// client takes silence for the end of its events.
+func (c *conversation) end() error {
+	if !c.cut {
+		return c.flush()
+	}
+	if !c.begun && len(c.buf) == 0 {
+		return service.ErrDraining // a problem of its own
+	}
+	c.buf = append(hare.AppendRefusal(c.buf, c.s.refusal(c.r, service.ErrDraining)), '\n')
+	return c.flush()
 }
 
 // say writes one answer.
