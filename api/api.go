@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -30,6 +31,9 @@ type Config struct {
 	// Heartbeat is how often a stream of events for an EventSource says that it
 	// is alive; zero means 15 s.
 	Heartbeat time.Duration
+	// MaxStreams limits the streams of events and decisions that are open at a
+	// time; zero means 4,096.
+	MaxStreams int
 	// Sessions are served under /v1/sessions; nil means none.
 	Sessions *service.Sessions
 }
@@ -39,6 +43,7 @@ type server struct {
 	cfg     Config
 	met     *metrics
 	metrics http.Handler
+	streams atomic.Int64  // that are open
 	calls   chan struct{} // one for each call whose body is being read or worked on
 }
 
@@ -52,6 +57,9 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	}
 	if cfg.Heartbeat <= 0 {
 		cfg.Heartbeat = 15 * time.Second
+	}
+	if cfg.MaxStreams <= 0 {
+		cfg.MaxStreams = 4096
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -73,7 +73,11 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	if !s.svc.Ready() {
 		return service.ErrDraining
 	}
-	defer s.met.stream("events")()
+	end, err := s.stream("events")
+	if err != nil {
+		return err
+	}
+	defer end()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	c := &conversation{

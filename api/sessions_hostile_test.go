@@ -555,3 +555,33 @@ func TestServeEndsStreams(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Streams beyond the limit are refused, and those that are open go on.
+func TestTooManyStreams(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{}, func(c *api.Config) { c.MaxStreams = 2 })
+	at := s.open(t, "")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	a, b := s.talk(t, ctx, at), s.talk(t, ctx, at)
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", at + "/events", tick(1)},
+		{"GET", at + "/decisions?follow=true", ""},
+	} {
+		code, text, header := s.call(t, c.method, c.path, c.body)
+		if code != 503 || header.Get("Retry-After") == "" || !strings.Contains(text, `"too_many_streams"`) {
+			t.Errorf("%s: %d %s", c.path, code, text)
+		}
+	}
+	if code, _, _ := s.call(t, "GET", at+"/decisions", ""); code != 200 {
+		t.Errorf("reading: %d", code)
+	}
+	a.end()
+	s.eventually(t, `hare_session_streams{of="events"} 1`)
+	if code, text, _ := s.call(t, "POST", at+"/events", tick(1)); code != 200 || text != ticked(1, 1) {
+		t.Errorf("%d %s", code, text)
+	}
+	if got := b.say(strings.TrimSpace(tick(2))); got+"\n" != ticked(2, 2) {
+		t.Error(got)
+	}
+	b.end()
+}

@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,11 +37,18 @@ func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
 	return m
 }
 
-// stream counts a stream until the function that it returns is called.
-func (m *metrics) stream(of string) (end func()) {
-	g := m.sessions.streams.WithLabelValues(of)
+// stream admits a stream and counts it until end is called.
+func (s *server) stream(of string) (end func(), err error) {
+	if s.streams.Add(1) > int64(s.cfg.MaxStreams) {
+		s.streams.Add(-1)
+		return nil, &statusError{http.StatusServiceUnavailable, "too_many_streams", fmt.Sprintf("%d streams are open, as many as may be: close some, or try again", s.cfg.MaxStreams)}
+	}
+	g := s.met.sessions.streams.WithLabelValues(of)
 	g.Inc()
-	return g.Dec
+	return func() {
+		g.Dec()
+		s.streams.Add(-1)
+	}, nil
 }
 
 // watch counts the sessions when somebody looks.

@@ -84,7 +84,11 @@ type found struct {
 // follow sends answers until the client goes, the session is deleted or the
 // server ends. A slow client reads the log later and holds up nobody.
 func (s *server) follow(w http.ResponseWriter, r *http.Request, answers func(context.Context, int64) iter.Seq2[hare.Answer, error], after int64, events bool) error {
-	defer s.met.stream("decisions")()
+	end, err := s.stream("decisions")
+	if err != nil {
+		return err
+	}
+	defer end()
 	ctx, cancel := context.WithCancel(r.Context())
 	// Buffered, so that the reader can leave whenever this one has.
 	next, gone := make(chan found, 64), make(chan struct{})
