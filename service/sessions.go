@@ -122,6 +122,7 @@ func OpenSessions(ctx context.Context, cfg SessionsConfig) (*Sessions, error) {
 }
 
 func (s *Sessions) session(m Meta) *Session {
+	m.Config = nil // Session.cfg says the same
 	e := &Session{s: s, id: m.ID, meta: m, wake: make(chan struct{}), gone: make(chan struct{})}
 	e.last.Store(m.Last)
 	return e
