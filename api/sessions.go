@@ -3,9 +3,11 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -147,27 +149,65 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 
 // listSessions lists the sessions.
 //
-//	@Summary	List the sessions, the oldest first
-//	@Tags		sessions
-//	@ID			listSessions
-//	@Produce	json,application/problem+json
-//	@Success	200	{object}	openapi.SessionList	"the sessions, without their status"
-//	@Failure	404	{object}	openapi.Problem		"this server keeps no sessions"
-//	@Failure	500	{object}	openapi.Problem		"a defect; the log has the request_id"
-//	@Router		/v1/sessions [get]
+//	@Summary		List the sessions, the oldest first
+//	@Description	At most limit of them; where there are more, next is what to give as after for those behind.
+//	@Tags			sessions
+//	@ID				listSessions
+//	@Param			limit	query	int		false	"1 to 1000, the most sessions to list: 1000 without it"
+//	@Param			after	query	string	false	"next of the list before"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.SessionList	"the sessions, without their status"
+//	@Failure		400	{object}	openapi.Problem		"limit or after is not what it should be"
+//	@Failure		404	{object}	openapi.Problem		"this server keeps no sessions"
+//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"draining"
+//	@Router			/v1/sessions [get]
 func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Sessions == nil {
 		return &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
+	}
+	limit, err := number(r, "limit")
+	if err != nil || limit > listMost {
+		return &statusError{http.StatusBadRequest, "bad_query", fmt.Sprintf("?limit= must be a whole number from 1 to %d", listMost)}
+	}
+	if limit == 0 {
+		limit = listMost
 	}
 	infos, err := s.cfg.Sessions.List(r.Context())
 	if err != nil {
 		return err
 	}
-	list := make([]sessionJSON, len(infos))
-	for i := range infos {
-		list[i] = describe(infos[i])
+	from := 0
+	if after := r.URL.Query().Get("after"); after != "" {
+		us, id, ok := strings.Cut(after, "-")
+		created, err := strconv.ParseInt(us, 10, 64)
+		if err != nil || !ok {
+			return &statusError{http.StatusBadRequest, "bad_query", "?after= must be the next of a list"}
+		}
+		// The session itself may be gone.
+		from = sort.Search(len(infos), func(i int) bool {
+			at := infos[i].Created.UnixMicro()
+			return at > created || at == created && infos[i].ID > id
+		})
 	}
-	return answerJSON(w, http.StatusOK, map[string]any{"sessions": list})
+	list := sessionListJSON{Sessions: []sessionJSON{}}
+	for _, info := range infos[from:] {
+		if len(list.Sessions) == int(limit) {
+			last := infos[from+int(limit)-1]
+			list.Next = fmt.Sprintf("%d-%s", last.Created.UnixMicro(), last.ID)
+			break
+		}
+		list.Sessions = append(list.Sessions, describe(info))
+	}
+	return answerJSON(w, http.StatusOK, list)
+}
+
+// listMost is how many sessions one answer lists.
+const listMost = 1000
+
+type sessionListJSON struct {
+	Sessions []sessionJSON `json:"sessions"`
+	Next     string        `json:"next,omitempty"`
 }
 
 // getSession describes a session.

@@ -46,7 +46,7 @@ const (
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		415	{object}	openapi.Problem	"another media type, or a content coding"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"draining"
+//	@Failure		503	{object}	openapi.Problem	"draining, or as many streams are open as may be: Retry-After says when to come back"
 //	@Failure		507	{object}	openapi.Problem	"the disk is full, and nothing was answered yet"
 //	@Router			/v1/sessions/{id}/events [post]
 func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -261,6 +262,8 @@ func TestBadSessions(t *testing.T) {
 		"unknown deletion": {"DELETE", "/v1/sessions/none", "", nil, 404, "no_session"},
 		"unknown job":      {"GET", at + "/jobs/none", "", nil, 404, "no_such_job"},
 		"after":            {"GET", at + "/decisions?after=x", "", nil, 400, "bad_query"},
+		"limit":            {"GET", "/v1/sessions?limit=1001", "", nil, 400, "bad_query"},
+		"after in list":    {"GET", "/v1/sessions?after=x", "", nil, 400, "bad_query"},
 		"after in log":     {"GET", at + "/log?after=-1", "", nil, 400, "bad_query"},
 		"last event":       {"GET", at + "/decisions", "", []string{"Accept", "text/event-stream", "Last-Event-ID", "x"}, 400, "bad_query"},
 		"accept":           {"GET", at + "/decisions", "", []string{"Accept", "image/png"}, 406, "not_acceptable"},
@@ -282,6 +285,39 @@ func TestBadSessions(t *testing.T) {
 		if w := request(t, h, "GET", path, ""); w.Code != 404 || !strings.Contains(w.Body.String(), "no_sessions") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
+	}
+}
+
+func TestListInPages(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	var all, got []string
+	for range 7 {
+		all = append(all, strings.TrimPrefix(s.open(t, ""), "/v1/sessions/"))
+	}
+	next := ""
+	for pages := 1; ; pages++ {
+		code, text, _ := s.call(t, "GET", "/v1/sessions?limit=3&after="+next, "")
+		var page struct {
+			Sessions []struct{ ID string }
+			Next     string
+		}
+		if err := json.Unmarshal([]byte(text), &page); err != nil || code != 200 {
+			t.Fatalf("%d %s", code, text)
+		}
+		for _, x := range page.Sessions {
+			got = append(got, x.ID)
+		}
+		if next = page.Next; next == "" {
+			if pages != 3 {
+				t.Errorf("%d pages", pages)
+			}
+			break
+		}
+		// The one that the next page begins behind may be gone by then.
+		s.call(t, "DELETE", "/v1/sessions/"+got[len(got)-1], "")
+	}
+	if !slices.Equal(got, all) {
+		t.Errorf("got %v\nof %v", got, all)
 	}
 }
 

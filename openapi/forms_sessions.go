@@ -28,9 +28,11 @@ type Session struct {
 	Status SessionStatus `json:"status,omitempty"`
 } //	@name	Session
 
-// SessionList lists the sessions, the oldest first.
+// SessionList lists sessions, the oldest first.
 type SessionList struct {
 	Sessions []Session `json:"sessions" validate:"required"`
+	// Next is there where more follow: GET /v1/sessions?after= it gives them.
+	Next string `json:"next,omitempty"`
 } //	@name	SessionList
 
 // SessionStatus is what a session looks like behind its last event.
