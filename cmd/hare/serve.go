@@ -59,6 +59,9 @@ rest with the best certified pair so far.`,
 				return err
 			}
 			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+			if disk, ok := store.(*sqlite.Store); ok {
+				go tellDamage(c.Context(), disk, dataDir, log)
+			}
 			keep.Store, keep.Logger = api.NewTimedStore(store), log
 			sessions, err := service.OpenSessions(c.Context(), keep)
 			if err != nil {
@@ -100,6 +103,16 @@ func openStore(ctx context.Context, dir string) (service.Store, error) {
 		return nil, usageError{fmt.Errorf("--data-dir: %w", err)}
 	}
 	return store, nil
+}
+
+// tellDamage waits for the check of all pages that goes on behind a start after
+// a clean end.
+func tellDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.Logger) {
+	if err := disk.Damage(ctx); errors.As(err, new(*service.CorruptError)) {
+		log.Error("nothing more is written: restore a backup, or copy what can be trusted with hare repair "+dir+" NEWDIR", "error", err)
+	} else if err != nil && ctx.Err() == nil {
+		log.Warn("the pages of the database could not be checked", "error", err)
+	}
 }
 
 // loopback refuses addresses that others can reach.

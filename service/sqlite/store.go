@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 const (
 	databaseFile = "hare.db"
 	lockFile     = "lock"
+	cleanFile    = "clean" // is there from a clean end, after which all pages were sound, to the next start
 )
 
 // seqBits are the bits of a key of the log that number the event; the session
@@ -53,6 +55,9 @@ type Store struct {
 	pages   int        // about how many were written since the last checkpoint
 	maxSize int        // pages of the database; for tests of a full disk
 
+	checked chan struct{} // closed when all pages were checked
+	damage  error         // what that found; set before checked is closed
+
 	signal chan struct{} // asks for a checkpoint
 	ended  chan struct{}
 	stop   context.CancelFunc // ends the sweeping that began with Open
@@ -61,19 +66,21 @@ type Store struct {
 
 var _ service.Store = (*Store)(nil)
 
-// Open opens or creates the database in dir, for this process alone. It checks
-// the whole structure of the file: what is damaged is *service.CorruptError.
+// Open opens or creates the database in dir, for this process alone. What is
+// damaged is *service.CorruptError. After a clean end it does not wait for the
+// check of all pages, which takes a minute where a few GB come from the disk:
+// Damage does, and once it has found something nothing more is written.
 func Open(ctx context.Context, dir string) (_ *Store, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, signal: make(chan struct{}, 1), ended: make(chan struct{}), swept: make(chan struct{})}
+	s := &Store{dir: dir, signal: make(chan struct{}, 1), ended: make(chan struct{}), swept: make(chan struct{}), checked: make(chan struct{})}
 	if s.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			s.closeFiles()
+			_ = s.closeFiles(false)
 		}
 	}()
 	if err := s.open(ctx); err != nil {
@@ -85,9 +92,46 @@ func Open(ctx context.Context, dir string) (_ *Store, err error) {
 	s.stop = stop
 	go func() {
 		defer close(s.swept)
-		_ = s.sweep(background) // again with the next deletion
+		if s.inspect(background) == nil {
+			_ = s.sweep(background) // again with the next deletion
+		}
 	}()
 	return s, nil
+}
+
+// inspect checks all pages, if Open has not.
+func (s *Store) inspect(ctx context.Context) error {
+	if done, _ := s.inspected(); done {
+		return nil
+	}
+	err := fault(check(ctx, s.read))
+	if ctx.Err() == nil {
+		s.damage = err
+		close(s.checked)
+	}
+	return err
+}
+
+// Damage waits until all pages were checked and says what was found, as
+// *service.CorruptError, or what kept it from that; or it returns the error of
+// ctx.
+func (s *Store) Damage(ctx context.Context) error {
+	select {
+	case <-s.checked:
+		return s.damage
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// inspected says that all pages were checked, and what was found.
+func (s *Store) inspected() (bool, error) {
+	select {
+	case <-s.checked:
+		return true, s.damage
+	default:
+		return false, nil
+	}
 }
 
 // makeDir makes a directory whose name survives a crash.
@@ -105,7 +149,16 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if s.write, err = s.connect(); err != nil {
 		return err
 	}
-	if err := check(ctx, s.write); err != nil {
+	// The mark goes first, and durably so below: it is of the last end alone.
+	if err := os.Remove(filepath.Join(s.dir, cleanFile)); errors.Is(err, fs.ErrNotExist) {
+		if err := check(ctx, s.write); err != nil {
+			return err
+		}
+		close(s.checked)
+	} else if err != nil {
+		return err
+	}
+	if err := syncDir(s.dir); err != nil {
 		return err
 	}
 	if err := migrate(ctx, s.write); err != nil {
@@ -192,6 +245,9 @@ func (s *Store) inTx(ctx context.Context, f func(tx *sql.Tx) error) error {
 }
 
 func (s *Store) inTxLocked(ctx context.Context, f func(tx *sql.Tx) error) error {
+	if _, err := s.inspected(); errors.As(err, new(*service.CorruptError)) {
+		return err // writing would spread it
+	}
 	if s.write == nil {
 		db, err := s.connect()
 		if err != nil {
@@ -242,9 +298,11 @@ func (s *Store) checkpoints() {
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	for range s.signal {
-		// An error here is met again by a commit, which reports it.
+		// An error here is met again by a commit, which reports it. While pages
+		// are checked, which reads one moment, the log cannot begin anew.
 		var busy, log, done int
-		if db.QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log, &done) == nil && log > walMost {
+		inspected, _ := s.inspected()
+		if db.QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log, &done) == nil && log > walMost && inspected {
 			s.mu.Lock()
 			_, _ = db.Exec("PRAGMA wal_checkpoint(RESTART)")
 			s.mu.Unlock()
@@ -270,10 +328,12 @@ func (s *Store) Close() error {
 	<-s.swept
 	close(s.signal)
 	<-s.ended
-	return s.closeFiles()
+	done, damage := s.inspected()
+	return s.closeFiles(done && damage == nil)
 }
 
-func (s *Store) closeFiles() error {
+// closeFiles closes what is open, and marks the end as a clean one.
+func (s *Store) closeFiles(clean bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
@@ -283,6 +343,10 @@ func (s *Store) closeFiles() error {
 	if s.write != nil {
 		errs = append(errs, s.write.Close())
 		s.write = nil
+	}
+	if clean && errors.Join(errs...) == nil {
+		// Without the mark the next start takes longer, no more.
+		_ = os.WriteFile(filepath.Join(s.dir, cleanFile), nil, 0o600)
 	}
 	errs = append(errs, s.lock.Close())
 	return fault(errors.Join(errs...))

@@ -209,6 +209,70 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// After a clean end the pages are checked aside; what that finds ends all
+// writing, and the next start does not begin.
+func TestDamageIsFoundAside(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	m := service.Meta{ID: "a", Created: micros(1), Config: []byte("{}")}
+	if err := s.Create(ctx, m); err != nil {
+		t.Fatal(err)
+	}
+	row := func(seq int64) []service.Row {
+		return []service.Row{{Session: "a", First: seq, Last: seq, Data: make([]byte, 1000)}}
+	}
+	for seq := int64(1); seq <= 100; seq++ {
+		if err := s.Append(ctx, row(seq)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reopen := func(damage bool) {
+		t.Helper()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, cleanFile)); err != nil {
+			t.Fatal(err)
+		}
+		if damage {
+			path := filepath.Join(dir, databaseFile)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b[len(b)/2&^4095] = 0xee // no kind of page
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s = openStore(t, dir)
+		if _, err := os.Stat(filepath.Join(dir, cleanFile)); err == nil {
+			t.Error("the mark of a clean end is there while the directory is used")
+		}
+		if err := s.Damage(ctx); damage != errors.As(err, new(*service.CorruptError)) {
+			t.Errorf("found %v", err)
+		}
+	}
+	reopen(false)
+	if err := s.Append(ctx, row(101)); err != nil {
+		t.Fatal(err)
+	}
+	reopen(true)
+	if err := s.Append(ctx, row(102)); !errors.As(err, new(*service.CorruptError)) {
+		t.Error("written:", err)
+	}
+	if rows, err := s.Rows(ctx, "a", 101, 1); err != nil || len(rows) != 1 || rows[0].First != 101 {
+		t.Error("a sound page is not read:", rows, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(ctx, dir); !errors.As(err, new(*service.CorruptError)) {
+		t.Error("started:", err)
+	}
+}
+
 // TestLogIsBounded writes without pause: the write-ahead log begins anew.
 func TestLogIsBounded(t *testing.T) {
 	ctx := context.Background()
