@@ -30,7 +30,7 @@ func (s *server) sessionRoutes(r chi.Router) {
 	r.Post("/v1/sessions/{id}/events", direct(s.handle(s.postEvents)))
 	r.Get("/v1/sessions/{id}/decisions", direct(s.handle(s.getDecisions)))
 	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog))
-	r.Get("/v1/sessions/{id}/regret", s.handle(s.admit(s.getRegret)))
+	r.Get("/v1/sessions/{id}/regret", regretRoute(s.handle(s.admit(s.getRegret))))
 	r.Get("/v1/sessions/{id}/schedule", s.handle(s.admit(s.getSchedule)))
 }
 

@@ -3,8 +3,8 @@ package api
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
@@ -265,71 +265,133 @@ func hindsight(r *http.Request, session *service.Session) (*service.Hindsight, e
 // getRegret compares with hindsight.
 //
 //	@Summary		Compare with the best in hindsight
-//	@Description	What the jobs that ended cost, over a price bound on every plan for them with the same arrivals, rounds and GPUs whose tasks take at least the least times that were measured. Computed when asked, aside from all decisions.
+//	@Description	What the jobs that ended cost, over a price bound on every plan for them with the same arrivals, rounds and GPUs whose tasks take at least the least times that were measured. Computed when asked, aside from all decisions. With ?every_s= as NDJSON: a comparison for each multiple of that between the first event and the last, as the log stood at that time, and one for the end of the log, which says "last": true; each is sent when it is computed. Lines but the last stay the same while the log grows. An answer without a last line was broken off.
 //	@Tags			sessions
 //	@ID				getRegret
 //	@Param			id		path	string	true	"the session"
 //	@Param			detail	query	string	false	"full adds the certificate and the instance that it is for"	Enums(summary,full)
-//	@Produce		json,application/problem+json
-//	@Success		200	{object}	openapi.Regret	"the comparison"
+//	@Param			every_s	query	number	false	"seconds of the session's time between comparisons, above 0; the answer is NDJSON, of 1,000 lines at most"
+//	@Produce		json,application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.Regret	"the comparison, or one a line"
+//	@Failure		400	{object}	openapi.Problem	"every_s or detail is not what it may be"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
-//	@Failure		422	{object}	openapi.Problem	"the log is too large for an instance"
+//	@Failure		406	{object}	openapi.Problem	"with every_s: the client does not take NDJSON"
+//	@Failure		422	{object}	openapi.Problem	"the log is too large for an instance, or too long for the interval: the detail names one that fits"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
 //	@Router			/v1/sessions/{id}/regret [get]
 func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
+	everyUs, err := interval(r)
+	if err != nil {
+		return err
+	}
+	full := false
+	switch detail := r.URL.Query().Get("detail"); detail {
+	case "", "summary":
+	case "full":
+		full = true
+	default:
+		return &statusError{http.StatusBadRequest, "bad_query", "?detail= must be summary or full"}
+	}
+	kind := kindJSON
+	if everyUs > 0 {
+		if kind, err = accepted(r, kindNDJSON); err != nil {
+			return err
+		}
+	}
 	session, err := s.session(r)
 	if err != nil {
 		return err
 	}
-	h, err := hindsight(r, session)
-	if err != nil {
-		return err
+	last := session.Info().Last
+	if everyUs > 0 {
+		if err := fewEnough(r.Context(), session, last, everyUs); err != nil {
+			return err
+		}
+		if r.Method == http.MethodHead {
+			w.Header().Set("Content-Type", kind)
+			return nil
+		}
 	}
-	reg, err := s.svc.Regret(r.Context(), h)
-	if err != nil {
-		return err
+	cluster := session.Info().Config.Cluster
+	control := http.NewResponseController(w)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	for reg, err := range s.svc.Regrets(r.Context(), &cluster, upTo(session.Log(r.Context(), 0), last), everyUs) {
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", kind)
+		_ = control.SetWriteDeadline(time.Now().Add(s.cfg.BodyTime))
+		if err := reg.EncodeJSON(w, full); err != nil {
+			return err
+		}
+		if everyUs == 0 {
+			continue
+		}
+		if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
 	}
-	return answerJSON(w, http.StatusOK, regretDocument(reg, r.URL.Query().Get("detail") == "full"))
+	return nil
 }
 
-type regretJSON struct {
-	Seq         int64             `json:"seq"`
-	AtS         json.RawMessage   `json:"at_s"`
-	Jobs        regretJobs        `json:"jobs"`
-	Achieved    hare.Amount       `json:"achieved"`
-	Bound       *hare.Amount      `json:"bound"`
-	Regret      json.RawMessage   `json:"regret"`
-	Method      string            `json:"method,omitempty"`
-	Holds       string            `json:"holds"`
-	Notes       []string          `json:"notes,omitempty"`
-	Certificate *hare.Certificate `json:"certificate,omitempty"`
-	Instance    json.RawMessage   `json:"instance,omitempty"`
+// interval reads ?every_s= as microseconds, 0 where it is not there.
+func interval(r *http.Request) (int64, error) {
+	if !r.URL.Query().Has("every_s") {
+		return 0, nil
+	}
+	us, err := hare.ParseMicros(r.URL.Query().Get("every_s"))
+	if err != nil || us <= 0 || us > hare.MaxExact {
+		return 0, &statusError{http.StatusBadRequest, "bad_query", "?every_s= must be seconds above 0, with six decimals at most: every_s=3600 is every hour"}
+	}
+	return us, nil
 }
 
-type regretJobs struct {
-	Counted   int `json:"counted"`
-	Running   int `json:"running"`
-	Cancelled int `json:"cancelled"`
-	Empty     int `json:"empty"`
+// fewEnough refuses an interval that gives too many lines for the log up to
+// event last.
+func fewEnough(ctx context.Context, session *service.Session, last, everyUs int64) error {
+	var ends [2]int64
+	for i, after := range []int64{0, last - 1} {
+		for rec, err := range session.Log(ctx, after) {
+			if err != nil {
+				return err
+			}
+			ends[i] = rec.Event.AtUs
+			break
+		}
+	}
+	if n := service.Intervals(ends[0], ends[1], everyUs); n > service.MaxRegrets {
+		return &statusError{http.StatusUnprocessableEntity, "too_many_lines", fmt.Sprintf("this log has %d lines of every_s=%s, and %d are the most: ask for every_s=%s or more",
+			n, hare.FormatMicros(everyUs), service.MaxRegrets, hare.FormatMicros(service.LeastInterval(ends[0], ends[1])))}
+	}
+	return nil
 }
 
-func regretDocument(reg *service.Regret, full bool) regretJSON {
-	d := regretJSON{
-		Seq: reg.Seq, AtS: json.RawMessage(hare.FormatMicros(reg.AtUs)), Achieved: reg.Achieved, Regret: json.RawMessage("null"),
-		Jobs: regretJobs{reg.Counted, reg.Running, reg.Cancelled, reg.Empty}, Method: reg.Method, Holds: reg.Holds, Notes: reg.Notes,
+// upTo gives the records up to event last.
+func upTo(log iter.Seq2[hare.Record, error], last int64) iter.Seq2[hare.Record, error] {
+	return func(yield func(hare.Record, error) bool) {
+		if last == 0 {
+			return
+		}
+		for rec, err := range log {
+			if !yield(rec, err) || err == nil && rec.Event.Seq >= last {
+				return
+			}
+		}
 	}
-	if reg.Instance == nil {
-		return d
+}
+
+// regretRoute sends the lines of ?every_s= as they come, and compresses the
+// one document.
+func regretRoute(h http.HandlerFunc) http.HandlerFunc {
+	lines := direct(h)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("every_s") {
+			lines(w, r)
+			return
+		}
+		h(w, r)
 	}
-	d.Bound = &reg.Bound
-	if ratio, ok := reg.Ratio(); ok {
-		d.Regret = json.RawMessage(ratio.FloatString(6))
-	}
-	if full {
-		d.Certificate, d.Instance = reg.Certificate, instanceJSON(reg.Instance)
-	}
-	return d
 }
 
 // getSchedule gives the plan that was followed.

@@ -172,8 +172,11 @@ type Record struct {
 // Regret compares what a session achieved with the best in hindsight.
 type Regret struct {
 	// Seq is the last event that was looked at.
-	Seq  int64      `json:"seq" validate:"required"`
-	AtS  float64    `json:"at_s" validate:"required"`
+	Seq int64 `json:"seq" validate:"required"`
+	// AtS is the end of the interval; of the last line the time of the last event.
+	AtS float64 `json:"at_s" validate:"required"`
+	// Last says that all of the log was looked at, and that no line follows.
+	Last bool       `json:"last" validate:"required"`
 	Jobs RegretJobs `json:"jobs" validate:"required"`
 	// Achieved is the weighted completion time of the jobs that are counted.
 	Achieved float64 `json:"achieved" validate:"required"`
@@ -198,7 +201,7 @@ type RegretJobs struct {
 	Counted   int64 `json:"counted" validate:"required"`
 	Running   int64 `json:"running" validate:"required"`
 	Cancelled int64 `json:"cancelled" validate:"required"`
-	// Empty ended without a whole round.
+	// Empty ended without a whole round, or with a task that took no time at all.
 	Empty int64 `json:"empty" validate:"required"`
 } //	@name	RegretJobs
 

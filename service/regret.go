@@ -1,9 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math/big"
 	"slices"
 
@@ -13,9 +13,11 @@ import (
 // Regret compares what a session achieved with the best that hindsight allows.
 type Regret struct {
 	Seq  int64 // of the last event that was looked at
-	AtUs int64 // its time
+	AtUs int64 // the moment that this speaks of: the interval's, or the time of that event
+	Last bool  // all of the log was looked at
 	// Counted are the jobs that ended; only these are compared. Running,
-	// Cancelled and Empty ones, which ended without a whole round, are not.
+	// Cancelled and Empty ones are not; Empty ended without a whole round, or
+	// with a task that took no time at all, which no plan of the model does.
 	Counted, Running, Cancelled, Empty int
 	// Achieved is Σ w (C − a), C the end of the last task of the last whole
 	// round; nothing counted gives 0.
@@ -30,7 +32,7 @@ type Regret struct {
 }
 
 // holds is what the bound is true for.
-const holds = "every plan for the jobs that ended, with their arrivals as releases, the rounds that they turned out to have, and the GPUs as they joined and left, in which a task of a job takes on a GPU type at least the least compute and the least synchronisation that were measured there (where none was: those of its profile), and runs only on types of which either is known"
+const holds = "every plan for the jobs that ended, with their arrivals as releases, the whole rounds that they turned out to have, and the GPUs as they joined and left, in which a task of a job takes on a GPU type at least the least compute and the least synchronisation that were measured there (where none was: those of its profile), and runs only on types of which either is known"
 
 // Ratio is Achieved/Bound, rounded up at six decimals, so that it is never
 // better than proved. ok is false where the bound says nothing; equal amounts
@@ -53,8 +55,12 @@ func (r *Regret) Ratio() (ratio *big.Rat, ok bool) {
 // solves: it waits and works as Bound does, aside from all decisions.
 func (s *Service) Regret(ctx context.Context, h *Hindsight) (*Regret, error) {
 	r, err := h.regret()
-	if err != nil || r.Instance == nil {
-		return r, err
+	if err != nil {
+		return nil, err
+	}
+	r.Last = true
+	if r.Instance == nil {
+		return r, nil
 	}
 	rel, err := s.Bound(ctx, r.Instance, hare.MethodPrice)
 	if err != nil {
@@ -70,7 +76,19 @@ type taskRun struct {
 	gpu                int // of Hindsight.gpus
 	startUs            int64
 	computeUs, syncUs  int64
-	computeEnd, endsAt int64 // as reported; computeEnd is 0 where it was not
+	computeEnd, endsAt int64 // as reported; computeEnd is notYet where it was not
+}
+
+// notYet stands for a time that is not known: 0 is one.
+const notYet = -1
+
+// instant says that the GPU was held for no time. The model gives every task a
+// microsecond, so that what was achieved is no plan of it.
+func (t *taskRun) instant() bool {
+	if t.computeEnd != notYet {
+		return t.computeEnd == t.startUs
+	}
+	return t.endsAt == t.startUs
 }
 
 // pastJob is what a log says of one job.
@@ -81,6 +99,7 @@ type pastJob struct {
 	done      []taskRun
 	ended     bool
 	cancelled bool
+	outcome   *pastOutcome // of a job that ended and was not cancelled
 }
 
 // pastGPU is a GPU of one type, with the windows in which it was in service.
@@ -90,22 +109,24 @@ type pastGPU struct {
 }
 
 // Hindsight gathers a session's log, record by record, and sees it as an
-// instance of known size. Memory is proportional to the tasks. It is not safe
-// for concurrent use.
+// instance of known size, at any moment between two records. Memory is
+// proportional to the tasks. It is not safe for concurrent use.
 type Hindsight struct {
 	cluster hare.Cluster
 	gpus    []pastGPU
-	here    map[string]int // GPUs in service, by name
+	known   map[[2]string]int // GPUs, by name and type
+	here    map[string]int    // GPUs in service, by name
 	jobs    []*pastJob
 	byID    map[string]int
 	seq     int64
 	atUs    int64
 	cut     int // tasks whose measured times did not fit
+	version int // goes up when the instance changes
 }
 
 // NewHindsight begins with a session's cluster.
 func NewHindsight(cluster *hare.Cluster) *Hindsight {
-	h := &Hindsight{cluster: *cluster, here: map[string]int{}, byID: map[string]int{}}
+	h := &Hindsight{cluster: *cluster, known: map[[2]string]int{}, here: map[string]int{}, byID: map[string]int{}}
 	for i := range cluster.Nodes {
 		n := &cluster.Nodes[i]
 		at := 0
@@ -120,27 +141,33 @@ func NewHindsight(cluster *hare.Cluster) *Hindsight {
 }
 
 func (h *Hindsight) join(name, kind string, atUs int64) {
-	open := hare.Window{StartUs: atUs, EndUs: hare.Forever}
-	for i := range h.gpus {
-		if g := &h.gpus[i]; atUs > 0 && g.name == name && g.kind == kind {
-			if last := len(g.windows) - 1; last >= 0 && g.windows[last].EndUs == atUs {
-				g.windows[last].EndUs = hare.Forever
-			} else {
-				g.windows = append(g.windows, open)
-			}
-			h.here[name] = i
-			return
-		}
+	h.version++
+	i, back := h.known[[2]string{name, kind}]
+	if !back {
+		i = len(h.gpus)
+		h.known[[2]string{name, kind}] = i
+		h.gpus = append(h.gpus, pastGPU{name: name, kind: kind})
 	}
-	h.here[name] = len(h.gpus)
-	h.gpus = append(h.gpus, pastGPU{name: name, kind: kind, windows: []hare.Window{open}})
+	h.here[name] = i
+	g := &h.gpus[i]
+	if last := len(g.windows) - 1; last >= 0 && g.windows[last].EndUs == atUs {
+		g.windows[last].EndUs = hare.Forever
+		return
+	}
+	g.windows = append(g.windows, hare.Window{StartUs: atUs, EndUs: hare.Forever})
 }
 
-// Add takes the next record. An error says that the log cannot have happened.
+// LogError says that a log cannot have happened.
+type LogError struct{ Reason string }
+
+// Error implements error.
+func (e *LogError) Error() string { return "regret: " + e.Reason }
+
+// Add takes the next record. An error is a *LogError.
 func (h *Hindsight) Add(r hare.Record) error {
 	e := &r.Event
 	if e.Seq <= h.seq || e.AtUs < h.atUs {
-		return fmt.Errorf("regret: event %d cannot follow event %d", e.Seq, h.seq)
+		return &LogError{fmt.Sprintf("event %d cannot follow event %d", e.Seq, h.seq)}
 	}
 	h.seq, h.atUs = e.Seq, e.AtUs
 	if err := h.event(e); err != nil {
@@ -157,7 +184,7 @@ func (h *Hindsight) Add(r hare.Record) error {
 func (h *Hindsight) job(id string) (*pastJob, error) {
 	i, ok := h.byID[id]
 	if !ok {
-		return nil, fmt.Errorf("regret: event %d names job %.60q, which did not arrive", h.seq, id)
+		return nil, &LogError{fmt.Sprintf("event %d names job %.60q, which did not arrive", h.seq, id)}
 	}
 	return h.jobs[i], nil
 }
@@ -172,7 +199,7 @@ func (h *Hindsight) event(e *hare.Event) error {
 	case hare.EventGPULeft:
 		i, ok := h.here[e.GPU]
 		if !ok {
-			return fmt.Errorf("regret: at event %d there is no GPU %.60q", h.seq, e.GPU)
+			return &LogError{fmt.Sprintf("at event %d there is no GPU %.60q", h.seq, e.GPU)}
 		}
 		g := &h.gpus[i]
 		last := len(g.windows) - 1
@@ -180,6 +207,7 @@ func (h *Hindsight) event(e *hare.Event) error {
 			g.windows = g.windows[:last]
 		}
 		delete(h.here, e.GPU)
+		h.version++
 		return nil
 	case hare.EventJobArrived:
 		// An id may be used again once its job is gone.
@@ -194,7 +222,8 @@ func (h *Hindsight) event(e *hare.Event) error {
 	key := [2]int64{e.Round, e.Task}
 	switch e.Type {
 	case hare.EventComputeEnded:
-		if t, ok := j.open[key]; ok {
+		// Those of gang and rigid jobs keep their GPU.
+		if t, ok := j.open[key]; ok && j.job.Sync == hare.Relaxed {
 			t.computeEnd = e.AtUs
 			j.open[key] = t
 		}
@@ -208,6 +237,10 @@ func (h *Hindsight) event(e *hare.Event) error {
 		delete(j.open, key)
 	case hare.EventJobEnded, hare.EventJobCancelled:
 		j.ended, j.cancelled, j.open = true, e.Type == hare.EventJobCancelled, nil
+		if !j.cancelled {
+			j.outcome = h.settle(j)
+			h.version++
+		}
 	}
 	return nil
 }
@@ -218,7 +251,7 @@ func (h *Hindsight) event(e *hare.Event) error {
 func (h *Hindsight) fit(t *taskRun, e *hare.Event) {
 	t.endsAt = e.AtUs
 	held := e.AtUs
-	if t.computeEnd > 0 {
+	if t.computeEnd != notYet {
 		held = t.computeEnd
 	}
 	t.computeUs = max(1, min(e.ComputeUs, held-t.startUs))
@@ -240,28 +273,36 @@ func (h *Hindsight) decision(d *hare.Decision) error {
 	}
 	gpu, ok := h.here[d.GPU]
 	if !ok {
-		return fmt.Errorf("regret: event %d starts a task on GPU %.60q, which is not there", h.seq, d.GPU)
+		return &LogError{fmt.Sprintf("event %d starts a task on GPU %.60q, which is not there", h.seq, d.GPU)}
 	}
-	j.open[key] = taskRun{round: d.Round, task: d.Task, gpu: gpu, startUs: d.AtUs}
+	j.open[key] = taskRun{round: d.Round, task: d.Task, gpu: gpu, startUs: d.AtUs, computeEnd: notYet}
 	return nil
 }
 
 // whole gives the tasks of the whole rounds of a job, which are the first
-// ones, and their number. Of a task that ended twice the last counts.
+// ones, and their number. O(tasks · log tasks); it sorts j.done, and tasks may
+// be a part of it.
+//
+// A gang that lost a task starts the round again with all of them, also with
+// those that had ended: of a round only the tasks of its last start count.
 func (j *pastJob) whole() (tasks []taskRun, rounds int64) {
-	last := make(map[[2]int64]taskRun, len(j.done))
-	for _, t := range j.done {
-		last[[2]int64{t.round, t.task}] = t
-	}
-	tasks = slices.SortedFunc(maps.Values(last), func(a, b taskRun) int {
-		if a.round != b.round {
-			return int(min(1, max(-1, a.round-b.round)))
-		}
-		return int(min(1, max(-1, a.task-b.task)))
+	tasks = j.done
+	slices.SortStableFunc(tasks, func(a, b taskRun) int {
+		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.task, b.task))
 	})
+	if j.job.Sync != hare.Relaxed {
+		started := map[int64]int64{} // by round
+		for _, t := range tasks {
+			started[t.round] = max(started[t.round], t.startUs)
+		}
+		void := func(t taskRun) bool { return t.startUs != started[t.round] }
+		if slices.ContainsFunc(tasks, void) {
+			tasks = slices.DeleteFunc(slices.Clone(tasks), void)
+		}
+	}
 	for i := range tasks {
 		if tasks[i].round != rounds || tasks[i].task != int64(i)%j.job.Tasks {
-			return tasks[:rounds*j.job.Tasks], rounds
+			break
 		}
 		if tasks[i].task == j.job.Tasks-1 {
 			rounds++
@@ -278,7 +319,7 @@ func (h *Hindsight) regret() (*Regret, error) {
 		return nil, err
 	}
 	for _, j := range v.jobs {
-		r.Achieved = r.Achieved.Add(hare.Product(j.past.job.WeightMicro, j.endUs-j.past.arrivedUs))
+		r.Achieved = r.Achieved.Add(hare.Product(j.job.WeightMicro, j.endUs-j.job.ReleaseUs))
 	}
 	if r.Counted > 0 {
 		r.Instance = v.instance

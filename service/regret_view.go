@@ -13,26 +13,59 @@ import (
 // hindview is a log as an instance.
 type hindview struct {
 	instance *hare.Instance
-	jobs     []viewedJob
+	jobs     []*pastOutcome
 	lanes    []string // names of the GPUs in instance, by Hindsight.gpus; "" where never in service
 }
 
-type viewedJob struct {
-	past  *pastJob
+// pastOutcome is a job that ended as one of known size.
+type pastOutcome struct {
+	job   hare.Job
 	tasks []taskRun // of its whole rounds
-	endUs int64
+	endUs int64     // of the last of them
 	// exact says that all tasks took the times that the instance has.
-	exact bool
+	exact   bool
+	instant bool // one of them took no time
+	loose   bool // it is bounded as a job that may do more than its sync allows
+	unknown int  // types without a time
+}
+
+// settle sees a job that has just ended as one of known size. O(tasks · log
+// tasks); nothing that comes later changes the outcome.
+func (h *Hindsight) settle(j *pastJob) *pastOutcome {
+	tasks, rounds := j.whole()
+	o := &pastOutcome{job: *j.job, tasks: tasks, exact: true}
+	for i := range tasks {
+		o.endUs = max(o.endUs, tasks[i].endsAt)
+		o.instant = o.instant || tasks[i].instant()
+	}
+	o.job.ReleaseUs, o.job.Rounds = j.arrivedUs, rounds
+	if o.job.Sync = h.shape(&o.job, tasks); o.job.Sync != j.job.Sync {
+		o.loose = true
+		o.job.Mix = o.job.Mix && o.job.Sync == hare.Gang
+	}
+	o.job.On, o.unknown = h.times(j)
+	by := map[string]hare.Profile{}
+	for _, p := range o.job.On {
+		by[p.Type] = p
+	}
+	for _, t := range tasks {
+		if p := by[h.gpus[t.gpu].kind]; p.ComputeUs != t.computeUs || p.SyncUs != t.syncUs {
+			o.exact = false
+		}
+	}
+	return o
 }
 
 // view counts the jobs for r, with notes, and builds the instance of those
-// that ended.
+// that ended: O(jobs + GPUs). The instance is the caller's, but for the
+// profiles of its jobs.
 func (h *Hindsight) view(r *Regret) (*hindview, error) {
 	v := &hindview{instance: &hare.Instance{Objective: hare.ObjectiveWeightedJCT}}
 	v.instance.Cluster, v.lanes = h.realised()
-	ids := map[string]int{}
-	var loose, unknown int
+	ids := map[string]bool{}
+	var loose, unknown, instant int
 	for _, j := range h.jobs {
+		o := j.outcome
 		switch {
 		case !j.ended:
 			r.Running++
@@ -40,35 +73,23 @@ func (h *Hindsight) view(r *Regret) (*hindview, error) {
 		case j.cancelled:
 			r.Cancelled++
 			continue
-		}
-		tasks, rounds := j.whole()
-		if rounds == 0 {
+		case o.instant:
+			instant++
+			continue
+		case o.job.Rounds == 0:
 			r.Empty++
 			continue
 		}
-		seen := viewedJob{past: j, tasks: tasks, exact: true}
-		for _, t := range tasks {
-			seen.endUs = max(seen.endUs, t.endsAt)
-		}
-		job := *j.job
-		job.ReleaseUs, job.Rounds = j.arrivedUs, rounds
-		if job.Sync = h.shape(&job, tasks); job.Sync != j.job.Sync {
+		if o.loose {
 			loose++
-			job.Mix = job.Mix && job.Sync == hare.Gang
 		}
-		var left int
-		job.On, left = h.times(j)
-		unknown += left
-		for _, t := range tasks {
-			if i := slices.IndexFunc(job.On, func(p hare.Profile) bool { return p.Type == h.gpus[t.gpu].kind }); job.On[i].ComputeUs != t.computeUs || job.On[i].SyncUs != t.syncUs {
-				seen.exact = false
-			}
+		unknown += o.unknown
+		job := o.job
+		for n := 2; ids[job.ID]; n++ { // used again after its end
+			job.ID = fmt.Sprintf("%s (%d)", o.job.ID, n)
 		}
-		if n := ids[job.ID]; n > 0 {
-			job.ID = fmt.Sprintf("%s (%d)", job.ID, n+1) // used again after its end
-		}
-		ids[j.job.ID]++
-		v.jobs = append(v.jobs, seen)
+		ids[job.ID] = true
+		v.jobs = append(v.jobs, o)
 		v.instance.Jobs = append(v.instance.Jobs, job)
 	}
 	r.Counted = len(v.jobs)
@@ -80,6 +101,8 @@ func (h *Hindsight) view(r *Regret) (*hindview, error) {
 	note(r.Running, "%d jobs have not ended and are not counted; what they held of GPUs is not taken from the bound's capacity")
 	note(r.Cancelled, "%d jobs were cancelled and are not counted")
 	note(r.Empty, "%d jobs ended without a whole round and are not counted")
+	note(instant, "%d jobs had a task that held its GPU for no time at all and are not counted: a task takes a microsecond at least")
+	r.Empty += instant
 	note(unknown, "%d pairs of job and GPU type have neither a measured nor a given time: the bound holds for plans that do not use them")
 	note(loose, "%d jobs lost tasks or moved, so that they did not keep to their sync: they are bounded as gang or relaxed jobs, which may do that")
 	note(h.cut, "%d tasks were reported with times longer than their stay: these were cut to it")
@@ -94,18 +117,19 @@ func (h *Hindsight) view(r *Regret) (*hindview, error) {
 // times are, by type, the least measured times of a job's tasks, else those of
 // its profile; left counts types without either.
 func (h *Hindsight) times(j *pastJob) (on []hare.Profile, left int) {
-	for _, given := range j.job.On {
-		p := hare.Profile{Type: given.Type}
-		for _, t := range j.done {
-			if h.gpus[t.gpu].kind != p.Type {
-				continue
-			}
-			if p.ComputeUs == 0 {
-				p.ComputeUs, p.SyncUs = t.computeUs, t.syncUs
-			}
-			p.ComputeUs, p.SyncUs = min(p.ComputeUs, t.computeUs), min(p.SyncUs, t.syncUs)
+	least := map[string]hare.Profile{}
+	for _, t := range j.done {
+		kind := h.gpus[t.gpu].kind
+		p, seen := least[kind]
+		if !seen {
+			p = hare.Profile{Type: kind, ComputeUs: t.computeUs, SyncUs: t.syncUs}
 		}
-		if p.ComputeUs == 0 {
+		p.ComputeUs, p.SyncUs = min(p.ComputeUs, t.computeUs), min(p.SyncUs, t.syncUs)
+		least[kind] = p
+	}
+	for _, given := range j.job.On {
+		p, seen := least[given.Type]
+		if !seen {
 			p = given
 		}
 		if p.ComputeUs == 0 {
@@ -118,8 +142,8 @@ func (h *Hindsight) times(j *pastJob) (on []hare.Profile, left int) {
 }
 
 // shape is the rule that the tasks of whole rounds kept to: the job's own, or
-// one that allows more where a repeated task or a move broke it. Every plan
-// of a rigid job is one of a gang, and every one of a gang is a relaxed one.
+// one that allows more where a repeated task, a move or a pause broke it. Every
+// plan of a rigid job is one of a gang, and every one of a gang is a relaxed one.
 func (h *Hindsight) shape(j *hare.Job, tasks []taskRun) hare.Sync {
 	if j.Sync == hare.Relaxed {
 		return hare.Relaxed
@@ -127,6 +151,7 @@ func (h *Hindsight) shape(j *hare.Job, tasks []taskRun) hare.Sync {
 	k := int(j.Tasks)
 	keep := j.Sync
 	var first []int // GPUs of the first round, sorted
+	var endUs int64 // of the round before
 	for from := 0; from < len(tasks); from += k {
 		round := tasks[from : from+k]
 		gpus := make([]int, 0, k)
@@ -141,10 +166,13 @@ func (h *Hindsight) shape(j *hare.Job, tasks []taskRun) hare.Sync {
 			return hare.Relaxed
 		}
 		if first == nil {
-			first = gpus
+			first, endUs = gpus, round[0].startUs
 		}
-		if !slices.Equal(first, gpus) {
+		if j.Sync == hare.Rigid && (!slices.Equal(first, gpus) || round[0].startUs != endUs) {
 			keep = hare.Gang
+		}
+		for _, t := range round {
+			endUs = max(endUs, t.endsAt)
 		}
 	}
 	return keep
@@ -193,7 +221,7 @@ func (h *Hindsight) realised() (c hare.Cluster, lanes []string) {
 			name += "'" // a node of that name, or the GPU with another type
 		}
 		used[name] = true
-		n := hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: g.kind, Count: 1}}, Windows: g.windows}
+		n := hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: g.kind, Count: 1}}, Windows: slices.Clone(g.windows)}
 		if slices.Equal(g.windows, always) {
 			n.Windows = nil
 		}
@@ -228,7 +256,7 @@ func (h *Hindsight) Followed(version string) (*Followed, error) {
 	switch {
 	case len(v.jobs) == 0:
 		f.Why = "no job has ended with a whole round"
-	case slices.ContainsFunc(v.jobs, func(j viewedJob) bool { return !j.exact }):
+	case slices.ContainsFunc(v.jobs, func(j *pastOutcome) bool { return !j.exact }):
 		f.Why = "tasks of a job took different times on GPUs of one type"
 	default:
 		res := h.schedule(v, version)

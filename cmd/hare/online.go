@@ -74,7 +74,7 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 	f.StringVar(&parameters, "parameters", "", "a file with the policy's parameters, a JSON object")
 	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")
 	choices(c, "policy", online.Names()...)
-	c.AddCommand(replayCommand())
+	c.AddCommand(replayCommand(), regretCommand())
 	return c
 }
 

@@ -54,6 +54,50 @@ func TestOnlineAndReplay(t *testing.T) {
 	}
 }
 
+// The lines of a log: two jobs in the wrong order, and faults behind the first
+// lines.
+func TestOnlineRegret(t *testing.T) {
+	log := `{"hare":"log/v1","policy":"hlas","clock":"events","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}
+{"event":{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"long","on":{"V100":{"compute_s":10}}}},"decisions":[{"type":"start","job":"long","round":0,"task":0,"gpu":"a/0","at_s":0}]}
+{"event":{"seq":2,"at_s":0,"type":"job_arrived","job":{"id":"short","on":{"V100":{"compute_s":1}}}},"decisions":[]}
+{"event":{"seq":3,"at_s":10,"type":"task_ended","job":"long","round":0,"task":0,"gpu":"a/0","compute_s":10},"decisions":[]}
+{"event":{"seq":4,"at_s":10,"type":"job_ended","job":"long"},"decisions":[{"type":"start","job":"short","round":0,"task":0,"gpu":"a/0","at_s":10}]}
+{"event":{"seq":5,"at_s":11,"type":"task_ended","job":"short","round":0,"task":0,"gpu":"a/0","compute_s":1},"decisions":[]}
+{"event":{"seq":6,"at_s":11,"type":"job_ended","job":"short"},"decisions":[]}
+`
+	starts := []string{
+		`{"seq":2,"at_s":5,"last":false,"jobs":{"counted":0,"running":2,`,
+		`{"seq":4,"at_s":10,"last":false,"jobs":{"counted":1,"running":1,"cancelled":0,"empty":0},"achieved":10,"bound":10,"regret":1.000000,`,
+		`{"seq":6,"at_s":11,"last":true,"jobs":{"counted":2,"running":0,"cancelled":0,"empty":0},"achieved":21,"bound":1`,
+	}
+	for _, c := range []struct {
+		name, log  string
+		args, want []string
+		code       int
+		errs       string
+	}{
+		{"intervals", log, []string{"--every", "5s"}, starts, exitDone, ""},
+		{"the end", log, nil, starts[2:], exitDone, ""},
+		{"in full", log, []string{"--detail", "full"}, starts[2:], exitDone, ""},
+		{"cut", log[:len(log)-20], []string{"--every", "5s"}, starts[:2], exitUsage, "standard input: line 7: "},
+		{"gap", strings.Replace(log, `"seq":5`, `"seq":7`, 1), []string{"--every", "5s"}, starts[:1], exitUsage, "line 6: event 7 at 11 cannot follow event 4 at 10"},
+		{"impossible", strings.Replace(log, `"job_ended","job":"short"`, `"job_ended","job":"shirt"`, 1), []string{"--every", "5s"}, starts[:2], exitUsage, `event 6 names job "shirt", which did not arrive`},
+		{"no log", "", nil, nil, exitUsage, "the document is empty"},
+	} {
+		out, errs, code := runHare(t, c.log, append([]string{"online", "regret", "-"}, c.args...)...)
+		lines := strings.SplitAfter(out, "\n")
+		if code != c.code || !strings.Contains(errs, c.errs) || len(lines) != len(c.want)+1 {
+			t.Errorf("%s: exit %d\n%s%s", c.name, code, out, errs)
+			continue
+		}
+		for i, want := range c.want {
+			if !strings.HasPrefix(lines[i], want) || strings.Contains(lines[i], `"certificate":`) != (c.name == "in full") {
+				t.Errorf("%s: no %s in %s", c.name, want, lines[i])
+			}
+		}
+	}
+}
+
 func TestOnlineRefusesAndGoesOn(t *testing.T) {
 	cluster := file(t, "instance.json", tiny)
 	out, errs, code := runHare(t, "{\"seq\":1}\n\n"+`{"seq":1,"at_s":2,"type":"tick"}
@@ -95,6 +139,13 @@ func TestOnlineUsage(t *testing.T) {
 		{[]string{"online", "--cluster", cluster, "--parameters", file(t, "p", `{"kapa":1}`)}, "kapa"},
 		{[]string{"online", "--cluster", file(t, "c", `{"nodes":[{"name":"a","gpus":{"V100":2},"in_service_s":[[0,4]]}]}`)}, "in_service_s"},
 		{[]string{"online", "replay"}, "one log"},
+		{[]string{"online", "regret"}, "one log"},
+		{[]string{"online", "regret", filepath.Join(t.TempDir(), "none")}, "no such file"},
+		{[]string{"online", "regret", cluster, "--every", "0"}, "--every must be a microsecond or more"},
+		{[]string{"online", "regret", cluster, "--every", "-1h"}, "--every must be a microsecond or more"},
+		{[]string{"online", "regret", cluster, "--every", "soon"}, "see hare online regret --help"},
+		{[]string{"online", "regret", cluster, "--detail", "half"}, "summary or full"},
+		{[]string{"online", "regret", cluster}, "nodes"},
 		{[]string{"backup", t.TempDir(), "x"}, "backup of"},
 		{[]string{"restore", "nothing", t.TempDir()}, "restore of"},
 	} {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -48,12 +49,7 @@ difference, and with 2 when LOG is not a log or cannot have happened.`,
 
 // replay decides a log again. It stops at the first difference.
 func replay(ctx context.Context, in io.Reader) (events int64, difference string, err error) {
-	r := bufio.NewReaderSize(in, 1<<16)
-	first, err := r.ReadBytes('\n') // the cluster may be large
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, "", err
-	}
-	h, err := hare.DecodeLogHeader(first)
+	h, records, err := readLog(ctx, in)
 	if err != nil {
 		return 0, "", err
 	}
@@ -62,34 +58,63 @@ func replay(ctx context.Context, in io.Reader) (events int64, difference string,
 		return 0, "", err
 	}
 	var was, is []byte
-	var last hare.Event
-	for ctx.Err() == nil {
-		line, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) == 0 {
-			return events, "", nil
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+	for rec, err := range records {
+		if err != nil {
 			return 0, "", err
 		}
-		at := func(err error) error { return fmt.Errorf("line %d: %w", events+2, err) }
-		rec, err := hare.DecodeRecord(line)
-		if err != nil {
-			return 0, "", at(err)
-		}
 		e := rec.Event
-		if e.Seq != last.Seq+1 || e.AtUs < last.AtUs {
-			return 0, "", at(fmt.Errorf("event %d at %s cannot follow event %d at %s", e.Seq, hare.FormatMicros(e.AtUs), last.Seq, hare.FormatMicros(last.AtUs)))
-		}
 		got, err := p.Step(e.AtUs, []hare.Event{e})
 		if err != nil {
-			return 0, "", at(err)
+			return 0, "", fmt.Errorf("line %d: %w", events+2, err)
 		}
 		was, is = hare.AppendDecisions(was[:0], rec.Decisions), hare.AppendDecisions(is[:0], got)
 		if !bytes.Equal(was, is) {
 			return events, fmt.Sprintf("event %d (line %d) is decided in another way\nrecorded %s\nnow      %s", e.Seq, events+2, was, is), nil
 		}
-		last = e
 		events++
 	}
-	return 0, "", ctx.Err()
+	return events, "", nil
+}
+
+// readLog reads the first line of a log, and the records as they are asked
+// for. An error, which names its line, or that of ctx, is the last of them.
+func readLog(ctx context.Context, in io.Reader) (*hare.LogHeader, iter.Seq2[hare.Record, error], error) {
+	r := bufio.NewReaderSize(in, 1<<16)
+	first, err := r.ReadBytes('\n') // the cluster may be large
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, nil, err
+	}
+	h, err := hare.DecodeLogHeader(first)
+	if err != nil {
+		return nil, nil, err
+	}
+	return h, func(yield func(hare.Record, error) bool) {
+		var last hare.Event
+		for line := int64(2); ; line++ {
+			text, err := r.ReadBytes('\n')
+			if ctx.Err() != nil {
+				err = ctx.Err()
+			} else if errors.Is(err, io.EOF) {
+				if len(bytes.TrimSpace(text)) == 0 {
+					return
+				}
+				err = nil
+			}
+			var rec hare.Record
+			if err == nil {
+				rec, err = hare.DecodeRecord(text)
+			}
+			if e := rec.Event; err == nil && (e.Seq != last.Seq+1 || e.AtUs < last.AtUs) {
+				err = fmt.Errorf("event %d at %s cannot follow event %d at %s", e.Seq, hare.FormatMicros(e.AtUs), last.Seq, hare.FormatMicros(last.AtUs))
+			}
+			if err != nil {
+				yield(hare.Record{}, fmt.Errorf("line %d: %w", line, err))
+				return
+			}
+			last = rec.Event
+			if !yield(rec, nil) {
+				return
+			}
+		}
+	}, nil
 }

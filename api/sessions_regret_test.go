@@ -1,0 +1,149 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/verify"
+)
+
+func TestRegretAtIntervals(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	at := s.open(t, "")
+	if code, text, h := s.call(t, "GET", at+"/regret?every_s=3600", ""); code != 200 || !strings.HasPrefix(text, `{"seq":0,"at_s":0,"last":true,`) || h.Get("Content-Type") != "application/x-ndjson" {
+		t.Errorf("no events: %d %s", code, text)
+	}
+	s.call(t, "POST", at+"/events", run+endOfRun)
+	_, plain, _ := s.call(t, "GET", at+"/regret", "")
+	code, text, h := s.call(t, "GET", at+"/regret?every_s=1.5", "", "Accept-Encoding", "gzip")
+	lines := strings.SplitAfter(text, "\n")
+	if code != 200 || len(lines) != 4 || h.Get("Content-Encoding") != "" {
+		t.Fatalf("%d %v\n%s", code, h, text)
+	}
+	for i, want := range []string{
+		`{"seq":3,"at_s":1.5,"last":false,"jobs":{"counted":0,"running":2,`,
+		`{"seq":5,"at_s":3,"last":false,"jobs":{"counted":1,"running":1,`,
+		`{"seq":7,"at_s":4.3,"last":true,"jobs":{"counted":2,"running":0,`,
+	} {
+		if !strings.HasPrefix(lines[i], want) {
+			t.Errorf("line %d: no %s in %s", i, want, lines[i])
+		}
+	}
+	if lines[2] != plain || strings.Contains(text, "certificate") {
+		t.Errorf("%s, not %s", lines[2], plain)
+	}
+	if _, text, _ := s.call(t, "GET", at+"/regret?every_s=3&detail=full", ""); strings.Count(text, `"certificate":{`) != 2 {
+		t.Error(text)
+	}
+	if code, text, h := s.call(t, "HEAD", at+"/regret?every_s=3", ""); code != 200 || text != "" || h.Get("Content-Type") != "application/x-ndjson" {
+		t.Errorf("%d %s %v", code, text, h)
+	}
+	for _, c := range []struct {
+		query, accept, code string
+		status              int
+	}{
+		{"every_s=", "", "bad_query", 400},
+		{"every_s=0", "", "bad_query", 400},
+		{"every_s=-1", "", "bad_query", 400},
+		{"every_s=1h", "", "bad_query", 400},
+		{"every_s=0.0000001", "", "bad_query", 400},
+		{"every_s=NaN", "", "bad_query", 400},
+		{"every_s=9e18", "", "bad_query", 400},
+		{"detail=half", "", "bad_query", 400},
+		{"every_s=1", "application/json", "not_acceptable", 406},
+		{"every_s=0.001", "", "too_many_lines", 422},
+		{"every_s=0.000001", "", "too_many_lines", 422},
+	} {
+		code, text, _ := s.call(t, "GET", at+"/regret?"+c.query, "", "Accept", c.accept)
+		if c.accept == "" {
+			code, text, _ = s.call(t, "GET", at+"/regret?"+c.query, "")
+		}
+		if code != c.status || !strings.Contains(text, `"code":"`+c.code+`"`) {
+			t.Errorf("%s: %d %s", c.query, code, text)
+		}
+		if c.status == 422 && !strings.Contains(text, "and 1000 are the most: ask for every_s=1 or more") {
+			t.Error(text)
+		}
+	}
+	if code, text, _ := s.call(t, "GET", "/v1/sessions/x/regret?every_s=1", ""); code != 404 {
+		t.Errorf("%d %s", code, text)
+	}
+	// A damaged log: the answer does not pass for the whole.
+	s.store.damaged.Store(1)
+	if code, text, _ := s.call(t, "GET", at+"/regret?every_s=1", ""); code != 500 || !strings.Contains(text, `"corrupt_log"`) {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// step is an engine whose bounds wait to be let on.
+type step struct {
+	on  chan struct{}
+	out chan error // ends of bounds that their callers gave up
+}
+
+func (e *step) Solve(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
+	return &hare.Result{}, nil
+}
+
+func (e *step) Verify(*hare.Instance, *hare.Result) *verify.Report { return &verify.Report{} }
+
+func (e *step) Bound(ctx context.Context, _ *hare.Instance, method string) (*hare.Relaxation, error) {
+	select {
+	case <-e.on:
+		return &hare.Relaxation{Method: method}, nil
+	case <-ctx.Done():
+		e.out <- ctx.Err()
+		return nil, ctx.Err()
+	}
+}
+
+// Each line comes as soon as it is computed; decisions go on meanwhile; a
+// client that leaves ends the work.
+func TestRegretLinesComeOneByOne(t *testing.T) {
+	engine := &step{on: make(chan struct{}), out: make(chan error, 1)}
+	s := newSessionServer(t, service.SessionsConfig{})
+	s.Server.Close()
+	s.Server = httptest.NewServer(api.New(service.New(service.Config{Engine: engine}), api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}))
+	at := s.open(t, "")
+	s.call(t, "POST", at+"/events", run+endOfRun)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+at+"/regret?every_s=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	next := func(want string) {
+		t.Helper()
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), want) {
+			t.Fatalf("%s: %v, not %s", lines.Text(), lines.Err(), want)
+		}
+	}
+	next(`{"seq":2,"at_s":1,"last":false,`) // nothing has ended: no bound
+	next(`{"seq":3,"at_s":2,"last":false,`)
+	if code, text, _ := s.call(t, "POST", at+"/events", `{"seq":8,"at_s":9,"type":"tick"}`); code != 200 || text != "{\"seq\":8,\"decisions\":[]}\n" {
+		t.Errorf("%d %s", code, text)
+	}
+	engine.on <- struct{}{}
+	next(`{"seq":5,"at_s":3,"last":false,`)
+	next(`{"seq":5,"at_s":4,"last":false,`) // nothing ended: the bound of before
+	leave()
+	select {
+	case <-engine.out:
+	case <-time.After(10 * time.Second):
+		t.Error("a bound goes on without a client")
+	}
+}
