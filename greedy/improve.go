@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/hare-sched/hare"
 )
@@ -76,11 +78,11 @@ func (b *budget) share() float64 {
 	return min(1, max(0, s))
 }
 
-// searchRelaxed searches over the keys of rounds: a state's rounds are placed
-// in the order of keys, each as early as possible, and justified. Big jobs have
-// one key and are placed as wholes.
+// searchRelaxed searches over the keys of rounds and what prices weigh for each
+// job: a state's rounds are placed in the order of keys, each by price and
+// early, and justified. Big jobs have one key and are placed as wholes.
 func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig, big []bool) (*Plan, Stats, error) {
-	s := &keySearch{m: m, empty: newRunBoard(m, big), board: newRunBoard(m, big), r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
+	s := &keySearch{m: m, empty: newRunBoard(m, big), r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
 		bud: budget{ctx, &cfg, cfg.Moves}, cfg: &cfg}
 	s.best, s.bestValue = start, math.Inf(1)
 	if start != nil {
@@ -90,71 +92,206 @@ func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, sta
 	return s.best, s.stats, nil
 }
 
+// trials is how many changes of a state are tried side by side; the first that
+// is accepted is the next state. It does not depend on the number of cores, so
+// that the search does not either.
+const trials = 4
+
+const (
+	// hottest temperature, in values over the number of jobs.
+	hotRelaxed = 0.02
+	// patience is how many rounds of trials without a better value a chain
+	// has before another begins, with keys jittered by so much.
+	patience = 100
+	jitter   = 0.1
+	// nearBest is the share of the best value up to which a plan is justified
+	// more than once.
+	nearBest = 1.002
+	// worthSettling is the same for the chain's value and the first time.
+	worthSettling = 1.012
+)
+
+// startLambdas are what prices weigh for all jobs in the first states.
+var startLambdas = [...]float64{0.6, 0.3, 0}
+
 type keySearch struct {
-	m            *hare.Model
-	empty, board *board
-	r            *rand.Rand
-	bud          budget
-	cfg          *ImproveConfig
-	stats        Stats
-	best         *Plan
-	bestValue    float64
-	items        []Item
+	m         *hare.Model
+	empty     *board
+	r         *rand.Rand
+	bud       budget
+	cfg       *ImproveConfig
+	stats     Stats
+	best      *Plan
+	bestValue float64
+	guide     *guide // nil without prices
+	keys      [][]float64
+	lambda    []float64 // by job, what prices weigh; 0 places as early as possible
+	trials    [trials]trial
 }
 
-// run starts from the order of rel and from start, and moves on.
+// trial is one change of the state and what comes of it.
+type trial struct {
+	jobs   []int
+	keys   [][]float64 // of these jobs
+	lambda []float64
+	placer
+	plan *Plan // nil where there is none
+	// value is that after one justification, final that of plan.
+	value, final float64
+}
+
+// run starts from start and from the order of rel, and moves on.
 func (s *keySearch) run(rel *hare.Relaxation) {
 	m := s.m
 	if s.best != nil {
-		// Justify the plan at hand first: the best gain for its time.
-		s.board.copyFrom(s.empty)
-		p := s.best.clone()
-		for i := range p.Jobs {
-			for x := range p.Jobs[i] {
-				s.board.take(&p.Jobs[i][x])
-			}
-		}
-		s.settle(p, 6)
+		s.justifyStart()
 	}
 	if rel == nil || s.bud.over() {
 		return
 	}
-	keys := make([][]float64, len(m.Jobs))
-	var items int
-	for i := range m.Jobs {
-		keys[i] = s.keysOf(i, rel)
-		items += len(keys[i])
+	horizon := int64(0)
+	if s.best != nil {
+		horizon = slices.Max(s.best.EndUs)
 	}
-	_, plan := s.decode(keys)
-	if plan == nil {
+	s.guide = newGuide(m, rel, s.empty.big, horizon+horizon/10)
+	for i := range m.Jobs {
+		s.keys = append(s.keys, s.keysOf(i, rel))
+	}
+	value := s.first()
+	origin, chain, stale := slices.Clone(s.keys), value, 0
+	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue > s.cfg.StopAt*1e12) {
+		if stale++; stale > patience {
+			value = s.restart(origin)
+			chain, stale = value, 0
+			continue
+		}
+		for x := range s.trials {
+			s.change(&s.trials[x])
+		}
+		s.try(trials, func(x int) { s.trials[x].evaluate(s, value*worthSettling) })
+		temperature := max(1, hotRelaxed/float64(len(s.keys))*value*(1-s.bud.share()))
+		for x := range s.trials {
+			s.keep(&s.trials[x])
+		}
+		for x := range s.trials {
+			t := &s.trials[x]
+			if t.plan == nil {
+				continue
+			}
+			s.stats.Evaluations++
+			if t.value <= value || s.r.Float64() < math.Exp((value-t.value)/temperature) {
+				value = t.value
+				for at, i := range t.jobs {
+					s.keys[i], s.lambda[i] = t.keys[at], t.lambda[at]
+				}
+				s.stats.Accepted++
+				if value < chain*(1-1e-5) {
+					chain, stale = value, 0
+				}
+				break
+			}
+		}
+	}
+}
+
+// justifyStart justifies the plan at hand.
+func (s *keySearch) justifyStart() {
+	t := &s.trials[0]
+	t.prepare(s)
+	t.board.reset(s.empty)
+	t.plan = s.best.clone()
+	for i := range t.plan.Jobs {
+		for x := range t.plan.Jobs[i] {
+			t.board.take(&t.plan.Jobs[i][x])
+		}
+	}
+	t.value, t.final = s.bestValue, s.bestValue
+	t.settle(s)
+	s.bud.spend(t.work)
+	s.keep(t)
+}
+
+// first makes the first states, and returns the value of the best; +Inf where
+// the budget ends before.
+func (s *keySearch) first() float64 {
+	n := len(startLambdas)
+	if s.guide == nil {
+		n = 1
+	}
+	lambdas := make([][]float64, n)
+	for x := range n {
+		lambdas[x] = make([]float64, len(s.keys))
+		if s.guide != nil {
+			for i := range lambdas[x] {
+				lambdas[x][i] = startLambdas[x]
+			}
+		}
+		s.trials[x].jobs = s.trials[x].jobs[:0]
+	}
+	s.try(n, func(x int) {
+		s.trials[x].prices = lambdas[x]
+		s.trials[x].evaluate(s, math.Inf(1))
+	})
+	value := math.Inf(1)
+	for x := range n {
+		t := &s.trials[x]
+		if t.plan == nil {
+			continue
+		}
+		s.keep(t)
+		if t.value < value {
+			value, s.lambda = t.value, slices.Clone(lambdas[x])
+		}
+	}
+	return value
+}
+
+// try lets the first n trials do their work, side by side where workers are
+// allowed, and pays for it.
+func (s *keySearch) try(n int, do func(x int)) {
+	if s.cfg.Workers == 1 {
+		for x := range n {
+			do(x)
+		}
+	} else {
+		var all sync.WaitGroup
+		// A panic elsewhere than here would end the process: the caller gets it.
+		var failed atomic.Pointer[any]
+		for x := range n {
+			all.Go(func() {
+				defer func() {
+					if p := recover(); p != nil {
+						failed.Store(&p)
+					}
+				}()
+				do(x)
+			})
+		}
+		all.Wait()
+		if p := failed.Load(); p != nil {
+			panic(*p)
+		}
+	}
+	for x := range n {
+		s.bud.spend(s.trials[x].work)
+	}
+}
+
+// keep takes the plan of a trial where it is the best so far.
+func (s *keySearch) keep(t *trial) {
+	if t.plan == nil || t.final >= s.bestValue {
 		return
 	}
-	value := s.settle(plan, 2)
-	for !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue > s.cfg.StopAt*1e12) {
-		jobs, old := s.move(keys)
-		v, p := s.decode(keys)
-		if p == nil {
-			s.undo(keys, jobs, old)
-			continue
-		}
-		if v < value*1.012 {
-			v = s.settle(p, 1)
-		}
-		s.stats.Evaluations++
-		temperature := 0.0003 * value * (1 - s.bud.share())
-		if v <= value || s.r.Float64() < math.Exp((value-v)/max(temperature, 1)) {
-			value = v
-			s.stats.Accepted++
-			continue
-		}
-		s.undo(keys, jobs, old)
+	s.best, s.bestValue = t.plan, t.final
+	if s.cfg.Report != nil {
+		s.cfg.Report(t.plan.Value(s.m))
 	}
 }
 
 // keysOf are the keys of job i's items.
 func (s *keySearch) keysOf(i int, rel *hare.Relaxation) []float64 {
 	j := &s.m.Jobs[i]
-	if j.Sync != hare.Relaxed || s.board.big[i] {
+	if j.Sync != hare.Relaxed || s.empty.big[i] {
 		return []float64{timeOf(rel.Progress[i], float64(j.Rounds)/2)}
 	}
 	keys := make([]float64, j.Rounds)
@@ -165,69 +302,111 @@ func (s *keySearch) keysOf(i int, rel *hare.Relaxation) []float64 {
 	return keys
 }
 
+// placer places the rounds of a state on a board of its own.
+type placer struct {
+	board  *board
+	items  []Item
+	rows   [][]float64 // keys by job
+	prices []float64   // what they weigh, by job
+	work   int64
+}
+
+func (t *trial) prepare(s *keySearch) {
+	if t.board == nil {
+		t.board = newRunBoard(s.m, s.empty.big)
+	}
+	t.work, t.plan = 0, nil
+}
+
+// evaluate places the state with the changes of t, and justifies what is better
+// than limit.
+func (t *trial) evaluate(s *keySearch, limit float64) {
+	t.prepare(s)
+	t.rows = append(t.rows[:0], s.keys...)
+	if s.lambda != nil {
+		t.prices = append(t.prices[:0], s.lambda...)
+	}
+	for at, i := range t.jobs {
+		t.rows[i], t.prices[i] = t.keys[at], t.lambda[at]
+	}
+	if t.decode(s); t.plan != nil && t.value < limit {
+		t.settle(s)
+	}
+}
+
 // decode places all rounds in the order of their keys.
-func (s *keySearch) decode(keys [][]float64) (float64, *Plan) {
-	s.items = s.items[:0]
-	for i, row := range keys {
-		if s.m.Jobs[i].Sync != hare.Relaxed || s.board.big[i] {
-			s.items = append(s.items, Item{int32(i), Whole, row[0]})
+func (t *trial) decode(s *keySearch) {
+	t.items = t.items[:0]
+	for i, row := range t.rows {
+		if s.m.Jobs[i].Sync != hare.Relaxed || t.board.big[i] {
+			t.items = append(t.items, Item{int32(i), Whole, row[0]})
 			continue
 		}
 		for r, k := range row {
-			s.items = append(s.items, Item{int32(i), int64(r), k})
+			t.items = append(t.items, Item{int32(i), int64(r), k})
 		}
 	}
-	sortItems(s.items)
-	s.board.reset(s.empty)
+	sortItems(t.items)
+	t.board.reset(s.empty)
 	p := &Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: make([]int64, len(s.m.Jobs))}
 	for i := range s.m.Jobs {
 		p.EndUs[i] = s.m.Jobs[i].ReleaseUs
 	}
-	s.bud.spend(int64(len(s.m.Jobs)))
-	for n, it := range s.items {
-		if n%checkEvery == 0 && s.bud.ctx.Err() != nil || !s.board.item(it, p) {
-			return 0, nil
+	t.work += int64(len(s.m.Jobs))
+	for n, it := range t.items {
+		if n%checkEvery == 0 && s.bud.ctx.Err() != nil {
+			return
+		}
+		i := int(it.Job)
+		ok := false
+		if lambda := t.prices[i]; lambda > 0 && it.Round != Whole {
+			p.EndUs[i], ok = t.board.guidedRound(s.guide, lambda, i, it.Round, p.EndUs[i], &p.Jobs[i])
+		} else {
+			ok = t.board.item(it, p)
+		}
+		if !ok {
+			return
 		}
 	}
-	return weighted(s.m, p.EndUs), p
+	t.plan, t.value = p, weighted(s.m, p.EndUs)
+	t.final = t.value
 }
 
-// settle justifies the plan on the board up to passes times and keeps it when
-// it is the best so far.
-func (s *keySearch) settle(p *Plan, passes int) float64 {
-	v := weighted(s.m, p.EndUs)
-	for gained := true; gained && passes > 0 && !s.bud.over(); passes-- {
-		s.bud.spend(2 * int64(len(s.m.Jobs)))
-		s.board.justify(s.bud.ctx, p)
-		w := weighted(s.m, p.EndUs)
-		gained = w < v*(1-1e-5)
-		v = w
-	}
-	if v < s.bestValue {
-		s.best, s.bestValue = p.clone(), v
-		if s.cfg.Report != nil {
-			s.cfg.Report(p.Value(s.m))
+// settle justifies the plan, which is on the board: once for the trial's value,
+// and while that helps, up to six times, where it may be the best.
+func (t *trial) settle(s *keySearch) {
+	for n := 0; n < 6 && s.bud.ctx.Err() == nil && (n == 0 || t.final < s.bestValue*nearBest); n++ {
+		t.work += 2 * int64(len(s.m.Jobs))
+		t.board.justify(s.bud.ctx, t.plan)
+		before := t.final
+		t.final = weighted(s.m, t.plan.EndUs)
+		if n == 0 {
+			t.value = t.final
+		}
+		if t.final >= before*(1-1e-5) {
+			return
 		}
 	}
-	return v
 }
 
-// move changes the keys of one to four jobs and returns what they were.
-func (s *keySearch) move(keys [][]float64) (jobs []int, old [][]float64) {
-	n := 1 + s.r.IntN(4)
+// change draws new keys for one to four jobs, or what prices weigh for them.
+func (s *keySearch) change(t *trial) {
+	t.jobs, t.keys, t.lambda = t.jobs[:0], t.keys[:0], t.lambda[:0]
+	kinds := 4
+	if s.guide != nil {
+		kinds = 5
+	}
 	span := 0.0
-	for _, row := range keys {
+	for _, row := range s.keys {
 		span = max(span, row[len(row)-1])
 	}
-	for range n {
-		i := s.r.IntN(len(keys))
-		if slices.Contains(jobs, i) {
+	for range 1 + s.r.IntN(4) {
+		i := s.r.IntN(len(s.keys))
+		if slices.Contains(t.jobs, i) {
 			continue
 		}
-		jobs = append(jobs, i)
-		old = append(old, slices.Clone(keys[i]))
-		row := keys[i]
-		switch s.r.IntN(4) {
+		row, lambda := slices.Clone(s.keys[i]), s.lambda[i]
+		switch s.r.IntN(kinds) {
 		case 0: // scale
 			f := math.Exp(0.25 * s.r.NormFloat64())
 			for r := range row {
@@ -244,20 +423,40 @@ func (s *keySearch) move(keys [][]float64) (jobs []int, old [][]float64) {
 				row[r] = mid + (row[r]-mid)*f
 			}
 		case 3: // end where another job ends
-			o := keys[s.r.IntN(len(keys))]
+			o := s.keys[s.r.IntN(len(s.keys))]
 			if last := row[len(row)-1]; last > 0 {
 				f := o[len(o)-1] / last
 				for r := range row {
 					row[r] *= f
 				}
 			}
+		case 4:
+			lambda = max(0, 2*s.r.Float64()-1)
 		}
+		t.jobs, t.keys, t.lambda = append(t.jobs, i), append(t.keys, row), append(t.lambda, lambda)
 	}
-	return jobs, old
 }
 
-func (s *keySearch) undo(keys [][]float64, jobs []int, old [][]float64) {
-	for x, i := range jobs {
-		keys[i] = old[x]
+// restart begins another chain near the first order.
+func (s *keySearch) restart(origin [][]float64) (value float64) {
+	lambda := 0.0
+	if s.guide != nil {
+		lambda = startLambdas[s.r.IntN(len(startLambdas))]
 	}
+	for i := range s.keys {
+		s.keys[i] = slices.Clone(origin[i])
+		f := math.Exp(jitter * s.r.NormFloat64())
+		for r := range s.keys[i] {
+			s.keys[i][r] *= f
+		}
+		s.lambda[i] = lambda
+	}
+	t := &s.trials[0]
+	t.jobs = t.jobs[:0]
+	s.try(1, func(x int) { s.trials[x].evaluate(s, math.Inf(1)) })
+	if t.plan == nil {
+		return math.Inf(1)
+	}
+	s.keep(t)
+	return t.value
 }

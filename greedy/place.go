@@ -13,6 +13,8 @@ type board struct {
 	byType   [][]int32  // classes of a type
 	big      []bool     // by job: relaxed, and placed as runs
 	charge   *charges   // nil without big jobs
+	offers   []offer    // scratch
+	cheap    []int      // scratch
 }
 
 // newBoard is the whole capacity of m, without big jobs.

@@ -3,6 +3,7 @@ package greedy
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -94,6 +95,10 @@ func TestRunsAreFeasible(t *testing.T) {
 				t.Fatal(err)
 			}
 			accept(t, m, better, fmt.Sprint("seed ", seed, " improved"))
+			single, _, err := searchRelaxed(t.Context(), m, relaxation(m), p, ImproveConfig{Seed: 1, Moves: 300, Workers: 1}, big)
+			if err != nil || !reflect.DeepEqual(single, better) {
+				t.Fatalf("seed %d: one worker and several differ: %v", seed, err)
+			}
 			one, err := Assign(t.Context(), m, order(m, nil, "wspt", make([]bool, len(m.Jobs))), Insertion)
 			if err == nil && one.Value(m).Sign() > 0 {
 				ratio += p.Value(m).Float() / one.Value(m).Float()
@@ -106,12 +111,15 @@ func TestRunsAreFeasible(t *testing.T) {
 	}
 }
 
-// relaxation is a fractional order of no particular worth.
+// relaxation is a fractional order and prices of no particular worth.
 func relaxation(m *hare.Model) *hare.Relaxation {
-	rel := &hare.Relaxation{Progress: make([][]hare.Point, len(m.Jobs))}
+	rel := &hare.Relaxation{Progress: make([][]hare.Point, len(m.Jobs)), GridUs: []int64{0, 50, 300, 4000}}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		rel.Progress[i] = []hare.Point{{TimeUs: float64(j.ReleaseUs)}, {TimeUs: float64(j.ReleaseUs) + float64(j.Rounds), Rounds: float64(j.Rounds)}}
+	}
+	for k := range m.Types {
+		rel.Prices = append(rel.Prices, []float64{3, float64(k), 0.5})
 	}
 	return rel
 }
