@@ -63,7 +63,11 @@ func accept(t *testing.T, m *hare.Model, p *Plan, what string) (entries int) {
 func TestRunsAreFeasible(t *testing.T) {
 	placed, lost := 0, 0
 	ratio := 0.0
-	for seed := uint64(1); seed <= 500; seed++ {
+	seeds := uint64(400)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
 		r := rand.New(rand.NewPCG(seed, 2))
 		m := randomMixed(r, []int64{3, 40, 2000}[r.IntN(3)])
 		if len(Infeasible(m)) > 0 {
@@ -106,7 +110,7 @@ func TestRunsAreFeasible(t *testing.T) {
 		}
 	}
 	t.Logf("%d placed, %d without a place; value over that of single rounds %.3f on average", placed, lost, ratio/float64(placed))
-	if placed < 400 || lost > placed/10 {
+	if placed < int(seeds)*4/5 || lost > placed/10 {
 		t.Errorf("%d placed, %d without a place", placed, lost)
 	}
 }
@@ -145,7 +149,11 @@ func TestRunsAmongFragments(t *testing.T) {
 	}
 	m := hare.NewModel(inst)
 	big := bigJobs(m, 10_000_000)
-	for _, rule := range []Rule{EarliestAvailable, EarliestFinish, Insertion} {
+	rules := []Rule{Insertion, EarliestAvailable, EarliestFinish}
+	if testing.Short() {
+		rules = rules[:1]
+	}
+	for _, rule := range rules {
 		p, err := Assign(t.Context(), m, order(m, nil, "wspt", big), rule)
 		if err != nil {
 			t.Fatal(err)

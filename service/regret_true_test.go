@@ -294,6 +294,9 @@ func (w *wild) next() hare.Event {
 // achieved is no better than the optimum.
 func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 	seeds, optima, bounds, refused := uint64(40), 0, 0, 0
+	if testing.Short() {
+		seeds = 10
+	}
 	cluster := &hare.Cluster{Nodes: []hare.Node{v100("a", 2), {Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 1}}}}}
 	for seed := range seeds {
 		w := &wild{rng: rand.New(rand.NewPCG(seed, 5))}

@@ -117,8 +117,11 @@ func damage(rng *rand.Rand, files map[string][]byte) (what string) {
 func TestDamageIsNeverAnswered(t *testing.T) {
 	im := takeImage(t)
 	rounds := 100
-	if *soak {
+	switch {
+	case *soak:
 		rounds = 5000
+	case testing.Short():
+		rounds = 30
 	}
 	refused, cut, whole := 0, 0, 0
 	for seed := range uint64(rounds) {

@@ -89,8 +89,11 @@ func TestCrashChild(t *testing.T) {
 // the whole log, must be that of an undisturbed run.
 func TestKill(t *testing.T) {
 	kills := 20
-	if *soak {
+	switch {
+	case *soak:
 		kills = 300
+	case testing.Short():
+		kills = 6
 	}
 	dir := t.TempDir()
 	events := script(11, kills*2500)
