@@ -98,7 +98,7 @@ func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, sta
 const trials = 4
 
 const (
-	// hottest temperature, in values over the number of jobs.
+	// hotRelaxed is the first temperature, in values over the number of jobs.
 	hotRelaxed = 0.02
 	// patience is how many rounds of trials without a better value a chain
 	// has before another begins, with keys jittered by so much.
@@ -146,7 +146,7 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 	if s.best != nil {
 		s.justifyStart()
 	}
-	if rel == nil || s.bud.over() {
+	if rel == nil || len(m.Jobs) == 0 || s.bud.over() {
 		return
 	}
 	horizon := int64(0)
@@ -161,8 +161,10 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 	origin, chain, stale := slices.Clone(s.keys), value, 0
 	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue > s.cfg.StopAt*1e12) {
 		if stale++; stale > patience {
-			value = s.restart(origin)
-			chain, stale = value, 0
+			// An order that finds no place is followed by another.
+			if v := s.restart(origin); !math.IsInf(v, 1) {
+				value, chain, stale = v, v, 0
+			}
 			continue
 		}
 		for x := range s.trials {
