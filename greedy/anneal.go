@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/hare-sched/hare"
 )
@@ -211,29 +209,7 @@ func (a *annealing) stretch(ctx context.Context, t float64, work int64) {
 	for _, w := range a.walkers {
 		before += w.d.work
 	}
-	if a.cfg.Workers == 1 {
-		for _, w := range a.walkers {
-			w.run(ctx, t, work)
-		}
-	} else {
-		var all sync.WaitGroup
-		// A panic elsewhere than here would end the process: the caller gets it.
-		var failed atomic.Pointer[any]
-		for _, w := range a.walkers {
-			all.Go(func() {
-				defer func() {
-					if p := recover(); p != nil {
-						failed.Store(&p)
-					}
-				}()
-				w.run(ctx, t, work)
-			})
-		}
-		all.Wait()
-		if p := failed.Load(); p != nil {
-			panic(*p)
-		}
-	}
+	sideBySide(a.cfg.Workers, len(a.walkers), func(x int) { a.walkers[x].run(ctx, t, work) })
 	for _, w := range a.walkers {
 		before -= w.d.work
 	}

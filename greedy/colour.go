@@ -17,30 +17,6 @@ type held struct {
 	*Block
 }
 
-// busyUntil orders the GPUs of a class by when they are free again.
-type busyUntil []struct {
-	end int64
-	gpu int32
-}
-
-func (h busyUntil) Len() int { return len(h) }
-func (h busyUntil) Less(a, b int) bool {
-	return h[a].end < h[b].end || h[a].end == h[b].end && h[a].gpu < h[b].gpu
-}
-func (h busyUntil) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *busyUntil) Push(x any) {
-	*h = append(*h, x.(struct {
-		end int64
-		gpu int32
-	}))
-}
-func (h *busyUntil) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
 // Schedule gives out the GPUs of each class by interval colouring: blocks in
 // order of start, each on GPUs that are free, those that last ran the same job
 // first. It always succeeds for a plan within the capacity.
@@ -87,16 +63,13 @@ func colour(m *hare.Model, c int, blocks []held, lanes []hare.Lane) error {
 		last[g], free[g] = -1, true
 		idle = append(idle, int32(g))
 	}
-	var busy busyUntil
+	var busy timeline // GPUs, by when they are free again
 	for _, b := range blocks {
-		for len(busy) > 0 && busy[0].end <= b.StartUs {
-			x := heap.Pop(&busy).(struct {
-				end int64
-				gpu int32
-			})
-			free[x.gpu] = true
-			idle = append(idle, x.gpu)
-			byJob[last[x.gpu]] = append(byJob[last[x.gpu]], x.gpu)
+		for len(busy) > 0 && busy[0].time <= b.StartUs {
+			g := heap.Pop(&busy).(timed).at
+			free[g] = true
+			idle = append(idle, g)
+			byJob[last[g]] = append(byJob[last[g]], g)
 		}
 		for range b.Width {
 			g := int32(-1)
@@ -117,10 +90,7 @@ func colour(m *hare.Model, c int, blocks []held, lanes []hare.Lane) error {
 				return fmt.Errorf("greedy: class %d has no free GPU at %d µs for job %q", c, b.StartUs, m.Instance.Jobs[b.job].ID)
 			}
 			free[g], last[g] = false, b.job
-			heap.Push(&busy, struct {
-				end int64
-				gpu int32
-			}{b.endUs(), g})
+			heap.Push(&busy, timed{b.endUs(), g})
 			appendEntry(&lanes[gpus[g]], b)
 		}
 	}

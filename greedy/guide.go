@@ -208,8 +208,7 @@ func (b *board) guidedRound(g *guide, lambda float64, i int, round, ready int64,
 	total := int32(0)
 	for x := range offers {
 		o := &offers[x]
-		at, _ := slices.BinarySearchFunc(cheap, o.each, func(c int, e float64) int { return cmp.Compare(offers[c].each, e) })
-		cheap = slices.Insert(cheap, at, x)
+		cheap = byPrice(offers, cheap, x)
 		if total += o.Width; total < need || x+1 < len(offers) && offers[x+1].end == o.end {
 			continue
 		}
@@ -218,11 +217,8 @@ func (b *board) guidedRound(g *guide, lambda float64, i int, round, ready int64,
 			bestCost, bestUpTo = c, x
 		}
 	}
-	cheap = cheap[:0]
-	for x := range bestUpTo + 1 {
-		at, _ := slices.BinarySearchFunc(cheap, offers[x].each, func(c int, e float64) int { return cmp.Compare(offers[c].each, e) })
-		cheap = slices.Insert(cheap, at, x)
-	}
+	// The best set is that of the offers up to bestUpTo.
+	cheap = slices.DeleteFunc(cheap, func(x int) bool { return x > bestUpTo })
 	fill(offers, cheap, need, func(o *offer, n int32) {
 		x := o.Block
 		x.Width, x.Round = n, round
@@ -232,6 +228,12 @@ func (b *board) guidedRound(g *guide, lambda float64, i int, round, ready int64,
 	})
 	b.cheap = cheap[:0]
 	return end, true
+}
+
+// byPrice inserts offer x into cheap, before those of the same price.
+func byPrice(offers []offer, cheap []int, x int) []int {
+	at, _ := slices.BinarySearchFunc(cheap, offers[x].each, func(c int, e float64) int { return cmp.Compare(offers[c].each, e) })
+	return slices.Insert(cheap, at, x)
 }
 
 // fill gives need tasks to the offers in the order of cheap, and returns their

@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/hare-sched/hare"
 )
@@ -251,29 +249,7 @@ func (s *keySearch) first() float64 {
 // try lets the first n trials do their work, side by side where workers are
 // allowed, and pays for it.
 func (s *keySearch) try(n int, do func(x int)) {
-	if s.cfg.Workers == 1 {
-		for x := range n {
-			do(x)
-		}
-	} else {
-		var all sync.WaitGroup
-		// A panic elsewhere than here would end the process: the caller gets it.
-		var failed atomic.Pointer[any]
-		for x := range n {
-			all.Go(func() {
-				defer func() {
-					if p := recover(); p != nil {
-						failed.Store(&p)
-					}
-				}()
-				do(x)
-			})
-		}
-		all.Wait()
-		if p := failed.Load(); p != nil {
-			panic(*p)
-		}
-	}
+	sideBySide(s.cfg.Workers, n, do)
 	for x := range n {
 		s.bud.spend(s.trials[x].work)
 	}

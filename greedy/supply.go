@@ -13,35 +13,11 @@ type supply struct {
 	classes []int32 // of the job's modes, those of one mode together
 	mode    []int   // by place in classes
 	step    []int   // by place in classes, its profile's next step
-	later   changesAhead
+	later   timeline // by class, its next change; at is its place in classes
 	times   []int64 // of changes so far
 	first   []int   // by time, where its changes start
 	at      []int32 // by change: place in classes
 	free    []int32 // by change: free from then on
-}
-
-// changesAhead is a heap of classes by the time of their next change.
-type changesAhead []struct {
-	time int64
-	at   int32
-}
-
-func (h changesAhead) Len() int { return len(h) }
-func (h changesAhead) Less(a, b int) bool {
-	return h[a].time < h[b].time || h[a].time == h[b].time && h[a].at < h[b].at
-}
-func (h changesAhead) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *changesAhead) Push(x any) {
-	*h = append(*h, x.(struct {
-		time int64
-		at   int32
-	}))
-}
-func (h *changesAhead) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
 }
 
 // view is what is free at one time: next is the first change after it.
@@ -68,10 +44,7 @@ func newSupply(b *board, j *hare.ModelJob, t int64) (*supply, view) {
 			s.classes, s.mode, s.step = append(s.classes, c), append(s.mode, i), append(s.step, x+1)
 			v.free = append(v.free, p.free[x])
 			if x+1 < len(p.times) {
-				s.later = append(s.later, struct {
-					time int64
-					at   int32
-				}{p.times[x+1], at})
+				s.later = append(s.later, timed{p.times[x+1], at})
 			}
 		}
 	}
