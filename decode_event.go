@@ -272,25 +272,8 @@ func (d *instanceReader) arrivingJob(at string) (*Job, error) {
 func (d *instanceReader) arrivingProfiles(j *Job) error {
 	err := d.object(nil, func(kind string) (bool, error) {
 		p := Profile{Type: kind}
-		object, hasCompute, empty := d.is('{'), false, true
-		err := d.object(profileFields, func(name string) (bool, error) {
-			empty = false
-			switch name {
-			case "compute_s":
-				hasCompute = true
-				return true, d.micros(&p.ComputeUs, 1)
-			case "sync_s":
-				if d.is('{') {
-					if err := d.skip(); err != nil {
-						return true, err
-					}
-					return true, d.fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
-				}
-				return true, d.micros(&p.SyncUs, 0)
-			}
-			return false, nil
-		})
-		if err == nil && object && !empty && !hasCompute {
+		missing, empty, err := d.profile(&p)
+		if err == nil && missing && !empty {
 			err = d.fault("missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, clip(kind))
 		}
 		j.On = append(j.On, p)

@@ -241,24 +241,8 @@ func (d *instanceReader) profiles(j *Job) error {
 	d.scratch = d.scratch[:0]
 	err := d.object(nil, func(kind string) (bool, error) {
 		p := Profile{Type: kind, ComputeUs: 1} // replaced, or a fault
-		object, hasCompute := d.is('{'), false
-		err := d.object(profileFields, func(name string) (bool, error) {
-			switch name {
-			case "compute_s":
-				hasCompute = true
-				return true, d.micros(&p.ComputeUs, 1)
-			case "sync_s":
-				if d.is('{') {
-					if err := d.skip(); err != nil {
-						return true, err
-					}
-					return true, d.fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
-				}
-				return true, d.micros(&p.SyncUs, 0)
-			}
-			return false, nil
-		})
-		if err == nil && object && !hasCompute {
+		missing, _, err := d.profile(&p)
+		if err == nil && missing {
 			err = d.fault("missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`, clip(kind))
 		}
 		d.scratch = append(d.scratch, p)
@@ -269,4 +253,28 @@ func (d *instanceReader) profiles(j *Job) error {
 		slices.SortFunc(j.On, func(a, b Profile) int { return strings.Compare(a.Type, b.Type) })
 	}
 	return err
+}
+
+// profile reads the times of one type. missing says that they lack compute_s,
+// empty that they lack everything.
+func (d *instanceReader) profile(p *Profile) (missing, empty bool, err error) {
+	missing, empty = d.is('{'), true
+	err = d.object(profileFields, func(name string) (bool, error) {
+		empty = false
+		switch name {
+		case "compute_s":
+			missing = false
+			return true, d.micros(&p.ComputeUs, 1)
+		case "sync_s":
+			if d.is('{') {
+				if err := d.skip(); err != nil {
+					return true, err
+				}
+				return true, d.fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
+			}
+			return true, d.micros(&p.SyncUs, 0)
+		}
+		return false, nil
+	})
+	return missing, empty, err
 }

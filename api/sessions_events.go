@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// maxEventBytes limits one line of events.
-	maxEventBytes = 1 << 20
 	// eventWindow is how many lines of one connection may wait for answers.
 	eventWindow = 1024
 	// answerBytes is from when on answers go out before all that are ready are
@@ -169,10 +167,10 @@ func (c *conversation) listen(ctx context.Context) (whole bool) {
 	in := bufio.NewReaderSize(c.r.Body, 64<<10)
 	over := false
 	for n := int64(1); !over; n++ {
-		line, err := readEvent(in)
+		line, err := hare.ReadEventLine(in)
 		it := item{line: n}
 		switch {
-		case errors.Is(err, errLongEvent):
+		case errors.Is(err, hare.ErrLongEvent):
 			it.refusal = &hare.Refusal{Status: http.StatusRequestEntityTooLarge, Errors: hare.InvalidErrors{{Code: hare.CodeBodyTooLarge, Detail: err.Error()}}}
 		case err != nil:
 			return errors.Is(err, io.EOF) // otherwise the client is gone: half a line counts for nothing
@@ -205,33 +203,6 @@ func (c *conversation) listen(ctx context.Context) (whole bool) {
 // final says that no event will be taken any more.
 func final(err error) bool {
 	return errors.Is(err, service.ErrNoSession) || errors.Is(err, service.ErrDraining)
-}
-
-var errLongEvent = fmt.Errorf("the line is longer than %d bytes", maxEventBytes)
-
-// readEvent returns a line, valid until the next call. The last one may lack
-// its newline where the body ended as it should.
-func readEvent(in *bufio.Reader) ([]byte, error) {
-	line, err := in.ReadSlice('\n')
-	if !errors.Is(err, bufio.ErrBufferFull) {
-		if err != nil && (err != io.EOF || len(line) == 0) {
-			return nil, err
-		}
-		return line, nil
-	}
-	long := bytes.Clone(line)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		if line, err = in.ReadSlice('\n'); len(long) <= maxEventBytes {
-			long = append(long, line...)
-		}
-	}
-	switch {
-	case err != nil && err != io.EOF:
-		return nil, err
-	case len(long) > maxEventBytes:
-		return nil, errLongEvent
-	}
-	return long, nil
 }
 
 // tell writes the answers in order. It flushes whenever it would have to wait.

@@ -10,14 +10,14 @@ import (
 // list of changes, read from the profiles as far as it is asked for.
 type supply struct {
 	b       *board
-	classes []int32 // of the job's modes, those of one mode together
-	mode    []int   // by place in classes
-	step    []int   // by place in classes, its profile's next step
+	classes []int32  // of the job's modes, those of one mode together
+	mode    []int    // by place in classes
+	step    []int    // by place in classes, its profile's next step
 	later   timeline // by class, its next change; at is its place in classes
-	times   []int64 // of changes so far
-	first   []int   // by time, where its changes start
-	at      []int32 // by change: place in classes
-	free    []int32 // by change: free from then on
+	times   []int64  // of changes so far
+	first   []int    // by time, where its changes start
+	at      []int32  // by change: place in classes
+	free    []int32  // by change: free from then on
 }
 
 // view is what is free at one time: next is the first change after it.

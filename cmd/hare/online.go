@@ -17,9 +17,6 @@ import (
 	"github.com/hare-sched/hare/online"
 )
 
-// maxLine limits a line of events, in bytes.
-const maxLine = 1 << 20
-
 func onlineCommand() *cobra.Command {
 	var cluster, policy, parameters, log string
 	c := &cobra.Command{
@@ -123,8 +120,8 @@ type stream struct {
 func (s *stream) run(ctx context.Context, in io.Reader) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for ctx.Err() == nil {
-		line, err := readLine(r)
-		if err != nil && !errors.Is(err, errLongLine) {
+		line, err := hare.ReadEventLine(r)
+		if err != nil && !errors.Is(err, hare.ErrLongEvent) {
 			flushed := s.out.Flush()
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -198,31 +195,6 @@ func (s *stream) apply(line []byte, bad error) (hare.Event, []hare.Decision, *ha
 	}
 	s.last = e
 	return e, decisions, nil
-}
-
-// errLongLine says that a line was longer than maxLine, and was passed over.
-var errLongLine = fmt.Errorf("the line is longer than %d bytes", maxLine)
-
-// readLine returns the next line without its end, valid until the next call.
-// The last line may lack its newline.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	line, err := r.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		long := bytes.Clone(line)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			if line, err = r.ReadSlice('\n'); len(long) <= maxLine {
-				long = append(long, line...)
-			}
-		}
-		line = long
-	}
-	switch {
-	case err != nil && (!errors.Is(err, io.EOF) || len(line) == 0):
-		return nil, err
-	case len(line) > maxLine:
-		return nil, errLongLine
-	}
-	return bytes.TrimSuffix(line, []byte("\n")), nil
 }
 
 // lineWaits says that a whole line can be read without waiting.
