@@ -104,16 +104,18 @@ func (a Amount) Float() float64 {
 }
 
 // String is the exact decimal, without trailing zeros.
-func (a Amount) String() string {
-	s := a.decimal()
+func (a Amount) String() string { return trimmed(decimal(a.Big())) }
+
+// trimmed is a decimal without trailing zeros.
+func trimmed(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
 	return s
 }
 
-func (a Amount) decimal() string {
-	x := a.Big()
+// decimal prints x units of 1e-12 with twelve decimals; x is lost.
+func decimal(x *big.Int) string {
 	sign := ""
 	if x.Sign() < 0 {
 		sign = "-"
@@ -134,7 +136,7 @@ func (a Amount) RoundDown() Amount {
 
 // Bound6 prints a rounded down to six decimals, e.g. "37.614500".
 func (a Amount) Bound6() string {
-	s := a.RoundDown().decimal()
+	s := decimal(a.RoundDown().Big())
 	return s[:len(s)-6]
 }
 

@@ -84,12 +84,7 @@ func (d *resultReader) result() error {
 		case "bound":
 			return true, d.amount(&r.Bound)
 		case "gap":
-			var gap *Amount
-			err := d.amount(&gap)
-			if r.StatedGap = "null"; gap != nil {
-				r.StatedGap = gap.String()
-			}
-			return true, err
+			return true, d.gap()
 		case "jobs":
 			return true, d.array(func(int) error { return d.jobResult() })
 		case "schedule":
@@ -129,6 +124,24 @@ func (d *resultReader) amount(to **Amount) error {
 		return d.fault("bad_amount", "%s %v", clip(text), bad)
 	}
 	*to = &a
+	return nil
+}
+
+// gap reads the gap that is stated, which may lie beyond every amount.
+func (d *resultReader) gap() error {
+	if d.is('n') {
+		d.res.StatedGap = "null"
+		return d.skip()
+	}
+	text, ok, err := d.number()
+	if !ok {
+		return err
+	}
+	x, bad := parseExact(text)
+	if bad != nil {
+		return d.fault("bad_amount", "%s %v", clip(text), bad)
+	}
+	d.res.StatedGap = trimmed(decimal(x))
 	return nil
 }
 

@@ -12,6 +12,19 @@ var errAmountPlaces = errors.New("has more than twelve decimals")
 // ParseAmount reads a decimal of weight-seconds with at most twelve decimals,
 // exactly.
 func ParseAmount(text string) (Amount, error) {
+	x, err := parseExact(text)
+	if err != nil {
+		return Amount{}, err
+	}
+	a, ok := AmountFromBig(x)
+	if !ok {
+		return Amount{}, errDecimalRange
+	}
+	return a, nil
+}
+
+// parseExact reads a decimal with at most twelve decimals, in units of 1e-12.
+func parseExact(text string) (*big.Int, error) {
 	s, neg := text, false
 	if strings.HasPrefix(s, "-") {
 		s, neg = s[1:], true
@@ -21,22 +34,22 @@ func ParseAmount(text string) (Amount, error) {
 		e, err := strconv.Atoi(s[i+1:])
 		switch {
 		case errors.Is(err, strconv.ErrRange) || e > 100 || e < -100:
-			return Amount{}, errDecimalRange
+			return nil, errDecimalRange
 		case err != nil:
-			return Amount{}, errDecimalSyntax
+			return nil, errDecimalSyntax
 		}
 		s, exponent = s[:i], e
 	}
 	whole, fraction, dotted := strings.Cut(s, ".")
 	switch {
 	case whole == "" || dotted && fraction == "" || !allDigits(whole) || !allDigits(fraction):
-		return Amount{}, errDecimalSyntax
+		return nil, errDecimalSyntax
 	case len(whole)+len(fraction) > 100: // 39 digits fill an Amount
-		return Amount{}, errDecimalRange
+		return nil, errDecimalRange
 	}
 	x, ok := new(big.Int).SetString(whole+fraction, 10)
 	if !ok {
-		return Amount{}, errDecimalSyntax
+		return nil, errDecimalSyntax
 	}
 	shift := 12 + exponent - len(fraction)
 	pow := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(shift, -shift))), nil)
@@ -45,15 +58,11 @@ func ParseAmount(text string) (Amount, error) {
 	} else {
 		rest := new(big.Int)
 		if x.QuoRem(x, pow, rest); rest.Sign() != 0 {
-			return Amount{}, errAmountPlaces
+			return nil, errAmountPlaces
 		}
 	}
 	if neg {
 		x.Neg(x)
 	}
-	a, ok := AmountFromBig(x)
-	if !ok {
-		return Amount{}, errDecimalRange
-	}
-	return a, nil
+	return x, nil
 }

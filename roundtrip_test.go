@@ -179,6 +179,21 @@ func TestResultsSurviveEncoding(t *testing.T) {
 	})
 }
 
+// A gap may be larger than any amount.
+func TestHugeGap(t *testing.T) {
+	most := hare.Product(1<<53, 1<<53)
+	least := hare.Product(1, 1)
+	res := &hare.Result{Objective: hare.ObjectiveWeightedJCT, Value: &most, Bound: &least}
+	var b bytes.Buffer
+	if err := res.EncodeJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	back, err := hare.DecodeResult(&b, hare.Limits{})
+	if err != nil || back.StatedGap != "81129638414606681695789005144063" {
+		t.Errorf("stated gap %q, %v", back.StatedGap, err)
+	}
+}
+
 func TestDetailSaysHowMuch(t *testing.T) {
 	inst, err := hare.DecodeInstance(strings.NewReader(with(`{"id":"j","rounds":2,"tasks":2,"on":{"V100":{"compute_s":1.5,"sync_s":0.25}}}`)), hare.Limits{})
 	if err != nil {
