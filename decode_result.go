@@ -1,6 +1,7 @@
 package hare
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strconv"
@@ -10,7 +11,7 @@ import (
 var (
 	scheduleFields    = []string{"jobs", "lanes"}
 	laneFields        = []string{"gpu", "job", "round", "rounds", "tasks", "period_us", "start_us"}
-	certificateFields = []string{"hare", "method", "path", "instance_sha256", "objective", "bound", "grid_us", "prices"}
+	certificateFields = []string{"hare", "method", "path", "instance_sha256", "objective", "bound", "grid_us", "prices", "sizes", "step_us"}
 )
 
 // DecodeResult reads a result/v1 document, as one object or as NDJSON with a
@@ -237,12 +238,21 @@ func (d *resultReader) certificate(at string) error {
 				c.Prices = append(c.Prices, p)
 				return true, err
 			})
+		case "sizes":
+			return true, d.object(nil, func(kind string) (bool, error) {
+				return true, d.object(nil, func(tasks string) (bool, error) { return true, d.size(c, kind, tasks) })
+			})
+		case "step_us":
+			return true, d.integer(&c.StepUs, 1, MaxExact)
 		}
 		return false, nil
 	})
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(c.Sizes, func(a, b SizePrices) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
+	})
 	slices.SortFunc(c.Prices, func(a, b TypePrices) int { return strings.Compare(a.Type, b.Type) })
 	d.res.Certificate = c
 	var found InvalidErrors
@@ -250,4 +260,19 @@ func (d *resultReader) certificate(at string) error {
 		found.add(at+"/hare", "unknown_form", "must be %q", CertificateForm)
 	}
 	return d.report(before, found)
+}
+
+// size reads the prices of so many GPUs of a type.
+func (d *resultReader) size(c *Certificate, kind, tasks string) error {
+	n, bad := strconv.ParseInt(tasks, 10, 64)
+	if bad != nil || n < 2 || n > maxTasks(Gang) || strconv.FormatInt(n, 10) != tasks {
+		if err := d.skip(); err != nil {
+			return err
+		}
+		return d.fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", clip(tasks), maxTasks(Gang))
+	}
+	p := SizePrices{Type: kind, Tasks: n}
+	err := d.column(&p.Nanos, MaxExact)
+	c.Sizes = append(c.Sizes, p)
+	return err
 }

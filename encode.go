@@ -160,8 +160,35 @@ func appendCertificate(b []byte, c *Certificate) []byte {
 			b = appendColumn(append(b, ':'), p.Nanos)
 		}
 		b = append(b, '}')
+		b = appendSizes(b, c.Sizes)
+		if c.StepUs != 0 {
+			b = strconv.AppendInt(append(b, `,"step_us":`...), c.StepUs, 10)
+		}
 	}
 	return append(b, '}')
+}
+
+// appendSizes writes {type: {tasks: prices}}; sizes are sorted.
+func appendSizes(b []byte, sizes []SizePrices) []byte {
+	for i, s := range sizes {
+		switch {
+		case i == 0:
+			b = append(b, `,"sizes":{`...)
+		case s.Type != sizes[i-1].Type:
+			b = append(b, `},`...)
+		default:
+			b = append(b, ',')
+		}
+		if i == 0 || s.Type != sizes[i-1].Type {
+			b = append(appendString(b, s.Type), `:{`...)
+		}
+		b = append(strconv.AppendInt(append(b, '"'), s.Tasks, 10), `":`...)
+		b = appendColumn(b, s.Nanos)
+	}
+	if len(sizes) > 0 {
+		b = append(b, `}}`...)
+	}
+	return b
 }
 
 func appendColumn[T int32 | int64](b []byte, xs []T) []byte {

@@ -145,6 +145,10 @@ func randomResult(t *rapid.T) *hare.Result {
 	if rapid.Bool().Draw(t, "certificate") {
 		r.Certificate = &hare.Certificate{Method: hare.MethodPrice, Path: rapid.Bool().Draw(t, "path"), InstanceSHA256: "9f", Objective: hare.ObjectiveWeightedJCT,
 			Bound: r.Bound.Bound6(), GridUs: []int64{0, 5, hare.MaxExact}, Prices: []hare.TypePrices{{Type: "K80", Nanos: []int64{0, 9}}, {Type: "T4", Nanos: []int64{1, 2}}}}
+		if rapid.Bool().Draw(t, "sizes") {
+			r.Certificate.StepUs = 5
+			r.Certificate.Sizes = []hare.SizePrices{{Type: "K80", Tasks: 2, Nanos: []int64{3, 0}}, {Type: "K80", Tasks: 16, Nanos: []int64{1, 1}}, {Type: "T4", Tasks: 4, Nanos: []int64{0, 7}}}
+		}
 	}
 	return r
 }

@@ -53,7 +53,8 @@ const (
 )
 
 // Certificate proves a lower bound on the objective of an instance
-// (DESIGN 2). GridUs, Prices and Path belong to the price method alone.
+// (DESIGN 2). GridUs and what follows, and Path, belong to the price method
+// alone; docs/certificate.md says how each is evaluated.
 type Certificate struct {
 	Method         string
 	Path           bool
@@ -64,6 +65,20 @@ type Certificate struct {
 	GridUs []int64 // 0 = τ_0 < … < τ_G; nil for the other methods
 	// Prices are sorted by type; a type left out has price 0.
 	Prices []TypePrices
+	// Sizes are sorted by type and tasks: what gang and rigid jobs of so many
+	// tasks pay instead of tasks times the price of one GPU.
+	Sizes []SizePrices
+	// StepUs is the step of time at which relaxed jobs are bounded round by
+	// round; 0 bounds them as fluids alone.
+	StepUs int64
+}
+
+// SizePrices are the prices of Tasks GPUs of one type held together, one a
+// grid cell, in 1e-9 weight-seconds per second, each ≥ 0; Tasks ≥ 2.
+type SizePrices struct {
+	Type  string
+	Tasks int64
+	Nanos []int64
 }
 
 // TypePrices are the prices of one GPU type, one a grid cell, in 1e-9

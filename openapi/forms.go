@@ -230,6 +230,10 @@ type Certificate struct {
 	GridUs []int64 `json:"grid_us,omitempty"`
 	// Prices by GPU type, one a cell, in 1e-9 weight-seconds per GPU-second; a type left out has price 0.
 	Prices map[string][]int64 `json:"prices,omitempty"`
+	// Sizes by GPU type and number of tasks: what gang and rigid jobs pay for so many GPUs together, one a cell, in 1e-9 weight-seconds per second.
+	Sizes map[string]map[string][]int64 `json:"sizes,omitempty"`
+	// StepUs is the step of time at which relaxed jobs are bounded round by round; none where left out.
+	StepUs int64 `json:"step_us,omitempty"`
 } //	@name	Certificate
 
 // BoundResult is a lower bound on the objective of every feasible schedule.
