@@ -262,14 +262,14 @@ func (o *oracle) pieces(j *job, f func(t, end float64, pos []int) bool) {
 // candidates returns the last pieces whose float cost is at most limit.
 func (o *oracle) candidates(j *job, limit float64) []candidate {
 	var out []candidate
-	o.base.list, o.base.total = o.base.list[:0], 0
+	o.base.reset()
 	o.pieces(j, func(t, end float64, pos []int) bool {
 		if t >= j.path {
 			if j.w*t > limit {
 				return false
 			}
 			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w)
-			if cost, crit, final := o.fill(j, t, limit); crit != nil && cost <= limit {
+			if cost, crit, final := o.fill(j, t); crit != nil && cost <= limit {
 				out = append(out, candidate{t, *crit, final})
 			}
 		}

@@ -56,7 +56,7 @@ type oracle struct {
 	pi      *prices
 	tails   [][]tail // by mode of the job at hand
 	base    segments
-	best    segments // base at the best last piece
+	best    []segment // base at the best last piece
 	last    []segment
 	bestL   []segment
 	window  []int32
@@ -82,28 +82,34 @@ type segment struct {
 	fcell, tcell int32
 }
 
+// segments are those that may do some of a job's rounds, the dearest first:
+// new ones are mostly the cheapest, so they go to the end and the dearest
+// leave at head.
 type segments struct {
-	list  []segment // by slope
-	total float64
+	list        []segment // from head on, by falling slope
+	head        int
+	total, cost float64 // Σ cap, Σ cap·slope
 }
 
+func (b *segments) reset() { b.list, b.head, b.total, b.cost = b.list[:0], 0, 0, 0 }
+
 // insert adds s in order and drops what can never be used to do rounds.
+// O(segments cheaper than s).
 func (b *segments) insert(s segment, rounds float64) {
-	n := len(b.list)
-	if b.total >= rounds && s.slope >= b.list[n-1].slope {
+	if b.total >= rounds && s.slope >= b.list[b.head].slope {
 		return
 	}
+	i := len(b.list)
 	b.list = append(b.list, s)
-	i := n
-	for i > 0 && b.list[i-1].slope > s.slope {
+	for ; i > b.head && b.list[i-1].slope <= s.slope; i-- {
 		b.list[i] = b.list[i-1]
-		i--
 	}
 	b.list[i] = s
 	b.total += s.cap
-	for n := len(b.list) - 1; n > 0 && b.total-b.list[n].cap >= rounds; n-- {
-		b.total -= b.list[n].cap
-		b.list = b.list[:n]
+	b.cost += s.cap * s.slope
+	for ; b.head+1 < len(b.list) && b.total-b.list[b.head].cap >= rounds; b.head++ {
+		b.total -= b.list[b.head].cap
+		b.cost -= b.list[b.head].cap * b.list[b.head].slope
 	}
 }
 
@@ -204,7 +210,7 @@ func (o *oracle) fluid(j *job, ans *answer, wantUse bool) {
 	o.trail(j)
 	o.pos = append(o.pos[:0], make([]int, len(j.modes))...)
 	pos := o.pos
-	o.base.list, o.base.total = o.base.list[:0], 0
+	o.base.reset()
 	best := math.Inf(1)
 	t := j.a
 	for {
@@ -214,10 +220,10 @@ func (o *oracle) fluid(j *job, ans *answer, wantUse bool) {
 				break
 			}
 			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w)
-			if cost, crit, _ := o.fill(j, t, best); crit != nil && cost < best {
+			if cost, crit, _ := o.fill(j, t); crit != nil && cost < best {
 				best = cost
 				if wantUse {
-					o.best.list = append(o.best.list[:0], o.base.list...)
+					o.best = append(o.best[:0], o.base.list[o.base.head:]...)
 					o.bestL = append(o.bestL[:0], o.last...)
 				}
 				ans.end = t
@@ -264,15 +270,15 @@ func (o *oracle) advance(j *job, t float64, pos []int) {
 
 // hull appends the lower convex hull of the piece [t, t+length): slopes rise.
 func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w float64) []segment {
-	from, r0, c0, cell0 := int16(-1), 0.0, 0.0, int32(-1)
+	from, c0, cell0 := int16(-1), 0.0, int32(-1)
 	n := len(j.modes)
-	i0 := 0
-	for i0 < n {
+	for i0 := 0; i0 < n; {
+		per := j.perRate[(int(from)+1)*n:]
 		bestSlope, at := math.Inf(1), -1
 		var bc float64
 		for i := i0; i < n; i++ {
 			c := o.tails[i][pos[i]].cost + w
-			if slope := (c - c0) / (j.modes[i].rate - r0); slope <= bestSlope && j.modes[i].rate > r0 {
+			if slope := (c - c0) * per[i]; per[i] > 0 && slope <= bestSlope {
 				bestSlope, at, bc = slope, i, c
 			}
 		}
@@ -281,57 +287,80 @@ func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w float64) []s
 		}
 		cell := o.tails[at][pos[at]].cell
 		to = append(to, segment{
-			slope: bestSlope, cap: length * (j.modes[at].rate - r0), start: t, len: length,
+			slope: bestSlope, cap: length / per[at], start: t, len: length,
 			from: from, to: int16(at), fcell: cell0, tcell: cell,
 		})
-		from, r0, c0, cell0 = int16(at), j.modes[at].rate, bc, cell
+		from, c0, cell0 = int16(at), bc, cell
 		i0 = at + 1
 	}
 	return to
 }
 
 // fill costs the rounds done before and within the last piece, which starts at
-// t. crit is the segment used last, and final says that it lies in the last
-// piece; crit is nil when the rounds do not fit or the cost passes limit.
-func (o *oracle) fill(j *job, t, limit float64) (cost float64, crit *segment, final bool) {
-	left := j.rounds
-	cost = j.w * t
-	a, b := o.base.list, o.last
-	x, y := 0, 0
-	for {
-		var s *segment
-		switch {
-		case x < len(a) && (y >= len(b) || a[x].slope <= b[y].slope):
-			s, final = &a[x], false
-			x++
-		case y < len(b):
-			s, final = &b[y], true
-			y++
-		default:
-			return 0, nil, false
+// t. crit is the dearest segment in use, and final says that it lies in the
+// last piece; crit is nil when the rounds do not fit. O(segments of the last
+// piece and those that they replace).
+func (o *oracle) fill(j *job, t float64) (cost float64, crit *segment, final bool) {
+	list, x := o.base.list, o.base.head
+	cost = j.w*t + o.base.cost
+	left := j.rounds - o.base.total // to be done in the last piece
+	rest := 0.0                     // of list[x] in use
+	if x < len(list) {
+		rest = list[x].cap
+	}
+	if left < 0 {
+		// Of the dearest segment alone not all is needed.
+		cost += left * list[x].slope
+		rest += left
+		left = 0
+	}
+	for y := range o.last {
+		s := &o.last[y]
+		if left == 0 && (x == len(list) || list[x].slope <= s.slope) {
+			break
 		}
-		if s.cap >= left {
-			return cost + left*s.slope, s, final
-		}
-		left -= s.cap
-		cost += s.cap * s.slope
-		if cost > limit {
-			return 0, nil, false
+		crit, final = s, true
+		n := min(left, s.cap)
+		cost += n * s.slope
+		left -= n
+		// What room it has left replaces what is dearer.
+		for room := s.cap - n; left == 0; {
+			if x == len(list) || list[x].slope <= s.slope || room <= 0 {
+				if room > 0 {
+					return cost, crit, true
+				}
+				break
+			}
+			n := min(rest, room)
+			cost -= n * (list[x].slope - s.slope)
+			room -= n
+			if rest -= n; rest <= 0 {
+				if x++; x < len(list) {
+					rest = list[x].cap
+				}
+			}
 		}
 	}
+	if left > 0 {
+		return 0, nil, false
+	}
+	if x < len(list) && (crit == nil || list[x].slope >= crit.slope) {
+		crit, final = &list[x], false
+	}
+	return cost, crit, final
 }
 
 // spend turns the best filling into uses and progress.
 func (o *oracle) spend(j *job, ans *answer) {
 	left := j.rounds
-	a, b := o.best.list, o.bestL
-	x, y := 0, 0
-	for left > 0 && (x < len(a) || y < len(b)) {
+	a, b := o.best, o.bestL
+	x, y := len(a), 0
+	for left > 0 && (x > 0 || y < len(b)) {
 		var s *segment
 		final := false
-		if x < len(a) && (y >= len(b) || a[x].slope <= b[y].slope) {
+		if x > 0 && (y >= len(b) || a[x-1].slope <= b[y].slope) {
+			x--
 			s = &a[x]
-			x++
 		} else {
 			s = &b[y]
 			y++
@@ -339,13 +368,8 @@ func (o *oracle) spend(j *job, ans *answer) {
 		}
 		done := min(left, s.cap)
 		left -= done
-		// done rounds are done/(rate_to − rate_from) seconds of the piece.
-		r0 := 0.0
-		if s.from >= 0 {
-			r0 = j.modes[s.from].rate
-		}
 		to := &j.modes[s.to]
-		seconds := done / (to.rate - r0)
+		seconds := done * j.perRate[(int(s.from)+1)*len(j.modes)+int(s.to)]
 		if s.tcell >= 0 {
 			ans.uses = append(ans.uses, use{int32(to.kind), s.tcell, seconds * to.held})
 		}

@@ -38,6 +38,9 @@ type job struct {
 	rounds float64
 	tasks  float64
 	modes  []mode // by rate, slowest first
+	// perRate[(a+1)·n+b] is the time that moving from mode a (−1: idle) to b
+	// takes for a round more, of n modes; 0 where b is no faster.
+	perRate []float64
 }
 
 // problem is an instance compiled for the float oracles.
@@ -96,10 +99,25 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 			}
 			return 0
 		})
+		j.compare()
 		pr.jobs[i] = j
 		pr.wa += j.w * j.a
 	}
 	return pr, true
+}
+
+// compare fills in perRate.
+func (j *job) compare() {
+	n := len(j.modes)
+	j.perRate = make([]float64, (n+1)*n)
+	for b := range j.modes {
+		j.perRate[b] = j.modes[b].d
+		for a := range b {
+			if more := j.modes[b].rate - j.modes[a].rate; more > 0 {
+				j.perRate[(a+1)*n+b] = 1 / more
+			}
+		}
+	}
 }
 
 // roundTime is τ_j in microseconds: the least time of one round on an empty
