@@ -268,13 +268,13 @@ func (o *oracle) candidates(j *job, limit float64) []candidate {
 			if j.w*t > limit {
 				return false
 			}
-			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w)
+			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w, o.base.useful(j.rounds))
 			if cost, crit, final := o.fill(j, t); crit != nil && cost <= limit {
 				out = append(out, candidate{t, *crit, final})
 			}
 		}
 		if !math.IsInf(end, 1) {
-			o.last = o.hull(o.last[:0], j, pos, t, end-t, 0)
+			o.last = o.hull(o.last[:0], j, pos, t, end-t, 0, o.base.useful(j.rounds))
 			for _, s := range o.last {
 				o.base.insert(s, j.rounds)
 			}

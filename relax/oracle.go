@@ -219,7 +219,7 @@ func (o *oracle) fluid(j *job, ans *answer, wantUse bool) {
 			if j.w*t >= best {
 				break
 			}
-			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w)
+			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w, o.base.useful(j.rounds))
 			if cost, crit, _ := o.fill(j, t); crit != nil && cost < best {
 				best = cost
 				if wantUse {
@@ -232,7 +232,7 @@ func (o *oracle) fluid(j *job, ans *answer, wantUse bool) {
 		if math.IsInf(end, 1) {
 			break
 		}
-		o.last = o.hull(o.last[:0], j, pos, t, end-t, 0)
+		o.last = o.hull(o.last[:0], j, pos, t, end-t, 0, o.base.useful(j.rounds))
 		for _, s := range o.last {
 			o.base.insert(s, j.rounds)
 		}
@@ -268,8 +268,17 @@ func (o *oracle) advance(j *job, t float64, pos []int) {
 	}
 }
 
-// hull appends the lower convex hull of the piece [t, t+length): slopes rise.
-func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w float64) []segment {
+// useful is the slope from which on segments are of no use beside those kept.
+func (b *segments) useful(rounds float64) float64 {
+	if b.total >= rounds {
+		return b.list[b.head].slope
+	}
+	return math.Inf(1)
+}
+
+// hull appends the lower convex hull of the piece [t, t+length) up to the slope
+// most: slopes rise.
+func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w, most float64) []segment {
 	from, c0, cell0 := int16(-1), 0.0, int32(-1)
 	n := len(j.modes)
 	for i0 := 0; i0 < n; {
@@ -282,7 +291,7 @@ func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w float64) []s
 				bestSlope, at, bc = slope, i, c
 			}
 		}
-		if at < 0 {
+		if at < 0 || bestSlope >= most {
 			break
 		}
 		cell := o.tails[at][pos[at]].cell

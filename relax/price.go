@@ -71,23 +71,48 @@ func (a *ascent) scaled(ctx context.Context) {
 	a.cur.copyFrom(a.best)
 }
 
-// climbAll runs the multigrid ascent. scale multiplies the iterations.
-func climbAll(ctx context.Context, ev *evaluator, scale float64, cells int, report func(float64)) *ascent {
+// warm are the grids of an ascent that starts from prices near the best.
+var warm = []level{{cells: 48, iters: 30, delta: 0.002}, {cells: 96, iters: 60, delta: 0.001}}
+
+// given reads the prices of a relaxation, where it has some for these types.
+func (pr *problem) given(rel *hare.Relaxation) *prices {
+	if rel == nil || len(rel.GridUs) < 2 || len(rel.Prices) != len(pr.caps) {
+		return nil
+	}
+	grid := make([]float64, len(rel.GridUs))
+	for g, t := range rel.GridUs {
+		grid[g] = float64(t)
+	}
+	pi := newPrices(grid, len(pr.caps))
+	for k, row := range rel.Prices {
+		for g := range pi.at[k] {
+			pi.at[k][g] = row[g] * 1e9
+		}
+	}
+	return pi
+}
+
+// climbAll runs the multigrid ascent.
+func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float64)) *ascent {
 	pr := ev.pr
-	var a *ascent
 	horizon, longest := pr.horizon()
-	for n, l := range levels {
-		if n > 0 && l.cells > cells {
+	plan, best := levels, pr.given(cfg.From)
+	if best != nil {
+		plan = warm
+	}
+	var a *ascent
+	for n, l := range plan {
+		if n > 0 && l.cells > cfg.Cells {
 			break
 		}
 		var grid []float64
 		var from *prices
-		if a == nil {
+		if best == nil {
 			grid = geometric(l.cells, horizon)
 			from = pr.start(grid)
 		} else {
-			grid = refine(a.best, a.caps, l.cells, longest)
-			from = transfer(a.best, grid)
+			grid = refine(best, pr.capacity(best.grid), min(l.cells, cfg.Cells), longest)
+			from = transfer(best, grid)
 		}
 		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, len(pr.caps)), delta: l.delta}
 		next.progress = make([][]float64, len(pr.jobs))
@@ -95,14 +120,14 @@ func climbAll(ctx context.Context, ev *evaluator, scale float64, cells int, repo
 		for i := range next.progress {
 			next.progress[i], flat = flat[:len(grid):len(grid)], flat[len(grid):]
 		}
-		if n == 0 {
+		if best == nil {
 			next.scaled(ctx)
 		}
-		steps := next.climb(ctx, max(3, int(scale*float64(l.iters))), report)
+		steps := next.climb(ctx, max(3, int(cfg.Effort*float64(l.iters))), report)
 		if a != nil && steps < settled {
 			break // too few steps for an average: the coarser grid's is better
 		}
-		a = next
+		a, best = next, next.best
 		if ctx.Err() != nil {
 			break
 		}

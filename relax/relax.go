@@ -41,6 +41,9 @@ type Config struct {
 	Effort float64
 	// Cells is the finest grid of the price method; zero means 96.
 	Cells int
+	// From gives prices to start from, of the same instance or one like it;
+	// nil starts from a guess. It saves most of the coarse grids.
+	From *hare.Relaxation
 	// Plan is the share of synchronisation charged as compute. A relaxation
 	// with Plan > 0 guides schedules and bounds nothing.
 	Plan float64
@@ -100,7 +103,7 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 			cfg.Report(v * unit)
 		}
 	}
-	a := climbAll(ctx, ev, cfg.Effort, cfg.Cells, report)
+	a := climbAll(ctx, ev, cfg, report)
 	if cfg.Plan == 0 {
 		a.polish(ctx, cfg.LP, report)
 	}
