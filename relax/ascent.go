@@ -18,7 +18,10 @@ type ascent struct {
 	best  *prices
 	value float64 // of best
 	// delta is how far over the best value the target lies, as a share.
-	delta    float64
+	delta float64
+	// worth ends the climb when a step brings less, as a share of the value,
+	// on average over the last lookback; 0 climbs on.
+	worth    float64
 	progress [][]float64 // averaged rounds a cell, by job; nil until wanted
 }
 
@@ -45,6 +48,7 @@ const (
 	floorPre = 0.03  // least price in the preconditioner, as a share of the type's largest
 	floorAny = 0.003 // and of any type's
 	finest   = 1e-6  // delta at which climbing stops
+	lookback = 16    // steps
 )
 
 // climb runs up to iters steps from cur and leaves the best prices in best and
@@ -56,7 +60,14 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 	first := true
 	since := 0
 	fresh := true // dir starts from the gradient at cur
+	var past [lookback]float64
 	for range iters {
+		if i := steps % lookback; a.worth > 0 {
+			if steps >= lookback && a.value-past[i] < a.worth*lookback*math.Abs(a.value) {
+				break
+			}
+			past[i] = a.value
+		}
 		if a.progress != nil && !fresh {
 			for _, row := range a.progress {
 				for g := range row {

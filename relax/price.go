@@ -115,6 +115,7 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 			from = transfer(best, grid)
 		}
 		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, len(pr.caps)), delta: l.delta}
+		next.worth = cfg.Worth * float64(l.cells) / float64(plan[len(plan)-1].cells)
 		next.progress = make([][]float64, len(pr.jobs))
 		flat := make([]float64, len(pr.jobs)*len(grid))
 		for i := range next.progress {

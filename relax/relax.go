@@ -39,6 +39,9 @@ type Config struct {
 	Workers int
 	// Effort multiplies the price method's iterations; zero means 1.
 	Effort float64
+	// Worth ends each grid of the price method when a step on the finest one
+	// raises the bound by less than this share of it; zero makes all steps.
+	Worth float64
 	// Cells is the finest grid of the price method; zero means 96.
 	Cells int
 	// From gives prices to start from, of the same instance or one like it;

@@ -1,6 +1,8 @@
 package solver
 
 import (
+	"runtime"
+
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 )
@@ -9,6 +11,7 @@ import (
 // The clock only guards: without a time limit they alone decide.
 type limits struct {
 	boundEffort, planEffort float64 // multiply the ascent's iterations
+	worth                   float64 // least rise of a step of the ascents, as a share; 0 makes all
 	boundShare, planShare   float64 // of the time limit, by when each is over
 	reserve                 float64 // share kept for verification and encoding
 	beta                    float64 // share of synchronisation charged in the plan
@@ -41,6 +44,18 @@ const (
 	callsFull = 290
 )
 
+// With a time limit an ascent goes on as long as a hundredth of the time raises
+// the bound by worthShare of it; the rest is the search's. A step on the finest
+// grid takes stepSeconds for each job, on one core.
+const (
+	worthShare  = 4e-5
+	stepSeconds = 1e-5
+	fullSteps   = 250  // of the finest grid, that a whole ascent takes the time of
+	timedShare  = 0.3  // of the time, that an ascent is laid out for
+	leastEffort = 0.15 // so much it takes at least,
+	mostEffort  = 3    // and so much at most
+)
+
 func (s *solve) plan() {
 	n := float64(max(1, len(s.model.Jobs)))
 	tasks := float64(greedy.Entries(s.model))
@@ -65,6 +80,14 @@ func (s *solve) plan() {
 		if usable := (1 - l.reserve) * s.opt.TimeLimit.Seconds(); usable < n*secondsForPlan {
 			l.boundShare, l.planShare = 0.7, 0.7
 		}
+		cores := s.cfg.Workers
+		if cores <= 0 {
+			cores = runtime.GOMAXPROCS(0)
+		}
+		step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
+		l.worth = worthShare * 100 * step
+		l.boundEffort = min(mostEffort, max(leastEffort, timedShare/(fullSteps*step)))
+		l.planEffort = l.boundEffort
 		l.boundShare *= 1 - l.reserve
 		l.planShare *= 1 - l.reserve
 	}

@@ -279,7 +279,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 	}
 	if s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice {
 		share, cancel := s.context(s.limits.boundShare)
-		rel := s.price(share, 0, s.limits.boundEffort)
+		rel := s.price(share, 0, s.limits.boundEffort, nil)
 		cancel()
 		s.keep(rel)
 		if s.opt.Order == hare.MethodPrice {
@@ -287,7 +287,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			if s.searches() && ctx.Err() == nil {
 				s.event(PhasePlan, true)
 				share, cancel := s.context(s.limits.planShare)
-				guide = s.price(share, s.limits.beta, s.limits.planEffort)
+				guide = s.price(share, s.limits.beta, s.limits.planEffort, rel)
 				cancel()
 			}
 		}
@@ -295,9 +295,10 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 	return guide, nil
 }
 
-func (s *solve) price(ctx context.Context, beta, effort float64) *hare.Relaxation {
+// price finds prices, from those of another relaxation if there is one.
+func (s *solve) price(ctx context.Context, beta, effort float64, from *hare.Relaxation) *hare.Relaxation {
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, Cells: s.limits.cells,
+		LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: s.limits.cells,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
