@@ -47,6 +47,11 @@ func (d *resultReader) info(name string) error {
 			r.Metrics = &Metrics{}
 		}
 		return d.infoObject(d.infoMetric)
+	case "gap_report":
+		if d.is('{') {
+			r.GapReport = &GapReport{}
+		}
+		return d.infoObject(d.infoGapReport)
 	case "timing":
 		phases := map[string]*time.Duration{
 			"total_s": &r.Timing.Total, "relax_s": &r.Timing.Relax, "assign_s": &r.Timing.Assign,
@@ -113,6 +118,45 @@ func (d *resultReader) infoMetric(name string) error {
 		return d.infoString(&m.BoundMethod)
 	case "tasks":
 		return d.infoInt(&m.Tasks)
+	}
+	return d.skip()
+}
+
+func (d *resultReader) infoGapReport(name string) error {
+	g := d.res.GapReport
+	switch name {
+	case "excess":
+		return d.infoFloat(&g.Excess)
+	case "reduced_cost":
+		return d.infoFloat(&g.ReducedCost)
+	case "idle_capacity":
+		return d.infoFloat(&g.IdleCapacity)
+	case "idle_by_type":
+		err := d.infoObject(func(kind string) error {
+			x := TypeIdle{Type: kind}
+			err := d.infoFloat(&x.Idle)
+			g.IdleByType = append(g.IdleByType, x)
+			return err
+		})
+		slices.SortFunc(g.IdleByType, func(a, b TypeIdle) int { return strings.Compare(a.Type, b.Type) })
+		return err
+	case "jobs":
+		return d.infoList(func() error {
+			x := JobExcess{}
+			err := d.infoObject(func(name string) error {
+				switch name {
+				case "id":
+					return d.infoString(&x.ID)
+				case "reduced_cost":
+					return d.infoFloat(&x.ReducedCost)
+				}
+				return d.skip()
+			})
+			if len(g.Jobs) < MaxReportedJobs {
+				g.Jobs = append(g.Jobs, x)
+			}
+			return err
+		})
 	}
 	return d.skip()
 }

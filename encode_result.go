@@ -48,6 +48,7 @@ type head struct {
 	Options        optionsJSON     `json:"options"`
 	Engine         engineJSON      `json:"engine"`
 	Metrics        *metricsJSON    `json:"metrics,omitempty"`
+	GapReport      *gapReportJSON  `json:"gap_report,omitempty"`
 	Timing         timingJSON      `json:"timing"`
 }
 
@@ -82,6 +83,19 @@ type metricsJSON struct {
 	Jain            float64            `json:"jain_index"`
 	BoundMethod     string             `json:"bound_method"`
 	Tasks           int64              `json:"tasks"`
+}
+
+type gapReportJSON struct {
+	Excess       float64            `json:"excess"`
+	ReducedCost  float64            `json:"reduced_cost"`
+	IdleCapacity float64            `json:"idle_capacity"`
+	IdleByType   map[string]float64 `json:"idle_by_type"`
+	Jobs         []jobExcessJSON    `json:"jobs"`
+}
+
+type jobExcessJSON struct {
+	ID          string  `json:"id"`
+	ReducedCost float64 `json:"reduced_cost"`
 }
 
 type timingJSON struct {
@@ -124,6 +138,18 @@ func (r *Result) head() head {
 		}
 		for _, u := range m.Utilisation {
 			h.Metrics.Utilisation[u.Type] = u.Use
+		}
+	}
+	if g := r.GapReport; g != nil {
+		h.GapReport = &gapReportJSON{
+			Excess: g.Excess, ReducedCost: g.ReducedCost, IdleCapacity: g.IdleCapacity,
+			IdleByType: map[string]float64{}, Jobs: []jobExcessJSON{},
+		}
+		for _, x := range g.IdleByType {
+			h.GapReport.IdleByType[x.Type] = x.Idle
+		}
+		for _, x := range g.Jobs {
+			h.GapReport.Jobs = append(h.GapReport.Jobs, jobExcessJSON(x))
 		}
 	}
 	return h

@@ -37,8 +37,10 @@ type Result struct {
 	Options Options
 	Engine  Engine
 	Metrics *Metrics
-	Timing  Timing
-	Jobs    []JobResult
+	// GapReport is nil where the bound is not made of prices.
+	GapReport *GapReport
+	Timing    Timing
+	Jobs      []JobResult
 	// Schedule and Certificate may be left out by Options.Detail.
 	Schedule *Schedule
 	// TaskList is filled for Options.Detail "tasks" alone.
@@ -87,6 +89,37 @@ type Metrics struct {
 type TypeUse struct {
 	Type string
 	Use  float64
+}
+
+// GapReport says where value − bound sits, in weight-seconds: a schedule would
+// be optimal if no job had a reduced cost and no priced capacity were idle.
+type GapReport struct {
+	// Excess is value − bound: ReducedCost + IdleCapacity.
+	Excess float64
+	// ReducedCost sums over jobs w C + the price of their use − the least of
+	// that for the job on its own.
+	ReducedCost float64
+	// IdleCapacity is the price of what GPUs could have been used for and were
+	// not, IdleByType the same by type, sorted.
+	IdleCapacity float64
+	IdleByType   []TypeIdle
+	// Jobs are those of the greatest reduced cost, at most MaxReportedJobs.
+	Jobs []JobExcess
+}
+
+// MaxReportedJobs limits the jobs of a gap report.
+const MaxReportedJobs = 20
+
+// TypeIdle is the price of a type's idle capacity.
+type TypeIdle struct {
+	Type string
+	Idle float64
+}
+
+// JobExcess is a job's reduced cost.
+type JobExcess struct {
+	ID          string
+	ReducedCost float64
 }
 
 // Timing is wall time by phase; it alone may differ between equal runs.

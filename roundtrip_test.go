@@ -115,6 +115,8 @@ func randomResult(t *rapid.T) *hare.Result {
 		Engine:  hare.Engine{HiGHS: "1.15.1"},
 		Metrics: &hare.Metrics{MeanJCTSeconds: 0.1, WeightedMeanJCTSeconds: 1e9 / 3, MakespanUs: micros(t, 0, "makespan"), Switches: 9, JainIndex: 2. / 3, BoundMethod: "price", Tasks: 12,
 			Utilisation: []hare.TypeUse{{Type: "K80", Use: 0.25}, {Type: "T4", Use: 1}}},
+		GapReport: &hare.GapReport{Excess: 3.5, ReducedCost: 3, IdleCapacity: 0.5, IdleByType: []hare.TypeIdle{{Type: "K80", Idle: 0.5}, {Type: "T4"}},
+			Jobs: []hare.JobExcess{{ID: "a", ReducedCost: 2}, {ID: "b\"", ReducedCost: 1}}},
 		Timing:  hare.Timing{Total: time.Second, Relax: 123456 * time.Microsecond, Assign: time.Microsecond, Improve: 2 * time.Hour, Verify: 5 * time.Millisecond},
 		Reasons: []hare.Reason{{Pointer: "/jobs/0", Job: "a\"b", Code: "too_wide", Detail: "é"}, {Code: "x", Detail: "y"}},
 	}

@@ -126,7 +126,9 @@ type Result struct {
 	Options Options  `json:"options" validate:"required"`
 	Engine  Engine   `json:"engine" validate:"required"`
 	Metrics Metrics  `json:"metrics,omitempty"`
-	Timing  Timing   `json:"timing" validate:"required"`
+	// GapReport is left out where the bound is not made of prices.
+	GapReport GapReport `json:"gap_report,omitempty"`
+	Timing    Timing    `json:"timing" validate:"required"`
 	// Jobs in the order of the instance.
 	Jobs        []JobResult `json:"jobs,omitempty"`
 	Certificate Certificate `json:"certificate,omitempty"`
@@ -164,6 +166,25 @@ type Metrics struct {
 	BoundMethod string  `json:"bound_method" validate:"required"`
 	Tasks       int64   `json:"tasks" validate:"required"`
 } //	@name	Metrics
+
+// GapReport says where value − bound sits, in weight-seconds.
+type GapReport struct {
+	// Excess is value − bound: the sum of the next two.
+	Excess float64 `json:"excess" validate:"required"`
+	// ReducedCost sums over jobs what they cost over the least that each could cost on its own at the certificate's prices.
+	ReducedCost float64 `json:"reduced_cost" validate:"required"`
+	// IdleCapacity is the price of what GPUs could have been used for and were not.
+	IdleCapacity float64            `json:"idle_capacity" validate:"required"`
+	IdleByType   map[string]float64 `json:"idle_by_type" validate:"required"`
+	// Jobs are those of the greatest reduced cost, at most 20.
+	Jobs []JobExcess `json:"jobs" validate:"required"`
+} //	@name	GapReport
+
+// JobExcess is a job's reduced cost, in weight-seconds.
+type JobExcess struct {
+	ID          string  `json:"id" validate:"required"`
+	ReducedCost float64 `json:"reduced_cost" validate:"required"`
+} //	@name	JobExcess
 
 // Timing is wall time by phase, in seconds; it alone differs between equal runs.
 type Timing struct {
