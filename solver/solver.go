@@ -46,6 +46,10 @@ type Config struct {
 	// Progress is called from the solving goroutine, at most every 50 ms and
 	// at each change of phase; nil means nobody looks.
 	Progress func(Event)
+	// Warm has prices of the same instance or of one like it, which the bound
+	// starts from; nil means none. It decides how soon a bound is good, never
+	// whether it is true.
+	Warm *hare.Certificate
 	// Restarts counts the LP worker's restarts so far: a solve during which it
 	// moved is not reproducible. Nil means 0.
 	Restarts func() int64
@@ -279,7 +283,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 	}
 	if s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice {
 		share, cancel := s.context(s.limits.boundShare)
-		rel := s.price(share, 0, s.limits.boundEffort, nil)
+		rel := s.price(share, 0, s.limits.boundEffort, warm(s.model, s.cfg.Warm))
 		cancel()
 		s.keep(rel)
 		if s.opt.Order == hare.MethodPrice {

@@ -20,7 +20,7 @@ import (
 
 func solveCommand() *cobra.Command {
 	var opt hare.Options
-	var out string
+	var out, warm string
 	var quiet, ndjson bool
 	c := &cobra.Command{
 		Use:   "solve INSTANCE",
@@ -38,6 +38,7 @@ Assignments: insertion (searches on from there), earliest_finish and
 earliest_available (the plain rules, as in the paper).`,
 		Example: `  hare solve instance.json -o result.json
   hare solve instance.json.gz --time-limit 2s --gap 0.05 | jq .gap
+  hare solve tomorrow.json --warm today.result.json   # most jobs are the same
   hare solve instance.json --order paper --assign earliest_available   # the paper's rule
   zcat instance.json.gz | hare solve - -o result.json.zst`,
 		Args: exactly(1, "one instance file"),
@@ -50,7 +51,17 @@ earliest_available (the plain rules, as in the paper).`,
 			if err != nil {
 				return err
 			}
-			return solveAndPrint(c.Context(), inst, opt, out, quiet, ndjson)
+			var prices *hare.Certificate
+			if warm != "" {
+				before, err := readResult(warm)
+				if err != nil {
+					return err
+				}
+				if prices = before.Certificate; prices == nil {
+					return usageError{fmt.Errorf("--warm %s: there is no certificate in it: keep one with --detail jobs or lanes", warm)}
+				}
+			}
+			return solveAndPrint(c.Context(), inst, opt, prices, out, quiet, ndjson)
 		},
 	}
 	f := c.Flags()
@@ -63,6 +74,7 @@ earliest_available (the plain rules, as in the paper).`,
 	f.StringVar(&opt.Order, "order", "", "order of the first schedule (default: that of --bound)")
 	f.StringVar(&opt.Assign, "assign", "insertion", "assignment: insertion, earliest_finish, earliest_available")
 	f.StringVar(&opt.Detail, "detail", "lanes", "how much to print: none, jobs, lanes, tasks")
+	f.StringVar(&warm, "warm", "", "start from the prices of this result, of the same instance or one like it")
 	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
 	f.BoolVar(&ndjson, "ndjson", false, "write the result with one lane a line")
 	choices(c, "bound", relax.Methods()...)
@@ -76,12 +88,12 @@ func choices(c *cobra.Command, flag string, values ...string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func solveAndPrint(ctx context.Context, inst *hare.Instance, opt hare.Options, out string, quiet, ndjson bool) error {
+func solveAndPrint(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate, out string, quiet, ndjson bool) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
 	live := newLive(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	cfg := engine
-	cfg.Progress = live.event
+	cfg.Progress, cfg.Warm = live.event, warm
 	res, err := solver.Solve(ctx, inst, opt, cfg)
 	live.end()
 	if err != nil {
