@@ -35,7 +35,7 @@ func checkBounds(t *testing.T, seed uint64) (gap float64, ok bool) {
 		}
 	}
 	pr, _ := newProblem(m, 0)
-	grid, nanos := randomPrices(r, len(m.Types))
+	grid, nanos := randomPrices(r, pr.rows)
 	bound, err := newEvaluator(pr, 1).exactBound(context.Background(), grid, nanos)
 	if err != nil {
 		t.Fatal(err)
@@ -46,17 +46,21 @@ func checkBounds(t *testing.T, seed uint64) (gap float64, ok bool) {
 	return gap, true
 }
 
-func randomPrices(r *rand.Rand, types int) (grid []int64, nanos [][]int64) {
+// randomPrices asks of sizes at times what their GPUs cost, at times anything.
+func randomPrices(r *rand.Rand, rows []row) (grid []int64, nanos [][]int64) {
 	grid = []int64{0}
 	for range 1 + r.IntN(8) {
 		grid = append(grid, grid[len(grid)-1]+int64(1+r.IntN(8))*250_000)
 	}
-	for range types {
-		row := make([]int64, len(grid)-1)
-		for g := range row {
-			row[g] = int64(r.IntN(4)) * 500_000_000
+	for _, to := range rows {
+		prices := make([]int64, len(grid)-1)
+		for g := range prices {
+			prices[g] = int64(r.IntN(4)) * 500_000_000
+			if to.tasks > 1 && r.IntN(3) == 0 {
+				prices[g] = to.tasks * nanos[to.kind][g]
+			}
 		}
-		nanos = append(nanos, row)
+		nanos = append(nanos, prices)
 	}
 	return grid, nanos
 }

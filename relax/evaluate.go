@@ -3,6 +3,7 @@ package relax
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -17,7 +18,8 @@ type evaluator struct {
 	workers int
 	oracles []*oracle
 	chunks  []chunk
-	Calls   int64 // φ_j evaluated
+	mixer   *mixer // of the grid seen last; nil without sizes
+	Calls   int64  // φ_j evaluated
 }
 
 type chunk struct {
@@ -75,23 +77,25 @@ func (e *evaluator) each(ctx context.Context, f func(o *oracle, c, lo, hi int)) 
 // GPU-seconds of type k used in cell g less those there are. progress, when
 // not nil, gets weight times the rounds that each job does in each cell added.
 func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad []float64, progress [][]float64, weight float64) (float64, error) {
-	pi.integrate()
 	G := len(pi.grid) - 1
+	full := e.compose(pi)
+	full.integrate()
+	cells := len(full.at) * G
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
 		ch := &e.chunks[c]
 		ch.phi = 0
-		if len(ch.use) != len(grad) {
-			ch.use = make([]float64, len(grad))
+		if len(ch.use) != cells {
+			ch.use = make([]float64, cells)
 		}
 		clear(ch.use)
-		o.pi = pi
+		o.pi = full
 		var ans answer
 		ans.uses, ans.strides = o.uses, o.strides
 		for i := lo; i < hi; i++ {
 			o.solve(&e.pr.jobs[i], &ans, true)
 			ch.phi += ans.phi
 			for _, u := range ans.uses {
-				ch.use[int(u.kind)*G+int(u.cell)] += u.amount
+				ch.use[int(u.row)*G+int(u.cell)] += u.amount
 			}
 			if progress != nil {
 				spread(progress[i], pi.grid, ans.strides, weight)
@@ -112,11 +116,27 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 	}
 	for c := range e.chunks {
 		value += e.chunks[c].phi
+		if e.mixer != nil {
+			e.mixer.fold(e.pr, e.chunks[c].use, grad)
+			continue
+		}
 		for i, u := range e.chunks[c].use {
 			grad[i] += u
 		}
 	}
 	return value, nil
+}
+
+// compose is the oracle's prices for those of the ascent, valid until the next
+// call.
+func (e *evaluator) compose(pi *prices) *prices {
+	if len(e.pr.rows) == len(e.pr.caps) {
+		return pi
+	}
+	if e.mixer == nil || !slices.Equal(e.mixer.grid, pi.grid) {
+		e.mixer = e.pr.mix(pi.grid)
+	}
+	return e.mixer.compose(e.pr, pi)
 }
 
 // spread adds weight times the rounds of each stride to the cells it covers;

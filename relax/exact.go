@@ -26,10 +26,10 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	for i, t := range grid {
 		pi.grid[i] = float64(t)
 	}
-	for k, row := range nanos {
-		pi.at[k] = make([]float64, len(row))
+	for r, row := range nanos {
+		pi.at[r] = make([]float64, len(row))
 		for g, x := range row {
-			pi.at[k][g] = float64(x)
+			pi.at[r][g] = float64(x) / float64(e.pr.rows[r].tasks)
 		}
 	}
 	pi.integrate()
@@ -40,7 +40,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		sum := new(big.Rat)
 		floors := new(big.Int)
 		for i := lo; i < hi; i++ {
-			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], nanos: nanos, grid: grid}
+			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: e.pr.rows, nanos: nanos, grid: grid}
 			phi := x.least()
 			if small {
 				sum.Add(sum, phi)
@@ -66,11 +66,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		j := &e.pr.model.Jobs[i]
 		fixed.Add(fixed, product(j.WeightMicro*1, nano, j.ReleaseUs))
 	}
-	for k, steps := range e.pr.caps {
-		for g, price := range nanos[k] {
-			fixed.Add(fixed, product(1, price, capacityIn(steps, grid[g], grid[g+1])))
-		}
-	}
+	fixed.Add(fixed, e.pr.capacityCost(grid, nanos))
 	return total.Sub(total, new(big.Rat).SetInt(fixed)), nil
 }
 
@@ -105,7 +101,8 @@ type exactJob struct {
 	o     *oracle
 	j     *job
 	mj    *hare.ModelJob
-	nanos [][]int64
+	rows  []row
+	nanos [][]int64 // by row
 	grid  []int64
 }
 
@@ -151,7 +148,7 @@ func (x *exactJob) perRound(i int, price int64, last bool) *big.Int {
 	if x.j.sync == hare.Gang {
 		p = d
 	}
-	n := product(x.mj.Tasks, price, p)
+	n := product(x.units(i), price, p)
 	if last {
 		n.Add(n, product(x.mj.WeightMicro, nano, d))
 	}
@@ -162,7 +159,12 @@ func (x *exactJob) price(i int, cell int32) int64 {
 	if cell < 0 {
 		return 0
 	}
-	return x.nanos[x.j.modes[i].kind][cell]
+	return x.nanos[x.j.modes[i].row][cell]
+}
+
+// units is how many times a job pays the price of mode i's row.
+func (x *exactJob) units(i int) int64 {
+	return x.mj.Tasks / x.rows[x.j.modes[i].row].tasks
 }
 
 // piece is max over μ of the dual for the last piece that starts at c.start,
@@ -291,7 +293,7 @@ func (x *exactJob) leastRigid(ans *answer) *big.Rat {
 	for i := range x.j.modes {
 		_, d := x.modeUs(i)
 		length := x.mj.Rounds * d
-		row := x.nanos[x.j.modes[i].kind]
+		row := x.nanos[x.j.modes[i].row]
 		x.o.starts(x.j, i, limit, func(start, cost float64) bool {
 			if cost > limit {
 				return true
@@ -300,7 +302,7 @@ func (x *exactJob) leastRigid(ans *answer) *big.Rat {
 			v := product(x.mj.WeightMicro, nano, s+length)
 			for g := cellOf(x.o.pi.grid, start); g < len(row) && x.grid[g] < s+length; g++ {
 				if l := min(x.grid[g+1], s+length) - max(x.grid[g], s); l > 0 {
-					v.Add(v, product(x.mj.Tasks, row[g], l))
+					v.Add(v, product(x.units(i), row[g], l))
 				}
 			}
 			if best == nil || v.Cmp(best) < 0 {

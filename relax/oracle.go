@@ -31,10 +31,10 @@ func (pi *prices) integrate() {
 	}
 }
 
-// use is what one job takes: GPU-seconds priced in a cell of a type.
+// use is what one job takes: GPU-seconds priced in a cell of a row.
 type use struct {
-	kind, cell int32
-	amount     float64
+	row, cell int32
+	amount    float64
 }
 
 // stretch is progress of one job at a constant rate between two times.
@@ -136,7 +136,7 @@ func (o *oracle) trail(j *job) {
 	first := cellOf(grid, j.a)
 	for i := range j.modes {
 		md := &j.modes[i]
-		row := o.pi.at[md.kind]
+		row := o.pi.at[md.row]
 		t := o.tails[i][:0]
 		s := 0.0
 		if j.sync == hare.Relaxed {
@@ -380,11 +380,11 @@ func (o *oracle) spend(j *job, ans *answer) {
 		to := &j.modes[s.to]
 		seconds := done * j.perRate[(int(s.from)+1)*len(j.modes)+int(s.to)]
 		if s.tcell >= 0 {
-			ans.uses = append(ans.uses, use{int32(to.kind), s.tcell, seconds * to.held})
+			ans.uses = append(ans.uses, use{int32(to.row), s.tcell, seconds * to.held})
 		}
 		if s.from >= 0 && s.fcell >= 0 {
 			fm := &j.modes[s.from]
-			ans.uses = append(ans.uses, use{int32(fm.kind), s.fcell, -seconds * fm.held})
+			ans.uses = append(ans.uses, use{int32(fm.row), s.fcell, -seconds * fm.held})
 		}
 		length := s.len
 		if final {
@@ -423,7 +423,7 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 	for g := cellOf(grid, bestStart); g < G && grid[g] < end; g++ {
 		l := min(grid[g+1], end) - max(grid[g], bestStart)
 		if l > 0 {
-			ans.uses = append(ans.uses, use{int32(md.kind), int32(g), l * md.held})
+			ans.uses = append(ans.uses, use{int32(md.row), int32(g), l * md.held})
 		}
 	}
 	ans.strides = append(ans.strides, stretch{bestStart, end, j.rounds})
@@ -435,7 +435,7 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64
 	md := &j.modes[i]
 	grid := o.pi.grid
 	G := len(grid) - 1
-	cum, row := o.pi.cum[md.kind], o.pi.at[md.kind]
+	cum, row := o.pi.cum[md.row], o.pi.at[md.row]
 	length := j.rounds * md.d
 	start := max(j.a, j.path-length)
 	gs, ge := cellOf(grid, start), cellOf(grid, start+length)

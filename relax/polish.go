@@ -65,7 +65,8 @@ func (a *ascent) polish(ctx context.Context, engine LP, report func(float64)) in
 		case solved > 0:
 			box = max(1e-6, 0.7*box)
 		}
-		o.pi = a.cur
+		o.pi = a.ev.compose(a.cur)
+		o.pi.integrate()
 		for i := range pr.jobs {
 			a.row(p, o, i)
 		}
@@ -105,21 +106,18 @@ func (a *ascent) row(p *lp.Problem, o *oracle, i int) {
 	var ans answer
 	o.solve(&a.ev.pr.jobs[i], &ans, true)
 	fixed := ans.phi
-	sums := map[int]float64{}
-	var order []int
+	used := make([]float64, len(o.pi.at)*G)
 	for _, u := range ans.uses {
-		c := int(u.kind)*G + int(u.cell)
-		if _, ok := sums[c]; !ok {
-			order = append(order, c)
-		}
-		sums[c] += u.amount
-		fixed -= u.amount * o.pi.at[u.kind][u.cell]
+		used[int(u.row)*G+int(u.cell)] += u.amount
 	}
-	slices.Sort(order)
+	used = a.ev.fold(used)
 	p.Index, p.Value = append(p.Index, int32(i)), append(p.Value, 1)
-	for _, c := range order {
-		p.Index = append(p.Index, int32(len(a.ev.pr.jobs)+c))
-		p.Value = append(p.Value, -sums[c]/second)
+	for c, u := range used {
+		if u != 0 {
+			p.Index = append(p.Index, int32(len(a.ev.pr.jobs)+c))
+			p.Value = append(p.Value, -u/second)
+			fixed -= u * a.cur.at[c/G][c%G]
+		}
 	}
 	p.Start = append(p.Start, int32(len(p.Index)))
 	p.RowLower = append(p.RowLower, math.Inf(-1))

@@ -27,7 +27,7 @@ const settled = 8
 // start guesses prices up to a factor: each type's falls to 0 at the end of the
 // grid, from the weight that waits for a second of its GPUs.
 func (pr *problem) start(grid []float64) *prices {
-	pi := newPrices(grid, len(pr.caps))
+	pi := newPrices(grid, pr.width())
 	end := grid[len(grid)-1]
 	for k := range pi.at {
 		weight, held := 0.0, 0.0
@@ -83,7 +83,7 @@ func (pr *problem) given(rel *hare.Relaxation) *prices {
 	for g, t := range rel.GridUs {
 		grid[g] = float64(t)
 	}
-	pi := newPrices(grid, len(pr.caps))
+	pi := newPrices(grid, pr.width())
 	for k, row := range rel.Prices {
 		for g := range pi.at[k] {
 			pi.at[k][g] = row[g] * 1e9
@@ -114,7 +114,7 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 			grid = refine(best, pr.capacity(best.grid), min(l.cells, cfg.Cells), longest)
 			from = transfer(best, grid)
 		}
-		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, len(pr.caps)), delta: l.delta}
+		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, pr.width()), delta: l.delta}
 		next.worth = cfg.Worth * float64(l.cells) / float64(plan[len(plan)-1].cells)
 		next.progress = make([][]float64, len(pr.jobs))
 		flat := make([]float64, len(pr.jobs)*len(grid))
@@ -134,22 +134,6 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		}
 	}
 	return a
-}
-
-// nanoPrices rounds prices and grid to the integers of a certificate.
-func nanoPrices(pi *prices) (gridUs []int64, nanos [][]int64) {
-	gridUs = make([]int64, len(pi.grid))
-	for g, t := range pi.grid {
-		gridUs[g] = int64(t)
-	}
-	nanos = make([][]int64, len(pi.at))
-	for k, row := range pi.at {
-		nanos[k] = make([]int64, len(row))
-		for g, x := range row {
-			nanos[k][g] = int64(math.Round(min(x, hare.MaxExact)))
-		}
-	}
-	return gridUs, nanos
 }
 
 // ratAmount rounds x, in 1e-15 weight-seconds, down to an Amount.

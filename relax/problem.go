@@ -24,6 +24,7 @@ const (
 // mode is one GPU type that a job may use.
 type mode struct {
 	kind int     // index of Model.Types
+	row  int     // of the oracle's prices
 	p, d float64 // compute and compute + sync of one task
 	s    float64
 	rate float64 // 1/d, rounds a microsecond
@@ -51,6 +52,8 @@ type problem struct {
 	wa      float64       // Σ w a
 	pathUs  []int64       // exact path, by job
 	planned float64       // share of synchronisation charged as compute
+	rows    []row         // of the oracle: types, then sizes
+	packs   []pack        // rows of the ascent after those of types
 }
 
 // newProblem compiles m. The share beta of synchronisation is charged as
@@ -84,7 +87,7 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 			if mj.Sync == hare.Relaxed {
 				p, s = p+beta*s, (1-beta)*s
 			}
-			f := mode{kind: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: j.tasks}
+			f := mode{kind: md.Type, row: md.Type, p: p, s: s, d: p + s, rate: 1 / (p + s), held: j.tasks}
 			if mj.Sync == hare.Relaxed {
 				f.held = j.tasks * p / f.d
 			}
@@ -103,6 +106,7 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 		pr.jobs[i] = j
 		pr.wa += j.w * j.a
 	}
+	pr.addRows()
 	return pr, true
 }
 
@@ -198,9 +202,11 @@ func mixedRound(j *hare.ModelJob, peak []int64) (int64, bool) {
 	return 0, false
 }
 
-// capacity returns ∫ M_k over each cell of grid, in GPU-microseconds.
+// capacity returns what a unit of price of each row of the ascent charges for
+// capacity in each cell of grid, in GPU-microseconds: ∫ M_k, or max M_k of the
+// cell times its length for a pack.
 func (pr *problem) capacity(grid []float64) [][]float64 {
-	out := make([][]float64, len(pr.caps))
+	out := make([][]float64, len(pr.caps), pr.width())
 	for k, steps := range pr.caps {
 		out[k] = make([]float64, len(grid)-1)
 		i := 0
@@ -218,6 +224,13 @@ func (pr *problem) capacity(grid []float64) [][]float64 {
 				t = next
 			}
 		}
+	}
+	for _, p := range pr.packs {
+		cells := make([]float64, len(grid)-1)
+		for g, c := range tallest(pr.caps[p.kind], grid) {
+			cells[g] = float64(c) * (grid[g+1] - grid[g])
+		}
+		out = append(out, cells)
 	}
 	return out
 }

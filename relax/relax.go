@@ -110,13 +110,15 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 	if cfg.Plan == 0 {
 		a.polish(ctx, cfg.LP, report)
 	}
-	gridUs, nanos := nanoPrices(a.best)
+	gridUs := make([]int64, len(a.best.grid))
+	for g, t := range a.best.grid {
+		gridUs[g] = int64(t)
+	}
 	rel.GridUs = gridUs
-	rel.Prices = make([][]float64, len(nanos))
-	for k, row := range a.best.at {
-		rel.Prices[k] = make([]float64, len(row))
-		for g, x := range row {
-			rel.Prices[k][g] = x * 1e-9
+	rel.Prices = pr.mean(a.best)
+	for _, row := range rel.Prices {
+		for g := range row {
+			row[g] *= 1e-9
 		}
 	}
 	for i := range pr.jobs {
@@ -127,14 +129,16 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 	}
 	// The evaluation is short and always runs to its end: without it there is
 	// no bound at all.
+	nanos := pr.nanoRows(ev.compose(a.best))
 	bound, err := ev.exactBound(context.WithoutCancel(ctx), gridUs, nanos)
 	if err != nil {
 		return rel
 	}
 	cert := &hare.Certificate{Path: true, GridUs: gridUs}
-	for k, row := range nanos {
-		cert.Prices = append(cert.Prices, hare.TypePrices{Type: pr.model.Types[k], Nanos: row})
+	for k, t := range pr.model.Types {
+		cert.Prices = append(cert.Prices, hare.TypePrices{Type: t, Nanos: nanos[k]})
 	}
+	cert.Sizes = pr.sizePrices(nanos)
 	return certified(rel, cert, bound)
 }
 
