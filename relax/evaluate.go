@@ -18,8 +18,9 @@ type evaluator struct {
 	workers int
 	oracles []*oracle
 	chunks  []chunk
-	mixer   *mixer // of the grid seen last; nil without sizes
-	Calls   int64  // φ_j evaluated
+	offers  []float64 // of each job's last answer
+	mixer   *mixer    // of the grid seen last; nil without sizes
+	Calls   int64     // φ_j evaluated
 }
 
 type chunk struct {
@@ -31,7 +32,7 @@ func newEvaluator(pr *problem, workers int) *evaluator {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	e := &evaluator{pr: pr, workers: workers}
+	e := &evaluator{pr: pr, workers: workers, offers: make([]float64, len(pr.jobs))}
 	for range workers {
 		e.oracles = append(e.oracles, &oracle{})
 	}
@@ -92,7 +93,9 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 		var ans answer
 		ans.uses, ans.strides = o.uses, o.strides
 		for i := lo; i < hi; i++ {
+			ans.offer = e.offers[i]
 			o.solve(&e.pr.jobs[i], &ans, true)
+			e.offers[i] = ans.offer
 			ch.phi += ans.phi
 			for _, u := range ans.uses {
 				ch.use[int(u.row)*G+int(u.cell)] += u.amount

@@ -120,6 +120,9 @@ func (x *exactJob) least() *big.Rat {
 	}
 	x.o.solve(x.j, &ans, false)
 	cs := x.o.candidates(x.j, ans.phi*(1+near)+1)
+	if len(cs) == 0 { // the float was further off than it can be
+		cs = x.o.candidates(x.j, math.Inf(1))
+	}
 	var best *big.Rat
 	for i := range cs {
 		if v := x.piece(&cs[i]); best == nil || v.Cmp(best) < 0 {

@@ -46,6 +46,8 @@ type stretch struct {
 type answer struct {
 	phi     float64 // w C + price, at most the least
 	end     float64 // C
+	slope   float64 // of the dearest rounds, relaxed and gang
+	offer   float64 // see fluid; carried from one answer for a job to the next, 0 before
 	uses    []use
 	strides []stretch
 }
@@ -78,9 +80,12 @@ type tail struct {
 type segment struct {
 	slope, cap   float64
 	start, len   float64 // of the piece
-	from, to     int16
+	from, to     int16   // to may be offered
 	fcell, tcell int32
 }
+
+// offered marks the segment that stands for all dearer ones.
+const offered = int16(-2)
 
 // segments are those that may do some of a job's rounds, the dearest first:
 // new ones are mostly the cheapest, so they go to the end and the dearest
@@ -89,9 +94,14 @@ type segments struct {
 	list        []segment // from head on, by falling slope
 	head        int
 	total, cost float64 // Σ cap, Σ cap·slope
+	peak        float64 // the greatest cost since it was last summed up anew
 }
 
-func (b *segments) reset() { b.list, b.head, b.total, b.cost = b.list[:0], 0, 0, 0 }
+func (b *segments) reset() { b.list, b.head, b.total, b.cost, b.peak = b.list[:0], 0, 0, 0, 0 }
+
+// cancelled is how far cost may fall below its peak before the rounding errors
+// of the peak are summed away.
+const cancelled = 100
 
 // insert adds s in order and drops what can never be used to do rounds.
 // O(segments cheaper than s).
@@ -99,6 +109,7 @@ func (b *segments) insert(s segment, rounds float64) {
 	if b.total >= rounds && s.slope >= b.list[b.head].slope {
 		return
 	}
+	s.cap = min(s.cap, rounds) // more would only blur the sums
 	i := len(b.list)
 	b.list = append(b.list, s)
 	for ; i > b.head && b.list[i-1].slope <= s.slope; i-- {
@@ -110,6 +121,13 @@ func (b *segments) insert(s segment, rounds float64) {
 	for ; b.head+1 < len(b.list) && b.total-b.list[b.head].cap >= rounds; b.head++ {
 		b.total -= b.list[b.head].cap
 		b.cost -= b.list[b.head].cap * b.list[b.head].slope
+	}
+	if b.peak = max(b.peak, b.cost); b.peak > cancelled*b.cost {
+		b.cost = 0
+		for i := b.head; i < len(b.list); i++ {
+			b.cost += b.list[i].cap * b.list[i].slope
+		}
+		b.peak = b.cost
 	}
 }
 
@@ -204,13 +222,42 @@ func cellOf(grid []float64, t float64) int {
 	return lo
 }
 
+// How the offer of dear rounds follows the slope of the dearest in use.
+const (
+	offerOver = 1.1  // at least so much over it
+	offerFall = 0.97 // less after each search that takes none of it
+	offerRise = 1.6  // more after one that does
+)
+
 // fluid is the continuous knapsack over the pieces of time, for each candidate
 // last piece. O(pieces · (modes² + kept segments)).
+//
+// Prices move little from one call to the next. All rounds are offered at the
+// slope ans.offer first, which cuts off whatever is dearer: the costs found are
+// at most the true ones, and where the best takes none of that offer it is the
+// true best. Else the search is made again without it.
 func (o *oracle) fluid(j *job, ans *answer, wantUse bool) {
 	o.trail(j)
+	if ans.offer > 0 && o.search(j, ans, wantUse, ans.offer) {
+		ans.offer = max(offerOver*ans.slope, offerFall*ans.offer)
+	} else {
+		o.search(j, ans, wantUse, math.Inf(1))
+		ans.offer = max(offerOver*ans.slope, offerRise*ans.offer)
+	}
+	if wantUse {
+		o.spend(j, ans)
+	}
+}
+
+// search finds the best last piece with all rounds on offer at slope most; ok
+// says that it takes none of them.
+func (o *oracle) search(j *job, ans *answer, wantUse bool, most float64) (ok bool) {
 	o.pos = append(o.pos[:0], make([]int, len(j.modes))...)
 	pos := o.pos
 	o.base.reset()
+	if !math.IsInf(most, 1) {
+		o.base.insert(segment{slope: most, cap: j.rounds, from: -1, to: offered}, j.rounds)
+	}
 	best := math.Inf(1)
 	t := j.a
 	for {
@@ -226,7 +273,8 @@ func (o *oracle) fluid(j *job, ans *answer, wantUse bool) {
 					o.best = append(o.best[:0], o.base.list[o.base.head:]...)
 					o.bestL = append(o.bestL[:0], o.last...)
 				}
-				ans.end = t
+				ans.end, ans.slope = t, crit.slope
+				ok = crit.to != offered
 			}
 		}
 		if math.IsInf(end, 1) {
@@ -240,9 +288,7 @@ func (o *oracle) fluid(j *job, ans *answer, wantUse bool) {
 		o.advance(j, t, pos)
 	}
 	ans.phi = best
-	if wantUse {
-		o.spend(j, ans)
-	}
+	return ok
 }
 
 // next is the end of the piece that starts at t.
