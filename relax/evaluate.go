@@ -18,6 +18,7 @@ type evaluator struct {
 	workers int
 	oracles []*oracle
 	chunks  []chunk
+	version int64     // of prices
 	offers  []float64 // of each job's last answer
 	mixer   *mixer    // of the grid seen last; nil without sizes
 	Calls   int64     // φ_j evaluated
@@ -81,6 +82,7 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 	G := len(pi.grid) - 1
 	full := e.compose(pi)
 	full.integrate()
+	version := e.next()
 	cells := len(full.at) * G
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
 		ch := &e.chunks[c]
@@ -89,7 +91,7 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 			ch.use = make([]float64, cells)
 		}
 		clear(ch.use)
-		o.pi = full
+		o.at(full, version)
 		var ans answer
 		ans.uses, ans.strides = o.uses, o.strides
 		for i := lo; i < hi; i++ {
@@ -128,6 +130,12 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 		}
 	}
 	return value, nil
+}
+
+// next tells new prices from those before.
+func (e *evaluator) next() int64 {
+	e.version++
+	return e.version
 }
 
 // compose is the oracle's prices for those of the ascent, valid until the next

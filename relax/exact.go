@@ -34,9 +34,10 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	}
 	pi.integrate()
 	sums := make([]*big.Rat, len(e.chunks))
+	version := e.next()
 	small := len(e.pr.jobs) <= exactTerms
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
-		o.pi = pi
+		o.at(pi, version)
 		sum := new(big.Rat)
 		floors := new(big.Int)
 		for i := lo; i < hi; i++ {

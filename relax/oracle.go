@@ -56,7 +56,10 @@ type answer struct {
 // goroutine.
 type oracle struct {
 	pi      *prices
-	tails   [][]tail // by mode of the job at hand
+	version int64        // of pi
+	tails   [][]tail     // by mode of the job at hand
+	own     [][]tail     // scratch for those that are not shared
+	shared  []sharedTail // by mode.trail
 	base    segments
 	best    []segment // base at the best last piece
 	last    []segment
@@ -67,11 +70,17 @@ type oracle struct {
 	strides []stretch
 }
 
-// tail is a step of a mode's cost: from start on, price per second held is
-// cost, charged to cell (−1: free).
+// tail is a step of a row's price: price from start on, charged to cell (−1:
+// free).
 type tail struct {
-	start, cost float64
-	cell        int32
+	start, price float64
+	cell         int32
+}
+
+// sharedTail holds for the prices of a version.
+type sharedTail struct {
+	version int64
+	steps   []tail
 }
 
 // segment is part of the lower convex hull of one piece of time: up to cap
@@ -143,60 +152,74 @@ func (o *oracle) solve(j *job, ans *answer, wantUse bool) {
 	o.fluid(j, ans, wantUse)
 }
 
-// trail fills o.tails[i] with the running cost of mode i from the release on:
-// the least price within the trailing window of s seconds (DESIGN 2.2).
+// at sets the prices; version tells them from those before.
+func (o *oracle) at(pi *prices, version int64) { o.pi, o.version = pi, version }
+
+// trail fills o.tails[i] with the price of mode i from the release on.
 func (o *oracle) trail(j *job) {
-	for len(o.tails) < len(j.modes) {
-		o.tails = append(o.tails, nil)
+	if len(o.own) < len(j.modes) {
+		o.own = make([][]tail, len(j.modes))
 	}
-	grid := o.pi.grid
-	G := len(grid) - 1
-	first := cellOf(grid, j.a)
+	o.tails = o.tails[:0]
 	for i := range j.modes {
 		md := &j.modes[i]
-		row := o.pi.at[md.row]
-		t := o.tails[i][:0]
 		s := 0.0
 		if j.sync == hare.Relaxed {
 			s = md.s
 		}
-		if first >= G {
-			t = append(t, tail{j.a, 0, -1})
-			o.tails[i] = t
+		if md.trail < 0 {
+			o.own[i] = trailing(o.own[i][:0], o.pi.grid, o.pi.at[md.row], s, j.a, &o.window)
+			o.tails = append(o.tails, o.own[i])
 			continue
 		}
-		if s == 0 {
-			for g := first; g < G; g++ {
-				t = append(t, tail{max(grid[g], j.a), row[g] * md.held, int32(g)})
-			}
-			o.tails[i] = append(t, tail{grid[G], 0, -1})
+		for len(o.shared) <= md.trail {
+			o.shared = append(o.shared, sharedTail{version: -1})
+		}
+		t := &o.shared[md.trail]
+		if t.version != o.version {
+			t.steps = trailing(t.steps[:0], o.pi.grid, o.pi.at[md.row], s, j.a, &o.window)
+			t.version = o.version
+		}
+		o.tails = append(o.tails, t.steps)
+	}
+}
+
+// trailing appends the least price of a row within [max(t − s, a), t] for each
+// t ≥ a (DESIGN 2.2). O(cells).
+func trailing(t []tail, grid, row []float64, s, a float64, window *[]int32) []tail {
+	G := len(grid) - 1
+	first := cellOf(grid, a)
+	if first >= G {
+		return append(t, tail{a, 0, -1})
+	}
+	if s == 0 {
+		for g := first; g < G; g++ {
+			t = append(t, tail{max(grid[g], a), row[g], int32(g)})
+		}
+		return append(t, tail{grid[G], 0, -1})
+	}
+	// Sliding-window minimum: cell g enters at grid[g] and leaves at
+	// grid[g+1]+s; the price of 0 from the last grid point on ends it.
+	*window = append((*window)[:0], int32(first))
+	w := *window
+	t = append(t, tail{a, row[first], int32(first)})
+	for g := first + 1; ; {
+		if leave := grid[w[0]+1] + s; len(w) > 1 && leave < grid[g] {
+			w = w[1:]
+			t = push(t, tail{leave, row[w[0]], w[0]})
 			continue
 		}
-		// Sliding-window minimum: cell g enters at grid[g] and leaves at
-		// grid[g+1]+s; the price of 0 from the last grid point on ends it.
-		o.window = append(o.window[:0], int32(first))
-		w := o.window
-		t = append(t, tail{j.a, row[first] * md.held, int32(first)})
-		for g := first + 1; ; {
-			if leave := grid[w[0]+1] + s; len(w) > 1 && leave < grid[g] {
-				w = w[1:]
-				t = push(t, tail{leave, row[w[0]] * md.held, w[0]})
-				continue
-			}
-			if g == G {
-				t = push(t, tail{grid[G], 0, -1})
-				break
-			}
-			for len(w) > 0 && row[w[len(w)-1]] >= row[g] {
-				w = w[:len(w)-1]
-			}
-			w = append(w, int32(g))
-			if w[0] == int32(g) {
-				t = push(t, tail{grid[g], row[g] * md.held, w[0]})
-			}
-			g++
+		if g == G {
+			return push(t, tail{grid[G], 0, -1})
 		}
-		o.tails[i] = t
+		for len(w) > 0 && row[w[len(w)-1]] >= row[g] {
+			w = w[:len(w)-1]
+		}
+		w = append(w, int32(g))
+		if w[0] == int32(g) {
+			t = push(t, tail{grid[g], row[g], w[0]})
+		}
+		g++
 	}
 }
 
@@ -332,7 +355,7 @@ func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w, most float6
 		bestSlope, at := math.Inf(1), -1
 		var bc float64
 		for i := i0; i < n; i++ {
-			c := o.tails[i][pos[i]].cost + w
+			c := o.tails[i][pos[i]].price*j.modes[i].held + w
 			if slope := (c - c0) * per[i]; per[i] > 0 && slope <= bestSlope {
 				bestSlope, at, bc = slope, i, c
 			}

@@ -65,7 +65,7 @@ func (a *ascent) polish(ctx context.Context, engine LP, report func(float64)) in
 		case solved > 0:
 			box = max(1e-6, 0.7*box)
 		}
-		o.pi = a.ev.compose(a.cur)
+		o.at(a.ev.compose(a.cur), a.ev.next())
 		o.pi.integrate()
 		for i := range pr.jobs {
 			a.row(p, o, i)

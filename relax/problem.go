@@ -28,7 +28,10 @@ type mode struct {
 	p, d float64 // compute and compute + sync of one task
 	s    float64
 	rate float64 // 1/d, rounds a microsecond
-	held float64 // GPUs paid for, on average: K·p/d relaxed, K gang and rigid
+	// trail numbers what jobs of the same row, synchronisation and release see
+	// of prices; −1 where no other job does.
+	trail int
+	held  float64 // GPUs paid for, on average: K·p/d relaxed, K gang and rigid
 }
 
 // job is a job in microseconds and 1e-9 weights.
@@ -107,7 +110,48 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 		pr.wa += j.w * j.a
 	}
 	pr.addRows()
+	pr.share()
 	return pr, true
+}
+
+// maxShared limits the memory for shared trails: some 2 KB each.
+const maxShared = 4096
+
+// share numbers the trails that several jobs see.
+func (pr *problem) share() {
+	type key struct {
+		row  int
+		s, a float64
+	}
+	of := func(j *job, md *mode) key {
+		if j.sync != hare.Relaxed {
+			return key{md.row, 0, j.a}
+		}
+		return key{md.row, md.s, j.a}
+	}
+	seen := map[key]int{}
+	each := func(f func(j *job, md *mode)) {
+		for i := range pr.jobs {
+			for m := range pr.jobs[i].modes {
+				f(&pr.jobs[i], &pr.jobs[i].modes[m])
+			}
+		}
+	}
+	each(func(j *job, md *mode) { seen[of(j, md)]++ })
+	ids := map[key]int{}
+	each(func(j *job, md *mode) {
+		k := of(j, md)
+		if md.trail = -1; seen[k] > 1 && j.sync != hare.Rigid {
+			id, ok := ids[k]
+			if !ok && len(ids) < maxShared {
+				id, ok = len(ids), true
+				ids[k] = id
+			}
+			if ok {
+				md.trail = id
+			}
+		}
+	})
 }
 
 // compare fills in perRate.
