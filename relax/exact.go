@@ -8,9 +8,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// near is how far, relatively, a float cost may lie above the least and still
-// be evaluated exactly. Float costs are sums of non-negative terms, wrong by
-// some 1e-13 at most.
+// near is how far, as a share of the terms that it was made from, a float cost
+// may lie above the least and still be evaluated exactly. Such costs are wrong
+// by 1e-11 of that at most: some hundred terms, after sums that have fallen to
+// 1/cancelled at most.
 const near = 1e-9
 
 // exactTerms limits the sum that is kept as one rational: beyond, each job's
@@ -120,10 +121,7 @@ func (x *exactJob) least() *big.Rat {
 		return x.leastRigid(&ans)
 	}
 	x.o.solve(x.j, &ans, false)
-	cs := x.o.candidates(x.j, ans.phi*(1+near)+1)
-	if len(cs) == 0 { // the float was further off than it can be
-		cs = x.o.candidates(x.j, math.Inf(1))
-	}
+	cs := x.o.candidates(x.j, ans.phi+near*(ans.phi+ans.scale)+1)
 	var best *big.Rat
 	for i := range cs {
 		if v := x.piece(&cs[i]); best == nil || v.Cmp(best) < 0 {
@@ -265,7 +263,7 @@ func (o *oracle) pieces(j *job, f func(t, end float64, pos []int) bool) {
 	}
 }
 
-// candidates returns the last pieces whose float cost is at most limit.
+// candidates returns the last pieces whose cost may be at most limit.
 func (o *oracle) candidates(j *job, limit float64) []candidate {
 	var out []candidate
 	o.base.reset()
@@ -275,7 +273,7 @@ func (o *oracle) candidates(j *job, limit float64) []candidate {
 				return false
 			}
 			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w, o.base.useful(j.rounds))
-			if cost, crit, final := o.fill(j, t); crit != nil && cost <= limit {
+			if cost, crit, final := o.fill(j, t); crit != nil && cost <= limit+near*(j.w*t+o.base.cost) {
 				out = append(out, candidate{t, *crit, final})
 			}
 		}
@@ -292,9 +290,12 @@ func (o *oracle) candidates(j *job, limit float64) []candidate {
 
 func (x *exactJob) leastRigid(ans *answer) *big.Rat {
 	x.o.solve(x.j, ans, false)
-	limit := ans.phi*(1+near) + 1
 	var best *big.Int
 	for i := range x.j.modes {
+		// Costs are differences of integrals from 0 on.
+		md := &x.j.modes[i]
+		all := x.o.pi.cum[md.row]
+		limit := ans.phi + near*(ans.phi+md.held*all[len(all)-1]) + 1
 		_, d := x.modeUs(i)
 		length := x.mj.Rounds * d
 		row := x.nanos[x.j.modes[i].row]

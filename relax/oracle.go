@@ -47,6 +47,7 @@ type answer struct {
 	phi     float64 // w C + price, at most the least
 	end     float64 // C
 	slope   float64 // of the dearest rounds, relaxed and gang
+	scale   float64 // of the terms that cancelled in phi
 	offer   float64 // see fluid; carried from one answer for a job to the next, 0 before
 	uses    []use
 	strides []stretch
@@ -121,10 +122,13 @@ func (b *segments) insert(s segment, rounds float64) {
 	s.cap = min(s.cap, rounds) // more would only blur the sums
 	i := len(b.list)
 	b.list = append(b.list, s)
-	for ; i > b.head && b.list[i-1].slope <= s.slope; i-- {
-		b.list[i] = b.list[i-1]
+	for i > b.head && b.list[i-1].slope <= s.slope {
+		i--
 	}
-	b.list[i] = s
+	if i+1 < len(b.list) {
+		copy(b.list[i+1:], b.list[i:])
+		b.list[i] = s
+	}
 	b.total += s.cap
 	b.cost += s.cap * s.slope
 	for ; b.head+1 < len(b.list) && b.total-b.list[b.head].cap >= rounds; b.head++ {
@@ -296,7 +300,7 @@ func (o *oracle) search(j *job, ans *answer, wantUse bool, most float64) (ok boo
 					o.best = append(o.best[:0], o.base.list[o.base.head:]...)
 					o.bestL = append(o.bestL[:0], o.last...)
 				}
-				ans.end, ans.slope = t, crit.slope
+				ans.end, ans.slope, ans.scale = t, crit.slope, j.w*t+o.base.cost
 				ok = crit.to != offered
 			}
 		}

@@ -1,0 +1,149 @@
+package relax
+
+import (
+	"compress/gzip"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
+)
+
+// slowFluid is φ of a fluid as its definition says: for each last piece, all
+// segments up to it are sorted and the cheapest rounds taken.
+func slowFluid(o *oracle, j *job) float64 {
+	o.trail(j)
+	best := math.Inf(1)
+	var before []segment
+	o.pieces(j, func(t, end float64, pos []int) bool {
+		if t >= j.path {
+			all := append(slices.Clone(before), o.hull(nil, j, pos, t, end-t, j.w, math.Inf(1))...)
+			slices.SortFunc(all, func(a, b segment) int {
+				switch {
+				case a.slope < b.slope:
+					return -1
+				case a.slope > b.slope:
+					return 1
+				}
+				return 0
+			})
+			cost, left := j.w*t, j.rounds
+			for _, s := range all {
+				n := min(left, s.cap)
+				if n > 0 {
+					cost += n * s.slope
+					left -= n
+				}
+			}
+			if left <= 0 {
+				best = min(best, cost)
+			}
+		}
+		before = append(before, o.hull(nil, j, pos, t, end-t, 0, math.Inf(1))...)
+		return true
+	})
+	return best
+}
+
+// The oracle answers what its definition says, also when it starts from its
+// answer at other prices.
+func TestOracleAgainstSorting(t *testing.T) {
+	checked := 0
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 9))
+		m := hare.NewModel(brute.Random(r))
+		pr, ok := newProblem(m, 0)
+		if !ok {
+			continue
+		}
+		ev := newEvaluator(pr, 1)
+		o := ev.oracles[0]
+		offers := make([]float64, len(pr.jobs))
+		for range 4 {
+			grid, nanos := randomPrices(r, pr.rows)
+			pi := &prices{at: make([][]float64, len(nanos))}
+			for _, x := range grid {
+				pi.grid = append(pi.grid, float64(x))
+			}
+			for k, row := range nanos {
+				for _, x := range row {
+					pi.at[k] = append(pi.at[k], float64(x)*(1+r.Float64()))
+				}
+			}
+			pi.integrate()
+			o.at(pi, ev.next())
+			for i := range pr.jobs {
+				if pr.jobs[i].sync == hare.Rigid {
+					continue
+				}
+				checked++
+				var ans answer
+				ans.offer = offers[i]
+				o.solve(&pr.jobs[i], &ans, true)
+				offers[i] = ans.offer
+				used := 0.0
+				for _, s := range ans.strides {
+					used += s.rounds
+				}
+				want := slowFluid(o, &pr.jobs[i])
+				if math.Abs(ans.phi-want) > near*(want+ans.scale)+1 || math.Abs(used-pr.jobs[i].rounds) > 1e-9*pr.jobs[i].rounds {
+					t.Fatalf("seed %d job %d: φ %g with %g of %g rounds, want %g", seed, i, ans.phi, used, pr.jobs[i].rounds, want)
+				}
+			}
+		}
+	}
+	if checked < 1000 {
+		t.Errorf("only %d answers were checked", checked)
+	}
+}
+
+// BenchmarkOracle evaluates φ of all jobs of standard-200 at good prices, as
+// the ascent does from step to step and as the definition says.
+func BenchmarkOracle(b *testing.B) {
+	f, err := os.Open("../testdata/instances/standard-200.json.gz")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	inst, err := hare.DecodeInstance(z, hare.Limits{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m := hare.NewModel(inst)
+	rel, err := Run(b.Context(), m, Config{Effort: 0.5})
+	if err != nil {
+		b.Fatal(err)
+	}
+	pr, _ := newProblem(m, 0)
+	ev := newEvaluator(pr, 1)
+	pi := pr.given(rel)
+	pi.integrate()
+	o := ev.oracles[0]
+	b.Run("incremental", func(b *testing.B) {
+		offers := make([]float64, len(pr.jobs))
+		for b.Loop() {
+			o.at(pi, ev.next())
+			for i := range pr.jobs {
+				ans := answer{uses: o.uses, strides: o.strides, offer: offers[i]}
+				o.solve(&pr.jobs[i], &ans, true)
+				offers[i] = ans.offer
+				o.uses, o.strides = ans.uses, ans.strides
+			}
+		}
+	})
+	b.Run("sorting", func(b *testing.B) {
+		for b.Loop() {
+			o.at(pi, ev.next())
+			for i := range pr.jobs {
+				slowFluid(o, &pr.jobs[i])
+			}
+		}
+	})
+}
