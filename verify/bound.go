@@ -14,8 +14,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// maxPriceWork limits jobs × types × grid cells of a price certificate, so that
-// a hostile grid costs minutes at most.
+// maxPriceWork limits jobs × types × grid cells of a price certificate, the
+// GPUs × sizes × grid cells of its knapsacks and the steps of its jobs, each
+// alone, so that hostile ones cost minutes at most.
 const maxPriceWork = 1 << 33
 
 // Bound returns the lower bound on the weighted JCT that a certificate proves
@@ -38,8 +39,8 @@ func Bound(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
 	case hare.MethodPrice:
 		return priceBound(inst, supply, c)
 	case hare.MethodCriticalPath, hare.MethodMachine:
-		if len(c.GridUs) > 0 || len(c.Prices) > 0 || c.Path {
-			return nil, fmt.Errorf("a %s certificate has no grid, prices or path", c.Method)
+		if len(c.GridUs) > 0 || len(c.Prices) > 0 || c.Path || len(c.Sizes) > 0 || c.StepUs != 0 {
+			return nil, fmt.Errorf("a %s certificate has no grid, prices, path, sizes or step", c.Method)
 		}
 		if c.Method == hare.MethodMachine {
 			return machineBound(inst, supply)
@@ -54,7 +55,8 @@ type choice struct {
 	kind    string
 	p, s, d int64
 	count   int64   // max over t of M_k
-	prices  []int64 // by cell; nil where free
+	units   int64   // what a round holds, in units of its price: K GPUs, or one size
+	tariff  *tariff // of one unit; nil where free
 }
 
 func choices(job *hare.Job, supply map[string]*supply) []choice {
@@ -142,21 +144,30 @@ func criticalPathBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat
 	return new(big.Rat).SetFrac(sum, big.NewInt(1e12)), nil
 }
 
-// priceBound is Σ φ_j − Σ w a − Σ ∫ M π. Prices count 1e-9, times µs and
-// weights 1e-6, so sums are kept in 1e-15 weight-seconds.
+// good is what prices are for: so many GPUs of a type held together by one job;
+// 1 is a GPU alone.
+type good struct {
+	kind string
+	gpus int64
+}
+
+// market is a price certificate that has passed its checks, for an instance.
+type market struct {
+	cert    *hare.Certificate
+	supply  map[string]*supply
+	tariffs map[good]*tariff
+	sizes   map[string][]int64 // by type: numbers of GPUs that have a price of their own
+	spent   atomic.Int64       // steps counted against maxPriceWork
+}
+
+// priceBound is Σ φ_j − Σ w a − the price of all capacity. Prices count 1e-9,
+// times µs and weights 1e-6, so sums are kept in 1e-15 weight-seconds.
 func priceBound(inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (*big.Rat, error) {
-	prices, err := checkPrices(inst, supply, c)
+	m, err := newMarket(inst, supply, c)
 	if err != nil {
 		return nil, err
 	}
-	fixed := new(big.Int)
-	for _, p := range c.Prices {
-		fixed.Add(fixed, supply[p.Type].cost(c.GridUs, p.Nanos))
-	}
-	blocks := map[string]*tariff{}
-	for _, p := range c.Prices {
-		blocks[p.Type] = newTariff(c.GridUs, p.Nanos)
-	}
+	fixed := m.capacity()
 	n := len(inst.Jobs)
 	phis := make([]*big.Rat, n)
 	errs := make([]error, n)
@@ -165,11 +176,14 @@ func priceBound(inst *hare.Instance, supply map[string]*supply, c *hare.Certific
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				phis[i], errs[i] = phi(&inst.Jobs[i], supply, c, prices, blocks)
+				phis[i], errs[i] = m.phi(&inst.Jobs[i])
 			}
 		})
 	}
 	wg.Wait()
+	if m.spent.Load() > maxPriceWork {
+		return nil, errSteps
+	}
 	for i := range inst.Jobs {
 		if errs[i] != nil {
 			return nil, errs[i]
@@ -181,33 +195,41 @@ func priceBound(inst *hare.Instance, supply map[string]*supply, c *hare.Certific
 	return total.Quo(total, new(big.Rat).SetInt64(1e15)), nil
 }
 
-// checkPrices refuses what is not a grid with a price for each of its cells.
-func checkPrices(inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (map[string][]int64, error) {
+// newMarket refuses what is not a grid with a price for each of its cells.
+func newMarket(inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (*market, error) {
 	if len(c.GridUs) < 2 || c.GridUs[0] != 0 {
 		return nil, errors.New("grid_us must start with 0 and have at least one cell")
+	}
+	if c.StepUs < 0 {
+		return nil, errors.New("step_us must not be negative")
 	}
 	for i := 1; i < len(c.GridUs); i++ {
 		if c.GridUs[i] <= c.GridUs[i-1] || c.GridUs[i] > hare.MaxExact {
 			return nil, fmt.Errorf("grid_us must rise, up to 2^53: entry %d does not", i)
 		}
+		if c.StepUs > 0 && c.GridUs[i]%c.StepUs != 0 {
+			return nil, fmt.Errorf("entry %d of grid_us is no multiple of step_us", i)
+		}
 	}
-	prices := make(map[string][]int64, len(c.Prices))
+	m := &market{cert: c, supply: supply, tariffs: map[good]*tariff{}, sizes: map[string][]int64{}}
 	for _, p := range c.Prices {
-		if supply[p.Type] == nil {
-			return nil, fmt.Errorf("prices name the unknown type %.40q", p.Type)
+		if err := m.offer("prices", good{p.Type, 1}, p.Nanos); err != nil {
+			return nil, err
 		}
-		if _, twice := prices[p.Type]; twice {
-			return nil, fmt.Errorf("prices name type %.40q twice", p.Type)
+	}
+	var work uint64 // of the knapsacks
+	for _, p := range c.Sizes {
+		if p.Tasks < 2 || p.Tasks > hare.MaxGPUs {
+			return nil, fmt.Errorf("sizes have %d GPUs: 2 to %d may be held together", p.Tasks, hare.MaxGPUs)
 		}
-		if len(p.Nanos) != len(c.GridUs)-1 {
-			return nil, fmt.Errorf("type %.40q has %d prices for %d cells", p.Type, len(p.Nanos), len(c.GridUs)-1)
+		if err := m.offer("sizes", good{p.Type, p.Tasks}, p.Nanos); err != nil {
+			return nil, err
 		}
-		prices[p.Type] = p.Nanos
-		for _, x := range p.Nanos {
-			if x < 0 || x > hare.MaxExact {
-				return nil, fmt.Errorf("type %.40q has a price outside 0 to 2^53", p.Type)
-			}
+		// Each factor is at most 2^21, 2^53 in all memory there is.
+		if work += uint64(len(p.Nanos)) * uint64(supply[p.Type].peak()+1); work > maxPriceWork {
+			return nil, fmt.Errorf("a grid of %d cells is too fine to check with %d sizes", len(c.GridUs)-1, len(c.Sizes))
 		}
+		m.sizes[p.Type] = append(m.sizes[p.Type], p.Tasks)
 	}
 	modes := 0
 	for i := range inst.Jobs {
@@ -216,7 +238,28 @@ func checkPrices(inst *hare.Instance, supply map[string]*supply, c *hare.Certifi
 	if hi, lo := bits.Mul64(uint64(modes), uint64(len(c.GridUs))); hi > 0 || lo > maxPriceWork {
 		return nil, fmt.Errorf("a grid of %d cells is too fine to check for %d jobs", len(c.GridUs)-1, len(inst.Jobs))
 	}
-	return prices, nil
+	return m, nil
+}
+
+// offer takes the prices of a good; field is where they stand.
+func (m *market) offer(field string, g good, nanos []int64) error {
+	if m.supply[g.kind] == nil {
+		return fmt.Errorf("%s name the unknown type %.40q", field, g.kind)
+	}
+	if _, twice := m.tariffs[g]; twice {
+		return fmt.Errorf("%s name %d of type %.40q twice", field, g.gpus, g.kind)
+	}
+	cells := len(m.cert.GridUs) - 1
+	if len(nanos) != cells {
+		return fmt.Errorf("%d of type %.40q have %d prices for %d cells", g.gpus, g.kind, len(nanos), cells)
+	}
+	for _, x := range nanos {
+		if x < 0 || x > hare.MaxExact {
+			return fmt.Errorf("%d of type %.40q have a price outside 0 to 2^53", g.gpus, g.kind)
+		}
+	}
+	m.tariffs[g] = newTariff(m.cert.GridUs, nanos)
+	return nil
 }
 
 // fewTerms is how many fractions are added as they are; of more, each is
@@ -241,25 +284,44 @@ func sumDown(xs []*big.Rat) *big.Rat {
 }
 
 // phi is the least weighted completion plus price of one job alone, in 1e-15.
-func phi(job *hare.Job, supply map[string]*supply, c *hare.Certificate, prices map[string][]int64, blocks map[string]*tariff) (*big.Rat, error) {
-	cs := choices(job, supply)
+func (m *market) phi(job *hare.Job) (*big.Rat, error) {
+	cs := choices(job, m.supply)
 	tau, err := leastRound(job, cs)
 	if err != nil {
 		return nil, err
 	}
 	path := job.ReleaseUs
-	if c.Path {
+	if m.cert.Path {
 		length, ok := mul(job.Rounds, tau)
 		if !ok {
-			return nil, fmt.Errorf("job %.40q takes longer than 2^53 µs", job.ID)
+			return nil, errLong(job)
 		}
 		path += length
 	}
 	for i := range cs {
-		cs[i].prices = prices[cs[i].kind]
+		c := &cs[i]
+		c.units, c.tariff = job.Tasks, m.tariffs[good{c.kind, 1}]
+		// Relaxed tasks and parts of mixing gangs are GPUs alone.
+		if own := m.tariffs[good{c.kind, job.Tasks}]; own != nil && job.Sync != hare.Relaxed && !job.Mix {
+			c.units, c.tariff = 1, own
+		}
 	}
 	if job.Sync == hare.Rigid {
-		return rigidPhi(job, cs, blocks, path)
+		return rigidPhi(job, cs, path)
 	}
-	return fluidPhi(job, cs, c.GridUs, path), nil
+	phi := fluidPhi(job, cs, m.cert.GridUs, path)
+	if job.Sync == hare.Relaxed && m.cert.StepUs > 0 {
+		exact, err := m.stepsPhi(job, cs, tau)
+		if err != nil {
+			return nil, err
+		}
+		if exact != nil && exact.Cmp(phi) > 0 {
+			return exact, nil
+		}
+	}
+	return phi, nil
+}
+
+func errLong(job *hare.Job) error {
+	return fmt.Errorf("job %.40q takes longer than 2^53 µs", job.ID)
 }

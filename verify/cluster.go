@@ -96,12 +96,11 @@ func (s *supply) peak() int64 {
 	return slices.Max(s.level)
 }
 
-// cost is ∫ M_k π over the grid: both are steps, walked side by side.
-func (s *supply) cost(grid, prices []int64) *big.Int {
-	total := new(big.Int)
+// walk calls do for every stretch of a grid cell in which M_k stands still:
+// both are steps, walked side by side.
+func (s *supply) walk(grid []int64, do func(cell int, level, length int64)) {
 	step := 0
-	for g, x := range prices {
-		var inCell sum128 // GPU-time
+	for g := range grid[1:] {
 		for from := grid[g]; from < grid[g+1]; {
 			for step+1 < len(s.at) && s.at[step+1] <= from {
 				step++
@@ -110,10 +109,19 @@ func (s *supply) cost(grid, prices []int64) *big.Int {
 			if step+1 < len(s.at) {
 				to = min(to, s.at[step+1])
 			}
-			inCell.addProduct(to-from, s.level[step])
+			do(g, s.level[step], to-from)
 			from = to
 		}
-		amount := inCell.big()
+	}
+}
+
+// cost is ∫ M_k π over the grid.
+func (s *supply) cost(grid, prices []int64) *big.Int {
+	held := make([]sum128, len(prices)) // GPU-time by cell
+	s.walk(grid, func(cell int, level, length int64) { held[cell].addProduct(length, level) })
+	total := new(big.Int)
+	for g, x := range prices {
+		amount := held[g].big()
 		total.Add(total, amount.Mul(amount, big.NewInt(x)))
 	}
 	return total

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"math/bits"
@@ -12,11 +13,36 @@ type sum128 struct{ hi, lo uint64 }
 
 // addProduct adds a·b of non-negative numbers. Lengths that add up to at most
 // 2^56, times prices of at most 2^53, stay within 128 bits.
-func (s *sum128) addProduct(a, b int64) {
+func (s *sum128) addProduct(a, b int64) { *s = s.plus(a, b) }
+
+// plus is s + a·b of non-negative numbers.
+func (s sum128) plus(a, b int64) sum128 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	var carry uint64
-	s.lo, carry = bits.Add64(s.lo, lo, 0)
-	s.hi, _ = bits.Add64(s.hi, hi, carry)
+	return s.add(sum128{hi, lo})
+}
+
+func (s sum128) add(t sum128) sum128 {
+	lo, carry := bits.Add64(s.lo, t.lo, 0)
+	hi, _ := bits.Add64(s.hi, t.hi, carry)
+	return sum128{hi, lo}
+}
+
+// sub is s − t, which is not negative.
+func (s sum128) sub(t sum128) sum128 {
+	lo, borrow := bits.Sub64(s.lo, t.lo, 0)
+	hi, _ := bits.Sub64(s.hi, t.hi, borrow)
+	return sum128{hi, lo}
+}
+
+// times is s·n; of n GPUs at the price of one slot each it fits.
+func (s sum128) times(n int64) sum128 {
+	hi, lo := bits.Mul64(s.lo, uint64(n))
+	return sum128{hi + s.hi*uint64(n), lo}
+}
+
+// compare is −1, 0 or 1 as s is less than, equal to or greater than t.
+func (s sum128) compare(t sum128) int {
+	return cmp.Or(cmp.Compare(s.hi, t.hi), cmp.Compare(s.lo, t.lo))
 }
 
 func (s sum128) big() *big.Int {

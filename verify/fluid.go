@@ -23,7 +23,7 @@ type fluid struct {
 	unit   []float64
 	rate   []float64  // 1/d by type
 	fast   float64    // the greatest rate
-	factor []*big.Int // GPU-time held by a round: K·p, or K·d for a gang
+	factor []*big.Int // what a round holds, in units times µs: K·p, or K·d for a gang
 
 	low []float64  // by last piece, proved: its cost is no less
 	mu  []float64  // by last piece: where its dual is greatest, by the floats; −1 where not searched
@@ -125,10 +125,10 @@ func newFluid(job *hare.Job, cs []choice, grid []int64, path int64) *fluid {
 		if relaxed {
 			held, back = cs[k].p, cs[k].s
 		}
-		f.factor = append(f.factor, times(job.Tasks, held))
+		f.factor = append(f.factor, times(cs[k].units, held))
 		f.rate = append(f.rate, 1/float64(cs[k].d))
 		f.fast = max(f.fast, f.rate[k])
-		if cs[k].prices != nil {
+		if cs[k].tariff != nil {
 			f.trail(k, grid, back)
 		}
 	}
@@ -148,7 +148,7 @@ func newFluid(job *hare.Job, cs []choice, grid []int64, path int64) *fluid {
 // trail fills in the least price of type k over [max(t − back, a), t] for each
 // piece, t in it, with a queue of cells of rising prices. O(pieces + cells).
 func (f *fluid) trail(k int, grid []int64, back int64) {
-	prices := f.cs[k].prices
+	prices := f.cs[k].tariff.prices
 	queue := make([]int, 0, len(grid))
 	oldest, next := 0, 0 // cells before next have been queued
 	for i, b := range f.from {

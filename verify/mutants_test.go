@@ -25,6 +25,15 @@ type reading struct {
 	oneCell       bool // trailing minimum over one cell only
 	tauAtZero     bool // τ from the GPUs in service at time 0
 	absentDear    bool // a type absent from the prices is infinitely dear
+	noSingles     bool // F without GPUs alone
+	greedyPattern bool // F by the dearest good first
+	sizesMixing   bool // sizes for gangs that mix types
+	sizesRelaxed  bool // sizes for relaxed jobs
+	firstLevel    bool // F of the M at the start of a cell for the whole cell
+	largestLevel  bool // F of the largest M of a cell for the whole cell
+	ownAtZero     bool // a relaxed job's own GPUs are those in service at time 0
+	lastAlone     bool // slots of the last level within its own length alone
+	levelWindow   bool // slots of a level within its own length
 	noPath        bool // path false: not a false reading, C may be before P
 }
 

@@ -1,14 +1,13 @@
 package verify
 
 import (
-	"fmt"
 	"math/big"
 	"slices"
 
 	"github.com/hare-sched/hare"
 )
 
-// tariff is the price of one GPU of a type from time 0 on.
+// tariff is the price of a good from time 0 on.
 type tariff struct {
 	grid   []int64
 	prices []int64
@@ -61,36 +60,37 @@ func (t *tariff) upToF(at int64) float64 {
 }
 
 // rigidPhi is the least over types and starts S of w (S + Rd) + K ∫ π over the
-// block, S ≥ a and S + Rd ≥ path. In S this is piecewise linear and turns only
+// block, or ∫ ρ where the job's size has a price of its own, S ≥ a and S + Rd ≥ path. In S this is piecewise linear and turns only
 // where an end of the block meets the grid, and it rises after the horizon, so
 // these S and the least one suffice. Floats drop what is not near the least.
 // O(cells log cells) a type.
-func rigidPhi(job *hare.Job, cs []choice, blocks map[string]*tariff, path int64) (*big.Rat, error) {
+func rigidPhi(job *hare.Job, cs []choice, path int64) (*big.Rat, error) {
 	type block struct {
 		start, length int64
-		tariff        *tariff
+		by            *choice
 		cost          float64
 	}
 	var all []block
 	w := float64(job.WeightMicro) * 1000
 	least, size := 0.0, 0.0
-	for _, c := range cs {
+	for k := range cs {
+		c := &cs[k]
 		length, ok := mul(job.Rounds, c.d)
 		if !ok {
-			return nil, fmt.Errorf("job %.40q takes longer than 2^53 µs", job.ID)
+			return nil, errLong(job)
 		}
-		t := blocks[c.kind]
+		t, units := c.tariff, float64(c.units)
 		first := max(job.ReleaseUs, path-length)
 		try := func(start int64) {
 			if start < first {
 				return
 			}
-			v := w*float64(start+length) + float64(job.Tasks)*(t.upToF(start+length)-t.upToF(start))
-			size = max(size, w*float64(start+length)+float64(job.Tasks)*t.upToF(start+length))
+			v := w*float64(start+length) + units*(t.upToF(start+length)-t.upToF(start))
+			size = max(size, w*float64(start+length)+units*t.upToF(start+length))
 			if len(all) == 0 || v < least {
 				least = v
 			}
-			all = append(all, block{start, length, t, v})
+			all = append(all, block{start, length, c, v})
 		}
 		try(first)
 		if t != nil {
@@ -107,8 +107,8 @@ func rigidPhi(job *hare.Job, cs []choice, blocks map[string]*tariff, path int64)
 		if b.cost > least+margin {
 			continue
 		}
-		v := b.tariff.upTo(b.start + b.length)
-		v.Sub(v, b.tariff.upTo(b.start)).Mul(v, big.NewInt(job.Tasks))
+		v := b.by.tariff.upTo(b.start + b.length)
+		v.Sub(v, b.by.tariff.upTo(b.start)).Mul(v, big.NewInt(b.by.units))
 		v.Add(v, times(job.WeightMicro, 1000, b.start+b.length))
 		if best == nil || v.Cmp(best) < 0 {
 			best = v

@@ -1,0 +1,285 @@
+package verify
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// mostSteps limits rounds × steps × (levels − 1 + types) of a job that is
+// bounded round by round; it is part of what a certificate means.
+const mostSteps = 1 << 22
+
+var errSteps = errors.New("step_us is too fine to check for this many jobs")
+
+// stepped is a relaxed job with all times in steps of δ. Prices and weights
+// count 1e-9, so costs count δ·1e-15 weight-seconds.
+type stepped struct {
+	job     *hare.Job
+	weight  int64
+	tau     int64      // τ, which is the first level
+	width   int64      // from the release to the horizon
+	kinds   []stepKind // the types
+	levels  []int64    // lengths of a round at which it holds more tasks
+	waiting sum128     // of waiting from the release to the horizon
+}
+
+type stepKind struct {
+	p, s   int64
+	count  int64    // max over t of M_k
+	rounds int64    // ⌈K/count⌉: tasks one after another, at most
+	slot   []sum128 // the price of one GPU for p, by start from the release on
+}
+
+// stepsPhi is φ of a relaxed job alone by the recursion V of docs/bounds.md, in
+// 1e-15 weight-seconds, or nil where that is not asked for. O(rounds · steps ·
+// levels), and log of types times steps · levels · types.
+func (m *market) stepsPhi(job *hare.Job, cs []choice, tau int64) (*big.Rat, error) {
+	delta, grid := m.cert.StepUs, m.cert.GridUs
+	horizon, types := grid[len(grid)-1]/delta, int64(len(cs))
+	if job.ReleaseUs%delta != 0 || job.Rounds > mostSteps || horizon > mostSteps || types > mostSteps || job.Rounds*horizon > mostSteps/types {
+		return nil, nil
+	}
+	j := &stepped{job: job, weight: job.WeightMicro * 1000, tau: tau / delta, width: horizon - job.ReleaseUs/delta}
+	for _, c := range cs {
+		if c.p%delta != 0 || c.s%delta != 0 {
+			return nil, nil
+		}
+		k := stepKind{p: c.p / delta, s: c.s / delta, count: c.count, rounds: (job.Tasks-1)/c.count + 1}
+		if _, ok := mul(c.p, k.rounds); !ok {
+			return nil, errLong(job)
+		}
+		j.kinds = append(j.kinds, k)
+	}
+	if m.spent.Load() > maxPriceWork || !j.findLevels(mostSteps/(job.Rounds*horizon)-types+1) {
+		return nil, nil
+	}
+	if m.spent.Add((job.Rounds+types)*horizon*(int64(len(j.levels))-1+types)) > maxPriceWork {
+		return nil, errSteps
+	}
+	cost := times(j.tau, job.Rounds)
+	cost.Mul(cost.Add(cost, big.NewInt(job.ReleaseUs/delta)), big.NewInt(j.weight))
+	if j.width > 0 {
+		for k := range j.kinds {
+			j.kinds[k].price(cs[k].tariff, delta, job.ReleaseUs/delta, j.width)
+		}
+		j.waiting = sum128{}.plus(j.weight, j.width)
+		if j.waiting.hi == 0 && j.waiting.lo < 1<<62 {
+			cost.Add(cost, new(big.Int).SetUint64(uint64(regret(j, func(x sum128) short { return short(x.lo) }))))
+		} else {
+			cost.Add(cost, regret(j, func(x sum128) sum128 { return x }).big())
+		}
+	}
+	return new(big.Rat).SetInt(cost.Mul(cost, big.NewInt(delta))), nil
+}
+
+// findLevels lists m·p + s from τ on, without repetition, and says whether there
+// are no more than most.
+func (j *stepped) findLevels(most int64) bool {
+	next := make([]int64, len(j.kinds)) // m
+	for k, t := range j.kinds {
+		next[k] = max(1, (j.tau-t.s+t.p-1)/t.p)
+		if t.rounds-next[k] >= most {
+			return false
+		}
+	}
+	for {
+		level := int64(math.MaxInt64)
+		for k, t := range j.kinds {
+			if next[k] <= t.rounds {
+				level = min(level, next[k]*t.p+t.s)
+			}
+		}
+		if level == math.MaxInt64 {
+			return true
+		}
+		if int64(len(j.levels)) == most {
+			return false
+		}
+		j.levels = append(j.levels, level)
+		for k, t := range j.kinds {
+			if next[k] <= t.rounds && next[k]*t.p+t.s == level {
+				next[k]++
+			}
+		}
+	}
+}
+
+// price fills in the prices of slots that start within width steps from the
+// given one; a nil tariff is free. O(width).
+func (k *stepKind) price(t *tariff, delta, from, width int64) {
+	paid := make([]sum128, width+1) // Π
+	if t != nil {
+		cell := t.cell(from * delta)
+		for x := range width {
+			if (from+x)*delta == t.grid[cell+1] {
+				cell++
+			}
+			paid[x+1] = paid[x].plus(1, t.prices[cell])
+		}
+	}
+	k.slot = make([]sum128, width)
+	for x := range width {
+		k.slot[x] = paid[min(x+k.p, width)].sub(paid[x])
+	}
+}
+
+// cheapest is by x the least price of a slot that starts in [x, x + window];
+// from the horizon on they are free. O(width).
+func (k *stepKind) cheapest(window int64) []sum128 {
+	out := make([]sum128, len(k.slot))
+	var queue []int // starts of rising prices
+	for i, price := range k.slot {
+		for len(queue) > 0 && k.slot[queue[len(queue)-1]].compare(price) >= 0 {
+			queue = queue[:len(queue)-1]
+		}
+		queue = append(queue, i)
+		if x := i - int(window); x >= 0 {
+			if queue[0] < x {
+				queue = queue[1:]
+			}
+			out[x] = k.slot[queue[0]]
+		}
+	}
+	return out
+}
+
+// costs is by start what the tasks of a round of level l cost at least. Where a
+// type holds all tasks one after another within a level before the last, what
+// the level costs is no more than what the type alone does, so only the last
+// level asks for those. O(width · types²).
+func (j *stepped) costs(l int) []sum128 {
+	tasks, length := j.job.Tasks, j.levels[l]
+	if l == len(j.levels)-1 {
+		var least []sum128
+		for _, k := range j.kinds {
+			if k.rounds*k.p+k.s < length {
+				continue
+			}
+			row := k.cheapest(length - k.s - k.p)
+			if least == nil {
+				least = row
+			}
+			for x, price := range row {
+				if price.compare(least[x]) < 0 {
+					least[x] = price
+				}
+			}
+		}
+		for x := range least {
+			least[x] = least[x].times(tasks)
+		}
+		return least
+	}
+	type part struct {
+		most int64 // tasks
+		by   []sum128
+	}
+	var parts []part
+	for _, k := range j.kinds {
+		if length >= k.s+k.p {
+			most := tasks
+			if each := (length - k.s) / k.p; each < k.rounds {
+				most = min(most, each*k.count)
+			}
+			parts = append(parts, part{most, k.cheapest(j.levels[l+1] - 1 - k.s - k.p)})
+		}
+	}
+	out := make([]sum128, j.width)
+	for x := range out {
+		slices.SortFunc(parts, func(a, b part) int { return a.by[x].compare(b.by[x]) })
+		left := tasks
+		for _, p := range parts {
+			n := min(left, p.most)
+			out[x] = out[x].add(p.by[x].times(n))
+			if left -= n; left == 0 {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// value is a sum of costs.
+type value[T any] interface {
+	add(T) T
+	compare(T) int
+}
+
+type short uint64
+
+func (a short) add(b short) short   { return a + b }
+func (a short) compare(b short) int { return cmp.Compare(a, b) }
+
+// regret is what the job pays at least beyond running from its release on
+// without a pause, each round in τ: with D_r(x) that of its last r rounds from
+// x on, and c the cost of a round's tasks,
+//
+//	D_r(x) = min of D_r(x+1) + w and, by level L, c_L(x) + w (L − τ) + D_{r−1}(x+L)
+//
+// and D is 0 from the horizon on, where nothing is to pay; V = w (x + rτ) + D. A
+// round takes τ at least, so r rounds before the last one need not look at x
+// earlier than (R − r) τ. Costs above waiting for the horizon play no part.
+func regret[T value[T]](j *stepped, as func(sum128) T) T {
+	step := as(sum128{}.plus(j.weight, 1))
+	last := make([]T, j.width) // where no round ends before the horizon
+	for x := range last {
+		last[x] = as(sum128{}.plus(j.weight, j.width-int64(x)))
+	}
+	inside := make([][]T, len(j.levels)) // where the round does
+	for l, length := range j.levels {
+		if length-j.tau >= j.width {
+			break // waiting costs less
+		}
+		inside[l] = make([]T, max(0, j.width-length))
+		for x, c := range j.costs(l) {
+			if c = c.plus(j.weight, length-j.tau); c.compare(j.waiting) > 0 {
+				c = j.waiting
+			}
+			switch v := as(c); {
+			case x < len(inside[l]):
+				inside[l][x] = v
+			case v.compare(last[x]) < 0:
+				last[x] = v
+			}
+		}
+	}
+	before, now := make([]T, j.width), make([]T, j.width)
+	for left := min(j.job.Rounds-1, (j.width-1)/j.tau); left >= 0; left-- {
+		from := left * j.tau
+		copy(now[from:], last[from:])
+		for l, length := range j.levels {
+			if end := j.width - length; end > from {
+				lower(now[from:end], inside[l][from:], before[from+length:])
+			}
+		}
+		for x := j.width - 2; x >= from; x-- {
+			if v := now[x+1].add(step); v.compare(now[x]) < 0 {
+				now[x] = v
+			}
+		}
+		before, now = now, before
+	}
+	return before[0]
+}
+
+// lower lowers each of to to the sum of a and b there.
+func lower[T value[T]](to, a, b []T) {
+	if to, ok := any(to).([]short); ok {
+		// As the general case, without calls.
+		a, b := any(a).([]short)[:len(to)], any(b).([]short)[:len(to)]
+		for i := range to {
+			to[i] = min(to[i], a[i]+b[i])
+		}
+		return
+	}
+	for i := range to {
+		if v := a[i].add(b[i]); v.compare(to[i]) < 0 {
+			to[i] = v
+		}
+	}
+}
