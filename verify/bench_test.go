@@ -45,6 +45,27 @@ func large(jobs int, sync hare.Sync) (*hare.Instance, *hare.Certificate) {
 	return inst, cert
 }
 
+// stepped is a certificate on cells of equal whole seconds, with steps of 1 s.
+func stepped(c *hare.Certificate, cells int64) *hare.Certificate {
+	out := &hare.Certificate{Method: c.Method, Path: c.Path, Objective: c.Objective, StepUs: 1e6}
+	length := c.GridUs[len(c.GridUs)-1] / cells / out.StepUs * out.StepUs
+	for g := range cells + 1 {
+		out.GridUs = append(out.GridUs, g*length)
+	}
+	for _, p := range c.Prices {
+		q := hare.TypePrices{Type: p.Type}
+		at := 0
+		for _, t := range out.GridUs[:cells] {
+			for c.GridUs[at+1] <= t {
+				at++
+			}
+			q.Nanos = append(q.Nanos, p.Nanos[at])
+		}
+		out.Prices = append(out.Prices, q)
+	}
+	return out
+}
+
 func BenchmarkBound(b *testing.B) {
 	frozen := instance(b, "instances/standard-200.json.gz")
 	cert, err := hare.DecodeCertificate(open(b, "instances/standard-200.prices.json"), hare.Limits{})
@@ -61,6 +82,7 @@ func BenchmarkBound(b *testing.B) {
 		})
 	}
 	run("standard-200", frozen, cert)
+	run("standard-200-steps", frozen, stepped(cert, 96))
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
 		inst, cert := large(20000, sync)
 		run("20000-"+sync.String(), inst, cert)

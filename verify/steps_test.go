@@ -3,6 +3,8 @@ package verify_test
 import (
 	"fmt"
 	"math/big"
+	"math/bits"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -33,7 +35,7 @@ func TestStepsAreTheRecursion(t *testing.T) {
 			}
 			p := hare.TypePrices{Type: kind}
 			for g := 1; g < len(cert.GridUs); g++ {
-				x := n(0, 6, "price") * rapid.SampledFrom([]int64{1, 10}).Draw(t, "factor")
+				x := n(0, 6, "price") * rapid.SampledFrom([]int64{1, 10, 100, 1000}).Draw(t, "factor")
 				p.Nanos = append(p.Nanos, x)
 				fixed += x * counts[kind] * (cert.GridUs[g] - cert.GridUs[g-1])
 			}
@@ -64,7 +66,11 @@ func TestStepsAreTheRecursion(t *testing.T) {
 		if got.Cmp(want) != 0 {
 			t.Fatalf("bound %v, want %v (fluid %v)", got, want, fluid)
 		}
-		const scale = 1 << 47
+		most := j.WeightMicro
+		for _, p := range cert.Prices {
+			most = max(most, slices.Max(p.Nanos))
+		}
+		scale := int64(1) << (53 - bits.Len64(uint64(most)))
 		inst.Jobs[0].WeightMicro *= scale
 		for _, p := range cert.Prices {
 			for g := range p.Nanos {
@@ -73,7 +79,7 @@ func TestStepsAreTheRecursion(t *testing.T) {
 		}
 		large, err := verify.Bound(inst, cert)
 		if err != nil || large.Cmp(want.Mul(want, rat(scale))) != 0 {
-			t.Fatalf("times 2^47: bound %v %v, want %v", large, err, want)
+			t.Fatalf("scaled up: bound %v %v, want %v", large, err, want)
 		}
 	})
 }
