@@ -28,12 +28,16 @@ import zlib
 from bisect import bisect_left, bisect_right, insort
 from fractions import Fraction
 from functools import reduce
+from itertools import accumulate, groupby
 from math import gcd
+from operator import add, sub
 
 LIMIT = 1 << 53  # of times in µs, weights in micro-units and counts
 MOST_GPUS = 1 << 20
 MOST_BYTES = 1 << 30  # of a document, decompressed
 MOST_FAULTS = 50
+MOST_WORK = 1 << 33  # of the knapsacks, and of the steps, of a certificate
+MOST_STEPS = 1 << 22  # of a job that is bounded round by round
 FOREVER = 1 << 62  # the end of an open window; above every time
 RESERVED = frozenset("shapes after deadline_s only quota user gpus_per_task within switch_s progress".split())
 
@@ -54,6 +58,7 @@ class Number(str):
 
 
 NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+SIZE = re.compile(r"[1-9][0-9]{0,9}")
 PLAIN = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 
 
@@ -643,7 +648,7 @@ def check_rigid(j, entries, faults):
 
 # ---------------------------------------------------------------- certificates
 
-CERTIFICATE = ("hare", "method", "path", "instance_sha256", "objective", "bound", "grid_us", "prices")
+CERTIFICATE = ("hare", "method", "path", "instance_sha256", "objective", "bound", "grid_us", "prices", "sizes", "step_us")
 
 
 class Certificate:
@@ -667,6 +672,14 @@ class Certificate:
         for kind, row in as_object(doc.get("prices", {}), where + "/prices").items():
             at = pointer(where + "/prices", as_string(kind, where + "/prices"))
             self.prices[kind] = [integer(x, at) for x in as_array(row, at)]
+        self.sizes = {}  # by type and number of GPUs
+        for kind, rows in as_object(doc.get("sizes", {}), where + "/sizes").items():
+            at = pointer(where + "/sizes", as_string(kind, where + "/sizes"))
+            for size, row in as_object(rows, at).items():
+                if not SIZE.fullmatch(size) or not 2 <= int(size) <= MOST_GPUS:
+                    raise Bad("%s: %s is no number of GPUs held together: give 2 to %d" % (at, quoted(size), MOST_GPUS))
+                self.sizes[kind, int(size)] = [integer(x, pointer(at, size)) for x in as_array(row, at)]
+        self.step = integer(doc["step_us"], where + "/step_us", 1) if "step_us" in doc else None
 
 
 def bound_of(inst, c):
@@ -674,8 +687,8 @@ def bound_of(inst, c):
     (numerator, denominator). Raises Refused where it proves none."""
     if c.method == "price":
         return price_bound(inst, c)
-    if c.grid or c.prices:
-        raise Refused("the method %s has neither grid nor prices" % c.method)
+    if c.grid or c.prices or c.sizes or c.step is not None:
+        raise Refused("the method %s has no grid, prices, sizes or step" % c.method)
     if c.method == "critical_path":
         return sum(j.weight * j.rounds * least_round(inst, j) for j in inst.jobs), 10**12
     if c.method == "machine":
@@ -782,47 +795,111 @@ def add_up(terms):
 
 
 def price_bound(inst, c):
-    """Σ φ_j − Σ ∫ M_k π_k − Σ w a. The unit inside is 1e-15 weight-seconds:
+    """Σ φ_j − Σ ∫ F_k − Σ w a. The unit inside is 1e-15 weight-seconds:
     prices are 1e-9 weight-seconds a GPU-second, times µs."""
-    grid = c.grid
-    if len(grid) < 2 or grid[0] != 0 or any(b <= a for a, b in zip(grid, grid[1:])):
-        raise Refused("grid_us must rise from 0")
-    for kind, row in sorted(c.prices.items()):
-        if kind not in inst.supply:
-            raise Refused("prices name the type %s, which the cluster lacks" % quoted(kind))
-        if len(row) != len(grid) - 1:
-            raise Refused("prices of %s: %d for %d cells" % (quoted(kind), len(row), len(grid) - 1))
-    terms = []
-    for kind, row in c.prices.items():
-        terms.append((-capacity_price(inst.supply[kind], grid, row), 10**15))
-    free = [0] * (len(grid) - 1)
+    check_prices(inst, c)
+    grid, free = c.grid, [0] * (len(c.grid) - 1)
+    paid = 0
+    for kind in sorted(inst.supply):
+        stays = stretches(inst.supply[kind], grid)
+        single = c.prices.get(kind, free)
+        sizes = {k: row for (of, k), row in c.sizes.items() if of == kind}
+        if sizes:
+            paid += pattern_price(stays, single, sizes)
+        else:
+            paid += sum(single[g] * m * length for (g, m), length in stays.items())
+    terms, work = [(-paid, 10**15)], 0
     for j in inst.jobs:
         path = j.release + (j.rounds * least_round(inst, j) if c.path else 0)
-        modes = [(p, s, c.prices.get(k, free)) for _, p, s, k in modes_of(inst, j)]
+        modes = []  # compute, sync, prices and how many of what they are for
+        for _, p, s, kind in modes_of(inst, j):
+            own = c.sizes.get((kind, j.tasks)) if j.sync != "relaxed" and not j.mix else None
+            modes.append((p, s, own, 1) if own else (p, s, c.prices.get(kind, free), j.tasks))
         if not modes:
             raise Refused("job %s can run on no GPU of this cluster: nothing is to be bounded" % quoted(j.id))
         if j.sync == "rigid":
-            n, d = min(rigid_phi(j, path, grid, p + s, row) for p, s, row in modes), 1
+            n, d = min(rigid_phi(j, path, grid, p + s, row, units) for p, s, row, units in modes), 1
         else:
             n, d = Fluid(j, path, grid, modes).least()
+        if j.sync == "relaxed" and c.step is not None:
+            steps = Steps.of(inst, j, c)
+            if steps is not None:
+                work += steps.work
+                if work > MOST_WORK:
+                    raise Refused("step_us is too fine to check for this many jobs")
+                n, d = max((n, d), (steps.least(), 1), key=lambda x: Fraction(*x))
         terms.append((n - 1000 * j.weight * j.release * d, d * 10**15))
     return add_up(terms)
 
 
-def capacity_price(steps, grid, row):
-    """∫ M_k(t) π_k(t) dt, windows that open and close inside cells included."""
+def check_prices(inst, c):
+    grid = c.grid
+    if len(grid) < 2 or grid[0] != 0 or any(b <= a for a, b in zip(grid, grid[1:])):
+        raise Refused("grid_us must rise from 0")
+    if c.step is not None and any(t % c.step for t in grid):
+        raise Refused("not every entry of grid_us is a multiple of step_us")
+    work = 0
+    for (kind, size), row in sorted([((kind, 1), row) for kind, row in c.prices.items()] + list(c.sizes.items())):
+        if kind not in inst.supply:
+            raise Refused("prices or sizes name the type %s, which the cluster lacks" % quoted(kind))
+        if len(row) != len(grid) - 1:
+            raise Refused("prices of %d of %s: %d for %d cells" % (size, quoted(kind), len(row), len(grid) - 1))
+        if size > 1:
+            work += len(row) * (inst.peak(kind) + 1)
+    if work > MOST_WORK:
+        raise Refused("a grid of %d cells is too fine to check with %d sizes" % (len(grid) - 1, len(c.sizes)))
+
+
+def stretches(steps, grid):
+    """{(cell, M): for how long}, windows that open and close inside cells included."""
     times, levels = steps
-    total = 0
+    out = {}
     for t, end, level in zip(times, times[1:] + [grid[-1]], levels):
         g = max(bisect_right(grid, t) - 1, 0)
-        while g < len(row) and grid[g] < end:
-            total += row[g] * level * max(0, min(end, grid[g + 1]) - max(t, grid[g]))
+        while g < len(grid) - 1 and grid[g] < end:
+            length = min(end, grid[g + 1]) - max(t, grid[g])
+            if length > 0:
+                out[g, level] = out.get((g, level), 0) + length
             g += 1
-    return total
+    return out
 
 
-def rigid_phi(j, path, grid, d, row):
-    """min over S of w (S + R d) + K ∫ π over the block: the cost is linear in S
+def pattern_price(stays, single, sizes):
+    """∫ F(t) dt: every stretch costs the dearest pattern that its GPUs hold. Cells
+    of equal prices are looked at together."""
+    lengths = {}  # by the prices of a cell, then by M
+    for (g, m), length in stays.items():
+        of = lengths.setdefault(tuple((k, row[g]) for k, row in sizes.items()) + ((1, single[g]),), {})
+        of[m] = of.get(m, 0) + length
+    return sum(v * of[m] for goods, of in lengths.items() for m, v in dearest(goods, of).items())
+
+
+def dearest(goods, counts):
+    """{M: max Σ n·price, Σ n·gpus ≤ M, n whole and ≥ 0} for each M of counts; goods
+    are (gpus, price). Let k GPUs be the good that is dearest a GPU. Of any k other
+    goods some together hold a multiple of k GPUs, for which the dearest pays no
+    less; so fewer than k others are needed, and from k · (the largest good) GPUs
+    on a pattern has the dearest at least once. A table need not go further."""
+    most = max(counts)
+    goods = [(k, price) for k, price in goods if price > 0 and k <= most]
+    if not goods:
+        return dict.fromkeys(counts, 0)
+    k, price = max(goods, key=lambda x: (Fraction(x[1], x[0]), -x[0]))
+    enough = k * max(gpus for gpus, _ in goods)
+    table = [0] * min(most + 1, enough)
+    for gpus, each in sorted(goods):
+        for lo in range(gpus, len(table), gpus):
+            held = table[lo : lo + gpus]
+            table[lo : lo + gpus] = map(max, held, map(each.__add__, table[lo - gpus : lo]))
+    out = {}
+    for m in counts:
+        times = max(0, (m - enough) // k + 1)
+        out[m] = times * price + table[m - times * k]
+    return out
+
+
+def rigid_phi(j, path, grid, d, row, units):
+    """min over S of w (S + R d) + units · ∫ row over the block: the cost is linear in S
     but where an end of the block meets the grid."""
     length = j.rounds * d
     paid = [0]
@@ -835,7 +912,7 @@ def rigid_phi(j, path, grid, d, row):
 
     least = max(j.release, path - length)
     starts = {least}.union(t for t in grid if t > least).union(t - length for t in grid if t - length > least)
-    return min(1000 * j.weight * (s + length) + j.tasks * (until(s + length) - until(s)) for s in starts)
+    return min(1000 * j.weight * (s + length) + units * (until(s + length) - until(s)) for s in starts)
 
 
 class Fluid:
@@ -851,17 +928,17 @@ class Fluid:
     def __init__(self, j, path, grid, modes):
         relaxed = j.sync == "relaxed"
         self.rounds, self.weight = j.rounds, 1000 * j.weight
-        self.d = [p + s for p, s, _ in modes]
+        self.d = [p + s for p, s, _, _ in modes]
         cuts = {path}.union(grid)
         if relaxed:
-            cuts.update(t + s for _, s, _ in modes for t in grid)
+            cuts.update(t + s for _, s, _, _ in modes for t in grid)
         self.cuts = [j.release] + sorted(t for t in cuts if t > j.release)
         self.lengths = [b - a for a, b in zip(self.cuts, self.cuts[1:])]  # the last piece is infinite
         self.cost = []  # n of each piece and mode
         for b in self.cuts:
             cell = bisect_right(grid, b) - 1
             ns = []
-            for p, s, row in modes:
+            for p, s, row, units in modes:
                 if cell >= len(row):
                     price = 0
                 elif relaxed:
@@ -869,7 +946,7 @@ class Fluid:
                     price = min(row[back : cell + 1])
                 else:
                     price = row[cell]
-                ns.append(j.tasks * price * (p if relaxed else p + s))
+                ns.append(units * price * (p if relaxed else p + s))
             self.cost.append(ns)
         self.common = reduce(lambda a, b: a * b // gcd(a, b), self.d)
         self.share = [self.common // d for d in self.d]  # common/d_k
@@ -1025,6 +1102,112 @@ class Fluid:
                 return value
             lo, hi = (mid + 1, hi) if side < 0 else (lo, mid - 1)
         raise Refused("the price bound of a job has no value")  # cannot be: the maximum is at a kink
+
+
+class Steps:
+    """φ of a relaxed job round by round, all times in steps of step_us. The cost
+    of its last r rounds from x on, V_r(x), is kept less w r τ, which makes it
+    w x from the horizon on, whatever r."""
+
+    @classmethod
+    def of(cls, inst, j, c):
+        """None where the job is too large for it, or has times between steps."""
+        modes = modes_of(inst, j)
+        if any(t % c.step for t in [j.release] + [t for _, p, s, _ in modes for t in (p, s)]):
+            return None
+        horizon, tau = c.grid[-1] // c.step, least_round(inst, j) // c.step
+        most = MOST_STEPS // (j.rounds * horizon) - len(modes) + 1  # levels
+        modes = [(m, p // c.step, s // c.step, -(-j.tasks // m), c.prices.get(kind)) for m, p, s, kind in modes]
+        ends = [range(s + p * max(1, -((s - tau) // p)), s + p * rows + 1, p) for _, p, s, rows, _ in modes]
+        if most < 1 or any(len(e) > most for e in ends):
+            return None
+        levels = []
+        for level, _ in groupby(heapq.merge(*ends)):
+            levels.append(level)
+            if len(levels) > most:
+                return None
+        self = cls()
+        self.job, self.tau, self.levels, self.modes, self.horizon = j, tau, levels, modes, horizon
+        self.weight, self.release = 1000 * j.weight, j.release // c.step
+        self.step, self.cells = c.step, [t // c.step for t in c.grid]
+        self.work = (j.rounds + len(modes)) * horizon * (len(levels) - 1 + len(modes))
+        return self
+
+    def slots(self, p, row):
+        """The price of a GPU for p steps, by start from the release to the horizon."""
+        paid = [0]
+        for price, a, b in zip(row or (), self.cells, self.cells[1:]):
+            paid += [price] * (b - max(a, self.release))
+        if row is None:
+            paid += [0] * (self.horizon - self.release)
+        paid = list(accumulate(paid))
+        return list(map(sub, paid[p:] + [paid[-1]] * min(p, len(paid)), paid[:-1]))
+
+    def cheapest(self, slots, window):
+        """The least of slots[x … x + window] by x; those from the horizon on are free."""
+        if window >= len(slots):
+            return [0] * len(slots)
+        least, covered = slots, 1
+        while covered <= window:
+            ahead = min(covered, window + 1 - covered)
+            least = list(map(min, least, least[ahead:]))
+            covered += ahead
+        return least + [0] * window
+
+    def jumps(self):
+        """{length: what the tasks of a round of this length cost, by start}."""
+        tasks, out = self.job.tasks, {}
+        slots = [self.slots(p, row) for _, p, _, _, row in self.modes]
+
+        def offer(length, row):
+            out[length] = list(map(min, out[length], row)) if length in out else row
+
+        for level, after in zip(self.levels, self.levels[1:]):
+            parts = []  # tasks at most, prices by start
+            for (m, p, s, _, _), of in zip(self.modes, slots):
+                if level >= s + p:
+                    parts.append((min(tasks, m * ((level - s) // p)), self.cheapest(of, after - 1 - s - p)))
+            rows = [row for _, row in parts]
+            if all(n == tasks for n, _ in parts):
+                offer(level, [tasks * x for x in (map(min, *rows) if len(rows) > 1 else rows[0])])
+            else:
+                offer(level, [self.fill([(x, n) for (n, _), x in zip(parts, at)]) for at in zip(*rows)])
+        for (_, p, s, rows, _), of in zip(self.modes, slots):
+            offer(s + p * rows, [tasks * x for x in self.cheapest(of, p * rows - p)])
+        return out
+
+    def fill(self, parts):
+        """The price of all tasks, the cheapest of (price, tasks at most) first."""
+        cost, left = 0, self.job.tasks
+        for price, most in sorted(parts):
+            cost += price * min(left, most)
+            left -= min(left, most)
+        return cost
+
+    def least(self):
+        """V_R(a) in 1e-15 weight-seconds."""
+        a, w, tau = self.release, self.weight, self.tau
+        rounds, width = self.job.rounds, self.horizon - self.release
+        if width <= 0:
+            return self.step * w * (a + rounds * tau)
+        # The least cost of waiting for the horizon, and of rounds that end after it.
+        last, inside = [w * self.horizon] * width, []
+        for length, row in self.jumps().items():
+            within = max(0, width - length)
+            ends = range(w * (a + within + length - tau), w * (a + width + length - tau), w) if w else [0] * width
+            last[within:] = map(min, last[within:], map(add, row[within:], ends))
+            if within:
+                inside.append((length, [x - w * tau for x in row[:within]]))
+        # The r rounds before take r τ at least, so no start before that counts.
+        value = [w * x for x in range(a, self.horizon)]
+        for before in range(min(rounds - 1, (width - 1) // tau), -1, -1):
+            lo = before * tau
+            best = last[lo:]
+            for length, row in inside:
+                best[: max(0, len(best) - length)] = map(min, best, map(add, row[lo:], value[lo + length :]))
+            best.reverse()
+            value = [0] * lo + list(accumulate(best, min))[::-1]
+        return self.step * (value[0] + w * rounds * tau)
 
 
 # ------------------------------------------------------------------------ main
