@@ -19,7 +19,7 @@ type reading struct {
 	oneType       bool // one type an interval, no mixing
 	noIdle        bool // hull without the idle point
 	priceD        bool // d priced under relaxed
-	leftCapacity  bool // M at the cell's left end times its length
+	leftCapacity  bool // M at the cell's left end for all of it
 	dropNarrow    bool // types with fewer GPUs than K dropped
 	noTrailing    bool // no trailing minimum
 	oneCell       bool // trailing minimum over one cell only
@@ -29,10 +29,9 @@ type reading struct {
 	greedyPattern bool // F by the dearest good first
 	sizesMixing   bool // sizes for gangs that mix types
 	sizesRelaxed  bool // sizes for relaxed jobs
-	firstLevel    bool // F of the M at the start of a cell for the whole cell
 	largestLevel  bool // F of the largest M of a cell for the whole cell
 	ownAtZero     bool // a relaxed job's own GPUs are those in service at time 0
-	lastAlone     bool // slots of the last level within its own length alone
+	noLast        bool // rounds shorter than the last level alone
 	levelWindow   bool // slots of a level within its own length
 	noPath        bool // path false: not a false reading, C may be before P
 }
@@ -89,11 +88,38 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 		}
 		return n
 	}
+	sizes := map[string]map[int64][]int64{}
+	for _, p := range c.Sizes {
+		if sizes[p.Type] == nil {
+			sizes[p.Type] = map[int64][]int64{}
+		}
+		sizes[p.Type][p.Tasks] = p.Nanos
+		if prices[p.Type] == nil {
+			prices[p.Type] = make([]int64, len(grid)-1)
+		}
+	}
 	total := 0.0
 	for kind, row := range prices {
 		for g, x := range row {
+			goods := map[int64]int64{}
+			for size, row := range sizes[kind] {
+				goods[size] = row[g]
+			}
+			pays := func(m, from, to int64) {
+				total -= float64(naivePattern(m, x, goods, r)) * 1e-15 * float64(to-from)
+			}
 			if r.leftCapacity {
-				total -= float64(x) * 1e-15 * float64(count(kind, grid[g])) * float64(grid[g+1]-grid[g])
+				pays(count(kind, grid[g]), grid[g], grid[g+1])
+				continue
+			}
+			most := int64(0)
+			for _, t := range events {
+				if t >= grid[g] && t < grid[g+1] {
+					most = max(most, count(kind, t))
+				}
+			}
+			if r.largestLevel {
+				pays(most, grid[g], grid[g+1])
 				continue
 			}
 			for i, t := range events {
@@ -102,7 +128,7 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 					if at, _ := slices.BinarySearch(events, t+1); at < len(events) {
 						end = min(end, events[at])
 					}
-					total -= float64(x) * 1e-15 * float64(count(kind, t)) * float64(end-t)
+					pays(count(kind, t), t, end)
 				}
 			}
 		}
@@ -115,12 +141,28 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 				round = early
 			}
 		}
-		total += naivePhi(job, grid, prices, peak, round, r) - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
+		rows, units := map[string][]int64{}, map[string]int64{}
+		for kind, row := range prices {
+			rows[kind], units[kind] = row, job.Tasks
+			if own := sizes[kind][job.Tasks]; own != nil && (job.Sync != hare.Relaxed || r.sizesRelaxed) && (!job.Mix || r.sizesMixing) {
+				rows[kind], units[kind] = own, 1
+			}
+		}
+		phi := naivePhi(job, grid, rows, units, peak, round, r)
+		if job.Sync == hare.Relaxed && c.StepUs > 0 {
+			own := peak
+			if r.ownAtZero {
+				own = func(kind string) int64 { return count(kind, 0) }
+			}
+			phi = max(phi, float64(naiveV(job, grid, c.StepUs, prices, own, job.ReleaseUs, naiveRound(job, own), r))*1e-15)
+		}
+		total += phi - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
 	}
 	return total
 }
 
-func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(string) int64, tau int64, r reading) float64 {
+// naivePhi is φ of one job; it pays units of the price of a type at a time.
+func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[string]int64, peak func(string) int64, tau int64, r reading) float64 {
 	w := float64(job.WeightMicro) * 1e-6
 	release := job.ReleaseUs
 	path := release
@@ -137,6 +179,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(
 	type kind struct {
 		p, s, d int64
 		row     []int64
+		units   float64
 	}
 	var kinds, wide []kind
 	for _, p := range job.On {
@@ -147,7 +190,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(
 		if row == nil {
 			row = make([]int64, len(grid)-1)
 		}
-		kinds = append(kinds, kind{p.ComputeUs, p.SyncUs, p.DurationUs(), row})
+		kinds = append(kinds, kind{p.ComputeUs, p.SyncUs, p.DurationUs(), row, float64(units[p.Type])})
 		if peak(p.Type) >= job.Tasks {
 			wide = append(wide, kinds[len(kinds)-1])
 		}
@@ -178,7 +221,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(
 				cost := w * float64(s+length) / 1e6
 				for g, x := range k.row {
 					if l := min(grid[g+1], s+length) - max(grid[g], s); l > 0 {
-						cost += float64(job.Tasks) * float64(x) * 1e-9 * float64(l) / 1e6
+						cost += k.units * float64(x) * 1e-9 * float64(l) / 1e6
 					}
 				}
 				best = min(best, cost)
@@ -229,7 +272,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, peak func(
 					}
 				}
 			}
-			out = append(out, point{1e6 / float64(k.d), float64(job.Tasks)*cost*held/float64(k.d) + extra})
+			out = append(out, point{1e6 / float64(k.d), k.units*cost*held/float64(k.d) + extra})
 		}
 		return out
 	}

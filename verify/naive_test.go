@@ -99,11 +99,11 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 		}
 		best := V(r, x+delta)
 		for l, length := range levels {
-			if l == len(levels)-1 && !as.lastAlone {
+			if l == len(levels)-1 {
 				continue
 			}
 			until := length // of the slots
-			if l < len(levels)-1 && !as.levelWindow {
+			if !as.levelWindow {
 				until = levels[l+1] - delta
 			}
 			var parts [][2]int64 // price, tasks
@@ -122,7 +122,7 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 			best = min(best, cost+V(r-1, x+length))
 		}
 		for _, k := range kinds {
-			if !as.lastAlone {
+			if !as.noLast {
 				best = min(best, K*slot(k, x, x+k.f-k.s-k.p)+V(r-1, x+k.f))
 			}
 		}

@@ -1,7 +1,6 @@
 package verify_test
 
 import (
-	"fmt"
 	"math/big"
 	"math/bits"
 	"slices"
@@ -84,72 +83,41 @@ func TestStepsAreTheRecursion(t *testing.T) {
 	})
 }
 
-// F by trying all patterns, for every M that a cell sees; with prices scaled up
-// the tables must hold 128 bits.
-func TestSizesAreTheKnapsack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := func(least, most int, what string) int64 { return int64(rapid.IntRange(least, most).Draw(t, what)) }
-		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-		for i := range n(1, 4, "nodes") {
-			node := hare.Node{Name: fmt.Sprint(i), GPUs: []hare.TypeCount{{Type: "A", Count: int(n(1, 6, "gpus"))}}}
-			if i > 0 {
-				start := n(0, 8, "start")
-				node.Windows = []hare.Window{{StartUs: start, EndUs: start + n(1, 8, "length")}}
-			}
-			inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)
-		}
-		cert := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0}}
-		for range n(1, 5, "cells") {
-			cert.GridUs = append(cert.GridUs, cert.GridUs[len(cert.GridUs)-1]+n(1, 5, "cell"))
-		}
-		row := func() (out []int64) {
-			for range len(cert.GridUs) - 1 {
-				out = append(out, n(0, 9, "price"))
-			}
-			return out
-		}
-		if n(0, 3, "priced") > 0 {
-			cert.Prices = []hare.TypePrices{{Type: "A", Nanos: row()}}
-		}
-		for _, size := range []int64{2, 3, 5, 30} {
-			if rapid.Bool().Draw(t, "size") {
-				cert.Sizes = append(cert.Sizes, hare.SizePrices{Type: "A", Tasks: size, Nanos: row()})
-			}
-		}
-		total := int64(0)
-		for g := range len(cert.GridUs) - 1 {
-			single, sizes := int64(0), map[int64]int64{}
-			if len(cert.Prices) > 0 {
-				single = cert.Prices[0].Nanos[g]
-			}
-			for _, s := range cert.Sizes {
-				sizes[s.Tasks] = s.Nanos[g]
-			}
-			for at := cert.GridUs[g]; at < cert.GridUs[g+1]; at++ {
-				m := int64(0)
-				for _, node := range inst.Cluster.Nodes {
-					if node.Windows == nil || node.Windows[0].StartUs <= at && at < node.Windows[0].EndUs {
-						m += int64(node.GPUs[0].Count)
-					}
-				}
-				total += naivePattern(m, single, sizes, reading{})
-			}
-		}
-		for _, scale := range []int64{1, 1 << 49} {
-			for _, p := range cert.Prices {
-				for g := range p.Nanos {
-					p.Nanos[g] *= scale
-				}
-			}
-			for _, p := range cert.Sizes {
-				for g := range p.Nanos {
-					p.Nanos[g] *= scale
-				}
-			}
-			want := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(-total), big.NewInt(scale)), big.NewInt(1e15))
-			if got, err := verify.Bound(inst, cert); err != nil || got.Cmp(want) != 0 {
-				t.Fatalf("bound %v %v, want %v", got, err, want)
-			}
-		}
-	})
+// Two rounds of eight tasks of 1 s on two GPUs: a round takes 4 s. At price q on
+// [0, 4) the first round pays 8 q, or starts at 1 and has a free slot, at 4,
+// within its reach: V is the less of 8 + 8 q and 9. The fluid does it all for
+// nothing in [4, 8). Capacity costs 8 q.
+func TestStepsByHand(t *testing.T) {
+	job := hare.Job{WeightMicro: 1e6, Rounds: 2, Tasks: 8, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}
+	late := job
+	late.ReleaseUs = 5e6
+	for _, c := range []struct {
+		job         hare.Job
+		price, step int64
+		want        *big.Rat
+	}{
+		{job, 1e9, 0, big.NewRat(8-8, 1)},
+		{job, 1e9, 1e6, big.NewRat(9-8, 1)},
+		{job, 1e9, 5e5, big.NewRat(9-8, 1)},    // at 0.5 a slot costs half: 8.5 + 4
+		{job, 1e9, 4e6, big.NewRat(8-8, 1)},    // a task is shorter than a step
+		{job, 1e9 / 16, 1e6, big.NewRat(8, 1)}, // 8.5 − 0.5: the optimum
+		{job, 1e9 / 16, 0, big.NewRat(15, 2)},
+		{job, 0, 1e6, big.NewRat(8, 1)},
+		{late, 0, 1e6, big.NewRat(8, 1)}, // after the horizon
+	} {
+		cert := priced([]int64{0, 4e6}, "A", c.price)
+		cert.StepUs = c.step
+		wantBound(t, small(nodes("A", 2), c.job), cert, c.want)
+	}
+}
+
+// One GPU each of A (2 s a task) and B (3 s and 1 s to synchronise), three
+// tasks: two on A and one on B take 4 s, the first level, then 6, 7 and 10. At
+// prices 1 and 1/2 slots cost 2 and 1.5 throughout, so V = 4 + 2·2 + 1.5.
+func TestLevelsByHand(t *testing.T) {
+	job := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 3, On: []hare.Profile{{Type: "A", ComputeUs: 2e6}, {Type: "B", ComputeUs: 3e6, SyncUs: 1e6}}}
+	cert := priced([]int64{0, 12e6}, "A", 1e9)
+	cert.Prices = append(cert.Prices, hare.TypePrices{Type: "B", Nanos: []int64{5e8}})
+	cert.StepUs = 1e6
+	wantBound(t, small(append(nodes("A", 1), nodes("B", 1)...), job), cert, big.NewRat(19-36, 2))
 }

@@ -1,0 +1,90 @@
+package verify_test
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
+)
+
+// TestFalseReadingsOfSizesAndSteps evaluates by each false reading a certificate
+// that shows it, on an instance with a schedule of the given value: the reading's
+// figure is above the value, the right one is not.
+func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
+	second := []int64{0, 1e6}
+	gang := func(tasks int64) hare.Job { return brief(hare.Gang, tasks) }
+	mixing := gang(4)
+	mixing.Mix = true
+	mixing.On = append(slices.Clone(mixing.On), hare.Profile{Type: "B", ComputeUs: 1e6})
+	twice := brief(hare.Relaxed, 2)
+	twice.Rounds = 2
+	pair := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 2, On: []hare.Profile{{Type: "A", ComputeUs: 2e6}, {Type: "B", ComputeUs: 2e6}}}
+	early := hare.Job{WeightMicro: 10e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "B", ComputeUs: 1e6}}}
+	onA := func(release int64) hare.Job {
+		return hare.Job{WeightMicro: 10e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}, ReleaseUs: release}
+	}
+	slow := pair
+	slow.On = []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 2e6}}
+	stepped := func(c *hare.Certificate) *hare.Certificate {
+		c.StepUs = 1e6
+		return c
+	}
+	with := func(c *hare.Certificate, kind string, nanos ...int64) *hare.Certificate {
+		c.Prices = append(c.Prices, hare.TypePrices{Type: kind, Nanos: nanos})
+		return c
+	}
+	joins := hare.Window{StartUs: 1e6, EndUs: hare.Forever}
+	for _, m := range []struct {
+		name  string
+		inst  *hare.Instance
+		cert  *hare.Certificate
+		r     reading
+		value float64
+		right *big.Rat
+	}{
+		// One after the other: 1 + 2. Right is 2 + 2 − 6/6.
+		{"F without singles", small(nodes("A", 6), brief(hare.Relaxed, 6), brief(hare.Relaxed, 6)),
+			sized(priced(second, "A", 166666667), "A", 4, 0), reading{noSingles: true}, 3, big.NewRat(3, 1)},
+		// Two gangs of four on three A and one B, 1 + 2; no four of a type are there to be paid.
+		{"sizes for mixing gangs", small(append(nodes("A", 3), nodes("B", 1)...), mixing, mixing),
+			sized(sized(priced(second, "A", 0), "A", 4, 1e9), "B", 4, 1e9), reading{sizesMixing: true}, 3, big.NewRat(2, 1)},
+		// Three GPUs from 0 and three from 1 s on: the gangs end at 2 and 3.
+		{"the first M of a cell", small(append(nodes("A", 3), nodes("A", 3, joins)...), gang(4), gang(4)),
+			sized(priced([]int64{0, 2e6}, "A", 0), "A", 4, 2e9), reading{leftCapacity: true}, 5, big.NewRat(4, 1)},
+		// One GPU from 0 and one from 1 s on: rounds in [0, 2) or [1, 2), and in [2, 3).
+		{"own GPUs at time 0", small(append(nodes("A", 1), nodes("A", 1, joins)...), twice),
+			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{ownAtZero: true}, 3, big.NewRat(2, 1)},
+		// Both tasks on B in [0, 4), while others have A until 5.
+		{"no last level", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(1e6), onA(2e6), onA(3e6), onA(4e6)),
+			stepped(priced([]int64{0, 5e6}, "A", 9e9)), reading{noLast: true}, 4 + 5*10, big.NewRat(54, 1)},
+		// The pair runs on A in [0, 2) and on B in [1, 3), where nobody else is: 3.
+		{"slots of a level within its own length", small(append(nodes("A", 1), nodes("B", 1)...), pair, early, onA(2e6)),
+			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0, 0)), reading{levelWindow: true}, 3 + 10 + 10, big.NewRat(22, 1)},
+		// Two gangs of three at once and then one of four: 1 + 1 + 2.
+		{"the dearest good first", small(nodes("A", 6), gang(3), gang(3), gang(4)),
+			sized(sized(priced(second, "A", 0), "A", 3, 7e8), "A", 4, 1e9), reading{greedyPattern: true}, 4, big.NewRat(4, 1)},
+		// Four tasks on three GPUs take 2 s; no four GPUs are there to be paid.
+		{"sizes for relaxed jobs", small(nodes("A", 3), brief(hare.Relaxed, 4)),
+			stepped(sized(priced([]int64{0, 4e6}, "A", 0), "A", 4, 1e9)), reading{sizesRelaxed: true}, 2, big.NewRat(2, 1)},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			got, err := verify.Bound(m.inst, m.cert)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact, _ := got.Float64()
+			if right := naive(m.inst, m.cert, reading{}); math.Abs(exact-right) > 1e-9 {
+				t.Errorf("bound %v, the naive one %v", exact, right)
+			}
+			if wrong := naive(m.inst, m.cert, m.r); exact > m.value || wrong < m.value+1e-3 {
+				t.Errorf("bound %v, read falsely %v: nothing shown on a schedule of value %v", exact, wrong, m.value)
+			}
+			if want, _ := m.right.Float64(); math.Abs(exact-want) > 1e-6 {
+				t.Errorf("bound %v, want %v", exact, want)
+			}
+		})
+	}
+}
