@@ -206,7 +206,7 @@ class Bounds(unittest.TestCase):
                 for t in range(j.release, 100)
                 if t + j.rounds * d >= path
             )
-            self.assertEqual(hv.rigid_phi(j, path, grid, d, row), want)
+            self.assertEqual(hv.rigid_phi(j, path, grid, d, row, 2), want)
 
     def test_the_infinite_piece_takes_no_large_price(self):
         # [0, 4) is dear; the piece from 4 on is best, but μ = 100.5 says the contrary
@@ -219,7 +219,7 @@ class Bounds(unittest.TestCase):
                 return {0: (0.0, mu), 1: (1.0, mu)}
 
         for kind in (hv.Fluid, Misled):
-            f = kind(j, 0, [0, 4 * 10**6], [(10**6, 0, [100 * 10**9])])
+            f = kind(j, 0, [0, 4 * 10**6], [(10**6, 0, [100 * 10**9], 1)])
             self.assertEqual(Fraction(*f.least()), 5 * 10**15)
 
     def test_refused(self):
@@ -232,14 +232,144 @@ class Bounds(unittest.TestCase):
             price([0, 5], {"a": [1]}),
             price([0, 5], {"A": [1]}, method="queyranne"),
             price([0, 5], {"A": [1]}, method="machine"),
+            price([], {}, method="machine", step_us=1),
+            price([], {}, method="critical_path", sizes={"A": {"2": []}}),
+            price([0, 5], {}, step_us=2),
+            price([0, 5], {}, sizes={"a": {"2": [1]}}),
+            price([0, 5], {}, sizes={"A": {"2": [1, 2]}}),
         ):
             with self.assertRaises(hv.Refused, msg=c):
                 bound_of(inst, c)
-        for c in (price([0, 5], {"A": [-1]}), price([0, 5], {"A": [0.5]}), price([0, 5], {"A": [1]}, path=1), price([0, 5], {}, extra=1)):
+        for c in (price([0, 5], {"A": [-1]}), price([0, 5], {"A": [0.5]}), price([0, 5], {"A": [1]}, path=1), price([0, 5], {}, extra=1),
+                  price([0, 5], {}, step_us=0), price([0, 5], {}, step_us=0.5), price([0, 5], {}, sizes=[]), price([0, 5], {}, sizes={"A": [1]}),
+                  *(price([0, 5], {}, sizes={"A": {k: [1]}}) for k in ("1", "02", "+2", "2.0", "", "1048577", "9" * 30)),
+                  *(price([0, 5], {}, sizes={"A": {"2": [x]}}) for x in (-1, 0.5, 2**53 + 1, None))):
             with self.assertRaises(hv.Bad, msg=c):
                 bound_of(inst, c)
         with self.assertRaises(hv.Refused):  # wider than the cluster
             bound_of(one_job(cluster(A=1), sync="gang", tasks=2, on={"A": {"compute_s": 1}}), price([0, 5], {}))
+
+    def test_gangs_do_not_fill_every_gap(self):
+        # Six GPUs hold one gang of four, so the gangs end at 1 and 2.
+        gang = {"sync": "gang", "tasks": 4, "on": {"A": {"compute_s": 1}}}
+        second, quarter, one = [0, 10**6], {"A": [25 * 10**7]}, {"A": {"4": [10**9]}}
+        two = {"hare": "instance/v1", "cluster": cluster(A=6), "jobs": [dict(gang, id="x"), dict(gang, id="y")]}
+        self.assertEqual(bound_of(two, price(second, quarter)), Fraction(5, 2))
+        self.assertEqual(bound_of(two, price(second, {}, sizes=one)), 3)
+        self.assertEqual(bound_of(two, price(second, quarter, sizes=one)), Fraction(5, 2))
+        # A relaxed job of two tasks, by single GPUs, fills up; the optimum is 1 + 1 + 2.
+        two["jobs"].append({"id": "z", "tasks": 2, "on": {"A": {"compute_s": 1}}})
+        self.assertEqual(bound_of(two, price(second, quarter, sizes=one)), 4)
+        # A gang that mixes pays single GPUs, which are free here: 1 and nothing.
+        mixing = one_job(cluster(A=6), **dict(gang, mix=True))
+        self.assertEqual(bound_of(mixing, price(second, {}, sizes=one)), 1 - 1)
+        # A rigid block of 2 s pays both at once for [0, 3), or waits for 3.
+        rigid = one_job(cluster(A=3), sync="rigid", tasks=2, rounds=2, on={"A": {"compute_s": 1}})
+        for q, phi in ((1, 4), (4, 5)):
+            self.assertEqual(bound_of(rigid, price([0, 3 * 10**6], {}, sizes={"A": {"2": [q * 10**9]}})), phi - 3 * q)
+        # M is 6 on [0, 1) and 3 on [1, 2): four are there for a second.
+        dip = one_job(cluster(A=3), weight=0, on={"A": {"compute_s": 1}})
+        dip["cluster"]["nodes"].append({"name": "m", "gpus": {"A": 3}, "in_service_s": [[0, 1]]})
+        self.assertEqual(bound_of(dip, price([0, 2 * 10**6], {}, sizes=one)), -1)
+
+    def test_dearest_patterns(self):
+        def tried(m, goods):
+            return max([price + tried(m - k, goods) for k, price in goods if k <= m] + [0])
+
+        rng = random.Random(3)
+        for _ in range(150):
+            goods = [(k, rng.choice((0, 1, 2**60, rng.randrange(100)))) for k in rng.sample(range(1, 6), rng.randint(1, 3))]
+            counts = set(rng.sample(range(16), 4))
+            self.assertEqual(hv.dearest(goods, counts), {m: tried(m, goods) for m in counts}, goods)
+        # Far beyond where the table ends.
+        self.assertEqual(hv.dearest([(1, 2), (3, 7), (1000, 1)], [2**20]), {2**20: 349525 * 7 + 2})
+
+    def test_relaxed_rounds_one_by_one(self):
+        # Two rounds of eight tasks of 1 s on two GPUs take 4 s each. At price q on [0, 4)
+        # the first pays 8 q, or starts at 1 and reaches the free slot at 4.
+        inst = one_job(cluster(A=2), rounds=2, tasks=8, on={"A": {"compute_s": 1}})
+        grid, late = [0, 4 * 10**6], copy.deepcopy(inst)
+        late["jobs"][0]["release_s"] = 5
+        for doc, q, step, want in (
+            (inst, 10**9, None, 8 - 8), (inst, 10**9, 10**6, 9 - 8), (inst, 10**9, 5 * 10**5, 9 - 8), (inst, 10**9, 4 * 10**6, 8 - 8),
+            (inst, 10**9 // 16, 10**6, 8), (inst, 10**9 // 16, None, Fraction(15, 2)), (inst, 0, 10**6, 8), (late, 0, 10**6, 8),
+        ):
+            c = price(grid, {"A": [q]}, **({"step_us": step} if step else {}))
+            self.assertEqual(bound_of(doc, c), want, (q, step))
+        # Two tasks on A and one on B take 4 s; all slots cost 2 or 1.5.
+        inst = one_job(cluster(A=1, B=1), tasks=3, on={"A": {"compute_s": 2}, "B": {"compute_s": 3, "sync_s": 1}})
+        c = price([0, 12 * 10**6], {"A": [10**9], "B": [5 * 10**8]}, step_us=10**6)
+        self.assertEqual(bound_of(inst, c), Fraction(19 - 36, 2))
+
+    def test_the_recursion_to_the_letter(self):
+        def literal(j, c, modes, path, tau):
+            K, w, H = j.tasks, 1000 * j.weight, c.grid[-1]
+            modes = [(m, p, s, s + p * -(-K // m), [sum(x * max(0, min(t, b) - a) for a, b, x in zip(c.grid, c.grid[1:], c.prices.get(k, [0] * 9))) for t in range(2 * H + 60)]) for m, p, s, k in modes]
+            count = lambda mode, D: max(0, min(K, mode[0] * ((D - mode[2]) // mode[1])))
+            levels = sorted({i * p + s for m, p, s, _, _ in modes for i in range(1, -(-K // m) + 1)})
+            levels = [D for D in levels if sum(count(mode, D) for mode in modes) >= K]
+            slot = lambda mode, x, end: min(mode[4][v + mode[1]] - mode[4][v] for v in range(x, end - mode[2] - mode[1] + 1, c.step))
+            known = {}
+
+            def V(r, x):
+                if r == 0 or x >= H:
+                    return w * max(path, x + r * tau)
+                if (r, x) not in known:
+                    ways = [V(r, x + c.step)] + [K * slot(mode, x, x + mode[3]) + V(r - 1, x + mode[3]) for mode in modes]
+                    for D, after in zip(levels, levels[1:]):
+                        cost, left = 0, K
+                        for q, n in sorted((slot(mode, x, x + after - c.step), count(mode, D)) for mode in modes if count(mode, D)):
+                            cost, left = cost + q * min(left, n), left - min(left, n)
+                        ways.append(cost + V(r - 1, x + D))
+                    known[r, x] = min(ways)
+                return known[r, x]
+
+            return V(j.rounds, j.release)
+
+        rng = random.Random(5)
+        better = 0
+        for case in range(400):
+            step = rng.randint(1, 2)
+            grid = [0]
+            for _ in range(rng.randint(1, 5)):
+                grid.append(grid[-1] + step * rng.randint(1, 4))
+            kinds = "ABC"[: rng.randint(1, 3)]
+            us = lambda n: n * step / 10**6
+            doc = one_job(cluster(**{k: rng.randint(1, 3) for k in kinds}), weight=rng.choice((0, 1e-6, 3e-6)), release_s=us(rng.randint(0, 12)), rounds=rng.randint(1, 4),
+                          tasks=rng.randint(1, 8), on={k: {"compute_s": us(rng.randint(1, 3)), "sync_s": us(rng.randint(0, 4))} for k in kinds})
+            top = rng.choice((10, 300, 3000))
+            c = price(grid, {k: [rng.randint(0, top) for _ in grid[1:]] for k in kinds if rng.random() < 0.8}, rng.random() < 0.5, step_us=step)
+            inst, c = instance(doc), hv.Certificate(c, "")
+            j = inst.jobs[0]
+            tau = hv.least_round(inst, j)
+            path = j.release + (j.rounds * tau if c.path else 0)
+            want = literal(j, c, hv.modes_of(inst, j), path, tau)
+            self.assertEqual(hv.Steps.of(inst, j, c).least(), want, "case %d" % case)
+            got = Fraction(*hv.bound_of(inst, c))
+            c.step = None
+            fluid = Fraction(*hv.bound_of(inst, c))
+            better += got > fluid
+            self.assertGreaterEqual(got, fluid)
+        self.assertGreater(better, 30)
+
+    def test_steps_that_are_too_many(self):
+        # What the rule leaves to the fluid, and what is refused.
+        doc = one_job(cluster(A=1), rounds=2, tasks=4, on={"A": {"compute_s": 1}})
+        inst = instance(doc)
+        j = inst.jobs[0]
+        for horizon, fits in ((2**21, True), (2**21 + 1, False)):  # one level, one type
+            c = hv.Certificate(price([0, horizon * 10**6], {}, step_us=10**6), "")
+            self.assertEqual(hv.Steps.of(inst, j, c) is not None, fits)
+        doc["jobs"][0].update(rounds=1, tasks=2**31 - 1, on={"A": {"compute_s": 0.000001}})
+        start = time.monotonic()
+        self.assertEqual(bound_of(doc, price([0, 1], {}, step_us=1)), Fraction(2**31 - 1, 10**6))
+        doc["cluster"]["nodes"] = [{"name": "n", "gpus": {"A": 2**10}}]
+        self.assertEqual(bound_of(doc, price([0, 1], {}, step_us=1)), Fraction(2**21, 10**6))
+        self.assertLess(time.monotonic() - start, 30)
+        with mock.patch.object(hv, "MOST_WORK", 99), self.assertRaises(hv.Refused):
+            bound_of(one_job(cluster(A=1), on={"A": {"compute_s": 1}}), price([0, 50 * 10**6], {}, step_us=10**6))
+        with mock.patch.object(hv, "MOST_WORK", 99), self.assertRaises(hv.Refused):
+            bound_of(one_job(cluster(A=99), on={"A": {"compute_s": 1}}), price([0, 1], {}, sizes={"A": {"2": [1]}}))
 
     def test_floats_only_propose(self):
         """Times that floats confuse, and guesses that are plainly wrong: the same φ."""
@@ -263,8 +393,8 @@ class Bounds(unittest.TestCase):
             modes = []
             for _ in range(rng.randint(1, 4)):
                 row = [rng.choice((0, 1, 10**9, 10**15, rng.randrange(10**10))) for _ in grid[1:]]
-                modes.append((base + rng.randint(0, 2), rng.choice((0, rng.randint(0, 3), base)), row))
-            doc = {"id": "x", "weight": rng.choice((0, 1, 1e-6, 12345.678)), "release_s": rng.randint(0, 2), "tasks": rng.randint(1, 9),
+                modes.append((base + rng.randint(0, 2), rng.choice((0, rng.randint(0, 3), base)), row, rng.randint(1, 9)))
+            doc = {"id": "x", "weight": rng.choice((0, 1, 1e-6, 12345.678)), "release_s": rng.randint(0, 2),
                    "sync": rng.choice(("relaxed", "gang")), "rounds": rng.randint(1, 50), "on": {"A": {"compute_s": 1}}}
             j = hv.Job(hv.documents(json.dumps(doc))[0], "")
             path = j.release + rng.choice((0, rng.randrange(1, 3 * base)))
@@ -280,7 +410,7 @@ class Bounds(unittest.TestCase):
         for j in decoded.jobs:
             if j.sync == "rigid":
                 continue
-            modes = [(p, s, c.prices[k]) for _, p, s, k in hv.modes_of(decoded, j)]
+            modes = [(p, s, c.prices[k], j.tasks) for _, p, s, k in hv.modes_of(decoded, j)]
             f = hv.Fluid(j, j.release + j.rounds * hv.least_round(decoded, j), c.grid, modes)
             n, d = f.least()
             for _ in range(200):
