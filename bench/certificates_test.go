@@ -1,0 +1,231 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/verify"
+)
+
+// wide is a tiny instance in which gangs do not fill a type and relaxed rounds
+// are wider than one: all work is of one length, so brute force can follow.
+func wide(r *rand.Rand) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
+	gpus := 3 + r.IntN(3)
+	inst.Cluster.Nodes = []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}
+	if r.IntN(3) == 0 {
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "m", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Windows: []hare.Window{{StartUs: 1e6, EndUs: 4e6}}})
+	}
+	for i := range 2 + r.IntN(2) {
+		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: int64(1+r.IntN(3)) * 1e6, Rounds: int64(1 + r.IntN(2)), Sync: hare.Sync(1 + r.IntN(2)),
+			Tasks: int64(2 + r.IntN(gpus-1)), On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}
+		if i == 0 && r.IntN(2) == 0 {
+			j.Sync, j.Rounds = hare.Relaxed, 2
+		}
+		inst.Jobs = append(inst.Jobs, j)
+	}
+	return inst
+}
+
+// perturbed is a certificate beside c: its grid on multiples of a step, its
+// prices moved, and prices for sizes near those of as many GPUs alone, or above.
+func perturbed(r *rand.Rand, c *hare.Certificate) *hare.Certificate {
+	const step = 500_000
+	out := &hare.Certificate{Method: c.Method, Objective: c.Objective, Path: r.IntN(4) > 0, GridUs: []int64{0}}
+	var cells []int // of c
+	for g := range len(c.GridUs) - 1 {
+		if end := (c.GridUs[g+1] + step/2) / step * step; end > out.GridUs[len(out.GridUs)-1] {
+			out.GridUs, cells = append(out.GridUs, end), append(cells, g)
+		}
+	}
+	if len(cells) == 0 {
+		out.GridUs, cells = append(out.GridUs, step), []int{0}
+	}
+	if r.IntN(3) > 0 {
+		out.StepUs = step
+	}
+	move := func(x int64) int64 {
+		if r.IntN(3) == 0 {
+			return int64(float64(x) * (0.7 + 0.6*r.Float64()))
+		}
+		return x
+	}
+	for _, p := range c.Prices {
+		q := hare.TypePrices{Type: p.Type}
+		for _, g := range cells {
+			q.Nanos = append(q.Nanos, move(p.Nanos[g]))
+		}
+		out.Prices = append(out.Prices, q)
+		if r.IntN(3) == 0 {
+			continue
+		}
+		for size := int64(2); size <= 5; size++ {
+			s := hare.SizePrices{Type: p.Type, Tasks: size}
+			more := []float64{1, 1, 1.2, 1.5}[r.IntN(4)]
+			for _, x := range q.Nanos {
+				s.Nanos = append(s.Nanos, move(int64(float64(size*x)*more)))
+			}
+			for _, own := range c.Sizes {
+				if own.Type == p.Type && own.Tasks == size {
+					for i, g := range cells {
+						s.Nanos[i] = move(own.Nanos[g])
+					}
+				}
+			}
+			out.Sizes = append(out.Sizes, s)
+		}
+	}
+	return out
+}
+
+// random is a certificate with any prices at all.
+func random(r *rand.Rand, inst *hare.Instance) *hare.Certificate {
+	out := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, Path: r.IntN(2) == 0, GridUs: []int64{0}, StepUs: 500_000}
+	for range 1 + r.IntN(6) {
+		out.GridUs = append(out.GridUs, out.GridUs[len(out.GridUs)-1]+int64(1+r.IntN(4))*out.StepUs)
+	}
+	row := func() (xs []int64) {
+		for range len(out.GridUs) - 1 {
+			xs = append(xs, r.Int64N(2e9)*r.Int64N(2))
+		}
+		return xs
+	}
+	for _, n := range inst.Cluster.Nodes {
+		kind := n.GPUs[0].Type
+		if slices.ContainsFunc(out.Prices, func(p hare.TypePrices) bool { return p.Type == kind }) {
+			continue
+		}
+		out.Prices = append(out.Prices, hare.TypePrices{Type: kind, Nanos: row()})
+		for _, size := range []int64{2, 3, 4} {
+			if r.IntN(2) == 0 {
+				out.Sizes = append(out.Sizes, hare.SizePrices{Type: kind, Tasks: size, Nanos: row()})
+			}
+		}
+	}
+	return out
+}
+
+// plain is c without sizes and steps.
+func plain(c *hare.Certificate) *hare.Certificate {
+	out := *c
+	out.Sizes, out.StepUs = nil, 0
+	return &out
+}
+
+// Certificates with sizes and steps, from good prices and from any, are never
+// above the optimum, and both verifiers give the same fraction.
+func TestCertificatesOfSizesAndSteps(t *testing.T) {
+	n := 700
+	if testing.Short() {
+		n = 150
+	}
+	python := &pythonBounds{dir: t.TempDir()}
+	judged, bySizes, bySteps := 0, 0, 0
+	for seed := range uint64(n) {
+		r := rand.New(rand.NewPCG(seed, 17))
+		inst := brute.Random(r)
+		if seed%2 == 0 {
+			inst = wide(r)
+		}
+		m := hare.NewModel(inst)
+		opt, found, done := brute.Optimum(inst, 200_000)
+		if !found || !done || len(greedy.Infeasible(m)) > 0 {
+			continue
+		}
+		judged++
+		rel, err := relax.Run(t.Context(), m, relax.Config{Method: hare.MethodPrice, Workers: 1, Cells: 24, Effort: 0.3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		optimum := new(big.Rat).SetFrac64(opt, 1e12)
+		certs := []*hare.Certificate{random(r, inst)}
+		if rel.Certificate.Method == hare.MethodPrice {
+			certs = append(certs, rel.Certificate, perturbed(r, rel.Certificate), perturbed(r, rel.Certificate))
+		}
+		for _, c := range certs {
+			bound, err := verify.Bound(inst, c)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if bound.Cmp(optimum) > 0 {
+				t.Fatalf("seed %d: bound %v above the optimum %v: %+v", seed, bound, optimum, c)
+			}
+			python.add(t, inst, c, bound)
+			fluid := *c
+			fluid.StepUs = 0
+			if x, err := verify.Bound(inst, &fluid); err != nil || x.Cmp(bound) < 0 {
+				bySteps++
+			}
+			if x, err := verify.Bound(inst, plain(&fluid)); err != nil || x.Cmp(bound) < 0 {
+				bySizes++
+			}
+		}
+	}
+	t.Logf("%d instances, %d certificates, %d better by steps, %d by sizes or steps", judged, len(python.want), bySteps, bySizes)
+	if judged < n*6/10 || bySteps < n/20 || bySizes < n/10 {
+		t.Errorf("of %d instances %d were judged; steps raised %d bounds, sizes or steps %d", n, judged, bySteps, bySizes)
+	}
+	python.run(t)
+}
+
+// pythonBounds collects certificates for the verifier in Python.
+type pythonBounds struct {
+	dir  string
+	want []string
+}
+
+func (p *pythonBounds) add(t *testing.T, inst *hare.Instance, c *hare.Certificate, bound *big.Rat) {
+	t.Helper()
+	stated := *c
+	stated.Bound = "-1000000000.000000" // one that is not proved would be refused
+	var doc bytes.Buffer
+	cert, err := stated.MarshalJSON()
+	if err := errors.Join(err, inst.EncodeJSON(&doc)); err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Join(p.dir, fmt.Sprint(len(p.want)))
+	if err := errors.Join(os.WriteFile(base+".instance.json", doc.Bytes(), 0o600), os.WriteFile(base+".certificate.json", cert, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.want = append(p.want, bound.String())
+}
+
+const bounds = `
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import hare_verify
+names = ["%s/%d." % (sys.argv[2], i) for i in range(int(sys.argv[3]))]
+print(json.dumps([hare_verify.run([n + "instance.json", n + "certificate.json"], True)["bound_exact"] for n in names]))
+`
+
+func (p *pythonBounds) run(t *testing.T) {
+	var said bytes.Buffer
+	cmd := exec.Command("python3", "-B", "-c", bounds, "../verify", p.dir, fmt.Sprint(len(p.want)))
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("hare_verify.py: %v\n%s", err, said.Bytes())
+	}
+	var got []string
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range got {
+		if x != p.want[i] {
+			t.Fatalf("certificate %d: hare_verify.py proves %s, package verify %s", i, x, p.want[i])
+		}
+	}
+}
