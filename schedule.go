@@ -103,6 +103,10 @@ type Relaxation struct {
 	// weight-seconds per GPU-second) guide the scheduler; nil without prices.
 	GridUs []int64
 	Prices [][]float64
+	// Phi has for each job the least of w C + price over the relaxation's
+	// schedules of the job alone, less w a, in weight-seconds; nil where no
+	// price certificate proves the bound.
+	Phi []float64
 }
 
 // Point says that Rounds rounds are done at TimeUs.

@@ -22,6 +22,14 @@ type evaluator struct {
 	offers  []float64 // of each job's last answer
 	mixer   *mixer    // of the grid seen last; nil without sizes
 	Calls   int64     // φ_j evaluated
+	// Of the last exact bound: φ by job, what rounds add to the fluid's, both in
+	// 1e-15 weight-seconds, and δ where steps count.
+	phi, gain []float64
+	stated    int64
+	// Jobs that are bounded round by round as well, nil without steps.
+	stepJobs   []*stepJob
+	stepPrices stepPrices
+	stepping   bool // dual bounds them so too
 }
 
 type chunk struct {
@@ -82,6 +90,7 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 	G := len(pi.grid) - 1
 	full := e.compose(pi)
 	full.integrate()
+	e.loadRounded(full)
 	version := e.next()
 	cells := len(full.at) * G
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
@@ -95,9 +104,7 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 		var ans answer
 		ans.uses, ans.strides = o.uses, o.strides
 		for i := lo; i < hi; i++ {
-			ans.offer = e.offers[i]
-			o.solve(&e.pr.jobs[i], &ans, true)
-			e.offers[i] = ans.offer
+			e.answer(i, o, &ans)
 			ch.phi += ans.phi
 			for _, u := range ans.uses {
 				ch.use[int(u.row)*G+int(u.cell)] += u.amount

@@ -34,34 +34,33 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		}
 	}
 	pi.integrate()
-	sums := make([]*big.Rat, len(e.chunks))
 	version := e.next()
-	small := len(e.pr.jobs) <= exactTerms
+	e.loadSteps(e.pr.step, grid, nanos)
+	// Two sums: of fluids, and of what rounds add to them.
+	fluids, gains := make([]*big.Rat, len(e.chunks)), make([]*big.Rat, len(e.chunks))
+	e.phi, e.gain = make([]float64, len(e.pr.jobs)), make([]float64, len(e.pr.jobs))
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
 		o.at(pi, version)
-		sum := new(big.Rat)
-		floors := new(big.Int)
+		fluids[c], gains[c] = new(big.Rat), new(big.Rat)
 		for i := lo; i < hi; i++ {
 			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: e.pr.rows, nanos: nanos, grid: grid}
 			phi := x.least()
-			if small {
-				sum.Add(sum, phi)
-				continue
-			}
-			n := new(big.Int).Lsh(phi.Num(), 40)
-			floors.Add(floors, n.Div(n, phi.Denom()))
+			more := e.stepPhi(i, phi, o)
+			phi, more = e.floor(phi), e.floor(more)
+			more.Sub(more, phi)
+			e.phi[i], _ = phi.Float64()
+			e.gain[i], _ = more.Float64()
+			fluids[c].Add(fluids[c], phi)
+			gains[c].Add(gains[c], more)
 		}
-		if !small {
-			sum.SetFrac(floors, new(big.Int).Lsh(big.NewInt(1), 40))
-		}
-		sums[c] = sum
 	})
 	if err != nil {
 		return nil, err
 	}
-	total := new(big.Rat)
-	for _, s := range sums {
-		total.Add(total, s)
+	total, gain := new(big.Rat), new(big.Rat)
+	for c := range fluids {
+		total.Add(total, fluids[c])
+		gain.Add(gain, gains[c])
 	}
 	fixed := new(big.Int)
 	for i := range e.pr.model.Jobs {
@@ -69,7 +68,23 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		fixed.Add(fixed, product(j.WeightMicro*1, nano, j.ReleaseUs))
 	}
 	fixed.Add(fixed, e.pr.capacityCost(grid, nanos))
-	return total.Sub(total, new(big.Rat).SetInt(fixed)), nil
+	total.Sub(total, new(big.Rat).SetInt(fixed))
+	if e.stated = e.bestStep(gain, total); e.stated > 0 {
+		total.Add(total, gain)
+		for i, x := range e.gain {
+			e.phi[i] += x
+		}
+	}
+	return total, nil
+}
+
+// floor rounds down to 2^-40 where sums of exact fractions would get long.
+func (e *evaluator) floor(x *big.Rat) *big.Rat {
+	if len(e.pr.jobs) <= exactTerms {
+		return new(big.Rat).Set(x)
+	}
+	n := new(big.Int).Lsh(x.Num(), 40)
+	return new(big.Rat).SetFrac(n.Div(n, x.Denom()), new(big.Int).Lsh(big.NewInt(1), 40))
 }
 
 // capacityIn is ∫ M over [from, to) in GPU-microseconds, at most 2^20 · 2^53.

@@ -29,19 +29,20 @@ func (pr *problem) horizon() (guess, longest float64) {
 }
 
 // geometric is a grid of cells over [0, end] that widen towards the end.
-func geometric(cells int, end float64) []float64 {
+// Points are multiples of step.
+func geometric(cells int, end, step float64) []float64 {
 	grid := make([]float64, 0, cells+1)
 	for g := range cells + 1 {
 		x := float64(g) / float64(cells)
-		grid = append(grid, math.Round(end*(0.3*x+0.7*x*x)))
+		grid = append(grid, math.Round(end*(0.3*x+0.7*x*x)/step)*step)
 	}
 	return slices.Compact(grid)
 }
 
 // refine makes a grid of about cells cells up to the last positive price of
 // pi and at least to the time least, each with about the same share of time
-// and of change in priced capacity.
-func refine(pi *prices, caps [][]float64, cells int, least float64) []float64 {
+// and of change in priced capacity. Points are multiples of step.
+func refine(pi *prices, caps [][]float64, cells int, least, step float64) []float64 {
 	G := len(pi.grid) - 1
 	last := 0
 	for _, row := range pi.at {
@@ -59,7 +60,7 @@ func refine(pi *prices, caps [][]float64, cells int, least float64) []float64 {
 	for last < G && pi.grid[last] < least {
 		last++
 	}
-	end := pi.grid[last]
+	end := math.Ceil(pi.grid[last]/step) * step
 	// density of each old cell: half by time, half by change of M·π.
 	change := make([]float64, last)
 	total := 0.0
@@ -92,7 +93,7 @@ func refine(pi *prices, caps [][]float64, cells int, least float64) []float64 {
 	for g := range mass {
 		for want < cells && acc+mass[g] >= sum*float64(want)/float64(cells) {
 			share := (sum*float64(want)/float64(cells) - acc) / mass[g]
-			grid = append(grid, math.Round(pi.grid[g]+share*(pi.grid[g+1]-pi.grid[g])))
+			grid = append(grid, math.Round((pi.grid[g]+share*(pi.grid[g+1]-pi.grid[g]))/step)*step)
 			want++
 		}
 		acc += mass[g]

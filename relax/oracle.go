@@ -69,6 +69,7 @@ type oracle struct {
 	pos     []int
 	uses    []use
 	strides []stretch
+	steps   stepper
 }
 
 // tail is a step of a row's price: price from start on, charged to cell (−1:

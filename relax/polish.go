@@ -104,7 +104,7 @@ func (a *ascent) polish(ctx context.Context, engine LP, report func(float64)) in
 func (a *ascent) row(p *lp.Problem, o *oracle, i int) {
 	G := len(a.grid) - 1
 	var ans answer
-	o.solve(&a.ev.pr.jobs[i], &ans, true)
+	a.ev.answer(i, o, &ans)
 	fixed := ans.phi
 	used := make([]float64, len(o.pi.at)*G)
 	for _, u := range ans.uses {

@@ -19,6 +19,8 @@ var levels = []level{
 	{cells: 24, iters: 60, delta: 0.01},
 	{cells: 48, iters: 60, delta: 0.003},
 	{cells: 96, iters: 100, delta: 0.001},
+	{cells: 192, iters: 100, delta: 0.0005},
+	{cells: 384, iters: 100, delta: 0.0003},
 }
 
 // settled is how many steps make the averaged progress of a grid worth using.
@@ -96,6 +98,7 @@ func (pr *problem) given(rel *hare.Relaxation) *prices {
 func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float64)) *ascent {
 	pr := ev.pr
 	horizon, longest := pr.horizon()
+	step := float64(max(1, pr.step))
 	plan, best := levels, pr.given(cfg.From)
 	if best != nil {
 		plan = warm
@@ -108,10 +111,10 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		var grid []float64
 		var from *prices
 		if best == nil {
-			grid = geometric(l.cells, horizon)
+			grid = geometric(l.cells, math.Ceil(horizon/step)*step, step)
 			from = pr.start(grid)
 		} else {
-			grid = refine(best, pr.capacity(best.grid), min(l.cells, cfg.Cells), longest)
+			grid = refine(best, pr.capacity(best.grid), min(l.cells, cfg.Cells), longest, step)
 			from = transfer(best, grid)
 		}
 		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, pr.width()), delta: l.delta}

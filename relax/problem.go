@@ -55,6 +55,7 @@ type problem struct {
 	wa      float64       // Σ w a
 	pathUs  []int64       // exact path, by job
 	planned float64       // share of synchronisation charged as compute
+	step    int64         // δ, or 0 without steps
 	rows    []row         // of the oracle: types, then sizes
 	packs   []pack        // rows of the ascent after those of types
 }

@@ -50,6 +50,10 @@ type Config struct {
 	// Plan is the share of synchronisation charged as compute. A relaxation
 	// with Plan > 0 guides schedules and bounds nothing.
 	Plan float64
+	// Steps is how much work the price method spends on bounding relaxed jobs
+	// round by round: 0 none, 1 at the final prices, 2 small instances choose
+	// their prices for it too.
+	Steps int
 	// Report is called with the price method's value in weight-seconds
 	// whenever it rises.
 	Report func(value float64)
@@ -65,8 +69,8 @@ func (c *Config) validate() error {
 	if c.Cells == 0 {
 		c.Cells = 96
 	}
-	if c.Effort < 0 || c.Cells < 0 || c.Plan < 0 || c.Plan > 1 || c.Workers < 0 {
-		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d: must not be negative, plan at most 1", c.Effort, c.Cells, c.Plan, c.Workers)
+	if c.Effort < 0 || c.Cells < 0 || c.Plan < 0 || c.Plan > 1 || c.Workers < 0 || c.Steps < 0 {
+		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d, steps %d: must not be negative, plan at most 1", c.Effort, c.Cells, c.Plan, c.Workers, c.Steps)
 	}
 	return nil
 }
@@ -100,6 +104,9 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 	if len(pr.jobs) == 0 {
 		return certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
 	}
+	if cfg.Steps > 0 && cfg.Plan == 0 {
+		pr.step = pr.stepOf()
+	}
 	ev := newEvaluator(pr, cfg.Workers)
 	report := func(v float64) {
 		if cfg.Report != nil {
@@ -108,6 +115,9 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 	}
 	a := climbAll(ctx, ev, cfg, report)
 	if cfg.Plan == 0 {
+		if cfg.Steps > 1 {
+			a.climbSteps(ctx, cfg.Effort, report)
+		}
 		a.polish(ctx, cfg.LP, report)
 	}
 	gridUs := make([]int64, len(a.best.grid))
@@ -139,6 +149,11 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		cert.Prices = append(cert.Prices, hare.TypePrices{Type: t, Nanos: nanos[k]})
 	}
 	cert.Sizes = pr.sizePrices(nanos)
+	cert.StepUs = ev.stated
+	rel.Phi = make([]float64, len(pr.jobs))
+	for i := range rel.Phi {
+		rel.Phi[i] = (ev.phi[i] - pr.jobs[i].w*pr.jobs[i].a) * unit
+	}
 	return certified(rel, cert, bound)
 }
 

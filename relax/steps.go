@@ -1,0 +1,327 @@
+package relax
+
+import (
+	"context"
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// stepTerms limits R · (H/δ) · transitions of a job that is bounded round by
+// round (docs/certificate.md, "Evaluation"); stepChoices what one byte tells.
+const (
+	stepTerms   = 1 << 22
+	stepChoices = 255
+)
+
+// Steps are stated where they raise the bound by a share of 1/stepWorth. Prices
+// are chosen for them where climbWork terms of recursions allow leastClimbs
+// steps of the ascent.
+const (
+	stepGuess   = 1.05 // of the fluid's cost: where φ is looked for first
+	stepWorth   = 5000
+	climbWork   = 4e8
+	leastClimbs = 20
+	mostClimbs  = 300
+	stepDelta   = 0.03 // the ascent's delta where rounds begin to count
+)
+
+// stepMode is a type that a job may use, times in steps.
+type stepMode struct {
+	row  int
+	p, s int
+	peak int64 // m_k
+	f    int   // s + p·⌈K/m⌉: K tasks on this type alone
+}
+
+// stepLevel is a length of a round from which on more tasks fit.
+type stepLevel struct {
+	length int
+	counts []int64 // by mode: min(K, N_k)
+}
+
+// stepJob is a relaxed job in whole steps of time.
+type stepJob struct {
+	index        int
+	w            int64 // 1e-9 weights
+	a, path, tau int
+	rounds       int
+	tasks        int64
+	modes        []stepMode
+	levels       []stepLevel // L_1 < … < L_n
+}
+
+// stepOf chooses the step of time at which most relaxed jobs' times lie, the
+// longest of those; 0 where none is at least a millisecond.
+func (pr *problem) stepOf() int64 {
+	relaxed := 0
+	count := func(step int64) int {
+		n := 0
+		for i := range pr.model.Jobs {
+			if onSteps(&pr.model.Jobs[i], step) {
+				n++
+			}
+		}
+		return n
+	}
+	all := int64(0)
+	for i := range pr.model.Jobs {
+		if mj := &pr.model.Jobs[i]; mj.Sync == hare.Relaxed {
+			relaxed++
+			all = gcd(all, mj.ReleaseUs)
+			for _, md := range mj.Modes {
+				all = gcd(gcd(all, md.ComputeUs), md.SyncUs)
+			}
+		}
+	}
+	if relaxed == 0 {
+		return 0
+	}
+	best, most := int64(0), 0
+	for _, step := range []int64{all, 60_000_000, 10_000_000, 1_000_000, 500_000, 100_000, 50_000, 10_000, 5_000, 1_000} {
+		if n := count(step); step >= 1000 && n > most {
+			best, most = step, n
+		}
+	}
+	return best
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// onSteps says that all times of a relaxed job are multiples of step.
+func onSteps(mj *hare.ModelJob, step int64) bool {
+	if mj.Sync != hare.Relaxed || step <= 0 || mj.ReleaseUs%step != 0 {
+		return false
+	}
+	for _, md := range mj.Modes {
+		if md.ComputeUs%step != 0 || md.SyncUs%step != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// stepJobs compiles the jobs that may be bounded round by round with prices up
+// to end; entries of others are nil.
+func (pr *problem) stepJobs(step, end int64) []*stepJob {
+	out := make([]*stepJob, len(pr.jobs))
+	for i := range pr.jobs {
+		out[i] = pr.stepJob(i, step, end/step)
+	}
+	return out
+}
+
+func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
+	mj := &pr.model.Jobs[i]
+	if !onSteps(mj, step) || len(mj.Modes) == 0 || pr.pathUs[i]/step > math.MaxInt32 {
+		return nil
+	}
+	j := &stepJob{
+		index: i, a: int(mj.ReleaseUs / step), path: int(pr.pathUs[i] / step),
+		rounds: int(mj.Rounds), tasks: mj.Tasks,
+	}
+	j.tau = (j.path - j.a) / j.rounds
+	var lengths []int64
+	for _, md := range mj.Modes {
+		m := stepMode{row: md.Type, p: int(md.ComputeUs / step), s: int(md.SyncUs / step)}
+		for _, s := range pr.caps[md.Type] {
+			m.peak = max(m.peak, s.Count)
+		}
+		turns := (mj.Tasks + m.peak - 1) / m.peak
+		if turns > stepChoices || int64(m.p)*turns > math.MaxInt32 {
+			return nil
+		}
+		m.f = m.s + m.p*int(turns)
+		j.modes = append(j.modes, m)
+		for n := range turns {
+			lengths = append(lengths, int64(m.s)+int64(m.p)*(n+1))
+		}
+	}
+	slices.Sort(lengths)
+	for _, l := range slices.Compact(lengths) {
+		level := stepLevel{length: int(l)}
+		sum := int64(0)
+		for _, m := range j.modes {
+			n := int64(0)
+			if int(l) >= m.s+m.p {
+				n = min(mj.Tasks, m.peak*int64((int(l)-m.s)/m.p))
+			}
+			level.counts = append(level.counts, n)
+			sum += n
+		}
+		if sum >= mj.Tasks {
+			j.levels = append(j.levels, level)
+		}
+	}
+	terms := int64(len(j.levels) - 1 + len(j.modes))
+	if terms > stepChoices || mj.Rounds > stepTerms || cells > stepTerms || mj.Rounds*cells > stepTerms || mj.Rounds*cells*terms > stepTerms {
+		return nil
+	}
+	// Every cost must fit: the weight of the latest end.
+	longest := 0
+	for _, m := range j.modes {
+		longest = max(longest, m.f)
+	}
+	latest := float64(j.path) + float64(cells) + float64(longest)*float64(j.rounds+1)
+	if float64(mj.WeightMicro)*nano*latest > unreachable/4 {
+		return nil
+	}
+	j.w = mj.WeightMicro * nano
+	return j
+}
+
+// stepPrices are the prices of single GPUs summed up to each step. Costs count
+// 1e-9 weights times steps.
+type stepPrices struct {
+	step  int64
+	cells int // H in steps
+	cum   [][]int64
+	top   float64 // the largest sum
+}
+
+// load sums nanos, on a grid of multiples of step, over the rows of types.
+func (sp *stepPrices) load(step int64, grid []int64, nanos [][]int64) {
+	sp.step, sp.cells, sp.top = step, int(grid[len(grid)-1]/step), 0
+	for len(sp.cum) < len(nanos) {
+		sp.cum = append(sp.cum, nil)
+	}
+	for k, row := range nanos {
+		cum := append(sp.cum[k][:0], 0)
+		for g, x := range row {
+			// Prices that do not fit leave top too large for any job.
+			each := x
+			if float64(x)*float64(sp.cells) > unreachable {
+				each = 0
+				sp.top = math.Inf(1)
+			}
+			last := cum[len(cum)-1]
+			for range (grid[g+1] - grid[g]) / step {
+				last += each
+				cum = append(cum, last)
+			}
+		}
+		sp.cum[k] = cum
+		sp.top = max(sp.top, float64(cum[len(cum)-1]))
+	}
+}
+
+// loadSteps prepares the steppers for prices on a grid of multiples of step;
+// 0 is no steps.
+func (e *evaluator) loadSteps(step int64, grid []int64, nanos [][]int64) {
+	end := grid[len(grid)-1]
+	onGrid := step > 0 && !slices.ContainsFunc(grid, func(t int64) bool { return t%step != 0 })
+	if !onGrid || end/step > stepTerms {
+		e.stepJobs = nil
+		return
+	}
+	if e.stepJobs == nil || int64(e.stepPrices.cells) != end/step || e.stepPrices.step != step {
+		e.stepJobs = e.pr.stepJobs(step, end)
+	}
+	e.stepPrices.load(step, grid, nanos[:len(e.pr.caps)])
+}
+
+// stepPhi is φ of job i round by round where that is more than phi, the fluid's,
+// else phi.
+func (e *evaluator) stepPhi(i int, phi *big.Rat, o *oracle) *big.Rat {
+	if e.stepJobs == nil || e.stepJobs[i] == nil {
+		return phi
+	}
+	o.steps.prices, o.steps.keep = &e.stepPrices, false
+	guess, _ := phi.Float64()
+	v, ok := o.steps.phi(e.stepJobs[i], guess*stepGuess/float64(e.stepPrices.step))
+	x := new(big.Rat).SetInt(product(1, v, e.stepPrices.step))
+	if !ok || x.Cmp(phi) <= 0 {
+		return phi
+	}
+	return x
+}
+
+// loadRounded prepares the steppers for float prices where e.stepping.
+func (e *evaluator) loadRounded(pi *prices) {
+	if !e.stepping {
+		return
+	}
+	grid := make([]int64, len(pi.grid))
+	for g, t := range pi.grid {
+		grid[g] = int64(t)
+	}
+	nanos := make([][]int64, len(e.pr.caps))
+	for k := range nanos {
+		nanos[k] = make([]int64, len(pi.at[k]))
+		for g, x := range pi.at[k] {
+			nanos[k][g] = int64(math.Round(min(x, hare.MaxExact)))
+		}
+	}
+	e.loadSteps(e.pr.step, grid, nanos)
+}
+
+// answer is what solve answers for job i at the prices of o, or its schedule
+// round by round where that costs more.
+func (e *evaluator) answer(i int, o *oracle, ans *answer) {
+	ans.offer = e.offers[i]
+	o.solve(&e.pr.jobs[i], ans, true)
+	e.offers[i] = ans.offer
+	if !e.stepping || e.stepJobs == nil || e.stepJobs[i] == nil {
+		return
+	}
+	o.steps.prices, o.steps.keep = &e.stepPrices, true
+	step := float64(e.stepPrices.step)
+	v, ok := o.steps.phi(e.stepJobs[i], ans.phi*stepGuess/step)
+	if ok && float64(v)*step > ans.phi {
+		ans.phi, ans.uses, ans.strides = float64(v)*step, ans.uses[:0], ans.strides[:0]
+		o.steps.trace(e.stepJobs[i], ans, o.pi.grid)
+	}
+}
+
+// bestStep is δ where bounding round by round brings enough for what checking it
+// costs, else 0.
+func (e *evaluator) bestStep(gain, value *big.Rat) int64 {
+	least := new(big.Rat).Mul(value, big.NewRat(1, stepWorth))
+	if e.stepJobs == nil || gain.Cmp(least) < 0 || gain.Sign() <= 0 {
+		return 0
+	}
+	return e.stepPrices.step
+}
+
+// stepWork is what the recursions of all jobs cost at prices up to end.
+func (pr *problem) stepWork(end float64) (work float64) {
+	for _, j := range pr.stepJobs(pr.step, int64(end)) {
+		if j != nil {
+			work += float64(j.rounds) * end / float64(pr.step) * float64(len(j.levels)-1+len(j.modes))
+		}
+	}
+	return work
+}
+
+// climbSteps goes on from the best prices with jobs bounded round by round,
+// where the instance is so small that the work of some steps is moderate and
+// rounds bring something at these prices.
+func (a *ascent) climbSteps(ctx context.Context, effort float64, report func(float64)) {
+	pr := a.ev.pr
+	if pr.step == 0 {
+		return
+	}
+	steps := min(mostClimbs, int(effort*climbWork/max(1, pr.stepWork(a.grid[len(a.grid)-1]))))
+	if steps < leastClimbs {
+		return
+	}
+	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
+	a.ev.stepping = true
+	v, err := a.ev.dual(ctx, a.best, a.caps, grad, nil, 0)
+	if err != nil || v-a.value < math.Abs(a.value)/stepWorth {
+		a.ev.stepping = false
+		return
+	}
+	progress := a.progress // that of the fluids guides schedules
+	a.progress, a.delta, a.worth = nil, stepDelta, 0
+	a.cur.copyFrom(a.best)
+	a.climb(ctx, steps, report)
+	a.progress = progress
+}
