@@ -449,6 +449,9 @@ func (o *oracle) spend(j *job, ans *answer) {
 			y++
 			final = true
 		}
+		if s.to == offered {
+			break // what is left is of rounding alone
+		}
 		done := min(left, s.cap)
 		left -= done
 		to := &j.modes[s.to]
