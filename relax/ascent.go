@@ -128,7 +128,11 @@ func (a *ascent) step(v float64, dir, pre []float64) {
 	}
 	for k, row := range a.cur.at {
 		// A type that is free so far may still become dear.
-		floor := max(floorPre*slices.Max(row), floorAny*dearest) + 1
+		top := slices.Max(row)
+		if pr := a.ev.pr; k >= len(pr.caps) {
+			top = max(top, slices.Max(a.cur.at[pr.packs[k-len(pr.caps)].kind]))
+		}
+		floor := max(floorPre*top, floorAny*dearest) + 1
 		for g, price := range row {
 			i := k*G + g
 			pre[i] = 0
