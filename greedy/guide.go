@@ -13,6 +13,10 @@ const (
 	guideLevels  = 32
 	guideCells   = 192
 	guideEntries = 16_000_000
+	// nearCells is the size of the table that finds a time's price.
+	nearCells = 4096
+	// parts is how many shares of the jobs are tabulated side by side.
+	parts = 8
 )
 
 // guide knows the prices of GPU-time and what it costs each job to go on from
@@ -20,8 +24,11 @@ const (
 // it (price-guided decoding).
 type guide struct {
 	m      *hare.Model
-	cells  int // of time
+	unit   int64 // of time in m, in µs
+	cells  int   // of time
 	gridUs []int64
+	shift  uint        // of times in µs, to the places in
+	near   []int32     // the grid's cell at which a search may begin
 	cum    [][]float64 // by type: price of one GPU from 0 to each grid point
 	rate   [][]float64 // by type and cell, weight-seconds per GPU-µs
 	jobs   []values
@@ -29,21 +36,22 @@ type guide struct {
 
 // values holds, for one job, the least weight × end + price of what is left,
 // in weight-seconds, without regard to capacity: row l at l·rounds rounds left,
-// column x at time x·stepUs.
+// column x at time x·step, in the model's unit of time.
 type values struct {
-	weight float64 // per µs
+	weight float64 // per unit of time
 	rounds int64   // of a level
-	stepUs int64
+	step   int64
 	v      [][]float32
 }
 
 // newGuide prepares the tables of the relaxed jobs that are not big, up to
-// horizon. It is nil without prices. O(jobs · levels · cells · types).
-func newGuide(m *hare.Model, rel *hare.Relaxation, big []bool, horizon int64) *guide {
+// horizon, where times of m are in units of so many µs. It is nil without
+// prices. O(jobs · levels · cells · types).
+func newGuide(m *hare.Model, unit int64, rel *hare.Relaxation, big []bool, horizon int64, workers int) *guide {
 	if rel == nil || len(rel.GridUs) < 2 || len(rel.Prices) != len(m.Types) {
 		return nil
 	}
-	g := &guide{m: m, gridUs: rel.GridUs, jobs: make([]values, len(m.Jobs))}
+	g := &guide{m: m, unit: unit, gridUs: rel.GridUs, jobs: make([]values, len(m.Jobs))}
 	g.cells = max(16, min(guideCells, guideEntries/guideLevels/max(1, len(m.Jobs))))
 	for _, row := range rel.Prices {
 		cum, rate := make([]float64, len(g.gridUs)), make([]float64, len(g.gridUs))
@@ -55,33 +63,45 @@ func newGuide(m *hare.Model, rel *hare.Relaxation, big []bool, horizon int64) *g
 		}
 		g.cum, g.rate = append(g.cum, cum), append(g.rate, rate)
 	}
-	for i := range m.Jobs {
-		if m.Jobs[i].Sync == hare.Relaxed && !big[i] {
-			g.tabulate(i, horizon)
+	for g.gridUs[len(g.gridUs)-1]>>g.shift >= nearCells {
+		g.shift++
+	}
+	for x := range g.gridUs {
+		for int64(len(g.near)) <= g.gridUs[x]>>g.shift {
+			g.near = append(g.near, int32(max(0, x-1)))
 		}
 	}
+	sideBySide(workers, parts, func(x int) {
+		for i := x; i < len(m.Jobs); i += parts {
+			if m.Jobs[i].Sync == hare.Relaxed && !big[i] {
+				g.tabulate(i, horizon)
+			}
+		}
+	})
 	return g
 }
 
 // paid is the price of one GPU of type k from 0 to t.
 func (g *guide) paid(k int, t int64) float64 {
-	x, exact := slices.BinarySearch(g.gridUs, t)
-	if exact {
-		return g.cum[k][x]
+	t *= g.unit
+	x := len(g.gridUs) - 1
+	if t < g.gridUs[x] {
+		for x = int(g.near[t>>g.shift]); g.gridUs[x+1] <= t; x++ {
+		}
 	}
-	if x--; x < 0 {
-		return 0
-	}
-	return g.cum[k][x] + g.rate[k][x]*float64(t-g.gridUs[x])
+	return g.cum[k][x] + g.rate[k][x]*float64(max(0, t-g.gridUs[x]))
 }
+
+// price is that of one GPU of type k for hold from t on.
+func (g *guide) price(k int, t, hold int64) float64 { return g.paid(k, t+hold) - g.paid(k, t) }
 
 func (g *guide) tabulate(i int, horizon int64) {
 	j := &g.m.Jobs[i]
 	t := &g.jobs[i]
-	t.weight = float64(j.WeightMicro) / 1e12
+	t.weight = float64(j.WeightMicro) / 1e12 * float64(g.unit)
 	t.rounds = (j.Rounds + guideLevels - 1) / guideLevels
 	levels := int((j.Rounds+t.rounds-1)/t.rounds) + 1
-	t.stepUs = max(1, (horizon+int64(g.cells)-1)/int64(g.cells))
+	t.step = max(1, (horizon+int64(g.cells)-1)/int64(g.cells))
 	fast := never
 	for _, md := range j.Modes {
 		fast = min(fast, md.DurationUs())
@@ -95,7 +115,7 @@ func (g *guide) tabulate(i int, horizon int64) {
 		span := t.rounds * md.DurationUs()
 		share := float64(t.rounds*md.ComputeUs) * float64(j.Tasks) / float64(span)
 		for x := range n {
-			from := int64(x) * t.stepUs
+			from := int64(x) * t.step
 			price[k*n+x] = share * (g.paid(int(md.Type), from+span) - g.paid(int(md.Type), from))
 		}
 	}
@@ -103,7 +123,7 @@ func (g *guide) tabulate(i int, horizon int64) {
 		t.v = append(t.v, cells[l*n:(l+1)*n])
 		row := t.v[l]
 		for x := n - 1; x >= 0; x-- {
-			from := int64(x) * t.stepUs
+			from := int64(x) * t.step
 			if l == 0 {
 				row[x] = float32(t.weight * float64(from))
 				continue
@@ -124,11 +144,11 @@ func (g *guide) tabulate(i int, horizon int64) {
 // at is the value of level l at time u.
 func (t *values) at(l int, u int64) float64 {
 	row := t.v[l]
-	x := u / t.stepUs
+	x := u / t.step
 	if x >= int64(len(row)-1) {
-		return float64(row[len(row)-1]) + t.weight*float64(u-int64(len(row)-1)*t.stepUs)
+		return float64(row[len(row)-1]) + t.weight*float64(u-int64(len(row)-1)*t.step)
 	}
-	f := float64(u-x*t.stepUs) / float64(t.stepUs)
+	f := float64(u-x*t.step) / float64(t.step)
 	return float64(row[x]) + f*float64(row[x+1]-row[x])
 }
 
@@ -160,46 +180,55 @@ func (b *board) guidedRound(g *guide, lambda float64, i int, round, ready int64,
 	offers := b.offers[:0]
 	defer func() { b.offers = offers[:0] }()
 	left := j.Rounds - 1 - round
+	cands := b.candidates(j, ready)
+	take := func(c *cand, got int32) offer {
+		o := offer{end: c.at + c.dur, each: g.price(int(j.Modes[c.mode].Type), c.at, c.hold)}
+		o.Block = Block{Class: c.class, Width: min(c.width, got), Tasks: 1, Round: round, Rounds: 1, StartUs: c.at, HoldUs: c.hold}
+		b.take(&o.Block)
+		c.width -= o.Width
+		offers = append(offers, o)
+		return o
+	}
 	// The earliest end comes first, as in relaxedRound; then each mode alone
 	// goes on while it can pay.
 	got := need
 	for got > 0 {
-		o, found := b.offer(g, j, ready, -1)
-		if !found {
+		x := b.first(cands)
+		if x < 0 {
 			for x := range offers {
 				b.give(&offers[x].Block)
 			}
 			return 0, false
 		}
-		o.Width = min(o.Width, got)
-		b.take(&o.Block)
-		offers = append(offers, o)
-		got -= o.Width
+		got -= take(&cands[x], got).Width
 	}
 	soonest := len(offers)
 	base := g.value(i, left, offers[soonest-1].end)
-	for k := range j.Modes {
+	for len(cands) > 0 {
+		// Classes of a mode stand together.
+		n := 1
+		for n < len(cands) && cands[n].mode == cands[0].mode {
+			n++
+		}
+		mode := cands[:n]
+		cands = cands[n:]
 		for got := need; got > 0; {
-			o, found := b.offer(g, j, ready, k)
-			if !found {
+			x := b.first(mode)
+			if x < 0 {
 				break
 			}
+			c := &mode[x]
+			each := g.price(int(j.Modes[c.mode].Type), c.at, c.hold)
 			// What it would spare if it took the place of all that are dearer.
 			spared := 0.0
 			for x := range offers[:soonest] {
-				spared += max(0, offers[x].each-o.each) * float64(offers[x].Width)
+				spared += max(0, offers[x].each-each) * float64(offers[x].Width)
 			}
-			if lambda*spared <= g.value(i, left, o.end)-base {
+			if lambda*spared <= g.value(i, left, c.at+c.dur)-base {
 				break
 			}
-			o.Width = min(o.Width, got)
-			b.take(&o.Block)
-			offers = append(offers, o)
-			got -= o.Width
+			got -= take(c, got).Width
 		}
-	}
-	for x := range offers {
-		b.give(&offers[x].Block)
 	}
 	slices.SortStableFunc(offers, func(x, y offer) int { return cmp.Compare(x.end, y.end) })
 	// cheap holds the offers that end by then, by price.
@@ -221,11 +250,17 @@ func (b *board) guidedRound(g *guide, lambda float64, i int, round, ready int64,
 	cheap = slices.DeleteFunc(cheap, func(x int) bool { return x > bestUpTo })
 	fill(offers, cheap, need, func(o *offer, n int32) {
 		x := o.Block
-		x.Width, x.Round = n, round
-		b.take(&x)
+		x.Width = n
 		*out = append(*out, x)
+		o.Width -= n
 		end = max(end, o.end)
 	})
+	// What is left of the offers goes back.
+	for x := range offers {
+		if offers[x].Width > 0 {
+			b.give(&offers[x].Block)
+		}
+	}
 	b.cheap = cheap[:0]
 	return end, true
 }
@@ -251,35 +286,4 @@ func fill(offers []offer, cheap []int, need int32, each func(o *offer, n int32))
 		}
 	}
 	return price
-}
-
-// offer is the place from ready on where a task of j ends first: on mode k
-// alone, or on any for k = −1.
-func (b *board) offer(g *guide, j *hare.ModelJob, ready int64, k int) (best offer, found bool) {
-	best.end = never
-	for i := range j.Modes {
-		if k >= 0 && i != k {
-			continue
-		}
-		md := &j.Modes[i]
-		for _, c := range b.byType[md.Type] {
-			by := never
-			if best.end != never {
-				by = best.end - md.DurationUs()
-			}
-			if by < ready {
-				continue
-			}
-			s, n := b.profiles[c].earliest(ready, by, md.ComputeUs, 1)
-			if s == never {
-				continue
-			}
-			if e := s + md.DurationUs(); !found || e < best.end || e == best.end && n > best.Width {
-				best.Block = Block{Class: c, Width: n, Tasks: 1, Rounds: 1, StartUs: s, HoldUs: md.ComputeUs}
-				best.end, found = e, true
-				best.each = g.paid(int(md.Type), s+md.ComputeUs) - g.paid(int(md.Type), s)
-			}
-		}
-	}
-	return best, found
 }

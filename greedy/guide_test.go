@@ -34,7 +34,7 @@ func TestGuideValues(t *testing.T) {
 			}
 			return sum
 		}
-		g := newGuide(m, rel, []bool{false}, horizon)
+		g := newGuide(m, 1, rel, []bool{false}, horizon, 1)
 		// Prices are 0 from 90 µs on, so nobody waits beyond.
 		fast := min(m.Jobs[0].Modes[0].DurationUs(), m.Jobs[0].Modes[1].DurationUs())
 		w := float64(j.WeightMicro) / 1e12

@@ -80,14 +80,42 @@ func (b *budget) share() float64 {
 // job: a state's rounds are placed in the order of keys, each by price and
 // early, and justified. Big jobs have one key and are placed as wholes.
 func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig, big []bool) (*Plan, Stats, error) {
-	s := &keySearch{m: m, empty: newRunBoard(m, big), r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
-		bud: budget{ctx, &cfg, cfg.Moves}, cfg: &cfg}
-	s.best, s.bestValue = start, math.Inf(1)
-	if start != nil {
-		s.bestValue = weighted(m, start.EndUs)
+	s := newKeySearch(ctx, m, start, &cfg)
+	s.use(start, big)
+	return s.search(rel, start)
+}
+
+func newKeySearch(ctx context.Context, m *hare.Model, start *Plan, cfg *ImproveConfig) *keySearch {
+	return &keySearch{whole: m, m: m, unit: 1, best: start, r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
+		bud: budget{ctx, cfg, cfg.Moves}, cfg: cfg, bestValue: math.Inf(1)}
+}
+
+// search runs and returns the best plan in µs.
+func (s *keySearch) search(rel *hare.Relaxation, start *Plan) (*Plan, Stats, error) {
+	if s.best != nil {
+		s.bestValue = weighted(s.m, s.best.EndUs)
 	}
+	first := s.best
 	s.run(rel)
-	return s.best, s.stats, nil
+	if s.best == first {
+		return start, s.stats, nil
+	}
+	return s.best.from(s.unit), s.stats, nil
+}
+
+// use chooses between step functions and cells.
+func (s *keySearch) use(start *Plan, big []bool) {
+	if start != nil && !slices.Contains(big, true) {
+		horizon := slices.Max(append(start.EndUs, 0))
+		if m, unit := coarse(s.m, horizon); m != nil {
+			if p := start.in(unit); p != nil {
+				s.m, s.unit, s.best = m, unit, p
+				s.empty = newGridBoard(m, 4*horizon/unit+64)
+				return
+			}
+		}
+	}
+	s.empty = newRunBoard(s.m, big)
 }
 
 // trials is how many changes of a state are tried side by side; the first that
@@ -113,7 +141,8 @@ const (
 var startLambdas = [...]float64{0.6, 0.3, 0}
 
 type keySearch struct {
-	m         *hare.Model
+	whole, m  *hare.Model // in µs, and in units
+	unit      int64       // of time in m, in µs
 	empty     *board
 	r         *rand.Rand
 	bud       budget
@@ -133,6 +162,7 @@ type trial struct {
 	keys   [][]float64 // of these jobs
 	lambda []float64
 	placer
+	own  *Plan // buffers
 	plan *Plan // nil where there is none
 	// value is that after one justification, final that of plan.
 	value, final float64
@@ -147,17 +177,10 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 	if rel == nil || len(m.Jobs) == 0 || s.bud.over() {
 		return
 	}
-	horizon := int64(0)
-	if s.best != nil {
-		horizon = slices.Max(s.best.EndUs)
-	}
-	s.guide = newGuide(m, rel, s.empty.big, horizon+horizon/10)
-	for i := range m.Jobs {
-		s.keys = append(s.keys, s.keysOf(i, rel))
-	}
+	s.begin(rel)
 	value := s.first()
 	origin, chain, stale := slices.Clone(s.keys), value, 0
-	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue > s.cfg.StopAt*1e12) {
+	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue*float64(s.unit) > s.cfg.StopAt*1e12) {
 		if stale++; stale > patience {
 			// An order that finds no place is followed by another.
 			if v := s.restart(origin); !math.IsInf(v, 1) {
@@ -194,12 +217,24 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 	}
 }
 
+// begin prepares prices and the first keys.
+func (s *keySearch) begin(rel *hare.Relaxation) {
+	horizon := int64(0)
+	if s.best != nil {
+		horizon = slices.Max(s.best.EndUs)
+	}
+	s.guide = newGuide(s.m, s.unit, rel, s.empty.big, horizon+horizon/10, s.cfg.Workers)
+	for i := range s.m.Jobs {
+		s.keys = append(s.keys, s.keysOf(i, rel))
+	}
+}
+
 // justifyStart justifies the plan at hand.
 func (s *keySearch) justifyStart() {
 	t := &s.trials[0]
 	t.prepare(s)
 	t.board.reset(s.empty)
-	t.plan = s.best.clone()
+	t.plan = s.best.from(1)
 	for i := range t.plan.Jobs {
 		for x := range t.plan.Jobs[i] {
 			t.board.take(&t.plan.Jobs[i][x])
@@ -260,9 +295,9 @@ func (s *keySearch) keep(t *trial) {
 	if t.plan == nil || t.final >= s.bestValue {
 		return
 	}
-	s.best, s.bestValue = t.plan, t.final
+	s.best, s.bestValue = t.plan.from(1), t.final
 	if s.cfg.Report != nil {
-		s.cfg.Report(t.plan.Value(s.m))
+		s.cfg.Report((&Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: s.best.EndUs}).from(s.unit).Value(s.whole))
 	}
 }
 
@@ -291,7 +326,7 @@ type placer struct {
 
 func (t *trial) prepare(s *keySearch) {
 	if t.board == nil {
-		t.board = newRunBoard(s.m, s.empty.big)
+		t.board = s.empty.fresh()
 	}
 	t.work, t.plan = 0, nil
 }
@@ -326,9 +361,12 @@ func (t *trial) decode(s *keySearch) {
 	}
 	sortItems(t.items)
 	t.board.reset(s.empty)
-	p := &Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: make([]int64, len(s.m.Jobs))}
+	if t.own == nil {
+		t.own = &Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: make([]int64, len(s.m.Jobs))}
+	}
+	p := t.own
 	for i := range s.m.Jobs {
-		p.EndUs[i] = s.m.Jobs[i].ReleaseUs
+		p.Jobs[i], p.EndUs[i] = p.Jobs[i][:0], s.m.Jobs[i].ReleaseUs
 	}
 	t.work += int64(len(s.m.Jobs))
 	for n, it := range t.items {

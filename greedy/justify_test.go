@@ -34,7 +34,7 @@ func TestJustifyMayBeCutAnywhere(t *testing.T) {
 	}
 	for cut := range 61 {
 		b := newBoard(m)
-		p := start.clone()
+		p := start.from(1)
 		for i := range p.Jobs {
 			for x := range p.Jobs[i] {
 				b.take(&p.Jobs[i][x])

@@ -6,15 +6,19 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// board is the free capacity of a model while a schedule is built.
+// board is the free capacity of a model while a schedule is built: step
+// functions, or cells where times are coarse.
 type board struct {
 	m        *hare.Model
-	profiles []*profile // by class
+	profiles []*profile // by class; nil with cells
+	grid     []*cells   // by class; nil with profiles
 	byType   [][]int32  // classes of a type
 	big      []bool     // by job: relaxed, and placed as runs
 	charge   *charges   // nil without big jobs
+	cands    []cand     // scratch
 	offers   []offer    // scratch
 	cheap    []int      // scratch
+	spare    []Block    // scratch
 }
 
 // newBoard is the whole capacity of m, without big jobs.
@@ -22,20 +26,55 @@ func newBoard(m *hare.Model) *board { return newRunBoard(m, make([]bool, len(m.J
 
 // newRunBoard is newBoard where big marks the jobs placed as runs.
 func newRunBoard(m *hare.Model, big []bool) *board {
-	b := &board{m: m, byType: make([][]int32, len(m.Types)), big: big}
+	b := &board{m: m, byType: classesOf(m), big: big}
 	if slices.Contains(big, true) {
 		b.charge = newCharges(m, 1)
 	}
 	for c := range m.Classes {
 		b.profiles = append(b.profiles, newProfile(&m.Classes[c]))
-		b.byType[m.Classes[c].Type] = append(b.byType[m.Classes[c].Type], int32(c))
 	}
 	return b
+}
+
+// newGridBoard is newBoard in cells, up to limit units of time. It places
+// rounds of relaxed jobs alone.
+func newGridBoard(m *hare.Model, limit int64) *board {
+	b := &board{m: m, byType: classesOf(m), big: make([]bool, len(m.Jobs))}
+	for c := range m.Classes {
+		b.grid = append(b.grid, newCells(&m.Classes[c], limit))
+	}
+	return b
+}
+
+func classesOf(m *hare.Model) [][]int32 {
+	by := make([][]int32, len(m.Types))
+	for c := range m.Classes {
+		by[m.Classes[c].Type] = append(by[m.Classes[c].Type], int32(c))
+	}
+	return by
+}
+
+// fresh is a board of the same kind as b, to be reset.
+func (b *board) fresh() *board {
+	o := &board{m: b.m, byType: b.byType, big: b.big}
+	if b.charge != nil {
+		o.charge = newCharges(b.m, 1)
+	}
+	for range b.profiles {
+		o.profiles = append(o.profiles, &profile{})
+	}
+	for range b.grid {
+		o.grid = append(o.grid, &cells{})
+	}
+	return o
 }
 
 func (b *board) copyFrom(o *board) {
 	for c := range b.profiles {
 		b.profiles[c].copyFrom(o.profiles[c])
+	}
+	for c := range b.grid {
+		b.grid[c].copyFrom(o.grid[c])
 	}
 }
 
@@ -44,9 +83,77 @@ func (b *board) take(x *Block) { b.change(x, -x.Width) }
 func (b *board) give(x *Block) { b.change(x, x.Width) }
 
 func (b *board) change(x *Block, n int32) {
-	p := b.profiles[x.Class]
 	// The GPUs of a run stay with it from round to round.
-	p.add(x.StartUs, x.endUs(), n)
+	if b.grid != nil {
+		b.grid[x.Class].add(x.StartUs, x.endUs(), n)
+		return
+	}
+	b.profiles[x.Class].add(x.StartUs, x.endUs(), n)
+}
+
+// cand is where a class has its next place for a task of a round.
+type cand struct {
+	class, mode int32
+	hold, dur   int64
+	// at is the first start, with width GPUs, or before which there is none
+	// where width is 0 (in lateRound the last, or after which).
+	at    int64
+	width int32
+}
+
+// candidates lists the classes that serve j, none looked at, in b.cands.
+func (b *board) candidates(j *hare.ModelJob, ready int64) []cand {
+	cands := b.cands[:0]
+	for i := range j.Modes {
+		md := &j.Modes[i]
+		for _, c := range b.byType[md.Type] {
+			cands = append(cands, cand{class: c, mode: int32(i), hold: md.ComputeUs, dur: md.DurationUs(), at: ready})
+		}
+	}
+	b.cands = cands
+	return cands
+}
+
+// first is the candidate whose next task ends first, the widest of those that
+// end together; −1 where there is none. What was found for a class holds until
+// it is taken from: then its width falls, and at 0 it is looked for again.
+func (b *board) first(cands []cand) (best int) {
+	best = -1
+	bestEnd := never
+	for x := range cands {
+		if c := &cands[x]; c.width > 0 && (c.at+c.dur < bestEnd || c.at+c.dur == bestEnd && c.width > cands[best].width) {
+			best, bestEnd = x, c.at+c.dur
+		}
+	}
+	for x := range cands {
+		c := &cands[x]
+		if c.width > 0 || c.at == never {
+			continue
+		}
+		limit := never
+		if bestEnd != never {
+			if limit = bestEnd - c.dur; limit < c.at {
+				continue
+			}
+		}
+		s, n := int64(0), int32(0)
+		if b.grid != nil {
+			s, n = b.grid[c.class].earliest(c.at, limit, c.hold)
+		} else {
+			s, n = b.profiles[c.class].earliest(c.at, limit, c.hold, 1)
+		}
+		if s == never {
+			if c.at = limit; limit != never {
+				c.at++
+			}
+			continue
+		}
+		c.at, c.width = s, n
+		if e := s + c.dur; e < bestEnd || n > cands[best].width || n == cands[best].width && x < best {
+			best, bestEnd = x, e
+		}
+	}
+	return best
 }
 
 // relaxedRound places the K tasks of one round as early as possible from ready
@@ -56,43 +163,30 @@ func (b *board) relaxedRound(j *hare.ModelJob, round, ready int64, out *[]Block)
 	left := int32(min(j.Tasks, 1<<30))
 	first := len(*out)
 	end = ready
+	cands := b.candidates(j, ready)
 	for left > 0 {
-		bestClass, bestCount := int32(-1), int32(0)
-		bestStart, bestEnd := never, never
-		var bestHold int64
-		for i := range j.Modes {
-			md := &j.Modes[i]
-			for _, c := range b.byType[md.Type] {
-				limit := never
-				if bestEnd != never {
-					limit = bestEnd - md.DurationUs()
-				}
-				if limit < ready {
-					continue
-				}
-				s, n := b.profiles[c].earliest(ready, limit, md.ComputeUs, 1)
-				if s == never {
-					continue
-				}
-				if e := s + md.DurationUs(); e < bestEnd || e == bestEnd && n > bestCount {
-					bestClass, bestCount, bestStart, bestEnd, bestHold = c, n, s, e, md.ComputeUs
-				}
-			}
-		}
-		if bestClass < 0 {
-			for i := first; i < len(*out); i++ {
-				b.give(&(*out)[i])
-			}
-			*out = (*out)[:first]
+		at := b.first(cands)
+		if at < 0 {
+			b.undo(first, out)
 			return 0, false
 		}
-		x := Block{Class: bestClass, Width: min(left, bestCount), Tasks: 1, Round: round, Rounds: 1, StartUs: bestStart, HoldUs: bestHold}
+		c := &cands[at]
+		x := Block{Class: c.class, Width: min(left, c.width), Tasks: 1, Round: round, Rounds: 1, StartUs: c.at, HoldUs: c.hold}
 		b.take(&x)
 		*out = append(*out, x)
 		left -= x.Width
-		end = max(end, bestEnd)
+		c.width -= x.Width
+		end = max(end, c.at+c.dur)
 	}
 	return end, true
+}
+
+// undo gives back the blocks of *out from first on.
+func (b *board) undo(first int, out *[]Block) {
+	for i := first; i < len(*out); i++ {
+		b.give(&(*out)[i])
+	}
+	*out = (*out)[:first]
 }
 
 // slot is a place for K GPUs held together.
@@ -205,10 +299,7 @@ func (b *board) gang(j *hare.ModelJob, ready int64, out *[]Block) (end int64, ok
 			}
 		})
 		if bestEnd == never {
-			for i := first; i < len(*out); i++ {
-				b.give(&(*out)[i])
-			}
-			*out = (*out)[:first]
+			b.undo(first, out)
 			return 0, false
 		}
 		n := j.Rounds - round
@@ -278,10 +369,7 @@ func (b *board) job(i int, out []Block) (blocks []Block, end int64, ok bool) {
 		end, ok = j.ReleaseUs, true
 		for r := int64(0); r < j.Rounds && ok; r++ {
 			if end, ok = b.relaxedRound(j, r, end, &out); !ok {
-				for x := range out {
-					b.give(&out[x])
-				}
-				out = out[:0]
+				b.undo(0, &out)
 			}
 		}
 	}

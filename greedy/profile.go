@@ -59,46 +59,64 @@ func (p *profile) index(t int64) int {
 	return lo
 }
 
-// split makes t a step and returns its place.
-func (p *profile) split(t int64) int {
-	i := p.index(t)
-	if p.times[i] == t {
-		return i
-	}
-	p.times = append(p.times, 0)
-	copy(p.times[i+2:], p.times[i+1:])
-	p.times[i+1] = t
-	p.free = append(p.free, 0)
-	copy(p.free[i+2:], p.free[i+1:])
-	p.free[i+1] = p.free[i]
-	return i + 1
-}
-
-// add changes the free count by n within [from, to).
+// add changes the free count by n within [from, to). Steps that no longer
+// change the count go. O(steps within + steps behind to be moved).
 func (p *profile) add(from, to int64, n int32) {
-	if from >= to {
+	if from >= to || n == 0 {
 		return
 	}
-	i := p.split(from)
-	j := len(p.times)
-	if to != never {
-		j = p.split(to)
+	i := p.index(from)
+	j := i + 1
+	for j < len(p.times) && p.times[j] < to {
+		j++
 	}
-	for x := i; x < j; x++ {
+	before := p.free[j-1] // also from to on
+	// A step comes or goes at from, and at to.
+	first, last := 0, 0
+	if p.times[i] < from {
+		first = 1
+	} else if i > 0 && p.free[i-1] == p.free[i]+n {
+		first = -1
+	}
+	tail := j
+	if j == len(p.times) {
+		if to != never {
+			last = 1
+		}
+	} else if p.times[j] != to {
+		last = 1
+	} else if p.free[j] == before+n {
+		last, tail = -1, j+1
+	}
+	opened := p.free[i] + n
+	for x := i + max(0, first); x < j; x++ {
 		p.free[x] += n
 	}
-	// Steps that no longer change the count go.
-	if j < len(p.times) {
-		p.merge(j)
+	size := len(p.times)
+	if by := first + last; by > 0 {
+		p.times = append(p.times, 0, 0)[:size+by]
+		p.free = append(p.free, 0, 0)[:size+by]
 	}
-	p.merge(i)
+	if first > 0 {
+		p.move(tail, size, first+last)
+		p.move(i+1, j, first)
+		p.times[i+1], p.free[i+1] = from, opened
+	} else {
+		p.move(i-first, j, first)
+		p.move(tail, size, first+last)
+	}
+	if last > 0 {
+		p.times[j+first], p.free[j+first] = to, before
+	}
+	p.times, p.free = p.times[:size+first+last], p.free[:size+first+last]
+	p.hint = max(0, i-1)
 }
 
-func (p *profile) merge(i int) {
-	if i > 0 && p.free[i] == p.free[i-1] {
-		p.times = append(p.times[:i], p.times[i+1:]...)
-		p.free = append(p.free[:i], p.free[i+1:]...)
-		p.hint = i - 1
+// move shifts the steps from … to−1 by so many places.
+func (p *profile) move(from, to, by int) {
+	if by != 0 && from < to {
+		copy(p.times[from+by:], p.times[from:to])
+		copy(p.free[from+by:], p.free[from:to])
 	}
 }
 
@@ -169,24 +187,25 @@ func (p *profile) rise(t int64) int64 {
 // latest is the last start ≥ from such that start + hold ≤ by with at least
 // need GPUs free, and how many are; never when there is none.
 func (p *profile) latest(from, by, hold int64, need int32) (start int64, count int32) {
-	end := by
-	for {
-		start = end - hold
-		if start < from {
+	if by-hold < from {
+		return never, 0
+	}
+	i := p.index(by - 1)
+	for end := by; ; {
+		if start = end - hold; start < from {
 			return never, 0
 		}
-		i := p.index(end - 1)
 		count = p.free[i]
-		for {
-			if p.free[i] < need {
-				end = p.times[i]
-				break
-			}
-			count = min(count, p.free[i])
-			if p.times[i] <= start {
-				return start, count
-			}
+		for p.free[i] >= need && p.times[i] > start {
 			i--
+			count = min(count, p.free[i])
 		}
+		if count >= need {
+			return start, count
+		}
+		if end = p.times[i]; i == 0 {
+			return never, 0
+		}
+		i--
 	}
 }
