@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"compress/gzip"
 	"os"
 	"testing"
 	"time"
@@ -18,18 +17,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+const frozenDir = "../testdata/instances"
+
 func frozen(b testing.TB, name string) *hare.Instance {
 	b.Helper()
-	f, err := os.Open("../testdata/instances/" + name + ".json.gz")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		b.Fatal(err)
-	}
-	inst, err := hare.DecodeInstance(z, hare.Limits{})
+	inst, err := Frozen(frozenDir, name)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -38,13 +30,7 @@ func frozen(b testing.TB, name string) *hare.Instance {
 
 // held makes every job gang or rigid, its synchronisation part of compute.
 func held(inst *hare.Instance, sync hare.Sync) *hare.Instance {
-	for i := range inst.Jobs {
-		j := &inst.Jobs[i]
-		j.Sync = sync
-		for k := range j.On {
-			j.On[k].ComputeUs, j.On[k].SyncUs = j.On[k].DurationUs(), 0
-		}
-	}
+	Synchronise(inst, sync.String(), true)
 	return inst
 }
 
