@@ -41,8 +41,7 @@ func CDF(w io.Writer, samples []Sample, opt Options) error {
 	if high == 0 {
 		return ErrNoSample
 	}
-	width := float64(opt.Width)
-	area := rect{58, 56 + 20*float64(len(samples)), width - 58 - 24, 0.4 * width}
+	area := curveArea(opt, len(samples))
 	bottom := area.y + area.h
 	from, to := math.Log(float64(low)), math.Log(float64(high))
 	if to-from < 1e-9 {
@@ -52,18 +51,11 @@ func CDF(w io.Writer, samples []Sample, opt Options) error {
 		return area.x + area.w*(math.Log(float64(max(1, us)))-from)/(to-from)
 	}
 	p := pen{bufio.NewWriter(w)}
-	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(width), `" height="`, number(bottom+48), `" viewBox="0 0 `, number(width), " ", number(bottom+48),
-		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
-	p.escaped(opt.Title)
-	p.raw("</title>\n")
-	p.rect(rect{0, 0, width, bottom + 48}, "#ffffff")
-	p.rect(area, hex(ground))
-	p.text(text{x: margin, y: 30, s: opt.Title, face: titleFace})
+	names := make([]string, len(samples))
 	for i, s := range samples {
-		y := 56 + 20*float64(i)
-		p.rect(rect{area.x, y - 5, 22, 4}, hex(jobColour(int32(i))))
-		p.text(text{x: area.x + 30, y: y + 1, s: legend(s), face: figureFace})
+		names[i] = legend(s)
 	}
+	p.openCurves(opt, area, names)
 	for _, us := range decades {
 		if us < low || us > high {
 			continue
@@ -103,4 +95,28 @@ func legend(s Sample) string {
 		return s.Name + ": none"
 	}
 	return fmt.Sprintf("%s: mean %s of %d", s.Name, duration(int64(sum/float64(len(s.Us)))), len(s.Us))
+}
+
+// curveArea is where the curves of a picture with n names lie.
+func curveArea(opt Options, n int) rect {
+	width := float64(opt.Width)
+	return rect{58, 56 + 20*float64(n), width - 58 - 24, 0.4 * width}
+}
+
+// openCurves writes the head of a picture of curves: title, ground, and the
+// names with their colours, above the area.
+func (p pen) openCurves(opt Options, area rect, names []string) {
+	width, height := number(float64(opt.Width)), area.y+area.h+48
+	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, width, `" height="`, number(height), `" viewBox="0 0 `, width, " ", number(height),
+		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
+	p.escaped(opt.Title)
+	p.raw("</title>\n")
+	p.rect(rect{0, 0, float64(opt.Width), height}, "#ffffff")
+	p.rect(area, hex(ground))
+	p.text(text{x: margin, y: 30, s: opt.Title, face: titleFace})
+	for i, name := range names {
+		y := 56 + 20*float64(i)
+		p.rect(rect{area.x, y - 5, 22, 4}, hex(jobColour(int32(i))))
+		p.text(text{x: area.x + 30, y: y + 1, s: name, face: figureFace})
+	}
 }

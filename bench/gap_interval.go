@@ -1,0 +1,229 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/lp"
+)
+
+// intervalCells are the intervals of the LP before the last, open one.
+const intervalCells = 48
+
+// IntervalLP bounds the weighted JCT from below by the interval-indexed linear
+// program of Hall, Schulz, Shmoys and Wein ("Scheduling to minimize average
+// completion time", 1997), written for GPU types in place of machines:
+//
+//	y_jkl  share of the work of job j that is computed on type k in interval l
+//	min    Σ_j w_j (C_j − a_j)
+//	       Σ_kl y_jkl = 1                              all work is done
+//	       Σ_j K_j R_j q_jk y_jkl ≤ ∫_l M_k            GPU time of a type
+//	       Σ_k R_j q_jk y_jkl ≤ length of l after a_j  K_j tasks at a time
+//	       C_j ≥ Σ_kl (left end of l, or a_j) y_jkl,  C_j ≥ a_j + R_j τ_j
+//
+// q is p for relaxed jobs and p + s for gang and rigid ones, which hold their
+// GPUs while they synchronise; τ is the least time of a round where nothing
+// else runs. Intervals start with the least length and grow by a tenth of their
+// left end; the last one is open. The optimum is in floats and not certified.
+func IntervalLP(ctx context.Context, engine lp.Solver, inst *hare.Instance) (float64, error) {
+	if engine == nil {
+		return 0, errors.New("no LP engine")
+	}
+	m := hare.NewModel(inst)
+	p, constant := intervalProblem(m)
+	if p == nil {
+		return 0, errors.New("a job can never run")
+	}
+	sol, err := engine.Solve(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	return sol.Objective - constant, nil
+}
+
+// intervalProblem is the LP on Σ w C, in seconds, and Σ w a; nil where a job
+// has no type. O(jobs · types · intervals).
+func intervalProblem(m *hare.Model) (p *lp.Problem, constant float64) {
+	caps := make([][]hare.Step, len(m.Types))
+	for k := range caps {
+		caps[k] = m.Capacity(k)
+	}
+	ends := intervalEnds(m, caps)
+	cells := len(ends) + 1 // the last is open
+	left := func(l int) float64 {
+		if l == 0 {
+			return 0
+		}
+		return ends[l-1]
+	}
+	p = &lp.Problem{}
+	inf := math.Inf(1)
+	column := func(cost, lower float64) int32 {
+		p.Cost, p.ColLower, p.ColUpper = append(p.Cost, cost), append(p.ColLower, lower), append(p.ColUpper, inf)
+		return int32(len(p.Cost) - 1)
+	}
+	p.Start = []int32{0}
+	row := func(lower, upper float64, index []int32, value []float64) {
+		p.Index, p.Value = append(p.Index, index...), append(p.Value, value...)
+		p.RowLower, p.RowUpper = append(p.RowLower, lower), append(p.RowUpper, upper)
+		p.Start = append(p.Start, int32(len(p.Index)))
+	}
+	type entries struct {
+		index []int32
+		value []float64
+	}
+	load := make([]entries, len(caps)*cells)
+	for j := range m.Jobs {
+		job := &m.Jobs[j]
+		if len(job.Modes) == 0 {
+			return nil, 0
+		}
+		weight, release := float64(job.WeightMicro)/1e6, seconds(job.ReleaseUs)
+		constant += weight * release
+		done := column(weight, release+float64(job.Rounds)*leastRound(job, caps))
+		all, late := entries{}, entries{[]int32{done}, []float64{1}}
+		for l := range cells {
+			length := inf
+			if l < cells-1 {
+				length = ends[l] - max(left(l), release)
+			}
+			if length <= 0 {
+				continue
+			}
+			rate, most := entries{}, 0.0
+			for _, mode := range job.Modes {
+				q := float64(job.Rounds) * seconds(mode.ComputeUs)
+				if job.Sync != hare.Relaxed {
+					q = float64(job.Rounds) * seconds(mode.DurationUs())
+				}
+				y := column(0, 0)
+				all = entries{append(all.index, y), append(all.value, 1)}
+				late = entries{append(late.index, y), append(late.value, -max(left(l), release))}
+				at := &load[mode.Type*cells+l]
+				*at = entries{append(at.index, y), append(at.value, float64(job.Tasks)*q)}
+				rate = entries{append(rate.index, y), append(rate.value, q)}
+				most = max(most, q)
+			}
+			if most > length { // else the shares alone see to it
+				row(-inf, length, rate.index, rate.value)
+			}
+		}
+		row(1, 1, all.index, all.value)
+		row(0, inf, late.index, late.value)
+	}
+	for k := range caps {
+		for l := range cells - 1 {
+			if at := load[k*cells+l]; len(at.index) > 0 {
+				row(-inf, gpuTime(caps[k], left(l), ends[l]), at.index, at.value)
+			}
+		}
+	}
+	return p, constant
+}
+
+// intervalEnds reach to about where the jobs end: the last arrival, the longest
+// job alone, and twice the work on its fastest types over all GPUs.
+func intervalEnds(m *hare.Model, caps [][]hare.Step) []float64 {
+	var gpus, work, longest, last float64
+	for _, steps := range caps {
+		var most int64
+		for _, s := range steps {
+			most = max(most, s.Count)
+		}
+		gpus += float64(most)
+	}
+	for j := range m.Jobs {
+		job := &m.Jobs[j]
+		least := math.Inf(1)
+		for _, mode := range job.Modes {
+			least = min(least, seconds(mode.ComputeUs))
+		}
+		work += float64(job.Rounds) * float64(job.Tasks) * least
+		longest = max(longest, float64(job.Rounds)*leastRound(job, caps))
+		last = max(last, seconds(job.ReleaseUs))
+	}
+	horizon := last + longest + 2*work/gpus
+	// With ends that grow by x, then by a tenth of the left end.
+	reach := func(x float64) (ends []float64) {
+		t := 0.0
+		for range intervalCells {
+			t += max(x, t/10)
+			ends = append(ends, t)
+		}
+		return ends
+	}
+	low, high := 0.0, horizon
+	for range 60 {
+		mid := (low + high) / 2
+		if ends := reach(mid); ends[len(ends)-1] < horizon {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return reach(high)
+}
+
+// leastRound is τ, the least time of one round in seconds on an empty cluster
+// at its fullest, for gang and rigid jobs by the types that are wide enough,
+// or by any where the job may mix.
+func leastRound(job *hare.ModelJob, caps [][]hare.Step) float64 {
+	widest := func(k int) (n int64) {
+		for _, s := range caps[k] {
+			n = max(n, s.Count)
+		}
+		return n
+	}
+	if job.Sync != hare.Relaxed {
+		least := math.Inf(1)
+		for _, mode := range job.Modes {
+			if job.Mix || widest(mode.Type) >= job.Tasks {
+				least = min(least, seconds(mode.DurationUs()))
+			}
+		}
+		if math.IsInf(least, 1) {
+			return 0
+		}
+		return least
+	}
+	fits := func(t int64) bool {
+		var done int64
+		for _, mode := range job.Modes {
+			if t > mode.SyncUs {
+				done += min(job.Tasks, widest(mode.Type)*min(job.Tasks, (t-mode.SyncUs)/mode.ComputeUs))
+			}
+		}
+		return done >= job.Tasks
+	}
+	var high int64
+	for _, mode := range job.Modes {
+		high = max(high, mode.SyncUs+mode.ComputeUs*job.Tasks)
+	}
+	var low int64
+	for low < high {
+		if mid := low + (high-low)/2; fits(mid) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return seconds(low)
+}
+
+// gpuTime is ∫ M from a to b, in GPU-seconds.
+func gpuTime(steps []hare.Step, a, b float64) (sum float64) {
+	for i, s := range steps {
+		end := math.Inf(1)
+		if i+1 < len(steps) {
+			end = seconds(steps[i+1].FromUs)
+		}
+		if from, to := max(a, seconds(s.FromUs)), min(b, end); to > from {
+			sum += float64(s.Count) * (to - from)
+		}
+	}
+	return sum
+}
+
+func seconds(us int64) float64 { return float64(us) / 1e6 }

@@ -1,0 +1,264 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/plot"
+)
+
+// WriteJSON writes the report with its summary and comparisons.
+func (r *GapReport) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(struct {
+		*GapReport
+		Summary     []GapSummary    `json:"summary"`
+		Comparisons []GapComparison `json:"comparisons,omitempty"`
+	}{r, r.Summary(), r.Comparisons()})
+}
+
+// WriteCSV writes the rows, without curves.
+func (r *GapReport) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	lines := [][]string{{"instance", "cell", "jobs", "gpus", "method", "model", "limit_s", "seconds", "termination", "value", "bound", "bound_holds", "gap"}}
+	for _, row := range r.Rows {
+		gap := ""
+		if row.Gap != nil {
+			gap = strconv.FormatFloat(*row.Gap, 'g', 6, 64)
+		}
+		lines = append(lines, []string{row.Instance, row.Cell, strconv.Itoa(row.Jobs), strconv.Itoa(row.GPUs), row.Method, row.Model,
+			figure(row.LimitS), strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value), exact(row.Bound), strconv.FormatBool(row.BoundHolds), gap})
+	}
+	return errors.Join(c.WriteAll(lines), c.Error())
+}
+
+func exact(a *hare.Amount) string {
+	if a == nil {
+		return ""
+	}
+	return a.String()
+}
+
+func figure(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// Percent is a share in percent with two decimals, rounded up as gaps are; "–"
+// is none.
+func Percent(gap *float64) string {
+	if gap == nil {
+		return "–"
+	}
+	return strconv.FormatFloat(math.Ceil(*gap*1e4-1e-7)/100, 'f', 2, 64)
+}
+
+// WriteMarkdown writes the summary, the comparisons and every run of Hare.
+func (r *GapReport) WriteMarkdown(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "Hare %s, HiGHS %s, %d workers, seed %d, on %s. Gaps are value / bound − 1 in %%, rounded up.\n", r.Version, r.HiGHS, r.Workers, r.Seed, r.Machine)
+	if r.Interrupted {
+		b.WriteString("\nInterrupted: runs are missing.\n")
+	}
+	b.WriteString("\n| cell | limit, s | instances | median gap | worst gap | longest run, s |\n|---|---|---|---|---|---|\n")
+	for _, s := range r.Summary() {
+		fmt.Fprintf(b, "| %s | %s | %d | %s | %s | %.2f |\n", s.Cell, figure(s.LimitS), s.Instances, Percent(s.Median), Percent(s.Worst), s.WorstSeconds)
+	}
+	if all := r.Comparisons(); len(all) > 0 {
+		b.WriteString("\n| instance | limit, s | gap | CP-SAT's best model | its value over Hare's | over Hare's best bound | its bound / Hare's | interval LP / Hare's bound |\n|---|---|---|---|---|---|---|---|\n")
+		for _, c := range all {
+			model := c.Status
+			if c.Model != "" {
+				model = c.Model + ", " + c.Status
+			}
+			interval := share(c.IntervalBound)
+			if c.IntervalBound == nil && c.IntervalNote != "" {
+				interval = c.IntervalNote
+			}
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Instance, figure(c.LimitS), Percent(c.Gap), dash(model), signed(c.OverHare), Percent(c.CPSATGap), share(c.CPSATBound), interval)
+		}
+	}
+	b.WriteString("\n| instance | jobs | GPUs | limit, s | value | bound | gap | ended | s |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, row := range r.Rows {
+		if row.Method == GapHare {
+			fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s | %s | %.2f |\n", row.Instance, row.Jobs, row.GPUs, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap), row.Termination, row.Seconds)
+		}
+	}
+	return b.Flush()
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
+
+func share(x *float64) string {
+	if x == nil {
+		return "–"
+	}
+	return strconv.FormatFloat(*x, 'f', 3, 64)
+}
+
+func signed(x *float64) string {
+	if x == nil {
+		return "–"
+	}
+	return fmt.Sprintf("%+.2f %%", 100**x)
+}
+
+// short is an amount to about seven digits.
+func short(a *hare.Amount) string {
+	if a == nil {
+		return "–"
+	}
+	x := a.Float()
+	return strconv.FormatFloat(x, 'f', max(0, 6-int(math.Log10(max(1, math.Abs(x))))), 64)
+}
+
+// Line is a run for people.
+func (row *GapRow) Line() string {
+	method := row.Method
+	if row.Model != "" {
+		method += " " + row.Model
+	}
+	return fmt.Sprintf("%-32s %-13s %6s s  value %-12s bound %-12s gap %7s %%  %s, %.2f s",
+		row.Instance, method, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap), row.Termination, row.Seconds)
+}
+
+// WriteDir writes results.json, results.csv, results.md and the pictures into
+// a folder, made where it is missing.
+func (r *GapReport) WriteDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	files := map[string]func(io.Writer) error{"results.json": r.WriteJSON, "results.csv": r.WriteCSV, "results.md": r.WriteMarkdown}
+	for _, p := range r.pictures() {
+		files[p.file] = func(w io.Writer) error { return plot.Gap(w, p.curves, plot.Options{Title: p.title, Width: 800}) }
+	}
+	for name, write := range files {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(write(f), f.Close()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+type gapPicture struct {
+	file, title string
+	curves      []plot.GapCurve
+}
+
+// pictures are, for each group of cells, the median gap at each limit, where
+// each point is made of runs of their own, and the median gap within the
+// longest runs. Cells that end in the same number of jobs are a group.
+func (r *GapReport) pictures() []gapPicture {
+	var names []string
+	groups := map[string][]string{}
+	for _, s := range r.Summary() {
+		name := "others"
+		if f := strings.Fields(s.Cell); len(f) == 3 && strings.Trim(f[2], "0123456789") == "" {
+			name = f[2]
+		}
+		if groups[name] == nil {
+			names = append(names, name)
+		}
+		if !slices.Contains(groups[name], s.Cell) {
+			groups[name] = append(groups[name], s.Cell)
+		}
+	}
+	var out []gapPicture
+	for _, name := range names {
+		title := name + " jobs"
+		if name == "others" {
+			title = "all others"
+		}
+		limits := gapPicture{file: "gap-" + name + ".svg", title: "Gap by time limit, " + title + ": median of runs with that limit"}
+		within := gapPicture{file: "within-" + name + ".svg", title: "Gap within a run, " + title + ": median of the longest runs"}
+		for _, cell := range groups[name] {
+			c := plot.GapCurve{Name: cell, Dots: true}
+			for _, s := range r.Summary() {
+				if s.Cell == cell && s.Median != nil {
+					c.Points = append(c.Points, plot.GapPoint{Seconds: s.LimitS, Gap: *s.Median})
+				}
+			}
+			limits.curves = append(limits.curves, c)
+			within.curves = append(within.curves, plot.GapCurve{Name: cell, Points: r.within(cell)})
+		}
+		for _, p := range []gapPicture{limits, within} {
+			if slices.ContainsFunc(p.curves, func(c plot.GapCurve) bool { return len(c.Points) > 0 }) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// within is the median over a cell's instances of the gap at each time of
+// their longest runs, from when each has one.
+func (r *GapReport) within(cell string) []plot.GapPoint {
+	longest := map[string]*GapRow{}
+	for _, row := range r.Rows {
+		if row.Method == GapHare && row.Cell == cell && (longest[row.Instance] == nil || longest[row.Instance].LimitS < row.LimitS) {
+			longest[row.Instance] = row
+		}
+	}
+	var times []float64
+	for _, row := range longest {
+		if len(row.Curve) == 0 {
+			return nil
+		}
+		for _, p := range row.Curve {
+			times = append(times, p.Seconds)
+		}
+	}
+	slices.Sort(times)
+	var out []plot.GapPoint
+	for _, t := range slices.Compact(times) {
+		var gaps []float64
+		for _, row := range longest {
+			gap := -1.0
+			for _, p := range row.Curve {
+				if p.Seconds <= t {
+					gap = *p.Gap
+				}
+			}
+			if gap >= 0 {
+				gaps = append(gaps, gap)
+			}
+		}
+		if len(gaps) == len(longest) {
+			out = append(out, plot.GapPoint{Seconds: t, Gap: median(gaps)})
+		}
+	}
+	return out
+}
+
+// machine names the processor.
+func machine() string {
+	name := runtime.GOARCH
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+				name = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%d × %s", runtime.NumCPU(), name)
+}
