@@ -75,6 +75,18 @@ test-python: ## the verifier in Python
 bench: build ## quality and times, the tables of docs/benchmarks.md
 	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./bench
 
+.PHONY: bench-gap
+bench-gap: build ## gaps on the frozen set of 60, 4 min; results in build/gap, see docs/gap.md
+	bin/hare bench gap --times 0.1,1,2 -o build/gap
+
+.PHONY: cpsat
+cpsat: .venv/ortools ## OR-Tools in .venv, for hare bench gap --against cpsat
+
+.venv/ortools: bench/requirements.txt
+	@$(PYTHON) -m venv .venv || { echo "install the Python module venv, on Debian: apt-get install python3-venv" >&2; exit 1; }
+	.venv/bin/python -m pip install -q --disable-pip-version-check -r $<
+	@touch $@
+
 .PHONY: clean
 clean: ## remove what was built; .highs stays
 	rm -rf bin build

@@ -11,7 +11,7 @@ GPUs, with so many tasks a round; bound is on the sum of w C.
 Models, by the rule of the job:
   tasks   relaxed: an optional interval for each task and type. All plans.
   blocks  relaxed: for each round and type two blocks, each of a variable number
-          of tasks side by side.
+          of tasks side by side; more where the GPUs are fewer than the tasks.
   rounds  relaxed: one type a round, on as many GPUs as it has or needs.
   whole   gang, rigid: an optional interval for each job and type. All plans of
           rigid jobs; gang jobs as if they were rigid.
@@ -107,10 +107,12 @@ class Builder:
         self.rounds_of(number, job, one_round)
 
     def variable(self, number, job):
+        gpus = sum(g for g, _ in self.types(job))
+
         def one_round(r, ready, end):
             counts = []
             for k, g, (p, s) in self.modes(job):
-                for _ in range(2):
+                for _ in range(1 + -(-job["K"] // gpus)):
                     there, start = self.m.new_bool_var(""), self.time(job)
                     count = self.m.new_int_var(0, min(job["K"], g), "")
                     counts.append(count)

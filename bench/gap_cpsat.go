@@ -30,8 +30,9 @@ var cpsatScript string
 // cpsatNames are the models of cpsat.py.
 var cpsatNames = []string{"tasks", "blocks", "rounds", "whole", "split"}
 
-// cpsatModels says that a model is meant for the instance: those of relaxed
-// jobs, whole for rigid ones, both of gangs, and rounds for mixed instances.
+// cpsatModels says that a model is meant for the instance: tasks and blocks
+// where all jobs are relaxed, rounds where some are, whole where none is, and
+// split where some of these are gangs.
 func cpsatModels(inst *hare.Instance, model string) bool {
 	var seen [3]bool
 	for i := range inst.Jobs {
@@ -45,7 +46,7 @@ func cpsatModels(inst *hare.Instance, model string) bool {
 	case "whole":
 		return !seen[hare.Relaxed]
 	}
-	return seen == [3]bool{hare.Gang: true} // split
+	return seen[hare.Gang] && !seen[hare.Relaxed] // split
 }
 
 // ErrNoORTools says that the interpreter cannot run the models.

@@ -21,11 +21,15 @@ const intervalCells = 48
 //	       Σ_kl y_jkl = 1                              all work is done
 //	       Σ_j K_j R_j q_jk y_jkl ≤ ∫_l M_k            GPU time of a type
 //	       Σ_k R_j q_jk y_jkl ≤ length of l after a_j  K_j tasks at a time
-//	       C_j ≥ Σ_kl (left end of l, or a_j) y_jkl,  C_j ≥ a_j + R_j τ_j
+//	       C_j ≥ Σ_kl (left end of l, or a_j) y_jkl + h_j,  C_j ≥ a_j + R_j τ_j
 //
 // q is p for relaxed jobs and p + s for gang and rigid ones, which hold their
 // GPUs while they synchronise; τ is the least time of a round where nothing
-// else runs. Intervals start with the least length and grow by a tenth of their
+// else runs. h is half of the least R q, since work cannot be done faster than
+// that and its mean time lies so much before its end (Schulz and Skutella,
+// "Scheduling unrelated machines by randomized rounding", 2002); for rigid
+// jobs, which stay on one type, half of R q_k on type k; for relaxed ones the
+// least synchronisation comes on top. Intervals start with the least length and grow by a tenth of their
 // left end; the last one is open. The optimum is in floats and not certified.
 func IntervalLP(ctx context.Context, engine lp.Solver, inst *hare.Instance) (float64, error) {
 	if engine == nil {
@@ -84,6 +88,10 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, constant float64) {
 		constant += weight * release
 		done := column(weight, release+float64(job.Rounds)*leastRound(job, caps))
 		all, late := entries{}, entries{[]int32{done}, []float64{1}}
+		half := 0.0
+		if job.Sync != hare.Rigid {
+			half = halfWork(job)
+		}
 		for l := range cells {
 			length := inf
 			if l < cells-1 {
@@ -94,15 +102,15 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, constant float64) {
 			}
 			rate, most := entries{}, 0.0
 			for _, mode := range job.Modes {
-				q := float64(job.Rounds) * seconds(mode.ComputeUs)
-				if job.Sync != hare.Relaxed {
-					q = float64(job.Rounds) * seconds(mode.DurationUs())
+				q, at := work(job, mode), max(left(l), release)
+				if job.Sync == hare.Rigid {
+					at += q / 2
 				}
 				y := column(0, 0)
 				all = entries{append(all.index, y), append(all.value, 1)}
-				late = entries{append(late.index, y), append(late.value, -max(left(l), release))}
-				at := &load[mode.Type*cells+l]
-				*at = entries{append(at.index, y), append(at.value, float64(job.Tasks)*q)}
+				late = entries{append(late.index, y), append(late.value, -at)}
+				use := &load[mode.Type*cells+l]
+				*use = entries{append(use.index, y), append(use.value, float64(job.Tasks)*q)}
 				rate = entries{append(rate.index, y), append(rate.value, q)}
 				most = max(most, q)
 			}
@@ -111,7 +119,7 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, constant float64) {
 			}
 		}
 		row(1, 1, all.index, all.value)
-		row(0, inf, late.index, late.value)
+		row(half, inf, late.index, late.value)
 	}
 	for k := range caps {
 		for l := range cells - 1 {
@@ -123,10 +131,30 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, constant float64) {
 	return p, constant
 }
 
+// work is R q, the seconds that all rounds take on one type.
+func work(job *hare.ModelJob, mode hare.Mode) float64 {
+	if job.Sync == hare.Relaxed {
+		return float64(job.Rounds) * seconds(mode.ComputeUs)
+	}
+	return float64(job.Rounds) * seconds(mode.DurationUs())
+}
+
+// halfWork is how long before its end the mean of a job's work lies at least.
+func halfWork(job *hare.ModelJob) float64 {
+	least, sync := math.Inf(1), math.Inf(1)
+	for _, mode := range job.Modes {
+		least, sync = min(least, work(job, mode)), min(sync, seconds(mode.SyncUs))
+	}
+	if job.Sync == hare.Relaxed {
+		return least/2 + sync
+	}
+	return least / 2
+}
+
 // intervalEnds reach to about where the jobs end: the last arrival, the longest
 // job alone, and twice the work on its fastest types over all GPUs.
 func intervalEnds(m *hare.Model, caps [][]hare.Step) []float64 {
-	var gpus, work, longest, last float64
+	var gpus, all, longest, last float64
 	for _, steps := range caps {
 		var most int64
 		for _, s := range steps {
@@ -138,13 +166,13 @@ func intervalEnds(m *hare.Model, caps [][]hare.Step) []float64 {
 		job := &m.Jobs[j]
 		least := math.Inf(1)
 		for _, mode := range job.Modes {
-			least = min(least, seconds(mode.ComputeUs))
+			least = min(least, work(job, mode))
 		}
-		work += float64(job.Rounds) * float64(job.Tasks) * least
+		all += float64(job.Tasks) * least
 		longest = max(longest, float64(job.Rounds)*leastRound(job, caps))
 		last = max(last, seconds(job.ReleaseUs))
 	}
-	horizon := last + longest + 2*work/gpus
+	horizon := last + longest + 2*all/gpus
 	// With ends that grow by x, then by a tenth of the left end.
 	reach := func(x float64) (ends []float64) {
 		t := 0.0

@@ -60,7 +60,7 @@ func Percent(gap *float64) string {
 	if gap == nil {
 		return "–"
 	}
-	return strconv.FormatFloat(math.Ceil(*gap*1e4-1e-7)/100, 'f', 2, 64)
+	return strconv.FormatFloat(math.Ceil(max(0, *gap*1e4-1e-7))/100, 'f', 2, 64)
 }
 
 // WriteMarkdown writes the summary, the comparisons and every run of Hare.

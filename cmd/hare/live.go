@@ -22,9 +22,6 @@ type live struct {
 func newLive(w io.Writer, on bool) *live { return &live{w, on} }
 
 func (l *live) event(e solver.Event) {
-	if !l.on {
-		return
-	}
 	parts := []string{fmt.Sprintf("%-8s", e.Phase), fmt.Sprintf("%5.1f s", e.Elapsed.Seconds())}
 	if e.Value != nil {
 		parts = append(parts, "plan "+short(e.Value.Float()))
@@ -38,7 +35,14 @@ func (l *live) event(e solver.Event) {
 	if e.Left >= 0 {
 		parts = append(parts, fmt.Sprintf("%.1f s left", e.Left.Seconds()))
 	}
-	fmt.Fprintf(l.w, "\r\x1b[K%s", strings.Join(parts, "  "))
+	l.text("%s", strings.Join(parts, "  "))
+}
+
+// text replaces the line.
+func (l *live) text(format string, a ...any) {
+	if l.on {
+		fmt.Fprintf(l.w, "\r\x1b[K"+format, a...)
+	}
 }
 
 func (l *live) end() {

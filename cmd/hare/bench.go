@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench"
+)
+
+func benchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure Hare, beside other methods",
+		Args:  exactly(0, "a subcommand"),
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(gapCommand())
+	return c
+}
+
+// gapFlags are the flags of bench gap.
+type gapFlags struct {
+	set, times, only, seeds, dir, out, python string
+	against                                   []string
+	seed                                      int64
+	workers                                   int
+	lpLimit                                   time.Duration
+	list, json, quiet                         bool
+}
+
+func gapCommand() *cobra.Command {
+	var g gapFlags
+	c := &cobra.Command{
+		Use:   "gap",
+		Short: "Measure how close plans come to the best, and beside CP-SAT and an interval LP",
+		Long: `Gap solves the instances of a set, each limit of time in a run of its own, and
+prints a line for each run and a table of median and worst gap. The time of a
+run is the whole call: LPs, search, and the check of the plan.
+
+Sets: sixty (frozen: rules, arrivals, sizes, traces, pausing nodes) and figures
+(the files of testdata/instances and their variants, each with its own limits;
+--seeds adds instances of the same generators).
+
+--against cpsat runs the models of bench/cpsat.py with the same limits and
+workers (needs OR-Tools: make cpsat), interval-lp the LP of Hall, Schulz, Shmoys
+and Wein once for each instance. Ctrl-C keeps what is done.`,
+		Example: `  hare bench gap --times 0.1,1,2 -o gap
+  hare bench gap --set figures --seeds 1-10 --json > figures.json
+  hare bench gap --only 'zero-20' --times 2,30 --against cpsat,interval-lp
+  hare bench gap --list`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := g.config(c)
+			if err != nil {
+				return err
+			}
+			if g.list {
+				return listGapSet(c.OutOrStdout(), cfg.Cases)
+			}
+			return g.run(c.Context(), c.OutOrStdout(), cfg)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&g.set, "set", bench.GapSixty, "sixty or figures")
+	f.StringVar(&g.times, "times", "", "limits in seconds, e.g. 0.1,1,2,30 (default: 0.1,1,2, or those of --set figures)")
+	f.StringVar(&g.only, "only", "", "regular expression that names of instances match")
+	f.StringVar(&g.seeds, "seeds", "", "with --set figures: also these seeds of the same generators, e.g. 1-10")
+	f.Int64Var(&g.seed, "seed", 1, "seed of the search")
+	f.IntVar(&g.workers, "workers", min(2, runtime.NumCPU()), "threads of Hare and of CP-SAT")
+	f.StringSliceVar(&g.against, "against", nil, "also run these: cpsat, interval-lp")
+	f.DurationVar(&g.lpLimit, "lp-limit", time.Minute, "limit of one interval LP")
+	f.StringVar(&g.python, "python", filepath.Join(".venv", "bin", "python"), "interpreter that has OR-Tools")
+	f.StringVar(&g.dir, "instances", filepath.Join("testdata", "instances"), "folder of the frozen files, for --set figures")
+	f.StringVarP(&g.out, "output", "o", "", "write results.json, results.csv, results.md and pictures into this folder")
+	f.BoolVar(&g.json, "json", false, "print the results as JSON instead of lines and tables")
+	f.BoolVar(&g.list, "list", false, "list the instances with their hashes and run nothing")
+	f.BoolVarP(&g.quiet, "quiet", "q", false, "no live line")
+	choices(c, "set", bench.GapSixty, bench.GapFigures)
+	choices(c, "against", bench.GapCPSAT, bench.GapIntervalLP)
+	return c
+}
+
+// config checks the flags.
+func (g *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
+	bad := func(format string, a ...any) (bench.GapConfig, error) {
+		return cfg, usageError{fmt.Errorf(format, a...)}
+	}
+	if g.set != bench.GapFigures && g.seeds != "" {
+		return bad("--seeds goes with --set figures")
+	}
+	seeds, err := parseSeeds(g.seeds)
+	if err != nil {
+		return bad("--seeds %w", err)
+	}
+	only, err := regexp.Compile(g.only)
+	if err != nil {
+		return bad("--only: %w", err)
+	}
+	cases, err := bench.GapSet(g.set, g.dir, seeds)
+	if err != nil {
+		return bad("--set: %w", err)
+	}
+	limits, err := bench.ParseLimits("0.1,1,2")
+	if c.Flags().Changed("times") {
+		limits, err = bench.ParseLimits(g.times)
+	}
+	if err != nil {
+		return bad("--%w", err)
+	}
+	for _, one := range cases {
+		if !only.MatchString(one.Name) {
+			continue
+		}
+		if c.Flags().Changed("times") {
+			one.Limits = nil
+		}
+		cfg.Cases = append(cfg.Cases, one)
+	}
+	switch {
+	case len(cfg.Cases) == 0:
+		return bad("--only %s matches no instance of %s: see hare bench gap --set %s --list", g.only, g.set, g.set)
+	case g.workers < 1 || g.workers > 1024:
+		return bad("--workers must be 1 to 1024")
+	case g.lpLimit <= 0:
+		return bad("--lp-limit must be above 0, such as 1m")
+	}
+	if g.set == bench.GapFigures {
+		if info, err := os.Stat(g.dir); err != nil || !info.IsDir() {
+			return bad("%s is not there: run in the repository's folder, or name it with --instances", g.dir)
+		}
+	}
+	cfg.Limits, cfg.Seed = limits, g.seed
+	for _, name := range g.against {
+		switch name {
+		case bench.GapCPSAT:
+			cfg.CPSAT = &bench.CPSAT{Python: g.python}
+		case bench.GapIntervalLP:
+			cfg.LPLimit = g.lpLimit
+		default:
+			return bad("--against %s: it must be cpsat or interval-lp", name)
+		}
+	}
+	if cfg.CPSAT != nil && !g.list {
+		if _, err := cfg.CPSAT.Check(c.Context()); err != nil {
+			return bad("--against cpsat: %w", err)
+		}
+	}
+	return cfg, nil
+}
+
+// parseSeeds reads "1-10" or "1,4,7".
+func parseSeeds(text string) (seeds []uint64, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		from, err := strconv.ParseUint(low, 10, 32)
+		to := from
+		if err == nil && isRange {
+			to, err = strconv.ParseUint(high, 10, 32)
+		}
+		if err != nil || to < from || to-from >= 1000 {
+			return nil, fmt.Errorf("%q: write seeds such as 1-10 or 1,4,7", text)
+		}
+		for s := from; s <= to; s++ {
+			seeds = append(seeds, s)
+		}
+	}
+	return seeds, nil
+}
+
+func listGapSet(w io.Writer, cases []bench.GapCase) error {
+	for _, one := range cases {
+		inst, err := one.Make()
+		if err != nil {
+			return inputError(one.Name, err)
+		}
+		gpus := len(hare.NewModel(inst).GPUs)
+		fmt.Fprintf(w, "%-36s %6d jobs %6d GPUs  %s\n", one.Name, len(inst.Jobs), gpus, inst.SHA256())
+	}
+	return nil
+}
+
+func (g *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) error {
+	engine, closeEngine := startEngine()
+	defer closeEngine()
+	cfg.Solver, cfg.LP = engine, engine.LP
+	cfg.Solver.Workers = g.workers
+	live := newLive(os.Stderr, !g.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	cfg.Progress = func(p bench.GapProgress) {
+		live.text("run %d of %d  %s  %s  %s s  about %s left", p.Done+1, p.Total, p.Name,
+			strings.TrimSpace(p.Method+" "+p.Model), strconv.FormatFloat(p.Limit.Seconds(), 'f', -1, 64), p.Left.Round(time.Second))
+	}
+	cfg.Row = func(row *bench.GapRow) {
+		live.end()
+		if !g.json {
+			fmt.Fprintln(w, row.Line())
+		}
+	}
+	rep, failed := bench.RunGap(ctx, cfg)
+	live.end()
+	if failed != nil && len(rep.Rows) == 0 {
+		return failed
+	}
+	// What is done is kept, whatever ended it.
+	if g.out != "" {
+		if err := rep.WriteDir(g.out); err != nil {
+			return errors.Join(failed, err)
+		}
+	}
+	var err error
+	if g.json {
+		err = rep.WriteJSON(w)
+	} else {
+		fmt.Fprintln(w)
+		err = rep.WriteMarkdown(w)
+	}
+	if failed != nil {
+		return failed
+	}
+	if rep.Interrupted {
+		fmt.Fprintln(os.Stderr, "hare: interrupted: what was done is kept")
+		return errors.Join(err, errNo)
+	}
+	return err
+}
