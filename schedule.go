@@ -107,6 +107,9 @@ type Relaxation struct {
 	// schedules of the job alone, less w a, in weight-seconds; nil where no
 	// price certificate proves the bound.
 	Phi []float64
+	// Capacity has for each type of Model.Types the price of all capacity, in
+	// weight-seconds: the bound is the sum of Phi less that of Capacity.
+	Capacity []float64
 }
 
 // Point says that Rounds rounds are done at TimeUs.

@@ -25,6 +25,7 @@ type evaluator struct {
 	// Of the last exact bound: φ by job, what rounds add to the fluid's, both in
 	// 1e-15 weight-seconds, and δ where steps count.
 	phi, gain []float64
+	capacity  []float64 // price of all capacity by type, after exactBound
 	stated    int64
 	// Jobs that are bounded round by round as well, nil without steps.
 	stepJobs   []*stepJob

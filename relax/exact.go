@@ -67,7 +67,12 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		j := &e.pr.model.Jobs[i]
 		fixed.Add(fixed, product(j.WeightMicro*1, nano, j.ReleaseUs))
 	}
-	fixed.Add(fixed, e.pr.capacityCost(grid, nanos))
+	e.capacity = e.capacity[:0]
+	for _, cost := range e.pr.capacityCost(grid, nanos) {
+		fixed.Add(fixed, cost)
+		c, _ := new(big.Float).SetInt(cost).Float64()
+		e.capacity = append(e.capacity, c)
+	}
 	total.Sub(total, new(big.Rat).SetInt(fixed))
 	if e.stated = e.bestStep(gain, total); e.stated > 0 {
 		total.Add(total, gain)

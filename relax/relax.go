@@ -154,6 +154,9 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 	for i := range rel.Phi {
 		rel.Phi[i] = (ev.phi[i] - pr.jobs[i].w*pr.jobs[i].a) * unit
 	}
+	for _, c := range ev.capacity {
+		rel.Capacity = append(rel.Capacity, c*unit)
+	}
 	return certified(rel, cert, bound)
 }
 

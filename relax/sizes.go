@@ -308,10 +308,12 @@ func (pr *problem) sized(kind int) bool {
 	return slices.ContainsFunc(pr.rows[len(pr.caps):], func(r row) bool { return r.kind == kind })
 }
 
-// capacityCost is Σ_k ∫ F_k in 1e-15 weight-seconds.
-func (pr *problem) capacityCost(grid []int64, nanos [][]int64) *big.Int {
-	sum := new(big.Int)
+// capacityCost is ∫ F_k of each type in 1e-15 weight-seconds.
+func (pr *problem) capacityCost(grid []int64, nanos [][]int64) []*big.Int {
+	costs := make([]*big.Int, len(pr.caps))
 	for k, steps := range pr.caps {
+		sum := new(big.Int)
+		costs[k] = sum
 		var tasks []int64
 		var rows [][]int64
 		for r, to := range pr.rows {
@@ -336,7 +338,7 @@ func (pr *problem) capacityCost(grid []int64, nanos [][]int64) *big.Int {
 			}
 		}
 	}
-	return sum
+	return costs
 }
 
 // knapsack is F of one type in one cell: the dearest pattern of each capacity.

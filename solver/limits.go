@@ -16,6 +16,7 @@ type limits struct {
 	reserve                 float64 // share kept for verification and encoding
 	beta                    float64 // share of synchronisation charged in the plan
 	cells                   int
+	steps                   int // of relax.Config
 	moves                   int64
 	large                   bool
 }
@@ -31,6 +32,10 @@ const (
 // secondsForPlan is the time for each job below which only the bound is worth
 // its while.
 const secondsForPlan = 1.5e-4
+
+// secondsForSteps is the time for each job below which relaxed jobs are not
+// bounded round by round.
+const secondsForSteps = 5e-3
 
 // Default search effort, in units of work: one job placed once by the search.
 // Placing all rounds of a relaxed job takes far longer than trying another
@@ -73,6 +78,10 @@ func (s *solve) plan() {
 	}
 	if n > 5000 {
 		l.boundEffort, l.planEffort, l.cells = 0.4, 0.3, 48
+	}
+	l.steps = 2
+	if t := s.opt.TimeLimit.Seconds(); t > 0 && t < n*secondsForSteps {
+		l.steps = 0
 	}
 	if s.opt.TimeLimit > 0 {
 		last := tasks*taskSeconds*(1+4*min(1, tasks/2e6)) + n*jobSeconds + 0.005

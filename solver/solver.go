@@ -302,7 +302,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 // price finds prices, from those of another relaxation if there is one.
 func (s *solve) price(ctx context.Context, beta, effort float64, from *hare.Relaxation) *hare.Relaxation {
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: s.limits.cells,
+		LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: s.limits.cells, Steps: s.limits.steps,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
@@ -431,6 +431,7 @@ func (s *solve) finish() (*hare.Result, error) {
 			r.TaskList = sched.Tasks(s.inst, hare.MaxTaskObjects)
 		}
 		s.describe()
+		r.GapReport = s.report()
 		s.terminate()
 		if rep := verify.Check(s.inst, r); !rep.OK {
 			return nil, fmt.Errorf("solver: %w: %s", ErrUnverified, rep)

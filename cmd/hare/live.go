@@ -91,6 +91,9 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 		row("bound", "%s (%s)", r.Bound, m.BoundMethod)
 	}
 	row("gap", "%s", gapWords(r))
+	if g := r.GapReport; g != nil && g.Excess > 0 {
+		row("where the gap is", "%s", reportWords(g))
+	}
 	row("stopped", "%s after %.2f s", stopWords(r.Termination), r.Timing.Total.Seconds())
 }
 
@@ -104,6 +107,23 @@ func gapWords(r *hare.Result) string {
 	// Rounded up, so that the sentence stays true.
 	percent := math.Ceil(1e4*(r.Value.Float()/r.Bound.Float()-1)) / 100
 	return fmt.Sprintf("at most %.2f %% above the best possible plan", percent)
+}
+
+// reportWords says which part of the gap are jobs and which idle GPUs, the
+// worst by name.
+func reportWords(g *hare.GapReport) string {
+	share := func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x/g.Excess) }
+	var jobs, idle []string
+	for _, j := range g.Jobs[:min(3, len(g.Jobs))] {
+		jobs = append(jobs, j.ID+" "+share(j.ReducedCost))
+	}
+	types := slices.Clone(g.IdleByType)
+	slices.SortStableFunc(types, func(a, b hare.TypeIdle) int { return cmp.Compare(b.Idle, a.Idle) })
+	for _, x := range types[:min(3, len(types))] {
+		idle = append(idle, x.Type+" "+share(x.Idle))
+	}
+	return fmt.Sprintf("jobs %s (%s), idle GPUs %s (%s)",
+		share(g.ReducedCost), strings.Join(jobs, ", "), share(g.IdleCapacity), strings.Join(idle, ", "))
 }
 
 func stopWords(termination string) string {
