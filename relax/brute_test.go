@@ -36,7 +36,7 @@ func checkBounds(t *testing.T, seed uint64) (gap float64, ok bool) {
 	}
 	pr, _ := newProblem(m, 0)
 	grid, nanos := randomPrices(r, pr.rows)
-	bound, err := newEvaluator(pr, 1).exactBound(context.Background(), grid, nanos)
+	bound, err := newEvaluator(pr, 1).exactBound(context.Background(), grid, nanos, pr.step)
 	if err != nil {
 		t.Fatal(err)
 	}

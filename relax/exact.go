@@ -20,9 +20,9 @@ const exactTerms = 256
 
 // exactBound is the price bound on the weighted JCT at integer prices, in
 // 1e-15 weight-seconds, rounded down by at most 2^-40 a job in large
-// instances. No float decides what is returned: floats only pick the pieces
+// instances; relaxed jobs also round by round where step is not 0. No float decides what is returned: floats only pick the pieces
 // that are worth evaluating, with a margin far over their error.
-func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int64) (*big.Rat, error) {
+func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int64, step int64) (*big.Rat, error) {
 	pi := &prices{grid: make([]float64, len(grid)), at: make([][]float64, len(nanos))}
 	for i, t := range grid {
 		pi.grid[i] = float64(t)
@@ -35,7 +35,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	}
 	pi.integrate()
 	version := e.next()
-	e.loadSteps(e.pr.step, grid, nanos)
+	e.loadSteps(step, grid, nanos)
 	// Two sums: of fluids, and of what rounds add to them.
 	fluids, gains := make([]*big.Rat, len(e.chunks)), make([]*big.Rat, len(e.chunks))
 	e.phi, e.gain = make([]float64, len(e.pr.jobs)), make([]float64, len(e.pr.jobs))

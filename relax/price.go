@@ -135,6 +135,11 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		if ctx.Err() != nil {
 			break
 		}
+		if cfg.Improved != nil && cfg.Plan == 0 && n+1 < len(plan) {
+			rel := a.relaxation()
+			a.certify(ctx, rel, 0)
+			cfg.Improved(rel)
+		}
 	}
 	return a
 }

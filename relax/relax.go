@@ -57,6 +57,9 @@ type Config struct {
 	// Report is called with the price method's value in weight-seconds
 	// whenever it rises.
 	Report func(value float64)
+	// Improved is called with a certified relaxation at the end of each grid
+	// of the price method but the last; nil saves the evaluations.
+	Improved func(*hare.Relaxation)
 }
 
 func (c *Config) validate() error {
@@ -100,8 +103,8 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 
 // price runs the multigrid ascent and evaluates its best prices exactly.
 func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
-	rel := &hare.Relaxation{Method: hare.MethodPrice, Progress: make([][]hare.Point, len(pr.jobs))}
 	if len(pr.jobs) == 0 {
+		rel := &hare.Relaxation{Method: hare.MethodPrice, Progress: [][]hare.Point{}}
 		return certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
 	}
 	if cfg.Steps > 0 && cfg.Plan == 0 {
@@ -120,44 +123,54 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		}
 		a.polish(ctx, cfg.LP, report)
 	}
-	gridUs := make([]int64, len(a.best.grid))
-	for g, t := range a.best.grid {
-		gridUs[g] = int64(t)
+	rel := a.relaxation()
+	if cfg.Plan == 0 {
+		a.certify(ctx, rel, pr.step)
 	}
-	rel.GridUs = gridUs
-	rel.Prices = pr.mean(a.best)
+	return rel
+}
+
+// relaxation is the fractional schedule and the prices, without a bound.
+func (a *ascent) relaxation() *hare.Relaxation {
+	pr := a.ev.pr
+	rel := &hare.Relaxation{Method: hare.MethodPrice, Prices: pr.mean(a.best)}
+	for _, t := range a.best.grid {
+		rel.GridUs = append(rel.GridUs, int64(t))
+	}
 	for _, row := range rel.Prices {
 		for g := range row {
 			row[g] *= 1e-9
 		}
 	}
 	for i := range pr.jobs {
-		rel.Progress[i] = pr.polyline(i, a.grid, a.progress)
+		rel.Progress = append(rel.Progress, pr.polyline(i, a.grid, a.progress))
 	}
-	if cfg.Plan > 0 {
-		return rel
-	}
-	// The evaluation is short and always runs to its end: without it there is
-	// no bound at all.
+	return rel
+}
+
+// certify completes rel with what the best prices prove, relaxed jobs round by
+// round at the step given where that pays. The evaluation is short and runs to
+// its end whatever ctx says: without it there is no bound at all.
+func (a *ascent) certify(ctx context.Context, rel *hare.Relaxation, step int64) {
+	ev, pr := a.ev, a.ev.pr
 	nanos := pr.nanoRows(ev.compose(a.best))
-	bound, err := ev.exactBound(context.WithoutCancel(ctx), gridUs, nanos)
+	bound, err := ev.exactBound(context.WithoutCancel(ctx), rel.GridUs, nanos, step)
 	if err != nil {
-		return rel
+		return
 	}
-	cert := &hare.Certificate{Path: true, GridUs: gridUs}
+	cert := &hare.Certificate{Path: true, GridUs: rel.GridUs}
 	for k, t := range pr.model.Types {
 		cert.Prices = append(cert.Prices, hare.TypePrices{Type: t, Nanos: nanos[k]})
 	}
 	cert.Sizes = pr.sizePrices(nanos)
 	cert.StepUs = ev.stated
-	rel.Phi = make([]float64, len(pr.jobs))
-	for i := range rel.Phi {
-		rel.Phi[i] = (ev.phi[i] - pr.jobs[i].w*pr.jobs[i].a) * unit
+	for i := range pr.jobs {
+		rel.Phi = append(rel.Phi, (ev.phi[i]-pr.jobs[i].w*pr.jobs[i].a)*unit)
 	}
 	for _, c := range ev.capacity {
 		rel.Capacity = append(rel.Capacity, c*unit)
 	}
-	return certified(rel, cert, bound)
+	certified(rel, cert, bound)
 }
 
 // certified completes a relaxation whose bound, in 1e-15 weight-seconds on the

@@ -190,12 +190,12 @@ func TestStepsNeverExceedTheOptimum(t *testing.T) {
 			grid[g] *= 2 // multiples of a half second
 		}
 		e := newEvaluator(pr, 1)
-		plain, err := e.exactBound(context.Background(), grid, nanos)
+		plain, err := e.exactBound(context.Background(), grid, nanos, pr.step)
 		if err != nil {
 			t.Fatal(err)
 		}
 		pr.step = 500_000
-		bound, err := e.exactBound(context.Background(), grid, nanos)
+		bound, err := e.exactBound(context.Background(), grid, nanos, pr.step)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -190,6 +190,7 @@ type solve struct {
 	incumbent *greedy.Plan
 	value     hare.Amount
 	bound     *hare.Relaxation // best certified
+	shown     *hare.Amount     // best certified on the way there
 	cut       bool             // the clock or the caller decided something
 	lastEvent time.Time
 	phase     string
@@ -301,8 +302,18 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 
 // price finds prices, from those of another relaxation if there is one.
 func (s *solve) price(ctx context.Context, beta, effort float64, from *hare.Relaxation) *hare.Relaxation {
+	var improved func(*hare.Relaxation)
+	if s.cfg.Progress != nil {
+		// Only shown: what is answered must not depend on who looks.
+		improved = func(rel *hare.Relaxation) {
+			if b := rel.Bound.RoundDown(); rel.Certified && (s.shown == nil || b.Cmp(*s.shown) > 0) {
+				s.shown = &b
+			}
+			s.event(s.phase, true)
+		}
+	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: s.limits.cells, Steps: s.limits.steps,
+		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: s.limits.cells, Steps: s.limits.steps,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
@@ -488,6 +499,9 @@ func (s *solve) event(phase string, now bool) {
 	if s.bound != nil {
 		b := s.bound.Bound.RoundDown()
 		e.Bound = &b
+	}
+	if s.shown != nil && (e.Bound == nil || s.shown.Cmp(*e.Bound) > 0) {
+		e.Bound = s.shown
 	}
 	s.cfg.Progress(e)
 }
