@@ -118,6 +118,45 @@ func random(r *rand.Rand, inst *hare.Instance) *hare.Certificate {
 	return out
 }
 
+// extreme is an instance and a certificate of numbers up to the largest that
+// there may be.
+func extreme(r *rand.Rand) (*hare.Instance, *hare.Certificate) {
+	any := func(bits int) int64 { return r.Int64N(1 + 1<<r.IntN(bits+1)) } // up to 2^bits
+	c := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, Path: r.IntN(2) == 0, GridUs: []int64{0}, StepUs: 1 << r.IntN(40)}
+	for range 1 + r.IntN(5) {
+		c.GridUs = append(c.GridUs, c.GridUs[len(c.GridUs)-1]+(1+any(8))*c.StepUs)
+	}
+	row := func() (xs []int64) {
+		for range len(c.GridUs) - 1 {
+			xs = append(xs, min(any(53), hare.MaxExact))
+		}
+		return xs
+	}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
+	for _, kind := range []string{"A", "B"} {
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(16 + any(13))}}})
+		c.Prices = append(c.Prices, hare.TypePrices{Type: kind, Nanos: row()})
+		for size := int64(2); size <= 16; size += 1 + any(4) {
+			c.Sizes = append(c.Sizes, hare.SizePrices{Type: kind, Tasks: size, Nanos: row()})
+		}
+	}
+	for i := range 2 {
+		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: min(any(53), hare.MaxExact), ReleaseUs: any(8) * c.StepUs, Rounds: 1 + any(6), Tasks: 1 + r.Int64N(16), Sync: hare.Sync(r.IntN(3))}
+		if j.Sync == hare.Relaxed && r.IntN(2) == 0 {
+			j.Rounds, j.Tasks = 1+r.Int64N(2), 1+any(14)
+		}
+		for _, kind := range []string{"A", "B"} {
+			p := hare.Profile{Type: kind, ComputeUs: (1 + any(5)) * c.StepUs, SyncUs: any(5) * c.StepUs}
+			for p.ComputeUs+p.SyncUs > hare.MaxExact/4/j.Rounds/j.Tasks {
+				j.Rounds, j.Tasks = 1+j.Rounds/2, 1+j.Tasks/2
+			}
+			j.On = append(j.On, p)
+		}
+		inst.Jobs = append(inst.Jobs, j)
+	}
+	return inst, c
+}
+
 // plain is c without sizes and steps.
 func plain(c *hare.Certificate) *hare.Certificate {
 	out := *c
@@ -173,6 +212,14 @@ func TestCertificatesOfSizesAndSteps(t *testing.T) {
 				bySizes++
 			}
 		}
+	}
+	for seed := range uint64(n / 4) {
+		inst, c := extreme(rand.New(rand.NewPCG(seed, 19)))
+		bound, err := verify.Bound(inst, c)
+		if err != nil {
+			t.Fatalf("extreme %d: %v", seed, err)
+		}
+		python.add(t, inst, c, bound)
 	}
 	t.Logf("%d instances, %d certificates, %d better by steps, %d by sizes or steps", judged, len(python.want), bySteps, bySizes)
 	if judged < n*6/10 || bySteps < n/20 || bySizes < n/10 {

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"bytes"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -25,6 +26,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add(inst, bytes.ReplaceAll(res, []byte("[\n     0,"), []byte("[\n     9007199254740992,")))
 		f.Add(bytes.ReplaceAll(inst, []byte("\"tasks\": "), []byte("\"tasks\": 2")), res)
 		f.Add(inst, bytes.ReplaceAll(res, []byte("\"path\": true"), []byte("\"path\": false")))
+		f.Add(inst, withSizes(f, name))
 	}
 	f.Fuzz(func(t *testing.T, instance, result []byte) {
 		limits := hare.Limits{MaxBytes: 1 << 16}
@@ -44,4 +46,27 @@ func FuzzCheck(f *testing.F) {
 			t.Fatalf("accepted with bound %v above value %v", rep.Bound, rep.Value)
 		}
 	})
+}
+
+// withSizes is the result of an example with prices for sizes, and a step.
+func withSizes(f *testing.F, name string) []byte {
+	_, res := example(f, name)
+	c := res.Certificate
+	for _, p := range c.Prices {
+		double := slices.Clone(p.Nanos)
+		for g := range double {
+			double[g] *= 2
+		}
+		c.Sizes = append(c.Sizes, hare.SizePrices{Type: p.Type, Tasks: 2, Nanos: double})
+	}
+	c.StepUs = 1
+	for c.StepUs *= 10; !slices.ContainsFunc(c.GridUs, func(t int64) bool { return t%c.StepUs != 0 }); {
+		c.StepUs *= 10
+	}
+	c.StepUs /= 10
+	var b bytes.Buffer
+	if err := res.EncodeJSON(&b); err != nil {
+		f.Fatal(err)
+	}
+	return b.Bytes()
 }
