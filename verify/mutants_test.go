@@ -11,377 +11,6 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// reading is one way to read the price bound; the zero value is the right one.
-type reading struct {
-	noTail        bool // no piece after the horizon
-	releaseUp     bool // release rounded up to the grid
-	endOfInterval bool // C at the end of the interval
-	oneType       bool // one type an interval, no mixing
-	noIdle        bool // hull without the idle point
-	priceD        bool // d priced under relaxed
-	leftCapacity  bool // M at the cell's left end for all of it
-	dropNarrow    bool // types with fewer GPUs than K dropped
-	noTrailing    bool // no trailing minimum
-	oneCell       bool // trailing minimum over one cell only
-	tauAtZero     bool // τ from the GPUs in service at time 0
-	absentDear    bool // a type absent from the prices is infinitely dear
-	noSingles     bool // F without GPUs alone
-	greedyPattern bool // F by the dearest good first
-	sizesMixing   bool // sizes for gangs that mix types
-	sizesRelaxed  bool // sizes for relaxed jobs
-	largestLevel  bool // F of the largest M of a cell for the whole cell
-	ownAtZero     bool // a relaxed job's own GPUs are those in service at time 0
-	noLast        bool // rounds shorter than the last level alone
-	levelWindow   bool // slots of a level within its own length
-	noPath        bool // path false: not a false reading, C may be before P
-}
-
-// naive evaluates the price bound of a certificate in floats, by the knapsack,
-// piece by piece: slow, obvious, and with every false reading built in.
-func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
-	grid := c.GridUs
-	prices := map[string][]int64{}
-	for _, p := range c.Prices {
-		prices[p.Type] = p.Nanos
-	}
-	count := func(kind string, t int64) int64 {
-		var n int64
-		for _, node := range inst.Cluster.Nodes {
-			number := 0
-			for _, g := range node.GPUs {
-				for range g.Count {
-					busy := int64(0)
-					for _, b := range node.Busy {
-						if b.GPU == number {
-							busy = b.UntilUs
-						}
-					}
-					open := node.Windows == nil
-					for _, w := range node.Windows {
-						open = open || w.StartUs <= t && t < w.EndUs
-					}
-					if g.Type == kind && open && t >= busy {
-						n++
-					}
-					number++
-				}
-			}
-		}
-		return n
-	}
-	var events []int64
-	events = append(events, 0)
-	for _, node := range inst.Cluster.Nodes {
-		for _, w := range node.Windows {
-			events = append(events, w.StartUs, w.EndUs)
-		}
-		for _, b := range node.Busy {
-			events = append(events, b.UntilUs)
-		}
-	}
-	events = append(events, grid...)
-	slices.Sort(events)
-	peak := func(kind string) int64 {
-		var n int64
-		for _, t := range events {
-			n = max(n, count(kind, t))
-		}
-		return n
-	}
-	sizes := map[string]map[int64][]int64{}
-	for _, p := range c.Sizes {
-		if sizes[p.Type] == nil {
-			sizes[p.Type] = map[int64][]int64{}
-		}
-		sizes[p.Type][p.Tasks] = p.Nanos
-		if prices[p.Type] == nil {
-			prices[p.Type] = make([]int64, len(grid)-1)
-		}
-	}
-	total := 0.0
-	for kind, row := range prices {
-		for g, x := range row {
-			goods := map[int64]int64{}
-			for size, row := range sizes[kind] {
-				goods[size] = row[g]
-			}
-			pays := func(m, from, to int64) {
-				total -= float64(naivePattern(m, x, goods, r)) * 1e-15 * float64(to-from)
-			}
-			if r.leftCapacity {
-				pays(count(kind, grid[g]), grid[g], grid[g+1])
-				continue
-			}
-			most := int64(0)
-			for _, t := range events {
-				if t >= grid[g] && t < grid[g+1] {
-					most = max(most, count(kind, t))
-				}
-			}
-			if r.largestLevel {
-				pays(most, grid[g], grid[g+1])
-				continue
-			}
-			for i, t := range events {
-				if t >= grid[g] && t < grid[g+1] && (i == 0 || events[i-1] != t) {
-					end := grid[g+1]
-					if at, _ := slices.BinarySearch(events, t+1); at < len(events) {
-						end = min(end, events[at])
-					}
-					pays(count(kind, t), t, end)
-				}
-			}
-		}
-	}
-	for i := range inst.Jobs {
-		job := &inst.Jobs[i]
-		round := naiveRound(job, peak)
-		if r.tauAtZero {
-			if early := naiveRound(job, func(kind string) int64 { return count(kind, 0) }); early > 0 {
-				round = early
-			}
-		}
-		rows, units := map[string][]int64{}, map[string]int64{}
-		for kind, row := range prices {
-			rows[kind], units[kind] = row, job.Tasks
-			if own := sizes[kind][job.Tasks]; own != nil && (job.Sync != hare.Relaxed || r.sizesRelaxed) && (!job.Mix || r.sizesMixing) {
-				rows[kind], units[kind] = own, 1
-			}
-		}
-		phi := naivePhi(job, grid, rows, units, peak, round, r)
-		if job.Sync == hare.Relaxed && c.StepUs > 0 {
-			own := peak
-			if r.ownAtZero {
-				own = func(kind string) int64 { return count(kind, 0) }
-			}
-			phi = max(phi, float64(naiveV(job, grid, c.StepUs, prices, own, job.ReleaseUs, naiveRound(job, own), r))*1e-15)
-		}
-		total += phi - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
-	}
-	return total
-}
-
-// naivePhi is φ of one job; it pays units of the price of a type at a time.
-func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[string]int64, peak func(string) int64, tau int64, r reading) float64 {
-	w := float64(job.WeightMicro) * 1e-6
-	release := job.ReleaseUs
-	path := release
-	if !r.noPath {
-		path += job.Rounds * tau
-	}
-	if r.releaseUp {
-		at, _ := slices.BinarySearch(grid, release)
-		if at < len(grid) {
-			release = grid[at]
-		}
-		path = max(path, release)
-	}
-	type kind struct {
-		p, s, d int64
-		row     []int64
-		units   float64
-	}
-	var kinds, wide []kind
-	for _, p := range job.On {
-		row := prices[p.Type]
-		if peak(p.Type) == 0 || r.absentDear && row == nil {
-			continue
-		}
-		if row == nil {
-			row = make([]int64, len(grid)-1)
-		}
-		kinds = append(kinds, kind{p.ComputeUs, p.SyncUs, p.DurationUs(), row, float64(units[p.Type])})
-		if peak(p.Type) >= job.Tasks {
-			wide = append(wide, kinds[len(kinds)-1])
-		}
-	}
-	if r.dropNarrow && len(wide) > 0 {
-		kinds = wide // where some type is wide enough
-	}
-	price := func(row []int64, t int64) float64 {
-		at, found := slices.BinarySearch(grid, t)
-		if !found {
-			at--
-		}
-		if at < 0 || at >= len(row) {
-			return 0
-		}
-		return float64(row[at]) * 1e-9
-	}
-	if job.Sync == hare.Rigid {
-		best := math.Inf(1)
-		for _, k := range kinds {
-			length := job.Rounds * k.d
-			least := max(release, path-length)
-			starts := []int64{least}
-			for _, g := range grid {
-				starts = append(starts, max(least, g), max(least, g-length))
-			}
-			for _, s := range starts {
-				cost := w * float64(s+length) / 1e6
-				for g, x := range k.row {
-					if l := min(grid[g+1], s+length) - max(grid[g], s); l > 0 {
-						cost += k.units * float64(x) * 1e-9 * float64(l) / 1e6
-					}
-				}
-				best = min(best, cost)
-			}
-		}
-		return best
-	}
-	cuts := []int64{release, path}
-	cuts = append(cuts, grid...)
-	for _, g := range grid {
-		for _, k := range kinds {
-			if job.Sync == hare.Relaxed {
-				cuts = append(cuts, g+k.s)
-			}
-		}
-	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	at, _ := slices.BinarySearch(cuts, release)
-	cuts = cuts[at:]
-	horizon := grid[len(grid)-1]
-	type point struct{ rate, cost float64 }
-	points := func(i int, extra float64) []point {
-		var out []point
-		for _, k := range kinds {
-			t := cuts[i]
-			cost := price(k.row, t)
-			held := float64(k.d)
-			if job.Sync == hare.Relaxed {
-				if !r.priceD {
-					held = float64(k.p)
-				}
-				if !r.noTrailing {
-					from := max(t-k.s, release)
-					cell, found := slices.BinarySearch(grid, t)
-					if !found {
-						cell--
-					}
-					for g := range k.row {
-						if r.oneCell {
-							if k.s == 0 && g != cell || g != cell && g != cell-1 {
-								continue
-							}
-						} else if grid[g+1] <= from || grid[g] > t {
-							continue
-						}
-						cost = min(cost, float64(k.row[g])*1e-9)
-					}
-				}
-			}
-			out = append(out, point{1e6 / float64(k.d), k.units*cost*held/float64(k.d) + extra})
-		}
-		return out
-	}
-	type part struct{ slope, rounds, key float64 }
-	parts := func(i int, length, extra float64) []part {
-		from := point{}
-		pts := points(i, extra)
-		var out []part
-		if r.oneType {
-			best := -1
-			for x := range pts {
-				// The least price a round, the fastest of equals.
-				if best < 0 || pts[x].cost*pts[best].rate < pts[best].cost*pts[x].rate ||
-					pts[x].cost*pts[best].rate == pts[best].cost*pts[x].rate && pts[x].rate > pts[best].rate {
-					best = x
-				}
-			}
-			slope := pts[best].cost / pts[best].rate
-			return []part{{slope, length * pts[best].rate, slope}}
-		}
-		for {
-			best, slope := -1, math.Inf(1)
-			for x, p := range pts {
-				if p.rate > from.rate {
-					if s := (p.cost - from.cost) / (p.rate - from.rate); s <= slope {
-						best, slope = x, s
-					}
-				}
-			}
-			if best < 0 {
-				return out
-			}
-			key := slope
-			if r.noIdle && from.rate == 0 && extra == 0 {
-				key = math.Inf(-1) // time cannot be left unused
-			}
-			out = append(out, part{slope, length * (pts[best].rate - from.rate), key})
-			from = pts[best]
-		}
-	}
-	best := math.Inf(1)
-	for L := range cuts {
-		if cuts[L] < path {
-			continue
-		}
-		if r.noTail && cuts[L] >= horizon {
-			break
-		}
-		length := math.Inf(1)
-		if L+1 < len(cuts) {
-			length = float64(cuts[L+1]-cuts[L]) / 1e6
-		}
-		extra, cost := w, w*float64(cuts[L])/1e6
-		if r.endOfInterval && !math.IsInf(length, 1) {
-			extra, cost = 0, w*float64(cuts[L+1])/1e6
-		}
-		var all []part
-		for i := range L {
-			all = append(all, parts(i, float64(cuts[i+1]-cuts[i])/1e6, 0)...)
-		}
-		all = append(all, parts(L, length, extra)...)
-		slices.SortFunc(all, func(a, b part) int {
-			switch {
-			case a.key < b.key:
-				return -1
-			case a.key > b.key:
-				return 1
-			}
-			return 0
-		})
-		left := float64(job.Rounds)
-		for _, x := range all {
-			n := min(left, x.rounds)
-			cost += n * x.slope
-			if left -= n; left <= 0 {
-				break
-			}
-		}
-		if left <= 1e-12 {
-			best = min(best, cost)
-		}
-	}
-	return best
-}
-
-// naiveRound is τ by counting up task ends; 0 where the job does not fit.
-func naiveRound(job *hare.Job, peak func(string) int64) int64 {
-	var ends []int64
-	for _, p := range job.On {
-		n := peak(p.Type)
-		if job.Sync == hare.Relaxed {
-			for x := range job.Tasks {
-				for range min(n, job.Tasks) {
-					ends = append(ends, (x+1)*p.ComputeUs+p.SyncUs)
-				}
-			}
-		} else if job.Mix || n >= job.Tasks {
-			for range min(n, job.Tasks) {
-				ends = append(ends, p.DurationUs())
-			}
-		}
-	}
-	if int64(len(ends)) < job.Tasks {
-		return 0
-	}
-	slices.Sort(ends)
-	return ends[job.Tasks-1]
-}
-
 // TestFalseReadingsAreKilled evaluates the examples by each false reading. The
 // figures are those of testdata/examples/README.md where the reading there is
 // this one to the letter ("" is the right figure, "none" no value); others
@@ -506,5 +135,84 @@ func TestFloatsWouldLie(t *testing.T) {
 		if rep := verify.Check(inst, res); rep.OK != ok {
 			t.Errorf("bound %s: %s", stated, rep)
 		}
+	}
+}
+
+// TestFalseReadingsOfSizesAndSteps evaluates by each false reading a certificate
+// that shows it, on an instance with a schedule of the given value: the reading's
+// figure is above the value, the right one is not.
+func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
+	second := []int64{0, 1e6}
+	gang := func(tasks int64) hare.Job { return brief(hare.Gang, tasks) }
+	mixing := gang(4)
+	mixing.Mix = true
+	mixing.On = append(slices.Clone(mixing.On), hare.Profile{Type: "B", ComputeUs: 1e6})
+	twice := brief(hare.Relaxed, 2)
+	twice.Rounds = 2
+	pair := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 2, On: []hare.Profile{{Type: "A", ComputeUs: 2e6}, {Type: "B", ComputeUs: 2e6}}}
+	early := hare.Job{WeightMicro: 10e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "B", ComputeUs: 1e6}}}
+	onA := func(release int64) hare.Job {
+		return hare.Job{WeightMicro: 10e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}, ReleaseUs: release}
+	}
+	slow := pair
+	slow.On = []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 2e6}}
+	stepped := func(c *hare.Certificate) *hare.Certificate {
+		c.StepUs = 1e6
+		return c
+	}
+	with := func(c *hare.Certificate, kind string, nanos ...int64) *hare.Certificate {
+		c.Prices = append(c.Prices, hare.TypePrices{Type: kind, Nanos: nanos})
+		return c
+	}
+	joins := hare.Window{StartUs: 1e6, EndUs: hare.Forever}
+	for _, m := range []struct {
+		name  string
+		inst  *hare.Instance
+		cert  *hare.Certificate
+		r     reading
+		value float64
+		right *big.Rat
+	}{
+		// One after the other: 1 + 2. Right is 2 + 2 − 6/6.
+		{"F without singles", small(nodes("A", 6), brief(hare.Relaxed, 6), brief(hare.Relaxed, 6)),
+			sized(priced(second, "A", 166666667), "A", 4, 0), reading{noSingles: true}, 3, big.NewRat(3, 1)},
+		// Two gangs of four on three A and one B, 1 + 2; no four of a type are there to be paid.
+		{"sizes for mixing gangs", small(append(nodes("A", 3), nodes("B", 1)...), mixing, mixing),
+			sized(sized(priced(second, "A", 0), "A", 4, 1e9), "B", 4, 1e9), reading{sizesMixing: true}, 3, big.NewRat(2, 1)},
+		// Three GPUs from 0 and three from 1 s on: the gangs end at 2 and 3.
+		{"the first M of a cell", small(append(nodes("A", 3), nodes("A", 3, joins)...), gang(4), gang(4)),
+			sized(priced([]int64{0, 2e6}, "A", 0), "A", 4, 2e9), reading{leftCapacity: true}, 5, big.NewRat(4, 1)},
+		// One GPU from 0 and one from 1 s on: rounds in [0, 2) or [1, 2), and in [2, 3).
+		{"own GPUs at time 0", small(append(nodes("A", 1), nodes("A", 1, joins)...), twice),
+			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{ownAtZero: true}, 3, big.NewRat(2, 1)},
+		// Both tasks on B in [0, 4), while others have A until 5.
+		{"no last level", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(1e6), onA(2e6), onA(3e6), onA(4e6)),
+			stepped(priced([]int64{0, 5e6}, "A", 9e9)), reading{noLast: true}, 4 + 5*10, big.NewRat(54, 1)},
+		// The pair runs on A in [0, 2) and on B in [1, 3), where nobody else is: 3.
+		{"slots of a level within its own length", small(append(nodes("A", 1), nodes("B", 1)...), pair, early, onA(2e6)),
+			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0, 0)), reading{levelWindow: true}, 3 + 10 + 10, big.NewRat(22, 1)},
+		// Two gangs of three at once and then one of four: 1 + 1 + 2.
+		{"the dearest good first", small(nodes("A", 6), gang(3), gang(3), gang(4)),
+			sized(sized(priced(second, "A", 0), "A", 3, 7e8), "A", 4, 1e9), reading{greedyPattern: true}, 4, big.NewRat(4, 1)},
+		// Four tasks on three GPUs take 2 s; no four GPUs are there to be paid.
+		{"sizes for relaxed jobs", small(nodes("A", 3), brief(hare.Relaxed, 4)),
+			stepped(sized(priced([]int64{0, 4e6}, "A", 0), "A", 4, 1e9)), reading{sizesRelaxed: true}, 2, big.NewRat(2, 1)},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			got, err := verify.Bound(m.inst, m.cert)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact, _ := got.Float64()
+			if right := naive(m.inst, m.cert, reading{}); math.Abs(exact-right) > 1e-9 {
+				t.Errorf("bound %v, the naive one %v", exact, right)
+			}
+			if wrong := naive(m.inst, m.cert, m.r); exact > m.value || wrong < m.value+1e-3 {
+				t.Errorf("bound %v, read falsely %v: nothing shown on a schedule of value %v", exact, wrong, m.value)
+			}
+			if want, _ := m.right.Float64(); math.Abs(exact-want) > 1e-6 {
+				t.Errorf("bound %v, want %v", exact, want)
+			}
+		})
 	}
 }
