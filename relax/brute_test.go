@@ -23,7 +23,7 @@ func checkBounds(t *testing.T, seed uint64) (gap float64, ok bool) {
 	m := hare.NewModel(inst)
 	optimum := hare.Product(1, opt)
 	for _, method := range []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine} {
-		rel, err := Run(context.Background(), m, Config{Method: method, Workers: 1, Cells: 24, Effort: 0.5})
+		rel, err := Run(context.Background(), m, Config{Method: method, Workers: 1, Cells: 24, Effort: 0.5, Steps: 2})
 		if err != nil {
 			t.Fatalf("seed %d: %s: %v", seed, method, err)
 		}

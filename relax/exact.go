@@ -43,7 +43,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		o.at(pi, version)
 		fluids[c], gains[c] = new(big.Rat), new(big.Rat)
 		for i := lo; i < hi; i++ {
-			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: e.pr.rows, nanos: nanos, grid: grid}
+			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: e.pr.rows, nanos: nanos, grid: grid, path: e.pr.pathUs[i]}
 			phi := x.least()
 			more := e.stepPhi(i, phi, o)
 			phi, more = e.floor(phi), e.floor(more)
@@ -126,6 +126,7 @@ type exactJob struct {
 	rows  []row
 	nanos [][]int64 // by row
 	grid  []int64
+	path  int64
 }
 
 // candidate is a last piece, or a rigid start, worth exact evaluation.
@@ -147,6 +148,11 @@ func (x *exactJob) least() *big.Rat {
 		if v := x.piece(&cs[i]); best == nil || v.Cmp(best) < 0 {
 			best = v
 		}
+	}
+	// A multiplier that cancellation has spoilt may prove less than the path.
+	path := new(big.Rat).SetInt(product(x.mj.WeightMicro, nano, x.path))
+	if best.Cmp(path) < 0 {
+		return path
 	}
 	return best
 }

@@ -175,6 +175,7 @@ func TestStepsNeverExceedTheOptimum(t *testing.T) {
 		for i := range inst.Jobs {
 			if r.IntN(4) > 0 {
 				inst.Jobs[i].Sync, inst.Jobs[i].Mix = hare.Relaxed, false
+				inst.Jobs[i].Tasks = int64(1 + r.IntN(3))
 			}
 		}
 		opt, found, done := brute.Optimum(inst, 300_000)
