@@ -19,9 +19,12 @@ var levels = []level{
 	{cells: 24, iters: 60, delta: 0.01},
 	{cells: 48, iters: 60, delta: 0.003},
 	{cells: 96, iters: 100, delta: 0.001},
-	{cells: 192, iters: 100, delta: 0.0005},
-	{cells: 384, iters: 100, delta: 0.0003},
+	{cells: 192, iters: 80, delta: 0.0005},
+	{cells: 384, iters: 60, delta: 0.0003},
 }
+
+// usual is the finest grid where the configuration names none.
+const usual = 96
 
 // settled is how many steps make the averaged progress of a grid worth using.
 const settled = 8
@@ -74,7 +77,12 @@ func (a *ascent) scaled(ctx context.Context) {
 }
 
 // warm are the grids of an ascent that starts from prices near the best.
-var warm = []level{{cells: 48, iters: 30, delta: 0.002}, {cells: 96, iters: 60, delta: 0.001}}
+var warm = []level{
+	{cells: 48, iters: 30, delta: 0.002},
+	{cells: 96, iters: 60, delta: 0.001},
+	{cells: 192, iters: 50, delta: 0.0005},
+	{cells: 384, iters: 40, delta: 0.0003},
+}
 
 // given reads the prices of a relaxation, where it has some for these types.
 func (pr *problem) given(rel *hare.Relaxation) *prices {
@@ -118,7 +126,7 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 			from = transfer(best, grid)
 		}
 		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, pr.width()), delta: l.delta}
-		next.worth = cfg.Worth * float64(l.cells) / float64(plan[len(plan)-1].cells)
+		next.worth = cfg.Worth * float64(l.cells) / usual
 		next.progress = make([][]float64, len(pr.jobs))
 		flat := make([]float64, len(pr.jobs)*len(grid))
 		for i := range next.progress {

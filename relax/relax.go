@@ -39,10 +39,12 @@ type Config struct {
 	Workers int
 	// Effort multiplies the price method's iterations; zero means 1.
 	Effort float64
-	// Worth ends each grid of the price method when a step on the finest one
-	// raises the bound by less than this share of it; zero makes all steps.
+	// Worth ends each grid of the price method when a step raises the bound by
+	// less than this share of it, on 96 cells and in proportion on others; zero
+	// makes all steps.
 	Worth float64
-	// Cells is the finest grid of the price method; zero means 96.
+	// Cells is the finest grid of the price method: 12, 24, 48, 96, 192 or 384,
+	// or the next below; zero means 96.
 	Cells int
 	// From gives prices to start from, of the same instance or one like it;
 	// nil starts from a guess. It saves most of the coarse grids.
@@ -70,7 +72,7 @@ func (c *Config) validate() error {
 		c.Effort = 1
 	}
 	if c.Cells == 0 {
-		c.Cells = 96
+		c.Cells = usual
 	}
 	if c.Effort < 0 || c.Cells < 0 || c.Plan < 0 || c.Plan > 1 || c.Workers < 0 || c.Steps < 0 {
 		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d, steps %d: must not be negative, plan at most 1", c.Effort, c.Cells, c.Plan, c.Workers, c.Steps)
