@@ -84,6 +84,9 @@ var warm = []level{
 	{cells: 384, iters: 40, delta: 0.0003},
 }
 
+// worthCells is the grid whose steps Config.Worth speaks of.
+const worthCells = 96
+
 // given reads the prices of a relaxation, where it has some for these types.
 func (pr *problem) given(rel *hare.Relaxation) *prices {
 	if rel == nil || len(rel.GridUs) < 2 || len(rel.Prices) != len(pr.caps) {

@@ -28,12 +28,12 @@ func TestSizesByHand(t *testing.T) {
 	if len(pr.rows) != 2 || pr.rows[1] != (row{0, 2}) {
 		t.Fatalf("rows %v", pr.rows)
 	}
-	bound, err := newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000}, [][]int64{{0}, {1_000_000_000}})
+	bound, err := newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000}, [][]int64{{0}, {1_000_000_000}}, 0)
 	if err != nil || bound.Cmp(big.NewRat(3e15, 1)) != 0 {
 		t.Errorf("bound %v, %v, want 3", bound, err)
 	}
 	// Singles may fill the third GPU: with π = 0.25 capacity costs 1.25.
-	bound, err = newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000}, [][]int64{{250_000_000}, {1_000_000_000}})
+	bound, err = newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000}, [][]int64{{250_000_000}, {1_000_000_000}}, 0)
 	if err != nil || bound.Cmp(big.NewRat(275e13, 1)) != 0 {
 		t.Errorf("bound %v, %v, want 2.75", bound, err)
 	}
@@ -110,7 +110,7 @@ func TestPacksPayForEveryPattern(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exact, err := e.exactBound(context.Background(), whole, pr.nanoRows(e.compose(pi)))
+		exact, err := e.exactBound(context.Background(), whole, pr.nanoRows(e.compose(pi)), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
