@@ -257,11 +257,7 @@ func regret[T value[T]](j *stepped, as func(sum128) T) T {
 				lower(now[from:end], inside[l][from:], before[from+length:])
 			}
 		}
-		for x := j.width - 2; x >= from; x-- {
-			if v := now[x+1].add(step); v.compare(now[x]) < 0 {
-				now[x] = v
-			}
-		}
+		wait(now[from:], step)
 		before, now = now, before
 	}
 	return before[0]
@@ -279,6 +275,23 @@ func lower[T value[T]](to, a, b []T) {
 	}
 	for i := range to {
 		if v := a[i].add(b[i]); v.compare(to[i]) < 0 {
+			to[i] = v
+		}
+	}
+}
+
+// wait lowers each of to to its neighbour after it and one step more.
+func wait[T value[T]](to []T, step T) {
+	if to, ok := any(to).([]short); ok {
+		step, next := any(step).(short), to[len(to)-1]
+		for i := len(to) - 2; i >= 0; i-- {
+			next = min(to[i], next+step)
+			to[i] = next
+		}
+		return
+	}
+	for i := len(to) - 2; i >= 0; i-- {
+		if v := to[i+1].add(step); v.compare(to[i]) < 0 {
 			to[i] = v
 		}
 	}
