@@ -142,6 +142,10 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		if a != nil && steps < settled {
 			break // too few steps for an average: the coarser grid's is better
 		}
+		gain := math.Inf(1)
+		if a != nil {
+			gain = (next.value - a.value) / math.Abs(next.value)
+		}
 		a, best = next, next.best
 		if ctx.Err() != nil {
 			break
@@ -150,6 +154,10 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 			rel := a.relaxation()
 			a.certify(ctx, rel, 0)
 			cfg.Improved(rel)
+		}
+		// Twice as many cells bring about half as much again.
+		if n+1 < len(plan) && gain/2 < cfg.Worth*lookback*float64(plan[n+1].cells)/worthCells {
+			break
 		}
 	}
 	return a

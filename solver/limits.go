@@ -15,7 +15,7 @@ type limits struct {
 	boundShare, planShare   float64 // of the time limit, by when each is over
 	reserve                 float64 // share kept for verification and encoding
 	beta                    float64 // share of synchronisation charged in the plan
-	cells                   int
+	cells, planCells        int // of the finest grids
 	steps                   int // of relax.Config
 	moves                   int64
 	large                   bool
@@ -68,7 +68,7 @@ func (s *solve) plan() {
 	for i := range s.model.Jobs {
 		relaxed = relaxed || s.model.Jobs[i].Sync == hare.Relaxed
 	}
-	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96}
+	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96, planCells: 96}
 	if relaxed {
 		l.beta = 0.5
 	}
@@ -77,7 +77,7 @@ func (s *solve) plan() {
 		l.boundEffort, l.planEffort = 0.6, 0.4
 	}
 	if n > 5000 {
-		l.boundEffort, l.planEffort, l.cells = 0.4, 0.3, 48
+		l.boundEffort, l.planEffort, l.cells, l.planCells = 0.4, 0.3, 48, 48
 	}
 	l.steps = 2
 	if t := s.opt.TimeLimit.Seconds(); t > 0 && t < n*secondsForSteps {
@@ -95,6 +95,7 @@ func (s *solve) plan() {
 		}
 		step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
 		l.worth = worthShare * 100 * step
+		l.cells *= 4 // as far as they are worth it
 		l.boundEffort = min(mostEffort, max(leastEffort, timedShare/(fullSteps*step)))
 		l.planEffort = l.boundEffort
 		l.boundShare *= 1 - l.reserve

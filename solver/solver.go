@@ -284,7 +284,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 	}
 	if s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice {
 		share, cancel := s.context(s.limits.boundShare)
-		rel := s.price(share, 0, s.limits.boundEffort, warm(s.model, s.cfg.Warm))
+		rel := s.price(share, 0, s.limits.boundEffort, s.limits.cells, warm(s.model, s.cfg.Warm))
 		cancel()
 		s.keep(rel)
 		if s.opt.Order == hare.MethodPrice {
@@ -292,7 +292,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			if s.searches() && ctx.Err() == nil {
 				s.event(PhasePlan, true)
 				share, cancel := s.context(s.limits.planShare)
-				guide = s.price(share, s.limits.beta, s.limits.planEffort, rel)
+				guide = s.price(share, s.limits.beta, s.limits.planEffort, s.limits.planCells, rel)
 				cancel()
 			}
 		}
@@ -301,7 +301,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 }
 
 // price finds prices, from those of another relaxation if there is one.
-func (s *solve) price(ctx context.Context, beta, effort float64, from *hare.Relaxation) *hare.Relaxation {
+func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from *hare.Relaxation) *hare.Relaxation {
 	var improved func(*hare.Relaxation)
 	if s.cfg.Progress != nil {
 		// Only shown: what is answered must not depend on who looks.
@@ -313,7 +313,7 @@ func (s *solve) price(ctx context.Context, beta, effort float64, from *hare.Rela
 		}
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: s.limits.cells, Steps: s.limits.steps,
+		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
