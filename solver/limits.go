@@ -15,8 +15,8 @@ type limits struct {
 	boundShare, planShare   float64 // of the time limit, by when each is over
 	reserve                 float64 // share kept for verification and encoding
 	beta                    float64 // share of synchronisation charged in the plan
-	cells, planCells        int // of the finest grids
-	steps                   int // of relax.Config
+	cells, planCells        int     // of the finest grids
+	steps                   int     // of relax.Config
 	moves                   int64
 	large                   bool
 }
