@@ -2,6 +2,7 @@ package relax
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -12,15 +13,13 @@ const unreachable = math.MaxInt64 / 4
 // stepper runs the recursion; it holds scratch memory, one a goroutine.
 type stepper struct {
 	prices *stepPrices
-	slot   []int64   // price of one task by start
-	moves  []move    // of the job at hand
-	costs  [][]int64 // by move
-	quote  [][]int64 // of a level, by mode
+	slots  [][][]int64 // by mode and p: the least price of a task that starts in [x, x + 2^p)
+	moves  []move      // of the job at hand
+	costs  [][]int64   // by move
 	cur    []int64
 	prev   []int64
 	choice []uint8 // by round and start: the move made, 0 for waiting
-	queue  []int32
-	keep   bool // choices, for trace
+	keep   bool    // choices, for trace
 }
 
 // move is a way to do one round: a level, or a type alone.
@@ -38,13 +37,13 @@ func (s *stepper) phi(j *stepJob, guess float64) (v int64, ok bool) {
 	if s.prices.top*float64(j.tasks)*float64(j.rounds) > unreachable/4 {
 		return 0, false
 	}
-	s.prepare(j)
 	H := s.prices.cells
 	limit := j.wait(j.rounds, max(H, j.a))
 	if guess < float64(limit) {
 		limit = min(limit, int64(guess))
 	}
 	for {
+		s.prepare(j, limit)
 		v = s.run(j, limit)
 		if v <= limit {
 			break
@@ -58,100 +57,128 @@ func (s *stepper) phi(j *stepJob, guess float64) (v int64, ok bool) {
 // wait is the cost of r rounds from x on where prices are over.
 func (j *stepJob) wait(r, x int) int64 { return j.w * int64(max(j.path, x+r*j.tau)) }
 
-// prepare quotes every move at every start.
-func (s *stepper) prepare(j *stepJob) {
+// prepare quotes every move at every start that may cost limit or less.
+// O((moves + log of the longest round) · types · starts).
+func (s *stepper) prepare(j *stepJob, limit int64) {
 	H := s.prices.cells
+	_, last := s.span(j, 1, limit)
+	last = max(last, j.a-1)
 	s.moves = s.moves[:0]
-	add := func(m move) *move {
-		n := len(s.moves)
-		for len(s.costs) <= n {
-			s.costs = append(s.costs, nil)
-		}
-		if cap(s.costs[n]) < H {
-			s.costs[n] = make([]int64, H)
-		}
-		m.cost = s.costs[n][:H]
-		s.moves = append(s.moves, m)
-		return &s.moves[n]
-	}
+	longest := j.levels[len(j.levels)-1].length
 	for i, md := range j.modes {
-		m := add(move{length: md.f, level: -1, mode: i})
-		s.least(m.cost, md, j.a, md.f-md.s-md.p)
-		for x := j.a; x < H; x++ {
-			m.cost[x] *= j.tasks
+		s.load(i, md, j.a, min(H, last+longest), longest-md.s-md.p)
+		cost := s.add(move{length: md.f, level: -1, mode: i}, last+1)
+		w := md.f - md.s - md.p
+		near, far := s.window(i, w)
+		clear(cost[max(j.a, min(last+1, H-w)):]) // after the last price
+		for x := j.a; x < min(last+1, H-w); x++ {
+			cost[x] = j.tasks * min(near[x], far[x])
 		}
-	}
-	for len(s.quote) < len(j.modes) {
-		s.quote = append(s.quote, nil)
 	}
 	for l := range len(j.levels) - 1 {
-		level, next := &j.levels[l], j.levels[l+1].length
-		m := add(move{length: level.length, level: l})
-		var open []int
-		for i, md := range j.modes {
-			if level.counts[i] == 0 {
-				continue
-			}
-			open = append(open, i)
-			if cap(s.quote[i]) < H {
-				s.quote[i] = make([]int64, H)
-			}
-			s.quote[i] = s.quote[i][:H]
-			s.least(s.quote[i], md, j.a, next-1-md.s-md.p)
+		s.prepareLevel(j, l, last)
+	}
+}
+
+// prepareLevel quotes level l: cheapest types first.
+func (s *stepper) prepareLevel(j *stepJob, l, last int) {
+	H := s.prices.cells
+	level, next := &j.levels[l], j.levels[l+1].length
+	cost := s.add(move{length: level.length, level: l}, last+1)
+	type offer struct {
+		near, far []int64
+		end       int // from here on it is free
+		count     int64
+		price     int64
+	}
+	var offers [stepChoices]offer
+	n := 0
+	for i, md := range j.modes {
+		if level.counts[i] > 0 {
+			w := next - 1 - md.s - md.p
+			near, far := s.window(i, w)
+			offers[n] = offer{near: near, far: far, end: H - w, count: level.counts[i]}
+			n++
 		}
-		for x := j.a; x < H; x++ {
-			// Cheapest types first: few, so kept in order by insertion.
-			for n := 1; n < len(open); n++ {
-				for k := n; k > 0 && s.quote[open[k]][x] < s.quote[open[k-1]][x]; k-- {
-					open[k], open[k-1] = open[k-1], open[k]
-				}
+	}
+	open := offers[:n]
+	for x := j.a; x <= last; x++ {
+		for i := range open {
+			// Few types, whose order seldom changes: kept by insertion.
+			o := &open[i]
+			o.price = 0
+			if x < o.end {
+				o.price = min(o.near[x], o.far[x])
 			}
-			left, sum := j.tasks, int64(0)
-			for _, i := range open {
-				n := min(left, level.counts[i])
-				sum += n * s.quote[i][x]
-				left -= n
+			for k := i; k > 0 && open[k].price < open[k-1].price; k-- {
+				open[k], open[k-1] = open[k-1], open[k]
 			}
-			m.cost[x] = sum
+		}
+		left, sum := j.tasks, int64(0)
+		for i := 0; left > 0; i++ {
+			c := min(left, open[i].count)
+			sum += c * open[i].price
+			left -= c
+		}
+		cost[x] = sum
+	}
+}
+
+// add lists a move and returns its costs for starts below n.
+func (s *stepper) add(m move, n int) []int64 {
+	i := len(s.moves)
+	for len(s.costs) <= i {
+		s.costs = append(s.costs, nil)
+	}
+	s.costs[i] = sized(s.costs[i], max(0, n))
+	m.cost = s.costs[i]
+	s.moves = append(s.moves, m)
+	return m.cost
+}
+
+func sized(x []int64, n int) []int64 {
+	if cap(x) < n {
+		return make([]int64, n)
+	}
+	return x[:n]
+}
+
+// load fills in slots of mode i from one start to another, for windows up to
+// the one given.
+func (s *stepper) load(i int, md stepMode, from, to, window int) {
+	H := s.prices.cells
+	for len(s.slots) <= i {
+		s.slots = append(s.slots, nil)
+	}
+	cum := s.prices.cum[md.row]
+	for p := 0; 1<<p <= window+1; p++ {
+		if p == len(s.slots[i]) {
+			s.slots[i] = append(s.slots[i], nil)
+		}
+		row := sized(s.slots[i][p], to)
+		s.slots[i][p] = row
+		if p == 0 {
+			for x := from; x < min(to, H-md.p); x++ {
+				row[x] = cum[x+md.p] - cum[x]
+			}
+			for x := max(from, H-md.p); x < to; x++ {
+				row[x] = cum[H] - cum[x]
+			}
+			continue
+		}
+		below, half := s.slots[i][p-1], 1<<(p-1)
+		for x := from; x+2*half <= to; x++ {
+			row[x] = min(below[x], below[x+half])
 		}
 	}
 }
 
-// least fills to[x], x ≥ from, with the least price of one task of mode md that
-// starts between x and x + window.
-func (s *stepper) least(to []int64, md stepMode, from, window int) {
-	H := s.prices.cells
-	cum := s.prices.cum[md.row]
-	if cap(s.slot) < H {
-		s.slot = make([]int64, H)
-	}
-	slot := s.slot[:H]
-	for v := from; v < H; v++ {
-		slot[v] = cum[min(v+md.p, H)] - cum[v]
-	}
-	if window == 0 {
-		if from < H {
-			copy(to[from:], slot[from:])
-		}
-		return
-	}
-	// From the end: the queue holds starts in the window whose prices rise.
-	s.queue = s.queue[:0]
-	head := 0
-	for x := H - 1; x >= from; x-- {
-		for len(s.queue) > head && slot[s.queue[len(s.queue)-1]] >= slot[x] {
-			s.queue = s.queue[:len(s.queue)-1]
-		}
-		s.queue = append(s.queue, int32(x))
-		for int(s.queue[head]) > x+window {
-			head++
-		}
-		if x+window >= H {
-			to[x] = 0 // after the last price
-		} else {
-			to[x] = slot[s.queue[head]]
-		}
-	}
+// window returns two rows, the less of which is at x the least price of a task
+// of mode i that starts in [x, x + w], x + w being before H.
+func (s *stepper) window(i, w int) (near, far []int64) {
+	p := bits.Len(uint(w+1)) - 1
+	near = s.slots[i][p]
+	return near, near[min(len(near), w+1-1<<p):]
 }
 
 // run is V_R(a) among schedules that cannot be known to cost over limit, or
