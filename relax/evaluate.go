@@ -8,9 +8,15 @@ import (
 	"sync/atomic"
 )
 
-// chunkJobs is how many jobs are summed in one go. The split depends on the
-// instance alone, so sums are the same bytes on any number of cores.
-const chunkJobs = 32
+// chunkOf is how many of n jobs are summed in one go: small instances are split
+// finer, as their jobs may take longest. The split depends on the instance
+// alone, so sums are the same bytes on any number of cores.
+func chunkOf(n int) int {
+	if n <= 64 {
+		return 4
+	}
+	return 32
+}
 
 // evaluator computes the dual function in floats, in parallel over jobs.
 type evaluator struct {
@@ -46,7 +52,8 @@ func newEvaluator(pr *problem, workers int) *evaluator {
 	for range workers {
 		e.oracles = append(e.oracles, &oracle{})
 	}
-	e.chunks = make([]chunk, (len(pr.jobs)+chunkJobs-1)/chunkJobs)
+	size := chunkOf(len(pr.jobs))
+	e.chunks = make([]chunk, (len(pr.jobs)+size-1)/size)
 	return e
 }
 
@@ -54,14 +61,15 @@ func newEvaluator(pr *problem, workers int) *evaluator {
 func (e *evaluator) each(ctx context.Context, f func(o *oracle, c, lo, hi int)) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup
+	size := chunkOf(len(e.pr.jobs))
 	run := func(o *oracle) {
 		for ctx.Err() == nil {
 			c := int(next.Add(1)) - 1
 			if c >= len(e.chunks) {
 				return
 			}
-			lo := c * chunkJobs
-			f(o, c, lo, min(lo+chunkJobs, len(e.pr.jobs)))
+			lo := c * size
+			f(o, c, lo, min(lo+size, len(e.pr.jobs)))
 		}
 	}
 	// A panic elsewhere than here would end the process: the caller gets it.

@@ -22,10 +22,10 @@ const (
 const (
 	stepGuess   = 1.05 // of the fluid's cost: where φ is looked for first
 	stepWorth   = 5000
-	climbWork   = 4e8
+	climbWork   = 5e8
 	leastClimbs = 20
 	mostClimbs  = 300
-	stepDelta   = 0.03 // the ascent's delta where rounds begin to count
+	stepDelta   = 0.003 // the ascent's delta where rounds begin to count
 )
 
 // stepMode is a type that a job may use, times in steps.
@@ -294,7 +294,8 @@ func (e *evaluator) bestStep(gain, value *big.Rat) int64 {
 func (pr *problem) stepWork(end float64) (work float64) {
 	for _, j := range pr.stepJobs(pr.step, int64(end)) {
 		if j != nil {
-			work += float64(j.rounds) * end / float64(pr.step) * float64(len(j.levels)-1+len(j.modes))
+			moves := float64(len(j.levels) - 1 + len(j.modes))
+			work += float64(j.rounds+len(j.modes)) * moves * end / float64(pr.step)
 		}
 	}
 	return work
