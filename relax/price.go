@@ -21,6 +21,7 @@ var levels = []level{
 	{cells: 96, iters: 100, delta: 0.001},
 	{cells: 192, iters: 80, delta: 0.0005},
 	{cells: 384, iters: 60, delta: 0.0003},
+	{cells: 768, iters: 50, delta: 0.0002},
 }
 
 // usual is the finest grid where the configuration names none.
@@ -82,6 +83,7 @@ var warm = []level{
 	{cells: 96, iters: 60, delta: 0.001},
 	{cells: 192, iters: 50, delta: 0.0005},
 	{cells: 384, iters: 40, delta: 0.0003},
+	{cells: 768, iters: 30, delta: 0.0002},
 }
 
 // worthCells is the grid whose steps Config.Worth speaks of.

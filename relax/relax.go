@@ -43,7 +43,7 @@ type Config struct {
 	// less than this share of it, on 96 cells and in proportion on others; zero
 	// makes all steps.
 	Worth float64
-	// Cells is the finest grid of the price method: 12, 24, 48, 96, 192 or 384,
+	// Cells is the finest grid of the price method: 12, 24, 48, 96, 192, 384 or 768,
 	// or the next below; zero means 96.
 	Cells int
 	// From gives prices to start from, of the same instance or one like it;
