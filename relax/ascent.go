@@ -21,7 +21,9 @@ type ascent struct {
 	delta float64
 	// worth ends the climb when a step brings less, as a share of the value,
 	// on average over the last lookback; 0 climbs on.
-	worth    float64
+	worth float64
+	// patience is how many steps may bring nothing before the target nears.
+	patience int
 	progress [][]float64 // averaged rounds a cell, by job; nil until wanted
 }
 
@@ -43,7 +45,8 @@ func (p *prices) copyFrom(q *prices) {
 // arrivals-200.
 const (
 	deflect  = 0.5   // share of the newest supergradient in the direction
-	patience = 6     // steps without a better value before the target nears
+	hasty    = 6     // steps without a better value before the target nears
+	patient  = 25    // the same where prices of zero seem best
 	nearer   = 0.6   // by this factor
 	floorPre = 0.03  // least price in the preconditioner, as a share of the type's largest
 	floorAny = 0.003 // and of any type's
@@ -95,7 +98,7 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 			if report != nil {
 				report(v)
 			}
-		} else if since++; since >= patience {
+		} else if since++; since >= a.patience {
 			a.delta *= nearer
 			if a.delta < finest {
 				break
@@ -117,6 +120,17 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 	}
 	a.cur.copyFrom(a.best)
 	return steps
+}
+
+// free says that the best prices charge next to nothing.
+func (a *ascent) free() bool {
+	sum := 0.0
+	for k, row := range a.best.at {
+		for g, x := range row {
+			sum += x * a.caps[k][g]
+		}
+	}
+	return sum <= finest*math.Abs(a.value)
 }
 
 // step moves cur along dir; v is the value there.

@@ -39,6 +39,15 @@ func geometric(cells int, end, step float64) []float64 {
 	return slices.Compact(grid)
 }
 
+// even is a grid of equal cells over [0, end]. Points are multiples of step.
+func even(cells int, end, step float64) []float64 {
+	grid := make([]float64, 0, cells+1)
+	for g := range cells + 1 {
+		grid = append(grid, math.Ceil(end*float64(g)/float64(cells)/step)*step)
+	}
+	return slices.Compact(grid)
+}
+
 // refine makes a grid of about cells cells up to the last positive price of
 // pi and at least to the time least, each with about the same share of time
 // and of change in priced capacity. Points are multiples of step.
@@ -54,7 +63,9 @@ func refine(pi *prices, caps [][]float64, cells int, least, step float64) []floa
 		}
 	}
 	if last == 0 {
-		return pi.grid
+		// No cell is short of capacity on average: finer ones may be, where jobs
+		// run when nothing has a price.
+		return even(cells, max(least, step), step)
 	}
 	last = min(G, last+1)
 	for last < G && pi.grid[last] < least {

@@ -140,7 +140,15 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		if best == nil {
 			next.scaled(ctx)
 		}
-		steps := next.climb(ctx, max(3, int(cfg.Effort*float64(l.iters))), report)
+		most := max(3, int(cfg.Effort*float64(l.iters)))
+		next.patience = hasty
+		steps := next.climb(ctx, most, report)
+		if next.free() {
+			// Prices of zero are a kink: jobs with time to spare may as well run
+			// anywhere. Few steps from there rise at once.
+			next.patience, next.delta = patient, l.delta
+			steps += next.climb(ctx, most, report)
+		}
 		if a != nil && steps < settled {
 			break // too few steps for an average: the coarser grid's is better
 		}

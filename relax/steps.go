@@ -321,7 +321,7 @@ func (a *ascent) climbSteps(ctx context.Context, effort float64, report func(flo
 		return
 	}
 	progress := a.progress // that of the fluids guides schedules
-	a.progress, a.delta, a.worth = nil, stepDelta, 0
+	a.progress, a.delta, a.worth, a.patience = nil, stepDelta, 0, hasty
 	a.cur.copyFrom(a.best)
 	a.climb(ctx, steps, report)
 	a.progress = progress
