@@ -20,6 +20,7 @@ type stepper struct {
 	prev   []int64
 	choice []uint8 // by round and start: the move made, 0 for waiting
 	keep   bool    // choices, for trace
+	work   int     // starts quoted or tried for moves, so far
 }
 
 // move is a way to do one round: a level, or a type alone.
@@ -64,6 +65,7 @@ func (s *stepper) prepare(j *stepJob, limit int64) {
 	_, last := s.span(j, 1, limit)
 	last = max(last, j.a-1)
 	s.moves = s.moves[:0]
+	s.work += (last + 1 - j.a) * len(j.modes) * len(j.levels)
 	longest := j.levels[len(j.levels)-1].length
 	for i, md := range j.modes {
 		s.load(i, md, j.a, min(H, last+longest), longest-md.s-md.p)
@@ -208,6 +210,7 @@ func (s *stepper) run(j *stepJob, limit int64) int64 {
 		if s.keep {
 			choice = s.choice[(r-1)*width : r*width]
 		}
+		s.work += (hi + 1 - lo) * len(s.moves)
 		for x := lo; x <= hi; x++ {
 			cur[x] = unreachable
 		}

@@ -17,13 +17,14 @@ const (
 )
 
 // Steps are stated where they raise the bound by a share of 1/stepWorth. Prices
-// are chosen for them where climbWork terms of recursions allow leastClimbs
-// steps of the ascent.
+// are chosen for them where climbWork starts tried by the recursions allow
+// leastClimbs steps of the ascent.
 const (
 	stepGuess   = 1.05 // of the fluid's cost: where φ is looked for first
 	stepWorth   = 5000
-	climbWork   = 5e8
-	leastClimbs = 20
+	climbWork   = 3.5e8
+	firstWork   = 1.5e8 // at most, before it is known what is cut off
+	leastClimbs = 12
 	mostClimbs  = 300
 	stepDelta   = 0.003 // the ascent's delta where rounds begin to count
 )
@@ -290,7 +291,7 @@ func (e *evaluator) bestStep(gain, value *big.Rat) int64 {
 	return e.stepPrices.step
 }
 
-// stepWork is what the recursions of all jobs cost at prices up to end.
+// stepWork is what the recursions of all jobs cost at most at prices up to end.
 func (pr *problem) stepWork(end float64) (work float64) {
 	for _, j := range pr.stepJobs(pr.step, int64(end)) {
 		if j != nil {
@@ -309,14 +310,18 @@ func (a *ascent) climbSteps(ctx context.Context, effort float64, report func(flo
 	if pr.step == 0 {
 		return
 	}
-	steps := min(mostClimbs, int(effort*climbWork/max(1, pr.stepWork(a.grid[len(a.grid)-1]))))
-	if steps < leastClimbs {
+	if pr.stepWork(a.grid[len(a.grid)-1]) > firstWork {
 		return
 	}
 	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
 	a.ev.stepping = true
 	v, err := a.ev.dual(ctx, a.best, a.caps, grad, nil, 0)
-	if err != nil || v-a.value < math.Abs(a.value)/stepWorth {
+	work := 1.0 // of this first step; most starts are cut off
+	for _, o := range a.ev.oracles {
+		work += float64(o.steps.work)
+	}
+	steps := min(mostClimbs, int(effort*climbWork/work))
+	if err != nil || steps < leastClimbs || v-a.value < math.Abs(a.value)/stepWorth {
 		a.ev.stepping = false
 		return
 	}
