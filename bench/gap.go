@@ -105,7 +105,11 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 	rep := &GapReport{Version: cfg.Solver.Version, HiGHS: cfg.Solver.EngineVersion, Machine: machine(), Workers: cfg.Solver.Workers, Seed: cfg.Seed}
 	var runs []gapRun
 	for i := range cfg.Cases {
-		runs = append(runs, cfg.runsOf(&cfg.Cases[i])...)
+		some, err := cfg.runsOf(&cfg.Cases[i])
+		if err != nil {
+			return rep, err
+		}
+		runs = append(runs, some...)
 	}
 	var left time.Duration
 	for _, r := range runs {
@@ -120,21 +124,15 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 		}
 		if made != r.c {
 			var err error
-			if inst, err = r.c.Make(); err != nil {
-				return rep, fmt.Errorf("%s: %w", r.c.Name, err)
+			if inst, err = r.c.instance(); err != nil {
+				return rep, err
 			}
 			made, sha = r.c, inst.SHA256()
-			if frozen := GapSetHash(r.c.Name); frozen != "" && frozen != sha {
-				return rep, fmt.Errorf("%s has the hash %s and was frozen with %s: this is another set", r.c.Name, sha, frozen)
-			}
 		}
 		if cfg.Progress != nil {
 			cfg.Progress(GapProgress{Done: i, Total: len(runs), Name: r.c.Name, Method: r.method, Model: r.model, Limit: r.limit, Left: left})
 		}
 		left -= r.limit
-		if r.method == GapCPSAT && !cpsatModels(inst, r.model) {
-			continue // another rule's model
-		}
 		row := &GapRow{Instance: r.c.Name, Cell: r.c.Cell, Jobs: len(inst.Jobs), GPUs: len(hare.NewModel(inst).GPUs), SHA256: sha,
 			Method: r.method, Model: r.model, LimitS: r.limit.Seconds()}
 		var err error
@@ -162,27 +160,45 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 	return rep, nil
 }
 
-// runsOf are the runs on one case.
-func (cfg *GapConfig) runsOf(c *GapCase) []gapRun {
+// runsOf are the runs on one case, which is made only to know CP-SAT's models.
+func (cfg *GapConfig) runsOf(c *GapCase) (runs []gapRun, err error) {
 	limits := c.Limits
 	if limits == nil {
 		limits = cfg.Limits
 	}
-	var runs []gapRun
 	for _, limit := range limits {
 		runs = append(runs, gapRun{c, GapHare, "", limit})
 	}
 	if cfg.LPLimit > 0 {
 		runs = append(runs, gapRun{c, GapIntervalLP, "", cfg.LPLimit})
 	}
-	if cfg.CPSAT != nil {
-		for _, limit := range limits {
-			for _, model := range cpsatNames {
+	if cfg.CPSAT == nil {
+		return runs, nil
+	}
+	inst, err := c.instance()
+	if err != nil {
+		return nil, err
+	}
+	for _, limit := range limits {
+		for _, model := range cpsatNames {
+			if cpsatModels(inst, model) {
 				runs = append(runs, gapRun{c, GapCPSAT, model, limit})
 			}
 		}
 	}
-	return runs
+	return runs, nil
+}
+
+// instance makes the case and compares it with its frozen hash.
+func (c *GapCase) instance() (*hare.Instance, error) {
+	inst, err := c.Make()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
+	}
+	if frozen := GapSetHash(c.Name); frozen != "" && frozen != inst.SHA256() {
+		return nil, fmt.Errorf("%s has the hash %s and was frozen with %s: this is another set", c.Name, inst.SHA256(), frozen)
+	}
+	return inst, nil
 }
 
 func (cfg *GapConfig) hare(ctx context.Context, inst *hare.Instance, limit time.Duration, row *GapRow) error {

@@ -196,16 +196,16 @@ func sixty() []GapCase {
 		add := func(name, cell string, make func() (*hare.Instance, error)) {
 			out = append(out, GapCase{Name: name + "-" + sync, Cell: cell + " " + sync, Make: make})
 		}
-		add("gavel-500-on-36", "Gavel", func() (*hare.Instance, error) {
+		add("gavel-zero-500-on-36", "Gavel", func() (*hare.Instance, error) {
 			return imported("gavel", "gavel_trace_generated500_multi.csv", "V100=12,P100=12,K80=12", sync, "zero", 0)
 		})
-		add("gavel-500-spread-on-24", "Gavel", func() (*hare.Instance, error) {
+		add("gavel-spread-500-on-24", "Gavel", func() (*hare.Instance, error) {
 			return imported("gavel", "gavel_trace_generated500_multi.csv", "V100=8,P100=8,K80=8", sync, "trace", 0)
 		})
-		add("philly-500-on-64", "Philly", func() (*hare.Instance, error) {
+		add("philly-zero-500-on-64", "Philly", func() (*hare.Instance, error) {
 			return imported("philly", "philly_week_2017-10-02.csv", "GPU=64", sync, "zero", 500)
 		})
-		add("philly-500-spread-on-32", "Philly", func() (*hare.Instance, error) {
+		add("philly-spread-500-on-32", "Philly", func() (*hare.Instance, error) {
 			return imported("philly", "philly_week_2017-10-02.csv", "GPU=32", sync, "trace", 500)
 		})
 	}

@@ -68,6 +68,9 @@ func TestFiguresAreMade(t *testing.T) {
 	}
 	rules := map[string]int{}
 	for _, c := range cases {
+		if GapSetHash(c.Name) != "" {
+			t.Errorf("%s is a name of the other set too", c.Name)
+		}
 		if len(c.Limits) == 0 {
 			t.Errorf("%s has no limit", c.Name)
 		}
