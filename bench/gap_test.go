@@ -54,6 +54,14 @@ func TestGapSummary(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	var text bytes.Buffer
+	if err := rep.WriteMarkdown(&text); err != nil {
+		t.Fatal(err)
+	}
+	table := "| z | 4 | 15.00 (30.00) | 10.00 | 250 |\n| y | 1 | – |   | 250 |\n| x | 3 | 50.00 (–) |   | 250 |\n"
+	if !strings.Contains(text.String(), table) {
+		t.Errorf("no\n%s in\n%s", table, &text)
+	}
 }
 
 func TestGapComparisons(t *testing.T) {

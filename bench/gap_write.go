@@ -70,10 +70,7 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 	if r.Interrupted {
 		b.WriteString("\nInterrupted: runs are missing.\n")
 	}
-	b.WriteString("\n| cell | limit, s | instances | median gap | worst gap | longest run, s |\n|---|---|---|---|---|---|\n")
-	for _, s := range r.Summary() {
-		fmt.Fprintf(b, "| %s | %s | %d | %s | %s | %.2f |\n", s.Cell, figure(s.LimitS), s.Instances, Percent(s.Median), Percent(s.Worst), s.WorstSeconds)
-	}
+	r.writeSummary(b)
 	if all := r.Comparisons(); len(all) > 0 {
 		b.WriteString("\n| instance | limit, s | gap | CP-SAT's best model | its value over Hare's | over Hare's best bound | its bound / Hare's | interval LP / Hare's bound |\n|---|---|---|---|---|---|---|---|\n")
 		for _, c := range all {
@@ -95,6 +92,39 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 		}
 	}
 	return b.Flush()
+}
+
+// writeSummary has a line for each cell, with median and worst gap by limit.
+func (r *GapReport) writeSummary(b *bufio.Writer) {
+	all := r.Summary()
+	var limits []float64
+	for _, s := range all {
+		limits = append(limits, s.LimitS)
+	}
+	slices.Sort(limits)
+	limits = slices.Compact(limits)
+	b.WriteString("\n| median (worst) gap | instances |")
+	for _, limit := range limits {
+		fmt.Fprintf(b, " %s s |", figure(limit))
+	}
+	b.WriteString(" most over the limit, ms |\n|---|---|" + strings.Repeat("---|", len(limits)+1) + "\n")
+	for i := 0; i < len(all); {
+		cell, instances, over := all[i].Cell, all[i].Instances, 0.0
+		line := ""
+		for _, limit := range limits {
+			text := " "
+			if i < len(all) && all[i].Cell == cell && all[i].LimitS == limit {
+				text = Percent(all[i].Median)
+				if all[i].Instances > 1 {
+					text += " (" + Percent(all[i].Worst) + ")"
+				}
+				over = max(over, all[i].WorstSeconds-limit)
+				i++
+			}
+			line += " " + text + " |"
+		}
+		fmt.Fprintf(b, "| %s | %d |%s %.0f |\n", cell, instances, line, 1000*over)
+	}
 }
 
 func dash(s string) string {
