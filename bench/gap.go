@@ -229,10 +229,15 @@ func (cfg *GapConfig) intervalLP(ctx context.Context, inst *hare.Instance, limit
 	began := time.Now()
 	bound, err := IntervalLP(limited, cfg.LP, inst)
 	row.Seconds = time.Since(began).Seconds()
+	if bound != nil {
+		b := amountOf(*bound)
+		row.Bound, row.BoundHolds = &b, true
+	}
 	switch {
 	case err == nil:
-		b := amountOf(bound)
-		row.Termination, row.Bound, row.BoundHolds = "solved", &b, true
+		row.Termination = "solved"
+	case bound != nil:
+		row.Termination = "without all rows"
 	case errors.Is(err, context.DeadlineExceeded):
 		row.Termination = "not solved in time"
 	default:

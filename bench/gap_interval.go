@@ -30,26 +30,73 @@ const intervalCells = 48
 // "Scheduling unrelated machines by randomized rounding", 2002); for rigid
 // jobs, which stay on one type, half of R q_k on type k; for relaxed ones the
 // least synchronisation comes on top. Intervals start with the least length and grow by a tenth of their
-// left end; the last one is open. The optimum is in floats and not certified.
-func IntervalLP(ctx context.Context, engine lp.Solver, inst *hare.Instance) (float64, error) {
+// left end; the last one is open. The rows of K_j tasks at a time are added
+// for the jobs that violate one. The optimum is in floats and not certified; where the
+// context ends before all rows hold, the last optimum is a bound too and comes
+// with the context's error. Nil is none.
+func IntervalLP(ctx context.Context, engine lp.Solver, inst *hare.Instance) (bound *float64, err error) {
 	if engine == nil {
-		return 0, errors.New("no LP engine")
+		return nil, errors.New("no LP engine")
 	}
-	m := hare.NewModel(inst)
-	p, constant := intervalProblem(m)
+	p, rates, constant := intervalProblem(hare.NewModel(inst))
 	if p == nil {
-		return 0, errors.New("a job can never run")
+		return nil, errors.New("a job can never run")
 	}
-	sol, err := engine.Solve(ctx, p)
-	if err != nil {
-		return 0, err
+	for {
+		sol, err := engine.Solve(ctx, p)
+		if err != nil {
+			return bound, err
+		}
+		value := sol.Objective - constant
+		bound = &value
+		violated := map[int]bool{} // jobs
+		for _, r := range rates {
+			sum := 0.0
+			for i, y := range r.index {
+				sum += r.value[i] * sol.X[y]
+			}
+			if sum > r.most*(1+1e-7) {
+				violated[r.job] = true
+			}
+		}
+		if len(violated) == 0 {
+			return bound, nil
+		}
+		waiting := rates[:0]
+		for _, r := range rates {
+			if violated[r.job] {
+				addRow(p, math.Inf(-1), r.most, r.entries)
+			} else {
+				waiting = append(waiting, r)
+			}
+		}
+		rates = waiting
 	}
-	return sol.Objective - constant, nil
 }
 
-// intervalProblem is the LP on Σ w C, in seconds, and Σ w a; nil where a job
-// has no type. O(jobs · types · intervals).
-func intervalProblem(m *hare.Model) (p *lp.Problem, constant float64) {
+// entries are the coefficients of a row.
+type entries struct {
+	index []int32
+	value []float64
+}
+
+// rateRow is a row that is added when one of its job's is violated.
+type rateRow struct {
+	entries
+	job  int
+	most float64
+}
+
+func addRow(p *lp.Problem, lower, upper float64, e entries) {
+	p.Index, p.Value = append(p.Index, e.index...), append(p.Value, e.value...)
+	p.RowLower, p.RowUpper = append(p.RowLower, lower), append(p.RowUpper, upper)
+	p.Start = append(p.Start, int32(len(p.Index)))
+}
+
+// intervalProblem is the LP on Σ w C, in seconds, the rows of K_j tasks at a
+// time, which are not in it, and Σ w a; nil where a job has no type. O(jobs ·
+// types · intervals).
+func intervalProblem(m *hare.Model) (p *lp.Problem, rates []rateRow, constant float64) {
 	caps := make([][]hare.Step, len(m.Types))
 	for k := range caps {
 		caps[k] = m.Capacity(k)
@@ -69,20 +116,11 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, constant float64) {
 		return int32(len(p.Cost) - 1)
 	}
 	p.Start = []int32{0}
-	row := func(lower, upper float64, index []int32, value []float64) {
-		p.Index, p.Value = append(p.Index, index...), append(p.Value, value...)
-		p.RowLower, p.RowUpper = append(p.RowLower, lower), append(p.RowUpper, upper)
-		p.Start = append(p.Start, int32(len(p.Index)))
-	}
-	type entries struct {
-		index []int32
-		value []float64
-	}
 	load := make([]entries, len(caps)*cells)
 	for j := range m.Jobs {
 		job := &m.Jobs[j]
 		if len(job.Modes) == 0 {
-			return nil, 0
+			return nil, nil, 0
 		}
 		weight, release := float64(job.WeightMicro)/1e6, seconds(job.ReleaseUs)
 		constant += weight * release
@@ -115,20 +153,20 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, constant float64) {
 				most = max(most, q)
 			}
 			if most > length { // else the shares alone see to it
-				row(-inf, length, rate.index, rate.value)
+				rates = append(rates, rateRow{rate, j, length})
 			}
 		}
-		row(1, 1, all.index, all.value)
-		row(half, inf, late.index, late.value)
+		addRow(p, 1, 1, all)
+		addRow(p, half, inf, late)
 	}
 	for k := range caps {
 		for l := range cells - 1 {
 			if at := load[k*cells+l]; len(at.index) > 0 {
-				row(-inf, gpuTime(caps[k], left(l), ends[l]), at.index, at.value)
+				addRow(p, -inf, gpuTime(caps[k], left(l), ends[l]), at)
 			}
 		}
 	}
-	return p, constant
+	return p, rates, constant
 }
 
 // work is R q, the seconds that all rounds take on one type.

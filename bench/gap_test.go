@@ -178,11 +178,11 @@ func TestIntervalLPBounds(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		optimum := hare.Product(1, opt).Float()
-		if bound > optimum*(1+1e-7)+1e-7 {
-			t.Errorf("seed %d: bound %v above the optimum %v", seed, bound, optimum)
+		if *bound > optimum*(1+1e-7)+1e-7 {
+			t.Errorf("seed %d: bound %v above the optimum %v", seed, *bound, optimum)
 		}
 		judged++
-		if bound > optimum/2 {
+		if *bound > optimum/2 {
 			useful++
 		}
 	}

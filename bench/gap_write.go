@@ -79,8 +79,11 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 				model = c.Model + ", " + c.Status
 			}
 			interval := share(c.IntervalBound)
-			if c.IntervalBound == nil && c.IntervalNote != "" {
+			switch {
+			case c.IntervalBound == nil && c.IntervalNote != "":
 				interval = c.IntervalNote
+			case c.IntervalNote != "solved":
+				interval += ", " + c.IntervalNote
 			}
 			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Instance, figure(c.LimitS), Percent(c.Gap), dash(model), signed(c.OverHare), Percent(c.CPSATGap), share(c.CPSATBound), interval)
 		}
