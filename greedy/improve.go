@@ -130,15 +130,19 @@ const (
 	// has before another begins, with keys jittered by so much.
 	patience = 100
 	jitter   = 0.1
-	// nearBest is the share of the best value up to which a plan is justified
-	// more than once.
-	nearBest = 1.002
-	// worthSettling is the same for the chain's value and the first time.
-	worthSettling = 1.012
+	// worthSettling is the share of the value before justification of the state
+	// at hand up to which a plan is justified.
+	worthSettling = 1.0005
+	// worthAPass is the gain of a justification after which another may follow.
+	worthAPass = 1e-4
+	// polish is how often a plan is justified again that is the best after once.
+	polish = 5
+	// A new λ is 0 but for the share useful, and then at most mostPrice.
+	useful, mostPrice = 0.75, 1.2
 )
 
 // startLambdas are what prices weigh for all jobs in the first states.
-var startLambdas = [...]float64{0.6, 0.3, 0}
+var startLambdas = [...]float64{0.8, 0.6, 0.4, 0.25}
 
 type keySearch struct {
 	whole, m  *hare.Model // in µs, and in units
@@ -150,22 +154,11 @@ type keySearch struct {
 	stats     Stats
 	best      *Plan
 	bestValue float64
-	guide     *guide // nil without prices
+	once      float64 // least value after one justification
+	guide     *guide  // nil without prices
 	keys      [][]float64
 	lambda    []float64 // by job, what prices weigh; 0 places as early as possible
 	trials    [trials]trial
-}
-
-// trial is one change of the state and what comes of it.
-type trial struct {
-	jobs   []int
-	keys   [][]float64 // of these jobs
-	lambda []float64
-	placer
-	own  *Plan // buffers
-	plan *Plan // nil where there is none
-	// value is that after one justification, final that of plan.
-	value, final float64
 }
 
 // run starts from start and from the order of rel, and moves on.
@@ -178,23 +171,27 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 		return
 	}
 	s.begin(rel)
-	value := s.first()
+	value, raw := s.first()
 	origin, chain, stale := slices.Clone(s.keys), value, 0
 	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue*float64(s.unit) > s.cfg.StopAt*1e12) {
 		if stale++; stale > patience {
 			// An order that finds no place is followed by another.
-			if v := s.restart(origin); !math.IsInf(v, 1) {
-				value, chain, stale = v, v, 0
+			if v, w := s.restart(origin); !math.IsInf(v, 1) {
+				value, raw, chain, stale = v, w, v, 0
 			}
 			continue
 		}
 		for x := range s.trials {
 			s.change(&s.trials[x])
 		}
-		s.try(trials, func(x int) { s.trials[x].evaluate(s, value*worthSettling) })
+		s.try(trials, func(x int) { s.trials[x].evaluate(s, raw*worthSettling) })
 		temperature := max(1, hotRelaxed/float64(len(s.keys))*value*(1-s.bud.share()))
 		for x := range s.trials {
-			s.keep(&s.trials[x])
+			t := &s.trials[x]
+			s.keep(t)
+			if t.plan != nil {
+				s.once = min(s.once, t.value)
+			}
 		}
 		for x := range s.trials {
 			t := &s.trials[x]
@@ -203,7 +200,7 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 			}
 			s.stats.Evaluations++
 			if t.value <= value || s.r.Float64() < math.Exp((value-t.value)/temperature) {
-				value = t.value
+				value, raw = t.value, t.raw
 				for at, i := range t.jobs {
 					s.keys[i], s.lambda[i] = t.keys[at], t.lambda[at]
 				}
@@ -241,14 +238,14 @@ func (s *keySearch) justifyStart() {
 		}
 	}
 	t.value, t.final = s.bestValue, s.bestValue
-	t.settle(s)
+	t.settle(s, 1)
 	s.bud.spend(t.work)
 	s.keep(t)
 }
 
-// first makes the first states, and returns the value of the best; +Inf where
-// the budget ends before.
-func (s *keySearch) first() float64 {
+// first makes the first states, and returns the values of the best, justified
+// and as decoded; +Inf where the budget ends before.
+func (s *keySearch) first() (value, raw float64) {
 	n := len(startLambdas)
 	if s.guide == nil {
 		n = 1
@@ -267,7 +264,8 @@ func (s *keySearch) first() float64 {
 		s.trials[x].prices = lambdas[x]
 		s.trials[x].evaluate(s, math.Inf(1))
 	})
-	value := math.Inf(1)
+	at := 0
+	value = math.Inf(1)
 	for x := range n {
 		t := &s.trials[x]
 		if t.plan == nil {
@@ -275,10 +273,19 @@ func (s *keySearch) first() float64 {
 		}
 		s.keep(t)
 		if t.value < value {
-			value, s.lambda = t.value, slices.Clone(lambdas[x])
+			at = x
+			value, raw, s.lambda = t.value, t.raw, slices.Clone(lambdas[x])
 		}
 	}
-	return value
+	if !math.IsInf(value, 1) {
+		s.once = value
+		t := &s.trials[at]
+		t.work = 0
+		t.settle(s, polish)
+		s.bud.spend(t.work)
+		s.keep(t)
+	}
+	return value, raw
 }
 
 // try lets the first n trials do their work, side by side where workers are
@@ -315,146 +322,8 @@ func (s *keySearch) keysOf(i int, rel *hare.Relaxation) []float64 {
 	return keys
 }
 
-// placer places the rounds of a state on a board of its own.
-type placer struct {
-	board  *board
-	items  []Item
-	rows   [][]float64 // keys by job
-	prices []float64   // what they weigh, by job
-	work   int64
-}
-
-func (t *trial) prepare(s *keySearch) {
-	if t.board == nil {
-		t.board = s.empty.fresh()
-	}
-	t.work, t.plan = 0, nil
-}
-
-// evaluate places the state with the changes of t, and justifies what is better
-// than limit.
-func (t *trial) evaluate(s *keySearch, limit float64) {
-	t.prepare(s)
-	t.rows = append(t.rows[:0], s.keys...)
-	if s.lambda != nil {
-		t.prices = append(t.prices[:0], s.lambda...)
-	}
-	for at, i := range t.jobs {
-		t.rows[i], t.prices[i] = t.keys[at], t.lambda[at]
-	}
-	if t.decode(s); t.plan != nil && t.value < limit {
-		t.settle(s)
-	}
-}
-
-// decode places all rounds in the order of their keys.
-func (t *trial) decode(s *keySearch) {
-	t.items = t.items[:0]
-	for i, row := range t.rows {
-		if s.m.Jobs[i].Sync != hare.Relaxed || t.board.big[i] {
-			t.items = append(t.items, Item{int32(i), Whole, row[0]})
-			continue
-		}
-		for r, k := range row {
-			t.items = append(t.items, Item{int32(i), int64(r), k})
-		}
-	}
-	sortItems(t.items)
-	t.board.reset(s.empty)
-	if t.own == nil {
-		t.own = &Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: make([]int64, len(s.m.Jobs))}
-	}
-	p := t.own
-	for i := range s.m.Jobs {
-		p.Jobs[i], p.EndUs[i] = p.Jobs[i][:0], s.m.Jobs[i].ReleaseUs
-	}
-	t.work += int64(len(s.m.Jobs))
-	for n, it := range t.items {
-		if n%checkEvery == 0 && s.bud.ctx.Err() != nil {
-			return
-		}
-		i := int(it.Job)
-		ok := false
-		if lambda := t.prices[i]; lambda > 0 && it.Round != Whole {
-			p.EndUs[i], ok = t.board.guidedRound(s.guide, lambda, i, it.Round, p.EndUs[i], &p.Jobs[i])
-		} else {
-			ok = t.board.item(it, p)
-		}
-		if !ok {
-			return
-		}
-	}
-	t.plan, t.value = p, weighted(s.m, p.EndUs)
-	t.final = t.value
-}
-
-// settle justifies the plan, which is on the board: once for the trial's value,
-// and while that helps, up to six times, where it may be the best.
-func (t *trial) settle(s *keySearch) {
-	for n := 0; n < 6 && s.bud.ctx.Err() == nil && (n == 0 || t.final < s.bestValue*nearBest); n++ {
-		t.work += 2 * int64(len(s.m.Jobs))
-		t.board.justify(s.bud.ctx, t.plan)
-		before := t.final
-		t.final = weighted(s.m, t.plan.EndUs)
-		if n == 0 {
-			t.value = t.final
-		}
-		if t.final >= before*(1-1e-5) {
-			return
-		}
-	}
-}
-
-// change draws new keys for one to four jobs, or what prices weigh for them.
-func (s *keySearch) change(t *trial) {
-	t.jobs, t.keys, t.lambda = t.jobs[:0], t.keys[:0], t.lambda[:0]
-	kinds := 4
-	if s.guide != nil {
-		kinds = 5
-	}
-	span := 0.0
-	for _, row := range s.keys {
-		span = max(span, row[len(row)-1])
-	}
-	for range 1 + s.r.IntN(4) {
-		i := s.r.IntN(len(s.keys))
-		if slices.Contains(t.jobs, i) {
-			continue
-		}
-		row, lambda := slices.Clone(s.keys[i]), s.lambda[i]
-		switch s.r.IntN(kinds) {
-		case 0: // scale
-			f := math.Exp(0.25 * s.r.NormFloat64())
-			for r := range row {
-				row[r] *= f
-			}
-		case 1: // shift
-			d := 0.04 * span * s.r.NormFloat64()
-			for r := range row {
-				row[r] += d
-			}
-		case 2: // stretch about the middle
-			mid, f := row[len(row)/2], math.Exp(0.4*s.r.NormFloat64())
-			for r := range row {
-				row[r] = mid + (row[r]-mid)*f
-			}
-		case 3: // end where another job ends
-			o := s.keys[s.r.IntN(len(s.keys))]
-			if last := row[len(row)-1]; last > 0 {
-				f := o[len(o)-1] / last
-				for r := range row {
-					row[r] *= f
-				}
-			}
-		case 4:
-			lambda = max(0, 2*s.r.Float64()-1)
-		}
-		t.jobs, t.keys, t.lambda = append(t.jobs, i), append(t.keys, row), append(t.lambda, lambda)
-	}
-}
-
 // restart begins another chain near the first order.
-func (s *keySearch) restart(origin [][]float64) (value float64) {
+func (s *keySearch) restart(origin [][]float64) (value, raw float64) {
 	lambda := 0.0
 	if s.guide != nil {
 		lambda = startLambdas[s.r.IntN(len(startLambdas))]
@@ -471,8 +340,8 @@ func (s *keySearch) restart(origin [][]float64) (value float64) {
 	t.jobs = t.jobs[:0]
 	s.try(1, func(x int) { s.trials[x].evaluate(s, math.Inf(1)) })
 	if t.plan == nil {
-		return math.Inf(1)
+		return math.Inf(1), 0
 	}
 	s.keep(t)
-	return t.value
+	return t.value, t.raw
 }
