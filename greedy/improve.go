@@ -128,8 +128,8 @@ const (
 	hotRelaxed = 0.02
 	// patience is how many rounds of trials without a better value a chain
 	// has before another begins, with keys jittered by so much.
-	patience = 100
-	jitter   = 0.1
+	patience = 300
+	jitter   = 0.03
 	// worthSettling is the share of the value before justification of the state
 	// at hand up to which a plan is justified.
 	worthSettling = 1.0005
@@ -143,6 +143,13 @@ const (
 
 // startLambdas are what prices weigh for all jobs in the first states.
 var startLambdas = [...]float64{0.8, 0.6, 0.4, 0.25}
+
+// state is what a plan is decoded from; rows of keys are never changed.
+type state struct {
+	keys   [][]float64
+	lambda []float64
+	value  float64 // after one justification
+}
 
 type keySearch struct {
 	whole, m  *hare.Model // in µs, and in units
@@ -163,20 +170,21 @@ type keySearch struct {
 
 // run starts from start and from the order of rel, and moves on.
 func (s *keySearch) run(rel *hare.Relaxation) {
-	m := s.m
-	if s.best != nil {
+	// Where prices guide, the first states are better at once.
+	if s.best != nil && (rel == nil || len(rel.Prices) == 0) {
 		s.justifyStart()
 	}
-	if rel == nil || len(m.Jobs) == 0 || s.bud.over() {
+	if rel == nil || len(s.m.Jobs) == 0 || s.bud.over() {
 		return
 	}
 	s.begin(rel)
 	value, raw := s.first()
-	origin, chain, stale := slices.Clone(s.keys), value, 0
+	top := state{slices.Clone(s.keys), slices.Clone(s.lambda), value}
+	chain, stale := value, 0
 	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue*float64(s.unit) > s.cfg.StopAt*1e12) {
 		if stale++; stale > patience {
 			// An order that finds no place is followed by another.
-			if v, w := s.restart(origin); !math.IsInf(v, 1) {
+			if v, w := s.restart(&top); !math.IsInf(v, 1) {
 				value, raw, chain, stale = v, w, v, 0
 			}
 			continue
@@ -205,6 +213,9 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 					s.keys[i], s.lambda[i] = t.keys[at], t.lambda[at]
 				}
 				s.stats.Accepted++
+				if value < top.value {
+					top = state{slices.Clone(s.keys), slices.Clone(s.lambda), value}
+				}
 				if value < chain*(1-1e-5) {
 					chain, stale = value, 0
 				}
@@ -322,19 +333,14 @@ func (s *keySearch) keysOf(i int, rel *hare.Relaxation) []float64 {
 	return keys
 }
 
-// restart begins another chain near the first order.
-func (s *keySearch) restart(origin [][]float64) (value, raw float64) {
-	lambda := 0.0
-	if s.guide != nil {
-		lambda = startLambdas[s.r.IntN(len(startLambdas))]
-	}
+// restart begins another chain near the best state.
+func (s *keySearch) restart(top *state) (value, raw float64) {
 	for i := range s.keys {
-		s.keys[i] = slices.Clone(origin[i])
+		s.keys[i], s.lambda[i] = slices.Clone(top.keys[i]), top.lambda[i]
 		f := math.Exp(jitter * s.r.NormFloat64())
 		for r := range s.keys[i] {
 			s.keys[i][r] *= f
 		}
-		s.lambda[i] = lambda
 	}
 	t := &s.trials[0]
 	t.jobs = t.jobs[:0]
