@@ -164,6 +164,7 @@ type keySearch struct {
 	once      float64 // least value after one justification
 	guide     *guide  // nil without prices
 	keys      [][]float64
+	items     []Item    // of keys, in order
 	lambda    []float64 // by job, what prices weigh; 0 places as early as possible
 	trials    [trials]trial
 }
@@ -212,6 +213,7 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 				for at, i := range t.jobs {
 					s.keys[i], s.lambda[i] = t.keys[at], t.lambda[at]
 				}
+				s.items, t.items = t.items, s.items
 				s.stats.Accepted++
 				if value < top.value {
 					top = state{slices.Clone(s.keys), slices.Clone(s.lambda), value}
@@ -235,6 +237,7 @@ func (s *keySearch) begin(rel *hare.Relaxation) {
 	for i := range s.m.Jobs {
 		s.keys = append(s.keys, s.keysOf(i, rel))
 	}
+	s.sort()
 }
 
 // justifyStart justifies the plan at hand.
@@ -319,6 +322,26 @@ func (s *keySearch) keep(t *trial) {
 	}
 }
 
+// sort puts the items of all keys in order.
+func (s *keySearch) sort() {
+	s.items = s.items[:0]
+	for i, row := range s.keys {
+		s.items = s.itemsOf(i, row, s.items)
+	}
+	sortItems(s.items)
+}
+
+// itemsOf appends job i's items.
+func (s *keySearch) itemsOf(i int, row []float64, items []Item) []Item {
+	if s.m.Jobs[i].Sync != hare.Relaxed || s.empty.big[i] {
+		return append(items, Item{int32(i), Whole, row[0]})
+	}
+	for r, k := range row {
+		items = append(items, Item{int32(i), int64(r), k})
+	}
+	return items
+}
+
 // keysOf are the keys of job i's items.
 func (s *keySearch) keysOf(i int, rel *hare.Relaxation) []float64 {
 	j := &s.m.Jobs[i]
@@ -342,6 +365,7 @@ func (s *keySearch) restart(top *state) (value, raw float64) {
 			s.keys[i][r] *= f
 		}
 	}
+	s.sort()
 	t := &s.trials[0]
 	t.jobs = t.jobs[:0]
 	s.try(1, func(x int) { s.trials[x].evaluate(s, math.Inf(1)) })

@@ -62,16 +62,16 @@ func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item 
 	return items
 }
 
-func sortItems(items []Item) {
-	slices.SortFunc(items, func(a, b Item) int {
-		if c := cmp.Compare(a.Key, b.Key); c != 0 {
-			return c
-		}
-		if c := cmp.Compare(a.Job, b.Job); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Round, b.Round)
-	})
+func sortItems(items []Item) { slices.SortFunc(items, compareItems) }
+
+func compareItems(a, b Item) int {
+	if c := cmp.Compare(a.Key, b.Key); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Job, b.Job); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Round, b.Round)
 }
 
 // smith is the least GPU-time of a job over its weight.

@@ -3,8 +3,6 @@ package greedy
 import (
 	"math"
 	"slices"
-
-	"github.com/hare-sched/hare"
 )
 
 // trial is one change of the state and what comes of it.
@@ -24,6 +22,7 @@ type trial struct {
 type placer struct {
 	board  *board
 	items  []Item
+	fresh  []Item      // scratch
 	rows   [][]float64 // keys by job
 	prices []float64   // what they weigh, by job
 	work   int64
@@ -57,17 +56,24 @@ func (t *trial) evaluate(s *keySearch, limit float64) {
 
 // decode places all rounds in the order of their keys.
 func (t *trial) decode(s *keySearch) {
+	// Only the items of the jobs that change are sorted anew.
+	t.fresh = t.fresh[:0]
+	for _, i := range t.jobs {
+		t.fresh = s.itemsOf(i, t.rows[i], t.fresh)
+	}
+	sortItems(t.fresh)
 	t.items = t.items[:0]
-	for i, row := range t.rows {
-		if s.m.Jobs[i].Sync != hare.Relaxed || t.board.big[i] {
-			t.items = append(t.items, Item{int32(i), Whole, row[0]})
+	fresh := t.fresh
+	for _, it := range s.items {
+		if slices.Contains(t.jobs, int(it.Job)) {
 			continue
 		}
-		for r, k := range row {
-			t.items = append(t.items, Item{int32(i), int64(r), k})
+		for len(fresh) > 0 && compareItems(fresh[0], it) < 0 {
+			t.items, fresh = append(t.items, fresh[0]), fresh[1:]
 		}
+		t.items = append(t.items, it)
 	}
-	sortItems(t.items)
+	t.items = append(t.items, fresh...)
 	t.board.reset(s.empty)
 	if t.own == nil {
 		t.own = &Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: make([]int64, len(s.m.Jobs))}
