@@ -38,10 +38,11 @@ type guide struct {
 // in weight-seconds, without regard to capacity: row l at l·rounds rounds left,
 // column x at time x·step, in the model's unit of time.
 type values struct {
-	weight float64 // per unit of time
-	rounds int64   // of a level
-	step   int64
-	v      [][]float32
+	weight  float64 // per unit of time
+	rounds  int64   // of a level
+	step    int64
+	perStep float64 // 1/step
+	v       [][]float32
 }
 
 // newGuide prepares the tables of the relaxed jobs that are not big, up to
@@ -102,6 +103,7 @@ func (g *guide) tabulate(i int, horizon int64) {
 	t.rounds = (j.Rounds + guideLevels - 1) / guideLevels
 	levels := int((j.Rounds+t.rounds-1)/t.rounds) + 1
 	t.step = max(1, (horizon+int64(g.cells)-1)/int64(g.cells))
+	t.perStep = 1 / float64(t.step)
 	fast := never
 	for _, md := range j.Modes {
 		fast = min(fast, md.DurationUs())
@@ -144,12 +146,12 @@ func (g *guide) tabulate(i int, horizon int64) {
 // at is the value of level l at time u.
 func (t *values) at(l int, u int64) float64 {
 	row := t.v[l]
-	x := u / t.step
-	if x >= int64(len(row)-1) {
+	at := float64(u) * t.perStep
+	x := int(at)
+	if x >= len(row)-1 {
 		return float64(row[len(row)-1]) + t.weight*float64(u-int64(len(row)-1)*t.step)
 	}
-	f := float64(u-x*t.step) / float64(t.step)
-	return float64(row[x]) + f*float64(row[x+1]-row[x])
+	return float64(row[x]) + (at-float64(x))*float64(row[x+1]-row[x])
 }
 
 // value is what it costs job i to do left more rounds from time u on.
