@@ -171,8 +171,7 @@ type keySearch struct {
 
 // run starts from start and from the order of rel, and moves on.
 func (s *keySearch) run(rel *hare.Relaxation) {
-	// Where prices guide, the first states are better at once.
-	if s.best != nil && (rel == nil || len(rel.Prices) == 0) {
+	if s.best != nil {
 		s.justifyStart()
 	}
 	if rel == nil || len(s.m.Jobs) == 0 || s.bud.over() {
