@@ -37,12 +37,12 @@ func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Pl
 	if cfg.Moves == 0 {
 		cfg.Moves = 100_000
 	}
-	relaxed := false
-	for i := range m.Jobs {
-		relaxed = relaxed || m.Jobs[i].Sync == hare.Relaxed
-	}
-	if !relaxed {
+	loose, held := looseJobs(m)
+	switch {
+	case len(loose) == 0:
 		return anneal(ctx, m, rel, start, cfg)
+	case len(held) > 0 && rel != nil:
+		return searchMixed(ctx, m, rel, start, cfg, loose, held)
 	}
 	return searchRelaxed(ctx, m, rel, start, cfg, bigJobs(m, oneByOne))
 }
@@ -65,7 +65,9 @@ type budget struct {
 
 func (b *budget) spend(n int64) { b.left -= n }
 
-func (b *budget) over() bool { return b.left <= 0 || b.ctx.Err() != nil }
+func (b *budget) over() bool {
+	return b.left <= 0 || b.ctx.Err() != nil || b.cfg.Elapsed != nil && b.cfg.Elapsed() >= 1
+}
 
 // share is how much of the budget is used, 0 to 1.
 func (b *budget) share() float64 {
@@ -85,6 +87,13 @@ func searchRelaxed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, sta
 	return s.search(rel, start)
 }
 
+// searchBeside is searchRelaxed beside the blocks of held, up to about horizon.
+func searchBeside(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start, held *Plan, horizon int64, cfg ImproveConfig) (*Plan, Stats, error) {
+	s := newKeySearch(ctx, m, start, &cfg)
+	s.useBeside(start, held, horizon, bigJobs(m, oneByOne))
+	return s.search(rel, start)
+}
+
 func newKeySearch(ctx context.Context, m *hare.Model, start *Plan, cfg *ImproveConfig) *keySearch {
 	return &keySearch{whole: m, m: m, unit: 1, best: start, r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
 		bud: budget{ctx, cfg, cfg.Moves}, cfg: cfg, bestValue: math.Inf(1)}
@@ -97,6 +106,7 @@ func (s *keySearch) search(rel *hare.Relaxation, start *Plan) (*Plan, Stats, err
 	}
 	first := s.best
 	s.run(rel)
+	s.stats.Moves = s.cfg.Moves - s.bud.left
 	if s.best == first {
 		return start, s.stats, nil
 	}
@@ -105,17 +115,48 @@ func (s *keySearch) search(rel *hare.Relaxation, start *Plan) (*Plan, Stats, err
 
 // use chooses between step functions and cells.
 func (s *keySearch) use(start *Plan, big []bool) {
-	if start != nil && !slices.Contains(big, true) {
-		horizon := slices.Max(append(start.EndUs, 0))
+	horizon := int64(0)
+	if start != nil {
+		horizon = slices.Max(append(start.EndUs, 0))
+	}
+	s.useBeside(start, nil, horizon, big)
+}
+
+// useBeside is use without the GPUs of held.
+func (s *keySearch) useBeside(start, held *Plan, horizon int64, big []bool) {
+	take := func(held *Plan) {
+		if held == nil {
+			return
+		}
+		for i := range held.Jobs {
+			for x := range held.Jobs[i] {
+				s.empty.take(&held.Jobs[i][x])
+			}
+		}
+	}
+	if (start != nil || held != nil) && !slices.Contains(big, true) {
 		if m, unit := coarse(s.m, horizon); m != nil {
-			if p := start.in(unit); p != nil {
+			p, exact := inUnits(start, unit)
+			h, too := inUnits(held, unit)
+			if exact && too {
 				s.m, s.unit, s.best = m, unit, p
 				s.empty = newGridBoard(m, 4*horizon/unit+64)
+				take(h)
 				return
 			}
 		}
 	}
 	s.empty = newRunBoard(s.m, big)
+	take(held)
+}
+
+// inUnits is p.in(unit), and nil of nil.
+func inUnits(p *Plan, unit int64) (*Plan, bool) {
+	if p == nil {
+		return nil, true
+	}
+	p = p.in(unit)
+	return p, p != nil
 }
 
 // trials is how many changes of a state are tried side by side; the first that
@@ -228,6 +269,8 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 
 // begin prepares prices and the first keys.
 func (s *keySearch) begin(rel *hare.Relaxation) {
+	// Without a plan the tables end at once, and waiting always costs its weight:
+	// for jobs that fill what others leave that is better than full tables.
 	horizon := int64(0)
 	if s.best != nil {
 		horizon = slices.Max(s.best.EndUs)
