@@ -49,6 +49,10 @@ var candidateShares = [...]float64{0.06, 0.14, 0.28, 0.5}
 // follows are the weights of a sketch in the orders tried for it.
 var follows = [...]float64{0.5, 1}
 
+// fewJobs is up to how many jobs all of them are searched by their keys in the
+// end, gangs and rigid ones too.
+const fewJobs = 12
+
 // annealShare is the part of a candidate's budget for its annealing.
 const annealShare = 0.6
 
@@ -82,16 +86,16 @@ func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start
 		}
 		found = s.candidate(n, share) || found
 	}
-	if !found {
-		// No stand-in has a place: all jobs go by their keys.
-		if s.over() {
-			return s.best, s.stats, nil
-		}
-		p, stats, err := searchRelaxed(ctx, m, rel, s.best, s.part(1), s.big)
+	switch {
+	case s.over():
+	case !found || s.best == nil || len(s.m.Jobs) <= fewJobs:
+		// No stand-in has a place, or all orders can nearly be tried.
+		cfg := s.part(1)
+		cfg.StopAt, cfg.Report = s.cfg.StopAt, s.cfg.Report
+		p, stats, err := searchRelaxed(ctx, m, rel, s.best, cfg, s.big)
 		s.add(stats)
 		return p, s.stats, err
-	}
-	if !s.over() {
+	default:
 		s.fill(s.best, s.best, s.guide(s.progress), s.part(0.95))
 	}
 	return s.best, s.stats, nil

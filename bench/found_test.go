@@ -1,0 +1,77 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/solver"
+)
+
+// The search finds the optimum of at least 99 of 100 tiny instances of all modes
+// at a fixed limit of work, which takes less than 0.2 s.
+func TestSearchFindsTinyOptima(t *testing.T) {
+	seeds := uint64(600)
+	if testing.Short() {
+		seeds = 200
+	}
+	judged, found := 0, 0
+	var longest time.Duration
+	for seed := range seeds {
+		inst := brute.Random(rand.New(rand.NewPCG(seed, 11)))
+		m := hare.NewModel(inst)
+		opt, ok, done := brute.Optimum(inst, 300_000)
+		if !ok || !done || len(greedy.Infeasible(m)) > 0 {
+			continue
+		}
+		began := time.Now()
+		res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 10_000, Seed: int64(seed)}, solver.Config{Workers: 1})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		longest = max(longest, time.Since(began))
+		judged++
+		if res.Value != nil && res.Value.Cmp(hare.Product(1, opt)) == 0 {
+			found++
+			continue
+		}
+		modes := ""
+		for _, j := range inst.Jobs {
+			modes += j.Sync.String()
+			if j.Mix {
+				modes += "+"
+			}
+			modes += " "
+		}
+		t.Logf("seed %d: value %v, optimum %v: %s", seed, res.Value, hare.Product(1, opt), modes)
+	}
+	t.Logf("the optimum of %d in %d found, %v at most", found, judged, longest)
+	if found*100 < judged*99 || judged < int(seeds)/2 {
+		t.Errorf("the optimum of %d in %d found", found, judged)
+	}
+}
+
+// Optima of nine rigid jobs proved by CP-SAT (testdata/instances/README.md) are
+// found from ten seeds each, at a limit of work that takes less than 0.2 s.
+func TestSearchFindsNineJobOptima(t *testing.T) {
+	for i, want := range []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143", "1652.902924"} {
+		inst := frozen(t, fmt.Sprint("rigid-9-", i+1))
+		for seed := range int64(10) {
+			began := time.Now()
+			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 100_000, Seed: seed + 1}, solver.Config{Workers: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := res.Value.String(); got != want {
+				t.Errorf("rigid-9-%d from seed %d: %s, the optimum is %s", i+1, seed+1, got, want)
+			}
+			if seed == 0 {
+				t.Logf("rigid-9-%d took %v", i+1, time.Since(began))
+			}
+		}
+	}
+}
