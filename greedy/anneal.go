@@ -180,6 +180,7 @@ func (a *annealing) walk(ctx context.Context) {
 	// Few jobs are cheap to place and soon stuck: cool them several times.
 	cycles := math.Floor(min(8, max(1, 200/n)))
 	stretch := min(max(500, 400_000/int64(len(p.jobs))), max(1, a.left/(40*annealChains)))
+	met := 0
 	for a.left > 0 && ctx.Err() == nil && !a.done() {
 		share := a.share()
 		if a.cfg.Elapsed != nil && share >= 1 {
@@ -188,8 +189,35 @@ func (a *annealing) walk(ctx context.Context) {
 		phase := share * cycles
 		phase -= min(math.Floor(phase), cycles-1)
 		t := hot * math.Pow(cold/hot, phase)
+		if next := int(share * exchanges); next > met {
+			met = next
+			a.exchange(t)
+		}
 		a.stretch(ctx, t, min(stretch, (a.left+annealChains-1)/annealChains))
 		a.gather()
+	}
+}
+
+// exchanges is how often the walks compare their states.
+const exchanges = 50
+
+// exchange lets walks go on from the best of their states. A walk stays where it
+// is with the probability of a rise from there to its own at temperature t:
+// cold walks all work on the best, hot ones stay apart.
+func (a *annealing) exchange(t float64) {
+	best := a.walkers[0]
+	for _, w := range a.walkers {
+		if w.value < best.value {
+			best = w
+		}
+	}
+	for _, w := range a.walkers {
+		if w == best || w.r.Float64() < math.Exp((best.value-w.value)/t) {
+			continue
+		}
+		w.d.load(best.d.key, best.d.plan) // has been decoded before
+		w.value = best.value
+		a.left -= int64(len(a.p.jobs))
 	}
 }
 
