@@ -72,6 +72,7 @@ type dirt struct {
 	seen     bool
 	open     bool
 	wound    bool  // the track is at entry at
+	changed  bool  // the jobs on the type or what they hold
 	lo, hi   int64 // least and greatest key changed
 	from, to int   // entries whose track before them may have changed
 	at       int   // next entry to place
@@ -205,6 +206,13 @@ func (d *decoder) try(changes ...change) (delta float64, ok bool) {
 			d.touch(k, d.key[c.job])
 		}
 		d.undo = append(d.undo, u)
+		for _, k := range c.plan.uses() {
+			d.touch(k, c.key)
+		}
+		for _, k := range d.seen {
+			x := &d.dirty[k]
+			x.changed = x.changed || slices.Contains(u.plan.uses(), k) != slices.Contains(c.plan.uses(), k)
+		}
 	}
 	for i := range changes {
 		d.key[changes[i].job], d.plan[changes[i].job] = changes[i].key, changes[i].plan
@@ -213,7 +221,6 @@ func (d *decoder) try(changes ...change) (delta float64, ok bool) {
 		c := &changes[i]
 		for _, k := range c.plan.uses() {
 			d.insert(k, c.job, 0)
-			d.touch(k, c.key)
 		}
 	}
 	for _, k := range d.seen {
@@ -267,7 +274,7 @@ func (d *decoder) step() bool {
 		d.wind(k, x.at, x.at-1)
 		x.wound = true
 	}
-	if e := d.seq[k][x.at]; e.snap != 0 && d.key[j] > x.hi && d.tracks[k].equal(d.snaps[e.snap]) {
+	if e := d.seq[k][x.at]; d.key[j] > x.hi && (!x.changed || e.snap != 0 && d.tracks[k].equal(d.snaps[e.snap])) {
 		d.shut(k)
 		return true
 	}
@@ -305,6 +312,9 @@ func (d *decoder) record(j int32, end int64) {
 	old := d.segs[j]
 	if slices.Equal(old, d.sc.segs) {
 		return
+	}
+	for _, k := range d.plan[j].uses() {
+		d.dirty[k].changed = true
 	}
 	d.delta += d.p.jobs[j].weight * float64(end-d.end[j])
 	d.stamp[j] = d.trial
