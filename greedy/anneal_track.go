@@ -184,25 +184,25 @@ func (s steps) rise(t int64) int64 {
 // take holds n GPUs within [from, to), from lying in step i. O(steps).
 func (s *steps) take(i int, from, to, n int64) {
 	a := *s
-	j := i + 1
-	for j < len(a) && a[j].from < to {
-		j++
-	}
-	// Steps i … j−1 meet [from, to). Handle its end first: places before stay.
-	if j == len(a) || a[j].from > to {
-		a = slices.Insert(a, j, step{to, a[j-1].free})
-	} else if a[j].free == a[j-1].free-n {
-		a = slices.Delete(a, j, j+1)
-	}
 	if a[i].from < from {
-		a = slices.Insert(a, i+1, step{from, a[i].free})
-		i, j = i+1, j+1
+		i++
+		a = append(a, step{})
+		copy(a[i+1:], a[i:])
+		a[i] = step{from, a[i-1].free}
 	}
-	for x := i; x < j; x++ {
-		a[x].free -= n
+	j := i
+	for ; j < len(a) && a[j].from < to; j++ {
+		a[j].free -= n
+	}
+	if j == len(a) || a[j].from > to {
+		a = append(a, step{})
+		copy(a[j+1:], a[j:])
+		a[j] = step{to, a[j-1].free + n}
+	} else if a[j].free == a[j-1].free {
+		a = append(a[:j], a[j+1:]...)
 	}
 	if i > 0 && a[i-1].free == a[i].free {
-		a = slices.Delete(a, i, i+1)
+		a = append(a[:i], a[i+1:]...)
 	}
 	*s = a
 }
