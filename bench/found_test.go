@@ -62,7 +62,7 @@ func TestSearchFindsNineJobOptima(t *testing.T) {
 		inst := frozen(t, fmt.Sprint("rigid-9-", i+1))
 		for seed := range int64(10) {
 			began := time.Now()
-			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 100_000, Seed: seed + 1}, solver.Config{Workers: 1})
+			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 300_000, Seed: seed + 1}, solver.Config{Workers: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

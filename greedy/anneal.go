@@ -189,7 +189,8 @@ func (a *annealing) walk(ctx context.Context) {
 		phase := share * cycles
 		phase -= min(math.Floor(phase), cycles-1)
 		t := hot * math.Pow(cold/hot, phase)
-		if next := int(share * exchanges); next > met {
+		// Where walks are soon stuck, apart they find more.
+		if next := int(share * exchanges); next > met && cycles == 1 {
 			met = next
 			a.exchange(t)
 		}
