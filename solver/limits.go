@@ -55,10 +55,10 @@ const (
 const (
 	worthShare  = 4e-5
 	stepSeconds = 1e-5
-	fullSteps   = 250  // of the finest grid, that a whole ascent takes the time of
-	timedShare  = 0.3  // of the time, that an ascent is laid out for
-	leastEffort = 0.15 // so much it takes at least,
-	mostEffort  = 3    // and so much at most
+	fullSteps   = 250 // of the finest grid, that a whole ascent takes the time of
+	timedShare  = 0.3 // of the time, that an ascent is laid out for
+	leastEffort = 0.5 // so much it takes at least,
+	mostEffort  = 3   // and so much at most
 )
 
 func (s *solve) plan() {

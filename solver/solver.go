@@ -289,6 +289,8 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 		s.keep(rel)
 		if s.opt.Order == hare.MethodPrice {
 			guide = rel
+			// Without relaxed jobs the prices are the same, but on a coarser
+			// grid more steps are averaged to an order.
 			if s.searches() && ctx.Err() == nil {
 				s.event(PhasePlan, true)
 				share, cancel := s.context(s.limits.planShare)
