@@ -252,3 +252,13 @@ func TestCPSAT(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestWithoutNamesParts(t *testing.T) {
+	w, err := ParseWithout([]string{"steps", "search"})
+	if err != nil || w != (solver.Without{Steps: true, Search: true}) {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if _, err := ParseWithout([]string{"luck"}); err == nil || !strings.Contains(err.Error(), "fine-grid") {
+		t.Errorf("%v does not name the parts", err)
+	}
+}

@@ -56,6 +56,8 @@ type Config struct {
 	// round by round: 0 none, 1 at the final prices, 2 small instances choose
 	// their prices for it too.
 	Steps int
+	// NoSizes leaves prices by size out.
+	NoSizes bool
 	// Report is called with the price method's value in weight-seconds
 	// whenever it rises.
 	Report func(value float64)
@@ -89,6 +91,9 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 	pr, ok := newProblem(m, cfg.Plan)
 	if !ok {
 		return nil, ErrInfeasible
+	}
+	if cfg.NoSizes {
+		pr.dropSizes()
 	}
 	switch cfg.Method {
 	case hare.MethodPrice:

@@ -87,6 +87,18 @@ func (pr *problem) addRows() {
 	}
 }
 
+// dropSizes lets every job pay its type's price for each GPU.
+func (pr *problem) dropSizes() {
+	pr.rows, pr.packs = pr.rows[:len(pr.caps)], nil
+	for i := range pr.jobs {
+		for m := range pr.jobs[i].modes {
+			md := &pr.jobs[i].modes[m]
+			md.row = md.kind
+		}
+	}
+	pr.share()
+}
+
 // together is how many GPUs of one type job i holds at once, 1 where its tasks
 // are free of each other or may mix types.
 func (pr *problem) together(i int) int64 {

@@ -101,6 +101,17 @@ func (s *solve) plan() {
 		l.boundShare *= 1 - l.reserve
 		l.planShare *= 1 - l.reserve
 	}
+	if w := s.cfg.Without; w != (Without{}) {
+		if w.Steps {
+			l.steps = 0
+		}
+		if w.FineGrid {
+			l.cells = min(l.cells, 96)
+		}
+		if w.Worth {
+			l.worth, l.boundEffort, l.planEffort = 0, 1, 0.7
+		}
+	}
 	work := float64(s.opt.WorkLimit)
 	if work == 0 {
 		work = min(300, n) * gangWork

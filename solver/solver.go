@@ -50,9 +50,23 @@ type Config struct {
 	// starts from; nil means none. It decides how soon a bound is good, never
 	// whether it is true.
 	Warm *hare.Certificate
+	// Without switches parts off, to measure what each is worth.
+	Without Without
 	// Restarts counts the LP worker's restarts so far: a solve during which it
 	// moved is not reproducible. Nil means 0.
 	Restarts func() int64
+}
+
+// Without names the parts of a solve that may be left out.
+type Without struct {
+	Sizes    bool // prices by size for gang and rigid jobs
+	Steps    bool // relaxed jobs bounded round by round
+	FineGrid bool // grids of more than 96 cells
+	Worth    bool // ascents that end when they bring little
+	Plan     bool // prices of their own for the search
+	Warm     bool // the plan's ascent from the bound's prices
+	Prices   bool // prices in the search
+	Search   bool
 }
 
 // DefaultGap is the gap at which callers stop who name none.
@@ -291,11 +305,21 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			guide = rel
 			// Without relaxed jobs the prices are the same, but on a coarser
 			// grid more steps are averaged to an order.
-			if s.searches() && ctx.Err() == nil {
+			if s.searches() && ctx.Err() == nil && !s.cfg.Without.Plan {
 				s.event(PhasePlan, true)
+				from := rel
+				if s.cfg.Without.Warm {
+					from = nil
+				}
 				share, cancel := s.context(s.limits.planShare)
-				guide = s.price(share, s.limits.beta, s.limits.planEffort, s.limits.planCells, rel)
+				guide = s.price(share, s.limits.beta, s.limits.planEffort, s.limits.planCells, from)
 				cancel()
+				s.keep(guide)
+			}
+			if s.cfg.Without.Prices && guide != nil {
+				blind := *guide
+				blind.GridUs, blind.Prices = nil, nil
+				guide = &blind
 			}
 		}
 	}
@@ -315,7 +339,7 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 		}
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps,
+		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, NoSizes: s.cfg.Without.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
@@ -368,7 +392,7 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 }
 
 func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
-	if !s.searches() || s.reached() {
+	if !s.searches() || s.reached() || s.cfg.Without.Search {
 		return
 	}
 	s.event(PhaseImprove, true)

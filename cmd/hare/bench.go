@@ -34,7 +34,7 @@ func benchCommand() *cobra.Command {
 // gapFlags are the flags of bench gap.
 type gapFlags struct {
 	set, times, only, seeds, dir, out, python string
-	against                                   []string
+	against, without                          []string
 	seed                                      int64
 	workers                                   int
 	lpLimit                                   time.Duration
@@ -60,6 +60,7 @@ and Wein once for each instance. Ctrl-C keeps what is done.`,
 		Example: `  hare bench gap --times 0.1,1,2 -o gap
   hare bench gap --set figures --seeds 1-10 --json > figures.json
   hare bench gap --only 'zero-20' --times 2,30 --against cpsat,interval-lp
+  hare bench gap --set figures --times 2 --without prices   # what a part is worth
   hare bench gap --list`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -81,6 +82,7 @@ and Wein once for each instance. Ctrl-C keeps what is done.`,
 	f.Int64Var(&g.seed, "seed", 1, "seed of the search")
 	f.IntVar(&g.workers, "workers", min(2, runtime.NumCPU()), "threads of Hare and of CP-SAT")
 	f.StringSliceVar(&g.against, "against", nil, "also run these: cpsat, interval-lp")
+	f.StringSliceVar(&g.without, "without", nil, "leave these parts of Hare out: "+strings.Join(bench.Parts(), ", "))
 	f.DurationVar(&g.lpLimit, "lp-limit", time.Minute, "limit of one interval LP")
 	f.StringVar(&g.python, "python", filepath.Join(".venv", "bin", "python"), "interpreter that has OR-Tools")
 	f.StringVar(&g.dir, "instances", filepath.Join("testdata", "instances"), "folder of the frozen files, for --set figures")
@@ -89,6 +91,7 @@ and Wein once for each instance. Ctrl-C keeps what is done.`,
 	f.BoolVar(&g.list, "list", false, "list the instances with their hashes and run nothing")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "no live line")
 	choices(c, "set", bench.GapSixty, bench.GapFigures)
+	choices(c, "without", bench.Parts()...)
 	choices(c, "against", bench.GapCPSAT, bench.GapIntervalLP)
 	return c
 }
@@ -143,6 +146,9 @@ func (g *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 		}
 	}
 	cfg.Limits, cfg.Seed = limits, g.seed
+	if cfg.Solver.Without, err = bench.ParseWithout(g.without); err != nil {
+		return bad("--without %w", err)
+	}
 	for _, name := range g.against {
 		switch name {
 		case bench.GapCPSAT:
@@ -198,6 +204,7 @@ func listGapSet(w io.Writer, cases []bench.GapCase) error {
 func (g *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
+	engine.Without = cfg.Solver.Without
 	cfg.Solver, cfg.LP = engine, engine.LP
 	cfg.Solver.Workers = g.workers
 	live := newLive(os.Stderr, !g.quiet && term.IsTerminal(int(os.Stderr.Fd())))
