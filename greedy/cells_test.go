@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -93,7 +94,7 @@ func TestSearchOnCellsAsOnSteps(t *testing.T) {
 		big := make([]bool, len(m.Jobs))
 		cfg := ImproveConfig{Seed: 1, Moves: 400, Workers: 1}
 		s := newKeySearch(t.Context(), m, start, &cfg)
-		s.empty = newRunBoard(m, big)
+		s.empty, s.horizon = newRunBoard(m, big), slices.Max(start.EndUs)
 		want, stats, err := s.search(rel, start)
 		if err != nil {
 			t.Fatal(err)

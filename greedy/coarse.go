@@ -11,40 +11,55 @@ const (
 	gridHold  = 512
 )
 
-// commonUnit is the largest unit of time, in µs, of which all times of m are
-// multiples. O(jobs · types + windows · log).
-func commonUnit(m *hare.Model) int64 {
-	unit := int64(0)
-	with := func(t int64) {
+// roundedUnits is into how many units a horizon is cut at least where releases
+// are rounded.
+const roundedUnits = 2000
+
+// commonUnit is the largest unit of time, in µs, of which all compute and
+// synchronisation times of m are multiples; smaller, where releases or windows
+// are none, so that rounding them within horizon costs little. O(jobs · types
+// + windows · log).
+func commonUnit(m *hare.Model, horizon int64) int64 {
+	common := func(unit, t int64) int64 {
 		for t != 0 {
 			unit, t = t, unit%t
 		}
+		return unit
 	}
+	unit := int64(0)
 	for i := range m.Jobs {
-		with(m.Jobs[i].ReleaseUs)
 		for _, md := range m.Jobs[i].Modes {
-			with(md.ComputeUs)
-			with(md.SyncUs)
+			unit = common(common(unit, md.ComputeUs), md.SyncUs)
 		}
 		if unit == 1 {
 			return 1
 		}
 	}
+	unit = max(1, unit)
+	exact := true
+	for i := range m.Jobs {
+		exact = exact && m.Jobs[i].ReleaseUs%unit == 0
+	}
 	for c := range m.Classes {
 		for _, w := range m.Classes[c].Windows {
-			with(w.StartUs)
-			if w.EndUs != hare.Forever {
-				with(w.EndUs)
-			}
+			exact = exact && w.StartUs%unit == 0 && (w.EndUs == hare.Forever || w.EndUs%unit == 0)
 		}
 	}
-	return max(1, unit)
+	for f := int64(2); !exact && unit > max(1, horizon/roundedUnits) && f <= 7; {
+		if unit%f == 0 {
+			unit /= f
+		} else {
+			f++
+		}
+	}
+	return unit
 }
 
 // coarse is m with all times in units of so many µs, or nil where cells would
 // not serve a search up to horizon: relaxed jobs alone may be placed on them.
+// Releases are rounded up and windows inwards: a plan for it is one for m.
 func coarse(m *hare.Model, horizon int64) (*hare.Model, int64) {
-	unit := commonUnit(m)
+	unit := commonUnit(m, horizon)
 	if horizon/unit*int64(len(m.Classes)) > gridCells {
 		return nil, 1
 	}
@@ -64,7 +79,7 @@ func coarse(m *hare.Model, horizon int64) (*hare.Model, int64) {
 	x.Jobs = append([]hare.ModelJob(nil), m.Jobs...)
 	for i := range x.Jobs {
 		j := &x.Jobs[i]
-		j.ReleaseUs /= unit
+		j.ReleaseUs = (j.ReleaseUs + unit - 1) / unit
 		j.Modes = append([]hare.Mode(nil), j.Modes...)
 		for k := range j.Modes {
 			j.Modes[k].ComputeUs /= unit
@@ -73,11 +88,14 @@ func coarse(m *hare.Model, horizon int64) (*hare.Model, int64) {
 	}
 	x.Classes = append([]hare.Class(nil), m.Classes...)
 	for c := range x.Classes {
-		ws := append([]hare.Window(nil), x.Classes[c].Windows...)
-		for w := range ws {
-			ws[w].StartUs /= unit
-			if ws[w].EndUs != hare.Forever {
-				ws[w].EndUs /= unit
+		var ws []hare.Window
+		for _, w := range x.Classes[c].Windows {
+			w.StartUs = (w.StartUs + unit - 1) / unit
+			if w.EndUs != hare.Forever {
+				w.EndUs /= unit
+			}
+			if w.StartUs < w.EndUs {
+				ws = append(ws, w)
 			}
 		}
 		x.Classes[c].Windows = ws

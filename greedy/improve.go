@@ -61,12 +61,18 @@ type budget struct {
 	ctx  context.Context
 	cfg  *ImproveConfig
 	left int64
+	// until is the share of the time that may be used; zero means all.
+	until float64
 }
 
 func (b *budget) spend(n int64) { b.left -= n }
 
 func (b *budget) over() bool {
-	return b.left <= 0 || b.ctx.Err() != nil || b.cfg.Elapsed != nil && b.cfg.Elapsed() >= 1
+	until := b.until
+	if until == 0 {
+		until = 1
+	}
+	return b.left <= 0 || b.ctx.Err() != nil || b.cfg.Elapsed != nil && b.cfg.Elapsed() >= until
 }
 
 // share is how much of the budget is used, 0 to 1.
@@ -96,7 +102,7 @@ func searchBeside(ctx context.Context, m *hare.Model, rel *hare.Relaxation, star
 
 func newKeySearch(ctx context.Context, m *hare.Model, start *Plan, cfg *ImproveConfig) *keySearch {
 	return &keySearch{whole: m, m: m, unit: 1, best: start, r: rand.New(rand.NewPCG(uint64(cfg.Seed), 0x68617265)),
-		bud: budget{ctx, cfg, cfg.Moves}, cfg: cfg, bestValue: math.Inf(1)}
+		bud: budget{ctx: ctx, cfg: cfg, left: cfg.Moves}, cfg: cfg, bestValue: math.Inf(1)}
 }
 
 // search runs and returns the best plan in µs.
@@ -110,7 +116,29 @@ func (s *keySearch) search(rel *hare.Relaxation, start *Plan) (*Plan, Stats, err
 	if s.best == first {
 		return start, s.stats, nil
 	}
-	return s.best.from(s.unit), s.stats, nil
+	best := s.best.from(s.unit)
+	if s.rounded {
+		s.tighten(best)
+	}
+	if start != nil && s.rounded && weighted(s.whole, start.EndUs) <= weighted(s.whole, best.EndUs) {
+		return start, s.stats, nil
+	}
+	return best, s.stats, nil
+}
+
+// beforeTightening is the share of the time after which a plan for rounded
+// times is fitted to the true ones.
+const beforeTightening = 0.93
+
+// tighten starts the jobs of p early, one after another: the search has seen
+// releases later than they are. It leaves off when time is over.
+func (s *keySearch) tighten(p *Plan) {
+	b := newRunBoard(s.whole, make([]bool, len(s.whole.Jobs)))
+	if s.held != nil {
+		b.hold(s.held)
+	}
+	b.hold(p)
+	b.allEarly(s.bud.ctx, p)
 }
 
 // use chooses between step functions and cells.
@@ -124,30 +152,37 @@ func (s *keySearch) use(start *Plan, big []bool) {
 
 // useBeside is use without the GPUs of held.
 func (s *keySearch) useBeside(start, held *Plan, horizon int64, big []bool) {
-	take := func(held *Plan) {
-		if held == nil {
-			return
-		}
-		for i := range held.Jobs {
-			for x := range held.Jobs[i] {
-				s.empty.take(&held.Jobs[i][x])
-			}
-		}
-	}
 	if (start != nil || held != nil) && !slices.Contains(big, true) {
 		if m, unit := coarse(s.m, horizon); m != nil {
 			p, exact := inUnits(start, unit)
 			h, too := inUnits(held, unit)
-			if exact && too {
-				s.m, s.unit, s.best = m, unit, p
+			if too {
+				s.m, s.unit, s.best, s.held = m, unit, p, held
+				for i := range m.Jobs {
+					j := &s.whole.Jobs[i]
+					s.later += float64(j.WeightMicro) * float64(m.Jobs[i].ReleaseUs*unit-j.ReleaseUs)
+				}
+				if s.rounded = !exact || s.later > 0; s.rounded {
+					s.bud.until = beforeTightening
+				}
+				if start != nil {
+					s.horizon = horizon / unit
+				}
 				s.empty = newGridBoard(m, 4*horizon/unit+64)
-				take(h)
+				if h != nil {
+					s.empty.hold(h)
+				}
 				return
 			}
 		}
 	}
 	s.empty = newRunBoard(s.m, big)
-	take(held)
+	if held != nil {
+		s.empty.hold(held)
+	}
+	if start != nil {
+		s.horizon = slices.Max(append(start.EndUs, 0))
+	}
 }
 
 // inUnits is p.in(unit), and nil of nil.
@@ -195,6 +230,10 @@ type state struct {
 type keySearch struct {
 	whole, m  *hare.Model // in µs, and in units
 	unit      int64       // of time in m, in µs
+	rounded   bool        // a plan for m may leave gaps in whole
+	later     float64     // Σ w · how much later releases are in m, in 1e-12
+	held      *Plan       // of other jobs, in µs; nil without
+	horizon   int64       // of a plan of these jobs in m, 0 without
 	empty     *board
 	r         *rand.Rand
 	bud       budget
@@ -222,7 +261,7 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 	value, raw := s.first()
 	top := state{slices.Clone(s.keys), slices.Clone(s.lambda), value}
 	chain, stale := value, 0
-	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue*float64(s.unit) > s.cfg.StopAt*1e12) {
+	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue*float64(s.unit)+s.later > s.cfg.StopAt*1e12) {
 		if stale++; stale > patience {
 			// An order that finds no place is followed by another.
 			if v, w := s.restart(&top); !math.IsInf(v, 1) {
@@ -271,11 +310,7 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 func (s *keySearch) begin(rel *hare.Relaxation) {
 	// Without a plan the tables end at once, and waiting always costs its weight:
 	// for jobs that fill what others leave that is better than full tables.
-	horizon := int64(0)
-	if s.best != nil {
-		horizon = slices.Max(s.best.EndUs)
-	}
-	s.guide = newGuide(s.m, s.unit, rel, s.empty.big, horizon+horizon/10, s.cfg.Workers)
+	s.guide = newGuide(s.m, s.unit, rel, s.empty.big, s.horizon+s.horizon/10, s.cfg.Workers)
 	for i := range s.m.Jobs {
 		s.keys = append(s.keys, s.keysOf(i, rel))
 	}

@@ -28,12 +28,15 @@ func (b *board) justify(ctx context.Context, p *Plan) {
 			b.late(p, i)
 		}
 	}
-	start := make([]int64, n)
-	for i := range start {
-		start[i] = firstStart(p.Jobs[i])
-	}
+	b.allEarly(ctx, p)
+}
+
+// allEarly starts every job early, in order of start, until ctx ends.
+func (b *board) allEarly(ctx context.Context, p *Plan) {
+	n := len(b.m.Jobs)
+	order, start := make([]int, n), make([]int64, n)
 	for i := range order {
-		order[i] = i
+		order[i], start[i] = i, firstStart(p.Jobs[i])
 	}
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(start[x], start[y]) })
 	for _, i := range order {

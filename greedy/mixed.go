@@ -114,7 +114,7 @@ func (s *mixedSearch) add(o Stats) {
 
 // used is how much of the budget is over, 0 to 1.
 func (s *mixedSearch) used() float64 {
-	b := budget{s.ctx, s.cfg, s.left}
+	b := budget{ctx: s.ctx, cfg: s.cfg, left: s.left}
 	return b.share()
 }
 

@@ -78,6 +78,15 @@ func (b *board) copyFrom(o *board) {
 	}
 }
 
+// hold takes all blocks of a plan.
+func (b *board) hold(p *Plan) {
+	for i := range p.Jobs {
+		for x := range p.Jobs[i] {
+			b.take(&p.Jobs[i][x])
+		}
+	}
+}
+
 // take holds the GPUs of a block, give frees them.
 func (b *board) take(x *Block) { b.change(x, -x.Width) }
 func (b *board) give(x *Block) { b.change(x, x.Width) }

@@ -24,6 +24,8 @@ type ascent struct {
 	worth float64
 	// patience is how many steps may bring nothing before the target nears.
 	patience int
+	// short says that progress is the average of too few steps.
+	short    bool
 	progress [][]float64 // averaged rounds a cell, by job; nil until wanted
 }
 

@@ -152,6 +152,7 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		if a != nil && steps < settled {
 			break // too few steps for an average: the coarser grid's is better
 		}
+		next.short = a == nil && steps < settled
 		gain := math.Inf(1)
 		if a != nil {
 			gain = (next.value - a.value) / math.Abs(next.value)

@@ -56,6 +56,9 @@ type Config struct {
 	// round by round: 0 none, 1 at the final prices, 2 small instances choose
 	// their prices for it too.
 	Steps int
+	// StepWork limits that work, by the terms that may have to be looked at:
+	// some 4e8 a second on one core. Zero is enough for half a second or so.
+	StepWork float64
 	// NoSizes leaves prices by size out.
 	NoSizes bool
 	// Report is called with the price method's value in weight-seconds
@@ -76,7 +79,7 @@ func (c *Config) validate() error {
 	if c.Cells == 0 {
 		c.Cells = usual
 	}
-	if c.Effort < 0 || c.Cells < 0 || c.Plan < 0 || c.Plan > 1 || c.Workers < 0 || c.Steps < 0 {
+	if c.Effort < 0 || c.Cells < 0 || c.Plan < 0 || c.Plan > 1 || c.Workers < 0 || c.Steps < 0 || c.StepWork < 0 {
 		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d, steps %d: must not be negative, plan at most 1", c.Effort, c.Cells, c.Plan, c.Workers, c.Steps)
 	}
 	return nil
@@ -126,13 +129,20 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 	a := climbAll(ctx, ev, cfg, report)
 	if cfg.Plan == 0 {
 		if cfg.Steps > 1 {
-			a.climbSteps(ctx, cfg.Effort, report)
+			a.climbSteps(ctx, cfg, report)
 		}
 		a.polish(ctx, cfg.LP, report)
 	}
 	rel := a.relaxation()
 	if cfg.Plan == 0 {
-		a.certify(ctx, rel, pr.step)
+		step := pr.step
+		if step > 0 && cfg.StepWork > 0 && pr.stepWork(a.grid[len(a.grid)-1]) > cfg.StepWork {
+			step = 0
+		}
+		a.certify(ctx, rel, step)
+	}
+	if a.short && cfg.From != nil && len(cfg.From.Progress) == len(pr.jobs) {
+		rel.Progress = cfg.From.Progress
 	}
 	return rel
 }

@@ -291,8 +291,12 @@ func (e *evaluator) bestStep(gain, value *big.Rat) int64 {
 	return e.stepPrices.step
 }
 
+// loadWork is what a step of a type's prices costs to prepare.
+const loadWork = 10
+
 // stepWork is what the recursions of all jobs cost at most at prices up to end.
 func (pr *problem) stepWork(end float64) (work float64) {
+	work = loadWork * float64(len(pr.caps)) * end / float64(pr.step)
 	for _, j := range pr.stepJobs(pr.step, int64(end)) {
 		if j != nil {
 			moves := float64(len(j.levels) - 1 + len(j.modes))
@@ -305,12 +309,16 @@ func (pr *problem) stepWork(end float64) (work float64) {
 // climbSteps goes on from the best prices with jobs bounded round by round,
 // where the instance is so small that the work of some steps is moderate and
 // rounds bring something at these prices.
-func (a *ascent) climbSteps(ctx context.Context, effort float64, report func(float64)) {
+func (a *ascent) climbSteps(ctx context.Context, cfg *Config, report func(float64)) {
 	pr := a.ev.pr
 	if pr.step == 0 {
 		return
 	}
-	if pr.stepWork(a.grid[len(a.grid)-1]) > firstWork {
+	first, all := firstWork, cfg.Effort*climbWork
+	if cfg.StepWork > 0 {
+		first, all = min(first, cfg.StepWork/2), min(all, cfg.StepWork)
+	}
+	if pr.stepWork(a.grid[len(a.grid)-1]) > first {
 		return
 	}
 	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
@@ -320,7 +328,7 @@ func (a *ascent) climbSteps(ctx context.Context, effort float64, report func(flo
 	for _, o := range a.ev.oracles {
 		work += float64(o.steps.work)
 	}
-	steps := min(mostClimbs, int(effort*climbWork/work))
+	steps := min(mostClimbs, int(all/work))
 	if err != nil || steps < leastClimbs || v-a.value < math.Abs(a.value)/stepWorth {
 		a.ev.stepping = false
 		return

@@ -17,6 +17,7 @@ type limits struct {
 	beta                    float64 // share of synchronisation charged in the plan
 	cells, planCells        int     // of the finest grids
 	steps                   int     // of relax.Config
+	stepWork                float64 // the same
 	moves                   int64
 	large                   bool
 }
@@ -36,6 +37,9 @@ const secondsForPlan = 1.5e-4
 // secondsForSteps is the time for each job below which relaxed jobs are not
 // bounded round by round.
 const secondsForSteps = 5e-3
+
+// stepWork is the work of that for each second of the time limit.
+const stepWork = 1.5e8
 
 // Default search effort, in units of work: one job placed once by the search.
 // Placing all rounds of a relaxed job takes far longer than trying another
@@ -80,8 +84,11 @@ func (s *solve) plan() {
 		l.boundEffort, l.planEffort, l.cells, l.planCells = 0.4, 0.3, 48, 48
 	}
 	l.steps = 2
-	if t := s.opt.TimeLimit.Seconds(); t > 0 && t < n*secondsForSteps {
-		l.steps = 0
+	if t := s.opt.TimeLimit.Seconds(); t > 0 {
+		l.stepWork = stepWork * t
+		if t < n*secondsForSteps {
+			l.steps = 0
+		}
 	}
 	if s.opt.TimeLimit > 0 {
 		last := tasks*taskSeconds*(1+4*min(1, tasks/2e6)) + n*jobSeconds + 0.005
