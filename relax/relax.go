@@ -56,8 +56,9 @@ type Config struct {
 	// round by round: 0 none, 1 at the final prices, 2 small instances choose
 	// their prices for it too.
 	Steps int
-	// StepWork limits that work, by the terms that may have to be looked at:
-	// some 4e8 a second on one core. Zero is enough for half a second or so.
+	// StepWork limits that work for one evaluation of all jobs, by the terms
+	// that may have to be looked at: some 4e8 a second on one core. Choosing
+	// prices takes climbShare times as much. Zero is no limit but relax's own.
 	StepWork float64
 	// NoSizes leaves prices by size out.
 	NoSizes bool

@@ -24,6 +24,7 @@ const (
 	stepWorth   = 5000
 	climbWork   = 3.5e8
 	firstWork   = 1.5e8 // at most, before it is known what is cut off
+	climbShare  = 4     // of a limited work
 	leastClimbs = 12
 	mostClimbs  = 300
 	stepDelta   = 0.003 // the ascent's delta where rounds begin to count
@@ -316,7 +317,7 @@ func (a *ascent) climbSteps(ctx context.Context, cfg *Config, report func(float6
 	}
 	first, all := firstWork, cfg.Effort*climbWork
 	if cfg.StepWork > 0 {
-		first, all = min(first, cfg.StepWork/2), min(all, cfg.StepWork)
+		first, all = min(first, cfg.StepWork), min(all, climbShare*cfg.StepWork)
 	}
 	if pr.stepWork(a.grid[len(a.grid)-1]) > first {
 		return

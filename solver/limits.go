@@ -38,8 +38,12 @@ const secondsForPlan = 1.5e-4
 // bounded round by round.
 const secondsForSteps = 5e-3
 
-// stepWork is the work of that for each second of the time limit.
-const stepWork = 1.5e8
+// stepWork is the work of one evaluation of that for each second of the time
+// limit, and stepReserve the share of it that checking it may take at the end.
+const (
+	stepWork    = 4e7
+	stepReserve = 0.06
+)
 
 // Default search effort, in units of work: one job placed once by the search.
 // Placing all rounds of a relaxed job takes far longer than trying another

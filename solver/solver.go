@@ -220,6 +220,11 @@ func (s *solve) run() (*hare.Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.bound != nil && s.bound.Certificate.StepUs > 0 {
+		s.limits.reserve += stepReserve
+		work, cancel = s.context(1 - s.limits.reserve)
+		defer cancel()
+	}
 	s.assign(work, guide)
 	if s.incumbent == nil {
 		s.res.Termination = hare.TerminationNoSchedule
