@@ -78,7 +78,9 @@ func (s *stepper) prepare(j *stepJob, limit int64) {
 		}
 	}
 	for l := range len(j.levels) - 1 {
-		s.prepareLevel(j, l, last)
+		if j.levels[l].partly(j.tasks) {
+			s.prepareLevel(j, l, last)
+		}
 	}
 }
 

@@ -44,6 +44,12 @@ type stepLevel struct {
 	counts []int64 // by mode: min(K, N_k)
 }
 
+// partly says that some type has room for a few of the tasks and not all. Else
+// all may be on the cheapest type, which the moves of one type have exactly.
+func (l *stepLevel) partly(tasks int64) bool {
+	return slices.ContainsFunc(l.counts, func(n int64) bool { return 0 < n && n < tasks })
+}
+
 // stepJob is a relaxed job in whole steps of time.
 type stepJob struct {
 	index        int
@@ -300,7 +306,12 @@ func (pr *problem) stepWork(end float64) (work float64) {
 	work = loadWork * float64(len(pr.caps)) * end / float64(pr.step)
 	for _, j := range pr.stepJobs(pr.step, int64(end)) {
 		if j != nil {
-			moves := float64(len(j.levels) - 1 + len(j.modes))
+			moves := float64(len(j.modes))
+			for l := range len(j.levels) - 1 {
+				if j.levels[l].partly(j.tasks) {
+					moves++
+				}
+			}
 			work += float64(j.rounds+len(j.modes)) * moves * end / float64(pr.step)
 		}
 	}

@@ -79,7 +79,14 @@ func (n *naivePhi) value(r, x int) int64 {
 		best = min(best, n.tasks*n.slot(k, x, f-n.s[k]-n.p[k])+n.value(r-1, x+f))
 	}
 	for l := range len(n.levels) - 1 {
-		best = min(best, n.mixed(l, x)+n.value(r-1, x+n.levels[l]))
+		partly := false
+		for k := range n.p {
+			fits := n.fits(k, n.levels[l])
+			partly = partly || 0 < fits && fits < n.tasks
+		}
+		if partly {
+			best = min(best, n.mixed(l, x)+n.value(r-1, x+n.levels[l]))
+		}
 	}
 	n.known[[2]int{r, x}] = best
 	return best
