@@ -78,7 +78,6 @@ func (pr *problem) stepOf() int64 {
 	for i := range pr.model.Jobs {
 		if mj := &pr.model.Jobs[i]; mj.Sync == hare.Relaxed {
 			relaxed++
-			all = gcd(all, mj.ReleaseUs)
 			for _, md := range mj.Modes {
 				all = gcd(gcd(all, md.ComputeUs), md.SyncUs)
 			}
@@ -103,9 +102,9 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// onSteps says that all times of a relaxed job are multiples of step.
+// onSteps says that the times of a relaxed job's tasks are multiples of step.
 func onSteps(mj *hare.ModelJob, step int64) bool {
-	if mj.Sync != hare.Relaxed || step <= 0 || mj.ReleaseUs%step != 0 {
+	if mj.Sync != hare.Relaxed || step <= 0 {
 		return false
 	}
 	for _, md := range mj.Modes {
@@ -131,11 +130,10 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 	if !onSteps(mj, step) || len(mj.Modes) == 0 || pr.pathUs[i]/step > math.MaxInt32 {
 		return nil
 	}
-	j := &stepJob{
-		index: i, a: int(mj.ReleaseUs / step), path: int(pr.pathUs[i] / step),
-		rounds: int(mj.Rounds), tasks: mj.Tasks,
-	}
-	j.tau = (j.path - j.a) / j.rounds
+	// A job released between two steps is bounded as one of the earlier.
+	j := &stepJob{index: i, a: int(mj.ReleaseUs / step), rounds: int(mj.Rounds), tasks: mj.Tasks}
+	j.tau = int((pr.pathUs[i] - mj.ReleaseUs) / mj.Rounds / step)
+	j.path = j.a + j.rounds*j.tau
 	var lengths []int64
 	for _, md := range mj.Modes {
 		m := stepMode{row: md.Type, p: int(md.ComputeUs / step), s: int(md.SyncUs / step)}

@@ -97,7 +97,7 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		types := 1 + r.IntN(3)
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-		job := hare.Job{ID: "j", WeightMicro: int64(r.IntN(4)) * 500_000, ReleaseUs: int64(r.IntN(4)) * 1_000_000, Rounds: int64(1 + r.IntN(4)), Tasks: int64(1 + r.IntN(6))}
+		job := hare.Job{ID: "j", WeightMicro: int64(r.IntN(4)) * 500_000, ReleaseUs: int64(r.IntN(8)) * 500_000, Rounds: int64(1 + r.IntN(4)), Tasks: int64(1 + r.IntN(6))}
 		for k := range types {
 			name := string(rune('A' + k))
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: name, Count: 1 + r.IntN(4)}}})
@@ -123,8 +123,9 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 		e := newEvaluator(pr, 1)
 		e.loadSteps(step, grid, nanos)
 		j := e.stepJobs[0]
-		naive := &naivePhi{w: job.WeightMicro * 1000, tasks: job.Tasks, path: int(pr.pathUs[0] / step), H: int(grid[len(grid)-1] / step), known: map[[2]int]int64{}}
-		naive.tau = (naive.path - int(job.ReleaseUs/step)) / int(job.Rounds)
+		naive := &naivePhi{w: job.WeightMicro * 1000, tasks: job.Tasks, H: int(grid[len(grid)-1] / step), known: map[[2]int]int64{}}
+		naive.tau = int((pr.pathUs[0] - job.ReleaseUs) / job.Rounds / step)
+		naive.path = int(job.ReleaseUs/step) + int(job.Rounds)*naive.tau
 		for k, md := range m.Jobs[0].Modes {
 			naive.p, naive.s = append(naive.p, int(md.ComputeUs/step)), append(naive.s, int(md.SyncUs/step))
 			naive.peak = append(naive.peak, pr.caps[md.Type][0].Count)
@@ -172,8 +173,8 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 	}
 }
 
-// Bounds with steps at random prices never pass the optimum of instances on a
-// lattice of half seconds, and never lie below those of fluids alone.
+// Bounds with steps at random prices never pass the optimum of instances whose
+// times but releases lie on a lattice, and never lie below those of fluids alone.
 func TestStepsNeverExceedTheOptimum(t *testing.T) {
 	n, higher := 0, 0
 	for seed := range uint64(2500) {
@@ -183,6 +184,7 @@ func TestStepsNeverExceedTheOptimum(t *testing.T) {
 			if r.IntN(4) > 0 {
 				inst.Jobs[i].Sync, inst.Jobs[i].Mix = hare.Relaxed, false
 				inst.Jobs[i].Tasks = int64(1 + r.IntN(3))
+				inst.Jobs[i].ReleaseUs += int64(r.IntN(4)) * 250_000
 			}
 		}
 		opt, found, done := brute.Optimum(inst, 300_000)
@@ -194,15 +196,19 @@ func TestStepsNeverExceedTheOptimum(t *testing.T) {
 			t.Fatal("infeasible, but it has an optimum")
 		}
 		grid, nanos := randomPrices(r, pr.rows)
+		step := int64(500_000)
+		if seed%2 == 1 {
+			step = 1_000_000
+		}
 		for g := range grid {
-			grid[g] *= 2 // multiples of a half second
+			grid[g] *= step / 250_000
 		}
 		e := newEvaluator(pr, 1)
 		plain, err := e.exactBound(context.Background(), grid, nanos, pr.step)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pr.step = 500_000
+		pr.step = step
 		bound, err := e.exactBound(context.Background(), grid, nanos, pr.step)
 		if err != nil {
 			t.Fatal(err)
