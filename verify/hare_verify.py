@@ -1111,9 +1111,9 @@ class Steps:
 
     @classmethod
     def of(cls, inst, j, c):
-        """None where the job is too large for it, or has times between steps."""
+        """None where the job is too large for it, or its tasks' times are between steps."""
         modes = modes_of(inst, j)
-        if any(t % c.step for t in [j.release] + [t for _, p, s, _ in modes for t in (p, s)]):
+        if any(t % c.step for _, p, s, _ in modes for t in (p, s)):
             return None
         horizon, tau = c.grid[-1] // c.step, least_round(inst, j) // c.step
         most = MOST_STEPS // (j.rounds * horizon) - len(modes) + 1  # levels
@@ -1128,7 +1128,7 @@ class Steps:
                 return None
         self = cls()
         self.job, self.tau, self.levels, self.modes, self.horizon = j, tau, levels, modes, horizon
-        self.weight, self.release = 1000 * j.weight, j.release // c.step
+        self.weight, self.release = 1000 * j.weight, j.release // c.step  # rounded down
         self.step, self.cells = c.step, [t // c.step for t in c.grid]
         self.work = (j.rounds + len(modes)) * horizon * (len(levels) - 1 + len(modes))
         return self
@@ -1166,12 +1166,10 @@ class Steps:
             parts = []  # tasks at most, prices by start
             for (m, p, s, _, _), of in zip(self.modes, slots):
                 if level >= s + p:
-                    parts.append((min(tasks, m * ((level - s) // p)), self.cheapest(of, after - 1 - s - p)))
-            rows = [row for _, row in parts]
-            if all(n == tasks for n, _ in parts):
-                offer(level, [tasks * x for x in (map(min, *rows) if len(rows) > 1 else rows[0])])
-            else:
-                offer(level, [self.fill([(x, n) for (n, _), x in zip(parts, at)]) for at in zip(*rows)])
+                    parts.append((min(tasks, m * ((level - s) // p)), of, after - 1 - s - p))
+            if any(n < tasks for n, _, _ in parts):
+                rows = [self.cheapest(of, window) for _, of, window in parts]
+                offer(level, [self.fill([(x, n) for (n, _, _), x in zip(parts, at)]) for at in zip(*rows)])
         for (_, p, s, rows, _), of in zip(self.modes, slots):
             offer(s + p * rows, [tasks * x for x in self.cheapest(of, p * rows - p)])
         return out

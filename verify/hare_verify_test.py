@@ -289,10 +289,12 @@ class Bounds(unittest.TestCase):
         # the first pays 8 q, or starts at 1 and reaches the free slot at 4.
         inst = one_job(cluster(A=2), rounds=2, tasks=8, on={"A": {"compute_s": 1}})
         grid, late = [0, 4 * 10**6], copy.deepcopy(inst)
-        late["jobs"][0]["release_s"] = 5
+        between = copy.deepcopy(inst)
+        late["jobs"][0]["release_s"], between["jobs"][0]["release_s"] = 5, 0.5
         for doc, q, step, want in (
             (inst, 10**9, None, 8 - 8), (inst, 10**9, 10**6, 9 - 8), (inst, 10**9, 5 * 10**5, 9 - 8), (inst, 10**9, 4 * 10**6, 8 - 8),
             (inst, 10**9 // 16, 10**6, 8), (inst, 10**9 // 16, None, Fraction(15, 2)), (inst, 0, 10**6, 8), (late, 0, 10**6, 8),
+            (between, 10**9, 10**6, 9 - 8 - Fraction(1, 2)),  # as from 0
         ):
             c = price(grid, {"A": [q]}, **({"step_us": step} if step else {}))
             self.assertEqual(bound_of(doc, c), want, (q, step))
@@ -300,10 +302,18 @@ class Bounds(unittest.TestCase):
         inst = one_job(cluster(A=1, B=1), tasks=3, on={"A": {"compute_s": 2}, "B": {"compute_s": 3, "sync_s": 1}})
         c = price([0, 12 * 10**6], {"A": [10**9], "B": [5 * 10**8]}, step_us=10**6)
         self.assertEqual(bound_of(inst, c), Fraction(19 - 36, 2))
+        # At the first level, 4 s, A holds all eight tasks and B none: slots start by 3, not by 5.
+        inst = one_job(cluster(A=2, B=8), rounds=2, tasks=8, on={"A": {"compute_s": 1}, "B": {"compute_s": 1, "sync_s": 6}})
+        self.assertEqual(bound_of(inst, price(grid, {"A": [10**9]}, step_us=10**6)), 9 - 8)
+        # One task on each of two types, though A would hold both: 2 + 1 − 7, not 2 + 2 − 7.
+        inst = one_job(cluster(A=1, B=1), tasks=2, on={"A": {"compute_s": 1}, "B": {"compute_s": 2}})
+        c = price([0, 10**6, 2 * 10**6, 4 * 10**6], {"A": [2 * 10**9, 10**9, 2 * 10**9]}, step_us=10**6)
+        self.assertEqual(bound_of(inst, c), 2 + 1 - 7)
 
     def test_the_recursion_to_the_letter(self):
-        def literal(j, c, modes, path, tau):
-            K, w, H = j.tasks, 1000 * j.weight, c.grid[-1]
+        def literal(j, c, modes, tau):
+            K, w, H, release = j.tasks, 1000 * j.weight, c.grid[-1], j.release - j.release % c.step
+            path = release + (j.rounds * tau if c.path else 0)
             modes = [(m, p, s, s + p * -(-K // m), [sum(x * max(0, min(t, b) - a) for a, b, x in zip(c.grid, c.grid[1:], c.prices.get(k, [0] * 9))) for t in range(2 * H + 60)]) for m, p, s, k in modes]
             count = lambda mode, D: max(0, min(K, mode[0] * ((D - mode[2]) // mode[1])))
             levels = sorted({i * p + s for m, p, s, _, _ in modes for i in range(1, -(-K // m) + 1)})
@@ -317,6 +327,8 @@ class Bounds(unittest.TestCase):
                 if (r, x) not in known:
                     ways = [V(r, x + c.step)] + [K * slot(mode, x, x + mode[3]) + V(r - 1, x + mode[3]) for mode in modes]
                     for D, after in zip(levels, levels[1:]):
+                        if not any(0 < count(mode, D) < K for mode in modes):
+                            continue
                         cost, left = 0, K
                         for q, n in sorted((slot(mode, x, x + after - c.step), count(mode, D)) for mode in modes if count(mode, D)):
                             cost, left = cost + q * min(left, n), left - min(left, n)
@@ -324,26 +336,25 @@ class Bounds(unittest.TestCase):
                     known[r, x] = min(ways)
                 return known[r, x]
 
-            return V(j.rounds, j.release)
+            return V(j.rounds, release)
 
         rng = random.Random(5)
         better = 0
         for case in range(400):
-            step = rng.randint(1, 2)
+            step = rng.randint(1, 3)
             grid = [0]
             for _ in range(rng.randint(1, 5)):
                 grid.append(grid[-1] + step * rng.randint(1, 4))
             kinds = "ABC"[: rng.randint(1, 3)]
             us = lambda n: n * step / 10**6
-            doc = one_job(cluster(**{k: rng.randint(1, 3) for k in kinds}), weight=rng.choice((0, 1e-6, 3e-6)), release_s=us(rng.randint(0, 12)), rounds=rng.randint(1, 4),
+            doc = one_job(cluster(**{k: rng.randint(1, 3) for k in kinds}), weight=rng.choice((0, 1e-6, 3e-6)), release_s=rng.randint(0, 12 * step) / 10**6, rounds=rng.randint(1, 4),
                           tasks=rng.randint(1, 8), on={k: {"compute_s": us(rng.randint(1, 3)), "sync_s": us(rng.randint(0, 4))} for k in kinds})
             top = rng.choice((10, 300, 3000))
             c = price(grid, {k: [rng.randint(0, top) for _ in grid[1:]] for k in kinds if rng.random() < 0.8}, rng.random() < 0.5, step_us=step)
             inst, c = instance(doc), hv.Certificate(c, "")
             j = inst.jobs[0]
             tau = hv.least_round(inst, j)
-            path = j.release + (j.rounds * tau if c.path else 0)
-            want = literal(j, c, hv.modes_of(inst, j), path, tau)
+            want = literal(j, c, hv.modes_of(inst, j), tau)
             self.assertEqual(hv.Steps.of(inst, j, c).least(), want, "case %d" % case)
             got = Fraction(*hv.bound_of(inst, c))
             c.step = None

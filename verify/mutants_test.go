@@ -164,6 +164,8 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 		c.Prices = append(c.Prices, hare.TypePrices{Type: kind, Nanos: nanos})
 		return c
 	}
+	between := brief(hare.Relaxed, 2)
+	between.ReleaseUs = 5e5
 	joins := hare.Window{StartUs: 1e6, EndUs: hare.Forever}
 	for _, m := range []struct {
 		name  string
@@ -191,6 +193,15 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 		// The pair runs on A in [0, 2) and on B in [1, 3), where nobody else is: 3.
 		{"slots of a level within its own length", small(append(nodes("A", 1), nodes("B", 1)...), pair, early, onA(2e6)),
 			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0, 0)), reading{levelWindow: true}, 3 + 10 + 10, big.NewRat(22, 1)},
+		// One task on each type in [0, 2).
+		{"no sharing", small(append(nodes("A", 1), nodes("B", 1)...), pair),
+			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{noSharing: true}, 2, big.NewRat(2, 1)},
+		// B in [0, 2) and A in [1, 2), while others have A in [0, 1) and [2, 4).
+		{"no sharing where A holds all", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(2e6), onA(3e6)),
+			stepped(priced([]int64{0, 1e6, 2e6, 4e6}, "A", 2e9, 1e9, 2e9)), reading{wholeAlone: true}, 2 + 3*10, big.NewRat(32, 1)},
+		// Two tasks in [0.5, 2.5) on one GPU; a job from 1 on would end at 3.
+		{"release up to the step", small(nodes("A", 1), between),
+			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{stepUp: true}, 2, big.NewRat(2, 1)},
 		// Two gangs of three at once and then one of four: 1 + 1 + 2.
 		{"the dearest good first", small(nodes("A", 6), gang(3), gang(3), gang(4)),
 			sized(sized(priced(second, "A", 0), "A", 3, 7e8), "A", 4, 1e9), reading{greedyPattern: true}, 4, big.NewRat(4, 1)},

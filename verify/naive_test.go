@@ -30,6 +30,9 @@ type reading struct {
 	ownAtZero     bool // a relaxed job's own GPUs are those in service at time 0
 	noLast        bool // rounds shorter than the last level alone
 	levelWindow   bool // slots of a level within its own length
+	noSharing     bool // rounds of one type alone
+	wholeAlone    bool // no sharing at levels at which some type holds all tasks
+	stepUp        bool // release rounded up to the step
 	noPath        bool // path false: not a false reading, C may be before P
 }
 
@@ -151,7 +154,7 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 			if r.ownAtZero {
 				own = func(kind string) int64 { return count(kind, 0) }
 			}
-			phi = max(phi, float64(naiveV(job, grid, c.StepUs, prices, own, job.ReleaseUs, naiveRound(job, own), r))*1e-15)
+			phi = max(phi, float64(naiveV(job, grid, c.StepUs, prices, own, c.Path, naiveRound(job, own), r))*1e-15)
 		}
 		total += phi - float64(job.WeightMicro)*1e-12*float64(job.ReleaseUs)
 	}
@@ -408,8 +411,16 @@ func naivePattern(m, single int64, sizes map[int64]int64, r reading) int64 {
 }
 
 // naiveV is the recursion V of docs/bounds.md to the letter, in 1e-15
-// weight-seconds, with its own path. rows are prices by type, peak counts GPUs.
-func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, peak func(string) int64, path, tau int64, as reading) int64 {
+// weight-seconds. rows are prices by type, peak counts GPUs.
+func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, peak func(string) int64, path bool, tau int64, as reading) int64 {
+	release := job.ReleaseUs / delta * delta
+	if as.stepUp && release < job.ReleaseUs {
+		release += delta
+	}
+	P := release
+	if path {
+		P += job.Rounds * tau
+	}
 	type kind struct {
 		p, s, m, f int64
 		row        []int64
@@ -461,16 +472,21 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 	V = func(r, x int64) int64 {
 		switch {
 		case r == 0:
-			return w * max(x, path)
+			return w * max(x, P)
 		case x >= horizon:
-			return w * max(path, x+r*tau)
+			return w * max(P, x+r*tau)
 		}
 		if v, ok := known[state{r, x}]; ok {
 			return v
 		}
 		best := V(r, x+delta)
 		for l, length := range levels {
-			if l == len(levels)-1 {
+			partly, whole := false, false
+			for _, k := range kinds {
+				n := holds(k, length)
+				partly, whole = partly || 0 < n && n < K, whole || n == K
+			}
+			if l == len(levels)-1 || !partly || as.noSharing || as.wholeAlone && whole {
 				continue
 			}
 			until := length // of the slots
@@ -500,5 +516,5 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 		known[state{r, x}] = best
 		return best
 	}
-	return V(job.Rounds, job.ReleaseUs)
+	return V(job.Rounds, release)
 }

@@ -22,6 +22,7 @@ type stepped struct {
 	job     *hare.Job
 	weight  int64
 	tau     int64      // τ, which is the first level
+	release int64      // the last step that is no later
 	width   int64      // from the release to the horizon
 	kinds   []stepKind // the types
 	levels  []int64    // lengths of a round at which it holds more tasks
@@ -41,10 +42,11 @@ type stepKind struct {
 func (m *market) stepsPhi(job *hare.Job, cs []choice, tau int64) (*big.Rat, error) {
 	delta, grid := m.cert.StepUs, m.cert.GridUs
 	horizon, types := grid[len(grid)-1]/delta, int64(len(cs))
-	if job.ReleaseUs%delta != 0 || job.Rounds > mostSteps || horizon > mostSteps || types > mostSteps || job.Rounds*horizon > mostSteps/types {
+	if job.Rounds > mostSteps || horizon > mostSteps || types > mostSteps || job.Rounds*horizon > mostSteps/types {
 		return nil, nil
 	}
-	j := &stepped{job: job, weight: job.WeightMicro * 1000, tau: tau / delta, width: horizon - job.ReleaseUs/delta}
+	j := &stepped{job: job, weight: job.WeightMicro * 1000, tau: tau / delta, release: job.ReleaseUs / delta}
+	j.width = horizon - j.release
 	for _, c := range cs {
 		if c.p%delta != 0 || c.s%delta != 0 {
 			return nil, nil
@@ -62,10 +64,10 @@ func (m *market) stepsPhi(job *hare.Job, cs []choice, tau int64) (*big.Rat, erro
 		return nil, errSteps
 	}
 	cost := times(j.tau, job.Rounds)
-	cost.Mul(cost.Add(cost, big.NewInt(job.ReleaseUs/delta)), big.NewInt(j.weight))
+	cost.Mul(cost.Add(cost, big.NewInt(j.release)), big.NewInt(j.weight))
 	if j.width > 0 {
 		for k := range j.kinds {
-			j.kinds[k].price(cs[k].tariff, delta, job.ReleaseUs/delta, j.width)
+			j.kinds[k].price(cs[k].tariff, delta, j.release, j.width)
 		}
 		j.waiting = sum128{}.plus(j.weight, j.width)
 		if j.waiting.hi == 0 && j.waiting.lo < 1<<62 {
@@ -148,16 +150,32 @@ func (k *stepKind) cheapest(window int64) []sum128 {
 	return out
 }
 
-// costs is by start what the tasks of a round of level l cost at least. Where a
-// type holds all tasks one after another within a level before the last, what
-// the level costs is no more than what the type alone does, so only the last
-// level asks for those. O(width · types²).
+// holds says how many tasks a round of so many steps has on the type at most,
+// of all that there are.
+func (k *stepKind) holds(length, all int64) int64 {
+	if length < k.s+k.p {
+		return 0
+	}
+	if each := (length - k.s) / k.p; each < k.rounds {
+		return each * k.count
+	}
+	return all
+}
+
+// costs is by start what the tasks of a round of level l cost at least. Where
+// some type holds a part of them, they are shared out, which costs no more than
+// what a type alone does that holds them all from this level on. Elsewhere only
+// such types are asked for, of which there is one, or it were no level.
+// O(width · types²).
 func (j *stepped) costs(l int) []sum128 {
 	tasks, length := j.job.Tasks, j.levels[l]
-	if l == len(j.levels)-1 {
+	if !slices.ContainsFunc(j.kinds, func(k stepKind) bool {
+		n := k.holds(length, tasks)
+		return 0 < n && n < tasks
+	}) {
 		var least []sum128
 		for _, k := range j.kinds {
-			if k.rounds*k.p+k.s < length {
+			if k.rounds*k.p+k.s != length {
 				continue
 			}
 			row := k.cheapest(length - k.s - k.p)
@@ -181,11 +199,7 @@ func (j *stepped) costs(l int) []sum128 {
 	}
 	var parts []part
 	for _, k := range j.kinds {
-		if length >= k.s+k.p {
-			most := tasks
-			if each := (length - k.s) / k.p; each < k.rounds {
-				most = min(most, each*k.count)
-			}
+		if most := k.holds(length, tasks); most > 0 {
 			parts = append(parts, part{most, k.cheapest(j.levels[l+1] - 1 - k.s - k.p)})
 		}
 	}

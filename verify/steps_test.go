@@ -17,14 +17,14 @@ import (
 func TestStepsAreTheRecursion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(least, most int, what string) int64 { return int64(rapid.IntRange(least, most).Draw(t, what)) }
-		delta := n(1, 2, "delta")
+		delta := n(1, 3, "delta")
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 		cert := &hare.Certificate{Method: hare.MethodPrice, Path: rapid.Bool().Draw(t, "path"), Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0}}
 		for range n(1, 6, "cells") {
 			cert.GridUs = append(cert.GridUs, cert.GridUs[len(cert.GridUs)-1]+n(1, 5, "cell")*delta)
 		}
 		rows, counts, fixed := map[string][]int64{}, map[string]int64{}, int64(0)
-		j := hare.Job{ID: "x", WeightMicro: n(0, 4, "weight"), ReleaseUs: n(0, 20, "release") * delta, Rounds: n(1, 4, "rounds"), Tasks: n(1, 9, "tasks")}
+		j := hare.Job{ID: "x", WeightMicro: n(0, 4, "weight"), ReleaseUs: n(0, 20, "release")*delta + n(0, int(delta)-1, "late"), Rounds: n(1, 4, "rounds"), Tasks: n(1, 9, "tasks")}
 		for _, kind := range []string{"A", "B", "C"}[:n(1, 3, "types")] {
 			counts[kind] = n(1, 3, "gpus")
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(counts[kind])}}})
@@ -52,11 +52,7 @@ func TestStepsAreTheRecursion(t *testing.T) {
 			t.Fatal(err)
 		}
 		tau := naiveTau(inst, &j)
-		path := j.ReleaseUs
-		if cert.Path {
-			path += j.Rounds * tau
-		}
-		v := naiveV(&j, cert.GridUs, delta, rows, func(kind string) int64 { return counts[kind] }, path, tau, reading{})
+		v := naiveV(&j, cert.GridUs, delta, rows, func(kind string) int64 { return counts[kind] }, cert.Path, tau, reading{})
 		want := rat(v - fixed - 1000*j.WeightMicro*j.ReleaseUs)
 		want.Quo(want, rat(1e15))
 		if fluid.Cmp(want) > 0 {
@@ -89,8 +85,8 @@ func TestStepsAreTheRecursion(t *testing.T) {
 // nothing in [4, 8). Capacity costs 8 q.
 func TestStepsByHand(t *testing.T) {
 	job := hare.Job{WeightMicro: 1e6, Rounds: 2, Tasks: 8, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}
-	late := job
-	late.ReleaseUs = 5e6
+	late, between := job, job
+	late.ReleaseUs, between.ReleaseUs = 5e6, 5e5
 	for _, c := range []struct {
 		job         hare.Job
 		price, step int64
@@ -103,7 +99,8 @@ func TestStepsByHand(t *testing.T) {
 		{job, 1e9 / 16, 1e6, big.NewRat(8, 1)}, // 8.5 − 0.5: the optimum
 		{job, 1e9 / 16, 0, big.NewRat(15, 2)},
 		{job, 0, 1e6, big.NewRat(8, 1)},
-		{late, 0, 1e6, big.NewRat(8, 1)}, // after the horizon
+		{late, 0, 1e6, big.NewRat(8, 1)},            // after the horizon
+		{between, 1e9, 1e6, big.NewRat(18-1-16, 2)}, // as from 0
 	} {
 		cert := priced([]int64{0, 4e6}, "A", c.price)
 		cert.StepUs = c.step
@@ -120,4 +117,14 @@ func TestLevelsByHand(t *testing.T) {
 	cert.Prices = append(cert.Prices, hare.TypePrices{Type: "B", Nanos: []int64{5e8}})
 	cert.StepUs = 1e6
 	wantBound(t, small(append(nodes("A", 1), nodes("B", 1)...), job), cert, big.NewRat(19-36, 2))
+}
+
+// As in TestStepsByHand, with a free type B that nothing uses before 7 s. At 4,
+// the first level, A holds all tasks and B none: a slot on A must start by 3 after
+// the round does, though the next level is 7, so the first round starts at 1.
+func TestLevelOfWholeTypesByHand(t *testing.T) {
+	job := hare.Job{WeightMicro: 1e6, Rounds: 2, Tasks: 8, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 1e6, SyncUs: 6e6}}}
+	cert := priced([]int64{0, 4e6}, "A", 1e9)
+	cert.StepUs = 1e6
+	wantBound(t, small(append(nodes("A", 2), nodes("B", 8)...), job), cert, big.NewRat(9-8, 1))
 }
