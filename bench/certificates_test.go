@@ -40,6 +40,19 @@ func wide(r *rand.Rand) *hare.Instance {
 	return inst
 }
 
+// widen makes some jobs relaxed, of up to four tasks, released between steps.
+func widen(r *rand.Rand, inst *hare.Instance) {
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		if r.IntN(2) == 0 {
+			j.Sync, j.Mix, j.Tasks = hare.Relaxed, false, int64(1+r.IntN(4))
+		}
+		if j.Sync == hare.Relaxed {
+			j.ReleaseUs += int64(r.IntN(4)) * 125_000
+		}
+	}
+}
+
 // perturbed is a certificate beside c: its grid on multiples of a step, its
 // prices moved, and prices for sizes near those of as many GPUs alone, or above.
 func perturbed(r *rand.Rand, c *hare.Certificate) *hare.Certificate {
@@ -141,7 +154,7 @@ func extreme(r *rand.Rand) (*hare.Instance, *hare.Certificate) {
 		}
 	}
 	for i := range 2 {
-		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: min(any(53), hare.MaxExact), ReleaseUs: any(8) * c.StepUs, Rounds: 1 + any(6), Tasks: 1 + r.Int64N(16), Sync: hare.Sync(r.IntN(3))}
+		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: min(any(53), hare.MaxExact), ReleaseUs: any(8)*c.StepUs + any(1)*r.Int64N(c.StepUs), Rounds: 1 + any(6), Tasks: 1 + r.Int64N(16), Sync: hare.Sync(r.IntN(3))}
 		if j.Sync == hare.Relaxed && r.IntN(2) == 0 {
 			j.Rounds, j.Tasks = 1+r.Int64N(2), 1+any(14)
 		}
@@ -179,6 +192,7 @@ func TestCertificatesOfSizesAndSteps(t *testing.T) {
 		if seed%2 == 0 {
 			inst = wide(r)
 		}
+		widen(r, inst)
 		m := hare.NewModel(inst)
 		opt, found, done := brute.Optimum(inst, 200_000)
 		if !found || !done || len(greedy.Infeasible(m)) > 0 {
