@@ -179,7 +179,7 @@ func Methods() []string { return relax.Methods() }
 // Bound computes one relaxation. Price stops at the deadline of ctx with the
 // best prices so far.
 func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) (*hare.Relaxation, error) {
-	rel, err := relax.Run(ctx, hare.NewModel(inst), relax.Config{Method: method, LP: cfg.LP, Workers: cfg.Workers})
+	rel, err := relax.Run(ctx, hare.NewModel(inst), relax.Config{Method: method, LP: cfg.LP, Workers: cfg.Workers, Steps: 2})
 	if err != nil {
 		return nil, err
 	}
