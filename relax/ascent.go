@@ -24,8 +24,10 @@ type ascent struct {
 	worth float64
 	// patience is how many steps may bring nothing before the target nears.
 	patience int
-	// short says that progress is the average of too few steps.
+	// short says that progress is the average of too few steps; before is the
+	// ascent on a coarser grid then, if there was one.
 	short    bool
+	before   *ascent
 	progress [][]float64 // averaged rounds a cell, by job; nil until wanted
 }
 

@@ -149,10 +149,13 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 			next.patience, next.delta = patient, l.delta
 			steps += next.climb(ctx, most, report)
 		}
-		if a != nil && steps < settled {
-			break // too few steps for an average: the coarser grid's is better
+		next.short = steps < settled
+		if a != nil && next.short {
+			if next.value <= a.value {
+				break
+			}
+			next.before = a // too few steps for an average: the coarser grid's is better
 		}
-		next.short = a == nil && steps < settled
 		gain := math.Inf(1)
 		if a != nil {
 			gain = (next.value - a.value) / math.Abs(next.value)

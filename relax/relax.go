@@ -142,7 +142,7 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		}
 		a.certify(ctx, rel, step)
 	}
-	if a.short && cfg.From != nil && len(cfg.From.Progress) == len(pr.jobs) {
+	if a.short && a.before == nil && cfg.From != nil && len(cfg.From.Progress) == len(pr.jobs) {
 		rel.Progress = cfg.From.Progress
 	}
 	return rel
@@ -160,8 +160,12 @@ func (a *ascent) relaxation() *hare.Relaxation {
 			row[g] *= 1e-9
 		}
 	}
+	from := a
+	for from.short && from.before != nil {
+		from = from.before
+	}
 	for i := range pr.jobs {
-		rel.Progress = append(rel.Progress, pr.polyline(i, a.grid, a.progress))
+		rel.Progress = append(rel.Progress, pr.polyline(i, from.grid, from.progress))
 	}
 	return rel
 }

@@ -43,7 +43,15 @@ const secondsForSteps = 5e-3
 const (
 	stepWork    = 4e7
 	stepReserve = 0.06
+
+	stepReserveSeconds = 0.5 // is enough
 )
+
+// planBetas are the shares of synchronisation that plans charge as compute,
+// one after another where the time allows secondsForAPlan for each job.
+var planBetas = [...]float64{0.5, 0.35, 0.65, 0.5}
+
+const secondsForAPlan = 0.035
 
 // Default search effort, in units of work: one job placed once by the search.
 // Placing all rounds of a relaxed job takes far longer than trying another

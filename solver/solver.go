@@ -220,8 +220,8 @@ func (s *solve) run() (*hare.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.bound != nil && s.bound.Certificate.StepUs > 0 {
-		s.limits.reserve += stepReserve
+	if s.opt.TimeLimit > 0 && s.bound != nil && s.bound.Certificate.StepUs > 0 {
+		s.limits.reserve += min(stepReserve, stepReserveSeconds/s.opt.TimeLimit.Seconds())
 		work, cancel = s.context(1 - s.limits.reserve)
 		defer cancel()
 	}
@@ -396,14 +396,44 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 	}
 }
 
+// improve searches, for a long time from several plans: a search from one
+// comes to its end sooner than the time.
 func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 	if !s.searches() || s.reached() || s.cfg.Without.Search {
 		return
 	}
-	s.event(PhaseImprove, true)
 	began := time.Now()
 	defer func() { s.res.Timing.Improve = time.Since(began) }()
-	cfg := greedy.ImproveConfig{Seed: s.opt.Seed, Moves: s.limits.moves, Workers: s.cfg.Workers}
+	left := func() float64 {
+		return float64(s.opt.TimeLimit)*(1-s.limits.reserve) - float64(time.Since(s.began))
+	}
+	plans := 1
+	if s.opt.TimeLimit > 0 && s.limits.beta > 0 && guide != nil && s.opt.Order == hare.MethodPrice && !s.cfg.Without.Plan {
+		each := secondsForAPlan * float64(len(s.model.Jobs)) * 1e9
+		plans = int(min(float64(len(planBetas)), max(1, left()/each)))
+	}
+	for n := range plans {
+		if n > 0 {
+			if ctx.Err() != nil || s.reached() {
+				break
+			}
+			s.event(PhasePlan, true)
+			share, cancel := context.WithTimeout(ctx, time.Duration(left()/float64(4*(plans-n))))
+			if other := s.price(share, planBetas[n], s.limits.planEffort, 2*s.limits.planCells, guide); other != nil {
+				guide = other
+			}
+			cancel()
+		}
+		s.search(ctx, guide, int64(n), left()/float64(plans-n))
+	}
+}
+
+// search improves the incumbent for about span nanoseconds, or until the work
+// is done.
+func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, span float64) {
+	s.event(PhaseImprove, true)
+	began := time.Now()
+	cfg := greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.cfg.Workers}
 	cfg.Report = func(v hare.Amount) {
 		if v.Cmp(s.value) < 0 {
 			s.value = v
@@ -414,7 +444,6 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 		cfg.StopAt = s.bound.Bound.Float() * (1 + s.opt.Gap)
 	}
 	if s.opt.TimeLimit > 0 {
-		span := float64(s.opt.TimeLimit)*(1-s.limits.reserve) - float64(time.Since(s.began))
 		cfg.Elapsed = func() float64 { return float64(time.Since(began)) / max(1, span) }
 	}
 	plan, _, err := greedy.Improve(ctx, s.model, guide, s.incumbent, cfg)
