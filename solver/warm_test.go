@@ -16,7 +16,7 @@ func TestWarm(t *testing.T) {
 	}
 	solve := func(inst *hare.Instance, work int64, warm *hare.Certificate) *hare.Result {
 		t.Helper()
-		res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: work}, Config{Warm: warm})
+		res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: work}, Config{Warm: warm, Without: Without{Steps: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
