@@ -72,79 +72,6 @@ type oracle struct {
 	steps   stepper
 }
 
-// tail is a step of a row's price: price from start on, charged to cell (−1:
-// free).
-type tail struct {
-	start, price float64
-	cell         int32
-}
-
-// sharedTail holds for the prices of a version.
-type sharedTail struct {
-	version int64
-	steps   []tail
-}
-
-// segment is part of the lower convex hull of one piece of time: up to cap
-// rounds at slope each; full use moves the piece's seconds from one mode to
-// another (−1: idle).
-type segment struct {
-	slope, cap   float64
-	start, len   float64 // of the piece
-	from, to     int16   // to may be offered
-	fcell, tcell int32
-}
-
-// offered marks the segment that stands for all dearer ones.
-const offered = int16(-2)
-
-// segments are those that may do some of a job's rounds, the dearest first:
-// new ones are mostly the cheapest, so they go to the end and the dearest
-// leave at head.
-type segments struct {
-	list        []segment // from head on, by falling slope
-	head        int
-	total, cost float64 // Σ cap, Σ cap·slope
-	peak        float64 // the greatest cost since it was last summed up anew
-}
-
-func (b *segments) reset() { b.list, b.head, b.total, b.cost, b.peak = b.list[:0], 0, 0, 0, 0 }
-
-// cancelled is how far cost may fall below its peak before the rounding errors
-// of the peak are summed away.
-const cancelled = 100
-
-// insert adds s in order and drops what can never be used to do rounds.
-// O(segments cheaper than s).
-func (b *segments) insert(s segment, rounds float64) {
-	if b.total >= rounds && s.slope >= b.list[b.head].slope {
-		return
-	}
-	s.cap = min(s.cap, rounds) // more would only blur the sums
-	i := len(b.list)
-	b.list = append(b.list, s)
-	for i > b.head && b.list[i-1].slope <= s.slope {
-		i--
-	}
-	if i+1 < len(b.list) {
-		copy(b.list[i+1:], b.list[i:])
-		b.list[i] = s
-	}
-	b.total += s.cap
-	b.cost += s.cap * s.slope
-	for ; b.head+1 < len(b.list) && b.total-b.list[b.head].cap >= rounds; b.head++ {
-		b.total -= b.list[b.head].cap
-		b.cost -= b.list[b.head].cap * b.list[b.head].slope
-	}
-	if b.peak = max(b.peak, b.cost); b.peak > cancelled*b.cost {
-		b.cost = 0
-		for i := b.head; i < len(b.list); i++ {
-			b.cost += b.list[i].cap * b.list[i].slope
-		}
-		b.peak = b.cost
-	}
-}
-
 // solve returns the least weighted completion plus price of the job alone, as
 // a fluid (relaxed, gang) or a block (rigid). ans.uses and strides are valid
 // when wantUse, until the next call.
@@ -159,83 +86,6 @@ func (o *oracle) solve(j *job, ans *answer, wantUse bool) {
 
 // at sets the prices; version tells them from those before.
 func (o *oracle) at(pi *prices, version int64) { o.pi, o.version = pi, version }
-
-// trail fills o.tails[i] with the price of mode i from the release on.
-func (o *oracle) trail(j *job) {
-	if len(o.own) < len(j.modes) {
-		o.own = make([][]tail, len(j.modes))
-	}
-	o.tails = o.tails[:0]
-	for i := range j.modes {
-		md := &j.modes[i]
-		s := 0.0
-		if j.sync == hare.Relaxed {
-			s = md.s
-		}
-		if md.trail < 0 {
-			o.own[i] = trailing(o.own[i][:0], o.pi.grid, o.pi.at[md.row], s, j.a, &o.window)
-			o.tails = append(o.tails, o.own[i])
-			continue
-		}
-		for len(o.shared) <= md.trail {
-			o.shared = append(o.shared, sharedTail{version: -1})
-		}
-		t := &o.shared[md.trail]
-		if t.version != o.version {
-			t.steps = trailing(t.steps[:0], o.pi.grid, o.pi.at[md.row], s, j.a, &o.window)
-			t.version = o.version
-		}
-		o.tails = append(o.tails, t.steps)
-	}
-}
-
-// trailing appends the least price of a row within [max(t − s, a), t] for each
-// t ≥ a (DESIGN 2.2). O(cells).
-func trailing(t []tail, grid, row []float64, s, a float64, window *[]int32) []tail {
-	G := len(grid) - 1
-	first := cellOf(grid, a)
-	if first >= G {
-		return append(t, tail{a, 0, -1})
-	}
-	if s == 0 {
-		for g := first; g < G; g++ {
-			t = append(t, tail{max(grid[g], a), row[g], int32(g)})
-		}
-		return append(t, tail{grid[G], 0, -1})
-	}
-	// Sliding-window minimum: cell g enters at grid[g] and leaves at
-	// grid[g+1]+s; the price of 0 from the last grid point on ends it.
-	*window = append((*window)[:0], int32(first))
-	w := *window
-	t = append(t, tail{a, row[first], int32(first)})
-	for g := first + 1; ; {
-		if leave := grid[w[0]+1] + s; len(w) > 1 && leave < grid[g] {
-			w = w[1:]
-			t = push(t, tail{leave, row[w[0]], w[0]})
-			continue
-		}
-		if g == G {
-			return push(t, tail{grid[G], 0, -1})
-		}
-		for len(w) > 0 && row[w[len(w)-1]] >= row[g] {
-			w = w[:len(w)-1]
-		}
-		w = append(w, int32(g))
-		if w[0] == int32(g) {
-			t = push(t, tail{grid[g], row[g], w[0]})
-		}
-		g++
-	}
-}
-
-// push appends a step, over the last one where that starts at the same time.
-func push(t []tail, s tail) []tail {
-	if n := len(t); t[n-1].start >= s.start {
-		t[n-1] = s
-		return t
-	}
-	return append(t, s)
-}
 
 func cellOf(grid []float64, t float64) int {
 	lo, hi := 0, len(grid) // the cell g with grid[g] ≤ t < grid[g+1]
@@ -340,14 +190,6 @@ func (o *oracle) advance(j *job, t float64, pos []int) {
 			pos[i]++
 		}
 	}
-}
-
-// useful is the slope from which on segments are of no use beside those kept.
-func (b *segments) useful(rounds float64) float64 {
-	if b.total >= rounds {
-		return b.list[b.head].slope
-	}
-	return math.Inf(1)
 }
 
 // hull appends the lower convex hull of the piece [t, t+length) up to the slope

@@ -69,26 +69,6 @@ type Without struct {
 	Search   bool
 }
 
-// DefaultGap is the gap at which callers stop who name none.
-const DefaultGap = 0.01
-
-// Defaults fills in the names that opt leaves empty.
-func Defaults(opt hare.Options) hare.Options {
-	if opt.Bound == "" {
-		opt.Bound = hare.MethodPrice
-	}
-	if opt.Order == "" {
-		opt.Order = opt.Bound
-	}
-	if opt.Assign == "" {
-		opt.Assign = string(greedy.Insertion)
-	}
-	if opt.Detail == "" {
-		opt.Detail = "lanes"
-	}
-	return opt
-}
-
 // Solve answers with the best certified pair of schedule and bound. A limit or
 // the end of ctx is a termination, not an error; an error is a fault of the
 // options or of this program.
@@ -118,56 +98,6 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 	}
 	s.plan()
 	return s.run()
-}
-
-// CheckOptions reports the first fault of opt, defaults filled in.
-func CheckOptions(opt hare.Options) error {
-	bad := func(field, format string, a ...any) error {
-		return &hare.InvalidError{Pointer: "/options/" + field, Code: "invalid_option", Detail: fmt.Sprintf(format, a...)}
-	}
-	oneOf := func(x string, known ...string) bool {
-		for _, k := range known {
-			if x == k {
-				return true
-			}
-		}
-		return false
-	}
-	switch {
-	case opt.TimeLimit < 0 || opt.TimeLimit > 24*time.Hour:
-		return bad("time_limit_s", "must be between 0 and 86400")
-	case opt.WorkLimit < 0:
-		return bad("work_limit", "must not be negative")
-	case !(opt.Gap >= 0 && opt.Gap <= 1):
-		return bad("gap", "must be between 0 and 1")
-	case !oneOf(opt.Bound, relax.Methods()...):
-		return bad("bound", "unknown method %q; known: %v", opt.Bound, relax.Methods())
-	case !oneOf(opt.Order, append(relax.Methods(), "wspt", "arrival")...):
-		return bad("order", "unknown order %q; known: %v, wspt, arrival", opt.Order, relax.Methods())
-	case !oneOf(opt.Assign, string(greedy.EarliestAvailable), string(greedy.EarliestFinish), string(greedy.Insertion)):
-		return bad("assign", "unknown rule %q; known: earliest_available, earliest_finish, insertion", opt.Assign)
-	case !oneOf(opt.Detail, "none", "jobs", "lanes", "tasks"):
-		return bad("detail", "unknown detail %q; known: none, jobs, lanes, tasks", opt.Detail)
-	}
-	return nil
-}
-
-// checkDetail refuses before the work what could not be printed after it.
-func (s *solve) checkDetail() error {
-	if s.opt.Detail != "tasks" {
-		return nil
-	}
-	var tasks int64 // below 2^53 in a valid instance
-	for i := range s.model.Jobs {
-		tasks += s.model.Jobs[i].Rounds * s.model.Jobs[i].Tasks
-	}
-	if tasks <= hare.MaxTaskObjects {
-		return nil
-	}
-	return &hare.InvalidError{
-		Pointer: "/options/detail", Code: "too_many_tasks",
-		Detail: fmt.Sprintf("tasks lists up to %d tasks, and this instance has %d: use lanes", hare.MaxTaskObjects, tasks),
-	}
 }
 
 // ErrInfeasible says that a job can never run, so that no finite bound exists.
@@ -241,31 +171,6 @@ func (s *solve) context(share float64) (context.Context, context.CancelFunc) {
 		return context.WithCancel(s.parent)
 	}
 	return context.WithDeadline(s.parent, s.began.Add(time.Duration(share*float64(s.opt.TimeLimit))))
-}
-
-// first makes some schedule at once, so that every later end has a pair.
-func (s *solve) first(ctx context.Context) error {
-	s.event(PhaseAssign, true)
-	began := time.Now()
-	defer func() { s.res.Timing.Assign += time.Since(began) }()
-	if s.opt.TimeLimit == 0 && s.parent.Err() == nil {
-		return nil // no hurry: the order of the relaxation gives a better one
-	}
-	if s.limits.large {
-		return nil // one assignment alone may take most of the time
-	}
-	s.take(greedy.Assign(context.WithoutCancel(ctx), s.model, greedy.Order(s.model, nil, "wspt"), greedy.Insertion))
-	return nil
-}
-
-// take keeps plan when it beats the incumbent.
-func (s *solve) take(plan *greedy.Plan, err error) {
-	if err != nil || plan == nil {
-		return
-	}
-	if v := plan.Value(s.model); s.incumbent == nil || v.Cmp(s.value) < 0 {
-		s.incumbent, s.value = plan, v
-	}
 }
 
 // relaxations finds the certified bound and the guide of the search.
@@ -360,99 +265,6 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 func (s *solve) keep(rel *hare.Relaxation) {
 	if rel != nil && rel.Certified && (s.bound == nil || rel.Bound.Cmp(s.bound.Bound) > 0) {
 		s.bound = rel
-	}
-}
-
-// searches says that the schedule is improved after its assignment: the plain
-// rules of the papers are left as they are.
-func (s *solve) searches() bool { return s.opt.Assign == string(greedy.Insertion) }
-
-func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
-	s.event(PhaseAssign, true)
-	began := time.Now()
-	defer func() { s.res.Timing.Assign += time.Since(began) }()
-	kind := "relaxation"
-	if s.opt.Order == "wspt" || s.opt.Order == "arrival" || guide == nil {
-		kind = s.opt.Order
-		if kind != "arrival" {
-			kind = "wspt"
-		}
-	}
-	if !s.searches() {
-		s.incumbent = nil // the caller asked for this rule's own schedule
-	}
-	assignCtx := ctx
-	if s.incumbent == nil {
-		assignCtx = context.WithoutCancel(ctx)
-	}
-	s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind), greedy.Rule(s.opt.Assign)))
-	for _, fallback := range []string{"wspt", "arrival"} {
-		if s.incumbent == nil {
-			s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback), greedy.Insertion))
-		}
-	}
-	if assignCtx.Err() != nil {
-		s.cut = true // a better assignment may not have ended
-	}
-}
-
-// improve searches, for a long time from several plans: a search from one
-// comes to its end sooner than the time.
-func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
-	if !s.searches() || s.reached() || s.cfg.Without.Search {
-		return
-	}
-	began := time.Now()
-	defer func() { s.res.Timing.Improve = time.Since(began) }()
-	left := func() float64 {
-		return float64(s.opt.TimeLimit)*(1-s.limits.reserve) - float64(time.Since(s.began))
-	}
-	plans := 1
-	if s.opt.TimeLimit > 0 && s.limits.beta > 0 && guide != nil && s.opt.Order == hare.MethodPrice && !s.cfg.Without.Plan {
-		each := secondsForAPlan * float64(len(s.model.Jobs)) * 1e9
-		plans = int(min(float64(len(planBetas)), max(1, left()/each)))
-	}
-	for n := range plans {
-		if n > 0 {
-			if ctx.Err() != nil || s.reached() {
-				break
-			}
-			s.event(PhasePlan, true)
-			share, cancel := context.WithTimeout(ctx, time.Duration(left()/float64(4*(plans-n))))
-			if other := s.price(share, planBetas[n], s.limits.planEffort, 2*s.limits.planCells, guide); other != nil {
-				guide = other
-			}
-			cancel()
-		}
-		s.search(ctx, guide, int64(n), left()/float64(plans-n))
-	}
-}
-
-// search improves the incumbent for about span nanoseconds, or until the work
-// is done.
-func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, span float64) {
-	s.event(PhaseImprove, true)
-	began := time.Now()
-	cfg := greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.cfg.Workers}
-	cfg.Report = func(v hare.Amount) {
-		if v.Cmp(s.value) < 0 {
-			s.value = v
-		}
-		s.event(s.phase, false)
-	}
-	if s.bound != nil && s.bound.Bound.Sign() > 0 {
-		cfg.StopAt = s.bound.Bound.Float() * (1 + s.opt.Gap)
-	}
-	if s.opt.TimeLimit > 0 {
-		cfg.Elapsed = func() float64 { return float64(time.Since(began)) / max(1, span) }
-	}
-	plan, _, err := greedy.Improve(ctx, s.model, guide, s.incumbent, cfg)
-	if ctx.Err() != nil {
-		s.cut = true
-	}
-	if err == nil {
-		s.incumbent = plan
-		s.value = plan.Value(s.model)
 	}
 }
 

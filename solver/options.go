@@ -1,0 +1,80 @@
+package solver
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/relax"
+)
+
+// DefaultGap is the gap at which callers stop who name none.
+const DefaultGap = 0.01
+
+// Defaults fills in the names that opt leaves empty.
+func Defaults(opt hare.Options) hare.Options {
+	if opt.Bound == "" {
+		opt.Bound = hare.MethodPrice
+	}
+	if opt.Order == "" {
+		opt.Order = opt.Bound
+	}
+	if opt.Assign == "" {
+		opt.Assign = string(greedy.Insertion)
+	}
+	if opt.Detail == "" {
+		opt.Detail = "lanes"
+	}
+	return opt
+}
+
+// CheckOptions reports the first fault of opt, defaults filled in.
+func CheckOptions(opt hare.Options) error {
+	bad := func(field, format string, a ...any) error {
+		return &hare.InvalidError{Pointer: "/options/" + field, Code: "invalid_option", Detail: fmt.Sprintf(format, a...)}
+	}
+	oneOf := func(x string, known ...string) bool {
+		for _, k := range known {
+			if x == k {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case opt.TimeLimit < 0 || opt.TimeLimit > 24*time.Hour:
+		return bad("time_limit_s", "must be between 0 and 86400")
+	case opt.WorkLimit < 0:
+		return bad("work_limit", "must not be negative")
+	case !(opt.Gap >= 0 && opt.Gap <= 1):
+		return bad("gap", "must be between 0 and 1")
+	case !oneOf(opt.Bound, relax.Methods()...):
+		return bad("bound", "unknown method %q; known: %v", opt.Bound, relax.Methods())
+	case !oneOf(opt.Order, append(relax.Methods(), "wspt", "arrival")...):
+		return bad("order", "unknown order %q; known: %v, wspt, arrival", opt.Order, relax.Methods())
+	case !oneOf(opt.Assign, string(greedy.EarliestAvailable), string(greedy.EarliestFinish), string(greedy.Insertion)):
+		return bad("assign", "unknown rule %q; known: earliest_available, earliest_finish, insertion", opt.Assign)
+	case !oneOf(opt.Detail, "none", "jobs", "lanes", "tasks"):
+		return bad("detail", "unknown detail %q; known: none, jobs, lanes, tasks", opt.Detail)
+	}
+	return nil
+}
+
+// checkDetail refuses before the work what could not be printed after it.
+func (s *solve) checkDetail() error {
+	if s.opt.Detail != "tasks" {
+		return nil
+	}
+	var tasks int64 // below 2^53 in a valid instance
+	for i := range s.model.Jobs {
+		tasks += s.model.Jobs[i].Rounds * s.model.Jobs[i].Tasks
+	}
+	if tasks <= hare.MaxTaskObjects {
+		return nil
+	}
+	return &hare.InvalidError{
+		Pointer: "/options/detail", Code: "too_many_tasks",
+		Detail: fmt.Sprintf("tasks lists up to %d tasks, and this instance has %d: use lanes", hare.MaxTaskObjects, tasks),
+	}
+}
