@@ -42,9 +42,9 @@ const secondsForSteps = 5e-3
 // limit, and stepReserve the share of it that checking it may take at the end.
 const (
 	stepWork    = 4e7
-	stepReserve = 0.06
+	stepReserve = 0.12
 
-	stepReserveSeconds = 0.5 // is enough
+	stepReserveSeconds = 0.35 // is enough
 )
 
 // planBetas are the shares of synchronisation that plans charge as compute,
