@@ -36,11 +36,6 @@ func (p *Plan) Value(m *hare.Model) hare.Amount {
 	return sum
 }
 
-// clone copies the plan; blocks are shared, since they are never changed.
-func (p *Plan) clone() *Plan {
-	return &Plan{Jobs: append([][]Block(nil), p.Jobs...), EndUs: append([]int64(nil), p.EndUs...)}
-}
-
 // ErrNoPlace says that a job found no place on the capacity left.
 var ErrNoPlace = errors.New("no place")
 

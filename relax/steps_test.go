@@ -14,14 +14,13 @@ import (
 // naivePhi is V_R(a) of docs/bounds.md ("Steps") as it is written there, for
 // prices by type and step; times in steps, weight in 1e-9.
 type naivePhi struct {
-	w, tasks      int64
-	path, tau, H  int
-	p, s          []int
-	peak          []int64
-	price         [][]int64 // by mode and step
-	levels        []int
-	known         map[[2]int]int64
-	moves, starts int
+	w, tasks     int64
+	path, tau, H int
+	p, s         []int
+	peak         []int64
+	price        [][]int64 // by mode and step
+	levels       []int
+	known        map[[2]int]int64
 }
 
 func (n *naivePhi) slot(k, from, window int) int64 {

@@ -92,10 +92,10 @@ func TestStepsByHand(t *testing.T) {
 		price, step int64
 		want        *big.Rat
 	}{
-		{job, 1e9, 0, big.NewRat(8-8, 1)},
+		{job, 1e9, 0, new(big.Rat)},
 		{job, 1e9, 1e6, big.NewRat(9-8, 1)},
 		{job, 1e9, 5e5, big.NewRat(9-8, 1)},    // at 0.5 a slot costs half: 8.5 + 4
-		{job, 1e9, 4e6, big.NewRat(8-8, 1)},    // a task is shorter than a step
+		{job, 1e9, 4e6, new(big.Rat)},          // a task is shorter than a step
 		{job, 1e9 / 16, 1e6, big.NewRat(8, 1)}, // 8.5 − 0.5: the optimum
 		{job, 1e9 / 16, 0, big.NewRat(15, 2)},
 		{job, 0, 1e6, big.NewRat(8, 1)},
