@@ -1,0 +1,11 @@
+package api
+
+import "context"
+
+type tenantKey struct{}
+
+// tenantOf says whose call this is; "" where the server has no keys.
+func tenantOf(ctx context.Context) string {
+	id, _ := ctx.Value(tenantKey{}).(string)
+	return id
+}
