@@ -24,11 +24,15 @@ const enough = 1e-7
 // (Kelley's method with a trust region), and queried between that point and
 // the best (Wentges). It only proposes prices: a failing engine costs nothing
 // but the gain. It returns the number of LPs solved.
-func (a *ascent) polish(ctx context.Context, engine LP, report func(float64)) int {
+func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) int {
+	engine, most := cfg.LP, maxPolish
+	if cfg.LPs != 0 {
+		most = min(most, cfg.LPs)
+	}
 	pr := a.ev.pr
 	n, G := len(pr.jobs), len(a.grid)-1
 	cells := G * len(a.caps)
-	if engine == nil || n*cells > polishCells {
+	if engine == nil || most < 0 || n*cells > polishCells {
 		return 0
 	}
 	p := &lp.Problem{Maximize: true, Start: []int32{0}}
@@ -49,7 +53,7 @@ func (a *ascent) polish(ctx context.Context, engine LP, report func(float64)) in
 	grad := make([]float64, cells)
 	box, solved := 0.3, 0
 	a.cur.copyFrom(a.best)
-	for solved < maxPolish {
+	for solved < most {
 		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0)
 		if err != nil {
 			break

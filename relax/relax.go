@@ -37,6 +37,9 @@ type Config struct {
 	// Workers is the number of goroutines; zero means GOMAXPROCS. The result
 	// does not depend on it.
 	Workers int
+	// LPs limits the linear programs of the price method; zero means 60, less
+	// means none.
+	LPs int
 	// Effort multiplies the price method's iterations; zero means 1.
 	Effort float64
 	// Worth ends each grid of the price method when a step raises the bound by
@@ -132,7 +135,7 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		if cfg.Steps > 1 {
 			a.climbSteps(ctx, cfg, report)
 		}
-		a.polish(ctx, cfg.LP, report)
+		a.polish(ctx, cfg, report)
 	}
 	rel := a.relaxation()
 	if cfg.Plan == 0 {

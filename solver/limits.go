@@ -18,6 +18,7 @@ type limits struct {
 	cells, planCells        int     // of the finest grids
 	steps                   int     // of relax.Config
 	stepWork                float64 // the same
+	lps                     int     // of relax.Config
 	moves                   int64
 	large                   bool
 }
@@ -46,6 +47,14 @@ const (
 
 	stepReserveSeconds = 0.35 // is enough
 )
+
+// stepWorkPerUnit is the same for each unit of a work limit: a third of what a
+// placement takes.
+const stepWorkPerUnit = 4000
+
+// workPerLP is the work of one linear program: on small instances, where they
+// are solved, it takes as long as 1,000 placements.
+const workPerLP = 1000
 
 // planBetas are the shares of synchronisation that plans charge as compute,
 // one after another where the time allows secondsForAPlan for each job.
@@ -136,6 +145,12 @@ func (s *solve) plan() {
 		work = min(300, n) * gangWork
 		if relaxed {
 			work = relaxedWork + 100*n
+		}
+	}
+	if s.opt.WorkLimit > 0 {
+		l.stepWork = stepWorkPerUnit * work
+		if l.lps = int(work / workPerLP); l.lps == 0 {
+			l.lps = -1
 		}
 	}
 	ascents := callsFull * n * workPerCall * (l.boundEffort + l.planEffort)

@@ -249,7 +249,7 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 		}
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, NoSizes: s.cfg.Without.Sizes,
+		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, LPs: s.limits.lps, NoSizes: s.cfg.Without.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
