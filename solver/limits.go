@@ -158,6 +158,12 @@ func (s *solve) plan() {
 		f := 0.6 * work / ascents
 		l.boundEffort, l.planEffort = l.boundEffort*f, l.planEffort*f
 		ascents = 0.6 * work
+		// A few steps on a fine grid do less than its evaluation costs.
+		if f < 0.02 {
+			l.cells = 24
+		} else if f < 0.1 {
+			l.cells = min(48, l.cells)
+		}
 	}
 	l.moves = max(1, int64(work-ascents))
 	if s.opt.TimeLimit > 0 && s.opt.WorkLimit == 0 {
