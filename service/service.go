@@ -68,6 +68,7 @@ type Service struct {
 	mu      sync.Mutex // guards drain against active
 	drain   bool
 	active  sync.WaitGroup
+	hooks   Hooks
 }
 
 // New makes a service.
@@ -118,7 +119,10 @@ func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.C
 	}
 	s.active.Add(1)
 	s.mu.Unlock()
-	if err := s.wait(ctx, deadline); err != nil {
+	began := time.Now()
+	err = s.wait(ctx, deadline)
+	s.hooks.waited(ctx, began, err)
+	if err != nil {
 		s.active.Done()
 		return nil, nil, err
 	}
@@ -160,7 +164,7 @@ func (s *Service) wait(ctx context.Context, deadline time.Time) error {
 
 // Solve solves one instance. Its time limit runs from here on, so that waiting
 // counts; when ctx ends, the answer is the best certified pair so far.
-func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (res *hare.Result, err error) {
 	opt = solver.Defaults(opt)
 	if err := solver.CheckOptions(opt); err != nil {
 		return nil, err
@@ -184,7 +188,9 @@ func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Optio
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	res, err := s.cfg.Engine.Solve(ctx, inst, opt)
+	ctx, ended := s.hooks.solving(ctx, inst, opt)
+	defer func() { ended(res, err) }()
+	res, err = s.cfg.Engine.Solve(ctx, inst, opt)
 	if res != nil {
 		res.Options.TimeLimit = asked
 	}
@@ -241,7 +247,9 @@ type solverEngine struct{ cfg solver.Config }
 var _ Engine = solverEngine{}
 
 func (e solverEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
-	return solver.Solve(ctx, inst, opt, e.cfg)
+	cfg := e.cfg
+	cfg.Progress = both(cfg.Progress, progressOf(ctx))
+	return solver.Solve(ctx, inst, opt, cfg)
 }
 
 func (e solverEngine) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
