@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
@@ -28,6 +28,18 @@ type Config struct {
 	Logger *slog.Logger
 	// EngineRestarts counts restarts of LP workers, for metrics; nil means 0.
 	EngineRestarts func() int64
+	// Engine is the state of the LP workers, for metrics; nil means none.
+	Engine func() EngineStats
+	// StoreBytes is the size of the data directory, for metrics; nil means none.
+	StoreBytes func() int64
+	// MetricTenants is how many tenants have series of their own; zero means 50.
+	MetricTenants int
+	// Registry gets the metrics; nil means one of its own.
+	Registry *prometheus.Registry
+	// PrivateMetrics leaves /metrics out: the registry is served elsewhere.
+	PrivateMetrics bool
+	// Tracing gets the spans; nil means no tracing.
+	Tracing *Tracing
 	// Heartbeat is how often a stream of events for an EventSource says that it
 	// is alive; zero means 15 s.
 	Heartbeat time.Duration
@@ -67,13 +79,17 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.EngineRestarts == nil {
 		cfg.EngineRestarts = func() int64 { return 0 }
 	}
-	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, cfg.EngineRestarts), calls: make(chan struct{}, svc.Capacity())}
+	if cfg.Registry == nil {
+		cfg.Registry = prometheus.NewRegistry()
+	}
+	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), calls: make(chan struct{}, svc.Capacity())}
 	if cfg.Sessions != nil {
 		s.met.watch(cfg.Sessions)
 	}
-	s.metrics = promhttp.HandlerFor(s.met.registry, promhttp.HandlerOpts{})
+	svc.Watch(s.hooks())
+	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
-	r.Use(s.identify, s.observe, s.survive, s.compress, middleware.GetHead)
+	r.Use(s.traced, s.identify, s.observe, s.survive, s.compress, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
 	})
@@ -85,7 +101,9 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Get("/v1/version", s.handle(s.version))
 	r.Get("/healthz", s.handle(s.health))
 	r.Get("/readyz", s.handle(s.ready))
-	r.Get("/metrics", s.handle(s.measurements))
+	if !cfg.PrivateMetrics {
+		r.Get("/metrics", s.handle(s.measurements))
+	}
 	r.Get("/openapi.json", s.handle(s.specificationJSON))
 	r.Get("/openapi.yaml", s.handle(s.specificationYAML))
 	r.Get("/docs", s.handle(s.docs))

@@ -41,7 +41,7 @@ func request(t *testing.T, h http.Handler, method, path, body string, header ...
 	return w
 }
 
-func example(t *testing.T) string {
+func example(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("../testdata/examples/three-jobs.instance.json")
 	if err != nil {

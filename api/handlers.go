@@ -80,15 +80,18 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.met.solved(res)
 	if err := r.Context().Err(); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
+	_, end := s.step(r.Context(), "encode")
 	if kind == kindNDJSON {
-		return res.EncodeNDJSON(w)
+		err = res.EncodeNDJSON(w)
+	} else {
+		err = res.EncodeJSON(w)
 	}
-	return res.EncodeJSON(w)
+	end(err)
+	return err
 }
 
 // bound computes a relaxation alone.

@@ -1,61 +1,167 @@
 package api
 
 import (
+	"context"
+	"net/http"
+	"runtime"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 )
 
-// metrics wraps the service; the domain knows nothing of it.
+// metrics wraps the service; the domain knows nothing of it. docs/metrics.md
+// lists them all, and a test holds the two together.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	refusals *prometheus.CounterVec
+	waits    prometheus.Histogram
 	phases   *prometheus.HistogramVec
 	gap      prometheus.Histogram
 	bounds   *prometheus.CounterVec
 	ended    *prometheus.CounterVec
+	failed   *prometheus.CounterVec
+	cached   *prometheus.CounterVec
+	cost     prometheus.Histogram
 	panics   prometheus.Counter
+	tenants  tenantMetrics
 	sessions sessionMetrics
 }
 
-func newMetrics(svc *service.Service, restarts func() int64) *metrics {
-	times := []float64{.001, .005, .02, .1, .5, 1, 2, 5, 10, 30, 60, 300}
+// shortTimes and longTimes are buckets in seconds of answers and of waiting,
+// and of solves.
+var (
+	shortTimes = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
+	longTimes  = []float64{.001, .005, .02, .1, .5, 1, 2, 5, 10, 30, 60, 300}
+)
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+}
+
+func gaugeFunc(name, help string, f func() float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
+}
+
+func counterFunc(name, help string, f func() float64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, f)
+}
+
+func newMetrics(svc *service.Service, cfg *Config) *metrics {
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_http_requests_total", Help: "Requests by route, method and status."}, []string{"route", "method", "code"}),
-		latency:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_http_request_seconds", Help: "Time to answer by route.", Buckets: times}, []string{"route"}),
-		phases:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_solve_phase_seconds", Help: "Time of a solve by phase.", Buckets: times}, []string{"phase"}),
-		gap:      prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_solve_gap_ratio", Help: "Value over bound less one.", Buckets: []float64{0, .005, .01, .02, .05, .1, .2, .5, 1, 5}}),
-		bounds:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_solve_bounds_total", Help: "Solves by the method of their bound."}, []string{"method"}),
-		ended:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_solves_total", Help: "Solves by termination."}, []string{"termination"}),
+		registry: cfg.Registry,
+		requests: counter("hare_http_requests_total", "Requests by route, method and status.", "route", "method", "code"),
+		latency:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_http_request_seconds", Help: "Time to answer by route.", Buckets: shortTimes}, []string{"route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hare_http_in_flight", Help: "Requests that are being answered, streams included."}),
+		refusals: counter("hare_refused_total", "Requests that were refused with 429, 503 or 507, by the code of the problem.", "reason"),
+		waits:    histogram("hare_queue_wait_seconds", "Time that calls waited for a place, whether they got one or not.", shortTimes),
+		phases:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_solve_phase_seconds", Help: "Time of a solve by phase.", Buckets: longTimes}, []string{"phase"}),
+		gap:      histogram("hare_solve_gap_ratio", "Value over bound less one.", []float64{0, .005, .01, .02, .05, .1, .2, .5, 1, 5}),
+		bounds:   counter("hare_solve_bounds_total", "Solves by the method of their bound.", "method"),
+		ended:    counter("hare_solves_total", "Solves by termination.", "termination"),
+		failed:   counter("hare_solve_failures_total", "Solves that ended without a result, by kind of error.", "kind"),
+		cached:   counter("hare_cache_lookups_total", "Solves looked for among the stored results, by outcome.", "outcome"),
+		cost:     histogram("hare_cost_ratio", "True over predicted time of a solve: 1 is exact, more is too hopeful.", []float64{.1, .25, .5, .8, 1, 1.25, 2, 4, 10}),
 		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_panics_total", Help: "Requests that ended in a panic."}),
+		tenants:  newTenantMetrics(cfg.MetricTenants),
+	}
+	for _, outcome := range []string{"hit", "miss"} {
+		m.cached.WithLabelValues(outcome)
 	}
 	m.sessions = newSessionMetrics(m.registry)
-	m.registry.MustRegister(m.requests, m.latency, m.phases, m.gap, m.bounds, m.ended, m.panics,
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_build_info", Help: "1, with the versions as labels."}, []string{"version", "highs", "go"})
+	build.WithLabelValues(svc.Version(), svc.EngineVersion(), runtime.Version()).Set(1)
+	m.registry.MustRegister(m.requests, m.latency, m.inFlight, m.refusals, m.waits, m.phases, m.gap, m.bounds, m.ended, m.failed, m.cached, m.cost, m.panics,
+		m.tenants.requests, m.tenants.solves, m.tenants.seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_queue_waiting", Help: "Calls that wait for a place."}, func() float64 { w, _ := svc.Load(); return float64(w) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_queue_running", Help: "Calls that run."}, func() float64 { _, r := svc.Load(); return float64(r) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "hare_lp_worker_restarts_total", Help: "LP workers started in place of one that failed."}, func() float64 { return float64(restarts()) }))
+		gaugeFunc("hare_queue_waiting", "Calls that wait for a place.", func() float64 { w, _ := svc.Load(); return float64(w) }),
+		gaugeFunc("hare_queue_running", "Calls that run.", func() float64 { _, r := svc.Load(); return float64(r) }),
+		gaugeFunc("hare_queue_capacity", "Calls that may run and wait together.", func() float64 { return float64(svc.Capacity()) }),
+		gaugeFunc("hare_ready", "1 while new work is taken, 0 while the server drains.", func() float64 {
+			if svc.Ready() {
+				return 1
+			}
+			return 0
+		}))
+	m.registerEngine(cfg.Engine, cfg.EngineRestarts)
+	m.registerTracing(cfg.Tracing)
+	if cfg.StoreBytes != nil {
+		m.registry.MustRegister(gaugeFunc("hare_store_bytes", "Bytes of the files of the data directory.", func() float64 { return float64(cfg.StoreBytes()) }))
+	}
 	return m
 }
 
-func (m *metrics) request(route, method string, status int, took time.Duration) {
+// EngineStats is the state of the LP workers. Counts are since the start.
+type EngineStats struct {
+	Starts, Recycled, Kills, Failures, Solves int64
+	Idle                                      int  // workers that are ready
+	Available                                 bool // false while the Go engine serves alone
+}
+
+func (m *metrics) registerEngine(stats func() EngineStats, restarts func() int64) {
+	if stats == nil {
+		stats = func() EngineStats { return EngineStats{} }
+	}
+	count := func(name, help string, of func(*EngineStats) int64) prometheus.Collector {
+		return counterFunc(name, help, func() float64 { s := stats(); return float64(of(&s)) })
+	}
+	m.registry.MustRegister(
+		counterFunc("hare_lp_worker_restarts_total", "LP workers started in place of one that failed.", func() float64 { return float64(restarts()) }),
+		count("hare_lp_worker_starts_total", "LP workers that started.", func(s *EngineStats) int64 { return s.Starts }),
+		count("hare_lp_worker_recycled_total", "LP workers replaced after their number of solves.", func(s *EngineStats) int64 { return s.Recycled }),
+		count("hare_lp_worker_kills_total", "LP workers killed at a deadline.", func(s *EngineStats) int64 { return s.Kills }),
+		count("hare_lp_worker_failures_total", "LP workers that died, lied or did not start.", func(s *EngineStats) int64 { return s.Failures }),
+		count("hare_lp_solves_total", "Linear programs solved.", func(s *EngineStats) int64 { return s.Solves }),
+		gaugeFunc("hare_lp_workers_idle", "LP workers that are ready.", func() float64 { return float64(stats().Idle) }),
+		gaugeFunc("hare_lp_available", "1 while the LP engine is tried, 0 while the Go engine serves alone.", func() float64 {
+			if stats().Available {
+				return 1
+			}
+			return 0
+		}))
+}
+
+// request counts an answer. A trace that is kept is named beside its time.
+func (m *metrics) request(ctx context.Context, route, method, tenant string, status int, took time.Duration) {
 	switch method {
 	case "GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH":
 	default:
 		method = "other"
 	}
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
-	m.latency.WithLabelValues(route).Observe(took.Seconds())
+	latency := m.latency.WithLabelValues(route)
+	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
+		latency.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
+	} else {
+		latency.Observe(took.Seconds())
+	}
+	m.tenants.request(tenant, status)
 }
 
-func (m *metrics) solved(r *hare.Result) {
+// refused counts a problem by its code, one of this program's constants, where
+// it says that the server would not rather than could not.
+func (m *metrics) refused(status int, code string) {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusInsufficientStorage:
+		m.refusals.WithLabelValues(code).Inc()
+	}
+}
+
+// outcome counts a solve that has a result.
+func (m *metrics) outcome(tenant string, r *hare.Result) {
 	t := r.Timing
 	for phase, d := range map[string]time.Duration{"total": t.Total, "relax": t.Relax, "assign": t.Assign, "improve": t.Improve, "verify": t.Verify} {
 		m.phases.WithLabelValues(phase).Observe(d.Seconds())
@@ -68,4 +174,10 @@ func (m *metrics) solved(r *hare.Result) {
 		f, _ := g.Float64()
 		m.gap.Observe(f)
 	}
+	m.tenants.solved(tenant, t.Total)
+}
+
+// MetricsHandler serves the metrics in the text formats of Prometheus.
+func MetricsHandler(registry *prometheus.Registry) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }

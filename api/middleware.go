@@ -17,8 +17,7 @@ import (
 type requestKey struct{}
 
 func requestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestKey{}).(string)
-	return id
+	return callOf(ctx).id
 }
 
 // identify gives each request an id, the client's own where it sends one.
@@ -31,7 +30,7 @@ func (s *server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(b[:])
 		}
 		w.Header().Set("X-Request-Id", id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, id)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, &call{id: id})))
 	})
 }
 
@@ -73,23 +72,24 @@ func (s *server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
 		began := time.Now()
+		s.met.inFlight.Inc()
 		defer func() {
+			s.met.inFlight.Dec()
 			route := chi.RouteContext(r.Context()).RoutePattern()
 			if route == "" {
 				route = "none"
 			}
 			took := time.Since(began)
-			s.met.request(route, r.Method, rec.status, took)
+			tenant := callOf(r.Context()).tenant
+			s.met.request(r.Context(), route, r.Method, tenant, rec.status, took)
+			named(r.Context(), r.Method, route, requestID(r.Context()), tenant)
 			level := slog.LevelInfo
 			if rec.status == http.StatusInternalServerError {
 				level = slog.LevelError
 			}
-			line := []any{"request_id", requestID(r.Context()), "method", r.Method,
-				"route", route, "status", rec.status, "bytes", rec.bytes, "seconds", took.Seconds()}
-			if id := chi.URLParam(r, "id"); id != "" {
-				line = append(line, "session", id)
-			}
-			s.cfg.Logger.Log(r.Context(), level, "request", line...)
+			line := append(about(r.Context(), tenant), "method", r.Method,
+				"route", route, "status", rec.status, "bytes", rec.bytes, "seconds", took.Seconds())
+			s.cfg.Logger.Log(r.Context(), level, "request", append(line, subject(r, route, rec.Header())...)...)
 		}()
 		next.ServeHTTP(rec, r)
 	})

@@ -31,6 +31,7 @@ func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, cod
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
+	s.met.refused(status, code)
 	title := http.StatusText(status)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)

@@ -19,7 +19,9 @@ import (
 
 // read decodes the request document: an instance, and of options, method and
 // result the one that the route takes.
-func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*hare.Request, error) {
+func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (_ *hare.Request, err error) {
+	_, end := s.step(r.Context(), "decode")
+	defer func() { end(err) }()
 	// Not all connections have deadlines; without them the body is still limited.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))

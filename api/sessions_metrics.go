@@ -68,7 +68,7 @@ func (m *metrics) watch(sessions *service.Sessions) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."}, count(func(service.SessionInfo) bool { return true })),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions_active", Help: "Sessions that are in memory."}, count(func(i service.SessionInfo) bool { return i.Active })))
 	if timed, ok := sessions.Store().(*TimedStore); ok {
-		m.registry.MustRegister(timed.commits, timed.events, timed.failures)
+		m.registry.MustRegister(timed.commits, timed.events, timed.bytes, timed.failures)
 	}
 }
 
@@ -77,6 +77,7 @@ type TimedStore struct {
 	service.Store
 	commits  prometheus.Histogram
 	events   prometheus.Histogram
+	bytes    prometheus.Counter
 	failures prometheus.Counter
 }
 
@@ -85,6 +86,7 @@ func NewTimedStore(store service.Store) *TimedStore {
 	return &TimedStore{
 		Store:    store,
 		commits:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds", Help: "Time to make a group of events durable.", Buckets: []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}}),
+		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_bytes_total", Help: "Bytes of events that became durable."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total", Help: "Groups of events that the disk refused; none of them was recorded."}),
 		events:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
 	}
@@ -99,10 +101,12 @@ func (t *TimedStore) Append(ctx context.Context, rows []service.Row) error {
 		return err
 	}
 	t.commits.Observe(time.Since(began).Seconds())
-	n := int64(0)
+	n, size := int64(0), 0
 	for i := range rows {
 		n += rows[i].Last - rows[i].First + 1
+		size += len(rows[i].Data)
 	}
+	t.bytes.Add(float64(size))
 	t.events.Observe(float64(n))
 	return nil
 }

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/hare-sched/hare"
+)
+
+// TracingConfig says where traces go. Everything else, the sampler and the
+// queue among it, comes from the standard OTEL_ variables of the environment.
+type TracingConfig struct {
+	// Endpoint is the URL of an OTLP/HTTP collector, to which /v1/traces is
+	// added; "" means that of the environment, and no tracing where that has
+	// none.
+	Endpoint string
+	Version  string
+	// Logger hears of failing exports, once a minute at most; nil means nobody.
+	Logger *slog.Logger
+}
+
+// Tracing sends spans to a collector, from a queue of bounded length: while the
+// collector is slow or gone they are dropped, and no request waits for it.
+type Tracing struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	counts   *spanCounts
+	abort    context.CancelFunc // of exports that hang
+}
+
+// OpenTracing starts the export; nil where nobody asked for traces. Faults of
+// the configuration are *hare.InvalidError with the flag or variable as pointer.
+func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
+	var opts []otlptracehttp.Option
+	switch {
+	case os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none":
+		return nil, nil
+	case cfg.Endpoint != "":
+		u, err := url.Parse(cfg.Endpoint)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, &hare.InvalidError{Pointer: "--otlp-endpoint", Code: "invalid_option", Detail: "give the URL of an OTLP/HTTP collector, as in http://127.0.0.1:4318"}
+		}
+		if !strings.HasSuffix(u.Path, "/v1/traces") {
+			u = u.JoinPath("/v1/traces")
+		}
+		opts = append(opts, otlptracehttp.WithEndpointURL(u.String()))
+	case os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "":
+		return nil, nil
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		if p := os.Getenv(name); p != "" && p != "http/protobuf" {
+			return nil, &hare.InvalidError{Pointer: name, Code: "not_supported", Detail: fmt.Sprintf("%q is not supported: traces go by http/protobuf, to port 4318 of most collectors", p)}
+		}
+	}
+	exporter, err := otlptracehttp.New(ctx, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	// What the environment says of the resource comes last and wins. A part
+	// that cannot be read is left out.
+	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
+		resource.WithAttributes(attribute.String("service.name", "hare"), attribute.String("service.version", cfg.Version)), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	life, abort := context.WithCancel(context.Background())
+	counts := &spanCounts{}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithSpanProcessor(counts),
+		sdktrace.WithBatcher(&watchedExporter{SpanExporter: exporter, counts: counts, log: cfg.Logger, life: life}))
+	return &Tracing{provider: provider, tracer: provider.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version)), counts: counts, abort: abort}, nil
+}
+
+// Close sends what is in the queue and gives up when ctx ends. Nil may be closed.
+func (t *Tracing) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	defer context.AfterFunc(ctx, t.abort)()
+	defer t.abort()
+	if err := t.provider.Shutdown(ctx); err != nil {
+		return fmt.Errorf("tracing: %w", err)
+	}
+	return nil
+}
+
+// Flush sends what is in the queue now.
+func (t *Tracing) Flush(ctx context.Context) error { return t.provider.ForceFlush(ctx) }
+
+func (m *metrics) registerTracing(t *Tracing) {
+	counts := &spanCounts{}
+	if t != nil {
+		counts = t.counts
+	}
+	for _, c := range []struct {
+		name, help string
+		of         *atomic.Int64
+	}{
+		{"hare_trace_spans_total", "Spans that ended and were to be sent.", &counts.ended},
+		{"hare_trace_spans_exported_total", "Spans that a collector took.", &counts.exported},
+		{"hare_trace_spans_failed_total", "Spans that no collector took; those that are neither were dropped, or wait.", &counts.failed},
+	} {
+		m.registry.MustRegister(counterFunc(c.name, c.help, func() float64 { return float64(c.of.Load()) }))
+	}
+}
+
+// spanCounts is a processor that counts spans.
+type spanCounts struct{ ended, exported, failed atomic.Int64 }
+
+var _ sdktrace.SpanProcessor = (*spanCounts)(nil)
+
+func (c *spanCounts) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+func (c *spanCounts) OnEnd(s sdktrace.ReadOnlySpan) {
+	if s.SpanContext().IsSampled() {
+		c.ended.Add(1)
+	}
+}
+
+func (*spanCounts) Shutdown(context.Context) error { return nil }
+
+func (*spanCounts) ForceFlush(context.Context) error { return nil }
+
+// watchedExporter counts what becomes of spans, says so where they are lost,
+// and lets an export that hangs be ended.
+type watchedExporter struct {
+	sdktrace.SpanExporter
+	counts *spanCounts
+	log    *slog.Logger
+	life   context.Context // ends when exports must
+
+	mu   sync.Mutex
+	told time.Time
+}
+
+func (e *watchedExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	if err == nil {
+		e.counts.exported.Add(int64(len(spans)))
+		return nil
+	}
+	e.counts.failed.Add(int64(len(spans)))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := time.Now(); now.Sub(e.told) > time.Minute {
+		e.told = now
+		e.log.Warn("traces are lost: see that the OTLP collector answers", "error", err)
+	}
+	return nil // it has been said
+}
