@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +24,7 @@ func serveCommand() *cobra.Command {
 	var grace time.Duration
 	var dataDir string
 	var keep service.SessionsConfig
+	var look observeFlags
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve solves, bounds, checks and online sessions over HTTP",
@@ -46,6 +46,11 @@ rest with the best certified pair so far.`,
 			if err := loopback(listen); err != nil && !insecure {
 				return usageError{err}
 			}
+			seen, err := look.open(c.Context())
+			if err != nil {
+				return err
+			}
+			defer seen.close()
 			l, err := net.Listen("tcp", listen)
 			if err != nil {
 				return usageError{fmt.Errorf("%w: see hare doctor --listen %s", err, listen)}
@@ -58,7 +63,7 @@ rest with the best certified pair so far.`,
 			if err != nil {
 				return err
 			}
-			log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+			log := seen.log
 			if disk, ok := store.(*sqlite.Store); ok {
 				go tellDamage(c.Context(), disk, dataDir, log)
 			}
@@ -68,12 +73,13 @@ rest with the best certified pair so far.`,
 				return errors.Join(err, store.Close())
 			}
 			log.Info("listening", "address", l.Addr().String(), "docs", "http://"+l.Addr().String()+"/docs", "version", version, "highs", engine.EngineVersion)
-			h := api.New(svc, api.Config{MaxBodyBytes: bodyMiB << 20, Logger: log, EngineRestarts: engine.Restarts, Sessions: sessions})
+			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts, Sessions: sessions}, engine, dataDir))
 			// The streams of sessions end before the sessions do.
 			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), sessions.Close())
 		},
 	}
 	f := c.Flags()
+	look.add(c)
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address and port")
 	f.StringVar(&dataDir, "data-dir", "", "keep sessions in this directory (default: in memory, gone with the server)")
 	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "sessions that may exist")
@@ -121,7 +127,7 @@ func loopback(listen string) error {
 	if err != nil {
 		return fmt.Errorf("--listen %q: %w", listen, err)
 	}
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+	if isLoopback(host) {
 		return nil
 	}
 	return errors.New("--listen " + listen + " is beyond loopback, and there are no keys yet: add --insecure to do it all the same")

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/solver"
+)
+
+// flushTime is how long the last spans may take at shutdown.
+const flushTime = 3 * time.Second
+
+// observeFlags say how to look at a server.
+type observeFlags struct {
+	logFormat, logLevel string
+	otlp                string
+	debugListen         string
+	privateMetrics      bool
+	tenants             int
+}
+
+func (o *observeFlags) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.logFormat, "log-format", "text", "form of the log on standard error: text, json")
+	f.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
+	f.StringVar(&o.otlp, "otlp-endpoint", "", "send traces to this OTLP/HTTP collector, as http://127.0.0.1:4318 (default: what OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")
+	f.StringVar(&o.debugListen, "debug-listen", "", "serve profiles (/debug/pprof/) and /metrics on this loopback address, as 127.0.0.1:6060")
+	f.BoolVar(&o.privateMetrics, "private-metrics", false, "serve /metrics on --debug-listen alone")
+	f.IntVar(&o.tenants, "metric-tenants", 50, "tenants with series of their own in the metrics; the rest are other")
+	choices(c, "log-format", "text", "json")
+	choices(c, "log-level", "debug", "info", "warn", "error")
+}
+
+// observed is what a server is looked at with.
+type observed struct {
+	flags    *observeFlags
+	log      *slog.Logger
+	registry *prometheus.Registry
+	tracing  *api.Tracing
+	debug    *http.Server
+	served   chan struct{} // closed when debug has ended
+}
+
+// open checks the flags and starts what they ask for.
+func (o *observeFlags) open(ctx context.Context) (*observed, error) {
+	log, err := newLogger(os.Stderr, o.logFormat, o.logLevel)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if o.privateMetrics && o.debugListen == "" {
+		return nil, usageError{errors.New("--private-metrics needs --debug-listen, where they are served then")}
+	}
+	s := &observed{flags: o, log: log, registry: prometheus.NewRegistry(), served: make(chan struct{})}
+	if o.debugListen != "" {
+		if err := onLoopback(o.debugListen); err != nil {
+			return nil, usageError{err}
+		}
+		l, err := net.Listen("tcp", o.debugListen)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--debug-listen: %w", err)}
+		}
+		s.debug = &http.Server{Handler: debugHandler(s.registry), ReadHeaderTimeout: 10 * time.Second}
+		log.Info("profiles", "address", "http://"+l.Addr().String()+"/debug/pprof/")
+		go func() {
+			defer close(s.served)
+			if err := s.debug.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				log.Error("profiles are gone", "error", err)
+			}
+		}()
+	}
+	if s.tracing, err = api.OpenTracing(ctx, api.TracingConfig{Endpoint: o.otlp, Version: version, Logger: log}); err != nil {
+		s.close()
+		var invalid *hare.InvalidError
+		if errors.As(err, &invalid) {
+			return nil, usageError{fmt.Errorf("%s: %s", invalid.Pointer, invalid.Detail)}
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// config adds to that of the routes.
+func (s *observed) config(cfg api.Config, engine solver.Config, dataDir string) api.Config {
+	cfg.Logger, cfg.Registry, cfg.Tracing = s.log, s.registry, s.tracing
+	cfg.PrivateMetrics, cfg.MetricTenants = s.flags.privateMetrics, s.flags.tenants
+	if pool, ok := engine.LP.(*lp.Pool); ok {
+		cfg.Engine = func() api.EngineStats {
+			x := pool.Stats()
+			return api.EngineStats{Starts: x.Starts, Recycled: x.Recycled, Kills: x.Kills, Failures: x.Failures, Solves: x.Solves, Idle: x.Idle, Available: x.Available}
+		}
+	}
+	if dataDir != "" {
+		cfg.StoreBytes = func() int64 { return filesBytes(dataDir) }
+	}
+	return cfg
+}
+
+// close sends the last spans and ends the profiles.
+func (s *observed) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	if err := s.tracing.Close(ctx); err != nil {
+		s.log.Warn("the last traces are lost", "error", err)
+	}
+	if s.debug != nil {
+		_ = s.debug.Close() // of connections that nobody waits for
+		<-s.served
+	}
+}
+
+func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var opt slog.HandlerOptions
+	switch level {
+	case "debug":
+		opt.Level = slog.LevelDebug
+	case "info":
+	case "warn":
+		opt.Level = slog.LevelWarn
+	case "error":
+		opt.Level = slog.LevelError
+	default:
+		return nil, fmt.Errorf("--log-level %q: give debug, info, warn or error", level)
+	}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, &opt)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, &opt)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q: give text or json", format)
+}
+
+// onLoopback refuses an address that others can reach: profiles show what is
+// in memory.
+func onLoopback(listen string) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return fmt.Errorf("--debug-listen %q: %w", listen, err)
+	}
+	if !isLoopback(host) {
+		return fmt.Errorf("--debug-listen %s is beyond loopback, where profiles must not be: give 127.0.0.1:6060, and reach it through ssh -L or kubectl port-forward", listen)
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// debugHandler serves profiles and metrics to those who name a loopback host: a
+// page elsewhere that points its name at this address is refused.
+func debugHandler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.Handle("/metrics", api.MetricsHandler(registry))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if !isLoopback(host) {
+			http.Error(w, "name this host 127.0.0.1 or localhost", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// filesBytes is the size of the files of a directory, without those below.
+func filesBytes(dir string) (sum int64) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if info, err := os.Stat(filepath.Join(dir, e.Name())); err == nil && info.Mode().IsRegular() {
+			sum += info.Size()
+		}
+	}
+	return sum
+}
