@@ -170,7 +170,10 @@ func TestTenantSeriesAreBounded(t *testing.T) {
 // A tenant that is found out while a request is answered gets it counted.
 func TestTenantOfARequest(t *testing.T) {
 	s, _ := observedServer(t, 0)
-	h := s.identify(s.observe(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { noteTenant(r.Context(), "ours") })))
+	h := s.identify(s.observe(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.(*recorder).key, w.(*recorder).tenant = "k1", "ours"
+		w.WriteHeader(http.StatusOK)
+	})))
 	r := httptest.NewRequest("GET", "/", nil)
 	h.ServeHTTP(httptest.NewRecorder(), r)
 	if got := testutil.ToFloat64(s.met.tenants.requests.WithLabelValues("ours", "ok")); got != 1 {

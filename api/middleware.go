@@ -17,7 +17,8 @@ import (
 type requestKey struct{}
 
 func requestID(ctx context.Context) string {
-	return callOf(ctx).id
+	id, _ := ctx.Value(requestKey{}).(string)
+	return id
 }
 
 // identify gives each request an id, the client's own where it sends one.
@@ -30,7 +31,7 @@ func (s *server) identify(next http.Handler) http.Handler {
 			id = hex.EncodeToString(b[:])
 		}
 		w.Header().Set("X-Request-Id", id)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, &call{id: id})))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), requestKey{}, id)))
 	})
 }
 
@@ -39,6 +40,8 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	// key and tenant are whose call it is, where that is known.
+	key, tenant string
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -80,15 +83,17 @@ func (s *server) observe(next http.Handler) http.Handler {
 				route = "none"
 			}
 			took := time.Since(began)
-			tenant := callOf(r.Context()).tenant
-			s.met.request(r.Context(), route, r.Method, tenant, rec.status, took)
-			named(r.Context(), r.Method, route, requestID(r.Context()), tenant)
+			s.met.request(r.Context(), route, r.Method, rec.tenant, rec.status, took)
+			named(r.Context(), r.Method, route, requestID(r.Context()), rec.tenant)
 			level := slog.LevelInfo
 			if rec.status == http.StatusInternalServerError {
 				level = slog.LevelError
 			}
-			line := append(about(r.Context(), tenant), "method", r.Method,
+			line := append(about(r.Context()), "method", r.Method,
 				"route", route, "status", rec.status, "bytes", rec.bytes, "seconds", took.Seconds())
+			if rec.key != "" {
+				line = append(line, "key", rec.key, "tenant", rec.tenant)
+			}
 			s.cfg.Logger.Log(r.Context(), level, "request", append(line, subject(r, route, rec.Header())...)...)
 		}()
 		next.ServeHTTP(rec, r)

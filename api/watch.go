@@ -16,31 +16,11 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// call is what becomes known of a request while it is answered, for its line in
-// the log.
-type call struct {
-	id     string
-	tenant string
-}
-
-func callOf(ctx context.Context) *call {
-	if c, ok := ctx.Value(requestKey{}).(*call); ok {
-		return c
-	}
-	return &call{}
-}
-
-// noteTenant tells the log and the metrics whose request this is.
-func noteTenant(ctx context.Context, id string) { callOf(ctx).tenant = id }
-
-// about is what a line in the log names beside its matter.
-func about(ctx context.Context, tenant string) []any {
+// about names a request and its trace in a line of the log.
+func about(ctx context.Context) []any {
 	line := []any{"request_id", requestID(ctx)}
 	if id := traceID(ctx); id != "" {
 		line = append(line, "trace_id", id)
-	}
-	if tenant != "" {
-		line = append(line, "tenant", tenant)
 	}
 	return line
 }
@@ -115,7 +95,11 @@ func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Opti
 	}
 	log := s.cfg.Logger
 	if log.Enabled(ctx, slog.LevelInfo) {
-		log = log.With(append(about(ctx, tenantOf(ctx)), "solve", solveID(ctx))...)
+		line := append(about(ctx), "solve", solveID(ctx))
+		if tenant := tenantOf(ctx); tenant != "" {
+			line = append(line, "tenant", tenant)
+		}
+		log = log.With(line...)
 		log.InfoContext(ctx, "solve begins", "jobs", len(inst.Jobs), "gpus", gpus, "time_limit_s", opt.TimeLimit.Seconds(), "work_limit", opt.WorkLimit, "seed", opt.Seed)
 	}
 	return ctx, progress, func(res *hare.Result, err error) {
