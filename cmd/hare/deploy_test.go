@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oasdiff/yaml"
+)
+
+// lastWords is what api.Serve gives the last answers.
+const lastWords = 5 * time.Second
+
+// serveFlags parses the command line of a manifest as hare serve does.
+func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[string]string) {
+	t.Helper()
+	if len(args) == 0 || args[0] != "serve" {
+		t.Fatalf("the command is %q", args)
+	}
+	c := serveCommand()
+	if err := c.ParseFlags(args[1:]); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	if left := c.Flags().Args(); len(left) > 0 {
+		t.Fatalf("%q is no flag", left)
+	}
+	flags = map[string]string{}
+	for _, name := range []string{"listen", "data-dir", "debug-listen", "log-format"} {
+		flags[name] = c.Flags().Lookup(name).Value.String()
+	}
+	grace, err := c.Flags().GetDuration("grace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := onLoopback(flags["debug-listen"]); err != nil {
+		t.Error(err)
+	}
+	if _, err := newLogger(&bytes.Buffer{}, flags["log-format"], "info"); err != nil {
+		t.Error(err)
+	}
+	return grace, flags
+}
+
+// The unit's command is one that hare takes, and systemd waits longer than a
+// server needs for its end.
+func TestSystemdUnit(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/systemd/hare.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(line, "#") {
+			settings[name] = value
+		}
+	}
+	args := strings.Fields(settings["ExecStart"])
+	grace, flags := serveFlags(t, args[1:])
+	stop, err := strconv.Atoi(settings["TimeoutStopSec"])
+	if need := grace + lastWords + flushTime; err != nil || time.Duration(stop)*time.Second < need {
+		t.Errorf("TimeoutStopSec=%s, and an end may take %v", settings["TimeoutStopSec"], need)
+	}
+	if flags["data-dir"] != "/var/lib/"+settings["StateDirectory"] {
+		t.Errorf("--data-dir %s is not the StateDirectory", flags["data-dir"])
+	}
+	for name, want := range map[string]string{"DynamicUser": "yes", "ProtectSystem": "strict", "NoNewPrivileges": "yes", "KillMode": "mixed", "CapabilityBoundingSet": ""} {
+		if settings[name] != want {
+			t.Errorf("%s=%s, not %s", name, settings[name], want)
+		}
+	}
+}
+
+type manifest struct {
+	Kind string
+	Spec struct {
+		Replicas, MaxUnavailable int
+		Ports                    []struct{ TargetPort any }
+		Template                 struct {
+			Spec struct {
+				TerminationGracePeriodSeconds int
+				SecurityContext               struct{ RunAsNonRoot bool }
+				Containers                    []struct {
+					Args            []string
+					Ports           []struct{ Name string }
+					SecurityContext struct{ ReadOnlyRootFilesystem, AllowPrivilegeEscalation bool }
+					Lifecycle       struct {
+						PreStop struct{ Exec struct{ Command []string } }
+					}
+					ReadinessProbe, LivenessProbe, StartupProbe struct {
+						HTTPGet                         struct{ Path, Port, Scheme string }
+						PeriodSeconds, FailureThreshold int
+					}
+					VolumeMounts []struct{ Name, MountPath string }
+				}
+			}
+		}
+	}
+}
+
+// The manifest's command is one that hare takes; a pod has left the endpoints
+// before it refuses anything, and has time enough to end.
+func TestKubernetesManifest(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/kubernetes/hare.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]manifest{}
+	for _, part := range strings.Split(string(text), "\n---\n") {
+		var m manifest
+		if _, err := yaml.Unmarshal([]byte(part), &m, yaml.DecodeOpts{}); err != nil {
+			t.Fatal(err)
+		}
+		kinds[m.Kind] = m
+	}
+	for _, kind := range []string{"ServiceAccount", "Service", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"} {
+		if _, there := kinds[kind]; !there {
+			t.Errorf("there is no %s", kind)
+		}
+	}
+	pod := kinds["StatefulSet"].Spec.Template.Spec
+	if kinds["StatefulSet"].Spec.Replicas != 1 || kinds["PodDisruptionBudget"].Spec.MaxUnavailable != 1 {
+		t.Error("one server holds the data directory, and must be movable")
+	}
+	if len(pod.Containers) != 1 {
+		t.Fatalf("%d containers", len(pod.Containers))
+	}
+	hare := pod.Containers[0]
+	if !pod.SecurityContext.RunAsNonRoot || !hare.SecurityContext.ReadOnlyRootFilesystem || hare.SecurityContext.AllowPrivilegeEscalation {
+		t.Error("the container may too much")
+	}
+	grace, flags := serveFlags(t, knownFlags(hare.Args))
+	mounted := false
+	for _, v := range hare.VolumeMounts {
+		mounted = mounted || v.MountPath == flags["data-dir"] && v.Name == "data"
+	}
+	if !mounted {
+		t.Errorf("nothing is mounted at %s", flags["data-dir"])
+	}
+	stop := hare.Lifecycle.PreStop.Exec.Command
+	if len(stop) != 2 || stop[0] != "sleep" {
+		t.Fatalf("preStop is %q", stop)
+	}
+	seconds, err := strconv.Atoi(stop[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := time.Duration(seconds) * time.Second
+	if p := hare.ReadinessProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second > wait {
+		t.Errorf("/readyz may be asked for the last time %d s before, and preStop waits %v", p.PeriodSeconds*p.FailureThreshold, wait)
+	}
+	if need := wait + grace + lastWords + flushTime; time.Duration(pod.TerminationGracePeriodSeconds)*time.Second < need {
+		t.Errorf("terminationGracePeriodSeconds is %d, and an end may take %v", pod.TerminationGracePeriodSeconds, need)
+	}
+	for path, probe := range map[string]string{"/readyz": hare.ReadinessProbe.HTTPGet.Path, "/healthz": hare.LivenessProbe.HTTPGet.Path} {
+		if probe != path {
+			t.Errorf("a probe asks %s, not %s", probe, path)
+		}
+	}
+}
+
+// knownFlags leaves out those of TLS where this build has none.
+func knownFlags(args []string) (known []string) {
+	for _, a := range args {
+		if !strings.HasPrefix(a, "--tls-") || serveCommand().Flags().Lookup("tls-cert") != nil {
+			known = append(known, a)
+		}
+	}
+	return known
+}
