@@ -218,10 +218,10 @@ func (s *server) ready(w http.ResponseWriter, _ *http.Request) error {
 
 // measurements are the metrics.
 //
-//	@Summary	Metrics in the text format of Prometheus
+//	@Summary	Metrics in the text format of Prometheus, or as OpenMetrics
 //	@Tags		server
 //	@ID			metrics
-//	@Produce	plain
+//	@Produce	plain,application/openmetrics-text
 //	@Success	200	{string}	string	"the metrics"
 //	@Router		/metrics [get]
 func (s *server) measurements(w http.ResponseWriter, r *http.Request) error {

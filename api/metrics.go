@@ -33,6 +33,7 @@ type metrics struct {
 	cached   *prometheus.CounterVec
 	cost     prometheus.Histogram
 	panics   prometheus.Counter
+	commits  commitMetrics
 	tenants  tenantMetrics
 	sessions sessionMetrics
 }
@@ -40,8 +41,9 @@ type metrics struct {
 // shortTimes and longTimes are buckets in seconds of answers and of waiting,
 // and of solves.
 var (
-	shortTimes = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
-	longTimes  = []float64{.001, .005, .02, .1, .5, 1, 2, 5, 10, 30, 60, 300}
+	shortTimes  = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
+	commitTimes = []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}
+	longTimes   = []float64{.001, .005, .02, .1, .5, 1, 2, 5, 10, 30, 60, 300}
 )
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -76,6 +78,7 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 		cached:   counter("hare_cache_lookups_total", "Solves looked for among the stored results, by outcome.", "outcome"),
 		cost:     histogram("hare_cost_ratio", "True over predicted time of a solve: 1 is exact, more is too hopeful.", []float64{.1, .25, .5, .8, 1, 1.25, 2, 4, 10}),
 		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_panics_total", Help: "Requests that ended in a panic."}),
+		commits:  newCommitMetrics(),
 		tenants:  newTenantMetrics(cfg.MetricTenants),
 	}
 	for _, outcome := range []string{"hit", "miss"} {
@@ -85,6 +88,7 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_build_info", Help: "1, with the versions as labels."}, []string{"version", "highs", "go"})
 	build.WithLabelValues(svc.Version(), svc.EngineVersion(), runtime.Version()).Set(1)
 	m.registry.MustRegister(m.requests, m.latency, m.inFlight, m.refusals, m.waits, m.phases, m.gap, m.bounds, m.ended, m.failed, m.cached, m.cost, m.panics,
+		m.commits.took, m.commits.bytes, m.commits.failures,
 		m.tenants.requests, m.tenants.solves, m.tenants.seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gaugeFunc("hare_queue_waiting", "Calls that wait for a place.", func() float64 { w, _ := svc.Load(); return float64(w) }),
@@ -102,6 +106,20 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 		m.registry.MustRegister(gaugeFunc("hare_store_bytes", "Bytes of the files of the data directory.", func() float64 { return float64(cfg.StoreBytes()) }))
 	}
 	return m
+}
+
+// commitMetrics are about what is kept of solves.
+type commitMetrics struct {
+	took            prometheus.Histogram
+	bytes, failures prometheus.Counter
+}
+
+func newCommitMetrics() commitMetrics {
+	return commitMetrics{
+		took:     histogram("hare_solve_commit_seconds", "Time until what is kept of a solve was durable.", commitTimes),
+		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_solve_commit_bytes_total", Help: "Bytes of solves that became durable."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_solve_commit_failures_total", Help: "Writes of solves that the disk refused."}),
+	}
 }
 
 // EngineStats is the state of the LP workers. Counts are since the start.

@@ -96,6 +96,8 @@ func TestMetricsAreClean(t *testing.T) {
 	hooks.Cached(true)
 	hooks.Predicted(time.Second, 2*time.Second)
 	hooks.Predicted(0, time.Second) // no prediction, so nothing to compare
+	hooks.Committed(t.Context(), time.Now(), 70, nil)
+	hooks.Committed(t.Context(), time.Now(), 5, service.ErrStorage)
 	s.met.failed.WithLabelValues("internal").Inc()
 	s.met.refused(http.StatusTooManyRequests, "quota")
 	s.met.refused(http.StatusNotFound, "not_found")
@@ -107,7 +109,7 @@ func TestMetricsAreClean(t *testing.T) {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	for _, want := range []string{
-		`hare_cache_lookups_total{outcome="hit"} 1`, `hare_cache_lookups_total{outcome="miss"} 0`, `hare_cost_ratio_sum 2`, `hare_cost_ratio_count 1`,
+		`hare_cache_lookups_total{outcome="hit"} 1`, `hare_cache_lookups_total{outcome="miss"} 0`, `hare_cost_ratio_sum 2`, `hare_cost_ratio_count 1`, `hare_solve_commit_bytes_total 70`, `hare_solve_commit_failures_total 1`,
 		`hare_refused_total{reason="quota"} 1`, `hare_http_in_flight 1`, `hare_queue_wait_seconds_count 1`, `hare_solves_total{termination="optimal"} 1`,
 		`hare_tenant_solves_total{tenant="none"} 1`, `hare_lp_workers_idle 1`, `hare_lp_available 1`, `hare_store_bytes 1`, `hare_ready 1`,
 		fmt.Sprintf(`hare_queue_capacity %d`, s.svc.Capacity()),

@@ -85,7 +85,7 @@ type TimedStore struct {
 func NewTimedStore(store service.Store) *TimedStore {
 	return &TimedStore{
 		Store:    store,
-		commits:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds", Help: "Time to make a group of events durable.", Buckets: []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}}),
+		commits:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds", Help: "Time to make a group of events durable.", Buckets: commitTimes}),
 		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_bytes_total", Help: "Bytes of events that became durable."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total", Help: "Groups of events that the disk refused; none of them was recorded."}),
 		events:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),

@@ -71,6 +71,8 @@ func errorKind(err error) string {
 		return "cancelled"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "deadline"
+	case errors.Is(err, service.ErrStorage):
+		return "storage"
 	case errors.Is(err, service.ErrInfeasible):
 		return "infeasible"
 	case errors.As(err, &faults), errors.As(err, &fault):

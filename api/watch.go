@@ -75,6 +75,22 @@ func (s *server) hooks() service.Hooks {
 			}
 			s.met.cached.WithLabelValues(outcome).Inc()
 		},
+		Committed: s.committed,
+	}
+}
+
+// committed follows what becomes durable of a solve.
+func (s *server) committed(ctx context.Context, began time.Time, bytes int, err error) {
+	s.met.commits.took.Observe(time.Since(began).Seconds())
+	if err == nil {
+		s.met.commits.bytes.Add(float64(bytes))
+	} else {
+		s.met.commits.failures.Inc()
+	}
+	if s.cfg.Tracing != nil {
+		_, span := s.cfg.Tracing.tracer.Start(ctx, "commit", trace.WithTimestamp(began), trace.WithAttributes(attribute.Int("hare.bytes", bytes)))
+		fail(span, err)
+		span.End()
 	}
 }
 

@@ -24,6 +24,9 @@ type Hooks struct {
 	Predicted func(predicted, took time.Duration)
 	// Cached says that an answer was looked for among those before.
 	Cached func(hit bool)
+	// Committed says that what belongs to a solve has become durable since
+	// began, or was refused; bytes is its size.
+	Committed func(ctx context.Context, began time.Time, bytes int, err error)
 }
 
 // Watch sets the hooks. It is called before the first call of the others.
@@ -45,6 +48,24 @@ func (h *Hooks) solving(ctx context.Context, inst *hare.Instance, opt hare.Optio
 		ctx = WithProgress(ctx, progress)
 	}
 	return ctx, ended
+}
+
+func (h *Hooks) predicted(predicted, took time.Duration) {
+	if h.Predicted != nil {
+		h.Predicted(predicted, took)
+	}
+}
+
+func (h *Hooks) cached(hit bool) {
+	if h.Cached != nil {
+		h.Cached(hit)
+	}
+}
+
+func (h *Hooks) committed(ctx context.Context, began time.Time, bytes int, err error) {
+	if h.Committed != nil {
+		h.Committed(ctx, began, bytes, err)
+	}
 }
 
 type (
