@@ -110,7 +110,8 @@ func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Opti
 		progress = spans.progress
 	}
 	log := s.cfg.Logger
-	if log.Enabled(ctx, slog.LevelInfo) {
+	told := log.Enabled(ctx, slog.LevelInfo)
+	if told {
 		line := append(about(ctx), "solve", solveID(ctx))
 		if tenant := tenantOf(ctx); tenant != "" {
 			line = append(line, "tenant", tenant)
@@ -121,7 +122,9 @@ func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Opti
 	return ctx, progress, func(res *hare.Result, err error) {
 		if res != nil {
 			s.met.outcome(tenantOf(ctx), res)
-			log.InfoContext(ctx, "solve ends", outcomeLine(res)...)
+			if told {
+				log.InfoContext(ctx, "solve ends", outcomeLine(res)...)
+			}
 		} else {
 			kind := "panic"
 			if err != nil {
