@@ -13,7 +13,6 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/solver"
 )
 
 // about names a request and its trace in a line of the log.
@@ -96,7 +95,7 @@ func (s *server) committed(ctx context.Context, began time.Time, bytes int, err 
 
 // solving follows one solve: two lines in the log, a span with one below it for
 // each phase, and the metrics.
-func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (context.Context, func(solver.Event), func(*hare.Result, error)) {
+func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (context.Context, func(service.PhaseEvent), func(*hare.Result, error)) {
 	gpus := 0
 	for i := range inst.Cluster.Nodes {
 		for _, c := range inst.Cluster.Nodes[i].GPUs {
@@ -104,7 +103,7 @@ func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Opti
 		}
 	}
 	var spans *solveSpans
-	var progress func(solver.Event)
+	var progress func(service.PhaseEvent)
 	if s.cfg.Tracing != nil {
 		ctx, spans = s.cfg.Tracing.solve(ctx, len(inst.Jobs), gpus, tenantOf(ctx))
 		progress = spans.progress
@@ -163,7 +162,7 @@ type solveSpans struct {
 	span   trace.Span
 	name   string
 	phase  trace.Span // nil before the first
-	last   solver.Event
+	last   service.PhaseEvent
 }
 
 // solve begins the span of a solve: below that of its request, if there is one.
@@ -176,7 +175,7 @@ func (t *Tracing) solve(ctx context.Context, jobs, gpus int, tenant string) (con
 	return ctx, &solveSpans{tracer: t.tracer, span: span}
 }
 
-func (s *solveSpans) progress(e solver.Event) {
+func (s *solveSpans) progress(e service.PhaseEvent) {
 	s.last = e // what a new phase finds, the one before it left
 	if s.phase == nil || e.Phase != s.name {
 		s.endPhase()

@@ -8,6 +8,10 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
+// PhaseEvent is a state of a solve that runs, for callers that know nothing of
+// package solver.
+type PhaseEvent = solver.Event
+
 // Hooks are called at what a Service does, for metrics, traces and logs, as
 // those of net/http/httptrace are; nil ones are left out. They are called from
 // the goroutines of the calls, so they must be quick and safe for concurrent
