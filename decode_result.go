@@ -98,6 +98,8 @@ func (d *resultReader) result() error {
 				return true, d.skip()
 			}
 			return true, d.certificate(d.root + "/certificate")
+		case "replan":
+			return true, d.replan()
 		}
 		return true, d.info(name)
 	})

@@ -257,6 +257,9 @@ func (r *Result) encodeHead(b *bufio.Writer) error {
 	if r.Certificate != nil && r.Options.Detail != "none" {
 		line = appendCertificate(append(line, `,"certificate":`...), r.Certificate)
 	}
+	if r.Replan != nil {
+		line = r.appendReplan(append(line, `,"replan":`...))
+	}
 	if r.Options.Detail == "tasks" && r.Schedule != nil {
 		tasks := int64(len(r.TaskList))
 		if r.Metrics != nil {

@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	requestFields = []string{"instance", "options", "method", "result"}
+	requestFields = []string{"instance", "options", "method", "result", "previous", "previous_instance", "at_s", "stability"}
 	optionFields  = []string{"time_limit_s", "work_limit", "gap", "seed", "bound", "order", "assign", "detail"}
 )
 
@@ -17,10 +17,28 @@ type Request struct {
 	HasGap   bool // options name a gap
 	Method   string
 	Result   *Result
+	Replan   ReplanRequest
 }
 
-// DecodeRequest reads {instance, options, method, result}, strictly, every
-// fault with a pointer into the whole document.
+// ReplanRequest asks for a plan for the rest of an earlier one.
+type ReplanRequest struct {
+	// Previous is the earlier result, with its schedule; nil asks for a plan from
+	// the beginning.
+	Previous *Result
+	// Before is the instance that Previous is for; nil means that of the request.
+	Before *Instance
+	// AtUs is the planning instant, on the clock of the earlier schedule.
+	AtUs int64
+	// StabilityMicro is what moving planned work must bring, in 1e-6
+	// weight-seconds per GPU-second; 0 moves freely.
+	StabilityMicro int64
+	// HasAt says that AtUs was given, HasStability the same.
+	HasAt, HasStability bool
+}
+
+// DecodeRequest reads {instance, options, method, result, previous,
+// previous_instance, at_s, stability}, strictly, every fault with a pointer into
+// the whole document.
 func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 	rd := newReader(r, lim)
 	req := &Request{}
@@ -28,24 +46,19 @@ func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 	err := rd.object(requestFields, func(name string) (bool, error) {
 		switch name {
 		case "instance":
-			d := newInstanceReader(rd, "/instance")
-			req.Instance = d.inst
-			err := d.instance()
-			if err == nil && !d.hasJobs {
-				err = d.noJobs()
-			}
-			if err == nil {
-				err = d.sums()
-			}
-			return true, err
+			return true, rd.instanceAt("/instance", &req.Instance)
+		case "previous_instance":
+			return true, rd.instanceAt("/previous_instance", &req.Replan.Before)
 		case "result":
-			d := &resultReader{reader: rd, root: "/result", res: &Result{}}
-			req.Result = d.res
-			err := d.result()
-			if err == nil {
-				err = d.indices()
-			}
-			return true, err
+			return true, rd.resultAt("/result", &req.Result)
+		case "previous":
+			return true, rd.resultAt("/previous", &req.Replan.Previous)
+		case "at_s":
+			req.Replan.HasAt = true
+			return true, rd.micros(&req.Replan.AtUs, 0)
+		case "stability":
+			req.Replan.HasStability = true
+			return true, rd.micros(&req.Replan.StabilityMicro, 0)
 		case "method":
 			return true, rd.str(&req.Method)
 		case "options":
@@ -57,6 +70,31 @@ func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 		return nil, err
 	}
 	return req, nil
+}
+
+// instanceAt reads an instance that stands at pointer.
+func (r *reader) instanceAt(pointer string, to **Instance) error {
+	d := newInstanceReader(r, pointer)
+	*to = d.inst
+	err := d.instance()
+	if err == nil && !d.hasJobs {
+		err = d.noJobs()
+	}
+	if err == nil {
+		err = d.sums()
+	}
+	return err
+}
+
+// resultAt reads a result that stands at pointer.
+func (r *reader) resultAt(pointer string, to **Result) error {
+	d := &resultReader{reader: r, root: pointer, res: &Result{}}
+	*to = d.res
+	err := d.result()
+	if err == nil {
+		err = d.indices()
+	}
+	return err
 }
 
 // maxTimeLimit is a day.

@@ -46,6 +46,8 @@ type Result struct {
 	// TaskList is filled for Options.Detail "tasks" alone.
 	TaskList    []Task
 	Certificate *Certificate
+	// Replan is nil but for plans for the rest of an earlier one.
+	Replan *Replan
 }
 
 // Options are what the caller asked for, defaults filled in.
