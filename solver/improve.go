@@ -56,10 +56,16 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 		assignCtx = context.WithoutCancel(ctx)
 	}
 	s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind), greedy.Rule(s.opt.Assign)))
+	if s.searches() {
+		s.take(s.start, nil)
+	}
 	for _, fallback := range []string{"wspt", "arrival"} {
 		if s.incumbent == nil {
 			s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback), greedy.Insertion))
 		}
+	}
+	if s.incumbent == nil && s.settle != nil {
+		s.take(s.settle.keep, nil)
 	}
 	if assignCtx.Err() != nil {
 		s.cut = true // a better assignment may not have ended

@@ -50,6 +50,10 @@ type Config struct {
 	// starts from; nil means none. It decides how soon a bound is good, never
 	// whether it is true.
 	Warm *hare.Certificate
+	// Start is a schedule of the instance that the search begins with where its
+	// own first one is no better; nil means none. One that breaks a constraint is
+	// passed over.
+	Start *hare.Schedule
 	// Without switches parts off, to measure what each is worth.
 	Without Without
 	// Restarts counts the LP worker's restarts so far: a solve during which it
@@ -73,6 +77,19 @@ type Without struct {
 // the end of ctx is a termination, not an error; an error is a fault of the
 // options or of this program.
 func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*hare.Result, error) {
+	s, err := newSolve(ctx, inst, opt, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Start != nil {
+		if _, _, faults := verify.ScheduleValue(inst, cfg.Start); len(faults) == 0 {
+			s.start = greedy.Adopt(s.model, cfg.Start)
+		}
+	}
+	return s.run()
+}
+
+func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*solve, error) {
 	s := &solve{inst: inst, opt: Defaults(opt), cfg: cfg, began: time.Now(), parent: ctx}
 	if err := CheckOptions(s.opt); err != nil {
 		return nil, err
@@ -91,13 +108,7 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 	if s.res.Version == "" {
 		s.res.Version = "dev"
 	}
-	if reasons := greedy.Infeasible(s.model); len(reasons) > 0 {
-		s.res.Termination, s.res.Reasons, s.res.Reproducible = hare.TerminationInfeasible, reasons, true
-		s.res.Timing.Total = time.Since(s.began)
-		return s.res, nil
-	}
-	s.plan()
-	return s.run()
+	return s, nil
 }
 
 // ErrInfeasible says that a job can never run, so that no finite bound exists.
@@ -138,9 +149,18 @@ type solve struct {
 	cut       bool             // the clock or the caller decided something
 	lastEvent time.Time
 	phase     string
+
+	start  *greedy.Plan // of the caller; nil without one
+	settle *settling    // nil but for plans for the rest of an earlier one
 }
 
 func (s *solve) run() (*hare.Result, error) {
+	if reasons := greedy.Infeasible(s.model); len(reasons) > 0 {
+		s.res.Termination, s.res.Reasons, s.res.Reproducible = hare.TerminationInfeasible, reasons, true
+		s.res.Timing.Total = time.Since(s.began)
+		return s.res, nil
+	}
+	s.plan()
 	work, cancel := s.context(1 - s.limits.reserve)
 	defer cancel()
 	if err := s.first(work); err != nil {
@@ -161,7 +181,19 @@ func (s *solve) run() (*hare.Result, error) {
 		s.res.Reasons = append(s.res.Reasons, hare.Reason{Code: "no_schedule", Detail: "no feasible schedule was found; whether one exists is hard to decide when GPUs pause: lengthen the windows or split the jobs"})
 		return s.finish()
 	}
-	s.improve(work, guide)
+	if s.settle.prices() {
+		whole := s.limits.reserve
+		s.limits.reserve += settleShare * (1 - whole)
+		work, cancel := s.context(1 - s.limits.reserve)
+		s.improve(work, guide)
+		cancel()
+		s.limits.reserve = whole
+	} else {
+		s.improve(work, guide)
+	}
+	if s.settle != nil {
+		s.settle.choose(work, s)
+	}
 	return s.finish()
 }
 

@@ -1,0 +1,171 @@
+package greedy
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// Adopt reads the plan of a schedule of m's jobs, or of some of them; jobs
+// without entries have no blocks. The schedule must be feasible. Tasks that a
+// GPU does one after another in a single round become blocks of their own where
+// rounds are placed one by one. O(entries log entries + tasks placed one by one).
+func Adopt(m *hare.Model, s *hare.Schedule) *Plan {
+	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
+	classes := make(map[string]int32, len(m.GPUs))
+	for i := range m.GPUs {
+		classes[m.GPUs[i].ID] = int32(m.GPUs[i].Class)
+	}
+	index := make(map[string]int, len(m.Jobs))
+	for i := range m.Instance.Jobs {
+		index[m.Instance.Jobs[i].ID] = i
+	}
+	jobs := make([]int, len(s.Jobs))
+	for i, id := range s.Jobs {
+		jobs[i] = index[id]
+	}
+	big := bigJobs(m, oneByOne)
+	for i := range s.Lanes {
+		l := &s.Lanes[i]
+		for x := range l.Job {
+			e := l.Entry(x)
+			j := jobs[e.Job]
+			p.adopt(m, j, classes[l.GPU], &e, !big[j])
+		}
+	}
+	for i := range p.Jobs {
+		if m.Jobs[i].Mix {
+			holdTogether(p.Jobs[i])
+		}
+		p.Jobs[i] = widen(p.Jobs[i])
+	}
+	return p
+}
+
+// adopt adds an entry on a GPU of class c.
+func (p *Plan) adopt(m *hare.Model, job int, c int32, e *hare.Entry, apart bool) {
+	mj := &m.Jobs[job]
+	var mode *hare.Mode
+	for k := range mj.Modes {
+		if mj.Modes[k].Type == m.Classes[c].Type {
+			mode = &mj.Modes[k]
+		}
+	}
+	b := Block{Class: c, Width: 1, Tasks: int32(e.Tasks), Round: e.Round, Rounds: e.Rounds, StartUs: e.StartUs, PeriodUs: e.PeriodUs, HoldUs: e.Tasks * mode.ComputeUs}
+	p.EndUs[job] = max(p.EndUs[job], b.endUs()+mode.SyncUs)
+	switch {
+	case mj.Sync != hare.Relaxed:
+		b.HoldUs += mode.SyncUs
+		if e.Rounds == 1 {
+			b.PeriodUs = b.HoldUs
+		}
+	case apart && e.Rounds == 1:
+		b.Tasks, b.HoldUs, b.PeriodUs = 1, mode.ComputeUs, 0
+		for range e.Tasks - 1 {
+			p.Jobs[job] = append(p.Jobs[job], b)
+			b.StartUs += mode.ComputeUs
+		}
+	}
+	p.Jobs[job] = append(p.Jobs[job], b)
+}
+
+// holdTogether lets the blocks of a gang job that mixes types hold their GPUs
+// until the slowest task of the round has ended.
+func holdTogether(blocks []Block) {
+	slices.SortFunc(blocks, func(a, b Block) int { return cmp.Compare(a.Round, b.Round) })
+	longest := make([]int64, len(blocks))
+	for i := range blocks {
+		longest[i] = max(longest[i], blocks[i].HoldUs)
+		for k := i + 1; k < len(blocks) && blocks[k].Round < blocks[i].Round+blocks[i].Rounds; k++ {
+			longest[i] = max(longest[i], blocks[k].HoldUs)
+			longest[k] = max(longest[k], blocks[i].HoldUs)
+		}
+	}
+	for i := range blocks {
+		blocks[i].HoldUs = longest[i]
+	}
+}
+
+// widen makes one block of equal ones, in order of rounds.
+func widen(blocks []Block) []Block {
+	slices.SortFunc(blocks, func(a, b Block) int {
+		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.Class, b.Class),
+			cmp.Compare(a.Rounds, b.Rounds), cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks))
+	})
+	out := blocks[:0]
+	for _, b := range blocks {
+		if n := len(out) - 1; n >= 0 {
+			last := out[n]
+			last.Width = b.Width
+			if last == b {
+				out[n].Width += b.Width
+				continue
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// Complete leaves the jobs of p where they are and places those without blocks
+// beside them, each whole and as early as can be: in the order of least work
+// over weight, or of release where that is the better. The error is ErrNoPlace,
+// or the context's; p does not change.
+func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
+	var best *Plan
+	var err error
+	for _, kind := range []string{"wspt", "arrival"} {
+		q, bad := p.complete(ctx, m, kind)
+		if bad != nil {
+			err = bad
+			continue
+		}
+		if best == nil || q.Value(m).Cmp(best.Value(m)) < 0 {
+			best = q
+		}
+	}
+	if best == nil {
+		return nil, err
+	}
+	return best, nil
+}
+
+func (p *Plan) complete(ctx context.Context, m *hare.Model, kind string) (*Plan, error) {
+	out := &Plan{Jobs: slices.Clone(p.Jobs), EndUs: slices.Clone(p.EndUs)}
+	b := newRunBoard(m, bigJobs(m, oneByOne))
+	b.hold(p)
+	missing := make([]Item, 0, len(m.Jobs))
+	for i := range m.Jobs {
+		if len(p.Jobs[i]) > 0 {
+			continue
+		}
+		key := smith(&m.Jobs[i])
+		if kind == "arrival" {
+			key = float64(m.Jobs[i].ReleaseUs)
+		}
+		missing = append(missing, Item{int32(i), Whole, key})
+	}
+	sortItems(missing)
+	for _, it := range missing {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		i := int(it.Job)
+		blocks, end, ok := b.whole(i, nil)
+		if !ok {
+			return nil, noPlace(m, i)
+		}
+		out.Jobs[i], out.EndUs[i] = blocks, end
+	}
+	return out, nil
+}
+
+// whole places all of job i; its blocks are appended to out.
+func (b *board) whole(i int, out []Block) ([]Block, int64, bool) {
+	if b.big[i] {
+		b.charge.thrift[i] = b.charge.of(b.m, i)
+	}
+	return b.job(i, out)
+}

@@ -1,0 +1,259 @@
+package solver
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
+	"github.com/hare-sched/hare/verify"
+)
+
+// Replan plans what is left of an earlier plan at an instant: work that has
+// started stays, and planned work moves where that brings more than stability
+// asks. inst is the whole instance as it is now; the result is about the rest of
+// it, on a clock that starts at the instant, and its Replan says how both hang
+// together. Faults of the request are InvalidErrors with pointers into it.
+//
+// Of the plans met, the answer is the one of least value + stability · GPU-time
+// moved: the earlier plan with what must move put beside it, the best new plan,
+// and those that a search from each of them finds with moves at their price.
+// Value and bound are of the objective alone.
+func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, opt hare.Options, cfg Config) (*hare.Result, error) {
+	before, sched, err := earlier(inst, &req)
+	if err != nil {
+		return nil, err
+	}
+	r, err := derive(inst, before, sched, req.AtUs)
+	if err != nil {
+		return nil, err
+	}
+	r.report.StabilityMicro = req.StabilityMicro
+	s, err := newSolve(ctx, r.inst, opt, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if len(greedy.Infeasible(s.model)) == 0 {
+		old := greedy.Adopt(s.model, r.old)
+		s.settle = &settling{rest: r, old: old, price: float64(req.StabilityMicro)}
+		// What has no place beside the rest leaves no plan to keep.
+		work, cancel := s.context(keepShare)
+		keep, err := greedy.Complete(work, s.model, old)
+		cancel()
+		if err == nil {
+			s.settle.keep = keep
+			v := keep.Value(s.model)
+			r.report.KeptValue = &v
+			if req.StabilityMicro > 0 {
+				s.start = keep
+			}
+		} else if !errors.Is(err, greedy.ErrNoPlace) {
+			s.cut = true
+		}
+	}
+	res, err := s.run()
+	if err != nil {
+		return nil, err
+	}
+	res.Replan = r.report
+	if s.incumbent != nil {
+		s.settle.tell(s)
+		whole, err := r.compose(inst, res.Schedule)
+		if r.report.Whole = whole; err != nil {
+			r.report.WholeMissing = err.Error()
+		}
+	}
+	return res, nil
+}
+
+// earlier finds the instance and the schedule to go on from, and checks them.
+func earlier(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Instance, *hare.Schedule, error) {
+	prev, before, at := req.Previous, req.Before, "/previous_instance"
+	if before == nil {
+		before, at = inst, "/instance"
+	}
+	switch {
+	case prev == nil:
+		return nil, nil, &hare.InvalidError{Pointer: "/previous", Code: "missing_field", Detail: "give the result to go on from"}
+	case !req.HasAt:
+		return nil, nil, &hare.InvalidError{Pointer: "/at_s", Code: "missing_field", Detail: "give the planning instant, in seconds on the clock of the previous schedule"}
+	case req.AtUs < 0 || req.AtUs > hare.MaxExact:
+		return nil, nil, &hare.InvalidError{Pointer: "/at_s", Code: "out_of_range", Detail: "must be between 0 and " + hare.FormatMicros(hare.MaxExact)}
+	case req.StabilityMicro < 0 || req.StabilityMicro > hare.MaxExact:
+		return nil, nil, &hare.InvalidError{Pointer: "/stability", Code: "out_of_range", Detail: "must be between 0 and " + hare.FormatMicros(hare.MaxExact)}
+	}
+	sched, field, sha := prev.Schedule, "/previous/schedule", before.SHA256()
+	switch {
+	case prev.InstanceSHA256 == "" || prev.InstanceSHA256 == sha:
+	case prev.Replan != nil && prev.Replan.InstanceSHA256 == sha:
+		if sched, field = prev.Replan.Whole, "/previous/replan/schedule"; sched == nil && prev.Replan.WholeMissing != "" {
+			return nil, nil, &hare.InvalidError{Pointer: field, Code: "missing_field", Detail: "there is no schedule of the whole instance (" + prev.Replan.WholeMissing + "): go on from replan.instance instead, given as previous_instance, on its clock"}
+		}
+	default:
+		return nil, nil, &hare.InvalidError{Pointer: "/previous/instance_sha256", Code: "wrong_instance", Detail: "the previous result belongs to another instance than the one at " + at + ": give the one that it was for as previous_instance"}
+	}
+	if sched == nil {
+		return nil, nil, &hare.InvalidError{Pointer: field, Code: "missing_field", Detail: "the previous result has no schedule: keep one with detail lanes"}
+	}
+	if _, _, faults := verify.ScheduleValue(before, sched); len(faults) > 0 {
+		return nil, nil, &hare.InvalidError{Pointer: field, Code: "refused", Detail: "it is no schedule of the instance at " + at + ": " + faults[0].String()}
+	}
+	return before, sched, nil
+}
+
+// keepShare is the part of the time by which what must move is put beside what
+// stays, or there is no plan to keep.
+const keepShare = 0.3
+
+// settleShare is the part of the time after the bounds that the search with
+// priced moves gets.
+const settleShare = 0.2
+
+// settleMoves is the work of that search for each job, and settleMost at most.
+const (
+	settleMoves = 150
+	settleMost  = 30_000
+)
+
+// settling chooses between plans by value and moves.
+type settling struct {
+	rest  *rest
+	old   *greedy.Plan // the earlier plan's blocks, of jobs that can stay
+	keep  *greedy.Plan // with the others beside them; nil where they have no place
+	price float64      // stability, in 1e-12 weight-seconds per GPU-µs
+}
+
+// prices says that moves have a price.
+func (x *settling) prices() bool { return x != nil && x.price > 0 }
+
+// moved is the price of job i's moves at blocks, in 1e-12 weight-seconds.
+func (x *settling) moved(m *hare.Model, i int, blocks []greedy.Block) float64 {
+	j := &x.rest.jobs[i]
+	if j.why != "" || len(j.planned) == 0 || slices.Equal(blocks, x.old.Jobs[i]) {
+		return 0
+	}
+	return x.price * movedUs(j.planned, pieces(m, blocks))
+}
+
+// cost is value + stability · GPU-time moved, in 1e-12 weight-seconds.
+func (x *settling) cost(m *hare.Model, p *greedy.Plan) float64 {
+	sum := 0.0
+	for i := range m.Jobs {
+		sum += float64(m.Jobs[i].WeightMicro)*float64(p.EndUs[i]-m.Jobs[i].ReleaseUs) + x.moved(m, i, p.Jobs[i])
+	}
+	return sum
+}
+
+// choose settles on a plan. Of equal ones it takes that which moves less.
+func (x *settling) choose(ctx context.Context, s *solve) {
+	if !x.prices() {
+		s.take(x.keep, nil)
+		return
+	}
+	moves := int64(min(settleMost, settleMoves*len(s.model.Jobs)))
+	if s.opt.WorkLimit > 0 {
+		moves = min(moves, max(1, s.opt.WorkLimit/4))
+	}
+	found := s.incumbent
+	starts := []*greedy.Plan{found}
+	if x.keep != nil {
+		starts = []*greedy.Plan{x.keep, found}
+	}
+	best, least := starts[0], x.cost(s.model, starts[0])
+	offer := func(p *greedy.Plan) {
+		if c := x.cost(s.model, p); c < least {
+			best, least = p, c
+		}
+	}
+	offer(found)
+	for n, from := range starts {
+		offer(greedy.Steady(ctx, s.model, from, greedy.SteadyConfig{
+			Seed: s.opt.Seed + int64(n)<<32, Moves: moves / 2, Old: x.old,
+			Moved: func(i int, blocks []greedy.Block) float64 { return x.moved(s.model, i, blocks) },
+		}))
+		if ctx.Err() != nil {
+			s.cut = true
+		}
+	}
+	s.incumbent, s.value = best, best.Value(s.model)
+}
+
+// tell reports what the plan chosen moves.
+func (x *settling) tell(s *solve) {
+	rep, m, p := x.rest.report, s.model, s.incumbent
+	for i := range x.rest.jobs {
+		j := &x.rest.jobs[i]
+		if j.added {
+			continue
+		}
+		id := x.rest.inst.Jobs[i].ID
+		moved, all := movedTime(j.planned, pieces(m, p.Jobs[i]))
+		rep.PlannedGPU = rep.PlannedGPU.Add(all)
+		rep.MovedGPU = rep.MovedGPU.Add(moved)
+		if j.why != "" {
+			rep.ForcedGPU = rep.ForcedGPU.Add(moved)
+		}
+		if moved.Sign() == 0 && j.why != hare.MovedLost {
+			rep.Kept = append(rep.Kept, id)
+			continue
+		}
+		to := hare.JobPlace{StartUs: s.res.Jobs[i].StartUs + x.rest.at, EndUs: p.EndUs[i] + x.rest.at}
+		for _, b := range p.Jobs[i] {
+			to.Types = append(to.Types, m.Types[m.Classes[b.Class].Type])
+		}
+		slices.Sort(to.Types)
+		to.Types = slices.Compact(to.Types)
+		why := j.why
+		switch {
+		case why != "":
+		case to.EndUs < j.from.EndUs:
+			why = hare.MovedEarlier
+		default:
+			why = hare.MovedMadeWay
+		}
+		rep.Moved = append(rep.Moved, hare.MovedJob{ID: id, From: j.from, To: to, GPU: moved, Why: why})
+	}
+}
+
+// CheckReplan verifies a result of Replan: the result against the rest that it
+// carries, and where it has a schedule of the whole, that against inst, that the
+// rest is what that leaves at the instant, and that the values add up.
+func CheckReplan(inst *hare.Instance, res *hare.Result) *verify.Report {
+	p := res.Replan
+	if p == nil || p.Rest == nil || inst.SHA256() == res.InstanceSHA256 {
+		return verify.Check(inst, res)
+	}
+	rep := verify.Check(p.Rest, res)
+	refuse := func(code, detail string) {
+		rep.Faults = append(rep.Faults, verify.Fault{Constraint: code, Detail: detail})
+		rep.OK = false
+	}
+	if sha := inst.SHA256(); p.InstanceSHA256 != sha {
+		refuse(verify.CodeInstance, "the result belongs to another instance (replan.instance_sha256 differs)")
+		return rep
+	}
+	if p.Whole == nil {
+		return rep
+	}
+	value, _, faults := verify.ScheduleValue(inst, p.Whole)
+	if len(faults) > 0 {
+		for _, f := range faults {
+			f.Detail = "replan.schedule: " + f.Detail
+			rep.Faults = append(rep.Faults, f)
+		}
+		rep.OK = false
+		return rep
+	}
+	if res.Value != nil && value.Cmp(res.Value.Add(p.Constant)) != 0 {
+		refuse(verify.CodeValue, "value and replan.constant do not add up to the value of replan.schedule, "+value.String())
+	}
+	r, err := derive(inst, inst, p.Whole, p.AtUs)
+	switch {
+	case err != nil:
+		refuse(verify.CodeInstance, "replan.schedule leaves no rest at replan.at_s: "+err.Error())
+	case r.inst.SHA256() != p.Rest.SHA256():
+		refuse(verify.CodeInstance, "replan.instance is not what replan.schedule leaves at replan.at_s")
+	}
+	return rep
+}

@@ -1,0 +1,323 @@
+package solver
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
+)
+
+// rest is what is left of a plan at the instant at. What has started stays as
+// planned: it is busy GPUs, or pauses of service where it holds a GPU later.
+//
+// Every schedule of inst, moved by at and put beside what has run and started,
+// is a schedule of the whole: inst offers no GPU that started work holds, and a
+// job's rounds are released when the started one has synchronised. Conversely
+// every schedule of the whole that keeps what has started, as planned, is one of
+// inst. So value and bound of inst, plus constant, are those of such schedules
+// of the whole.
+type rest struct {
+	at       int64
+	inst     *hare.Instance
+	constant hare.Amount
+	jobs     []restJob
+	past     []pastEntry // that has run or started, on the whole's clock
+	old      *hare.Schedule
+	report   *hare.Replan
+}
+
+// restJob is one job of rest.inst.
+type restJob struct {
+	whole   int     // its index in the whole instance
+	done    int64   // rounds that are gone
+	planned []piece // of the earlier plan, not started; clock and rounds of the rest
+	from    hare.JobPlace
+	why     string // it cannot stay; "" where it can, or was not planned
+	added   bool
+}
+
+// pastEntry is an entry of the whole's schedule.
+type pastEntry struct {
+	gpu string
+	job int32
+	hare.Entry
+}
+
+// gpuEntry is an entry of the earlier schedule with its GPU's name and type.
+type gpuEntry struct {
+	gpu, kind string
+	hare.Entry
+}
+
+// reservation holds a GPU for started work.
+type reservation struct{ from, to int64 }
+
+// deriver builds a rest.
+type deriver struct {
+	rest
+	before, whole *hare.Instance
+	cluster       *cluster
+	held          map[string][]reservation // by GPU of the whole
+	pointer       string                   // of the whole instance in errors
+}
+
+// derive finds what is left. The schedule must be of before; it has been
+// checked. O(entries log entries + GPUs + jobs), whatever the number of rounds
+// of runs.
+func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest, error) {
+	d := &deriver{before: before, whole: whole, held: map[string][]reservation{}, cluster: newCluster(&whole.Cluster)}
+	d.at = at
+	d.report = &hare.Replan{AtUs: at, InstanceSHA256: whole.SHA256()}
+	d.inst = &hare.Instance{Name: whole.Name, Objective: whole.Objective}
+	entries, makespan := d.entries(sched)
+	place := make(map[string]int, len(before.Jobs))
+	for i := range before.Jobs {
+		place[before.Jobs[i].ID] = i
+	}
+	for i := range whole.Jobs {
+		q := &whole.Jobs[i]
+		x, ok := place[q.ID]
+		if !ok {
+			d.report.Added = append(d.report.Added, q.ID)
+			d.leave(i, restJob{whole: i, added: true}, at)
+			continue
+		}
+		delete(place, q.ID)
+		if err := d.job(i, &before.Jobs[x], entries[x]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range before.Jobs {
+		if id := before.Jobs[i].ID; len(place) > 0 {
+			if _, gone := place[id]; gone {
+				d.report.Removed = append(d.report.Removed, id)
+			}
+		}
+	}
+	if len(d.inst.Jobs) == 0 && at >= makespan {
+		return nil, &hare.InvalidError{Pointer: "/at_s", Code: "nothing_left", Detail: fmt.Sprintf("at %s s nothing is left of the previous plan, which ends at %s s, and there are no new jobs: name an earlier instant", hare.FormatMicros(at), hare.FormatMicros(makespan))}
+	}
+	if err := d.capacity(); err != nil {
+		return nil, err
+	}
+	d.plan(entries)
+	d.report.Constant, d.report.Rest = d.constant, d.inst
+	if err := d.inst.Validate(); err != nil {
+		return nil, fmt.Errorf("solver: what is left is no instance: %w", err)
+	}
+	return &d.rest, nil
+}
+
+// entries sorts the entries of sched by job of before.
+func (d *deriver) entries(sched *hare.Schedule) (by [][]gpuEntry, makespan int64) {
+	by = make([][]gpuEntry, len(d.before.Jobs))
+	place := make(map[string]int, len(d.before.Jobs))
+	for i := range d.before.Jobs {
+		place[d.before.Jobs[i].ID] = i
+	}
+	jobOf := make([]int, len(sched.Jobs))
+	for i, id := range sched.Jobs {
+		jobOf[i] = place[id]
+	}
+	kinds := newCluster(&d.before.Cluster)
+	for i := range sched.Lanes {
+		l := &sched.Lanes[i]
+		kind := kinds.gpus[l.GPU].kind
+		for x := range l.Job {
+			e := gpuEntry{l.GPU, kind, l.Entry(x)}
+			j := jobOf[e.Job]
+			by[j] = append(by[j], e)
+			makespan = max(makespan, endOf(&d.before.Jobs[j], &e, e.Rounds-1))
+		}
+	}
+	return by, makespan
+}
+
+func profileOf(j *hare.Job, kind string) hare.Profile {
+	for _, p := range j.On {
+		if p.Type == kind {
+			return p
+		}
+	}
+	return hare.Profile{}
+}
+
+// startOf is when round n of the entry, from 0, starts.
+func startOf(e *gpuEntry, n int64) int64 { return e.StartUs + n*e.PeriodUs }
+
+// endOf is when the tasks of round n of the entry, from 0, have synchronised.
+func endOf(j *hare.Job, e *gpuEntry, n int64) int64 {
+	p := profileOf(j, e.kind)
+	return startOf(e, n) + e.Tasks*p.ComputeUs + p.SyncUs
+}
+
+// lastStarted is the last round with a task that starts before at; −1 if none.
+func lastStarted(entries []gpuEntry, at int64) int64 {
+	last := int64(-1)
+	for i := range entries {
+		e := &entries[i]
+		if e.StartUs >= at {
+			continue
+		}
+		n := int64(1)
+		if e.PeriodUs > 0 {
+			n = min(e.Rounds, (at-e.StartUs+e.PeriodUs-1)/e.PeriodUs)
+		}
+		last = max(last, e.Round+n-1)
+	}
+	return last
+}
+
+// job takes job i of the whole, p before, apart into what is done, what has
+// started and what is left.
+func (d *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
+	q := &d.whole.Jobs[i]
+	last := lastStarted(entries, d.at)
+	r := restJob{whole: i}
+	if last < 0 {
+		d.leave(i, r, d.at)
+		return nil
+	}
+	if err := unchanged(i, p, q); err != nil {
+		return err
+	}
+	if p.Sync == hare.Rigid {
+		last = p.Rounds - 1 // it cannot be stopped and go on
+	}
+	end := int64(0)
+	var held []gpuEntry // of the last round
+	for _, e := range entries {
+		if n := last - e.Round; n >= 0 && n < e.Rounds {
+			end = max(end, endOf(p, &e, n))
+			held = append(held, e)
+		}
+	}
+	r.done = last + 1
+	release := d.at
+	if end > d.at {
+		release = end
+		var holds []reservation
+		lost := ""
+		for x := range held {
+			e := &held[x]
+			to := end
+			if p.Sync == hare.Relaxed {
+				to = startOf(e, last-e.Round) + e.Tasks*profileOf(p, e.kind).ComputeUs
+			}
+			h := reservation{max(d.at, startOf(e, last-e.Round)), to}
+			if p.Sync == hare.Rigid {
+				h.from = d.at
+			}
+			if holds = append(holds, h); h.to > h.from && lost == "" && !d.cluster.covers(e.gpu, e.kind, h.from, h.to) {
+				lost = e.gpu
+			}
+		}
+		if lost != "" {
+			r.done, r.why, release = last, hare.MovedLost, d.at
+			if p.Sync == hare.Rigid {
+				r.done = 0
+			}
+			d.report.Lost = append(d.report.Lost, hare.LostWork{Job: p.ID, Round: r.done, GPU: lost})
+		} else {
+			for x, h := range holds {
+				if h.to > h.from {
+					d.held[held[x].gpu] = append(d.held[held[x].gpu], h)
+				}
+			}
+			d.report.Started = append(d.report.Started, hare.StartedWork{Job: p.ID, Rounds: r.done, UntilUs: end})
+		}
+	}
+	for _, e := range entries {
+		if n := min(e.Rounds, r.done-e.Round); n > 0 {
+			e.Rounds = n
+			if n == 1 {
+				e.PeriodUs = 0
+			}
+			d.past = append(d.past, pastEntry{e.gpu, int32(i), e.Entry})
+		}
+	}
+	switch {
+	case q.Rounds < r.done:
+		return changed(i, "rounds", fmt.Sprintf("%d rounds of it have run or started by at_s: give at least as many", r.done))
+	case q.Rounds == r.done:
+		d.constant = d.constant.Add(hare.Product(q.WeightMicro, end-q.ReleaseUs))
+		return nil
+	}
+	d.leave(i, r, release)
+	return nil
+}
+
+// unchanged refuses to make another job of one that has started.
+func unchanged(i int, p, q *hare.Job) error {
+	switch {
+	case p.Sync != q.Sync:
+		return changed(i, "sync", "")
+	case p.Tasks != q.Tasks:
+		return changed(i, "tasks", "")
+	case p.Mix != q.Mix:
+		return changed(i, "mix", "")
+	case p.ReleaseUs != q.ReleaseUs:
+		return changed(i, "release_s", "")
+	case p.Sync == hare.Rigid && p.Rounds != q.Rounds:
+		return changed(i, "rounds", "")
+	}
+	return nil
+}
+
+func changed(i int, field, detail string) error {
+	if detail == "" {
+		detail = "differs from the previous instance, and the job has started: leave it, or give the job a new id"
+	}
+	return &hare.InvalidError{Pointer: "/instance/jobs/" + strconv.Itoa(i) + "/" + field, Code: "changed_job", Detail: detail}
+}
+
+// leave adds what is left of job i of the whole, released at an instant of its
+// clock.
+func (d *deriver) leave(i int, r restJob, release int64) {
+	j := d.whole.Jobs[i]
+	was := j.ReleaseUs
+	j.ReleaseUs = max(release, was) - d.at
+	j.Rounds -= r.done
+	d.constant = d.constant.Add(hare.Product(j.WeightMicro, d.at+j.ReleaseUs-was))
+	d.inst.Jobs = append(d.inst.Jobs, j)
+	d.jobs = append(d.jobs, r)
+}
+
+// compose is the schedule of the whole: what has run and started, and sched, of
+// the rest.
+func (r *rest) compose(whole *hare.Instance, sched *hare.Schedule) (*hare.Schedule, error) {
+	names := make(map[string]string, len(r.report.Renamed))
+	for _, x := range r.report.Renamed {
+		names[x.Rest] = x.Whole
+	}
+	index := make(map[string]int, len(r.inst.Jobs))
+	for i := range r.inst.Jobs {
+		index[r.inst.Jobs[i].ID] = i
+	}
+	all := slices.Clone(r.past)
+	for i := range sched.Lanes {
+		l := &sched.Lanes[i]
+		gpu := l.GPU
+		if name, ok := names[gpu]; ok {
+			gpu = name
+		}
+		for x := range l.Job {
+			e := l.Entry(x)
+			j := &r.jobs[index[sched.Jobs[e.Job]]]
+			e.Round += j.done
+			e.StartUs += r.at
+			all = append(all, pastEntry{gpu, int32(j.whole), e})
+		}
+	}
+	out := &hare.Schedule{}
+	for i := range whole.Jobs {
+		out.Jobs = append(out.Jobs, whole.Jobs[i].ID)
+	}
+	out.Lanes = lanesOf(all, newCluster(&whole.Cluster).order)
+	if _, _, faults := verify.ScheduleValue(whole, out); len(faults) > 0 {
+		return nil, fmt.Errorf("what has run does not fit this instance: %s", faults[0])
+	}
+	return out, nil
+}
