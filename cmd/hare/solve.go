@@ -22,6 +22,7 @@ func solveCommand() *cobra.Command {
 	var opt hare.Options
 	var out, warm string
 	var quiet, ndjson bool
+	var again replanFlags
 	c := &cobra.Command{
 		Use:   "solve INSTANCE",
 		Short: "Schedule an instance and prove how good the schedule is",
@@ -39,6 +40,7 @@ earliest_available (the plain rules, as in the paper).`,
 		Example: `  hare solve instance.json -o result.json
   hare solve instance.json.gz --time-limit 2s --gap 0.05 | jq .gap
   hare solve tomorrow.json --warm today.result.json   # most jobs are the same
+  hare solve instance.json --previous result.json --at 3600 --stability 0.1 -o new.json
   hare solve instance.json --order paper --assign earliest_available   # the paper's rule
   zcat instance.json.gz | hare solve - -o result.json.zst`,
 		Args: exactly(1, "one instance file"),
@@ -47,7 +49,14 @@ earliest_available (the plain rules, as in the paper).`,
 			if err := solver.CheckOptions(opt); err != nil {
 				return usageError{err}
 			}
+			if err := noTwice(args[0], again.previous, again.before, warm); err != nil {
+				return err
+			}
 			inst, err := readInstance(args[0])
+			if err != nil {
+				return err
+			}
+			req, err := again.request()
 			if err != nil {
 				return err
 			}
@@ -61,7 +70,7 @@ earliest_available (the plain rules, as in the paper).`,
 					return usageError{fmt.Errorf("--warm %s: there is no certificate in it: keep one with --detail jobs or lanes", warm)}
 				}
 			}
-			return solveAndPrint(c.Context(), inst, opt, prices, out, quiet, ndjson)
+			return solveAndPrint(c.Context(), inst, req, opt, prices, out, again.rest, quiet, ndjson)
 		},
 	}
 	f := c.Flags()
@@ -75,6 +84,7 @@ earliest_available (the plain rules, as in the paper).`,
 	f.StringVar(&opt.Assign, "assign", "insertion", "assignment: insertion, earliest_finish, earliest_available")
 	f.StringVar(&opt.Detail, "detail", "lanes", "how much to print: none, jobs, lanes, tasks")
 	f.StringVar(&warm, "warm", "", "start from the prices of this result, of the same instance or one like it")
+	again.add(c)
 	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
 	f.BoolVar(&ndjson, "ndjson", false, "write the result with one lane a line")
 	choices(c, "bound", relax.Methods()...)
@@ -88,16 +98,24 @@ func choices(c *cobra.Command, flag string, values ...string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func solveAndPrint(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate, out string, quiet, ndjson bool) error {
+func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options, warm *hare.Certificate, out, rest string, quiet, ndjson bool) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
 	live := newLive(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	cfg := engine
 	cfg.Progress, cfg.Warm = live.event, warm
-	res, err := solver.Solve(ctx, inst, opt, cfg)
+	res, err := solveOrReplan(ctx, inst, req, opt, cfg)
 	live.end()
 	if err != nil {
 		return err
+	}
+	if res.Replan != nil {
+		inst = res.Replan.Rest
+		if rest != "" {
+			if err := writeOut(rest, inst.EncodeJSON); err != nil {
+				return err
+			}
+		}
 	}
 	toTerminal := term.IsTerminal(int(os.Stdout.Fd()))
 	if out != "" || !toTerminal {
@@ -113,6 +131,7 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, opt hare.Options, w
 	}
 	if (toTerminal || out != "" && out != "-") && !quiet {
 		printTable(os.Stdout, inst, res)
+		printReplan(os.Stdout, res)
 		if out == "" {
 			fmt.Println("(the result itself: add -o result.json)")
 		}

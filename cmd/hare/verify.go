@@ -13,8 +13,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
-	"github.com/hare-sched/hare/verify"
 )
 
 func verifyCommand() *cobra.Command {
@@ -25,7 +25,9 @@ func verifyCommand() *cobra.Command {
 		Long: `Verify shares no code with the solver. It checks the schedule round by round in
 integers, recomputes the value, and recomputes the bound from the certificate in
 exact arithmetic. It exits with 1 when it refuses. verify/hare_verify.py is a
-second verifier, in Python.`,
+second verifier, in Python. A plan for the rest of an earlier one (hare solve
+--previous) is checked against the rest that it carries, and with what had
+started against the whole INSTANCE.`,
 		Example: `  hare verify instance.json result.json
   hare solve instance.json | hare verify instance.json -`,
 		Args: exactly(2, "an instance and a result"),
@@ -34,7 +36,7 @@ second verifier, in Python.`,
 			if err != nil {
 				return err
 			}
-			rep := verify.Check(inst, res)
+			rep := solver.CheckReplan(inst, res)
 			if asJSON {
 				e := json.NewEncoder(os.Stdout)
 				e.SetIndent("", " ")
@@ -106,7 +108,10 @@ func plotCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if rep := verify.Check(inst, res); !rep.OK {
+			rep := solver.CheckReplan(inst, res)
+			if rep.OK {
+				inst, res = wholePlan(inst, res)
+			} else {
 				return usageError{fmt.Errorf("the result does not pass verification, so there is nothing true to draw: %s", rep)}
 			}
 			return writeOut(out, func(w io.Writer) error { return draw(w, inst, res, opt) })

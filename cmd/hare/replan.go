@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+)
+
+// replanFlags are the flags of hare solve that go on from an earlier result.
+type replanFlags struct {
+	previous, before, at, stability, rest string
+}
+
+func (f *replanFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.previous, "previous", "", "plan the rest of this result again; what has started stays")
+	c.Flags().StringVar(&f.before, "previous-instance", "", "the instance that it was for, where INSTANCE differs")
+	c.Flags().StringVar(&f.at, "at", "", "the planning instant on its clock: seconds, or 1h30m")
+	c.Flags().StringVar(&f.stability, "stability", "0", "what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves freely")
+	c.Flags().StringVar(&f.rest, "rest", "", "write what is left at --at as an instance, which the result is about")
+}
+
+// request reads the files that the flags name; nil without --previous.
+func (f *replanFlags) request() (*hare.ReplanRequest, error) {
+	if f.previous == "" {
+		for _, x := range []struct{ flag, value string }{{"previous-instance", f.before}, {"at", f.at}, {"rest", f.rest}} {
+			if x.value != "" {
+				return nil, usageError{fmt.Errorf("--%s belongs to --previous RESULT", x.flag)}
+			}
+		}
+		if f.stability != "0" {
+			return nil, usageError{fmt.Errorf("--stability belongs to --previous RESULT")}
+		}
+		return nil, nil
+	}
+	req := &hare.ReplanRequest{}
+	var err error
+	if f.at == "" {
+		return nil, usageError{fmt.Errorf("--previous needs --at: the planning instant on its clock, e.g. --at 3600 or --at 1h")}
+	}
+	if req.AtUs, err = instant(f.at); err != nil {
+		return nil, err
+	}
+	req.HasAt = true
+	if req.StabilityMicro, err = hare.ParseMicros(f.stability); err != nil {
+		return nil, usageError{fmt.Errorf("--stability %q %w", f.stability, err)}
+	}
+	if err := noTwice(f.previous, f.before); err != nil {
+		return nil, err
+	}
+	if req.Previous, err = readResult(f.previous); err != nil {
+		return nil, err
+	}
+	if f.before != "" {
+		req.Before, err = readInstance(f.before)
+	}
+	return req, err
+}
+
+// instant reads seconds or a duration, in microseconds.
+func instant(text string) (int64, error) {
+	if us, err := hare.ParseMicros(text); err == nil {
+		return us, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d%time.Microsecond != 0 {
+		return 0, usageError{fmt.Errorf("--at %q is no instant: give seconds with at most six decimals, e.g. 3600, or a duration like 1h30m", text)}
+	}
+	return d.Microseconds(), nil
+}
+
+// solveOrReplan plans inst, or with req what is left of it.
+func solveOrReplan(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options, cfg solver.Config) (*hare.Result, error) {
+	if req == nil {
+		return solver.Solve(ctx, inst, opt, cfg)
+	}
+	return solver.Replan(ctx, inst, *req, opt, cfg)
+}
+
+// printReplan says what moved, below the table of the rest.
+func printReplan(w io.Writer, res *hare.Result) {
+	p := res.Replan
+	if p == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nAt %s s: %d jobs have work started that stays, %d planned jobs stay, %d move, %d are new, %d are gone.\n",
+		hare.FormatMicros(p.AtUs), len(p.Started), len(p.Kept), len(p.Moved), len(p.Added), len(p.Removed))
+	for _, x := range p.Lost {
+		fmt.Fprintf(w, "Lost: round %d of %s, which needed GPU %s.\n", x.Round, x.Job, x.GPU)
+	}
+	share := 0.0
+	if p.PlannedGPU.Sign() > 0 {
+		share = 100 * p.MovedGPU.Float() / p.PlannedGPU.Float()
+	}
+	fmt.Fprintf(w, "Moved: %.1f of %.1f planned GPU-seconds (%.1f %%), of which %.1f had to.\n", p.MovedGPU.Float(), p.PlannedGPU.Float(), share, p.ForcedGPU.Float())
+	if p.KeptValue != nil && res.Value != nil {
+		fmt.Fprintf(w, "Value of the rest: %.1f; moving only what must: %.1f; gain: %.1f.\n", res.Value.Float(), p.KeptValue.Float(), p.KeptValue.Sub(*res.Value).Float())
+	}
+	if res.Value != nil && res.Bound != nil {
+		fmt.Fprintf(w, "Of the whole instance: value %.1f, bound %.1f, of which %.1f no plan can change.\n",
+			res.Value.Add(p.Constant).Float(), res.Bound.Add(p.Constant).Float(), p.Constant.Float())
+	}
+	if p.WholeMissing != "" {
+		fmt.Fprintf(w, "There is no schedule of the whole instance: %s.\n", p.WholeMissing)
+	}
+	const shown = 12
+	for i, x := range p.Moved {
+		if i == shown {
+			fmt.Fprintf(w, "  and %d more: see replan.moved in the result\n", len(p.Moved)-shown)
+			break
+		}
+		fmt.Fprintf(w, "  %s  %s  end %s → %s s\n", x.ID, x.Why, hare.FormatMicros(x.From.EndUs), hare.FormatMicros(x.To.EndUs))
+	}
+}
+
+// wholePlan is what there is to draw of a result: of a plan for the rest of an
+// earlier one the schedule of the whole, or where there is none, the rest.
+func wholePlan(inst *hare.Instance, res *hare.Result) (*hare.Instance, *hare.Result) {
+	p := res.Replan
+	switch {
+	case p == nil || p.Rest == nil || inst.SHA256() == res.InstanceSHA256:
+		return inst, res
+	case p.Whole == nil:
+		return p.Rest, res
+	}
+	whole := *res
+	value, bound := res.Value.Add(p.Constant), res.Bound.Add(p.Constant)
+	whole.Schedule, whole.Jobs, whole.Metrics, whole.Certificate, whole.Replan = p.Whole, nil, nil, nil, nil
+	whole.Value, whole.Bound, whole.InstanceSHA256 = &value, &bound, p.InstanceSHA256
+	return inst, &whole
+}
