@@ -51,7 +51,7 @@ func (s *server) admit(f func(http.ResponseWriter, *http.Request) error) func(ht
 // solve waits for the answer.
 //
 //	@Summary		Solve an instance
-//	@Description	Answers with the best certified pair of schedule and bound that the limits allow, as hare solve does. An infeasible instance is a 200 with its termination and reasons. When the client goes away, the solve ends.
+//	@Description	Answers with the best certified pair of schedule and bound that the limits allow, as hare solve does. With previous and at_s what is left of an earlier plan is planned again: what has started stays, and planned work moves where that brings more than stability asks; the result is then about the rest, and its replan says how it hangs together with the whole. An infeasible instance is a 200 with its termination and reasons. When the client goes away, the solve ends.
 //	@Tags			scheduling
 //	@ID				solve
 //	@Param			body	body	openapi.SolveRequest	true	"the instance and what to do about it"
@@ -76,7 +76,7 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.svc.Solve(r.Context(), req.Instance, req.Options)
+	res, err := s.solveOrReplan(r, req)
 	if err != nil {
 		return err
 	}

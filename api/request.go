@@ -44,8 +44,13 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (_ *
 		{"options", req.Options != hare.Options{Seed: 1} || req.HasGap},
 		{"method", req.Method != ""},
 		{"result", req.Result != nil},
+		{"previous", req.Replan.Previous != nil},
+		{"previous_instance", req.Replan.Before != nil},
+		{"at_s", req.Replan.HasAt},
+		{"stability", req.Replan.HasStability},
 	} {
-		if part.here && part.name != takes {
+		again := takes == "options" && slices.Contains(replanFields, part.name)
+		if part.here && part.name != takes && !again {
 			faults = append(faults, &hare.InvalidError{Pointer: "/" + part.name, Code: "unknown_field", Detail: "this path takes instance and " + takes})
 		}
 	}
@@ -54,6 +59,9 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (_ *
 	}
 	if takes == "result" && req.Result == nil {
 		faults = append(faults, missing("result"))
+	}
+	if takes == "options" {
+		faults = append(faults, replanFaults(&req.Replan)...)
 	}
 	if len(faults) > 0 {
 		return nil, faults

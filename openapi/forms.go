@@ -88,6 +88,14 @@ type Options struct {
 type SolveRequest struct {
 	Instance Instance `json:"instance" validate:"required"`
 	Options  Options  `json:"options,omitempty"`
+	// Previous is an earlier result, with its schedule, whose rest is to be planned again.
+	Previous Result `json:"previous,omitempty"`
+	// PreviousInstance is the instance that previous is for, where instance differs.
+	PreviousInstance Instance `json:"previous_instance,omitempty"`
+	// AtS is the planning instant on the clock of the previous schedule; it goes with previous.
+	AtS float64 `json:"at_s,omitempty" minimum:"0"`
+	// Stability is what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves freely.
+	Stability float64 `json:"stability,omitempty" minimum:"0" default:"0"`
 } //	@name	SolveRequest
 
 // BoundRequest asks for a lower bound alone.
@@ -135,6 +143,8 @@ type Result struct {
 	// Tasks are listed with detail tasks alone.
 	Tasks    []Task   `json:"tasks,omitempty"`
 	Schedule Schedule `json:"schedule,omitempty"`
+	// Replan is there for plans for the rest of an earlier one alone.
+	Replan Replan `json:"replan,omitempty"`
 } //	@name	Result
 
 // Reason is one obstacle.

@@ -164,7 +164,14 @@ func (s *Service) wait(ctx context.Context, deadline time.Time) error {
 
 // Solve solves one instance. Its time limit runs from here on, so that waiting
 // counts; when ctx ends, the answer is the best certified pair so far.
-func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (res *hare.Result, err error) {
+func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	return s.limited(ctx, inst, opt, func(ctx context.Context, opt hare.Options) (*hare.Result, error) {
+		return s.cfg.Engine.Solve(ctx, inst, opt)
+	})
+}
+
+// limited runs a solve for inst when there is a place for it, within its time.
+func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Options, run func(context.Context, hare.Options) (*hare.Result, error)) (res *hare.Result, err error) {
 	opt = solver.Defaults(opt)
 	if err := solver.CheckOptions(opt); err != nil {
 		return nil, err
@@ -190,7 +197,7 @@ func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Optio
 	}
 	ctx, ended := s.hooks.solving(ctx, inst, opt)
 	defer func() { ended(res, err) }()
-	res, err = s.cfg.Engine.Solve(ctx, inst, opt)
+	res, err = run(ctx, opt)
 	if res != nil {
 		res.Options.TimeLimit = asked
 	}
@@ -264,5 +271,5 @@ func (e solverEngine) Bound(ctx context.Context, inst *hare.Instance, method str
 }
 
 func (solverEngine) Verify(inst *hare.Instance, res *hare.Result) *verify.Report {
-	return verify.Check(inst, res)
+	return solver.CheckReplan(inst, res)
 }

@@ -1,0 +1,76 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+)
+
+// The rest of a plan is planned again, the answer follows its schema and passes
+// verification against the whole instance and against the rest alone.
+func TestReplan(t *testing.T) {
+	h, _ := newServer(t)
+	doc := specification(t)
+	in := `{"instance":` + example(t)
+	prev := request(t, h, "POST", "/v1/solves", in+`,"options":{"work_limit":300}}`).Body.String()
+	w := request(t, h, "POST", "/v1/solves", in+`,"previous":`+prev+`,"at_s":3,"stability":0.5,"options":{"work_limit":300}}`)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	follows(t, doc, "POST", "/v1/solves", w.Code, w.Header(), w.Body.String())
+	result := w.Body.String()
+	res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Replan == nil || res.Replan.AtUs != 3_000_000 || res.Replan.StabilityMicro != 500_000 || res.Replan.Whole == nil {
+		t.Fatalf("%+v", res.Replan)
+	}
+	var answer struct {
+		Replan struct{ Instance json.RawMessage }
+	}
+	if err := json.Unmarshal([]byte(result), &answer); err != nil {
+		t.Fatal(err)
+	}
+	for _, against := range []string{example(t), string(answer.Replan.Instance)} {
+		w := request(t, h, "POST", "/v1/verify", `{"instance":`+against+`,"result":`+result+`}`)
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"ok":true`) {
+			t.Errorf("verify: %d %s", w.Code, w.Body)
+		}
+	}
+	broken := strings.Replace(result, `"at_s":3,`, `"at_s":4,`, 1)
+	if w := request(t, h, "POST", "/v1/verify", in+`,"result":`+broken+`}`); !strings.Contains(w.Body.String(), `"ok":false`) {
+		t.Errorf("another instant is accepted: %s", w.Body)
+	}
+}
+
+func TestBadReplans(t *testing.T) {
+	h, _ := newServer(t)
+	in := `{"instance":` + example(t)
+	solve := func(options string) string {
+		return request(t, h, "POST", "/v1/solves", in+`,"options":`+options+`}`).Body.String()
+	}
+	prev, bare := solve(quick), solve(`{"bound":"machine","order":"wspt","assign":"earliest_finish","detail":"jobs"}`)
+	for name, c := range map[string]struct{ body, pointer, code string }{
+		"negative":       {in + `,"previous":` + prev + `,"at_s":-1}`, "/at_s", "out_of_range"},
+		"beyond":         {in + `,"previous":` + prev + `,"at_s":100000}`, "/at_s", "nothing_left"},
+		"no instant":     {in + `,"previous":` + prev + `}`, "", "missing_field"},
+		"no previous":    {in + `,"at_s":3}`, "", "missing_field"},
+		"no schedule":    {in + `,"previous":` + bare + `,"at_s":1}`, "/previous/schedule", "missing_field"},
+		"other instance": {in + `,"previous":` + strings.Replace(prev, `"instance_sha256":"`, `"instance_sha256":"0`, 1) + `,"at_s":1}`, "/previous/instance_sha256", "wrong_instance"},
+		"no schedule of": {in + `,"previous":` + strings.Replace(prev, `"start_us":[0`, `"start_us":[1`, 1) + `,"at_s":1}`, "/previous/schedule", "refused"},
+		"inside":         {in + `,"previous":` + strings.Replace(prev, `"lanes":[`, `"lane":[`, 1) + `,"at_s":1}`, "/previous/schedule/lane", "unknown_field"},
+		"stability":      {in + `,"previous":` + prev + `,"at_s":1,"stability":-0.5}`, "/stability", "out_of_range"},
+	} {
+		w := request(t, h, "POST", "/v1/solves", c.body)
+		if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `"pointer":"`+c.pointer+`"`) || !strings.Contains(w.Body.String(), c.code) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if w := request(t, h, "POST", "/v1/bounds", in+`,"at_s":3}`); w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("bounds take at_s: %d", w.Code)
+	}
+}

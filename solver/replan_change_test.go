@@ -1,0 +1,260 @@
+package solver_test
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+)
+
+// scenario reads an instance on node a with two V100 and node b with two T4.
+func scenario(t *testing.T, nodeB, jobs string) *hare.Instance {
+	t.Helper()
+	inst, err := hare.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", "cluster": {"nodes": [{"name": "a", "gpus": {"V100": 2}}, {"name": "b", "gpus": {"T4": 2}`+nodeB+`}]}, "jobs": [`+jobs+`]}`), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+const (
+	relaxedOnB = `{"id": "r", "rounds": 3, "tasks": 2, "on": {"T4": {"compute_s": 2, "sync_s": 1}}}`
+	gangOnB    = `{"id": "g", "rounds": 1000000, "tasks": 2, "sync": "gang", "on": {"T4": {"compute_s": 2, "sync_s": 1}, "V100": {"compute_s": 3}}}`
+	rigidOnB   = `{"id": "s", "rounds": 2, "tasks": 2, "sync": "rigid", "on": {"T4": {"compute_s": 2, "sync_s": 1}, "V100": {"compute_s": 3}}}`
+)
+
+// A GPU that goes takes what runs on it along: the started round, or the whole
+// of a rigid job, is to be done again.
+func TestWorkOnAGoneGPUIsRepeated(t *testing.T) {
+	for _, c := range []struct {
+		name, job, after string // of node b
+		at               int64
+		round, rounds    int64 // lost, and of the rest
+		release          int64
+		whole            bool
+	}{
+		{"relaxed", relaxedOnB, `, "in_service_s": [[0, 4], [10, null]]`, 4_000_000, 1, 2, 0, true},
+		{"gang", gangOnB, `, "in_service_s": [[0, 4], [10, null]]`, 4_000_000, 1, 999_999, 0, true},
+		{"rigid", rigidOnB, `, "in_service_s": [[0, 4], [10, null]]`, 4_000_000, 0, 2, 0, true},
+		// The computation is over, and synchronisation goes on.
+		{"synchronising", relaxedOnB, `, "in_service_s": [[0, 5.5], [10, null]]`, 5_500_000, -1, 1, 500_000, true},
+		// It would leave before the round ends.
+		{"drained", gangOnB, `, "in_service_s": [[0, 5]]`, 4_000_000, 1, 999_999, 0, true},
+	} {
+		before := scenario(t, "", c.job)
+		prev := planned(t, before)
+		if prev.Schedule.Lanes[0].GPU != "b/0" {
+			t.Fatalf("%s: the plan is not on b", c.name)
+		}
+		after := scenario(t, c.after, c.job)
+		res := replan(t, after, hare.ReplanRequest{Previous: prev, Before: before, AtUs: c.at, StabilityMicro: 1 << 50})
+		p := res.Replan
+		switch {
+		case c.round < 0:
+			if len(p.Lost) != 0 || len(p.Started) != 1 {
+				t.Errorf("%s: lost %+v, started %+v", c.name, p.Lost, p.Started)
+			}
+		case len(p.Lost) != 1 || p.Lost[0].Round != c.round || p.Lost[0].GPU != "b/0":
+			t.Errorf("%s: lost %+v", c.name, p.Lost)
+		case len(p.Moved) != 1 || p.Moved[0].Why != hare.MovedLost:
+			t.Errorf("%s: moved %+v", c.name, p.Moved)
+		}
+		if j := p.Rest.Jobs[0]; j.Rounds != c.rounds || j.ReleaseUs != c.release {
+			t.Errorf("%s: the rest has %d rounds from %d on", c.name, j.Rounds, j.ReleaseUs)
+		}
+		if (p.Whole != nil) != c.whole {
+			t.Errorf("%s: whole schedule: %q", c.name, p.WholeMissing)
+		}
+		if rep := solver.CheckReplan(after, res); !rep.OK {
+			t.Errorf("%s: %s", c.name, rep)
+		}
+	}
+}
+
+// A node that is no longer there leaves no schedule of the whole, and says so;
+// its rest goes on from the derived instance.
+func TestNodeTakenOut(t *testing.T) {
+	before := scenario(t, "", gangOnB)
+	prev := planned(t, before)
+	after := scenario(t, "", gangOnB)
+	after.Cluster.Nodes = after.Cluster.Nodes[:1]
+	res := replan(t, after, hare.ReplanRequest{Previous: prev, Before: before, AtUs: 4_000_000})
+	if res.Replan.Whole != nil || !strings.Contains(res.Replan.WholeMissing, "b/0") {
+		t.Errorf("whole %v, %q", res.Replan.Whole, res.Replan.WholeMissing)
+	}
+	if rep := solver.CheckReplan(after, res); !rep.OK {
+		t.Error(rep)
+	}
+	var bad *hare.InvalidError
+	again := hare.ReplanRequest{Previous: res, AtUs: 5_000_000, HasAt: true}
+	if _, err := solver.Replan(t.Context(), after, again, hare.Options{}, solver.Config{}); !errors.As(err, &bad) || bad.Pointer != "/previous/replan/schedule" {
+		t.Errorf("going on from there: %v", err)
+	}
+	again = hare.ReplanRequest{Previous: res, AtUs: 1_000_000}
+	if next := replan(t, res.Replan.Rest, again); next.Replan.Rest.Jobs[0].Rounds >= res.Replan.Rest.Jobs[0].Rounds {
+		t.Errorf("%d rounds are left", next.Replan.Rest.Jobs[0].Rounds)
+	}
+}
+
+// New jobs get a place, those taken out give theirs up, weights count as they
+// are now, and at an endless price nothing else moves.
+func TestInstancesThatChange(t *testing.T) {
+	moved, free := 0, 0
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 17))
+		before := mixture(r)
+		prev := planned(t, before)
+		if prev == nil {
+			continue
+		}
+		at := r.Int64N(makespan(prev))
+		after := *before
+		after.Jobs = slices.Clone(before.Jobs)
+		extra := mixture(r).Jobs[0]
+		extra.ID, extra.ReleaseUs = "new", at*int64(r.IntN(3))/2
+		after.Jobs = append(after.Jobs, extra)
+		gone := r.IntN(len(before.Jobs))
+		after.Jobs = slices.Delete(after.Jobs, gone, gone+1)
+		for i := range after.Jobs {
+			after.Jobs[i].WeightMicro += int64(r.IntN(2)) * 300_000
+		}
+		if after.Validate() != nil {
+			continue
+		}
+		stability := int64(1<<50) * int64(r.IntN(2))
+		req := hare.ReplanRequest{Previous: prev, Before: before, AtUs: at, StabilityMicro: stability}
+		res := replan(t, &after, req)
+		p := res.Replan
+		if !slices.Equal(p.Added, []string{"new"}) || !slices.Equal(p.Removed, []string{before.Jobs[gone].ID}) {
+			t.Errorf("seed %d: added %v, removed %v", seed, p.Added, p.Removed)
+		}
+		if res.Schedule == nil {
+			continue // the new job may be wider than its type
+		}
+		if p.Whole == nil {
+			t.Fatalf("seed %d: %s", seed, p.WholeMissing)
+		}
+		if rep := solver.CheckReplan(&after, res); !rep.OK {
+			t.Errorf("seed %d: %s", seed, rep)
+		}
+		if stability > 0 && p.KeptValue != nil && p.MovedGPU.Sign() != 0 {
+			t.Errorf("seed %d: %v GPU-seconds moved", seed, p.MovedGPU)
+		}
+		if stability == 0 {
+			free++
+			moved += min(1, len(p.Moved))
+		}
+		if res.Value.Cmp(*p.KeptValue) > 0 {
+			t.Errorf("seed %d: %v is worse than keeping, %v", seed, res.Value, p.KeptValue)
+		}
+	}
+	if moved < free/4 {
+		t.Errorf("moves happen in %d of %d", moved, free)
+	}
+}
+
+// Moves bring what they cost: with their price the answer is no dearer than the
+// plan that moves only what it must.
+func TestStabilityPricesMoves(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 19))
+		inst := mixture(r)
+		prev, err := solver.Solve(t.Context(), inst, hare.Options{Bound: hare.MethodMachine, Order: "arrival", Assign: "earliest_available"}, solver.Config{})
+		if err != nil || prev.Schedule == nil {
+			continue
+		}
+		at := makespan(prev) / 3
+		cost := func(res *hare.Result, micro int64) float64 {
+			return res.Value.Float() + float64(micro)/1e6*res.Replan.MovedGPU.Float()
+		}
+		for _, micro := range []int64{50_000, 500_000, 5_000_000} {
+			res := replan(t, inst, hare.ReplanRequest{Previous: prev, AtUs: at, StabilityMicro: micro})
+			if got, kept := cost(res, micro), res.Replan.KeptValue.Float(); got > kept*(1+1e-9) {
+				t.Errorf("seed %d at %d: %v with the price of moves, %v without moves", seed, micro, got, kept)
+			}
+			if res.Replan.MovedGPU.Cmp(res.Replan.PlannedGPU) > 0 {
+				t.Errorf("seed %d: more moved than planned", seed)
+			}
+		}
+	}
+}
+
+func TestReplansAreReproducible(t *testing.T) {
+	for seed := range uint64(6) {
+		inst := mixture(rand.New(rand.NewPCG(seed, 23)))
+		prev := planned(t, inst)
+		if prev == nil {
+			continue
+		}
+		var first []byte
+		for _, workers := range []int{1, 3} {
+			req := hare.ReplanRequest{Previous: prev, AtUs: makespan(prev) / 2, HasAt: true, StabilityMicro: 10_000}
+			res, err := solver.Replan(t.Context(), inst, req, hare.Options{WorkLimit: 500}, solver.Config{Workers: workers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !res.Reproducible {
+				t.Error("not reproducible")
+			}
+			if got := text(t, res); first == nil {
+				first = got
+			} else if !bytes.Equal(first, got) {
+				t.Errorf("seed %d: %d workers give other bytes", seed, workers)
+			}
+		}
+	}
+}
+
+// A start that is better than what the search finds is the answer, and one that
+// is no schedule is passed over.
+func TestStart(t *testing.T) {
+	inst := instance(t, "traps")
+	good, err := solver.Solve(t.Context(), inst, hare.Options{}, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick := hare.Options{Bound: hare.MethodMachine, Order: "wspt", WorkLimit: 1}
+	alone, err := solver.Solve(t.Context(), inst, quick, solver.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	led, err := solver.Solve(t.Context(), inst, quick, solver.Config{Start: good.Schedule})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if led.Value.Cmp(*good.Value) > 0 {
+		t.Errorf("%v from a start of %v", led.Value, good.Value)
+	}
+	broken := *good.Schedule
+	broken.Lanes = broken.Lanes[:1]
+	passed, err := solver.Solve(t.Context(), inst, quick, solver.Config{Start: &broken})
+	if err != nil || passed.Value.Cmp(*alone.Value) != 0 {
+		t.Errorf("%v from a start that is no schedule, %v without: %v", passed.Value, alone.Value, err)
+	}
+}
+
+func TestStartedJobsAreNotChanged(t *testing.T) {
+	before := scenario(t, "", relaxedOnB+","+rigidOnB)
+	prev := planned(t, before)
+	at := makespan(prev) / 2
+	for field, change := range map[string]func(*hare.Job){
+		"rounds":    func(j *hare.Job) { j.Rounds = 1 },
+		"tasks":     func(j *hare.Job) { j.Tasks = 1 },
+		"sync":      func(j *hare.Job) { j.Sync = hare.Gang },
+		"release_s": func(j *hare.Job) { j.ReleaseUs = 1 },
+	} {
+		after := *before
+		after.Jobs = slices.Clone(before.Jobs)
+		change(&after.Jobs[0])
+		_, err := solver.Replan(t.Context(), &after, hare.ReplanRequest{Previous: prev, Before: before, AtUs: at, HasAt: true}, hare.Options{}, solver.Config{})
+		var bad *hare.InvalidError
+		if !errors.As(err, &bad) || bad.Pointer != "/instance/jobs/0/"+field || bad.Code != "changed_job" {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
