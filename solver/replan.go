@@ -110,11 +110,17 @@ const keepShare = 0.3
 // priced moves gets.
 const settleShare = 0.2
 
-// settleMoves is the work of that search for each job, and settleMost at most.
+// settleMoves is the work of that search for each job, within the limits.
 const (
-	settleMoves = 150
+	settleMoves = 600
+	settleLeast = 6000
 	settleMost  = 30_000
 )
+
+// settlePrices are the shares of the price of moves that the search goes
+// through: what moves together is found while moves are cheap, and put back
+// when they are dear.
+var settlePrices = [...]float64{0.1, 0.3, 1}
 
 // settling chooses between plans by value and moves.
 type settling struct {
@@ -151,7 +157,7 @@ func (x *settling) choose(ctx context.Context, s *solve) {
 		s.take(x.keep, nil)
 		return
 	}
-	moves := int64(min(settleMost, settleMoves*len(s.model.Jobs)))
+	moves := int64(min(settleMost, max(settleLeast, settleMoves*len(s.model.Jobs))))
 	if s.opt.WorkLimit > 0 {
 		moves = min(moves, max(1, s.opt.WorkLimit/4))
 	}
@@ -167,14 +173,23 @@ func (x *settling) choose(ctx context.Context, s *solve) {
 		}
 	}
 	offer(found)
+	each := max(1, moves/int64(len(starts)*(1+len(settlePrices))))
 	for n, from := range starts {
-		offer(greedy.Steady(ctx, s.model, from, greedy.SteadyConfig{
-			Seed: s.opt.Seed + int64(n)<<32, Moves: moves / 2, Old: x.old,
-			Moved: func(i int, blocks []greedy.Block) float64 { return x.moved(s.model, i, blocks) },
-		}))
-		if ctx.Err() != nil {
-			s.cut = true
+		search := func(p *greedy.Plan, k int, price float64, moves int64) *greedy.Plan {
+			p = greedy.Steady(ctx, s.model, p, greedy.SteadyConfig{
+				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: moves, Old: x.old,
+				Moved: func(i int, blocks []greedy.Block) float64 { return price * x.moved(s.model, i, blocks) },
+			})
+			offer(p)
+			return p
 		}
+		search(from, 0, 1, each)
+		for k, price := range settlePrices {
+			from = search(from, k+1, price, each)
+		}
+	}
+	if ctx.Err() != nil {
+		s.cut = true
 	}
 	s.incumbent, s.value = best, best.Value(s.model)
 }

@@ -129,8 +129,9 @@ func wholePlan(inst *hare.Instance, res *hare.Result) (*hare.Instance, *hare.Res
 		return p.Rest, res
 	}
 	whole := *res
-	value, bound := res.Value.Add(p.Constant), res.Bound.Add(p.Constant)
+	value := res.Value.Add(p.Constant)
 	whole.Schedule, whole.Jobs, whole.Metrics, whole.Certificate, whole.Replan = p.Whole, nil, nil, nil, nil
-	whole.Value, whole.Bound, whole.InstanceSHA256 = &value, &bound, p.InstanceSHA256
+	// The bound is on plans that keep what has started: no bound on the whole.
+	whole.Value, whole.Bound, whole.InstanceSHA256 = &value, nil, p.InstanceSHA256
 	return inst, &whole
 }

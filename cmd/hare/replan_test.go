@@ -1,0 +1,51 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Figures change with the solver; what is printed about them does not.
+func TestReplanPage(t *testing.T) {
+	checkPage(t, "../../docs/replan.md", regexp.MustCompile(`\d[\d.,]*|  \S+  (earlier|made_way).*\n?`), 12, "jq")
+}
+
+func TestReplanFlags(t *testing.T) {
+	inst := file(t, "i.json", tiny)
+	result, _, _ := runHare(t, "", "solve", inst, "-q")
+	prev := file(t, "r.json", result)
+	bare, _, _ := runHare(t, "", "solve", inst, "-q", "--detail", "jobs")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"at alone":        {[]string{"--at", "3"}, "--previous"},
+		"stability alone": {[]string{"--stability", "3"}, "--previous"},
+		"no at":           {[]string{"--previous", prev}, "--at"},
+		"bad at":          {[]string{"--previous", prev, "--at", "soon"}, "--at"},
+		"negative":        {[]string{"--previous", prev, "--at", "-1"}, "/at_s"},
+		"beyond":          {[]string{"--previous", prev, "--at", "1h"}, "/at_s"},
+		"bad stability":   {[]string{"--previous", prev, "--at", "1", "--stability", "x"}, "--stability"},
+		"no schedule":     {[]string{"--previous", file(t, "b.json", bare), "--at", "1"}, "/previous/schedule"},
+		"no result":       {[]string{"--previous", inst, "--at", "1"}, "/hare"},
+		"twice stdin":     {[]string{"--previous", "-", "--previous-instance", "-", "--at", "1"}, "standard input"},
+	} {
+		stdout, stderr, code := runHare(t, "", append([]string{"solve", inst, "-q"}, c.args...)...)
+		if code != exitUsage || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 || stdout != "" {
+			t.Errorf("%s: %d %q %q", name, code, stdout, stderr)
+		}
+	}
+	stdout, stderr, code := runHare(t, "", "solve", inst, "-q", "--previous", prev, "--at", "1.5s", "--stability", "0.25")
+	if code != exitDone {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	again := file(t, "n.json", stdout)
+	if out, _, code := runHare(t, "", "verify", inst, again); code != exitDone || !strings.Contains(out, "accepted") {
+		t.Errorf("%d %s", code, out)
+	}
+	broken := file(t, "x.json", strings.Replace(stdout, `"constant":`, `"constant":1`, 1))
+	if out, _, code := runHare(t, "", "verify", inst, broken); code != exitNo || !strings.Contains(out, "add up") {
+		t.Errorf("%d %s", code, out)
+	}
+}
