@@ -14,6 +14,8 @@ type SteadyConfig struct {
 	Seed int64
 	// Moves limits the work: one is one job placed once.
 	Moves int64
+	// Cold takes no change for the worse.
+	Cold bool
 	// Old is where jobs were planned before; those without blocks were nowhere.
 	Old *Plan
 	// Moved is what it costs that job i is at blocks, in 1e-12 weight-seconds.
@@ -25,6 +27,8 @@ const (
 	mostAside = 3    // jobs taken out beside the one that gets another place
 	asideTry  = 12   // jobs looked at to find them
 	mostBack  = 6    // jobs taken out to put one back where it was
+	// comparedAMove is how many pairs of blocks compared count as a move.
+	comparedAMove = 50_000
 )
 
 // Steady searches from start for a plan whose value and cost of moves are least
@@ -48,6 +52,9 @@ func Steady(ctx context.Context, m *hare.Model, start *Plan, cfg SteadyConfig) *
 	best, bestSum := &Plan{Jobs: slices.Clone(s.p.Jobs), EndUs: slices.Clone(s.p.EndUs)}, sum
 	for s.left > 0 && ctx.Err() == nil {
 		t := hotSteady * sum / float64(len(m.Jobs)) * float64(s.left) / float64(cfg.Moves)
+		if cfg.Cold {
+			t = 0
+		}
 		sum += s.step(t)
 		if sum < bestSum*(1-1e-12) {
 			bestSum = sum
@@ -160,7 +167,11 @@ func (s *steady) inTheWay(i int) bool {
 	s.giveAll(s.p.Jobs[i])
 	fits := s.takeAll(old)
 	for j := 0; j < len(s.m.Jobs) && !fits && len(s.set) <= mostBack; j++ {
-		if j == i || !overlap(old, s.p.Jobs[j]) {
+		if j == i || s.p.EndUs[j] <= s.m.Jobs[i].ReleaseUs || firstStart(s.p.Jobs[j]) >= s.cfg.Old.EndUs[i] {
+			continue
+		}
+		s.left -= int64(len(old)) * int64(len(s.p.Jobs[j])) / comparedAMove
+		if !overlap(old, s.p.Jobs[j]) {
 			continue
 		}
 		s.set = append(s.set, j)

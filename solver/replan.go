@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
@@ -21,6 +22,7 @@ import (
 // and those that a search from each of them finds with moves at their price.
 // Value and bound are of the objective alone.
 func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, opt hare.Options, cfg Config) (*hare.Result, error) {
+	began := time.Now()
 	before, sched, err := earlier(inst, &req)
 	if err != nil {
 		return nil, err
@@ -34,6 +36,7 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 	if err != nil {
 		return nil, err
 	}
+	s.began = began
 	if len(greedy.Infeasible(s.model)) == 0 {
 		old := greedy.Adopt(s.model, r.old)
 		s.settle = &settling{rest: r, old: old, price: float64(req.StabilityMicro)}
@@ -108,7 +111,7 @@ const keepShare = 0.3
 
 // settleShare is the part of the time after the bounds that the search with
 // priced moves gets.
-const settleShare = 0.2
+const settleShare = 0.35
 
 // settleMoves is the work of that search for each job, within the limits.
 const (
@@ -173,25 +176,39 @@ func (x *settling) choose(ctx context.Context, s *solve) {
 		}
 	}
 	offer(found)
-	each := max(1, moves/int64(len(starts)*(1+len(settlePrices))))
+	if s.limits.large {
+		starts = nil // one move may take most of the time
+	}
+	runs := len(starts) * (1 + len(settlePrices))
 	for n, from := range starts {
-		search := func(p *greedy.Plan, k int, price float64, moves int64) *greedy.Plan {
-			p = greedy.Steady(ctx, s.model, p, greedy.SteadyConfig{
-				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: moves, Old: x.old,
+		search := func(p *greedy.Plan, k int, price float64) *greedy.Plan {
+			share, cancel := shareOf(ctx, runs-n*(1+len(settlePrices))-k)
+			defer cancel()
+			p = greedy.Steady(share, s.model, p, greedy.SteadyConfig{
+				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: max(1, moves/int64(runs)), Old: x.old, Cold: k == 0,
 				Moved: func(i int, blocks []greedy.Block) float64 { return price * x.moved(s.model, i, blocks) },
 			})
+			if share.Err() != nil {
+				s.cut = true
+			}
 			offer(p)
 			return p
 		}
-		search(from, 0, 1, each)
+		search(from, 0, 1)
 		for k, price := range settlePrices {
-			from = search(from, k+1, price, each)
+			from = search(from, k+1, price)
 		}
 	}
-	if ctx.Err() != nil {
-		s.cut = true
-	}
 	s.incumbent, s.value = best, best.Value(s.model)
+}
+
+// shareOf is one of so many equal shares of the time that ctx has left.
+func shareOf(ctx context.Context, shares int) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
 }
 
 // tell reports what the plan chosen moves.

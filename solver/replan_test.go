@@ -116,7 +116,7 @@ func text(t *testing.T, res *hare.Result) []byte {
 // instance; what has started is in it as it was planned; nothing moves that
 // need not where moves are dear.
 func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
-	for seed := range uint64(220) {
+	for seed := range uint64(140) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		inst := mixture(r)
 		prev := planned(t, inst)
@@ -195,7 +195,7 @@ func startedStays(t *testing.T, seed uint64, inst *hare.Instance, was, is *hare.
 // better than the best.
 func TestReplannedBoundsHold(t *testing.T) {
 	checked := 0
-	for seed := range uint64(300) {
+	for seed := range uint64(260) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		inst := brute.Random(r)
 		prev := planned(t, inst)
@@ -215,7 +215,7 @@ func TestReplannedBoundsHold(t *testing.T) {
 			t.Errorf("seed %d: value %v below the optimum %d", seed, res.Value, best)
 		}
 	}
-	if checked < 150 {
+	if checked < 130 {
 		t.Errorf("only %d instances were compared", checked)
 	}
 }
