@@ -154,6 +154,9 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if !bytes.Equal(text(t, back), text(t, res)) {
+			t.Fatalf("seed %d: decoding loses something", seed)
+		}
 		if rep := solver.CheckReplan(inst, back); !rep.OK {
 			t.Fatalf("seed %d after decoding: %s", seed, rep)
 		}

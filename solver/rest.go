@@ -60,7 +60,6 @@ type deriver struct {
 	before, whole *hare.Instance
 	cluster       *cluster
 	held          map[string][]reservation // by GPU of the whole
-	pointer       string                   // of the whole instance in errors
 }
 
 // derive finds what is left. The schedule must be of before; it has been
