@@ -258,3 +258,40 @@ func TestStartedJobsAreNotChanged(t *testing.T) {
 		}
 	}
 }
+
+// At the beginning all is left.
+func TestRestAtTheBeginning(t *testing.T) {
+	for seed := range uint64(20) {
+		inst := mixture(rand.New(rand.NewPCG(seed, 29)))
+		prev := planned(t, inst)
+		if prev == nil {
+			continue
+		}
+		res := replan(t, inst, hare.ReplanRequest{Previous: prev, StabilityMicro: 1 << 50})
+		if p := res.Replan; p.Rest.SHA256() != inst.SHA256() || p.Constant.Sign() != 0 || len(p.Started) != 0 {
+			t.Errorf("seed %d: constant %v, started %v", seed, p.Constant, p.Started)
+		}
+		if res.Value.Cmp(*prev.Value) > 0 {
+			t.Errorf("seed %d: %v from %v", seed, res.Value, prev.Value)
+		}
+	}
+}
+
+// A run of a hundred million rounds costs no more than one of ten.
+func TestLongRunsAreNotCounted(t *testing.T) {
+	long := strings.Replace(gangOnB, "1000000", "100000000", 1)
+	inst := scenario(t, "", long+","+strings.Replace(strings.Replace(rigidOnB, `"rounds": 2`, `"rounds": 100000000`, 1), `"s"`, `"t"`, 1))
+	prev := planned(t, inst)
+	bytes := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			req := hare.ReplanRequest{Previous: prev, AtUs: makespan(prev) / 3, HasAt: true, StabilityMicro: 1000}
+			if _, err := solver.Replan(t.Context(), inst, req, hare.Options{WorkLimit: 10, Bound: hare.MethodMachine, Order: "wspt"}, solver.Config{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}).AllocedBytesPerOp()
+	if bytes > 32<<20 {
+		t.Errorf("%d bytes", bytes)
+	}
+}
