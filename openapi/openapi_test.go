@@ -34,7 +34,11 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 		t.Fatal(err)
 	}
 	spec = decode(t, raw)
-	forms, err = readForms("forms.go", "forms_sessions.go")
+	files, err := filepath.Glob("forms*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forms, err = readForms(files...)
 	if err != nil {
 		t.Fatal(err)
 	}
