@@ -1,0 +1,143 @@
+package solver
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// Prices are what a price certificate charges jobs for GPU time, in floats, to
+// be looked at: what it proves is for package verify to say.
+type Prices struct {
+	model   *hare.Model
+	tariffs *tariffs
+	path    bool
+}
+
+// NewPrices reads a certificate that verify.Bound accepts for the instance of
+// m; nil where it is not made of prices.
+func NewPrices(m *hare.Model, c *hare.Certificate) *Prices {
+	if c == nil || c.Method != hare.MethodPrice {
+		return nil
+	}
+	return &Prices{m, newTariffs(m, c), c.Path}
+}
+
+// Paid is what a job pays, in weight-seconds, for one GPU of a type (index of
+// Model.Types) that it holds rounds times for holdUs, first at startUs and then
+// every periodUs. O(cells) at most, whatever the rounds.
+func (p *Prices) Paid(job, kind int, startUs, periodUs, rounds, holdUs int64) float64 {
+	return p.tariffs.of(kind, &p.model.Jobs[job]).runs(startUs, periodUs, rounds, holdUs)
+}
+
+// End is when a job would end that could buy GPUs of one type alone at these
+// prices and took the least of w C + price: as one block where it is rigid,
+// else as a fluid (DESIGN 2.2), the earliest end where several are least. Peak
+// is how many GPUs of the type are ever there. It is false where the job has no
+// profile for the type, or a round never finds its GPUs. O(cells²).
+func (p *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
+	j := &p.model.Jobs[job]
+	x := slices.IndexFunc(j.Modes, func(md hare.Mode) bool { return md.Type == kind })
+	if x < 0 || peak < 1 || j.Sync != hare.Relaxed && peak < j.Tasks {
+		return 0, false
+	}
+	md := j.Modes[x]
+	tau := md.DurationUs()
+	if j.Sync == hare.Relaxed {
+		tau = (j.Tasks+peak-1)/peak*md.ComputeUs + md.SyncUs
+	}
+	earliest := j.ReleaseUs
+	if p.path {
+		earliest += j.Rounds * tau
+	}
+	t := p.tariffs.of(kind, j)
+	if j.Sync == hare.Rigid {
+		return t.block(j, j.Rounds*md.DurationUs(), earliest), true
+	}
+	return t.fluid(j, md, earliest), true
+}
+
+// block is the end of the cheapest block of a rigid job that ends at earliest
+// or later: an end of it is on the grid, or it begins as soon as it may.
+func (t *tariff) block(j *hare.ModelJob, length, earliest int64) int64 {
+	w := float64(j.WeightMicro) * 1e-12
+	first := max(j.ReleaseUs, earliest-length)
+	cost := func(start int64) float64 {
+		return w*float64(start+length) + float64(j.Tasks)*(t.to(start+length)-t.to(start))
+	}
+	best, least := first, cost(first)
+	for _, g := range t.grid {
+		for _, start := range [2]int64{g - length, g} {
+			if c := cost(max(start, first)); start > first && (c < least || c == least && start < best) {
+				best, least = start, c
+			}
+		}
+	}
+	return best + length
+}
+
+// fluid is the end of the cheapest fluid of a job that ends at earliest or
+// later: for each piece of time that may be its last, the cheapest time before
+// it and in it.
+func (t *tariff) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) int64 {
+	w := float64(j.WeightMicro) * 1e-12
+	need := float64(j.Rounds * md.DurationUs())
+	held, window := float64(j.Tasks), int64(0)
+	if j.Sync == hare.Relaxed {
+		held *= float64(md.ComputeUs) / float64(md.DurationUs())
+		window = md.SyncUs
+	}
+	at := []int64{j.ReleaseUs, earliest}
+	for _, g := range t.grid {
+		at = append(at, g, g+window)
+	}
+	slices.Sort(at)
+	at = slices.Compact(at)
+	at = at[slices.Index(at, j.ReleaseUs):]
+	n := len(at)
+	rate, long := make([]float64, n), make([]float64, n) // the last piece is endless
+	order := make([]int, n)
+	for i, b := range at {
+		least := t.rate[t.cell(b)]
+		for g := t.cell(max(j.ReleaseUs, b-window)); g < len(t.rate) && t.grid[g] <= b; g++ {
+			least = min(least, t.rate[g])
+		}
+		rate[i], long[i], order[i] = least*held, need, i
+		if i+1 < n {
+			long[i] = float64(at[i+1] - b)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rate[a], rate[b]) })
+	best, least := int64(-1), 0.0
+	for last := range n {
+		if at[last] < earliest {
+			continue
+		}
+		// Time of the last piece costs w beside its price.
+		cost, left, inLast := w*float64(at[last]), need, 0.0
+		own := rate[last] + w
+		pay := func(rate, most float64) float64 {
+			x := min(left, most)
+			cost += rate * x
+			left -= x
+			return x
+		}
+		done := false
+		for _, i := range order {
+			if !done && rate[i] >= own {
+				inLast, done = pay(own, long[last]), true
+			}
+			if i < last {
+				pay(rate[i], long[i])
+			}
+		}
+		if !done {
+			inLast = pay(own, long[last])
+		}
+		if left == 0 && (best < 0 || cost < least) {
+			best, least = at[last]+int64(inLast), cost
+		}
+	}
+	return best
+}
