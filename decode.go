@@ -192,14 +192,15 @@ func (r *reader) unknown(name string, known []string) error {
 		}
 	}
 	name = cut(name, 60)
-	if best := nearest(name, known); best != "" {
+	if best := Nearest(name, known); best != "" {
 		return r.fault("unknown_field", "unknown field %q: did you mean %q?", name, best)
 	}
 	return r.fault("unknown_field", "unknown field %q: known are %s", name, strings.Join(known, ", "))
 }
 
-// nearest is the known name at the least edit distance, if that is small.
-func nearest(name string, known []string) string {
+// Nearest is the known name at the least edit distance, "" if none is near.
+// O(len(name) · length of all known).
+func Nearest(name string, known []string) string {
 	best, at := len(name)/2+1, ""
 	for _, k := range known {
 		if d := editDistance(name, k); d < best {

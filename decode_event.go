@@ -191,7 +191,7 @@ func (d *instanceReader) eventType(to *EventType, known *bool) error {
 		*to, *known = EventType(i), true
 		return nil
 	}
-	if best := nearest(cut(text, 60), eventNames[:]); best != "" {
+	if best := Nearest(cut(text, 60), eventNames[:]); best != "" {
 		return d.fault("unknown_value", "type %q: did you mean %q?", clip(text), best)
 	}
 	return d.fault("unknown_value", "type %q: must be one of %s", clip(text), strings.Join(eventNames[:], ", "))

@@ -53,34 +53,36 @@ func (p *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
 	}
 	t := p.tariffs.of(kind, j)
 	if j.Sync == hare.Rigid {
-		return t.block(j, j.Rounds*md.DurationUs(), earliest), true
+		endUs, _ = t.block(j, j.Rounds*md.DurationUs(), earliest)
+		return endUs, true
 	}
-	return t.fluid(j, md, earliest), true
+	endUs, _ = t.fluid(j, md, earliest)
+	return endUs, true
 }
 
-// block is the end of the cheapest block of a rigid job that ends at earliest
+// block is the end, and w C + price, of the cheapest block of a rigid job that ends at earliest
 // or later: an end of it is on the grid, or it begins as soon as it may.
-func (t *tariff) block(j *hare.ModelJob, length, earliest int64) int64 {
+func (t *tariff) block(j *hare.ModelJob, length, earliest int64) (endUs int64, cost float64) {
 	w := float64(j.WeightMicro) * 1e-12
 	first := max(j.ReleaseUs, earliest-length)
-	cost := func(start int64) float64 {
+	at := func(start int64) float64 {
 		return w*float64(start+length) + float64(j.Tasks)*(t.to(start+length)-t.to(start))
 	}
-	best, least := first, cost(first)
+	best, least := first, at(first)
 	for _, g := range t.grid {
 		for _, start := range [2]int64{g - length, g} {
-			if c := cost(max(start, first)); start > first && (c < least || c == least && start < best) {
+			if c := at(max(start, first)); start > first && (c < least || c == least && start < best) {
 				best, least = start, c
 			}
 		}
 	}
-	return best + length
+	return best + length, least
 }
 
-// fluid is the end of the cheapest fluid of a job that ends at earliest or
+// fluid is the end, and w C + price, of the cheapest fluid of a job that ends at earliest or
 // later: for each piece of time that may be its last, the cheapest time before
 // it and in it.
-func (t *tariff) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) int64 {
+func (t *tariff) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) (endUs int64, cost float64) {
 	w := float64(j.WeightMicro) * 1e-12
 	need := float64(j.Rounds * md.DurationUs())
 	held, window := float64(j.Tasks), int64(0)
@@ -139,5 +141,5 @@ func (t *tariff) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) int64 {
 			best, least = at[last]+int64(inLast), cost
 		}
 	}
-	return best
+	return best, least
 }
