@@ -1,0 +1,354 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// Kinds of changes.
+const (
+	changeGPU    = "add_gpu"
+	changeWeight = "weight"
+	changeRounds = "fewer_rounds"
+)
+
+// Limits of the search for a change.
+const (
+	weightStep     = 4 // first the weight grows by this factor,
+	weightSteps    = 5 // so often at most,
+	weightHalvings = 4 // and is then halved in this many steps
+	roundsPart     = 32
+	maxGPUTypes    = 8
+	maxMoved       = 10 // jobs listed of a change
+)
+
+// Earlier says with which changes a job ends by a time.
+type Earlier struct {
+	ByS Seconds `json:"by_s"`
+	// EndS is the job's end without a change, and Baseline where it is from:
+	// "result", or "solved_again" where the result is not one to compare with.
+	EndS     Seconds `json:"end_s"`
+	Baseline string  `json:"baseline"`
+	Already  bool    `json:"already"`
+	// EarliestS is proved: no plan on this cluster ends the job sooner.
+	EarliestS Seconds  `json:"earliest_s"`
+	Changes   []Change `json:"changes"`
+	// Cheapest is the index in Changes of the one that does it and costs the
+	// other jobs least; absent where none that was tried does.
+	Cheapest *int `json:"cheapest,omitempty"`
+	Solves   int  `json:"solves"`
+	Finished bool `json:"finished"`
+	// Unfinished says what ended the search.
+	Unfinished string `json:"unfinished,omitempty"`
+}
+
+// Change is the least change of a kind that was found to end the job in time,
+// or that none does.
+type Change struct {
+	Kind string `json:"kind"`
+	Does bool   `json:"does"`
+	// Finished is false where the search for a lesser one did not end.
+	Finished bool `json:"finished"`
+	// Weight and Rounds are the job's new ones, Type that of the GPU added, as
+	// the node Node.
+	Weight *Seconds `json:"weight,omitempty"`
+	Rounds *int64   `json:"rounds,omitempty"`
+	Type   string   `json:"type,omitempty"`
+	Node   string   `json:"node,omitempty"`
+	// NotWeight and NotRounds are the nearest lesser change that was tried and
+	// does not do it; one between may.
+	NotWeight *Seconds `json:"not_weight,omitempty"`
+	NotRounds *int64   `json:"not_rounds,omitempty"`
+	Tried     int      `json:"tried"`
+	Detail    string   `json:"detail,omitempty"`
+	// What follows is for a change that does it, and for a GPU in any case.
+	EndS *Seconds `json:"end_s,omitempty"`
+	// OthersCost is how much Σ w (C − a) of the other jobs rises.
+	OthersCost *hare.Amount `json:"others_cost,omitempty"`
+	// Delayed and Sooner count the other jobs that end later and sooner, and
+	// Jobs are up to 10 of those that end later, the greatest w ΔC first.
+	Delayed int     `json:"delayed"`
+	Sooner  int     `json:"sooner"`
+	Jobs    []Moved `json:"jobs,omitempty"`
+}
+
+// Moved is a job that ends later.
+type Moved struct {
+	Job  string      `json:"job"`
+	ByS  Seconds     `json:"by_s"`
+	EndS Seconds     `json:"end_s"`
+	Cost hare.Amount `json:"cost"`
+}
+
+// errStopped says that a solve was not one to compare with.
+var errStopped = errors.New("stopped")
+
+// search looks for changes.
+type search struct {
+	ctx     context.Context
+	inst    *hare.Instance
+	job     int
+	by      int64
+	opt     hare.Options
+	solve   SolveFunc
+	ends    map[string]int64 // without a change
+	out     *Earlier
+	stopped string
+}
+
+// explainEarlier searches for the least change of each kind.
+func explainEarlier(ctx context.Context, x *Explanation, inst *hare.Instance, res *hare.Result, req ExplainRequest, job int, solve SolveFunc) {
+	s := &search{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options, out: &Earlier{Baseline: "result", Changes: []Change{}}}
+	x.About, x.Earlier = aboutSolves, s.out
+	s.opt.Detail = "jobs"
+	end := int64(x.EndS)
+	s.ends = make(map[string]int64, len(inst.Jobs))
+	for _, j := range res.Jobs {
+		s.ends[j.ID] = j.EndUs
+	}
+	timed := s.opt.TimeLimit > 0 || !res.Reproducible
+	s.opt.TimeLimit = 0
+	if timed {
+		s.opt.WorkLimit = 0
+		x.Notes = append(x.Notes, "the clock had a part in this result: other solves of the instance may differ. Changes are compared with a solve of the instance under the default work limit")
+	}
+	if timed || req.Recheck || len(s.ends) < len(inst.Jobs) {
+		s.out.Baseline = "solved_again"
+		ends, _, err := s.run(inst)
+		if err != nil {
+			s.finish(x, end, req)
+			return
+		}
+		if s.ends = ends; ends[x.Job] != end && !timed {
+			x.Notes = append(x.Notes, "solved again, the instance gives another schedule: the result is of another version or engine, or was started from another's prices. Changes are compared with the new one")
+		}
+		end = ends[x.Job]
+	}
+	s.finish(x, end, req)
+}
+
+func (s *search) finish(x *Explanation, end int64, req ExplainRequest) {
+	s.by = req.ByUs
+	if req.EarlierUs > 0 {
+		s.by = end - req.EarlierUs
+	}
+	j := &s.inst.Jobs[s.job]
+	earliest := j.ReleaseUs + int64(x.LeastS)
+	o := s.out
+	o.ByS, o.EndS, o.EarliestS = Seconds(s.by), Seconds(end), Seconds(earliest)
+	o.Already = end <= s.by
+	if s.stopped == "" && !o.Already {
+		for _, kind := range s.types() {
+			s.addGPU(kind)
+		}
+		s.weight(earliest)
+		s.rounds()
+	}
+	o.Finished, o.Unfinished = s.stopped == "", s.stopped
+	for i := range o.Changes {
+		c := &o.Changes[i]
+		if c.Does && (o.Cheapest == nil || c.OthersCost.Cmp(*o.Changes[*o.Cheapest].OthersCost) < 0) {
+			o.Cheapest = &i
+		}
+	}
+}
+
+// run solves a changed instance: the ends of its jobs.
+func (s *search) run(inst *hare.Instance) (ends map[string]int64, ok bool, err error) {
+	if s.stopped != "" {
+		return nil, false, errStopped
+	}
+	res, err := s.solve(s.ctx, inst, s.opt)
+	s.out.Solves++
+	switch {
+	case s.ctx.Err() != nil:
+		s.stopped = "the time limit passed"
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrLate), errors.Is(err, ErrDraining):
+		s.stopped = err.Error()
+	case err != nil:
+		s.stopped = fmt.Sprintf("a solve failed: %v", err)
+	case !res.Reproducible:
+		s.stopped = "a solve was cut short, or a worker for linear programs was restarted: ask again, with more time"
+	}
+	if s.stopped != "" {
+		return nil, false, errStopped
+	}
+	if len(res.Jobs) == 0 && len(inst.Jobs) > 0 {
+		return nil, false, nil // no schedule was found
+	}
+	ends = make(map[string]int64, len(res.Jobs))
+	for _, j := range res.Jobs {
+		ends[j.ID] = j.EndUs
+	}
+	return ends, true, nil
+}
+
+// try solves a changed instance, and says in c what it does if it is in time,
+// or always.
+func (s *search) try(c *Change, inst *hare.Instance, always bool) (does bool, err error) {
+	if inst.Validate() != nil {
+		return false, nil // beyond what an instance may hold
+	}
+	ends, ok, err := s.run(inst)
+	if err != nil || !ok {
+		return false, err
+	}
+	c.Tried++
+	id := s.inst.Jobs[s.job].ID
+	does = ends[id] <= s.by
+	if !does && !always {
+		return false, nil
+	}
+	end, cost := Seconds(ends[id]), hare.Amount{}
+	c.Delayed, c.Sooner, c.Jobs = 0, 0, nil
+	for i := range s.inst.Jobs {
+		j := &s.inst.Jobs[i]
+		if i == s.job || ends[j.ID] == s.ends[j.ID] {
+			continue
+		}
+		by := ends[j.ID] - s.ends[j.ID]
+		if by < 0 {
+			c.Sooner++
+			cost = cost.Sub(hare.Product(j.WeightMicro, -by))
+			continue
+		}
+		c.Delayed++
+		more := hare.Product(j.WeightMicro, by)
+		cost = cost.Add(more)
+		c.Jobs = append(c.Jobs, Moved{j.ID, Seconds(by), Seconds(ends[j.ID]), more})
+	}
+	slices.SortStableFunc(c.Jobs, func(a, b Moved) int {
+		return cmp.Or(b.Cost.Cmp(a.Cost), cmp.Compare(b.ByS, a.ByS))
+	})
+	c.Jobs = slices.Clone(c.Jobs[:min(len(c.Jobs), maxMoved)])
+	c.EndS, c.OthersCost = &end, &cost
+	return does, nil
+}
+
+// withJob is the instance with job changed.
+func (s *search) withJob(f func(*hare.Job)) *hare.Instance {
+	inst := withJobs(s.inst, slices.Clone(s.inst.Jobs)...)
+	f(&inst.Jobs[s.job])
+	return inst
+}
+
+// types are those of the cluster that the job may use, then the others.
+func (s *search) types() []string {
+	var own, rest []string
+	for _, n := range s.inst.Cluster.Nodes {
+		for _, g := range n.GPUs {
+			to := &rest
+			if slices.ContainsFunc(s.inst.Jobs[s.job].On, func(p hare.Profile) bool { return p.Type == g.Type }) {
+				to = &own
+			}
+			if !slices.Contains(*to, g.Type) {
+				*to = append(*to, g.Type)
+			}
+		}
+	}
+	slices.Sort(own)
+	slices.Sort(rest)
+	own = append(own, rest...)
+	return own[:min(len(own), maxGPUTypes)]
+}
+
+// addGPU tries one GPU more of a type, on a node of its own, always in service.
+func (s *search) addGPU(kind string) {
+	c := Change{Kind: changeGPU, Type: kind, Node: "added"}
+	for slices.ContainsFunc(s.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == c.Node }) {
+		c.Node += "-1"
+	}
+	inst := withJobs(s.inst, s.inst.Jobs...)
+	inst.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes), hare.Node{Name: c.Node, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
+	does, err := s.try(&c, inst, true)
+	c.Does, c.Finished = does, err == nil
+	s.out.Changes = append(s.out.Changes, c)
+}
+
+// weight searches for the least weight that does it: it grows until one does,
+// and is bisected from there, by ratio.
+func (s *search) weight(earliest int64) {
+	c := Change{Kind: changeWeight}
+	defer func() { s.out.Changes = append(s.out.Changes, c) }()
+	if s.by < earliest {
+		c.Finished, c.Detail = true, fmt.Sprintf("no plan ends the job before %s s: that is proved", hare.FormatMicros(earliest))
+		return
+	}
+	was := s.inst.Jobs[s.job].WeightMicro
+	low, high := float64(was), 0.0
+	tried := func(w float64) (bool, error) {
+		weight := Seconds(w)
+		does, err := s.try(&c, s.withJob(func(j *hare.Job) { j.WeightMicro = int64(weight) }), false)
+		switch {
+		case err != nil:
+		case does:
+			high, c.Weight, c.Does = w, &weight, true
+		default:
+			low, c.NotWeight = w, &weight
+		}
+		return does, err
+	}
+	next := low * weightStep
+	if was == 0 {
+		next = 1e6
+	}
+	for range weightSteps {
+		if next = min(next, hare.MaxExact); next <= low {
+			break
+		}
+		does, err := tried(next)
+		if err != nil {
+			return
+		}
+		if does {
+			break
+		}
+		next *= weightStep
+	}
+	for range weightHalvings {
+		if !c.Does || was == 0 {
+			break
+		}
+		middle := math.Floor(math.Sqrt(low * high))
+		if middle <= low || middle >= high {
+			break
+		}
+		if _, err := tried(middle); err != nil {
+			return
+		}
+	}
+	c.Finished = true
+}
+
+// rounds searches for the most rounds with which the job is in time.
+func (s *search) rounds() {
+	c := Change{Kind: changeRounds}
+	defer func() { s.out.Changes = append(s.out.Changes, c) }()
+	was := s.inst.Jobs[s.job].Rounds
+	if was == 1 {
+		c.Finished, c.Detail = true, "the job has one round"
+		return
+	}
+	low, high := int64(0), was // the most that do, the least that do not
+	for at := int64(1); high-low > max(1, was/roundsPart); at = low + (high-low)/2 {
+		does, err := s.try(&c, s.withJob(func(j *hare.Job) { j.Rounds = at }), false)
+		if err != nil {
+			return
+		}
+		rounds := at
+		if does {
+			low, c.Rounds, c.Does = at, &rounds, true
+			continue
+		}
+		if high, c.NotRounds = at, &rounds; at == 1 {
+			break
+		}
+	}
+	c.Finished = true
+}

@@ -1,0 +1,127 @@
+package service
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"strconv"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
+)
+
+// JobTimes are the figures of one job of a schedule.
+type JobTimes struct {
+	Weight   Seconds `json:"weight"`
+	ReleaseS Seconds `json:"release_s"`
+	StartS   Seconds `json:"start_s"`
+	EndS     Seconds `json:"end_s"`
+	// WaitS is from the release to the first start.
+	WaitS Seconds `json:"wait_s"`
+	JCTS  Seconds `json:"jct_s"` // from the release to the end
+	// LeastS is a proved bound from below on JCTS.
+	LeastS Seconds `json:"least_s"`
+	// Stretch is JCTS over LeastS; 1 is best.
+	Stretch float64     `json:"stretch"`
+	Cost    hare.Amount `json:"cost"` // w (C − a)
+	// Share is that of the value.
+	Share float64 `json:"share"`
+}
+
+// ListedJob is a job of a list.
+type ListedJob struct {
+	Job string `json:"job"`
+	JobTimes
+}
+
+// jobOrders are what a list may be sorted by: the greatest first but for start
+// and end.
+var jobOrders = map[string]func(a, b *ListedJob) int{
+	"share":   func(a, b *ListedJob) int { return b.Cost.Cmp(a.Cost) },
+	"stretch": func(a, b *ListedJob) int { return cmp.Compare(b.Stretch, a.Stretch) },
+	"wait":    func(a, b *ListedJob) int { return cmp.Compare(b.WaitS, a.WaitS) },
+	"jct":     func(a, b *ListedJob) int { return cmp.Compare(b.JCTS, a.JCTS) },
+	"start":   func(a, b *ListedJob) int { return cmp.Compare(a.StartS, b.StartS) },
+	"end":     func(a, b *ListedJob) int { return cmp.Compare(a.EndS, b.EndS) },
+}
+
+// ListJobs gives the figures of the jobs of a result, up to limit of them,
+// sorted by share (the default), stretch, wait, jct, start or end, those equal
+// in the instance's order. The result must be one for inst. O(jobs log jobs).
+func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]ListedJob, error) {
+	if by == "" {
+		by = "share"
+	}
+	order := jobOrders[by]
+	switch {
+	case order == nil:
+		return nil, &hare.InvalidError{Pointer: "/sort", Code: "unknown_value", Detail: "sort must be share, stretch, wait, jct, start or end"}
+	case limit < 0:
+		return nil, &hare.InvalidError{Pointer: "/limit", Code: "out_of_range", Detail: "limit must not be negative"}
+	case res.Value == nil:
+		return []ListedJob{}, nil
+	case len(res.Jobs) != len(inst.Jobs):
+		return nil, ErrNoLanes
+	}
+	empty := emptyCluster(hare.NewModel(inst))
+	times := make(map[string]hare.JobResult, len(res.Jobs))
+	for _, j := range res.Jobs {
+		times[j.ID] = j
+	}
+	list := make([]ListedJob, len(inst.Jobs))
+	for i := range inst.Jobs {
+		id := inst.Jobs[i].ID
+		list[i] = ListedJob{id, *jobTimes(inst, empty, i, times[id].StartUs, times[id].EndUs, *res.Value)}
+	}
+	slices.SortStableFunc(list, func(a, b ListedJob) int { return order(&a, &b) })
+	return list[:min(limit, len(list))], nil
+}
+
+func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs int64, value hare.Amount) *JobTimes {
+	j := &inst.Jobs[at]
+	t := &JobTimes{
+		Weight: Seconds(j.WeightMicro), ReleaseS: Seconds(j.ReleaseUs), StartS: Seconds(startUs), EndS: Seconds(endUs),
+		WaitS: Seconds(startUs - j.ReleaseUs), JCTS: Seconds(endUs - j.ReleaseUs),
+		LeastS: Seconds(pathTime(empty, inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
+	}
+	if t.LeastS > 0 {
+		t.Stretch = round6(float64(t.JCTS) / float64(t.LeastS))
+	}
+	if value.Sign() > 0 {
+		t.Share = round6(t.Cost.Float() / value.Float())
+	}
+	return t
+}
+
+// pathTime is R τ of a job (DESIGN 2), as the verifier computes it: no plan
+// completes it sooner after its release. 0 where it can never run.
+func pathTime(empty *hare.Instance, job hare.Job) int64 {
+	job.WeightMicro = 1e6
+	bound, err := verify.Bound(withJobs(empty, job), &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT})
+	if err != nil {
+		return 0
+	}
+	us := new(big.Rat).Mul(bound, big.NewRat(1e6, 1)) // a whole number of them
+	return us.Num().Int64()
+}
+
+// emptyCluster has of each type as many GPUs as are ever available at once:
+// R τ is the same on it, and nodes are few.
+func emptyCluster(m *hare.Model) *hare.Instance {
+	inst := *m.Instance
+	inst.Jobs, inst.Cluster.Nodes = nil, nil
+	for k, kind := range m.Types {
+		if n := peakOf(m, k); n > 0 {
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: strconv.Itoa(k), GPUs: []hare.TypeCount{{Type: kind, Count: int(n)}}})
+		}
+	}
+	return &inst
+}
+
+// peakOf is how many GPUs of a type are ever available at once.
+func peakOf(m *hare.Model, kind int) (n int64) {
+	for _, s := range m.Capacity(kind) {
+		n = max(n, s.Count)
+	}
+	return n
+}

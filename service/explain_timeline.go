@@ -1,0 +1,183 @@
+package service
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// Limits of a timeline, which is to be read by people.
+const (
+	maxWaits   = 12 // that are told one by one, the longest
+	maxHolders = 6  // of a wait and type
+)
+
+// Span states.
+const (
+	spanWaiting = "waiting"
+	spanRunning = "running"
+)
+
+// Span is a part of a job's time from its release to its end, in order and
+// without gaps.
+type Span struct {
+	State string  `json:"state"` // waiting or running
+	FromS Seconds `json:"from_s"`
+	ToS   Seconds `json:"to_s"`
+	// Round is the first of Rounds rounds that run, or the one that waits:
+	// every round before it has synchronised, and the job is released.
+	Round  int64 `json:"round"`
+	Rounds int64 `json:"rounds,omitempty"`
+	// GPUs are by type the most that a round of it uses.
+	GPUs map[string]int64 `json:"gpus,omitempty"`
+	// PausedS is for how long in all no round runs within it: short waits,
+	// which are not listed.
+	PausedS Seconds `json:"paused_s,omitempty"`
+	// Pays is by type what the GPU time costs at the certificate's prices, in
+	// weight-seconds.
+	Pays map[string]float64 `json:"pays,omitempty"`
+	// Waits say what a round that waits waits for, by type.
+	Waits []Wait `json:"waits,omitempty"`
+}
+
+// timeline is the job's time as spans: its longest waits, and what lies
+// between them.
+func (v *laneView) timeline(job int, runs []runOf, pays func(*piece, int64, int64) float64) []Span {
+	type gap struct {
+		before int // the run that it precedes
+		from   int64
+	}
+	var gaps []gap
+	ready := v.model.Jobs[job].ReleaseUs
+	for i := range runs {
+		if runs[i].start > ready {
+			gaps = append(gaps, gap{i, ready})
+		}
+		ready = runs[i].end
+	}
+	long := func(g gap) int64 { return runs[g.before].start - g.from }
+	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(long(b), long(a)) })
+	gaps = gaps[:min(len(gaps), maxWaits)]
+	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(a.before, b.before) })
+
+	var spans []Span
+	at := 0
+	running := func(to int) {
+		if at == to {
+			return
+		}
+		x := Span{State: spanRunning, FromS: Seconds(runs[at].start), ToS: Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
+		if pays != nil {
+			x.Pays = map[string]float64{}
+		}
+		for i := at; i < to; i++ {
+			r := &runs[i]
+			x.Rounds += r.rounds
+			x.PausedS += Seconds(r.paused)
+			if i > at {
+				x.PausedS += Seconds(r.start - runs[i-1].end)
+			}
+			for k, n := range r.gpus {
+				x.GPUs[v.model.Types[k]] = max(x.GPUs[v.model.Types[k]], n)
+			}
+			if pays == nil {
+				continue
+			}
+			for p := range r.pieces {
+				x.Pays[v.model.Types[r.pieces[p].kind]] += pays(&r.pieces[p], r.round, r.rounds)
+			}
+		}
+		for k, paid := range x.Pays {
+			x.Pays[k] = round6(paid)
+		}
+		spans = append(spans, x)
+		at = to
+	}
+	for _, g := range gaps {
+		running(g.before)
+		r := &runs[g.before]
+		spans = append(spans, Span{State: spanWaiting, FromS: Seconds(g.from), ToS: Seconds(r.start), Round: r.round, Waits: v.waits(job, g.from, r.start)})
+	}
+	running(len(runs))
+	return spans
+}
+
+// Causes of a wait.
+const (
+	waitNoService = "no_service" // fewer GPUs in service than a round needs
+	waitBusy      = "busy"       // enough in service, and too many of them busy
+	waitHeld      = "held"       // other jobs hold too many
+	waitTooShort  = "too_short"  // enough are free, but not for long enough
+	waitChoice    = "choice"     // it could have started: the plan waits for better
+)
+
+var causes = [...]string{waitNoService, waitBusy, waitHeld, waitTooShort, waitChoice}
+
+// Wait is why a round did not start on GPUs of a type.
+type Wait struct {
+	// Type is that of the GPUs, several with "+" for a gang that mixes them.
+	Type  string `json:"type"`
+	Cause string `json:"cause"`
+	// FromS and ToS are when it first and last held, ForS for how long in all.
+	FromS Seconds `json:"from_s"`
+	ToS   Seconds `json:"to_s"`
+	ForS  Seconds `json:"for_s"`
+	// Need is how many GPUs have to be free together, NeedS for how long; Free
+	// is the most that were.
+	Need  int64   `json:"need"`
+	NeedS Seconds `json:"need_s"`
+	Free  int64   `json:"free"`
+	// UntilS is when that changes for the first GPU to come: back in service,
+	// or no longer busy.
+	UntilS *Seconds `json:"until_s,omitempty"`
+	// Jobs hold the GPUs then, those that hold the most first; Others more do.
+	Jobs   []Holder `json:"jobs,omitempty"`
+	Others int      `json:"others,omitempty"`
+}
+
+// Holder is a job that holds GPUs that another waits for.
+type Holder struct {
+	Job  string `json:"job"`
+	GPUs int64  `json:"gpus"`
+	// UntilS is when it gives the last of them back that it holds in that time.
+	UntilS Seconds `json:"until_s"`
+}
+
+// pool is a set of types on which a round could run.
+type pool struct {
+	name string
+	each map[int]int64
+	need int64
+}
+
+// pools are the sets of types that a round of a job could use, each with the
+// time that it needs a GPU of each for at least: a task's compute where it is
+// relaxed, a round where it is a gang, all of it where it is rigid.
+func (v *laneView) pools(job int) []pool {
+	j := &v.model.Jobs[job]
+	var all []pool
+	for _, md := range j.Modes {
+		hold := md.DurationUs()
+		need := j.Tasks
+		switch j.Sync {
+		case hare.Relaxed:
+			hold, need = md.ComputeUs, 1
+		case hare.Rigid:
+			hold *= j.Rounds
+		}
+		if name := v.model.Types[md.Type]; j.Mix && len(all) > 0 {
+			all[0].name += "+" + name
+			all[0].each[md.Type] = hold
+		} else {
+			all = append(all, pool{name: name, each: map[int]int64{md.Type: hold}, need: need})
+		}
+	}
+	return slices.DeleteFunc(all, func(p pool) bool {
+		var peak int64
+		for k := range p.each {
+			peak += peakOf(v.model, k)
+		}
+		return peak < p.need // it never can
+	})
+}

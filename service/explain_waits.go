@@ -1,0 +1,258 @@
+package service
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// waits says what a round of a job waits for that could start at from and
+// starts at to. O(GPUs · log + entries within, · log).
+func (v *laneView) waits(job int, from, to int64) []Wait {
+	var all []Wait
+	for _, p := range v.pools(job) {
+		all = append(all, v.waitsFor(job, &p, from, to)...)
+	}
+	slices.SortStableFunc(all, func(a, b Wait) int { return cmp.Compare(a.FromS, b.FromS) })
+	return all
+}
+
+// change is that of a count at a time.
+type change struct {
+	at    int64
+	level int // what is counted: service, available, free, or long + a threshold
+	by    int64
+}
+
+const (
+	inService = iota
+	available
+	free
+	long
+)
+
+// interval is half-open.
+type interval struct{ from, to int64 }
+
+// waitsFor is waits for one pool. The counts of its GPUs change at the ends of
+// windows and entries; between two changes there is one cause.
+func (v *laneView) waitsFor(job int, p *pool, from, to int64) []Wait {
+	// A gang that mixes types holds all GPUs for the slowest task: with each
+	// threshold, GPUs of the types that need no longer can serve together.
+	var thresholds []int64
+	for _, d := range p.each {
+		thresholds = append(thresholds, d)
+	}
+	slices.Sort(thresholds)
+	thresholds = slices.Compact(thresholds)
+	var changes []change
+	count := func(level int, a, b int64) {
+		if a, b = max(a, from), min(b, to); a < b {
+			changes = append(changes, change{a, level, 1}, change{b, level, -1})
+		}
+	}
+	for g := range v.model.GPUs {
+		hold, ok := p.each[v.model.GPUs[g].Type]
+		if !ok {
+			continue
+		}
+		v.service(g, func(w hare.Window) { count(inService, w.StartUs, w.EndUs) })
+		for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
+			count(available, w.StartUs, w.EndUs)
+			v.gaps(job, g, w, from, to, thresholds[len(thresholds)-1], func(a, b int64) {
+				count(free, a, b)
+				for i, d := range thresholds {
+					if d >= hold {
+						count(long+i, a, b-d+1) // a start at b − d is in time
+					}
+				}
+			})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+
+	levels := make([]int64, long+len(thresholds))
+	found := map[string]*Wait{}
+	spans := map[string][]interval{}
+	for t, i := from, 0; t < to; {
+		for ; i < len(changes) && changes[i].at <= t; i++ {
+			levels[changes[i].level] += changes[i].by
+		}
+		end := to
+		if i < len(changes) {
+			end = changes[i].at
+		}
+		cause := causeOf(levels, p.need)
+		w := found[cause]
+		if w == nil {
+			w = &Wait{Type: p.name, Cause: cause, FromS: Seconds(t), Need: p.need, NeedS: Seconds(thresholds[0])}
+			found[cause] = w
+		}
+		w.ToS = Seconds(end)
+		w.ForS += Seconds(end - t)
+		w.Free = max(w.Free, levels[free])
+		if at := spans[cause]; len(at) > 0 && at[len(at)-1].to == t {
+			at[len(at)-1].to = end
+		} else {
+			spans[cause] = append(at, interval{t, end})
+		}
+		t = end
+	}
+	var all []Wait
+	for _, cause := range causes {
+		w := found[cause]
+		if w == nil {
+			continue
+		}
+		switch cause {
+		case waitHeld:
+			w.Jobs, w.Others = v.holders(job, p, spans[cause])
+		case waitNoService, waitBusy:
+			w.UntilS = v.back(p, cause, int64(w.ToS))
+		}
+		all = append(all, *w)
+	}
+	return all
+}
+
+// causeOf is the cause at these levels.
+func causeOf(levels []int64, need int64) string {
+	for _, n := range levels[long:] {
+		if n >= need {
+			return waitChoice
+		}
+	}
+	switch {
+	case levels[inService] < need:
+		return waitNoService
+	case levels[available] < need:
+		return waitBusy
+	case levels[free] < need:
+		return waitHeld
+	}
+	return waitTooShort
+}
+
+// service gives the windows in which GPU g is in service, busy or not.
+func (v *laneView) service(g int, f func(hare.Window)) {
+	n := &v.inst.Cluster.Nodes[v.model.GPUs[g].Node]
+	if n.Windows == nil {
+		f(hare.Window{EndUs: hare.Forever})
+	}
+	for _, w := range n.Windows {
+		f(w)
+	}
+}
+
+// gaps gives the times in window w, those that begin in [from, to) cut at from,
+// in which no other job holds GPU g: what the job itself does there would move
+// with its start. Ends are looked for no further than need behind to.
+func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(a, b int64)) {
+	at := max(from, w.StartUs)
+	if at >= min(to, w.EndUs) {
+		return
+	}
+	if l := v.lanes[g]; l != nil {
+		for e := v.first(g, at); e < len(l.Job) && at < to; e++ {
+			start := l.StartUs[e]
+			if start >= w.EndUs || start >= to+need {
+				break
+			}
+			if v.jobOf[l.Job[e]] == job {
+				continue
+			}
+			if start > at {
+				f(at, start)
+			}
+			at = v.until(g, e)
+		}
+	}
+	if at < min(to, w.EndUs) {
+		f(at, w.EndUs)
+	}
+}
+
+// holders are the jobs that hold GPUs of a pool in the spans.
+func (v *laneView) holders(job int, p *pool, spans []interval) ([]Holder, int) {
+	type held struct {
+		Holder
+		time int64
+		last int // GPU that was counted last
+	}
+	by := map[int]*held{}
+	for g := range v.model.GPUs {
+		l := v.lanes[g]
+		if _, ok := p.each[v.model.GPUs[g].Type]; !ok || l == nil {
+			continue
+		}
+		x := 0
+		for e := v.first(g, spans[0].from); e < len(l.Job); {
+			if x < len(spans) && spans[x].to <= l.StartUs[e] {
+				x++
+				continue
+			}
+			if x == len(spans) {
+				break
+			}
+			end := v.until(g, e)
+			if other := v.jobOf[l.Job[e]]; other != job && end > spans[x].from {
+				h := by[other]
+				if h == nil {
+					h = &held{Holder: Holder{Job: v.inst.Jobs[other].ID}, last: -1}
+					by[other] = h
+				}
+				if h.last != g {
+					h.last = g
+					h.GPUs++
+				}
+				for y := x; y < len(spans) && spans[y].from < end; y++ {
+					h.time += min(end, spans[y].to) - max(l.StartUs[e], spans[y].from)
+				}
+				h.UntilS = max(h.UntilS, Seconds(end))
+			}
+			e++
+		}
+	}
+	all := make([]*held, 0, len(by))
+	for _, h := range by {
+		all = append(all, h)
+	}
+	slices.SortFunc(all, func(a, b *held) int {
+		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.Job, b.Job))
+	})
+	var out []Holder
+	for _, h := range all[:min(len(all), maxHolders)] {
+		out = append(out, h.Holder)
+	}
+	return out, len(all) - len(out)
+}
+
+// back is the first time from t on at which a GPU of a pool comes into service,
+// or is no longer busy; nil where none does.
+func (v *laneView) back(p *pool, cause string, t int64) *Seconds {
+	first := int64(math.MaxInt64)
+	look := func(w hare.Window) {
+		if w.StartUs >= t {
+			first = min(first, w.StartUs)
+		}
+	}
+	for g := range v.model.GPUs {
+		if _, ok := p.each[v.model.GPUs[g].Type]; !ok {
+			continue
+		}
+		if cause == waitNoService {
+			v.service(g, look)
+			continue
+		}
+		for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
+			look(w)
+		}
+	}
+	if first == math.MaxInt64 {
+		return nil
+	}
+	s := Seconds(first)
+	return &s
+}
