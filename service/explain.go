@@ -51,12 +51,12 @@ type Explanation struct {
 	Outcome string           `json:"outcome"`
 	Reasons []ObstacleReason `json:"reasons,omitempty"`
 	*JobTimes
-	Timeline []Span `json:"timeline,omitempty"`
+	Timeline []JobSpan `json:"timeline,omitempty"`
 	// Price is nil where the bound is not made of prices.
-	Price     *JobPrice  `json:"price,omitempty"`
-	Elsewhere []TypeCost `json:"elsewhere,omitempty"`
-	Earlier   *Earlier   `json:"earlier,omitempty"`
-	Notes     []string   `json:"notes,omitempty"`
+	Price     *JobPrice   `json:"price,omitempty"`
+	Elsewhere []TypeCost  `json:"elsewhere,omitempty"`
+	Earlier   *JobEarlier `json:"earlier,omitempty"`
+	Notes     []string    `json:"notes,omitempty"`
 }
 
 // ObstacleReason is a reason of a result without schedule.
@@ -133,14 +133,14 @@ func explainResult(ctx context.Context, inst *hare.Instance, res *hare.Result, r
 	v := newLaneView(inst, res.Schedule)
 	runs := v.runsOf(at)
 	x.JobTimes = jobTimes(inst, emptyCluster(v.model), at, runs[0].start, ends[at], value)
-	var pays func(*piece, int64, int64) float64
+	var pays func(*jobPiece, int64, int64) float64
 	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice {
 		none, err := verify.Bound(withJobs(inst), c)
 		if err != nil {
 			return nil, 0, &hare.InvalidError{Pointer: "/certificate", Code: "invalid_certificate", Detail: err.Error()}
 		}
 		prices := solver.NewPrices(v.model, c)
-		pays = func(p *piece, round, rounds int64) float64 {
+		pays = func(p *jobPiece, round, rounds int64) float64 {
 			return prices.Paid(at, p.kind, p.start+(round-p.round)*p.period, p.period, rounds, p.hold)
 		}
 		gap := 0.0

@@ -28,8 +28,8 @@ const (
 	maxMoved       = 10 // jobs listed of a change
 )
 
-// Earlier says with which changes a job ends by a time.
-type Earlier struct {
+// JobEarlier says with which changes a job ends by a time.
+type JobEarlier struct {
 	ByS Seconds `json:"by_s"`
 	// EndS is the job's end without a change, and Baseline where it is from:
 	// "result", or "solved_again" where the result is not one to compare with.
@@ -37,8 +37,8 @@ type Earlier struct {
 	Baseline string  `json:"baseline"`
 	Already  bool    `json:"already"`
 	// EarliestS is proved: no plan on this cluster ends the job sooner.
-	EarliestS Seconds  `json:"earliest_s"`
-	Changes   []Change `json:"changes"`
+	EarliestS Seconds     `json:"earliest_s"`
+	Changes   []JobChange `json:"changes"`
 	// Cheapest is the index in Changes of the one that does it and costs the
 	// other jobs least; absent where none that was tried does.
 	Cheapest *int `json:"cheapest,omitempty"`
@@ -48,9 +48,9 @@ type Earlier struct {
 	Unfinished string `json:"unfinished,omitempty"`
 }
 
-// Change is the least change of a kind that was found to end the job in time,
+// JobChange is the least change of a kind that was found to end the job in time,
 // or that none does.
-type Change struct {
+type JobChange struct {
 	Kind string `json:"kind"`
 	Does bool   `json:"does"`
 	// Finished is false where the search for a lesser one did not end.
@@ -73,13 +73,13 @@ type Change struct {
 	OthersCost *hare.Amount `json:"others_cost,omitempty"`
 	// Delayed and Sooner count the other jobs that end later and sooner, and
 	// Jobs are up to 10 of those that end later, the greatest w ΔC first.
-	Delayed int     `json:"delayed"`
-	Sooner  int     `json:"sooner"`
-	Jobs    []Moved `json:"jobs,omitempty"`
+	Delayed int        `json:"delayed"`
+	Sooner  int        `json:"sooner"`
+	Jobs    []JobDelay `json:"jobs,omitempty"`
 }
 
-// Moved is a job that ends later.
-type Moved struct {
+// JobDelay is a job that ends later.
+type JobDelay struct {
 	Job  string      `json:"job"`
 	ByS  Seconds     `json:"by_s"`
 	EndS Seconds     `json:"end_s"`
@@ -89,8 +89,8 @@ type Moved struct {
 // errStopped says that a solve was not one to compare with.
 var errStopped = errors.New("stopped")
 
-// search looks for changes.
-type search struct {
+// changeSearch looks for changes.
+type changeSearch struct {
 	ctx     context.Context
 	inst    *hare.Instance
 	job     int
@@ -98,13 +98,13 @@ type search struct {
 	opt     hare.Options
 	solve   SolveFunc
 	ends    map[string]int64 // without a change
-	out     *Earlier
+	out     *JobEarlier
 	stopped string
 }
 
 // explainEarlier searches for the least change of each kind.
 func explainEarlier(ctx context.Context, x *Explanation, inst *hare.Instance, res *hare.Result, req ExplainRequest, job int, solve SolveFunc) {
-	s := &search{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options, out: &Earlier{Baseline: "result", Changes: []Change{}}}
+	s := &changeSearch{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options, out: &JobEarlier{Baseline: "result", Changes: []JobChange{}}}
 	x.About, x.Earlier = aboutSolves, s.out
 	s.opt.Detail = "jobs"
 	end := int64(x.EndS)
@@ -133,7 +133,7 @@ func explainEarlier(ctx context.Context, x *Explanation, inst *hare.Instance, re
 	s.finish(x, end, req)
 }
 
-func (s *search) finish(x *Explanation, end int64, req ExplainRequest) {
+func (s *changeSearch) finish(x *Explanation, end int64, req ExplainRequest) {
 	s.by = req.ByUs
 	if req.EarlierUs > 0 {
 		s.by = end - req.EarlierUs
@@ -160,7 +160,7 @@ func (s *search) finish(x *Explanation, end int64, req ExplainRequest) {
 }
 
 // run solves a changed instance: the ends of its jobs.
-func (s *search) run(inst *hare.Instance) (ends map[string]int64, ok bool, err error) {
+func (s *changeSearch) run(inst *hare.Instance) (ends map[string]int64, ok bool, err error) {
 	if s.stopped != "" {
 		return nil, false, errStopped
 	}
@@ -191,7 +191,7 @@ func (s *search) run(inst *hare.Instance) (ends map[string]int64, ok bool, err e
 
 // try solves a changed instance, and says in c what it does if it is in time,
 // or always.
-func (s *search) try(c *Change, inst *hare.Instance, always bool) (does bool, err error) {
+func (s *changeSearch) try(c *JobChange, inst *hare.Instance, always bool) (does bool, err error) {
 	if inst.Validate() != nil {
 		return false, nil // beyond what an instance may hold
 	}
@@ -221,9 +221,9 @@ func (s *search) try(c *Change, inst *hare.Instance, always bool) (does bool, er
 		c.Delayed++
 		more := hare.Product(j.WeightMicro, by)
 		cost = cost.Add(more)
-		c.Jobs = append(c.Jobs, Moved{j.ID, Seconds(by), Seconds(ends[j.ID]), more})
+		c.Jobs = append(c.Jobs, JobDelay{j.ID, Seconds(by), Seconds(ends[j.ID]), more})
 	}
-	slices.SortStableFunc(c.Jobs, func(a, b Moved) int {
+	slices.SortStableFunc(c.Jobs, func(a, b JobDelay) int {
 		return cmp.Or(b.Cost.Cmp(a.Cost), cmp.Compare(b.ByS, a.ByS))
 	})
 	c.Jobs = slices.Clone(c.Jobs[:min(len(c.Jobs), maxMoved)])
@@ -232,14 +232,14 @@ func (s *search) try(c *Change, inst *hare.Instance, always bool) (does bool, er
 }
 
 // withJob is the instance with job changed.
-func (s *search) withJob(f func(*hare.Job)) *hare.Instance {
+func (s *changeSearch) withJob(f func(*hare.Job)) *hare.Instance {
 	inst := withJobs(s.inst, slices.Clone(s.inst.Jobs)...)
 	f(&inst.Jobs[s.job])
 	return inst
 }
 
 // types are those of the cluster that the job may use, then the others.
-func (s *search) types() []string {
+func (s *changeSearch) types() []string {
 	var own, rest []string
 	for _, n := range s.inst.Cluster.Nodes {
 		for _, g := range n.GPUs {
@@ -259,8 +259,8 @@ func (s *search) types() []string {
 }
 
 // addGPU tries one GPU more of a type, on a node of its own, always in service.
-func (s *search) addGPU(kind string) {
-	c := Change{Kind: changeGPU, Type: kind, Node: "added"}
+func (s *changeSearch) addGPU(kind string) {
+	c := JobChange{Kind: changeGPU, Type: kind, Node: "added"}
 	for slices.ContainsFunc(s.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == c.Node }) {
 		c.Node += "-1"
 	}
@@ -273,8 +273,8 @@ func (s *search) addGPU(kind string) {
 
 // weight searches for the least weight that does it: it grows until one does,
 // and is bisected from there, by ratio.
-func (s *search) weight(earliest int64) {
-	c := Change{Kind: changeWeight}
+func (s *changeSearch) weight(earliest int64) {
+	c := JobChange{Kind: changeWeight}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	if s.by < earliest {
 		c.Finished, c.Detail = true, fmt.Sprintf("no plan ends the job before %s s: that is proved", hare.FormatMicros(earliest))
@@ -327,8 +327,8 @@ func (s *search) weight(earliest int64) {
 }
 
 // rounds searches for the most rounds with which the job is in time.
-func (s *search) rounds() {
-	c := Change{Kind: changeRounds}
+func (s *changeSearch) rounds() {
+	c := JobChange{Kind: changeRounds}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	was := s.inst.Jobs[s.job].Rounds
 	if was == 1 {

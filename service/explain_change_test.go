@@ -72,7 +72,7 @@ func TestChangesHoldUnderResolve(t *testing.T) {
 	}
 }
 
-func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *service.Change, before map[string]int64, opt hare.Options) {
+func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *service.JobChange, before map[string]int64, opt hare.Options) {
 	t.Helper()
 	id := inst.Jobs[at].ID
 	if !c.Finished {

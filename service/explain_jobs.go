@@ -85,10 +85,10 @@ func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs 
 		LeastS: Seconds(pathTime(empty, inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
 	}
 	if t.LeastS > 0 {
-		t.Stretch = round6(float64(t.JCTS) / float64(t.LeastS))
+		t.Stretch = sixDecimals(float64(t.JCTS) / float64(t.LeastS))
 	}
 	if value.Sign() > 0 {
-		t.Share = round6(t.Cost.Float() / value.Float())
+		t.Share = sixDecimals(t.Cost.Float() / value.Float())
 	}
 	return t
 }

@@ -22,5 +22,5 @@ func (s *Seconds) UnmarshalJSON(text []byte) error {
 
 func (s Seconds) String() string { return hare.FormatMicros(int64(s)) }
 
-// round6 keeps six decimals of a figure for people.
-func round6(x float64) float64 { return math.Round(x*1e6) / 1e6 }
+// sixDecimals keeps six decimals of a figure for people.
+func sixDecimals(x float64) float64 { return math.Round(x*1e6) / 1e6 }

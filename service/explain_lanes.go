@@ -22,8 +22,8 @@ type laneView struct {
 
 type entryAt struct{ gpu, entry int }
 
-// piece is an entry of a job: round round+n starts at start + n·period.
-type piece struct {
+// jobPiece is an entry of a job: round round+n starts at start + n·period.
+type jobPiece struct {
 	gpu, kind     int
 	round, rounds int64
 	start, period int64
@@ -63,7 +63,7 @@ func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {
 // mixes finds how long gangs that mix types hold the GPUs of the last round of
 // each entry: until their slowest task has synchronised.
 func (v *laneView) mixes() {
-	of := map[int][]piece{}
+	of := map[int][]jobPiece{}
 	for g, l := range v.lanes {
 		if l == nil {
 			continue
@@ -75,7 +75,7 @@ func (v *laneView) mixes() {
 		}
 	}
 	for _, ps := range of {
-		cut(ps, func(round, rounds int64, active []*piece) {
+		eachStretch(ps, func(round, rounds int64, active []*jobPiece) {
 			most := int64(0)
 			for _, p := range active {
 				most = max(most, p.hold)
@@ -90,11 +90,11 @@ func (v *laneView) mixes() {
 }
 
 // piece is entry e of GPU g, of the job.
-func (v *laneView) piece(job, g, e int) piece {
+func (v *laneView) piece(job, g, e int) jobPiece {
 	x := v.lanes[g].Entry(e)
 	kind := v.model.GPUs[g].Type
 	md := v.kinds[job][kind]
-	p := piece{gpu: g, kind: kind, round: x.Round, rounds: x.Rounds, start: x.StartUs, period: x.PeriodUs, entry: e}
+	p := jobPiece{gpu: g, kind: kind, round: x.Round, rounds: x.Rounds, start: x.StartUs, period: x.PeriodUs, entry: e}
 	if p.hold, p.end = md.DurationUs(), md.DurationUs(); v.model.Jobs[job].Sync == hare.Relaxed {
 		p.hold = x.Tasks * md.ComputeUs
 		p.end = p.hold + md.SyncUs
@@ -126,19 +126,19 @@ func (v *laneView) first(g int, t int64) int {
 	return sort.Search(len(l.Job), func(e int) bool { return v.until(g, e) > t })
 }
 
-// cut calls f for each stretch of rounds with the same pieces, in order.
-func cut(ps []piece, f func(round, rounds int64, active []*piece)) {
-	slices.SortStableFunc(ps, func(a, b piece) int { return cmp.Compare(a.round, b.round) })
+// eachStretch calls f for each stretch of rounds with the same pieces, in order.
+func eachStretch(ps []jobPiece, f func(round, rounds int64, active []*jobPiece)) {
+	slices.SortStableFunc(ps, func(a, b jobPiece) int { return cmp.Compare(a.round, b.round) })
 	var at []int64
 	for i := range ps {
 		at = append(at, ps[i].round, ps[i].round+ps[i].rounds)
 	}
 	slices.Sort(at)
 	at = slices.Compact(at)
-	var active []*piece
+	var active []*jobPiece
 	next := 0
 	for i := range len(at) - 1 {
-		active = slices.DeleteFunc(active, func(p *piece) bool { return p.round+p.rounds <= at[i] })
+		active = slices.DeleteFunc(active, func(p *jobPiece) bool { return p.round+p.rounds <= at[i] })
 		for ; next < len(ps) && ps[next].round == at[i]; next++ {
 			active = append(active, &ps[next])
 		}
@@ -153,14 +153,14 @@ type runOf struct {
 	round, rounds int64
 	start, end    int64 // of the first round's first task; of the last round
 	paused        int64 // between its own rounds, in all
-	pieces        []piece
+	pieces        []jobPiece
 	gpus          map[int]int64 // GPUs by type
 }
 
 // runsOf are the stretches of a job, in order. O(entries of the schedule), and
 // for each stretch its entries.
 func (v *laneView) runsOf(job int) []runOf {
-	var ps []piece
+	var ps []jobPiece
 	for g, l := range v.lanes {
 		if l == nil {
 			continue
@@ -172,7 +172,7 @@ func (v *laneView) runsOf(job int) []runOf {
 		}
 	}
 	var runs []runOf
-	cut(ps, func(round, rounds int64, active []*piece) {
+	eachStretch(ps, func(round, rounds int64, active []*jobPiece) {
 		if v.model.Jobs[job].Mix {
 			longest := int64(0)
 			for _, p := range active {

@@ -46,7 +46,7 @@ type TypeCost struct {
 
 // explainPrice fills in prices. None is the bound of the instance without jobs:
 // what all capacity costs, so that the bound of one job less that is its φ − w a. Gap is value − bound.
-func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Certificate, none *big.Rat, gap float64, prices *solver.Prices, pays func(*piece, int64, int64) float64) {
+func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Certificate, none *big.Rat, gap float64, prices *solver.Prices, pays func(*jobPiece, int64, int64) float64) {
 	job := v.inst.Jobs[at]
 	least := func(j hare.Job) (float64, bool) {
 		one, err := verify.Bound(withJobs(v.inst, j), c)
@@ -68,7 +68,7 @@ func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Ce
 	}
 	for k, name := range v.model.Types {
 		if held[k] > 0 {
-			p.ByType = append(p.ByType, TypeCharge{name, Seconds(held[k]), round6(paid[k])})
+			p.ByType = append(p.ByType, TypeCharge{name, Seconds(held[k]), sixDecimals(paid[k])})
 			p.Paid += paid[k]
 		}
 	}
@@ -78,9 +78,9 @@ func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Ce
 	}
 	reduced := max(0, x.Cost.Float()+p.Paid-phi)
 	if gap > 0 {
-		p.ReducedShare = round6(reduced / gap)
+		p.ReducedShare = sixDecimals(reduced / gap)
 	}
-	p.Paid, p.Least, p.Reduced = round6(p.Paid), round6(phi), round6(reduced)
+	p.Paid, p.Least, p.Reduced = sixDecimals(p.Paid), sixDecimals(phi), sixDecimals(reduced)
 	x.Price = p
 
 	for _, on := range job.On {
@@ -98,7 +98,7 @@ func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Ce
 			continue
 		}
 		e := Seconds(end)
-		most, more := round6(cost), round6(max(0, cost-phi))
+		most, more := sixDecimals(cost), sixDecimals(max(0, cost-phi))
 		x.Elsewhere = append(x.Elsewhere, TypeCost{Type: on.Type, Least: &most, More: &more, EndS: &e})
 	}
 	slices.SortStableFunc(x.Elsewhere, func(a, b TypeCost) int {

@@ -360,7 +360,7 @@ func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Res
 	}
 }
 
-func checkWaits(t *testing.T, name string, j *hare.Job, s service.Span, n *naive, seen map[string]int) {
+func checkWaits(t *testing.T, name string, j *hare.Job, s service.JobSpan, n *naive, seen map[string]int) {
 	t.Helper()
 	pools := map[string][]hare.Profile{}
 	for _, w := range s.Waits {

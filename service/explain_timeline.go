@@ -13,15 +13,15 @@ const (
 	maxHolders = 6  // of a wait and type
 )
 
-// Span states.
+// States of spans.
 const (
 	spanWaiting = "waiting"
 	spanRunning = "running"
 )
 
-// Span is a part of a job's time from its release to its end, in order and
+// JobSpan is a part of a job's time from its release to its end, in order and
 // without gaps.
-type Span struct {
+type JobSpan struct {
 	State string  `json:"state"` // waiting or running
 	FromS Seconds `json:"from_s"`
 	ToS   Seconds `json:"to_s"`
@@ -38,12 +38,12 @@ type Span struct {
 	// weight-seconds.
 	Pays map[string]float64 `json:"pays,omitempty"`
 	// Waits say what a round that waits waits for, by type.
-	Waits []Wait `json:"waits,omitempty"`
+	Waits []JobWait `json:"waits,omitempty"`
 }
 
 // timeline is the job's time as spans: its longest waits, and what lies
 // between them.
-func (v *laneView) timeline(job int, runs []runOf, pays func(*piece, int64, int64) float64) []Span {
+func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, int64) float64) []JobSpan {
 	type gap struct {
 		before int // the run that it precedes
 		from   int64
@@ -61,13 +61,13 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*piece, int64, int6
 	gaps = gaps[:min(len(gaps), maxWaits)]
 	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(a.before, b.before) })
 
-	var spans []Span
+	var spans []JobSpan
 	at := 0
 	running := func(to int) {
 		if at == to {
 			return
 		}
-		x := Span{State: spanRunning, FromS: Seconds(runs[at].start), ToS: Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
+		x := JobSpan{State: spanRunning, FromS: Seconds(runs[at].start), ToS: Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
 		if pays != nil {
 			x.Pays = map[string]float64{}
 		}
@@ -89,7 +89,7 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*piece, int64, int6
 			}
 		}
 		for k, paid := range x.Pays {
-			x.Pays[k] = round6(paid)
+			x.Pays[k] = sixDecimals(paid)
 		}
 		spans = append(spans, x)
 		at = to
@@ -97,7 +97,7 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*piece, int64, int6
 	for _, g := range gaps {
 		running(g.before)
 		r := &runs[g.before]
-		spans = append(spans, Span{State: spanWaiting, FromS: Seconds(g.from), ToS: Seconds(r.start), Round: r.round, Waits: v.waits(job, g.from, r.start)})
+		spans = append(spans, JobSpan{State: spanWaiting, FromS: Seconds(g.from), ToS: Seconds(r.start), Round: r.round, Waits: v.waits(job, g.from, r.start)})
 	}
 	running(len(runs))
 	return spans
@@ -112,10 +112,10 @@ const (
 	waitChoice    = "choice"     // it could have started: the plan waits for better
 )
 
-var causes = [...]string{waitNoService, waitBusy, waitHeld, waitTooShort, waitChoice}
+var waitCauses = [...]string{waitNoService, waitBusy, waitHeld, waitTooShort, waitChoice}
 
-// Wait is why a round did not start on GPUs of a type.
-type Wait struct {
+// JobWait is why a round did not start on GPUs of a type.
+type JobWait struct {
 	// Type is that of the GPUs, several with "+" for a gang that mixes them.
 	Type  string `json:"type"`
 	Cause string `json:"cause"`
@@ -132,20 +132,20 @@ type Wait struct {
 	// or no longer busy.
 	UntilS *Seconds `json:"until_s,omitempty"`
 	// Jobs hold the GPUs then, those that hold the most first; Others more do.
-	Jobs   []Holder `json:"jobs,omitempty"`
-	Others int      `json:"others,omitempty"`
+	Jobs   []JobHolder `json:"jobs,omitempty"`
+	Others int         `json:"others,omitempty"`
 }
 
-// Holder is a job that holds GPUs that another waits for.
-type Holder struct {
+// JobHolder is a job that holds GPUs that another waits for.
+type JobHolder struct {
 	Job  string `json:"job"`
 	GPUs int64  `json:"gpus"`
 	// UntilS is when it gives the last of them back that it holds in that time.
 	UntilS Seconds `json:"until_s"`
 }
 
-// pool is a set of types on which a round could run.
-type pool struct {
+// waitPool is a set of types on which a round could run.
+type waitPool struct {
 	name string
 	each map[int]int64
 	need int64
@@ -154,9 +154,9 @@ type pool struct {
 // pools are the sets of types that a round of a job could use, each with the
 // time that it needs a GPU of each for at least: a task's compute where it is
 // relaxed, a round where it is a gang, all of it where it is rigid.
-func (v *laneView) pools(job int) []pool {
+func (v *laneView) pools(job int) []waitPool {
 	j := &v.model.Jobs[job]
-	var all []pool
+	var all []waitPool
 	for _, md := range j.Modes {
 		hold := md.DurationUs()
 		need := j.Tasks
@@ -170,10 +170,10 @@ func (v *laneView) pools(job int) []pool {
 			all[0].name += "+" + name
 			all[0].each[md.Type] = hold
 		} else {
-			all = append(all, pool{name: name, each: map[int]int64{md.Type: hold}, need: need})
+			all = append(all, waitPool{name: name, each: map[int]int64{md.Type: hold}, need: need})
 		}
 	}
-	return slices.DeleteFunc(all, func(p pool) bool {
+	return slices.DeleteFunc(all, func(p waitPool) bool {
 		var peak int64
 		for k := range p.each {
 			peak += peakOf(v.model, k)

@@ -10,35 +10,35 @@ import (
 
 // waits says what a round of a job waits for that could start at from and
 // starts at to. O(GPUs · log + entries within, · log).
-func (v *laneView) waits(job int, from, to int64) []Wait {
-	var all []Wait
+func (v *laneView) waits(job int, from, to int64) []JobWait {
+	var all []JobWait
 	for _, p := range v.pools(job) {
 		all = append(all, v.waitsFor(job, &p, from, to)...)
 	}
-	slices.SortStableFunc(all, func(a, b Wait) int { return cmp.Compare(a.FromS, b.FromS) })
+	slices.SortStableFunc(all, func(a, b JobWait) int { return cmp.Compare(a.FromS, b.FromS) })
 	return all
 }
 
-// change is that of a count at a time.
-type change struct {
+// levelChange is that of a count at a time.
+type levelChange struct {
 	at    int64
-	level int // what is counted: service, available, free, or long + a threshold
+	level int // what is counted, or countLong + a threshold
 	by    int64
 }
 
 const (
-	inService = iota
-	available
-	free
-	long
+	countService = iota
+	countUsable
+	countFree
+	countLong
 )
 
-// interval is half-open.
-type interval struct{ from, to int64 }
+// stretchOfTime is half-open.
+type stretchOfTime struct{ from, to int64 }
 
 // waitsFor is waits for one pool. The counts of its GPUs change at the ends of
 // windows and entries; between two changes there is one cause.
-func (v *laneView) waitsFor(job int, p *pool, from, to int64) []Wait {
+func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []JobWait {
 	// A gang that mixes types holds all GPUs for the slowest task: with each
 	// threshold, GPUs of the types that need no longer can serve together.
 	var thresholds []int64
@@ -47,10 +47,10 @@ func (v *laneView) waitsFor(job int, p *pool, from, to int64) []Wait {
 	}
 	slices.Sort(thresholds)
 	thresholds = slices.Compact(thresholds)
-	var changes []change
+	var changes []levelChange
 	count := func(level int, a, b int64) {
 		if a, b = max(a, from), min(b, to); a < b {
-			changes = append(changes, change{a, level, 1}, change{b, level, -1})
+			changes = append(changes, levelChange{a, level, 1}, levelChange{b, level, -1})
 		}
 	}
 	for g := range v.model.GPUs {
@@ -58,24 +58,24 @@ func (v *laneView) waitsFor(job int, p *pool, from, to int64) []Wait {
 		if !ok {
 			continue
 		}
-		v.service(g, func(w hare.Window) { count(inService, w.StartUs, w.EndUs) })
+		v.service(g, func(w hare.Window) { count(countService, w.StartUs, w.EndUs) })
 		for _, w := range v.model.Classes[v.model.GPUs[g].Class].Windows {
-			count(available, w.StartUs, w.EndUs)
+			count(countUsable, w.StartUs, w.EndUs)
 			v.gaps(job, g, w, from, to, thresholds[len(thresholds)-1], func(a, b int64) {
-				count(free, a, b)
+				count(countFree, a, b)
 				for i, d := range thresholds {
 					if d >= hold {
-						count(long+i, a, b-d+1) // a start at b − d is in time
+						count(countLong+i, a, b-d+1) // a start at b − d is in time
 					}
 				}
 			})
 		}
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
 
-	levels := make([]int64, long+len(thresholds))
-	found := map[string]*Wait{}
-	spans := map[string][]interval{}
+	levels := make([]int64, countLong+len(thresholds))
+	found := map[string]*JobWait{}
+	spans := map[string][]stretchOfTime{}
 	for t, i := from, 0; t < to; {
 		for ; i < len(changes) && changes[i].at <= t; i++ {
 			levels[changes[i].level] += changes[i].by
@@ -87,21 +87,21 @@ func (v *laneView) waitsFor(job int, p *pool, from, to int64) []Wait {
 		cause := causeOf(levels, p.need)
 		w := found[cause]
 		if w == nil {
-			w = &Wait{Type: p.name, Cause: cause, FromS: Seconds(t), Need: p.need, NeedS: Seconds(thresholds[0])}
+			w = &JobWait{Type: p.name, Cause: cause, FromS: Seconds(t), Need: p.need, NeedS: Seconds(thresholds[0])}
 			found[cause] = w
 		}
 		w.ToS = Seconds(end)
 		w.ForS += Seconds(end - t)
-		w.Free = max(w.Free, levels[free])
+		w.Free = max(w.Free, levels[countFree])
 		if at := spans[cause]; len(at) > 0 && at[len(at)-1].to == t {
 			at[len(at)-1].to = end
 		} else {
-			spans[cause] = append(at, interval{t, end})
+			spans[cause] = append(at, stretchOfTime{t, end})
 		}
 		t = end
 	}
-	var all []Wait
-	for _, cause := range causes {
+	var all []JobWait
+	for _, cause := range waitCauses {
 		w := found[cause]
 		if w == nil {
 			continue
@@ -119,17 +119,17 @@ func (v *laneView) waitsFor(job int, p *pool, from, to int64) []Wait {
 
 // causeOf is the cause at these levels.
 func causeOf(levels []int64, need int64) string {
-	for _, n := range levels[long:] {
+	for _, n := range levels[countLong:] {
 		if n >= need {
 			return waitChoice
 		}
 	}
 	switch {
-	case levels[inService] < need:
+	case levels[countService] < need:
 		return waitNoService
-	case levels[available] < need:
+	case levels[countUsable] < need:
 		return waitBusy
-	case levels[free] < need:
+	case levels[countFree] < need:
 		return waitHeld
 	}
 	return waitTooShort
@@ -175,9 +175,9 @@ func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(
 }
 
 // holders are the jobs that hold GPUs of a pool in the spans.
-func (v *laneView) holders(job int, p *pool, spans []interval) ([]Holder, int) {
+func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]JobHolder, int) {
 	type held struct {
-		Holder
+		JobHolder
 		time int64
 		last int // GPU that was counted last
 	}
@@ -200,7 +200,7 @@ func (v *laneView) holders(job int, p *pool, spans []interval) ([]Holder, int) {
 			if other := v.jobOf[l.Job[e]]; other != job && end > spans[x].from {
 				h := by[other]
 				if h == nil {
-					h = &held{Holder: Holder{Job: v.inst.Jobs[other].ID}, last: -1}
+					h = &held{JobHolder: JobHolder{Job: v.inst.Jobs[other].ID}, last: -1}
 					by[other] = h
 				}
 				if h.last != g {
@@ -222,16 +222,16 @@ func (v *laneView) holders(job int, p *pool, spans []interval) ([]Holder, int) {
 	slices.SortFunc(all, func(a, b *held) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.Job, b.Job))
 	})
-	var out []Holder
+	var out []JobHolder
 	for _, h := range all[:min(len(all), maxHolders)] {
-		out = append(out, h.Holder)
+		out = append(out, h.JobHolder)
 	}
 	return out, len(all) - len(out)
 }
 
 // back is the first time from t on at which a GPU of a pool comes into service,
 // or is no longer busy; nil where none does.
-func (v *laneView) back(p *pool, cause string, t int64) *Seconds {
+func (v *laneView) back(p *waitPool, cause string, t int64) *Seconds {
 	first := int64(math.MaxInt64)
 	look := func(w hare.Window) {
 		if w.StartUs >= t {
