@@ -48,6 +48,8 @@ type Config struct {
 	MaxStreams int
 	// Sessions are served under /v1/sessions; nil means none.
 	Sessions *service.Sessions
+	// Solved has the solves whose jobs are explained; nil means none.
+	Solved Solved
 }
 
 type server struct {
@@ -97,6 +99,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Post("/v1/solves", s.handle(s.admit(s.solve)))
 	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
 	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
+	s.explainRoutes(r)
 	s.sessionRoutes(r)
 	r.Get("/v1/version", s.handle(s.version))
 	r.Get("/healthz", s.handle(s.health))

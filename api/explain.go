@@ -1,0 +1,195 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+// Solved gives what stored solves were asked and what they answered.
+type Solved interface {
+	Instance(ctx context.Context, tenant, id string) (*hare.Instance, error)
+	Result(ctx context.Context, tenant, id string) (*hare.Result, error)
+}
+
+// maxListedJobs limits a list of the jobs of a solve.
+const maxListedJobs = 10_000
+
+// explainRoutes are there with or without Config.Solved.
+func (s *server) explainRoutes(r chi.Router) {
+	r.Get("/v1/solves/{id}/jobs", s.handle(s.admit(s.listSolvedJobs)))
+	r.Get("/v1/solves/{id}/jobs/{job}", s.handle(s.admit(s.explainJob)))
+}
+
+// solved gives instance and result of the solve in the path.
+func (s *server) solved(r *http.Request) (*hare.Instance, *hare.Result, error) {
+	if s.cfg.Solved == nil {
+		return nil, nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
+	}
+	tenant, id := tenantOf(r.Context()), chi.URLParam(r, "id")
+	res, err := s.cfg.Solved.Result(r.Context(), tenant, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	inst, err := s.cfg.Solved.Instance(r.Context(), tenant, id)
+	return inst, res, err
+}
+
+// secondsOf reads a positive time of the query, in microseconds; 0 where it is
+// not there.
+func secondsOf(r *http.Request, name string) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return 0, nil
+	}
+	us, err := hare.ParseMicros(text)
+	if err != nil || us <= 0 || us > hare.MaxExact {
+		return 0, &statusError{http.StatusBadRequest, "bad_query", "?" + name + "= must be a positive number of seconds, with at most six decimals"}
+	}
+	return us, nil
+}
+
+// known refuses names of a query that a path does not take.
+func known(r *http.Request, names ...string) error {
+	for name := range r.URL.Query() {
+		found := false
+		for _, n := range names {
+			found = found || n == name
+		}
+		if !found {
+			detail := "?" + name + "= is not known here"
+			if near := hare.Nearest(name, names); near != "" {
+				detail += ": did you mean ?" + near + "=?"
+			}
+			return &statusError{http.StatusBadRequest, "bad_query", detail}
+		}
+	}
+	return nil
+}
+
+// explainJob explains a job of a stored solve.
+//
+//	@Summary		Say why a job of a solve starts and ends when it does
+//	@Description	When the job starts and ends, and what each of its waits was for; what it pays at the certificate's prices, and what each type would cost it. With by_s or earlier_s also the least changes that end it in time: a GPU more of a type, a greater weight, fewer rounds, each with the jobs that it delays. Statements are about this result, and changes about what Hare would answer with the same options, seed and work limit; about says so. Changes are solved for in the queue until the time limit passes: what is not finished says so.
+//	@Tags			scheduling
+//	@ID				explainJob
+//	@Param			id				path	string	true	"the solve"
+//	@Param			job				path	string	true	"the job, percent-encoded"
+//	@Param			by_s			query	number	false	"look for changes with which the job ends by then"
+//	@Param			earlier_s		query	number	false	"look for changes with which it ends earlier by so much"
+//	@Param			time_limit_s	query	number	false	"how long to look for changes (10, at most the server's limit)"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.Explanation	"the explanation"
+//	@Failure		400	{object}	openapi.Problem		"a query that is not a time, or not known"
+//	@Failure		404	{object}	openapi.Problem		"no such solve, or no such job in it: the nearest is named"
+//	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure		409	{object}	openapi.Problem		"the solve has no result yet"
+//	@Failure		410	{object}	openapi.Problem		"the solve is deleted or expired"
+//	@Failure		422	{object}	openapi.Problem		"the result leaves its schedule out"
+//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"busy, late or draining: Retry-After says when to come back"
+//	@Router			/v1/solves/{id}/jobs/{job} [get]
+func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
+	if _, err := accepted(r, kindJSON); err != nil {
+		return err
+	}
+	if err := known(r, "by_s", "earlier_s", "time_limit_s"); err != nil {
+		return err
+	}
+	job := chi.URLParam(r, "job")
+	if r.URL.RawPath != "" { // the router takes it only where it differs
+		var err error
+		if job, err = url.PathUnescape(job); err != nil {
+			return &statusError{http.StatusBadRequest, "bad_path", "the job in the path is not percent-encoded"}
+		}
+	}
+	req := service.ExplainRequest{Job: job}
+	var limit int64
+	for name, to := range map[string]*int64{"by_s": &req.ByUs, "earlier_s": &req.EarlierUs, "time_limit_s": &limit} {
+		us, err := secondsOf(r, name)
+		if err != nil {
+			return err
+		}
+		*to = us
+	}
+	if req.ByUs > 0 && req.EarlierUs > 0 {
+		return &statusError{http.StatusBadRequest, "bad_query", "give ?by_s= or ?earlier_s=, not both"}
+	}
+	inst, res, err := s.solved(r)
+	if err != nil {
+		return err
+	}
+	// A day is more than any server allows.
+	x, err := s.svc.Explain(r.Context(), inst, res, req, time.Duration(min(limit, 86400*1e6))*time.Microsecond)
+	if err != nil {
+		return notFound(err)
+	}
+	return answerJSON(w, http.StatusOK, x)
+}
+
+// listSolvedJobs lists the jobs of a stored solve.
+//
+//	@Summary		List the jobs of a solve with their times
+//	@Description	Start, end, wait, completion time, stretch and share of the value of each job; empty where the solve found no schedule.
+//	@Tags			scheduling
+//	@ID				listSolveJobs
+//	@Param			id		path	string	true	"the solve"
+//	@Param			sort	query	string	false	"share, stretch, wait or jct (the greatest first), start or end"	Enums(share,stretch,wait,jct,start,end)	default(share)
+//	@Param			limit	query	int		false	"the most to list (100)"																				minimum(1)	maximum(10000)
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.SolveJobs	"the jobs"
+//	@Failure		400	{object}	openapi.Problem		"a query that is not known"
+//	@Failure		404	{object}	openapi.Problem		"no such solve"
+//	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure		409	{object}	openapi.Problem		"the solve has no result yet"
+//	@Failure		410	{object}	openapi.Problem		"the solve is deleted or expired"
+//	@Failure		422	{object}	openapi.Problem		"the result leaves its jobs out, or sort is not known"
+//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"busy or draining: Retry-After says when to come back"
+//	@Router			/v1/solves/{id}/jobs [get]
+func (s *server) listSolvedJobs(w http.ResponseWriter, r *http.Request) error {
+	if _, err := accepted(r, kindJSON); err != nil {
+		return err
+	}
+	if err := known(r, "sort", "limit"); err != nil {
+		return err
+	}
+	limit, err := number(r, "limit")
+	if err != nil {
+		return err
+	}
+	if limit > maxListedJobs {
+		return &statusError{http.StatusBadRequest, "bad_query", "?limit= must be at most 10000"}
+	}
+	if limit == 0 {
+		limit = 100
+	}
+	inst, res, err := s.solved(r)
+	if err != nil {
+		return err
+	}
+	jobs, err := service.ListJobs(inst, res, r.URL.Query().Get("sort"), int(limit))
+	if err != nil {
+		return err
+	}
+	return answerJSON(w, http.StatusOK, struct {
+		Count int                 `json:"count"`
+		Jobs  []service.ListedJob `json:"jobs"`
+	}{len(inst.Jobs), jobs})
+}
+
+// notFound makes a 404 of a job that is not there.
+func notFound(err error) error {
+	var none *service.NoJobError
+	if errors.As(err, &none) {
+		return &statusError{http.StatusNotFound, "no_such_job", none.Error()}
+	}
+	return err
+}
