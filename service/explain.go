@@ -79,10 +79,10 @@ var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes", Deta
 // solving again, one instance after another, until ctx ends: what is not
 // finished by then says so. Equal input gives an equal answer where ctx does
 // not end. Errors are *NoJobError, *hare.InvalidError where request, schedule or
-// certificate are wrong or missing, and ctx's before the first part is done.
+// certificate are wrong or missing.
 // O(entries of the schedule · log + waits looked at · GPUs), without the solves.
 func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req ExplainRequest, solve SolveFunc) (*Explanation, error) {
-	x, at, err := explainResult(ctx, inst, res, req)
+	x, at, err := explainResult(inst, res, req)
 	if err != nil || x.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
 		return x, err
 	}
@@ -93,7 +93,7 @@ func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Exp
 const outcomeScheduled = "scheduled"
 
 // explainResult is the part of Explain that solves nothing.
-func explainResult(ctx context.Context, inst *hare.Instance, res *hare.Result, req ExplainRequest) (x *Explanation, at int, err error) {
+func explainResult(inst *hare.Instance, res *hare.Result, req ExplainRequest) (x *Explanation, at int, err error) {
 	switch {
 	case req.ByUs < 0:
 		return nil, 0, &hare.InvalidError{Pointer: "/by_s", Code: "out_of_range", Detail: "by_s must be positive"}
@@ -126,9 +126,6 @@ func explainResult(ctx context.Context, inst *hare.Instance, res *hare.Result, r
 	value, ends, faults := verify.ScheduleValue(inst, res.Schedule)
 	if len(faults) > 0 {
 		return nil, 0, &hare.InvalidError{Pointer: "/schedule", Code: "invalid_schedule", Detail: "this is no schedule of the instance: " + faults[0].String()}
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, 0, err
 	}
 	v := newLaneView(inst, res.Schedule)
 	runs := v.runsOf(at)
@@ -189,12 +186,12 @@ func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Re
 	}
 	deadline := time.Now().Add(min(limit, s.cfg.MaxTime))
 	x, at, err := func() (*Explanation, int, error) {
-		work, leave, err := s.enter(ctx, deadline)
+		_, leave, err := s.enter(ctx, deadline)
 		if err != nil {
 			return nil, 0, err
 		}
 		defer leave()
-		return explainResult(work, inst, res, req)
+		return explainResult(inst, res, req)
 	}()
 	if err != nil || x.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
 		return x, err

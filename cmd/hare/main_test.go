@@ -19,7 +19,7 @@ import (
 const asHare = "HARE_TEST_AS_HARE"
 
 func TestMain(m *testing.M) {
-	lp.ServeIfWorker()
+	lp.ServeIfWorker() // else results would be those of an engine that fails to start
 	if os.Getenv(asHare) != "" {
 		main()
 	}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+func explainCommand() *cobra.Command {
+	var by, earlier string
+	var limit time.Duration
+	var asJSON, draw bool
+	var list int
+	var order string
+	c := &cobra.Command{
+		Use:   "explain INSTANCE RESULT [JOB]",
+		Short: "Say why a job of a result starts and ends when it does",
+		Long: `Explain says of a job of a result when it starts and ends, what each of its waits
+was for, what it pays at the prices of the certificate, and what each GPU type
+would cost it alone. Without JOB it lists the jobs with their times.
+
+With --by or --earlier it also looks for the least change with which the job
+ends in time: one GPU more of a type, a greater weight, fewer rounds; and it says
+which jobs each delays. These are found by solving changed instances with the
+options, seed and work limit of the result: they say what Hare would answer, not
+what the best possible plan would do. The instance itself is solved first, to see
+whether the result comes again. docs/explain.md says what each word means.`,
+		Example: `  hare explain instance.json result.json
+  hare explain instance.json result.json bert --plot
+  hare explain instance.json result.json bert --by 3600
+  hare explain instance.json result.json bert --earlier 10m --time-limit 1m --json | jq .earlier.changes`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 2 && len(args) != 3 {
+				return exactly(3, "an instance, a result and a job")(c, args)
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			req := service.ExplainRequest{Recheck: true}
+			var err error
+			if req.ByUs, err = timeFlag("by", by); err != nil {
+				return err
+			}
+			if req.EarlierUs, err = timeFlag("earlier", earlier); err != nil {
+				return err
+			}
+			inst, res, err := readPair(args[:2])
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				if by != "" || earlier != "" || draw {
+					return usageError{errors.New("--by, --earlier and --plot are about one job: name it behind the result")}
+				}
+				jobs, err := service.ListJobs(inst, res, order, list)
+				if err != nil {
+					return usageError{err}
+				}
+				if asJSON {
+					return printJSON(c.OutOrStdout(), jobs)
+				}
+				return printJobs(c.OutOrStdout(), len(inst.Jobs), jobs)
+			}
+			req.Job = args[2]
+			x, err := explain(c.Context(), inst, res, req, limit)
+			var none *service.NoJobError
+			switch {
+			case errors.As(err, &none):
+				return usageError{err}
+			case err != nil:
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), x)
+			}
+			p := &explainPrinter{w: c.OutOrStdout()}
+			p.explanation(x)
+			if draw && x.Outcome == "scheduled" {
+				p.lane(x)
+			}
+			return p.err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&by, "by", "", "look for changes with which the job ends by this time, in seconds or as 1h30m")
+	f.StringVar(&earlier, "earlier", "", "look for changes with which it ends earlier by so much, in seconds or as 10m")
+	f.DurationVar(&limit, "time-limit", 0, "how long to look for changes; 0 means until all are tried")
+	f.BoolVar(&asJSON, "json", false, "print JSON, in the form of GET /v1/solves/{id}/jobs/{job}")
+	f.BoolVar(&draw, "plot", false, "draw the job's time, and what held the GPUs it waited for")
+	f.StringVar(&order, "sort", "share", "of the list: share, stretch, wait, jct, start, end")
+	f.IntVar(&list, "limit", 20, "of the list: the most jobs")
+	choices(c, "sort", "share", "stretch", "wait", "jct", "start", "end")
+	return c
+}
+
+// timeFlag reads seconds, or a duration with its units, as microseconds.
+func timeFlag(name, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	us, err := hare.ParseMicros(text)
+	if d, bad := time.ParseDuration(text); err != nil && bad == nil {
+		us, err = d.Microseconds(), nil
+	}
+	if err != nil || us <= 0 || us > hare.MaxExact {
+		return 0, usageError{fmt.Errorf("--%s %s: give a positive time, in seconds as 3600 or with units as 1h", name, strconv.Quote(text))}
+	}
+	return us, nil
+}
+
+// explain solves with an engine of its own where changes are asked for.
+func explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req service.ExplainRequest, limit time.Duration) (*service.Explanation, error) {
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	var engine solver.Config
+	if req.ByUs > 0 || req.EarlierUs > 0 {
+		var closeEngine func()
+		engine, closeEngine = startEngine()
+		defer closeEngine()
+	}
+	return service.Explain(ctx, inst, res, req, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+		return solver.Solve(ctx, inst, opt, engine)
+	})
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/hare-sched/hare/service"
+)
+
+// explainPrinter writes an explanation for people; err is the first error.
+type explainPrinter struct {
+	w   io.Writer
+	err error
+}
+
+func (p *explainPrinter) line(format string, a ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", a...)
+	}
+}
+
+func printJobs(w io.Writer, all int, jobs []service.ListedJob) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "job\tweight\trelease s\tstart s\tend s\twait s\tJCT s\tstretch\tof value\t")
+	for _, j := range jobs {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.1f %%\t\n", j.Job, j.Weight, j.ReleaseS, j.StartS, j.EndS, j.WaitS, j.JCTS, j.Stretch, 100*j.Share)
+	}
+	if err := t.Flush(); err != nil || len(jobs) == all {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "(%d of %d jobs: --limit gives more)\n", len(jobs), all)
+	return err
+}
+
+func (p *explainPrinter) explanation(x *service.Explanation) {
+	if x.JobTimes == nil {
+		p.line("%s has no schedule: %s", x.Job, x.Outcome)
+		for _, r := range x.Reasons {
+			p.line("  %s (%s)", r.Detail, r.Code)
+		}
+		p.notes(x)
+		return
+	}
+	p.line("%s (%s, weight %s) is released at %s s, starts at %s s and ends at %s s.", x.Job, x.Sync, x.Weight, x.ReleaseS, x.StartS, x.EndS)
+	p.line("It takes %s s; no plan does it in less than %s s. It is %.1f %% of the plan's value.", x.JCTS, x.LeastS, 100*x.Share)
+	p.line("")
+	for i := range x.Timeline {
+		p.span(&x.Timeline[i])
+	}
+	if c := x.Price; c != nil {
+		p.line("")
+		var paid []string
+		for _, t := range c.ByType {
+			paid = append(paid, fmt.Sprintf("%s for %s GPU-s of %s", short(t.Paid), t.GPUs, t.Type))
+		}
+		p.line("Price: weighted time %s + GPU time %s (%s).", x.Cost, short(c.Paid), strings.Join(paid, ", "))
+		p.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", short(c.Least), short(c.Reduced), 100*c.ReducedShare)
+		for _, t := range x.Elsewhere {
+			if t.Least == nil {
+				p.line("  on %s alone: %s", t.Type, t.Detail)
+				continue
+			}
+			p.line("  on %s alone: at least %s, ending at %s s", t.Type, short(*t.Least), t.EndS)
+		}
+	}
+	if x.Earlier != nil {
+		p.line("")
+		p.earlier(x)
+	}
+	p.notes(x)
+}
+
+func (p *explainPrinter) notes(x *service.Explanation) {
+	for _, n := range x.Notes {
+		p.line("Note: %s.", n)
+	}
+	if x.Earlier != nil {
+		p.line("(%s)", x.About)
+	}
+}
+
+func (p *explainPrinter) span(s *service.JobSpan) {
+	at := fmt.Sprintf("%10s s to %10s s  ", s.FromS, s.ToS)
+	if s.State == "running" {
+		var gpus []string
+		for kind, n := range s.GPUs {
+			gpus = append(gpus, fmt.Sprintf("%d %s", n, kind))
+		}
+		slices.Sort(gpus)
+		text := fmt.Sprintf("runs round %d", s.Round)
+		if s.Rounds > 1 {
+			text = fmt.Sprintf("runs rounds %d to %d", s.Round, s.Round+s.Rounds-1)
+		}
+		text += " on " + strings.Join(gpus, ", ")
+		if s.PausedS > 0 {
+			text += fmt.Sprintf(", pausing %s s in all", s.PausedS)
+		}
+		p.line("%s%s", at, text)
+		return
+	}
+	p.line("%swaits for round %d", at, s.Round)
+	for i := range s.Waits {
+		p.line("%28s%s", "", waitWords(&s.Waits[i]))
+	}
+}
+
+// waitWords says one cause of a wait.
+func waitWords(w *service.JobWait) string {
+	kind := w.Type
+	need := "a " + kind
+	if w.Need > 1 {
+		need = fmt.Sprintf("%d %s together", w.Need, kind)
+	}
+	var text string
+	switch w.Cause {
+	case "no_service":
+		text = fmt.Sprintf("%s: too few in service", need)
+	case "busy":
+		text = fmt.Sprintf("%s: busy with what ran before", need)
+	case "held":
+		var by []string
+		for _, h := range w.Jobs {
+			by = append(by, fmt.Sprintf("%s (%d until %s s)", h.Job, h.GPUs, h.UntilS))
+		}
+		if w.Others > 0 {
+			by = append(by, fmt.Sprintf("%d more", w.Others))
+		}
+		text = fmt.Sprintf("%s: at most %d free; held by %s", need, w.Free, strings.Join(by, ", "))
+	case "too_short":
+		text = fmt.Sprintf("%s: free, but not for %s s on end", need, w.NeedS)
+	default:
+		text = fmt.Sprintf("%s: could have started; the plan waits for better", need)
+	}
+	if w.UntilS != nil {
+		text += fmt.Sprintf(" until %s s", w.UntilS)
+	}
+	if w.ForS == w.ToS-w.FromS {
+		return fmt.Sprintf("%s (%s s to %s s)", text, w.FromS, w.ToS)
+	}
+	return fmt.Sprintf("%s (%s s of %s s to %s s)", text, w.ForS, w.FromS, w.ToS)
+}
+
+func (p *explainPrinter) earlier(x *service.Explanation) {
+	e := x.Earlier
+	if e.Already {
+		p.line("It ends by %s s as it is, at %s s.", e.ByS, e.EndS)
+		return
+	}
+	p.line("To end by %s s instead of %s s (no plan ends it before %s s):", e.ByS, e.EndS, e.EarliestS)
+	for i := range e.Changes {
+		mark := " "
+		if e.Cheapest != nil && *e.Cheapest == i {
+			mark = "*"
+		}
+		p.line("%s %s", mark, changeWords(&e.Changes[i]))
+		for _, m := range e.Changes[i].Jobs[:min(3, len(e.Changes[i].Jobs))] {
+			if e.Changes[i].Does {
+				p.line("      %s ends %s s later, at %s s", m.Job, m.ByS, m.EndS)
+			}
+		}
+	}
+	if e.Cheapest != nil {
+		p.line("* costs the other jobs least.")
+	}
+	if !e.Finished {
+		p.line("Not finished after %d solves: %s.", e.Solves, e.Unfinished)
+	}
+}
+
+func changeWords(c *service.JobChange) string {
+	does := "does not do it"
+	if c.Does {
+		does = "does it"
+	}
+	if !c.Finished {
+		does += " as far as was tried"
+	}
+	var text string
+	switch c.Kind {
+	case "add_gpu":
+		text = fmt.Sprintf("one %s more %s", c.Type, does)
+	case "weight":
+		text = "a greater weight " + does
+		if c.Weight != nil && c.Does {
+			text = fmt.Sprintf("weight %s %s", c.Weight, does)
+		}
+		if c.NotWeight != nil {
+			text += fmt.Sprintf(", %s does not", c.NotWeight)
+		}
+	default:
+		text = "fewer rounds " + does
+		if c.Rounds != nil && c.Does {
+			text = fmt.Sprintf("%d rounds %s", *c.Rounds, does)
+		}
+		if c.NotRounds != nil {
+			text += fmt.Sprintf(", %d do not", *c.NotRounds)
+		}
+	}
+	if c.Detail != "" {
+		text += ": " + c.Detail
+	}
+	if c.EndS != nil {
+		text += fmt.Sprintf(": it ends at %s s; of the others %d end later and %d sooner, their weighted time changes by %s", c.EndS, c.Delayed, c.Sooner, c.OthersCost)
+	}
+	return text
+}
+
+// lane draws the job's time from its release to its end, and below it that of
+// the jobs that held GPUs it waited for.
+func (p *explainPrinter) lane(x *service.Explanation) {
+	const width = 60
+	from, to := x.ReleaseS, x.EndS
+	column := func(t service.Seconds) int {
+		return int(float64(max(from, min(to, t))-from) / float64(max(1, to-from)) * width)
+	}
+	draw := func(name string, fill func(row []byte)) {
+		row := []byte(strings.Repeat(" ", width))
+		fill(row)
+		p.line("%12.12s |%s|", name, row)
+	}
+	put := func(row []byte, a, b service.Seconds, with byte) {
+		for i := column(a); i < max(column(b), column(a)+1) && i < width; i++ {
+			row[i] = with
+		}
+	}
+	p.line("")
+	draw(x.Job, func(row []byte) {
+		for _, s := range x.Timeline {
+			if s.State == "running" {
+				put(row, s.FromS, s.ToS, '#')
+			} else {
+				put(row, s.FromS, s.ToS, '.')
+			}
+		}
+	})
+	type block struct{ from, to service.Seconds }
+	held := map[string][]block{}
+	for _, s := range x.Timeline {
+		for _, w := range s.Waits {
+			for _, h := range w.Jobs {
+				held[h.Job] = append(held[h.Job], block{w.FromS, min(h.UntilS, w.ToS)})
+			}
+		}
+	}
+	names := make([]string, 0, len(held))
+	for name := range held {
+		names = append(names, name)
+	}
+	first := func(name string) service.Seconds { return held[name][0].from }
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a, b)) })
+	for _, name := range names[:min(len(names), 8)] {
+		draw(name, func(row []byte) {
+			for _, b := range held[name] {
+				put(row, b.from, b.to, '=')
+			}
+		})
+	}
+	p.line("%12s  %-*s%s s", "", width-len(to.String()), from.String()+" s", to)
+	p.line("%14s# runs  . waits  = holds GPUs that it waits for", "")
+}

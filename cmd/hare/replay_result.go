@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+)
+
+func replayResultCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "replay INSTANCE RESULT",
+		Short: "Solve an instance again as a result says, and compare byte for byte",
+		Long: `Replay solves INSTANCE with the options and the seed of RESULT and compares what
+comes out with RESULT, byte for byte but for "timing". (A session's log is
+replayed by hare online replay LOG, which is another thing.)
+
+It exits with 0 when they are the same, with 1 where they differ, naming the
+first difference, and with 2 when it cannot replay, saying why: RESULT says that
+it is not reproducible (the clock or the caller cut it, or a worker for linear
+programs was restarted), or is of another version of Hare or HiGHS, or of another
+instance.
+
+The number of cores plays no part. Whether HiGHS runs does: without it another
+engine finds the prices, and the result says which it was. The architecture is
+not recorded: floating-point results may differ between amd64 and others. Nor is
+--warm, with which a result depends on another file.`,
+		Example: `  hare solve instance.json --work-limit 20000 -o result.json
+  hare replay instance.json result.json`,
+		Args: exactly(2, "an instance and a result"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := noTwice(args...); err != nil {
+				return err
+			}
+			inst, err := readInstance(args[0])
+			if err != nil {
+				return err
+			}
+			f, err := openIn(args[1])
+			if err != nil {
+				return err
+			}
+			defer func() { _ = f.Close() }()
+			text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+			if err != nil {
+				return err
+			}
+			res, err := hare.DecodeResult(bytes.NewReader(text), hare.Limits{MaxBytes: maxFileBytes})
+			if err != nil {
+				return inputError(args[1], err)
+			}
+			if why := unlike(inst, res); why != "" {
+				return usageError{fmt.Errorf("cannot replay: %s", why)}
+			}
+			engine, closeEngine := startEngine()
+			defer closeEngine()
+			if why := otherEngine(res, engine.EngineVersion); why != "" {
+				return usageError{fmt.Errorf("cannot replay: %s", why)}
+			}
+			again, err := solver.Solve(c.Context(), inst, res.Options, engine)
+			if err != nil {
+				return err
+			}
+			return tellReplay(c.Context(), c.OutOrStdout(), text, again)
+		},
+	}
+}
+
+// unlike says why a result cannot be one that a solve of inst gives again, ""
+// where nothing speaks against it.
+func unlike(inst *hare.Instance, res *hare.Result) string {
+	switch sha := inst.SHA256(); {
+	case res.InstanceSHA256 != sha:
+		return fmt.Sprintf("the result is of another instance: its instance_sha256 is %.12s…, this one's is %.12s…", res.InstanceSHA256, sha)
+	case res.Version != version:
+		return fmt.Sprintf("the result is of version %.40q of Hare, this is %s", res.Version, version)
+	}
+	if res.Reproducible {
+		return ""
+	}
+	switch res.Termination {
+	case hare.TerminationDeadline:
+		return "the result is not reproducible: the clock ended it (termination deadline); solve with --work-limit instead of --time-limit"
+	case hare.TerminationCancelled:
+		return "the result is not reproducible: its caller ended it (termination cancelled)"
+	}
+	return "the result is not reproducible: the clock had a part in it, or a worker for linear programs was restarted meanwhile"
+}
+
+func otherEngine(res *hare.Result, now string) string {
+	was := res.Engine.HiGHS
+	name := func(v string) string {
+		if v == "" {
+			return "the Go engine alone, without HiGHS"
+		}
+		return "HiGHS " + strconv.Quote(v)
+	}
+	if was == now {
+		return ""
+	}
+	return fmt.Sprintf("the result is of another engine: %s, here it is %s", name(was), name(now))
+}
+
+// timing is the part of a result that may differ. Its numbers have no braces.
+var timing = regexp.MustCompile(`"timing":\{[^{}]*\}`)
+
+// tellReplay compares the text of a result with that of another solve.
+func tellReplay(ctx context.Context, out io.Writer, was []byte, again *hare.Result) error {
+	if ctx.Err() != nil {
+		return usageError{fmt.Errorf("cannot replay: interrupted")}
+	}
+	if !again.Reproducible {
+		return usageError{fmt.Errorf("cannot replay: a worker for linear programs was restarted, or the time limit %s ended this solve: try again", again.Options.TimeLimit)}
+	}
+	without := func(text []byte) []byte { return timing.ReplaceAllLiteral(text, []byte(`"timing":{}`)) }
+	was = without(was)
+	var plain, lines bytes.Buffer
+	if err := again.EncodeJSON(&plain); err != nil {
+		return err
+	}
+	if err := again.EncodeNDJSON(&lines); err != nil {
+		return err
+	}
+	if bytes.Equal(was, without(plain.Bytes())) || bytes.Equal(was, without(lines.Bytes())) {
+		_, err := fmt.Fprintln(out, "identical, byte for byte but for timing")
+		return err
+	}
+	// Laid out by another program, or with lanes line by line.
+	first, lanes, err := documents(was)
+	if err != nil {
+		return err
+	}
+	second, others, err := documents(plain.Bytes())
+	if len(lanes) > 0 {
+		second, others, err = documents(lines.Bytes())
+	}
+	if err != nil {
+		return err
+	}
+	at := difference("", first, second)
+	if at == "" {
+		at = difference("/schedule/lanes", lanes, others)
+	}
+	if at == "" {
+		_, err := fmt.Fprintln(out, "identical but for timing and the layout of the text")
+		return err
+	}
+	if _, err := fmt.Fprintf(out, "different: %s\n", at); err != nil {
+		return err
+	}
+	return errNo
+}
+
+// documents reads a result, and the lanes behind it where it is NDJSON.
+func documents(text []byte) (head any, lanes []any, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&head); err != nil {
+		return nil, nil, err
+	}
+	if o, ok := head.(map[string]any); ok {
+		delete(o, "timing")
+	}
+	for d.More() {
+		var lane any
+		if err := d.Decode(&lane); err != nil {
+			return nil, nil, err
+		}
+		lanes = append(lanes, lane)
+	}
+	return head, lanes, nil
+}
+
+// difference is where two values first differ, by the order of names, and how;
+// "" where they are the same.
+func difference(at string, was, is any) string {
+	show := func(v any) string {
+		text, err := json.Marshal(v)
+		if err != nil || len(text) > 80 {
+			return fmt.Sprintf("%.80s…", text)
+		}
+		return string(text)
+	}
+	other := fmt.Sprintf("%s was %s and is %s", at, show(was), show(is))
+	switch a := was.(type) {
+	case map[string]any:
+		b, ok := is.(map[string]any)
+		if !ok {
+			return other
+		}
+		var names []string
+		for name := range a {
+			names = append(names, name)
+		}
+		for name := range b {
+			if _, both := a[name]; !both {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			x, first := a[name]
+			y, second := b[name]
+			below := at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+			switch {
+			case !first:
+				return below + " is new"
+			case !second:
+				return below + " is missing now"
+			}
+			if d := difference(below, x, y); d != "" {
+				return d
+			}
+		}
+	case []any:
+		b, ok := is.([]any)
+		if !ok {
+			return other
+		}
+		for i := range min(len(a), len(b)) {
+			if d := difference(at+"/"+strconv.Itoa(i), a[i], b[i]); d != "" {
+				return d
+			}
+		}
+		if len(a) != len(b) {
+			return fmt.Sprintf("%s had %d items and has %d", at, len(a), len(b))
+		}
+	default:
+		if was != is {
+			return other
+		}
+	}
+	return ""
+}
