@@ -49,7 +49,7 @@ func (p *explainPrinter) explanation(x *service.Explanation) {
 	p.line("It takes %s s; no plan does it in less than %s s. It is %.1f %% of the plan's value.", x.JCTS, x.LeastS, 100*x.Share)
 	p.line("")
 	for i := range x.Timeline {
-		p.span(&x.Timeline[i])
+		p.span(&x.Timeline[i], x.JCTS/20)
 	}
 	if c := x.Price; c != nil {
 		p.line("")
@@ -83,7 +83,9 @@ func (p *explainPrinter) notes(x *service.Explanation) {
 	}
 }
 
-func (p *explainPrinter) span(s *service.JobSpan) {
+// span writes a part of the job's time, and the causes of waits that take longer
+// than briefly.
+func (p *explainPrinter) span(s *service.JobSpan, briefly service.Seconds) {
 	at := fmt.Sprintf("%10s s to %10s s  ", s.FromS, s.ToS)
 	if s.State == "running" {
 		var gpus []string
@@ -100,6 +102,10 @@ func (p *explainPrinter) span(s *service.JobSpan) {
 			text += fmt.Sprintf(", pausing %s s in all", s.PausedS)
 		}
 		p.line("%s%s", at, text)
+		return
+	}
+	if s.ToS-s.FromS <= briefly {
+		p.line("%swaits for round %d, briefly (--json says for what)", at, s.Round)
 		return
 	}
 	p.line("%swaits for round %d", at, s.Round)
@@ -123,11 +129,11 @@ func waitWords(w *service.JobWait) string {
 		text = fmt.Sprintf("%s: busy with what ran before", need)
 	case "held":
 		var by []string
-		for _, h := range w.Jobs {
+		for _, h := range w.Jobs[:min(4, len(w.Jobs))] {
 			by = append(by, fmt.Sprintf("%s (%d until %s s)", h.Job, h.GPUs, h.UntilS))
 		}
-		if w.Others > 0 {
-			by = append(by, fmt.Sprintf("%d more", w.Others))
+		if more := w.Others + len(w.Jobs) - len(by); more > 0 {
+			by = append(by, fmt.Sprintf("%d more", more))
 		}
 		text = fmt.Sprintf("%s: at most %d free; held by %s", need, w.Free, strings.Join(by, ", "))
 	case "too_short":
