@@ -120,6 +120,7 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, spa
 		cfg.StopAt = s.bound.Bound.Float() * (1 + s.opt.Gap)
 	}
 	if s.opt.TimeLimit > 0 {
+		s.clocked = true
 		cfg.Elapsed = func() float64 { return float64(time.Since(began)) / max(1, span) }
 	}
 	plan, _, err := greedy.Improve(ctx, s.model, guide, s.incumbent, cfg)

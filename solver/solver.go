@@ -146,7 +146,8 @@ type solve struct {
 	value     hare.Amount
 	bound     *hare.Relaxation // best certified
 	shown     *hare.Amount     // best certified on the way there
-	cut       bool             // the clock or the caller decided something
+	cut       bool             // the clock or the caller ended something
+	clocked   bool             // the clock or the number of cores paced something
 	lastEvent time.Time
 	phase     string
 
@@ -270,6 +271,8 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 
 // price finds prices, from those of another relaxation if there is one.
 func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from *hare.Relaxation) *hare.Relaxation {
+	// Its effort depends on the number of cores then.
+	s.clocked = s.clocked || s.opt.TimeLimit > 0
 	var improved func(*hare.Relaxation)
 	if s.cfg.Progress != nil {
 		// Only shown: what is answered must not depend on who looks.
@@ -353,7 +356,7 @@ func (s *solve) finish() (*hare.Result, error) {
 		}
 	}
 	r.Timing.Verify = time.Since(began)
-	r.Reproducible = !s.cut && (s.cfg.Restarts == nil || s.cfg.Restarts() == s.restarts)
+	r.Reproducible = !s.cut && !s.clocked && (s.cfg.Restarts == nil || s.cfg.Restarts() == s.restarts)
 	r.Timing.Total = time.Since(s.began)
 	return r, nil
 }

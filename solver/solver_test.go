@@ -63,6 +63,29 @@ func TestEqualCallsGiveEqualBytes(t *testing.T) {
 	}
 }
 
+// A time limit paces bound and search by the clock and the number of cores, also
+// where the gap is reached long before.
+func TestPacedByTheClockIsNotReproducible(t *testing.T) {
+	for _, c := range []struct {
+		opt  hare.Options
+		want bool
+	}{
+		{hare.Options{TimeLimit: time.Minute, Gap: 1}, false},
+		{hare.Options{TimeLimit: time.Minute, Gap: 1, Bound: "machine"}, true},
+		{hare.Options{TimeLimit: time.Minute, Gap: 0.3, Bound: "machine", WorkLimit: 300}, false},
+		{hare.Options{TimeLimit: time.Minute, Bound: "machine", Assign: "earliest_finish"}, true},
+		{hare.Options{WorkLimit: 300}, true},
+	} {
+		res, err := solver.Solve(t.Context(), instance(t, "traps"), c.opt, solver.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Reproducible != c.want {
+			t.Errorf("%+v: reproducible %t, %s", c.opt, res.Reproducible, res.Termination)
+		}
+	}
+}
+
 func TestInfeasibleNamesTheJob(t *testing.T) {
 	inst := instance(t, "three-jobs")
 	inst.Jobs[1].Tasks = 7
