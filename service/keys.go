@@ -1,0 +1,253 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hare-sched/hare"
+)
+
+// Role says what a key may do; each may all that those before it may.
+type Role int
+
+// The roles.
+const (
+	RoleNone  Role = iota
+	RoleRead       // look at what the tenant has
+	RoleSolve      // also make, change and delete it
+	RoleAdmin      // also make and revoke keys of the tenant
+)
+
+var roleNames = []string{"none", "read", "solve", "admin"}
+
+func (r Role) String() string {
+	if r < 0 || int(r) >= len(roleNames) {
+		return "none"
+	}
+	return roleNames[r]
+}
+
+// ParseRole reads read, solve or admin.
+func ParseRole(name string) (Role, error) {
+	if i := slices.Index(roleNames, name); i > 0 {
+		return Role(i), nil
+	}
+	return RoleNone, &hare.InvalidError{Pointer: "/role", Code: "unknown_role", Detail: fmt.Sprintf("%.40q must be read, solve or admin", name)}
+}
+
+// Operator is the tenant of the keys that run the server: their admins see
+// metrics and the keys of all tenants. What they make has the owner "", as on
+// a server without keys.
+const Operator = "*"
+
+// Key is an API key without its secret.
+type Key struct {
+	ID     string // public
+	Tenant string // Operator or a name that CheckTenant takes
+	Role   Role
+	// Sum is the SHA-256 of the whole key. A slow hash would add nothing: the
+	// secret has 256 random bits, so there is no list to guess from.
+	Sum     [sha256.Size]byte
+	Created time.Time
+	Expires time.Time // zero means never
+	Revoked time.Time // zero means that it is not
+	Note    string
+}
+
+// Owner is the tenant as what is stored names it.
+func (k *Key) Owner() string {
+	if k.Tenant == Operator {
+		return ""
+	}
+	return k.Tenant
+}
+
+// Valid says that the key is neither revoked nor expired.
+func (k *Key) Valid(now time.Time) bool {
+	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
+}
+
+// State is valid, expired or revoked.
+func (k *Key) State(now time.Time) string {
+	switch {
+	case !k.Revoked.IsZero():
+		return "revoked"
+	case !k.Valid(now):
+		return "expired"
+	}
+	return "valid"
+}
+
+// A key is hare_ID_SECRET, in lower-case base 32: 80 random bits that name it
+// and 256 that prove it.
+const (
+	keyPrefix = "hare_"
+	idLen     = 16
+	secretLen = 52
+)
+
+var keyText = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// NewKey makes a key that lasts for the given time, zero meaning for ever. The
+// secret is not kept.
+func NewKey(tenant string, role Role, note string, now time.Time, lasts time.Duration) (secret string, k Key, err error) {
+	if err := CheckTenant(tenant); err != nil {
+		return "", k, err
+	}
+	if role < RoleRead || role > RoleAdmin {
+		return "", k, &hare.InvalidError{Pointer: "/role", Code: "unknown_role", Detail: "must be read, solve or admin"}
+	}
+	if len(note) > 200 || !utf8.ValidString(note) || strings.ContainsFunc(note, unicode.IsControl) {
+		return "", k, &hare.InvalidError{Pointer: "/note", Code: "bad_note", Detail: "must be one line of at most 200 bytes"}
+	}
+	if lasts < 0 {
+		return "", k, &hare.InvalidError{Pointer: "/expires_s", Code: "out_of_range", Detail: "must not be negative"}
+	}
+	var b [10 + sha256.Size]byte
+	_, _ = rand.Read(b[:]) // never fails
+	k = Key{ID: strings.ToLower(keyText.EncodeToString(b[:10])), Tenant: tenant, Role: role, Created: now.UTC().Truncate(time.Second), Note: note}
+	if lasts > 0 {
+		k.Expires = now.Add(lasts).UTC().Truncate(time.Second)
+	}
+	secret = keyPrefix + k.ID + "_" + strings.ToLower(keyText.EncodeToString(b[10:]))
+	k.Sum = sha256.Sum256([]byte(secret))
+	return secret, k, nil
+}
+
+// KeyID is the public part of a key, "" where text has not its form.
+func KeyID(text string) string {
+	rest, ok := strings.CutPrefix(text, keyPrefix)
+	if !ok || len(rest) != idLen+1+secretLen || rest[idLen] != '_' {
+		return ""
+	}
+	for i := range len(rest) {
+		if c := rest[i]; i != idLen && (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return ""
+		}
+	}
+	return rest[:idLen]
+}
+
+// CheckTenant takes Operator, and names of 1 to 63 lower-case letters, digits
+// and .-_ that begin with a letter or digit.
+func CheckTenant(name string) error {
+	ok := len(name) > 0 && len(name) <= 63
+	for i := 0; ok && i < len(name); i++ {
+		c := name[i]
+		ok = c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || i > 0 && strings.IndexByte(".-_", c) >= 0
+	}
+	if ok || name == Operator {
+		return nil
+	}
+	return &hare.InvalidError{Pointer: "/tenant", Code: "bad_tenant", Detail: fmt.Sprintf("%.80q must be 1 to 63 of a-z, 0-9 and .-_, the first a letter or digit, or %q", name, Operator)}
+}
+
+// KeySet is all keys, and what tenants may have where it is not the default.
+type KeySet struct {
+	Keys   []Key
+	Quotas map[string]Quota // by tenant as in Key
+}
+
+const (
+	// maxKeys bounds memory, and the tenants with it.
+	maxKeys = 10_000
+	// keptFor is how long a key that is not valid any more is listed.
+	keptFor = 90 * 24 * time.Hour
+)
+
+// Add adds a key, and forgets those that have not been valid for 90 days.
+func (s *KeySet) Add(k Key, now time.Time) error {
+	s.Keys = slices.DeleteFunc(s.Keys, func(o Key) bool {
+		old := now.Add(-keptFor)
+		return !o.Revoked.IsZero() && o.Revoked.Before(old) || !o.Expires.IsZero() && o.Expires.Before(old)
+	})
+	if len(s.Keys) >= maxKeys {
+		return &LimitError{What: "keys", Limit: maxKeys}
+	}
+	s.Keys = append(s.Keys, k)
+	return nil
+}
+
+// ErrNoKey says that there is no key of that id, or none that the caller may see.
+var ErrNoKey = errors.New("service: no such key")
+
+// Revoke ends a key of tenant; that of Operator ends keys of all. Revoking
+// again changes nothing.
+func (s *KeySet) Revoke(tenant, id string, now time.Time) error {
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		if k.ID == id && (tenant == Operator || k.Tenant == tenant) {
+			if k.Revoked.IsZero() {
+				k.Revoked = now.UTC().Truncate(time.Second)
+			}
+			return nil
+		}
+	}
+	return ErrNoKey
+}
+
+// Check finds faults of a set that was read.
+func (s *KeySet) Check() error {
+	seen := map[string]bool{}
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		if err := CheckTenant(k.Tenant); err != nil {
+			return fmt.Errorf("key %d: %w", i, err)
+		}
+		if len(k.ID) != idLen || seen[k.ID] || k.Role < RoleRead || k.Role > RoleAdmin {
+			return fmt.Errorf("key %d: not an id of its own, or no role", i)
+		}
+		seen[k.ID] = true
+	}
+	for tenant, q := range s.Quotas {
+		if err := CheckTenant(tenant); err != nil {
+			return err
+		}
+		if err := q.Check(); err != nil {
+			return fmt.Errorf("quota of %s: %w", tenant, err)
+		}
+	}
+	return nil
+}
+
+// KeyStore keeps a KeySet.
+type KeyStore interface {
+	// Read returns what is stored; nothing stored is an empty set.
+	Read() (*KeySet, error)
+	// Update changes what is stored, all or nothing, also while other processes
+	// do: it is durable when nil is returned. An error of change is returned as it is.
+	Update(ctx context.Context, change func(*KeySet) error) error
+	// State is another one whenever what is stored may have changed.
+	State() string
+}
+
+// SetQuota sets what a tenant may have; the zero Quota is the default.
+func (s *KeySet) SetQuota(tenant string, q Quota) error {
+	if err := CheckTenant(tenant); err != nil {
+		return err
+	}
+	if err := q.Check(); err != nil {
+		return err
+	}
+	if q == (Quota{}) {
+		delete(s.Quotas, tenant)
+		return nil
+	}
+	if s.Quotas == nil {
+		s.Quotas = map[string]Quota{}
+	}
+	if _, there := s.Quotas[tenant]; !there && len(s.Quotas) >= maxKeys {
+		return &LimitError{What: "quotas", Limit: maxKeys}
+	}
+	s.Quotas[tenant] = q
+	return nil
+}
