@@ -20,6 +20,9 @@ import (
 
 const kindEvents = "text/event-stream"
 
+// sessionIDLen is the length of the ids that package service gives.
+const sessionIDLen = 26
+
 // sessionRoutes are there with or without Config.Sessions.
 func (s *server) sessionRoutes(r chi.Router) {
 	r.Post("/v1/sessions", s.handle(s.admit(s.createSession)))
@@ -49,7 +52,7 @@ func (s *server) session(r *http.Request) (*service.Session, error) {
 	if s.cfg.Sessions == nil {
 		return nil, &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
 	}
-	return s.cfg.Sessions.Session(r.Context(), chi.URLParam(r, "id"))
+	return s.cfg.Sessions.Session(r.Context(), tenantOf(r.Context()), chi.URLParam(r, "id"))
 }
 
 // sessionJSON describes a session.
@@ -121,19 +124,19 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(body, s.cfg.MaxBodyBytes+1))
+	text, err := io.ReadAll(io.LimitReader(body, s.bodyLimit(r.Context())+1))
 	if err != nil {
 		return err
 	}
-	if int64(len(text)) > s.cfg.MaxBodyBytes {
-		return &http.MaxBytesError{Limit: s.cfg.MaxBodyBytes}
+	if most := s.bodyLimit(r.Context()); int64(len(text)) > most {
+		return &http.MaxBytesError{Limit: most}
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	h, err := hare.DecodeSession(text)
 	if err != nil {
 		return err
 	}
-	session, err := s.cfg.Sessions.Create(r.Context(), service.SessionConfig{
+	session, err := s.cfg.Sessions.Create(r.Context(), tenantOf(r.Context()), service.SessionConfig{
 		Cluster: h.Cluster, Policy: h.Policy, Parameters: h.Parameters, Clock: service.Clock(h.Clock),
 	})
 	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) && !strings.HasPrefix(fault.Pointer, "/cluster") && fault.Pointer != "/policy" {
@@ -173,7 +176,7 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	if limit == 0 {
 		limit = listMost
 	}
-	infos, err := s.cfg.Sessions.List(r.Context())
+	infos, err := s.cfg.Sessions.List(r.Context(), tenantOf(r.Context()))
 	if err != nil {
 		return err
 	}
@@ -257,7 +260,7 @@ func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.cfg.Sessions.Delete(r.Context(), session.ID()); err != nil {
+	if err := s.cfg.Sessions.Delete(r.Context(), tenantOf(r.Context()), session.ID()); err != nil {
 		return err
 	}
 	s.cfg.Logger.Info("session deleted", "request_id", requestID(r.Context()), "session", session.ID(), "last_seq", session.Info().Last)
@@ -344,7 +347,10 @@ func sessionProblem(err error) *statusError {
 	var conflict *service.ConflictError
 	var limit *service.LimitError
 	var corrupt *service.CorruptError
+	var quota *service.QuotaError
 	switch {
+	case errors.As(err, &quota):
+		return &statusError{http.StatusTooManyRequests, quota.Code, quota.Error()}
 	case errors.As(err, &conflict):
 		return &statusError{http.StatusConflict, "conflict", conflict.Error()}
 	case errors.As(err, &limit):
@@ -353,6 +359,8 @@ func sessionProblem(err error) *statusError {
 		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full or failing: nothing is lost that was answered; make room, and send this again"}
 	case errors.As(err, &corrupt):
 		return &statusError{http.StatusInternalServerError, "corrupt_log", corrupt.Error()}
+	case errors.Is(err, service.ErrKeyEnded):
+		return &statusError{http.StatusUnauthorized, "bad_key", "the key was revoked or has expired"}
 	case errors.Is(err, service.ErrNoSession):
 		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}
 	case errors.Is(err, service.ErrDraining):

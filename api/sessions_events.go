@@ -71,7 +71,7 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	if !s.svc.Ready() {
 		return service.ErrDraining
 	}
-	end, err := s.stream("events")
+	end, err := s.stream(r.Context(), "events")
 	if err != nil {
 		return err
 	}
@@ -101,6 +101,7 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	case <-s.svc.Ended():
 		c.cut = !whole
 	default:
+		c.cut = !whole && keyEnded(r.Context())
 	}
 	close(c.items)
 	err = <-told
@@ -250,10 +251,14 @@ func (c *conversation) end() error {
 	if !c.cut {
 		return c.flush()
 	}
-	if !c.begun && len(c.buf) == 0 {
-		return service.ErrDraining // a problem of its own
+	why := service.ErrDraining
+	if keyEnded(c.r.Context()) {
+		why = service.ErrKeyEnded
 	}
-	c.buf = append(hare.AppendRefusal(c.buf, c.s.refusal(c.r, service.ErrDraining)), '\n')
+	if !c.begun && len(c.buf) == 0 {
+		return why // a problem of its own
+	}
+	c.buf = append(hare.AppendRefusal(c.buf, c.s.refusal(c.r, why)), '\n')
 	return c.flush()
 }
 

@@ -39,11 +39,11 @@ func FuzzEvents(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		session, err := sessions.Create(t.Context(), service.SessionConfig{Cluster: *cluster})
+		session, err := sessions.Create(t.Context(), "", service.SessionConfig{Cluster: *cluster})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = sessions.Delete(t.Context(), session.ID()) }()
+		defer func() { _ = sessions.Delete(t.Context(), "", session.ID()) }()
 		at := "/v1/sessions/" + session.ID()
 		post := func(body []byte) [][]byte {
 			w := httptest.NewRecorder()

@@ -500,7 +500,7 @@ func TestServeEndsStreams(t *testing.T) {
 	} else {
 		cluster = *c
 	}
-	session, err := sessions.Create(t.Context(), service.SessionConfig{Cluster: cluster})
+	session, err := sessions.Create(t.Context(), "", service.SessionConfig{Cluster: cluster})
 	if err != nil {
 		t.Fatal(err)
 	}

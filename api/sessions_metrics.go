@@ -38,9 +38,16 @@ func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
 }
 
 // stream admits a stream and counts it until end is called.
-func (s *server) stream(of string) (end func(), err error) {
+func (s *server) stream(ctx context.Context, of string) (end func(), err error) {
+	release := func() {}
+	if callerOf(ctx) != nil {
+		if release, err = s.cfg.Quotas.Stream(tenantOf(ctx)); err != nil {
+			return nil, err
+		}
+	}
 	if s.streams.Add(1) > int64(s.cfg.MaxStreams) {
 		s.streams.Add(-1)
+		release()
 		return nil, &statusError{http.StatusServiceUnavailable, "too_many_streams", fmt.Sprintf("%d streams are open, as many as may be: close some, or try again", s.cfg.MaxStreams)}
 	}
 	g := s.met.sessions.streams.WithLabelValues(of)
@@ -48,25 +55,15 @@ func (s *server) stream(of string) (end func(), err error) {
 	return func() {
 		g.Dec()
 		s.streams.Add(-1)
+		release()
 	}, nil
 }
 
 // watch counts the sessions when somebody looks.
 func (m *metrics) watch(sessions *service.Sessions) {
-	count := func(counts func(service.SessionInfo) bool) func() float64 {
-		return func() (n float64) {
-			infos, _ := sessions.List(context.Background()) // of none, none are counted
-			for i := range infos {
-				if counts(infos[i]) {
-					n++
-				}
-			}
-			return n
-		}
-	}
 	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."}, count(func(service.SessionInfo) bool { return true })),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions_active", Help: "Sessions that are in memory."}, count(func(i service.SessionInfo) bool { return i.Active })))
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."}, func() float64 { n, _ := sessions.Count(); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions_active", Help: "Sessions that are in memory."}, func() float64 { _, n := sessions.Count(); return float64(n) }))
 	if timed, ok := sessions.Store().(*TimedStore); ok {
 		m.registry.MustRegister(timed.commits, timed.events, timed.bytes, timed.failures)
 	}

@@ -84,7 +84,7 @@ type found struct {
 // follow sends answers until the client goes, the session is deleted or the
 // server ends. A slow client reads the log later and holds up nobody.
 func (s *server) follow(w http.ResponseWriter, r *http.Request, answers func(context.Context, int64) iter.Seq2[hare.Answer, error], after int64, events bool) error {
-	end, err := s.stream("decisions")
+	end, err := s.stream(r.Context(), "decisions")
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,10 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request, answers func(con
 			return nil
 		}
 		if f.err != nil {
-			if r.Context().Err() == nil {
+			switch {
+			case keyEnded(r.Context()):
+				out.end("bad_key")
+			case r.Context().Err() == nil:
 				out.end(s.refusal(r, f.err).Errors[0].Code)
 			}
 			return out.flush()

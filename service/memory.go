@@ -48,6 +48,19 @@ func (s *Memory) Sessions(context.Context) ([]Meta, error) {
 	return metas, nil
 }
 
+// Sizes implements Store.
+func (s *Memory) Sizes(context.Context) (map[string]int64, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sizes := map[string]int64{}
+	for id, l := range s.logs {
+		for i := range l.rows {
+			sizes[id] += int64(len(l.rows[i].Data))
+		}
+	}
+	return sizes, nil
+}
+
 // Delete implements Store.
 func (s *Memory) Delete(_ context.Context, id string) error {
 	s.mu.Lock()

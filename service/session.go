@@ -31,6 +31,8 @@ type SessionConfig struct {
 	// Parameters are the policy's, a JSON object; nil means its defaults.
 	Parameters json.RawMessage
 	Clock      Clock // "" means ClockEvents
+
+	tenant string // the owner
 }
 
 // SessionInfo describes a session without reading its log.
@@ -108,6 +110,8 @@ func (p *Promise) Duplicate() bool { return p.duplicate }
 
 // sessionConfig is the stored form of a SessionConfig.
 type sessionConfig struct {
+	// Tenant is left out for "", as in sessions made before there were tenants.
+	Tenant     string          `json:"tenant,omitempty"`
 	Policy     string          `json:"policy"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	Clock      Clock           `json:"clock"`
@@ -115,7 +119,7 @@ type sessionConfig struct {
 }
 
 func encodeConfig(cfg *SessionConfig) ([]byte, error) {
-	return json.Marshal(sessionConfig{cfg.Policy, cfg.Parameters, cfg.Clock, hare.AppendCluster(nil, &cfg.Cluster)})
+	return json.Marshal(sessionConfig{cfg.tenant, cfg.Policy, cfg.Parameters, cfg.Clock, hare.AppendCluster(nil, &cfg.Cluster)})
 }
 
 func decodeConfig(b []byte) (cfg SessionConfig, err error) {
@@ -127,5 +131,5 @@ func decodeConfig(b []byte) (cfg SessionConfig, err error) {
 	if err != nil {
 		return cfg, err
 	}
-	return SessionConfig{Cluster: *cluster, Policy: c.Policy, Parameters: c.Parameters, Clock: c.Clock}, nil
+	return SessionConfig{Cluster: *cluster, Policy: c.Policy, Parameters: c.Parameters, Clock: c.Clock, tenant: c.Tenant}, nil
 }

@@ -139,6 +139,9 @@ func (a *actor) apply(p *Promise) error {
 	if p.event.AtUs < a.atUs {
 		return &hare.InvalidError{Pointer: "/at_s", Code: "time_goes_back", Detail: fmt.Sprintf("the event before was at %s: times never go back", hare.FormatMicros(a.atUs))}
 	}
+	if err := a.e.s.cfg.Quotas.Room(a.e.cfg.tenant); err != nil {
+		return err
+	}
 	if p.event.Type == hare.EventJobArrived && a.jobs >= int64(a.e.s.cfg.MaxJobs) {
 		return &LimitError{What: "active jobs of the session", Limit: a.e.s.cfg.MaxJobs}
 	}
@@ -272,6 +275,7 @@ func (a *actor) land(err error) {
 	a.flying = nil
 	if err == nil {
 		a.retryAt = time.Time{}
+		a.e.store(int64(len(b.row.Data)))
 		a.e.added(b.row.Last)
 		keep(b.promises)
 		return

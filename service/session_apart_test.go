@@ -115,7 +115,7 @@ func TestDamageIsToldOnce(t *testing.T) {
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s = open(t, cfg)
 	defer s.Close()
-	if e, err = s.Session(ctx, e.ID()); err != nil {
+	if e, err = s.Session(ctx, "", e.ID()); err != nil {
 		t.Fatal(err)
 	}
 	for _, ev := range events[80:] {

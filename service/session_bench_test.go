@@ -227,7 +227,7 @@ func BenchmarkRecovery(b *testing.B) {
 		return open(b, service.SessionsConfig{Store: store})
 	}
 	s := serve()
-	e, err := s.Create(ctx, service.SessionConfig{Cluster: cluster})
+	e, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func BenchmarkRecovery(b *testing.B) {
 				b.Fatal(err)
 			}
 			s = serve()
-			if e, err = s.Session(ctx, e.ID()); err != nil {
+			if e, err = s.Session(ctx, "", e.ID()); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -267,7 +267,7 @@ func BenchmarkRecovery(b *testing.B) {
 				start, used := time.Now(), processor()
 				s := serve()
 				opened = max(opened, time.Since(start))
-				e, err := s.Session(ctx, e.ID())
+				e, err := s.Session(ctx, "", e.ID())
 				if err != nil {
 					b.Fatal(err)
 				}

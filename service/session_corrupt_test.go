@@ -58,7 +58,7 @@ func takeImage(t *testing.T) *image {
 			s = openDir(t, dir)
 		}
 		for i, id := range im.ids {
-			e, err := s.Session(ctx, id)
+			e, err := s.Session(ctx, "", id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func tryImage(t *testing.T, im *image, dir, what string) string {
 	defer s.Close()
 	result := "whole"
 	for i, id := range im.ids {
-		e, err := s.Session(ctx, id)
+		e, err := s.Session(ctx, "", id)
 		if err != nil {
 			result = "cut"
 			continue
@@ -227,7 +227,7 @@ func TestRowsAreChained(t *testing.T) {
 			s := openDir(t, dir)
 			id := create(t, s).ID()
 			for from := 0; from < 400; from += 20 {
-				e, _ := s.Session(ctx, id)
+				e, _ := s.Session(ctx, "", id)
 				if _, err := send(ctx, e, events[from:from+20]); err != nil {
 					t.Fatal(err)
 				}
@@ -241,7 +241,7 @@ func TestRowsAreChained(t *testing.T) {
 			alter(t, dir, c.sql)
 			s = openDir(t, dir)
 			defer s.Close()
-			e, err := s.Session(ctx, id)
+			e, err := s.Session(ctx, "", id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +267,7 @@ func TestRowsAreChained(t *testing.T) {
 			last := all[0].Last
 			s2 := openDir(t, mended)
 			defer s2.Close()
-			if e, err = s2.Session(ctx, id); err != nil {
+			if e, err = s2.Session(ctx, "", id); err != nil {
 				t.Fatal(err)
 			}
 			if answers, err = send(ctx, e, events[last:]); err != nil || !slices.Equal(answers, want[last:]) {
@@ -329,7 +329,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	s = openDir(t, to)
 	defer s.Close()
-	e, err := s.Session(ctx, e.ID())
+	e, err := s.Session(ctx, "", e.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,13 +34,13 @@ func TestCrashChild(t *testing.T) {
 	ctx := context.Background()
 	out := bufio.NewWriter(os.NewFile(3, "answers"))
 	s := openDir(t, dir)
-	infos, err := s.List(ctx)
+	infos, err := s.List(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var e *service.Session
 	if len(infos) > 0 {
-		if e, err = s.Session(ctx, infos[0].ID); err != nil {
+		if e, err = s.Session(ctx, "", infos[0].ID); err != nil {
 			t.Fatal(err)
 		}
 	} else {
@@ -114,8 +114,8 @@ func TestKill(t *testing.T) {
 	}
 	s := openDir(t, dir)
 	defer s.Close()
-	infos, _ := s.List(context.Background())
-	e, err := s.Session(context.Background(), infos[0].ID)
+	infos, _ := s.List(context.Background(), "")
+	e, err := s.Session(context.Background(), "", infos[0].ID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -166,7 +166,7 @@ func open(t testing.TB, cfg service.SessionsConfig) *service.Sessions {
 
 func create(t testing.TB, s *service.Sessions) *service.Session {
 	t.Helper()
-	e, err := s.Create(context.Background(), service.SessionConfig{Cluster: cluster, Policy: "history"})
+	e, err := s.Create(context.Background(), "", service.SessionConfig{Cluster: cluster, Policy: "history"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ type Session struct {
 	broken error // its configuration is damaged
 	last   atomic.Int64
 
+	release func()       // of its place in the tenant's quota
+	stored  atomic.Int64 // bytes of its log that count for the tenant
+
 	// mu is held for reading while something is put in the inbox of the actor,
 	// so that an actor that gets hold of it for writing can leave.
 	mu    sync.RWMutex
@@ -42,6 +45,12 @@ func (e *Session) Info() SessionInfo {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	return SessionInfo{ID: e.id, Created: e.meta.Created, Config: e.cfg, Last: e.last.Load(), Active: e.actor != nil}
+}
+
+// store counts bytes that its log has more than before.
+func (e *Session) store(bytes int64) {
+	e.stored.Add(bytes)
+	e.s.cfg.Quotas.Stored(e.cfg.tenant, bytes)
 }
 
 // Submit hands over one event, to be applied behind those submitted before. It

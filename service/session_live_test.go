@@ -77,7 +77,7 @@ func TestDecisionsFollow(t *testing.T) {
 		want error
 	}{
 		{func() {}, context.DeadlineExceeded},
-		{func() { _ = s.Delete(ctx, e.ID()) }, service.ErrNoSession},
+		{func() { _ = s.Delete(ctx, "", e.ID()) }, service.ErrNoSession},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		if c.want != context.DeadlineExceeded {
@@ -217,7 +217,7 @@ func TestRefusedAtClose(t *testing.T) {
 			}
 			refused = refused || err != nil
 		}
-		if _, err := s.Session(ctx, e.ID()); !errors.Is(err, service.ErrDraining) {
+		if _, err := s.Session(ctx, "", e.ID()); !errors.Is(err, service.ErrDraining) {
 			t.Error(err)
 		}
 	}

@@ -92,13 +92,13 @@ func TestPoliciesComeBack(t *testing.T) {
 					}
 					s := open(t, service.SessionsConfig{Store: store, SnapshotEvery: 30})
 					if id == "" {
-						e, err := s.Create(ctx, service.SessionConfig{Cluster: cluster, Policy: name})
+						e, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: name})
 						if err != nil {
 							t.Fatal(err)
 						}
 						id = e.ID()
 					}
-					e, err := s.Session(ctx, id)
+					e, err := s.Session(ctx, "", id)
 					if err != nil {
 						t.Fatal(err)
 					}

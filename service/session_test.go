@@ -70,7 +70,7 @@ func TestSessionRefuses(t *testing.T) {
 	s := open(t, cfg)
 	defer s.Close()
 	e := create(t, s)
-	if _, err := s.Create(ctx, service.SessionConfig{Cluster: cluster, Policy: "history"}); !errors.As(err, new(*service.LimitError)) {
+	if _, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history"}); !errors.As(err, new(*service.LimitError)) {
 		t.Error("a second session:", err)
 	}
 	arrive := func(seq, at int64, id string) hare.Event {
@@ -101,13 +101,13 @@ func TestSessionRefuses(t *testing.T) {
 	if last := e.Info().Last; last != 4 {
 		t.Error("last", last)
 	}
-	if err := s.Delete(ctx, e.ID()); err != nil {
+	if err := s.Delete(ctx, "", e.ID()); err != nil {
 		t.Error(err)
 	}
 	if _, err := e.Submit(ctx, arrive(5, 1000, "d")); !errors.Is(err, service.ErrNoSession) {
 		t.Error("after the end:", err)
 	}
-	if _, err := s.Session(ctx, e.ID()); !errors.Is(err, service.ErrNoSession) {
+	if _, err := s.Session(ctx, "", e.ID()); !errors.Is(err, service.ErrNoSession) {
 		t.Error(err)
 	}
 	create(t, s)
@@ -129,13 +129,13 @@ func TestServerClockNeverGoesBack(t *testing.T) {
 		cfg.Now = func() time.Time { return at }
 		s := open(t, cfg)
 		if round == 0 {
-			e, err := s.Create(ctx, service.SessionConfig{Cluster: cluster, Policy: "history", Clock: service.ClockServer})
+			e, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history", Clock: service.ClockServer})
 			if err != nil {
 				t.Fatal(err)
 			}
 			id = e.ID()
 		}
-		e, err := s.Session(ctx, id)
+		e, err := s.Session(ctx, "", id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestSessionSurvivesAnything(t *testing.T) {
 		id := create(t, s).ID()
 		var next int64 = 1
 		for next <= int64(len(events)) {
-			e, err := s.Session(ctx, id)
+			e, err := s.Session(ctx, "", id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +203,7 @@ func TestSessionSurvivesAnything(t *testing.T) {
 				next = max(next, to+1)
 			}
 		}
-		e, err := s.Session(ctx, id)
+		e, err := s.Session(ctx, "", id)
 		if err != nil {
 			t.Fatal(err)
 		}

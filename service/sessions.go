@@ -19,8 +19,11 @@ import (
 // SessionsConfig sizes Sessions. Zeroes are good but for Store.
 type SessionsConfig struct {
 	Store Store
-	// MaxSessions limits the sessions that exist; zero means 10,000.
+	// MaxSessions limits the sessions that exist, of all tenants; zero means 10,000.
 	MaxSessions int
+	// Quotas limits the sessions of a tenant and the bytes of their logs; nil
+	// means not at all.
+	Quotas *Quotas
 	// MaxJobs limits the jobs of a session that have not ended; zero means 100,000.
 	MaxJobs int
 	// Idle is how long a session without events stays in memory; zero means 5 min.
@@ -101,6 +104,12 @@ func OpenSessions(ctx context.Context, cfg SessionsConfig) (*Sessions, error) {
 		return nil, err
 	}
 	events := int64(0)
+	var sizes map[string]int64
+	if cfg.Quotas != nil {
+		if sizes, err = cfg.Store.Sizes(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for _, m := range metas {
 		e := s.session(m)
 		events += m.Last
@@ -109,6 +118,8 @@ func OpenSessions(ctx context.Context, cfg SessionsConfig) (*Sessions, error) {
 		} else if e.cfg, err = decodeConfig(m.Config); err != nil {
 			e.broken = &CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
 		}
+		e.release = s.cfg.Quotas.HasSession(e.cfg.tenant)
+		e.store(sizes[m.ID])
 		s.sessions[m.ID] = e
 		_ = e.noted(e.broken)
 	}
@@ -128,9 +139,11 @@ func (s *Sessions) session(m Meta) *Session {
 	return e
 }
 
-// Create begins a session. Bad parameters give the policy's error,
-// *hare.InvalidError or InvalidErrors; too many sessions *LimitError.
-func (s *Sessions) Create(ctx context.Context, cfg SessionConfig) (*Session, error) {
+// Create begins a session of a tenant, "" on a server without tenants. Bad
+// parameters give the policy's error, *hare.InvalidError or InvalidErrors; too
+// many sessions *LimitError, too many of the tenant *QuotaError.
+func (s *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig) (_ *Session, err error) {
+	cfg.tenant = tenant
 	switch cfg.Clock {
 	case "":
 		cfg.Clock = ClockEvents
@@ -148,6 +161,18 @@ func (s *Sessions) Create(ctx context.Context, cfg SessionConfig) (*Session, err
 	if err != nil {
 		return nil, err
 	}
+	if err := s.cfg.Quotas.Room(tenant); err != nil {
+		return nil, err
+	}
+	release, err := s.cfg.Quotas.Session(tenant)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	if err := s.reserve(); err != nil {
 		return nil, err
 	}
@@ -173,7 +198,7 @@ func (s *Sessions) Create(ctx context.Context, cfg SessionConfig) (*Session, err
 		return nil, err
 	}
 	e := s.session(m)
-	e.cfg = cfg
+	e.cfg, e.release = cfg, release
 	s.sessions[m.ID] = e
 	return e, nil
 }
@@ -192,26 +217,43 @@ func (s *Sessions) reserve() error {
 	return nil
 }
 
-// Session finds a session; ErrNoSession without one.
-func (s *Sessions) Session(_ context.Context, id string) (*Session, error) {
+// Session finds a session of a tenant; ErrNoSession without one. A session
+// whose configuration is damaged, and its tenant with it, is that of "".
+func (s *Sessions) Session(_ context.Context, tenant, id string) (*Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, ErrDraining
 	}
 	e, ok := s.sessions[id]
-	if !ok {
+	if !ok || e.cfg.tenant != tenant {
 		return nil, ErrNoSession
 	}
 	return e, nil
 }
 
-// List describes all sessions, the oldest first.
-func (s *Sessions) List(context.Context) ([]SessionInfo, error) {
+// Count is the number of sessions of all tenants, and of those in memory.
+func (s *Sessions) Count() (exist, active int) {
 	s.mu.Lock()
-	infos := make([]SessionInfo, 0, len(s.sessions))
+	defer s.mu.Unlock()
 	for _, e := range s.sessions {
-		infos = append(infos, e.Info())
+		e.mu.RLock()
+		if e.actor != nil {
+			active++
+		}
+		e.mu.RUnlock()
+	}
+	return len(s.sessions), active
+}
+
+// List describes all sessions of a tenant, the oldest first.
+func (s *Sessions) List(_ context.Context, tenant string) ([]SessionInfo, error) {
+	s.mu.Lock()
+	infos := []SessionInfo{}
+	for _, e := range s.sessions {
+		if e.cfg.tenant == tenant {
+			infos = append(infos, e.Info())
+		}
 	}
 	s.mu.Unlock()
 	slices.SortFunc(infos, func(a, b SessionInfo) int {
@@ -223,11 +265,12 @@ func (s *Sessions) List(context.Context) ([]SessionInfo, error) {
 	return infos, nil
 }
 
-// Delete ends a session and removes its log. Events that were not answered
-// before get ErrNoSession, or are answered.
-func (s *Sessions) Delete(ctx context.Context, id string) error {
+// Delete ends a session of a tenant and removes its log. Events that were not
+// answered before get ErrNoSession, or are answered.
+func (s *Sessions) Delete(ctx context.Context, tenant, id string) error {
 	s.mu.Lock()
 	e, ok := s.sessions[id]
+	ok = ok && e.cfg.tenant == tenant
 	closed := s.closed
 	if ok && !closed {
 		delete(s.sessions, id)
@@ -250,10 +293,13 @@ func (s *Sessions) Delete(ctx context.Context, id string) error {
 		m := e.meta
 		m.Last = e.last.Load()
 		again := s.session(m)
-		again.cfg, again.broken = e.cfg, e.broken
+		again.cfg, again.broken, again.release = e.cfg, e.broken, e.release
+		again.stored.Store(e.stored.Load())
 		s.sessions[id] = again
 		return err
 	}
+	e.release()
+	e.store(-e.stored.Load())
 	return nil
 }
 

@@ -23,6 +23,8 @@ type Store interface {
 	Create(ctx context.Context, m Meta) error
 	// Sessions lists all, by time of creation, then id.
 	Sessions(ctx context.Context) ([]Meta, error)
+	// Sizes is the bytes of the rows of each session that has some.
+	Sizes(ctx context.Context) (map[string]int64, error)
 	// Delete removes a session with all its rows; ErrNoSession without one.
 	Delete(ctx context.Context, id string) error
 	// Append adds rows of any sessions, all or none. The rows of one session

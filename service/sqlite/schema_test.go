@@ -28,18 +28,18 @@ func asServed(t *testing.T, dir string, upto int64) (kept []service.Meta) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	infos, err := s.List(ctx)
+	infos, err := s.List(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(infos) == 0 {
-		e, err := s.Create(ctx, service.SessionConfig{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}})
+		e, err := s.Create(ctx, "", service.SessionConfig{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		infos = append(infos, e.Info())
 	}
-	e, err := s.Session(ctx, infos[0].ID)
+	e, err := s.Session(ctx, "", infos[0].ID)
 	if err != nil {
 		t.Fatal(err)
 	}
