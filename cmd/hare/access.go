@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/keys"
+)
+
+// access is who may call a server: keys, what their tenants may have, TLS.
+type access struct {
+	insecure, requireKeys bool
+	certFile, keyFile     string
+	quota                 service.Quota
+	bodyMiB, storedMiB    int64
+
+	cert *api.Certificate
+}
+
+func (a *access) flags(f *pflag.FlagSet) {
+	d := service.DefaultQuota
+	f.BoolVar(&a.insecure, "insecure", false, "allow an address beyond loopback without keys, or with keys and without TLS")
+	f.BoolVar(&a.requireKeys, "require-keys", false, "ask for keys on loopback too: see hare key --help")
+	f.StringVar(&a.certFile, "tls-cert", "", "certificate, with its chain, as PEM: serve HTTPS; read again when it changes, and on SIGHUP")
+	f.StringVar(&a.keyFile, "tls-key", "", "its key as PEM")
+	f.IntVar(&a.quota.Solves, "quota-solves", d.Solves, "with keys: calls that compute, queued and running, of a tenant")
+	f.Float64Var(&a.quota.Rate, "quota-rate", d.Rate, "with keys: requests a second of a tenant, twice as many at once")
+	f.Int64Var(&a.bodyMiB, "quota-body", 0, "with keys: largest request body of a tenant in MiB (default: that of --max-body)")
+	f.Int64Var(&a.storedMiB, "quota-stored", d.StoredBytes>>20, "with keys: what a tenant may store, in MiB")
+	f.IntVar(&a.quota.Sessions, "quota-sessions", d.Sessions, "with keys: sessions of a tenant")
+	f.IntVar(&a.quota.Streams, "quota-streams", d.Streams, "with keys: open streams of a tenant")
+}
+
+// check refuses what would let others in, or read along.
+func (a *access) check(listen, dataDir string) error {
+	if (a.certFile == "") != (a.keyFile == "") {
+		return usageError{errors.New("--tls-cert and --tls-key go together: give both")}
+	}
+	a.quota.BodyBytes, a.quota.StoredBytes = a.bodyMiB<<20, a.storedMiB<<20
+	if err := a.quota.Check(); err != nil {
+		return usageError{fmt.Errorf("--quota: %w", err)}
+	}
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return usageError{fmt.Errorf("--listen %q: %w", listen, err)}
+	}
+	ip := net.ParseIP(host)
+	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && !a.insecure {
+		if a.certFile == "" {
+			return usageError{errors.New("--listen " + listen + " is beyond loopback, where keys must not travel in clear: give --tls-cert and --tls-key, or add --insecure to do it all the same")}
+		}
+		a.requireKeys = true
+	}
+	if a.requireKeys && dataDir == "" {
+		return usageError{errors.New("keys are kept in the data directory: give --data-dir, and make one with hare key create --data-dir DIR")}
+	}
+	return nil
+}
+
+// open reads the keys and the certificate; nil keys and quotas are none.
+func (a *access) open(ctx context.Context, dataDir string, log *slog.Logger) (ring *service.Keyring, quotas *service.Quotas, err error) {
+	if a.certFile != "" {
+		if a.cert, err = api.OpenCertificate(a.certFile, a.keyFile, log); err != nil {
+			return nil, nil, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
+		}
+		go a.cert.Follow(ctx)
+		go a.reloadOnHangup(ctx)
+	}
+	if !a.requireKeys {
+		return nil, nil, nil
+	}
+	ring, err = service.OpenKeyring(keys.In(dataDir), nil, log)
+	if err != nil {
+		return nil, nil, usageError{fmt.Errorf("--data-dir: %w: see hare key --help", err)}
+	}
+	if len(ring.List(service.Operator)) == 0 {
+		log.Warn("there are no keys yet, so all calls are refused: hare key create --data-dir " + dataDir + " --tenant NAME --role admin")
+	}
+	go ring.Follow(ctx)
+	return ring, service.NewQuotas(a.quota, ring.Quota), nil
+}
+
+// reloadOnHangup reads the certificate again on SIGHUP.
+func (a *access) reloadOnHangup(ctx context.Context) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+			_ = a.cert.Reload() // the log has it
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/keys"
+)
+
+func keyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "key",
+		Short: "Make, list and revoke the API keys of a server, and set quotas",
+		Long: `Key changes the keys in a data directory, also while a server uses it, which
+takes them over within a second. Each key belongs to a tenant and has a role:
+read looks at what the tenant has, solve also makes and deletes it, admin also
+makes and revokes keys of the tenant over HTTP. The tenant "*" is the operator's:
+its admins see metrics and the keys of all.`,
+		Example: `  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d
+  hare key list --data-dir /var/lib/hare
+  hare key revoke --data-dir /var/lib/hare ID
+  hare key quota --data-dir /var/lib/hare vision --solves 4 --rate 20`,
+	}
+	var dir string
+	c.PersistentFlags().StringVar(&dir, "data-dir", "", "the data directory of the server")
+	_ = c.MarkPersistentFlagDirname("data-dir") // fails for flags that are not there
+	c.AddCommand(keyCreateCommand(&dir), keyListCommand(&dir), keyRevokeCommand(&dir), keyQuotaCommand(&dir))
+	return c
+}
+
+// keyFile is the file of keys of --data-dir.
+func keyFile(dir string) (*keys.File, error) {
+	if dir == "" {
+		return nil, usageError{errors.New("--data-dir is missing: the directory that hare serve has")}
+	}
+	return keys.In(dir), nil
+}
+
+// changeKeys changes them; what is wrong is the caller's to mend.
+func changeKeys(c *cobra.Command, dir string, change func(*service.KeySet) error) error {
+	f, err := keyFile(dir)
+	if err != nil {
+		return err
+	}
+	if err := f.Update(c.Context(), change); err != nil {
+		return keyError(f, err)
+	}
+	return nil
+}
+
+func keyError(f *keys.File, err error) error {
+	if errors.As(err, new(*service.CorruptError)) {
+		return usageError{fmt.Errorf("%w: put a copy of it back, or remove %s, with which all keys end", err, f.Path())}
+	}
+	return usageError{err}
+}
+
+func keyCreateCommand(dir *string) *cobra.Command {
+	var tenant, role, expires, note string
+	c := &cobra.Command{
+		Use:     "create",
+		Short:   "Make a key and print it, once",
+		Long:    "Create prints the key, of which only a hash is kept, to standard output, and what\nit is to standard error.",
+		Example: "  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d --note 'CI of team vision'",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			r, err := service.ParseRole(role)
+			if err != nil {
+				return flagError(err)
+			}
+			lasts, err := parseDays(expires)
+			if err != nil {
+				return usageError{fmt.Errorf("--expires: %w", err)}
+			}
+			now := time.Now()
+			secret, k, err := service.NewKey(tenant, r, note, now, lasts)
+			if err != nil {
+				return flagError(err)
+			}
+			if err := changeKeys(c, *dir, func(set *service.KeySet) error { return set.Add(k, now) }); err != nil {
+				return err
+			}
+			until := "for ever"
+			if !k.Expires.IsZero() {
+				until = "until " + k.Expires.Format(time.RFC3339)
+			}
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "key %s of tenant %s, role %s, valid %s: it is not shown again\n", k.ID, k.Tenant, k.Role, until)
+			_, err = fmt.Fprintln(c.OutOrStdout(), secret)
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&tenant, "tenant", "", `whose key it is: a-z, 0-9 and .-_, or "*" for the operator`)
+	f.StringVar(&role, "role", "", "read, solve or admin")
+	f.StringVar(&expires, "expires", "", "how long it is valid: 90d, 12h (default: for ever)")
+	f.StringVar(&note, "note", "", "what it is for")
+	return c
+}
+
+// flagError names the flag where an error points to a field.
+func flagError(err error) error {
+	var bad *hare.InvalidError
+	if errors.As(err, &bad) {
+		return usageError{fmt.Errorf("--%s: %s", strings.ReplaceAll(strings.TrimPrefix(bad.Pointer, "/"), "_", "-"), bad.Detail)}
+	}
+	return usageError{err}
+}
+
+// parseDays reads a duration, or days: 90d.
+func parseDays(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	const day = 24 * time.Hour
+	var d time.Duration
+	var err error
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		var n int64
+		if _, err = fmt.Sscanf(days+" ", "%d ", &n); err == nil && fmt.Sprint(n) == days && n <= 36_500 {
+			d = time.Duration(n) * day
+		}
+	} else {
+		d, err = time.ParseDuration(text)
+	}
+	if err != nil || d <= 0 || d > 36_500*day {
+		return 0, fmt.Errorf("%.40q must be a time like 90d or 12h, at most 36500d", text)
+	}
+	return d, nil
+}
+
+func keyListCommand(dir *string) *cobra.Command {
+	var tenant string
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the keys, never their secrets",
+		Example: "  hare key list --data-dir /var/lib/hare --tenant vision",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := keyFile(*dir)
+			if err != nil {
+				return err
+			}
+			ring, err := service.OpenKeyring(f, nil, nil)
+			if err != nil {
+				return keyError(f, err)
+			}
+			if tenant == "" {
+				tenant = service.Operator
+			}
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(w, "ID\tTENANT\tROLE\tSTATE\tCREATED\tEXPIRES\tNOTE")
+			for _, k := range ring.List(tenant) {
+				expires := "never"
+				if !k.Expires.IsZero() {
+					expires = k.Expires.Format(time.DateOnly)
+				}
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Role, k.State(time.Now()), k.Created.Format(time.DateOnly), expires, k.Note)
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().StringVar(&tenant, "tenant", "", "of one tenant alone")
+	return c
+}
+
+func keyRevokeCommand(dir *string) *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "End a key: a running server ends its open calls within a second",
+		Example: "  hare key revoke --data-dir /var/lib/hare ID",
+		Args:    exactly(1, "the ID of a key"),
+		RunE: func(c *cobra.Command, args []string) error {
+			id := args[0]
+			if public := service.KeyID(id); public != "" {
+				id = public // the whole key is a way to say it too
+			}
+			err := changeKeys(c, *dir, func(set *service.KeySet) error { return set.Revoke(service.Operator, id, time.Now()) })
+			if errors.Is(err, service.ErrNoKey) {
+				return usageError{errors.New("no key has that id: see hare key list")}
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is revoked\n", id)
+			return err
+		},
+	}
+}
+
+func keyQuotaCommand(dir *string) *cobra.Command {
+	var q service.Quota
+	var bodyMiB, storedMiB int64
+	c := &cobra.Command{
+		Use:     "quota TENANT",
+		Short:   "Set what a tenant may have, where it is not the server's default",
+		Long:    "Quota sets all of a tenant's quotas: those without a flag, or with 0, are the\nserver's defaults, which hare serve --quota-… sets.",
+		Example: "  hare key quota --data-dir /var/lib/hare vision --solves 4 --rate 20",
+		Args:    exactly(1, "a tenant"),
+		RunE: func(c *cobra.Command, args []string) error {
+			q.BodyBytes, q.StoredBytes = bodyMiB<<20, storedMiB<<20
+			err := changeKeys(c, *dir, func(set *service.KeySet) error { return set.SetQuota(args[0], q) })
+			if err != nil {
+				return err
+			}
+			text := func(n any, zero bool, unit string) string {
+				if zero {
+					return "default"
+				}
+				return fmt.Sprint(n) + unit
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: solves %s, rate %s, body %s, stored %s, sessions %s, streams %s\n", args[0],
+				text(q.Solves, q.Solves == 0, ""), text(q.Rate, q.Rate == 0, "/s"), text(bodyMiB, bodyMiB == 0, " MiB"),
+				text(storedMiB, storedMiB == 0, " MiB"), text(q.Sessions, q.Sessions == 0, ""), text(q.Streams, q.Streams == 0, ""))
+			return err
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&q.Solves, "solves", 0, "calls that compute, queued and running")
+	f.Float64Var(&q.Rate, "rate", 0, "requests a second, twice as many at once")
+	f.Int64Var(&bodyMiB, "body", 0, "largest request body in MiB")
+	f.Int64Var(&storedMiB, "stored", 0, "what may be stored, in MiB")
+	f.IntVar(&q.Sessions, "sessions", 0, "sessions")
+	f.IntVar(&q.Streams, "streams", 0, "open streams")
+	return c
+}
