@@ -43,6 +43,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 		t.Fatal(err)
 	}
 	repair(spec, forms, examples(t))
+	secure(spec)
 	return spec, forms
 }
 

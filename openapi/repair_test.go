@@ -65,7 +65,7 @@ func readFormsOf(file string, forms map[string]form) error {
 // strict are the components that refuse names they do not know.
 var strict = []string{
 	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
-	"Schedule", "Lane", "Certificate", "SessionRequest", "Event",
+	"Schedule", "Lane", "Certificate", "SessionRequest", "Event", "KeyRequest", "Quota",
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
@@ -76,6 +76,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	spec["tags"] = []any{
 		map[string]any{"name": "scheduling", "description": "Schedules, bounds and checks."},
 		map[string]any{"name": "sessions", "description": "Online sessions: events in, decisions out."},
+		map[string]any{"name": "keys", "description": "API keys and quotas of tenants."},
 		map[string]any{"name": "server", "description": "The server itself."},
 		map[string]any{"name": "documentation", "description": "This interface, described."},
 	}

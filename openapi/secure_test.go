@@ -1,0 +1,50 @@
+package openapi_test
+
+import "slices"
+
+// openOperations need no key, on no server.
+var openOperations = []string{"version", "health", "ready", "docs", "openapiJson", "openapiYaml"}
+
+// secure says of every operation that it may want a key, and how it is refused
+// without: the same everywhere, so no handler repeats it.
+func secure(spec map[string]any) {
+	components := spec["components"].(map[string]any)
+	components["securitySchemes"] = map[string]any{"key": map[string]any{
+		"type": "http", "scheme": "bearer", "bearerFormat": "hare_ID_SECRET",
+		"description": "An API key, where the server asks for keys: it does beyond loopback. hare key create makes one.",
+	}}
+	for _, item := range spec["paths"].(map[string]any) {
+		for method, o := range item.(map[string]any) {
+			op := o.(map[string]any)
+			id := op["operationId"].(string)
+			if slices.Contains(openOperations, id) {
+				op["security"] = []any{}
+				continue
+			}
+			op["security"] = []any{map[string]any{}, map[string]any{"key": []any{}}}
+			responses := op["responses"].(map[string]any)
+			refuse := func(status, header, about, text string) {
+				r, ok := responses[status].(map[string]any)
+				if !ok {
+					r = map[string]any{
+						"description": text,
+						"content":     map[string]any{"application/problem+json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Problem"}}},
+						"headers":     map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one", "schema": map[string]any{"type": "string"}}},
+					}
+					responses[status] = r
+				}
+				schema := map[string]any{"type": "string"}
+				if header == "Retry-After" {
+					schema = map[string]any{"type": "integer", "format": "int32"}
+				}
+				r["headers"].(map[string]any)[header] = map[string]any{"description": about, "schema": schema}
+			}
+			refuse("401", "WWW-Authenticate", "Bearer", "the server wants a key, or the key is not valid")
+			tags := op["tags"].([]any)
+			if method != "get" || slices.Contains(tags, any("keys")) || id == "metrics" {
+				refuse("403", "WWW-Authenticate", "Bearer", "the key's role does not allow this")
+			}
+			refuse("429", "Retry-After", "seconds", "the tenant has what its quota allows, or the address sent too many bad keys")
+		}
+	}
+}
