@@ -15,6 +15,9 @@ import (
 // ErrNoSession says that there is no session of that id, or no more.
 var ErrNoSession = errors.New("service: no such session")
 
+// ErrFull says that all tenants together have as many sessions as may exist.
+var ErrFull = errors.New("service: as many sessions exist as may")
+
 // Clock says who gives the time of events.
 type Clock string
 

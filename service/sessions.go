@@ -141,7 +141,8 @@ func (s *Sessions) session(m Meta) *Session {
 
 // Create begins a session of a tenant, "" on a server without tenants. Bad
 // parameters give the policy's error, *hare.InvalidError or InvalidErrors; too
-// many sessions *LimitError, too many of the tenant *QuotaError.
+// many sessions *LimitError, or, with Quotas, ErrFull; too many of the tenant
+// *QuotaError.
 func (s *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig) (_ *Session, err error) {
 	cfg.tenant = tenant
 	switch cfg.Clock {
@@ -211,6 +212,9 @@ func (s *Sessions) reserve() error {
 		return ErrDraining
 	}
 	if len(s.sessions)+s.reserved >= s.cfg.MaxSessions {
+		if s.cfg.Quotas != nil {
+			return ErrFull // it is not the tenant that reached it
+		}
 		return &LimitError{What: "sessions", Limit: s.cfg.MaxSessions}
 	}
 	s.reserved++

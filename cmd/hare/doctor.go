@@ -27,7 +27,7 @@ type check struct {
 }
 
 func doctorCommand() *cobra.Command {
-	var listen, dataDir string
+	var listen, dataDir, cert string
 	c := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Check what Hare needs on this machine, each with its remedy",
@@ -35,7 +35,10 @@ func doctorCommand() *cobra.Command {
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), sessionsCheck(c.Context(), dataDir), portCheck(listen), coreCheck()}
+			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), sessionsCheck(c.Context(), dataDir), keysCheck(dataDir), portCheck(listen), coreCheck()}
+			if cert != "" {
+				checks = append(checks, certificateCheck(cert, time.Now()))
+			}
 			bad := false
 			for _, k := range checks {
 				mark := "ok  "
@@ -55,6 +58,7 @@ func doctorCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the address that serve would use")
 	c.Flags().StringVar(&dataDir, "data-dir", os.TempDir(), "a directory that must be writable, and whose sessions are checked")
+	c.Flags().StringVar(&cert, "tls-cert", "", "the certificate that serve would use: is it good for two weeks more?")
 	_ = c.MarkFlagDirname("data-dir")
 	return c
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -135,7 +136,8 @@ func tellDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.L
 }
 
 func healthCommand() *cobra.Command {
-	return &cobra.Command{
+	var ca string
+	c := &cobra.Command{
 		Use:     "healthcheck [URL]",
 		Short:   "Exit with 0 when a server answers its health check",
 		Example: "  hare healthcheck http://127.0.0.1:8080/healthz",
@@ -146,6 +148,13 @@ func healthCommand() *cobra.Command {
 				url = args[0]
 			}
 			client := http.Client{Timeout: 3 * time.Second}
+			if ca != "" {
+				roots, err := certificates(ca)
+				if err != nil {
+					return usageError{fmt.Errorf("--ca: %w", err)}
+				}
+				client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+			}
 			resp, err := client.Get(url)
 			if err != nil {
 				fmt.Fprintln(c.ErrOrStderr(), "hare:", err)
@@ -159,4 +168,19 @@ func healthCommand() *cobra.Command {
 			return nil
 		},
 	}
+	c.Flags().StringVar(&ca, "ca", "", "certificates, as PEM, to trust instead of those of the system")
+	return c
+}
+
+// certificates reads a file of PEM.
+func certificates(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", path)
+	}
+	return pool, nil
 }

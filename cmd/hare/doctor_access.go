@@ -1,0 +1,75 @@
+package main
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/keys"
+)
+
+// keysCheck reads the keys, which nobody but the server should be able to.
+func keysCheck(dir string) check {
+	k := check{name: "keys"}
+	f := keys.In(dir)
+	exposed, err := f.Exposed()
+	if errors.Is(err, fs.ErrNotExist) {
+		k.ok, k.found = true, "none in "+dir
+		return k
+	}
+	if err == nil && exposed != 0 {
+		k.found, k.remedy = f.Path()+" is open to others", "chmod 600 "+f.Path()
+		return k
+	}
+	ring, err := service.OpenKeyring(f, nil, nil)
+	if err != nil {
+		k.found, k.remedy = err.Error(), "put a copy of "+f.Path()+" back, or remove it, with which all keys end, and make new ones with hare key create"
+		return k
+	}
+	valid := 0
+	all := ring.List(service.Operator)
+	for i := range all {
+		if all[i].Valid(time.Now()) {
+			valid++
+		}
+	}
+	k.ok, k.found = true, fmt.Sprintf("%d, %d of them valid, for the owner of %s alone", len(all), valid, f.Path())
+	return k
+}
+
+// expiresSoon is when a certificate should have been renewed.
+const expiresSoon = 14 * 24 * time.Hour
+
+func certificateCheck(path string, now time.Time) check {
+	k := check{name: "certificate", remedy: "renew it; a running server reads it again by itself"}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		k.found, k.remedy = err.Error(), "make it readable for this user"
+		return k
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		k.found, k.remedy = path+" is not PEM", "give the certificate, with its chain, as PEM"
+		return k
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		k.found = err.Error()
+		return k
+	}
+	k.found = fmt.Sprintf("for %v, valid until %s", append(cert.DNSNames, addresses(cert)...), cert.NotAfter.Format(time.RFC3339))
+	k.ok = now.After(cert.NotBefore) && now.Add(expiresSoon).Before(cert.NotAfter)
+	return k
+}
+
+func addresses(cert *x509.Certificate) (all []string) {
+	for _, ip := range cert.IPAddresses {
+		all = append(all, ip.String())
+	}
+	return all
+}
