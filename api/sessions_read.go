@@ -135,14 +135,15 @@ func (s *server) follow(w http.ResponseWriter, r *http.Request, answers func(con
 				return out.flush()
 			}
 		}
+		if keyEnded(r.Context()) {
+			out.end("bad_key")
+			return out.flush()
+		}
 		if !ok {
 			return nil
 		}
 		if f.err != nil {
-			switch {
-			case keyEnded(r.Context()):
-				out.end("bad_key")
-			case r.Context().Err() == nil:
+			if r.Context().Err() == nil {
 				out.end(s.refusal(r, f.err).Errors[0].Code)
 			}
 			return out.flush()

@@ -1,0 +1,697 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+// memoryKeys is a KeyStore that lasts as long as the test.
+type memoryKeys struct {
+	mu  sync.Mutex
+	set service.KeySet
+	gen int
+}
+
+func (m *memoryKeys) Read() (*service.KeySet, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &service.KeySet{Keys: slices.Clone(m.set.Keys), Quotas: m.set.Quotas}, nil
+}
+
+func (m *memoryKeys) Update(_ context.Context, change func(*service.KeySet) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gen++
+	return change(&m.set)
+}
+
+func (m *memoryKeys) State() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return fmt.Sprint(m.gen)
+}
+
+// keyedServer serves with keys on loopback.
+type keyedServer struct {
+	*httptest.Server
+	handler  http.Handler
+	store    *memoryKeys
+	ring     *service.Keyring
+	quotas   *service.Quotas
+	sessions *service.Sessions
+	log      *syncBuffer
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// fromHeader names the address that a call of a test comes from.
+const fromHeader = "X-Test-From"
+
+func newKeyedServer(t testing.TB, quota service.Quota, tune ...func(*service.SessionsConfig)) *keyedServer {
+	t.Helper()
+	if quota.Rate == 0 {
+		quota.Rate = 1e6
+	}
+	s := &keyedServer{store: &memoryKeys{}, log: &syncBuffer{}}
+	var err error
+	if s.ring, err = service.OpenKeyring(s.store, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go s.ring.Follow(ctx)
+	s.quotas = service.NewQuotas(quota, s.ring.Quota)
+	keep := service.SessionsConfig{Store: service.NewMemory(), Quotas: s.quotas}
+	for _, f := range tune {
+		f(&keep)
+	}
+	if s.sessions, err = service.OpenSessions(t.Context(), keep); err != nil {
+		t.Fatal(err)
+	}
+	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
+	s.handler = api.New(svc, api.Config{
+		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Keys: s.ring, Quotas: s.quotas, Heartbeat: 50 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+	})
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if from := r.Header.Get(fromHeader); from != "" {
+			r.RemoteAddr = from
+		}
+		s.handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		s.Close()
+		stop()
+		if err := s.sessions.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// key makes a key.
+func (s *keyedServer) key(t testing.TB, tenant string, role service.Role, lasts time.Duration) (secret, id string) {
+	t.Helper()
+	now := time.Now()
+	if lasts < 0 {
+		now, lasts = now.Add(2*lasts), -lasts // it has expired
+	}
+	secret, k, err := service.NewKey(tenant, role, "", now, lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	return secret, k.ID
+}
+
+func (s *keyedServer) revoke(t testing.TB, id string) {
+	t.Helper()
+	if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.Revoke(service.Operator, id, time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type reply struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// call makes one request, with a key where there is one.
+func (s *keyedServer) call(t testing.TB, key, method, path, body string, header ...string) reply {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text)}
+}
+
+func (r reply) problem() string {
+	var p struct {
+		Code string `json:"code"`
+	}
+	_ = json.Unmarshal([]byte(r.body), &p)
+	return p.Code
+}
+
+// session makes a session of the tenant of a key and returns its id.
+func (s *keyedServer) session(t testing.TB, key string) string {
+	t.Helper()
+	got := s.call(t, key, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`)
+	if got.code != http.StatusCreated {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	return strings.TrimPrefix(got.header.Get("Location"), "/v1/sessions/")
+}
+
+// guarded is what a route is for.
+type guarded struct {
+	role     service.Role // RoleNone: open to all
+	operator bool
+	of       string // what {id} or {tenant} names: session, key, tenant
+	body     string
+	want     int // of those who may, with what is their own
+}
+
+// guardedRoutes has every route: one that is missing fails the test.
+func guardedRoutes(t *testing.T) map[string]guarded {
+	in := `{"instance":` + example(t)
+	const read, solve, admin = service.RoleRead, service.RoleSolve, service.RoleAdmin
+	return map[string]guarded{
+		"POST /v1/solves":                  {role: solve, body: in + `,"options":` + quick + `}`, want: 200},
+		"POST /v1/bounds":                  {role: solve, body: in + `,"method":"machine"}`, want: 200},
+		"POST /v1/verify":                  {role: solve, body: in + `}`, want: 422},
+		"POST /v1/sessions":                {role: solve, body: `{"cluster":` + twoGPUs + `}`, want: 201},
+		"GET /v1/sessions":                 {role: read, want: 200},
+		"GET /v1/sessions/{id}":            {role: read, of: "session", want: 200},
+		"DELETE /v1/sessions/{id}":         {role: solve, of: "session", want: 204},
+		"GET /v1/sessions/{id}/jobs/{job}": {role: read, of: "session", want: 404},
+		"POST /v1/sessions/{id}/events":    {role: solve, of: "session", body: tick(1), want: 200},
+		"GET /v1/sessions/{id}/decisions":  {role: read, of: "session", want: 200},
+		"GET /v1/sessions/{id}/log":        {role: read, of: "session", want: 200},
+		"GET /v1/sessions/{id}/regret":     {role: read, of: "session", want: 200},
+		"GET /v1/sessions/{id}/schedule":   {role: read, of: "session", want: 200},
+		"GET /v1/keys":                     {role: admin, want: 200},
+		"POST /v1/keys":                    {role: admin, body: `{"role":"read"}`, want: 201},
+		"DELETE /v1/keys/{id}":             {role: admin, of: "key", want: 204},
+		"GET /v1/quota":                    {role: read, want: 200},
+		"PUT /v1/quotas/{tenant}":          {role: admin, operator: true, of: "tenant", body: `{"sessions":100000}`, want: 200},
+		"GET /metrics":                     {role: admin, operator: true, want: 200},
+		"GET /v1/version":                  {want: 200},
+		"GET /healthz":                     {want: 200},
+		"GET /readyz":                      {want: 200},
+		"GET /openapi.json":                {want: 200},
+		"GET /openapi.yaml":                {want: 200},
+		"GET /docs":                        {want: 200},
+	}
+}
+
+// TestEveryRouteForEveryKey: each route, for each kind of key, for what is its
+// tenant's own, another's and nobody's.
+func TestEveryRouteForEveryKey(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{Sessions: 100_000})
+	table := guardedRoutes(t)
+	var routes []string
+	err := chi.Walk(s.handler.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		routes = append(routes, method+" "+route)
+		if _, ok := table[method+" "+route]; !ok {
+			t.Errorf("%s %s is in no table: say who may call it", method, route)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(routes) != len(table) {
+		t.Errorf("%d routes, %d in the table", len(routes), len(table))
+	}
+	type caller struct {
+		name, key string
+		role      service.Role
+		operator  bool
+		code      string // of a refusal of all
+	}
+	makeKey := func(tenant string, role service.Role, lasts time.Duration) string {
+		secret, _ := s.key(t, tenant, role, lasts)
+		return secret
+	}
+	revoked, id := s.key(t, "a", service.RoleAdmin, 0)
+	s.revoke(t, id)
+	good := makeKey("a", service.RoleAdmin, 0)
+	callers := []caller{
+		{name: "none", code: "no_key"},
+		{name: "garbage", key: "hare", code: "bad_key"},
+		{name: "another secret", key: good[:len(good)-4] + "aaaa", code: "bad_key"},
+		{name: "revoked", key: revoked, code: "bad_key"},
+		{name: "expired", key: makeKey("a", service.RoleAdmin, -time.Hour), code: "bad_key"},
+		{name: "read", key: makeKey("a", service.RoleRead, time.Hour), role: service.RoleRead},
+		{name: "solve", key: makeKey("a", service.RoleSolve, 0), role: service.RoleSolve},
+		{name: "admin", key: good, role: service.RoleAdmin},
+		{name: "operator", key: makeKey("*", service.RoleAdmin, 0), role: service.RoleAdmin, operator: true},
+		{name: "operator, read", key: makeKey("*", service.RoleRead, 0), role: service.RoleRead, operator: true},
+	}
+	other, operator := makeKey("b", service.RoleAdmin, 0), makeKey("*", service.RoleAdmin, 0)
+	// thing makes what {id} names: of the caller's tenant, of b, or of nobody.
+	thing := func(of, whose string, c caller) string {
+		owner, key := "a", good
+		if c.operator {
+			owner, key = "*", operator
+		}
+		if whose == "foreign" {
+			owner, key = "b", other
+		}
+		switch {
+		case of == "session" && whose == "absent":
+			return "abcdefghijklmnopqrstuvwxyz"
+		case of == "session":
+			return s.session(t, key)
+		case of == "key" && whose == "absent":
+			return "abcdefghijklmnop"
+		case of == "key":
+			_, id := s.key(t, owner, service.RoleRead, 0)
+			return id
+		case whose == "absent":
+			return "nobody"
+		}
+		return owner
+	}
+	calls := 0
+	for at, route := range routes {
+		g := table[route]
+		method, pattern, _ := strings.Cut(route, " ")
+		for i, c := range callers {
+			var seen []reply
+			for _, whose := range []string{"own", "foreign", "absent"} {
+				if whose != "own" && g.of == "" {
+					continue
+				}
+				path := pattern
+				if g.of != "" {
+					named := thing(g.of, whose, c)
+					path = strings.NewReplacer("{id}", named, "{tenant}", named, "{job}", "none").Replace(pattern)
+				}
+				want, code := g.want, ""
+				switch {
+				case g.role == service.RoleNone:
+				case c.code != "":
+					want, code = 401, c.code
+				case c.role < g.role, g.operator && !c.operator:
+					want, code = 403, "forbidden"
+				case g.of == "session" && whose != "own":
+					want, code = 404, "no_session"
+				case g.of == "key" && (whose == "absent" || whose == "foreign" && !c.operator):
+					want, code = 404, "no_such_key"
+				}
+				// Each pair of route and caller guesses from an address of its own.
+				from := fmt.Sprintf("10.0.%d.%d:1", at, i)
+				got := s.call(t, c.key, method, path, g.body, fromHeader, from)
+				calls++
+				if got.code != want || code != "" && got.problem() != code {
+					t.Errorf("%s, %s, %s: %d %s, want %d %s\n%.300s", route, c.name, whose, got.code, got.problem(), want, code, got.body)
+				}
+				hardened(t, route, got)
+				if whose != "own" {
+					seen = append(seen, got)
+				}
+			}
+			if g.of == "session" || g.of == "key" && !c.operator {
+				if a, b := faceless(seen[0]), faceless(seen[1]); a != b {
+					t.Errorf("%s, %s: another tenant's and nobody's differ:\n%s\n%s", route, c.name, a, b)
+				}
+			}
+		}
+	}
+	if calls < 400 {
+		t.Errorf("%d calls", calls)
+	}
+	if text := s.log.String(); strings.Contains(text, "hare_") {
+		t.Error("the log has a key")
+	}
+}
+
+// hardened checks the headers of one answer.
+func hardened(t *testing.T, route string, got reply) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "frame-ancestors 'none'",
+		"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
+	} {
+		if !strings.Contains(got.header.Get(name), want) {
+			t.Errorf("%s: %s is %q", route, name, got.header.Get(name))
+		}
+	}
+	if got.header.Get("Strict-Transport-Security") != "" {
+		t.Errorf("%s: Strict-Transport-Security without TLS", route)
+	}
+	if got.code == 401 && got.header.Get("WWW-Authenticate") == "" || got.code == 429 && got.header.Get("Retry-After") == "" {
+		t.Errorf("%s: %d without its header", route, got.code)
+	}
+}
+
+var callOwn = regexp.MustCompile(`"request_id":"[^"]*"`)
+
+// faceless is an answer without what each has of its own.
+func faceless(r reply) string {
+	var lines []string
+	for name, values := range r.header {
+		if name != "X-Request-Id" && name != "Date" {
+			lines = append(lines, name+": "+strings.Join(values, ","))
+		}
+	}
+	slices.Sort(lines)
+	return fmt.Sprint(r.code, lines, callOwn.ReplaceAllString(r.body, ""))
+}
+
+// TestTenantsSeeTheirOwn: lists, counts, cursors and quotas.
+func TestTenantsSeeTheirOwn(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{Sessions: 2})
+	a, _ := s.key(t, "a", service.RoleAdmin, 0)
+	b, _ := s.key(t, "b", service.RoleAdmin, 0)
+	op, _ := s.key(t, "*", service.RoleAdmin, 0)
+	mine := s.session(t, a)
+	theirs := []string{s.session(t, b), s.session(t, b)}
+	if got := s.call(t, b, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`); got.code != 429 || got.problem() != "quota_sessions" {
+		t.Errorf("a third session: %d %s", got.code, got.body)
+	}
+	if got := s.call(t, a, "GET", "/v1/sessions", ""); !strings.Contains(got.body, mine) || strings.Contains(got.body, theirs[0]) {
+		t.Error(got.body)
+	}
+	if got := s.call(t, op, "GET", "/v1/sessions", ""); got.body != "{\"sessions\":[]}\n" {
+		t.Error(got.body)
+	}
+	if got := s.call(t, a, "GET", "/v1/sessions?limit=1&after=0-x", ""); strings.Contains(got.body, "next") || !strings.Contains(got.body, mine) {
+		t.Error(got.body)
+	}
+	if got := s.call(t, a, "GET", "/v1/keys", ""); strings.Contains(got.body, `"b"`) || !strings.Contains(got.body, `"a"`) || strings.Contains(got.body, "hare_") {
+		t.Error(got.body)
+	}
+	if got := s.call(t, a, "GET", "/v1/quota", ""); !strings.Contains(got.body, `"sessions":1,`) {
+		t.Error(got.body)
+	}
+	for _, name := range []string{"b", "nobody", "*"} {
+		if got := s.call(t, a, "POST", "/v1/keys", `{"role":"read","tenant":"`+name+`"}`); got.code != 403 {
+			t.Errorf("a key of %s: %d", name, got.code)
+		}
+	}
+	// What is deleted makes room.
+	if got := s.call(t, b, "DELETE", "/v1/sessions/"+theirs[0], ""); got.code != 204 {
+		t.Fatal(got)
+	}
+	s.session(t, b)
+}
+
+// TestQuotas of rate, body, solves, stored bytes and streams.
+func TestQuotas(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{})
+	key, _ := s.key(t, "a", service.RoleSolve, 0)
+	other, _ := s.key(t, "b", service.RoleSolve, 0)
+	set := func(q service.Quota) {
+		t.Helper()
+		if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.SetQuota("a", q) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := s.session(t, key)
+	events := "/v1/sessions/" + one + "/events"
+	set(service.Quota{BodyBytes: 2000})
+	long := `{"cluster":` + twoGPUs + strings.Repeat(" ", 2000) + `}`
+	if got := s.call(t, key, "POST", "/v1/sessions", long); got.code != 413 || !strings.Contains(got.body, "2000 bytes") {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if got := s.call(t, key, "POST", "/v1/bounds", strings.Repeat(" ", 2001)); got.code != 413 || !strings.Contains(got.body, "2000 bytes") {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if got := s.call(t, other, "POST", "/v1/sessions", long); got.code != 201 {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	set(service.Quota{StoredBytes: 1})
+	if got := s.call(t, key, "POST", events, tick(1)+tick(2)); got.code != 200 || strings.Contains(got.body, "quota") {
+		// Both came before anything was stored, or the second one did not.
+		if !strings.Contains(got.body, "quota_stored_bytes") {
+			t.Errorf("%d %s", got.code, got.body)
+		}
+	}
+	got := s.call(t, key, "POST", events, tick(1)+tick(3))
+	if lines := strings.Split(got.body, "\n"); strings.Contains(lines[0], "error") {
+		t.Errorf("an event that is recorded is refused: %s", got.body)
+	}
+	if got := s.call(t, key, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`); got.code != 429 || got.problem() != "quota_stored_bytes" {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if used := s.quotas.Usage("a"); used.StoredBytes < 20 || used.Sessions != 1 {
+		t.Errorf("%+v", used)
+	}
+	if got := s.call(t, key, "DELETE", "/v1/sessions/"+one, ""); got.code != 204 {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if used := s.quotas.Usage("a"); used != (service.Quota{}) {
+		t.Errorf("%+v", used)
+	}
+	// Solves: the quota is taken before the body is read, so one that sends
+	// none holds a place.
+	set(service.Quota{Solves: 1})
+	hold, body := io.Pipe()
+	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/v1/solves", hold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	held := make(chan int, 1)
+	go func() {
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			held <- 0
+			return
+		}
+		_ = resp.Body.Close()
+		held <- resp.StatusCode
+	}()
+	wait(t, "the place is taken", func() bool { return s.quotas.Usage("a").Solves == 1 })
+	in := `{"instance":` + example(t) + `,"options":` + quick + `}`
+	if got := s.call(t, key, "POST", "/v1/solves", in); got.code != 429 || got.problem() != "quota_solves" {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if got := s.call(t, other, "POST", "/v1/solves", in); got.code != 200 {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if _, err := io.WriteString(body, in); err != nil {
+		t.Fatal(err)
+	}
+	_ = body.Close()
+	if code := <-held; code != 200 {
+		t.Error(code)
+	}
+	wait(t, "the place is free", func() bool { return s.quotas.Usage("a").Solves == 0 })
+	set(service.Quota{Rate: 0.5})
+	codes := map[int]int{}
+	for range 10 {
+		got := s.call(t, key, "GET", "/v1/quota", "")
+		codes[got.code]++
+		if got.code == 429 && (got.problem() != "quota_rate" || got.header.Get("Retry-After") == "0") {
+			t.Error(got)
+		}
+	}
+	if codes[429] < 5 || codes[200] < 1 {
+		t.Error(codes)
+	}
+	if got := s.call(t, other, "GET", "/v1/quota", ""); got.code != 200 {
+		t.Error(got)
+	}
+}
+
+// wait fails when it takes long until something holds.
+func wait(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never: ", what)
+		}
+	}
+}
+
+// TestFullServerTellsNothing: where all tenants together have what fits, the
+// answer does not say how much that is.
+func TestFullServerTellsNothing(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{}, func(c *service.SessionsConfig) { c.MaxSessions = 2 })
+	a, _ := s.key(t, "a", service.RoleSolve, 0)
+	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	s.session(t, a)
+	s.session(t, a)
+	got := s.call(t, b, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`)
+	if got.code != 503 || got.problem() != "full" || strings.Contains(got.body, "2 ") {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if used := s.quotas.Usage("b"); used.Sessions != 0 {
+		t.Errorf("%+v", used)
+	}
+}
+
+// TestRevocationEndsStreams, those of decisions and of events.
+func TestRevocationEndsStreams(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{Streams: 2})
+	key, id := s.key(t, "a", service.RoleSolve, 0)
+	session := s.session(t, key)
+	open := func(method, path string, body io.Reader, header ...string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		for i := 0; i+1 < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	hold, body := io.Pipe()
+	defer body.Close()
+	decisions := open("GET", "/v1/sessions/"+session+"/decisions", nil, "Accept", "text/event-stream")
+	events := open("POST", "/v1/sessions/"+session+"/events", hold)
+	if got := s.call(t, key, "GET", "/v1/sessions/"+session+"/decisions?follow=true", ""); got.code != 429 || got.problem() != "quota_streams" {
+		t.Errorf("a third stream: %d %s", got.code, got.body)
+	}
+	// Behind the server's back, as hare key does.
+	err := s.store.Update(t.Context(), func(set *service.KeySet) error { return set.Revoke("*", id, time.Now()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, resp := range map[string]*http.Response{"decisions": decisions, "events": events} {
+		ended := make(chan string, 1)
+		go func() {
+			text, _ := io.ReadAll(resp.Body)
+			ended <- string(text)
+		}()
+		select {
+		case text := <-ended:
+			if !strings.Contains(text, "bad_key") {
+				t.Errorf("%s ends without saying why: %q", name, text)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: the stream goes on", name)
+		}
+	}
+	if got := s.call(t, key, "GET", "/v1/sessions", ""); got.code != 401 {
+		t.Error(got)
+	}
+	wait(t, "the streams are given back", func() bool { return s.quotas.Usage("a").Streams == 0 })
+}
+
+// TestGuessing: bad keys are slowed down by address, good ones are not.
+func TestGuessing(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{})
+	good, _ := s.key(t, "a", service.RoleRead, 0)
+	codes := map[int]int{}
+	for range 60 {
+		got := s.call(t, strings.Repeat("x", 70), "GET", "/v1/sessions", "")
+		codes[got.code]++
+		hardened(t, "guess", got)
+	}
+	if codes[401] < 20 || codes[429] < 20 {
+		t.Error(codes)
+	}
+	if got := s.call(t, good, "GET", "/v1/sessions", ""); got.code != 200 {
+		t.Error(got)
+	}
+	if got := s.call(t, "x", "GET", "/v1/sessions", "", fromHeader, "[2001:db8::1]:7"); got.code != 401 {
+		t.Error("another address:", got)
+	}
+}
+
+// TestKeysOverHTTP makes a key, uses and revokes it.
+func TestKeysOverHTTP(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{})
+	admin, _ := s.key(t, "a", service.RoleAdmin, 0)
+	for _, c := range []struct {
+		body string
+		code int
+		want string
+	}{
+		{`{"role":"root"}`, 422, "/role"},
+		{`{"rule":"read"}`, 422, "/rule"},
+		{`{"role":5}`, 422, "/role"},
+		{`{"role":"read","role":"read"}`, 400, "/role"},
+		{`{"role":"read","expires_s":-1}`, 422, "/expires_s"},
+		{`{"role":"read","expires_s":1e99}`, 422, "/expires_s"},
+		{`{"role":"read","note":"a\nb"}`, 422, "/note"},
+		{`[]`, 400, ""},
+		{``, 400, ""},
+		{`{"role":"read","note":"` + strings.Repeat("x", 17_000) + `"}`, 413, "16384 bytes"},
+	} {
+		got := s.call(t, admin, "POST", "/v1/keys", c.body)
+		if got.code != c.code || !strings.Contains(got.body, c.want) {
+			t.Errorf("%.60s: %d %s", c.body, got.code, got.body)
+		}
+	}
+	got := s.call(t, admin, "POST", "/v1/keys", `{"role":"read","expires_s":3600,"note":"for CI"}`)
+	var made struct{ ID, Key, Tenant, Expires string }
+	if err := json.Unmarshal([]byte(got.body), &made); err != nil || got.code != 201 || made.Tenant != "a" || made.Expires == "" {
+		t.Fatalf("%v %d %s", err, got.code, got.body)
+	}
+	if got.header.Get("Cache-Control") != "no-store" {
+		t.Error("the key may be kept by caches")
+	}
+	if got := s.call(t, made.Key, "GET", "/v1/sessions", ""); got.code != 200 {
+		t.Error(got)
+	}
+	for range 2 {
+		if got := s.call(t, admin, "DELETE", "/v1/keys/"+made.ID, ""); got.code != 204 {
+			t.Error(got)
+		}
+	}
+	if got := s.call(t, made.Key, "GET", "/v1/sessions", ""); got.code != 401 {
+		t.Error(got)
+	}
+	// A key in the place of its id is not found, and not logged.
+	if got := s.call(t, admin, "DELETE", "/v1/keys/"+made.Key, ""); got.code != 404 {
+		t.Error(got)
+	}
+	s.call(t, admin, "GET", "/v1/sessions/"+made.Key+"?key="+made.Key, "", "X-Request-Id", made.Key)
+	if text := s.log.String(); strings.Contains(text, "hare_") || !strings.Contains(text, made.ID) {
+		t.Error("the log has a key, or not its id")
+	}
+}
+
+// TestWithoutKeys: all is open, and keys are not there.
+func TestWithoutKeys(t *testing.T) {
+	h, _ := newServer(t)
+	for path, code := range map[string]int{"/metrics": 200, "/v1/keys": 404, "/v1/quota": 404} {
+		if w := request(t, h, "GET", path, ""); w.Code != code {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
