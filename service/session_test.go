@@ -16,11 +16,16 @@ import (
 
 func openDir(t testing.TB, dir string) *service.Sessions {
 	t.Helper()
+	return open(t, sessionsConfig(openSQLite(t, dir)))
+}
+
+func openSQLite(t testing.TB, dir string) *sqlite.Store {
+	t.Helper()
 	store, err := sqlite.Open(context.Background(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return open(t, sessionsConfig(store))
+	return store
 }
 
 func TestSessionAnswersInOrder(t *testing.T) {

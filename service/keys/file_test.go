@@ -1,0 +1,304 @@
+package keys_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/keys"
+)
+
+// add makes a key in a directory and returns it.
+func add(t testing.TB, dir, tenant string, role service.Role) (secret string, k service.Key) {
+	t.Helper()
+	secret, k, err := service.NewKey(tenant, role, "", time.Now(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keys.In(dir).Update(t.Context(), func(set *service.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	return secret, k
+}
+
+func TestRoundTrip(t *testing.T) {
+	dir := t.TempDir()
+	f := keys.In(dir)
+	set, err := f.Read()
+	if err != nil || len(set.Keys) != 0 {
+		t.Fatal(set, err)
+	}
+	now := time.Unix(1_700_000_000, 0).UTC()
+	want := &service.KeySet{Quotas: map[string]service.Quota{"a": {Solves: 3, Rate: 0.25, BodyBytes: 1, StoredBytes: 2, Sessions: 4, Streams: 5}}}
+	for i, tenant := range []string{"a", "*", "b.c-d_9"} {
+		secret, k, err := service.NewKey(tenant, service.Role(i+1), `a "note" <é>`, now, time.Duration(i)*time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 2 {
+			k.Revoked = now
+		}
+		want.Keys = append(want.Keys, k)
+		if err := f.Update(t.Context(), func(set *service.KeySet) error {
+			set.Quotas = want.Quotas
+			return set.Add(k, now)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(f.Path())
+		if err != nil || bytes.Contains(text, []byte(secret[22:])) {
+			t.Error("the file has the secret", err)
+		}
+	}
+	got, err := f.Read()
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\n%+v\n%+v", err, got, want)
+	}
+	if exposed, err := f.Exposed(); err != nil || exposed != 0 {
+		t.Error(exposed, err)
+	}
+	// An update that fails leaves all as it was.
+	broken := errors.New("broken")
+	if err := f.Update(t.Context(), func(set *service.KeySet) error { set.Keys = nil; return broken }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if got, err := f.Read(); err != nil || len(got.Keys) != 3 {
+		t.Error(got, err)
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) != 2 { // and the lock
+		t.Error(names)
+	}
+}
+
+// TestDamage: no change of any byte gives a key, or another role.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	add(t, dir, "a", service.RoleRead)
+	f := keys.In(dir)
+	good, err := os.ReadFile(f.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := f.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	try := func(what string, text []byte) {
+		t.Helper()
+		if err := os.WriteFile(f.Path(), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Read()
+		if err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v", what, got)
+		}
+		if err != nil && !errors.As(err, new(*service.CorruptError)) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused := 0
+	for i := range good {
+		bad := bytes.Clone(good)
+		bad[i] ^= byte(1 + rng.IntN(255))
+		try(fmt.Sprint("byte ", i), bad)
+		if _, err := f.Read(); err != nil {
+			refused++
+		}
+		try(fmt.Sprint("cut at ", i), good[:i])
+	}
+	if refused < len(good)-2 { // a space or two at its end
+		t.Errorf("%d changes of %d were noticed", refused, len(good))
+	}
+	try("another role", bytes.Replace(good, []byte(`"read"`), []byte(`"admin"`), 1))
+	// A damaged file is not written over.
+	err = f.Update(t.Context(), func(*service.KeySet) error { return nil })
+	if !errors.As(err, new(*service.CorruptError)) {
+		t.Error(err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	dir := f.TempDir()
+	secret, _ := add(f, dir, "a", service.RoleRead)
+	good, err := os.ReadFile(keys.In(dir).Path())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"hare":"keys/v1","sha256":"","set":{}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		file := keys.In(t.TempDir())
+		if err := os.WriteFile(file.Path(), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		set, err := file.Read()
+		if err == nil && set.Check() != nil {
+			t.Error("a set that does not hold")
+		}
+		if err == nil && !bytes.Equal(text, good) {
+			ring, err := service.OpenKeyring(file, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k, ok := ring.Authenticate(secret); ok && k.Role != service.RoleRead {
+				t.Error("another role")
+			}
+		}
+	})
+}
+
+// TestManyAtOnce: no key is lost, and readers see whole files.
+func TestManyAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for range 10 {
+				add(t, dir, fmt.Sprint("t", w), service.RoleRead)
+				if _, err := keys.In(dir).Read(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	set, err := keys.In(dir).Read()
+	if err != nil || len(set.Keys) != 40 {
+		t.Errorf("%d keys, %v", len(set.Keys), err)
+	}
+}
+
+// TestFollow: what happens to the file takes effect within seconds: new keys,
+// revoked ones, damage (nothing changes), and its end (no key is left).
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	first, _ := add(t, dir, "a", service.RoleRead)
+	var mu sync.Mutex
+	var told bytes.Buffer
+	log := slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return told.Write(b)
+	}), nil))
+	ring, err := service.OpenKeyring(keys.In(dir), nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ring.Follow(ctx)
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	valid := func(key string, want bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if _, ok := ring.Authenticate(key); ok == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("never %t", want)
+			}
+		}
+	}
+	valid(first, true)
+	second, k := add(t, dir, "b", service.RoleAdmin)
+	valid(second, true)
+	cause := make(chan error, 1)
+	defer ring.Hold(k.ID, func(err error) {
+		select {
+		case cause <- err:
+		default:
+		}
+	})()
+	if err := keys.In(dir).Update(ctx, func(set *service.KeySet) error { return set.Revoke("b", k.ID, time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	valid(second, false)
+	if err := <-cause; !errors.Is(err, service.ErrKeyEnded) {
+		t.Error(err)
+	}
+	file := keys.In(dir).Path()
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Damage, and a file that cannot be read: a directory is one for root too.
+	for _, spoil := range []func() error{
+		func() error { return os.WriteFile(file, good[:len(good)/2], 0o600) },
+		func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+	} {
+		mu.Lock()
+		told.Reset()
+		mu.Unlock()
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			mu.Lock()
+			text := told.String()
+			mu.Unlock()
+			if strings.Contains(text, "level=ERROR") {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("nobody is told")
+			}
+		}
+		valid(first, true)
+		valid(second, false)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	valid(first, false)
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	valid(first, true)
+	valid(second, false)
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+func TestNoDirectory(t *testing.T) {
+	f := keys.In(filepath.Join(t.TempDir(), "none"))
+	if _, err := f.Read(); err == nil {
+		t.Error("keys of nowhere")
+	}
+	if err := f.Update(t.Context(), func(*service.KeySet) error { return nil }); err == nil {
+		t.Error("keys nowhere")
+	}
+}
+
+func BenchmarkAuthenticate(b *testing.B) {
+	dir := b.TempDir()
+	secret, _ := add(b, dir, "a", service.RoleRead)
+	ring, err := service.OpenKeyring(keys.In(dir), nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, ok := ring.Authenticate(secret); !ok {
+			b.Fatal("refused")
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+func TestNewKey(t *testing.T) {
+	now := time.Unix(1_000_000, 5)
+	secret, k, err := service.NewKey("vision", service.RoleSolve, "CI", now, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if service.KeyID(secret) != k.ID || len(secret) != 74 || strings.Contains(k.ID+k.Note, secret[25:]) {
+		t.Errorf("%q, %+v", secret, k)
+	}
+	again, _, err := service.NewKey("vision", service.RoleSolve, "CI", now, time.Hour)
+	if err != nil || again == secret {
+		t.Error("two keys are one", err)
+	}
+	for at, want := range map[time.Duration]string{0: "valid", 59 * time.Minute: "valid", time.Hour: "expired"} {
+		if got := k.State(now.Add(at)); got != want {
+			t.Errorf("after %v: %s", at, got)
+		}
+	}
+	for _, bad := range []struct {
+		tenant string
+		role   service.Role
+		note   string
+		lasts  time.Duration
+		at     string
+	}{
+		{"", service.RoleRead, "", 0, "/tenant"}, {"A", service.RoleRead, "", 0, "/tenant"}, {".a", service.RoleRead, "", 0, "/tenant"},
+		{strings.Repeat("a", 64), service.RoleRead, "", 0, "/tenant"}, {"a/b", service.RoleRead, "", 0, "/tenant"}, {"**", service.RoleRead, "", 0, "/tenant"},
+		{"a", service.RoleNone, "", 0, "/role"}, {"a", 9, "", 0, "/role"},
+		{"a", service.RoleRead, "a\nb", 0, "/note"}, {"a", service.RoleRead, strings.Repeat("x", 201), 0, "/note"}, {"a", service.RoleRead, "\xff", 0, "/note"},
+		{"a", service.RoleRead, "", -1, "/expires_s"},
+	} {
+		_, _, err := service.NewKey(bad.tenant, bad.role, bad.note, now, bad.lasts)
+		var fault *hare.InvalidError
+		if !errors.As(err, &fault) || fault.Pointer != bad.at {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// FuzzKeyID: what is not exactly the form of a key has no id.
+func FuzzKeyID(f *testing.F) {
+	secret, _, err := service.NewKey("a", service.RoleRead, "", time.Unix(0, 0), 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range []string{"", "hare_", secret, secret + "a", secret[1:], strings.ToUpper(secret), strings.Replace(secret, "_", "-", 1)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id := service.KeyID(text)
+		if id == "" {
+			return
+		}
+		if len(text) != len(secret) || text[:5] != "hare_" || text[5:21] != id || text[21] != '_' || strings.ContainsAny(text[5:], "018ABC \x00") {
+			t.Errorf("%q has the id %q", text, id)
+		}
+	})
+}
+
+// TestKeySetForgets keys that have not been valid for long, and no others.
+func TestKeySetForgets(t *testing.T) {
+	set := &service.KeySet{}
+	begin := time.Unix(1_000_000, 0)
+	add := func(now time.Time, lasts time.Duration) string {
+		t.Helper()
+		_, k, err := service.NewKey("a", service.RoleRead, "", now, lasts)
+		if err == nil {
+			err = set.Add(k, now)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.ID
+	}
+	stays, expires, revoked := add(begin, 0), add(begin, time.Hour), add(begin, 0)
+	if err := set.Revoke("b", revoked, begin); !errors.Is(err, service.ErrNoKey) {
+		t.Error("another tenant revokes:", err)
+	}
+	if err := set.Revoke("a", revoked, begin); err != nil {
+		t.Fatal(err)
+	}
+	add(begin.Add(89*24*time.Hour), 0)
+	if len(set.Keys) != 4 {
+		t.Errorf("%d keys", len(set.Keys))
+	}
+	add(begin.Add(92*24*time.Hour), 0)
+	for _, k := range set.Keys {
+		if k.ID == expires || k.ID == revoked {
+			t.Errorf("%s is still there", k.ID)
+		}
+	}
+	if set.Keys[0].ID != stays || len(set.Keys) != 3 {
+		t.Errorf("%+v", set.Keys)
+	}
+}
+
+// TestQuotasHold: no more than the quota at any time, whoever asks at once.
+func TestQuotasHold(t *testing.T) {
+	q := service.NewQuotas(service.Quota{Solves: 3}, func(tenant string) service.Quota {
+		if tenant == "big" {
+			return service.Quota{Solves: 100}
+		}
+		return service.Quota{}
+	})
+	var now, most, refused atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 500 {
+				release, err := q.Acquire("a")
+				var full *service.QuotaError
+				if errors.As(err, &full) {
+					if full.Code != "quota_solves" || full.Limit != 3 || full.After <= 0 {
+						t.Errorf("%+v", full)
+					}
+					refused.Add(1)
+					continue
+				}
+				n := now.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				time.Sleep(time.Microsecond)
+				now.Add(-1)
+				release()
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() > 3 || refused.Load() == 0 || q.Usage("a") != (service.Quota{}) {
+		t.Errorf("%d at once, %d refused, left: %+v", most.Load(), refused.Load(), q.Usage("a"))
+	}
+	if got := q.Of("big"); got.Solves != 100 || got.Rate != service.DefaultQuota.Rate {
+		t.Errorf("%+v", got)
+	}
+	var none *service.Quotas
+	for range 100 {
+		if _, err := none.Acquire("a"); err != nil || none.Allow("a") != nil || none.Room("a") != nil {
+			t.Fatal("none limits")
+		}
+	}
+}
+
+func TestQuotaCheck(t *testing.T) {
+	for _, q := range []service.Quota{{Solves: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Rate: -1}, {BodyBytes: -1}, {StoredBytes: -1}, {Sessions: -1}, {Streams: -1}} {
+		if q.Check() == nil {
+			t.Errorf("%+v is taken", q)
+		}
+	}
+	if err := service.DefaultQuota.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSessionsOfTenants: owners survive a restart, as do their counts; a
+// session whose owner cannot be read is nobody's but the operator's.
+func TestSessionsOfTenants(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	with := func() (*service.Sessions, *service.Quotas) {
+		t.Helper()
+		cfg := sessionsConfig(openSQLite(t, dir))
+		cfg.Quotas = service.NewQuotas(service.Quota{Sessions: 2}, nil)
+		return open(t, cfg), cfg.Quotas
+	}
+	s, quotas := with()
+	cfg := service.SessionConfig{Cluster: cluster, Policy: "history"}
+	a, err := s.Create(ctx, "a", cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Create(ctx, "", cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := send(ctx, a, script(1, 50)); err != nil {
+		t.Fatal(err)
+	}
+	used := quotas.Usage("a")
+	if used.Sessions != 1 || used.StoredBytes < 500 {
+		t.Errorf("%+v", used)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, quotas = with()
+	defer func() { _ = s.Close() }()
+	if again := quotas.Usage("a"); again != used {
+		t.Errorf("%+v, and after a restart %+v", used, again)
+	}
+	for tenant, want := range map[string]bool{"a": true, "b": false, "": false} {
+		_, err := s.Session(ctx, tenant, a.ID())
+		if want != (err == nil) || !want && !errors.Is(err, service.ErrNoSession) {
+			t.Errorf("for %q: %v", tenant, err)
+		}
+		infos, err := s.List(ctx, tenant)
+		if err != nil || len(infos) != map[string]int{"a": 1, "": 1}[tenant] {
+			t.Errorf("for %q: %d sessions, %v", tenant, len(infos), err)
+		}
+		if !want {
+			if err := s.Delete(ctx, tenant, a.ID()); !errors.Is(err, service.ErrNoSession) {
+				t.Errorf("%q deletes: %v", tenant, err)
+			}
+		}
+	}
+	if exist, _ := s.Count(); exist != 2 {
+		t.Error(exist)
+	}
+	if err := s.Delete(ctx, "a", a.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if used := quotas.Usage("a"); used != (service.Quota{}) {
+		t.Errorf("left: %+v", used)
+	}
+}
