@@ -15,11 +15,7 @@ import (
 	"time"
 )
 
-var updatePage = flag.Bool("update", false, "write what the commands of docs/online.md print into it")
-
-// page is a document whose blocks are commands, behind "$ ", with what they
-// print. A command goes on up to END where it has <<'END'.
-const page = "../../docs/online.md"
+var updatePage = flag.Bool("update", false, "write what the commands of docs/online.md and docs/security.md print into them")
 
 // pageFiles are there before the first command.
 var pageFiles = map[string]string{
@@ -34,10 +30,21 @@ var pageFiles = map[string]string{
 // changing is what differs from run to run.
 var changing = regexp.MustCompile(`[a-z2-7]{26}|[0-9a-f]{16}|"created":"[^"]*"|"at_s":\d+\.\d{3,}`)
 
-func TestOnlinePage(t *testing.T) { checkPage(t, page, changing, 20, "timeout") }
+// changingKeys is the same of keys and their dates.
+var changingKeys = regexp.MustCompile(changing.String() + `|\b[a-z2-7]{16}\b|hare_[a-z2-7_]{69}|20\d\d-\d\d-\d\d(T[0-9:.]+Z)?`)
+
+func TestOnlinePage(t *testing.T) {
+	checkPage(t, "../../docs/online.md", changing, 20, "timeout")
+}
+
+func TestSecurityPage(t *testing.T) {
+	checkPage(t, "../../docs/security.md", changingKeys, 20, "openssl")
+}
 
 // checkPage runs every command of a page, in order, in one shell, and compares
 // what it prints with what the page says, but for what changes from run to run.
+// A page is a document whose blocks are commands, behind "$ ", with what they
+// print. A command goes on up to END where it has <<'END'.
 func checkPage(t *testing.T, page string, changing *regexp.Regexp, least int, needs ...string) {
 	for _, name := range append(needs, "bash", "curl") {
 		if _, err := exec.LookPath(name); err != nil {
@@ -154,7 +161,7 @@ const advertised = "127.0.0.1:8080"
 // does not show.
 func (s *shell) run(command string) string {
 	s.t.Helper()
-	serves := strings.Contains(command, "hare serve ")
+	serves := strings.Contains(command, "hare serve ") && strings.Contains(command, "serve.log")
 	if serves {
 		command = "rm -f serve.log; " + strings.Replace(command, "hare serve", "hare serve --listen 127.0.0.1:0", 1)
 	} else if s.address != "" {

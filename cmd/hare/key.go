@@ -181,10 +181,13 @@ func keyRevokeCommand(dir *string) *cobra.Command {
 			if public := service.KeyID(id); public != "" {
 				id = public // the whole key is a way to say it too
 			}
-			err := changeKeys(c, *dir, func(set *service.KeySet) error { return set.Revoke(service.Operator, id, time.Now()) })
-			if errors.Is(err, service.ErrNoKey) {
-				return usageError{errors.New("no key has that id: see hare key list")}
-			}
+			err := changeKeys(c, *dir, func(set *service.KeySet) error {
+				err := set.Revoke(service.Operator, id, time.Now())
+				if errors.Is(err, service.ErrNoKey) {
+					return errors.New("no key has that id: see hare key list")
+				}
+				return err
+			})
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/service"
+)
+
+// with makes a call with a key.
+func with(t testing.TB, key, method, url, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+var wholeKey = regexp.MustCompile(`hare_[a-z2-7]{16}_[a-z2-7]{52}`)
+
+// TestKeysOfServer: hare key works with the server up and down, keys survive a
+// kill, and no log has one.
+func TestKeysOfServer(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	expect(t, exitUsage, "--data-dir", "key", "list")
+	expect(t, exitUsage, "no such file", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	create := func(args ...string) string {
+		t.Helper()
+		out, errs, code := runHare(t, "", append([]string{"key", "create", "--data-dir", dir}, args...)...)
+		if code != 0 || !wholeKey.MatchString(out) || strings.Contains(errs, "hare_") {
+			t.Fatalf("%d %s %s", code, out, errs)
+		}
+		return strings.TrimSpace(out)
+	}
+	expect(t, exitUsage, "--role", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "root")
+	expect(t, exitUsage, "--tenant", "key", "create", "--data-dir", dir, "--tenant", "A", "--role", "read")
+	expect(t, exitUsage, "--expires", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read", "--expires", "1e3d")
+	expect(t, exitUsage, "--expires", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read", "--expires", "-1h")
+	expect(t, exitUsage, "no key has that id", "key", "revoke", "--data-dir", dir, "x")
+	down := create("--tenant", "a", "--role", "solve", "--expires", "90d", "--note", "made before")
+	s := serve(t, -1, "--data-dir", dir, "--require-keys")
+	cluster := `{"cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}`
+	code, text := with(t, down, "POST", s.url+"/v1/sessions", cluster)
+	if code != http.StatusCreated {
+		t.Fatalf("%d %s", code, text)
+	}
+	session := regexp.MustCompile(`[a-z2-7]{26}`).FindString(text)
+	up := create("--tenant", "b", "--role", "read")
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(20 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("never: ", what)
+			}
+		}
+	}
+	answers := func(key string, want int) func() bool {
+		return func() bool {
+			code, _ := with(t, key, "GET", s.url+"/v1/sessions", "")
+			return code == want
+		}
+	}
+	until("the new key is valid", answers(up, 200))
+	if code, text := with(t, up, "GET", s.url+"/v1/sessions/"+session, ""); code != 404 {
+		t.Errorf("%d %s", code, text)
+	}
+	expect(t, exitDone, "rate 0.5/s", "key", "quota", "--data-dir", dir, "b", "--rate", "0.5")
+	until("the quota holds", answers(up, 429))
+	// A stream ends with its key.
+	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/v1/sessions/"+session+"/decisions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+down)
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	out := expect(t, exitDone, "is revoked", "key", "revoke", "--data-dir", dir, down) // by the whole key: its id is said
+	if strings.Contains(out, "hare_") {
+		t.Error(out)
+	}
+	last := ""
+	for in := bufio.NewScanner(resp.Body); in.Scan(); {
+		last += in.Text()
+	}
+	if !strings.Contains(last, "bad_key") {
+		t.Errorf("the stream ends with %q", last)
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.end(t)
+	logs := s.stderr()
+	s = serve(t, -1, "--data-dir", dir, "--require-keys")
+	if !answers(down, 401)() {
+		t.Error("a revoked key is valid after a restart")
+	}
+	again := create("--tenant", "a", "--role", "read")
+	until("the key of the same tenant is valid", answers(again, 200))
+	if code, text := with(t, again, "GET", s.url+"/v1/sessions/"+session, ""); code != 200 {
+		t.Errorf("%d %s", code, text)
+	}
+	list := expect(t, exitDone, "made before", "key", "list", "--data-dir", dir)
+	s.stop(t)
+	if all := logs + s.stderr() + list; strings.Contains(all, "hare_") || !strings.Contains(all, service.KeyID(again)) {
+		t.Error("a log or a list has a key, or not its id")
+	}
+	// Damage is said, with what to do, and nothing is served on it.
+	file := filepath.Join(dir, "keys.json")
+	if err := os.WriteFile(file, []byte(`{"hare":"keys/v1"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, exitUsage, "all keys end", "key", "list", "--data-dir", dir)
+	expect(t, exitUsage, "checksum", "serve", "--listen", "127.0.0.1:0", "--data-dir", dir, "--require-keys")
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, _ := runHare(t, "", "doctor", "--listen", "127.0.0.1:0", "--data-dir", dir); !strings.Contains(out, "chmod 600") {
+		t.Error(out)
+	}
+}
+
+// TestAccess: which addresses want what.
+func TestAccess(t *testing.T) {
+	for name, c := range map[string]struct {
+		a      access
+		listen string
+		dir    string
+		keys   bool
+		err    string
+	}{
+		"loopback":                   {access{}, "127.0.0.1:1", "", false, ""},
+		"loopback by name":           {access{}, "localhost:1", "", false, ""},
+		"loopback of IPv6":           {access{}, "[::1]:1", "", false, ""},
+		"loopback with TLS":          {access{certFile: "c", keyFile: "k"}, "127.0.0.1:1", "", false, ""},
+		"loopback with keys":         {access{requireKeys: true}, "127.0.0.1:1", "d", true, ""},
+		"keys without directory":     {access{requireKeys: true}, "127.0.0.1:1", "", false, "--data-dir"},
+		"everywhere":                 {access{}, ":1", "d", false, "--tls-cert"},
+		"everywhere of IPv4":         {access{}, "0.0.0.0:1", "d", false, "--insecure"},
+		"keys in clear":              {access{requireKeys: true}, "0.0.0.0:1", "d", false, "in clear"},
+		"keys in clear all the same": {access{requireKeys: true, insecure: true}, "0.0.0.0:1", "d", true, ""},
+		"open":                       {access{insecure: true}, "0.0.0.0:1", "", false, ""},
+		"by name":                    {access{}, "example.org:1", "d", false, "--tls-cert"},
+		"TLS":                        {access{certFile: "c", keyFile: "k"}, "0.0.0.0:1", "d", true, ""},
+		"TLS without directory":      {access{certFile: "c", keyFile: "k"}, "0.0.0.0:1", "", false, "--data-dir"},
+		"TLS without keys":           {access{certFile: "c", keyFile: "k", insecure: true}, "0.0.0.0:1", "", false, ""},
+		"half a pair":                {access{certFile: "c"}, "127.0.0.1:1", "", false, "--tls-key"},
+		"no port":                    {access{}, "127.0.0.1", "", false, "--listen"},
+		"a bad quota":                {access{quota: service.Quota{Rate: -1}}, "127.0.0.1:1", "", false, "/rate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.a.check(c.listen, c.dir)
+			if (err != nil) != (c.err != "") || err != nil && (!strings.Contains(err.Error(), c.err) || exitCode(err) != exitUsage) {
+				t.Errorf("%v, want %q", err, c.err)
+			}
+			if err == nil && c.a.requireKeys != c.keys {
+				t.Errorf("keys: %t", c.a.requireKeys)
+			}
+		})
+	}
+}
+
+func TestParseDays(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "90d": 90 * 24 * time.Hour, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute} {
+		if got, err := parseDays(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"d", "0d", "-1d", "1.5d", "36501d", "99999999999999999999d", "90", "0s", "-5m", "1e3d", "+1d", " 1d", "NaN"} {
+		if got, err := parseDays(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
