@@ -201,7 +201,7 @@ func inMemory(t *testing.T, inst *hare.Instance, policy, parameters string, even
 	if parameters != "" {
 		cfg.Parameters = json.RawMessage(parameters)
 	}
-	session, err := sessions.Create(t.Context(), cfg)
+	session, err := sessions.Create(t.Context(), "", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
