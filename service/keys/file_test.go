@@ -231,8 +231,13 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	valid(second, false)
-	if err := <-cause; !errors.Is(err, service.ErrKeyEnded) {
-		t.Error(err)
+	select {
+	case err := <-cause:
+		if !errors.Is(err, service.ErrKeyEnded) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the call goes on")
 	}
 	file := keys.In(dir).Path()
 	good, err := os.ReadFile(file)
