@@ -98,6 +98,7 @@ func (s *server) listKeys(w http.ResponseWriter, r *http.Request) error {
 //	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
 //	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or the keys cannot be written; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"the server has as many keys as it may"
 //	@Router			/v1/keys [post]
 func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	caller := callerOf(r.Context())
@@ -137,7 +138,11 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 
 // change changes the keys; once begun, it does not end with the call.
 func (s *server) change(r *http.Request, f func(*service.KeySet) error) error {
-	return s.cfg.Keys.Update(context.WithoutCancel(r.Context()), f)
+	err := s.cfg.Keys.Update(context.WithoutCancel(r.Context()), f)
+	if bad := (*service.CorruptError)(nil); errors.As(err, &bad) {
+		return errors.New(bad.What) // for the log: where the file is, is nobody's business
+	}
+	return err
 }
 
 // revokeKey ends a key.
@@ -219,6 +224,7 @@ func (s *server) getQuota(w http.ResponseWriter, r *http.Request) error {
 //	@Failure		415	{object}	openapi.Problem		"another media type or content coding"
 //	@Failure		422	{object}	openapi.Problem		"well-formed and wrong: each fault with its pointer"
 //	@Failure		500	{object}	openapi.Problem		"a defect, or the keys cannot be written; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"quotas are set for as many tenants as may be"
 //	@Router			/v1/quotas/{tenant} [put]
 func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
 	tenant := chi.URLParam(r, "tenant")

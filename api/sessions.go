@@ -356,7 +356,7 @@ func sessionProblem(err error) *statusError {
 	case errors.As(err, &limit):
 		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
 	case errors.Is(err, service.ErrFull):
-		return &statusError{http.StatusServiceUnavailable, "full", "the server has as many sessions as it may: try again later"}
+		return &statusError{http.StatusServiceUnavailable, "full", "the server has as many of these as it may: try again later"}
 	case errors.Is(err, service.ErrStorage):
 		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full or failing: nothing is lost that was answered; make room, and send this again"}
 	case errors.As(err, &corrupt):

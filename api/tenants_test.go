@@ -28,6 +28,7 @@ type memoryKeys struct {
 	mu  sync.Mutex
 	set service.KeySet
 	gen int
+	bad error // of Update
 }
 
 func (m *memoryKeys) Read() (*service.KeySet, error) {
@@ -39,6 +40,9 @@ func (m *memoryKeys) Read() (*service.KeySet, error) {
 func (m *memoryKeys) Update(_ context.Context, change func(*service.KeySet) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.bad != nil {
+		return m.bad
+	}
 	m.gen++
 	return change(&m.set)
 }
@@ -676,6 +680,17 @@ func TestKeysOverHTTP(t *testing.T) {
 	if got := s.call(t, made.Key, "GET", "/v1/sessions", ""); got.code != 401 {
 		t.Error(got)
 	}
+	s.store.mu.Lock()
+	s.store.bad = &service.CorruptError{What: "/var/lib/hare/keys.json is damaged"}
+	s.store.mu.Unlock()
+	for path, method := range map[string]string{"/v1/keys": "POST", "/v1/keys/" + made.ID: "DELETE"} {
+		if got := s.call(t, admin, method, path, `{"role":"read"}`); got.code != 500 || got.problem() != "internal" || strings.Contains(got.body, "/var") {
+			t.Errorf("%d %s", got.code, got.body)
+		}
+	}
+	s.store.mu.Lock()
+	s.store.bad = nil
+	s.store.mu.Unlock()
 	// A key in the place of its id is not found, and not logged.
 	if got := s.call(t, admin, "DELETE", "/v1/keys/"+made.Key, ""); got.code != 404 {
 		t.Error(got)

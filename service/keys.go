@@ -158,20 +158,32 @@ type KeySet struct {
 }
 
 const (
-	// maxKeys bounds memory, and the tenants with it.
-	maxKeys = 10_000
+	// maxKeys bounds memory, and the tenants with it; maxTenantKeys keeps one
+	// from taking the places of the others.
+	maxKeys       = 10_000
+	maxTenantKeys = 200
 	// keptFor is how long a key that is not valid any more is listed.
 	keptFor = 90 * 24 * time.Hour
 )
 
-// Add adds a key, and forgets those that have not been valid for 90 days.
+// Add adds a key, and forgets those that have not been valid for 90 days. Too
+// many of the tenant give *LimitError, too many of all ErrFull.
 func (s *KeySet) Add(k Key, now time.Time) error {
 	s.Keys = slices.DeleteFunc(s.Keys, func(o Key) bool {
 		old := now.Add(-keptFor)
 		return !o.Revoked.IsZero() && o.Revoked.Before(old) || !o.Expires.IsZero() && o.Expires.Before(old)
 	})
-	if len(s.Keys) >= maxKeys {
-		return &LimitError{What: "keys", Limit: maxKeys}
+	of := 0
+	for i := range s.Keys {
+		if s.Keys[i].Tenant == k.Tenant {
+			of++
+		}
+	}
+	switch {
+	case of >= maxTenantKeys:
+		return &LimitError{What: "keys of the tenant", Limit: maxTenantKeys}
+	case len(s.Keys) >= maxKeys:
+		return ErrFull
 	}
 	s.Keys = append(s.Keys, k)
 	return nil
@@ -246,7 +258,7 @@ func (s *KeySet) SetQuota(tenant string, q Quota) error {
 		s.Quotas = map[string]Quota{}
 	}
 	if _, there := s.Quotas[tenant]; !there && len(s.Quotas) >= maxKeys {
-		return &LimitError{What: "quotas", Limit: maxKeys}
+		return ErrFull
 	}
 	s.Quotas[tenant] = q
 	return nil

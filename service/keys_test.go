@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,6 +108,35 @@ func TestKeySetForgets(t *testing.T) {
 	}
 	if set.Keys[0].ID != stays || len(set.Keys) != 3 {
 		t.Errorf("%+v", set.Keys)
+	}
+}
+
+// TestKeysOfOneTenant take no place from others.
+func TestKeysOfOneTenant(t *testing.T) {
+	set := &service.KeySet{}
+	now := time.Unix(1_000_000, 0)
+	add := func(tenant string) error {
+		_, k, err := service.NewKey(tenant, service.RoleRead, "", now, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set.Add(k, now)
+	}
+	for range 200 {
+		if err := add("a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := add("a"); !errors.As(err, new(*service.LimitError)) {
+		t.Error(err)
+	}
+	for i := 0; i < 49*200; i++ {
+		if err := add("b" + strconv.Itoa(i/200)); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := add("c"); !errors.Is(err, service.ErrFull) {
+		t.Error(err)
 	}
 }
 

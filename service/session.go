@@ -15,8 +15,8 @@ import (
 // ErrNoSession says that there is no session of that id, or no more.
 var ErrNoSession = errors.New("service: no such session")
 
-// ErrFull says that all tenants together have as many sessions as may exist.
-var ErrFull = errors.New("service: as many sessions exist as may")
+// ErrFull says that all tenants together have as much as fits.
+var ErrFull = errors.New("service: as many exist as may, of all tenants together")
 
 // Clock says who gives the time of events.
 type Clock string
