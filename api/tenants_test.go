@@ -710,3 +710,25 @@ func TestWithoutKeys(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkKeyed is what a call costs with a key, and the same one without.
+func BenchmarkKeyed(b *testing.B) {
+	with := newKeyedServer(b, service.Quota{Rate: 1e9})
+	key, _ := with.key(b, "a", service.RoleRead, 0)
+	call := func(b *testing.B, h http.Handler) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r := httptest.NewRequest("GET", "/v1/sessions", nil)
+			r.Header.Set("Authorization", "Bearer "+key)
+			w := httptest.NewRecorder()
+			if h.ServeHTTP(w, r); w.Code != http.StatusOK {
+				b.Fatal(w.Code)
+			}
+		}
+	}
+	b.Run("with", func(b *testing.B) { call(b, with.handler) })
+	b.Run("without", func(b *testing.B) {
+		svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
+		call(b, api.New(svc, api.Config{Sessions: with.sessions}))
+	})
+}
