@@ -167,7 +167,6 @@ func priceBound(inst *hare.Instance, supply map[string]*supply, c *hare.Certific
 	if err != nil {
 		return nil, err
 	}
-	fixed := m.capacity()
 	n := len(inst.Jobs)
 	phis := make([]*big.Rat, n)
 	errs := make([]error, n)
@@ -188,11 +187,8 @@ func priceBound(inst *hare.Instance, supply map[string]*supply, c *hare.Certific
 		if errs[i] != nil {
 			return nil, errs[i]
 		}
-		fixed.Add(fixed, times(inst.Jobs[i].WeightMicro, 1000, inst.Jobs[i].ReleaseUs))
 	}
-	total := sumDown(phis)
-	total.Sub(total, new(big.Rat).SetInt(fixed))
-	return total.Quo(total, new(big.Rat).SetInt64(1e15)), nil
+	return m.total(inst, phis), nil
 }
 
 // newMarket refuses what is not a grid with a price for each of its cells.

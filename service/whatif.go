@@ -1,0 +1,294 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+// SolveStore has the solves that the server keeps. A solve that is not there,
+// or another tenant's, is ErrNoSolve.
+type SolveStore interface {
+	Instance(ctx context.Context, tenant, id string) (*hare.Instance, error)
+	Result(ctx context.Context, tenant, id string) (*hare.Result, error)
+}
+
+// ErrNoSolve says that there is no such solve.
+var ErrNoSolve = errors.New("service: no such solve")
+
+// Where a scenario's plan is from.
+const (
+	PlanSearch = "search" // its own solve
+	PlanBase   = "base"   // the base's plan, which the scenario allows too
+)
+
+// Where a scenario's bound is from, beside the methods of certificates.
+const BoundBasePrices = "base_prices"
+
+// WhatIfLine is one line of the answer to a what-if: of the base, of a
+// scenario, or the summary.
+type WhatIfLine struct {
+	Line  string `json:"line"` // base, scenario or summary
+	Index *int   `json:"index,omitempty"`
+	ID    string `json:"id,omitempty"`
+	// Status is succeeded or failed; a scenario that failed has an Error.
+	Status         string       `json:"status"`
+	InstanceSHA256 string       `json:"instance_sha256,omitempty"`
+	Pruned         *bool        `json:"pruned,omitempty"`
+	Value          *hare.Amount `json:"value"`
+	Bound          *hare.Amount `json:"bound"`
+	// Gap is value/bound − 1, rounded up at six decimals.
+	Gap       json.RawMessage `json:"gap"`
+	Plan      string          `json:"plan,omitempty"`
+	BoundFrom string          `json:"bound_from,omitempty"`
+	// ValueChange is the value less the base's.
+	ValueChange *hare.Amount `json:"value_change,omitempty"`
+	// OptimumChange holds the ends between which the scenario's optimum less the
+	// base's must lie; an end that is not known is nil.
+	OptimumChange []*hare.Amount `json:"optimum_change,omitempty"`
+	Jobs          *JobChanges    `json:"jobs,omitempty"`
+	Termination   string         `json:"termination,omitempty"`
+	Reasons       []ReasonLine   `json:"reasons,omitempty"`
+	Reproducible  *bool          `json:"reproducible,omitempty"`
+	Counts        *WhatIfCounts  `json:"counts,omitempty"`
+	Timing        WhatIfTiming   `json:"timing"`
+	Err           error          `json:"-"` // why it failed
+	Error         any            `json:"error,omitempty"`
+}
+
+// ReasonLine is hare.Reason in JSON.
+type ReasonLine struct {
+	Pointer string `json:"pointer,omitempty"`
+	Job     string `json:"job,omitempty"`
+	Code    string `json:"code"`
+	Detail  string `json:"detail"`
+}
+
+// WhatIfCounts count scenarios by how they were answered.
+type WhatIfCounts struct {
+	Scenarios int `json:"scenarios"`
+	Solved    int `json:"solved"`
+	Pruned    int `json:"pruned"`
+	// Bounded had no time for a solve.
+	Bounded int `json:"bounded"`
+	Failed  int `json:"failed"`
+}
+
+// WhatIfTiming is in seconds of wall time.
+type WhatIfTiming struct {
+	TotalS float64 `json:"total_s"`
+	// WaitS is the part spent in the queue.
+	WaitS float64 `json:"wait_s"`
+}
+
+// Lines of a what-if.
+const (
+	lineBase     = "base"
+	lineScenario = "scenario"
+	lineSummary  = "summary"
+)
+
+// shareOfBase is the share of the batch's time limit that solving the base may
+// take: all scenarios profit from its prices.
+const shareOfBase = 0.2
+
+// lastTime is what is kept of the batch's time limit to write the answers.
+const lastTime = 20 * time.Millisecond
+
+// CheckWhatIf finds what can be known to be wrong before any work, and fills in
+// defaults. A result that comes with the base is checked as Verify does.
+func (s *Service) CheckWhatIf(ctx context.Context, req *hare.WhatIf) error {
+	req.Options = solver.Defaults(req.Options)
+	if err := solver.CheckOptions(req.Options); err != nil {
+		return err
+	}
+	for i := range req.Scenarios {
+		sc := &req.Scenarios[i]
+		sc.Options = solver.Defaults(sc.Options)
+		if err := solver.CheckOptions(sc.Options); err != nil {
+			var fault *hare.InvalidError
+			if errors.As(err, &fault) {
+				fault.Pointer = sc.At() + fault.Pointer
+			}
+			return err
+		}
+	}
+	if req.Base.Result == nil || req.Base.SolveID != "" {
+		return nil
+	}
+	bad := func(code, detail string) error {
+		return &hare.InvalidError{Pointer: "/base/result", Code: code, Detail: detail}
+	}
+	res := req.Base.Result
+	if len(res.Jobs) != len(req.Base.Instance.Jobs) {
+		return bad("missing_field", "the result has no times of all jobs: solve with detail lanes, or leave result out")
+	}
+	rep, err := s.Verify(ctx, req.Base.Instance, res)
+	if err != nil {
+		return err
+	}
+	if !rep.OK {
+		return bad("refused", fmt.Sprintf("it is not a result of the base's instance: %.300s", rep))
+	}
+	return nil
+}
+
+// whatIf is one batch.
+type whatIf struct {
+	s        *Service
+	req      *hare.WhatIf
+	base     *hare.Instance
+	result   *hare.Result
+	sha      string
+	prices   *verify.Prices // nil without
+	ends     map[string]hare.JobResult
+	places   map[string]int // of jobs in the base
+	deadline time.Time      // zero: none
+	began    time.Time
+	known    []known // by scenario
+
+	mu     sync.Mutex // guards what follows
+	emit   func(*WhatIfLine) error
+	failed error
+	held   []*WhatIfLine // by scenario, that wait for their turn
+	next   int
+	left   int // scenarios still to be solved
+	counts WhatIfCounts
+}
+
+// WhatIf answers the base first and then each scenario as soon as it is known,
+// and ends with a summary; emit is called from one goroutine at a time. Where
+// emit fails, or ctx ends, the rest is not answered. The request must have
+// passed CheckWhatIf, and its base have an instance.
+//
+// Each scenario is bounded by the base's prices first. With PruneBelow those
+// whose value that shows not to fall by more are answered so; the others queue
+// as other calls do, no more at a time than the service runs. What is answered
+// depends on the clock under a time limit alone.
+func (s *Service) WhatIf(ctx context.Context, req *hare.WhatIf, emit func(*WhatIfLine) error) error {
+	w := &whatIf{s: s, req: req, base: req.Base.Instance, began: time.Now(), emit: emit, held: make([]*WhatIfLine, len(req.Scenarios))}
+	if req.Options.TimeLimit > 0 {
+		w.deadline = w.began.Add(req.Options.TimeLimit)
+	}
+	w.counts.Scenarios = len(req.Scenarios)
+	if err := w.solveBase(ctx); err != nil {
+		return err
+	}
+	if err := w.boundAll(ctx); err != nil {
+		return err
+	}
+	if err := w.solveAll(ctx); err != nil {
+		return err
+	}
+	return w.say(&WhatIfLine{Line: lineSummary, Status: hare.StatusSucceeded, Counts: &w.counts, Timing: WhatIfTiming{TotalS: time.Since(w.began).Seconds()}})
+}
+
+// say emits one line; the first failure is kept and ends the batch.
+func (w *whatIf) say(l *WhatIfLine) error {
+	if w.failed == nil {
+		if l.Gap == nil {
+			l.Gap = gapText(l.Value, l.Bound)
+		}
+		w.failed = w.emit(l)
+	}
+	return w.failed
+}
+
+// answer emits a scenario's line, in turn where that is asked for.
+func (w *whatIf) answer(i int, l *WhatIfLine) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.Line, l.Index, l.ID = lineScenario, &i, w.req.Scenarios[i].ID
+	switch {
+	case l.Err != nil:
+		w.counts.Failed++
+	case l.Pruned != nil && *l.Pruned:
+		w.counts.Pruned++
+	case l.Plan == PlanSearch || l.Reproducible != nil:
+		w.counts.Solved++
+	default:
+		w.counts.Bounded++
+	}
+	if !w.req.Ordered {
+		return w.say(l)
+	}
+	w.held[i] = l
+	for w.next < len(w.held) && w.held[w.next] != nil {
+		if err := w.say(w.held[w.next]); err != nil {
+			return err
+		}
+		w.held[w.next] = nil
+		w.next++
+	}
+	return nil
+}
+
+// solveBase solves the base where its result is not given, and says its line.
+func (w *whatIf) solveBase(ctx context.Context) error {
+	began := time.Now()
+	var wait time.Duration
+	w.result = w.req.Base.Result
+	if w.result == nil {
+		opt := w.req.Options
+		opt.TimeLimit = time.Duration(shareOfBase * float64(opt.TimeLimit))
+		opt.Detail = "lanes"
+		var err error
+		if w.result, wait, err = w.s.solveFrom(ctx, w.base, opt, nil, time.Time{}); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	r := w.result
+	w.sha = w.base.SHA256()
+	if c := r.Certificate; c != nil && c.Method == hare.MethodPrice {
+		var err error
+		if w.prices, err = verify.NewPrices(c); err != nil {
+			return err
+		}
+	}
+	w.ends = make(map[string]hare.JobResult, len(r.Jobs))
+	for _, j := range r.Jobs {
+		w.ends[j.ID] = j
+	}
+	w.places = make(map[string]int, len(w.base.Jobs))
+	for i := range w.base.Jobs {
+		w.places[w.base.Jobs[i].ID] = i
+	}
+	l := &WhatIfLine{
+		Line: lineBase, Status: hare.StatusSucceeded, InstanceSHA256: w.sha, Value: r.Value, Bound: r.Bound,
+		Termination: r.Termination, Reasons: reasonLines(r.Reasons), Reproducible: &r.Reproducible,
+		Timing: WhatIfTiming{time.Since(began).Seconds(), wait.Seconds()},
+	}
+	return w.say(l)
+}
+
+func reasonLines(reasons []hare.Reason) (out []ReasonLine) {
+	for _, r := range reasons {
+		out = append(out, ReasonLine(r))
+	}
+	return out
+}
+
+// gapText is value/bound − 1 rounded up at six decimals, or null.
+func gapText(value, bound *hare.Amount) json.RawMessage {
+	if value == nil || bound == nil {
+		return json.RawMessage("null")
+	}
+	r := hare.Result{Value: value, Bound: bound}
+	gap, ok := r.Gap()
+	if !ok {
+		return json.RawMessage("null")
+	}
+	text := gap.FloatString(6) // exact: it is a multiple of 1e-6
+	return json.RawMessage(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+}

@@ -1,0 +1,288 @@
+package service
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
+)
+
+// instance makes the instance of scenario i.
+func (w *whatIf) instance(i int) (*hare.Instance, error) {
+	sc := &w.req.Scenarios[i]
+	inst := w.base
+	if len(sc.Patch) > 0 {
+		text := w.req.Base.Text
+		if text == nil {
+			var b bytes.Buffer
+			if err := w.base.EncodeJSON(&b); err != nil {
+				return nil, err
+			}
+			text = b.Bytes()
+		}
+		var err error
+		if inst, err = patched(text, sc); err != nil {
+			return nil, err
+		}
+	}
+	return sc.Apply(inst)
+}
+
+// patchCopies limits what copy operations of one patch may add, in bytes.
+const patchCopies = 64 << 20
+
+// patched applies the scenario's patch to the base's document and reads the
+// outcome strictly. Faults point to the operation that did it, if one can be
+// named.
+func patched(text []byte, sc *hare.Scenario) (inst *hare.Instance, err error) {
+	at := sc.At() + "/patch"
+	defer func() {
+		// The document comes from outside, and so does the code that patches it.
+		if p := recover(); p != nil {
+			inst, err = nil, &hare.InvalidError{Pointer: at, Code: "patch_failed", Detail: "this patch cannot be applied: take simpler operations"}
+		}
+	}()
+	out, k, err := applyPatch(text, sc.Patch)
+	if err != nil {
+		code := "patch_failed"
+		if errors.Is(err, jsonpatch.ErrTestFailed) {
+			code = "test_failed"
+		}
+		return nil, &hare.InvalidError{Pointer: at + "/" + strconv.Itoa(k), Code: code, Detail: fmt.Sprintf("%s %.200q: %.200s", sc.Patch[k].Op, sc.Patch[k].Path, patchWords(err))}
+	}
+	inst, err = hare.DecodeInstanceValue(jsontext.Value(out), "")
+	var faults hare.InvalidErrors
+	if errors.As(err, &faults) {
+		for _, f := range faults {
+			f.Detail = "the patched instance at " + cmp.Or(f.Pointer, "its top") + ": " + f.Detail
+			f.Pointer = at + blamed(sc.Patch, f.Pointer)
+			f.Line = 0
+		}
+	}
+	return inst, err
+}
+
+// applyPatch applies all operations at once, and on a failure finds which one.
+func applyPatch(text []byte, ops []hare.PatchOperation) (out []byte, failed int, err error) {
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false
+	options.AccumulatedCopySizeLimit = patchCopies
+	options.EscapeHTML = false
+	list := []byte{'['}
+	for i := range ops {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = operation(list, &ops[i])
+	}
+	patch, err := jsonpatch.DecodePatch(append(list, ']'))
+	if err != nil {
+		return nil, 0, err
+	}
+	if out, err = patch.ApplyWithOptions(text, options); err == nil {
+		return out, 0, nil
+	}
+	// The first prefix that fails; how long it is can be halved.
+	low, high := 0, len(ops) // a prefix of low operations works, one of high does not
+	for low+1 < high {
+		mid := (low + high) / 2
+		if _, e := patch[:mid].ApplyWithOptions(text, options); e != nil {
+			high, err = mid, e
+		} else {
+			low = mid
+		}
+	}
+	return nil, high - 1, err
+}
+
+// operation writes one operation with the members that it has.
+func operation(b []byte, p *hare.PatchOperation) []byte {
+	text := func(s string) { b, _ = jsontext.AppendQuote(b, s) }
+	b = append(b, `{"op":`...)
+	text(p.Op)
+	b = append(b, `,"path":`...)
+	text(p.Path)
+	switch p.Op {
+	case "move", "copy":
+		b = append(b, `,"from":`...)
+		text(p.From)
+	case "add", "replace", "test":
+		b = append(append(b, `,"value":`...), p.Value...)
+	}
+	return append(b, '}')
+}
+
+// patchWords is the reason alone, without the library's preamble.
+func patchWords(err error) string {
+	switch {
+	case errors.Is(err, jsonpatch.ErrTestFailed):
+		return "the value is another one"
+	case errors.Is(err, jsonpatch.ErrMissing):
+		return "there is nothing at this path"
+	}
+	return err.Error()
+}
+
+// blamed is the pointer, behind that of the patch, of the last operation that
+// wrote where a fault lies; "" where none did.
+func blamed(ops []hare.PatchOperation, pointer string) string {
+	for k, p := range slices.Backward(ops) {
+		rest, ok := strings.CutPrefix(pointer, p.Path)
+		if !ok || rest != "" && rest[0] != '/' || p.Op == "test" || p.Op == "remove" {
+			continue
+		}
+		if p.Op == "add" || p.Op == "replace" {
+			return "/" + strconv.Itoa(k) + "/value" + rest
+		}
+		return "/" + strconv.Itoa(k)
+	}
+	return ""
+}
+
+// carry is what the base's plan costs in the scenario, if it is a plan there:
+// where jobs are as they were but for weight and release, or gone. The verifier
+// says so.
+func (w *whatIf) carry(inst *hare.Instance) (hare.Amount, bool) {
+	if w.result.Schedule == nil || w.result.Value == nil {
+		return hare.Amount{}, false
+	}
+	stays := make(map[string]bool, len(inst.Jobs))
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		at, ok := w.places[j.ID]
+		if !ok {
+			return hare.Amount{}, false
+		}
+		b := &w.base.Jobs[at]
+		if j.Rounds != b.Rounds || j.Tasks != b.Tasks || j.Sync != b.Sync || j.Mix != b.Mix || !slices.Equal(j.On, b.On) {
+			return hare.Amount{}, false
+		}
+		stays[j.ID] = true
+	}
+	plan := w.result.Schedule
+	if len(stays) < len(w.base.Jobs) {
+		plan = without(plan, stays)
+	}
+	rep := verify.Check(inst, &hare.Result{Objective: hare.ObjectiveWeightedJCT, Schedule: plan})
+	if rep.Value == nil {
+		return hare.Amount{}, false
+	}
+	return *rep.Value, true
+}
+
+// without is the schedule of the jobs that stay.
+func without(s *hare.Schedule, stays map[string]bool) *hare.Schedule {
+	out := &hare.Schedule{}
+	place := make([]int32, len(s.Jobs))
+	for i, id := range s.Jobs {
+		place[i] = -1
+		if stays[id] {
+			place[i] = int32(len(out.Jobs))
+			out.Jobs = append(out.Jobs, id)
+		}
+	}
+	for i := range s.Lanes {
+		l := &s.Lanes[i]
+		n := hare.Lane{GPU: l.GPU}
+		for e := range l.Job {
+			if x := place[l.Job[e]]; x >= 0 {
+				n.Job = append(n.Job, x)
+				entry := l.Entry(e)
+				n.Round, n.Rounds, n.Tasks = append(n.Round, entry.Round), append(n.Rounds, entry.Rounds), append(n.Tasks, entry.Tasks)
+				n.PeriodUs, n.StartUs = append(n.PeriodUs, entry.PeriodUs), append(n.StartUs, entry.StartUs)
+			}
+		}
+		if len(n.Job) > 0 {
+			out.Lanes = append(out.Lanes, n)
+		}
+	}
+	return out
+}
+
+// MaxChangedJobs limits each list of a JobChanges.
+const MaxChangedJobs = 20
+
+// JobChanges compares the jobs that both the base and the scenario have, plan
+// with plan.
+type JobChanges struct {
+	// Gain and Lose count those that end earlier and later.
+	Gain int `json:"gain"`
+	Lose int `json:"lose"`
+	// ByWeightedChange are those whose w·(C − a) changes most, ByEndChange those
+	// whose end does, either way; at most MaxChangedJobs.
+	ByWeightedChange []JobChange `json:"by_weighted_change"`
+	ByEndChange      []JobChange `json:"by_end_change"`
+}
+
+// JobChange is one job in both plans.
+type JobChange struct {
+	ID             string      `json:"id"`
+	BaseEndS       micros      `json:"base_end_s"`
+	EndS           micros      `json:"end_s"`
+	EndChangeS     micros      `json:"end_change_s"`
+	WeightedChange hare.Amount `json:"weighted_change"`
+}
+
+// micros are microseconds, written as decimal seconds.
+type micros int64
+
+// MarshalJSON writes the exact decimal.
+func (m micros) MarshalJSON() ([]byte, error) { return []byte(hare.FormatMicros(int64(m))), nil }
+
+// changes compares ends with the base's, ties in the order of the instance.
+func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges {
+	end := make(map[string]int64, len(ends))
+	for _, e := range ends {
+		end[e.ID] = e.EndUs
+	}
+	c := &JobChanges{ByWeightedChange: []JobChange{}, ByEndChange: []JobChange{}}
+	var all []JobChange
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		before, both := w.ends[j.ID]
+		now, ok := end[j.ID]
+		if !both || !ok {
+			continue
+		}
+		b := &w.base.Jobs[w.places[j.ID]]
+		x := JobChange{ID: j.ID, BaseEndS: micros(before.EndUs), EndS: micros(now), EndChangeS: micros(now - before.EndUs)}
+		x.WeightedChange = hare.Product(j.WeightMicro, now-j.ReleaseUs).Sub(hare.Product(b.WeightMicro, before.EndUs-b.ReleaseUs))
+		switch {
+		case now < before.EndUs:
+			c.Gain++
+		case now > before.EndUs:
+			c.Lose++
+		}
+		all = append(all, x)
+	}
+	abs := func(a hare.Amount) hare.Amount {
+		if a.Sign() < 0 {
+			return a.Neg()
+		}
+		return a
+	}
+	slices.SortStableFunc(all, func(x, y JobChange) int { return abs(y.WeightedChange).Cmp(abs(x.WeightedChange)) })
+	for _, x := range all[:min(MaxChangedJobs, len(all))] {
+		if x.WeightedChange.Sign() != 0 {
+			c.ByWeightedChange = append(c.ByWeightedChange, x)
+		}
+	}
+	slices.SortStableFunc(all, func(x, y JobChange) int {
+		return cmp.Compare(max(y.EndChangeS, -y.EndChangeS), max(x.EndChangeS, -x.EndChangeS))
+	})
+	for _, x := range all[:min(MaxChangedJobs, len(all))] {
+		if x.EndChangeS != 0 {
+			c.ByEndChange = append(c.ByEndChange, x)
+		}
+	}
+	return c
+}

@@ -1,0 +1,336 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+// warmEngine is an Engine that can start from the prices of another solve.
+type warmEngine interface {
+	SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate) (*hare.Result, error)
+}
+
+var _ warmEngine = solverEngine{}
+
+func (e solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate) (*hare.Result, error) {
+	cfg := e.cfg
+	cfg.Warm = warm
+	return solver.Solve(ctx, inst, opt, cfg)
+}
+
+// queueRetry is how long a scenario waits to queue again when the queue is full.
+const queueRetry = 20 * time.Millisecond
+
+// place waits for a place to work in until deadline (zero: the service's own
+// limit), also where the queue is full for the moment: a batch has been
+// admitted as a whole.
+func (s *Service) place(ctx context.Context, deadline time.Time) (work context.Context, leave func(), wait time.Duration, err error) {
+	began := time.Now()
+	if deadline.IsZero() {
+		deadline = began.Add(s.cfg.MaxTime)
+	}
+	for {
+		work, leave, err = s.enter(ctx, deadline)
+		wait = time.Since(began)
+		if !errors.Is(err, ErrBusy) {
+			return work, leave, wait, err
+		}
+		if time.Until(deadline) < queueRetry {
+			return nil, nil, wait, ErrLate
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, wait, ctx.Err()
+		case <-time.After(queueRetry):
+		}
+	}
+}
+
+// solveFrom queues and solves, from the prices of warm if there are any. A time
+// limit of opt covers the queue too.
+func (s *Service) solveFrom(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate, deadline time.Time) (res *hare.Result, wait time.Duration, err error) {
+	if opt.TimeLimit > 0 && deadline.IsZero() {
+		deadline = time.Now().Add(opt.TimeLimit)
+	}
+	work, leave, wait, err := s.place(ctx, deadline)
+	if err != nil {
+		return nil, wait, err
+	}
+	defer leave()
+	if opt.TimeLimit > 0 {
+		opt.TimeLimit = max(leastTime, min(opt.TimeLimit, time.Until(deadline)))
+	} else {
+		var cancel context.CancelFunc
+		work, cancel = context.WithTimeout(work, s.cfg.MaxTime)
+		defer cancel()
+	}
+	if e, ok := s.cfg.Engine.(warmEngine); ok && warm != nil {
+		res, err = e.SolveWarm(work, inst, opt, warm)
+	} else {
+		res, err = s.cfg.Engine.Solve(work, inst, opt)
+	}
+	return res, wait, err
+}
+
+// known is what is known of a scenario before it is solved.
+type known struct {
+	bound *hare.Amount // nil: none, or the scenario may be infeasible
+	from  string
+	value *hare.Amount // of the base's plan; nil where it does not fit
+	sha   string
+	began time.Time
+	spent time.Duration
+	done  bool // it has been answered
+}
+
+// boundAll bounds every scenario and answers those that fail or are pruned.
+// The bounds of a batch hold one place of the service, scenario by scenario.
+func (w *whatIf) boundAll(ctx context.Context) error {
+	all := make([]known, len(w.req.Scenarios))
+	for i := range all {
+		k := &all[i]
+		work, leave, _, err := w.s.place(ctx, w.deadline)
+		switch {
+		case errors.Is(err, ErrLate):
+			// Bounds are quick and come without a place, rather than not at all.
+			work, leave = ctx, func() {}
+		case err != nil:
+			return err
+		}
+		k.began = time.Now()
+		inst, err := w.instance(i)
+		if err == nil {
+			w.bound(work, i, inst, k)
+		}
+		k.spent = time.Since(k.began)
+		leave()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			k.done = true
+			if err := w.answer(i, &WhatIfLine{Status: hare.StatusFailed, Err: err, Timing: WhatIfTiming{TotalS: k.spent.Seconds()}}); err != nil {
+				return err
+			}
+			continue
+		}
+		if w.prunes(k) {
+			k.done = true
+			l := w.line(k)
+			l.Pruned = new(bool)
+			*l.Pruned = true
+			if err := w.answer(i, l); err != nil {
+				return err
+			}
+			continue
+		}
+		w.left++
+	}
+	w.known = all
+	return nil
+}
+
+// prunes says that the scenario's value is proved not to fall by more than is
+// asked for: bound ≥ value of the base − below.
+func (w *whatIf) prunes(k *known) bool {
+	below, v := w.req.PruneBelow, w.result.Value
+	return below != nil && v != nil && k.bound != nil && k.bound.Cmp(v.Sub(*below)) >= 0
+}
+
+// bound finds the best bound of scenario i without a solve, and what the base's
+// plan would cost in it.
+func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known) {
+	k.sha = inst.SHA256()
+	if ctx.Err() != nil {
+		return
+	}
+	keep := func(from string, b *big.Rat, err error) {
+		if err != nil {
+			return
+		}
+		if a, ok := roundDown(b); ok && (k.bound == nil || a.Cmp(*k.bound) > 0) {
+			k.bound, k.from = &a, from
+		}
+	}
+	for _, method := range []string{hare.MethodCriticalPath, hare.MethodMachine} {
+		b, err := verify.Bound(inst, &hare.Certificate{Method: method, Objective: hare.ObjectiveWeightedJCT})
+		keep(method, b, err)
+	}
+	if k.bound == nil {
+		return // a job can never run: the solve says which
+	}
+	if w.prices != nil {
+		b, err := w.prices.Bound(inst)
+		keep(BoundBasePrices, b, err)
+		// Where all weights change alike, so do the best prices.
+		if f, ok := w.req.Scenarios[i].ScaleOfAll(); ok {
+			b, err := w.prices.Scaled(inst, f)
+			keep(BoundBasePrices, b, err)
+		}
+	}
+	if v, ok := w.carry(inst); ok {
+		k.value = &v
+	}
+}
+
+// roundDown is b in 1e-6 weight-seconds, rounded down.
+func roundDown(b *big.Rat) (hare.Amount, bool) {
+	x := new(big.Int).Mul(b.Num(), big.NewInt(1e6))
+	x.Div(x, b.Denom()) // Euclidean, so down
+	return hare.AmountFromBig(x.Mul(x, big.NewInt(1e6)))
+}
+
+// line is the answer from what is known without a solve.
+func (w *whatIf) line(k *known) *WhatIfLine {
+	l := &WhatIfLine{
+		Status: hare.StatusSucceeded, InstanceSHA256: k.sha, Pruned: new(bool),
+		Value: k.value, Bound: k.bound, BoundFrom: k.from, Timing: WhatIfTiming{TotalS: k.spent.Seconds()},
+	}
+	if k.value != nil {
+		l.Plan = PlanBase
+	}
+	w.compare(l)
+	return l
+}
+
+// compare fills in the differences from the base.
+func (w *whatIf) compare(l *WhatIfLine) {
+	l.OptimumChange = make([]*hare.Amount, 2)
+	b := w.result
+	if l.Value != nil && b.Value != nil {
+		d := l.Value.Sub(*b.Value)
+		l.ValueChange = &d
+	}
+	if l.Bound != nil && b.Value != nil {
+		d := l.Bound.Sub(*b.Value)
+		l.OptimumChange[0] = &d
+	}
+	if l.Value != nil && b.Bound != nil {
+		d := l.Value.Sub(*b.Bound)
+		l.OptimumChange[1] = &d
+	}
+}
+
+// solveAll solves what is not answered yet, in order, as many at a time as the
+// service runs.
+func (w *whatIf) solveAll(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	var once sync.Once
+	var first error
+	todo := make(chan int)
+	for range min(w.s.cfg.Running, w.left) {
+		wg.Go(func() {
+			for i := range todo {
+				if err := w.solve(ctx, i); err != nil {
+					once.Do(func() { first = err })
+					cancel()
+				}
+			}
+		})
+	}
+	for i := range w.known {
+		if !w.known[i].done {
+			todo <- i
+		}
+	}
+	close(todo)
+	wg.Wait()
+	return first
+}
+
+// share is what scenario i may take of the time that is left: it is dealt out
+// evenly, by how many run at a time.
+func (w *whatIf) share(own time.Duration) (limit time.Duration, deadline time.Time) {
+	if w.deadline.IsZero() {
+		return own, time.Time{}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.s.cfg.Running
+	turns := (w.left + at - 1) / at
+	w.left--
+	limit = (time.Until(w.deadline) - lastTime) / time.Duration(max(1, turns))
+	if own > 0 {
+		limit = min(limit, own)
+	}
+	return limit, w.deadline
+}
+
+// solve solves one scenario and answers it. What it costs another is not known
+// before, so a failure is the scenario's, except where the batch has ended.
+func (w *whatIf) solve(ctx context.Context, i int) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	k := &w.known[i]
+	began := time.Now()
+	opt := w.req.Scenarios[i].Options
+	limit, deadline := w.share(opt.TimeLimit)
+	if !deadline.IsZero() && limit < leastTime {
+		l := w.line(k)
+		l.Termination = hare.TerminationDeadline
+		return w.answer(i, l)
+	}
+	opt.TimeLimit = limit
+	inst, err := w.instance(i)
+	if err != nil {
+		return err // it was possible before
+	}
+	// The lanes are for the comparison of jobs alone.
+	opt.Detail = "jobs"
+	var warm *hare.Certificate
+	if w.prices != nil {
+		warm = w.result.Certificate
+	}
+	res, wait, err := w.s.solveFrom(ctx, inst, opt, warm, deadline)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var l *WhatIfLine
+	switch {
+	case errors.Is(err, ErrLate):
+		l = w.line(k)
+		l.Termination = hare.TerminationDeadline
+	case errors.Is(err, ErrDraining), errors.Is(err, context.Canceled):
+		l = w.line(k)
+		l.Termination = hare.TerminationCancelled
+	case err != nil:
+		l = &WhatIfLine{Status: hare.StatusFailed, InstanceSHA256: k.sha, Err: err}
+	default:
+		l = w.solved(inst, k, res)
+	}
+	l.Timing = WhatIfTiming{(k.spent + time.Since(began)).Seconds(), wait.Seconds()}
+	return w.answer(i, l)
+}
+
+// solved is the answer of a solve: the better plan and the better bound of the
+// solve's own and of what was known before.
+func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *WhatIfLine {
+	l := w.line(k)
+	l.Termination, l.Reasons, l.Reproducible = res.Termination, reasonLines(res.Reasons), &res.Reproducible
+	if res.Value != nil && (l.Value == nil || res.Value.Cmp(*l.Value) < 0) {
+		l.Value, l.Plan = res.Value, PlanSearch
+	}
+	if res.Bound != nil && (l.Bound == nil || res.Bound.Cmp(*l.Bound) >= 0) {
+		l.Bound, l.BoundFrom = res.Bound, res.Certificate.Method
+	}
+	if l.Value != nil && l.Bound != nil && l.Value.Cmp(*l.Bound) == 0 {
+		l.Termination = hare.TerminationOptimal
+	}
+	if l.Plan == PlanSearch {
+		l.Jobs = w.changes(inst, res.Jobs)
+	} else if l.Plan == PlanBase {
+		l.Jobs = w.changes(inst, w.result.Jobs)
+	}
+	w.compare(l)
+	return l
+}

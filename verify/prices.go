@@ -1,0 +1,233 @@
+package verify
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/big"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hare-sched/hare"
+)
+
+// Prices evaluates the prices of one certificate on many instances: prices of
+// one bound every other too, and φ of a job that is the same in both, on GPUs
+// of which the same types serve it, need not be computed again. It is safe for
+// concurrent use; results do not depend on what was asked before.
+type Prices struct {
+	cert *hare.Certificate
+	mu   sync.Mutex
+	phis map[string]*big.Rat // by what φ depends on
+}
+
+// mostPhis limits the φ that are kept; beyond, all are forgotten.
+const mostPhis = 1 << 18
+
+// NewPrices takes a certificate of method price; it is not modified and must
+// not be.
+func NewPrices(c *hare.Certificate) (*Prices, error) {
+	if c == nil || c.Method != hare.MethodPrice {
+		return nil, errors.New("verify: these are no prices")
+	}
+	return &Prices{cert: c, phis: map[string]*big.Rat{}}, nil
+}
+
+// Bound is what the prices prove for inst, exactly, as the function Bound does
+// for a certificate of them. Types that inst lacks are left out of it, and its
+// own that have no price are free; capacity is counted anew, and so is φ of a
+// job that is new or has changed, or for which a change of the cluster could
+// change it: a type that was in service nowhere, or fewer or more GPUs of one
+// of its types than it has tasks (DESIGN 2.2).
+func (p *Prices) Bound(inst *hare.Instance) (*big.Rat, error) {
+	return p.scaled(inst, p.cert, false)
+}
+
+// Scaled is Bound with all prices times factorMicro/1e6, each rounded down:
+// where all weights have changed by that factor, so have the best prices.
+func (p *Prices) Scaled(inst *hare.Instance, factorMicro int64) (*big.Rat, error) {
+	c := *p.cert
+	var ok bool
+	c.Prices = slices.Clone(c.Prices)
+	for i := range c.Prices {
+		if c.Prices[i].Nanos, ok = scaledBy(c.Prices[i].Nanos, factorMicro); !ok {
+			return nil, errors.New("verify: prices become too large")
+		}
+	}
+	c.Sizes = slices.Clone(c.Sizes)
+	for i := range c.Sizes {
+		if c.Sizes[i].Nanos, ok = scaledBy(c.Sizes[i].Nanos, factorMicro); !ok {
+			return nil, errors.New("verify: prices become too large")
+		}
+	}
+	return p.scaled(inst, &c, true)
+}
+
+func scaledBy(nanos []int64, factorMicro int64) ([]int64, bool) {
+	out := make([]int64, len(nanos))
+	x, million := new(big.Int), big.NewInt(1e6)
+	for i, n := range nanos {
+		x.Mul(big.NewInt(n), big.NewInt(factorMicro)).Quo(x, million)
+		if !x.IsInt64() || x.Int64() > hare.MaxExact {
+			return nil, false
+		}
+		out[i] = x.Int64()
+	}
+	return out, true
+}
+
+func (p *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool) (*big.Rat, error) {
+	if err := plausible(inst); err != nil {
+		return nil, err
+	}
+	supply := supplies(inst)
+	c := *cert
+	c.Prices = slices.DeleteFunc(slices.Clone(c.Prices), func(t hare.TypePrices) bool { return supply[t.Type] == nil })
+	c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes), func(t hare.SizePrices) bool { return supply[t.Type] == nil })
+	m, err := newMarket(inst, supply, &c)
+	if err != nil {
+		return nil, err
+	}
+	phis := make([]*big.Rat, len(inst.Jobs))
+	keys := make([]string, len(inst.Jobs))
+	var missing []int
+	p.mu.Lock()
+	for i := range inst.Jobs {
+		keys[i] = phiKey(&inst.Jobs[i], supply)
+		if !fresh {
+			phis[i] = p.phis[keys[i]]
+		}
+		if phis[i] == nil {
+			missing = append(missing, i)
+		}
+	}
+	p.mu.Unlock()
+	errs := make([]error, len(missing))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(missing)) {
+		wg.Go(func() {
+			for x := int(next.Add(1)) - 1; x < len(missing); x = int(next.Add(1)) - 1 {
+				phis[missing[x]], errs[x] = m.phi(&inst.Jobs[missing[x]])
+			}
+		})
+	}
+	wg.Wait()
+	if m.spent.Load() > maxPriceWork {
+		return nil, errSteps
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	if !fresh {
+		p.mu.Lock()
+		if len(p.phis)+len(missing) > mostPhis {
+			clear(p.phis)
+		}
+		for _, i := range missing {
+			p.phis[keys[i]] = phis[i]
+		}
+		p.mu.Unlock()
+	}
+	return m.total(inst, phis), nil
+}
+
+// total is Σ φ_j − Σ w a − the price of all capacity, in weight-seconds.
+func (m *market) total(inst *hare.Instance, phis []*big.Rat) *big.Rat {
+	fixed := m.capacity()
+	for i := range inst.Jobs {
+		fixed.Add(fixed, times(inst.Jobs[i].WeightMicro, 1000, inst.Jobs[i].ReleaseUs))
+	}
+	total := sumDown(phis)
+	total.Sub(total, new(big.Rat).SetInt(fixed))
+	return total.Quo(total, new(big.Rat).SetInt64(1e15))
+}
+
+// phiKey has all that φ of a job at given prices depends on: its own numbers
+// but the id, and of each type that is ever in service how many GPUs serve it,
+// of which it can use no more than it has tasks: so many colours, slots or
+// members of a gang are enough for a whole round.
+func phiKey(j *hare.Job, supply map[string]*supply) string {
+	b := make([]byte, 0, 64+32*len(j.On))
+	for _, x := range []int64{j.WeightMicro, j.ReleaseUs, j.Rounds, j.Tasks, int64(j.Sync)} {
+		b = binary.AppendVarint(b, x)
+	}
+	if j.Mix {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
+	for _, p := range j.On {
+		n := supply[p.Type].peak()
+		if n == 0 {
+			continue
+		}
+		for _, x := range []int64{int64(len(p.Type)), p.ComputeUs, p.SyncUs, min(n, j.Tasks)} {
+			b = binary.AppendVarint(b, x)
+		}
+		b = append(b, p.Type...)
+	}
+	return string(b)
+}
+
+// TypeTotal is what one more GPU of a type would add to the price of capacity.
+type TypeTotal struct {
+	Type string
+	// Total is in weight-seconds: Σ π·length, or where numbers of GPUs held
+	// together have prices of their own, what the dearest patterns gain.
+	Total *big.Rat
+}
+
+// OneMore returns for each type of the cluster by how much the bound at the
+// prices of c falls with one more GPU of it, always in service, while φ stays,
+// sorted by type.
+func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
+	if c == nil || c.Method != hare.MethodPrice {
+		return nil, errors.New("verify: these are no prices")
+	}
+	if err := plausible(inst); err != nil {
+		return nil, err
+	}
+	capacity := func(inst *hare.Instance) (*big.Int, error) {
+		m, err := newMarket(inst, supplies(inst), c)
+		if err != nil {
+			return nil, err
+		}
+		return m.capacity(), nil
+	}
+	before, err := capacity(inst)
+	if err != nil {
+		return nil, err
+	}
+	var out []TypeTotal
+	for kind := range supplies(inst) {
+		more := *inst
+		more.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes), hare.Node{Name: freeName(inst), GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
+		after, err := capacity(&more)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, TypeTotal{kind, new(big.Rat).SetFrac(after.Sub(after, before), big.NewInt(1e15))})
+	}
+	slices.SortFunc(out, func(a, b TypeTotal) int {
+		if a.Type < b.Type {
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+// freeName is a name that no node has.
+func freeName(inst *hare.Instance) string {
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("more-%d", n)
+		if !slices.ContainsFunc(inst.Cluster.Nodes, func(x hare.Node) bool { return x.Name == name }) {
+			return name
+		}
+	}
+}
