@@ -186,7 +186,8 @@ func (d *whatIfReader) raw() ([]byte, error) {
 }
 
 func (d *whatIfReader) prune() error {
-	return d.object(pruneFields, func(name string) (bool, error) {
+	before, isObject := len(d.faults), d.is('{')
+	err := d.object(pruneFields, func(name string) (bool, error) {
 		if name != "below_s" {
 			return false, nil
 		}
@@ -204,6 +205,10 @@ func (d *whatIfReader) prune() error {
 		d.req.PruneBelow = &a
 		return true, nil
 	})
+	if err == nil && isObject && d.req.PruneBelow == nil && len(d.faults) == before {
+		err = d.fault("missing_field", `"below_s" is missing: how far the value may fall, in weight-seconds, for a scenario to be answered from its bound`)
+	}
+	return err
 }
 
 func (d *whatIfReader) scenarios() error {

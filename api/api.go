@@ -46,6 +46,8 @@ type Config struct {
 	// MaxStreams limits the streams of events and decisions that are open at a
 	// time; zero means 4,096.
 	MaxStreams int
+	// MaxWhatIfs limits the what-ifs of a tenant that run at a time; zero means 4.
+	MaxWhatIfs int
 	// Sessions are served under /v1/sessions; nil means none.
 	Sessions *service.Sessions
 	// Solved has the solves whose jobs are explained; nil means none.
@@ -62,7 +64,8 @@ type server struct {
 	met     *metrics
 	metrics http.Handler
 	guesses *guesses
-	streams atomic.Int64  // that are open
+	streams atomic.Int64 // that are open
+	whatIfs batches
 	calls   chan struct{} // one for each call whose body is being read or worked on
 }
 
@@ -79,6 +82,9 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	}
 	if cfg.MaxStreams <= 0 {
 		cfg.MaxStreams = 4096
+	}
+	if cfg.MaxWhatIfs <= 0 {
+		cfg.MaxWhatIfs = mostWhatIfs
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -105,6 +111,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
 	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
 	s.explainRoutes(r)
+	s.whatIfRoutes(r)
 	s.sessionRoutes(r)
 	s.keyRoutes(r)
 	r.Get("/v1/version", s.handle(s.version))

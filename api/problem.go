@@ -52,6 +52,7 @@ func (e *statusError) Error() string { return e.detail }
 // fail maps an error to its problem: the one place where that is done.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var status *statusError
+	var absent *notFound
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
 	var long *http.MaxBytesError
@@ -68,6 +69,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &quota):
 		w.Header().Set("Retry-After", retryAfter(quota.After))
 		s.problem(w, r, http.StatusTooManyRequests, quota.Code, quota.Error(), nil)
+	case errors.As(err, &absent):
+		s.problem(w, r, http.StatusNotFound, "no_solve", absent.Error(), absent.faults())
 	case errors.As(err, &status):
 		if status.status == http.StatusForbidden {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="hare", error="insufficient_scope"`)

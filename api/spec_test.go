@@ -203,7 +203,11 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 		for _, extra := range []bool{false, true} {
 			v := media.Example.(map[string]any)
 			if extra {
-				v["instance"].(map[string]any)["colour"] = "red"
+				in := v
+				if base, ok := v["base"].(map[string]any); ok {
+					in = base
+				}
+				in["instance"].(map[string]any)["colour"] = "red"
 			}
 			text, err := json.Marshal(v)
 			if err != nil {

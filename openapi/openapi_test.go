@@ -55,7 +55,15 @@ func examples(t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	solve := decode(t, raw)
-	return map[string]any{"solve": solve, "bound": map[string]any{"instance": solve["instance"], "method": "price"}}
+	all := map[string]any{"solve": solve, "bound": map[string]any{"instance": solve["instance"], "method": "price"}}
+	raw, err = os.ReadFile("testdata/whatif.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whatIf := decode(t, raw)
+	whatIf["base"] = map[string]any{"instance": solve["instance"]}
+	all["whatIf"] = whatIf
+	return all
 }
 
 func decode(t *testing.T, raw []byte) map[string]any {

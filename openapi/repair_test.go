@@ -66,6 +66,7 @@ func readFormsOf(file string, forms map[string]form) error {
 var strict = []string{
 	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
 	"Schedule", "Lane", "Certificate", "SessionRequest", "Event", "KeyRequest", "Quota",
+	"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "PatchOperation", "RemoveGPUs", "Drain", "AddGPUs",
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
@@ -103,6 +104,15 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	property("Profile", "compute_s")["exclusiveMinimum"] = json.Number("0")
 	property("Node", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
 	property("Event", "job")["type"] = []any{"string", "object"}
+	// One, or an array of them; a factor for all, or by job; any value at all.
+	for _, name := range []string{"add_gpus", "remove_gpus", "drain"} {
+		property("Scenario", name)["type"] = []any{"array", "object"}
+	}
+	property("Scenario", "scale_weights")["type"] = []any{"object", "number"}
+	property("PatchOperation", "value")["type"] = []any{"object", "array", "string", "number", "boolean", "null"}
+	change := property("WhatIfLine", "optimum_change")
+	change["items"] = map[string]any{"type": []any{"number", "null"}, "format": "double"}
+	change["minItems"], change["maxItems"] = json.Number("2"), json.Number("2")
 	second := map[string]any{"type": []any{"number", "null"}, "format": "double", "minimum": json.Number("0")}
 	first := map[string]any{"type": "number", "format": "double", "minimum": json.Number("0")}
 	property("Node", "in_service_s")["items"] = map[string]any{
@@ -131,6 +141,9 @@ func repairOperation(op map[string]any, examples map[string]any) {
 			if (kind == "application/problem+json") != (status >= "400") {
 				delete(content, kind)
 				continue
+			}
+			if kind == "text/csv" {
+				media.(map[string]any)["schema"] = map[string]any{"type": "string"}
 			}
 			if kind == ndjson || kind == "text/event-stream" {
 				item := media.(map[string]any)["schema"].(map[string]any)["$ref"]

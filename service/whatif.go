@@ -241,7 +241,7 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 		opt.TimeLimit = time.Duration(shareOfBase * float64(opt.TimeLimit))
 		opt.Detail = "lanes"
 		var err error
-		if w.result, wait, err = w.s.solveFrom(ctx, w.base, opt, nil, time.Time{}); err != nil {
+		if w.result, wait, err = w.s.solveFrom(ctx, w.base, opt, nil, time.Time{}, false); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {

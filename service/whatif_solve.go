@@ -29,9 +29,9 @@ func (e solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt ha
 const queueRetry = 20 * time.Millisecond
 
 // place waits for a place to work in until deadline (zero: the service's own
-// limit), also where the queue is full for the moment: a batch has been
-// admitted as a whole.
-func (s *Service) place(ctx context.Context, deadline time.Time) (work context.Context, leave func(), wait time.Duration, err error) {
+// limit), where it is patient also while the queue is full: a batch that has
+// begun has been admitted as a whole.
+func (s *Service) place(ctx context.Context, deadline time.Time, patient bool) (work context.Context, leave func(), wait time.Duration, err error) {
 	began := time.Now()
 	if deadline.IsZero() {
 		deadline = began.Add(s.cfg.MaxTime)
@@ -39,7 +39,7 @@ func (s *Service) place(ctx context.Context, deadline time.Time) (work context.C
 	for {
 		work, leave, err = s.enter(ctx, deadline)
 		wait = time.Since(began)
-		if !errors.Is(err, ErrBusy) {
+		if !patient || !errors.Is(err, ErrBusy) {
 			return work, leave, wait, err
 		}
 		if time.Until(deadline) < queueRetry {
@@ -55,11 +55,11 @@ func (s *Service) place(ctx context.Context, deadline time.Time) (work context.C
 
 // solveFrom queues and solves, from the prices of warm if there are any. A time
 // limit of opt covers the queue too.
-func (s *Service) solveFrom(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate, deadline time.Time) (res *hare.Result, wait time.Duration, err error) {
+func (s *Service) solveFrom(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate, deadline time.Time, patient bool) (res *hare.Result, wait time.Duration, err error) {
 	if opt.TimeLimit > 0 && deadline.IsZero() {
 		deadline = time.Now().Add(opt.TimeLimit)
 	}
-	work, leave, wait, err := s.place(ctx, deadline)
+	work, leave, wait, err := s.place(ctx, deadline, patient)
 	if err != nil {
 		return nil, wait, err
 	}
@@ -96,13 +96,19 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 	all := make([]known, len(w.req.Scenarios))
 	for i := range all {
 		k := &all[i]
-		work, leave, _, err := w.s.place(ctx, w.deadline)
+		work, leave, _, err := w.s.place(ctx, w.deadline, true)
 		switch {
 		case errors.Is(err, ErrLate):
 			// Bounds are quick and come without a place, rather than not at all.
 			work, leave = ctx, func() {}
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil:
-			return err
+			k.done = true
+			if err := w.answer(i, &WhatIfLine{Status: hare.StatusFailed, Err: err}); err != nil {
+				return err
+			}
+			continue
 		}
 		k.began = time.Now()
 		inst, err := w.instance(i)
@@ -291,7 +297,7 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 	if w.prices != nil {
 		warm = w.result.Certificate
 	}
-	res, wait, err := w.s.solveFrom(ctx, inst, opt, warm, deadline)
+	res, wait, err := w.s.solveFrom(ctx, inst, opt, warm, deadline, true)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -211,4 +211,3 @@ func changed(inst *hare.Instance, req *hare.WhatIf, i int) (*hare.Instance, erro
 	}
 	return sc.Apply(&out)
 }
-

@@ -205,9 +205,7 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 	}
 	var out []TypeTotal
 	for kind := range supplies(inst) {
-		more := *inst
-		more.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes), hare.Node{Name: freeName(inst), GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
-		after, err := capacity(&more)
+		after, err := capacity(WithOneMore(inst, kind))
 		if err != nil {
 			return nil, err
 		}
@@ -222,12 +220,14 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 	return out, nil
 }
 
-// freeName is a name that no node has.
-func freeName(inst *hare.Instance) string {
-	for n := 0; ; n++ {
-		name := fmt.Sprintf("more-%d", n)
-		if !slices.ContainsFunc(inst.Cluster.Nodes, func(x hare.Node) bool { return x.Name == name }) {
-			return name
-		}
+// WithOneMore is inst with one more GPU of a type on a node of its own, always
+// in service. What is the same is shared.
+func WithOneMore(inst *hare.Instance, kind string) *hare.Instance {
+	more := *inst
+	name := ""
+	for n := 0; name == "" || slices.ContainsFunc(inst.Cluster.Nodes, func(x hare.Node) bool { return x.Name == name }); n++ {
+		name = fmt.Sprintf("more-%d", n)
 	}
+	more.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes), hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
+	return &more
 }

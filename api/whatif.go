@@ -1,0 +1,267 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+const (
+	kindCSV = "text/csv"
+	kindSVG = "image/svg+xml"
+)
+
+// batches counts the what-ifs that run, by tenant.
+type batches struct {
+	mu      sync.Mutex
+	running map[string]int
+}
+
+// begin takes one of a tenant's places, of which there are most.
+func (b *batches) begin(tenant string, most int) (end func(), ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running[tenant] >= most {
+		return nil, false
+	}
+	if b.running == nil {
+		b.running = map[string]int{}
+	}
+	b.running[tenant]++
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.running[tenant]--; b.running[tenant] == 0 {
+			delete(b.running, tenant)
+		}
+	}, true
+}
+
+// mostWhatIfs is how many what-ifs of a tenant run at a time by default.
+const mostWhatIfs = 4
+
+func (s *server) whatIfRoutes(r chi.Router) {
+	r.Post("/v1/what-if", direct(s.handle(s.admit(s.whatIf))))
+	r.Get("/v1/solves/{id}/prices", s.handle(s.admit(s.prices)))
+	r.Get("/v1/solves/{id}/prices.svg", s.handle(s.admit(s.pricesPicture)))
+}
+
+// whatIf compares scenarios with a base.
+//
+//	@Summary		Ask what would change
+//	@Description	Bounds every scenario by the base's prices first, and solves those that are not pruned. A line each as it is known: the base first, a summary last; with ordered the scenarios come in their order. The difference of the optima lies within optimum_change, [bound − value of the base, value − bound of the base], for certain. A scenario that fails has its problem in its line and does not end the batch. Without a time limit equal calls give equal lines, timing and order excepted. When the client goes away, the batch ends.
+//	@Tags			scheduling
+//	@ID				whatIf
+//	@Param			body	body	openapi.WhatIfRequest	true	"the base and the scenarios"
+//	@Accept			json
+//	@Produce		application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.WhatIfLine	"a line each of the base, the scenarios and the summary"
+//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		404	{object}	openapi.Problem	"no such solve"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
+//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
+//	@Failure		429	{object}	openapi.Problem	"as many what-ifs of this tenant run as may: Retry-After says when to come back"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Router			/v1/what-if [post]
+func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
+	if _, err := accepted(r, kindNDJSON); err != nil {
+		return err
+	}
+	end, ok := s.whatIfs.begin(tenantOf(r.Context()), s.cfg.MaxWhatIfs)
+	if !ok {
+		w.Header().Set("Retry-After", "1")
+		return &statusError{http.StatusTooManyRequests, "limit", fmt.Sprintf("%d what-ifs run already, as many as may at a time: wait for one, or send more scenarios in one", s.cfg.MaxWhatIfs)}
+	}
+	defer end()
+	req, err := s.readWhatIf(w, r)
+	if err != nil {
+		return err
+	}
+	if req.Base.SolveID != "" {
+		if req.Base.Instance, req.Base.Result, err = s.stored(r, req.Base.SolveID); err != nil {
+			return pointed(err, "/base/solve_id")
+		}
+	}
+	if err := s.svc.CheckWhatIf(r.Context(), req); err != nil {
+		return err
+	}
+	control := http.NewResponseController(w)
+	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	return s.svc.WhatIf(r.Context(), req, func(l *service.WhatIfLine) error {
+		if l.Err != nil {
+			l.Error = s.document(r, l.Err)
+		}
+		line, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", kindNDJSON)
+		_ = control.SetWriteDeadline(time.Now().Add(s.cfg.BodyTime))
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		return nil
+	})
+}
+
+// readWhatIf decodes the request's document.
+func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*hare.WhatIf, error) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
+	body, err := s.body(w, r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	req, err := hare.DecodeWhatIf(body, hare.Limits{MaxBytes: s.cfg.MaxBodyBytes}, hare.Options{Seed: 1, Gap: service.DefaultGap})
+	if err != nil {
+		return nil, err
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	return req, nil
+}
+
+// document is the problem document of an error that does not end the answer.
+func (s *server) document(r *http.Request, err error) json.RawMessage {
+	p := &captured{header: http.Header{}}
+	s.fail(p, r, err)
+	if p.body.Len() == 0 {
+		return json.RawMessage("null") // the client is gone
+	}
+	return bytes.TrimSpace(p.body.Bytes())
+}
+
+// captured is an answer that is not sent.
+type captured struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+func (c *captured) Header() http.Header         { return c.header }
+func (c *captured) WriteHeader(int)             {}
+func (c *captured) Write(b []byte) (int, error) { return c.body.Write(b) }
+
+// stored is a solve that the server keeps, of the caller's tenant.
+func (s *server) stored(r *http.Request, id string) (*hare.Instance, *hare.Result, error) {
+	if s.cfg.Solves == nil {
+		return nil, nil, service.ErrNoSolve
+	}
+	tenant := tenantOf(r.Context())
+	inst, err := s.cfg.Solves.Instance(r.Context(), tenant, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	res, err := s.cfg.Solves.Result(r.Context(), tenant, id)
+	return inst, res, err
+}
+
+// pointed says where in the request the id of a solve that is not there stands.
+func pointed(err error, pointer string) error {
+	if !errors.Is(err, service.ErrNoSolve) {
+		return err
+	}
+	return &notFound{pointer}
+}
+
+// notFound is a solve that is not there.
+type notFound struct{ pointer string }
+
+func (*notFound) Error() string {
+	return "there is no such solve, or it is not finished or no longer kept"
+}
+
+// faults point to the id in the request's document, if it stands there.
+func (e *notFound) faults() hare.InvalidErrors {
+	if e.pointer == "" {
+		return nil
+	}
+	return hare.InvalidErrors{{Pointer: e.pointer, Code: "no_solve", Detail: e.Error()}}
+}
+
+// prices are those of a stored solve.
+//
+//	@Summary		Prices of a solve by type and time
+//	@Description	What the certificate charges for a second of a GPU, by type. bound_fall is an upper limit on how far the bound can fall with one more GPU of the type, always in service. It is not what that GPU is worth: only the bound is known to stay above it; a what-if tells more.
+//	@Tags			scheduling
+//	@ID				getPrices
+//	@Param			id	path	string	true	"the solve"
+//	@Produce		json,text/csv,application/problem+json
+//	@Success		200	{object}	openapi.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
+//	@Failure		404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
+//	@Router			/v1/solves/{id}/prices [get]
+func (s *server) prices(w http.ResponseWriter, r *http.Request) error {
+	kind, err := accepted(r, kindJSON, kindCSV)
+	if err != nil {
+		return err
+	}
+	p, err := s.pricesOf(r)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	if kind == kindCSV {
+		w.Header().Set("Content-Type", kindCSV+"; charset=utf-8; header=present")
+		return p.EncodeCSV(w)
+	}
+	return json.NewEncoder(w).Encode(p)
+}
+
+// pricesPicture draws them.
+//
+//	@Summary	Prices of a solve over time, as a picture
+//	@Tags		scheduling
+//	@ID			getPricesPicture
+//	@Param		id	path	string	true	"the solve"
+//	@Produce	image/svg+xml,application/problem+json
+//	@Success	200	{string}	string			"an SVG picture"
+//	@Failure	404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
+//	@Failure	406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure	503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
+//	@Router		/v1/solves/{id}/prices.svg [get]
+func (s *server) pricesPicture(w http.ResponseWriter, r *http.Request) error {
+	if _, err := accepted(r, kindSVG); err != nil {
+		return err
+	}
+	p, err := s.pricesOf(r)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := p.EncodeSVG(&b); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	return write(w, kindSVG, b.Bytes())
+}
+
+func (s *server) pricesOf(r *http.Request) (*service.Prices, error) {
+	inst, res, err := s.stored(r, chi.URLParam(r, "id"))
+	if err != nil {
+		return nil, pointed(err, "")
+	}
+	p, err := s.svc.Prices(r.Context(), inst, res)
+	if errors.Is(err, service.ErrNoPrices) {
+		return nil, &statusError{http.StatusNotFound, "no_prices", "the bound of this solve is not made of prices: solve with bound price"}
+	}
+	return p, err
+}

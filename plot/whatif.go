@@ -1,0 +1,242 @@
+package plot
+
+import (
+	"bufio"
+	"errors"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Interval is what is known of a change: it lies between Low and High, which
+// may be NaN where an end is not known; Value is the change of the plan, NaN
+// without one.
+type Interval struct {
+	Name             string
+	Low, High, Value float64
+	Note             string // at the right
+}
+
+// ErrNoIntervals says that there is nothing to draw.
+var ErrNoIntervals = errors.New("plot: no intervals to draw")
+
+// mostIntervals of a picture.
+const mostIntervals = 400
+
+// IntervalsSVG draws a bar an interval, with a mark at its value; an end that
+// is not known fades. Of more than 400 the first are drawn. O(intervals).
+func IntervalsSVG(w io.Writer, all []Interval, opt Options) error {
+	d, err := layoutIntervals(all, opt)
+	if err != nil {
+		return err
+	}
+	return d.writeSVG(w)
+}
+
+// IntervalsPNG draws the picture of IntervalsSVG as pixels.
+func IntervalsPNG(w io.Writer, all []Interval, opt Options) error {
+	opt, err := opt.resolve()
+	if err != nil {
+		return err
+	}
+	d, err := layoutIntervals(all, opt)
+	if err != nil {
+		return err
+	}
+	k := &canvas{scale: float64(opt.Scale), ruler: &ruler{}}
+	k.img = image.NewRGBA(image.Rect(0, 0, int(math.Ceil(d.w*k.scale)), int(math.Ceil(d.h*k.scale))))
+	draw.Draw(k.img, k.img.Bounds(), image.White, image.Point{}, draw.Src)
+	for _, r := range d.rects {
+		k.rect(r.rect, r.fill)
+	}
+	for _, t := range d.texts {
+		k.text(t)
+	}
+	return png.Encode(w, k.img)
+}
+
+// IntervalsHTML writes a page that holds the picture of IntervalsSVG and
+// nothing else, and makes no request.
+func IntervalsHTML(w io.Writer, all []Interval, opt Options) error {
+	d, err := layoutIntervals(all, opt)
+	if err != nil {
+		return err
+	}
+	p := pen{bufio.NewWriter(w)}
+	p.raw("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>")
+	p.escaped(d.title)
+	p.raw("</title>\n<style>body{margin:0}svg{width:100%;height:auto;max-width:1600px}</style>\n")
+	if err := p.w.Flush(); err != nil {
+		return err
+	}
+	if err := d.writeSVG(w); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, "</html>\n")
+	return err
+}
+
+// drawing is coloured rectangles and, above them, texts.
+type drawing struct {
+	title string
+	w, h  float64
+	rects []filled
+	texts []text
+}
+
+type filled struct {
+	rect
+	fill color.RGBA
+}
+
+func (d *drawing) rect(r rect, fill color.RGBA) { d.rects = append(d.rects, filled{r, fill}) }
+
+func (d *drawing) writeSVG(w io.Writer) error {
+	p := pen{bufio.NewWriter(w)}
+	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(d.w), `" height="`, number(d.h), `" viewBox="0 0 `, number(d.w), " ", number(d.h),
+		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
+	p.escaped(d.title)
+	p.raw("</title>\n")
+	p.rect(rect{0, 0, d.w, d.h}, hex(white))
+	for _, r := range d.rects {
+		p.rect(r.rect, hex(r.fill))
+	}
+	for _, t := range d.texts {
+		p.text(t)
+	}
+	p.raw("</svg>\n")
+	return p.w.Flush()
+}
+
+const (
+	intervalRow  = 24.0
+	intervalTop  = 78.0
+	intervalName = 250.0 // pixels for names, at most
+	intervalNote = 150.0
+	fading       = 60.0 // pixels in which an open end fades
+)
+
+func layoutIntervals(all []Interval, opt Options) (*drawing, error) {
+	opt, err := opt.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, ErrNoIntervals
+	}
+	d := &drawing{title: opt.Title, w: float64(opt.Width)}
+	low, high := 0.0, 0.0
+	for _, x := range all {
+		for _, v := range []float64{x.Low, x.High, x.Value} {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	size := ""
+	if len(all) > mostIntervals {
+		size = "the first " + thousandsOf(mostIntervals) + " of " + thousandsOf(len(all)) + " scenarios · "
+		all = all[:mostIntervals]
+	}
+	measure := &ruler{}
+	names := 40.0
+	for _, x := range all {
+		names = max(names, measure.width(smallFace, x.Name))
+	}
+	names = min(names, intervalName)
+	area := rect{margin + names + 12, intervalTop, 0, intervalRow * float64(len(all))}
+	area.w = d.w - area.x - intervalNote
+	d.h = area.y + area.h + 44
+	scale := newScale(low, high)
+	at := func(v float64) float64 { return area.x + area.w*scale.share(v) }
+	d.texts = append(d.texts,
+		text{x: margin, y: 30, s: opt.Title, face: titleFace},
+		text{x: margin, y: 52, s: size + "bars: where the change of the best possible plan must lie · marks: change of the plan found, in weight-seconds", face: figureFace, ink: 1})
+	d.rect(area, ground)
+	for _, m := range scale.marks {
+		d.rect(rect{at(m) - 0.5, area.y, 1, area.h + 5}, grid)
+		d.texts = append(d.texts, text{x: at(m), y: area.y + area.h + 20, s: thousands(strconv.FormatFloat(m, 'f', -1, 64)), face: smallFace, ink: 1, mid: true})
+	}
+	d.rect(rect{at(0) - 0.75, area.y, 1.5, area.h + 5}, faint)
+	for i, x := range all {
+		y := area.y + intervalRow*float64(i)
+		d.texts = append(d.texts, text{x: area.x - 10, y: y + 16, s: measure.fit(smallFace, x.Name, names), face: smallFace, end: true})
+		if x.Note != "" {
+			d.texts = append(d.texts, text{x: area.x + area.w + 10, y: y + 16, s: measure.fit(smallFace, x.Note, intervalNote-14), face: smallFace, ink: 1})
+		}
+		d.interval(&x, rect{area.x, y + 6, area.w, intervalRow - 12}, at)
+	}
+	return d, nil
+}
+
+// interval draws one bar within r.
+func (d *drawing) interval(x *Interval, r rect, at func(float64) float64) {
+	colour := hues[4]
+	switch {
+	case x.High < 0:
+		colour = hues[6] // the optimum falls for certain
+	case x.Low > 0:
+		colour = hues[0] // it rises for certain
+	}
+	from, to := at(x.Low), at(x.High)
+	fade := func(start, step float64) {
+		for n := range 12 {
+			a := start + step*float64(n)
+			b := a + step
+			a, b = max(r.x, min(a, b)), min(r.x+r.w, max(a, b))
+			if b > a {
+				d.rect(rect{a, r.y, b - a, r.h}, blend(colour, ground, float64(n)/12))
+			}
+		}
+	}
+	const step = fading / 12
+	switch {
+	case math.IsNaN(x.Low) && math.IsNaN(x.High):
+		return
+	case math.IsNaN(x.High):
+		fade(from, step)
+	case math.IsNaN(x.Low):
+		fade(to, -step)
+	default:
+		d.rect(rect{from, r.y, max(1, to-from), r.h}, colour)
+	}
+	if !math.IsNaN(x.Value) {
+		d.rect(rect{at(x.Value) - 1.5, r.y - 3, 3, r.h + 6}, ink)
+	}
+}
+
+// linear is an axis with round marks.
+type linear struct {
+	low, high float64
+	marks     []float64
+}
+
+// newScale covers low to high with marks at 1, 2 or 5 times a power of ten.
+func newScale(low, high float64) linear {
+	if !(high > low) {
+		high = low + 1
+	}
+	step := math.Pow(10, math.Floor(math.Log10((high-low)/8)))
+	for _, f := range []float64{1, 2, 5, 10} {
+		if (high-low)/(f*step) <= 9 {
+			step *= f
+			break
+		}
+	}
+	s := linear{low: math.Floor(low/step) * step, high: math.Ceil(high/step) * step}
+	n := int(math.Round((s.high - s.low) / step))
+	for i := 0; i <= n; i++ {
+		// Rounded, so that labels have no digits of rounding.
+		m, err := strconv.ParseFloat(strconv.FormatFloat(s.low+float64(i)*step, 'g', 10, 64), 64)
+		if err == nil {
+			s.marks = append(s.marks, m)
+		}
+	}
+	return s
+}
+
+func (s *linear) share(x float64) float64 { return (x - s.low) / (s.high - s.low) }

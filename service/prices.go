@@ -1,0 +1,175 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/verify"
+)
+
+// ErrNoPrices says that a result's bound is not made of prices.
+var ErrNoPrices = errors.New("service: the bound of this solve is not made of prices")
+
+// PricesMeaning goes with prices wherever they are shown.
+const PricesMeaning = "bound_fall is an upper limit on how far the bound, not the value, can fall with one more GPU of the type that is always in service. It is not what the GPU is worth: a what-if tells more."
+
+// Prices are those of a certificate, by type and time.
+type Prices struct {
+	InstanceSHA256 string       `json:"instance_sha256"`
+	Bound          *hare.Amount `json:"bound"`
+	Meaning        string       `json:"meaning"`
+	// GridS are the ends of the cells; prices are 0 behind the last.
+	GridS []micros    `json:"grid_s"`
+	Types []TypePrice `json:"types"`
+	// Sizes are prices of several GPUs that one gang holds together.
+	Sizes []SizePrice `json:"sizes,omitempty"`
+}
+
+// TypePrice is one type's price of a GPU-second, in weight-seconds, by cell.
+type TypePrice struct {
+	Type string `json:"type"`
+	// Total is Σ price · length, or where gangs have prices of their own what the
+	// dearest use of one more GPU costs; BoundFall is by how much the bound at
+	// these prices falls with one more GPU: Total, and what jobs gain that can
+	// use more GPUs at once. Both are rounded up at six decimals.
+	Total     hare.Amount `json:"total"`
+	BoundFall hare.Amount `json:"bound_fall"`
+	Prices    []nanos     `json:"prices"`
+}
+
+// SizePrice is the price of so many GPUs held together for a second.
+type SizePrice struct {
+	Type   string  `json:"type"`
+	Tasks  int64   `json:"tasks"`
+	Prices []nanos `json:"prices"`
+}
+
+// nanos count 1e-9, written as decimals.
+type nanos int64
+
+func (n nanos) text() string {
+	s := strconv.FormatInt(int64(n), 10)
+	if len(s) < 10 {
+		s = strings.Repeat("0", 10-len(s)) + s
+	}
+	s = s[:len(s)-9] + "." + s[len(s)-9:]
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// MarshalJSON writes the exact decimal.
+func (n nanos) MarshalJSON() ([]byte, error) { return []byte(n.text()), nil }
+
+// Prices reads the prices of a result's certificate. It waits for a place, as
+// the bound with one more GPU of each type is computed anew.
+func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Result) (*Prices, error) {
+	c := res.Certificate
+	if c == nil || c.Method != hare.MethodPrice {
+		return nil, ErrNoPrices
+	}
+	_, leave, err := s.enter(ctx, time.Now().Add(s.cfg.MaxTime))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	totals, err := verify.OneMore(inst, c)
+	if err != nil {
+		return nil, err
+	}
+	prices, err := verify.NewPrices(c)
+	if err != nil {
+		return nil, err
+	}
+	before, err := prices.Bound(inst)
+	if err != nil {
+		return nil, err
+	}
+	out := &Prices{InstanceSHA256: inst.SHA256(), Bound: res.Bound, Meaning: PricesMeaning}
+	for _, t := range c.GridUs {
+		out.GridS = append(out.GridS, micros(t))
+	}
+	for _, t := range totals {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		after, err := prices.Bound(verify.WithOneMore(inst, t.Type))
+		if err != nil {
+			return nil, err
+		}
+		p := TypePrice{Type: t.Type, Total: roundUp(t.Total), BoundFall: roundUp(after.Sub(before, after)), Prices: make([]nanos, len(c.GridUs)-1)}
+		if i := slices.IndexFunc(c.Prices, func(p hare.TypePrices) bool { return p.Type == t.Type }); i >= 0 {
+			p.Prices = nanosOf(c.Prices[i].Nanos)
+		}
+		out.Types = append(out.Types, p)
+	}
+	for _, x := range c.Sizes {
+		out.Sizes = append(out.Sizes, SizePrice{x.Type, x.Tasks, nanosOf(x.Nanos)})
+	}
+	return out, nil
+}
+
+func nanosOf(xs []int64) []nanos {
+	out := make([]nanos, len(xs))
+	for i, x := range xs {
+		out[i] = nanos(x)
+	}
+	return out
+}
+
+// roundUp is b in 1e-6 weight-seconds, rounded up.
+func roundUp(b *big.Rat) hare.Amount {
+	a, _ := roundDown(new(big.Rat).Neg(b)) // capacity and weights are limited: it fits
+	return a.Neg()
+}
+
+// EncodeCSV writes a line a cell and type; tasks is 1 for a GPU alone.
+func (p *Prices) EncodeCSV(w io.Writer) error {
+	b := []byte("type,tasks,from_s,to_s,price\n")
+	row := func(kind string, tasks int64, prices []nanos) {
+		for g, x := range prices {
+			b = append(b, csvText(kind)...)
+			b = append(strconv.AppendInt(append(b, ','), tasks, 10), ',')
+			b = append(b, hare.FormatMicros(int64(p.GridS[g]))+","+hare.FormatMicros(int64(p.GridS[g+1]))+","+x.text()+"\n"...)
+		}
+	}
+	for _, t := range p.Types {
+		row(t.Type, 1, t.Prices)
+	}
+	for _, t := range p.Sizes {
+		row(t.Type, t.Tasks, t.Prices)
+	}
+	_, err := w.Write(b)
+	return err
+}
+
+// csvText quotes where a field must be (RFC 4180).
+func csvText(s string) string {
+	if strings.ContainsAny(s, ",\"\r\n") {
+		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
+	}
+	return s
+}
+
+// EncodeSVG draws the prices over time.
+func (p *Prices) EncodeSVG(w io.Writer) error {
+	var curves []plot.PriceCurve
+	for _, t := range p.Types {
+		c := plot.PriceCurve{Name: t.Type + ": one more lowers the bound by at most " + t.BoundFall.String()}
+		for _, x := range t.Prices {
+			c.Prices = append(c.Prices, float64(x)/1e9)
+		}
+		curves = append(curves, c)
+	}
+	grid := make([]int64, len(p.GridS))
+	for i, t := range p.GridS {
+		grid[i] = int64(t)
+	}
+	return plot.Prices(w, grid, curves, plot.Options{Title: "Price of a GPU-second, by type"})
+}
