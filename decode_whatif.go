@@ -433,6 +433,9 @@ func (p *PatchOperation) check(at string, hasPath, hasFrom bool, found *InvalidE
 	switch p.Op {
 	case "add", "replace", "test":
 		needs(p.Value != nil, "value")
+		if p.Op != "test" && p.Path == "" && hasPath && p.Value != nil && p.Value[0] != '{' {
+			found.add(at+"/value", "wrong_type", "the whole document must be an object: an instance")
+		}
 	case "move", "copy":
 		needs(hasFrom, "from")
 		if p.Op == "move" && strings.HasPrefix(p.Path, p.From+"/") {

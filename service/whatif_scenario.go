@@ -16,15 +16,16 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// instance makes the instance of scenario i.
-func (w *whatIf) instance(i int) (*hare.Instance, error) {
-	sc := &w.req.Scenarios[i]
-	inst := w.base
+// ScenarioInstance makes the instance of scenario i of a request whose base has
+// its instance. Faults have pointers into the request.
+func ScenarioInstance(req *hare.WhatIf, i int) (*hare.Instance, error) {
+	sc := &req.Scenarios[i]
+	inst := req.Base.Instance
 	if len(sc.Patch) > 0 {
-		text := w.req.Base.Text
+		text := req.Base.Text
 		if text == nil {
 			var b bytes.Buffer
-			if err := w.base.EncodeJSON(&b); err != nil {
+			if err := inst.EncodeJSON(&b); err != nil {
 				return nil, err
 			}
 			text = b.Bytes()
@@ -38,7 +39,7 @@ func (w *whatIf) instance(i int) (*hare.Instance, error) {
 }
 
 // patchCopies limits what copy operations of one patch may add, in bytes.
-const patchCopies = 64 << 20
+const patchCopies = 16 << 20
 
 // patched applies the scenario's patch to the base's document and reads the
 // outcome strictly. Faults point to the operation that did it, if one can be
@@ -57,6 +58,9 @@ func patched(text []byte, sc *hare.Scenario) (inst *hare.Instance, err error) {
 		if errors.Is(err, jsonpatch.ErrTestFailed) {
 			code = "test_failed"
 		}
+		if k < 0 {
+			return nil, &hare.InvalidError{Pointer: at, Code: "too_large", Detail: fmt.Sprintf("its copy operations add more than %d MiB: send the instance by itself", patchCopies>>20)}
+		}
 		return nil, &hare.InvalidError{Pointer: at + "/" + strconv.Itoa(k), Code: code, Detail: fmt.Sprintf("%s %.200q: %.200s", sc.Patch[k].Op, sc.Patch[k].Path, patchWords(err))}
 	}
 	inst, err = hare.DecodeInstanceValue(jsontext.Value(out), "")
@@ -71,7 +75,8 @@ func patched(text []byte, sc *hare.Scenario) (inst *hare.Instance, err error) {
 	return inst, err
 }
 
-// applyPatch applies all operations at once, and on a failure finds which one.
+// applyPatch applies all operations at once, and on a failure finds which one;
+// that is -1 where they copy too much.
 func applyPatch(text []byte, ops []hare.PatchOperation) (out []byte, failed int, err error) {
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
@@ -91,6 +96,10 @@ func applyPatch(text []byte, ops []hare.PatchOperation) (out []byte, failed int,
 	if out, err = patch.ApplyWithOptions(text, options); err == nil {
 		return out, 0, nil
 	}
+	var copied *jsonpatch.AccumulatedCopySizeError
+	if errors.As(err, &copied) {
+		return nil, -1, err
+	}
 	// The first prefix that fails; how long it is can be halved.
 	low, high := 0, len(ops) // a prefix of low operations works, one of high does not
 	for low+1 < high {
@@ -107,8 +116,12 @@ func applyPatch(text []byte, ops []hare.PatchOperation) (out []byte, failed int,
 // operation writes one operation with the members that it has.
 func operation(b []byte, p *hare.PatchOperation) []byte {
 	text := func(s string) { b, _ = jsontext.AppendQuote(b, s) }
+	op := p.Op
+	if op == "add" && p.Path == "" {
+		op = "replace" // the same, which the library knows
+	}
 	b = append(b, `{"op":`...)
-	text(p.Op)
+	text(op)
 	b = append(b, `,"path":`...)
 	text(p.Path)
 	switch p.Op {
@@ -129,7 +142,7 @@ func patchWords(err error) string {
 	case errors.Is(err, jsonpatch.ErrMissing):
 		return "there is nothing at this path"
 	}
-	return err.Error()
+	return strings.TrimSuffix(err.Error(), ": %!w(<nil>)")
 }
 
 // blamed is the pointer, behind that of the patch, of the last operation that

@@ -111,7 +111,7 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 			continue
 		}
 		k.began = time.Now()
-		inst, err := w.instance(i)
+		inst, err := ScenarioInstance(w.req, i)
 		if err == nil {
 			w.bound(work, i, inst, k)
 		}
@@ -287,7 +287,7 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 		return w.answer(i, l)
 	}
 	opt.TimeLimit = limit
-	inst, err := w.instance(i)
+	inst, err := ScenarioInstance(w.req, i)
 	if err != nil {
 		return err // it was possible before
 	}
@@ -338,5 +338,8 @@ func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *WhatIf
 		l.Jobs = w.changes(inst, w.result.Jobs)
 	}
 	w.compare(l)
+	if l.Termination == hare.TerminationInfeasible {
+		l.OptimumChange = make([]*hare.Amount, 2) // there is no optimum
+	}
 	return l
 }

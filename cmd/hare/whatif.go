@@ -1,0 +1,400 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+func whatIfCommand() *cobra.Command {
+	var all []change
+	var opt hare.Options
+	var limit time.Duration
+	var below, result, out, picture string
+	var together, ordered, quiet bool
+	c := &cobra.Command{
+		Use:   "whatif INSTANCE",
+		Short: "Compare scenarios with a base: what would change, and by how much at least and at most",
+		Long: `Whatif solves a base and then scenarios, each a change of it, and prints how the
+weighted job completion time changes. The change of the best possible plan lies
+between the two ends that are printed, for certain: both are made of values and
+of proved bounds. Each flag below is a scenario of its own, unless --together
+joins them.
+
+Every scenario is bounded by the base's prices first. With --prune-below X those
+for which that proves that the value cannot fall by more than X are not solved.
+--time-limit covers the whole batch; without it, work limits decide and equal
+calls give equal answers.`,
+		Example: `  hare whatif base.json --add V100=8 --drop-node n3@3600 --remove-gpus n1=2
+  hare whatif base.json --add V100=8 --remove-job x --together
+  hare whatif base.json --result base.result.json --scale-weight bert=2 --plot whatif.svg
+  hare whatif base.json --scenario scenarios.json --time-limit 20s --prune-below 3000 -o lines.ndjson`,
+		Args: exactly(1, "one instance file"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(all) == 0 {
+				return usageError{errors.New("there is no scenario: give at least one flag such as --add V100=8 (see hare whatif --help)")}
+			}
+			draw, err := intervalDrawing(picture)
+			if err != nil {
+				return err
+			}
+			opt.TimeLimit = limit
+			req, labels, err := whatIfRequest(args[0], result, all, together, opt, below)
+			if err != nil {
+				return err
+			}
+			req.Ordered = ordered
+			w := &whatIfPrinter{labels: labels, out: out, quiet: quiet}
+			if err := w.run(c.Context(), req); err != nil {
+				return err
+			}
+			if picture != "" {
+				if err := writeOut(picture, func(to io.Writer) error {
+					return draw(to, w.intervals(), plot.Options{Title: "What if: " + filepath.Base(args[0])})
+				}); err != nil {
+					return err
+				}
+			}
+			return w.failure
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	changeFlags(f, &all)
+	f.BoolVar(&together, "together", false, "join all flags above, but --scenario, to one scenario")
+	f.StringVar(&result, "result", "", "the base's result, instead of solving it")
+	f.StringVar(&below, "prune-below", "", "answer from the bound alone where the value cannot fall by more than this, in weight-seconds")
+	f.DurationVar(&limit, "time-limit", 0, "for all, e.g. 20s; 0 means by work alone")
+	f.Int64Var(&opt.WorkLimit, "work-limit", 0, "of each solve; 0 means by the instance's size")
+	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap, "stop a solve when its plan is proved to be this close to the best")
+	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
+	f.StringVarP(&out, "output", "o", "", "write a line a scenario as JSON to this file as they finish (- is standard output)")
+	f.BoolVar(&ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
+	f.StringVar(&picture, "plot", "", "draw the intervals: .svg, .png or .html")
+	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
+	return c
+}
+
+func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options) error, error) {
+	switch strings.ToLower(filepath.Ext(name)) {
+	case "", ".svg":
+		if name == "" || strings.Contains(name, ".") {
+			return plot.IntervalsSVG, nil
+		}
+	case ".png":
+		return plot.IntervalsPNG, nil
+	case ".html", ".htm":
+		return plot.IntervalsHTML, nil
+	}
+	return nil, usageError{fmt.Errorf("cannot draw %q: end the name in .svg, .png or .html", name)}
+}
+
+// whatIfRequest makes the request of flags and files; labels are those of its
+// scenarios.
+func whatIfRequest(name, result string, all []change, together bool, opt hare.Options, below string) (*hare.WhatIf, []string, error) {
+	if err := noTwice(name, result); err != nil {
+		return nil, nil, err
+	}
+	text, err := readWhole(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	inst, err := hare.DecodeInstance(bytes.NewReader(text), hare.Limits{MaxBytes: maxFileBytes})
+	if err != nil {
+		return nil, nil, inputError(name, err)
+	}
+	list, labels, err := scenarios(all, together, kindsOf(inst))
+	if err != nil {
+		return nil, nil, err
+	}
+	doc := map[string]any{"base": map[string]string{"solve_id": name}, "scenarios": list}
+	if below != "" {
+		if _, err := hare.ParseAmount(below); err != nil {
+			return nil, nil, usageError{fmt.Errorf("--prune-below %s: %w", below, err)}
+		}
+		doc["prune"] = map[string]json.RawMessage{"below_s": json.RawMessage(below)}
+	}
+	body, err := json.Marshal(doc)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	req, err := hare.DecodeWhatIf(bytes.NewReader(body), hare.Limits{MaxBytes: maxFileBytes}, opt)
+	if err != nil {
+		return nil, nil, labelled(labels, err)
+	}
+	// The file stands in for the stored solve.
+	req.Base = hare.WhatIfBase{Instance: inst}
+	if json.Valid(text) { // an instance of many lines is patched as Hare writes it
+		req.Base.Text = text
+	}
+	if result != "" {
+		if req.Base.Result, err = readResult(result); err != nil {
+			return nil, nil, err
+		}
+	}
+	return req, labels, nil
+}
+
+func readWhole(name string) ([]byte, error) {
+	f, err := openIn(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes))
+	if err != nil {
+		return nil, inputError(name, err)
+	}
+	return text, nil
+}
+
+// labelled names the flag of the scenario that a fault lies in.
+func labelled(labels []string, err error) error {
+	var faults hare.InvalidErrors
+	if !errors.As(err, &faults) {
+		return usageError{err}
+	}
+	if rest, ok := strings.CutPrefix(faults[0].Pointer, "/scenarios/"); ok {
+		digits, _, _ := strings.Cut(rest, "/")
+		if i, err := strconv.Atoi(digits); err == nil && i < len(labels) {
+			return usageError{fmt.Errorf("--%s: %w", labels[i], faults)}
+		}
+	}
+	return usageError{faults}
+}
+
+// whatIfPrinter shows the lines of a what-if.
+type whatIfPrinter struct {
+	labels  []string
+	out     string
+	quiet   bool
+	base    *service.WhatIfLine
+	lines   []*service.WhatIfLine // by scenario
+	summary *service.WhatIfLine
+	failure error // of the first scenario that was wrong
+}
+
+func (w *whatIfPrinter) run(ctx context.Context, req *hare.WhatIf) error {
+	engine, closeEngine := startEngine()
+	defer closeEngine()
+	svc := service.New(service.Config{Solver: engine, MaxTime: 24 * time.Hour})
+	if err := svc.CheckWhatIf(ctx, req); err != nil {
+		return labelled(w.labels, err)
+	}
+	// A slip in a flag is said before the long work, not after it.
+	for i := range req.Scenarios {
+		if _, err := service.ScenarioInstance(req, i); err != nil {
+			return labelled(w.labels, err)
+		}
+	}
+	live := newLive(os.Stderr, !w.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	w.lines = make([]*service.WhatIfLine, len(req.Scenarios))
+	live.text("solving the base")
+	answer := func(to io.Writer) error {
+		done, pruned := 0, 0
+		err := svc.WhatIf(ctx, req, func(l *service.WhatIfLine) error {
+			switch {
+			case l.Index != nil:
+				w.lines[*l.Index] = l
+				if done++; l.Pruned != nil && *l.Pruned {
+					pruned++
+				}
+				if l.Err != nil {
+					l.Error = problemOf(l.Err)
+					if w.failure == nil {
+						w.failure = labelled(w.labels, l.Err)
+					}
+				}
+			case w.base == nil:
+				w.base = l
+			default:
+				w.summary = l
+			}
+			live.text("%d of %d scenarios, %d pruned", done, len(w.lines), pruned)
+			if w.out == "" {
+				return nil
+			}
+			line, err := json.Marshal(l)
+			if err != nil {
+				return err
+			}
+			_, err = to.Write(append(line, '\n'))
+			return err
+		})
+		if errors.Is(err, context.Canceled) {
+			return nil // what is known is printed
+		}
+		return err
+	}
+	var err error
+	switch w.out {
+	case "":
+		err = answer(io.Discard)
+	case "-":
+		err = answer(os.Stdout)
+	default:
+		err = writeOut(w.out, answer)
+	}
+	live.end()
+	if err == nil && w.base != nil && !w.quiet && w.out != "-" {
+		err = w.table(os.Stdout)
+	}
+	return err
+}
+
+// problemOf is the problem document of a scenario that is wrong.
+func problemOf(err error) any {
+	p := map[string]any{"type": "about:blank", "title": http.StatusText(http.StatusUnprocessableEntity), "status": http.StatusUnprocessableEntity, "code": "failed", "detail": err.Error()}
+	var faults hare.InvalidErrors
+	var fault *hare.InvalidError
+	if errors.As(err, &faults) {
+		p["code"], p["errors"] = faults[0].Code, faults
+	} else if errors.As(err, &fault) {
+		p["code"], p["errors"] = fault.Code, hare.InvalidErrors{fault}
+	}
+	return p
+}
+
+// table is the account for people.
+func (w *whatIfPrinter) table(to io.Writer) error {
+	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(w.base.Value), amountWords(w.base.Bound), percentWords(w.base.Gap))
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "scenario\tvalue\tchange\tbest plan changes by\tgap\tgain\tlose\tmost changed")
+	for i, l := range w.lines {
+		switch {
+		case l == nil:
+			fmt.Fprintf(t, "%s\tnot answered\n", w.label(i, nil))
+		case l.Err != nil:
+			fmt.Fprintf(t, "%s\tfailed\n", w.label(i, l))
+		default:
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", w.label(i, l), valueWords(l), signedWords(l.ValueChange), intervalWords(l), percentWords(l.Gap), jobWords(l.Jobs))
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if w.summary != nil {
+		c := w.summary.Counts
+		fmt.Fprintf(to, "\n%d scenarios: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n", c.Scenarios, c.Solved, c.Pruned, c.Bounded, c.Failed, w.summary.Timing.TotalS)
+	}
+	return nil
+}
+
+func (w *whatIfPrinter) label(i int, l *service.WhatIfLine) string {
+	if l != nil && l.ID != strconv.Itoa(i) {
+		return l.ID
+	}
+	return w.labels[i]
+}
+
+func valueWords(l *service.WhatIfLine) string {
+	switch {
+	case l.Termination == hare.TerminationInfeasible || l.Termination == hare.TerminationNoSchedule:
+		return l.Termination
+	case l.Pruned != nil && *l.Pruned && l.Value == nil:
+		return "pruned"
+	case l.Pruned != nil && *l.Pruned:
+		return amountWords(l.Value) + " (pruned)"
+	}
+	return amountWords(l.Value)
+}
+
+func amountWords(a *hare.Amount) string {
+	if a == nil {
+		return "–"
+	}
+	return short(a.Float())
+}
+
+func signedWords(a *hare.Amount) string {
+	if a == nil {
+		return "–"
+	}
+	s := short(math.Abs(a.Float()))
+	switch a.Sign() {
+	case 1:
+		return "+" + s
+	case -1:
+		return "−" + s
+	}
+	return "0"
+}
+
+func intervalWords(l *service.WhatIfLine) string {
+	if len(l.OptimumChange) != 2 {
+		return "–"
+	}
+	low, high := "…", "…"
+	if a := l.OptimumChange[0]; a != nil {
+		low = signedWords(a)
+	}
+	if a := l.OptimumChange[1]; a != nil {
+		high = signedWords(a)
+	}
+	return low + " to " + high
+}
+
+func percentWords(gap json.RawMessage) string {
+	x, err := strconv.ParseFloat(string(gap), 64)
+	if err != nil {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f %%", 100*x)
+}
+
+// jobWords counts who gains and loses, and names the job that changes most.
+func jobWords(c *service.JobChanges) string {
+	if c == nil {
+		return "–\t–\t"
+	}
+	most := ""
+	if len(c.ByWeightedChange) > 0 {
+		j := &c.ByWeightedChange[0]
+		most = fmt.Sprintf("%s %s", j.ID, signedWords(&j.WeightedChange))
+	}
+	return fmt.Sprintf("%d\t%d\t%s", c.Gain, c.Lose, most)
+}
+
+// intervals are what there is to draw.
+func (w *whatIfPrinter) intervals() (out []plot.Interval) {
+	number := func(a *hare.Amount) float64 {
+		if a == nil {
+			return math.NaN()
+		}
+		return a.Float()
+	}
+	for i, l := range w.lines {
+		if l == nil || len(l.OptimumChange) != 2 {
+			continue
+		}
+		x := plot.Interval{Name: w.label(i, l), Low: number(l.OptimumChange[0]), High: number(l.OptimumChange[1]), Value: number(l.ValueChange)}
+		if l.Pruned != nil && *l.Pruned {
+			x.Note = "pruned"
+		} else if l.Value == nil {
+			x.Note = l.Termination
+		} else if l.Jobs != nil {
+			x.Note = fmt.Sprintf("%d jobs gain, %d lose", l.Jobs.Gain, l.Jobs.Lose)
+		}
+		out = append(out, x)
+	}
+	return out
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/hare-sched/hare"
+)
+
+// change is one flag of a what-if, in the form of a scenario's part.
+type change struct {
+	label string // as it was given
+	part  string // name of the part
+	value any
+	whole []json.RawMessage // of --scenario: scenarios as they are
+}
+
+// changeFlag collects the changes of all flags in the order of the command line.
+type changeFlag struct {
+	name string
+	all  *[]change
+	read func(text string) (part string, value any, err error)
+}
+
+var _ pflag.Value = (*changeFlag)(nil)
+
+func (f *changeFlag) String() string { return "" }
+func (f *changeFlag) Type() string   { return "change" }
+
+// Set reads one change.
+func (f *changeFlag) Set(text string) error {
+	part, value, err := f.read(text)
+	if err != nil {
+		return err
+	}
+	c := change{label: f.name + " " + text, part: part, value: value}
+	if part == "" {
+		c.whole = value.([]json.RawMessage)
+	}
+	*f.all = append(*f.all, c)
+	return nil
+}
+
+// changeFlags are the flags that make scenarios.
+func changeFlags(f *pflag.FlagSet, all *[]change) {
+	add := func(name, usage string, read func(string) (string, any, error)) {
+		f.Var(&changeFlag{name, all, read}, name, usage)
+	}
+	add("add", "more GPUs on a new node: TYPE=COUNT", func(text string) (string, any, error) {
+		kind, count, err := pair(text, "=", "V100=8")
+		return "add_gpus", map[string]any{"type": kind, "count": count}, err
+	})
+	add("remove-gpus", "fewer GPUs on a node: NODE=COUNT, or NODE:TYPE=COUNT where it has several types", func(text string) (string, any, error) {
+		node, count, err := pair(text, "=", "n1=2")
+		v := map[string]any{"node": node, "count": count}
+		if name, kind, ok := strings.Cut(node, ":"); ok {
+			v["node"], v["type"] = name, kind
+		}
+		return "remove_gpus", v, err
+	})
+	add("drop-node", "end the service of a node: NODE@SECONDS, or NODE for at once", func(text string) (string, any, error) {
+		if !strings.Contains(text, "@") {
+			text += "@0"
+		}
+		at := strings.LastIndex(text, "@")
+		node, seconds, err := text[:at], json.Number(text[at+1:]), error(nil)
+		if _, bad := hare.ParseMicros(seconds.String()); bad != nil || node == "" {
+			err = errors.New("give NODE@SECONDS, e.g. n3@3600")
+		}
+		return "drain", map[string]any{"node": node, "at_s": seconds}, err
+	})
+	add("remove-job", "without this job", func(text string) (string, any, error) { return "remove_jobs", text, nil })
+	add("add-job", "with the job, or the array of jobs, of this file", func(text string) (string, any, error) {
+		jobs, err := oneOrMore(text)
+		return "add_jobs", jobs, err
+	})
+	add("scale-weight", "weight times a factor: JOB=FACTOR, or FACTOR for all jobs", func(text string) (string, any, error) {
+		job, factor := "", text
+		if i := strings.LastIndex(text, "="); i >= 0 {
+			job, factor = text[:i], text[i+1:]
+		}
+		if _, bad := hare.ParseMicros(factor); bad != nil || strings.HasPrefix(text, "=") {
+			return "", nil, errors.New("give JOB=FACTOR, e.g. bert=2, or a factor for all")
+		}
+		if job == "" {
+			return "scale_weights", json.Number(factor), nil
+		}
+		return "scale_weights", map[string]any{job: json.Number(factor)}, nil
+	})
+	add("patch", "the instance with the JSON patch (RFC 6902) of this file", func(text string) (string, any, error) {
+		ops, err := oneOrMore(text)
+		return "patch", ops, err
+	})
+	add("scenario", "the scenario, or the array of scenarios, of this file", func(text string) (string, any, error) {
+		all, err := oneOrMore(text)
+		return "", all, err
+	})
+}
+
+// pair reads NAME=COUNT.
+func pair(text, between, example string) (name string, count int64, err error) {
+	i := strings.LastIndex(text, between)
+	if i > 0 {
+		if count, err = strconv.ParseInt(text[i+1:], 10, 64); err == nil {
+			return text[:i], count, nil
+		}
+	}
+	return "", 0, fmt.Errorf("give a name and a whole number, e.g. %s", example)
+}
+
+// oneOrMore reads a file with a JSON value or an array of them.
+func oneOrMore(name string) ([]json.RawMessage, error) {
+	f, err := openIn(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, hare.DefaultMaxBytes))
+	if err != nil {
+		return nil, err
+	}
+	if !json.Valid(text) {
+		return nil, fmt.Errorf("%s is not JSON", name)
+	}
+	var all []json.RawMessage
+	if json.Unmarshal(text, &all) != nil {
+		all = []json.RawMessage{text}
+	}
+	return all, nil
+}
+
+// scenarios turns changes into scenarios and says which label each has: one a
+// flag, or together one of all flags, beside those of files.
+func scenarios(all []change, together bool, kinds []string) (out []json.RawMessage, labels []string, err error) {
+	joined := map[string]any{}
+	var names []string
+	put := func(to map[string]any, c change) error {
+		switch part := c.part; part {
+		case "add_jobs", "patch":
+			for _, x := range c.value.([]json.RawMessage) {
+				to[part] = append(list(to[part]), x)
+			}
+		case "scale_weights":
+			factors, ok := c.value.(map[string]any)
+			before, had := to[part].(map[string]any)
+			switch {
+			case to[part] == nil:
+				to[part] = c.value
+			case !ok || !had:
+				return usageError{errors.New("--together takes one --scale-weight for all jobs, or several by job, not both")}
+			default:
+				for job, x := range factors {
+					before[job] = x
+				}
+			}
+		default:
+			if part == "add_gpus" {
+				gpus := c.value.(map[string]any)
+				gpus["type"] = known(gpus["type"].(string), kinds)
+			}
+			to[part] = append(list(to[part]), c.value)
+		}
+		return nil
+	}
+	encode := func(v map[string]any, label string) error {
+		v["id"] = label
+		text, err := json.Marshal(v)
+		out, labels = append(out, text), append(labels, label)
+		return err
+	}
+	for _, c := range all {
+		if c.whole != nil {
+			for i, x := range c.whole {
+				out, labels = append(out, x), append(labels, fmt.Sprintf("%s #%d", c.label, i))
+			}
+			continue
+		}
+		to := joined
+		if !together {
+			to = map[string]any{}
+		}
+		if err := put(to, c); err != nil {
+			return nil, nil, err
+		}
+		if names = append(names, c.label); !together {
+			if err := encode(to, c.label); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	if together && len(names) > 0 {
+		err = encode(joined, cutLabel(strings.Join(names, ", ")))
+	}
+	return out, labels, err
+}
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+// cutLabel keeps ids within their limit.
+func cutLabel(s string) string {
+	if r := []rune(s); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return s
+}
+
+// known is a type's name as the instance writes it, whatever the case.
+func known(kind string, kinds []string) string {
+	if i := slices.IndexFunc(kinds, func(k string) bool { return strings.EqualFold(k, kind) }); i >= 0 && !slices.Contains(kinds, kind) {
+		return kinds[i]
+	}
+	return kind
+}
+
+// kindsOf are the types that the cluster has or a job has a profile for.
+func kindsOf(inst *hare.Instance) (kinds []string) {
+	for i := range inst.Cluster.Nodes {
+		for _, g := range inst.Cluster.Nodes[i].GPUs {
+			kinds = append(kinds, g.Type)
+		}
+	}
+	for i := range inst.Jobs {
+		for _, p := range inst.Jobs[i].On {
+			kinds = append(kinds, p.Type)
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
