@@ -4,9 +4,15 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
+
+// whatIfChanging is what differs from run to run on the page.
+var whatIfChanging = regexp.MustCompile(`"reproducible":(true|false)|"(total|wait)_s":[0-9.e-]+|; \d+\.\d+ s\b|"request_id":"[0-9a-f]+"`)
+
+func TestWhatIfPage(t *testing.T) { checkPage(t, "../../docs/whatif.md", whatIfChanging, 5) }
 
 func TestWhatIfCommand(t *testing.T) {
 	dir := t.TempDir()
