@@ -106,6 +106,23 @@ func TestWhatIfLinesHold(t *testing.T) {
 	}
 }
 
+// Without a plan of the base nothing can be compared or pruned, but scenarios
+// are solved all the same.
+func TestWhatIfOfAnInfeasibleBase(t *testing.T) {
+	const wide = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":1}}]},"jobs":[{"id":"x","tasks":2,"sync":"gang","on":{"A":{"compute_s":5}}}]}}`
+	req := request(t, wide, []string{`{"add_gpus":{"type":"A","count":1}}`, `{"drain":{"node":"a","at_s":9}}`}, `,"prune":{"below_s":1000},"options":{"work_limit":50}`)
+	base, lines, summary := answers(t, service.New(service.Config{}), req)
+	if base.Value != nil || base.Termination != hare.TerminationInfeasible || len(base.Reasons) == 0 {
+		t.Errorf("base %+v", base)
+	}
+	if l := lines[0]; l.Value == nil || l.Value.String() != "5" || l.ValueChange != nil || l.OptimumChange[0] != nil || l.OptimumChange[1] != nil {
+		t.Errorf("with one more: %+v", l)
+	}
+	if l := lines[1]; l.Termination != hare.TerminationInfeasible || len(l.Reasons) == 0 || *l.Pruned || summary.Counts.Solved != 2 {
+		t.Errorf("drained: %+v", l)
+	}
+}
+
 // A deadline covers the batch: what is not solved in time is answered from the
 // bounds.
 func TestWhatIfDeadline(t *testing.T) {
