@@ -95,11 +95,12 @@ calls give equal answers.`,
 }
 
 func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options) error, error) {
+	if name == "" {
+		return nil, nil
+	}
 	switch strings.ToLower(filepath.Ext(name)) {
-	case "", ".svg":
-		if name == "" || strings.Contains(name, ".") {
-			return plot.IntervalsSVG, nil
-		}
+	case ".svg":
+		return plot.IntervalsSVG, nil
 	case ".png":
 		return plot.IntervalsPNG, nil
 	case ".html", ".htm":
@@ -208,11 +209,22 @@ func (w *whatIfPrinter) run(ctx context.Context, req *hare.WhatIf) error {
 	}
 	live := newLive(os.Stderr, !w.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	w.lines = make([]*service.WhatIfLine, len(req.Scenarios))
+	// An interrupt ends solves with their best pairs; what has not begun is
+	// answered from its bound.
+	off := context.AfterFunc(ctx, func() {
+		now, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		cancel()
+		svc.Drain(now)
+	})
+	defer off()
+	work := context.WithoutCancel(ctx)
 	live.text("solving the base")
 	answer := func(to io.Writer) error {
 		done, pruned := 0, 0
-		err := svc.WhatIf(ctx, req, func(l *service.WhatIfLine) error {
+		err := svc.WhatIf(work, req, func(l *service.WhatIfLine) error {
 			switch {
+			case errors.Is(l.Err, service.ErrDraining):
+				return nil // it is shown as not answered
 			case l.Index != nil:
 				w.lines[*l.Index] = l
 				if done++; l.Pruned != nil && *l.Pruned {
@@ -240,8 +252,9 @@ func (w *whatIfPrinter) run(ctx context.Context, req *hare.WhatIf) error {
 			_, err = to.Write(append(line, '\n'))
 			return err
 		})
-		if errors.Is(err, context.Canceled) {
-			return nil // what is known is printed
+		if errors.Is(err, service.ErrDraining) {
+			fmt.Fprintln(os.Stderr, "hare: interrupted before the base was solved")
+			return errNo
 		}
 		return err
 	}
