@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/big"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -21,7 +23,7 @@ var _ warmEngine = solverEngine{}
 
 func (e solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate) (*hare.Result, error) {
 	cfg := e.cfg
-	cfg.Warm = warm
+	cfg.Progress, cfg.Warm = both(cfg.Progress, progressOf(ctx)), warm
 	return solver.Solve(ctx, inst, opt, cfg)
 }
 
@@ -71,6 +73,15 @@ func (s *Service) solveFrom(ctx context.Context, inst *hare.Instance, opt hare.O
 		work, cancel = context.WithTimeout(work, s.cfg.MaxTime)
 		defer cancel()
 	}
+	work, ended := s.hooks.solving(work, inst, opt)
+	defer func() { ended(res, err) }()
+	// Solves of a batch have goroutines of their own, where a panic would end the
+	// process: it fails its scenario.
+	defer func() {
+		if p := recover(); p != nil {
+			res, err = nil, fmt.Errorf("service: a solve panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
 	if e, ok := s.cfg.Engine.(warmEngine); ok && warm != nil {
 		res, err = e.SolveWarm(work, inst, opt, warm)
 	} else {
