@@ -327,7 +327,7 @@ func unknownName(what, name string, known []string) string {
 	if len(known) > 10_000 || len(name) > 200 {
 		return text
 	}
-	if best := nearest(name, known); best != "" {
+	if best := Nearest(name, known); best != "" {
 		return text + fmt.Sprintf(": did you mean %q?", clip(best))
 	}
 	if slices.Contains(known, name+"-0") {

@@ -52,7 +52,7 @@ func (e *statusError) Error() string { return e.detail }
 // fail maps an error to its problem: the one place where that is done.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var status *statusError
-	var absent *notFound
+	var absent *absentSolve
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
 	var long *http.MaxBytesError

@@ -159,15 +159,15 @@ func (c *captured) Write(b []byte) (int, error) { return c.body.Write(b) }
 
 // stored is a solve that the server keeps, of the caller's tenant.
 func (s *server) stored(r *http.Request, id string) (*hare.Instance, *hare.Result, error) {
-	if s.cfg.Solves == nil {
+	if s.cfg.Solved == nil {
 		return nil, nil, service.ErrNoSolve
 	}
 	tenant := tenantOf(r.Context())
-	inst, err := s.cfg.Solves.Instance(r.Context(), tenant, id)
+	inst, err := s.cfg.Solved.Instance(r.Context(), tenant, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	res, err := s.cfg.Solves.Result(r.Context(), tenant, id)
+	res, err := s.cfg.Solved.Result(r.Context(), tenant, id)
 	return inst, res, err
 }
 
@@ -176,18 +176,18 @@ func pointed(err error, pointer string) error {
 	if !errors.Is(err, service.ErrNoSolve) {
 		return err
 	}
-	return &notFound{pointer}
+	return &absentSolve{pointer}
 }
 
-// notFound is a solve that is not there.
-type notFound struct{ pointer string }
+// absentSolve is a solve that is not there.
+type absentSolve struct{ pointer string }
 
-func (*notFound) Error() string {
+func (*absentSolve) Error() string {
 	return "there is no such solve, or it is not finished or no longer kept"
 }
 
 // faults point to the id in the request's document, if it stands there.
-func (e *notFound) faults() hare.InvalidErrors {
+func (e *absentSolve) faults() hare.InvalidErrors {
 	if e.pointer == "" {
 		return nil
 	}

@@ -136,19 +136,19 @@ type JobChanges struct {
 	// Lose counts those that end later.
 	Lose int64 `json:"lose" validate:"required"`
 	// ByWeightedChange are those whose weight · (end − release) changes most, at most 20.
-	ByWeightedChange []JobChange `json:"by_weighted_change" validate:"required"`
+	ByWeightedChange []ScenarioJob `json:"by_weighted_change" validate:"required"`
 	// ByEndChange are those whose end changes most, at most 20.
-	ByEndChange []JobChange `json:"by_end_change" validate:"required"`
+	ByEndChange []ScenarioJob `json:"by_end_change" validate:"required"`
 } //	@name	JobChanges
 
-// JobChange is one job in both plans.
-type JobChange struct {
+// ScenarioJob is one job in both plans.
+type ScenarioJob struct {
 	ID             string  `json:"id" validate:"required"`
 	BaseEndS       float64 `json:"base_end_s" validate:"required"`
 	EndS           float64 `json:"end_s" validate:"required"`
 	EndChangeS     float64 `json:"end_change_s" validate:"required"`
 	WeightedChange float64 `json:"weighted_change" validate:"required"`
-} //	@name	JobChange
+} //	@name	ScenarioJob
 
 // Prices are those of a solve's certificate, by type and time.
 type Prices struct {

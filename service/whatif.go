@@ -14,13 +14,6 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// SolveStore has the solves that the server keeps. A solve that is not there,
-// or another tenant's, is ErrNoSolve.
-type SolveStore interface {
-	Instance(ctx context.Context, tenant, id string) (*hare.Instance, error)
-	Result(ctx context.Context, tenant, id string) (*hare.Result, error)
-}
-
 // ErrNoSolve says that there is no such solve.
 var ErrNoSolve = errors.New("service: no such solve")
 

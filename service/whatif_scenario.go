@@ -232,12 +232,12 @@ type JobChanges struct {
 	Lose int `json:"lose"`
 	// ByWeightedChange are those whose w·(C − a) changes most, ByEndChange those
 	// whose end does, either way; at most MaxChangedJobs.
-	ByWeightedChange []JobChange `json:"by_weighted_change"`
-	ByEndChange      []JobChange `json:"by_end_change"`
+	ByWeightedChange []ScenarioJob `json:"by_weighted_change"`
+	ByEndChange      []ScenarioJob `json:"by_end_change"`
 }
 
-// JobChange is one job in both plans.
-type JobChange struct {
+// ScenarioJob is one job in both plans.
+type ScenarioJob struct {
 	ID             string      `json:"id"`
 	BaseEndS       micros      `json:"base_end_s"`
 	EndS           micros      `json:"end_s"`
@@ -257,8 +257,8 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges
 	for _, e := range ends {
 		end[e.ID] = e.EndUs
 	}
-	c := &JobChanges{ByWeightedChange: []JobChange{}, ByEndChange: []JobChange{}}
-	var all []JobChange
+	c := &JobChanges{ByWeightedChange: []ScenarioJob{}, ByEndChange: []ScenarioJob{}}
+	var all []ScenarioJob
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		before, both := w.ends[j.ID]
@@ -267,7 +267,7 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges
 			continue
 		}
 		b := &w.base.Jobs[w.places[j.ID]]
-		x := JobChange{ID: j.ID, BaseEndS: micros(before.EndUs), EndS: micros(now), EndChangeS: micros(now - before.EndUs)}
+		x := ScenarioJob{ID: j.ID, BaseEndS: micros(before.EndUs), EndS: micros(now), EndChangeS: micros(now - before.EndUs)}
 		x.WeightedChange = hare.Product(j.WeightMicro, now-j.ReleaseUs).Sub(hare.Product(b.WeightMicro, before.EndUs-b.ReleaseUs))
 		switch {
 		case now < before.EndUs:
@@ -283,13 +283,13 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges
 		}
 		return a
 	}
-	slices.SortStableFunc(all, func(x, y JobChange) int { return abs(y.WeightedChange).Cmp(abs(x.WeightedChange)) })
+	slices.SortStableFunc(all, func(x, y ScenarioJob) int { return abs(y.WeightedChange).Cmp(abs(x.WeightedChange)) })
 	for _, x := range all[:min(MaxChangedJobs, len(all))] {
 		if x.WeightedChange.Sign() != 0 {
 			c.ByWeightedChange = append(c.ByWeightedChange, x)
 		}
 	}
-	slices.SortStableFunc(all, func(x, y JobChange) int {
+	slices.SortStableFunc(all, func(x, y ScenarioJob) int {
 		return cmp.Compare(max(y.EndChangeS, -y.EndChangeS), max(x.EndChangeS, -x.EndChangeS))
 	})
 	for _, x := range all[:min(MaxChangedJobs, len(all))] {
