@@ -50,7 +50,7 @@ func newWhatIfServer(t *testing.T, bound string) (http.Handler, *kept) {
 		t.Fatal(err)
 	}
 	store := &kept{inst, res}
-	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: store, MaxWhatIfs: 1}), store
+	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solved: store, MaxWhatIfs: 1}), store
 }
 
 const someScenarios = `"options":{"work_limit":300},"scenarios":[
