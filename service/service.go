@@ -118,7 +118,7 @@ func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.C
 	if err := s.admit(); err != nil {
 		return nil, nil, err
 	}
-	return s.await(ctx, s.queue.lineUp(deadline))
+	return s.await(ctx, s.queue.lineUp(deadline), nil)
 }
 
 // admit counts a call among those that Drain waits for and that the queue
@@ -142,13 +142,14 @@ func (s *Service) quit() {
 	s.active.Done()
 }
 
-// await waits for the place of a call that has lined up, as enter says.
-func (s *Service) await(ctx context.Context, t *turn) (work context.Context, leave func(), err error) {
+// await waits for the place of a call that has lined up, as enter says, and
+// with ErrDraining no longer than until quit is closed.
+func (s *Service) await(ctx context.Context, t *turn, quit <-chan struct{}) (work context.Context, leave func(), err error) {
 	out := func() {
 		t.leave()
 		s.active.Done()
 	}
-	if err := s.wait(ctx, t); err != nil {
+	if err := s.wait(ctx, t, quit); err != nil {
 		out()
 		return nil, nil, err
 	}
@@ -161,7 +162,7 @@ func (s *Service) await(ctx context.Context, t *turn) (work context.Context, lea
 	}, nil
 }
 
-func (s *Service) wait(ctx context.Context, t *turn) error {
+func (s *Service) wait(ctx context.Context, t *turn, quit <-chan struct{}) error {
 	select {
 	case <-t.got:
 		return nil
@@ -175,6 +176,8 @@ func (s *Service) wait(ctx context.Context, t *turn) error {
 	case <-late.C:
 		return ErrLate
 	case <-s.life.Done():
+		return ErrDraining
+	case <-quit:
 		return ErrDraining
 	case <-ctx.Done():
 		return context.Cause(ctx)
