@@ -46,6 +46,12 @@ type Config struct {
 	// Progress is called from the solving goroutine, at most every 50 ms and
 	// at each change of phase; nil means nobody looks.
 	Progress func(Event)
+	// Checkpoint is called often from the solving goroutine, once there is a
+	// schedule, with a function that builds the verified result of the best pair
+	// so far, good for the time of the call. Calling that costs about what the
+	// end of a solve does, which a time limit feels; it changes nothing else of
+	// what is answered. Nil means nobody asks.
+	Checkpoint func(best func() (*hare.Result, error))
 	// Warm has prices of the same instance or of one like it, which the bound
 	// starts from; nil means none. It decides how soon a bound is good, never
 	// whether it is true.
@@ -135,6 +141,7 @@ type solve struct {
 	value     hare.Amount
 	bound     *hare.Relaxation // best certified
 	shown     *hare.Amount     // best certified on the way there
+	proof     *hare.Relaxation // of shown
 	cut       bool             // the clock or the caller decided something
 	lastEvent time.Time
 	phase     string
@@ -239,11 +246,11 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 // price finds prices, from those of another relaxation if there is one.
 func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from *hare.Relaxation) *hare.Relaxation {
 	var improved func(*hare.Relaxation)
-	if s.cfg.Progress != nil {
+	if s.cfg.Progress != nil || s.cfg.Checkpoint != nil {
 		// Only shown: what is answered must not depend on who looks.
 		improved = func(rel *hare.Relaxation) {
 			if b := rel.Bound.RoundDown(); rel.Certified && (s.shown == nil || b.Cmp(*s.shown) > 0) {
-				s.shown = &b
+				s.shown, s.proof = &b, rel
 			}
 			s.event(s.phase, true)
 		}
@@ -352,6 +359,9 @@ func (s *solve) terminate() {
 // event reports the state; now asks for it whatever the last one's age.
 func (s *solve) event(phase string, now bool) {
 	s.phase = phase
+	if phase != PhaseImprove && phase != PhaseVerify {
+		s.offer(nil) // the search offers plans of its own
+	}
 	if s.cfg.Progress == nil {
 		return
 	}
