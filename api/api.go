@@ -36,6 +36,9 @@ type Config struct {
 	MaxStreams int
 	// Sessions are served under /v1/sessions; nil means none.
 	Sessions *service.Sessions
+	// Solves are kept, and served under /v1/solves; nil means that each lasts as
+	// long as its call.
+	Solves *service.Solves
 }
 
 type server struct {
@@ -73,12 +76,12 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	}
 	s.metrics = promhttp.HandlerFor(s.met.registry, promhttp.HandlerOpts{})
 	r := chi.NewRouter()
-	r.Use(s.identify, s.observe, s.survive, s.compress, middleware.GetHead)
+	r.Use(s.identify, s.patience, s.observe, s.survive, s.compress, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
 	})
 	r.MethodNotAllowed(s.methodNotAllowed(r))
-	r.Post("/v1/solves", s.handle(s.admit(s.solve)))
+	s.solveRoutes(r)
 	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
 	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
 	s.sessionRoutes(r)

@@ -20,6 +20,12 @@ import (
 // read decodes the request document: an instance, and of options, method and
 // result the one that the route takes.
 func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*hare.Request, error) {
+	return s.readThrough(w, r, takes, nil)
+}
+
+// readThrough is read with a look at the bytes, decompressed, that are decoded;
+// nil is none.
+func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes string, look io.Writer) (*hare.Request, error) {
 	// Not all connections have deadlines; without them the body is still limited.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
@@ -28,7 +34,11 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*ha
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	req, err := hare.DecodeRequest(body, hare.Limits{MaxBytes: s.cfg.MaxBodyBytes})
+	var text io.Reader = body
+	if look != nil {
+		text = io.TeeReader(body, look)
+	}
+	req, err := hare.DecodeRequest(text, hare.Limits{MaxBytes: s.cfg.MaxBodyBytes})
 	if err != nil {
 		return nil, err
 	}

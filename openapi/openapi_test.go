@@ -34,7 +34,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 		t.Fatal(err)
 	}
 	spec = decode(t, raw)
-	forms, err = readForms("forms.go", "forms_sessions.go")
+	forms, err = readForms("forms.go", "forms_sessions.go", "forms_solves.go")
 	if err != nil {
 		t.Fatal(err)
 	}

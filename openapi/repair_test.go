@@ -75,6 +75,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	spec["servers"] = []any{map[string]any{"url": "/"}}
 	spec["tags"] = []any{
 		map[string]any{"name": "scheduling", "description": "Schedules, bounds and checks."},
+		map[string]any{"name": "solves", "description": "Solves that the server keeps: state, events, result and its views."},
 		map[string]any{"name": "sessions", "description": "Online sessions: events in, decisions out."},
 		map[string]any{"name": "server", "description": "The server itself."},
 		map[string]any{"name": "documentation", "description": "This interface, described."},
@@ -122,6 +123,7 @@ func repairOperation(op map[string]any, examples map[string]any) {
 			media["example"] = e
 		}
 	}
+	id := op["operationId"].(string)
 	for status, r := range op["responses"].(map[string]any) {
 		response := r.(map[string]any)
 		content, _ := response["content"].(map[string]any) // 204 has none
@@ -133,18 +135,55 @@ func repairOperation(op map[string]any, examples map[string]any) {
 			}
 			if kind == ndjson || kind == "text/event-stream" {
 				item := media.(map[string]any)["schema"].(map[string]any)["$ref"]
-				if op["operationId"] == "solve" {
-					item = nil // the first line is another one
+				if slices.Contains(mixed, id) {
+					item = nil
 				}
 				media.(map[string]any)["schema"] = lines(item)
 			}
+			if kind == "text/csv" {
+				media.(map[string]any)["schema"] = lines(nil)
+			}
 		}
-		headers := map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one", "schema": map[string]any{"type": "string"}}}
-		if status == "503" {
-			headers["Retry-After"] = map[string]any{"description": "seconds", "schema": map[string]any{"type": "integer", "format": "int32"}}
+		if id == "solve" && status == "202" {
+			delete(content, ndjson) // what is not there yet is described as JSON
 		}
-		response["headers"] = headers
+		response["headers"] = headersOf(id, status)
 	}
+}
+
+// mixed are the operations whose NDJSON begins with a line of another form.
+var mixed = []string{"solve", "getResult", "getSolveSchedule"}
+
+// headersOf are the headers of an answer; those without required are there
+// where they apply.
+func headersOf(id, status string) map[string]any {
+	header := func(kind, text string, required bool) map[string]any {
+		h := map[string]any{"description": text, "schema": map[string]any{"type": kind}}
+		if kind == "integer" {
+			h["schema"].(map[string]any)["format"] = "int32"
+		}
+		if required {
+			h["required"] = true
+		}
+		return h
+	}
+	headers := map[string]any{"X-Request-Id": header("string", "the client's own, or a new one", true)}
+	if status == "503" || status == "202" && id == "solve" {
+		headers["Retry-After"] = header("integer", "seconds", true)
+	}
+	switch {
+	case id == "solve" && status < "300":
+		headers["Location"] = header("string", "the path of the solve", true)
+		headers["Hare-Solve-Id"] = header("string", "the solve", true)
+		headers["Hare-Cache"] = header("string", "hit: the answer to an equal call was taken; miss: it was not", true)
+		headers["Idempotent-Replayed"] = header("string", "true: a call with this Idempotency-Key came before, and this is its answer", false)
+		headers["Preference-Applied"] = header("string", "what of Prefer was followed", false)
+	case id == "cancelSolve" && status < "300":
+		headers["Location"] = header("string", "the path of the solve", true)
+	case id == "getSolve" && status < "400":
+		headers["ETag"] = header("string", "names this state of the solve", true)
+	}
+	return headers
 }
 
 const ndjson = "application/x-ndjson"
