@@ -67,10 +67,14 @@ rest with the best certified pair so far.`,
 			if err != nil {
 				return errors.Join(err, store.Close())
 			}
+			solves, err := service.OpenSolves(c.Context(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves(), Logger: log})
+			if err != nil {
+				return errors.Join(err, sessions.Close())
+			}
 			log.Info("listening", "address", l.Addr().String(), "docs", "http://"+l.Addr().String()+"/docs", "version", version, "highs", engine.EngineVersion)
-			h := api.New(svc, api.Config{MaxBodyBytes: bodyMiB << 20, Logger: log, EngineRestarts: engine.Restarts, Sessions: sessions})
-			// The streams of sessions end before the sessions do.
-			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), sessions.Close())
+			h := api.New(svc, api.Config{MaxBodyBytes: bodyMiB << 20, Logger: log, EngineRestarts: engine.Restarts, Sessions: sessions, Solves: solves})
+			// The streams of solves and sessions end before they do.
+			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), solves.Close(), sessions.Close())
 		},
 	}
 	f := c.Flags()

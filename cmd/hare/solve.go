@@ -22,6 +22,7 @@ func solveCommand() *cobra.Command {
 	var opt hare.Options
 	var out, warm string
 	var quiet, ndjson bool
+	var far remoteFlags
 	c := &cobra.Command{
 		Use:   "solve INSTANCE",
 		Short: "Schedule an instance and prove how good the schedule is",
@@ -33,6 +34,9 @@ Ctrl-C ends it with the best pair so far.
 Without --time-limit a work limit computed from the instance's size applies, so
 that equal calls give equal bytes (but for "timing").
 
+With --server a server solves: the line, the table and the result are the same,
+and Ctrl-C cancels the solve there.
+
 Orders: price, queyranne, paper, critical_path, machine, wspt, arrival.
 Assignments: insertion (searches on from there), earliest_finish and
 earliest_available (the plain rules, as in the paper).`,
@@ -40,6 +44,7 @@ earliest_available (the plain rules, as in the paper).`,
   hare solve instance.json.gz --time-limit 2s --gap 0.05 | jq .gap
   hare solve tomorrow.json --warm today.result.json   # most jobs are the same
   hare solve instance.json --order paper --assign earliest_available   # the paper's rule
+  hare solve instance.json --server http://127.0.0.1:8080 -o result.json   # a server solves
   zcat instance.json.gz | hare solve - -o result.json.zst`,
 		Args: exactly(1, "one instance file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -47,9 +52,22 @@ earliest_available (the plain rules, as in the paper).`,
 			if err := solver.CheckOptions(opt); err != nil {
 				return usageError{err}
 			}
+			var there *remote
+			if far.server != "" {
+				if warm != "" {
+					return usageError{errors.New("--warm works here alone: leave it or --server out")}
+				}
+				var err error
+				if there, err = far.connect(); err != nil {
+					return err
+				}
+			}
 			inst, err := readInstance(args[0])
 			if err != nil {
 				return err
+			}
+			if there != nil {
+				return solveRemotely(c.Context(), there, inst, opt, out, quiet, ndjson)
 			}
 			var prices *hare.Certificate
 			if warm != "" {
@@ -77,6 +95,7 @@ earliest_available (the plain rules, as in the paper).`,
 	f.StringVar(&warm, "warm", "", "start from the prices of this result, of the same instance or one like it")
 	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
 	f.BoolVar(&ndjson, "ndjson", false, "write the result with one lane a line")
+	far.add(c)
 	choices(c, "bound", relax.Methods()...)
 	choices(c, "order", append(relax.Methods(), "wspt", "arrival")...)
 	choices(c, "assign", "insertion", "earliest_finish", "earliest_available")
@@ -99,15 +118,19 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, opt hare.Options, w
 	if err != nil {
 		return err
 	}
+	return deliver(inst, res, out, quiet, func(w io.Writer) error {
+		if ndjson {
+			return res.EncodeNDJSON(w)
+		}
+		return res.EncodeJSON(w)
+	})
+}
+
+// deliver writes a result where it goes, and its table for people.
+func deliver(inst *hare.Instance, res *hare.Result, out string, quiet bool, write func(io.Writer) error) error {
 	toTerminal := term.IsTerminal(int(os.Stdout.Fd()))
 	if out != "" || !toTerminal {
-		err := writeOut(out, func(w io.Writer) error {
-			if ndjson {
-				return res.EncodeNDJSON(w)
-			}
-			return res.EncodeJSON(w)
-		})
-		if err != nil {
+		if err := writeOut(out, write); err != nil {
 			return err
 		}
 	}
