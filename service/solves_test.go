@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,5 +142,13 @@ func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 	info, err = s.Wait(ctx, "", info.ID)
 	if err != nil || info.Status != service.SolveCancelled || info.Value == nil || info.Bound == nil {
 		t.Errorf("%+v %v", info, err)
+	}
+}
+
+// hugeRun answers at once with a result of about so many bytes.
+func hugeRun(bytes int) service.RunFunc {
+	return func(_ context.Context, inst *hare.Instance, opt hare.Options, _ solver.Config) (*hare.Result, error) {
+		return &hare.Result{InstanceSHA256: inst.SHA256(), Version: "test", Status: hare.StatusSucceeded, Termination: hare.TerminationInfeasible, Objective: hare.ObjectiveWeightedJCT,
+			Options: opt, Reasons: []hare.Reason{{Code: "long", Detail: strings.Repeat("x", bytes)}}}, nil
 	}
 }
