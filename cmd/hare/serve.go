@@ -25,13 +25,15 @@ func serveCommand() *cobra.Command {
 	var grace time.Duration
 	var dataDir string
 	var keep service.SessionsConfig
+	var retain service.SolvesConfig
+	var retainMiB int64
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve solves, bounds, checks and online sessions over HTTP",
 		Long: `Serve answers POST /v1/solves, /v1/bounds, /v1/verify and /v1/sessions; /docs
-describes them. With --data-dir an event of a session is on disk before its
-decisions are told, and sessions survive a crash; without it they live in memory
-and end with the server.
+describes them. With --data-dir a solve is on disk before it is acknowledged, an
+event of a session before its decisions are told, and both survive a crash;
+without it they live in memory and end with the server.
 Under a data directory that is damaged in one session the others are served, and
 the log says what to do.
 It listens on loopback; there are no keys yet, so other addresses need --insecure.
@@ -67,7 +69,12 @@ rest with the best certified pair so far.`,
 			if err != nil {
 				return errors.Join(err, store.Close())
 			}
-			solves, err := service.OpenSolves(c.Context(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves(), Logger: log})
+			retain.Service, retain.Store, retain.Logger = svc, service.NewMemorySolves(), log
+			if disk, ok := store.(*sqlite.Store); ok {
+				retain.Store = disk
+			}
+			retain.MaxBytes = retainMiB << 20
+			solves, err := service.OpenSolves(c.Context(), retain)
 			if err != nil {
 				return errors.Join(err, sessions.Close())
 			}
@@ -79,7 +86,9 @@ rest with the best certified pair so far.`,
 	}
 	f := c.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address and port")
-	f.StringVar(&dataDir, "data-dir", "", "keep sessions in this directory (default: in memory, gone with the server)")
+	f.StringVar(&dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with the server)")
+	f.DurationVar(&retain.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are kept")
+	f.Int64Var(&retainMiB, "retain-size", 1024, "most that finished solves may take, in MiB: the oldest go first")
 	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "sessions that may exist")
 	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "jobs of a session that may be there at a time")
 	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000, "events of a session between snapshots: the most that is read again after a crash")
