@@ -44,7 +44,8 @@ type committer struct {
 
 	mu      sync.Mutex
 	pending []*change
-	ended   bool
+	ended   bool // nothing more is taken
+	last    bool // what is refused now is not tried again
 	failing bool
 	kick    chan struct{} // there is something urgent
 	soon    chan struct{} // there is something
@@ -83,6 +84,14 @@ func poke(c chan struct{}) {
 	}
 }
 
+// hurry tries everything once more, since the server ends.
+func (c *committer) hurry() {
+	c.mu.Lock()
+	c.last = true
+	c.mu.Unlock()
+	poke(c.kick)
+}
+
 // end writes what is pending, once, and ends the committer.
 func (c *committer) end() {
 	c.mu.Lock()
@@ -107,20 +116,23 @@ func (c *committer) run() {
 		}
 		patience = nil
 		for {
-			group, ended := c.take()
+			group := c.take()
 			if len(group) == 0 {
-				if ended {
-					return
-				}
 				break
 			}
-			c.commit(group, ended)
+			c.commit(group)
+		}
+		c.mu.Lock()
+		over := c.ended && len(c.pending) == 0
+		c.mu.Unlock()
+		if over {
+			return
 		}
 	}
 }
 
 // take removes what the next commit takes from the line.
-func (c *committer) take() (group []*change, ended bool) {
+func (c *committer) take() (group []*change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, size := 0, 0
@@ -133,13 +145,16 @@ func (c *committer) take() (group []*change, ended bool) {
 	if len(c.pending) == 0 {
 		c.pending = nil
 	}
-	return group, c.ended
+	return group
 }
 
 // commit makes one group durable, or refuses what may be refused of it and
 // tries the rest again.
-func (c *committer) commit(group []*change, ended bool) {
+func (c *committer) commit(group []*change) {
 	for {
+		c.mu.Lock()
+		last := c.last
+		c.mu.Unlock()
 		err := c.write(group)
 		apart := err != nil && !errors.Is(err, ErrStorage) && len(group) > 1
 		rest := group[:0:0]
@@ -147,7 +162,7 @@ func (c *committer) commit(group []*change, ended bool) {
 			if apart { // what is wrong with one is not the fault of the others
 				err = c.write([]*change{ch})
 			}
-			if err != nil && ch.must && !ended {
+			if err != nil && ch.must && !last {
 				rest = append(rest, ch)
 			} else {
 				ch.settle(err)
@@ -158,8 +173,7 @@ func (c *committer) commit(group []*change, ended bool) {
 		}
 		c.pause()
 		// Submissions that came meanwhile find out at once how it stands.
-		more, now := c.take()
-		group, ended = append(group, more...), now
+		group = append(group, c.take()...)
 	}
 }
 

@@ -102,6 +102,8 @@ func (e *solve) commit(ch *change) {
 	ch.settle = func(err error) {
 		if err == nil {
 			e.settled(ch, &state)
+		} else {
+			e.park() // the server ends
 		}
 		close(done)
 	}

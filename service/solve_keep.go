@@ -169,7 +169,7 @@ func (e *solve) resume() {
 	st := &e.next
 	st.Resumed, st.Status = true, SolveQueued
 	left := !now.After(e.deadline())
-	if st.Options.TimeLimit == 0 || !left && st.Checkpoint == nil {
+	if st.Options.TimeLimit == 0 || st.Checkpoint == nil {
 		// Under a work limit it runs again as it would have; and what has
 		// nothing to answer with gets its time anew.
 		st.BeganUs = micros(now)
@@ -409,6 +409,7 @@ func (s *Solves) Close() error {
 		e.mu.Unlock()
 	}
 	s.mu.Unlock()
+	s.out.hurry()
 	s.work.Wait()
 	s.out.end()
 	return nil
