@@ -87,6 +87,7 @@ rest with the best certified pair so far.`,
 	f := c.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address and port")
 	f.StringVar(&dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with the server)")
+	f.DurationVar(&retain.Checkpoint, "checkpoint", time.Second, "about how often the best schedule and bound of a running solve are saved")
 	f.DurationVar(&retain.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are kept")
 	f.Int64Var(&retainMiB, "retain-size", 1024, "most that finished solves may take, in MiB: the oldest go first")
 	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "sessions that may exist")
