@@ -80,6 +80,7 @@ type Without struct {
 // options or of this program.
 func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*hare.Result, error) {
 	s := &solve{inst: inst, opt: Defaults(opt), cfg: cfg, began: time.Now(), parent: ctx}
+	s.toldAt = s.began
 	if err := CheckOptions(s.opt); err != nil {
 		return nil, err
 	}
@@ -144,6 +145,7 @@ type solve struct {
 	proof     *hare.Relaxation // of shown
 	cut       bool             // the clock or the caller decided something
 	lastEvent time.Time
+	toldAt    time.Time // when a bound on the way was told
 	phase     string
 }
 
@@ -252,11 +254,12 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 			if b := rel.Bound.RoundDown(); rel.Certified && (s.shown == nil || b.Cmp(*s.shown) > 0) {
 				s.shown, s.proof = &b, rel
 			}
+			s.toldAt = time.Now()
 			s.event(s.phase, true)
 		}
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, NoSizes: s.cfg.Without.Sizes,
+		Improved: improved, Due: s.due, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, NoSizes: s.cfg.Without.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
@@ -267,6 +270,10 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 	}
 	return rel
 }
+
+// due says that nothing was told for a while: solves that are over by then do
+// not pay for what would be shown on the way.
+func (s *solve) due() bool { return time.Since(s.toldAt) >= 50*time.Millisecond }
 
 // keep holds on to the best certified bound.
 func (s *solve) keep(rel *hare.Relaxation) {
