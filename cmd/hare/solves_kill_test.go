@@ -56,8 +56,8 @@ func (c *solveClient) submit(t testing.TB, url string, rng *rand.Rand) {
 		n := c.made
 		c.mu.Unlock()
 		h := &heldSolve{key: fmt.Sprint("key-", n)}
-		if n%2 == 0 {
-			h.body = solveBody(int64(n), 25, `"time_limit_s":1.5`)
+		if n%3 == 0 {
+			h.body = solveBody(int64(n), 25, `"time_limit_s":4`)
 		} else {
 			h.body = solveBody(int64(n), 8+rng.IntN(8), fmt.Sprintf(`"work_limit":%d`, 1+rng.IntN(30_000)))
 		}
@@ -71,7 +71,7 @@ func (c *solveClient) submit(t testing.TB, url string, rng *rand.Rand) {
 		c.mu.Lock()
 		c.known[id] = h
 		c.mu.Unlock()
-		if n%2 == 0 {
+		if n%3 == 0 {
 			go c.follow(url, id, h)
 		}
 		if !c.read(t, url, id, h, "?wait=1") {
@@ -246,7 +246,7 @@ func TestSolvesSurviveKills(t *testing.T) {
 			early++
 		} else {
 			if after < 0 {
-				time.AfterFunc(20*time.Millisecond+time.Duration(rng.Int64N(int64(450*time.Millisecond))), func() { _ = s.cmd.Process.Kill() })
+				time.AfterFunc(20*time.Millisecond+time.Duration(rng.Int64N(int64(700*time.Millisecond))), func() { _ = s.cmd.Process.Kill() })
 			}
 			var wg sync.WaitGroup
 			for i := range 2 {
@@ -272,7 +272,7 @@ func TestSolvesSurviveKills(t *testing.T) {
 			read++
 		}
 	}
-	if read < len(known)*3/4 || len(known) < kills {
+	if read < len(known)/2 || len(known) < kills {
 		t.Errorf("%d solves were acknowledged, %d have a result", len(known), read)
 	}
 	s.stop(t)
