@@ -140,7 +140,7 @@ func deliver(inst *hare.Instance, res *hare.Result, out string, quiet bool, writ
 			fmt.Println("(the result itself: add -o result.json)")
 		}
 	}
-	if res.Schedule == nil {
+	if res.Value == nil { // a schedule may have been left out
 		for _, r := range res.Reasons {
 			fmt.Fprintf(os.Stderr, "hare: %s: %s: %s (%s)\n", res.Termination, r.Pointer, r.Detail, r.Code)
 		}
