@@ -15,11 +15,7 @@ import (
 	"time"
 )
 
-var updatePage = flag.Bool("update", false, "write what the commands of docs/online.md print into it")
-
-// page is a document whose blocks are commands, behind "$ ", with what they
-// print. A command goes on up to END where it has <<'END'.
-const page = "../../docs/online.md"
+var updatePage = flag.Bool("update", false, "write what the commands of pages under docs print into them")
 
 // pageFiles are there before the first command.
 var pageFiles = map[string]string{
@@ -34,10 +30,16 @@ var pageFiles = map[string]string{
 // changing is what differs from run to run.
 var changing = regexp.MustCompile(`[a-z2-7]{26}|[0-9a-f]{16}|"created":"[^"]*"|"at_s":\d+\.\d{3,}`)
 
-// TestOnlinePage runs every command of the page, in order, in one shell, and
-// compares what it prints with what the page says.
 func TestOnlinePage(t *testing.T) {
-	for _, name := range []string{"bash", "curl", "timeout"} {
+	runPage(t, "../../docs/online.md", 20, changing, "bash", "curl", "timeout")
+}
+
+// runPage runs every command of a page, in order, in one shell, and compares
+// what it prints with what the page says. A page is a document whose blocks are
+// commands, behind "$ ", with what they print. A command goes on up to END
+// where it has <<'END'.
+func runPage(t *testing.T, page string, least int, changing *regexp.Regexp, tools ...string) {
+	for _, name := range tools {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skip(err)
 		}
@@ -86,7 +88,7 @@ func TestOnlinePage(t *testing.T) {
 			}
 		}
 	}
-	if commands < 20 {
+	if commands < least {
 		t.Errorf("%d commands", commands)
 	}
 	if *updatePage && !t.Failed() {

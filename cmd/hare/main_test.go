@@ -11,12 +11,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hare-sched/hare/internal/lp"
 )
 
 // The test binary is hare itself when this variable is set.
 const asHare = "HARE_TEST_AS_HARE"
 
 func TestMain(m *testing.M) {
+	lp.ServeIfWorker() // of the pool of a hare that a test runs
 	if os.Getenv(asHare) != "" {
 		main()
 	}
