@@ -285,3 +285,51 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 		}
 	}
 }
+
+// The answers that the specification shows are such answers, and every
+// operation on solves shows one where it answers with a document.
+func TestAnswersOfTheSpecification(t *testing.T) {
+	doc := specification(t)
+	shown := 0
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, response := range op.Responses.Map() {
+				for kind, media := range response.Value.Content {
+					if media.Example == nil {
+						if strings.HasPrefix(path, "/v1/solves") && kind == "application/json" {
+							t.Errorf("%s %s, %s: no example of %s", method, path, status, kind)
+						}
+						continue
+					}
+					shown++
+					schema, documents := media.Schema.Value, []any{media.Example}
+					if item, ok := schema.Extensions["x-item-schema"].(map[string]any); ok {
+						documents = nil
+						name, _ := item["$ref"].(string)
+						schema = doc.Components.Schemas[strings.TrimPrefix(name, "#/components/schemas/")].Value
+						for line := range strings.Lines(media.Example.(string)) {
+							if line = strings.TrimPrefix(line, "data: "); strings.HasPrefix(line, "{") {
+								var v any
+								if err := json.Unmarshal([]byte(line), &v); err != nil {
+									t.Fatal(err)
+								}
+								documents = append(documents, v)
+							}
+						}
+					}
+					for _, v := range documents {
+						if err := doc.ValidateSchemaJSON(schema, v); err != nil {
+							t.Errorf("%s %s, %s: %v", method, path, status, err)
+						}
+					}
+					if len(documents) == 0 {
+						t.Errorf("%s %s, %s: an empty example", method, path, status)
+					}
+				}
+			}
+		}
+	}
+	if shown < 10 {
+		t.Errorf("%d examples", shown)
+	}
+}

@@ -38,7 +38,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	repair(spec, forms, examples(t))
+	repair(spec, forms, examples(t), answers(t))
 	return spec, forms
 }
 
@@ -51,6 +51,22 @@ func examples(t *testing.T) map[string]any {
 	}
 	solve := decode(t, raw)
 	return map[string]any{"solve": solve, "bound": map[string]any{"instance": solve["instance"], "method": "price"}}
+}
+
+// answers are what a server answered.
+func answers(t *testing.T) answerExamples {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/solves.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var a answerExamples
+	if err := d.Decode(&a); err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 func decode(t *testing.T, raw []byte) map[string]any {

@@ -69,7 +69,7 @@ var strict = []string{
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
-func repair(spec map[string]any, forms map[string]form, examples map[string]any) {
+func repair(spec map[string]any, forms map[string]form, examples map[string]any, answers answerExamples) {
 	delete(spec, "externalDocs")
 	spec["info"].(map[string]any)["license"] = map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}
 	spec["servers"] = []any{map[string]any{"url": "/"}}
@@ -82,7 +82,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	}
 	for _, item := range spec["paths"].(map[string]any) {
 		for _, op := range item.(map[string]any) {
-			repairOperation(op.(map[string]any), examples)
+			repairOperation(op.(map[string]any), examples, answers)
 		}
 	}
 	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
@@ -110,7 +110,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	}
 }
 
-func repairOperation(op map[string]any, examples map[string]any) {
+func repairOperation(op map[string]any, examples map[string]any, answers answerExamples) {
 	if body, ok := op["requestBody"].(map[string]any); ok {
 		media := body["content"].(map[string]any)["application/json"].(map[string]any)
 		ref := media["schema"].(map[string]any)["$ref"]
@@ -124,6 +124,7 @@ func repairOperation(op map[string]any, examples map[string]any) {
 		}
 	}
 	id := op["operationId"].(string)
+	repairParameters(op)
 	for status, r := range op["responses"].(map[string]any) {
 		response := r.(map[string]any)
 		content, _ := response["content"].(map[string]any) // 204 has none
@@ -140,9 +141,15 @@ func repairOperation(op map[string]any, examples map[string]any) {
 				}
 				media.(map[string]any)["schema"] = lines(item)
 			}
+			if kind == "image/png" {
+				media.(map[string]any)["schema"] = map[string]any{"type": "string", "format": "binary"}
+			}
 			if kind == "text/csv" {
 				media.(map[string]any)["schema"] = lines(nil)
 			}
+		}
+		for kind, example := range answers[id][status] {
+			content[kind].(map[string]any)["example"] = example
 		}
 		if id == "solve" && status == "202" {
 			delete(content, ndjson) // what is not there yet is described as JSON
@@ -195,6 +202,30 @@ func lines(item any) map[string]any {
 		schema["x-item-schema"] = map[string]any{"$ref": item}
 	}
 	return schema
+}
+
+// answerExamples are true answers by operation, status and kind.
+type answerExamples map[string]map[string]map[string]any
+
+// patterns of parameters that are text of a certain form.
+var patterns = map[string]map[string]any{
+	"Prefer":          {"pattern": "^(respond-async|(respond-async, )?wait=([0-9]{1,3}|[12][0-9]{3}|3[0-5][0-9]{2}|3600))$"},
+	"Idempotency-Key": {"pattern": "^[!#-~]+$", "minLength": json.Number("1"), "maxLength": json.Number("255")},
+	"Last-Event-ID":   {"pattern": "^[0-9]{1,18}$"},
+	"instance_sha256": {"pattern": "^[0-9a-f]{64}$"},
+}
+
+func repairParameters(op map[string]any) {
+	parameters, _ := op["parameters"].([]any)
+	for _, p := range parameters {
+		parameter := p.(map[string]any)
+		for key, value := range patterns[parameter["name"].(string)] {
+			parameter["schema"].(map[string]any)[key] = value
+		}
+		if tags, _ := op["tags"].([]any); parameter["name"] == "id" && slices.Contains(tags, any("solves")) {
+			parameter["example"] = "o3nnewyq2b5gzzxw5yq2spu7ii"
+		}
+	}
 }
 
 // repairNames describes a component by its comment, and its fields under their
