@@ -1,7 +1,6 @@
 package api
 
 import (
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -97,7 +96,7 @@ func FuzzHeaders(f *testing.F) {
 			}
 		}
 		q := url.Values{"from_s": {from}, "to_s": {to}}
-		if a, b, err := timeRange(q); err == nil && (a < 0 || a >= b || b > math.MaxInt64) {
+		if a, b, err := timeRange(q); err == nil && (a < 0 || a >= b) {
 			t.Errorf("%q to %q: %d to %d", from, to, a, b)
 		}
 		r := httptest.NewRequest("GET", "/", nil)

@@ -150,6 +150,7 @@ func TestVanishingClients(t *testing.T) {
 	<-engine.began
 	_, _, h = s.post(t, `{"seed":2}`, "Prefer", "respond-async")
 	queued := h.Get("Location")
+	var conns []net.Conn
 	for _, text := range []string{
 		"GET " + at + "/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n",
 		"GET " + at + "/events HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -160,14 +161,17 @@ func TestVanishingClients(t *testing.T) {
 		fmt.Sprintf("POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: wait=3600\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", len(body(t)), body(t)),
 	} {
 		c, _ := s.dial(t, text)
-		go func() {
-			time.Sleep(50 * time.Millisecond)
-			_ = c.(*net.TCPConn).SetLinger(0) // a reset, not an end in order
-			_ = c.Close()
-		}()
+		conns = append(conns, c)
 	}
 	s.eventually(t, `hare_session_streams{of="solves"} 3`)
 	s.eventually(t, `hare_session_streams{of="waits"} 2`)
+	for ids, _ := s.solveIDs(t, "?status=queued"); len(ids) < 2; ids, _ = s.solveIDs(t, "?status=queued") {
+		time.Sleep(time.Millisecond)
+	}
+	for _, c := range conns {
+		_ = c.(*net.TCPConn).SetLinger(0) // a reset, not an end in order
+		_ = c.Close()
+	}
 	s.eventually(t, `hare_session_streams{of="solves"} 0`)
 	s.eventually(t, `hare_session_streams{of="waits"} 0`)
 	// What was asked for with a key goes on.
@@ -209,6 +213,9 @@ func TestTooManyStreamsOfSolves(t *testing.T) {
 // of others.
 func TestIdleStreams(t *testing.T) {
 	streams := 10_000
+	if testing.Short() {
+		streams = 1000
+	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Skip(err)
