@@ -329,6 +329,13 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service
 		if err != nil {
 			return err
 		}
+		if res.Options.Detail == "tasks" && res.TaskList == nil && res.Schedule != nil { // not part of what is saved
+			inst, err := s.cfg.Solves.Instance(r.Context(), info.Tenant, info.ID)
+			if err != nil {
+				return err
+			}
+			res.TaskList = res.Schedule.Tasks(inst, hare.MaxTaskObjects)
+		}
 		w.Header().Set("Content-Type", kind)
 		if kind == kindNDJSON {
 			return res.EncodeNDJSON(w)

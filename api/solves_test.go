@@ -138,6 +138,20 @@ func TestSolveAndItsViews(t *testing.T) {
 	if code, text, _ := s.post(t, `{"work_limit":2000}`, "Accept", "application/x-ndjson"); code != 200 || strings.Count(text, "\n") != len(res.Schedule.Lanes)+1 {
 		t.Errorf("NDJSON: %d, %d lines", code, strings.Count(text, "\n"))
 	}
+	// Every detail says the same as lines; what was left out stays out.
+	for _, detail := range []string{"none", "jobs", "lanes", "tasks"} {
+		options := `{"bound":"machine","order":"wspt","assign":"earliest_finish","detail":"` + detail + `"}`
+		_, whole, _ := s.post(t, options)
+		_, lines, _ := s.post(t, options, "Accept", "application/x-ndjson")
+		a, err := hare.DecodeResult(strings.NewReader(whole), hare.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := a.EncodeNDJSON(&b); err != nil || b.String() != lines || (a.Schedule != nil) != (detail == "lanes" || detail == "tasks") || (len(a.TaskList) > 0) != (detail == "tasks") {
+			t.Errorf("%s: %v\n%.500s\n%.500s", detail, err, whole, lines)
+		}
+	}
 	if code, text, _ := s.call(t, "DELETE", at, ""); code != http.StatusNoContent || text != "" {
 		t.Errorf("%d %s", code, text)
 	}
@@ -648,4 +662,48 @@ func TestEventsAreSoon(t *testing.T) {
 		t.Errorf("%q %v", rest, err)
 	}
 	s.eventually(t, `hare_session_streams{of="solves"} 0`)
+}
+
+// While a solve runs, the pair that was saved is its result, in full.
+func TestResultSoFar(t *testing.T) {
+	s := newSolveServer(t, service.Config{})
+	inst := example(t)
+	_, _, h := s.post(t, `{"time_limit_s":120,"gap":0,"detail":"tasks"}`, "Prefer", "respond-async")
+	at := h.Get("Location")
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	in, end := s.stream(t, ctx, at)
+	defer end()
+	for line := ""; !strings.Contains(line, `"type":"checkpoint"`); {
+		var err error
+		if line, err = in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, _ := s.look(t, at)
+	if v.Status == "running" && (v.Links["result"] == "" || v.Links["cancel"] == "" || v.Value == nil || v.Bound == nil) {
+		t.Errorf("%+v", v)
+	}
+	decoded, err := hare.DecodeInstance(strings.NewReader(inst), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, text, _ := s.call(t, "GET", at+"/result", "")
+	res, err := hare.DecodeResult(strings.NewReader(text), hare.Limits{})
+	if code != 200 || err != nil || len(res.TaskList) == 0 {
+		t.Fatalf("%d %v %.300s", code, err, text)
+	}
+	if rep := verify.Check(decoded, res); !rep.OK {
+		t.Error(rep)
+	}
+	if code, _, _ := s.call(t, "GET", at+"/gantt.svg", ""); code != 200 {
+		t.Errorf("gantt: %d", code)
+	}
+	began := time.Now()
+	s.call(t, "POST", at+"/cancel", "")
+	last, _ := s.look(t, at+"?wait=60")
+	t.Logf("cancelled to its end in %v", time.Since(began))
+	if last.Status != "cancelled" && last.Termination != "optimal" || *last.Value > res.Value.Float() || *last.Bound < res.Bound.Float() {
+		t.Errorf("%+v after value %v, bound %v", last, res.Value, res.Bound)
+	}
 }
