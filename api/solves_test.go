@@ -668,7 +668,7 @@ func TestEventsAreSoon(t *testing.T) {
 func TestResultSoFar(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
 	inst := example(t)
-	_, _, h := s.post(t, `{"time_limit_s":120,"gap":0,"detail":"tasks"}`, "Prefer", "respond-async")
+	_, _, h := s.post(t, `{"time_limit_s":20,"gap":0,"detail":"tasks"}`, "Prefer", "respond-async")
 	at := h.Get("Location")
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
