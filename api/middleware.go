@@ -87,11 +87,7 @@ func (s *server) observe(next http.Handler) http.Handler {
 			line := []any{"request_id", requestID(r.Context()), "method", r.Method,
 				"route", route, "status", rec.status, "bytes", rec.bytes, "seconds", took.Seconds()}
 			if id := chi.URLParam(r, "id"); id != "" {
-				what := "session"
-				if strings.HasPrefix(route, "/v1/solves/") {
-					what = "solve"
-				}
-				line = append(line, what, id)
+				line = append(line, "session", id)
 			}
 			s.cfg.Logger.Log(r.Context(), level, "request", line...)
 		}()
