@@ -111,8 +111,8 @@ func (r *Result) head() head {
 		Termination: r.Termination, Reproducible: r.Reproducible, Objective: r.Objective,
 		Value: raw("null"), Bound: raw("null"), Gap: r.GapJSON(),
 		Options: formOf(r.Options),
-		Engine: engineJSON{r.Engine.HiGHS},
-		Timing: timingJSON{seconds(r.Timing.Total), seconds(r.Timing.Relax), seconds(r.Timing.Assign), seconds(r.Timing.Improve), seconds(r.Timing.Verify)},
+		Engine:  engineJSON{r.Engine.HiGHS},
+		Timing:  timingJSON{seconds(r.Timing.Total), seconds(r.Timing.Relax), seconds(r.Timing.Assign), seconds(r.Timing.Improve), seconds(r.Timing.Verify)},
 	}
 	if r.Value != nil {
 		h.Value = raw(r.Value.String())
