@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"strings"
 	"time"
 )
 
@@ -110,23 +109,16 @@ func (r *Result) head() head {
 	h := head{
 		Hare: ResultForm, InstanceSHA256: r.InstanceSHA256, Version: r.Version, Seed: r.Seed, Status: r.Status,
 		Termination: r.Termination, Reproducible: r.Reproducible, Objective: r.Objective,
-		Value: raw("null"), Bound: raw("null"), Gap: raw("null"),
-		Options: optionsJSON{
-			TimeLimit: raw(FormatMicros(r.Options.TimeLimit.Microseconds())), WorkLimit: r.Options.WorkLimit, Gap: r.Options.Gap, Seed: r.Options.Seed,
-			Bound: r.Options.Bound, Order: r.Options.Order, Assign: r.Options.Assign, Detail: r.Options.Detail,
-		},
-		Engine: engineJSON{r.Engine.HiGHS},
-		Timing: timingJSON{seconds(r.Timing.Total), seconds(r.Timing.Relax), seconds(r.Timing.Assign), seconds(r.Timing.Improve), seconds(r.Timing.Verify)},
+		Value: raw("null"), Bound: raw("null"), Gap: r.GapJSON(),
+		Options: formOf(r.Options),
+		Engine:  engineJSON{r.Engine.HiGHS},
+		Timing:  timingJSON{seconds(r.Timing.Total), seconds(r.Timing.Relax), seconds(r.Timing.Assign), seconds(r.Timing.Improve), seconds(r.Timing.Verify)},
 	}
 	if r.Value != nil {
 		h.Value = raw(r.Value.String())
 	}
 	if r.Bound != nil {
 		h.Bound = raw(r.Bound.String())
-	}
-	if g, ok := r.Gap(); ok {
-		text := g.FloatString(6) // exact: it is a multiple of 1e-6
-		h.Gap = raw(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
 	}
 	for _, x := range r.Reasons {
 		h.Reasons = append(h.Reasons, reasonJSON(x))

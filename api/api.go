@@ -50,7 +50,11 @@ type Config struct {
 	MaxWhatIfs int
 	// Sessions are served under /v1/sessions; nil means none.
 	Sessions *service.Sessions
-	// Solved has the solves whose jobs are explained; nil means none.
+	// Solves are kept, and served under /v1/solves; nil means that each lasts as
+	// long as its call.
+	Solves *service.Solves
+	// Solved has the solves that explanations, prices and what-ifs are about; nil
+	// means Solves.
 	Solved Solved
 	// Keys are asked of callers; nil means that everybody may do everything.
 	Keys *service.Keyring
@@ -96,18 +100,21 @@ func New(svc *service.Service, cfg Config) http.Handler {
 		cfg.Registry = prometheus.NewRegistry()
 	}
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), guesses: newGuesses(), calls: make(chan struct{}, svc.Capacity())}
+	if cfg.Solves != nil && cfg.Solved == nil {
+		s.cfg.Solved = cfg.Solves
+	}
 	if cfg.Sessions != nil {
 		s.met.watch(cfg.Sessions)
 	}
 	svc.Watch(s.hooks())
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
-	r.Use(s.traced, s.identify, s.observe, s.survive, s.harden, s.authenticate, s.compress, middleware.GetHead)
+	r.Use(s.traced, s.identify, s.patience, s.observe, s.survive, s.harden, s.authenticate, s.compress, middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
 	})
 	r.MethodNotAllowed(s.methodNotAllowed(r))
-	r.Post("/v1/solves", s.handle(s.admit(s.solve)))
+	s.solveRoutes(r)
 	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
 	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
 	s.explainRoutes(r)

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newServer(t *testing.T) (http.Handler, *service.Service) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}, Running: 2, Queue: 1})
-	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20}), svc
+	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: keepSolves(t, svc)}), svc
 }
 
 func request(t *testing.T, h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
@@ -123,7 +123,7 @@ func TestBadRequests(t *testing.T) {
 		"infeasible bound": {"POST", "/v1/bounds", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"K80":{"compute_s":1}}}]}}`, nil, 422, "infeasible"},
 		"no result":        {"POST", "/v1/verify", in(``), nil, 422, "missing_field"},
 		"path":             {"GET", "/v2/solves", "", nil, 404, "not_found"},
-		"method":           {"GET", "/v1/solves", "", nil, 405, "method_not_allowed"},
+		"method":           {"GET", "/v1/bounds", "", nil, 405, "method_not_allowed"},
 		"accept":           {"POST", "/v1/solves", in(``), []string{"Accept", "image/png"}, 406, "not_acceptable"},
 		"accept of bounds": {"POST", "/v1/bounds", in(``), []string{"Accept", "application/x-ndjson"}, 406, "not_acceptable"},
 		"refused by q":     {"POST", "/v1/solves", in(``), []string{"Accept", "application/json;q=0"}, 406, "not_acceptable"},
@@ -206,7 +206,7 @@ func TestBrackets(t *testing.T) {
 
 func TestMethodsOfAPath(t *testing.T) {
 	h, _ := newServer(t)
-	if w := request(t, h, "DELETE", "/v1/solves", ""); w.Code != 405 || w.Header().Get("Allow") != "POST" {
+	if w := request(t, h, "DELETE", "/v1/solves", ""); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("%d, Allow %q", w.Code, w.Header().Get("Allow"))
 	}
 	if w := request(t, h, "POST", "/healthz", ""); w.Code != 405 || w.Header().Get("Allow") != "GET, HEAD" {

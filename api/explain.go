@@ -30,13 +30,22 @@ func (s *server) explainRoutes(r chi.Router) {
 
 // solved gives instance and result of the solve in the path.
 func (s *server) solved(r *http.Request) (*hare.Instance, *hare.Result, error) {
+	return s.stored(r, chi.URLParam(r, "id"))
+}
+
+// stored is a solve that the server keeps, of the caller's tenant. A plan for
+// the rest of an earlier one is about that rest.
+func (s *server) stored(r *http.Request, id string) (*hare.Instance, *hare.Result, error) {
 	if s.cfg.Solved == nil {
 		return nil, nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
 	}
-	tenant, id := tenantOf(r.Context()), chi.URLParam(r, "id")
+	tenant := tenantOf(r.Context())
 	res, err := s.cfg.Solved.Result(r.Context(), tenant, id)
 	if err != nil {
 		return nil, nil, err
+	}
+	if res.Replan != nil {
+		return res.Replan.Rest, res, nil
 	}
 	inst, err := s.cfg.Solved.Instance(r.Context(), tenant, id)
 	return inst, res, err

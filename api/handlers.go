@@ -55,52 +55,6 @@ func (s *server) admit(f func(http.ResponseWriter, *http.Request) error) func(ht
 	}
 }
 
-// solve waits for the answer.
-//
-//	@Summary		Solve an instance
-//	@Description	Answers with the best certified pair of schedule and bound that the limits allow, as hare solve does. With previous and at_s what is left of an earlier plan is planned again: what has started stays, and planned work moves where that brings more than stability asks; the result is then about the rest, and its replan says how it hangs together with the whole. An infeasible instance is a 200 with its termination and reasons. When the client goes away, the solve ends.
-//	@Tags			scheduling
-//	@ID				solve
-//	@Param			body	body	openapi.SolveRequest	true	"the instance and what to do about it"
-//	@Accept			json
-//	@Produce		json,application/x-ndjson,application/problem+json
-//	@Success		200	{object}	openapi.Result	"the result; as NDJSON all but the lanes on the first line, then a lane a line"
-//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
-//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
-//	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
-//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
-//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
-//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer"
-//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
-//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
-//	@Router			/v1/solves [post]
-func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
-	kind, err := accepted(r, kindJSON, kindNDJSON)
-	if err != nil {
-		return err
-	}
-	req, err := s.read(w, r, "options")
-	if err != nil {
-		return err
-	}
-	res, err := s.solveOrReplan(r, req)
-	if err != nil {
-		return err
-	}
-	if err := r.Context().Err(); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", kind)
-	_, end := s.step(r.Context(), "encode")
-	if kind == kindNDJSON {
-		err = res.EncodeNDJSON(w)
-	} else {
-		err = res.EncodeJSON(w)
-	}
-	end(err)
-	return err
-}
-
 // bound computes a relaxation alone.
 //
 //	@Summary		Bound an instance from below

@@ -51,7 +51,7 @@ func (h *held) Bound(ctx context.Context, _ *hare.Instance, _ string) (*hare.Rel
 
 func (h *held) Verify(*hare.Instance, *hare.Result) *verify.Report { panic("a defect") }
 
-func body(t *testing.T) string { return `{"instance":` + example(t) + `}` }
+func body(t testing.TB) string { return `{"instance":` + example(t) + `}` }
 
 func TestQueueIsBounded(t *testing.T) {
 	engine := newHeld()

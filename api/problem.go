@@ -88,6 +88,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.problem(w, r, http.StatusServiceUnavailable, "late", "the time limit passed in the queue: try again, or allow more time", nil)
 	case errors.Is(err, service.ErrDraining), errors.Is(err, context.Canceled):
 		s.problem(w, r, http.StatusServiceUnavailable, "draining", "the server is shutting down: try another or later", nil)
+	case solveProblem(err) != nil:
+		p := solveProblem(err)
+		s.problem(w, r, p.status, p.code, p.detail, nil)
 	case sessionProblem(err) != nil:
 		p := sessionProblem(err)
 		switch p.status {

@@ -19,7 +19,13 @@ import (
 
 // read decodes the request document: an instance, and of options, method and
 // result the one that the route takes.
-func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (_ *hare.Request, err error) {
+func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*hare.Request, error) {
+	return s.readThrough(w, r, takes, nil)
+}
+
+// readThrough is read with a look at the bytes, decompressed, that are decoded;
+// nil is none.
+func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes string, look io.Writer) (_ *hare.Request, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
 	// Not all connections have deadlines; without them the body is still limited.
@@ -30,7 +36,11 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (_ *
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	req, err := hare.DecodeRequest(body, hare.Limits{MaxBytes: s.bodyLimit(r.Context())})
+	var text io.Reader = body
+	if look != nil {
+		text = io.TeeReader(body, look)
+	}
+	req, err := hare.DecodeRequest(text, hare.Limits{MaxBytes: s.bodyLimit(r.Context())})
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -37,14 +36,9 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	after, err := number(r, "after")
+	after, err := behind(r, kind)
 	if err != nil {
 		return err
-	}
-	if id := r.Header.Get("Last-Event-ID"); id != "" && kind == kindEvents {
-		if after, err = strconv.ParseInt(id, 10, 64); err != nil || after < 0 {
-			return &statusError{http.StatusBadRequest, "bad_query", "Last-Event-ID must be the number of an answer"}
-		}
 	}
 	session, err := s.session(r)
 	if err != nil {
@@ -56,10 +50,14 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	if kind == kindEvents || r.URL.Query().Get("follow") == "true" {
-		if !s.svc.Ready() {
-			return service.ErrDraining
-		}
-		return s.follow(w, r, session.Decisions, after, kind == kindEvents)
+		return follow(s, w, r, kind == kindEvents, feed[hare.Answer]{
+			of: "decisions", ahead: 64,
+			items: func(ctx context.Context) iter.Seq2[hare.Answer, error] { return session.Decisions(ctx, after) },
+			write: func(l *liveWriter, a hare.Answer) {
+				l.item(a.Seq, "", func(b []byte) []byte { return hare.AppendAnswer(b, a) })
+			},
+			code: func(err error) string { return s.refusal(r, err).Errors[0].Code },
+		})
 	}
 	out := bufio.NewWriterSize(w, answerBytes)
 	var line []byte
@@ -73,134 +71,6 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return out.Flush()
-}
-
-// found is one step of a stream of answers.
-type found struct {
-	answer hare.Answer
-	err    error
-}
-
-// follow sends answers until the client goes, the session is deleted or the
-// server ends. A slow client reads the log later and holds up nobody.
-func (s *server) follow(w http.ResponseWriter, r *http.Request, answers func(context.Context, int64) iter.Seq2[hare.Answer, error], after int64, events bool) error {
-	end, err := s.stream(r.Context(), "decisions")
-	if err != nil {
-		return err
-	}
-	defer end()
-	ctx, cancel := context.WithCancel(r.Context())
-	// Buffered, so that the reader can leave whenever this one has.
-	next, gone := make(chan found, 64), make(chan struct{})
-	go func() {
-		defer close(gone)
-		defer close(next)
-		for a, err := range answers(ctx, after) {
-			select {
-			case next <- found{a, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	defer func() {
-		cancel()
-		<-gone
-	}()
-	out := &liveWriter{s: s, w: w, control: http.NewResponseController(w), events: events}
-	defer func() { _ = out.control.SetWriteDeadline(time.Time{}) }()
-	beat := time.NewTicker(s.cfg.Heartbeat)
-	defer beat.Stop()
-	if err := out.flush(); err != nil {
-		return err
-	}
-	for {
-		var f found
-		var ok bool
-		select {
-		case f, ok = <-next:
-		default:
-			if err := out.flush(); err != nil {
-				return err
-			}
-			select {
-			case f, ok = <-next:
-			case <-beat.C:
-				if out.beat(); out.flush() != nil {
-					return nil
-				}
-				continue
-			case <-s.svc.Ended():
-				out.end("draining")
-				return out.flush()
-			}
-		}
-		if keyEnded(r.Context()) {
-			out.end("bad_key")
-			return out.flush()
-		}
-		if !ok {
-			return nil
-		}
-		if f.err != nil {
-			if r.Context().Err() == nil {
-				out.end(s.refusal(r, f.err).Errors[0].Code)
-			}
-			return out.flush()
-		}
-		if err := out.answer(f.answer); err != nil {
-			return err
-		}
-	}
-}
-
-// liveWriter writes answers as events or as lines.
-type liveWriter struct {
-	s       *server
-	w       http.ResponseWriter
-	control *http.ResponseController
-	events  bool
-	buf     []byte
-}
-
-func (l *liveWriter) answer(a hare.Answer) error {
-	if l.events {
-		l.buf = strconv.AppendInt(append(l.buf, "id: "...), a.Seq, 10)
-		l.buf = append(l.buf, "\ndata: "...)
-	}
-	l.buf = append(hare.AppendAnswer(l.buf, a), '\n')
-	if l.events {
-		l.buf = append(l.buf, '\n')
-	}
-	if len(l.buf) < answerBytes {
-		return nil
-	}
-	return l.flush()
-}
-
-func (l *liveWriter) beat() {
-	if l.events {
-		l.buf = append(l.buf, ": alive\n\n"...)
-	}
-}
-
-// end says why there is no more.
-func (l *liveWriter) end(code string) {
-	if l.events {
-		l.buf = append(append(append(l.buf, "event: end\ndata: {\"code\":\""...), code...), "\"}\n\n"...)
-	}
-}
-
-func (l *liveWriter) flush() error {
-	_ = l.control.SetWriteDeadline(time.Now().Add(l.s.cfg.BodyTime))
-	if _, err := l.w.Write(l.buf); err != nil {
-		return err
-	}
-	l.buf = l.buf[:0]
-	if err := l.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	return nil
 }
 
 // getLog gives the log.

@@ -71,14 +71,7 @@ func newSessionServer(t testing.TB, cfg service.SessionsConfig, tune ...func(*ap
 	for _, f := range tune {
 		f(&served)
 	}
-	s.Server = httptest.NewUnstartedServer(api.New(s.svc, served))
-	// Small buffers, so that slow readers are noticed in time for a test.
-	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*net.TCPConn).SetWriteBuffer(1 << 14)
-		return ctx
-	}
-	s.Config.ErrorLog = log.New(defects{t}, "", 0)
-	s.Start()
+	s.serve(t, api.New(s.svc, served))
 	t.Cleanup(func() {
 		s.Close()
 		if err := s.sessions.Close(); err != nil {
@@ -86,6 +79,19 @@ func newSessionServer(t testing.TB, cfg service.SessionsConfig, tune ...func(*ap
 		}
 	})
 	return s
+}
+
+// serve starts on loopback.
+func (s *sessionServer) serve(t testing.TB, h http.Handler) {
+	t.Helper()
+	s.Server = httptest.NewUnstartedServer(h)
+	// Small buffers, so that slow readers are noticed in time for a test.
+	s.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		_ = c.(*net.TCPConn).SetWriteBuffer(1 << 14)
+		return ctx
+	}
+	s.Config.ErrorLog = log.New(defects{t}, "", 0)
+	s.Start()
 }
 
 // defects fails the test when the server of package http complains.

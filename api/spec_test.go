@@ -92,14 +92,14 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 	if response == nil {
 		t.Fatalf("status %d is not documented", code)
 	}
-	for name := range response.Value.Headers {
-		if header.Get(name) == "" {
+	for name, h := range response.Value.Headers {
+		if h.Value.Required && header.Get(name) == "" {
 			t.Errorf("the header %s is documented and missing", name)
 		}
 	}
 	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	media := response.Value.Content[kind]
-	if code == http.StatusNoContent && kind == "" && body == "" {
+	if (code == http.StatusNoContent || code == http.StatusNotModified) && kind == "" && body == "" {
 		return
 	}
 	if media == nil {
@@ -110,6 +110,13 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 		documents = strings.Split(strings.TrimSpace(body), "\n")
 		name, _ := item["$ref"].(string)
 		schema = doc.Components.Schemas[strings.TrimPrefix(name, "#/components/schemas/")].Value
+	} else if kind == "application/x-ndjson" {
+		for line := range strings.Lines(body) { // of several forms
+			if !json.Valid([]byte(line)) {
+				t.Errorf("not JSON: %s", line)
+			}
+		}
+		return
 	}
 	for _, document := range documents {
 		var v any = document
@@ -125,6 +132,67 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 		for _, name := range unknown(schema, v, "") {
 			t.Errorf("%s is answered and not documented", name)
 		}
+	}
+}
+
+func TestSolvesFollowTheirSchemas(t *testing.T) {
+	doc := specification(t)
+	engine := newHeld()
+	s := newSolveServer(t, service.Config{})
+	h := newSolveServer(t, service.Config{Engine: engine, Running: 1})
+	in := `{"instance":` + example(t) + `,"options":{"work_limit":2000}}`
+	at := func(s *solveServer, header ...string) string {
+		_, _, head := s.call(t, "POST", "/v1/solves", in, header...)
+		return head.Get("Location")
+	}
+	done, deleted, running, queued := at(s), at(s), at(h, "Prefer", "wait=0"), at(h, "Prefer", "wait=0", "Idempotency-Key", "k")
+	s.call(t, "DELETE", deleted, "")
+	<-engine.began
+	const all, one = "/v1/solves", "/v1/solves/{id}"
+	_, _, head := s.call(t, "GET", done, "")
+	for _, c := range []struct {
+		name                   string
+		s                      *solveServer
+		method, path, at, body string
+		header                 []string
+	}{
+		{"solve", s, "POST", all, all, in, nil},
+		{"lines", s, "POST", all, all, in, []string{"Accept", "application/x-ndjson"}},
+		{"in time", s, "POST", all, all, in, []string{"Prefer", "wait=30", "Idempotency-Key", "a"}},
+		{"accepted", h, "POST", all, all, in, []string{"Prefer", "respond-async", "Idempotency-Key", "k"}},
+		{"reused key", h, "POST", all, all, in + " ", []string{"Idempotency-Key", "k"}},
+		{"other body", h, "POST", all, all, strings.Replace(in, "2000", "2001", 1), []string{"Idempotency-Key", "k"}},
+		{"bad preference", s, "POST", all, all, in, []string{"Prefer", "wait=soon"}},
+		{"list", s, "GET", all, all + "?limit=1", "", nil},
+		{"list of those that run", h, "GET", all, all, "", nil},
+		{"bad filter", s, "GET", all, all + "?status=x", "", nil},
+		{"ended", s, "GET", one, done, "", nil},
+		{"not modified", s, "GET", one, done, "", []string{"If-None-Match", head.Get("ETag")}},
+		{"running", h, "GET", one, running, "", nil},
+		{"queued", h, "GET", one, queued, "", nil},
+		{"none", s, "GET", one, "/v1/solves/x", "", nil},
+		{"gone", s, "GET", one, deleted, "", nil},
+		{"events", s, "GET", one + "/events", done + "/events", "", nil},
+		{"result", s, "GET", one + "/result", done + "/result", "", nil},
+		{"result as lines", s, "GET", one + "/result", done + "/result", "", []string{"Accept", "application/x-ndjson"}},
+		{"no result", h, "GET", one + "/result", running + "/result", "", nil},
+		{"schedule", s, "GET", one + "/schedule", done + "/schedule?from_s=3", "", nil},
+		{"schedule as lines", s, "GET", one + "/schedule", done + "/schedule?format=ndjson", "", nil},
+		{"schedule as a table", s, "GET", one + "/schedule", done + "/schedule?format=csv", "", nil},
+		{"bad job", s, "GET", one + "/schedule", done + "/schedule?job=nobody", "", nil},
+		{"picture", s, "GET", one + "/gantt.svg", done + "/gantt.svg", "", nil},
+		{"pixels", s, "GET", one + "/gantt.png", done + "/gantt.png?width=500", "", nil},
+		{"page", s, "GET", one + "/gantt.html", done + "/gantt.html", "", nil},
+		{"certificate", s, "GET", one + "/certificate", done + "/certificate", "", nil},
+		{"instance", s, "GET", one + "/instance", done + "/instance", "", nil},
+		{"delete too soon", h, "DELETE", one, running, "", nil},
+		{"cancel", h, "POST", one + "/cancel", queued + "/cancel", "", nil},
+		{"delete", s, "DELETE", one, done, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, text, header := c.s.call(t, c.method, c.at, c.body, c.header...)
+			follows(t, doc, c.method, c.path, code, header, text)
+		})
 	}
 }
 
@@ -196,7 +264,7 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 	h, _ := newServer(t)
 	for path, item := range doc.Paths.Map() {
 		op := item.Post
-		if op == nil || op.RequestBody.Value.Content["application/json"] == nil || op.RequestBody.Value.Content["application/json"].Example == nil {
+		if op == nil || op.RequestBody == nil || op.RequestBody.Value.Content["application/json"] == nil || op.RequestBody.Value.Content["application/json"].Example == nil {
 			continue
 		}
 		media := op.RequestBody.Value.Content["application/json"]
@@ -219,5 +287,53 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 				t.Errorf("%s, a name more: %t: status %d, invalid by schema: %t\n%.500s", path, extra, w.Code, invalid, w.Body)
 			}
 		}
+	}
+}
+
+// The answers that the specification shows are such answers, and every
+// operation on solves shows one where it answers with a document.
+func TestAnswersOfTheSpecification(t *testing.T) {
+	doc := specification(t)
+	shown := 0
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, response := range op.Responses.Map() {
+				for kind, media := range response.Value.Content {
+					if media.Example == nil {
+						if strings.HasPrefix(path, "/v1/solves") && kind == "application/json" {
+							t.Errorf("%s %s, %s: no example of %s", method, path, status, kind)
+						}
+						continue
+					}
+					shown++
+					schema, documents := media.Schema.Value, []any{media.Example}
+					if item, ok := schema.Extensions["x-item-schema"].(map[string]any); ok {
+						documents = nil
+						name, _ := item["$ref"].(string)
+						schema = doc.Components.Schemas[strings.TrimPrefix(name, "#/components/schemas/")].Value
+						for line := range strings.Lines(media.Example.(string)) {
+							if line = strings.TrimPrefix(line, "data: "); strings.HasPrefix(line, "{") {
+								var v any
+								if err := json.Unmarshal([]byte(line), &v); err != nil {
+									t.Fatal(err)
+								}
+								documents = append(documents, v)
+							}
+						}
+					}
+					for _, v := range documents {
+						if err := doc.ValidateSchemaJSON(schema, v); err != nil {
+							t.Errorf("%s %s, %s: %v", method, path, status, err)
+						}
+					}
+					if len(documents) == 0 {
+						t.Errorf("%s %s, %s: an empty example", method, path, status)
+					}
+				}
+			}
+		}
+	}
+	if shown < 10 {
+		t.Errorf("%d examples", shown)
 	}
 }

@@ -89,7 +89,8 @@ func (s *server) committed(ctx context.Context, began time.Time, bytes int, err 
 	} else {
 		s.met.commits.failures.Inc()
 	}
-	if s.cfg.Tracing != nil {
+	// A commit that belongs to no one call has no trace to stand in.
+	if s.cfg.Tracing != nil && trace.SpanContextFromContext(ctx).IsValid() {
 		_, span := s.cfg.Tracing.tracer.Start(ctx, "commit", trace.WithTimestamp(began), trace.WithAttributes(attribute.Int("hare.bytes", bytes)))
 		fail(span, err)
 		span.End()

@@ -15,10 +15,7 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
-const (
-	kindCSV = "text/csv"
-	kindSVG = "image/svg+xml"
-)
+const kindSVG = "image/svg+xml"
 
 // batches counts the what-ifs that run, by tenant.
 type batches struct {
@@ -156,20 +153,6 @@ type captured struct {
 func (c *captured) Header() http.Header         { return c.header }
 func (c *captured) WriteHeader(int)             {}
 func (c *captured) Write(b []byte) (int, error) { return c.body.Write(b) }
-
-// stored is a solve that the server keeps, of the caller's tenant.
-func (s *server) stored(r *http.Request, id string) (*hare.Instance, *hare.Result, error) {
-	if s.cfg.Solved == nil {
-		return nil, nil, service.ErrNoSolve
-	}
-	tenant := tenantOf(r.Context())
-	inst, err := s.cfg.Solved.Instance(r.Context(), tenant, id)
-	if err != nil {
-		return nil, nil, err
-	}
-	res, err := s.cfg.Solved.Result(r.Context(), tenant, id)
-	return inst, res, err
-}
 
 // pointed says where in the request the id of a solve that is not there stands.
 func pointed(err error, pointer string) error {

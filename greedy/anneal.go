@@ -196,7 +196,20 @@ func (a *annealing) walk(ctx context.Context) {
 		}
 		a.stretch(ctx, t, min(stretch, (a.left+annealChains-1)/annealChains))
 		a.gather()
+		if a.cfg.Peek != nil {
+			a.cfg.Peek(a.peek)
+		}
 	}
+}
+
+// peek decodes the best state apart from the search.
+func (a *annealing) peek() *Plan {
+	if !a.won || a.key == nil {
+		return nil
+	}
+	d := newDecoder(a.p)
+	d.load(slices.Clone(a.key), slices.Clone(a.plan)) // has been decoded before
+	return d.blocks()
 }
 
 // exchanges is how often the walks compare their states.

@@ -15,6 +15,10 @@ type ImproveConfig struct {
 	StopAt float64
 	// Report is called with every better value; nil means nobody looks.
 	Report func(hare.Amount)
+	// Peek is called between the steps of the search with a function that
+	// copies the best plan so far, nil while that is start: good for the time of
+	// the call, and without influence on what is found. Nil means nobody looks.
+	Peek func(best func() *Plan)
 	// Workers is the number of goroutines; the result does not depend on it
 	// where Moves limits.
 	Workers int

@@ -36,19 +36,30 @@ func (s *keySearch) search(rel *hare.Relaxation, start *Plan) (*Plan, Stats, err
 		s.bestValue = weighted(s.m, s.best.EndUs)
 	}
 	first := s.best
+	s.peek = func() *Plan {
+		if s.best == first {
+			return nil
+		}
+		return s.plan(start)
+	}
 	s.run(rel)
 	s.stats.Moves = s.cfg.Moves - s.bud.left
-	if s.best == first {
-		return start, s.stats, nil
+	if best := s.peek(); best != nil {
+		return best, s.stats, nil
 	}
+	return start, s.stats, nil
+}
+
+// plan is the best plan in µs; nil where start is no worse.
+func (s *keySearch) plan(start *Plan) *Plan {
 	best := s.best.from(s.unit)
 	if s.rounded {
 		s.tighten(best)
 	}
 	if start != nil && s.rounded && weighted(s.whole, start.EndUs) <= weighted(s.whole, best.EndUs) {
-		return start, s.stats, nil
+		return nil
 	}
-	return best, s.stats, nil
+	return best
 }
 
 // beforeTightening is the share of the time after which a plan for rounded
@@ -166,8 +177,9 @@ type keySearch struct {
 	stats     Stats
 	best      *Plan
 	bestValue float64
-	once      float64 // least value after one justification
-	guide     *guide  // nil without prices
+	peek      func() *Plan // the best so far in µs; nil while that is what it began with
+	once      float64      // least value after one justification
+	guide     *guide       // nil without prices
 	keys      [][]float64
 	items     []Item    // of keys, in order
 	lambda    []float64 // by job, what prices weigh; 0 places as early as possible
@@ -187,6 +199,9 @@ func (s *keySearch) run(rel *hare.Relaxation) {
 	top := state{slices.Clone(s.keys), slices.Clone(s.lambda), value}
 	chain, stale := value, 0
 	for !math.IsInf(value, 1) && !s.bud.over() && (s.cfg.StopAt == 0 || s.bestValue*float64(s.unit)+s.later > s.cfg.StopAt*1e12) {
+		if s.cfg.Peek != nil {
+			s.cfg.Peek(s.peek)
+		}
 		if stale++; stale > patience {
 			// An order that finds no place is followed by another.
 			if v, w := s.restart(&top); !math.IsInf(v, 1) {

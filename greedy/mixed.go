@@ -79,19 +79,25 @@ func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start
 		rest.Jobs = append(rest.Jobs, m.Jobs[i])
 	}
 	s.rest = &rest
+	peek := func() {
+		if s.cfg.Peek != nil && s.best != start {
+			s.cfg.Peek(func() *Plan { return s.best.from(1) })
+		}
+	}
 	found := false
 	for n, share := range candidateShares {
 		if s.over() {
 			break
 		}
 		found = s.candidate(n, share) || found
+		peek()
 	}
 	switch {
 	case s.over():
 	case !found || s.best == nil || len(s.m.Jobs) <= fewJobs:
 		// No stand-in has a place, or all orders can nearly be tried.
 		cfg := s.part(1)
-		cfg.StopAt, cfg.Report = s.cfg.StopAt, s.cfg.Report
+		cfg.StopAt, cfg.Report, cfg.Peek = s.cfg.StopAt, s.cfg.Report, s.cfg.Peek
 		p, stats, err := searchRelaxed(ctx, m, rel, s.best, cfg, s.big)
 		s.add(stats)
 		return p, s.stats, err

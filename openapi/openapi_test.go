@@ -42,7 +42,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	repair(spec, forms, examples(t))
+	repair(spec, forms, examples(t), answers(t))
 	secure(spec)
 	return spec, forms
 }
@@ -64,6 +64,22 @@ func examples(t *testing.T) map[string]any {
 	whatIf["base"] = map[string]any{"instance": solve["instance"]}
 	all["whatIf"] = whatIf
 	return all
+}
+
+// answers are what a server answered.
+func answers(t *testing.T) answerExamples {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/solves.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var a answerExamples
+	if err := d.Decode(&a); err != nil {
+		t.Fatal(err)
+	}
+	return a
 }
 
 func decode(t *testing.T, raw []byte) map[string]any {

@@ -70,12 +70,13 @@ var strict = []string{
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
-func repair(spec map[string]any, forms map[string]form, examples map[string]any) {
+func repair(spec map[string]any, forms map[string]form, examples map[string]any, answers answerExamples) {
 	delete(spec, "externalDocs")
 	spec["info"].(map[string]any)["license"] = map[string]any{"name": "Apache-2.0", "identifier": "Apache-2.0"}
 	spec["servers"] = []any{map[string]any{"url": "/"}}
 	spec["tags"] = []any{
 		map[string]any{"name": "scheduling", "description": "Schedules, bounds and checks."},
+		map[string]any{"name": "solves", "description": "Solves that the server keeps: state, events, result and its views."},
 		map[string]any{"name": "sessions", "description": "Online sessions: events in, decisions out."},
 		map[string]any{"name": "keys", "description": "API keys and quotas of tenants."},
 		map[string]any{"name": "server", "description": "The server itself."},
@@ -83,7 +84,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	}
 	for _, item := range spec["paths"].(map[string]any) {
 		for _, op := range item.(map[string]any) {
-			repairOperation(op.(map[string]any), examples)
+			repairOperation(op.(map[string]any), examples, answers)
 		}
 	}
 	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
@@ -120,7 +121,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any)
 	}
 }
 
-func repairOperation(op map[string]any, examples map[string]any) {
+func repairOperation(op map[string]any, examples map[string]any, answers answerExamples) {
 	if body, ok := op["requestBody"].(map[string]any); ok {
 		media := body["content"].(map[string]any)["application/json"].(map[string]any)
 		ref := media["schema"].(map[string]any)["$ref"]
@@ -133,6 +134,8 @@ func repairOperation(op map[string]any, examples map[string]any) {
 			media["example"] = e
 		}
 	}
+	id := op["operationId"].(string)
+	repairParameters(op)
 	for status, r := range op["responses"].(map[string]any) {
 		response := r.(map[string]any)
 		content, _ := response["content"].(map[string]any) // 204 has none
@@ -147,18 +150,61 @@ func repairOperation(op map[string]any, examples map[string]any) {
 			}
 			if kind == ndjson || kind == "text/event-stream" {
 				item := media.(map[string]any)["schema"].(map[string]any)["$ref"]
-				if op["operationId"] == "solve" {
-					item = nil // the first line is another one
+				if slices.Contains(mixed, id) {
+					item = nil
 				}
 				media.(map[string]any)["schema"] = lines(item)
 			}
+			if kind == "image/png" {
+				media.(map[string]any)["schema"] = map[string]any{"type": "string", "format": "binary"}
+			}
+			if kind == "text/csv" {
+				media.(map[string]any)["schema"] = lines(nil)
+			}
 		}
-		headers := map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one", "schema": map[string]any{"type": "string"}}}
-		if status == "503" {
-			headers["Retry-After"] = map[string]any{"description": "seconds", "schema": map[string]any{"type": "integer", "format": "int32"}}
+		for kind, example := range answers[id][status] {
+			content[kind].(map[string]any)["example"] = example
 		}
-		response["headers"] = headers
+		if id == "solve" && status == "202" {
+			delete(content, ndjson) // what is not there yet is described as JSON
+		}
+		response["headers"] = headersOf(id, status)
 	}
+}
+
+// mixed are the operations whose NDJSON begins with a line of another form.
+var mixed = []string{"solve", "getResult", "getSolveSchedule"}
+
+// headersOf are the headers of an answer; those without required are there
+// where they apply.
+func headersOf(id, status string) map[string]any {
+	header := func(kind, text string, required bool) map[string]any {
+		h := map[string]any{"description": text, "schema": map[string]any{"type": kind}}
+		if kind == "integer" {
+			h["schema"].(map[string]any)["format"] = "int32"
+		}
+		if required {
+			h["required"] = true
+		}
+		return h
+	}
+	headers := map[string]any{"X-Request-Id": header("string", "the client's own, or a new one", true)}
+	if status == "503" || status == "202" && id == "solve" {
+		headers["Retry-After"] = header("integer", "seconds", true)
+	}
+	switch {
+	case id == "solve" && status < "300":
+		headers["Location"] = header("string", "the path of the solve", true)
+		headers["Hare-Solve-Id"] = header("string", "the solve", true)
+		headers["Hare-Cache"] = header("string", "hit: the answer to an equal call was taken; miss: it was not", true)
+		headers["Idempotent-Replayed"] = header("string", "true: a call with this Idempotency-Key came before, and this is its answer", false)
+		headers["Preference-Applied"] = header("string", "what of Prefer was followed", false)
+	case id == "cancelSolve" && status < "300":
+		headers["Location"] = header("string", "the path of the solve", true)
+	case id == "getSolve" && status < "400":
+		headers["ETag"] = header("string", "names this state of the solve", true)
+	}
+	return headers
 }
 
 const ndjson = "application/x-ndjson"
@@ -170,6 +216,30 @@ func lines(item any) map[string]any {
 		schema["x-item-schema"] = map[string]any{"$ref": item}
 	}
 	return schema
+}
+
+// answerExamples are true answers by operation, status and kind.
+type answerExamples map[string]map[string]map[string]any
+
+// patterns of parameters that are text of a certain form.
+var patterns = map[string]map[string]any{
+	"Prefer":          {"pattern": "^(respond-async|(respond-async, )?wait=([0-9]{1,3}|[12][0-9]{3}|3[0-5][0-9]{2}|3600))$"},
+	"Idempotency-Key": {"pattern": "^[!#-~]+$", "minLength": json.Number("1"), "maxLength": json.Number("255")},
+	"Last-Event-ID":   {"pattern": "^[0-9]{1,18}$"},
+	"instance_sha256": {"pattern": "^[0-9a-f]{64}$"},
+}
+
+func repairParameters(op map[string]any) {
+	parameters, _ := op["parameters"].([]any)
+	for _, p := range parameters {
+		parameter := p.(map[string]any)
+		for key, value := range patterns[parameter["name"].(string)] {
+			parameter["schema"].(map[string]any)[key] = value
+		}
+		if tags, _ := op["tags"].([]any); parameter["name"] == "id" && slices.Contains(tags, any("solves")) {
+			parameter["example"] = "o3nnewyq2b5gzzxw5yq2spu7ii"
+		}
+	}
 }
 
 // repairNames describes a component by its comment, and its fields under their

@@ -164,7 +164,7 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		if ctx.Err() != nil {
 			break
 		}
-		if cfg.Improved != nil && cfg.Plan == 0 && n+1 < len(plan) {
+		if cfg.Improved != nil && cfg.Plan == 0 && n+1 < len(plan) && (cfg.Due == nil || cfg.Due()) {
 			rel := a.relaxation()
 			a.certify(ctx, rel, 0)
 			cfg.Improved(rel)

@@ -71,6 +71,9 @@ type Config struct {
 	// Improved is called with a certified relaxation at the end of each grid
 	// of the price method but the last; nil saves the evaluations.
 	Improved func(*hare.Relaxation)
+	// Due says whether Improved is wanted now: what it is called with costs an
+	// exact evaluation. Nil means always.
+	Due func() bool
 }
 
 func (c *Config) validate() error {

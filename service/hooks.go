@@ -33,8 +33,16 @@ type Hooks struct {
 	Committed func(ctx context.Context, began time.Time, bytes int, err error)
 }
 
-// Watch sets the hooks. It is called before the first call of the others.
-func (s *Service) Watch(h Hooks) { s.hooks = h }
+// Watch sets the hooks. What began before may go on without them.
+func (s *Service) Watch(h Hooks) { s.hooks.Store(&h) }
+
+// watching is what Watch set, or no hooks.
+func (s *Service) watching() *Hooks {
+	if h := s.hooks.Load(); h != nil {
+		return h
+	}
+	return &Hooks{}
+}
 
 func (h *Hooks) waited(ctx context.Context, began time.Time, err error) {
 	if h.Waited != nil {

@@ -27,7 +27,7 @@ type Prices struct {
 	Bound          *hare.Amount `json:"bound"`
 	Meaning        string       `json:"meaning"`
 	// GridS are the ends of the cells; prices are 0 behind the last.
-	GridS []micros    `json:"grid_s"`
+	GridS []Seconds    `json:"grid_s"`
 	Types []TypePrice `json:"types"`
 	// Sizes are prices of several GPUs that one gang holds together.
 	Sizes []SizePrice `json:"sizes,omitempty"`
@@ -93,7 +93,7 @@ func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Res
 	}
 	out := &Prices{InstanceSHA256: inst.SHA256(), Bound: res.Bound, Meaning: PricesMeaning}
 	for _, t := range c.GridUs {
-		out.GridS = append(out.GridS, micros(t))
+		out.GridS = append(out.GridS, Seconds(t))
 	}
 	for _, t := range totals {
 		if err := ctx.Err(); err != nil {

@@ -16,3 +16,10 @@ func (s *Service) Replan(ctx context.Context, inst *hare.Instance, req hare.Repl
 		return solver.Replan(ctx, inst, req, opt, cfg)
 	})
 }
+
+// RunReplan is the same as the work of a stored solve.
+func RunReplan(req hare.ReplanRequest) RunFunc {
+	return func(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg solver.Config) (*hare.Result, error) {
+		return solver.Replan(ctx, inst, req, opt, cfg)
+	}
+}

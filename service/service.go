@@ -59,16 +59,14 @@ type Config struct {
 
 // Service is safe for concurrent use.
 type Service struct {
-	cfg     Config
-	slots   chan struct{}
-	waiting atomic.Int64
-	running atomic.Int64
-	life    context.Context // ends when what runs must end
-	stop    context.CancelFunc
-	mu      sync.Mutex // guards drain against active
-	drain   bool
-	active  sync.WaitGroup
-	hooks   Hooks
+	cfg    Config
+	queue  *queue
+	life   context.Context // ends when what runs must end
+	stop   context.CancelFunc
+	mu     sync.Mutex    // guards drain against active
+	drain  chan struct{} // closed when no new work is taken
+	active sync.WaitGroup
+	hooks  atomic.Pointer[Hooks]
 }
 
 // New makes a service.
@@ -86,7 +84,7 @@ func New(cfg Config) *Service {
 		cfg.Engine = solverEngine{cfg.Solver}
 	}
 	life, stop := context.WithCancel(context.Background())
-	return &Service{cfg: cfg, slots: make(chan struct{}, cfg.Running), life: life, stop: stop}
+	return &Service{cfg: cfg, queue: newQueue(cfg.Running, cfg.Queue), life: life, stop: stop, drain: make(chan struct{})}
 }
 
 // Version is the version of Hare in results.
@@ -96,69 +94,98 @@ func (s *Service) Version() string { return s.cfg.Solver.Version }
 func (s *Service) EngineVersion() string { return s.cfg.Solver.EngineVersion }
 
 // Load is the number of calls that wait and that run.
-func (s *Service) Load() (waiting, running int64) { return s.waiting.Load(), s.running.Load() }
+func (s *Service) Load() (waiting, running int64) {
+	w, r := s.queue.load()
+	return int64(w), int64(r)
+}
 
 // Capacity is how many calls may run and wait together.
 func (s *Service) Capacity() int { return s.cfg.Running + max(0, s.cfg.Queue) }
 
 // Ready says whether new work is taken.
 func (s *Service) Ready() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.drain
+	select {
+	case <-s.drain:
+		return false
+	default:
+		return true
+	}
 }
 
-// enter waits for a place, first come first served, no longer than until
+// enter waits for a place, the earliest deadline first, no longer than until
 // deadline. The context that it returns ends with ctx, and with the service's
-// patience at shutdown; leave gives the place back.
+// patience at shutdown, of which its cause is ErrDraining; leave gives the
+// place back.
 func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error) {
-	s.mu.Lock()
-	if s.drain {
-		s.mu.Unlock()
-		return nil, nil, ErrDraining
-	}
-	s.active.Add(1)
-	s.mu.Unlock()
-	began := time.Now()
-	err = s.wait(ctx, deadline)
-	s.hooks.waited(ctx, began, err)
-	if err != nil {
-		s.active.Done()
+	if err := s.admit(); err != nil {
 		return nil, nil, err
 	}
-	s.running.Add(1)
-	work, cancel := context.WithCancel(ctx)
-	off := context.AfterFunc(s.life, cancel)
+	return s.await(ctx, s.queue.lineUp(deadline), nil)
+}
+
+// admit counts a call among those that Drain waits for and that the queue
+// holds; await ends that, or quit.
+func (s *Service) admit() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.Ready() {
+		return ErrDraining
+	}
+	if !s.queue.admit(false) {
+		return ErrBusy
+	}
+	s.active.Add(1)
+	return nil
+}
+
+// quit ends a call that was admitted and did not line up.
+func (s *Service) quit() {
+	s.queue.renounce()
+	s.active.Done()
+}
+
+// await waits for the place of a call that has lined up, as enter says, and
+// with ErrDraining no longer than until quit is closed.
+func (s *Service) await(ctx context.Context, t *turn, quit <-chan struct{}) (work context.Context, leave func(), err error) {
+	out := func() {
+		t.leave()
+		s.active.Done()
+	}
+	began := time.Now()
+	err = s.wait(ctx, t, quit)
+	s.watching().waited(ctx, began, err)
+	if err != nil {
+		out()
+		return nil, nil, err
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	off := context.AfterFunc(s.life, func() { cancel(ErrDraining) })
 	return work, func() {
 		off()
-		cancel()
-		s.running.Add(-1)
-		<-s.slots
-		s.active.Done()
+		cancel(nil)
+		out()
 	}, nil
 }
 
-func (s *Service) wait(ctx context.Context, deadline time.Time) error {
+func (s *Service) wait(ctx context.Context, t *turn, quit <-chan struct{}) error {
 	select {
-	case s.slots <- struct{}{}:
+	case <-t.got:
 		return nil
 	default:
 	}
-	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > int64(s.cfg.Queue) {
-		return ErrBusy
-	}
-	late := time.NewTimer(time.Until(deadline))
+	late := time.NewTimer(time.Until(t.deadline))
 	defer late.Stop()
 	select {
-	case s.slots <- struct{}{}:
+	case <-t.got:
 		return nil
 	case <-late.C:
 		return ErrLate
 	case <-s.life.Done():
 		return ErrDraining
+	case <-quit:
+		return ErrDraining
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }
 
@@ -195,7 +222,7 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	ctx, ended := s.hooks.solving(ctx, inst, opt)
+	ctx, ended := s.watching().solving(ctx, inst, opt)
 	defer func() { ended(res, err) }()
 	res, err = run(ctx, opt)
 	if res != nil {
@@ -232,7 +259,9 @@ func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res *hare.Res
 // certified pair. It returns when nothing is left.
 func (s *Service) Drain(ctx context.Context) {
 	s.mu.Lock()
-	s.drain = true
+	if s.Ready() {
+		close(s.drain)
+	}
 	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() {

@@ -260,7 +260,7 @@ func TestRowsAreChained(t *testing.T) {
 				return
 			}
 			mended := t.TempDir()
-			all, err := sqlite.Salvage(ctx, dir, mended)
+			all, _, err := sqlite.Salvage(ctx, dir, mended)
 			if err != nil || len(all) != 1 || all[0].Damage == nil || all[0].Last >= 400 {
 				t.Fatalf("%+v %v", all, err)
 			}

@@ -14,9 +14,6 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// ErrNoSolve says that there is no such solve.
-var ErrNoSolve = errors.New("service: no such solve")
-
 // Where a scenario's plan is from.
 const (
 	PlanSearch = "search" // its own solve

@@ -239,17 +239,11 @@ type JobChanges struct {
 // ScenarioJob is one job in both plans.
 type ScenarioJob struct {
 	ID             string      `json:"id"`
-	BaseEndS       micros      `json:"base_end_s"`
-	EndS           micros      `json:"end_s"`
-	EndChangeS     micros      `json:"end_change_s"`
+	BaseEndS       Seconds      `json:"base_end_s"`
+	EndS           Seconds      `json:"end_s"`
+	EndChangeS     Seconds      `json:"end_change_s"`
 	WeightedChange hare.Amount `json:"weighted_change"`
 }
-
-// micros are microseconds, written as decimal seconds.
-type micros int64
-
-// MarshalJSON writes the exact decimal.
-func (m micros) MarshalJSON() ([]byte, error) { return []byte(hare.FormatMicros(int64(m))), nil }
 
 // changes compares ends with the base's, ties in the order of the instance.
 func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges {
@@ -267,7 +261,7 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges
 			continue
 		}
 		b := &w.base.Jobs[w.places[j.ID]]
-		x := ScenarioJob{ID: j.ID, BaseEndS: micros(before.EndUs), EndS: micros(now), EndChangeS: micros(now - before.EndUs)}
+		x := ScenarioJob{ID: j.ID, BaseEndS: Seconds(before.EndUs), EndS: Seconds(now), EndChangeS: Seconds(now - before.EndUs)}
 		x.WeightedChange = hare.Product(j.WeightMicro, now-j.ReleaseUs).Sub(hare.Product(b.WeightMicro, before.EndUs-b.ReleaseUs))
 		switch {
 		case now < before.EndUs:

@@ -73,7 +73,7 @@ func (s *Service) solveFrom(ctx context.Context, inst *hare.Instance, opt hare.O
 		work, cancel = context.WithTimeout(work, s.cfg.MaxTime)
 		defer cancel()
 	}
-	work, ended := s.hooks.solving(work, inst, opt)
+	work, ended := s.watching().solving(work, inst, opt)
 	defer func() { ended(res, err) }()
 	// Solves of a batch have goroutines of their own, where a panic would end the
 	// process: it fails its scenario.

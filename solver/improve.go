@@ -108,6 +108,7 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 // is done.
 func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, span float64) {
 	s.event(PhaseImprove, true)
+	s.offer(nil)
 	began := time.Now()
 	cfg := greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.cfg.Workers}
 	cfg.Report = func(v hare.Amount) {
@@ -115,6 +116,9 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, spa
 			s.value = v
 		}
 		s.event(s.phase, false)
+	}
+	if s.cfg.Checkpoint != nil {
+		cfg.Peek = s.offer
 	}
 	if s.bound != nil && s.bound.Bound.Sign() > 0 {
 		cfg.StopAt = s.bound.Bound.Float() * (1 + s.opt.Gap)

@@ -46,6 +46,12 @@ type Config struct {
 	// Progress is called from the solving goroutine, at most every 50 ms and
 	// at each change of phase; nil means nobody looks.
 	Progress func(Event)
+	// Checkpoint is called often from the solving goroutine, once there is a
+	// schedule, with a function that builds the verified result of the best pair
+	// so far, good for the time of the call. Calling that costs about what the
+	// end of a solve does, which a time limit feels; it changes nothing else of
+	// what is answered. Nil means nobody asks.
+	Checkpoint func(best func() (*hare.Result, error))
 	// Warm has prices of the same instance or of one like it, which the bound
 	// starts from; nil means none. It decides how soon a bound is good, never
 	// whether it is true.
@@ -91,6 +97,7 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 
 func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*solve, error) {
 	s := &solve{inst: inst, opt: Defaults(opt), cfg: cfg, began: time.Now(), parent: ctx}
+	s.toldAt = s.began
 	if err := CheckOptions(s.opt); err != nil {
 		return nil, err
 	}
@@ -146,9 +153,11 @@ type solve struct {
 	value     hare.Amount
 	bound     *hare.Relaxation // best certified
 	shown     *hare.Amount     // best certified on the way there
+	proof     *hare.Relaxation // of shown
 	cut       bool             // the clock or the caller ended something
 	clocked   bool             // the clock or the number of cores paced something
 	lastEvent time.Time
+	toldAt    time.Time // when a bound on the way was told
 	phase     string
 
 	start  *greedy.Plan // of the caller; nil without one
@@ -274,17 +283,18 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 	// Its effort depends on the number of cores then.
 	s.clocked = s.clocked || s.opt.TimeLimit > 0
 	var improved func(*hare.Relaxation)
-	if s.cfg.Progress != nil {
+	if s.cfg.Progress != nil || s.cfg.Checkpoint != nil {
 		// Only shown: what is answered must not depend on who looks.
 		improved = func(rel *hare.Relaxation) {
 			if b := rel.Bound.RoundDown(); rel.Certified && (s.shown == nil || b.Cmp(*s.shown) > 0) {
-				s.shown = &b
+				s.shown, s.proof = &b, rel
 			}
+			s.toldAt = time.Now()
 			s.event(s.phase, true)
 		}
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		Improved: improved, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, LPs: s.limits.lps, NoSizes: s.cfg.Without.Sizes,
+		Improved: improved, Due: s.due, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, LPs: s.limits.lps, NoSizes: s.cfg.Without.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
@@ -295,6 +305,10 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 	}
 	return rel
 }
+
+// due says that nothing was told for a while: solves that are over by then do
+// not pay for what would be shown on the way.
+func (s *solve) due() bool { return time.Since(s.toldAt) >= 50*time.Millisecond }
 
 // keep holds on to the best certified bound.
 func (s *solve) keep(rel *hare.Relaxation) {
@@ -387,6 +401,9 @@ func (s *solve) terminate() {
 // event reports the state; now asks for it whatever the last one's age.
 func (s *solve) event(phase string, now bool) {
 	s.phase = phase
+	if phase != PhaseImprove && phase != PhaseVerify {
+		s.offer(nil) // the search offers plans of its own
+	}
 	if s.cfg.Progress == nil {
 		return
 	}

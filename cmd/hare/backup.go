@@ -16,7 +16,7 @@ import (
 func backupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR FILE",
-		Short: "Copy the sessions of a data directory into one file, also while a server uses it",
+		Short: "Copy the solves and sessions of a data directory into one file, also while a server uses it",
 		Long: `Backup copies everything that is durable at one moment, checks every row of the
 copy, and gives it its name only when it is complete; what is there by that name
 is not overwritten. With damaged sessions it says so and exits with 1: the file
@@ -27,7 +27,7 @@ has what the directory has, and hare repair takes the good of it.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			err := sqlite.Backup(c.Context(), args[0], args[1])
 			var bad *service.CorruptError
-			if errors.As(err, &bad) && bad.Session != "" {
+			if errors.As(err, &bad) && (bad.Session != "" || bad.Solve != "") {
 				sayDamage(c.OutOrStdout(), err)
 				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s is written, with the damage in it: see hare repair --help\n", args[1])
 				return errNo
@@ -61,7 +61,8 @@ func repairCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "repair DIR NEWDIR",
 		Short: "Copy what can be trusted of a damaged data directory or backup",
-		Long: `Repair makes a new data directory with every session up to the last event that
+		Long: `Repair makes a new data directory with every solve that is whole, and with every
+session up to the last event that
 is as it was written and follows from the ones before it, and says for each what
 was lost. DIR stays as it is. A client goes on behind the last event that was
 kept, by sending the lost ones again: tell it, because they had been answered.
@@ -70,7 +71,7 @@ Exit codes: 0 nothing was lost, 1 something was.`,
 		Args:              exactly(2, "a data directory or backup and a new data directory"),
 		ValidArgsFunction: directories(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
-			all, err := sqlite.Salvage(c.Context(), args[0], args[1])
+			all, solves, err := sqlite.Salvage(c.Context(), args[0], args[1])
 			if err != nil {
 				return usageError{fmt.Errorf("repair of %s: %w", args[0], err)}
 			}
@@ -86,7 +87,13 @@ Exit codes: 0 nothing was lost, 1 something was.`,
 				}
 				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: kept %d events of %s: %v\n", s.ID, s.Last, was, s.Damage)
 			}
-			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d of them with losses\n", args[1], len(all), lost)
+			for _, s := range solves {
+				if s.Damage != nil {
+					lost++
+					_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: left out: %v\n", s.ID, s.Damage)
+				}
+			}
+			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d solves, %d of them with losses\n", args[1], len(all), len(solves), lost)
 			if lost > 0 {
 				return errNo
 			}
@@ -123,17 +130,18 @@ func sayHolds(c *cobra.Command, path string) error {
 		return err
 	}
 	metas, err := v.Sessions(c.Context())
-	if err = errors.Join(err, v.Close()); err != nil {
+	solves, bad := v.Solves(c.Context())
+	if err = errors.Join(err, bad, v.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", path, holds(metas))
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", path, holds(metas, len(solves)))
 	return err
 }
 
-func holds(metas []service.Meta) string {
+func holds(metas []service.Meta, solves int) string {
 	events := int64(0)
 	for _, m := range metas {
 		events += m.Last
 	}
-	return fmt.Sprintf("%d sessions, %d events, every checksum fits", len(metas), events)
+	return fmt.Sprintf("%d sessions, %d events, %d solves, every checksum fits", len(metas), events, solves)
 }

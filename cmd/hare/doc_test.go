@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-var updatePage = flag.Bool("update", false, "write what the commands of docs/online.md and docs/security.md print into them")
+var updatePage = flag.Bool("update", false, "write what the commands of pages under docs print into them")
 
 // pageFiles are there before the first command.
 var pageFiles = map[string]string{

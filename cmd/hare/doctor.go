@@ -31,7 +31,7 @@ func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "doctor",
 		Short:   "Check what Hare needs on this machine, each with its remedy",
-		Long:    "Doctor also reads every row of every session in the data directory and checks it,\nalso while a server uses the directory.",
+		Long:    "Doctor also reads every solve and every session in the data directory and checks it,\nalso while a server uses the directory.",
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -146,7 +146,12 @@ func sessionsCheck(ctx context.Context, dir string) check {
 		k.found = err.Error()
 		return k
 	}
-	k.ok, k.found = true, fmt.Sprintf("%s, %.1f MiB", holds(metas), float64(v.Bytes())/(1<<20))
+	solves, err := v.Solves(ctx)
+	if err != nil {
+		k.found = err.Error()
+		return k
+	}
+	k.ok, k.found = true, fmt.Sprintf("%s, %.1f MiB", holds(metas, len(solves)), float64(v.Bytes())/(1<<20))
 	return k
 }
 

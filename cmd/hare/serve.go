@@ -28,13 +28,15 @@ func serveCommand() *cobra.Command {
 	var dataDir string
 	var keep service.SessionsConfig
 	var look observeFlags
+	var retain service.SolvesConfig
+	var retainMiB int64
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve solves, bounds, checks and online sessions over HTTP",
 		Long: `Serve answers POST /v1/solves, /v1/bounds, /v1/verify and /v1/sessions; /docs
-describes them. With --data-dir an event of a session is on disk before its
-decisions are told, and sessions survive a crash; without it they live in memory
-and end with the server.
+describes them. With --data-dir a solve is on disk before it is acknowledged, an
+event of a session before its decisions are told, and both survive a crash;
+without it they live in memory and end with the server.
 Under a data directory that is damaged in one session the others are served, and
 the log says what to do.
 It listens on loopback and asks for no keys there. At other addresses it wants
@@ -82,21 +84,33 @@ rest with the best certified pair so far.`,
 			if err != nil {
 				return errors.Join(err, store.Close())
 			}
+			retain.Service, retain.Store, retain.Logger = svc, service.NewMemorySolves(), log
+			if disk, ok := store.(*sqlite.Store); ok {
+				retain.Store = disk
+			}
+			retain.MaxBytes = retainMiB << 20
+			solves, err := service.OpenSolves(c.Context(), retain)
+			if err != nil {
+				return errors.Join(err, sessions.Close())
+			}
 			scheme := "http://"
 			address := l.Addr().String()
 			if who.cert != nil {
 				l, scheme = tls.NewListener(l, who.cert.Config()), "https://"
 			}
 			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version, "highs", engine.EngineVersion)
-			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts, Sessions: sessions, Keys: keys, Quotas: quotas}, engine, dataDir))
-			// The streams of sessions end before the sessions do.
-			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), sessions.Close())
+			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts, Sessions: sessions, Solves: solves, Keys: keys, Quotas: quotas}, engine, dataDir))
+			// The streams of solves and sessions end before they do.
+			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), solves.Close(), sessions.Close())
 		},
 	}
 	f := c.Flags()
 	look.add(c)
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address and port")
-	f.StringVar(&dataDir, "data-dir", "", "keep sessions in this directory (default: in memory, gone with the server)")
+	f.StringVar(&dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with the server)")
+	f.DurationVar(&retain.Checkpoint, "checkpoint", time.Second, "about how often the best schedule and bound of a running solve are saved")
+	f.DurationVar(&retain.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are kept")
+	f.Int64Var(&retainMiB, "retain-size", 1024, "most that finished solves may take, in MiB: the oldest go first")
 	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "sessions that may exist")
 	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "jobs of a session that may be there at a time")
 	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000, "events of a session between snapshots: the most that is read again after a crash")

@@ -23,6 +23,7 @@ func solveCommand() *cobra.Command {
 	var out, warm string
 	var quiet, ndjson bool
 	var again replanFlags
+	var far remoteFlags
 	c := &cobra.Command{
 		Use:   "solve INSTANCE",
 		Short: "Schedule an instance and prove how good the schedule is",
@@ -34,6 +35,9 @@ Ctrl-C ends it with the best pair so far.
 Without --time-limit a work limit computed from the instance's size applies, so
 that equal calls give equal bytes (but for "timing").
 
+With --server a server solves: the line, the table and the result are the same,
+and Ctrl-C cancels the solve there.
+
 Orders: price, queyranne, paper, critical_path, machine, wspt, arrival.
 Assignments: insertion (searches on from there), earliest_finish and
 earliest_available (the plain rules, as in the paper).`,
@@ -42,6 +46,7 @@ earliest_available (the plain rules, as in the paper).`,
   hare solve tomorrow.json --warm today.result.json   # most jobs are the same
   hare solve instance.json --previous result.json --at 3600 --stability 0.1 -o new.json
   hare solve instance.json --order paper --assign earliest_available   # the paper's rule
+  hare solve instance.json --server http://127.0.0.1:8080 -o result.json   # a server solves
   zcat instance.json.gz | hare solve - -o result.json.zst`,
 		Args: exactly(1, "one instance file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,9 +57,22 @@ earliest_available (the plain rules, as in the paper).`,
 			if err := noTwice(args[0], again.previous, again.before, warm); err != nil {
 				return err
 			}
+			var there *remote
+			if far.server != "" {
+				if warm != "" || again.previous != "" {
+					return usageError{errors.New("--warm and --previous work here alone: leave them or --server out")}
+				}
+				var err error
+				if there, err = far.connect(); err != nil {
+					return err
+				}
+			}
 			inst, err := readInstance(args[0])
 			if err != nil {
 				return err
+			}
+			if there != nil {
+				return solveRemotely(c.Context(), there, inst, opt, out, quiet, ndjson)
 			}
 			req, err := again.request()
 			if err != nil {
@@ -87,6 +105,7 @@ earliest_available (the plain rules, as in the paper).`,
 	again.add(c)
 	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
 	f.BoolVar(&ndjson, "ndjson", false, "write the result with one lane a line")
+	far.add(c)
 	choices(c, "bound", relax.Methods()...)
 	choices(c, "order", append(relax.Methods(), "wspt", "arrival")...)
 	choices(c, "assign", "insertion", "earliest_finish", "earliest_available")
@@ -117,15 +136,19 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 			}
 		}
 	}
+	return deliver(inst, res, out, quiet, func(w io.Writer) error {
+		if ndjson {
+			return res.EncodeNDJSON(w)
+		}
+		return res.EncodeJSON(w)
+	})
+}
+
+// deliver writes a result where it goes, and its table for people.
+func deliver(inst *hare.Instance, res *hare.Result, out string, quiet bool, write func(io.Writer) error) error {
 	toTerminal := term.IsTerminal(int(os.Stdout.Fd()))
 	if out != "" || !toTerminal {
-		err := writeOut(out, func(w io.Writer) error {
-			if ndjson {
-				return res.EncodeNDJSON(w)
-			}
-			return res.EncodeJSON(w)
-		})
-		if err != nil {
+		if err := writeOut(out, write); err != nil {
 			return err
 		}
 	}
@@ -136,7 +159,7 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 			fmt.Println("(the result itself: add -o result.json)")
 		}
 	}
-	if res.Schedule == nil {
+	if res.Value == nil { // a schedule may have been left out
 		for _, r := range res.Reasons {
 			fmt.Fprintf(os.Stderr, "hare: %s: %s: %s (%s)\n", res.Termination, r.Pointer, r.Detail, r.Code)
 		}

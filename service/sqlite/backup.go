@@ -96,22 +96,26 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 // Salvage makes the new data directory dir of what can be trusted in src, a
 // damaged data directory or backup, which it leaves as it is. It refuses, with
 // fs.ErrExist, a directory that has a database.
-func Salvage(ctx context.Context, src, dir string) (all []service.Salvaged, err error) {
+func Salvage(ctx context.Context, src, dir string) (all []service.Salvaged, solves []service.SalvagedSolve, err error) {
 	v, err := OpenView(ctx, src)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, v.Close()) }()
 	dst := filepath.Join(dir, databaseFile)
 	if _, err := os.Lstat(dst); err == nil {
-		return nil, &fs.PathError{Op: "repair", Path: dst, Err: fs.ErrExist}
+		return nil, nil, &fs.PathError{Op: "repair", Path: dst, Err: fs.ErrExist}
 	}
 	to, err := Open(ctx, dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	return service.Salvage(ctx, v, to)
+	if all, err = service.Salvage(ctx, v, to); err != nil {
+		return all, nil, err
+	}
+	solves, err = service.SalvageSolves(ctx, v, to)
+	return all, solves, err
 }
 
 // publish gives a finished file its name, durably, and never over another.

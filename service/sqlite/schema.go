@@ -35,6 +35,26 @@ var migrations = []string{
 		PRIMARY KEY (session, seq)
 	);
 	CREATE TABLE deleted (num INTEGER PRIMARY KEY);       -- sessions with rows yet to be removed`,
+	`CREATE TABLE solve (
+		num  INTEGER PRIMARY KEY,                     -- in order of submission
+		id   TEXT NOT NULL UNIQUE,
+		sum  BLOB NOT NULL,
+		data BLOB NOT NULL                            -- JSON
+	);
+	CREATE TABLE solve_event (
+		key  INTEGER PRIMARY KEY,                     -- solve.num << 40 | first event
+		last INTEGER NOT NULL,                        -- last event
+		sum  BLOB NOT NULL,
+		data BLOB NOT NULL                            -- a JSON line an event
+	);
+	CREATE TABLE solve_chunk (
+		key  INTEGER PRIMARY KEY,                     -- blob << 24 | number of the chunk
+		data BLOB NOT NULL
+	);
+	CREATE TABLE solve_loose (                            -- blobs that no solve has:
+		blob     INTEGER PRIMARY KEY,
+		released INTEGER NOT NULL                     -- 0 being written, 1 to be removed
+	);`,
 }
 
 // migrate brings the schema to the version that this program knows.

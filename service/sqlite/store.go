@@ -1,5 +1,5 @@
-// Package sqlite keeps the logs of sessions in one SQLite database in a data
-// directory: write-ahead log, an fsync a commit, one writer.
+// Package sqlite keeps solves and the logs of sessions in one SQLite database in
+// a data directory: write-ahead log, an fsync a commit, one writer.
 package sqlite
 
 import (
@@ -43,7 +43,7 @@ const (
 	walMost  = 16_000
 )
 
-// Store implements service.Store.
+// Store implements service.Store and service.SolveStore.
 type Store struct {
 	dir  string
 	lock *os.File

@@ -17,7 +17,10 @@ type View struct {
 	path string
 }
 
-var _ service.Reader = (*View)(nil)
+var (
+	_ service.Reader      = (*View)(nil)
+	_ service.SolveReader = (*View)(nil)
+)
 
 // OpenView opens a data directory, or a file that Backup wrote. What is neither
 // is *service.CorruptError; nothing is checked but that.
@@ -58,8 +61,8 @@ func OpenView(ctx context.Context, path string) (_ *View, err error) {
 // is damaged, be it in use or not.
 func (v *View) Structure(ctx context.Context) error { return fault(check(ctx, v.s.read)) }
 
-// Check reads every row of every session. The damage joins a
-// *service.CorruptError for each session that has some.
+// Check reads every row of every session, and all of every solve. The damage
+// joins a *service.CorruptError for each that has some.
 func (v *View) Check(ctx context.Context) (damage, err error) {
 	metas, err := v.Sessions(ctx)
 	if err != nil {
@@ -68,6 +71,17 @@ func (v *View) Check(ctx context.Context) (damage, err error) {
 	var bad []error
 	for _, m := range metas {
 		if _, err := service.Check(ctx, v, m); errors.As(err, new(*service.CorruptError)) {
+			bad = append(bad, err)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	solves, err := v.Solves(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range solves {
+		if err := service.CheckSolve(ctx, v, &solves[i]); errors.As(err, new(*service.CorruptError)) {
 			bad = append(bad, err)
 		} else if err != nil {
 			return nil, err
@@ -105,6 +119,22 @@ func (v *View) Rows(ctx context.Context, id string, seq int64, bytes int) ([]ser
 func (v *View) Snapshots(ctx context.Context, id string) ([]service.Snapshot, error) {
 	return v.s.Snapshots(ctx, id)
 }
+
+// Solves implements service.SolveReader.
+func (v *View) Solves(ctx context.Context) ([]service.SolveRecord, error) { return v.s.Solves(ctx) }
+
+// SolveEvents implements service.SolveReader.
+func (v *View) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]service.SolveRow, error) {
+	return v.s.SolveEvents(ctx, num, seq, bytes)
+}
+
+// Chunk implements service.SolveReader.
+func (v *View) Chunk(ctx context.Context, blob int64, index int) ([]byte, error) {
+	return v.s.Chunk(ctx, blob, index)
+}
+
+// LastBlob implements service.SolveReader.
+func (v *View) LastBlob(ctx context.Context) (int64, error) { return v.s.LastBlob(ctx) }
 
 // Close ends the view.
 func (v *View) Close() error { return v.s.read.Close() }

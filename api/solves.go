@@ -1,0 +1,289 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+// solveRoutes are there with or without Config.Solves.
+func (s *server) solveRoutes(r chi.Router) {
+	const one = "/v1/solves/{id}"
+	r.Post("/v1/solves", s.handle(s.solve))
+	r.Get("/v1/solves", s.handle(s.listSolves))
+	// Its tag is that of the bytes, so that they go out as they are.
+	r.Get(one, direct(s.handle(s.getSolve)))
+	r.Delete(one, s.handle(s.deleteSolve))
+	r.Post(one+"/cancel", s.handle(s.cancelSolve))
+	r.Get(one+"/result", s.handle(s.getResult))
+	r.Get(one+"/schedule", s.handle(s.admit(s.getSolveSchedule)))
+	r.Get(one+"/gantt.svg", s.handle(s.admit(s.getGanttSVG)))
+	r.Get(one+"/gantt.png", s.handle(s.admit(s.getGanttPNG)))
+	r.Get(one+"/gantt.html", s.handle(s.admit(s.getGanttHTML)))
+	r.Get(one+"/certificate", s.handle(s.admit(s.getCertificate)))
+	r.Get(one+"/instance", s.handle(s.getInstance))
+	r.Get(one+"/events", direct(s.handle(s.getSolveEvents)))
+}
+
+// solves are those that the server keeps.
+func (s *server) solves() (*service.Solves, error) {
+	if s.cfg.Solves == nil {
+		return nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
+	}
+	return s.cfg.Solves, nil
+}
+
+// solve answers with the result, or says where it will be.
+//
+//	@Summary		Solve an instance
+//	@Description	Answers with the best certified pair of schedule and bound that the limits allow, as hare solve does. An infeasible instance is a 200 with its termination and reasons. With Prefer: wait=N the answer comes when the solve ends, or after N seconds as a 202 that says where to look; Prefer: respond-async is wait=0. Without Prefer it waits to the end, and when the client goes away, the solve ends, unless it has an Idempotency-Key. A call that is repeated with the same key and body is answered as the first one was.
+//	@Tags			scheduling
+//	@ID				solve
+//	@Param			Prefer			header	string					false	"wait=N, 0 to 3600 seconds, or respond-async (RFC 7240)"	example(wait=10)
+//	@Param			Idempotency-Key	header	string					false	"1 to 255 printable characters: repeat a call with it, and the solve runs once"	example(3f1c7e0a-61f5-4d2b-9f0e-1d4b7a5c2e88)
+//	@Param			body			body	openapi.SolveRequest	true	"the instance and what to do about it"
+//	@Accept			json
+//	@Produce		json,application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.Result	"the result; as NDJSON all but the lanes on the first line, then a lane a line"
+//	@Success		202	{object}	openapi.Solve	"the solve goes on: Location says where, Retry-After when to look"
+//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, broken compression, or a bad Prefer"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
+//	@Failure		409	{object}	openapi.Problem	"a call with this Idempotency-Key is being taken in (key_in_flight), or the solve was cancelled before it had a schedule (cancelled)"
+//	@Failure		410	{object}	openapi.Problem	"the solve of this Idempotency-Key was deleted"
+//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong, each fault with its pointer; or the Idempotency-Key came with another body"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Failure		507	{object}	openapi.Problem	"the disk is full"
+//	@Router			/v1/solves [post]
+func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
+	kind, err := accepted(r, kindJSON, kindNDJSON)
+	if err != nil {
+		return err
+	}
+	pref, err := prefer(r.Header.Values("Prefer"))
+	if err != nil {
+		return err
+	}
+	key, err := idempotencyKey(r)
+	if err != nil {
+		return err
+	}
+	if s.cfg.Solves == nil {
+		return s.admit(func(w http.ResponseWriter, r *http.Request) error { return s.solveUnkept(w, r, kind, key) })(w, r)
+	}
+	attached := key == "" && pref == (preference{})
+	var info service.SolveInfo
+	var replayed bool
+	take := s.admit(func(w http.ResponseWriter, r *http.Request) error {
+		if info, replayed, err = s.submit(w, r, key, attached); err == nil && attached {
+			// As long as a client waits for the one answer, it counts.
+			info, err = s.await(r.Context(), info)
+		}
+		return err
+	})
+	if err := take(w, r); err != nil {
+		return err
+	}
+	if !attached && (pref.wait > 0 || pref == (preference{})) {
+		ctx := r.Context()
+		if pref.some {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, pref.wait)
+			defer cancel()
+		}
+		if info, err = s.await(ctx, info); err != nil {
+			return err
+		}
+	}
+	if err := r.Context().Err(); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Location", solvePath(info.ID))
+	h.Set("Hare-Solve-Id", info.ID)
+	h.Set("Hare-Cache", "miss")
+	if info.Cached {
+		h.Set("Hare-Cache", "hit")
+	}
+	if replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if a := pref.applied(); a != "" {
+		h.Set("Preference-Applied", a)
+	}
+	if !info.Finished() {
+		h.Set("Retry-After", "1")
+		return answerJSON(w, http.StatusAccepted, describeSolve(info))
+	}
+	if info.ResultBytes == 0 {
+		return s.unanswered(info)
+	}
+	return s.sendResult(w, r, info, kind)
+}
+
+// unanswered says why a solve ended without a result.
+func (s *server) unanswered(info service.SolveInfo) error {
+	switch {
+	case info.Status == service.SolveCancelled:
+		return &statusError{http.StatusConflict, "cancelled", "the solve was cancelled before it had a schedule"}
+	case info.Termination == hare.TerminationDeadline:
+		return service.ErrLate
+	case !s.svc.Ready():
+		return service.ErrDraining
+	}
+	return &statusError{http.StatusInternalServerError, "solve_failed", info.Error}
+}
+
+// solveUnkept answers where no solves are kept.
+func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key string) error {
+	if key != "" {
+		return &statusError{http.StatusUnprocessableEntity, "no_solves", "this server keeps no solves: send no Idempotency-Key"}
+	}
+	req, err := s.read(w, r, "options")
+	if err != nil {
+		return err
+	}
+	res, err := s.solveOrReplan(r, req)
+	if err != nil {
+		return err
+	}
+	if err := r.Context().Err(); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	if kind == kindNDJSON {
+		return res.EncodeNDJSON(w)
+	}
+	return res.EncodeJSON(w)
+}
+
+// submit reads the body and hands the solve over.
+func (s *server) submit(w http.ResponseWriter, r *http.Request, key string, attached bool) (service.SolveInfo, bool, error) {
+	body := &meter{ReadCloser: r.Body}
+	r.Body = body
+	in := service.SolveInput{Tenant: tenantOf(r.Context()), Key: key, Attached: attached}
+	began := time.Now()
+	var look io.Writer
+	digest := sha256.New()
+	if key != "" {
+		look = digest
+	}
+	req, err := s.readThrough(w, r, "options", look)
+	if err != nil {
+		return service.SolveInfo{}, false, err
+	}
+	if key != "" {
+		digest.Sum(in.Digest[:0])
+	}
+	// The time that a slow network took is not the solve's.
+	in.Began = began.Add(body.waited)
+	in.Instance, in.Options = req.Instance, req.Options
+	if req.Replan.Previous != nil {
+		in.Kind, in.Run = "replan", service.RunReplan(req.Replan)
+	}
+	// What the solver would refuse is refused before the solve is taken in.
+	if err := s.svc.CheckSolve(in.Instance, in.Options); err != nil {
+		return service.SolveInfo{}, false, err
+	}
+	return s.cfg.Solves.Submit(r.Context(), in)
+}
+
+// meter counts the time that reading took.
+type meter struct {
+	io.ReadCloser
+	waited time.Duration
+}
+
+func (m *meter) Read(b []byte) (int, error) {
+	began := time.Now()
+	n, err := m.ReadCloser.Read(b)
+	m.waited += time.Since(began)
+	return n, err
+}
+
+// await waits until the solve has ended or ctx does; when the server ends, so
+// does the solve, or it is left to the next start.
+func (s *server) await(ctx context.Context, info service.SolveInfo) (service.SolveInfo, error) {
+	if info.Finished() {
+		return info, nil
+	}
+	return s.cfg.Solves.Wait(ctx, info.Tenant, info.ID)
+}
+
+func solvePath(id string) string { return "/v1/solves/" + id }
+
+// solveJSON describes a solve.
+type solveJSON struct {
+	ID             string          `json:"id"`
+	Status         string          `json:"status"`
+	Termination    string          `json:"termination,omitempty"`
+	Phase          string          `json:"phase,omitempty"`
+	QueuePosition  int             `json:"queue_position,omitempty"`
+	Created        string          `json:"created"`
+	Started        string          `json:"started,omitempty"`
+	Ended          string          `json:"ended,omitempty"`
+	InstanceSHA256 string          `json:"instance_sha256"`
+	Jobs           int             `json:"jobs"`
+	GPUs           int             `json:"gpus"`
+	Options        json.RawMessage `json:"options"`
+	Value          *hare.Amount    `json:"value"`
+	Bound          *hare.Amount    `json:"bound"`
+	Gap            json.RawMessage `json:"gap"`
+	Cached         bool            `json:"cached"`
+	Resumed        bool            `json:"resumed,omitempty"`
+	Error          string          `json:"error,omitempty"`
+	Events         int64           `json:"events"`
+	ResultBytes    int64           `json:"result_bytes,omitempty"`
+	Links          solveLinks      `json:"links"`
+}
+
+// solveLinks are paths; those of what is not there yet are left out.
+type solveLinks struct {
+	Self        string `json:"self"`
+	Events      string `json:"events"`
+	Instance    string `json:"instance"`
+	Cancel      string `json:"cancel,omitempty"`
+	Result      string `json:"result,omitempty"`
+	Schedule    string `json:"schedule,omitempty"`
+	Gantt       string `json:"gantt,omitempty"`
+	Certificate string `json:"certificate,omitempty"`
+}
+
+func describeSolve(info service.SolveInfo) solveJSON {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	self := solvePath(info.ID)
+	d := solveJSON{
+		ID: info.ID, Status: info.Status, Termination: info.Termination, Phase: info.Phase, Resumed: info.Resumed,
+		Created: at(info.Created), Started: at(info.Started), Ended: at(info.Ended),
+		InstanceSHA256: info.InstanceSHA256, Jobs: info.Jobs, GPUs: info.GPUs, Options: hare.OptionsJSON(info.Options),
+		Value: info.Value, Bound: info.Bound, Gap: (&hare.Result{Value: info.Value, Bound: info.Bound}).GapJSON(),
+		Cached: info.Cached, Error: info.Error, Events: info.Events, ResultBytes: info.ResultBytes,
+		Links: solveLinks{Self: self, Events: self + "/events", Instance: self + "/instance"},
+	}
+	if info.Status == service.SolveQueued {
+		d.QueuePosition = info.QueuePosition
+	}
+	if !info.Finished() {
+		d.Links.Cancel = self + "/cancel"
+	}
+	if info.ResultBytes > 0 || info.CheckpointValue != nil {
+		d.Links.Result, d.Links.Schedule, d.Links.Gantt, d.Links.Certificate = self+"/result", self+"/schedule", self+"/gantt.svg", self+"/certificate"
+	}
+	return d
+}

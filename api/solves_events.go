@@ -1,0 +1,96 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+// reconnect is after how long an EventSource comes again.
+const reconnect = time.Second
+
+// getSolveEvents gives what happens to a solve as it happens.
+//
+//	@Summary		Follow a solve
+//	@Description	Its states, phases, and every better plan and bound with the time, from the first on, then those to come; done is the last, and ends the stream. As text/event-stream (with that Accept header) each is an event with an id and the name of its type, with a comment every 15 s; Last-Event-ID goes on behind the one it names. Otherwise NDJSON, a line each. event: end with a problem code says that the stream ends before the solve does: come again.
+//	@Tags			solves
+//	@ID				getSolveEvents
+//	@Param			id				path	string	true	"the solve"
+//	@Param			after			query	int		false	"begin behind the event of this id"	minimum(0)
+//	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
+//	@Produce		application/x-ndjson,text/event-stream,application/problem+json
+//	@Success		200	{object}	openapi.SolveEvent	"an event a line, or an event"
+//	@Failure		400	{object}	openapi.Problem		"after or Last-Event-ID is not a number"
+//	@Failure		404	{object}	openapi.Problem		"no such solve"
+//	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure		410	{object}	openapi.Problem		"the solve was deleted"
+//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem		"draining, or as many streams are open as may be: Retry-After says when to come back"
+//	@Router			/v1/solves/{id}/events [get]
+func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
+	kind, err := accepted(r, kindNDJSON, kindEvents)
+	if err != nil {
+		return err
+	}
+	if _, err := onlyQuery(r, []string{"after"}); err != nil {
+		return err
+	}
+	after, err := behind(r, kind)
+	if err != nil {
+		return err
+	}
+	solves, tenant, id, err := s.solveOf(r)
+	if err != nil {
+		return err
+	}
+	// A refusal has to come before the status goes out.
+	if _, err := solves.Get(r.Context(), tenant, id); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return follow(s, w, r, kind == kindEvents, feed[service.SolveEvent]{
+		of: "solves", ahead: 1, retry: reconnect,
+		items: func(ctx context.Context) iter.Seq2[service.SolveEvent, error] {
+			return solves.Events(ctx, tenant, id, after)
+		},
+		write: func(l *liveWriter, e service.SolveEvent) {
+			l.item(e.Seq, e.Type, func(b []byte) []byte { return append(b, solveEventJSON(e)...) })
+		},
+		last: func(e service.SolveEvent) bool { return e.Type == service.SolveDone },
+		code: func(err error) string {
+			if p := solveProblem(err); p != nil {
+				return p.code
+			}
+			if p := sessionProblem(err); p != nil {
+				return p.code
+			}
+			s.cfg.Logger.Error("stream broken off", "request_id", requestID(r.Context()), "solve", id, "error", err)
+			return "internal"
+		},
+	})
+}
+
+func solveEventJSON(e service.SolveEvent) []byte {
+	text, _ := json.Marshal(struct { // there is nothing in it that cannot be written
+		Seq           int64           `json:"seq"`
+		AtS           json.RawMessage `json:"at_s"`
+		Type          string          `json:"type"`
+		Status        string          `json:"status,omitempty"`
+		Phase         string          `json:"phase,omitempty"`
+		Termination   string          `json:"termination,omitempty"`
+		QueuePosition int             `json:"queue_position,omitempty"`
+		Value         *hare.Amount    `json:"value,omitempty"`
+		Bound         *hare.Amount    `json:"bound,omitempty"`
+		Error         string          `json:"error,omitempty"`
+	}{e.Seq, seconds(e.AtUs), e.Type, e.Status, e.Phase, e.Termination, e.QueuePosition, e.Value, e.Bound, e.Error})
+	return text
+}

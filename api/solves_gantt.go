@@ -1,0 +1,104 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/hare-sched/hare/service"
+)
+
+// getGanttSVG draws the schedule.
+//
+//	@Summary	The schedule as a picture that scales
+//	@Tags		solves
+//	@ID			getGanttSvg
+//	@Param		id		path	string	true	"the solve"
+//	@Param		width	query	int		false	"400 to 4000 CSS pixels: 1200 without it"	minimum(400)	maximum(4000)
+//	@Produce	image/svg+xml,application/problem+json
+//	@Success	200	{string}	string			"the picture"
+//	@Failure	400	{object}	openapi.Problem	"width is not what it should be"
+//	@Failure	404	{object}	openapi.Problem	"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
+//	@Failure	410	{object}	openapi.Problem	"the solve was deleted"
+//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
+//	@Router		/v1/solves/{id}/gantt.svg [get]
+func (s *server) getGanttSVG(w http.ResponseWriter, r *http.Request) error {
+	return s.gantt(w, r, service.GanttSVG, "image/svg+xml")
+}
+
+// getGanttPNG draws the schedule.
+//
+//	@Summary	The schedule as a picture of pixels
+//	@Tags		solves
+//	@ID			getGanttPng
+//	@Param		id		path	string	true	"the solve"
+//	@Param		width	query	int		false	"400 to 4000 CSS pixels, of two pixels each: 1200 without it"	minimum(400)	maximum(4000)
+//	@Produce	png,application/problem+json
+//	@Success	200	{string}	string			"the picture"
+//	@Failure	400	{object}	openapi.Problem	"width is not what it should be"
+//	@Failure	404	{object}	openapi.Problem	"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
+//	@Failure	410	{object}	openapi.Problem	"the solve was deleted"
+//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
+//	@Router		/v1/solves/{id}/gantt.png [get]
+func (s *server) getGanttPNG(w http.ResponseWriter, r *http.Request) error {
+	return s.gantt(w, r, service.GanttPNG, "image/png")
+}
+
+// getGanttHTML draws the schedule.
+//
+//	@Summary		The schedule as a page with zoom and search
+//	@Description	It needs nothing but itself and makes no request.
+//	@Tags			solves
+//	@ID				getGanttHtml
+//	@Param			id	path	string	true	"the solve"
+//	@Produce		html,application/problem+json
+//	@Success		200	{string}	string			"the page"
+//	@Failure		400	{object}	openapi.Problem	"a parameter, and this takes none"
+//	@Failure		404	{object}	openapi.Problem	"no such solve, nothing to show of it yet (no_result), or a result without a schedule (no_schedule)"
+//	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
+//	@Router			/v1/solves/{id}/gantt.html [get]
+func (s *server) getGanttHTML(w http.ResponseWriter, r *http.Request) error {
+	return s.gantt(w, r, service.GanttHTML, "text/html; charset=utf-8")
+}
+
+func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media string) error {
+	takes := []string{"width"}
+	if kind == service.GanttHTML {
+		takes = nil // pages fit their window
+	}
+	q, err := onlyQuery(r, takes)
+	if err != nil {
+		return err
+	}
+	width := int64(0)
+	if q.Has("width") {
+		var ok bool
+		if width, ok = digits(q.Get("width")); !ok || width < service.LeastGanttWidth || width > service.MostGanttWidth {
+			return badQuery("?width= must be a whole number from %d to %d", service.LeastGanttWidth, service.MostGanttWidth)
+		}
+	}
+	solves, tenant, id, err := s.solveOf(r)
+	if err != nil {
+		return err
+	}
+	inst, res, err := drawable(r, solves, tenant, id)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("X-Content-Type-Options", "nosniff")
+	// Names of jobs are the client's: a picture runs nothing, and the page
+	// nothing but its own.
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src "+scripts(kind)+"; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	return service.Gantt(w, kind, inst, res, int(width))
+}
+
+func scripts(kind string) string {
+	if kind == service.GanttHTML {
+		return "'unsafe-inline'"
+	}
+	return "'none'"
+}

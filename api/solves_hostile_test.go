@@ -1,0 +1,298 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+)
+
+// Clients that send a byte now and then hold their places for as long as a body
+// may take, and no longer; others are told at once.
+func TestSlowLoris(t *testing.T) {
+	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationOptimal}}, Running: 1, Queue: 3},
+		func(c *api.Config) { c.BodyTime = 2 * time.Second })
+	head := "POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nIdempotency-Key: k%d\r\nContent-Length: 100000\r\n\r\n{\"instance\":"
+	var slow sync.WaitGroup
+	for i := range 4 {
+		c, in := s.dial(t, fmt.Sprintf(head, i))
+		slow.Go(func() {
+			go func() {
+				for range 100 {
+					if _, err := io.WriteString(c, " "); err != nil {
+						return
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+			}()
+			if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, "408") {
+				t.Errorf("%q %v", line, err)
+			}
+			_ = c.Close()
+		})
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		code, text, h := s.post(t, `{}`)
+		if code == http.StatusServiceUnavailable && h.Get("Retry-After") != "" && strings.Contains(text, `"busy"`) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d %s", code, text)
+		}
+	}
+	if code, _, _ := s.call(t, "GET", "/v1/solves", ""); code != 200 {
+		t.Errorf("reading: %d", code)
+	}
+	slow.Wait()
+	if code, text, _ := s.post(t, `{"seed":3}`); code != 200 {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// wide is an instance of jobs with so many rounds, and a result whose lanes
+// have an entry for each of them.
+func wide(tb testing.TB, gpus, entries int) (*hare.Instance, *hare.Result) {
+	tb.Helper()
+	inst, err := hare.DecodeInstance(strings.NewReader(fmt.Sprintf(
+		`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]},"jobs":[{"id":"x","rounds":%d,"tasks":%d,"on":{"V100":{"compute_s":1}}}]}`, gpus, entries, gpus)), hare.Limits{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	v, b := hare.Product(1e6, int64(entries)*1e6), hare.Product(1e6, 1)
+	res := &hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationGap, InstanceSHA256: inst.SHA256(), Objective: hare.ObjectiveWeightedJCT, Value: &v, Bound: &b,
+		Schedule: &hare.Schedule{Jobs: []string{"x"}}}
+	for g := range gpus {
+		l := hare.Lane{GPU: "a/" + strconv.Itoa(g), Job: make([]int32, entries), Round: make([]int64, entries), StartUs: make([]int64, entries)}
+		for i := range entries {
+			l.Round[i], l.StartUs[i] = int64(i), int64(i)*1e6
+		}
+		res.Schedule.Lanes = append(res.Schedule.Lanes, l)
+	}
+	return inst, res
+}
+
+// A large result goes out without a second copy in memory, whatever its form,
+// and a client that does not read it is given up.
+func TestLargeResult(t *testing.T) {
+	gpus := 40
+	if *soak {
+		gpus = 400 // 4,000,000 tasks
+	}
+	inst, res := wide(t, gpus, 10_000)
+	s := newSolveServer(t, service.Config{Engine: ready{res}}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
+	var text bytes.Buffer
+	_ = inst.EncodeJSON(&text) // a buffer takes everything
+	code, _, h := s.call(t, "POST", "/v1/solves", `{"instance":`+text.String()+`}`, "Prefer", "wait=60", "Accept-Encoding", "identity")
+	at := h.Get("Location")
+	size, _ := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
+	if code != 200 || size < int64(gpus)*10_000*10 {
+		t.Fatalf("%d %v", code, h)
+	}
+	for _, coding := range []string{"identity", "gzip", "zstd"} {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", s.URL+at+"/result", nil)
+		r.Header.Set("Accept-Encoding", coding)
+		runtime.GC()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		runtime.ReadMemStats(&after)
+		if err != nil || coding == "identity" && n != size {
+			t.Errorf("%d bytes of %d: %v", n, size, err)
+		}
+		took := int64(after.TotalAlloc - before.TotalAlloc)
+		t.Logf("%s: %d MiB of result, %d MiB sent, %.1f MiB allocated", coding, size>>20, n>>20, float64(took)/(1<<20))
+		if took > size/2+(8<<20) {
+			t.Errorf("%s: %d MiB allocated to send %d MiB", coding, took>>20, size>>20)
+		}
+	}
+	// These do not read: their connections are given up and hold nobody.
+	for _, path := range []string{"/result", "/schedule", "/schedule?format=csv", "/schedule?format=ndjson"} {
+		c, _ := s.dial(t, "GET "+at+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		_ = c.(*net.TCPConn).SetReadBuffer(4096)
+	}
+	for _, route := range []string{"result", "schedule"} {
+		n := map[string]int{"result": 1, "schedule": 3}[route]
+		if route == "result" {
+			n += 3
+		}
+		s.eventually(t, fmt.Sprintf(`hare_http_request_seconds_count{route="/v1/solves/{id}/%s"} %d`, route, n))
+	}
+	if code, _, _ := s.call(t, "GET", at, ""); code != 200 {
+		t.Error(code)
+	}
+}
+
+// Clients that vanish in the middle of anything leave nothing behind.
+func TestVanishingClients(t *testing.T) {
+	engine := newHeld()
+	s := newSolveServer(t, service.Config{Engine: engine, Running: 1, Queue: 4}, func(c *api.Config) { c.Heartbeat = 5 * time.Millisecond })
+	_, _, h := s.post(t, `{}`, "Prefer", "respond-async")
+	at := h.Get("Location")
+	<-engine.began
+	_, _, h = s.post(t, `{"seed":2}`, "Prefer", "respond-async")
+	queued := h.Get("Location")
+	var conns []net.Conn
+	for _, text := range []string{
+		"GET " + at + "/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n",
+		"GET " + at + "/events HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET " + queued + "/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n",
+		"GET " + at + "?wait=3600 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET " + queued + "?wait=3600 HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /v1/solves HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{\"instance\":",
+		fmt.Sprintf("POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: wait=3600\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", len(body(t)), body(t)),
+	} {
+		c, _ := s.dial(t, text)
+		conns = append(conns, c)
+	}
+	s.eventually(t, `hare_session_streams{of="solves"} 3`)
+	s.eventually(t, `hare_session_streams{of="waits"} 2`)
+	for ids, _ := s.solveIDs(t, "?status=queued"); len(ids) < 2; ids, _ = s.solveIDs(t, "?status=queued") {
+		time.Sleep(time.Millisecond)
+	}
+	for _, c := range conns {
+		_ = c.(*net.TCPConn).SetLinger(0) // a reset, not an end in order
+		_ = c.Close()
+	}
+	s.eventually(t, `hare_session_streams{of="solves"} 0`)
+	s.eventually(t, `hare_session_streams{of="waits"} 0`)
+	// What was asked for with a key goes on.
+	if ids, _ := s.solveIDs(t, "?status=queued"); len(ids) != 2 {
+		t.Errorf("%v", ids)
+	}
+	close(engine.free)
+	if v, _ := s.look(t, queued+"?wait=20"); v.Status != "succeeded" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Streams beyond the limit are refused with the time to come again, and those
+// that are open go on.
+func TestTooManyStreamsOfSolves(t *testing.T) {
+	engine := newHeld()
+	s := newSolveServer(t, service.Config{Engine: engine}, func(c *api.Config) { c.MaxStreams = 2 })
+	_, _, h := s.post(t, `{}`, "Prefer", "respond-async")
+	at := h.Get("Location")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	a, endA := s.stream(t, ctx, at)
+	defer endA()
+	_, endB := s.stream(t, ctx, at, "Accept", "text/event-stream")
+	defer endB()
+	for _, c := range [][]string{{at + "/events"}, {at + "/events", "Accept", "text/event-stream"}, {at + "?wait=5"}} {
+		code, text, h := s.call(t, "GET", c[0], "", c[1:]...)
+		if code != 503 || h.Get("Retry-After") == "" || !strings.Contains(text, `"too_many_streams"`) || h.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%v: %d %s", c, code, text)
+		}
+	}
+	close(engine.free)
+	if rest, err := io.ReadAll(a); err != nil || !strings.Contains(string(rest), `"done"`) {
+		t.Errorf("%v %s", err, rest)
+	}
+}
+
+// Ten thousand streams on which nothing happens cost little memory, and no time
+// of others.
+func TestIdleStreams(t *testing.T) {
+	streams := 10_000
+	if testing.Short() {
+		streams = 1000
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Skip(err)
+	}
+	if room := (int(min(limit.Max, 1<<20)) - 200) / 2; room < streams {
+		streams = room // client and server are one process
+	}
+	limit.Cur = limit.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Skip(err)
+	}
+	engine := newHeld()
+	s := newSolveServer(t, service.Config{Engine: engine}, func(c *api.Config) { c.MaxStreams = 20_000; c.Heartbeat = time.Minute })
+	_, _, h := s.post(t, `{}`, "Prefer", "respond-async")
+	at := h.Get("Location")
+	<-engine.began
+	runtime.GC()
+	before := residentBytes(t)
+	var mem0, mem1 runtime.MemStats
+	runtime.ReadMemStats(&mem0)
+	conns := make([]net.Conn, streams)
+	defer func() {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	}()
+	text := "GET " + at + "/events HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n"
+	began := time.Now()
+	for i := range conns {
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatalf("stream %d: %v", i, err)
+		}
+		conns[i] = c
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := bufio.NewReaderSize(nil, 512)
+	for _, c := range conns {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		one.Reset(c)
+		for line := ""; !strings.HasPrefix(line, "id: "); {
+			var err error
+			if line, err = one.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	took := time.Since(began)
+	runtime.GC()
+	runtime.ReadMemStats(&mem1)
+	per := float64(residentBytes(t)-before) / float64(streams)
+	inUse := float64(mem1.HeapInuse+mem1.StackInuse-mem0.HeapInuse-mem0.StackInuse) / float64(streams)
+	began = time.Now()
+	if v, _ := s.look(t, at); v.Status != "running" {
+		t.Errorf("%+v", v)
+	}
+	t.Logf("%d streams in %v: %.1f KiB resident each, of which heap and stacks %.1f KiB; a request beside them takes %v", streams, took, per/1024, inUse/1024, time.Since(began))
+	// A goroutine to write, one to read what is stored, one of package http to
+	// notice that the client goes, and the buffers of the connection.
+	if inUse > 64<<10 {
+		t.Errorf("%.0f bytes a stream", inUse)
+	}
+	s.eventually(t, fmt.Sprintf(`hare_session_streams{of="solves"} %d`, streams))
+	close(engine.free)
+	for i, c := range conns {
+		one.Reset(c)
+		for line := ""; line != "event: done\n"; {
+			var err error
+			if line, err = one.ReadString('\n'); err != nil {
+				t.Fatalf("stream %d: %v", i, err)
+			}
+		}
+		_ = c.Close()
+	}
+	s.eventually(t, `hare_session_streams{of="solves"} 0`)
+}

@@ -1,0 +1,457 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+// onlyQuery refuses query parameters that a path does not take, and those that
+// come twice where they may not.
+func onlyQuery(r *http.Request, once []string, often ...string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badQuery("the query is not percent-encoded: %v", err)
+	}
+	for name, values := range q {
+		switch {
+		case slices.Contains(often, name):
+		case !slices.Contains(once, name):
+			if known := append(slices.Clone(once), often...); len(known) > 0 {
+				return nil, badQuery("?%.100s= is unknown here: this path takes %s", name, strings.Join(known, ", "))
+			}
+			return nil, badQuery("?%.100s= is unknown here: this path takes no parameters", name)
+		case len(values) > 1:
+			return nil, badQuery("?%s= may come once", name)
+		}
+	}
+	return q, nil
+}
+
+func badQuery(format string, a ...any) error {
+	return &statusError{http.StatusBadRequest, "bad_query", fmt.Sprintf(format, a...)}
+}
+
+// solveOf is the solve of the path.
+func (s *server) solveOf(r *http.Request) (*service.Solves, string, string, error) {
+	solves, err := s.solves()
+	return solves, tenantOf(r.Context()), chi.URLParam(r, "id"), err
+}
+
+// getSolve describes a solve.
+//
+//	@Summary		Look at a solve
+//	@Description	Its status, apart from why it stopped; value, bound and gap so far; where the result and its views are. With ?wait=N the answer comes when the solve ends or after N seconds; with If-None-Match as well, as soon as anything differs from what the client has.
+//	@Tags			solves
+//	@ID				getSolve
+//	@Param			id				path	string	true	"the solve"
+//	@Param			wait			query	int		false	"0 to 3600, the seconds to wait for the end or, with If-None-Match, for a change"	minimum(0)	maximum(3600)
+//	@Param			If-None-Match	header	string	false	"the ETag of the answer before"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.Solve	"the solve; ETag names this state"
+//	@Success		304	"nothing has changed"
+//	@Failure		400	{object}	openapi.Problem	"wait is not what it should be"
+//	@Failure		404	{object}	openapi.Problem	"no such solve"
+//	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		503	{object}	openapi.Problem	"as many requests wait as may: Retry-After says when to come back"
+//	@Router			/v1/solves/{id} [get]
+func (s *server) getSolve(w http.ResponseWriter, r *http.Request) error {
+	q, err := onlyQuery(r, []string{"wait"})
+	if err != nil {
+		return err
+	}
+	wait, ok := digits(q.Get("wait"))
+	if q.Has("wait") && (!ok || wait > int64(maxWait/time.Second)) {
+		return badQuery("?wait= must be a whole number of seconds from 0 to %d", int64(maxWait/time.Second))
+	}
+	solves, tenant, id, err := s.solveOf(r)
+	if err != nil {
+		return err
+	}
+	info, err := solves.Get(r.Context(), tenant, id)
+	if err != nil {
+		return err
+	}
+	known := r.Header.Values("If-None-Match")
+	text, tag := tagged(info)
+	if wait > 0 && !info.Finished() && !(len(known) > 0 && noneMatch(known, tag)) {
+		end, err := s.stream(r.Context(), "waits")
+		if err != nil {
+			return err
+		}
+		defer end()
+		ctx, cancel := context.WithTimeout(r.Context(), time.Duration(wait)*time.Second)
+		defer cancel()
+		if len(known) == 0 {
+			info, err = s.await(ctx, info)
+		} else {
+			info, err = s.changed(ctx, info, tag)
+		}
+		if err != nil {
+			return err
+		}
+		text, tag = tagged(info)
+	}
+	w.Header().Set("ETag", tag)
+	w.Header().Set("Cache-Control", "no-cache")
+	if len(known) > 0 && !noneMatch(known, tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	w.Header().Set("Content-Type", kindJSON)
+	_, err = w.Write(text)
+	return err
+}
+
+// tagged is the description of a solve and its strong ETag, which is that of
+// the bytes.
+func tagged(info service.SolveInfo) (text []byte, tag string) {
+	text, _ = json.Marshal(describeSolve(info)) // there is nothing in it that cannot be written
+	text = append(text, '\n')
+	sum := sha256.Sum256(text)
+	return text, `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+// changed waits until the description has another tag, or ctx ends, or the
+// server.
+func (s *server) changed(ctx context.Context, info service.SolveInfo, tag string) (service.SolveInfo, error) {
+	whole := context.WithoutCancel(ctx)
+	for _, err := range s.cfg.Solves.Events(ctx, info.Tenant, info.ID, info.Events) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, service.ErrDraining) {
+			return info, err
+		}
+		now, err := s.cfg.Solves.Get(whole, info.Tenant, info.ID)
+		if err != nil {
+			return info, err
+		}
+		if _, is := tagged(now); is != tag {
+			return now, nil
+		}
+	}
+	return s.cfg.Solves.Get(whole, info.Tenant, info.ID)
+}
+
+// listSolves lists solves.
+//
+//	@Summary		List the solves, the newest first
+//	@Description	At most limit of them; where there are more, links.next is the rest. Filters combine.
+//	@Tags			solves
+//	@ID				listSolves
+//	@Param			status			query	string	false	"those in this state"				Enums(queued,running,succeeded,cancelled,failed)
+//	@Param			termination		query	string	false	"those that stopped for this reason"	Enums(optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule)
+//	@Param			instance_sha256	query	string	false	"those of this instance, as hare hash prints it"
+//	@Param			limit			query	int		false	"1 to 1000, the most solves to list: 100 without it"	minimum(1)	maximum(1000)
+//	@Param			after			query	string	false	"next of the list before"
+//	@Produce		json,application/problem+json
+//	@Success		200	{object}	openapi.SolveList	"the solves"
+//	@Failure		400	{object}	openapi.Problem		"a parameter is not what it should be"
+//	@Failure		404	{object}	openapi.Problem		"this server keeps no solves"
+//	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Router			/v1/solves [get]
+func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
+	q, err := onlyQuery(r, []string{"status", "termination", "instance_sha256", "limit", "after"})
+	if err != nil {
+		return err
+	}
+	oneOf := func(name string, known ...string) (string, error) {
+		v := q.Get(name)
+		if q.Has(name) && !slices.Contains(known, v) {
+			return "", badQuery("?%s= must be one of %s", name, strings.Join(known, ", "))
+		}
+		return v, nil
+	}
+	f := service.SolveFilter{Limit: 100, After: q.Get("after"), InstanceSHA256: q.Get("instance_sha256")}
+	if f.Status, err = oneOf("status", service.SolveQueued, service.SolveRunning, service.SolveSucceeded, service.SolveCancelled, service.SolveFailed); err != nil {
+		return err
+	}
+	if f.Termination, err = oneOf("termination", hare.TerminationOptimal, hare.TerminationGap, hare.TerminationWorkLimit, hare.TerminationDeadline,
+		hare.TerminationCancelled, hare.TerminationInfeasible, hare.TerminationNoSchedule); err != nil {
+		return err
+	}
+	if sum, err := hex.DecodeString(f.InstanceSHA256); q.Has("instance_sha256") && (err != nil || len(sum) != sha256.Size) {
+		return badQuery("?instance_sha256= must be 64 hexadecimal digits, as hare hash prints them")
+	}
+	if q.Has("limit") {
+		n, ok := digits(q.Get("limit"))
+		if !ok || n < 1 || n > listMost {
+			return badQuery("?limit= must be a whole number from 1 to %d", listMost)
+		}
+		f.Limit = int(n)
+	}
+	solves, err := s.solves()
+	if err != nil {
+		return err
+	}
+	infos, next, err := solves.List(r.Context(), tenantOf(r.Context()), f)
+	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) {
+		return badQuery("?after= must be the next of a list")
+	}
+	if err != nil {
+		return err
+	}
+	list := solveListJSON{Solves: make([]solveJSON, len(infos)), Next: next}
+	for i := range infos {
+		list.Solves[i] = describeSolve(infos[i])
+	}
+	if next != "" {
+		q.Set("after", next)
+		list.Links.Next = "/v1/solves?" + q.Encode()
+	}
+	return answerJSON(w, http.StatusOK, list)
+}
+
+type solveListJSON struct {
+	Solves []solveJSON `json:"solves"`
+	Next   string      `json:"next,omitempty"`
+	Links  struct {
+		Next string `json:"next,omitempty"`
+	} `json:"links"`
+}
+
+// cancelSolve ends a solve.
+//
+//	@Summary		Cancel a solve
+//	@Description	It ends with the best certified pair so far. To cancel again, or a solve that has ended, changes nothing.
+//	@Tags			solves
+//	@ID				cancelSolve
+//	@Param			id	path	string	true	"the solve"
+//	@Produce		json,application/problem+json
+//	@Success		202	{object}	openapi.Solve	"the solve: look again for its end"
+//	@Failure		400	{object}	openapi.Problem	"a parameter, and this takes none"
+//	@Failure		404	{object}	openapi.Problem	"no such solve"
+//	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure		507	{object}	openapi.Problem	"the disk is full"
+//	@Router			/v1/solves/{id}/cancel [post]
+func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
+	if _, err := onlyQuery(r, nil); err != nil {
+		return err
+	}
+	solves, tenant, id, err := s.solveOf(r)
+	if err != nil {
+		return err
+	}
+	info, err := solves.Cancel(r.Context(), tenant, id)
+	if err != nil {
+		return err
+	}
+	s.cfg.Logger.Info("solve cancelled", "request_id", requestID(r.Context()), "solve", id, "status", info.Status)
+	w.Header().Set("Location", solvePath(info.ID))
+	return answerJSON(w, http.StatusAccepted, describeSolve(info))
+}
+
+// deleteSolve removes a solve.
+//
+//	@Summary	Remove a solve with its result and its events
+//	@Tags		solves
+//	@ID			deleteSolve
+//	@Param		id	path	string	true	"the solve"
+//	@Produce	application/problem+json
+//	@Success	204	"it is gone"
+//	@Failure	400	{object}	openapi.Problem	"a parameter, and this takes none"
+//	@Failure	404	{object}	openapi.Problem	"no such solve"
+//	@Failure	409	{object}	openapi.Problem	"it has not ended: cancel it first"
+//	@Failure	410	{object}	openapi.Problem	"it was deleted before"
+//	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Failure	507	{object}	openapi.Problem	"the disk refuses"
+//	@Router		/v1/solves/{id} [delete]
+func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
+	if _, err := onlyQuery(r, nil); err != nil {
+		return err
+	}
+	solves, tenant, id, err := s.solveOf(r)
+	if err != nil {
+		return err
+	}
+	if err := solves.Delete(r.Context(), tenant, id); err != nil {
+		return err
+	}
+	s.cfg.Logger.Info("solve deleted", "request_id", requestID(r.Context()), "solve", id)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// getResult gives the result as it is stored.
+//
+//	@Summary		The result of a solve
+//	@Description	The bytes that are stored, and always the same ones once the solve has ended. While it runs, the best certified pair that was saved so far.
+//	@Tags			solves
+//	@ID				getResult
+//	@Param			id	path	string	true	"the solve"
+//	@Produce		json,application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.Result	"the result; as NDJSON all but the lanes on the first line, then a lane a line"
+//	@Failure		400	{object}	openapi.Problem	"a parameter, and this takes none"
+//	@Failure		404	{object}	openapi.Problem	"no such solve, or (no_result) nothing to show of it yet"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		410	{object}	openapi.Problem	"the solve was deleted"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
+//	@Router			/v1/solves/{id}/result [get]
+func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
+	kind, err := accepted(r, kindJSON, kindNDJSON)
+	if err != nil {
+		return err
+	}
+	if _, err := onlyQuery(r, nil); err != nil {
+		return err
+	}
+	solves, tenant, id, err := s.solveOf(r)
+	if err != nil {
+		return err
+	}
+	info, err := solves.Get(r.Context(), tenant, id)
+	if err != nil {
+		return err
+	}
+	return s.sendResult(w, r, info, kind)
+}
+
+// sendResult streams the stored bytes, or as NDJSON what they say.
+func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service.SolveInfo, kind string) error {
+	w.Header().Add("Vary", "Accept")
+	if kind == kindNDJSON || !info.Finished() { // a saved pair is not stored as it is answered
+		res, err := s.cfg.Solves.Result(r.Context(), info.Tenant, info.ID)
+		if err != nil {
+			return err
+		}
+		if res.Options.Detail == "tasks" && res.TaskList == nil && res.Schedule != nil { // not part of what is saved
+			inst, err := s.cfg.Solves.Instance(r.Context(), info.Tenant, info.ID)
+			if err != nil {
+				return err
+			}
+			res.TaskList = res.Schedule.Tasks(inst, hare.MaxTaskObjects)
+		}
+		w.Header().Set("Content-Type", kind)
+		if kind == kindNDJSON {
+			return res.EncodeNDJSON(w)
+		}
+		return res.EncodeJSON(w)
+	}
+	stored, size, err := s.cfg.Solves.ResultBytes(r.Context(), info.Tenant, info.ID)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stored.Close() }()
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	_, err = io.Copy(w, stored)
+	return err
+}
+
+// getCertificate gives the proof of the bound.
+//
+//	@Summary	The certificate of a solve's bound
+//	@Tags		solves
+//	@ID			getCertificate
+//	@Param		id	path	string	true	"the solve"
+//	@Produce	json,application/problem+json
+//	@Success	200	{object}	openapi.Certificate	"the certificate of the best bound so far"
+//	@Failure	400	{object}	openapi.Problem		"a parameter, and this takes none"
+//	@Failure	404	{object}	openapi.Problem		"no such solve, nothing to show of it yet (no_result), or a result without it (no_certificate)"
+//	@Failure	406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure	410	{object}	openapi.Problem		"the solve was deleted"
+//	@Failure	500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Failure	503	{object}	openapi.Problem		"busy: Retry-After says when to come back"
+//	@Router		/v1/solves/{id}/certificate [get]
+func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
+	if _, err := accepted(r, kindJSON); err != nil {
+		return err
+	}
+	if _, err := onlyQuery(r, nil); err != nil {
+		return err
+	}
+	solves, tenant, id, err := s.solveOf(r)
+	if err != nil {
+		return err
+	}
+	res, err := solves.Result(r.Context(), tenant, id)
+	if err != nil {
+		return err
+	}
+	if res.Certificate == nil {
+		return &statusError{http.StatusNotFound, "no_certificate", "the result holds no certificate: solve with detail jobs, lanes or tasks, and a bound that is certified"}
+	}
+	text, err := res.Certificate.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kindJSON)
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// getInstance gives what was solved.
+//
+//	@Summary	The instance of a solve
+//	@Tags		solves
+//	@ID			getInstance
+//	@Param		id	path	string	true	"the solve"
+//	@Produce	json,application/problem+json
+//	@Success	200	{object}	openapi.Instance	"the instance"
+//	@Failure	400	{object}	openapi.Problem		"a parameter, and this takes none"
+//	@Failure	404	{object}	openapi.Problem		"no such solve"
+//	@Failure	406	{object}	openapi.Problem		"no media type that the client takes"
+//	@Failure	410	{object}	openapi.Problem		"the solve was deleted"
+//	@Failure	500	{object}	openapi.Problem		"a defect; the log has the request_id"
+//	@Router		/v1/solves/{id}/instance [get]
+func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
+	if _, err := accepted(r, kindJSON); err != nil {
+		return err
+	}
+	if _, err := onlyQuery(r, nil); err != nil {
+		return err
+	}
+	solves, tenant, id, err := s.solveOf(r)
+	if err != nil {
+		return err
+	}
+	inst, err := solves.Instance(r.Context(), tenant, id)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kindJSON)
+	return inst.EncodeJSON(w)
+}
+
+// solveProblem is the status of an error of solves; nil for others.
+func solveProblem(err error) *statusError {
+	var key *service.KeyError
+	switch {
+	case errors.As(err, &key):
+		return keyProblem(key)
+	case errors.Is(err, service.ErrNoSolve):
+		return &statusError{http.StatusNotFound, "no_solve", "there is no solve of that id"}
+	case errors.Is(err, service.ErrGone):
+		return &statusError{http.StatusGone, "gone", "the solve of that id was deleted"}
+	case errors.Is(err, service.ErrRunning):
+		return &statusError{http.StatusConflict, "not_ended", "the solve has not ended: cancel it first, POST …/cancel"}
+	case errors.Is(err, service.ErrNoResult):
+		return &statusError{http.StatusNotFound, "no_result", "there is nothing to show of this solve yet: GET it with ?wait=, or follow its events"}
+	case errors.Is(err, service.ErrNoSchedule):
+		return &statusError{http.StatusNotFound, "no_schedule", "the result holds no schedule: none was found, or the solve was asked for detail none or jobs"}
+	}
+	return nil
+}
+
+// keyProblem is the status of a key that came before.
+func keyProblem(err *service.KeyError) *statusError {
+	if err.InFlight {
+		return &statusError{http.StatusConflict, "key_in_flight", "a call with this Idempotency-Key is being taken in: send it again"}
+	}
+	return &statusError{http.StatusUnprocessableEntity, "key_reused", "this Idempotency-Key came with another body before: take a new key"}
+}

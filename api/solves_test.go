@@ -1,0 +1,709 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+// solveServer serves solves on loopback; what it takes is that of sessions.
+type solveServer struct {
+	sessionServer
+	solves *service.Solves
+}
+
+func newSolveServer(t testing.TB, cfg service.Config, tune ...func(*api.Config)) *solveServer {
+	t.Helper()
+	if cfg.Engine == nil && cfg.Solver.Version == "" {
+		cfg.Solver = solver.Config{Version: "test", Workers: 1}
+	}
+	s := &solveServer{}
+	s.svc = service.New(cfg)
+	s.solves = keepSolves(t, s.svc)
+	served := api.Config{MaxBodyBytes: 1 << 20, Solves: s.solves}
+	for _, f := range tune {
+		f(&served)
+	}
+	s.serve(t, api.New(s.svc, served))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// keepSolves keeps solves in memory until the end of the test.
+func keepSolves(t testing.TB, svc *service.Service) *service.Solves {
+	t.Helper()
+	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := solves.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return solves
+}
+
+// post asks for a solve and returns its path.
+func (s *solveServer) post(t testing.TB, options string, header ...string) (code int, text string, h http.Header) {
+	t.Helper()
+	return s.call(t, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`, append([]string{"Content-Type", "application/json"}, header...)...)
+}
+
+type solveView struct {
+	ID, Status, Termination string
+	QueuePosition           int `json:"queue_position"`
+	Value, Bound, Gap       *float64
+	Events                  int64
+	Links                   map[string]string
+}
+
+func (s *solveServer) look(t testing.TB, at string, header ...string) (v solveView, h http.Header) {
+	t.Helper()
+	code, text, h := s.call(t, "GET", at, "", header...)
+	if err := json.Unmarshal([]byte(text), &v); code != 200 || err != nil {
+		t.Fatalf("%s: %d %s %v", at, code, text, err)
+	}
+	return v, h
+}
+
+// Everything that a solve can be asked, on one that went well.
+func TestSolveAndItsViews(t *testing.T) {
+	s := newSolveServer(t, service.Config{})
+	code, result, h := s.post(t, `{"work_limit":2000}`)
+	at := h.Get("Location")
+	if code != 200 || at == "" || h.Get("Hare-Solve-Id") != strings.TrimPrefix(at, "/v1/solves/") || h.Get("Hare-Cache") != "miss" || h.Get("Preference-Applied") != "" {
+		t.Fatalf("%d %v", code, h)
+	}
+	res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, again, h := s.call(t, "GET", at+"/result", "", "Accept-Encoding", "identity"); again != result || h.Get("Content-Length") != strconv.Itoa(len(result)) {
+		t.Errorf("the stored result is another one: %.300s", again)
+	}
+	v, _ := s.look(t, at)
+	if v.Status != "succeeded" || v.Termination != res.Termination || v.Value == nil || *v.Value != res.Value.Float() || *v.Gap <= 0 || v.Links["cancel"] != "" {
+		t.Errorf("%+v", v)
+	}
+	for part, path := range v.Links {
+		if code, text, _ := s.call(t, "GET", path, ""); code != 200 {
+			t.Errorf("link %s: %d %s", part, code, text)
+		}
+	}
+	_, text, _ := s.call(t, "GET", at+"/instance", "")
+	inst, err := hare.DecodeInstance(strings.NewReader(text), hare.Limits{})
+	if err != nil || inst.SHA256() != res.InstanceSHA256 {
+		t.Fatalf("%v %s", err, text)
+	}
+	_, text, _ = s.call(t, "GET", at+"/certificate", "")
+	cert, err := hare.DecodeCertificate(strings.NewReader(text), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := verify.Bound(inst, cert); err != nil || b.Sign() <= 0 {
+		t.Errorf("%v %v", b, err)
+	}
+	for _, c := range []struct{ path, kind, has string }{
+		{"/gantt.svg", "image/svg+xml", "<svg"}, {"/gantt.svg?width=800", "image/svg+xml", `width="800"`},
+		{"/gantt.png", "image/png", "\x89PNG"}, {"/gantt.html", "text/html; charset=utf-8", "<!doctype html>"},
+	} {
+		code, text, h := s.call(t, "GET", at+c.path, "")
+		if code != 200 || h.Get("Content-Type") != c.kind || !strings.Contains(strings.ToLower(text), strings.ToLower(c.has)) || !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: %d %v %.200s", c.path, code, h, text)
+		}
+	}
+	// The same call again is answered from the cache, by a solve of its own.
+	code, cached, h := s.post(t, `{"work_limit":2000}`)
+	if code != 200 || cached != result || h.Get("Hare-Cache") != "hit" || h.Get("Location") == at {
+		t.Errorf("%d %v", code, h)
+	}
+	if code, text, _ := s.post(t, `{"work_limit":2000}`, "Accept", "application/x-ndjson"); code != 200 || strings.Count(text, "\n") != len(res.Schedule.Lanes)+1 {
+		t.Errorf("NDJSON: %d, %d lines", code, strings.Count(text, "\n"))
+	}
+	// Every detail says the same as lines; what was left out stays out.
+	for _, detail := range []string{"none", "jobs", "lanes", "tasks"} {
+		options := `{"bound":"machine","order":"wspt","assign":"earliest_finish","detail":"` + detail + `"}`
+		_, whole, _ := s.post(t, options)
+		_, lines, _ := s.post(t, options, "Accept", "application/x-ndjson")
+		a, err := hare.DecodeResult(strings.NewReader(whole), hare.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := a.EncodeNDJSON(&b); err != nil || b.String() != lines || (a.Schedule != nil) != (detail == "lanes" || detail == "tasks") || (len(a.TaskList) > 0) != (detail == "tasks") {
+			t.Errorf("%s: %v\n%.500s\n%.500s", detail, err, whole, lines)
+		}
+	}
+	if code, text, _ := s.call(t, "DELETE", at, ""); code != http.StatusNoContent || text != "" {
+		t.Errorf("%d %s", code, text)
+	}
+	for _, path := range []string{"", "/result", "/schedule", "/events", "/gantt.svg", "/gantt.png", "/gantt.html", "/certificate", "/instance"} {
+		if code, text, _ := s.call(t, "GET", at+path, ""); code != http.StatusGone || !strings.Contains(text, `"code":"gone"`) {
+			t.Errorf("%s after the end: %d %s", path, code, text)
+		}
+	}
+	for _, c := range [][2]string{{"POST", "/cancel"}, {"DELETE", ""}} {
+		if code, text, _ := s.call(t, c[0], at+c[1], ""); code != http.StatusGone {
+			t.Errorf("%s%s: %d %s", c[0], c[1], code, text)
+		}
+	}
+}
+
+// The parts of a schedule put together are the whole, in every form.
+func TestScheduleViews(t *testing.T) {
+	s := newSolveServer(t, service.Config{})
+	_, result, h := s.post(t, `{"work_limit":2000}`)
+	at := h.Get("Location") + "/schedule"
+	res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst, err := hare.DecodeInstance(strings.NewReader(example(t)), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := res.Schedule.Tasks(inst, 1<<20)
+	read := func(query string) []hare.Task {
+		t.Helper()
+		code, text, _ := s.call(t, "GET", at+query, "")
+		if code != 200 {
+			t.Fatalf("%s: %d %s", query, code, text)
+		}
+		part, err := hare.DecodeResult(strings.NewReader(`{"hare":"result/v1","schedule":`+text+`}`), hare.Limits{})
+		if err != nil {
+			t.Fatalf("%s: %v %s", query, err, text)
+		}
+		for _, l := range part.Schedule.Lanes {
+			if query != "" && len(l.Job) == 0 {
+				t.Errorf("%s: the lane %s is empty", query, l.GPU)
+			}
+		}
+		return part.Schedule.Tasks(inst, 1<<20)
+	}
+	keep := func(f func(hare.Task) bool) (kept []hare.Task) {
+		for _, x := range all {
+			if f(x) {
+				kept = append(kept, x)
+			}
+		}
+		return kept
+	}
+	if got := read(""); !slices.Equal(got, all) {
+		t.Errorf("%d tasks of %d", len(got), len(all))
+	}
+	job, gpu := inst.Jobs[1].ID, res.Schedule.Lanes[0].GPU
+	if got, want := read("?job="+job), keep(func(x hare.Task) bool { return x.Job == job }); !slices.Equal(got, want) || len(want) == 0 {
+		t.Errorf("job %s: %d tasks, want %d", job, len(got), len(want))
+	}
+	if got, want := read("?gpu="+gpu+"&job="+job+"&job="+inst.Jobs[0].ID), keep(func(x hare.Task) bool {
+		return x.GPU == gpu && (x.Job == job || x.Job == inst.Jobs[0].ID)
+	}); !slices.Equal(got, want) {
+		t.Errorf("both: %d tasks, want %d", len(got), len(want))
+	}
+	// Whole rounds are kept: those of a job on a GPU that run in the range.
+	for from := int64(0); from < 22_000_000; from += 1_300_000 {
+		to := from + 1_000_000
+		rounds := map[string][2]int64{}
+		name := func(x hare.Task) string { return fmt.Sprint(x.GPU, x.Job, x.Round) }
+		for _, x := range all {
+			r, ok := rounds[name(x)]
+			if !ok {
+				r = [2]int64{x.StartUs, x.EndUs}
+			}
+			rounds[name(x)] = [2]int64{min(r[0], x.StartUs), max(r[1], x.EndUs)}
+		}
+		want := keep(func(x hare.Task) bool { r := rounds[name(x)]; return r[0] < to && r[1] > from })
+		if got := read("?from_s=" + hare.FormatMicros(from) + "&to_s=" + hare.FormatMicros(to)); !slices.Equal(got, want) {
+			t.Errorf("from %d: %d tasks, want %d", from, len(got), len(want))
+		}
+	}
+	if got := read("?from_s=1000000"); len(got) != 0 {
+		t.Errorf("%d tasks long after the end", len(got))
+	}
+	_, text, h := s.call(t, "GET", at, "", "Accept", "text/csv")
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || !strings.HasPrefix(h.Get("Content-Type"), "text/csv") || strings.Join(rows[0], ",") != "gpu,type,job,round,rounds,tasks,start_s,period_s,compute_end_s,end_s" {
+		t.Fatalf("%v %v %.200s", err, h, text)
+	}
+	ends, tasks := map[string]int64{}, int64(0)
+	for _, row := range rows[1:] {
+		end, err := hare.ParseMicros(row[9])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rounds, _ := strconv.ParseInt(row[4], 10, 64)
+		each, _ := strconv.ParseInt(row[5], 10, 64)
+		tasks += rounds * each
+		ends[row[2]] = max(ends[row[2]], end)
+	}
+	for _, j := range res.Jobs {
+		if ends[j.ID] != j.EndUs {
+			t.Errorf("%s ends at %d in the table, at %d in the result", j.ID, ends[j.ID], j.EndUs)
+		}
+	}
+	if tasks != int64(len(all)) {
+		t.Errorf("%d tasks in the table of %d", tasks, len(all))
+	}
+	_, lines, _ := s.call(t, "GET", at+"?format=ndjson", "")
+	if n := strings.Count(lines, "\n"); n != len(res.Schedule.Lanes)+1 || !strings.HasPrefix(lines, `{"jobs":["`) {
+		t.Errorf("%d lines", n)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
+		if !json.Valid([]byte(line)) {
+			t.Error(line)
+		}
+	}
+}
+
+func TestPreferAndWaiting(t *testing.T) {
+	engine := newHeld()
+	s := newSolveServer(t, service.Config{Engine: engine, Running: 1, Queue: 8})
+	code, text, h := s.post(t, `{}`, "Prefer", "respond-async")
+	at := h.Get("Location")
+	if code != 202 || h.Get("Retry-After") == "" || h.Get("Preference-Applied") != "respond-async" || !strings.Contains(text, `"id":"`+h.Get("Hare-Solve-Id")+`"`) || !strings.Contains(text, `"cancel":"`) {
+		t.Fatalf("%d %v %s", code, h, text)
+	}
+	<-engine.began
+	_, _, h = s.post(t, `{"seed":2}`, "Prefer", "wait=0")
+	second := h.Get("Location")
+	if code, _, h = s.post(t, `{"seed":3}`, "Prefer", "wait=1"); code != 202 || h.Get("Preference-Applied") != "wait=1" {
+		t.Errorf("%d %v", code, h)
+	}
+	if v, _ := s.look(t, second); v.Status != "queued" || v.QueuePosition != 1 {
+		t.Errorf("%+v", v)
+	}
+	if v, _ := s.look(t, h.Get("Location")); v.QueuePosition != 2 {
+		t.Errorf("%+v", v)
+	}
+	if code, text, _ := s.call(t, "GET", at+"/result", ""); code != 404 || !strings.Contains(text, `"no_result"`) {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, text, _ := s.call(t, "DELETE", at, ""); code != 409 || !strings.Contains(text, `"not_ended"`) {
+		t.Errorf("%d %s", code, text)
+	}
+	// An answer that the client has is not sent again, until it changes.
+	v, h := s.look(t, second)
+	tag := h.Get("ETag")
+	if code, text, h := s.call(t, "GET", second, "", "If-None-Match", `"x", W/`+tag); code != 304 || text != "" || h.Get("ETag") != tag {
+		t.Errorf("%d %s", code, text)
+	}
+	if code, _, _ := s.call(t, "GET", second+"?wait=1", "", "If-None-Match", tag); code != 304 {
+		t.Errorf("without a change: %d", code)
+	}
+	changed := make(chan solveView, 1)
+	go func() {
+		v, _ := s.look(t, second+"?wait=20", "If-None-Match", tag)
+		changed <- v
+	}()
+	ended := make(chan solveView, 1)
+	go func() {
+		v, _ := s.look(t, at+"?wait=20")
+		ended <- v
+	}()
+	s.eventually(t, `hare_session_streams{of="waits"} 2`)
+	if code, text, _ := s.call(t, "POST", at+"/cancel", ""); code != 202 || !strings.Contains(text, `"id"`) {
+		t.Errorf("%d %s", code, text)
+	}
+	if v := <-ended; v.Status != "cancelled" || v.Termination != "cancelled" {
+		t.Errorf("%+v", v)
+	}
+	if c := <-changed; c.Status != "running" || c.Events <= v.Events {
+		t.Errorf("%+v after %+v", c, v)
+	}
+	// To cancel again changes nothing.
+	before, _ := s.look(t, at)
+	if code, text, _ := s.call(t, "POST", at+"/cancel", ""); code != 202 || !strings.Contains(text, `"cancelled"`) {
+		t.Errorf("%d %s", code, text)
+	}
+	if after, _ := s.look(t, at); after.Events != before.Events {
+		t.Errorf("%+v after %+v", after, before)
+	}
+	close(engine.free)
+	if code, text, h := s.post(t, `{"seed":4}`, "Prefer", "wait=20"); code != 200 || !strings.Contains(text, `"optimal"`) || h.Get("Preference-Applied") != "wait=20" {
+		t.Errorf("%d %v", code, h)
+	}
+}
+
+func TestIdempotency(t *testing.T) {
+	engine := newHeld()
+	s := newSolveServer(t, service.Config{Engine: engine, Running: 1})
+	var ids sync.Map
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			code, text, h := s.post(t, `{}`, "Idempotency-Key", `"one"`, "Prefer", "wait=0")
+			if code != 202 {
+				t.Errorf("%d %s", code, text)
+			}
+			replayed, _ := ids.LoadOrStore(h.Get("Hare-Solve-Id"), new(sync.Map))
+			n, _ := replayed.(*sync.Map).LoadOrStore(h.Get("Idempotent-Replayed"), 0)
+			replayed.(*sync.Map).Store(h.Get("Idempotent-Replayed"), n.(int)+1)
+		})
+	}
+	clients.Wait()
+	n := 0
+	ids.Range(func(_, of any) bool {
+		n++
+		first, _ := of.(*sync.Map).Load("")
+		if first != 1 {
+			t.Errorf("%v answers are not replayed", first)
+		}
+		return true
+	})
+	if n != 1 {
+		t.Errorf("%d solves of one key", n)
+	}
+	<-engine.began
+	if code, text, _ := s.post(t, `{"seed":2}`, "Idempotency-Key", "one"); code != 422 || !strings.Contains(text, `"key_reused"`) {
+		t.Errorf("%d %s", code, text)
+	}
+	// With a key the solve outlives its client, and the next call has its result.
+	ctx, cancel := context.WithCancel(t.Context())
+	r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/solves", strings.NewReader(body(t)))
+	r.Header.Set("Idempotency-Key", "two")
+	go func() {
+		for list, _ := s.solveIDs(t, ""); len(list) < 2; list, _ = s.solveIDs(t, "") {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if resp, err := s.Client().Do(r); err == nil {
+		_ = resp.Body.Close()
+		t.Error(resp.Status)
+	}
+	close(engine.free)
+	code, text, h := s.call(t, "POST", "/v1/solves", gzipped(body(t)), "Idempotency-Key", "two", "Content-Encoding", "gzip")
+	if code != 200 || h.Get("Idempotent-Replayed") != "true" || !strings.Contains(text, `"optimal"`) {
+		t.Errorf("%d %v %s", code, h, text)
+	}
+	if code, _, _ := s.call(t, "DELETE", h.Get("Location"), ""); code != 204 {
+		t.Error(code)
+	}
+	if code, text, _ := s.call(t, "POST", "/v1/solves", body(t), "Idempotency-Key", "two"); code != 410 {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
+// Without Prefer and key the solve ends when its client goes.
+func TestKeptSolveEndsWithItsClient(t *testing.T) {
+	engine := newHeld()
+	s := newSolveServer(t, service.Config{Engine: engine})
+	ctx, cancel := context.WithCancel(t.Context())
+	r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/solves", strings.NewReader(body(t)))
+	go func() {
+		<-engine.began
+		cancel()
+	}()
+	if resp, err := s.Client().Do(r); err == nil {
+		_ = resp.Body.Close()
+		t.Error(resp.Status)
+	}
+	select {
+	case <-engine.ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the solve goes on")
+	}
+	ids, _ := s.solveIDs(t, "?status=cancelled")
+	for end := time.Now().Add(10 * time.Second); len(ids) == 0 && time.Now().Before(end); ids, _ = s.solveIDs(t, "?status=cancelled") {
+		time.Sleep(time.Millisecond)
+	}
+	if len(ids) != 1 {
+		t.Errorf("%v", ids)
+	}
+}
+
+// solveIDs lists.
+func (s *solveServer) solveIDs(t testing.TB, query string) (ids []string, next string) {
+	t.Helper()
+	code, text, _ := s.call(t, "GET", "/v1/solves"+query, "")
+	var list struct {
+		Solves []solveView
+		Links  struct{ Next string }
+	}
+	if err := json.Unmarshal([]byte(text), &list); code != 200 || err != nil {
+		t.Fatalf("%s: %d %s", query, code, text)
+	}
+	for _, v := range list.Solves {
+		ids = append(ids, v.ID)
+	}
+	return ids, strings.TrimPrefix(list.Links.Next, "/v1/solves")
+}
+
+func TestListOfSolves(t *testing.T) {
+	s := newSolveServer(t, service.Config{})
+	var made []string
+	for i := range 7 {
+		_, _, h := s.post(t, fmt.Sprintf(`{"bound":"machine","order":"wspt","assign":"earliest_finish","seed":%d}`, i))
+		made = append(made, h.Get("Hare-Solve-Id"))
+	}
+	slices.Reverse(made)
+	var listed []string
+	pages := 0
+	for query := "?limit=3&status=succeeded"; query != ""; pages++ {
+		var ids []string
+		ids, query = s.solveIDs(t, query)
+		listed = append(listed, ids...)
+	}
+	if !slices.Equal(listed, made) || pages != 3 {
+		t.Errorf("%d pages: %v, want %v", pages, listed, made)
+	}
+	inst, err := hare.DecodeInstance(strings.NewReader(example(t)), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{
+		"": 7, "?status=running": 0, "?termination=optimal": 0, "?instance_sha256=" + inst.SHA256(): 7,
+		"?instance_sha256=" + strings.Repeat("0", 64): 0, "?status=succeeded&limit=5": 5,
+	} {
+		if ids, _ := s.solveIDs(t, query); len(ids) != want {
+			t.Errorf("%s: %d solves, want %d", query, len(ids), want)
+		}
+	}
+}
+
+func TestBadSolves(t *testing.T) {
+	s := newSolveServer(t, service.Config{})
+	_, _, h := s.post(t, `{"bound":"machine","detail":"none"}`)
+	at := h.Get("Location")
+	paths := []string{"", "/result", "/schedule", "/events", "/gantt.svg", "/gantt.png", "/gantt.html", "/certificate", "/instance"}
+	type refusal struct {
+		method, path, body string
+		header             []string
+		status             int
+		code               string
+	}
+	cases := map[string]refusal{
+		"prefer":         {"POST", "/v1/solves", body(t), []string{"Prefer", "wait=1h"}, 400, "bad_header"},
+		"long wait":      {"POST", "/v1/solves", body(t), []string{"Prefer", "wait=3601"}, 400, "bad_header"},
+		"key":            {"POST", "/v1/solves", body(t), []string{"Idempotency-Key", "a b"}, 422, "invalid_key"},
+		"long key":       {"POST", "/v1/solves", body(t), []string{"Idempotency-Key", strings.Repeat("k", 256)}, 422, "invalid_key"},
+		"too many tasks": {"POST", "/v1/solves", strings.Replace(body(t), `"rounds"`, `"rounds": 9000000, "x"`, 1), []string{"Prefer", "respond-async"}, 422, "unknown_field"},
+		"no engine":      {"POST", "/v1/solves", `{"instance":` + example(t) + `,"options":{"bound":"queyranne"}}`, []string{"Prefer", "respond-async"}, 422, "no_lp_engine"},
+		"option":         {"POST", "/v1/solves", `{"instance":` + example(t) + `,"options":{"bound":"magic"}}`, []string{"Prefer", "respond-async"}, 422, "invalid_option"},
+		"bomb":           {"POST", "/v1/solves", gzipped(strings.Repeat(" ", 8<<20)), []string{"Content-Encoding", "gzip", "Prefer", "respond-async", "Idempotency-Key", "bomb"}, 413, "body_too_large"},
+		"zstd bomb":      {"POST", "/v1/solves", zstdBomb(), []string{"Content-Encoding", "zstd", "Idempotency-Key", "zbomb"}, 413, "body_too_large"},
+		"wait":           {"GET", at + "?wait=x", "", nil, 400, "bad_query"},
+		"wait above":     {"GET", at + "?wait=3601", "", nil, 400, "bad_query"},
+		"wait empty":     {"GET", at + "?wait=", "", nil, 400, "bad_query"},
+		"wait twice":     {"GET", at + "?wait=1&wait=2", "", nil, 400, "bad_query"},
+		"unknown":        {"GET", at + "?colour=red", "", nil, 400, "bad_query"},
+		"escape":         {"GET", at + "?wait=%zz", "", nil, 400, "bad_query"},
+		"limit":          {"GET", "/v1/solves?limit=0", "", nil, 400, "bad_query"},
+		"limit above":    {"GET", "/v1/solves?limit=1001", "", nil, 400, "bad_query"},
+		"status":         {"GET", "/v1/solves?status=done", "", nil, 400, "bad_query"},
+		"termination":    {"GET", "/v1/solves?termination=", "", nil, 400, "bad_query"},
+		"hash":           {"GET", "/v1/solves?instance_sha256=xyz", "", nil, 400, "bad_query"},
+		"cursor":         {"GET", "/v1/solves?after=!", "", nil, 400, "bad_query"},
+		"format":         {"GET", at + "/schedule?format=xml", "", nil, 400, "bad_query"},
+		"range":          {"GET", at + "/schedule?from_s=3&to_s=3", "", nil, 400, "bad_query"},
+		"negative range": {"GET", at + "/schedule?from_s=-3", "", nil, 400, "bad_query"},
+		"long decimals":  {"GET", at + "/schedule?to_s=1.0000001", "", nil, 400, "bad_query"},
+		"width":          {"GET", at + "/gantt.svg?width=9", "", nil, 400, "bad_query"},
+		"page width":     {"GET", at + "/gantt.html?width=900", "", nil, 400, "bad_query"},
+		"after":          {"GET", at + "/events?after=-1", "", nil, 400, "bad_query"},
+		"last event":     {"GET", at + "/events", "", []string{"Accept", "text/event-stream", "Last-Event-ID", "x"}, 400, "bad_query"},
+		"cancel query":   {"POST", at + "/cancel?now=1", "", nil, 400, "bad_query"},
+		"accept":         {"GET", at + "/result", "", []string{"Accept", "image/png"}, 406, "not_acceptable"},
+		"accept events":  {"GET", at + "/events", "", []string{"Accept", "application/json"}, 406, "not_acceptable"},
+		"no schedule":    {"GET", at + "/schedule", "", nil, 404, "no_schedule"},
+		"no gantt":       {"GET", at + "/gantt.png", "", nil, 404, "no_schedule"},
+		"no certificate": {"GET", at + "/certificate", "", nil, 404, "no_certificate"},
+		"method":         {"PUT", at, "", nil, 405, "method_not_allowed"},
+		"get cancel":     {"GET", at + "/cancel", "", nil, 405, "method_not_allowed"},
+		"post result":    {"POST", at + "/result", "", nil, 405, "method_not_allowed"},
+		"other path":     {"GET", at + "/gantt.gif", "", nil, 404, "not_found"},
+		"unknown delete": {"DELETE", "/v1/solves/none", "", nil, 404, "no_solve"},
+		"unknown cancel": {"POST", "/v1/solves/none/cancel", "", nil, 404, "no_solve"},
+	}
+	for _, path := range paths {
+		cases["unknown solve "+path] = refusal{"GET", "/v1/solves/none" + path, "", nil, 404, "no_solve"}
+		cases["strange solve "+path] = refusal{"GET", "/v1/solves/%00%2f..%ff" + path, "", nil, 404, "no_solve"}
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			code, text, h := s.call(t, c.method, c.path, c.body, c.header...)
+			var p struct {
+				Status       int
+				Code, Detail string
+				RequestID    string `json:"request_id"`
+			}
+			if err := json.Unmarshal([]byte(text), &p); err != nil {
+				t.Fatalf("%d %v: %s", code, err, text)
+			}
+			if code != c.status || p.Status != c.status || p.Code != c.code || p.Detail == "" || p.RequestID == "" || h.Get("Content-Type") != "application/problem+json" {
+				t.Errorf("got %d %q, want %d %q: %s", code, p.Code, c.status, c.code, text)
+			}
+		})
+	}
+	// Without solves there are none.
+	h2 := httptest.NewRecorder()
+	api.New(s.svc, api.Config{}).ServeHTTP(h2, httptest.NewRequest("GET", "/v1/solves/x", nil))
+	if h2.Code != 404 || !strings.Contains(h2.Body.String(), `"no_solves"`) {
+		t.Errorf("%d %s", h2.Code, h2.Body)
+	}
+}
+
+// stream opens the events of a solve.
+func (s *solveServer) stream(t testing.TB, ctx context.Context, at string, header ...string) (*bufio.Reader, func()) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+at+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewReader(resp.Body), func() { _ = resp.Body.Close() }
+}
+
+// A reader that goes on behind its last event misses none and gets none twice;
+// done is the last, of a solve that has ended too.
+func TestEventsOfASolve(t *testing.T) {
+	s := newSolveServer(t, service.Config{}, func(c *api.Config) { c.Heartbeat = 10 * time.Millisecond })
+	_, _, h := s.post(t, `{"work_limit":20000}`, "Prefer", "respond-async")
+	at := h.Get("Location")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	in, end := s.stream(t, ctx, at, "Accept", "text/event-stream")
+	live, err := io.ReadAll(in)
+	end()
+	if err != nil || !strings.HasPrefix(string(live), "retry: 1000\n\nid: 1\nevent: status\ndata: {\"seq\":1,\"at_s\":0") {
+		t.Fatalf("%v %s", err, live)
+	}
+	_, lines, _ := s.call(t, "GET", at+"/events", "")
+	var events []string
+	types := map[string]int{}
+	last := -1.0
+	for i, line := range strings.Split(strings.TrimSuffix(lines, "\n"), "\n") {
+		var e struct {
+			Seq                       int
+			AtS                       float64 `json:"at_s"`
+			Type, Status, Termination string
+			Value, Bound              *float64
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Seq != i+1 || e.AtS < last {
+			t.Fatalf("%v %s", err, line)
+		}
+		last = e.AtS
+		types[e.Type]++
+		events = append(events, fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Type, line))
+	}
+	if types["done"] != 1 || types["phase"] < 2 || types["incumbent"] < 1 || types["bound"] < 1 || !strings.Contains(events[len(events)-1], `"type":"done","status":"succeeded"`) {
+		t.Errorf("%v", types)
+	}
+	if got := strings.ReplaceAll(strings.TrimPrefix(string(live), "retry: 1000\n\n"), ": alive\n\n", ""); got != strings.Join(events, "") {
+		t.Errorf("live\n%s\nstored\n%s", got, strings.Join(events, ""))
+	}
+	for _, after := range []int{0, 1, 3, len(events) - 1, len(events)} {
+		want := strings.Join(events[after:], "")
+		_, got, _ := s.call(t, "GET", at+"/events?after=0", "", "Accept", "text/event-stream", "Last-Event-ID", strconv.Itoa(after))
+		if strings.TrimPrefix(got, "retry: 1000\n\n") != want {
+			t.Errorf("after %d: %s", after, got)
+		}
+		if _, got, _ = s.call(t, "GET", fmt.Sprintf("%s/events?after=%d", at, after), ""); strings.Count(got, "\n") != len(events)-after {
+			t.Errorf("after %d: %s", after, got)
+		}
+	}
+	if code, text, _ := s.call(t, "HEAD", at+"/events", ""); code != 200 || text != "" {
+		t.Errorf("HEAD: %d %s", code, text)
+	}
+}
+
+// What happens is told at once: the first event soon after the request, and a
+// cancellation ends the stream.
+func TestEventsAreSoon(t *testing.T) {
+	engine := newHeld()
+	s := newSolveServer(t, service.Config{Engine: engine}, func(c *api.Config) { c.Heartbeat = 10 * time.Millisecond })
+	_, _, h := s.post(t, `{}`, "Prefer", "respond-async")
+	at := h.Get("Location")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	in, end := s.stream(t, ctx, at, "Accept", "text/event-stream")
+	defer end()
+	until := func(want string) {
+		t.Helper()
+		for line := ""; line != want+"\n"; {
+			var err error
+			if line, err = in.ReadString('\n'); err != nil {
+				t.Fatalf("%v, want %s", err, want)
+			}
+		}
+	}
+	until("id: 1")
+	t.Logf("first event after %v", time.Since(began))
+	until(": alive")
+	until(": alive")
+	s.call(t, "POST", at+"/cancel", "")
+	until("event: done")
+	if rest, err := io.ReadAll(in); err != nil || !strings.Contains(string(rest), `"cancelled"`) {
+		t.Errorf("%q %v", rest, err)
+	}
+	s.eventually(t, `hare_session_streams{of="solves"} 0`)
+}
+
+// While a solve runs, the pair that was saved is its result, in full.
+func TestResultSoFar(t *testing.T) {
+	s := newSolveServer(t, service.Config{})
+	inst := example(t)
+	_, _, h := s.post(t, `{"time_limit_s":20,"gap":0,"detail":"tasks"}`, "Prefer", "respond-async")
+	at := h.Get("Location")
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	in, end := s.stream(t, ctx, at)
+	defer end()
+	for line := ""; !strings.Contains(line, `"type":"checkpoint"`); {
+		var err error
+		if line, err = in.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, _ := s.look(t, at)
+	if v.Status == "running" && (v.Links["result"] == "" || v.Links["cancel"] == "" || v.Value == nil || v.Bound == nil) {
+		t.Errorf("%+v", v)
+	}
+	decoded, err := hare.DecodeInstance(strings.NewReader(inst), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, text, _ := s.call(t, "GET", at+"/result", "")
+	res, err := hare.DecodeResult(strings.NewReader(text), hare.Limits{})
+	if code != 200 || err != nil || len(res.TaskList) == 0 {
+		t.Fatalf("%d %v %.300s", code, err, text)
+	}
+	if rep := verify.Check(decoded, res); !rep.OK {
+		t.Error(rep)
+	}
+	if code, _, _ := s.call(t, "GET", at+"/gantt.svg", ""); code != 200 {
+		t.Errorf("gantt: %d", code)
+	}
+	began := time.Now()
+	s.call(t, "POST", at+"/cancel", "")
+	last, _ := s.look(t, at+"?wait=60")
+	t.Logf("cancelled to its end in %v", time.Since(began))
+	if last.Status != "cancelled" && last.Termination != "optimal" || *last.Value > res.Value.Float() || *last.Bound < res.Bound.Float() {
+		t.Errorf("%+v after value %v, bound %v", last, res.Value, res.Bound)
+	}
+}

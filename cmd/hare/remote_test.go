@@ -1,0 +1,319 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+// poorLine is a server behind a line that loses answers: of each kind of
+// request the first one, and of streams all but some lines.
+type poorLine struct {
+	next  http.Handler
+	lose  atomic.Bool
+	mu    sync.Mutex
+	seen  map[string]int
+	keys  []string // of Authorization
+	lines int      // that a stream lasts
+}
+
+func (p *poorLine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kind := r.Method + " " + r.URL.Path[strings.LastIndex(r.URL.Path, "/"):]
+	p.mu.Lock()
+	p.seen[kind]++
+	n := p.seen[kind]
+	p.keys = append(p.keys, r.Header.Get("Authorization"))
+	p.mu.Unlock()
+	switch {
+	case !p.lose.Load():
+		p.next.ServeHTTP(w, r)
+	case kind == "GET /events":
+		p.next.ServeHTTP(&cutAfter{ResponseWriter: w, lines: p.lines}, r)
+	case n == 1 && r.Method == "POST":
+		p.next.ServeHTTP(httptest.NewRecorder(), r) // it is done, and nobody hears of it
+		panic(http.ErrAbortHandler)
+	case n == 2 && r.Method == "POST":
+		w.Header().Set("Retry-After", "0")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case n == 1:
+		panic(http.ErrAbortHandler)
+	default:
+		p.next.ServeHTTP(w, r)
+	}
+}
+
+// cutAfter breaks the connection in the middle of what comes after some lines.
+type cutAfter struct {
+	http.ResponseWriter
+	lines int
+}
+
+func (c *cutAfter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c *cutAfter) Write(b []byte) (int, error) {
+	for i := range b {
+		if b[i] == '\n' {
+			if c.lines--; c.lines == 0 {
+				_, _ = c.ResponseWriter.Write(b[:max(0, i-3)])
+				_ = http.NewResponseController(c.ResponseWriter).Flush()
+				panic(http.ErrAbortHandler)
+			}
+		}
+	}
+	return c.ResponseWriter.Write(b)
+}
+
+func newPoorLine(t *testing.T) (*poorLine, *remote) {
+	t.Helper()
+	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
+	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &poorLine{next: api.New(svc, api.Config{Solves: solves}), seen: map[string]int{}, lines: 12}
+	server := httptest.NewServer(p)
+	t.Cleanup(func() {
+		server.Close()
+		if err := solves.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p, &remote{base: server.URL, key: "secret", client: server.Client(), patience: 20 * time.Second, pause: time.Millisecond}
+}
+
+func instanceOf(t *testing.T, name string) *hare.Instance {
+	t.Helper()
+	inst, err := readInstance(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst
+}
+
+// Over a line that loses answers the solve runs once, every event comes once
+// and in order, and the result is the one that is stored.
+func TestPoorLine(t *testing.T) {
+	p, r := newPoorLine(t)
+	p.lose.Store(true)
+	inst := instanceOf(t, "../../testdata/examples/three-jobs.instance.json")
+	opt := solver.Defaults(hare.Options{Seed: 1, Gap: solver.DefaultGap, WorkLimit: 20_000})
+	result, at, err := r.submit(t.Context(), inst, opt)
+	if err != nil || result != nil || at == "" {
+		t.Fatalf("%s %s %v", result, at, err)
+	}
+	events, failed := make(chan solveEvent), make(chan error, 1)
+	go func() {
+		failed <- r.events(t.Context(), at, events)
+		close(events)
+	}()
+	seq := int64(0)
+	last := solveEvent{}
+	for last = range events {
+		if seq++; last.Seq != seq {
+			t.Fatalf("event %d where %d should be", last.Seq, seq)
+		}
+	}
+	if err := <-failed; err != nil || last.Type != "done" || last.Status != "succeeded" {
+		t.Fatalf("%+v %v", last, err)
+	}
+	text, err := r.result(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := hare.DecodeResult(bytes.NewReader(text), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := verify.Check(inst, res); !rep.OK {
+		t.Error(rep)
+	}
+	p.lose.Store(false)
+	resp, err := r.call(t.Context(), "GET", "/v1/solves", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var list struct{ Solves []json.RawMessage }
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || len(list.Solves) != 1 {
+		t.Errorf("%d solves, %v", len(list.Solves), err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen["POST /solves"] < 3 || p.seen["GET /events"] < 3 || p.seen["GET /result"] != 2 {
+		t.Errorf("%v", p.seen)
+	}
+	if slices.ContainsFunc(p.keys, func(k string) bool { return k != "Bearer secret" }) {
+		t.Errorf("%q", p.keys)
+	}
+}
+
+// Ctrl-C cancels on the server, and the best pair is what is written.
+func TestRemoteCancel(t *testing.T) {
+	p, r := newPoorLine(t)
+	inst := instanceOf(t, "../../testdata/instances/standard-200.json.gz")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r.client.Transport = cancelOn{r.client.Transport, cancel}
+	out := filepath.Join(t.TempDir(), "r.json")
+	opt := solver.Defaults(hare.Options{Seed: 1, TimeLimit: 10 * time.Minute})
+	if err := solveRemotely(ctx, r, inst, opt, out, true, false); err != nil {
+		t.Fatal(err)
+	}
+	res, err := readResult(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := verify.Check(inst, res); !rep.OK || res.Termination != hare.TerminationCancelled {
+		t.Errorf("%s: %v", res.Termination, rep)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen["POST /cancel"] != 1 {
+		t.Errorf("%v", p.seen)
+	}
+}
+
+// cancelOn does what Ctrl-C does when the first plan is told.
+type cancelOn struct {
+	http.RoundTripper
+	cancel func()
+}
+
+func (c cancelOn) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.RoundTripper.RoundTrip(r)
+	if err == nil && strings.HasSuffix(r.URL.Path, "/events") {
+		resp.Body = watchedBody{resp.Body, c.cancel}
+	}
+	return resp, err
+}
+
+type watchedBody struct {
+	io.ReadCloser
+	cancel func()
+}
+
+func (w watchedBody) Read(b []byte) (int, error) {
+	n, err := w.ReadCloser.Read(b)
+	if bytes.Contains(b[:n], []byte("event: incumbent")) {
+		w.cancel()
+	}
+	return n, err
+}
+
+// The command says of a server what it says of itself: the same table, the same
+// bytes, the same exit codes.
+func TestSolveOnAServer(t *testing.T) {
+	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
+	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- api.Serve(ctx, l, api.New(svc, api.Config{Solves: solves}), svc, time.Second) }()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		_ = solves.Close()
+	}()
+	server := "http://" + l.Addr().String() + "/"
+	const three = "../../testdata/examples/three-jobs.instance.json"
+	far, here := filepath.Join(t.TempDir(), "far.json.gz"), filepath.Join(t.TempDir(), "here.json")
+	table, stderr, code := runHare(t, "", "solve", three, "--server", server, "--work-limit", "2000", "--bound", "machine", "-o", far)
+	if code != 0 || stderr != "" {
+		t.Fatalf("%d %s", code, stderr)
+	}
+	local, _, _ := runHare(t, "", "solve", three, "--work-limit", "2000", "--bound", "machine", "-o", here)
+	if before, _, _ := strings.Cut(table, "stopped"); !strings.HasPrefix(local, before) || before == "" {
+		t.Errorf("a server says\n%s\nand this program\n%s", table, local)
+	}
+	a, err := readResult(far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := readResult(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What of it depends on the machine: workers that were restarted, HiGHS.
+	for _, res := range []*hare.Result{a, b} {
+		res.Timing, res.Engine, res.Reproducible = hare.Timing{}, hare.Engine{}, false
+	}
+	var texts [2]bytes.Buffer
+	for i, res := range []*hare.Result{a, b} {
+		if err := res.EncodeJSON(&texts[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if texts[0].String() != texts[1].String() {
+		t.Errorf("a server finds\n%.500s\nand this program\n%.500s", &texts[0], &texts[1])
+	}
+	stdout, _, code := runHare(t, tiny, "solve", "-", "--server", server, "--detail", "none")
+	if _, err := hare.DecodeResult(strings.NewReader(stdout), hare.Limits{}); err != nil || code != 0 {
+		t.Errorf("%d %v %s", code, err, stdout)
+	}
+	wide := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}`
+	if _, stderr, code := runHare(t, wide, "solve", "-", "--server", server); code != exitNo || !strings.Contains(stderr, "too_wide") {
+		t.Errorf("infeasible: %d %s", code, stderr)
+	}
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"not a URL":  {[]string{"--server", "localhost"}, "must be a URL"},
+		"nobody":     {[]string{"--server", "http://" + closed.Addr().String()}, "is hare serve running there?"},
+		"no path":    {[]string{"--server", server + "v2"}, "404"},
+		"refused":    {[]string{"--server", server, "--gap", "0.0000001"}, "/options/gap"},
+		"warm":       {[]string{"--server", server, "--warm", far}, "--warm"},
+		"no keyfile": {[]string{"--server", server, "--api-key-file", filepath.Join(t.TempDir(), "none")}, "--api-key-file"},
+	} {
+		if _, stderr, code := runHare(t, tiny, append([]string{"solve", "-"}, c.args...)...); code != exitUsage || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: %d %s", name, code, stderr)
+		}
+	}
+}
+
+func TestReadEvents(t *testing.T) {
+	const text = "retry: 1000\n\n: alive\n\nid: 1\nevent: status\ndata: {\"seq\":1,\"type\":\"status\"}\n\nevent: end\ndata: {\"seq\":9,\"code\":\"draining\"}\n\nid: 2\nevent: done\ndata:{\"seq\":2,\"type\":\"done\"}\n\nid: 3\ndata: {\"seq\":3}\n\n"
+	var got []int64
+	if done := readEvents(bufio.NewReader(strings.NewReader(text)), func(e solveEvent) bool {
+		got = append(got, e.Seq)
+		return true
+	}); !done || !slices.Equal(got, []int64{1, 2}) {
+		t.Errorf("%t %v", done, got)
+	}
+	for _, cut := range []string{"", "data: {", text[:60], "data: null\n\n\n", "\x00\xff\n:"} {
+		if readEvents(strings.NewReader(cut), func(solveEvent) bool { return true }) {
+			t.Errorf("%q is done", cut)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package hare
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// AppendLane appends the JSON form of a lane to b.
+func AppendLane(b []byte, l *Lane) []byte { return appendLane(b, l) }
+
+// AppendString appends a JSON string to b.
+func AppendString(b []byte, s string) []byte { return appendString(b, s) }
+
+// AppendMicros appends n millionths as the shortest exact decimal to b.
+func AppendMicros(b []byte, n int64) []byte { return appendMicros(b, n) }
+
+// OptionsJSON is the form of options in results and requests: all of them.
+func OptionsJSON(o Options) json.RawMessage {
+	text, _ := json.Marshal(formOf(o)) // strings and finite numbers
+	return text
+}
+
+func formOf(o Options) optionsJSON {
+	return optionsJSON{
+		TimeLimit: raw(FormatMicros(o.TimeLimit.Microseconds())), WorkLimit: o.WorkLimit, Gap: o.Gap, Seed: o.Seed,
+		Bound: o.Bound, Order: o.Order, Assign: o.Assign, Detail: o.Detail,
+	}
+}
+
+// GapJSON is Gap as results print it: null without a useful bound.
+func (r *Result) GapJSON() json.RawMessage {
+	g, ok := r.Gap()
+	if !ok {
+		return raw("null")
+	}
+	text := g.FloatString(6) // exact: it is a multiple of 1e-6
+	return raw(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
+}

@@ -1,0 +1,235 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Events wait so long for others to become durable with; submissions and ends
+// do not wait, and take along what waits.
+const eventPatience = 20 * time.Millisecond
+
+// flushBytes is about how much a commit takes.
+const flushBytes = 16 << 20
+
+// change is a part of a batch that becomes durable with it or not at all.
+type change struct {
+	solve  *solve
+	batch  SolveBatch
+	events []SolveEvent // of solve
+	// must says that the change is of something that has happened: it is
+	// written again until the disk takes it. Others are refused.
+	must bool
+	// settle is called by the committer, in order, when the change is durable
+	// or refused.
+	settle func(error)
+}
+
+func (c *change) size() int {
+	n := 256 * len(c.events)
+	for i := range c.batch.Chunks {
+		n += len(c.batch.Chunks[i].Data)
+	}
+	return n
+}
+
+// committer writes the changes of all solves, in order, those that come while a
+// commit is being written together in the next one.
+type committer struct {
+	store SolveStore
+	retry time.Duration
+	tell  func(failing bool, err error)
+	hooks func() *Hooks
+
+	mu      sync.Mutex
+	pending []*change
+	ended   bool // nothing more is taken
+	last    bool // what is refused now is not tried again
+	failing bool
+	kick    chan struct{} // there is something urgent
+	soon    chan struct{} // there is something
+	left    chan struct{} // closed when the goroutine has ended
+}
+
+func newCommitter(store SolveStore, retry time.Duration, tell func(bool, error), hooks func() *Hooks) *committer {
+	c := &committer{store: store, retry: retry, tell: tell, hooks: hooks, kick: make(chan struct{}, 1), soon: make(chan struct{}, 1), left: make(chan struct{})}
+	go c.run()
+	return c
+}
+
+// add puts a change in the line, or says that there is none any more. It does
+// not wait.
+func (c *committer) add(ch *change, urgent bool) bool {
+	c.mu.Lock()
+	ended := c.ended
+	if !ended {
+		c.pending = append(c.pending, ch)
+	}
+	c.mu.Unlock()
+	switch {
+	case ended:
+	case urgent:
+		poke(c.kick)
+	default:
+		poke(c.soon)
+	}
+	return !ended
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// hurry tries everything once more, since the server ends.
+func (c *committer) hurry() {
+	c.mu.Lock()
+	c.last = true
+	c.mu.Unlock()
+	poke(c.kick)
+}
+
+// end writes what is pending, once, and ends the committer.
+func (c *committer) end() {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	poke(c.kick)
+	<-c.left
+}
+
+func (c *committer) run() {
+	defer close(c.left)
+	var patience <-chan time.Time
+	for {
+		select {
+		case <-c.soon:
+			if patience == nil {
+				patience = time.After(eventPatience)
+			}
+			continue
+		case <-patience:
+		case <-c.kick:
+		}
+		patience = nil
+		for {
+			group := c.take()
+			if len(group) == 0 {
+				break
+			}
+			c.commit(group)
+		}
+		c.mu.Lock()
+		over := c.ended && len(c.pending) == 0
+		c.mu.Unlock()
+		if over {
+			return
+		}
+	}
+}
+
+// take removes what the next commit takes from the line.
+func (c *committer) take() (group []*change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, size := 0, 0
+	for n < len(c.pending) && (n == 0 || size < flushBytes) {
+		size += c.pending[n].size()
+		n++
+	}
+	group = c.pending[:n:n]
+	c.pending = c.pending[n:]
+	if len(c.pending) == 0 {
+		c.pending = nil
+	}
+	return group
+}
+
+// commit makes one group durable, or refuses what may be refused of it and
+// tries the rest again.
+func (c *committer) commit(group []*change) {
+	for {
+		c.mu.Lock()
+		last := c.last
+		c.mu.Unlock()
+		err := c.write(group)
+		apart := err != nil && !errors.Is(err, ErrStorage) && len(group) > 1
+		rest := group[:0:0]
+		for _, ch := range group {
+			if apart { // what is wrong with one is not the fault of the others
+				err = c.write([]*change{ch})
+			}
+			if err != nil && ch.must && !last {
+				rest = append(rest, ch)
+			} else {
+				ch.settle(err)
+			}
+		}
+		if group = rest; len(group) == 0 {
+			return
+		}
+		c.pause()
+		// Submissions that came meanwhile find out at once how it stands.
+		group = append(group, c.take()...)
+	}
+}
+
+// write makes a group durable, all or none, and tells when that begins to fail
+// and when it works again.
+func (c *committer) write(group []*change) error {
+	ctx, began, size := context.Background(), time.Now(), 0
+	for _, ch := range group {
+		size += ch.size()
+	}
+	err := c.store.WriteSolves(ctx, together(group))
+	c.hooks().committed(ctx, began, size, err)
+	if failing := err != nil; failing != c.failing {
+		c.failing = failing
+		c.tell(failing, err)
+	}
+	return err
+}
+
+// pause waits after a failure, but not for a submission, which wants an answer.
+func (c *committer) pause() {
+	timer := time.NewTimer(c.retry)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.kick:
+	}
+}
+
+// together makes one batch of a group: events of one solve become one row.
+func together(group []*change) *SolveBatch {
+	b := &SolveBatch{}
+	rows := map[int64]int{}
+	for _, ch := range group {
+		b.Put = append(b.Put, ch.batch.Put...)
+		b.Chunks = append(b.Chunks, ch.batch.Chunks...)
+		b.Begin = append(b.Begin, ch.batch.Begin...)
+		b.Hold = append(b.Hold, ch.batch.Hold...)
+		b.Release = append(b.Release, ch.batch.Release...)
+		b.Clear = append(b.Clear, ch.batch.Clear...)
+		b.Drop = append(b.Drop, ch.batch.Drop...)
+		for i := range ch.events {
+			e := &ch.events[i]
+			x, ok := rows[ch.solve.num]
+			if !ok {
+				x = len(b.Events)
+				rows[ch.solve.num] = x
+				b.Events = append(b.Events, SolveRow{Num: ch.solve.num, First: e.Seq})
+			}
+			b.Events[x].Last = e.Seq
+			b.Events[x].Data = appendSolveEvent(b.Events[x].Data, e)
+		}
+	}
+	for i := range b.Events {
+		b.Events[i].Sum = b.Events[i].sum()
+	}
+	return b
+}

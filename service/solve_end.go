@@ -1,0 +1,286 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/verify"
+)
+
+// partBytes is how much of a long document is written before the rest is made.
+const partBytes = 4 << 20
+
+// store puts a document into the batch of ch; of a long one it makes all but
+// the end durable before. It is not to be called with a lock held.
+func (e *solve) store(ch *change, write func(io.Writer) error) (*blobRef, error) {
+	s := e.s
+	num := s.newBlobNum()
+	begun, size := false, 0
+	part := SolveBatch{}
+	w := newBlob(num, func(c SolveChunk) error {
+		part.Chunks = append(part.Chunks, c)
+		if size += len(c.Data); size < partBytes {
+			return nil
+		}
+		if !begun {
+			begun, part.Begin = true, []int64{num}
+		}
+		done := make(chan error, 1)
+		if !s.out.add(&change{solve: e, batch: part, must: ch.must, settle: func(err error) { done <- err }}, true) {
+			return ErrDraining
+		}
+		part, size = SolveBatch{}, 0
+		return <-done
+	})
+	err := write(w)
+	ref := blobRef{}
+	if err == nil {
+		ref, err = w.end()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ch.batch.Chunks = append(ch.batch.Chunks, part.Chunks...)
+	if begun {
+		ch.batch.Hold = append(ch.batch.Hold, num)
+	}
+	return &ref, nil
+}
+
+// save makes a pair durable that a crash would leave, where it is no worse than
+// the one before in any respect. It returns when that is done.
+func (e *solve) save(res *hare.Result) {
+	if res.Schedule == nil || res.Value == nil {
+		return
+	}
+	value, bound := *res.Value, res.Bound
+	kept := *res
+	kept.Options.Detail = "lanes" // the whole of it, whatever is answered
+	kept.TaskList = nil
+	e.mu.Lock()
+	old := e.next.Checkpoint
+	e.mu.Unlock()
+	if old != nil && !improves(old, &value, bound) {
+		return
+	}
+	ch := &change{solve: e, must: true}
+	ref, err := e.store(ch, kept.EncodeJSON)
+	if err != nil {
+		return // the server ends
+	}
+	e.mu.Lock()
+	if finished(e.next.Status) {
+		e.mu.Unlock()
+		return // begun blobs that nobody holds go at the next start
+	}
+	e.next.Checkpoint = &checkpointRef{blobRef: *ref, Value: storedAmount(&value), Bound: storedAmount(bound)}
+	ch.batch.Put = []SolveRecord{e.record()}
+	ch.events = []SolveEvent{e.event(SolveEvent{Type: SolveCheckpoint, Value: &value, Bound: bound})}
+	if old != nil {
+		ch.batch.Release = []int64{old.Blob}
+	}
+	e.commit(ch)
+}
+
+// improves says that a pair is no worse than the saved one, and better.
+func improves(old *checkpointRef, value, bound *hare.Amount) bool {
+	v, _ := readAmount(old.Value)
+	b, _ := readAmount(old.Bound)
+	if v == nil || value.Cmp(*v) > 0 || b != nil && (bound == nil || bound.Cmp(*b) < 0) {
+		return false
+	}
+	return value.Cmp(*v) < 0 || bound != nil && (b == nil || bound.Cmp(*b) > 0)
+}
+
+// commit makes ch durable, with the state as it is now. It is called with the
+// lock held, gives it back, and returns when all is done.
+func (e *solve) commit(ch *change) {
+	s, state := e.s, e.next
+	done := make(chan struct{})
+	ch.settle = func(err error) {
+		if err == nil {
+			e.settled(ch, &state)
+		} else {
+			e.park() // the server ends
+		}
+		close(done)
+	}
+	added := s.out.add(ch, true)
+	e.mu.Unlock()
+	if !added {
+		e.park()
+		return
+	}
+	<-done
+}
+
+// settled counts the blobs of a state that is durable now, and shows it.
+func (e *solve) settled(ch *change, state *solveState) {
+	s := e.s
+	e.mu.Lock()
+	was := e.seen
+	e.mu.Unlock()
+	s.mu.Lock()
+	for _, ref := range state.blobs() {
+		s.hold(ref)
+	}
+	for _, ref := range was.blobs() {
+		s.drop(&SolveBatch{}, ref) // its release is in the batch
+	}
+	if finished(state.Status) {
+		s.finished(e, state)
+	}
+	s.mu.Unlock()
+	e.publish(ch.events, state)
+	if len(ch.batch.Release) > 0 {
+		poke(s.tidy)
+	}
+}
+
+// saved reads the pair that was saved last; nil without one.
+func (e *solve) saved() *hare.Result {
+	e.mu.Lock()
+	c := e.next.Checkpoint
+	detail := e.next.Options.Detail
+	e.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	res, err := e.s.readResult(context.Background(), e.id, c.blobRef)
+	if err != nil {
+		e.s.cfg.Logger.Error("a saved pair cannot be read", "solve", e.id, "error", err)
+		return nil
+	}
+	res.Options.Detail, res.Reproducible = detail, false
+	return res
+}
+
+// finish makes the end of a solve durable. It returns when that is done, or
+// when the server ends before. A solve without result and error was cancelled
+// before it had a schedule.
+func (e *solve) finish(res *hare.Result, err error) {
+	res, err = e.best(res, err)
+	ch := &change{solve: e, must: true}
+	var ref *blobRef
+	if err == nil && res != nil {
+		if res.Termination == hare.TerminationCancelled {
+			res.Status = hare.StatusCancelled
+		}
+		ref, err = e.store(ch, res.EncodeJSON)
+		if errors.Is(err, ErrDraining) {
+			e.park()
+			return
+		}
+	}
+	e.mu.Lock()
+	st := &e.next
+	if st.Checkpoint != nil {
+		ch.batch.Release = append(ch.batch.Release, st.Checkpoint.Blob)
+	}
+	if st.Warm != nil {
+		ch.batch.Release = append(ch.batch.Release, st.Warm.Blob)
+	}
+	st.EndedUs = micros(e.s.cfg.Now())
+	st.Warm, st.Checkpoint = nil, nil
+	switch {
+	case err != nil:
+		st.Status, st.Error, st.Content = SolveFailed, err.Error(), nil
+		if errors.Is(err, ErrLate) {
+			st.Termination = hare.TerminationDeadline
+		} else {
+			e.s.cfg.Logger.Error("a solve failed", "solve", e.id, "error", err)
+		}
+	case res == nil:
+		st.Status, st.Termination, st.Content = SolveCancelled, hare.TerminationCancelled, nil
+	default:
+		st.Status, st.Termination, st.Result = SolveSucceeded, res.Termination, ref
+		if res.Termination == hare.TerminationCancelled {
+			st.Status = SolveCancelled
+		}
+		st.Value, st.Bound = storedAmount(res.Value), storedAmount(res.Bound)
+		if !res.Reproducible {
+			st.Content = nil
+		}
+		if e.watch.e != nil {
+			e.watch.value, e.watch.bound = res.Value, res.Bound
+			ch.events = e.watch.news(ch.events)
+		}
+	}
+	ch.events = append(ch.events, e.doneEvent())
+	st.Events = e.seq
+	ch.batch.Put = []SolveRecord{e.record()}
+	e.commit(ch)
+}
+
+// best is what a solve answers: its result, or the saved pair, or the better
+// part of both.
+func (e *solve) best(res *hare.Result, err error) (*hare.Result, error) {
+	e.mu.Lock()
+	c := e.next.Checkpoint
+	e.mu.Unlock()
+	switch {
+	case c == nil:
+		return res, err
+	case res != nil && err == nil && !worse(res, c):
+		return res, nil
+	}
+	saved := e.saved()
+	switch {
+	case saved == nil:
+		return res, err
+	case err != nil || res == nil:
+		if err != nil && !errors.Is(err, ErrLate) {
+			e.s.cfg.Logger.Error("a solve ends with the pair that was saved", "solve", e.id, "error", err)
+		}
+		saved.Termination = hare.TerminationCancelled
+		if errors.Is(err, ErrLate) {
+			saved.Termination = hare.TerminationDeadline
+		}
+		return saved, nil
+	}
+	inst, bad := e.instance(context.Background())
+	if bad != nil {
+		return saved, nil
+	}
+	return combine(inst, res, saved), nil
+}
+
+// worse says that a result has a greater value or a lesser bound than the saved
+// pair.
+func worse(res *hare.Result, c *checkpointRef) bool {
+	v, _ := readAmount(c.Value)
+	b, _ := readAmount(c.Bound)
+	return v != nil && (res.Value == nil || res.Value.Cmp(*v) > 0) || b != nil && (res.Bound == nil || res.Bound.Cmp(*b) < 0)
+}
+
+// combine takes the better schedule and the better bound of two results of one
+// instance. The gap report was of either pair and is left out.
+func combine(inst *hare.Instance, res, saved *hare.Result) *hare.Result {
+	out := *res
+	out.Reproducible, out.GapReport = false, nil
+	if saved.Value != nil && (res.Value == nil || saved.Value.Cmp(*res.Value) < 0) {
+		out.Value, out.Schedule, out.Jobs, out.Metrics, out.TaskList = saved.Value, saved.Schedule, saved.Jobs, saved.Metrics, nil
+		out.Reasons = nil
+		if out.Options.Detail == "tasks" {
+			out.TaskList = out.Schedule.Tasks(inst, hare.MaxTaskObjects)
+		}
+	}
+	if saved.Bound != nil && (res.Bound == nil || saved.Bound.Cmp(*res.Bound) > 0) {
+		out.Bound, out.Certificate = saved.Bound, saved.Certificate
+	}
+	if out.Metrics != nil && out.Certificate != nil {
+		m := *out.Metrics
+		m.BoundMethod = out.Certificate.Method
+		out.Metrics = &m
+	}
+	if out.Value != nil && out.Bound != nil && out.Value.Cmp(*out.Bound) == 0 {
+		out.Termination = hare.TerminationOptimal
+	}
+	if rep := verify.Check(inst, &out); !rep.OK {
+		saved.Termination = res.Termination
+		return saved
+	}
+	return &out
+}

@@ -1,0 +1,188 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// Most solves that List returns at a time.
+const (
+	defaultSolves = 100
+	mostSolves    = 1000
+)
+
+// List describes the solves of a tenant that pass the filter, the newest first,
+// and gives the cursor behind them, "" at the end. A bad cursor is
+// *hare.InvalidError. O(solves of the tenant).
+func (s *Solves) List(_ context.Context, tenant string, f SolveFilter) (infos []SolveInfo, next string, err error) {
+	limit := min(f.Limit, mostSolves)
+	if limit <= 0 {
+		limit = defaultSolves
+	}
+	before := int64(1<<63 - 1)
+	if f.After != "" {
+		before, err = strconv.ParseInt(f.After, 36, 64)
+		if err != nil || before < 1 {
+			return nil, "", &hare.InvalidError{Pointer: "/after", Code: "invalid_cursor", Detail: "must be the cursor that a list gave"}
+		}
+	}
+	s.mu.Lock()
+	all := s.tenants[tenant]
+	all = append([]*solve(nil), all[:sort.Search(len(all), func(i int) bool { return all[i].num >= before })]...)
+	s.mu.Unlock()
+	for i := len(all) - 1; i >= 0; i-- {
+		info, err := all[i].info()
+		if err != nil || f.Status != "" && f.Status != info.Status || f.Termination != "" && f.Termination != info.Termination ||
+			f.InstanceSHA256 != "" && !strings.EqualFold(f.InstanceSHA256, info.InstanceSHA256) {
+			continue
+		}
+		if len(infos) == limit {
+			return infos, next, nil
+		}
+		infos = append(infos, info)
+		next = strconv.FormatInt(all[i].num, 36)
+	}
+	return infos, "", nil
+}
+
+// Events gives the durable events of a solve behind event after, then each that
+// is added, and ends behind the one that says done. A reader that is slow holds
+// up nobody. An error is the last of the sequence: that of ctx, ErrNoSolve,
+// ErrGone, ErrDraining where the solve waits for the next start of the server,
+// or *CorruptError.
+func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[SolveEvent, error] {
+	return func(yield func(SolveEvent, error) bool) {
+		e, err := s.find(tenant, id)
+		if err != nil {
+			yield(SolveEvent{}, err)
+			return
+		}
+		after := max(0, after)
+		for {
+			events, wake, err := e.behind(ctx, after)
+			if err != nil {
+				yield(SolveEvent{}, err)
+				return
+			}
+			for i := range events {
+				if !yield(events[i], nil) || events[i].Type == SolveDone {
+					return
+				}
+				after = events[i].Seq
+			}
+			if len(events) > 0 {
+				continue
+			}
+			if wake == nil {
+				return
+			}
+			select {
+			case <-wake:
+			case <-ctx.Done():
+				yield(SolveEvent{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
+
+// behind returns some of the durable events behind event after. Where there are
+// none, wake is closed when there may be more, nil where there never will be.
+func (e *solve) behind(ctx context.Context, after int64) (events []SolveEvent, wake <-chan struct{}, err error) {
+	e.mu.Lock()
+	wake, last := e.wake, e.durable
+	gone, over, parked := e.seen.GoneUs != 0, finished(e.seen.Status), e.parked
+	if n := len(e.tail); n > 0 && e.tail[0].Seq <= after+1 && after < last {
+		events = append(events, e.tail[after+1-e.tail[0].Seq:]...)
+	}
+	e.mu.Unlock()
+	switch {
+	case gone:
+		return nil, nil, ErrGone
+	case len(events) > 0:
+		return events, wake, nil
+	case after < last:
+		events, err = e.s.readEvents(ctx, e, after)
+		for len(events) > 0 && events[len(events)-1].Seq > last {
+			events = events[:len(events)-1] // written, and not yet known to be
+		}
+		if err == nil && len(events) == 0 {
+			err = &CorruptError{Solve: e.id, What: fmt.Sprintf("event %d is missing", after+1)}
+		}
+		if e.isGone() {
+			err = ErrGone // removed meanwhile
+		}
+		return events, wake, err
+	case over:
+		return nil, nil, nil
+	case parked:
+		return nil, nil, ErrDraining
+	}
+	return nil, wake, nil
+}
+
+func (e *solve) isGone() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.seen.GoneUs != 0
+}
+
+// readEvents reads some events behind event after from the store, and checks
+// them.
+func (s *Solves) readEvents(ctx context.Context, e *solve, after int64) (events []SolveEvent, err error) {
+	rows, err := s.cfg.Store.SolveEvents(ctx, e.num, after+1, readBytes)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		got, err := decodeSolveRow(e.id, &rows[i])
+		if err != nil {
+			return events, err
+		}
+		for x := range got {
+			if got[x].Seq <= after {
+				continue
+			}
+			if got[x].Seq != after+1 {
+				return events, &CorruptError{Solve: e.id, What: fmt.Sprintf("event %d is missing", after+1)}
+			}
+			after++
+			events = append(events, got[x])
+		}
+	}
+	return events, nil
+}
+
+// decodeSolveRow checks a row and reads its events.
+func decodeSolveRow(id string, r *SolveRow) ([]SolveEvent, error) {
+	bad := func(what string) error {
+		return &CorruptError{Solve: id, What: fmt.Sprintf("event %d: %s", r.First, what)}
+	}
+	if r.sum() != r.Sum {
+		return nil, bad("the checksum of a row does not fit its content")
+	}
+	var events []SolveEvent
+	for rest := r.Data; len(rest) > 0; {
+		line, after, _ := bytes.Cut(rest, []byte{'\n'})
+		e, err := decodeSolveEvent(line)
+		if err != nil {
+			return nil, bad(err.Error())
+		}
+		if e.Seq != r.First+int64(len(events)) {
+			return nil, bad("another event stands there")
+		}
+		events = append(events, e)
+		rest = after
+	}
+	if int64(len(events)) != r.Last-r.First+1 {
+		return nil, bad("a row has other events than it says")
+	}
+	return events, nil
+}

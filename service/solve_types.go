@@ -1,0 +1,296 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+)
+
+// Sentinels of solves.
+var (
+	// ErrNoSolve says that there is no such solve for this tenant.
+	ErrNoSolve = errors.New("service: no such solve")
+	// ErrGone says that the solve was deleted, or removed by age or size.
+	ErrGone = errors.New("service: the solve is deleted or expired")
+	// ErrRunning says that the solve has not ended.
+	ErrRunning = errors.New("service: the solve has not ended")
+	// ErrNoResult says that there is no schedule yet, or never was.
+	ErrNoResult = errors.New("service: the solve has no result")
+)
+
+// errCancelled is the cause of solves that were asked to end.
+var errCancelled = errors.New("service: cancelled")
+
+// States of a solve. The last three are final.
+const (
+	SolveQueued    = "queued"
+	SolveRunning   = "running"
+	SolveSucceeded = hare.StatusSucceeded
+	SolveCancelled = hare.StatusCancelled
+	SolveFailed    = hare.StatusFailed
+)
+
+// Types of the events of a solve.
+const (
+	SolveStatus     = "status"     // Status changed; QueuePosition is that of the moment
+	SolvePhase      = "phase"      // Phase begins
+	SolveIncumbent  = "incumbent"  // a better Value
+	SolveBound      = "bound"      // a better Bound
+	SolveCheckpoint = "checkpoint" // the pair that a crash would leave: the final one is at least as good
+	SolveDone       = "done"       // the last one
+)
+
+// KeyError says that an idempotency key cannot be used again so.
+type KeyError struct {
+	Key      string
+	InFlight bool // its first request has not been taken yet; else it had another body
+}
+
+func (e *KeyError) Error() string {
+	if e.InFlight {
+		return fmt.Sprintf("service: the request with the idempotency key %q is being taken: try again", e.Key)
+	}
+	return fmt.Sprintf("service: the idempotency key %q was used for another request", e.Key)
+}
+
+// RunFunc solves. It calls the hooks of cfg from one goroutine.
+type RunFunc func(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg solver.Config) (*hare.Result, error)
+
+// SolvesConfig sizes Solves. Zeroes are good but for Service and Store.
+type SolvesConfig struct {
+	// Service runs the work: its places and its queue are shared with all else.
+	Service *Service
+	Store   SolveStore
+	// MaxAge is how long a finished solve is kept; zero means 7 days.
+	MaxAge time.Duration
+	// MaxBytes is how much finished solves may take, the oldest of them go
+	// first; zero means 1 GiB.
+	MaxBytes int64
+	// Checkpoint is about how often the best pair of a running solve is saved;
+	// zero means 1 s.
+	Checkpoint time.Duration
+	// Resume finds the work of a solve of this kind after a restart; nil means
+	// that of kinds other than "" none is found, and they end with what was saved.
+	Resume func(kind string, parameters []byte) (RunFunc, error)
+	// Retry is how long writing waits after the disk refused; zero means 1 s.
+	Retry time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Logger is told what an operator has to see to; nil means nobody.
+	Logger *slog.Logger
+}
+
+func (c SolvesConfig) withDefaults() SolvesConfig {
+	span := func(d *time.Duration, zero time.Duration) {
+		if *d <= 0 {
+			*d = zero
+		}
+	}
+	span(&c.MaxAge, 7*24*time.Hour)
+	span(&c.Checkpoint, time.Second)
+	span(&c.Retry, time.Second)
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = 1 << 30
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// SolveInput is a solve that is asked for.
+type SolveInput struct {
+	Instance *hare.Instance
+	Options  hare.Options
+	Tenant   string // "" without keys
+	// Began is when the request came, from which the time limit counts; zero
+	// means now.
+	Began time.Time
+	// Warm has prices to start from, as solver.Config.Warm.
+	Warm *hare.Certificate
+	// Key makes a repetition of the request find the first one's solve; Digest
+	// is of all that the request asked for. "" means none.
+	Key    string
+	Digest Sum
+	// Attached solves end, as cancelled, when the contexts of all calls of
+	// Submit that named them end; after a restart they do too.
+	Attached bool
+	// Run is the work; nil means the service's engine. Solves of another work
+	// than the engine's are not answered from the cache.
+	Run RunFunc
+	// Kind and Parameters let SolvesConfig.Resume find Run again.
+	Kind       string
+	Parameters []byte
+}
+
+// SolveInfo describes a solve as it is durable.
+type SolveInfo struct {
+	ID, Tenant                       string
+	Status, Termination              string
+	Phase                            string // of a running one
+	QueuePosition                    int    // from 1, of a queued one
+	Created, Started, Ended          time.Time
+	Deadline                         time.Time // by when the time limit, or that of the service, ends
+	InstanceSHA256                   string
+	Options                          hare.Options // defaults filled in
+	Jobs, GPUs                       int
+	Value, Bound                     *hare.Amount // nil without one; of a running solve as last told by events
+	CheckpointValue, CheckpointBound *hare.Amount // of the pair that is saved while it runs
+	Revision                         int64        // grows with every change but that of QueuePosition
+	Events                           int64        // the last one
+	Error                            string       // why it failed
+	Cached                           bool         // answered from an equal solve's result
+	Resumed                          bool         // went on after a restart
+	ResultBytes                      int64        // 0 without a result
+	Kind                             string
+}
+
+// Finished says that the solve has ended.
+func (i *SolveInfo) Finished() bool { return finished(i.Status) }
+
+func finished(status string) bool {
+	return status == SolveSucceeded || status == SolveCancelled || status == SolveFailed
+}
+
+// SolveFilter selects solves; zeroes select all.
+type SolveFilter struct {
+	Status, Termination, InstanceSHA256 string
+	After                               string // cursor: what List gave as next
+	Limit                               int    // zero means 100; at most 1,000
+}
+
+// SolveEvent is one thing that happened to a solve.
+type SolveEvent struct {
+	Seq  int64 // from 1, without gaps
+	AtUs int64 // since submission; never goes back
+	Type string
+	// The others are set where the type has them.
+	Status, Phase, Termination string
+	Value, Bound               *hare.Amount
+	QueuePosition              int
+	Error                      string
+}
+
+// eventLine is how an event is kept.
+type eventLine struct {
+	Seq    int64           `json:"seq"`
+	AtUs   int64           `json:"at_us"`
+	Type   string          `json:"type"`
+	Status string          `json:"status,omitempty"`
+	Phase  string          `json:"phase,omitempty"`
+	Term   string          `json:"termination,omitempty"`
+	Value  json.RawMessage `json:"value,omitempty"`
+	Bound  json.RawMessage `json:"bound,omitempty"`
+	Place  int             `json:"queue_position,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// appendSolveEvent appends the line of an event.
+func appendSolveEvent(b []byte, e *SolveEvent) []byte {
+	// Strings and numbers alone: it cannot fail.
+	line, _ := json.Marshal(eventLine{Seq: e.Seq, AtUs: e.AtUs, Type: e.Type, Status: e.Status, Phase: e.Phase, Term: e.Termination,
+		Value: storedAmount(e.Value), Bound: storedAmount(e.Bound), Place: e.QueuePosition, Error: e.Error})
+	return append(append(b, line...), '\n')
+}
+
+func decodeSolveEvent(line []byte) (e SolveEvent, err error) {
+	var l eventLine
+	if err = json.Unmarshal(line, &l); err != nil {
+		return e, err
+	}
+	e = SolveEvent{Seq: l.Seq, AtUs: l.AtUs, Type: l.Type, Status: l.Status, Phase: l.Phase, Termination: l.Term, QueuePosition: l.Place, Error: l.Error}
+	if e.Value, err = readAmount(l.Value); err == nil {
+		e.Bound, err = readAmount(l.Bound)
+	}
+	return e, err
+}
+
+func storedAmount(a *hare.Amount) json.RawMessage {
+	if a == nil {
+		return nil
+	}
+	return json.RawMessage(a.String())
+}
+
+func readAmount(text json.RawMessage) (*hare.Amount, error) {
+	if len(text) == 0 || string(text) == "null" {
+		return nil, nil
+	}
+	a, err := hare.ParseAmount(string(text))
+	return &a, err
+}
+
+// solveState is the JSON of a record.
+type solveState struct {
+	Tenant      string          `json:"tenant,omitempty"`
+	Status      string          `json:"status"`
+	Termination string          `json:"termination,omitempty"`
+	CreatedUs   int64           `json:"created_us"`
+	BeganUs     int64           `json:"began_us"`
+	StartedUs   int64           `json:"started_us,omitempty"`
+	EndedUs     int64           `json:"ended_us,omitempty"`
+	Hash        string          `json:"instance_sha256"`
+	Options     storedOptions   `json:"options"`
+	Jobs        int             `json:"jobs"`
+	GPUs        int             `json:"gpus"`
+	Value       json.RawMessage `json:"value,omitempty"`
+	Bound       json.RawMessage `json:"bound,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Events      int64           `json:"events,omitempty"` // set when it has ended
+	Attached    bool            `json:"attached,omitempty"`
+	Cached      bool            `json:"cached,omitempty"`
+	Resumed     bool            `json:"resumed,omitempty"`
+	Kind        string          `json:"kind,omitempty"`
+	Parameters  []byte          `json:"parameters,omitempty"`
+	Key         string          `json:"key,omitempty"`
+	Digest      *Sum            `json:"digest,omitempty"`
+	Content     *Sum            `json:"content,omitempty"` // key of the cache, of reproducible results
+	Instance    *blobRef        `json:"instance,omitempty"`
+	Warm        *blobRef        `json:"warm,omitempty"`
+	Checkpoint  *checkpointRef  `json:"checkpoint,omitempty"`
+	Result      *blobRef        `json:"result,omitempty"`
+	GoneUs      int64           `json:"gone_us,omitempty"` // removed then: nothing is left but this
+}
+
+// checkpointRef is the best pair that was saved.
+type checkpointRef struct {
+	blobRef
+	Value json.RawMessage `json:"value"`
+	Bound json.RawMessage `json:"bound,omitempty"`
+}
+
+// storedOptions are hare.Options with names of their own, which a change there
+// does not change here.
+type storedOptions struct {
+	TimeLimit time.Duration `json:"time_limit_ns,omitempty"`
+	WorkLimit int64         `json:"work_limit,omitempty"`
+	Gap       float64       `json:"gap"`
+	Seed      int64         `json:"seed"`
+	Bound     string        `json:"bound"`
+	Order     string        `json:"order"`
+	Assign    string        `json:"assign"`
+	Detail    string        `json:"detail"`
+}
+
+// blobs are those that the record refers to.
+func (st *solveState) blobs() []blobRef {
+	var refs []blobRef
+	for _, r := range []*blobRef{st.Instance, st.Warm, st.Result} {
+		if r != nil {
+			refs = append(refs, *r)
+		}
+	}
+	if st.Checkpoint != nil {
+		refs = append(refs, st.Checkpoint.blobRef)
+	}
+	return refs
+}

@@ -1,0 +1,558 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+)
+
+// Solves are the stored solves of one server. Safe for concurrent use.
+type Solves struct {
+	cfg     SolvesConfig
+	svc     *Service
+	out     *committer
+	work    sync.WaitGroup // goroutines of solves, and the janitor
+	closing chan struct{}
+	tidy    chan struct{} // asks the janitor
+
+	mu       sync.Mutex // before that of a solve
+	closed   bool
+	lastNum  int64
+	lastBlob int64
+	solves   map[string]*solve   // by id, those that were accepted
+	tenants  map[string][]*solve // by number, those that are not gone
+	keys     map[string]*solve   // by tenant and idempotency key
+	content  map[Sum][]*solve    // those that have a reproducible result
+	blobs    map[int64]*heldBlob
+	ended    []*solve // finished ones, the first to end first; some may be gone
+	gone     []*solve // in the order in which they went
+	bytes    int64    // of finished solves, about
+}
+
+// heldBlob counts the records that refer to a blob.
+type heldBlob struct {
+	size int64
+	refs int
+}
+
+// recordBytes is about what a solve takes beside its blobs.
+const recordBytes = 2048
+
+// solve is one of them.
+type solve struct {
+	s        *Solves
+	num      int64
+	id       string
+	tenant   string
+	accepted chan struct{} // closed when it is durable, or refused
+	refused  error         // set before accepted is closed
+
+	// Of the goroutine that runs it.
+	run   RunFunc
+	inst  *hare.Instance
+	warm  *hare.Certificate
+	watch watcher
+
+	mu       sync.Mutex
+	next     solveState // as it will be durable
+	seq      int64      // of the last event made
+	atUs     int64      // of that
+	saving   bool       // a checkpoint is on its way
+	attached int        // calls that hold it
+	turn     *turn
+	cancel   context.CancelCauseFunc
+
+	seen    solveState    // as it is durable
+	durable int64         // the last durable event
+	tail    []SolveEvent  // the last durable events, while it runs
+	live    SolveEvent    // what they say together
+	wake    chan struct{} // closed and replaced when there is more to see
+	parked  bool          // left for the next start
+	broken  error         // the record is damaged
+}
+
+// Submit takes a solve: it is durable when Submit returns. A request with the
+// idempotency key and digest of an earlier one returns that one's solve, as
+// replayed. The error is that of bad options, ErrBusy, ErrDraining, *KeyError,
+// ErrStorage, or ErrGone for a key whose solve is deleted.
+func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, replayed bool, err error) {
+	in.Options = solver.Defaults(in.Options)
+	if err := solver.CheckOptions(in.Options); err != nil {
+		return SolveInfo{}, false, err
+	}
+	now := s.cfg.Now()
+	if in.Began.IsZero() || in.Began.After(now) {
+		in.Began = now
+	}
+	e := &solve{s: s, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, inst: in.Instance, warm: in.Warm,
+		accepted: make(chan struct{}), wake: make(chan struct{})}
+	e.next = solveState{
+		Tenant: in.Tenant, Status: SolveQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: in.Instance.SHA256(),
+		Options: storedOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind, Parameters: in.Parameters, Key: in.Key,
+	}
+	for i := range in.Instance.Cluster.Nodes {
+		for _, g := range in.Instance.Cluster.Nodes[i].GPUs {
+			e.next.GPUs += g.Count
+		}
+	}
+	if in.Key != "" {
+		e.next.Digest = &in.Digest
+	}
+	if in.Run == nil && in.Warm == nil && in.Kind == "" {
+		sum := s.contentOf(&e.next)
+		e.next.Content = &sum
+	}
+	old, hit, err := s.enrol(ctx, e, &in)
+	if err != nil {
+		return SolveInfo{}, false, err
+	}
+	if old == nil && e.next.Content != nil {
+		s.svc.watching().cached(hit != nil)
+	}
+	if old != nil {
+		info, err = old.info()
+		return info, err == nil, err
+	}
+	if err := s.accept(e, hit); err != nil {
+		return SolveInfo{}, false, err
+	}
+	if hit == nil {
+		s.start(ctx, e)
+		if in.Attached {
+			e.attach(ctx)
+		}
+	}
+	info, err = e.info()
+	return info, false, err
+}
+
+// contentOf is the key of the cache: all that a result depends on.
+func (s *Solves) contentOf(st *solveState) Sum {
+	options, _ := json.Marshal(st.Options) // cannot fail
+	return sumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(s.svc.Version()), []byte(s.svc.EngineVersion()))
+}
+
+// keyOf names a tenant's idempotency key.
+func keyOf(tenant, key string) string { return fmt.Sprintf("%d:%s%s", len(tenant), tenant, key) }
+
+// enrol finds the earlier solve of the same key, or gives e its number, a place
+// in the queue where it needs one, and its key. A hit is the solve whose result
+// answers e; its result is held.
+func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit *solve, err error) {
+	for {
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			return nil, nil, ErrDraining
+		}
+		if in.Key != "" {
+			old = s.keys[keyOf(in.Tenant, in.Key)]
+		}
+		if old == nil {
+			break
+		}
+		s.mu.Unlock()
+		old.mu.Lock()
+		digest := old.next.Digest
+		old.mu.Unlock()
+		if digest == nil || *digest != in.Digest {
+			return nil, nil, &KeyError{Key: in.Key}
+		}
+		select {
+		case <-old.accepted:
+		case <-ctx.Done():
+			return nil, nil, &KeyError{Key: in.Key, InFlight: true}
+		}
+		if old.refused == nil {
+			if in.Attached {
+				old.attach(ctx)
+			}
+			return old, nil, nil
+		}
+	}
+	defer s.mu.Unlock()
+	if e.next.Content != nil {
+		if same := s.content[*e.next.Content]; len(same) > 0 {
+			hit = same[0]
+		}
+	}
+	if hit == nil {
+		err = s.svc.admit()
+	} else if !s.svc.Ready() {
+		err = ErrDraining
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if hit == nil {
+		s.work.Add(1)
+	}
+	s.lastNum++
+	e.num = s.lastNum
+	if in.Key != "" {
+		s.keys[keyOf(in.Tenant, in.Key)] = e
+	}
+	if hit != nil {
+		hit.mu.Lock()
+		st := hit.seen
+		hit.mu.Unlock()
+		s.hold(*st.Result)
+		e.next.Status, e.next.Termination, e.next.Value, e.next.Bound = st.Status, st.Termination, st.Value, st.Bound
+		e.next.Result, e.next.Cached = st.Result, true
+		e.next.StartedUs, e.next.EndedUs = e.next.CreatedUs, e.next.CreatedUs
+	}
+	return nil, hit, nil
+}
+
+// accept makes e durable with its instance and first event, and known.
+func (s *Solves) accept(e *solve, hit *solve) error {
+	ch := &change{solve: e}
+	var err error
+	e.next.Instance, err = s.blob(&ch.batch, e.inst.EncodeJSON)
+	if err == nil && e.warm != nil {
+		warm := hare.Result{Certificate: e.warm, Options: hare.Options{Detail: "jobs"}}
+		e.next.Warm, err = s.blob(&ch.batch, warm.EncodeJSON)
+	}
+	if err == nil {
+		deadline := e.deadline()
+		if hit != nil {
+			ch.events = append(ch.events, e.event(SolveEvent{Type: SolveStatus, Status: e.next.Status}), e.doneEvent())
+			e.next.Events = e.seq
+		} else {
+			ch.events = append(ch.events, e.event(SolveEvent{Type: SolveStatus, Status: SolveQueued, QueuePosition: s.svc.queue.rank(deadline)}))
+		}
+		done := make(chan error, 1)
+		state := e.next
+		ch.batch.Put = []SolveRecord{e.record()}
+		ch.settle = func(err error) {
+			if err == nil {
+				s.learn(e, state)
+				e.publish(ch.events, &state)
+			}
+			done <- err
+		}
+		if err = ErrDraining; s.out.add(ch, true) {
+			err = <-done
+		}
+	}
+	if err != nil {
+		e.refused = err
+		s.mu.Lock()
+		if e.next.Key != "" {
+			delete(s.keys, keyOf(e.tenant, e.next.Key))
+		}
+		if hit != nil {
+			s.drop(&SolveBatch{}, *e.next.Result)
+		}
+		s.mu.Unlock()
+		if hit == nil {
+			s.svc.quit()
+			s.work.Done()
+		}
+	}
+	close(e.accepted)
+	return err
+}
+
+// blob puts a document in a batch.
+func (s *Solves) blob(b *SolveBatch, write func(io.Writer) error) (*blobRef, error) {
+	w := newBlob(s.newBlobNum(), func(c SolveChunk) error {
+		b.Chunks = append(b.Chunks, c)
+		return nil
+	})
+	if err := write(w); err != nil {
+		return nil, err
+	}
+	ref, err := w.end()
+	return &ref, err
+}
+
+func (s *Solves) newBlobNum() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastBlob++
+	return s.lastBlob
+}
+
+// record is e as it will be durable.
+func (e *solve) record() SolveRecord {
+	data, _ := json.Marshal(&e.next) // strings, numbers and checked amounts: cannot fail
+	r := SolveRecord{Num: e.num, ID: e.id, Data: data}
+	r.Sum = r.sum()
+	return r
+}
+
+// learn takes a solve that is durable into the maps.
+func (s *Solves) learn(e *solve, st solveState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.solves[e.id] = e
+	if st.GoneUs != 0 {
+		return
+	}
+	list := append(s.tenants[e.tenant], e)
+	for i := len(list) - 1; i > 0 && list[i-1].num > e.num; i-- {
+		list[i-1], list[i] = list[i], list[i-1]
+	}
+	s.tenants[e.tenant] = list
+	for _, ref := range st.blobs() {
+		if st.Cached && ref == *st.Result {
+			continue // held since it was found
+		}
+		s.hold(ref)
+	}
+	if finished(st.Status) {
+		s.finished(e, &st)
+	}
+}
+
+// hold counts a reference; drop takes it back, and releases the blob behind
+// the last one.
+func (s *Solves) hold(ref blobRef) {
+	h := s.blobs[ref.Blob]
+	if h == nil {
+		h = &heldBlob{size: ref.Size}
+		s.blobs[ref.Blob] = h
+		s.bytes += ref.Size
+	}
+	h.refs++
+}
+
+func (s *Solves) drop(b *SolveBatch, ref blobRef) {
+	h := s.blobs[ref.Blob]
+	if h == nil {
+		return
+	}
+	if h.refs--; h.refs == 0 {
+		delete(s.blobs, ref.Blob)
+		s.bytes -= h.size
+		b.Release = append(b.Release, ref.Blob)
+	}
+}
+
+// finished files a solve that has ended under what it is looked up by.
+func (s *Solves) finished(e *solve, st *solveState) {
+	s.ended = append(s.ended, e)
+	s.bytes += recordBytes
+	if st.Content != nil && st.Result != nil {
+		s.content[*st.Content] = append(s.content[*st.Content], e)
+	}
+	if s.bytes > s.cfg.MaxBytes {
+		poke(s.tidy)
+	}
+}
+
+// find returns a solve of the tenant.
+func (s *Solves) find(tenant, id string) (*solve, error) {
+	s.mu.Lock()
+	e := s.solves[id]
+	s.mu.Unlock()
+	if e == nil || e.tenant != tenant {
+		return nil, ErrNoSolve
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.broken != nil:
+		return nil, e.broken
+	case e.seen.GoneUs != 0:
+		return nil, ErrGone
+	}
+	return e, nil
+}
+
+// Get describes a solve.
+func (s *Solves) Get(_ context.Context, tenant, id string) (SolveInfo, error) {
+	e, err := s.find(tenant, id)
+	if err != nil {
+		return SolveInfo{}, err
+	}
+	return e.info()
+}
+
+// info describes e as it is durable.
+func (e *solve) info() (SolveInfo, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.broken != nil {
+		return SolveInfo{}, e.broken
+	}
+	st := &e.seen
+	if st.GoneUs != 0 {
+		return SolveInfo{}, ErrGone
+	}
+	i := SolveInfo{
+		ID: e.id, Tenant: e.tenant, Status: st.Status, Termination: st.Termination, Created: fromMicros(st.CreatedUs), Started: fromMicros(st.StartedUs),
+		Ended: fromMicros(st.EndedUs), Deadline: e.deadline(), InstanceSHA256: st.Hash, Options: hare.Options(st.Options), Jobs: st.Jobs, GPUs: st.GPUs,
+		Revision: e.durable, Events: e.durable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed, Kind: st.Kind,
+	}
+	// What was written was made by String of an Amount.
+	i.Value, _ = readAmount(st.Value)
+	i.Bound, _ = readAmount(st.Bound)
+	if st.Result != nil {
+		i.ResultBytes = st.Result.Size
+	}
+	if !finished(st.Status) {
+		if e.live.Status != "" {
+			i.Status = e.live.Status
+		}
+		i.Phase, i.Value, i.Bound = e.live.Phase, e.live.Value, e.live.Bound
+		if i.Status == SolveQueued && e.turn != nil {
+			i.QueuePosition = e.turn.position()
+		}
+		if c := st.Checkpoint; c != nil {
+			i.CheckpointValue, _ = readAmount(c.Value)
+			i.CheckpointBound, _ = readAmount(c.Bound)
+			i.Value, i.Bound = better(i.Value, i.CheckpointValue, -1), better(i.Bound, i.CheckpointBound, 1)
+		}
+	}
+	return i, nil
+}
+
+// better is the greater of two amounts, or with sign −1 the lesser; one that is
+// missing is none.
+func better(a, b *hare.Amount, sign int) *hare.Amount {
+	if a == nil || b != nil && b.Cmp(*a)*sign > 0 {
+		return b
+	}
+	return a
+}
+
+// deadline is by when the time limit ends, or what the service allows.
+func (e *solve) deadline() time.Time {
+	limit := e.next.Options.TimeLimit
+	if limit == 0 {
+		limit = e.s.svc.cfg.MaxTime
+	}
+	return fromMicros(e.next.BeganUs).Add(limit)
+}
+
+// Wait waits until the solve has ended, or ctx, and describes it as it is then.
+func (s *Solves) Wait(ctx context.Context, tenant, id string) (SolveInfo, error) {
+	e, err := s.find(tenant, id)
+	if err != nil {
+		return SolveInfo{}, err
+	}
+	for {
+		e.mu.Lock()
+		wake, over := e.wake, finished(e.seen.Status) || e.parked || e.seen.GoneUs != 0
+		e.mu.Unlock()
+		if over {
+			return e.info()
+		}
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return e.info()
+		}
+	}
+}
+
+// Result is that of a finished solve, or the best pair that is saved of one
+// that runs; ErrNoResult without one.
+func (s *Solves) Result(ctx context.Context, tenant, id string) (*hare.Result, error) {
+	e, err := s.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	ref, detail := e.seen.Result, e.seen.Options.Detail
+	if ref == nil && e.seen.Checkpoint != nil {
+		ref = &e.seen.Checkpoint.blobRef
+	}
+	e.mu.Unlock()
+	if ref == nil {
+		return nil, ErrNoResult
+	}
+	res, err := s.readResult(ctx, e.id, *ref)
+	if err == nil {
+		res.Options.Detail = detail
+	}
+	return res, err
+}
+
+func (s *Solves) readResult(ctx context.Context, id string, ref blobRef) (*hare.Result, error) {
+	r := openBlob(ctx, s.cfg.Store, id, ref)
+	res, err := hare.DecodeResult(r, hare.Limits{MaxBytes: ref.Size + 1})
+	return res, blobFault(r, err)
+}
+
+// blobFault prefers what was wrong with the store to what a reader made of it.
+func blobFault(r *blobReader, err error) error {
+	if err == nil {
+		return nil
+	}
+	if r.err != nil && !errors.Is(r.err, io.EOF) {
+		return r.err
+	}
+	return &CorruptError{Solve: r.id, What: err.Error()}
+}
+
+// ResultBytes streams the result of a finished solve as it is stored, and says
+// how long it is. What is damaged gives *CorruptError at the end at the latest.
+func (s *Solves) ResultBytes(ctx context.Context, tenant, id string) (io.ReadCloser, int64, error) {
+	e, err := s.find(tenant, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	e.mu.Lock()
+	ref, over := e.seen.Result, finished(e.seen.Status)
+	e.mu.Unlock()
+	switch {
+	case !over:
+		return nil, 0, ErrRunning
+	case ref == nil:
+		return nil, 0, ErrNoResult
+	}
+	return openBlob(ctx, s.cfg.Store, e.id, *ref), ref.Size, nil
+}
+
+// Instance is the instance of a solve.
+func (s *Solves) Instance(ctx context.Context, tenant, id string) (*hare.Instance, error) {
+	e, err := s.find(tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return e.instance(ctx)
+}
+
+func (e *solve) instance(ctx context.Context) (*hare.Instance, error) {
+	e.mu.Lock()
+	ref := e.seen.Instance
+	inst := e.inst
+	e.mu.Unlock()
+	if inst != nil {
+		return inst, nil
+	}
+	if ref == nil {
+		return nil, ErrGone
+	}
+	r := openBlob(ctx, e.s.cfg.Store, e.id, *ref)
+	inst, err := hare.DecodeInstance(r, hare.Limits{MaxBytes: ref.Size + 1})
+	return inst, blobFault(r, err)
+}
+
+// Cancel asks a solve to end with its best pair, and describes it as it is
+// then: Wait waits for the end. It does nothing to one that has ended.
+func (s *Solves) Cancel(_ context.Context, tenant, id string) (SolveInfo, error) {
+	e, err := s.find(tenant, id)
+	if err != nil {
+		return SolveInfo{}, err
+	}
+	e.mu.Lock()
+	cancel := e.cancel
+	e.mu.Unlock()
+	if cancel != nil {
+		cancel(errCancelled)
+	}
+	return e.info()
+}

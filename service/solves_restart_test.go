@@ -1,0 +1,226 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+// mortal is a store that outlives its owner: once dead, nothing more is written.
+type mortal struct {
+	*service.MemorySolves
+	left atomic.Int64 // writes until it dies; negative: it does not
+}
+
+func newMortal() *mortal {
+	m := &mortal{MemorySolves: service.NewMemorySolves()}
+	m.left.Store(-1)
+	return m
+}
+
+func (*mortal) Durable() bool { return true }
+
+func (m *mortal) WriteSolves(ctx context.Context, b *service.SolveBatch) error {
+	if left := m.left.Load(); left == 0 {
+		return fmt.Errorf("%w: dead", service.ErrStorage)
+	} else if left > 0 {
+		m.left.Add(-1)
+	}
+	return m.MemorySolves.WriteSolves(ctx, b)
+}
+
+func (m *mortal) SweepSolves(ctx context.Context, all bool) (bool, error) {
+	if m.left.Load() == 0 {
+		return false, service.ErrStorage
+	}
+	return m.MemorySolves.SweepSolves(ctx, all)
+}
+
+func resultText(t *testing.T, s *service.Solves, id string) string {
+	t.Helper()
+	r, _, err := s.ResultBytes(t.Context(), "", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// untimed is a result without its timing.
+func untimed(t *testing.T, res *hare.Result) string {
+	t.Helper()
+	c := *res
+	c.Timing = hare.Timing{}
+	var b bytes.Buffer
+	if err := c.EncodeJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestSolvesSurviveACrashAtAnyWrite lets the server die behind each write in
+// turn: what was acknowledged is there, what was finished is as it was, and no
+// solve ends worse than its last checkpoint.
+func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
+	ctx := t.Context()
+	most := int64(18)
+	if testing.Short() {
+		most = 8
+	}
+	for after := int64(1); after <= most; after++ {
+		store := newMortal()
+		s := openSolves(t, service.SolvesConfig{Store: store, Checkpoint: 4 * time.Millisecond, Retry: time.Millisecond})
+		store.left.Store(after)
+		rng := rand.New(rand.NewPCG(uint64(after), 3))
+		var acknowledged []string
+		for i := range 6 {
+			opt := hare.Options{Seed: int64(i), WorkLimit: 1 + rng.Int64N(40_000)}
+			if i%3 == 2 {
+				opt = hare.Options{Seed: int64(i), TimeLimit: 150 * time.Millisecond}
+			}
+			info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(12, int64(i)), Options: opt, Key: fmt.Sprint(i), Digest: service.Sum{byte(i)}})
+			if err != nil {
+				if !errors.Is(err, service.ErrStorage) {
+					t.Fatal(err)
+				}
+				break
+			}
+			acknowledged = append(acknowledged, info.ID)
+		}
+		for wait := time.Now(); store.left.Load() > 0 && time.Since(wait) < time.Second; time.Sleep(time.Millisecond) {
+		}
+		store.left.Store(0)
+		kept, finished := map[string]service.SolveInfo{}, map[string]string{}
+		for _, id := range acknowledged {
+			info, err := s.Get(ctx, "", id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kept[id] = info; info.ResultBytes > 0 {
+				finished[id] = resultText(t, s, id)
+			}
+		}
+		_ = s.Close()
+		store.left.Store(-1)
+		s = openSolves(t, service.SolvesConfig{Store: store})
+		for i, id := range acknowledged {
+			info, err := s.Wait(ctx, "", id)
+			if err == nil && info.Options.TimeLimit > 0 && info.Status == service.SolveFailed && info.Termination == hare.TerminationDeadline && kept[id].CheckpointValue == nil {
+				continue // on a busy machine its time was over in the queue
+			}
+			if err != nil || info.Value == nil || info.Bound == nil || info.Status != service.SolveSucceeded {
+				t.Fatalf("after %d writes, solve %d: %+v %v", after, i, info, err)
+			}
+			if text, ok := finished[id]; ok && text != resultText(t, s, id) {
+				t.Errorf("after %d writes: the result of solve %d is another one", after, i)
+			}
+			if c := kept[id]; c.CheckpointValue != nil && (info.Value.Cmp(*c.CheckpointValue) > 0 || info.Bound.Cmp(*c.CheckpointBound) < 0) {
+				t.Errorf("after %d writes, solve %d: %v, %v; saved were %v, %v", after, i, info.Value, info.Bound, c.CheckpointValue, c.CheckpointBound)
+			}
+			res, err := s.Result(ctx, "", id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.Options.WorkLimit > 0 {
+				want, err := solver.Solve(ctx, jobsOn(12, int64(i)), info.Options, solver.Config{Version: "test", Workers: 1})
+				if err != nil || !res.Reproducible || untimed(t, res) != untimed(t, want) {
+					t.Errorf("after %d writes: solve %d, which is reproducible (%t), is not reproduced: %v", after, i, res.Reproducible, err)
+				}
+			} else if info.Resumed && kept[id].CheckpointValue != nil && res.Reproducible {
+				t.Error("a solve that went on from a saved pair says that it is reproducible")
+			}
+			var seqs []int64
+			last := ""
+			for ev, err := range s.Events(ctx, "", id, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				seqs, last = append(seqs, ev.Seq), ev.Type
+			}
+			if !slices.IsSorted(seqs) || int64(len(seqs)) != info.Events || last != service.SolveDone {
+				t.Errorf("after %d writes, solve %d: events %v, the last %s, of %d", after, i, seqs, last, info.Events)
+			}
+			again, replayed, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(12, int64(i)), Key: fmt.Sprint(i), Digest: service.Sum{byte(i)}})
+			if err != nil || !replayed || again.ID != id {
+				t.Errorf("after %d writes: the key of solve %d gives %v %t %v", after, i, again.ID, replayed, err)
+			}
+		}
+		if all, _, _ := s.List(ctx, "", service.SolveFilter{}); len(all) != len(acknowledged) {
+			t.Errorf("after %d writes: %d solves of %d that were acknowledged", after, len(all), len(acknowledged))
+		}
+		_ = s.Close()
+	}
+}
+
+// saveOne lets a solve run until it has saved a pair, and stops the server.
+func saveOne(t *testing.T, store service.SolveStore, in service.SolveInput) service.SolveInfo {
+	t.Helper()
+	s := openSolves(t, service.SolvesConfig{Store: store, Checkpoint: 10 * time.Millisecond})
+	info, _, err := s.Submit(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ev, err := range s.Events(t.Context(), "", info.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Type == service.SolveCheckpoint {
+			break
+		}
+	}
+	if _, err := s.Result(t.Context(), "", info.ID); err != nil {
+		t.Error("the saved pair of a running solve:", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err = s.Get(t.Context(), "", info.ID); err != nil || info.Status != service.SolveRunning || info.CheckpointValue == nil {
+		t.Fatalf("%+v %v", info, err)
+	}
+	return info
+}
+
+// What ran when the server ended goes on, or ends with what was saved.
+func TestRunningSolvesAtARestart(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		in     service.SolveInput
+		pause  time.Duration
+		status string
+		term   string
+	}{
+		{"time is left", service.SolveInput{Options: hare.Options{Seed: 1, TimeLimit: 1200 * time.Millisecond}}, 0, service.SolveSucceeded, hare.TerminationDeadline},
+		{"the limit has passed", service.SolveInput{Options: hare.Options{Seed: 1, TimeLimit: 800 * time.Millisecond}}, 900 * time.Millisecond, service.SolveSucceeded, hare.TerminationDeadline},
+		{"the caller is gone", service.SolveInput{Options: hare.Options{Seed: 1, TimeLimit: time.Minute}, Kind: "lost"}, 0, service.SolveCancelled, hare.TerminationCancelled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store := newMortal()
+			c.in.Instance = jobsOn(40, 5)
+			was := saveOne(t, store, c.in)
+			time.Sleep(c.pause)
+			s := openSolves(t, service.SolvesConfig{Store: store})
+			info, err := s.Wait(t.Context(), "", was.ID)
+			if err != nil || info.Status != c.status || info.Termination != c.term || !info.Resumed && c.pause == 0 && c.in.Kind == "" {
+				t.Fatalf("%+v %v", info, err)
+			}
+			res, err := s.Result(t.Context(), "", was.ID)
+			if err != nil || res.Reproducible || res.Value.Cmp(*was.CheckpointValue) > 0 || res.Bound.Cmp(*was.CheckpointBound) < 0 {
+				t.Errorf("%v %v, saved were %v %v; %v", res.Value, res.Bound, was.CheckpointValue, was.CheckpointBound, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+// jobsOn makes an instance of n gang jobs on two types.
+func jobsOn(n int, seed int64) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
+	}}}
+	x := uint64(seed)*2654435761 + 12345
+	next := func(n int64) int64 {
+		x = x*6364136223846793005 + 1442695040888963407
+		return int64(x>>33) % n
+	}
+	for i := range n {
+		p := 1_000_000 + next(5_000_000)
+		inst.Jobs = append(inst.Jobs, hare.Job{
+			ID: "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)), WeightMicro: 1_000_000 + next(4)*500_000, ReleaseUs: next(20) * 500_000,
+			Rounds: 1 + next(20), Tasks: 1 + next(2), Sync: hare.Gang,
+			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 50_000}, {Type: "V100", ComputeUs: p, SyncUs: 50_000}},
+		})
+	}
+	return inst
+}
+
+func openSolves(t testing.TB, cfg service.SolvesConfig) *service.Solves {
+	t.Helper()
+	if cfg.Service == nil {
+		cfg.Service = service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
+	}
+	if cfg.Store == nil {
+		cfg.Store = service.NewMemorySolves()
+	}
+	s, err := service.OpenSolves(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func TestSolveFromSubmissionToDeletion(t *testing.T) {
+	ctx := t.Context()
+	s := openSolves(t, service.SolvesConfig{})
+	inst := jobsOn(10, 1)
+	info, replayed, err := s.Submit(ctx, service.SolveInput{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a"})
+	if err != nil || replayed || info.ID == "" || info.Jobs != 10 || info.GPUs != 4 || info.Events < 1 {
+		t.Fatalf("%+v %t %v", info, replayed, err)
+	}
+	id := info.ID
+	info, err = s.Wait(ctx, "a", id)
+	if err != nil || info.Status != service.SolveSucceeded || info.Value == nil || info.Bound == nil || info.ResultBytes == 0 || info.Ended.Before(info.Started) {
+		t.Fatalf("%+v %v", info, err)
+	}
+	res, err := s.Result(ctx, "a", id)
+	if err != nil || res.Value.Cmp(*info.Value) != 0 {
+		t.Fatal(res, err)
+	}
+	want, err := solver.Solve(ctx, inst, hare.Options{Seed: 1, WorkLimit: 1}, solver.Config{Version: "test", Workers: 1})
+	if err != nil || want.Value.Cmp(*res.Value) != 0 || want.Bound.Cmp(*res.Bound) != 0 || !res.Reproducible {
+		t.Errorf("value %v, bound %v; on its own %v, %v, %v", res.Value, res.Bound, want.Value, want.Bound, err)
+	}
+	r, size, err := s.ResultBytes(ctx, "a", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil || int64(len(text)) != size || size != info.ResultBytes {
+		t.Errorf("%d bytes of %d: %v", len(text), size, err)
+	}
+	if got, err := s.Instance(ctx, "a", id); err != nil || got.SHA256() != inst.SHA256() {
+		t.Error(err)
+	}
+	seq, last := int64(0), ""
+	var at int64
+	for ev, err := range s.Events(ctx, "a", id, 0) {
+		if err != nil || ev.Seq != seq+1 || ev.AtUs < at {
+			t.Fatalf("%+v behind %d: %v", ev, seq, err)
+		}
+		seq, last, at = ev.Seq, ev.Type, ev.AtUs
+	}
+	if last != service.SolveDone || seq != info.Events {
+		t.Errorf("%d events, the last %q; the solve says %d", seq, last, info.Events)
+	}
+	for _, tenant := range []string{"", "b"} {
+		_, err1 := s.Get(ctx, tenant, id)
+		_, err2 := s.Result(ctx, tenant, id)
+		_, err3 := s.Cancel(ctx, tenant, id)
+		if err4 := s.Delete(ctx, tenant, id); !errors.Is(err1, service.ErrNoSolve) || !errors.Is(err2, service.ErrNoSolve) || !errors.Is(err3, service.ErrNoSolve) || !errors.Is(err4, service.ErrNoSolve) {
+			t.Error(tenant, err1, err2, err3, err4)
+		}
+		if all, _, _ := s.List(ctx, tenant, service.SolveFilter{}); len(all) != 0 {
+			t.Error(all)
+		}
+	}
+	if all, next, err := s.List(ctx, "a", service.SolveFilter{Status: service.SolveSucceeded}); len(all) != 1 || next != "" || err != nil {
+		t.Error(all, next, err)
+	}
+	if err := s.Delete(ctx, "a", id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(ctx, "a", id); !errors.Is(err, service.ErrGone) {
+		t.Error(err)
+	}
+}
+
+func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
+	ctx := t.Context()
+	s := openSolves(t, service.SolvesConfig{})
+	info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(60, 2), Options: hare.Options{Seed: 1, TimeLimit: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Result(ctx, "", info.ID); !errors.Is(err, service.ErrNoResult) {
+		t.Error(err)
+	}
+	if err := s.Delete(ctx, "", info.ID); !errors.Is(err, service.ErrRunning) {
+		t.Error(err)
+	}
+	for ev, err := range s.Events(ctx, "", info.ID, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Type == service.SolvePhase && ev.Phase == solver.PhaseImprove {
+			break
+		}
+	}
+	if _, err := s.Cancel(ctx, "", info.ID); err != nil {
+		t.Fatal(err)
+	}
+	info, err = s.Wait(ctx, "", info.ID)
+	if err != nil || info.Status != service.SolveCancelled || info.Value == nil || info.Bound == nil {
+		t.Errorf("%+v %v", info, err)
+	}
+}
+
+// hugeRun answers at once with a result of about so many bytes.
+func hugeRun(bytes int) service.RunFunc {
+	return func(_ context.Context, inst *hare.Instance, opt hare.Options, _ solver.Config) (*hare.Result, error) {
+		return &hare.Result{InstanceSHA256: inst.SHA256(), Version: "test", Status: hare.StatusSucceeded, Termination: hare.TerminationInfeasible, Objective: hare.ObjectiveWeightedJCT,
+			Options: opt, Reasons: []hare.Reason{{Code: "long", Detail: strings.Repeat("x", bytes)}}}, nil
+	}
+}

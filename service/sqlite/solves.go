@@ -1,0 +1,198 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/hare-sched/hare/service"
+)
+
+// chunkBits are the bits of a key of solve_chunk that number the chunk; the
+// blob stands above them. Events of solves are numbered as those of sessions.
+const chunkBits = 24
+
+// sweepChunks is how many chunks go in one transaction, which others wait for.
+const sweepChunks = 16
+
+var _ service.SolveStore = (*Store)(nil)
+
+// Durable implements service.SolveStore.
+func (*Store) Durable() bool { return true }
+
+// Statements of the writer, each prepared once a transaction.
+const (
+	putSolve     = "INSERT INTO solve (num, id, sum, data) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (num) DO UPDATE SET sum = ?3, data = ?4"
+	putRow       = "INSERT INTO solve_event (key, last, sum, data) VALUES (?, ?, ?, ?)"
+	putChunk     = "INSERT INTO solve_chunk (key, data) VALUES (?, ?)"
+	beginBlob    = "INSERT INTO solve_loose (blob, released) VALUES (?, 0)"
+	holdBlob     = "DELETE FROM solve_loose WHERE blob = ?"
+	releaseBlob  = "INSERT OR REPLACE INTO solve_loose (blob, released) VALUES (?, 1)"
+	clearEvents  = "DELETE FROM solve_event WHERE key >= ?1 << 40 AND key < (?1 + 1) << 40"
+	dropSolve    = "DELETE FROM solve WHERE num = ?"
+	releaseBegun = "UPDATE solve_loose SET released = 1 WHERE released = 0"
+)
+
+// WriteSolves implements service.SolveStore.
+func (s *Store) WriteSolves(ctx context.Context, b *service.SolveBatch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bytes := 0
+	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
+		prepared := map[string]*sql.Stmt{} // they end with the transaction
+		exec := func(text string, args ...any) (err error) {
+			stmt := prepared[text]
+			if stmt == nil {
+				if stmt, err = tx.PrepareContext(ctx, text); err != nil {
+					return err
+				}
+				prepared[text] = stmt
+			}
+			_, err = stmt.ExecContext(ctx, args...)
+			return err
+		}
+		each := func(text string, numbers []int64) error {
+			for _, n := range numbers {
+				if err := exec(text, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if err := errors.Join(each(clearEvents, b.Clear), each(dropSolve, b.Drop), each(beginBlob, b.Begin), each(holdBlob, b.Hold), each(releaseBlob, b.Release)); err != nil {
+			return err
+		}
+		for i := range b.Put {
+			r := &b.Put[i]
+			if r.Num < 1 || r.Num > maxSessions {
+				return fmt.Errorf("sqlite: solve %d is out of range", r.Num)
+			}
+			if err := exec(putSolve, r.Num, r.ID, r.Sum[:], r.Data); err != nil {
+				return err
+			}
+			bytes += len(r.Data)
+		}
+		for i := range b.Events {
+			r := &b.Events[i]
+			if r.First < 1 || r.Last > maxSeq {
+				return fmt.Errorf("sqlite: event %d is out of range", r.Last)
+			}
+			if err := exec(putRow, r.Num<<seqBits|r.First, r.Last, r.Sum[:], r.Data); err != nil {
+				return err
+			}
+			bytes += len(r.Data)
+		}
+		for i := range b.Chunks {
+			c := &b.Chunks[i]
+			if c.Index >= 1<<chunkBits || c.Blob < 1 || c.Blob >= 1<<(63-chunkBits) {
+				return fmt.Errorf("sqlite: chunk %d of blob %d is out of range", c.Index, c.Blob)
+			}
+			if err := exec(putChunk, c.Blob<<chunkBits|int64(c.Index), c.Data); err != nil {
+				return err
+			}
+			bytes += len(c.Data)
+		}
+		return nil
+	})
+	if err == nil {
+		s.wrote(bytes)
+	}
+	return err
+}
+
+// SweepSolves implements service.SolveStore.
+func (s *Store) SweepSolves(ctx context.Context, all bool) (more bool, err error) {
+	if all {
+		if err := s.inTx(ctx, func(tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, releaseBegun)
+			return err
+		}); err != nil {
+			return false, err
+		}
+	}
+	var blob int64
+	err = s.read.QueryRowContext(ctx, "SELECT blob FROM solve_loose WHERE released = 1 LIMIT 1").Scan(&blob)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	} else if err != nil {
+		return false, fault(err)
+	}
+	err = s.inTx(ctx, func(tx *sql.Tx) error {
+		res, err := tx.ExecContext(ctx, `DELETE FROM solve_chunk WHERE key IN
+			(SELECT key FROM solve_chunk WHERE key >= ?1 << 24 AND key < (?1 + 1) << 24 LIMIT ?2)`, blob, sweepChunks)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == sweepChunks {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, holdBlob, blob)
+		return err
+	})
+	return err == nil, err
+}
+
+// Solves implements service.SolveReader.
+func (s *Store) Solves(ctx context.Context) ([]service.SolveRecord, error) {
+	rows, err := s.read.QueryContext(ctx, "SELECT num, id, sum, data FROM solve ORDER BY num")
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer rows.Close()
+	var all []service.SolveRecord
+	for rows.Next() {
+		var r service.SolveRecord
+		var sum []byte
+		if err := rows.Scan(&r.Num, &r.ID, &sum, &r.Data); err != nil {
+			return nil, fault(err)
+		}
+		copy(r.Sum[:], sum)
+		all = append(all, r)
+	}
+	return all, fault(rows.Err())
+}
+
+// SolveEvents implements service.SolveReader.
+func (s *Store) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]service.SolveRow, error) {
+	low := num << seqBits
+	at := low | min(max(seq, 0), maxSeq)
+	rows, err := s.read.QueryContext(ctx, `SELECT key, last, sum, data FROM solve_event WHERE key < ?1 AND key >=
+		coalesce((SELECT key FROM solve_event WHERE key <= ?2 AND key >= ?3 ORDER BY key DESC LIMIT 1), ?3) ORDER BY key`, low+1<<seqBits, at, low)
+	if err != nil {
+		return nil, fault(err)
+	}
+	defer rows.Close()
+	var out []service.SolveRow
+	for size := 0; (len(out) == 0 || size < bytes) && rows.Next(); {
+		r := service.SolveRow{Num: num}
+		var key int64
+		var sum []byte
+		if err := rows.Scan(&key, &r.Last, &sum, &r.Data); err != nil {
+			return nil, fault(err)
+		}
+		r.First = key - low
+		copy(r.Sum[:], sum)
+		if len(out) == 0 && r.Last < seq && r.First <= seq {
+			continue // the row before the one wanted
+		}
+		out = append(out, r)
+		size += len(r.Data)
+	}
+	return out, fault(rows.Err())
+}
+
+// Chunk implements service.SolveReader.
+func (s *Store) Chunk(ctx context.Context, blob int64, index int) (data []byte, err error) {
+	err = s.read.QueryRowContext(ctx, "SELECT data FROM solve_chunk WHERE key = ?", blob<<chunkBits|int64(index)).Scan(&data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return data, fault(err)
+}
+
+// LastBlob implements service.SolveReader.
+func (s *Store) LastBlob(ctx context.Context) (last int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT max(coalesce((SELECT max(key) >> 24 FROM solve_chunk), 0), coalesce((SELECT max(blob) FROM solve_loose), 0))`).Scan(&last)
+	return last, fault(err)
+}
