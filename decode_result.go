@@ -80,6 +80,8 @@ func (d *resultReader) result() error {
 			return true, d.integer(&r.Seed, -1<<63, 1<<63-1)
 		case "reproducible":
 			return true, d.boolean(&r.Reproducible)
+		case "degraded":
+			return true, d.boolean(&r.Degraded)
 		case "value":
 			return true, d.amount(&r.Value)
 		case "bound":

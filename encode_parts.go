@@ -23,7 +23,7 @@ func OptionsJSON(o Options) json.RawMessage {
 func formOf(o Options) optionsJSON {
 	return optionsJSON{
 		TimeLimit: raw(FormatMicros(o.TimeLimit.Microseconds())), WorkLimit: o.WorkLimit, Gap: o.Gap, Seed: o.Seed,
-		Bound: o.Bound, Order: o.Order, Assign: o.Assign, Detail: o.Detail,
+		Bound: o.Bound, Order: o.Order, Assign: o.Assign, Detail: o.Detail, Degrade: o.Degrade,
 	}
 }
 

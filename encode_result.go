@@ -39,6 +39,7 @@ type head struct {
 	Status         string          `json:"status"`
 	Termination    string          `json:"termination"`
 	Reproducible   bool            `json:"reproducible"`
+	Degraded       bool            `json:"degraded,omitempty"`
 	Objective      string          `json:"objective"`
 	Value          json.RawMessage `json:"value"`
 	Bound          json.RawMessage `json:"bound"`
@@ -67,6 +68,7 @@ type optionsJSON struct {
 	Order     string          `json:"order"`
 	Assign    string          `json:"assign"`
 	Detail    string          `json:"detail"`
+	Degrade   bool            `json:"degrade,omitempty"`
 }
 
 type engineJSON struct {
@@ -108,7 +110,7 @@ type timingJSON struct {
 func (r *Result) head() head {
 	h := head{
 		Hare: ResultForm, InstanceSHA256: r.InstanceSHA256, Version: r.Version, Seed: r.Seed, Status: r.Status,
-		Termination: r.Termination, Reproducible: r.Reproducible, Objective: r.Objective,
+		Termination: r.Termination, Reproducible: r.Reproducible, Degraded: r.Degraded, Objective: r.Objective,
 		Value: raw("null"), Bound: raw("null"), Gap: r.GapJSON(),
 		Options: formOf(r.Options),
 		Engine:  engineJSON{r.Engine.HiGHS},

@@ -7,7 +7,7 @@ import (
 
 var (
 	requestFields = []string{"instance", "options", "method", "result", "previous", "previous_instance", "at_s", "stability"}
-	optionFields  = []string{"time_limit_s", "work_limit", "gap", "seed", "bound", "order", "assign", "detail"}
+	optionFields  = []string{"time_limit_s", "work_limit", "gap", "seed", "bound", "order", "assign", "detail", "degrade"}
 )
 
 // Request is the document of one call: an instance with what to do about it.
@@ -133,6 +133,8 @@ func (r *reader) options(req *Request) error {
 			return true, r.str(&o.Assign)
 		case "detail":
 			return true, r.str(&o.Detail)
+		case "degrade":
+			return true, r.boolean(&o.Degrade)
 		}
 		return false, nil
 	})

@@ -25,7 +25,9 @@ type Result struct {
 	Status         string
 	Termination    string
 	Reproducible   bool
-	Objective      string
+	// Degraded says that a busy server made use of Options.Degrade.
+	Degraded  bool
+	Objective string
 	// Value is nil without a schedule, Bound nil without a certificate.
 	Value *Amount
 	Bound *Amount
@@ -60,6 +62,9 @@ type Options struct {
 	Order     string // price, queyranne, paper, critical_path, machine, wspt, arrival
 	Assign    string // earliest_available, earliest_finish, insertion
 	Detail    string // lanes (default), jobs, none, tasks
+	// Degrade allows a server that has too much to do to answer with a greedy
+	// schedule and a coarse bound, in place of a refusal.
+	Degrade bool
 }
 
 // Engine names what computed the result.

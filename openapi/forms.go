@@ -82,6 +82,8 @@ type Options struct {
 	Assign string `json:"assign,omitempty" enums:"insertion,earliest_finish,earliest_available" default:"insertion"`
 	// Detail of the schedule in the answer; tasks goes up to 10,000 tasks.
 	Detail string `json:"detail,omitempty" enums:"none,jobs,lanes,tasks" default:"lanes"`
+	// Degrade allows a server that has too much to do to answer with a greedy schedule and a coarse bound, in place of a refusal.
+	Degrade bool `json:"degrade,omitempty"`
 } //	@name	Options
 
 // SolveRequest asks for a schedule.
@@ -121,8 +123,10 @@ type Result struct {
 	// Termination says why the solve stopped.
 	Termination string `json:"termination" validate:"required" enums:"optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule"`
 	// Reproducible: the clock decided nothing, so that the same call gives the same bytes, timing excepted.
-	Reproducible bool   `json:"reproducible" validate:"required"`
-	Objective    string `json:"objective" validate:"required" enums:"weighted_jct"`
+	Reproducible bool `json:"reproducible" validate:"required"`
+	// Degraded: the server had too much to do, and the options allowed a greedy schedule and a coarse bound.
+	Degraded  bool   `json:"degraded,omitempty"`
+	Objective string `json:"objective" validate:"required" enums:"weighted_jct"`
 	// Value of the schedule, exact; null without a schedule.
 	Value float64 `json:"value" validate:"required" extensions:"x-nullable"`
 	// Bound below which no schedule can be, rounded down at six decimals; null without one.

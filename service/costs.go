@@ -29,6 +29,8 @@ const (
 	unsure    = 0.3
 	errorRate = 0.05
 	leastCost = 500e-6 // seconds
+	// firstError is by how much the first model may be off on this machine.
+	firstError = 20
 )
 
 // firstModel was fitted to solves of 5 to 2,000 jobs on two cores; what a
@@ -37,7 +39,7 @@ var firstModel = [features]float64{-4.2, 0.75, 0.15, -1.2, 0.15, 0.5, 0.5}
 
 // NewCosts makes a predictor that knows nothing but the first model.
 func NewCosts() *Costs {
-	c := &Costs{beta: firstModel}
+	c := &Costs{beta: firstModel, error: math.Log(firstError)}
 	for i := range features {
 		c.cov[i][i] = unsure
 	}
@@ -52,7 +54,11 @@ type Work struct {
 
 // WorkOf sizes a solve. O(jobs).
 func WorkOf(inst *hare.Instance, opt hare.Options) Work {
-	w := Work{Jobs: float64(len(inst.Jobs)), Options: opt}
+	w := Work{Options: opt}
+	if inst == nil {
+		return w
+	}
+	w.Jobs = float64(len(inst.Jobs))
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		if j.Sync == hare.Relaxed {

@@ -27,7 +27,7 @@ type Prices struct {
 	Bound          *hare.Amount `json:"bound"`
 	Meaning        string       `json:"meaning"`
 	// GridS are the ends of the cells; prices are 0 behind the last.
-	GridS []Seconds    `json:"grid_s"`
+	GridS []Seconds   `json:"grid_s"`
 	Types []TypePrice `json:"types"`
 	// Sizes are prices of several GPUs that one gang holds together.
 	Sizes []SizePrice `json:"sizes,omitempty"`

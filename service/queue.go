@@ -13,59 +13,59 @@ type queue struct {
 	places int // that may be held at a time
 	most   int // that may be held and waited for together
 
-	mu    sync.Mutex
-	taken int // admitted: held, waited for, or about to be
-	held  int
-	order int64
-	heap  waitingTurns
+	mu     sync.Mutex
+	taken  int // admitted: held, waited for, or about to be
+	held   map[*turn]struct{}
+	coming time.Duration // cost of what is admitted and has not lined up
+	order  int64
+	heap   waitingTurns
 }
 
 // turn is a place, or the wait for one.
 type turn struct {
 	q        *queue
 	deadline time.Time
+	cost     time.Duration // expected, of its work
+	first    bool          // before all that are not: it takes little
+	since    time.Time     // when it got a place
 	order    int64
 	index    int           // in the heap; -1 when it has a place or is over
 	got      chan struct{} // closed when it has a place
 }
 
 func newQueue(places, waiting int) *queue {
-	return &queue{places: places, most: places + max(0, waiting)}
+	return &queue{places: places, most: places + max(0, waiting), held: map[*turn]struct{}{}}
 }
 
-// admit counts a call that will ask for a place. It refuses where as many hold
-// and wait as may, unless the call had been admitted before, by a server that
-// is gone.
-func (q *queue) admit(before bool) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.taken >= q.most && !before {
-		return false
-	}
-	q.taken++
-	return true
-}
-
-// renounce takes back what admit counted.
-func (q *queue) renounce() {
+// renounce takes back what was admitted at this cost.
+func (q *queue) renounce(cost time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken--
+	q.coming -= cost
 }
 
-// lineUp lets an admitted call wait for a place, or gives it one at once.
-func (q *queue) lineUp(deadline time.Time) *turn {
+// lineUp lets a call that was admitted so wait for a place, or gives it one at
+// once.
+func (q *queue) lineUp(a admission) *turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.order++
-	t := &turn{q: q, deadline: deadline, order: q.order, index: -1, got: make(chan struct{})}
-	if q.held < q.places {
-		q.held++
-		close(t.got)
+	q.coming -= a.cost
+	t := &turn{q: q, deadline: a.deadline, cost: a.cost, first: a.degraded, order: q.order, index: -1, got: make(chan struct{})}
+	if len(q.held) < q.places {
+		q.serve(t)
 		return t
 	}
 	heap.Push(&q.heap, t)
 	return t
+}
+
+// serve gives t a place.
+func (q *queue) serve(t *turn) {
+	q.held[t] = struct{}{}
+	t.since = time.Now()
+	close(t.got)
 }
 
 // leave gives the place back, or ends the wait for one.
@@ -78,11 +78,10 @@ func (t *turn) leave() {
 		heap.Remove(&q.heap, t.index)
 		return
 	}
-	if len(q.heap) == 0 {
-		q.held--
-		return
+	delete(q.held, t)
+	if len(q.heap) > 0 {
+		q.serve(heap.Pop(&q.heap).(*turn))
 	}
-	close(heap.Pop(&q.heap).(*turn).got)
 }
 
 // rank says how many would be served before a call of this deadline that came
@@ -90,7 +89,7 @@ func (t *turn) leave() {
 func (q *queue) rank(deadline time.Time) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.held < q.places {
+	if len(q.held) < q.places {
 		return 0
 	}
 	n := 1
@@ -122,15 +121,18 @@ func (t *turn) position() int {
 func (q *queue) load() (waiting, held int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.heap), q.held
+	return len(q.heap), len(q.held)
 }
 
-// waitingTurns is a heap by deadline, then order.
+// waitingTurns is a heap: degraded calls first, then by deadline, then order.
 type waitingTurns []*turn
 
 func (h waitingTurns) Len() int { return len(h) }
 
 func (h waitingTurns) Less(i, j int) bool {
+	if h[i].first != h[j].first {
+		return h[i].first
+	}
 	if c := h[i].deadline.Compare(h[j].deadline); c != 0 {
 		return c < 0
 	}

@@ -59,14 +59,17 @@ type Config struct {
 
 // Service is safe for concurrent use.
 type Service struct {
-	cfg    Config
-	queue  *queue
-	life   context.Context // ends when what runs must end
-	stop   context.CancelFunc
-	mu     sync.Mutex    // guards drain against active
-	drain  chan struct{} // closed when no new work is taken
-	active sync.WaitGroup
-	hooks  atomic.Pointer[Hooks]
+	cfg   Config
+	queue *queue
+	costs *Costs
+	// plainCosts is of solves by the plain rules, which take far less.
+	plainCosts *Costs
+	life       context.Context // ends when what runs must end
+	stop       context.CancelFunc
+	mu         sync.Mutex    // guards drain against active
+	drain      chan struct{} // closed when no new work is taken
+	active     sync.WaitGroup
+	hooks      atomic.Pointer[Hooks]
 }
 
 // New makes a service.
@@ -84,7 +87,7 @@ func New(cfg Config) *Service {
 		cfg.Engine = solverEngine{cfg.Solver}
 	}
 	life, stop := context.WithCancel(context.Background())
-	return &Service{cfg: cfg, queue: newQueue(cfg.Running, cfg.Queue), life: life, stop: stop, drain: make(chan struct{})}
+	return &Service{cfg: cfg, queue: newQueue(cfg.Running, cfg.Queue), costs: NewCosts(), plainCosts: NewCosts(), life: life, stop: stop, drain: make(chan struct{})}
 }
 
 // Version is the version of Hare in results.
@@ -117,30 +120,31 @@ func (s *Service) Ready() bool {
 // patience at shutdown, of which its cause is ErrDraining; leave gives the
 // place back.
 func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error) {
-	if err := s.admit(); err != nil {
+	a := admission{deadline: deadline}
+	if err := s.admit(a); err != nil {
 		return nil, nil, err
 	}
-	return s.await(ctx, s.queue.lineUp(deadline), nil)
+	return s.await(ctx, s.queue.lineUp(a), nil)
 }
 
 // admit counts a call among those that Drain waits for and that the queue
 // holds; await ends that, or quit.
-func (s *Service) admit() error {
+func (s *Service) admit(a admission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.Ready() {
 		return ErrDraining
 	}
-	if !s.queue.admit(false) {
-		return ErrBusy
+	if err := s.queue.admit(a); err != nil {
+		return err
 	}
 	s.active.Add(1)
 	return nil
 }
 
 // quit ends a call that was admitted and did not line up.
-func (s *Service) quit() {
-	s.queue.renounce()
+func (s *Service) quit(a admission) {
+	s.queue.renounce(a.cost)
 	s.active.Done()
 }
 
@@ -209,7 +213,12 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 		limit = s.cfg.MaxTime
 	}
 	deadline := time.Now().Add(limit)
-	ctx, leave, err := s.enter(ctx, deadline)
+	granted, a, err := s.admitSolve(inst, opt, deadline)
+	if err != nil {
+		return nil, err
+	}
+	opt = granted
+	ctx, leave, err := s.await(ctx, s.queue.lineUp(a), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -222,11 +231,13 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
+	began := time.Now()
 	ctx, ended := s.watching().solving(ctx, inst, opt)
 	defer func() { ended(res, err) }()
 	res, err = run(ctx, opt)
+	s.learn(inst, opt, a, res, time.Since(began))
 	if res != nil {
-		res.Options.TimeLimit = asked
+		res.Options.TimeLimit, res.Degraded = asked, a.degraded
 	}
 	return res, err
 }

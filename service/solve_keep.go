@@ -59,7 +59,10 @@ func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
 	}
 	s.out = newCommitter(s.cfg.Store, s.cfg.Retry, s.tell, s.svc.watching)
 	for _, e := range unended {
-		s.svc.readmit()
+		// Its tasks are not known without its instance.
+		jobs := float64(e.next.Jobs)
+		e.place = admission{before: true, degraded: e.next.Degraded, cost: s.svc.costs.Predict(Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
+		s.svc.readmit(e.place)
 		s.work.Add(1)
 		e.resume()
 	}
@@ -154,10 +157,10 @@ func (e *solve) replay(ctx context.Context) error {
 }
 
 // readmit counts a call that an earlier server had admitted.
-func (s *Service) readmit() {
+func (s *Service) readmit(a admission) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue.admit(true)
+	_ = s.queue.admit(a) // is not refused
 	s.active.Add(1)
 }
 
@@ -178,7 +181,7 @@ func (e *solve) resume() {
 	kept := st.Checkpoint != nil
 	e.mu.Unlock()
 	end := func(err error) {
-		s.svc.quit()
+		s.svc.quit(e.place)
 		go func() {
 			defer s.work.Done()
 			e.finish(nil, err)

@@ -16,7 +16,8 @@ import (
 func (s *Solves) start(ctx context.Context, e *solve) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	e.mu.Lock()
-	e.turn = s.svc.queue.lineUp(e.deadline())
+	e.place.deadline = e.deadline()
+	e.turn = s.svc.queue.lineUp(e.place)
 	e.cancel = cancel
 	e.mu.Unlock()
 	go func() {
@@ -135,6 +136,7 @@ func (e *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	defer func() { ended(res, err) }()
 	w := &e.watch
 	w.begin(e)
+	began := time.Now()
 	if engine, ok := e.s.svc.cfg.Engine.(solverEngine); ok || e.run != nil {
 		run, cfg := e.run, engine.cfg
 		if run == nil {
@@ -148,8 +150,11 @@ func (e *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	} else {
 		res, err = e.s.svc.cfg.Engine.Solve(ctx, inst, opt)
 	}
+	if e.run == nil {
+		e.s.svc.learn(inst, opt, e.place, res, time.Since(began))
+	}
 	if res != nil {
-		res.Options.TimeLimit = asked
+		res.Options.TimeLimit, res.Degraded = asked, e.next.Degraded
 	}
 	return res, err
 }

@@ -150,6 +150,7 @@ type SolveInfo struct {
 	Error                            string       // why it failed
 	Cached                           bool         // answered from an equal solve's result
 	Resumed                          bool         // went on after a restart
+	Degraded                         bool         // the server had too much to do, and Options.Degrade allowed less
 	ResultBytes                      int64        // 0 without a result
 	Kind                             string
 }
@@ -249,6 +250,7 @@ type solveState struct {
 	Attached    bool            `json:"attached,omitempty"`
 	Cached      bool            `json:"cached,omitempty"`
 	Resumed     bool            `json:"resumed,omitempty"`
+	Degraded    bool            `json:"degraded,omitempty"`
 	Kind        string          `json:"kind,omitempty"`
 	Parameters  []byte          `json:"parameters,omitempty"`
 	Key         string          `json:"key,omitempty"`
@@ -279,6 +281,7 @@ type storedOptions struct {
 	Order     string        `json:"order"`
 	Assign    string        `json:"assign"`
 	Detail    string        `json:"detail"`
+	Degrade   bool          `json:"degrade,omitempty"`
 }
 
 // blobs are those that the record refers to.

@@ -60,6 +60,7 @@ type solve struct {
 	run   RunFunc
 	inst  *hare.Instance
 	warm  *hare.Certificate
+	place admission
 	watch watcher
 
 	mu       sync.Mutex
@@ -137,7 +138,9 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 
 // contentOf is the key of the cache: all that a result depends on.
 func (s *Solves) contentOf(st *solveState) Sum {
-	options, _ := json.Marshal(st.Options) // cannot fail
+	opt := st.Options
+	opt.Degrade = false             // not made use of
+	options, _ := json.Marshal(opt) // cannot fail
 	return sumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(s.svc.Version()), []byte(s.svc.EngineVersion()))
 }
 
@@ -186,7 +189,11 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit 
 		}
 	}
 	if hit == nil {
-		err = s.svc.admit()
+		var granted hare.Options
+		granted, e.place, err = s.svc.admitSolve(e.inst, in.Options, e.deadline())
+		if e.place.degraded {
+			e.next.Options, e.next.Degraded, e.next.Content = storedOptions(granted), true, nil
+		}
 	} else if !s.svc.Ready() {
 		err = ErrDraining
 	}
@@ -255,7 +262,7 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 		}
 		s.mu.Unlock()
 		if hit == nil {
-			s.svc.quit()
+			s.svc.quit(e.place)
 			s.work.Done()
 		}
 	}
@@ -393,7 +400,7 @@ func (e *solve) info() (SolveInfo, error) {
 	i := SolveInfo{
 		ID: e.id, Tenant: e.tenant, Status: st.Status, Termination: st.Termination, Created: fromMicros(st.CreatedUs), Started: fromMicros(st.StartedUs),
 		Ended: fromMicros(st.EndedUs), Deadline: e.deadline(), InstanceSHA256: st.Hash, Options: hare.Options(st.Options), Jobs: st.Jobs, GPUs: st.GPUs,
-		Revision: e.durable, Events: e.durable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed, Kind: st.Kind,
+		Revision: e.durable, Events: e.durable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed, Degraded: st.Degraded, Kind: st.Kind,
 	}
 	// What was written was made by String of an Amount.
 	i.Value, _ = readAmount(st.Value)

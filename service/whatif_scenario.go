@@ -239,9 +239,9 @@ type JobChanges struct {
 // ScenarioJob is one job in both plans.
 type ScenarioJob struct {
 	ID             string      `json:"id"`
-	BaseEndS       Seconds      `json:"base_end_s"`
-	EndS           Seconds      `json:"end_s"`
-	EndChangeS     Seconds      `json:"end_change_s"`
+	BaseEndS       Seconds     `json:"base_end_s"`
+	EndS           Seconds     `json:"end_s"`
+	EndChangeS     Seconds     `json:"end_change_s"`
 	WeightedChange hare.Amount `json:"weighted_change"`
 }
 
