@@ -99,7 +99,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
 	}
-	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), guesses: newGuesses(), calls: make(chan struct{}, svc.Capacity())}
+	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), guesses: newGuesses(), calls: make(chan struct{}, 2*svc.Capacity())}
 	if cfg.Solves != nil && cfg.Solved == nil {
 		s.cfg.Solved = cfg.Solves
 	}

@@ -28,7 +28,7 @@ const internalDetail = "an internal error, logged under this request_id"
 const statusClientGone = 499
 
 func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, code, detail string, faults hare.InvalidErrors) {
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "" {
+	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	s.met.refused(status, code)
@@ -57,6 +57,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var fault *hare.InvalidError
 	var long *http.MaxBytesError
 	var quota *service.QuotaError
+	var over *service.OverloadError
 	switch {
 	case errors.Is(err, errSlow):
 		s.problem(w, r, http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("the body took longer than %v to arrive: send it compressed", s.cfg.BodyTime), nil)
@@ -82,6 +83,13 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.invalid(w, r, faults)
 	case errors.As(err, &fault):
 		s.invalid(w, r, hare.InvalidErrors{fault})
+	case errors.As(err, &over):
+		w.Header().Set("Retry-After", retryAfter(over.Wait))
+		code, detail := "busy", "the queue is full: try again"
+		if errors.Is(err, service.ErrLate) {
+			code, detail = "late", fmt.Sprintf("the time limit would pass in the queue, which takes about %.1f s: try again, or allow more time", over.Wait.Seconds())
+		}
+		s.problem(w, r, http.StatusServiceUnavailable, code, detail+`, or set the option "degrade"`, nil)
 	case errors.Is(err, service.ErrBusy):
 		s.problem(w, r, http.StatusServiceUnavailable, "busy", "the queue is full: try again", nil)
 	case errors.Is(err, service.ErrLate):

@@ -161,11 +161,10 @@ func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key s
 	if err := r.Context().Err(); err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", kind)
-	if kind == kindNDJSON {
-		return res.EncodeNDJSON(w)
-	}
-	return res.EncodeJSON(w)
+	_, end := s.step(r.Context(), "encode")
+	err = encodeResult(w, res, kind)
+	end(err)
+	return err
 }
 
 // submit reads the body and hands the solve over.
@@ -242,6 +241,7 @@ type solveJSON struct {
 	Gap            json.RawMessage `json:"gap"`
 	Cached         bool            `json:"cached"`
 	Resumed        bool            `json:"resumed,omitempty"`
+	Degraded       bool            `json:"degraded,omitempty"`
 	Error          string          `json:"error,omitempty"`
 	Events         int64           `json:"events"`
 	ResultBytes    int64           `json:"result_bytes,omitempty"`
@@ -269,7 +269,7 @@ func describeSolve(info service.SolveInfo) solveJSON {
 	}
 	self := solvePath(info.ID)
 	d := solveJSON{
-		ID: info.ID, Status: info.Status, Termination: info.Termination, Phase: info.Phase, Resumed: info.Resumed,
+		ID: info.ID, Status: info.Status, Termination: info.Termination, Phase: info.Phase, Resumed: info.Resumed, Degraded: info.Degraded,
 		Created: at(info.Created), Started: at(info.Started), Ended: at(info.Ended),
 		InstanceSHA256: info.InstanceSHA256, Jobs: info.Jobs, GPUs: info.GPUs, Options: hare.OptionsJSON(info.Options),
 		Value: info.Value, Bound: info.Bound, Gap: (&hare.Result{Value: info.Value, Bound: info.Bound}).GapJSON(),

@@ -322,7 +322,9 @@ func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sendResult streams the stored bytes, or as NDJSON what they say.
-func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service.SolveInfo, kind string) error {
+func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service.SolveInfo, kind string) (err error) {
+	_, end := s.step(r.Context(), "encode")
+	defer func() { end(err) }()
 	w.Header().Add("Vary", "Accept")
 	if kind == kindNDJSON || !info.Finished() { // a saved pair is not stored as it is answered
 		res, err := s.cfg.Solves.Result(r.Context(), info.Tenant, info.ID)
@@ -336,11 +338,7 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service
 			}
 			res.TaskList = res.Schedule.Tasks(inst, hare.MaxTaskObjects)
 		}
-		w.Header().Set("Content-Type", kind)
-		if kind == kindNDJSON {
-			return res.EncodeNDJSON(w)
-		}
-		return res.EncodeJSON(w)
+		return encodeResult(w, res, kind)
 	}
 	stored, size, err := s.cfg.Solves.ResultBytes(r.Context(), info.Tenant, info.ID)
 	if err != nil {
@@ -351,6 +349,15 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	_, err = io.Copy(w, stored)
 	return err
+}
+
+// encodeResult writes a result as one document or as lines.
+func encodeResult(w http.ResponseWriter, res *hare.Result, kind string) error {
+	w.Header().Set("Content-Type", kind)
+	if kind == kindNDJSON {
+		return res.EncodeNDJSON(w)
+	}
+	return res.EncodeJSON(w)
 }
 
 // getCertificate gives the proof of the bound.

@@ -29,6 +29,8 @@ type Solve struct {
 	Cached bool `json:"cached" validate:"required"`
 	// Resumed says that it went on after a restart of the server.
 	Resumed bool `json:"resumed,omitempty"`
+	// Degraded: the server had too much to do, and the options allowed a greedy schedule and a coarse bound.
+	Degraded bool `json:"degraded,omitempty"`
 	// Error says why it failed.
 	Error string `json:"error,omitempty"`
 	// Events is the id of the last one.

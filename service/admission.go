@@ -60,7 +60,7 @@ func (q *queue) admit(a admission) error {
 	if q.taken >= most {
 		return &OverloadError{Wait: wait}
 	}
-	if !a.degraded && time.Duration(float64(wait)/max(1, a.trust)) > a.deadline.Sub(now) {
+	if !a.degraded && wait > leastTime && time.Duration(float64(wait)/max(1, a.trust)) > a.deadline.Sub(now) {
 		return &OverloadError{Wait: wait, late: true}
 	}
 	q.take(a.cost)
