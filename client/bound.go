@@ -1,0 +1,109 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/hare-sched/hare"
+)
+
+// Bound is a lower bound on the objective of every feasible schedule.
+type Bound struct {
+	Method    string
+	Bound     hare.Amount
+	Certified bool // Certificate proves it
+	// Certificate is as it was sent, for hare.DecodeCertificate; nil without one.
+	Certificate json.RawMessage
+}
+
+// Bound computes one; method "" means price. It may be repeated at will, and
+// is, when the network fails.
+func (c *Client) Bound(ctx context.Context, inst *hare.Instance, method string) (*Bound, error) {
+	parts := map[string]any{}
+	if method != "" {
+		parts["method"] = method
+	}
+	text, err := body(inst, parts)
+	if err != nil {
+		return nil, err
+	}
+	var b *Bound
+	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/bounds", body: text, repeatable: true,
+		take: func(resp *http.Response) error {
+			var d struct {
+				Method      string          `json:"method"`
+				Bound       json.Number     `json:"bound"`
+				Certified   bool            `json:"certified"`
+				Certificate json.RawMessage `json:"certificate"`
+			}
+			if err := decodeJSON(resp, &d); err != nil {
+				return err
+			}
+			amount, err := hare.ParseAmount(d.Bound.String())
+			b = &Bound{Method: d.Method, Bound: amount, Certified: d.Certified, Certificate: d.Certificate}
+			return err
+		}})
+	return b, err
+}
+
+// Report is the outcome of a check.
+type Report struct {
+	OK     bool    `json:"ok"`
+	Faults []Fault `json:"faults"`
+}
+
+// Fault is one condition that a result breaks.
+type Fault struct {
+	Constraint string `json:"constraint"` // stable
+	Job        string `json:"job"`
+	Round      int64  `json:"round"`
+	GPU        string `json:"gpu"`
+	ByUs       int64  `json:"by_us"` // by how many microseconds
+	Detail     string `json:"detail"`
+}
+
+// Verify asks the server to check a result. Package verify does so without one.
+func (c *Client) Verify(ctx context.Context, inst *hare.Instance, res *hare.Result) (*Report, error) {
+	result, err := resultJSON(res)
+	if err != nil {
+		return nil, err
+	}
+	text, err := body(inst, map[string]any{"result": result})
+	if err != nil {
+		return nil, err
+	}
+	rep := &Report{}
+	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/verify", body: text, repeatable: true,
+		take: func(resp *http.Response) error { return decodeJSON(resp, rep) }})
+	if err != nil {
+		return nil, err
+	}
+	return rep, nil
+}
+
+// Version is that of the server.
+type Version struct {
+	Version string `json:"version"`
+	HiGHS   string `json:"highs"` // "" without the LP engine
+}
+
+// Version asks what the server is.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	var v Version
+	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/version", repeatable: true,
+		take: func(resp *http.Response) error { return decodeJSON(resp, &v) }})
+	return v, err
+}
+
+// resultJSON is a result as a part of a document.
+func resultJSON(res *hare.Result) (json.RawMessage, error) {
+	if res == nil {
+		return nil, errors.New("client: Result is nil")
+	}
+	var b bytes.Buffer
+	err := res.EncodeJSON(&b)
+	return b.Bytes(), err
+}

@@ -1,0 +1,343 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/hare-sched/hare"
+)
+
+// Options of a solve; what is zero or nil is left to the server.
+type Options struct {
+	TimeLimit time.Duration // covers waiting in the queue; 0: a work limit decides
+	WorkLimit int64         // oracle calls and moves; 0: computed from the size
+	Gap       *float64      // stop at this gap, a fraction of at most six decimals; nil: 0.01
+	Seed      *int64        // nil: 1
+	Bound     string        // price, critical_path, machine, queyranne or paper
+	Order     string
+	Assign    string // insertion, earliest_finish or earliest_available
+	Detail    string // lanes, jobs, none or tasks
+}
+
+func (o Options) json() map[string]any {
+	m := map[string]any{}
+	if o.TimeLimit > 0 {
+		m["time_limit_s"] = json.Number(hare.FormatMicros(o.TimeLimit.Microseconds()))
+	}
+	if o.WorkLimit > 0 {
+		m["work_limit"] = o.WorkLimit
+	}
+	if o.Gap != nil {
+		m["gap"] = json.Number(strconv.FormatFloat(*o.Gap, 'f', -1, 64))
+	}
+	if o.Seed != nil {
+		m["seed"] = *o.Seed
+	}
+	for name, value := range map[string]string{"bound": o.Bound, "order": o.Order, "assign": o.Assign, "detail": o.Detail} {
+		if value != "" {
+			m[name] = value
+		}
+	}
+	return m
+}
+
+// Request is what to solve, and how.
+type Request struct {
+	Instance *hare.Instance
+	Options  Options
+	// Key names this solve: a call with the same key and content joins it
+	// instead of solving twice, also days later from another process. Empty
+	// means a random one.
+	Key string
+	// Progress is called with each event of Solve, one at a time, in order; nil
+	// means that nobody watches.
+	Progress func(Event)
+}
+
+// body is {instance, and the parts}.
+func body(inst *hare.Instance, parts map[string]any) ([]byte, error) {
+	if inst == nil {
+		return nil, errors.New("client: Instance is nil")
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"instance":`)
+	if err := inst.EncodeJSON(&b); err != nil {
+		return nil, err
+	}
+	b.Truncate(len(bytes.TrimRight(b.Bytes(), "\n")))
+	for _, name := range []string{"options", "method", "result"} {
+		v, ok := parts[name]
+		if !ok {
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&b, `,"%s":%s`, name, text)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// Solve returns the result of an instance; an infeasible one is a result too.
+// The solve runs behind: a connection that breaks costs nothing, it is found
+// again. When ctx ends, the solve is cancelled.
+func (c *Client) Solve(ctx context.Context, req Request) (*hare.Result, error) {
+	prefer := "wait=" + strconv.Itoa(int(longWait/time.Second))
+	if req.Progress != nil {
+		prefer = "respond-async"
+	}
+	res, s, err := c.post(ctx, req, prefer)
+	if err != nil || res != nil {
+		return res, err
+	}
+	res, err = c.finish(ctx, s, req.Progress)
+	if ctx.Err() != nil {
+		// Nobody waits for it any more. It ends by itself where this does not
+		// arrive.
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_, _ = c.Cancel(late, s.ID)
+	}
+	return res, err
+}
+
+// finish follows a solve to its end.
+func (c *Client) finish(ctx context.Context, s *Solve, progress func(Event)) (*hare.Result, error) {
+	if progress != nil {
+		for e, err := range c.Events(ctx, s.ID, 0) {
+			if err != nil {
+				return nil, err
+			}
+			progress(e)
+		}
+	}
+	s, err := c.Wait(ctx, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	if s.Status == "failed" {
+		return nil, fmt.Errorf("client: solve %s failed: %s", s.ID, s.Error)
+	}
+	return c.Result(ctx, s.ID)
+}
+
+// Submit hands a solve over and does not wait for it. What is already known, by
+// the key or from the cache, has its result beside it.
+func (c *Client) Submit(ctx context.Context, req Request) (*Solve, error) {
+	res, s, err := c.post(ctx, req, "respond-async")
+	if err == nil && s.ID == "" {
+		return nil, errors.New("client: this server answers at once and keeps no solves: call Solve")
+	}
+	if err == nil && res != nil {
+		return c.Get(ctx, s.ID)
+	}
+	return s, err
+}
+
+// post sends a solve. A nil result means that it goes on.
+func (c *Client) post(ctx context.Context, req Request, prefer string) (res *hare.Result, s *Solve, err error) {
+	text, err := body(req.Instance, map[string]any{"options": req.Options.json()})
+	if err != nil {
+		return nil, nil, err
+	}
+	key := req.Key
+	if key == "" {
+		key = NewKey()
+	}
+	err = c.do(ctx, call{
+		method: http.MethodPost, path: "/v1/solves", body: text, repeatable: true,
+		header: http.Header{"Idempotency-Key": {key}, "Prefer": {prefer}},
+		take: func(resp *http.Response) (err error) {
+			if resp.StatusCode != http.StatusAccepted {
+				s = &Solve{ID: resp.Header.Get("Hare-Solve-Id")}
+				res, err = hare.DecodeResult(resp.Body, hare.Limits{MaxBytes: c.cfg.MaxBytes})
+				return err
+			}
+			s = &Solve{}
+			return decodeJSON(resp, s)
+		},
+	})
+	return res, s, err
+}
+
+// Solve is what the server says of one.
+type Solve struct {
+	ID     string `json:"id"`
+	Status string `json:"status"` // queued, running, succeeded, cancelled or failed
+	// Termination says why it stopped: optimal, gap, work_limit, deadline,
+	// cancelled, infeasible or no_schedule; "" before.
+	Termination    string            `json:"termination"`
+	QueuePosition  int               `json:"queue_position"` // from 1; 0 when it does not wait
+	Created        time.Time         `json:"created"`
+	Started        time.Time         `json:"started"`
+	Ended          time.Time         `json:"ended"`
+	InstanceSHA256 string            `json:"instance_sha256"`
+	Value          *float64          `json:"value"` // best so far, in weight-seconds; Result has it exactly
+	Bound          *float64          `json:"bound"`
+	Gap            *float64          `json:"gap"`
+	Cached         bool              `json:"cached"`
+	Error          string            `json:"error"`  // why it failed
+	Events         int64             `json:"events"` // id of the last one
+	Links          map[string]string `json:"links"`
+}
+
+// Done says that nothing will change any more.
+func (s *Solve) Done() bool { return s.Status != "queued" && s.Status != "running" }
+
+func solvePath(id string, more string) string { return "/v1/solves/" + url.PathEscape(id) + more }
+
+// Get returns the state of a solve.
+func (c *Client) Get(ctx context.Context, id string) (*Solve, error) { return c.look(ctx, id, 0) }
+
+func (c *Client) look(ctx context.Context, id string, wait time.Duration) (*Solve, error) {
+	s := &Solve{}
+	x := call{method: http.MethodGet, path: solvePath(id, ""), repeatable: true,
+		take: func(resp *http.Response) error { return decodeJSON(resp, s) }}
+	if wait > 0 {
+		x.query = url.Values{"wait": {strconv.Itoa(int(wait / time.Second))}}
+	}
+	if err := c.do(ctx, x); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// longWait is how long one request is kept waiting: less than what proxies
+// usually allow.
+const longWait = 25 * time.Second
+
+// Wait returns once the solve has ended or ctx does.
+func (c *Client) Wait(ctx context.Context, id string) (*Solve, error) {
+	for attempt := 0; ; {
+		began := time.Now()
+		s, err := c.look(ctx, id, longWait)
+		if err != nil || s.Done() {
+			return s, err
+		}
+		if time.Since(began) >= longWait/2 {
+			attempt = 0
+			continue
+		}
+		// The server did not wait: it is shutting down, or something between
+		// answers for it.
+		if err := sleep(ctx, c.backoff(attempt), errors.New("client: the solve goes on")); err != nil {
+			return nil, err
+		}
+		attempt++
+	}
+}
+
+// Result returns the whole result of a solve that has ended, or the best so far
+// of one that runs.
+func (c *Client) Result(ctx context.Context, id string) (res *hare.Result, err error) {
+	err = c.do(ctx, call{method: http.MethodGet, path: solvePath(id, "/result"), repeatable: true,
+		take: func(resp *http.Response) (err error) {
+			res, err = hare.DecodeResult(resp.Body, hare.Limits{MaxBytes: c.cfg.MaxBytes})
+			return err
+		}})
+	return res, err
+}
+
+// Schedule writes the schedule alone to w, as the server sends it, in the form
+// that accept names: application/json, application/x-ndjson (a lane a line) or
+// text/csv. The query narrows it; see docs/http.md. It is not sent again once
+// w has got something.
+func (c *Client) Schedule(ctx context.Context, id, accept string, query url.Values, w io.Writer) error {
+	return c.copy(ctx, solvePath(id, "/schedule"), accept, query, w)
+}
+
+func (c *Client) copy(ctx context.Context, path, accept string, query url.Values, w io.Writer) error {
+	return c.do(ctx, call{method: http.MethodGet, path: path, query: query, repeatable: true, header: http.Header{"Accept": {accept}},
+		take: func(resp *http.Response) error {
+			n, err := io.Copy(w, resp.Body)
+			if err != nil && n > 0 {
+				return &partError{n, err}
+			}
+			return err
+		}})
+}
+
+// Cancel asks a solve to stop with the best pair so far. It may be repeated.
+func (c *Client) Cancel(ctx context.Context, id string) (*Solve, error) {
+	s := &Solve{}
+	err := c.do(ctx, call{method: http.MethodPost, path: solvePath(id, "/cancel"), repeatable: true,
+		take: func(resp *http.Response) error { return decodeJSON(resp, s) }})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Delete removes a solve that has ended, with its events and result.
+func (c *Client) Delete(ctx context.Context, id string) error {
+	return c.remove(ctx, solvePath(id, ""))
+}
+
+// remove deletes. Where an attempt before may have done it, not finding it is
+// what was asked for.
+func (c *Client) remove(ctx context.Context, path string) error {
+	attempts := 0
+	err := c.do(ctx, call{method: http.MethodDelete, path: path, repeatable: true, attempts: &attempts})
+	if p := (*Problem)(nil); attempts > 1 && errors.As(err, &p) && p.Status == http.StatusNotFound {
+		return nil
+	}
+	return err
+}
+
+// List gives the solves that the server keeps, page by page as they are asked
+// for. The query filters them; see docs/http.md.
+func (c *Client) List(ctx context.Context, query url.Values) iter.Seq2[*Solve, error] {
+	return pages(ctx, c, "/v1/solves", "cursor", query, func(page json.RawMessage) ([]*Solve, string, error) {
+		var p struct {
+			Solves []*Solve `json:"solves"`
+			Next   string   `json:"next"`
+		}
+		err := json.Unmarshal(page, &p)
+		return p.Solves, p.Next, err
+	})
+}
+
+// pages walks through a list whose next page is named by a query parameter.
+func pages[T any](ctx context.Context, c *Client, path, parameter string, query url.Values, read func(json.RawMessage) ([]T, string, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		at := url.Values{}
+		for name, values := range query {
+			at[name] = values
+		}
+		for {
+			var page json.RawMessage
+			err := c.do(ctx, call{method: http.MethodGet, path: path, query: at, repeatable: true,
+				take: func(resp *http.Response) error { return decodeJSON(resp, &page) }})
+			var items []T
+			next := ""
+			if err == nil {
+				items, next, err = read(page)
+			}
+			if err != nil {
+				yield(zero, err)
+				return
+			}
+			for _, item := range items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if next == "" || next == at.Get(parameter) {
+				return
+			}
+			at.Set(parameter, next)
+		}
+	}
+}
