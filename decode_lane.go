@@ -48,11 +48,17 @@ func (d *resultReader) lane() error {
 
 // equalColumns checks that each column given has an entry a row.
 func (d *resultReader) equalColumns(l *Lane) error {
+	switch {
+	case l.Job == nil:
+		return d.fault("missing_field", `"job" is missing: a position in the schedule's jobs for each entry`)
+	case l.StartUs == nil:
+		return d.fault("missing_field", `"start_us" is missing: a start for each entry, in microseconds`)
+	}
 	for _, c := range []struct {
 		name   string
 		column []int64
 	}{{"start_us", l.StartUs}, {"round", l.Round}, {"rounds", l.Rounds}, {"tasks", l.Tasks}, {"period_us", l.PeriodUs}} {
-		if (c.column != nil || c.name == "start_us") && len(c.column) != len(l.Job) {
+		if c.column != nil && len(c.column) != len(l.Job) {
 			return d.fault("unequal_columns", "the columns of a lane must be equally long: job has %d entries, %s has %d", len(l.Job), c.name, len(c.column))
 		}
 	}

@@ -25,7 +25,7 @@ import (
 //	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
 //	@Produce		application/x-ndjson,text/event-stream,application/problem+json
 //	@Success		200	{object}	openapi.Answer	"an answer a line, or an event"
-//	@Failure		400	{object}	openapi.Problem	"after or Last-Event-ID is not a number"
+//	@Failure		400	{object}	openapi.Problem	"after or Last-Event-ID is not a number, or follow not true or false"
 //	@Failure		404	{object}	openapi.Problem	"no such session"
 //	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
 //	@Failure		500	{object}	openapi.Problem	"a defect, or a damaged log; the server's log has the request_id"
@@ -40,6 +40,10 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	live, err := flag(r, "follow")
+	if err != nil {
+		return err
+	}
 	session, err := s.session(r)
 	if err != nil {
 		return err
@@ -49,7 +53,7 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	if kind == kindEvents || r.URL.Query().Get("follow") == "true" {
+	if kind == kindEvents || live {
 		return follow(s, w, r, kind == kindEvents, feed[hare.Answer]{
 			of: "decisions", ahead: 64,
 			items: func(ctx context.Context) iter.Seq2[hare.Answer, error] { return session.Decisions(ctx, after) },
