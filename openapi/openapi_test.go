@@ -44,32 +44,40 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	}
 	repair(spec, forms, examples(t), answers(t))
 	secure(spec)
+	sharpen(spec)
 	return spec, forms
 }
 
-// examples are request bodies by operation.
+// examples are request bodies by operation: testdata/OPERATION.json, or .ndjson.
 func examples(t *testing.T) map[string]any {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/solve.json")
+	files, err := filepath.Glob("testdata/*json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	solve := decode(t, raw)
-	all := map[string]any{"solve": solve, "bound": map[string]any{"instance": solve["instance"], "method": "price"}}
-	raw, err = os.ReadFile("testdata/whatif.json")
-	if err != nil {
-		t.Fatal(err)
+	all := map[string]any{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, kind, _ := strings.Cut(filepath.Base(file), ".")
+		if kind == "ndjson" {
+			all[name] = string(raw)
+			continue
+		}
+		all[name] = decode(t, raw)
 	}
-	whatIf := decode(t, raw)
-	whatIf["base"] = map[string]any{"instance": solve["instance"]}
-	all["whatIf"] = whatIf
+	instance := all["solve"].(map[string]any)["instance"]
+	all["bound"] = map[string]any{"instance": instance, "method": "price"}
+	all["whatIf"].(map[string]any)["base"] = map[string]any{"instance": instance}
 	return all
 }
 
 // answers are what a server answered.
 func answers(t *testing.T) answerExamples {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/solves.json")
+	raw, err := os.ReadFile("testdata/answers/solves.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +192,45 @@ func TestPageIsSelfContained(t *testing.T) {
 	for _, sign := range []string{"http://", "https://", "src=", "@import", "url(", "<link"} {
 		if bytes.Contains(openapi.Page, []byte(sign)) {
 			t.Errorf("the page has %q", sign)
+		}
+	}
+}
+
+// Every refusal has the one form, every operation a summary and one tag that is
+// described, and every answer says what its id is good for.
+func TestOperationsAreWhole(t *testing.T) {
+	spec := decode(t, openapi.JSON)
+	tags := map[any]bool{}
+	for _, tag := range spec["tags"].([]any) {
+		tags[tag.(map[string]any)["name"]] = true
+	}
+	seen := map[any]bool{}
+	for path, item := range spec["paths"].(map[string]any) {
+		for method, o := range item.(map[string]any) {
+			op := o.(map[string]any)
+			of, _ := op["tags"].([]any)
+			if op["operationId"] == nil || seen[op["operationId"]] || op["summary"] == nil || len(of) != 1 || !tags[of[0]] {
+				t.Errorf("%s %s: operation id %v, summary %v, tags %v", method, path, op["operationId"], op["summary"], of)
+			}
+			seen[op["operationId"]] = true
+			for status, r := range op["responses"].(map[string]any) {
+				content, _ := r.(map[string]any)["content"].(map[string]any)
+				if status < "400" {
+					continue
+				}
+				media, _ := content["application/problem+json"].(map[string]any)
+				schema, _ := media["schema"].(map[string]any)
+				if len(content) != 1 || schema["$ref"] != "#/components/schemas/Problem" {
+					t.Errorf("%s %s: a %s is not a Problem", method, path, status)
+				}
+			}
+			if body, ok := op["requestBody"].(map[string]any); ok {
+				for kind, media := range body["content"].(map[string]any) {
+					if media.(map[string]any)["example"] == nil {
+						t.Errorf("%s %s: no example of %s", method, path, kind)
+					}
+				}
+			}
 		}
 	}
 }

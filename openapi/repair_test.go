@@ -128,7 +128,8 @@ func repairOperation(op map[string]any, examples map[string]any, answers answerE
 		media["schema"] = map[string]any{"$ref": ref}
 		if op["operationId"] == "postEvents" {
 			// swag knows no lines.
-			body["content"] = map[string]any{ndjson: map[string]any{"schema": lines(ref)}}
+			media = map[string]any{"schema": lines(ref)}
+			body["content"] = map[string]any{ndjson: media}
 		}
 		if e, ok := examples[op["operationId"].(string)]; ok {
 			media["example"] = e

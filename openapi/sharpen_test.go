@@ -1,0 +1,116 @@
+package openapi_test
+
+import "encoding/json"
+
+// sharpen says what swag has no words for, and what readers of the
+// specification that are programs want to know: the least that a value may be,
+// and which call gives the id that another one takes. What is
+// there already, or is not served, stays as it is.
+func sharpen(spec map[string]any) {
+	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
+	limit := func(component, field, rule string, value any) {
+		if s, ok := schemas[component].(map[string]any); ok {
+			s["properties"].(map[string]any)[field].(map[string]any)[rule] = value
+		}
+	}
+	one := json.Number("1")
+	limit("Cluster", "nodes", "minItems", one)
+	limit("Node", "name", "minLength", one)
+	limit("Node", "gpus", "minProperties", one)
+	limit("Node", "in_service_s", "minItems", one)
+	limit("Job", "id", "minLength", one)
+	limit("Job", "on", "minProperties", one)
+	for _, item := range spec["paths"].(map[string]any) {
+		for _, o := range item.(map[string]any) {
+			op := o.(map[string]any)
+			parameters, _ := op["parameters"].([]any)
+			for _, p := range parameters {
+				sharpenParameter(p.(map[string]any))
+			}
+		}
+	}
+	// A body of events may have none.
+	operation(spec, "postEvents")["requestBody"].(map[string]any)["required"] = false
+	// YAML that is read is an object, as JSON is.
+	response(spec, "openapiYaml", "200")["content"].(map[string]any)["application/yaml"] = map[string]any{"schema": map[string]any{"type": "object"}}
+	for _, l := range followers {
+		link(spec, l)
+	}
+	components := spec["components"].(map[string]any)
+	if components["securitySchemes"] == nil {
+		components["securitySchemes"] = map[string]any{"key": map[string]any{"type": "http", "scheme": "bearer", "description": "An API key, where the server asks for one."}}
+		spec["security"] = []any{map[string]any{}, map[string]any{"key": []any{}}}
+	}
+}
+
+// sharpenParameter gives the numbers of queries their range.
+func sharpenParameter(p map[string]any) {
+	schema := p["schema"].(map[string]any)
+	if p["in"] == "path" {
+		schema["minLength"] = json.Number("1")
+	}
+	switch p["name"] {
+	case "after":
+		if schema["type"] == "integer" {
+			schema["minimum"] = json.Number("0")
+			schema["format"] = "int64"
+		}
+	case "limit":
+		schema["minimum"] = json.Number("1")
+		schema["maximum"] = json.Number("1000")
+	case "instance_sha256":
+		schema["pattern"] = "^[0-9A-Fa-f]{64}$"
+	case "every_s":
+		schema["exclusiveMinimum"] = json.Number("0")
+		schema["format"] = "double"
+	}
+}
+
+// follower says that an operation takes the id that another one answers with.
+type follower struct {
+	from, status string
+	to           []string
+}
+
+var followers = []follower{
+	{"createSession", "201", []string{"getSession", "deleteSession", "postEvents", "getDecisions", "getLog", "getRegret", "getSchedule"}},
+	{"solve", "202", []string{"getSolve", "getSolveEvents", "getResult", "getSolveSchedule", "cancelSolve", "deleteSolve"}},
+}
+
+// link adds the links of a follower, as far as both ends are served.
+func link(spec map[string]any, f follower) {
+	r := response(spec, f.from, f.status)
+	if r == nil {
+		return
+	}
+	links := map[string]any{}
+	for _, to := range f.to {
+		if operation(spec, to) != nil {
+			links[to] = map[string]any{"operationId": to, "parameters": map[string]any{"id": "$response.body#/id"}}
+		}
+	}
+	if len(links) > 0 {
+		r["links"] = links
+	}
+}
+
+// operation finds one by its id; nil where it is not served.
+func operation(spec map[string]any, id string) map[string]any {
+	for _, item := range spec["paths"].(map[string]any) {
+		for _, op := range item.(map[string]any) {
+			if op.(map[string]any)["operationId"] == id {
+				return op.(map[string]any)
+			}
+		}
+	}
+	return nil
+}
+
+func response(spec map[string]any, id, status string) map[string]any {
+	op := operation(spec, id)
+	if op == nil {
+		return nil
+	}
+	r, _ := op["responses"].(map[string]any)[status].(map[string]any)
+	return r
+}
