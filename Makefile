@@ -13,7 +13,7 @@ highs_for_tests   := PKG_CONFIG_PATH=$(CURDIR)/.highs/lib/pkgconfig
 highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
 
 # Packages with goroutines of their own are tested under the race detector too.
-racy := $(wildcard internal/lp relax greedy solver service service/sqlite api)
+racy := $(wildcard internal/lp relax greedy solver service service/sqlite api client)
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 
@@ -49,7 +49,7 @@ demo: build ## solve a shipped instance, verify it twice, draw it
 	@echo "The result is in build/demo.result.json, its picture in $(CURDIR)/build/gantt.svg"
 
 .PHONY: test
-test: check test-go test-race test-python ## every test of the project
+test: prerequisites-clients check test-go test-race test-python test-clients ## every test of the project
 	@echo "All tests passed."
 
 .PHONY: check
@@ -70,6 +70,25 @@ test-race: highs ## the packages with goroutines, under the race detector
 .PHONY: test-python
 test-python: ## the verifier in Python
 	$(PYTHON) -m unittest discover -s verify -p '*test*.py'
+
+# Said before minutes of tests, not behind it.
+.PHONY: prerequisites-clients
+prerequisites-clients:
+	@scripts/prerequisites.sh clients
+
+.PHONY: clients
+clients: ## the Python and TypeScript clients as packages, in build/clients
+	@scripts/clients.sh build
+
+.PHONY: test-clients
+test-clients: highs ## the clients and the specification, against a server: see docs/clients.md
+	@scripts/clients.sh lint
+	@scripts/clients.sh test
+	@scripts/clients.sh fuzz 30
+
+.PHONY: fuzz-api
+fuzz-api: highs ## every operation of the HTTP interface for 10 min; SEED= another time
+	@scripts/clients.sh fuzz 600
 
 .PHONY: bench
 bench: build ## quality and times, the tables of docs/benchmarks.md

@@ -269,7 +269,7 @@ func (k *keeper) events(w http.ResponseWriter, r *http.Request) {
 }
 
 func (k *keeper) list(w http.ResponseWriter, r *http.Request) {
-	from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
+	from, _ := strconv.Atoi(r.URL.Query().Get("after"))
 	page := map[string]any{"solves": []any{map[string]any{"id": "s" + strconv.Itoa(from), "status": "queued"}, map[string]any{"id": "t" + strconv.Itoa(from), "status": r.URL.Query().Get("status")}}}
 	if from < 2 {
 		page["next"] = strconv.Itoa(from + 1)

@@ -298,7 +298,7 @@ func (c *Client) remove(ctx context.Context, path string) error {
 // List gives the solves that the server keeps, page by page as they are asked
 // for. The query filters them; see docs/http.md.
 func (c *Client) List(ctx context.Context, query url.Values) iter.Seq2[*Solve, error] {
-	return pages(ctx, c, "/v1/solves", "cursor", query, func(page json.RawMessage) ([]*Solve, string, error) {
+	return pages(ctx, c, "/v1/solves", "after", query, func(page json.RawMessage) ([]*Solve, string, error) {
 		var p struct {
 			Solves []*Solve `json:"solves"`
 			Next   string   `json:"next"`

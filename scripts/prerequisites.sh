@@ -1,5 +1,6 @@
 #!/bin/bash
-# Names what is missing to build and test Hare, with the command that installs it.
+# Names what is missing to build and test Hare, with the command that installs
+# it; with the argument clients also what the Python and TypeScript clients need.
 set -u
 missing=() packages=()
 
@@ -26,6 +27,17 @@ if [ ! -f "$here/../.highs/stamp" ] && ! pkg-config --atleast-version=1.10 highs
     packages+=(python3-pip)
 fi
 
+if [ "${1:-}" = clients ]; then
+    # npm comes with node where that is not Debian's.
+    command -v node >/dev/null 2>&1 || need node nodejs npm
+    need npm npm
+    python=${PYTHON:-python3}
+    if command -v "$python" >/dev/null 2>&1 && ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
+        missing+=("the Python module venv")
+        packages+=(python3-venv)
+    fi
+fi
+
 bad=0
 if [ ${#missing[@]} -gt 0 ]; then
     printf 'Missing: %s\nInstall with:\n    apt-get update && apt-get install -y' "$(IFS=,; echo "${missing[*]}" | sed 's/,/, /g')" >&2
@@ -39,5 +51,15 @@ if ! command -v go >/dev/null 2>&1; then
 elif ! (cd "$here/.." && go version >/dev/null 2>&1) || ! (cd "$here/.." && go list -m >/dev/null 2>&1); then
     echo "Go is too old: go.mod needs $(sed -n 's/^go //p' "$here/../go.mod") and this is $(cd / && go version). See https://go.dev/doc/install" >&2
     bad=1
+fi
+if [ "${1:-}" = clients ]; then
+    if command -v node >/dev/null 2>&1 && ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || a == 20 && b >= 19 ? 0 : 1)'; then
+        echo "Node.js is too old: the TypeScript client needs 20.19 or later and this is $(node --version). Debian 13: apt-get install -y nodejs npm; elsewhere: https://nodejs.org/en/download" >&2
+        bad=1
+    fi
+    if command -v "${PYTHON:-python3}" >/dev/null 2>&1 && ! "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+        echo "Python is too old: the Python client needs 3.11 or later and this is $("${PYTHON:-python3}" --version). Debian 12 and later have it; or name another one: PYTHON=python3.12 make test-clients" >&2
+        bad=1
+    fi
 fi
 exit $bad

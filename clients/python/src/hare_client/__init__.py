@@ -1,0 +1,7 @@
+"""The client of Hare. `Hare` is where to begin; docs/clients.md shows it."""
+
+from .client import Hare
+from .errors import EventRefused, HareError, Problem, StreamBroken
+from .values import Event, Solve
+
+__all__ = ["Event", "EventRefused", "Hare", "HareError", "Problem", "Solve", "StreamBroken"]

@@ -1,0 +1,421 @@
+"""Calls a server, again where that is safe."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import random
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NoReturn, Self
+from urllib.parse import quote
+
+import httpx
+
+from . import generated
+from .errors import EventRefused, HareError, Problem, StreamBroken
+from .generated.models import BoundResult, Report, Result, Session
+from .streams import Message, lines, messages
+from .values import Event, Solve
+
+# Documents are dicts, as json.load gives them, or models of hare_client.generated.
+Document = Mapping[str, Any] | Any
+
+LONG_WAIT = 25  # seconds that one request is kept waiting
+MAX_BACKOFF = 10.0
+LINE = 64 << 20  # bytes of a line or event
+
+
+class Hare:
+    """A client of one server; its methods may be called from several threads.
+
+    key       is sent as Authorization: Bearer, over plain HTTP to loopback
+              alone unless insecure is set
+    retries   how often a call that may be repeated is sent again, and how
+              often in a row a stream may fail without an event in between
+    backoff   seconds before the first retry; it doubles with each, up to 10 s
+    patience  the longest Retry-After, in seconds, that is waited for
+    silence   seconds without a byte after which a connection counts as broken
+    client    an httpx.Client of your own, for proxies and certificates
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        key: str | None = None,
+        *,
+        retries: int = 4,
+        backoff: float = 0.2,
+        patience: float = 60,
+        silence: float = 60,
+        insecure: bool = False,
+        client: httpx.Client | None = None,
+    ) -> None:
+        at = httpx.URL(url)
+        if at.scheme not in ("http", "https") or not at.host or at.query or at.userinfo:
+            raise ValueError(f"url {url!r}: give scheme and host, as in https://hare.example:8443")
+        if key and at.scheme == "http" and not insecure and not _loopback(at.host):
+            raise ValueError("a key over plain HTTP can be read on the way: use https, or set insecure")
+        self._url = url.rstrip("/")
+        self._retries, self._backoff, self._patience, self._silence = retries, backoff, patience, silence
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = client or httpx.Client()
+        self._own = client is None
+        # The generated operations, for what has no method here; they send once.
+        self.api = generated.Client(base_url=self._url, headers=dict(self._headers), timeout=httpx.Timeout(silence))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if self._own:
+            self._http.close()
+        if self.api._client is not None:
+            self.api._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # Solves
+
+    def solve(
+        self,
+        instance: Document,
+        options: Document | None = None,
+        *,
+        key: str | None = None,
+        progress: Callable[[Event], object] | None = None,
+    ) -> Result:
+        """Solves an instance, and calls progress with each event.
+
+        The solve runs behind: a connection that breaks costs nothing. When
+        waiting is interrupted, also by an error in progress, it is cancelled.
+        """
+        prefer = "respond-async" if progress else f"wait={LONG_WAIT}"
+        response = self._submit(instance, options, key, prefer)
+        if response.status_code == 200:
+            return Result.from_dict(_json(response))
+        solve = Solve.of(_json(response))
+        try:
+            if progress:
+                for event in self.events(solve.id):
+                    progress(event)
+            solve = self.wait(solve.id)
+            if solve.status == "failed":
+                raise HareError(f"solve {solve.id} failed: {solve.error}")
+            return self.result(solve.id)
+        except BaseException:
+            if not solve.done:
+                try:
+                    self._send("POST", f"/v1/solves/{_escape(solve.id)}/cancel", timeout=2)
+                except (HareError, httpx.HTTPError):
+                    pass  # it ends by itself
+            raise
+
+    def submit(self, instance: Document, options: Document | None = None, *, key: str | None = None) -> Solve:
+        """Hands a solve over and does not wait for it.
+
+        A call with the same key and content joins it, also days later.
+        """
+        response = self._submit(instance, options, key, "respond-async")
+        if response.status_code == 202:
+            return Solve.of(_json(response))
+        id = response.headers.get("Hare-Solve-Id")
+        if not id:
+            raise HareError("this server answers at once and keeps no solves: call solve")
+        return self.get(id)
+
+    def _submit(self, instance: Document, options: Document | None, key: str | None, prefer: str) -> httpx.Response:
+        body = {"instance": _dict(instance)}
+        if options is not None:
+            body["options"] = _dict(options)
+        headers = {"Idempotency-Key": key or secrets.token_hex(16), "Prefer": prefer}
+        return self._call("POST", "/v1/solves", json=body, headers=headers, repeatable=True)
+
+    def get(self, id: str) -> Solve:
+        """The state of a solve."""
+        return Solve.of(_json(self._call("GET", f"/v1/solves/{_escape(id)}", repeatable=True)))
+
+    def wait(self, id: str, timeout: float | None = None) -> Solve:
+        """Returns once the solve has ended; TimeoutError after so many seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        attempt = 0
+        while True:
+            left = LONG_WAIT if end is None else min(LONG_WAIT, max(0, end - time.monotonic()))
+            began = time.monotonic()
+            solve = Solve.of(_json(self._call("GET", f"/v1/solves/{_escape(id)}", params={"wait": int(left)}, repeatable=True)))
+            if solve.done:
+                return solve
+            if end is not None and time.monotonic() >= end:
+                raise TimeoutError(f"solve {id} is {solve.status}")
+            if time.monotonic() - began < left / 2 or left < 1:
+                # The server did not wait: it shuts down, or something between answers.
+                time.sleep(self._pause(attempt) if end is None else min(self._pause(attempt), max(0, end - time.monotonic())))
+                attempt += 1
+
+    def events(self, id: str, after: int = 0) -> Iterator[Event]:
+        """The events of a solve behind the one with the id after, up to done.
+
+        A stream that breaks is taken up again behind the last event, so that
+        each comes once.
+        """
+        for m in self._follow(f"/v1/solves/{_escape(id)}/events", after):
+            event = Event.of(m.id, m.event, json.loads(m.data))
+            yield event
+            if event.type == "done":
+                return
+
+    def result(self, id: str) -> Result:
+        """The result of a solve that has ended."""
+        return Result.from_dict(_json(self._call("GET", f"/v1/solves/{_escape(id)}/result", repeatable=True)))
+
+    def schedule(self, id: str, accept: str = "application/json", **query: str) -> bytes:
+        """The schedule alone, as application/json, application/x-ndjson or text/csv."""
+        return self._call(
+            "GET", f"/v1/solves/{_escape(id)}/schedule", headers={"Accept": accept}, params=query, repeatable=True
+        ).content
+
+    def cancel(self, id: str) -> Solve:
+        """Asks a solve to stop with the best pair so far; may be repeated."""
+        return Solve.of(_json(self._call("POST", f"/v1/solves/{_escape(id)}/cancel", repeatable=True)))
+
+    def delete(self, id: str) -> None:
+        """Removes a solve that has ended."""
+        self._delete(f"/v1/solves/{_escape(id)}")
+
+    def solves(self, **query: str) -> Iterator[Solve]:
+        """The solves that the server keeps, page by page as they are asked for."""
+        return map(Solve.of, self._pages("/v1/solves", "solves", query))
+
+    # Bounds, checks, scenarios
+
+    def bound(self, instance: Document, method: str = "price") -> BoundResult:
+        """A lower bound on the objective of every feasible schedule."""
+        body = {"instance": _dict(instance), "method": method}
+        return BoundResult.from_dict(_json(self._call("POST", "/v1/bounds", json=body, repeatable=True)))
+
+    def verify(self, instance: Document, result: Document) -> Report:
+        """Checks a result."""
+        body = {"instance": _dict(instance), "result": _dict(result)}
+        return Report.from_dict(_json(self._call("POST", "/v1/verify", json=body, repeatable=True)))
+
+    def what_if(self, request: Document) -> Iterator[dict[str, Any]]:
+        """Scenarios, each as it finishes. Once one came, a stream that breaks is not taken up again."""
+        attempt, came = 0, 0
+        while True:
+            try:
+                with self._stream(
+                    "POST", "/v1/what-if", json=_dict(request), headers={"Accept": "application/x-ndjson"}
+                ) as response:
+                    for line in lines(response.iter_bytes(), LINE):
+                        if line:
+                            came += 1
+                            yield json.loads(line)
+                    return
+            except (Problem, httpx.TransportError) as e:
+                if came:
+                    raise StreamBroken(f"the scenarios broke off behind {came}: {e!r}") from e
+                self._again(e, True, attempt)
+            attempt += 1
+
+    def version(self) -> dict[str, str]:
+        """Versions of Hare and HiGHS."""
+        return _json(self._call("GET", "/v1/version", repeatable=True))
+
+    # Online sessions
+
+    def create_session(self, cluster: Document, **more: Any) -> Session:
+        """Opens a session; more are policy, parameters and clock.
+
+        It is not sent again when the network fails, for it may have been opened.
+        """
+        return Session.from_dict(_json(self._call("POST", "/v1/sessions", json={"cluster": _dict(cluster), **more})))
+
+    def session(self, id: str) -> Session:
+        """Looks at one."""
+        return Session.from_dict(_json(self._call("GET", f"/v1/sessions/{_escape(id)}", repeatable=True)))
+
+    def sessions(self) -> Iterator[Session]:
+        """All of them, the oldest first."""
+        return map(Session.from_dict, self._pages("/v1/sessions", "sessions", {}))
+
+    def apply(self, id: str, events: Iterable[Document]) -> list[dict[str, Any]]:
+        """Sends events, and returns the answer to each.
+
+        They are numbered: what was recorded before is answered as it was then,
+        so that all are sent again after a broken connection. The first one
+        refused raises EventRefused.
+        """
+        documents = [_dict(e) for e in events]
+        body = "".join(json.dumps(e) + "\n" for e in documents).encode()
+        path, headers = (
+            f"/v1/sessions/{_escape(id)}/events",
+            {"Content-Type": "application/x-ndjson", "Accept": "application/x-ndjson"},
+        )
+        for attempt in range(self._retries + 1):
+            response = self._call("POST", path, content=body, headers=headers, repeatable=True)
+            answers = [json.loads(line) for line in response.content.split(b"\n") if line]
+            bad = next((a for a in answers if "error" in a), None)
+            if bad is not None and bad["error"].get("code") != "draining":
+                raise EventRefused(bad.get("seq"), bad["error"])
+            if bad is None and len(answers) == len(documents):
+                return answers
+            time.sleep(self._pause(attempt))
+        raise StreamBroken(f"{len(answers)} of {len(documents)} events were answered")
+
+    def decisions(self, id: str, after: int = 0) -> Iterator[dict[str, Any]]:
+        """The answers of a session, also those to come, until it is deleted."""
+        for m in self._follow(f"/v1/sessions/{_escape(id)}/decisions", after):
+            yield json.loads(m.data)
+
+    def delete_session(self, id: str) -> None:
+        """Ends a session and removes its log."""
+        self._delete(f"/v1/sessions/{_escape(id)}")
+
+    # How it is done
+
+    def _send(
+        self, method: str, path: str, *, headers: Mapping[str, str] = {}, timeout: float | None = None, **more: Any
+    ) -> httpx.Response:
+        limit = httpx.Timeout(timeout or self._silence, connect=10)
+        response = self._http.request(
+            method, self._url + path, headers={"Accept": "application/json", **self._headers, **headers}, timeout=limit, **more
+        )
+        if response.status_code >= 300:
+            raise Problem.of(response)
+        return response
+
+    def _call(self, method: str, path: str, *, repeatable: bool = False, **more: Any) -> httpx.Response:
+        attempt = 0
+        while True:
+            try:
+                return self._send(method, path, **more)
+            except (Problem, httpx.TransportError) as e:
+                self._again(e, repeatable, attempt)
+            attempt += 1
+
+    def _again(self, error: Problem | httpx.TransportError, repeatable: bool, attempt: int) -> None:
+        """Waits before the next attempt, or raises."""
+        wait = self._pause(attempt)
+        if isinstance(error, Problem):
+            wait = max(wait, error.retry_after)
+            worth = (error.refused or repeatable and error.passing) and wait <= self._patience
+        else:
+            worth = repeatable
+        if not worth or attempt >= self._retries:
+            if isinstance(error, Problem):
+                raise error
+            raise HareError(f"{error.request.method} {error.request.url.path}: {error!r}") from error
+        time.sleep(wait)
+
+    def _pause(self, attempt: int) -> float:
+        """From the upper half of what doubles, so that clients do not come back together."""
+        most = min(self._backoff * 2**attempt, MAX_BACKOFF)
+        return most * random.uniform(0.5, 1)
+
+    def _stream(self, method: str, path: str, *, headers: Mapping[str, str] = {}, **more: Any) -> Any:
+        return _Checked(
+            self._http.stream(
+                method,
+                self._url + path,
+                headers={**self._headers, **headers},
+                timeout=httpx.Timeout(self._silence, connect=10),
+                **more,
+            )
+        )
+
+    def _follow(self, path: str, after: int) -> Iterator[Message]:
+        failures = 0
+        while True:
+            headers = {"Accept": "text/event-stream"}
+            if after:
+                headers["Last-Event-ID"] = str(after)
+            try:
+                with self._stream("GET", path, headers=headers) as response:
+                    for m in messages(response.iter_bytes(), LINE):
+                        if m.event == "end":
+                            _ended(m)
+                        if m.id and m.id <= after:
+                            continue  # sent twice
+                        after, failures = m.id or after, 0
+                        yield m
+                    raise httpx.RemoteProtocolError("the stream ended early", request=response.request)
+            except (Problem, httpx.TransportError) as e:
+                self._again(e, True, failures)
+            failures += 1
+
+    def _pages(self, path: str, name: str, query: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        query = dict(query)
+        while True:
+            page = _json(self._call("GET", path, params=query, repeatable=True))
+            yield from page[name]
+            if not page.get("next"):
+                return
+            query["after"] = page["next"]
+
+    def _delete(self, path: str) -> None:
+        attempt = 0
+        while True:
+            try:
+                self._send("DELETE", path)
+                return
+            except (Problem, httpx.TransportError) as e:
+                if attempt and isinstance(e, Problem) and e.status == 404:
+                    return  # an attempt before did it
+                self._again(e, True, attempt)
+            attempt += 1
+
+
+class _Checked:
+    """A streamed response that is not a refusal."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> httpx.Response:
+        response: httpx.Response = self._stream.__enter__()
+        if response.status_code != 200:
+            try:
+                response.read()
+            finally:
+                self._stream.__exit__(None, None, None)
+            raise Problem.of(response)
+        return response
+
+    def __exit__(self, *exc: object) -> None:
+        self._stream.__exit__(*exc)
+
+
+def _ended(m: Message) -> NoReturn:
+    """Why the server ended a stream."""
+    code = json.loads(m.data).get("code", "")
+    status = {"draining": 503, "no_session": 404, "no_solve": 404}.get(code, 0)
+    raise Problem(status, {"code": code, "detail": "the server ended the stream"})
+
+
+def _dict(document: Document) -> dict[str, Any]:
+    to_dict = getattr(document, "to_dict", None)
+    return to_dict() if to_dict else dict(document)
+
+
+def _json(response: httpx.Response) -> dict[str, Any]:
+    try:
+        value = response.json()
+    except ValueError as e:
+        raise HareError(f"{response.request.url.path} answered with something else than JSON") from e
+    if not isinstance(value, dict):
+        raise HareError(f"{response.request.url.path} answered with something else than an object")
+    return value
+
+
+def _escape(part: str) -> str:
+    return quote(part, safe="")
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,51 @@
+"""What the server says of a solve, as far as this client reads it; `data` has all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Solve:
+    """A solve that the server keeps."""
+
+    id: str
+    status: str  # queued, running, succeeded, cancelled or failed
+    termination: str | None = None  # why it stopped
+    queue_position: int | None = None
+    value: float | None = None  # best so far, in weight-seconds
+    bound: float | None = None
+    gap: float | None = None
+    error: str | None = None  # why it failed
+    data: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> Solve:
+        names = ("id", "status", "termination", "queue_position", "value", "bound", "gap", "error")
+        return cls(**{name: data.get(name) for name in names}, data=data)
+
+    @property
+    def done(self) -> bool:
+        """Nothing will change any more."""
+        return self.status not in ("queued", "running")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One step of a solve."""
+
+    id: int  # from 1
+    type: str  # status, phase, incumbent, bound, checkpoint or done; later servers may send others
+    at_s: float = 0  # since the solve was taken in
+    status: str | None = None
+    phase: str | None = None
+    termination: str | None = None
+    value: float | None = None  # of the best schedule so far
+    bound: float | None = None  # best so far
+    data: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, id: int, type: str, data: dict[str, Any]) -> Event:
+        names = ("status", "phase", "termination", "value", "bound")
+        return cls(id, type, data.get("at_s", 0), **{name: data.get(name) for name in names}, data=data)

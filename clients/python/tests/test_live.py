@@ -1,0 +1,98 @@
+"""The installed package against hare serve at HARE_URL."""
+
+import json
+import os
+import unittest
+from pathlib import Path
+
+from hare_client import EventRefused, Hare, Problem
+from hare_client.generated.api.server import version
+from hare_client.generated.models import Instance
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# The instance of README.md.
+README = json.loads((ROOT / "clients/conformance/readme.instance.json").read_text())
+
+KEPT = "/v1/solves/{id}" in json.loads((ROOT / "openapi/openapi.json").read_text())["paths"]
+
+
+class Live(unittest.TestCase):
+    def setUp(self):
+        self.hare = Hare(os.environ["HARE_URL"], key=os.environ.get("HARE_KEY"), insecure=True)
+        self.addCleanup(self.hare.close)
+
+    def test_readme(self):
+        result = self.hare.solve(README)
+        self.assertEqual((result.value, result.bound, result.gap), (30, 30, 0))
+        self.assertEqual((result.status, result.termination), ("succeeded", "optimal"))
+        self.assertEqual([job.id for job in result.jobs], ["bert"])
+        # The model goes back as it came.
+        self.assertTrue(self.hare.verify(README, result).ok)
+        result.schedule.lanes[0].start_us[0] += 1
+        report = self.hare.verify(README, result)
+        self.assertFalse(report.ok)
+        self.assertTrue(report.faults[0].constraint)
+
+    def test_bound(self):
+        b = self.hare.bound(Instance.from_dict(README), "critical_path")
+        self.assertEqual((b.bound, b.certified, b.certificate.bound), (30, True, "30.000000"))
+
+    def test_pointers(self):
+        wrong = json.loads(json.dumps(README))
+        wrong["jobs"][0]["weight"] = -3
+        with self.assertRaises(Problem) as caught:
+            self.hare.solve(wrong, {"gap": 7})
+        p = caught.exception
+        self.assertEqual((p.status, p.code), (422, "out_of_range"))
+        self.assertEqual([e["pointer"] for e in p.errors], ["/instance/jobs/0/weight", "/options/gap"])
+        self.assertTrue(p.request_id)
+
+    def test_generated_operations(self):
+        self.assertEqual(version.sync(client=self.hare.api).to_dict(), self.hare.version())
+
+    def test_session(self):
+        s = self.hare.create_session(README["cluster"], policy="fifo")
+        events = [
+            {"seq": 1, "at_s": 0, "type": "job_arrived", "job": {"id": "bert", "on": {"V100": {}}}},
+            {"seq": 2, "at_s": 1, "type": "tick"},
+        ]
+        answers = self.hare.apply(s.id, events)
+        self.assertEqual([d["gpu"] for d in answers[0]["decisions"]], ["a/0"])
+        self.assertEqual(self.hare.apply(s.id, events), answers)  # recorded
+        with self.assertRaises(EventRefused) as caught:
+            self.hare.apply(s.id, [{"seq": 9, "at_s": 2, "type": "tick"}])
+        self.assertEqual(caught.exception.expected, 3)
+        follow = self.hare.decisions(s.id, after=1)
+        self.assertEqual(next(follow), answers[1])
+        follow.close()
+        self.assertEqual(self.hare.session(s.id).last_seq, 2)
+        self.assertIn(s.id, [x.id for x in self.hare.sessions()])
+        self.hare.delete_session(s.id)
+        with self.assertRaises(Problem):
+            self.hare.session(s.id)
+
+    @unittest.skipUnless(KEPT, "the specification has no asynchronous solves")
+    def test_kept_solves(self):
+        hare, seen = self.hare, []
+        result = hare.solve(README, {"seed": 3}, key="python-" + os.urandom(8).hex(), progress=seen.append)
+        self.assertEqual(result.value, 30)
+        self.assertEqual([e.id for e in seen], list(range(1, len(seen) + 1)))
+        self.assertEqual(seen[-1].type, "done")
+        big = json.loads((ROOT / "testdata/examples/three-jobs.instance.json").read_text())
+        solve = hare.submit(big, {"time_limit_s": 60, "gap": 0})
+        cancelled = hare.cancel(solve.id)
+        self.assertEqual(cancelled.id, solve.id)
+        ended = hare.wait(solve.id, timeout=30)
+        self.assertTrue(ended.done)
+        again = [e.id for e in hare.events(solve.id, after=1)]
+        self.assertEqual(again, list(range(2, 2 + len(again))))
+        self.assertIn(solve.id, [s.id for s in hare.solves()])
+        hare.delete(solve.id)
+        with self.assertRaises(Problem) as caught:
+            hare.get(solve.id)
+        self.assertIn(caught.exception.status, (404, 410))
+
+
+if __name__ == "__main__":
+    unittest.main()

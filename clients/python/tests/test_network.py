@@ -1,0 +1,141 @@
+"""The installed package against a network that loses, cuts and refuses; HARE_RESULT is a file."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import httpx
+
+from hare_client import Event, Hare, HareError, Problem
+from hare_client.streams import lines, messages
+
+ROOT = Path(__file__).resolve().parents[3]
+INSTANCE = {"hare": "instance/v1"}  # the fake does not look at it
+
+
+class Network(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.fake = subprocess.Popen(
+            [sys.executable, ROOT / "clients/conformance/fake.py", os.environ["HARE_RESULT"]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        cls.url = cls.fake.stdout.readline().strip()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.fake.stdin.close()
+        cls.fake.wait(10)
+        cls.fake.stdout.close()
+
+    def client(self, mode, **more):
+        hare = Hare(f"{self.url}/{mode}", **{"backoff": 0.001, **more})
+        self.addCleanup(hare.close)
+        return hare
+
+    def stats(self, mode):
+        return httpx.get(f"{self.url}/{mode}/_stats").json()
+
+    def test_solved_once_whatever_is_lost(self):
+        for mode in ("lossy", "busy", "proxy"):
+            with self.subTest(mode):
+                result = self.client(mode).solve(INSTANCE)
+                self.assertGreaterEqual(result.value, result.bound)
+                self.assertEqual(self.stats(mode)["solved"], 1)
+
+    def test_events_resume(self):
+        seen = []
+        self.client("cut").solve(INSTANCE, progress=seen.append)
+        self.assertEqual([e.id for e in seen], list(range(1, 10)))
+        self.assertEqual(seen[2], Event(3, "incumbent", 3.5, value=97, data=seen[2].data))
+        self.assertEqual((seen[-1].type, seen[-1].status, seen[-1].termination), ("done", "succeeded", "gap"))
+        self.assertEqual(self.stats("cut")["resumed"][:3], [0, 2, 3])
+
+    def test_silence_is_a_broken_stream(self):
+        hare = self.client("quiet", silence=0.1)
+        id = hare.submit(INSTANCE).id
+        self.assertEqual([e.id for e in hare.events(id, after=6)], [7, 8, 9])
+        self.assertEqual(len(self.stats("quiet")["resumed"]), 2)
+
+    def test_interrupted_solve_is_cancelled(self):
+        def stop(event):
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.client("slow").solve(INSTANCE, progress=stop)
+        self.assertEqual(len(self.stats("slow")["cancelled"]), 1)
+
+    def test_wait(self):
+        hare = self.client("slow")
+        solve = hare.submit(INSTANCE, key="mine")
+        self.assertEqual(hare.submit(INSTANCE, key="mine").id, solve.id)
+        self.assertFalse(solve.done)
+        with self.assertRaises(TimeoutError):
+            hare.wait(solve.id, timeout=0.05)
+        threading.Timer(0.1, hare.cancel, [solve.id]).start()
+        self.assertTrue(hare.wait(solve.id).done)
+        self.assertEqual(hare.get(solve.id).value, 3.5)
+        self.assertEqual(hare.schedule(solve.id, "text/csv"), b"job,round\nbert,0\n")
+        hare.delete(solve.id)
+
+    def test_list(self):
+        self.assertEqual([s.id for s in self.client("plain").solves(status="failed")], ["l0a", "l0b", "l1a", "l1b", "l2a", "l2b"])
+
+    def test_scenarios(self):
+        for mode in ("plain", "busy"):
+            self.assertEqual([s["id"] for s in self.client(mode).what_if({"base": INSTANCE, "scenarios": []})], ["more", "less"])
+
+    def test_what_must_happen_once_is_sent_once(self):
+        for mode in ("lossy", "proxy"):
+            with self.subTest(mode):
+                with self.assertRaises(HareError):
+                    self.client(mode).create_session({"nodes": []})
+                self.assertEqual(self.stats(mode)["calls"]["POST /v1/sessions"], 1)
+        self.client("away", retries=0)
+
+    def test_a_long_way_off(self):
+        began = time.monotonic()
+        with self.assertRaises(Problem) as caught:
+            self.client("away").version()
+        p = caught.exception
+        self.assertEqual((p.status, p.code, p.retry_after, p.request_id), (503, "busy", 3600, "r1"))
+        self.assertIn("told so (busy), request r1", str(p))
+        self.assertLess(time.monotonic() - began, 5)
+
+    def test_nobody_listens(self):
+        with Hare("http://127.0.0.1:9", backoff=0.001, retries=1) as hare, self.assertRaises(HareError):
+            hare.version()
+
+    def test_key(self):
+        self.client("plain", key="hare_x").solve(INSTANCE)
+        headers = self.stats("plain")["headers"]
+        self.assertEqual(headers["authorization"], "Bearer hare_x")
+        self.assertEqual(len(headers["idempotency-key"]), 32)
+        for bad in ("ftp://x", "http://", "http://x?a=b", "http://u:p@x"):
+            with self.assertRaises(ValueError):
+                Hare(bad)
+        with self.assertRaises(ValueError):
+            Hare("http://hare.example", key="hare_x")
+
+
+class Streams(unittest.TestCase):
+    def test_chunks_do_not_matter(self):
+        text = "retry: 1\n\n: x\nid: 7\r\nevent: a\r\ndata: {\r\ndata: é}\n\nid: 8\ndata:x".encode()
+        whole = list(messages(iter([text]), 1000))
+        self.assertEqual(whole, [(7, "a", "{\né}")])  # half an event counts for nothing
+        self.assertEqual(list(messages((text[i : i + 1] for i in range(len(text))), 1000)), whole)
+
+    def test_limits(self):
+        for read in (lines, messages):
+            with self.assertRaises(HareError):
+                list(read(iter([b"data: " + b"x" * 50, b"x" * 60]), 100))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,466 @@
+import { EventRefused, HareError, Problem } from "./errors.js";
+import { type Client, createClient } from "./generated/client/index.js";
+import type {
+  BoundResult,
+  Cluster,
+  Event as SessionEvent,
+  Instance,
+  Options,
+  Report,
+  Result,
+  Session,
+  SessionRequest,
+  Version,
+} from "./generated/index.js";
+import { chunks, lines, type Message, messages } from "./streams.js";
+
+export interface Config {
+  /** The server; http://127.0.0.1:8080 without it. */
+  url?: string;
+  /** Sent as Authorization: Bearer, over plain HTTP to loopback alone unless insecure is set. */
+  key?: string;
+  insecure?: boolean;
+  /** How often a call that may be repeated is sent again, and how often in a row a stream may fail without an event in between: 4. */
+  retries?: number;
+  /** Seconds before the first retry; it doubles with each, up to 10 s: 0.2. */
+  backoff?: number;
+  /** The longest Retry-After in seconds that is waited for: 60. */
+  patience?: number;
+  /** Seconds without a byte after which a connection counts as broken: 60. */
+  silence?: number;
+  fetch?: typeof fetch;
+}
+
+/** A solve that the server keeps. */
+export interface Solve {
+  id: string;
+  status: "queued" | "running" | "succeeded" | "cancelled" | "failed";
+  /** Why it stopped. */
+  termination?: string;
+  queue_position?: number;
+  /** Best so far, in weight-seconds. */
+  value: number | null;
+  bound: number | null;
+  gap: number | null;
+  /** Why it failed. */
+  error?: string;
+  [more: string]: unknown;
+}
+
+/** One step of a solve. */
+export interface Event {
+  id: number;
+  /** status, phase, incumbent, bound, checkpoint or done; later servers may send others. */
+  type: string;
+  /** Since the solve was taken in, in seconds. */
+  at_s: number;
+  status?: string;
+  phase?: string;
+  termination?: string;
+  /** Of the best schedule so far. */
+  value?: number;
+  /** Best so far. */
+  bound?: number;
+  [more: string]: unknown;
+}
+
+export interface SolveCall {
+  /** A call with the same key and content joins the solve, also days later. */
+  key?: string;
+  /** Called with each event. */
+  progress?: (event: Event) => void;
+  /** Ends waiting, and cancels the solve. */
+  signal?: AbortSignal;
+}
+
+/** The answer to an event of a session. */
+export interface SessionAnswer {
+  seq: number;
+  decisions: { type: "start" | "withdraw"; job: string; round: number; task: number; gpu: string; at_s: number }[];
+}
+
+/** Nothing has changed after it. */
+export const isDone = (solve: Pick<Solve, "status">): boolean => solve.status !== "queued" && solve.status !== "running";
+
+const longWait = 25; // seconds that one request is kept waiting
+const maxBackoff = 10;
+const maxLine = 64 << 20;
+
+interface Call {
+  method?: string;
+  body?: unknown;
+  text?: string; // in place of body
+  headers?: Record<string, string>;
+  query?: Record<string, string | number>;
+  repeatable?: boolean;
+  signal?: AbortSignal | undefined;
+}
+
+/** The network failed, not the server. */
+class Broken extends HareError {
+  override name = "Broken";
+}
+
+/** A client of one server. */
+export class Hare {
+  /** For the generated operations: pass it as client. They send once. */
+  readonly api: Client;
+  private readonly url: string;
+  private readonly headers: Record<string, string>;
+  private readonly cfg: Required<Pick<Config, "retries" | "backoff" | "patience" | "silence" | "fetch">>;
+
+  constructor(config: Config = {}) {
+    const url = new URL(config.url ?? "http://127.0.0.1:8080");
+    if (!/^https?:$/.test(url.protocol) || url.search || url.username) {
+      throw new HareError(`url ${url}: give scheme and host, as in https://hare.example:8443`);
+    }
+    if (config.key && url.protocol === "http:" && !config.insecure && !isLoopback(url.hostname)) {
+      throw new HareError("a key over plain HTTP can be read on the way: use https, or set insecure");
+    }
+    this.url = url.href.replace(/\/+$/, "");
+    this.headers = config.key ? { Authorization: `Bearer ${config.key}` } : {};
+    this.cfg = {
+      retries: config.retries ?? 4,
+      backoff: config.backoff ?? 0.2,
+      patience: config.patience ?? 60,
+      silence: config.silence ?? 60,
+      fetch: config.fetch ?? ((input, init) => fetch(input, init)),
+    };
+    this.api = createClient({ baseUrl: this.url, headers: this.headers, fetch: this.cfg.fetch });
+  }
+
+  /** Solves an instance. The solve runs behind: a connection that breaks costs nothing. */
+  async solve(instance: Instance, options?: Options, call: SolveCall = {}): Promise<Result> {
+    const prefer = call.progress ? "respond-async" : `wait=${longWait}`;
+    const response = await this.post(instance, options, call, prefer);
+    if (response.status === 200) return (await response.json()) as Result;
+    let solve = (await response.json()) as Solve;
+    try {
+      if (call.progress) {
+        for await (const event of this.events(solve.id, 0, call.signal)) call.progress(event);
+      }
+      solve = await this.wait(solve.id, call.signal);
+      if (solve.status === "failed") throw new HareError(`solve ${solve.id} failed: ${solve.error}`);
+      return await this.result(solve.id, call.signal);
+    } catch (error) {
+      if (!isDone(solve)) {
+        // It ends by itself where this does not arrive.
+        await this.once(path("solves", solve.id, "cancel"), { method: "POST", signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+      }
+      throw error;
+    }
+  }
+
+  /** Hands a solve over and does not wait for it. */
+  async submit(instance: Instance, options?: Options, call: Omit<SolveCall, "progress"> = {}): Promise<Solve> {
+    const response = await this.post(instance, options, call, "respond-async");
+    if (response.status === 202) return (await response.json()) as Solve;
+    const id = response.headers.get("Hare-Solve-Id");
+    if (!id) throw new HareError("this server answers at once and keeps no solves: call solve");
+    return this.get(id);
+  }
+
+  private post(instance: Instance, options: Options | undefined, call: SolveCall, prefer: string): Promise<Response> {
+    const headers = { "Idempotency-Key": call.key ?? newKey(), Prefer: prefer };
+    return this.call(path("solves"), { method: "POST", body: { instance, options }, headers, repeatable: true, signal: call.signal });
+  }
+
+  /** The state of a solve. */
+  get(id: string): Promise<Solve> {
+    return this.json(path("solves", id));
+  }
+
+  /** Resolves once the solve has ended. */
+  async wait(id: string, signal?: AbortSignal): Promise<Solve> {
+    for (let attempt = 0; ; attempt++) {
+      const began = Date.now();
+      const solve = await this.json<Solve>(path("solves", id), { query: { wait: longWait }, signal });
+      if (isDone(solve)) return solve;
+      if (Date.now() - began >= longWait * 500) attempt = -1;
+      // Otherwise the server did not wait: it shuts down, or something between answers.
+      else await sleep(this.pause(attempt), signal);
+    }
+  }
+
+  /**
+   * The events of a solve behind the one with the id after, up to done. A stream
+   * that breaks is taken up again behind the last event, so that each comes once.
+   */
+  async *events(id: string, after = 0, signal?: AbortSignal): AsyncGenerator<Event> {
+    for await (const m of this.follow(path("solves", id, "events"), after, signal)) {
+      yield { at_s: 0, ...JSON.parse(m.data), id: m.id, type: m.event };
+      if (m.event === "done") return;
+    }
+  }
+
+  /** The result of a solve that has ended. */
+  result(id: string, signal?: AbortSignal): Promise<Result> {
+    return this.json(path("solves", id, "result"), { signal });
+  }
+
+  /** The schedule alone, as application/json, application/x-ndjson or text/csv. */
+  async schedule(id: string, accept = "application/json", query: Record<string, string> = {}): Promise<string> {
+    return (await this.call(path("solves", id, "schedule"), { headers: { Accept: accept }, query, repeatable: true })).text();
+  }
+
+  /** Asks a solve to stop with the best pair so far; may be repeated. */
+  cancel(id: string): Promise<Solve> {
+    return this.json(path("solves", id, "cancel"), { method: "POST" });
+  }
+
+  /** Removes a solve that has ended. */
+  delete(id: string): Promise<void> {
+    return this.remove(path("solves", id));
+  }
+
+  /** The solves that the server keeps, page by page as they are asked for. */
+  solves(query: Record<string, string> = {}): AsyncGenerator<Solve> {
+    return this.pages(path("solves"), "solves", query);
+  }
+
+  /** A lower bound on the objective of every feasible schedule. */
+  bound(instance: Instance, method: Options["bound"] = "price"): Promise<BoundResult> {
+    return this.json(path("bounds"), { method: "POST", body: { instance, method } });
+  }
+
+  /** Checks a result. */
+  verify(instance: Instance, result: Result): Promise<Report> {
+    return this.json(path("verify"), { method: "POST", body: { instance, result } });
+  }
+
+  /** Scenarios, each as it finishes. Once one came, a stream that breaks is not taken up again. */
+  async *whatIf(request: object, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>> {
+    let came = 0;
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const call = { method: "POST", body: request, headers: { Accept: "application/x-ndjson" }, signal };
+        for await (const body of this.stream(path("what-if"), call)) {
+          for await (const line of lines(body, maxLine)) {
+            if (line === "") continue;
+            came++;
+            yield JSON.parse(line);
+          }
+        }
+        return;
+      } catch (error) {
+        if (came > 0) throw error;
+        await this.again(error, true, attempt, signal);
+      }
+    }
+  }
+
+  version(): Promise<Version> {
+    return this.json(path("version"));
+  }
+
+  /** Opens a session. It is not sent again when the network fails, for it may have been opened. */
+  createSession(cluster: Cluster, more: Omit<SessionRequest, "cluster"> = {}): Promise<Session> {
+    return this.json(path("sessions"), { method: "POST", body: { cluster, ...more }, repeatable: false });
+  }
+
+  session(id: string): Promise<Session> {
+    return this.json(path("sessions", id));
+  }
+
+  /** All of them, the oldest first. */
+  sessions(): AsyncGenerator<Session> {
+    return this.pages(path("sessions"), "sessions", {});
+  }
+
+  /**
+   * Sends events and gives the answer to each. They are numbered: all are sent
+   * again after a broken connection, and what was recorded before is answered as
+   * it was then. The first one refused throws EventRefused.
+   */
+  async apply(id: string, events: SessionEvent[]): Promise<SessionAnswer[]> {
+    const text = events.map((e) => `${JSON.stringify(e)}\n`).join("");
+    const headers = { "Content-Type": "application/x-ndjson", Accept: "application/x-ndjson" };
+    let got = 0;
+    for (let attempt = 0; attempt <= this.cfg.retries; attempt++) {
+      const response = await this.call(path("sessions", id, "events"), { method: "POST", text, headers, repeatable: true });
+      const answers = (await response.text()).split("\n").filter(Boolean).map((line) => JSON.parse(line));
+      const bad = answers.find((a) => a.error);
+      if (bad && bad.error.code !== "draining") throw new EventRefused(bad.seq, bad.error);
+      if (!bad && answers.length === events.length) return answers;
+      got = answers.length;
+      await sleep(this.pause(attempt));
+    }
+    throw new HareError(`${got} of ${events.length} events were answered`);
+  }
+
+  /** The answers of a session, also those to come, until it is deleted. */
+  async *decisions(id: string, after = 0, signal?: AbortSignal): AsyncGenerator<SessionAnswer> {
+    for await (const m of this.follow(path("sessions", id, "decisions"), after, signal)) yield JSON.parse(m.data);
+  }
+
+  deleteSession(id: string): Promise<void> {
+    return this.remove(path("sessions", id));
+  }
+
+  // How it is done.
+
+  private async json<T>(at: string, call: Call = {}): Promise<T> {
+    return (await this.call(at, { repeatable: true, ...call })).json() as Promise<T>;
+  }
+
+  /** Sends a call until it is answered whole, may not be repeated, or has failed too often. */
+  private async call(at: string, call: Call): Promise<Response> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const response = await this.once(at, call);
+        // Half an answer is none.
+        const body = await response.arrayBuffer().catch((e) => broken(e, call.signal));
+        return new Response(body.byteLength > 0 ? body : null, { status: response.status, headers: response.headers });
+      } catch (error) {
+        await this.again(error, call.repeatable ?? false, attempt, call.signal);
+      }
+    }
+  }
+
+  private async once(at: string, call: Call): Promise<Response> {
+    const headers: Record<string, string> = { Accept: "application/json", ...this.headers, ...call.headers };
+    const init: RequestInit = { method: call.method ?? "GET", headers };
+    if (call.body !== undefined || call.text !== undefined) {
+      headers["Content-Type"] ??= "application/json";
+      init.body = call.text ?? JSON.stringify(call.body);
+    }
+    if (call.signal) init.signal = call.signal;
+    const query = new URLSearchParams(Object.entries(call.query ?? {}).map(([k, v]) => [k, String(v)]));
+    const target = this.url + at + (query.size > 0 ? `?${query}` : "");
+    const response = await this.cfg.fetch(target, init).catch((e) => broken(e, call.signal));
+    if (!response.ok) throw await Problem.of(response);
+    return response;
+  }
+
+  /** Waits before the next attempt, or throws. */
+  private async again(error: unknown, repeatable: boolean, attempt: number, signal?: AbortSignal): Promise<void> {
+    let wait = this.pause(attempt);
+    let worth = repeatable && error instanceof Broken;
+    if (error instanceof Problem) {
+      wait = Math.max(wait, error.retryAfter);
+      worth = (error.refused || (repeatable && error.passing)) && wait <= this.cfg.patience;
+    }
+    if (!worth || attempt >= this.cfg.retries) throw error;
+    await sleep(wait, signal);
+  }
+
+  /** From the upper half of what doubles, so that clients do not come back together. */
+  private pause(attempt: number): number {
+    return Math.min(this.cfg.backoff * 2 ** attempt, maxBackoff) * (0.5 + Math.random() / 2);
+  }
+
+  /** One connection of a stream: its chunks. It is closed when the loop is left, and breaks after silence. */
+  private async *stream(at: string, call: Call): AsyncGenerator<AsyncGenerator<Uint8Array>> {
+    const own = new AbortController();
+    const stop = () => own.abort(call.signal?.reason);
+    call.signal?.addEventListener("abort", stop);
+    if (call.signal?.aborted) stop();
+    const { silence } = this.cfg;
+    const silent = () => own.abort(new Broken(`nothing came for ${silence} s`));
+    let timer = setTimeout(silent, silence * 1000);
+    try {
+      const response = await this.once(at, { ...call, signal: own.signal });
+      if (!response.body) return;
+      yield chunks(response.body, () => {
+        clearTimeout(timer);
+        timer = setTimeout(silent, silence * 1000);
+      });
+    } catch (error) {
+      if (error instanceof HareError) throw error;
+      broken(error, call.signal);
+    } finally {
+      clearTimeout(timer);
+      call.signal?.removeEventListener("abort", stop);
+      own.abort();
+    }
+  }
+
+  private async *follow(at: string, after: number, signal?: AbortSignal): AsyncGenerator<Message> {
+    for (let failures = 0; ; failures++) {
+      const headers: Record<string, string> = { Accept: "text/event-stream" };
+      if (after > 0) headers["Last-Event-ID"] = String(after);
+      try {
+        for await (const body of this.stream(at, { headers, signal })) {
+          const found = messages(body, maxLine);
+          for (;;) {
+            // What the reader of this stream throws must not pass for the network's failure.
+            const next = await found.next().catch((e) => broken(e, signal));
+            if (next.done) break;
+            const m = next.value;
+            if (m.event === "end") throw ended(m);
+            if (m.id > 0 && m.id <= after) continue; // sent twice
+            after = m.id || after;
+            failures = 0;
+            yield m;
+          }
+        }
+        throw new Broken("the stream ended early");
+      } catch (error) {
+        await this.again(error, true, failures, signal);
+      }
+    }
+  }
+
+  private async *pages<T>(at: string, name: string, query: Record<string, string>): AsyncGenerator<T> {
+    const asked = { ...query };
+    for (;;) {
+      const page = await this.json<Record<string, unknown>>(at, { query: asked });
+      yield* page[name] as T[];
+      if (!page["next"]) return;
+      asked["after"] = String(page["next"]);
+    }
+  }
+
+  private async remove(at: string): Promise<void> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        await this.once(at, { method: "DELETE" });
+        return;
+      } catch (error) {
+        if (attempt > 0 && error instanceof Problem && error.status === 404) return; // an attempt before did it
+        await this.again(error, true, attempt);
+      }
+    }
+  }
+}
+
+/** Throws why the network failed; what the caller ended is no failure. */
+function broken(error: unknown, signal?: AbortSignal): never {
+  if (signal?.aborted && !(signal.reason instanceof Broken)) throw signal.reason;
+  if (error instanceof HareError) throw error;
+  throw new Broken(error instanceof Error ? `${error.message}${error.cause instanceof Error ? `: ${error.cause.message}` : ""}` : String(error), { cause: error });
+}
+
+/** Why the server ended a stream. */
+function ended(m: Message): Problem {
+  const code = String((JSON.parse(m.data) as { code?: unknown }).code ?? "");
+  const status = ({ draining: 503, no_session: 404, no_solve: 404 } as Record<string, number>)[code] ?? 0;
+  return new Problem(status, { code, detail: "the server ended the stream" });
+}
+
+function path(...parts: string[]): string {
+  return `/v1/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "[::1]" || /^127\.\d+\.\d+\.\d+$/.test(host);
+}
+
+function sleep(seconds: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      resolve();
+    }, seconds * 1000);
+    if (signal?.aborted) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
+  });
+}

@@ -1,0 +1,6 @@
+/** The client of Hare. `Hare` is where to begin; docs/clients.md shows it. */
+export * from "./client.js";
+export * from "./errors.js";
+/** Types and operations made from the specification. */
+export * as generated from "./generated/index.js";
+export type { BoundResult, Cluster, Instance, Job, Options, Report, Result, Session } from "./generated/index.js";

@@ -1,0 +1,79 @@
+// The installed package against hare serve at HARE_URL.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { EventRefused, generated, Hare, isDone, Problem } from "hare-client";
+
+const read = (name) => JSON.parse(readFileSync(`${process.env.HARE_ROOT}/${name}`, "utf8"));
+const readme = read("clients/conformance/readme.instance.json");
+const kept = "/v1/solves/{id}" in read("openapi/openapi.json").paths;
+const hare = new Hare({ url: process.env.HARE_URL, key: process.env.HARE_KEY, insecure: true });
+
+test("the example of the README", async () => {
+  const result = await hare.solve(readme);
+  assert.deepEqual([result.value, result.bound, result.gap, result.status, result.termination], [30, 30, 0, "succeeded", "optimal"]);
+  assert.equal((await hare.verify(readme, result)).ok, true);
+  result.schedule.lanes[0].start_us[0]++;
+  const report = await hare.verify(readme, result);
+  assert.equal(report.ok, false);
+  assert.ok(report.faults[0].constraint);
+});
+
+test("bound", async () => {
+  const b = await hare.bound(readme, "critical_path");
+  assert.deepEqual([b.bound, b.certified, b.certificate.bound], [30, true, "30.000000"]);
+});
+
+test("faults have pointers", async () => {
+  const wrong = structuredClone(readme);
+  wrong.jobs[0].weight = -3;
+  await assert.rejects(hare.solve(wrong, { gap: 7 }), (p) => {
+    assert.ok(p instanceof Problem && p.requestId);
+    assert.deepEqual([p.status, p.code], [422, "out_of_range"]);
+    assert.deepEqual(p.errors.map((e) => e.pointer), ["/instance/jobs/0/weight", "/options/gap"]);
+    return true;
+  });
+});
+
+test("generated operations", async () => {
+  const { data } = await generated.version({ client: hare.api });
+  assert.deepEqual(data, await hare.version());
+});
+
+test("session", async () => {
+  const s = await hare.createSession(readme.cluster, { policy: "fifo" });
+  const events = [
+    { seq: 1, at_s: 0, type: "job_arrived", job: { id: "bert", on: { V100: {} } } },
+    { seq: 2, at_s: 1, type: "tick" },
+  ];
+  const answers = await hare.apply(s.id, events);
+  assert.equal(answers[0].decisions[0].gpu, "a/0");
+  assert.deepEqual(await hare.apply(s.id, events), answers); // recorded
+  await assert.rejects(hare.apply(s.id, [{ seq: 9, at_s: 2, type: "tick" }]), (e) => e instanceof EventRefused && e.error.expected === 3);
+  for await (const a of hare.decisions(s.id, 1)) {
+    assert.deepEqual(a, answers[1]);
+    break;
+  }
+  assert.equal((await hare.session(s.id)).last_seq, 2);
+  const ids = [];
+  for await (const x of hare.sessions()) ids.push(x.id);
+  assert.ok(ids.includes(s.id));
+  await hare.deleteSession(s.id);
+  await assert.rejects(hare.session(s.id), { status: 404 });
+});
+
+test("kept solves", { skip: !kept && "the specification has no asynchronous solves" }, async () => {
+  const seen = [];
+  const result = await hare.solve(readme, { seed: 4 }, { progress: (e) => seen.push(e) });
+  assert.equal(result.value, 30);
+  assert.deepEqual(seen.map((e) => e.id), seen.map((_, i) => i + 1));
+  assert.equal(seen.at(-1).type, "done");
+  const { id } = await hare.submit(read("testdata/examples/three-jobs.instance.json"), { time_limit_s: 60, gap: 0 });
+  assert.equal((await hare.cancel(id)).id, id);
+  assert.ok(isDone(await hare.wait(id)));
+  const again = [];
+  for await (const e of hare.events(id, 1)) again.push(e.id);
+  assert.deepEqual(again, again.map((_, i) => i + 2));
+  await hare.delete(id);
+  await assert.rejects(hare.get(id), (p) => [404, 410].includes(p.status));
+});

@@ -1,0 +1,193 @@
+#!/bin/bash
+# Makes and tests the clients; all that it fetches and builds is below .clients,
+# clients/*/node_modules and build/clients.
+#
+#   clients.sh build      the packages, in build/clients: wheel, sdist, npm tarball
+#   clients.sh test       build them, install them elsewhere, run them against bin/hare serve
+#   clients.sh lint       the specification
+#   clients.sh fuzz [S]   every operation of the specification, for S seconds (30), without keys and with
+#
+# HARE is the binary to serve with; .clients/hare is built without it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+cache=$root/.clients
+python=${PYTHON:-python3}
+export PIP_DISABLE_PIP_VERSION_CHECK=1 NO_UPDATE_NOTIFIER=1 REDOCLY_TELEMETRY=off
+mkdir -p "$cache" build/clients
+"$root/scripts/prerequisites.sh" clients
+
+server=
+trap 'stop' EXIT
+
+# once NAME FILE...: true when FILEs changed since done NAME.
+once() { ! [ "$(cat "$cache/$1.stamp" 2>/dev/null)" = "$(cat "${@:2}" | sha256sum)" ]; }
+done_() { cat "${@:2}" | sha256sum >"$cache/$1.stamp"; }
+
+# venv NAME REQUIREMENTS: a virtual environment with exactly these, by hash.
+venv() {
+    once "$1" "$2" || return 0
+    rm -rf "${cache:?}/$1"
+    "$python" -m venv "$cache/$1"
+    "$cache/$1/bin/python" -m pip install -q --require-hashes -r "$2"
+    done_ "$1" "$2"
+}
+
+# modules FOLDER: its node_modules, by the lock.
+modules() {
+    once "modules-${1//\//-}" "$1/package-lock.json" && rm -rf "$1/node_modules"
+    [ -d "$1/node_modules" ] || (cd "$1" && npm ci --silent --ignore-scripts --no-audit --no-fund)
+    done_ "modules-${1//\//-}" "$1/package-lock.json"
+}
+
+build_python() {
+    venv py-tools clients/python/tools.txt
+    local bin=$cache/py-tools/bin
+    (
+        cd clients/python
+        PATH=$bin:$PATH openapi-python-client generate --fail-on-warning --path "$root/openapi/openapi.json" --meta none \
+            --output-path src/hare_client/generated --overwrite --config generate.yaml >"$cache/generate.log" 2>&1 || {
+            cat "$cache/generate.log" >&2
+            exit 1
+        }
+        "$bin/ruff" check -q . && "$bin/ruff" format -q --check .
+        cp "$root/LICENSE" .
+        rm -rf dist
+        PATH=$bin:$PATH python -m build --no-isolation --outdir dist >"$cache/build.log" 2>&1 || {
+            cat "$cache/build.log" >&2
+            exit 1
+        }
+    )
+    cp clients/python/dist/* build/clients/
+}
+
+build_typescript() {
+    modules clients/typescript
+    (
+        cd clients/typescript
+        node_modules/.bin/openapi-ts >"$cache/generate-ts.log" 2>&1 || {
+            cat "$cache/generate-ts.log" >&2
+            exit 1
+        }
+        rm -rf dist
+        node_modules/.bin/tsc -p tsconfig.json
+        cp "$root/LICENSE" .
+        npm pack --silent --pack-destination "$root/build/clients" >/dev/null
+    )
+}
+
+build() {
+    build_python
+    build_typescript
+    ls build/clients
+}
+
+binary() {
+    hare=${HARE:-$cache/hare}
+    [ -n "${HARE:-}" ] || PKG_CONFIG_PATH=$root/.highs/lib/pkgconfig CGO_ENABLED=1 "${GO:-go}" build -o "$cache/hare" ./cmd/hare
+}
+
+# serve FLAG...: starts the server; its address is in url.
+serve() {
+    "$hare" serve --listen 127.0.0.1:0 "$@" 2>"$cache/serve.log" &
+    server=$!
+    for _ in $(seq 200); do
+        url=$(sed -n 's/.*msg=listening address=\([^ ]*\).*/http:\/\/\1/p' "$cache/serve.log")
+        [ -z "$url" ] || return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.05
+    done
+    cat "$cache/serve.log" >&2
+    exit 1
+}
+
+stop() {
+    [ -n "$server" ] || return 0
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+    server=
+}
+
+# clean says that the server's log has no defect.
+clean() {
+    if grep -E 'level=ERROR|panic' "$cache/serve.log" >&2; then
+        echo "The server's log, .clients/serve.log, has errors." >&2
+        exit 1
+    fi
+}
+
+test_clients() {
+    build
+    binary
+    "$hare" solve -q clients/conformance/readme.instance.json -o "$cache/result.json"
+    # Installed where nothing of this checkout is on the path.
+    venv py-use clients/python/runtime.txt
+    "$cache/py-use/bin/python" -m pip install -q --no-deps --no-index --force-reinstall build/clients/hare_client-*.whl
+    rm -rf "$cache/ts-use" && mkdir -p "$cache/ts-use"
+    cp clients/typescript/test/*.mjs "$cache/ts-use/"
+    (
+        cd "$cache/ts-use"
+        echo '{"private": true, "type": "module"}' >package.json
+        npm install --silent --no-audit --no-fund --offline --ignore-scripts "$root"/build/clients/hare-client-*.tgz
+    )
+    serve
+    export HARE_URL=$url HARE_ROOT=$root HARE_RESULT=$cache/result.json HARE_FAKE=$root/clients/conformance/fake.py PYTHON=$python
+    echo "== Python"
+    "$cache/py-use/bin/python" -I -m unittest discover -s clients/python/tests
+    echo "== TypeScript"
+    (cd "$cache/ts-use" && node --test --test-reporter=dot ./*.test.mjs)
+    stop
+    clean
+}
+
+lint() {
+    modules clients/conformance
+    clients/conformance/node_modules/.bin/redocly lint --config clients/conformance/redocly.yaml --format stylish openapi/openapi.yaml 2>"$cache/lint.log" || {
+        cat "$cache/lint.log" >&2
+        exit 1
+    }
+}
+
+# attack SECONDS ARG...: the fuzzer on the server at url.
+attack() {
+    (
+        cd clients/conformance
+        "$cache/fuzz/bin/schemathesis" run ../../openapi/openapi.json --url "$url" --checks all --max-time "$1" --workers 2 \
+            --seed "${SEED:-1}" "${@:2}" >"$cache/fuzz.log" 2>&1
+    ) || {
+        cat "$cache/fuzz.log" >&2
+        exit 1
+    }
+    grep -E 'generated,|passed' "$cache/fuzz.log" | tail -1
+    clean
+}
+
+fuzz() {
+    local seconds=${1:-30}
+    venv fuzz clients/conformance/requirements.txt
+    binary
+    echo "== API fuzzer, no keys"
+    serve --max-time 2s --max-sessions 100 --running 2
+    attack "$seconds"
+    stop
+    if "$hare" key --help >/dev/null 2>&1; then
+        echo "== API fuzzer, with keys"
+        rm -rf "$cache/data" && mkdir -p "$cache/data"
+        local key
+        key=$("$hare" key create --data-dir "$cache/data" --role admin 2>/dev/null | grep -o 'hare_[A-Za-z0-9_-]*' | tail -1)
+        serve --max-time 2s --max-sessions 100 --running 2 --data-dir "$cache/data" --require-keys
+        attack "$seconds" --header "Authorization: Bearer $key"
+        stop
+    fi
+}
+
+case ${1:-} in
+build) build ;;
+test) test_clients ;;
+lint) lint ;;
+fuzz) fuzz "${2:-}" ;;
+*)
+    sed -n 's/^#   //p' "$0" >&2
+    exit 2
+    ;;
+esac
