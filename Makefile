@@ -84,7 +84,7 @@ clients: ## the Python and TypeScript clients as packages, in build/clients
 test-clients: highs ## the clients and the specification, against a server: see docs/clients.md
 	@scripts/clients.sh lint
 	@scripts/clients.sh test
-	@scripts/clients.sh fuzz 30
+	@scripts/clients.sh fuzz
 
 .PHONY: fuzz-api
 fuzz-api: highs ## every operation of the HTTP interface for 10 min; SEED= another time

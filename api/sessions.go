@@ -170,7 +170,7 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 		return &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
 	}
 	limit, err := number(r, "limit")
-	if err != nil || limit > listMost {
+	if err != nil || limit > listMost || limit < 1 && r.URL.Query().Has("limit") {
 		return &statusError{http.StatusBadRequest, "bad_query", fmt.Sprintf("?limit= must be a whole number from 1 to %d", listMost)}
 	}
 	if limit == 0 {

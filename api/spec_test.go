@@ -319,6 +319,15 @@ func TestExampleOfEvents(t *testing.T) {
 	}
 }
 
+func TestLimitOfLists(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	for query, want := range map[string]int{"": 200, "?limit=1": 200, "?limit=1000": 200, "?limit=0": 400, "?limit=": 400, "?limit=-1": 400, "?limit=1001": 400} {
+		if code, text, _ := s.call(t, "GET", "/v1/sessions"+query, ""); code != want {
+			t.Errorf("%q: %d %s", query, code, text)
+		}
+	}
+}
+
 func TestFlags(t *testing.T) {
 	s := newSessionServer(t, service.SessionsConfig{})
 	at := s.open(t, "") + "/decisions"

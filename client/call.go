@@ -176,7 +176,7 @@ func (c *Client) once(ctx context.Context, x *call) error {
 		return nil
 	}
 	if err := x.take(resp); err != nil {
-		if body.err != nil && !errors.Is(body.err, errTooLong) && !errors.As(err, new(*partError)) {
+		if body.err != nil && !errors.Is(body.err, errTooLong) && !errors.As(err, new(*partError)) && !errors.Is(err, errStopped) {
 			return brokenError{fmt.Errorf("client: the answer broke off: %w", body.err)}
 		}
 		return err
@@ -187,12 +187,12 @@ func (c *Client) once(ctx context.Context, x *call) error {
 // partError says that a part of an answer was handed on before it broke off, so
 // that it cannot be asked for again.
 type partError struct {
-	bytes int64
-	err   error
+	got int64 // bytes or lines
+	err error
 }
 
 func (e *partError) Error() string {
-	return fmt.Sprintf("client: the answer broke off behind %d bytes: %v", e.bytes, e.err)
+	return fmt.Sprintf("client: the answer broke off, with a part of it handed on (%d): %v", e.got, e.err)
 }
 
 func (e *partError) Unwrap() error { return e.err }

@@ -31,6 +31,7 @@ type keeper struct {
 	solved   int
 	resumed  []string // Last-Event-IDs
 	canceled []string
+	asked    string        // of what-if
 	release  chan struct{} // ends running solves
 
 	lose  map[string]int    // answers that never arrive, by method and path
@@ -120,12 +121,19 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", strconv.Itoa(rec.Body.Len()+10))
 		w.WriteHeader(rec.Code)
 		_, _ = w.Write(rec.Body.Bytes()[:rec.Body.Len()/2])
+		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}
 	k.route(w, r)
 }
 
 func (k *keeper) route(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/v1/what-if" {
+		body, _ := io.ReadAll(r.Body)
+		k.set(func() { k.asked = string(body) })
+		_, _ = io.WriteString(w, whatIfLines)
+		return
+	}
 	rest, mine := strings.CutPrefix(r.URL.Path, "/v1/solves")
 	if !mine {
 		k.api.ServeHTTP(w, r)
@@ -232,6 +240,12 @@ func (k *keeper) post(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = io.WriteString(w, k.result(id))
 }
+
+const whatIfLines = `{"line":"base","status":"succeeded","value":30,"bound":30,"gap":0,"timing":{}}
+{"line":"scenario","index":0,"id":"more","status":"succeeded","value":20.5,"bound":20,"gap":0.025,"value_change":-9.5,"optimum_change":[-10,-9.5]}
+{"line":"scenario","index":1,"id":"bad","status":"failed","value":null,"bound":null,"gap":null,"optimum_change":[null,null],"error":{"status":422,"code":"unknown_node","detail":"no node x","errors":[{"pointer":"/scenarios/1/drain/node","code":"unknown_node","detail":"no node x"}]}}
+{"line":"summary","status":"succeeded","value":null,"bound":null,"gap":null,"counts":{"scenarios":2}}
+`
 
 // manyEvents is how many a solve has; the last is done.
 const manyEvents = 9

@@ -215,3 +215,47 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%v, sent %d times", err, k.count("POST /v1/solves"))
 	}
 }
+
+func TestWhatIf(t *testing.T) {
+	k := newKeeper(t)
+	k.fail["POST /v1/what-if"] = []fail{{503, 0, "busy"}}
+	c := k.serve(t, nil)
+	below := 1.5
+	ask := client.WhatIf{SolveID: "s1", Scenarios: []client.Scenario{
+		{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}}, {ID: "bad", Drain: []client.Drain{{Node: "x", AtS: 3}}},
+	}, PruneBelow: &below}
+	var got []client.Outcome
+	for o, err := range c.WhatIf(t.Context(), ask) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, o)
+	}
+	if len(got) != 4 || *got[1].ValueChange != -9.5 || *got[1].OptimumChange[0] != -10 || got[2].Error == nil || got[2].Error.Faults[0].Pointer != "/scenarios/1/drain/node" || got[3].Value != nil {
+		t.Errorf("%+v", got)
+	}
+	if want := `{"base":{"solve_id":"s1"},"prune":{"below_s":1.5},"scenarios":[{"id":"more","add_gpus":[{"type":"V100","count":2}]},{"id":"bad","drain":[{"node":"x","at_s":3}]}]}`; k.asked != want {
+		t.Error(k.asked)
+	}
+	for range c.WhatIf(t.Context(), ask) {
+		break
+	}
+	// Half an answer is handed on, and said to be half.
+	k.set(func() { k.lose["POST /v1/what-if"] = 1 })
+	n, sent := 0, k.count("POST /v1/what-if")
+	var last error
+	for _, err := range c.WhatIf(t.Context(), ask) {
+		if last = err; err == nil {
+			n++
+		}
+	}
+	if n == 0 || n == 4 || last == nil || k.count("POST /v1/what-if") != sent+1 {
+		t.Errorf("%d outcomes, then %v", n, last)
+	}
+	ask.SolveID = ""
+	for _, err := range c.WhatIf(t.Context(), ask) {
+		if err == nil {
+			t.Error("there is no base")
+		}
+	}
+}

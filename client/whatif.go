@@ -1,0 +1,160 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+
+	"github.com/hare-sched/hare"
+)
+
+// WhatIf asks what would change.
+type WhatIf struct {
+	// Instance is the base; Result, where not nil, its result. SolveID names a
+	// solve that the server keeps, in place of both.
+	Instance  *hare.Instance
+	Result    *hare.Result
+	SolveID   string
+	Scenarios []Scenario
+	Options   Options // of all solves; TimeLimit covers the whole batch
+	// PruneBelow, in weight-seconds: scenarios whose value is proved not to fall
+	// by more than this are answered from the bound alone; nil solves all.
+	PruneBelow *float64
+	Ordered    bool // answers come in the order of the scenarios
+}
+
+// Scenario is one change of the base. Its parts apply in the order of the
+// fields here.
+type Scenario struct {
+	ID           string             `json:"id,omitempty"`
+	Patch        json.RawMessage    `json:"patch,omitempty"` // RFC 6902
+	RemoveJobs   []string           `json:"remove_jobs,omitempty"`
+	ScaleWeights map[string]float64 `json:"scale_weights,omitempty"` // factors by job
+	AddJobs      []json.RawMessage  `json:"add_jobs,omitempty"`      // as in an instance
+	RemoveGPUs   []RemoveGPUs       `json:"remove_gpus,omitempty"`
+	Drain        []Drain            `json:"drain,omitempty"`
+	AddGPUs      []AddGPUs          `json:"add_gpus,omitempty"`
+}
+
+// RemoveGPUs takes GPUs of a node away, those of the highest index first.
+type RemoveGPUs struct {
+	Node  string `json:"node"`
+	Type  string `json:"type,omitempty"` // needed where the node has several
+	Count int    `json:"count"`
+}
+
+// Drain ends the service of a node.
+type Drain struct {
+	Node string  `json:"node"`
+	AtS  float64 `json:"at_s"`
+}
+
+// AddGPUs adds a node that is always in service.
+type AddGPUs struct {
+	Type  string `json:"type"`
+	Count int    `json:"count"`
+	Name  string `json:"name,omitempty"`
+}
+
+// Outcome is one line of the answer. Figures are in weight-seconds, and nil
+// where not known.
+type Outcome struct {
+	Line        string   `json:"line"` // base, scenario or summary
+	Index       int      `json:"index"`
+	ID          string   `json:"id"`
+	Status      string   `json:"status"` // succeeded, or failed: Error says why
+	Pruned      bool     `json:"pruned"` // answered from the bound alone
+	Value       *float64 `json:"value"`
+	Bound       *float64 `json:"bound"`
+	Gap         *float64 `json:"gap"`
+	ValueChange *float64 `json:"value_change"` // value − value of the base
+	// OptimumChange are the ends between which the scenario's optimum less the
+	// base's lies for certain; empty or nil where not known.
+	OptimumChange []*float64      `json:"optimum_change"`
+	Termination   string          `json:"termination"`
+	Error         *Problem        `json:"error"`
+	Data          json.RawMessage `json:"-"` // the whole line
+}
+
+func (w *WhatIf) body() ([]byte, error) {
+	base := map[string]any{}
+	switch {
+	case w.SolveID != "":
+		base["solve_id"] = w.SolveID
+	case w.Instance == nil:
+		return nil, errors.New("client: give an Instance or a SolveID")
+	default:
+		var b bytes.Buffer
+		if err := w.Instance.EncodeJSON(&b); err != nil {
+			return nil, err
+		}
+		base["instance"] = json.RawMessage(b.Bytes())
+	}
+	if w.Result != nil {
+		text, err := resultJSON(w.Result)
+		if err != nil {
+			return nil, err
+		}
+		base["result"] = text
+	}
+	m := map[string]any{"base": base, "scenarios": w.Scenarios}
+	if o := w.Options.json(); len(o) > 0 {
+		m["options"] = o
+	}
+	if w.PruneBelow != nil {
+		m["prune"] = map[string]any{"below_s": *w.PruneBelow}
+	}
+	if w.Ordered {
+		m["ordered"] = true
+	}
+	return json.Marshal(m)
+}
+
+// errStopped says that the reader of a stream wants no more.
+var errStopped = errors.New("client: stopped")
+
+// WhatIf gives the outcome of the base, of each scenario as it is known, and a
+// summary. Until the first one came it is sent again like any call that changes
+// nothing; a stream that breaks later is an error, for what came is of use.
+func (c *Client) WhatIf(ctx context.Context, w WhatIf) iter.Seq2[Outcome, error] {
+	return func(yield func(Outcome, error) bool) {
+		text, err := w.body()
+		if err != nil {
+			yield(Outcome{}, err)
+			return
+		}
+		err = c.do(ctx, call{method: http.MethodPost, path: "/v1/what-if", body: text, repeatable: true,
+			header: http.Header{"Accept": {kindNDJSON}},
+			take: func(resp *http.Response) error {
+				in := bufio.NewReaderSize(resp.Body, 64<<10)
+				for n := int64(0); ; n++ {
+					line, err := readLine(in, c.cfg.MaxBytes)
+					if err == io.EOF {
+						return nil
+					}
+					if err != nil && n > 0 {
+						return &partError{n, err}
+					}
+					if err != nil {
+						return err
+					}
+					o := Outcome{Data: bytes.Clone(line)}
+					if err := json.Unmarshal(line, &o); err != nil {
+						return fmt.Errorf("client: a line of the answer is not what was expected: %w", err)
+					}
+					if !yield(o, nil) {
+						return errStopped
+					}
+				}
+			}})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(Outcome{}, err)
+		}
+	}
+}
