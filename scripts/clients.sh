@@ -133,6 +133,7 @@ test_clients() {
     serve
     export HARE_URL=$url HARE_ROOT=$root HARE_RESULT=$cache/result.json HARE_FAKE=$root/clients/conformance/fake.py PYTHON=$python
     run_clients '*'
+    "$python" clients/conformance/check_docs.py "$cache/py-use/bin/python" "$cache/ts-use"
     stop
     clean
     if with_keys; then

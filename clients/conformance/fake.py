@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A server of asynchronous solves for the clients' tests, with all that a
 network may do wrong on the way. Standard library alone.
 
@@ -57,8 +56,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if path == "/_stats":
             s = self.state
-            return self.answer(200, {"solved": len(s.ids), "calls": s.calls, "resumed": s.resumed,
-                                     "cancelled": sorted(s.cancelled), "headers": s.headers})
+            return self.answer(
+                200,
+                {
+                    "solved": len(s.ids),
+                    "calls": s.calls,
+                    "resumed": s.resumed,
+                    "cancelled": sorted(s.cancelled),
+                    "headers": s.headers,
+                },
+            )
         name = self.command + " " + path
         with self.state.lock:
             self.state.calls[name] += 1
@@ -79,7 +86,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.submit(body)
         if path == "/v1/solves":
             page = int(urllib.parse.parse_qs(self.query).get("after", ["0"])[0])
-            return self.answer(200, {"solves": [self.solve(f"l{page}a"), self.solve(f"l{page}b")], **({"next": str(page + 1)} if page < 2 else {})})
+            return self.answer(
+                200,
+                {"solves": [self.solve(f"l{page}a"), self.solve(f"l{page}b")], **({"next": str(page + 1)} if page < 2 else {})},
+            )
         if path == "/v1/sessions":
             return self.answer(201, {"id": "x"})
         if path == "/v1/what-if":
@@ -106,8 +116,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def solve(self, id):
         running = self.mode == "slow" and id not in self.state.cancelled
-        s = {"id": id, "status": "running" if running else "succeeded", "created": "2026-11-21T10:00:00.123456789Z",
-             "value": 3.5, "bound": 3, "gap": None, "events": EVENTS, "later": {"servers": ["say more"]}}
+        s = {
+            "id": id,
+            "status": "running" if running else "succeeded",
+            "created": "2026-11-21T10:00:00.123456789Z",
+            "value": 3.5,
+            "bound": 3,
+            "gap": None,
+            "events": EVENTS,
+            "later": {"servers": ["say more"]},
+        }
         if not running:
             s["termination"] = "gap"
         return s
@@ -133,7 +151,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.mode == "quiet" and len(self.state.resumed) == 1:
             time.sleep(2)
         for sent, id in enumerate(range(max(1, last), EVENTS + 1)):
-            event, data = "incumbent", json.dumps({"seq": id, "at_s": id + 0.5, "type": "incumbent", "value": 100 - id, "é": "ü"}, ensure_ascii=False)
+            event, data = (
+                "incumbent",
+                json.dumps({"seq": id, "at_s": id + 0.5, "type": "incumbent", "value": 100 - id, "é": "ü"}, ensure_ascii=False),
+            )
             if id == EVENTS:
                 event, data = "done", '{"status":"succeeded",\ndata: "termination":"gap"}'
             text = f"id: {id}\r\nevent: {event}\r\ndata: {data}\r\n\r\n".encode()
@@ -144,16 +165,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.flush()
         self.close_connection = True
 
-    def answer(self, status, value, headers={}):
+    def answer(self, status, value, headers=None):
         self.send(status, "application/json", json.dumps(value).encode(), headers)
 
     def problem(self, status, code, after=None):
         text = {"type": "about:blank", "title": "t", "status": status, "code": code, "detail": "told so", "request_id": "r1"}
         self.send(status, "application/problem+json", json.dumps(text).encode(), {"Retry-After": after} if after else {})
 
-    def send(self, status, kind, body, headers={}):
+    def send(self, status, kind, body, headers=None):
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in (headers or {}).items():
             self.send_header(name, value)
         if kind:
             self.send_header("Content-Type", kind)
@@ -164,11 +185,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 if __name__ == "__main__":
     with open(sys.argv[1], "rb") as f:
         RESULT = f.read()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    print("http://127.0.0.1:%d" % server.server_address[1], flush=True)
+    print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.read()

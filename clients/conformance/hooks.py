@@ -22,4 +22,6 @@ def filter_case(ctx, case):
     operation = case.operation.definition.raw.get("operationId")
     if operation == "getDecisions" and "true" in str((case.query or {}).get("follow")).lower():
         return False
-    return not (operation == "postEvents" and case.meta is not None and case.meta.generation.mode == schemathesis.GenerationMode.NEGATIVE)
+    return not (
+        operation == "postEvents" and case.meta is not None and case.meta.generation.mode == schemathesis.GenerationMode.NEGATIVE
+    )

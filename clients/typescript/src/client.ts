@@ -110,9 +110,10 @@ export class Hare {
   private readonly cfg: Required<Pick<Config, "retries" | "backoff" | "patience" | "silence" | "fetch">>;
 
   constructor(config: Config = {}) {
-    const url = new URL(config.url ?? "http://127.0.0.1:8080");
-    if (!/^https?:$/.test(url.protocol) || url.search || url.username) {
-      throw new HareError(`url ${url}: give scheme and host, as in https://hare.example:8443`);
+    const given = config.url ?? "http://127.0.0.1:8080";
+    const url = URL.canParse(given) ? new URL(given) : undefined;
+    if (!url || !/^https?:$/.test(url.protocol) || url.search || url.username) {
+      throw new HareError(`url "${given}": give scheme and host, as in https://hare.example:8443`);
     }
     if (config.key && url.protocol === "http:" && !config.insecure && !isLoopback(url.hostname)) {
       throw new HareError("a key over plain HTTP can be read on the way: use https, or set insecure");
