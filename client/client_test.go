@@ -280,3 +280,16 @@ func TestContextEndsCalls(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestPlanAgain(t *testing.T) {
+	c := newKeeper(t).serve(t, nil)
+	inst := instance(t)
+	first, err := c.Solve(t.Context(), client.Request{Instance: inst, Options: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.Solve(t.Context(), client.Request{Instance: inst, Options: quick, Previous: first, PreviousInstance: inst, At: 3 * time.Second, Stability: 0.5})
+	if err != nil || again.Value == nil || again.InstanceSHA256 == first.InstanceSHA256 {
+		t.Errorf("%v %+v", err, again)
+	}
+}

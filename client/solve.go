@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -58,12 +60,44 @@ type Request struct {
 	// instead of solving twice, also days later from another process. Empty
 	// means a random one.
 	Key string
+	// Previous is an earlier result, with its schedule, whose rest is planned
+	// again from At on, on its clock. PreviousInstance is the instance that it is
+	// for, where Instance is another one. Stability is what moving planned work
+	// must bring, in weight-seconds per GPU-second moved.
+	Previous         *hare.Result
+	PreviousInstance *hare.Instance
+	At               time.Duration
+	Stability        float64
 	// Progress is called with each event of Solve, one at a time, in order; nil
 	// means that nobody watches.
 	Progress func(Event)
 }
 
-// body is {instance, and the parts}.
+// parts are what goes beside the instance.
+func (r *Request) parts() (map[string]any, error) {
+	m := map[string]any{"options": r.Options.json()}
+	if r.Previous == nil {
+		return m, nil
+	}
+	text, err := resultJSON(r.Previous)
+	if err != nil {
+		return nil, err
+	}
+	m["previous"], m["at_s"] = text, json.Number(hare.FormatMicros(r.At.Microseconds()))
+	if r.PreviousInstance != nil {
+		var b bytes.Buffer
+		if err := r.PreviousInstance.EncodeJSON(&b); err != nil {
+			return nil, err
+		}
+		m["previous_instance"] = json.RawMessage(b.Bytes())
+	}
+	if r.Stability != 0 {
+		m["stability"] = json.Number(strconv.FormatFloat(r.Stability, 'f', -1, 64))
+	}
+	return m, nil
+}
+
+// body is {instance, and the parts}, in the order of their names.
 func body(inst *hare.Instance, parts map[string]any) ([]byte, error) {
 	if inst == nil {
 		return nil, errors.New("client: Instance is nil")
@@ -74,12 +108,8 @@ func body(inst *hare.Instance, parts map[string]any) ([]byte, error) {
 		return nil, err
 	}
 	b.Truncate(len(bytes.TrimRight(b.Bytes(), "\n")))
-	for _, name := range []string{"options", "method", "result"} {
-		v, ok := parts[name]
-		if !ok {
-			continue
-		}
-		text, err := json.Marshal(v)
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		text, err := json.Marshal(parts[name])
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +177,11 @@ func (c *Client) Submit(ctx context.Context, req Request) (*Solve, error) {
 
 // post sends a solve. A nil result means that it goes on.
 func (c *Client) post(ctx context.Context, req Request, prefer string) (res *hare.Result, s *Solve, err error) {
-	text, err := body(req.Instance, map[string]any{"options": req.Options.json()})
+	parts, err := req.parts()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := body(req.Instance, parts)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -34,6 +34,12 @@ class Live(unittest.TestCase):
         self.assertFalse(report.ok)
         self.assertTrue(report.faults[0].constraint)
 
+    def test_plan_again(self):
+        first = self.hare.solve(README)
+        again = self.hare.solve(README, previous=first, at_s=5, stability=0.5)
+        self.assertNotEqual(again.instance_sha256, first.instance_sha256)  # of what is left
+        self.assertIsNotNone(again.value)
+
     def test_bound(self):
         b = self.hare.bound(Instance.from_dict(README), "critical_path")
         self.assertEqual((b.bound, b.certified, b.certificate.bound), (30, True, "30.000000"))

@@ -10,6 +10,7 @@ import type {
   Result,
   Session,
   SessionRequest,
+  SolveRequest,
   Version,
 } from "./generated/index.js";
 import { chunks, lines, type Message, messages } from "./streams.js";
@@ -65,6 +66,8 @@ export interface Event {
 }
 
 export interface SolveCall {
+  /** Plans the rest of an earlier result, from at_s on, on its clock. */
+  again?: Pick<SolveRequest, "previous" | "previous_instance" | "at_s" | "stability">;
   /** A call with the same key and content joins the solve, also days later. */
   key?: string;
   /** Called with each event. */
@@ -163,7 +166,7 @@ export class Hare {
 
   private post(instance: Instance, options: Options | undefined, call: SolveCall, prefer: string): Promise<Response> {
     const headers = { "Idempotency-Key": call.key ?? newKey(), Prefer: prefer };
-    return this.call(path("solves"), { method: "POST", body: { instance, options }, headers, repeatable: true, signal: call.signal });
+    return this.call(path("solves"), { method: "POST", body: { instance, options, ...call.again }, headers, repeatable: true, signal: call.signal });
   }
 
   /** The state of a solve. */

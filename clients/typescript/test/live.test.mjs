@@ -19,6 +19,13 @@ test("the example of the README", async () => {
   assert.ok(report.faults[0].constraint);
 });
 
+test("planning again", async () => {
+  const first = await hare.solve(readme);
+  const again = await hare.solve(readme, undefined, { again: { previous: first, at_s: 5, stability: 0.5 } });
+  assert.notEqual(again.instance_sha256, first.instance_sha256); // of what is left
+  assert.notEqual(again.value, null);
+});
+
 test("bound", async () => {
   const b = await hare.bound(readme, "critical_path");
   assert.deepEqual([b.bound, b.certified, b.certificate.bound], [30, true, "30.000000"]);

@@ -87,14 +87,18 @@ class Hare:
         *,
         key: str | None = None,
         progress: Callable[[Event], object] | None = None,
+        **again: Document | float,
     ) -> Result:
         """Solves an instance, and calls progress with each event.
+
+        again, for planning the rest of an earlier result: previous, at_s,
+        previous_instance, stability.
 
         The solve runs behind: a connection that breaks costs nothing. When
         waiting is interrupted, also by an error in progress, it is cancelled.
         """
         prefer = "respond-async" if progress else f"wait={LONG_WAIT}"
-        response = self._submit(instance, options, key, prefer)
+        response = self._submit(instance, options, key, prefer, again)
         if response.status_code == 200:
             return Result.from_dict(_json(response))
         solve = Solve.of(_json(response))
@@ -114,12 +118,14 @@ class Hare:
                     pass  # it ends by itself
             raise
 
-    def submit(self, instance: Document, options: Document | None = None, *, key: str | None = None) -> Solve:
+    def submit(
+        self, instance: Document, options: Document | None = None, *, key: str | None = None, **again: Document | float
+    ) -> Solve:
         """Hands a solve over and does not wait for it.
 
         A call with the same key and content joins it, also days later.
         """
-        response = self._submit(instance, options, key, "respond-async")
+        response = self._submit(instance, options, key, "respond-async", again)
         if response.status_code == 202:
             return Solve.of(_json(response))
         id = response.headers.get("Hare-Solve-Id")
@@ -127,8 +133,11 @@ class Hare:
             raise HareError("this server answers at once and keeps no solves: call solve")
         return self.get(id)
 
-    def _submit(self, instance: Document, options: Document | None, key: str | None, prefer: str) -> httpx.Response:
-        body = {"instance": _dict(instance)}
+    def _submit(
+        self, instance: Document, options: Document | None, key: str | None, prefer: str, again: Mapping[str, Any]
+    ) -> httpx.Response:
+        body: dict[str, Any] = {"instance": _dict(instance)}
+        body.update({name: part if isinstance(part, (int, float)) else _dict(part) for name, part in again.items()})
         if options is not None:
             body["options"] = _dict(options)
         headers = {"Idempotency-Key": key or secrets.token_hex(16), "Prefer": prefer}
