@@ -60,7 +60,7 @@ func sharpenParameter(p map[string]any) {
 		schema["maximum"] = json.Number("1000")
 	case "instance_sha256":
 		schema["pattern"] = "^[0-9A-Fa-f]{64}$"
-	case "every_s":
+	case "every_s", "by_s", "earlier_s":
 		schema["exclusiveMinimum"] = json.Number("0")
 		schema["format"] = "double"
 	}

@@ -169,11 +169,12 @@ lint() {
     }
 }
 
-# attack ARG...: the fuzzer on the server at url.
+# attack ARG...: the fuzzer on the server at url. One worker: in several threads
+# Python 3.11 fails now and then to parse its own source (python/cpython#106905).
 attack() {
     (
         cd clients/conformance
-        "$cache/fuzz/bin/schemathesis" run ../../openapi/openapi.json --url "$url" --checks all --workers 2 \
+        "$cache/fuzz/bin/schemathesis" run ../../openapi/openapi.json --url "$url" --checks all \
             --seed "${SEED:-1}" "$@" >"$cache/fuzz.log" 2>&1
     ) || {
         cat "$cache/fuzz.log" >&2
