@@ -28,8 +28,7 @@ if [ ! -f "$here/../.highs/stamp" ] && ! pkg-config --atleast-version=1.10 highs
 fi
 
 if [ "${1:-}" = clients ]; then
-    # npm comes with node where that is not Debian's.
-    command -v node >/dev/null 2>&1 || need node nodejs npm
+    need node nodejs
     need npm npm
     python=${PYTHON:-python3}
     if command -v "$python" >/dev/null 2>&1 && ! "$python" -c 'import venv, ensurepip' 2>/dev/null; then
