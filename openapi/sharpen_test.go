@@ -36,11 +36,6 @@ func sharpen(spec map[string]any) {
 	for _, l := range followers {
 		link(spec, l)
 	}
-	components := spec["components"].(map[string]any)
-	if components["securitySchemes"] == nil {
-		components["securitySchemes"] = map[string]any{"key": map[string]any{"type": "http", "scheme": "bearer", "description": "An API key, where the server asks for one."}}
-		spec["security"] = []any{map[string]any{}, map[string]any{"key": []any{}}}
-	}
 }
 
 // sharpenParameter gives the numbers of queries their range.
