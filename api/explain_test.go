@@ -102,7 +102,7 @@ func TestJobsOfASolve(t *testing.T) {
 	}
 	none, _ := newServer(t)
 	for _, path := range []string{"/v1/solves/s1/jobs", "/v1/solves/s1/jobs/vgg"} {
-		if w := request(t, none, "GET", path, ""); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "keeps no solves") {
+		if w := request(t, none, "GET", path, ""); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "no_solve") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}

@@ -17,14 +17,14 @@ const reconnect = time.Second
 // getSolveEvents gives what happens to a solve as it happens.
 //
 //	@Summary		Follow a solve
-//	@Description	Its states, phases, and every better plan and bound with the time, from the first on, then those to come; done is the last, and ends the stream. As text/event-stream (with that Accept header) each is an event with an id and the name of its type, with a comment every 15 s; Last-Event-ID goes on behind the one it names. Otherwise NDJSON, a line each. event: end with a problem code says that the stream ends before the solve does: come again.
+//	@Description	Its states, phases, and every better plan and bound with the time, from the first on, then those to come; done is the last, and ends the stream. Each is a server-sent event with an id and the name of its type, with a comment every 15 s; Last-Event-ID goes on behind the one it names. With Accept: application/x-ndjson they are lines. event: end with a problem code says that the stream ends before the solve does: come again.
 //	@Tags			solves
 //	@ID				getSolveEvents
 //	@Param			id				path	string	true	"the solve"
 //	@Param			after			query	int		false	"begin behind the event of this id"	minimum(0)
 //	@Param			Last-Event-ID	header	string	false	"as after, from an EventSource that reconnects"
-//	@Produce		application/x-ndjson,text/event-stream,application/problem+json
-//	@Success		200	{object}	openapi.SolveEvent	"an event a line, or an event"
+//	@Produce		text/event-stream,application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.SolveEvent	"an event, or an event a line"
 //	@Failure		400	{object}	openapi.Problem		"after or Last-Event-ID is not a number"
 //	@Failure		404	{object}	openapi.Problem		"no such solve"
 //	@Failure		406	{object}	openapi.Problem		"no media type that the client takes"
@@ -33,7 +33,7 @@ const reconnect = time.Second
 //	@Failure		503	{object}	openapi.Problem		"draining, or as many streams are open as may be: Retry-After says when to come back"
 //	@Router			/v1/solves/{id}/events [get]
 func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
-	kind, err := accepted(r, kindNDJSON, kindEvents)
+	kind, err := accepted(r, kindEvents, kindNDJSON)
 	if err != nil {
 		return err
 	}

@@ -197,7 +197,7 @@ func TestTooManyStreamsOfSolves(t *testing.T) {
 	defer endA()
 	_, endB := s.stream(t, ctx, at, "Accept", "text/event-stream")
 	defer endB()
-	for _, c := range [][]string{{at + "/events"}, {at + "/events", "Accept", "text/event-stream"}, {at + "?wait=5"}} {
+	for _, c := range [][]string{{at + "/events", "Accept", "application/x-ndjson"}, {at + "/events", "Accept", "text/event-stream"}, {at + "?wait=5"}} {
 		code, text, h := s.call(t, "GET", c[0], "", c[1:]...)
 		if code != 503 || h.Get("Retry-After") == "" || !strings.Contains(text, `"too_many_streams"`) || h.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%v: %d %s", c, code, text)

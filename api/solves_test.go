@@ -592,7 +592,7 @@ func TestEventsOfASolve(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(live), "retry: 1000\n\nid: 1\nevent: status\ndata: {\"seq\":1,\"at_s\":0") {
 		t.Fatalf("%v %s", err, live)
 	}
-	_, lines, _ := s.call(t, "GET", at+"/events", "")
+	_, lines, _ := s.call(t, "GET", at+"/events", "", "Accept", "application/x-ndjson")
 	var events []string
 	types := map[string]int{}
 	last := -1.0
@@ -622,7 +622,7 @@ func TestEventsOfASolve(t *testing.T) {
 		if strings.TrimPrefix(got, "retry: 1000\n\n") != want {
 			t.Errorf("after %d: %s", after, got)
 		}
-		if _, got, _ = s.call(t, "GET", fmt.Sprintf("%s/events?after=%d", at, after), ""); strings.Count(got, "\n") != len(events)-after {
+		if _, got, _ = s.call(t, "GET", fmt.Sprintf("%s/events?after=%d", at, after), "", "Accept", "application/x-ndjson"); strings.Count(got, "\n") != len(events)-after {
 			t.Errorf("after %d: %s", after, got)
 		}
 	}
