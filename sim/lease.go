@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/hare-sched/hare/online"
+)
+
+// LeaseConfig tunes RunLeases. The zero value is Gavel's setting.
+type LeaseConfig struct {
+	// LeaseS is the length of a lease in seconds; zero means 360.
+	LeaseS float64
+	// ResetS is the least time between two calls of a SharePolicy, in seconds;
+	// zero means 1,920, negative none.
+	ResetS float64
+	// RestartS is lost at the start of a lease on GPUs that the job did not
+	// hold in the round before, in seconds; less than LeaseS.
+	RestartS float64
+	// Seed is of the draws of LeaseTraits.ShuffleTypes.
+	Seed uint64
+	// First and Last are the numbers of the jobs that count, by arrival from 0:
+	// the run ends when all of them have. Last zero means all jobs, and
+	// otherwise is the last that counts.
+	First, Last int
+	// PairRates is LeaseState.PairRates.
+	PairRates func(a, b *online.LeaseJob, gpuType int) (float64, float64)
+	// Progress, where not nil, is called after every 256th round.
+	Progress func(LeaseProgress)
+}
+
+// LeaseProgress is how far a run is.
+type LeaseProgress struct {
+	Done, Jobs int // jobs that ended, and that count
+	NowS       float64
+	Rounds     int64
+}
+
+// LeaseCluster is the GPUs that leases are of. Types must rise.
+type LeaseCluster struct {
+	Types []string
+	GPUs  []int // by type
+}
+
+// AllocationError says that a policy allocated what is not there.
+type AllocationError struct {
+	Policy string
+	NowS   float64
+	GPU    string // one, or a type
+	Reason string
+}
+
+func (e *AllocationError) Error() string {
+	return fmt.Sprintf("sim: policy %s at %.3f s: GPU %s: %s", e.Policy, e.NowS, e.GPU, e.Reason)
+}
+
+// RunLeases plays jobs, in the order of their arrival, to a policy that lends
+// the cluster's GPUs for leases; policy is an online.SharePolicy or an
+// online.HoldPolicy. name is for messages.
+//
+// The mechanism is that of Gavel's simulator (OSDI 2020; commit c4fa400), whose
+// facts are in docs/policies.md. A round gives each chosen gang a lease of
+// LeaseS: it runs ⌊rate × LeaseS⌋ steps, at most those left, and ends when they
+// are done. A round ends with its latest gang; then jobs that arrived
+// meanwhile enter, and the next round is chosen. So a job that ends early
+// leaves its GPUs idle for the rest of the round, and time does not go on in
+// equal steps.
+//
+// Priorities are share / fraction, the fraction that of the time received on a
+// type since shares were last computed, in which every job starts with half a
+// lease; ties go to the greater deficit (time due less time received), then the
+// greater share, then the earlier job. They are followed type by type; a gang
+// that does not fit is passed over.
+//
+// Where a gang's steps are fewer than its GPUs, the lease is lost, since Gavel
+// gives each worker whole steps; after five such leases in a row the job is
+// dropped (LeaseRecord.Dropped). Where nothing runs for a while, the time until
+// the next round counts as received by those who run in it. Both are Gavel's.
+//
+// Errors are *AllocationError, ErrStalled, those of the policy and of ctx. A
+// round is O(A log A + GPUs) for A jobs that are there; memory is proportional
+// to jobs and GPUs (and pairs of jobs that are there, where a policy pairs).
+// Times are float64 seconds, as Gavel's are; the same input gives the same run.
+func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []online.LeaseJob, policy any, cfg LeaseConfig) (*LeaseOutcome, error) {
+	if err := cfg.validate(len(jobs)); err != nil {
+		return nil, err
+	}
+	if err := checkLeases(cluster, jobs); err != nil {
+		return nil, err
+	}
+	e, err := newLeaseEngine(name, cluster, jobs, policy, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for e.left > 0 {
+		if e.rounds%256 == 0 {
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("sim: %w", ctx.Err())
+			}
+			if cfg.Progress != nil {
+				cfg.Progress(LeaseProgress{e.counted - e.left, e.counted, e.nowS, e.rounds})
+			}
+		}
+		if err := e.round(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return e.outcome(), nil
+}
+
+func (c *LeaseConfig) validate(jobs int) error {
+	if c.LeaseS == 0 {
+		c.LeaseS = 360
+	}
+	if c.ResetS == 0 {
+		c.ResetS = 1920
+	}
+	if c.Last == 0 {
+		c.Last = jobs - 1
+	}
+	switch {
+	case !(c.LeaseS > 0 && c.LeaseS <= 1e9): // also NaN
+		return errors.New("sim: a lease must be longer than 0 and at most 1e9 s")
+	case !(c.RestartS >= 0 && c.RestartS < c.LeaseS):
+		return errors.New("sim: the restart cost must not be negative and must be less than a lease")
+	case c.First < 0 || c.Last >= jobs || c.First > c.Last:
+		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", c.First, c.Last, jobs)
+	}
+	return nil
+}
+
+// maxLeaseSteps keeps steps exact in float64.
+const maxLeaseSteps = 1 << 53
+
+func checkLeases(c LeaseCluster, jobs []online.LeaseJob) error {
+	if len(c.Types) == 0 || len(c.Types) != len(c.GPUs) {
+		return errors.New("sim: a cluster needs types, and a number of GPUs for each")
+	}
+	for k := range c.Types {
+		if c.GPUs[k] < 1 || k > 0 && c.Types[k] <= c.Types[k-1] {
+			return fmt.Errorf("sim: GPU type %.60q: types must rise, with GPUs of each", c.Types[k])
+		}
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		switch {
+		case !(j.ArrivalS >= 0 && j.ArrivalS < math.MaxInt64) || i > 0 && j.ArrivalS < jobs[i-1].ArrivalS:
+			return fmt.Errorf("sim: job %.60q: arrivals must not be negative nor fall", j.ID)
+		case !(j.Weight > 0) || j.GPUs < 1 || j.Steps < 1 || j.Steps > maxLeaseSteps || len(j.Rate) != len(c.Types):
+			return fmt.Errorf("sim: job %.60q: weight, GPUs and steps must be positive, with a rate for each type", j.ID)
+		}
+		fits := false
+		for k, r := range j.Rate {
+			if !(r >= 0 && r <= math.MaxFloat64) {
+				return fmt.Errorf("sim: job %.60q: its rate on %.60q is not a number from 0", j.ID, c.Types[k])
+			}
+			fits = fits || r > 0 && c.GPUs[k] >= j.GPUs
+		}
+		if !fits {
+			return fmt.Errorf("%w: job %.60q needs %d GPUs of one type that it can use", ErrStalled, j.ID, j.GPUs)
+		}
+	}
+	return nil
+}

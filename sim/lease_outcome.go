@@ -1,0 +1,86 @@
+package sim
+
+import "slices"
+
+// LeaseOutcome is what came of a run of leases. Means are over the jobs of the
+// window that were not dropped; 0 without any.
+type LeaseOutcome struct {
+	Counted, Dropped int     // jobs of the window, and those of them that were dropped
+	MeanJCTS         float64 // mean of end − arrival
+	WeightedJCTS     float64 // the same, weighted
+	P50S, P90S, P99S float64 // of end − arrival, nearest rank
+	MeanWaitS        float64 // first lease − arrival
+	// TotalS is when the run ended, from time 0; without a window, the makespan.
+	TotalS float64
+	// Utilization is the mean over GPUs of the time in leases over TotalS, where
+	// idle time before a round counts as the round's (see RunLeases).
+	Utilization       float64
+	UtilizationByType []float64
+	Rounds, Leases    int64
+	Lost              int64 // leases without a step for each GPU
+	// Preemptions are jobs that had not ended and lost their GPUs, or moved, at
+	// the end of a lease.
+	Preemptions int64
+	// Extended is the fraction of leases of jobs that had not ended that went on
+	// with the same GPUs.
+	Extended float64
+	Jobs     []LeaseRecord // all that arrived, by number
+}
+
+// LeaseRecord is one job of a run. EndS is below 0 where the job had not ended
+// when the run did, StartS where it had held nothing.
+type LeaseRecord struct {
+	ID                     string
+	ArrivalS, StartS, EndS float64
+	StepsRun, Preemptions  int64
+	Dropped                bool
+}
+
+func (e *leaseEngine) outcome() *LeaseOutcome {
+	o := &LeaseOutcome{
+		Counted: e.counted, TotalS: e.nowS, Rounds: e.rounds, Leases: e.stats.leases,
+		Lost: e.stats.lost, Preemptions: e.stats.preemptions,
+	}
+	if e.stats.chances > 0 {
+		o.Extended = float64(e.stats.extended) / float64(e.stats.chances)
+	}
+	var jcts []float64
+	var sum, weighted, weights, waits float64
+	for i := range e.jobs[:e.arrived] {
+		j, spec := &e.jobs[i], &e.specs[i]
+		r := LeaseRecord{spec.ID, spec.ArrivalS, j.startS, -1, j.stepsRun, j.preemptions, j.dropped}
+		if j.over {
+			r.EndS = j.latestS
+		}
+		o.Jobs = append(o.Jobs, r)
+		switch {
+		case i < e.cfg.First || i > e.cfg.Last:
+		case j.dropped:
+			o.Dropped++
+		default:
+			jct := j.latestS - spec.ArrivalS
+			jcts = append(jcts, jct)
+			sum += jct
+			weighted += spec.Weight * jct
+			weights += spec.Weight
+			waits += j.startS - spec.ArrivalS
+		}
+	}
+	if n := float64(len(jcts)); n > 0 {
+		o.MeanJCTS, o.WeightedJCTS, o.MeanWaitS = sum/n, weighted/weights, waits/n
+	}
+	slices.Sort(jcts)
+	o.P50S, o.P90S, o.P99S = percentile(jcts, .5), percentile(jcts, .9), percentile(jcts, .99)
+	gpus := 0
+	for k, busyS := range e.busyS {
+		share := 0.0
+		if e.nowS > 0 {
+			share = busyS / e.nowS
+		}
+		o.UtilizationByType = append(o.UtilizationByType, share/float64(e.cluster.GPUs[k]))
+		o.Utilization += share
+		gpus += e.cluster.GPUs[k]
+	}
+	o.Utilization /= float64(gpus)
+	return o
+}

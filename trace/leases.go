@@ -1,0 +1,225 @@
+package trace
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	hare "github.com/hare-sched/hare"
+)
+
+// RatedJob is a job of a trace in Gavel's terms, its steps as they are: what a
+// simulator of leases needs, where an instance has merged rounds.
+type RatedJob struct {
+	ID       string
+	Kind     string // job type
+	ArrivalS float64
+	Weight   float64
+	GPUs     int
+	Steps    int64     // summed over the GPUs
+	Rate     []float64 // the same, a second, by Rated.Types; 0: not measured
+}
+
+// Rated is a trace with the rates of its jobs on the types of a cluster.
+type Rated struct {
+	Types []string // in rising order
+	GPUs  []int    // by type
+	Jobs  []RatedJob
+	pairs map[pairKey][2]float64 // nil without measurements
+}
+
+// pairKey names jobs that share GPUs, a ≤ b.
+type pairKey struct {
+	a, b, gpuType string
+	gpus          int
+}
+
+// ReadRated reads a trace with the columns job_id, arrival_s, job_type,
+// total_steps, scale_factor and priority_weight, and a table with job_type,
+// scale_factor, gpu_type and steps_per_second, summed over the GPUs. Rows of the
+// table that say placement unconsolidated are passed over. With columns
+// other_job_type and other_steps_per_second, rows with the former are of two
+// jobs that share their GPUs; gavel_throughputs_colocated.csv, which is shipped,
+// has them, and Gavel's rates with all digits. Arrivals and rates are read as
+// the nearest float64. Jobs are sorted by arrival; those of equal arrival stay.
+func ReadRated(trace, table Source, gpus []hare.TypeCount) (*Rated, error) {
+	gpus = slices.Clone(gpus)
+	slices.SortFunc(gpus, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
+	r := &Rated{}
+	for _, g := range gpus {
+		r.Types, r.GPUs = append(r.Types, g.Type), append(r.GPUs, g.Count)
+	}
+	rates, err := r.table(table, gpus)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTable(trace, "job_id", "arrival_s", "job_type", "total_steps", "scale_factor", "priority_weight")
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for {
+		if ok, err := t.next(); err != nil {
+			return nil, err
+		} else if !ok {
+			break
+		}
+		j, err := r.job(t, rates)
+		if err != nil {
+			return nil, err
+		}
+		if seen[j.ID] {
+			return nil, t.fault("job_id", "%q appears twice", clip(j.ID))
+		}
+		seen[j.ID] = true
+		r.Jobs = append(r.Jobs, j)
+	}
+	if len(r.Jobs) == 0 {
+		return nil, &RowError{t.file, 1, 1, "no row of this text gives a job"}
+	}
+	slices.SortStableFunc(r.Jobs, func(a, b RatedJob) int { return cmp.Compare(a.ArrivalS, b.ArrivalS) })
+	return r, nil
+}
+
+// rateTable has the rates of a job type by number of GPUs and type.
+type rateTable map[string]map[int][]float64
+
+func (r *Rated) table(src Source, gpus []hare.TypeCount) (rateTable, error) {
+	t, err := newTable(src, "job_type", "scale_factor", "gpu_type", "steps_per_second")
+	if err != nil {
+		return nil, err
+	}
+	_, placed := t.column["placement"]
+	_, paired := t.column["other_job_type"]
+	if paired {
+		if _, ok := t.column["other_steps_per_second"]; !ok {
+			return nil, &RowError{t.file, 1, 1, `no column "other_steps_per_second"`}
+		}
+		r.pairs = map[pairKey][2]float64{}
+	}
+	rates, known := rateTable{}, []string{}
+	for {
+		if ok, err := t.next(); err != nil {
+			return nil, err
+		} else if !ok {
+			break
+		}
+		if placed && t.text("placement") == "unconsolidated" {
+			continue
+		}
+		gpuType := canonicalType(strings.Clone(t.text("gpu_type")))
+		if !slices.Contains(known, gpuType) {
+			known = append(known, gpuType)
+		}
+		jobType := strings.Clone(t.text("job_type"))
+		if jobType == "" {
+			return nil, t.fault("job_type", "empty")
+		}
+		scale, err := t.scale()
+		if err != nil {
+			return nil, err
+		}
+		rate := 0.0
+		if t.text("steps_per_second") != "" { // empty: not measured
+			if rate, err = t.float("steps_per_second"); err != nil {
+				return nil, err
+			}
+		}
+		if paired && t.text("other_job_type") != "" {
+			other, err := t.float("other_steps_per_second")
+			if err != nil {
+				return nil, err
+			}
+			k := pairKey{jobType, strings.Clone(t.text("other_job_type")), gpuType, scale}
+			both := [2]float64{rate, other}
+			if k.a > k.b {
+				k.a, k.b, both = k.b, k.a, [2]float64{other, rate}
+			}
+			r.pairs[k] = both
+			continue
+		}
+		if rates[jobType] == nil {
+			rates[jobType] = map[int][]float64{}
+		}
+		if rates[jobType][scale] == nil {
+			rates[jobType][scale] = make([]float64, len(r.Types))
+		}
+		if k := slices.Index(r.Types, gpuType); k >= 0 {
+			rates[jobType][scale][k] = rate
+		}
+	}
+	slices.Sort(known)
+	return rates, requireTypes(gpus, known, t.file)
+}
+
+func (r *Rated) job(t *table, rates rateTable) (RatedJob, error) {
+	j := RatedJob{ID: strings.Clone(t.text("job_id")), Kind: strings.Clone(t.text("job_type"))}
+	byScale, ok := rates[j.Kind]
+	if !ok {
+		return j, t.fault("job_type", "unknown model %q: the table of rates has no such job type", clip(j.Kind))
+	}
+	var err error
+	if j.GPUs, err = t.scale(); err != nil {
+		return j, err
+	}
+	if j.Rate, ok = byScale[j.GPUs]; !ok {
+		return j, t.fault("scale_factor", "%s was not measured on %d GPUs", clip(j.Kind), j.GPUs)
+	}
+	if j.Steps, err = t.count("total_steps", 1); err != nil {
+		return j, err
+	}
+	if j.ArrivalS, err = t.float("arrival_s"); err != nil {
+		return j, err
+	}
+	if j.Weight, err = t.float("priority_weight"); err != nil {
+		return j, err
+	}
+	if j.Weight <= 0 {
+		return j, t.fault("priority_weight", "%v is not positive", j.Weight)
+	}
+	for k, rate := range j.Rate {
+		if rate > 0 && r.GPUs[k] >= j.GPUs {
+			return j, nil
+		}
+	}
+	return j, t.fault("job_type", "%s cannot run on %d GPUs of one type of this cluster", clip(j.Kind), j.GPUs)
+}
+
+// PairRates are the rates of two jobs that share their GPUs of a type; zeros
+// where that was not measured.
+func (r *Rated) PairRates(kindA, kindB string, gpus, gpuType int) (a, b float64) {
+	k := pairKey{kindA, kindB, r.Types[gpuType], gpus}
+	swap := k.a > k.b
+	if swap {
+		k.a, k.b = k.b, k.a
+	}
+	both := r.pairs[k]
+	if swap {
+		return both[1], both[0]
+	}
+	return both[0], both[1]
+}
+
+// HasPairs says that the table has rates of jobs that share GPUs.
+func (r *Rated) HasPairs() bool { return r.pairs != nil }
+
+// scale reads a number of GPUs.
+func (t *table) scale() (int, error) {
+	v, err := t.count("scale_factor", 1)
+	if err == nil && v > hare.MaxGPUs {
+		err = t.fault("scale_factor", "%d is more than %d", v, hare.MaxGPUs)
+	}
+	return int(v), err
+}
+
+// float reads a number from 0 to 2^53 as the nearest float64.
+func (t *table) float(column string) (float64, error) {
+	text := t.text(column)
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v >= 0 && v <= hare.MaxExact) || math.Signbit(v) && v != 0 {
+		return 0, t.fault(column, "%q is not a number from 0 to 2^53", clip(text))
+	}
+	return v, nil
+}
