@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
@@ -129,17 +130,20 @@ func reference(s *online.LeaseState) int {
 	return len(s.Types) - 1
 }
 
-// ratesOf are the rates that a policy counts with.
+// ratesOf are the rates that a policy counts with: without perf, for all types
+// that of the reference type, or the job's greatest where it has none there.
 func ratesOf(s *online.LeaseState, perf bool) [][]float64 {
 	rates, ref := make([][]float64, len(s.Jobs)), reference(s)
 	for i := range s.Jobs {
 		rates[i] = s.Jobs[i].Rate
-		if !perf {
-			rates[i] = make([]float64, len(s.Types))
-			for k := range rates[i] {
-				rates[i][k] = s.Jobs[i].Rate[ref]
-			}
+		if perf {
+			continue
 		}
+		rate := rates[i][ref]
+		if rate == 0 {
+			rate = slices.Max(rates[i])
+		}
+		rates[i] = slices.Repeat([]float64{rate}, len(s.Types))
 	}
 	return rates
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
@@ -19,18 +20,21 @@ import (
 // count as 1, also those of types that a job cannot use, so that time is given
 // there too, which nobody takes.
 //
-// The plain problem has many optima, and which of them an engine returns moves
+// The program often has many optima, and which of them an engine returns moves
 // mean JCT by some percent on small traces. It is therefore solved job by job in
-// the form of shareProgram, and solutions are kept: it depends on nothing but
-// the jobs' numbers of GPUs and weights. With perf the optimum is all but
-// unique: jobs of equal rates, GPUs and weight are one class with equal shares,
-// and the program has a few rows a class, whatever the number of jobs.
+// the form of shareProgram. Without perf, solutions are kept, since it depends
+// on nothing but the jobs' numbers of GPUs and weights. With perf and more than
+// jobByJob jobs, those of equal rates, GPUs and weight are one class with equal
+// shares, and the program has two rows a class, whatever the number of jobs.
 type gavelMaxMin struct {
 	perf   bool
-	solver lp.Solver // of the plain form
-	small  lp.Simplex
+	solver lp.Solver
+	small  lp.Simplex // for classes
 	kept   map[string][]float64
 }
+
+// jobByJob is how many jobs are told apart in programs with perf.
+const jobByJob = 48
 
 // maxKept solutions are remembered.
 const maxKept = 4096
@@ -42,8 +46,11 @@ func (p *gavelMaxMin) LeaseTraits() online.LeaseTraits {
 }
 
 func (p *gavelMaxMin) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
-	if p.perf {
+	if p.perf && len(s.Jobs) > jobByJob {
 		return p.byClass(ctx, s, out)
+	}
+	if p.perf {
+		return p.byJob(ctx, s, out)
 	}
 	key := make([]byte, 0, 16*len(s.Jobs))
 	for i := range s.Jobs {
@@ -54,28 +61,34 @@ func (p *gavelMaxMin) Shares(ctx context.Context, s *online.LeaseState, out *onl
 		copy(out.Share, share)
 		return nil
 	}
-	one := make([]float64, len(s.Types))
-	for k := range one {
-		one[k] = 1
-	}
-	b := shareProgram(s)
-	z := b.free(-1)
-	for i := range s.Jobs {
-		j := &s.Jobs[i]
-		for k, c := range maxMinRow(s, one, j.Weight, j.GPUs) {
-			b.entry(i*len(one)+k, -c)
-		}
-		b.entry(z, 1)
-		b.row(-inf, 0)
-	}
-	if err := b.solve(ctx, p.solver, out.Share); err != nil {
+	if err := p.byJob(ctx, s, out); err != nil {
 		return err
 	}
 	if p.kept == nil || len(p.kept) == maxKept {
 		p.kept = map[string][]float64{}
 	}
-	p.kept[string(key)] = append([]float64(nil), out.Share...)
+	p.kept[string(key)] = slices.Clone(out.Share)
 	return nil
+}
+
+func (p *gavelMaxMin) byJob(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+	n := len(s.Types)
+	one := slices.Repeat([]float64{1}, n)
+	b := shareProgram(s)
+	z := b.free(-1)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		rate := one
+		if p.perf {
+			rate = j.Rate
+		}
+		for k, c := range maxMinRow(s, rate, j.Weight, j.GPUs) {
+			b.entry(i*n+k, -c)
+		}
+		b.entry(z, 1)
+		b.row(-inf, 0)
+	}
+	return b.solve(ctx, p.solver, out.Share)
 }
 
 // maxMinRow gives the coefficients of a job's shares in what is maximised.
