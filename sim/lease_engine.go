@@ -33,8 +33,9 @@ type leaseEngine struct {
 	units                []unit  // by slot
 	vacant               []int32 // slots
 	order                []int32 // slots that are in use, by entry
-	running              []lease // by end, the last first
-	before               []int32 // slots that ran in the last round and have not ended
+	running              []lease
+	ends                 []leaseEnd // of running, the last first
+	before               []int32    // slots that ran in the last round and have not ended
 
 	// Of the mechanism of shares.
 	lastResetS float64
@@ -90,6 +91,12 @@ type lease struct {
 	steps [2]int64 // of a and b
 }
 
+// leaseEnd orders leases.
+type leaseEnd struct {
+	endS     float64
+	a, b, at int32 // the jobs, and the index into running
+}
+
 func newLeaseEngine(name string, cluster LeaseCluster, jobs []online.LeaseJob, policy any, cfg LeaseConfig) (*leaseEngine, error) {
 	n := len(cluster.Types)
 	e := &leaseEngine{
@@ -128,7 +135,7 @@ func (e *leaseEngine) round(ctx context.Context) error {
 	idle := len(e.running) == 0
 	switch {
 	case !idle:
-		e.nowS = e.running[0].endS
+		e.nowS = e.ends[0].endS
 		if e.roundEndS >= 0 {
 			e.roundStartS = e.roundEndS
 		}
@@ -219,8 +226,8 @@ func (e *leaseEngine) newUnit(a, b int32, gpus int) int32 {
 // endLeases books the leases of the round, the last to end first.
 func (e *leaseEngine) endLeases() {
 	gone := e.ended
-	for i := range e.running {
-		e.endLease(&e.running[i])
+	for _, end := range e.ends {
+		e.endLease(&e.running[end.at])
 	}
 	e.before = e.before[:0]
 	for i := range e.running {
@@ -229,7 +236,7 @@ func (e *leaseEngine) endLeases() {
 		}
 	}
 	e.stats.chances += int64(len(e.before))
-	e.running = e.running[:0]
+	e.running, e.ends = e.running[:0], e.ends[:0]
 	if e.ended > gone {
 		e.order = slices.DeleteFunc(e.order, func(slot int32) bool {
 			over := e.over(slot)
@@ -336,12 +343,17 @@ func (e *leaseEngine) begun() {
 			e.preempted(u)
 		}
 	}
-	slices.SortFunc(e.running, func(x, y lease) int {
+	e.ends = e.ends[:0]
+	for i := range e.running {
+		u := &e.units[e.running[i].slot]
+		e.ends = append(e.ends, leaseEnd{e.running[i].endS, u.a, u.b, int32(i)})
+	}
+	slices.SortFunc(e.ends, func(x, y leaseEnd) int {
 		if x.endS != y.endS {
-			return cmp.Compare(y.endS, x.endS)
+			return falling(x.endS, y.endS)
 		}
-		a, b := &e.units[x.slot], &e.units[y.slot] // pairs after singles
-		return cmp.Or(cmp.Compare(min(a.b, 0), min(b.b, 0)), cmp.Compare(a.a, b.a), cmp.Compare(a.b, b.b))
+		// Pairs after singles.
+		return cmp.Or(cmp.Compare(min(x.b, 0), min(y.b, 0)), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
 	})
 }
 

@@ -195,15 +195,15 @@ func (e *leaseEngine) choose(k int) {
 			e.picks = append(e.picks, pick{u.priority[k], u.deficitS[k], u.share[k], int32(i)})
 		}
 		slices.SortFunc(e.picks, func(x, y pick) int {
-			switch {
+			switch { // cmp.Compare minds NaN, which takes its time
 			case x.priority != y.priority:
-				return cmp.Compare(y.priority, x.priority)
+				return falling(x.priority, y.priority)
 			case x.deficitS != y.deficitS:
-				return cmp.Compare(y.deficitS, x.deficitS)
+				return falling(x.deficitS, y.deficitS)
 			case x.share != y.share:
-				return cmp.Compare(y.share, x.share)
+				return falling(x.share, y.share)
 			}
-			return cmp.Compare(x.entry, y.entry)
+			return int(x.entry - y.entry)
 		})
 		for _, p := range e.picks {
 			slot := e.order[p.entry]
@@ -222,6 +222,13 @@ func (e *leaseEngine) choose(k int) {
 			}
 		}
 	}
+}
+
+func falling(x, y float64) int {
+	if x > y {
+		return -1
+	}
+	return 1
 }
 
 // pickedNow says that a job of the unit has been chosen in this round.
