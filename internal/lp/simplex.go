@@ -83,8 +83,8 @@ func (s *Simplex) Solve(ctx context.Context, p *Problem) (*Solution, error) {
 	return sol, nil
 }
 
-// load starts from the basis of the row activities, every variable at its bound
-// nearest to 0.
+// load starts from the basis of the row activities, every variable as near to 0
+// as its bounds allow.
 func (s *Simplex) load(p *Problem) {
 	s.rows, s.cols = len(p.RowLower), len(p.Cost)
 	s.table = resized(s.table, s.rows*s.cols)
@@ -208,7 +208,10 @@ func (s *Simplex) step(column int, up, feasible bool) bool {
 		largest = max(largest, math.Abs(s.table[r*s.cols+column]))
 	}
 	v := s.nonbasic[column]
-	limit := s.upper[v] - s.lower[v] // to its other bound
+	limit := s.upper[v] - s.at[column] // to its own bound
+	if !up {
+		limit = s.at[column] - s.lower[v]
+	}
 	leaves, target := -1, 0.0
 	for r := range s.rows {
 		slope := sign * s.table[r*s.cols+column]

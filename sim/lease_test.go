@@ -1,0 +1,265 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
+)
+
+// sharer gives the shares of a function of a job's number.
+type sharer struct {
+	share func(number int) []float64
+	wish  bool
+	calls *[]float64 // times
+}
+
+func (sharer) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{} }
+
+func (p sharer) Shares(_ context.Context, s *online.LeaseState, out *online.Shares) error {
+	if p.calls != nil {
+		*p.calls = append(*p.calls, s.NowS)
+	}
+	out.Wish = p.wish
+	for i, j := range s.Jobs {
+		copy(out.Share[i*len(s.Types):], p.share(j.Number))
+	}
+	return nil
+}
+
+// equally gives every job x of the only type.
+func equally(x float64) sharer {
+	return sharer{share: func(int) []float64 { return []float64{x} }}
+}
+
+func one(gpus int) sim.LeaseCluster {
+	return sim.LeaseCluster{Types: []string{"V100"}, GPUs: []int{gpus}}
+}
+
+func leaseJob(id string, arrivalS float64, gpus int, steps int64, rate ...float64) online.LeaseJob {
+	return online.LeaseJob{ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: gpus, Steps: steps, Rate: rate}
+}
+
+func lend(t *testing.T, c sim.LeaseCluster, jobs []online.LeaseJob, policy any, cfg sim.LeaseConfig) *sim.LeaseOutcome {
+	t.Helper()
+	o, err := sim.RunLeases(context.Background(), "test", c, jobs, policy, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
+		t.Errorf("%s %v, by hand %v", what, got, want)
+	}
+}
+
+// Two jobs of one step a second and 400 and 100 steps take turns on a GPU.
+// Round 1: equal priorities, so the first: 360 steps. Round 2: it has 180 + 360
+// of the time counted and the other 180, so the other: its 100 steps end the
+// round at 460. Round 3: the rest of the first, to 500.
+func TestLeasesTakeTurns(t *testing.T) {
+	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
+	o := lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{})
+	near(t, "end of b", o.Jobs[1].EndS, 460)
+	near(t, "end of a", o.Jobs[0].EndS, 500)
+	near(t, "mean JCT", o.MeanJCTS, 480)
+	near(t, "mean wait", o.MeanWaitS, 180)
+	near(t, "total", o.TotalS, 500)
+	near(t, "utilization", o.Utilization, 1)
+	if o.Rounds != 3 || o.Leases != 3 || o.Preemptions != 1 || o.Jobs[0].Preemptions != 1 {
+		t.Errorf("%d rounds, %d leases, %d preemptions", o.Rounds, o.Leases, o.Preemptions)
+	}
+	// With 60 s lost at each start on other GPUs: a runs 300 steps to 360, b its
+	// 100 to 520, a its other 100 to 680.
+	o = lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{RestartS: 60})
+	near(t, "end of b", o.Jobs[1].EndS, 520)
+	near(t, "end of a", o.Jobs[0].EndS, 680)
+}
+
+// A round lasts as long as its longest lease: b ends at 100 and its GPU idles
+// until 360, when c, which came at 50, is let in.
+func TestARoundEndsWithItsLatestGang(t *testing.T) {
+	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 720, 1), leaseJob("b", 0, 1, 100, 1), leaseJob("c", 50, 1, 10, 1)}
+	o := lend(t, one(2), jobs, equally(0.6), sim.LeaseConfig{ResetS: -1})
+	near(t, "end of b", o.Jobs[1].EndS, 100)
+	near(t, "start of c", o.Jobs[2].StartS, 360)
+	near(t, "end of c", o.Jobs[2].EndS, 370)
+	near(t, "end of a", o.Jobs[0].EndS, 720)
+	near(t, "utilization", o.Utilization, (720.+100+10)/(2*720))
+	if o.Preemptions != 0 || o.Extended != 1 {
+		t.Errorf("%d preemptions, %v extended", o.Preemptions, o.Extended)
+	}
+	// Only c counts: the run ends with the round that it ends in.
+	o = lend(t, one(2), jobs, equally(0.6), sim.LeaseConfig{ResetS: -1, First: 2, Last: 2})
+	near(t, "mean JCT of c", o.MeanJCTS, 320)
+	near(t, "total", o.TotalS, 720)
+	if o.Counted != 1 {
+		t.Errorf("%d jobs counted", o.Counted)
+	}
+}
+
+// Shares are computed when something changed, not twice within ResetS, and a
+// job that came since then waits although a GPU is free. (As long as they were
+// last computed at time 0, Gavel computes them at once.)
+func TestJobsWaitForShares(t *testing.T) {
+	var calls []float64
+	p := equally(0.5)
+	p.calls = &calls
+	jobs := []online.LeaseJob{leaseJob("a", 10, 1, 4000, 1), leaseJob("b", 300, 1, 10, 1)}
+	o := lend(t, one(2), jobs, p, sim.LeaseConfig{})
+	// Rounds end at 10 + 360 n; the sixth is the first from 10 + 1,920 on.
+	near(t, "start of b", o.Jobs[1].StartS, 10+6*360)
+	if want := []float64{10, 2170}; !slices.Equal(calls, want) {
+		t.Errorf("shares computed at %v, by hand %v", calls, want)
+	}
+}
+
+// Gavel drops a job whose last steps are fewer than its GPUs, after five tries.
+func TestLeasesWithoutAStepForEachGPU(t *testing.T) {
+	jobs := []online.LeaseJob{leaseJob("a", 0, 2, 721, 2), leaseJob("b", 0, 1, 360, 1)}
+	o := lend(t, one(3), jobs, equally(0.5), sim.LeaseConfig{})
+	if o.Dropped != 1 || !o.Jobs[0].Dropped || o.Lost != 5 || o.Jobs[0].StepsRun != 720 {
+		t.Errorf("%+v", o)
+	}
+	near(t, "mean JCT of those not dropped", o.MeanJCTS, 360)
+}
+
+// holder gives fixed holds.
+type holder []online.Hold
+
+func (h holder) Hold(context.Context, *online.LeaseState, []online.Hold) ([]online.Hold, error) {
+	return h, nil
+}
+
+func TestAllocationsThatAreNotThere(t *testing.T) {
+	c := sim.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{2, 2}}
+	jobs := []online.LeaseJob{leaseJob("a", 5, 1, 10, 0, 1), leaseJob("b", 5, 2, 10, 1, 1), leaseJob("c", 5, 2, 10, 1, 1)}
+	shares := func(x ...float64) sharer { return sharer{share: func(int) []float64 { return x }} }
+	for name, f := range map[string]struct {
+		policy any
+		want   string
+	}{
+		"more than there is": {shares(0.1, 0.9), "GPU V100: the shares need 4.5 GPUs, there are 2"},
+		"negative":           {shares(-0.1, 0), `GPU K80: the share of job "a" is -0.1`},
+		"not a number":       {shares(math.NaN(), 0), `GPU K80: the share of job "a" is NaN`},
+		"more than all time": {shares(0.6, 0.6), `the shares of job "a" sum to 1.2`},
+		"GPU twice":          {holder{{Job: 1, GPUs: []int32{2, 3}}, {Job: 0, GPUs: []int32{3}}}, `GPU V100/1: allocated twice, the second time to job "a"`},
+		"GPU twice in one":   {holder{{Job: 1, GPUs: []int32{2, 2}}}, `GPU V100/0: allocated twice`},
+		"no such GPU":        {holder{{Job: 0, GPUs: []int32{4}}}, "GPU 4: there are 4"},
+		"two types":          {holder{{Job: 1, GPUs: []int32{1, 2}}}, `GPU V100/0: job "b" holds K80 GPUs`},
+		"no rate":            {holder{{Job: 0, GPUs: []int32{0}}}, `GPU K80/0: job "a" cannot run`},
+		"too few":            {holder{{Job: 1, GPUs: []int32{0}}}, `job "b" got 1 and needs 2 at once`},
+		"job twice":          {holder{{Job: 0, GPUs: []int32{2}}, {Job: 0, GPUs: []int32{3}}}, `GPU V100/1: job "a" holds GPUs already`},
+		"no such job":        {holder{{Job: 3}}, "job 3 is not there"},
+	} {
+		o, err := sim.RunLeases(context.Background(), "greedy", c, jobs, f.policy, sim.LeaseConfig{})
+		var refused *sim.AllocationError
+		if o != nil || !errors.As(err, &refused) || refused.Policy != "greedy" || refused.NowS != 5 || !strings.Contains(err.Error(), f.want) {
+			t.Errorf("%s: %v, %v", name, o, err)
+		}
+	}
+	for name, p := range map[string]any{"nothing held": holder{}} {
+		if _, err := sim.RunLeases(context.Background(), "idle", c, jobs, p, sim.LeaseConfig{}); !errors.Is(err, sim.ErrStalled) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := sim.RunLeases(context.Background(), "x", c, jobs, 7, sim.LeaseConfig{}); err == nil {
+		t.Error("a number was taken for a policy")
+	}
+}
+
+// A policy may hold GPUs itself: b, then both others.
+func TestHoldPolicy(t *testing.T) {
+	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 100, 1), leaseJob("b", 0, 2, 720, 2)}
+	o := lend(t, one(2), jobs, longestFirst{}, sim.LeaseConfig{})
+	near(t, "end of b", o.Jobs[1].EndS, 360)
+	near(t, "end of a", o.Jobs[0].EndS, 460)
+}
+
+type longestFirst struct{}
+
+func (longestFirst) Hold(_ context.Context, s *online.LeaseState, _ []online.Hold) ([]online.Hold, error) {
+	best := 0
+	for i := range s.Jobs {
+		if s.Jobs[i].StepsLeft > s.Jobs[best].StepsLeft {
+			best = i
+		}
+	}
+	h := online.Hold{Job: best}
+	for g := range s.Jobs[best].GPUs {
+		h.GPUs = append(h.GPUs, int32(g))
+	}
+	return []online.Hold{h}, nil
+}
+
+func TestBadLeaseInput(t *testing.T) {
+	good := leaseJob("a", 0, 1, 10, 1)
+	for name, f := range map[string]struct {
+		change func(c *sim.LeaseCluster, j *online.LeaseJob, cfg *sim.LeaseConfig)
+		want   string
+	}{
+		"lease":    {func(_ *sim.LeaseCluster, _ *online.LeaseJob, cfg *sim.LeaseConfig) { cfg.LeaseS = math.NaN() }, "a lease must be longer"},
+		"restart":  {func(_ *sim.LeaseCluster, _ *online.LeaseJob, cfg *sim.LeaseConfig) { cfg.RestartS = 360 }, "less than a lease"},
+		"window":   {func(_ *sim.LeaseCluster, _ *online.LeaseJob, cfg *sim.LeaseConfig) { cfg.Last = 1 }, "not a window of 1 jobs"},
+		"types":    {func(c *sim.LeaseCluster, _ *online.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = nil }, "a number of GPUs for each"},
+		"no GPUs":  {func(c *sim.LeaseCluster, _ *online.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = []int{0} }, "types must rise"},
+		"arrival":  {func(_ *sim.LeaseCluster, j *online.LeaseJob, _ *sim.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
+		"steps":    {func(_ *sim.LeaseCluster, j *online.LeaseJob, _ *sim.LeaseConfig) { j.Steps = 0 }, "must be positive"},
+		"rate":     {func(_ *sim.LeaseCluster, j *online.LeaseJob, _ *sim.LeaseConfig) { j.Rate = []float64{math.Inf(1)} }, "is not a number"},
+		"too wide": {func(_ *sim.LeaseCluster, j *online.LeaseJob, _ *sim.LeaseConfig) { j.GPUs = 3 }, "needs 3 GPUs of one type"},
+	} {
+		c, j, cfg := one(2), good, sim.LeaseConfig{}
+		f.change(&c, &j, &cfg)
+		if _, err := sim.RunLeases(context.Background(), "test", c, []online.LeaseJob{j}, equally(1), cfg); err == nil || !strings.Contains(err.Error(), f.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Ten times the simulated time must not take more memory.
+func TestLeaseMemoryIsFlatInTime(t *testing.T) {
+	allocated := func(steps int64) uint64 {
+		jobs := []online.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1), leaseJob("c", 0, 2, steps, 1)}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		o := lend(t, one(2), jobs, equally(0.4), sim.LeaseConfig{})
+		runtime.ReadMemStats(&after)
+		if o.Rounds < steps/360 {
+			t.Fatal(o.Rounds)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	short, long := allocated(360_000), allocated(3_600_000)
+	if long > short+4096 {
+		t.Errorf("%d bytes for 1,000 leases a job, %d for 10,000", short, long)
+	}
+}
+
+func ExampleRunLeases() {
+	jobs := []online.LeaseJob{
+		{ID: "long", Weight: 1, GPUs: 1, Steps: 400, Rate: []float64{1}},
+		{ID: "short", Weight: 1, GPUs: 1, Steps: 100, Rate: []float64{1}},
+	}
+	cluster := sim.LeaseCluster{Types: []string{"V100"}, GPUs: []int{1}}
+	o, err := sim.RunLeases(context.Background(), "equal", cluster, jobs, equally(0.5), sim.LeaseConfig{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, j := range o.Jobs {
+		fmt.Printf("%s ends at %.0f s\n", j.ID, j.EndS)
+	}
+	// Output:
+	// long ends at 500 s
+	// short ends at 460 s
+}
