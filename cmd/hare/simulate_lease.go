@@ -34,11 +34,11 @@ func simulateLeases(ctx context.Context, f *simulateFlags, info policy.Info, rat
 			return nil, usageError{fmt.Errorf("%s places jobs of one GPU, and job %.60q of the trace needs %d", info.Name, j.ID, j.GPUs)}
 		}
 	}
-	make := policy.Config{Seed: f.seed}
+	with := policy.Config{Seed: f.seed}
 	if info.Needs.LP {
 		if pool, err := newPool(); err == nil {
 			defer func() { _ = pool.Close() }()
-			make.Solver = &poolOrSimplex{pool: pool}
+			with.Solver = &poolOrSimplex{pool: pool}
 		}
 	}
 	start := time.Now()
@@ -50,7 +50,7 @@ func simulateLeases(ctx context.Context, f *simulateFlags, info policy.Info, rat
 		live.text("%s  %d of %d jobs  %.1f days  %.0f rounds/s  %.0f s left", info.Name, p.Done, p.Jobs, p.NowS/86400,
 			float64(p.Rounds)/took, took*float64(p.Jobs-p.Done)/float64(p.Done))
 	}
-	o, err := sim.RunLeases(ctx, info.Name, sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, jobs, info.New(make), cfg)
+	o, err := sim.RunLeases(ctx, info.Name, sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, jobs, info.New(with), cfg)
 	if err != nil {
 		return nil, err
 	}

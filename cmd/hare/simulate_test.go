@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSimulate(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"simulate", "--policy", "gavel:fifo,gavel:max_min_fairness_perf", "--trace", "gavel_trace_small_test.csv", "--gpus", "v100=8,p100=8,k80=8"}
+	out, errs, code := runHare(t, "", append(args, "--json", "-o", dir)...)
+	if code != exitDone || errs != "" {
+		t.Fatal(code, errs)
+	}
+	var got struct {
+		Runs []map[string]any `json:"runs"`
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Runs) != 2 {
+		t.Fatal(err, out)
+	}
+	// What Gavel's simulator prints.
+	for i, want := range []map[string]float64{
+		{"mean_jct_s": 165.210, "total_duration_s": 305.796, "utilization": 0.176},
+		{"mean_jct_s": 92.983, "total_duration_s": 309.614, "utilization": 0.360},
+	} {
+		for name, v := range want {
+			if x, _ := got.Runs[i][name].(float64); math.Abs(x/v-1) > 0.02 {
+				t.Errorf("%v: %s is %v, Gavel's %v", got.Runs[i]["policy"], name, x, v)
+			}
+		}
+	}
+	jobs, err := os.ReadFile(filepath.Join(dir, "gavel_fifo.jobs.csv"))
+	if err != nil || strings.Count(string(jobs), "\n") != 21 || strings.Count(string(jobs), ",ended\n") != 20 {
+		t.Errorf("%v\n%s", err, jobs)
+	}
+	if summary, err := os.ReadFile(filepath.Join(dir, "summary.json")); err != nil || string(summary) != out {
+		t.Errorf("%v\n%s", err, summary)
+	}
+	// The same again but for the clock, and as a table.
+	again, _, _ := runHare(t, "", append(args, "--json")...)
+	if jobsAgain := withoutClock(again); jobsAgain != withoutClock(out) {
+		t.Error("two runs differ")
+	}
+	table, _, code := runHare(t, "", args...)
+	if code != exitDone || !strings.Contains(table, "mean JCT s") || !strings.Contains(table, "165.210") {
+		t.Errorf("%d\n%s", code, table)
+	}
+	// The cluster from a file, and a window: the last three jobs.
+	cluster := file(t, "cluster.json", `{"nodes": [{"name": "a", "count": 1, "gpus": {"V100": 8, "K80": 8}}, {"name": "b", "gpus": {"P100": 8}}]}`)
+	out, errs, code = runHare(t, "", "simulate", "--policy", "gavel:fifo", "--trace", "small_test", "--cluster", cluster, "--jobs", "17-19", "--json")
+	if code != exitDone || !strings.Contains(out, `"jobs": 3,`) {
+		t.Error(code, errs, out)
+	}
+}
+
+// withoutClock drops the lines that say how long it took.
+func withoutClock(text string) string {
+	var kept []string
+	for _, line := range strings.Split(text, "\n") {
+		if !strings.Contains(line, `"wall_s"`) && !strings.Contains(line, `"simulated_jobs_per_s"`) {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+func TestSimulateBadInput(t *testing.T) {
+	trace := func(row string) string {
+		return file(t, "jobs.csv", "job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n"+row+"\n")
+	}
+	gpus := []string{"--gpus", "v100=8"}
+	for name, f := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no policy":      {gpus, "give policies"},
+		"unknown policy": {append(gpus, "--policy", "gavel:fifo,gavel:fifo_pref"), `unknown policy "gavel:fifo_pref": did you mean "gavel:fifo_perf"?`},
+		"no cluster":     {[]string{"--policy", "gavel:fifo"}, "give the cluster: --gpus"},
+		"bad cluster":    {[]string{"--policy", "gavel:fifo", "--gpus", "v100"}, "write TYPE=COUNT"},
+		"no such trace":  {append(gpus, "--policy", "gavel:fifo", "--trace", "absent.csv"), "absent.csv: no such file"},
+		"job type":       {append(gpus, "--policy", "gavel:fifo", "--trace", trace("1,0,GPT-9,1,1,1")), `jobs.csv:2:5: job_type: unknown model "GPT-9"`},
+		"one GPU":        {append(gpus, "--policy", "gavel:allox", "--trace", "small_test"), `gavel:allox places jobs of one GPU, and job "0" of the trace needs 2`},
+		"pairs":          {append(gpus, "--policy", "gavel:gandiva", "--table", "gavel_throughputs.csv"), "needs the rates of jobs that share GPUs"},
+		"window":         {append(gpus, "--policy", "gavel:fifo", "--jobs", "4000-4999"), "the trace has 96 jobs"},
+		"window's form":  {append(gpus, "--policy", "gavel:fifo", "--jobs", "7"), "write FIRST-LAST"},
+		"restart":        {append(gpus, "--policy", "gavel:fifo", "--restart", "6m"), "less than --lease"},
+	} {
+		out, errs, code := runHare(t, "", append([]string{"simulate"}, f.args...)...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, f.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit code %d, %s%s", name, code, out, errs)
+		}
+	}
+}
