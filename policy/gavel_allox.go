@@ -54,9 +54,7 @@ func (p *gavelAlloX) Shares(_ context.Context, s *online.LeaseState, out *online
 			kinds = append(kinds, k)
 		}
 	}
-	for _, w := range p.assign(s, waiting, kinds) {
-		p.given = append(p.given, w)
-	}
+	p.given = append(p.given, p.assign(s, waiting, kinds)...)
 	slices.SortFunc(p.given, func(a, b given) int { return a.number - b.number })
 	for _, g := range p.given {
 		i, _ := indexOf(s, g.number)

@@ -34,7 +34,7 @@ type gavelMaxMin struct {
 }
 
 // jobByJob is how many jobs are told apart in programs with perf.
-const jobByJob = 48
+const jobByJob = 32
 
 // maxKept solutions are remembered.
 const maxKept = 4096

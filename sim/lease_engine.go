@@ -42,6 +42,8 @@ type leaseEngine struct {
 	changed    bool      // jobs came, went or failed since shares were computed
 	workerS    []float64 // by type, received since then by all units
 	typeOrder  []int
+	wanted     [][]pick  // by type: units with a priority,
+	others     [][]int32 // and entries without
 	picks      []pick
 	chosen     [][]int32 // slots by type
 	base       []int32   // first GPU of a type
@@ -79,8 +81,8 @@ type unit struct {
 	heldType int
 	heldIn   int64 // round of that lease, plus 1; 0: never
 	// By type: time received since shares were computed, deficit, share,
-	// priority, rate of a, rate of b.
-	timeS, deficitS, share, priority, rate, rateB []float64
+	// rate of a, rate of b.
+	timeS, deficitS, share, rate, rateB []float64
 }
 
 // lease is one gang in the round.
@@ -102,7 +104,7 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []online.LeaseJob, p
 	e := &leaseEngine{
 		name: name, cluster: cluster, cfg: cfg, specs: jobs, draws: online.NewTwister(cfg.Seed + 5),
 		roundEndS: -1, counted: cfg.Last - cfg.First + 1, jobs: make([]leaseState, len(jobs)),
-		workerS: make([]float64, n), chosen: make([][]int32, n), busyS: make([]float64, n),
+		workerS: make([]float64, n), chosen: make([][]int32, n), wanted: make([][]pick, n), others: make([][]int32, n), busyS: make([]float64, n),
 	}
 	e.left = e.counted
 	switch p := policy.(type) {
@@ -207,16 +209,16 @@ func (e *leaseEngine) newUnit(a, b int32, gpus int) int32 {
 	n := len(e.cluster.Types)
 	if len(e.vacant) == 0 {
 		e.vacant = append(e.vacant, int32(len(e.units)))
-		all := make([]float64, 6*n)
+		all := make([]float64, 5*n)
 		e.units = append(e.units, unit{
 			timeS: all[:n:n], deficitS: all[n : 2*n : 2*n], share: all[2*n : 3*n : 3*n],
-			priority: all[3*n : 4*n : 4*n], rate: all[4*n : 5*n : 5*n], rateB: all[5*n:],
+			rate: all[3*n : 4*n : 4*n], rateB: all[4*n:],
 		})
 	}
 	slot := e.vacant[len(e.vacant)-1]
 	e.vacant = e.vacant[:len(e.vacant)-1]
 	u := &e.units[slot]
-	for _, v := range [][]float64{u.timeS, u.deficitS, u.share, u.priority, u.rate, u.rateB} {
+	for _, v := range [][]float64{u.timeS, u.deficitS, u.share, u.rate, u.rateB} {
 		clear(v)
 	}
 	u.a, u.b, u.gpus, u.known, u.held, u.heldIn = a, b, gpus, false, u.held[:0], 0
@@ -351,6 +353,9 @@ func (e *leaseEngine) begun() {
 	slices.SortFunc(e.ends, func(x, y leaseEnd) int {
 		if x.endS != y.endS {
 			return falling(x.endS, y.endS)
+		}
+		if x.b == none && y.b == none {
+			return int(x.a - y.a)
 		}
 		// Pairs after singles.
 		return cmp.Or(cmp.Compare(min(x.b, 0), min(y.b, 0)), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))

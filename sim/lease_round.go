@@ -160,19 +160,27 @@ func (e *leaseEngine) checkShares() error {
 	return nil
 }
 
-// prioritise computes share / fraction of time received.
+// prioritise computes share / fraction of time received, and lists the units
+// that can run on a type: those with a priority, and the others.
 func (e *leaseEngine) prioritise() {
-	for _, slot := range e.order {
+	for k := range e.wanted {
+		e.wanted[k], e.others[k] = e.wanted[k][:0], e.others[k][:0]
+	}
+	for i, slot := range e.order {
 		u := &e.units[slot]
 		for k, share := range u.share {
+			if u.rate[k] <= 0 || u.b != none && u.rateB[k] <= 0 {
+				continue
+			}
+			if !u.known || share == 0 {
+				e.others[k] = append(e.others[k], int32(i))
+				continue
+			}
 			p := share * untried
-			switch {
-			case !u.known || share == 0 || u.rate[k] == 0 || u.b != none && u.rateB[k] == 0:
-				p = 0
-			case u.timeS[k] > 0 && e.workerS[k] > 0:
+			if u.timeS[k] > 0 && e.workerS[k] > 0 {
 				p = share / (u.timeS[k] / e.workerS[k])
 			}
-			u.priority[k] = p
+			e.wanted[k] = append(e.wanted[k], pick{p, u.deficitS[k], share, int32(i)})
 		}
 	}
 }
@@ -181,47 +189,49 @@ func (e *leaseEngine) prioritise() {
 // then, where GPUs are left, the others.
 func (e *leaseEngine) choose(k int) {
 	e.chosen[k] = e.chosen[k][:0]
-	left := e.cluster.GPUs[k]
-	for _, wanted := range []bool{true, false} {
-		if left == 0 || !wanted && e.traits.OnlyShares {
-			return
-		}
-		e.picks = e.picks[:0]
-		for i, slot := range e.order {
-			u := &e.units[slot]
-			if u.priority[k] > 0 != wanted || u.rate[k] <= 0 || u.b != none && u.rateB[k] <= 0 || u.gpus > left || e.pickedNow(u) {
-				continue
-			}
-			e.picks = append(e.picks, pick{u.priority[k], u.deficitS[k], u.share[k], int32(i)})
-		}
-		slices.SortFunc(e.picks, func(x, y pick) int {
-			switch { // cmp.Compare minds NaN, which takes its time
-			case x.priority != y.priority:
-				return falling(x.priority, y.priority)
-			case x.deficitS != y.deficitS:
-				return falling(x.deficitS, y.deficitS)
-			case x.share != y.share:
-				return falling(x.share, y.share)
-			}
-			return int(x.entry - y.entry)
-		})
-		for _, p := range e.picks {
-			slot := e.order[p.entry]
-			u := &e.units[slot]
-			if u.gpus > left || e.pickedNow(u) {
-				continue
-			}
-			left -= u.gpus
-			e.jobs[u.a].picked = e.rounds + 1
-			if u.b != none {
-				e.jobs[u.b].picked = e.rounds + 1
-			}
-			e.chosen[k] = append(e.chosen[k], slot)
-			if left == 0 {
-				break
-			}
+	left := e.take(k, e.cluster.GPUs[k], e.wanted[k])
+	if left == 0 || e.traits.OnlyShares {
+		return
+	}
+	e.picks = e.picks[:0]
+	for _, i := range e.others[k] {
+		u := &e.units[e.order[i]]
+		if u.gpus <= left && !e.pickedNow(u) {
+			e.picks = append(e.picks, pick{deficitS: u.deficitS[k], entry: i})
 		}
 	}
+	e.take(k, left, e.picks)
+}
+
+// take sorts picks and takes what fits; it gives the GPUs that are left.
+func (e *leaseEngine) take(k, left int, picks []pick) int {
+	slices.SortFunc(picks, func(x, y pick) int {
+		switch { // cmp.Compare minds NaN, which takes its time
+		case x.priority != y.priority:
+			return falling(x.priority, y.priority)
+		case x.deficitS != y.deficitS:
+			return falling(x.deficitS, y.deficitS)
+		case x.share != y.share:
+			return falling(x.share, y.share)
+		}
+		return int(x.entry - y.entry)
+	})
+	for _, p := range picks {
+		slot := e.order[p.entry]
+		u := &e.units[slot]
+		if u.gpus > left || e.pickedNow(u) {
+			continue
+		}
+		left -= u.gpus
+		e.jobs[u.a].picked = e.rounds + 1
+		if u.b != none {
+			e.jobs[u.b].picked = e.rounds + 1
+		}
+		if e.chosen[k] = append(e.chosen[k], slot); left == 0 {
+			break
+		}
+	}
+	return left
 }
 
 func falling(x, y float64) int {
