@@ -27,6 +27,7 @@ type Simplex struct {
 	upper      []float64
 	cost       []float64 // of all variables, to minimise
 	reduced    []float64
+	filled     []int // columns of the pivot's row that are not 0
 }
 
 var _ Solver = (*Simplex)(nil)
@@ -263,8 +264,12 @@ func (s *Simplex) step(column int, up, feasible bool) bool {
 func (s *Simplex) pivot(row, column int, entered, left float64) {
 	pr := s.table[row*s.cols : (row+1)*s.cols]
 	inverse := 1 / pr[column]
-	for c := range pr {
-		pr[c] *= -inverse
+	s.filled = s.filled[:0]
+	for c, x := range pr {
+		if x != 0 {
+			pr[c] = -inverse * x
+			s.filled = append(s.filled, c)
+		}
 	}
 	pr[column] = inverse
 	for r := range s.rows {
@@ -277,8 +282,8 @@ func (s *Simplex) pivot(row, column int, entered, left float64) {
 			continue
 		}
 		tr[column] = 0
-		for c, x := range pr {
-			tr[c] += f * x
+		for _, c := range s.filled {
+			tr[c] += f * pr[c]
 		}
 	}
 	s.basic[row], s.nonbasic[column] = s.nonbasic[column], s.basic[row]
