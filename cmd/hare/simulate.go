@@ -53,6 +53,7 @@ type simulated struct {
 	Leases            int64              `json:"leases"`
 	Preemptions       int64              `json:"preemptions"`
 	Seed              uint64             `json:"seed"`
+	LP                string             `json:"lp,omitempty"` // engine of linear programs
 	WallS             float64            `json:"wall_s"`
 	JobsPerS          float64            `json:"simulated_jobs_per_s"`
 
@@ -285,6 +286,9 @@ func printRuns(w io.Writer, runs []simulated) error {
 		return err
 	}
 	for i := range runs {
+		if runs[i].LP == builtIn {
+			fmt.Fprintf(w, "%s: HiGHS does not run, the built-in simplex chose among equally good divisions; see docs/policies.md\n", runs[i].Policy)
+		}
 		if n := runs[i].Dropped; n > 0 {
 			fmt.Fprintf(w, "%s: %d of %d jobs were dropped after five leases without a step for each GPU, as in Gavel; no mean counts them\n", runs[i].Policy, n, runs[i].Jobs)
 		}

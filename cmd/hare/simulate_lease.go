@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +11,9 @@ import (
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
 )
+
+// builtIn names the engine where HiGHS does not run.
+const builtIn = "built-in simplex"
 
 // simulateLeases plays a trace to a policy that lends GPUs.
 func simulateLeases(ctx context.Context, f *simulateFlags, info policy.Info, rated *trace.Rated, live *live) (*simulated, error) {
@@ -35,10 +37,17 @@ func simulateLeases(ctx context.Context, f *simulateFlags, info policy.Info, rat
 		}
 	}
 	with := policy.Config{Seed: f.seed}
+	engine := ""
+	solver := lp.OrSimplex{}
 	if info.Needs.LP {
+		engine = builtIn
 		if pool, err := newPool(); err == nil {
 			defer func() { _ = pool.Close() }()
-			with.Solver = &poolOrSimplex{pool: pool}
+			if v, err := pool.Ready(ctx); err == nil {
+				engine = "HiGHS " + v
+			}
+			solver.First = pool
+			with.Solver = &solver
 		}
 	}
 	start := time.Now()
@@ -55,11 +64,14 @@ func simulateLeases(ctx context.Context, f *simulateFlags, info policy.Info, rat
 		return nil, err
 	}
 	took := time.Since(start).Seconds()
+	if solver.Second > 0 {
+		engine = builtIn
+	}
 	run := &simulated{
 		Policy: info.Name, Engine: info.Engine, Jobs: o.Counted, Dropped: o.Dropped, MeanJCTS: o.MeanJCTS, WeightedJCTS: o.WeightedJCTS,
 		P50JCTS: o.P50S, P90JCTS: o.P90S, P99JCTS: o.P99S, MeanWaitS: o.MeanWaitS, TotalS: o.TotalS, Utilization: o.Utilization,
 		UtilizationByType: map[string]float64{}, Rounds: o.Rounds, Leases: o.Leases, Preemptions: o.Preemptions, Seed: f.seed,
-		WallS: took, JobsPerS: float64(len(o.Jobs)) / took,
+		LP: engine, WallS: took, JobsPerS: float64(len(o.Jobs)) / took,
 	}
 	for k, t := range rated.Types {
 		run.UtilizationByType[t] = o.UtilizationByType[k]
@@ -75,18 +87,4 @@ func simulateLeases(ctx context.Context, f *simulateFlags, info policy.Info, rat
 		run.records = append(run.records, rec)
 	}
 	return run, nil
-}
-
-// poolOrSimplex solves in the workers, and here where none runs.
-type poolOrSimplex struct {
-	pool *lp.Pool
-	here lp.Simplex
-}
-
-func (s *poolOrSimplex) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
-	sol, err := s.pool.Solve(ctx, p)
-	if errors.Is(err, lp.ErrUnavailable) {
-		return s.here.Solve(ctx, p)
-	}
-	return sol, err
 }
