@@ -9,7 +9,7 @@ import (
 // and how many times Gavel's own that is, which ran on two cores too.
 func BenchmarkGavel(b *testing.B) {
 	solver := pool(b)
-	for _, r := range references(b) {
+	for _, r := range references(b, "gavel_reference.csv") {
 		b.Run(r.policy+"/"+strings.TrimSuffix(strings.TrimPrefix(r.trace, "gavel_trace_"), ".csv"), func(b *testing.B) {
 			for b.Loop() {
 				r.play(b, solver)

@@ -329,7 +329,10 @@ func (e *leaseEngine) start(slot int32, kind int, gpus []int32) {
 			rate = u.rateB[kind]
 		}
 		j := &e.jobs[number]
-		l.steps[i] = min(int64(rate*(e.cfg.LeaseS-restartS)), e.specs[number].Steps-j.stepsRun)
+		l.steps[i] = e.specs[number].Steps - j.stepsRun
+		if most := rate * (e.cfg.LeaseS - restartS); most < float64(l.steps[i]) {
+			l.steps[i] = int64(most)
+		}
 		l.endS = max(l.endS, e.nowS+restartS+float64(l.steps[i])/rate)
 		if j.startS < 0 {
 			j.startS = e.nowS

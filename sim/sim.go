@@ -1,5 +1,6 @@
-// Package sim runs an online.Policy against a virtual clock: it plays the
-// cluster that a session talks to, task by task, and keeps the books.
+// Package sim runs policies against a virtual clock and keeps the books. Run
+// plays the cluster that a session talks to, task by task, to an online.Policy;
+// RunLeases lends GPUs to gangs for leases, as Gavel and its followers do.
 package sim
 
 import (
