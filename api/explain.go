@@ -39,16 +39,29 @@ func (s *server) stored(r *http.Request, id string) (*hare.Instance, *hare.Resul
 	if s.cfg.Solved == nil {
 		return nil, nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
 	}
-	tenant := tenantOf(r.Context())
-	res, err := s.cfg.Solved.Result(r.Context(), tenant, id)
+	return answered(r, s.cfg.Solved, tenantOf(r.Context()), id)
+}
+
+// answered is the result of a solve and the instance that it is about.
+func answered(r *http.Request, of Solved, tenant, id string) (*hare.Instance, *hare.Result, error) {
+	res, err := of.Result(r.Context(), tenant, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if res.Replan != nil {
-		return res.Replan.Rest, res, nil
-	}
-	inst, err := s.cfg.Solved.Instance(r.Context(), tenant, id)
+	inst, err := planned(r, of, tenant, id, res)
 	return inst, res, err
+}
+
+// planned is the instance that the result of a solve is about: for a plan for
+// the rest of an earlier one that rest, else what was asked.
+func planned(r *http.Request, of Solved, tenant, id string, res *hare.Result) (*hare.Instance, error) {
+	switch {
+	case res.Replan == nil:
+		return of.Instance(r.Context(), tenant, id)
+	case res.Replan.Rest == nil:
+		return nil, service.ErrNoSchedule // detail none leaves both out
+	}
+	return res.Replan.Rest, nil
 }
 
 // secondsOf reads a positive time of the query, in microseconds; 0 where it is

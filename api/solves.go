@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -82,11 +83,23 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Solves == nil {
 		return s.admit(func(w http.ResponseWriter, r *http.Request) error { return s.solveUnkept(w, r, kind, key) })(w, r)
 	}
-	attached := key == "" && pref == (preference{})
+	// The tenant's place is held from before the body is read until the solve
+	// has ended, which may be long after the answer.
+	release, err := s.acquire(r.Context())
+	if err != nil {
+		return err
+	}
+	in := service.SolveInput{Key: key, Attached: key == "" && pref == (preference{}), Release: sync.OnceFunc(release)}
+	attached := in.Attached
 	var info service.SolveInfo
 	var replayed bool
-	take := s.admit(func(w http.ResponseWriter, r *http.Request) error {
-		if info, replayed, err = s.submit(w, r, key, attached); err == nil && attached {
+	defer func() {
+		if info.ID == "" { // it was not taken in
+			in.Release()
+		}
+	}()
+	take := s.count(func(w http.ResponseWriter, r *http.Request) error {
+		if info, replayed, err = s.submit(w, r, in); err == nil && attached {
 			// As long as a client waits for the one answer, it counts.
 			info, err = s.await(r.Context(), info)
 		}
@@ -168,31 +181,34 @@ func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key s
 }
 
 // submit reads the body and hands the solve over.
-func (s *server) submit(w http.ResponseWriter, r *http.Request, key string, attached bool) (service.SolveInfo, bool, error) {
+func (s *server) submit(w http.ResponseWriter, r *http.Request, in service.SolveInput) (service.SolveInfo, bool, error) {
 	body := &meter{ReadCloser: r.Body}
 	r.Body = body
-	in := service.SolveInput{Tenant: tenantOf(r.Context()), Key: key, Attached: attached}
+	in.Tenant = tenantOf(r.Context())
 	began := time.Now()
 	var look io.Writer
 	digest := sha256.New()
-	if key != "" {
+	if in.Key != "" {
 		look = digest
 	}
 	req, err := s.readThrough(w, r, "options", look)
 	if err != nil {
 		return service.SolveInfo{}, false, err
 	}
-	if key != "" {
+	if in.Key != "" {
 		digest.Sum(in.Digest[:0])
 	}
 	// The time that a slow network took is not the solve's.
 	in.Began = began.Add(body.waited)
 	in.Instance, in.Options = req.Instance, req.Options
-	if req.Replan.Previous != nil {
-		in.Kind, in.Run = "replan", service.RunReplan(req.Replan)
-	}
 	// What the solver would refuse is refused before the solve is taken in.
-	if err := s.svc.CheckSolve(in.Instance, in.Options); err != nil {
+	if req.Replan.Previous != nil {
+		in.Replan = &req.Replan
+		err = s.svc.CheckReplan(in.Instance, req.Replan, in.Options)
+	} else {
+		err = s.svc.CheckSolve(in.Instance, in.Options)
+	}
+	if err != nil {
 		return service.SolveInfo{}, false, err
 	}
 	return s.cfg.Solves.Submit(r.Context(), in)

@@ -332,7 +332,7 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service
 			return err
 		}
 		if res.Options.Detail == "tasks" && res.TaskList == nil && res.Schedule != nil { // not part of what is saved
-			inst, err := s.cfg.Solves.Instance(r.Context(), info.Tenant, info.ID)
+			inst, err := planned(r, s.cfg.Solves, info.Tenant, info.ID, res)
 			if err != nil {
 				return err
 			}

@@ -86,16 +86,12 @@ func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error 
 	return out.Flush()
 }
 
-// drawable is a solve's instance, and a result that has a schedule.
+// drawable is a solve's result that has a schedule, and the instance of that.
 func drawable(r *http.Request, solves *service.Solves, tenant, id string) (*hare.Instance, *hare.Result, error) {
-	res, err := solves.Result(r.Context(), tenant, id)
-	if err != nil {
-		return nil, nil, err
+	inst, res, err := answered(r, solves, tenant, id)
+	if err == nil && res.Schedule == nil {
+		err = service.ErrNoSchedule
 	}
-	if res.Schedule == nil {
-		return nil, nil, service.ErrNoSchedule
-	}
-	inst, err := solves.Instance(r.Context(), tenant, id)
 	return inst, res, err
 }
 

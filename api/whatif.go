@@ -97,7 +97,8 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	}
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	return s.svc.WhatIf(r.Context(), req, func(l *service.WhatIfLine) error {
+	places := service.WithPlaces(r.Context(), func() (func(), error) { return s.acquire(r.Context()) })
+	return s.svc.WhatIf(places, req, func(l *service.WhatIfLine) error {
 		if l.Err != nil {
 			l.Error = s.document(r, l.Err)
 		}
@@ -126,7 +127,7 @@ func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*hare.WhatI
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	req, err := hare.DecodeWhatIf(body, hare.Limits{MaxBytes: s.cfg.MaxBodyBytes}, hare.Options{Seed: 1, Gap: service.DefaultGap})
+	req, err := hare.DecodeWhatIf(body, hare.Limits{MaxBytes: s.bodyLimit(r.Context())}, hare.Options{Seed: 1, Gap: service.DefaultGap})
 	if err != nil {
 		return nil, err
 	}

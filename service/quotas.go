@@ -14,10 +14,10 @@ import (
 // Quota is what a tenant may have. Zero fields mean the default: that of the
 // server for one that is set for a tenant.
 type Quota struct {
-	Solves      int     `json:"solves,omitempty"`       // calls that compute, queued and running; zero means 16
+	Solves      int     `json:"solves,omitempty"`       // solves and other calls that compute, queued and running; zero means 16
 	Rate        float64 `json:"rate,omitempty"`         // requests a second, twice as many at once; zero means 100
 	BodyBytes   int64   `json:"body_bytes,omitempty"`   // of a request; zero means the server's limit
-	StoredBytes int64   `json:"stored_bytes,omitempty"` // of logs of sessions; zero means 10 GiB
+	StoredBytes int64   `json:"stored_bytes,omitempty"` // of logs of sessions, and of solves; zero means 10 GiB
 	Sessions    int     `json:"sessions,omitempty"`     // that exist; zero means 1,000
 	Streams     int     `json:"streams,omitempty"`      // of events and decisions that are open; zero means 256
 }
@@ -168,7 +168,13 @@ func (q *Quotas) Allow(tenant string) error {
 // called, once.
 func (q *Quotas) Acquire(tenant string) (release func(), err error) {
 	return q.take(tenant, func(a *usage) *int { return &a.solves }, q.Of(tenant).Solves,
-		&QuotaError{Code: "quota_solves", What: "calls at a time that compute", After: time.Second})
+		&QuotaError{Code: "quota_solves", What: "solves and other calls at a time that compute", After: time.Second})
+}
+
+// HasSolve takes the place of a solve that was taken in before a restart.
+func (q *Quotas) HasSolve(tenant string) (release func()) {
+	release, _ = q.take(tenant, func(a *usage) *int { return &a.solves }, math.MaxInt, nil)
+	return release
 }
 
 // Stream takes the place of one stream, as Acquire does.

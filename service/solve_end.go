@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/solver"
 )
 
 // partBytes is how much of a long document is written before the rest is made.
@@ -124,7 +124,7 @@ func (e *solve) settled(ch *change, state *solveState) {
 	e.mu.Unlock()
 	s.mu.Lock()
 	for _, ref := range state.blobs() {
-		s.hold(ref)
+		s.hold(ref, e.tenant)
 	}
 	for _, ref := range was.blobs() {
 		s.drop(&SolveBatch{}, ref) // its release is in the batch
@@ -182,8 +182,11 @@ func (e *solve) finish(res *hare.Result, err error) {
 	if st.Warm != nil {
 		ch.batch.Release = append(ch.batch.Release, st.Warm.Blob)
 	}
+	if st.Replan != nil {
+		ch.batch.Release = append(ch.batch.Release, st.Replan.Blob)
+	}
 	st.EndedUs = micros(e.s.cfg.Now())
-	st.Warm, st.Checkpoint = nil, nil
+	st.Warm, st.Checkpoint, st.Replan = nil, nil, nil
 	switch {
 	case err != nil:
 		st.Status, st.Error, st.Content = SolveFailed, err.Error(), nil
@@ -211,6 +214,8 @@ func (e *solve) finish(res *hare.Result, err error) {
 	ch.events = append(ch.events, e.doneEvent())
 	st.Events = e.seq
 	ch.batch.Put = []SolveRecord{e.record()}
+	// Whoever sees the end finds the place free.
+	e.release()
 	e.commit(ch)
 }
 
@@ -255,16 +260,20 @@ func worse(res *hare.Result, c *checkpointRef) bool {
 	return v != nil && (res.Value == nil || res.Value.Cmp(*v) > 0) || b != nil && (res.Bound == nil || res.Bound.Cmp(*b) < 0)
 }
 
-// combine takes the better schedule and the better bound of two results of one
-// instance. The gap report was of either pair and is left out.
+// combine takes the better schedule, with what is said of its moves, and the
+// better bound of two results of one instance, or of the same rest of it. The gap report was of either pair and is left out.
 func combine(inst *hare.Instance, res, saved *hare.Result) *hare.Result {
 	out := *res
 	out.Reproducible, out.GapReport = false, nil
 	if saved.Value != nil && (res.Value == nil || saved.Value.Cmp(*res.Value) < 0) {
 		out.Value, out.Schedule, out.Jobs, out.Metrics, out.TaskList = saved.Value, saved.Schedule, saved.Jobs, saved.Metrics, nil
-		out.Reasons = nil
+		out.Reasons, out.Replan = nil, saved.Replan
 		if out.Options.Detail == "tasks" {
-			out.TaskList = out.Schedule.Tasks(inst, hare.MaxTaskObjects)
+			of := inst
+			if out.Replan != nil {
+				of = out.Replan.Rest
+			}
+			out.TaskList = out.Schedule.Tasks(of, hare.MaxTaskObjects)
 		}
 	}
 	if saved.Bound != nil && (res.Bound == nil || saved.Bound.Cmp(*res.Bound) > 0) {
@@ -278,7 +287,7 @@ func combine(inst *hare.Instance, res, saved *hare.Result) *hare.Result {
 	if out.Value != nil && out.Bound != nil && out.Value.Cmp(*out.Bound) == 0 {
 		out.Termination = hare.TerminationOptimal
 	}
-	if rep := verify.Check(inst, &out); !rep.OK {
+	if rep := solver.CheckReplan(inst, &out); !rep.OK {
 		saved.Termination = res.Termination
 		return saved
 	}

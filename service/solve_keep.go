@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -63,6 +64,7 @@ func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
 		jobs := float64(e.next.Jobs)
 		e.place = admission{before: true, degraded: e.next.Degraded, cost: s.svc.costs.Predict(Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
 		s.svc.readmit(e.place)
+		e.release = sync.OnceFunc(s.cfg.Quotas.HasSolve(e.tenant))
 		s.work.Add(1)
 		e.resume()
 	}
@@ -84,7 +86,7 @@ func (s *Solves) tell(failing bool, err error) {
 // found takes a record into the maps. The error is that of reading; damage is
 // of the solve alone.
 func (s *Solves) found(ctx context.Context, r *SolveRecord) (*solve, error) {
-	e := &solve{s: s, num: r.Num, id: r.ID, accepted: make(chan struct{}), wake: make(chan struct{})}
+	e := &solve{s: s, num: r.Num, id: r.ID, accepted: make(chan struct{}), wake: make(chan struct{}), release: func() {}}
 	close(e.accepted)
 	s.lastNum = max(s.lastNum, r.Num)
 	var err error
@@ -110,7 +112,7 @@ func (s *Solves) found(ctx context.Context, r *SolveRecord) (*solve, error) {
 		s.keys[keyOf(e.tenant, e.seen.Key)] = e
 	}
 	if e.seen.Cached {
-		s.hold(*e.seen.Result) // as enrol does
+		s.hold(*e.seen.Result, e.tenant) // as enrol does
 	}
 	s.learn(e, e.seen)
 	if e.seen.GoneUs != 0 {
@@ -184,6 +186,7 @@ func (e *solve) resume() {
 		s.svc.quit(e.place)
 		go func() {
 			defer s.work.Done()
+			defer e.release()
 			e.finish(nil, err)
 		}()
 	}
@@ -216,7 +219,14 @@ func (e *solve) resume() {
 // prepare finds the work of a solve that goes on, and its prices.
 func (e *solve) prepare(kept bool) (err error) {
 	st := &e.next
-	if st.Kind != "" {
+	switch {
+	case st.Replan != nil:
+		req, err := e.s.readReplan(context.Background(), e.id, *st.Replan)
+		if err != nil {
+			return err
+		}
+		e.run = runReplan(req)
+	case st.Kind != "":
 		if e.s.cfg.Resume == nil {
 			return fmt.Errorf("the server was restarted, and a solve of the kind %q cannot go on", st.Kind)
 		}
@@ -274,7 +284,7 @@ func (s *Solves) remove(e *solve) error {
 	for _, ref := range was.blobs() {
 		s.drop(&ch.batch, ref)
 	}
-	s.bytes -= recordBytes
+	s.keeps(e.tenant, -recordBytes)
 	s.mu.Unlock()
 	done := make(chan error, 1)
 	ch.settle = func(err error) {
@@ -296,7 +306,7 @@ func (s *Solves) remove(e *solve) error {
 		e.mu.Unlock()
 		if was.Cached {
 			s.mu.Lock()
-			s.hold(*was.Result)
+			s.hold(*was.Result, e.tenant)
 			s.mu.Unlock()
 		}
 		s.learn(e, was)

@@ -24,8 +24,9 @@ func (s *Solves) start(ctx context.Context, e *solve) {
 		defer s.work.Done()
 		e.life(life)
 		cancel(nil)
+		e.release()
 		e.mu.Lock()
-		e.cancel, e.run, e.inst, e.warm = nil, nil, nil, nil
+		e.cancel, e.run, e.after, e.inst, e.warm = nil, nil, nil, nil, nil
 		e.mu.Unlock()
 	}()
 }

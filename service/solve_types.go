@@ -80,6 +80,9 @@ type SolvesConfig struct {
 	Resume func(kind string, parameters []byte) (RunFunc, error)
 	// Retry is how long writing waits after the disk refused; zero means 1 s.
 	Retry time.Duration
+	// Quotas counts what is kept and what goes on of each tenant; nil limits
+	// nothing.
+	Quotas *Quotas
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Logger is told what an operator has to see to; nil means nobody.
@@ -127,6 +130,13 @@ type SolveInput struct {
 	// Run is the work; nil means the service's engine. Solves of another work
 	// than the engine's are not answered from the cache.
 	Run RunFunc
+	// Replan asks for a plan for the rest of an earlier one, which goes on after
+	// a restart; it is in place of Run, Kind and Parameters.
+	Replan *hare.ReplanRequest
+	// Release gives back the caller's place in the quota of the tenant, and is
+	// called once: when the solve has ended, or before Submit returns where
+	// nothing goes on. Nil holds none.
+	Release func()
 	// Kind and Parameters let SolvesConfig.Resume find Run again.
 	Kind       string
 	Parameters []byte
@@ -258,6 +268,7 @@ type solveState struct {
 	Content     *Sum            `json:"content,omitempty"` // key of the cache, of reproducible results
 	Instance    *blobRef        `json:"instance,omitempty"`
 	Warm        *blobRef        `json:"warm,omitempty"`
+	Replan      *blobRef        `json:"replan,omitempty"` // what is asked for, until it has ended
 	Checkpoint  *checkpointRef  `json:"checkpoint,omitempty"`
 	Result      *blobRef        `json:"result,omitempty"`
 	GoneUs      int64           `json:"gone_us,omitempty"` // removed then: nothing is left but this
@@ -287,7 +298,7 @@ type storedOptions struct {
 // blobs are those that the record refers to.
 func (st *solveState) blobs() []blobRef {
 	var refs []blobRef
-	for _, r := range []*blobRef{st.Instance, st.Warm, st.Result} {
+	for _, r := range []*blobRef{st.Instance, st.Warm, st.Replan, st.Result} {
 		if r != nil {
 			refs = append(refs, *r)
 		}

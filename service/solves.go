@@ -42,6 +42,7 @@ type Solves struct {
 type heldBlob struct {
 	size int64
 	refs int
+	of   string // tenant
 }
 
 // recordBytes is about what a solve takes beside its blobs.
@@ -58,10 +59,13 @@ type solve struct {
 
 	// Of the goroutine that runs it.
 	run   RunFunc
+	after *hare.ReplanRequest // nil: not of an earlier plan
 	inst  *hare.Instance
 	warm  *hare.Certificate
 	place admission
 	watch watcher
+	// release gives its place in the quota back, as often as it is called.
+	release func()
 
 	mu       sync.Mutex
 	next     solveState // as it will be durable
@@ -84,8 +88,17 @@ type solve struct {
 // Submit takes a solve: it is durable when Submit returns. A request with the
 // idempotency key and digest of an earlier one returns that one's solve, as
 // replayed. The error is that of bad options, ErrBusy, ErrDraining, *KeyError,
-// ErrStorage, or ErrGone for a key whose solve is deleted.
+// *QuotaError, ErrStorage, or ErrGone for a key whose solve is deleted.
 func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, replayed bool, err error) {
+	release, started := func() {}, false
+	if in.Release != nil {
+		release = sync.OnceFunc(in.Release)
+	}
+	defer func() {
+		if !started {
+			release()
+		}
+	}()
 	in.Options = solver.Defaults(in.Options)
 	if err := solver.CheckOptions(in.Options); err != nil {
 		return SolveInfo{}, false, err
@@ -94,7 +107,10 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 	if in.Began.IsZero() || in.Began.After(now) {
 		in.Began = now
 	}
-	e := &solve{s: s, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, inst: in.Instance, warm: in.Warm,
+	if in.Replan != nil {
+		in.Kind, in.Run = kindReplan, runReplan(*in.Replan)
+	}
+	e := &solve{s: s, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan, release: release, inst: in.Instance, warm: in.Warm,
 		accepted: make(chan struct{}), wake: make(chan struct{})}
 	e.next = solveState{
 		Tenant: in.Tenant, Status: SolveQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: in.Instance.SHA256(),
@@ -127,6 +143,7 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 		return SolveInfo{}, false, err
 	}
 	if hit == nil {
+		started = true
 		s.start(ctx, e)
 		if in.Attached {
 			e.attach(ctx)
@@ -183,6 +200,9 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit 
 		}
 	}
 	defer s.mu.Unlock()
+	if err := s.cfg.Quotas.Room(in.Tenant); err != nil {
+		return nil, nil, err
+	}
 	if e.next.Content != nil {
 		if same := s.content[*e.next.Content]; len(same) > 0 {
 			hit = same[0]
@@ -212,7 +232,7 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit 
 		hit.mu.Lock()
 		st := hit.seen
 		hit.mu.Unlock()
-		s.hold(*st.Result)
+		s.hold(*st.Result, e.tenant)
 		e.next.Status, e.next.Termination, e.next.Value, e.next.Bound = st.Status, st.Termination, st.Value, st.Bound
 		e.next.Result, e.next.Cached = st.Result, true
 		e.next.StartedUs, e.next.EndedUs = e.next.CreatedUs, e.next.CreatedUs
@@ -228,6 +248,9 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 	if err == nil && e.warm != nil {
 		warm := hare.Result{Certificate: e.warm, Options: hare.Options{Detail: "jobs"}}
 		e.next.Warm, err = s.blob(&ch.batch, warm.EncodeJSON)
+	}
+	if err == nil && e.after != nil {
+		e.next.Replan, err = s.blob(&ch.batch, func(w io.Writer) error { return encodeReplan(w, e.after) })
 	}
 	if err == nil {
 		deadline := e.deadline()
@@ -315,21 +338,27 @@ func (s *Solves) learn(e *solve, st solveState) {
 		if st.Cached && ref == *st.Result {
 			continue // held since it was found
 		}
-		s.hold(ref)
+		s.hold(ref, e.tenant)
 	}
 	if finished(st.Status) {
 		s.finished(e, &st)
 	}
 }
 
-// hold counts a reference; drop takes it back, and releases the blob behind
-// the last one.
-func (s *Solves) hold(ref blobRef) {
+// keeps counts bytes that are kept of a tenant, less where they are negative.
+func (s *Solves) keeps(tenant string, bytes int64) {
+	s.bytes += bytes
+	s.cfg.Quotas.Stored(tenant, bytes)
+}
+
+// hold counts a reference of a tenant; drop takes it back, and releases the blob
+// behind the last one. Blobs are shared by solves of one tenant alone.
+func (s *Solves) hold(ref blobRef, tenant string) {
 	h := s.blobs[ref.Blob]
 	if h == nil {
-		h = &heldBlob{size: ref.Size}
+		h = &heldBlob{size: ref.Size, of: tenant}
 		s.blobs[ref.Blob] = h
-		s.bytes += ref.Size
+		s.keeps(tenant, ref.Size)
 	}
 	h.refs++
 }
@@ -341,7 +370,7 @@ func (s *Solves) drop(b *SolveBatch, ref blobRef) {
 	}
 	if h.refs--; h.refs == 0 {
 		delete(s.blobs, ref.Blob)
-		s.bytes -= h.size
+		s.keeps(h.of, -h.size)
 		b.Release = append(b.Release, ref.Blob)
 	}
 }
@@ -349,7 +378,7 @@ func (s *Solves) drop(b *SolveBatch, ref blobRef) {
 // finished files a solve that has ended under what it is looked up by.
 func (s *Solves) finished(e *solve, st *solveState) {
 	s.ended = append(s.ended, e)
-	s.bytes += recordBytes
+	s.keeps(e.tenant, recordBytes)
 	if st.Content != nil && st.Result != nil {
 		s.content[*st.Content] = append(s.content[*st.Content], e)
 	}

@@ -144,6 +144,7 @@ type whatIf struct {
 	deadline time.Time      // zero: none
 	began    time.Time
 	known    []known // by scenario
+	at       int     // how many are solved at a time
 
 	mu     sync.Mutex // guards what follows
 	emit   func(*WhatIfLine) error

@@ -235,16 +235,36 @@ func (w *whatIf) compare(l *WhatIfLine) {
 	}
 }
 
+type placesKey struct{}
+
+// WithPlaces lets a what-if take a place of its tenant for each solve that it
+// runs beside the first, and run no more where the tenant has none; without it
+// the service alone limits them.
+func WithPlaces(ctx context.Context, take func() (release func(), err error)) context.Context {
+	return context.WithValue(ctx, placesKey{}, take)
+}
+
 // solveAll solves what is not answered yet, in order, as many at a time as the
-// service runs.
+// service runs and the tenant may.
 func (w *whatIf) solveAll(ctx context.Context) error {
+	w.at = max(1, min(w.s.cfg.Running, w.left))
+	if take, ok := ctx.Value(placesKey{}).(func() (func(), error)); ok {
+		for n := 1; n < w.at; n++ {
+			release, err := take()
+			if err != nil {
+				w.at = n
+				break
+			}
+			defer release()
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
 	var once sync.Once
 	var first error
 	todo := make(chan int)
-	for range min(w.s.cfg.Running, w.left) {
+	for range w.at {
 		wg.Go(func() {
 			for i := range todo {
 				if err := w.solve(ctx, i); err != nil {
@@ -272,8 +292,7 @@ func (w *whatIf) share(own time.Duration) (limit time.Duration, deadline time.Ti
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	at := w.s.cfg.Running
-	turns := (w.left + at - 1) / at
+	turns := (w.left + w.at - 1) / w.at
 	w.left--
 	limit = (time.Until(w.deadline) - lastTime) / time.Duration(max(1, turns))
 	if own > 0 {

@@ -12,6 +12,14 @@ func (s *solve) offer(plan func() *greedy.Plan) {
 	if s.cfg.Checkpoint == nil || !s.searches() || s.incumbent == nil && plan == nil {
 		return
 	}
+	if s.settle.prices() {
+		// What is met on the way may have a lesser value than the plan that is
+		// chosen in the end, for its moves; the plan to keep has not.
+		if s.settle.keep == nil {
+			return
+		}
+		plan = func() *greedy.Plan { return s.settle.keep }
+	}
 	s.cfg.Checkpoint(func() (*hare.Result, error) {
 		// The end of a solve is the end of a copy as well.
 		c, res := *s, *s.res
@@ -21,13 +29,16 @@ func (s *solve) offer(plan func() *greedy.Plan) {
 		}
 		c.keep(s.proof)
 		if plan != nil {
-			if p := plan(); p != nil && (c.incumbent == nil || p.Value(c.model).Cmp(c.incumbent.Value(c.model)) < 0) {
+			if p := plan(); p != nil && (c.incumbent == nil || s.settle.prices() || p.Value(c.model).Cmp(c.incumbent.Value(c.model)) < 0) {
 				c.incumbent = p
 			}
 		}
 		r, err := c.finish()
 		if err == nil {
 			r.Reproducible = false // where it is taken is for the clock to say
+			if s.settle != nil {
+				r.Replan = s.settle.tell(&c)
+			}
 		}
 		return r, err
 	})

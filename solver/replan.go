@@ -39,7 +39,7 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 	s.began = began
 	if len(greedy.Infeasible(s.model)) == 0 {
 		old := greedy.Adopt(s.model, r.old)
-		s.settle = &settling{rest: r, old: old, price: float64(req.StabilityMicro)}
+		s.settle = &settling{rest: r, whole: inst, old: old, price: float64(req.StabilityMicro)}
 		// What has no place beside the rest leaves no plan to keep.
 		work, cancel := s.context(keepShare)
 		keep, err := greedy.Complete(work, s.model, old)
@@ -61,13 +61,22 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 	}
 	res.Replan = r.report
 	if s.incumbent != nil {
-		s.settle.tell(s)
-		whole, err := r.compose(inst, res.Schedule)
-		if r.report.Whole = whole; err != nil {
-			r.report.WholeMissing = err.Error()
-		}
+		res.Replan = s.settle.tell(s)
 	}
 	return res, nil
+}
+
+// CheckRequest reports what Replan would refuse of a request, before the work.
+func CheckRequest(inst *hare.Instance, req hare.ReplanRequest, opt hare.Options, cfg Config) error {
+	before, sched, err := earlier(inst, &req)
+	if err != nil {
+		return err
+	}
+	r, err := derive(inst, before, sched, req.AtUs)
+	if err != nil {
+		return err
+	}
+	return Check(r.inst, opt, cfg)
 }
 
 // earlier finds the instance and the schedule to go on from, and checks them.
@@ -128,6 +137,7 @@ var settlePrices = [...]float64{0.1, 0.3, 1}
 // settling chooses between plans by value and moves.
 type settling struct {
 	rest  *rest
+	whole *hare.Instance
 	old   *greedy.Plan // the earlier plan's blocks, of jobs that can stay
 	keep  *greedy.Plan // with the others beside them; nil where they have no place
 	price float64      // stability, in 1e-12 weight-seconds per GPU-µs
@@ -211,9 +221,11 @@ func shareOf(ctx context.Context, shares int) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
 }
 
-// tell reports what the plan chosen moves.
-func (x *settling) tell(s *solve) {
-	rep, m, p := x.rest.report, s.model, s.incumbent
+// tell reports what the plan of s moves, when s is finished, and puts it
+// together with what has run.
+func (x *settling) tell(s *solve) *hare.Replan {
+	told, m, p := *x.rest.report, s.model, s.incumbent
+	rep := &told
 	for i := range x.rest.jobs {
 		j := &x.rest.jobs[i]
 		if j.added {
@@ -246,6 +258,11 @@ func (x *settling) tell(s *solve) {
 		}
 		rep.Moved = append(rep.Moved, hare.MovedJob{ID: id, From: j.from, To: to, GPU: moved, Why: why})
 	}
+	whole, err := x.rest.compose(x.whole, s.res.Schedule)
+	if rep.Whole = whole; err != nil {
+		rep.WholeMissing = err.Error()
+	}
+	return rep
 }
 
 // CheckReplan verifies a result of Replan: the result against the rest that it

@@ -84,7 +84,7 @@ rest with the best certified pair so far.`,
 			if err != nil {
 				return errors.Join(err, store.Close())
 			}
-			retain.Service, retain.Store, retain.Logger = svc, service.NewMemorySolves(), log
+			retain.Service, retain.Store, retain.Logger, retain.Quotas = svc, service.NewMemorySolves(), log, quotas
 			if disk, ok := store.(*sqlite.Store); ok {
 				retain.Store = disk
 			}
