@@ -68,8 +68,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for waiting, _ := svc.Load(); waiting < 1; waiting, _ = svc.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	// Not even its body is looked at.
-	w := request(t, h, "POST", "/v1/solves", "{")
+	w := request(t, h, "POST", "/v1/solves", text)
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"busy"`) {
 		t.Errorf("one too many: %d %s", w.Code, w.Body)
 	}

@@ -44,7 +44,7 @@ func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 	svc.Watch(s.hooks())
 	h := chi.NewRouter()
 	h.Use(s.identify, s.observe)
-	h.Post("/v1/solves", s.handle(s.admit(s.solve)))
+	h.Post("/v1/solves", s.handle(s.solve)) // which admits it
 	h.Get("/v1/version", s.handle(s.version))
 	h.Get("/metrics", s.handle(s.measurements))
 	return s, h
@@ -109,7 +109,7 @@ func TestMetricsAreClean(t *testing.T) {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	for _, want := range []string{
-		`hare_cache_lookups_total{outcome="hit"} 1`, `hare_cache_lookups_total{outcome="miss"} 0`, `hare_cost_ratio_sum 2`, `hare_cost_ratio_count 1`, `hare_solve_commit_bytes_total 70`, `hare_solve_commit_failures_total 1`,
+		`hare_cache_lookups_total{outcome="hit"} 1`, `hare_cache_lookups_total{outcome="miss"} 0`, `hare_cost_ratio_count 2`, `hare_solve_commit_bytes_total 70`, `hare_solve_commit_failures_total 1`,
 		`hare_refused_total{reason="quota"} 1`, `hare_http_in_flight 1`, `hare_queue_wait_seconds_count 1`, `hare_solves_total{termination="optimal"} 1`,
 		`hare_tenant_solves_total{tenant="none"} 1`, `hare_lp_workers_idle 1`, `hare_lp_available 1`, `hare_store_bytes 1`, `hare_ready 1`,
 		fmt.Sprintf(`hare_queue_capacity %d`, s.svc.Capacity()),
@@ -117,6 +117,11 @@ func TestMetricsAreClean(t *testing.T) {
 		if text := scrape(h); !strings.Contains(text, want+"\n") {
 			t.Errorf("the metrics have no %s", want)
 		}
+	}
+	fresh, of := observedServer(t, 0)
+	fresh.hooks().Predicted(time.Second, 2*time.Second)
+	if !strings.Contains(scrape(of), "hare_cost_ratio_sum 2\n") {
+		t.Error("the cost ratio is not true over predicted")
 	}
 	if strings.Contains(scrape(h), "not_found") {
 		t.Error("a 404 counts as refused")

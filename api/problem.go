@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
@@ -24,6 +25,9 @@ type problem struct {
 
 const internalDetail = "an internal error, logged under this request_id"
 
+// refusedTime is how long a client that is refused may go on sending its body.
+const refusedTime = 5 * time.Second
+
 // statusClientGone is what logs and metrics show when nobody waits any more.
 const statusClientGone = 499
 
@@ -31,6 +35,9 @@ func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, cod
 	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
+	// The rest of a body is read before the answer goes out, up to a point: who
+	// sends it slowly is not waited for.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(s.cfg.BodyTime, refusedTime)))
 	s.met.refused(status, code)
 	title := http.StatusText(status)
 	w.Header().Set("Content-Type", "application/problem+json")

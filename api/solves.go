@@ -84,10 +84,13 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 		return s.admit(func(w http.ResponseWriter, r *http.Request) error { return s.solveUnkept(w, r, kind, key) })(w, r)
 	}
 	// The tenant's place is held from before the body is read until the solve
-	// has ended, which may be long after the answer.
-	release, err := s.acquire(r.Context())
-	if err != nil {
-		return err
+	// has ended, which may be long after the answer. A call that is repeated
+	// needs none, and learns of its solve also while that holds the last one.
+	release := func() {}
+	if key == "" || !s.cfg.Solves.HasKey(tenantOf(r.Context()), key) {
+		if release, err = s.acquire(r.Context()); err != nil {
+			return err
+		}
 	}
 	in := service.SolveInput{Key: key, Attached: key == "" && pref == (preference{}), Release: sync.OnceFunc(release)}
 	attached := in.Attached

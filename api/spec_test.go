@@ -108,6 +108,14 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 	documents, schema := []string{body}, media.Schema.Value
 	if item, ok := schema.Extensions["x-item-schema"].(map[string]any); ok {
 		documents = strings.Split(strings.TrimSpace(body), "\n")
+		if kind == "text/event-stream" {
+			documents = nil
+			for line := range strings.Lines(body) {
+				if data, ok := strings.CutPrefix(line, "data: "); ok {
+					documents = append(documents, data)
+				}
+			}
+		}
 		name, _ := item["$ref"].(string)
 		schema = doc.Components.Schemas[strings.TrimPrefix(name, "#/components/schemas/")].Value
 	} else if kind == "application/x-ndjson" {
@@ -120,7 +128,7 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 	}
 	for _, document := range documents {
 		var v any = document
-		if strings.HasSuffix(kind, "json") {
+		if strings.HasSuffix(kind, "json") || kind == "text/event-stream" {
 			if err := json.Unmarshal([]byte(document), &v); err != nil {
 				t.Fatal(err)
 			}

@@ -61,6 +61,8 @@ type keyedServer struct {
 	ring     *service.Keyring
 	quotas   *service.Quotas
 	sessions *service.Sessions
+	svc      *service.Service
+	solves   *service.Solves
 	log      *syncBuffer
 }
 
@@ -86,6 +88,11 @@ const fromHeader = "X-Test-From"
 
 func newKeyedServer(t testing.TB, quota service.Quota, tune ...func(*service.SessionsConfig)) *keyedServer {
 	t.Helper()
+	return newKeyedService(t, quota, service.Config{Solver: solver.Config{Version: "test"}}, tune...)
+}
+
+func newKeyedService(t testing.TB, quota service.Quota, work service.Config, tune ...func(*service.SessionsConfig)) *keyedServer {
+	t.Helper()
 	if quota.Rate == 0 {
 		quota.Rate = 1e6
 	}
@@ -104,9 +111,13 @@ func newKeyedServer(t testing.TB, quota service.Quota, tune ...func(*service.Ses
 	if s.sessions, err = service.OpenSessions(t.Context(), keep); err != nil {
 		t.Fatal(err)
 	}
-	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
-	s.handler = api.New(svc, api.Config{
-		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Keys: s.ring, Quotas: s.quotas, Heartbeat: 50 * time.Millisecond,
+	s.svc = service.New(work)
+	s.solves, err = service.OpenSolves(t.Context(), service.SolvesConfig{Service: s.svc, Store: service.NewMemorySolves(), Quotas: s.quotas})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.handler = api.New(s.svc, api.Config{
+		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Solves: s.solves, Keys: s.ring, Quotas: s.quotas, Heartbeat: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
 	})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -118,6 +129,9 @@ func newKeyedServer(t testing.TB, quota service.Quota, tune ...func(*service.Ses
 	t.Cleanup(func() {
 		s.Close()
 		stop()
+		if err := s.solves.Close(); err != nil {
+			t.Error(err)
+		}
 		if err := s.sessions.Close(); err != nil {
 			t.Error(err)
 		}
@@ -198,11 +212,23 @@ func (s *keyedServer) session(t testing.TB, key string) string {
 	return strings.TrimPrefix(got.header.Get("Location"), "/v1/sessions/")
 }
 
+// solve makes a solve of the tenant of a key, and returns its id when it has
+// ended.
+func (s *keyedServer) solve(t testing.TB, key, options string, header ...string) string {
+	t.Helper()
+	got := s.call(t, key, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`, header...)
+	if got.code != http.StatusOK {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	return got.header.Get("Hare-Solve-Id")
+}
+
 // guarded is what a route is for.
 type guarded struct {
 	role     service.Role // RoleNone: open to all
 	operator bool
-	of       string // what {id} or {tenant} names: session, key, tenant
+	of       string // what {id}, in the path or the body, or {tenant} names: session, solve, key, tenant
+	job      string // what {job} names, none without
 	body     string
 	want     int // of those who may, with what is their own
 }
@@ -213,6 +239,23 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 	const read, solve, admin = service.RoleRead, service.RoleSolve, service.RoleAdmin
 	return map[string]guarded{
 		"POST /v1/solves":                  {role: solve, body: in + `,"options":` + quick + `}`, want: 200},
+		"GET /v1/solves":                   {role: read, want: 200},
+		"GET /v1/solves/{id}":              {role: read, of: "solve", want: 200},
+		"DELETE /v1/solves/{id}":           {role: solve, of: "solve", want: 204},
+		"POST /v1/solves/{id}/cancel":      {role: solve, of: "solve", want: 202},
+		"GET /v1/solves/{id}/result":       {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/schedule":     {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/gantt.svg":    {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/gantt.png":    {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/gantt.html":   {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/certificate":  {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/instance":     {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/events":       {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/jobs":         {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/jobs/{job}":   {role: read, of: "solve", job: "bert", want: 200},
+		"GET /v1/solves/{id}/prices":       {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/prices.svg":   {role: read, of: "solve", want: 200},
+		"POST /v1/what-if":                 {role: solve, of: "solve", body: `{"base":{"solve_id":"{id}"},"options":{"work_limit":1},"scenarios":[{"id":"x","scale_weights":{"bert":2}}]}`, want: 200},
 		"POST /v1/bounds":                  {role: solve, body: in + `,"method":"machine"}`, want: 200},
 		"POST /v1/verify":                  {role: solve, body: in + `}`, want: 422},
 		"POST /v1/sessions":                {role: solve, body: `{"cluster":` + twoGPUs + `}`, want: 201},
@@ -299,6 +342,10 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 			return "abcdefghijklmnopqrstuvwxyz"
 		case of == "session":
 			return s.session(t, key)
+		case of == "solve" && whose == "absent":
+			return "abcdefghijklmnopqrstuvwxyz"
+		case of == "solve":
+			return s.solve(t, key, `{"work_limit":50}`)
 		case of == "key" && whose == "absent":
 			return "abcdefghijklmnop"
 		case of == "key":
@@ -319,10 +366,14 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				if whose != "own" && g.of == "" {
 					continue
 				}
-				path := pattern
+				path, body := pattern, g.body
 				if g.of != "" {
-					named := thing(g.of, whose, c)
-					path = strings.NewReplacer("{id}", named, "{tenant}", named, "{job}", "none").Replace(pattern)
+					named, job := thing(g.of, whose, c), "none"
+					if g.job != "" {
+						job = g.job
+					}
+					path = strings.NewReplacer("{id}", named, "{tenant}", named, "{job}", job).Replace(pattern)
+					body = strings.ReplaceAll(body, "{id}", named)
 				}
 				want, code := g.want, ""
 				switch {
@@ -333,12 +384,14 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 					want, code = 403, "forbidden"
 				case g.of == "session" && whose != "own":
 					want, code = 404, "no_session"
+				case g.of == "solve" && whose != "own":
+					want, code = 404, "no_solve"
 				case g.of == "key" && (whose == "absent" || whose == "foreign" && !c.operator):
 					want, code = 404, "no_such_key"
 				}
 				// Each pair of route and caller guesses from an address of its own.
 				from := fmt.Sprintf("10.0.%d.%d:1", at, i)
-				got := s.call(t, c.key, method, path, g.body, fromHeader, from)
+				got := s.call(t, c.key, method, path, body, fromHeader, from)
 				calls++
 				if got.code != want || code != "" && got.problem() != code {
 					t.Errorf("%s, %s, %s: %d %s, want %d %s\n%.300s", route, c.name, whose, got.code, got.problem(), want, code, got.body)
@@ -348,14 +401,14 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 					seen = append(seen, got)
 				}
 			}
-			if g.of == "session" || g.of == "key" && !c.operator {
+			if g.of == "session" || g.of == "solve" || g.of == "key" && !c.operator {
 				if a, b := faceless(seen[0]), faceless(seen[1]); a != b {
 					t.Errorf("%s, %s: another tenant's and nobody's differ:\n%s\n%s", route, c.name, a, b)
 				}
 			}
 		}
 	}
-	if calls < 400 {
+	if calls < 900 {
 		t.Errorf("%d calls", calls)
 	}
 	if text := s.log.String(); strings.Contains(text, "hare_") {

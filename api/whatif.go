@@ -234,7 +234,7 @@ func (s *server) pricesPicture(w http.ResponseWriter, r *http.Request) error {
 	if err := p.EncodeSVG(&b); err != nil {
 		return err
 	}
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	return write(w, kindSVG, b.Bytes())
 }
 

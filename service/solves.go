@@ -164,6 +164,13 @@ func (s *Solves) contentOf(st *solveState) Sum {
 // keyOf names a tenant's idempotency key.
 func keyOf(tenant, key string) string { return fmt.Sprintf("%d:%s%s", len(tenant), tenant, key) }
 
+// HasKey says that a solve of this tenant has the idempotency key.
+func (s *Solves) HasKey(tenant, key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys[keyOf(tenant, key)] != nil
+}
+
 // enrol finds the earlier solve of the same key, or gives e its number, a place
 // in the queue where it needs one, and its key. A hit is the solve whose result
 // answers e; its result is held.

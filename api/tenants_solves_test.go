@@ -1,0 +1,284 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+type solveList struct {
+	Solves []struct{ ID string }
+	Next   string
+}
+
+func (s *keyedServer) list(t *testing.T, key, query string) (ids []string, next string) {
+	t.Helper()
+	got := s.call(t, key, "GET", "/v1/solves"+query, "")
+	var l solveList
+	if err := json.Unmarshal([]byte(got.body), &l); err != nil || got.code != 200 {
+		t.Fatalf("%d %s %v", got.code, got.body, err)
+	}
+	for i := range l.Solves {
+		ids = append(ids, l.Solves[i].ID)
+	}
+	return ids, l.Next
+}
+
+// TestSolvesAreOfTheirTenant: lists, cursors, idempotency keys, the cache, and
+// what is left of one that was deleted.
+func TestSolvesAreOfTheirTenant(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{})
+	a, _ := s.key(t, "a", service.RoleSolve, 0)
+	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	op, _ := s.key(t, "*", service.RoleAdmin, 0)
+	ask := `{"instance":` + example(t) + `,"options":` + quick + `}`
+	post := func(key, body string, header ...string) reply {
+		t.Helper()
+		got := s.call(t, key, "POST", "/v1/solves", body, header...)
+		if got.code != 200 {
+			t.Fatalf("%d %s", got.code, got.body)
+		}
+		return got
+	}
+	id := func(r reply) string { return r.header.Get("Hare-Solve-Id") }
+	// An equal solve of another tenant is no hit, and one's own is.
+	first := post(a, ask)
+	for i, want := range []string{"miss", "hit"} {
+		if got := post(b, ask); got.header.Get("Hare-Cache") != want {
+			t.Errorf("solve %d of b: %s", i, got.header.Get("Hare-Cache"))
+		}
+	}
+	// Nor is its idempotency key, also with another body.
+	other := strings.Replace(ask, `"wspt"`, `"arrival"`, 1)
+	mine, theirs := post(a, ask, "Idempotency-Key", "monday"), post(b, other, "Idempotency-Key", "monday")
+	if id(mine) == id(theirs) || theirs.header.Get("Idempotent-Replayed") != "" || theirs.header.Get("Hare-Cache") != "miss" {
+		t.Errorf("%v %v", mine.header, theirs.header)
+	}
+	if got := post(a, ask, "Idempotency-Key", "monday"); id(got) != id(mine) || got.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("%v", got.header)
+	}
+	hash := strings.Split(strings.Split(first.body, `"instance_sha256":"`)[1], `"`)[0]
+	for _, query := range []string{"", "?instance_sha256=" + hash, "?status=succeeded"} {
+		ids, _ := s.list(t, a, query)
+		if fmt.Sprint(ids) != fmt.Sprint([]string{id(mine), id(first)}) {
+			t.Errorf("%q: %v", query, ids)
+		}
+	}
+	if ids, next := s.list(t, op, ""); len(ids) != 0 || next != "" {
+		t.Errorf("the operator has %v", ids)
+	}
+	// A cursor of another tenant is a place in one's own list, and no more.
+	_, next := s.list(t, b, "?limit=1")
+	if ids, _ := s.list(t, a, "?after="+next); fmt.Sprint(ids) != fmt.Sprint([]string{id(mine), id(first)}) {
+		t.Errorf("behind %s: %v", next, ids)
+	}
+	// One that is deleted is gone for its tenant, and was never there for others.
+	if got := s.call(t, a, "DELETE", "/v1/solves/"+id(first), ""); got.code != 204 {
+		t.Fatal(got)
+	}
+	if got := s.call(t, a, "GET", "/v1/solves/"+id(first), ""); got.code != 410 {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	gone, never := s.call(t, b, "GET", "/v1/solves/"+id(first), ""), s.call(t, b, "GET", "/v1/solves/abcdefghijklmnopqrstuvwxyz", "")
+	if faceless(gone) != faceless(never) || gone.code != 404 {
+		t.Errorf("%s\n%s", faceless(gone), faceless(never))
+	}
+}
+
+// later asks for a solve that is answered before it has ended.
+func (s *keyedServer) later(t *testing.T, key, options string, header ...string) (v solveView, got reply) {
+	t.Helper()
+	got = s.call(t, key, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`, append(header, "Prefer", "respond-async")...)
+	if got.code == http.StatusAccepted {
+		if err := json.Unmarshal([]byte(got.body), &v); err != nil {
+			t.Fatalf("%v %s", err, got.body)
+		}
+	}
+	return v, got
+}
+
+// TestQueueTellsANumber: a tenant learns its place in the queue, and nothing
+// else of those before it.
+func TestQueueTellsANumber(t *testing.T) {
+	engine := newHeld()
+	s := newKeyedService(t, service.Quota{}, service.Config{Engine: engine, Running: 1})
+	a, _ := s.key(t, "a", service.RoleSolve, 0)
+	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	var ids []string
+	for seed := range 3 {
+		v, got := s.later(t, a, fmt.Sprintf(`{"seed":%d}`, seed))
+		if got.code != 202 {
+			t.Fatalf("%d %s", got.code, got.body)
+		}
+		ids = append(ids, v.ID)
+	}
+	<-engine.began
+	v, got := s.later(t, b, `{}`)
+	if v.QueuePosition != 3 {
+		t.Errorf("position %d", v.QueuePosition)
+	}
+	text := got.body + fmt.Sprint(got.header)
+	for _, path := range []string{"/v1/solves", "/v1/solves/" + v.ID, "/v1/quota"} {
+		got := s.call(t, b, "GET", path, "")
+		text += got.body + fmt.Sprint(got.header)
+	}
+	for _, id := range ids {
+		if strings.Contains(text, id) {
+			t.Errorf("%s is told to b: %s", id, text)
+		}
+	}
+	close(engine.free)
+	for _, id := range ids {
+		s.call(t, a, "GET", "/v1/solves/"+id+"?wait=10", "")
+	}
+	s.call(t, b, "GET", "/v1/solves/"+v.ID+"?wait=10", "")
+}
+
+// TestQuotaOfSolvesThatGoOn: a solve holds its place until it ends, however it
+// was asked for, and not a moment longer than it is told to run.
+func TestQuotaOfSolvesThatGoOn(t *testing.T) {
+	engine := newHeld()
+	s := newKeyedService(t, service.Quota{Solves: 1}, service.Config{Engine: engine, Running: 2})
+	a, _ := s.key(t, "a", service.RoleSolve, 0)
+	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	one, got := s.later(t, a, `{}`, "Idempotency-Key", "one")
+	if got.code != 202 {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	<-engine.began
+	full := func(what string, got reply) {
+		t.Helper()
+		if got.code != 429 || got.problem() != "quota_solves" || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %d %s", what, got.code, got.body)
+		}
+	}
+	in := `{"instance":` + example(t)
+	_, got = s.later(t, a, `{"seed":2}`)
+	full("a second solve", got)
+	_, got = s.later(t, a, `{"seed":2}`, "Idempotency-Key", "two")
+	full("a second solve with a key", got)
+	full("a bound", s.call(t, a, "POST", "/v1/bounds", in+`,"method":"machine"}`))
+	full("a what-if", s.call(t, a, "POST", "/v1/what-if", `{"base":{"instance":`+example(t)+`},"scenarios":[]}`))
+	full("an explanation", s.call(t, a, "GET", "/v1/solves/"+one.ID+"/jobs/bert", ""))
+	// The same call again learns of its solve.
+	again, got := s.later(t, a, `{}`, "Idempotency-Key", "one")
+	if got.code != 202 || again.ID != one.ID {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if got := s.call(t, a, "GET", "/v1/quota", ""); !strings.Contains(got.body, `"solves":1`) {
+		t.Error(got.body)
+	}
+	if _, got := s.later(t, b, `{}`); got.code != 202 {
+		t.Errorf("another tenant: %d %s", got.code, got.body)
+	}
+	for range 3 {
+		s.call(t, a, "POST", "/v1/solves/"+one.ID+"/cancel", "")
+		if got := s.call(t, a, "GET", "/v1/solves/"+one.ID+"?wait=10", ""); !strings.Contains(got.body, `"status":"cancelled"`) {
+			t.Fatal(got.body)
+		}
+		// Whoever has seen the end finds the place free.
+		if one, got = s.later(t, a, `{"seed":3}`); got.code != 202 {
+			t.Fatalf("%d %s", got.code, got.body)
+		}
+	}
+	close(engine.free)
+	if got := s.call(t, a, "GET", "/v1/solves/"+one.ID+"?wait=10", ""); !strings.Contains(got.body, `"status":"succeeded"`) {
+		t.Fatal(got.body)
+	}
+	// What is refused, replayed, or answered from the cache keeps no place.
+	for range 3 {
+		for _, c := range []struct {
+			body string
+			want int
+			key  string
+		}{{in + `,"options":{"seed":"x"}}`, 422, ""}, {`{`, 400, "bad"}, {in + `,"options":{"bound":"machine"}}`, 200, ""}, {in + `,"options":{"bound":"machine"}}`, 200, "k"}} {
+			var header []string
+			if c.key != "" {
+				header = []string{"Idempotency-Key", c.key}
+			}
+			if got := s.call(t, a, "POST", "/v1/solves", c.body, header...); got.code != c.want {
+				t.Errorf("%.40s: %d %s", c.body, got.code, got.body)
+			}
+		}
+	}
+	wait(t, "all is given back", func() bool { return s.quotas.Usage("a").Solves == 0 && s.quotas.Usage("b").Solves == 0 })
+}
+
+// TestQuotaOfStoredSolves: what is kept of solves counts, once where solves
+// share it, until they are deleted.
+func TestQuotaOfStoredSolves(t *testing.T) {
+	s := newKeyedServer(t, service.Quota{StoredBytes: 20_000})
+	a, _ := s.key(t, "a", service.RoleSolve, 0)
+	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	var ids []string
+	used := int64(0)
+	for {
+		body := `{"instance":` + example(t) + fmt.Sprintf(`,"options":{"bound":"machine","order":"wspt","assign":"earliest_finish","seed":%d}}`, len(ids))
+		got := s.call(t, a, "POST", "/v1/solves", body, "Idempotency-Key", fmt.Sprint(len(ids)))
+		if got.code == 429 {
+			if got.problem() != "quota_stored_bytes" || got.header.Get("Retry-After") == "" {
+				t.Errorf("%d %s", got.code, got.body)
+			}
+			break
+		}
+		now := s.quotas.Usage("a").StoredBytes
+		if got.code != 200 || now < used+2048 || len(ids) > 10 {
+			t.Fatalf("%d, %d bytes and %d before: %s", got.code, now, used, got.body)
+		}
+		used = now
+		ids = append(ids, got.header.Get("Hare-Solve-Id"))
+	}
+	if len(ids) < 2 {
+		t.Errorf("%d fit", len(ids))
+	}
+	// A repeated call stores nothing; reading goes on.
+	body := `{"instance":` + example(t) + `,"options":{"bound":"machine","order":"wspt","assign":"earliest_finish","seed":0}}`
+	if got := s.call(t, a, "POST", "/v1/solves", body, "Idempotency-Key", "0"); got.code != 200 {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if got := s.call(t, a, "GET", "/v1/solves/"+ids[0]+"/result", ""); got.code != 200 {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+	if got := s.call(t, b, "POST", "/v1/solves", body); got.code != 200 {
+		t.Errorf("another tenant: %d %s", got.code, got.body)
+	}
+	for _, id := range ids {
+		if got := s.call(t, a, "DELETE", "/v1/solves/"+id, ""); got.code != 204 {
+			t.Errorf("%d %s", got.code, got.body)
+		}
+	}
+	if u := s.quotas.Usage("a"); u.StoredBytes != 0 {
+		t.Errorf("%+v is left", u)
+	}
+}
+
+// TestBodyLimitOfTenants, on every route that takes a body.
+func TestBodyLimitOfTenants(t *testing.T) {
+	s := newKeyedService(t, service.Quota{BodyBytes: 3000}, service.Config{Solver: solver.Config{Version: "test"}})
+	key, _ := s.key(t, "*", service.RoleAdmin, 0)
+	session := s.session(t, key)
+	long := strings.Repeat(" ", 3000)
+	in := `{"instance":` + example(t) + `}`
+	for route, body := range map[string]string{
+		"POST /v1/solves": in + long, "POST /v1/bounds": in + long, "POST /v1/verify": in + long,
+		"POST /v1/what-if":  `{"base":{"instance":` + example(t) + `},"scenarios":[]}` + long,
+		"POST /v1/sessions": `{"cluster":` + twoGPUs + `}` + long,
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		for _, header := range [][]string{nil, {"Prefer", "respond-async"}} {
+			got := s.call(t, key, method, path, body, header...)
+			if got.code != http.StatusRequestEntityTooLarge || !strings.Contains(got.body, "3000 bytes") {
+				t.Errorf("%s: %d %s", route, got.code, got.body)
+			}
+		}
+	}
+	// Events are a stream: a line is limited, and not all of them together.
+	if got := s.call(t, key, "POST", "/v1/sessions/"+session+"/events", tick(1)+long+tick(2)); got.code != 200 || strings.Contains(got.body, "error") {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+}
