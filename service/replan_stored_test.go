@@ -1,0 +1,107 @@
+package service_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+// earlierPlan is a result for jobsOn(40, 5) and a request for its rest.
+func earlierPlan(t *testing.T, stability int64) (*hare.Instance, *hare.ReplanRequest) {
+	t.Helper()
+	inst := jobsOn(40, 5)
+	res, err := solver.Solve(t.Context(), inst, hare.Options{Seed: 1, WorkLimit: 20}, solver.Config{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inst, &hare.ReplanRequest{Previous: res, AtUs: 5_000_000, HasAt: true, StabilityMicro: stability}
+}
+
+// A plan for a rest, cut in any way, is still one: it says what it moves, and
+// verifies against the whole instance.
+func TestStoredReplans(t *testing.T) {
+	for _, stability := range []int64{0, 500_000} {
+		inst, req := earlierPlan(t, stability)
+		check := func(what string, s *service.Solves, id string) *hare.Result {
+			t.Helper()
+			res, err := s.Result(t.Context(), "", id)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			if res.Replan == nil || res.Replan.Rest == nil || res.Replan.Whole == nil || res.Replan.StabilityMicro != stability {
+				t.Fatalf("%s: %+v", what, res.Replan)
+			}
+			if rep := solver.CheckReplan(inst, res); !rep.OK {
+				t.Errorf("%s: %s", what, rep)
+			}
+			return res
+		}
+		in := service.SolveInput{Instance: inst, Replan: req, Options: hare.Options{Seed: 1, WorkLimit: 300}}
+		want, err := solver.Replan(t.Context(), inst, *req, in.Options, solver.Config{Version: "test", Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := openSolves(t, service.SolvesConfig{Checkpoint: time.Millisecond})
+		info, _, err := s.Submit(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Wait(t.Context(), "", info.ID); err != nil {
+			t.Fatal(err)
+		}
+		// What was saved on the way changes nothing.
+		if got := check("to the end", s, info.ID); untimed(t, got) != untimed(t, want) {
+			t.Errorf("stored, it is another plan:\n%.300s\n%.300s", untimed(t, got), untimed(t, want))
+		}
+		// Cancelled, and at a restart that has no time left, it ends with a pair.
+		store := newMortal()
+		in.Options = hare.Options{Seed: 1, TimeLimit: 20 * time.Second}
+		was := saveOne(t, store, in)
+		s = openSolves(t, service.SolvesConfig{Store: store})
+		saved := check("saved", s, was.ID)
+		if _, err = s.Cancel(t.Context(), "", was.ID); err != nil {
+			t.Fatal(err)
+		}
+		if info, err = s.Wait(t.Context(), "", was.ID); err != nil || !info.Resumed || info.Status != service.SolveCancelled || info.Error != "" {
+			t.Fatalf("%+v %v", info, err)
+		}
+		if res := check("cancelled", s, was.ID); res.Value.Cmp(*saved.Value) > 0 || res.Bound.Cmp(*saved.Bound) < 0 {
+			t.Errorf("%v %v after %v %v", res.Value, res.Bound, saved.Value, saved.Bound)
+		}
+		_ = s.Close()
+		// Under a work limit it goes on to the same plan.
+		store = newMortal()
+		in.Options = hare.Options{Seed: 1, WorkLimit: 300_000}
+		was = saveOne(t, store, in)
+		s = openSolves(t, service.SolvesConfig{Store: store})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		go func() {
+			time.Sleep(50 * time.Millisecond)
+			_, _ = s.Cancel(ctx, "", was.ID)
+		}()
+		if info, err = s.Wait(ctx, "", was.ID); err != nil || !info.Resumed || !info.Finished() || strings.Contains(info.Error, "cannot go on") {
+			t.Fatalf("%+v %v", info, err)
+		}
+		check("gone on", s, was.ID)
+	}
+}
+
+// A request is kept as it was asked, with what a client may leave out.
+func TestReplanOfABareSchedule(t *testing.T) {
+	inst, req := earlierPlan(t, 0)
+	req.Previous = &hare.Result{Schedule: req.Previous.Schedule}
+	req.Before = inst
+	store := newMortal()
+	was := saveOne(t, store, service.SolveInput{Instance: inst, Replan: req, Options: hare.Options{Seed: 1, TimeLimit: time.Second}})
+	s := openSolves(t, service.SolvesConfig{Store: store})
+	info, err := s.Wait(t.Context(), "", was.ID)
+	if err != nil || info.Status != service.SolveSucceeded || !info.Resumed {
+		t.Errorf("%+v %v", info, err)
+	}
+}
