@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 		t.Fatalf("%q is no flag", left)
 	}
 	flags = map[string]string{}
-	for _, name := range []string{"listen", "data-dir", "debug-listen", "log-format"} {
+	for _, name := range []string{"listen", "data-dir", "debug-listen", "log-format", "tls-cert", "tls-key"} {
 		flags[name] = c.Flags().Lookup(name).Value.String()
 	}
 	grace, err := c.Flags().GetDuration("grace")
@@ -38,6 +39,11 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 	if err := onLoopback(flags["debug-listen"]); err != nil {
 		t.Error(err)
 	}
+	who := access{certFile: c.Flags().Lookup("tls-cert").Value.String(), keyFile: c.Flags().Lookup("tls-key").Value.String()}
+	if err := who.check(flags["listen"], flags["data-dir"]); err != nil {
+		t.Error(err)
+	}
+	flags["keys"] = strconv.FormatBool(who.requireKeys)
 	if _, err := newLogger(&bytes.Buffer{}, flags["log-format"], "info"); err != nil {
 		t.Error(err)
 	}
@@ -131,13 +137,16 @@ func TestKubernetesManifest(t *testing.T) {
 	if !pod.SecurityContext.RunAsNonRoot || !hare.SecurityContext.ReadOnlyRootFilesystem || hare.SecurityContext.AllowPrivilegeEscalation {
 		t.Error("the container may too much")
 	}
-	grace, flags := serveFlags(t, knownFlags(hare.Args))
-	mounted := false
-	for _, v := range hare.VolumeMounts {
-		mounted = mounted || v.MountPath == flags["data-dir"] && v.Name == "data"
+	grace, flags := serveFlags(t, hare.Args)
+	if flags["keys"] != "true" {
+		t.Error("whoever reaches it may do everything")
 	}
-	if !mounted {
-		t.Errorf("nothing is mounted at %s", flags["data-dir"])
+	mounted := map[string]bool{}
+	for _, v := range hare.VolumeMounts {
+		mounted[v.Name+" "+v.MountPath] = true
+	}
+	if !mounted["data "+flags["data-dir"]] || !mounted["tls "+path.Dir(flags["tls-cert"])] || !mounted["tls "+path.Dir(flags["tls-key"])] {
+		t.Errorf("%v are mounted, and %v asked for", mounted, flags)
 	}
 	stop := hare.Lifecycle.PreStop.Exec.Command
 	if len(stop) != 2 || stop[0] != "sleep" {
@@ -154,19 +163,9 @@ func TestKubernetesManifest(t *testing.T) {
 	if need := wait + grace + lastWords + flushTime; time.Duration(pod.TerminationGracePeriodSeconds)*time.Second < need {
 		t.Errorf("terminationGracePeriodSeconds is %d, and an end may take %v", pod.TerminationGracePeriodSeconds, need)
 	}
-	for path, probe := range map[string]string{"/readyz": hare.ReadinessProbe.HTTPGet.Path, "/healthz": hare.LivenessProbe.HTTPGet.Path} {
-		if probe != path {
-			t.Errorf("a probe asks %s, not %s", probe, path)
+	for at, probe := range map[string]string{"/readyz": hare.ReadinessProbe.HTTPGet.Path, "/healthz": hare.LivenessProbe.HTTPGet.Path} {
+		if probe != at {
+			t.Errorf("a probe asks %s, not %s", probe, at)
 		}
 	}
-}
-
-// knownFlags leaves out those of TLS where this build has none.
-func knownFlags(args []string) (known []string) {
-	for _, a := range args {
-		if !strings.HasPrefix(a, "--tls-") || serveCommand().Flags().Lookup("tls-cert") != nil {
-			known = append(known, a)
-		}
-	}
-	return known
 }
