@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/relax"
+)
+
+// Knowledge is what a task policy is told beyond the events.
+type Knowledge string
+
+// The kinds of knowledge, each with that before it.
+const (
+	Nothing Knowledge = "nothing"
+	Sizes   Knowledge = "sizes"  // the rounds of a job, when it arrives
+	Future  Knowledge = "future" // all jobs, and when GPUs are in service
+)
+
+// TaskConfig is what task policies are made with. The zero value is good.
+type TaskConfig struct {
+	// LP is for hare_paper and hare_offline; nil means none.
+	LP lp.Solver
+	// ThresholdUs is where jobs leave the first queue of hlas and tiresias, in
+	// GPU-microseconds; zero means one GPU-hour.
+	ThresholdUs int64
+	// Moves is the work of hare_offline's search; see HareConfig.
+	Moves int64
+	// Seed is of hare_offline's search.
+	Seed int64
+}
+
+// TaskInfo describes a policy of the task engine.
+type TaskInfo struct {
+	Name  string
+	Knows Knowledge
+	// Text says in a line what it does.
+	Text string
+	make func(context.Context, *hare.Instance, *hare.Cluster, TaskConfig) (online.Policy, error)
+}
+
+var taskPolicies = []TaskInfo{
+	{"easy_backfill", Sizes, "first come first served with EASY backfill",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return NewEASY(i), nil
+		}},
+	{"fifo", Nothing, "first come first served, task by task",
+		func(_ context.Context, _ *hare.Instance, c *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return online.NewFIFO(c)
+		}},
+	{"gavel_fifo", Nothing, "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return NewGavelFIFO(i), nil
+		}},
+	{"hare_offline", Future, "Hare's plan by prices and search, followed",
+		func(ctx context.Context, i *hare.Instance, _ *hare.Cluster, c TaskConfig) (online.Policy, error) {
+			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed})
+		}},
+	{"hare_paper", Future, "the Hare paper's algorithm 1 on the repaired relaxation, followed",
+		func(ctx context.Context, i *hare.Instance, _ *hare.Cluster, c TaskConfig) (online.Policy, error) {
+			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true})
+		}},
+	{"hlas", Nothing, "heterogeneity-aware least attained service, task by task",
+		func(_ context.Context, _ *hare.Instance, c *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
+			h := online.HLASConfig{}
+			if cfg.ThresholdUs > 0 {
+				h.ThresholdsUs = []int64{cfg.ThresholdUs}
+			}
+			return online.NewHLAS(c, h)
+		}},
+	{"kueue", Nothing, "gang FIFO as in Kueue, those that do not fit passed over",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return NewKueue(i, false), nil
+		}},
+	{"kueue_strict", Nothing, "gang FIFO as in Kueue, nobody passed over",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return NewKueue(i, true), nil
+		}},
+	{"sched_allox", Sizes, "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return NewSchedAlloX(i), nil
+		}},
+	{"sched_homo", Future, "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
+		func(ctx context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return NewSchedHomo(ctx, i)
+		}},
+	{"slurm", Sizes, "multifactor priority with backfill, as in Slurm",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return NewSlurm(i, SlurmConfig{}), nil
+		}},
+	{"srtf", Sizes, "shortest remaining time first, round by round",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
+			return NewSRTF(i), nil
+		}},
+	{"tiresias", Nothing, "discretised least attained GPU-time, round by round",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
+			t := TiresiasConfig{}
+			if cfg.ThresholdUs > 0 {
+				t.ThresholdsUs = []int64{cfg.ThresholdUs}
+			}
+			return NewTiresias(i, t)
+		}},
+}
+
+// Tasks lists the policies of the task engine by name.
+func Tasks() []TaskInfo { return append([]TaskInfo(nil), taskPolicies...) }
+
+// FindTask describes the named policy of the task engine, or says which name is
+// nearest.
+func FindTask(name string) (TaskInfo, error) {
+	names := make([]string, len(taskPolicies))
+	for i, p := range taskPolicies {
+		if names[i] = p.Name; p.Name == name {
+			return p, nil
+		}
+	}
+	hint := "."
+	if best := hare.Nearest(name, names); best != "" {
+		hint = fmt.Sprintf(": did you mean %q?", best)
+	}
+	return TaskInfo{}, fmt.Errorf("unknown policy %.60q%s The policies of tasks are %s", name, hint, strings.Join(names, ", "))
+}
+
+// New makes a fresh policy for inst, which must be valid; steady is
+// sim.Cluster(inst).
+func (p TaskInfo) New(ctx context.Context, inst *hare.Instance, steady *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
+	return p.make(ctx, inst, steady, cfg)
+}
+
+// ErrInfeasible is what policies with Future return where some job can never run.
+var ErrInfeasible = relax.ErrInfeasible
