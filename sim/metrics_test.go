@@ -1,0 +1,83 @@
+package sim_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
+)
+
+// The figures of a run worked out by hand: one GPU, first come first served.
+// x runs from 0 to 6, y (released at 2) from 6 to 8, z (released at 4) from 8 to
+// 10. JCTs 6, 6, 6; slowdowns 1, 3, 3.
+func TestMetricsByHand(t *testing.T) {
+	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
+	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}, Jobs: []hare.Job{
+		{ID: "x", WeightMicro: 1e6, Rounds: 6, Tasks: 1, On: on},
+		{ID: "y", WeightMicro: 2e6, ReleaseUs: 2e6, Rounds: 2, Tasks: 1, On: on},
+		{ID: "z", WeightMicro: 1e6, ReleaseUs: 4e6, Rounds: 2, Tasks: 1, On: on},
+	}}
+	out, _, err := logged(inst, policies(t, inst)["fifo"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := out.Metrics(inst)
+	// Jobs in the system: 1 to 2 s, 2 to 4 s, 3 to 6 s, 2 to 8 s, 1 to 10 s. Over
+	// x's life (1·2 + 2·2 + 3·2)/6 = 2, y's (2·2 + 3·2 + 2·2)/6 = 7/3, z's
+	// (3·2 + 2·2 + 1·2)/6 = 2. Equal shares: 2·6, 7/3·2 and 2·2 seconds.
+	rhos := []float64{6.0 / 12, 6 / (14.0 / 3), 6.0 / 4}
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"mean", m.MeanJCTS, 6},
+		{"weighted", m.WeightedJCTS, 24},
+		{"weighted mean", m.WeightedMeanJCTS, 6},
+		{"p50", m.P50JCTS, 6},
+		{"makespan", m.MakespanS, 10},
+		{"wait", m.MeanWaitS, 8.0 / 3},
+		{"p99 wait", m.P99WaitS, 4},
+		{"slowdown", m.MeanSlowdown, 7.0 / 3},
+		{"p99 slowdown", m.P99Slowdown, 3},
+		{"Jain", m.Jain, 49.0 / (3 * 19)},
+		{"rho", m.MeanRho, (rhos[0] + rhos[1] + rhos[2]) / 3},
+		{"worst rho", m.WorstRho, 1.5},
+		{"use", m.Utilisation, 1},
+		{"switches", float64(m.Switches), 2},
+		{"none within 5 s", m.Share(5), 0},
+		{"all within 6 s", m.Share(6), 1},
+	} {
+		if math.Abs(c.got-c.want) > 1e-9 {
+			t.Errorf("%s: %g, want %g", c.name, c.got, c.want)
+		}
+	}
+	none := &hare.Instance{}
+	if m := (&sim.Outcome{}).Metrics(none); m.Jobs != 0 || m.MeanJCTS != 0 || m.Jain != 0 || m.Share(1) != 0 {
+		t.Errorf("without jobs: %+v", m)
+	}
+}
+
+// What must hold of the figures of any run.
+func TestMetricsOfRandomRuns(t *testing.T) {
+	for seed := range seeds(200) {
+		inst := random(rand.New(rand.NewPCG(seed, 8)), seed%2 == 1)
+		out, _, err := logged(inst, policies(t, inst)["hlas"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := out.Metrics(inst)
+		switch {
+		case m.MeanSlowdown < 1, m.P99Slowdown < m.MeanSlowdown && m.Jobs < 100, m.Jain <= 0 || m.Jain > 1+1e-9:
+			t.Errorf("seed %d: slowdowns %+v", seed, m)
+		case m.Utilisation < 0 || m.Utilisation > 1+1e-9, m.WorstRho < m.MeanRho-1e-9, m.MeanRho <= 0:
+			t.Errorf("seed %d: use or rho: %+v", seed, m)
+		case !slices.IsSorted(m.JCTsS), math.Abs(m.MeanJCTS-out.MeanJCTUs/1e6) > 1e-6, m.Share(m.JCTsS[m.Jobs-1]) != 1:
+			t.Errorf("seed %d: JCTs: %+v", seed, m)
+		case (m.Switches < 0) != (out.Moved != nil):
+			t.Errorf("seed %d: %d switches", seed, m.Switches)
+		}
+	}
+}
