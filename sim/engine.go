@@ -18,6 +18,7 @@ type engine struct {
 	model  *hare.Model
 	policy online.Policy
 	log    func(hare.Record) error
+	name   string // of the policy
 
 	nowUs  int64
 	seq    int64 // of the last event
@@ -86,7 +87,7 @@ type place struct {
 
 func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, error) {
 	e := &engine{
-		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log,
+		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log, name: cfg.Name,
 		jobs: make([]job, len(inst.Jobs)), jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
 		gpuOf: map[string]int32{},
 	}

@@ -34,20 +34,24 @@ func (e *engine) tell(event hare.Event) error {
 			reason = e.withdraw(d)
 		}
 		if reason != "" {
-			return &DecisionError{e.seq, *d, reason}
+			return e.refuse(*d, reason)
 		}
 	}
 	if e.withdrawn < len(e.void) {
 		p := e.void[e.withdrawn]
-		return &DecisionError{e.seq, hare.Decision{Type: hare.DecisionWithdraw, Job: e.inst.Jobs[p.job].ID, Round: p.round, Task: p.task, GPU: e.model.GPUs[p.gpu].ID, AtUs: e.nowUs}, "it is missing"}
+		return e.refuse(hare.Decision{Type: hare.DecisionWithdraw, Job: e.inst.Jobs[p.job].ID, Round: p.round, Task: p.task, GPU: e.model.GPUs[p.gpu].ID, AtUs: e.nowUs}, "it is missing")
 	}
 	e.void, e.withdrawn = e.void[:0], 0
 	for _, ji := range e.touched {
 		if j := &e.jobs[ji]; !j.over && j.running != e.inst.Jobs[ji].Tasks {
-			return &DecisionError{e.seq, hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, Task: int64(slices.Index(j.tasks, 0)), AtUs: e.nowUs}, "it is missing: the tasks of the round start together"}
+			return e.refuse(hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, Task: int64(slices.Index(j.tasks, 0)), AtUs: e.nowUs}, "it is missing: the tasks of the round start together")
 		}
 	}
 	return nil
+}
+
+func (e *engine) refuse(d hare.Decision, reason string) error {
+	return &DecisionError{Event: e.seq, AtUs: e.nowUs, Decision: d, Reason: reason, Policy: e.name}
 }
 
 // withdraw checks that a task was void. They come in the order of void, or

@@ -19,6 +19,8 @@ type Config struct {
 	// same events in a session with the same policy get the same decisions. An
 	// error ends the run. Nil means that nobody listens.
 	Log func(hare.Record) error
+	// Name is the policy's, for messages; empty leaves it out.
+	Name string
 }
 
 // ErrStalled says that jobs wait, nothing runs and nothing more will happen: no
@@ -28,13 +30,19 @@ var ErrStalled = errors.New("sim: jobs wait for ever")
 // DecisionError says that a policy decided what is not possible.
 type DecisionError struct {
 	Event    int64 // the seq of the event that it answered
+	AtUs     int64 // when
 	Decision hare.Decision
 	Reason   string
+	Policy   string // Config.Name
 }
 
 func (e *DecisionError) Error() string {
 	d := &e.Decision
-	return fmt.Sprintf("sim: event %d: %s of task %d of round %d of job %.60q on GPU %.60q: %s", e.Event, d.Type, d.Task, d.Round, d.Job, d.GPU, e.Reason)
+	who := ""
+	if e.Policy != "" {
+		who = "policy " + e.Policy + " at "
+	}
+	return fmt.Sprintf("sim: %s%s s, event %d: %s of task %d of round %d of job %.60q on GPU %.60q: %s", who, hare.FormatMicros(e.AtUs), e.Event, d.Type, d.Task, d.Round, d.Job, d.GPU, e.Reason)
 }
 
 // Cluster is the part of an instance's cluster that is there from the start,
