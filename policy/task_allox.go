@@ -11,8 +11,8 @@ import (
 // run stay. It knows how long jobs take.
 //
 // [V, AlloX's code] The n-th job from the last on a machine delays n jobs, so
-// that its cost is n × its time; an assignment problem over jobs × (machines ×
-// places). [I] AlloX has jobs of one GPU: here a machine is a group of GPUs of
+// that its cost is n × its time; an assignment problem over jobs × (free machines
+// × places). [I] AlloX has jobs of one GPU: here a machine is a group of GPUs of
 // one type, as wide as the mean of the jobs that wait; types narrower than a job
 // are not matched to it; a job starts as a gang, in the order of the places,
 // when its type has room, and others pass it. Weights are not looked at.
@@ -43,9 +43,9 @@ func (a *allox) plan(d *desk, line []*seat) {
 	}
 	mean := max(1, int(tasks)/len(line))
 	a.places = a.places[:0]
-	for k, total := range d.total {
-		for i := range len(line) {
-			a.places = append(a.places, alloxPlace{k, float64(1 + i/max(1, total/mean))})
+	for k, free := range d.free {
+		for i := 0; i < len(line) && len(free) > 0; i++ {
+			a.places = append(a.places, alloxPlace{k, float64(1 + i/max(1, len(free)/mean))})
 		}
 	}
 	const never = 1e18
