@@ -98,7 +98,7 @@ instance is infeasible), 2 bad usage or input, 3 internal error.`,
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
 	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(), generateCommand(),
-		hashCommand(), doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(), replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(), simulateCommand(), workerCommand())
+		hashCommand(), doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(), replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(), simulateCommand(), experimentCommand(), workerCommand())
 	return root
 }
 

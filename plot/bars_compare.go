@@ -1,0 +1,106 @@
+package plot
+
+import (
+	"errors"
+	"image"
+	"image/draw"
+	"image/png"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Bar is a named figure, at least 0.
+type Bar struct {
+	Name  string
+	Value float64
+	Note  string // at the right
+}
+
+// Bars is a picture that compares figures.
+type Bars struct {
+	Bars []Bar
+	// Mark is a line across all bars, as a bound that none can pass; NaN: none.
+	Mark float64
+	// Legend says what bars and mark are.
+	Legend string
+}
+
+// ErrNoBars says that there is nothing to draw.
+var ErrNoBars = errors.New("plot: no bars to draw")
+
+// SVG draws the bars from 0, one a row. O(bars).
+func (b *Bars) SVG(w io.Writer, opt Options) error {
+	d, err := b.layout(opt)
+	if err != nil {
+		return err
+	}
+	return d.writeSVG(w)
+}
+
+// PNG draws the picture of SVG as pixels.
+func (b *Bars) PNG(w io.Writer, opt Options) error {
+	opt, err := opt.resolve()
+	if err != nil {
+		return err
+	}
+	d, err := b.layout(opt)
+	if err != nil {
+		return err
+	}
+	k := &canvas{scale: float64(opt.Scale), ruler: &ruler{}}
+	k.img = image.NewRGBA(image.Rect(0, 0, int(math.Ceil(d.w*k.scale)), int(math.Ceil(d.h*k.scale))))
+	draw.Draw(k.img, k.img.Bounds(), image.White, image.Point{}, draw.Src)
+	for _, r := range d.rects {
+		k.rect(r.rect, r.fill)
+	}
+	for _, t := range d.texts {
+		k.text(t)
+	}
+	return png.Encode(w, k.img)
+}
+
+func (b *Bars) layout(opt Options) (*drawing, error) {
+	opt, err := opt.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if len(b.Bars) == 0 {
+		return nil, ErrNoBars
+	}
+	d := &drawing{title: opt.Title, w: float64(opt.Width)}
+	measure := &ruler{}
+	names, notes, high := 40.0, 0.0, 0.0
+	for _, x := range b.Bars {
+		names = max(names, measure.width(smallFace, x.Name))
+		notes = max(notes, measure.width(smallFace, x.Note))
+		high = max(high, x.Value)
+	}
+	if !math.IsNaN(b.Mark) {
+		high = max(high, b.Mark)
+	}
+	area := rect{margin + names + 12, intervalTop, 0, intervalRow * float64(len(b.Bars))}
+	area.w = max(100, d.w-area.x-notes-margin-10)
+	d.h = area.y + area.h + 44
+	scale := newScale(0, high)
+	at := func(v float64) float64 { return area.x + area.w*scale.share(v) }
+	d.texts = append(d.texts,
+		text{x: margin, y: 30, s: opt.Title, face: titleFace},
+		text{x: margin, y: 52, s: b.Legend, face: figureFace, ink: 1})
+	d.rect(area, ground)
+	for _, m := range scale.marks {
+		d.rect(rect{at(m) - 0.5, area.y, 1, area.h + 5}, grid)
+		d.texts = append(d.texts, text{x: at(m), y: area.y + area.h + 20, s: thousands(strconv.FormatFloat(m, 'f', -1, 64)), face: smallFace, ink: 1, mid: true})
+	}
+	for i, x := range b.Bars {
+		y := area.y + intervalRow*float64(i)
+		d.texts = append(d.texts,
+			text{x: area.x - 10, y: y + 16, s: x.Name, face: smallFace, end: true},
+			text{x: area.x + area.w + 10, y: y + 16, s: x.Note, face: smallFace, ink: 1})
+		d.rect(rect{area.x, y + 5, max(0, at(x.Value)-area.x), intervalRow - 10}, hues[4])
+	}
+	if !math.IsNaN(b.Mark) {
+		d.rect(rect{at(b.Mark) - 1, area.y - 6, 2, area.h + 12}, ink)
+	}
+	return d, nil
+}
