@@ -22,7 +22,7 @@ type Config struct {
 	Policies []string
 	// Instances replaces those of the experiment; nil keeps them.
 	Instances []Case
-	// Small takes instances that are solved in seconds.
+	// Small takes instances with a fifth of the jobs and GPUs.
 	Small bool
 	// Check is called with each run as a result with its certificate, before any
 	// of its figures is kept; nil checks nothing. The program passes the verifier.

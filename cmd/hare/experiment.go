@@ -91,7 +91,7 @@ Experiments: ` + strings.Join(experiment.Names(), ", ") + `, or all; list descri
 	f.StringVarP(&out, "output", "o", "", "write tables (CSV, Markdown), pictures (SVG, PNG) and a page (HTML) into this folder")
 	f.StringSliceVar(&names, "policy", nil, "these policies instead of the experiment's; the first is what the others are compared with")
 	f.StringSliceVar(&files, "instance", nil, "these instances instead of the experiment's, each a group of its own")
-	f.BoolVar(&small, "small", false, "small instances, done in seconds")
+	f.BoolVar(&small, "small", false, "a fifth of the jobs and GPUs")
 	f.BoolVarP(&quiet, "quiet", "q", false, "do not say what is being run")
 	return c
 }

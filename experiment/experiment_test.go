@@ -1,0 +1,119 @@
+package experiment_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/experiment"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/verify"
+)
+
+func tiny(t *testing.T) []experiment.Case {
+	t.Helper()
+	var cases []experiment.Case
+	for seed := range uint64(2) {
+		inst, err := trace.Generate(trace.GenerateConfig{Jobs: 6, Seed: seed, GPUs: []hare.TypeCount{{Type: "V100", Count: 4}, {Type: "K80", Count: 4}}, Arrivals: "uniform:100", Sync: "gang"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, experiment.Case{Group: "tiny", Inst: inst})
+	}
+	return cases
+}
+
+func check(inst *hare.Instance, res *hare.Result) error {
+	if rep := verify.Check(inst, res); !rep.OK || rep.Bound == nil {
+		return errors.New(rep.String())
+	}
+	return nil
+}
+
+// Every policy runs, passes the verifier with its certificate, and stays above
+// the bound; again gives the same bytes; all files are written.
+func TestWeightedJCT(t *testing.T) {
+	x, err := experiment.Find("weighted-jct")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range policy.Tasks() {
+		names = append(names, p.Name)
+	}
+	cases := tiny(t)
+	checked := 0
+	cfg := experiment.Config{Policies: names, Instances: cases, Check: func(inst *hare.Instance, res *hare.Result) error {
+		checked++
+		return check(inst, res)
+	}}
+	r, err := x.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Runs) != len(names)*len(cases) || checked != len(r.Runs) {
+		t.Fatalf("%d runs, %d checked", len(r.Runs), checked)
+	}
+	for _, run := range r.Runs {
+		if !(run.Ratio >= 1) {
+			t.Errorf("%s on %s: ratio %g", run.Policy.Name, run.Instance, run.Ratio)
+		}
+	}
+	rows := r.Rows()
+	if len(rows) != len(names) || rows[0].Instances != len(cases) || rows[0].Lower != 0 {
+		t.Errorf("%d rows, the first %+v", len(rows), rows[0])
+	}
+	want := (r.Runs[0].Metrics.WeightedJCTS + r.Runs[len(names)].Metrics.WeightedJCTS) / 2
+	if got := rows[0].WeightedJCTS; got < want-1e-6 || got > want+1e-6 {
+		t.Errorf("mean %g, want %g", got, want)
+	}
+	again, err := x.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files, err := r.Write(filepath.Join(dir, "a"))
+	if err != nil || len(files) != 5 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	others, err := again.Write(filepath.Join(dir, "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		a, errA := os.ReadFile(files[i])
+		b, errB := os.ReadFile(others[i])
+		if errA != nil || errB != nil || len(a) == 0 || !bytes.Equal(a, b) {
+			t.Errorf("%s: %v, %v; equal: %v", files[i], errA, errB, bytes.Equal(a, b))
+		}
+	}
+	var text bytes.Buffer
+	if err := r.CSV(&text); err != nil {
+		t.Fatal(err)
+	}
+	if lines, err := csv.NewReader(&text).ReadAll(); err != nil || len(lines) != 1+len(r.Runs) {
+		t.Errorf("%d lines of CSV, %v", len(lines), err)
+	}
+}
+
+// No figures come of a run that is refused.
+func TestRefusedRun(t *testing.T) {
+	x := experiment.All()[0]
+	bad := errors.New("refused")
+	r, err := x.Run(t.Context(), experiment.Config{Policies: []string{"fifo"}, Instances: tiny(t)[:1], Check: func(*hare.Instance, *hare.Result) error { return bad }})
+	if r != nil || !errors.Is(err, bad) || !strings.Contains(err.Error(), "fifo") {
+		t.Error(r, err)
+	}
+	if _, err := x.Run(t.Context(), experiment.Config{Policies: []string{"hals"}, Instances: tiny(t)[:1]}); err == nil || !strings.Contains(err.Error(), `"hlas"`) {
+		t.Error(err)
+	}
+	if _, err := experiment.Find("weighted"); err == nil || !strings.Contains(err.Error(), "weighted-jct") {
+		t.Error(err)
+	}
+}
