@@ -112,7 +112,7 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 		o.at(full, version)
 		var ans answer
 		ans.uses, ans.strides = o.uses, o.strides
-		for i := lo; i < hi; i++ {
+		for i := lo; i < hi && ctx.Err() == nil; i++ {
 			e.answer(i, o, &ans)
 			ch.phi += ans.phi
 			for _, u := range ans.uses {

@@ -42,7 +42,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
 		o.at(pi, version)
 		fluids[c], gains[c] = new(big.Rat), new(big.Rat)
-		for i := lo; i < hi; i++ {
+		for i := lo; i < hi && ctx.Err() == nil; i++ {
 			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: e.pr.rows, nanos: nanos, grid: grid, path: e.pr.pathUs[i]}
 			phi := x.least()
 			more := e.stepPhi(i, phi, o)

@@ -166,7 +166,7 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		}
 		if cfg.Improved != nil && cfg.Plan == 0 && n+1 < len(plan) && (cfg.Due == nil || cfg.Due()) {
 			rel := a.relaxation()
-			a.certify(ctx, rel, 0)
+			a.certify(ctx, cfg, rel, 0)
 			cfg.Improved(rel)
 		}
 		// Twice as many cells bring about half as much again.

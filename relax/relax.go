@@ -71,6 +71,9 @@ type Config struct {
 	// Improved is called with a certified relaxation at the end of each grid
 	// of the price method but the last; nil saves the evaluations.
 	Improved func(*hare.Relaxation)
+	// Quit, once closed, ends what the end of ctx does not: the exact evaluation
+	// of the bound. What is returned is not certified then. Nil never is.
+	Quit <-chan struct{}
 	// Due says whether Improved is wanted now: what it is called with costs an
 	// exact evaluation. Nil means always.
 	Due func() bool
@@ -146,7 +149,7 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		if step > 0 && cfg.StepWork > 0 && pr.stepWork(a.grid[len(a.grid)-1]) > cfg.StepWork {
 			step = 0
 		}
-		a.certify(ctx, rel, step)
+		a.certify(ctx, cfg, rel, step)
 	}
 	if a.short && a.before == nil && cfg.From != nil && len(cfg.From.Progress) == len(pr.jobs) {
 		rel.Progress = cfg.From.Progress
@@ -178,11 +181,23 @@ func (a *ascent) relaxation() *hare.Relaxation {
 
 // certify completes rel with what the best prices prove, relaxed jobs round by
 // round at the step given where that pays. The evaluation is short and runs to
-// its end whatever ctx says: without it there is no bound at all.
-func (a *ascent) certify(ctx context.Context, rel *hare.Relaxation, step int64) {
+// its end whatever ctx says, since without it there is no bound at all; only
+// Quit ends it.
+func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation, step int64) {
 	ev, pr := a.ev, a.ev.pr
 	nanos := pr.nanoRows(ev.compose(a.best))
-	bound, err := ev.exactBound(context.WithoutCancel(ctx), rel.GridUs, nanos, step)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	if cfg.Quit != nil {
+		go func() {
+			select {
+			case <-cfg.Quit:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	bound, err := ev.exactBound(ctx, rel.GridUs, nanos, step)
 	if err != nil {
 		return
 	}

@@ -27,7 +27,7 @@ func (s *solve) offer(plan func() *greedy.Plan) {
 		if c.opt.Detail == "tasks" {
 			c.opt.Detail = "lanes" // the list is made of the schedule
 		}
-		c.keep(s.proof)
+		c.takeShown()
 		if plan != nil {
 			if p := plan(); p != nil && (c.incumbent == nil || s.settle.prices() || p.Value(c.model).Cmp(c.incumbent.Value(c.model)) < 0) {
 				c.incumbent = p

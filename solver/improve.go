@@ -120,8 +120,8 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, spa
 	if s.cfg.Checkpoint != nil {
 		cfg.Peek = s.offer
 	}
-	if s.bound != nil && s.bound.Bound.Sign() > 0 {
-		cfg.StopAt = s.bound.Bound.Float() * (1 + s.opt.Gap)
+	if s.best.rel != nil && s.best.rel.Bound.Sign() > 0 {
+		cfg.StopAt = s.best.rel.Bound.Float() * (1 + s.opt.Gap)
 	}
 	if s.opt.TimeLimit > 0 {
 		s.clocked = true

@@ -25,10 +25,10 @@ type limits struct {
 
 // What the last phase takes for a task (giving out GPUs, checking, encoding),
 // five times as much where there are millions, which no cache holds, and for a
-// job (recomputing its part of the bound), in seconds.
+// job, in seconds. The bound is proved before.
 const (
 	taskSeconds = 4e-7
-	jobSeconds  = 3e-5
+	jobSeconds  = 1e-5
 )
 
 // secondsForPlan is the time for each job below which only the bound is worth
@@ -40,13 +40,8 @@ const secondsForPlan = 1.5e-4
 const secondsForSteps = 5e-3
 
 // stepWork is the work of one evaluation of that for each second of the time
-// limit, and stepReserve the share of it that checking it may take at the end.
-const (
-	stepWork    = 4e7
-	stepReserve = 0.12
-
-	stepReserveSeconds = 0.35 // is enough
-)
+// limit.
+const stepWork = 4e7
 
 // stepWorkPerUnit is the same for each unit of a work limit: a third of what a
 // placement takes.

@@ -10,8 +10,8 @@ import (
 func (s *solve) describe() {
 	m, p, r := s.model, s.incumbent, s.res
 	met := &hare.Metrics{}
-	if s.bound != nil {
-		met.BoundMethod = s.bound.Method
+	if s.best.rel != nil {
+		met.BoundMethod = s.best.rel.Method
 	}
 	r.Jobs = make([]hare.JobResult, len(m.Jobs))
 	held := make([]float64, len(m.Types))

@@ -13,7 +13,7 @@ import (
 //
 // and no term is negative. O(blocks · cells); runs of rounds count as one.
 func (s *solve) report() *hare.GapReport {
-	rel := s.bound
+	rel := s.best.rel
 	if rel == nil || rel.Certificate == nil || rel.Certificate.Method != hare.MethodPrice || len(rel.Phi) != len(s.model.Jobs) {
 		return nil
 	}

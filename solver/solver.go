@@ -151,13 +151,15 @@ type solve struct {
 	limits    limits
 	incumbent *greedy.Plan
 	value     hare.Amount
-	bound     *hare.Relaxation // best certified
-	shown     *hare.Amount     // best certified on the way there
-	proof     *hare.Relaxation // of shown
-	cut       bool             // the clock or the caller ended something
-	clocked   bool             // the clock or the number of cores paced something
+	best      proven // bound
+	shown     proven // on the way there
+	fault     error  // a bound was not proved: a defect
+	cut       bool   // the clock or the caller ended something
+	clocked   bool   // the clock or the number of cores paced something
 	lastEvent time.Time
-	toldAt    time.Time // when a bound on the way was told
+	toldAt    time.Time       // when a bound on the way was told
+	proving   time.Duration   // what proving that took
+	quit      context.Context // ends when the caller cancels
 	phase     string
 
 	start  *greedy.Plan // of the caller; nil without one
@@ -171,6 +173,7 @@ func (s *solve) run() (*hare.Result, error) {
 		return s.res, nil
 	}
 	s.plan()
+	defer s.untilCancelled()()
 	work, cancel := s.context(1 - s.limits.reserve)
 	defer cancel()
 	if err := s.first(work); err != nil {
@@ -179,11 +182,6 @@ func (s *solve) run() (*hare.Result, error) {
 	guide, err := s.relaxations(work)
 	if err != nil {
 		return nil, err
-	}
-	if s.opt.TimeLimit > 0 && s.bound != nil && s.bound.Certificate.StepUs > 0 {
-		s.limits.reserve += min(stepReserve, stepReserveSeconds/s.opt.TimeLimit.Seconds())
-		work, cancel = s.context(1 - s.limits.reserve)
-		defer cancel()
 	}
 	s.assign(work, guide)
 	if s.incumbent == nil {
@@ -275,7 +273,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			}
 		}
 	}
-	return guide, nil
+	return guide, s.fault
 }
 
 // price finds prices, from those of another relaxation if there is one.
@@ -286,15 +284,13 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 	if s.cfg.Progress != nil || s.cfg.Checkpoint != nil {
 		// Only shown: what is answered must not depend on who looks.
 		improved = func(rel *hare.Relaxation) {
-			if b := rel.Bound.RoundDown(); rel.Certified && (s.shown == nil || b.Cmp(*s.shown) > 0) {
-				s.shown, s.proof = &b, rel
-			}
+			s.show(rel)
 			s.toldAt = time.Now()
 			s.event(s.phase, true)
 		}
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		Improved: improved, Due: s.due, LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, LPs: s.limits.lps, NoSizes: s.cfg.Without.Sizes,
+		Improved: improved, Due: s.due, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, LPs: s.limits.lps, NoSizes: s.cfg.Without.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
@@ -306,20 +302,9 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 	return rel
 }
 
-// due says that nothing was told for a while: solves that are over by then do
-// not pay for what would be shown on the way.
-func (s *solve) due() bool { return time.Since(s.toldAt) >= 50*time.Millisecond }
-
-// keep holds on to the best certified bound.
-func (s *solve) keep(rel *hare.Relaxation) {
-	if rel != nil && rel.Certified && (s.bound == nil || rel.Bound.Cmp(s.bound.Bound) > 0) {
-		s.bound = rel
-	}
-}
-
 // reached says that the gap asked for is met.
 func (s *solve) reached() bool {
-	gap, ok := gapOf(s.value, s.bound)
+	gap, ok := gapOf(s.value, s.best.rel)
 	target := new(big.Rat)
 	target.SetFloat64(s.opt.Gap)
 	return ok && gap.Cmp(target) <= 0
@@ -345,11 +330,11 @@ func (s *solve) finish() (*hare.Result, error) {
 	s.event(PhaseVerify, true)
 	began := time.Now()
 	r := s.res
-	if s.bound != nil {
-		cert := *s.bound.Certificate
-		cert.InstanceSHA256 = r.InstanceSHA256
-		b := s.bound.Bound.RoundDown()
-		r.Bound, r.Certificate = &b, &cert
+	if s.cancelled() {
+		s.takeShown()
+	}
+	if r.Bound = s.best.amount(); r.Bound != nil {
+		r.Certificate = s.best.rel.Certificate
 	}
 	if s.incumbent != nil {
 		sched, err := s.incumbent.Schedule(s.model)
@@ -365,7 +350,7 @@ func (s *solve) finish() (*hare.Result, error) {
 		s.describe()
 		r.GapReport = s.report()
 		s.terminate()
-		if rep := verify.Check(s.inst, r); !rep.OK {
+		if rep := s.best.proof.Check(s.inst, r); !rep.OK {
 			return nil, fmt.Errorf("solver: %w: %s", ErrUnverified, rep)
 		}
 	}
@@ -381,7 +366,7 @@ var ErrUnverified = errors.New("the result did not pass verification")
 
 func (s *solve) terminate() {
 	r := s.res
-	gap, ok := gapOf(s.value, s.bound)
+	gap, ok := gapOf(s.value, s.best.rel)
 	target := new(big.Rat)
 	target.SetFloat64(s.opt.Gap)
 	switch {
@@ -389,7 +374,7 @@ func (s *solve) terminate() {
 		r.Termination = hare.TerminationOptimal
 	case ok && gap.Cmp(target) <= 0:
 		r.Termination = hare.TerminationGap
-	case s.parent.Err() != nil && !errors.Is(s.parent.Err(), context.DeadlineExceeded):
+	case s.cancelled():
 		r.Termination, s.cut = hare.TerminationCancelled, true
 	case s.cut:
 		r.Termination = hare.TerminationDeadline
@@ -420,12 +405,9 @@ func (s *solve) event(phase string, now bool) {
 		v := s.value
 		e.Value = &v
 	}
-	if s.bound != nil {
-		b := s.bound.Bound.RoundDown()
-		e.Bound = &b
-	}
-	if s.shown != nil && (e.Bound == nil || s.shown.Cmp(*e.Bound) > 0) {
-		e.Bound = s.shown
+	e.Bound = s.best.amount()
+	if !s.best.beats(s.shown.rel) {
+		e.Bound = s.shown.amount()
 	}
 	s.cfg.Progress(e)
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -25,6 +26,11 @@ const maxPriceWork = 1 << 33
 // For price: O(jobs · pieces · types) for each of some tens of multipliers μ,
 // on all cores; a piece is a grid cell, or a part of one.
 func Bound(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
+	return prove(context.Background(), inst, c)
+}
+
+// prove is Bound; what it returns means nothing once ctx has ended.
+func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
 	if err := plausible(inst); err != nil {
 		return nil, err
 	}
@@ -37,7 +43,7 @@ func Bound(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
 	supply := supplies(inst)
 	switch c.Method {
 	case hare.MethodPrice:
-		return priceBound(inst, supply, c)
+		return priceBound(ctx, inst, supply, c)
 	case hare.MethodCriticalPath, hare.MethodMachine:
 		if len(c.GridUs) > 0 || len(c.Prices) > 0 || c.Path || len(c.Sizes) > 0 || c.StepUs != 0 {
 			return nil, fmt.Errorf("a %s certificate has no grid, prices, path, sizes or step", c.Method)
@@ -162,7 +168,7 @@ type market struct {
 
 // priceBound is Σ φ_j − Σ w a − the price of all capacity. Prices count 1e-9,
 // times µs and weights 1e-6, so sums are kept in 1e-15 weight-seconds.
-func priceBound(inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (*big.Rat, error) {
+func priceBound(ctx context.Context, inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (*big.Rat, error) {
 	m, err := newMarket(inst, supply, c)
 	if err != nil {
 		return nil, err
@@ -174,12 +180,15 @@ func priceBound(inst *hare.Instance, supply map[string]*supply, c *hare.Certific
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				phis[i], errs[i] = m.phi(&inst.Jobs[i])
 			}
 		})
 	}
 	wg.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err // some φ are missing
+	}
 	if m.spent.Load() > maxPriceWork {
 		return nil, errSteps
 	}

@@ -115,7 +115,9 @@ func (r *Report) String() string {
 // Check verifies a result against its instance: every constraint, the value,
 // and what its certificate proves. A result without a schedule is refused.
 // Both may come from anywhere; neither is modified.
-func Check(inst *hare.Instance, res *hare.Result) *Report {
+func Check(inst *hare.Instance, res *hare.Result) *Report { return check(inst, res, nil) }
+
+func check(inst *hare.Instance, res *hare.Result, p *Proof) *Report {
 	r := &Report{}
 	if err := plausible(inst); err != nil {
 		r.fault(Fault{Constraint: CodeInstance, Detail: err.Error()})
@@ -143,7 +145,7 @@ func Check(inst *hare.Instance, res *hare.Result) *Report {
 		}
 		checkJobs(inst, res, starts, ends, r)
 	}
-	checkBound(inst, res, sha, r)
+	checkBound(inst, res, sha, p, r)
 	if len(r.Faults) == 0 {
 		checkGap(res, r)
 	}
@@ -206,7 +208,7 @@ var boundForm = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)
 // checkBound compares what the certificate proves with what it and the result
 // state. Stated bounds have six decimals, so being at most the proved one and
 // being at most that rounded down are the same.
-func checkBound(inst *hare.Instance, res *hare.Result, sha string, r *Report) {
+func checkBound(inst *hare.Instance, res *hare.Result, sha string, p *Proof, r *Report) {
 	bad := func(detail string, a ...any) {
 		r.fault(Fault{Constraint: CodeBound, Detail: fmt.Sprintf(detail, a...)})
 	}
@@ -223,7 +225,7 @@ func checkBound(inst *hare.Instance, res *hare.Result, sha string, r *Report) {
 	if c.InstanceSHA256 != "" && c.InstanceSHA256 != sha {
 		r.fault(Fault{Constraint: CodeInstance, Detail: "the certificate belongs to another instance (instance_sha256 differs)"})
 	}
-	proved, err := Bound(inst, c)
+	proved, err := p.of(inst, c)
 	if err != nil {
 		bad("%s", err)
 		return
@@ -235,13 +237,13 @@ func checkBound(inst *hare.Instance, res *hare.Result, sha string, r *Report) {
 		return
 	}
 	r.Bound = &a
-	if !boundForm.MatchString(c.Bound) {
-		bad("the certificate's bound %.40q is not a number with six decimals", c.Bound)
+	if r.stated, ok = statedBound(c); !ok {
+		r.stated = nil
+		bad("%s", errForm(c))
 		return
 	}
-	r.stated, _ = new(big.Rat).SetString(c.Bound)
 	if r.stated.Cmp(proved) > 0 {
-		bad("the certificate proves %s, less than the %s it states", proved.FloatString(9), c.Bound)
+		bad("%s", errLess(proved, c))
 	}
 	if res.Bound != nil {
 		if stated := new(big.Rat).SetFrac(res.Bound.Big(), big.NewInt(1e12)); stated.Cmp(r.stated) > 0 {
