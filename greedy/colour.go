@@ -2,7 +2,6 @@ package greedy
 
 import (
 	"cmp"
-	"container/heap"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,8 +56,8 @@ func colour(m *hare.Model, c int, blocks []held, lanes []hare.Lane) error {
 	gpus := m.Classes[c].GPUs
 	last := make([]int32, len(gpus)) // job that ran last; −1 at first
 	free := make([]bool, len(gpus))
-	var idle []int32             // stack; entries no longer free are skipped
-	byJob := map[int32][]int32{} // free GPUs that last ran a job, likewise
+	var idle []int32                      // stack; entries no longer free are skipped
+	byJob := make([][]int32, len(m.Jobs)) // free GPUs that last ran a job, likewise
 	for g := len(gpus) - 1; g >= 0; g-- {
 		last[g], free[g] = -1, true
 		idle = append(idle, int32(g))
@@ -66,7 +65,7 @@ func colour(m *hare.Model, c int, blocks []held, lanes []hare.Lane) error {
 	var busy timeline // GPUs, by when they are free again
 	for _, b := range blocks {
 		for len(busy) > 0 && busy[0].time <= b.StartUs {
-			g := heap.Pop(&busy).(timed).at
+			g := busy.pop().at
 			free[g] = true
 			idle = append(idle, g)
 			byJob[last[g]] = append(byJob[last[g]], g)
@@ -90,7 +89,7 @@ func colour(m *hare.Model, c int, blocks []held, lanes []hare.Lane) error {
 				return fmt.Errorf("greedy: class %d has no free GPU at %d µs for job %q", c, b.StartUs, m.Instance.Jobs[b.job].ID)
 			}
 			free[g], last[g] = false, b.job
-			heap.Push(&busy, timed{b.endUs(), g})
+			busy.push(timed{b.endUs(), g})
 			appendEntry(&lanes[gpus[g]], b)
 		}
 	}

@@ -6,18 +6,53 @@ type timed struct {
 	at   int32
 }
 
-// timeline is a heap of what happens, the earliest first, for container/heap.
+func (x timed) before(y timed) bool { return x.time < y.time || x.time == y.time && x.at < y.at }
+
+// timeline is a heap of what happens, the earliest first. container/heap would
+// box each element, which costs as much as the rest of a colouring.
 type timeline []timed
 
-func (h timeline) Len() int { return len(h) }
-func (h timeline) Less(a, b int) bool {
-	return h[a].time < h[b].time || h[a].time == h[b].time && h[a].at < h[b].at
+func (h *timeline) push(x timed) {
+	s := append(*h, x)
+	i := len(s) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !x.before(s[up]) {
+			break
+		}
+		s[i], i = s[up], up
+	}
+	s[i] = x
+	*h = s
 }
-func (h timeline) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *timeline) Push(x any)   { *h = append(*h, x.(timed)) }
-func (h *timeline) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
+
+// pop takes the earliest out of a heap that is not empty.
+func (h *timeline) pop() timed {
+	s := *h
+	first, last := s[0], s[len(s)-1]
+	s = s[:len(s)-1]
+	if len(s) > 0 {
+		s.replace(last)
+	}
+	*h = s
+	return first
+}
+
+// replace puts x in place of the earliest.
+func (h timeline) replace(x timed) {
+	i := 0
+	for {
+		c := 2*i + 1
+		if c >= len(h) {
+			break
+		}
+		if c+1 < len(h) && h[c+1].before(h[c]) {
+			c++
+		}
+		if !h[c].before(x) {
+			break
+		}
+		h[i], i = h[c], c
+	}
+	h[i] = x
 }

@@ -1,8 +1,6 @@
 package greedy
 
 import (
-	"container/heap"
-
 	"github.com/hare-sched/hare"
 )
 
@@ -44,11 +42,10 @@ func newSupply(b *board, j *hare.ModelJob, t int64) (*supply, view) {
 			s.classes, s.mode, s.step = append(s.classes, c), append(s.mode, i), append(s.step, x+1)
 			v.free = append(v.free, p.free[x])
 			if x+1 < len(p.times) {
-				s.later = append(s.later, timed{p.times[x+1], at})
+				s.later.push(timed{p.times[x+1], at})
 			}
 		}
 	}
-	heap.Init(&s.later)
 	return s, v
 }
 
@@ -66,10 +63,9 @@ func (s *supply) time(x int) int64 {
 			i := s.step[at]
 			s.at, s.free = append(s.at, at), append(s.free, p.free[i])
 			if s.step[at]++; i+1 < len(p.times) {
-				s.later[0].time = p.times[i+1]
-				heap.Fix(&s.later, 0)
+				s.later.replace(timed{p.times[i+1], at})
 			} else {
-				heap.Pop(&s.later)
+				s.later.pop()
 			}
 		}
 	}

@@ -55,7 +55,9 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 	if s.incumbent == nil {
 		assignCtx = context.WithoutCancel(ctx)
 	}
-	s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind), greedy.Rule(s.opt.Assign)))
+	if s.incumbent == nil || ctx.Err() == nil {
+		s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind), greedy.Rule(s.opt.Assign)))
+	}
 	if s.searches() {
 		s.take(s.start, nil)
 	}

@@ -105,7 +105,10 @@ func (s *solve) due() bool {
 // prove is nil where the caller cancels first, or with s.fault set.
 func (s *solve) prove(rel *hare.Relaxation) *verify.Proof {
 	proof, err := verify.Prove(s.quit, s.inst, rel.Certificate)
-	if err != nil && s.quit.Err() == nil {
+	switch {
+	case s.cancelled():
+		return nil // also where quit came too late: what is answered is what was told
+	case err != nil:
 		s.fault = fmt.Errorf("solver: %w: %w", ErrUnverified, err)
 	}
 	return proof
