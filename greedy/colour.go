@@ -12,7 +12,7 @@ import (
 
 // held is one block with its job.
 type held struct {
-	job int32
+	job, index int32 // index is its place in the job
 	*Block
 }
 
@@ -32,7 +32,7 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
 			b := &p.Jobs[i][x]
-			byClass[b.Class] = append(byClass[b.Class], held{int32(i), b})
+			byClass[b.Class] = append(byClass[b.Class], held{int32(i), int32(x), b})
 		}
 	}
 	// Classes have no GPU in common, so that they may be done side by side.
@@ -40,7 +40,9 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	errs := make([]error, len(byClass))
 	for c, blocks := range byClass {
 		all.Go(func() {
-			slices.SortStableFunc(blocks, func(a, b held) int { return cmp.Compare(a.StartUs, b.StartUs) })
+			slices.SortFunc(blocks, func(a, b held) int {
+				return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
+			})
 			errs[c] = colour(m, c, blocks, s.Lanes)
 		})
 	}

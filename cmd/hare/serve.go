@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,11 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
 )
+
+// idleHeap is held and never touched, so that it takes no memory: the collector
+// runs when the heap has doubled, and with little in it that is several times
+// for each small solve.
+const idleHeap = 64 << 20
 
 func serveCommand() *cobra.Command {
 	var listen string
@@ -100,6 +106,8 @@ rest with the best certified pair so far.`,
 			}
 			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version, "highs", engine.EngineVersion)
 			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts, Sessions: sessions, Solves: solves, Keys: keys, Quotas: quotas}, engine, dataDir))
+			idle := make([]byte, idleHeap)
+			defer runtime.KeepAlive(idle)
 			// The streams of solves and sessions end before they do.
 			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), solves.Close(), sessions.Close())
 		},
