@@ -97,13 +97,17 @@ func (c *Costs) Predict(w Work) time.Duration {
 }
 
 // Learn takes in how long a solve ran. One that was cut, by the clock or by its
-// caller, says only that it would have taken longer.
+// caller, says only that it would have taken longer; where it took its whole
+// time limit, as predicted, predictions are to be trusted all the same.
 func (c *Costs) Learn(w Work, took time.Duration, cut bool) {
 	x, y := w.vector(), math.Log(max(took.Seconds(), leastCost))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	miss := y - dot(&c.beta, &x)
 	if cut && miss <= 0 {
+		if t := w.Options.TimeLimit; t > 0 && 2*took > t {
+			c.error -= errorRate * c.error
+		}
 		return
 	}
 	c.seen++

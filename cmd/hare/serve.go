@@ -25,6 +25,11 @@ import (
 // for each small solve.
 const idleHeap = 64 << 20
 
+// spareProcs is for requests: where solves take every core, one that comes would
+// wait for some 10 ms each time it needs a processor of the scheduler of Go. The
+// system's scheduler lets it in at once.
+const spareProcs = 2
+
 func serveCommand() *cobra.Command {
 	var listen string
 	var who access
@@ -71,6 +76,12 @@ rest with the best certified pair so far.`,
 			}
 			engine, closeEngine := startEngine()
 			defer closeEngine()
+			cores := runtime.GOMAXPROCS(0)
+			engine.Workers = cores
+			if cfg.Running <= 0 {
+				cfg.Running = cores
+			}
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores + spareProcs))
 			cfg.Solver = engine
 			svc := service.New(cfg)
 			store, err := openStore(c.Context(), dataDir)
