@@ -1,0 +1,90 @@
+package service_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+// timedEngine is package solver, with what its last call took and answered.
+type timedEngine struct {
+	took time.Duration
+	res  *hare.Result
+}
+
+func (e *timedEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	began := time.Now()
+	res, err := solver.Solve(ctx, inst, opt, solver.Config{Version: "test", Workers: 1})
+	e.took, e.res = time.Since(began), res
+	return res, err
+}
+
+func (*timedEngine) Bound(context.Context, *hare.Instance, string) (*hare.Relaxation, error) {
+	return nil, nil
+}
+
+func (*timedEngine) Verify(*hare.Instance, *hare.Result) *verify.Report { return nil }
+
+// BenchmarkOverhead: what Submit and Wait take beside the solver, of solves of
+// standard-200 one after another, durable and in memory; and what encoding its
+// result takes, which is within it.
+func BenchmarkOverhead(b *testing.B) {
+	file, err := os.Open("../testdata/instances/standard-200.json.gz")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := gzip.NewReader(file)
+	if err != nil {
+		b.Fatal(err)
+	}
+	inst, err := hare.DecodeInstance(text, hare.Limits{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	disk, err := sqlite.Open(b.Context(), b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = disk.Close() }()
+	for name, store := range map[string]service.SolveStore{"durable": disk, "memory": service.NewMemorySolves()} {
+		b.Run(name, func(b *testing.B) {
+			engine := &timedEngine{}
+			s, err := service.OpenSolves(b.Context(), service.SolvesConfig{Store: store, Service: service.New(service.Config{Engine: engine, Running: 1})})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			var beside, encode []time.Duration
+			for i := range b.N {
+				began := time.Now()
+				info, _, err := s.Submit(b.Context(), service.SolveInput{Instance: inst, Options: hare.Options{Seed: began.UnixNano(), WorkLimit: int64(1 + i%2)}})
+				if err == nil {
+					info, err = s.Wait(b.Context(), "", info.ID)
+				}
+				span := time.Since(began)
+				if err != nil || info.Status != service.SolveSucceeded || info.Cached {
+					b.Fatal(info, err)
+				}
+				began = time.Now()
+				_ = engine.res.EncodeJSON(io.Discard)
+				encode = append(encode, time.Since(began))
+				beside = append(beside, span-engine.took)
+			}
+			b.ReportMetric(percentile(beside, 0.5), "beside-p50-ms")
+			b.ReportMetric(percentile(beside, 0.99), "beside-p99-ms")
+			b.ReportMetric(percentile(encode, 0.5), "encode-p50-ms")
+			b.ReportMetric(percentile(encode, 0.99), "encode-p99-ms")
+		})
+	}
+}
