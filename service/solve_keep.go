@@ -191,8 +191,8 @@ func (e *solve) resume() {
 		}()
 	}
 	switch {
-	case st.Attached:
-		end(nil) // whoever waited is gone
+	case st.Attached || st.Cancelled:
+		end(nil) // whoever waited is gone, or wanted no more
 		return
 	case !left:
 		end(ErrLate)

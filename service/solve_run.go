@@ -19,6 +19,9 @@ func (s *Solves) start(ctx context.Context, e *solve) {
 	e.place.deadline = e.deadline()
 	e.turn = s.svc.queue.lineUp(e.place)
 	e.cancel = cancel
+	if e.next.Cancelled {
+		cancel(errCancelled) // before it could begin
+	}
 	e.mu.Unlock()
 	go func() {
 		defer s.work.Done()

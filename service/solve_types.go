@@ -258,6 +258,7 @@ type solveState struct {
 	Error       string          `json:"error,omitempty"`
 	Events      int64           `json:"events,omitempty"` // set when it has ended
 	Attached    bool            `json:"attached,omitempty"`
+	Cancelled   bool            `json:"cancelled,omitempty"` // somebody asked for its end
 	Cached      bool            `json:"cached,omitempty"`
 	Resumed     bool            `json:"resumed,omitempty"`
 	Degraded    bool            `json:"degraded,omitempty"`

@@ -583,19 +583,3 @@ func (e *solve) instance(ctx context.Context) (*hare.Instance, error) {
 	inst, err := hare.DecodeInstance(r, hare.Limits{MaxBytes: ref.Size + 1})
 	return inst, blobFault(r, err)
 }
-
-// Cancel asks a solve to end with its best pair, and describes it as it is
-// then: Wait waits for the end. It does nothing to one that has ended.
-func (s *Solves) Cancel(_ context.Context, tenant, id string) (SolveInfo, error) {
-	e, err := s.find(tenant, id)
-	if err != nil {
-		return SolveInfo{}, err
-	}
-	e.mu.Lock()
-	cancel := e.cancel
-	e.mu.Unlock()
-	if cancel != nil {
-		cancel(errCancelled)
-	}
-	return e.info()
-}

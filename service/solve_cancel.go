@@ -1,0 +1,45 @@
+package service
+
+import "context"
+
+// Cancel asks a solve to end with its best pair, and describes it as it is
+// then: Wait waits for the end. The wish is durable when Cancel returns: after a
+// restart the solve does not go on. Where the disk refuses, which is ErrStorage,
+// the solve ends all the same, as long as this server lives. Cancel does nothing
+// to a solve that has ended.
+func (s *Solves) Cancel(_ context.Context, tenant, id string) (SolveInfo, error) {
+	e, err := s.find(tenant, id)
+	if err != nil {
+		return SolveInfo{}, err
+	}
+	e.mu.Lock()
+	if e.cancel != nil {
+		e.cancel(errCancelled)
+	}
+	if finished(e.seen.Status) {
+		e.mu.Unlock()
+		return e.info()
+	}
+	ch := &change{solve: e}
+	if !finished(e.next.Status) {
+		e.next.Cancelled = true
+		ch.batch.Put = []SolveRecord{e.record()}
+	} // else its end is on the way, and durable before this change
+	state := e.next
+	done := make(chan error, 1)
+	ch.settle = func(err error) {
+		if err == nil && len(ch.batch.Put) > 0 {
+			e.publish(nil, &state)
+		}
+		done <- err
+	}
+	added := s.out.add(ch, true)
+	e.mu.Unlock()
+	if !added {
+		return SolveInfo{}, ErrDraining
+	}
+	if err := <-done; err != nil {
+		return SolveInfo{}, err
+	}
+	return e.info()
+}

@@ -1,0 +1,88 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+// deaf is work that does not hear of a cancellation, and says all the while that
+// pair is its best one; nil is none.
+func deaf(until <-chan struct{}, pair *hare.Result) service.RunFunc {
+	return func(_ context.Context, _ *hare.Instance, _ hare.Options, cfg solver.Config) (*hare.Result, error) {
+		for {
+			select {
+			case <-until:
+				return nil, errors.New("the server is gone")
+			case <-time.After(time.Millisecond):
+				if pair != nil {
+					cfg.Checkpoint(func() (*hare.Result, error) { return pair, nil })
+				}
+			}
+		}
+	}
+}
+
+// A cancellation that was acknowledged holds after a crash, whatever the solve
+// was doing.
+func TestCancelledStaysCancelled(t *testing.T) {
+	ctx := t.Context()
+	inst := jobsOn(10, 5)
+	pair, err := solver.Solve(ctx, inst, solver.Defaults(hare.Options{Seed: 1, WorkLimit: 1}), solver.Config{Version: "test", Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, saved := range []bool{false, true} {
+		t.Run(fmt.Sprint("saved ", saved), func(t *testing.T) {
+			store := newMortal()
+			s := openSolves(t, service.SolvesConfig{Store: store, Checkpoint: 4 * time.Millisecond})
+			begin := make(chan struct{})
+			in := service.SolveInput{Instance: inst, Options: hare.Options{Seed: 1, TimeLimit: time.Hour}}
+			if saved {
+				in.Run = deaf(begin, pair)
+			} else {
+				in.Run = deaf(begin, nil)
+			}
+			info, _, err := s.Submit(ctx, in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for ev, err := range s.Events(ctx, "", info.ID, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if saved && ev.Type == service.SolveCheckpoint || !saved && ev.Status == service.SolveRunning {
+					break
+				}
+			}
+			store.left.Store(1) // the wish is the last that is written
+			if _, err := s.Cancel(ctx, "", info.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Cancel(ctx, "", info.ID); !errors.Is(err, service.ErrStorage) {
+				t.Error("on a dead disk:", err)
+			}
+			store.left.Store(0)
+			close(begin)
+			_ = s.Close()
+			store.left.Store(-1)
+			s = openSolves(t, service.SolvesConfig{Store: store, Resume: func(string, []byte) (service.RunFunc, error) {
+				t.Error("it goes on")
+				return nil, errors.ErrUnsupported
+			}})
+			info, err = s.Wait(ctx, "", info.ID)
+			if err != nil || info.Status != service.SolveCancelled || (info.Value != nil) != saved {
+				t.Fatalf("%+v %v", info, err)
+			}
+			if _, err := s.Cancel(ctx, "", info.ID); err != nil {
+				t.Error("again:", err)
+			}
+		})
+	}
+}
