@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -16,12 +17,18 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// heldSolve is what a client knows of a solve that was acknowledged to it.
+// heldSolve is what a client knows of a solve.
 type heldSolve struct {
-	body         string // of the request
-	key          string
-	result       []byte // nil before it was read whole
+	body, key    string // of the request
+	id           string // "" before it was acknowledged
+	cancel       bool   // is to be cancelled when it has a pair
+	heard        []byte // events, byte for byte
+	last         string // id of the last of them
+	over         bool   // that one says done
 	value, bound *hare.Amount
+	result       []byte // nil before it was read whole
+	cancelled    bool   // acknowledged, as is
+	deleted      bool
 }
 
 // solveBody asks for a solve of some gang jobs.
@@ -40,201 +47,339 @@ func solveBody(seed int64, jobs int, options string) string {
 	return b.String()
 }
 
-// solver is a client of a server that dies: it submits, follows and reads.
+// solveClient takes one solve after another from submission to its result, and
+// goes on where it was when the server dies and comes again.
 type solveClient struct {
-	mu    sync.Mutex
-	known map[string]*heldSolve // by id
-	made  int
-	saved int // checkpoints heard of
+	t     testing.TB
+	name  string
+	rng   *rand.Rand
+	saved func() // is called for each checkpoint heard of
+	ended func() // and this for each cancellation that was acknowledged
+
+	url string
+	now *heldSolve
+	all []*heldSolve // acknowledged ones
+
+	made, checkpoints, tested, resumed, retried int
 }
 
-// submit sends solves one after another until the server is gone.
-func (c *solveClient) submit(t testing.TB, url string, rng *rand.Rand) {
-	for {
-		c.mu.Lock()
-		c.made++
-		n := c.made
-		c.mu.Unlock()
-		h := &heldSolve{key: fmt.Sprint("key-", n)}
-		if n%3 == 0 {
-			h.body = solveBody(int64(n), 25, `"time_limit_s":4`)
-		} else {
-			h.body = solveBody(int64(n), 8+rng.IntN(8), fmt.Sprintf(`"work_limit":%d`, 1+rng.IntN(30_000)))
-		}
-		id, ok := c.post(t, url, h)
+// live works until the server is gone.
+func (c *solveClient) live(url string) {
+	c.url = url
+	if h := c.now; h != nil && h.id != "" && c.rng.IntN(2) == 0 && !c.again(h) {
+		return
+	}
+	for c.step() {
+	}
+}
+
+// step takes one solve from where it is to its end; false where the server is
+// gone.
+func (c *solveClient) step() bool {
+	h := c.now
+	if h == nil {
+		h = c.next()
+		c.now = h
+	}
+	if h.id == "" {
+		id, ok := c.post(h)
 		if !ok {
-			return
+			return false
 		}
 		if id == "" {
-			continue
+			c.now = nil
+			return true
 		}
-		c.mu.Lock()
-		c.known[id] = h
-		c.mu.Unlock()
-		if n%3 == 0 {
-			go c.follow(url, id, h)
+		h.id = id
+		c.all = append(c.all, h)
+	}
+	if !h.over && !c.follow(h) || !c.read(h) {
+		return false
+	}
+	c.now = nil
+	old := c.all[c.rng.IntN(len(c.all))]
+	if c.rng.IntN(3) == 0 {
+		return c.read(old)
+	}
+	if c.rng.IntN(6) == 0 && !old.deleted {
+		code, _, text, ok := c.do(http.MethodDelete, "/v1/solves/"+old.id, "", nil)
+		if ok && code != http.StatusNoContent {
+			c.t.Errorf("DELETE: %d %s", code, text)
 		}
-		if !c.read(t, url, id, h, "?wait=1") {
+		old.deleted = ok
+		if !ok {
+			c.forget(old)
+		}
+		return ok
+	}
+	return true
+}
+
+// forget says no more about a solve of which nobody knows whether it is deleted.
+func (c *solveClient) forget(h *heldSolve) {
+	for i := range c.all {
+		if c.all[i] == h {
+			c.all = append(c.all[:i], c.all[i+1:]...)
 			return
 		}
 	}
 }
 
-// post submits a solve and returns its id, or false where the server is gone.
-func (c *solveClient) post(t testing.TB, url string, h *heldSolve) (string, bool) {
+func (c *solveClient) next() *heldSolve {
+	c.made++
+	h := &heldSolve{key: fmt.Sprint(c.name, "-", c.made)}
+	seed := c.rng.Int64N(1 << 40)
+	switch c.rng.IntN(6) {
+	case 0:
+		h.body = solveBody(seed, 8+c.rng.IntN(8), fmt.Sprintf(`"work_limit":%d`, 1+c.rng.IntN(30_000)))
+	case 1, 2, 3:
+		h.cancel = true
+		h.body = solveBody(seed, 25, `"time_limit_s":60,"gap":0`)
+	default:
+		h.body = solveBody(seed, 80, `"time_limit_s":2,"gap":0`)
+	}
+	return h
+}
+
+// do makes a call; false where the server is gone.
+func (c *solveClient) do(method, path, body string, header map[string]string) (code int, got http.Header, text []byte, ok bool) {
+	resp, ok := c.open(method, path, body, header)
+	if !ok {
+		return 0, nil, nil, false
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, resp.Header, text, err == nil
+}
+
+func (c *solveClient) open(method, path, body string, header map[string]string) (*http.Response, bool) {
+	req, err := http.NewRequest(method, c.url+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Error(err)
+		return nil, false
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	return resp, err == nil
+}
+
+// post submits a solve and returns its id, "" where it came too late to be
+// taken, or false where the server is gone.
+func (c *solveClient) post(h *heldSolve) (id string, ok bool) {
 	for {
-		req, _ := http.NewRequest(http.MethodPost, url+"/v1/solves", strings.NewReader(h.body))
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Prefer", "wait=0")
-		req.Header.Set("Idempotency-Key", h.key)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
+		code, header, text, ok := c.do(http.MethodPost, "/v1/solves", h.body, map[string]string{"Content-Type": "application/json", "Prefer": "wait=0", "Idempotency-Key": h.key})
+		if !ok {
 			return "", false
 		}
-		text, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil {
-			return "", false
-		}
-		if resp.StatusCode == http.StatusServiceUnavailable {
-			if bytes.Contains(text, []byte(`"late"`)) {
-				return "", true // its time was over in the queue, which is its end
-			}
+		id := header.Get("Hare-Solve-Id")
+		if id == "" && code == http.StatusServiceUnavailable && !bytes.Contains(text, []byte(`"late"`)) {
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
-		_, id, _ := strings.Cut(resp.Header.Get("Location"), "/v1/solves/")
-		if id == "" {
-			_, id, _ = strings.Cut(resp.Header.Get("Content-Location"), "/v1/solves/")
-		}
-		if (resp.StatusCode != http.StatusAccepted && resp.StatusCode != http.StatusOK) || id == "" {
-			t.Errorf("%s: %s %.300s", resp.Status, id, text)
-			return "", false
+		if id == "" && code != http.StatusServiceUnavailable && (code != http.StatusGone || !h.deleted) {
+			c.t.Errorf("%s: %d %.300s", h.key, code, text)
 		}
 		return id, true
 	}
 }
 
-// follow listens for checkpoints.
-func (c *solveClient) follow(url, id string, h *heldSolve) {
-	req, _ := http.NewRequest(http.MethodGet, url+"/v1/solves/"+id+"/events", nil)
-	req.Header.Set("Accept", "text/event-stream")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return
+// again sends a request again: it must find the same solve.
+func (c *solveClient) again(h *heldSolve) bool {
+	id, ok := c.post(h)
+	if ok && id != h.id && (id != "" || !h.deleted) {
+		c.t.Errorf("the key of %s gives %q", h.id, id)
+	}
+	c.retried++
+	return ok
+}
+
+// follow hears events behind the last one until the solve has ended, and
+// cancels it on the way; false where the server is gone.
+func (c *solveClient) follow(h *heldSolve) bool {
+	if h.last != "" {
+		c.resumed++
+	}
+	if h.cancel && h.value != nil && !c.cancel(h) {
+		return false
+	}
+	resp, ok := c.open(http.MethodGet, "/v1/solves/"+h.id+"/events", "", map[string]string{"Accept": "text/event-stream", "Last-Event-ID": h.last})
+	if !ok {
+		return false
 	}
 	defer resp.Body.Close()
-	all := newLines(resp.Body)
-	for line, err := all(); err == nil; line, err = all() {
-		data, ok := bytes.CutPrefix(line, []byte("data: "))
+	return eachEvent(resp.Body, func(id string, data, text []byte) bool {
+		h.heard, h.last = append(h.heard, text...), id
 		var ev struct {
 			Type         string
 			Value, Bound json.Number
 		}
-		if !ok || json.Unmarshal(data, &ev) != nil || ev.Type != "checkpoint" {
-			continue
+		if err := json.Unmarshal(data, &ev); err != nil {
+			c.t.Errorf("%s: %v: %s", h.id, err, text)
+			return false
 		}
-		v, err := hare.ParseAmount(ev.Value.String())
+		switch ev.Type {
+		case "done":
+			h.over = true
+		case "checkpoint":
+			v, err := hare.ParseAmount(ev.Value.String())
+			if err != nil {
+				c.t.Errorf("%s: %v: %s", h.id, err, text)
+				return false
+			}
+			h.value = &v
+			if b, err := hare.ParseAmount(ev.Bound.String()); err == nil {
+				h.bound = &b
+			}
+			c.checkpoints++
+			c.saved()
+			return !h.cancel || c.cancel(h)
+		}
+		return !h.over
+	}) && h.over
+}
+
+// cancel asks for the end of a solve once; false where the server is gone.
+func (c *solveClient) cancel(h *heldSolve) bool {
+	if h.cancelled {
+		return true
+	}
+	code, _, text, ok := c.do(http.MethodPost, "/v1/solves/"+h.id+"/cancel", "", nil)
+	if ok && code != http.StatusAccepted {
+		c.t.Errorf("cancel: %d %s", code, text)
+	}
+	if h.cancelled = ok; ok {
+		c.ended()
+	}
+	return ok
+}
+
+// eachEvent gives the events of a stream that came whole, with their bytes,
+// until f says no; false where the stream breaks off before.
+func eachEvent(stream io.Reader, f func(id string, data, text []byte) bool) bool {
+	r := bufio.NewReader(stream)
+	var id string
+	var data, text []byte
+	for {
+		line, err := r.ReadBytes('\n')
 		if err != nil {
-			continue
+			return false
 		}
-		c.mu.Lock()
-		c.saved++
-		h.value = &v
-		if b, err := hare.ParseAmount(ev.Bound.String()); err == nil {
-			h.bound = &b
-		}
-		c.mu.Unlock()
-	}
-}
-
-// newLines reads whole lines alone.
-func newLines(r io.Reader) func() ([]byte, error) {
-	var rest []byte
-	buf := make([]byte, 4096)
-	return func() ([]byte, error) {
-		for {
-			if line, after, ok := bytes.Cut(rest, []byte("\n")); ok {
-				rest = after
-				return line, nil
+		text = append(text, line...)
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if rest, ok := bytes.CutPrefix(line, []byte("id: ")); ok {
+			id = string(rest)
+		} else if rest, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+			data = rest
+		} else if len(line) == 0 {
+			if id != "" && !f(id, data, text) {
+				return true
 			}
-			n, err := r.Read(buf)
-			rest = append(bytes.Clone(rest), buf[:n]...)
-			if err != nil && n == 0 {
-				return nil, err
-			}
+			id, data, text = "", nil, nil // the time to come again, or a sign of life
 		}
 	}
 }
 
-// read waits for the end of a solve and reads its result, or compares it with
-// what was read before; false where the server is gone.
-func (c *solveClient) read(t testing.TB, url, id string, h *heldSolve, wait string) bool {
-	resp, err := http.Get(url + "/v1/solves/" + id + wait)
-	if err != nil {
+// read reads a solve that has ended and its result, and compares them with what
+// is known; false where the server is gone.
+func (c *solveClient) read(h *heldSolve) bool {
+	code, _, text, ok := c.do(http.MethodGet, "/v1/solves/"+h.id, "", nil)
+	if !ok {
 		return false
 	}
-	text, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if err != nil {
-		return false
-	}
-	var info struct{ Status, Termination, Error string }
-	if resp.StatusCode != http.StatusOK || json.Unmarshal(text, &info) != nil {
-		t.Errorf("%s: %s %.300s", id, resp.Status, text)
-		return true
-	}
-	if info.Status == "queued" || info.Status == "running" {
-		if wait != "?wait=1" {
-			t.Errorf("%s does not end: %s", id, text)
+	if h.deleted {
+		if code != http.StatusGone {
+			c.t.Errorf("%s was deleted: %d %.300s", h.id, code, text)
 		}
 		return true
 	}
-	if info.Status != "succeeded" {
-		if info.Termination != "deadline" || h.value != nil { // late in the queue
-			t.Errorf("%s: %s", id, text)
-		}
+	var info struct{ Status, Termination string }
+	if code != http.StatusOK || json.Unmarshal(text, &info) != nil {
+		c.t.Errorf("%s: %d %.300s", h.id, code, text)
 		return true
 	}
-	resp, err = http.Get(url + "/v1/solves/" + id + "/result")
-	if err != nil {
-		return false
+	if info.Status == "failed" && info.Termination == "deadline" && h.value == nil {
+		return true // on a busy machine its time was over before it had begun
 	}
-	text, err = io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if err != nil {
-		return false
-	}
-	res, err := hare.DecodeResult(bytes.NewReader(text), hare.Limits{})
-	if resp.StatusCode != http.StatusOK || err != nil || res.Value == nil || res.Bound == nil {
-		t.Errorf("%s: %s %v %.300s", id, resp.Status, err, text)
+	if want := map[bool]string{false: "succeeded", true: "cancelled"}[h.cancelled]; info.Status != want && (!h.cancel || h.cancelled) {
+		c.t.Errorf("%s is not %s: %s", h.id, want, text)
 		return true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h.result != nil && !bytes.Equal(h.result, text) {
-		t.Errorf("%s: the result is not what it was", id)
+	if h.result, ok = c.same(h, "/result", h.result); !ok {
+		return false
+	}
+	res, err := hare.DecodeResult(bytes.NewReader(h.result), hare.Limits{})
+	if err != nil || res.Value == nil || res.Bound == nil {
+		c.t.Errorf("%s: %v %.300s", h.id, err, h.result)
+		return true
 	}
 	if h.value != nil && res.Value.Cmp(*h.value) > 0 || h.bound != nil && res.Bound.Cmp(*h.bound) < 0 {
-		t.Errorf("%s: %v, %v; saved were %v, %v", id, res.Value, res.Bound, h.value, h.bound)
+		c.t.Errorf("%s: %v, %v; saved were %v, %v", h.id, res.Value, res.Bound, h.value, h.bound)
 	}
-	h.result = text
 	return true
 }
 
-// TestSolvesSurviveKills kills hare serve with SIGKILL at random moments under
-// clients that submit, follow and read solves. Every solve that was
-// acknowledged is there afterwards, those that were finished byte for byte, and
-// none ends worse than its last checkpoint.
+// same reads what must not have changed.
+func (c *solveClient) same(h *heldSolve, path string, was []byte) ([]byte, bool) {
+	code, _, text, ok := c.do(http.MethodGet, "/v1/solves/"+h.id+path, "", nil)
+	if !ok {
+		return was, false
+	}
+	if code != http.StatusOK || was != nil && !bytes.Equal(was, text) {
+		c.t.Errorf("%s%s: %d %.300s\nwas %.300s", h.id, path, code, text, was)
+	}
+	return text, true
+}
+
+// replayed reads all events of a solve that has ended: they are those heard,
+// byte for byte, over however many lives of the server they were heard.
+func (c *solveClient) replayed(h *heldSolve) {
+	resp, ok := c.open(http.MethodGet, "/v1/solves/"+h.id+"/events", "", map[string]string{"Accept": "text/event-stream"})
+	if !ok {
+		c.t.Error("the server is gone")
+		return
+	}
+	defer resp.Body.Close()
+	var all []byte
+	eachEvent(resp.Body, func(_ string, data, text []byte) bool {
+		all = append(all, text...)
+		return !bytes.Contains(data, []byte(`"type":"done"`))
+	})
+	if !bytes.Equal(all, h.heard) {
+		c.t.Errorf("%s: heard\n%s\nand afterwards there are\n%s", h.id, h.heard, all)
+	}
+}
+
+// TestSolvesSurviveKills kills hare serve with SIGKILL at random moments, many
+// of them just when a client has heard of a checkpoint, under clients that
+// submit, follow, cancel, read and delete solves. Every solve that was
+// acknowledged is there afterwards; none ends worse than its last checkpoint;
+// events and results are byte for byte what they were; keys find their solves,
+// and what was cancelled or deleted stays so.
 func TestSolvesSurviveKills(t *testing.T) {
 	kills := 20
 	if *soak {
 		kills = 200
 	}
 	dir := t.TempDir()
-	args := []string{"--data-dir", dir, "--checkpoint", "40ms"}
+	args := []string{"--data-dir", dir, "--checkpoint", "20ms", "--running", "3"}
 	rng := rand.New(rand.NewPCG(6, 6))
-	c := &solveClient{known: map[string]*heldSolve{}}
+	// The server is killed by the clock, or just when a client has heard of a
+	// checkpoint, or that a cancellation was acknowledged.
+	saved, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+	tell := func(news chan struct{}) func() {
+		return func() {
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		}
+	}
+	var clients []*solveClient
+	for i := range 3 {
+		clients = append(clients, &solveClient{t: t, name: string(rune('a' + i)), rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), saved: tell(saved), ended: tell(ended)})
+	}
 	early := 0
 	for range kills {
 		after := time.Duration(-1)
@@ -245,36 +390,81 @@ func TestSolvesSurviveKills(t *testing.T) {
 		if s.url == "" {
 			early++
 		} else {
+			for len(saved)+len(ended) > 0 { // of the life before
+				select {
+				case <-saved:
+				case <-ended:
+				}
+			}
 			if after < 0 {
-				time.AfterFunc(20*time.Millisecond+time.Duration(rng.Int64N(int64(700*time.Millisecond))), func() { _ = s.cmd.Process.Kill() })
+				var news chan struct{}
+				pause := time.Duration(0)
+				switch rng.IntN(6) {
+				case 0, 1:
+					pause = time.Duration(rng.Int64N(int64(600 * time.Millisecond)))
+				case 2:
+					news = saved
+				case 3:
+					news, pause = saved, time.Duration(rng.Int64N(int64(200*time.Millisecond)))
+				default:
+					news = ended
+				}
+				go func() {
+					if news != nil {
+						select {
+						case <-news:
+						case <-s.done:
+						}
+					}
+					time.Sleep(pause)
+					_ = s.cmd.Process.Kill()
+				}()
 			}
 			var wg sync.WaitGroup
-			for i := range 2 {
-				own := rand.New(rand.NewPCG(rng.Uint64(), uint64(i)))
-				wg.Go(func() { c.submit(t, s.url, own) })
+			for _, c := range clients {
+				wg.Go(func() { c.live(s.url) })
 			}
 			wg.Wait()
 		}
 		if err := s.end(t); err == nil || s.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 			t.Fatalf("it ended by itself: %v\n%s", err, s.stderr())
 		}
+		for _, c := range clients {
+			if h := c.now; s.url != "" && h != nil && h.value != nil && !h.over {
+				c.tested++
+			}
+		}
 	}
 	s := serve(t, -1, args...)
-	read, known := 0, c.known
-	for id, h := range known {
-		if again, ok := c.post(t, s.url, h); !ok || again != id && again != "" {
-			t.Errorf("the key of %s gives %s", id, again)
-		}
-		if !c.read(t, s.url, id, h, "?wait=9") {
+	var sum solveClient
+	solves, results, cancelled, deleted := 0, 0, 0, 0
+	for _, c := range clients {
+		c.url = s.url
+		if c.now != nil && !c.step() {
 			t.Fatal("the server is gone")
 		}
-		if h.result != nil {
-			read++
+		for _, h := range c.all {
+			if !c.again(h) || !c.read(h) {
+				t.Fatal("the server is gone")
+			}
+			if solves++; h.deleted {
+				deleted++
+				continue
+			}
+			c.replayed(h)
+			if h.result != nil {
+				results++
+			}
+			if h.cancelled {
+				cancelled++
+			}
 		}
-	}
-	if read < len(known)/2 || len(known) < kills {
-		t.Errorf("%d solves were acknowledged, %d have a result", len(known), read)
+		sum.checkpoints, sum.tested, sum.resumed, sum.retried = sum.checkpoints+c.checkpoints, sum.tested+c.tested, sum.resumed+c.resumed, sum.retried+c.retried
 	}
 	s.stop(t)
-	t.Logf("%d kills, %d of them before it listened; %d solves acknowledged, %d with a result, %d checkpoints heard of", kills, early, len(known), read, c.saved)
+	t.Logf("%d kills, %d of them before it listened; %d solves acknowledged, %d with a result, %d cancelled, %d deleted; %d checkpoints heard of, %d times of a solve that was killed then; %d streams went on, %d requests were sent again",
+		kills, early, solves, results, cancelled, deleted, sum.checkpoints, sum.tested, sum.resumed, sum.retried)
+	if solves < kills/2 || results < (solves-deleted)/2 || sum.tested < kills/4 || sum.resumed < kills/4 || cancelled < kills/20 || deleted < kills/40 {
+		t.Error("that proves too little")
+	}
 }
