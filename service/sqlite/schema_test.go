@@ -16,9 +16,13 @@ import (
 
 var update = flag.Bool("update", false, "write the database of this schema version")
 
-// firstSchema is a data directory as schema version 1 had it. It is never
-// written again: what later versions do must take it over.
-const firstSchema = "testdata/schema-1.db"
+// firstSchema is a data directory as schema version 1 had it, and solveSchema
+// one of version 2, with solves. They are never written again: what later
+// versions do must take them over.
+const (
+	firstSchema = "testdata/schema-1.db"
+	solveSchema = "testdata/schema-2.db"
+)
 
 // asServed opens a directory as a server does, and sends ticks up to one.
 func asServed(t *testing.T, dir string, upto int64) (kept []service.Meta) {
