@@ -77,7 +77,7 @@ func untimed(t *testing.T, res *hare.Result) string {
 // solve ends worse than its last checkpoint.
 func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 	ctx := t.Context()
-	most := int64(18)
+	most := int64(12)
 	if testing.Short() {
 		most = 8
 	}
