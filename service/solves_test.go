@@ -118,7 +118,7 @@ func TestSolveFromSubmissionToDeletion(t *testing.T) {
 func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 	ctx := t.Context()
 	s := openSolves(t, service.SolvesConfig{})
-	info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(60, 2), Options: hare.Options{Seed: 1, TimeLimit: time.Minute}})
+	info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(60, 2), Options: hare.Options{Seed: 1, TimeLimit: 20 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,43 @@
+package service_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+// Hooks may be set while solves run and are written, as a server does that
+// finds solves at its start.
+func TestWatchWhileSolvesRun(t *testing.T) {
+	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
+	s := openSolves(t, service.SolvesConfig{Service: svc})
+	var writes atomic.Int64
+	hooks := service.Hooks{Committed: func(context.Context, time.Time, int, error) { writes.Add(1) }}
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() {
+			info, _, err := s.Submit(t.Context(), service.SolveInput{Instance: jobsOn(6, int64(i)), Options: hare.Options{WorkLimit: 300}})
+			if err == nil {
+				info, err = s.Wait(t.Context(), "", info.ID)
+			}
+			if err != nil || info.Status != service.SolveSucceeded {
+				t.Errorf("%+v %v", info, err)
+			}
+		})
+	}
+	for range 20 {
+		svc.Watch(hooks)
+		time.Sleep(time.Millisecond)
+	}
+	wg.Wait()
+	before := writes.Load()
+	if _, _, err := s.Submit(t.Context(), service.SolveInput{Instance: jobsOn(6, 9), Options: hare.Options{WorkLimit: 1}}); err != nil || writes.Load() <= before {
+		t.Errorf("%d writes were seen, then %d: %v", before, writes.Load(), err)
+	}
+}
