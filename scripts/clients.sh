@@ -16,6 +16,8 @@ python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1 NO_UPDATE_NOTIFIER=1 REDOCLY_TELEMETRY=off
 mkdir -p "$cache" build/clients
 "$root/scripts/prerequisites.sh" clients
+node=$("$root/scripts/get-node.sh")
+PATH=${node:+$node:}$PATH
 
 server=
 trap 'stop' EXIT
