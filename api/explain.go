@@ -183,15 +183,12 @@ func (s *server) listSolvedJobs(w http.ResponseWriter, r *http.Request) error {
 	if err := known(r, "sort", "limit"); err != nil {
 		return err
 	}
-	limit, err := number(r, "limit")
-	if err != nil {
-		return err
-	}
-	if limit > maxListedJobs {
-		return &statusError{http.StatusBadRequest, "bad_query", "?limit= must be at most 10000"}
-	}
-	if limit == 0 {
-		limit = 100
+	limit := int64(100)
+	if q := r.URL.Query(); q.Has("limit") {
+		var ok bool
+		if limit, ok = digits(q.Get("limit")); !ok || limit < 1 || limit > maxListedJobs {
+			return &statusError{http.StatusBadRequest, "bad_query", "?limit= must be a whole number from 1 to 10000"}
+		}
 	}
 	inst, res, err := s.solved(r)
 	if err != nil {

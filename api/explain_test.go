@@ -81,6 +81,7 @@ func TestExplanationsFollowTheirSchemas(t *testing.T) {
 		{"jobs", allJobs, "s1/jobs", 200, `{"count":4,"jobs":[{"job":`},
 		{"two jobs", allJobs, "s1/jobs?sort=end&limit=2", 200, `{"count":4,`},
 		{"too many jobs", allJobs, "s1/jobs?limit=10001", 400, "limit"},
+		{"no jobs", allJobs, "s1/jobs?limit=0", 400, "limit"},
 		{"an order unknown", allJobs, "s1/jobs?sort=colour", 422, "stretch"},
 		{"a name unknown in lists", allJobs, "s1/jobs?order=end", 400, "order"},
 	} {
@@ -100,7 +101,7 @@ func TestJobsOfASolve(t *testing.T) {
 	if err := json.Unmarshal(request(t, h, "GET", "/v1/solves/s1/jobs", "").Body.Bytes(), &list); err != nil || len(list.Jobs) != 4 {
 		t.Errorf("%d jobs, %v", len(list.Jobs), err)
 	}
-	none, _ := newServer(t)
+	none := api.New(service.New(service.Config{}), api.Config{})
 	for _, path := range []string{"/v1/solves/s1/jobs", "/v1/solves/s1/jobs/vgg"} {
 		if w := request(t, none, "GET", path, ""); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "no_solve") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)

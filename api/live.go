@@ -28,13 +28,14 @@ type feed[T any] struct {
 
 // behind is the id that a stream begins behind: Last-Event-ID of an EventSource
 // that reconnects, or ?after=.
-func behind(r *http.Request, kind string) (int64, error) {
+func behind(r *http.Request) (int64, error) {
 	after, err := number(r, "after")
 	if err != nil {
 		return 0, err
 	}
-	if id := r.Header.Get("Last-Event-ID"); id != "" && kind == kindEvents {
-		if after, err = strconv.ParseInt(id, 10, 64); err != nil || after < 0 {
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		var ok bool
+		if after, ok = digits(id); !ok {
 			return 0, &statusError{http.StatusBadRequest, "bad_query", "Last-Event-ID must be the id of an event of this stream, a whole number"}
 		}
 	}

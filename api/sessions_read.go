@@ -36,7 +36,7 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	after, err := behind(r, kind)
+	after, err := behind(r)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	if _, err := onlyQuery(r, []string{"after"}); err != nil {
 		return err
 	}
-	after, err := behind(r, kind)
+	after, err := behind(r)
 	if err != nil {
 		return err
 	}

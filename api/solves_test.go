@@ -520,6 +520,7 @@ func TestBadSolves(t *testing.T) {
 		"page width":     {"GET", at + "/gantt.html?width=900", "", nil, 400, "bad_query"},
 		"after":          {"GET", at + "/events?after=-1", "", nil, 400, "bad_query"},
 		"last event":     {"GET", at + "/events", "", []string{"Accept", "text/event-stream", "Last-Event-ID", "x"}, 400, "bad_query"},
+		"last, lines":    {"GET", at + "/events", "", []string{"Last-Event-ID", "+1"}, 400, "bad_query"},
 		"cancel query":   {"POST", at + "/cancel?now=1", "", nil, 400, "bad_query"},
 		"accept":         {"GET", at + "/result", "", []string{"Accept", "image/png"}, 406, "not_acceptable"},
 		"accept events":  {"GET", at + "/events", "", []string{"Accept", "application/json"}, 406, "not_acceptable"},

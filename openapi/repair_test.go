@@ -223,11 +223,12 @@ func lines(item any) map[string]any {
 // answerExamples are true answers by operation, status and kind.
 type answerExamples map[string]map[string]map[string]any
 
-// patterns of parameters that are text of a certain form.
+// patterns of parameters that are text of a certain form. An empty header is as
+// good as none.
 var patterns = map[string]map[string]any{
-	"Prefer":          {"pattern": "^(respond-async|(respond-async, )?wait=([0-9]{1,3}|[12][0-9]{3}|3[0-5][0-9]{2}|3600))$"},
+	"Prefer":          {"pattern": "^(|respond-async|(respond-async, )?wait=([0-9]{1,3}|[12][0-9]{3}|3[0-5][0-9]{2}|3600))$"},
 	"Idempotency-Key": {"pattern": "^[!#-~]+$", "minLength": json.Number("1"), "maxLength": json.Number("255")},
-	"Last-Event-ID":   {"pattern": "^[0-9]{1,18}$"},
+	"Last-Event-ID":   {"pattern": "^[0-9]{0,18}$"},
 	"instance_sha256": {"pattern": "^[0-9a-f]{64}$"},
 }
 

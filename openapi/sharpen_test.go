@@ -52,7 +52,9 @@ func sharpenParameter(p map[string]any) {
 		}
 	case "limit":
 		schema["minimum"] = json.Number("1")
-		schema["maximum"] = json.Number("1000")
+		if schema["maximum"] == nil {
+			schema["maximum"] = json.Number("1000")
+		}
 	case "instance_sha256":
 		schema["pattern"] = "^[0-9A-Fa-f]{64}$"
 	case "every_s", "by_s", "earlier_s":
