@@ -75,13 +75,7 @@ func (c *Client) Verify(ctx context.Context, inst *hare.Instance, res *hare.Resu
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{}
-	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/verify", body: text, repeatable: true,
-		take: func(resp *http.Response) error { return decodeJSON(resp, rep) }})
-	if err != nil {
-		return nil, err
-	}
-	return rep, nil
+	return fetch[Report](ctx, c, call{method: http.MethodPost, path: "/v1/verify", body: text, repeatable: true})
 }
 
 // Version is that of the server.

@@ -249,6 +249,16 @@ func decodeJSON(resp *http.Response, v any) error {
 	return nil
 }
 
+// fetch sends a call and decodes its answer.
+func fetch[T any](ctx context.Context, c *Client, x call) (*T, error) {
+	v := new(T)
+	x.take = func(resp *http.Response) error { return decodeJSON(resp, v) }
+	if err := c.do(ctx, x); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
 // NewKey makes an Idempotency-Key: 128 random bits.
 func NewKey() string { return rand.Text() }
 

@@ -23,8 +23,15 @@ const readme = `{"hare": "instance/v1",
 // server is what hare serve listens with, for the examples.
 func server() (url string, close func()) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: "example"}})
-	srv := httptest.NewServer(api.New(svc, api.Config{}))
-	return srv.URL, srv.Close
+	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves()})
+	if err != nil {
+		panic(err)
+	}
+	srv := httptest.NewServer(api.New(svc, api.Config{Solves: solves}))
+	return srv.URL, func() {
+		srv.Close()
+		_ = solves.Close()
+	}
 }
 
 func ExampleClient_Solve() {

@@ -217,8 +217,11 @@ func (k *keeper) post(w http.ResponseWriter, r *http.Request) {
 	k.mu.Unlock()
 	if id == "" {
 		rec := httptest.NewRecorder()
-		r.Header.Del("Accept-Encoding")
-		k.api.ServeHTTP(rec, r)
+		plain := r.Clone(r.Context())
+		for _, name := range []string{"Accept-Encoding", "Idempotency-Key", "Prefer"} {
+			plain.Header.Del(name)
+		}
+		k.api.ServeHTTP(rec, plain)
 		if rec.Code != http.StatusOK {
 			w.Header().Set("Content-Type", rec.Header().Get("Content-Type"))
 			w.WriteHeader(rec.Code)

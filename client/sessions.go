@@ -58,26 +58,14 @@ func (c *Client) CreateSession(ctx context.Context, req SessionRequest) (*Sessio
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{}
-	err = c.do(ctx, call{method: http.MethodPost, path: "/v1/sessions", body: text,
-		take: func(resp *http.Response) error { return decodeJSON(resp, s) }})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return fetch[Session](ctx, c, call{method: http.MethodPost, path: "/v1/sessions", body: text})
 }
 
 func sessionPath(id, more string) string { return "/v1/sessions/" + url.PathEscape(id) + more }
 
 // Session looks at one.
 func (c *Client) Session(ctx context.Context, id string) (*Session, error) {
-	s := &Session{}
-	err := c.do(ctx, call{method: http.MethodGet, path: sessionPath(id, ""), repeatable: true,
-		take: func(resp *http.Response) error { return decodeJSON(resp, s) }})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return fetch[Session](ctx, c, call{method: http.MethodGet, path: sessionPath(id, ""), repeatable: true})
 }
 
 // Sessions lists them, the oldest first.

@@ -235,16 +235,11 @@ func solvePath(id string, more string) string { return "/v1/solves/" + url.PathE
 func (c *Client) Get(ctx context.Context, id string) (*Solve, error) { return c.look(ctx, id, 0) }
 
 func (c *Client) look(ctx context.Context, id string, wait time.Duration) (*Solve, error) {
-	s := &Solve{}
-	x := call{method: http.MethodGet, path: solvePath(id, ""), repeatable: true,
-		take: func(resp *http.Response) error { return decodeJSON(resp, s) }}
+	x := call{method: http.MethodGet, path: solvePath(id, ""), repeatable: true}
 	if wait > 0 {
 		x.query = url.Values{"wait": {strconv.Itoa(int(wait / time.Second))}}
 	}
-	if err := c.do(ctx, x); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return fetch[Solve](ctx, c, x)
 }
 
 // longWait is how long one request is kept waiting: less than what proxies
@@ -304,13 +299,7 @@ func (c *Client) copy(ctx context.Context, path, accept string, query url.Values
 
 // Cancel asks a solve to stop with the best pair so far. It may be repeated.
 func (c *Client) Cancel(ctx context.Context, id string) (*Solve, error) {
-	s := &Solve{}
-	err := c.do(ctx, call{method: http.MethodPost, path: solvePath(id, "/cancel"), repeatable: true,
-		take: func(resp *http.Response) error { return decodeJSON(resp, s) }})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return fetch[Solve](ctx, c, call{method: http.MethodPost, path: solvePath(id, "/cancel"), repeatable: true})
 }
 
 // Delete removes a solve that has ended, with its events and result.

@@ -17,9 +17,13 @@ def lines(ctx, value):
 
 @schemathesis.hook
 def filter_case(ctx, case):
-    """Leaves out streams that end with their session alone, and bodies of events
-    that are wrong: their lines are refused one by one, in a 200."""
+    """Leaves out streams that end with their session alone; bodies of events
+    that are wrong: their lines are refused one by one, in a 200; and preferences
+    that are none: RFC 7240 wants them ignored."""
     operation = case.operation.definition.raw.get("operationId")
+    prefer = (case.headers or {}).get("Prefer")
+    if prefer is not None and "wait" not in str(prefer) and str(prefer) not in ("", "respond-async"):
+        return False
     if operation == "getDecisions" and "true" in str((case.query or {}).get("follow")).lower():
         return False
     return not (
