@@ -49,6 +49,9 @@ const (
 	defaultBytes = 1 << 30
 )
 
+// ErrInClear says that a key would go over plain HTTP to another machine.
+var ErrInClear = errors.New("client: a key over plain HTTP can be read on the way: use https, or set Insecure")
+
 func (cfg *Config) validate() (*url.URL, error) {
 	if cfg.URL == "" {
 		cfg.URL = "http://127.0.0.1:8080"
@@ -61,7 +64,7 @@ func (cfg *Config) validate() (*url.URL, error) {
 		return nil, fmt.Errorf("client: URL %q: give scheme and host, as in https://hare.example:8443", cfg.URL)
 	}
 	if cfg.Key != "" && base.Scheme == "http" && !cfg.Insecure && !isLoopback(base.Hostname()) {
-		return nil, errors.New("client: a key over plain HTTP can be read on the way: use https, or set Insecure")
+		return nil, ErrInClear
 	}
 	if strings.ContainsFunc(cfg.Key, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return nil, errors.New("client: Key: only printable ASCII characters without spaces")

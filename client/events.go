@@ -19,13 +19,15 @@ type Event struct {
 	ID   int64  // counts the events of the solve from 1
 	Type string // status, phase, incumbent, bound, checkpoint or done; later servers may send others
 	// What most events have; what one lacks is zero or nil.
-	AtS         float64  `json:"at_s"` // since the solve was taken in, in seconds
-	Status      string   `json:"status"`
-	Phase       string   `json:"phase"`
-	Termination string   `json:"termination"`
-	Value       *float64 `json:"value"` // of the best schedule so far
-	Bound       *float64 `json:"bound"` // best so far
-	Gap         *float64 `json:"gap"`
+	AtS         float64 `json:"at_s"` // since the solve was taken in, in seconds
+	Status      string  `json:"status"`
+	Phase       string  `json:"phase"`
+	Termination string  `json:"termination"`
+	// QueuePosition counts from 1; 0 when it does not wait.
+	QueuePosition int      `json:"queue_position"`
+	Value         *float64 `json:"value"` // of the best schedule so far
+	Bound         *float64 `json:"bound"` // best so far
+	Gap           *float64 `json:"gap"`
 	// Data is the whole event as it was sent, JSON.
 	Data json.RawMessage `json:"-"`
 }

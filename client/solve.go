@@ -28,6 +28,9 @@ type Options struct {
 	Order     string
 	Assign    string // insertion, earliest_finish or earliest_available
 	Detail    string // lanes, jobs, none or tasks
+	// Degrade allows a busy server to answer with a greedy schedule and a coarse
+	// bound in place of a refusal.
+	Degrade bool
 }
 
 func (o Options) json() map[string]any {
@@ -43,6 +46,9 @@ func (o Options) json() map[string]any {
 	}
 	if o.Seed != nil {
 		m["seed"] = *o.Seed
+	}
+	if o.Degrade {
+		m["degrade"] = true
 	}
 	for name, value := range map[string]string{"bound": o.Bound, "order": o.Order, "assign": o.Assign, "detail": o.Detail} {
 		if value != "" {

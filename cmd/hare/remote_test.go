@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -81,7 +81,7 @@ func (c *cutAfter) Write(b []byte) (int, error) {
 	return c.ResponseWriter.Write(b)
 }
 
-func newPoorLine(t *testing.T) (*poorLine, *remote) {
+func newPoorLine(t *testing.T, tune ...func(*http.Client)) (*poorLine, *remote) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
 	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves()})
@@ -96,7 +96,14 @@ func newPoorLine(t *testing.T) (*poorLine, *remote) {
 			t.Error(err)
 		}
 	})
-	return p, &remote{base: server.URL, key: "secret", client: server.Client(), patience: 20 * time.Second, pause: time.Millisecond}
+	for _, f := range tune {
+		f(server.Client())
+	}
+	r, err := newRemote(client.Config{URL: server.URL, Key: "secret", HTTPClient: server.Client(), Backoff: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, r
 }
 
 func instanceOf(t *testing.T, name string) *hare.Instance {
@@ -115,30 +122,26 @@ func TestPoorLine(t *testing.T) {
 	p.lose.Store(true)
 	inst := instanceOf(t, "../../testdata/examples/three-jobs.instance.json")
 	opt := solver.Defaults(hare.Options{Seed: 1, Gap: solver.DefaultGap, WorkLimit: 20_000})
-	result, at, err := r.submit(t.Context(), inst, opt)
-	if err != nil || result != nil || at == "" {
-		t.Fatalf("%s %s %v", result, at, err)
+	solve, err := r.submit(t.Context(), inst, opt)
+	if err != nil || solve.ID == "" {
+		t.Fatalf("%+v %v", solve, err)
 	}
-	events, failed := make(chan solveEvent), make(chan error, 1)
+	events, failed := make(chan client.Event), make(chan error, 1)
 	go func() {
-		failed <- r.events(t.Context(), at, events)
+		failed <- r.events(t.Context(), solve.ID, events)
 		close(events)
 	}()
-	seq := int64(0)
-	last := solveEvent{}
+	id := int64(0)
+	last := client.Event{}
 	for last = range events {
-		if seq++; last.Seq != seq {
-			t.Fatalf("event %d where %d should be", last.Seq, seq)
+		if id++; last.ID != id {
+			t.Fatalf("event %d where %d should be", last.ID, id)
 		}
 	}
 	if err := <-failed; err != nil || last.Type != "done" || last.Status != "succeeded" {
 		t.Fatalf("%+v %v", last, err)
 	}
-	text, err := r.result(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := hare.DecodeResult(bytes.NewReader(text), hare.Limits{})
+	res, err := r.Result(t.Context(), solve.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,14 +149,15 @@ func TestPoorLine(t *testing.T) {
 		t.Error(rep)
 	}
 	p.lose.Store(false)
-	resp, err := r.call(t.Context(), "GET", "/v1/solves", nil)
-	if err != nil {
-		t.Fatal(err)
+	kept := 0
+	for _, err := range r.List(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept++
 	}
-	defer func() { _ = resp.Body.Close() }()
-	var list struct{ Solves []json.RawMessage }
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || len(list.Solves) != 1 {
-		t.Errorf("%d solves, %v", len(list.Solves), err)
+	if kept != 1 {
+		t.Errorf("%d solves", kept)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,11 +171,10 @@ func TestPoorLine(t *testing.T) {
 
 // Ctrl-C cancels on the server, and the best pair is what is written.
 func TestRemoteCancel(t *testing.T) {
-	p, r := newPoorLine(t)
-	inst := instanceOf(t, "../../testdata/instances/standard-200.json.gz")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r.client.Transport = cancelOn{r.client.Transport, cancel}
+	p, r := newPoorLine(t, func(c *http.Client) { c.Transport = cancelOn{c.Transport, cancel} })
+	inst := instanceOf(t, "../../testdata/instances/standard-200.json.gz")
 	out := filepath.Join(t.TempDir(), "r.json")
 	opt := solver.Defaults(hare.Options{Seed: 1, TimeLimit: 10 * time.Minute})
 	if err := solveRemotely(ctx, r, inst, opt, out, true, false); err != nil {
@@ -285,35 +288,24 @@ func TestSolveOnAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = closed.Close()
+	keyFile := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(keyFile, []byte("hare_x_y\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"not a URL":  {[]string{"--server", "localhost"}, "must be a URL"},
-		"nobody":     {[]string{"--server", "http://" + closed.Addr().String()}, "is hare serve running there?"},
-		"no path":    {[]string{"--server", server + "v2"}, "404"},
-		"refused":    {[]string{"--server", server, "--gap", "0.0000001"}, "/options/gap"},
-		"warm":       {[]string{"--server", server, "--warm", far}, "--warm"},
-		"no keyfile": {[]string{"--server", server, "--api-key-file", filepath.Join(t.TempDir(), "none")}, "--api-key-file"},
+		"not a URL":        {[]string{"--server", "localhost"}, "must be a URL"},
+		"nobody":           {[]string{"--server", "http://" + closed.Addr().String()}, "is hare serve running there?"},
+		"no path":          {[]string{"--server", server + "v2"}, "404"},
+		"refused":          {[]string{"--server", server, "--gap", "0.0000001"}, "/options/gap"},
+		"warm":             {[]string{"--server", server, "--warm", far}, "--warm"},
+		"key in the clear": {[]string{"--server", "http://192.0.2.1:8080", "--api-key-file", keyFile}, "use https"},
+		"no keyfile":       {[]string{"--server", server, "--api-key-file", filepath.Join(t.TempDir(), "none")}, "--api-key-file"},
 	} {
 		if _, stderr, code := runHare(t, tiny, append([]string{"solve", "-"}, c.args...)...); code != exitUsage || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: %d %s", name, code, stderr)
-		}
-	}
-}
-
-func TestReadEvents(t *testing.T) {
-	const text = "retry: 1000\n\n: alive\n\nid: 1\nevent: status\ndata: {\"seq\":1,\"type\":\"status\"}\n\nevent: end\ndata: {\"seq\":9,\"code\":\"draining\"}\n\nid: 2\nevent: done\ndata:{\"seq\":2,\"type\":\"done\"}\n\nid: 3\ndata: {\"seq\":3}\n\n"
-	var got []int64
-	if done := readEvents(bufio.NewReader(strings.NewReader(text)), func(e solveEvent) bool {
-		got = append(got, e.Seq)
-		return true
-	}); !done || !slices.Equal(got, []int64{1, 2}) {
-		t.Errorf("%t %v", done, got)
-	}
-	for _, cut := range []string{"", "data: {", text[:60], "data: null\n\n\n", "\x00\xff\n:"} {
-		if readEvents(strings.NewReader(cut), func(solveEvent) bool { return true }) {
-			t.Errorf("%q is done", cut)
 		}
 	}
 }
