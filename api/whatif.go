@@ -64,6 +64,8 @@ func (s *server) whatIfRoutes(r chi.Router) {
 //	@Success		200	{object}	openapi.WhatIfLine	"a line each of the base, the scenarios and the summary"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
 //	@Failure		404	{object}	openapi.Problem	"no such solve"
+//	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
+//	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"
 //	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
 //	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
@@ -188,6 +190,8 @@ func (e *absentSolve) faults() hare.InvalidErrors {
 //	@Produce		json,text/csv,application/problem+json
 //	@Success		200	{object}	openapi.Prices	"the prices; as CSV a line a cell and type: type, tasks, from_s, to_s, price"
 //	@Failure		404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
+//	@Failure		409	{object}	openapi.Problem	"the solve has no result yet"
+//	@Failure		410	{object}	openapi.Problem	"the solve is deleted or expired"
 //	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
 //	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
 //	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
@@ -218,6 +222,8 @@ func (s *server) prices(w http.ResponseWriter, r *http.Request) error {
 //	@Produce	image/svg+xml,application/problem+json
 //	@Success	200	{string}	string			"an SVG picture"
 //	@Failure	404	{object}	openapi.Problem	"no such solve, or its bound is not made of prices"
+//	@Failure	409	{object}	openapi.Problem	"the solve has no result yet"
+//	@Failure	410	{object}	openapi.Problem	"the solve is deleted or expired"
 //	@Failure	406	{object}	openapi.Problem	"no media type that the client takes"
 //	@Failure	500	{object}	openapi.Problem	"a defect; the log has the request_id"
 //	@Failure	503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
