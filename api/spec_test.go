@@ -105,6 +105,9 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 	if media == nil {
 		t.Fatalf("%s is not documented for %d", kind, code)
 	}
+	if kind == "text/event-stream" {
+		body, kind = dataOf(body), "application/x-ndjson" // the same items
+	}
 	documents, schema := []string{body}, media.Schema.Value
 	if item, ok := schema.Extensions["x-item-schema"].(map[string]any); ok {
 		documents = strings.Split(strings.TrimSpace(body), "\n")
@@ -141,6 +144,60 @@ func follows(t *testing.T, doc *openapi3.T, method, path string, code int, heade
 			t.Errorf("%s is answered and not documented", name)
 		}
 	}
+}
+
+// The examples of the specification are answers of a server; a later server
+// gives no others.
+func TestExamplesFollowTheirSchemas(t *testing.T) {
+	doc, n := specification(t), 0
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for status, response := range op.Responses.Map() {
+				for kind, media := range response.Value.Content {
+					if media.Example == nil {
+						continue
+					}
+					code, err := strconv.Atoi(status)
+					if err != nil {
+						t.Fatal(err)
+					}
+					text, ok := media.Example.(string)
+					if !ok {
+						raw, err := json.Marshal(media.Example)
+						if err != nil {
+							t.Fatal(err)
+						}
+						text = string(raw)
+					}
+					header := http.Header{"Content-Type": {kind}}
+					for name := range response.Value.Headers {
+						header.Set(name, "x")
+					}
+					n++
+					t.Run(op.OperationID+" "+kind, func(t *testing.T) {
+						if op.OperationID == "getLog" { // its first line is of another form
+							_, text, _ = strings.Cut(text, "\n")
+						}
+						follows(t, doc, method, path, code, header, text)
+					})
+				}
+			}
+		}
+	}
+	if n < 35 {
+		t.Errorf("%d examples", n)
+	}
+}
+
+// dataOf is what server-sent events carry, a line each.
+func dataOf(events string) string {
+	var b strings.Builder
+	for line := range strings.Lines(events) {
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			b.WriteString(data)
+		}
+	}
+	return b.String()
 }
 
 func TestSolvesFollowTheirSchemas(t *testing.T) {

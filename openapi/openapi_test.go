@@ -74,20 +74,26 @@ func examples(t *testing.T) map[string]any {
 	return all
 }
 
-// answers are what a server answered.
+// answers are what a server answered, by operation, status and kind.
 func answers(t *testing.T) answerExamples {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/answers/solves.json")
+	files, err := filepath.Glob("testdata/answers/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var a answerExamples
-	if err := d.Decode(&a); err != nil {
-		t.Fatal(err)
+	all := answerExamples{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		if err := d.Decode(&all); err != nil { // adds to what is there
+			t.Fatalf("%s: %v", file, err)
+		}
 	}
-	return a
+	return all
 }
 
 func decode(t *testing.T, raw []byte) map[string]any {
@@ -216,6 +222,11 @@ func TestOperationsAreWhole(t *testing.T) {
 			for status, r := range op["responses"].(map[string]any) {
 				content, _ := r.(map[string]any)["content"].(map[string]any)
 				if status < "400" {
+					for kind, media := range content {
+						if media.(map[string]any)["example"] == nil && !exampleless(op["operationId"], kind) {
+							t.Errorf("%s %s: no example of a %s as %s", method, path, status, kind)
+						}
+					}
 					continue
 				}
 				media, _ := content["application/problem+json"].(map[string]any)
@@ -233,4 +244,9 @@ func TestOperationsAreWhole(t *testing.T) {
 			}
 		}
 	}
+}
+
+// exampleless are pictures, pages and the specification itself.
+func exampleless(id any, kind string) bool {
+	return strings.HasPrefix(kind, "image/") || kind == "text/html" || kind == "application/openmetrics-text" || id == "openapiJson" || id == "openapiYaml"
 }
