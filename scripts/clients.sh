@@ -5,7 +5,7 @@
 #   clients.sh build      the packages, in build/clients: wheel, sdist, npm tarball
 #   clients.sh test       build them, install them elsewhere, run them against bin/hare serve
 #   clients.sh lint       the specification
-#   clients.sh fuzz [S]   every operation of the specification, a few examples each or for S seconds, without keys and with
+#   clients.sh fuzz [S]   every operation of the specification, a few examples each or twice S seconds: without keys and with
 #
 # HARE is the binary to serve with; .clients/hare is built without it.
 set -euo pipefail
@@ -191,19 +191,20 @@ attack() {
     fi
 }
 
-# fuzz [SECONDS]: without seconds a few examples of each operation.
+# fuzz [SECONDS]: without seconds the whole of the specification with a key, and
+# a few examples of each operation without.
 fuzz() {
-    local much=(--max-examples 8)
-    [ -z "${1:-}" ] || much=(--max-time "$1")
+    local open=(--phases examples,fuzzing --max-examples 2) keyed=(--phases examples,coverage,stateful --max-examples 4)
+    [ -z "${1:-}" ] || open=(--max-time "$1") keyed=(--max-time "$1")
     venv fuzz clients/conformance/requirements.txt
     binary
     echo "== API fuzzer, no keys"
     serve --max-time 300ms --max-sessions 100 --running 2
-    attack "${much[@]}"
+    attack "${open[@]}"
     stop
     if with_keys; then
         echo "== API fuzzer, with keys"
-        attack "${much[@]}" --header "Authorization: Bearer $key"
+        attack "${keyed[@]}" --header "Authorization: Bearer $key"
         stop
     fi
 }

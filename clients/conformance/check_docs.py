@@ -20,6 +20,15 @@ def indented(text):
     return "".join("    " + line if line.strip() else line for line in text.splitlines(True))
 
 
+def go_example():
+    """The part of the Go client's example that the page shows, and its output,
+    which go test holds."""
+    text = (ROOT / "client/example_solves_test.go").read_text()
+    code, _, output = text[text.index("\t// Handing over") :].partition("\t// Output:\n")
+    code = "".join(line.removeprefix("\t").replace("\t", "    ") for line in code.splitlines(True))
+    return code, output.replace("\t// ", "").removesuffix("}\n")
+
+
 def main(python, folder):
     page = (ROOT / "docs/clients.md").read_text()
     folder = pathlib.Path(folder)
@@ -39,6 +48,10 @@ def main(python, folder):
         ran += 1
         if done.returncode or indented(done.stdout) not in page:
             print(f"{example.name} prints, and docs/clients.md does not have:\n{done.stdout}{done.stderr}")
+            faults += 1
+    for text in go_example():
+        if indented(text) not in page:
+            print(f"docs/clients.md has another client/example_solves_test.go, which is:\n{text}")
             faults += 1
     print(f"{ran} examples of docs/clients.md ran")
     return faults > 0 or ran < 2

@@ -16,6 +16,23 @@ def lines(ctx, value):
 
 
 @schemathesis.hook
+def before_load_schema(ctx, raw_schema):
+    """Says what the events of a stream are: the specification says it of their
+    data, for readers of lines and of events alike."""
+    for item in raw_schema["paths"].values():
+        for operation in item.values():
+            for response in operation["responses"].values():
+                media = response.get("content", {}).get("text/event-stream")
+                if media is None:
+                    continue
+                data = {"anyOf": [media["schema"]["x-item-schema"], {"type": "object", "required": ["code"]}]}
+                media["schema"] = {
+                    "type": "object",
+                    "properties": {"data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data}},
+                }
+
+
+@schemathesis.hook
 def filter_case(ctx, case):
     """Leaves out streams that end with their session alone; bodies of events
     that are wrong: their lines are refused one by one, in a 200; and preferences

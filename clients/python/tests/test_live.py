@@ -6,13 +6,15 @@ import unittest
 from pathlib import Path
 
 from hare_client import EventRefused, Hare, Problem
+from hare_client.generated.api.keys import create_key, get_quota, list_keys, revoke_key
 from hare_client.generated.api.server import version
-from hare_client.generated.models import Instance
+from hare_client.generated.models import Instance, KeyRequest
 
 ROOT = Path(__file__).resolve().parents[3]
 
 # The instance of README.md.
 README = json.loads((ROOT / "clients/conformance/readme.instance.json").read_text())
+THREE = json.loads((ROOT / "testdata/examples/three-jobs.instance.json").read_text())
 
 KEPT = "/v1/solves/{id}" in json.loads((ROOT / "openapi/openapi.json").read_text())["paths"]
 
@@ -78,6 +80,41 @@ class Live(unittest.TestCase):
         with self.assertRaises(Problem):
             self.hare.session(s.id)
 
+    def test_meaning(self):
+        hare = self.hare
+        id = hare.wait(hare.submit(THREE, {"seed": 11, "work_limit": 2000}).id).id
+        listed = hare.jobs(id, sort="end", limit=2)
+        self.assertEqual((listed.count, len(listed.jobs)), (3, 2))
+        self.assertLessEqual(listed.jobs[0].end_s, listed.jobs[1].end_s)
+        last = max(hare.result(id).jobs, key=lambda job: job.end_s)
+        why = hare.explain(id, last.id, earlier_s=0.5, time_limit_s=5)
+        self.assertEqual((why.outcome, why.end_s, why.timeline[-1].to_s), ("scheduled", last.end_s, last.end_s))
+        self.assertEqual(why.earlier.by_s, last.end_s - 0.5)
+        prices = hare.prices(id)
+        self.assertEqual(len(prices.grid_s), len(prices.types[0].prices) + 1)
+        with self.assertRaises(Problem) as caught:
+            hare.explain(id, "ver/t")
+        self.assertEqual(caught.exception.code, "no_such_job")
+        lines = list(hare.what_if({"base": {"solve_id": id}, "scenarios": [{"id": "x", "drain": {"node": "b", "at_s": 9}}]}))
+        self.assertEqual([line["line"] for line in lines], ["base", "scenario", "summary"])
+        self.assertTrue(hare.schedule(id, "text/csv").startswith(b"gpu,type,job,"))
+        self.assertEqual(len(hare.schedule(id, "application/x-ndjson").splitlines()) - 1, len(hare.result(id).schedule.lanes))
+
+    @unittest.skipUnless(os.environ.get("HARE_KEY"), "no keys")
+    def test_keys(self):
+        api = self.hare.api
+        made = create_key.sync(client=api, body=KeyRequest.from_dict({"role": "read", "note": "of a test"}))
+        with Hare(os.environ["HARE_URL"], key=made.key) as reader:
+            with self.assertRaises(Problem) as caught:
+                reader.solve(README)
+            self.assertEqual((caught.exception.status, caught.exception.code), (403, "forbidden"))
+        self.assertIn(made.id, [key.id for key in list_keys.sync(client=api).keys])
+        self.assertEqual(get_quota.sync(client=api).tenant, made.tenant)
+        self.assertEqual(revoke_key.sync_detailed(made.id, client=api).status_code, 204)
+        with Hare(os.environ["HARE_URL"], key=made.key) as reader, self.assertRaises(Problem) as caught:
+            reader.session("x")
+        self.assertEqual(caught.exception.status, 401)
+
     @unittest.skipUnless(KEPT, "the specification has no asynchronous solves")
     def test_kept_solves(self):
         hare, seen = self.hare, []
@@ -85,8 +122,7 @@ class Live(unittest.TestCase):
         self.assertEqual(result.value, 30)
         self.assertEqual([e.id for e in seen], list(range(1, len(seen) + 1)))
         self.assertEqual(seen[-1].type, "done")
-        big = json.loads((ROOT / "testdata/examples/three-jobs.instance.json").read_text())
-        solve = hare.submit(big, {"time_limit_s": 60, "gap": 0})
+        solve = hare.submit(THREE, {"time_limit_s": 60, "gap": 0})
         cancelled = hare.cancel(solve.id)
         self.assertEqual(cancelled.id, solve.id)
         ended = hare.wait(solve.id, timeout=30)

@@ -3,7 +3,10 @@ import { Hare, Problem } from "hare-client";
 
 const instance = JSON.parse(readFileSync("instance.json", "utf8"));
 const hare = new Hare({ url: process.env.HARE_URL, key: process.env.HARE_KEY });
-const result = await hare.solve(instance);
+const show = (event) => {
+  if (event.type === "incumbent" || event.type === "bound") console.log(event.type, event.value ?? event.bound);
+};
+const result = await hare.solve(instance, { seed: 10 }, { progress: show });
 console.log("value", result.value, "bound", result.bound, result.termination);
 console.log("verified", (await hare.verify(instance, result)).ok);
 console.log("on an empty cluster at least", (await hare.bound(instance, "critical_path")).bound);

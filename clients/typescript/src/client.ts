@@ -4,12 +4,15 @@ import type {
   BoundResult,
   Cluster,
   Event as SessionEvent,
+  Explanation,
   Instance,
   Options,
+  Prices,
   Report,
   Result,
   Session,
   SessionRequest,
+  SolveJobs,
   SolveRequest,
   Version,
 } from "./generated/index.js";
@@ -220,6 +223,24 @@ export class Hare {
   /** The solves that the server keeps, page by page as they are asked for. */
   solves(query: Record<string, string> = {}): AsyncGenerator<Solve> {
     return this.pages(path("solves"), "solves", query);
+  }
+
+  /** The jobs of a solve with their times. */
+  jobs(id: string, query: { sort?: string; limit?: number } = {}): Promise<SolveJobs> {
+    return this.json(path("solves", id, "jobs"), { query });
+  }
+
+  /**
+   * Why a job starts and ends when it does; with by_s or earlier_s also what
+   * would end it in time, looked for until time_limit_s.
+   */
+  explain(id: string, job: string, query: { by_s?: number; earlier_s?: number; time_limit_s?: number } = {}): Promise<Explanation> {
+    return this.json(path("solves", id, "jobs", job), { query });
+  }
+
+  /** The prices of GPU time, by type and time, that the bound is made of. */
+  prices(id: string): Promise<Prices> {
+    return this.json(path("solves", id, "prices"));
   }
 
   /** A lower bound on the objective of every feasible schedule. */

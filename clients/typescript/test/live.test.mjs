@@ -6,6 +6,7 @@ import { EventRefused, generated, Hare, isDone, Problem } from "hare-client";
 
 const read = (name) => JSON.parse(readFileSync(`${process.env.HARE_ROOT}/${name}`, "utf8"));
 const readme = read("clients/conformance/readme.instance.json");
+const three = read("testdata/examples/three-jobs.instance.json");
 const kept = "/v1/solves/{id}" in read("openapi/openapi.json").paths;
 const hare = new Hare({ url: process.env.HARE_URL, key: process.env.HARE_KEY, insecure: true });
 
@@ -69,13 +70,43 @@ test("session", async () => {
   await assert.rejects(hare.session(s.id), { status: 404 });
 });
 
+test("meaning", async () => {
+  const { id } = await hare.submit(three, { seed: 12, work_limit: 2000 });
+  await hare.wait(id);
+  const listed = await hare.jobs(id, { sort: "end", limit: 2 });
+  assert.deepEqual([listed.count, listed.jobs.length], [3, 2]);
+  const { jobs } = await hare.result(id);
+  const last = jobs.reduce((a, b) => (a.end_s > b.end_s ? a : b));
+  const why = await hare.explain(id, last.id, { earlier_s: 0.5, time_limit_s: 5 });
+  assert.deepEqual([why.outcome, why.end_s, why.earlier.by_s], ["scheduled", last.end_s, last.end_s - 0.5]);
+  const prices = await hare.prices(id);
+  assert.equal(prices.grid_s.length, prices.types[0].prices.length + 1);
+  await assert.rejects(hare.explain(id, "ver/t"), { code: "no_such_job" });
+  const lines = [];
+  for await (const l of hare.whatIf({ base: { solve_id: id }, scenarios: [{ id: "x", drain: { node: "b", at_s: 9 } }] })) lines.push(l.line);
+  assert.deepEqual(lines, ["base", "scenario", "summary"]);
+  assert.match(await hare.schedule(id, "text/csv"), /^gpu,type,job,/);
+});
+
+test("keys", { skip: !process.env.HARE_KEY && "no keys" }, async () => {
+  const client = hare.api;
+  const { data: made } = await generated.createKey({ client, body: { role: "read", note: "of a test" } });
+  const reader = new Hare({ url: process.env.HARE_URL, key: made.key });
+  await assert.rejects(reader.solve(readme), { status: 403, code: "forbidden" });
+  const { data: list } = await generated.listKeys({ client });
+  assert.ok(list.keys.some((key) => key.id === made.id && !key.key));
+  assert.equal((await generated.getQuota({ client })).data.tenant, made.tenant);
+  assert.equal((await generated.revokeKey({ client, path: { id: made.id } })).response.status, 204);
+  await assert.rejects(reader.session("x"), { status: 401 });
+});
+
 test("kept solves", { skip: !kept && "the specification has no asynchronous solves" }, async () => {
   const seen = [];
   const result = await hare.solve(readme, { seed: 4 }, { progress: (e) => seen.push(e) });
   assert.equal(result.value, 30);
   assert.deepEqual(seen.map((e) => e.id), seen.map((_, i) => i + 1));
   assert.equal(seen.at(-1).type, "done");
-  const { id } = await hare.submit(read("testdata/examples/three-jobs.instance.json"), { time_limit_s: 60, gap: 0 });
+  const { id } = await hare.submit(three, { time_limit_s: 60, gap: 0 });
   assert.equal((await hare.cancel(id)).id, id);
   assert.ok(isDone(await hare.wait(id)));
   const again = [];

@@ -15,7 +15,7 @@ import httpx
 
 from . import generated
 from .errors import EventRefused, HareError, Problem, StreamBroken
-from .generated.models import BoundResult, Report, Result, Session
+from .generated.models import BoundResult, Explanation, Prices, Report, Result, Session, SolveJobs
 from .streams import Message, lines, messages
 from .values import Event, Solve
 
@@ -197,6 +197,25 @@ class Hare:
     def solves(self, **query: str) -> Iterator[Solve]:
         """The solves that the server keeps, page by page as they are asked for."""
         return map(Solve.of, self._pages("/v1/solves", "solves", query))
+
+    # What it means
+
+    def jobs(self, id: str, **query: str | int) -> SolveJobs:
+        """The jobs of a solve with their times; the query has sort and limit."""
+        return SolveJobs.from_dict(_json(self._call("GET", f"/v1/solves/{_escape(id)}/jobs", params=query, repeatable=True)))
+
+    def explain(self, id: str, job: str, **query: float) -> Explanation:
+        """Why a job starts and ends when it does.
+
+        With by_s or earlier_s also what would end it in time, looked for until
+        time_limit_s.
+        """
+        path = f"/v1/solves/{_escape(id)}/jobs/{_escape(job)}"
+        return Explanation.from_dict(_json(self._call("GET", path, params=query, repeatable=True)))
+
+    def prices(self, id: str) -> Prices:
+        """The prices of GPU time, by type and time, that the bound is made of."""
+        return Prices.from_dict(_json(self._call("GET", f"/v1/solves/{_escape(id)}/prices", repeatable=True)))
 
     # Bounds, checks, scenarios
 
