@@ -87,8 +87,8 @@ test-clients: highs ## the clients and the specification, against a server: see 
 	@scripts/clients.sh fuzz
 
 .PHONY: fuzz-api
-fuzz-api: highs ## every operation of the HTTP interface for 10 min; SEED= another time
-	@scripts/clients.sh fuzz 600
+fuzz-api: highs ## every operation of the HTTP interface for 10 min, half of it with a key; SEED= another time
+	@scripts/clients.sh fuzz 300
 
 .PHONY: bench
 bench: build ## quality and times, the tables of docs/benchmarks.md
