@@ -66,7 +66,7 @@ func TestStoredSolve(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ctx, inst := t.Context(), instance(t)
 	var seen []client.Event
-	req := client.Request{Instance: inst, Options: client.Options{WorkLimit: 2000}, Key: "k", Progress: func(e client.Event) { seen = append(seen, e) }}
+	req := client.Request{Instance: inst, Options: client.Options{WorkLimit: 500}, Key: "k", Progress: func(e client.Event) { seen = append(seen, e) }}
 	res, err := c.Solve(ctx, req)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestStoredSolve(t *testing.T) {
 func TestExplainAndPrices(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ctx, inst := t.Context(), instance(t)
-	s, err := c.Submit(ctx, client.Request{Instance: inst, Options: client.Options{WorkLimit: 2000}})
+	s, err := c.Submit(ctx, client.Request{Instance: inst, Options: client.Options{WorkLimit: 500}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestExplainAndPrices(t *testing.T) {
 	// The last job to end, half a second earlier: something is tried, or proved
 	// to be in vain.
 	last := slices.MaxFunc(res.Jobs, func(a, b hare.JobResult) int { return int(a.EndUs - b.EndUs) })
-	x, err := c.Explain(ctx, s.ID, last.ID, &client.Change{Earlier: 500 * time.Millisecond, TimeLimit: 20 * time.Second})
+	x, err := c.Explain(ctx, s.ID, last.ID, &client.Change{Earlier: 500 * time.Millisecond, TimeLimit: 2 * time.Second})
 	if err != nil || x.Earlier == nil || x.Earlier.ByS != float64(last.EndUs)/1e6-0.5 || len(x.Earlier.Changes) == 0 {
 		t.Fatalf("%v %+v", err, x)
 	}
@@ -167,7 +167,7 @@ func TestExplainAndPrices(t *testing.T) {
 		t.Errorf("%v %+v", err, p)
 	}
 	lines := 0
-	for o, err := range c.WhatIf(ctx, client.WhatIf{SolveID: s.ID, Scenarios: []client.Scenario{{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}}}}) {
+	for o, err := range c.WhatIf(ctx, client.WhatIf{SolveID: s.ID, Options: client.Options{WorkLimit: 500}, Scenarios: []client.Scenario{{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
