@@ -21,6 +21,7 @@ type limits struct {
 	lps                     int     // of relax.Config
 	moves                   int64
 	large                   bool
+	unpriced                bool // the work does not pay for any prices
 }
 
 // What the last phase takes for a task (giving out GPUs, checking, encoding),
@@ -65,6 +66,9 @@ const (
 	gangWork    = 50_000 // for each job, up to 300 of them
 	// workPerCall is the work of one oracle call, 1/16 of a placement.
 	workPerCall = 1.0 / 16
+	// callsLeast is the number of oracle calls a job of the shortest ascents:
+	// three steps on each of two grids, for the bound and for the plan.
+	callsLeast = 12
 	// callsFull is the number of oracle calls a job of a full ascent.
 	callsFull = 290
 )
@@ -149,7 +153,9 @@ func (s *solve) plan() {
 		}
 	}
 	ascents := callsFull * n * workPerCall * (l.boundEffort + l.planEffort)
-	if s.opt.WorkLimit > 0 && ascents > 0.6*work {
+	if s.opt.WorkLimit > 0 && work < callsLeast*n*workPerCall {
+		l.unpriced, ascents = true, 0
+	} else if s.opt.WorkLimit > 0 && ascents > 0.6*work {
 		f := 0.6 * work / ascents
 		l.boundEffort, l.planEffort = l.boundEffort*f, l.planEffort*f
 		ascents = 0.6 * work

@@ -246,7 +246,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 			s.cut = true
 		}
 	}
-	if s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice {
+	if (s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice) && !s.limits.unpriced {
 		share, cancel := s.context(s.limits.boundShare)
 		rel := s.price(share, 0, s.limits.boundEffort, s.limits.cells, warm(s.model, s.cfg.Warm))
 		cancel()

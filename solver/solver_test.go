@@ -63,6 +63,20 @@ func TestEqualCallsGiveEqualBytes(t *testing.T) {
 	}
 }
 
+// The least work buys no prices, and a proved pair all the same.
+func TestLeastWorkBuysNoPrices(t *testing.T) {
+	inst := instance(t, "three-jobs")
+	for limit, method := range map[int64]string{1: hare.MethodCriticalPath, 3000: hare.MethodPrice} {
+		res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: limit, Seed: 1}, solver.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Certificate == nil || res.Certificate.Method != method || res.Value == nil || res.Bound.Sign() <= 0 {
+			t.Errorf("work limit %d: bound %v by %v, want one by %s", limit, res.Bound, res.Certificate, method)
+		}
+	}
+}
+
 // A time limit paces bound and search by the clock and the number of cores, also
 // where the gap is reached long before.
 func TestPacedByTheClockIsNotReproducible(t *testing.T) {
