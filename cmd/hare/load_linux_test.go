@@ -185,6 +185,9 @@ func BenchmarkServeCancel(b *testing.B) {
 	defer s.stop(b)
 	for _, sync := range []string{"relaxed", "gang", "rigid", "mixture"} {
 		for _, jobs := range []int{20, 200, 500} {
+			if sync == "mixture" && jobs == 20 {
+				continue // one of its gangs is wider than its type: infeasible
+			}
 			b.Run(fmt.Sprintf("%s-%d", sync, jobs), func(b *testing.B) {
 				inst := generated(b, jobs, sync, 1)
 				var ends, firsts spans
