@@ -53,6 +53,14 @@ func (s *server) solveOf(r *http.Request) (*service.Solves, string, string, erro
 	return solves, tenantOf(r.Context()), chi.URLParam(r, "id"), err
 }
 
+// bareSolve is solveOf for routes that take no query.
+func (s *server) bareSolve(r *http.Request) (*service.Solves, string, string, error) {
+	if _, err := onlyQuery(r, nil); err != nil {
+		return nil, "", "", err
+	}
+	return s.solveOf(r)
+}
+
 // getSolve describes a solve.
 //
 //	@Summary		Look at a solve
@@ -240,10 +248,7 @@ type solveListJSON struct {
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/solves/{id}/cancel [post]
 func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
-	if _, err := onlyQuery(r, nil); err != nil {
-		return err
-	}
-	solves, tenant, id, err := s.solveOf(r)
+	solves, tenant, id, err := s.bareSolve(r)
 	if err != nil {
 		return err
 	}
@@ -272,10 +277,7 @@ func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
 //	@Failure	507	{object}	openapi.Problem	"the disk refuses"
 //	@Router		/v1/solves/{id} [delete]
 func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
-	if _, err := onlyQuery(r, nil); err != nil {
-		return err
-	}
-	solves, tenant, id, err := s.solveOf(r)
+	solves, tenant, id, err := s.bareSolve(r)
 	if err != nil {
 		return err
 	}
@@ -307,10 +309,7 @@ func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := onlyQuery(r, nil); err != nil {
-		return err
-	}
-	solves, tenant, id, err := s.solveOf(r)
+	solves, tenant, id, err := s.bareSolve(r)
 	if err != nil {
 		return err
 	}
@@ -379,10 +378,7 @@ func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 	if _, err := accepted(r, kindJSON); err != nil {
 		return err
 	}
-	if _, err := onlyQuery(r, nil); err != nil {
-		return err
-	}
-	solves, tenant, id, err := s.solveOf(r)
+	solves, tenant, id, err := s.bareSolve(r)
 	if err != nil {
 		return err
 	}
@@ -420,10 +416,7 @@ func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
 	if _, err := accepted(r, kindJSON); err != nil {
 		return err
 	}
-	if _, err := onlyQuery(r, nil); err != nil {
-		return err
-	}
-	solves, tenant, id, err := s.solveOf(r)
+	solves, tenant, id, err := s.bareSolve(r)
 	if err != nil {
 		return err
 	}

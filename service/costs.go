@@ -33,8 +33,8 @@ const (
 	firstError = 20
 )
 
-// firstModel was fitted to solves of 5 to 2,000 jobs on two cores; what a
-// server sees corrects it.
+// firstModel is a rough guess, which firstError allows for; what a server sees
+// corrects it.
 var firstModel = [features]float64{-4.2, 0.75, 0.15, -1.2, 0.15, 0.5, 0.5}
 
 // NewCosts makes a predictor that knows nothing but the first model.
