@@ -40,7 +40,8 @@ const (
 func FuzzGavel(f *testing.F) {
 	fuzzReader(f, func(text string) (*hare.Instance, *Report, error) {
 		return Gavel(Source{"f", strings.NewReader(text)}, Source{"r", strings.NewReader(fuzzRates)}, Config{GPUs: []hare.TypeCount{{Type: "V100", Count: 4}}})
-	}, fuzzJobs, "", "\ufeff"+fuzzJobs, strings.ReplaceAll(fuzzJobs, "\n", "\r\n"))
+	}, fuzzJobs, "", "\ufeff"+fuzzJobs, strings.ReplaceAll(fuzzJobs, "\n", "\r\n"),
+		"a\tpython \"x\"\td\t-n\t1\t9\t1\t1\t-1.000000\t0\n", "\t\t\t\t\t\t\t\t\t\n", "a\tb\n")
 }
 
 func FuzzThroughputs(f *testing.F) {

@@ -137,7 +137,7 @@ func (tp *Throughputs) step(jobType string, gpus int64, gpuType string, spread b
 }
 
 // Gavel reads a trace in Gavel's terms: job_id, arrival_s, job_type,
-// total_steps, scale_factor, priority_weight. A job becomes scale_factor tasks
+// total_steps, scale_factor, priority_weight; or in Gavel's own form. A job becomes scale_factor tasks
 // a round and total_steps / scale_factor steps, rounded up, merged into rounds
 // (see Config.Quantum). The default cluster is the paper's: 36 of each type.
 //
@@ -180,7 +180,7 @@ func gavelLike(format, gpus string, trace, throughputs Source, config *Config) (
 	if err := requireTypes(cfg.GPUs, tp.types, "the throughputs"); err != nil {
 		return nil, nil, err
 	}
-	t, err := newTable(trace, "job_id", "arrival_s", "job_type", "total_steps", "scale_factor", "priority_weight")
+	t, err := newJobs(trace)
 	if err != nil {
 		return nil, nil, err
 	}

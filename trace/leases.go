@@ -37,7 +37,8 @@ type pairKey struct {
 }
 
 // ReadRated reads a trace with the columns job_id, arrival_s, job_type,
-// total_steps, scale_factor and priority_weight, and a table with job_type,
+// total_steps, scale_factor and priority_weight, or in Gavel's own form (ten
+// fields between tabs, no header), and a table with job_type,
 // scale_factor, gpu_type and steps_per_second, summed over the GPUs. Rows of the
 // table that say placement unconsolidated are passed over. With columns
 // other_job_type and other_steps_per_second, rows with the former are of two
@@ -55,7 +56,7 @@ func ReadRated(trace, table Source, gpus []hare.TypeCount) (*Rated, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTable(trace, "job_id", "arrival_s", "job_type", "total_steps", "scale_factor", "priority_weight")
+	t, err := newJobs(trace)
 	if err != nil {
 		return nil, err
 	}

@@ -107,3 +107,32 @@ func FuzzReadRated(f *testing.F) {
 		}
 	})
 }
+
+// Gavel's own form gives what the CSV text gives.
+func TestNativeTrace(t *testing.T) {
+	line := func(kind, steps, gpus, weight, slo, arrival string) string {
+		return kind + "\tpython3 \"train.py\" --dir %s/data\tdir\t-n\t1\t" + steps + "\t" + gpus + "\t" + weight + "\t" + slo + "\t" + arrival + "\n"
+	}
+	text := line("LM", "100", "1", "5", "-1.000000", "7.5") + line("GAN", "9", "1", "1", "1.200000", "0.25") + line("LM", "3", "2", "1", "-1", "7.5")
+	native, err := readRated(text, ratedTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := readRated(ratedHeader+"0,7.5,LM,100,1,5.0\n1,0.25,GAN,9,1,1.0\n2,7.5,LM,3,2,1\n", ratedTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := fmt.Sprint(native.Jobs), fmt.Sprint(named.Jobs); a != b {
+		t.Errorf("%s, want %s", a, b)
+	}
+	for _, f := range []struct{ jobs, want string }{
+		{"LM\tx\ty\n", "jobs.csv:1:1: 3 fields between tabs; a trace of Gavel has 10: job_type, command"},
+		{text + line("LM", "ten", "1", "1", "-1", "8"), `jobs.csv:4:46: total_steps: "ten" is not a number`},
+		{text + "LM\n", "jobs.csv:4:1: wrong number of fields"},
+		{line("LM", "1", "1", "1", "-1", "-5"), "jobs.csv:1:55: arrival_s"},
+	} {
+		if _, err := readRated(f.jobs, ratedTable); err == nil || !strings.Contains(err.Error(), f.want) {
+			t.Errorf("%q: %v, want %s", f.jobs, err, f.want)
+		}
+	}
+}

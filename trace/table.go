@@ -34,6 +34,8 @@ type table struct {
 	limit  *io.LimitedReader
 	column map[string]int
 	row    []string
+	native bool // Gavel's own form: see newJobs
+	rows   int
 }
 
 // newTable reads the header, which must have the required columns; others may follow.
@@ -97,6 +99,9 @@ func (t *table) read() error {
 		return fmt.Errorf("%s: %w", t.file, err)
 	}
 	t.row = row
+	if t.native {
+		t.nativeRow()
+	}
 	return nil
 }
 
@@ -105,7 +110,11 @@ func (t *table) text(column string) string { return strings.TrimSpace(t.row[t.co
 
 // fault is an error at the named column of this row.
 func (t *table) fault(column, format string, args ...any) error {
-	line, col := t.r.FieldPos(t.column[column])
+	at := t.column[column]
+	if t.native && at == len(nativeColumns) {
+		at = 0 // the number of a job is not in the text
+	}
+	line, col := t.r.FieldPos(at)
 	return &RowError{t.file, line, col, column + ": " + fmt.Sprintf(format, args...)}
 }
 
