@@ -236,7 +236,11 @@ func loadInstance(t testing.TB, name string) *hare.Instance {
 
 // Optima proved by CP-SAT (testdata/instances/README.md).
 func TestAnnealFindsTheOptima(t *testing.T) {
-	for i, want := range []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143", "1652.902924"} {
+	optima := []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143", "1652.902924"}
+	if testing.Short() {
+		optima = optima[:1]
+	}
+	for i, want := range optima {
 		m := hare.NewModel(loadInstance(t, fmt.Sprint("rigid-9-", i+1)))
 		p, _, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: 1, Moves: 1_500_000})
 		if err != nil {
@@ -267,11 +271,15 @@ func standard(t testing.TB, sync hare.Sync) *hare.Model {
 
 // Same seed and work, same plan and same reports, whatever the workers.
 func TestAnnealIsDeterministic(t *testing.T) {
+	moves := int64(300_000)
+	if testing.Short() {
+		moves = 60_000
+	}
 	for _, sync := range []hare.Sync{hare.Gang, hare.Rigid} {
 		m := standard(t, sync)
 		run := func(workers int, seed int64) (*Plan, []hare.Amount) {
 			var seen []hare.Amount
-			p, _, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: seed, Moves: 300_000, Workers: workers,
+			p, _, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: seed, Moves: moves, Workers: workers,
 				Report: func(v hare.Amount) { seen = append(seen, v) }})
 			if err != nil {
 				t.Fatal(err)
@@ -308,15 +316,22 @@ func TestAnnealEndsWithItsContext(t *testing.T) {
 	if err != nil || p.Value(m).Cmp(start.Value(m)) > 0 {
 		t.Errorf("ended before the start: %v, %v", p.Value(m), err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	p, stats, err := anneal(ctx, m, nil, start, ImproveConfig{Moves: 1 << 50, Elapsed: func() float64 { return time.Since(began).Seconds() / 0.1 }})
-	if err != nil || p.Value(m).Cmp(start.Value(m)) >= 0 || stats.Evaluations == 0 {
-		t.Errorf("ended in the walk: %v after %+v, %v", p.Value(m), stats, err)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("a limit of 100 ms took %v", took)
+	// How long a busy machine takes for a first improvement is not known, so the
+	// limit doubles until there is one.
+	for limit := 100 * time.Millisecond; ; limit *= 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
+		began := time.Now()
+		p, stats, err := anneal(ctx, m, nil, start, ImproveConfig{Moves: 1 << 50, Elapsed: func() float64 { return time.Since(began).Seconds() / limit.Seconds() }})
+		cancel()
+		if took := time.Since(began); err != nil || took > limit+10*time.Second {
+			t.Fatalf("a limit of %v took %v, %v", limit, took, err)
+		}
+		if p.Value(m).Cmp(start.Value(m)) < 0 && stats.Evaluations > 0 {
+			return
+		}
+		if limit > 10*time.Second {
+			t.Fatalf("ended in the walk: %v after %+v", p.Value(m), stats)
+		}
 	}
 }
 

@@ -66,6 +66,9 @@ func randomPrices(r *rand.Rand, rows []row) (grid []int64, nanos [][]int64) {
 }
 
 func TestBoundsNeverExceedTheOptimum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many instances, and no goroutines for the race detector")
+	}
 	n, sum := 0, 0.0
 	for seed := range uint64(3000) {
 		if gap, ok := checkBounds(t, seed); ok {

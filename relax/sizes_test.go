@@ -173,6 +173,9 @@ func mustPrice(t *testing.T, inst *hare.Instance, cfg Config) *hare.Relaxation {
 // Jobs of all kinds on odd numbers of GPUs, with sizes and steps: the verifier
 // proves what is stated, on any number of cores.
 func TestCertificatesWithSizesAndSteps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many instances, and no goroutines for the race detector")
+	}
 	var sizes, steps int
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 23))

@@ -175,6 +175,9 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 // Bounds with steps at random prices never pass the optimum of instances whose
 // times but releases lie on a lattice, and never lie below those of fluids alone.
 func TestStepsNeverExceedTheOptimum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many instances, and no goroutines for the race detector")
+	}
 	n, higher := 0, 0
 	for seed := range uint64(2500) {
 		r := rand.New(rand.NewPCG(seed, 13))
