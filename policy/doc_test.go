@@ -8,17 +8,25 @@ import (
 	"github.com/hare-sched/hare/policy"
 )
 
-// TestPoliciesPage holds the page to the code: every policy is named, and the
+// TestPoliciesPage holds the pages to the code: every policy is named, and the
 // example is that of example_test.go, which compiles and runs.
 func TestPoliciesPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/policies.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range policy.Names() {
-		short := strings.TrimSuffix(name, "_perf")
-		if !strings.Contains(string(page), "`"+name+"`") && !strings.Contains(string(page), "`"+short+"`, `…_perf`") {
-			t.Errorf("docs/policies.md does not name %s", name)
+	tasks, err := os.ReadFile("../docs/task-policies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range policy.All() {
+		text, name := string(page), "policies.md"
+		if p.Engine == policy.Task {
+			text, name = string(tasks), "task-policies.md"
+		}
+		short := strings.TrimSuffix(p.Name, "_perf")
+		if !strings.Contains(text, "`"+p.Name+"`") && !strings.Contains(text, "`"+short+"`, `…_perf`") {
+			t.Errorf("docs/%s does not name %s", name, p.Name)
 		}
 	}
 	example, err := os.ReadFile("example_test.go")

@@ -254,7 +254,8 @@ func TestFindNamesTheNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"gavel:fifo_pref": `did you mean "gavel:fifo_perf"?`,
 		"gandiva":         `did you mean "gavel:gandiva"?`,
-		"qqqqqqqq":        "The policies are gavel:allox, gavel:fifo,",
+		"qqqqqqqq":        "The policies are easy_backfill, fifo, gavel:allox, gavel:fifo,",
+		"tiresas":         `did you mean "tiresias"?`,
 	} {
 		if _, err := Find(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
@@ -266,10 +267,13 @@ func TestFindNamesTheNearest(t *testing.T) {
 		if err != nil || found.Text == "" || i > 0 && names[i-1] >= p.Name {
 			t.Errorf("%s: %v", p.Name, err)
 		}
+		lends := false
 		switch p.New(Config{}).(type) {
 		case online.SharePolicy, online.HoldPolicy:
-		default:
-			t.Errorf("%s is no policy of leases", p.Name)
+			lends = true
+		}
+		if _, err := FindTask(p.Name); lends != (p.Engine == Lease) || lends == (err == nil) {
+			t.Errorf("%s, of engine %s, lends GPUs: %v; FindTask: %v", p.Name, p.Engine, lends, err)
 		}
 	}
 }

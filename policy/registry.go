@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,14 +32,28 @@ type Needs struct {
 	OneGPU    bool // every job needs one GPU
 }
 
-// Info describes a policy.
+// Info describes a policy of either engine. Exactly one of New and NewTask
+// makes it.
 type Info struct {
 	Name   string
 	Engine Engine
-	Needs  Needs
+	// Needs is of lease policies; LP of task policies too.
+	Needs Needs
+	// Knows is what the policy is told beyond the events and its shares so far.
+	Knows Knowledge
 	// Text says in a line what it does.
 	Text string
 	make func(Config) any
+	task TaskInfo
+}
+
+// leaseInfo is a line of the list of lease policies.
+type leaseInfo struct {
+	Name   string
+	Engine Engine // Lease
+	Needs  Needs
+	Text   string
+	make   func(Config) any
 }
 
 // Config is what policies are made with.
@@ -49,7 +64,8 @@ type Config struct {
 	Seed uint64
 }
 
-var policies = []Info{
+// policies are those that lend GPUs; taskPolicies, in tasks.go, place tasks.
+var policies = []leaseInfo{
 	{"gavel:allox", Lease, Needs{Sizes: true, OneGPU: true}, "least sum of completion times, by matching; no preemption",
 		func(Config) any { return &gavelAlloX{} }},
 	{"gavel:fifo", Lease, Needs{}, "first come first served, types at random",
@@ -76,48 +92,96 @@ var policies = []Info{
 		func(c Config) any { return &gavelDuration{perf: true, solver: c.Solver} }},
 }
 
-// All lists the policies by name.
-func All() []Info { return slices.Clone(policies) }
+// All lists the policies of both engines, by name.
+func All() []Info {
+	var out []Info
+	for _, p := range policies {
+		knows := Nothing
+		if p.Needs.Sizes {
+			knows = Sizes
+		}
+		out = append(out, Info{Name: p.Name, Engine: Lease, Needs: p.Needs, Knows: knows, Text: p.Text, make: p.make})
+	}
+	for _, p := range taskPolicies {
+		out = append(out, Info{Name: p.Name, Engine: Task, Needs: Needs{Sizes: p.Knows != Nothing}, Knows: p.Knows, Text: p.Text, task: p})
+	}
+	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
 
-// Names lists their names, sorted.
+// Names lists the names of All, sorted.
 func Names() []string {
-	out := make([]string, len(policies))
-	for i, p := range policies {
+	all := All()
+	out := make([]string, len(all))
+	for i, p := range all {
 		out[i] = p.Name
 	}
 	return out
 }
 
-// Find describes the named policy, or says which name is nearest.
+// UnknownError says that no policy has a name.
+type UnknownError struct {
+	Name    string
+	Nearest string // "" where none is near
+	Names   []string
+}
+
+func (e *UnknownError) Error() string {
+	hint := "."
+	if e.Nearest != "" {
+		hint = fmt.Sprintf(": did you mean %q?", e.Nearest)
+	}
+	return fmt.Sprintf("unknown policy %.60q%s The policies are %s", e.Name, hint, strings.Join(e.Names, ", "))
+}
+
+// Find describes the named policy of either engine. The error is *UnknownError.
 func Find(name string) (Info, error) {
-	for _, p := range policies {
+	all := All()
+	for _, p := range all {
 		if p.Name == name {
 			return p, nil
 		}
 	}
 	names := Names()
-	best := hare.Nearest(name, names)
-	if best == "" { // "gavel:" may have been left out
-		short := make([]string, len(names))
-		for i, n := range names {
-			_, short[i], _ = strings.Cut(n, ":")
-		}
-		if i := slices.Index(short, hare.Nearest(name, short)); i >= 0 {
-			best = names[i]
-		}
-	}
-	hint := "."
-	if best != "" {
-		hint = fmt.Sprintf(": did you mean %q?", best)
-	}
-	return Info{}, fmt.Errorf("unknown policy %.60q%s The policies are %s", name, hint, strings.Join(names, ", "))
+	return Info{}, &UnknownError{name, nearest(name, names), names}
 }
 
-// New makes a fresh policy, an online.SharePolicy or an online.HoldPolicy where
-// its engine is Lease.
+// nearest is the name that may have been meant: "gavel:" may have been left out.
+func nearest(name string, names []string) string {
+	if best := hare.Nearest(name, names); best != "" {
+		return best
+	}
+	short := make([]string, len(names))
+	for i, n := range names {
+		_, short[i], _ = strings.Cut(n, ":")
+	}
+	if i := slices.Index(short, hare.Nearest(name, short)); i >= 0 && short[i] != "" {
+		return names[i]
+	}
+	return ""
+}
+
+// New makes a fresh policy that lends GPUs, an online.SharePolicy or an
+// online.HoldPolicy; nil where the engine is Task.
 func (p Info) New(cfg Config) any {
+	if p.make == nil {
+		return nil
+	}
 	if cfg.Solver == nil {
 		cfg.Solver = &lp.Simplex{}
 	}
 	return p.make(cfg)
 }
+
+// NewTask makes a fresh policy of tasks for inst, which must be valid; steady is
+// sim.Cluster(inst).
+func (p Info) NewTask(ctx context.Context, inst *hare.Instance, steady *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
+	if p.Engine != Task {
+		return nil, fmt.Errorf("policy %s lends whole gangs and places no tasks", p.Name)
+	}
+	return p.task.New(ctx, inst, steady, cfg)
+}
+
+// Programs is a Solver for Config and TaskConfig that goes on in the process
+// where an engine does not run, and counts that.
+type Programs = lp.OrSimplex

@@ -110,7 +110,7 @@ var taskPolicies = []TaskInfo{
 func Tasks() []TaskInfo { return append([]TaskInfo(nil), taskPolicies...) }
 
 // FindTask describes the named policy of the task engine, or says which name is
-// nearest.
+// nearest. Find finds those of both engines.
 func FindTask(name string) (TaskInfo, error) {
 	names := make([]string, len(taskPolicies))
 	for i, p := range taskPolicies {
@@ -118,11 +118,10 @@ func FindTask(name string) (TaskInfo, error) {
 			return p, nil
 		}
 	}
-	hint := "."
-	if best := hare.Nearest(name, names); best != "" {
-		hint = fmt.Sprintf(": did you mean %q?", best)
+	if p, err := Find(name); err == nil {
+		return TaskInfo{}, fmt.Errorf("policy %s lends whole gangs, and this takes policies of tasks: %s", p.Name, strings.Join(names, ", "))
 	}
-	return TaskInfo{}, fmt.Errorf("unknown policy %.60q%s The policies of tasks are %s", name, hint, strings.Join(names, ", "))
+	return TaskInfo{}, &UnknownError{name, nearest(name, names), names}
 }
 
 // New makes a fresh policy for inst, which must be valid; steady is
