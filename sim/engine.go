@@ -39,6 +39,10 @@ type engine struct {
 	events    [1]hare.Event
 	lanes     []lane // by GPU
 	books     books
+
+	window      Window
+	number      []int32 // by job, where there is a window
+	preemptions []int64 // by job
 }
 
 // job is the state of one job. Tasks of a round are 0 (not started), a slot + 1
@@ -49,7 +53,8 @@ type job struct {
 	running int64
 	ended   int64
 	held    []int32 // GPUs of a gang's round or of a rigid job
-	// openedUs is when a rigid job must go on: the end of its last round.
+	last    []int32 // GPUs of a gang's last round
+	// openedUs is the end of the last round; a rigid job must go on then.
 	openedUs  int64
 	startUs   int64 // first start of a task that was not lost; −1 before
 	endUs     int64
@@ -94,6 +99,9 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 	e.gpus = make([]gpu, len(e.model.GPUs))
 	e.lanes = make([]lane, len(e.model.GPUs))
 	e.books.held = make([]hare.Amount, len(e.model.Types))
+	if err := e.count(cfg.Window); err != nil {
+		return nil, err
+	}
 	for i, g := range e.model.GPUs {
 		e.gpus[i] = gpu{here: steady(&inst.Cluster.Nodes[g.Node]), job: none, slot: none}
 		e.gpuOf[g.ID] = int32(i)
@@ -206,7 +214,8 @@ func (e *engine) roundEnds(ji int32) {
 		for _, g := range j.held {
 			e.free(g, true)
 		}
-		j.held = j.held[:0]
+		j.openedUs = e.nowUs
+		j.last, j.held = j.held, j.last[:0]
 	case hare.Rigid:
 		for _, g := range j.held {
 			e.enter(g, true)
@@ -236,9 +245,10 @@ func (e *engine) endJob(ji int32) {
 			e.free(g, false)
 		}
 	}
-	j.tasks, j.held, j.over = nil, nil, true
+	j.tasks, j.held, j.last, j.over = nil, nil, nil, true
 	delete(e.jobOf, e.inst.Jobs[ji].ID)
 	e.unfinished--
+	e.counts(ji)
 }
 
 // leave takes a GPU out of service, with its task and the gang of that.

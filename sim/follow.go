@@ -46,6 +46,7 @@ func (e *engine) tell(event hare.Event) error {
 		if j := &e.jobs[ji]; !j.over && j.running != e.inst.Jobs[ji].Tasks {
 			return e.refuse(hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, Task: int64(slices.Index(j.tasks, 0)), AtUs: e.nowUs}, "it is missing: the tasks of the round start together")
 		}
+		e.resumes(ji)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ type leaseEngine struct {
 	chosen     [][]int32 // slots by type
 	base       []int32   // first GPU of a type
 	taken      []int64   // round in which a GPU was given out, plus 1
+	lastOn     []int32   // job that held a GPU last, or none
 	fresh      []int32   // GPUs for one gang
 	state      online.LeaseState
 	holding    []online.Hold
@@ -57,7 +58,10 @@ type leaseEngine struct {
 	stats leaseStats
 }
 
-type leaseStats struct{ leases, lost, preemptions, extended, chances int64 }
+type leaseStats struct {
+	leases, lost, preemptions, extended, chances, switches int64
+	lostS                                                  float64 // GPU-seconds
+}
 
 // leaseState is the state of one job.
 type leaseState struct {
@@ -128,6 +132,7 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []online.LeaseJob, p
 		gpus += int32(cluster.GPUs[k])
 	}
 	e.taken = make([]int64, gpus)
+	e.lastOn = slices.Repeat([]int32{none}, int(gpus))
 	return e, nil
 }
 
@@ -267,6 +272,7 @@ func (e *leaseEngine) endLease(l *lease) {
 	}
 	if !good {
 		e.stats.lost++
+		e.stats.lostS += max(0, span) * float64(u.gpus)
 		e.changed = true
 		if j := &e.jobs[u.a]; u.b == none {
 			if j.failures++; j.failures == maxLostLeases {
@@ -318,6 +324,13 @@ func (e *leaseEngine) start(slot int32, kind int, gpus []int32) {
 		}
 		u.held = append(u.held[:0], gpus...)
 		restartS = e.cfg.RestartS
+		e.stats.lostS += restartS * float64(len(gpus))
+	}
+	for _, g := range gpus {
+		if e.lastOn[g] != none && e.lastOn[g] != u.a {
+			e.stats.switches++
+		}
+		e.lastOn[g] = u.a
 	}
 	u.heldType, u.heldIn = kind, e.rounds+1
 	e.stats.leases++

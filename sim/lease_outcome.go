@@ -18,6 +18,10 @@ type LeaseOutcome struct {
 	UtilizationByType []float64
 	Rounds, Leases    int64
 	Lost              int64 // leases without a step for each GPU
+	// LostS are the GPU-seconds of those, and of restarts.
+	LostS float64
+	// Switches are changes of job on a GPU; two that share it count as the first.
+	Switches int64
 	// Preemptions are jobs that had not ended and lost their GPUs, or moved, at
 	// the end of a lease.
 	Preemptions int64
@@ -39,7 +43,7 @@ type LeaseRecord struct {
 func (e *leaseEngine) outcome() *LeaseOutcome {
 	o := &LeaseOutcome{
 		Counted: e.counted, TotalS: e.nowS, Rounds: e.rounds, Leases: e.stats.leases,
-		Lost: e.stats.lost, Preemptions: e.stats.preemptions,
+		Lost: e.stats.lost, Preemptions: e.stats.preemptions, LostS: e.stats.lostS, Switches: e.stats.switches,
 	}
 	if e.stats.chances > 0 {
 		o.Extended = float64(e.stats.extended) / float64(e.stats.chances)

@@ -14,8 +14,10 @@ type Outcome struct {
 	// MeanJCTUs is the mean of C − a over the jobs; 0 without jobs.
 	MeanJCTUs  float64
 	MakespanUs int64
-	// Use is, by type, the share of the GPU time in service up to the makespan
-	// that tasks held that were not lost.
+	// EndUs is when the last job of Config.Window ended; the makespan without one.
+	EndUs int64
+	// Use is, by type, the share of the GPU time in service up to EndUs that tasks
+	// held that were not lost.
 	Use    []hare.TypeUse
 	Events int64 // sent to the policy
 	Tasks  int64 // that ended
@@ -28,6 +30,11 @@ type Outcome struct {
 	// Moved are rigid jobs that lost a GPU after their first round and went on
 	// elsewhere, which no schedule of this model does.
 	Moved []string
+	// Preemptions are, by job, how often a gang or rigid job stopped between two
+	// rounds, or went on on other GPUs; nil means none at all.
+	Preemptions []int64
+
+	window Window
 }
 
 // Result makes of the outcome a result of inst, which was simulated, with a
@@ -55,10 +62,13 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 type books struct {
 	held                []hare.Amount // GPU-µs by type, in 1e-12 s
 	tasks, lost, lostUs int64
+	counted             int           // jobs of the window that have not ended
+	endUs               int64         // when the last of them did
+	until               []hare.Amount // held, up to then
 }
 
 func (e *engine) outcome() *Outcome {
-	o := &Outcome{Events: e.seq, Tasks: e.books.tasks, Lost: e.books.lost, LostUs: e.books.lostUs, Schedule: &hare.Schedule{}}
+	o := &Outcome{Events: e.seq, Tasks: e.books.tasks, Lost: e.books.lost, LostUs: e.books.lostUs, Schedule: &hare.Schedule{}, EndUs: e.books.endUs, Preemptions: e.preemptions, window: e.window}
 	var sum hare.Amount
 	for i := range e.jobs {
 		j, spec := &e.jobs[i], &e.inst.Jobs[i]
@@ -96,13 +106,13 @@ func (e *engine) use(o *Outcome) {
 				continue
 			}
 			for _, w := range c.Windows {
-				span := min(w.EndUs, o.MakespanUs) - min(w.StartUs, o.MakespanUs)
+				span := min(w.EndUs, o.EndUs) - min(w.StartUs, o.EndUs)
 				service.Add(service, new(big.Int).Mul(big.NewInt(span), big.NewInt(int64(len(c.GPUs)))))
 			}
 		}
 		use := 0.0
 		if service.Sign() > 0 {
-			use, _ = new(big.Rat).SetFrac(e.books.held[k].Big(), service).Float64()
+			use, _ = new(big.Rat).SetFrac(e.books.until[k].Big(), service).Float64()
 		}
 		o.Use = append(o.Use, hare.TypeUse{Type: kind, Use: use})
 	}

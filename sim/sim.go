@@ -21,6 +21,9 @@ type Config struct {
 	Log func(hare.Record) error
 	// Name is the policy's, for messages; empty leaves it out.
 	Name string
+	// Window is the jobs that figures are of. The run goes on until all jobs have
+	// ended, so that its schedule is whole.
+	Window Window
 }
 
 // ErrStalled says that jobs wait, nothing runs and nothing more will happen: no
