@@ -1,0 +1,208 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/trace"
+)
+
+// SimulationRequest says which jobs are played to which policies, and on what.
+// One of Trace, Instance and Generate gives the jobs.
+type SimulationRequest struct {
+	// Policies are names that policy.Find knows, of either engine, none twice.
+	Policies []string
+	Trace    *SimulationTrace
+	Instance *hare.Instance
+	// Generate draws an instance anew for every repeat: its Seed is added to the
+	// repeat's. GPUs, where given, replaces its own.
+	Generate *trace.GenerateConfig
+	// GPUs or Cluster is where the jobs run. Without either it is the cluster of
+	// the instance, or the one that comes with the trace's format. Leases are of
+	// GPUs that are always in service; they take the counts of a Cluster alone.
+	GPUs    []hare.TypeCount
+	Cluster *hare.Cluster
+	// First and Last are the numbers, by arrival from 0, of the jobs that count.
+	// Last zero means all jobs.
+	First, Last int
+	// Seed is of all draws of the first repeat, Seed+1 of the second.
+	Seed uint64
+	// Repeat is how often each policy runs; zero means once.
+	Repeat int
+	// LeaseS is how long a gang holds its GPUs, ResetS the least time between two
+	// divisions of the GPUs, RestartS what a lease on other GPUs than before
+	// loses; all in seconds, and of leases alone. LeaseS zero means 360.
+	LeaseS, ResetS, RestartS float64
+	// CDF asks for the distribution of completion times.
+	CDF bool
+	// Record keeps runs of tasks as results, in SimulationRun.Result.
+	Record bool
+}
+
+// DefaultResetS is Gavel's least time between two divisions, in seconds.
+const DefaultResetS = 1920
+
+// SimulationTrace is a text of jobs.
+type SimulationTrace struct {
+	// Name is that of a shipped trace where Text is nil, else what messages call
+	// the text.
+	Name string
+	Text []byte
+	// Format is one of trace.Formats; empty means that the columns tell.
+	Format string
+	// Table is the format's second text: step rates for gavel and shockwave, step
+	// times for pollux, nodes for openb. Nil means the one that is shipped.
+	Table     []byte
+	TableName string
+	// Quantum is how long a round of merged steps takes on a job's fastest type;
+	// zero means 60 s. Leases of formats with step rates are of the steps
+	// themselves.
+	Quantum time.Duration
+	// Sync is gang (default) or rigid, and for policies of tasks alone.
+	Sync string
+}
+
+// Limits of a request.
+const (
+	MaxSimulationPolicies = 64
+	MaxSimulationRepeat   = 1000
+)
+
+// SimulationConfig is what simulations run with. None of it changes what they
+// find, but for the LP engine.
+type SimulationConfig struct {
+	// Solver has the LP engine, its name, and the version for recorded results.
+	Solver solver.Config
+	// Parallel is how many runs go on at a time; zero means one.
+	Parallel int
+	// Timed adds the figures of the clock to runs: WallS and JobsPerS.
+	Timed bool
+	// Progress is called now and then, from one goroutine at a time; nil means
+	// nobody looks.
+	Progress func(SimulationProgress)
+}
+
+// SimulationProgress is how far a simulation is.
+type SimulationProgress struct {
+	Policy     string // of the run that has news
+	Seed       uint64
+	NowS       float64 // on its clock
+	Runs, Done int     // all runs, and those that ended
+	// Jobs counts those of all runs; JobsDone of them have ended.
+	Jobs, JobsDone int64
+	// Events are those of tasks, or rounds of leases, of all runs.
+	Events int64
+}
+
+// Validate finds all faults that can be known before any text is read. They are
+// hare.InvalidErrors, with pointers into the request's JSON form.
+func (r *SimulationRequest) Validate() error {
+	var faults hare.InvalidErrors
+	bad := func(pointer, code, format string, a ...any) {
+		faults = append(faults, &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
+	}
+	if n := len(r.Policies); n == 0 || n > MaxSimulationPolicies {
+		bad("/policies", "out_of_range", "name 1 to %d policies, here are %d", MaxSimulationPolicies, n)
+	}
+	seen := map[string]bool{}
+	for i, name := range r.Policies {
+		at := fmt.Sprintf("/policies/%d", i)
+		if _, err := policy.Find(name); err != nil {
+			bad(at, "unknown_policy", "%v", err)
+		} else if seen[name] {
+			bad(at, "duplicate", "policy %s is named twice", name)
+		}
+		seen[name] = true
+	}
+	sources := 0
+	for _, given := range []bool{r.Trace != nil, r.Instance != nil, r.Generate != nil} {
+		if given {
+			sources++
+		}
+	}
+	if sources != 1 {
+		bad("", "one_source", "give one of trace, instance and generate: they say which jobs there are, and here are %d", sources)
+	}
+	if r.Trace != nil {
+		r.Trace.check(bad)
+	}
+	if r.GPUs != nil && r.Cluster != nil {
+		bad("/gpus", "two_clusters", "give gpus or cluster, not both")
+	}
+	if r.First < 0 || r.Last < r.First {
+		bad("/jobs", "out_of_range", "jobs are numbered from 0, and the first of a window is not behind its last")
+	}
+	if r.Repeat < 0 || r.Repeat > MaxSimulationRepeat {
+		bad("/repeat", "out_of_range", "repeat is %d; it must be 1 to %d", r.Repeat, MaxSimulationRepeat)
+	}
+	lease := r.leaseS()
+	switch {
+	case !(lease > 0 && lease <= 1e9): // also NaN
+		bad("/lease_s", "out_of_range", "a lease is longer than 0 and at most 1e9 s")
+	case !(r.RestartS >= 0 && r.RestartS < lease):
+		bad("/restart_s", "out_of_range", "what a restart loses is not negative, and less than a lease")
+	}
+	if !(r.ResetS >= 0 && r.ResetS <= 1e9) {
+		bad("/reset_s", "out_of_range", "the time between two divisions is from 0 to 1e9 s")
+	}
+	if faults != nil {
+		return faults
+	}
+	return nil
+}
+
+func (t *SimulationTrace) check(bad func(pointer, code, format string, a ...any)) {
+	if t.Text == nil {
+		if _, err := trace.Shipped(t.Name); err != nil {
+			bad("/trace/name", "unknown_trace", "%v", err)
+		}
+	}
+	if t.Format != "" {
+		if err := trace.CheckFormat(t.Format); err != nil {
+			bad("/trace/format", "unknown_format", "%v", err)
+		}
+	}
+	if t.Sync != "" && t.Sync != "gang" && t.Sync != "rigid" {
+		bad("/trace/sync", "unknown_sync", "sync is %q; steps of a trace are gang or rigid", t.Sync)
+	}
+	if t.Quantum < 0 {
+		bad("/trace/quantum_s", "out_of_range", "a round of merged steps takes longer than 0 s")
+	}
+}
+
+func (r *SimulationRequest) leaseS() float64 {
+	if r.LeaseS == 0 {
+		return 360
+	}
+	return r.LeaseS
+}
+
+func (r *SimulationRequest) repeats() int { return max(1, r.Repeat) }
+
+// SimulationError says that a run came to nothing: its policy decided what is
+// not possible or left jobs waiting for ever. No figures of it are kept.
+type SimulationError struct {
+	Policy string
+	Seed   uint64
+	Code   string // infeasible_decision, stalled, infeasible, not_in_model, refused or failed
+	Err    error
+}
+
+func (e *SimulationError) Error() string {
+	if e.Code == codeInfeasibleDecision { // which names the policy, the time and the GPU
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("policy %s, seed %d: %v", e.Policy, e.Seed, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *SimulationError) Unwrap() error { return e.Err }
+
+const codeInfeasibleDecision = "infeasible_decision"
+
+// errRefused says that the verifier does not accept what a policy of tasks did.
+var errRefused = errors.New("service: the recorded run does not pass the verifier")

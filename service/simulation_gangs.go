@@ -1,0 +1,77 @@
+package service
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// lease makes of an instance what policies that lend GPUs play: a job of K
+// tasks and R rounds needs K GPUs and has R·K steps, each GPU doing one a round,
+// so its gang makes K/(compute + sync) steps a second. A type on which a round
+// does not fit into usableS, what a lease has left for it, is no use to the job.
+// Instances with windows of service or busy GPUs are refused.
+func (in *simulationInput) lease(inst *hare.Instance, usableS float64) error {
+	counts, err := clusterCounts(&inst.Cluster)
+	if err != nil {
+		return err
+	}
+	l := &leaseInput{}
+	for _, c := range counts {
+		l.cluster.Types, l.cluster.GPUs = append(l.cluster.Types, c.Type), append(l.cluster.GPUs, c.Count)
+	}
+	var kinds [3]int
+	long := 0 // profiles left out
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		kinds[j.Sync]++
+		if j.WeightMicro == 0 {
+			return invalidAt("", "no_weight", "job %.60q weighs nothing, and leases are shared by weight: give it one", j.ID)
+		}
+		job := online.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6, Steps: j.Rounds * j.Tasks, Rate: make([]float64, len(counts))}
+		if job.Steps/j.Tasks != j.Rounds || job.Steps > hare.MaxExact || j.Tasks > hare.MaxGPUs {
+			return invalidAt("", "out_of_range", "job %.60q has too many tasks for leases: at most 2^53 in all and %d a round", j.ID, hare.MaxGPUs)
+		}
+		job.GPUs = int(j.Tasks)
+		wide, usable := false, false
+		for _, p := range j.On {
+			k, ok := slices.BinarySearch(l.cluster.Types, p.Type)
+			if !ok || l.cluster.GPUs[k] < job.GPUs {
+				continue
+			}
+			wide = true
+			round := float64(p.DurationUs()) / 1e6
+			if round > usableS {
+				long++
+				continue
+			}
+			usable = true
+			job.Rate[k] = float64(j.Tasks) / round
+		}
+		switch {
+		case !wide:
+			return invalidAt("", "no_gpu", "job %.60q needs %d GPUs of one type among %s, and leases are of one type: this cluster does not have them", j.ID, j.Tasks, typeNames(j))
+		case !usable:
+			return invalidAt("/lease_s", "long_round", "a round of job %.60q does not fit into a lease of %g s on any type: make leases longer, or rounds shorter", j.ID, usableS)
+		}
+		l.jobs = append(l.jobs, job)
+	}
+	slices.SortStableFunc(l.jobs, func(a, b online.LeaseJob) int { return cmp.Compare(a.ArrivalS, b.ArrivalS) })
+	for _, n := range []struct {
+		jobs int
+		note string
+	}{
+		{kinds[hare.Relaxed], "leases: %d relaxed jobs run as gangs, which hold a GPU for each task of a round while it synchronises too"},
+		{kinds[hare.Rigid], "leases: %d rigid jobs may stop, and go on elsewhere, between two leases"},
+		{long, "leases: %d times a job does not use a type of GPU, since a round takes longer there than a lease"},
+	} {
+		if n.jobs > 0 {
+			in.notes = append(in.notes, fmt.Sprintf(n.note, n.jobs))
+		}
+	}
+	in.leases = l
+	return nil
+}

@@ -1,0 +1,360 @@
+package service
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/trace"
+)
+
+// leaseInput is what policies that lend GPUs play.
+type leaseInput struct {
+	cluster sim.LeaseCluster
+	jobs    []online.LeaseJob
+	rated   *trace.Rated // nil where the jobs are an instance's
+}
+
+// simulationInput is the jobs of a repeat, as each engine needs them; parts that
+// no policy needs are nil. Runs share it and change nothing.
+type simulationInput struct {
+	tasks  *hare.Instance
+	leases *leaseInput
+	notes  []string
+}
+
+// invalidAt is one fault of a request.
+func invalidAt(pointer, code, format string, a ...any) error {
+	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)}
+}
+
+// input reads or draws the jobs of a repeat.
+func (r *SimulationRequest) input(infos []policy.Info, repeat int) (*simulationInput, error) {
+	tasks := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Task })
+	leases := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Lease })
+	in := &simulationInput{}
+	var err error
+	switch {
+	case r.Trace != nil:
+		err = r.readTrace(in, tasks, leases)
+	default:
+		inst := r.Instance
+		if r.Generate != nil {
+			cfg := *r.Generate
+			cfg.Seed += r.Seed + uint64(repeat)
+			if r.GPUs != nil {
+				cfg.GPUs = r.GPUs
+			}
+			if inst, err = trace.Generate(cfg); err != nil {
+				return nil, invalidAt("/generate", "invalid", "%v", err)
+			}
+		}
+		if inst, err = r.onCluster(inst); err == nil {
+			in.tasks = inst
+			if leases {
+				err = in.lease(inst, r.leaseS()-r.RestartS)
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return in, r.checkInput(in, infos)
+}
+
+// checkInput finds what the jobs lack that the request needs.
+func (r *SimulationRequest) checkInput(in *simulationInput, infos []policy.Info) error {
+	n := 0
+	if in.tasks != nil {
+		n = len(in.tasks.Jobs)
+	} else {
+		n = len(in.leases.jobs)
+	}
+	if in.tasks != nil {
+		if err := checkFits(in.tasks); err != nil {
+			return err
+		}
+	}
+	if n == 0 {
+		return invalidAt("", "no_jobs", "there are no jobs to simulate")
+	}
+	if r.Last >= n {
+		return invalidAt("/jobs", "out_of_range", "jobs %d to %d are asked for: the trace has %d jobs, numbered from 0", r.First, r.Last, n)
+	}
+	for _, p := range infos {
+		at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
+		if p.Needs.PairRates && (in.leases.rated == nil || !in.leases.rated.HasPairs()) {
+			return invalidAt(at, "no_pair_rates", "%s needs the rates of jobs that share GPUs: give a trace in Gavel's terms, and leave the table out or give one with other_job_type and other_steps_per_second", p.Name)
+		}
+		if p.Needs.OneGPU {
+			for _, j := range in.leases.jobs {
+				if j.GPUs > 1 {
+					return invalidAt(at, "wide_job", "%s places jobs of one GPU, and job %.60q of the trace needs %d", p.Name, j.ID, j.GPUs)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// onCluster puts an instance on the request's GPUs, if it names any.
+func (r *SimulationRequest) onCluster(inst *hare.Instance) (*hare.Instance, error) {
+	if r.Cluster == nil && (r.GPUs == nil || r.Generate != nil) {
+		return inst, nil
+	}
+	moved := *inst
+	if r.Cluster != nil {
+		moved.Cluster = *r.Cluster
+	} else {
+		moved.Cluster = nodesOf(r.GPUs)
+	}
+	if err := moved.Validate(); err != nil {
+		return nil, err
+	}
+	return &moved, nil
+}
+
+// nodesOf is a node a type.
+func nodesOf(gpus []hare.TypeCount) hare.Cluster {
+	var c hare.Cluster
+	for _, g := range gpus {
+		c.Nodes = append(c.Nodes, hare.Node{Name: strings.ToLower(g.Type), GPUs: []hare.TypeCount{g}})
+	}
+	return c
+}
+
+// checkFits refuses jobs that no GPU, or no type that is wide enough, can run.
+func checkFits(inst *hare.Instance) error {
+	have := map[string]int64{}
+	for _, n := range inst.Cluster.Nodes {
+		for _, g := range n.GPUs {
+			have[g.Type] += int64(g.Count)
+		}
+	}
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		need, sum, most := j.Tasks, int64(0), int64(0)
+		for _, p := range j.On {
+			sum += have[p.Type]
+			most = max(most, have[p.Type])
+		}
+		if j.Sync == hare.Relaxed {
+			need = 1
+		} else if j.Mix {
+			most = sum
+		}
+		if most < need {
+			return invalidAt("", "no_gpu", "job %.60q needs %d GPUs at once among %s, which this cluster does not have", j.ID, need, typeNames(j))
+		}
+	}
+	return nil
+}
+
+func typeNames(j *hare.Job) string {
+	var names []string
+	for _, p := range j.On {
+		names = append(names, p.Type)
+	}
+	return strings.Join(names, ", ")
+}
+
+// counts are the GPUs by type of the request; nil where it names none.
+func (r *SimulationRequest) counts() ([]hare.TypeCount, error) {
+	if r.Cluster == nil {
+		return r.GPUs, nil
+	}
+	return clusterCounts(r.Cluster)
+}
+
+// clusterCounts adds up GPUs by type, which must always be in service.
+func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
+	var counts []hare.TypeCount
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		if n.Windows != nil || len(n.Busy) > 0 {
+			return nil, invalidAt(fmt.Sprintf("/cluster/nodes/%d", i), "not_steady", "leases are of GPUs that are always in service, and those of node %.60q are not", n.Name)
+		}
+		for _, g := range n.GPUs {
+			at := slices.IndexFunc(counts, func(c hare.TypeCount) bool { return c.Type == g.Type })
+			if at < 0 {
+				at = len(counts)
+				counts = append(counts, hare.TypeCount{Type: g.Type})
+			}
+			counts[at].Count += g.Count
+		}
+	}
+	slices.SortFunc(counts, func(a, b hare.TypeCount) int { return cmp.Compare(a.Type, b.Type) })
+	return counts, nil
+}
+
+// readTrace reads the text for each engine.
+func (r *SimulationRequest) readTrace(in *simulationInput, tasks, leases bool) error {
+	t := r.Trace
+	format, err := t.format()
+	if err != nil {
+		return err
+	}
+	if t.Table == nil && format == "philly" && t.TableName != "" {
+		return invalidAt("/trace/table", "no_table", "a philly trace has no table")
+	}
+	rates := format == "gavel" || format == "shockwave"
+	if leases && rates {
+		if err := r.readRated(in, format); err != nil {
+			return err
+		}
+		if !tasks {
+			return nil
+		}
+	}
+	inst, err := r.importTrace(in, format, t.Sync)
+	if err != nil {
+		return err
+	}
+	if tasks {
+		in.tasks = inst
+	}
+	if leases && !rates {
+		if t.Sync == "rigid" { // a lease is of rounds that can be cut
+			if inst, err = r.importTrace(&simulationInput{}, format, "gang"); err != nil {
+				return err
+			}
+		}
+		return in.lease(inst, r.leaseS()-r.RestartS)
+	}
+	return nil
+}
+
+// format is the one that is given, or that the columns tell.
+func (t *SimulationTrace) format() (string, error) {
+	if t.Format != "" {
+		return t.Format, nil
+	}
+	src, err := t.source()
+	if err != nil {
+		return "", err
+	}
+	format, err := trace.DetectFormat(src)
+	if err != nil {
+		return "", invalidAt("/trace/text", "unknown_format", "%v", err)
+	}
+	return format, nil
+}
+
+func (t *SimulationTrace) source() (trace.Source, error) {
+	if t.Text != nil {
+		return trace.Source{Name: t.Name, R: bytes.NewReader(t.Text)}, nil
+	}
+	src, err := trace.Shipped(t.Name)
+	if err != nil {
+		return src, invalidAt("/trace/name", "unknown_trace", "%v", err)
+	}
+	return src, nil
+}
+
+// table is the given one, or the named one that is shipped.
+func (t *SimulationTrace) table(shipped string) (trace.Source, error) {
+	if t.Table != nil {
+		return trace.Source{Name: t.TableName, R: bytes.NewReader(t.Table)}, nil
+	}
+	if t.TableName != "" {
+		shipped = t.TableName
+	}
+	if shipped == "" {
+		return trace.Source{}, nil
+	}
+	src, err := trace.Shipped(shipped)
+	if err != nil {
+		return src, invalidAt("/trace/table", "unknown_table", "%v", err)
+	}
+	return src, nil
+}
+
+// defaultRated is the cluster that comes with a format, as in package trace.
+var defaultRated = map[string][]hare.TypeCount{
+	"gavel":     {{Type: "V100", Count: 36}, {Type: "P100", Count: 36}, {Type: "K80", Count: 36}},
+	"shockwave": {{Type: "V100", Count: 12}, {Type: "P100", Count: 12}, {Type: "K80", Count: 12}},
+}
+
+// readRated reads the steps of a trace in Gavel's terms, unmerged.
+func (r *SimulationRequest) readRated(in *simulationInput, format string) error {
+	text, err := r.Trace.source()
+	if err != nil {
+		return err
+	}
+	table, err := r.Trace.table("gavel_throughputs_colocated.csv")
+	if err != nil {
+		return err
+	}
+	gpus, err := r.counts()
+	if err != nil {
+		return err
+	}
+	if gpus == nil {
+		gpus = defaultRated[format]
+	}
+	rated, err := trace.ReadRated(text, table, gpus)
+	if err != nil {
+		return invalidAt("/trace/text", "bad_trace", "%v", err)
+	}
+	in.leases = &leaseInput{cluster: sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated}
+	for _, j := range rated.Jobs {
+		in.leases.jobs = append(in.leases.jobs, online.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind})
+	}
+	return nil
+}
+
+// importTrace makes an instance of the text, on the request's cluster.
+func (r *SimulationRequest) importTrace(in *simulationInput, format, sync string) (*hare.Instance, error) {
+	t := r.Trace
+	text, err := t.source()
+	if err != nil {
+		return nil, err
+	}
+	if sync == "" {
+		sync = "gang"
+	}
+	cfg := trace.ImportConfig{Trace: text, Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: t.Quantum}}
+	if r.Cluster != nil {
+		steady := *r.Cluster
+		steady.Nodes = slices.Clone(steady.Nodes)
+		for i := range steady.Nodes {
+			steady.Nodes[i].Windows, steady.Nodes[i].Busy = nil, nil
+		}
+		if cfg.GPUs, err = clusterCounts(&steady); err != nil {
+			return nil, err
+		}
+	}
+	if t.Table != nil || t.TableName != "" {
+		if cfg.Table, err = t.table(""); err != nil {
+			return nil, err
+		}
+	}
+	inst, rep, err := trace.Import(format, cfg)
+	if err != nil {
+		return nil, invalidAt("/trace/text", "bad_trace", "%v", err)
+	}
+	in.notes = append(in.notes, importNotes(rep)...)
+	if r.Cluster != nil {
+		inst.Cluster = *r.Cluster
+	}
+	return inst, nil
+}
+
+// importNotes are what a reader left out or added.
+func importNotes(rep *trace.Report) []string {
+	var notes []string
+	for _, s := range rep.Skipped {
+		notes = append(notes, fmt.Sprintf("%d rows give no job (%s; the first is %s)", s.Rows, s.Reason, s.First))
+	}
+	if rep.RoundsRoundedUp > 0 {
+		notes = append(notes, fmt.Sprintf("tasks: steps are merged into rounds, of which the last of %d jobs counts whole: %.3f %% more steps in all, at most %.1f %% more of a job",
+			rep.RoundsRoundedUp, 100*float64(rep.ExtraSteps)/float64(max(1, rep.Steps)), 100*rep.MaxOvercount))
+	}
+	return notes
+}

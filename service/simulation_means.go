@@ -1,0 +1,79 @@
+package service
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// figure is one that has a mean over repeats.
+type figure struct {
+	name string
+	of   func(*SimulationRun) float64
+}
+
+// figures are in the order of SimulationRun.
+var figures = []figure{
+	{"mean_jct_s", func(r *SimulationRun) float64 { return r.MeanJCTS }},
+	{"weighted_mean_jct_s", func(r *SimulationRun) float64 { return r.WeightedMeanJCTS }},
+	{"weighted_jct_s", func(r *SimulationRun) float64 { return r.WeightedJCTS }},
+	{"p50_jct_s", func(r *SimulationRun) float64 { return r.P50JCTS }},
+	{"p90_jct_s", func(r *SimulationRun) float64 { return r.P90JCTS }},
+	{"p99_jct_s", func(r *SimulationRun) float64 { return r.P99JCTS }},
+	{"mean_wait_s", func(r *SimulationRun) float64 { return r.MeanWaitS }},
+	{"p99_wait_s", func(r *SimulationRun) float64 { return r.P99WaitS }},
+	{"mean_slowdown", func(r *SimulationRun) float64 { return r.MeanSlowdown }},
+	{"p99_slowdown", func(r *SimulationRun) float64 { return r.P99Slowdown }},
+	{"mean_rho", func(r *SimulationRun) float64 { return r.MeanRho }},
+	{"worst_rho", func(r *SimulationRun) float64 { return r.WorstRho }},
+	{"jain", func(r *SimulationRun) float64 { return r.Jain }},
+	{"total_duration_s", func(r *SimulationRun) float64 { return r.TotalS }},
+	{"makespan_s", func(r *SimulationRun) float64 { return r.MakespanS }},
+	{"utilization", func(r *SimulationRun) float64 { return r.Utilization }},
+	{"switches", func(r *SimulationRun) float64 { return float64(r.Switches) }},
+	{"preemptions", func(r *SimulationRun) float64 { return float64(r.Preemptions) }},
+	{"lost_tasks", func(r *SimulationRun) float64 { return float64(r.LostTasks) }},
+	{"lost_gpu_s", func(r *SimulationRun) float64 { return r.LostS }},
+}
+
+// confidence is that of intervals.
+const confidence = 0.95
+
+// meansOf takes the runs of each policy together, repeats in a row.
+func meansOf(runs []SimulationRun, repeats int) []SimulationMeans {
+	var out []SimulationMeans
+	for ; len(runs) >= repeats; runs = runs[repeats:] {
+		m := SimulationMeans{Policy: runs[0].Policy, Engine: runs[0].Engine, Repeats: repeats, Figures: map[string]MeanInterval{}}
+		values := make([]float64, repeats)
+		for _, f := range figures {
+			for i := range values {
+				values[i] = f.of(&runs[i])
+			}
+			m.Figures[f.name] = interval(values)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// interval is the mean of values and its 95 % confidence interval: the mean ± t
+// s/√n, t the 0.975 quantile of Student's distribution with n − 1 degrees of
+// freedom and s the sample's standard deviation. It supposes that repeats are
+// independent and means about normal.
+func interval(values []float64) MeanInterval {
+	n := float64(len(values))
+	mean := 0.0
+	for i, v := range values {
+		mean += (v - mean) / float64(i+1)
+	}
+	if n < 2 {
+		return MeanInterval{Mean: mean}
+	}
+	squares := 0.0
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile((1 + confidence) / 2)
+	half := t * math.Sqrt(squares/(n-1)/n)
+	return MeanInterval{Mean: mean, Half: &half}
+}

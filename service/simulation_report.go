@@ -1,0 +1,123 @@
+package service
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sim"
+)
+
+// SimulationReport is what came of a request: the same one gives the same
+// report, but for the figures of the clock (SimulationConfig.Timed).
+type SimulationReport struct {
+	Runs []SimulationRun `json:"runs"` // by policy as asked for, then seed
+	// Means are over the repeats of each policy; nil where there are none.
+	Means []SimulationMeans `json:"means,omitempty"`
+	// Notes say what was assumed or changed to make the jobs fit the engines.
+	Notes []string `json:"notes,omitempty"`
+	// Instance is what policies of tasks played; nil where it was drawn for each
+	// repeat or there were none.
+	Instance *hare.Instance `json:"-"`
+}
+
+// SimulationRun is a policy on the jobs of a request, with one seed. Times are
+// in seconds; means and percentiles are over the jobs that count and were not
+// dropped. sim.Metrics says how each is computed.
+type SimulationRun struct {
+	Policy            string             `json:"policy"`
+	Engine            policy.Engine      `json:"engine"`
+	Knows             policy.Knowledge   `json:"knows"`
+	Seed              uint64             `json:"seed"`
+	Jobs              int                `json:"jobs"`
+	Dropped           int                `json:"dropped"`
+	MeanJCTS          float64            `json:"mean_jct_s"`
+	WeightedMeanJCTS  float64            `json:"weighted_mean_jct_s"`
+	WeightedJCTS      float64            `json:"weighted_jct_s"`
+	P50JCTS           float64            `json:"p50_jct_s"`
+	P90JCTS           float64            `json:"p90_jct_s"`
+	P99JCTS           float64            `json:"p99_jct_s"`
+	MeanWaitS         float64            `json:"mean_wait_s"`
+	P99WaitS          float64            `json:"p99_wait_s"`
+	MeanSlowdown      float64            `json:"mean_slowdown"`
+	P99Slowdown       float64            `json:"p99_slowdown"`
+	MeanRho           float64            `json:"mean_rho"`
+	WorstRho          float64            `json:"worst_rho"`
+	Jain              float64            `json:"jain"`
+	TotalS            float64            `json:"total_duration_s"`
+	MakespanS         float64            `json:"makespan_s"`
+	Utilization       float64            `json:"utilization"`
+	UtilizationByType map[string]float64 `json:"utilization_by_type"`
+	Switches          int64              `json:"switches"`
+	Preemptions       int64              `json:"preemptions"`
+	LostTasks         int64              `json:"lost_tasks"`
+	LostS             float64            `json:"lost_gpu_s"`
+	Rounds            int64              `json:"rounds,omitempty"` // of leases
+	Leases            int64              `json:"leases,omitempty"`
+	Events            int64              `json:"events,omitempty"` // of tasks
+	Tasks             int64              `json:"tasks,omitempty"`
+	// Verified says that the run was recorded and that the verifier accepts it;
+	// always so of the engine of tasks, never of leases, which have no schedule.
+	Verified bool   `json:"verified"`
+	LP       string `json:"lp,omitempty"` // engine of linear programs
+	// CDF is there where it was asked for.
+	CDF      *SimulationCDF `json:"cdf,omitempty"`
+	WallS    *float64       `json:"wall_s,omitempty"`
+	JobsPerS *float64       `json:"simulated_jobs_per_s,omitempty"`
+
+	// Each is every job of the run, by number.
+	Each []sim.JobFigures `json:"-"`
+	// Result is the recorded run where SimulationRequest.Record asked for it, of
+	// Instance.
+	Result   *hare.Result   `json:"-"`
+	Instance *hare.Instance `json:"-"`
+}
+
+// SimulationCDF is a distribution of completion times: Share[i] of the jobs that
+// count took at most JCTS[i] seconds. It has at most 1,001 points.
+type SimulationCDF struct {
+	JCTS  []float64 `json:"jct_s"`
+	Share []float64 `json:"share"`
+}
+
+// SimulationMeans is a policy over its repeats: by figure, as SimulationRun
+// names it, mean and 95 % confidence interval.
+type SimulationMeans struct {
+	Policy  string                  `json:"policy"`
+	Engine  policy.Engine           `json:"engine"`
+	Repeats int                     `json:"repeats"`
+	Figures map[string]MeanInterval `json:"figures"`
+}
+
+// MeanInterval is a mean over repeats. Half is half the width of its 95 %
+// confidence interval by Student's t; null for one repeat.
+type MeanInterval struct {
+	Mean float64  `json:"mean"`
+	Half *float64 `json:"half"`
+}
+
+// JSON writes the report, indented.
+func (r *SimulationReport) JSON(w io.Writer) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// cdfPoints limits a CDF.
+const cdfPoints = 1000
+
+// cdfOf thins sorted completion times.
+func cdfOf(jcts []float64) *SimulationCDF {
+	c := &SimulationCDF{JCTS: []float64{}, Share: []float64{}}
+	n := len(jcts)
+	steps := min(n, cdfPoints)
+	for i := range steps {
+		at := (i+1)*n/steps - 1
+		c.JCTS, c.Share = append(c.JCTS, jcts[at]), append(c.Share, float64(at+1)/float64(n))
+	}
+	return c
+}

@@ -1,0 +1,312 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/verify"
+)
+
+// BuiltInLP names the engine of linear programs where HiGHS does not run.
+const BuiltInLP = "built-in simplex"
+
+// Simulate plays the jobs of req to each of its policies, Repeat times. Runs are
+// independent, so Parallel changes nothing but the time that it takes; the first
+// that fails, in the order of the report, is the error, and then there is no
+// report. Errors are hare.InvalidErrors or *hare.InvalidError about the request,
+// *SimulationError about a run, and those of ctx.
+func Simulate(ctx context.Context, req *SimulationRequest, cfg SimulationConfig) (*SimulationReport, error) {
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	s := &simulation{req: req, cfg: cfg}
+	for _, name := range req.Policies {
+		info, err := policy.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		s.infos = append(s.infos, info)
+	}
+	repeats := req.repeats()
+	s.inputs = make([]onceInput, repeats)
+	first, err := s.input(0)
+	if err != nil {
+		return nil, err
+	}
+	s.state = SimulationProgress{Runs: len(s.infos) * repeats}
+	s.runs = make([]simulatedRun, s.state.Runs)
+	s.state.Jobs = int64(s.state.Runs) * int64(first.jobs())
+	if err := s.runAll(ctx); err != nil {
+		return nil, err
+	}
+	rep := &SimulationReport{Notes: first.notes}
+	if req.Generate == nil {
+		rep.Instance = first.tasks
+	}
+	for i := range s.runs {
+		rep.Runs = append(rep.Runs, s.runs[i].run)
+	}
+	if repeats > 1 {
+		rep.Means = meansOf(rep.Runs, repeats)
+	}
+	return rep, nil
+}
+
+// simulation is a request that is worked on. Run i is of policy i / repeats and
+// repeat i mod repeats.
+type simulation struct {
+	req    *SimulationRequest
+	cfg    SimulationConfig
+	infos  []policy.Info
+	inputs []onceInput // by repeat; all share the first where nothing is drawn
+	runs   []simulatedRun
+
+	mu    sync.Mutex // guards what follows
+	state SimulationProgress
+}
+
+type onceInput struct {
+	once sync.Once
+	in   *simulationInput
+	err  error
+}
+
+// simulatedRun is what came of a run, and how much of it progress has counted.
+type simulatedRun struct {
+	run          SimulationRun
+	err          error
+	jobs, events int64
+}
+
+func (in *simulationInput) jobs() int {
+	if in.tasks != nil {
+		return len(in.tasks.Jobs)
+	}
+	return len(in.leases.jobs)
+}
+
+func (s *simulation) input(repeat int) (*simulationInput, error) {
+	if s.req.Generate == nil {
+		repeat = 0
+	}
+	o := &s.inputs[repeat]
+	o.once.Do(func() { o.in, o.err = s.req.input(s.infos, repeat) })
+	return o.in, o.err
+}
+
+// runAll runs everything, in order of the report as places are free. With the
+// first failure no further run begins; those before it in the report end, so
+// that the same one is always told.
+func (s *simulation) runAll(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var workers sync.WaitGroup
+	var mu sync.Mutex
+	next, failed := 0, len(s.runs)
+	for range max(1, min(s.cfg.Parallel, len(s.runs))) {
+		workers.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				stop := i >= failed
+				mu.Unlock()
+				if stop || i >= len(s.runs) {
+					return
+				}
+				if err := s.one(ctx, i); err != nil {
+					mu.Lock()
+					s.runs[i].err = err
+					failed = min(failed, i)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	workers.Wait()
+	for i := range s.runs {
+		if err := s.runs[i].err; err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// one does run i.
+func (s *simulation) one(ctx context.Context, i int) error {
+	repeat := i % s.req.repeats()
+	info := s.infos[i/s.req.repeats()]
+	in, err := s.input(repeat)
+	if err != nil {
+		return err
+	}
+	r := &s.runs[i]
+	r.run = SimulationRun{Policy: info.Name, Engine: info.Engine, Knows: info.Knows, Seed: s.req.Seed + uint64(repeat)}
+	began := time.Now()
+	var m *sim.Metrics
+	if info.Engine == policy.Task {
+		m, err = s.playTasks(ctx, r, info, in.tasks)
+	} else {
+		m, err = s.playLeases(ctx, r, info, in.leases)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return s.fault(r, err)
+	}
+	r.run.fill(m)
+	if s.req.CDF {
+		r.run.CDF = cdfOf(m.JCTsS)
+	}
+	if s.cfg.Timed {
+		took := time.Since(began).Seconds()
+		rate := float64(len(m.Each)) / took
+		r.run.WallS, r.run.JobsPerS = &took, &rate
+	}
+	s.progress(r, m.TotalS, int64(in.jobs()), max(r.run.Events, r.run.Rounds), true)
+	return nil
+}
+
+// fault says what kind of failure a run's error is.
+func (s *simulation) fault(r *simulatedRun, err error) error {
+	code := "failed"
+	var decision *sim.DecisionError
+	var allocation *sim.AllocationError
+	switch {
+	case errors.As(err, &decision), errors.As(err, &allocation):
+		code = codeInfeasibleDecision
+	case errors.Is(err, sim.ErrStalled):
+		code = "stalled"
+	case errors.Is(err, policy.ErrInfeasible):
+		code = "infeasible"
+	case errors.Is(err, errRefused):
+		code = "refused"
+	case errors.Is(err, errMoved):
+		code = "not_in_model"
+	}
+	return &SimulationError{Policy: r.run.Policy, Seed: r.run.Seed, Code: code, Err: err}
+}
+
+// progress counts what run r has newly done.
+func (s *simulation) progress(r *simulatedRun, nowS float64, jobs, events int64, done bool) {
+	if s.cfg.Progress == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.state
+	p.Policy, p.Seed, p.NowS = r.run.Policy, r.run.Seed, nowS
+	p.JobsDone += jobs - r.jobs
+	p.Events += events - r.events
+	r.jobs, r.events = jobs, events
+	if done {
+		p.Done++
+	}
+	s.cfg.Progress(*p)
+}
+
+// every is after how many events of tasks a run tells its progress.
+const every = 1 << 16
+
+// playTasks runs a policy of tasks, and passes what it did to the verifier.
+func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy.Info, inst *hare.Instance) (*sim.Metrics, error) {
+	p, err := info.NewTask(ctx, inst, sim.Cluster(inst), policy.TaskConfig{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed)})
+	if err != nil {
+		return nil, err
+	}
+	simCfg := sim.Config{Name: info.Name, Window: sim.Window{First: s.req.First, Last: s.req.Last}}
+	if s.cfg.Progress != nil {
+		ended := int64(0)
+		simCfg.Log = func(rec hare.Record) error {
+			if rec.Event.Type == hare.EventJobEnded {
+				ended++
+			}
+			if rec.Event.Seq%every == 0 {
+				s.progress(r, float64(rec.Event.AtUs)/1e6, ended, rec.Event.Seq, false)
+			}
+			return nil
+		}
+	}
+	out, err := sim.Run(ctx, inst, p, simCfg)
+	if err != nil {
+		return nil, err
+	}
+	res, err := out.Result(inst, nil)
+	if err != nil {
+		return nil, errors.Join(errMoved, err)
+	}
+	if rep := verify.Check(inst, res); !rep.OK {
+		return nil, errors.Join(errRefused, errors.New(rep.String()))
+	}
+	r.run.Verified = true
+	r.run.Events, r.run.Tasks = out.Events, out.Tasks
+	if s.req.Record {
+		res.Version, res.Seed = s.cfg.Solver.Version, int64(r.run.Seed)
+		r.run.Result, r.run.Instance = res, inst
+	}
+	return out.Metrics(inst), nil
+}
+
+// errMoved says that a run left the model: rigid jobs went on elsewhere, which
+// no schedule says and no verifier can check.
+var errMoved = errors.New("service: the run is not in the model")
+
+// playLeases runs a policy that lends GPUs.
+func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info policy.Info, in *leaseInput) (*sim.Metrics, error) {
+	window := sim.Window{First: s.req.First, Last: s.req.Last}
+	cfg := sim.LeaseConfig{LeaseS: s.req.leaseS(), ResetS: s.req.ResetS, RestartS: s.req.RestartS, Seed: r.run.Seed, First: window.First, Last: window.Last}
+	if cfg.ResetS == 0 {
+		cfg.ResetS = -1
+	}
+	if info.Needs.PairRates {
+		cfg.PairRates = func(a, b *online.LeaseJob, k int) (float64, float64) {
+			return in.rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
+		}
+	}
+	if s.cfg.Progress != nil {
+		cfg.Progress = func(p sim.LeaseProgress) {
+			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
+		}
+	}
+	with := policy.Config{Seed: r.run.Seed}
+	lp := policy.Programs{First: s.cfg.Solver.LP}
+	if info.Needs.LP {
+		r.run.LP = BuiltInLP
+		if lp.First != nil {
+			with.Solver = &lp
+			r.run.LP = "HiGHS " + s.cfg.Solver.EngineVersion
+		}
+	}
+	out, err := sim.RunLeases(ctx, info.Name, in.cluster, in.jobs, info.New(with), cfg)
+	if err != nil {
+		return nil, err
+	}
+	if lp.Second > 0 {
+		r.run.LP = BuiltInLP
+	}
+	r.run.Rounds, r.run.Leases = out.Rounds, out.Leases
+	return out.Metrics(in.cluster, in.jobs, window), nil
+}
+
+// fill copies the figures.
+func (r *SimulationRun) fill(m *sim.Metrics) {
+	r.Jobs, r.Dropped = m.Jobs, m.Dropped
+	r.MeanJCTS, r.WeightedMeanJCTS, r.WeightedJCTS = m.MeanJCTS, m.WeightedMeanJCTS, m.WeightedJCTS
+	r.P50JCTS, r.P90JCTS, r.P99JCTS = m.P50JCTS, m.P90JCTS, m.P99JCTS
+	r.MeanWaitS, r.P99WaitS, r.MeanSlowdown, r.P99Slowdown = m.MeanWaitS, m.P99WaitS, m.MeanSlowdown, m.P99Slowdown
+	r.MeanRho, r.WorstRho, r.Jain = m.MeanRho, m.WorstRho, m.Jain
+	r.TotalS, r.MakespanS, r.Utilization = m.TotalS, m.MakespanS, m.Utilisation
+	r.Switches, r.Preemptions, r.LostTasks, r.LostS = m.Switches, m.Preemptions, m.LostTasks, m.LostS
+	r.UtilizationByType = map[string]float64{}
+	for _, u := range m.Use {
+		r.UtilizationByType[u.Type] = u.Use
+	}
+	r.Each = m.Each
+}

@@ -1,0 +1,63 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	hare "github.com/hare-sched/hare"
+)
+
+// formatColumns are what tells a format by the header of its traces. The first
+// whose columns are all there is it: a Shockwave trace has those of Gavel too.
+var formatColumns = []struct {
+	format  string
+	columns []string
+}{
+	{"shockwave", []string{"job_id", "arrival_s", "job_type", "total_steps", "scale_factor", "batch_mode"}},
+	{"gavel", []string{"job_id", "arrival_s", "job_type", "total_steps", "scale_factor"}},
+	{"openb", []string{"pod", "arrival_s", "num_gpu"}},
+	{"pollux", []string{"name", "time", "application", "num_replicas"}},
+	{"philly", []string{"arrival_s", "duration_s", "num_gpus"}},
+}
+
+// CheckFormat says whether there is such a format, and else which is nearest.
+func CheckFormat(name string) error {
+	if slices.Contains(Formats(), name) {
+		return nil
+	}
+	hint := "."
+	if best := hare.Nearest(name, Formats()); best != "" {
+		hint = fmt.Sprintf(": did you mean %q?", best)
+	}
+	return fmt.Errorf("trace: unknown format %.60q%s The formats are %s", name, hint, strings.Join(Formats(), ", "))
+}
+
+// DetectFormat reads the first line of a trace and says of which format it is:
+// by its columns, or, where it has ten fields between tabs, Gavel's own form.
+func DetectFormat(src Source) (string, error) {
+	if src.Name == "" {
+		src.Name = "input"
+	}
+	head, err := bufio.NewReaderSize(src.R, 1<<16).ReadSlice('\n')
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return "", fmt.Errorf("%s: %w", src.Name, err)
+	}
+	if bytes.Count(head, []byte("\t"))+1 == len(nativeColumns) {
+		return "gavel", nil
+	}
+	have, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(head, []byte("\ufeff")))).Read()
+	if err == nil {
+		for _, f := range formatColumns {
+			if !slices.ContainsFunc(f.columns, func(c string) bool { return !slices.Contains(have, c) }) {
+				return f.format, nil
+			}
+		}
+	}
+	return "", &RowError{src.Name, 1, 1, "the columns tell no format: say which of " + strings.Join(Formats(), ", ") + " it is"}
+}
