@@ -6,17 +6,21 @@ type kind uint8
 const (
 	computeEnds kind = iota
 	taskEnds
-	gpuLeaves
+	taskFails
+	gpuLeaves // its window of service closes
+	faultBegins
+	sourceTurns
 	gpuJoins
+	faultEnds
 	jobArrives
 )
 
-// happening is something that will take place, unless its task is void by then.
+// happening is something that will take place, unless its task was lost by then.
 type happening struct {
 	atUs  int64
 	kind  kind
 	order int64 // among equal kinds of one time; the serial number of a task
-	ref   int32 // a task slot, GPU or job
+	ref   int32 // a task slot, GPU, source or job
 }
 
 func (h *happening) before(o *happening) bool {
@@ -51,18 +55,30 @@ func (a *agenda) pop() happening {
 	s[0] = s[last]
 	s = s[:last]
 	*a = s
-	for i := 0; ; {
+	s.down(0)
+	return first
+}
+
+func (s agenda) down(i int) {
+	for {
 		next := 2*i + 1
-		if next >= last {
-			return first
+		if next >= len(s) {
+			return
 		}
-		if next+1 < last && s[next+1].before(&s[next]) {
+		if next+1 < len(s) && s[next+1].before(&s[next]) {
 			next++
 		}
 		if !s[next].before(&s[i]) {
-			return first
+			return
 		}
 		s[i], s[next] = s[next], s[i]
 		i = next
+	}
+}
+
+// order makes a heap of what has no order.
+func (s agenda) order() {
+	for i := len(s)/2 - 1; i >= 0; i-- {
+		s.down(i)
 	}
 }

@@ -23,12 +23,14 @@ type engine struct {
 	nowUs  int64
 	seq    int64 // of the last event
 	agenda agenda
+	stale  int // tasks lost since agenda had nothing of such tasks
 
 	jobs       []job
 	jobOf      map[string]int32 // those that have arrived and not ended
 	unfinished int
 	gpus       []gpu // as Model.GPUs
 	gpuOf      map[string]int32
+	running    int // tasks
 	slots      []running
 	vacant     []int32
 	serial     int64 // of the last task that started
@@ -36,13 +38,20 @@ type engine struct {
 	void      []place // tasks that the policy must withdraw now
 	withdrawn int     // of void, which come first in it
 	touched   []int32 // gang and rigid jobs that the answer has started tasks of
+	failed    int32   // the gang or rigid job whose round must start again now, or none
+	err       error   // of a function of Config
 	events    [1]hare.Event
-	lanes     []lane // by GPU
+	lanes     []lane // by GPU; nil once a task's times were not its profile's
 	books     books
 
 	window      Window
 	number      []int32 // by job, where there is a window
 	preemptions []int64 // by job
+
+	vary       *variation // or nil
+	sources    []source
+	sourcesOut int
+	idleFaults int // drawn since a task started
 }
 
 // job is the state of one job. Tasks of a round are 0 (not started), a slot + 1
@@ -54,8 +63,12 @@ type job struct {
 	ended   int64
 	held    []int32 // GPUs of a gang's round or of a rigid job
 	last    []int32 // GPUs of a gang's last round
-	// openedUs is the end of the last round; a rigid job must go on then.
+	// openedUs is when the round could start: the end of the last one. Rigid jobs
+	// must go on then.
 	openedUs  int64
+	tries     int64 // of tasks of the round at hand, that failed
+	failures  int64 // of tasks, in all
+	home      int32 // node on which a relaxed round started
 	startUs   int64 // first start of a task that was not lost; −1 before
 	endUs     int64
 	over      bool
@@ -68,11 +81,16 @@ const ended = int32(-1)
 
 // gpu is the state of one GPU.
 type gpu struct {
-	here bool
-	job  int32 // that holds it, or none
-	slot int32 // the task that computes on it, or none
-	// sinceUs is the start of the last task, or its end where the job keeps the GPU.
-	sinceUs int64
+	closed bool  // out of its windows of service
+	faults int32 // that keep it out
+	job    int32 // that holds it, or none
+	slot   int32 // the task that computes on it, or none
+	last   int32 // the job that last began on it since it joined, or none
+	done   int32 // the job whose task last ended on it, or none
+	// sinceUs is the start of the last task, or its end where the job keeps the
+	// GPU; heldUs is when it was taken for that, which is before where it switches.
+	heldUs, sinceUs int64
+	changedUs       int64 // of closed or faults
 }
 
 // running is a task that has started and not ended.
@@ -81,6 +99,9 @@ type running struct {
 	job    int32
 	task   int64
 	gpu    int32
+	fails  bool
+	// As they turn out.
+	computeUs, syncUs int64
 }
 
 // place names a task as decisions do.
@@ -94,18 +115,18 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 	e := &engine{
 		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log, name: cfg.Name,
 		jobs: make([]job, len(inst.Jobs)), jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
-		gpuOf: map[string]int32{},
+		gpuOf: map[string]int32{}, failed: none,
 	}
 	e.gpus = make([]gpu, len(e.model.GPUs))
 	e.lanes = make([]lane, len(e.model.GPUs))
-	e.books.held = make([]hare.Amount, len(e.model.Types))
+	e.books.held, e.books.down = make([]hare.Amount, len(e.model.Types)), make([]hare.Amount, len(e.model.Types))
 	if err := e.count(cfg.Window); err != nil {
 		return nil, err
 	}
 	for i, g := range e.model.GPUs {
-		e.gpus[i] = gpu{here: steady(&inst.Cluster.Nodes[g.Node]), job: none, slot: none}
+		e.gpus[i] = gpu{closed: !steady(&inst.Cluster.Nodes[g.Node]), job: none, slot: none, last: none, done: none}
 		e.gpuOf[g.ID] = int32(i)
-		if e.gpus[i].here {
+		if !e.gpus[i].closed {
 			continue
 		}
 		for _, w := range e.model.Classes[g.Class].Windows {
@@ -123,13 +144,18 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 		e.jobs[i].startUs = -1
 		e.agenda.push(happening{j.ReleaseUs, jobArrives, int64(i), int32(i)})
 	}
-	return e, nil
+	if err := e.addFaults(&cfg); err != nil {
+		return nil, err
+	}
+	var err error
+	e.vary, err = newVariation(&cfg)
+	return e, err
 }
 
 // happen lets one thing happen and tells the policy.
 func (e *engine) happen(h happening) error {
-	if h.kind <= taskEnds && e.slots[h.ref].serial != h.order {
-		return nil // the task was lost
+	if e.isStale(&h) {
+		return nil
 	}
 	if h.atUs > hare.MaxExact {
 		return fmt.Errorf("sim: the plan goes on beyond %s s", hare.FormatMicros(hare.MaxExact))
@@ -140,13 +166,16 @@ func (e *engine) happen(h happening) error {
 		return e.computeEnds(h.ref)
 	case taskEnds:
 		return e.taskEnds(h.ref)
-	case gpuLeaves:
-		e.leave(h.ref)
-		return e.tell(hare.Event{Type: hare.EventGPULeft, GPU: e.model.GPUs[h.ref].ID})
-	case gpuJoins:
-		g := &e.model.GPUs[h.ref]
-		e.gpus[h.ref].here = true
-		return e.tell(hare.Event{Type: hare.EventGPUJoined, GPU: g.ID, GPUType: e.model.Types[g.Type]})
+	case taskFails:
+		return e.taskFails(h.ref)
+	case gpuLeaves, gpuJoins:
+		return e.change(h.ref, h.kind == gpuLeaves, 0)
+	case faultBegins:
+		return e.change(h.ref, e.gpus[h.ref].closed, 1)
+	case faultEnds:
+		return e.change(h.ref, e.gpus[h.ref].closed, -1)
+	case sourceTurns:
+		return e.turn(h.ref)
 	default:
 		return e.arrive(h.ref)
 	}
@@ -164,7 +193,7 @@ func (e *engine) arrive(ji int32) error {
 func (e *engine) computeEnds(slot int32) error {
 	t := &e.slots[slot]
 	event := e.event(hare.EventComputeEnded, t)
-	e.free(t.gpu, true)
+	e.free(t.gpu, !t.fails)
 	return e.tell(event)
 }
 
@@ -178,8 +207,7 @@ func (e *engine) taskEnds(slot int32) error {
 	t := e.slots[slot]
 	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
 	event := e.event(hare.EventTaskEnded, &t)
-	p := e.mode(t.job, t.gpu)
-	event.ComputeUs, event.SyncUs = p.ComputeUs, p.SyncUs
+	event.ComputeUs, event.SyncUs = t.computeUs, t.syncUs
 	e.forget(slot)
 	j.tasks[t.task] = ended
 	j.running--
@@ -214,14 +242,13 @@ func (e *engine) roundEnds(ji int32) {
 		for _, g := range j.held {
 			e.free(g, true)
 		}
-		j.openedUs = e.nowUs
 		j.last, j.held = j.held, j.last[:0]
 	case hare.Rigid:
 		for _, g := range j.held {
 			e.enter(g, true)
 		}
-		j.openedUs = e.nowUs
 	}
+	j.openedUs, j.tries = e.nowUs, 0
 	j.round++
 	j.ended = 0
 	clear(j.tasks)
@@ -251,43 +278,6 @@ func (e *engine) endJob(ji int32) {
 	e.counts(ji)
 }
 
-// leave takes a GPU out of service, with its task and the gang of that.
-func (e *engine) leave(g int32) {
-	x := &e.gpus[g]
-	if ji := x.job; ji != none {
-		j := &e.jobs[ji]
-		if e.inst.Jobs[ji].Sync == hare.Relaxed {
-			t := &e.slots[x.slot]
-			e.void = append(e.void, place{ji, j.round, t.task, g})
-			j.tasks[t.task] = 0
-			j.running--
-			e.forget(x.slot)
-			e.free(g, false)
-		} else {
-			e.loseRound(ji)
-		}
-	}
-	x.here = false
-	e.lanes[g].cut = true
-}
-
-// loseRound takes a gang off its GPUs; it must do the round again.
-func (e *engine) loseRound(ji int32) {
-	j := &e.jobs[ji]
-	if e.inst.Jobs[ji].Sync == hare.Rigid && j.round > 0 {
-		j.moved = true
-	}
-	for _, g := range j.held {
-		if s := e.gpus[g].slot; s != none {
-			e.void = append(e.void, place{ji, j.round, e.slots[s].task, g})
-			e.forget(s)
-		}
-		e.free(g, false)
-	}
-	j.held, j.running, j.ended = j.held[:0], 0, 0
-	clear(j.tasks)
-}
-
 // free hands a GPU back that some job held since the start of its last task.
 func (e *engine) free(g int32, done bool) {
 	e.enter(g, done)
@@ -299,8 +289,10 @@ func (e *engine) free(g int32, done bool) {
 func (e *engine) enter(g int32, done bool) {
 	x := &e.gpus[g]
 	spec, j := &e.inst.Jobs[x.job], &e.jobs[x.job]
-	startUs, span := x.sinceUs, e.nowUs-x.sinceUs
-	x.sinceUs = e.nowUs
+	startUs := min(x.sinceUs, e.nowUs) // later only where it was lost while it switched
+	span := e.nowUs - startUs
+	e.books.switchUs += startUs - x.heldUs
+	x.heldUs, x.sinceUs = e.nowUs, e.nowUs
 	if !done {
 		e.books.lostUs += span
 		if x.slot != none && j.round < spec.Rounds {
@@ -308,13 +300,20 @@ func (e *engine) enter(g int32, done bool) {
 		}
 		return
 	}
-	e.books.held[e.model.GPUs[g].Type] = e.books.held[e.model.GPUs[g].Type].Add(hare.Product(1, span))
+	k := e.model.GPUs[g].Type
+	e.books.held[k] = e.books.held[k].Add(hare.Product(1, span))
 	e.books.tasks++
-	var computeUs int64
-	if spec.Sync == hare.Relaxed {
-		computeUs = span
+	if x.done != x.job && x.done != none {
+		e.books.switches++
 	}
-	e.lanes[g].add(x.job, j.round, startUs, computeUs)
+	x.done = x.job
+	if e.lanes != nil {
+		var computeUs int64
+		if spec.Sync == hare.Relaxed {
+			computeUs = span
+		}
+		e.lanes[g].add(x.job, j.round, startUs, computeUs)
+	}
 	if j.startUs < 0 || startUs < j.startUs {
 		j.startUs = startUs
 	}
@@ -322,6 +321,7 @@ func (e *engine) enter(g int32, done bool) {
 
 func (e *engine) forget(slot int32) {
 	e.slots[slot].serial = 0
+	e.running--
 	e.vacant = append(e.vacant, slot)
 }
 

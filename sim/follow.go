@@ -36,6 +36,9 @@ func (e *engine) tell(event hare.Event) error {
 		if reason != "" {
 			return e.refuse(*d, reason)
 		}
+		if e.err != nil {
+			return e.err
+		}
 	}
 	if e.withdrawn < len(e.void) {
 		p := e.void[e.withdrawn]
@@ -43,12 +46,33 @@ func (e *engine) tell(event hare.Event) error {
 	}
 	e.void, e.withdrawn = e.void[:0], 0
 	for _, ji := range e.touched {
-		if j := &e.jobs[ji]; !j.over && j.running != e.inst.Jobs[ji].Tasks {
-			return e.refuse(hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, Task: int64(slices.Index(j.tasks, 0)), AtUs: e.nowUs}, "it is missing: the tasks of the round start together")
+		j := &e.jobs[ji]
+		if j.over {
+			continue
+		}
+		if j.running != e.inst.Jobs[ji].Tasks {
+			return e.refuse(e.firstMissing(ji), "it is missing: the tasks of the round start together")
+		}
+		if e.vary != nil {
+			if err := e.beginGang(ji); err != nil {
+				return err
+			}
+		}
+	}
+	if ji := e.failed; ji != none {
+		e.failed = none
+		if e.jobs[ji].running == 0 {
+			return e.refuse(e.firstMissing(ji), "it is missing: a round of which a task failed starts again at once")
 		}
 		e.resumes(ji)
 	}
 	return nil
+}
+
+// firstMissing is the start of the least task of a round that has not started.
+func (e *engine) firstMissing(ji int32) hare.Decision {
+	j := &e.jobs[ji]
+	return hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, Task: int64(slices.Index(j.tasks, 0)), AtUs: e.nowUs}
 }
 
 func (e *engine) refuse(d hare.Decision, reason string) error {
@@ -82,7 +106,7 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 	}
 	j, x, spec := &e.jobs[ji], &e.gpus[g], &e.inst.Jobs[ji]
 	switch {
-	case !x.here:
+	case !x.here():
 		return "the GPU is not in service"
 	case x.job != none && (x.job != ji || x.slot != none || spec.Sync == hare.Relaxed):
 		return fmt.Sprintf("job %.60q holds the GPU", e.inst.Jobs[x.job].ID)
@@ -102,7 +126,12 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 			return reason
 		}
 	}
-	e.launch(ji, g, d.Task, p)
+	slot := e.launch(ji, g, d.Task, p)
+	if e.vary == nil {
+		e.begin(slot, e.nowUs, 0)
+	} else if spec.Sync == hare.Relaxed {
+		e.err = e.beginRelaxed(slot)
+	}
 	return ""
 }
 
@@ -123,36 +152,11 @@ func (e *engine) together(ji, g int32) (reason string) {
 	switch {
 	case j.roundKind != e.model.GPUs[g].Type && !spec.Mix:
 		return "the round mixes GPU types"
-	case spec.Sync == hare.Rigid && j.round > 0 && x.job != ji && int64(len(j.held)) == spec.Tasks:
-		return "a rigid job stays on its GPUs"
+	case x.job != ji && int64(len(j.held)) == spec.Tasks:
+		return fmt.Sprintf("a %v job stays on its GPUs", spec.Sync)
 	}
 	if x.job != ji {
 		j.held = append(j.held, g)
 	}
 	return ""
-}
-
-// launch books the start of a task and its ends to come. Rounds that the job
-// does not have take place in the policy's mind alone.
-func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) {
-	j, x, spec := &e.jobs[ji], &e.gpus[g], &e.inst.Jobs[ji]
-	var slot int32
-	if n := len(e.vacant); n > 0 {
-		slot, e.vacant = e.vacant[n-1], e.vacant[:n-1]
-	} else {
-		slot = int32(len(e.slots))
-		e.slots = append(e.slots, running{})
-	}
-	e.serial++
-	e.slots[slot] = running{serial: e.serial, job: ji, task: task, gpu: g}
-	j.tasks[task] = slot + 1
-	j.running++
-	x.job, x.slot, x.sinceUs = ji, slot, e.nowUs
-	if j.round == spec.Rounds {
-		return
-	}
-	if spec.Sync == hare.Relaxed && p.SyncUs > 0 {
-		e.agenda.push(happening{e.nowUs + p.ComputeUs, computeEnds, e.serial, slot})
-	}
-	e.agenda.push(happening{e.nowUs + p.DurationUs(), taskEnds, e.serial, slot})
 }

@@ -38,8 +38,10 @@ type Metrics struct {
 	// GPUs: all are always in service).
 	Use         []hare.TypeUse
 	Utilisation float64
-	// Switches are changes of job on a GPU; −1 where there is no schedule (Moved).
+	// Switches are changes of job on a GPU, SwitchS the GPU-seconds that they
+	// took.
 	Switches int64
+	SwitchS  float64
 	// Preemptions count gangs and rigid jobs that stopped between two rounds, or
 	// went on on other GPUs; of leases, those that had not ended and lost their
 	// GPUs, or moved, at the end of one. Relaxed jobs hold no GPU between tasks.
@@ -49,6 +51,10 @@ type Metrics struct {
 	// in GPU-seconds.
 	LostTasks int64
 	LostS     float64
+	// Failures are tasks that failed and were done again, DownS the GPU-seconds up
+	// to TotalS that faults took out of service, which Use does not count as there.
+	Failures int64
+	DownS    float64
 	// JCTsS are the completion times of all jobs, ascending: their CDF.
 	JCTsS []float64
 	// Each is every job, by number.
@@ -98,7 +104,8 @@ func (m *Metrics) Share(limitS float64) float64 {
 func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	model := hare.NewModel(inst)
 	x := &Metrics{
-		TotalS: float64(o.EndUs) / 1e6, Use: o.Use, LostTasks: o.Lost, LostS: float64(o.LostUs) / 1e6, Switches: -1,
+		TotalS: float64(o.EndUs) / 1e6, Use: o.Use, Switches: o.Switches, SwitchS: float64(o.SwitchUs) / 1e6,
+		LostTasks: o.Lost, LostS: float64(o.LostUs) / 1e6, Failures: o.Failures, DownS: o.DownUs / 1e6,
 	}
 	order := make([]int, len(o.Jobs))
 	for i := range order {
@@ -135,21 +142,11 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	}
 	var held, service float64
 	for k := range model.Types {
-		s := serviceUs(model, k, o.EndUs)
+		s := serviceUs(model, k, o.EndUs) - o.downUs[k]
 		held, service = held+o.Use[k].Use*s, service+s
 	}
 	if service > 0 {
 		x.Utilisation = held / service
-	}
-	if o.Schedule != nil {
-		x.Switches = 0
-		for _, l := range o.Schedule.Lanes {
-			for e := 1; e < len(l.Job); e++ {
-				if l.Job[e] != l.Job[e-1] {
-					x.Switches++
-				}
-			}
-		}
 	}
 	return x
 }

@@ -21,27 +21,42 @@ type Outcome struct {
 	Use    []hare.TypeUse
 	Events int64 // sent to the policy
 	Tasks  int64 // that ended
-	// Lost are the tasks that ran when their GPU, or one of their gang, left,
-	// LostUs the GPU time that was held for them.
-	Lost, LostUs int64
+	// Lost are the tasks that ran when their GPU, or one of their gang, left or
+	// failed, LostUs the GPU time that was held for them. Failures are events
+	// task_failed.
+	Lost, LostUs, Failures int64
+	// SwitchUs is GPU time that was held for switches, waits of a gang for its
+	// slowest GPU included, and Switches are changes of job on a GPU between
+	// tasks that were not lost.
+	SwitchUs, Switches int64
+	// DownUs is GPU time up to EndUs that faults took out of service.
+	DownUs float64
 	// Schedule is the plan that was followed, lost tasks left out; verify
-	// accepts it. It is nil where Moved is not.
+	// accepts it. It is nil where Moved is not, or Varied is not 0.
 	Schedule *hare.Schedule
-	// Moved are rigid jobs that lost a GPU after their first round and went on
-	// elsewhere, which no schedule of this model does.
+	// Moved are rigid jobs that lost a round after their first one and did it
+	// again, later or elsewhere, which no schedule of this model does.
 	Moved []string
 	// Preemptions are, by job, how often a gang or rigid job stopped between two
 	// rounds, or went on on other GPUs; nil means none at all.
 	Preemptions []int64
 
+	// Varied are tasks that began and whose times were not those of the profile
+	// (Config.Stretch, Config.Network), which no schedule of the instance has.
+	Varied int64
+
 	window Window
+	downUs []float64 // by type
 }
 
 // Result makes of the outcome a result of inst, which was simulated, with a
 // certificate for it or nil.
 func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Result, error) {
-	if o.Schedule == nil {
-		return nil, fmt.Errorf("sim: job %.60q moved to other GPUs, which rigid jobs do not in a schedule", o.Moved[0])
+	switch {
+	case o.Varied > 0:
+		return nil, fmt.Errorf("sim: %d tasks did not take the times of their profiles, so the run is no schedule of the instance", o.Varied)
+	case o.Schedule == nil:
+		return nil, fmt.Errorf("sim: job %.60q lost a round after its first, and rounds of rigid jobs follow each other back to back on the same GPUs in a schedule", o.Moved[0])
 	}
 	value := o.Value
 	res := &hare.Result{
@@ -60,15 +75,22 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 
 // books are the sums of a run.
 type books struct {
-	held                []hare.Amount // GPU-µs by type, in 1e-12 s
-	tasks, lost, lostUs int64
-	counted             int           // jobs of the window that have not ended
-	endUs               int64         // when the last of them did
-	until               []hare.Amount // held, up to then
+	held, down                    []hare.Amount // GPU-µs by type, in 1e-12 s
+	tasks, lost, lostUs, failures int64
+	switches, switchUs, varied    int64
+
+	// Up to the end of the last job of the window.
+	counted     int           // jobs of it that have not ended
+	endUs       int64         // when the last of them did
+	until, lack []hare.Amount // held and down
 }
 
 func (e *engine) outcome() *Outcome {
-	o := &Outcome{Events: e.seq, Tasks: e.books.tasks, Lost: e.books.lost, LostUs: e.books.lostUs, Schedule: &hare.Schedule{}, EndUs: e.books.endUs, Preemptions: e.preemptions, window: e.window}
+	b := &e.books
+	o := &Outcome{
+		Events: e.seq, Tasks: b.tasks, Lost: b.lost, LostUs: b.lostUs, Failures: b.failures, SwitchUs: b.switchUs,
+		Switches: b.switches, Preemptions: e.preemptions, Varied: b.varied, Schedule: &hare.Schedule{}, EndUs: b.endUs, window: e.window,
+	}
 	var sum hare.Amount
 	for i := range e.jobs {
 		j, spec := &e.jobs[i], &e.inst.Jobs[i]
@@ -91,7 +113,7 @@ func (e *engine) outcome() *Outcome {
 			o.Schedule.Lanes = append(o.Schedule.Lanes, l.Lane)
 		}
 	}
-	if o.Moved != nil {
+	if o.Moved != nil || o.Varied > 0 {
 		o.Schedule = nil
 	}
 	return o
@@ -110,6 +132,10 @@ func (e *engine) use(o *Outcome) {
 				service.Add(service, new(big.Int).Mul(big.NewInt(span), big.NewInt(int64(len(c.GPUs)))))
 			}
 		}
+		down := e.books.lack[k]
+		service.Sub(service, down.Big())
+		o.downUs = append(o.downUs, down.Float()*1e12)
+		o.DownUs += down.Float() * 1e12
 		use := 0.0
 		if service.Sign() > 0 {
 			use, _ = new(big.Rat).SetFrac(e.books.until[k].Big(), service).Float64()

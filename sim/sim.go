@@ -24,6 +24,28 @@ type Config struct {
 	// Window is the jobs that figures are of. The run goes on until all jobs have
 	// ended, so that its schedule is whole.
 	Window Window
+	// Seed is of everything that is drawn below.
+	Seed uint64
+	// Faults take GPUs out of service for a while, and FaultRate does so by
+	// chance. Listed faults of a GPU must not overlap; drawn ones may.
+	Faults    []Fault
+	FaultRate FaultRate
+	// Failures make tasks fail and start again.
+	Failures FailureRate
+	// Stretch makes compute take longer or shorter than profiles say; nil does
+	// not. Policies see the profiles, and measured times when tasks end.
+	Stretch Stretch
+	// SwitchUs is lost when a GPU begins a task of another job than its last one
+	// since it came into service; the first costs nothing. The GPU is held
+	// meanwhile. A gang begins when its slowest GPU has switched.
+	SwitchUs int64
+	// SwitchOfUs, where not nil, is asked instead, for the job to come and the
+	// type of the GPU.
+	SwitchOfUs func(job *hare.Job, gpuType string) int64
+	// Network makes rounds that are spread over nodes synchronise longer.
+	Network Network
+
+	runs, lastRuns []int64 // of Merged
 }
 
 // ErrStalled says that jobs wait, nothing runs and nothing more will happen: no
@@ -67,21 +89,25 @@ func steady(n *hare.Node) bool { return n.Windows == nil && len(n.Busy) == 0 }
 // with Cluster(inst), until all jobs have ended. The policy learns of a job at
 // its release and never how many rounds it has; after the last task of the
 // last round it is told that the job has ended, at the same time. A task takes
-// the times of its profile. A relaxed one frees its GPU after compute
-// (compute_ended) and ends after synchronising; tasks of gang and rigid jobs
-// keep theirs as DESIGN 1 says. A GPU that leaves service takes its task with
-// it, and those of a gang on others.
+// the times of its profile, where cfg says nothing else. A relaxed one frees its
+// GPU after compute (compute_ended) and ends after synchronising; tasks of gang
+// and rigid jobs keep theirs as DESIGN 1 says. A GPU that leaves service takes
+// its task with it, and those of a gang on others. Where a task of a gang or
+// rigid job fails, the round is lost, the GPUs stay, and the policy must start
+// it again on them at once; a relaxed task that fails waits to start anywhere.
 //
 // Events at one time are sent in this order: ends of compute, ends of tasks
 // (each in the order of their starts; the end of a job follows that of its last
-// task), GPUs that leave, GPUs that join (by their order in the cluster), jobs
+// task), failures, GPUs that leave (windows of service, then faults), those that
+// fail or return by chance, GPUs that join (by their order in the cluster), jobs
 // that arrive (in the order of the instance). Every event is a step of its own.
-// So the same instance and policy always give the same events.
+// So the same instance, policy and cfg always give the same events.
 //
-// Errors are *DecisionError, ErrStalled, those of the policy, of Config.Log and
-// of ctx. Time is O(log(tasks that run) + the policy's step) for each task, so
+// Errors are *hare.InvalidError of cfg, *DecisionError, ErrStalled, those of the
+// policy, of Config.Log and of ctx. Time is O(log(tasks that run) + the policy's step) for each task, so
 // long jobs should have merged rounds (the trace readers' Quantum). Memory is
-// proportional to jobs, tasks of a round, GPUs and runs of the schedule.
+// proportional to jobs, tasks of a round, GPUs, listed faults and runs of the
+// schedule, not to what is simulated.
 func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Config) (*Outcome, error) {
 	e, err := newEngine(inst, policy, cfg)
 	if err != nil {
@@ -91,7 +117,7 @@ func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Con
 		if n%4096 == 0 && ctx.Err() != nil {
 			return nil, fmt.Errorf("sim: %w", ctx.Err())
 		}
-		if len(e.agenda) == 0 {
+		if len(e.agenda) == 0 || len(e.sources) > 0 && e.waitsForFaults() {
 			return nil, e.stalled()
 		}
 		if err := e.happen(e.agenda.pop()); err != nil {

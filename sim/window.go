@@ -17,7 +17,7 @@ func (e *engine) count(w Window) error {
 		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", w.First, w.Last, n)
 	}
 	e.window, e.books.counted = w, n
-	e.books.until = e.books.held
+	e.books.until, e.books.lack = e.books.held, e.books.down
 	if w.Last == 0 {
 		return nil
 	}
@@ -45,15 +45,20 @@ func (e *engine) counts(ji int32) {
 	if e.books.counted--; e.books.counted > 0 {
 		return
 	}
-	e.books.endUs = e.nowUs
-	if e.number == nil {
-		return
-	}
-	e.books.until = slices.Clone(e.books.held)
+	e.close()
+}
+
+// close ends the books of use.
+func (e *engine) close() {
+	b := &e.books
+	b.endUs, b.until, b.lack = e.nowUs, slices.Clone(b.held), slices.Clone(b.down)
 	for i := range e.gpus {
-		if x := &e.gpus[i]; x.job != none {
-			k := e.model.GPUs[i].Type
-			e.books.until[k] = e.books.until[k].Add(hare.Product(1, e.nowUs-x.sinceUs))
+		x, k := &e.gpus[i], e.model.GPUs[i].Type
+		if x.job != none {
+			b.until[k] = b.until[k].Add(hare.Product(1, max(0, e.nowUs-x.sinceUs)))
+		}
+		if x.faults > 0 && !x.closed {
+			b.lack[k] = b.lack[k].Add(hare.Product(1, e.nowUs-x.changedUs))
 		}
 	}
 }

@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"github.com/hare-sched/hare"
+)
+
+// launch hands a GPU to a task, which begin then begins.
+func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
+	j, x := &e.jobs[ji], &e.gpus[g]
+	if n := len(e.vacant); n > 0 {
+		slot, e.vacant = e.vacant[n-1], e.vacant[:n-1]
+	} else {
+		slot = int32(len(e.slots))
+		e.slots = append(e.slots, running{})
+	}
+	e.serial++
+	e.running++
+	e.idleFaults = 0
+	e.slots[slot] = running{serial: e.serial, job: ji, task: task, gpu: g, computeUs: p.ComputeUs, syncUs: p.SyncUs}
+	j.tasks[task] = slot + 1
+	j.running++
+	x.job, x.slot, x.heldUs, x.sinceUs = ji, slot, e.nowUs, e.nowUs
+	return slot
+}
+
+// begin books the ends to come of a task that begins at startUs and fails
+// failsUs later, where that is not 0. Rounds that the job does not have take
+// place in the policy's mind alone.
+func (e *engine) begin(slot int32, startUs, failsUs int64) {
+	t := &e.slots[slot]
+	spec := &e.inst.Jobs[t.job]
+	if e.jobs[t.job].round == spec.Rounds {
+		return
+	}
+	x := &e.gpus[t.gpu]
+	x.sinceUs, x.last = startUs, t.job
+	if spec.Sync == hare.Relaxed && t.syncUs > 0 && (failsUs == 0 || failsUs > t.computeUs) {
+		e.agenda.push(happening{startUs + t.computeUs, computeEnds, t.serial, slot})
+	}
+	if failsUs > 0 {
+		t.fails = true
+		e.agenda.push(happening{startUs + failsUs, taskFails, t.serial, slot})
+		return
+	}
+	e.agenda.push(happening{startUs + t.computeUs + t.syncUs, taskEnds, t.serial, slot})
+}
+
+// beginRelaxed begins a task that was launched, as it turns out.
+func (e *engine) beginRelaxed(slot int32) error {
+	t := &e.slots[slot]
+	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
+	if j.round == spec.Rounds {
+		return nil
+	}
+	node := int32(e.model.GPUs[t.gpu].Node)
+	if j.running == 1 && j.ended == 0 {
+		j.home = node
+	}
+	switchUs, err := e.switching(t)
+	if err != nil {
+		return err
+	}
+	failsUs, err := e.turnsOut(t, node != j.home)
+	if err != nil {
+		return err
+	}
+	e.begin(slot, e.nowUs+switchUs, failsUs)
+	return nil
+}
+
+// beginGang begins a round that was launched, when its slowest GPU has switched.
+func (e *engine) beginGang(ji int32) error {
+	j, spec := &e.jobs[ji], &e.inst.Jobs[ji]
+	if j.round == spec.Rounds {
+		return nil
+	}
+	startUs, spread := e.nowUs, false
+	home := e.model.GPUs[j.held[0]].Node
+	for _, s := range j.tasks {
+		t := &e.slots[s-1]
+		switchUs, err := e.switching(t)
+		if err != nil {
+			return err
+		}
+		startUs = max(startUs, e.nowUs+switchUs)
+		spread = spread || e.model.GPUs[t.gpu].Node != home
+	}
+	for _, s := range j.tasks {
+		failsUs, err := e.turnsOut(&e.slots[s-1], spread)
+		if err != nil {
+			return err
+		}
+		e.begin(s-1, startUs, failsUs)
+	}
+	return nil
+}
+
+// switching is how long the GPU of a task is lost before it begins.
+func (e *engine) switching(t *running) (int64, error) {
+	x := &e.gpus[t.gpu]
+	if x.last == none || x.last == t.job {
+		return 0, nil
+	}
+	return e.vary.switching(&e.inst.Jobs[t.job], e.model.Types[e.model.GPUs[t.gpu].Type])
+}
+
+// turnsOut draws how long a task takes, and after what it fails, or 0.
+func (e *engine) turnsOut(t *running, spread bool) (failsUs int64, err error) {
+	v, j, spec := e.vary, &e.jobs[t.job], &e.inst.Jobs[t.job]
+	if v.runs != nil && j.round == spec.Rounds-1 {
+		n, last := v.runs[t.job], v.lastRuns[t.job]
+		t.computeUs, t.syncUs = t.computeUs/n*last, t.syncUs/n*last
+	}
+	computeUs, syncUs := t.computeUs, t.syncUs
+	key := mix(uint64(t.job), uint64(j.round), uint64(t.task), uint64(j.failures))
+	if t.computeUs, err = v.stretched(t.computeUs, key, spec); err != nil {
+		return 0, err
+	}
+	if spread && v.bytes != nil {
+		extraUs, err := v.extraUs(spec)
+		if err != nil {
+			return 0, err
+		}
+		t.syncUs += extraUs
+	}
+	if t.computeUs != computeUs || t.syncUs != syncUs {
+		e.books.varied++
+		e.lanes = nil
+	}
+	onGPUUs := t.computeUs
+	if spec.Sync != hare.Relaxed {
+		onGPUUs += t.syncUs
+	}
+	return v.failsAfterUs(onGPUUs, t.computeUs+t.syncUs, key), nil
+}

@@ -1,0 +1,115 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// maxTries of a round's tasks that failed are the end of a run: the round would
+// never be over.
+const maxTries = 1 << 20
+
+// taskFails loses a task. A gang loses its round and starts it again where it is:
+// a step of which one worker died is lost as a whole, and the GPUs are there.
+func (e *engine) taskFails(slot int32) error {
+	t := e.slots[slot]
+	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
+	event := e.event(hare.EventTaskFailed, &t)
+	e.books.failures++
+	j.failures++
+	if j.tries++; j.tries > maxTries {
+		return fmt.Errorf("sim: job %.60q at %s s: %d tasks of round %d have failed, and it is not over: lower the rate of failures", spec.ID, hare.FormatMicros(e.nowUs), j.tries, j.round)
+	}
+	if spec.Sync == hare.Relaxed {
+		j.tasks[t.task] = 0
+		j.running--
+		j.openedUs = e.nowUs
+		if e.gpus[t.gpu].slot == slot {
+			e.free(t.gpu, false)
+		}
+		e.lose(slot)
+		return e.tell(event)
+	}
+	e.breaks(t.job)
+	for _, g := range j.held {
+		x := &e.gpus[g]
+		e.enter(g, false)
+		if s := x.slot; s != none {
+			if s != slot {
+				e.void = append(e.void, place{t.job, j.round, e.slots[s].task, g})
+			}
+			e.lose(s)
+		}
+		x.slot = none
+	}
+	j.running, j.ended, j.openedUs = 0, 0, e.nowUs
+	clear(j.tasks)
+	e.failed = t.job
+	return e.tell(event)
+}
+
+// leave takes what a GPU does off it, as it leaves service: its task, and the
+// gang of that.
+func (e *engine) leave(g int32) {
+	x := &e.gpus[g]
+	if ji := x.job; ji != none {
+		j := &e.jobs[ji]
+		if e.inst.Jobs[ji].Sync == hare.Relaxed {
+			slot := x.slot
+			t := &e.slots[slot]
+			e.void = append(e.void, place{ji, j.round, t.task, g})
+			j.tasks[t.task] = 0
+			j.running--
+			j.openedUs = e.nowUs
+			e.free(g, false)
+			e.lose(slot)
+		} else {
+			e.loseRound(ji)
+		}
+	}
+	if e.lanes != nil {
+		e.lanes[g].cut = true
+	}
+}
+
+// loseRound takes a gang off its GPUs; it must do the round again.
+func (e *engine) loseRound(ji int32) {
+	j := &e.jobs[ji]
+	e.breaks(ji)
+	for _, g := range j.held {
+		s := e.gpus[g].slot
+		e.free(g, false)
+		if s != none {
+			e.void = append(e.void, place{ji, j.round, e.slots[s].task, g})
+			e.lose(s)
+		}
+	}
+	j.held, j.running, j.ended, j.openedUs = j.held[:0], 0, 0, e.nowUs
+	clear(j.tasks)
+}
+
+// breaks notes a rigid job whose rounds no longer follow each other.
+func (e *engine) breaks(ji int32) {
+	if j := &e.jobs[ji]; e.inst.Jobs[ji].Sync == hare.Rigid && j.round > 0 {
+		j.moved = true
+	}
+}
+
+// lose forgets a task that has not ended. What it has on the agenda is dropped
+// when there is more of that than of the rest, so that memory does not grow with
+// what was lost.
+func (e *engine) lose(slot int32) {
+	e.forget(slot)
+	if e.stale++; e.stale > len(e.agenda)/2+64 {
+		e.stale = 0
+		e.agenda = slices.DeleteFunc(e.agenda, func(h happening) bool { return e.isStale(&h) })
+		e.agenda.order()
+	}
+}
+
+// isStale says that a happening is of a task that was lost.
+func (e *engine) isStale(h *happening) bool {
+	return h.kind <= taskFails && e.slots[h.ref].serial != h.order
+}

@@ -1,0 +1,182 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/hare-sched/hare"
+)
+
+// FailureRate makes tasks fail: what they did is lost and they start again. The
+// zero value means that none does. A task fails at most once each time that it
+// starts. Draws depend on the seed, the job, the round, the task and on how many
+// failures the job has had, not on when or where the task runs.
+type FailureRate struct {
+	// Probability is the chance that a task fails, from 0 to below 1, at a time
+	// that is uniform over compute and synchronisation.
+	Probability float64
+	// PerGPUHour is how many tasks fail for each hour in which a GPU computes,
+	// or is held by a gang or rigid job; at least 0.
+	PerGPUHour float64
+}
+
+// Stretch draws by how much the compute of a task takes longer than its profile
+// says: a positive factor. It must draw from r alone, at most a few times, and
+// not change. trace.MiniBatch is one from measurements.
+type Stretch interface {
+	Draw(r *rand.Rand) float64
+}
+
+// Network says how much longer rounds synchronise that are spread over nodes.
+// Profiles are taken to be measured inside a node. Tasks of a round of K tasks
+// of a job with D bytes to reduce then synchronise for
+//
+//	2 (K − 1)/K · D · (1/InterBytesPerS − 1/IntraBytesPerS)
+//
+// longer than their profile says: the ring all-reduce over its slowest link (Patarasu
+// and Yuan, 2009), in place of that inside a node, which the profile holds. A
+// gang or rigid job pays where its GPUs are on several nodes. [I] Tasks of a
+// relaxed round need not run at one time: the first one that starts gathers, and
+// those on other nodes pay. Links are not shared: jobs do not slow each other.
+// The zero value is no network.
+type Network struct {
+	// InterBytesPerS is between nodes; zero means no network.
+	InterBytesPerS float64
+	// IntraBytesPerS is inside a node, at least InterBytesPerS; zero means
+	// beyond measure.
+	IntraBytesPerS float64
+	// Bytes are what a job reduces in a round, at least 0: gradients of all of
+	// its merged steps.
+	Bytes func(*hare.Job) int64
+}
+
+// variation is how a run differs from the profiles; an engine without has nil.
+type variation struct {
+	stretch  Stretch
+	failures FailureRate
+	switchUs int64
+	switchOf func(*hare.Job, string) int64
+	perByte  float64 // µs
+	bytes    func(*hare.Job) int64
+	runs     []int64 // Merged.runs, or nil
+	lastRuns []int64
+	seed     uint64
+	source   *rand.PCG
+	draws    *rand.Rand
+}
+
+// newVariation gives nil where cfg asks for none.
+func newVariation(cfg *Config) (*variation, error) {
+	f, n := cfg.Failures, cfg.Network
+	refuse := func(pointer, format string, args ...any) error {
+		return &hare.InvalidError{Pointer: pointer, Code: "bad_value", Detail: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case !(f.Probability >= 0 && f.Probability < 1): // also NaN
+		return nil, refuse("/failures/probability", "%v must be from 0 to below 1", f.Probability)
+	case !(f.PerGPUHour >= 0 && f.PerGPUHour <= 3.6e9):
+		return nil, refuse("/failures/per_gpu_hour", "%v must be from 0 to one a microsecond", f.PerGPUHour)
+	case cfg.SwitchUs < 0 || cfg.SwitchUs > hare.MaxExact:
+		return nil, refuse("/switch_s", "%s must not be negative", hare.FormatMicros(cfg.SwitchUs))
+	case !(n.InterBytesPerS >= 0 && n.IntraBytesPerS >= 0) || math.IsInf(n.InterBytesPerS, 0):
+		return nil, refuse("/network", "%v and %v bytes/s must not be negative", n.InterBytesPerS, n.IntraBytesPerS)
+	case n.IntraBytesPerS > 0 && n.IntraBytesPerS < n.InterBytesPerS:
+		return nil, refuse("/network", "%v bytes/s inside a node are less than %v between nodes", n.IntraBytesPerS, n.InterBytesPerS)
+	case n.InterBytesPerS > 0 && n.Bytes == nil:
+		return nil, refuse("/network", "a network needs the bytes of jobs")
+	}
+	v := &variation{stretch: cfg.Stretch, failures: f, switchUs: cfg.SwitchUs, switchOf: cfg.SwitchOfUs, seed: cfg.Seed, runs: cfg.runs, lastRuns: cfg.lastRuns}
+	if n.InterBytesPerS > 0 {
+		v.perByte, v.bytes = 1e6/n.InterBytesPerS, n.Bytes
+		if n.IntraBytesPerS > 0 {
+			v.perByte -= 1e6 / n.IntraBytesPerS
+		}
+	}
+	if v.stretch == nil && v.failures == (FailureRate{}) && v.switchUs == 0 && v.switchOf == nil && v.bytes == nil && v.runs == nil {
+		return nil, nil
+	}
+	v.source = rand.NewPCG(0, 0)
+	v.draws = rand.New(v.source)
+	return v, nil
+}
+
+// What draws are for; each has streams of its own.
+const (
+	gpuFaults = iota + 1
+	nodeFaults
+	taskTimes
+	taskFailures
+)
+
+// mix makes one number of several, by the finaliser of splitmix64 (Steele, Lea
+// and Flood, 2014).
+func mix(v ...uint64) uint64 {
+	x := uint64(0)
+	for _, w := range v {
+		x += w + 0x9e3779b97f4a7c15
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		x ^= x >> 31
+	}
+	return x
+}
+
+// switching is how long a GPU is lost to a job that takes it over.
+func (v *variation) switching(spec *hare.Job, kind string) (int64, error) {
+	if v.switchOf == nil {
+		return v.switchUs, nil
+	}
+	us := v.switchOf(spec, kind)
+	if us < 0 || us > hare.MaxExact {
+		return 0, fmt.Errorf("sim: the switch to job %.60q on %.60q takes %s s, which must not be negative", spec.ID, kind, hare.FormatMicros(us))
+	}
+	return us, nil
+}
+
+// stretched is a compute time as it turns out.
+func (v *variation) stretched(computeUs int64, key uint64, spec *hare.Job) (int64, error) {
+	if v.stretch == nil {
+		return computeUs, nil
+	}
+	v.source.Seed(v.seed, mix(taskTimes, key))
+	by := v.stretch.Draw(v.draws)
+	us := math.Round(float64(computeUs) * by)
+	if !(by > 0) || us > hare.MaxExact {
+		return 0, fmt.Errorf("sim: a task of job %.60q is stretched by %v, from %s s: the factor must be positive and the time at most %s s", spec.ID, by, hare.FormatMicros(computeUs), hare.FormatMicros(hare.MaxExact))
+	}
+	return max(int64(us), 1), nil
+}
+
+// failsAfterUs is how long after its start a task fails, or 0. onGPUUs is how
+// long it uses its GPU, longUs how long it takes.
+func (v *variation) failsAfterUs(onGPUUs, longUs int64, key uint64) int64 {
+	f := &v.failures
+	if *f == (FailureRate{}) {
+		return 0
+	}
+	v.source.Seed(v.seed, mix(taskFailures, key))
+	at := int64(math.MaxInt64)
+	if v.draws.Float64() < f.Probability {
+		at = 1 + v.draws.Int64N(longUs)
+	}
+	if f.PerGPUHour > 0 {
+		if us := v.draws.ExpFloat64() * 3.6e9 / f.PerGPUHour; us < float64(onGPUUs) {
+			at = min(at, 1+int64(us))
+		}
+	}
+	if at == math.MaxInt64 {
+		return 0
+	}
+	return at
+}
+
+// extraUs is what tasks of a job that is spread over nodes synchronise longer.
+func (v *variation) extraUs(spec *hare.Job) (int64, error) {
+	d := v.bytes(spec)
+	us := math.Round(2 * float64(spec.Tasks-1) / float64(spec.Tasks) * float64(d) * v.perByte)
+	if d < 0 || us > hare.MaxExact {
+		return 0, fmt.Errorf("sim: job %.60q reduces %d bytes, in %v s more than inside a node: at least 0 bytes, and at most %s s", spec.ID, d, us/1e6, hare.FormatMicros(hare.MaxExact))
+	}
+	return int64(us), nil
+}
