@@ -38,8 +38,9 @@ type rule struct {
 // desk drives a rule: it keeps the books of jobs and GPUs and decides which
 // tasks start. A step is O(jobs + GPUs) at worst, and O(log GPUs + width) where
 // no GPU becomes free. It implements online.Policy and is not for concurrent
-// use. It learns nothing from measured times, and refuses task_failed, which the
-// simulator does not send.
+// use. It learns nothing from measured times. A task that fails starts again at
+// once where the job keeps its GPUs, with its whole round for gang and rigid
+// jobs, and else waits its turn, as under HLAS.
 type desk struct {
 	rule    rule
 	nowUs   int64
@@ -161,7 +162,7 @@ func (d *desk) apply(e *hare.Event) *hare.InvalidError {
 		}
 	}
 	switch e.Type {
-	case hare.EventComputeEnded, hare.EventTaskEnded, hare.EventJobEnded, hare.EventJobCancelled:
+	case hare.EventComputeEnded, hare.EventTaskEnded, hare.EventTaskFailed, hare.EventJobEnded, hare.EventJobCancelled:
 		if s == nil {
 			return &hare.InvalidError{Pointer: "/job", Code: "unknown_job", Detail: fmt.Sprintf("job %.60q neither runs nor waits: name one that does", e.Job)}
 		}
@@ -173,6 +174,8 @@ func (d *desk) apply(e *hare.Event) *hare.InvalidError {
 		d.computed(s, g, e.Task)
 	case hare.EventTaskEnded:
 		d.taskEnded(s, g, e.Task)
+	case hare.EventTaskFailed:
+		d.taskFailed(s, g, e.Task)
 	case hare.EventJobEnded, hare.EventJobCancelled:
 		for len(s.gpus) > 0 {
 			d.withdraw(s, s.gpus[0])
@@ -265,55 +268,6 @@ func (d *desk) join(g int) {
 	x.here = true
 	d.total[x.kind]++
 	d.giveBack(g)
-}
-
-func (d *desk) leave(g int) {
-	x := &d.gpus[g]
-	d.changed = true
-	if s := x.job; s != nil {
-		if s.spec.Sync == hare.Relaxed {
-			if x.task >= 0 {
-				s.redo = append(s.redo, x.task)
-			}
-			d.withdraw(s, g)
-			d.release(g)
-			d.scatter(s)
-		} else {
-			for _, h := range s.gpus {
-				d.withdraw(s, h)
-			}
-			d.activate(s, -s.active)
-			d.releaseAll(s)
-			s.next, s.ended, s.redo = 0, 0, nil
-		}
-	}
-	at, _ := slices.BinarySearch(d.free[x.kind], g)
-	d.free[x.kind] = slices.Delete(d.free[x.kind], at, at+1)
-	x.here = false
-	d.total[x.kind]--
-}
-
-// scatter lets the rest of a relaxed job's round go on task by task.
-func (d *desk) scatter(s *seat) {
-	s.hold = hare.Relaxed
-	for i := len(s.gpus) - 1; i >= 0; i-- {
-		if g := s.gpus[i]; d.gpus[g].task < 0 {
-			d.release(g)
-		}
-	}
-}
-
-// withdraw takes back the task that computes on a GPU of the job, if one does.
-func (d *desk) withdraw(s *seat, g int) {
-	x := &d.gpus[g]
-	if x.task < 0 {
-		return
-	}
-	d.out = append(d.out, hare.Decision{Type: hare.DecisionWithdraw, Job: s.spec.ID, Round: s.round, Task: x.task, GPU: x.name, AtUs: d.nowUs})
-	x.task = -1
-	if s.spec.Sync == hare.Relaxed {
-		d.activate(s, -1)
-	}
 }
 
 func (d *desk) release(g int) {

@@ -10,7 +10,9 @@ import (
 // follower plays a plan: each GPU does its tasks in the order of the plan, as
 // soon as the round is open, the gang is complete and the task fits in a window
 // of service. No job ends later than planned: by induction over the plan's
-// order, nothing starts later. It scans the GPUs at every event.
+// order, nothing starts later. What fails, or is lost with a GPU, is done again
+// on the same GPU before all else of it, and what follows waits; a plan whose
+// GPU never returns stalls. It scans the GPUs at every event.
 type follower struct {
 	model *hare.Model
 	gpus  []followGPU
@@ -28,15 +30,23 @@ type followGPU struct {
 	lane        *hare.Lane
 	at          int   // entry
 	round, done int64 // rounds of the entry that are over, tasks of the one at hand that have started
+	again       []followAgain
 	here        bool
-	job         int // that holds it, or −1
-	task        int64
+	job         int   // that holds it, or −1
+	task        int64 // that has not ended, or −1
+}
+
+// followAgain is a task to repeat.
+type followAgain struct {
+	job   int
+	round int64
 }
 
 type followJob struct {
 	here               bool
 	round, next, ended int64
-	held               []int // GPUs of a gang's round
+	redo               []int64 // tasks of a relaxed round that were lost
+	held               []int   // GPUs of a gang's round
 }
 
 // NewFollower plays a schedule of inst, which must be feasible. It is for the
@@ -87,7 +97,9 @@ func (f *follower) Step(nowUs int64, events []hare.Event) ([]hare.Decision, erro
 		case hare.EventGPUJoined:
 			f.gpus[f.gpuOf[e.GPU]].here = true
 		case hare.EventGPULeft:
-			f.gpus[f.gpuOf[e.GPU]].here = false
+			f.leave(f.gpuOf[e.GPU])
+		case hare.EventTaskFailed:
+			f.taskFailed(f.gpuOf[e.GPU], f.jobOf[e.Job], e.Task)
 		case hare.EventTick:
 		default:
 			return f.out, &online.RefusedError{Index: i, Err: &hare.InvalidError{Pointer: "/type", Code: "not_supported", Detail: fmt.Sprintf("a plan that is followed knows no %v: plan again", e.Type)}}
@@ -107,12 +119,22 @@ func (f *follower) idle(g, job int, task int64) {
 func (f *follower) taskEnded(g, job int, task int64) {
 	f.idle(g, job, task)
 	j := &f.jobs[job]
+	if f.model.Jobs[job].Sync != hare.Relaxed {
+		f.gpus[g].task = -1
+	}
 	if j.ended++; j.ended < f.model.Jobs[job].Tasks {
 		return
 	}
 	j.round, j.next, j.ended = j.round+1, 0, 0
-	if m := &f.model.Jobs[job]; m.Sync != hare.Rigid || j.round < m.Rounds {
-		f.letGo(j) // a rigid job keeps its GPUs until it has ended
+	switch m := &f.model.Jobs[job]; {
+	case m.Sync != hare.Rigid:
+		f.letGo(j)
+	case j.round < m.Rounds: // a rigid job keeps its GPUs until it has ended
+		for _, h := range j.held {
+			f.begin(h, job, j.next)
+			f.gpus[h].advance()
+			j.next++
+		}
 	}
 }
 
@@ -123,8 +145,65 @@ func (f *follower) letGo(j *followJob) {
 	j.held = j.held[:0]
 }
 
+// leave takes a GPU out, with its task and the gang of that.
+func (f *follower) leave(g int) {
+	x := &f.gpus[g]
+	x.here = false
+	if x.job < 0 {
+		return
+	}
+	job := x.job
+	j := &f.jobs[job]
+	if f.model.Jobs[job].Sync == hare.Relaxed {
+		f.withdraw(g)
+		f.repeat(g, job)
+		j.redo = append(j.redo, x.task)
+		x.job, x.task = -1, -1
+		return
+	}
+	for _, h := range j.held {
+		f.withdraw(h)
+		f.repeat(h, job)
+	}
+	j.next, j.ended = 0, 0
+	f.letGo(j)
+}
+
+func (f *follower) taskFailed(g, job int, task int64) {
+	j := &f.jobs[job]
+	if f.model.Jobs[job].Sync == hare.Relaxed {
+		f.idle(g, job, task)
+		f.repeat(g, job)
+		j.redo = append(j.redo, task)
+		return
+	}
+	f.gpus[g].task = -1
+	j.next, j.ended = 0, 0
+	for _, h := range j.held {
+		f.withdraw(h)
+	}
+	for _, h := range j.held {
+		f.begin(h, job, j.next)
+		j.next++
+	}
+}
+
+// withdraw takes back the task of a GPU that has not ended, if there is one.
+func (f *follower) withdraw(g int) {
+	if x := &f.gpus[g]; x.task >= 0 {
+		f.say(hare.DecisionWithdraw, g, x.job, x.task)
+	}
+}
+
+func (f *follower) repeat(g, job int) {
+	f.gpus[g].again = append(f.gpus[g].again, followAgain{job, f.jobs[job].round})
+}
+
 // head is the task that a GPU does next.
 func (x *followGPU) head() (job int, round int64, ok bool) {
+	if len(x.again) > 0 {
+		return x.again[0].job, x.again[0].round, true
+	}
 	if x.lane == nil || x.at == len(x.lane.Job) {
 		return 0, 0, false
 	}
@@ -196,11 +275,28 @@ func (f *follower) startGang(job int) {
 }
 
 func (f *follower) start(g, job int) {
-	x, j := &f.gpus[g], &f.jobs[job]
-	x.job, x.task = job, j.next
-	f.out = append(f.out, hare.Decision{Type: hare.DecisionStart, Job: f.model.Instance.Jobs[job].ID, Round: j.round, Task: j.next, GPU: f.model.GPUs[g].ID, AtUs: f.nowUs})
-	j.next++
-	x.advance()
+	j := &f.jobs[job]
+	task := j.next
+	if len(j.redo) > 0 {
+		task, j.redo = j.redo[0], j.redo[1:]
+	} else {
+		j.next++
+	}
+	f.begin(g, job, task)
+	if x := &f.gpus[g]; len(x.again) > 0 {
+		x.again = x.again[1:]
+	} else {
+		x.advance()
+	}
+}
+
+func (f *follower) begin(g, job int, task int64) {
+	f.gpus[g].job, f.gpus[g].task = job, task
+	f.say(hare.DecisionStart, g, job, task)
+}
+
+func (f *follower) say(t hare.DecisionType, g, job int, task int64) {
+	f.out = append(f.out, hare.Decision{Type: t, Job: f.model.Instance.Jobs[job].ID, Round: f.jobs[job].round, Task: task, GPU: f.model.GPUs[g].ID, AtUs: f.nowUs})
 }
 
 // lasts says whether a GPU stays in service for so long.
