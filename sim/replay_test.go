@@ -19,7 +19,7 @@ type replay struct {
 	gpus map[string]*replayGPU
 	jobs map[string]*replayJob
 
-	atUs                                                 int64
+	atUs                                                  int64
 	tasks, lost, lostUs, failures, varied, held, switchUs int64
 }
 

@@ -1,0 +1,93 @@
+package trace
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// MiniBatch is how the times of training steps vary: for each measured step, its
+// time over the median of the same worker. It implements sim.Stretch. Draws are
+// independent of each other.
+//
+// [V] The shipped measurements are of 40 workers of 4 jobs in Alibaba's cluster
+// (Weng et al., "MLaaS in the Wild", NSDI 2022; cluster-trace-gpu-v2020,
+// mini-batch-time), of which times are published on a scale that says nothing of
+// seconds: ratios alone are used. [I] That each worker's median is what a
+// profile says; that all steps of all workers are as likely; and no slow spells,
+// though measured steps have them.
+type MiniBatch struct {
+	factors []float64 // ascending
+}
+
+// MiniBatchTimes are the measurements that come with the program.
+func MiniBatchTimes() (*MiniBatch, error) {
+	src, err := Shipped("alibaba_minibatch_workers.csv")
+	if err != nil {
+		return nil, err
+	}
+	return ReadMiniBatch(src)
+}
+
+// ReadMiniBatch reads step times: columns job, worker, batch_time_norm, a step a
+// row. Rows of a worker need not stand together. Errors about the text are
+// *RowError. O(n log n).
+func ReadMiniBatch(src Source) (*MiniBatch, error) {
+	t, err := newTable(src, "job", "worker", "batch_time_norm")
+	if err != nil {
+		return nil, err
+	}
+	type worker struct{ job, worker string }
+	var order []worker
+	times := map[worker][]float64{}
+	for {
+		ok, err := t.next()
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			break
+		}
+		us, err := t.float("batch_time_norm")
+		if err != nil {
+			return nil, err
+		}
+		if us <= 0 {
+			return nil, t.fault("batch_time_norm", "must be positive")
+		}
+		// The row's memory is used again.
+		w := worker{string([]byte(t.text("job"))), string([]byte(t.text("worker")))}
+		if times[w] == nil {
+			order = append(order, w)
+		}
+		times[w] = append(times[w], us)
+	}
+	m := &MiniBatch{}
+	for _, w := range order {
+		v := times[w]
+		slices.Sort(v)
+		median := (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+		for _, x := range v {
+			m.factors = append(m.factors, x/median)
+		}
+	}
+	if len(m.factors) == 0 {
+		return nil, &RowError{t.file, 1, 1, "no row"}
+	}
+	slices.Sort(m.factors)
+	return m, nil
+}
+
+// Draw is one of the measured factors, each as likely.
+func (m *MiniBatch) Draw(r *rand.Rand) float64 { return m.factors[r.IntN(len(m.factors))] }
+
+// Quantile is the least factor that a fraction p of the measured ones, from 0 to
+// 1, do not exceed.
+func (m *MiniBatch) Quantile(p float64) float64 {
+	i := int(p * float64(len(m.factors)))
+	return m.factors[min(max(i, 0), len(m.factors)-1)]
+}
+
+func (m *MiniBatch) String() string {
+	return fmt.Sprintf("%d steps: median %.3g, p95 %.3g, p99 %.3g, most %.3g times the worker's median", len(m.factors), m.Quantile(.5), m.Quantile(.95), m.Quantile(.99), m.Quantile(1))
+}
