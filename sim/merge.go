@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"context"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// Merged is an instance with its rounds merged, so that long jobs can be
+// simulated: time and memory do not depend on how many rounds jobs have.
+type Merged struct {
+	// Inst is what policies are made with (and Cluster(Inst)).
+	Inst *hare.Instance
+	orig *hare.Instance
+	// runs are the rounds in a merged one, by job, last those in its last one.
+	runs, last []int64
+}
+
+// Merge makes one round of all rounds of a rigid job: they follow each other
+// back to back anyway, so that a run is the same unless a round is lost, which is
+// then the whole job. Of a gang job it merges as many as take quantumUs on its
+// fastest type, at least one, or somewhat fewer, so that they are even; the last
+// round has what is left. Policies that preempt do so at merged barriers alone,
+// and those that know sizes count the last round whole, which are approximations.
+// Relaxed jobs are left as they are: their tasks may change place inside a round.
+// quantumUs zero means 60 s. inst must be valid. O(jobs).
+func Merge(inst *hare.Instance, quantumUs int64) *Merged {
+	if quantumUs == 0 {
+		quantumUs = 60e6
+	}
+	m := &Merged{orig: inst, runs: make([]int64, len(inst.Jobs)), last: make([]int64, len(inst.Jobs))}
+	merged := *inst
+	merged.Jobs = make([]hare.Job, len(inst.Jobs))
+	for i, j := range inst.Jobs {
+		n := int64(1)
+		fastest, slowest := int64(hare.MaxExact), int64(1)
+		for _, p := range j.On {
+			fastest, slowest = min(fastest, p.DurationUs()), max(slowest, p.DurationUs())
+		}
+		switch j.Sync {
+		case hare.Gang:
+			n = max(1, min(quantumUs/fastest, j.Rounds))
+		case hare.Rigid:
+			n = j.Rounds
+		}
+		n = max(1, min(n, hare.MaxExact/slowest)) // times stay exact
+		rounds := (j.Rounds + n - 1) / n
+		n = (j.Rounds + rounds - 1) / rounds // as even as can be
+		m.runs[i], m.last[i] = n, j.Rounds-(rounds-1)*n
+		on := make([]hare.Profile, len(j.On))
+		for k, p := range j.On {
+			on[k] = hare.Profile{Type: p.Type, ComputeUs: n * p.ComputeUs, SyncUs: n * p.SyncUs}
+		}
+		j.Rounds, j.On = rounds, on
+		merged.Jobs[i] = j
+	}
+	m.Inst = &merged
+	return m
+}
+
+// Run is Run of m.Inst, with a schedule of the instance that was merged: its
+// rounds are runs of lane entries. Tasks, losses and preemptions are of merged
+// rounds. cfg is about merged rounds too: one that fails is lost as a whole, and
+// Network.Bytes are of all that it merges.
+func (m *Merged) Run(ctx context.Context, policy online.Policy, cfg Config) (*Outcome, error) {
+	cfg.runs, cfg.lastRuns = m.runs, m.last
+	o, err := Run(ctx, m.Inst, policy, cfg)
+	if err == nil && o.Schedule != nil {
+		o.Schedule = m.expand(o.Schedule)
+	}
+	return o, err
+}
+
+// expand writes merged rounds as runs of rounds. O(merged rounds) at worst,
+// O(entries) where they follow each other.
+func (m *Merged) expand(s *hare.Schedule) *hare.Schedule {
+	kinds := gpuTypes(m.orig)
+	slow := m.mixedRounds(s, kinds)
+	out := &hare.Schedule{Jobs: s.Jobs}
+	for i := range s.Lanes {
+		from := &s.Lanes[i]
+		l := lane{Lane: hare.Lane{GPU: from.GPU}}
+		for x := range from.Job {
+			e := from.Entry(x)
+			j, n := &m.orig.Jobs[e.Job], m.runs[e.Job]
+			if n == 1 {
+				l.extend(e)
+				continue
+			}
+			d := durationOn(j, kinds[from.GPU])
+			last := e.Round+e.Rounds == m.Inst.Jobs[e.Job].Rounds
+			if slow == nil && (e.Rounds == 1 || e.PeriodUs == n*d) { // back to back
+				rounds := e.Rounds * n
+				if last {
+					rounds += m.last[e.Job] - n
+				}
+				l.extend(hare.Entry{Job: e.Job, Round: e.Round * n, Rounds: rounds, Tasks: 1, PeriodUs: d, StartUs: e.StartUs})
+				continue
+			}
+			for r := range e.Rounds {
+				rounds := n
+				if last && r == e.Rounds-1 {
+					rounds = m.last[e.Job]
+				}
+				period := max(d, slow[jobRound{e.Job, e.Round + r}])
+				l.extend(hare.Entry{Job: e.Job, Round: (e.Round + r) * n, Rounds: rounds, Tasks: 1, PeriodUs: period, StartUs: e.StartUs + r*e.PeriodUs})
+			}
+		}
+		out.Lanes = append(out.Lanes, l.Lane)
+	}
+	return out
+}
+
+type jobRound struct {
+	job   int32
+	round int64
+}
+
+// mixedRounds are the longest times of tasks of merged rounds of jobs that mix
+// types, nil where there are none: all tasks of a round wait for these.
+func (m *Merged) mixedRounds(s *hare.Schedule, kinds map[string]string) map[jobRound]int64 {
+	var slow map[jobRound]int64
+	for i := range s.Lanes {
+		l := &s.Lanes[i]
+		for x := range l.Job {
+			e := l.Entry(x)
+			j := &m.orig.Jobs[e.Job]
+			if !j.Mix || m.runs[e.Job] == 1 {
+				continue
+			}
+			if slow == nil {
+				slow = map[jobRound]int64{}
+			}
+			d := durationOn(j, kinds[l.GPU])
+			for r := range e.Rounds {
+				at := jobRound{e.Job, e.Round + r}
+				slow[at] = max(slow[at], d)
+			}
+		}
+	}
+	return slow
+}
+
+// extend appends an entry, as a part of the last one where it goes on with that.
+func (l *lane) extend(e hare.Entry) {
+	if n := len(l.Job) - 1; n >= 0 && e.Tasks == 1 && l.Tasks[n] == 1 && l.Job[n] == e.Job && l.Round[n]+l.Rounds[n] == e.Round &&
+		(l.PeriodUs[n] == e.PeriodUs || e.Rounds == 1) && l.Rounds[n] > 1 && l.StartUs[n]+l.Rounds[n]*l.PeriodUs[n] == e.StartUs {
+		l.Rounds[n] += e.Rounds
+		return
+	}
+	if e.Rounds == 1 {
+		e.PeriodUs = 0
+	}
+	l.Job, l.StartUs = append(l.Job, e.Job), append(l.StartUs, e.StartUs)
+	l.Round, l.Rounds = append(l.Round, e.Round), append(l.Rounds, e.Rounds)
+	l.Tasks, l.PeriodUs = append(l.Tasks, e.Tasks), append(l.PeriodUs, e.PeriodUs)
+}
+
+// gpuTypes are the types of GPUs by name.
+func gpuTypes(inst *hare.Instance) map[string]string {
+	m := hare.NewModel(inst)
+	kinds := make(map[string]string, len(m.GPUs))
+	for _, g := range m.GPUs {
+		kinds[g.ID] = m.Types[g.Type]
+	}
+	return kinds
+}
+
+func durationOn(j *hare.Job, kind string) int64 {
+	for _, p := range j.On {
+		if p.Type == kind {
+			return p.DurationUs()
+		}
+	}
+	return 0
+}
