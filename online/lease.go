@@ -32,8 +32,11 @@ type LeaseView struct {
 type LeaseState struct {
 	NowS  float64
 	Types []string // in rising order
-	GPUs  []int    // by type
+	GPUs  []int    // by type, those that are out included
 	Jobs  []LeaseView
+	// Out are GPUs that are out of service, by number; those of a HoldPolicy must
+	// not be lent. Policies that share need not look.
+	Out []int32
 	// PairRates gives the rates of two jobs that share their GPUs of a type,
 	// both 0 where that was not measured; nil without measurements.
 	PairRates func(a, b *LeaseJob, gpuType int) (float64, float64)

@@ -19,8 +19,19 @@ type LeaseConfig struct {
 	// RestartS is lost at the start of a lease on GPUs that the job did not
 	// hold in the round before, in seconds; less than LeaseS.
 	RestartS float64
-	// Seed is of the draws of LeaseTraits.ShuffleTypes.
+	// Seed is of the draws of LeaseTraits.ShuffleTypes, and of FaultRate.
 	Seed uint64
+	// Faults take GPUs out of service, and FaultRate does so by chance: the lease
+	// that a GPU is in ends, and what it did is lost, for a job's last safe state
+	// is from the end of its last lease. The gang's other GPUs idle until the
+	// round ends. Policies that share see the cluster as if it were whole, and
+	// rounds lend what is there; policies that hold see LeaseState.Out. Gavel has
+	// no faults.
+	Faults    []LeaseFault
+	FaultRate LeaseFaultRate
+	// KeepSteps saves a job's state with every step, so that a fault takes the
+	// step at hand alone.
+	KeepSteps bool
 	// First and Last are the numbers of the jobs that count, by arrival from 0:
 	// the run ends when all of them have. Last zero means all jobs, and
 	// otherwise is the last that counts.
@@ -79,7 +90,7 @@ func (e *AllocationError) Error() string {
 // dropped (LeaseRecord.Dropped). Where nothing runs for a while, the time until
 // the next round counts as received by those who run in it. Both are Gavel's.
 //
-// Errors are *AllocationError, ErrStalled, those of the policy and of ctx. A
+// Errors are *hare.InvalidError of the faults in cfg, *AllocationError, ErrStalled, those of the policy and of ctx. A
 // round is O(A log A + GPUs) for A jobs that are there; memory is proportional
 // to jobs and GPUs (and pairs of jobs that are there, where a policy pairs).
 // Times are float64 seconds, as Gavel's are; the same input gives the same run.

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -48,19 +47,20 @@ type leaseEngine struct {
 	chosen     [][]int32 // slots by type
 	base       []int32   // first GPU of a type
 	taken      []int64   // round in which a GPU was given out, plus 1
-	lastOn     []int32   // job that held a GPU last, or none
 	fresh      []int32   // GPUs for one gang
 	state      online.LeaseState
 	holding    []online.Hold
 	out        online.Shares
 
-	busyS []float64 // GPU-seconds by type
-	stats leaseStats
+	busyS  []float64 // GPU-seconds by type
+	stats  leaseStats
+	lastOn []int64      // by GPU, the unit that held it last
+	faults *leaseFaults // or nil
 }
 
 type leaseStats struct {
-	leases, lost, preemptions, extended, chances, switches int64
-	lostS                                                  float64 // GPU-seconds
+	leases, lost, cut, preemptions, extended, chances, switches int64
+	lostS, switchS                                              float64
 }
 
 // leaseState is the state of one job.
@@ -95,6 +95,7 @@ type lease struct {
 	kind  int // type
 	endS  float64
 	steps [2]int64 // of a and b
+	cut   bool     // by a fault
 }
 
 // leaseEnd orders leases.
@@ -131,15 +132,20 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []online.LeaseJob, p
 		e.base = append(e.base, gpus)
 		gpus += int32(cluster.GPUs[k])
 	}
-	e.taken = make([]int64, gpus)
-	e.lastOn = slices.Repeat([]int32{none}, int(gpus))
-	return e, nil
+	e.taken, e.lastOn = make([]int64, gpus), make([]int64, gpus)
+	var err error
+	e.faults, err = newLeaseFaults(cluster, e.base, &e.cfg)
+	return e, err
 }
 
 // round ends the round that runs, lets jobs in, and starts the next round.
 func (e *leaseEngine) round(ctx context.Context) error {
 	waiting := e.arrived < len(e.specs)
 	idle := len(e.running) == 0
+	outs := 0
+	if e.faults != nil {
+		outs = e.faults.total
+	}
 	switch {
 	case !idle:
 		e.nowS = e.ends[0].endS
@@ -147,9 +153,14 @@ func (e *leaseEngine) round(ctx context.Context) error {
 			e.roundStartS = e.roundEndS
 		}
 		e.roundEndS = e.nowS
-	case waiting:
+	case waiting && outs == 0:
 		e.nowS = e.specs[e.arrived].ArrivalS
-	default:
+	case outs > 0:
+		if err := e.await(waiting); err != nil {
+			return err
+		}
+	}
+	if idle && !waiting {
 		e.lastResetS = 0 // shares may be computed at once
 	}
 	e.endLeases()
@@ -159,6 +170,11 @@ func (e *leaseEngine) round(ctx context.Context) error {
 	if e.left == 0 {
 		return nil
 	}
+	if e.faults != nil {
+		e.pass()
+		e.state.Out = e.faults.listed
+		outs = e.faults.total
+	}
 	choose := e.chooseByShares
 	if e.holds != nil {
 		choose = e.chooseHolds
@@ -167,11 +183,20 @@ func (e *leaseEngine) round(ctx context.Context) error {
 		return err
 	}
 	e.rounds++
-	if len(e.running) == 0 && idle && !waiting {
-		for i := range e.jobs {
-			if !e.jobs[i].over {
-				return fmt.Errorf("%w: policy %s at %.3f s lends job %.60q nothing", ErrStalled, e.name, e.nowS, e.specs[i].ID)
-			}
+	if len(e.running) == 0 && idle && !waiting && outs == 0 {
+		return e.stalled()
+	}
+	if e.faults != nil && len(e.running) > 0 {
+		e.faults.idle = 0
+	}
+	return nil
+}
+
+// stalled names a job that waits for ever.
+func (e *leaseEngine) stalled() error {
+	for i := range e.jobs {
+		if !e.jobs[i].over {
+			return fmt.Errorf("%w: policy %s at %.3f s lends job %.60q nothing", ErrStalled, e.name, e.nowS, e.specs[i].ID)
 		}
 	}
 	return nil
@@ -270,6 +295,10 @@ func (e *leaseEngine) endLease(l *lease) {
 		good = good && l.steps[i] >= int64(u.gpus)
 		e.jobs[members[i]].latestS = l.endS
 	}
+	if l.cut {
+		e.endCut(l, span)
+		return
+	}
 	if !good {
 		e.stats.lost++
 		e.stats.lostS += max(0, span) * float64(u.gpus)
@@ -308,80 +337,5 @@ func (e *leaseEngine) end(number int32) {
 	e.changed = true
 	if int(number) >= e.cfg.First && int(number) <= e.cfg.Last {
 		e.left--
-	}
-}
-
-// start gives the unit the GPUs for a round.
-func (e *leaseEngine) start(slot int32, kind int, gpus []int32) {
-	u := &e.units[slot]
-	ran := e.rounds > 0 && u.heldIn == e.rounds // in the round before
-	var restartS float64
-	if ran && slices.Equal(u.held, gpus) {
-		e.stats.extended++
-	} else {
-		if ran {
-			e.preempted(u)
-		}
-		u.held = append(u.held[:0], gpus...)
-		restartS = e.cfg.RestartS
-		e.stats.lostS += restartS * float64(len(gpus))
-	}
-	for _, g := range gpus {
-		if e.lastOn[g] != none && e.lastOn[g] != u.a {
-			e.stats.switches++
-		}
-		e.lastOn[g] = u.a
-	}
-	u.heldType, u.heldIn = kind, e.rounds+1
-	e.stats.leases++
-	l := lease{slot: slot, kind: kind, endS: e.nowS}
-	members, n := u.members()
-	for i, number := range members[:n] {
-		rate := u.rate[kind]
-		if i == 1 {
-			rate = u.rateB[kind]
-		}
-		j := &e.jobs[number]
-		l.steps[i] = e.specs[number].Steps - j.stepsRun
-		if most := rate * (e.cfg.LeaseS - restartS); most < float64(l.steps[i]) {
-			l.steps[i] = int64(most)
-		}
-		l.endS = max(l.endS, e.nowS+restartS+float64(l.steps[i])/rate)
-		if j.startS < 0 {
-			j.startS = e.nowS
-		}
-	}
-	e.running = append(e.running, l)
-}
-
-// begun sorts the leases that have started and counts gangs that must wait.
-func (e *leaseEngine) begun() {
-	for _, slot := range e.before {
-		if u := &e.units[slot]; u.heldIn != e.rounds+1 {
-			e.preempted(u)
-		}
-	}
-	e.ends = e.ends[:0]
-	for i := range e.running {
-		u := &e.units[e.running[i].slot]
-		e.ends = append(e.ends, leaseEnd{e.running[i].endS, u.a, u.b, int32(i)})
-	}
-	slices.SortFunc(e.ends, func(x, y leaseEnd) int {
-		if x.endS != y.endS {
-			return falling(x.endS, y.endS)
-		}
-		if x.b == none && y.b == none {
-			return int(x.a - y.a)
-		}
-		// Pairs after singles.
-		return cmp.Or(cmp.Compare(min(x.b, 0), min(y.b, 0)), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
-	})
-}
-
-func (e *leaseEngine) preempted(u *unit) {
-	members, n := u.members()
-	for _, number := range members[:n] {
-		e.jobs[number].preemptions++
-		e.stats.preemptions++
 	}
 }

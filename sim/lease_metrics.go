@@ -13,7 +13,7 @@ import (
 // waits and use are those of the outcome, to the last digit.
 // O(jobs log jobs).
 func (o *LeaseOutcome) Metrics(cluster LeaseCluster, jobs []online.LeaseJob, w Window) *Metrics {
-	x := &Metrics{TotalS: o.TotalS, LostTasks: o.Lost, LostS: o.LostS, Switches: o.Switches}
+	x := &Metrics{TotalS: o.TotalS, LostTasks: o.Lost, LostS: o.LostS, Switches: o.Switches, SwitchS: o.SwitchS, DownS: o.DownS}
 	var in, out []int64
 	us := func(s float64) int64 { return int64(math.Round(s * 1e6)) }
 	for i, r := range o.Jobs {

@@ -17,10 +17,12 @@ type LeaseOutcome struct {
 	Utilization       float64
 	UtilizationByType []float64
 	Rounds, Leases    int64
-	Lost              int64 // leases without a step for each GPU
-	// LostS are the GPU-seconds of those, and of restarts.
-	LostS float64
-	// Switches are changes of job on a GPU; two that share it count as the first.
+	Lost              int64 // leases without a step for each GPU, and Cut
+	Cut               int64 // leases that a fault ended
+	// LostS are GPU-seconds of leases that were lost, SwitchS those of restarts,
+	// DownS those that faults took out of service up to TotalS.
+	LostS, SwitchS, DownS float64
+	// Switches are changes of job on a GPU from one lease to the next.
 	Switches int64
 	// Preemptions are jobs that had not ended and lost their GPUs, or moved, at
 	// the end of a lease.
@@ -43,7 +45,8 @@ type LeaseRecord struct {
 func (e *leaseEngine) outcome() *LeaseOutcome {
 	o := &LeaseOutcome{
 		Counted: e.counted, TotalS: e.nowS, Rounds: e.rounds, Leases: e.stats.leases,
-		Lost: e.stats.lost, Preemptions: e.stats.preemptions, LostS: e.stats.lostS, Switches: e.stats.switches,
+		Lost: e.stats.lost, Cut: e.stats.cut, LostS: e.stats.lostS, SwitchS: e.stats.switchS, Switches: e.stats.switches,
+		Preemptions: e.stats.preemptions,
 	}
 	if e.stats.chances > 0 {
 		o.Extended = float64(e.stats.extended) / float64(e.stats.chances)
@@ -75,16 +78,34 @@ func (e *leaseEngine) outcome() *LeaseOutcome {
 	}
 	slices.Sort(jcts)
 	o.P50S, o.P90S, o.P99S = percentile(jcts, .5), percentile(jcts, .9), percentile(jcts, .99)
-	gpus := 0
+	e.use(o)
+	return o
+}
+
+// use divides the time in leases by the time in service.
+func (e *leaseEngine) use(o *LeaseOutcome) {
+	down := make([]float64, len(e.busyS)) // GPUs that were out, in the mean
+	if e.faults != nil && e.nowS > 0 {
+		for k, downS := range e.downS() {
+			o.DownS += downS
+			down[k] = downS / e.nowS
+		}
+	}
+	gpus := 0.0
 	for k, busyS := range e.busyS {
-		share := 0.0
+		share, n := 0.0, float64(e.cluster.GPUs[k])-down[k]
 		if e.nowS > 0 {
 			share = busyS / e.nowS
 		}
-		o.UtilizationByType = append(o.UtilizationByType, share/float64(e.cluster.GPUs[k]))
+		use := 0.0
+		if n > 0 {
+			use = share / n
+		}
+		o.UtilizationByType = append(o.UtilizationByType, use)
 		o.Utilization += share
-		gpus += e.cluster.GPUs[k]
+		gpus += n
 	}
-	o.Utilization /= float64(gpus)
-	return o
+	if gpus > 0 {
+		o.Utilization /= gpus
+	}
 }

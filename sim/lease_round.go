@@ -189,7 +189,11 @@ func (e *leaseEngine) prioritise() {
 // then, where GPUs are left, the others.
 func (e *leaseEngine) choose(k int) {
 	e.chosen[k] = e.chosen[k][:0]
-	left := e.take(k, e.cluster.GPUs[k], e.wanted[k])
+	left := e.cluster.GPUs[k]
+	if e.faults != nil {
+		left -= e.faults.count[k]
+	}
+	left = e.take(k, left, e.wanted[k])
 	if left == 0 || e.traits.OnlyShares {
 		return
 	}
@@ -336,6 +340,8 @@ func (e *leaseEngine) checkHold(h online.Hold) (kind int, err error) {
 		switch {
 		case k < 0:
 			return 0, refuse(fmt.Sprint(g), "there are %d", len(e.taken))
+		case e.faults != nil && e.faults.out[g]:
+			return 0, refuse(e.gpuName(g, k), "is out of service and was allocated to job %.60q", j.ID)
 		case e.given(g) || slices.Contains(h.GPUs[:i], g):
 			return 0, refuse(e.gpuName(g, k), "allocated twice, the second time to job %.60q", j.ID)
 		case kind >= 0 && k != kind:

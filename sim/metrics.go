@@ -46,9 +46,9 @@ type Metrics struct {
 	// went on on other GPUs; of leases, those that had not ended and lost their
 	// GPUs, or moved, at the end of one. Relaxed jobs hold no GPU between tasks.
 	Preemptions int64
-	// LostTasks and LostS are work that GPUs took with them when they left; of
-	// leases, those without a step for each GPU, and what restarts took. LostS is
-	// in GPU-seconds.
+	// LostTasks are tasks whose GPU left or that failed, and those of their gangs;
+	// of leases, those that a fault ended or without a step for each GPU. LostS are
+	// their GPU-seconds.
 	LostTasks int64
 	LostS     float64
 	// Failures are tasks that failed and were done again, DownS the GPU-seconds up

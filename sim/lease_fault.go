@@ -1,0 +1,240 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// LeaseFault takes a GPU out of service for a while. The lease that it is in ends
+// with it.
+type LeaseFault struct {
+	GPU           string  // type/index, as AllocationError names it
+	FromS, UntilS float64 // UntilS may be +Inf
+}
+
+// LeaseFaultRate makes GPUs fail and return, as FaultRate does: exponential
+// times, draws of each GPU of its own, with one seed the same for all policies.
+// The zero value means never.
+type LeaseFaultRate struct {
+	MeanS, RepairS float64 // both positive, or both 0
+}
+
+type outage struct{ fromS, untilS float64 }
+
+var never = outage{math.Inf(1), math.Inf(1)}
+
+// outages are those of one GPU. Times that are asked for never fall.
+type outages struct {
+	now    outage // that is, or comes next; overlapping ones are one
+	listed []outage
+	drawn  outage // the next one
+	draws  *rand.Rand
+	rate   LeaseFaultRate
+	downS  float64 // in those that are over
+}
+
+// leaseFaults are the outages by GPU.
+type leaseFaults struct {
+	gpus   []outages
+	out    []bool // now
+	count  []int  // of them, by type
+	listed []int32
+	total  int
+	idle   int // rounds in a row that nothing ran
+}
+
+// newLeaseFaults gives nil where cfg asks for none.
+func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFaults, error) {
+	r := cfg.FaultRate
+	if !(r.MeanS >= 0 && r.RepairS >= 0 && max(r.MeanS, r.RepairS) <= 1e9) || (r.MeanS == 0) != (r.RepairS == 0) {
+		return nil, &hare.InvalidError{Pointer: "/fault_rate", Code: "bad_value", Detail: fmt.Sprintf("a GPU fails every %v s for %v s: both must be positive, or both 0", r.MeanS, r.RepairS)}
+	}
+	if len(cfg.Faults) == 0 && r.MeanS == 0 {
+		return nil, nil
+	}
+	f := &leaseFaults{count: make([]int, len(c.Types))}
+	for k, n := range c.GPUs {
+		for g := range n {
+			o := outages{drawn: never, rate: r}
+			if r.MeanS > 0 {
+				o.draws = rand.New(rand.NewPCG(cfg.Seed, mix(gpuFaults, uint64(int(base[k])+g))))
+				o.drawn = outage{}
+				o.draw()
+			}
+			f.gpus = append(f.gpus, o)
+		}
+	}
+	f.out = make([]bool, len(f.gpus))
+	for i, x := range cfg.Faults {
+		refuse := func(code, format string, args ...any) error {
+			return &hare.InvalidError{Pointer: fmt.Sprintf("/faults/%d", i), Code: code, Detail: fmt.Sprintf("GPU %.60q: ", x.GPU) + fmt.Sprintf(format, args...)}
+		}
+		cut := strings.LastIndexByte(x.GPU, '/')
+		k, known := slices.BinarySearch(c.Types, x.GPU[:max(cut, 0)])
+		n, err := strconv.Atoi(x.GPU[cut+1:])
+		switch {
+		case !known || err != nil || n < 0 || n >= c.GPUs[k]:
+			return nil, refuse("unknown_gpu", "is not in the cluster: name one as type/index")
+		case !(x.FromS >= 0 && x.FromS < x.UntilS) || math.IsInf(x.FromS, 1):
+			return nil, refuse("bad_value", "the fault from %v to %v s: it must begin at 0 s or later and end after that", x.FromS, x.UntilS)
+		}
+		o := &f.gpus[int(base[k])+n]
+		for _, y := range o.listed {
+			if x.FromS < y.untilS && y.fromS < x.UntilS {
+				return nil, refuse("overlap", "the fault from %v to %v s overlaps the fault from %v to %v s: make them one", x.FromS, x.UntilS, y.fromS, y.untilS)
+			}
+		}
+		o.listed = append(o.listed, outage{x.FromS, x.UntilS})
+	}
+	for i := range f.gpus {
+		o := &f.gpus[i]
+		slices.SortFunc(o.listed, func(a, b outage) int { return cmp.Compare(a.fromS, b.fromS) })
+		o.next()
+	}
+	return f, nil
+}
+
+// draw replaces the drawn outage by the one after it.
+func (o *outages) draw() {
+	fromS := o.drawn.untilS + o.draws.ExpFloat64()*o.rate.MeanS
+	o.drawn = outage{fromS, fromS + o.draws.ExpFloat64()*o.rate.RepairS}
+}
+
+// next moves now on.
+func (o *outages) next() {
+	o.now = outage{math.Inf(1), math.Inf(-1)}
+	for {
+		switch {
+		case len(o.listed) > 0 && o.listed[0].fromS <= o.drawn.fromS && (o.now.fromS > o.now.untilS || o.listed[0].fromS <= o.now.untilS):
+			o.join(o.listed[0])
+			o.listed = o.listed[1:]
+		case o.draws != nil && (o.now.fromS > o.now.untilS || o.drawn.fromS <= o.now.untilS):
+			o.join(o.drawn)
+			o.draw()
+		default:
+			if o.now.fromS > o.now.untilS {
+				o.now = never
+			}
+			return
+		}
+	}
+}
+
+func (o *outages) join(x outage) {
+	o.now = outage{min(o.now.fromS, x.fromS), max(o.now.untilS, x.untilS)}
+}
+
+// pass finds the GPUs that are out at nowS, and marks them as given out.
+func (e *leaseEngine) pass() {
+	f := e.faults
+	clear(f.count)
+	f.total = 0
+	f.listed = f.listed[:0]
+	for g := range f.gpus {
+		o := &f.gpus[g]
+		for o.now.untilS <= e.nowS {
+			o.downS += o.now.untilS - o.now.fromS
+			o.next()
+		}
+		if f.out[g] = o.now.fromS <= e.nowS; f.out[g] {
+			f.count[e.typeOf(int32(g))]++
+			f.total++
+			f.listed = append(f.listed, int32(g))
+			e.taken[g] = e.rounds + 1
+		}
+	}
+}
+
+// returnS is when the first GPU that is out returns.
+func (f *leaseFaults) returnS() float64 {
+	at := math.Inf(1)
+	for g := range f.gpus {
+		if f.out[g] {
+			at = min(at, f.gpus[g].now.untilS)
+		}
+	}
+	return at
+}
+
+// cut ends a lease where one of its GPUs leaves before its end.
+func (e *leaseEngine) cut(l *lease, gpus []int32, restartS float64) {
+	atS := l.endS
+	for _, g := range gpus {
+		atS = min(atS, e.faults.gpus[g].now.fromS)
+	}
+	if atS == l.endS {
+		return
+	}
+	l.endS, l.cut = atS, true
+	u := &e.units[l.slot]
+	members, n := u.members()
+	for i := range members[:n] {
+		rate := u.rate[l.kind]
+		if i == 1 {
+			rate = u.rateB[l.kind]
+		}
+		if !e.cfg.KeepSteps {
+			l.steps[i] = 0
+		} else {
+			l.steps[i] = min(l.steps[i], int64(max(0, rate*(atS-e.nowS-restartS))))
+		}
+	}
+}
+
+// downS is the time that GPUs of each type were out, up to the end of the run.
+func (e *leaseEngine) downS() []float64 {
+	down := make([]float64, len(e.cluster.Types))
+	for g := range e.faults.gpus {
+		o := &e.faults.gpus[g]
+		for o.now.untilS <= e.nowS {
+			o.downS += o.now.untilS - o.now.fromS
+			o.next()
+		}
+		down[e.typeOf(int32(g))] += o.downS + max(0, e.nowS-o.now.fromS)
+	}
+	return down
+}
+
+// await moves time to when a GPU returns or the next job comes, whichever is first.
+func (e *leaseEngine) await(waiting bool) error {
+	at := e.faults.returnS()
+	if waiting {
+		at = min(at, e.specs[e.arrived].ArrivalS)
+	}
+	if e.faults.idle++; math.IsInf(at, 1) || e.faults.idle > maxIdleFaults*len(e.faults.gpus) {
+		return e.stalled()
+	}
+	e.nowS = at
+	if e.roundEndS >= 0 {
+		e.roundEndS = at // nobody received the time in which GPUs were out
+	}
+	return nil
+}
+
+// endCut books a lease that a fault ended.
+func (e *leaseEngine) endCut(l *lease, span float64) {
+	u := &e.units[l.slot]
+	e.stats.lost++
+	e.stats.cut++
+	u.timeS[l.kind] += span
+	e.workerS[l.kind] += span
+	if !e.cfg.KeepSteps {
+		e.stats.lostS += span * float64(u.gpus)
+		return
+	}
+	e.busyS[l.kind] += span * float64(u.gpus)
+	members, n := u.members()
+	for i, number := range members[:n] {
+		j := &e.jobs[number]
+		if j.stepsRun += l.steps[i]; j.stepsRun >= e.specs[number].Steps {
+			e.end(number)
+		}
+	}
+}
