@@ -41,7 +41,7 @@ type engine struct {
 	failed    int32   // the gang or rigid job whose round must start again now, or none
 	err       error   // of a function of Config
 	events    [1]hare.Event
-	lanes     []lane // by GPU; nil once a task's times were not its profile's
+	lanes     []lane // by GPU; nil where there will be no schedule
 	books     books
 
 	window      Window
@@ -118,7 +118,9 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 		gpuOf: map[string]int32{}, failed: none,
 	}
 	e.gpus = make([]gpu, len(e.model.GPUs))
-	e.lanes = make([]lane, len(e.model.GPUs))
+	if !cfg.NoSchedule {
+		e.lanes = make([]lane, len(e.model.GPUs))
+	}
 	e.books.held, e.books.down = make([]hare.Amount, len(e.model.Types)), make([]hare.Amount, len(e.model.Types))
 	if err := e.count(cfg.Window); err != nil {
 		return nil, err

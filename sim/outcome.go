@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 
@@ -32,7 +33,8 @@ type Outcome struct {
 	// DownUs is GPU time up to EndUs that faults took out of service.
 	DownUs float64
 	// Schedule is the plan that was followed, lost tasks left out; verify
-	// accepts it. It is nil where Moved is not, or Varied is not 0.
+	// accepts it. It is nil where Moved is not, Varied is not 0, or
+	// Config.NoSchedule was asked for.
 	Schedule *hare.Schedule
 	// Moved are rigid jobs that lost a round after their first one and did it
 	// again, later or elsewhere, which no schedule of this model does.
@@ -55,6 +57,8 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 	switch {
 	case o.Varied > 0:
 		return nil, fmt.Errorf("sim: %d tasks did not take the times of their profiles, so the run is no schedule of the instance", o.Varied)
+	case o.Schedule == nil && o.Moved == nil:
+		return nil, errors.New("sim: the schedule was not recorded")
 	case o.Schedule == nil:
 		return nil, fmt.Errorf("sim: job %.60q lost a round after its first, and rounds of rigid jobs follow each other back to back on the same GPUs in a schedule", o.Moved[0])
 	}
@@ -113,7 +117,7 @@ func (e *engine) outcome() *Outcome {
 			o.Schedule.Lanes = append(o.Schedule.Lanes, l.Lane)
 		}
 	}
-	if o.Moved != nil || o.Varied > 0 {
+	if o.Moved != nil || e.lanes == nil && len(e.model.GPUs) > 0 {
 		o.Schedule = nil
 	}
 	return o

@@ -24,6 +24,9 @@ type Config struct {
 	// Window is the jobs that figures are of. The run goes on until all jobs have
 	// ended, so that its schedule is whole.
 	Window Window
+	// NoSchedule leaves Outcome.Schedule out, the one thing that grows with what is
+	// simulated.
+	NoSchedule bool
 	// Seed is of everything that is drawn below.
 	Seed uint64
 	// Faults take GPUs out of service for a while, and FaultRate does so by
