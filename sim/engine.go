@@ -44,10 +44,8 @@ type engine struct {
 	lanes     []lane // by GPU; nil where there will be no schedule
 	books     books
 
-	window      Window
-	number      []int32 // by job, where there is a window
-	preemptions []int64 // by job
-
+	window     Window
+	number     []int32    // by job, where there is a window
 	vary       *variation // or nil
 	sources    []source
 	sourcesOut int
@@ -62,19 +60,19 @@ type job struct {
 	running int64
 	ended   int64
 	held    []int32 // GPUs of a gang's round or of a rigid job
-	last    []int32 // GPUs of a gang's last round
 	// openedUs is when the round could start: the end of the last one. Rigid jobs
 	// must go on then.
-	openedUs  int64
-	tries     int64 // of tasks of the round at hand, that failed
-	failures  int64 // of tasks, in all
-	home      int32 // node on which a relaxed round started
-	startUs   int64 // first start of a task that was not lost; −1 before
-	endUs     int64
-	over      bool
-	moved     bool
-	roundKind int // type of a gang's round
-	batch     int64
+	openedUs    int64
+	preemptions int64
+	tries       int64 // of tasks of the round at hand, that failed
+	failures    int64 // of tasks, in all
+	home        int32 // node on which a relaxed round started
+	startUs     int64 // first start of a task that was not lost; −1 before
+	endUs       int64
+	over        bool
+	moved       bool
+	roundKind   int // type of a gang's round
+	batch       int64
 }
 
 const ended = int32(-1)
@@ -244,7 +242,7 @@ func (e *engine) roundEnds(ji int32) {
 		for _, g := range j.held {
 			e.free(g, true)
 		}
-		j.last, j.held = j.held, j.last[:0]
+		j.held = j.held[:0]
 	case hare.Rigid:
 		for _, g := range j.held {
 			e.enter(g, true)
@@ -274,7 +272,7 @@ func (e *engine) endJob(ji int32) {
 			e.free(g, false)
 		}
 	}
-	j.tasks, j.held, j.last, j.over = nil, nil, nil, true
+	j.tasks, j.held, j.over = nil, nil, true
 	delete(e.jobOf, e.inst.Jobs[ji].ID)
 	e.unfinished--
 	e.counts(ji)

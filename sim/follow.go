@@ -64,7 +64,6 @@ func (e *engine) tell(event hare.Event) error {
 		if e.jobs[ji].running == 0 {
 			return e.refuse(e.firstMissing(ji), "it is missing: a round of which a task failed starts again at once")
 		}
-		e.resumes(ji)
 	}
 	return nil
 }

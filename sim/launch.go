@@ -6,12 +6,16 @@ import (
 
 // launch hands a GPU to a task, which begin then begins.
 func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
-	j, x := &e.jobs[ji], &e.gpus[g]
+	j, x, spec := &e.jobs[ji], &e.gpus[g], &e.inst.Jobs[ji]
 	if n := len(e.vacant); n > 0 {
 		slot, e.vacant = e.vacant[n-1], e.vacant[:n-1]
 	} else {
 		slot = int32(len(e.slots))
 		e.slots = append(e.slots, running{})
+	}
+	if j.running == 0 && j.ended == 0 && j.round > 0 && j.round < spec.Rounds && e.nowUs > j.openedUs {
+		e.books.preempted++
+		j.preemptions++
 	}
 	e.serial++
 	e.running++

@@ -301,7 +301,7 @@ func (e *leaseEngine) endLease(l *lease) {
 	}
 	if !good {
 		e.stats.lost++
-		e.stats.lostS += max(0, span) * float64(u.gpus)
+		e.stats.lostS += span * float64(u.gpus)
 		e.changed = true
 		if j := &e.jobs[u.a]; u.b == none {
 			if j.failures++; j.failures == maxLostLeases {

@@ -108,7 +108,7 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 			if o.Dropped > 0 {
 				continue
 			}
-			m := o.Metrics(c, jobs, sim.Window{})
+			m := o.Metrics(c, jobs)
 			held := m.Utilisation * (float64(c.GPUs[0]+c.GPUs[1])*o.TotalS - m.DownS)
 			if d := held - work; d < -1e-3 || !cfg.KeepSteps && d > 1e-3 || d > float64(2*o.Cut)+1e-3 {
 				t.Fatalf("seed %d: %v GPU-seconds in leases, %v of work, %d cut", seed, held, work, o.Cut)
@@ -133,7 +133,7 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 // is 500 / max(400, (2·460 + 40)/500 · 400), of b 460 / max(100, 2·100).
 func TestLeaseMetricsByHand(t *testing.T) {
 	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
-	m := lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{}).Metrics(one(1), jobs, sim.Window{})
+	m := lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{}).Metrics(one(1), jobs)
 	near(t, "mean JCT", m.MeanJCTS, 480)
 	near(t, "weighted JCT", m.WeightedJCTS, 960)
 	near(t, "weighted mean", m.WeightedMeanJCTS, 480)
@@ -150,7 +150,7 @@ func TestLeaseMetricsByHand(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	// Only b counts.
-	m = lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{First: 1, Last: 1}).Metrics(one(1), jobs, sim.Window{First: 1, Last: 1})
+	m = lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{First: 1, Last: 1}).Metrics(one(1), jobs)
 	if m.Jobs != 1 || m.MeanJCTS != 460 || math.Abs(m.MeanRho-2.3) > 1e-9 {
 		t.Errorf("window: %+v", m)
 	}

@@ -1,6 +1,11 @@
 package sim
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
 
 // LeaseOutcome is what came of a run of leases. Means are over the jobs of the
 // window that were not dropped; 0 without any.
@@ -31,6 +36,8 @@ type LeaseOutcome struct {
 	// with the same GPUs.
 	Extended float64
 	Jobs     []LeaseRecord // all that arrived, by number
+
+	first, last int // numbers of the jobs that count
 }
 
 // LeaseRecord is one job of a run. EndS is below 0 where the job had not ended
@@ -46,7 +53,7 @@ func (e *leaseEngine) outcome() *LeaseOutcome {
 	o := &LeaseOutcome{
 		Counted: e.counted, TotalS: e.nowS, Rounds: e.rounds, Leases: e.stats.leases,
 		Lost: e.stats.lost, Cut: e.stats.cut, LostS: e.stats.lostS, SwitchS: e.stats.switchS, Switches: e.stats.switches,
-		Preemptions: e.stats.preemptions,
+		Preemptions: e.stats.preemptions, first: e.cfg.First, last: e.cfg.Last,
 	}
 	if e.stats.chances > 0 {
 		o.Extended = float64(e.stats.extended) / float64(e.stats.chances)
@@ -108,4 +115,49 @@ func (e *leaseEngine) use(o *LeaseOutcome) {
 	if gpus > 0 {
 		o.Utilization /= gpus
 	}
+}
+
+// Metrics computes the figures of a run of jobs, which were simulated, on a
+// cluster, over the jobs of its window that were not dropped. A job's slowdown
+// and rho are against its steps at its greatest rate on a type wide enough; a lost lease counts as one
+// task. O(jobs log jobs).
+func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []online.LeaseJob) *Metrics {
+	x := &Metrics{
+		TotalS: o.TotalS, Utilisation: o.Utilization, Switches: o.Switches, SwitchS: o.SwitchS, Preemptions: o.Preemptions,
+		LostTasks: o.Lost, LostS: o.LostS, DownS: o.DownS,
+	}
+	gpus := 0.0
+	for k, kind := range c.Types {
+		x.Use = append(x.Use, hare.TypeUse{Type: kind, Use: o.UtilizationByType[k]})
+		gpus += float64(c.GPUs[k])
+	}
+	for i := range o.Jobs {
+		j, spec := &o.Jobs[i], &jobs[i]
+		f := JobFigures{
+			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
+			Preemptions: j.Preemptions, Dropped: j.Dropped, Counts: i >= o.first && i <= o.last, from: j.ArrivalS, until: o.TotalS,
+		}
+		if j.EndS >= 0 {
+			f.until, f.JCTS = j.EndS, j.EndS-j.ArrivalS
+		}
+		if j.StartS >= 0 {
+			f.WaitS = j.StartS - j.ArrivalS
+		}
+		f.aloneS = float64(spec.Steps) / greatestRate(c, spec)
+		f.workS = f.aloneS * float64(spec.GPUs)
+		x.Each = append(x.Each, f)
+	}
+	x.fill(gpus)
+	return x
+}
+
+// greatestRate is that of a job over the types that are wide enough.
+func greatestRate(c LeaseCluster, j *online.LeaseJob) float64 {
+	most := 0.0
+	for k, rate := range j.Rate {
+		if c.GPUs[k] >= j.GPUs {
+			most = max(most, rate)
+		}
+	}
+	return most
 }

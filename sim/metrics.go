@@ -8,9 +8,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Metrics are the figures by which policies are compared. Times are in seconds;
-// means and percentiles are over jobs, percentiles by nearest rank; all are 0
-// without jobs.
+// Metrics are the figures by which policies are compared, of either engine.
+// Times are in seconds; means and percentiles are over the jobs that count,
+// percentiles by nearest rank; all are 0 without jobs.
 type Metrics struct {
 	// Jobs that count, and those of them that were dropped, which no mean counts.
 	Jobs, Dropped int
@@ -34,27 +34,23 @@ type Metrics struct {
 	// C. Above 1, it was treated worse than by equal shares.
 	MeanRho, WorstRho float64
 	// Use is by type the share of the GPU time in service up to TotalS that tasks
-	// or leases held, Utilisation that over all types, by GPU time (of leases, by
-	// GPUs: all are always in service).
+	// or leases held, Utilisation that over all types.
 	Use         []hare.TypeUse
 	Utilisation float64
 	// Switches are changes of job on a GPU, SwitchS the GPU-seconds that they
 	// took.
 	Switches int64
 	SwitchS  float64
-	// Preemptions count gangs and rigid jobs that stopped between two rounds, or
-	// went on on other GPUs; of leases, those that had not ended and lost their
-	// GPUs, or moved, at the end of one. Relaxed jobs hold no GPU between tasks.
+	// Preemptions are how often a job that had not ended let its GPUs go, or
+	// moved: Outcome.Preemptions, LeaseOutcome.Preemptions.
 	Preemptions int64
-	// LostTasks are tasks whose GPU left or that failed, and those of their gangs;
-	// of leases, those that a fault ended or without a step for each GPU. LostS are
-	// their GPU-seconds.
-	LostTasks int64
-	LostS     float64
-	// Failures are tasks that failed and were done again, DownS the GPU-seconds up
-	// to TotalS that faults took out of service, which Use does not count as there.
-	Failures int64
-	DownS    float64
+	// LostTasks are the tasks, or leases, that were lost to faults and failures,
+	// LostS their GPU-seconds. Failures are those of tasks.
+	LostTasks, Failures int64
+	LostS               float64
+	// DownS are the GPU-seconds up to TotalS that faults took out of
+	// service; Use does not count them as there.
+	DownS float64
 	// JCTsS are the completion times of all jobs, ascending: their CDF.
 	JCTsS []float64
 	// Each is every job, by number.
@@ -63,7 +59,7 @@ type Metrics struct {
 
 // JobFigures are one job's. Jobs are numbered by arrival from 0, those of equal
 // arrival as they are given. StartS is below 0 where the job held nothing, EndS
-// where it had not ended when the run did: the rest is then 0.
+// where it had not ended when the run did; what follows from them is then 0.
 type JobFigures struct {
 	ID                     string
 	Weight                 float64
@@ -74,6 +70,7 @@ type JobFigures struct {
 	Dropped                bool
 	Counts                 bool // it is in the window that figures are of
 
+	from, until   float64 // when it was in the system, in any unit
 	aloneS, workS float64 // R τ and W
 }
 
@@ -100,28 +97,21 @@ func (m *Metrics) Share(limitS float64) float64 {
 }
 
 // Metrics computes the figures of a run of inst, which was simulated, over the
-// jobs that Config.Window counts. O(jobs log jobs + entries of the schedule + GPUs).
+// jobs of Config.Window. O(jobs log jobs + GPUs).
 func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	model := hare.NewModel(inst)
 	x := &Metrics{
 		TotalS: float64(o.EndUs) / 1e6, Use: o.Use, Switches: o.Switches, SwitchS: float64(o.SwitchUs) / 1e6,
-		LostTasks: o.Lost, LostS: float64(o.LostUs) / 1e6, Failures: o.Failures, DownS: o.DownUs / 1e6,
+		Preemptions: o.Preemptions, LostTasks: o.Lost, Failures: o.Failures, LostS: float64(o.LostUs) / 1e6, DownS: o.DownUs / 1e6,
 	}
 	order := make([]int, len(o.Jobs))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(inst.Jobs[a].ReleaseUs, inst.Jobs[b].ReleaseUs) })
-	var in, out []int64
+	x.Each = make([]JobFigures, 0, len(order))
 	for number, i := range order {
 		j, m := &o.Jobs[i], &model.Jobs[i]
-		f := JobFigures{
-			ID: j.ID, Weight: float64(m.WeightMicro) / 1e6, ArrivalS: float64(m.ReleaseUs) / 1e6, StartS: float64(j.StartUs) / 1e6, EndS: float64(j.EndUs) / 1e6,
-			JCTS: float64(j.EndUs-m.ReleaseUs) / 1e6, WaitS: float64(j.StartUs-m.ReleaseUs) / 1e6, Counts: o.window.has(number),
-		}
-		if o.Preemptions != nil {
-			f.Preemptions = o.Preemptions[i]
-		}
 		long, work := math.Inf(1), math.Inf(1)
 		for _, md := range m.Modes {
 			long = min(long, float64(md.DurationUs())/1e6)
@@ -131,18 +121,24 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 			}
 			work = min(work, float64(held)/1e6)
 		}
-		f.aloneS, f.workS = float64(m.Rounds)*long, float64(m.Rounds)*float64(m.Tasks)*work
+		f := JobFigures{
+			ID: j.ID, Weight: float64(m.WeightMicro) / 1e6, ArrivalS: float64(m.ReleaseUs) / 1e6, StartS: float64(j.StartUs) / 1e6, EndS: float64(j.EndUs) / 1e6,
+			JCTS: float64(j.EndUs-m.ReleaseUs) / 1e6, WaitS: float64(j.StartUs-m.ReleaseUs) / 1e6, Counts: o.window.has(number),
+			from: float64(m.ReleaseUs), until: float64(j.EndUs), aloneS: float64(m.Rounds) * long, workS: float64(m.Rounds) * float64(m.Tasks) * work,
+		}
+		if o.preempted != nil {
+			f.Preemptions = o.preempted[i]
+		}
 		x.Each = append(x.Each, f)
-		in, out = append(in, m.ReleaseUs), append(out, j.EndUs)
 	}
-	x.compute(newPresence(in, out), in, out, float64(mostGPUs(model)))
+	x.fill(float64(mostGPUs(model)))
 	if o.window.Last == 0 {
 		x.WeightedJCTS = o.Value.Float() // exact
 		x.weigh()
 	}
 	var held, service float64
 	for k := range model.Types {
-		s := serviceUs(model, k, o.EndUs) - o.downUs[k]
+		s := o.serviceUs(model, k)
 		held, service = held+o.Use[k].Use*s, service+s
 	}
 	if service > 0 {
@@ -151,16 +147,15 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	return x
 }
 
-// compute fills in what follows from the times of jobs; inUs and outUs are when
-// they came and went. M GPUs are the most that are ever there.
-func (x *Metrics) compute(present *presence, inUs, outUs []int64, gpus float64) {
+// fill computes what follows from the times of jobs, on a number of GPUs.
+func (x *Metrics) fill(gpus float64) {
 	var waits, slows, rhos []float64
+	present := newPresence(x.Each)
 	for i := range x.Each {
 		f := &x.Each[i]
-		x.Preemptions += f.Preemptions
 		if f.EndS >= 0 && !f.Dropped {
 			f.Slowdown = f.JCTS / f.aloneS
-			f.Rho = f.JCTS / max(f.aloneS, present.mean(inUs[i], outUs[i])*f.workS/gpus)
+			f.Rho = f.JCTS / max(f.aloneS, present.mean(f.from, f.until)*f.workS/gpus)
 		}
 		if !f.Counts {
 			continue
@@ -175,9 +170,8 @@ func (x *Metrics) compute(present *presence, inUs, outUs []int64, gpus float64) 
 		waits, slows, rhos = append(waits, f.WaitS), append(slows, f.Slowdown), append(rhos, f.Rho)
 	}
 	x.weigh()
-	x.MeanJCTS = mean(x.JCTsS)
+	x.MeanJCTS, x.MeanWaitS, x.MeanSlowdown, x.MeanRho = mean(x.JCTsS), mean(waits), mean(slows), mean(rhos)
 	slices.Sort(x.JCTsS)
-	x.MeanWaitS, x.MeanSlowdown, x.MeanRho = mean(waits), mean(slows), mean(rhos)
 	slices.Sort(waits)
 	slices.Sort(slows)
 	slices.Sort(rhos)
@@ -200,18 +194,19 @@ func (x *Metrics) weigh() {
 	}
 }
 
-// serviceUs is the GPU time of a type in service up to endUs.
-func serviceUs(m *hare.Model, kind int, endUs int64) float64 {
+// serviceUs is the GPU time of a type in service up to EndUs, faults left
+// out.
+func (o *Outcome) serviceUs(m *hare.Model, kind int) float64 {
 	sum := 0.0
 	for _, c := range m.Classes {
 		if c.Type != kind {
 			continue
 		}
 		for _, w := range c.Windows {
-			sum += float64(min(w.EndUs, endUs)-min(w.StartUs, endUs)) * float64(len(c.GPUs))
+			sum += float64(min(w.EndUs, o.EndUs)-min(w.StartUs, o.EndUs)) * float64(len(c.GPUs))
 		}
 	}
-	return sum
+	return sum - o.downUs[kind]
 }
 
 func mean(v []float64) float64 {
@@ -264,40 +259,44 @@ func mostGPUs(m *hare.Model) int64 {
 
 // presence integrates the number of jobs in the system over time.
 type presence struct {
-	atUs  []int64
-	level []float64 // from atUs on
-	sum   []float64 // job-µs up to atUs
+	at    []float64
+	level []float64 // from at on
+	sum   []float64 // job-time up to at
 }
 
-// newPresence takes the times at which jobs came and went.
-func newPresence(in, out []int64) *presence {
-	in, out = slices.Sorted(slices.Values(in)), slices.Sorted(slices.Values(out))
+func newPresence(records []JobFigures) *presence {
+	var in, out []float64
+	for i := range records {
+		in, out = append(in, records[i].from), append(out, records[i].until)
+	}
+	slices.Sort(in)
+	slices.Sort(out)
 	p := &presence{}
-	level, sum, last := 0.0, 0.0, int64(0)
+	level, sum, last := 0.0, 0.0, 0.0
 	for len(in) > 0 || len(out) > 0 {
-		var at int64
+		var at float64
 		by := 1.0
 		if len(in) > 0 && (len(out) == 0 || in[0] <= out[0]) {
 			at, in = in[0], in[1:]
 		} else {
 			at, out, by = out[0], out[1:], -1
 		}
-		sum += level * float64(at-last)
+		sum += level * (at - last)
 		level, last = level+by, at
-		p.atUs, p.level, p.sum = append(p.atUs, at), append(p.level, level), append(p.sum, sum)
+		p.at, p.level, p.sum = append(p.at, at), append(p.level, level), append(p.sum, sum)
 	}
 	return p
 }
 
-// mean is the mean number from one time to a later one, which are among atUs.
-func (p *presence) mean(fromUs, toUs int64) float64 {
-	if toUs <= fromUs {
+// mean is the mean number from one time to a later one, which are among at.
+func (p *presence) mean(from, to float64) float64 {
+	if to <= from {
 		return 1
 	}
-	return (p.until(toUs) - p.until(fromUs)) / float64(toUs-fromUs)
+	return (p.until(to) - p.until(from)) / (to - from)
 }
 
-func (p *presence) until(us int64) float64 {
-	i, _ := slices.BinarySearch(p.atUs, us)
+func (p *presence) until(t float64) float64 {
+	i, _ := slices.BinarySearch(p.at, t)
 	return p.sum[i]
 }

@@ -30,6 +30,9 @@ type Outcome struct {
 	// slowest GPU included, and Switches are changes of job on a GPU between
 	// tasks that were not lost.
 	SwitchUs, Switches int64
+	// Preemptions are rounds after a job's first that began later than they
+	// could, but for what was lost.
+	Preemptions int64
 	// DownUs is GPU time up to EndUs that faults took out of service.
 	DownUs float64
 	// Schedule is the plan that was followed, lost tasks left out; verify
@@ -39,16 +42,13 @@ type Outcome struct {
 	// Moved are rigid jobs that lost a round after their first one and did it
 	// again, later or elsewhere, which no schedule of this model does.
 	Moved []string
-	// Preemptions are, by job, how often a gang or rigid job stopped between two
-	// rounds, or went on on other GPUs; nil means none at all.
-	Preemptions []int64
-
 	// Varied are tasks that began and whose times were not those of the profile
 	// (Config.Stretch, Config.Network), which no schedule of the instance has.
 	Varied int64
 
-	window Window
-	downUs []float64 // by type
+	downUs    []float64 // by type
+	preempted []int64   // by job
+	window    Window
 }
 
 // Result makes of the outcome a result of inst, which was simulated, with a
@@ -79,21 +79,21 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 
 // books are the sums of a run.
 type books struct {
-	held, down                    []hare.Amount // GPU-µs by type, in 1e-12 s
-	tasks, lost, lostUs, failures int64
-	switches, switchUs, varied    int64
+	held, down                            []hare.Amount // GPU-µs by type, in 1e-12 s
+	tasks, lost, lostUs, failures         int64
+	switches, switchUs, preempted, varied int64
 
-	// Up to the end of the last job of the window.
-	counted     int           // jobs of it that have not ended
-	endUs       int64         // when the last of them did
-	until, lack []hare.Amount // held and down
+	counted   int           // jobs of the window that have not ended
+	endUs     int64         // when the last of them did
+	until     []hare.Amount // held, up to then
+	downUntil []hare.Amount // down, up to then
 }
 
 func (e *engine) outcome() *Outcome {
 	b := &e.books
 	o := &Outcome{
 		Events: e.seq, Tasks: b.tasks, Lost: b.lost, LostUs: b.lostUs, Failures: b.failures, SwitchUs: b.switchUs,
-		Switches: b.switches, Preemptions: e.preemptions, Varied: b.varied, Schedule: &hare.Schedule{}, EndUs: b.endUs, window: e.window,
+		Switches: b.switches, Preemptions: b.preempted, Varied: b.varied, Schedule: &hare.Schedule{}, EndUs: b.endUs, window: e.window,
 	}
 	var sum hare.Amount
 	for i := range e.jobs {
@@ -103,6 +103,9 @@ func (e *engine) outcome() *Outcome {
 		o.Value = o.Value.Add(hare.Product(spec.WeightMicro, j.endUs-spec.ReleaseUs))
 		sum = sum.Add(hare.Product(1e6, j.endUs-spec.ReleaseUs))
 		o.MakespanUs = max(o.MakespanUs, j.endUs)
+		if b.preempted > 0 {
+			o.preempted = append(o.preempted, j.preemptions)
+		}
 		if j.moved {
 			o.Moved = append(o.Moved, spec.ID)
 		}
@@ -136,7 +139,7 @@ func (e *engine) use(o *Outcome) {
 				service.Add(service, new(big.Int).Mul(big.NewInt(span), big.NewInt(int64(len(c.GPUs)))))
 			}
 		}
-		down := e.books.lack[k]
+		down := e.books.downUntil[k]
 		service.Sub(service, down.Big())
 		o.downUs = append(o.downUs, down.Float()*1e12)
 		o.DownUs += down.Float() * 1e12

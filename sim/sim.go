@@ -21,9 +21,6 @@ type Config struct {
 	Log func(hare.Record) error
 	// Name is the policy's, for messages; empty leaves it out.
 	Name string
-	// Window is the jobs that figures are of. The run goes on until all jobs have
-	// ended, so that its schedule is whole.
-	Window Window
 	// NoSchedule leaves Outcome.Schedule out, the one thing that grows with what is
 	// simulated.
 	NoSchedule bool
@@ -47,6 +44,10 @@ type Config struct {
 	SwitchOfUs func(job *hare.Job, gpuType string) int64
 	// Network makes rounds that are spread over nodes synchronise longer.
 	Network Network
+
+	// Window is the jobs that figures are of. The run goes on until all jobs have
+	// ended, so that its schedule is whole.
+	Window Window
 
 	runs, lastRuns []int64 // of Merged
 }

@@ -17,7 +17,7 @@ func (e *engine) count(w Window) error {
 		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", w.First, w.Last, n)
 	}
 	e.window, e.books.counted = w, n
-	e.books.until, e.books.lack = e.books.held, e.books.down
+	e.books.until, e.books.downUntil = e.books.held, e.books.down
 	if w.Last == 0 {
 		return nil
 	}
@@ -37,7 +37,8 @@ func (e *engine) count(w Window) error {
 }
 
 // counts notes the end of a job. With the last that counts it closes the books
-// of use: what tasks have held so far, those that run included.
+// of use: what tasks have held so far, those that run included, and what faults
+// have kept out.
 func (e *engine) counts(ji int32) {
 	if e.number != nil && !e.window.has(int(e.number[ji])) {
 		return
@@ -45,51 +46,15 @@ func (e *engine) counts(ji int32) {
 	if e.books.counted--; e.books.counted > 0 {
 		return
 	}
-	e.close()
-}
-
-// close ends the books of use.
-func (e *engine) close() {
-	b := &e.books
-	b.endUs, b.until, b.lack = e.nowUs, slices.Clone(b.held), slices.Clone(b.down)
+	e.books.endUs = e.nowUs
+	e.books.until, e.books.downUntil = slices.Clone(e.books.held), slices.Clone(e.books.down)
 	for i := range e.gpus {
 		x, k := &e.gpus[i], e.model.GPUs[i].Type
-		if x.job != none {
-			b.until[k] = b.until[k].Add(hare.Product(1, max(0, e.nowUs-x.sinceUs)))
+		if x.job != none && e.nowUs > x.sinceUs && e.number != nil {
+			e.books.until[k] = e.books.until[k].Add(hare.Product(1, e.nowUs-x.sinceUs))
 		}
-		if x.faults > 0 && !x.closed {
-			b.lack[k] = b.lack[k].Add(hare.Product(1, e.nowUs-x.changedUs))
+		if x.faults > 0 && !x.closed && e.nowUs > x.changedUs {
+			e.books.downUntil[k] = e.books.downUntil[k].Add(hare.Product(1, e.nowUs-x.changedUs))
 		}
 	}
-}
-
-// resumes counts a preemption where a gang or rigid job whose round starts now
-// stood still since its last one, or went to other GPUs.
-func (e *engine) resumes(ji int32) {
-	j := &e.jobs[ji]
-	if j.over || j.round == 0 || j.round >= e.inst.Jobs[ji].Rounds {
-		return
-	}
-	if j.openedUs == e.nowUs && e.inst.Jobs[ji].Sync == hare.Rigid {
-		return
-	}
-	if j.openedUs == e.nowUs && sameGPUs(j.held, j.last) {
-		return
-	}
-	if e.preemptions == nil {
-		e.preemptions = make([]int64, len(e.jobs))
-	}
-	e.preemptions[ji]++
-}
-
-// sameGPUs compares sets; it may sort them.
-func sameGPUs(a, b []int32) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	if !slices.Equal(a, b) {
-		slices.Sort(a)
-		slices.Sort(b)
-	}
-	return slices.Equal(a, b)
 }
