@@ -31,9 +31,12 @@ var figures = []figure{
 	{"makespan_s", func(r *SimulationRun) float64 { return r.MakespanS }},
 	{"utilization", func(r *SimulationRun) float64 { return r.Utilization }},
 	{"switches", func(r *SimulationRun) float64 { return float64(r.Switches) }},
+	{"switch_gpu_s", func(r *SimulationRun) float64 { return r.SwitchS }},
 	{"preemptions", func(r *SimulationRun) float64 { return float64(r.Preemptions) }},
 	{"lost_tasks", func(r *SimulationRun) float64 { return float64(r.LostTasks) }},
+	{"failures", func(r *SimulationRun) float64 { return float64(r.Failures) }},
 	{"lost_gpu_s", func(r *SimulationRun) float64 { return r.LostS }},
+	{"down_gpu_s", func(r *SimulationRun) float64 { return r.DownS }},
 }
 
 // confidence is that of intervals.

@@ -3,6 +3,7 @@ package service
 import (
 	"encoding/json"
 	"io"
+	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
@@ -50,9 +51,12 @@ type SimulationRun struct {
 	Utilization       float64            `json:"utilization"`
 	UtilizationByType map[string]float64 `json:"utilization_by_type"`
 	Switches          int64              `json:"switches"`
+	SwitchS           float64            `json:"switch_gpu_s"` // and of restarts
 	Preemptions       int64              `json:"preemptions"`
 	LostTasks         int64              `json:"lost_tasks"`
+	Failures          int64              `json:"failures"` // of tasks
 	LostS             float64            `json:"lost_gpu_s"`
+	DownS             float64            `json:"down_gpu_s"`       // out of service by faults
 	Rounds            int64              `json:"rounds,omitempty"` // of leases
 	Leases            int64              `json:"leases,omitempty"`
 	Events            int64              `json:"events,omitempty"` // of tasks
@@ -105,6 +109,17 @@ func (r *SimulationReport) JSON(w io.Writer) error {
 	}
 	_, err = w.Write(append(text, '\n'))
 	return err
+}
+
+// WithoutClock is the report less the figures of the clock: the same request
+// gives the same bytes.
+func (r *SimulationReport) WithoutClock() *SimulationReport {
+	x := *r
+	x.Runs = slices.Clone(r.Runs)
+	for i := range x.Runs {
+		x.Runs[i].WallS, x.Runs[i].JobsPerS = nil, nil
+	}
+	return &x
 }
 
 // cdfPoints limits a CDF.

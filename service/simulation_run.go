@@ -260,8 +260,7 @@ var errMoved = errors.New("service: the run is not in the model")
 
 // playLeases runs a policy that lends GPUs.
 func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info policy.Info, in *leaseInput) (*sim.Metrics, error) {
-	window := sim.Window{First: s.req.First, Last: s.req.Last}
-	cfg := sim.LeaseConfig{LeaseS: s.req.leaseS(), ResetS: s.req.ResetS, RestartS: s.req.RestartS, Seed: r.run.Seed, First: window.First, Last: window.Last}
+	cfg := sim.LeaseConfig{LeaseS: s.req.leaseS(), ResetS: s.req.ResetS, RestartS: s.req.RestartS, Seed: r.run.Seed, First: s.req.First, Last: s.req.Last}
 	if cfg.ResetS == 0 {
 		cfg.ResetS = -1
 	}
@@ -292,7 +291,7 @@ func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info polic
 		r.run.LP = BuiltInLP
 	}
 	r.run.Rounds, r.run.Leases = out.Rounds, out.Leases
-	return out.Metrics(in.cluster, in.jobs, window), nil
+	return out.Metrics(in.cluster, in.jobs), nil
 }
 
 // fill copies the figures.
@@ -303,7 +302,8 @@ func (r *SimulationRun) fill(m *sim.Metrics) {
 	r.MeanWaitS, r.P99WaitS, r.MeanSlowdown, r.P99Slowdown = m.MeanWaitS, m.P99WaitS, m.MeanSlowdown, m.P99Slowdown
 	r.MeanRho, r.WorstRho, r.Jain = m.MeanRho, m.WorstRho, m.Jain
 	r.TotalS, r.MakespanS, r.Utilization = m.TotalS, m.MakespanS, m.Utilisation
-	r.Switches, r.Preemptions, r.LostTasks, r.LostS = m.Switches, m.Preemptions, m.LostTasks, m.LostS
+	r.Switches, r.SwitchS, r.Preemptions = m.Switches, m.SwitchS, m.Preemptions
+	r.LostTasks, r.Failures, r.LostS, r.DownS = m.LostTasks, m.Failures, m.LostS, m.DownS
 	r.UtilizationByType = map[string]float64{}
 	for _, u := range m.Use {
 		r.UtilizationByType[u.Type] = u.Use

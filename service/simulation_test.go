@@ -176,8 +176,8 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	// With restarts of 30 s y makes 33 steps a lease, and goes on the V100 for its
 	// last 6, when x has ended: three starts on two GPUs.
 	req.RestartS = 30
-	if r := simulate(t, req, service.SimulationConfig{}).Runs[0]; r.LostS != 3*2*30 || r.Switches != 2 || r.Preemptions != 1 {
-		t.Errorf("%v GPU-seconds lost", r.LostS)
+	if r := simulate(t, req, service.SimulationConfig{}).Runs[0]; r.SwitchS != 3*2*30 || r.Switches != 2 || r.Preemptions != 1 {
+		t.Errorf("%v GPU-seconds of restarts", r.SwitchS)
 	}
 	req.RestartS = 0
 	for sync, want := range map[hare.Sync]string{hare.Relaxed: "2 relaxed jobs run as gangs", hare.Rigid: "2 rigid jobs may stop"} {

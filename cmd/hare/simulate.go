@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
+	"runtime"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,151 +16,204 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
 )
 
 // simulateFlags are the flags of simulate.
 type simulateFlags struct {
-	policies                    []string
-	trace, table, gpus, cluster string
-	jobs, out                   string
-	lease, reset, restart       time.Duration
-	seed                        uint64
-	json, quiet                 bool
-	gpuCounts                   []hare.TypeCount
-	first, last                 int // of --jobs; last 0: all
-}
-
-// simulated is one run as it is printed and written.
-type simulated struct {
-	Policy            string             `json:"policy"`
-	Engine            policy.Engine      `json:"engine"`
-	Jobs              int                `json:"jobs"`
-	Dropped           int                `json:"dropped"`
-	MeanJCTS          float64            `json:"mean_jct_s"`
-	WeightedJCTS      float64            `json:"weighted_mean_jct_s"`
-	P50JCTS           float64            `json:"p50_jct_s"`
-	P90JCTS           float64            `json:"p90_jct_s"`
-	P99JCTS           float64            `json:"p99_jct_s"`
-	MeanWaitS         float64            `json:"mean_wait_s"`
-	TotalS            float64            `json:"total_duration_s"`
-	Utilization       float64            `json:"utilization"`
-	UtilizationByType map[string]float64 `json:"utilization_by_type"`
-	Rounds            int64              `json:"rounds"`
-	Leases            int64              `json:"leases"`
-	Preemptions       int64              `json:"preemptions"`
-	Seed              uint64             `json:"seed"`
-	LP                string             `json:"lp,omitempty"` // engine of linear programs
-	WallS             float64            `json:"wall_s"`
-	JobsPerS          float64            `json:"simulated_jobs_per_s"`
-
-	records []jobRecord
-}
-
-// jobRecord is one job of a run.
-type jobRecord struct {
-	id                     string
-	arrivalS, startS, endS float64 // below 0: not yet
-	steps, preemptions     int64
-	state                  string
+	policies                            []string
+	trace, format, table, instance      string
+	generate                            int
+	arrivals, sync                      string
+	quantum                             time.Duration
+	gpus, cluster, jobs                 string
+	lease, reset, restart               time.Duration
+	seed                                uint64
+	repeat, parallel                    int
+	out, record                         string
+	json, cdf, quiet, traceSet, syncSet bool
 }
 
 func simulateCommand() *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
 		Use:   "simulate --policy NAME[,NAME…]",
-		Short: "Play a trace to schedulers, and compare what comes of it",
-		Long: `Simulate plays the jobs of a trace to each policy, on a virtual clock, and prints
-mean and weighted job completion time, total duration and utilisation. The same
-input and seed give the same figures.
+		Short: "Play jobs to schedulers, and compare what comes of it",
+		Long: `Simulate plays the same jobs to each policy, on a virtual clock, and prints mean
+and weighted job completion time, total duration, use of the GPUs and fairness.
+The same input and seed give the same figures.
 
 Policies: ` + strings.Join(policy.Names(), ", ") + `.
-docs/policies.md says what each does, what it assumes, and how far it agrees
-with its own simulator. The trace has the columns job_id, arrival_s, job_type,
-total_steps, scale_factor and priority_weight; it is a file, or one that comes
-with the program: ` + strings.Join(gavelTraces(), ", ") + `.`,
-		Example: `  hare simulate --policy gavel:fifo,gavel:max_min_fairness_perf --trace trace.csv --gpus v100=36,p100=36,k80=36
-  hare simulate --policy gavel:allox --trace gavel_trace_continuous5600_single.csv --gpus v100=36,p100=36,k80=36 --jobs 4000-4999 -o runs/
-  hare simulate --policy gavel:isolated --trace max_min_fairness --cluster cluster.json --json`,
+Those of leases (gavel:…) lend GPUs to gangs for a time; the others place tasks,
+and every run of theirs passes the verifier before a figure is printed.
+docs/simulate.md shows how, docs/policies.md and docs/task-policies.md say what
+each policy does and assumes.
+
+The jobs are a trace, in one of the formats ` + strings.Join(trace.Formats(), ", ") + `,
+told by its columns; a trace that comes with the program: ` + strings.Join(trace.ShippedTraces(), ", ") + `;
+an instance (--instance); or drawn (--generate).`,
+		Example: `  hare simulate --policy hlas,tiresias,gavel:max_min_fairness_perf --trace trace.csv --gpus v100=36,p100=36,k80=36 -o runs/
+  hare simulate --policy gavel:allox --trace gavel_trace_continuous5600_single.csv --gpus v100=36,p100=36,k80=36 --jobs 4000-4999
+  hare simulate --policy hlas,kueue --instance instance.json --record runs/   # hare verify instance.json runs/hlas.result.json
+  hare simulate --policy hlas,srtf --generate 200 --arrivals uniform:1200 --repeat 10`,
 		Args: exactly(0, "no arguments: see its flags"),
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c.OutOrStdout()) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			f.traceSet, f.syncSet = c.Flags().Changed("trace"), c.Flags().Changed("sync")
+			return f.run(c.Context(), c.OutOrStdout())
+		},
 	}
 	flags := c.Flags()
 	flags.StringSliceVar(&f.policies, "policy", nil, "policies, separated by commas")
 	flags.StringVar(&f.trace, "trace", "gavel_trace_max_min_fairness.csv", "the jobs: a file, or a shipped trace")
-	flags.StringVar(&f.table, "table", "gavel_throughputs_colocated.csv", "steps a second by job_type, scale_factor and gpu_type: a file, or a shipped table")
+	flags.StringVar(&f.format, "format", "", "of the trace, where its columns do not tell: "+strings.Join(trace.Formats(), ", "))
+	flags.StringVar(&f.table, "table", "", "the format's second text, such as steps a second by job_type, scale_factor and gpu_type: a file, or a shipped table")
+	flags.StringVar(&f.instance, "instance", "", "the jobs, and a cluster, from an instance instead of a trace")
+	flags.IntVar(&f.generate, "generate", 0, "draw this many jobs instead, as hare generate does, anew for each repeat")
+	flags.StringVar(&f.arrivals, "arrivals", "none", "of --generate: none, poisson:RATE a second, or uniform:SPAN")
+	flags.StringVar(&f.sync, "sync", "gang", "of a trace's jobs for policies of tasks: gang or rigid; of --generate: relaxed too, its default")
+	flags.DurationVar(&f.quantum, "quantum", time.Minute, "how long a round of a trace's merged steps takes, for policies of tasks")
 	flags.StringVar(&f.gpus, "gpus", "", "the cluster, e.g. v100=36,p100=36,k80=36")
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster from a file, instead of --gpus")
-	flags.StringVar(&f.jobs, "jobs", "", "count only these jobs, numbered from 0 by arrival, e.g. 4000-4999; the run ends when they have")
+	flags.StringVar(&f.jobs, "jobs", "", "count only these jobs, numbered from 0 by arrival, e.g. 4000-4999")
 	flags.DurationVar(&f.lease, "lease", 6*time.Minute, "how long a gang holds its GPUs")
-	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "the least time between two divisions of the GPUs")
+	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "of leases: the least time between two divisions of the GPUs")
 	flags.DurationVar(&f.restart, "restart", 0, "lost at the start of a lease on other GPUs than before")
-	flags.Uint64Var(&f.seed, "seed", 0, "of all draws")
-	flags.StringVarP(&f.out, "output", "o", "", "write summary.json, and a CSV of its jobs for each policy, into this folder")
+	flags.Uint64Var(&f.seed, "seed", 0, "of all draws; the second repeat has the next one, and so on")
+	flags.IntVar(&f.repeat, "repeat", 1, "run so often, and print means with 95 % confidence intervals")
+	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many runs go on at a time; changes no figure")
+	flags.StringVarP(&f.out, "output", "o", "", "write tables (CSV, JSON, Parquet), a picture (SVG) and a page (HTML) into this folder")
+	flags.StringVar(&f.record, "record", "", "write each run of a policy of tasks into this folder, as a result that hare verify accepts")
+	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress line")
 	choices(c, "policy", policy.Names()...)
+	choices(c, "format", trace.Formats()...)
 	return c
 }
 
-func gavelTraces() []string {
-	return slices.DeleteFunc(trace.ShippedTraces(), func(n string) bool {
-		return !strings.HasPrefix(n, "gavel_trace_") && !strings.HasPrefix(n, "shockwave_trace_")
-	})
-}
-
 func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
-	infos, err := f.check()
+	req, err := f.request()
 	if err != nil {
+		var path *os.PathError
+		if errors.As(err, &path) {
+			return err
+		}
 		return usageError{err}
-	}
-	rated, err := f.read()
-	if err != nil {
-		return err
 	}
 	live := newLive(os.Stderr, !f.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	defer live.end()
-	var runs []simulated
-	for _, info := range infos {
-		run, err := simulateLeases(ctx, f, info, rated, live)
-		if err != nil {
-			return err
-		}
-		runs = append(runs, *run)
+	cfg := service.SimulationConfig{Parallel: f.parallel, Timed: true}
+	if live.on {
+		cfg.Progress = simulationProgress(live, time.Now)
 	}
+	engine, stop := startPrograms(ctx, req.Policies)
+	defer stop()
+	cfg.Solver = engine
+	rep, err := service.Simulate(ctx, req, cfg)
 	live.end()
-	if f.out != "" {
-		if err := writeRuns(f.out, runs); err != nil {
-			return err
-		}
+	if err != nil {
+		return simulationFault(err)
+	}
+	if err := f.write(rep); err != nil {
+		return err
 	}
 	if f.json {
-		return encodeRuns(w, runs)
+		return rep.JSON(w)
 	}
-	return printRuns(w, runs)
+	return rep.Table(w, widthOf(w))
 }
 
-// check reads the flags.
-func (f *simulateFlags) check() ([]policy.Info, error) {
+// widthOf is that of a terminal, else 0.
+func widthOf(w io.Writer) int {
+	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// startPrograms starts HiGHS where a policy may ask for it; without it each goes
+// on in the process.
+func startPrograms(ctx context.Context, names []string) (solver.Config, func()) {
+	for _, name := range names {
+		if info, err := policy.Find(name); err == nil && (info.Needs.LP || info.Knows == policy.Future) {
+			pool, err := newPool()
+			if err != nil {
+				break
+			}
+			v, err := pool.Ready(ctx)
+			if err != nil {
+				_ = pool.Close()
+				break
+			}
+			return solver.Config{Version: version, LP: pool, EngineVersion: v}, func() { _ = pool.Close() }
+		}
+	}
+	return solver.Config{Version: version}, func() {}
+}
+
+// simulationFault says whose fault an error is.
+func simulationFault(err error) error {
+	var all hare.InvalidErrors
+	var one *hare.InvalidError
+	var run *service.SimulationError
+	switch {
+	case errors.As(err, &all):
+		var said []string
+		for _, e := range all {
+			said = append(said, flagged(e))
+		}
+		return usageError{errors.New(strings.Join(said, "; "))}
+	case errors.As(err, &one):
+		return usageError{errors.New(flagged(one))}
+	case errors.As(err, &run) && (run.Code == "stalled" || run.Code == "infeasible" || run.Code == "not_in_model"):
+		return usageError{err} // the jobs do not fit the cluster
+	}
+	return err
+}
+
+// flagged names the flag of a fault whose text does not.
+func flagged(e *hare.InvalidError) string {
+	at := map[string]string{
+		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/trace/quantum_s": "--quantum", "/generate": "--generate",
+	}[e.Pointer]
+	switch {
+	case at != "":
+		return at + ": " + e.Detail
+	case strings.HasPrefix(e.Pointer, "/instance/"):
+		return e.Pointer + ": " + e.Detail
+	}
+	return e.Detail
+}
+
+// request reads flags and files.
+func (f *simulateFlags) request() (*service.SimulationRequest, error) {
+	req := &service.SimulationRequest{
+		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(), CDF: f.cdf, Record: f.record != "",
+	}
 	if len(f.policies) == 0 {
 		return nil, fmt.Errorf("give policies: --policy NAME[,NAME…]; there are %s", strings.Join(policy.Names(), ", "))
 	}
-	var infos []policy.Info
+	tasks := false
 	for _, name := range f.policies {
 		info, err := policy.Find(strings.TrimSpace(name))
 		if err != nil {
 			return nil, err
 		}
-		infos = append(infos, info)
+		tasks = tasks || info.Engine == policy.Task
+		req.Policies = append(req.Policies, info.Name)
 	}
-	if (f.gpus == "") == (f.cluster == "") {
-		return nil, errors.New("give the cluster: --gpus v100=36,p100=36,k80=36, or --cluster cluster.json")
+	if f.record != "" && !tasks {
+		return nil, errors.New("--record keeps runs of policies of tasks, and none of these is one")
 	}
-	var err error
-	if f.gpus != "" {
-		if f.gpuCounts, err = trace.ParseGPUs(f.gpus); err != nil {
-			return nil, err
-		}
+	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
+		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than --lease")
+	}
+	if f.repeat < 1 || f.parallel < 1 {
+		return nil, errors.New("--repeat and --parallel must be at least 1")
 	}
 	if f.jobs != "" {
 		from, to, ok := strings.Cut(f.jobs, "-")
@@ -172,165 +222,96 @@ func (f *simulateFlags) check() ([]policy.Info, error) {
 		if !ok || err1 != nil || err2 != nil || first < 0 || last < first || last == 0 {
 			return nil, fmt.Errorf("--jobs %.60q: write FIRST-LAST, such as 4000-4999; jobs are numbered from 0", f.jobs)
 		}
-		f.first, f.last = first, last
+		req.First, req.Last = first, last
 	}
-	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
-		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than --lease")
+	if err := noTwice(f.trace, f.table, f.cluster, f.instance); err != nil {
+		return nil, err
 	}
-	return infos, nil
+	if err := f.where(req); err != nil {
+		return nil, err
+	}
+	return req, f.what(req)
 }
 
-// read reads cluster, trace and table.
-func (f *simulateFlags) read() (*trace.Rated, error) {
-	if err := noTwice(f.trace, f.table, f.cluster); err != nil {
-		return nil, usageError{err}
-	}
-	if f.cluster != "" {
-		counts, err := clusterCounts(f.cluster)
+// where reads the cluster.
+func (f *simulateFlags) where(req *service.SimulationRequest) error {
+	own := f.instance != "" || f.generate > 0 // their own is there
+	switch {
+	case f.gpus != "" && f.cluster != "" || f.gpus == "" && f.cluster == "" && !own:
+		return errors.New("give the cluster: --gpus v100=36,p100=36,k80=36, or --cluster cluster.json")
+	case f.gpus != "":
+		var err error
+		req.GPUs, err = trace.ParseGPUs(f.gpus)
+		return err
+	case f.cluster != "":
+		file, err := openIn(f.cluster)
 		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		if req.Cluster, err = hare.DecodeCluster(file, hare.Limits{MaxBytes: maxFileBytes}); err != nil {
+			return inputError(f.cluster, err)
+		}
+	}
+	return nil
+}
+
+// what reads the jobs.
+func (f *simulateFlags) what(req *service.SimulationRequest) error {
+	n := 0
+	for _, given := range []bool{f.traceSet, f.instance != "", f.generate != 0} {
+		if given {
+			n++
+		}
+	}
+	if n > 1 {
+		return errors.New("give one of --trace, --instance and --generate")
+	}
+	var err error
+	switch {
+	case f.instance != "":
+		req.Instance, err = readInstance(f.instance)
+		return err
+	case f.generate != 0:
+		req.Generate = &trace.GenerateConfig{Jobs: f.generate, Arrivals: f.arrivals}
+		if f.syncSet {
+			req.Generate.Sync = f.sync
+		}
+		return nil
+	}
+	t := &service.SimulationTrace{Name: f.trace, Format: f.format, Quantum: f.quantum, Sync: f.sync, TableName: f.table}
+	req.Trace = t
+	if t.Text, err = readText(f.trace); err != nil || f.table == "" {
+		return err
+	}
+	t.Table, err = readText(f.table)
+	return err
+}
+
+// maxTextBytes limits a trace or table, after decompression.
+const maxTextBytes = 256 << 20
+
+// readText reads a file; nil where what comes with the program has that name.
+func readText(name string) ([]byte, error) {
+	if name != "-" {
+		if _, err := os.Stat(name); err != nil {
+			if _, shippedErr := trace.Shipped(name); shippedErr == nil {
+				return nil, nil
+			}
 			return nil, err
 		}
-		f.gpuCounts = counts
 	}
-	jobs, err := openText(f.trace)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = jobs.close() }()
-	table, err := openText(f.table)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = table.close() }()
-	rated, err := trace.ReadRated(jobs.Source, table.Source, f.gpuCounts)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	if f.last >= len(rated.Jobs) {
-		return nil, usageError{fmt.Errorf("--jobs %s: the trace has %d jobs, numbered from 0", f.jobs, len(rated.Jobs))}
-	}
-	return rated, nil
-}
-
-// clusterCounts counts the GPUs of a cluster file by type.
-func clusterCounts(name string) ([]hare.TypeCount, error) {
 	file, err := openIn(name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	cluster, err := hare.DecodeCluster(file, hare.Limits{MaxBytes: maxFileBytes})
-	if err != nil {
-		return nil, inputError(name, err)
+	text, err := io.ReadAll(io.LimitReader(file, maxTextBytes+1))
+	if err == nil && len(text) > maxTextBytes {
+		err = fmt.Errorf("%s: more than %d bytes", name, maxTextBytes)
 	}
-	var counts []hare.TypeCount
-	for i := range cluster.Nodes {
-		n := &cluster.Nodes[i]
-		if n.Windows != nil || len(n.Busy) > 0 {
-			return nil, inputError(name, fmt.Errorf("/nodes/%d: leases are of GPUs that are always in service", i))
-		}
-		for _, g := range n.GPUs {
-			at := slices.IndexFunc(counts, func(c hare.TypeCount) bool { return c.Type == g.Type })
-			if at < 0 {
-				at = len(counts)
-				counts = append(counts, hare.TypeCount{Type: g.Type})
-			}
-			counts[at].Count += g.Count
-		}
+	if text == nil {
+		text = []byte{}
 	}
-	return counts, nil
+	return text, err
 }
-
-// text is an open trace or table.
-type openedText struct {
-	trace.Source
-	close func() error
-}
-
-// openText opens a file, or what comes with the program under that name.
-func openText(name string) (openedText, error) {
-	if name != "-" {
-		if _, err := os.Stat(name); err != nil {
-			if shipped, shippedErr := trace.Shipped(name); shippedErr == nil {
-				return openedText{shipped, func() error { return nil }}, nil
-			}
-			return openedText{}, err
-		}
-	}
-	file, err := openIn(name)
-	if err != nil {
-		return openedText{}, err
-	}
-	return openedText{trace.Source{Name: name, R: file}, file.Close}, nil
-}
-
-func encodeRuns(w io.Writer, runs []simulated) error {
-	text, err := json.MarshalIndent(map[string]any{"runs": runs}, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(text, '\n'))
-	return err
-}
-
-// printRuns is the table for people.
-func printRuns(w io.Writer, runs []simulated) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "policy\tjobs\tmean JCT s\tweighted\tp50\tp90\tp99\ttotal s\tutilization\tpreemptions\tjobs/s\t")
-	for i := range runs {
-		r := &runs[i]
-		fmt.Fprintf(t, "%s\t%d\t%.3f\t%.3f\t%.0f\t%.0f\t%.0f\t%.3f\t%.3f\t%d\t%.0f\t\n", r.Policy, r.Jobs-r.Dropped,
-			r.MeanJCTS, r.WeightedJCTS, r.P50JCTS, r.P90JCTS, r.P99JCTS, r.TotalS, r.Utilization, r.Preemptions, r.JobsPerS)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	for i := range runs {
-		if runs[i].LP == builtIn {
-			fmt.Fprintf(w, "%s: HiGHS does not run, the built-in simplex chose among equally good divisions; see docs/policies.md\n", runs[i].Policy)
-		}
-		if n := runs[i].Dropped; n > 0 {
-			fmt.Fprintf(w, "%s: %d of %d jobs were dropped after five leases without a step for each GPU, as in Gavel; no mean counts them\n", runs[i].Policy, n, runs[i].Jobs)
-		}
-	}
-	return nil
-}
-
-// writeRuns writes the folder of -o.
-func writeRuns(dir string, runs []simulated) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for i := range runs {
-		name := strings.ReplaceAll(runs[i].Policy, ":", "_") + ".jobs.csv"
-		if err := writeOut(filepath.Join(dir, name), func(w io.Writer) error { return writeJobs(w, runs[i].records) }); err != nil {
-			return err
-		}
-	}
-	return writeOut(filepath.Join(dir, "summary.json"), func(w io.Writer) error { return encodeRuns(w, runs) })
-}
-
-func writeJobs(w io.Writer, records []jobRecord) error {
-	if _, err := fmt.Fprintln(w, "number,job_id,arrival_s,start_s,end_s,jct_s,steps_run,preemptions,state"); err != nil {
-		return err
-	}
-	for i, r := range records {
-		start, end, jct := "", "", ""
-		if r.startS >= 0 {
-			start = decimal(r.startS)
-		}
-		if r.endS >= 0 {
-			end, jct = decimal(r.endS), decimal(r.endS-r.arrivalS)
-		}
-		id := r.id
-		if strings.ContainsAny(id, "\",\r\n") {
-			id = `"` + strings.ReplaceAll(id, `"`, `""`) + `"`
-		}
-		if _, err := fmt.Fprintf(w, "%d,%s,%s,%s,%s,%s,%d,%d,%s\n", i, id, decimal(r.arrivalS), start, end, jct, r.steps, r.preemptions, r.state); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }

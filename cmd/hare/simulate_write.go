@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/service"
+)
+
+// simulationProgress rewrites the line of a terminal, ten times a second at most.
+func simulationProgress(l *live, now func() time.Time) func(service.SimulationProgress) {
+	start := now()
+	var last time.Time
+	return func(p service.SimulationProgress) {
+		at := now()
+		if at.Sub(last) < 100*time.Millisecond || p.Jobs == 0 {
+			return
+		}
+		last = at
+		took := at.Sub(start).Seconds()
+		left := "…"
+		if p.JobsDone > 0 {
+			left = fmt.Sprintf("%.0f s left", took*float64(p.Jobs-p.JobsDone)/float64(p.JobsDone))
+		}
+		l.text("%s  run %d of %d  %d of %d jobs  day %.1f  %s events/s  %s",
+			p.Policy, min(p.Done+1, p.Runs), p.Runs, p.JobsDone, p.Jobs, p.NowS/86400, short(float64(p.Events)/took), left)
+	}
+}
+
+// outFile is a file of a folder, and what writes it.
+type outFile struct {
+	name  string
+	write func(io.Writer) error
+}
+
+// write puts the report into the folders of -o and --record.
+func (f *simulateFlags) write(rep *service.SimulationReport) error {
+	if f.out != "" {
+		files := []outFile{
+			{"summary.json", rep.WithoutClock().JSON}, {"summary.csv", rep.SummaryCSV}, {"summary.parquet", rep.SummaryParquet},
+			{"jobs.csv", rep.JobsCSV}, {"jobs.parquet", rep.JobsParquet}, {"report.html", rep.Page}, {"cdf.svg", rep.CDF},
+		}
+		if err := writeAll(f.out, files); err != nil {
+			return err
+		}
+	}
+	if f.record == "" {
+		return nil
+	}
+	var files []outFile
+	seen := ""
+	for i := range rep.Runs {
+		r := &rep.Runs[i]
+		if r.Result == nil {
+			continue
+		}
+		instance, result := "instance.json", strings.ReplaceAll(r.Policy, ":", "_")+".result.json"
+		if f.repeat > 1 {
+			result = fmt.Sprintf("%s.seed-%d.result.json", strings.ReplaceAll(r.Policy, ":", "_"), r.Seed)
+			if rep.Instance == nil {
+				instance = fmt.Sprintf("seed-%d.instance.json", r.Seed)
+			}
+		}
+		if !strings.Contains(seen, "/"+instance+"/") {
+			seen += "/" + instance + "/"
+			files = append(files, outFile{instance, r.Instance.EncodeJSON})
+		}
+		files = append(files, outFile{result, r.Result.EncodeJSON})
+	}
+	return writeAll(f.record, files)
+}
+
+// writeAll writes files into a folder, which it makes: all of them beside their
+// names first, so that one that cannot be written leaves none.
+func writeAll(dir string, files []outFile) (err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	var written []string // temporary, then final names
+	defer func() {
+		if err != nil {
+			for _, name := range written {
+				_ = os.Remove(name)
+			}
+		}
+	}()
+	for _, x := range files {
+		name := filepath.Join(dir, "."+x.name+".part")
+		if err := writeOut(name, x.write); errors.Is(err, plot.ErrNoSample) {
+			written = append(written, "")
+			continue
+		} else if err != nil {
+			return err
+		}
+		written = append(written, name)
+	}
+	for i, x := range files {
+		if written[i] == "" {
+			continue
+		}
+		if err := os.Rename(written[i], filepath.Join(dir, x.name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

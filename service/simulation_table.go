@@ -1,0 +1,167 @@
+package service
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// column is one of the table for people. Those that it can do without have a
+// rank: the highest goes first where the table is too wide.
+type column struct {
+	head string
+	rank int
+	of   func(*SimulationRun, *SimulationMeans) string
+}
+
+// plusMinus writes a figure, with half the width of its interval over repeats.
+func plusMinus(name string, digits int) func(*SimulationRun, *SimulationMeans) string {
+	var of func(*SimulationRun) float64
+	for _, f := range figures {
+		if f.name == name {
+			of = f.of
+		}
+	}
+	return func(r *SimulationRun, m *SimulationMeans) string {
+		if m == nil {
+			return fmt.Sprintf("%.*f", digits, of(r))
+		}
+		x := m.Figures[name]
+		if x.Half == nil {
+			return fmt.Sprintf("%.*f", digits, x.Mean)
+		}
+		return fmt.Sprintf("%.*f ± %.*f", digits, x.Mean, digits, *x.Half)
+	}
+}
+
+// only is plusMinus without the interval, for columns of less weight.
+func only(name string, digits int) func(*SimulationRun, *SimulationMeans) string {
+	with := plusMinus(name, digits)
+	return func(r *SimulationRun, m *SimulationMeans) string {
+		s, _, _ := strings.Cut(with(r, m), " ±")
+		return s
+	}
+}
+
+var columns = []column{
+	{"policy", 0, func(r *SimulationRun, _ *SimulationMeans) string { return r.Policy }},
+	{"jobs", 3, func(r *SimulationRun, _ *SimulationMeans) string { return fmt.Sprint(r.Jobs - r.Dropped) }},
+	{"mean JCT s", 0, plusMinus("mean_jct_s", 3)},
+	{"weighted", 4, plusMinus("weighted_mean_jct_s", 3)},
+	{"p50 s", 6, only("p50_jct_s", 0)},
+	{"p90 s", 2, only("p90_jct_s", 0)},
+	{"p99 s", 1, only("p99_jct_s", 0)},
+	{"total s", 0, only("total_duration_s", 3)},
+	{"use", 0, only("utilization", 3)},
+	{"rho", 1, only("mean_rho", 2)},
+	{"Jain", 5, only("jain", 2)},
+	{"switches", 7, only("switches", 0)},
+	{"stopped", 3, only("preemptions", 0)},
+	{"jobs/s", 8, func(r *SimulationRun, _ *SimulationMeans) string {
+		if r.JobsPerS == nil {
+			return ""
+		}
+		return fmt.Sprintf("%.0f", *r.JobsPerS)
+	}},
+}
+
+// Table writes a table for people, a row a policy, of at most width columns of a
+// terminal where that can be; 0 means any. Repeats give means with half the
+// width of their 95 % confidence intervals. Below it stand notes.
+func (r *SimulationReport) Table(w io.Writer, width int) error {
+	b := bufio.NewWriter(w)
+	cells := make([][]string, len(columns))
+	for i, c := range columns {
+		cells[i] = append(cells[i], c.head)
+		for k := 0; k < len(r.Runs); {
+			var m *SimulationMeans
+			step := 1
+			if r.Means != nil {
+				m = &r.Means[len(cells[i])-1]
+				step = m.Repeats
+			}
+			cells[i] = append(cells[i], c.of(&r.Runs[k], m))
+			k += step
+		}
+	}
+	shown := fitting(cells, width)
+	for row := range cells[0] {
+		line := ""
+		for n, i := range shown {
+			cell := cells[i][row]
+			pad := strings.Repeat(" ", widest(cells[i])-utf8.RuneCountInString(cell))
+			switch {
+			case n == 0:
+				line = cell + pad
+			default:
+				line += "  " + pad + cell
+			}
+		}
+		fmt.Fprintln(b, strings.TrimRight(line, " "))
+	}
+	for _, note := range r.notes() {
+		fmt.Fprintln(b, note)
+	}
+	return b.Flush()
+}
+
+// fitting are the columns that stay: those with something to say, and as many as
+// fit.
+func fitting(cells [][]string, width int) []int {
+	var shown []int
+	sum := 0
+	for i := range cells {
+		empty := true
+		for _, cell := range cells[i][1:] {
+			empty = empty && cell == ""
+		}
+		if !empty {
+			shown = append(shown, i)
+			sum += widest(cells[i]) + 2
+		}
+	}
+	for width > 0 && sum-2 > width {
+		worst := 0
+		for n, i := range shown {
+			if columns[i].rank > columns[shown[worst]].rank {
+				worst = n
+			}
+		}
+		if columns[shown[worst]].rank == 0 {
+			break
+		}
+		sum -= widest(cells[shown[worst]]) + 2
+		shown = append(shown[:worst:worst], shown[worst+1:]...)
+	}
+	return shown
+}
+
+func widest(cells []string) int {
+	most := 0
+	for _, c := range cells {
+		most = max(most, utf8.RuneCountInString(c))
+	}
+	return most
+}
+
+// notes are what a reader of the figures should know.
+func (r *SimulationReport) notes() []string {
+	var out []string
+	if r.Means != nil {
+		out = append(out, fmt.Sprintf("means of %d repeats, ± half the width of the 95 %% confidence interval", r.Means[0].Repeats))
+	}
+	simplex, dropped := "", 0
+	for i := range r.Runs {
+		x := &r.Runs[i]
+		if x.LP == BuiltInLP && simplex != x.Policy {
+			simplex = x.Policy
+			out = append(out, simplex+": HiGHS does not run, the built-in simplex chose among equally good divisions; see docs/policies.md")
+		}
+		if dropped = x.Dropped; dropped > 0 {
+			out = append(out, fmt.Sprintf("%s: %d of %d jobs were dropped after five leases without a step for each GPU, as in Gavel; no mean counts them", x.Policy, dropped, x.Jobs))
+		}
+	}
+	return append(out, r.Notes...)
+}
