@@ -37,6 +37,12 @@ type SimulationRequest struct {
 	// divisions of the GPUs, RestartS what a lease on other GPUs than before
 	// loses; all in seconds, and of leases alone. LeaseS zero means 360.
 	LeaseS, ResetS, RestartS float64
+	// Merge, where not zero, simulates as one as many rounds of a gang job of
+	// Instance or Generate as take so long on its fastest type, and all of a rigid
+	// one, so that the time it takes does not grow with rounds. Policies of tasks
+	// then stop gangs between merged rounds alone. Traces have Quantum instead.
+	Merge time.Duration
+	World SimulationWorld
 	// CDF asks for the distribution of completion times.
 	CDF bool
 	// Record keeps runs of tasks as results, in SimulationRun.Result.
@@ -108,13 +114,18 @@ func (r *SimulationRequest) Validate() error {
 	if n := len(r.Policies); n == 0 || n > MaxSimulationPolicies {
 		bad("/policies", "out_of_range", "name 1 to %d policies, here are %d", MaxSimulationPolicies, n)
 	}
+	var infos []policy.Info
 	seen := map[string]bool{}
 	for i, name := range r.Policies {
 		at := fmt.Sprintf("/policies/%d", i)
-		if _, err := policy.Find(name); err != nil {
+		info, err := policy.Find(name)
+		switch {
+		case err != nil:
 			bad(at, "unknown_policy", "%v", err)
-		} else if seen[name] {
+		case seen[name]:
 			bad(at, "duplicate", "policy %s is named twice", name)
+		default:
+			infos = append(infos, info)
 		}
 		seen[name] = true
 	}
@@ -149,6 +160,10 @@ func (r *SimulationRequest) Validate() error {
 	if !(r.ResetS >= 0 && r.ResetS <= 1e9) {
 		bad("/reset_s", "out_of_range", "the time between two divisions is from 0 to 1e9 s")
 	}
+	if r.Merge < 0 || r.Merge > 0 && r.Trace != nil {
+		bad("/merge_s", "out_of_range", "rounds are merged for more than 0 s, and those of a trace by its quantum")
+	}
+	r.World.check(infos, bad)
 	if faults != nil {
 		return faults
 	}

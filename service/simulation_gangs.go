@@ -19,7 +19,7 @@ func (in *simulationInput) lease(inst *hare.Instance, usableS float64) error {
 	if err != nil {
 		return err
 	}
-	l := &leaseInput{}
+	l := &leaseInput{nodes: &inst.Cluster}
 	for _, c := range counts {
 		l.cluster.Types, l.cluster.GPUs = append(l.cluster.Types, c.Type), append(l.cluster.GPUs, c.Count)
 	}

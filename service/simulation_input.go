@@ -18,13 +18,15 @@ import (
 type leaseInput struct {
 	cluster sim.LeaseCluster
 	jobs    []online.LeaseJob
-	rated   *trace.Rated // nil where the jobs are an instance's
+	rated   *trace.Rated  // nil where the jobs are an instance's
+	nodes   *hare.Cluster // as faults name it
 }
 
 // simulationInput is the jobs of a repeat, as each engine needs them; parts that
 // no policy needs are nil. Runs share it and change nothing.
 type simulationInput struct {
 	tasks  *hare.Instance
+	merged *sim.Merged // of tasks, or nil
 	leases *leaseInput
 	notes  []string
 }
@@ -56,7 +58,10 @@ func (r *SimulationRequest) input(infos []policy.Info, repeat int) (*simulationI
 			}
 		}
 		if inst, err = r.onCluster(inst); err == nil {
-			in.tasks = inst
+			if in.tasks = inst; r.Merge > 0 && tasks {
+				in.merged = sim.Merge(inst, r.Merge.Microseconds())
+				in.notes = append(in.notes, fmt.Sprintf("tasks: rounds of gangs are merged up to %v on their fastest type, all of rigid jobs; policies stop gangs between merged rounds alone", r.Merge))
+			}
 			if leases {
 				err = in.lease(inst, r.leaseS()-r.RestartS)
 			}
@@ -302,7 +307,11 @@ func (r *SimulationRequest) readRated(in *simulationInput, format string) error 
 	if err != nil {
 		return invalidAt("/trace/text", "bad_trace", "%v", err)
 	}
-	in.leases = &leaseInput{cluster: sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated}
+	in.leases = &leaseInput{cluster: sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated, nodes: r.Cluster}
+	if r.Cluster == nil {
+		nodes := nodesOf(gpus)
+		in.leases.nodes = &nodes
+	}
 	for _, j := range rated.Jobs {
 		in.leases.jobs = append(in.leases.jobs, online.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind})
 	}

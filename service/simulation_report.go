@@ -61,8 +61,9 @@ type SimulationRun struct {
 	Leases            int64              `json:"leases,omitempty"`
 	Events            int64              `json:"events,omitempty"` // of tasks
 	Tasks             int64              `json:"tasks,omitempty"`
-	// Verified says that the run was recorded and that the verifier accepts it;
-	// always so of the engine of tasks, never of leases, which have no schedule.
+	// Verified says that the run was recorded and that the verifier accepts it:
+	// always so of the engine of tasks but with stragglers, never of leases, which
+	// have no schedule.
 	Verified bool   `json:"verified"`
 	LP       string `json:"lp,omitempty"` // engine of linear programs
 	// CDF is there where it was asked for.

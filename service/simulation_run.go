@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,7 +47,7 @@ func Simulate(ctx context.Context, req *SimulationRequest, cfg SimulationConfig)
 	if err := s.runAll(ctx); err != nil {
 		return nil, err
 	}
-	rep := &SimulationReport{Notes: first.notes}
+	rep := &SimulationReport{Notes: slices.Concat(first.notes, req.World.note())}
 	if req.Generate == nil {
 		rep.Instance = first.tasks
 	}
@@ -151,7 +153,7 @@ func (s *simulation) one(ctx context.Context, i int) error {
 	began := time.Now()
 	var m *sim.Metrics
 	if info.Engine == policy.Task {
-		m, err = s.playTasks(ctx, r, info, in.tasks)
+		m, err = s.playTasks(ctx, r, info, in)
 	} else {
 		m, err = s.playLeases(ctx, r, info, in.leases)
 	}
@@ -177,6 +179,10 @@ func (s *simulation) one(ctx context.Context, i int) error {
 // fault says what kind of failure a run's error is.
 func (s *simulation) fault(r *simulatedRun, err error) error {
 	code := "failed"
+	var invalid *hare.InvalidError
+	if errors.As(err, &invalid) { // the request's: faults that cannot be
+		return invalid
+	}
 	var decision *sim.DecisionError
 	var allocation *sim.AllocationError
 	switch {
@@ -216,12 +222,21 @@ func (s *simulation) progress(r *simulatedRun, nowS float64, jobs, events int64,
 const every = 1 << 16
 
 // playTasks runs a policy of tasks, and passes what it did to the verifier.
-func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy.Info, inst *hare.Instance) (*sim.Metrics, error) {
+func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy.Info, in *simulationInput) (*sim.Metrics, error) {
+	inst, run := in.tasks, sim.Run
+	if in.merged != nil {
+		inst, run = in.merged.Inst, func(ctx context.Context, _ *hare.Instance, p online.Policy, cfg sim.Config) (*sim.Outcome, error) {
+			return in.merged.Run(ctx, p, cfg)
+		}
+	}
 	p, err := info.NewTask(ctx, inst, sim.Cluster(inst), policy.TaskConfig{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed)})
 	if err != nil {
 		return nil, err
 	}
 	simCfg := sim.Config{Name: info.Name, Window: sim.Window{First: s.req.First, Last: s.req.Last}}
+	if err := s.req.World.tasks(&simCfg, r.run.Seed); err != nil {
+		return nil, err
+	}
 	if s.cfg.Progress != nil {
 		ended := int64(0)
 		simCfg.Log = func(rec hare.Record) error {
@@ -234,24 +249,34 @@ func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy
 			return nil
 		}
 	}
-	out, err := sim.Run(ctx, inst, p, simCfg)
+	out, err := run(ctx, inst, p, simCfg)
 	if err != nil {
 		return nil, err
 	}
+	r.run.Events, r.run.Tasks = out.Events, out.Tasks
+	if !s.req.World.varied() {
+		if err := s.prove(r, in.tasks, out); err != nil {
+			return nil, err
+		}
+	}
+	return out.Metrics(in.tasks), nil
+}
+
+// prove passes what a run did to the verifier.
+func (s *simulation) prove(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) error {
 	res, err := out.Result(inst, nil)
 	if err != nil {
-		return nil, errors.Join(errMoved, err)
+		return fmt.Errorf("%w: %w", errMoved, err)
 	}
 	if rep := verify.Check(inst, res); !rep.OK {
-		return nil, errors.Join(errRefused, errors.New(rep.String()))
+		return fmt.Errorf("%w: %s", errRefused, rep)
 	}
 	r.run.Verified = true
-	r.run.Events, r.run.Tasks = out.Events, out.Tasks
 	if s.req.Record {
 		res.Version, res.Seed = s.cfg.Solver.Version, int64(r.run.Seed)
 		r.run.Result, r.run.Instance = res, inst
 	}
-	return out.Metrics(inst), nil
+	return nil
 }
 
 // errMoved says that a run left the model: rigid jobs went on elsewhere, which
@@ -263,6 +288,9 @@ func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info polic
 	cfg := sim.LeaseConfig{LeaseS: s.req.leaseS(), ResetS: s.req.ResetS, RestartS: s.req.RestartS, Seed: r.run.Seed, First: s.req.First, Last: s.req.Last}
 	if cfg.ResetS == 0 {
 		cfg.ResetS = -1
+	}
+	if err := s.req.World.leases(&cfg, in.nodes); err != nil {
+		return nil, err
 	}
 	if info.Needs.PairRates {
 		cfg.PairRates = func(a, b *online.LeaseJob, k int) (float64, float64) {

@@ -33,6 +33,10 @@ type simulateFlags struct {
 	seed                                uint64
 	repeat, parallel                    int
 	out, record                         string
+	faults                              string
+	mtbf, mttr, switches                time.Duration
+	failures                            float64
+	stragglers, quantumSet              bool
 	json, cdf, quiet, traceSet, syncSet bool
 }
 
@@ -60,7 +64,7 @@ an instance (--instance); or drawn (--generate).`,
   hare simulate --policy hlas,srtf --generate 200 --arrivals uniform:1200 --repeat 10`,
 		Args: exactly(0, "no arguments: see its flags"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.traceSet, f.syncSet = c.Flags().Changed("trace"), c.Flags().Changed("sync")
+			f.traceSet, f.syncSet, f.quantumSet = c.Flags().Changed("trace"), c.Flags().Changed("sync"), c.Flags().Changed("quantum")
 			return f.run(c.Context(), c.OutOrStdout())
 		},
 	}
@@ -73,13 +77,19 @@ an instance (--instance); or drawn (--generate).`,
 	flags.IntVar(&f.generate, "generate", 0, "draw this many jobs instead, as hare generate does, anew for each repeat")
 	flags.StringVar(&f.arrivals, "arrivals", "none", "of --generate: none, poisson:RATE a second, or uniform:SPAN")
 	flags.StringVar(&f.sync, "sync", "gang", "of a trace's jobs for policies of tasks: gang or rigid; of --generate: relaxed too, its default")
-	flags.DurationVar(&f.quantum, "quantum", time.Minute, "how long a round of a trace's merged steps takes, for policies of tasks")
+	flags.DurationVar(&f.quantum, "quantum", time.Minute, "how long a round of a trace's merged steps takes, for policies of tasks; where given, merge rounds of an instance's gangs so too")
 	flags.StringVar(&f.gpus, "gpus", "", "the cluster, e.g. v100=36,p100=36,k80=36")
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster from a file, instead of --gpus")
 	flags.StringVar(&f.jobs, "jobs", "", "count only these jobs, numbered from 0 by arrival, e.g. 4000-4999")
 	flags.DurationVar(&f.lease, "lease", 6*time.Minute, "how long a gang holds its GPUs")
 	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "of leases: the least time between two divisions of the GPUs")
 	flags.DurationVar(&f.restart, "restart", 0, "lost at the start of a lease on other GPUs than before")
+	flags.StringVar(&f.faults, "faults", "", "GPUs that fail: a CSV file with the columns gpu (node/index, or a node), from_s and until_s (empty: for ever)")
+	flags.DurationVar(&f.mtbf, "mtbf", 0, "every GPU fails after so long in the mean")
+	flags.DurationVar(&f.mttr, "mttr", time.Hour, "and returns after so long in the mean")
+	flags.Float64Var(&f.failures, "failures", 0, "tasks that fail, and start again, for each hour that a GPU computes; policies of tasks alone")
+	flags.BoolVar(&f.stragglers, "stragglers", false, "stretch tasks as Alibaba measured training steps to vary; policies of tasks alone")
+	flags.DurationVar(&f.switches, "switch", 0, "lost when a GPU begins a task of another job; leases have --restart")
 	flags.Uint64Var(&f.seed, "seed", 0, "of all draws; the second repeat has the next one, and so on")
 	flags.IntVar(&f.repeat, "repeat", 1, "run so often, and print means with 95 % confidence intervals")
 	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many runs go on at a time; changes no figure")
@@ -178,7 +188,7 @@ func simulationFault(err error) error {
 // flagged names the flag of a fault whose text does not.
 func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
-		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/trace/quantum_s": "--quantum", "/generate": "--generate",
+		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/trace/quantum_s": "--quantum", "/generate": "--generate", "/switch_s": "--switch", "/merge_s": "--quantum",
 	}[e.Pointer]
 	switch {
 	case at != "":
@@ -209,6 +219,9 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 	if f.record != "" && !tasks {
 		return nil, errors.New("--record keeps runs of policies of tasks, and none of these is one")
 	}
+	if f.record != "" && f.stragglers {
+		return nil, errors.New("--record keeps runs as results, and those with --stragglers are no schedules of the instance")
+	}
 	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
 		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than --lease")
 	}
@@ -228,6 +241,9 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 		return nil, err
 	}
 	if err := f.where(req); err != nil {
+		return nil, err
+	}
+	if err := f.world(&req.World); err != nil {
 		return nil, err
 	}
 	return req, f.what(req)
@@ -267,6 +283,9 @@ func (f *simulateFlags) what(req *service.SimulationRequest) error {
 	if n > 1 {
 		return errors.New("give one of --trace, --instance and --generate")
 	}
+	if f.quantumSet && !f.traceSet {
+		req.Merge = f.quantum
+	}
 	var err error
 	switch {
 	case f.instance != "":
@@ -279,6 +298,7 @@ func (f *simulateFlags) what(req *service.SimulationRequest) error {
 		}
 		return nil
 	}
+	req.Merge = 0
 	t := &service.SimulationTrace{Name: f.trace, Format: f.format, Quantum: f.quantum, Sync: f.sync, TableName: f.table}
 	req.Trace = t
 	if t.Text, err = readText(f.trace); err != nil || f.table == "" {
