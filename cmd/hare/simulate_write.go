@@ -29,8 +29,19 @@ func simulationProgress(l *live, now func() time.Time) func(service.SimulationPr
 			left = fmt.Sprintf("%.0f s left", took*float64(p.Jobs-p.JobsDone)/float64(p.JobsDone))
 		}
 		l.text("%s  run %d of %d  %d of %d jobs  day %.1f  %s events/s  %s",
-			p.Policy, min(p.Done+1, p.Runs), p.Runs, p.JobsDone, p.Jobs, p.NowS/86400, short(float64(p.Events)/took), left)
+			p.Policy, min(p.Done+1, p.Runs), p.Runs, p.JobsDone, p.Jobs, p.NowS/86400, thousands(float64(p.Events)/took), left)
 	}
+}
+
+// thousands prints a rate with a unit that keeps it short.
+func thousands(x float64) string {
+	switch {
+	case x >= 1e6:
+		return fmt.Sprintf("%.1f M", x/1e6)
+	case x >= 1e4:
+		return fmt.Sprintf("%.0f k", x/1e3)
+	}
+	return fmt.Sprintf("%.0f", x)
 }
 
 // outFile is a file of a folder, and what writes it.
@@ -91,6 +102,9 @@ func writeAll(dir string, files []outFile) (err error) {
 		}
 	}()
 	for _, x := range files {
+		if info, err := os.Stat(filepath.Join(dir, x.name)); err == nil && info.IsDir() {
+			return fmt.Errorf("%s: is a folder", filepath.Join(dir, x.name))
+		}
 		name := filepath.Join(dir, "."+x.name+".part")
 		if err := writeOut(name, x.write); errors.Is(err, plot.ErrNoSample) {
 			written = append(written, "")
