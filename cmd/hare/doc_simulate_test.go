@@ -1,0 +1,21 @@
+package main
+
+import (
+	"regexp"
+	"testing"
+)
+
+// changingSpeed is the last column of tables, and what else the clock says.
+var changingSpeed = regexp.MustCompile(`(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|"(wall_s|simulated_jobs_per_s)": .*`)
+
+func TestSimulatePage(t *testing.T) {
+	pool, err := newPool()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer func() { _ = pool.Close() }()
+	if _, err := pool.Ready(t.Context()); err != nil {
+		t.Skip(err) // the page's figures are HiGHS's
+	}
+	checkPage(t, "../../docs/simulate.md", changingSpeed, 15)
+}
