@@ -13,6 +13,9 @@ type LeaseJob struct {
 	Weight   float64 // > 0
 	GPUs     int     // that it needs at once, of one type; ≥ 1
 	Steps    int64   // in all; ≥ 1
+	// Rounds says that the GPUs do their steps together, one each: whatever is done
+	// is a multiple of GPUs. Steps must be one. Otherwise they may be any.
+	Rounds bool
 	// Rate is in steps a second of the whole gang, by GPU type as in
 	// LeaseState.Types; 0 where the job cannot run.
 	Rate []float64

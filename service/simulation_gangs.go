@@ -11,7 +11,8 @@ import (
 
 // lease makes of an instance what policies that lend GPUs play: a job of K
 // tasks and R rounds needs K GPUs and has R·K steps, each GPU doing one a round,
-// so its gang makes K/(compute + sync) steps a second. A type on which a round
+// so its gang makes K/(compute + sync) steps a second and a lease is of whole
+// rounds. A type on which a round
 // does not fit into usableS, what a lease has left for it, is no use to the job.
 // Instances with windows of service or busy GPUs are refused.
 func (in *simulationInput) lease(inst *hare.Instance, usableS float64) error {
@@ -31,7 +32,7 @@ func (in *simulationInput) lease(inst *hare.Instance, usableS float64) error {
 		if j.WeightMicro == 0 {
 			return invalidAt("", "no_weight", "job %.60q weighs nothing, and leases are shared by weight: give it one", j.ID)
 		}
-		job := online.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6, Steps: j.Rounds * j.Tasks, Rate: make([]float64, len(counts))}
+		job := online.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6, Steps: j.Rounds * j.Tasks, Rounds: true, Rate: make([]float64, len(counts))}
 		if job.Steps/j.Tasks != j.Rounds || job.Steps > hare.MaxExact || j.Tasks > hare.MaxGPUs {
 			return invalidAt("", "out_of_range", "job %.60q has too many tasks for leases: at most 2^53 in all and %d a round", j.ID, hare.MaxGPUs)
 		}

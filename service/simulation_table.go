@@ -160,7 +160,11 @@ func (r *SimulationReport) notes() []string {
 			out = append(out, simplex+": HiGHS does not run, the built-in simplex chose among equally good divisions; see docs/policies.md")
 		}
 		if dropped = x.Dropped; dropped > 0 {
-			out = append(out, fmt.Sprintf("%s: %d of %d jobs were dropped after five leases without a step for each GPU, as in Gavel; no mean counts them", x.Policy, dropped, x.Jobs))
+			who := x.Policy
+			if r.Means != nil {
+				who = fmt.Sprintf("%s, seed %d", x.Policy, x.Seed)
+			}
+			out = append(out, fmt.Sprintf("%s: %d of %d jobs were dropped after five leases without a step for each GPU, as in Gavel; no mean counts them", who, dropped, x.Jobs))
 		}
 	}
 	return append(out, r.Notes...)

@@ -186,6 +186,16 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 			t.Errorf("%v: %q", sync, rep.Notes)
 		}
 	}
+	// A round of 100 s on three GPUs: three a lease, so nine steps of the twelve,
+	// and the last round in a lease of its own; no step is left that a lease could
+	// not deal to all GPUs.
+	wide := gangs(hare.Gang)
+	wide.Cluster.Nodes[0].GPUs[1].Count = 3
+	wide.Jobs = []hare.Job{{ID: "z", WeightMicro: 1e6, Rounds: 4, Tasks: 3, Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 100e6}}}}
+	req.Instance = wide
+	if r := simulate(t, req, service.SimulationConfig{}).Runs[0]; r.MeanJCTS != 400 || r.Leases != 2 || r.Dropped+int(r.LostTasks) != 0 {
+		t.Errorf("%+v", r)
+	}
 	// A round that takes longer on K80 than a lease.
 	req.Instance, req.LeaseS = gangs(hare.Gang), 15
 	if rep := simulate(t, req, service.SimulationConfig{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "2 times a job does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {

@@ -162,6 +162,9 @@ func checkLeases(c LeaseCluster, jobs []online.LeaseJob) error {
 		case !(j.Weight > 0) || j.GPUs < 1 || j.Steps < 1 || j.Steps > maxLeaseSteps || len(j.Rate) != len(c.Types):
 			return fmt.Errorf("sim: job %.60q: weight, GPUs and steps must be positive, with a rate for each type", j.ID)
 		}
+		if j.Rounds && j.Steps%int64(j.GPUs) != 0 {
+			return fmt.Errorf("sim: job %.60q: %d steps are no whole rounds of %d GPUs", j.ID, j.Steps, j.GPUs)
+		}
 		fits := false
 		for k, r := range j.Rate {
 			if !(r >= 0 && r <= math.MaxFloat64) {

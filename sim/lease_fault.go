@@ -175,7 +175,7 @@ func (e *leaseEngine) cut(l *lease, gpus []int32, restartS float64) {
 	l.endS, l.cut = atS, true
 	u := &e.units[l.slot]
 	members, n := u.members()
-	for i := range members[:n] {
+	for i, number := range members[:n] {
 		rate := u.rate[l.kind]
 		if i == 1 {
 			rate = u.rateB[l.kind]
@@ -183,7 +183,7 @@ func (e *leaseEngine) cut(l *lease, gpus []int32, restartS float64) {
 		if !e.cfg.KeepSteps {
 			l.steps[i] = 0
 		} else {
-			l.steps[i] = min(l.steps[i], int64(max(0, rate*(atS-e.nowS-restartS))))
+			l.steps[i] = min(l.steps[i], whole(&e.specs[number], int64(max(0, rate*(atS-e.nowS-restartS)))))
 		}
 	}
 }

@@ -3,6 +3,8 @@ package sim
 import (
 	"cmp"
 	"slices"
+
+	"github.com/hare-sched/hare/online"
 )
 
 // start gives the unit the GPUs for a round.
@@ -39,7 +41,7 @@ func (e *leaseEngine) start(slot int32, kind int, gpus []int32) {
 		j := &e.jobs[number]
 		l.steps[i] = e.specs[number].Steps - j.stepsRun
 		if most := rate * (e.cfg.LeaseS - restartS); most < float64(l.steps[i]) {
-			l.steps[i] = int64(most)
+			l.steps[i] = whole(&e.specs[number], int64(most))
 		}
 		l.endS = max(l.endS, e.nowS+restartS+float64(l.steps[i])/rate)
 		if j.startS < 0 {
@@ -50,6 +52,15 @@ func (e *leaseEngine) start(slot int32, kind int, gpus []int32) {
 		e.cut(&l, gpus, restartS)
 	}
 	e.running = append(e.running, l)
+}
+
+// whole is as many of steps as a job can do: those of whole rounds, where it has
+// rounds.
+func whole(j *online.LeaseJob, steps int64) int64 {
+	if j.Rounds {
+		return steps - steps%int64(j.GPUs)
+	}
+	return steps
 }
 
 // begun sorts the leases that have started and counts gangs that must wait.
