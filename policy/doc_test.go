@@ -9,7 +9,7 @@ import (
 )
 
 // TestPoliciesPage holds the pages to the code: every policy is named, and the
-// example is that of example_test.go, which compiles and runs.
+// examples are those of example_test.go and example_task_test.go, which run.
 func TestPoliciesPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/policies.md")
 	if err != nil {
@@ -29,15 +29,20 @@ func TestPoliciesPage(t *testing.T) {
 			t.Errorf("docs/%s does not name %s", name, p.Name)
 		}
 	}
-	example, err := os.ReadFile("example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, _ := strings.Cut(string(example), "// ShortestFirst gives")
-	code, _, _ = strings.Cut("// ShortestFirst gives"+code, "\n// A policy of one's own")
-	for _, line := range strings.Split(strings.TrimSpace(code), "\n") {
-		if line = strings.ReplaceAll(line, "\t", "    "); line != "" && !strings.Contains(string(page), "\n    "+line+"\n") {
-			t.Errorf("docs/policies.md lacks %q", line)
+	for _, x := range []struct{ page, file, from, to string }{
+		{string(page), "example_test.go", "// ShortestFirst gives", "\n// A policy of one's own"},
+		{string(tasks), "example_task_test.go", "// NewWeightedSRTF runs", "\n// A task policy of one's own"},
+	} {
+		example, err := os.ReadFile(x.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, code, _ := strings.Cut(string(example), x.from)
+		code, _, _ = strings.Cut(x.from+code, x.to)
+		for line := range strings.SplitSeq(strings.TrimSpace(code), "\n") {
+			if line = strings.ReplaceAll(line, "\t", "    "); line != "" && !strings.Contains(x.page, "\n    "+line+"\n") {
+				t.Errorf("the page of %s lacks %q", x.file, line)
+			}
 		}
 	}
 }
