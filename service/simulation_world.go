@@ -34,11 +34,15 @@ func (w *SimulationWorld) check(infos []policy.Info, bad func(pointer, code, for
 		bad("/switch_s", "out_of_range", "a switch takes from 0 to 2^53 µs")
 	}
 	for _, p := range infos {
-		if p.Engine != policy.Lease {
+		if p.Engine == policy.Task {
 			continue
 		}
 		var what, at string
 		switch {
+		case p.Engine != policy.Lease && len(w.Faults) > 0:
+			what, at = "faults", "/faults"
+		case p.Engine != policy.Lease && w.FaultRate != (sim.FaultRate{}):
+			what, at = "faults", "/fault_rate"
 		case w.Failures != (sim.FailureRate{}):
 			what, at = "failing tasks", "/failures"
 		case w.Stragglers:
@@ -48,7 +52,7 @@ func (w *SimulationWorld) check(infos []policy.Info, bad func(pointer, code, for
 		default:
 			continue
 		}
-		bad(at, "needs_tasks", "policy %s lends whole GPUs, of which %s are not simulated: ask for policies of tasks alone", p.Name, what)
+		bad(at, "needs_tasks", "%s are not simulated for policy %s, which places no tasks: ask for policies of tasks alone", what, p.Name)
 		return
 	}
 }

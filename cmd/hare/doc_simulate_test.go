@@ -10,6 +10,9 @@ import (
 var changingSpeed = regexp.MustCompile(`(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|"(wall_s|simulated_jobs_per_s)": .*|The policies are .*`)
 
 func TestSimulatePage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it shows nothing of goroutines, and takes a minute under the race detector")
+	}
 	pool, err := newPool()
 	if err != nil {
 		t.Skip(err)
