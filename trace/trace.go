@@ -89,7 +89,8 @@ func Formats() []string {
 // ShippedTraces lists the traces that come with the program, sorted.
 func ShippedTraces() []string {
 	return slices.DeleteFunc(shippedFiles(), func(name string) bool {
-		return strings.HasPrefix(name, "gavel_throughputs") || strings.HasPrefix(name, "alibaba_minibatch") || slices.ContainsFunc(formats, func(f format) bool { return f.table == name })
+		return strings.HasPrefix(name, "gavel_throughputs") || strings.HasPrefix(name, "alibaba_minibatch") || name == polluxCells || name == polluxEpochs ||
+			slices.ContainsFunc(formats, func(f format) bool { return f.table == name })
 	})
 }
 
