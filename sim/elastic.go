@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/hare-sched/hare/online"
+)
+
+// ElasticConfig tunes RunElastic. The zero value is Pollux's setting.
+type ElasticConfig struct {
+	// IntervalS is how often the policy is asked, in seconds; zero means 60.
+	IntervalS int64
+	// RestartS is lost after every change of a job's GPUs, in seconds; zero
+	// means 30, negative none.
+	RestartS int64
+	// Interference slows a job that spans nodes by that fraction while it shares
+	// one of them with another that does; at least 0 and less than 1.
+	Interference float64
+	// First and Last are the numbers of the jobs that count, by arrival from 0:
+	// the run ends when all of them have. Last zero means all jobs, and
+	// otherwise is the last that counts.
+	First, Last int
+	// Progress, where not nil, is called after every 256th interval.
+	Progress func(LeaseProgress)
+}
+
+// ElasticCluster is nodes of GPUs of one type.
+type ElasticCluster struct {
+	GPUType string
+	Nodes   []int // GPUs of each, ≥ 1
+}
+
+// RunElastic plays jobs, in the order of their arrival, to a policy that may
+// change the number and place of their GPUs at fixed intervals. name is for
+// messages.
+//
+// The mechanism is that of Pollux's simulator (OSDI 2021; petuum/adaptdl, branch
+// osdi21-artifact, commit c793c70) [V]. Jobs that have come and not ended are
+// shown to the policy at the end of every interval. One whose GPUs change, in
+// number, place or order of nodes, stands still for RestartS and goes on where
+// it was; the rest of a restart that an interval cuts off is done in the next
+// one in which the job holds GPUs. It then makes progress of
+//
+//	gain(batch, epoch) / (passes × (step − sync) + sync)
+//
+// a second, with step and sync as measured for its placement. An epoch ends at
+// the same progress for all batches; how long its rest takes is rounded to
+// whole seconds, halves to even. A job that ends leaves its GPUs idle for the
+// rest of the interval.
+//
+// Where no job is there, time goes on to the next interval in which one is, and
+// the policy is not asked. Errors are *AllocationError, ErrStalled, those of the
+// policy, of the measurements and of ctx. An interval is O(jobs that are there +
+// nodes) and the policy's work; memory is proportional to jobs and nodes.
+func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs []online.ElasticJob, policy online.ElasticPolicy, cfg ElasticConfig) (*ElasticOutcome, error) {
+	if err := cfg.validate(len(jobs)); err != nil {
+		return nil, err
+	}
+	if err := checkElastic(cluster, jobs); err != nil {
+		return nil, err
+	}
+	e := newElasticEngine(name, cluster, jobs, policy, cfg)
+	for e.left > 0 {
+		if e.intervals%256 == 0 {
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("sim: %w", ctx.Err())
+			}
+			if cfg.Progress != nil {
+				cfg.Progress(LeaseProgress{e.counted - e.left, e.counted, float64(e.nowS), e.intervals})
+			}
+		}
+		if err := e.interval(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return e.outcome(), nil
+}
+
+// maxElasticS keeps times exact in float64.
+const maxElasticS = 1 << 52
+
+func (c *ElasticConfig) validate(jobs int) error {
+	if c.IntervalS == 0 {
+		c.IntervalS = 60
+	}
+	if c.RestartS == 0 {
+		c.RestartS = 30
+	}
+	c.RestartS = max(0, c.RestartS)
+	if c.Last == 0 {
+		c.Last = jobs - 1
+	}
+	switch {
+	case c.IntervalS < 1 || c.IntervalS > 1e9:
+		return errors.New("sim: an interval must be from 1 s to 1e9 s")
+	case c.RestartS > 1e9:
+		return errors.New("sim: the restart cost must be at most 1e9 s")
+	case !(c.Interference >= 0 && c.Interference < 1): // also NaN
+		return errors.New("sim: interference is a fraction of speed, from 0 to less than 1")
+	case c.First < 0 || c.Last >= jobs || c.First > c.Last:
+		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", c.First, c.Last, jobs)
+	}
+	return nil
+}
+
+func checkElastic(c ElasticCluster, jobs []online.ElasticJob) error {
+	if len(c.Nodes) == 0 {
+		return errors.New("sim: a cluster needs nodes")
+	}
+	for i, n := range c.Nodes {
+		if n < 1 {
+			return fmt.Errorf("sim: node %d has no GPU", i)
+		}
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		switch {
+		case !(j.ArrivalS >= 0 && j.ArrivalS < maxElasticS) || i > 0 && j.ArrivalS < jobs[i-1].ArrivalS:
+			return fmt.Errorf("sim: job %.60q: arrivals must not be negative nor fall", j.ID)
+		case !(j.Weight > 0 && j.Weight <= math.MaxFloat64) || min(j.GPUs, j.MaxGPUs, j.Batch, j.Epochs) < 1 || j.Training == nil:
+			return fmt.Errorf("sim: job %.60q: weight, GPUs, batch and epochs must be positive, with measurements of its training", j.ID)
+		case min(j.Limits.Init, j.Limits.Max, j.Limits.MaxLocal) < 1:
+			return fmt.Errorf("sim: job %.60q: limits of batches must be positive", j.ID)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,258 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare/online"
+)
+
+// plain is a training in which a pass takes stepS(GPUs), of which syncS, and a
+// step makes as much progress as its batch is times the initial one.
+type plain struct {
+	stepS func(gpus int) float64
+	syncS float64
+	init  int
+	ends  []float64
+}
+
+func (p *plain) Step(placement []int, _ int) (stepS, syncS float64, err error) {
+	n := 0
+	for _, g := range placement {
+		n += g
+	}
+	if n == 13 {
+		return 0, 0, errors.New("13 GPUs were not measured")
+	}
+	return p.stepS(n), p.syncS, nil
+}
+
+func (p *plain) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, err error) {
+	return float64(batch) / float64(p.init), p.ends[epoch], p.ends[epoch] * float64(p.init) / float64(batch), nil
+}
+
+func second(int) float64 { return 1 }
+
+// elasticJob makes a step a second, whatever its GPUs.
+func elasticJob(id string, arrivalS float64, ends ...float64) online.ElasticJob {
+	return online.ElasticJob{
+		ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: 1, MaxGPUs: 8, Batch: 8, Epochs: len(ends),
+		Limits: online.BatchLimits{Init: 8, Max: 64, MaxLocal: 8}, Training: &plain{second, 0, 8, ends},
+	}
+}
+
+// script allocates what is written for a time, by job; else as before.
+type script map[float64]map[string][]online.NodeGPUs
+
+func (p script) Allocate(_ context.Context, s *online.ElasticState) ([][]online.NodeGPUs, error) {
+	var all [][]online.NodeGPUs
+	for _, j := range s.Jobs {
+		held := j.Held
+		if given, ok := p[s.NowS][j.ID]; ok {
+			held = given
+		}
+		all = append(all, held)
+	}
+	return all, nil
+}
+
+func on(nodes ...int) []online.NodeGPUs {
+	var held []online.NodeGPUs
+	for i := 0; i < len(nodes); i += 2 {
+		held = append(held, online.NodeGPUs{Node: nodes[i], GPUs: nodes[i+1]})
+	}
+	return held
+}
+
+func playElastic(t *testing.T, nodes []int, jobs []online.ElasticJob, p online.ElasticPolicy, cfg ElasticConfig) *ElasticOutcome {
+	t.Helper()
+	o, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", nodes}, jobs, p, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// One job comes at 5 s, is seen at 60 s, restarts until 90 s, ends its epochs
+// after 100 and 150 steps: at 190 and 240 s. It held one of two GPUs for 180 s.
+func TestElasticOneJob(t *testing.T) {
+	p := script{60: {"a": on(0, 1)}}
+	o := playElastic(t, []int{2}, []online.ElasticJob{elasticJob("a", 5, 100, 150)}, p, ElasticConfig{})
+	if r := o.Jobs[0]; r.StartS != 60 || r.EndS != 240 || r.Epochs != 2 || r.Restarts != 0 {
+		t.Errorf("record %+v", r)
+	}
+	if o.MeanJCTS != 235 || o.MeanWaitS != 55 || o.TotalS != 240 || o.MakespanS != 240 || o.Utilization != 180./480 || o.Intervals != 3 || o.Starts != 1 || o.LostS != 30 {
+		t.Errorf("outcome %+v", o)
+	}
+}
+
+// The rest of an epoch is rounded to whole seconds, halves to even: 0.5 s takes
+// none, the next 1.5 s take 2 and the last 2.5 s take 2.
+func TestElasticRounding(t *testing.T) {
+	p := script{60: {"a": on(0, 1)}}
+	o := playElastic(t, []int{1}, []online.ElasticJob{elasticJob("a", 0, .5, 2, 4.5)}, p, ElasticConfig{RestartS: -1})
+	if got := o.Jobs[0].EndS; got != 64 {
+		t.Errorf("ended at %v s, by hand 64", got)
+	}
+}
+
+// A job of 8 samples a step on two GPUs does local passes of 4, a step in 1 s; at
+// 120 s it is widened to four GPUs on two nodes, where a step takes 0.5 s, and
+// stands still until 150 s. Of 130 steps 30 are done by 120 s, and the rest take
+// 50 s from 150 s: 200 s. Then the same GPUs in another order are a move too, and
+// the same order is none.
+func TestElasticMoves(t *testing.T) {
+	j := elasticJob("a", 60, 130)
+	j.Training = &plain{func(gpus int) float64 { return 2 / float64(gpus) }, 0, 8, []float64{130}}
+	p := script{60: {"a": on(0, 2)}, 120: {"a": on(0, 2, 1, 2)}, 180: {"a": on(0, 2, 1, 2)}}
+	o := playElastic(t, []int{2, 2}, []online.ElasticJob{j}, p, ElasticConfig{})
+	if r := o.Jobs[0]; r.EndS != 200 || r.Restarts != 1 || r.Preemptions != 1 || o.LostS != 30*2+30*4 {
+		t.Errorf("record %+v, lost %v", r, o.LostS)
+	}
+	p[180] = map[string][]online.NodeGPUs{"a": on(1, 2, 0, 2)} // 60 steps done of 100
+	o = playElastic(t, []int{2, 2}, []online.ElasticJob{j}, p, ElasticConfig{})
+	if r := o.Jobs[0]; r.EndS != 230 || r.Restarts != 2 {
+		t.Errorf("turned: record %+v", r)
+	}
+	p[180] = map[string][]online.NodeGPUs{"a": nil} // stopped for 60 s
+	p[240] = map[string][]online.NodeGPUs{"a": on(0, 2)}
+	o = playElastic(t, []int{2, 2}, []online.ElasticJob{j, elasticJob("b", 900, 1)}, andB(p), ElasticConfig{})
+	if r := o.Jobs[0]; r.EndS != 310 || r.Preemptions != 2 || r.Restarts != 2 {
+		t.Errorf("stopped: record %+v", r)
+	}
+	// b comes at 900 s: the intervals without jobs from 360 s on ask nobody.
+	if r := o.Jobs[1]; r.StartS != 900 || r.EndS != 931 || o.Intervals != 6 {
+		t.Errorf("b: record %+v, %d intervals", r, o.Intervals)
+	}
+}
+
+func andB(p script) script {
+	p[900] = map[string][]online.NodeGPUs{"b": on(0, 1)}
+	return p
+}
+
+// Four passes of 4 samples on two GPUs take 4 × (1 − 0.25) + 0.25 s and make the
+// progress of four steps: 3.25 s for each 4. On one GPU a batch above the
+// initial one takes two passes though one would do.
+func TestElasticPasses(t *testing.T) {
+	j := elasticJob("a", 60, 48)
+	j.Batch, j.Limits.MaxLocal = 32, 4
+	j.Training = &plain{second, .25, 8, []float64{48}}
+	o := playElastic(t, []int{2}, []online.ElasticJob{j}, script{60: {"a": on(0, 2)}}, ElasticConfig{RestartS: -1})
+	if got := o.Jobs[0].EndS; got != 60+39 { // 12 × 3.25
+		t.Errorf("ended at %v s, by hand 99", got)
+	}
+	for _, c := range []struct{ batch, gpus, local, passes int }{
+		{32, 2, 4, 4}, {8, 1, 4, 2}, {9, 1, 3, 3}, {64, 3, 3, 6}, {64, 16, 4, 1},
+	} {
+		j.Batch = c.batch
+		if local, passes := j.Split(c.gpus); local != c.local || passes != c.passes {
+			t.Errorf("batch %d on %d GPUs: %d passes of %d, by hand %d of %d", c.batch, c.gpus, passes, local, c.passes, c.local)
+		}
+	}
+	j.Limits.MaxLocal = 64
+	for batch, want := range map[int][2]int{8: {8, 1}, 9: {5, 2}} {
+		if j.Batch = batch; true {
+			if local, passes := j.Split(1); [2]int{local, passes} != want {
+				t.Errorf("batch %d on one GPU: %d passes of %d, by hand %v", batch, passes, local, want)
+			}
+		}
+	}
+}
+
+// Two jobs that span nodes 0 and 1 slow each other to half; one that is alone on
+// node 1 does neither.
+func TestElasticInterference(t *testing.T) {
+	jobs := []online.ElasticJob{elasticJob("a", 60, 30), elasticJob("b", 60, 30), elasticJob("c", 60, 30)}
+	p := script{60: {"a": on(0, 1, 1, 1), "b": on(1, 1, 0, 1), "c": on(1, 1)}}
+	o := playElastic(t, []int{2, 3}, jobs, p, ElasticConfig{RestartS: -1, Interference: .5})
+	for i, want := range []float64{120, 120, 90} {
+		if got := o.Jobs[i].EndS; got != want {
+			t.Errorf("job %d ended at %v s, by hand %v", i, got, want)
+		}
+	}
+}
+
+// The run ends with the last job that counts; figures are over those.
+func TestElasticWindow(t *testing.T) {
+	jobs := []online.ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 20), elasticJob("c", 0, 9000)}
+	p := script{30: {"a": on(0, 1), "b": on(0, 1), "c": on(0, 1)}}
+	o := playElastic(t, []int{3}, jobs, p, ElasticConfig{First: 1, Last: 1, RestartS: -1, IntervalS: 30})
+	if o.Counted != 1 || o.MeanJCTS != 50 || o.TotalS != 60 || o.Jobs[2].EndS != -1 || o.Jobs[2].StartS != 30 {
+		t.Errorf("outcome %+v", o)
+	}
+}
+
+func TestElasticRefusals(t *testing.T) {
+	jobs := []online.ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 10)}
+	give := func(a, b []online.NodeGPUs) script { return script{60: {"a": a, "b": b}} }
+	for _, c := range []struct {
+		name string
+		p    online.ElasticPolicy
+		want string
+	}{
+		{"too many", give(on(1, 2), on(1, 1)), `sim: policy test at 60.000 s: GPU of node 1: job "b" gets 1 GPUs there, 0 of 2 are left`},
+		{"no node", give(on(2, 1), nil), "there is no such node"},
+		{"twice", give(on(0, 1, 0, 1), nil), `named twice for job "a"`},
+		{"none", give(on(0, 0), nil), `job "a" gets 0 GPUs there`},
+		{"idle", give(nil, nil), `sim: jobs wait for ever: policy test at 60 s gives job "a" nothing`},
+		{"short", shortPolicy{}, "it allocates to 1 of 2 jobs"},
+	} {
+		_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2, 2}}, jobs, c.p, ElasticConfig{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		var wrong *AllocationError
+		if strings.Contains(c.want, "node") != errors.As(err, &wrong) && c.name != "twice" && c.name != "none" {
+			t.Errorf("%s: %T", c.name, err)
+		}
+	}
+	bad := func(change func(*online.ElasticJob)) []online.ElasticJob {
+		j := elasticJob("a", 0, 10)
+		change(&j)
+		return []online.ElasticJob{j}
+	}
+	for name, jobs := range map[string][]online.ElasticJob{
+		"weight":   bad(func(j *online.ElasticJob) { j.Weight = math.NaN() }),
+		"batch":    bad(func(j *online.ElasticJob) { j.Batch = 0 }),
+		"training": bad(func(j *online.ElasticJob) { j.Training = nil }),
+		"limits":   bad(func(j *online.ElasticJob) { j.Limits.Max = 0 }),
+		"arrival":  bad(func(j *online.ElasticJob) { j.ArrivalS = -1 }),
+		"step": bad(func(j *online.ElasticJob) {
+			j.Training = &plain{func(int) float64 { return math.Inf(1) }, 0, 8, []float64{1}}
+		}),
+	} {
+		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, jobs, give(on(0, 1), nil), ElasticConfig{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for name, cfg := range map[string]ElasticConfig{"interval": {IntervalS: -1}, "restart": {RestartS: 2e9}, "interference": {Interference: 1}, "window": {First: 1, Last: 2}} {
+		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, jobs, give(on(0, 1), nil), cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, nodes := range [][]int{nil, {2, 0}} {
+		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", nodes}, jobs, give(on(0, 1), nil), ElasticConfig{}); err == nil {
+			t.Errorf("nodes %v: no error", nodes)
+		}
+	}
+	wide := []online.ElasticJob{elasticJob("a", 0, 10)}
+	_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{16}}, wide, give(on(0, 13), nil), ElasticConfig{})
+	if err == nil || err.Error() != `sim: job "a" at 60 s, as policy test places it: 13 GPUs were not measured` {
+		t.Errorf("not measured: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := RunElastic(ctx, "test", ElasticCluster{"T4", []int{2}}, jobs, give(nil, nil), ElasticConfig{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+type shortPolicy struct{}
+
+func (shortPolicy) Allocate(context.Context, *online.ElasticState) ([][]online.NodeGPUs, error) {
+	return make([][]online.NodeGPUs, 1), nil
+}
