@@ -18,10 +18,12 @@ import (
 type Engine string
 
 // Lease policies lend GPUs for a fixed time; see online.SharePolicy and
-// online.HoldPolicy. Task policies place tasks; see online.Policy.
+// online.HoldPolicy. Task policies place tasks; see online.Policy. Elastic
+// policies change widths; see online.ElasticPolicy.
 const (
-	Lease Engine = "lease"
-	Task  Engine = "task"
+	Lease   Engine = "lease"
+	Task    Engine = "task"
+	Elastic Engine = "elastic"
 )
 
 // Needs is what a policy must be given beyond jobs, rates and a cluster.
@@ -90,6 +92,10 @@ var policies = []leaseInfo{
 		func(c Config) any { return &gavelDuration{solver: c.Solver} }},
 	{"gavel:min_total_duration_perf", Lease, Needs{LP: true, Sizes: true}, "least time until all could end",
 		func(c Config) any { return &gavelDuration{perf: true, solver: c.Solver} }},
+	{"pollux:optimus", Elastic, Needs{Sizes: true}, "each GPU to the job whose remaining time it shortens most",
+		func(Config) any { return &polluxOptimus{} }},
+	{"pollux:tiresias", Elastic, Needs{}, "two queues by GPUs × time, at the widths asked for",
+		func(Config) any { return &polluxTiresias{} }},
 }
 
 // All lists the policies of both engines, by name.

@@ -1,0 +1,168 @@
+package policy_test
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/trace"
+)
+
+var polluxDir = flag.String("pollux", "", "folder simulator of petuum/adaptdl, branch osdi21-artifact: compare all of its 64 runs")
+
+// elasticJobs reads a workload with the shipped tables.
+func elasticJobs(t testing.TB, name, workload string) []online.ElasticJob {
+	t.Helper()
+	tables, err := trace.ShippedElasticTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := trace.ReadElastic(trace.Source{Name: name, R: strings.NewReader(workload)}, tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := make([]online.ElasticJob, len(read.Jobs))
+	for i, j := range read.Jobs {
+		a := j.Training
+		jobs[i] = online.ElasticJob{
+			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs, Batch: j.Batch, Epochs: a.Epochs,
+			Limits: online.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
+		}
+	}
+	return jobs
+}
+
+// playPollux simulates 16 nodes of 4 GPUs in Pollux's setting.
+func playPollux(t testing.TB, name string, jobs []online.ElasticJob) *sim.ElasticOutcome {
+	t.Helper()
+	info, err := policy.Find("pollux:" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := sim.ElasticCluster{GPUType: "T4"}
+	for range 16 {
+		cluster.Nodes = append(cluster.Nodes, 4)
+	}
+	o, err := sim.RunElastic(context.Background(), info.Name, cluster, jobs, info.New(policy.Config{}).(online.ElasticPolicy), sim.ElasticConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// agree compares every job's completion time, to the second.
+func agree(t *testing.T, what string, o *sim.ElasticOutcome, want map[string]float64) {
+	t.Helper()
+	sum, differ := 0.0, 0
+	for _, j := range o.Jobs {
+		v, ok := want[j.ID]
+		if !ok {
+			t.Errorf("%s: no reference for job %s", what, j.ID)
+		}
+		if sum += v; j.EndS-j.ArrivalS != v {
+			if differ++; differ == 1 {
+				t.Errorf("%s: job %s took %v s, Pollux's simulator says %v", what, j.ID, j.EndS-j.ArrivalS, v)
+			}
+		}
+	}
+	mean := sum / float64(len(o.Jobs))
+	t.Logf("%s: mean JCT %.5f s, Pollux %.5f; %d of %d jobs differ", what, o.MeanJCTS, mean, differ, len(o.Jobs))
+	if d := o.MeanJCTS/mean - 1; d < -.01 || d > .01 {
+		t.Errorf("%s: mean JCT is %+.2f %% off, the limit is 1 %%", what, 100*d)
+	}
+}
+
+// TestPolluxAgreement holds both policies to what Pollux's simulator gave for
+// each job of its eight workloads (results-jobload of the artifact). Published
+// for workload 6: 3469.69375 and 5301.875 s.
+func TestPolluxAgreement(t *testing.T) {
+	f, err := os.Open("testdata/pollux_reference.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header = "name,time,application,num_replicas,batch_size\n"
+	text := map[string]*strings.Builder{}
+	want := map[string]map[string]float64{} // by policy and workload
+	for _, r := range rows[1:] {
+		if text[r[0]] == nil {
+			text[r[0]] = &strings.Builder{}
+			text[r[0]].WriteString(header)
+			want["tiresias"+r[0]], want["optimus"+r[0]] = map[string]float64{}, map[string]float64{}
+		}
+		fmt.Fprintln(text[r[0]], strings.Join(r[1:6], ","))
+		for i, name := range []string{"tiresias", "optimus"} {
+			if want[name+r[0]][r[1]], err = strconv.ParseFloat(r[6+i], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n := 1; n <= 8; n++ {
+		if testing.Short() && n != 6 {
+			continue
+		}
+		jobs := elasticJobs(t, "workload "+strconv.Itoa(n), text[strconv.Itoa(n)].String())
+		for _, name := range []string{"tiresias", "optimus"} {
+			what := fmt.Sprintf("%s on workload %d", name, n)
+			o := playPollux(t, name, jobs)
+			agree(t, what, o, want[name+strconv.Itoa(n)])
+			if published := map[string]float64{"tiresias": 3469.69375, "optimus": 5301.875}[name]; n == 6 && o.MeanJCTS != published {
+				t.Errorf("%s: mean JCT %v s, published %v", what, o.MeanJCTS, published)
+			}
+		}
+	}
+}
+
+// The shipped trace is workload 6.
+func TestPolluxShippedWorkload(t *testing.T) {
+	text, err := os.ReadFile("../trace/data/pollux_workload_6.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := playPollux(t, "tiresias", elasticJobs(t, "pollux_workload_6.csv", string(text))); o.MeanJCTS != 3469.69375 {
+		t.Errorf("mean JCT %v s, published 3469.69375", o.MeanJCTS)
+	}
+}
+
+// TestPolluxArtifact compares with the artifact itself: 8 workloads at 4 loads.
+func TestPolluxArtifact(t *testing.T) {
+	if *polluxDir == "" {
+		t.Skip("needs -pollux")
+	}
+	for _, load := range []string{"0.5", "1.0", "1.5", "2.0"} {
+		for _, name := range []string{"tiresias", "optimus"} {
+			text, err := os.ReadFile(filepath.Join(*polluxDir, "results-jobload", name+"-"+load, "summary.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want struct {
+				JCTs map[string]map[string]float64 `json:"jcts"`
+			}
+			if err := json.Unmarshal(text, &want); err != nil {
+				t.Fatal(err)
+			}
+			for n := 1; n <= 8; n++ {
+				workload := fmt.Sprintf("workload-%d", n)
+				text, err := os.ReadFile(filepath.Join(*polluxDir, "workloads"+strings.TrimPrefix("-"+load, "-1.0"), workload+".csv"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				agree(t, fmt.Sprintf("%s at load %s on %s", name, load, workload), playPollux(t, name, elasticJobs(t, workload, string(text))), want.JCTs[workload])
+			}
+		}
+	}
+}
