@@ -34,8 +34,8 @@ type Needs struct {
 	OneGPU    bool // every job needs one GPU
 }
 
-// Info describes a policy of either engine. Exactly one of New and NewTask
-// makes it.
+// Info describes a policy of any engine. Exactly one of New and NewTask makes
+// it.
 type Info struct {
 	Name   string
 	Engine Engine
@@ -49,10 +49,10 @@ type Info struct {
 	task TaskInfo
 }
 
-// leaseInfo is a line of the list of lease policies.
+// leaseInfo is a line of the list of lease and elastic policies.
 type leaseInfo struct {
 	Name   string
-	Engine Engine // Lease
+	Engine Engine // Lease or Elastic
 	Needs  Needs
 	Text   string
 	make   func(Config) any
@@ -66,7 +66,8 @@ type Config struct {
 	Seed uint64
 }
 
-// policies are those that lend GPUs; taskPolicies, in tasks.go, place tasks.
+// policies are those that lend GPUs or change widths; taskPolicies, in tasks.go,
+// place tasks.
 var policies = []leaseInfo{
 	{"gavel:allox", Lease, Needs{Sizes: true, OneGPU: true}, "least sum of completion times, by matching; no preemption",
 		func(Config) any { return &gavelAlloX{} }},
@@ -98,7 +99,7 @@ var policies = []leaseInfo{
 		func(Config) any { return &polluxTiresias{} }},
 }
 
-// All lists the policies of both engines, by name.
+// All lists the policies of all engines, by name.
 func All() []Info {
 	var out []Info
 	for _, p := range policies {
@@ -106,7 +107,7 @@ func All() []Info {
 		if p.Needs.Sizes {
 			knows = Sizes
 		}
-		out = append(out, Info{Name: p.Name, Engine: Lease, Needs: p.Needs, Knows: knows, Text: p.Text, make: p.make})
+		out = append(out, Info{Name: p.Name, Engine: p.Engine, Needs: p.Needs, Knows: knows, Text: p.Text, make: p.make})
 	}
 	for _, p := range taskPolicies {
 		out = append(out, Info{Name: p.Name, Engine: Task, Needs: Needs{Sizes: p.Knows != Nothing}, Knows: p.Knows, Text: p.Text, task: p})
@@ -140,7 +141,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown policy %.60q%s The policies are %s", e.Name, hint, strings.Join(e.Names, ", "))
 }
 
-// Find describes the named policy of either engine. The error is *UnknownError.
+// Find describes the named policy of any engine. The error is *UnknownError.
 func Find(name string) (Info, error) {
 	all := All()
 	for _, p := range all {
@@ -168,7 +169,7 @@ func nearest(name string, names []string) string {
 }
 
 // New makes a fresh policy that lends GPUs, an online.SharePolicy or an
-// online.HoldPolicy; nil where the engine is Task.
+// online.HoldPolicy, or an online.ElasticPolicy; nil where the engine is Task.
 func (p Info) New(cfg Config) any {
 	if p.make == nil {
 		return nil
@@ -183,7 +184,7 @@ func (p Info) New(cfg Config) any {
 // sim.Cluster(inst).
 func (p Info) NewTask(ctx context.Context, inst *hare.Instance, steady *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
 	if p.Engine != Task {
-		return nil, fmt.Errorf("policy %s lends whole gangs and places no tasks", p.Name)
+		return nil, fmt.Errorf("policy %s places no tasks", p.Name)
 	}
 	return p.task.New(ctx, inst, steady, cfg)
 }

@@ -14,7 +14,7 @@ import (
 // SimulationRequest says which jobs are played to which policies, and on what.
 // One of Trace, Instance and Generate gives the jobs.
 type SimulationRequest struct {
-	// Policies are names that policy.Find knows, of either engine, none twice.
+	// Policies are names that policy.Find knows, of any engine, none twice.
 	Policies []string
 	Trace    *SimulationTrace
 	Instance *hare.Instance
@@ -43,6 +43,10 @@ type SimulationRequest struct {
 	// then stop gangs between merged rounds alone. Traces have Quantum instead.
 	Merge time.Duration
 	World SimulationWorld
+	// IntervalS is how often policies that change widths are asked, in whole
+	// seconds; zero means 60. For them RestartS zero means 30, and they need a
+	// Pollux workload.
+	IntervalS float64
 	// CDF asks for the distribution of completion times.
 	CDF bool
 	// Record keeps runs of tasks as results, in SimulationRun.Result.
@@ -164,6 +168,7 @@ func (r *SimulationRequest) Validate() error {
 		bad("/merge_s", "out_of_range", "rounds are merged for more than 0 s, and those of a trace by its quantum")
 	}
 	r.World.check(infos, bad)
+	r.checkElastic(infos, bad)
 	if faults != nil {
 		return faults
 	}

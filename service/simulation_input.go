@@ -25,10 +25,11 @@ type leaseInput struct {
 // simulationInput is the jobs of a repeat, as each engine needs them; parts that
 // no policy needs are nil. Runs share it and change nothing.
 type simulationInput struct {
-	tasks  *hare.Instance
-	merged *sim.Merged // of tasks, or nil
-	leases *leaseInput
-	notes  []string
+	tasks   *hare.Instance
+	merged  *sim.Merged // of tasks, or nil
+	leases  *leaseInput
+	elastic *elasticInput
+	notes   []string
 }
 
 // invalidAt is one fault of a request.
@@ -42,7 +43,13 @@ func (r *SimulationRequest) input(infos []policy.Info, repeat int) (*simulationI
 	leases := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Lease })
 	in := &simulationInput{}
 	var err error
+	if i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic }); i >= 0 {
+		if err := r.readElastic(in, infos[i], tasks || leases); err != nil {
+			return nil, err
+		}
+	}
 	switch {
+	case !tasks && !leases:
 	case r.Trace != nil:
 		err = r.readTrace(in, tasks, leases)
 	default:
@@ -75,12 +82,7 @@ func (r *SimulationRequest) input(infos []policy.Info, repeat int) (*simulationI
 
 // checkInput finds what the jobs lack that the request needs.
 func (r *SimulationRequest) checkInput(in *simulationInput, infos []policy.Info) error {
-	n := 0
-	if in.tasks != nil {
-		n = len(in.tasks.Jobs)
-	} else {
-		n = len(in.leases.jobs)
-	}
+	n := in.jobs()
 	if in.tasks != nil {
 		if err := checkFits(in.tasks); err != nil {
 			return err

@@ -87,10 +87,13 @@ type simulatedRun struct {
 }
 
 func (in *simulationInput) jobs() int {
-	if in.tasks != nil {
+	switch {
+	case in.tasks != nil:
 		return len(in.tasks.Jobs)
+	case in.leases != nil:
+		return len(in.leases.jobs)
 	}
-	return len(in.leases.jobs)
+	return len(in.elastic.jobs)
 }
 
 func (s *simulation) input(repeat int) (*simulationInput, error) {
@@ -152,9 +155,12 @@ func (s *simulation) one(ctx context.Context, i int) error {
 	r.run = SimulationRun{Policy: info.Name, Engine: info.Engine, Knows: info.Knows, Seed: s.req.Seed + uint64(repeat)}
 	began := time.Now()
 	var m *sim.Metrics
-	if info.Engine == policy.Task {
+	switch info.Engine {
+	case policy.Task:
 		m, err = s.playTasks(ctx, r, info, in)
-	} else {
+	case policy.Elastic:
+		m, err = s.playElastic(ctx, r, info, in.elastic)
+	default:
 		m, err = s.playLeases(ctx, r, info, in.leases)
 	}
 	if err != nil {

@@ -1,6 +1,12 @@
 package sim
 
-import "slices"
+import (
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
 
 // ElasticOutcome is what came of a run of RunElastic. Means are over the jobs of
 // the window; 0 without any.
@@ -22,6 +28,8 @@ type ElasticOutcome struct {
 	Starts, Preemptions int64
 	LostS               float64 // GPU-seconds held in restarts
 	Jobs                []ElasticRecord
+
+	first, last int // job numbers that count
 }
 
 // ElasticRecord is one job of a run, by number. EndS is below 0 where the job
@@ -37,7 +45,7 @@ type ElasticRecord struct {
 func (e *elasticEngine) outcome() *ElasticOutcome {
 	o := &ElasticOutcome{
 		Counted: e.counted, TotalS: float64(e.nowS), Intervals: e.intervals,
-		Starts: e.moves, Preemptions: e.stops, LostS: e.lostS,
+		Starts: e.moves, Preemptions: e.stops, LostS: e.lostS, first: e.cfg.First, last: e.cfg.Last,
 	}
 	var jcts []float64
 	var sum, weighted, weights, waits float64
@@ -66,4 +74,79 @@ func (e *elasticEngine) outcome() *ElasticOutcome {
 	}
 	o.Utilization = e.busyS / o.TotalS / float64(gpus)
 	return o
+}
+
+// Metrics computes the figures of a run of jobs on c. A job's least time is that
+// at the best of all widths up to MaxGPUs or what it asks for, on as few nodes as
+// can be, its work the least GPU-seconds of a width; both without restarts.
+// Widths that were not measured are passed over. O(jobs log jobs), and for each
+// training and batch O(GPUs × epochs) and the look-up of step times.
+func (o *ElasticOutcome) Metrics(c ElasticCluster, jobs []online.ElasticJob) *Metrics {
+	x := &Metrics{
+		TotalS: o.TotalS, Utilisation: o.Utilization, Switches: o.Starts, SwitchS: o.LostS, Preemptions: o.Preemptions,
+		Use: []hare.TypeUse{{Type: c.GPUType, Use: o.Utilization}},
+	}
+	type key struct {
+		training    online.Training
+		batch, gpus int
+	}
+	known := map[key][2]float64{}
+	gpus, perNode := 0, 0
+	for _, n := range c.Nodes {
+		gpus += n
+		perNode = max(perNode, n)
+	}
+	for i := range o.Jobs {
+		j, spec := &o.Jobs[i], &jobs[i]
+		f := JobFigures{
+			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
+			Preemptions: j.Preemptions, Counts: i >= o.first && i <= o.last, from: j.ArrivalS, until: o.TotalS,
+		}
+		if j.EndS >= 0 {
+			f.until, f.JCTS = j.EndS, j.EndS-j.ArrivalS
+		}
+		if j.StartS >= 0 {
+			f.WaitS = j.StartS - j.ArrivalS
+		}
+		k := key{spec.Training, spec.Batch, min(gpus, max(spec.MaxGPUs, spec.GPUs))}
+		least, ok := known[k]
+		if !ok {
+			least = leastTimes(spec, k.gpus, perNode)
+			known[k] = least
+		}
+		f.aloneS, f.workS = least[0], least[1]
+		x.Each = append(x.Each, f)
+	}
+	x.fill(float64(gpus))
+	return x
+}
+
+// leastTimes are a job's least time and least GPU-seconds on up to so many GPUs.
+func leastTimes(j *online.ElasticJob, gpus, perNode int) [2]float64 {
+	least := [2]float64{math.Inf(1), math.Inf(1)}
+	for n := 1; n <= gpus; n++ {
+		local, passes := j.Split(n)
+		var placement []int
+		for left := n; left > 0; left -= perNode {
+			placement = append(placement, min(left, perNode))
+		}
+		stepS, syncS, err := j.Training.Step(placement, local)
+		if err != nil {
+			continue
+		}
+		stepS += (stepS - syncS) * float64(passes-1)
+		steps, at := 0.0, 0.0
+		for epoch := range j.Epochs {
+			gain, end, _, err := j.Training.Epoch(n*local*passes, epoch)
+			if err != nil {
+				steps = math.Inf(1)
+				break
+			}
+			steps += (end - at) / gain
+			at = end
+		}
+		least[0] = min(least[0], steps*stepS)
+		least[1] = min(least[1], steps*stepS*float64(n))
+	}
+	return least
 }

@@ -38,7 +38,7 @@ type Metrics struct {
 	Use         []hare.TypeUse
 	Utilisation float64
 	// Switches are changes of job on a GPU, SwitchS the GPU-seconds that they
-	// took.
+	// took; of elastic jobs, grants of GPUs (ElasticOutcome.Starts) and restarts.
 	Switches int64
 	SwitchS  float64
 	// Preemptions are how often a job that had not ended let its GPUs go, or

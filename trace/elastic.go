@@ -68,7 +68,7 @@ const (
 )
 
 // ReadElastic reads a Pollux workload (name, time, application, num_replicas,
-// batch_size) and tables. Errors about a text are *RowError. Jobs are sorted by
+// batch_size) and tables. Applications without step times are passed over. Errors about a text are *RowError. Jobs are sorted by
 // arrival; those of equal arrival stay. Times and rates are read as the nearest
 // float64. Time and memory are linear in the texts but for sorting.
 func ReadElastic(workload Source, tables ElasticTables) (*Elastic, error) {
@@ -84,19 +84,26 @@ func ReadElastic(workload Source, tables ElasticTables) (*Elastic, error) {
 	return e, nil
 }
 
-// training finds an application.
-func (e *Elastic) training(t *table) (*Training, error) {
+// find is the application of the row, or nil.
+func (e *Elastic) find(t *table) *Training {
 	name := t.text("application")
-	for _, a := range e.Trainings {
-		if a.Application == name {
-			return a, nil
-		}
+	i := slices.IndexFunc(e.Trainings, func(a *Training) bool { return a.Application == name })
+	if i < 0 {
+		return nil
+	}
+	return e.Trainings[i]
+}
+
+// training is find, or an error.
+func (e *Elastic) training(t *table) (*Training, error) {
+	if a := e.find(t); a != nil {
+		return a, nil
 	}
 	known := make([]string, len(e.Trainings))
 	for i, a := range e.Trainings {
 		known[i] = a.Application
 	}
-	return nil, t.fault("application", "unknown model %q; step times are of %s", clip(name), strings.Join(known, ", "))
+	return nil, t.fault("application", "unknown model %q; step times are of %s", clip(t.text("application")), strings.Join(known, ", "))
 }
 
 // size reads a whole number of at most 2^17.
@@ -133,17 +140,15 @@ func (e *Elastic) readSteps(src Source) error {
 	}
 	sums := map[*Training]map[[3]int64]*pointSum{}
 	err = t.each(func() error {
-		name := t.text("application")
-		i := slices.IndexFunc(e.Trainings, func(a *Training) bool { return a.Application == name })
-		if i < 0 {
-			if name == "" {
+		a := e.find(t)
+		if a == nil {
+			a = &Training{Application: strings.Clone(t.text("application")), placed: map[string][]passTime{}}
+			if a.Application == "" {
 				return t.fault("application", "empty")
 			}
-			i = len(e.Trainings)
-			e.Trainings = append(e.Trainings, &Training{Application: strings.Clone(name), placed: map[string][]passTime{}})
-			sums[e.Trainings[i]] = map[[3]int64]*pointSum{}
+			e.Trainings = append(e.Trainings, a)
+			sums[a] = map[[3]int64]*pointSum{}
 		}
-		a := e.Trainings[i]
 		nodes, err := t.size("num_nodes")
 		if err != nil {
 			return err
@@ -230,9 +235,9 @@ func (e *Elastic) readCells(src Source) error {
 		return err
 	}
 	return t.each(func() error {
-		a, err := e.training(t)
-		if err != nil {
-			return err
+		a := e.find(t)
+		if a == nil {
+			return nil
 		}
 		var c passCell
 		for k, column := range []string{"a", "b", "c", "d"} {
@@ -265,9 +270,9 @@ func (e *Elastic) readEpochs(src Source) error {
 		return err
 	}
 	err = t.each(func() error {
-		a, err := e.training(t)
-		if err != nil {
-			return err
+		a := e.find(t)
+		if a == nil {
+			return nil
 		}
 		batch, err := t.size("batch_size")
 		if err != nil {
@@ -361,7 +366,10 @@ func (e *Elastic) readJobs(src Source) error {
 			return err
 		}
 		a := j.Training
-		if j.Batch < a.InitBatch || j.Batch > a.MaxBatch || a.Epochs == 0 {
+		if a.Epochs == 0 {
+			return t.fault("application", "%s has no epochs", a.Application)
+		}
+		if j.Batch < a.InitBatch || j.Batch > a.MaxBatch {
 			return t.fault("batch_size", "%s was trained with batches of %d to %d", a.Application, a.InitBatch, a.MaxBatch)
 		}
 		j.MaxGPUs = max(1, j.Batch/a.MinLocal)

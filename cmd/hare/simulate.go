@@ -29,7 +29,7 @@ type simulateFlags struct {
 	arrivals, sync                      string
 	quantum                             time.Duration
 	gpus, cluster, jobs                 string
-	lease, reset, restart               time.Duration
+	lease, reset, restart, interval     time.Duration
 	seed                                uint64
 	repeat, parallel                    int
 	out, record                         string
@@ -50,16 +50,17 @@ and weighted job completion time, total duration, use of the GPUs and fairness.
 The same input and seed give the same figures.
 
 Policies: ` + strings.Join(policy.Names(), ", ") + `.
-Those of leases (gavel:…) lend GPUs to gangs for a time; the others place tasks,
-and every run of theirs passes the verifier before a figure is printed.
-docs/simulate.md shows how, docs/policies.md and docs/task-policies.md say what
-each policy does and assumes.
+Those of leases (gavel:…) lend GPUs to gangs for a time, elastic ones (pollux:…)
+change their widths; the others place tasks, and every run of theirs passes the
+verifier before a figure is printed. docs/simulate.md shows how, docs/policies.md,
+docs/elastic.md and docs/task-policies.md say what each policy does and assumes.
 
 The jobs are a trace, in one of the formats ` + strings.Join(trace.Formats(), ", ") + `,
 told by its columns; a trace that comes with the program: ` + strings.Join(trace.ShippedTraces(), ", ") + `;
 an instance (--instance); or drawn (--generate).`,
 		Example: `  hare simulate --policy hlas,tiresias,gavel:max_min_fairness_perf --trace trace.csv --gpus v100=36,p100=36,k80=36 -o runs/
   hare simulate --policy gavel:allox --trace gavel_trace_continuous5600_single.csv --gpus v100=36,p100=36,k80=36 --jobs 4000-4999
+  hare simulate --policy pollux:tiresias,pollux:optimus --trace pollux_workload_6.csv
   hare simulate --policy hlas,kueue --instance instance.json --record runs/   # hare verify instance.json runs/hlas.result.json
   hare simulate --policy hlas,srtf --generate 200 --arrivals uniform:1200 --repeat 10`,
 		Args: exactly(0, "no arguments: see its flags"),
@@ -83,13 +84,14 @@ an instance (--instance); or drawn (--generate).`,
 	flags.StringVar(&f.jobs, "jobs", "", "count only these jobs, numbered from 0 by arrival, e.g. 4000-4999")
 	flags.DurationVar(&f.lease, "lease", 6*time.Minute, "how long a gang holds its GPUs")
 	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "of leases: the least time between two divisions of the GPUs")
-	flags.DurationVar(&f.restart, "restart", 0, "lost at the start of a lease on other GPUs than before")
+	flags.DurationVar(&f.restart, "restart", 0, "lost at the start of a lease on other GPUs than before; 0 is 30s for elastic policies")
 	flags.StringVar(&f.faults, "faults", "", "GPUs that fail: a CSV file with the columns gpu (node/index, or a node), from_s and until_s (empty: for ever)")
 	flags.DurationVar(&f.mtbf, "mtbf", 0, "every GPU fails after so long in the mean")
 	flags.DurationVar(&f.mttr, "mttr", time.Hour, "and returns after so long in the mean")
 	flags.Float64Var(&f.failures, "failures", 0, "tasks that fail, and start again, for each hour that a GPU computes; policies of tasks alone")
 	flags.BoolVar(&f.stragglers, "stragglers", false, "stretch tasks as Alibaba measured training steps to vary; policies of tasks alone")
 	flags.DurationVar(&f.switches, "switch", 0, "lost when a GPU begins a task of another job; leases have --restart")
+	flags.DurationVar(&f.interval, "interval", time.Minute, "of elastic policies: how often they are asked")
 	flags.Uint64Var(&f.seed, "seed", 0, "of all draws; the second repeat has the next one, and so on")
 	flags.IntVar(&f.repeat, "repeat", 1, "run so often, and print means with 95 % confidence intervals")
 	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many runs go on at a time; changes no figure")
@@ -188,7 +190,7 @@ func simulationFault(err error) error {
 // flagged names the flag of a fault whose text does not.
 func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
-		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/trace/quantum_s": "--quantum", "/generate": "--generate", "/switch_s": "--switch", "/merge_s": "--quantum",
+		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/interval_s": "--interval", "/trace/quantum_s": "--quantum", "/generate": "--generate", "/switch_s": "--switch", "/merge_s": "--quantum",
 	}[e.Pointer]
 	switch {
 	case at != "":
@@ -202,18 +204,19 @@ func flagged(e *hare.InvalidError) string {
 // request reads flags and files.
 func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 	req := &service.SimulationRequest{
-		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(), CDF: f.cdf, Record: f.record != "",
+		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(), IntervalS: f.interval.Seconds(), CDF: f.cdf, Record: f.record != "",
 	}
 	if len(f.policies) == 0 {
 		return nil, fmt.Errorf("give policies: --policy NAME[,NAME…]; there are %s", strings.Join(policy.Names(), ", "))
 	}
-	tasks := false
+	tasks, elastic := false, true
 	for _, name := range f.policies {
 		info, err := policy.Find(strings.TrimSpace(name))
 		if err != nil {
 			return nil, err
 		}
 		tasks = tasks || info.Engine == policy.Task
+		elastic = elastic && info.Engine == policy.Elastic
 		req.Policies = append(req.Policies, info.Name)
 	}
 	if f.record != "" && !tasks {
@@ -221,6 +224,9 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 	}
 	if f.record != "" && f.stragglers {
 		return nil, errors.New("--record keeps runs as results, and those with --stragglers are no schedules of the instance")
+	}
+	if f.interval <= 0 {
+		return nil, errors.New("--interval must be positive")
 	}
 	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
 		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than --lease")
@@ -240,7 +246,7 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 	if err := noTwice(f.trace, f.table, f.cluster, f.instance); err != nil {
 		return nil, err
 	}
-	if err := f.where(req); err != nil {
+	if err := f.where(req, elastic); err != nil {
 		return nil, err
 	}
 	if err := f.world(&req.World); err != nil {
@@ -250,8 +256,8 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 }
 
 // where reads the cluster.
-func (f *simulateFlags) where(req *service.SimulationRequest) error {
-	own := f.instance != "" || f.generate > 0 // their own is there
+func (f *simulateFlags) where(req *service.SimulationRequest, elastic bool) error {
+	own := f.instance != "" || f.generate > 0 || elastic // their own is there
 	switch {
 	case f.gpus != "" && f.cluster != "" || f.gpus == "" && f.cluster == "" && !own:
 		return errors.New("give the cluster: --gpus v100=36,p100=36,k80=36, or --cluster cluster.json")

@@ -1,0 +1,174 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/trace"
+)
+
+// elasticInput is what policies that change widths play.
+type elasticInput struct {
+	cluster sim.ElasticCluster
+	jobs    []online.ElasticJob
+}
+
+// The nodes of counts of GPUs, as in Pollux's testbed, and the type that its
+// tables are of.
+const (
+	elasticNodeGPUs = 4
+	elasticNodes    = 16
+	elasticType     = "T4"
+)
+
+// readElastic reads a Pollux workload with the measurements that are shipped. A
+// table of step times in the request takes their place, and then placements that
+// are not in it are refused, as the cells are of the shipped ones. others says
+// that policies of other engines play the workload too.
+func (r *SimulationRequest) readElastic(in *simulationInput, p policy.Info, others bool) error {
+	at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
+	format := ""
+	if r.Trace != nil {
+		var err error
+		if format, err = r.Trace.format(); err != nil {
+			return err
+		}
+	}
+	if format != "pollux" {
+		return invalidAt(at, "not_elastic", "%s changes the widths of jobs, and needs a Pollux workload, whose columns are name, time, application, num_replicas and batch_size", p.Name)
+	}
+	text, err := r.Trace.source()
+	if err != nil {
+		return err
+	}
+	tables, err := trace.ShippedElasticTables()
+	if err != nil {
+		return err
+	}
+	if r.Trace.Table != nil {
+		if tables.Steps, err = r.Trace.table(""); err != nil {
+			return err
+		}
+		tables.Cells.R = strings.NewReader("application,a,b,c,d\n")
+	}
+	read, err := trace.ReadElastic(text, tables)
+	if err != nil {
+		return invalidAt("/trace/text", "bad_trace", "%v", err)
+	}
+	in.elastic = &elasticInput{}
+	if others {
+		in.notes = append(in.notes, "elastic policies play the measured epochs of this workload, the others assumed sizes: do not compare the two kinds")
+	}
+	if in.elastic.cluster, err = r.elasticCluster(); err != nil {
+		return err
+	}
+	for _, j := range read.Jobs {
+		a := j.Training
+		in.elastic.jobs = append(in.elastic.jobs, online.ElasticJob{
+			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs, Batch: j.Batch, Epochs: a.Epochs,
+			Limits: online.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
+		})
+	}
+	return nil
+}
+
+// elasticCluster is the nodes of the request, which are of one type; counts of
+// GPUs are nodes of four, and without any there are Pollux's sixteen.
+func (r *SimulationRequest) elasticCluster() (sim.ElasticCluster, error) {
+	c := sim.ElasticCluster{GPUType: elasticType}
+	add := func(g hare.TypeCount, at string) error {
+		if !strings.EqualFold(g.Type, elasticType) && r.Trace.Table == nil {
+			return invalidAt(at, "not_measured", "the step times are of %s, not of %.60q", elasticType, g.Type)
+		}
+		if len(c.Nodes) > 0 && g.Type != c.GPUType {
+			return invalidAt(at, "two_types", "GPUs of elastic jobs are all of one type, here are %.60q and %.60q", c.GPUType, g.Type)
+		}
+		c.GPUType = g.Type
+		return nil
+	}
+	switch {
+	case r.Cluster != nil:
+		if _, err := clusterCounts(r.Cluster); err != nil {
+			return c, err
+		}
+		for i := range r.Cluster.Nodes {
+			gpus := 0
+			for _, g := range r.Cluster.Nodes[i].GPUs {
+				if err := add(g, fmt.Sprintf("/cluster/nodes/%d", i)); err != nil {
+					return c, err
+				}
+				gpus += g.Count
+			}
+			c.Nodes = append(c.Nodes, gpus)
+		}
+	case r.GPUs != nil:
+		for _, g := range r.GPUs {
+			if err := add(g, "/gpus"); err != nil {
+				return c, err
+			}
+			for left := g.Count; left > 0; left -= elasticNodeGPUs {
+				c.Nodes = append(c.Nodes, min(left, elasticNodeGPUs))
+			}
+		}
+	default:
+		c.Nodes = slices.Repeat([]int{elasticNodeGPUs}, elasticNodes)
+	}
+	return c, nil
+}
+
+// playElastic runs a policy that changes widths.
+func (s *simulation) playElastic(ctx context.Context, r *simulatedRun, info policy.Info, in *elasticInput) (*sim.Metrics, error) {
+	p, ok := info.New(policy.Config{Seed: r.run.Seed}).(online.ElasticPolicy)
+	if !ok {
+		return nil, fmt.Errorf("service: policy %s changes no widths", info.Name)
+	}
+	// Whole seconds: Validate has seen to it.
+	cfg := sim.ElasticConfig{IntervalS: int64(s.req.IntervalS), RestartS: int64(s.req.RestartS), First: s.req.First, Last: s.req.Last}
+	if s.cfg.Progress != nil {
+		cfg.Progress = func(p sim.LeaseProgress) {
+			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
+		}
+	}
+	out, err := sim.RunElastic(ctx, info.Name, in.cluster, in.jobs, p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.run.Rounds, r.run.Leases = out.Intervals, out.Starts
+	return out.Metrics(in.cluster, in.jobs), nil
+}
+
+// checkElastic finds faults of what only elastic policies use, and what they do
+// not simulate.
+func (r *SimulationRequest) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+	i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic })
+	if i < 0 {
+		return
+	}
+	if !(r.IntervalS >= 0 && r.IntervalS <= 1e9) || r.IntervalS != math.Trunc(r.IntervalS) {
+		bad("/interval_s", "out_of_range", "the interval of elastic jobs is a whole number of seconds, from 1 to 1e9")
+	}
+	if r.RestartS != math.Trunc(r.RestartS) {
+		bad("/restart_s", "not_whole", "restarts of elastic jobs take a whole number of seconds")
+	}
+	w := &r.World
+	for _, c := range []struct {
+		what, at string
+		given    bool
+	}{
+		{"faults", "/faults", len(w.Faults) > 0},
+		{"faults by chance", "/fault_rate", w.FaultRate != sim.FaultRate{}},
+		{"failing tasks", "/failures", w.Failures != sim.FailureRate{}},
+		{"stragglers", "/stragglers", w.Stragglers},
+	} {
+		if c.given {
+			bad(c.at, "not_simulated", "policy %s changes the widths of jobs, and with that %s are not simulated", infos[i].Name, c.what)
+		}
+	}
+}
