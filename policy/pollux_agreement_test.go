@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,15 +46,16 @@ func elasticJobs(t testing.TB, name, workload string) []online.ElasticJob {
 // playPollux simulates 16 nodes of 4 GPUs in Pollux's setting.
 func playPollux(t testing.TB, name string, jobs []online.ElasticJob) *sim.ElasticOutcome {
 	t.Helper()
-	info, err := policy.Find("pollux:" + name)
+	return playElastic(t, "pollux:"+name, slices.Repeat([]int{4}, 16), jobs, sim.ElasticConfig{})
+}
+
+func playElastic(t testing.TB, name string, nodes []int, jobs []online.ElasticJob, cfg sim.ElasticConfig) *sim.ElasticOutcome {
+	t.Helper()
+	info, err := policy.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster := sim.ElasticCluster{GPUType: "T4"}
-	for range 16 {
-		cluster.Nodes = append(cluster.Nodes, 4)
-	}
-	o, err := sim.RunElastic(context.Background(), info.Name, cluster, jobs, info.New(policy.Config{}).(online.ElasticPolicy), sim.ElasticConfig{})
+	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs, info.New(policy.Config{}).(online.ElasticPolicy), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,15 +129,57 @@ func TestPolluxAgreement(t *testing.T) {
 	}
 }
 
-// The shipped trace is workload 6.
-func TestPolluxShippedWorkload(t *testing.T) {
+// Other settings on workload 6, which is shipped, against runs of ours of
+// Pollux's simulator: simulator.py --policy NAME --interval N --interference X
+// --min-nodes N
+// --num-gpus N workloads/workload-6.csv, mean JCT and the last time printed.
+func TestPolluxSettings(t *testing.T) {
 	text, err := os.ReadFile("../trace/data/pollux_workload_6.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := playPollux(t, "tiresias", elasticJobs(t, "pollux_workload_6.csv", string(text))); o.MeanJCTS != 3469.69375 {
-		t.Errorf("mean JCT %v s, published 3469.69375", o.MeanJCTS)
+	jobs := elasticJobs(t, "pollux_workload_6.csv", string(text))
+	for _, c := range []struct {
+		name          string
+		nodes, gpus   int
+		cfg           sim.ElasticConfig
+		meanS, totalS float64
+	}{
+		{"tiresias", 16, 4, sim.ElasticConfig{}, 3469.69375, 78660},
+		{"tiresias", 16, 4, sim.ElasticConfig{IntervalS: 30}, 3416.5, 78570},
+		{"tiresias", 16, 4, sim.ElasticConfig{IntervalS: 240}, 3729.39375, 80160},
+		{"tiresias", 16, 4, sim.ElasticConfig{Interference: .25}, 3890.075, 80880},
+		{"tiresias", 16, 4, sim.ElasticConfig{Interference: .5}, 4555.03125, 85800},
+		{"tiresias", 12, 4, sim.ElasticConfig{}, 5693.90625, 110280},
+		{"optimus", 16, 4, sim.ElasticConfig{}, 5301.875, 66300},
+		{"optimus", 16, 4, sim.ElasticConfig{IntervalS: 30}, 5329.91875, 66420},
+		{"optimus", 16, 4, sim.ElasticConfig{IntervalS: 240}, 5203.48125, 64080},
+		{"optimus", 16, 4, sim.ElasticConfig{Interference: .25}, 5928.63125, 79560},
+		{"optimus", 16, 4, sim.ElasticConfig{Interference: .5}, 7586.29375, 107640},
+		{"optimus", 12, 4, sim.ElasticConfig{}, 6806.475, 80820},
+		{"optimus", 20, 3, sim.ElasticConfig{}, 5876.46875, 69600},
+	} {
+		o := playElastic(t, "pollux:"+c.name, slices.Repeat([]int{c.gpus}, c.nodes), jobs, c.cfg)
+		t.Logf("%s, %d nodes, %+v: mean JCT %.5f s, Pollux %.5f; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS, c.meanS, o.TotalS, c.totalS)
+		if o.MeanJCTS != c.meanS || o.TotalS != c.totalS {
+			t.Errorf("%s, %d nodes, %+v: mean JCT %v s, Pollux %v; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS, c.meanS, o.TotalS, c.totalS)
+		}
 	}
+}
+
+// Optimus after the paper ends all jobs too; there is no figure to compare with.
+func TestOptimusRuns(t *testing.T) {
+	text, err := os.ReadFile("../trace/data/pollux_workload_6.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := playElastic(t, "optimus", slices.Repeat([]int{4}, 16), elasticJobs(t, "w", string(text)), sim.ElasticConfig{})
+	for _, j := range o.Jobs {
+		if j.EndS < 0 {
+			t.Errorf("job %s did not end", j.ID)
+		}
+	}
+	t.Logf("mean JCT %.5f s, %d starts", o.MeanJCTS, o.Starts)
 }
 
 // TestPolluxArtifact compares with the artifact itself: 8 workloads at 4 loads.

@@ -76,7 +76,7 @@ func TestPolluxOptimusWidths(t *testing.T) {
 	for i, want := range [][2]int{{1, 0}, {1, 1}, {1, 2}, {2, 2}, {3, 2}, {3, 3}, {4, 3}, {4, 3}} {
 		gpus := i + 1
 		s := &online.ElasticState{Nodes: []int{gpus}, Jobs: []online.ElasticView{elastic(0, 1, a), elastic(1, 1, b)}}
-		got, err := new(polluxOptimus).widths(s)
+		got, err := new(optimus).widths(s)
 		if err != nil || got[0] != want[0] || got[1] != want[1] {
 			t.Errorf("%d GPUs: widths %v, by hand %v; %v", gpus, got, want, err)
 		}
@@ -84,12 +84,12 @@ func TestPolluxOptimusWidths(t *testing.T) {
 	// In its last epoch B counts one step: 3 s for its second GPU, A's 40 come first.
 	s := &online.ElasticState{Nodes: []int{3}, Jobs: []online.ElasticView{elastic(0, 1, a), elastic(1, 1, b)}}
 	s.Jobs[1].Epoch = 2
-	if got, err := new(polluxOptimus).widths(s); err != nil || got[0] != 2 || got[1] != 1 {
+	if got, err := new(optimus).widths(s); err != nil || got[0] != 2 || got[1] != 1 {
 		t.Errorf("last epoch: widths %v; %v", got, err)
 	}
 	// A job is not widened beyond what its batch can be dealt out to.
 	s.Jobs[0].MaxGPUs, s.Nodes = 1, []int{8}
-	if got, err := new(polluxOptimus).widths(s); err != nil || got[0] != 1 || got[1] != 3 {
+	if got, err := new(optimus).widths(s); err != nil || got[0] != 1 || got[1] != 3 {
 		t.Errorf("narrow: widths %v; %v", got, err)
 	}
 }
@@ -102,7 +102,7 @@ func TestPolluxOptimusWidths(t *testing.T) {
 func TestPolluxOptimusPlacement(t *testing.T) {
 	wide := &table{[]float64{0, 10, 6, 5, 4.9}, 5}
 	flat := &table{[]float64{0, 1, 1, 1, 1}, 5}
-	p := &polluxOptimus{}
+	p := &optimus{}
 	s := &online.ElasticState{Nodes: []int{2, 2}, Jobs: []online.ElasticView{elastic(0, 1, wide), elastic(1, 1, flat)}}
 	allocate(t, p, s, at(1, 2, 0, 1), at(0, 1))
 	s.Jobs = append(s.Jobs, elastic(2, 1, flat))
@@ -143,4 +143,56 @@ func TestPolluxTiresiasWaits(t *testing.T) {
 	allocate(t, p, s, at(0, 4), nil)
 	s.NowS += 1e6
 	allocate(t, p, s, at(0, 4), nil)
+}
+
+// A has 10 steps to do, and as it is young a second GPU saves it 0.95 · (10 − 6) ·
+// 10 = 38 s; B, at the start of its second epoch of 6.5 steps, (8 − 5) · 13 = 39 s:
+// the third GPU is B's. Pollux's form counts (10 − 6) · 20/3 = 26.7 and (8 − 5) ·
+// 6.5 = 19.5 s. Where both are young and B's epochs are of 3 steps, it saves 0.95 ·
+// 3 · 9 = 25.65 s.
+func TestOptimusYoung(t *testing.T) {
+	a := &table{[]float64{0, 10, 6, 5}, 10. / 3}
+	b := &table{[]float64{0, 8, 5, 4.5}, 6.5}
+	s := &online.ElasticState{Nodes: []int{3}, Jobs: []online.ElasticView{elastic(0, 1, a), elastic(1, 1, b)}}
+	s.Jobs[1].Epoch = 1
+	for i, c := range []struct {
+		paper bool
+		want  [2]int
+	}{{true, [2]int{1, 2}}, {false, [2]int{2, 1}}} {
+		got, err := (&optimus{paper: c.paper}).widths(s)
+		if err != nil || got[0] != c.want[0] || got[1] != c.want[1] {
+			t.Errorf("%d: widths %v, by hand %v; %v", i, got, c.want, err)
+		}
+	}
+	b.epochSteps, s.Jobs[1].Epoch = 3, 0
+	if got, err := (&optimus{paper: true}).widths(s); err != nil || got[0] != 2 || got[1] != 1 {
+		t.Errorf("both young: widths %v; %v", got, err)
+	}
+}
+
+// Six GPUs of two nodes of four are three of each, where Pollux takes four and
+// two. Of 2, 4 and 4 free ones five are 3 and 2 of the last two. Of 1 and 4 free
+// ones five have no even parts.
+func TestOptimusEvenParts(t *testing.T) {
+	for _, c := range []struct {
+		free []int
+		gpus int
+		want []online.NodeGPUs
+		left []int
+	}{
+		{[]int{4, 4}, 6, at(0, 3, 1, 3), []int{1, 1}},
+		{[]int{2, 4, 4}, 5, at(1, 3, 2, 2), []int{2, 1, 2}},
+		{[]int{2, 4, 4}, 4, at(1, 4), []int{2, 0, 4}},
+		{[]int{1, 4}, 5, at(1, 4, 0, 1), []int{0, 0}},
+		{[]int{2, 2, 2}, 5, at(0, 2, 1, 2, 2, 1), []int{0, 0, 1}},
+		{[]int{3}, 0, nil, []int{3}},
+	} {
+		free := slices.Clone(c.free)
+		if got := evenParts(free, c.gpus); !slices.Equal(got, c.want) || !slices.Equal(free, c.left) {
+			t.Errorf("%d of %v: %v, left %v; by hand %v, %v", c.gpus, c.free, got, free, c.want, c.left)
+		}
+	}
+	if got := mostFree([]int{4, 4}, 6); !slices.Equal(got, at(0, 4, 1, 2)) {
+		t.Errorf("most free: %v", got)
+	}
 }

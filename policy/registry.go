@@ -93,8 +93,10 @@ var policies = []leaseInfo{
 		func(c Config) any { return &gavelDuration{solver: c.Solver} }},
 	{"gavel:min_total_duration_perf", Lease, Needs{LP: true, Sizes: true}, "least time until all could end",
 		func(c Config) any { return &gavelDuration{perf: true, solver: c.Solver} }},
-	{"pollux:optimus", Elastic, Needs{Sizes: true}, "each GPU to the job whose remaining time it shortens most",
-		func(Config) any { return &polluxOptimus{} }},
+	{"optimus", Elastic, Needs{Sizes: true}, "each GPU to the job whose remaining time it shortens most, in even parts of few nodes",
+		func(Config) any { return &optimus{paper: true} }},
+	{"pollux:optimus", Elastic, Needs{Sizes: true}, "the same in Pollux's form, on the nodes with most free GPUs",
+		func(Config) any { return &optimus{} }},
 	{"pollux:tiresias", Elastic, Needs{}, "two queues by GPUs × time, at the widths asked for",
 		func(Config) any { return &polluxTiresias{} }},
 }
