@@ -267,13 +267,15 @@ func TestFindNamesTheNearest(t *testing.T) {
 		if err != nil || found.Text == "" || i > 0 && names[i-1] >= p.Name {
 			t.Errorf("%s: %v", p.Name, err)
 		}
-		lends := false
+		engine := Task
 		switch p.New(Config{}).(type) {
 		case online.SharePolicy, online.HoldPolicy:
-			lends = true
+			engine = Lease
+		case online.ElasticPolicy:
+			engine = Elastic
 		}
-		if _, err := FindTask(p.Name); lends != (p.Engine == Lease) || lends == (err == nil) {
-			t.Errorf("%s, of engine %s, lends GPUs: %v; FindTask: %v", p.Name, p.Engine, lends, err)
+		if _, err := FindTask(p.Name); engine != p.Engine || (engine == Task) != (err == nil) {
+			t.Errorf("%s, of engine %s, looks like %s; FindTask: %v", p.Name, p.Engine, engine, err)
 		}
 	}
 }
