@@ -210,3 +210,26 @@ func TestPolluxArtifact(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkPollux simulates workload 6, which takes Pollux's simulator 4.86 s
+// with Tiresias and 17.03 s with Optimus on two cores.
+func BenchmarkPollux(b *testing.B) {
+	text, err := os.ReadFile("../trace/data/pollux_workload_6.csv")
+	if err != nil {
+		b.Fatal(err)
+	}
+	jobs := elasticJobs(b, "w", string(text))
+	for _, c := range []struct {
+		name    string
+		polluxS float64
+	}{{"tiresias", 4.86}, {"optimus", 17.03}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				playPollux(b, c.name, jobs)
+			}
+			perRun := b.Elapsed().Seconds() / float64(b.N)
+			b.ReportMetric(float64(len(jobs))/perRun, "jobs/s")
+			b.ReportMetric(c.polluxS/perRun, "x-Pollux")
+		})
+	}
+}

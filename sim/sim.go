@@ -1,6 +1,7 @@
 // Package sim runs policies against a virtual clock and keeps the books. Run
 // plays the cluster that a session talks to, task by task, to an online.Policy;
-// RunLeases lends GPUs to gangs for leases, as Gavel and its followers do.
+// RunLeases lends GPUs to gangs for leases, as Gavel and its followers do;
+// RunElastic changes the widths of gangs at fixed intervals, as Pollux does.
 package sim
 
 import (
