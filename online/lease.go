@@ -21,6 +21,19 @@ type LeaseJob struct {
 	Rate []float64
 	// Kind names what the job trains, where jobs that share GPUs were measured.
 	Kind string
+	// SLO is how many times as long as alone on GPUs of the reference type a job
+	// may take; 0: as long as it takes. Only policies of deadlines look.
+	SLO float64
+	// Entity is whom the job belongs to; nil: nobody.
+	Entity *LeaseEntity
+}
+
+// LeaseEntity is a user or team whose jobs share what it is due.
+type LeaseEntity struct {
+	Name   string
+	Weight float64 // > 0
+	// FIFO gives what it is due to its jobs by arrival, and not by weight.
+	FIFO bool
 }
 
 // LeaseView is a job that is there, as a policy sees it.
@@ -28,6 +41,9 @@ type LeaseView struct {
 	*LeaseJob
 	Number    int   // by arrival, from 0
 	StepsLeft int64 // ≥ 1; policies that claim not to know sizes must not look
+	// EnteredS is when the engine took the job in: at the end of the round in
+	// which it arrived.
+	EnteredS float64
 }
 
 // LeaseState is what a policy decides on. It belongs to the engine and is

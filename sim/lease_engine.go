@@ -66,6 +66,7 @@ type leaseStats struct {
 // leaseState is the state of one job.
 type leaseState struct {
 	stepsRun    int64
+	enteredS    float64
 	slot        int32
 	failures    int
 	startS      float64 // of the first lease; below 0 before
@@ -209,7 +210,7 @@ func (e *leaseEngine) arrive() {
 	e.changed = true
 	spec := &e.specs[number]
 	slot := e.newUnit(number, none, spec.GPUs)
-	e.jobs[number] = leaseState{slot: slot, startS: -1}
+	e.jobs[number] = leaseState{slot: slot, startS: -1, enteredS: e.nowS}
 	u := &e.units[slot]
 	copy(u.rate, spec.Rate)
 	for k := range u.timeS {

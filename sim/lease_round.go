@@ -110,7 +110,7 @@ func (e *leaseEngine) view() {
 	for _, slot := range e.order {
 		if u := &e.units[slot]; u.b == none {
 			e.state.Jobs = append(e.state.Jobs, online.LeaseView{
-				LeaseJob: &e.specs[u.a], Number: int(u.a), StepsLeft: e.specs[u.a].Steps - e.jobs[u.a].stepsRun,
+				LeaseJob: &e.specs[u.a], Number: int(u.a), StepsLeft: e.specs[u.a].Steps - e.jobs[u.a].stepsRun, EnteredS: e.jobs[u.a].enteredS,
 			})
 		}
 	}

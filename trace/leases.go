@@ -20,6 +20,8 @@ type RatedJob struct {
 	GPUs     int
 	Steps    int64     // summed over the GPUs
 	Rate     []float64 // the same, a second, by Rated.Types; 0: not measured
+	SLO      float64   // multiple of its time alone; 0: none
+	Entity   *Entity   // nil: none
 }
 
 // Rated is a trace with the rates of its jobs on the types of a cluster.
@@ -28,6 +30,8 @@ type Rated struct {
 	GPUs  []int    // by type
 	Jobs  []RatedJob
 	pairs map[pairKey][2]float64 // nil without measurements
+
+	entities map[string]*Entity
 }
 
 // pairKey names jobs that share GPUs, a ≤ b.
@@ -45,6 +49,11 @@ type pairKey struct {
 // jobs that share their GPUs; gavel_throughputs_colocated.csv, which is shipped,
 // has them, and Gavel's rates with all digits. Arrivals and rates are read as
 // the nearest float64. Jobs are sorted by arrival; those of equal arrival stay.
+//
+// Optional columns, which may be empty in a row: slo, how many times as long as
+// alone a job may take; entity, to whom it belongs, with entity_weight (empty: 1)
+// and entity_policy (fairness or fifo; empty: fairness), the same in all rows of
+// an entity.
 func ReadRated(trace, table Source, gpus []hare.TypeCount) (*Rated, error) {
 	gpus = slices.Clone(gpus)
 	slices.SortFunc(gpus, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
@@ -179,6 +188,15 @@ func (r *Rated) job(t *table, rates rateTable) (RatedJob, error) {
 	}
 	if j.Weight <= 0 {
 		return j, t.fault("priority_weight", "%v is not positive", j.Weight)
+	}
+	// Gavel writes −1 where a job has none.
+	if _, ok := t.column["slo"]; ok && t.text("slo") != "" && !strings.HasPrefix(t.text("slo"), "-") {
+		if j.SLO, err = t.float("slo"); err != nil {
+			return j, err
+		}
+	}
+	if j.Entity, err = r.entity(t); err != nil {
+		return j, err
 	}
 	for k, rate := range j.Rate {
 		if rate > 0 && r.GPUs[k] >= j.GPUs {

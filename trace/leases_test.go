@@ -31,7 +31,7 @@ func TestReadRated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(r.Types, r.GPUs, r.Jobs); got != "[K80 V100] [1 2] [{a GAN 0.25 1 1 9 [2 0]} {b LM 7.5 5 1 100 [1.25 10.12345678901234]} {c LM 7.5 1 2 3 [0 18]}]" {
+	if got := fmt.Sprint(r.Types, r.GPUs, r.Jobs); got != "[K80 V100] [1 2] [{a GAN 0.25 1 1 9 [2 0] 0 <nil>} {b LM 7.5 5 1 100 [1.25 10.12345678901234] 0 <nil>} {c LM 7.5 1 2 3 [0 18] 0 <nil>}]" {
 		t.Error(got)
 	}
 	if a, b := r.PairRates("LM", "GAN", 1, 0); a != 0.75 || b != 0.5 {
@@ -39,6 +39,29 @@ func TestReadRated(t *testing.T) {
 	}
 	if a, b := r.PairRates("LM", "GAN", 1, 1); a != 0 || b != 0 || !r.HasPairs() {
 		t.Error(a, b)
+	}
+}
+
+func TestEntitiesAndDeadlines(t *testing.T) {
+	header := "job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,slo,entity,entity_weight,entity_policy\n"
+	r, err := readRated(header+"a,0,LM,100,1,1,1.5,x,3,fifo\nb,1,LM,100,1,1,,x,3,fifo\nc,2,LM,100,1,1,-1,y,,\nd,3,LM,100,1,1,,,,\n", ratedTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := r.Jobs
+	if j[0].SLO != 1.5 || j[1].SLO != 0 || j[2].SLO != 0 || j[0].Entity != j[1].Entity || *j[0].Entity != (trace.Entity{Name: "x", Weight: 3, FIFO: true}) ||
+		*j[2].Entity != (trace.Entity{Name: "y", Weight: 1}) || j[3].Entity != nil {
+		t.Error(j)
+	}
+	for row, want := range map[string]string{
+		"b,1,LM,100,1,1,,x,2,fifo\n": `entity: "x" has another weight or policy in an earlier row`,
+		"b,1,LM,100,1,1,,z,0,\n":     "entity_weight: 0 is not positive",
+		"b,1,LM,100,1,1,,z,1,rob\n":  `entity_policy: "rob" is neither fairness nor fifo`,
+		"b,1,LM,100,1,1,soon,,,\n":   `slo: "soon" is not a number`,
+	} {
+		if _, err := readRated(header+"a,0,LM,100,1,1,,x,3,fifo\n"+row, ratedTable); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", row, err)
+		}
 	}
 }
 
@@ -118,7 +141,7 @@ func TestNativeTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named, err := readRated(ratedHeader+"0,7.5,LM,100,1,5.0\n1,0.25,GAN,9,1,1.0\n2,7.5,LM,3,2,1\n", ratedTable)
+	named, err := readRated(strings.TrimSpace(ratedHeader)+",slo\n0,7.5,LM,100,1,5.0,\n1,0.25,GAN,9,1,1.0,1.2\n2,7.5,LM,3,2,1,\n", ratedTable)
 	if err != nil {
 		t.Fatal(err)
 	}
