@@ -2,9 +2,7 @@ package policy
 
 import (
 	"context"
-	"math"
 
-	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
 )
 
@@ -21,9 +19,8 @@ import (
 // those of the least ρ found. So shares that do not matter for ρ differ.
 // Without perf, rates are as in gavelDuration. Weights play no part.
 type gavelFinish struct {
-	perf   bool
-	solver lp.Solver
-	past   map[int]isolated // by number of the job
+	perf bool
+	past map[int]isolated // by number of the job
 }
 
 // isolated is what is known of a job's time with an equal share.
@@ -44,7 +41,6 @@ func (p *gavelFinish) Shares(ctx context.Context, s *online.LeaseState, out *onl
 	now := make(map[int]isolated, len(s.Jobs))
 	alone := make([]float64, len(s.Jobs)) // isolated_i
 	share := make([]float64, len(s.Types))
-	low := 0.0
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		was := p.past[j.Number]
@@ -58,49 +54,26 @@ func (p *gavelFinish) Shares(ctx context.Context, s *online.LeaseState, out *onl
 		}
 		now[j.Number] = is
 		alone[i] = is.timeS + float64(j.StepsLeft)/is.rate
-		low = max(low, (s.NowS-j.ArrivalS)/alone[i])
 	}
 	p.past = now
-	try := func(rho float64) (bool, error) {
-		b := shareProgram(s)
-		scale := b.free(-1)
-		for i := range s.Jobs {
-			need := float64(s.Jobs[i].StepsLeft) / (rho*alone[i] - (s.NowS - s.Jobs[i].ArrivalS))
-			for k, r := range rates[i] {
-				b.entry(i*len(s.Types)+k, -r/need)
-			}
-			b.entry(scale, 1)
-			b.row(-inf, 0)
-		}
-		sol, err := p.solver.Solve(ctx, &b.prob)
-		if err != nil || sol.X[scale] < 1 {
-			return false, err
-		}
-		for i := range out.Share {
-			out.Share[i] = min(max(sol.X[i], 0), 1)
-		}
-		return true, nil
+	c := shareCentre(s)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		c.rows = append(c.rows,
+			centreRow{job: i, a: rates[i], z: 1, d: -(s.NowS - j.ArrivalS) / alone[i], curve: float64(j.StepsLeft) / alone[i], weight: 1.5},
+			centreRow{job: i, a: rates[i], weight: 0.5})
 	}
-	high := max(1, 2*low)
-	for ; ; high *= 2 {
-		if good, err := try(high); err != nil {
-			return err
-		} else if good || math.IsInf(high, 0) {
-			break
-		}
-		low = high
+	return c.solve(ctx, out.Share)
+}
+
+// shareCentre has what every division of time keeps.
+func shareCentre(s *online.LeaseState) *centre {
+	c := &centre{}
+	for _, w := range s.GPUs {
+		c.gpus = append(c.gpus, max(float64(w), noGPU))
 	}
-	for high-low > 1e-4*high {
-		rho := (low + high) / 2
-		good, err := try(rho)
-		if err != nil {
-			return err
-		}
-		if good {
-			high = rho
-		} else {
-			low = rho
-		}
+	for i := range s.Jobs {
+		c.width = append(c.width, float64(s.Jobs[i].GPUs))
 	}
-	return nil
+	return c
 }

@@ -152,7 +152,7 @@ func TestFinishTimeFairness(t *testing.T) {
 	s := state(0, 0, 1, job(1, 1, 100, 0, 0, 1), job(1, 1, 100, 0, 0, 1))
 	s.NowS = 100
 	s.Jobs[1].ArrivalS = 100
-	share := divide(t, &gavelFinish{perf: true, solver: &lp.Simplex{}}, s).Share
+	share := divide(t, &gavelFinish{perf: true}, s).Share
 	if golden := (math.Sqrt(5) - 1) / 2; math.Abs(share[2]-golden) > 1e-3 || math.Abs(share[2]+share[5]-1) > 1e-3 {
 		t.Errorf("shares %v, by hand %v and the rest", share, golden)
 	}

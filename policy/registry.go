@@ -32,6 +32,8 @@ type Needs struct {
 	Sizes     bool // it knows how many steps a job has left
 	PairRates bool // rates of jobs that share GPUs
 	OneGPU    bool // every job needs one GPU
+	Entities  bool // every job belongs to one
+	SLOs      bool // some job has a deadline
 }
 
 // Info describes a policy of any engine. Exactly one of New and NewTask makes
@@ -64,6 +66,9 @@ type Config struct {
 	Solver lp.Solver
 	// Seed is of the policy's own draws.
 	Seed uint64
+	// Prices are what an hour of a GPU costs, by type, for the policies of cost;
+	// nil means GavelPrices.
+	Prices map[string]float64
 }
 
 // policies are those that lend GPUs or change widths; taskPolicies, in tasks.go,
@@ -75,18 +80,30 @@ var policies = []leaseInfo{
 		func(c Config) any { return &gavelFIFO{draws: online.NewTwister(c.Seed)} }},
 	{"gavel:fifo_perf", Lease, Needs{}, "first come first served, the fastest type with room",
 		func(Config) any { return &gavelFIFO{perf: true} }},
-	{"gavel:finish_time_fairness", Lease, Needs{LP: true, Sizes: true}, "least worst finish-time fairness, all types as the fastest",
-		func(c Config) any { return &gavelFinish{solver: c.Solver} }},
-	{"gavel:finish_time_fairness_perf", Lease, Needs{LP: true, Sizes: true}, "least worst finish-time fairness",
-		func(c Config) any { return &gavelFinish{perf: true, solver: c.Solver} }},
+	{"gavel:finish_time_fairness", Lease, Needs{Sizes: true}, "least worst finish-time fairness, all types as the fastest",
+		func(Config) any { return &gavelFinish{} }},
+	{"gavel:finish_time_fairness_perf", Lease, Needs{Sizes: true}, "least worst finish-time fairness",
+		func(Config) any { return &gavelFinish{perf: true} }},
 	{"gavel:gandiva", Lease, Needs{PairRates: true}, "equal shares; jobs paired at random where they do not fit",
 		func(c Config) any { return &gavelGandiva{draws: online.NewTwister(c.Seed)} }},
+	{"gavel:hierarchical", Lease, Needs{Entities: true}, "water filling by entities and the jobs in them, all types alike",
+		func(Config) any { return &gavelWaterFill{entities: true} }},
+	{"gavel:hierarchical_perf", Lease, Needs{Entities: true}, "water filling by entities and the jobs in them",
+		func(Config) any { return &gavelWaterFill{perf: true, entities: true} }},
 	{"gavel:isolated", Lease, Needs{}, "an equal share of every type",
 		func(Config) any { return gavelIsolated{} }},
 	{"gavel:max_min_fairness", Lease, Needs{LP: true}, "LAS: greatest least share, all types alike",
 		func(c Config) any { return &gavelMaxMin{solver: c.Solver} }},
 	{"gavel:max_min_fairness_perf", Lease, Needs{LP: true}, "LAS: greatest least throughput, in equal shares",
 		func(c Config) any { return &gavelMaxMin{perf: true, solver: c.Solver} }},
+	{"gavel:max_min_fairness_water_filling", Lease, Needs{}, "LAS, then the least of those who can have more, all types alike",
+		func(Config) any { return &gavelWaterFill{} }},
+	{"gavel:max_min_fairness_water_filling_perf", Lease, Needs{}, "LAS, then the least of those who can have more",
+		func(Config) any { return &gavelWaterFill{perf: true} }},
+	{"gavel:max_sum_throughput_normalized_by_cost_perf", Lease, Needs{LP: true}, "most steps for a dollar",
+		func(c Config) any { return &gavelCost{prices: c.Prices, solver: c.Solver} }},
+	{"gavel:max_sum_throughput_normalized_by_cost_perf_SLOs", Lease, Needs{LP: true, Sizes: true, SLOs: true}, "most steps for a dollar, with deadlines kept where all can be",
+		func(c Config) any { return &gavelCost{slos: true, prices: c.Prices, solver: c.Solver} }},
 	{"gavel:max_sum_throughput_perf", Lease, Needs{LP: true}, "greatest sum of throughputs",
 		func(c Config) any { return &gavelThroughput{solver: c.Solver} }},
 	{"gavel:min_total_duration", Lease, Needs{LP: true, Sizes: true}, "least time until all could end, all types as the fastest",
@@ -194,3 +211,24 @@ func (p Info) NewTask(ctx context.Context, inst *hare.Instance, steady *hare.Clu
 // Programs is a Solver for Config and TaskConfig that goes on in the process
 // where an engine does not run, and counts that.
 type Programs = lp.OrSimplex
+
+// Lacks says what jobs must have for the policy and some do not, "" where
+// nothing is missing. Rates of pairs and widths are not looked at.
+func (p Info) Lacks(jobs []online.LeaseJob) string {
+	has := func(of func(j *online.LeaseJob) bool) int {
+		n := 0
+		for i := range jobs {
+			if of(&jobs[i]) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := has(func(j *online.LeaseJob) bool { return j.Entity != nil }); p.Needs.Entities && n < len(jobs) {
+		return fmt.Sprintf("an entity for every job, and %d of %d have none: give the trace a column entity", len(jobs)-n, len(jobs))
+	}
+	if p.Needs.SLOs && has(func(j *online.LeaseJob) bool { return j.SLO > 0 }) == 0 {
+		return "a deadline for some job, and no job has one: give the trace a column slo"
+	}
+	return ""
+}

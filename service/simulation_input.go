@@ -99,6 +99,11 @@ func (r *SimulationRequest) checkInput(in *simulationInput, infos []policy.Info)
 		if p.Needs.PairRates && (in.leases.rated == nil || !in.leases.rated.HasPairs()) {
 			return invalidAt(at, "no_pair_rates", "%s needs the rates of jobs that share GPUs: give a trace in Gavel's terms, and leave the table out or give one with other_job_type and other_steps_per_second", p.Name)
 		}
+		if in.leases != nil {
+			if lack := p.Lacks(in.leases.jobs); lack != "" {
+				return invalidAt(at, "lacking", "%s needs %s", p.Name, lack)
+			}
+		}
 		if p.Needs.OneGPU {
 			for _, j := range in.leases.jobs {
 				if j.GPUs > 1 {
@@ -315,7 +320,7 @@ func (r *SimulationRequest) readRated(in *simulationInput, format string) error 
 		in.leases.nodes = &nodes
 	}
 	for _, j := range rated.Jobs {
-		in.leases.jobs = append(in.leases.jobs, online.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind})
+		in.leases.jobs = append(in.leases.jobs, online.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*online.LeaseEntity)(j.Entity)})
 	}
 	return nil
 }

@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/online"
+)
+
+// GavelPrices are the prices of an hour of a GPU in dollars that Gavel's code (at
+// commit c4fa400) has as constants, those of Google's preemptible GPUs. Its
+// histories of Amazon's and Azure's spot prices are not public.
+func GavelPrices() map[string]float64 {
+	return map[string]float64{"V100": 0.74, "P100": 0.43, "K80": 0.135}
+}
+
+// gavelCost maximises Σ_i Σ_k r_ik x_ik / price_k, the steps for a dollar of all
+// jobs together. As in gavelThroughput, jobs with short steps win; a job whose
+// rate is 0 where others are cheap still gets no time there.
+//
+// With slos, each job shall end by its deadline if it keeps its shares:
+//
+//	Σ_k r_ik x_ik ≥ steps left / (deadline − now)
+//
+// where the deadline is SLO × the job's time alone on the reference type (as
+// many as it needs; see reference) after it entered. Where not all can, none of
+// these rows counts; a deadline that has passed asks for nothing.
+//
+// Source: Gavel (OSDI 2020), its code at commit c4fa400. [I] Jobs without an SLO
+// have no row, where Gavel needs one of each.
+type gavelCost struct {
+	slos   bool
+	prices map[string]float64 // by type; nil means GavelPrices
+	solver lp.Solver
+}
+
+var _ online.SharePolicy = (*gavelCost)(nil)
+
+func (p *gavelCost) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{} }
+
+// Shares solves a program with a column for each job and type; two where
+// deadlines cannot be met.
+func (p *gavelCost) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+	price, err := p.priced(s.Types)
+	if err != nil {
+		return err
+	}
+	n := len(s.Types)
+	for _, slos := range []bool{p.slos, false} {
+		b := shareProgram(s)
+		for i := range s.Jobs {
+			for k, r := range s.Jobs[i].Rate {
+				b.prob.Cost[i*n+k] = -r / price[k]
+			}
+		}
+		if slos && !deadlines(b, s) {
+			continue
+		}
+		if err = b.solve(ctx, p.solver, out.Share); !slos || !errors.Is(err, lp.ErrInfeasible) {
+			return err
+		}
+	}
+	return err
+}
+
+// deadlines adds a row a job that has one, and says whether none is due at once.
+func deadlines(b *builder, s *online.LeaseState) bool {
+	n, ref := len(s.Types), reference(s)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if j.SLO == 0 {
+			continue
+		}
+		rate := j.Rate[ref]
+		if rate == 0 {
+			rate = slices.Max(j.Rate)
+		}
+		leftS := j.EnteredS + j.SLO*(float64(j.Steps)/rate) - s.NowS
+		if leftS == 0 {
+			return false
+		}
+		for k, r := range j.Rate {
+			b.entry(i*n+k, -r)
+		}
+		b.row(-inf, -float64(j.StepsLeft)/leftS)
+	}
+	return true
+}
+
+func (p *gavelCost) priced(types []string) ([]float64, error) {
+	prices := p.prices
+	if prices == nil {
+		prices = GavelPrices()
+	}
+	out := make([]float64, len(types))
+	for k, name := range types {
+		price, ok := prices[name]
+		if !ok {
+			price, ok = prices[strings.ToUpper(name)]
+		}
+		if !ok || !(price > 0) {
+			return nil, fmt.Errorf("GPU type %.60q has no price above 0 for an hour; those with one are %s", name, strings.Join(slices.Sorted(maps.Keys(prices)), ", "))
+		}
+		out[k] = price
+	}
+	return out, nil
+}
