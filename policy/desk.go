@@ -31,6 +31,9 @@ type rule struct {
 	review func(*desk, *seat)
 	// plan is called before those, after events that changed who waits; may be nil.
 	plan func(*desk, []*seat)
+	// began is called before a job starts tasks on GPUs of a kind that it takes;
+	// may be nil.
+	began func(d *desk, s *seat, kind int)
 	// rounds has the rounds of each job, for policies that know them.
 	rounds map[string]int64
 }
@@ -89,6 +92,7 @@ type seat struct {
 	active               int64 // tasks that have started and not ended
 	queue                int   // for rules with queues
 	kind                 int   // for rules that give types, −1: any
+	leaseUs              int64 // end of the last lease, for rules with leases
 	key                  float64
 }
 

@@ -111,6 +111,9 @@ func (d *desk) give(s *seat, m deskMode, n int64) {
 	if d.delays(s, m) {
 		d.keep.spare -= n
 	}
+	if d.rule.began != nil && n > 0 {
+		d.rule.began(d, s, m.kind)
+	}
 	for range n {
 		d.start(s, d.take(s, m.kind))
 	}

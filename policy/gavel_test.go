@@ -253,8 +253,8 @@ func cheapest(cost [][]float64, used map[int]bool) float64 {
 func TestFindNamesTheNearest(t *testing.T) {
 	for name, want := range map[string]string{
 		"gavel:fifo_pref": `did you mean "gavel:fifo_perf"?`,
-		"gandiva":         `did you mean "gavel:gandiva"?`,
-		"qqqqqqqq":        "The policies are easy_backfill, fifo, gavel:allox, gavel:fifo,",
+		"isolated":        `did you mean "gavel:isolated"?`,
+		"qqqqqqqq":        "The policies are easy_backfill, fifo, gandiva, gavel:allox, gavel:fifo,",
 		"tiresas":         `did you mean "tiresias"?`,
 	} {
 		if _, err := Find(name); err == nil || !strings.Contains(err.Error(), want) {

@@ -129,7 +129,7 @@ func All() []Info {
 		out = append(out, Info{Name: p.Name, Engine: p.Engine, Needs: p.Needs, Knows: knows, Text: p.Text, make: p.make})
 	}
 	for _, p := range taskPolicies {
-		out = append(out, Info{Name: p.Name, Engine: Task, Needs: Needs{Sizes: p.Knows != Nothing}, Knows: p.Knows, Text: p.Text, task: p})
+		out = append(out, Info{Name: p.Name, Engine: Task, Needs: Needs{Sizes: p.Knows == Sizes || p.Knows == Future}, Knows: p.Knows, Text: p.Text, task: p})
 	}
 	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return out

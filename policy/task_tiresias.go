@@ -28,16 +28,27 @@ type TiresiasConfig struct {
 // network; preemption at the end of a round, which is a gang on the fastest type
 // with room; jobs that do not fit are passed over.
 func NewTiresias(inst *hare.Instance, cfg TiresiasConfig) (online.Policy, error) {
+	r, err := tiresiasRule(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.key = func(_ *desk, s *seat) float64 { return float64(s.queue)*math.MaxInt32 + float64(s.serial) }
+	return newDesk(inst, r), nil
+}
+
+// tiresiasRule checks the configuration, fills it in and makes the queues; the
+// order inside them is the caller's.
+func tiresiasRule(cfg *TiresiasConfig) (rule, error) {
 	if cfg.ThresholdsUs == nil {
 		cfg.ThresholdsUs = []int64{3600 * 1e6}
 	}
 	for i, t := range cfg.ThresholdsUs {
 		if t <= 0 || i > 0 && t <= cfg.ThresholdsUs[i-1] {
-			return nil, fmt.Errorf("policy: tiresias: threshold %d is %s s: it must be positive and more than the one before", i, hare.FormatMicros(t))
+			return rule{}, fmt.Errorf("policy: tiresias: threshold %d is %s s: it must be positive and more than the one before", i, hare.FormatMicros(t))
 		}
 	}
 	if math.IsNaN(cfg.Knob) {
-		return nil, fmt.Errorf("policy: tiresias: the knob is no number")
+		return rule{}, fmt.Errorf("policy: tiresias: the knob is no number")
 	}
 	if cfg.Knob == 0 {
 		cfg.Knob = 8
@@ -54,6 +65,5 @@ func NewTiresias(inst *hare.Instance, cfg TiresiasConfig) (online.Policy, error)
 			s.queue, s.executedUs, s.waitedUs, s.stateUs = 0, 0, 0, d.nowUs
 		}
 	}
-	key := func(_ *desk, s *seat) float64 { return float64(s.queue)*math.MaxInt32 + float64(s.serial) }
-	return newDesk(inst, rule{hold: hare.Gang, review: review, key: key}), nil
+	return rule{hold: hare.Gang, review: review}, nil
 }

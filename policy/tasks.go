@@ -17,8 +17,10 @@ type Knowledge string
 // The kinds of knowledge, each with that before it.
 const (
 	Nothing Knowledge = "nothing"
-	Sizes   Knowledge = "sizes"  // the rounds of a job, when it arrives
-	Future  Knowledge = "future" // all jobs, and when GPUs are in service
+	// Distribution is how sizes are distributed over the jobs, not which has which.
+	Distribution Knowledge = "distribution"
+	Sizes        Knowledge = "sizes"  // the rounds of a job, when it arrives
+	Future       Knowledge = "future" // all jobs, and when GPUs are in service
 )
 
 // TaskConfig is what task policies are made with. The zero value is good.
@@ -28,6 +30,9 @@ type TaskConfig struct {
 	// ThresholdUs is where jobs leave the first queue of hlas and tiresias, in
 	// GPU-microseconds; zero means one GPU-hour.
 	ThresholdUs int64
+	// LeaseUs is how long gandiva and themis let a job keep its GPUs, in
+	// microseconds; zero means 60 and 600 s.
+	LeaseUs int64
 	// Moves is the work of hare_offline's search; see HareConfig.
 	Moves int64
 	// Seed is of hare_offline's search.
@@ -51,6 +56,10 @@ var taskPolicies = []TaskInfo{
 	{"fifo", Nothing, "first come first served, task by task",
 		func(_ context.Context, _ *hare.Instance, c *hare.Cluster, _ TaskConfig) (online.Policy, error) {
 			return online.NewFIFO(c)
+		}},
+	{"gandiva", Nothing, "time slicing in turn",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
+			return NewGandiva(i, GandivaConfig{SliceUs: cfg.LeaseUs})
 		}},
 	{"gavel_fifo", Nothing, "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room",
 		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
@@ -96,6 +105,10 @@ var taskPolicies = []TaskInfo{
 		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ TaskConfig) (online.Policy, error) {
 			return NewSRTF(i), nil
 		}},
+	{"themis", Sizes, "leases to the worst off by finish-time fairness, by auction",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
+			return NewThemis(i, ThemisConfig{LeaseUs: cfg.LeaseUs})
+		}},
 	{"tiresias", Nothing, "discretised least attained GPU-time, round by round",
 		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
 			t := TiresiasConfig{}
@@ -103,6 +116,14 @@ var taskPolicies = []TaskInfo{
 				t.ThresholdsUs = []int64{cfg.ThresholdUs}
 			}
 			return NewTiresias(i, t)
+		}},
+	{"tiresias_gittins", Distribution, "attained GPU-time, then the Gittins index, round by round",
+		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
+			t := TiresiasConfig{}
+			if cfg.ThresholdUs > 0 {
+				t.ThresholdsUs = []int64{cfg.ThresholdUs}
+			}
+			return NewTiresiasGittins(i, t)
 		}},
 }
 

@@ -83,7 +83,7 @@ func TestTaskPoliciesVerified(t *testing.T) {
 				if err := inst.Validate(); err != nil {
 					t.Fatal(err)
 				}
-				cfg := policy.TaskConfig{ThresholdUs: 3e6, Moves: 200}
+				cfg := policy.TaskConfig{ThresholdUs: 3e6, LeaseUs: 1_250_000, Moves: 200}
 				out, err := sim.Run(t.Context(), inst, fresh(t, p, inst, cfg), sim.Config{})
 				if err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
