@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -46,7 +47,7 @@ func (p *gavelCost) LeaseTraits() online.LeaseTraits { return online.LeaseTraits
 // Shares solves a program with a column for each job and type; two where
 // deadlines cannot be met.
 func (p *gavelCost) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
-	price, err := p.priced(s.Types)
+	price, err := pricesOf(s.Types, p.prices)
 	if err != nil {
 		return err
 	}
@@ -92,8 +93,13 @@ func deadlines(b *builder, s *online.LeaseState) bool {
 	return true
 }
 
-func (p *gavelCost) priced(types []string) ([]float64, error) {
-	prices := p.prices
+// CheckPrices says which of the GPU types lacks a price for the policies of cost.
+func CheckPrices(types []string, prices map[string]float64) error {
+	_, err := pricesOf(types, prices)
+	return err
+}
+
+func pricesOf(types []string, prices map[string]float64) ([]float64, error) {
 	if prices == nil {
 		prices = GavelPrices()
 	}
@@ -103,7 +109,7 @@ func (p *gavelCost) priced(types []string) ([]float64, error) {
 		if !ok {
 			price, ok = prices[strings.ToUpper(name)]
 		}
-		if !ok || !(price > 0) {
+		if !ok || !(price > 0 && price <= math.MaxFloat64) { // also NaN
 			return nil, fmt.Errorf("GPU type %.60q has no price above 0 for an hour; those with one are %s", name, strings.Join(slices.Sorted(maps.Keys(prices)), ", "))
 		}
 		out[k] = price

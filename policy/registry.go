@@ -34,6 +34,7 @@ type Needs struct {
 	OneGPU    bool // every job needs one GPU
 	Entities  bool // every job belongs to one
 	SLOs      bool // some job has a deadline
+	Prices    bool // of an hour of each GPU type: Config.Prices, CheckPrices
 }
 
 // Info describes a policy of any engine. Exactly one of New and NewTask makes
@@ -100,9 +101,9 @@ var policies = []leaseInfo{
 		func(Config) any { return &gavelWaterFill{} }},
 	{"gavel:max_min_fairness_water_filling_perf", Lease, Needs{}, "LAS, then the least of those who can have more",
 		func(Config) any { return &gavelWaterFill{perf: true} }},
-	{"gavel:max_sum_throughput_normalized_by_cost_perf", Lease, Needs{LP: true}, "most steps for a dollar",
+	{"gavel:max_sum_throughput_normalized_by_cost_perf", Lease, Needs{LP: true, Prices: true}, "most steps for a dollar",
 		func(c Config) any { return &gavelCost{prices: c.Prices, solver: c.Solver} }},
-	{"gavel:max_sum_throughput_normalized_by_cost_perf_SLOs", Lease, Needs{LP: true, Sizes: true, SLOs: true}, "most steps for a dollar, with deadlines kept where all can be",
+	{"gavel:max_sum_throughput_normalized_by_cost_perf_SLOs", Lease, Needs{LP: true, Sizes: true, SLOs: true, Prices: true}, "most steps for a dollar, with deadlines kept where all can be",
 		func(c Config) any { return &gavelCost{slos: true, prices: c.Prices, solver: c.Solver} }},
 	{"gavel:max_sum_throughput_perf", Lease, Needs{LP: true}, "greatest sum of throughputs",
 		func(c Config) any { return &gavelThroughput{solver: c.Solver} }},

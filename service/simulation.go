@@ -47,6 +47,9 @@ type SimulationRequest struct {
 	// seconds; zero means 60. For them RestartS zero means 30, and they need a
 	// Pollux workload.
 	IntervalS float64
+	// Prices are what an hour of a GPU costs, by type, for policies of cost; nil
+	// means policy.GavelPrices.
+	Prices map[string]float64
 	// CDF asks for the distribution of completion times.
 	CDF bool
 	// Record keeps runs of tasks as results, in SimulationRun.Result.

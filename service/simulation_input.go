@@ -104,6 +104,11 @@ func (r *SimulationRequest) checkInput(in *simulationInput, infos []policy.Info)
 				return invalidAt(at, "lacking", "%s needs %s", p.Name, lack)
 			}
 		}
+		if p.Needs.Prices {
+			if err := policy.CheckPrices(in.leases.cluster.Types, r.Prices); err != nil {
+				return invalidAt(at, "no_price", "%s: %v", p.Name, err)
+			}
+		}
 		if p.Needs.OneGPU {
 			for _, j := range in.leases.jobs {
 				if j.GPUs > 1 {

@@ -308,7 +308,7 @@ func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info polic
 			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
 		}
 	}
-	with := policy.Config{Seed: r.run.Seed}
+	with := policy.Config{Seed: r.run.Seed, Prices: s.req.Prices}
 	lp := policy.Programs{First: s.cfg.Solver.LP}
 	if info.Needs.LP {
 		r.run.LP = BuiltInLP

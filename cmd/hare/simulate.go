@@ -28,7 +28,7 @@ type simulateFlags struct {
 	generate                            int
 	arrivals, sync                      string
 	quantum                             time.Duration
-	gpus, cluster, jobs                 string
+	gpus, cluster, jobs, prices         string
 	lease, reset, restart, interval     time.Duration
 	seed                                uint64
 	repeat, parallel                    int
@@ -82,6 +82,7 @@ an instance (--instance); or drawn (--generate).`,
 	flags.StringVar(&f.gpus, "gpus", "", "the cluster, e.g. v100=36,p100=36,k80=36")
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster from a file, instead of --gpus")
 	flags.StringVar(&f.jobs, "jobs", "", "count only these jobs, numbered from 0 by arrival, e.g. 4000-4999")
+	flags.StringVar(&f.prices, "prices", "", "of an hour of a GPU, for policies of cost, e.g. v100=0.74,p100=0.43,k80=0.135, which is the default")
 	flags.DurationVar(&f.lease, "lease", 6*time.Minute, "how long a gang holds its GPUs")
 	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "of leases: the least time between two divisions of the GPUs")
 	flags.DurationVar(&f.restart, "restart", 0, "lost at the start of a lease on other GPUs than before; 0 is 30s for elastic policies")
@@ -242,6 +243,10 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 			return nil, fmt.Errorf("--jobs %.60q: write FIRST-LAST, such as 4000-4999; jobs are numbered from 0", f.jobs)
 		}
 		req.First, req.Last = first, last
+	}
+	var err error
+	if req.Prices, err = parsePrices(f.prices); err != nil {
+		return nil, err
 	}
 	if err := noTwice(f.trace, f.table, f.cluster, f.instance); err != nil {
 		return nil, err

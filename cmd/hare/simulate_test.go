@@ -73,6 +73,7 @@ func TestSimulateBadInput(t *testing.T) {
 		return file(t, "jobs.csv", "job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n"+row+"\n")
 	}
 	gpus := []string{"--gpus", "v100=8"}
+	const cost = "gavel:max_sum_throughput_normalized_by_cost_perf"
 	for name, f := range map[string]struct {
 		args []string
 		want string
@@ -88,6 +89,11 @@ func TestSimulateBadInput(t *testing.T) {
 		"window":         {append(gpus, "--policy", "gavel:fifo", "--jobs", "4000-4999"), "the trace has 96 jobs"},
 		"window's form":  {append(gpus, "--policy", "gavel:fifo", "--jobs", "7"), "write FIRST-LAST"},
 		"restart":        {append(gpus, "--policy", "gavel:fifo", "--restart", "6m"), "less than --lease"},
+		"entities":       {append(gpus, "--policy", "gavel:hierarchical", "--trace", "small_test"), "needs an entity for every job, and 20 of 20 have none: give the trace a column entity"},
+		"deadlines":      {append(gpus, "--policy", cost+"_SLOs", "--trace", "small_test"), "give the trace a column slo"},
+		"price":          {append(gpus, "--policy", cost, "--prices", "k80=0.1"), `GPU type "V100" has no price above 0 for an hour; those with one are K80`},
+		"price's form":   {append(gpus, "--policy", cost, "--prices", "v100"), `--prices: "v100": write TYPE=PRICE`},
+		"two prices":     {append(gpus, "--policy", cost, "--prices", "v100=1,V100=2"), `"V100" has two prices`},
 	} {
 		out, errs, code := runHare(t, "", append([]string{"simulate"}, f.args...)...)
 		if code != exitUsage || out != "" || !strings.Contains(errs, f.want) || strings.Count(errs, "\n") != 1 {
