@@ -60,6 +60,7 @@ const (
 	centreEven  = 1e-3 // of products of slack and multiplier, relative
 	centreGood  = 1e-6 // of either, where rounding stops the method before
 	centreSteps = 100
+	centreTries = 8 // steps to become even once the rest is reached
 )
 
 var errNoCentre = errors.New("the interior-point method did not converge")
@@ -71,7 +72,7 @@ const noGPU = 1e-7
 func (c *centre) solve(ctx context.Context, share []float64) error {
 	c.start()
 	mu, miss, length := 1.0, 1.0, 1.0
-	good := false // share holds an answer
+	good, tries := false, 0 // good: share holds an answer
 	for i := range centreSteps {
 		if i%16 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -83,8 +84,11 @@ func (c *centre) solve(ctx context.Context, share []float64) error {
 				share[i] = min(max(c.x[i], 0), 1)
 			}
 		}
-		if mu <= centreMu && miss <= centreMiss && c.even(mu) {
-			break
+		if mu <= centreMu && miss <= centreMiss {
+			// Where rows leave no room at all, nothing ever is even.
+			if tries++; c.even(mu) || tries > centreTries {
+				break
+			}
 		}
 		// The less of the last step could be gone, the nearer to the path.
 		target := max(centreMu*0.9, mu*min(0.8, max(0.05, 2*(1-length)*(1-length))))
