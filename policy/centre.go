@@ -58,7 +58,8 @@ const (
 	centreMu    = 1e-8 // the measure of the path at which it is left
 	centreMiss  = 1e-8 // of a row, relative
 	centreEven  = 1e-3 // of products of slack and multiplier, relative
-	centreGood  = 1e-6 // of either, where rounding stops the method before
+	centreGood  = 1e-6 // the measure, where rounding stops the method before,
+	centreRough = 1e-5 // and the miss
 	centreSteps = 100
 	centreTries = 8 // steps to become even once the rest is reached
 )
@@ -78,7 +79,7 @@ func (c *centre) solve(ctx context.Context, share []float64) error {
 			return ctx.Err()
 		}
 		miss, mu = c.evaluate(), c.measure()
-		if mu <= centreGood && miss <= centreGood {
+		if mu <= centreGood && miss <= centreRough {
 			good = true
 			for i := range share {
 				share[i] = min(max(c.x[i], 0), 1)

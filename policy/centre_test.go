@@ -131,3 +131,38 @@ func TestFinishTimeFairnessIsOptimal(t *testing.T) {
 		}
 	}
 }
+
+// Rates, weights and sizes over eight, four and ten orders of magnitude: there is
+// always a division, and it keeps the bounds.
+func TestDivisionsOfExtremeJobs(t *testing.T) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 10
+	}
+	entities := []*online.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200}, {Name: "c", Weight: 0.3, FIFO: true}}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(seed, 5))
+		s := randomState(seed, 1+int(seed*7%60))
+		s.NowS = 1e7
+		for k := range s.GPUs {
+			s.GPUs[k] = 1 + r.IntN(100)
+		}
+		for i := range s.Jobs {
+			j := &s.Jobs[i]
+			scale := math.Pow(10, 8*r.Float64()-4)
+			for k := range j.Rate {
+				j.Rate[k] *= scale
+				if k < 2 && r.IntN(3) == 0 {
+					j.Rate[k] = 0
+				}
+			}
+			j.Entity, j.ArrivalS, j.GPUs = entities[i%3], 1e7*r.Float64(), 1+r.IntN(64)
+			j.StepsLeft, j.Weight = 1+int64(math.Pow(10, 10*r.Float64())), math.Pow(10, 4*r.Float64()-2)
+		}
+		for _, p := range []online.SharePolicy{
+			&gavelFinish{perf: true}, &gavelFinish{}, &gavelWaterFill{perf: true}, &gavelWaterFill{perf: true, entities: true}, &gavelWaterFill{entities: true},
+		} {
+			keepsBounds(t, s, divide(t, p, s).Share)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -58,5 +59,52 @@ func TestPoliciesSayWhatJobsLack(t *testing.T) {
 	info, _ := Find("gavel:max_sum_throughput_normalized_by_cost_perf_SLOs")
 	if got := info.Lacks(j[1:]); !strings.Contains(got, "column slo") {
 		t.Error(got)
+	}
+}
+
+// No division that keeps the bounds and the deadlines does more for a dollar, of
+// thousands drawn at random; and deadlines are kept where one of them keeps them.
+func TestCostIsTheBest(t *testing.T) {
+	for seed := range uint64(30) {
+		s := randomState(seed, 1+int(seed%4))
+		for i := range s.Jobs {
+			s.Jobs[i].SLO, s.Jobs[i].EnteredS = float64(i%3)*4, s.NowS
+		}
+		share := divide(t, &gavelCost{slos: true, solver: &lp.Simplex{}}, s).Share
+		keepsBounds(t, s, share)
+		price := []float64{0.135, 0.43, 0.74}
+		worth := func(share []float64) (steps float64, kept bool) {
+			kept = true
+			for i := range s.Jobs {
+				j, rate := &s.Jobs[i], 0.0
+				for k, r := range j.Rate {
+					steps += r / price[k] * share[3*i+k]
+					rate += r * share[3*i+k]
+				}
+				kept = kept && (j.SLO == 0 || rate >= j.Rate[2]/j.SLO*(1-1e-7))
+			}
+			return steps, kept
+		}
+		best, kept := worth(share)
+		r := rand.New(rand.NewPCG(seed, 17))
+		for range 3000 {
+			other := make([]float64, len(share))
+			left := []float64{float64(s.GPUs[0]), float64(s.GPUs[1]), float64(s.GPUs[2])}
+			for _, i := range r.Perm(len(s.Jobs)) {
+				time := 1.0
+				for _, k := range r.Perm(3) {
+					x := min(time, left[k]/float64(s.Jobs[i].GPUs))
+					if r.IntN(2) == 0 {
+						x *= r.Float64()
+					}
+					other[3*i+k] = x
+					time -= x
+					left[k] -= x * float64(s.Jobs[i].GPUs)
+				}
+			}
+			if steps, met := worth(other); (met || !kept) && steps > best*(1+1e-9) || met && !kept {
+				t.Fatalf("seed %d: %v steps for a dollar, deadlines kept %v; %v does %v, %v", seed, best, kept, other, steps, met)
+			}
+		}
 	}
 }

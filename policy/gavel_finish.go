@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hare-sched/hare/online"
 )
@@ -14,10 +15,12 @@ import (
 //
 // Source: Gavel (OSDI 2020), its code at commit c4fa400. Time with 1/m is summed
 // from call to call: steps done since the last one over the rate of 1/m then.
-// Gavel leaves the convex program to an interior-point engine; here ρ is
-// bisected to 1e-4 of itself, each step one linear program, and the shares are
-// those of the least ρ found. So shares that do not matter for ρ differ.
-// Without perf, rates are as in gavelDuration. Weights play no part.
+// Gavel leaves the convex program to ECOS, which ends in the middle of the optimal
+// shares; so does centre, with the weights that ECOS' cones give to a job's two
+// logarithms: of 1/throughput as Gavel's cvxpy writes it, a cone of second order
+// between throughput and time, and a row between time and ρ, the time eliminated.
+// Where the method does not converge, all are due equal shares, as there. Without
+// perf, rates are as in gavelDuration. Weights play no part.
 type gavelFinish struct {
 	perf bool
 	past map[int]isolated // by number of the job
@@ -35,7 +38,7 @@ func (p *gavelFinish) LeaseTraits() online.LeaseTraits {
 	return online.LeaseTraits{ShuffleTypes: !p.perf}
 }
 
-// Shares solves some tens of programs with a column for each job and type.
+// Shares is O(jobs × types³) a step of centre, of which there are some tens.
 func (p *gavelFinish) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
 	rates := ratesOf(s, p.perf)
 	now := make(map[int]isolated, len(s.Jobs))
@@ -63,7 +66,14 @@ func (p *gavelFinish) Shares(ctx context.Context, s *online.LeaseState, out *onl
 			centreRow{job: i, a: rates[i], z: 1, d: -(s.NowS - j.ArrivalS) / alone[i], curve: float64(j.StepsLeft) / alone[i], weight: 1.5},
 			centreRow{job: i, a: rates[i], weight: 0.5})
 	}
-	return c.solve(ctx, out.Share)
+	err := c.solve(ctx, out.Share)
+	if errors.Is(err, errNoCentre) {
+		for i, n := 0, len(s.Types); i < len(s.Jobs); i++ {
+			equalShare(s, len(s.Jobs), s.Jobs[i].GPUs, out.Share[i*n:(i+1)*n])
+		}
+		return nil
+	}
+	return err
 }
 
 // shareCentre has what every division of time keeps.

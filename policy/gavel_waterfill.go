@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hare-sched/hare/online"
@@ -47,7 +48,7 @@ func (p *gavelWaterFill) Shares(ctx context.Context, s *online.LeaseState, out *
 	for i := range jobs {
 		most = max(most, jobs[i].highest*float64(s.Jobs[i].GPUs))
 	}
-	for range s.Jobs {
+	for level := range s.Jobs {
 		if err := p.weigh(s, jobs); err != nil {
 			return err
 		}
@@ -66,7 +67,10 @@ func (p *gavelWaterFill) Shares(ctx context.Context, s *online.LeaseState, out *
 		if waits {
 			c.rows = append(c.rows, centreRow{job: -1, d: most, z: -1})
 		}
-		if err := c.solve(ctx, out.Share); err != nil {
+		switch err := c.solve(ctx, out.Share); {
+		case errors.Is(err, errNoCentre) && level > 0:
+			return nil // with the division of the level before, as Gavel
+		case err != nil:
 			return fmt.Errorf("raising the least: %w", err)
 		}
 		if !settle(s, jobs, c.z, out.Share) {
