@@ -89,7 +89,7 @@ func Formats() []string {
 // ShippedTraces lists the traces that come with the program, sorted.
 func ShippedTraces() []string {
 	return slices.DeleteFunc(shippedFiles(), func(name string) bool {
-		return strings.HasPrefix(name, "gavel_throughputs") || strings.HasPrefix(name, "alibaba_minibatch") || name == polluxCells || name == polluxEpochs ||
+		return strings.HasPrefix(name, "gavel_throughputs") || strings.HasPrefix(name, "alibaba_minibatch") || strings.HasSuffix(name, "_quantiles.csv") || name == polluxCells || name == polluxEpochs ||
 			slices.ContainsFunc(formats, func(f format) bool { return f.table == name })
 	})
 }

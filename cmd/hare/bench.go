@@ -27,7 +27,7 @@ func benchCommand() *cobra.Command {
 		Args:  exactly(0, "a subcommand"),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(gapCommand())
+	c.AddCommand(gapCommand(), benchSimulateCommand())
 	return c
 }
 

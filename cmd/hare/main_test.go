@@ -70,6 +70,9 @@ func TestFromInstanceToPicture(t *testing.T) {
 		want string // in standard output
 	}{
 		{[]string{"generate", "--jobs", "6", "--gpus", "V100=3,T4=2", "--seed", "4", "-o", at("i.json.gz")}, ""},
+		{[]string{"generate", "--like", "philly", "--jobs", "50", "--gpus", "V100=8,K80=8", "--sync", "gang", "--quantum", "1h", "-o", at("philly.json")}, ""},
+		{[]string{"hash", at("philly.json")}, ""},
+		{[]string{"bench", "simulate", "--policies", "hlas", "--jobs", "200", "--in-this-process"}, "| hlas | rigid | 200 | 2490 |"},
 		{[]string{"solve", at("i.json.gz"), "--work-limit", "3000", "-o", at("r.json.zst")}, "above the best possible plan"},
 		{[]string{"verify", at("i.json.gz"), at("r.json.zst")}, "accepted"},
 		{[]string{"verify", "--json", at("i.json.gz"), at("r.json.zst")}, `"ok": true`},
@@ -144,6 +147,10 @@ func TestExitCodes(t *testing.T) {
 		"stdin twice":      {[]string{"verify", "-", "-"}, "", 2, "standard input"},
 		"unknown picture":  {[]string{"plot", instance, forged, "-o", "x.gif"}, "", 2, ".svg"},
 		"unknown trace":    {[]string{"import", "magic"}, "", 2, "gavel"},
+		"like nothing":     {[]string{"generate", "--like", "borg"}, "", 2, "only philly"},
+		"load, no trace":   {[]string{"generate", "--load", "2"}, "", 2, "--like philly"},
+		"like, arrivals":   {[]string{"generate", "--like", "philly", "--arrivals", "none"}, "", 2, "--arrivals"},
+		"bench policy":     {[]string{"bench", "simulate", "--policies", "hlass"}, "", 2, "hlas"},
 		"bad GPUs":         {[]string{"generate", "--gpus", "V100"}, "", 2, "V100"},
 		"beyond loopback":  {[]string{"serve", "--listen", "0.0.0.0:0"}, "", 2, "--insecure"},
 		"no server":        {[]string{"healthcheck", "http://127.0.0.1:1/healthz"}, "", 1, "refused"},

@@ -136,41 +136,6 @@ func drawing(out string) (func(io.Writer, *hare.Instance, *hare.Result, plot.Opt
 	}
 }
 
-func generateCommand() *cobra.Command {
-	var cfg trace.GenerateConfig
-	var gpus, out string
-	c := &cobra.Command{
-		Use:   "generate",
-		Short: "Make an instance from a seed, in the setting of the Hare papers",
-		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed --seed 1 -o instance.json
-  hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst`,
-		Args: exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
-			var err error
-			if gpus != "" {
-				if cfg.GPUs, err = trace.ParseGPUs(gpus); err != nil {
-					return usageError{err}
-				}
-			}
-			inst, err := trace.Generate(cfg)
-			if err != nil {
-				return usageError{err}
-			}
-			return writeOut(out, inst.EncodeJSON)
-		},
-	}
-	f := c.Flags()
-	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs")
-	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster")
-	f.StringVar(&cfg.Arrivals, "arrivals", "none", "none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
-	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid")
-	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
-	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
-	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
-	choices(c, "sync", "relaxed", "gang", "rigid")
-	return c
-}
-
 func importCommand() *cobra.Command {
 	var cfg trace.ImportConfig
 	var gpus, table, out string

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/hare-sched/hare/bench"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/trace"
+)
+
+// scaleFlags are the flags of bench simulate.
+type scaleFlags struct {
+	policies             []string
+	jobs                 []int
+	gpus                 string
+	cfg                  trace.PhillyConfig
+	json, quiet, measure bool
+}
+
+func benchSimulateCommand() *cobra.Command {
+	var s scaleFlags
+	c := &cobra.Command{
+		Use:   "simulate",
+		Short: "Measure the task engine on traces like Philly: jobs and events a second, memory",
+		Long: `Simulate makes traces in the likeness of Philly (see hare generate --like) and
+plays each to each policy of tasks, one after another, every run in a process of
+its own. It prints a table in Markdown. Seconds are of the run without the
+making of the trace; the peak of memory is of the whole process.`,
+		Example: `  hare bench simulate                                  # hlas, fifo, tiresias at 10^4, 10^5, 10^6 jobs
+  hare bench simulate --policies hlas --jobs 1000000 --sync gang --quantum 1h
+  hare bench simulate --gpus V100=1245,P100=1245 --load 1.1 --json`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), c.OutOrStdout()) },
+	}
+	f := c.Flags()
+	f.StringSliceVar(&s.policies, "policies", []string{"hlas", "fifo", "tiresias"}, "policies of tasks, see docs/task-policies.md")
+	f.IntSliceVar(&s.jobs, "jobs", []int{10_000, 100_000, 1_000_000}, "numbers of jobs")
+	f.StringVar(&s.gpus, "gpus", "GPU=2490", "the cluster")
+	f.Float64Var(&s.cfg.Load, "load", 1, "work that arrives over what the cluster does")
+	f.StringVar(&s.cfg.Sync, "sync", "rigid", "rigid (a job is a round) or gang (rounds of --quantum, between which jobs are preempted)")
+	f.DurationVar(&s.cfg.Quantum, "quantum", time.Hour, "how long a round of a gang takes on the fastest type")
+	f.Uint64Var(&s.cfg.Seed, "seed", 1, "seed of the trace")
+	f.BoolVar(&s.json, "json", false, "print JSON")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "no live line")
+	f.BoolVar(&s.measure, "in-this-process", false, "run here, where the peak of memory grows from run to run")
+	choices(c, "sync", "rigid", "gang")
+	return c
+}
+
+func (s *scaleFlags) run(ctx context.Context, w io.Writer) error {
+	var err error
+	if s.cfg.GPUs, err = trace.ParseGPUs(s.gpus); err != nil {
+		return usageError{err}
+	}
+	for _, name := range s.policies {
+		if _, err := policy.FindTask(name); err != nil {
+			return usageError{err}
+		}
+	}
+	live := newLive(os.Stderr, !s.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	defer live.end()
+	rows := []bench.ScaleRow{}
+	for _, n := range s.jobs {
+		for _, name := range s.policies {
+			live.text("%s, %d jobs", name, n)
+			row, err := s.row(ctx, name, n)
+			if err != nil {
+				return fmt.Errorf("%s, %d jobs: %w", name, n, err)
+			}
+			rows = append(rows, *row)
+		}
+	}
+	live.end()
+	if !s.json {
+		return bench.WriteScale(w, rows)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"runs": rows})
+}
+
+// row runs one case, in a process of its own unless told otherwise.
+func (s *scaleFlags) row(ctx context.Context, name string, jobs int) (*bench.ScaleRow, error) {
+	if s.measure {
+		cfg := s.cfg
+		cfg.Jobs = jobs
+		return bench.RunScale(ctx, name, cfg)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var out, said bytes.Buffer
+	cmd := exec.CommandContext(ctx, self, "bench", "simulate", "--in-this-process", "--json", "--quiet", "--policies", name,
+		"--jobs", strconv.Itoa(jobs), "--gpus", s.gpus, "--load", strconv.FormatFloat(s.cfg.Load, 'g', -1, 64), "--sync", s.cfg.Sync,
+		"--quantum", s.cfg.Quantum.String(), "--seed", strconv.FormatUint(s.cfg.Seed, 10))
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(said.Bytes()))
+	}
+	var got struct{ Runs []bench.ScaleRow }
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got.Runs) != 1 {
+		return nil, fmt.Errorf("the run printed no row: %w", err)
+	}
+	return &got.Runs[0], nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/trace"
+)
+
+func generateCommand() *cobra.Command {
+	var cfg trace.GenerateConfig
+	var philly trace.PhillyConfig
+	var gpus, like, out string
+	c := &cobra.Command{
+		Use:   "generate",
+		Short: "Make an instance from a seed, in the setting of the Hare papers or like Philly",
+		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed --seed 1 -o instance.json
+  hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst
+  hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 0.9 -o philly.json.zst
+  hare generate --like philly --jobs 5000 --gpus V100=64,P100=64 --sync gang --quantum 10m -o gangs.json`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if err = generateFlags(c.Flags(), like); err != nil {
+				return usageError{err}
+			}
+			if gpus != "" && (like == "" || c.Flags().Changed("gpus")) {
+				if cfg.GPUs, err = trace.ParseGPUs(gpus); err != nil {
+					return usageError{err}
+				}
+			}
+			var inst *hare.Instance
+			if like == "" {
+				inst, err = trace.Generate(cfg)
+			} else {
+				philly.GPUs, philly.Seed, philly.Name = cfg.GPUs, cfg.Seed, cfg.Name
+				if c.Flags().Changed("jobs") {
+					philly.Jobs = cfg.Jobs
+				}
+				if c.Flags().Changed("sync") {
+					philly.Sync = cfg.Sync
+				}
+				inst, err = trace.PhillyLike(philly)
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			return writeOut(out, inst.EncodeJSON)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000)")
+	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster (with --like philly: GPU=2490)")
+	f.StringVar(&like, "like", "", "philly: arrivals, widths and durations drawn from Microsoft's trace")
+	f.Float64Var(&philly.Load, "load", 0.8, "with --like: work that arrives over what the cluster does")
+	f.DurationVar(&philly.Quantum, "quantum", time.Minute, "with --like and --sync gang: how long a round takes on the fastest type")
+	f.StringVar(&cfg.Arrivals, "arrivals", "none", "none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
+	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like philly: rigid)")
+	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
+	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
+	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
+	choices(c, "sync", "relaxed", "gang", "rigid")
+	choices(c, "like", "philly")
+	return c
+}
+
+// generateFlags refuses flags that mean nothing without --like, or with it.
+func generateFlags(f *pflag.FlagSet, like string) error {
+	switch {
+	case like != "" && like != "philly":
+		return fmt.Errorf("--like %.60q: only philly is known", like)
+	case like != "" && f.Changed("arrivals"):
+		return errors.New("--arrivals does not go with --like: arrivals are drawn from the trace and scaled to --load")
+	case like == "" && (f.Changed("load") || f.Changed("quantum")):
+		return errors.New("--load and --quantum go with --like philly")
+	}
+	return nil
+}
