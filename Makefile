@@ -67,6 +67,14 @@ test-go: highs ## go test ./...
 test-race: highs ## the packages with goroutines, under the race detector
 	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -race -short -timeout 10m $(addprefix ./,$(racy))
 
+# INSTANCES=1000000 takes hours; see docs/benchmarks.md.
+INSTANCES ?= 100000
+
+.PHONY: oracle
+oracle: highs ## agreement and known answers, the checks that take minutes, not seconds: docs/agreement-queues.md
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -v -timeout 60m ./policy -run 'Queue|Gavel' -args -hare.oracle
+	CGO_ENABLED=1 $(highs_for_tests) $(GO) test -count=1 -timeout 10h ./bench -run TestBruteForce -args -hare.instances=$(INSTANCES)
+
 .PHONY: test-python
 test-python: ## the verifier in Python
 	$(PYTHON) -m unittest discover -s verify -p '*test*.py'

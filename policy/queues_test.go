@@ -16,7 +16,7 @@ import (
 )
 
 // oracle adds the checks that take minutes: make oracle.
-var oracle = flag.Bool("oracle", false, "also the checks that take minutes")
+var oracle = flag.Bool("hare.oracle", false, "also the checks that take minutes")
 
 // batches of jobs, after one that is left out while the queue fills.
 const batches = 20
@@ -112,7 +112,7 @@ func TestQueues(t *testing.T) {
 	rows := queueRows()
 	jobs, outside, compared := 1000, 0, 0
 	if *oracle {
-		jobs = 20_000
+		jobs = 10_000
 	}
 	one, all := student(0.995, batches-1), student(1-0.005/float64(len(rows)), batches-1)
 	for _, r := range rows {

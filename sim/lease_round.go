@@ -199,29 +199,23 @@ func (e *leaseEngine) choose(k int) {
 	}
 	e.picks = e.picks[:0]
 	for _, i := range e.others[k] {
-		u := &e.units[e.order[i]]
-		if u.gpus <= left && !e.pickedNow(u) {
-			e.picks = append(e.picks, pick{deficitS: u.deficitS[k], entry: i})
-		}
+		e.picks = append(e.picks, pick{deficitS: e.units[e.order[i]].deficitS[k], entry: i})
 	}
 	e.take(k, left, e.picks)
 }
 
-// take sorts picks and takes what fits; it gives the GPUs that are left.
-func (e *leaseEngine) take(k, left int, picks []pick) int {
-	slices.SortFunc(picks, func(x, y pick) int {
-		switch { // cmp.Compare minds NaN, which takes its time
-		case x.priority != y.priority:
-			return falling(x.priority, y.priority)
-		case x.deficitS != y.deficitS:
-			return falling(x.deficitS, y.deficitS)
-		case x.share != y.share:
-			return falling(x.share, y.share)
+// take takes units by priority as long as they fit; it gives the GPUs that are
+// left. What it is given it reorders.
+func (e *leaseEngine) take(k, left int, from []pick) int {
+	open := picks(from[:0])
+	for _, p := range from {
+		if u := &e.units[e.order[p.entry]]; u.gpus <= left && !e.pickedNow(u) {
+			open = append(open, p)
 		}
-		return int(x.entry - y.entry)
-	})
-	for _, p := range picks {
-		slot := e.order[p.entry]
+	}
+	open.init()
+	for left > 0 && len(open) > 0 {
+		slot := e.order[open.pop().entry]
 		u := &e.units[slot]
 		if u.gpus > left || e.pickedNow(u) {
 			continue
@@ -231,18 +225,9 @@ func (e *leaseEngine) take(k, left int, picks []pick) int {
 		if u.b != none {
 			e.jobs[u.b].picked = e.rounds + 1
 		}
-		if e.chosen[k] = append(e.chosen[k], slot); left == 0 {
-			break
-		}
+		e.chosen[k] = append(e.chosen[k], slot)
 	}
 	return left
-}
-
-func falling(x, y float64) int {
-	if x > y {
-		return -1
-	}
-	return 1
 }
 
 // pickedNow says that a job of the unit has been chosen in this round.
