@@ -97,7 +97,11 @@ func read(tb testing.TB, name, table, gpus string) *trace.Rated {
 // play simulates a row with Hare.
 func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 	tb.Helper()
-	info, err := policy.Find("gavel:" + r.policy)
+	name := "gavel:" + r.policy
+	if strings.Contains(r.policy, ":") {
+		name = r.policy
+	}
+	info, err := policy.Find(name)
 	if err != nil {
 		tb.Fatal(err)
 	}
