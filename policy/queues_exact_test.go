@@ -303,7 +303,9 @@ func average(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// stream is jobs that arrive in a Poisson process, of rate k ρ / E[S].
+// stream is jobs that arrive in a Poisson process, of rate k ρ / E[S]. Arrivals
+// are whole microseconds and sizes whole milliseconds, the units of the engines'
+// tasks and of the steps that leases are made of here.
 type stream struct {
 	law             law
 	servers         int
@@ -317,7 +319,8 @@ func newStream(l law, servers int, rho float64, jobs int, seed uint64) *stream {
 	at := 0.0
 	for range jobs {
 		at += r.ExpFloat64() * meanS / rho / float64(servers)
-		s.arrivals, s.sizes = append(s.arrivals, at), append(s.sizes, max(0.01, l.draw(r)))
+		s.arrivals = append(s.arrivals, math.Round(at*1e6)/1e6)
+		s.sizes = append(s.sizes, max(1, math.Round(l.draw(r)*1e3))/1e3)
 	}
 	return s
 }
