@@ -42,7 +42,8 @@ func (r *ScaleRow) JobsPerS() float64 { return float64(r.Jobs) / r.WallS }
 // EventsPerS is events a second.
 func (r *ScaleRow) EventsPerS() float64 { return float64(r.Events) / r.WallS }
 
-// RunScale makes a trace and plays it to a policy of the task engine.
+// RunScale makes a trace and plays it to a policy of the task engine. No schedule
+// is kept.
 func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleRow, error) {
 	info, err := policy.FindTask(name)
 	if err != nil {
@@ -67,7 +68,7 @@ func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleR
 	if err != nil {
 		return nil, err
 	}
-	o, err := sim.Run(ctx, inst, p, sim.Config{Name: name})
+	o, err := sim.Run(ctx, inst, p, sim.Config{Name: name, NoSchedule: true})
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 	"strconv"
@@ -186,7 +185,8 @@ func (d *desk) apply(e *hare.Event) *hare.InvalidError {
 			d.release(s.gpus[0])
 		}
 		delete(d.jobOf, e.Job)
-		d.jobs = slices.DeleteFunc(d.jobs, func(o *seat) bool { return o == s })
+		at, _ := slices.BinarySearchFunc(d.jobs, s.serial, func(o *seat, serial int) int { return o.serial - serial })
+		d.jobs = slices.Delete(d.jobs, at, at+1)
 		d.changed = true
 	case hare.EventGPUJoined:
 		d.join(g)
@@ -329,25 +329,6 @@ func (s *seat) ready() int64 {
 	return s.spec.Tasks - s.next + int64(len(s.redo))
 }
 
-// waiting is a heap of jobs by key, then arrival.
-type waiting []*seat
-
-func (w waiting) Len() int { return len(w) }
-func (w waiting) Less(a, b int) bool {
-	if w[a].key != w[b].key {
-		return w[a].key < w[b].key
-	}
-	return w[a].serial < w[b].serial
-}
-func (w waiting) Swap(a, b int) { w[a], w[b] = w[b], w[a] }
-func (w *waiting) Push(x any)   { *w = append(*w, x.(*seat)) }
-func (w *waiting) Pop() any {
-	s := *w
-	x := s[len(s)-1]
-	*w = s[:len(s)-1]
-	return x
-}
-
 // fill starts what fits, in the order of the keys.
 func (d *desk) fill() {
 	d.line = d.line[:0]
@@ -368,10 +349,10 @@ func (d *desk) fill() {
 		}
 		s.key = d.rule.key(d, s)
 	}
-	heap.Init(&d.line)
+	d.line.init()
 	d.keep = reservation{}
 	for len(d.line) > 0 && d.anyFree() {
-		s := heap.Pop(&d.line).(*seat)
+		s := d.line.pop()
 		for s.ready() > 0 && d.place(s) {
 		}
 		switch {
