@@ -331,13 +331,16 @@ func (s *seat) ready() int64 {
 
 // fill starts what fits, in the order of the keys.
 func (d *desk) fill() {
+	if !d.anyFree() {
+		return
+	}
 	d.line = d.line[:0]
 	for _, s := range d.jobs {
 		if s.ready() > 0 {
 			d.line = append(d.line, s)
 		}
 	}
-	if len(d.line) == 0 || !d.anyFree() {
+	if len(d.line) == 0 {
 		return
 	}
 	if d.rule.plan != nil {
