@@ -13,7 +13,14 @@ import (
 // pointers and codes of DecodeInstance, up to 100. It changes nothing: types
 // must be in order, and windows and busy GPUs as the fields say. A valid
 // instance is what decoding its encoded form gives.
-func (inst *Instance) Validate() error {
+func (inst *Instance) Validate() error { return inst.validate(false) }
+
+// ValidateLong is Validate for instances that are simulated and not planned: each
+// job alone must fit into the times that there are, 285 years, but all of them
+// one after another need not. A simulation refuses times beyond as it meets them.
+func (inst *Instance) ValidateLong() error { return inst.validate(true) }
+
+func (inst *Instance) validate(long bool) error {
 	var all InvalidErrors
 	if inst.Objective != ObjectiveWeightedJCT {
 		all.add("/objective", "not_supported", "objective %q is not supported by this version: use %q", clip(inst.Objective), ObjectiveWeightedJCT)
@@ -62,6 +69,9 @@ func (inst *Instance) Validate() error {
 			all.add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", clip(j.ID), first)
 		} else {
 			ids[j.ID] = i
+		}
+		if long {
+			h.work = 0
 		}
 		if len(all) == before && !over && !h.add(j) {
 			over = true

@@ -131,7 +131,7 @@ func (r *SimulationRequest) onCluster(inst *hare.Instance) (*hare.Instance, erro
 	} else {
 		moved.Cluster = nodesOf(r.GPUs)
 	}
-	if err := moved.Validate(); err != nil {
+	if err := moved.ValidateLong(); err != nil {
 		return nil, err
 	}
 	return &moved, nil
@@ -340,7 +340,7 @@ func (r *SimulationRequest) importTrace(in *simulationInput, format, sync string
 	if sync == "" {
 		sync = "gang"
 	}
-	cfg := trace.ImportConfig{Trace: text, Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: t.Quantum}}
+	cfg := trace.ImportConfig{Trace: text, Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: t.Quantum, Long: true}}
 	if r.Cluster != nil {
 		steady := *r.Cluster
 		steady.Nodes = slices.Clone(steady.Nodes)

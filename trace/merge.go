@@ -142,7 +142,11 @@ func (b *builder) finish(t *table) (*hare.Instance, *Report, error) {
 		return nil, b.rep, &RowError{t.file, 1, 1, "no row of this text gives a job"}
 	}
 	// What single rows cannot show: the length of all jobs one after another.
-	if err := b.inst.Validate(); err != nil {
+	validate := b.inst.Validate
+	if b.cfg.Long {
+		validate = b.inst.ValidateLong
+	}
+	if err := validate(); err != nil {
 		return nil, b.rep, fmt.Errorf("%s: %w", t.file, err)
 	}
 	return b.inst, b.rep, nil

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -223,4 +224,25 @@ func (s *phillySource) duration(width int64, u float64) float64 {
 	}
 	part := (u - c.p[i-1]) / (c.p[i] - c.p[i-1])
 	return math.Exp(c.logS[i-1] + part*(c.logS[i]-c.logS[i-1]))
+}
+
+// WritePhilly writes the jobs of PhillyLike as a trace that Philly reads. Such a
+// trace knows one GPU type, so inst must have one; gang jobs are written with the
+// time of all their rounds.
+func WritePhilly(w io.Writer, inst *hare.Instance) error {
+	if n := len(inst.Cluster.Nodes); n != 1 {
+		return fmt.Errorf("trace: a Philly trace knows one GPU type, and the cluster has %d: write an instance", n)
+	}
+	line := []byte("arrival_s,duration_s,num_gpus\n")
+	for i := range inst.Jobs {
+		j := &inst.Jobs[i]
+		line = append(line, hare.FormatMicros(j.ReleaseUs)...)
+		line = append(append(line, ','), hare.FormatMicros(j.Rounds*j.On[0].ComputeUs)...)
+		line = strconv.AppendInt(append(line, ','), j.Tasks, 10)
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		line = line[:0]
+	}
+	return nil
 }

@@ -1,8 +1,10 @@
 package trace
 
 import (
+	"bytes"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,5 +94,40 @@ func TestPhillyLikeGangs(t *testing.T) {
 		if _, err := PhillyLike(cfg); err == nil {
 			t.Error(name)
 		}
+	}
+}
+
+// What is written as a trace is read as the same jobs.
+func TestWritePhilly(t *testing.T) {
+	want := phillyLike(t, PhillyConfig{Jobs: 500, Seed: 3})
+	var b bytes.Buffer
+	if err := WritePhilly(&b, want); err != nil {
+		t.Fatal(err)
+	}
+	got, rep, err := Philly(Source{"t", &b}, Config{})
+	if err != nil || len(rep.Skipped) > 0 {
+		t.Fatal(err, rep)
+	}
+	if d := cmp.Diff(want.Jobs, got.Jobs); d != "" {
+		t.Error(d)
+	}
+	if err := WritePhilly(&b, phillyLike(t, PhillyConfig{Jobs: 5, GPUs: []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "K80", Count: 8}}})); err == nil {
+		t.Error("two types in a trace that knows one")
+	}
+}
+
+// A million jobs of Philly last longer, one after another, than the times of a
+// plan go; a simulation takes them.
+func TestLongTraces(t *testing.T) {
+	text := "arrival_s,duration_s,num_gpus\n" + strings.Repeat("0,5000000000,1\n", 2)
+	if _, _, err := Philly(Source{"t", strings.NewReader(text)}, Config{}); err == nil || !strings.Contains(err.Error(), "285 years") {
+		t.Error(err)
+	}
+	inst, _, err := Philly(Source{"t", strings.NewReader(text)}, Config{Long: true})
+	if err != nil || len(inst.Jobs) != 2 {
+		t.Fatal(err)
+	}
+	if _, _, err := Philly(Source{"t", strings.NewReader("arrival_s,duration_s,num_gpus\n8000000000,5000000000,1\n")}, Config{Long: true}); err == nil {
+		t.Error("a job that ends after 285 years")
 	}
 }

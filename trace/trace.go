@@ -50,6 +50,9 @@ type Config struct {
 	// Shared says what becomes of openb pods that ask for a part of a GPU:
 	// "skip" (default) or "whole", which counts a whole GPU.
 	Shared string
+	// Long takes traces whose jobs, one after another, would last longer than
+	// 285 years, for simulations: see hare.Instance.ValidateLong.
+	Long bool
 }
 
 // ImportConfig is Config with the texts to read.

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +23,7 @@ func generateCommand() *cobra.Command {
 		Short: "Make an instance from a seed, in the setting of the Hare papers or like Philly",
 		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed --seed 1 -o instance.json
   hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst
-  hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 0.9 -o philly.json.zst
+  hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 1 -o philly.csv   # for hare simulate --trace philly.csv --sync rigid
   hare generate --like philly --jobs 5000 --gpus V100=64,P100=64 --sync gang --quantum 10m -o gangs.json`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -50,6 +52,15 @@ func generateCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			if like != "" && strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(out, ".gz"), ".zst"), ".csv") {
+				if len(inst.Cluster.Nodes) > 1 {
+					return usageError{errors.New("a Philly trace knows one GPU type: give one, or write an instance (.json)")}
+				}
+				return writeOut(out, func(w io.Writer) error { return trace.WritePhilly(w, inst) })
+			}
+			if err := inst.Validate(); err != nil {
+				return usageError{fmt.Errorf("this can be simulated, but is too long to be an instance; write it as a trace (-o F.csv), for hare simulate --trace F.csv: %w", err)}
+			}
 			return writeOut(out, inst.EncodeJSON)
 		},
 	}
@@ -63,7 +74,7 @@ func generateCommand() *cobra.Command {
 	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like philly: rigid)")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: from jobs and seed)")
-	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")
+	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
 	choices(c, "sync", "relaxed", "gang", "rigid")
 	choices(c, "like", "philly")
 	return c
