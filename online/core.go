@@ -61,6 +61,8 @@ type core struct {
 	restarting int32
 	out        []hare.Decision
 	scratch    []int32
+	// found is where the next event is looked for first; it decides nothing.
+	found struct{ job, next int32 }
 }
 
 // gpuType is one type that a GPU or a job has named.

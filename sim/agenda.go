@@ -18,67 +18,79 @@ const (
 // happening is something that will take place, unless its task was lost by then.
 type happening struct {
 	atUs  int64
-	kind  kind
-	order int64 // among equal kinds of one time; the serial number of a task
-	ref   int32 // a task slot, GPU, source or job
+	place uint64 // among those of one time: the kind, then the order among equal kinds
+	ref   int32  // a task slot, GPU, source or job
 }
+
+// orderBits are those of happening.place that hold the order: serial numbers of
+// tasks, of which there are fewer than 2^59.
+const orderBits = 59
+
+func happens(atUs int64, k kind, order int64, ref int32) happening {
+	return happening{atUs, uint64(k)<<orderBits | uint64(order), ref}
+}
+
+func (h *happening) kind() kind { return kind(h.place >> orderBits) }
+
+func (h *happening) order() int64 { return int64(h.place & (1<<orderBits - 1)) }
 
 func (h *happening) before(o *happening) bool {
-	switch {
-	case h.atUs != o.atUs:
-		return h.atUs < o.atUs
-	case h.kind != o.kind:
-		return h.kind < o.kind
-	}
-	return h.order < o.order
+	return h.atUs < o.atUs || h.atUs == o.atUs && h.place < o.place
 }
 
-// agenda is a binary heap of happenings, the next one first.
+// agenda is a 4-ary heap of happenings, the next one first.
 type agenda []happening
 
 func (a *agenda) push(h happening) {
 	*a = append(*a, h)
 	s := *a
-	for i := len(s) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !s[i].before(&s[up]) {
-			return
+	i := len(s) - 1
+	for i > 0 {
+		up := (i - 1) / 4
+		if !h.before(&s[up]) {
+			break
 		}
-		s[i], s[up] = s[up], s[i]
+		s[i] = s[up]
 		i = up
 	}
+	s[i] = h
 }
 
 func (a *agenda) pop() happening {
 	s := *a
 	first, last := s[0], len(s)-1
 	s[0] = s[last]
-	s = s[:last]
-	*a = s
-	s.down(0)
+	*a = s[:last]
+	if last > 0 {
+		(*a).down(0)
+	}
 	return first
 }
 
 func (s agenda) down(i int) {
+	h := s[i]
 	for {
-		next := 2*i + 1
+		next := 4*i + 1
 		if next >= len(s) {
-			return
+			break
 		}
-		if next+1 < len(s) && s[next+1].before(&s[next]) {
-			next++
+		for c, end := next+1, min(next+4, len(s)); c < end; c++ {
+			if s[c].before(&s[next]) {
+				next = c
+			}
 		}
-		if !s[next].before(&s[i]) {
-			return
+		if !s[next].before(&h) {
+			break
 		}
-		s[i], s[next] = s[next], s[i]
+		s[i] = s[next]
 		i = next
 	}
+	s[i] = h
 }
 
 // order makes a heap of what has no order.
 func (s agenda) order() {
-	for i := len(s)/2 - 1; i >= 0; i-- {
+	for i := (len(s) - 2) / 4; i >= 0 && len(s) > 1; i-- {
 		s.down(i)
 	}
 }

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
@@ -27,6 +29,7 @@ type engine struct {
 
 	jobs       []job
 	jobOf      map[string]int32 // those that have arrived and not ended
+	arrivals   []int32          // jobs that are to come, the next one last
 	unfinished int
 	gpus       []gpu // as Model.GPUs
 	gpuOf      map[string]int32
@@ -34,6 +37,7 @@ type engine struct {
 	slots      []running
 	vacant     []int32
 	serial     int64 // of the last task that started
+	tail       tail
 
 	void      []place // tasks that the policy must withdraw now
 	withdrawn int     // of void, which come first in it
@@ -41,7 +45,10 @@ type engine struct {
 	failed    int32   // the gang or rigid job whose round must start again now, or none
 	err       error   // of a function of Config
 	events    [1]hare.Event
-	lanes     []lane // by GPU; nil where there will be no schedule
+	freed     []int32 // GPUs that the event has freed: most likely the next to be named
+	used      int     // of freed, which the answer has named
+	named     int32   // the job that a decision named last
+	lanes     []lane  // by GPU; nil where there will be no schedule
 	books     books
 
 	window     Window
@@ -98,8 +105,15 @@ type running struct {
 	task   int64
 	gpu    int32
 	fails  bool
+	next   int32 // slot of the task of its gang that ends right after it, or none
 	// As they turn out.
 	computeUs, syncUs int64
+}
+
+// tail is the task of a gang that was put on the agenda last.
+type tail struct {
+	job, slot     int32
+	serial, endUs int64
 }
 
 // place names a task as decisions do.
@@ -112,7 +126,7 @@ type place struct {
 func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, error) {
 	e := &engine{
 		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log, name: cfg.Name,
-		jobs: make([]job, len(inst.Jobs)), jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
+		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32, len(inst.Jobs)), jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
 		gpuOf: map[string]int32{}, failed: none,
 	}
 	e.gpus = make([]gpu, len(e.model.GPUs))
@@ -130,9 +144,9 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 			continue
 		}
 		for _, w := range e.model.Classes[g.Class].Windows {
-			e.agenda.push(happening{w.StartUs, gpuJoins, int64(i), int32(i)})
+			e.agenda.push(happens(w.StartUs, gpuJoins, int64(i), int32(i)))
 			if w.EndUs != hare.Forever {
-				e.agenda.push(happening{w.EndUs, gpuLeaves, int64(i), int32(i)})
+				e.agenda.push(happens(w.EndUs, gpuLeaves, int64(i), int32(i)))
 			}
 		}
 	}
@@ -142,8 +156,11 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 			return nil, fmt.Errorf("sim: job %.60q has %d tasks a round; every one is simulated, so %d are the most", j.ID, j.Tasks, maxTasks)
 		}
 		e.jobs[i].startUs = -1
-		e.agenda.push(happening{j.ReleaseUs, jobArrives, int64(i), int32(i)})
+		e.arrivals[i] = int32(i)
 	}
+	slices.SortStableFunc(e.arrivals, func(a, b int32) int { return cmp.Compare(inst.Jobs[a].ReleaseUs, inst.Jobs[b].ReleaseUs) })
+	slices.Reverse(e.arrivals)
+	e.nextArrives()
 	if err := e.addFaults(&cfg); err != nil {
 		return nil, err
 	}
@@ -161,15 +178,24 @@ func (e *engine) happen(h happening) error {
 		return fmt.Errorf("sim: the plan goes on beyond %s s", hare.FormatMicros(hare.MaxExact))
 	}
 	e.nowUs = h.atUs
-	switch h.kind {
+	switch h.kind() {
 	case computeEnds:
 		return e.computeEnds(h.ref)
 	case taskEnds:
-		return e.taskEnds(h.ref)
+		for slot := h.ref; slot != none; {
+			next := e.slots[slot].next
+			if err := e.taskEnds(slot); err != nil {
+				return err
+			}
+			slot = next
+		}
+		return nil
 	case taskFails:
 		return e.taskFails(h.ref)
-	case gpuLeaves, gpuJoins:
-		return e.change(h.ref, h.kind == gpuLeaves, 0)
+	case gpuLeaves:
+		return e.change(h.ref, true, 0)
+	case gpuJoins:
+		return e.change(h.ref, false, 0)
 	case faultBegins:
 		return e.change(h.ref, e.gpus[h.ref].closed, 1)
 	case faultEnds:
@@ -181,26 +207,39 @@ func (e *engine) happen(h happening) error {
 	}
 }
 
+// nextArrives puts the next job on the agenda: all of them would make it slow.
+func (e *engine) nextArrives() {
+	if n := len(e.arrivals) - 1; n >= 0 {
+		i := e.arrivals[n]
+		e.arrivals = e.arrivals[:n]
+		e.agenda.push(happens(e.inst.Jobs[i].ReleaseUs, jobArrives, int64(i), i))
+	}
+}
+
 // arrive reveals a job, but for its rounds.
 func (e *engine) arrive(ji int32) error {
 	j := e.inst.Jobs[ji]
+	e.nextArrives()
 	e.jobs[ji].tasks = make([]int32, j.Tasks)
 	e.jobOf[j.ID] = ji
 	j.Rounds, j.ReleaseUs = 0, 0
-	return e.tell(hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j})
+	e.events[0] = hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}
+	return e.tell()
 }
 
 func (e *engine) computeEnds(slot int32) error {
 	t := &e.slots[slot]
-	event := e.event(hare.EventComputeEnded, t)
+	e.event(hare.EventComputeEnded, t)
 	e.free(t.gpu, !t.fails)
-	return e.tell(event)
+	return e.tell()
 }
 
-func (e *engine) event(kind hare.EventType, t *running) hare.Event {
-	return hare.Event{
-		Type: kind, Job: e.inst.Jobs[t.job].ID, Round: e.jobs[t.job].round, Task: t.task, GPU: e.model.GPUs[t.gpu].ID,
-	}
+// event makes the event of a task that tell then sends.
+func (e *engine) event(kind hare.EventType, t *running) *hare.Event {
+	x := &e.events[0]
+	x.Type, x.Job, x.Round, x.Task, x.GPU = kind, e.inst.Jobs[t.job].ID, e.jobs[t.job].round, t.task, e.model.GPUs[t.gpu].ID
+	x.Arrived, x.GPUType, x.ComputeUs, x.SyncUs = nil, "", 0, 0
+	return x
 }
 
 func (e *engine) taskEnds(slot int32) error {
@@ -219,19 +258,20 @@ func (e *engine) taskEnds(slot int32) error {
 		}
 	}
 	if j.ended < spec.Tasks {
-		return e.tell(event)
+		return e.tell()
 	}
 	e.roundEnds(t.job)
 	if j.round < spec.Rounds {
-		return e.tell(event)
+		return e.tell()
 	}
 	// The policy does not know that this was the last round.
 	j.endUs = e.nowUs
-	if err := e.tell(event); err != nil {
+	if err := e.tell(); err != nil {
 		return err
 	}
 	e.endJob(t.job)
-	return e.tell(hare.Event{Type: hare.EventJobEnded, Job: spec.ID})
+	e.events[0] = hare.Event{Type: hare.EventJobEnded, Job: spec.ID}
+	return e.tell()
 }
 
 // roundEnds opens the next round, and frees the GPUs of a gang.
@@ -282,6 +322,7 @@ func (e *engine) endJob(ji int32) {
 func (e *engine) free(g int32, done bool) {
 	e.enter(g, done)
 	e.gpus[g].job, e.gpus[g].slot = none, none
+	e.freed = append(e.freed, g)
 }
 
 // enter books what a GPU did from the start of its last task until now: a part

@@ -150,9 +150,9 @@ func (e *engine) addFaults(cfg *Config) error {
 	}
 	for i, f := range cfg.Faults {
 		for _, g := range of[i] {
-			e.agenda.push(happening{f.FromUs, faultBegins, int64(g), int32(g)})
+			e.agenda.push(happens(f.FromUs, faultBegins, int64(g), int32(g)))
 			if f.UntilUs != hare.Forever {
-				e.agenda.push(happening{f.UntilUs, faultEnds, int64(g), int32(g)})
+				e.agenda.push(happens(f.UntilUs, faultEnds, int64(g), int32(g)))
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func (e *engine) next(i int32) {
 	}
 	// Beyond MaxExact a run ends anyway.
 	us := int64(min(math.Ceil(s.draws.ExpFloat64()*float64(mean)), hare.MaxExact))
-	e.agenda.push(happening{e.nowUs + max(us, 1), sourceTurns, int64(i), i})
+	e.agenda.push(happens(e.nowUs+max(us, 1), sourceTurns, int64(i), i))
 }
 
 // turn lets a source fail or return.
@@ -235,10 +235,12 @@ func (e *engine) change(g int32, closed bool, faults int32) error {
 	m := &e.model.GPUs[g]
 	switch {
 	case before && !x.here():
-		return e.tell(hare.Event{Type: hare.EventGPULeft, GPU: m.ID})
+		e.events[0] = hare.Event{Type: hare.EventGPULeft, GPU: m.ID}
+		return e.tell()
 	case !before && x.here():
 		x.last = none
-		return e.tell(hare.Event{Type: hare.EventGPUJoined, GPU: m.ID, GPUType: e.model.Types[m.Type]})
+		e.events[0] = hare.Event{Type: hare.EventGPUJoined, GPU: m.ID, GPUType: e.model.Types[m.Type]}
+		return e.tell()
 	}
 	return nil
 }

@@ -7,17 +7,16 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// tell sends an event to the policy and does what it decides.
-func (e *engine) tell(event hare.Event) error {
+// tell sends events[0] to the policy and does what it decides.
+func (e *engine) tell() error {
 	e.seq++
-	event.Seq, event.AtUs = e.seq, e.nowUs
-	e.events[0] = event
+	e.events[0].Seq, e.events[0].AtUs = e.seq, e.nowUs
 	decisions, err := e.policy.Step(e.nowUs, e.events[:])
 	if err != nil {
 		return fmt.Errorf("sim: event %d: %w", e.seq, err)
 	}
 	if e.log != nil {
-		if err := e.log(hare.Record{Event: event, Decisions: decisions}); err != nil {
+		if err := e.log(hare.Record{Event: e.events[0], Decisions: decisions}); err != nil {
 			return err
 		}
 	}
@@ -44,7 +43,7 @@ func (e *engine) tell(event hare.Event) error {
 		p := e.void[e.withdrawn]
 		return e.refuse(hare.Decision{Type: hare.DecisionWithdraw, Job: e.inst.Jobs[p.job].ID, Round: p.round, Task: p.task, GPU: e.model.GPUs[p.gpu].ID, AtUs: e.nowUs}, "it is missing")
 	}
-	e.void, e.withdrawn = e.void[:0], 0
+	e.void, e.withdrawn, e.freed, e.used = e.void[:0], 0, e.freed[:0], 0
 	for _, ji := range e.touched {
 		j := &e.jobs[ji]
 		if j.over {
@@ -95,11 +94,11 @@ func (e *engine) withdraw(d *hare.Decision) (reason string) {
 
 // start begins a task, or says why that is not possible.
 func (e *engine) start(d *hare.Decision) (reason string) {
-	ji, ok := e.jobOf[d.Job]
+	ji, ok := e.findJob(d.Job)
 	if !ok {
 		return "no such job runs or waits"
 	}
-	g, ok := e.gpuOf[d.GPU]
+	g, ok := e.findGPU(d.GPU)
 	if !ok {
 		return "there is no such GPU"
 	}
@@ -132,6 +131,28 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 		e.err = e.beginRelaxed(slot)
 	}
 	return ""
+}
+
+// findJob looks for a job that has arrived and not ended.
+func (e *engine) findJob(id string) (ji int32, ok bool) {
+	if ji = e.named; e.jobs[ji].tasks != nil && e.inst.Jobs[ji].ID == id {
+		return ji, true
+	}
+	if ji, ok = e.jobOf[id]; ok {
+		e.named = ji
+	}
+	return ji, ok
+}
+
+// findGPU tries those that were freed first: a policy that uses them in their
+// order is found without the map.
+func (e *engine) findGPU(id string) (g int32, ok bool) {
+	if e.used < len(e.freed) && e.model.GPUs[e.freed[e.used]].ID == id {
+		e.used++
+		return e.freed[e.used-1], true
+	}
+	g, ok = e.gpuOf[id]
+	return g, ok
 }
 
 // together checks a start of a gang or rigid job against the others of the round.

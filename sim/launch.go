@@ -20,7 +20,7 @@ func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
 	e.serial++
 	e.running++
 	e.idleFaults = 0
-	e.slots[slot] = running{serial: e.serial, job: ji, task: task, gpu: g, computeUs: p.ComputeUs, syncUs: p.SyncUs}
+	e.slots[slot] = running{serial: e.serial, job: ji, task: task, gpu: g, next: none, computeUs: p.ComputeUs, syncUs: p.SyncUs}
 	j.tasks[task] = slot + 1
 	j.running++
 	x.job, x.slot, x.heldUs, x.sinceUs = ji, slot, e.nowUs, e.nowUs
@@ -39,14 +39,25 @@ func (e *engine) begin(slot int32, startUs, failsUs int64) {
 	x := &e.gpus[t.gpu]
 	x.sinceUs, x.last = startUs, t.job
 	if spec.Sync == hare.Relaxed && t.syncUs > 0 && (failsUs == 0 || failsUs > t.computeUs) {
-		e.agenda.push(happening{startUs + t.computeUs, computeEnds, t.serial, slot})
+		e.agenda.push(happens(startUs+t.computeUs, computeEnds, t.serial, slot))
 	}
 	if failsUs > 0 {
 		t.fails = true
-		e.agenda.push(happening{startUs + failsUs, taskFails, t.serial, slot})
+		e.agenda.push(happens(startUs+failsUs, taskFails, t.serial, slot))
 		return
 	}
-	e.agenda.push(happening{startUs + t.computeUs + t.syncUs, taskEnds, t.serial, slot})
+	endUs := startUs + t.computeUs + t.syncUs
+	if spec.Sync != hare.Relaxed {
+		// Tasks of a gang mostly end together, and are lost together: they share a
+		// place on the agenda.
+		if e.tail.job == t.job && e.tail.serial == t.serial-1 && e.tail.endUs == endUs {
+			e.slots[e.tail.slot].next = slot
+			e.tail.slot, e.tail.serial = slot, t.serial
+			return
+		}
+		e.tail = tail{t.job, slot, t.serial, endUs}
+	}
+	e.agenda.push(happens(endUs, taskEnds, t.serial, slot))
 }
 
 // beginRelaxed begins a task that was launched, as it turns out.

@@ -16,7 +16,7 @@ const maxTries = 1 << 20
 func (e *engine) taskFails(slot int32) error {
 	t := e.slots[slot]
 	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
-	event := e.event(hare.EventTaskFailed, &t)
+	e.event(hare.EventTaskFailed, &t)
 	e.books.failures++
 	j.failures++
 	if j.tries++; j.tries > maxTries {
@@ -30,7 +30,7 @@ func (e *engine) taskFails(slot int32) error {
 			e.free(t.gpu, false)
 		}
 		e.lose(slot)
-		return e.tell(event)
+		return e.tell()
 	}
 	e.breaks(t.job)
 	for _, g := range j.held {
@@ -47,7 +47,7 @@ func (e *engine) taskFails(slot int32) error {
 	j.running, j.ended, j.openedUs = 0, 0, e.nowUs
 	clear(j.tasks)
 	e.failed = t.job
-	return e.tell(event)
+	return e.tell()
 }
 
 // leave takes what a GPU does off it, as it leaves service: its task, and the
@@ -102,6 +102,7 @@ func (e *engine) breaks(ji int32) {
 // what was lost.
 func (e *engine) lose(slot int32) {
 	e.forget(slot)
+	e.tail = tail{} // nothing may end with what was lost
 	if e.stale++; e.stale > len(e.agenda)/2+64 {
 		e.stale = 0
 		e.agenda = slices.DeleteFunc(e.agenda, func(h happening) bool { return e.isStale(&h) })
@@ -111,5 +112,5 @@ func (e *engine) lose(slot int32) {
 
 // isStale says that a happening is of a task that was lost.
 func (e *engine) isStale(h *happening) bool {
-	return h.kind <= taskFails && e.slots[h.ref].serial != h.order
+	return h.kind() <= taskFails && e.slots[h.ref].serial != h.order()
 }
