@@ -11,7 +11,17 @@ import (
 
 // BenchmarkRun simulates 1,000 jobs of each sync on 100 GPUs under HLAS; an
 // operation is the whole run.
-func BenchmarkRun(b *testing.B) {
+func BenchmarkRun(b *testing.B) { benchmarkRun(b, sim.Config{}) }
+
+// BenchmarkRunVaried is the same with faults, failures, switches and a network.
+func BenchmarkRunVaried(b *testing.B) {
+	benchmarkRun(b, sim.Config{
+		FaultRate: sim.FaultRate{GPUMeanUs: 3600e6, GPURepairUs: 60e6}, Failures: sim.FailureRate{Probability: 0.001}, SwitchUs: 500_000,
+		Network: sim.Network{InterBytesPerS: 1e9, IntraBytesPerS: 1e10, Bytes: func(*hare.Job) int64 { return 1e8 }}, Stretch: halves{},
+	})
+}
+
+func benchmarkRun(b *testing.B, cfg sim.Config) {
 	for sync := hare.Relaxed; sync <= hare.Rigid; sync++ {
 		b.Run(sync.String(), func(b *testing.B) {
 			inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
@@ -29,7 +39,7 @@ func BenchmarkRun(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				out, err := sim.Run(b.Context(), inst, p, sim.Config{})
+				out, err := sim.Run(b.Context(), inst, p, cfg)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -38,4 +48,30 @@ func BenchmarkRun(b *testing.B) {
 			b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
+}
+
+// BenchmarkMerged simulates 100 gang and rigid jobs of 10^8 rounds of a
+// millisecond, on 32 GPUs under HLAS.
+func BenchmarkMerged(b *testing.B) {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 32}}}}}}
+	for i := range int64(100) {
+		inst.Jobs = append(inst.Jobs, hare.Job{
+			ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: i * 1000e6, Rounds: 100_000_000, Tasks: 1 + i%4, Sync: hare.Gang + hare.Sync(i%2),
+			On: []hare.Profile{{Type: "A", ComputeUs: 900, SyncUs: 100}},
+		})
+	}
+	var events int64
+	for b.Loop() {
+		m := sim.Merge(inst, 0)
+		p, err := online.NewHLAS(sim.Cluster(m.Inst), online.HLASConfig{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		out, err := m.Run(b.Context(), p, sim.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		events += out.Events
+	}
+	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 }
