@@ -59,8 +59,12 @@ type core struct {
 	// restarting is the job whose round starts again on the GPUs that it
 	// holds, or none; only between an event and its decisions.
 	restarting int32
-	out        []hare.Decision
-	scratch    []int32
+	// stirred says that the event may have changed what schedule looks at: GPUs
+	// that are free, who stands in line and in which order, speeds. Most ends of
+	// tasks do not end a round, and then nobody can start who could not before.
+	stirred bool
+	out     []hare.Decision
+	scratch []int32
 	// found is where the next event is looked for first; it decides nothing.
 	found struct{ job, next int32 }
 }

@@ -162,6 +162,7 @@ func (c *core) leave(ji int32) {
 
 // reorder follows a change of queue or ticket.
 func (c *core) reorder(ji int32) {
+	c.stirred = true
 	if at := c.lineAt[ji]; at >= 0 {
 		j := &c.jobs[ji]
 		line := &c.classes[j.class].line

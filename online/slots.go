@@ -17,7 +17,10 @@ func (s *slotSet) add(i int32) {
 		for len(s.levels[l]) <= word {
 			s.levels[l] = append(s.levels[l], 0)
 		}
-		s.levels[l][word] |= 1 << (x & 63)
+		w := &s.levels[l][word]
+		if *w |= 1 << (x & 63); *w&(*w-1) != 0 {
+			return // those above know of it
+		}
 		x = word
 	}
 }

@@ -80,7 +80,7 @@ func (m *Merged) expand(s *hare.Schedule) *hare.Schedule {
 	out := &hare.Schedule{Jobs: s.Jobs}
 	for i := range s.Lanes {
 		from := &s.Lanes[i]
-		l := lane{Lane: hare.Lane{GPU: from.GPU}}
+		l := lane{}
 		for x := range from.Job {
 			e := from.Entry(x)
 			j, n := &m.orig.Jobs[e.Job], m.runs[e.Job]
@@ -107,7 +107,7 @@ func (m *Merged) expand(s *hare.Schedule) *hare.Schedule {
 				l.extend(hare.Entry{Job: e.Job, Round: (e.Round + r) * n, Rounds: rounds, Tasks: 1, PeriodUs: period, StartUs: e.StartUs + r*e.PeriodUs})
 			}
 		}
-		out.Lanes = append(out.Lanes, l.Lane)
+		out.Lanes = append(out.Lanes, l.columns(from.GPU))
 	}
 	return out
 }
@@ -140,21 +140,6 @@ func (m *Merged) mixedRounds(s *hare.Schedule, kinds map[string]string) map[jobR
 		}
 	}
 	return slow
-}
-
-// extend appends an entry, as a part of the last one where it goes on with that.
-func (l *lane) extend(e hare.Entry) {
-	if n := len(l.Job) - 1; n >= 0 && e.Tasks == 1 && l.Tasks[n] == 1 && l.Job[n] == e.Job && l.Round[n]+l.Rounds[n] == e.Round &&
-		(l.PeriodUs[n] == e.PeriodUs || e.Rounds == 1) && l.Rounds[n] > 1 && l.StartUs[n]+l.Rounds[n]*l.PeriodUs[n] == e.StartUs {
-		l.Rounds[n] += e.Rounds
-		return
-	}
-	if e.Rounds == 1 {
-		e.PeriodUs = 0
-	}
-	l.Job, l.StartUs = append(l.Job, e.Job), append(l.StartUs, e.StartUs)
-	l.Round, l.Rounds = append(l.Round, e.Round), append(l.Rounds, e.Rounds)
-	l.Tasks, l.PeriodUs = append(l.Tasks, e.Tasks), append(l.PeriodUs, e.PeriodUs)
 }
 
 // gpuTypes are the types of GPUs by name.

@@ -115,9 +115,9 @@ func (e *engine) outcome() *Outcome {
 	}
 	e.use(o)
 	for i := range e.lanes {
-		if l := &e.lanes[i]; len(l.Job) > 0 {
-			l.GPU = e.model.GPUs[i].ID
-			o.Schedule.Lanes = append(o.Schedule.Lanes, l.Lane)
+		if l := &e.lanes[i]; len(l.entries) > 0 {
+			o.Schedule.Lanes = append(o.Schedule.Lanes, l.columns(e.model.GPUs[i].ID))
+			l.entries = nil
 		}
 	}
 	if o.Moved != nil || e.lanes == nil && len(e.model.GPUs) > 0 {
@@ -149,38 +149,4 @@ func (e *engine) use(o *Outcome) {
 		}
 		o.Use = append(o.Use, hare.TypeUse{Type: kind, Use: use})
 	}
-}
-
-// lane is a lane that grows. Rounds that follow each other with equal periods
-// become one entry, as do tasks of a round back to back.
-type lane struct {
-	hare.Lane
-	cut bool // the GPU left service since the last entry
-}
-
-// add appends a task of a round of a job. computeUs is that of a relaxed task,
-// 0 for gang and rigid ones, of which a GPU has one a round.
-func (l *lane) add(ji int32, round, startUs, computeUs int64) {
-	n := len(l.Job) - 1
-	if n < 0 || l.cut || l.Job[n] != ji {
-		l.append(ji, round, startUs)
-		return
-	}
-	switch apart := startUs - l.StartUs[n]; {
-	case computeUs > 0 && round == l.Round[n] && l.Rounds[n] == 1 && apart == l.Tasks[n]*computeUs:
-		l.Tasks[n]++
-	case l.Tasks[n] == 1 && l.Rounds[n] == 1 && round == l.Round[n]+1:
-		l.Rounds[n], l.PeriodUs[n] = 2, apart
-	case l.Tasks[n] == 1 && l.Rounds[n] > 1 && round == l.Round[n]+l.Rounds[n] && apart == l.Rounds[n]*l.PeriodUs[n]:
-		l.Rounds[n]++
-	default:
-		l.append(ji, round, startUs)
-	}
-}
-
-func (l *lane) append(ji int32, round, startUs int64) {
-	l.Job, l.StartUs = append(l.Job, ji), append(l.StartUs, startUs)
-	l.Round, l.Rounds = append(l.Round, round), append(l.Rounds, 1)
-	l.Tasks, l.PeriodUs = append(l.Tasks, 1), append(l.PeriodUs, 0)
-	l.cut = false
 }

@@ -1,0 +1,65 @@
+package sim
+
+import "github.com/hare-sched/hare"
+
+// lane is a lane that grows. Rounds that follow each other with equal periods
+// become one entry, as do tasks of a round back to back.
+type lane struct {
+	entries []hare.Entry
+	cut     bool // the GPU left service since the last entry
+}
+
+// add appends a task of a round of a job. computeUs is that of a relaxed task,
+// 0 for gang and rigid ones, of which a GPU has one a round.
+func (l *lane) add(ji int32, round, startUs, computeUs int64) {
+	if n := len(l.entries); n > 0 && !l.cut {
+		x := &l.entries[n-1]
+		apart := startUs - x.StartUs
+		switch {
+		case x.Job != ji:
+		case computeUs > 0 && round == x.Round && x.Rounds == 1 && apart == x.Tasks*computeUs:
+			x.Tasks++
+			return
+		case x.Tasks == 1 && x.Rounds == 1 && round == x.Round+1:
+			x.Rounds, x.PeriodUs = 2, apart
+			return
+		case x.Tasks == 1 && x.Rounds > 1 && round == x.Round+x.Rounds && apart == x.Rounds*x.PeriodUs:
+			x.Rounds++
+			return
+		}
+	}
+	l.entries = append(l.entries, hare.Entry{Job: ji, Round: round, Rounds: 1, Tasks: 1, StartUs: startUs})
+	l.cut = false
+}
+
+// extend appends an entry, as a part of the last one where it goes on with that.
+func (l *lane) extend(e hare.Entry) {
+	if n := len(l.entries); n > 0 {
+		x := &l.entries[n-1]
+		if e.Tasks == 1 && x.Tasks == 1 && x.Job == e.Job && x.Round+x.Rounds == e.Round && x.Rounds > 1 &&
+			(x.PeriodUs == e.PeriodUs || e.Rounds == 1) && x.StartUs+x.Rounds*x.PeriodUs == e.StartUs {
+			x.Rounds += e.Rounds
+			return
+		}
+	}
+	if e.Rounds == 1 {
+		e.PeriodUs = 0
+	}
+	l.entries = append(l.entries, e)
+}
+
+// columns is the lane as a schedule has it.
+func (l *lane) columns(gpu string) hare.Lane {
+	n := len(l.entries)
+	all := make([]int64, 5*n)
+	out := hare.Lane{
+		GPU: gpu, Job: make([]int32, n), Round: all[:n:n], Rounds: all[n : 2*n : 2*n],
+		Tasks: all[2*n : 3*n : 3*n], PeriodUs: all[3*n : 4*n : 4*n], StartUs: all[4*n:],
+	}
+	for i := range l.entries {
+		x := &l.entries[i]
+		out.Job[i], out.Round[i], out.Rounds[i] = x.Job, x.Round, x.Rounds
+		out.Tasks[i], out.PeriodUs[i], out.StartUs[i] = x.Tasks, x.PeriodUs, x.StartUs
+	}
+	return out
+}
