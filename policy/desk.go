@@ -45,6 +45,7 @@ type rule struct {
 // jobs, and else waits its turn, as under HLAS.
 type desk struct {
 	rule    rule
+	oneNode bool // TaskConfig.OneNode
 	nowUs   int64
 	kinds   []string // sorted
 	kindOf  map[string]int
@@ -66,6 +67,7 @@ var _ online.Policy = (*desk)(nil)
 type deskGPU struct {
 	name    string
 	kind    int
+	node    int
 	here    bool
 	job     *seat // that holds it
 	task    int64 // that computes, or −1
@@ -115,14 +117,14 @@ func newDesk(inst *hare.Instance, r rule) *desk {
 		d.kindOf[k] = i
 	}
 	d.free, d.total = make([][]int, len(d.kinds)), make([]int, len(d.kinds))
-	for _, n := range inst.Cluster.Nodes {
+	for ni, n := range inst.Cluster.Nodes {
 		at := 0
 		for _, g := range n.GPUs {
 			for range g.Count {
 				name := n.Name + "/" + strconv.Itoa(at)
 				at++
 				d.gpuOf[name] = len(d.gpus)
-				d.gpus = append(d.gpus, deskGPU{name: name, kind: d.kindOf[g.Type], task: -1})
+				d.gpus = append(d.gpus, deskGPU{name: name, kind: d.kindOf[g.Type], node: ni, task: -1})
 				if n.Windows == nil && len(n.Busy) == 0 {
 					d.join(len(d.gpus) - 1)
 				}
@@ -295,10 +297,10 @@ func (d *desk) giveBack(g int) {
 	d.changed = true
 }
 
-// take hands the first free GPU of a kind to a job.
-func (d *desk) take(s *seat, kind int) int {
-	g := d.free[kind][0]
-	d.free[kind] = slices.Delete(d.free[kind], 0, 1)
+// take hands a free GPU of a kind, by its place among them, to a job.
+func (d *desk) take(s *seat, kind, at int) int {
+	g := d.free[kind][at]
+	d.free[kind] = slices.Delete(d.free[kind], at, at+1)
 	d.gpus[g].job = s
 	s.gpus = append(s.gpus, g)
 	return g

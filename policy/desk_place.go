@@ -114,9 +114,30 @@ func (d *desk) give(s *seat, m deskMode, n int64) {
 	if d.rule.began != nil && n > 0 {
 		d.rule.began(d, s, m.kind)
 	}
-	for range n {
-		d.start(s, d.take(s, m.kind))
+	at := 0
+	if d.oneNode && n > 1 {
+		at = d.tightest(m.kind, n)
 	}
+	for range n {
+		d.start(s, d.take(s, m.kind, at))
+	}
+}
+
+// tightest is where the free GPUs of a kind begin that are on the node with the
+// fewest of them that are enough, or 0 where no node has n. O(free GPUs).
+func (d *desk) tightest(kind int, n int64) int {
+	free, best, least := d.free[kind], 0, int64(0)
+	for from := 0; from < len(free); {
+		to := from
+		for to < len(free) && d.gpus[free[to]].node == d.gpus[free[from]].node {
+			to++
+		}
+		if have := int64(to - from); have >= n && (least == 0 || have < least) {
+			best, least = from, have
+		}
+		from = to
+	}
+	return best
 }
 
 // reservation keeps GPUs for the first job that does not fit (EASY).

@@ -37,6 +37,10 @@ type TaskConfig struct {
 	Moves int64
 	// Seed is of hare_offline's search.
 	Seed int64
+	// OneNode makes the policies of the desk (all but hlas, fifo and the plans)
+	// start a round on GPUs of one node where one has enough of them free, the
+	// fullest first: best fit. [I] They wait for no node.
+	OneNode bool
 }
 
 // TaskInfo describes a policy of the task engine.
@@ -148,7 +152,11 @@ func FindTask(name string) (TaskInfo, error) {
 // New makes a fresh policy for inst, which must be valid; steady is
 // sim.Cluster(inst).
 func (p TaskInfo) New(ctx context.Context, inst *hare.Instance, steady *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
-	return p.make(ctx, inst, steady, cfg)
+	made, err := p.make(ctx, inst, steady, cfg)
+	if d, ok := made.(*desk); ok {
+		d.oneNode = cfg.OneNode
+	}
+	return made, err
 }
 
 // ErrInfeasible is what policies with Future return where some job can never run.
