@@ -1,0 +1,55 @@
+package policy_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/hare-sched/hare/internal/lp"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sim"
+)
+
+// Every policy of leases gets a trace done on GPUs that fail and return: all steps
+// are run, once, and what faults took is booked; the same again gives the same.
+func TestLeasePoliciesUnderFaults(t *testing.T) {
+	rated := read(t, "artifact_evaluation", "gavel_throughputs_colocated.csv", "v100=4,p100=4,k80=4")
+	jobs := leaseJobs(rated)
+	for i := range jobs {
+		jobs[i].GPUs = 1 // for AlloX; rates of wider ones do as well
+	}
+	cluster := sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}
+	cfg := sim.LeaseConfig{
+		FaultRate: sim.LeaseFaultRate{MeanS: 2000, RepairS: 300}, Seed: 6,
+		PairRates: func(a, b *online.LeaseJob, k int) (float64, float64) {
+			return rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
+		},
+	}
+	for _, info := range policy.All() {
+		if info.Engine != policy.Lease {
+			continue
+		}
+		t.Run(info.Name, func(t *testing.T) {
+			var before float64
+			for range 2 {
+				o, err := sim.RunLeases(t.Context(), info.Name, cluster, jobs, info.New(policy.Config{Solver: new(lp.Simplex)}), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m := o.Metrics(cluster, jobs)
+				if o.Cut == 0 || o.Dropped > 0 || m.DownS == 0 || m.LostS == 0 || m.Jobs != len(jobs) || !(m.Utilisation > 0 && m.Utilisation <= 1+1e-9) {
+					t.Errorf("%d leases cut, %d dropped, %+v", o.Cut, o.Dropped, m)
+				}
+				for i, j := range o.Jobs {
+					if j.StepsRun != jobs[i].Steps || j.EndS < j.StartS || j.StartS < j.ArrivalS {
+						t.Errorf("%+v of %d steps", j, jobs[i].Steps)
+					}
+				}
+				if before != 0 && math.Float64bits(before) != math.Float64bits(m.MeanJCTS) {
+					t.Errorf("mean JCT %v, then %v", before, m.MeanJCTS)
+				}
+				before = m.MeanJCTS
+			}
+		})
+	}
+}
