@@ -122,68 +122,6 @@ func (c *core) newSlot() int32 {
 	return int32(len(c.jobs) - 1)
 }
 
-func (c *core) findJob(id string) (int32, *hare.InvalidError) {
-	// Events of a job often follow each other.
-	if ji := c.found.job; int(ji) < len(c.jobs) && c.jobs[ji].alive && c.jobs[ji].id == id {
-		return ji, nil
-	}
-	if ji, ok := c.jobOf[id]; ok {
-		c.found.job = ji
-		return ji, nil
-	}
-	return none, invalid("/job", "unknown_job", "no job %q runs or waits: it never arrived, or it has ended", id)
-}
-
-// findTask finds the running task that an event names: the GPU that holds it,
-// or, for a relaxed task that has left its GPU, its place in job.syncing.
-func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidError) {
-	ji, err = c.findJob(e.Job)
-	if err != nil {
-		return
-	}
-	j := &c.jobs[ji]
-	if e.Round != j.round {
-		err = invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round, j.id, j.round)
-		return
-	}
-	if g = c.findHeld(j, ji, e); g != none {
-		return
-	}
-	at, ok := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
-	if !ok || j.syncing[at].gpu != e.GPU {
-		err = invalid("/gpu", "not_running", "task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn", e.Task, e.Round, j.id, e.GPU)
-	}
-	return
-}
-
-// findHeld is the GPU that holds the task of an event of a job, or none. Tasks
-// mostly end in the order of their starts: the GPU behind the one that was found
-// last and the job's first are tried before the names.
-func (c *core) findHeld(j *job, ji int32, e *hare.Event) int32 {
-	for _, g := range [...]int32{c.found.next, j.head} {
-		if g >= 0 && int(g) < len(c.gpus) && c.gpus[g].job == ji && c.gpus[g].task == e.Task && !c.gpus[g].ended && c.gpus[g].name == e.GPU {
-			c.found.next = c.gpus[g].next
-			return g
-		}
-	}
-	g, ok := c.gpuOf[e.GPU]
-	if !ok || c.gpus[g].job != ji || c.gpus[g].task != e.Task || c.gpus[g].ended {
-		return none
-	}
-	c.found.next = c.gpus[g].next
-	return g
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	ji, g, at, err := c.findTask(e)
 	if err != nil {

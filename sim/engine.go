@@ -106,8 +106,8 @@ type running struct {
 	gpu    int32
 	fails  bool
 	next   int32 // slot of the task of its gang that ends right after it, or none
-	// As they turn out.
-	computeUs, syncUs int64
+	// As they turn out; restUs is what comes after a relaxed task's compute.
+	computeUs, syncUs, restUs int64
 }
 
 // tail is the task of a gang that was put on the agenda last.
@@ -229,6 +229,11 @@ func (e *engine) arrive(ji int32) error {
 
 func (e *engine) computeEnds(slot int32) error {
 	t := &e.slots[slot]
+	end := taskEnds
+	if t.fails {
+		end = taskFails
+	}
+	e.agenda.push(happens(e.nowUs+t.restUs, end, t.serial, slot))
 	e.event(hare.EventComputeEnded, t)
 	e.free(t.gpu, !t.fails)
 	return e.tell()

@@ -38,11 +38,15 @@ func (e *engine) begin(slot int32, startUs, failsUs int64) {
 	}
 	x := &e.gpus[t.gpu]
 	x.sinceUs, x.last = startUs, t.job
-	if spec.Sync == hare.Relaxed && t.syncUs > 0 && (failsUs == 0 || failsUs > t.computeUs) {
+	t.fails = failsUs > 0
+	switch {
+	case spec.Sync == hare.Relaxed && t.syncUs > 0 && (!t.fails || failsUs > t.computeUs):
+		if t.restUs = t.syncUs; t.fails {
+			t.restUs = failsUs - t.computeUs
+		}
 		e.agenda.push(happens(startUs+t.computeUs, computeEnds, t.serial, slot))
-	}
-	if failsUs > 0 {
-		t.fails = true
+		return
+	case t.fails:
 		e.agenda.push(happens(startUs+failsUs, taskFails, t.serial, slot))
 		return
 	}
