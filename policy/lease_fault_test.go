@@ -15,7 +15,9 @@ import (
 func TestLeasePoliciesUnderFaults(t *testing.T) {
 	rated := read(t, "artifact_evaluation", "gavel_throughputs_colocated.csv", "v100=4,p100=4,k80=4")
 	jobs := leaseJobs(rated)
+	entities := []*online.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2, FIFO: true}}
 	for i := range jobs {
+		jobs[i].Entity = entities[i%2]
 		jobs[i].GPUs = 1 // for AlloX; rates of wider ones do as well
 	}
 	cluster := sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}
