@@ -1,0 +1,237 @@
+package hare
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	simulationFields = []string{
+		"policies", "trace", "instance", "generate", "gpus", "cluster", "jobs", "seed", "repeat",
+		"lease_s", "reset_s", "restart_s", "cdf", "detail", "time_limit_s",
+	}
+	simulationTraceFields    = []string{"name", "text", "format", "table", "quantum_s", "sync"}
+	simulationGenerateFields = []string{"jobs", "arrivals", "sync", "grain_s"}
+)
+
+// maxPolicies keeps the list of a hostile document short; who simulates has a
+// limit of its own.
+const maxPolicies = 1000
+
+// DecodeSimulation reads the document of a simulation, strictly, every fault
+// with a pointer. Names of policies, traces and formats are not looked up.
+func DecodeSimulation(r io.Reader, lim Limits) (*Simulation, error) {
+	d := &simulationReader{reader: newReader(r, lim), doc: &Simulation{}}
+	if err := d.finish(d.read()); err != nil {
+		return nil, err
+	}
+	return d.doc, nil
+}
+
+type simulationReader struct {
+	*reader
+	doc *Simulation
+}
+
+func (d *simulationReader) read() error {
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
+	s, before := d.doc, len(d.faults)
+	named := false
+	err := d.object(simulationFields, func(name string) (bool, error) {
+		switch name {
+		case "policies":
+			named = true
+			return true, d.policies()
+		case "trace":
+			s.Trace = &SimulationTrace{}
+			return true, d.trace()
+		case "instance":
+			return true, d.instanceAt("/instance", &s.Instance)
+		case "generate":
+			s.Generate = &SimulationGenerate{}
+			return true, d.generate()
+		case "gpus":
+			return true, d.gpus()
+		case "cluster":
+			in := newInstanceReader(d.reader, "")
+			err := in.cluster()
+			s.Cluster = &in.inst.Cluster
+			return true, err
+		case "jobs":
+			return true, d.window()
+		case "seed":
+			return true, d.integer(&s.Seed, 0, MaxExact)
+		case "repeat":
+			return true, d.integer(&s.Repeat, 1, MaxExact)
+		case "lease_s":
+			return true, d.time(&s.LeaseUs, 1)
+		case "reset_s":
+			return true, d.time(&s.ResetUs, 0)
+		case "restart_s":
+			return true, d.time(&s.RestartUs, 0)
+		case "cdf":
+			return true, d.boolean(&s.CDF)
+		case "detail":
+			return true, d.oneOf(&s.Detail, SimulationRuns, SimulationJobs)
+		case "time_limit_s":
+			var us int64
+			err := d.micros(&us, 1)
+			if err == nil && us > maxTimeLimit.Microseconds() {
+				return true, d.fault("out_of_range", "must be at most %d", int64(maxTimeLimit.Seconds()))
+			}
+			s.TimeLimit = time.Duration(us) * time.Microsecond
+			return true, err
+		}
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	var found InvalidErrors
+	if !named {
+		found.add("", "missing_field", `"policies" is missing: give an array of names, e.g. ["hlas", "gavel:fifo"]`)
+	}
+	return d.report(before, found)
+}
+
+func (d *simulationReader) policies() error {
+	return d.array(func(i int) error {
+		if i >= maxPolicies {
+			err := d.skip()
+			if err == nil && i == maxPolicies {
+				err = d.fault("too_many", "there are more than %d policies", maxPolicies)
+			}
+			return err
+		}
+		var name string
+		err := d.str(&name)
+		d.doc.Policies = append(d.doc.Policies, name)
+		return err
+	})
+}
+
+func (d *simulationReader) trace() error {
+	t, before := d.doc.Trace, len(d.faults)
+	err := d.object(simulationTraceFields, func(name string) (bool, error) {
+		switch name {
+		case "name":
+			return true, d.str(&t.Name)
+		case "text":
+			return true, d.str(&t.Text)
+		case "format":
+			return true, d.str(&t.Format)
+		case "table":
+			return true, d.str(&t.Table)
+		case "quantum_s":
+			return true, d.micros(&t.QuantumUs, 1)
+		case "sync":
+			return true, d.oneOf(&t.Sync, "gang", "rigid")
+		}
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	var found InvalidErrors
+	switch {
+	case t.Name == "" && t.Text == "":
+		found.add("/trace", "missing_field", `give "text", one job a line, or "name" of a trace that comes with the program`)
+	case t.Name != "" && t.Text != "":
+		found.add("/trace", "not_allowed", `give "text" or "name", not both: a name is that of a trace that comes with the program`)
+	}
+	return d.report(before, found)
+}
+
+func (d *simulationReader) generate() error {
+	g := d.doc.Generate
+	return d.object(simulationGenerateFields, func(name string) (bool, error) {
+		switch name {
+		case "jobs":
+			return true, d.integer(&g.Jobs, 1, MaxExact)
+		case "arrivals":
+			return true, d.str(&g.Arrivals)
+		case "sync":
+			return true, d.oneOf(&g.Sync, "relaxed", "gang", "rigid")
+		case "grain_s":
+			return true, d.micros(&g.GrainUs, 1)
+		}
+		return false, nil
+	})
+}
+
+// gpus reads counts by type.
+func (d *simulationReader) gpus() error {
+	d.doc.GPUs = []TypeCount{}
+	total, before := int64(0), len(d.faults)
+	err := d.object(nil, func(name string) (bool, error) {
+		c := int64(1) // replaced, or a fault
+		err := d.integer(&c, 1, MaxGPUs)
+		total += c
+		d.doc.GPUs = append(d.doc.GPUs, TypeCount{name, int(c)})
+		return true, err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(d.doc.GPUs, func(a, b TypeCount) int { return strings.Compare(a.Type, b.Type) })
+	var found InvalidErrors
+	switch {
+	case len(d.doc.GPUs) == 0:
+		found.add("/gpus", "no_gpus", `give counts by type, e.g. {"V100": 36, "K80": 36}`)
+	case total > MaxGPUs:
+		found.add("/gpus", "too_large", "there are more than %d GPUs", MaxGPUs)
+	}
+	return d.report(before, found)
+}
+
+// window reads [first, last].
+func (d *simulationReader) window() error {
+	n, before := 0, len(d.faults)
+	err := d.array(func(i int) error {
+		n++
+		switch i {
+		case 0:
+			return d.integer(&d.doc.First, 0, MaxExact)
+		case 1:
+			return d.integer(&d.doc.Last, 1, MaxExact)
+		}
+		return d.skip()
+	})
+	if err != nil {
+		return err
+	}
+	var found InvalidErrors
+	switch {
+	case n != 2:
+		found.add("/jobs", "wrong_type", "give the first and the last job that count, numbered from 0, e.g. [4000, 4999]")
+	case len(d.faults) == before && d.doc.Last < d.doc.First:
+		found.add("/jobs", "out_of_range", "the first job, %d, is behind the last, %d", d.doc.First, d.doc.Last)
+	}
+	return d.report(before, found)
+}
+
+func (d *simulationReader) time(to **int64, least int64) error {
+	*to = new(int64)
+	return d.micros(*to, least)
+}
+
+// oneOf reads a string that must be one of some.
+func (r *reader) oneOf(to *string, known ...string) error {
+	from := len(r.faults)
+	if err := r.str(to); err != nil || len(r.faults) > from {
+		return err
+	}
+	if slices.Contains(known, *to) {
+		return nil
+	}
+	hint := ""
+	if best := Nearest(cut(*to, 60), known); best != "" {
+		hint = `: did you mean "` + best + `"?`
+	}
+	return r.fault("unknown_value", "%q is not one of %s%s", clip(*to), strings.Join(known, ", "), hint)
+}

@@ -1,0 +1,106 @@
+package hare_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hare-sched/hare"
+)
+
+func TestDecodeSimulation(t *testing.T) {
+	got, err := hare.DecodeSimulation(strings.NewReader(`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},
+		"gpus":{"V100":36,"K80":12},"jobs":[4000,4999],"seed":7,"repeat":3,"lease_s":360,"reset_s":0,"restart_s":1.5,"cdf":true,"detail":"jobs","time_limit_s":20}`), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	us := func(n int64) *int64 { return &n }
+	want := &hare.Simulation{
+		Policies: []string{"hlas", "gavel:fifo"}, Trace: &hare.SimulationTrace{Text: "a\nb", Format: "gavel", Table: "t", QuantumUs: 2_500_000, Sync: "rigid"},
+		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7, Repeat: 3,
+		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	got, err = hare.DecodeSimulation(strings.NewReader(`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}}]}}`), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&hare.SimulationGenerate{Jobs: 20, Arrivals: "poisson:0.5", Sync: "gang", GrainUs: 100_000}, got.Generate); diff != "" || len(got.Cluster.Nodes) != 2 {
+		t.Errorf("%s %v", diff, got.Cluster)
+	}
+}
+
+func TestSimulationFaults(t *testing.T) {
+	for _, c := range []struct{ doc, pointer, code string }{
+		{`[]`, "", "wrong_type"},
+		{`{`, "", "malformed"},
+		{`{}`, "", "missing_field"},
+		{`{"policies":"hlas"}`, "/policies", "wrong_type"},
+		{`{"policies":[1]}`, "/policies/0", "wrong_type"},
+		{`{"policies":[` + strings.Repeat(`"x",`, 1000) + `"x","x"]}`, "/policies/1000", "too_many"},
+		{`{"policies":["x"],"polices":[]}`, "/polices", "unknown_field"},
+		{`{"policies":["x"],"trace":7}`, "/trace", "wrong_type"},
+		{`{"policies":["x"],"trace":{}}`, "/trace", "missing_field"},
+		{`{"policies":["x"],"trace":{"name":"a","text":"b"}}`, "/trace", "not_allowed"},
+		{`{"policies":["x"],"trace":{"text":"b","sync":"relaxed"}}`, "/trace/sync", "unknown_value"},
+		{`{"policies":["x"],"trace":{"text":"b","quantum_s":0}}`, "/trace/quantum_s", "out_of_range"},
+		{`{"policies":["x"],"trace":{"text":"b","file":"/etc/passwd"}}`, "/trace/file", "unknown_field"},
+		{`{"policies":["x"],"generate":{"jobs":0}}`, "/generate/jobs", "out_of_range"},
+		{`{"policies":["x"],"gpus":{}}`, "/gpus", "no_gpus"},
+		{`{"policies":["x"],"gpus":{"A":0}}`, "/gpus/A", "out_of_range"},
+		{`{"policies":["x"],"gpus":{"A":600000,"B":600000}}`, "/gpus", "too_large"},
+		{`{"policies":["x"],"cluster":{"nodes":[{"name":"a","gpus":{"A":0}}]}}`, "/cluster/nodes/0/gpus/A", "out_of_range"},
+		{`{"policies":["x"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}}`, "/instance", "missing_field"},
+		{`{"policies":["x"],"jobs":[1]}`, "/jobs", "wrong_type"},
+		{`{"policies":["x"],"jobs":[9,1]}`, "/jobs", "out_of_range"},
+		{`{"policies":["x"],"jobs":[9,"1"]}`, "/jobs/1", "wrong_type"},
+		{`{"policies":["x"],"seed":-1}`, "/seed", "out_of_range"},
+		{`{"policies":["x"],"repeat":0}`, "/repeat", "out_of_range"},
+		{`{"policies":["x"],"lease_s":0}`, "/lease_s", "out_of_range"},
+		{`{"policies":["x"],"reset_s":-1}`, "/reset_s", "out_of_range"},
+		{`{"policies":["x"],"restart_s":0.0000001}`, "/restart_s", "too_many_decimals"},
+		{`{"policies":["x"],"detail":"job"}`, "/detail", "unknown_value"},
+		{`{"policies":["x"],"time_limit_s":86401}`, "/time_limit_s", "out_of_range"},
+		{`{"policies":["x"],"policies":["y"]}`, "/policies", "duplicate_name"},
+	} {
+		_, err := hare.DecodeSimulation(strings.NewReader(c.doc), hare.Limits{})
+		var faults hare.InvalidErrors
+		if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Pointer != c.pointer || faults[0].Code != c.code {
+			t.Errorf("%.80s: %v, want %s at %s", c.doc, err, c.code, c.pointer)
+		}
+	}
+}
+
+// What decodes is written so that it decodes to the same.
+func FuzzSimulation(f *testing.F) {
+	for _, s := range []string{
+		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0}`,
+		`{"policies":["hlas"],"instance":` + whatIfBase + `,"restart_s":1,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9}`,
+		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		doc, err := hare.DecodeSimulation(strings.NewReader(text), hare.Limits{MaxBytes: 1 << 16})
+		if err != nil || len(doc.Policies) == 0 {
+			return
+		}
+		var b bytes.Buffer
+		if err := doc.EncodeJSON(&b); err != nil {
+			t.Fatal(err)
+		}
+		again, err := hare.DecodeSimulation(bytes.NewReader(b.Bytes()), hare.Limits{})
+		if err != nil {
+			t.Fatalf("%v: %s", err, b.Bytes())
+		}
+		if diff := cmp.Diff(doc, again); diff != "" {
+			t.Fatalf("%s\n%s", b.Bytes(), diff)
+		}
+	})
+}
