@@ -97,6 +97,12 @@ type SimulationConfig struct {
 	// Progress is called now and then, from one goroutine at a time; nil means
 	// nobody looks.
 	Progress func(SimulationProgress)
+	// Limits refuse what is too large; the zero value limits nothing.
+	Limits SimulationLimits
+	// Ended is called with each run that has figures as it ends, from one
+	// goroutine at a time, with its place in the report; it must not keep the
+	// run. Its error ends the simulation. Nil means that nobody waits for runs.
+	Ended func(int, *SimulationRun) error
 }
 
 // SimulationProgress is how far a simulation is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,9 @@ func Simulate(ctx context.Context, req *SimulationRequest, cfg SimulationConfig)
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
+	if err := cfg.Limits.before(req); err != nil {
+		return nil, err
+	}
 	s := &simulation{req: req, cfg: cfg}
 	for _, name := range req.Policies {
 		info, err := policy.Find(name)
@@ -39,6 +43,9 @@ func Simulate(ctx context.Context, req *SimulationRequest, cfg SimulationConfig)
 	s.inputs = make([]onceInput, repeats)
 	first, err := s.input(0)
 	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Limits.after(req, first); err != nil {
 		return nil, err
 	}
 	s.state = SimulationProgress{Runs: len(s.infos) * repeats}
@@ -144,7 +151,13 @@ func (s *simulation) runAll(ctx context.Context) error {
 }
 
 // one does run i.
-func (s *simulation) one(ctx context.Context, i int) error {
+func (s *simulation) one(ctx context.Context, i int) (err error) {
+	// Runs have goroutines of their own, where a panic would end the process.
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("service: a simulation panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
 	repeat := i % s.req.repeats()
 	info := s.infos[i/s.req.repeats()]
 	in, err := s.input(repeat)
@@ -179,7 +192,12 @@ func (s *simulation) one(ctx context.Context, i int) error {
 		r.run.WallS, r.run.JobsPerS = &took, &rate
 	}
 	s.progress(r, m.TotalS, int64(in.jobs()), max(r.run.Events, r.run.Rounds), true)
-	return nil
+	if s.cfg.Ended == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cfg.Ended(i, &r.run)
 }
 
 // fault says what kind of failure a run's error is.
