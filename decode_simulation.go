@@ -12,7 +12,7 @@ var (
 		"policies", "trace", "instance", "generate", "gpus", "cluster", "jobs", "seed", "repeat",
 		"lease_s", "reset_s", "restart_s", "cdf", "detail", "time_limit_s",
 	}
-	simulationTraceFields    = []string{"name", "text", "format", "table", "quantum_s", "sync"}
+	simulationTraceFields    = []string{"name", "text", "format", "table", "table_name", "quantum_s", "sync"}
 	simulationGenerateFields = []string{"jobs", "arrivals", "sync", "grain_s"}
 )
 
@@ -127,6 +127,8 @@ func (d *simulationReader) trace() error {
 			return true, d.str(&t.Format)
 		case "table":
 			return true, d.str(&t.Table)
+		case "table_name":
+			return true, d.str(&t.TableName)
 		case "quantum_s":
 			return true, d.micros(&t.QuantumUs, 1)
 		case "sync":
@@ -143,6 +145,9 @@ func (d *simulationReader) trace() error {
 		found.add("/trace", "missing_field", `give "text", one job a line, or "name" of a trace that comes with the program`)
 	case t.Name != "" && t.Text != "":
 		found.add("/trace", "not_allowed", `give "text" or "name", not both: a name is that of a trace that comes with the program`)
+	}
+	if t.Table != "" && t.TableName != "" {
+		found.add("/trace", "not_allowed", `give "table" or "table_name", not both`)
 	}
 	return d.report(before, found)
 }

@@ -48,6 +48,7 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"trace":7}`, "/trace", "wrong_type"},
 		{`{"policies":["x"],"trace":{}}`, "/trace", "missing_field"},
 		{`{"policies":["x"],"trace":{"name":"a","text":"b"}}`, "/trace", "not_allowed"},
+		{`{"policies":["x"],"trace":{"name":"a","table":"b","table_name":"c"}}`, "/trace", "not_allowed"},
 		{`{"policies":["x"],"trace":{"text":"b","sync":"relaxed"}}`, "/trace/sync", "unknown_value"},
 		{`{"policies":["x"],"trace":{"text":"b","quantum_s":0}}`, "/trace/quantum_s", "out_of_range"},
 		{`{"policies":["x"],"trace":{"text":"b","file":"/etc/passwd"}}`, "/trace/file", "unknown_field"},

@@ -46,9 +46,9 @@ type SimulationTrace struct {
 	Text string
 	// Format is one of those of hare import; empty means that the columns tell.
 	Format string
-	// Table is the format's second text; empty means the one that comes with the
-	// program.
-	Table string
+	// Table is the format's second text, TableName one that comes with the
+	// program; both empty means the one that belongs to the format.
+	Table, TableName string
 	// QuantumUs is how long a round of merged steps takes on a job's fastest
 	// type; 0 means the server's default.
 	QuantumUs int64
@@ -86,10 +86,7 @@ func (s *Simulation) EncodeJSON(w io.Writer) error {
 		doc.Jobs = []int64{s.First, s.Last}
 	}
 	if t := s.Trace; t != nil {
-		doc.Trace = &simulationTraceJSON{Name: t.Name, Text: t.Text, Format: t.Format, Table: t.Table, QuantumS: positiveJSON(t.QuantumUs), Sync: t.Sync}
-		if t.Text != "" {
-			doc.Trace.Name = ""
-		}
+		doc.Trace = &simulationTraceJSON{Name: t.Name, Text: t.Text, Format: t.Format, Table: t.Table, TableName: t.TableName, QuantumS: positiveJSON(t.QuantumUs), Sync: t.Sync}
 	}
 	if g := s.Generate; g != nil {
 		doc.Generate = &simulationGenerateJSON{Jobs: g.Jobs, Arrivals: g.Arrivals, Sync: g.Sync, GrainS: positiveJSON(g.GrainUs)}
@@ -138,12 +135,13 @@ type simulationJSON struct {
 }
 
 type simulationTraceJSON struct {
-	Name     string      `json:"name,omitempty"`
-	Text     string      `json:"text,omitempty"`
-	Format   string      `json:"format,omitempty"`
-	Table    string      `json:"table,omitempty"`
-	QuantumS json.Number `json:"quantum_s,omitempty"`
-	Sync     string      `json:"sync,omitempty"`
+	Name      string      `json:"name,omitempty"`
+	Text      string      `json:"text,omitempty"`
+	Format    string      `json:"format,omitempty"`
+	Table     string      `json:"table,omitempty"`
+	TableName string      `json:"table_name,omitempty"`
+	QuantumS  json.Number `json:"quantum_s,omitempty"`
+	Sync      string      `json:"sync,omitempty"`
 }
 
 type simulationGenerateJSON struct {
