@@ -28,6 +28,9 @@ type Hooks struct {
 	Predicted func(predicted, took time.Duration)
 	// Cached says that an answer was looked for among those before.
 	Cached func(hit bool)
+	// Simulated says that a simulation that had a place has ended; the answer is
+	// nil where err is not.
+	Simulated func(ctx context.Context, ans *SimulationAnswer, took time.Duration, err error)
 	// Committed says that what belongs to a solve has become durable since
 	// began, or was refused; bytes is its size.
 	Committed func(ctx context.Context, began time.Time, bytes int, err error)
@@ -71,6 +74,12 @@ func (h *Hooks) predicted(predicted, took time.Duration) {
 func (h *Hooks) cached(hit bool) {
 	if h.Cached != nil {
 		h.Cached(hit)
+	}
+}
+
+func (h *Hooks) simulated(ctx context.Context, ans *SimulationAnswer, took time.Duration, err error) {
+	if h.Simulated != nil {
+		h.Simulated(ctx, ans, took, err)
 	}
 }
 

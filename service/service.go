@@ -64,12 +64,15 @@ type Service struct {
 	costs *Costs
 	// plainCosts is of solves by the plain rules, which take far less.
 	plainCosts *Costs
-	life       context.Context // ends when what runs must end
-	stop       context.CancelFunc
-	mu         sync.Mutex    // guards drain against active
-	drain      chan struct{} // closed when no new work is taken
-	active     sync.WaitGroup
-	hooks      atomic.Pointer[Hooks]
+	// playCosts and programCosts are of simulations, without and with linear
+	// programs.
+	playCosts, programCosts *Costs
+	life                    context.Context // ends when what runs must end
+	stop                    context.CancelFunc
+	mu                      sync.Mutex    // guards drain against active
+	drain                   chan struct{} // closed when no new work is taken
+	active                  sync.WaitGroup
+	hooks                   atomic.Pointer[Hooks]
 }
 
 // New makes a service.
@@ -87,7 +90,8 @@ func New(cfg Config) *Service {
 		cfg.Engine = solverEngine{cfg.Solver}
 	}
 	life, stop := context.WithCancel(context.Background())
-	return &Service{cfg: cfg, queue: newQueue(cfg.Running, cfg.Queue), costs: NewCosts(), plainCosts: NewCosts(), life: life, stop: stop, drain: make(chan struct{})}
+	return &Service{cfg: cfg, queue: newQueue(cfg.Running, cfg.Queue), costs: NewCosts(), plainCosts: NewCosts(),
+		playCosts: newCostsAt(playBegin), programCosts: newCostsAt(programBegin), life: life, stop: stop, drain: make(chan struct{})}
 }
 
 // Version is the version of Hare in results.

@@ -1,0 +1,208 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/trace"
+)
+
+// ServedSimulations limits simulations that a Service runs: the largest take
+// some hundreds of MiB.
+var ServedSimulations = SimulationLimits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000}
+
+// SimulationDeadline is the status of a simulation whose time passed: those of
+// its runs that had ended are there.
+const SimulationDeadline = hare.TerminationDeadline
+
+// SimulationAnswer is what a Service found in the time that it had.
+type SimulationAnswer struct {
+	Status string `json:"status"` // succeeded or deadline
+	Asked  int    `json:"asked"`  // runs that were asked for
+	SimulationReport
+}
+
+// SimulationOf is the request that a document asks for.
+func SimulationOf(doc *hare.Simulation) *SimulationRequest {
+	seconds := func(us *int64, none float64) float64 {
+		if us == nil {
+			return none
+		}
+		return float64(*us) / 1e6
+	}
+	r := &SimulationRequest{
+		Policies: doc.Policies, Instance: doc.Instance, GPUs: doc.GPUs, Cluster: doc.Cluster,
+		First: int(doc.First), Last: int(doc.Last), Seed: uint64(doc.Seed), Repeat: int(doc.Repeat),
+		LeaseS: seconds(doc.LeaseUs, 0), ResetS: seconds(doc.ResetUs, DefaultResetS), RestartS: seconds(doc.RestartUs, 0), CDF: doc.CDF,
+	}
+	if t := doc.Trace; t != nil {
+		r.Trace = &SimulationTrace{Name: t.Name, Format: t.Format, TableName: t.TableName, Quantum: time.Duration(t.QuantumUs) * time.Microsecond, Sync: t.Sync}
+		if t.Text != "" {
+			r.Trace.Name, r.Trace.Text = "trace", []byte(t.Text)
+		}
+		if t.Table != "" {
+			r.Trace.TableName, r.Trace.Table = "table", []byte(t.Table)
+		}
+	}
+	if g := doc.Generate; g != nil {
+		r.Generate = &trace.GenerateConfig{Jobs: int(g.Jobs), Arrivals: g.Arrivals, Sync: g.Sync, GrainUs: g.GrainUs}
+	}
+	return r
+}
+
+// Simulate runs a simulation when there is a place for it, one run after the
+// other. limit covers waiting and working; 0 is the service's own. ended is
+// called with each run as it ends, in the order of the report, and progress now
+// and then; either may be nil. Where the limit passes, the answer has the runs
+// that ended before, and no means. Errors are those of Simulate and of the queue.
+func (s *Service) Simulate(ctx context.Context, req *SimulationRequest, limit time.Duration, ended func(int, *SimulationRun) error, progress func(SimulationProgress)) (ans *SimulationAnswer, err error) {
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ServedSimulations.before(req); err != nil {
+		return nil, err
+	}
+	if limit == 0 {
+		limit = s.cfg.MaxTime
+	}
+	deadline := time.Now().Add(limit)
+	work, costs := simulationWork(req, limit), s.simulationCosts(req)
+	a := admission{deadline: deadline, cost: costs.Predict(work)}
+	a.trust, _ = costs.Error()
+	if err := s.admit(a); err != nil {
+		return nil, err
+	}
+	ctx, leave, err := s.await(ctx, s.queue.lineUp(a), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	began := time.Now()
+	defer func() { s.watching().simulated(ctx, ans, time.Since(began), err) }()
+	timed, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	ans = &SimulationAnswer{Status: hare.StatusSucceeded, Asked: len(req.Policies) * req.repeats()}
+	var before []SimulationRun
+	rep, err := Simulate(timed, req, SimulationConfig{
+		Solver: s.cfg.Solver, Limits: ServedSimulations, Progress: progress,
+		Ended: func(i int, r *SimulationRun) error {
+			before = append(before, *r)
+			if ended == nil {
+				return nil
+			}
+			return ended(i, r)
+		},
+	})
+	cut := err != nil && ctx.Err() == nil && errors.Is(timed.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case cut:
+		ans.Status, ans.Runs, err = SimulationDeadline, before, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, err
+	default:
+		ans.SimulationReport = *rep
+	}
+	costs.Learn(work, time.Since(began), cut)
+	return ans, nil
+}
+
+// SimulatedJob is one job of a run in JSON. What it does not have is null.
+type SimulatedJob struct {
+	ID          string   `json:"id"`
+	Weight      float64  `json:"weight"`
+	ArrivalS    float64  `json:"arrival_s"`
+	StartS      *float64 `json:"start_s"`
+	EndS        *float64 `json:"end_s"`
+	JCTS        *float64 `json:"jct_s"`
+	WaitS       *float64 `json:"wait_s"`
+	Slowdown    *float64 `json:"slowdown"`
+	Rho         *float64 `json:"rho"`
+	Preemptions int64    `json:"preemptions"`
+	State       string   `json:"state"`   // ended, dropped or unfinished
+	Counted     bool     `json:"counted"` // it is in the window of jobs
+}
+
+// EachJob are the jobs of the run, by number.
+func (r *SimulationRun) EachJob() []SimulatedJob {
+	out := make([]SimulatedJob, len(r.Each))
+	for i := range r.Each {
+		j := &r.Each[i]
+		d := SimulatedJob{ID: j.ID, Weight: j.Weight, ArrivalS: j.ArrivalS, Preemptions: j.Preemptions, State: "ended", Counted: j.Counts}
+		if j.StartS >= 0 {
+			d.StartS = &j.StartS
+		}
+		switch {
+		case j.Dropped:
+			d.State = "dropped"
+		case j.EndS < 0:
+			d.State = "unfinished"
+		default:
+			d.EndS, d.JCTS, d.WaitS, d.Slowdown, d.Rho = &j.EndS, &j.JCTS, &j.WaitS, &j.Slowdown, &j.Rho
+		}
+		out[i] = d
+	}
+	return out
+}
+
+// simulationCosts is the model of how long such simulations take: those with
+// linear programs take so much longer that they have one of their own.
+func (s *Service) simulationCosts(req *SimulationRequest) *Costs {
+	for _, name := range req.Policies {
+		if p, err := policy.Find(name); err == nil && p.Needs.LP {
+			return s.programCosts
+		}
+	}
+	return s.playCosts
+}
+
+// Beginnings of the models of simulations, beside firstModel, which is of solves.
+const (
+	playBegin    = -8
+	programBegin = -5
+)
+
+// newCostsAt is NewCosts with another constant.
+func newCostsAt(begin float64) *Costs {
+	c := NewCosts()
+	c.beta[0] = begin
+	return c
+}
+
+// simulationWork sizes a simulation by what can be seen before it is read: a
+// trace has a job a line.
+func simulationWork(req *SimulationRequest, limit time.Duration) Work {
+	w := Work{Options: hare.Options{TimeLimit: limit}}
+	switch {
+	case req.Instance != nil:
+		w = WorkOf(req.Instance, w.Options)
+	case req.Generate != nil:
+		w.Jobs = float64(req.Generate.Jobs)
+	default:
+		var n lineCount
+		if src, err := req.Trace.source(); err == nil {
+			_, _ = io.Copy(&n, src.R) // memory, or a file of the program's own
+		}
+		w.Jobs = float64(n)
+	}
+	runs := float64(len(req.Policies) * req.repeats())
+	w.Jobs, w.Tasks = w.Jobs*runs, w.Tasks*runs
+	return w
+}
+
+// lineCount counts the lines that are written to it.
+type lineCount int
+
+func (n *lineCount) Write(b []byte) (int, error) {
+	for _, c := range b {
+		if c == '\n' {
+			*n++
+		}
+	}
+	return len(b), nil
+}

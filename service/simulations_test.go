@@ -1,0 +1,131 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+func simulationOf(t *testing.T, doc string) (*service.SimulationRequest, *hare.Simulation) {
+	t.Helper()
+	d, err := hare.DecodeSimulation(strings.NewReader(doc), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return service.SimulationOf(d), d
+}
+
+func TestSimulationOf(t *testing.T) {
+	r, _ := simulationOf(t, `{"policies":["hlas"],"trace":{"text":"x\n","table_name":"y","quantum_s":2.5},"jobs":[3,9],"seed":4,"repeat":5,"restart_s":0.5}`)
+	if r.Trace.Name != "trace" || string(r.Trace.Text) != "x\n" || r.Trace.TableName != "y" || r.Trace.Table != nil || r.Trace.Quantum != 2500*time.Millisecond {
+		t.Errorf("%+v", r.Trace)
+	}
+	if r.First != 3 || r.Last != 9 || r.Seed != 4 || r.Repeat != 5 || r.LeaseS != 0 || r.ResetS != service.DefaultResetS || r.RestartS != 0.5 {
+		t.Errorf("%+v", r)
+	}
+	if r, _ = simulationOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); r.ResetS != 0 || r.Trace.Text != nil || r.Trace.Name != "x" {
+		t.Errorf("%+v", r)
+	}
+}
+
+const smallSimulation = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
+	"jobs":[{"id":"x","on":{"V100":{"compute_s":10}}}]}}`
+
+// Where the time passes in the second run, the first one is answered.
+func TestSimulationKeepsWhatEndedInTime(t *testing.T) {
+	svc := service.New(service.Config{Running: 1})
+	req, _ := simulationOf(t, smallSimulation)
+	const limit = 50 * time.Millisecond
+	var told []string
+	ans, err := svc.Simulate(t.Context(), req, limit, func(i int, r *service.SimulationRun) error {
+		if len(told) != i {
+			t.Errorf("run %d is told as number %d", i, len(told))
+		}
+		told = append(told, r.Policy)
+		time.Sleep(2 * limit)
+		return nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ans.Status != service.SimulationDeadline || ans.Asked != 3 || len(ans.Runs) != 1 || ans.Runs[0].MeanJCTS != 10 || ans.Means != nil || len(told) != 1 {
+		t.Errorf("%+v, told %v", ans, told)
+	}
+	if ans, err = svc.Simulate(t.Context(), req, 0, nil, nil); err != nil || ans.Status != hare.StatusSucceeded || len(ans.Runs) != 3 {
+		t.Errorf("%v %+v", err, ans)
+	}
+}
+
+func TestSimulationEndsWithItsReader(t *testing.T) {
+	svc := service.New(service.Config{Running: 1})
+	req, _ := simulationOf(t, smallSimulation)
+	gone, told := errors.New("gone"), 0
+	if _, err := svc.Simulate(t.Context(), req, 0, func(int, *service.SimulationRun) error { told++; return gone }, nil); !errors.Is(err, gone) || told != 1 {
+		t.Errorf("%v, told %d times", err, told)
+	}
+	// A panic fails the call alone.
+	if _, err := svc.Simulate(t.Context(), req, 0, func(int, *service.SimulationRun) error { panic("oh") }, nil); err == nil || !strings.Contains(err.Error(), "panicked: oh") {
+		t.Error(err)
+	}
+	if waiting, running := svc.Load(); waiting+running != 0 {
+		t.Errorf("%d wait and %d run", waiting, running)
+	}
+}
+
+// A server that ends cuts a simulation, which has no result then.
+func TestSimulationIsDrained(t *testing.T) {
+	svc := service.New(service.Config{Running: 1})
+	req, _ := simulationOf(t, smallSimulation)
+	began, failed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		first := true
+		_, err := svc.Simulate(t.Context(), req, 0, func(int, *service.SimulationRun) error {
+			if first {
+				close(began)
+				first = false
+			}
+			time.Sleep(200 * time.Millisecond)
+			return nil
+		}, nil)
+		failed <- err
+	}()
+	<-began
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // no grace
+	svc.Drain(ctx)
+	if err := <-failed; !errors.Is(err, service.ErrDraining) {
+		t.Error(err)
+	}
+}
+
+// Limits are told before the work that they limit.
+func TestSimulationLimits(t *testing.T) {
+	for _, c := range []struct {
+		lim     service.SimulationLimits
+		doc     string
+		pointer string
+	}{
+		{service.SimulationLimits{Runs: 2}, smallSimulation, "/policies"},
+		{service.SimulationLimits{Runs: 3}, strings.Replace(smallSimulation, `{`, `{"repeat":2,`, 1), "/repeat"},
+		{service.SimulationLimits{Jobs: 4}, `{"policies":["fifo"],"generate":{"jobs":5}}`, "/generate/jobs"},
+		{service.SimulationLimits{Sum: 2}, smallSimulation, "/instance"},
+		{service.SimulationLimits{Work: 9}, `{"policies":["fifo"],"generate":{"jobs":5}}`, "/generate/jobs"},
+		{service.SimulationLimits{Jobs: 9}, `{"policies":["gavel:fifo"],"trace":{"name":"gavel_trace_continuous5600_single.csv"}}`, "/trace"},
+	} {
+		req, _ := simulationOf(t, c.doc)
+		_, err := service.Simulate(t.Context(), req, service.SimulationConfig{Limits: c.lim})
+		var fault *hare.InvalidError
+		if !errors.As(err, &fault) || fault.Code != "too_large" || fault.Pointer != c.pointer {
+			t.Errorf("%+v: %v", c.lim, err)
+		}
+	}
+	req, _ := simulationOf(t, smallSimulation)
+	if _, err := service.Simulate(t.Context(), req, service.SimulationConfig{Limits: service.SimulationLimits{Runs: 3, Jobs: 1, Sum: 3, Work: 1}}); err != nil {
+		t.Error(err)
+	}
+}
