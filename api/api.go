@@ -119,6 +119,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Post("/v1/verify", s.handle(s.admit(s.verify)))
 	s.explainRoutes(r)
 	s.whatIfRoutes(r)
+	s.simulationRoutes(r)
 	s.sessionRoutes(r)
 	s.keyRoutes(r)
 	r.Get("/v1/version", s.handle(s.version))

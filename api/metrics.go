@@ -35,6 +35,7 @@ type metrics struct {
 	panics   prometheus.Counter
 	commits  commitMetrics
 	tenants  tenantMetrics
+	plays    simulationMetrics
 	sessions sessionMetrics
 }
 
@@ -80,6 +81,7 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_panics_total", Help: "Requests that ended in a panic."}),
 		commits:  newCommitMetrics(),
 		tenants:  newTenantMetrics(cfg.MetricTenants),
+		plays:    newSimulationMetrics(),
 	}
 	for _, outcome := range []string{"hit", "miss"} {
 		m.cached.WithLabelValues(outcome)
@@ -89,6 +91,7 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 	build.WithLabelValues(svc.Version(), svc.EngineVersion(), runtime.Version()).Set(1)
 	m.registry.MustRegister(m.requests, m.latency, m.inFlight, m.refusals, m.waits, m.phases, m.gap, m.bounds, m.ended, m.failed, m.cached, m.cost, m.panics,
 		m.commits.took, m.commits.bytes, m.commits.failures,
+		m.plays.ended, m.plays.took, m.plays.jobs,
 		m.tenants.requests, m.tenants.solves, m.tenants.seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gaugeFunc("hare_queue_waiting", "Calls that wait for a place.", func() float64 { w, _ := svc.Load(); return float64(w) }),

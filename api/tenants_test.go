@@ -256,6 +256,7 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"GET /v1/solves/{id}/prices":       {role: read, of: "solve", want: 200},
 		"GET /v1/solves/{id}/prices.svg":   {role: read, of: "solve", want: 200},
 		"POST /v1/what-if":                 {role: solve, of: "solve", body: `{"base":{"solve_id":"{id}"},"options":{"work_limit":1},"scenarios":[{"id":"x","scale_weights":{"bert":2}}]}`, want: 200},
+		"POST /v1/simulations":             {role: solve, body: `{"policies":["srtf"],"generate":{"jobs":2}}`, want: 200},
 		"POST /v1/bounds":                  {role: solve, body: in + `,"method":"machine"}`, want: 200},
 		"POST /v1/verify":                  {role: solve, body: in + `}`, want: 422},
 		"POST /v1/sessions":                {role: solve, body: `{"cluster":` + twoGPUs + `}`, want: 201},

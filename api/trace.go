@@ -60,7 +60,10 @@ func errorKind(err error) string {
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
 	var status *statusError
+	var run *service.SimulationError
 	switch {
+	case errors.As(err, &run):
+		return run.Code
 	case errors.Is(err, service.ErrBusy):
 		return "busy"
 	case errors.Is(err, service.ErrLate):

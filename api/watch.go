@@ -77,6 +77,7 @@ func (s *server) hooks() service.Hooks {
 			}
 			s.met.cached.WithLabelValues(outcome).Inc()
 		},
+		Simulated: s.met.plays.simulated,
 		Committed: s.committed,
 	}
 }

@@ -97,26 +97,14 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	if err := s.svc.CheckWhatIf(r.Context(), req); err != nil {
 		return err
 	}
-	control := http.NewResponseController(w)
-	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	lines := newLineWriter(w, s.cfg.BodyTime)
+	defer lines.end()
 	places := service.WithPlaces(r.Context(), func() (func(), error) { return s.acquire(r.Context()) })
 	return s.svc.WhatIf(places, req, func(l *service.WhatIfLine) error {
 		if l.Err != nil {
 			l.Error = s.document(r, l.Err)
 		}
-		line, err := json.Marshal(l)
-		if err != nil {
-			return err
-		}
-		w.Header().Set("Content-Type", kindNDJSON)
-		_ = control.SetWriteDeadline(time.Now().Add(s.cfg.BodyTime))
-		if _, err := w.Write(append(line, '\n')); err != nil {
-			return err
-		}
-		if err := control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return err
-		}
-		return nil
+		return lines.write(l)
 	})
 }
 

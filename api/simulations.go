@@ -1,0 +1,193 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+func (s *server) simulationRoutes(r chi.Router) {
+	r.Post("/v1/simulations", s.handle(s.admit(s.simulate)))
+}
+
+// simulationRunJSON is a run, with its jobs where they are asked for.
+type simulationRunJSON struct {
+	*service.SimulationRun
+	Each []service.SimulatedJob `json:"each,omitempty"`
+}
+
+func describeRun(r *service.SimulationRun, detail string) simulationRunJSON {
+	out := simulationRunJSON{SimulationRun: r}
+	if detail == hare.SimulationJobs {
+		out.Each = r.EachJob()
+	}
+	return out
+}
+
+// simulationAnswerJSON is the answer as one document.
+type simulationAnswerJSON struct {
+	Status string                    `json:"status"`
+	Asked  int                       `json:"asked"`
+	Runs   []simulationRunJSON       `json:"runs"`
+	Means  []service.SimulationMeans `json:"means,omitempty"`
+	Notes  []string                  `json:"notes,omitempty"`
+}
+
+// simulationLine is one line of the answer as NDJSON: the member of its name is
+// there.
+type simulationLine struct {
+	Line     string              `json:"line"` // progress, run, summary or error
+	Progress *simulationProgress `json:"progress,omitempty"`
+	Run      *simulationRunJSON  `json:"run,omitempty"`
+	Summary  *simulationSummary  `json:"summary,omitempty"`
+	Error    json.RawMessage     `json:"error,omitempty"`
+}
+
+type simulationProgress struct {
+	Policy   string  `json:"policy"`
+	Seed     uint64  `json:"seed"`
+	NowS     float64 `json:"now_s"`
+	Runs     int     `json:"runs"`
+	RunsDone int     `json:"runs_done"`
+	Jobs     int64   `json:"jobs"`
+	JobsDone int64   `json:"jobs_done"`
+	Events   int64   `json:"events"`
+}
+
+type simulationSummary struct {
+	Status string                    `json:"status"`
+	Asked  int                       `json:"asked"`
+	Runs   int                       `json:"runs"`
+	Means  []service.SimulationMeans `json:"means,omitempty"`
+	Notes  []string                  `json:"notes,omitempty"`
+}
+
+// progressEvery is how far apart the lines of progress are at least.
+const progressEvery = time.Second
+
+// simulate plays jobs to policies.
+//
+//	@Summary		Compare policies on a simulated cluster
+//	@Description	Plays the jobs of a trace, of an instance or of a generator to each policy on a virtual clock, repeat times, and answers with mean and percentile completion times, fairness, utilisation and what was lost. The same request gives the same bytes, whatever the machine. Runs of the task engine are recorded and pass the verifier before any figure is told; a policy that decides what is not possible fails the whole call, by name, time and GPU. As NDJSON a line of each run as it ends, lines of progress between them, and a summary last; where a run fails after the first line, the last one has the problem. Where time_limit_s passes, status is deadline and the runs that had ended are there. When the client goes away, the simulation ends.
+//	@Tags			scheduling
+//	@ID				simulate
+//	@Param			body	body	openapi.SimulationRequest	true	"policies, jobs and where they run"
+//	@Accept			json
+//	@Produce		json,application/x-ndjson,application/problem+json
+//	@Success		200	{object}	openapi.Simulation	"the runs; as NDJSON a line each"
+//	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
+//	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
+//	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
+//	@Failure		413	{object}	openapi.Problem	"larger than the limit, which is stated"
+//	@Failure		415	{object}	openapi.Problem	"another media type or content coding"
+//	@Failure		422	{object}	openapi.Problem	"well-formed and wrong: each fault with its pointer; or the jobs cannot be simulated with a policy, which is named"
+//	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id. A policy that decided what is not possible is named, with time and GPU"
+//	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
+//	@Router			/v1/simulations [post]
+func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
+	kind, err := accepted(r, kindJSON, kindNDJSON)
+	if err != nil {
+		return err
+	}
+	doc, err := s.readSimulation(w, r)
+	if err != nil {
+		return err
+	}
+	req := service.SimulationOf(doc)
+	if kind == kindNDJSON {
+		direct(s.handle(func(w http.ResponseWriter, r *http.Request) error { return s.simulateLines(w, r, doc, req) }))(w, r)
+		return nil
+	}
+	ans, err := s.simulation(r, req, doc.TimeLimit, nil, nil)
+	if err != nil {
+		return err
+	}
+	out := simulationAnswerJSON{Status: ans.Status, Asked: ans.Asked, Runs: make([]simulationRunJSON, len(ans.Runs)), Means: ans.Means, Notes: ans.Notes}
+	for i := range ans.Runs {
+		out.Runs[i] = describeRun(&ans.Runs[i], doc.Detail)
+	}
+	return answerJSON(w, http.StatusOK, out)
+}
+
+// simulateLines answers line by line.
+func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *hare.Simulation, req *service.SimulationRequest) error {
+	lines := newLineWriter(w, s.cfg.BodyTime)
+	defer lines.end()
+	var told time.Time
+	runs := 0
+	ended := func(_ int, run *service.SimulationRun) error {
+		runs++
+		line := describeRun(run, doc.Detail)
+		return lines.write(simulationLine{Line: "run", Run: &line})
+	}
+	progress := func(p service.SimulationProgress) {
+		if now := time.Now(); now.Sub(told) >= progressEvery {
+			told = now
+			// That the client is gone shows at the next run, and by the context.
+			_ = lines.write(simulationLine{Line: "progress", Progress: &simulationProgress{
+				Policy: p.Policy, Seed: p.Seed, NowS: p.NowS, Runs: p.Runs, RunsDone: p.Done, Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events}})
+		}
+	}
+	ans, err := s.simulation(r, req, doc.TimeLimit, ended, progress)
+	if err != nil {
+		if !lines.began || r.Context().Err() != nil {
+			return err
+		}
+		return lines.write(simulationLine{Line: "error", Error: s.document(r, err)})
+	}
+	return lines.write(simulationLine{Line: "summary", Summary: &simulationSummary{Status: ans.Status, Asked: ans.Asked, Runs: runs, Means: ans.Means, Notes: ans.Notes}})
+}
+
+// readSimulation decodes the request's document.
+func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *hare.Simulation, err error) {
+	_, end := s.step(r.Context(), "decode")
+	defer func() { end(err) }()
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
+	body, err := s.body(w, r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	doc, err := hare.DecodeSimulation(body, hare.Limits{MaxBytes: s.bodyLimit(r.Context())})
+	if err != nil {
+		return nil, err
+	}
+	// The connection is read on, to notice when the client goes away.
+	_ = control.SetReadDeadline(time.Time{})
+	return doc, nil
+}
+
+// simulation runs a simulation in a span of its own.
+func (s *server) simulation(r *http.Request, req *service.SimulationRequest, limit time.Duration, ended func(int, *service.SimulationRun) error, progress func(service.SimulationProgress)) (*service.SimulationAnswer, error) {
+	ctx, end := s.step(r.Context(), "simulate")
+	ans, err := s.svc.Simulate(ctx, req, limit, ended, progress)
+	end(err)
+	if err != nil {
+		return nil, s.policyFault(r, req, err)
+	}
+	return ans, r.Context().Err()
+}
+
+// policyFault says which policy of the request made a run fail.
+func (s *server) policyFault(r *http.Request, req *service.SimulationRequest, err error) error {
+	var run *service.SimulationError
+	if !errors.As(err, &run) {
+		return err
+	}
+	at := fmt.Sprintf("/policies/%d", slices.Index(req.Policies, run.Policy))
+	switch run.Code {
+	case "stalled", "infeasible", "not_in_model":
+		return &hare.InvalidError{Pointer: at, Code: run.Code, Detail: run.Error()}
+	}
+	s.cfg.Logger.Error("simulation failed", "request_id", requestID(r.Context()), "code", run.Code, "error", run)
+	return &statusError{http.StatusInternalServerError, run.Code, run.Error()}
+}

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hare-sched/hare/service"
+)
+
+// simulationMetrics are about simulations that had a place.
+type simulationMetrics struct {
+	ended *prometheus.CounterVec
+	took  prometheus.Histogram
+	jobs  prometheus.Counter
+}
+
+func newSimulationMetrics() simulationMetrics {
+	return simulationMetrics{
+		ended: counter("hare_simulations_total", "Simulations that ended, by status or kind of error.", "status"),
+		took:  histogram("hare_simulation_seconds", "Time that simulations ran.", longTimes),
+		jobs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_simulated_jobs_total", Help: "Jobs of the runs that ended."}),
+	}
+}
+
+func (m *simulationMetrics) simulated(_ context.Context, ans *service.SimulationAnswer, took time.Duration, err error) {
+	m.took.Observe(took.Seconds())
+	if err != nil {
+		m.ended.WithLabelValues(errorKind(err)).Inc()
+		return
+	}
+	m.ended.WithLabelValues(ans.Status).Inc()
+	for i := range ans.Runs {
+		m.jobs.Add(float64(len(ans.Runs[i].Each)))
+	}
+}

@@ -1,0 +1,242 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+func newSimulationServer(t *testing.T, cfg service.Config) (http.Handler, *service.Service) {
+	t.Helper()
+	cfg.Solver = solver.Config{Version: "test"}
+	svc := service.New(cfg)
+	return api.New(svc, api.Config{MaxBodyBytes: 1 << 20}), svc
+}
+
+// shortTrace is in Gavel's terms; its first job takes 100 leases of 360 s.
+const shortTrace = `job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight
+0,0,ResNet-18 (batch size 64),20000,1,1
+1,100,LM (batch size 20),10000,1,2
+2,500,ResNet-50 (batch size 32),8000,2,1
+`
+
+func traceBody(t *testing.T, policies, more string) string {
+	t.Helper()
+	text, err := json.Marshal(shortTrace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return `{"policies":[` + policies + `],"trace":{"text":` + string(text) + `},"gpus":{"V100":2,"K80":2}` + more + `}`
+}
+
+type simulationAnswer struct {
+	Status string
+	Asked  int
+	Runs   []map[string]any
+	Means  []map[string]any
+}
+
+func simulated(t *testing.T, h http.Handler, body string) (string, simulationAnswer) {
+	t.Helper()
+	w := request(t, h, "POST", "/v1/simulations", body)
+	var a simulationAnswer
+	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%d %v: %s", w.Code, err, w.Body)
+	}
+	return w.Body.String(), a
+}
+
+// A job of two rounds of 5 s and one of 4 s on one GPU. First come, first
+// served: they end at 10 and 14 s. By shortest remaining time the second one
+// runs between the rounds of the first: they end at 14 and 9 s.
+func TestSimulationByHand(t *testing.T) {
+	h, _ := newSimulationServer(t, service.Config{})
+	const body = `{"policies":["fifo","srtf"],"detail":"jobs","instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
+		"jobs":[{"id":"long","rounds":2,"on":{"V100":{"compute_s":5}}},{"id":"short","on":{"V100":{"compute_s":4}}}]}}`
+	text, a := simulated(t, h, body)
+	if a.Status != "succeeded" || a.Asked != 2 || len(a.Runs) != 2 {
+		t.Fatalf("%s", text)
+	}
+	for i, want := range []struct {
+		policy       string
+		mean, end    float64
+		verification bool
+	}{{"fifo", 12, 14, true}, {"srtf", 11.5, 9, true}} {
+		r := a.Runs[i]
+		jobs := r["each"].([]any)
+		if r["policy"] != want.policy || r["mean_jct_s"] != want.mean || r["makespan_s"] != 14.0 || r["verified"] != want.verification || len(jobs) != 2 || jobs[1].(map[string]any)["end_s"] != want.end {
+			t.Errorf("%v", r)
+		}
+	}
+	if again, _ := simulated(t, h, body); again != text {
+		t.Errorf("the second time\n%s\nthe first\n%s", again, text)
+	}
+}
+
+// Leases and tasks, several times, as one document and line by line: the same
+// runs.
+func TestSimulationLines(t *testing.T) {
+	h, _ := newSimulationServer(t, service.Config{})
+	body := traceBody(t, `"gavel:fifo","gavel:max_min_fairness_perf","hlas"`, `,"repeat":2,"seed":3,"cdf":true`)
+	text, a := simulated(t, h, body)
+	if len(a.Runs) != 6 || len(a.Means) != 3 || a.Runs[1]["seed"] != 4.0 {
+		t.Fatalf("%s", text)
+	}
+	w := request(t, h, "POST", "/v1/simulations", body, "Accept", "application/x-ndjson", "Accept-Encoding", "gzip")
+	var runs []map[string]any
+	var summary map[string]any
+	for line := range strings.Lines(w.Body.String()) {
+		var l struct {
+			Line         string
+			Run, Summary map[string]any
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		switch l.Line {
+		case "run":
+			runs = append(runs, l.Run)
+		case "summary":
+			summary = l.Summary
+		case "progress":
+		default:
+			t.Errorf("%s", line)
+		}
+	}
+	one, _ := json.Marshal(a.Runs)
+	two, _ := json.Marshal(runs)
+	if string(one) != string(two) {
+		t.Errorf("the lines have\n%s\nthe document\n%s", two, one)
+	}
+	if summary["status"] != "succeeded" || summary["runs"] != 6.0 || len(summary["means"].([]any)) != 3 {
+		t.Errorf("%v", summary)
+	}
+}
+
+func TestSimulationRefusals(t *testing.T) {
+	h, _ := newSimulationServer(t, service.Config{})
+	const inst = `"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}`
+	for _, c := range []struct {
+		name, body, pointer, code, detail string
+		status                            int
+	}{
+		{"nothing", `{}`, "", "missing_field", "policies", 422},
+		{"not JSON", `{`, "", "malformed", "", 400},
+		{"unknown field", `{"policies":["hlas"],"polices":1}`, "/polices", "unknown_field", `did you mean \"policies\"`, 422},
+		{"unknown policy", `{"policies":["hlas","tiresas"],` + inst + `}`, "/policies/1", "unknown_policy", `did you mean \"tiresias\"`, 422},
+		{"no policies", `{"policies":[],` + inst + `}`, "/policies", "out_of_range", "", 422},
+		{"twice", `{"policies":["hlas","hlas"],` + inst + `}`, "/policies/1", "duplicate", "", 422},
+		{"no jobs", `{"policies":["hlas"]}`, "", "one_source", "", 422},
+		{"two sources", `{"policies":["hlas"],"generate":{},` + inst + `}`, "", "one_source", "", 422},
+		{"no such trace", `{"policies":["hlas"],"trace":{"name":"../../etc/passwd"}}`, "/trace/name", "unknown_trace", "", 422},
+		{"a bad trace", `{"policies":["hlas"],"trace":{"text":"a,b\n1,2\n"}}`, "/trace/text", "unknown_format", "", 422},
+		{"no such job", `{"policies":["hlas"],"jobs":[0,7],` + inst + `}`, "/jobs", "out_of_range", "1 jobs", 422},
+		{"too many runs", `{"policies":["hlas","srtf"],"repeat":501,` + inst + `}`, "/repeat", "too_large", "1000", 422},
+		{"too many jobs", `{"policies":["hlas"],"generate":{"jobs":100001}}`, "/generate/jobs", "too_large", "", 422},
+		{"too many jobs in all", `{"policies":["hlas"],"repeat":1000,"generate":{"jobs":1001}}`, "/generate/jobs", "too_large", "", 422},
+		{"too many tasks", `{"policies":["hlas"],` + strings.Replace(inst, `"id":"x"`, `"id":"x","rounds":10000001`, 1) + `}`, "/instance", "too_large", "", 422},
+		{"no pairs", `{"policies":["srtf","gavel:gandiva"],` + inst + `}`, "/policies/1", "no_pair_rates", "gavel:gandiva", 422},
+		{"no GPU", `{"policies":["srtf"],"gpus":{"T4":1},` + inst + `}`, "", "no_gpu", "", 422},
+		{"restart", `{"policies":["srtf"],"lease_s":1,"restart_s":1,` + inst + `}`, "/restart_s", "out_of_range", "", 422},
+	} {
+		for _, kind := range []string{"application/json", "application/x-ndjson"} {
+			w := request(t, h, "POST", "/v1/simulations", c.body, "Accept", kind)
+			var p struct {
+				Errors []struct{ Pointer, Code string }
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != c.status || len(p.Errors) == 0 || p.Errors[0].Pointer != c.pointer || p.Errors[0].Code != c.code || !strings.Contains(w.Body.String(), c.detail) {
+				t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
+			}
+		}
+	}
+	if w := request(t, h, "POST", "/v1/simulations", `{`, "Accept", "text/html"); w.Code != http.StatusNotAcceptable {
+		t.Errorf("HTML: %d", w.Code)
+	}
+}
+
+// endless is a simulation that takes minutes behind a run that takes none.
+func endless(more string) string {
+	return `{"policies":["srtf","hlas"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}` + more + `}`
+}
+
+// A simulation whose time passes says so, with the runs that had ended.
+func TestSimulationDeadline(t *testing.T) {
+	h, svc := newSimulationServer(t, service.Config{Running: 1})
+	body := `{"policies":["gavel:fifo","gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"},"time_limit_s":%}`
+	began := time.Now()
+	text, a := simulated(t, h, strings.Replace(body, "%", "0.001", 1))
+	if a.Status != "deadline" || a.Asked != 2 || len(a.Runs) != 0 || a.Runs == nil || len(a.Means) != 0 {
+		t.Errorf("%.300s", text)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("1 ms took %v", took)
+	}
+	if waiting, running := svc.Load(); waiting+running != 0 {
+		t.Errorf("%d wait and %d run", waiting, running)
+	}
+}
+
+// A client that goes away ends its simulation, and gives its place back.
+func TestSimulationOfAClientThatLeaves(t *testing.T) {
+	h, svc := newSimulationServer(t, service.Config{Running: 1})
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	body := `{"policies":["gavel:fifo","gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"},"repeat":100}`
+	for _, kind := range []string{"application/json", "application/x-ndjson"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() {
+			req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/simulations", strings.NewReader(body))
+			req.Header.Set("Accept", kind)
+			resp, err := srv.Client().Do(req)
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			gone <- err
+		}()
+		wait(t, "running", func() bool { _, running := svc.Load(); return running == 1 })
+		cancel()
+		if err := <-gone; err == nil {
+			t.Error("it was answered")
+		}
+		wait(t, "its place back", func() bool { _, running := svc.Load(); return running == 0 })
+	}
+}
+
+// Where all places are held and none may wait, a simulation is refused as a
+// solve is; a server that drains takes none.
+func TestSimulationQueues(t *testing.T) {
+	h, svc := newSimulationServer(t, service.Config{Running: 1, Queue: -1})
+	srv := httptest.NewServer(h)
+	defer srv.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/simulations", strings.NewReader(`{"policies":["gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"}}`))
+		if resp, err := srv.Client().Do(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	wait(t, "running", func() bool { _, running := svc.Load(); return running == 1 })
+	w := request(t, h, "POST", "/v1/simulations", endless(""))
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"busy"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	cancel()
+	wait(t, "its place back", func() bool { _, running := svc.Load(); return running == 0 })
+	simulated(t, h, endless(""))
+	svc.Drain(t.Context())
+	if w := request(t, h, "POST", "/v1/simulations", endless("")); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"draining"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
