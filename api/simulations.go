@@ -76,13 +76,14 @@ const progressEvery = time.Second
 // simulate plays jobs to policies.
 //
 //	@Summary		Compare policies on a simulated cluster
-//	@Description	Plays the jobs of a trace, of an instance or of a generator to each policy on a virtual clock, repeat times, and answers with mean and percentile completion times, fairness, utilisation and what was lost. The same request gives the same bytes, whatever the machine. Runs of the task engine are recorded and pass the verifier before any figure is told; a policy that decides what is not possible fails the whole call, by name, time and GPU. As NDJSON a line of each run as it ends, lines of progress between them, and a summary last; where a run fails after the first line, the last one has the problem. Where time_limit_s passes, status is deadline and the runs that had ended are there. When the client goes away, the simulation ends.
+//	@Description	Plays the jobs of a trace, of an instance or of a generator to each policy on a virtual clock, repeat times, and answers with mean and percentile completion times, fairness, utilisation and what was lost. The same request gives the same bytes. Runs of the task engine are recorded and pass the verifier before any figure is told; a policy that decides what is not possible fails the whole call, by name, time and GPU. As NDJSON a line of each run as it ends, lines of progress between them, and a summary last; where a run fails after the first line, the last one has the problem. Where time_limit_s passes, status is deadline and the runs that had ended are there. When the client goes away, the simulation ends.
 //	@Tags			scheduling
 //	@ID				simulate
 //	@Param			body	body	openapi.SimulationRequest	true	"policies, jobs and where they run"
 //	@Accept			json
 //	@Produce		json,application/x-ndjson,application/problem+json
-//	@Success		200	{object}	openapi.Simulation	"the runs; as NDJSON a line each"
+//	@Success		200	{object}	openapi.Simulation		"the runs; as NDJSON a line each"
+//	@Success		299	{object}	openapi.SimulationLine	"the form of the lines"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
 //	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
 //	@Failure		408	{object}	openapi.Problem	"the body took too long to arrive"
@@ -121,7 +122,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *hare.Simulation, req *service.SimulationRequest) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
-	var told time.Time
+	told := time.Now()
 	runs := 0
 	ended := func(_ int, run *service.SimulationRun) error {
 		runs++

@@ -240,3 +240,77 @@ func TestSimulationQueues(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+func TestSimulationFollowsItsSchema(t *testing.T) {
+	doc := specification(t)
+	h, _ := newSimulationServer(t, service.Config{})
+	media := doc.Paths.Value("/v1/simulations").Post.RequestBody.Value.Content["application/json"]
+	example, err := json.Marshal(media.Example)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stalls := `{"policies":["slurm"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1},"in_service_s":[[0,5]]}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":9}}}]}}`
+	for _, c := range []struct{ name, body string }{
+		{"example", string(example)},
+		{"everything", traceBody(t, `"gavel:fifo","hlas","gavel:min_total_duration_perf"`, `,"repeat":2,"seed":3,"cdf":true,"detail":"jobs","jobs":[1,2],"lease_s":60,"reset_s":0,"restart_s":1,"time_limit_s":20`)},
+		{"generated", `{"policies":["srtf"],"generate":{"jobs":5,"arrivals":"uniform:10","sync":"gang","grain_s":0.5},"cluster":{"nodes":[{"name":"a","gpus":{"V100":16}}]}}`},
+		{"late", strings.Replace(string(example), "{", `{"time_limit_s":0.000001,`, 1)},
+		{"stalls", stalls},
+		{"refused", `{"policies":["srt"],"generate":{}}`},
+	} {
+		for _, kind := range []string{"application/json", "application/x-ndjson"} {
+			t.Run(c.name+" "+kind, func(t *testing.T) {
+				w := request(t, h, "POST", "/v1/simulations", c.body, "Accept", kind)
+				follows(t, doc, "POST", "/v1/simulations", w.Code, w.Header(), w.Body.String())
+				want := http.StatusOK
+				if c.name == "stalls" || c.name == "refused" {
+					want = http.StatusUnprocessableEntity
+				}
+				if w.Code != want {
+					t.Errorf("%d %s", w.Code, w.Body)
+				}
+			})
+		}
+	}
+	// What the schema takes and refuses, the decoder does too.
+	for _, c := range []struct {
+		more string
+		good bool
+	}{
+		{`"jobs":[0,1]`, true}, {`"jobs":[0]`, false}, {`"jobs":[0,1,2]`, false}, {`"repeat":0`, false}, {`"seed":-1`, false}, {`"time_limit_s":0`, false},
+		{`"reset_s":0`, true}, {`"detail":"job"`, false}, {`"gpus":{"V100":0}`, false}, {`"gpus":{}`, false}, {`"colour":1`, false}, {`"cdf":1`, false},
+	} {
+		text := strings.Replace(string(example), "{", "{"+c.more+",", 1)
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		valid := doc.ValidateSchemaJSON(media.Schema.Value, v) == nil
+		w := request(t, h, "POST", "/v1/simulations", text)
+		if valid != c.good || (w.Code == http.StatusOK) != c.good {
+			t.Errorf("%s: valid %t, status %d %.300s", c.more, valid, w.Code, w.Body)
+		}
+	}
+}
+
+// Node b leaves at 6 s, so that wide must run before long. By shortest time it
+// does; first come, first served it does not, and then waits for ever. The
+// policy is named; after the first line, in the last.
+func TestSimulationThatStalls(t *testing.T) {
+	h, _ := newSimulationServer(t, service.Config{})
+	const body = `{"policies":["srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
+		{"id":"first","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}},
+		{"id":"long","release_s":0.2,"tasks":2,"sync":"gang","on":{"V100":{"compute_s":4}}},
+		{"id":"wide","release_s":0.3,"tasks":4,"sync":"gang","on":{"V100":{"compute_s":3}}}]}}`
+	w := request(t, h, "POST", "/v1/simulations", body)
+	const fault = `"pointer":"/policies/1","code":"stalled","detail":"policy kueue`
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), fault) || !strings.Contains(w.Body.String(), `wide`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	w = request(t, h, "POST", "/v1/simulations", body, "Accept", "application/x-ndjson")
+	lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
+	if w.Code != http.StatusOK || len(lines) != 2 || !strings.HasPrefix(lines[0], `{"line":"run","run":{"policy":"srtf"`) || !strings.HasPrefix(lines[1], `{"line":"error","error":{`) || !strings.Contains(lines[1], fault) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	follows(t, specification(t), "POST", "/v1/simulations", w.Code, w.Header(), w.Body.String())
+}

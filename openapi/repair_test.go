@@ -67,6 +67,7 @@ var strict = []string{
 	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
 	"Schedule", "Lane", "Certificate", "SessionRequest", "Event", "KeyRequest", "Quota",
 	"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "PatchOperation", "RemoveGPUs", "Drain", "AddGPUs",
+	"SimulationRequest", "SimulationTrace", "SimulationGenerate",
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
@@ -104,6 +105,16 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	delete(property("Profile", "compute_s"), "minimum")
 	property("Profile", "compute_s")["exclusiveMinimum"] = json.Number("0")
 	property("Node", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
+	window := property("SimulationRequest", "jobs")
+	window["minItems"], window["maxItems"] = json.Number("2"), json.Number("2")
+	window["items"].(map[string]any)["minimum"] = json.Number("0")
+	property("SimulationRequest", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
+	for component, names := range map[string][]string{"SimulationRequest": {"lease_s", "time_limit_s"}, "SimulationTrace": {"quantum_s"}, "SimulationGenerate": {"grain_s"}} {
+		for _, name := range names {
+			delete(property(component, name), "minimum")
+			property(component, name)["exclusiveMinimum"] = json.Number("0")
+		}
+	}
 	property("Event", "job")["type"] = []any{"string", "object"}
 	// One, or an array of them; a factor for all, or by job; any value at all.
 	for _, name := range []string{"add_gpus", "remove_gpus", "drain"} {
@@ -138,6 +149,7 @@ func repairOperation(op map[string]any, examples map[string]any, answers answerE
 	}
 	id := op["operationId"].(string)
 	repairParameters(op)
+	liftLines(op)
 	for status, r := range op["responses"].(map[string]any) {
 		response := r.(map[string]any)
 		content, _ := response["content"].(map[string]any) // 204 has none
@@ -149,6 +161,9 @@ func repairOperation(op map[string]any, examples map[string]any, answers answerE
 			}
 			if kind == "text/csv" {
 				media.(map[string]any)["schema"] = map[string]any{"type": "string"}
+			}
+			if kind == ndjson && media.(map[string]any)["schema"].(map[string]any)["x-item-schema"] != nil {
+				continue // liftLines was here
 			}
 			if kind == ndjson || kind == "text/event-stream" {
 				item := media.(map[string]any)["schema"].(map[string]any)["$ref"]
@@ -172,6 +187,19 @@ func repairOperation(op map[string]any, examples map[string]any, answers answerE
 		}
 		response["headers"] = headersOf(id, status)
 	}
+}
+
+// liftLines gives lines a form of their own. swag knows one form a status: that
+// of the lines stands at 299.
+func liftLines(op map[string]any) {
+	responses := op["responses"].(map[string]any)
+	form, ok := responses["299"].(map[string]any)
+	if !ok {
+		return
+	}
+	delete(responses, "299")
+	item := form["content"].(map[string]any)[ndjson].(map[string]any)["schema"].(map[string]any)["$ref"]
+	responses["200"].(map[string]any)["content"].(map[string]any)[ndjson] = map[string]any{"schema": lines(item)}
 }
 
 // mixed are the operations whose NDJSON begins with a line of another form.
