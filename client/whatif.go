@@ -1,15 +1,11 @@
 package client
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"iter"
-	"net/http"
 
 	"github.com/hare-sched/hare"
 )
@@ -116,9 +112,6 @@ func (w *WhatIf) body() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// errStopped says that the reader of a stream wants no more.
-var errStopped = errors.New("client: stopped")
-
 // WhatIf gives the outcome of the base, of each scenario as it is known, and a
 // summary. Until the first one came it is sent again like any call that changes
 // nothing; a stream that breaks later is an error, for what came is of use.
@@ -129,30 +122,16 @@ func (c *Client) WhatIf(ctx context.Context, w WhatIf) iter.Seq2[Outcome, error]
 			yield(Outcome{}, err)
 			return
 		}
-		err = c.do(ctx, call{method: http.MethodPost, path: "/v1/what-if", body: text, repeatable: true,
-			header: http.Header{"Accept": {kindNDJSON}},
-			take: func(resp *http.Response) error {
-				in := bufio.NewReaderSize(resp.Body, 64<<10)
-				for n := int64(0); ; n++ {
-					line, err := readLine(in, c.cfg.MaxBytes)
-					if err == io.EOF {
-						return nil
-					}
-					if err != nil && n > 0 {
-						return &partError{n, err}
-					}
-					if err != nil {
-						return err
-					}
-					o := Outcome{Data: bytes.Clone(line)}
-					if err := json.Unmarshal(line, &o); err != nil {
-						return fmt.Errorf("client: a line of the answer is not what was expected: %w", err)
-					}
-					if !yield(o, nil) {
-						return errStopped
-					}
-				}
-			}})
+		err = c.lines(ctx, "/v1/what-if", text, func(line []byte) error {
+			o := Outcome{Data: bytes.Clone(line)}
+			if err := json.Unmarshal(line, &o); err != nil {
+				return strangeLine(err)
+			}
+			if !yield(o, nil) {
+				return errStopped
+			}
+			return nil
+		})
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(Outcome{}, err)
 		}

@@ -1,0 +1,88 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/client"
+)
+
+// What comes line by line is what comes as one document.
+func TestSimulate(t *testing.T) {
+	c := connect(t, client.Config{URL: live(t, "")})
+	ask := &hare.Simulation{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second}
+	got, err := c.Simulate(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Status != "succeeded" || got.Asked != 4 || len(got.Runs) != 4 || len(got.Means) != 2 {
+		t.Fatalf("%+v", got)
+	}
+	if r := got.Runs[1]; r.Policy != "srtf" || r.Seed != 6 || !r.Verified || len(r.Each) != len(ask.Instance.Jobs) || *r.Each[0].EndS > r.MakespanS || len(r.CDF.Share) == 0 {
+		t.Errorf("%+v", r)
+	}
+	lines := client.Simulation{Runs: []client.SimulationRun{}}
+	for l, err := range c.FollowSimulation(t.Context(), ask) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch l.Line {
+		case "run":
+			lines.Runs = append(lines.Runs, *l.Run)
+		case "summary":
+			lines.Status, lines.Asked, lines.Means, lines.Notes = l.Summary.Status, l.Summary.Asked, l.Summary.Means, l.Summary.Notes
+		}
+	}
+	if diff := cmp.Diff(got, &lines); diff != "" {
+		t.Error(diff)
+	}
+	for range c.FollowSimulation(t.Context(), ask) {
+		break
+	}
+	var p *client.Problem
+	ask.Policies = []string{"srft"}
+	if _, err := c.Simulate(t.Context(), ask); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || p.Faults[0].Pointer != "/policies/0" {
+		t.Error(err)
+	}
+	ask.Policies = nil
+	if _, err := c.Simulate(t.Context(), ask); err == nil {
+		t.Error("no policies")
+	}
+}
+
+// A run that fails behind others is the last thing told, and is not sent again.
+func TestSimulationFailsBehindARun(t *testing.T) {
+	k := newKeeper(t)
+	c := k.serve(t, nil)
+	inst, err := hare.DecodeInstance(strings.NewReader(`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
+		{"id":"first","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}},
+		{"id":"long","release_s":0.2,"tasks":2,"sync":"gang","on":{"V100":{"compute_s":4}}},
+		{"id":"wide","release_s":0.3,"tasks":4,"sync":"gang","on":{"V100":{"compute_s":3}}}]}`), hare.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := &hare.Simulation{Policies: []string{"srtf", "kueue"}, Instance: inst}
+	var runs int
+	var last error
+	for l, err := range c.FollowSimulation(t.Context(), ask) {
+		if last = err; err == nil && l.Line == "run" {
+			runs++
+		}
+	}
+	if runs != 1 || !isProblem(last, http.StatusUnprocessableEntity, "stalled") || k.count("POST /v1/simulations") != 1 {
+		t.Errorf("%d runs, then %v", runs, last)
+	}
+	// An answer that breaks off before its end is asked for again, unless a part
+	// of it was handed on.
+	ask.Policies = ask.Policies[:1]
+	k.set(func() { k.lose["POST /v1/simulations"] = 1 })
+	if s, err := c.Simulate(t.Context(), ask); err != nil || len(s.Runs) != 1 || k.count("POST /v1/simulations") != 3 {
+		t.Errorf("%v, sent %d times", err, k.count("POST /v1/simulations"))
+	}
+}
