@@ -95,6 +95,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path == "/v1/what-if":
             lines = [{"id": "more", "value": 1}, {"id": "less", "value": 2, "new": True}]
             return self.send(200, "application/x-ndjson", b"".join(json.dumps(x).encode() + b"\n" for x in lines))
+        if path == "/v1/simulations":
+            if "ndjson" not in self.headers["Accept"]:
+                return self.answer(200, {"status": "deadline", "asked": 2, "runs": [], "later": 1})
+            lines = [{"line": "progress"}, {"line": "run", "run": {"policy": "srtf"}}]
+            if self.mode == "cut":
+                lines.append({"line": "error", "error": {"status": 422, "code": "stalled", "detail": "kueue"}})
+            elif self.mode != "half":
+                lines.append({"line": "summary", "summary": {"status": "succeeded"}})
+            return self.send(200, "application/x-ndjson", b"".join(json.dumps(x).encode() + b"\n" for x in lines))
         solve = parts[2] if len(parts) > 2 else ""
         if parts[:2] != ["v1", "solves"] or solve not in self.state.ids.values():
             return self.problem(404, "no_solve")

@@ -100,6 +100,21 @@ class Live(unittest.TestCase):
         self.assertTrue(hare.schedule(id, "text/csv").startswith(b"gpu,type,job,"))
         self.assertEqual(len(hare.schedule(id, "application/x-ndjson").splitlines()) - 1, len(hare.result(id).schedule.lanes))
 
+    def test_simulations(self):
+        ask = {"policies": ["srtf", "kueue"], "instance": THREE, "repeat": 2, "detail": "jobs"}
+        report = self.hare.simulate(ask)
+        self.assertEqual(
+            [(r.policy, r.seed, r.verified) for r in report.runs], [(p, n, True) for p in ("srtf", "kueue") for n in (0, 1)]
+        )
+        self.assertEqual(max(job.end_s for job in report.runs[0].each), report.runs[0].makespan_s)
+        self.assertEqual(report.means[1].figures["mean_jct_s"].mean, report.runs[2].mean_jct_s)
+        lines = list(self.hare.follow_simulation(ask))
+        runs = [line["run"]["mean_jct_s"] for line in lines if line["line"] == "run"]
+        self.assertEqual(runs, [run.mean_jct_s for run in report.runs])
+        with self.assertRaises(Problem) as caught:
+            self.hare.simulate({**ask, "policies": ["srft"]})
+        self.assertEqual(caught.exception.errors[0]["pointer"], "/policies/0")
+
     @unittest.skipUnless(os.environ.get("HARE_KEY"), "no keys")
     def test_keys(self):
         api = self.hare.api

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from hare_client import Event, Hare, HareError, Problem
+from hare_client import Event, Hare, HareError, Problem, StreamBroken
 from hare_client.streams import lines, messages
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,6 +90,18 @@ class Network(unittest.TestCase):
     def test_scenarios(self):
         for mode in ("plain", "busy"):
             self.assertEqual([s["id"] for s in self.client(mode).what_if({"base": INSTANCE, "scenarios": []})], ["more", "less"])
+
+    def test_simulations(self):
+        ask = {"policies": ["srtf", "kueue"]}
+        for mode in ("plain", "busy"):
+            self.assertEqual(self.client(mode).simulate(ask).status.value, "deadline")
+            self.assertEqual([x["line"] for x in self.client(mode).follow_simulation(ask)], ["progress", "run", "summary"])
+        seen = []
+        with self.assertRaises(Problem) as caught:
+            seen.extend(self.client("cut").follow_simulation(ask))
+        self.assertEqual((len(seen), caught.exception.status, caught.exception.code), (2, 422, "stalled"))
+        with self.assertRaises(StreamBroken):
+            list(self.client("half").follow_simulation(ask))
 
     def test_what_must_happen_once_is_sent_once(self):
         for mode in ("lossy", "proxy"):

@@ -12,6 +12,9 @@ import type {
   Result,
   Session,
   SessionRequest,
+  Simulation,
+  SimulationLine,
+  SimulationRequest,
   SolveJobs,
   SolveRequest,
   Version,
@@ -254,13 +257,36 @@ export class Hare {
   }
 
   /** Scenarios, each as it finishes. Once one came, a stream that breaks is not taken up again. */
-  async *whatIf(request: object, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>> {
+  whatIf(request: object, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>> {
+    return this.jsonLines(path("what-if"), request, signal);
+  }
+
+  /** Plays jobs to policies, and resolves to what came of it. */
+  simulate(request: SimulationRequest, signal?: AbortSignal): Promise<Simulation> {
+    return this.json(path("simulations"), { method: "POST", body: request, repeatable: true, signal });
+  }
+
+  /**
+   * Runs of simulate, each as it ends, lines of progress between them, a summary last. A run that fails is a Problem.
+   * Once a line came, a stream that breaks is not taken up again.
+   */
+  async *followSimulation(request: SimulationRequest, signal?: AbortSignal): AsyncGenerator<SimulationLine> {
+    let last = "";
+    for await (const line of this.jsonLines<SimulationLine>(path("simulations"), request, signal)) {
+      last = line.line;
+      if (line.error) throw new Problem(line.error.status, line.error);
+      yield line;
+    }
+    if (last !== "summary") throw new HareError("the simulation broke off before its summary");
+  }
+
+  private async *jsonLines<T>(at: string, body: object, signal?: AbortSignal): AsyncGenerator<T> {
     let came = 0;
     for (let attempt = 0; ; attempt++) {
       try {
-        const call = { method: "POST", body: request, headers: { Accept: "application/x-ndjson" }, signal };
-        for await (const body of this.stream(path("what-if"), call)) {
-          for await (const line of lines(body, maxLine)) {
+        const call = { method: "POST", body, headers: { Accept: "application/x-ndjson" }, signal };
+        for await (const part of this.stream(at, call)) {
+          for await (const line of lines(part, maxLine)) {
             if (line === "") continue;
             came++;
             yield JSON.parse(line);

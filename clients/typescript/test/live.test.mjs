@@ -88,6 +88,18 @@ test("meaning", async () => {
   assert.match(await hare.schedule(id, "text/csv"), /^gpu,type,job,/);
 });
 
+test("simulations", async () => {
+  const ask = { policies: ["srtf", "kueue"], instance: three, repeat: 2, detail: "jobs" };
+  const { runs, means } = await hare.simulate(ask);
+  assert.deepEqual(runs.map((r) => [r.policy, r.seed, r.verified]), [["srtf", 0, true], ["srtf", 1, true], ["kueue", 0, true], ["kueue", 1, true]]);
+  assert.equal(Math.max(...runs[0].each.map((job) => job.end_s)), runs[0].makespan_s);
+  assert.equal(means[1].figures.mean_jct_s.mean, runs[2].mean_jct_s);
+  const lines = [];
+  for await (const l of hare.followSimulation(ask)) if (l.run) lines.push(l.run.mean_jct_s);
+  assert.deepEqual(lines, runs.map((r) => r.mean_jct_s));
+  await assert.rejects(hare.simulate({ ...ask, policies: ["srft"] }), (e) => e.errors[0].pointer === "/policies/0");
+});
+
 test("keys", { skip: !process.env.HARE_KEY && "no keys" }, async () => {
   const client = hare.api;
   const { data: made } = await generated.createKey({ client, body: { role: "read", note: "of a test" } });

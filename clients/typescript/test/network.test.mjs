@@ -86,6 +86,20 @@ test("lists, scenarios", async () => {
   }
 });
 
+test("simulations", async () => {
+  const ask = { policies: ["srtf", "kueue"] };
+  for (const mode of ["plain", "busy"]) {
+    assert.equal((await client(mode).simulate(ask)).status, "deadline");
+    assert.deepEqual((await all(client(mode).followSimulation(ask))).map((l) => l.line), ["progress", "run", "summary"]);
+  }
+  const seen = [];
+  await assert.rejects(async () => {
+    for await (const line of client("cut").followSimulation(ask)) seen.push(line);
+  }, { status: 422, code: "stalled" });
+  assert.equal(seen.length, 2);
+  await assert.rejects(all(client("half").followSimulation(ask)), HareError);
+});
+
 test("what must happen once is sent once", async () => {
   for (const mode of ["lossy", "proxy"]) {
     await assert.rejects(client(mode).createSession({ nodes: [] }), HareError);

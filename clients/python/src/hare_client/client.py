@@ -15,7 +15,7 @@ import httpx
 
 from . import generated
 from .errors import EventRefused, HareError, Problem, StreamBroken
-from .generated.models import BoundResult, Explanation, Prices, Report, Result, Session, SolveJobs
+from .generated.models import BoundResult, Explanation, Prices, Report, Result, Session, Simulation, SolveJobs
 from .streams import Message, lines, messages
 from .values import Event, Solve
 
@@ -231,12 +231,31 @@ class Hare:
 
     def what_if(self, request: Document) -> Iterator[dict[str, Any]]:
         """Scenarios, each as it finishes. Once one came, a stream that breaks is not taken up again."""
+        return self._lines("/v1/what-if", request, "scenarios")
+
+    def simulate(self, request: Document) -> Simulation:
+        """Plays jobs to policies, and returns what came of it."""
+        return Simulation.from_dict(_json(self._call("POST", "/v1/simulations", json=_dict(request), repeatable=True)))
+
+    def follow_simulation(self, request: Document) -> Iterator[dict[str, Any]]:
+        """Runs of simulate, each as it ends, lines of progress between them, a summary last.
+
+        A run that fails is a Problem. Once a line came, a stream that breaks is not taken up again.
+        """
+        last = ""
+        for line in self._lines("/v1/simulations", request, "lines of the simulation"):
+            last = line["line"]
+            if last == "error":
+                raise Problem(line["error"]["status"], line["error"])
+            yield line
+        if last != "summary":
+            raise StreamBroken("the simulation broke off before its summary")
+
+    def _lines(self, path: str, request: Document, what: str) -> Iterator[dict[str, Any]]:
         attempt, came = 0, 0
         while True:
             try:
-                with self._stream(
-                    "POST", "/v1/what-if", json=_dict(request), headers={"Accept": "application/x-ndjson"}
-                ) as response:
+                with self._stream("POST", path, json=_dict(request), headers={"Accept": "application/x-ndjson"}) as response:
                     for line in lines(response.iter_bytes(), LINE):
                         if line:
                             came += 1
@@ -244,7 +263,7 @@ class Hare:
                     return
             except (Problem, httpx.TransportError) as e:
                 if came:
-                    raise StreamBroken(f"the scenarios broke off behind {came}: {e!r}") from e
+                    raise StreamBroken(f"the {what} broke off behind {came}: {e!r}") from e
                 self._again(e, True, attempt)
             attempt += 1
 
