@@ -10,10 +10,14 @@ import (
 var (
 	simulationFields = []string{
 		"policies", "trace", "instance", "generate", "gpus", "cluster", "jobs", "seed", "repeat",
-		"lease_s", "reset_s", "restart_s", "cdf", "detail", "time_limit_s",
+		"lease_s", "reset_s", "restart_s", "merge_s", "faults", "fault_rate", "failures", "stragglers", "switch_s",
+		"cdf", "detail", "time_limit_s",
 	}
 	simulationTraceFields    = []string{"name", "text", "format", "table", "table_name", "quantum_s", "sync"}
 	simulationGenerateFields = []string{"jobs", "arrivals", "sync", "grain_s"}
+	simulationFaultFields    = []string{"gpu", "node", "from_s", "until_s"}
+	faultRateFields          = []string{"gpu_mean_s", "gpu_repair_s", "node_mean_s", "node_repair_s"}
+	failuresFields           = []string{"probability", "per_gpu_hour"}
 )
 
 // maxPolicies keeps the list of a hostile document short; who simulates has a
@@ -74,6 +78,18 @@ func (d *simulationReader) read() error {
 			return true, d.time(&s.ResetUs, 0)
 		case "restart_s":
 			return true, d.time(&s.RestartUs, 0)
+		case "merge_s":
+			return true, d.micros(&s.MergeUs, 1)
+		case "faults":
+			return true, d.array(d.gpuFault)
+		case "fault_rate":
+			return true, d.faultRate()
+		case "failures":
+			return true, d.failures()
+		case "stragglers":
+			return true, d.boolean(&s.Stragglers)
+		case "switch_s":
+			return true, d.micros(&s.SwitchUs, 0)
 		case "cdf":
 			return true, d.boolean(&s.CDF)
 		case "detail":

@@ -27,12 +27,19 @@ func TestDecodeSimulation(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	got, err = hare.DecodeSimulation(strings.NewReader(`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}}]}}`), hare.Limits{})
+	got, err = hare.DecodeSimulation(strings.NewReader(`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},
+		"merge_s":60,"faults":[{"gpu":"a-0/1","from_s":1,"until_s":2.5},{"node":"a-1","from_s":0},{"node":"a-1","from_s":7,"until_s":null}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
+		"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5,"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}}]}}`), hare.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(&hare.SimulationGenerate{Jobs: 20, Arrivals: "poisson:0.5", Sync: "gang", GrainUs: 100_000}, got.Generate); diff != "" || len(got.Cluster.Nodes) != 2 {
 		t.Errorf("%s %v", diff, got.Cluster)
+	}
+	faults := []hare.SimulationFault{{GPU: "a-0/1", FromUs: 1e6, UntilUs: 2.5e6}, {Node: "a-1", UntilUs: hare.Forever}, {Node: "a-1", FromUs: 7e6, UntilUs: hare.Forever}}
+	if diff := cmp.Diff(faults, got.Faults); diff != "" || got.FaultRate != (hare.SimulationFaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
+		got.Failures != (hare.SimulationFailures{ProbabilityMicro: 250_000, PerGPUHourMicro: 3e6}) || got.MergeUs != 60e6 || !got.Stragglers || got.SwitchUs != 500_000 {
+		t.Errorf("%s %+v", diff, got)
 	}
 }
 
@@ -68,6 +75,16 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"restart_s":0.0000001}`, "/restart_s", "too_many_decimals"},
 		{`{"policies":["x"],"detail":"job"}`, "/detail", "unknown_value"},
 		{`{"policies":["x"],"time_limit_s":86401}`, "/time_limit_s", "out_of_range"},
+		{`{"policies":["x"],"merge_s":0}`, "/merge_s", "out_of_range"},
+		{`{"policies":["x"],"faults":[{"gpu":"a/0","from_s":1},{}]}`, "/faults/1", "missing_field"},
+		{`{"policies":["x"],"faults":[{"gpu":"a/0","node":"a","from_s":1}]}`, "/faults/0", "not_allowed"},
+		{`{"policies":["x"],"faults":[{"gpu":"a/0"}]}`, "/faults/0", "missing_field"},
+		{`{"policies":["x"],"faults":[{"gpu":"a/0","from_s":3,"until_s":3}]}`, "/faults/0/until_s", "out_of_range"},
+		{`{"policies":["x"],"faults":[{"gpu":"a/0","from_s":3,"until":3}]}`, "/faults/0/until", "unknown_field"},
+		{`{"policies":["x"],"fault_rate":{"gpu_mean_s":3}}`, "/fault_rate", "missing_field"},
+		{`{"policies":["x"],"failures":{"probability":1}}`, "/failures/probability", "out_of_range"},
+		{`{"policies":["x"],"switch_s":-1}`, "/switch_s", "out_of_range"},
+		{`{"policies":["x"],"stragglers":1}`, "/stragglers", "wrong_type"},
 		{`{"policies":["x"],"policies":["y"]}`, "/policies", "duplicate_name"},
 	} {
 		_, err := hare.DecodeSimulation(strings.NewReader(c.doc), hare.Limits{})
@@ -82,7 +99,7 @@ func TestSimulationFaults(t *testing.T) {
 func FuzzSimulation(f *testing.F) {
 	for _, s := range []string{
 		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0}`,
-		`{"policies":["hlas"],"instance":` + whatIfBase + `,"restart_s":1,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9}`,
+		`{"policies":["hlas"],"instance":` + whatIfBase + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9}`,
 		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
 	} {
 		f.Add(s)

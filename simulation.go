@@ -31,6 +31,18 @@ type Simulation struct {
 	// two divisions of them, RestartUs what a lease on other GPUs than before
 	// loses. Nil leaves a time to the server.
 	LeaseUs, ResetUs, RestartUs *int64
+	// MergeUs, where not 0, simulates as one as many rounds of a gang as take so
+	// long on its fastest type; of Instance and Generate, as a trace has its
+	// QuantumUs.
+	MergeUs int64
+	// Faults take GPUs out of service, and FaultRate does so by chance; Failures
+	// make tasks start again, and Stragglers stretches them. SwitchUs is lost when
+	// a GPU begins a task of another job.
+	Faults     []SimulationFault
+	FaultRate  SimulationFaultRate
+	Failures   SimulationFailures
+	Stragglers bool
+	SwitchUs   int64
 	// CDF asks for the distribution of completion times.
 	CDF bool
 	// Detail is runs (default), or jobs for the figures of every job.
@@ -64,6 +76,25 @@ type SimulationGenerate struct {
 	GrainUs  int64
 }
 
+// SimulationFault takes a GPU (node/index), or a node, out of service from FromUs
+// until UntilUs, which may be Forever.
+type SimulationFault struct {
+	GPU, Node       string
+	FromUs, UntilUs int64
+}
+
+// SimulationFaultRate are mean times between failures and to repair, of GPUs and
+// of nodes; zeroes mean none.
+type SimulationFaultRate struct {
+	GPUMeanUs, GPURepairUs, NodeMeanUs, NodeRepairUs int64
+}
+
+// SimulationFailures say how often tasks fail, in millionths: the chance that one
+// does, and how many do for each hour that a GPU computes.
+type SimulationFailures struct {
+	ProbabilityMicro, PerGPUHourMicro int64
+}
+
 // Details of the answer to a simulation.
 const (
 	SimulationRuns = "runs"
@@ -77,13 +108,27 @@ func (s *Simulation) EncodeJSON(w io.Writer) error {
 	}
 	doc := simulationJSON{
 		Policies: s.Policies, GPUs: countsJSON(s.GPUs), Seed: s.Seed, Repeat: s.Repeat,
-		LeaseS: secondsJSON(s.LeaseUs), ResetS: secondsJSON(s.ResetUs), RestartS: secondsJSON(s.RestartUs), CDF: s.CDF, Detail: s.Detail,
+		LeaseS: secondsJSON(s.LeaseUs), ResetS: secondsJSON(s.ResetUs), RestartS: secondsJSON(s.RestartUs),
+		MergeS: positiveJSON(s.MergeUs), Stragglers: s.Stragglers, SwitchS: positiveJSON(s.SwitchUs), CDF: s.CDF, Detail: s.Detail,
 	}
 	if us := s.TimeLimit.Microseconds(); us > 0 {
 		doc.TimeLimitS = secondsJSON(&us)
 	}
 	if s.Last > 0 {
 		doc.Jobs = []int64{s.First, s.Last}
+	}
+	for _, f := range s.Faults {
+		x := simulationFaultJSON{GPU: f.GPU, Node: f.Node, FromS: secondsJSON(&f.FromUs)}
+		if f.UntilUs != Forever {
+			x.UntilS = secondsJSON(&f.UntilUs)
+		}
+		doc.Faults = append(doc.Faults, x)
+	}
+	if r := s.FaultRate; r != (SimulationFaultRate{}) {
+		doc.FaultRate = &faultRateJSON{positiveJSON(r.GPUMeanUs), positiveJSON(r.GPURepairUs), positiveJSON(r.NodeMeanUs), positiveJSON(r.NodeRepairUs)}
+	}
+	if f := s.Failures; f != (SimulationFailures{}) {
+		doc.Failures = &failuresJSON{positiveJSON(f.ProbabilityMicro), positiveJSON(f.PerGPUHourMicro)}
 	}
 	if t := s.Trace; t != nil {
 		doc.Trace = &simulationTraceJSON{Name: t.Name, Text: t.Text, Format: t.Format, Table: t.Table, TableName: t.TableName, QuantumS: positiveJSON(t.QuantumUs), Sync: t.Sync}
@@ -129,6 +174,12 @@ type simulationJSON struct {
 	LeaseS     json.Number             `json:"lease_s,omitempty"`
 	ResetS     json.Number             `json:"reset_s,omitempty"`
 	RestartS   json.Number             `json:"restart_s,omitempty"`
+	MergeS     json.Number             `json:"merge_s,omitempty"`
+	Faults     []simulationFaultJSON   `json:"faults,omitempty"`
+	FaultRate  *faultRateJSON          `json:"fault_rate,omitempty"`
+	Failures   *failuresJSON           `json:"failures,omitempty"`
+	Stragglers bool                    `json:"stragglers,omitempty"`
+	SwitchS    json.Number             `json:"switch_s,omitempty"`
 	CDF        bool                    `json:"cdf,omitempty"`
 	Detail     string                  `json:"detail,omitempty"`
 	TimeLimitS json.Number             `json:"time_limit_s,omitempty"`
@@ -149,6 +200,25 @@ type simulationGenerateJSON struct {
 	Arrivals string      `json:"arrivals,omitempty"`
 	Sync     string      `json:"sync,omitempty"`
 	GrainS   json.Number `json:"grain_s,omitempty"`
+}
+
+type simulationFaultJSON struct {
+	GPU    string      `json:"gpu,omitempty"`
+	Node   string      `json:"node,omitempty"`
+	FromS  json.Number `json:"from_s"`
+	UntilS json.Number `json:"until_s,omitempty"`
+}
+
+type faultRateJSON struct {
+	GPUMeanS    json.Number `json:"gpu_mean_s,omitempty"`
+	GPURepairS  json.Number `json:"gpu_repair_s,omitempty"`
+	NodeMeanS   json.Number `json:"node_mean_s,omitempty"`
+	NodeRepairS json.Number `json:"node_repair_s,omitempty"`
+}
+
+type failuresJSON struct {
+	Probability json.Number `json:"probability,omitempty"`
+	PerGPUHour  json.Number `json:"per_gpu_hour,omitempty"`
 }
 
 func secondsJSON(us *int64) json.Number {

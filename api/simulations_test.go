@@ -146,6 +146,9 @@ func TestSimulationRefusals(t *testing.T) {
 		{"too many tasks", `{"policies":["hlas"],` + strings.Replace(inst, `"id":"x"`, `"id":"x","rounds":10000001`, 1) + `}`, "/instance", "too_large", "", 422},
 		{"no pairs", `{"policies":["srtf","gavel:gandiva"],` + inst + `}`, "/policies/1", "no_pair_rates", "gavel:gandiva", 422},
 		{"no GPU", `{"policies":["srtf"],"gpus":{"T4":1},` + inst + `}`, "", "no_gpu", "", 422},
+		{"no such GPU", `{"policies":["srtf"],"faults":[{"gpu":"a/7","from_s":1}],` + inst + `}`, "/faults/0", "unknown_gpu", "a/7", 422},
+		{"faults that overlap", `{"policies":["srtf"],"faults":[{"gpu":"a/0","from_s":1},{"node":"a","from_s":5}],` + inst + `}`, "/faults/1", "overlap", "a/0", 422},
+		{"stragglers of leases", `{"policies":["gavel:fifo"],"stragglers":true,` + inst + `}`, "/stragglers", "needs_tasks", "gavel:fifo", 422},
 		{"restart", `{"policies":["srtf"],"lease_s":1,"restart_s":1,` + inst + `}`, "/restart_s", "out_of_range", "", 422},
 	} {
 		for _, kind := range []string{"application/json", "application/x-ndjson"} {
@@ -254,6 +257,7 @@ func TestSimulationFollowsItsSchema(t *testing.T) {
 		{"example", string(example)},
 		{"everything", traceBody(t, `"gavel:fifo","hlas","gavel:min_total_duration_perf"`, `,"repeat":2,"seed":3,"cdf":true,"detail":"jobs","jobs":[1,2],"lease_s":60,"reset_s":0,"restart_s":1,"time_limit_s":20`)},
 		{"generated", `{"policies":["srtf"],"generate":{"jobs":5,"arrivals":"uniform:10","sync":"gang","grain_s":0.5},"cluster":{"nodes":[{"name":"a","gpus":{"V100":16}}]}}`},
+		{"a bad world", traceBody(t, `"hlas","srtf"`, `,"faults":[{"gpu":"v100/0","from_s":100,"until_s":5000}],"failures":{"per_gpu_hour":0.5},"stragglers":true,"switch_s":2`)},
 		{"late", strings.Replace(string(example), "{", `{"time_limit_s":0.000001,`, 1)},
 		{"stalls", stalls},
 		{"refused", `{"policies":["srt"],"generate":{}}`},
@@ -279,6 +283,8 @@ func TestSimulationFollowsItsSchema(t *testing.T) {
 	}{
 		{`"jobs":[0,1]`, true}, {`"jobs":[0]`, false}, {`"jobs":[0,1,2]`, false}, {`"repeat":0`, false}, {`"seed":-1`, false}, {`"time_limit_s":0`, false},
 		{`"reset_s":0`, true}, {`"detail":"job"`, false}, {`"gpus":{"V100":0}`, false}, {`"gpus":{}`, false}, {`"colour":1`, false}, {`"cdf":1`, false},
+		{`"faults":[{"gpu":"a/0","from_s":1,"until_s":2.5},{"node":"a","from_s":7,"until_s":9}],"fault_rate":{"gpu_mean_s":1000,"gpu_repair_s":1}`, true},
+		{`"faults":[{"gpu":"a/0","from_s":1,"until_s":0}]`, false}, {`"faults":[{"gpu":"a/0"}]`, false}, {`"failures":{"probability":1}`, false}, {`"merge_s":0`, false}, {`"merge_s":1`, true}, {`"switch_s":-1`, false},
 	} {
 		text := strings.Replace(string(example), "{", "{"+c.more+",", 1)
 		var v any

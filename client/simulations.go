@@ -49,7 +49,10 @@ type SimulationRun struct {
 	Utilization       float64            `json:"utilization"`
 	UtilizationByType map[string]float64 `json:"utilization_by_type"`
 	Switches          int64              `json:"switches"`
+	SwitchS           float64            `json:"switch_gpu_s"` // of restarts too
 	Preemptions       int64              `json:"preemptions"`
+	Failures          int64              `json:"failures"` // of tasks
+	DownS             float64            `json:"down_gpu_s"`
 	LostTasks         int64              `json:"lost_tasks"`
 	LostS             float64            `json:"lost_gpu_s"`
 	Rounds            int64              `json:"rounds"` // of leases
@@ -57,7 +60,7 @@ type SimulationRun struct {
 	Events            int64              `json:"events"` // of tasks
 	Tasks             int64              `json:"tasks"`
 	// Verified says that the run was recorded and passes the verifier: all of the
-	// task engine do, leases have no schedule.
+	// task engine do but with stragglers, leases have no schedule.
 	Verified bool           `json:"verified"`
 	LP       string         `json:"lp"`   // engine of linear programs
 	CDF      *SimulationCDF `json:"cdf"`  // where it was asked for

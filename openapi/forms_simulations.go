@@ -23,6 +23,16 @@ type SimulationRequest struct {
 	ResetS float64 `json:"reset_s,omitempty" minimum:"0" default:"1920"`
 	// RestartS is what a lease on other GPUs than before loses.
 	RestartS float64 `json:"restart_s,omitempty" minimum:"0" default:"0"`
+	// MergeS simulates as one as many rounds of a gang of instance or generate as take so long on its fastest type, and all of a rigid job; a trace has quantum_s.
+	MergeS float64 `json:"merge_s,omitempty" minimum:"0"`
+	// Faults take GPUs out of service.
+	Faults    []SimulationFault   `json:"faults,omitempty"`
+	FaultRate SimulationFaultRate `json:"fault_rate,omitempty"`
+	Failures  SimulationFailures  `json:"failures,omitempty"`
+	// Stragglers stretches tasks as Alibaba measured training steps to vary; for policies that place tasks alone.
+	Stragglers bool `json:"stragglers,omitempty"`
+	// SwitchS is lost when a GPU begins a task of another job than its last one; leases have restart_s.
+	SwitchS float64 `json:"switch_s,omitempty" minimum:"0" default:"0"`
 	// CDF asks for the distribution of completion times.
 	CDF bool `json:"cdf,omitempty"`
 	// Detail jobs asks for the figures of every job.
@@ -30,6 +40,32 @@ type SimulationRequest struct {
 	// TimeLimitS covers waiting in the queue too; left out: the server's.
 	TimeLimitS float64 `json:"time_limit_s,omitempty" minimum:"0" maximum:"86400"`
 } //	@name	SimulationRequest
+
+// SimulationFault takes a GPU or a whole node out of service. One of gpu and node is needed.
+type SimulationFault struct {
+	// GPU is node/index. A cluster that is given as gpus has a node a type, named as that in lower case.
+	GPU   string  `json:"gpu,omitempty" example:"a/0"`
+	Node  string  `json:"node,omitempty"`
+	FromS float64 `json:"from_s" validate:"required" minimum:"0"`
+	// UntilS is when it returns; null or left out: never.
+	UntilS float64 `json:"until_s,omitempty" extensions:"x-nullable"`
+} //	@name	SimulationFault
+
+// SimulationFaultRate makes GPUs, and nodes, fail and return by chance, after exponential times of these means. A mean between failures goes with one to repair. Nodes are for policies that place tasks alone.
+type SimulationFaultRate struct {
+	GPUMeanS    float64 `json:"gpu_mean_s,omitempty"`
+	GPURepairS  float64 `json:"gpu_repair_s,omitempty"`
+	NodeMeanS   float64 `json:"node_mean_s,omitempty"`
+	NodeRepairS float64 `json:"node_repair_s,omitempty"`
+} //	@name	SimulationFaultRate
+
+// SimulationFailures make tasks fail and start again; for policies that place tasks alone.
+type SimulationFailures struct {
+	// Probability that a task fails, less than 1.
+	Probability float64 `json:"probability,omitempty" minimum:"0"`
+	// PerGPUHour is how many tasks fail for each hour that a GPU computes.
+	PerGPUHour float64 `json:"per_gpu_hour,omitempty" minimum:"0"`
+} //	@name	SimulationFailures
 
 // SimulationTrace is a text of jobs, one a line. One of name and text is needed.
 type SimulationTrace struct {
@@ -108,19 +144,24 @@ type SimulationRun struct {
 	MakespanS         float64            `json:"makespan_s" validate:"required"`
 	Utilization       float64            `json:"utilization" validate:"required"`
 	UtilizationByType map[string]float64 `json:"utilization_by_type" validate:"required"`
-	// Switches are changes of job on a GPU.
-	Switches    int64 `json:"switches" validate:"required"`
-	Preemptions int64 `json:"preemptions" validate:"required"`
+	// Switches are changes of job on a GPU; switch_gpu_s is what they, and restarts of leases, took.
+	Switches    int64   `json:"switches" validate:"required"`
+	SwitchS     float64 `json:"switch_gpu_s" validate:"required"`
+	Preemptions int64   `json:"preemptions" validate:"required"`
 	// LostTasks and lost_gpu_s are work that GPUs took with them when they left, or that leases were too short for.
 	LostTasks int64   `json:"lost_tasks" validate:"required"`
 	LostS     float64 `json:"lost_gpu_s" validate:"required"`
+	// Failures of tasks.
+	Failures int64 `json:"failures" validate:"required"`
+	// DownS is what faults took out of service.
+	DownS float64 `json:"down_gpu_s" validate:"required"`
 	// Rounds and leases are of policies that lend GPUs.
 	Rounds int64 `json:"rounds,omitempty"`
 	Leases int64 `json:"leases,omitempty"`
 	// Events and tasks are of policies that place tasks.
 	Events int64 `json:"events,omitempty"`
 	Tasks  int64 `json:"tasks,omitempty"`
-	// Verified: the run was recorded and passes the verifier, as all of the task engine do; leases have no schedule.
+	// Verified: the run was recorded and passes the verifier, as all of the task engine do but with stragglers; leases have no schedule.
 	Verified bool `json:"verified" validate:"required"`
 	// LP is the engine of linear programs, of policies that use them.
 	LP string `json:"lp,omitempty"`

@@ -67,7 +67,7 @@ var strict = []string{
 	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
 	"Schedule", "Lane", "Certificate", "SessionRequest", "Event", "KeyRequest", "Quota",
 	"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "PatchOperation", "RemoveGPUs", "Drain", "AddGPUs",
-	"SimulationRequest", "SimulationTrace", "SimulationGenerate",
+	"SimulationRequest", "SimulationTrace", "SimulationGenerate", "SimulationFault", "SimulationFaultRate", "SimulationFailures",
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
@@ -109,7 +109,11 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	window["minItems"], window["maxItems"] = json.Number("2"), json.Number("2")
 	window["items"].(map[string]any)["minimum"] = json.Number("0")
 	property("SimulationRequest", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
-	for component, names := range map[string][]string{"SimulationRequest": {"lease_s", "time_limit_s"}, "SimulationTrace": {"quantum_s"}, "SimulationGenerate": {"grain_s"}} {
+	property("SimulationFailures", "probability")["exclusiveMaximum"] = json.Number("1")
+	for component, names := range map[string][]string{
+		"SimulationRequest": {"lease_s", "merge_s", "time_limit_s"}, "SimulationTrace": {"quantum_s"}, "SimulationGenerate": {"grain_s"}, "SimulationFault": {"until_s"},
+		"SimulationFaultRate": {"gpu_mean_s", "gpu_repair_s", "node_mean_s", "node_repair_s"},
+	} {
 		for _, name := range names {
 			delete(property(component, name), "minimum")
 			property(component, name)["exclusiveMinimum"] = json.Number("0")

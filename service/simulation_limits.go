@@ -1,6 +1,11 @@
 package service
 
-import "github.com/hare-sched/hare"
+import (
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/policy"
+)
 
 // SimulationLimits bound a simulation by its input, so that time and memory are
 // bounded before it begins. Zeroes limit nothing.
@@ -9,6 +14,9 @@ type SimulationLimits struct {
 	Jobs int   // of a run
 	Sum  int   // of the jobs of all runs, whose figures are kept
 	Work int64 // tasks of a run of the task engine, which are simulated one by one
+	GPUs int   // of the cluster
+	// Faults · GPUs, of faults that name nodes.
+	Faults int
 }
 
 // before refuses what is too large by the request alone.
@@ -42,12 +50,54 @@ func (l *SimulationLimits) after(r *SimulationRequest, in *simulationInput) erro
 	if l.Sum > 0 && jobs > l.Sum/max(1, runs) {
 		return invalidAt(at, "too_large", "%d jobs in %d runs: at most %d of both together are allowed here", jobs, runs, l.Sum)
 	}
-	if in.tasks != nil && l.Work > 0 {
-		if n := tasksOf(in.tasks, l.Work); n > l.Work {
-			return invalidAt(at, "too_large", "the jobs have more than %d tasks, which are simulated one by one: merge rounds (quantum_s), or take fewer jobs", l.Work)
+	if inst := in.played(r); inst != nil && l.Work > 0 && tasksOf(inst, l.Work) > l.Work {
+		return invalidAt(at, "too_large", "the jobs have more than %d tasks, which are simulated one by one: merge rounds (merge_s; quantum_s of a trace), or take fewer jobs", l.Work)
+	}
+	gpus, nodes := in.gpus(), 0
+	for _, f := range r.World.Faults {
+		if f.Node != "" {
+			nodes++
 		}
 	}
+	switch {
+	case l.GPUs > 0 && gpus > l.GPUs:
+		return invalidAt("", "too_large", "the cluster has %d GPUs: at most %d are allowed here", gpus, l.GPUs)
+	case l.Faults > 0 && nodes > 0 && gpus > l.Faults/nodes:
+		return invalidAt("/faults", "too_large", "%d faults of nodes, of a cluster of %d GPUs: at most %d of both together are allowed here", nodes, gpus, l.Faults)
+	}
 	return nil
+}
+
+// played is the instance that policies of tasks play; nil where there are none.
+func (in *simulationInput) played(r *SimulationRequest) *hare.Instance {
+	tasks := slices.ContainsFunc(r.Policies, func(name string) bool {
+		p, err := policy.Find(name)
+		return err == nil && p.Engine == policy.Task
+	})
+	switch {
+	case !tasks:
+		return nil
+	case in.merged != nil:
+		return in.merged.Inst
+	}
+	return in.tasks
+}
+
+// gpus counts those of the cluster.
+func (in *simulationInput) gpus() int {
+	n := 0
+	if in.tasks == nil {
+		for _, k := range in.leases.cluster.GPUs {
+			n += k
+		}
+		return n
+	}
+	for _, node := range in.tasks.Cluster.Nodes {
+		for _, g := range node.GPUs {
+			n += g.Count
+		}
+	}
+	return n
 }
 
 // tasksOf counts rounds · tasks of all jobs, as far as most + 1.

@@ -8,12 +8,11 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/trace"
 )
 
 // ServedSimulations limits simulations that a Service runs: the largest take
 // some hundreds of MiB.
-var ServedSimulations = SimulationLimits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000}
+var ServedSimulations = SimulationLimits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000, GPUs: 100_000, Faults: 1_000_000}
 
 // SimulationDeadline is the status of a simulation whose time passed: those of
 // its runs that had ended are there.
@@ -24,34 +23,6 @@ type SimulationAnswer struct {
 	Status string `json:"status"` // succeeded or deadline
 	Asked  int    `json:"asked"`  // runs that were asked for
 	SimulationReport
-}
-
-// SimulationOf is the request that a document asks for.
-func SimulationOf(doc *hare.Simulation) *SimulationRequest {
-	seconds := func(us *int64, none float64) float64 {
-		if us == nil {
-			return none
-		}
-		return float64(*us) / 1e6
-	}
-	r := &SimulationRequest{
-		Policies: doc.Policies, Instance: doc.Instance, GPUs: doc.GPUs, Cluster: doc.Cluster,
-		First: int(doc.First), Last: int(doc.Last), Seed: uint64(doc.Seed), Repeat: int(doc.Repeat),
-		LeaseS: seconds(doc.LeaseUs, 0), ResetS: seconds(doc.ResetUs, DefaultResetS), RestartS: seconds(doc.RestartUs, 0), CDF: doc.CDF,
-	}
-	if t := doc.Trace; t != nil {
-		r.Trace = &SimulationTrace{Name: t.Name, Format: t.Format, TableName: t.TableName, Quantum: time.Duration(t.QuantumUs) * time.Microsecond, Sync: t.Sync}
-		if t.Text != "" {
-			r.Trace.Name, r.Trace.Text = "trace", []byte(t.Text)
-		}
-		if t.Table != "" {
-			r.Trace.TableName, r.Trace.Table = "table", []byte(t.Table)
-		}
-	}
-	if g := doc.Generate; g != nil {
-		r.Generate = &trace.GenerateConfig{Jobs: int(g.Jobs), Arrivals: g.Arrivals, Sync: g.Sync, GrainUs: g.GrainUs}
-	}
-	return r
 }
 
 // Simulate runs a simulation when there is a place for it, one run after the

@@ -1,11 +1,14 @@
 package service_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
@@ -30,6 +33,28 @@ func TestSimulationOf(t *testing.T) {
 	}
 	if r, _ = simulationOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); r.ResetS != 0 || r.Trace.Text != nil || r.Trace.Name != "x" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A request, its document and the document's text say the same.
+func TestSimulationDocument(t *testing.T) {
+	for _, text := range []string{
+		`{"policies":["hlas","srtf"],"trace":{"text":"x\n","format":"gavel","table":"y","quantum_s":2.5,"sync":"rigid"},"gpus":{"K80":2,"V100":1},"jobs":[3,9],"seed":4,"repeat":5,
+			"lease_s":10,"reset_s":0,"restart_s":0.5,"cdf":true,"faults":[{"gpu":"v100/0","from_s":1},{"node":"k80","from_s":2,"until_s":3.5}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
+			"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5}`,
+		`{"policies":["hlas"],"trace":{"name":"x","table_name":"z"}}`,
+		`{"policies":["hlas"],"generate":{"jobs":20,"arrivals":"none","sync":"gang","grain_s":0.1},"merge_s":60,"cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]}}`,
+		smallSimulation,
+	} {
+		r, _ := simulationOf(t, text)
+		var b bytes.Buffer
+		if err := r.Document().EncodeJSON(&b); err != nil {
+			t.Fatal(err)
+		}
+		again, _ := simulationOf(t, b.String())
+		if diff := cmp.Diff(r, again); diff != "" {
+			t.Errorf("%s\n%s", b.String(), diff)
+		}
 	}
 }
 
@@ -114,6 +139,8 @@ func TestSimulationLimits(t *testing.T) {
 		{service.SimulationLimits{Runs: 3}, strings.Replace(smallSimulation, `{`, `{"repeat":2,`, 1), "/repeat"},
 		{service.SimulationLimits{Jobs: 4}, `{"policies":["fifo"],"generate":{"jobs":5}}`, "/generate/jobs"},
 		{service.SimulationLimits{Sum: 2}, smallSimulation, "/instance"},
+		{service.SimulationLimits{GPUs: 2}, strings.Replace(smallSimulation, `"V100":1`, `"V100":3`, 1), ""},
+		{service.SimulationLimits{Faults: 5}, strings.Replace(strings.Replace(smallSimulation, `"V100":1`, `"V100":3`, 1), `{`, `{"faults":[{"node":"a","from_s":1,"until_s":2},{"node":"a","from_s":4,"until_s":5}],`, 1), "/faults"},
 		{service.SimulationLimits{Work: 9}, `{"policies":["fifo"],"generate":{"jobs":5}}`, "/generate/jobs"},
 		{service.SimulationLimits{Jobs: 9}, `{"policies":["gavel:fifo"],"trace":{"name":"gavel_trace_continuous5600_single.csv"}}`, "/trace"},
 	} {
@@ -124,8 +151,15 @@ func TestSimulationLimits(t *testing.T) {
 			t.Errorf("%+v: %v", c.lim, err)
 		}
 	}
-	req, _ := simulationOf(t, smallSimulation)
-	if _, err := service.Simulate(t.Context(), req, service.SimulationConfig{Limits: service.SimulationLimits{Runs: 3, Jobs: 1, Sum: 3, Work: 1}}); err != nil {
-		t.Error(err)
+	for _, doc := range []string{
+		smallSimulation,
+		// Leases do not simulate rounds one by one, nor do policies of merged ones.
+		strings.Replace(strings.Replace(smallSimulation, `"fifo","srtf","kueue"`, `"gavel:fifo_perf"`, 1), `"id":"x"`, `"id":"x","rounds":5`, 1),
+		strings.Replace(strings.Replace(smallSimulation, `{`, `{"merge_s":60,`, 1), `"id":"x"`, `"id":"x","sync":"gang","rounds":5`, 1),
+	} {
+		req, _ := simulationOf(t, doc)
+		if _, err := service.Simulate(t.Context(), req, service.SimulationConfig{Limits: service.SimulationLimits{Runs: 3, Jobs: 1, Sum: 3, Work: 1, GPUs: 1, Faults: 1}}); err != nil {
+			t.Error(err)
+		}
 	}
 }
