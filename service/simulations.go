@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/sim"
 )
 
 // ServedSimulations limits simulations that a Service runs: the largest take
@@ -103,22 +104,29 @@ type SimulatedJob struct {
 func (r *SimulationRun) EachJob() []SimulatedJob {
 	out := make([]SimulatedJob, len(r.Each))
 	for i := range r.Each {
-		j := &r.Each[i]
-		d := SimulatedJob{ID: j.ID, Weight: j.Weight, ArrivalS: j.ArrivalS, Preemptions: j.Preemptions, State: "ended", Counted: j.Counts}
-		if j.StartS >= 0 {
-			d.StartS = &j.StartS
-		}
-		switch {
-		case j.Dropped:
-			d.State = "dropped"
-		case j.EndS < 0:
-			d.State = "unfinished"
-		default:
-			d.EndS, d.JCTS, d.WaitS, d.Slowdown, d.Rho = &j.EndS, &j.JCTS, &j.WaitS, &j.Slowdown, &j.Rho
-		}
-		out[i] = d
+		x := r.jobRow(i)
+		out[i] = SimulatedJob{x.JobID, x.Weight, x.ArrivalS, x.StartS, x.EndS, x.JCTS, x.WaitS, x.Slowdown, x.Rho, x.Preemptions, x.State, x.Counts}
 	}
 	return out
+}
+
+// SetEachJob is the inverse of EachJob.
+func (r *SimulationRun) SetEachJob(jobs []SimulatedJob) {
+	or := func(x *float64, none float64) float64 {
+		if x == nil {
+			return none
+		}
+		return *x
+	}
+	r.Each = make([]sim.JobFigures, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		r.Each[i] = sim.JobFigures{
+			ID: j.ID, Weight: j.Weight, ArrivalS: j.ArrivalS, StartS: or(j.StartS, -1), EndS: or(j.EndS, -1),
+			JCTS: or(j.JCTS, 0), WaitS: or(j.WaitS, 0), Slowdown: or(j.Slowdown, 0), Rho: or(j.Rho, 0),
+			Preemptions: j.Preemptions, Dropped: j.State == "dropped", Counts: j.Counted,
+		}
+	}
 }
 
 // simulationCosts is the model of how long such simulations take: those with

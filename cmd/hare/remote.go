@@ -29,7 +29,7 @@ type remoteFlags struct {
 }
 
 func (f *remoteFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.server, "server", "", "solve on this server instead of here, e.g. http://127.0.0.1:8080")
+	c.Flags().StringVar(&f.server, "server", "", "work on this server instead of here, e.g. http://127.0.0.1:8080")
 	c.Flags().StringVar(&f.keyFile, "api-key-file", "", "file that holds the server's API key (default: the environment's HARE_API_KEY)")
 	c.Flags().BoolVar(&f.insecure, "insecure", false, "send the key over plain HTTP, also to other machines")
 	_ = c.MarkFlagFilename("api-key-file") // fails for flags that are not there

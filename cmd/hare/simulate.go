@@ -23,6 +23,8 @@ import (
 
 // simulateFlags are the flags of simulate.
 type simulateFlags struct {
+	remote                              remoteFlags
+	limit                               time.Duration
 	policies                            []string
 	trace, format, table, instance      string
 	generate                            int
@@ -101,6 +103,8 @@ an instance (--instance); or drawn (--generate).`,
 	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress line")
+	f.remote.add(c)
+	flags.DurationVar(&f.limit, "time-limit", 0, "with --server: how long it may take there, waiting included (default: the server's --max-time)")
 	choices(c, "policy", policy.Names()...)
 	choices(c, "format", trace.Formats()...)
 	return c
@@ -117,14 +121,11 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 	}
 	live := newLive(os.Stderr, !f.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	defer live.end()
-	cfg := service.SimulationConfig{Parallel: f.parallel, Timed: true}
-	if live.on {
-		cfg.Progress = simulationProgress(live, time.Now)
+	simulate := f.here
+	if f.remote.server != "" {
+		simulate = f.remotely
 	}
-	engine, stop := startPrograms(ctx, req.Policies)
-	defer stop()
-	cfg.Solver = engine
-	rep, err := service.Simulate(ctx, req, cfg)
+	rep, err := simulate(ctx, req, live)
 	live.end()
 	if err != nil {
 		return simulationFault(err)
@@ -136,6 +137,18 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 		return rep.JSON(w)
 	}
 	return rep.Table(w, widthOf(w))
+}
+
+// here simulates in this process.
+func (f *simulateFlags) here(ctx context.Context, req *service.SimulationRequest, live *live) (*service.SimulationReport, error) {
+	cfg := service.SimulationConfig{Parallel: f.parallel, Timed: true}
+	if live.on {
+		cfg.Progress = simulationProgress(live, time.Now)
+	}
+	engine, stop := startPrograms(ctx, req.Policies)
+	defer stop()
+	cfg.Solver = engine
+	return service.Simulate(ctx, req, cfg)
 }
 
 // widthOf is that of a terminal, else 0.

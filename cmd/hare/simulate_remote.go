@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+)
+
+// remotely has a server simulate.
+func (f *simulateFlags) remotely(ctx context.Context, req *service.SimulationRequest, live *live) (*service.SimulationReport, error) {
+	if f.record != "" {
+		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave --server out")}
+	}
+	r, err := f.remote.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	doc := req.Document()
+	doc.TimeLimit = f.limit
+	if f.out != "" {
+		doc.Detail = hare.SimulationJobs
+	}
+	show := simulationProgress(live, time.Now)
+	rep, status, asked := &service.SimulationReport{}, "", int64(0)
+	for l, err := range r.FollowSimulation(ctx, doc) {
+		if err != nil {
+			return nil, remoteError(r, "", err)
+		}
+		switch l.Line {
+		case "progress":
+			p := l.Progress
+			show(service.SimulationProgress{Policy: p.Policy, Seed: uint64(p.Seed), NowS: p.NowS, Runs: int(p.Runs), Done: int(p.RunsDone), Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events})
+		case "run":
+			var line struct {
+				Run struct {
+					service.SimulationRun
+					Each []service.SimulatedJob `json:"each"`
+				} `json:"run"`
+			}
+			if err := json.Unmarshal(l.Data, &line); err != nil {
+				return nil, err
+			}
+			run := line.Run.SimulationRun
+			run.SetEachJob(line.Run.Each)
+			rep.Runs = append(rep.Runs, run)
+		case "summary":
+			var line struct {
+				Summary struct {
+					Means []service.SimulationMeans `json:"means"`
+				} `json:"summary"`
+			}
+			if err := json.Unmarshal(l.Data, &line); err != nil {
+				return nil, err
+			}
+			status, asked, rep.Means, rep.Notes = l.Summary.Status, l.Summary.Asked, line.Summary.Means, l.Summary.Notes
+		}
+	}
+	if status == service.SimulationDeadline {
+		return nil, usageError{fmt.Errorf("--server %s: its time limit passed when %d of %d runs had ended: allow more by --time-limit, ask for less, or leave --server out", r.base, len(rep.Runs), asked)}
+	}
+	return rep, nil
+}
