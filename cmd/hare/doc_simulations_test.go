@@ -1,0 +1,7 @@
+package main
+
+import "testing"
+
+func TestSimulationsPage(t *testing.T) {
+	checkPage(t, "../../docs/simulations.md", changing, 15, "grep", "diff")
+}
