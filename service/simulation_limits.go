@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/hare-sched/hare"
@@ -17,7 +18,13 @@ type SimulationLimits struct {
 	GPUs int   // of the cluster
 	// Faults · GPUs, of faults that name nodes.
 	Faults int
+	// Matched are jobs of a run with a policy that matches all of those that wait
+	// to all places at each change, in memory by the square of them.
+	Matched int
 }
+
+// matching are the policies that SimulationLimits.Matched is about.
+var matching = []string{"sched_allox"}
 
 // before refuses what is too large by the request alone.
 func (l *SimulationLimits) before(r *SimulationRequest) error {
@@ -49,6 +56,11 @@ func (l *SimulationLimits) after(r *SimulationRequest, in *simulationInput) erro
 	}
 	if l.Sum > 0 && jobs > l.Sum/max(1, runs) {
 		return invalidAt(at, "too_large", "%d jobs in %d runs: at most %d of both together are allowed here", jobs, runs, l.Sum)
+	}
+	for i, name := range r.Policies {
+		if l.Matched > 0 && jobs > l.Matched && slices.Contains(matching, name) {
+			return invalidAt(fmt.Sprintf("/policies/%d", i), "too_large", "%d jobs: at most %d are allowed here for %s, which matches all that wait at each change", jobs, l.Matched, name)
+		}
 	}
 	if inst := in.played(r); inst != nil && l.Work > 0 && tasksOf(inst, l.Work) > l.Work {
 		return invalidAt(at, "too_large", "the jobs have more than %d tasks, which are simulated one by one: merge rounds (merge_s; quantum_s of a trace), or take fewer jobs", l.Work)

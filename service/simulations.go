@@ -13,7 +13,7 @@ import (
 
 // ServedSimulations limits simulations that a Service runs: the largest take
 // some hundreds of MiB.
-var ServedSimulations = SimulationLimits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000, GPUs: 100_000, Faults: 1_000_000}
+var ServedSimulations = SimulationLimits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000, GPUs: 100_000, Faults: 1_000_000, Matched: 1000}
 
 // SimulationDeadline is the status of a simulation whose time passed: those of
 // its runs that had ended are there.

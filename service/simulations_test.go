@@ -141,6 +141,7 @@ func TestSimulationLimits(t *testing.T) {
 		{service.SimulationLimits{Sum: 2}, smallSimulation, "/instance"},
 		{service.SimulationLimits{GPUs: 2}, strings.Replace(smallSimulation, `"V100":1`, `"V100":3`, 1), ""},
 		{service.SimulationLimits{Faults: 5}, strings.Replace(strings.Replace(smallSimulation, `"V100":1`, `"V100":3`, 1), `{`, `{"faults":[{"node":"a","from_s":1,"until_s":2},{"node":"a","from_s":4,"until_s":5}],`, 1), "/faults"},
+		{service.SimulationLimits{Matched: 4}, `{"policies":["fifo","sched_allox"],"generate":{"jobs":5}}`, "/policies/1"},
 		{service.SimulationLimits{Work: 9}, `{"policies":["fifo"],"generate":{"jobs":5}}`, "/generate/jobs"},
 		{service.SimulationLimits{Jobs: 9}, `{"policies":["gavel:fifo"],"trace":{"name":"gavel_trace_continuous5600_single.csv"}}`, "/trace"},
 	} {

@@ -119,7 +119,8 @@ func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Con
 		return nil, err
 	}
 	for n := 0; e.unfinished > 0; n++ {
-		if n%4096 == 0 && ctx.Err() != nil {
+		// Often, for a step of a policy may take a while.
+		if n%8 == 0 && ctx.Err() != nil {
 			return nil, fmt.Errorf("sim: %w", ctx.Err())
 		}
 		if len(e.agenda) == 0 || len(e.sources) > 0 && e.waitsForFaults() {
