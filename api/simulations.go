@@ -186,7 +186,7 @@ func (s *server) policyFault(r *http.Request, req *service.SimulationRequest, er
 	}
 	at := fmt.Sprintf("/policies/%d", slices.Index(req.Policies, run.Policy))
 	switch run.Code {
-	case "stalled", "infeasible", "not_in_model":
+	case "stalled", "infeasible", "too_large", "not_in_model":
 		return &hare.InvalidError{Pointer: at, Code: run.Code, Detail: run.Error()}
 	}
 	s.cfg.Logger.Error("simulation failed", "request_id", requestID(r.Context()), "code", run.Code, "error", run)

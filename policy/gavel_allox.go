@@ -26,11 +26,14 @@ var _ online.SharePolicy = (*gavelAlloX)(nil)
 
 func (p *gavelAlloX) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{} }
 
+// maxCells limits what is matched at a time: 1 GiB of costs.
+const maxCells = 1 << 27
+
 // noRate is the rate that stands for none: the cost is then beyond all others.
 const noRate = 1e-10
 
 // Shares is O(jobs³ × free GPUs) at worst, with the jobs that wait.
-func (p *gavelAlloX) Shares(_ context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelAlloX) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
 	free := slices.Clone(s.GPUs)
 	p.given = slices.DeleteFunc(p.given, func(g given) bool {
 		_, there := indexOf(s, g.number)
@@ -54,7 +57,14 @@ func (p *gavelAlloX) Shares(_ context.Context, s *online.LeaseState, out *online
 			kinds = append(kinds, k)
 		}
 	}
+	if n := len(waiting); n > 0 && len(kinds) > maxCells/n/n {
+		return fmt.Errorf("%w: %d jobs wait for %d GPUs, and AlloX matches all of them to all places in line", ErrTooLarge, n, len(kinds))
+	}
+	p.match.stop = func() bool { return ctx.Err() != nil }
 	p.given = append(p.given, p.assign(s, waiting, kinds)...)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	slices.SortFunc(p.given, func(a, b given) int { return a.number - b.number })
 	for _, g := range p.given {
 		i, _ := indexOf(s, g.number)
@@ -84,6 +94,9 @@ func (p *gavelAlloX) assign(s *online.LeaseState, waiting, kinds []int) []given 
 			}
 		}
 	})
+	if column == nil {
+		return nil // stopped
+	}
 	first, from := make([]int, gpus), make([]int, gpus) // job, and its position from last
 	for row, c := range column {
 		if g, at := c%gpus, c/gpus+1; at > from[g] {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -277,5 +278,22 @@ func TestFindNamesTheNearest(t *testing.T) {
 		if _, err := FindTask(p.Name); engine != p.Engine || (engine == Task) != (err == nil) {
 			t.Errorf("%s, of engine %s, looks like %s; FindTask: %v", p.Name, p.Engine, engine, err)
 		}
+	}
+}
+
+// What would not fit into memory is refused, and a search ends with its context.
+func TestAlloXIsBounded(t *testing.T) {
+	jobs := make([]online.LeaseView, 4000)
+	for i := range jobs {
+		jobs[i] = job(1, 1, 1, 1, 1, 1)
+	}
+	out := &online.Shares{Share: make([]float64, 3*len(jobs))}
+	if err := (&gavelAlloX{}).Shares(t.Context(), state(3, 3, 3, jobs...), out); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&gavelAlloX{}).Shares(ctx, state(1, 1, 0, jobs[:10]...), out); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

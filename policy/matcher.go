@@ -9,6 +9,8 @@ import "math"
 // scanned from the last to the first at the start of each search; among equally
 // near ones a free one is preferred. It is O(rows² × columns) at worst.
 type matcher struct {
+	// stop ends a search early where it says so; nil never does.
+	stop          func() bool
 	rows, columns int
 	cost          []float64 // rows × columns
 	u, v          []float64 // prices of rows and columns
@@ -46,12 +48,16 @@ func grow[T any](v []T, n int) []T {
 }
 
 // solve asks fill for the costs of each row and gives the column of each row.
-// There must be at least as many columns as rows, and costs must be finite.
+// There must be at least as many columns as rows, and costs must be finite. Nil
+// says that stop ended it.
 func (m *matcher) solve(fill func(row int, cost []float64)) []int {
 	for r := range m.rows {
 		fill(r, m.cost[r*m.columns:(r+1)*m.columns])
 	}
 	for r := range m.rows {
+		if m.stop != nil && m.stop() {
+			return nil
+		}
 		m.augment(r)
 	}
 	return m.columnOf

@@ -5,6 +5,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -145,6 +146,9 @@ func Names() []string {
 	}
 	return out
 }
+
+// ErrTooLarge says that a policy would need too much memory.
+var ErrTooLarge = errors.New("policy: too large")
 
 // UnknownError says that no policy has a name.
 type UnknownError struct {

@@ -217,7 +217,7 @@ func (r *SimulationRequest) repeats() int { return max(1, r.Repeat) }
 type SimulationError struct {
 	Policy string
 	Seed   uint64
-	Code   string // infeasible_decision, stalled, infeasible, not_in_model, refused or failed
+	Code   string // infeasible_decision, stalled, infeasible, too_large, not_in_model, refused or failed
 	Err    error
 }
 

@@ -216,6 +216,8 @@ func (s *simulation) fault(r *simulatedRun, err error) error {
 		code = "stalled"
 	case errors.Is(err, policy.ErrInfeasible):
 		code = "infeasible"
+	case errors.Is(err, policy.ErrTooLarge):
+		code = "too_large"
 	case errors.Is(err, errRefused):
 		code = "refused"
 	case errors.Is(err, errMoved):

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -162,5 +163,20 @@ func TestSimulationLimits(t *testing.T) {
 		if _, err := service.Simulate(t.Context(), req, service.SimulationConfig{Limits: service.SimulationLimits{Runs: 3, Jobs: 1, Sum: 3, Work: 1, GPUs: 1, Faults: 1}}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A policy that would need too much memory is refused, and named.
+func TestSimulationOfTooManyThatWait(t *testing.T) {
+	req, _ := simulationOf(t, `{"policies":["gavel:allox"],"generate":{"jobs":1}}`)
+	req.Generate = nil
+	req.Instance = &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 9}}}}}}
+	for i := range 4000 {
+		req.Instance.Jobs = append(req.Instance.Jobs, hare.Job{
+			ID: strconv.Itoa(i), WeightMicro: 1e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}})
+	}
+	var run *service.SimulationError
+	if _, err := service.Simulate(t.Context(), req, service.SimulationConfig{}); !errors.As(err, &run) || run.Code != "too_large" || run.Policy != "gavel:allox" {
+		t.Error(err)
 	}
 }

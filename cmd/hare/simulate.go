@@ -195,7 +195,7 @@ func simulationFault(err error) error {
 		return usageError{errors.New(strings.Join(said, "; "))}
 	case errors.As(err, &one):
 		return usageError{errors.New(flagged(one))}
-	case errors.As(err, &run) && (run.Code == "stalled" || run.Code == "infeasible" || run.Code == "not_in_model"):
+	case errors.As(err, &run) && (run.Code == "stalled" || run.Code == "infeasible" || run.Code == "too_large" || run.Code == "not_in_model"):
 		return usageError{err} // the jobs do not fit the cluster
 	}
 	return err
