@@ -3,6 +3,7 @@ package service_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -179,4 +180,39 @@ func TestSimulationOfTooManyThatWait(t *testing.T) {
 	if _, err := service.Simulate(t.Context(), req, service.SimulationConfig{}); !errors.As(err, &run) || run.Code != "too_large" || run.Policy != "gavel:allox" {
 		t.Error(err)
 	}
+}
+
+// Whatever a document asks for, a simulation answers or refuses: nothing panics,
+// and what it answers is JSON.
+func FuzzSimulations(f *testing.F) {
+	for _, s := range []string{
+		smallSimulation,
+		`{"policies":["gavel:fifo_perf","hlas"],"trace":{"text":"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,ResNet-18 (batch size 64),200,1,1\n1,3,LM (batch size 20),100,2,2\n"},"gpus":{"V100":2,"K80":2},"lease_s":60,"restart_s":1,"jobs":[0,1]}`,
+		`{"policies":["srtf","gavel:isolated"],"generate":{"jobs":3,"arrivals":"poisson:0.1","sync":"gang"},"gpus":{"V100":16,"T4":2},"repeat":2,"faults":[{"gpu":"v100/1","from_s":5,"until_s":9},{"node":"t4","from_s":1}],"merge_s":100,"cdf":true}`,
+		`{"policies":["tiresias","slurm"],"trace":{"text":"arrival_s,duration_s,num_gpus\n0,100,1\n5,20,2\n"},"gpus":{"V100":2},"failures":{"probability":0.1},"stragglers":true,"switch_s":1,"fault_rate":{"gpu_mean_s":500,"gpu_repair_s":5}}`,
+	} {
+		f.Add(s)
+	}
+	svc := service.New(service.Config{Running: 1})
+	f.Fuzz(func(t *testing.T, text string) {
+		doc, err := hare.DecodeSimulation(strings.NewReader(text), hare.Limits{MaxBytes: 1 << 16})
+		if err != nil {
+			return
+		}
+		ans, err := svc.Simulate(t.Context(), service.SimulationOf(doc), 50*time.Millisecond, func(_ int, r *service.SimulationRun) error {
+			_, err := json.Marshal(r.EachJob())
+			return err
+		}, nil)
+		var run *service.SimulationError
+		switch {
+		case err == nil:
+			if _, err := json.Marshal(ans); err != nil {
+				t.Fatal(err)
+			}
+		case strings.Contains(err.Error(), "panicked"):
+			t.Fatal(err)
+		case errors.As(err, &run) && (run.Code == "infeasible_decision" || run.Code == "refused"):
+			t.Fatal(err)
+		}
+	})
 }
