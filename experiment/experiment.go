@@ -4,7 +4,6 @@
 package experiment
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -17,24 +16,61 @@ import (
 // Config tunes a run. The zero value is the experiment as it is described.
 type Config struct {
 	// Solver computes the bounds; its LP is also for policies that use one.
+	// BoundWork zero means 5,000.
 	Solver solver.Config
 	// Policies replaces those of the experiment; nil keeps them.
 	Policies []string
 	// Instances replaces those of the experiment; nil keeps them.
 	Instances []Case
-	// Small takes instances with a fifth of the jobs and GPUs.
-	Small bool
+	// Scale divides the jobs and GPUs of the instances; zero means 1.
+	Scale int
+	// Repeat is how many instances each figure is a mean of, seeds 1 to Repeat;
+	// zero means 5.
+	Repeat int
+	// Parallel is how many runs go on side by side; zero means 1. The report
+	// does not depend on it.
+	Parallel int
 	// Check is called with each run as a result with its certificate, before any
-	// of its figures is kept; nil checks nothing. The program passes the verifier.
+	// of its figures is kept, from several goroutines where Parallel says so; nil
+	// checks nothing. The program passes the verifier.
 	Check func(*hare.Instance, *hare.Result) error
-	// Progress is called before each run; nil means nobody looks.
-	Progress func(text string)
+	// Progress is called before each run, one call at a time; nil means nobody
+	// looks.
+	Progress func(Progress)
 }
 
-// Case is an instance, in a group over which figures are averaged.
+// Progress says where an experiment stands.
+type Progress struct {
+	Done, Total int // bounds and runs
+	Text        string
+}
+
+// Scheme is a policy with its settings.
+type Scheme struct {
+	Policy string
+	// Name is what tables call it; empty means Policy.
+	Name   string
+	Config policy.TaskConfig // LP is filled in
+}
+
+// Case is an instance, and how it is played to each scheme.
 type Case struct {
-	Group string
-	Inst  *hare.Instance
+	Group string // has tables and pictures of its own
+	// X is the value that is swept, Variant another difference within a group
+	// that has lines of its own.
+	X       float64
+	Variant string
+	// Seed tells the instances of one X and Variant apart: figures are means over
+	// them, and schemes are compared on equal seeds.
+	Seed uint64
+	Inst *hare.Instance
+	// Told is what the policies are told, with other times than Inst, which the
+	// engine goes by; nil means Inst.
+	Told *hare.Instance
+	// ThresholdUs sets that of all policies with queues; zero leaves it.
+	ThresholdUs int64
+	// Sim is of the simulator; its Name is filled in.
+	Sim sim.Config
 }
 
 // Info describes an experiment.
@@ -44,12 +80,23 @@ type Info struct {
 	Title, Text string
 	// Published are the papers' figures, and what they compare.
 	Published string
-	policies  []string
-	cases     func(small bool) ([]Case, error)
+	// axis is what X is, with its unit; empty where nothing is swept.
+	axis string
+	// measures have a picture each; tables have a column for each that they do
+	// not have anyway. Nil means the weighted JCT and that over the bound.
+	measures []measure
+	cdf      bool // pictures are CDFs of the JCT
+	schemes  []Scheme
+	cases    func(set) ([]Case, error)
 }
 
 // All lists the experiments.
-func All() []Info { return []Info{weightedJCT} }
+func All() []Info {
+	return []Info{
+		weightedJCT, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
+		clairvoyance, thresholds, starvation, profileErrors,
+	}
+}
 
 // Names lists their names.
 func Names() []string {
@@ -74,99 +121,18 @@ func Find(name string) (Info, error) {
 	return Info{}, fmt.Errorf("unknown experiment %.60q%s The experiments are %s", name, hint, strings.Join(Names(), ", "))
 }
 
-// Run is one policy on one instance.
-type Run struct {
-	Group, Instance string
-	Policy          policy.TaskInfo
-	Metrics         *sim.Metrics
-	// Bound is certified, on the weighted JCT, in weight-seconds.
-	Bound float64
-	// Ratio is the weighted JCT over Bound; 0 where the bound is no use.
-	Ratio float64
-}
-
-// Report is what an experiment found.
-type Report struct {
-	Info Info
-	Runs []Run // by instance, then policy
-}
-
-// Run plays every instance to every policy. The same configuration gives the
-// same report. Errors are those of the policies, the simulator, Config.Check
-// and ctx; none leaves figures behind.
-func (x Info) Run(ctx context.Context, cfg Config) (*Report, error) {
-	names := x.policies
-	if cfg.Policies != nil {
-		names = cfg.Policies
-	}
-	var infos []policy.TaskInfo
+// named are schemes by the names of their policies.
+func named(names ...string) []Scheme {
+	var all []Scheme
 	for _, n := range names {
-		info, err := policy.FindTask(n)
-		if err != nil {
-			return nil, err
-		}
-		infos = append(infos, info)
+		all = append(all, Scheme{Policy: n})
 	}
-	cases := cfg.Instances
-	if cases == nil {
-		var err error
-		if cases, err = x.cases(cfg.Small); err != nil {
-			return nil, err
-		}
-	}
-	r := &Report{Info: x}
-	for _, c := range cases {
-		cfg.say("%s: bound", c.Inst.Name)
-		rel, err := solver.Bound(ctx, c.Inst, hare.MethodPrice, cfg.Solver)
-		if err != nil {
-			return nil, fmt.Errorf("experiment %s: %s: %w", x.Name, c.Inst.Name, err)
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("experiment %s: %w", x.Name, err)
-		}
-		for _, info := range infos {
-			cfg.say("%s: %s", c.Inst.Name, info.Name)
-			run, err := cfg.one(ctx, c, info, rel)
-			if err != nil {
-				return nil, fmt.Errorf("experiment %s: %s: %s: %w", x.Name, c.Inst.Name, info.Name, err)
-			}
-			r.Runs = append(r.Runs, *run)
-		}
-	}
-	return r, nil
+	return all
 }
 
-func (cfg *Config) say(format string, a ...any) {
-	if cfg.Progress != nil {
-		cfg.Progress(fmt.Sprintf(format, a...))
+func (s *Scheme) name() string {
+	if s.Name != "" {
+		return s.Name
 	}
-}
-
-// one plays one instance to one policy.
-func (cfg *Config) one(ctx context.Context, c Case, info policy.TaskInfo, rel *hare.Relaxation) (*Run, error) {
-	p, err := info.New(ctx, c.Inst, sim.Cluster(c.Inst), policy.TaskConfig{LP: cfg.Solver.LP})
-	if err != nil {
-		return nil, err
-	}
-	out, err := sim.Run(ctx, c.Inst, p, sim.Config{Name: info.Name})
-	if err != nil {
-		return nil, err
-	}
-	res, err := out.Result(c.Inst, rel.Certificate)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.Check != nil {
-		if err := cfg.Check(c.Inst, res); err != nil {
-			return nil, err
-		}
-	}
-	run := &Run{Group: c.Group, Instance: c.Inst.Name, Policy: info, Metrics: out.Metrics(c.Inst)}
-	if res.Bound != nil {
-		run.Bound = res.Bound.Float()
-	}
-	if run.Bound > 0 {
-		run.Ratio = run.Metrics.WeightedJCTS / run.Bound
-	}
-	return run, nil
+	return s.Policy
 }

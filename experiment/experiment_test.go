@@ -24,7 +24,7 @@ func tiny(t *testing.T) []experiment.Case {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cases = append(cases, experiment.Case{Group: "tiny", Inst: inst})
+		cases = append(cases, experiment.Case{Group: "tiny", Seed: seed, Inst: inst})
 	}
 	return cases
 }
@@ -66,11 +66,11 @@ func TestWeightedJCT(t *testing.T) {
 		}
 	}
 	rows := r.Rows()
-	if len(rows) != len(names) || rows[0].Instances != len(cases) || rows[0].Lower != 0 {
+	if len(rows) != len(names) || rows[0].Instances != len(cases) || rows[0].Lower.Mean != 0 {
 		t.Errorf("%d rows, the first %+v", len(rows), rows[0])
 	}
 	want := (r.Runs[0].Metrics.WeightedJCTS + r.Runs[len(names)].Metrics.WeightedJCTS) / 2
-	if got := rows[0].WeightedJCTS; got < want-1e-6 || got > want+1e-6 {
+	if got := rows[0].WeightedJCTS.Mean; got < want-1e-6 || got > want+1e-6 {
 		t.Errorf("mean %g, want %g", got, want)
 	}
 	again, err := x.Run(t.Context(), cfg)

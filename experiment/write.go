@@ -1,20 +1,20 @@
 package experiment
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/csv"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
-
-	"github.com/hare-sched/hare/plot"
+	"strconv"
+	"strings"
 )
 
-// Write puts NAME.csv, NAME.md, NAME.html and a picture NAME-N.svg and .png of
-// each group into a folder, which it makes, and returns their paths.
+// Write puts NAME.csv, NAME.md, NAME.html and pictures NAME-N.svg and .png into a
+// folder, which it makes, and returns their paths.
 func (r *Report) Write(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -32,10 +32,9 @@ func (r *Report) Write(dir string) ([]string, error) {
 	err := errors.Join(put(".csv", r.CSV), put(".md", r.Markdown), put(".html", r.HTML))
 	for i, p := range r.pictures() {
 		n := fmt.Sprintf("-%d", i+1)
-		opt := plot.Options{Title: r.Info.Title}
 		err = errors.Join(err,
-			put(n+".svg", func(w io.Writer) error { return p.SVG(w, opt) }),
-			put(n+".png", func(w io.Writer) error { return p.PNG(w, opt) }))
+			put(n+".svg", func(w io.Writer) error { return p.SVG(w, r.options(i)) }),
+			put(n+".png", func(w io.Writer) error { return p.PNG(w, r.options(i)) }))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("experiment: %w", err)
@@ -43,52 +42,36 @@ func (r *Report) Write(dir string) ([]string, error) {
 	return files, nil
 }
 
-// pictures makes bars of weighted JCT, a picture a group.
-func (r *Report) pictures() []*plot.Bars {
-	var all []*plot.Bars
-	rows := r.Rows()
-	for i, y := range rows {
-		if i == 0 || rows[i-1].Group != y.Group {
-			all = append(all, &plot.Bars{Mark: y.BoundS, Legend: y.Group + " · weighted JCT in weight-seconds, mean over instances · line: certified lower bound"})
-			if y.BoundS == 0 {
-				all[len(all)-1].Mark = math.NaN()
-			}
-		}
-		b := all[len(all)-1]
-		b.Bars = append(b.Bars, plot.Bar{Name: y.Policy, Value: y.WeightedJCTS, Note: fmt.Sprintf("%.2f × bound", y.Ratio)})
+// CSV writes a line a run.
+func (r *Report) CSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	lines := [][]string{{
+		"group", "x", "variant", "seed", "instance", "scheme", "policy", "knows", "weighted_jct_s", "bound_s", "value_over_bound", "first_lower_percent",
+		"mean_jct_s", "mean_jct_over_first", "p50_jct_s", "p90_jct_s", "p99_jct_s", "makespan_s", "utilization", "mean_wait_s", "p99_wait_s", "mean_slowdown",
+		"p99_slowdown", "worst_slowdown", "long_jobs_jct_s", "mean_rho", "worst_rho", "jain", "switches", "share_within_25_min", "share_when_first_has_90_5",
+	}}
+	f := func(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }
+	for _, x := range r.Runs {
+		m := x.Metrics
+		lines = append(lines, []string{
+			x.Group, strconv.FormatFloat(x.X, 'g', -1, 64), x.Variant, strconv.FormatUint(x.Seed, 10), x.Instance, x.Scheme, x.Policy.Name, string(x.Policy.Knows),
+			f(m.WeightedJCTS), f(x.Bound), f(x.Ratio), f(x.Lower), f(m.MeanJCTS), f(x.MeanOver), f(m.P50JCTS), f(m.P90JCTS), f(m.P99JCTS), f(m.MakespanS),
+			f(m.Utilisation), f(m.MeanWaitS), f(m.P99WaitS), f(m.MeanSlowdown), f(m.P99Slowdown), f(x.WorstSlowdown), f(x.LongJCTS), f(m.MeanRho), f(m.WorstRho),
+			f(m.Jain), strconv.FormatInt(m.Switches, 10), f(m.Share(withinS)), f(x.ShareThen),
+		})
 	}
-	return all
+	return c.WriteAll(lines)
 }
 
-var page = template.Must(template.New("").Funcs(template.FuncMap{
-	"round":  func(x float64) string { return fmt.Sprintf("%.0f", x) },
-	"ratio":  func(x float64) string { return fmt.Sprintf("%.3f", x) },
-	"tenths": func(x float64) string { return fmt.Sprintf("%.1f", x) },
-}).Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{{.Info.Title}}</title>
-<style>body{font:15px/1.45 sans-serif;max-width:1200px;margin:2em auto;padding:0 1em}table{border-collapse:collapse}td,th{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right}td:nth-child(-n+3),th:nth-child(-n+3){text-align:left}svg{width:100%;height:auto}</style>
-<h1>{{.Info.Title}}</h1>
-<p>{{.Info.Text}}</p><p>{{.Info.Published}}</p>
-{{range .Pictures}}{{.}}
-{{end}}<table><tr><th>instances</th><th>policy</th><th>knows</th><th>weighted JCT</th><th>value/bound</th><th>first is lower by, %</th><th>mean JCT s</th><th>p90 s</th><th>makespan s</th></tr>
-{{range .Rows}}<tr><td>{{.Group}}</td><td>{{.Policy}}</td><td>{{.Knows}}</td><td>{{round .WeightedJCTS}}</td><td>{{ratio .Ratio}}</td><td>{{tenths .Lower}}</td><td>{{tenths .MeanJCTS}}</td><td>{{tenths .P90JCTS}}</td><td>{{round .MakespanS}}</td></tr>
-{{end}}</table>
-</html>
-`))
-
-// HTML writes one page with pictures and table, which makes no request.
-func (r *Report) HTML(w io.Writer) error {
-	data := struct {
-		Info     Info
-		Pictures []template.HTML
-		Rows     []Row
-	}{Info: r.Info, Rows: r.Rows()}
-	for _, p := range r.pictures() {
-		var b bytes.Buffer
-		if err := p.SVG(&b, plot.Options{Title: r.Info.Title}); err != nil {
-			return err
+// Markdown writes a table a group, with means over its instances.
+func (r *Report) Markdown(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "# %s\n\n%s\n%s\n", r.Info.Title, r.Info.Text, r.Info.Published)
+	for _, t := range r.tables() {
+		fmt.Fprintf(b, "\n%s\n\n| %s |\n|%s\n", t.Caption, strings.Join(t.Heads, " | "), strings.Repeat("---|", len(t.Heads)))
+		for _, cells := range t.Rows {
+			fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 		}
-		data.Pictures = append(data.Pictures, template.HTML(b.String())) // our own, its texts escaped
 	}
-	return page.Execute(w, data)
+	return b.Flush()
 }

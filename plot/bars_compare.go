@@ -2,9 +2,6 @@ package plot
 
 import (
 	"errors"
-	"image"
-	"image/draw"
-	"image/png"
 	"io"
 	"math"
 	"strconv"
@@ -48,16 +45,7 @@ func (b *Bars) PNG(w io.Writer, opt Options) error {
 	if err != nil {
 		return err
 	}
-	k := &canvas{scale: float64(opt.Scale), ruler: &ruler{}}
-	k.img = image.NewRGBA(image.Rect(0, 0, int(math.Ceil(d.w*k.scale)), int(math.Ceil(d.h*k.scale))))
-	draw.Draw(k.img, k.img.Bounds(), image.White, image.Point{}, draw.Src)
-	for _, r := range d.rects {
-		k.rect(r.rect, r.fill)
-	}
-	for _, t := range d.texts {
-		k.text(t)
-	}
-	return png.Encode(w, k.img)
+	return d.writePNG(w, opt.Scale)
 }
 
 func (b *Bars) layout(opt Options) (*drawing, error) {

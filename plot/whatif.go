@@ -3,10 +3,7 @@ package plot
 import (
 	"bufio"
 	"errors"
-	"image"
 	"image/color"
-	"image/draw"
-	"image/png"
 	"io"
 	"math"
 	"strconv"
@@ -47,16 +44,7 @@ func IntervalsPNG(w io.Writer, all []Interval, opt Options) error {
 	if err != nil {
 		return err
 	}
-	k := &canvas{scale: float64(opt.Scale), ruler: &ruler{}}
-	k.img = image.NewRGBA(image.Rect(0, 0, int(math.Ceil(d.w*k.scale)), int(math.Ceil(d.h*k.scale))))
-	draw.Draw(k.img, k.img.Bounds(), image.White, image.Point{}, draw.Src)
-	for _, r := range d.rects {
-		k.rect(r.rect, r.fill)
-	}
-	for _, t := range d.texts {
-		k.text(t)
-	}
-	return png.Encode(w, k.img)
+	return d.writePNG(w, opt.Scale)
 }
 
 // IntervalsHTML writes a page that holds the picture of IntervalsSVG and
@@ -80,12 +68,13 @@ func IntervalsHTML(w io.Writer, all []Interval, opt Options) error {
 	return err
 }
 
-// drawing is coloured rectangles and, above them, texts.
+// drawing is coloured rectangles and, above them, lines, then texts.
 type drawing struct {
-	title string
-	w, h  float64
-	rects []filled
-	texts []text
+	title   string
+	w, h    float64
+	rects   []filled
+	strokes []stroke
+	texts   []text
 }
 
 type filled struct {
@@ -104,6 +93,9 @@ func (d *drawing) writeSVG(w io.Writer) error {
 	p.rect(rect{0, 0, d.w, d.h}, hex(white))
 	for _, r := range d.rects {
 		p.rect(r.rect, hex(r.fill))
+	}
+	for i := range d.strokes {
+		d.strokes[i].svg(p)
 	}
 	for _, t := range d.texts {
 		p.text(t)

@@ -29,6 +29,10 @@ type HareConfig struct {
 	Workers int
 }
 
+// movesPerLP is how much of the search a linear program is worth: on small
+// instances, where prices are polished by them, it takes as long.
+const movesPerLP = 1000
+
 // NewHare plans all jobs of inst, which it knows with their releases and the
 // windows of service, and then follows the plan: Hare offline.
 //
@@ -46,10 +50,17 @@ func NewHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (online.P
 func planHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (*hare.Schedule, error) {
 	m := hare.NewModel(inst)
 	rc := relax.Config{LP: cfg.LP, Workers: max(1, cfg.Workers), Cells: 48}
-	if cfg.LP == nil {
+	moves := cfg.Moves
+	if moves == 0 {
+		moves = 20_000
+	}
+	switch {
+	case cfg.LP == nil:
 		rc.LPs = -1
-	} else if cfg.Paper {
+	case cfg.Paper:
 		rc.Method = relax.MethodQueyranne
+	default:
+		rc.LPs = max(1, int(moves/movesPerLP))
 	}
 	rel, err := relax.Run(ctx, m, rc)
 	if err != nil {
@@ -68,10 +79,6 @@ func planHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (*hare.S
 		return nil, err
 	}
 	if !cfg.Paper && cfg.Moves >= 0 {
-		moves := cfg.Moves
-		if moves == 0 {
-			moves = 20_000
-		}
 		plan, _, err = greedy.Improve(ctx, m, rel, plan, greedy.ImproveConfig{Seed: cfg.Seed, Moves: moves, Workers: max(1, cfg.Workers)})
 		if err != nil {
 			return nil, err

@@ -33,6 +33,9 @@ type TaskConfig struct {
 	// LeaseUs is how long gandiva and themis let a job keep its GPUs, in
 	// microseconds; zero means 60 and 600 s.
 	LeaseUs int64
+	// Kappa is the patience of hlas's starvation guard; zero means its default, a
+	// million (its most) next to no guard.
+	Kappa float64
 	// Moves is the work of hare_offline's search; see HareConfig.
 	Moves int64
 	// Seed is of hare_offline's search.
@@ -79,7 +82,7 @@ var taskPolicies = []TaskInfo{
 		}},
 	{"hlas", Nothing, "heterogeneity-aware least attained service, task by task",
 		func(_ context.Context, _ *hare.Instance, c *hare.Cluster, cfg TaskConfig) (online.Policy, error) {
-			h := online.HLASConfig{}
+			h := online.HLASConfig{Kappa: cfg.Kappa}
 			if cfg.ThresholdUs > 0 {
 				h.ThresholdsUs = []int64{cfg.ThresholdUs}
 			}

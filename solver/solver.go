@@ -43,6 +43,9 @@ type Config struct {
 	Version string
 	// Workers limits goroutines; zero means GOMAXPROCS.
 	Workers int
+	// BoundWork limits what Bound spends, in units of the option work_limit, so
+	// that the same limit gives the same bound; zero is no limit.
+	BoundWork int64
 	// Progress is called from the solving goroutine, at most every 50 ms and
 	// at each change of phase; nil means nobody looks.
 	Progress func(Event)
@@ -127,7 +130,17 @@ func Methods() []string { return relax.Methods() }
 // Bound computes one relaxation. Price stops at the deadline of ctx with the
 // best prices so far.
 func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) (*hare.Relaxation, error) {
-	rel, err := relax.Run(ctx, hare.NewModel(inst), relax.Config{Method: method, LP: cfg.LP, Workers: cfg.Workers, Steps: 2})
+	rc := relax.Config{Method: method, LP: cfg.LP, Workers: cfg.Workers, Steps: 2}
+	if work := float64(cfg.BoundWork); work > 0 {
+		rc.StepWork = stepWorkPerUnit * work
+		if rc.LPs = int(work / workPerLP); rc.LPs == 0 {
+			rc.LPs = -1
+		}
+		if ascent := callsFull * workPerCall * float64(len(inst.Jobs)); ascent > work {
+			rc.Effort = work / ascent
+		}
+	}
+	rel, err := relax.Run(ctx, hare.NewModel(inst), rc)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/experiment"
@@ -15,29 +19,36 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
+// experimentFlags are the flags of experiment.
+type experimentFlags struct {
+	out                     string
+	names, files            []string
+	small, quiet            bool
+	scale, repeat, parallel int
+}
+
 func experimentCommand() *cobra.Command {
-	var out string
-	var names, files []string
-	var small, quiet bool
+	var g experimentFlags
 	c := &cobra.Command{
 		Use:   "experiment NAME",
 		Short: "Re-run an experiment of the papers, each run beside a certified bound",
 		Long: `Experiment plays fixed instances to the schedulers that a paper compares, and
-prints a table of weighted job completion time beside the certified lower bound:
+prints tables of weighted job completion time beside the certified lower bound:
 how far is each from the best possible? Every run is verified before a figure of
 it is printed. docs/experiments.md says which published figures were reproduced.
 
-Experiments: ` + strings.Join(experiment.Names(), ", ") + `, or all; list describes them.`,
+Experiments: ` + strings.Join(experiment.Names(), ", ") + `; all runs
+every one, list describes them.`,
 		Example: `  hare experiment list
   hare experiment weighted-jct -o out/
+  hare experiment all --parallel 2 -o out/
   hare experiment weighted-jct --small --policy hlas,tiresias,slurm
   hare experiment weighted-jct --instance standard-200.json.gz -o out/`,
 		Args: exactly(1, "the name of an experiment, all or list"),
 		RunE: func(c *cobra.Command, args []string) error {
-			w := c.OutOrStdout()
 			if args[0] == "list" {
 				for _, x := range experiment.All() {
-					if _, err := fmt.Fprintf(w, "%s\n  %s. %s\n  %s\n", x.Name, x.Title, x.Text, x.Published); err != nil {
+					if _, err := fmt.Fprintf(c.OutOrStdout(), "%s\n  %s. %s\n  %s\n", x.Name, x.Title, x.Text, x.Published); err != nil {
 						return err
 					}
 				}
@@ -51,49 +62,97 @@ Experiments: ` + strings.Join(experiment.Names(), ", ") + `, or all; list descri
 				}
 				infos = []experiment.Info{x}
 			}
-			cfg := experiment.Config{Policies: names, Small: small, Check: checkRun}
-			for _, n := range names {
-				if _, err := policy.FindTask(n); err != nil {
-					return usageError{err}
-				}
-			}
-			for _, name := range files {
-				inst, err := readInstance(name)
-				if err != nil {
-					return err
-				}
-				cfg.Instances = append(cfg.Instances, experiment.Case{Group: filepath.Base(name), Inst: inst})
-			}
-			if !quiet {
-				cfg.Progress = func(text string) { fmt.Fprintln(os.Stderr, text) }
-			}
-			var stop func()
-			cfg.Solver, stop = startEngine()
-			defer stop()
-			for _, x := range infos {
-				r, err := x.Run(c.Context(), cfg)
-				if err != nil {
-					return err
-				}
-				if out != "" {
-					if _, err := r.Write(out); err != nil {
-						return err
-					}
-				}
-				if err := r.Markdown(w); err != nil {
-					return err
-				}
-			}
-			return nil
+			return g.run(c.Context(), c.OutOrStdout(), infos, args[0] == "all")
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&out, "output", "o", "", "write tables (CSV, Markdown), pictures (SVG, PNG) and a page (HTML) into this folder")
-	f.StringSliceVar(&names, "policy", nil, "these policies instead of the experiment's; the first is what the others are compared with")
-	f.StringSliceVar(&files, "instance", nil, "these instances instead of the experiment's, each a group of its own")
-	f.BoolVar(&small, "small", false, "a fifth of the jobs and GPUs")
-	f.BoolVarP(&quiet, "quiet", "q", false, "do not say what is being run")
+	f.StringVarP(&g.out, "output", "o", "", "write tables (CSV, Markdown), pictures (SVG, PNG) and a page (HTML) into this folder")
+	f.StringSliceVar(&g.names, "policy", nil, "these policies instead of the experiment's; the first is what the others are compared with")
+	f.StringSliceVar(&g.files, "instance", nil, "these instances instead of the experiment's, each a group of its own")
+	f.BoolVar(&g.small, "small", false, "a fifth of the jobs and GPUs; as --scale 5")
+	f.IntVar(&g.scale, "scale", 1, "divide jobs and GPUs by this")
+	f.IntVar(&g.repeat, "repeat", 5, "instances for each mean, by seeds 1, 2, …")
+	f.IntVar(&g.parallel, "parallel", 1, "runs side by side; the figures do not depend on it")
+	f.BoolVarP(&g.quiet, "quiet", "q", false, "no progress line")
 	return c
+}
+
+// run plays the experiments and writes what came of them.
+func (g *experimentFlags) run(ctx context.Context, w io.Writer, infos []experiment.Info, index bool) error {
+	cfg, err := g.config()
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, x := range infos {
+		n, err := x.Size(cfg)
+		if err != nil {
+			return usageError{err}
+		}
+		total += n
+	}
+	live := newLive(os.Stderr, !g.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	defer live.end()
+	var stop func()
+	cfg.Solver, stop = startEngine()
+	defer stop()
+	before, began := 0, time.Now()
+	for _, x := range infos {
+		cfg.Progress = func(p experiment.Progress) {
+			done, left := before+p.Done, "?"
+			if done > 0 {
+				each := time.Since(began) / time.Duration(done)
+				left = (each * time.Duration(total-done)).Round(time.Second).String()
+			}
+			live.text("%s  %d of %d runs  about %s left  %s", x.Name, done, total, left, p.Text)
+		}
+		r, err := x.Run(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		live.end()
+		if g.out != "" {
+			if _, err := r.Write(g.out); err != nil {
+				return err
+			}
+		}
+		if err := r.Markdown(w); err != nil {
+			return err
+		}
+		n, err := x.Size(cfg)
+		if err != nil {
+			return err
+		}
+		before += n
+	}
+	if g.out != "" && index {
+		_, err = experiment.WriteIndex(g.out, infos)
+	}
+	return err
+}
+
+// config reads the flags.
+func (g *experimentFlags) config() (experiment.Config, error) {
+	cfg := experiment.Config{Policies: g.names, Scale: g.scale, Repeat: g.repeat, Parallel: g.parallel, Check: checkRun}
+	if g.scale < 1 || g.repeat < 1 || g.parallel < 1 {
+		return cfg, usageError{errors.New("--scale, --repeat and --parallel must be at least 1")}
+	}
+	if g.small {
+		cfg.Scale = 5
+	}
+	for _, n := range g.names {
+		if _, err := policy.FindTask(n); err != nil {
+			return cfg, usageError{err}
+		}
+	}
+	for _, name := range g.files {
+		inst, err := readInstance(name)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.Instances = append(cfg.Instances, experiment.Case{Group: filepath.Base(name), Inst: inst})
+	}
+	return cfg, nil
 }
 
 // checkRun is the verifier, as an error.

@@ -1,0 +1,98 @@
+package experiment
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/hare-sched/hare/policy"
+)
+
+// clairvoyance has 200 jobs on the standard cluster by Poisson arrivals of 1.5, 3,
+// 6 and 12 a minute, seeds 1 to 5.
+var clairvoyance = Info{
+	Name:      "clairvoyance",
+	Title:     "HLAS, which knows nothing, against schedulers that know more",
+	Text:      "200 relaxed jobs on 160 GPUs by Poisson arrivals. hare_offline knows the future, srtf and sched_allox know sizes, the others nothing.",
+	Published: "Hare (TCC 2024): HLAS betters the mean JCT by about 2.94 times; in what we have of the paper it is not said over which baseline.",
+	axis:      "jobs a minute",
+	measures:  []measure{meanJCT, meanOver},
+	schemes:   named("hlas", "hare_offline", "srtf", "sched_allox", "tiresias", "fifo", "gavel_fifo"),
+	cases: func(s set) ([]Case, error) {
+		return s.sweep("Poisson arrivals", []float64{1.5, 3, 6, 12}, poisson(200, s))
+	},
+}
+
+// poisson are jobs that arrive at x a minute on the standard cluster; fewer on
+// smaller ones.
+func poisson(jobs int, s set) func(float64) setting {
+	return func(x float64) setting {
+		return setting{jobs: jobs, arrivals: "poisson:" + strconv.FormatFloat(x/60/float64(s.scale), 'g', -1, 64)}
+	}
+}
+
+// thresholds are the instances of weightedJCT, with the first threshold of HLAS
+// and Tiresias at 1 to 120 minutes of a GPU.
+var thresholds = Info{
+	Name:      "thresholds",
+	Title:     "Where jobs leave the first queue of HLAS",
+	Text:      "The instances of weighted-jct. HLAS counts seconds of a job's fastest type, Tiresias those of any; the default of both is 3600 s. fifo is HLAS with one queue.",
+	Published: "None: the papers do not give thresholds.",
+	axis:      "threshold, GPU-seconds",
+	measures:  []measure{weighted, meanJCT},
+	schemes:   named("hlas", "tiresias", "fifo"),
+	cases: func(s set) ([]Case, error) {
+		cases, err := s.twoLoads()
+		return again(cases, []float64{60, 180, 600, 1800, 3600, 7200}, func(c *Case, x float64) { c.ThresholdUs = int64(x) * 1e6 }), err
+	},
+}
+
+// starvation has 600 jobs on the standard cluster by Poisson arrivals of 3, 4.5, 6
+// and 7.5 a minute, seeds 1 to 5, and a threshold of 600 GPU-seconds, which
+// about half of the jobs pass.
+var starvation = Info{
+	Name:      "starvation",
+	Title:     "Long jobs under HLAS, with and without its guard",
+	Text:      "600 relaxed jobs on 160 GPUs by Poisson arrivals. Jobs leave the first queue at 600 GPU-seconds; the guard returns those that have waited κ times as long as they have run. Long jobs are the tenth with the most work.",
+	Published: "None: Tiresias (NSDI 2019) has such a guard, without figures for it that we have.",
+	axis:      "jobs a minute",
+	measures:  []measure{longJCT, meanJCT, p99Slowdown, worstSlowdown},
+	schemes: []Scheme{
+		{Policy: "hlas", Name: "hlas, κ = 2"},
+		{Policy: "hlas", Name: "hlas, κ = 8", Config: policy.TaskConfig{Kappa: 8}},
+		{Policy: "hlas", Name: "hlas, no guard", Config: policy.TaskConfig{Kappa: 1e6}},
+		{Policy: "fifo"},
+	},
+	cases: func(s set) ([]Case, error) {
+		cases, err := s.sweep("Poisson arrivals", []float64{3, 4.5, 6, 7.5}, poisson(600, s))
+		for i := range cases {
+			cases[i].ThresholdUs = 600e6
+		}
+		return cases, err
+	},
+}
+
+// profileErrors are the standard instances with arrivals, seeds 1 to 5. What the
+// policies are told is off by up to 0 to 40 %, each time by itself.
+var profileErrors = Info{
+	Name:      "profile-errors",
+	Title:     "Weighted JCT when profiles are wrong",
+	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. Policies are told compute and synchronisation times that are each off by a factor drawn evenly from 1 ± the error; tasks take the true ones.",
+	Published: "Hare (HPDC 2022) looks at errors of ±20 %; no figure for it in what we have.",
+	axis:      "error of the profiles, ± %",
+	schemes:   six,
+	cases: func(s set) ([]Case, error) {
+		var cases []Case
+		for seed := uint64(1); seed <= uint64(s.seeds); seed++ {
+			inst, err := s.generate(setting{arrivals: arriving()}, seed)
+			if err != nil {
+				return nil, err
+			}
+			cases = append(cases, Case{Group: fmt.Sprintf("arrivals over %d s", spanS), Seed: seed, Inst: inst})
+		}
+		return again(cases, []float64{0, 10, 20, 30, 40}, func(c *Case, x float64) {
+			if x > 0 {
+				c.Told = wrong(c.Inst, x/100, c.Seed)
+			}
+		}), nil
+	},
+}

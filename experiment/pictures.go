@@ -1,0 +1,118 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/hare-sched/hare/plot"
+)
+
+// picture is what package plot draws.
+type picture interface {
+	SVG(io.Writer, plot.Options) error
+	PNG(io.Writer, plot.Options) error
+}
+
+func (r *Report) options(int) plot.Options { return plot.Options{Title: r.Info.Title, Width: 1000} }
+
+// pictures are, for each group, CDFs, lines over what is swept, or bars.
+func (r *Report) pictures() []picture {
+	var all []picture
+	rows := r.Rows()
+	for len(rows) > 0 {
+		n := slices.IndexFunc(rows, func(y Row) bool { return y.Group != rows[0].Group })
+		if n < 0 {
+			n = len(rows)
+		}
+		switch group := rows[:n]; {
+		case r.Info.cdf:
+			all = append(all, r.curves(group))
+		case r.Info.axis == "":
+			all = append(all, bars(group))
+		default:
+			for _, m := range r.Info.pictured() {
+				all = append(all, lines(group, m, r.Info.axis))
+			}
+		}
+		rows = rows[n:]
+	}
+	return all
+}
+
+// bars are the weighted JCTs of a group.
+func bars(rows []Row) *plot.Bars {
+	b := &plot.Bars{Mark: math.NaN(), Legend: rows[0].Group + " · weighted JCT in weight-seconds, mean over instances"}
+	if rows[0].BoundS.Mean > 0 && rows[0].Variant == "" {
+		b.Mark = rows[0].BoundS.Mean
+		b.Legend += " · line: certified lower bound"
+	}
+	for i := range rows {
+		y := &rows[i]
+		b.Bars = append(b.Bars, plot.Bar{Name: y.label(), Value: y.WeightedJCTS.Mean, Note: fmt.Sprintf("%.2f × bound", y.Ratio.Mean)})
+	}
+	return b
+}
+
+// lines are a measure over X, a line for each variant and scheme, and one for the
+// bound.
+func lines(rows []Row, m measure, axis string) *plot.Lines {
+	l := &plot.Lines{X: axis, Legend: rows[0].Group + " · " + m.name}
+	if rows[0].Instances > 1 {
+		l.Legend += ", mean over instances with its 95 % confidence interval"
+	}
+	var labels []string
+	for i := range rows {
+		if name := rows[i].label(); !slices.Contains(labels, name) {
+			labels = append(labels, name)
+		}
+	}
+	for _, name := range labels {
+		c := plot.Curve{Name: name, Dots: true}
+		for i := range rows {
+			if rows[i].label() == name {
+				s := m.of(&rows[i])
+				c.Points = append(c.Points, plot.Point{X: rows[i].X, Y: s.Mean, Half: s.Half})
+			}
+		}
+		l.Curves = append(l.Curves, c)
+	}
+	if m.bounded && rows[0].Variant == "" {
+		c := plot.Curve{Name: "certified bound", Dashed: true}
+		for i := range rows {
+			y := rows[i].BoundS.Mean
+			if m.name == overBound.name {
+				y = 1
+			}
+			if rows[i].Scheme == rows[0].Scheme {
+				c.Points = append(c.Points, plot.Point{X: rows[i].X, Y: y})
+			}
+		}
+		l.Curves = append(l.Curves, c)
+	}
+	return l
+}
+
+// curves are the CDFs of the JCT, over the jobs of all instances of a group.
+func (r *Report) curves(rows []Row) *plot.Lines {
+	l := &plot.Lines{X: "JCT, minutes", Legend: rows[0].Group + " · share of jobs completed within, %, over all instances", High: 100, LogX: true}
+	for i := range rows {
+		y := &rows[i]
+		var all []float64
+		for k := range r.Runs {
+			if x := &r.Runs[k]; x.Group == y.Group && x.Scheme == y.Scheme && x.Variant == y.Variant && x.X == y.X {
+				all = append(all, x.Metrics.JCTsS...)
+			}
+		}
+		slices.Sort(all)
+		c := plot.Curve{Name: y.label()}
+		for k, s := range all {
+			if s > 0 {
+				c.Points = append(c.Points, plot.Point{X: s / 60, Y: 100 * float64(k+1) / float64(len(all))})
+			}
+		}
+		l.Curves = append(l.Curves, c)
+	}
+	return l
+}
