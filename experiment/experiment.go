@@ -94,7 +94,7 @@ type Info struct {
 func All() []Info {
 	return []Info{
 		weightedJCT, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
-		clairvoyance, thresholds, starvation, profileErrors,
+		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
 }
 

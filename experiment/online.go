@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/hare-sched/hare/policy"
@@ -68,31 +67,5 @@ var starvation = Info{
 			cases[i].ThresholdUs = 600e6
 		}
 		return cases, err
-	},
-}
-
-// profileErrors are the standard instances with arrivals, seeds 1 to 5. What the
-// policies are told is off by up to 0 to 40 %, each time by itself.
-var profileErrors = Info{
-	Name:      "profile-errors",
-	Title:     "Weighted JCT when profiles are wrong",
-	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. Policies are told compute and synchronisation times that are each off by a factor drawn evenly from 1 ± the error; tasks take the true ones.",
-	Published: "Hare (HPDC 2022) looks at errors of ±20 %; no figure for it in what we have.",
-	axis:      "error of the profiles, ± %",
-	schemes:   six,
-	cases: func(s set) ([]Case, error) {
-		var cases []Case
-		for seed := uint64(1); seed <= uint64(s.seeds); seed++ {
-			inst, err := s.generate(setting{arrivals: arriving()}, seed)
-			if err != nil {
-				return nil, err
-			}
-			cases = append(cases, Case{Group: fmt.Sprintf("arrivals over %d s", spanS), Seed: seed, Inst: inst})
-		}
-		return again(cases, []float64{0, 10, 20, 30, 40}, func(c *Case, x float64) {
-			if x > 0 {
-				c.Told = wrong(c.Inst, x/100, c.Seed)
-			}
-		}), nil
 	},
 }

@@ -85,7 +85,7 @@ func lines(rows []Row, m measure, axis string) *plot.Lines {
 			if m.name == overBound.name {
 				y = 1
 			}
-			if rows[i].Scheme == rows[0].Scheme {
+			if rows[i].Scheme == rows[0].Scheme && y > 0 {
 				c.Points = append(c.Points, plot.Point{X: rows[i].X, Y: y})
 			}
 		}

@@ -50,13 +50,17 @@ func (r *Report) Rows() []Row {
 			to *Stat
 			x  float64
 		}{
-			{&y.WeightedJCTS, m.WeightedJCTS}, {&y.BoundS, x.Bound}, {&y.Ratio, x.Ratio}, {&y.Lower, x.Lower},
+			{&y.WeightedJCTS, m.WeightedJCTS}, {&y.Lower, x.Lower},
 			{&y.MeanJCTS, m.MeanJCTS}, {&y.MeanOver, x.MeanOver}, {&y.P90JCTS, m.P90JCTS}, {&y.P99JCTS, m.P99JCTS},
 			{&y.MakespanS, m.MakespanS}, {&y.Utilisation, 100 * m.Utilisation}, {&y.MeanRho, m.MeanRho}, {&y.Jain, m.Jain},
 			{&y.Switches, float64(m.Switches)}, {&y.P99Slowdown, m.P99Slowdown}, {&y.WorstSlowdown, x.WorstSlowdown},
 			{&y.LongJCTS, x.LongJCTS}, {&y.Within, 100 * m.Share(withinS)}, {&y.ShareThen, 100 * x.ShareThen},
 		} {
 			add.to.add(add.x)
+		}
+		if x.Bound > 0 {
+			y.BoundS.add(x.Bound)
+			y.Ratio.add(x.Ratio)
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int { return slices.Index(groups, a.Group) - slices.Index(groups, b.Group) })
@@ -167,17 +171,23 @@ func (r *Report) tables() []table {
 		}
 		cells = append(cells, y.label(), y.Knows)
 		if swept || y.Variant != "" {
-			cells = append(cells, fmt.Sprintf("%.0f", y.BoundS.Mean))
+			cells = append(cells, cell(y.BoundS, 0, false))
 		}
 		for n, c := range columns {
-			s := c.of(y)
-			cell := fmt.Sprintf("%.*f", c.digits, s.Mean)
-			if n < withInterval && y.Instances > 1 {
-				cell += fmt.Sprintf(" ± %.*f", c.digits, s.Half)
-			}
-			cells = append(cells, cell)
+			cells = append(cells, cell(c.of(y), c.digits, n < withInterval))
 		}
 		t.Rows = append(t.Rows, cells)
 	}
 	return all
+}
+
+// cell is a figure as text, with its interval where it has one.
+func cell(s Stat, digits int, interval bool) string {
+	switch {
+	case s.n == 0:
+		return "–"
+	case s.n > 1 && interval:
+		return fmt.Sprintf("%.*f ± %.*f", digits, s.Mean, digits, s.Half)
+	}
+	return fmt.Sprintf("%.*f", digits, s.Mean)
 }

@@ -156,6 +156,14 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info policy.Task
 	if err != nil {
 		return nil, err
 	}
+	run := &Run{
+		Group: c.Group, Variant: c.Variant, Instance: c.Inst.Name, Scheme: s.name(), X: c.X, Seed: c.Seed,
+		Policy: info, Metrics: out.Metrics(c.Inst),
+	}
+	run.LongJCTS, run.WorstSlowdown = longest(c.Inst, out)
+	if out.Varied > 0 {
+		return run, nil // no schedule of the instance, and no bound on it
+	}
 	res, err := out.Result(c.Inst, rel.Certificate)
 	if err != nil {
 		return nil, err
@@ -165,11 +173,6 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info policy.Task
 			return nil, err
 		}
 	}
-	run := &Run{
-		Group: c.Group, Variant: c.Variant, Instance: c.Inst.Name, Scheme: s.name(), X: c.X, Seed: c.Seed,
-		Policy: info, Metrics: out.Metrics(c.Inst),
-	}
-	run.LongJCTS, run.WorstSlowdown = longest(c.Inst, out)
 	if res.Bound != nil {
 		run.Bound = res.Bound.Float()
 	}

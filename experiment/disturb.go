@@ -1,0 +1,127 @@
+package experiment
+
+import (
+	"math/rand/v2"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/trace"
+)
+
+// disturbed takes the standard instances with arrivals, each with every x, and
+// lets something go otherwise than planned.
+func (s set) disturbed(sync string, xs []float64, with func(c *Case, x float64) error) ([]Case, error) {
+	base, err := s.sweep("arrivals over 1200 s", []float64{0}, func(float64) setting { return setting{arrivals: arriving(), sync: sync} })
+	if err != nil {
+		return nil, err
+	}
+	var all []Case
+	for _, x := range xs {
+		for _, c := range base {
+			c.X, c.Sim.Seed = x, c.Seed
+			if err := with(&c, x); err != nil {
+				return nil, err
+			}
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// profileErrors are the standard instances with arrivals, seeds 1 to 5. What the
+// policies are told is off by up to 0 to 40 %, each time by itself.
+var profileErrors = Info{
+	Name:      "profile-errors",
+	Title:     "Weighted JCT when profiles are wrong",
+	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. Policies are told compute and synchronisation times that are each off by a factor drawn evenly from 1 ± the error; tasks take the true ones.",
+	Published: "Hare (HPDC 2022) looks at errors of ±20 %; no figure for it in what we have.",
+	axis:      "error of the profiles, ± %",
+	schemes:   six,
+	cases: func(s set) ([]Case, error) {
+		return s.disturbed("", []float64{0, 10, 20, 30, 40}, func(c *Case, x float64) error {
+			if x > 0 {
+				c.Told = wrong(c.Inst, x/100, c.Seed)
+			}
+			return nil
+		})
+	},
+}
+
+// switchCost is the standard instances with arrivals, seeds 1 to 5, where a GPU
+// loses 0 to 10 s when it turns to another job.
+var switchCost = Info{
+	Name:      "switch",
+	Title:     "Weighted JCT against the cost of switching jobs",
+	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs. A GPU loses the time on the axis whenever it begins a task of another job than its last one. No policy reckons with it; the bound is that without it, which holds all the more.",
+	Published: "Hare (HPDC 2022) leaves switches out of its model, at less than 5 % of a task's time, and looks at costs of 0 to 10 s; no figure for it in what we have.",
+	axis:      "seconds lost in a switch",
+	schemes:   six,
+	cases: func(s set) ([]Case, error) {
+		return s.disturbed("", []float64{0, 1, 2, 5, 10}, func(c *Case, x float64) error {
+			c.Sim.SwitchUs = int64(x * 1e6)
+			return nil
+		})
+	},
+}
+
+// faults are the standard instances with arrivals, seeds 1 to 5, where each GPU
+// fails 0 to 3 times an hour and is repaired in 5 minutes in the mean.
+var faults = Info{
+	Name:      "faults",
+	Title:     "Weighted JCT when GPUs fail",
+	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs, which fail at random as often as the axis says and return after 5 minutes in the mean. What a GPU did is lost, and done again. hare_offline waits for the GPU of its plan. The bound is that without failures, which holds all the more.",
+	Published: "None.",
+	axis:      "failures of a GPU an hour",
+	schemes:   six,
+	cases: func(s set) ([]Case, error) {
+		return s.disturbed("", []float64{0, 0.25, 1, 3}, func(c *Case, x float64) error {
+			if x > 0 {
+				c.Sim.FaultRate = sim.FaultRate{GPUMeanUs: int64(3600e6 / x), GPURepairUs: 300e6}
+			}
+			return nil
+		})
+	},
+}
+
+// stragglers are the standard instances with arrivals, seeds 1 to 5, relaxed and
+// as gangs, where the compute of each task is stretched as steps measured in
+// Alibaba's cluster were, by none, half and all of it.
+var stragglers = Info{
+	Name:      "stragglers",
+	Title:     "Mean JCT when tasks take longer than others, relaxed and in gangs",
+	Text:      "200 jobs that arrive over 1200 s, on 160 GPUs. Compute times are multiplied by 1 + x (f − 1), f drawn from the step times of Alibaba's cluster over their medians. Such runs are no schedules of the instance, so that there is no bound for them and no verifier.",
+	Published: "None: HPDC 2022 takes times that do not change.",
+	axis:      "share x of the measured variation, %",
+	measures:  []measure{meanJCT, weighted},
+	schemes:   named("hare_offline", "hlas", "srtf"),
+	cases: func(s set) ([]Case, error) {
+		times, err := trace.MiniBatchTimes()
+		if err != nil {
+			return nil, err
+		}
+		var all []Case
+		for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang} {
+			cases, err := s.disturbed(sync.String(), []float64{0, 50, 100}, func(c *Case, x float64) error {
+				c.Variant = sync.String()
+				if x > 0 {
+					c.Sim.Stretch = &milder{times, x / 100}
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cases...)
+		}
+		return all, nil
+	},
+}
+
+// milder is a share of the deviation of a Stretch from 1.
+type milder struct {
+	of    sim.Stretch
+	share float64
+}
+
+// Draw is sim.Stretch.Draw.
+func (m *milder) Draw(r *rand.Rand) float64 { return 1 + m.share*(m.of.Draw(r)-1) }
