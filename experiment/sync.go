@@ -38,7 +38,7 @@ var syncs = Info{
 var heterogeneity = Info{
 	Name:      "heterogeneity",
 	Title:     "One job, and what fast GPUs do for it",
-	Text:      "One job of 8 tasks and 20 rounds on 8 K80 and as many V100 as the axis says. A gang is as slow as its slowest GPU.",
+	Text:      "One job of 8 tasks and 20 rounds on 8 K80 and as many V100 as the axis says. A gang is on GPUs of one type, a mixed gang on any; both are as slow as their slowest GPU.",
 	Published: "Hare (HPDC 2022) sets out from this: more fast GPUs do not speed up a synchronous job; no figure for it in what we have.",
 	axis:      "V100 beside 8 K80",
 	measures:  []measure{meanJCT},
@@ -53,7 +53,7 @@ var heterogeneity = Info{
 				name string
 				sync hare.Sync
 				mix  bool
-			}{{"relaxed", hare.Relaxed, false}, {"gang of one type", hare.Gang, false}, {"gang of any types", hare.Gang, true}} {
+			}{{"relaxed", hare.Relaxed, false}, {"gang", hare.Gang, false}, {"mixed gang", hare.Gang, true}} {
 				for fast := range 9 {
 					us := func(s float64) int64 { return int64(s*1e6 + 0.5) }
 					inst := &hare.Instance{

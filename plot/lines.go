@@ -90,7 +90,7 @@ func (l *Lines) layout(opt Options) (*drawing, error) {
 	for _, m := range scale.marks {
 		area.x = max(area.x, margin+8+measure.width(smallFace, figure(m)))
 	}
-	area.w = max(100, d.w-area.x-names-margin-40)
+	area.w = max(100, d.w-area.x-names-margin-43)
 	bottom := area.y + area.h
 	d.h = bottom + 50
 	d.texts = append(d.texts,
@@ -112,6 +112,10 @@ func (l *Lines) layout(opt Options) (*drawing, error) {
 		s := stroke{colour: jobColour(int32(i)), dashed: c.Dashed}
 		if c.Dashed {
 			s.colour = ink
+		}
+		// One that lies upon another has its colour, so that the names tell.
+		if same := slices.IndexFunc(l.Curves[:i], func(o Curve) bool { return slices.Equal(o.Points, c.Points) }); same >= 0 {
+			s.colour = d.strokes[same].colour
 		}
 		for _, p := range c.Points {
 			at := [2]float64{x(p.X), y(p.Y)}
@@ -163,7 +167,8 @@ func (l *Lines) across(area rect, left, right float64) (func(float64) float64, [
 	return func(v float64) float64 { return area.x + inset + (area.w-2*inset)*(v-left)/span }, marks
 }
 
-// label names the curves at their ends, the highest first.
+// label names the curves where they end at the right, or beside that, the highest
+// first.
 func (l *Lines) label(d *drawing, area rect) {
 	type label struct {
 		curve   int
@@ -198,8 +203,11 @@ func (l *Lines) label(d *drawing, area rect) {
 		s := &d.strokes[x.curve]
 		from := s.points[len(s.points)-1]
 		edge := area.x + area.w + 4
-		d.strokes = append(d.strokes, stroke{colour: s.colour, thin: true, points: [][2]float64{{from[0] + 4, x.end}, {edge, x.end}, {edge + 18, x.at}, {edge + 26, x.at}}})
-		d.texts = append(d.texts, text{x: edge + 30, y: x.at + 4, s: l.Curves[x.curve].Name, face: smallFace})
+		if edge-from[0] < 30 {
+			d.strokes = append(d.strokes, stroke{colour: s.colour, thin: true, points: [][2]float64{{from[0] + 4, x.end}, {edge, x.end}, {edge + 14, x.at}}})
+		}
+		d.strokes = append(d.strokes, stroke{colour: s.colour, dashed: s.dashed, points: [][2]float64{{edge + 14, x.at}, {edge + 28, x.at}}})
+		d.texts = append(d.texts, text{x: edge + 33, y: x.at + 4, s: l.Curves[x.curve].Name, face: smallFace})
 	}
 }
 
