@@ -27,6 +27,9 @@ type Config struct {
 	// Repeat is how many instances each figure is a mean of, seeds 1 to Repeat;
 	// zero means 5.
 	Repeat int
+	// Moves is the work of hare_offline's search; zero means its default, less
+	// none.
+	Moves int64
 	// Parallel is how many runs go on side by side; zero means 1. The report
 	// does not depend on it.
 	Parallel int
@@ -93,7 +96,7 @@ type Info struct {
 // All lists the experiments.
 func All() []Info {
 	return []Info{
-		weightedJCT, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
+		weightedJCT, algorithm1, cdf, gpuSweep, jobSweep, heterogeneity, mix, syncs,
 		clairvoyance, thresholds, starvation, switchCost, profileErrors, stragglers, faults,
 	}
 }

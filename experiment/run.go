@@ -145,6 +145,9 @@ func (x Info) prepare(cfg *Config) (*prepared, error) {
 func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info policy.TaskInfo, rel *hare.Relaxation) (*Run, error) {
 	tc, sc := s.Config, c.Sim
 	tc.LP, sc.Name = cfg.Solver.LP, s.name()
+	if tc.Moves == 0 {
+		tc.Moves = cfg.Moves
+	}
 	if c.ThresholdUs > 0 {
 		tc.ThresholdUs = c.ThresholdUs
 	}

@@ -18,6 +18,9 @@ type HareConfig struct {
 	// each task on the GPU that is available first. Otherwise tasks are placed
 	// where they end first, gaps included, and the plan is searched.
 	Paper bool
+	// Assign replaces the rule by which tasks get GPUs: empty means
+	// earliest_available under Paper, insertion otherwise.
+	Assign greedy.Rule
 	// LP solves linear programs. Nil means the price method without any, for
 	// the order of algorithm 1 too, which is else that of the repaired relaxation.
 	LP lp.Solver
@@ -69,6 +72,9 @@ func planHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (*hare.S
 	rule := greedy.Insertion
 	if cfg.Paper {
 		rule = greedy.EarliestAvailable
+	}
+	if cfg.Assign != "" {
+		rule = cfg.Assign
 	}
 	items := greedy.Order(m, rel, "relaxation")
 	plan, err := greedy.Assign(ctx, m, items, rule)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/relax"
@@ -44,6 +45,9 @@ type TaskConfig struct {
 	// start a round on GPUs of one node where one has enough of them free, the
 	// fullest first: best fit. [I] They wait for no node.
 	OneNode bool
+	// Assign is the rule by which hare_paper and hare_offline give tasks to GPUs;
+	// see HareConfig.
+	Assign greedy.Rule
 }
 
 // TaskInfo describes a policy of the task engine.
@@ -74,11 +78,11 @@ var taskPolicies = []TaskInfo{
 		}},
 	{"hare_offline", Future, "Hare's plan by prices and search, followed",
 		func(ctx context.Context, i *hare.Instance, _ *hare.Cluster, c TaskConfig) (online.Policy, error) {
-			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed})
+			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed, Assign: c.Assign})
 		}},
 	{"hare_paper", Future, "the Hare paper's algorithm 1 on the repaired relaxation, followed",
 		func(ctx context.Context, i *hare.Instance, _ *hare.Cluster, c TaskConfig) (online.Policy, error) {
-			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true})
+			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true, Assign: c.Assign})
 		}},
 	{"hlas", Nothing, "heterogeneity-aware least attained service, task by task",
 		func(_ context.Context, _ *hare.Instance, c *hare.Cluster, cfg TaskConfig) (online.Policy, error) {

@@ -1,0 +1,111 @@
+package experiment
+
+import (
+	"math"
+	"testing"
+
+	"github.com/hare-sched/hare"
+)
+
+// Points of Student's t as tables print them.
+func TestStudent(t *testing.T) {
+	for n, want := range map[int]float64{1: 12.706, 4: 2.776, 10: 2.228, 11: 2.201, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.000, 120: 1.980, 1 << 30: 1.960} {
+		if got := student(n); math.Abs(got-want) > 6e-4 {
+			t.Errorf("%d degrees of freedom: %.4f, want %.3f", n, got, want)
+		}
+	}
+}
+
+// 2, 4, 6: mean 4, variance 4, so half an interval of 4.302653 · 2/√3.
+func TestStat(t *testing.T) {
+	var s Stat
+	s.add(2)
+	if s.Mean != 2 || s.Half != 0 {
+		t.Errorf("one value: %+v", s)
+	}
+	s.add(4)
+	s.add(6)
+	if want := 4.302653 * 2 / math.Sqrt(3); s.Mean != 4 || math.Abs(s.Half-want) > 1e-9 {
+		t.Errorf("%+v, want ± %g", s, want)
+	}
+	if got := cell(s, 1, true); got != "4.0 ± 5.0" {
+		t.Error(got)
+	}
+	if got := cell(Stat{}, 1, true); got != "–" {
+		t.Error(got)
+	}
+}
+
+// What policies are told is off by at most the share, differs from time to time,
+// and is in proportion for one seed; the instance stays as it is.
+func TestWrong(t *testing.T) {
+	inst, err := set{scale: 4, seeds: 1}.generate(setting{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := inst.SHA256()
+	small, large := wrong(inst, 0.1, 1), wrong(inst, 0.2, 1)
+	below, above := 0, 0
+	for i := range inst.Jobs {
+		for k, p := range inst.Jobs[i].On {
+			a, b := small.Jobs[i].On[k].ComputeUs-p.ComputeUs, large.Jobs[i].On[k].ComputeUs-p.ComputeUs
+			if float64(max(b, -b)) > 0.2*float64(p.ComputeUs)+500 || max(b-2*a, 2*a-b) > 2000 {
+				t.Fatalf("job %d: %d, told %d and %d", i, p.ComputeUs, small.Jobs[i].On[k].ComputeUs, large.Jobs[i].On[k].ComputeUs)
+			}
+			if b < 0 {
+				below++
+			} else {
+				above++
+			}
+		}
+	}
+	if below < 50 || above < 50 || inst.SHA256() != before {
+		t.Errorf("%d below, %d above", below, above)
+	}
+	if other := wrong(inst, 0.2, 2); other.SHA256() == large.SHA256() {
+		t.Error("two seeds, the same errors")
+	}
+}
+
+type listener struct{ heard []hare.Event }
+
+func (l *listener) Step(_ int64, events []hare.Event) ([]hare.Decision, error) {
+	l.heard = append(l.heard, events...)
+	return nil, nil
+}
+
+// A told policy hears of other times when jobs arrive, and nothing else changes.
+func TestTold(t *testing.T) {
+	l := &listener{}
+	on := []hare.Profile{{Type: "V100", ComputeUs: 7}}
+	w := &told{policy: l, on: map[string][]hare.Profile{"a": on}}
+	job := hare.Job{ID: "a", Tasks: 3, On: []hare.Profile{{Type: "V100", ComputeUs: 5}}}
+	events := []hare.Event{{Type: hare.EventJobArrived, Job: "a", Arrived: &job}, {Type: hare.EventTaskEnded, Job: "a", ComputeUs: 5}}
+	if _, err := w.Step(0, events); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.heard[0].Arrived; got.On[0].ComputeUs != 7 || got.Tasks != 3 || job.On[0].ComputeUs != 5 || events[0].Arrived != &job {
+		t.Errorf("heard %+v of %+v", got, job)
+	}
+	if l.heard[1] != events[1] {
+		t.Errorf("heard %+v", l.heard[1])
+	}
+}
+
+// Jobs that are the same but for their synchronisation have the same bound or a
+// greater one.
+func TestSyncsAreTheSameJobs(t *testing.T) {
+	cases, err := syncs.cases(set{scale: 10, seeds: 2})
+	if err != nil || len(cases) != 6 {
+		t.Fatal(len(cases), err)
+	}
+	for i, c := range cases[2:] {
+		like := cases[i%2].Inst
+		for k, j := range c.Inst.Jobs {
+			o := like.Jobs[k]
+			if j.ID != o.ID || j.Rounds != o.Rounds || j.ReleaseUs != o.ReleaseUs || j.WeightMicro != o.WeightMicro || j.On[0] != o.On[0] || j.Tasks > o.Tasks {
+				t.Fatalf("%s and %s: job %d", c.Inst.Name, like.Name, k)
+			}
+		}
+	}
+}
