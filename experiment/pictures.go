@@ -20,23 +20,17 @@ func (r *Report) options(int) plot.Options { return plot.Options{Title: r.Info.T
 // pictures are, for each group, CDFs, lines over what is swept, or bars.
 func (r *Report) pictures() []picture {
 	var all []picture
-	rows := r.Rows()
-	for len(rows) > 0 {
-		n := slices.IndexFunc(rows, func(y Row) bool { return y.Group != rows[0].Group })
-		if n < 0 {
-			n = len(rows)
-		}
-		switch group := rows[:n]; {
+	for _, rows := range groups(r.Rows()) {
+		switch {
 		case r.Info.cdf:
-			all = append(all, r.curves(group))
+			all = append(all, r.curves(rows))
 		case r.Info.axis == "":
-			all = append(all, bars(group))
+			all = append(all, bars(rows))
 		default:
 			for _, m := range r.Info.pictured() {
-				all = append(all, lines(group, m, r.Info.axis))
+				all = append(all, lines(rows, m, r.Info.axis))
 			}
 		}
-		rows = rows[n:]
 	}
 	return all
 }

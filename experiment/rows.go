@@ -97,7 +97,19 @@ func (x *Info) pictured() []measure {
 	return []measure{weighted, overBound}
 }
 
-// columns are the figures of a table.
+// tabled are the measures that have a table each where something is swept: those
+// with a picture, the distance from the bound and the comparison.
+func (x *Info) tabled() []measure {
+	all := slices.Clone(x.pictured())
+	for _, m := range []measure{overBound, lower} {
+		if !slices.ContainsFunc(all, func(o measure) bool { return o.name == m.name }) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// columns are the figures of a table where nothing is swept.
 func (x *Info) columns() []measure {
 	all := []measure{
 		weighted, overBound, lower, meanJCT,
@@ -109,74 +121,9 @@ func (x *Info) columns() []measure {
 		{name: "switches", of: func(y *Row) Stat { return y.Switches }},
 	}
 	for _, m := range x.measures {
-		known := false
-		for _, c := range all {
-			known = known || c.name == m.name
-		}
-		if !known {
+		if !slices.ContainsFunc(all, func(o measure) bool { return o.name == m.name }) {
 			all = append(all, m)
 		}
-	}
-	return all
-}
-
-// withInterval are how many columns, from the first, print their intervals.
-const withInterval = 4
-
-// table is a table a group, ready to be written: its caption, heads and cells.
-type table struct {
-	Caption string
-	Heads   []string
-	Rows    [][]string
-	// Texts is how many columns from the left are words.
-	Texts int
-}
-
-func (r *Report) tables() []table {
-	var all []table
-	rows := r.Rows()
-	columns := r.Info.columns()
-	swept := r.Info.axis != ""
-	for i := range rows {
-		y := &rows[i]
-		if i == 0 || rows[i-1].Group != y.Group {
-			t := table{Caption: y.Group, Texts: 2}
-			if swept {
-				t.Heads, t.Texts = append(t.Heads, r.Info.axis), 3
-			}
-			t.Heads = append(t.Heads, "policy", "knows")
-			if y.Variant != "" {
-				t.Heads[len(t.Heads)-2] = "variant and policy"
-			}
-			if !swept && y.Variant == "" {
-				t.Caption += fmt.Sprintf(": certified bound %.0f", y.BoundS.Mean)
-			} else {
-				t.Heads = append(t.Heads, "bound")
-			}
-			for n, c := range columns {
-				t.Heads = append(t.Heads, c.name)
-				if n < withInterval && y.Instances > 1 {
-					t.Heads[len(t.Heads)-1] += " ±"
-				}
-			}
-			if y.Instances > 1 {
-				t.Caption += fmt.Sprintf("; means over %d instances, ± 95 %% confidence", y.Instances)
-			}
-			all = append(all, t)
-		}
-		t := &all[len(all)-1]
-		var cells []string
-		if swept {
-			cells = append(cells, fmt.Sprintf("%g", y.X))
-		}
-		cells = append(cells, y.label(), y.Knows)
-		if swept || y.Variant != "" {
-			cells = append(cells, cell(y.BoundS, 0, false))
-		}
-		for n, c := range columns {
-			cells = append(cells, cell(c.of(y), c.digits, n < withInterval))
-		}
-		t.Rows = append(t.Rows, cells)
 	}
 	return all
 }
