@@ -65,14 +65,16 @@ var switchCost = Info{
 }
 
 // faults are the standard instances with arrivals, seeds 1 to 5, where each GPU
-// fails 0 to 3 times an hour and is repaired in 5 minutes in the mean.
+// fails 0 to 3 times an hour and is repaired in 5 minutes in the mean. hare_offline
+// was taken out after the first run: a plan that is followed and never made anew
+// waits for one GPU or another nearly all the time (docs/experiments.md).
 var faults = Info{
 	Name:      "faults",
 	Title:     "Weighted JCT when GPUs fail",
-	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs, which fail at random as often as the axis says and return after 5 minutes in the mean. What a GPU did is lost, and done again. hare_offline waits for the GPU of its plan. The bound is that without failures, which holds all the more.",
+	Text:      "200 relaxed jobs that arrive over 1200 s, on 160 GPUs, which fail at random as often as the axis says and return after 5 minutes in the mean. What a GPU did is lost, and done again. The bound is that without failures, which holds all the more.",
 	Published: "None.",
 	axis:      "failures of a GPU an hour",
-	schemes:   six,
+	schemes:   named("hlas", "sched_allox", "sched_homo", "srtf", "gavel_fifo"),
 	cases: func(s set) ([]Case, error) {
 		return s.disturbed("", []float64{0, 0.25, 1, 3}, func(c *Case, x float64) error {
 			if x > 0 {
