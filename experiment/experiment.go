@@ -84,7 +84,8 @@ type Info struct {
 	// Published are the papers' figures, and what they compare.
 	Published string
 	// axis is what X is, with its unit; empty where nothing is swept.
-	axis string
+	axis        string
+	logarithmic bool // the axis
 	// measures have a picture each; tables have a column for each that they do
 	// not have anyway. Nil means the weighted JCT and that over the bound.
 	measures []measure

@@ -36,9 +36,9 @@ var thresholds = Info{
 	Title:     "Where jobs leave the first queue of HLAS",
 	Text:      "The instances of weighted-jct. HLAS counts seconds of a job's fastest type, Tiresias those of any; the default of both is 3600 s. fifo is HLAS with one queue.",
 	Published: "None: the papers do not give thresholds.",
-	axis:      "threshold, GPU-seconds",
-	measures:  []measure{weighted, meanJCT},
-	schemes:   named("hlas", "tiresias", "fifo"),
+	axis:      "threshold, GPU-seconds", logarithmic: true,
+	measures: []measure{weighted, meanJCT},
+	schemes:  named("hlas", "tiresias", "fifo"),
 	cases: func(s set) ([]Case, error) {
 		cases, err := s.twoLoads()
 		return again(cases, []float64{60, 180, 600, 1800, 3600, 7200}, func(c *Case, x float64) { c.ThresholdUs = int64(x) * 1e6 }), err

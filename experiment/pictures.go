@@ -28,7 +28,7 @@ func (r *Report) pictures() []picture {
 			all = append(all, bars(rows))
 		default:
 			for _, m := range r.Info.pictured() {
-				all = append(all, lines(rows, m, r.Info.axis))
+				all = append(all, lines(rows, m, &r.Info))
 			}
 		}
 	}
@@ -51,8 +51,8 @@ func bars(rows []Row) *plot.Bars {
 
 // lines are a measure over X, a line for each variant and scheme, and one for the
 // bound.
-func lines(rows []Row, m measure, axis string) *plot.Lines {
-	l := &plot.Lines{X: axis, Legend: rows[0].Group + " · " + m.name}
+func lines(rows []Row, m measure, x *Info) *plot.Lines {
+	l := &plot.Lines{X: x.axis, LogX: x.logarithmic, Legend: rows[0].Group + " · " + m.name}
 	if rows[0].Instances > 1 {
 		l.Legend += ", mean over instances with its 95 % confidence interval"
 	}
@@ -88,6 +88,9 @@ func lines(rows []Row, m measure, axis string) *plot.Lines {
 	return l
 }
 
+// cdfPoints is how many points a CDF has at least; those between are left out.
+const cdfPoints = 150
+
 // curves are the CDFs of the JCT, over the jobs of all instances of a group.
 func (r *Report) curves(rows []Row) *plot.Lines {
 	l := &plot.Lines{X: "JCT, minutes", Legend: rows[0].Group + " · share of jobs completed within, %, over all instances", High: 100, LogX: true}
@@ -101,8 +104,9 @@ func (r *Report) curves(rows []Row) *plot.Lines {
 		}
 		slices.Sort(all)
 		c := plot.Curve{Name: y.label()}
+		stride := max(1, len(all)/cdfPoints)
 		for k, s := range all {
-			if s > 0 {
+			if s > 0 && (k%stride == 0 || k == len(all)-1) {
 				c.Points = append(c.Points, plot.Point{X: s / 60, Y: 100 * float64(k+1) / float64(len(all))})
 			}
 		}

@@ -37,6 +37,7 @@ const (
 	labelApart = 15.0
 	lineTop    = 72.0
 	lineShare  = 0.42 // of the width, the height of the area
+	mostValues = 20   // that an axis marks
 )
 
 // SVG draws the lines, each named where it ends. O(points).
@@ -137,34 +138,38 @@ func (l *Lines) layout(opt Options) (*drawing, error) {
 }
 
 // across is the axis of X: where a value lies, and its marks, which are the
-// values themselves where there are few.
+// values themselves where they are few and apart.
 func (l *Lines) across(area rect, left, right float64) (func(float64) float64, []float64) {
+	inset := 12.0
+	span := max(right-left, 1e-12)
+	at := func(v float64) float64 { return area.x + inset + (area.w-2*inset)*(v-left)/span }
+	round := newScale(left, right).marks
 	if l.LogX {
 		a := newLogAxis()
 		a.cover(left)
 		a.cover(right)
 		a.widen()
-		return func(v float64) float64 { return area.x + area.w*a.share(v) }, a.marks()
+		at = func(v float64) float64 { return area.x + area.w*a.share(v) }
+		round = a.marks()
 	}
 	var marks []float64
 	for _, c := range l.Curves {
 		for _, p := range c.Points {
-			if !slices.Contains(marks, p.X) && len(marks) < 20 {
+			if !slices.Contains(marks, p.X) {
 				marks = append(marks, p.X)
+			}
+			if len(marks) > mostValues {
+				return at, round
 			}
 		}
 	}
 	slices.Sort(marks)
-	span := max(right-left, 1e-12)
 	for i := 1; i < len(marks); i++ {
-		if (marks[i]-marks[i-1])/span*area.w < 22 { // too near to be read
-			marks = newScale(left, right).marks
-			marks = slices.DeleteFunc(marks, func(m float64) bool { return m < left || m > right })
-			break
+		if at(marks[i])-at(marks[i-1]) < 22 { // too near to be read
+			return at, slices.DeleteFunc(round, func(m float64) bool { return m < left || m > right })
 		}
 	}
-	inset := 12.0
-	return func(v float64) float64 { return area.x + inset + (area.w-2*inset)*(v-left)/span }, marks
+	return at, marks
 }
 
 // label names the curves where they end at the right, or beside that, the highest
