@@ -27,6 +27,9 @@ func tinySet() experiment.Config {
 func TestAll(t *testing.T) {
 	for _, x := range experiment.All() {
 		t.Run(x.Name, func(t *testing.T) {
+			if testing.Short() && !slices.Contains([]string{"sync", "algorithm-1", "faults"}, x.Name) {
+				t.Skip("takes some seconds; in the long run")
+			}
 			t.Parallel()
 			cfg := tinySet()
 			var mu sync.Mutex
@@ -99,6 +102,9 @@ func TestAll(t *testing.T) {
 // has a K80, and 20 · (6.75 + 1.5) s without. Relaxed, one V100 does all 8 tasks
 // in 54 s, before a K80 has done one; four do two each.
 func TestHeterogeneity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds; in the long run")
+	}
 	x, err := experiment.Find("heterogeneity")
 	if err != nil {
 		t.Fatal(err)
