@@ -111,8 +111,8 @@ type Simulation struct {
 // SimulationRun is a policy on the jobs, with one seed. Means and percentiles are over the jobs that count and were not dropped; percentiles by nearest rank.
 type SimulationRun struct {
 	Policy string `json:"policy" validate:"required"`
-	// Engine is task, which places tasks, or lease, which lends GPUs to gangs for a fixed time.
-	Engine string `json:"engine" validate:"required" enums:"task,lease"`
+	// Engine is task, which places tasks, lease, which lends GPUs to gangs for a fixed time, or elastic, which changes how many GPUs a job has.
+	Engine string `json:"engine" validate:"required" enums:"task,lease,elastic"`
 	// Knows is what the policy is told beyond the events so far.
 	Knows string `json:"knows" validate:"required"`
 	Seed  int64  `json:"seed" validate:"required"`
@@ -197,7 +197,7 @@ type SimulatedJob struct {
 // SimulationMeans is a policy over its repeats.
 type SimulationMeans struct {
 	Policy  string `json:"policy" validate:"required"`
-	Engine  string `json:"engine" validate:"required" enums:"task,lease"`
+	Engine  string `json:"engine" validate:"required" enums:"task,lease,elastic"`
 	Repeats int64  `json:"repeats" validate:"required"`
 	// Figures by name, as a run has them.
 	Figures map[string]MeanInterval `json:"figures" validate:"required"`
