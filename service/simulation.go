@@ -72,7 +72,8 @@ type SimulationTrace struct {
 	Table     []byte
 	TableName string
 	// Quantum is how long a round of merged steps takes on a job's fastest type;
-	// zero means 60 s. Leases of formats with step rates are of the steps
+	// zero means 60 s, and as many minutes as keep a trace to about 10 million
+	// tasks where that is too many. Leases of formats with step rates are of the steps
 	// themselves.
 	Quantum time.Duration
 	// Sync is gang (default) or rigid, and for policies of tasks alone.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
@@ -229,16 +230,25 @@ func (r *SimulationRequest) readTrace(in *simulationInput, tasks, leases bool) e
 			return nil
 		}
 	}
-	inst, err := r.importTrace(in, format, t.Sync)
+	inst, err := r.importTrace(in, format, t.Sync, t.Quantum)
 	if err != nil {
 		return err
+	}
+	quantum := t.Quantum
+	if n := tasksOf(inst, hare.MaxExact); tasks && quantum == 0 && t.Sync != "rigid" && n > defaultTasks {
+		quantum = time.Duration(1+(n-1)/defaultTasks) * time.Minute
+		in.notes = nil
+		if inst, err = r.importTrace(in, format, t.Sync, quantum); err != nil {
+			return err
+		}
+		in.notes = append(in.notes, fmt.Sprintf("tasks: rounds of %s, as rounds of a minute come to %d tasks; a quantum chooses", quantum, n))
 	}
 	if tasks {
 		in.tasks = inst
 	}
 	if leases && !rates {
-		if t.Sync == "rigid" { // a lease is of rounds that can be cut
-			if inst, err = r.importTrace(&simulationInput{}, format, "gang"); err != nil {
+		if t.Sync == "rigid" || quantum != t.Quantum { // a lease is of rounds that can be cut, and fit into it
+			if inst, err = r.importTrace(&simulationInput{}, format, "gang", t.Quantum); err != nil {
 				return err
 			}
 		}
@@ -246,6 +256,10 @@ func (r *SimulationRequest) readTrace(in *simulationInput, tasks, leases bool) e
 	}
 	return nil
 }
+
+// defaultTasks is about how many tasks a trace may come to before its rounds are
+// made longer than a minute, where the request does not say how long they are.
+const defaultTasks = 10_000_000
 
 // format is the one that is given, or that the columns tell.
 func (t *SimulationTrace) format() (string, error) {
@@ -331,7 +345,7 @@ func (r *SimulationRequest) readRated(in *simulationInput, format string) error 
 }
 
 // importTrace makes an instance of the text, on the request's cluster.
-func (r *SimulationRequest) importTrace(in *simulationInput, format, sync string) (*hare.Instance, error) {
+func (r *SimulationRequest) importTrace(in *simulationInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
 	t := r.Trace
 	text, err := t.source()
 	if err != nil {
@@ -340,7 +354,7 @@ func (r *SimulationRequest) importTrace(in *simulationInput, format, sync string
 	if sync == "" {
 		sync = "gang"
 	}
-	cfg := trace.ImportConfig{Trace: text, Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: t.Quantum, Long: true}}
+	cfg := trace.ImportConfig{Trace: text, Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: quantum, Long: true}}
 	if r.Cluster != nil {
 		steady := *r.Cluster
 		steady.Nodes = slices.Clone(steady.Nodes)

@@ -80,7 +80,7 @@ an instance (--instance); or drawn (--generate).`,
 	flags.IntVar(&f.generate, "generate", 0, "draw this many jobs instead, as hare generate does, anew for each repeat")
 	flags.StringVar(&f.arrivals, "arrivals", "none", "of --generate: none, poisson:RATE a second, or uniform:SPAN")
 	flags.StringVar(&f.sync, "sync", "gang", "of a trace's jobs for policies of tasks: gang or rigid; of --generate: relaxed too, its default")
-	flags.DurationVar(&f.quantum, "quantum", time.Minute, "how long a round of a trace's merged steps takes, for policies of tasks; where given, merge rounds of an instance's gangs so too")
+	flags.DurationVar(&f.quantum, "quantum", time.Minute, "how long a round of a trace's merged steps takes, for policies of tasks; more where a trace comes to over 10 million tasks; where given, merge rounds of an instance's gangs so too")
 	flags.StringVar(&f.gpus, "gpus", "", "the cluster, e.g. v100=36,p100=36,k80=36")
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster from a file, instead of --gpus")
 	flags.StringVar(&f.jobs, "jobs", "", "count only these jobs, numbered from 0 by arrival, e.g. 4000-4999")
@@ -323,7 +323,10 @@ func (f *simulateFlags) what(req *service.SimulationRequest) error {
 		return nil
 	}
 	req.Merge = 0
-	t := &service.SimulationTrace{Name: f.trace, Format: f.format, Quantum: f.quantum, Sync: f.sync, TableName: f.table}
+	t := &service.SimulationTrace{Name: f.trace, Format: f.format, Sync: f.sync, TableName: f.table}
+	if f.quantumSet {
+		t.Quantum = f.quantum
+	}
 	req.Trace = t
 	if t.Text, err = readText(f.trace); err != nil || f.table == "" {
 		return err
