@@ -10,7 +10,7 @@ import (
 var (
 	simulationFields = []string{
 		"policies", "trace", "instance", "generate", "gpus", "cluster", "jobs", "seed", "repeat",
-		"lease_s", "reset_s", "restart_s", "merge_s", "faults", "fault_rate", "failures", "stragglers", "switch_s",
+		"lease_s", "reset_s", "restart_s", "interval_s", "prices", "merge_s", "faults", "fault_rate", "failures", "stragglers", "switch_s",
 		"cdf", "detail", "time_limit_s",
 	}
 	simulationTraceFields    = []string{"name", "text", "format", "table", "table_name", "quantum_s", "sync"}
@@ -23,6 +23,9 @@ var (
 // maxPolicies keeps the list of a hostile document short; who simulates has a
 // limit of its own.
 const maxPolicies = 1000
+
+// maxIntervalS is the longest interval of elastic jobs, in seconds.
+const maxIntervalS = 1_000_000_000
 
 // DecodeSimulation reads the document of a simulation, strictly, every fault
 // with a pointer. Names of policies, traces and formats are not looked up.
@@ -78,6 +81,10 @@ func (d *simulationReader) read() error {
 			return true, d.time(&s.ResetUs, 0)
 		case "restart_s":
 			return true, d.time(&s.RestartUs, 0)
+		case "interval_s":
+			return true, d.integer(&s.IntervalS, 1, maxIntervalS)
+		case "prices":
+			return true, d.prices()
 		case "merge_s":
 			return true, d.micros(&s.MergeUs, 1)
 		case "faults":
@@ -206,6 +213,27 @@ func (d *simulationReader) gpus() error {
 		found.add("/gpus", "no_gpus", `give counts by type, e.g. {"V100": 36, "K80": 36}`)
 	case total > MaxGPUs:
 		found.add("/gpus", "too_large", "there are more than %d GPUs", MaxGPUs)
+	}
+	return d.report(before, found)
+}
+
+// prices reads what an hour of a GPU costs, by type.
+func (d *simulationReader) prices() error {
+	d.doc.Prices = []TypePrice{}
+	before := len(d.faults)
+	err := d.object(nil, func(name string) (bool, error) {
+		p := TypePrice{Type: name}
+		err := d.micros(&p.Micro, 1)
+		d.doc.Prices = append(d.doc.Prices, p)
+		return true, err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(d.doc.Prices, func(a, b TypePrice) int { return strings.Compare(a.Type, b.Type) })
+	var found InvalidErrors
+	if len(d.doc.Prices) == 0 {
+		found.add("/prices", "no_prices", `give what an hour of a GPU costs by type, e.g. {"V100": 2.48, "K80": 0.45}, or leave prices out`)
 	}
 	return d.report(before, found)
 }

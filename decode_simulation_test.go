@@ -14,7 +14,7 @@ import (
 
 func TestDecodeSimulation(t *testing.T) {
 	got, err := hare.DecodeSimulation(strings.NewReader(`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},
-		"gpus":{"V100":36,"K80":12},"jobs":[4000,4999],"seed":7,"repeat":3,"lease_s":360,"reset_s":0,"restart_s":1.5,"cdf":true,"detail":"jobs","time_limit_s":20}`), hare.Limits{})
+		"gpus":{"V100":36,"K80":12},"jobs":[4000,4999],"seed":7,"repeat":3,"lease_s":360,"reset_s":0,"restart_s":1.5,"interval_s":30,"prices":{"V100":2.48,"K80":0.000001},"cdf":true,"detail":"jobs","time_limit_s":20}`), hare.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestDecodeSimulation(t *testing.T) {
 	want := &hare.Simulation{
 		Policies: []string{"hlas", "gavel:fifo"}, Trace: &hare.SimulationTrace{Text: "a\nb", Format: "gavel", Table: "t", QuantumUs: 2_500_000, Sync: "rigid"},
 		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7, Repeat: 3,
-		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second,
+		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), IntervalS: 30, Prices: []hare.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -73,6 +73,24 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"lease_s":0}`, "/lease_s", "out_of_range"},
 		{`{"policies":["x"],"reset_s":-1}`, "/reset_s", "out_of_range"},
 		{`{"policies":["x"],"restart_s":0.0000001}`, "/restart_s", "too_many_decimals"},
+		{`{"policies":["x"],"interval_s":0}`, "/interval_s", "out_of_range"},
+		{`{"policies":["x"],"interval_s":-30}`, "/interval_s", "out_of_range"},
+		{`{"policies":["x"],"interval_s":1.5}`, "/interval_s", "wrong_type"},
+		{`{"policies":["x"],"interval_s":1000000001}`, "/interval_s", "too_large"},
+		{`{"policies":["x"],"interval_s":1e400}`, "/interval_s", "too_large"},
+		{`{"policies":["x"],"interval_s":"30"}`, "/interval_s", "wrong_type"},
+		{`{"policies":["x"],"interval_s":null}`, "/interval_s", "wrong_type"},
+		{`{"policies":["x"],"interval_s":NaN}`, "/interval_s", "malformed"},
+		{`{"policies":["x"],"prices":{}}`, "/prices", "no_prices"},
+		{`{"policies":["x"],"prices":[1]}`, "/prices", "wrong_type"},
+		{`{"policies":["x"],"prices":{"A/B":0}}`, "/prices/A~1B", "out_of_range"},
+		{`{"policies":["x"],"prices":{"A":1,"B":-1}}`, "/prices/B", "out_of_range"},
+		{`{"policies":["x"],"prices":{"A":1e400}}`, "/prices/A", "too_large"},
+		{`{"policies":["x"],"prices":{"A":Infinity}}`, "/prices/A", "malformed"},
+		{`{"policies":["x"],"prices":{"A":"1"}}`, "/prices/A", "wrong_type"},
+		{`{"policies":["x"],"prices":{"A":0.0000001}}`, "/prices/A", "too_many_decimals"},
+		{`{"policies":["x"],"prices":{"A":1,"A":2}}`, "/prices/A", "duplicate_name"},
+		{`{"policies":["x"],"price":{"A":1}}`, "/price", "unknown_field"},
 		{`{"policies":["x"],"detail":"job"}`, "/detail", "unknown_value"},
 		{`{"policies":["x"],"time_limit_s":86401}`, "/time_limit_s", "out_of_range"},
 		{`{"policies":["x"],"merge_s":0}`, "/merge_s", "out_of_range"},
@@ -98,7 +116,7 @@ func TestSimulationFaults(t *testing.T) {
 // What decodes is written so that it decodes to the same.
 func FuzzSimulation(f *testing.F) {
 	for _, s := range []string{
-		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0}`,
+		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0,"interval_s":30,"prices":{"V100":2.48,"K/80":1e-6}}`,
 		`{"policies":["hlas"],"instance":` + whatIfBase + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9}`,
 		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
 	} {

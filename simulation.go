@@ -31,6 +31,12 @@ type Simulation struct {
 	// two divisions of them, RestartUs what a lease on other GPUs than before
 	// loses. Nil leaves a time to the server.
 	LeaseUs, ResetUs, RestartUs *int64
+	// IntervalS is how often policies that change widths are asked, in seconds; 0
+	// leaves it to the server.
+	IntervalS int64
+	// Prices are of an hour of a GPU, by type, for policies of cost; types that the
+	// cluster lacks may be among them. Nil leaves them to the server.
+	Prices []TypePrice
 	// MergeUs, where not 0, simulates as one as many rounds of a gang as take so
 	// long on its fastest type; of Instance and Generate, as a trace has its
 	// QuantumUs.
@@ -95,6 +101,13 @@ type SimulationFailures struct {
 	ProbabilityMicro, PerGPUHourMicro int64
 }
 
+// TypePrice is what an hour of a GPU of a type costs, in millionths of whatever
+// it is paid in.
+type TypePrice struct {
+	Type  string
+	Micro int64
+}
+
 // Details of the answer to a simulation.
 const (
 	SimulationRuns = "runs"
@@ -108,7 +121,7 @@ func (s *Simulation) EncodeJSON(w io.Writer) error {
 	}
 	doc := simulationJSON{
 		Policies: s.Policies, GPUs: countsJSON(s.GPUs), Seed: s.Seed, Repeat: s.Repeat,
-		LeaseS: secondsJSON(s.LeaseUs), ResetS: secondsJSON(s.ResetUs), RestartS: secondsJSON(s.RestartUs),
+		LeaseS: secondsJSON(s.LeaseUs), ResetS: secondsJSON(s.ResetUs), RestartS: secondsJSON(s.RestartUs), IntervalS: s.IntervalS, Prices: pricesJSON(s.Prices),
 		MergeS: positiveJSON(s.MergeUs), Stragglers: s.Stragglers, SwitchS: positiveJSON(s.SwitchUs), CDF: s.CDF, Detail: s.Detail,
 	}
 	if us := s.TimeLimit.Microseconds(); us > 0 {
@@ -174,6 +187,8 @@ type simulationJSON struct {
 	LeaseS     json.Number             `json:"lease_s,omitempty"`
 	ResetS     json.Number             `json:"reset_s,omitempty"`
 	RestartS   json.Number             `json:"restart_s,omitempty"`
+	IntervalS  int64                   `json:"interval_s,omitempty"`
+	Prices     map[string]json.Number  `json:"prices,omitempty"`
 	MergeS     json.Number             `json:"merge_s,omitempty"`
 	Faults     []simulationFaultJSON   `json:"faults,omitempty"`
 	FaultRate  *faultRateJSON          `json:"fault_rate,omitempty"`
@@ -242,6 +257,17 @@ func countsJSON(counts []TypeCount) map[string]int {
 	m := map[string]int{}
 	for _, c := range counts {
 		m[c.Type] = c.Count
+	}
+	return m
+}
+
+func pricesJSON(prices []TypePrice) map[string]json.Number {
+	if prices == nil {
+		return nil
+	}
+	m := map[string]json.Number{}
+	for _, p := range prices {
+		m[p.Type] = json.Number(FormatMicros(p.Micro))
 	}
 	return m
 }

@@ -284,6 +284,8 @@ func TestSimulationFollowsItsSchema(t *testing.T) {
 		{`"jobs":[0,1]`, true}, {`"jobs":[0]`, false}, {`"jobs":[0,1,2]`, false}, {`"repeat":0`, false}, {`"seed":-1`, false}, {`"time_limit_s":0`, false},
 		{`"reset_s":0`, true}, {`"detail":"job"`, false}, {`"gpus":{"V100":0}`, false}, {`"gpus":{}`, false}, {`"colour":1`, false}, {`"cdf":1`, false},
 		{`"faults":[{"gpu":"a/0","from_s":1,"until_s":2.5},{"node":"a","from_s":7,"until_s":9}],"fault_rate":{"gpu_mean_s":1000,"gpu_repair_s":1}`, true},
+		{`"interval_s":30`, true}, {`"interval_s":30.0`, true}, {`"interval_s":0`, false}, {`"interval_s":1.5`, false}, {`"interval_s":1000000001`, false}, {`"interval_s":"30"`, false},
+		{`"prices":{"V100":0.74}`, true}, {`"prices":{}`, false}, {`"prices":{"V100":0}`, false}, {`"prices":{"V100":-1}`, false}, {`"prices":{"V100":"1"}`, false}, {`"prices":[1]`, false},
 		{`"faults":[{"gpu":"a/0","from_s":1,"until_s":0}]`, false}, {`"faults":[{"gpu":"a/0"}]`, false}, {`"failures":{"probability":1}`, false}, {`"merge_s":0`, false}, {`"merge_s":1`, true}, {`"switch_s":-1`, false},
 	} {
 		text := strings.Replace(string(example), "{", "{"+c.more+",", 1)

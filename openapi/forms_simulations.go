@@ -21,8 +21,12 @@ type SimulationRequest struct {
 	LeaseS float64 `json:"lease_s,omitempty" minimum:"0" default:"360"`
 	// ResetS is the least time between two divisions of the GPUs.
 	ResetS float64 `json:"reset_s,omitempty" minimum:"0" default:"1920"`
-	// RestartS is what a lease on other GPUs than before loses.
+	// RestartS is what a lease on other GPUs than before loses; 0 is 30 for elastic policies, for which it is whole seconds.
 	RestartS float64 `json:"restart_s,omitempty" minimum:"0" default:"0"`
+	// IntervalS is how often elastic policies are asked, in whole seconds.
+	IntervalS int64 `json:"interval_s,omitempty" minimum:"1" maximum:"1000000000" default:"60"`
+	// Prices are of an hour of a GPU, by type, for policies of cost, which need one of every type of the cluster; others may be there too. Left out: Gavel's, 0.74 for V100, 0.43 for P100 and 0.135 for K80.
+	Prices map[string]float64 `json:"prices,omitempty"`
 	// MergeS simulates as one as many rounds of a gang of instance or generate as take so long on its fastest type, and all of a rigid job; a trace has quantum_s.
 	MergeS float64 `json:"merge_s,omitempty" minimum:"0"`
 	// Faults take GPUs out of service.

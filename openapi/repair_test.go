@@ -109,6 +109,7 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	window["minItems"], window["maxItems"] = json.Number("2"), json.Number("2")
 	window["items"].(map[string]any)["minimum"] = json.Number("0")
 	property("SimulationRequest", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
+	property("SimulationRequest", "prices")["additionalProperties"].(map[string]any)["exclusiveMinimum"] = json.Number("0")
 	property("SimulationFailures", "probability")["exclusiveMaximum"] = json.Number("1")
 	for component, names := range map[string][]string{
 		"SimulationRequest": {"lease_s", "merge_s", "time_limit_s"}, "SimulationTrace": {"quantum_s"}, "SimulationGenerate": {"grain_s"}, "SimulationFault": {"until_s"},

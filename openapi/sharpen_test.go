@@ -24,6 +24,7 @@ func sharpen(spec map[string]any) {
 	limit("SimulationRequest", "policies", "maxItems", json.Number("64"))
 	limit("SimulationRequest", "policies", "uniqueItems", true)
 	limit("SimulationRequest", "gpus", "minProperties", one)
+	limit("SimulationRequest", "prices", "minProperties", one)
 	for _, item := range spec["paths"].(map[string]any) {
 		for _, o := range item.(map[string]any) {
 			op := o.(map[string]any)

@@ -110,9 +110,24 @@ func pricesOf(types []string, prices map[string]float64) ([]float64, error) {
 			price, ok = prices[strings.ToUpper(name)]
 		}
 		if !ok || !(price > 0 && price <= math.MaxFloat64) { // also NaN
-			return nil, fmt.Errorf("GPU type %.60q has no price above 0 for an hour; those with one are %s", name, strings.Join(slices.Sorted(maps.Keys(prices)), ", "))
+			return nil, fmt.Errorf("GPU type %.60q has no price above 0 for an hour; those with one are %s", name, priced(prices))
 		}
 		out[k] = price
 	}
 	return out, nil
+}
+
+// priced lists the types that have a price, the first ten, for messages.
+func priced(prices map[string]float64) string {
+	const most = 10
+	names := slices.Sorted(maps.Keys(prices))
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+		names = names[:most]
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%.60s", name)
+	}
+	return strings.Join(names, ", ") + more
 }

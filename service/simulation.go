@@ -3,7 +3,11 @@ package service
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
@@ -47,8 +51,8 @@ type SimulationRequest struct {
 	// seconds; zero means 60. For them RestartS zero means 30, and they need a
 	// Pollux workload.
 	IntervalS float64
-	// Prices are what an hour of a GPU costs, by type, for policies of cost; nil
-	// means policy.GavelPrices.
+	// Prices are what an hour of a GPU costs, by type, for policies of cost, which
+	// need one of every type of the cluster; nil means policy.GavelPrices.
 	Prices map[string]float64
 	// CDF asks for the distribution of completion times.
 	CDF bool
@@ -84,6 +88,8 @@ type SimulationTrace struct {
 const (
 	MaxSimulationPolicies = 64
 	MaxSimulationRepeat   = 1000
+	// maxPrice is what documents can say.
+	maxPrice = hare.MaxExact / 1e6
 )
 
 // SimulationConfig is what simulations run with. None of it changes what they
@@ -177,6 +183,7 @@ func (r *SimulationRequest) Validate() error {
 	if r.Merge < 0 || r.Merge > 0 && r.Trace != nil {
 		bad("/merge_s", "out_of_range", "rounds are merged for more than 0 s, and those of a trace by its quantum")
 	}
+	r.checkPrices(bad)
 	r.World.check(infos, bad)
 	r.checkElastic(infos, bad)
 	if faults != nil {
@@ -201,6 +208,16 @@ func (t *SimulationTrace) check(bad func(pointer, code, format string, a ...any)
 	}
 	if t.Quantum < 0 {
 		bad("/trace/quantum_s", "out_of_range", "a round of merged steps takes longer than 0 s")
+	}
+}
+
+// checkPrices finds prices that are none. Whether all types of the cluster have
+// one is known when the jobs are read.
+func (r *SimulationRequest) checkPrices(bad func(pointer, code, format string, a ...any)) {
+	for _, name := range slices.Sorted(maps.Keys(r.Prices)) {
+		if v := r.Prices[name]; !(v > 0 && v <= maxPrice) { // also NaN
+			bad(string(jsontext.Pointer("/prices").AppendToken(name)), "out_of_range", "the price of an hour of a GPU is more than 0 and at most %v", float64(maxPrice))
+		}
 	}
 }
 

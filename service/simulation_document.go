@@ -1,7 +1,9 @@
 package service
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -28,6 +30,13 @@ func SimulationOf(doc *hare.Simulation) *SimulationRequest {
 			Stragglers: doc.Stragglers, SwitchS: float64(doc.SwitchUs) / 1e6,
 		},
 	}
+	r.IntervalS = float64(doc.IntervalS)
+	if doc.Prices != nil {
+		r.Prices = map[string]float64{}
+	}
+	for _, p := range doc.Prices {
+		r.Prices[p.Type] = float64(p.Micro) / 1e6
+	}
 	for _, f := range doc.Faults {
 		r.World.Faults = append(r.World.Faults, sim.Fault(f))
 	}
@@ -46,8 +55,9 @@ func SimulationOf(doc *hare.Simulation) *SimulationRequest {
 	return r
 }
 
-// Document is the document that asks for r: SimulationOf of it is r, but for
-// what is less than a millionth, and for Record, which no document has.
+// Document is the document that asks for r, where Validate accepts it:
+// SimulationOf of it is r, but for what is less than a millionth, and for Record,
+// which no document has.
 func (r *SimulationRequest) Document() *hare.Simulation {
 	micros := func(s float64) int64 { return int64(math.Round(s * 1e6)) }
 	time := func(s float64) *int64 {
@@ -57,12 +67,15 @@ func (r *SimulationRequest) Document() *hare.Simulation {
 	doc := &hare.Simulation{
 		Policies: r.Policies, Instance: r.Instance, GPUs: r.GPUs, Cluster: r.Cluster,
 		First: int64(r.First), Last: int64(r.Last), Seed: int64(r.Seed), Repeat: int64(r.Repeat),
-		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), MergeUs: r.Merge.Microseconds(), CDF: r.CDF,
+		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS), MergeUs: r.Merge.Microseconds(), CDF: r.CDF,
 		FaultRate: hare.SimulationFaultRate(r.World.FaultRate), Stragglers: r.World.Stragglers, SwitchUs: micros(r.World.SwitchS),
 		Failures: hare.SimulationFailures{ProbabilityMicro: micros(r.World.Failures.Probability), PerGPUHourMicro: micros(r.World.Failures.PerGPUHour)},
 	}
 	if r.LeaseS != 0 {
 		doc.LeaseUs = time(r.LeaseS)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Prices)) {
+		doc.Prices = append(doc.Prices, hare.TypePrice{Type: name, Micro: micros(r.Prices[name])})
 	}
 	for _, f := range r.World.Faults {
 		doc.Faults = append(doc.Faults, hare.SimulationFault(f))

@@ -147,12 +147,12 @@ func (s *simulation) playElastic(ctx context.Context, r *simulatedRun, info poli
 // checkElastic finds faults of what only elastic policies use, and what they do
 // not simulate.
 func (r *SimulationRequest) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+	if !(r.IntervalS >= 0 && r.IntervalS <= 1e9) || r.IntervalS != math.Trunc(r.IntervalS) { // also NaN
+		bad("/interval_s", "out_of_range", "the interval of elastic jobs is a whole number of seconds, from 1 to 1e9")
+	}
 	i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic })
 	if i < 0 {
 		return
-	}
-	if !(r.IntervalS >= 0 && r.IntervalS <= 1e9) || r.IntervalS != math.Trunc(r.IntervalS) {
-		bad("/interval_s", "out_of_range", "the interval of elastic jobs is a whole number of seconds, from 1 to 1e9")
 	}
 	if r.RestartS != math.Trunc(r.RestartS) {
 		bad("/restart_s", "not_whole", "restarts of elastic jobs take a whole number of seconds")

@@ -107,6 +107,9 @@ func (r *SimulationRequest) checkInput(in *simulationInput, infos []policy.Info)
 		}
 		if p.Needs.Prices {
 			if err := policy.CheckPrices(in.leases.cluster.Types, r.Prices); err != nil {
+				if r.Prices != nil {
+					at = "/prices"
+				}
 				return invalidAt(at, "no_price", "%s: %v", p.Name, err)
 			}
 		}

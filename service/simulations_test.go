@@ -26,14 +26,14 @@ func simulationOf(t *testing.T, doc string) (*service.SimulationRequest, *hare.S
 }
 
 func TestSimulationOf(t *testing.T) {
-	r, _ := simulationOf(t, `{"policies":["hlas"],"trace":{"text":"x\n","table_name":"y","quantum_s":2.5},"jobs":[3,9],"seed":4,"repeat":5,"restart_s":0.5}`)
+	r, _ := simulationOf(t, `{"policies":["hlas"],"trace":{"text":"x\n","table_name":"y","quantum_s":2.5},"jobs":[3,9],"seed":4,"repeat":5,"restart_s":0.5,"interval_s":30,"prices":{"V100":0.74}}`)
 	if r.Trace.Name != "trace" || string(r.Trace.Text) != "x\n" || r.Trace.TableName != "y" || r.Trace.Table != nil || r.Trace.Quantum != 2500*time.Millisecond {
 		t.Errorf("%+v", r.Trace)
 	}
-	if r.First != 3 || r.Last != 9 || r.Seed != 4 || r.Repeat != 5 || r.LeaseS != 0 || r.ResetS != service.DefaultResetS || r.RestartS != 0.5 {
+	if r.First != 3 || r.Last != 9 || r.Seed != 4 || r.Repeat != 5 || r.LeaseS != 0 || r.ResetS != service.DefaultResetS || r.RestartS != 0.5 || r.IntervalS != 30 || len(r.Prices) != 1 || r.Prices["V100"] != 0.74 {
 		t.Errorf("%+v", r)
 	}
-	if r, _ = simulationOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); r.ResetS != 0 || r.Trace.Text != nil || r.Trace.Name != "x" {
+	if r, _ = simulationOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); r.ResetS != 0 || r.IntervalS != 0 || r.Prices != nil || r.Trace.Text != nil || r.Trace.Name != "x" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -42,7 +42,7 @@ func TestSimulationOf(t *testing.T) {
 func TestSimulationDocument(t *testing.T) {
 	for _, text := range []string{
 		`{"policies":["hlas","srtf"],"trace":{"text":"x\n","format":"gavel","table":"y","quantum_s":2.5,"sync":"rigid"},"gpus":{"K80":2,"V100":1},"jobs":[3,9],"seed":4,"repeat":5,
-			"lease_s":10,"reset_s":0,"restart_s":0.5,"cdf":true,"faults":[{"gpu":"v100/0","from_s":1},{"node":"k80","from_s":2,"until_s":3.5}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
+			"lease_s":10,"reset_s":0,"restart_s":0.5,"interval_s":30,"prices":{"V100":2.48,"K80":0.135},"cdf":true,"faults":[{"gpu":"v100/0","from_s":1},{"node":"k80","from_s":2,"until_s":3.5}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
 			"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5}`,
 		`{"policies":["hlas"],"trace":{"name":"x","table_name":"z"}}`,
 		`{"policies":["hlas"],"generate":{"jobs":20,"arrivals":"none","sync":"gang","grain_s":0.1},"merge_s":60,"cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]}}`,

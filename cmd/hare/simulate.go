@@ -204,7 +204,7 @@ func simulationFault(err error) error {
 // flagged names the flag of a fault whose text does not.
 func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
-		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/interval_s": "--interval", "/trace/quantum_s": "--quantum", "/generate": "--generate", "/switch_s": "--switch", "/merge_s": "--quantum",
+		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/interval_s": "--interval", "/prices": "--prices", "/trace/quantum_s": "--quantum", "/generate": "--generate", "/switch_s": "--switch", "/merge_s": "--quantum",
 	}[e.Pointer]
 	switch {
 	case at != "":
@@ -239,8 +239,8 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 	if f.record != "" && f.stragglers {
 		return nil, errors.New("--record keeps runs as results, and those with --stragglers are no schedules of the instance")
 	}
-	if f.interval <= 0 {
-		return nil, errors.New("--interval must be positive")
+	if f.interval <= 0 || f.interval%time.Second != 0 {
+		return nil, errors.New("--interval must be whole seconds, at least 1s")
 	}
 	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
 		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than --lease")

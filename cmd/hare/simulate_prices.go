@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
+
+	"github.com/hare-sched/hare"
 )
 
 // parsePrices reads TYPE=PRICE,…; nothing is nil.
@@ -16,14 +16,15 @@ func parsePrices(text string) (map[string]float64, error) {
 	for _, part := range strings.Split(text, ",") {
 		name, number, _ := strings.Cut(part, "=")
 		name = strings.ToUpper(strings.TrimSpace(name))
-		v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if name == "" || err != nil || !(v > 0 && v <= math.MaxFloat64) {
-			return nil, fmt.Errorf("--prices: %.60q: write TYPE=PRICE, with a price above 0", part)
+		// Exact, so that a server is told the same price.
+		micro, err := hare.ParseMicros(strings.TrimSpace(number))
+		if name == "" || err != nil || micro <= 0 || micro > hare.MaxExact {
+			return nil, fmt.Errorf("--prices: %.60q: write TYPE=PRICE, with a price above 0 and at most six decimals", part)
 		}
 		if prices[name] > 0 {
 			return nil, fmt.Errorf("--prices: %.60q has two prices", name)
 		}
-		prices[name] = v
+		prices[name] = float64(micro) / 1e6
 	}
 	return prices, nil
 }

@@ -16,9 +16,6 @@ func (f *simulateFlags) remotely(ctx context.Context, req *service.SimulationReq
 	if f.record != "" {
 		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave --server out")}
 	}
-	if req.Prices != nil || req.IntervalS != 0 && req.IntervalS != 60 {
-		return nil, usageError{errors.New("--prices and --interval are not part of a request to a server: leave --server out")}
-	}
 	r, err := f.remote.connect()
 	if err != nil {
 		return nil, err

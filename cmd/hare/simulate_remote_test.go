@@ -9,13 +9,15 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/solver"
 )
 
 // What a server simulates is what the program does: all files are equal, of
 // traces from files and shipped ones, of both engines, with repeats.
 func TestSimulateOnAServer(t *testing.T) {
-	srv := httptest.NewServer(api.New(service.New(service.Config{Solver: solver.Config{Version: version}}), api.Config{}))
+	const cost = "gavel:max_sum_throughput_normalized_by_cost_perf"
+	engine, stop := startPrograms(t.Context(), []string{cost}) // as here: figures name the engine
+	defer stop()
+	srv := httptest.NewServer(api.New(service.New(service.Config{Solver: engine}), api.Config{}))
 	defer srv.Close()
 	trace := file(t, "trace.csv", `job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight
 0,0,ResNet-18 (batch size 64),20000,1,1
@@ -26,6 +28,8 @@ func TestSimulateOnAServer(t *testing.T) {
 	for _, args := range [][]string{
 		{"--policy", "gavel:fifo_perf,hlas", "--trace", trace, "--gpus", "v100=2,k80=2", "--repeat", "2", "--seed", "3", "--faults", faults, "--jobs", "1-2", "--restart", "1s"},
 		{"--policy", "srtf,kueue", "--generate", "12", "--sync", "gang", "--arrivals", "uniform:60", "--repeat", "2", "--quantum", "10s", "--switch", "500ms", "--mtbf", "2h"},
+		{"--policy", "pollux:tiresias", "--trace", "pollux_workload_6.csv", "--interval", "240s"},
+		{"--policy", cost, "--trace", trace, "--gpus", "v100=2,k80=2", "--prices", "v100=2.48,k80=0.1,t4=0.35"},
 		{"--policy", "gavel:isolated", "--trace", "small_test", "--gpus", "v100=8,p100=8,k80=8", "--cdf"},
 	} {
 		here, there := t.TempDir(), t.TempDir()
@@ -48,6 +52,7 @@ func TestSimulateOnAServer(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ more, want string }{
+		{"--prices", "/prices"},
 		{"--record", "--record keeps the runs"},
 		{"--time-limit", "0 of 1 runs had ended"},
 		{"--jobs", "/jobs"},
@@ -57,6 +62,9 @@ func TestSimulateOnAServer(t *testing.T) {
 		case "--record":
 			args[2] = "hlas"
 			args = append(args, "--record", t.TempDir())
+		case "--prices":
+			args[2] = cost
+			args = append(args, "--prices", "v100=1")
 		case "--time-limit":
 			args = append(args, "--time-limit", "20ms")
 		default:

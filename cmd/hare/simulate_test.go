@@ -93,6 +93,14 @@ func TestSimulateBadInput(t *testing.T) {
 		"deadlines":      {append(gpus, "--policy", cost+"_SLOs", "--trace", "small_test"), "give the trace a column slo"},
 		"price":          {append(gpus, "--policy", cost, "--prices", "k80=0.1"), `GPU type "V100" has no price above 0 for an hour; those with one are K80`},
 		"price's form":   {append(gpus, "--policy", cost, "--prices", "v100"), `--prices: "v100": write TYPE=PRICE`},
+		"no price":       {append(gpus, "--policy", cost, "--prices", "v100=0"), "a price above 0"},
+		"price below 0":  {append(gpus, "--policy", cost, "--prices", "v100=-1"), "a price above 0"},
+		"no number":      {append(gpus, "--policy", cost, "--prices", "v100=NaN"), "a price above 0"},
+		"endless price":  {append(gpus, "--policy", cost, "--prices", "v100=Inf"), "a price above 0"},
+		"decimals":       {append(gpus, "--policy", cost, "--prices", "v100=0.0000001"), "at most six decimals"},
+		"interval":       {append(gpus, "--policy", "gavel:fifo", "--interval", "500ms"), "--interval must be whole seconds"},
+		"no interval":    {append(gpus, "--policy", "gavel:fifo", "--interval", "0s"), "--interval must be whole seconds"},
+		"long interval":  {append(gpus, "--policy", "gavel:fifo", "--interval", "300000h"), "--interval: the interval of elastic jobs is"},
 		"two prices":     {append(gpus, "--policy", cost, "--prices", "v100=1,V100=2"), `"V100" has two prices`},
 	} {
 		out, errs, code := runHare(t, "", append([]string{"simulate"}, f.args...)...)
