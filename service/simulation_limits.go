@@ -99,7 +99,10 @@ func (in *simulationInput) played(r *SimulationRequest) *hare.Instance {
 func (in *simulationInput) gpus() int {
 	n := 0
 	if in.tasks == nil && in.leases == nil {
-		return 0 // elastic: nodes of a few GPUs, as a trace has them
+		for _, k := range in.elastic.cluster.Nodes {
+			n += k
+		}
+		return n
 	}
 	if in.tasks == nil {
 		for _, k := range in.leases.cluster.GPUs {

@@ -145,6 +145,7 @@ func TestSimulationLimits(t *testing.T) {
 		{service.SimulationLimits{Faults: 5}, strings.Replace(strings.Replace(smallSimulation, `"V100":1`, `"V100":3`, 1), `{`, `{"faults":[{"node":"a","from_s":1,"until_s":2},{"node":"a","from_s":4,"until_s":5}],`, 1), "/faults"},
 		{service.SimulationLimits{Matched: 4}, `{"policies":["fifo","sched_allox"],"generate":{"jobs":5}}`, "/policies/1"},
 		{service.SimulationLimits{Work: 9}, `{"policies":["fifo"],"generate":{"jobs":5}}`, "/generate/jobs"},
+		{service.SimulationLimits{GPUs: 63}, `{"policies":["pollux:tiresias"],"trace":{"name":"pollux_workload_6.csv"}}`, ""},
 		{service.SimulationLimits{Jobs: 9}, `{"policies":["gavel:fifo"],"trace":{"name":"gavel_trace_continuous5600_single.csv"}}`, "/trace"},
 	} {
 		req, _ := simulationOf(t, c.doc)
