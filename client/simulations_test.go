@@ -56,6 +56,29 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
+// Pollux's figure every 30 s, and a policy of cost that is told what a type costs
+// and one that is not.
+func TestSimulateIntervalAndPrices(t *testing.T) {
+	c := connect(t, client.Config{URL: live(t, "")})
+	got, err := c.Simulate(t.Context(), &hare.Simulation{Policies: []string{"pollux:tiresias"}, Trace: &hare.SimulationTrace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
+	if err != nil || len(got.Runs) != 1 || got.Runs[0].MeanJCTS != 3416.5 {
+		t.Errorf("%v %+v", err, got)
+	}
+	ask := &hare.Simulation{
+		Policies: []string{"gavel:max_sum_throughput_normalized_by_cost_perf"}, Trace: &hare.SimulationTrace{Name: "small_test"},
+		GPUs: []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "V100", Count: 2}}, TimeLimit: 20 * time.Second,
+		Prices: []hare.TypePrice{{Type: "K80", Micro: 135_000}, {Type: "V100", Micro: 2_480_000}},
+	}
+	if got, err = c.Simulate(t.Context(), ask); err != nil || len(got.Runs) != 1 {
+		t.Errorf("%v %+v", err, got)
+	}
+	ask.Prices = ask.Prices[:1]
+	var p *client.Problem
+	if _, err = c.Simulate(t.Context(), ask); !errors.As(err, &p) || p.Code != "no_price" || p.Faults[0].Pointer != "/prices" {
+		t.Error(err)
+	}
+}
+
 // A run that fails behind others is the last thing told, and is not sent again.
 func TestSimulationFailsBehindARun(t *testing.T) {
 	k := newKeeper(t)
