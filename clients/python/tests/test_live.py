@@ -114,6 +114,11 @@ class Live(unittest.TestCase):
         with self.assertRaises(Problem) as caught:
             self.hare.simulate({**ask, "policies": ["srft"]})
         self.assertEqual(caught.exception.errors[0]["pointer"], "/policies/0")
+        elastic = {"policies": ["pollux:tiresias"], "trace": {"name": "pollux_workload_6.csv"}, "interval_s": 3600}
+        self.assertEqual(self.hare.simulate(elastic).runs[0].engine, "elastic")
+        with self.assertRaises(Problem) as caught:
+            self.hare.simulate({**elastic, "interval_s": 0.5, "prices": {"T4": -1}})
+        self.assertEqual([e["pointer"] for e in caught.exception.errors], ["/interval_s", "/prices/T4"])
 
     @unittest.skipUnless(os.environ.get("HARE_KEY"), "no keys")
     def test_keys(self):

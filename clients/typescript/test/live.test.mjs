@@ -98,6 +98,10 @@ test("simulations", async () => {
   for await (const l of hare.followSimulation(ask)) if (l.run) lines.push(l.run.mean_jct_s);
   assert.deepEqual(lines, runs.map((r) => r.mean_jct_s));
   await assert.rejects(hare.simulate({ ...ask, policies: ["srft"] }), (e) => e.errors[0].pointer === "/policies/0");
+  const elastic = { policies: ["pollux:tiresias"], trace: { name: "pollux_workload_6.csv" }, interval_s: 3600 };
+  assert.equal((await hare.simulate(elastic)).runs[0].engine, "elastic");
+  const wrong = hare.simulate({ ...elastic, interval_s: 0.5, prices: { T4: -1 } });
+  await assert.rejects(wrong, (e) => e.errors.map((f) => f.pointer).join() === "/interval_s,/prices/T4");
 });
 
 test("keys", { skip: !process.env.HARE_KEY && "no keys" }, async () => {
