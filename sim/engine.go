@@ -57,6 +57,7 @@ type engine struct {
 	sources    []source
 	sourcesOut int
 	idleFaults int // drawn since a task started
+	vainFaults int // drawn since a task ended
 }
 
 // job is the state of one job. Tasks of a round are 0 (not started), a slot + 1
@@ -252,6 +253,7 @@ func (e *engine) taskEnds(slot int32) error {
 	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
 	event := e.event(hare.EventTaskEnded, &t)
 	event.ComputeUs, event.SyncUs = t.computeUs, t.syncUs
+	e.vainFaults = 0
 	e.forget(slot)
 	j.tasks[t.task] = ended
 	j.running--

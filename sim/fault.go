@@ -38,6 +38,11 @@ type FaultRate struct {
 // GPUs of a large cluster at once.
 const maxIdleFaults = 1000
 
+// maxVainFaults in a row for each source, in which no task ends, or leases that
+// faults end before a step, are the end of a run too: GPUs fail too often for
+// anything to end. A task of six mean times between failures ends sooner.
+const maxVainFaults = 10 * maxIdleFaults
+
 // checkFaults gives the GPUs of each fault, or refuses what cannot be: it says
 // which entry, GPU and times.
 func checkFaults(m *hare.Model, faults []Fault) ([][]int, error) {
@@ -208,6 +213,9 @@ func (e *engine) turn(i int32) error {
 		}
 	}
 	e.idleFaults++
+	if e.vainFaults++; e.running > 0 && e.vainFaults > maxVainFaults*len(e.sources) {
+		return fmt.Errorf("%w: at %s s, after %d drawn faults in which no task ended: let GPUs fail more rarely", ErrStalled, hare.FormatMicros(e.nowUs), e.vainFaults)
+	}
 	return nil
 }
 

@@ -172,6 +172,9 @@ func (e *leaseEngine) round(ctx context.Context) error {
 		return nil
 	}
 	if e.faults != nil {
+		if e.faults.vain > maxVainFaults*len(e.faults.gpus) {
+			return fmt.Errorf("%w: policy %s at %.3f s: faults ended %d leases in a row before a step: let GPUs fail more rarely", ErrStalled, e.name, e.nowS, e.faults.vain)
+		}
 		e.pass()
 		e.state.Out = e.faults.listed
 		outs = e.faults.total
@@ -299,6 +302,9 @@ func (e *leaseEngine) endLease(l *lease) {
 	if l.cut {
 		e.endCut(l, span)
 		return
+	}
+	if e.faults != nil {
+		e.faults.vain = 0
 	}
 	if !good {
 		e.stats.lost++

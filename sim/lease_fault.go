@@ -48,6 +48,7 @@ type leaseFaults struct {
 	listed []int32
 	total  int
 	idle   int // rounds in a row that nothing ran
+	vain   int // leases in a row that faults ended without a step
 }
 
 // newLeaseFaults gives nil where cfg asks for none.
@@ -223,6 +224,7 @@ func (e *leaseEngine) endCut(l *lease, span float64) {
 	u := &e.units[l.slot]
 	e.stats.lost++
 	e.stats.cut++
+	e.faults.vain++
 	u.timeS[l.kind] += span
 	e.workerS[l.kind] += span
 	if !e.cfg.KeepSteps {
@@ -233,6 +235,9 @@ func (e *leaseEngine) endCut(l *lease, span float64) {
 	members, n := u.members()
 	for i, number := range members[:n] {
 		j := &e.jobs[number]
+		if l.steps[i] > 0 {
+			e.faults.vain = 0
+		}
 		if j.stepsRun += l.steps[i]; j.stepsRun >= e.specs[number].Steps {
 			e.end(number)
 		}

@@ -1,0 +1,32 @@
+package sim_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
+)
+
+// GPUs and tasks that fail long before anything can end do not keep a run going
+// for ever.
+func TestNothingEverEnds(t *testing.T) {
+	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
+		inst := &hare.Instance{Cluster: nodes(2), Jobs: []hare.Job{{ID: "x", Tasks: 1, Rounds: 2, Sync: sync, On: onA(10e6, 0)}}}
+		_, err := sim.Run(t.Context(), inst, fifo(t, inst), sim.Config{FaultRate: sim.FaultRate{GPUMeanUs: 1000, GPURepairUs: 1e6}})
+		if !errors.Is(err, sim.ErrStalled) || !strings.Contains(err.Error(), "no task ended: let GPUs fail more rarely") {
+			t.Errorf("%v: %v", sync, err)
+		}
+		_, err = sim.Run(t.Context(), inst, fifo(t, inst), sim.Config{Failures: sim.FailureRate{PerGPUHour: 1e9}})
+		if !errors.Is(err, sim.ErrStalled) || !strings.Contains(err.Error(), `job "x"`) || !strings.Contains(err.Error(), "lower the rate of failures") {
+			t.Errorf("%v: %v", sync, err)
+		}
+	}
+	cfg := sim.LeaseConfig{LeaseS: 360, FaultRate: sim.LeaseFaultRate{MeanS: 0.001, RepairS: 1}}
+	_, err := sim.RunLeases(t.Context(), "equal", one(1), []online.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1), cfg)
+	if !errors.Is(err, sim.ErrStalled) || !strings.Contains(err.Error(), "let GPUs fail more rarely") {
+		t.Error(err)
+	}
+}
