@@ -34,15 +34,11 @@ func (w *SimulationWorld) check(infos []policy.Info, bad func(pointer, code, for
 		bad("/switch_s", "out_of_range", "a switch takes from 0 to 2^53 µs")
 	}
 	for _, p := range infos {
-		if p.Engine == policy.Task {
+		if p.Engine != policy.Lease { // of elastic policies checkElastic says what is not there
 			continue
 		}
 		var what, at string
 		switch {
-		case p.Engine != policy.Lease && len(w.Faults) > 0:
-			what, at = "faults", "/faults"
-		case p.Engine != policy.Lease && w.FaultRate != (sim.FaultRate{}):
-			what, at = "faults", "/fault_rate"
 		case w.Failures != (sim.FailureRate{}):
 			what, at = "failing tasks", "/failures"
 		case w.Stragglers:

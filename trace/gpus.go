@@ -69,7 +69,7 @@ func requireTypes(gpus []hare.TypeCount, known []string, what string) error {
 			ok = ok || k == g.Type
 		}
 		if !ok {
-			return fmt.Errorf("trace: %s know no GPU type %q; the types are %s", what, g.Type, strings.Join(known, ", "))
+			return fmt.Errorf("trace: %s: unknown GPU type %q; the types are %s", what, g.Type, strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -75,7 +75,7 @@ func TestReadRatedNamesTheLine(t *testing.T) {
 		{"a,0,LM,1,1,0\n", ratedTable, "priority_weight: 0 is not positive"},
 		{"a,0,LM,1,1,1\na,0,LM,1,1,1\n", ratedTable, `jobs.csv:3:1: job_id: "a" appears twice`},
 		{"a,0,LM,1,1,1\n", strings.Replace(ratedTable, "k80,,1.25", "k80,,fast", 1), `rates.csv:2:11: steps_per_second: "fast"`},
-		{"a,0,LM,1,1,1\n", strings.ReplaceAll(ratedTable, "v100", "p100"), `know no GPU type "V100"`},
+		{"a,0,LM,1,1,1\n", strings.ReplaceAll(ratedTable, "v100", "p100"), `unknown GPU type "V100"`},
 		{"", ratedTable, "no row of this text gives a job"},
 		{"a,0,GAN,1,1,1\n", strings.ReplaceAll(ratedTable, "GAN,1,k80,,2", "GAN,1,k80,,0"), "GAN cannot run on 1 GPUs of one type"},
 	} {

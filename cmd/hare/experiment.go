@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,10 +138,19 @@ func (g *experimentFlags) config() (experiment.Config, error) {
 	if g.scale < 1 || g.repeat < 1 || g.parallel < 1 {
 		return cfg, usageError{errors.New("--scale, --repeat and --parallel must be at least 1")}
 	}
+	if g.small && g.scale != 1 {
+		return cfg, usageError{errors.New("give --small, which is --scale 5, or --scale")}
+	}
 	if g.small {
 		cfg.Scale = 5
 	}
-	for _, n := range g.names {
+	if err := canBeFolder(g.out); err != nil {
+		return cfg, usageError{fmt.Errorf("--output: %w", err)}
+	}
+	for i, n := range g.names {
+		if slices.Contains(g.names[:i], n) {
+			return cfg, usageError{fmt.Errorf("policy %s is named twice", n)}
+		}
 		if _, err := policy.FindTask(n); err != nil {
 			return cfg, usageError{err}
 		}

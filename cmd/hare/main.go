@@ -60,6 +60,10 @@ func run(ctx context.Context, args []string) (code int) {
 	case errors.Is(err, errNo):
 		return exitNo
 	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "hare: interrupted before there was an answer")
+		return exitNo
+	}
 	// One line, also where cobra suggests a command on lines of their own.
 	fmt.Fprintln(os.Stderr, "hare:", strings.Join(strings.Fields(err.Error()), " "))
 	return exitCode(err)
@@ -85,7 +89,7 @@ weighted job completion time, and proves how far it can be from the best one.
 
 Files: "-" is standard input or output; names ending in .gz or .zst are
 (de)compressed. Exit codes: 0 done, 1 the answer is no (verify refuses, the
-instance is infeasible), 2 bad usage or input, 3 internal error.`,
+instance is infeasible) or Ctrl-C came first, 2 bad usage or input, 3 internal error.`,
 		Example: `  hare generate --jobs 20 --gpus V100=4,T4=8 -o small.json
   hare solve small.json -o result.json
   hare verify small.json result.json

@@ -169,6 +169,25 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// Ctrl-C ends a simulation with one line and 1, and leaves no file.
+func TestInterruptedSimulation(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	c := command("simulate", "--policy", "hlas", "--generate", "300", "--arrivals", "none", "--repeat", "1000", "-o", dir, "--record", dir)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(700 * time.Millisecond)
+	if err := c.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	if _, err := os.Stat(dir); c.ProcessState.ExitCode() != exitNo || out.Len() > 0 || errs.String() != "hare: interrupted before there was an answer\n" || err == nil {
+		t.Errorf("%v: %s%s, %v", c.ProcessState, &out, &errs, err)
+	}
+}
+
 // Ctrl-C ends a solve with its best pair, and with 0.
 func TestInterrupt(t *testing.T) {
 	dir := t.TempDir()

@@ -40,6 +40,7 @@ type simulateFlags struct {
 	failures                            float64
 	stragglers, quantumSet              bool
 	json, cdf, quiet, traceSet, syncSet bool
+	drawn                               bool // --generate is given
 }
 
 func simulateCommand() *cobra.Command {
@@ -68,6 +69,7 @@ an instance (--instance); or drawn (--generate).`,
 		Args: exactly(0, "no arguments: see its flags"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			f.traceSet, f.syncSet, f.quantumSet = c.Flags().Changed("trace"), c.Flags().Changed("sync"), c.Flags().Changed("quantum")
+			f.drawn = c.Flags().Changed("generate")
 			return f.run(c.Context(), c.OutOrStdout())
 		},
 	}
@@ -204,7 +206,7 @@ func simulationFault(err error) error {
 // flagged names the flag of a fault whose text does not.
 func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
-		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/interval_s": "--interval", "/prices": "--prices", "/trace/quantum_s": "--quantum", "/generate": "--generate", "/switch_s": "--switch", "/merge_s": "--quantum",
+		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/interval_s": "--interval", "/prices": "--prices", "/trace/quantum_s": "--quantum", "/generate": "--generate", "/switch_s": "--switch", "/merge_s": "--quantum", "/failures/per_gpu_hour": "--failures",
 	}[e.Pointer]
 	switch {
 	case at != "":
@@ -245,6 +247,14 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
 		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than --lease")
 	}
+	if f.quantum <= 0 {
+		return nil, errors.New("--quantum must be positive")
+	}
+	for _, x := range [][2]string{{"--output", f.out}, {"--record", f.record}} {
+		if err := canBeFolder(x[1]); err != nil {
+			return nil, fmt.Errorf("%s: %w", x[0], err)
+		}
+	}
 	if f.repeat < 1 || f.parallel < 1 {
 		return nil, errors.New("--repeat and --parallel must be at least 1")
 	}
@@ -275,7 +285,7 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 
 // where reads the cluster.
 func (f *simulateFlags) where(req *service.SimulationRequest, elastic bool) error {
-	own := f.instance != "" || f.generate > 0 || elastic // their own is there
+	own := f.instance != "" || f.drawn || elastic // their own is there
 	switch {
 	case f.gpus != "" && f.cluster != "" || f.gpus == "" && f.cluster == "" && !own:
 		return errors.New("give the cluster: --gpus v100=36,p100=36,k80=36, or --cluster cluster.json")
@@ -299,7 +309,7 @@ func (f *simulateFlags) where(req *service.SimulationRequest, elastic bool) erro
 // what reads the jobs.
 func (f *simulateFlags) what(req *service.SimulationRequest) error {
 	n := 0
-	for _, given := range []bool{f.traceSet, f.instance != "", f.generate != 0} {
+	for _, given := range []bool{f.traceSet, f.instance != "", f.drawn} {
 		if given {
 			n++
 		}
@@ -315,7 +325,9 @@ func (f *simulateFlags) what(req *service.SimulationRequest) error {
 	case f.instance != "":
 		req.Instance, err = readInstance(f.instance)
 		return err
-	case f.generate != 0:
+	case f.drawn && f.generate == 0: // which would mean as many as by default
+		return errors.New("--generate 0: draw at least one job")
+	case f.drawn:
 		req.Generate = &trace.GenerateConfig{Jobs: f.generate, Arrivals: f.arrivals}
 		if f.syncSet {
 			req.Generate.Sync = f.sync

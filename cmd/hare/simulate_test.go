@@ -101,6 +101,14 @@ func TestSimulateBadInput(t *testing.T) {
 		"interval":       {append(gpus, "--policy", "gavel:fifo", "--interval", "500ms"), "--interval must be whole seconds"},
 		"no interval":    {append(gpus, "--policy", "gavel:fifo", "--interval", "0s"), "--interval must be whole seconds"},
 		"long interval":  {append(gpus, "--policy", "gavel:fifo", "--interval", "300000h"), "--interval: the interval of elastic jobs is"},
+		"quantum":        {append(gpus, "--policy", "hlas", "--quantum", "0"), "--quantum must be positive"},
+		"none drawn":     {append(gpus, "--policy", "hlas", "--generate", "0"), "draw at least one job"},
+		"no folder":      {append(gpus, "--policy", "hlas", "-o", filepath.Join(file(t, "plain", ""), "deep", "er")), "plain is not a folder"},
+		"no record":      {append(gpus, "--policy", "hlas", "--record", file(t, "plain", "")), "--record: "},
+		"fault's time":   {append(gpus, "--policy", "hlas", "--faults", file(t, "f.csv", "gpu,from_s,until_s\nv100/0,1,NaN\n")), `f.csv:2:10: until_s: "NaN" is not a decimal number`},
+		"failures":       {append(gpus, "--policy", "hlas", "--failures", "NaN"), "--failures: NaN must be"},
+		"failing always": {append(gpus, "--policy", "hlas", "--failures", "1e9"), "lower the rate of failures"},
+		"elastic faults": {[]string{"--policy", "optimus", "--trace", "pollux_workload_6.csv", "--mtbf", "1h"}, "hare: policy optimus changes the widths of jobs, and with that faults by chance are not simulated"},
 		"two prices":     {append(gpus, "--policy", cost, "--prices", "v100=1,V100=2"), `"V100" has two prices`},
 	} {
 		out, errs, code := runHare(t, "", append([]string{"simulate"}, f.args...)...)

@@ -38,8 +38,9 @@ func (f *simulateFlags) world(w *service.SimulationWorld) error {
 func readFaults(name string, r io.Reader) ([]sim.Fault, error) {
 	c := csv.NewReader(r)
 	c.ReuseRecord = true
+	columns := []string{"gpu", "from_s", "until_s"}
 	head, err := c.Read()
-	if err != nil || !slices.Equal(head, []string{"gpu", "from_s", "until_s"}) {
+	if err != nil || !slices.Equal(head, columns) {
 		return nil, fmt.Errorf("%s:1:1: the first line must be gpu,from_s,until_s", name)
 	}
 	var faults []sim.Fault
@@ -52,16 +53,18 @@ func readFaults(name string, r io.Reader) ([]sim.Fault, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		line, column := c.FieldPos(1)
+		field := 1
 		x := sim.Fault{GPU: strings.Clone(row[0]), UntilUs: hare.Forever}
 		if !strings.Contains(x.GPU, "/") {
 			x.GPU, x.Node = "", x.GPU
 		}
 		if x.FromUs, err = hare.ParseMicros(row[1]); err == nil && row[2] != "" {
 			line, column = c.FieldPos(2)
+			field = 2
 			x.UntilUs, err = hare.ParseMicros(row[2])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d:%d: %w", name, line, column, err)
+			return nil, fmt.Errorf("%s:%d:%d: %s: %.60q %w", name, line, column, columns[field], row[field], err)
 		}
 		faults = append(faults, x)
 	}

@@ -87,6 +87,22 @@ func (f *simulateFlags) write(rep *service.SimulationReport) error {
 	return writeAll(f.record, files)
 }
 
+// canBeFolder refuses a name that cannot be a folder because it, or what it would
+// lie in, is something else: said before a long run and not after it.
+func canBeFolder(dir string) error {
+	for dir != "" {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return fmt.Errorf("%s is not a folder: name another", dir)
+		}
+		if err == nil || filepath.Dir(dir) == dir {
+			return nil
+		}
+		dir = filepath.Dir(dir)
+	}
+	return nil
+}
+
 // writeAll writes files into a folder, which it makes: all of them beside their
 // names first, so that one that cannot be written leaves none.
 func writeAll(dir string, files []outFile) (err error) {
