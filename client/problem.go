@@ -33,8 +33,8 @@ func (p *Problem) Error() string {
 	if text == "" {
 		text = p.Title
 	}
-	if p.Code != "" {
-		text += " (" + p.Code + ")"
+	if code := " (" + p.Code + ")"; p.Code != "" && !strings.HasSuffix(text, code) {
+		text += code
 	}
 	out := fmt.Sprintf("hare: %d: %s", p.Status, text)
 	if p.RequestID != "" {

@@ -84,11 +84,19 @@ func newRemote(cfg client.Config) (*remote, error) {
 	return r, err
 }
 
-// submit hands a solve over. Where nobody listens it says so at once: that is a
-// wrong address more likely than a restart, for which later calls wait.
-func (r *remote) submit(ctx context.Context, inst *hare.Instance, opt hare.Options) (*client.Solve, error) {
+// reach fails at once where nobody listens: that is a wrong address more likely
+// than a restart, for which later calls wait.
+func (r *remote) reach(ctx context.Context) error {
 	_, err := r.once.Version(ctx)
 	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return err
+	}
+	return nil
+}
+
+// submit hands a solve over.
+func (r *remote) submit(ctx context.Context, inst *hare.Instance, opt hare.Options) (*client.Solve, error) {
+	if err := r.reach(ctx); err != nil {
 		return nil, err
 	}
 	return r.Submit(ctx, client.Request{Instance: inst, Options: client.Options{

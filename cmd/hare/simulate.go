@@ -247,6 +247,9 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
 		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than --lease")
 	}
+	if f.limit != 0 && f.remote.server == "" {
+		return nil, errors.New("--time-limit is for --server: leave it out, and end a run here by Ctrl-C")
+	}
 	if f.quantum <= 0 {
 		return nil, errors.New("--quantum must be positive")
 	}
@@ -354,10 +357,11 @@ const maxTextBytes = 256 << 20
 func readText(name string) ([]byte, error) {
 	if name != "-" {
 		if _, err := os.Stat(name); err != nil {
-			if _, shippedErr := trace.Shipped(name); shippedErr == nil {
+			_, shippedErr := trace.Shipped(name)
+			if shippedErr == nil {
 				return nil, nil
 			}
-			return nil, err
+			return nil, fmt.Errorf("%w; %w", err, shippedErr)
 		}
 	}
 	file, err := openIn(name)

@@ -21,6 +21,9 @@ func (f *simulateFlags) remotely(ctx context.Context, req *service.SimulationReq
 		return nil, err
 	}
 	defer r.Close()
+	if err := r.reach(ctx); err != nil {
+		return nil, remoteError(r, "", err)
+	}
 	doc := req.Document()
 	doc.TimeLimit = f.limit
 	if f.out != "" {
@@ -29,6 +32,9 @@ func (f *simulateFlags) remotely(ctx context.Context, req *service.SimulationReq
 	show := simulationProgress(live, time.Now)
 	rep, status, asked := &service.SimulationReport{}, "", int64(0)
 	for l, err := range r.FollowSimulation(ctx, doc) {
+		if err != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if err != nil {
 			return nil, remoteError(r, "", err)
 		}
