@@ -266,7 +266,7 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 		first, err1 := strconv.Atoi(from)
 		last, err2 := strconv.Atoi(to)
 		if !ok || err1 != nil || err2 != nil || first < 0 || last < first || last == 0 {
-			return nil, fmt.Errorf("--jobs %.60q: write FIRST-LAST, such as 4000-4999; jobs are numbered from 0", f.jobs)
+			return nil, fmt.Errorf("--jobs %.60q: write FIRST-LAST, such as 4000-4999; jobs are numbered from 0, and the last is at least 1", f.jobs)
 		}
 		req.First, req.Last = first, last
 	}
@@ -274,7 +274,7 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 	if req.Prices, err = parsePrices(f.prices); err != nil {
 		return nil, err
 	}
-	if err := noTwice(f.trace, f.table, f.cluster, f.instance); err != nil {
+	if err := noTwice(f.trace, f.table, f.cluster, f.instance, f.faults); err != nil {
 		return nil, err
 	}
 	if err := f.where(req, elastic); err != nil {

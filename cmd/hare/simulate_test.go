@@ -102,6 +102,7 @@ func TestSimulateBadInput(t *testing.T) {
 		"no interval":    {append(gpus, "--policy", "gavel:fifo", "--interval", "0s"), "--interval must be whole seconds"},
 		"long interval":  {append(gpus, "--policy", "gavel:fifo", "--interval", "300000h"), "--interval: the interval of elastic jobs is"},
 		"quantum":        {append(gpus, "--policy", "hlas", "--quantum", "0"), "--quantum must be positive"},
+		"two inputs":     {append(gpus, "--policy", "hlas", "--trace", "-", "--faults", "-"), "only one argument can be standard input"},
 		"several traces": {append(gpus, "--policy", "hlas", "--trace", "gavel_trace"), `"gavel_trace" names several shipped files`},
 		"time limit":     {append(gpus, "--policy", "hlas", "--time-limit", "1s"), "--time-limit is for --server"},
 		"nobody there":   {append(gpus, "--policy", "hlas", "--server", "http://127.0.0.1:1"), "is hare serve running there?"},
