@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strconv"
@@ -59,6 +60,14 @@ making of the trace; the peak of memory is of the whole process.`,
 }
 
 func (s *scaleFlags) run(ctx context.Context, w io.Writer) error {
+	for _, n := range s.jobs {
+		if n < 1 {
+			return usageError{fmt.Errorf("--jobs %d: it must be at least 1", n)}
+		}
+	}
+	if !(s.cfg.Load > 0) || math.IsInf(s.cfg.Load, 0) { // also NaN
+		return usageError{fmt.Errorf("--load %v: it must be positive", s.cfg.Load)}
+	}
 	var err error
 	if s.cfg.GPUs, err = trace.ParseGPUs(s.gpus); err != nil {
 		return usageError{err}

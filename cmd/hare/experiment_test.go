@@ -33,6 +33,11 @@ func TestExperiment(t *testing.T) {
 	if list, _, code := runHare(t, "", "experiment", "list"); code != 0 || strings.Count(list, "\n") != 3*len(experiment.Names()) {
 		t.Error(code, list)
 	}
+	for _, args := range [][]string{{"--jobs", "0"}, {"--jobs", "10,-5"}, {"--load", "NaN"}} {
+		if out, errs, code := runHare(t, "", append([]string{"bench", "simulate"}, args...)...); code != 2 || out != "" || !strings.Contains(errs, args[0]) {
+			t.Errorf("%v: %d, %q, %q", args, code, out, errs)
+		}
+	}
 	for _, args := range [][]string{{"synk"}, {"sync", "--repeat", "0"}, {"sync", "--policy", "hals"}, {"sync", "--policy", "hlas,hlas"}, {"sync", "--small", "--scale", "7"}, {"sync", "-o", file(t, "plain", "")}} {
 		if out, errs, code := runHare(t, "", append([]string{"experiment"}, args...)...); code != 2 || out != "" || errs == "" {
 			t.Errorf("%v: %d, %q, %q", args, code, out, errs)
