@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -21,33 +22,62 @@ func BenchmarkRunVaried(b *testing.B) {
 	})
 }
 
+// BenchmarkRunOnEachCore runs one simulation a core side by side, as `hare
+// simulate --parallel` does; events/s are those of all together.
+func BenchmarkRunOnEachCore(b *testing.B) {
+	for sync := hare.Relaxed; sync <= hare.Rigid; sync++ {
+		b.Run(sync.String(), func(b *testing.B) {
+			inst := benchInstance(sync)
+			var events atomic.Int64
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					events.Add(benchOnce(b, inst, sim.Config{}))
+				}
+			})
+			b.ReportMetric(float64(events.Load())/b.Elapsed().Seconds(), "events/s")
+		})
+	}
+}
+
 func benchmarkRun(b *testing.B, cfg sim.Config) {
 	for sync := hare.Relaxed; sync <= hare.Rigid; sync++ {
 		b.Run(sync.String(), func(b *testing.B) {
-			inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
-				{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 50}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 50}}},
-			}}}
-			for i := range int64(1000) {
-				inst.Jobs = append(inst.Jobs, hare.Job{
-					ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: i * 1e6, Rounds: 20 + i%50, Tasks: 1 + i%4, Sync: sync,
-					On: []hare.Profile{{Type: "A", ComputeUs: 1e6 + i%7*1e5, SyncUs: 2e5}, {Type: "B", ComputeUs: 2e6 + i%5*1e5, SyncUs: 2e5}},
-				})
-			}
+			inst := benchInstance(sync)
 			var events int64
 			for b.Loop() {
-				p, err := online.NewHLAS(sim.Cluster(inst), online.HLASConfig{ThresholdsUs: []int64{30e6}})
-				if err != nil {
-					b.Fatal(err)
-				}
-				out, err := sim.Run(b.Context(), inst, p, cfg)
-				if err != nil {
-					b.Fatal(err)
-				}
-				events += out.Events
+				events += benchOnce(b, inst, cfg)
 			}
 			b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
 		})
 	}
+}
+
+func benchInstance(sync hare.Sync) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 50}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 50}}},
+	}}}
+	for i := range int64(1000) {
+		inst.Jobs = append(inst.Jobs, hare.Job{
+			ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: i * 1e6, Rounds: 20 + i%50, Tasks: 1 + i%4, Sync: sync,
+			On: []hare.Profile{{Type: "A", ComputeUs: 1e6 + i%7*1e5, SyncUs: 2e5}, {Type: "B", ComputeUs: 2e6 + i%5*1e5, SyncUs: 2e5}},
+		})
+	}
+	return inst
+}
+
+// benchOnce simulates inst under HLAS and gives the number of events.
+func benchOnce(b *testing.B, inst *hare.Instance, cfg sim.Config) int64 {
+	p, err := online.NewHLAS(sim.Cluster(inst), online.HLASConfig{ThresholdsUs: []int64{30e6}})
+	if err != nil {
+		b.Error(err)
+		return 0
+	}
+	out, err := sim.Run(b.Context(), inst, p, cfg)
+	if err != nil {
+		b.Error(err)
+		return 0
+	}
+	return out.Events
 }
 
 // BenchmarkMerged simulates 100 gang and rigid jobs of 10^8 rounds of a

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -150,6 +151,10 @@ func (f *simulateFlags) here(ctx context.Context, req *service.SimulationRequest
 	engine, stop := startPrograms(ctx, req.Policies)
 	defer stop()
 	cfg.Solver = engine
+	if os.Getenv("GOGC") == "" {
+		// A million jobs are to fit into 2 GiB: a quarter less memory, some 15 % more time.
+		defer debug.SetGCPercent(debug.SetGCPercent(50))
+	}
 	return service.Simulate(ctx, req, cfg)
 }
 
