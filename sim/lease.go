@@ -90,10 +90,11 @@ func (e *AllocationError) Error() string {
 // dropped (LeaseRecord.Dropped). Where nothing runs for a while, the time until
 // the next round counts as received by those who run in it. Both are Gavel's.
 //
-// Errors are *hare.InvalidError of the faults in cfg, *AllocationError, ErrStalled, those of the policy and of ctx. A
-// round is O(A log A + GPUs) for A jobs that are there; memory is proportional
-// to jobs and GPUs (and pairs of jobs that are there, where a policy pairs).
-// Times are float64 seconds, as Gavel's are; the same input gives the same run.
+// Errors are *hare.InvalidError of the faults in cfg, *AllocationError,
+// ErrStalled, those of the policy and of ctx. A round is O(A log A + GPUs) for
+// A jobs that are there; memory is proportional to jobs and GPUs (and pairs of
+// jobs that are there, where a policy pairs). Times are float64 seconds, as
+// Gavel's are; the same input gives the same run.
 func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []online.LeaseJob, policy any, cfg LeaseConfig) (*LeaseOutcome, error) {
 	if err := cfg.validate(len(jobs)); err != nil {
 		return nil, err

@@ -119,8 +119,8 @@ func (e *leaseEngine) use(o *LeaseOutcome) {
 
 // Metrics computes the figures of a run of jobs, which were simulated, on a
 // cluster, over the jobs of its window that were not dropped. A job's slowdown
-// and rho are against its steps at its greatest rate on a type wide enough; a lost lease counts as one
-// task. O(jobs log jobs).
+// and rho are against its steps at its greatest rate on a type wide enough; a
+// lost lease counts as one task. O(jobs log jobs).
 func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []online.LeaseJob) *Metrics {
 	x := &Metrics{
 		TotalS: o.TotalS, Utilisation: o.Utilization, Switches: o.Switches, SwitchS: o.SwitchS, Preemptions: o.Preemptions,

@@ -109,10 +109,10 @@ func steady(n *hare.Node) bool { return n.Windows == nil && len(n.Busy) == 0 }
 // So the same instance, policy and cfg always give the same events.
 //
 // Errors are *hare.InvalidError of cfg, *DecisionError, ErrStalled, those of the
-// policy, of Config.Log and of ctx. Time is O(log(tasks that run) + the policy's step) for each task, so
-// long jobs should have merged rounds (the trace readers' Quantum). Memory is
-// proportional to jobs, tasks of a round, GPUs, listed faults and runs of the
-// schedule, not to what is simulated.
+// policy, of Config.Log and of ctx. Time is O(log(tasks that run) + the policy's
+// step) for each task, so long jobs should have merged rounds (Merge, and the
+// trace readers' Quantum). Memory is proportional to jobs, tasks of a round,
+// GPUs, listed faults and runs of the schedule, not to what is simulated.
 func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Config) (*Outcome, error) {
 	e, err := newEngine(inst, policy, cfg)
 	if err != nil {

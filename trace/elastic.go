@@ -68,9 +68,10 @@ const (
 )
 
 // ReadElastic reads a Pollux workload (name, time, application, num_replicas,
-// batch_size) and tables. Applications without step times are passed over. Errors about a text are *RowError. Jobs are sorted by
-// arrival; those of equal arrival stay. Times and rates are read as the nearest
-// float64. Time and memory are linear in the texts but for sorting.
+// batch_size) and tables. Applications without step times are passed over.
+// Errors about a text are *RowError. Jobs are sorted by arrival; those of equal
+// arrival stay. Times and rates are read as the nearest float64. Time and
+// memory are linear in the texts but for sorting.
 func ReadElastic(workload Source, tables ElasticTables) (*Elastic, error) {
 	e := &Elastic{}
 	for _, read := range []struct {

@@ -137,9 +137,10 @@ func (tp *Throughputs) step(jobType string, gpus int64, gpuType string, spread b
 }
 
 // Gavel reads a trace in Gavel's terms: job_id, arrival_s, job_type,
-// total_steps, scale_factor, priority_weight; or in Gavel's own form. A job becomes scale_factor tasks
-// a round and total_steps / scale_factor steps, rounded up, merged into rounds
-// (see Config.Quantum). The default cluster is the paper's: 36 of each type.
+// total_steps, scale_factor, priority_weight; or in Gavel's own form. A job
+// becomes scale_factor tasks a round and total_steps / scale_factor steps,
+// rounded up, merged into rounds (see Config.Quantum). The default cluster is
+// the paper's: 36 of each type.
 //
 // Real: speeds, arrivals, job mix (generated ones follow Gavel's generator,
 // which draws durations after Philly). Assumed: see Report.Assumed.
