@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/hare-sched/hare/sim"
 )
 
 // Row is a scheme on the instances of a group, value and variant.
@@ -12,12 +14,12 @@ type Row struct {
 	X                             float64
 	Instances                     int
 	// In the units of Run and sim.Metrics.
-	WeightedJCTS, BoundS, Ratio, Lower   Stat
-	MeanJCTS, MeanOver                   Stat
-	P90JCTS, P99JCTS, MakespanS          Stat
-	Utilisation, MeanRho, Jain, Switches Stat
-	P99Slowdown, WorstSlowdown, LongJCTS Stat
-	Within, ShareThen                    Stat
+	WeightedJCTS, BoundS, Ratio, Lower   sim.Stat
+	MeanJCTS, MeanOver                   sim.Stat
+	P90JCTS, P99JCTS, MakespanS          sim.Stat
+	Utilisation, MeanRho, Jain, Switches sim.Stat
+	P99Slowdown, WorstSlowdown, LongJCTS sim.Stat
+	Within, ShareThen                    sim.Stat
 }
 
 // label names a row within its group and X.
@@ -47,7 +49,7 @@ func (r *Report) Rows() []Row {
 		y, m := &rows[i], x.Metrics
 		y.Instances++
 		for _, add := range []struct {
-			to *Stat
+			to *sim.Stat
 			x  float64
 		}{
 			{&y.WeightedJCTS, m.WeightedJCTS}, {&y.Lower, x.Lower},
@@ -56,11 +58,11 @@ func (r *Report) Rows() []Row {
 			{&y.Switches, float64(m.Switches)}, {&y.P99Slowdown, m.P99Slowdown}, {&y.WorstSlowdown, x.WorstSlowdown},
 			{&y.LongJCTS, x.LongJCTS}, {&y.Within, 100 * m.Share(withinS)}, {&y.ShareThen, 100 * x.ShareThen},
 		} {
-			add.to.add(add.x)
+			add.to.Add(add.x)
 		}
 		if x.Bound > 0 {
-			y.BoundS.add(x.Bound)
-			y.Ratio.add(x.Ratio)
+			y.BoundS.Add(x.Bound)
+			y.Ratio.Add(x.Ratio)
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b Row) int { return slices.Index(groups, a.Group) - slices.Index(groups, b.Group) })
@@ -71,22 +73,22 @@ func (r *Report) Rows() []Row {
 type measure struct {
 	name   string
 	digits int
-	of     func(*Row) Stat
+	of     func(*Row) sim.Stat
 	// bounded says that the certified bound is one too, or that 1 is.
 	bounded bool
 }
 
 var (
-	weighted      = measure{name: "weighted JCT", of: func(y *Row) Stat { return y.WeightedJCTS }, bounded: true}
-	overBound     = measure{name: "value/bound", digits: 3, of: func(y *Row) Stat { return y.Ratio }, bounded: true}
-	lower         = measure{name: "first is lower by %", digits: 1, of: func(y *Row) Stat { return y.Lower }}
-	meanJCT       = measure{name: "mean JCT s", of: func(y *Row) Stat { return y.MeanJCTS }}
-	meanOver      = measure{name: "mean JCT over the first's", digits: 2, of: func(y *Row) Stat { return y.MeanOver }}
-	longJCT       = measure{name: "mean JCT of long jobs s", of: func(y *Row) Stat { return y.LongJCTS }}
-	p99Slowdown   = measure{name: "p99 slowdown", digits: 1, of: func(y *Row) Stat { return y.P99Slowdown }}
-	worstSlowdown = measure{name: "worst slowdown", digits: 1, of: func(y *Row) Stat { return y.WorstSlowdown }}
-	within        = measure{name: "within 25 min %", digits: 1, of: func(y *Row) Stat { return y.Within }}
-	then          = measure{name: "when the first has 90.5 %", digits: 1, of: func(y *Row) Stat { return y.ShareThen }}
+	weighted      = measure{name: "weighted JCT", of: func(y *Row) sim.Stat { return y.WeightedJCTS }, bounded: true}
+	overBound     = measure{name: "value/bound", digits: 3, of: func(y *Row) sim.Stat { return y.Ratio }, bounded: true}
+	lower         = measure{name: "first is lower by %", digits: 1, of: func(y *Row) sim.Stat { return y.Lower }}
+	meanJCT       = measure{name: "mean JCT s", of: func(y *Row) sim.Stat { return y.MeanJCTS }}
+	meanOver      = measure{name: "mean JCT over the first's", digits: 2, of: func(y *Row) sim.Stat { return y.MeanOver }}
+	longJCT       = measure{name: "mean JCT of long jobs s", of: func(y *Row) sim.Stat { return y.LongJCTS }}
+	p99Slowdown   = measure{name: "p99 slowdown", digits: 1, of: func(y *Row) sim.Stat { return y.P99Slowdown }}
+	worstSlowdown = measure{name: "worst slowdown", digits: 1, of: func(y *Row) sim.Stat { return y.WorstSlowdown }}
+	within        = measure{name: "within 25 min %", digits: 1, of: func(y *Row) sim.Stat { return y.Within }}
+	then          = measure{name: "when the first has 90.5 %", digits: 1, of: func(y *Row) sim.Stat { return y.ShareThen }}
 )
 
 // pictured are the measures that have a picture each.
@@ -113,12 +115,12 @@ func (x *Info) tabled() []measure {
 func (x *Info) columns() []measure {
 	all := []measure{
 		weighted, overBound, lower, meanJCT,
-		{name: "p90 s", of: func(y *Row) Stat { return y.P90JCTS }},
-		{name: "makespan s", of: func(y *Row) Stat { return y.MakespanS }},
-		{name: "use %", of: func(y *Row) Stat { return y.Utilisation }},
-		{name: "mean rho", digits: 2, of: func(y *Row) Stat { return y.MeanRho }},
-		{name: "Jain", digits: 2, of: func(y *Row) Stat { return y.Jain }},
-		{name: "switches", of: func(y *Row) Stat { return y.Switches }},
+		{name: "p90 s", of: func(y *Row) sim.Stat { return y.P90JCTS }},
+		{name: "makespan s", of: func(y *Row) sim.Stat { return y.MakespanS }},
+		{name: "use %", of: func(y *Row) sim.Stat { return y.Utilisation }},
+		{name: "mean rho", digits: 2, of: func(y *Row) sim.Stat { return y.MeanRho }},
+		{name: "Jain", digits: 2, of: func(y *Row) sim.Stat { return y.Jain }},
+		{name: "switches", of: func(y *Row) sim.Stat { return y.Switches }},
 	}
 	for _, m := range x.measures {
 		if !slices.ContainsFunc(all, func(o measure) bool { return o.name == m.name }) {
@@ -129,11 +131,11 @@ func (x *Info) columns() []measure {
 }
 
 // cell is a figure as text, with its interval where it has one.
-func cell(s Stat, digits int, interval bool) string {
+func cell(s sim.Stat, digits int, interval bool) string {
 	switch {
-	case s.n == 0:
+	case s.N == 0:
 		return "–"
-	case s.n > 1 && interval:
+	case s.N > 1 && interval:
 		return fmt.Sprintf("%.*f ± %.*f", digits, s.Mean, digits, s.Half)
 	}
 	return fmt.Sprintf("%.*f", digits, s.Mean)

@@ -60,7 +60,7 @@ func (x *Info) flat(rows []Row) table {
 	variants := rows[0].Variant != ""
 	if variants {
 		t.Heads = []string{"variant and policy", "knows", "bound"}
-	} else if rows[0].BoundS.n > 0 {
+	} else if rows[0].BoundS.N > 0 {
 		t.Caption += fmt.Sprintf(": certified bound %.0f", rows[0].BoundS.Mean)
 	}
 	t.Caption += over(rows)

@@ -1,10 +1,6 @@
 package service
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/stat/distuv"
-)
+import "github.com/hare-sched/hare/sim"
 
 // figure is one that has a mean over repeats.
 type figure struct {
@@ -39,9 +35,6 @@ var figures = []figure{
 	{"down_gpu_s", func(r *SimulationRun) float64 { return r.DownS }},
 }
 
-// confidence is that of intervals.
-const confidence = 0.95
-
 // meansOf takes the runs of each policy together, repeats in a row.
 func meansOf(runs []SimulationRun, repeats int) []SimulationMeans {
 	var out []SimulationMeans
@@ -59,24 +52,14 @@ func meansOf(runs []SimulationRun, repeats int) []SimulationMeans {
 	return out
 }
 
-// interval is the mean of values and its 95 % confidence interval: the mean ± t
-// s/√n, t the 0.975 quantile of Student's distribution with n − 1 degrees of
-// freedom and s the sample's standard deviation. It supposes that repeats are
-// independent and means about normal.
+// interval is the mean of values with its interval, of which one value has none.
 func interval(values []float64) MeanInterval {
-	n := float64(len(values))
-	mean := 0.0
-	for i, v := range values {
-		mean += (v - mean) / float64(i+1)
-	}
-	if n < 2 {
-		return MeanInterval{Mean: mean}
-	}
-	squares := 0.0
+	var s sim.Stat
 	for _, v := range values {
-		squares += (v - mean) * (v - mean)
+		s.Add(v)
 	}
-	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile((1 + confidence) / 2)
-	half := t * math.Sqrt(squares/(n-1)/n)
-	return MeanInterval{Mean: mean, Half: &half}
+	if len(values) < 2 {
+		return MeanInterval{Mean: s.Mean}
+	}
+	return MeanInterval{Mean: s.Mean, Half: &s.Half}
 }

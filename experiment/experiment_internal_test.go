@@ -1,37 +1,22 @@
 package experiment
 
 import (
-	"math"
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/sim"
 )
 
-// Points of Student's t as tables print them.
-func TestStudent(t *testing.T) {
-	for n, want := range map[int]float64{1: 12.706, 4: 2.776, 10: 2.228, 11: 2.201, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.000, 120: 1.980, 1 << 30: 1.960} {
-		if got := student(n); math.Abs(got-want) > 6e-4 {
-			t.Errorf("%d degrees of freedom: %.4f, want %.3f", n, got, want)
-		}
-	}
-}
-
-// 2, 4, 6: mean 4, variance 4, so half an interval of 4.302653 · 2/√3.
-func TestStat(t *testing.T) {
-	var s Stat
-	s.add(2)
-	if s.Mean != 2 || s.Half != 0 {
-		t.Errorf("one value: %+v", s)
-	}
-	s.add(4)
-	s.add(6)
-	if want := 4.302653 * 2 / math.Sqrt(3); s.Mean != 4 || math.Abs(s.Half-want) > 1e-9 {
-		t.Errorf("%+v, want ± %g", s, want)
+// A figure has its interval where there is one: 2, 4, 6 are 4 ± 4.302653 · 2/√3.
+func TestCell(t *testing.T) {
+	var s sim.Stat
+	for _, x := range []float64{2, 4, 6} {
+		s.Add(x)
 	}
 	if got := cell(s, 1, true); got != "4.0 ± 5.0" {
 		t.Error(got)
 	}
-	if got := cell(Stat{}, 1, true); got != "–" {
+	if got := cell(sim.Stat{}, 1, true); got != "–" {
 		t.Error(got)
 	}
 }
