@@ -26,7 +26,7 @@ type Simulation struct {
 // docs/simulations.md says what each figure is.
 type SimulationRun struct {
 	Policy            string             `json:"policy"`
-	Engine            string             `json:"engine"` // task or lease
+	Engine            string             `json:"engine"` // task, lease or elastic
 	Knows             string             `json:"knows"`
 	Seed              int64              `json:"seed"`
 	Jobs              int64              `json:"jobs"`
