@@ -1,0 +1,221 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/api"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+)
+
+// memoryKeys is a KeyStore that lasts as long as the test.
+type memoryKeys struct {
+	mu  sync.Mutex
+	set service.KeySet
+	gen int
+	bad error // of Update
+}
+
+func (m *memoryKeys) Read() (*service.KeySet, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &service.KeySet{Keys: slices.Clone(m.set.Keys), Quotas: m.set.Quotas}, nil
+}
+
+func (m *memoryKeys) Update(_ context.Context, change func(*service.KeySet) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.bad != nil {
+		return m.bad
+	}
+	m.gen++
+	return change(&m.set)
+}
+
+func (m *memoryKeys) State() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return fmt.Sprint(m.gen)
+}
+
+// keyedServer serves with keys on loopback.
+type keyedServer struct {
+	*httptest.Server
+	handler  http.Handler
+	store    *memoryKeys
+	ring     *service.Keyring
+	quotas   *service.Quotas
+	sessions *service.Sessions
+	svc      *service.Service
+	solves   *service.Solves
+	log      *syncBuffer
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// fromHeader names the address that a call of a test comes from.
+const fromHeader = "X-Test-From"
+
+func newKeyedServer(t testing.TB, quota service.Quota, tune ...func(*service.SessionsConfig)) *keyedServer {
+	t.Helper()
+	return newKeyedService(t, quota, service.Config{Solver: solver.Config{Version: "test"}}, tune...)
+}
+
+func newKeyedService(t testing.TB, quota service.Quota, work service.Config, tune ...func(*service.SessionsConfig)) *keyedServer {
+	t.Helper()
+	if quota.Rate == 0 {
+		quota.Rate = 1e6
+	}
+	s := &keyedServer{store: &memoryKeys{}, log: &syncBuffer{}}
+	var err error
+	if s.ring, err = service.OpenKeyring(s.store, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go s.ring.Follow(ctx)
+	s.quotas = service.NewQuotas(quota, s.ring.Quota)
+	keep := service.SessionsConfig{Store: service.NewMemory(), Quotas: s.quotas}
+	for _, f := range tune {
+		f(&keep)
+	}
+	if s.sessions, err = service.OpenSessions(t.Context(), keep); err != nil {
+		t.Fatal(err)
+	}
+	s.svc = service.New(work)
+	s.solves, err = service.OpenSolves(t.Context(), service.SolvesConfig{Service: s.svc, Store: service.NewMemorySolves(), Quotas: s.quotas})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.handler = api.New(s.svc, api.Config{
+		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Solves: s.solves, Keys: s.ring, Quotas: s.quotas, Heartbeat: 50 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+	})
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if from := r.Header.Get(fromHeader); from != "" {
+			r.RemoteAddr = from
+		}
+		s.handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		s.Close()
+		stop()
+		if err := s.solves.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := s.sessions.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// key makes a key.
+func (s *keyedServer) key(t testing.TB, tenant string, role service.Role, lasts time.Duration) (secret, id string) {
+	t.Helper()
+	now := time.Now()
+	if lasts < 0 {
+		now, lasts = now.Add(2*lasts), -lasts // it has expired
+	}
+	secret, k, err := service.NewKey(tenant, role, "", now, lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	return secret, k.ID
+}
+
+func (s *keyedServer) revoke(t testing.TB, id string) {
+	t.Helper()
+	if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.Revoke(service.Operator, id, time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type reply struct {
+	code   int
+	header http.Header
+	body   string
+}
+
+// call makes one request, with a key where there is one.
+func (s *keyedServer) call(t testing.TB, key, method, path, body string, header ...string) reply {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, string(text)}
+}
+
+func (r reply) problem() string {
+	var p struct {
+		Code string `json:"code"`
+	}
+	_ = json.Unmarshal([]byte(r.body), &p)
+	return p.Code
+}
+
+// session makes a session of the tenant of a key and returns its id.
+func (s *keyedServer) session(t testing.TB, key string) string {
+	t.Helper()
+	got := s.call(t, key, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`)
+	if got.code != http.StatusCreated {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	return strings.TrimPrefix(got.header.Get("Location"), "/v1/sessions/")
+}
+
+// solve makes a solve of the tenant of a key, and returns its id when it has
+// ended.
+func (s *keyedServer) solve(t testing.TB, key, options string, header ...string) string {
+	t.Helper()
+	got := s.call(t, key, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`, header...)
+	if got.code != http.StatusOK {
+		t.Fatalf("%d %s", got.code, got.body)
+	}
+	return got.header.Get("Hare-Solve-Id")
+}
