@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The fields of the online forms (DESIGN 6).
+// The fields of the online forms (docs/design.md, section 6).
 var (
 	eventFields    = []string{"seq", "at_s", "type", "job", "round", "task", "gpu", "gpu_type", "compute_s", "sync_s"}
 	arrivingFields = []string{"id", "weight", "tasks", "sync", "mix", "on"}

@@ -1,6 +1,6 @@
 package hare
 
-// EventType says what happened to an online session (DESIGN 6).
+// EventType says what happened to an online session (docs/design.md, section 6).
 type EventType uint8
 
 // The events. Each names the fields of Event that it uses beside Seq, AtUs and Type.

@@ -26,7 +26,7 @@ const MaxGPUs = 1 << 20
 // Forever is the end of a window that stays open.
 const Forever int64 = math.MaxInt64
 
-// Sync is the synchronisation rule of a job (DESIGN 1).
+// Sync is the synchronisation rule of a job (docs/design.md, section 1).
 type Sync uint8
 
 // The three rules.

@@ -9,7 +9,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,35 +20,53 @@ import (
 
 const modulePath = "github.com/hare-sched/hare"
 
-// layout says which packages of this module each package may import: the table
-// of the design, where imports go downwards only. The root package is ".".
-var layout = map[string][]string{
-	".":                 {},
-	"verify":            {"."},
-	"internal/lp":       {"internal/lp/highs"},
-	"internal/lp/highs": {},
-	"relax":             {".", "internal/lp"},
-	"greedy":            {"."},
-	"online":            {"."},
-	"policy":            {".", "online", "relax", "greedy", "internal/lp"},
-	"sim":               {".", "online"},
-	"trace":             {"."},
-	"plot":              {"."},
-	"solver":            {".", "relax", "greedy", "verify"},
-	"experiment":        {".", "sim", "policy", "trace", "solver", "plot"},
-	"service":           {".", "solver", "sim", "policy", "online", "verify", "trace", "plot"},
-	"openapi":           {},
-	"api":               {".", "service", "openapi"},
-	"client":            {"."},
-	"executor":          {"."},
-	"integrations":      {".", "client"},
-	"cmd/hare":          {"*"},
-	"bench":             {"*"},
-}
+// layoutPage has the table of packages: which packages of this module each
+// package may import.
+const layoutPage = "docs/design.md"
 
-// nested are the rows that also stand for the folders below them, which may
-// import the package above.
-var nested = []string{"service", "integrations", "bench"}
+// anything is what packages may import that wire the others together.
+const anything = "*"
+
+var (
+	layoutRow  = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| [^|]+ \\| ([^|]+) \\|$")
+	backquoted = regexp.MustCompile("`([^`]+)`")
+)
+
+// readLayout returns the table of the design: for each package, the packages
+// that it may import. The root package is ".". A row named x/* is for the
+// packages directly below x.
+func readLayout(t *testing.T) map[string][]string {
+	t.Helper()
+	page, err := os.ReadFile(layoutPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout := map[string][]string{}
+	for _, row := range layoutRow.FindAllStringSubmatch(string(page), -1) {
+		name, imports := row[1], row[2]
+		if _, twice := layout[name]; twice {
+			t.Errorf("%s has two rows for %s", layoutPage, name)
+		}
+		layout[name] = []string{}
+		if imports == "all" {
+			layout[name] = []string{anything}
+			continue
+		}
+		for _, quoted := range backquoted.FindAllStringSubmatch(imports, -1) {
+			layout[name] = append(layout[name], quoted[1])
+		}
+		if above, ok := strings.CutSuffix(name, "/*"); ok && strings.Contains(imports, "what it may import") {
+			layout[name] = append(layout[name], layout[above]...)
+		}
+		if len(layout[name]) == 0 && imports != "nothing" {
+			t.Errorf("%s: the row of %s names no package: say nothing, all, or packages in backquotes", layoutPage, name)
+		}
+	}
+	if len(layout) < 10 {
+		t.Fatalf("%s has a table of %d packages", layoutPage, len(layout))
+	}
+	return layout
+}
 
 // cgoPackages may contain cgo; everything else must build without.
 var cgoPackages = []string{"internal/lp/highs"}
@@ -92,7 +112,7 @@ func relative(importPath string) (string, bool) {
 }
 
 func TestImportsFollowTheLayout(t *testing.T) {
-	seen := 0
+	layout, seen := readLayout(t), map[string]bool{}
 	for _, p := range listPackages(t) {
 		name, ok := relative(p.ImportPath)
 		if !ok {
@@ -101,28 +121,30 @@ func TestImportsFollowTheLayout(t *testing.T) {
 		if len(p.GoFiles)+len(p.CgoFiles) == 0 {
 			continue // tests alone
 		}
-		seen++
-		for _, fault := range layoutFaults(name, p) {
+		seen[name], seen[path.Dir(name)+"/*"] = true, true
+		for _, fault := range layoutFaults(layout, name, p) {
 			t.Error(fault)
 		}
 	}
-	if seen < 3 {
-		t.Errorf("go list found %d packages", seen)
+	for name := range layout {
+		if !seen[name] {
+			t.Errorf("%s has a row for %s, which is no package", layoutPage, name)
+		}
 	}
 }
 
-func layoutFaults(name string, p listedPackage) []string {
+func layoutFaults(layout map[string][]string, name string, p listedPackage) []string {
 	var faults []string
 	allowed, known := layout[name]
-	if above, _, below := strings.Cut(name, "/"); below && !known && slices.Contains(nested, above) {
-		allowed, known = append([]string{above}, layout[above]...), true
+	if !known {
+		allowed, known = layout[path.Dir(name)+"/*"]
 	}
 	if !known {
-		return []string{name + " is not in the layout: add it to the table of the design and to this one"}
+		return []string{name + " is not in the layout: add a row to the table of " + layoutPage}
 	}
 	for _, imp := range p.Imports {
 		to, ours := relative(imp)
-		if ours && !slices.Contains(allowed, "*") && !slices.Contains(allowed, to) {
+		if ours && !slices.Contains(allowed, anything) && !slices.Contains(allowed, to) {
 			faults = append(faults, name+" must not import "+to)
 		}
 	}
@@ -134,6 +156,7 @@ func layoutFaults(name string, p listedPackage) []string {
 
 // The check itself can fail, and the table only points downwards.
 func TestLayoutTable(t *testing.T) {
+	layout := readLayout(t)
 	for _, bad := range []struct {
 		name string
 		p    listedPackage
@@ -145,8 +168,8 @@ func TestLayoutTable(t *testing.T) {
 		{"service/store", listedPackage{Imports: []string{modulePath + "/service", modulePath + "/api"}}},
 		{"relax", listedPackage{CgoFiles: []string{"x.go"}}},
 	} {
-		if len(layoutFaults(bad.name, bad.p)) != 1 {
-			t.Errorf("%s: faults %q", bad.name, layoutFaults(bad.name, bad.p))
+		if len(layoutFaults(layout, bad.name, bad.p)) != 1 {
+			t.Errorf("%s: faults %q", bad.name, layoutFaults(layout, bad.name, bad.p))
 		}
 	}
 	var visit func(name string, path []string)
@@ -155,7 +178,7 @@ func TestLayoutTable(t *testing.T) {
 			t.Fatalf("the table has a circle: %v", append(path, name))
 		}
 		for _, to := range layout[name] {
-			if to == "*" {
+			if to == anything {
 				continue
 			}
 			if _, known := layout[to]; !known {

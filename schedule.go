@@ -53,7 +53,7 @@ const (
 )
 
 // Certificate proves a lower bound on the objective of an instance
-// (DESIGN 2). GridUs and what follows, and Path, belong to the price method
+// (docs/design.md, section 2). GridUs and what follows, and Path, belong to the price method
 // alone; docs/certificate.md says how each is evaluated.
 type Certificate struct {
 	Method         string

@@ -1,7 +1,7 @@
 // Package relax bounds an instance from below and orders its jobs by
 // relaxations: the critical path, one fast machine, the paper's relaxation
 // repaired (and as printed, for comparison), and the price bound, which is the
-// dual of the configuration LP (DESIGN 2).
+// dual of the configuration LP (docs/design.md, section 2).
 package relax
 
 import (
@@ -61,7 +61,7 @@ type problem struct {
 }
 
 // newProblem compiles m. The share beta of synchronisation is charged as
-// compute: 0 for bounds, positive for plans only (DESIGN 3). Jobs without a
+// compute: 0 for bounds, positive for plans only (docs/design.md, section 3). Jobs without a
 // round time (hare would call them infeasible) make ok false.
 func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 	pr = &problem{model: m, planned: beta}

@@ -12,7 +12,7 @@ import (
 
 // Methods of Run beside the certified ones of package hare.
 const (
-	MethodQueyranne = "queyranne" // the paper's relaxation, repaired (DESIGN 2.1); not certified
+	MethodQueyranne = "queyranne" // the paper's relaxation, repaired (docs/design.md, section 2.1); not certified
 	MethodPaper     = "paper"     // as printed; proves nothing
 )
 

@@ -47,7 +47,7 @@ func (o *oracle) trail(j *job) {
 }
 
 // trailing appends the least price of a row within [max(t − s, a), t] for each
-// t ≥ a (DESIGN 2.2). O(cells).
+// t ≥ a (docs/design.md, section 2.2). O(cells).
 func trailing(t []tail, grid, row []float64, s, a float64, window *[]int32) []tail {
 	G := len(grid) - 1
 	first := cellOf(grid, a)

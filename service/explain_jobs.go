@@ -93,7 +93,7 @@ func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs 
 	return t
 }
 
-// pathTime is R τ of a job (DESIGN 2), as the verifier computes it: no plan
+// pathTime is R τ of a job (docs/design.md, section 2), as the verifier computes it: no plan
 // completes it sooner after its release. 0 where it can never run.
 func pathTime(empty *hare.Instance, job hare.Job) int64 {
 	job.WeightMicro = 1e6

@@ -96,7 +96,7 @@ func steady(n *hare.Node) bool { return n.Windows == nil && len(n.Busy) == 0 }
 // last round it is told that the job has ended, at the same time. A task takes
 // the times of its profile, where cfg says nothing else. A relaxed one frees its
 // GPU after compute (compute_ended) and ends after synchronising; tasks of gang
-// and rigid jobs keep theirs as DESIGN 1 says. A GPU that leaves service takes
+// and rigid jobs keep theirs as docs/design.md, section 1 says. A GPU that leaves service takes
 // its task with it, and those of a gang on others. Where a task of a gang or
 // rigid job fails, the round is lost, the GPUs stay, and the policy must start
 // it again on them at once; a relaxed task that fails waits to start anywhere.

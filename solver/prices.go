@@ -33,7 +33,7 @@ func (p *Prices) Paid(job, kind int, startUs, periodUs, rounds, holdUs int64) fl
 
 // End is when a job would end that could buy GPUs of one type alone at these
 // prices and took the least of w C + price: as one block where it is rigid,
-// else as a fluid (DESIGN 2.2), the earliest end where several are least. Peak
+// else as a fluid (docs/design.md, section 2.2), the earliest end where several are least. Peak
 // is how many GPUs of the type are ever there. It is false where the job has no
 // profile for the type, or a round never finds its GPUs. O(cells²).
 func (p *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {

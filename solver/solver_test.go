@@ -251,7 +251,7 @@ func TestEngineMayLie(t *testing.T) {
 	}
 }
 
-// TestPapersRelaxationIsTooWeak is the 22-job instance of DESIGN 2.1.
+// TestPapersRelaxationIsTooWeak is the 22-job instance of docs/design.md, section 2.1.
 func TestPapersRelaxationIsTooWeak(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
 	add := func(id string, weight, compute int64) {

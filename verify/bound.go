@@ -21,7 +21,7 @@ import (
 const maxPriceWork = 1 << 33
 
 // Bound returns the lower bound on the weighted JCT that a certificate proves
-// for an instance (DESIGN 2), exactly, or an error where it proves none. What
+// for an instance (docs/design.md, section 2), exactly, or an error where it proves none. What
 // the certificate itself says about its bound and instance plays no part.
 // For price: O(jobs · pieces · types) for each of some tens of multipliers μ,
 // on all cores; a piece is a grid cell, or a part of one.

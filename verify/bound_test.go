@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 func rat(x int64) *big.Rat { return new(big.Rat).SetInt64(x) }
 
-// knapsackPhi is φ of a relaxed or gang job by the primal of DESIGN 2.2, in
+// knapsackPhi is φ of a relaxed or gang job by the primal of docs/design.md, section 2.2, in
 // rationals and in units of 1e-15: for each last piece the cheapest rounds
 // first, from the lower hull of each piece.
 func knapsackPhi(job *hare.Job, grid []int64, prices map[string][]int64, path int64) *big.Rat {

@@ -10,7 +10,7 @@ import (
 )
 
 // machineBound replays all jobs on one machine with the speed of the whole
-// cluster, preemptively, by greatest w/W (DESIGN 2), in ticks of 1/M µs: a job
+// cluster, preemptively, by greatest w/W (docs/design.md, section 2), in ticks of 1/M µs: a job
 // of work W takes W ticks. O(n log n).
 func machineBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat, error) {
 	speed := wholePeak(supply)

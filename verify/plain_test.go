@@ -15,7 +15,7 @@ type plainTask struct {
 	start, p, d int64
 }
 
-// plainCheck is the text of DESIGN 1 and 6, task by task: it expands every
+// plainCheck is the text of docs/design.md, section 1 and 6, task by task: it expands every
 // round, compares every pair, and is only fit for tiny schedules. It returns
 // the first condition that fails, or "" and Σ w (C − a) in 1e-12.
 func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {

@@ -40,7 +40,7 @@ func NewPrices(c *hare.Certificate) (*Prices, error) {
 // own that have no price are free; capacity is counted anew, and so is φ of a
 // job that is new or has changed, or for which a change of the cluster could
 // change it: a type that was in service nowhere, or fewer or more GPUs of one
-// of its types than it has tasks (DESIGN 2.2).
+// of its types than it has tasks (docs/design.md, section 2.2).
 func (p *Prices) Bound(inst *hare.Instance) (*big.Rat, error) {
 	return p.scaled(inst, p.cert, false)
 }
