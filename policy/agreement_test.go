@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
@@ -110,7 +109,7 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 		cfg.First, cfg.Last = 4000, 4999
 	}
 	if r.rated.HasPairs() {
-		cfg.PairRates = func(a, b *online.LeaseJob, k int) (float64, float64) {
+		cfg.PairRates = func(a, b *sim.LeaseJob, k int) (float64, float64) {
 			return r.rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
 		}
 	}
@@ -121,7 +120,7 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 			jobs[i].SLO = []float64{1.2, 2, 10}[i%3]
 		}
 		if info.Needs.Entities {
-			jobs[i].Entity = []*online.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3, FIFO: true}}[i%3]
+			jobs[i].Entity = []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3, FIFO: true}}[i%3]
 		}
 	}
 	o, err := sim.RunLeases(context.Background(), info.Name, sim.LeaseCluster{Types: r.rated.Types, GPUs: r.rated.GPUs},
@@ -134,10 +133,10 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 	return o
 }
 
-func leaseJobs(r *trace.Rated) []online.LeaseJob {
-	jobs := make([]online.LeaseJob, len(r.Jobs))
+func leaseJobs(r *trace.Rated) []sim.LeaseJob {
+	jobs := make([]sim.LeaseJob, len(r.Jobs))
 	for i, j := range r.Jobs {
-		jobs[i] = online.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*online.LeaseEntity)(j.Entity)}
+		jobs[i] = sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)}
 	}
 	return jobs
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // One job may have x of one GPU and y of another type of three, x + y = 1: of all
@@ -25,7 +25,7 @@ func TestCentre(t *testing.T) {
 }
 
 // randomState has jobs of one to four GPUs, some of which cannot use a type.
-func randomState(seed uint64, jobs int) *online.LeaseState {
+func randomState(seed uint64, jobs int) *sim.LeaseState {
 	r := rand.New(rand.NewPCG(seed, 3))
 	s := state(1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(4))
 	s.NowS = 1000
@@ -73,7 +73,7 @@ func TestCentreIsOptimal(t *testing.T) {
 	}
 }
 
-func keepsBounds(t *testing.T, s *online.LeaseState, share []float64) {
+func keepsBounds(t *testing.T, s *sim.LeaseState, share []float64) {
 	t.Helper()
 	used := make([]float64, 3)
 	for i := range s.Jobs {
@@ -139,7 +139,7 @@ func TestDivisionsOfExtremeJobs(t *testing.T) {
 	if testing.Short() {
 		seeds = 10
 	}
-	entities := []*online.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200}, {Name: "c", Weight: 0.3, FIFO: true}}
+	entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200}, {Name: "c", Weight: 0.3, FIFO: true}}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 5))
 		s := randomState(seed, 1+int(seed*7%60))
@@ -159,7 +159,7 @@ func TestDivisionsOfExtremeJobs(t *testing.T) {
 			j.Entity, j.ArrivalS, j.GPUs = entities[i%3], 1e7*r.Float64(), 1+r.IntN(64)
 			j.StepsLeft, j.Weight = 1+int64(math.Pow(10, 10*r.Float64())), math.Pow(10, 4*r.Float64()-2)
 		}
-		for _, p := range []online.SharePolicy{
+		for _, p := range []sim.SharePolicy{
 			&gavelFinish{perf: true}, &gavelFinish{}, &gavelWaterFill{perf: true}, &gavelWaterFill{perf: true, entities: true}, &gavelWaterFill{entities: true},
 		} {
 			keepsBounds(t, s, divide(t, p, s).Share)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 )
@@ -12,11 +11,11 @@ import (
 // ShortestFirst gives whole types to the jobs with the least time left.
 type ShortestFirst struct{}
 
-var _ online.SharePolicy = ShortestFirst{}
+var _ sim.SharePolicy = ShortestFirst{}
 
-func (ShortestFirst) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{} }
+func (ShortestFirst) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
-func (ShortestFirst) Shares(_ context.Context, s *online.LeaseState, out *online.Shares) error {
+func (ShortestFirst) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	free := append([]int(nil), s.GPUs...)
 	done := make([]bool, len(s.Jobs))
 	for {
@@ -42,7 +41,7 @@ func (ShortestFirst) Shares(_ context.Context, s *online.LeaseState, out *online
 
 // A policy of one's own, beside one of the list.
 func Example() {
-	jobs := []online.LeaseJob{
+	jobs := []sim.LeaseJob{
 		{ID: "long", Weight: 1, GPUs: 1, Steps: 4000, Rate: []float64{1, 4}},
 		{ID: "short", Weight: 1, GPUs: 1, Steps: 1000, Rate: []float64{1, 5}},
 	}

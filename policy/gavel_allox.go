@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelAlloX places single-GPU jobs so that the sum of completion times is
@@ -22,9 +22,9 @@ type gavelAlloX struct {
 	match matcher
 }
 
-var _ online.SharePolicy = (*gavelAlloX)(nil)
+var _ sim.SharePolicy = (*gavelAlloX)(nil)
 
-func (p *gavelAlloX) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{} }
+func (p *gavelAlloX) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
 // maxCells limits what is matched at a time: 1 GiB of costs.
 const maxCells = 1 << 27
@@ -33,7 +33,7 @@ const maxCells = 1 << 27
 const noRate = 1e-10
 
 // Shares is O(jobs³ × free GPUs) at worst, with the jobs that wait.
-func (p *gavelAlloX) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	free := slices.Clone(s.GPUs)
 	p.given = slices.DeleteFunc(p.given, func(g given) bool {
 		_, there := indexOf(s, g.number)
@@ -74,7 +74,7 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *online.LeaseState, out *onli
 }
 
 // assign gives the first job of each free GPU.
-func (p *gavelAlloX) assign(s *online.LeaseState, waiting, kinds []int) []given {
+func (p *gavelAlloX) assign(s *sim.LeaseState, waiting, kinds []int) []given {
 	if len(waiting) == 0 || len(kinds) == 0 {
 		return nil
 	}

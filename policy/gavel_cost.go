@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // GavelPrices are the prices of an hour of a GPU in dollars that Gavel's code (at
@@ -40,13 +40,13 @@ type gavelCost struct {
 	solver lp.Solver
 }
 
-var _ online.SharePolicy = (*gavelCost)(nil)
+var _ sim.SharePolicy = (*gavelCost)(nil)
 
-func (p *gavelCost) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{} }
+func (p *gavelCost) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
 // Shares solves a program with a column for each job and type; two where
 // deadlines cannot be met.
-func (p *gavelCost) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelCost) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	price, err := pricesOf(s.Types, p.prices)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (p *gavelCost) Shares(ctx context.Context, s *online.LeaseState, out *onlin
 }
 
 // deadlines adds a row a job that has one, and says whether none is due at once.
-func deadlines(b *builder, s *online.LeaseState) bool {
+func deadlines(b *builder, s *sim.LeaseState) bool {
 	n, ref := len(s.Types), reference(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]

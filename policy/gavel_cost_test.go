@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // For a dollar, job 0 does 1/0.135, 2/0.43 and 3/0.74 steps, so that it takes the
@@ -20,7 +20,7 @@ func TestCost(t *testing.T) {
 	expect(t, "dear K80 and P100", divide(t, p, s).Share, 0, 1, 0, 0, 0, 1)
 	s.Types[1] = "T4"
 	p.prices = nil
-	err := p.Shares(context.Background(), s, &online.Shares{Share: make([]float64, 6)})
+	err := p.Shares(context.Background(), s, &sim.Shares{Share: make([]float64, 6)})
 	if err == nil || !strings.Contains(err.Error(), `"T4" has no price above 0 for an hour; those with one are K80, P100, V100`) {
 		t.Error(err)
 	}
@@ -42,7 +42,7 @@ func TestCostWithDeadlines(t *testing.T) {
 }
 
 func TestPoliciesSayWhatJobsLack(t *testing.T) {
-	j := []online.LeaseJob{{ID: "a", SLO: 2}, {ID: "b", Entity: &online.LeaseEntity{Name: "e", Weight: 1}}}
+	j := []sim.LeaseJob{{ID: "a", SLO: 2}, {ID: "b", Entity: &sim.LeaseEntity{Name: "e", Weight: 1}}}
 	for name, want := range map[string]string{
 		"gavel:hierarchical_perf":                               "an entity for every job, and 1 of 2 have none: give the trace a column entity",
 		"gavel:max_sum_throughput_normalized_by_cost_perf_SLOs": "",

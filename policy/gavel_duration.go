@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelDuration minimises the time T in which all jobs that are there could
@@ -24,14 +24,14 @@ type gavelDuration struct {
 	solver lp.Solver
 }
 
-var _ online.SharePolicy = (*gavelDuration)(nil)
+var _ sim.SharePolicy = (*gavelDuration)(nil)
 
-func (p *gavelDuration) LeaseTraits() online.LeaseTraits {
-	return online.LeaseTraits{ShuffleTypes: !p.perf}
+func (p *gavelDuration) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !p.perf}
 }
 
 // Shares solves two programs, each with a column for each job and type.
-func (p *gavelDuration) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelDuration) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	rates := ratesOf(s, p.perf)
 	least, err := p.least(ctx, s, rates)
 	if err != nil {
@@ -53,7 +53,7 @@ func (p *gavelDuration) Shares(ctx context.Context, s *online.LeaseState, out *o
 }
 
 // demands adds a row a job: Σ_k r_ik x_ik ≥ the demand.
-func demands(b *builder, s *online.LeaseState, rates [][]float64, demand func(i int) float64) {
+func demands(b *builder, s *sim.LeaseState, rates [][]float64, demand func(i int) float64) {
 	n := len(s.Types)
 	for i := range s.Jobs {
 		for k, r := range rates[i] {
@@ -64,7 +64,7 @@ func demands(b *builder, s *online.LeaseState, rates [][]float64, demand func(i 
 }
 
 // least is the least T, by the greatest 1/T; rows are divided by the steps left.
-func (p *gavelDuration) least(ctx context.Context, s *online.LeaseState, rates [][]float64) (float64, error) {
+func (p *gavelDuration) least(ctx context.Context, s *sim.LeaseState, rates [][]float64) (float64, error) {
 	n := len(s.Types)
 	var b builder
 	for range n * len(s.Jobs) {
@@ -121,7 +121,7 @@ func lastFeasible(least float64) float64 {
 
 // reference is the type whose rate stands for all in policies that know no
 // others: v100 where it is one, as in Gavel, else the last by name.
-func reference(s *online.LeaseState) int {
+func reference(s *sim.LeaseState) int {
 	for k, name := range s.Types {
 		if name == "V100" || name == "v100" {
 			return k
@@ -132,7 +132,7 @@ func reference(s *online.LeaseState) int {
 
 // ratesOf are the rates that a policy counts with: without perf, for all types
 // that of the reference type, or the job's greatest where it has none there.
-func ratesOf(s *online.LeaseState, perf bool) [][]float64 {
+func ratesOf(s *sim.LeaseState, perf bool) [][]float64 {
 	rates, ref := make([][]float64, len(s.Jobs)), reference(s)
 	for i := range s.Jobs {
 		rates[i] = s.Jobs[i].Rate

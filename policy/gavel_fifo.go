@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelFIFO gives jobs a whole type, first come first served.
@@ -15,27 +15,27 @@ import (
 // not, and takes the drawn one off the list once the given one is used up
 // exactly. This is followed draw by draw, since the published figures come from
 // it; so shares of the plain form can need more GPUs than there are, and rounds
-// grant what fits (online.Shares.Wish).
+// grant what fits (sim.Shares.Wish).
 //
 // With perf, all is given anew each time, each job in the order of arrival the
 // type with room on which it is fastest; the queue stops at the first job that
 // fits nowhere.
 type gavelFIFO struct {
 	perf  bool
-	draws *online.Twister
+	draws *sim.Twister
 	given []given // by number of the job
 }
 
 type given struct{ number, kind int }
 
-var _ online.SharePolicy = (*gavelFIFO)(nil)
+var _ sim.SharePolicy = (*gavelFIFO)(nil)
 
-func (p *gavelFIFO) LeaseTraits() online.LeaseTraits {
-	return online.LeaseTraits{ShuffleTypes: !p.perf, OnlyShares: true}
+func (p *gavelFIFO) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !p.perf, OnlyShares: true}
 }
 
 // Shares is O(jobs × types), and O(jobs²) at worst when many jobs end at once.
-func (p *gavelFIFO) Shares(_ context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelFIFO) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	if p.perf {
 		p.given = p.given[:0]
 	}
@@ -100,7 +100,7 @@ func (p *gavelFIFO) Shares(_ context.Context, s *online.LeaseState, out *online.
 
 // pick gives the type for a job and the place in open that is taken off when
 // the type is used up.
-func (p *gavelFIFO) pick(j *online.LeaseView, open, room []int) (kind, at int) {
+func (p *gavelFIFO) pick(j *sim.LeaseView, open, room []int) (kind, at int) {
 	if !p.perf {
 		return open[len(open)-1], room[p.draws.Below(len(room))]
 	}
@@ -113,12 +113,12 @@ func (p *gavelFIFO) pick(j *online.LeaseView, open, room []int) (kind, at int) {
 	return open[at], at
 }
 
-func (p *gavelFIFO) give(j *online.LeaseView, kind int, free []int) {
+func (p *gavelFIFO) give(j *sim.LeaseView, kind int, free []int) {
 	p.given = append(p.given, given{j.Number, kind})
 	free[kind] -= j.GPUs
 }
 
 // indexOf finds a job by its number; jobs rise by number.
-func indexOf(s *online.LeaseState, number int) (int, bool) {
-	return slices.BinarySearchFunc(s.Jobs, number, func(j online.LeaseView, n int) int { return j.Number - n })
+func indexOf(s *sim.LeaseState, number int) (int, bool) {
+	return slices.BinarySearchFunc(s.Jobs, number, func(j sim.LeaseView, n int) int { return j.Number - n })
 }

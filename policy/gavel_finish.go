@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelFinish minimises the worst finish-time fairness ρ (Themis, NSDI 2020): a
@@ -32,14 +32,14 @@ type isolated struct {
 	stepsLeft   int64
 }
 
-var _ online.SharePolicy = (*gavelFinish)(nil)
+var _ sim.SharePolicy = (*gavelFinish)(nil)
 
-func (p *gavelFinish) LeaseTraits() online.LeaseTraits {
-	return online.LeaseTraits{ShuffleTypes: !p.perf}
+func (p *gavelFinish) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !p.perf}
 }
 
 // Shares is O(jobs × types³) a step of centre, of which there are some tens.
-func (p *gavelFinish) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	rates := ratesOf(s, p.perf)
 	now := make(map[int]isolated, len(s.Jobs))
 	alone := make([]float64, len(s.Jobs)) // isolated_i
@@ -77,7 +77,7 @@ func (p *gavelFinish) Shares(ctx context.Context, s *online.LeaseState, out *onl
 }
 
 // shareCentre has what every division of time keeps.
-func shareCentre(s *online.LeaseState) *centre {
+func shareCentre(s *sim.LeaseState) *centre {
 	c := &centre{}
 	for _, w := range s.GPUs {
 		c.gpus = append(c.gpus, max(float64(w), noGPU))

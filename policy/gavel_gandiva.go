@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelGandiva divides GPUs as gavelIsolated does while all jobs fit. Otherwise
@@ -15,16 +15,16 @@ import (
 // A pair pays where the rates of its jobs over those alone sum to at least 1
 // over all types, and both run on every type. Draws follow Python's sample.
 type gavelGandiva struct {
-	draws *online.Twister
+	draws *sim.Twister
 	pairs [][2]int // numbers of jobs
 }
 
-var _ online.SharePolicy = (*gavelGandiva)(nil)
+var _ sim.SharePolicy = (*gavelGandiva)(nil)
 
-func (p *gavelGandiva) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{Pairs: true} }
+func (p *gavelGandiva) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{Pairs: true} }
 
 // Shares is O(jobs × types + jobs × pairs).
-func (p *gavelGandiva) Shares(_ context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelGandiva) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	p.pairs = slices.DeleteFunc(p.pairs, func(pair [2]int) bool {
 		a, here := indexOf(s, pair[0])
 		b, there := indexOf(s, pair[1])
@@ -53,14 +53,14 @@ func (p *gavelGandiva) Shares(_ context.Context, s *online.LeaseState, out *onli
 		b, _ := indexOf(s, pair[1])
 		share := make([]float64, n)
 		equalShare(s, users, s.Jobs[a].GPUs, share)
-		out.Pairs = append(out.Pairs, online.PairShare{A: a, B: b, Share: share})
+		out.Pairs = append(out.Pairs, sim.PairShare{A: a, B: b, Share: share})
 	}
 	return nil
 }
 
 // pair draws as many couples as there are jobs without a partner; those of equal
 // width become pairs. It gives the jobs that stay alone.
-func (p *gavelGandiva) pair(s *online.LeaseState) (alone []int) {
+func (p *gavelGandiva) pair(s *sim.LeaseState) (alone []int) {
 	for i := range s.Jobs {
 		if !slices.ContainsFunc(p.pairs, func(pair [2]int) bool { return pair[0] == s.Jobs[i].Number || pair[1] == s.Jobs[i].Number }) {
 			alone = append(alone, i)
@@ -82,7 +82,7 @@ func (p *gavelGandiva) pair(s *online.LeaseState) (alone []int) {
 }
 
 // pays says that sharing is worth more than taking turns.
-func pays(s *online.LeaseState, a, b int) bool {
+func pays(s *sim.LeaseState, a, b int) bool {
 	sum := 0.0
 	for k := range s.Types {
 		x, y := s.PairRates(s.Jobs[a].LeaseJob, s.Jobs[b].LeaseJob, k)

@@ -3,7 +3,7 @@ package policy
 import (
 	"context"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelIsolated gives each of m jobs 1/m of the GPUs of every type: a share of
@@ -14,12 +14,12 @@ import (
 // Source: Gavel (OSDI 2020), its code at commit c4fa400.
 type gavelIsolated struct{}
 
-var _ online.SharePolicy = gavelIsolated{}
+var _ sim.SharePolicy = gavelIsolated{}
 
-func (gavelIsolated) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{ShuffleTypes: true} }
+func (gavelIsolated) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{ShuffleTypes: true} }
 
 // Shares is O(jobs × types).
-func (gavelIsolated) Shares(_ context.Context, s *online.LeaseState, out *online.Shares) error {
+func (gavelIsolated) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	n := len(s.Types)
 	for i := range s.Jobs {
 		equalShare(s, len(s.Jobs), s.Jobs[i].GPUs, out.Share[i*n:(i+1)*n])
@@ -28,7 +28,7 @@ func (gavelIsolated) Shares(_ context.Context, s *online.LeaseState, out *online
 }
 
 // equalShare is that of one among m users of whole GPUs.
-func equalShare(s *online.LeaseState, m, gpus int, share []float64) {
+func equalShare(s *sim.LeaseState, m, gpus int, share []float64) {
 	sum := 0.0
 	for k, have := range s.GPUs {
 		share[k] = float64(have) / float64(m) / float64(gpus)

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelMaxMin is Gavel's heterogeneity-aware LAS: it maximises the least
@@ -39,13 +39,13 @@ const jobByJob = 32
 // maxKept solutions are remembered.
 const maxKept = 4096
 
-var _ online.SharePolicy = (*gavelMaxMin)(nil)
+var _ sim.SharePolicy = (*gavelMaxMin)(nil)
 
-func (p *gavelMaxMin) LeaseTraits() online.LeaseTraits {
-	return online.LeaseTraits{ShuffleTypes: !p.perf}
+func (p *gavelMaxMin) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !p.perf}
 }
 
-func (p *gavelMaxMin) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelMaxMin) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	if p.perf && len(s.Jobs) > jobByJob {
 		return p.byClass(ctx, s, out)
 	}
@@ -71,7 +71,7 @@ func (p *gavelMaxMin) Shares(ctx context.Context, s *online.LeaseState, out *onl
 	return nil
 }
 
-func (p *gavelMaxMin) byJob(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelMaxMin) byJob(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	n := len(s.Types)
 	one := slices.Repeat([]float64{1}, n)
 	b := shareProgram(s)
@@ -92,7 +92,7 @@ func (p *gavelMaxMin) byJob(ctx context.Context, s *online.LeaseState, out *onli
 }
 
 // maxMinRow gives the coefficients of a job's shares in what is maximised.
-func maxMinRow(s *online.LeaseState, rate []float64, weight float64, gpus int) []float64 {
+func maxMinRow(s *sim.LeaseState, rate []float64, weight float64, gpus int) []float64 {
 	total := 0
 	for _, w := range s.GPUs {
 		total += w
@@ -108,7 +108,7 @@ func maxMinRow(s *online.LeaseState, rate []float64, weight float64, gpus int) [
 	return row
 }
 
-func (p *gavelMaxMin) byClass(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelMaxMin) byClass(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	classes, of := classesOf(s)
 	n := len(s.Types)
 	var b builder

@@ -10,24 +10,24 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // state is jobs on a cluster of K80, P100 and V100 GPUs.
-func state(k80, p100, v100 int, jobs ...online.LeaseView) *online.LeaseState {
+func state(k80, p100, v100 int, jobs ...sim.LeaseView) *sim.LeaseState {
 	for i := range jobs {
 		jobs[i].Number = i
 	}
-	return &online.LeaseState{Types: []string{"K80", "P100", "V100"}, GPUs: []int{k80, p100, v100}, Jobs: jobs}
+	return &sim.LeaseState{Types: []string{"K80", "P100", "V100"}, GPUs: []int{k80, p100, v100}, Jobs: jobs}
 }
 
-func job(gpus int, weight float64, steps int64, rate ...float64) online.LeaseView {
-	return online.LeaseView{LeaseJob: &online.LeaseJob{ID: fmt.Sprint(rate), Weight: weight, GPUs: gpus, Steps: steps, Rate: rate}, StepsLeft: steps}
+func job(gpus int, weight float64, steps int64, rate ...float64) sim.LeaseView {
+	return sim.LeaseView{LeaseJob: &sim.LeaseJob{ID: fmt.Sprint(rate), Weight: weight, GPUs: gpus, Steps: steps, Rate: rate}, StepsLeft: steps}
 }
 
-func divide(t *testing.T, p online.SharePolicy, s *online.LeaseState) *online.Shares {
+func divide(t *testing.T, p sim.SharePolicy, s *sim.LeaseState) *sim.Shares {
 	t.Helper()
-	out := &online.Shares{Share: make([]float64, len(s.Types)*len(s.Jobs))}
+	out := &sim.Shares{Share: make([]float64, len(s.Types)*len(s.Jobs))}
 	if err := p.Shares(context.Background(), s, out); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestFIFOPerf(t *testing.T) {
 // jobs get V100, of which there are two, since the drawn type leaves the list
 // when V100 is used up. The draws of seed 0 below 3, 3, … are 1, 1, 0.
 func TestFIFOFollowsGavelsDraws(t *testing.T) {
-	p := &gavelFIFO{draws: online.NewTwister(0)}
+	p := &gavelFIFO{draws: sim.NewTwister(0)}
 	j := job(1, 1, 9, 1, 1, 1)
 	s := state(2, 2, 2, j, j, j, j)
 	out := divide(t, p, s)
@@ -92,7 +92,7 @@ func TestMaxMinPerf(t *testing.T) {
 	y := (1.6 - 1/1.5) / (1/1.5 + 1.2)
 	want := []float64{1 - y, y, y, 1 - y}
 	expect(t, "by job", divide(t, &gavelMaxMin{perf: true, solver: &lp.Simplex{}}, s).Share, want...)
-	out := &online.Shares{Share: make([]float64, 4)}
+	out := &sim.Shares{Share: make([]float64, 4)}
 	if err := (&gavelMaxMin{}).byClass(context.Background(), s, out); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestMaxMinPerf(t *testing.T) {
 // of weight 2 twice as much as the others, if it can have that.
 func TestMaxMinPlain(t *testing.T) {
 	for name, f := range map[string]struct {
-		s    *online.LeaseState
+		s    *sim.LeaseState
 		want []float64 // sums
 	}{
 		"equal":    {state(1, 0, 1, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{2. / 3, 2. / 3, 2. / 3}},
@@ -172,7 +172,7 @@ func TestAlloX(t *testing.T) {
 	s = state(1, 0, 1, job(1, 1, 100, 0.05, 0, 1), job(1, 1, 110, 0.05, 0, 1))
 	expect(t, "allox, types", divide(t, &gavelAlloX{}, s).Share, 0, 0, 1, 0, 0, 0)
 	s = state(1, 0, 0, job(2, 1, 1, 1, 1, 1))
-	if err := p.Shares(context.Background(), s, &online.Shares{Share: make([]float64, 3)}); err == nil || !strings.Contains(err.Error(), "one GPU only") {
+	if err := p.Shares(context.Background(), s, &sim.Shares{Share: make([]float64, 3)}); err == nil || !strings.Contains(err.Error(), "one GPU only") {
 		t.Error(err)
 	}
 }
@@ -180,10 +180,10 @@ func TestAlloX(t *testing.T) {
 // Where jobs fit, Gandiva divides as isolated does. Where not, it pairs those of
 // equal width, keeps what pays and parts what does not.
 func TestGandiva(t *testing.T) {
-	p := &gavelGandiva{draws: online.NewTwister(0)}
+	p := &gavelGandiva{draws: sim.NewTwister(0)}
 	s := state(0, 0, 2, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1))
 	rate := 0.6
-	s.PairRates = func(_, _ *online.LeaseJob, _ int) (float64, float64) { return rate, rate }
+	s.PairRates = func(_, _ *sim.LeaseJob, _ int) (float64, float64) { return rate, rate }
 	if out := divide(t, p, s); len(out.Pairs) != 0 {
 		t.Error("jobs that fit are paired")
 	}
@@ -270,9 +270,9 @@ func TestFindNamesTheNearest(t *testing.T) {
 		}
 		engine := Task
 		switch p.New(Config{}).(type) {
-		case online.SharePolicy, online.HoldPolicy:
+		case sim.SharePolicy, sim.HoldPolicy:
 			engine = Lease
-		case online.ElasticPolicy:
+		case sim.ElasticPolicy:
 			engine = Elastic
 		}
 		if _, err := FindTask(p.Name); engine != p.Engine || (engine == Task) != (err == nil) {
@@ -283,11 +283,11 @@ func TestFindNamesTheNearest(t *testing.T) {
 
 // What would not fit into memory is refused, and a search ends with its context.
 func TestAlloXIsBounded(t *testing.T) {
-	jobs := make([]online.LeaseView, 4000)
+	jobs := make([]sim.LeaseView, 4000)
 	for i := range jobs {
 		jobs[i] = job(1, 1, 1, 1, 1, 1)
 	}
-	out := &online.Shares{Share: make([]float64, 3*len(jobs))}
+	out := &sim.Shares{Share: make([]float64, 3*len(jobs))}
 	if err := (&gavelAlloX{}).Shares(t.Context(), state(3, 3, 3, jobs...), out); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelThroughput maximises Σ_i Σ_k r_ik x_ik, the steps a second of all jobs
@@ -13,12 +13,12 @@ import (
 // Source: Gavel (OSDI 2020), its code at commit c4fa400, without costs and SLOs.
 type gavelThroughput struct{ solver lp.Solver }
 
-var _ online.SharePolicy = (*gavelThroughput)(nil)
+var _ sim.SharePolicy = (*gavelThroughput)(nil)
 
-func (p *gavelThroughput) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{} }
+func (p *gavelThroughput) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
 // Shares solves a program with a column for each job and type.
-func (p *gavelThroughput) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelThroughput) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	b := shareProgram(s)
 	n := len(s.Types)
 	for i := range s.Jobs {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // gavelWaterFill is max-min fairness to the end: once the least throughput is as
@@ -24,10 +24,10 @@ type gavelWaterFill struct {
 	perf, entities bool
 }
 
-var _ online.SharePolicy = (*gavelWaterFill)(nil)
+var _ sim.SharePolicy = (*gavelWaterFill)(nil)
 
-func (p *gavelWaterFill) LeaseTraits() online.LeaseTraits {
-	return online.LeaseTraits{ShuffleTypes: !p.perf}
+func (p *gavelWaterFill) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !p.perf}
 }
 
 // fullBy is what a job that can have more has at least, in what it keeps; Gavel's.
@@ -43,7 +43,7 @@ type filling struct {
 }
 
 // Shares solves as many programs as there are levels, jobs at most.
-func (p *gavelWaterFill) Shares(ctx context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p *gavelWaterFill) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	jobs, most := fillings(s, p.perf), 0.0
 	for i := range jobs {
 		most = max(most, jobs[i].highest*float64(s.Jobs[i].GPUs))
@@ -81,7 +81,7 @@ func (p *gavelWaterFill) Shares(ctx context.Context, s *online.LeaseState, out *
 }
 
 // fillings starts all jobs at nothing.
-func fillings(s *online.LeaseState, perf bool) []filling {
+func fillings(s *sim.LeaseState, perf bool) []filling {
 	total := 0
 	for _, w := range s.GPUs {
 		total += w
@@ -107,7 +107,7 @@ func fillings(s *online.LeaseState, perf bool) []filling {
 }
 
 // weigh gives the jobs that are not full their weights for a round.
-func (p *gavelWaterFill) weigh(s *online.LeaseState, jobs []filling) error {
+func (p *gavelWaterFill) weigh(s *sim.LeaseState, jobs []filling) error {
 	sums := map[string]float64{} // of the weights of an entity's jobs; of its first: 1
 	for i := range jobs {
 		j, e := &jobs[i], s.Jobs[i].Entity
@@ -138,7 +138,7 @@ func (p *gavelWaterFill) weigh(s *online.LeaseState, jobs []filling) error {
 }
 
 // settle raises levels by what a round found and says whether another is due.
-func settle(s *online.LeaseState, jobs []filling, raised float64, share []float64) bool {
+func settle(s *sim.LeaseState, jobs []filling, raised float64, share []float64) bool {
 	left, fuller := 0, false
 	for i := range jobs {
 		j := &jobs[i]

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 )
@@ -15,7 +14,7 @@ import (
 func TestLeasePoliciesUnderFaults(t *testing.T) {
 	rated := read(t, "artifact_evaluation", "gavel_throughputs_colocated.csv", "v100=4,p100=4,k80=4")
 	jobs := leaseJobs(rated)
-	entities := []*online.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2, FIFO: true}}
+	entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2, FIFO: true}}
 	for i := range jobs {
 		jobs[i].Entity = entities[i%2]
 		jobs[i].GPUs = 1 // for AlloX; rates of wider ones do as well
@@ -23,7 +22,7 @@ func TestLeasePoliciesUnderFaults(t *testing.T) {
 	cluster := sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}
 	cfg := sim.LeaseConfig{
 		FaultRate: sim.LeaseFaultRate{MeanS: 2000, RepairS: 300}, Seed: 6,
-		PairRates: func(a, b *online.LeaseJob, k int) (float64, float64) {
+		PairRates: func(a, b *sim.LeaseJob, k int) (float64, float64) {
 			return rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
 		},
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 )
@@ -27,11 +26,11 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 			for seed := range seeds {
 				r := rand.New(rand.NewPCG(seed, 13))
 				cluster := sim.LeaseCluster{Types: []string{"K80", "P100", "V100"}, GPUs: []int{1 + r.IntN(4), 1 + r.IntN(4), 1 + r.IntN(4)}}
-				entities := []*online.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2.5, FIFO: true}}
-				var jobs []online.LeaseJob
+				entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2.5, FIFO: true}}
+				var jobs []sim.LeaseJob
 				atS := 0.0
 				for i := range 1 + r.IntN(14) {
-					j := online.LeaseJob{
+					j := sim.LeaseJob{
 						ID: fmt.Sprint("j", i), ArrivalS: atS, Weight: float64(1 + r.IntN(5)), GPUs: 1 + r.IntN(slices.Max(cluster.GPUs)),
 						Steps: 100 + int64(r.IntN(50_000)), Rate: []float64{1 + r.Float64(), 2 + 5*r.Float64(), 3 + 20*r.Float64()},
 						SLO: float64(r.IntN(3)) * r.Float64() * 4, Entity: entities[r.IntN(2)],
@@ -47,7 +46,7 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 					atS += float64(r.IntN(3)) * 900 * r.Float64()
 					jobs = append(jobs, j)
 				}
-				cfg := sim.LeaseConfig{PairRates: func(a, b *online.LeaseJob, k int) (float64, float64) { return 0.7 * a.Rate[k], 0.7 * b.Rate[k] }}
+				cfg := sim.LeaseConfig{PairRates: func(a, b *sim.LeaseJob, k int) (float64, float64) { return 0.7 * a.Rate[k], 0.7 * b.Rate[k] }}
 				o, err := sim.RunLeases(t.Context(), p.Name, cluster, jobs, p.New(policy.Config{}), cfg)
 				if p.Name == "gavel:fifo" && errors.Is(err, sim.ErrStalled) {
 					continue // it may promise a job a type that is too narrow, as Gavel's does

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // optimus gives every job one GPU and then, one by one, each further GPU to the
@@ -43,20 +43,20 @@ const polluxNodeGPUs = 4
 const youngFactor = 0.95
 
 type stepKey struct {
-	training    online.Training
+	training    sim.Training
 	batch, gpus int
 }
 
-var _ online.ElasticPolicy = (*optimus)(nil)
+var _ sim.ElasticPolicy = (*optimus)(nil)
 
 // Allocate is O(jobs × GPUs + moved jobs × nodes²) and the look-up of each step
 // time once.
-func (p *optimus) Allocate(_ context.Context, s *online.ElasticState) ([][]online.NodeGPUs, error) {
+func (p *optimus) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
 	widths, err := p.widths(s)
 	if err != nil {
 		return nil, err
 	}
-	all := make([][]online.NodeGPUs, len(s.Jobs))
+	all := make([][]sim.NodeGPUs, len(s.Jobs))
 	order := make([]int, len(s.Jobs))
 	for i := range s.Jobs {
 		order[i] = i
@@ -78,7 +78,7 @@ func (p *optimus) Allocate(_ context.Context, s *online.ElasticState) ([][]onlin
 	return all, nil
 }
 
-func width(held []online.NodeGPUs) int {
+func width(held []sim.NodeGPUs) int {
 	n := 0
 	for _, h := range held {
 		n += h.GPUs
@@ -87,7 +87,7 @@ func width(held []online.NodeGPUs) int {
 }
 
 // widths is how many GPUs each job gets.
-func (p *optimus) widths(s *online.ElasticState) ([]int, error) {
+func (p *optimus) widths(s *sim.ElasticState) ([]int, error) {
 	left, perNode := 0, 0
 	for _, n := range s.Nodes {
 		left += n
@@ -150,7 +150,7 @@ func (p *optimus) widths(s *online.ElasticState) ([]int, error) {
 
 // stepsLeft counts from the start of the epoch that runs, or without paper from
 // its end.
-func (p *optimus) stepsLeft(j *online.ElasticView) (float64, error) {
+func (p *optimus) stepsLeft(j *sim.ElasticView) (float64, error) {
 	from := j.Epoch
 	if p.paper {
 		from--
@@ -170,7 +170,7 @@ func (p *optimus) stepsLeft(j *online.ElasticView) (float64, error) {
 }
 
 // stepS is a step of the job on so many GPUs, on nodes of perNode.
-func (p *optimus) stepS(j *online.ElasticJob, gpus, perNode int) (float64, error) {
+func (p *optimus) stepS(j *sim.ElasticJob, gpus, perNode int) (float64, error) {
 	key := stepKey{j.Training, j.Batch, gpus}
 	if v, ok := p.times[key]; ok {
 		return v, nil
@@ -197,14 +197,14 @@ func (p *optimus) stepS(j *online.ElasticJob, gpus, perNode int) (float64, error
 
 // evenParts takes GPUs from the fewest nodes whose equal parts fit, those with
 // most free ones, the first of equals; else as mostFree does.
-func evenParts(free []int, gpus int) []online.NodeGPUs {
+func evenParts(free []int, gpus int) []sim.NodeGPUs {
 	order := make([]int, len(free))
 	for n := range order {
 		order[n] = n
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return free[b] - free[a] })
 	for k := 1; k <= min(gpus, len(order)); k++ {
-		var held []online.NodeGPUs
+		var held []sim.NodeGPUs
 		for i, n := range order[:k] {
 			part := gpus / k
 			if i < gpus%k {
@@ -213,7 +213,7 @@ func evenParts(free []int, gpus int) []online.NodeGPUs {
 			if free[n] < part {
 				break
 			}
-			held = append(held, online.NodeGPUs{Node: n, GPUs: part})
+			held = append(held, sim.NodeGPUs{Node: n, GPUs: part})
 		}
 		if len(held) == k {
 			for _, h := range held {

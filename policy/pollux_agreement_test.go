@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
@@ -22,7 +21,7 @@ import (
 var polluxDir = flag.String("pollux", "", "folder simulator of petuum/adaptdl, branch osdi21-artifact: compare all of its 64 runs")
 
 // elasticJobs reads a workload with the shipped tables.
-func elasticJobs(t testing.TB, name, workload string) []online.ElasticJob {
+func elasticJobs(t testing.TB, name, workload string) []sim.ElasticJob {
 	t.Helper()
 	tables, err := trace.ShippedElasticTables()
 	if err != nil {
@@ -32,30 +31,30 @@ func elasticJobs(t testing.TB, name, workload string) []online.ElasticJob {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs := make([]online.ElasticJob, len(read.Jobs))
+	jobs := make([]sim.ElasticJob, len(read.Jobs))
 	for i, j := range read.Jobs {
 		a := j.Training
-		jobs[i] = online.ElasticJob{
+		jobs[i] = sim.ElasticJob{
 			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs, Batch: j.Batch, Epochs: a.Epochs,
-			Limits: online.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
+			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
 		}
 	}
 	return jobs
 }
 
 // playPollux simulates 16 nodes of 4 GPUs in Pollux's setting.
-func playPollux(t testing.TB, name string, jobs []online.ElasticJob) *sim.ElasticOutcome {
+func playPollux(t testing.TB, name string, jobs []sim.ElasticJob) *sim.ElasticOutcome {
 	t.Helper()
 	return playElastic(t, "pollux:"+name, slices.Repeat([]int{4}, 16), jobs, sim.ElasticConfig{})
 }
 
-func playElastic(t testing.TB, name string, nodes []int, jobs []online.ElasticJob, cfg sim.ElasticConfig) *sim.ElasticOutcome {
+func playElastic(t testing.TB, name string, nodes []int, jobs []sim.ElasticJob, cfg sim.ElasticConfig) *sim.ElasticOutcome {
 	t.Helper()
 	info, err := policy.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs, info.New(policy.Config{}).(online.ElasticPolicy), cfg)
+	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs, info.New(policy.Config{}).(sim.ElasticPolicy), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // tiresiasThresholdS is where Pollux's Tiresias demotes jobs, in GPU-seconds.
@@ -34,12 +34,12 @@ type tiresiasJob struct {
 	seenS      float64
 }
 
-var _ online.ElasticPolicy = (*polluxTiresias)(nil)
+var _ sim.ElasticPolicy = (*polluxTiresias)(nil)
 
 // Allocate is O(jobs + moved jobs × nodes²).
-func (p *polluxTiresias) Allocate(_ context.Context, s *online.ElasticState) ([][]online.NodeGPUs, error) {
+func (p *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
 	p.update(s)
-	all := make([][]online.NodeGPUs, len(s.Jobs))
+	all := make([][]sim.NodeGPUs, len(s.Jobs))
 	left := 0
 	for _, n := range s.Nodes {
 		left += n
@@ -65,7 +65,7 @@ func (p *polluxTiresias) Allocate(_ context.Context, s *online.ElasticState) ([]
 }
 
 // update lets jobs come, go and sink.
-func (p *polluxTiresias) update(s *online.ElasticState) {
+func (p *polluxTiresias) update(s *sim.ElasticState) {
 	if p.jobs == nil {
 		p.jobs = map[int]*tiresiasJob{}
 	}
@@ -108,7 +108,7 @@ func (p *polluxTiresias) update(s *online.ElasticState) {
 }
 
 // freeGPUs is what allocations leave of nodes.
-func freeGPUs(nodes []int, all [][]online.NodeGPUs) []int {
+func freeGPUs(nodes []int, all [][]sim.NodeGPUs) []int {
 	free := slices.Clone(nodes)
 	for _, held := range all {
 		for _, h := range held {
@@ -120,8 +120,8 @@ func freeGPUs(nodes []int, all [][]online.NodeGPUs) []int {
 
 // mostFree takes GPUs from the node with the most free ones, the first of
 // equals, until there are enough; free must have them.
-func mostFree(free []int, gpus int) []online.NodeGPUs {
-	var held []online.NodeGPUs
+func mostFree(free []int, gpus int) []sim.NodeGPUs {
+	var held []sim.NodeGPUs
 	for gpus > 0 {
 		best := 0
 		for n := range free {
@@ -130,7 +130,7 @@ func mostFree(free []int, gpus int) []online.NodeGPUs {
 			}
 		}
 		take := min(gpus, free[best])
-		held = append(held, online.NodeGPUs{Node: best, GPUs: take})
+		held = append(held, sim.NodeGPUs{Node: best, GPUs: take})
 		free[best] -= take
 		gpus -= take
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 var inf = math.Inf(1)
@@ -55,7 +55,7 @@ func (b *builder) solve(ctx context.Context, solver lp.Solver, share []float64) 
 // a row a job, then what a policy adds. It is the form in which the published
 // figures of data/peer_reference_results.csv came about, which HiGHS then gives
 // to the last digit, with Gavel's rates unrounded (docs/policies.md).
-func shareProgram(s *online.LeaseState) *builder {
+func shareProgram(s *sim.LeaseState) *builder {
 	b := &builder{}
 	n := len(s.Types)
 	for c := range n * len(s.Jobs) {
@@ -81,13 +81,13 @@ func shareProgram(s *online.LeaseState) *builder {
 
 // class is jobs that a policy cannot tell apart.
 type class struct {
-	first *online.LeaseJob
+	first *sim.LeaseJob
 	jobs  int
 }
 
 // classesOf groups jobs of equal rates, GPUs and weight; of is the class of each
 // job. Time is O(jobs × classes × types).
-func classesOf(s *online.LeaseState) (classes []class, of []int) {
+func classesOf(s *sim.LeaseState) (classes []class, of []int) {
 	of = make([]int, len(s.Jobs))
 	for i := range s.Jobs {
 		j := s.Jobs[i].LeaseJob

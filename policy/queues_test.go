@@ -315,10 +315,10 @@ func lent(name string) play {
 		if stepS == 0 {
 			stepS = 1e6
 		}
-		jobs := make([]online.LeaseJob, len(s.sizes))
+		jobs := make([]sim.LeaseJob, len(s.sizes))
 		for i, size := range s.sizes {
 			steps := int64(math.Round(size * 1000))
-			jobs[i] = online.LeaseJob{ID: strconv.Itoa(i), ArrivalS: s.arrivals[i], Weight: 1, GPUs: 1, Steps: steps, Rate: []float64{1000}}
+			jobs[i] = sim.LeaseJob{ID: strconv.Itoa(i), ArrivalS: s.arrivals[i], Weight: 1, GPUs: 1, Steps: steps, Rate: []float64{1000}}
 		}
 		o, err := sim.RunLeases(context.Background(), name, sim.LeaseCluster{Types: []string{"GPU"}, GPUs: []int{s.servers}}, jobs, info.New(policy.Config{}), sim.LeaseConfig{LeaseS: stepS, ResetS: -1})
 		if err != nil {

@@ -13,14 +13,15 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // Engine is the kind of simulation that a policy decides for.
 type Engine string
 
-// Lease policies lend GPUs for a fixed time; see online.SharePolicy and
-// online.HoldPolicy. Task policies place tasks; see online.Policy. Elastic
-// policies change widths; see online.ElasticPolicy.
+// Lease policies lend GPUs for a fixed time; see sim.SharePolicy and
+// sim.HoldPolicy. Task policies place tasks; see online.Policy. Elastic
+// policies change widths; see sim.ElasticPolicy.
 const (
 	Lease   Engine = "lease"
 	Task    Engine = "task"
@@ -79,7 +80,7 @@ var policies = []leaseInfo{
 	{"gavel:allox", Lease, Needs{Sizes: true, OneGPU: true}, "least sum of completion times, by matching; no preemption",
 		func(Config) any { return &gavelAlloX{} }},
 	{"gavel:fifo", Lease, Needs{}, "first come first served, types at random",
-		func(c Config) any { return &gavelFIFO{draws: online.NewTwister(c.Seed)} }},
+		func(c Config) any { return &gavelFIFO{draws: sim.NewTwister(c.Seed)} }},
 	{"gavel:fifo_perf", Lease, Needs{}, "first come first served, the fastest type with room",
 		func(Config) any { return &gavelFIFO{perf: true} }},
 	{"gavel:finish_time_fairness", Lease, Needs{Sizes: true}, "least worst finish-time fairness, all types as the fastest",
@@ -87,7 +88,7 @@ var policies = []leaseInfo{
 	{"gavel:finish_time_fairness_perf", Lease, Needs{Sizes: true}, "least worst finish-time fairness",
 		func(Config) any { return &gavelFinish{perf: true} }},
 	{"gavel:gandiva", Lease, Needs{PairRates: true}, "equal shares; jobs paired at random where they do not fit",
-		func(c Config) any { return &gavelGandiva{draws: online.NewTwister(c.Seed)} }},
+		func(c Config) any { return &gavelGandiva{draws: sim.NewTwister(c.Seed)} }},
 	{"gavel:hierarchical", Lease, Needs{Entities: true}, "water filling by entities and the jobs in them, all types alike",
 		func(Config) any { return &gavelWaterFill{entities: true} }},
 	{"gavel:hierarchical_perf", Lease, Needs{Entities: true}, "water filling by entities and the jobs in them",
@@ -192,8 +193,8 @@ func nearest(name string, names []string) string {
 	return ""
 }
 
-// New makes a fresh policy that lends GPUs, an online.SharePolicy or an
-// online.HoldPolicy, or an online.ElasticPolicy; nil where the engine is Task.
+// New makes a fresh policy that lends GPUs, an sim.SharePolicy or an
+// sim.HoldPolicy, or an sim.ElasticPolicy; nil where the engine is Task.
 func (p Info) New(cfg Config) any {
 	if p.make == nil {
 		return nil
@@ -219,8 +220,8 @@ type Programs = lp.OrSimplex
 
 // Lacks says what jobs must have for the policy and some do not, "" where
 // nothing is missing. Rates of pairs and widths are not looked at.
-func (p Info) Lacks(jobs []online.LeaseJob) string {
-	has := func(of func(j *online.LeaseJob) bool) int {
+func (p Info) Lacks(jobs []sim.LeaseJob) string {
+	has := func(of func(j *sim.LeaseJob) bool) int {
 		n := 0
 		for i := range jobs {
 			if of(&jobs[i]) {
@@ -229,10 +230,10 @@ func (p Info) Lacks(jobs []online.LeaseJob) string {
 		}
 		return n
 	}
-	if n := has(func(j *online.LeaseJob) bool { return j.Entity != nil }); p.Needs.Entities && n < len(jobs) {
+	if n := has(func(j *sim.LeaseJob) bool { return j.Entity != nil }); p.Needs.Entities && n < len(jobs) {
 		return fmt.Sprintf("an entity for every job, and %d of %d have none: give the trace a column entity", len(jobs)-n, len(jobs))
 	}
-	if p.Needs.SLOs && has(func(j *online.LeaseJob) bool { return j.SLO > 0 }) == 0 {
+	if p.Needs.SLOs && has(func(j *sim.LeaseJob) bool { return j.SLO > 0 }) == 0 {
 		return "a deadline for some job, and no job has one: give the trace a column slo"
 	}
 	return ""

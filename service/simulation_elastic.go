@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
@@ -17,7 +16,7 @@ import (
 // elasticInput is what policies that change widths play.
 type elasticInput struct {
 	cluster sim.ElasticCluster
-	jobs    []online.ElasticJob
+	jobs    []sim.ElasticJob
 }
 
 // The nodes of counts of GPUs, as in Pollux's testbed, and the type that its
@@ -71,9 +70,9 @@ func (r *SimulationRequest) readElastic(in *simulationInput, p policy.Info, othe
 	}
 	for _, j := range read.Jobs {
 		a := j.Training
-		in.elastic.jobs = append(in.elastic.jobs, online.ElasticJob{
+		in.elastic.jobs = append(in.elastic.jobs, sim.ElasticJob{
 			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs, Batch: j.Batch, Epochs: a.Epochs,
-			Limits: online.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
+			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
 		})
 	}
 	return nil
@@ -125,7 +124,7 @@ func (r *SimulationRequest) elasticCluster() (sim.ElasticCluster, error) {
 
 // playElastic runs a policy that changes widths.
 func (s *simulation) playElastic(ctx context.Context, r *simulatedRun, info policy.Info, in *elasticInput) (*sim.Metrics, error) {
-	p, ok := info.New(policy.Config{Seed: r.run.Seed}).(online.ElasticPolicy)
+	p, ok := info.New(policy.Config{Seed: r.run.Seed}).(sim.ElasticPolicy)
 	if !ok {
 		return nil, fmt.Errorf("service: policy %s changes no widths", info.Name)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // lease makes of an instance what policies that lend GPUs play: a job of K
@@ -32,7 +32,7 @@ func (in *simulationInput) lease(inst *hare.Instance, usableS float64) error {
 		if j.WeightMicro == 0 {
 			return invalidAt("", "no_weight", "job %.60q weighs nothing, and leases are shared by weight: give it one", j.ID)
 		}
-		job := online.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6, Steps: j.Rounds * j.Tasks, Rounds: true, Rate: make([]float64, len(counts))}
+		job := sim.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6, Steps: j.Rounds * j.Tasks, Rounds: true, Rate: make([]float64, len(counts))}
 		if job.Steps/j.Tasks != j.Rounds || job.Steps > hare.MaxExact || j.Tasks > hare.MaxGPUs {
 			return invalidAt("", "out_of_range", "job %.60q has too many tasks for leases: at most 2^53 in all and %d a round", j.ID, hare.MaxGPUs)
 		}
@@ -60,7 +60,7 @@ func (in *simulationInput) lease(inst *hare.Instance, usableS float64) error {
 		}
 		l.jobs = append(l.jobs, job)
 	}
-	slices.SortStableFunc(l.jobs, func(a, b online.LeaseJob) int { return cmp.Compare(a.ArrivalS, b.ArrivalS) })
+	slices.SortStableFunc(l.jobs, func(a, b sim.LeaseJob) int { return cmp.Compare(a.ArrivalS, b.ArrivalS) })
 	for _, n := range []struct {
 		jobs int
 		note string

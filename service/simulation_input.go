@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
@@ -18,7 +17,7 @@ import (
 // leaseInput is what policies that lend GPUs play.
 type leaseInput struct {
 	cluster sim.LeaseCluster
-	jobs    []online.LeaseJob
+	jobs    []sim.LeaseJob
 	rated   *trace.Rated  // nil where the jobs are an instance's
 	nodes   *hare.Cluster // as faults name it
 }
@@ -342,7 +341,7 @@ func (r *SimulationRequest) readRated(in *simulationInput, format string) error 
 		in.leases.nodes = &nodes
 	}
 	for _, j := range rated.Jobs {
-		in.leases.jobs = append(in.leases.jobs, online.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*online.LeaseEntity)(j.Entity)})
+		in.leases.jobs = append(in.leases.jobs, sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)})
 	}
 	return nil
 }

@@ -319,7 +319,7 @@ func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info polic
 		return nil, err
 	}
 	if info.Needs.PairRates {
-		cfg.PairRates = func(a, b *online.LeaseJob, k int) (float64, float64) {
+		cfg.PairRates = func(a, b *sim.LeaseJob, k int) (float64, float64) {
 			return in.rated.PairRates(a.Kind, b.Kind, a.GPUs, k)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"github.com/hare-sched/hare/online"
 )
 
 // ElasticConfig tunes RunElastic. The zero value is Pollux's setting.
@@ -55,7 +53,7 @@ type ElasticCluster struct {
 // the policy is not asked. Errors are *AllocationError, ErrStalled, those of the
 // policy, of the measurements and of ctx. An interval is O(jobs that are there +
 // nodes) and the policy's work; memory is proportional to jobs and nodes.
-func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs []online.ElasticJob, policy online.ElasticPolicy, cfg ElasticConfig) (*ElasticOutcome, error) {
+func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy, cfg ElasticConfig) (*ElasticOutcome, error) {
 	if err := cfg.validate(len(jobs)); err != nil {
 		return nil, err
 	}
@@ -106,7 +104,7 @@ func (c *ElasticConfig) validate(jobs int) error {
 	return nil
 }
 
-func checkElastic(c ElasticCluster, jobs []online.ElasticJob) error {
+func checkElastic(c ElasticCluster, jobs []ElasticJob) error {
 	if len(c.Nodes) == 0 {
 		return errors.New("sim: a cluster needs nodes")
 	}

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-
-	"github.com/hare-sched/hare/online"
 )
 
 // elasticEngine is the cluster between two intervals.
@@ -15,8 +13,8 @@ type elasticEngine struct {
 	name    string
 	cluster ElasticCluster
 	cfg     ElasticConfig
-	specs   []online.ElasticJob
-	policy  online.ElasticPolicy
+	specs   []ElasticJob
+	policy  ElasticPolicy
 
 	nowS          int64
 	intervals     int64 // in which jobs were there
@@ -26,14 +24,14 @@ type elasticEngine struct {
 	present       []int32 // jobs that came and have not ended, by number
 	spanning      []int   // jobs on more than one node, by node
 	used          []int   // GPUs given out, by node
-	state         online.ElasticState
+	state         ElasticState
 	busyS, lostS  float64 // GPU-seconds held, and of them in restarts
 	moves, stops  int64
 }
 
 // elasticState is one job.
 type elasticState struct {
-	held        []online.NodeGPUs
+	held        []NodeGPUs
 	gpus        int
 	restartS    int64 // still to stand still
 	stepS       float64
@@ -49,7 +47,7 @@ type elasticState struct {
 	preemptions int64
 }
 
-func newElasticEngine(name string, cluster ElasticCluster, jobs []online.ElasticJob, policy online.ElasticPolicy, cfg ElasticConfig) *elasticEngine {
+func newElasticEngine(name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy, cfg ElasticConfig) *elasticEngine {
 	n := cfg.Last - cfg.First + 1
 	e := &elasticEngine{
 		name: name, cluster: cluster, cfg: cfg, specs: jobs, policy: policy, counted: n, left: n,
@@ -145,7 +143,7 @@ func (e *elasticEngine) run(i int32) error {
 
 // disturbed says that the job spans nodes and shares one with another that does.
 func (e *elasticEngine) disturbed(j *elasticState) bool {
-	return len(j.held) > 1 && slices.ContainsFunc(j.held, func(h online.NodeGPUs) bool { return e.spanning[h.Node] > 1 })
+	return len(j.held) > 1 && slices.ContainsFunc(j.held, func(h NodeGPUs) bool { return e.spanning[h.Node] > 1 })
 }
 
 // allocate asks the policy and moves jobs.
@@ -153,7 +151,7 @@ func (e *elasticEngine) allocate(ctx context.Context) error {
 	e.state.NowS = float64(e.nowS)
 	e.state.Jobs = e.state.Jobs[:0]
 	for _, i := range e.present {
-		e.state.Jobs = append(e.state.Jobs, online.ElasticView{ElasticJob: &e.specs[i], Number: int(i), Epoch: e.jobs[i].epoch, Held: e.jobs[i].held})
+		e.state.Jobs = append(e.state.Jobs, ElasticView{ElasticJob: &e.specs[i], Number: int(i), Epoch: e.jobs[i].epoch, Held: e.jobs[i].held})
 	}
 	all, err := e.policy.Allocate(ctx, &e.state)
 	if err != nil {
@@ -185,7 +183,7 @@ func (e *elasticEngine) allocate(ctx context.Context) error {
 }
 
 // count adds up what is given out, and refuses what is not there.
-func (e *elasticEngine) count(i int32, held []online.NodeGPUs) error {
+func (e *elasticEngine) count(i int32, held []NodeGPUs) error {
 	for n, h := range held {
 		reason := ""
 		switch {
@@ -193,7 +191,7 @@ func (e *elasticEngine) count(i int32, held []online.NodeGPUs) error {
 			reason = "there is no such node"
 		case h.GPUs < 1:
 			reason = fmt.Sprintf("job %.60q gets %d GPUs there", e.specs[i].ID, h.GPUs)
-		case slices.ContainsFunc(held[:n], func(o online.NodeGPUs) bool { return o.Node == h.Node }):
+		case slices.ContainsFunc(held[:n], func(o NodeGPUs) bool { return o.Node == h.Node }):
 			reason = fmt.Sprintf("named twice for job %.60q", e.specs[i].ID)
 		case h.GPUs > e.cluster.Nodes[h.Node]-e.used[h.Node]:
 			reason = fmt.Sprintf("job %.60q gets %d GPUs there, %d of %d are left", e.specs[i].ID, h.GPUs, e.cluster.Nodes[h.Node]-e.used[h.Node], e.cluster.Nodes[h.Node])
@@ -210,7 +208,7 @@ func (e *elasticEngine) count(i int32, held []online.NodeGPUs) error {
 }
 
 // move gives a job other GPUs than it holds, or none.
-func (e *elasticEngine) move(i int32, held []online.NodeGPUs) error {
+func (e *elasticEngine) move(i int32, held []NodeGPUs) error {
 	j, spec := &e.jobs[i], &e.specs[i]
 	if j.gpus > 0 {
 		j.preemptions++

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 )
 
 // ElasticOutcome is what came of a run of RunElastic. Means are over the jobs of
@@ -81,13 +80,13 @@ func (e *elasticEngine) outcome() *ElasticOutcome {
 // can be, its work the least GPU-seconds of a width; both without restarts.
 // Widths that were not measured are passed over. O(jobs log jobs), and for each
 // training and batch O(GPUs × epochs) and the look-up of step times.
-func (o *ElasticOutcome) Metrics(c ElasticCluster, jobs []online.ElasticJob) *Metrics {
+func (o *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics {
 	x := &Metrics{
 		TotalS: o.TotalS, Utilisation: o.Utilization, Switches: o.Starts, SwitchS: o.LostS, Preemptions: o.Preemptions,
 		Use: []hare.TypeUse{{Type: c.GPUType, Use: o.Utilization}},
 	}
 	type key struct {
-		training    online.Training
+		training    Training
 		batch, gpus int
 	}
 	known := map[key][2]float64{}
@@ -122,7 +121,7 @@ func (o *ElasticOutcome) Metrics(c ElasticCluster, jobs []online.ElasticJob) *Me
 }
 
 // leastTimes are a job's least time and least GPU-seconds on up to so many GPUs.
-func leastTimes(j *online.ElasticJob, gpus, perNode int) [2]float64 {
+func leastTimes(j *ElasticJob, gpus, perNode int) [2]float64 {
 	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for n := 1; n <= gpus; n++ {
 		local, passes := j.Split(n)

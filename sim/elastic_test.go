@@ -6,8 +6,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-
-	"github.com/hare-sched/hare/online"
 )
 
 // plain is a training in which a pass takes stepS(GPUs), of which syncS, and a
@@ -37,18 +35,18 @@ func (p *plain) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, er
 func second(int) float64 { return 1 }
 
 // elasticJob makes a step a second, whatever its GPUs.
-func elasticJob(id string, arrivalS float64, ends ...float64) online.ElasticJob {
-	return online.ElasticJob{
+func elasticJob(id string, arrivalS float64, ends ...float64) ElasticJob {
+	return ElasticJob{
 		ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: 1, MaxGPUs: 8, Batch: 8, Epochs: len(ends),
-		Limits: online.BatchLimits{Init: 8, Max: 64, MaxLocal: 8}, Training: &plain{second, 0, 8, ends},
+		Limits: BatchLimits{Init: 8, Max: 64, MaxLocal: 8}, Training: &plain{second, 0, 8, ends},
 	}
 }
 
 // script allocates what is written for a time, by job; else as before.
-type script map[float64]map[string][]online.NodeGPUs
+type script map[float64]map[string][]NodeGPUs
 
-func (p script) Allocate(_ context.Context, s *online.ElasticState) ([][]online.NodeGPUs, error) {
-	var all [][]online.NodeGPUs
+func (p script) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
+	var all [][]NodeGPUs
 	for _, j := range s.Jobs {
 		held := j.Held
 		if given, ok := p[s.NowS][j.ID]; ok {
@@ -59,15 +57,15 @@ func (p script) Allocate(_ context.Context, s *online.ElasticState) ([][]online.
 	return all, nil
 }
 
-func on(nodes ...int) []online.NodeGPUs {
-	var held []online.NodeGPUs
+func on(nodes ...int) []NodeGPUs {
+	var held []NodeGPUs
 	for i := 0; i < len(nodes); i += 2 {
-		held = append(held, online.NodeGPUs{Node: nodes[i], GPUs: nodes[i+1]})
+		held = append(held, NodeGPUs{Node: nodes[i], GPUs: nodes[i+1]})
 	}
 	return held
 }
 
-func playElastic(t *testing.T, nodes []int, jobs []online.ElasticJob, p online.ElasticPolicy, cfg ElasticConfig) *ElasticOutcome {
+func playElastic(t *testing.T, nodes []int, jobs []ElasticJob, p ElasticPolicy, cfg ElasticConfig) *ElasticOutcome {
 	t.Helper()
 	o, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", nodes}, jobs, p, cfg)
 	if err != nil {
@@ -80,7 +78,7 @@ func playElastic(t *testing.T, nodes []int, jobs []online.ElasticJob, p online.E
 // after 100 and 150 steps: at 190 and 240 s. It held one of two GPUs for 180 s.
 func TestElasticOneJob(t *testing.T) {
 	p := script{60: {"a": on(0, 1)}}
-	o := playElastic(t, []int{2}, []online.ElasticJob{elasticJob("a", 5, 100, 150)}, p, ElasticConfig{})
+	o := playElastic(t, []int{2}, []ElasticJob{elasticJob("a", 5, 100, 150)}, p, ElasticConfig{})
 	if r := o.Jobs[0]; r.StartS != 60 || r.EndS != 240 || r.Epochs != 2 || r.Restarts != 0 {
 		t.Errorf("record %+v", r)
 	}
@@ -93,7 +91,7 @@ func TestElasticOneJob(t *testing.T) {
 // none, the next 1.5 s take 2 and the last 2.5 s take 2.
 func TestElasticRounding(t *testing.T) {
 	p := script{60: {"a": on(0, 1)}}
-	o := playElastic(t, []int{1}, []online.ElasticJob{elasticJob("a", 0, .5, 2, 4.5)}, p, ElasticConfig{RestartS: -1})
+	o := playElastic(t, []int{1}, []ElasticJob{elasticJob("a", 0, .5, 2, 4.5)}, p, ElasticConfig{RestartS: -1})
 	if got := o.Jobs[0].EndS; got != 64 {
 		t.Errorf("ended at %v s, by hand 64", got)
 	}
@@ -108,18 +106,18 @@ func TestElasticMoves(t *testing.T) {
 	j := elasticJob("a", 60, 130)
 	j.Training = &plain{func(gpus int) float64 { return 2 / float64(gpus) }, 0, 8, []float64{130}}
 	p := script{60: {"a": on(0, 2)}, 120: {"a": on(0, 2, 1, 2)}, 180: {"a": on(0, 2, 1, 2)}}
-	o := playElastic(t, []int{2, 2}, []online.ElasticJob{j}, p, ElasticConfig{})
+	o := playElastic(t, []int{2, 2}, []ElasticJob{j}, p, ElasticConfig{})
 	if r := o.Jobs[0]; r.EndS != 200 || r.Restarts != 1 || r.Preemptions != 1 || o.LostS != 30*2+30*4 {
 		t.Errorf("record %+v, lost %v", r, o.LostS)
 	}
-	p[180] = map[string][]online.NodeGPUs{"a": on(1, 2, 0, 2)} // 60 steps done of 100
-	o = playElastic(t, []int{2, 2}, []online.ElasticJob{j}, p, ElasticConfig{})
+	p[180] = map[string][]NodeGPUs{"a": on(1, 2, 0, 2)} // 60 steps done of 100
+	o = playElastic(t, []int{2, 2}, []ElasticJob{j}, p, ElasticConfig{})
 	if r := o.Jobs[0]; r.EndS != 230 || r.Restarts != 2 {
 		t.Errorf("turned: record %+v", r)
 	}
-	p[180] = map[string][]online.NodeGPUs{"a": nil} // stopped for 60 s
-	p[240] = map[string][]online.NodeGPUs{"a": on(0, 2)}
-	o = playElastic(t, []int{2, 2}, []online.ElasticJob{j, elasticJob("b", 900, 1)}, andB(p), ElasticConfig{})
+	p[180] = map[string][]NodeGPUs{"a": nil} // stopped for 60 s
+	p[240] = map[string][]NodeGPUs{"a": on(0, 2)}
+	o = playElastic(t, []int{2, 2}, []ElasticJob{j, elasticJob("b", 900, 1)}, andB(p), ElasticConfig{})
 	if r := o.Jobs[0]; r.EndS != 310 || r.Preemptions != 2 || r.Restarts != 2 {
 		t.Errorf("stopped: record %+v", r)
 	}
@@ -130,7 +128,7 @@ func TestElasticMoves(t *testing.T) {
 }
 
 func andB(p script) script {
-	p[900] = map[string][]online.NodeGPUs{"b": on(0, 1)}
+	p[900] = map[string][]NodeGPUs{"b": on(0, 1)}
 	return p
 }
 
@@ -141,7 +139,7 @@ func TestElasticPasses(t *testing.T) {
 	j := elasticJob("a", 60, 48)
 	j.Batch, j.Limits.MaxLocal = 32, 4
 	j.Training = &plain{second, .25, 8, []float64{48}}
-	o := playElastic(t, []int{2}, []online.ElasticJob{j}, script{60: {"a": on(0, 2)}}, ElasticConfig{RestartS: -1})
+	o := playElastic(t, []int{2}, []ElasticJob{j}, script{60: {"a": on(0, 2)}}, ElasticConfig{RestartS: -1})
 	if got := o.Jobs[0].EndS; got != 60+39 { // 12 × 3.25
 		t.Errorf("ended at %v s, by hand 99", got)
 	}
@@ -166,7 +164,7 @@ func TestElasticPasses(t *testing.T) {
 // Two jobs that span nodes 0 and 1 slow each other to half; one that is alone on
 // node 1 does neither.
 func TestElasticInterference(t *testing.T) {
-	jobs := []online.ElasticJob{elasticJob("a", 60, 30), elasticJob("b", 60, 30), elasticJob("c", 60, 30)}
+	jobs := []ElasticJob{elasticJob("a", 60, 30), elasticJob("b", 60, 30), elasticJob("c", 60, 30)}
 	p := script{60: {"a": on(0, 1, 1, 1), "b": on(1, 1, 0, 1), "c": on(1, 1)}}
 	o := playElastic(t, []int{2, 3}, jobs, p, ElasticConfig{RestartS: -1, Interference: .5})
 	for i, want := range []float64{120, 120, 90} {
@@ -178,7 +176,7 @@ func TestElasticInterference(t *testing.T) {
 
 // The run ends with the last job that counts; figures are over those.
 func TestElasticWindow(t *testing.T) {
-	jobs := []online.ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 20), elasticJob("c", 0, 9000)}
+	jobs := []ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 20), elasticJob("c", 0, 9000)}
 	p := script{30: {"a": on(0, 1), "b": on(0, 1), "c": on(0, 1)}}
 	o := playElastic(t, []int{3}, jobs, p, ElasticConfig{First: 1, Last: 1, RestartS: -1, IntervalS: 30})
 	if o.Counted != 1 || o.MeanJCTS != 50 || o.TotalS != 60 || o.Jobs[2].EndS != -1 || o.Jobs[2].StartS != 30 {
@@ -187,11 +185,11 @@ func TestElasticWindow(t *testing.T) {
 }
 
 func TestElasticRefusals(t *testing.T) {
-	jobs := []online.ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 10)}
-	give := func(a, b []online.NodeGPUs) script { return script{60: {"a": a, "b": b}} }
+	jobs := []ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 10)}
+	give := func(a, b []NodeGPUs) script { return script{60: {"a": a, "b": b}} }
 	for _, c := range []struct {
 		name string
-		p    online.ElasticPolicy
+		p    ElasticPolicy
 		want string
 	}{
 		{"too many", give(on(1, 2), on(1, 1)), `sim: policy test at 60.000 s: GPU of node 1: job "b" gets 1 GPUs there, 0 of 2 are left`},
@@ -210,18 +208,18 @@ func TestElasticRefusals(t *testing.T) {
 			t.Errorf("%s: %T", c.name, err)
 		}
 	}
-	bad := func(change func(*online.ElasticJob)) []online.ElasticJob {
+	bad := func(change func(*ElasticJob)) []ElasticJob {
 		j := elasticJob("a", 0, 10)
 		change(&j)
-		return []online.ElasticJob{j}
+		return []ElasticJob{j}
 	}
-	for name, jobs := range map[string][]online.ElasticJob{
-		"weight":   bad(func(j *online.ElasticJob) { j.Weight = math.NaN() }),
-		"batch":    bad(func(j *online.ElasticJob) { j.Batch = 0 }),
-		"training": bad(func(j *online.ElasticJob) { j.Training = nil }),
-		"limits":   bad(func(j *online.ElasticJob) { j.Limits.Max = 0 }),
-		"arrival":  bad(func(j *online.ElasticJob) { j.ArrivalS = -1 }),
-		"step": bad(func(j *online.ElasticJob) {
+	for name, jobs := range map[string][]ElasticJob{
+		"weight":   bad(func(j *ElasticJob) { j.Weight = math.NaN() }),
+		"batch":    bad(func(j *ElasticJob) { j.Batch = 0 }),
+		"training": bad(func(j *ElasticJob) { j.Training = nil }),
+		"limits":   bad(func(j *ElasticJob) { j.Limits.Max = 0 }),
+		"arrival":  bad(func(j *ElasticJob) { j.ArrivalS = -1 }),
+		"step": bad(func(j *ElasticJob) {
 			j.Training = &plain{func(int) float64 { return math.Inf(1) }, 0, 8, []float64{1}}
 		}),
 	} {
@@ -239,7 +237,7 @@ func TestElasticRefusals(t *testing.T) {
 			t.Errorf("nodes %v: no error", nodes)
 		}
 	}
-	wide := []online.ElasticJob{elasticJob("a", 0, 10)}
+	wide := []ElasticJob{elasticJob("a", 0, 10)}
 	_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{16}}, wide, give(on(0, 13), nil), ElasticConfig{})
 	if err == nil || err.Error() != `sim: job "a" at 60 s, as policy test places it: 13 GPUs were not measured` {
 		t.Errorf("not measured: %v", err)
@@ -253,6 +251,6 @@ func TestElasticRefusals(t *testing.T) {
 
 type shortPolicy struct{}
 
-func (shortPolicy) Allocate(context.Context, *online.ElasticState) ([][]online.NodeGPUs, error) {
-	return make([][]online.NodeGPUs, 1), nil
+func (shortPolicy) Allocate(context.Context, *ElasticState) ([][]NodeGPUs, error) {
+	return make([][]NodeGPUs, 1), nil
 }

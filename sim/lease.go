@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
-	"github.com/hare-sched/hare/online"
 )
 
 // LeaseConfig tunes RunLeases. The zero value is Gavel's setting.
@@ -37,7 +35,7 @@ type LeaseConfig struct {
 	// otherwise is the last that counts.
 	First, Last int
 	// PairRates is LeaseState.PairRates.
-	PairRates func(a, b *online.LeaseJob, gpuType int) (float64, float64)
+	PairRates func(a, b *LeaseJob, gpuType int) (float64, float64)
 	// Progress, where not nil, is called after every 256th round.
 	Progress func(LeaseProgress)
 }
@@ -68,8 +66,8 @@ func (e *AllocationError) Error() string {
 }
 
 // RunLeases plays jobs, in the order of their arrival, to a policy that lends
-// the cluster's GPUs for leases; policy is an online.SharePolicy or an
-// online.HoldPolicy. name is for messages.
+// the cluster's GPUs for leases; policy is an SharePolicy or an
+// HoldPolicy. name is for messages.
 //
 // The mechanism is that of Gavel's simulator (OSDI 2020; commit c4fa400), whose
 // facts are in docs/policies.md. A round gives each chosen gang a lease of
@@ -95,7 +93,7 @@ func (e *AllocationError) Error() string {
 // A jobs that are there; memory is proportional to jobs and GPUs (and pairs of
 // jobs that are there, where a policy pairs). Times are float64 seconds, as
 // Gavel's are; the same input gives the same run.
-func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []online.LeaseJob, policy any, cfg LeaseConfig) (*LeaseOutcome, error) {
+func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []LeaseJob, policy any, cfg LeaseConfig) (*LeaseOutcome, error) {
 	if err := cfg.validate(len(jobs)); err != nil {
 		return nil, err
 	}
@@ -146,7 +144,7 @@ func (c *LeaseConfig) validate(jobs int) error {
 // maxLeaseSteps keeps steps exact in float64.
 const maxLeaseSteps = 1 << 53
 
-func checkLeases(c LeaseCluster, jobs []online.LeaseJob) error {
+func checkLeases(c LeaseCluster, jobs []LeaseJob) error {
 	if len(c.Types) == 0 || len(c.Types) != len(c.GPUs) {
 		return errors.New("sim: a cluster needs types, and a number of GPUs for each")
 	}

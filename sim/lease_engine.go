@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/hare-sched/hare/online"
 )
 
 // maxLostLeases in a row are the end of a job, as in Gavel.
@@ -16,11 +14,11 @@ type leaseEngine struct {
 	name    string
 	cluster LeaseCluster
 	cfg     LeaseConfig
-	specs   []online.LeaseJob
-	shares  online.SharePolicy // or
-	holds   online.HoldPolicy
-	traits  online.LeaseTraits
-	draws   *online.Twister
+	specs   []LeaseJob
+	shares  SharePolicy // or
+	holds   HoldPolicy
+	traits  LeaseTraits
+	draws   *Twister
 
 	nowS                 float64
 	roundStartS          float64
@@ -48,9 +46,9 @@ type leaseEngine struct {
 	base       []int32   // first GPU of a type
 	taken      []int64   // round in which a GPU was given out, plus 1
 	fresh      []int32   // GPUs for one gang
-	state      online.LeaseState
-	holding    []online.Hold
-	out        online.Shares
+	state      LeaseState
+	holding    []Hold
+	out        Shares
 
 	busyS  []float64 // GPU-seconds by type
 	stats  leaseStats
@@ -105,18 +103,18 @@ type leaseEnd struct {
 	a, b, at int32 // the jobs, and the index into running
 }
 
-func newLeaseEngine(name string, cluster LeaseCluster, jobs []online.LeaseJob, policy any, cfg LeaseConfig) (*leaseEngine, error) {
+func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy any, cfg LeaseConfig) (*leaseEngine, error) {
 	n := len(cluster.Types)
 	e := &leaseEngine{
-		name: name, cluster: cluster, cfg: cfg, specs: jobs, draws: online.NewTwister(cfg.Seed + 5),
+		name: name, cluster: cluster, cfg: cfg, specs: jobs, draws: NewTwister(cfg.Seed + 5),
 		roundEndS: -1, counted: cfg.Last - cfg.First + 1, jobs: make([]leaseState, len(jobs)),
 		workerS: make([]float64, n), chosen: make([][]int32, n), wanted: make([][]pick, n), others: make([][]int32, n), busyS: make([]float64, n),
 	}
 	e.left = e.counted
 	switch p := policy.(type) {
-	case online.SharePolicy:
+	case SharePolicy:
 		e.shares, e.traits = p, p.LeaseTraits()
-	case online.HoldPolicy:
+	case HoldPolicy:
 		e.holds = p
 	default:
 		return nil, fmt.Errorf("sim: policy %s does not decide on leases", name)
@@ -124,7 +122,7 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []online.LeaseJob, p
 	if e.traits.Pairs && cfg.PairRates == nil {
 		return nil, fmt.Errorf("sim: policy %s makes jobs share GPUs and needs their rates, which are missing", name)
 	}
-	e.state = online.LeaseState{Types: cluster.Types, GPUs: cluster.GPUs, PairRates: cfg.PairRates}
+	e.state = LeaseState{Types: cluster.Types, GPUs: cluster.GPUs, PairRates: cfg.PairRates}
 	var gpus int32
 	for k := n - 1; k >= 0; k-- {
 		e.typeOrder = append(e.typeOrder, k)

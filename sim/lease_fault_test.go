@@ -10,14 +10,13 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/sim"
 )
 
 // A lease from 360 is lost at 400, when its GPU leaves until 500; from then on the
 // job does its last 360 steps. With each step saved, 40 fewer.
 func TestLeaseLostToAFault(t *testing.T) {
-	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 720, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 720, 1)}
 	cfg := sim.LeaseConfig{Faults: []sim.LeaseFault{{GPU: "V100/0", FromS: 400, UntilS: 500}}}
 	o := lend(t, one(1), jobs, equally(1), cfg)
 	near(t, "end", o.Jobs[0].EndS, 860)
@@ -38,7 +37,7 @@ func TestLeaseLostToAFault(t *testing.T) {
 // ends with b at 360. GPU 0 is still out, and the gang has received less: it gets
 // the other two, and does all its steps until 720. Then b goes on.
 func TestGangLosesALeaseToAFault(t *testing.T) {
-	jobs := []online.LeaseJob{leaseJob("a", 0, 2, 720, 2), leaseJob("b", 0, 1, 720, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 0, 2, 720, 2), leaseJob("b", 0, 1, 720, 1)}
 	cfg := sim.LeaseConfig{Faults: []sim.LeaseFault{{GPU: "V100/0", FromS: 100, UntilS: 720}}}
 	o := lend(t, one(3), jobs, equally(1), cfg)
 	near(t, "end of a", o.Jobs[0].EndS, 720)
@@ -49,7 +48,7 @@ func TestGangLosesALeaseToAFault(t *testing.T) {
 
 func TestLeaseFaultsRefused(t *testing.T) {
 	c := sim.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1, 2}}
-	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 10, 1, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 10, 1, 1)}
 	for _, c2 := range []struct {
 		faults []sim.LeaseFault
 		rate   sim.LeaseFaultRate
@@ -75,7 +74,7 @@ func TestLeaseFaultsRefused(t *testing.T) {
 	}
 	// A GPU that never returns.
 	cfg.Faults[0] = sim.LeaseFault{GPU: "V100/0", FromS: 3, UntilS: math.Inf(1)}
-	if _, err := sim.RunLeases(t.Context(), "x", one(1), []online.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1), cfg); !errors.Is(err, sim.ErrStalled) {
+	if _, err := sim.RunLeases(t.Context(), "x", one(1), []sim.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1), cfg); !errors.Is(err, sim.ErrStalled) {
 		t.Error(err)
 	}
 }
@@ -88,7 +87,7 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		c := sim.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1 + r.IntN(4), 2 + r.IntN(4)}}
 		cfg := sim.LeaseConfig{Seed: seed, KeepSteps: seed%2 == 1, FaultRate: sim.LeaseFaultRate{MeanS: 5000, RepairS: 500}, ResetS: -1}
-		var jobs []online.LeaseJob
+		var jobs []sim.LeaseJob
 		var work float64
 		for i := range 1 + r.IntN(8) {
 			// Two steps a second of each GPU of either type.
@@ -132,7 +131,7 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 // 400 s, ends at 500, b, alone 100 s, at 460. Both are there until 460: rho of a
 // is 500 / max(400, (2·460 + 40)/500 · 400), of b 460 / max(100, 2·100).
 func TestLeaseMetricsByHand(t *testing.T) {
-	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
 	m := lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{}).Metrics(one(1), jobs)
 	near(t, "mean JCT", m.MeanJCTS, 480)
 	near(t, "weighted JCT", m.WeightedJCTS, 960)

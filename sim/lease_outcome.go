@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 )
 
 // LeaseOutcome is what came of a run of leases. Means are over the jobs of the
@@ -121,7 +120,7 @@ func (e *leaseEngine) use(o *LeaseOutcome) {
 // cluster, over the jobs of its window that were not dropped. A job's slowdown
 // and rho are against its steps at its greatest rate on a type wide enough; a
 // lost lease counts as one task. O(jobs log jobs).
-func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []online.LeaseJob) *Metrics {
+func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 	x := &Metrics{
 		TotalS: o.TotalS, Utilisation: o.Utilization, Switches: o.Switches, SwitchS: o.SwitchS, Preemptions: o.Preemptions,
 		LostTasks: o.Lost, LostS: o.LostS, DownS: o.DownS,
@@ -152,7 +151,7 @@ func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []online.LeaseJob) *Metrics 
 }
 
 // greatestRate is that of a job over the types that are wide enough.
-func greatestRate(c LeaseCluster, j *online.LeaseJob) float64 {
+func greatestRate(c LeaseCluster, j *LeaseJob) float64 {
 	most := 0.0
 	for k, rate := range j.Rate {
 		if c.GPUs[k] >= j.GPUs {

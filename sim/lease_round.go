@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/hare-sched/hare/online"
 )
 
 // pick is a unit that may be chosen for a type.
@@ -109,7 +107,7 @@ func (e *leaseEngine) view() {
 	e.state.NowS, e.state.Jobs = e.nowS, e.state.Jobs[:0]
 	for _, slot := range e.order {
 		if u := &e.units[slot]; u.b == none {
-			e.state.Jobs = append(e.state.Jobs, online.LeaseView{
+			e.state.Jobs = append(e.state.Jobs, LeaseView{
 				LeaseJob: &e.specs[u.a], Number: int(u.a), StepsLeft: e.specs[u.a].Steps - e.jobs[u.a].stepsRun, EnteredS: e.jobs[u.a].enteredS,
 			})
 		}
@@ -289,7 +287,7 @@ func (e *leaseEngine) chooseHolds(ctx context.Context) error {
 	for i := range e.state.Jobs {
 		u := &e.units[e.jobs[e.state.Jobs[i].Number].slot]
 		if e.rounds > 0 && u.heldIn == e.rounds {
-			e.holding = append(e.holding, online.Hold{Job: i, GPUs: u.held})
+			e.holding = append(e.holding, Hold{Job: i, GPUs: u.held})
 		}
 	}
 	holds, err := e.holds.Hold(ctx, &e.state, e.holding)
@@ -311,7 +309,7 @@ func (e *leaseEngine) chooseHolds(ctx context.Context) error {
 }
 
 // checkHold gives the type of the GPUs.
-func (e *leaseEngine) checkHold(h online.Hold) (kind int, err error) {
+func (e *leaseEngine) checkHold(h Hold) (kind int, err error) {
 	refuse := func(gpu, format string, args ...any) error {
 		return &AllocationError{e.name, e.nowS, gpu, fmt.Sprintf(format, args...)}
 	}

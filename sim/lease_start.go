@@ -3,8 +3,6 @@ package sim
 import (
 	"cmp"
 	"slices"
-
-	"github.com/hare-sched/hare/online"
 )
 
 // start gives the unit the GPUs for a round.
@@ -56,7 +54,7 @@ func (e *leaseEngine) start(slot int32, kind int, gpus []int32) {
 
 // whole is as many of steps as a job can do: those of whole rounds, where it has
 // rounds.
-func whole(j *online.LeaseJob, steps int64) int64 {
+func whole(j *LeaseJob, steps int64) int64 {
 	if j.Rounds {
 		return steps - steps%int64(j.GPUs)
 	}

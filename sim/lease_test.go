@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -21,9 +20,9 @@ type sharer struct {
 	calls *[]float64 // times
 }
 
-func (sharer) LeaseTraits() online.LeaseTraits { return online.LeaseTraits{} }
+func (sharer) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
-func (p sharer) Shares(_ context.Context, s *online.LeaseState, out *online.Shares) error {
+func (p sharer) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	if p.calls != nil {
 		*p.calls = append(*p.calls, s.NowS)
 	}
@@ -43,11 +42,11 @@ func one(gpus int) sim.LeaseCluster {
 	return sim.LeaseCluster{Types: []string{"V100"}, GPUs: []int{gpus}}
 }
 
-func leaseJob(id string, arrivalS float64, gpus int, steps int64, rate ...float64) online.LeaseJob {
-	return online.LeaseJob{ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: gpus, Steps: steps, Rate: rate}
+func leaseJob(id string, arrivalS float64, gpus int, steps int64, rate ...float64) sim.LeaseJob {
+	return sim.LeaseJob{ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: gpus, Steps: steps, Rate: rate}
 }
 
-func lend(t *testing.T, c sim.LeaseCluster, jobs []online.LeaseJob, policy any, cfg sim.LeaseConfig) *sim.LeaseOutcome {
+func lend(t *testing.T, c sim.LeaseCluster, jobs []sim.LeaseJob, policy any, cfg sim.LeaseConfig) *sim.LeaseOutcome {
 	t.Helper()
 	o, err := sim.RunLeases(context.Background(), "test", c, jobs, policy, cfg)
 	if err != nil {
@@ -68,7 +67,7 @@ func near(t *testing.T, what string, got, want float64) {
 // of the time counted and the other 180, so the other: its 100 steps end the
 // round at 460. Round 3: the rest of the first, to 500.
 func TestLeasesTakeTurns(t *testing.T) {
-	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
 	o := lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{})
 	near(t, "end of b", o.Jobs[1].EndS, 460)
 	near(t, "end of a", o.Jobs[0].EndS, 500)
@@ -89,7 +88,7 @@ func TestLeasesTakeTurns(t *testing.T) {
 // A round lasts as long as its longest lease: b ends at 100 and its GPU idles
 // until 360, when c, which came at 50, is let in.
 func TestARoundEndsWithItsLatestGang(t *testing.T) {
-	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 720, 1), leaseJob("b", 0, 1, 100, 1), leaseJob("c", 50, 1, 10, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 720, 1), leaseJob("b", 0, 1, 100, 1), leaseJob("c", 50, 1, 10, 1)}
 	o := lend(t, one(2), jobs, equally(0.6), sim.LeaseConfig{ResetS: -1})
 	near(t, "end of b", o.Jobs[1].EndS, 100)
 	near(t, "start of c", o.Jobs[2].StartS, 360)
@@ -115,7 +114,7 @@ func TestJobsWaitForShares(t *testing.T) {
 	var calls []float64
 	p := equally(0.5)
 	p.calls = &calls
-	jobs := []online.LeaseJob{leaseJob("a", 10, 1, 4000, 1), leaseJob("b", 300, 1, 10, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 10, 1, 4000, 1), leaseJob("b", 300, 1, 10, 1)}
 	o := lend(t, one(2), jobs, p, sim.LeaseConfig{})
 	// Rounds end at 10 + 360 n; the sixth is the first from 10 + 1,920 on.
 	near(t, "start of b", o.Jobs[1].StartS, 10+6*360)
@@ -126,7 +125,7 @@ func TestJobsWaitForShares(t *testing.T) {
 
 // Gavel drops a job whose last steps are fewer than its GPUs, after five tries.
 func TestLeasesWithoutAStepForEachGPU(t *testing.T) {
-	jobs := []online.LeaseJob{leaseJob("a", 0, 2, 721, 2), leaseJob("b", 0, 1, 360, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 0, 2, 721, 2), leaseJob("b", 0, 1, 360, 1)}
 	o := lend(t, one(3), jobs, equally(0.5), sim.LeaseConfig{})
 	if o.Dropped != 1 || !o.Jobs[0].Dropped || o.Lost != 5 || o.Jobs[0].StepsRun != 720 {
 		t.Errorf("%+v", o)
@@ -135,15 +134,15 @@ func TestLeasesWithoutAStepForEachGPU(t *testing.T) {
 }
 
 // holder gives fixed holds.
-type holder []online.Hold
+type holder []sim.Hold
 
-func (h holder) Hold(context.Context, *online.LeaseState, []online.Hold) ([]online.Hold, error) {
+func (h holder) Hold(context.Context, *sim.LeaseState, []sim.Hold) ([]sim.Hold, error) {
 	return h, nil
 }
 
 func TestAllocationsThatAreNotThere(t *testing.T) {
 	c := sim.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{2, 2}}
-	jobs := []online.LeaseJob{leaseJob("a", 5, 1, 10, 0, 1), leaseJob("b", 5, 2, 10, 1, 1), leaseJob("c", 5, 2, 10, 1, 1)}
+	jobs := []sim.LeaseJob{leaseJob("a", 5, 1, 10, 0, 1), leaseJob("b", 5, 2, 10, 1, 1), leaseJob("c", 5, 2, 10, 1, 1)}
 	shares := func(x ...float64) sharer { return sharer{share: func(int) []float64 { return x }} }
 	for name, f := range map[string]struct {
 		policy any
@@ -180,7 +179,7 @@ func TestAllocationsThatAreNotThere(t *testing.T) {
 
 // A policy may hold GPUs itself: b, then both others.
 func TestHoldPolicy(t *testing.T) {
-	jobs := []online.LeaseJob{leaseJob("a", 0, 1, 100, 1), leaseJob("b", 0, 2, 720, 2)}
+	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 100, 1), leaseJob("b", 0, 2, 720, 2)}
 	o := lend(t, one(2), jobs, longestFirst{}, sim.LeaseConfig{})
 	near(t, "end of b", o.Jobs[1].EndS, 360)
 	near(t, "end of a", o.Jobs[0].EndS, 460)
@@ -188,39 +187,39 @@ func TestHoldPolicy(t *testing.T) {
 
 type longestFirst struct{}
 
-func (longestFirst) Hold(_ context.Context, s *online.LeaseState, _ []online.Hold) ([]online.Hold, error) {
+func (longestFirst) Hold(_ context.Context, s *sim.LeaseState, _ []sim.Hold) ([]sim.Hold, error) {
 	best := 0
 	for i := range s.Jobs {
 		if s.Jobs[i].StepsLeft > s.Jobs[best].StepsLeft {
 			best = i
 		}
 	}
-	h := online.Hold{Job: best}
+	h := sim.Hold{Job: best}
 	for g := range s.Jobs[best].GPUs {
 		h.GPUs = append(h.GPUs, int32(g))
 	}
-	return []online.Hold{h}, nil
+	return []sim.Hold{h}, nil
 }
 
 func TestBadLeaseInput(t *testing.T) {
 	good := leaseJob("a", 0, 1, 10, 1)
 	for name, f := range map[string]struct {
-		change func(c *sim.LeaseCluster, j *online.LeaseJob, cfg *sim.LeaseConfig)
+		change func(c *sim.LeaseCluster, j *sim.LeaseJob, cfg *sim.LeaseConfig)
 		want   string
 	}{
-		"lease":    {func(_ *sim.LeaseCluster, _ *online.LeaseJob, cfg *sim.LeaseConfig) { cfg.LeaseS = math.NaN() }, "a lease must be longer"},
-		"restart":  {func(_ *sim.LeaseCluster, _ *online.LeaseJob, cfg *sim.LeaseConfig) { cfg.RestartS = 360 }, "less than a lease"},
-		"window":   {func(_ *sim.LeaseCluster, _ *online.LeaseJob, cfg *sim.LeaseConfig) { cfg.Last = 1 }, "not a window of 1 jobs"},
-		"types":    {func(c *sim.LeaseCluster, _ *online.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = nil }, "a number of GPUs for each"},
-		"no GPUs":  {func(c *sim.LeaseCluster, _ *online.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = []int{0} }, "types must rise"},
-		"arrival":  {func(_ *sim.LeaseCluster, j *online.LeaseJob, _ *sim.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
-		"steps":    {func(_ *sim.LeaseCluster, j *online.LeaseJob, _ *sim.LeaseConfig) { j.Steps = 0 }, "must be positive"},
-		"rate":     {func(_ *sim.LeaseCluster, j *online.LeaseJob, _ *sim.LeaseConfig) { j.Rate = []float64{math.Inf(1)} }, "is not a number"},
-		"too wide": {func(_ *sim.LeaseCluster, j *online.LeaseJob, _ *sim.LeaseConfig) { j.GPUs = 3 }, "needs 3 GPUs of one type"},
+		"lease":    {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.LeaseS = math.NaN() }, "a lease must be longer"},
+		"restart":  {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.RestartS = 360 }, "less than a lease"},
+		"window":   {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.Last = 1 }, "not a window of 1 jobs"},
+		"types":    {func(c *sim.LeaseCluster, _ *sim.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = nil }, "a number of GPUs for each"},
+		"no GPUs":  {func(c *sim.LeaseCluster, _ *sim.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = []int{0} }, "types must rise"},
+		"arrival":  {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
+		"steps":    {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Steps = 0 }, "must be positive"},
+		"rate":     {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Rate = []float64{math.Inf(1)} }, "is not a number"},
+		"too wide": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.GPUs = 3 }, "needs 3 GPUs of one type"},
 	} {
 		c, j, cfg := one(2), good, sim.LeaseConfig{}
 		f.change(&c, &j, &cfg)
-		if _, err := sim.RunLeases(context.Background(), "test", c, []online.LeaseJob{j}, equally(1), cfg); err == nil || !strings.Contains(err.Error(), f.want) {
+		if _, err := sim.RunLeases(context.Background(), "test", c, []sim.LeaseJob{j}, equally(1), cfg); err == nil || !strings.Contains(err.Error(), f.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -229,7 +228,7 @@ func TestBadLeaseInput(t *testing.T) {
 // Ten times the simulated time must not take more memory.
 func TestLeaseMemoryIsFlatInTime(t *testing.T) {
 	allocated := func(steps int64) uint64 {
-		jobs := []online.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1), leaseJob("c", 0, 2, steps, 1)}
+		jobs := []sim.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1), leaseJob("c", 0, 2, steps, 1)}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		o := lend(t, one(2), jobs, equally(0.4), sim.LeaseConfig{})
@@ -246,7 +245,7 @@ func TestLeaseMemoryIsFlatInTime(t *testing.T) {
 }
 
 func ExampleRunLeases() {
-	jobs := []online.LeaseJob{
+	jobs := []sim.LeaseJob{
 		{ID: "long", Weight: 1, GPUs: 1, Steps: 400, Rate: []float64{1}},
 		{ID: "short", Weight: 1, GPUs: 1, Steps: 100, Rate: []float64{1}},
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -25,7 +24,7 @@ func TestNothingEverEnds(t *testing.T) {
 		}
 	}
 	cfg := sim.LeaseConfig{LeaseS: 360, FaultRate: sim.LeaseFaultRate{MeanS: 0.001, RepairS: 1}}
-	_, err := sim.RunLeases(t.Context(), "equal", one(1), []online.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1), cfg)
+	_, err := sim.RunLeases(t.Context(), "equal", one(1), []sim.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1), cfg)
 	if !errors.Is(err, sim.ErrStalled) || !strings.Contains(err.Error(), "let GPUs fail more rarely") {
 		t.Error(err)
 	}

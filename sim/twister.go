@@ -1,4 +1,4 @@
-package online
+package sim
 
 import "math/bits"
 

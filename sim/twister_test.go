@@ -1,16 +1,16 @@
-package online_test
+package sim_test
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/sim"
 )
 
 // What CPython 3.11's random.Random gives for these seeds.
 func TestTwisterFollowsPython(t *testing.T) {
-	r := online.NewTwister(5)
+	r := sim.NewTwister(5)
 	var got [][]int
 	for range 6 {
 		x := []int{0, 1, 2}
@@ -20,7 +20,7 @@ func TestTwisterFollowsPython(t *testing.T) {
 	if want := "[[0 1 2] [0 1 2] [1 0 2] [2 0 1] [1 0 2] [1 2 0]]"; fmt.Sprint(got) != want {
 		t.Errorf("shuffles %v, Python %s", got, want)
 	}
-	r = online.NewTwister(0)
+	r = sim.NewTwister(0)
 	var draws []int
 	for _, n := range []int{1, 2, 3, 7, 100, 5, 5} {
 		draws = append(draws, r.Below(n))
@@ -28,7 +28,7 @@ func TestTwisterFollowsPython(t *testing.T) {
 	if want := []int{0, 1, 0, 2, 65, 3, 3}; !slices.Equal(draws, want) {
 		t.Errorf("randrange %v, Python %v", draws, want)
 	}
-	r = online.NewTwister(0)
+	r = sim.NewTwister(0)
 	draws = draws[:0]
 	for _, n := range []int{2, 5, 21, 22, 60, 100} {
 		a, b := r.Two(n)
@@ -37,7 +37,7 @@ func TestTwisterFollowsPython(t *testing.T) {
 	if want := []int{1, 0, 0, 2, 16, 15, 12, 9, 30, 22, 74, 27}; !slices.Equal(draws, want) {
 		t.Errorf("samples of two %v, Python %v", draws, want)
 	}
-	r = online.NewTwister(1<<40 + 7) // a key of two words
+	r = sim.NewTwister(1<<40 + 7) // a key of two words
 	if a, b := r.Uint32(), r.Uint32(); a != 2635837658 || b != 3209733218 {
 		t.Errorf("words %d, %d", a, b)
 	}
