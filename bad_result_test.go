@@ -25,6 +25,10 @@ func TestBadResultsAreNamed(t *testing.T) {
 	cert := func(fields string) string {
 		return res(`"certificate":{"hare":"certificate/v1","method":"price",` + fields + `}`)
 	}
+	re := func(fields string) string { return res(`"replan":{` + fields + `}`) }
+	long := func(n int) string { return "0." + strings.Repeat("0", n-2) }
+	deep := func(n int) string { return strings.Repeat(`[`, n) + strings.Repeat(`]`, n) }
+	sha := strings.Repeat("0123456789abcdef", 4)
 	const ok = `"job":[0,1],"start_us":[0,5]`
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":              {"", "malformed"},
@@ -77,6 +81,49 @@ func TestBadResultsAreNamed(t *testing.T) {
 		"price negative":     {cert(`"prices":{"V100":[-1]}`), "out_of_range /certificate/prices/V100/0"},
 		"price twice":        {cert(`"prices":{"V100":[1],"V100":[1]}`), "duplicate_name /certificate/prices/V100"},
 		"path a number":      {cert(`"path":1`), "wrong_type /certificate/path"},
+		"hash":               {res(`"instance_sha256":"` + sha + `"`), ""},
+		"hash null":          {res(`"instance_sha256":null`), ""},
+		"hash empty":         {res(`"instance_sha256":""`), "bad_hash /instance_sha256"},
+		"hash upper case":    {res(`"instance_sha256":"` + strings.ToUpper(sha) + `"`), "bad_hash /instance_sha256"},
+		"hash short":         {cert(`"instance_sha256":"` + sha[1:] + `"`), "bad_hash /certificate/instance_sha256"},
+		"hash a number":      {re(`"instance_sha256":5`), "wrong_type /replan/instance_sha256"},
+		"hash of a replan":   {re(`"instance_sha256":""`), "bad_hash /replan/instance_sha256"},
+		"jobs null":          {res(`"jobs":null`), ""},
+		"unknown twice":      {res(`"x":{"y":[{"z":1,"z":2}]}`), "duplicate_name /x/y/0/z"},
+		"unknown kind twice": {res(`"metrics":[{"z":1,"z":2}]`), "duplicate_name /metrics/0/z"},
+		"escaped twice":      {res(`"x":{"y":1,"\u0079":2}`), "duplicate_name /x/y"},
+		"511 levels more":    {res(`"x":` + deep(511)), ""},
+		"512 levels more":    {res(`"x":` + deep(512)), "malformed /x" + strings.Repeat("/0", 149) + "…"},
+		"5000 levels":        {res(`"options":{"x":` + deep(5000) + `}`), "malformed /options/x" + strings.Repeat("/0", 145) + "…"},
+		"number of 400":      {res(`"x":` + long(400)), ""},
+		"number of 401":      {res(`"x":` + long(401)), "too_long /x"},
+		"value of 400":       {res(`"value":` + long(400)), ""},
+		"value of 401":       {res(`"value":` + long(401)), "too_long /value"},
+		"metric of 401":      {res(`"metrics":{"makespan_s":` + long(401) + `}`), "too_long /metrics/makespan_s"},
+		"lane of 400":        {lane(`"job":[0,1],"start_us":[0,` + long(400) + `]`), ""},
+		"lane of 401":        {lane(`"job":[0,1],"start_us":[0,` + long(401) + `]`), "out_of_range /schedule/lanes/0/start_us/1"},
+		"zero with exponent": {res(`"value":0e999999999,"bound":0.00000e-400`), ""},
+		"end 2^53":           {res(`"jobs":[{"id":"j","end_s":9007199254.740992}]`), ""},
+		"end 2^53+1":         {res(`"jobs":[{"id":"j","end_s":9007199254.740993}]`), "too_large /jobs/0/end_s"},
+		"bound 5":            {cert(`"bound":"5"`), "bad_amount /certificate/bound"},
+		"bound 5.0":          {cert(`"bound":"5.0"`), "bad_amount /certificate/bound"},
+		"bound 05":           {cert(`"bound":"05.000000"`), "bad_amount /certificate/bound"},
+		"bound +5":           {cert(`"bound":"+5.000000"`), "bad_amount /certificate/bound"},
+		"bound of seven":     {cert(`"bound":"5.0000000"`), "bad_amount /certificate/bound"},
+		"bound -0":           {cert(`"bound":"-0.000000"`), "bad_amount /certificate/bound"},
+		"bound with newline": {cert(`"bound":"5.000000\n"`), "bad_amount /certificate/bound"},
+		"bound empty":        {cert(`"bound":""`), "bad_amount /certificate/bound"},
+		"bound below 0":      {cert(`"bound":"-12345678901234567890123456789012345678901.000000"`), ""},
+		"replan":             {re(`"at_s":1,"constant":0,"started":[{"job":"j","rounds":1,"until_s":2,"x":[]}],"gpus":{"a":"b"},"moved":[7,{"job":7}],"x":{}`), ""},
+		"replan of nulls":    {re(`"at_s":null,"constant":null,"instance":null,"schedule":null,"started":null,"gpus":null,"lost":null,"kept":null`), ""},
+		"replan null":        {res(`"replan":null`), ""},
+		"replan a number":    {res(`"replan":5`), "wrong_type /replan"},
+		"replan kinds": {
+			re(`"at_s":"1","constant":"0","whole_value":[],"whole_bound":{},"gain":true,"kept_value":"","started":{},"gpus":[],"lost":0,"added":"j","removed":{},"moved":{},"kept":1,"planned_gpu_s":[],"schedule_missing":0,"instance":[],"schedule":[]`),
+			"wrong_type /replan/at_s; wrong_type /replan/constant; wrong_type /replan/whole_value; wrong_type /replan/whole_bound; wrong_type /replan/gain; wrong_type /replan/kept_value; wrong_type /replan/started; wrong_type /replan/gpus; wrong_type /replan/lost; wrong_type /replan/added; wrong_type /replan/removed; wrong_type /replan/moved; wrong_type /replan/kept; wrong_type /replan/planned_gpu_s; wrong_type /replan/schedule_missing; wrong_type /replan/instance; wrong_type /replan/schedule"},
+		"replan items": {
+			re(`"started":[1,{"job":1,"rounds":"1","until_s":null}],"lost":[{"gpu":[],"round":-1}],"gpus":{"a":1},"added":[1]`),
+			"wrong_type /replan/started/0; wrong_type /replan/started/1/job; wrong_type /replan/started/1/rounds; wrong_type /replan/started/1/until_s; wrong_type /replan/lost/0/gpu; out_of_range /replan/lost/0/round; wrong_type /replan/gpus/a; wrong_type /replan/added/0"},
 		"all at once": {`{"hare":"x","value":"y","schedule":{"jobs":[1],"lanes":[{"job":[9],"start_us":["z"]}]},"certificate":{"hare":"w","pat":1}}`,
 			"wrong_type /value; wrong_type /schedule/jobs/0; out_of_range /schedule/lanes/0/start_us/0; unknown_field /certificate/pat; unknown_form /certificate/hare; unknown_form /hare; out_of_range /schedule/lanes/0/job/0"},
 	} {

@@ -12,7 +12,7 @@ import (
 )
 
 // Limits bound what a decoder takes. Memory grows with the document, whatever
-// is in it; nesting is limited to 10,000 levels.
+// is in it; nesting is limited to 512 levels, a number to 400 characters.
 type Limits struct {
 	// MaxBytes limits the document; zero means 64 MiB.
 	MaxBytes int64
@@ -139,7 +139,7 @@ func (r *reader) broken(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		what = "the document ends too early: it was cut off, or a bracket or quote is missing"
 	case strings.Contains(what, "max depth"):
-		what = "the document is nested more than 10,000 levels deep"
+		what = errDepth.Error()
 	}
 	line := r.in.line(r.d.UnreadBuffer(), ahead)
 	// Too long is what an endless document is, whatever its beginning.

@@ -1,118 +1,155 @@
 package hare
 
-// replan reads the replan object of a result. The instance and the schedule in
-// it are strict; values of another kind than expected, and unknown names, are
-// passed over.
+// replan reads the replan object of a result. What verifiers look at is strict,
+// the instance and the schedule above all; null stands for a field that is left
+// out. Unknown names, and what a moved job has, are passed over.
 func (d *resultReader) replan() error {
-	if !d.is('{') {
+	if d.is('n') {
 		return d.skip()
 	}
-	p := &Replan{}
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
+	p := &Replan{Stated: &StatedReplan{}}
 	d.res.Replan = p
-	amount := func(to *Amount) error {
-		var a *Amount
-		if !d.is('0') {
-			return d.skip()
+	return d.object(nil, func(name string) (bool, error) {
+		if d.is('n') {
+			return true, d.skip()
 		}
-		err := d.amount(&a)
-		if a != nil {
-			*to = *a
+		return true, d.replanField(p, name)
+	})
+}
+
+func (d *resultReader) replanField(p *Replan, name string) error {
+	at := d.root + "/replan"
+	switch name {
+	case "at_s":
+		p.Stated.At = true
+		return d.micros(&p.AtUs, 0)
+	case "stability":
+		return d.micros(&p.StabilityMicro, 0)
+	case "instance_sha256":
+		return d.sha256(&p.InstanceSHA256)
+	case "constant":
+		p.Stated.Constant = true
+		return d.amountTo(&p.Constant)
+	case "whole_value":
+		return d.amount(&p.Stated.WholeValue)
+	case "whole_bound":
+		return d.amount(&p.Stated.WholeBound)
+	case "kept_value":
+		return d.amount(&p.KeptValue)
+	case "gain":
+		return d.amount(&p.Stated.Gain)
+	case "planned_gpu_s":
+		return d.amountTo(&p.PlannedGPU)
+	case "moved_gpu_s":
+		return d.amountTo(&p.MovedGPU)
+	case "forced_gpu_s":
+		return d.amountTo(&p.ForcedGPU)
+	case "started":
+		p.Stated.Started = true
+		return items(d, &p.Started, func(x *StartedWork, name string) error {
+			switch name {
+			case "job":
+				return d.str(&x.Job)
+			case "rounds":
+				return d.integer(&x.Rounds, 0, MaxExact)
+			case "until_s":
+				return d.micros(&x.UntilUs, 0)
+			}
+			return d.skip()
+		})
+	case "lost":
+		p.Stated.Lost = true
+		return items(d, &p.Lost, func(x *LostWork, name string) error {
+			switch name {
+			case "job":
+				return d.str(&x.Job)
+			case "round":
+				return d.integer(&x.Round, 0, MaxExact)
+			case "gpu":
+				return d.str(&x.GPU)
+			}
+			return d.skip()
+		})
+	case "moved":
+		return d.array(func(int) error {
+			var x MovedJob
+			err := d.infoObject(func(name string) error { return d.moved(&x, name) })
+			p.Moved = append(p.Moved, x)
+			return err
+		})
+	case "kept":
+		return d.strings(&p.Kept)
+	case "added":
+		p.Stated.Added = true
+		return d.strings(&p.Added)
+	case "removed":
+		p.Stated.Removed = true
+		return d.strings(&p.Removed)
+	case "gpus":
+		p.Stated.Renamed = true
+		return d.object(nil, func(name string) (bool, error) {
+			x := RenamedGPU{Rest: name}
+			err := d.str(&x.Whole)
+			p.Renamed = append(p.Renamed, x)
+			return true, err
+		})
+	case "schedule_missing":
+		return d.str(&p.WholeMissing)
+	case "instance":
+		return d.instanceAt(at+"/instance", &p.Rest)
+	case "schedule":
+		s := &resultReader{reader: d.reader, root: at, res: &Result{}}
+		err := s.schedule()
+		if p.Whole = s.res.Schedule; err == nil {
+			err = s.indices()
 		}
 		return err
 	}
-	at := d.root + "/replan"
-	return d.infoObject(func(name string) error {
-		switch name {
-		case "at_s":
-			return d.micros(&p.AtUs, 0)
-		case "stability":
-			return d.micros(&p.StabilityMicro, 0)
-		case "instance_sha256":
-			return d.str(&p.InstanceSHA256)
-		case "constant":
-			return amount(&p.Constant)
-		case "kept_value":
-			return d.amount(&p.KeptValue)
-		case "planned_gpu_s":
-			return amount(&p.PlannedGPU)
-		case "moved_gpu_s":
-			return amount(&p.MovedGPU)
-		case "forced_gpu_s":
-			return amount(&p.ForcedGPU)
-		case "started":
-			return infoItems(d, &p.Started, func(x *StartedWork, name string) error {
-				switch name {
-				case "job":
-					return d.infoString(&x.Job)
-				case "rounds":
-					return d.infoInt(&x.Rounds)
-				case "until_s":
-					return d.infoMicros(&x.UntilUs)
-				}
-				return d.skip()
-			})
-		case "lost":
-			return infoItems(d, &p.Lost, func(x *LostWork, name string) error {
-				switch name {
-				case "job":
-					return d.infoString(&x.Job)
-				case "round":
-					return d.infoInt(&x.Round)
-				case "gpu":
-					return d.infoString(&x.GPU)
-				}
-				return d.skip()
-			})
-		case "moved":
-			return infoItems(d, &p.Moved, func(x *MovedJob, name string) error {
-				switch name {
-				case "job":
-					return d.infoString(&x.ID)
-				case "from":
-					return d.place(&x.From)
-				case "to":
-					return d.place(&x.To)
-				case "gpu_s":
-					return amount(&x.GPU)
-				case "why":
-					return d.infoString(&x.Why)
-				}
-				return d.skip()
-			})
-		case "kept":
-			return d.infoStrings(&p.Kept)
-		case "added":
-			return d.infoStrings(&p.Added)
-		case "removed":
-			return d.infoStrings(&p.Removed)
-		case "gpus":
-			return d.infoObject(func(name string) error {
-				x := RenamedGPU{Rest: name}
-				err := d.infoString(&x.Whole)
-				p.Renamed = append(p.Renamed, x)
-				return err
-			})
-		case "schedule_missing":
-			return d.infoString(&p.WholeMissing)
-		case "instance":
-			return d.instanceAt(at+"/instance", &p.Rest)
-		case "schedule":
-			s := &resultReader{reader: d.reader, root: at, res: &Result{}}
-			err := s.schedule()
-			if p.Whole = s.res.Schedule; err == nil {
-				err = s.indices()
-			}
-			return err
+	return d.skip()
+}
+
+// amountTo reads an amount that is not null.
+func (d *resultReader) amountTo(to *Amount) error {
+	var a *Amount
+	err := d.amount(&a)
+	if a != nil {
+		*to = *a
+	}
+	return err
+}
+
+func (d *resultReader) moved(x *MovedJob, name string) error {
+	switch name {
+	case "job":
+		return d.infoString(&x.ID)
+	case "from":
+		return d.place(&x.From)
+	case "to":
+		return d.place(&x.To)
+	case "gpu_s":
+		if d.is('0') {
+			return d.amountTo(&x.GPU)
 		}
-		return d.skip()
-	})
+	case "why":
+		return d.infoString(&x.Why)
+	}
+	return d.skip()
 }
 
 func (d *resultReader) place(to *JobPlace) error {
 	return d.infoObject(func(name string) error {
 		switch name {
 		case "types":
-			return d.infoStrings(&to.Types)
+			return d.infoList(func() error {
+				x := ""
+				err := d.infoString(&x)
+				to.Types = append(to.Types, x)
+				return err
+			})
 		case "start_s":
 			return d.infoMicros(&to.StartUs)
 		case "end_s":
@@ -122,20 +159,21 @@ func (d *resultReader) place(to *JobPlace) error {
 	})
 }
 
-func (d *resultReader) infoStrings(to *[]string) error {
-	return d.infoList(func() error {
+// strings reads an array of strings.
+func (d *resultReader) strings(to *[]string) error {
+	return d.array(func(int) error {
 		x := ""
-		err := d.infoString(&x)
+		err := d.str(&x)
 		*to = append(*to, x)
 		return err
 	})
 }
 
-// infoItems reads a list of objects.
-func infoItems[T any](d *resultReader, to *[]T, field func(x *T, name string) error) error {
-	return d.infoList(func() error {
+// items reads an array of objects.
+func items[T any](d *resultReader, to *[]T, field func(x *T, name string) error) error {
+	return d.array(func(int) error {
 		var x T
-		err := d.infoObject(func(name string) error { return field(&x, name) })
+		err := d.object(nil, func(name string) (bool, error) { return true, field(&x, name) })
 		*to = append(*to, x)
 		return err
 	})

@@ -3,6 +3,7 @@ package hare
 import (
 	"cmp"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,10 @@ func DecodeCertificate(r io.Reader, lim Limits) (*Certificate, error) {
 	return d.res.Certificate, nil
 }
 
+// boundForm is the one way to write a bound: six decimals, no other zeros in
+// front or behind. It is a string so that no reader goes through a float.
+var boundForm = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)
+
 type resultReader struct {
 	*reader
 	root string // pointer of the result in its document
@@ -67,7 +72,7 @@ func (d *resultReader) result() error {
 		case "hare":
 			return true, d.str(&form)
 		case "instance_sha256":
-			return true, d.str(&r.InstanceSHA256)
+			return true, d.sha256(&r.InstanceSHA256)
 		case "version":
 			return true, d.str(&r.Version)
 		case "status":
@@ -89,6 +94,9 @@ func (d *resultReader) result() error {
 		case "gap":
 			return true, d.gap()
 		case "jobs":
+			if d.is('n') {
+				return true, d.skip()
+			}
 			return true, d.array(func(int) error { return d.jobResult() })
 		case "schedule":
 			if d.is('n') {
@@ -222,15 +230,16 @@ func (d *resultReader) certificate(at string) error {
 		case "path":
 			return true, d.boolean(&c.Path)
 		case "instance_sha256":
-			return true, d.str(&c.InstanceSHA256)
+			return true, d.sha256(&c.InstanceSHA256)
 		case "objective":
 			return true, d.str(&c.Objective)
 		case "bound":
-			if err := d.str(&c.Bound); err != nil || c.Bound == "" {
+			before := len(d.faults)
+			if err := d.str(&c.Bound); err != nil || len(d.faults) > before {
 				return true, err
 			}
-			if _, bad := ParseAmount(c.Bound); bad != nil {
-				return true, d.fault("bad_amount", "%q %v: give a decimal with six places as a string", clip(c.Bound), bad)
+			if !boundForm.MatchString(c.Bound) || c.Bound == "-0.000000" {
+				return true, d.fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`, clip(c.Bound))
 			}
 			return true, nil
 		case "grid_us":

@@ -3,15 +3,47 @@ package hare
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// skip passes over a value.
+// Limits on what a document may hold anywhere, fields that no reader knows
+// included. Every reader of the format has the same ones.
+const (
+	maxDepth  = 512 // levels of nesting; the outermost object is level 1
+	maxNumber = 400 // characters of a number
+)
+
+// errDepth ends a pass, so that no recursion is deeper than maxDepth.
+var errDepth = fmt.Errorf("the document is nested more than %d levels deep", maxDepth)
+
+// skip passes over a value. What is passed over must keep to the rules that
+// hold for all values: names stand once, nesting and numbers have limits.
 func (r *reader) skip() error {
+	switch r.d.PeekKind() {
+	case '{':
+		return r.object(nil, func(string) (bool, error) { return true, r.skip() })
+	case '[':
+		return r.array(func(int) error { return r.skip() })
+	case '0':
+		_, err := r.numberText()
+		return err
+	}
 	if err := r.d.SkipValue(); err != nil {
 		return r.broken(err)
+	}
+	return nil
+}
+
+// open reads the bracket that begins an object or an array.
+func (r *reader) open() error {
+	if _, err := r.d.ReadToken(); err != nil {
+		return r.broken(err)
+	}
+	if r.d.StackDepth() > maxDepth {
+		return r.broken(errDepth)
 	}
 	return nil
 }
@@ -121,8 +153,8 @@ func (r *reader) object(known []string, field func(name string) (bool, error)) e
 	if ok, err := r.want('{'); !ok {
 		return err
 	}
-	if _, err := r.d.ReadToken(); err != nil {
-		return r.broken(err)
+	if err := r.open(); err != nil {
+		return err
 	}
 	var seen nameSet
 	for r.d.PeekKind() != '}' {
@@ -164,8 +196,8 @@ func (r *reader) array(item func(i int) error) error {
 	if ok, err := r.want('['); !ok {
 		return err
 	}
-	if _, err := r.d.ReadToken(); err != nil {
-		return r.broken(err)
+	if err := r.open(); err != nil {
+		return err
 	}
 	for i := 0; ; i++ {
 		switch r.d.PeekKind() {
@@ -218,11 +250,37 @@ func (r *reader) number() (text string, ok bool, err error) {
 	if ok, err := r.want('0'); !ok {
 		return "", false, err
 	}
+	v, err := r.numberText()
+	return string(v), v != nil, err
+}
+
+// numberText reads a number; nil stands for one that is too long, and said so.
+func (r *reader) numberText() ([]byte, error) {
 	v, err := r.d.ReadValue()
 	if err != nil {
-		return "", false, r.broken(err)
+		return nil, r.broken(err)
 	}
-	return string(v), true, nil
+	if len(v) > maxNumber {
+		return nil, r.fault("too_long", "a number has %d characters: give at most %d", len(v), maxNumber)
+	}
+	return v, nil
+}
+
+// sha256 reads the hash of an instance; null is none.
+func (r *reader) sha256(to *string) error {
+	if r.is('n') {
+		return r.skip()
+	}
+	before := len(r.faults)
+	text := ""
+	if err := r.str(&text); err != nil || len(r.faults) > before {
+		return err
+	}
+	if len(text) != 64 || strings.Trim(text, "0123456789abcdef") != "" {
+		return r.fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out", clip(text))
+	}
+	*to = text
+	return nil
 }
 
 // micros reads a decimal as millionths between least, 0 or 1, and MaxExact.

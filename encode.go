@@ -147,8 +147,10 @@ func appendCertificate(b []byte, c *Certificate) []byte {
 	}
 	b = append(b, `,"objective":`...)
 	b = appendString(b, c.Objective)
-	b = append(b, `,"bound":`...)
-	b = appendString(b, c.Bound)
+	if c.Bound != "" {
+		b = append(b, `,"bound":`...)
+		b = appendString(b, c.Bound)
+	}
 	if c.Method == MethodPrice {
 		b = appendColumn(append(b, `,"grid_us":`...), c.GridUs)
 		b = append(b, `,"prices":{`...)

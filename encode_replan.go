@@ -8,7 +8,9 @@ func (r *Result) appendReplan(b []byte) []byte {
 	p := r.Replan
 	b = appendMicros(append(b, `{"at_s":`...), p.AtUs)
 	b = appendMicros(append(b, `,"stability":`...), p.StabilityMicro)
-	b = appendString(append(b, `,"instance_sha256":`...), p.InstanceSHA256)
+	if p.InstanceSHA256 != "" {
+		b = appendString(append(b, `,"instance_sha256":`...), p.InstanceSHA256)
+	}
 	amount := func(name string, a Amount) {
 		b = append(b, `,"`...)
 		b = append(b, name...)

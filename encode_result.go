@@ -33,7 +33,7 @@ func (r *Result) Gap() (gap *big.Rat, ok bool) {
 // head holds the fields of a result before its schedule, in print order.
 type head struct {
 	Hare           string          `json:"hare"`
-	InstanceSHA256 string          `json:"instance_sha256"`
+	InstanceSHA256 string          `json:"instance_sha256,omitempty"`
 	Version        string          `json:"version"`
 	Seed           int64           `json:"seed"`
 	Status         string          `json:"status"`

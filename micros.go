@@ -18,39 +18,44 @@ var (
 // O(len(text)), whatever the exponent.
 func ParseMicros(text string) (int64, error) { return parseDecimal(text, 6) }
 
-// parseDecimal reads a decimal number as an exact count of 10^-places.
-func parseDecimal(text string, places int) (int64, error) {
-	s, neg := text, false
-	if strings.HasPrefix(s, "-") {
-		s, neg = s[1:], true
-	}
-	mantissa, exponent := s, 0
-	if i := strings.IndexAny(s, "eE"); i >= 0 {
-		mantissa = s[:i]
-		e, err := strconv.Atoi(s[i+1:])
+// splitDecimal reads a decimal number as digits, which neither begin nor end
+// with a zero, and the power of ten that makes them a count of 10^-places. There
+// are no digits where the number is zero. O(len(text)), whatever the exponent.
+func splitDecimal(text string, places int) (digits string, shift int, neg bool, err error) {
+	mantissa, neg := strings.CutPrefix(text, "-")
+	exponent := 0
+	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
+		e, err := strconv.Atoi(mantissa[i+1:])
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
-			return 0, errDecimalSyntax
+			return "", 0, false, errDecimalSyntax
 		}
 		// Atoi gives the nearest integer where e is out of range. The longest
 		// mantissa has less than 2^30 digits, so that this changes no answer.
-		exponent = max(-1<<30, min(1<<30, e))
+		mantissa, exponent = mantissa[:i], max(-1<<30, min(1<<30, e))
 	}
 	whole, fraction, dotted := strings.Cut(mantissa, ".")
 	if whole == "" || dotted && fraction == "" || !allDigits(whole) || !allDigits(fraction) {
-		return 0, errDecimalSyntax
+		return "", 0, false, errDecimalSyntax
 	}
-	digits := strings.TrimLeft(whole+fraction, "0")
-	trimmed := strings.TrimRight(digits, "0")
-	shift := exponent - len(fraction) + places + len(digits) - len(trimmed)
+	long := strings.TrimLeft(whole+fraction, "0")
+	digits = strings.TrimRight(long, "0")
+	return digits, exponent - len(fraction) + places + len(long) - len(digits), neg, nil
+}
+
+// parseDecimal reads a decimal number as an exact count of 10^-places.
+func parseDecimal(text string, places int) (int64, error) {
+	digits, shift, neg, err := splitDecimal(text, places)
 	switch {
-	case trimmed == "":
+	case err != nil:
+		return 0, err
+	case digits == "":
 		return 0, nil
 	case shift < 0:
 		return 0, errDecimalPlaces
-	case len(trimmed)+shift > 19:
+	case len(digits)+shift > 19:
 		return 0, errDecimalRange
 	}
-	n, err := strconv.ParseUint(trimmed, 10, 64)
+	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
 		return 0, errDecimalSyntax
 	}

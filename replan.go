@@ -33,6 +33,16 @@ type Replan struct {
 	// started, and the new plan. It is nil where none can be, as WholeMissing says.
 	Whole        *Schedule
 	WholeMissing string
+	// Stated is what a decoded document states of this and beside it. It is for
+	// verifiers, and nil in what a program built.
+	Stated *StatedReplan
+}
+
+// StatedReplan says which fields a replan document has, and what it states of
+// the values that its encoder computes from others.
+type StatedReplan struct {
+	At, Constant, Started, Lost, Added, Removed, Renamed bool
+	WholeValue, WholeBound, Gain                         *Amount
 }
 
 // StartedWork is what runs at the planning instant and stays.

@@ -109,7 +109,7 @@ func amount(t *rapid.T, label string) *hare.Amount {
 
 func randomResult(t *rapid.T) *hare.Result {
 	r := &hare.Result{
-		InstanceSHA256: "9f", Version: "0.1.0", Seed: rapid.Int64().Draw(t, "seed"), Status: hare.StatusSucceeded, Termination: hare.TerminationGap,
+		InstanceSHA256: strings.Repeat("9f", 32), Version: "0.1.0", Seed: rapid.Int64().Draw(t, "seed"), Status: hare.StatusSucceeded, Termination: hare.TerminationGap,
 		Reproducible: rapid.Bool().Draw(t, "reproducible"), Objective: hare.ObjectiveWeightedJCT, Value: amount(t, "value"), Bound: amount(t, "bound"),
 		Options: hare.Options{TimeLimit: 1500 * time.Millisecond, WorkLimit: 7, Gap: 0.01, Seed: 3, Bound: "price", Order: "wspt", Assign: "insertion", Detail: "lanes"},
 		Engine:  hare.Engine{HiGHS: "1.15.1"},
@@ -145,7 +145,7 @@ func randomResult(t *rapid.T) *hare.Result {
 		r.Schedule = s
 	}
 	if rapid.Bool().Draw(t, "certificate") {
-		r.Certificate = &hare.Certificate{Method: hare.MethodPrice, Path: rapid.Bool().Draw(t, "path"), InstanceSHA256: "9f", Objective: hare.ObjectiveWeightedJCT,
+		r.Certificate = &hare.Certificate{Method: hare.MethodPrice, Path: rapid.Bool().Draw(t, "path"), InstanceSHA256: strings.Repeat("9f", 32), Objective: hare.ObjectiveWeightedJCT,
 			Bound: r.Bound.Bound6(), GridUs: []int64{0, 5, hare.MaxExact}, Prices: []hare.TypePrices{{Type: "K80", Nanos: []int64{0, 9}}, {Type: "T4", Nanos: []int64{1, 2}}}}
 		if rapid.Bool().Draw(t, "sizes") {
 			r.Certificate.StepUs = 5

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -54,13 +55,14 @@ func TestBadReplans(t *testing.T) {
 		return request(t, h, "POST", "/v1/solves", in+`,"options":`+options+`}`).Body.String()
 	}
 	prev, bare := solve(quick), solve(`{"bound":"machine","order":"wspt","assign":"earliest_finish","detail":"jobs"}`)
+	hash := regexp.MustCompile(`"instance_sha256":"[0-9a-f]{64}"`)
 	for name, c := range map[string]struct{ body, pointer, code string }{
 		"negative":       {in + `,"previous":` + prev + `,"at_s":-1}`, "/at_s", "out_of_range"},
 		"beyond":         {in + `,"previous":` + prev + `,"at_s":100000}`, "/at_s", "nothing_left"},
 		"no instant":     {in + `,"previous":` + prev + `}`, "", "missing_field"},
 		"no previous":    {in + `,"at_s":3}`, "", "missing_field"},
 		"no schedule":    {in + `,"previous":` + bare + `,"at_s":1}`, "/previous/schedule", "missing_field"},
-		"other instance": {in + `,"previous":` + strings.Replace(prev, `"instance_sha256":"`, `"instance_sha256":"0`, 1) + `,"at_s":1}`, "/previous/instance_sha256", "wrong_instance"},
+		"other instance": {in + `,"previous":` + hash.ReplaceAllString(prev, `"instance_sha256":"`+strings.Repeat("0", 64)+`"`) + `,"at_s":1}`, "/previous/instance_sha256", "wrong_instance"},
 		"no schedule of": {in + `,"previous":` + strings.Replace(prev, `"start_us":[0`, `"start_us":[1`, 1) + `,"at_s":1}`, "/previous/schedule", "refused"},
 		"inside":         {in + `,"previous":` + strings.Replace(prev, `"lanes":[`, `"lane":[`, 1) + `,"at_s":1}`, "/previous/schedule/lane", "unknown_field"},
 		"stability":      {in + `,"previous":` + prev + `,"at_s":1,"stability":-0.5}`, "/stability", "out_of_range"},
