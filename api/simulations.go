@@ -11,7 +11,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
 func (s *server) simulationRoutes(r chi.Router) {
@@ -20,12 +20,12 @@ func (s *server) simulationRoutes(r chi.Router) {
 
 // simulationRunJSON is a run, with its jobs where they are asked for.
 type simulationRunJSON struct {
-	*service.SimulationRun
-	Each []service.SimulatedJob `json:"each,omitempty"`
+	*study.Run
+	Each []study.Job `json:"each,omitempty"`
 }
 
-func describeRun(r *service.SimulationRun, detail string) simulationRunJSON {
-	out := simulationRunJSON{SimulationRun: r}
+func describeRun(r *study.Run, detail string) simulationRunJSON {
+	out := simulationRunJSON{Run: r}
 	if detail == hare.SimulationJobs {
 		out.Each = r.EachJob()
 	}
@@ -34,11 +34,11 @@ func describeRun(r *service.SimulationRun, detail string) simulationRunJSON {
 
 // simulationAnswerJSON is the answer as one document.
 type simulationAnswerJSON struct {
-	Status string                    `json:"status"`
-	Asked  int                       `json:"asked"`
-	Runs   []simulationRunJSON       `json:"runs"`
-	Means  []service.SimulationMeans `json:"means,omitempty"`
-	Notes  []string                  `json:"notes,omitempty"`
+	Status string              `json:"status"`
+	Asked  int                 `json:"asked"`
+	Runs   []simulationRunJSON `json:"runs"`
+	Means  []study.Means       `json:"means,omitempty"`
+	Notes  []string            `json:"notes,omitempty"`
 }
 
 // simulationLine is one line of the answer as NDJSON: the member of its name is
@@ -63,11 +63,11 @@ type simulationProgress struct {
 }
 
 type simulationSummary struct {
-	Status string                    `json:"status"`
-	Asked  int                       `json:"asked"`
-	Runs   int                       `json:"runs"`
-	Means  []service.SimulationMeans `json:"means,omitempty"`
-	Notes  []string                  `json:"notes,omitempty"`
+	Status string        `json:"status"`
+	Asked  int           `json:"asked"`
+	Runs   int           `json:"runs"`
+	Means  []study.Means `json:"means,omitempty"`
+	Notes  []string      `json:"notes,omitempty"`
 }
 
 // progressEvery is how far apart the lines of progress are at least.
@@ -102,7 +102,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	req := service.SimulationOf(doc)
+	req := study.RequestOf(doc)
 	if kind == kindNDJSON {
 		direct(s.handle(func(w http.ResponseWriter, r *http.Request) error { return s.simulateLines(w, r, doc, req) }))(w, r)
 		return nil
@@ -119,17 +119,17 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 }
 
 // simulateLines answers line by line.
-func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *hare.Simulation, req *service.SimulationRequest) error {
+func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *hare.Simulation, req *study.Request) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
 	told := time.Now()
 	runs := 0
-	ended := func(_ int, run *service.SimulationRun) error {
+	ended := func(_ int, run *study.Run) error {
 		runs++
 		line := describeRun(run, doc.Detail)
 		return lines.write(simulationLine{Line: "run", Run: &line})
 	}
-	progress := func(p service.SimulationProgress) {
+	progress := func(p study.Progress) {
 		if now := time.Now(); now.Sub(told) >= progressEvery {
 			told = now
 			// That the client is gone shows at the next run, and by the context.
@@ -168,7 +168,7 @@ func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *hare
 }
 
 // simulation runs a simulation in a span of its own.
-func (s *server) simulation(r *http.Request, req *service.SimulationRequest, limit time.Duration, ended func(int, *service.SimulationRun) error, progress func(service.SimulationProgress)) (*service.SimulationAnswer, error) {
+func (s *server) simulation(r *http.Request, req *study.Request, limit time.Duration, ended func(int, *study.Run) error, progress func(study.Progress)) (*study.Answer, error) {
 	ctx, end := s.step(r.Context(), "simulate")
 	ans, err := s.svc.Simulate(ctx, req, limit, ended, progress)
 	end(err)
@@ -179,8 +179,8 @@ func (s *server) simulation(r *http.Request, req *service.SimulationRequest, lim
 }
 
 // policyFault says which policy of the request made a run fail.
-func (s *server) policyFault(r *http.Request, req *service.SimulationRequest, err error) error {
-	var run *service.SimulationError
+func (s *server) policyFault(r *http.Request, req *study.Request, err error) error {
+	var run *study.RunError
 	if !errors.As(err, &run) {
 		return err
 	}

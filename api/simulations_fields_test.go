@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
 const costPolicy = "gavel:max_sum_throughput_normalized_by_cost_perf"
@@ -40,7 +41,7 @@ func TestSimulationWithPrices(t *testing.T) {
 	}
 	runs := func(prices string, with map[string]float64) string {
 		text, _ := simulated(t, h, ask(prices))
-		var got struct{ Runs []service.SimulationRun }
+		var got struct{ Runs []study.Run }
 		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Runs) != 1 {
 			t.Fatal(err, text)
 		}
@@ -48,9 +49,9 @@ func TestSimulationWithPrices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := service.SimulationOf(doc)
+		req := study.RequestOf(doc)
 		req.Prices = with
-		rep, err := service.Simulate(t.Context(), req, service.SimulationConfig{})
+		rep, err := study.Simulate(t.Context(), req, study.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

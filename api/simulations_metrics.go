@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
 // simulationMetrics are about simulations that had a place.
@@ -24,7 +24,7 @@ func newSimulationMetrics() simulationMetrics {
 	}
 }
 
-func (m *simulationMetrics) simulated(_ context.Context, ans *service.SimulationAnswer, took time.Duration, err error) {
+func (m *simulationMetrics) simulated(_ context.Context, ans *study.Answer, took time.Duration, err error) {
 	m.took.Observe(took.Seconds())
 	if err != nil {
 		m.ended.WithLabelValues(errorKind(err)).Inc()

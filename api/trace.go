@@ -14,6 +14,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
 // scope names who makes the spans.
@@ -60,7 +61,7 @@ func errorKind(err error) string {
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
 	var status *statusError
-	var run *service.SimulationError
+	var run *study.RunError
 	switch {
 	case errors.As(err, &run):
 		return run.Code

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/study"
 )
 
 // PhaseEvent is a state of a solve that runs, for callers that know nothing of
@@ -30,7 +31,7 @@ type Hooks struct {
 	Cached func(hit bool)
 	// Simulated says that a simulation that had a place has ended; the answer is
 	// nil where err is not.
-	Simulated func(ctx context.Context, ans *SimulationAnswer, took time.Duration, err error)
+	Simulated func(ctx context.Context, ans *study.Answer, took time.Duration, err error)
 	// Committed says that what belongs to a solve has become durable since
 	// began, or was refused; bytes is its size.
 	Committed func(ctx context.Context, began time.Time, bytes int, err error)
@@ -77,7 +78,7 @@ func (h *Hooks) cached(hit bool) {
 	}
 }
 
-func (h *Hooks) simulated(ctx context.Context, ans *SimulationAnswer, took time.Duration, err error) {
+func (h *Hooks) simulated(ctx context.Context, ans *study.Answer, took time.Duration, err error) {
 	if h.Simulated != nil {
 		h.Simulated(ctx, ans, took, err)
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -143,8 +143,8 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 }
 
 // here simulates in this process.
-func (f *simulateFlags) here(ctx context.Context, req *service.SimulationRequest, live *live) (*service.SimulationReport, error) {
-	cfg := service.SimulationConfig{Parallel: f.parallel, Timed: true}
+func (f *simulateFlags) here(ctx context.Context, req *study.Request, live *live) (*study.Report, error) {
+	cfg := study.Config{Parallel: f.parallel, Timed: true}
 	if live.on {
 		cfg.Progress = simulationProgress(live, time.Now)
 	}
@@ -155,7 +155,7 @@ func (f *simulateFlags) here(ctx context.Context, req *service.SimulationRequest
 		// A million jobs are to fit into 2 GiB: a quarter less memory, some 15 % more time.
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
-	return service.Simulate(ctx, req, cfg)
+	return study.Simulate(ctx, req, cfg)
 }
 
 // widthOf is that of a terminal, else 0.
@@ -192,7 +192,7 @@ func startPrograms(ctx context.Context, names []string) (solver.Config, func()) 
 func simulationFault(err error) error {
 	var all hare.InvalidErrors
 	var one *hare.InvalidError
-	var run *service.SimulationError
+	var run *study.RunError
 	switch {
 	case errors.As(err, &all):
 		var said []string
@@ -223,8 +223,8 @@ func flagged(e *hare.InvalidError) string {
 }
 
 // request reads flags and files.
-func (f *simulateFlags) request() (*service.SimulationRequest, error) {
-	req := &service.SimulationRequest{
+func (f *simulateFlags) request() (*study.Request, error) {
+	req := &study.Request{
 		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(), IntervalS: f.interval.Seconds(), CDF: f.cdf, Record: f.record != "",
 	}
 	if len(f.policies) == 0 {
@@ -292,7 +292,7 @@ func (f *simulateFlags) request() (*service.SimulationRequest, error) {
 }
 
 // where reads the cluster.
-func (f *simulateFlags) where(req *service.SimulationRequest, elastic bool) error {
+func (f *simulateFlags) where(req *study.Request, elastic bool) error {
 	own := f.instance != "" || f.drawn || elastic // their own is there
 	switch {
 	case f.gpus != "" && f.cluster != "" || f.gpus == "" && f.cluster == "" && !own:
@@ -315,7 +315,7 @@ func (f *simulateFlags) where(req *service.SimulationRequest, elastic bool) erro
 }
 
 // what reads the jobs.
-func (f *simulateFlags) what(req *service.SimulationRequest) error {
+func (f *simulateFlags) what(req *study.Request) error {
 	n := 0
 	for _, given := range []bool{f.traceSet, f.instance != "", f.drawn} {
 		if given {
@@ -343,7 +343,7 @@ func (f *simulateFlags) what(req *service.SimulationRequest) error {
 		return nil
 	}
 	req.Merge = 0
-	t := &service.SimulationTrace{Name: f.trace, Format: f.format, Sync: f.sync, TableName: f.table}
+	t := &study.Trace{Name: f.trace, Format: f.format, Sync: f.sync, TableName: f.table}
 	if f.quantumSet {
 		t.Quantum = f.quantum
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
 // remotely has a server simulate.
-func (f *simulateFlags) remotely(ctx context.Context, req *service.SimulationRequest, live *live) (*service.SimulationReport, error) {
+func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *live) (*study.Report, error) {
 	if f.record != "" {
 		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave --server out")}
 	}
@@ -30,7 +30,7 @@ func (f *simulateFlags) remotely(ctx context.Context, req *service.SimulationReq
 		doc.Detail = hare.SimulationJobs
 	}
 	show := simulationProgress(live, time.Now)
-	rep, status, asked := &service.SimulationReport{}, "", int64(0)
+	rep, status, asked := &study.Report{}, "", int64(0)
 	for l, err := range r.FollowSimulation(ctx, doc) {
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -41,24 +41,24 @@ func (f *simulateFlags) remotely(ctx context.Context, req *service.SimulationReq
 		switch l.Line {
 		case "progress":
 			p := l.Progress
-			show(service.SimulationProgress{Policy: p.Policy, Seed: uint64(p.Seed), NowS: p.NowS, Runs: int(p.Runs), Done: int(p.RunsDone), Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events})
+			show(study.Progress{Policy: p.Policy, Seed: uint64(p.Seed), NowS: p.NowS, Runs: int(p.Runs), Done: int(p.RunsDone), Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events})
 		case "run":
 			var line struct {
 				Run struct {
-					service.SimulationRun
-					Each []service.SimulatedJob `json:"each"`
+					study.Run
+					Each []study.Job `json:"each"`
 				} `json:"run"`
 			}
 			if err := json.Unmarshal(l.Data, &line); err != nil {
 				return nil, err
 			}
-			run := line.Run.SimulationRun
+			run := line.Run.Run
 			run.SetEachJob(line.Run.Each)
 			rep.Runs = append(rep.Runs, run)
 		case "summary":
 			var line struct {
 				Summary struct {
-					Means []service.SimulationMeans `json:"means"`
+					Means []study.Means `json:"means"`
 				} `json:"summary"`
 			}
 			if err := json.Unmarshal(l.Data, &line); err != nil {
@@ -67,7 +67,7 @@ func (f *simulateFlags) remotely(ctx context.Context, req *service.SimulationReq
 			status, asked, rep.Means, rep.Notes = l.Summary.Status, l.Summary.Asked, line.Summary.Means, l.Summary.Notes
 		}
 	}
-	if status == service.SimulationDeadline {
+	if status == study.StatusDeadline {
 		return nil, usageError{fmt.Errorf("--server %s: its time limit passed when %d of %d runs had ended: allow more by --time-limit, ask for less, or leave --server out", r.base, len(rep.Runs), asked)}
 	}
 	return rep, nil

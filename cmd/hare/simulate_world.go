@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/study"
 )
 
 // world reads what goes wrong.
-func (f *simulateFlags) world(w *service.SimulationWorld) error {
+func (f *simulateFlags) world(w *study.World) error {
 	if f.mtbf < 0 || f.mttr <= 0 || f.switches < 0 {
 		return errors.New("--mtbf and --switch must not be negative, and --mttr must be positive")
 	}

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
 // simulationProgress rewrites the line of a terminal, ten times a second at most.
-func simulationProgress(l *live, now func() time.Time) func(service.SimulationProgress) {
+func simulationProgress(l *live, now func() time.Time) func(study.Progress) {
 	start := now()
 	var last time.Time
-	return func(p service.SimulationProgress) {
+	return func(p study.Progress) {
 		at := now()
 		if at.Sub(last) < 100*time.Millisecond || p.Jobs == 0 {
 			return
@@ -51,7 +51,7 @@ type outFile struct {
 }
 
 // write puts the report into the folders of -o and --record.
-func (f *simulateFlags) write(rep *service.SimulationReport) error {
+func (f *simulateFlags) write(rep *study.Report) error {
 	if f.out != "" {
 		files := []outFile{
 			{"summary.json", rep.WithoutClock().JSON}, {"summary.csv", rep.SummaryCSV}, {"summary.parquet", rep.SummaryParquet},

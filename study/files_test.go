@@ -1,4 +1,4 @@
-package service_test
+package study_test
 
 import (
 	"bytes"
@@ -12,16 +12,16 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
 // The tables of CSV and Parquet have the same columns and the figures of the
 // report, and are the same bytes again.
-func TestSimulationTables(t *testing.T) {
+func TestTables(t *testing.T) {
 	req := smallTest("gavel:fifo", "hlas")
 	req.Repeat, req.First, req.Last = 2, 3, 9
-	rep := simulate(t, req, service.SimulationConfig{Timed: true})
-	again := simulate(t, req, service.SimulationConfig{Parallel: 3})
+	rep := simulate(t, req, study.Config{Timed: true})
+	again := simulate(t, req, study.Config{Parallel: 3})
 
 	var b, c bytes.Buffer
 	if err := rep.JobsParquet(&b); err != nil {
@@ -124,10 +124,10 @@ func read(t *testing.T, file []byte) (rows []map[string]any, columns []string) {
 }
 
 // The table fits a terminal, its main columns stay, and repeats show intervals.
-func TestSimulationTable(t *testing.T) {
+func TestTable(t *testing.T) {
 	req := smallTest("gavel:fifo", "gavel:max_min_fairness_perf", "hlas")
 	req.Repeat = 3
-	rep := simulate(t, req, service.SimulationConfig{Timed: true})
+	rep := simulate(t, req, study.Config{Timed: true})
 	for _, width := range []int{0, 200, 120, 100, 80, 60, 10} {
 		var b bytes.Buffer
 		if err := rep.Table(&b, width); err != nil {
@@ -147,16 +147,16 @@ func TestSimulationTable(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := simulate(t, smallTest("gavel:fifo"), service.SimulationConfig{}).Table(&b, 0); err != nil || strings.Contains(b.String(), "jobs/s") || !strings.Contains(b.String(), "165.210") {
+	if err := simulate(t, smallTest("gavel:fifo"), study.Config{}).Table(&b, 0); err != nil || strings.Contains(b.String(), "jobs/s") || !strings.Contains(b.String(), "165.210") {
 		t.Errorf("%v %s", err, b.String())
 	}
 }
 
 // The page stands alone: it asks for nothing, and what comes from outside is text.
-func TestSimulationPage(t *testing.T) {
+func TestPage(t *testing.T) {
 	req := smallTest("gavel:fifo", "hlas")
 	req.Trace.Text = []byte("job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n<script>,0,A3C,1000,1,1\n1,4,A3C,2000,1,2\n")
-	rep := simulate(t, req, service.SimulationConfig{})
+	rep := simulate(t, req, study.Config{})
 	rep.Notes = append(rep.Notes, "<b>")
 	var b, c bytes.Buffer
 	if err := rep.Page(&b); err != nil {

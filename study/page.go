@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 // CDF draws the distribution of completion times of each policy, its repeats
 // together, as an SVG picture. Jobs that took no time at all do not occur.
-func (r *SimulationReport) CDF(w io.Writer) error {
+func (r *Report) CDF(w io.Writer) error {
 	var samples []plot.Sample
 	for i := range r.Runs {
 		x := &r.Runs[i]
@@ -47,7 +47,7 @@ var pageFigures = []struct {
 	{"makespan_s", "makespan s", 0}, {"utilization", "use", 3}, {"switches", "switches", 0}, {"preemptions", "stopped", 0}, {"lost_gpu_s", "lost GPU-s", 0},
 }
 
-var simulationPage = template.Must(template.New("").Parse(`<!DOCTYPE html>
+var pageTemplate = template.Must(template.New("").Parse(`<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
 <title>{{.Title}}</title>
@@ -65,7 +65,7 @@ td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}th{color:#5b6675;font-weig
 
 // Page writes one HTML page with the picture of CDF and a table. It makes no
 // request.
-func (r *SimulationReport) Page(w io.Writer) error {
+func (r *Report) Page(w io.Writer) error {
 	data := struct {
 		Title, Text string
 		Picture     template.HTML
@@ -82,14 +82,14 @@ func (r *SimulationReport) Page(w io.Writer) error {
 	} else if !errors.Is(err, plot.ErrNoSample) {
 		return err
 	}
-	var of []func(*SimulationRun, *SimulationMeans) string
+	var of []func(*Run, *Means) string
 	for _, f := range pageFigures {
 		data.Heads = append(data.Heads, f.head)
 		of = append(of, plusMinus(f.name, f.digits))
 	}
 	for i := 0; i < len(r.Runs); {
 		x, step := &r.Runs[i], 1
-		var m *SimulationMeans
+		var m *Means
 		if r.Means != nil {
 			m = &r.Means[len(data.Rows)]
 			step = m.Repeats
@@ -101,5 +101,5 @@ func (r *SimulationReport) Page(w io.Writer) error {
 		data.Rows = append(data.Rows, row)
 		i += step
 	}
-	return simulationPage.Execute(w, data)
+	return pageTemplate.Execute(w, data)
 }

@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"bufio"
@@ -13,18 +13,18 @@ import (
 type column struct {
 	head string
 	rank int
-	of   func(*SimulationRun, *SimulationMeans) string
+	of   func(*Run, *Means) string
 }
 
 // plusMinus writes a figure, with half the width of its interval over repeats.
-func plusMinus(name string, digits int) func(*SimulationRun, *SimulationMeans) string {
-	var of func(*SimulationRun) float64
+func plusMinus(name string, digits int) func(*Run, *Means) string {
+	var of func(*Run) float64
 	for _, f := range figures {
 		if f.name == name {
 			of = f.of
 		}
 	}
-	return func(r *SimulationRun, m *SimulationMeans) string {
+	return func(r *Run, m *Means) string {
 		if m == nil {
 			return fmt.Sprintf("%.*f", digits, of(r))
 		}
@@ -37,17 +37,17 @@ func plusMinus(name string, digits int) func(*SimulationRun, *SimulationMeans) s
 }
 
 // only is plusMinus without the interval, for columns of less weight.
-func only(name string, digits int) func(*SimulationRun, *SimulationMeans) string {
+func only(name string, digits int) func(*Run, *Means) string {
 	with := plusMinus(name, digits)
-	return func(r *SimulationRun, m *SimulationMeans) string {
+	return func(r *Run, m *Means) string {
 		s, _, _ := strings.Cut(with(r, m), " ±")
 		return s
 	}
 }
 
 var columns = []column{
-	{"policy", 0, func(r *SimulationRun, _ *SimulationMeans) string { return r.Policy }},
-	{"jobs", 3, func(r *SimulationRun, _ *SimulationMeans) string { return fmt.Sprint(r.Jobs - r.Dropped) }},
+	{"policy", 0, func(r *Run, _ *Means) string { return r.Policy }},
+	{"jobs", 3, func(r *Run, _ *Means) string { return fmt.Sprint(r.Jobs - r.Dropped) }},
 	{"mean JCT s", 0, plusMinus("mean_jct_s", 3)},
 	{"weighted", 4, plusMinus("weighted_mean_jct_s", 3)},
 	{"p50 s", 6, only("p50_jct_s", 0)},
@@ -59,7 +59,7 @@ var columns = []column{
 	{"Jain", 5, only("jain", 2)},
 	{"switches", 7, only("switches", 0)},
 	{"stopped", 3, only("preemptions", 0)},
-	{"jobs/s", 8, func(r *SimulationRun, _ *SimulationMeans) string {
+	{"jobs/s", 8, func(r *Run, _ *Means) string {
 		if r.JobsPerS == nil {
 			return ""
 		}
@@ -70,13 +70,13 @@ var columns = []column{
 // Table writes a table for people, a row a policy, of at most width columns of a
 // terminal where that can be; 0 means any. Repeats give means with half the
 // width of their 95 % confidence intervals. Below it stand notes.
-func (r *SimulationReport) Table(w io.Writer, width int) error {
+func (r *Report) Table(w io.Writer, width int) error {
 	b := bufio.NewWriter(w)
 	cells := make([][]string, len(columns))
 	for i, c := range columns {
 		cells[i] = append(cells[i], c.head)
 		for k := 0; k < len(r.Runs); {
-			var m *SimulationMeans
+			var m *Means
 			step := 1
 			if r.Means != nil {
 				m = &r.Means[len(cells[i])-1]
@@ -147,7 +147,7 @@ func widest(cells []string) int {
 }
 
 // notes are what a reader of the figures should know.
-func (r *SimulationReport) notes() []string {
+func (r *Report) notes() []string {
 	var out []string
 	if r.Means != nil {
 		out = append(out, fmt.Sprintf("means of %d repeats, ± half the width of the 95 %% confidence interval", r.Means[0].Repeats))

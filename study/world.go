@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// SimulationWorld is what goes wrong, and what changing jobs costs. The zero
+// World is what goes wrong, and what changing jobs costs. The zero
 // value is a world in which everything takes the time of its profile.
-type SimulationWorld struct {
+type World struct {
 	// Faults take GPUs, or nodes, out of service in both engines, and FaultRate
 	// does so by chance; leases know no rate of nodes. A cluster that is given as
 	// GPU counts has a node a type, named as that in lower case.
@@ -24,12 +24,12 @@ type SimulationWorld struct {
 	// (trace.MiniBatch). Leases have no tasks.
 	Stragglers bool
 	// SwitchS is lost when a GPU begins a task of another job than its last one,
-	// in seconds; leases lose SimulationRequest.RestartS instead.
+	// in seconds; leases lose Request.RestartS instead.
 	SwitchS float64
 }
 
 // check finds what cannot be, or not in an engine that a policy needs.
-func (w *SimulationWorld) check(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+func (w *World) check(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
 	if !(w.SwitchS >= 0 && w.SwitchS <= hare.MaxExact/1e6) { // also NaN
 		bad("/switch_s", "out_of_range", "a switch takes from 0 to 2^53 µs")
 	}
@@ -55,10 +55,10 @@ func (w *SimulationWorld) check(infos []policy.Info, bad func(pointer, code, for
 
 // varied says that tasks do not take the times of their profiles, so that a run
 // is no schedule of the instance that the verifier could check.
-func (w *SimulationWorld) varied() bool { return w.Stragglers }
+func (w *World) varied() bool { return w.Stragglers }
 
 // tasks tells the engine of tasks.
-func (w *SimulationWorld) tasks(cfg *sim.Config, seed uint64) error {
+func (w *World) tasks(cfg *sim.Config, seed uint64) error {
 	cfg.Seed, cfg.Faults, cfg.FaultRate, cfg.Failures = seed, w.Faults, w.FaultRate, w.Failures
 	cfg.SwitchUs = int64(math.Round(w.SwitchS * 1e6))
 	if w.Stragglers {
@@ -73,7 +73,7 @@ func (w *SimulationWorld) tasks(cfg *sim.Config, seed uint64) error {
 
 // leases tells the engine of leases, which numbers the GPUs of a type through
 // the nodes of the cluster.
-func (w *SimulationWorld) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
+func (w *World) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
 	r := w.FaultRate
 	cfg.FaultRate = sim.LeaseFaultRate{MeanS: float64(r.GPUMeanUs) / 1e6, RepairS: float64(r.GPURepairUs) / 1e6}
 	if len(w.Faults) == 0 {
@@ -114,7 +114,7 @@ func (w *SimulationWorld) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) er
 }
 
 // note says what a world does to the proof of a run.
-func (w *SimulationWorld) note() []string {
+func (w *World) note() []string {
 	if w.varied() {
 		return []string{"tasks: stragglers make tasks take other times than their profiles say, so runs are no schedules of the instance: the engine checks them, the verifier cannot"}
 	}

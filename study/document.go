@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"maps"
@@ -11,20 +11,20 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// SimulationOf is the request that a document asks for.
-func SimulationOf(doc *hare.Simulation) *SimulationRequest {
+// RequestOf is the request that a document asks for.
+func RequestOf(doc *hare.Simulation) *Request {
 	seconds := func(us *int64, none float64) float64 {
 		if us == nil {
 			return none
 		}
 		return float64(*us) / 1e6
 	}
-	r := &SimulationRequest{
+	r := &Request{
 		Policies: doc.Policies, Instance: doc.Instance, GPUs: doc.GPUs, Cluster: doc.Cluster,
 		First: int(doc.First), Last: int(doc.Last), Seed: uint64(doc.Seed), Repeat: int(doc.Repeat),
 		LeaseS: seconds(doc.LeaseUs, 0), ResetS: seconds(doc.ResetUs, DefaultResetS), RestartS: seconds(doc.RestartUs, 0),
 		Merge: time.Duration(doc.MergeUs) * time.Microsecond, CDF: doc.CDF,
-		World: SimulationWorld{
+		World: World{
 			FaultRate:  sim.FaultRate(doc.FaultRate),
 			Failures:   sim.FailureRate{Probability: float64(doc.Failures.ProbabilityMicro) / 1e6, PerGPUHour: float64(doc.Failures.PerGPUHourMicro) / 1e6},
 			Stragglers: doc.Stragglers, SwitchS: float64(doc.SwitchUs) / 1e6,
@@ -41,7 +41,7 @@ func SimulationOf(doc *hare.Simulation) *SimulationRequest {
 		r.World.Faults = append(r.World.Faults, sim.Fault(f))
 	}
 	if t := doc.Trace; t != nil {
-		r.Trace = &SimulationTrace{Name: t.Name, Format: t.Format, TableName: t.TableName, Quantum: time.Duration(t.QuantumUs) * time.Microsecond, Sync: t.Sync}
+		r.Trace = &Trace{Name: t.Name, Format: t.Format, TableName: t.TableName, Quantum: time.Duration(t.QuantumUs) * time.Microsecond, Sync: t.Sync}
 		if t.Text != "" {
 			r.Trace.Name, r.Trace.Text = "trace", []byte(t.Text)
 		}
@@ -56,9 +56,9 @@ func SimulationOf(doc *hare.Simulation) *SimulationRequest {
 }
 
 // Document is the document that asks for r, where Validate accepts it:
-// SimulationOf of it is r, but for what is less than a millionth, and for Record,
+// RequestOf of it is r, but for what is less than a millionth, and for Record,
 // which no document has.
-func (r *SimulationRequest) Document() *hare.Simulation {
+func (r *Request) Document() *hare.Simulation {
 	micros := func(s float64) int64 { return int64(math.Round(s * 1e6)) }
 	time := func(s float64) *int64 {
 		us := micros(s)

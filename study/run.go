@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"context"
@@ -23,12 +23,12 @@ const BuiltInLP = "built-in simplex"
 // independent, so Parallel changes nothing but the time that it takes; the first
 // that fails, in the order of the report, is the error, and then there is no
 // report. Errors are hare.InvalidErrors or *hare.InvalidError about the request,
-// *SimulationError about a run, and those of ctx.
-func Simulate(ctx context.Context, req *SimulationRequest, cfg SimulationConfig) (*SimulationReport, error) {
+// *RunError about a run, and those of ctx.
+func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	if err := cfg.Limits.before(req); err != nil {
+	if err := cfg.Limits.Check(req); err != nil {
 		return nil, err
 	}
 	s := &simulation{req: req, cfg: cfg}
@@ -48,13 +48,13 @@ func Simulate(ctx context.Context, req *SimulationRequest, cfg SimulationConfig)
 	if err := cfg.Limits.after(req, first); err != nil {
 		return nil, err
 	}
-	s.state = SimulationProgress{Runs: len(s.infos) * repeats}
+	s.state = Progress{Runs: len(s.infos) * repeats}
 	s.runs = make([]simulatedRun, s.state.Runs)
 	s.state.Jobs = int64(s.state.Runs) * int64(first.jobs())
 	if err := s.runAll(ctx); err != nil {
 		return nil, err
 	}
-	rep := &SimulationReport{Notes: slices.Concat(first.notes, req.World.note())}
+	rep := &Report{Notes: slices.Concat(first.notes, req.World.note())}
 	if req.Generate == nil {
 		rep.Instance = first.tasks
 	}
@@ -70,30 +70,30 @@ func Simulate(ctx context.Context, req *SimulationRequest, cfg SimulationConfig)
 // simulation is a request that is worked on. Run i is of policy i / repeats and
 // repeat i mod repeats.
 type simulation struct {
-	req    *SimulationRequest
-	cfg    SimulationConfig
+	req    *Request
+	cfg    Config
 	infos  []policy.Info
 	inputs []onceInput // by repeat; all share the first where nothing is drawn
 	runs   []simulatedRun
 
 	mu    sync.Mutex // guards what follows
-	state SimulationProgress
+	state Progress
 }
 
 type onceInput struct {
 	once sync.Once
-	in   *simulationInput
+	in   *jobsInput
 	err  error
 }
 
 // simulatedRun is what came of a run, and how much of it progress has counted.
 type simulatedRun struct {
-	run          SimulationRun
+	run          Run
 	err          error
 	jobs, events int64
 }
 
-func (in *simulationInput) jobs() int {
+func (in *jobsInput) jobs() int {
 	switch {
 	case in.tasks != nil:
 		return len(in.tasks.Jobs)
@@ -103,7 +103,7 @@ func (in *simulationInput) jobs() int {
 	return len(in.elastic.jobs)
 }
 
-func (s *simulation) input(repeat int) (*simulationInput, error) {
+func (s *simulation) input(repeat int) (*jobsInput, error) {
 	if s.req.Generate == nil {
 		repeat = 0
 	}
@@ -165,7 +165,7 @@ func (s *simulation) one(ctx context.Context, i int) (err error) {
 		return err
 	}
 	r := &s.runs[i]
-	r.run = SimulationRun{Policy: info.Name, Engine: info.Engine, Knows: info.Knows, Seed: s.req.Seed + uint64(repeat)}
+	r.run = Run{Policy: info.Name, Engine: info.Engine, Knows: info.Knows, Seed: s.req.Seed + uint64(repeat)}
 	began := time.Now()
 	var m *sim.Metrics
 	switch info.Engine {
@@ -223,7 +223,7 @@ func (s *simulation) fault(r *simulatedRun, err error) error {
 	case errors.Is(err, errMoved):
 		code = "not_in_model"
 	}
-	return &SimulationError{Policy: r.run.Policy, Seed: r.run.Seed, Code: code, Err: err}
+	return &RunError{Policy: r.run.Policy, Seed: r.run.Seed, Code: code, Err: err}
 }
 
 // progress counts what run r has newly done.
@@ -248,7 +248,7 @@ func (s *simulation) progress(r *simulatedRun, nowS float64, jobs, events int64,
 const every = 1 << 16
 
 // playTasks runs a policy of tasks, and passes what it did to the verifier.
-func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy.Info, in *simulationInput) (*sim.Metrics, error) {
+func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy.Info, in *jobsInput) (*sim.Metrics, error) {
 	inst, run := in.tasks, sim.Run
 	if in.merged != nil {
 		inst, run = in.merged.Inst, func(ctx context.Context, _ *hare.Instance, p online.Policy, cfg sim.Config) (*sim.Outcome, error) {
@@ -349,7 +349,7 @@ func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info polic
 }
 
 // fill copies the figures.
-func (r *SimulationRun) fill(m *sim.Metrics) {
+func (r *Run) fill(m *sim.Metrics) {
 	r.Jobs, r.Dropped = m.Jobs, m.Dropped
 	r.MeanJCTS, r.WeightedMeanJCTS, r.WeightedJCTS = m.MeanJCTS, m.WeightedMeanJCTS, m.WeightedJCTS
 	r.P50JCTS, r.P90JCTS, r.P99JCTS = m.P50JCTS, m.P90JCTS, m.P99JCTS

@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"github.com/hare-sched/hare/policy"
 )
 
-// SimulationLimits bound a simulation by its input, so that time and memory are
+// Limits bound a simulation by its input, so that time and memory are
 // bounded before it begins. Zeroes limit nothing.
-type SimulationLimits struct {
+type Limits struct {
 	Runs int   // policies · repeats
 	Jobs int   // of a run
 	Sum  int   // of the jobs of all runs, whose figures are kept
@@ -23,12 +23,12 @@ type SimulationLimits struct {
 	Matched int
 }
 
-// matching are the policies that SimulationLimits.Matched is about.
+// matching are the policies that Limits.Matched is about.
 var matching = []string{"sched_allox"}
 
-// before refuses what is too large by the request alone.
-func (l *SimulationLimits) before(r *SimulationRequest) error {
-	if n := len(r.Policies) * r.repeats(); l.Runs > 0 && n > l.Runs {
+// Check refuses what is too large by the request alone.
+func (l *Limits) Check(r *Request) error {
+	if n := r.CountRuns(); l.Runs > 0 && n > l.Runs {
 		at := "/repeat"
 		if len(r.Policies) > l.Runs {
 			at = "/policies"
@@ -42,7 +42,7 @@ func (l *SimulationLimits) before(r *SimulationRequest) error {
 }
 
 // after refuses what is too large by the jobs that were read.
-func (l *SimulationLimits) after(r *SimulationRequest, in *simulationInput) error {
+func (l *Limits) after(r *Request, in *jobsInput) error {
 	at := "/instance"
 	switch {
 	case r.Trace != nil:
@@ -50,7 +50,7 @@ func (l *SimulationLimits) after(r *SimulationRequest, in *simulationInput) erro
 	case r.Generate != nil:
 		at = "/generate/jobs"
 	}
-	jobs, runs := in.jobs(), len(r.Policies)*r.repeats()
+	jobs, runs := in.jobs(), r.CountRuns()
 	if l.Jobs > 0 && jobs > l.Jobs {
 		return invalidAt(at, "too_large", "%d jobs: at most %d are allowed here", jobs, l.Jobs)
 	}
@@ -81,7 +81,7 @@ func (l *SimulationLimits) after(r *SimulationRequest, in *simulationInput) erro
 }
 
 // played is the instance that policies of tasks play; nil where there are none.
-func (in *simulationInput) played(r *SimulationRequest) *hare.Instance {
+func (in *jobsInput) played(r *Request) *hare.Instance {
 	tasks := slices.ContainsFunc(r.Policies, func(name string) bool {
 		p, err := policy.Find(name)
 		return err == nil && p.Engine == policy.Task
@@ -96,7 +96,7 @@ func (in *simulationInput) played(r *SimulationRequest) *hare.Instance {
 }
 
 // gpus counts those of the cluster.
-func (in *simulationInput) gpus() int {
+func (in *jobsInput) gpus() int {
 	n := 0
 	if in.tasks == nil && in.leases == nil {
 		for _, k := range in.elastic.cluster.Nodes {

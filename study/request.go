@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// SimulationRequest says which jobs are played to which policies, and on what.
+// Request says which jobs are played to which policies, and on what.
 // One of Trace, Instance and Generate gives the jobs.
-type SimulationRequest struct {
+type Request struct {
 	// Policies are names that policy.Find knows, of any engine, none twice.
 	Policies []string
-	Trace    *SimulationTrace
+	Trace    *Trace
 	Instance *hare.Instance
 	// Generate draws an instance anew for every repeat: its Seed is added to the
 	// repeat's. GPUs, where given, replaces its own.
@@ -46,7 +46,7 @@ type SimulationRequest struct {
 	// one, so that the time it takes does not grow with rounds. Policies of tasks
 	// then stop gangs between merged rounds alone. Traces have Quantum instead.
 	Merge time.Duration
-	World SimulationWorld
+	World World
 	// IntervalS is how often policies that change widths are asked, in whole
 	// seconds; zero means 60. For them RestartS zero means 30, and they need a
 	// Pollux workload.
@@ -56,15 +56,15 @@ type SimulationRequest struct {
 	Prices map[string]float64
 	// CDF asks for the distribution of completion times.
 	CDF bool
-	// Record keeps runs of tasks as results, in SimulationRun.Result.
+	// Record keeps runs of tasks as results, in Run.Result.
 	Record bool
 }
 
 // DefaultResetS is Gavel's least time between two divisions, in seconds.
 const DefaultResetS = 1920
 
-// SimulationTrace is a text of jobs.
-type SimulationTrace struct {
+// Trace is a text of jobs.
+type Trace struct {
 	// Name is that of a shipped trace where Text is nil, else what messages call
 	// the text.
 	Name string
@@ -86,15 +86,15 @@ type SimulationTrace struct {
 
 // Limits of a request.
 const (
-	MaxSimulationPolicies = 64
-	MaxSimulationRepeat   = 1000
+	MaxPolicies = 64
+	MaxRepeat   = 1000
 	// maxPrice is what documents can say.
 	maxPrice = hare.MaxExact / 1e6
 )
 
-// SimulationConfig is what simulations run with. None of it changes what they
+// Config is what simulations run with. None of it changes what they
 // find, but for the LP engine.
-type SimulationConfig struct {
+type Config struct {
 	// Solver has the LP engine, its name, and the version for recorded results.
 	Solver solver.Config
 	// Parallel is how many runs go on at a time; zero means one.
@@ -103,17 +103,17 @@ type SimulationConfig struct {
 	Timed bool
 	// Progress is called now and then, from one goroutine at a time; nil means
 	// nobody looks.
-	Progress func(SimulationProgress)
+	Progress func(Progress)
 	// Limits refuse what is too large; the zero value limits nothing.
-	Limits SimulationLimits
+	Limits Limits
 	// Ended is called with each run that has figures as it ends, from one
 	// goroutine at a time, with its place in the report; it must not keep the
 	// run. Its error ends the simulation. Nil means that nobody waits for runs.
-	Ended func(int, *SimulationRun) error
+	Ended func(int, *Run) error
 }
 
-// SimulationProgress is how far a simulation is.
-type SimulationProgress struct {
+// Progress is how far a simulation is.
+type Progress struct {
 	Policy     string // of the run that has news
 	Seed       uint64
 	NowS       float64 // on its clock
@@ -126,13 +126,13 @@ type SimulationProgress struct {
 
 // Validate finds all faults that can be known before any text is read. They are
 // hare.InvalidErrors, with pointers into the request's JSON form.
-func (r *SimulationRequest) Validate() error {
+func (r *Request) Validate() error {
 	var faults hare.InvalidErrors
 	bad := func(pointer, code, format string, a ...any) {
 		faults = append(faults, &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
 	}
-	if n := len(r.Policies); n == 0 || n > MaxSimulationPolicies {
-		bad("/policies", "out_of_range", "name 1 to %d policies, here are %d", MaxSimulationPolicies, n)
+	if n := len(r.Policies); n == 0 || n > MaxPolicies {
+		bad("/policies", "out_of_range", "name 1 to %d policies, here are %d", MaxPolicies, n)
 	}
 	var infos []policy.Info
 	seen := map[string]bool{}
@@ -167,8 +167,8 @@ func (r *SimulationRequest) Validate() error {
 	if r.First < 0 || r.Last < r.First {
 		bad("/jobs", "out_of_range", "jobs are numbered from 0, and the first of a window is not behind its last")
 	}
-	if r.Repeat < 0 || r.Repeat > MaxSimulationRepeat {
-		bad("/repeat", "out_of_range", "repeat is %d; it must be 1 to %d", r.Repeat, MaxSimulationRepeat)
+	if r.Repeat < 0 || r.Repeat > MaxRepeat {
+		bad("/repeat", "out_of_range", "repeat is %d; it must be 1 to %d", r.Repeat, MaxRepeat)
 	}
 	lease := r.leaseS()
 	switch {
@@ -192,7 +192,7 @@ func (r *SimulationRequest) Validate() error {
 	return nil
 }
 
-func (t *SimulationTrace) check(bad func(pointer, code, format string, a ...any)) {
+func (t *Trace) check(bad func(pointer, code, format string, a ...any)) {
 	if t.Text == nil {
 		if _, err := trace.Shipped(t.Name); err != nil {
 			bad("/trace/name", "unknown_trace", "%v", err)
@@ -213,7 +213,7 @@ func (t *SimulationTrace) check(bad func(pointer, code, format string, a ...any)
 
 // checkPrices finds prices that are none. Whether all types of the cluster have
 // one is known when the jobs are read.
-func (r *SimulationRequest) checkPrices(bad func(pointer, code, format string, a ...any)) {
+func (r *Request) checkPrices(bad func(pointer, code, format string, a ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(r.Prices)) {
 		if v := r.Prices[name]; !(v > 0 && v <= maxPrice) { // also NaN
 			bad(string(jsontext.Pointer("/prices").AppendToken(name)), "out_of_range", "the price of an hour of a GPU is more than 0 and at most %v", float64(maxPrice))
@@ -221,25 +221,25 @@ func (r *SimulationRequest) checkPrices(bad func(pointer, code, format string, a
 	}
 }
 
-func (r *SimulationRequest) leaseS() float64 {
+func (r *Request) leaseS() float64 {
 	if r.LeaseS == 0 {
 		return 360
 	}
 	return r.LeaseS
 }
 
-func (r *SimulationRequest) repeats() int { return max(1, r.Repeat) }
+func (r *Request) repeats() int { return max(1, r.Repeat) }
 
-// SimulationError says that a run came to nothing: its policy decided what is
+// RunError says that a run came to nothing: its policy decided what is
 // not possible or left jobs waiting for ever. No figures of it are kept.
-type SimulationError struct {
+type RunError struct {
 	Policy string
 	Seed   uint64
 	Code   string // infeasible_decision, stalled, infeasible, too_large, not_in_model, refused or failed
 	Err    error
 }
 
-func (e *SimulationError) Error() string {
+func (e *RunError) Error() string {
 	if e.Code == codeInfeasibleDecision { // which names the policy, the time and the GPU
 		return e.Err.Error()
 	}
@@ -247,7 +247,7 @@ func (e *SimulationError) Error() string {
 }
 
 // Unwrap returns Err.
-func (e *SimulationError) Unwrap() error { return e.Err }
+func (e *RunError) Unwrap() error { return e.Err }
 
 const codeInfeasibleDecision = "infeasible_decision"
 

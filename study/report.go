@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"encoding/json"
@@ -10,12 +10,12 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// SimulationReport is what came of a request: the same one gives the same
-// report, but for the figures of the clock (SimulationConfig.Timed).
-type SimulationReport struct {
-	Runs []SimulationRun `json:"runs"` // by policy as asked for, then seed
+// Report is what came of a request: the same one gives the same
+// report, but for the figures of the clock (Config.Timed).
+type Report struct {
+	Runs []Run `json:"runs"` // by policy as asked for, then seed
 	// Means are over the repeats of each policy; nil where there are none.
-	Means []SimulationMeans `json:"means,omitempty"`
+	Means []Means `json:"means,omitempty"`
 	// Notes say what was assumed or changed to make the jobs fit the engines.
 	Notes []string `json:"notes,omitempty"`
 	// Instance is what policies of tasks played; nil where it was drawn for each
@@ -23,10 +23,21 @@ type SimulationReport struct {
 	Instance *hare.Instance `json:"-"`
 }
 
-// SimulationRun is a policy on the jobs of a request, with one seed. Times are
+// StatusDeadline is the status of a simulation whose time passed: those of
+// its runs that had ended are there.
+const StatusDeadline = hare.TerminationDeadline
+
+// Answer is what was found in the time that there was.
+type Answer struct {
+	Status string `json:"status"` // succeeded or deadline
+	Asked  int    `json:"asked"`  // runs that were asked for
+	Report
+}
+
+// Run is a policy on the jobs of a request, with one seed. Times are
 // in seconds; means and percentiles are over the jobs that count and were not
 // dropped. sim.Metrics says how each is computed.
-type SimulationRun struct {
+type Run struct {
 	Policy            string             `json:"policy"`
 	Engine            policy.Engine      `json:"engine"`
 	Knows             policy.Knowledge   `json:"knows"`
@@ -67,28 +78,28 @@ type SimulationRun struct {
 	Verified bool   `json:"verified"`
 	LP       string `json:"lp,omitempty"` // engine of linear programs
 	// CDF is there where it was asked for.
-	CDF      *SimulationCDF `json:"cdf,omitempty"`
-	WallS    *float64       `json:"wall_s,omitempty"`
-	JobsPerS *float64       `json:"simulated_jobs_per_s,omitempty"`
+	CDF      *CDF     `json:"cdf,omitempty"`
+	WallS    *float64 `json:"wall_s,omitempty"`
+	JobsPerS *float64 `json:"simulated_jobs_per_s,omitempty"`
 
 	// Each is every job of the run, by number.
 	Each []sim.JobFigures `json:"-"`
-	// Result is the recorded run where SimulationRequest.Record asked for it, of
+	// Result is the recorded run where Request.Record asked for it, of
 	// Instance.
 	Result   *hare.Result   `json:"-"`
 	Instance *hare.Instance `json:"-"`
 }
 
-// SimulationCDF is a distribution of completion times: Share[i] of the jobs that
+// CDF is a distribution of completion times: Share[i] of the jobs that
 // count took at most JCTS[i] seconds. It has at most 1,001 points.
-type SimulationCDF struct {
+type CDF struct {
 	JCTS  []float64 `json:"jct_s"`
 	Share []float64 `json:"share"`
 }
 
-// SimulationMeans is a policy over its repeats: by figure, as SimulationRun
+// Means is a policy over its repeats: by figure, as Run
 // names it, mean and 95 % confidence interval.
-type SimulationMeans struct {
+type Means struct {
 	Policy  string                  `json:"policy"`
 	Engine  policy.Engine           `json:"engine"`
 	Repeats int                     `json:"repeats"`
@@ -103,7 +114,7 @@ type MeanInterval struct {
 }
 
 // JSON writes the report, indented.
-func (r *SimulationReport) JSON(w io.Writer) error {
+func (r *Report) JSON(w io.Writer) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -114,7 +125,7 @@ func (r *SimulationReport) JSON(w io.Writer) error {
 
 // WithoutClock is the report less the figures of the clock: the same request
 // gives the same bytes.
-func (r *SimulationReport) WithoutClock() *SimulationReport {
+func (r *Report) WithoutClock() *Report {
 	x := *r
 	x.Runs = slices.Clone(r.Runs)
 	for i := range x.Runs {
@@ -127,8 +138,8 @@ func (r *SimulationReport) WithoutClock() *SimulationReport {
 const cdfPoints = 1000
 
 // cdfOf thins sorted completion times.
-func cdfOf(jcts []float64) *SimulationCDF {
-	c := &SimulationCDF{JCTS: []float64{}, Share: []float64{}}
+func cdfOf(jcts []float64) *CDF {
+	c := &CDF{JCTS: []float64{}, Share: []float64{}}
 	n := len(jcts)
 	steps := min(n, cdfPoints)
 	for i := range steps {

@@ -1,4 +1,4 @@
-package service_test
+package study_test
 
 import (
 	"encoding/json"
@@ -7,11 +7,10 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
 // randomSimulation is a small request with windows of service, faults and
@@ -40,17 +39,16 @@ func TestRandomSimulations(t *testing.T) {
 	if testing.Short() {
 		rounds = 2
 	}
-	svc := service.New(service.Config{Running: 1})
 	answered := 0
 	for seed := range uint64(rounds) {
 		for _, p := range policy.Names() {
 			r := rand.New(rand.NewPCG(seed, 5))
 			doc := randomSimulation(r, []string{p})
-			req, _ := simulationOf(t, doc)
+			req := requestOf(t, doc)
 			var before string
 			for range 2 {
-				ans, err := svc.Simulate(t.Context(), req, 20*time.Second, nil, nil)
-				var run *service.SimulationError
+				rep, err := study.Simulate(t.Context(), req, study.Config{})
+				var run *study.RunError
 				var fault *hare.InvalidError
 				switch {
 				case errors.As(err, &run) && run.Code != "stalled" && run.Code != "infeasible" && run.Code != "not_in_model",
@@ -59,7 +57,7 @@ func TestRandomSimulations(t *testing.T) {
 				}
 				text := fmt.Sprint(err)
 				if err == nil {
-					b, err := json.Marshal(ans)
+					b, err := json.Marshal(rep)
 					if err != nil {
 						t.Fatal(err)
 					}

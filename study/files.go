@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"encoding/csv"
@@ -37,7 +37,7 @@ type jobRow struct {
 
 var jobColumns = []string{"policy", "seed", "number", "job_id", "weight", "arrival_s", "start_s", "end_s", "jct_s", "wait_s", "slowdown", "rho", "preemptions", "counts", "state"}
 
-func (r *SimulationRun) jobRow(number int) jobRow {
+func (r *Run) jobRow(number int) jobRow {
 	f := &r.Each[number]
 	row := jobRow{
 		Policy: r.Policy, Seed: int64(r.Seed), Number: int64(number), JobID: f.ID, Weight: f.Weight, ArrivalS: f.ArrivalS,
@@ -66,7 +66,7 @@ func stateOf(f *sim.JobFigures) string {
 }
 
 // JobsCSV writes a row for each job of each run. Seconds have six decimals.
-func (r *SimulationReport) JobsCSV(w io.Writer) error {
+func (r *Report) JobsCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(jobColumns); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (r *SimulationReport) JobsCSV(w io.Writer) error {
 }
 
 // JobsParquet writes the table of JobsCSV, seconds unrounded.
-func (r *SimulationReport) JobsParquet(w io.Writer) error {
+func (r *Report) JobsParquet(w io.Writer) error {
 	p := parquet.NewGenericWriter[jobRow](w, parquet.CreatedBy("hare", "", ""))
 	rows := make([]jobRow, 0, 4096)
 	for i := range r.Runs {
@@ -155,7 +155,7 @@ type typeUse struct {
 }
 
 // SummaryParquet writes a row a run.
-func (r *SimulationReport) SummaryParquet(w io.Writer) error {
+func (r *Report) SummaryParquet(w io.Writer) error {
 	p := parquet.NewGenericWriter[summaryRow](w, parquet.CreatedBy("hare", "", ""))
 	for i := range r.Runs {
 		x := &r.Runs[i]
@@ -178,7 +178,7 @@ func (r *SimulationReport) SummaryParquet(w io.Writer) error {
 }
 
 // types are those of the cluster, sorted.
-func (r *SimulationRun) types() []string {
+func (r *Run) types() []string {
 	var out []string
 	for kind := range r.UtilizationByType {
 		out = append(out, kind)
@@ -188,7 +188,7 @@ func (r *SimulationRun) types() []string {
 }
 
 // SummaryCSV writes a row a run, with a column utilization_TYPE for each type.
-func (r *SimulationReport) SummaryCSV(w io.Writer) error {
+func (r *Report) SummaryCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"policy", "engine", "knows", "seed", "jobs", "dropped"}
 	for _, f := range figures {

@@ -1,4 +1,4 @@
-package service_test
+package study_test
 
 import (
 	"bytes"
@@ -9,27 +9,27 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
 
 var eights = []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "P100", Count: 8}, {Type: "K80", Count: 8}}
 
-func smallTest(policies ...string) *service.SimulationRequest {
-	return &service.SimulationRequest{Policies: policies, Trace: &service.SimulationTrace{Name: "small_test"}, GPUs: eights, ResetS: service.DefaultResetS}
+func smallTest(policies ...string) *study.Request {
+	return &study.Request{Policies: policies, Trace: &study.Trace{Name: "small_test"}, GPUs: eights, ResetS: study.DefaultResetS}
 }
 
-func simulate(t *testing.T, req *service.SimulationRequest, cfg service.SimulationConfig) *service.SimulationReport {
+func simulate(t *testing.T, req *study.Request, cfg study.Config) *study.Report {
 	t.Helper()
-	rep, err := service.Simulate(t.Context(), req, cfg)
+	rep, err := study.Simulate(t.Context(), req, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return rep
 }
 
-func text(t *testing.T, rep *service.SimulationReport) string {
+func text(t *testing.T, rep *study.Report) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := rep.JSON(&b); err != nil {
@@ -43,7 +43,7 @@ func text(t *testing.T, rep *service.SimulationReport) string {
 func TestSimulateBothEngines(t *testing.T) {
 	req := smallTest("gavel:fifo", "hlas", "tiresias")
 	req.Record, req.CDF = true, true
-	rep := simulate(t, req, service.SimulationConfig{})
+	rep := simulate(t, req, study.Config{})
 	if len(rep.Runs) != 3 || rep.Means != nil {
 		t.Fatalf("%+v", rep)
 	}
@@ -80,11 +80,11 @@ func TestSimulateBothEngines(t *testing.T) {
 func TestSimulateIsDeterministic(t *testing.T) {
 	req := smallTest("gavel:fifo", "gavel:gandiva", "hlas", "gavel:max_min_fairness_perf")
 	req.Repeat, req.Seed, req.CDF = 3, 7, true
-	want := text(t, simulate(t, req, service.SimulationConfig{}))
+	want := text(t, simulate(t, req, study.Config{}))
 	for _, parallel := range []int{1, 4, 99} {
-		var last service.SimulationProgress
+		var last study.Progress
 		calls := 0
-		got := text(t, simulate(t, req, service.SimulationConfig{Parallel: parallel, Progress: func(p service.SimulationProgress) {
+		got := text(t, simulate(t, req, study.Config{Parallel: parallel, Progress: func(p study.Progress) {
 			if p.JobsDone < last.JobsDone || p.Events < last.Events || p.Done < last.Done {
 				t.Errorf("%+v after %+v", p, last)
 			}
@@ -101,7 +101,7 @@ func TestSimulateIsDeterministic(t *testing.T) {
 	if strings.Contains(want, "wall_s") || strings.Contains(want, "per_s") {
 		t.Error("figures of the clock")
 	}
-	timed := simulate(t, smallTest("hlas"), service.SimulationConfig{Timed: true})
+	timed := simulate(t, smallTest("hlas"), study.Config{Timed: true})
 	if r := timed.Runs[0]; r.WallS == nil || *r.WallS <= 0 || r.JobsPerS == nil {
 		t.Errorf("%+v", r)
 	}
@@ -131,8 +131,8 @@ func TestSimulateIsDeterministic(t *testing.T) {
 // The quantiles of Student's distribution that tables print.
 func TestIntervalByHand(t *testing.T) {
 	// 1, 2, 3, 4: mean 2.5, s = √(5/3), t(3) = 3.182446: 3.182446·√(5/3)/2.
-	req := &service.SimulationRequest{Policies: []string{"fifo"}, Generate: &trace.GenerateConfig{Jobs: 5, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}, Repeat: 4}
-	rep := simulate(t, req, service.SimulationConfig{})
+	req := &study.Request{Policies: []string{"fifo"}, Generate: &trace.GenerateConfig{Jobs: 5, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}, Repeat: 4}
+	rep := simulate(t, req, study.Config{})
 	var mean, squares float64
 	for _, r := range rep.Runs {
 		mean += r.MeanJCTS / 4
@@ -145,7 +145,7 @@ func TestIntervalByHand(t *testing.T) {
 		t.Errorf("%+v, want %v ± %v", got, mean, want)
 	}
 	// Repeat 2 is the instance of seed 2.
-	other := simulate(t, &service.SimulationRequest{Policies: []string{"fifo"}, Generate: req.Generate, Seed: 2}, service.SimulationConfig{})
+	other := simulate(t, &study.Request{Policies: []string{"fifo"}, Generate: req.Generate, Seed: 2}, study.Config{})
 	if other.Runs[0].MeanJCTS != rep.Runs[2].MeanJCTS || rep.Instance != nil {
 		t.Error("seeds")
 	}
@@ -163,8 +163,8 @@ func gangs(sync hare.Sync) *hare.Instance {
 // = 72 steps) takes 600 s, y on both K80 (0.1 steps a second) 720 s; the round
 // in which x ends lasts until y does.
 func TestSimulateAnInstanceOnLeases(t *testing.T) {
-	req := &service.SimulationRequest{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang), ResetS: service.DefaultResetS}
-	rep := simulate(t, req, service.SimulationConfig{})
+	req := &study.Request{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang), ResetS: study.DefaultResetS}
+	rep := simulate(t, req, study.Config{})
 	lease := rep.Runs[0]
 	if lease.MeanJCTS != (600+720)/2 || lease.WeightedJCTS != 2*600+720 || lease.TotalS != 720 || lease.MakespanS != 720 || lease.Leases != 4 || lease.Switches != 0 || rep.Notes != nil {
 		t.Errorf("%+v %q", lease, rep.Notes)
@@ -176,13 +176,13 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	// With restarts of 30 s y makes 33 steps a lease, and goes on the V100 for its
 	// last 6, when x has ended: three starts on two GPUs.
 	req.RestartS = 30
-	if r := simulate(t, req, service.SimulationConfig{}).Runs[0]; r.SwitchS != 3*2*30 || r.Switches != 2 || r.Preemptions != 1 {
+	if r := simulate(t, req, study.Config{}).Runs[0]; r.SwitchS != 3*2*30 || r.Switches != 2 || r.Preemptions != 1 {
 		t.Errorf("%v GPU-seconds of restarts", r.SwitchS)
 	}
 	req.RestartS = 0
 	for sync, want := range map[hare.Sync]string{hare.Relaxed: "2 relaxed jobs run as gangs", hare.Rigid: "2 rigid jobs may stop"} {
 		req.Instance = gangs(sync)
-		if rep := simulate(t, req, service.SimulationConfig{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], want) {
+		if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], want) {
 			t.Errorf("%v: %q", sync, rep.Notes)
 		}
 	}
@@ -193,12 +193,12 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	wide.Cluster.Nodes[0].GPUs[1].Count = 3
 	wide.Jobs = []hare.Job{{ID: "z", WeightMicro: 1e6, Rounds: 4, Tasks: 3, Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 100e6}}}}
 	req.Instance = wide
-	if r := simulate(t, req, service.SimulationConfig{}).Runs[0]; r.MeanJCTS != 400 || r.Leases != 2 || r.Dropped+int(r.LostTasks) != 0 {
+	if r := simulate(t, req, study.Config{}).Runs[0]; r.MeanJCTS != 400 || r.Leases != 2 || r.Dropped+int(r.LostTasks) != 0 {
 		t.Errorf("%+v", r)
 	}
 	// A round that takes longer on K80 than a lease.
 	req.Instance, req.LeaseS = gangs(hare.Gang), 15
-	if rep := simulate(t, req, service.SimulationConfig{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "2 times a job does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
+	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "2 times a job does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
 		t.Errorf("%q %+v", rep.Notes, rep.Runs[0])
 	}
 }
@@ -215,8 +215,8 @@ func TestSimulateEveryFormat(t *testing.T) {
 		"gavel.csv":   {"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,A3C,1000,1,1\n1,4,A3C,2000,1,2\n", eights},
 		"shocked.csv": {"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,batch_mode\n0,0,A3C,1000,1,1,gns\n1,4,A3C,2000,1,2,gns\n", eights},
 	} {
-		req := &service.SimulationRequest{Policies: []string{"gavel:fifo_perf", "fifo"}, Trace: &service.SimulationTrace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus, ResetS: service.DefaultResetS}
-		rep := simulate(t, req, service.SimulationConfig{})
+		req := &study.Request{Policies: []string{"gavel:fifo_perf", "fifo"}, Trace: &study.Trace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus, ResetS: study.DefaultResetS}
+		rep := simulate(t, req, study.Config{})
 		for _, r := range rep.Runs {
 			if r.Jobs != 2 || r.Dropped != 0 || r.MeanJCTS <= 0 {
 				t.Errorf("%s: %+v", name, r)
@@ -232,9 +232,9 @@ func TestSimulateEveryFormat(t *testing.T) {
 // A window counts the same jobs in both engines, and closes the books with them.
 func TestSimulateWindow(t *testing.T) {
 	req := smallTest("gavel:fifo_perf", "fifo")
-	all := simulate(t, req, service.SimulationConfig{})
+	all := simulate(t, req, study.Config{})
 	req.First, req.Last = 2, 5
-	for i, r := range simulate(t, req, service.SimulationConfig{}).Runs {
+	for i, r := range simulate(t, req, study.Config{}).Runs {
 		sum, last := 0.0, 0.0
 		for _, f := range all.Runs[i].Each[2:6] {
 			sum, last = sum+f.JCTS, max(last, f.EndS)
@@ -246,7 +246,7 @@ func TestSimulateWindow(t *testing.T) {
 }
 
 func TestSimulateRefuses(t *testing.T) {
-	small := func(change func(*service.SimulationRequest)) *service.SimulationRequest {
+	small := func(change func(*study.Request)) *study.Request {
 		r := smallTest("gavel:fifo")
 		change(r)
 		return r
@@ -256,29 +256,29 @@ func TestSimulateRefuses(t *testing.T) {
 	wide := gangs(hare.Gang)
 	wide.Jobs[1].Tasks = 3
 	for name, c := range map[string]struct {
-		req              *service.SimulationRequest
+		req              *study.Request
 		pointer, message string
 	}{
-		"no policies":   {small(func(r *service.SimulationRequest) { r.Policies = nil }), "/policies", "name 1 to 64"},
+		"no policies":   {small(func(r *study.Request) { r.Policies = nil }), "/policies", "name 1 to 64"},
 		"unknown":       {smallTest("hlas", "tiresas"), "/policies/1", `did you mean "tiresias"?`},
 		"twice":         {smallTest("hlas", "hlas"), "/policies/1", "twice"},
-		"no jobs":       {small(func(r *service.SimulationRequest) { r.Trace = nil }), "", "one of trace, instance and generate"},
-		"two sources":   {small(func(r *service.SimulationRequest) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
-		"no such trace": {small(func(r *service.SimulationRequest) { r.Trace.Name = "absent" }), "/trace/name", "no shipped file"},
-		"format":        {small(func(r *service.SimulationRequest) { r.Trace.Format = "phily" }), "/trace/format", `did you mean "philly"?`},
-		"columns":       {small(func(r *service.SimulationRequest) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text", "the columns tell no format"},
-		"window":        {small(func(r *service.SimulationRequest) { r.First, r.Last = 18, 20 }), "/jobs", "the trace has 20 jobs"},
-		"lease":         {small(func(r *service.SimulationRequest) { r.LeaseS, r.RestartS = 5, 5 }), "/restart_s", "less than a lease"},
-		"NaN":           {small(func(r *service.SimulationRequest) { r.ResetS = math.NaN() }), "/reset_s", "from 0"},
-		"repeat":        {small(func(r *service.SimulationRequest) { r.Repeat = 1001 }), "/repeat", "1 to 1000"},
+		"no jobs":       {small(func(r *study.Request) { r.Trace = nil }), "", "one of trace, instance and generate"},
+		"two sources":   {small(func(r *study.Request) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
+		"no such trace": {small(func(r *study.Request) { r.Trace.Name = "absent" }), "/trace/name", "no shipped file"},
+		"format":        {small(func(r *study.Request) { r.Trace.Format = "phily" }), "/trace/format", `did you mean "philly"?`},
+		"columns":       {small(func(r *study.Request) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text", "the columns tell no format"},
+		"window":        {small(func(r *study.Request) { r.First, r.Last = 18, 20 }), "/jobs", "the trace has 20 jobs"},
+		"lease":         {small(func(r *study.Request) { r.LeaseS, r.RestartS = 5, 5 }), "/restart_s", "less than a lease"},
+		"NaN":           {small(func(r *study.Request) { r.ResetS = math.NaN() }), "/reset_s", "from 0"},
+		"repeat":        {small(func(r *study.Request) { r.Repeat = 1001 }), "/repeat", "1 to 1000"},
 		"one GPU":       {smallTest("gavel:allox"), "/policies/0", `job "0" of the trace needs 2`},
-		"pairs":         {&service.SimulationRequest{Policies: []string{"fifo", "gavel:gandiva"}, Instance: gangs(hare.Gang)}, "/policies/1", "rates of jobs that share GPUs"},
-		"windows":       {&service.SimulationRequest{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0", "always in service"},
-		"wide":          {&service.SimulationRequest{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
-		"long round":    {&service.SimulationRequest{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseS: 5}, "/lease_s", `a round of job "x"`},
-		"other types":   {&service.SimulationRequest{Policies: []string{"fifo"}, Instance: gangs(hare.Gang), GPUs: []hare.TypeCount{{Type: "A10", Count: 2}}}, "", `job "x" needs 2 GPUs at once among K80, V100`},
+		"pairs":         {&study.Request{Policies: []string{"fifo", "gavel:gandiva"}, Instance: gangs(hare.Gang)}, "/policies/1", "rates of jobs that share GPUs"},
+		"windows":       {&study.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0", "always in service"},
+		"wide":          {&study.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
+		"long round":    {&study.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseS: 5}, "/lease_s", `a round of job "x"`},
+		"other types":   {&study.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang), GPUs: []hare.TypeCount{{Type: "A10", Count: 2}}}, "", `job "x" needs 2 GPUs at once among K80, V100`},
 	} {
-		rep, err := service.Simulate(t.Context(), c.req, service.SimulationConfig{})
+		rep, err := study.Simulate(t.Context(), c.req, study.Config{})
 		var fault *hare.InvalidError
 		if rep != nil || !errors.As(err, &fault) || fault.Pointer != c.pointer || !strings.Contains(fault.Detail, c.message) || fault.Code == "" {
 			t.Errorf("%s: %v", name, err)
@@ -291,8 +291,8 @@ func TestSimulateFailure(t *testing.T) {
 	inst := gangs(hare.Gang)
 	// All GPUs leave before the jobs can end.
 	inst.Cluster.Nodes[0].Windows = []hare.Window{{StartUs: 0, EndUs: 50e6}}
-	rep, err := service.Simulate(t.Context(), &service.SimulationRequest{Policies: []string{"hlas", "fifo"}, Instance: inst}, service.SimulationConfig{Parallel: 2})
-	var fault *service.SimulationError
+	rep, err := study.Simulate(t.Context(), &study.Request{Policies: []string{"hlas", "fifo"}, Instance: inst}, study.Config{Parallel: 2})
+	var fault *study.RunError
 	if rep != nil || !errors.As(err, &fault) || fault.Policy != "hlas" || fault.Code != "stalled" || !strings.Contains(err.Error(), `job "x" among them`) {
 		t.Errorf("%v", err)
 	}

@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"slices"
@@ -24,31 +24,31 @@ func TestLongRoundsOfLargeTraces(t *testing.T) {
 	}
 	// 16,667 rounds of a minute on 1,200 GPUs are 20,000,400 tasks.
 	text := []byte("arrival_s,duration_s,num_gpus\n0,1000000,1200\n5,60,1\n")
-	input := func(tr SimulationTrace) *simulationInput {
+	input := func(tr Trace) *jobsInput {
 		t.Helper()
 		tr.Text, tr.Name = text, "t.csv"
-		r := &SimulationRequest{Policies: []string{"hlas", "gavel:isolated"}, Trace: &tr, GPUs: []hare.TypeCount{{Type: "GPU", Count: 1200}}}
+		r := &Request{Policies: []string{"hlas", "gavel:isolated"}, Trace: &tr, GPUs: []hare.TypeCount{{Type: "GPU", Count: 1200}}}
 		in, err := r.input(infos, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return in
 	}
-	noted := func(in *simulationInput) bool {
+	noted := func(in *jobsInput) bool {
 		return slices.ContainsFunc(in.notes, func(n string) bool { return strings.Contains(n, "rounds of 3m0s") && strings.Contains(n, "20000401") })
 	}
-	in := input(SimulationTrace{})
+	in := input(Trace{})
 	if got := in.tasks.Jobs[0].Rounds; got != 5556 || !noted(in) { // ⌈1000000 / 180⌉
 		t.Errorf("%d rounds; %q", got, in.notes)
 	}
 	if got := in.leases.jobs[0].Steps; got != 16667*1200 {
 		t.Errorf("%d steps on leases", got)
 	}
-	in = input(SimulationTrace{Quantum: time.Minute})
+	in = input(Trace{Quantum: time.Minute})
 	if got := in.tasks.Jobs[0].Rounds; got != 16667 || noted(in) {
 		t.Errorf("%d rounds of a minute; %q", got, in.notes)
 	}
-	if in = input(SimulationTrace{Sync: "rigid"}); noted(in) {
+	if in = input(Trace{Sync: "rigid"}); noted(in) {
 		t.Errorf("rigid: %q", in.notes)
 	}
 }

@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 // rounds. A type on which a round
 // does not fit into usableS, what a lease has left for it, is no use to the job.
 // Instances with windows of service or busy GPUs are refused.
-func (in *simulationInput) lease(inst *hare.Instance, usableS float64) error {
+func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 	counts, err := clusterCounts(&inst.Cluster)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package service_test
+package study_test
 
 import (
 	"context"
@@ -7,16 +7,16 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/study"
 )
 
-func workload6(policies ...string) *service.SimulationRequest {
-	return &service.SimulationRequest{Policies: policies, Trace: &service.SimulationTrace{Name: "pollux_workload_6.csv"}}
+func workload6(policies ...string) *study.Request {
+	return &study.Request{Policies: policies, Trace: &study.Trace{Name: "pollux_workload_6.csv"}}
 }
 
-func mustSimulate(t *testing.T, req *service.SimulationRequest) *service.SimulationReport {
+func mustSimulate(t *testing.T, req *study.Request) *study.Report {
 	t.Helper()
-	rep, err := service.Simulate(context.Background(), req, service.SimulationConfig{})
+	rep, err := study.Simulate(context.Background(), req, study.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,25 +65,25 @@ func TestSimulateElasticWithOthers(t *testing.T) {
 }
 
 func TestSimulateElasticRefusals(t *testing.T) {
-	gavel := &service.SimulationTrace{Name: "gavel_trace_small_test.csv"}
+	gavel := &study.Trace{Name: "gavel_trace_small_test.csv"}
 	for name, c := range map[string]struct {
-		change func(*service.SimulationRequest)
+		change func(*study.Request)
 		want   string
 	}{
-		"format":   {func(r *service.SimulationRequest) { r.Trace = gavel }, "needs a Pollux workload"},
-		"type":     {func(r *service.SimulationRequest) { r.GPUs = []hare.TypeCount{{Type: "V100", Count: 8}} }, "the step times are of T4"},
-		"interval": {func(r *service.SimulationRequest) { r.IntervalS = .5 }, "whole number of seconds"},
-		"restart":  {func(r *service.SimulationRequest) { r.RestartS = .5 }, "whole number of seconds"},
-		"faults":   {func(r *service.SimulationRequest) { r.World.Stragglers = true }, "with that stragglers are not simulated"},
-		"window":   {func(r *service.SimulationRequest) { r.Last = 160 }, "the trace has 160 jobs"},
-		"narrow":   {func(r *service.SimulationRequest) { r.GPUs = []hare.TypeCount{{Type: "T4", Count: 4}} }, "jobs wait for ever"},
-		"table": {func(r *service.SimulationRequest) {
+		"format":   {func(r *study.Request) { r.Trace = gavel }, "needs a Pollux workload"},
+		"type":     {func(r *study.Request) { r.GPUs = []hare.TypeCount{{Type: "V100", Count: 8}} }, "the step times are of T4"},
+		"interval": {func(r *study.Request) { r.IntervalS = .5 }, "whole number of seconds"},
+		"restart":  {func(r *study.Request) { r.RestartS = .5 }, "whole number of seconds"},
+		"faults":   {func(r *study.Request) { r.World.Stragglers = true }, "with that stragglers are not simulated"},
+		"window":   {func(r *study.Request) { r.Last = 160 }, "the trace has 160 jobs"},
+		"narrow":   {func(r *study.Request) { r.GPUs = []hare.TypeCount{{Type: "T4", Count: 4}} }, "jobs wait for ever"},
+		"table": {func(r *study.Request) {
 			r.Trace.Table = []byte("application,placement,num_nodes,num_replicas,local_batch,step_time_s,sync_time_s\nbert,1,1,1,12,1,0.1\n")
 		}, "unknown model"},
 	} {
 		req := workload6("pollux:tiresias")
 		c.change(req)
-		_, err := service.Simulate(context.Background(), req, service.SimulationConfig{})
+		_, err := study.Simulate(context.Background(), req, study.Config{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"bytes"
@@ -22,9 +22,9 @@ type leaseInput struct {
 	nodes   *hare.Cluster // as faults name it
 }
 
-// simulationInput is the jobs of a repeat, as each engine needs them; parts that
+// jobsInput is the jobs of a repeat, as each engine needs them; parts that
 // no policy needs are nil. Runs share it and change nothing.
-type simulationInput struct {
+type jobsInput struct {
 	tasks   *hare.Instance
 	merged  *sim.Merged // of tasks, or nil
 	leases  *leaseInput
@@ -38,10 +38,10 @@ func invalidAt(pointer, code, format string, a ...any) error {
 }
 
 // input reads or draws the jobs of a repeat.
-func (r *SimulationRequest) input(infos []policy.Info, repeat int) (*simulationInput, error) {
+func (r *Request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 	tasks := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Task })
 	leases := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Lease })
-	in := &simulationInput{}
+	in := &jobsInput{}
 	var err error
 	if i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic }); i >= 0 {
 		if err := r.readElastic(in, infos[i], tasks || leases); err != nil {
@@ -81,7 +81,7 @@ func (r *SimulationRequest) input(infos []policy.Info, repeat int) (*simulationI
 }
 
 // checkInput finds what the jobs lack that the request needs.
-func (r *SimulationRequest) checkInput(in *simulationInput, infos []policy.Info) error {
+func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 	n := in.jobs()
 	if in.tasks != nil {
 		if err := checkFits(in.tasks); err != nil {
@@ -124,7 +124,7 @@ func (r *SimulationRequest) checkInput(in *simulationInput, infos []policy.Info)
 }
 
 // onCluster puts an instance on the request's GPUs, if it names any.
-func (r *SimulationRequest) onCluster(inst *hare.Instance) (*hare.Instance, error) {
+func (r *Request) onCluster(inst *hare.Instance) (*hare.Instance, error) {
 	if r.Cluster == nil && (r.GPUs == nil || r.Generate != nil) {
 		return inst, nil
 	}
@@ -185,7 +185,7 @@ func typeNames(j *hare.Job) string {
 }
 
 // counts are the GPUs by type of the request; nil where it names none.
-func (r *SimulationRequest) counts() ([]hare.TypeCount, error) {
+func (r *Request) counts() ([]hare.TypeCount, error) {
 	if r.Cluster == nil {
 		return r.GPUs, nil
 	}
@@ -214,7 +214,7 @@ func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
 }
 
 // readTrace reads the text for each engine.
-func (r *SimulationRequest) readTrace(in *simulationInput, tasks, leases bool) error {
+func (r *Request) readTrace(in *jobsInput, tasks, leases bool) error {
 	t := r.Trace
 	format, err := t.format()
 	if err != nil {
@@ -250,7 +250,7 @@ func (r *SimulationRequest) readTrace(in *simulationInput, tasks, leases bool) e
 	}
 	if leases && !rates {
 		if t.Sync == "rigid" || quantum != t.Quantum { // a lease is of rounds that can be cut, and fit into it
-			if inst, err = r.importTrace(&simulationInput{}, format, "gang", t.Quantum); err != nil {
+			if inst, err = r.importTrace(&jobsInput{}, format, "gang", t.Quantum); err != nil {
 				return err
 			}
 		}
@@ -264,7 +264,7 @@ func (r *SimulationRequest) readTrace(in *simulationInput, tasks, leases bool) e
 const defaultTasks = 10_000_000
 
 // format is the one that is given, or that the columns tell.
-func (t *SimulationTrace) format() (string, error) {
+func (t *Trace) format() (string, error) {
 	if t.Format != "" {
 		return t.Format, nil
 	}
@@ -279,7 +279,7 @@ func (t *SimulationTrace) format() (string, error) {
 	return format, nil
 }
 
-func (t *SimulationTrace) source() (trace.Source, error) {
+func (t *Trace) source() (trace.Source, error) {
 	if t.Text != nil {
 		return trace.Source{Name: t.Name, R: bytes.NewReader(t.Text)}, nil
 	}
@@ -291,7 +291,7 @@ func (t *SimulationTrace) source() (trace.Source, error) {
 }
 
 // table is the given one, or the named one that is shipped.
-func (t *SimulationTrace) table(shipped string) (trace.Source, error) {
+func (t *Trace) table(shipped string) (trace.Source, error) {
 	if t.Table != nil {
 		return trace.Source{Name: t.TableName, R: bytes.NewReader(t.Table)}, nil
 	}
@@ -315,7 +315,7 @@ var defaultRated = map[string][]hare.TypeCount{
 }
 
 // readRated reads the steps of a trace in Gavel's terms, unmerged.
-func (r *SimulationRequest) readRated(in *simulationInput, format string) error {
+func (r *Request) readRated(in *jobsInput, format string) error {
 	text, err := r.Trace.source()
 	if err != nil {
 		return err
@@ -347,7 +347,7 @@ func (r *SimulationRequest) readRated(in *simulationInput, format string) error 
 }
 
 // importTrace makes an instance of the text, on the request's cluster.
-func (r *SimulationRequest) importTrace(in *simulationInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
+func (r *Request) importTrace(in *jobsInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
 	t := r.Trace
 	text, err := t.source()
 	if err != nil {

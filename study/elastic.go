@@ -1,4 +1,4 @@
-package service
+package study
 
 import (
 	"context"
@@ -31,7 +31,7 @@ const (
 // table of step times in the request takes their place, and then placements that
 // are not in it are refused, as the cells are of the shipped ones. others says
 // that policies of other engines play the workload too.
-func (r *SimulationRequest) readElastic(in *simulationInput, p policy.Info, others bool) error {
+func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 	at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
 	format := ""
 	if r.Trace != nil {
@@ -80,7 +80,7 @@ func (r *SimulationRequest) readElastic(in *simulationInput, p policy.Info, othe
 
 // elasticCluster is the nodes of the request, which are of one type; counts of
 // GPUs are nodes of four, and without any there are Pollux's sixteen.
-func (r *SimulationRequest) elasticCluster() (sim.ElasticCluster, error) {
+func (r *Request) elasticCluster() (sim.ElasticCluster, error) {
 	c := sim.ElasticCluster{GPUType: elasticType}
 	add := func(g hare.TypeCount, at string) error {
 		if !strings.EqualFold(g.Type, elasticType) && r.Trace.Table == nil {
@@ -145,7 +145,7 @@ func (s *simulation) playElastic(ctx context.Context, r *simulatedRun, info poli
 
 // checkElastic finds faults of what only elastic policies use, and what they do
 // not simulate.
-func (r *SimulationRequest) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+func (r *Request) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
 	if !(r.IntervalS >= 0 && r.IntervalS <= 1e9) || r.IntervalS != math.Trunc(r.IntervalS) { // also NaN
 		bad("/interval_s", "out_of_range", "the interval of elastic jobs is a whole number of seconds, from 1 to 1e9")
 	}

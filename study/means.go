@@ -1,0 +1,65 @@
+package study
+
+import "github.com/hare-sched/hare/sim"
+
+// figure is one that has a mean over repeats.
+type figure struct {
+	name string
+	of   func(*Run) float64
+}
+
+// figures are in the order of Run.
+var figures = []figure{
+	{"mean_jct_s", func(r *Run) float64 { return r.MeanJCTS }},
+	{"weighted_mean_jct_s", func(r *Run) float64 { return r.WeightedMeanJCTS }},
+	{"weighted_jct_s", func(r *Run) float64 { return r.WeightedJCTS }},
+	{"p50_jct_s", func(r *Run) float64 { return r.P50JCTS }},
+	{"p90_jct_s", func(r *Run) float64 { return r.P90JCTS }},
+	{"p99_jct_s", func(r *Run) float64 { return r.P99JCTS }},
+	{"mean_wait_s", func(r *Run) float64 { return r.MeanWaitS }},
+	{"p99_wait_s", func(r *Run) float64 { return r.P99WaitS }},
+	{"mean_slowdown", func(r *Run) float64 { return r.MeanSlowdown }},
+	{"p99_slowdown", func(r *Run) float64 { return r.P99Slowdown }},
+	{"mean_rho", func(r *Run) float64 { return r.MeanRho }},
+	{"worst_rho", func(r *Run) float64 { return r.WorstRho }},
+	{"jain", func(r *Run) float64 { return r.Jain }},
+	{"total_duration_s", func(r *Run) float64 { return r.TotalS }},
+	{"makespan_s", func(r *Run) float64 { return r.MakespanS }},
+	{"utilization", func(r *Run) float64 { return r.Utilization }},
+	{"switches", func(r *Run) float64 { return float64(r.Switches) }},
+	{"switch_gpu_s", func(r *Run) float64 { return r.SwitchS }},
+	{"preemptions", func(r *Run) float64 { return float64(r.Preemptions) }},
+	{"lost_tasks", func(r *Run) float64 { return float64(r.LostTasks) }},
+	{"failures", func(r *Run) float64 { return float64(r.Failures) }},
+	{"lost_gpu_s", func(r *Run) float64 { return r.LostS }},
+	{"down_gpu_s", func(r *Run) float64 { return r.DownS }},
+}
+
+// meansOf takes the runs of each policy together, repeats in a row.
+func meansOf(runs []Run, repeats int) []Means {
+	var out []Means
+	for ; len(runs) >= repeats; runs = runs[repeats:] {
+		m := Means{Policy: runs[0].Policy, Engine: runs[0].Engine, Repeats: repeats, Figures: map[string]MeanInterval{}}
+		values := make([]float64, repeats)
+		for _, f := range figures {
+			for i := range values {
+				values[i] = f.of(&runs[i])
+			}
+			m.Figures[f.name] = interval(values)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// interval is the mean of values with its interval, of which one value has none.
+func interval(values []float64) MeanInterval {
+	var s sim.Stat
+	for _, v := range values {
+		s.Add(v)
+	}
+	if len(values) < 2 {
+		return MeanInterval{Mean: s.Mean}
+	}
+	return MeanInterval{Mean: s.Mean, Half: &s.Half}
+}
