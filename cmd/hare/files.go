@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -57,52 +55,6 @@ type stacked struct {
 }
 
 func (s stacked) Close() error { return errors.Join(s.ReadCloser.Close(), s.below.Close()) }
-
-// writeOut writes a file by way of a temporary one beside it, so that a
-// failure leaves the old one whole; "-" and "" are standard output.
-func writeOut(name string, write func(io.Writer) error) error {
-	if name == "" || name == "-" {
-		w := bufio.NewWriterSize(os.Stdout, 1<<16)
-		if err := write(w); err != nil {
-			return err
-		}
-		return w.Flush()
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	err = compressed(f, name, write)
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
-}
-
-func compressed(f io.Writer, name string, write func(io.Writer) error) error {
-	b := bufio.NewWriterSize(f, 1<<16)
-	switch {
-	case strings.HasSuffix(name, ".gz"):
-		z := gzip.NewWriter(b)
-		if err := errors.Join(write(z), z.Close()); err != nil {
-			return err
-		}
-	case strings.HasSuffix(name, ".zst"):
-		z, err := zstd.NewWriter(b)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(write(z), z.Close()); err != nil {
-			return err
-		}
-	default:
-		if err := write(b); err != nil {
-			return err
-		}
-	}
-	return b.Flush()
-}
 
 func readInstance(name string) (*hare.Instance, error) {
 	f, err := openIn(name)

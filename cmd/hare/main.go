@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -23,7 +24,7 @@ const (
 	exitDone     = 0
 	exitNo       = 1 // the answer is no: refused, infeasible
 	exitUsage    = 2 // bad usage or input
-	exitInternal = 3
+	exitInternal = 3 // a fault of Hare or of the machine, such as a full disk
 )
 
 // version of Hare; results carry it.
@@ -34,6 +35,8 @@ var errNo = errors.New("no")
 
 // usageError marks an error of the command line.
 type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
 
 func main() {
 	lp.ServeIfWorker()
@@ -69,15 +72,34 @@ func run(ctx context.Context, args []string) (code int) {
 	return exitCode(err)
 }
 
-// exitCode is 2 for what the caller can mend and 3 for the rest.
+// exitCode is 2 for what the caller can mend by another command line or another
+// input, and 3 for the rest.
 func exitCode(err error) int {
 	var usage usageError
 	var invalid *hare.InvalidError
 	var path *os.PathError
-	if strings.HasPrefix(err.Error(), "unknown command") || errors.As(err, &usage) || errors.As(err, &invalid) || errors.As(err, &path) {
+	switch {
+	case ofTheMachine(err):
+		return exitInternal
+	case strings.HasPrefix(err.Error(), "unknown command"),
+		errors.As(err, &usage), errors.As(err, &invalid), errors.As(err, &path):
 		return exitUsage
 	}
 	return exitInternal
+}
+
+// ofTheMachine says that the machine failed: its disk is full or broken, its
+// memory or its file descriptors are used up. No command line mends that.
+func ofTheMachine(err error) bool {
+	for _, errno := range []syscall.Errno{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
+	} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	var sql interface{ Code() int } // of SQLite, whose low byte is SQLITE_FULL, SQLITE_IOERR or SQLITE_NOMEM
+	return errors.As(err, &sql) && slices.Contains([]int{13, 10, 7}, sql.Code()&0xff)
 }
 
 func newRoot() *cobra.Command {
@@ -89,7 +111,8 @@ weighted job completion time, and proves how far it can be from the best one.
 
 Files: "-" is standard input or output; names ending in .gz or .zst are
 (de)compressed. Exit codes: 0 done, 1 the answer is no (verify refuses, the
-instance is infeasible) or Ctrl-C came first, 2 bad usage or input, 3 internal error.`,
+instance is infeasible) or Ctrl-C came first, 2 bad usage or input, 3 internal error
+or a fault of the machine, such as a full disk.`,
 		Example: `  hare generate --jobs 20 --gpus V100=4,T4=8 -o small.json
   hare solve small.json -o result.json
   hare verify small.json result.json

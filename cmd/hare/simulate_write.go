@@ -105,36 +105,28 @@ func canBeFolder(dir string) error {
 
 // writeAll writes files into a folder, which it makes: all of them beside their
 // names first, so that one that cannot be written leaves none.
-func writeAll(dir string, files []outFile) (err error) {
+func writeAll(dir string, files []outFile) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	var written []string // temporary, then final names
+	var staged []*output
 	defer func() {
-		if err != nil {
-			for _, name := range written {
-				_ = os.Remove(name)
-			}
+		for _, o := range staged {
+			o.discard()
 		}
 	}()
 	for _, x := range files {
-		if info, err := os.Stat(filepath.Join(dir, x.name)); err == nil && info.IsDir() {
-			return fmt.Errorf("%s: is a folder", filepath.Join(dir, x.name))
-		}
-		name := filepath.Join(dir, "."+x.name+".part")
-		if err := writeOut(name, x.write); errors.Is(err, plot.ErrNoSample) {
-			written = append(written, "")
+		o, err := stageOutput(filepath.Join(dir, x.name), x.write)
+		if errors.Is(err, plot.ErrNoSample) {
 			continue
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
-		written = append(written, name)
+		staged = append(staged, o)
 	}
-	for i, x := range files {
-		if written[i] == "" {
-			continue
-		}
-		if err := os.Rename(written[i], filepath.Join(dir, x.name)); err != nil {
+	for _, o := range staged {
+		if err := o.commit(); err != nil && !errors.Is(err, plot.ErrNoSample) {
 			return err
 		}
 	}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// writeOut writes a file; "-" and "" are standard output. A regular file is
+// replaced when its new content is complete, so that a failure leaves the old
+// one whole. Symbolic links stay and what they name is written; into a FIFO or
+// a device the bytes are written.
+func writeOut(name string, write func(io.Writer) error) error {
+	if name == "" || name == "-" {
+		w := bufio.NewWriterSize(os.Stdout, 1<<16)
+		if err := write(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	}
+	o, err := stageOutput(name, write)
+	if err != nil {
+		return err
+	}
+	defer o.discard()
+	return o.commit()
+}
+
+// output is a file on the way to its name.
+type output struct {
+	name  string                // as the user gave it: its ending chooses the compression
+	final string                // name with symbolic links followed
+	part  string                // the complete content beside final; empty where final is written in place
+	write func(io.Writer) error // makes the content
+}
+
+// stageOutput writes the content beside its name, where a regular file or
+// nothing stands there; else commit writes the content.
+func stageOutput(name string, write func(io.Writer) error) (*output, error) {
+	o := &output{name: name, final: name, write: write}
+	mode := os.FileMode(0o644)
+	switch info, err := os.Stat(name); {
+	case err == nil && info.IsDir():
+		return nil, &os.PathError{Op: "write", Path: name, Err: syscall.EISDIR}
+	case err == nil && !info.Mode().IsRegular():
+		return o, nil
+	case err == nil:
+		mode = info.Mode().Perm()
+	}
+	var err error
+	if o.final, err = followLinks(name); err != nil {
+		return nil, err
+	}
+	if ofDescriptors(o.final) {
+		return o, nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(o.final), "."+filepath.Base(o.final)+".*")
+	if err != nil {
+		return nil, err
+	}
+	o.part = f.Name()
+	if err := errors.Join(compressed(f, name, write), f.Chmod(mode), f.Close()); err != nil {
+		o.discard()
+		return nil, err
+	}
+	return o, nil
+}
+
+// commit gives the content its name, or writes it into what has the name.
+func (o *output) commit() error {
+	if o.part != "" {
+		err := os.Rename(o.part, o.final)
+		if err == nil {
+			o.part = ""
+		}
+		return err
+	}
+	if info, err := os.Stat(o.name); err == nil && isStdout(info) {
+		return compressed(os.Stdout, o.name, o.write) // by the descriptor: its offset is shared with others
+	}
+	f, err := os.OpenFile(o.final, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(compressed(f, o.name, o.write), f.Close())
+}
+
+// discard removes what was staged and not committed.
+func (o *output) discard() {
+	if o.part != "" {
+		_ = os.Remove(o.part)
+	}
+}
+
+func isStdout(info os.FileInfo) bool {
+	out, err := os.Stdout.Stat()
+	return err == nil && os.SameFile(info, out)
+}
+
+// ofDescriptors says that a name is one of an open file of a process, such as
+// /proc/self/fd/1, to which /dev/stdout and /dev/fd/1 lead.
+func ofDescriptors(name string) bool {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(name))
+	return err == nil && strings.HasPrefix(dir, "/proc/")
+}
+
+// maxLinks is the number of symbolic links after which Linux gives up as well.
+const maxLinks = 40
+
+// followLinks is the file to which symbolic links lead, also where that file is
+// still to be made. It stops at names of open files, which no rename may replace.
+func followLinks(name string) (string, error) {
+	for range maxLinks {
+		if ofDescriptors(name) {
+			return name, nil
+		}
+		to, err := os.Readlink(name)
+		if err != nil { // no link, or nothing yet
+			return name, nil
+		}
+		if !filepath.IsAbs(to) {
+			// The directory is resolved first: its own ".." may lead elsewhere.
+			dir, err := filepath.EvalSymlinks(filepath.Dir(name))
+			if err != nil {
+				return "", err
+			}
+			to = filepath.Join(dir, to)
+		}
+		name = to
+	}
+	return "", &os.PathError{Op: "write", Path: name, Err: fmt.Errorf("more than %d symbolic links: %w", maxLinks, syscall.ELOOP)}
+}
+
+// compressed writes as the ending of name says.
+func compressed(f io.Writer, name string, write func(io.Writer) error) error {
+	b := bufio.NewWriterSize(f, 1<<16)
+	switch {
+	case strings.HasSuffix(name, ".gz"):
+		z := gzip.NewWriter(b)
+		if err := errors.Join(write(z), z.Close()); err != nil {
+			return err
+		}
+	case strings.HasSuffix(name, ".zst"):
+		z, err := zstd.NewWriter(b)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(write(z), z.Close()); err != nil {
+			return err
+		}
+	default:
+		if err := write(b); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
