@@ -89,10 +89,11 @@ func exitCode(err error) int {
 }
 
 // ofTheMachine says that the machine failed: its disk is full or broken, its
-// memory or its file descriptors are used up. No command line mends that.
+// memory or its file descriptors are used up, who reads its output has gone. No
+// command line mends that.
 func ofTheMachine(err error) bool {
 	for _, errno := range []syscall.Errno{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EPIPE,
 	} {
 		if errors.Is(err, errno) {
 			return true

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +30,9 @@ is answered with {"seq": …, "error": {…}}, which names the line, the place i
 it and the reason; it changes nothing and the session goes on. Events and
 decisions are described in docs/online.md.
 
+SIGTERM or Ctrl-C ends the session between two events: the decisions so far are
+written, and so is the log.
+
 Exit codes: 0 when every line was applied, 2 when any was refused.`,
 		Example: `  hare online --cluster cluster.json < events.ndjson > decisions.ndjson
   hare online --cluster cluster.json --log run.ndjson < events.ndjson > /dev/null
@@ -45,24 +50,7 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 			if err != nil {
 				return usageError{err}
 			}
-			s := &stream{policy: p, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16)}
-			run := func(w io.Writer) error {
-				if s.log = w; w != nil {
-					if _, err := w.Write(append(hare.AppendLogHeader(nil, &h), '\n')); err != nil {
-						return err
-					}
-				}
-				return s.run(c.Context(), c.InOrStdin())
-			}
-			if log == "" {
-				err = run(nil)
-			} else {
-				err = writeOut(log, run)
-			}
-			if err == nil && s.refused > 0 {
-				err = usageError{fmt.Errorf("%d of %d lines were refused: the answers say why", s.refused, s.line)}
-			}
-			return err
+			return onPipes(c, p, &h, log)
 		},
 	}
 	f := c.Flags()
@@ -73,6 +61,47 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 	choices(c, "policy", online.Names()...)
 	c.AddCommand(replayCommand(), regretCommand())
 	return c
+}
+
+// onPipes answers the events of standard input. The log is complete up to the
+// last event that was applied, however the session ended.
+func onPipes(c *cobra.Command, p online.Policy, h *hare.LogHeader, log string) error {
+	hurry, stop := secondSignal(c.Context())
+	defer stop()
+	if log != "" {
+		// Writing decisions that nobody reads then fails, and does not end the process.
+		signal.Ignore(syscall.SIGPIPE)
+		defer signal.Reset(syscall.SIGPIPE)
+	}
+	out := newInterruptibleWriter(hurry, c.OutOrStdout())
+	defer out.Close()
+	s := &stream{policy: p, out: bufio.NewWriterSize(out, 1<<16)}
+	in := newInterruptibleReader(c.Context().Done(), c.InOrStdin())
+	var err error
+	if log == "" {
+		err = s.run(c.Context(), in)
+	} else {
+		var ended error
+		err = writeOut(log, func(w io.Writer) error {
+			s.log = w
+			if _, err := w.Write(append(hare.AppendLogHeader(nil, h), '\n')); err != nil {
+				return err
+			}
+			ended = s.run(c.Context(), in)
+			return s.logFault
+		})
+		if err == nil {
+			err = ended
+		}
+	}
+	switch {
+	case errors.Is(err, errInterrupted):
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), "hare: interrupted before the last decisions were read")
+		return errNo
+	case err == nil && s.refused > 0:
+		return usageError{fmt.Errorf("%d of %d lines were refused: the answers say why", s.refused, s.line)}
+	}
+	return err
 }
 
 // readSession reads the files that make a session.
@@ -107,23 +136,24 @@ func readSession(h *hare.LogHeader, cluster, parameters string) error {
 
 // stream is a session on pipes.
 type stream struct {
-	policy  online.Policy
-	out     *bufio.Writer
-	log     io.Writer // nil means none
-	line    int64     // the last one read
-	refused int64
-	last    hare.Event // the last one that was applied
-	buf     []byte
+	policy   online.Policy
+	out      *bufio.Writer
+	log      io.Writer // nil means none
+	logFault error     // why the log could not be written
+	line     int64     // the last one read
+	refused  int64
+	last     hare.Event // the last one that was applied
+	buf      []byte
 }
 
-// run answers until in ends. It flushes when no further line has come yet.
+// run answers until in or ctx ends. It flushes when no further line has come yet.
 func (s *stream) run(ctx context.Context, in io.Reader) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for ctx.Err() == nil {
 		line, err := hare.ReadEventLine(r)
 		if err != nil && !errors.Is(err, hare.ErrLongEvent) {
 			flushed := s.out.Flush()
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, io.EOF) || errors.Is(err, errInterrupted) {
 				err = nil
 			}
 			return errors.Join(err, flushed)
@@ -154,12 +184,14 @@ func (s *stream) answer(line []byte, bad error) error {
 		_, err := s.out.Write(s.buf)
 		return err
 	}
-	s.buf = append(hare.AppendAnswer(s.buf, hare.Answer{Seq: e.Seq, Decisions: decisions}), '\n')
-	if _, err := s.out.Write(s.buf); err != nil || s.log == nil {
-		return err
+	if s.log != nil { // first, so that the log has every decision that was told
+		s.buf = append(hare.AppendRecord(s.buf, hare.Record{Event: e, Decisions: decisions}), '\n')
+		if _, s.logFault = s.log.Write(s.buf); s.logFault != nil {
+			return s.logFault
+		}
 	}
-	s.buf = append(hare.AppendRecord(s.buf[:0], hare.Record{Event: e, Decisions: decisions}), '\n')
-	_, err := s.log.Write(s.buf)
+	s.buf = append(hare.AppendAnswer(s.buf[:0], hare.Answer{Seq: e.Seq, Decisions: decisions}), '\n')
+	_, err := s.out.Write(s.buf)
 	return err
 }
 

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -185,5 +188,93 @@ func TestOnlineAnswersAtOnce(t *testing.T) {
 	}
 	if err := c.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A signal ends a session that waits for events or for a reader of its
+// decisions, and the log of what was decided is there, however many signals come.
+func TestOnlineInterrupted(t *testing.T) {
+	cluster := file(t, "cluster.json", twoGPUs)
+	for _, unread := range []bool{false, true} {
+		t.Run(fmt.Sprintf("unread %v", unread), func(t *testing.T) {
+			log := filepath.Join(t.TempDir(), "run.ndjson")
+			c := command("online", "--cluster", cluster, "--log", log)
+			stdin, in, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = in.Close() }()
+			c.Stdin = stdin
+			out, err := c.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var errs bytes.Buffer
+			c.Stderr = &errs
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			_ = stdin.Close()
+			guard := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
+			defer guard.Stop()
+			r, sent := bufio.NewReader(out), 0
+			tick := func() error {
+				sent++
+				_, err := fmt.Fprintf(in, `{"seq":%d,"at_s":0,"type":"tick"}`+"\n", sent)
+				return err
+			}
+			if err := tick(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := r.ReadString('\n'); err != nil {
+				t.Fatalf("%q %v", line, err)
+			}
+			want := exitDone
+			if unread {
+				want = exitNo
+				// Pipes and buffers fill until the session does not read on.
+				if err := in.SetWriteDeadline(time.Now().Add(2 * time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				for err == nil {
+					err = tick()
+				}
+			}
+			if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			_ = c.Process.Signal(syscall.SIGTERM) // it may have ended
+			_ = c.Wait()
+			if code := c.ProcessState.ExitCode(); code != want {
+				t.Errorf("%v: %s", c.ProcessState, &errs)
+			}
+			if out, errs, code := runHare(t, "", "online", "replay", log); code != exitDone || !strings.Contains(out, "decisions identical") {
+				t.Errorf("exit %d: %s%s", code, out, errs)
+			}
+			if got := names(t, filepath.Dir(log)); len(got) != 1 {
+				t.Errorf("left: %v", got)
+			}
+		})
+	}
+}
+
+// The log is there, too, when nobody wants the decisions any more.
+func TestOnlineLogOutlivesItsReader(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "run.ndjson")
+	c := command("online", "--cluster", file(t, "cluster.json", twoGPUs), "--log", log)
+	c.Stdin = strings.NewReader(`{"seq":1,"at_s":0,"type":"tick"}` + "\n")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Close()
+	c.Stdout = w
+	_ = c.Run()
+	_ = w.Close()
+	if c.ProcessState.ExitCode() != exitInternal {
+		t.Errorf("%v", c.ProcessState)
+	}
+	if out, errs, code := runHare(t, "", "online", "replay", log); code != exitDone || !strings.HasPrefix(out, "1 events") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
