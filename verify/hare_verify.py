@@ -2,6 +2,7 @@
 """Verify a Hare result: the schedule, its value and its lower bound.
 
     python3 hare_verify.py instance.json result.json [--json]
+        [--previous result.json [--previous-instance instance.json]]
     python3 hare_verify.py --bound-only instance.json certificate.json [--json]
 
 One file, the standard library of Python 3.9 or later, nothing else; written
@@ -9,6 +10,10 @@ apart from the Go verifier and from everything that makes schedules. Every
 constraint is checked in integers on runs of rounds, whose number costs nothing,
 and the bound is recomputed from the certificate in exact arithmetic. Nothing is
 compared with a tolerance.
+
+A plan for the rest of an earlier one is checked against the whole instance: what
+had started, the rest and its constant are derived from the previous result, or
+from the schedule of the whole that the plan carries where none is given.
 
 --bound-only takes a certificate, or a result that holds one, and asks for no
 schedule. "-" is standard input; gzip is recognised by its first bytes; instances
@@ -26,6 +31,7 @@ import re
 import sys
 import zlib
 from bisect import bisect_left, bisect_right, insort
+from collections import namedtuple
 from fractions import Fraction
 from functools import reduce
 from itertools import accumulate, groupby
@@ -36,6 +42,9 @@ LIMIT = 1 << 53  # of times in µs, weights in micro-units and counts
 MOST_GPUS = 1 << 20
 MOST_BYTES = 1 << 30  # of a document, decompressed
 MOST_FAULTS = 50
+MOST_LEVELS = 512  # of nesting in a document
+MOST_DIGITS = 400  # characters of a number
+MOST_WEIGHT = 1 << 62  # of all jobs together, in micro-units
 MOST_WORK = 1 << 33  # of the knapsacks, and of the steps, of a certificate
 MOST_STEPS = 1 << 22  # of a job that is bounded round by round
 FOREVER = 1 << 62  # the end of an open window; above every time
@@ -59,11 +68,23 @@ class Number(str):
 
 NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 SIZE = re.compile(r"[1-9][0-9]{0,9}")
-PLAIN = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
+BOUND = re.compile(r"-?(0|[1-9][0-9]{0,40})\.[0-9]{6}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def bounded(text):
+    """The text of a number, unless it is too long to be meant."""
+    if len(text) > MOST_DIGITS:
+        raise Bad("a number has more than %d characters: %s" % (MOST_DIGITS, quoted(text)))
+    return text
 
 
 def parse_int(text):
-    return int(text) if len(text) <= 20 else Number(text)
+    return int(text) if len(text) <= 20 else Number(bounded(text))
+
+
+def parse_float(text):
+    return Number(bounded(text))
 
 
 def parse_constant(name):
@@ -81,26 +102,73 @@ def parse_object(pairs):
     return value
 
 
-DECODER = json.JSONDecoder(
-    parse_int=parse_int, parse_float=Number, parse_constant=parse_constant, object_pairs_hook=parse_object
+# The quick decoder is for documents without a number of more than 20 characters.
+QUICK = json.JSONDecoder(
+    parse_float=Number, parse_constant=parse_constant, object_pairs_hook=parse_object
+)
+CAREFUL = json.JSONDecoder(
+    parse_int=parse_int, parse_float=parse_float, parse_constant=parse_constant, object_pairs_hook=parse_object
 )
 SPACE = re.compile(r"[ \t\r\n]*")
+NUMERIC = bytes(48 if c in b"0123456789+-.eE" else 32 for c in range(256))
+LONG = b"0" * 21
+NO_BRACKETS = bytes(c for c in range(256) if c not in b'[]{}"')
+STRING = re.compile(rb'"[^"]*"')
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def check_depth(raw):
+    """Refuses a text whose brackets nest too deep. All but brackets and quotes is
+    taken out first, so that the cost beyond that is for brackets alone."""
+    if b"\\" in raw:
+        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    left = raw.translate(None, NO_BRACKETS).replace(b'""', b"")
+    if b'"' in left:
+        left = STRING.sub(b"", left)
+    for _ in range(4):  # at most eight levels, most of a document
+        left = left.replace(b"[]", b"").replace(b"{}", b"")
+    deepest = max(accumulate(1 if c in b"[{" else -1 for c in left), default=0)
+    if deepest <= MOST_LEVELS - 8:
+        return
+    left = STRING.sub(b"", raw.translate(None, NO_BRACKETS))
+    if max(accumulate(1 if c in b"[{" else -1 for c in left), default=0) > MOST_LEVELS:
+        raise Bad("not JSON that is meant to be read: nested more than %d levels deep" % MOST_LEVELS)
+
+
+def check_unicode(value):
+    """Refuses strings and names, however deep, that are halves of characters."""
+    left = [value]
+    while left:
+        x = left.pop()
+        if type(x) is dict:
+            left += x.keys()
+            left += x.values()
+        elif type(x) is list:
+            left += x
+        elif type(x) is str:
+            as_string(x, "document", empty=True)
 
 
 def documents(text):
     """The JSON values of text, one after another."""
+    raw = text.encode("utf-8", "surrogatepass")
+    check_depth(raw)
+    decoder = CAREFUL if LONG in raw.translate(NUMERIC) else QUICK
     out, at = [], SPACE.match(text).end()
     if at == len(text):
         raise Bad("the document is empty")
     while at < len(text):
         try:
-            value, at = DECODER.raw_decode(text, at)
+            value, at = decoder.raw_decode(text, at)
         except RecursionError:
             raise Bad("not JSON that is meant to be read: nested too deep")
         except ValueError as e:
             raise Bad("not JSON: %s" % e)
         out.append(value)
         at = SPACE.match(text, at).end()
+    if SURROGATE.search(raw):
+        for value in out:
+            check_unicode(value)
     return out
 
 
@@ -134,7 +202,7 @@ def scaled(value, places, where):
     """The number value times 10**places, which must be a whole number."""
     if type(value) is int:
         return value * 10**places
-    m = NUMBER.fullmatch(value) if type(value) is Number and len(value) <= 400 else None
+    m = NUMBER.fullmatch(value) if type(value) is Number else None
     if m is None:
         raise Bad("%s: must be a number" % where)
     sign, whole, fraction, exponent = m.group(1), m.group(2), m.group(3) or "", m.group(4) or "0"
@@ -209,6 +277,13 @@ def as_bool(value, where):
     return value
 
 
+def as_sha256(value, where):
+    """None where none is stated."""
+    if value is not None and not SHA256.fullmatch(as_string(value, where)):
+        raise Bad("%s: must be 64 lower-case hexadecimal digits" % where)
+    return value
+
+
 def want(value, expected, where):
     if value != expected or type(value) is not str:
         raise Bad('%s: must be "%s"' % (where, expected))
@@ -256,6 +331,31 @@ class Job:
             raise Bad("%s/on: names no GPU type" % where)
 
 
+class Node:
+    """counts are (type, GPUs) in order, windows (start, end) with FOREVER for open
+    ones, busy maps an index to the end of what holds that GPU from 0 on."""
+
+    __slots__ = ("name", "counts", "windows", "busy")
+
+    def __init__(self, name, counts, windows, busy):
+        self.name, self.counts, self.windows, self.busy = name, counts, windows, busy
+
+    def kinds(self):
+        """The type of each GPU."""
+        return [kind for kind, n in self.counts for _ in range(n)]
+
+    def last_change(self):
+        return max([t for w in self.windows for t in w if t < FOREVER] + list(self.busy.values()))
+
+    def canonical(self):
+        return {
+            "name": self.name,
+            "gpus": dict(self.counts),
+            "in_service_us": [[a, None if b == FOREVER else b] for a, b in self.windows],
+            "busy": [{"gpu": g, "until_us": t} for g, t in sorted(self.busy.items()) if t > 0],
+        }
+
+
 class Instance:
     """A decoded instance: gpus maps node/index to (type, windows); supply maps
     a type to the steps of its M_k(t), (times, levels)."""
@@ -269,28 +369,31 @@ class Instance:
         self.names = set()
         cluster = members(doc.get("cluster"), ("nodes",), "/cluster")
         for i, n in enumerate(as_array(cluster.get("nodes"), "/cluster/nodes")):
-            self.add_node(n, "/cluster/nodes/%d" % i)
+            self.read_node(n, "/cluster/nodes/%d" % i)
         if not self.gpus:
             raise Bad("/cluster/nodes: the cluster has no GPUs")
         if "jobs" in doc and len(docs) > 1:
             raise Bad("something follows the document")
         if "jobs" not in doc and len(docs) == 1:
             raise Bad('"jobs" is missing')
-        ids, horizon = set(), self.last_change()
-        for i, j in enumerate(as_array(doc["jobs"], "/jobs") if "jobs" in doc else docs[1:]):
-            job = Job(j, "/jobs/%d" % i)
-            if job.id in ids:
-                raise Bad("/jobs/%d/id: %s stands twice" % (i, quoted(job.id)))
-            ids.add(job.id)
-            self.jobs.append(job)
-            units = job.rounds * (job.tasks if job.sync == "relaxed" else 1)
-            horizon = max(horizon, job.release) + units * max(p + s for p, s in job.on.values())
-            if horizon > LIMIT:
-                raise Bad("/jobs/%d: all work up to here, one task after another, passes 2^53 µs" % i)
-        self.supply = {}
+        jobs = as_array(doc["jobs"], "/jobs") if "jobs" in doc else docs[1:]
+        self.add_jobs(Job(j, "/jobs/%d" % i) for i, j in enumerate(jobs))
         self.find_supply()
 
-    def add_node(self, doc, where):
+    @classmethod
+    def of(cls, nodes, jobs):
+        """An instance of decoded parts. Raises Bad as a document of them would."""
+        self = cls.__new__(cls)
+        self.gpus, self.nodes, self.jobs, self.names = {}, [], [], set()
+        for node in nodes:
+            if max(node.last_change(), 0) > LIMIT:
+                raise Bad("node %s changes after 2^53 µs" % quoted(node.name))
+            self.add_node(node, [])
+        self.add_jobs(jobs)
+        self.find_supply()
+        return self
+
+    def read_node(self, doc, where):
         members(doc, NODE, where)
         name = as_string(doc.get("name"), where + "/name")
         if "/" in name:
@@ -302,7 +405,9 @@ class Instance:
         counts.sort()  # by code points, which is the order of UTF-8 bytes too
         if not counts:
             raise Bad("%s/gpus: names no GPU type" % where)
-        windows = read_windows(doc["in_service_s"], where + "/in_service_s") if "in_service_s" in doc else [(0, FOREVER)]
+        windows = [(0, FOREVER)]
+        if "in_service_s" in doc:
+            windows = read_windows(doc["in_service_s"], where + "/in_service_s")
         total = sum(n for _, n in counts)
         busy = {}
         for i, b in enumerate(as_array(doc.get("busy", []), where + "/busy")):
@@ -315,32 +420,42 @@ class Instance:
         count = integer(doc["count"], where + "/count", 1, MOST_GPUS) if "count" in doc else 0
         if len(self.gpus) + max(1, count) * total > MOST_GPUS:
             raise Bad("%s: the cluster has more than %d GPUs" % (where, MOST_GPUS))
-        kinds = [kind for kind, n in counts for _ in range(n)]
-        free = [[(max(a, busy.get(i, 0)), b) for a, b in windows if b > busy.get(i, 0)] for i in range(total)]
+        shared = []  # what copies have in common
         for one in ["%s-%d" % (name, i) for i in range(count)] if count else [name]:
             if one in self.names:
                 raise Bad("%s/name: node %s stands twice" % (where, quoted(one)))
-            self.names.add(one)
-            for i, kind in enumerate(kinds):
-                self.gpus["%s/%d" % (one, i)] = (kind, free[i])
-            self.nodes.append(
-                {
-                    "name": one,
-                    "gpus": dict(counts),
-                    "in_service_us": [[a, None if b == FOREVER else b] for a, b in windows],
-                    "busy": [{"gpu": g, "until_us": busy[g]} for g in sorted(busy) if busy[g] > 0],
-                }
-            )
+            self.add_node(Node(one, counts, windows, busy), shared)
 
-    def last_change(self):
-        times = [1]
-        for n in self.nodes:
-            times += [t for w in n["in_service_us"] for t in w if t is not None]
-            times += [b["until_us"] for b in n["busy"]]
-        return max(times)
+    def add_node(self, node, shared):
+        if not shared:
+            for i, kind in enumerate(node.kinds()):
+                until = node.busy.get(i, 0)
+                shared.append((kind, [(max(a, until), b) for a, b in node.windows if b > until]))
+        self.names.add(node.name)
+        self.nodes.append(node)
+        for i, gpu in enumerate(shared):
+            self.gpus["%s/%d" % (node.name, i)] = gpu
+
+    def add_jobs(self, jobs):
+        """Adds jobs as long as all times stay within the limit: the last change of
+        the cluster, the last release and all work, one task after another."""
+        edge = max(node.last_change() for node in self.nodes)
+        ids, release, work, weight = set(), 0, 0, 0
+        for i, job in enumerate(jobs):
+            if job.id in ids:
+                raise Bad("/jobs/%d/id: %s stands twice" % (i, quoted(job.id)))
+            ids.add(job.id)
+            self.jobs.append(job)
+            units = job.rounds * (job.tasks if job.sync == "relaxed" else 1)
+            release, weight = max(release, job.release), weight + job.weight
+            work += units * max(p + s for p, s in job.on.values())
+            if edge + release + work > LIMIT:
+                raise Bad("/jobs/%d: the last change, the last release and all work up to here pass 2^53 µs" % i)
+            if weight > MOST_WEIGHT:
+                raise Bad("/jobs/%d/weight: the weights up to here are too large together" % i)
 
     def find_supply(self):
-        changes = {}
+        self.supply, changes = {}, {}
         for kind, windows in self.gpus.values():
             c = changes.setdefault(kind, {0: 0})
             for a, b in windows:
@@ -363,7 +478,7 @@ class Instance:
         form = {
             "hare": "instance/v1",
             "objective": "weighted_jct",
-            "cluster": {"nodes": self.nodes},
+            "cluster": {"nodes": [node.canonical() for node in self.nodes]},
             "jobs": [
                 {
                     "id": j.id,
@@ -429,7 +544,7 @@ def fault_line(f):
         for what in ("job", "round", "gpu")
         if what in f
     ]
-    by = " (by %s s)" % decimal(Fraction(f["by_us"], 10**6)) if "by_us" in f else ""
+    by = " (by %s s)" % seconds(f["by_us"]) if "by_us" in f else ""
     return "%s: %s%s%s" % (f["constraint"], ", ".join(where) + ": " if where else "", f["detail"], by)
 
 
@@ -474,11 +589,11 @@ def read_lane(doc, where):
 class Schedule:
     """A decoded schedule: job ids and lanes."""
 
-    def __init__(self, doc, more):
-        members(doc, ("jobs", "lanes"), "/schedule")
-        self.ids = [as_string(x, "/schedule/jobs") for x in as_array(doc.get("jobs"), "/schedule/jobs")]
-        lanes = as_array(doc.get("lanes"), "/schedule/lanes") + more
-        self.lanes = [read_lane(x, "/schedule/lanes/%d" % i) for i, x in enumerate(lanes)]
+    def __init__(self, doc, more, where="/schedule"):
+        members(doc, ("jobs", "lanes"), where)
+        self.ids = [as_string(x, where + "/jobs") for x in as_array(doc.get("jobs"), where + "/jobs")]
+        lanes = as_array(doc.get("lanes"), where + "/lanes") + more
+        self.lanes = [read_lane(x, "%s/lanes/%d" % (where, i)) for i, x in enumerate(lanes)]
 
 
 def check_schedule(inst, schedule, faults):
@@ -660,12 +775,12 @@ class Certificate:
         want(doc.get("objective"), "weighted_jct", where + "/objective")
         self.method = as_string(doc.get("method"), where + "/method")
         self.path = as_bool(doc.get("path", False), where + "/path")
-        self.sha256 = as_string(doc["instance_sha256"], where + "/instance_sha256") if "instance_sha256" in doc else None
+        self.sha256 = as_sha256(doc.get("instance_sha256"), where + "/instance_sha256")
         self.bound = None
         if "bound" in doc:
             text = as_string(doc["bound"], where + "/bound")
-            if not PLAIN.fullmatch(text):
-                raise Bad("%s/bound: must be a decimal in a string" % where)
+            if not BOUND.fullmatch(text) or text == "-0.000000":
+                raise Bad("%s/bound: must be a decimal with six places in a string, such as \"12.500000\"" % where)
             self.bound = Fraction(text)
         self.grid = [integer(t, where + "/grid_us") for t in as_array(doc.get("grid_us", []), where + "/grid_us")]
         self.prices = {}
@@ -673,6 +788,7 @@ class Certificate:
             at = pointer(where + "/prices", as_string(kind, where + "/prices"))
             self.prices[kind] = [integer(x, at) for x in as_array(row, at)]
         self.sizes = {}  # by type and number of GPUs
+        self.has_data = bool(self.grid or doc.get("prices") or doc.get("sizes") or "step_us" in doc)
         for kind, rows in as_object(doc.get("sizes", {}), where + "/sizes").items():
             at = pointer(where + "/sizes", as_string(kind, where + "/sizes"))
             for size, row in as_object(rows, at).items():
@@ -687,13 +803,13 @@ def bound_of(inst, c):
     (numerator, denominator). Raises Refused where it proves none."""
     if c.method == "price":
         return price_bound(inst, c)
-    if c.grid or c.prices or c.sizes or c.step is not None:
-        raise Refused("the method %s has no grid, prices, sizes or step" % c.method)
+    if c.method not in ("critical_path", "machine"):
+        raise Refused("no bound is defined for the method %s" % quoted(c.method))
+    if c.has_data or c.path:
+        raise Refused("the method %s has no path, grid, prices, sizes or step" % c.method)
     if c.method == "critical_path":
         return sum(j.weight * j.rounds * least_round(inst, j) for j in inst.jobs), 10**12
-    if c.method == "machine":
-        return machine_bound(inst)
-    raise Refused("no bound is defined for the method %s" % quoted(c.method))
+    return machine_bound(inst)
 
 
 def modes_of(inst, j):
@@ -810,13 +926,12 @@ def price_bound(inst, c):
             paid += sum(single[g] * m * length for (g, m), length in stays.items())
     terms, work = [(-paid, 10**15)], 0
     for j in inst.jobs:
-        path = j.release + (j.rounds * least_round(inst, j) if c.path else 0)
+        least = least_round(inst, j)  # refuses jobs that can never run, whatever path is
+        path = j.release + (j.rounds * least if c.path else 0)
         modes = []  # compute, sync, prices and how many of what they are for
         for _, p, s, kind in modes_of(inst, j):
             own = c.sizes.get((kind, j.tasks)) if j.sync != "relaxed" and not j.mix else None
             modes.append((p, s, own, 1) if own else (p, s, c.prices.get(kind, free), j.tasks))
-        if not modes:
-            raise Refused("job %s can run on no GPU of this cluster: nothing is to be bounded" % quoted(j.id))
         if j.sync == "rigid":
             n, d = min(rigid_phi(j, path, grid, p + s, row, units) for p, s, row, units in modes), 1
         else:
@@ -1208,7 +1323,7 @@ class Steps:
         return self.step * (value[0] + w * rounds * tau)
 
 
-# ------------------------------------------------------------------------ main
+# --------------------------------------------------------------------- results
 
 
 def decimal(f, places=6):
@@ -1219,15 +1334,25 @@ def decimal(f, places=6):
     return "%s%d.%0*d" % (sign, n // 10**places, places, n % 10**places)
 
 
+def seconds(us):
+    return decimal((us, 10**6))
+
+
 def less(a, f):
     """Whether the pair a is less than the Fraction f."""
     return a[0] * f.denominator < f.numerator * a[1]
 
 
-def optional_amount(doc, name):
+def optional_amount(doc, name, where=""):
+    """A decimal of weight-seconds, in 1e-12; None where none is stated."""
     if doc.get(name) is None:
         return None
-    return Fraction(scaled(doc[name], 12, "/" + name), 10**12)
+    return scaled(doc[name], 12, "%s/%s" % (where, name))
+
+
+def amount(n):
+    """n units of 1e-12 weight-seconds, as a decimal."""
+    return decimal((n, 10**12), 12)
 
 
 class Result:
@@ -1237,18 +1362,26 @@ class Result:
         doc = as_object(docs[0], "")
         want(doc.get("hare"), "result/v1", "/hare")
         want(doc.get("objective"), "weighted_jct", "/objective")
-        self.sha256 = as_string(doc["instance_sha256"], "/instance_sha256") if "instance_sha256" in doc else None
+        self.sha256 = as_sha256(doc.get("instance_sha256"), "/instance_sha256")
+        for name in ("version", "status", "termination"):
+            as_string(doc.get(name, ""), "/" + name, empty=True)
+        for name in ("reproducible", "degraded"):
+            as_bool(doc.get(name, False), "/" + name)
+        integer(doc.get("seed", 0), "/seed", -(1 << 63), (1 << 63) - 1)
+        self.optimal = doc.get("termination") == "optimal"
         self.value, self.bound = optional_amount(doc, "value"), optional_amount(doc, "bound")
         self.has_gap, self.gap = "gap" in doc, optional_amount(doc, "gap")
-        self.schedule = self.certificate = None
+        self.schedule = self.certificate = self.replan = None
         if doc.get("schedule") is not None:
             self.schedule = Schedule(doc["schedule"], docs[1:])
         elif len(docs) > 1:
             raise Bad("something follows the document")
         if doc.get("certificate") is not None:
             self.certificate = Certificate(doc["certificate"], "/certificate")
+        if doc.get("replan") is not None:
+            self.replan = Replan(doc["replan"])
         self.jobs = []
-        for i, j in enumerate(as_array(doc.get("jobs", []), "/jobs")):
+        for i, j in enumerate(as_array([] if doc.get("jobs") is None else doc["jobs"], "/jobs")):
             at = "/jobs/%d" % i
             as_object(j, at)
             start, end = (micros(j[x], at + "/" + x) if x in j else None for x in ("start_s", "end_s"))
@@ -1256,21 +1389,23 @@ class Result:
 
 
 def verify(inst, res):
-    """Returns (faults, value, bound): a Fraction and a pair, or None where a
-    fault or a missing certificate leaves none."""
+    """Returns (faults, value, bound) of a plain result: a Fraction and a pair, or
+    None where a fault or a missing certificate leaves none."""
     faults, value, bound = Faults(), None, None
     sha = inst.sha256()
     for said in (res.sha256, res.certificate and res.certificate.sha256):
         if said is not None and said != sha:
-            faults.add("instance", "the result belongs to another instance: its instance_sha256 is %s, this one's %s" % (quoted(said), sha))
+            faults.add("instance", "the result belongs to another instance: its instance_sha256 is %s, this one's %s" % (said, sha))
             return faults, None, None
     if res.schedule is None:
         faults.add("form", "the result has no schedule: nothing to verify")
     else:
         times = check_schedule(inst, res.schedule, faults)
         if not faults:
-            value = Fraction(sum(j.weight * (times[j.id][1] - j.release) for j in inst.jobs), 10**12)
-            check_claims(inst, res, times, value, faults)
+            n = sum(j.weight * (times[j.id][1] - j.release) for j in inst.jobs)
+            value = Fraction(n, 10**12)
+            check_times(res, times, faults)
+            check_totals(res, n, faults)
     if res.certificate is None:
         if res.bound is not None:
             faults.add("bound", "the result states a bound without a certificate")
@@ -1280,15 +1415,12 @@ def verify(inst, res):
         except Refused as e:
             faults.add("certificate", str(e))
         else:
-            check_bound(res, bound, faults)
+            check_bound(res, value, bound, faults)
     return faults, value, bound
 
 
-def check_claims(inst, res, times, value, faults):
-    if res.value is None:
-        faults.add("value", "the result states no value")
-    elif res.value != value:
-        faults.add("value", "the schedule's value is %s, the result states %s" % (decimal(value, 12), decimal(res.value, 12)))
+def check_times(res, times, faults):
+    """The jobs that the result lists, where it lists any: all, each once."""
     listed = set()
     for name, start, end in res.jobs:
         if name not in times or name in listed:
@@ -1297,30 +1429,413 @@ def check_claims(inst, res, times, value, faults):
         listed.add(name)
         for what, said, is_ in (("starts", start, times[name][0]), ("ends", end, times[name][1])):
             if said is not None and said != is_:
-                faults.add("value", "the job %s at %s s, the result states %s" % (what, decimal(Fraction(is_, 10**6)), decimal(Fraction(said, 10**6))), job=name)
-    if not res.has_gap or faults:
+                faults.add("value", "the job %s at %s s, the result states %s" % (what, seconds(is_), seconds(said)), job=name)
+    if res.jobs and len(listed) < len(times):
+        faults.add("value", "jobs leaves out %d of the instance's" % (len(times) - len(listed)))
+
+
+def check_totals(res, value, faults):
+    """What the result states of its value, and of value and bound together."""
+    if res.value is None:
+        faults.add("value", "the result states no value")
         return
-    # A gap is printed with six decimals, rounded either way.
-    if res.bound is not None and value == res.bound:
-        least = most = Fraction(0)
-    elif res.bound is None or res.bound <= 0:
-        least = most = None
+    if res.value != value:
+        faults.add("value", "the schedule's value is %s, the result states %s" % (amount(value), amount(res.value)))
+        return
+    if res.optimal and res.bound != value:
+        faults.add("bound", "the result says that it is optimal, but states no bound that is its value")
+    if not res.has_gap:
+        return
+    detail = None
+    if res.bound is None or res.bound <= 0 and res.bound != value:
+        if res.gap is not None:
+            detail = "there is no useful bound, so the gap must be null"
+    elif res.gap is None:
+        detail = "there is a bound, so the gap must not be null"
+    elif res.bound == value or res.gap <= 0:
+        if res.gap != 0 or res.bound != value:
+            detail = "the gap is 0 where value and bound are equal, and above 0 elsewhere"
     else:
-        most = least = value / res.bound - 1
-    if (res.gap is None) != (least is None) or res.gap is not None and abs(res.gap - most) >= Fraction(1, 10**6):
-        said = "null" if res.gap is None else decimal(res.gap)
-        faults.add("gap", "value over bound less one is %s, the result states %s" % ("null" if most is None else decimal(most), said))
+        gap = Fraction(value, res.bound) - 1
+        if abs(Fraction(res.gap, 10**12) - gap) >= Fraction(1, 10**6):
+            detail = "value over bound less one is %s, the result states %s" % (decimal(gap), amount(res.gap))
+    if detail:
+        faults.add("gap", detail)
 
 
-def check_bound(res, bound, faults):
+def check_bound(res, value, bound, faults):
     claim = res.certificate.bound
+    if value is not None and value * bound[1] < bound[0]:
+        faults.add("bound", "the schedule costs less than the proved bound %s: one of both is wrong" % decimal(bound))
     if claim is None:
         faults.add("bound", "the certificate states no bound")
         return
     if less(bound, claim):
         faults.add("bound", "the certificate proves %s, less than the %s that it states" % (decimal(bound), decimal(claim)))
-    if res.bound is not None and res.bound > claim:
-        faults.add("bound", "the result states %s, more than the %s of its certificate" % (decimal(res.bound, 12), decimal(claim)))
+    if res.bound is not None and res.bound > claim * 10**12:
+        faults.add("bound", "the result states %s, more than the %s of its certificate" % (amount(res.bound), decimal(claim)))
+    if res.optimal and res.bound is not None and res.bound != claim * 10**12:
+        faults.add("bound", "the result says that it is optimal, but its bound is not its certificate's %s" % decimal(claim))
+
+
+# --------------------------------------------------------------------- replans
+
+
+class Replan:
+    """A decoded replan object. What is stated has its kind; null states nothing."""
+
+    def __init__(self, doc):
+        at = "/replan"
+        doc = {k: v for k, v in as_object(doc, at).items() if v is not None}
+        self.at = micros(doc["at_s"], at + "/at_s") if "at_s" in doc else None
+        self.sha256 = as_sha256(doc.get("instance_sha256"), at + "/instance_sha256")
+        self.amounts = {
+            name: optional_amount(doc, name, at)
+            for name in ("constant", "whole_value", "whole_bound", "kept_value", "gain")
+        }
+        # The lists that are checked, as what is derived.
+        self.lists = {}
+        for name, fields in (("started", STARTED), ("lost", LOST)):
+            if name in doc:
+                items = enumerate(as_array(doc[name], "%s/%s" % (at, name)))
+                self.lists[name] = [read_item(x, fields, "%s/%s/%d" % (at, name, i)) for i, x in items]
+        for name in ("added", "removed"):
+            if name in doc:
+                where = "%s/%s" % (at, name)
+                self.lists[name] = [as_string(x, where, empty=True) for x in as_array(doc[name], where)]
+        if "gpus" in doc:
+            where = at + "/gpus"
+            self.lists["gpus"] = {k: as_string(v, pointer(where, k), empty=True) for k, v in as_object(doc["gpus"], where).items()}
+        if "schedule_missing" in doc:
+            as_string(doc["schedule_missing"], at + "/schedule_missing", empty=True)
+        self.instance = Instance([doc["instance"]]) if "instance" in doc else None
+        self.schedule = Schedule(doc["schedule"], [], at + "/schedule") if "schedule" in doc else None
+
+
+STARTED = (("job", as_string), ("rounds", integer), ("until_s", micros))
+LOST = (("job", as_string), ("round", integer), ("gpu", as_string))
+
+
+def read_item(doc, fields, where):
+    """The fields in order; None for one that is left out."""
+    as_object(doc, where)
+    return tuple(None if doc.get(name) is None else read(doc[name], where + "/" + name) for name, read in fields)
+
+
+class Run(namedtuple("Run", "gpu job round rounds tasks period start")):
+    """An entry of a schedule by the names of its GPU and job."""
+
+    __slots__ = ()
+
+    def rounds_by(self, at):
+        """How many of its rounds start before an instant."""
+        if self.start >= at:
+            return 0
+        return min(self.rounds, -((self.start - at) // self.period)) if self.rounds > 1 else 1
+
+    def begin(self, r):
+        return self.start + (r - self.round) * self.period
+
+
+def runs_of(schedule):
+    for gpu, rows in schedule.lanes:
+        for index, *row in rows:
+            yield Run(gpu, schedule.ids[index], *row)
+
+
+class Rest:
+    """What a feasible schedule of the instance before leaves of inst at an instant.
+
+    inst is what is left, on a clock that starts at the instant; constant is what
+    no plan can change any more, in 1e-12 weight-seconds; done maps a job to its
+    rounds that are gone, past holds their runs; started, lost, added, removed are
+    what a replan states of them, and gpus maps names of split nodes' GPUs to
+    those of the whole. O(entries log entries + GPUs + jobs). Raises Refused."""
+
+    def __init__(self, inst, before, schedule, at):
+        self.at, self.whole, self.before = at, inst, before
+        self.constant, self.done, self.past = 0, {}, []
+        self.started, self.lost, self.added, self.gpus = [], [], [], {}
+        self.held = {}  # (start, end) by GPU, on the clock of the whole
+        earlier, now = {j.id: j for j in before.jobs}, {j.id for j in inst.jobs}
+        self.removed = [j.id for j in before.jobs if j.id not in now]
+        runs = {}
+        for run in runs_of(schedule):
+            runs.setdefault(run.job, []).append(run)
+        jobs = []
+        for j in inst.jobs:
+            self.done[j.id] = 0
+            until = at
+            if j.id in earlier:
+                until = self.take(j, earlier[j.id], runs.get(j.id, []))
+            else:
+                self.added.append(j.id)
+            done = self.done[j.id]
+            if done == j.rounds:
+                self.constant += j.weight * (until - j.release)
+                continue
+            release = max(at, until, j.release)
+            self.constant += j.weight * (release - j.release)
+            jobs.append(left_of(j, j.rounds - done, release - at))
+        try:
+            self.inst = Instance.of(self.nodes(), jobs)
+        except Bad as e:
+            raise Refused("what is left at replan.at_s is no instance: %s" % e)
+
+    def take(self, j, p, runs):
+        """Takes what has run and started of job j, that was p before. Returns when
+        the last round that is done ends."""
+        last = max((run.round + run.rounds_by(self.at) for run in runs if run.start < self.at), default=0) - 1
+        if last < 0:
+            return self.at
+        for name in ("sync", "tasks", "mix", "release") + (("rounds",) if p.sync == "rigid" else ()):
+            if getattr(j, name) != getattr(p, name):
+                raise Refused("job %s has started and differs from the previous instance in %s" % (quoted(j.id), name))
+        if p.sync == "rigid":
+            last = p.rounds - 1
+        end, holds = self.ends(p, runs, last)
+        done = last + 1
+        if end > self.at:
+            if p.sync != "relaxed":  # held to the end of all
+                holds = [(gpu, self.at if p.sync == "rigid" else begin, end) for gpu, begin, _ in holds]
+            holds = [(gpu, max(self.at, a), b) for gpu, a, b in holds if b > self.at]
+            lost = [gpu for gpu, a, b in holds if not self.offers(gpu, a, b)]
+            if lost:
+                done = 0 if p.sync == "rigid" else last
+                end = self.ends(p, runs, done - 1)[0]
+                self.lost.append((j.id, done, lost[0]))
+            else:
+                for gpu, a, b in holds:
+                    self.held.setdefault(gpu, []).append((a - self.at, b - self.at))
+                self.started.append((j.id, done, end))
+        if done > j.rounds:
+            raise Refused("%d rounds of job %s have run or started, and it has %d" % (done, quoted(j.id), j.rounds))
+        self.done[j.id] = done
+        for run in runs:
+            if run.round < done:
+                self.past.append(run._replace(rounds=min(run.rounds, done - run.round)))
+        return end
+
+    def ends(self, p, runs, r):
+        """When round r of a job has synchronised, 0 for none, and (GPU, start, end of
+        compute) of its tasks."""
+        end, holds = 0, []
+        for run in runs:
+            if run.round <= r < run.round + run.rounds:
+                compute, sync = p.on[self.before.gpus[run.gpu][0]]
+                begin = run.begin(r)
+                computed = begin + run.tasks * compute
+                end = max(end, computed + sync)
+                holds.append((run.gpu, begin, computed))
+        return end, holds
+
+    def offers(self, gpu, a, b):
+        """Whether the whole instance has the GPU, of the type before, in service and
+        not busy from a to b."""
+        kind, windows = self.whole.gpus.get(gpu, (None, ()))
+        if kind != self.before.gpus[gpu][0]:
+            return False
+        i = bisect_right(windows, (a, FOREVER)) - 1
+        return i >= 0 and b <= windows[i][1]
+
+    def nodes(self):
+        """The nodes of what is left."""
+        out, names = [], set(self.whole.names)
+        for node in self.whole.nodes:
+            windows = [(max(a, self.at) - self.at, b if b == FOREVER else b - self.at) for a, b in node.windows if b > self.at]
+            if not windows:
+                continue
+            busy = {i: t - self.at for i, t in node.busy.items() if t > self.at}
+            kinds, later = node.kinds(), {}
+            for i in range(len(kinds)) if self.held else ():
+                for a, b in sorted(self.held.get("%s/%d" % (node.name, i), ())):
+                    if a <= busy.get(i, 0):
+                        busy[i] = max(busy.get(i, 0), b)
+                    else:
+                        later.setdefault(i, []).append((a, b))
+            if not later:
+                out.append(Node(node.name, node.counts, windows, busy))
+                continue
+            for i, kind in enumerate(kinds):
+                open_ = without(windows, later.get(i, []))
+                if not open_:
+                    continue
+                name = "%s.%d" % (node.name, i)
+                while name in names:
+                    name += "'"
+                names.add(name)
+                self.gpus[name + "/0"] = "%s/%d" % (node.name, i)
+                out.append(Node(name, [(kind, 1)], open_, {0: busy[i]} if i in busy else {}))
+        if not out:
+            raise Refused("no GPU is in service from replan.at_s on")
+        return out
+
+    def together(self, schedule):
+        """The runs of the whole: the past, and a schedule of what is left."""
+        yield from self.past
+        for run in runs_of(schedule):
+            yield run._replace(
+                gpu=self.gpus.get(run.gpu, run.gpu), round=run.round + self.done[run.job], start=run.start + self.at
+            )
+
+
+def left_of(j, rounds, release):
+    out = Job.__new__(Job)
+    for name in Job.__slots__:
+        setattr(out, name, getattr(j, name))
+    out.rounds, out.release = rounds, release
+    return out
+
+
+def without(windows, held):
+    """Windows less what is held, in order and not overlapping."""
+    out = []
+    for a, b in windows:
+        for start, end in held:
+            if end <= a or b <= start:
+                continue
+            if a < start:
+                out.append((a, start))
+            a = end
+            if a >= b:
+                break
+        if a < b:
+            out.append((a, b))
+    return out
+
+
+def meaning(runs):
+    """The same list for all ways of writing the same rounds as runs: on every GPU,
+    by time, each run is as long as the rounds of its job follow one another with
+    the same number of tasks and at the same distance."""
+    out = []
+    for run in sorted(runs, key=lambda run: (run.gpu, run.job, run.start, run.round)):
+        if run.rounds == 1:
+            run = run._replace(period=0)
+        if out:
+            was = out[-1]
+            period = run.start - was.begin(was.round + was.rounds - 1)
+            follows = was[:2] == run[:2] and was.tasks == run.tasks and was.round + was.rounds == run.round
+            if follows and (was.rounds == 1 or was.period == period):
+                # The first round of run belongs to was; the others do at the same distance.
+                if run.rounds == 1 or run.period == period:
+                    out[-1] = was._replace(rounds=was.rounds + run.rounds, period=period)
+                    continue
+                out[-1] = was._replace(rounds=was.rounds + 1, period=period)
+                run = run._replace(
+                    round=run.round + 1, rounds=run.rounds - 1, start=run.start + run.period,
+                    period=run.period if run.rounds > 2 else 0,
+                )
+        out.append(run)
+    return out
+
+
+def verify_replan(inst, res, previous, before):
+    """Returns (faults, value, bound, constant) of a result for what an earlier plan
+    leaves of inst; previous and its instance before may be None."""
+    faults, p = Faults(), res.replan
+    nothing = faults, None, None, None
+    if p.sha256 != inst.sha256():
+        faults.add("instance", "the result is neither for this instance nor for what a plan of it leaves: its replan.instance_sha256 is %s" % (p.sha256 or "not stated"))
+    if p.at is None:
+        faults.add("replan", "replan.at_s is not stated")
+    if res.sha256 is None:
+        faults.add("instance", "the result does not state the instance_sha256 of what is left")
+    if p.schedule is not None and not faults:
+        add_faults(faults, inst, p.schedule, "replan.schedule")
+    if faults:
+        return nothing
+    if previous is None:
+        before, schedule = inst, p.schedule
+        if schedule is None:
+            faults.add("replan", "nothing says what had started: give the previous result, --previous")
+            return nothing
+    else:
+        before = before or inst
+        schedule = earlier_schedule(previous, before, faults)
+        if faults:
+            return nothing
+    try:
+        rest = Rest(inst, before, schedule, p.at)
+    except Refused as e:
+        faults.add("replan", str(e))
+        return nothing
+    sha = rest.inst.sha256()
+    for what, said in (("instance_sha256", res.sha256), ("replan.instance", p.instance and p.instance.sha256())):
+        if said is not None and said != sha:
+            faults.add("instance", "%s is not of what is left at replan.at_s: that is %s, not %s" % (what, sha, said))
+    if faults:
+        return nothing
+    found, value, bound = verify(rest.inst, res)
+    faults.extend(found)
+    check_constant(res, rest, faults)
+    check_lists(p, rest, previous is not None, faults)
+    if p.schedule is not None and not faults:
+        check_whole(p.schedule, rest, res.schedule, faults)
+    return faults, value, bound, rest.constant
+
+
+def add_faults(faults, inst, schedule, where):
+    found = Faults()
+    check_schedule(inst, schedule, found)
+    for f in found:
+        faults.append(dict(f, detail="%s: %s" % (where, f["detail"])))
+
+
+def earlier_schedule(previous, before, faults):
+    """The schedule of the instance before, which is that of the whole where the
+    previous result is a replan itself."""
+    sha, schedule, where = before.sha256(), previous.schedule, "the previous schedule"
+    if previous.sha256 not in (None, sha):
+        if previous.replan is None or previous.replan.sha256 != sha:
+            faults.add("instance", "the previous result belongs to another instance: give that one, --previous-instance")
+            return None
+        schedule, where = previous.replan.schedule, "the previous replan.schedule"
+    if schedule is None:
+        faults.add("form", "the previous result has no schedule of its instance")
+        return None
+    add_faults(faults, before, schedule, where)
+    return schedule
+
+
+def check_constant(res, rest, faults):
+    """What a replan states of the whole's values."""
+    said = res.replan.amounts
+    if said["constant"] is None:
+        faults.add("value", "replan.constant is not stated")
+    elif said["constant"] != rest.constant:
+        faults.add("value", "what no plan can change is %s, replan.constant states %s" % (amount(rest.constant), amount(said["constant"])))
+    for name, of, less_, constraint in (
+        ("whole_value", res.value, -rest.constant, "value"),
+        ("whole_bound", res.bound, -rest.constant, "bound"),
+        ("gain", said["kept_value"], res.value, "value"),
+    ):
+        if said[name] is not None and (of is None or less_ is None or said[name] != of - less_):
+            faults.add(constraint, "replan.%s states %s, which does not follow" % (name, amount(said[name])))
+
+
+def check_lists(p, rest, all_, faults):
+    """What a replan lists; without the previous result, what was added, removed
+    and lost is not known."""
+    for name in ("started", "gpus") + (("added", "removed", "lost") if all_ else ()):
+        if name in p.lists and p.lists[name] != getattr(rest, name):
+            faults.add("replan", "replan.%s is not what is derived: %s" % (name, shortened(getattr(rest, name))))
+
+
+def shortened(x):
+    text = json.dumps(x)
+    return text if len(text) <= 300 else text[:300] + "…"
+
+
+def check_whole(whole, rest, schedule, faults):
+    said, is_ = (meaning(runs) for runs in (runs_of(whole), rest.together(schedule)))
+    if said == is_:
+        return
+    run = next((b for a, b in zip(said, is_) if a != b), (said + is_)[min(len(said), len(is_))])
+    faults.add("replan", "replan.schedule is not what has run and started with the result's schedule", job=run.job, round=run.round, gpu=run.gpu)
+
+
+# ------------------------------------------------------------------------ main
 
 
 def exactly(pair):
@@ -1329,31 +1844,32 @@ def exactly(pair):
     return "%d/%d" % (n, d) if d.bit_length() < 400 else None
 
 
-def run(names, bound_only):
+NOT_CHECKED = "its replan object was not checked: give the whole instance"
+SELF_SAID = "what had started is as its own replan.schedule says: give --previous"
+
+
+def run(names, bound_only, previous=None, previous_instance=None):
     """The report, as --json prints it."""
     inst = Instance(documents(read_text(names[0])))
     docs = documents(read_text(names[1]))
     report = {"ok": True, "instance_sha256": inst.sha256()}
     if bound_only:
-        doc = as_object(docs[0], "")
-        if doc.get("hare") == "result/v1" or len(docs) > 1:
-            c = Result(docs).certificate
-            if c is None:
-                raise Bad("/certificate: is missing")
-        else:
-            c = Certificate(doc, "")
-        faults, value, bound = Faults(), None, None
-        if c.sha256 is not None and c.sha256 != inst.sha256():
-            faults.add("instance", "the certificate belongs to another instance")
-        else:
-            try:
-                bound = bound_of(inst, c)
-                if c.bound is not None and less(bound, c.bound):
-                    faults.add("bound", "the certificate proves %s, less than the %s that it states" % (decimal(bound), decimal(c.bound)))
-            except Refused as e:
-                faults.add("certificate", str(e))
+        faults, bound = verify_bound(inst, docs)
+        value = None
     else:
-        faults, value, bound = verify(inst, Result(docs))
+        res = Result(docs)
+        earlier = Result(documents(read_text(previous))) if previous is not None else None
+        before = Instance(documents(read_text(previous_instance))) if previous_instance is not None else None
+        if res.replan is None or res.sha256 == inst.sha256():
+            faults, value, bound = verify(inst, res)
+            if res.replan is not None:
+                report["note"] = NOT_CHECKED
+        else:
+            faults, value, bound, constant = verify_replan(inst, res, earlier, before)
+            if constant is not None:
+                report["constant"] = amount(constant)
+            if earlier is None:
+                report["note"] = SELF_SAID
     if value is not None:
         report["value"] = decimal(value, 12)
     if bound is not None:
@@ -1365,27 +1881,83 @@ def run(names, bound_only):
     return report
 
 
+def verify_bound(inst, docs):
+    """(faults, bound) of a certificate, or of a result that holds one."""
+    faults, bound = Faults(), None
+    doc = as_object(docs[0], "")
+    if doc.get("hare") == "result/v1" or len(docs) > 1:
+        c = Result(docs).certificate
+        if c is None:
+            raise Bad("/certificate: is missing")
+    else:
+        c = Certificate(doc, "")
+    if c.sha256 is not None and c.sha256 != inst.sha256():
+        faults.add("instance", "the certificate belongs to another instance")
+        return faults, None
+    try:
+        bound = bound_of(inst, c)
+        if c.bound is not None and less(bound, c.bound):
+            faults.add("bound", "the certificate proves %s, less than the %s that it states" % (decimal(bound), decimal(c.bound)))
+    except Refused as e:
+        faults.add("certificate", str(e))
+    return faults, bound
+
+
+def shown(text):
+    return text.rstrip("0").rstrip(".")
+
+
 def say(report):
     if report["ok"]:
-        parts = ["value %s" % report["value"].rstrip("0").rstrip(".")] if "value" in report else []
+        parts = ["value " + shown(report["value"])] if "value" in report else []
         parts.append("bound %s" % report["bound"] if "bound" in report else "no bound")
-        print("accepted: " + ", ".join(parts))
+        if "constant" in report:
+            parts.append("both plus %s of the whole" % shown(report["constant"]))
+        lines = ["accepted: " + ", ".join(parts) + ("; " + report["note"] if "note" in report else "")]
     else:
-        for f in report["faults"]:
-            print("refused: " + fault_line(f))
+        lines = ["refused: " + fault_line(f) for f in report["faults"]]
+    for line in lines:
+        coding = getattr(sys.stdout, "encoding", None) or "utf-8"
+        print(line.encode(coding, "backslashreplace").decode(coding))
+
+
+def arguments(argv):
+    """(names, flags, {option: value}), or None where they are not understood."""
+    names, flags, options = [], set(), {}
+    left = list(argv)
+    while left:
+        arg = left.pop(0)
+        name, equals, value = arg.partition("=")
+        if name in ("--previous", "--previous-instance"):
+            if not equals and not left or name in options:
+                return None
+            options[name] = value if equals else left.pop(0)
+        elif arg in ("--json", "--bound-only", "--help"):
+            flags.add(arg)
+        elif arg.startswith("--"):
+            return None
+        else:
+            names.append(arg)
+    return names, flags, options
 
 
 def main(argv):
-    flags = [a for a in argv if a.startswith("--")]
-    names = [a for a in argv if not a.startswith("--")]
+    parsed = arguments(argv)
+    names, flags, options = parsed or ([], set(), {})
     if "--help" in flags:
         print(__doc__.strip())
         return 0
-    if len(names) != 2 or names == ["-", "-"] or any(f not in ("--json", "--bound-only") for f in flags):
+    inputs = names + list(options.values())
+    if (
+        len(names) != 2
+        or inputs.count("-") > 1
+        or "--bound-only" in flags and options
+        or "--previous-instance" in options and "--previous" not in options
+    ):
         print(__doc__.strip(), file=sys.stderr)
         return 2
     try:
-        report = run(names, "--bound-only" in flags)
+        report = run(names, "--bound-only" in flags, options.get("--previous"), options.get("--previous-instance"))
     except Bad as e:
         if "--json" in flags:
             print(json.dumps({"ok": False, "error": str(e)}))

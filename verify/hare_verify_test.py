@@ -109,7 +109,7 @@ class Examples(unittest.TestCase):
         res["bound"] = 42.120522
         faults, _, _ = check(instance(inst), res)
         self.assertEqual([f["constraint"] for f in faults], ["bound"])
-        res["bound"], res["certificate"]["bound"] = 42, "42.12"
+        res["bound"], res["certificate"]["bound"], res["gap"] = 42, "42.120000", 0.743155
         self.assertEqual(check(instance(inst), res)[0], [])
 
 
@@ -641,7 +641,7 @@ class Schedules(unittest.TestCase):
         self.assertEqual(refused(gap=0.088212), [])
         self.assertEqual(refused(gap=0.08), ["gap"])
         self.assertEqual(refused(gap=None), ["gap"])
-        self.assertEqual(refused(jobs=[{"id": "nobody"}]), ["value"])
+        self.assertEqual(refused(jobs=[{"id": "nobody"}]), ["value", "value"])  # the others are left out
         late = copy.deepcopy(good["jobs"])
         late[0]["end_s"] += 1
         self.assertEqual(refused(jobs=late), ["value"])
