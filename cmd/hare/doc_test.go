@@ -37,6 +37,11 @@ func TestOnlinePage(t *testing.T) {
 	checkPage(t, "../../docs/online.md", changing, 20, "timeout")
 }
 
+// The tour of the front page: a reader types it as it stands.
+func TestReadme(t *testing.T) {
+	checkPage(t, "../../README.md", changing, 12)
+}
+
 func TestSecurityPage(t *testing.T) {
 	checkPage(t, "../../docs/security.md", changingKeys, 20, "openssl")
 }
