@@ -49,7 +49,7 @@ demo: build ## solve a shipped instance, verify it twice, draw it
 	@echo "The result is in build/demo.result.json, its picture in $(CURDIR)/build/gantt.svg"
 
 .PHONY: test
-test: prerequisites-clients check test-go test-race test-python test-clients ## every test of the project
+test: prerequisites-clients check test-go test-race test-python test-web test-clients ## every test of the project
 	@echo "All tests passed."
 
 .PHONY: check
@@ -97,6 +97,14 @@ test-clients: highs ## the clients and the specification, against a server: see 
 .PHONY: fuzz-api
 fuzz-api: highs ## every operation of the HTTP interface for 10 min, half of it with a key; SEED= another time
 	@scripts/clients.sh fuzz 300
+
+.PHONY: web
+web: prerequisites-clients ## the bundles of the pages, in web/dist, from web/src: see docs/pages.md
+	@scripts/web.sh build
+
+.PHONY: test-web
+test-web: prerequisites-clients ## the pages: types, geometry, committed bundles, one round in Chromium
+	@scripts/web.sh test
 
 .PHONY: bench
 bench: build ## quality and times, the tables of docs/benchmarks.md

@@ -1,32 +1,17 @@
 package plot
 
 import (
-	"bufio"
-	"crypto/sha256"
-	_ "embed" // the parts of the page
-	"encoding/base64"
-	"encoding/json"
-	"html"
 	"io"
 
 	hare "github.com/hare-sched/hare"
-)
-
-// The page's fixed parts. Everything that comes from outside reaches it as
-// JSON and is put in place as text, never as markup.
-var (
-	//go:embed page.html
-	pageHTML string
-	//go:embed page.css
-	pageCSS string
-	//go:embed page.js
-	pageJS string
+	"github.com/hare-sched/hare/web"
 )
 
 // maxPageSpans is how many entries a page holds, about 25 bytes each.
 const maxPageSpans = 400_000
 
-// page is what the script draws. Times are multiples of Unit microseconds.
+// page is what the script draws: PageData of web/src/gantt/data.ts. Times of
+// lanes are multiples of Unit microseconds.
 type page struct {
 	Title      string   `json:"title"`
 	Figures    string   `json:"figures"`
@@ -36,8 +21,6 @@ type page struct {
 	Types      []string `json:"types"`
 	Counts     []string `json:"counts"` // GPUs by type
 	Palette    []string `json:"palette"`
-	Lights     []string `json:"lights"`
-	Inks       []string `json:"inks"`
 	Legend     []int32  `json:"legend"`
 	LegendHead string   `json:"legendHead"`
 	Jobs       []any    `json:"jobs"`  // [id, weight, sync, rounds, tasks, release, start, end] in microseconds
@@ -49,23 +32,9 @@ type page struct {
 const spanFields = 8
 
 func (s *scene) writeHTML(w io.Writer) error {
-	p := s.page()
-	data, err := json.Marshal(p) // escapes <, > and & as well
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256([]byte(pageJS))
-	b := bufio.NewWriter(w)
-	for _, part := range []string{
-		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n",
-		`<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-`,
-		base64.StdEncoding.EncodeToString(sum[:]), `'; base-uri 'none'; form-action 'none'">`, "\n<title>",
-		html.EscapeString(p.Title), "</title>\n<style>\n", pageCSS, "</style></head>\n", pageHTML,
-		`<script type="application/json" id="data">`, string(data), "</script>\n<script>", pageJS, "</script>\n</body></html>\n",
-	} {
-		b.WriteString(part)
-	}
-	return b.Flush()
+	data := s.page()
+	page := web.Page{Kind: web.Gantt, Title: data.Title, Data: data}
+	return page.Write(w)
 }
 
 func (s *scene) page() *page {
@@ -86,8 +55,6 @@ func (s *scene) page() *page {
 	}
 	for _, c := range palette {
 		p.Palette = append(p.Palette, hex(c))
-		p.Lights = append(p.Lights, hex(syncColour(c)))
-		p.Inks = append(p.Inks, hex(inkOn(c)))
 	}
 	p.Legend, p.LegendHead = s.legendJobs()
 	if p.Legend == nil {

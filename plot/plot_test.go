@@ -293,8 +293,8 @@ func TestEscaping(t *testing.T) {
 	if err := HTML(&b, inst, res, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(b.String(), "<script"); n != 2 {
-		t.Errorf("%d scripts in the page, want its own 2", n)
+	if n := strings.Count(b.String(), "<script"); n != 3 {
+		t.Errorf("%d scripts in the page, want its own 3", n)
 	}
 	if strings.Contains(b.String(), "alert(1)<") {
 		t.Error("markup from a name in the page")

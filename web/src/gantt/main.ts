@@ -1,0 +1,400 @@
+// The page of a schedule: wires what people do to the chart.
+import { about, spot } from "./describe.js";
+import { chartOf, lanesOf, spanAt, type PageData } from "./data.js";
+import { AXIS, Painter, type State } from "./paint.js";
+import { counted, Index, type Hit } from "./search.js";
+import { Rows, TimeView } from "./view.js";
+
+const MOST_HITS = 50;
+
+function byId<T extends HTMLElement>(id: string): T {
+  return document.getElementById(id) as T;
+}
+
+function element<K extends keyof HTMLElementTagNameMap>(tag: K, text = ""): HTMLElementTagNameMap[K] {
+  const e = document.createElement(tag);
+  e.textContent = text;
+  return e;
+}
+
+const data = JSON.parse(byId("data").textContent!) as PageData;
+const chart = chartOf(data);
+const { jobs, lanes } = chart;
+const state: State = { scroll: 0, hover: -1, pinned: -1, marked: null, lane: -1 };
+const time = new TimeView(data.end);
+const rows = new Rows(lanes.map(l => l.type));
+const [scroller, space, canvas, tip] = [byId("rows"), byId("space"), byId<HTMLCanvasElement>("chart"), byId("tip")];
+const painter = new Painter(canvas, chart, time, rows, state);
+
+byId("title").textContent = data.title;
+byId("figures").textContent = data.figures;
+byId("size").textContent = data.size;
+canvas.setAttribute("aria-label", `Gantt chart: ${data.figures} ${data.size}`);
+
+let pending = false;
+function draw(): void {
+  if (pending) return;
+  pending = true;
+  requestAnimationFrame(() => {
+    pending = false;
+    painter.draw();
+  });
+}
+
+// The height of rows is ours until the reader chooses it: then all rows fit
+// the window where they can, and are scrolled where not.
+let chosenHeight = false;
+
+function resize(height = rows.height): void {
+  const before = rows.total;
+  rows.resize(height, painter.narrow ? 18 : 0);
+  space.style.height = `${Math.max(rows.total + AXIS, scroller.clientHeight)}px`;
+  if (before > 0) scroller.scrollTop *= rows.total / before;
+  state.scroll = scroller.scrollTop;
+  byId<HTMLInputElement>("rowh").value = String(rows.height);
+  draw();
+}
+
+function fit(): void {
+  canvas.style.height = `${scroller.clientHeight}px`;
+  time.left = painter.narrow ? 62 : 118;
+  time.width = Math.max(1, scroller.clientWidth - time.left);
+  rows.resize(rows.height, painter.narrow ? 18 : 0);
+  resize(chosenHeight ? rows.height : rows.fitting(scroller.clientHeight - AXIS));
+}
+
+function all(): void {
+  time.all();
+  scroller.scrollTop = 0;
+  draw();
+}
+
+function zoom(factor: number, x?: number): void {
+  time.zoom(factor, x);
+  draw();
+}
+
+function pan(dx: number): void {
+  time.pan(dx);
+  draw();
+}
+
+// choose keeps job in focus, −1 for none; with show it is brought into view.
+function choose(job: number, show = false): void {
+  state.pinned = job;
+  state.lane = -1;
+  for (const b of byId("legend").querySelectorAll("button")) b.setAttribute("aria-pressed", String(b.dataset.job === String(job)));
+  byId("chosen").hidden = job < 0;
+  byId("about").textContent = job < 0 ? "" : about(chart, job);
+  if (job >= 0 && show) {
+    time.show(jobs[job]!.start, jobs[job]!.end);
+    const first = lanesOf(lanes, job)[0];
+    if (first !== undefined) reveal(first);
+  }
+  draw();
+}
+
+// chooseLane points out a GPU, in a row that is high enough to be read.
+function chooseLane(lane: number): void {
+  choose(-1);
+  if (rows.height < 12) {
+    chosenHeight = true;
+    resize(14);
+  }
+  state.lane = lane;
+  reveal(lane);
+  draw();
+}
+
+// reveal scrolls to a row that is out of sight.
+function reveal(lane: number): void {
+  const top = rows.tops[lane]!;
+  const room = scroller.clientHeight - AXIS;
+  if (top < scroller.scrollTop + rows.head || top + rows.height > scroller.scrollTop + room) {
+    scroller.scrollTop = Math.max(0, top - room / 3);
+    state.scroll = scroller.scrollTop;
+  }
+}
+
+// next chooses the job that is step further among those that are drawn.
+function next(step: number): void {
+  const n = jobs.length;
+  for (let i = 1; i <= n; i++) {
+    const j = (Math.max(state.pinned, step > 0 ? -1 : 0) + step * i + n * 2) % n;
+    if (jobs[j]!.end > 0) return choose(j, true);
+  }
+}
+
+// Pointer: what lies under it, in words.
+
+function hideTip(): void {
+  tip.hidden = true;
+}
+
+function point(e: PointerEvent): void {
+  const box = canvas.getBoundingClientRect();
+  const [x, y] = [e.clientX - box.left, e.clientY - box.top];
+  const row = x < time.left || y > painter.bottom ? -1 : rows.at(y + state.scroll);
+  if (row < 0) {
+    hover(-1);
+    return hideTip();
+  }
+  const l = lanes[row]!;
+  const t = time.time(x);
+  const k = spanAt(l, t, time.span / time.width);
+  hover(k < 0 ? -1 : l.job[k]!);
+  tip.textContent = spot(chart, l, k, t, time.span);
+  tip.hidden = false;
+  // A finger hides what is below it, so that its text stands above.
+  const above = e.pointerType === "touch" || y + 16 + tip.offsetHeight > painter.height;
+  tip.style.left = `${Math.max(0, Math.min(x + 14, painter.width - tip.offsetWidth))}px`;
+  tip.style.top = `${above ? Math.max(0, y - tip.offsetHeight - (e.pointerType === "touch" ? 24 : 10)) : y + 16}px`;
+}
+
+function hover(job: number): void {
+  if (job === state.hover) return;
+  state.hover = job;
+  draw();
+}
+
+const touches = new Map<number, [x: number, y: number]>();
+let moved = 0;
+
+canvas.addEventListener("pointerdown", e => {
+  touches.set(e.pointerId, [e.clientX, e.clientY]);
+  moved = 0;
+  hideTip();
+  canvas.setPointerCapture(e.pointerId);
+  canvas.classList.add("drag");
+});
+
+canvas.addEventListener("pointermove", e => {
+  const was = touches.get(e.pointerId);
+  if (!was) return point(e);
+  const [dx, dy] = [e.clientX - was[0], e.clientY - was[1]];
+  if (touches.size === 2) {
+    const other = [...touches].find(([id]) => id !== e.pointerId)![1];
+    const before = Math.hypot(was[0] - other[0], was[1] - other[1]);
+    const now = Math.hypot(e.clientX - other[0], e.clientY - other[1]);
+    if (before > 0 && now > 0) zoom(before / now, (e.clientX + other[0]) / 2 - canvas.getBoundingClientRect().left);
+  } else {
+    pan(-dx);
+    if (e.pointerType !== "touch") scroller.scrollTop -= dy; // fingers scroll by themselves
+  }
+  moved += Math.abs(dx) + Math.abs(dy);
+  if (moved >= 6) hideTip();
+  touches.set(e.pointerId, [e.clientX, e.clientY]);
+});
+
+function release(e: PointerEvent): void {
+  if (touches.delete(e.pointerId) && e.type === "pointerup" && moved < 6) {
+    point(e);
+    const job = state.hover;
+    choose(job === state.pinned ? -1 : job);
+    if (e.pointerType === "touch") hover(-1); // a finger that is gone points at nothing
+  }
+  if (!touches.size) canvas.classList.remove("drag");
+}
+canvas.addEventListener("pointerup", release);
+canvas.addEventListener("pointercancel", release);
+canvas.addEventListener("pointerleave", e => {
+  if (e.pointerType === "touch") return; // its text stays to be read
+  hideTip();
+  hover(-1);
+});
+canvas.addEventListener("dblclick", all);
+
+scroller.addEventListener("scroll", () => {
+  if (state.scroll === scroller.scrollTop) return;
+  state.scroll = scroller.scrollTop;
+  hideTip();
+  draw();
+});
+
+// The wheel scrolls rows where there are more than fit, and zooms where not.
+scroller.addEventListener(
+  "wheel",
+  e => {
+    const unit = e.deltaMode === 1 ? 30 : 1;
+    const across = e.shiftKey ? e.deltaX || e.deltaY : e.deltaX;
+    if (e.ctrlKey || e.metaKey || !(e.shiftKey || Math.abs(across) > Math.abs(e.deltaY) || scroller.scrollHeight > scroller.clientHeight + 1)) {
+      e.preventDefault();
+      zoom(Math.exp(e.deltaY * unit * (e.ctrlKey && e.deltaMode === 0 && Math.abs(e.deltaY) < 40 ? 0.008 : 0.0016)), e.clientX - canvas.getBoundingClientRect().left);
+    } else if (e.shiftKey || Math.abs(across) > Math.abs(e.deltaY)) {
+      e.preventDefault();
+      pan(across * unit);
+    }
+    hideTip();
+  },
+  { passive: false },
+);
+
+canvas.addEventListener("keydown", e => {
+  if (e.ctrlKey || e.metaKey || e.altKey) return;
+  const step = time.width / 8;
+  const scroll = (dy: number) => () => scroller.scrollBy(0, dy);
+  const page = scroller.clientHeight - AXIS;
+  const act: Record<string, () => void> = {
+    ArrowLeft: () => pan(-step),
+    ArrowRight: () => pan(step),
+    ArrowUp: scroll(-60),
+    ArrowDown: scroll(60),
+    PageUp: scroll(-page),
+    PageDown: scroll(page),
+    Home: scroll(-1e9),
+    End: scroll(1e9),
+    "+": () => zoom(0.7),
+    "=": () => zoom(0.7),
+    "-": () => zoom(1 / 0.7),
+    "0": all,
+    n: () => next(1),
+    p: () => next(-1),
+    Escape: () => choose(-1),
+  };
+  const f = act[e.key];
+  if (!f) return;
+  f();
+  e.preventDefault();
+});
+
+document.addEventListener("keydown", e => {
+  if (e.key !== "/" || e.ctrlKey || e.metaKey || e.target instanceof HTMLInputElement) return;
+  e.preventDefault();
+  find.focus();
+});
+
+byId("in").onclick = () => zoom(0.6);
+byId("out").onclick = () => zoom(1 / 0.6);
+byId("all").onclick = all;
+byId("clear").onclick = () => {
+  choose(-1);
+  canvas.focus();
+};
+byId<HTMLInputElement>("rowh").oninput = e => {
+  chosenHeight = true;
+  resize(+(e.target as HTMLInputElement).value);
+};
+
+// Search: what matches is listed and stands out while the reader types.
+
+const find = byId<HTMLInputElement>("find");
+const index = new Index(
+  jobs.map(j => j.id),
+  lanes.map(l => l.gpu),
+);
+let hits: Hit[] = [];
+let selected = -1;
+
+function search(): void {
+  const found = index.find(find.value, MOST_HITS);
+  hits = found.hits;
+  const any = find.value.trim() !== "";
+  state.marked = any ? found.marked : null;
+  // GPUs alone leave all jobs as they are.
+  if (any && !found.jobs && found.gpus) state.marked = null;
+  const more = found.jobs + found.gpus > hits.length ? `; the first ${hits.length} are listed` : "";
+  byId("count").textContent = counted(found) + more;
+  byId("hits").replaceChildren(
+    ...hits.map((h, i) => {
+      const li = element("li");
+      li.id = `hit-${i}`;
+      li.role = "option";
+      if (h.kind === "job") {
+        const swatch = element("i");
+        swatch.style.background = painter.fill(h.index);
+        li.append(swatch);
+      }
+      li.append(element("span", h.text), element("small", h.kind === "job" ? "job" : data.types[lanes[h.index]!.type]));
+      li.onpointerdown = e => e.preventDefault(); // the field keeps the focus
+      li.onclick = () => take(i);
+      return li;
+    }),
+  );
+  open(any);
+  select(hits.length ? 0 : -1);
+  draw();
+}
+
+function open(on: boolean): void {
+  byId("found").hidden = !on;
+  find.setAttribute("aria-expanded", String(on));
+}
+
+function select(i: number): void {
+  selected = i;
+  [...byId("hits").children].forEach((li, k) => li.setAttribute("aria-selected", String(k === i)));
+  if (i < 0) return find.removeAttribute("aria-activedescendant");
+  find.setAttribute("aria-activedescendant", `hit-${i}`);
+  byId("hits").children[i]!.scrollIntoView({ block: "nearest" });
+}
+
+function take(i: number): void {
+  const h = hits[i];
+  if (!h) return;
+  select(i);
+  open(false);
+  if (h.kind === "job") choose(h.index, true);
+  else chooseLane(h.index);
+}
+
+find.addEventListener("input", search);
+find.addEventListener("focus", () => open(find.value.trim() !== ""));
+find.addEventListener("blur", () => open(false));
+find.addEventListener("keydown", e => {
+  const n = hits.length;
+  if (e.key === "ArrowDown" && n) select((selected + 1) % n);
+  else if (e.key === "ArrowUp" && n) select((selected + n - 1) % n);
+  else if (e.key === "Enter") {
+    // Enter again goes on to the next one.
+    if (byId("found").hidden && n) select((selected + 1) % n);
+    take(selected);
+  } else if (e.key === "Escape") {
+    find.value = "";
+    search();
+    choose(-1);
+  } else return;
+  e.preventDefault();
+});
+
+// The legend: jobs, then the shades that need a word.
+
+function legend(): void {
+  const box = byId("legend");
+  box.replaceChildren();
+  if (data.legendHead) box.append(element("span", data.legendHead));
+  for (const j of data.legend) {
+    const b = element("button");
+    b.type = "button";
+    const swatch = element("i");
+    swatch.style.background = painter.fill(j);
+    b.append(swatch, element("b", jobs[j]!.id));
+    b.title = jobs[j]!.id;
+    b.dataset.job = String(j);
+    b.setAttribute("aria-pressed", String(state.pinned === j));
+    b.onclick = () => choose(state.pinned === j ? -1 : j);
+    b.onmouseenter = () => hover(j);
+    b.onmouseleave = () => hover(-1);
+    box.append(b);
+  }
+  const note = (text: string, swatch?: string) => {
+    const s = element("span", "");
+    if (swatch) {
+      const i = element("i");
+      i.className = swatch;
+      s.append(i);
+    }
+    s.append(text);
+    box.append(s);
+  };
+  if (lanes.some(l => l.sync.some((v, i) => v > 0 && v < l.hold[i]! && jobs[l.job[i]!]!.sync !== "relaxed"))) note("paler: synchronising");
+  if (lanes.some(l => l.away.length)) note("out of service or busy", "away");
+}
+
+legend();
+document.documentElement.addEventListener("themechange", () => {
+  painter.retheme();
+  legend();
+  draw();
+});
+new ResizeObserver(fit).observe(scroller);
+fit();

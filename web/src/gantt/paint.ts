@@ -1,0 +1,302 @@
+// Draws the visible part of the chart on a canvas.
+import { marks } from "../shared/axis.js";
+import { rgb, shadesOf, type Shades } from "../shared/colour.js";
+import { above, type Chart, type Lane } from "./data.js";
+import type { Rows, TimeView } from "./view.js";
+
+export const AXIS = 26; // pixels of the time axis
+
+// State is what the reader has chosen.
+export interface State {
+  scroll: number;
+  hover: number; // job, −1 for none
+  pinned: number;
+  marked: Uint8Array | null; // jobs that a search found
+  lane: number; // row that is pointed out
+}
+
+const font = (px: number, bold = false) => `${bold ? "bold " : ""}${px}px Go,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif`;
+
+interface Theme {
+  ink: string;
+  faint: string;
+  ground: string;
+  line: string;
+  page: string;
+  focus: string;
+  hatch: CanvasPattern | null;
+  jobs: Shades[];
+}
+
+export class Painter {
+  private readonly g: CanvasRenderingContext2D;
+  private theme: Theme;
+  private labels: [text: string, x: number, y: number, ink: string, dim: boolean][] = [];
+  width = 0;
+  height = 0;
+
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private readonly chart: Chart,
+    private readonly time: TimeView,
+    private readonly rows: Rows,
+    private readonly state: State,
+  ) {
+    this.g = canvas.getContext("2d")!;
+    this.theme = this.readTheme();
+  }
+
+  // narrow says that types stand above their GPUs, not beside them.
+  get narrow(): boolean {
+    return this.canvas.clientWidth < 620;
+  }
+
+  retheme(): void {
+    this.theme = this.readTheme();
+  }
+
+  // fill is the colour of a job.
+  fill(job: number): string {
+    return this.theme.jobs[job % this.theme.jobs.length]!.fill;
+  }
+
+  // readTheme takes the colours that the style sheet has now.
+  private readTheme(): Theme {
+    const probe = document.createElement("i");
+    document.body.append(probe);
+    const colour = (name: string) => {
+      probe.style.color = `var(--${name})`;
+      return getComputedStyle(probe).color;
+    };
+    const theme: Theme = {
+      ink: colour("ink"),
+      faint: colour("faint"),
+      ground: colour("ground"),
+      line: colour("line"),
+      page: colour("page"),
+      focus: colour("focus"),
+      hatch: this.hatching(colour("hatched"), colour("hatch")),
+      jobs: shadesOf(this.chart.data.palette, rgb(colour("ground"))),
+    };
+    probe.remove();
+    return theme;
+  }
+
+  private hatching(ground: string, stroke: string): CanvasPattern | null {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = 8;
+    const q = tile.getContext("2d")!;
+    q.fillStyle = ground;
+    q.fillRect(0, 0, 8, 8);
+    q.strokeStyle = stroke;
+    q.lineWidth = 1.4;
+    q.beginPath();
+    for (const [x, y] of [[-2, 2], [-2, 10], [6, 10]] as const) {
+      q.moveTo(x, y);
+      q.lineTo(x + (x === -2 && y === 10 ? 12 : 4), y - (x === -2 && y === 10 ? 12 : 4));
+    }
+    q.stroke();
+    return this.g.createPattern(tile, "repeat");
+  }
+
+  // bottom is where the rows end and the axis begins.
+  get bottom(): number {
+    return Math.max(0, Math.min(this.height - AXIS, this.rows.total));
+  }
+
+  draw(): void {
+    const { g, canvas, time, rows, theme } = this;
+    const ratio = window.devicePixelRatio || 1;
+    this.width = canvas.clientWidth;
+    this.height = canvas.clientHeight;
+    const [w, h] = [Math.round(this.width * ratio), Math.round(this.height * ratio)];
+    if (canvas.width !== w || canvas.height !== h) {
+      canvas.width = w;
+      canvas.height = h;
+    }
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.clearRect(0, 0, this.width, this.height);
+    const bottom = this.bottom;
+    const axis = marks(time.from, time.to, Math.max(2, Math.floor(time.width / 95)));
+    g.save();
+    g.beginPath();
+    g.rect(0, 0, this.width, bottom);
+    g.clip();
+    for (const a of rows.groups) {
+      g.fillStyle = theme.ground;
+      g.fillRect(time.left, a.y - this.state.scroll, time.width, a.height);
+    }
+    g.fillStyle = theme.line;
+    for (const m of axis) {
+      if (time.px(m.at) >= time.left - 1) g.fillRect(Math.round(time.px(m.at)) - 0.5, 0, 1, bottom);
+    }
+    for (let i = Math.max(0, above(rows.tops, rows.tops.length, this.state.scroll - rows.height) - 1); i < rows.tops.length; i++) {
+      const y = rows.tops[i]! - this.state.scroll;
+      if (y > bottom) break;
+      this.lane(this.chart.lanes[i]!, y, i === this.state.lane);
+    }
+    this.heads(bottom);
+    g.restore();
+    g.textAlign = "center";
+    g.font = font(11);
+    g.fillStyle = theme.faint;
+    for (const m of axis) {
+      const x = time.px(m.at);
+      // Half a label may stand beyond the first mark, none beyond the right edge.
+      if (x >= time.left - 1) g.fillText(m.label, Math.min(x, this.width - g.measureText(m.label).width / 2 - 1), bottom + 17);
+    }
+  }
+
+  // heads names the types, beside their rows or, on narrow screens, above them.
+  private heads(bottom: number): void {
+    const { g, rows, theme, chart } = this;
+    for (const a of rows.groups) {
+      const top = a.y - this.state.scroll;
+      const end = Math.min(bottom, top + a.height);
+      if (end <= 0 || top - rows.head > bottom) continue;
+      const name = chart.data.types[a.type]!;
+      const count = "× " + chart.data.counts[a.type]!;
+      g.textAlign = "left";
+      if (rows.head) {
+        // The head stays at the top while its rows are scrolled.
+        const y = Math.min(Math.max(0, top - rows.head), end - rows.head);
+        g.fillStyle = theme.page;
+        g.fillRect(0, y, this.width, rows.head);
+        g.fillStyle = theme.ink;
+        g.font = font(12, true);
+        g.fillText(name, 0, y + 13, this.width - 80);
+        const x = Math.min(g.measureText(name).width, this.width - 80) + 6;
+        g.fillStyle = theme.faint;
+        g.font = font(11);
+        g.fillText(count, x, y + 13);
+        continue;
+      }
+      const mid = (Math.max(0, top) + end) / 2;
+      g.fillStyle = theme.ink;
+      g.font = font(12.5, true);
+      g.fillText(name, 0, mid + 1, 62);
+      if (a.height > 28) {
+        g.fillStyle = theme.faint;
+        g.font = font(11);
+        g.fillText(count, 0, mid + 15, 62);
+      }
+    }
+  }
+
+  // strength is the opacity of a job: below 1 where others stand out.
+  private strength(job: number): number {
+    const { pinned, hover, marked } = this.state;
+    if (pinned >= 0) return job === pinned || job === hover ? 1 : 0.15;
+    if (marked && !marked[job]) return 0.12;
+    return hover < 0 || job === hover ? 1 : 0.35;
+  }
+
+  private lane(l: Lane, y: number, out: boolean): void {
+    const { g, time, rows, theme } = this;
+    const inset = rows.height >= 14 ? 2 : rows.height >= 8 ? 1 : rows.height >= 4 ? 0.5 : 0;
+    const top = y + inset;
+    const h = rows.height - 2 * inset;
+    const right = time.left + time.width;
+    if (rows.height >= 11) {
+      const room = rows.head ? time.left - 6 : 60;
+      const most = rows.head ? 12 : 16;
+      g.textAlign = "right";
+      g.font = font(10, out);
+      g.fillStyle = out ? theme.ink : theme.faint;
+      g.fillText(l.gpu.length > most ? "…" + l.gpu.slice(1 - most) : l.gpu, time.left - 6, y + rows.height / 2 + 3.5, room);
+    }
+    for (let i = 0; i < l.away.length; i += 2) {
+      const a = Math.max(time.left, time.px(l.away[i]!));
+      const b = Math.min(right, time.px(l.away[i + 1]!));
+      if (b > a && theme.hatch) {
+        g.fillStyle = theme.hatch;
+        g.fillRect(a, y, b - a, rows.height);
+      }
+    }
+    const chosen = this.state.pinned >= 0 || this.state.hover >= 0 || this.state.marked !== null;
+    let drawn = time.left;
+    let labelled = -1;
+    let labelEnd = -1;
+    for (let i = above(l.end, l.n, time.from); i < l.n && l.start[i]! < time.to; i++) {
+      const job = l.job[i]!;
+      const last = time.px(l.end[i]!);
+      const strength = this.strength(job);
+      if (last < drawn + 0.4 && !(chosen && strength === 1)) continue; // under a bar already drawn
+      g.globalAlpha = strength;
+      const a = Math.max(time.left, time.px(l.start[i]!));
+      this.span(l, i, a, Math.min(right, last), top, h);
+      drawn = Math.max(drawn, last);
+      if (rows.height < 11 || (labelled === job && a <= labelEnd + 3)) continue;
+      let e = i; // how far the job goes on without a break
+      while (e + 1 < l.n && l.job[e + 1] === job && time.px(l.start[e + 1]!) - time.px(l.end[e]!) < 3 && time.px(l.end[e]!) < right) e++;
+      labelled = job;
+      labelEnd = time.px(l.end[e]!);
+      this.label(job, a + 4, Math.min(right, labelEnd) - a - 8, top + h / 2 + 3.5, strength < 1);
+    }
+    for (const [text, x, base, ink, dim] of this.labels) {
+      g.globalAlpha = dim ? 0.3 : 1;
+      g.textAlign = "left";
+      g.font = font(10);
+      g.fillStyle = ink;
+      g.fillText(text, x, base);
+    }
+    this.labels.length = 0;
+    g.globalAlpha = 1;
+    if (out) {
+      g.strokeStyle = theme.focus;
+      g.lineWidth = 2;
+      g.strokeRect(time.left + 1, y, time.width - 2, rows.height);
+    }
+  }
+
+  private label(job: number, x: number, room: number, base: number, dim: boolean): void {
+    if (room <= 14) return;
+    let text = this.chart.jobs[job]!.id;
+    if (text.length > 80) text = text.slice(0, 79) + "…";
+    this.g.font = font(10);
+    if (this.g.measureText(text).width > room) return;
+    this.labels.push([text, x, base, dim ? this.theme.ink : this.theme.jobs[job % this.theme.jobs.length]!.ink, dim]);
+  }
+
+  // span draws span i as one bar, or as its rounds where these can be told apart.
+  private span(l: Lane, i: number, a: number, b: number, top: number, h: number): void {
+    const { g, time } = this;
+    const rounds = l.rounds[i]!;
+    const period = l.period[i]!;
+    if (rounds > 1 && (period / time.span) * time.width < 9) {
+      g.fillStyle = this.fill(l.job[i]!);
+      g.fillRect(a, top, Math.max(0.5, b - a), h);
+      return;
+    }
+    const first = rounds > 1 ? Math.max(0, Math.floor((time.from - l.start[i]!) / period)) : 0;
+    for (let r = first; r < rounds; r++) {
+      const t = l.start[i]! + r * period;
+      if (t > time.to) break;
+      this.round(l, i, t, top, h);
+    }
+  }
+
+  // round draws one round: compute, then paler what the GPU is held for to
+  // synchronise.
+  private round(l: Lane, i: number, t: number, top: number, h: number): void {
+    const { g, time } = this;
+    const shades = this.theme.jobs[l.job[i]! % this.theme.jobs.length]!;
+    const hold = l.hold[i]!;
+    const sync = l.sync[i]!;
+    const a = Math.max(time.left, time.px(t));
+    let b = Math.min(time.left + time.width, time.px(t + hold));
+    const whole = b - a;
+    if (whole <= 0) return;
+    if (whole >= 4) b -= 0.6;
+    const c = time.px(t + hold - sync);
+    if (this.chart.jobs[l.job[i]!]!.sync !== "relaxed" && sync > 0 && sync < hold && whole >= 4 && b - c >= 1) {
+      g.fillStyle = shades.sync;
+      g.fillRect(Math.max(a, c), top, b - Math.max(a, c), h);
+      b = c;
+    }
+    if (b > a) {
+      g.fillStyle = shades.fill;
+      g.fillRect(a, top, Math.max(0.4, b - a), h);
+    }
+  }
+}

@@ -1,0 +1,145 @@
+// The geometry of the chart: which time lies at which pixel, and which GPU.
+
+// TimeView maps [from, to] of 0 to end, in microseconds, to the pixels from
+// left to left + width.
+export class TimeView {
+  from = 0;
+  to: number;
+  left = 0;
+  width = 1;
+
+  constructor(readonly end: number) {
+    this.to = end;
+  }
+
+  // The view ends a little behind the last thing shown, so that its edge is seen.
+  private get most(): number {
+    return this.end * 1.02;
+  }
+
+  get span(): number {
+    return this.to - this.from;
+  }
+
+  px(t: number): number {
+    return this.left + ((t - this.from) / this.span) * this.width;
+  }
+
+  time(x: number): number {
+    return this.from + ((x - this.left) / this.width) * this.span;
+  }
+
+  // zoom multiplies what is shown by factor; the time at pixel x stays there.
+  zoom(factor: number, x = this.left + this.width / 2): void {
+    const t = this.time(Math.max(this.left, x));
+    const share = (t - this.from) / this.span;
+    const span = this.bounded(this.span * factor);
+    this.from = t - share * span;
+    this.to = this.from + span;
+    this.clamp();
+  }
+
+  // pan moves the view by dx pixels to later times.
+  pan(dx: number): void {
+    const dt = (dx / this.width) * this.span;
+    this.from += dt;
+    this.to += dt;
+    this.clamp();
+  }
+
+  // show brings [from, to] into view with some room on both sides.
+  show(from: number, to: number): void {
+    const room = Math.max(to - from, 1) * 0.15;
+    this.from = from - room;
+    this.to = to + room;
+    this.clamp();
+  }
+
+  all(): void {
+    this.from = 0;
+    this.to = this.end;
+  }
+
+  private bounded(span: number): number {
+    return Math.min(Math.max(span, Math.min(this.end, 20)), this.most);
+  }
+
+  private clamp(): void {
+    const span = this.bounded(this.span);
+    if (this.from < -span * 0.02) this.from = -span * 0.02;
+    if (this.from + span > this.most) this.from = Math.max(0, this.most - span);
+    this.to = this.from + span;
+  }
+}
+
+// Group is the rows of one GPU type.
+export interface Group {
+  type: number;
+  first: number; // row
+  y: number;
+  height: number;
+}
+
+export const LEAST_ROW = 1;
+export const MOST_ROW = 28;
+
+// Rows stacks lanes of equal height in groups by type. Above each group is a
+// head of `head` pixels; without one, groups are GAP apart.
+export class Rows {
+  static readonly GAP = 10;
+  readonly tops: Float64Array;
+  groups: Group[] = [];
+  total = 0;
+  height = 4;
+  head = 0;
+
+  constructor(private readonly types: readonly number[]) {
+    this.tops = new Float64Array(types.length);
+    this.stack();
+  }
+
+  // resize sets the height of rows and of heads.
+  resize(height: number, head = this.head): void {
+    this.height = Math.min(MOST_ROW, Math.max(LEAST_ROW, height));
+    this.head = head;
+    this.stack();
+  }
+
+  private stack(): void {
+    this.groups = [];
+    let y = 0;
+    this.types.forEach((type, i) => {
+      const last = this.groups[this.groups.length - 1];
+      if (!last || type !== last.type) {
+        if (last) last.height = y - last.y;
+        y += this.head || (last ? Rows.GAP : 0);
+        this.groups.push({ type, first: i, y, height: 0 });
+      }
+      this.tops[i] = y;
+      y += this.height;
+    });
+    const last = this.groups[this.groups.length - 1];
+    if (last) last.height = y - last.y;
+    this.total = y;
+  }
+
+  // at is the row at y, −1 between rows and outside.
+  at(y: number): number {
+    let lo = 0;
+    let hi = this.tops.length;
+    while (lo < hi) {
+      const mid = (lo + hi) >> 1;
+      if (this.tops[mid]! > y) hi = mid;
+      else lo = mid + 1;
+    }
+    return lo > 0 && y < this.tops[lo - 1]! + this.height ? lo - 1 : -1;
+  }
+
+  // fitting is the height at which all rows fit into room pixels, within what
+  // can be seen: more rows than that are scrolled.
+  fitting(room: number): number {
+    const gaps = this.head ? this.groups.length * this.head : Math.max(0, this.groups.length - 1) * Rows.GAP;
+    const height = Math.floor((4 * (room - gaps)) / Math.max(1, this.tops.length)) / 4;
+    return Math.max(2, Math.min(22, height));
+  }
+}

@@ -1,0 +1,57 @@
+// The switch between light and dark. This script stands in the head of every
+// page, so that the first paint has the chosen colours already.
+
+const root = document.documentElement;
+const store = "hare-theme";
+
+// dark says whether the page is dark now.
+function dark(): boolean {
+  const chosen = root.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+// Pages of files and strict browsers may have no storage: then the choice
+// holds until the page is left.
+function remembered(): string | null {
+  try {
+    return localStorage.getItem(store);
+  } catch {
+    return null;
+  }
+}
+
+function remember(choice: string | null): void {
+  try {
+    if (choice) localStorage.setItem(store, choice);
+    else localStorage.removeItem(store);
+  } catch {
+    // see remembered
+  }
+}
+
+const before = remembered();
+if (before === "light" || before === "dark") root.dataset.theme = before;
+
+// The button of class theme turns the page over. A choice that equals the
+// system's is forgotten, so that the page follows the system again.
+document.addEventListener("DOMContentLoaded", () => {
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  for (const button of document.querySelectorAll<HTMLButtonElement>("button.theme")) {
+    const show = () => button.setAttribute("aria-pressed", String(dark()));
+    button.hidden = false;
+    button.onclick = () => {
+      const wanted = dark() ? "light" : "dark";
+      const same = wanted === (system.matches ? "dark" : "light");
+      if (same) delete root.dataset.theme;
+      else root.dataset.theme = wanted;
+      remember(same ? null : wanted);
+      show();
+      root.dispatchEvent(new Event("themechange"));
+    };
+    system.addEventListener("change", () => {
+      show();
+      root.dispatchEvent(new Event("themechange"));
+    });
+    show();
+  }
+});

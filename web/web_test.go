@@ -1,0 +1,83 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+func text(t *testing.T, p *Page) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+var kinds = map[string]*Kind{"gantt": Gantt, "docs": Docs, "report": Report}
+
+func TestEveryKindOfPage(t *testing.T) {
+	for name, kind := range kinds {
+		page := &Page{Kind: kind, Title: `<T> & "t"`, Data: map[string]string{"evil": "</script><b>"}}
+		if kind == Report {
+			page.Body = "<h1>T</h1>" + ThemeButton
+		}
+		got := text(t, page)
+		for _, want := range []string{
+			"<!DOCTYPE html>", `<html lang="en">`, `<meta name="viewport" content="width=device-width, initial-scale=1">`,
+			"&lt;T&gt; &amp; &#34;t&#34;", "prefers-color-scheme", "light-dark(", `class="theme"`, "default-src 'none'",
+		} {
+			if !strings.Contains(got, want) && !strings.Contains(got, strings.ReplaceAll(want, "'", "&#39;")) {
+				t.Errorf("%s: no %s", name, want)
+			}
+		}
+		for _, outside := range []string{"http:", "https:", "src=", "@import", "url(", "XMLHttpRequest", "innerHTML", "eval(", "</script><b>"} {
+			if strings.Contains(got, outside) {
+				t.Errorf("%s: the page has %q", name, outside)
+			}
+		}
+		if strings.Contains(got, "fetch(") != kind.calls {
+			t.Errorf("%s: calls", name)
+		}
+		if got != text(t, page) {
+			t.Errorf("%s: two writings differ", name)
+		}
+	}
+}
+
+// A page runs only the scripts whose hashes its policy has.
+func TestPolicyHasTheScripts(t *testing.T) {
+	for name, kind := range kinds {
+		want := 1
+		if kind.script != "" {
+			want = 2
+		}
+		if n := strings.Count(kind.Policy(), "'sha256-"); n != want {
+			t.Errorf("%s: %d hashes", name, n)
+		}
+		script := kind.Policy()[strings.Index(kind.Policy(), "script-src"):]
+		if strings.Contains(strings.Split(script, ";")[0], "unsafe") || strings.Contains(kind.Policy(), "connect-src") != kind.calls {
+			t.Errorf("%s: %s", name, kind.Policy())
+		}
+		// A script that ended its own element would end the page's.
+		if strings.Contains(kind.script+theme, "</script") {
+			t.Errorf("%s: the script ends itself", name)
+		}
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestFaultsAreSaid(t *testing.T) {
+	if err := (&Page{Kind: Gantt}).Write(full{}); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("a writer that fails: %v", err)
+	}
+	if err := (&Page{Kind: Gantt, Data: func() {}}).Write(io.Discard); err == nil {
+		t.Error("data that is no JSON was written")
+	}
+}
