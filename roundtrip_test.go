@@ -282,3 +282,27 @@ func TestGapIsRoundedUp(t *testing.T) {
 		}
 	}
 }
+
+// A gap is printed as 0 only where value and bound are equal.
+func TestGapZeroIsExact(t *testing.T) {
+	for _, c := range []struct{ value, bound, want string }{
+		{"5", "5", "0"},
+		{"0", "0", "0"},
+		{"5.000000000001", "5", "0.000001"},
+		{"1000000", "999999.999999", "0.000001"},
+		{"5.000005", "5", "0.000001"},
+		{"5.0000051", "5", "0.000002"},
+		{"6", "5", "0.2"},
+		{"1", "0", "null"},
+		{"1", "-1", "null"},
+	} {
+		value, err1 := hare.ParseAmount(c.value)
+		bound, err2 := hare.ParseAmount(c.bound)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if got := string((&hare.Result{Value: &value, Bound: &bound}).GapJSON()); got != c.want {
+			t.Errorf("value %s, bound %s: gap %s, want %s", c.value, c.bound, got, c.want)
+		}
+	}
+}

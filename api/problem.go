@@ -119,7 +119,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		s.problem(w, r, http.StatusServiceUnavailable, "deadline", "this took longer than the server allows: try a smaller instance or another method", nil)
 	case errors.Is(err, service.ErrInfeasible):
-		s.problem(w, r, http.StatusUnprocessableEntity, "infeasible", "a job can never run on this cluster, so there is no finite bound: POST /v1/solves names it", nil)
+		s.problem(w, r, http.StatusUnprocessableEntity, "infeasible", fmt.Sprintf("a job can never run on this cluster, so there is no finite bound: %.400s", err), nil)
 	default:
 		s.cfg.Logger.Error("request failed", "request_id", requestID(r.Context()), "error", err)
 		s.problem(w, r, http.StatusInternalServerError, "internal", internalDetail, nil)

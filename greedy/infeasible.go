@@ -1,8 +1,10 @@
 package greedy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hare-sched/hare"
 )
@@ -47,8 +49,61 @@ func cannot(m *hare.Model, j *hare.ModelJob) (code, detail string) {
 		return "window_too_short", "every window of service is shorter than one " + unitOf(j.Sync) + ": lengthen a window or shorten the rounds"
 	case j.Sync != hare.Relaxed && widest < j.Tasks:
 		return "too_wide", fmt.Sprintf("%d GPUs are needed together, at most %d can ever serve: lower \"tasks\", add GPUs, or use sync relaxed", j.Tasks, widest)
+	case j.Sync != hare.Relaxed:
+		if most := mostTogether(m, j); most < j.Tasks {
+			return "never_together", fmt.Sprintf("%d GPUs are needed together, at most %d are ever in service together for one %s: widen windows, lower \"tasks\", or use sync relaxed", j.Tasks, most, unitOf(j.Sync))
+		}
 	}
 	return "", ""
+}
+
+// mostTogether is the greatest number of GPUs on which one round of a gang, or all
+// rounds of a rigid job, could start at the same time, if each GPU were held for
+// no longer than its own type needs. O(windows log windows).
+func mostTogether(m *hare.Model, j *hare.ModelJob) int64 {
+	type change struct{ at, gpus int64 }
+	most := int64(0)
+	var starts []change
+	count := func() {
+		slices.SortFunc(starts, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) })
+		n := int64(0)
+		for _, x := range starts {
+			n += x.gpus
+			most = max(most, n)
+		}
+	}
+	for _, md := range j.Modes {
+		hold := md.DurationUs()
+		if j.Sync == hare.Rigid {
+			hold *= j.Rounds
+		}
+		if !j.Mix {
+			starts = starts[:0]
+		}
+		for c := range m.Classes {
+			if m.Classes[c].Type != md.Type {
+				continue
+			}
+			n := int64(len(m.Classes[c].GPUs))
+			for _, w := range m.Classes[c].Windows {
+				from := max(w.StartUs, j.ReleaseUs)
+				if w.EndUs-hold < from {
+					continue
+				}
+				starts = append(starts, change{from, n})
+				if w.EndUs != hare.Forever {
+					starts = append(starts, change{w.EndUs - hold + 1, -n})
+				}
+			}
+		}
+		if !j.Mix {
+			count()
+		}
+	}
+	if j.Mix {
+		count()
+	}
+	return most
 }
 
 func unitOf(s hare.Sync) string {

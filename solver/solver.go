@@ -124,6 +124,16 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 // ErrInfeasible says that a job can never run, so that no finite bound exists.
 var ErrInfeasible = relax.ErrInfeasible
 
+// InfeasibleError is ErrInfeasible with the jobs that can never run.
+type InfeasibleError struct{ Reasons []hare.Reason }
+
+func (e *InfeasibleError) Error() string {
+	r := e.Reasons[0]
+	return fmt.Sprintf("infeasible: %s: %s (%s)", r.Pointer, r.Detail, r.Code)
+}
+
+func (e *InfeasibleError) Unwrap() error { return ErrInfeasible }
+
 // Methods lists what Bound and the option bound accept.
 func Methods() []string { return relax.Methods() }
 
@@ -140,7 +150,11 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 			rc.Effort = work / ascent
 		}
 	}
-	rel, err := relax.Run(ctx, hare.NewModel(inst), rc)
+	m := hare.NewModel(inst)
+	if reasons := greedy.Infeasible(m); len(reasons) > 0 {
+		return nil, &InfeasibleError{reasons}
+	}
+	rel, err := relax.Run(ctx, m, rc)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -293,4 +294,33 @@ func TestPapersRelaxationIsTooWeak(t *testing.T) {
 	if res := value("price", "insertion"); math.Abs(res-1.033) > 1e-3 {
 		t.Errorf("price: value %v", res)
 	}
+}
+
+// A solve that ends within the gap asked for says optimal only where value and
+// bound are the same number.
+func TestOptimalMeansEqual(t *testing.T) {
+	optimal, within := 0, 0
+	for seed := range uint64(60) {
+		inst := brute.Random(rand.New(rand.NewPCG(seed, 11)))
+		res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 300, Gap: 1e-7, Seed: 1}, solver.Config{Workers: 1})
+		if err != nil || res.Value == nil {
+			continue
+		}
+		equal := res.Bound != nil && res.Value.Cmp(*res.Bound) == 0
+		if said := res.Termination == hare.TerminationOptimal; said != equal {
+			t.Errorf("seed %d: %s, value %v, bound %v", seed, res.Termination, res.Value, res.Bound)
+		}
+		if zero := string(res.GapJSON()) == "0"; zero != equal {
+			t.Errorf("seed %d: gap %s, value %v, bound %v", seed, res.GapJSON(), res.Value, res.Bound)
+		}
+		if equal {
+			optimal++
+		} else if res.Termination == hare.TerminationGap {
+			within++
+		}
+	}
+	if optimal == 0 {
+		t.Error("no solve was optimal: this shows nothing")
+	}
+	t.Logf("%d optimal, %d within the gap", optimal, within)
 }

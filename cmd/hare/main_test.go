@@ -227,3 +227,24 @@ func TestHelpTeaches(t *testing.T) {
 		}
 	}
 }
+
+// An instance that is proved to be infeasible is a no with the reason, from
+// whichever command meets it.
+func TestInfeasibleIsANo(t *testing.T) {
+	for name, c := range map[string]struct{ doc, code string }{
+		"never in service together": {`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":1},"in_service_s":[[0,10]]},{"name":"b","gpus":{"T4":1},"in_service_s":[[20,null]]}]},
+			"jobs":[{"id":"g","tasks":2,"sync":"gang","on":{"T4":{"compute_s":1}}}]}`, "never_together"},
+		"wider than its type": {strings.Replace(tiny, `"tasks": 2`, `"tasks": 3, "sync": "gang"`, 1), "too_wide"},
+		"no such GPU":         {strings.Replace(tiny, `"on": {"V100"`, `"on": {"T4"`, 1), "no_gpu"},
+	} {
+		path := file(t, "i.json", c.doc)
+		for _, args := range [][]string{{"solve", path}, {"bound", path}, {"bound", path, "--method", "machine"}, {"whatif", path, "--remove-job", "x"}, {"whatif", path, "--scale-weight", "g=2"}} {
+			if args[0] == "whatif" && !strings.Contains(c.doc, `"id": "x"`) == (args[2] == "--remove-job") {
+				continue
+			}
+			if _, stderr, code := runHare(t, "", args...); code != exitNo || !strings.Contains(stderr, "infeasible: /jobs/0: ") || !strings.Contains(stderr, "("+c.code+")") {
+				t.Errorf("%s: %v: exit %d, %s", name, args, code, stderr)
+			}
+		}
+	}
+}

@@ -160,12 +160,21 @@ func deliver(inst *hare.Instance, res *hare.Result, out string, quiet bool, writ
 		}
 	}
 	if res.Value == nil { // a schedule may have been left out
-		for _, r := range res.Reasons {
-			fmt.Fprintf(os.Stderr, "hare: %s: %s: %s (%s)\n", res.Termination, r.Pointer, r.Detail, r.Code)
-		}
+		printReasons(res.Termination, res.Reasons)
 		return errNo
 	}
 	return nil
+}
+
+// printReasons says why there is no schedule, or no bound.
+func printReasons(termination string, reasons []hare.Reason) {
+	for _, r := range reasons {
+		where := termination
+		if r.Pointer != "" {
+			where += ": " + r.Pointer
+		}
+		fmt.Fprintf(os.Stderr, "hare: %s: %s (%s)\n", where, r.Detail, r.Code)
+	}
 }
 
 // startEngine starts the LP workers; without them the Go engine serves alone.
@@ -208,9 +217,10 @@ and paper proves nothing.`,
 				defer cancel()
 			}
 			rel, err := solver.Bound(ctx, inst, method, engine)
+			var never *solver.InfeasibleError
 			switch {
-			case errors.Is(err, relax.ErrInfeasible):
-				fmt.Fprintln(os.Stderr, "hare: infeasible: a job can never run on this cluster; hare solve names it")
+			case errors.As(err, &never):
+				printReasons(hare.TerminationInfeasible, never.Reasons)
 				return errNo
 			case err != nil:
 				return usageError{err}

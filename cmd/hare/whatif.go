@@ -74,6 +74,12 @@ calls give equal answers.`,
 					return err
 				}
 			}
+			if w.failure == nil && w.base != nil && w.base.Termination == hare.TerminationInfeasible {
+				for _, r := range w.base.Reasons {
+					printReasons("the base is "+hare.TerminationInfeasible, []hare.Reason{hare.Reason(r)})
+				}
+				return errNo
+			}
 			return w.failure
 		},
 	}
