@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
 )
@@ -64,7 +65,7 @@ func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleR
 		}
 	}
 	start = time.Now()
-	p, err := info.New(ctx, inst, sim.Cluster(inst), policy.TaskConfig{})
+	p, err := info.New(ctx, inst, sim.Cluster(inst), task.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
 )
@@ -53,7 +53,7 @@ type Scheme struct {
 	Policy string
 	// Name is what tables call it; empty means Policy.
 	Name   string
-	Config policy.TaskConfig // LP is filled in
+	Config task.Config // LP is filled in
 }
 
 // Case is an instance, and how it is played to each scheme.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/experiment"
-	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
@@ -44,7 +44,7 @@ func TestWeightedJCT(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, p := range policy.Tasks() {
+	for _, p := range task.All() {
 		names = append(names, p.Name)
 	}
 	cases := tiny(t)

@@ -3,7 +3,7 @@ package experiment
 import (
 	"strconv"
 
-	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 )
 
 // clairvoyance has 200 jobs on the standard cluster by Poisson arrivals of 1.5, 3,
@@ -58,8 +58,8 @@ var starvation = Info{
 	measures:  []measure{longJCT, meanJCT, p99Slowdown, worstSlowdown},
 	schemes: []Scheme{
 		{Policy: "hlas", Name: "hlas, κ = 2"},
-		{Policy: "hlas", Name: "hlas, κ = 8", Config: policy.TaskConfig{Kappa: 8}},
-		{Policy: "hlas", Name: "hlas, no guard", Config: policy.TaskConfig{Kappa: 1e6}},
+		{Policy: "hlas", Name: "hlas, κ = 8", Config: task.Config{Kappa: 8}},
+		{Policy: "hlas", Name: "hlas, no guard", Config: task.Config{Kappa: 1e6}},
 		{Policy: "fifo"},
 	},
 	cases: func(s set) ([]Case, error) {

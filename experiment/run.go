@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
 )
@@ -20,7 +21,7 @@ type Run struct {
 	Group, Variant, Instance, Scheme string
 	X                                float64
 	Seed                             uint64
-	Policy                           policy.TaskInfo
+	Policy                           task.Info
 	Metrics                          *sim.Metrics
 	// Bound is certified, on the weighted JCT, in weight-seconds.
 	Bound float64
@@ -95,7 +96,7 @@ func (x Info) Size(cfg Config) (int, error) {
 // prepared is what there is to do.
 type prepared struct {
 	schemes   []Scheme
-	infos     []policy.TaskInfo
+	infos     []task.Info
 	cases     []Case
 	instances []*hare.Instance
 	instance  map[*hare.Instance]int
@@ -142,7 +143,7 @@ func (x Info) prepare(cfg *Config) (*prepared, error) {
 }
 
 // one plays one case to one policy.
-func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info policy.TaskInfo, rel *hare.Relaxation) (*Run, error) {
+func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, rel *hare.Relaxation) (*Run, error) {
 	tc, sc := s.Config, c.Sim
 	tc.LP, sc.Name = cfg.Solver.LP, s.name()
 	if tc.Moves == 0 {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -37,7 +37,7 @@ func (t *told) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 }
 
 // newPolicy makes the policy of a run.
-func newPolicy(ctx context.Context, c *Case, info policy.TaskInfo, cfg policy.TaskConfig) (stepper, error) {
+func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (stepper, error) {
 	if c.Told == nil {
 		return info.New(ctx, c.Inst, sim.Cluster(c.Inst), cfg)
 	}

@@ -1,6 +1,6 @@
 package experiment
 
-import "github.com/hare-sched/hare/policy"
+import "github.com/hare-sched/hare/policy/task"
 
 // six are the schemes of the Hare paper, its own by prices and search.
 var six = named("hare_offline", "hlas", "sched_allox", "sched_homo", "srtf", "gavel_fifo")
@@ -38,11 +38,11 @@ var algorithm1 = Info{
 	Published: "Hare (HPDC 2022) reports its algorithm 1 as the best of all schemes; its authors' simulator takes the GPU that finishes first.",
 	schemes: []Scheme{
 		{Policy: "hare_offline"},
-		{Policy: "hare_offline", Name: "order by prices, gaps used, no search", Config: policy.TaskConfig{Moves: -1}},
-		{Policy: "hare_offline", Name: "order by prices, GPU that finishes first", Config: policy.TaskConfig{Moves: -1, Assign: "earliest_finish"}},
-		{Policy: "hare_offline", Name: "order by prices, GPU available first", Config: policy.TaskConfig{Moves: -1, Assign: "earliest_available"}},
-		{Policy: "hare_paper", Name: "order of the relaxation, gaps used", Config: policy.TaskConfig{Assign: "insertion"}},
-		{Policy: "hare_paper", Name: "order of the relaxation, GPU that finishes first", Config: policy.TaskConfig{Assign: "earliest_finish"}},
+		{Policy: "hare_offline", Name: "order by prices, gaps used, no search", Config: task.Config{Moves: -1}},
+		{Policy: "hare_offline", Name: "order by prices, GPU that finishes first", Config: task.Config{Moves: -1, Assign: "earliest_finish"}},
+		{Policy: "hare_offline", Name: "order by prices, GPU available first", Config: task.Config{Moves: -1, Assign: "earliest_available"}},
+		{Policy: "hare_paper", Name: "order of the relaxation, gaps used", Config: task.Config{Assign: "insertion"}},
+		{Policy: "hare_paper", Name: "order of the relaxation, GPU that finishes first", Config: task.Config{Assign: "earliest_finish"}},
 		{Policy: "hare_paper", Name: "hare_paper: that order, GPU available first"},
 	},
 	cases: func(s set) ([]Case, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestPoliciesPage holds the pages to the code: every policy is named, and the
-// examples are those of example_test.go and example_task_test.go, which run.
+// examples are those of example_test.go and task/example_test.go, which run.
 func TestPoliciesPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/policies.md")
 	if err != nil {
@@ -31,7 +31,7 @@ func TestPoliciesPage(t *testing.T) {
 	}
 	for _, x := range []struct{ page, file, from, to string }{
 		{string(page), "example_test.go", "// ShortestFirst gives", "\n// A policy of one's own"},
-		{string(tasks), "example_task_test.go", "// NewWeightedSRTF runs", "\n// A task policy of one's own"},
+		{string(tasks), "task/example_test.go", "// NewWeightedSRTF runs", "\n// A task policy of one's own"},
 	} {
 		example, err := os.ReadFile(x.file)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -51,7 +52,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	for _, p := range []any{ShortestFirst{}, fifo.New(policy.Config{})} {
+	for _, p := range []any{ShortestFirst{}, fifo.New(lease.Config{})} {
 		o, err := sim.RunLeases(context.Background(), fmt.Sprintf("%T", p), cluster, jobs, p, sim.LeaseConfig{ResetS: -1})
 		if err != nil {
 			fmt.Println(err)

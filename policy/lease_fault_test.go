@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -33,7 +34,7 @@ func TestLeasePoliciesUnderFaults(t *testing.T) {
 		t.Run(info.Name, func(t *testing.T) {
 			var before float64
 			for range 2 {
-				o, err := sim.RunLeases(t.Context(), info.Name, cluster, jobs, info.New(policy.Config{Solver: new(lp.Simplex)}), cfg)
+				o, err := sim.RunLeases(t.Context(), info.Name, cluster, jobs, info.New(lease.Config{Solver: new(lp.Simplex)}), cfg)
 				if err != nil {
 					t.Fatal(err)
 				}

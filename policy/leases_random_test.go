@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -47,7 +48,7 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 					jobs = append(jobs, j)
 				}
 				cfg := sim.LeaseConfig{PairRates: func(a, b *sim.LeaseJob, k int) (float64, float64) { return 0.7 * a.Rate[k], 0.7 * b.Rate[k] }}
-				o, err := sim.RunLeases(t.Context(), p.Name, cluster, jobs, p.New(policy.Config{}), cfg)
+				o, err := sim.RunLeases(t.Context(), p.Name, cluster, jobs, p.New(lease.Config{}), cfg)
 				if p.Name == "gavel:fifo" && errors.Is(err, sim.ErrStalled) {
 					continue // it may promise a job a type that is too narrow, as Gavel's does
 				}

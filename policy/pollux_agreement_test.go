@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
 )
@@ -54,7 +55,7 @@ func playElastic(t testing.TB, name string, nodes []int, jobs []sim.ElasticJob, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs, info.New(policy.Config{}).(sim.ElasticPolicy), cfg)
+	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs, info.New(lease.Config{}).(sim.ElasticPolicy), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

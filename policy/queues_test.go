@@ -13,6 +13,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -79,7 +81,7 @@ func queueRows() []queueRow {
 	levels := map[string]play{"hlas": tasks(hare.Gang, func(i *hare.Instance) (online.Policy, error) {
 		return online.NewHLAS(sim.Cluster(i), online.HLASConfig{ThresholdsUs: []int64{cutS*1e6 - 1e3}, Kappa: 1e6})
 	}), "tiresias": tasks(hare.Gang, func(i *hare.Instance) (online.Policy, error) {
-		return policy.NewTiresias(i, policy.TiresiasConfig{ThresholdsUs: []int64{cutS*1e6 - 1e3}, Knob: -1})
+		return task.NewTiresias(i, task.TiresiasConfig{ThresholdsUs: []int64{cutS*1e6 - 1e3}, Knob: -1})
 	})}
 	two := func(l law, _ int, rho float64) float64 { return feedback(l, rho, cutS) }
 	return []queueRow{
@@ -212,7 +214,7 @@ func named(name string, sync hare.Sync) play {
 		if err != nil {
 			return nil, err
 		}
-		return info.New(context.Background(), i, sim.Cluster(i), policy.TaskConfig{})
+		return info.New(context.Background(), i, sim.Cluster(i), task.Config{})
 	})
 }
 
@@ -320,7 +322,7 @@ func lent(name string) play {
 			steps := int64(math.Round(size * 1000))
 			jobs[i] = sim.LeaseJob{ID: strconv.Itoa(i), ArrivalS: s.arrivals[i], Weight: 1, GPUs: 1, Steps: steps, Rate: []float64{1000}}
 		}
-		o, err := sim.RunLeases(context.Background(), name, sim.LeaseCluster{Types: []string{"GPU"}, GPUs: []int{s.servers}}, jobs, info.New(policy.Config{}), sim.LeaseConfig{LeaseS: stepS, ResetS: -1})
+		o, err := sim.RunLeases(context.Background(), name, sim.LeaseCluster{Types: []string{"GPU"}, GPUs: []int{s.servers}}, jobs, info.New(lease.Config{}), sim.LeaseConfig{LeaseS: stepS, ResetS: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,11 +9,12 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
 )
 
-func play(t *testing.T, name string, inst *hare.Instance, run func(context.Context, *hare.Instance, policy.TaskInfo) (*sim.Outcome, error)) *sim.Outcome {
+func play(t *testing.T, name string, inst *hare.Instance, run func(context.Context, *hare.Instance, task.Info) (*sim.Outcome, error)) *sim.Outcome {
 	t.Helper()
 	info, err := policy.FindTask(name)
 	if err != nil {
@@ -28,8 +29,8 @@ func play(t *testing.T, name string, inst *hare.Instance, run func(context.Conte
 
 func merged(t *testing.T, name string, inst *hare.Instance, quantumUs int64, cfg sim.Config) *sim.Outcome {
 	m := sim.Merge(inst, quantumUs)
-	return play(t, name, m.Inst, func(ctx context.Context, inst *hare.Instance, info policy.TaskInfo) (*sim.Outcome, error) {
-		p, err := info.New(ctx, inst, sim.Cluster(inst), policy.TaskConfig{ThresholdUs: 3e6})
+	return play(t, name, m.Inst, func(ctx context.Context, inst *hare.Instance, info task.Info) (*sim.Outcome, error) {
+		p, err := info.New(ctx, inst, sim.Cluster(inst), task.Config{ThresholdUs: 3e6})
 		if err != nil {
 			return nil, err
 		}
@@ -38,8 +39,8 @@ func merged(t *testing.T, name string, inst *hare.Instance, quantumUs int64, cfg
 }
 
 func plain(t *testing.T, name string, inst *hare.Instance, cfg sim.Config) *sim.Outcome {
-	return play(t, name, inst, func(ctx context.Context, inst *hare.Instance, info policy.TaskInfo) (*sim.Outcome, error) {
-		p, err := info.New(ctx, inst, sim.Cluster(inst), policy.TaskConfig{ThresholdUs: 3e6})
+	return play(t, name, inst, func(ctx context.Context, inst *hare.Instance, info task.Info) (*sim.Outcome, error) {
+		p, err := info.New(ctx, inst, sim.Cluster(inst), task.Config{ThresholdUs: 3e6})
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
 )
@@ -62,17 +62,17 @@ func randomConfig(r *rand.Rand, inst *hare.Instance, varied bool) sim.Config {
 // replayed by other books, the same comes again, and what is a schedule of the
 // instance the verifier accepts, lost work left out.
 func TestVariedRuns(t *testing.T) {
-	for _, info := range policy.Tasks() {
+	for _, info := range task.All() {
 		t.Run(info.Name, func(t *testing.T) {
 			var verified, varied, failures, lost, stalled, switches int
 			n := seeds(100)
 			for seed := range n {
 				r := rand.New(rand.NewPCG(seed, 9))
-				inst := random(r, seed%4 == 3 && info.Knows != policy.Future)
+				inst := random(r, seed%4 == 3 && info.Knows != task.Future)
 				cfg := randomConfig(r, inst, seed%2 == 1)
 				cfg.Name = info.Name
 				run := func() (*sim.Outcome, string, *replay, error) {
-					p, err := info.New(t.Context(), inst, sim.Cluster(inst), policy.TaskConfig{ThresholdUs: 3e6, Moves: -1})
+					p, err := info.New(t.Context(), inst, sim.Cluster(inst), task.Config{ThresholdUs: 3e6, Moves: -1})
 					if err != nil {
 						t.Fatal(err)
 					}

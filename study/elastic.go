@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
 )
@@ -124,7 +125,7 @@ func (r *Request) elasticCluster() (sim.ElasticCluster, error) {
 
 // playElastic runs a policy that changes widths.
 func (s *simulation) playElastic(ctx context.Context, r *simulatedRun, info policy.Info, in *elasticInput) (*sim.Metrics, error) {
-	p, ok := info.New(policy.Config{Seed: r.run.Seed}).(sim.ElasticPolicy)
+	p, ok := info.New(lease.Config{Seed: r.run.Seed}).(sim.ElasticPolicy)
 	if !ok {
 		return nil, fmt.Errorf("service: policy %s changes no widths", info.Name)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
 )
@@ -100,12 +101,12 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 			return invalidAt(at, "no_pair_rates", "%s needs the rates of jobs that share GPUs: give a trace in Gavel's terms, and leave the table out or give one with other_job_type and other_steps_per_second", p.Name)
 		}
 		if in.leases != nil {
-			if lack := p.Lacks(in.leases.jobs); lack != "" {
+			if lack := p.Needs.Lacks(in.leases.jobs); lack != "" {
 				return invalidAt(at, "lacking", "%s needs %s", p.Name, lack)
 			}
 		}
 		if p.Needs.Prices {
-			if err := policy.CheckPrices(in.leases.cluster.Types, r.Prices); err != nil {
+			if err := lease.CheckPrices(in.leases.cluster.Types, r.Prices); err != nil {
 				if r.Prices != nil {
 					at = "/prices"
 				}

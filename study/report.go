@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 )
 
@@ -40,7 +41,7 @@ type Answer struct {
 type Run struct {
 	Policy            string             `json:"policy"`
 	Engine            policy.Engine      `json:"engine"`
-	Knows             policy.Knowledge   `json:"knows"`
+	Knows             task.Knowledge     `json:"knows"`
 	Seed              uint64             `json:"seed"`
 	Jobs              int                `json:"jobs"`
 	Dropped           int                `json:"dropped"`

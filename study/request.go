@@ -52,7 +52,7 @@ type Request struct {
 	// Pollux workload.
 	IntervalS float64
 	// Prices are what an hour of a GPU costs, by type, for policies of cost, which
-	// need one of every type of the cluster; nil means policy.GavelPrices.
+	// need one of every type of the cluster; nil means lease.GavelPrices.
 	Prices map[string]float64
 	// CDF asks for the distribution of completion times.
 	CDF bool

@@ -12,6 +12,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
 )
@@ -214,9 +216,9 @@ func (s *simulation) fault(r *simulatedRun, err error) error {
 		code = codeInfeasibleDecision
 	case errors.Is(err, sim.ErrStalled):
 		code = "stalled"
-	case errors.Is(err, policy.ErrInfeasible):
+	case errors.Is(err, task.ErrInfeasible):
 		code = "infeasible"
-	case errors.Is(err, policy.ErrTooLarge):
+	case errors.Is(err, lease.ErrTooLarge):
 		code = "too_large"
 	case errors.Is(err, errRefused):
 		code = "refused"
@@ -255,7 +257,7 @@ func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy
 			return in.merged.Run(ctx, p, cfg)
 		}
 	}
-	p, err := info.NewTask(ctx, inst, sim.Cluster(inst), policy.TaskConfig{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed)})
+	p, err := info.NewTask(ctx, inst, sim.Cluster(inst), task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed)})
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +330,7 @@ func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info polic
 			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
 		}
 	}
-	with := policy.Config{Seed: r.run.Seed, Prices: s.req.Prices}
+	with := lease.Config{Seed: r.run.Seed, Prices: s.req.Prices}
 	lp := policy.Programs{First: s.cfg.Solver.LP}
 	if info.Needs.LP {
 		r.run.LP = BuiltInLP

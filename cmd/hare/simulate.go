@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/trace"
@@ -172,7 +173,7 @@ func widthOf(w io.Writer) int {
 // on in the process.
 func startPrograms(ctx context.Context, names []string) (solver.Config, func()) {
 	for _, name := range names {
-		if info, err := policy.Find(name); err == nil && (info.Needs.LP || info.Knows == policy.Future) {
+		if info, err := policy.Find(name); err == nil && (info.Needs.LP || info.Knows == task.Future) {
 			pool, err := newPool()
 			if err != nil {
 				break

@@ -1,0 +1,403 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// centre finds, among the optimal divisions of time, the one in the middle: the
+// analytic centre, where the product of all slacks that an optimum may have is
+// greatest. An engine of the interior-point kind, such as ECOS, which Gavel uses,
+// ends there; the simplex method ends in a corner. For a program with many optima
+// that is another policy (docs/policies.md).
+//
+//	min ± z:  x ≥ 0,  Σ_k x_ik ≤ 1,  Σ_i width_i x_ik ≤ gpus_k,  each of rows ≥ 0
+//
+// The method is primal-dual path following with slacks of its own, so that no
+// interior need exist (Boyd and Vandenberghe, Convex Optimization, 11.7; Wright,
+// Primal-Dual Interior-Point Methods). A step costs O(jobs × (types + rows of a
+// job)³): jobs meet only in the GPUs of a type and in z, which are eliminated
+// last.
+type centre struct {
+	gpus  []float64 // by type
+	width []float64 // by job
+	rows  []centreRow
+	// greatest asks for the greatest z, and otherwise the least.
+	greatest bool
+
+	x      []float64
+	z      float64
+	slacks []slack
+	step   []float64 // of x, then z
+	of     [][]int   // rows of a job
+
+	matrix, sides, corner, low []float64
+	solved                     [][]float64 // by job
+}
+
+// centreRow is a·x_job + z·Z + d − curve/(a·x_job), which must not be negative;
+// with a curve, the term a·x_job is only there below it. job −1 means no x.
+type centreRow struct {
+	job         int
+	a           []float64
+	z, d, curve float64
+	weight      float64 // of its logarithm in the centre; 0 means 1
+}
+
+// slack is that of a row, with its multiplier.
+type slack struct {
+	s, l, w    float64
+	value      float64 // of the row; s in the end
+	push, next float64 // see direction
+	ds, dl     float64 // the step
+}
+
+const (
+	centreMu    = 1e-8 // the measure of the path at which it is left
+	centreMiss  = 1e-8 // of a row, relative
+	centreEven  = 1e-3 // of products of slack and multiplier, relative
+	centreGood  = 1e-6 // the measure, where rounding stops the method before,
+	centreRough = 1e-5 // and the miss
+	centreSteps = 100
+	centreTries = 8 // steps to become even once the rest is reached
+)
+
+var errNoCentre = errors.New("the interior-point method did not converge")
+
+// noGPU stands for no GPU of a type, so that shares of it have a middle.
+const noGPU = 1e-7
+
+// solve fills share, cut to 0 … 1.
+func (c *centre) solve(ctx context.Context, share []float64) error {
+	c.start()
+	mu, miss, length := 1.0, 1.0, 1.0
+	good, tries := false, 0 // good: share holds an answer
+	for i := range centreSteps {
+		if i%16 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		miss, mu = c.evaluate(), c.measure()
+		if mu <= centreGood && miss <= centreRough {
+			good = true
+			for i := range share {
+				share[i] = min(max(c.x[i], 0), 1)
+			}
+		}
+		if mu <= centreMu && miss <= centreMiss {
+			// Where rows leave no room at all, nothing ever is even.
+			if tries++; c.even(mu) || tries > centreTries {
+				break
+			}
+		}
+		// The less of the last step could be gone, the nearer to the path.
+		target := max(centreMu*0.9, mu*min(0.8, max(0.05, 2*(1-length)*(1-length))))
+		if mu <= centreMu {
+			target = mu
+		}
+		if !c.direction(target) {
+			break
+		}
+		length = c.advance()
+	}
+	if !good {
+		return fmt.Errorf("%w: measure %.2g, rows miss by %.2g", errNoCentre, mu, miss)
+	}
+	return nil
+}
+
+// even says that all products of slack and multiplier are near the measure.
+func (c *centre) even(mu float64) bool {
+	for i := range c.slacks {
+		if q := c.slacks[i].s * c.slacks[i].l / (c.slacks[i].w * mu); math.Abs(q-1) > centreEven {
+			return false
+		}
+	}
+	return true
+}
+
+// start puts equal shares, half of what fits, and slacks to match.
+func (c *centre) start() {
+	m, n := len(c.width), len(c.gpus)
+	c.x = make([]float64, m*n)
+	all := 0.0
+	for _, w := range c.width {
+		all += w
+	}
+	for i := range c.x {
+		c.x[i] = 0.5 * min(1/float64(n), c.gpus[i%n]/all)
+	}
+	c.z = 0
+	for r := range c.rows { // towards rows that hold
+		if row := &c.rows[r]; row.z != 0 {
+			if short := 1 - c.value(row); short > 0 {
+				c.z += short / row.z
+			}
+		}
+	}
+	c.slacks = make([]slack, m*n+m+n+len(c.rows))
+	c.step, c.corner, c.low = make([]float64, m*n+1), make([]float64, (n+1)*(n+1)), make([]float64, n+1)
+	c.of, c.solved = make([][]int, m), make([][]float64, m)
+	for r := range c.rows {
+		if i := c.rows[r].job; i >= 0 {
+			c.of[i] = append(c.of[i], r)
+		}
+	}
+	c.values()
+	for i := range c.slacks {
+		s := &c.slacks[i]
+		s.w = 1
+		if r := i - (m*n + m + n); r >= 0 && c.rows[r].weight > 0 {
+			s.w = c.rows[r].weight
+		}
+		if s.s = s.value; s.s < 1e-3 {
+			s.s = max(1e-3, -s.value)
+		}
+		s.l = s.w / s.s
+	}
+}
+
+// value is what a row is.
+func (c *centre) value(r *centreRow) float64 {
+	v := r.z*c.z + r.d
+	if r.job < 0 {
+		return v
+	}
+	ax := c.dot(r)
+	if r.curve > 0 {
+		return v - r.curve/ax
+	}
+	return v + ax
+}
+
+func (c *centre) dot(r *centreRow) float64 {
+	n, ax := len(c.gpus), 0.0
+	for k, a := range r.a {
+		ax += a * c.x[r.job*n+k]
+	}
+	return ax
+}
+
+// values computes all rows: x, jobs, types, then the others.
+func (c *centre) values() {
+	m, n := len(c.width), len(c.gpus)
+	for k, w := range c.gpus {
+		c.slacks[m*n+m+k].value = w
+	}
+	for i := range m {
+		sum := 0.0
+		for k := range n {
+			x := c.x[i*n+k]
+			c.slacks[i*n+k].value = x
+			c.slacks[m*n+m+k].value -= c.width[i] * x
+			sum += x
+		}
+		c.slacks[m*n+i].value = 1 - sum
+	}
+	for r := range c.rows {
+		c.slacks[m*n+m+n+r].value = c.value(&c.rows[r])
+	}
+}
+
+// evaluate gives the largest miss of a row, relative to its scale.
+func (c *centre) evaluate() float64 {
+	c.values()
+	miss := 0.0
+	for i := range c.slacks {
+		s := &c.slacks[i]
+		miss = max(miss, math.Abs(s.value-s.s)/(1+math.Abs(s.value)))
+	}
+	return miss
+}
+
+func (c *centre) measure() float64 {
+	sum, weights := 0.0, 0.0
+	for i := range c.slacks {
+		sum += c.slacks[i].s * c.slacks[i].l
+		weights += c.slacks[i].w
+	}
+	return sum / weights
+}
+
+// direction solves for the Newton step towards the path's point of measure mu.
+// Unknowns are the steps of x and z and the multipliers of rows after the step;
+// those of x ≥ 0 are eliminated on paper, those of a job row by row in eliminate.
+// Keeping a job's rows apart, rather than adding their products to the matrix of
+// x, is what keeps digits where a row is tight.
+func (c *centre) direction(mu float64) bool {
+	m, n := len(c.width), len(c.gpus)
+	for i := range c.slacks { // the multiplier after the step, if the row stayed
+		s := &c.slacks[i]
+		s.push = s.l + (s.w*mu-s.s*s.l-s.l*(s.value-s.s))/s.s
+	}
+	size := n + 1
+	corner, low := c.corner, c.low
+	clear(corner)
+	for k := range n {
+		s := &c.slacks[m*n+m+k]
+		corner[k*size+k], low[k] = s.s/s.l, s.s/s.l*s.push
+	}
+	low[n] = 1
+	if c.greatest {
+		low[n] = -1
+	}
+	for r := range c.rows {
+		if row := &c.rows[r]; row.job < 0 {
+			s := &c.slacks[m*n+m+n+r]
+			corner[n*size+n] -= s.l / s.s * row.z * row.z
+			low[n] -= row.z * s.push
+		}
+	}
+	return c.eliminate(corner, low)
+}
+
+// eliminate takes jobs out of the equations, one after another, solves what is
+// left for the types' multipliers and the step of z, and goes back.
+func (c *centre) eliminate(corner, low []float64) bool {
+	m, n := len(c.width), len(c.gpus)
+	size := n + 1
+	for i := range m {
+		sides := c.block(i)
+		if !gauss(c.matrix, n+1+len(c.of[i]), sides, size+1) {
+			return false
+		}
+		for k := range n { // a type's row holds −width × step of x
+			for q := range size {
+				corner[k*size+q] += c.width[i] * sides[k*(size+1)+q]
+			}
+			low[k] += c.width[i] * sides[k*(size+1)+size]
+		}
+		for at, r := range c.of[i] { // z's row holds its part of each multiplier
+			side := sides[(n+1+at)*(size+1):]
+			for q := range size {
+				corner[n*size+q] -= c.rows[r].z * side[q]
+			}
+			low[n] -= c.rows[r].z * side[size]
+		}
+		c.solved[i] = append(c.solved[i][:0], sides...)
+	}
+	if !gauss(corner, size, low, 1) {
+		return false
+	}
+	for i := range m {
+		of := func(at int) float64 {
+			side := c.solved[i][at*(size+1):]
+			v := side[size]
+			for q := range size {
+				v -= side[q] * low[q]
+			}
+			return v
+		}
+		for k := range n {
+			c.step[i*n+k] = of(k)
+		}
+		c.slacks[m*n+i].next = of(n)
+		for at, r := range c.of[i] {
+			c.slacks[m*n+m+n+r].next = of(n + 1 + at)
+		}
+	}
+	for k := range n {
+		c.slacks[m*n+m+k].next = low[k]
+	}
+	c.step[m*n] = low[n]
+	return !math.IsNaN(low[n])
+}
+
+// block sets the matrix of a job, for its steps of x, then the multipliers of its
+// sum and rows, and gives its right sides: the columns of the types and z, then
+// that of the equations.
+func (c *centre) block(i int) []float64 {
+	m, n := len(c.width), len(c.gpus)
+	b, columns := n+1+len(c.of[i]), n+2
+	c.matrix = append(c.matrix[:0], make([]float64, b*b)...)
+	c.sides = append(c.sides[:0], make([]float64, b*columns)...)
+	job := &c.slacks[m*n+i]
+	for k := range n {
+		s := &c.slacks[i*n+k]
+		c.matrix[k*b+k] = s.l / s.s
+		c.matrix[k*b+n], c.matrix[n*b+k] = 1, -1
+		c.sides[k*columns+k] = c.width[i]
+		c.sides[k*columns+n+1] = s.push
+	}
+	c.matrix[n*b+n], c.sides[n*columns+n+1] = job.s/job.l, job.s/job.l*job.push
+	for at, r := range c.of[i] {
+		row, s, y := &c.rows[r], &c.slacks[m*n+m+n+r], n+1+at
+		slope, bend := 1.0, 0.0
+		if row.curve > 0 {
+			ax := c.dot(row)
+			slope, bend = row.curve/(ax*ax), 2*row.curve/(ax*ax*ax)
+		}
+		for k, a := range row.a {
+			c.matrix[k*b+y], c.matrix[y*b+k] = -slope*a, slope*a
+			for q, o := range row.a {
+				c.matrix[k*b+q] += s.l * bend * a * o
+			}
+		}
+		c.matrix[y*b+y] = s.s / s.l
+		c.sides[y*columns+n], c.sides[y*columns+n+1] = row.z, s.s/s.l*s.push
+	}
+	return c.sides
+}
+
+// advance goes along the step as far as slacks and multipliers stay positive.
+func (c *centre) advance() float64 {
+	m, n := len(c.width), len(c.gpus)
+	move := func(at int, by float64) {
+		s := &c.slacks[at]
+		s.ds, s.dl = by+s.value-s.s, s.next-s.l
+	}
+	gpus := make([]float64, n)
+	for i := range m {
+		sum := 0.0
+		for k := range n {
+			d, s := c.step[i*n+k], &c.slacks[i*n+k]
+			s.next = s.push - s.l/s.s*d
+			move(i*n+k, d)
+			sum += d
+			gpus[k] += c.width[i] * d
+		}
+		move(m*n+i, -sum)
+	}
+	for k := range n {
+		move(m*n+m+k, -gpus[k])
+	}
+	for r := range c.rows {
+		row, s := &c.rows[r], &c.slacks[m*n+m+n+r]
+		by := row.z * c.step[m*n]
+		if row.job < 0 {
+			s.next = s.push - s.l/s.s*by
+		} else {
+			ax, slope := 0.0, 1.0
+			for k, a := range row.a {
+				ax += a * c.step[row.job*n+k]
+			}
+			if row.curve > 0 {
+				at := c.dot(row)
+				slope = row.curve / (at * at)
+			}
+			by += slope * ax
+		}
+		move(m*n+m+n+r, by)
+	}
+	length := 1.0
+	for i := range c.slacks {
+		s := &c.slacks[i]
+		if s.ds < 0 {
+			length = min(length, -0.99*s.s/s.ds)
+		}
+		if s.dl < 0 {
+			length = min(length, -0.99*s.l/s.dl)
+		}
+	}
+	for i := range c.x {
+		c.x[i] += length * c.step[i]
+	}
+	c.z += length * c.step[m*n]
+	for i := range c.slacks {
+		s := &c.slacks[i]
+		s.s += length * s.ds
+		s.l += length * s.dl
+	}
+	return length
+}

@@ -1,0 +1,52 @@
+package policy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/lease"
+	"github.com/hare-sched/hare/policy/task"
+	"github.com/hare-sched/hare/sim"
+)
+
+func TestFindTask(t *testing.T) {
+	if _, err := policy.FindTask("tiresas"); err == nil || !strings.Contains(err.Error(), `did you mean "tiresias"?`) {
+		t.Error(err)
+	}
+	names := task.All()
+	if !slices.IsSortedFunc(names, func(a, b task.Info) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("not sorted")
+	}
+}
+
+func TestFindNamesTheNearest(t *testing.T) {
+	for name, want := range map[string]string{
+		"gavel:fifo_pref": `did you mean "gavel:fifo_perf"?`,
+		"isolated":        `did you mean "gavel:isolated"?`,
+		"qqqqqqqq":        "The policies are easy_backfill, fifo, gandiva, gavel:allox, gavel:fifo,",
+		"tiresas":         `did you mean "tiresias"?`,
+	} {
+		if _, err := policy.Find(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	names := policy.Names()
+	for i, p := range policy.All() {
+		found, err := policy.Find(p.Name)
+		if err != nil || found.Text == "" || i > 0 && names[i-1] >= p.Name {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+		engine := policy.Task
+		switch p.New(lease.Config{}).(type) {
+		case sim.SharePolicy, sim.HoldPolicy:
+			engine = policy.Lease
+		case sim.ElasticPolicy:
+			engine = policy.Elastic
+		}
+		if _, err := policy.FindTask(p.Name); engine != p.Engine || (engine == policy.Task) != (err == nil) {
+			t.Errorf("%s, of engine %s, looks like %s; FindTask: %v", p.Name, p.Engine, engine, err)
+		}
+	}
+}
