@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -214,4 +215,29 @@ func taken(t *testing.T) string {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()
+}
+
+// A server does what the examples of its help ask of it.
+func TestServeHelpAsks(t *testing.T) {
+	for _, name := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skip(err)
+		}
+	}
+	sh := newShell(t)
+	sh.run("hare serve 2> serve.log &\n")
+	asked := 0
+	for line := range strings.Lines(serveCommand().Example + "\n") {
+		request, is := strings.CutPrefix(strings.TrimSpace(line), "curl ")
+		if !is {
+			continue
+		}
+		asked++
+		if got := sh.run("curl -w '\\n%{http_code}' " + request + "\n"); !strings.Contains(got, "\n20") {
+			t.Errorf("%s\n%s", line, got)
+		}
+	}
+	if asked == 0 {
+		t.Error("the help asks for nothing")
+	}
 }
