@@ -126,7 +126,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Get("/healthz", s.handle(s.health))
 	r.Get("/readyz", s.handle(s.ready))
 	if !cfg.PrivateMetrics {
-		r.Get("/metrics", s.handle(only(true, s.measurements)))
+		r.Get("/metrics", s.handle(only(true, s.measurements), "name[]"+often))
 	}
 	r.Get("/openapi.json", s.handle(s.specificationJSON))
 	r.Get("/openapi.yaml", s.handle(s.specificationYAML))

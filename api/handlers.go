@@ -17,10 +17,14 @@ const (
 	kindText   = "text/plain; charset=utf-8"
 )
 
-// handle turns a handler that returns errors into one of net/http.
-func (s *server) handle(f func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+// handle turns a handler that returns errors into one of net/http. Of a query the
+// handler gets the parameters that are named here, and others are refused.
+func (s *server) handle(f func(http.ResponseWriter, *http.Request) error, takes ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := f(w, r)
+		err := onlyQuery(r, takes)
+		if err == nil {
+			err = f(w, r)
+		}
 		switch {
 		case err == nil:
 		case started(w):
@@ -189,6 +193,7 @@ func (s *server) ready(w http.ResponseWriter, _ *http.Request) error {
 //	@Summary	Metrics in the text format of Prometheus, or as OpenMetrics
 //	@Tags		server
 //	@ID			metrics
+//	@Param		name[]	query	[]string	false	"names of the metrics to answer with: all without it"	collectionFormat(multi)
 //	@Produce	plain,application/openmetrics-text
 //	@Success	200	{string}	string	"the metrics"
 //	@Router		/metrics [get]

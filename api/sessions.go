@@ -26,14 +26,14 @@ const loggedID = 40
 // sessionRoutes are there with or without Config.Sessions.
 func (s *server) sessionRoutes(r chi.Router) {
 	r.Post("/v1/sessions", s.handle(s.admit(s.createSession)))
-	r.Get("/v1/sessions", s.handle(s.listSessions))
+	r.Get("/v1/sessions", s.handle(s.listSessions, "limit", "after"))
 	r.Get("/v1/sessions/{id}", s.handle(s.getSession))
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
 	r.Post("/v1/sessions/{id}/events", direct(s.handle(s.postEvents)))
-	r.Get("/v1/sessions/{id}/decisions", direct(s.handle(s.getDecisions)))
-	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog))
-	r.Get("/v1/sessions/{id}/regret", regretRoute(s.handle(s.admit(s.getRegret))))
+	r.Get("/v1/sessions/{id}/decisions", direct(s.handle(s.getDecisions, "after", "follow")))
+	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog, "after"))
+	r.Get("/v1/sessions/{id}/regret", regretRoute(s.handle(s.admit(s.getRegret), "detail", "every_s")))
 	r.Get("/v1/sessions/{id}/schedule", s.handle(s.admit(s.getSchedule)))
 }
 

@@ -19,19 +19,19 @@ import (
 func (s *server) solveRoutes(r chi.Router) {
 	const one = "/v1/solves/{id}"
 	r.Post("/v1/solves", s.handle(s.solve))
-	r.Get("/v1/solves", s.handle(s.listSolves))
+	r.Get("/v1/solves", s.handle(s.listSolves, "status", "termination", "instance_sha256", "limit", "after"))
 	// Its tag is that of the bytes, so that they go out as they are.
-	r.Get(one, direct(s.handle(s.getSolve)))
+	r.Get(one, direct(s.handle(s.getSolve, "wait")))
 	r.Delete(one, s.handle(s.deleteSolve))
 	r.Post(one+"/cancel", s.handle(s.cancelSolve))
 	r.Get(one+"/result", s.handle(s.getResult))
-	r.Get(one+"/schedule", s.handle(s.admit(s.getSolveSchedule)))
-	r.Get(one+"/gantt.svg", s.handle(s.admit(s.getGanttSVG)))
-	r.Get(one+"/gantt.png", s.handle(s.admit(s.getGanttPNG)))
-	r.Get(one+"/gantt.html", s.handle(s.admit(s.getGanttHTML)))
+	r.Get(one+"/schedule", s.handle(s.admit(s.getSolveSchedule), "format", "from_s", "to_s", "job"+often, "gpu"+often))
+	r.Get(one+"/gantt.svg", s.handle(s.admit(s.getGanttSVG), "width"))
+	r.Get(one+"/gantt.png", s.handle(s.admit(s.getGanttPNG), "width"))
+	r.Get(one+"/gantt.html", s.handle(s.admit(s.getGanttHTML))) // a page fits its window
 	r.Get(one+"/certificate", s.handle(s.admit(s.getCertificate)))
 	r.Get(one+"/instance", s.handle(s.getInstance))
-	r.Get(one+"/events", direct(s.handle(s.getSolveEvents)))
+	r.Get(one+"/events", direct(s.handle(s.getSolveEvents, "after")))
 }
 
 // solves are those that the server keeps.

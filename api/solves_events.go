@@ -37,9 +37,6 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := onlyQuery(r, []string{"after"}); err != nil {
-		return err
-	}
 	after, err := behind(r)
 	if err != nil {
 		return err

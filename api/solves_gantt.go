@@ -64,14 +64,7 @@ func (s *server) getGanttHTML(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media string) error {
-	takes := []string{"width"}
-	if kind == service.GanttHTML {
-		takes = nil // pages fit their window
-	}
-	q, err := onlyQuery(r, takes)
-	if err != nil {
-		return err
-	}
+	q := r.URL.Query()
 	width := int64(0)
 	if q.Has("width") {
 		var ok bool

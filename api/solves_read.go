@@ -6,10 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,44 +19,10 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
-// onlyQuery refuses query parameters that a path does not take, and those that
-// come twice where they may not.
-func onlyQuery(r *http.Request, once []string, often ...string) (url.Values, error) {
-	q, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, badQuery("the query is not percent-encoded: %v", err)
-	}
-	for name, values := range q {
-		switch {
-		case slices.Contains(often, name):
-		case !slices.Contains(once, name):
-			if known := append(slices.Clone(once), often...); len(known) > 0 {
-				return nil, badQuery("?%.100s= is unknown here: this path takes %s", name, strings.Join(known, ", "))
-			}
-			return nil, badQuery("?%.100s= is unknown here: this path takes no parameters", name)
-		case len(values) > 1:
-			return nil, badQuery("?%s= may come once", name)
-		}
-	}
-	return q, nil
-}
-
-func badQuery(format string, a ...any) error {
-	return &statusError{http.StatusBadRequest, "bad_query", fmt.Sprintf(format, a...)}
-}
-
 // solveOf is the solve of the path.
 func (s *server) solveOf(r *http.Request) (*service.Solves, string, string, error) {
 	solves, err := s.solves()
 	return solves, tenantOf(r.Context()), chi.URLParam(r, "id"), err
-}
-
-// bareSolve is solveOf for routes that take no query.
-func (s *server) bareSolve(r *http.Request) (*service.Solves, string, string, error) {
-	if _, err := onlyQuery(r, nil); err != nil {
-		return nil, "", "", err
-	}
-	return s.solveOf(r)
 }
 
 // getSolve describes a solve.
@@ -80,10 +44,7 @@ func (s *server) bareSolve(r *http.Request) (*service.Solves, string, string, er
 //	@Failure		503	{object}	openapi.Problem	"as many requests wait as may: Retry-After says when to come back"
 //	@Router			/v1/solves/{id} [get]
 func (s *server) getSolve(w http.ResponseWriter, r *http.Request) error {
-	q, err := onlyQuery(r, []string{"wait"})
-	if err != nil {
-		return err
-	}
+	q := r.URL.Query()
 	wait, ok := digits(q.Get("wait"))
 	if q.Has("wait") && (!ok || wait > int64(maxWait/time.Second)) {
 		return badQuery("?wait= must be a whole number of seconds from 0 to %d", int64(maxWait/time.Second))
@@ -173,10 +134,8 @@ func (s *server) changed(ctx context.Context, info service.SolveInfo, tag string
 //	@Failure		500	{object}	openapi.Problem		"a defect; the log has the request_id"
 //	@Router			/v1/solves [get]
 func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
-	q, err := onlyQuery(r, []string{"status", "termination", "instance_sha256", "limit", "after"})
-	if err != nil {
-		return err
-	}
+	q := r.URL.Query()
+	var err error
 	oneOf := func(name string, known ...string) (string, error) {
 		v := q.Get(name)
 		if q.Has(name) && !slices.Contains(known, v) {
@@ -248,7 +207,7 @@ type solveListJSON struct {
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/solves/{id}/cancel [post]
 func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
-	solves, tenant, id, err := s.bareSolve(r)
+	solves, tenant, id, err := s.solveOf(r)
 	if err != nil {
 		return err
 	}
@@ -277,7 +236,7 @@ func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
 //	@Failure	507	{object}	openapi.Problem	"the disk refuses"
 //	@Router		/v1/solves/{id} [delete]
 func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
-	solves, tenant, id, err := s.bareSolve(r)
+	solves, tenant, id, err := s.solveOf(r)
 	if err != nil {
 		return err
 	}
@@ -309,7 +268,7 @@ func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	solves, tenant, id, err := s.bareSolve(r)
+	solves, tenant, id, err := s.solveOf(r)
 	if err != nil {
 		return err
 	}
@@ -378,7 +337,7 @@ func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 	if _, err := accepted(r, kindJSON); err != nil {
 		return err
 	}
-	solves, tenant, id, err := s.bareSolve(r)
+	solves, tenant, id, err := s.solveOf(r)
 	if err != nil {
 		return err
 	}
@@ -416,7 +375,7 @@ func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
 	if _, err := accepted(r, kindJSON); err != nil {
 		return err
 	}
-	solves, tenant, id, err := s.bareSolve(r)
+	solves, tenant, id, err := s.solveOf(r)
 	if err != nil {
 		return err
 	}

@@ -40,11 +40,9 @@ var formats = map[string]string{"json": kindJSON, "ndjson": kindNDJSON, "csv": k
 //	@Failure		503	{object}	openapi.Problem		"busy: Retry-After says when to come back"
 //	@Router			/v1/solves/{id}/schedule [get]
 func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error {
-	q, err := onlyQuery(r, []string{"format", "from_s", "to_s"}, "job", "gpu")
-	if err != nil {
-		return err
-	}
+	q := r.URL.Query()
 	var kind string
+	var err error
 	if q.Has("format") {
 		if kind = formats[q.Get("format")]; kind == "" {
 			return badQuery("?format= must be json, ndjson or csv")

@@ -52,6 +52,34 @@ func TestRoutesAndSpecificationAgree(t *testing.T) {
 	}
 }
 
+// Every route refuses query parameters that it does not take, and takes those
+// that the specification has.
+func TestQueriesAndSpecificationAgree(t *testing.T) {
+	h, _ := newServer(t)
+	values := strings.NewReplacer("{id}", "x", "{job}", "x", "{tenant}", "x")
+	for path, item := range specification(t).Paths.Map() {
+		for method, op := range item.Operations() {
+			at := values.Replace(path)
+			w := request(t, h, method, at+"?foo=1", "")
+			if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "?foo= is unknown here") {
+				t.Errorf("%s %s?foo=1: %d %.200s", method, at, w.Code, w.Body)
+			}
+			for _, p := range op.Parameters {
+				if p.Value.In != "query" {
+					continue
+				}
+				if w := request(t, h, method, at+"?"+p.Value.Name+"=1", ""); strings.Contains(w.Body.String(), "is unknown here") {
+					t.Errorf("%s %s is documented with %s: %s", method, at, p.Value.Name, w.Body)
+				}
+				w := request(t, h, method, at+"?"+p.Value.Name+"=1&"+p.Value.Name+"=2", "")
+				if once := strings.Contains(w.Body.String(), "may come once"); once == p.Value.Schema.Value.Type.Is("array") {
+					t.Errorf("%s %s: %s twice: %d %.200s", method, at, p.Value.Name, w.Code, w.Body)
+				}
+			}
+		}
+	}
+}
+
 // What the handlers really answer is what the specification says.
 func TestAnswersFollowTheirSchemas(t *testing.T) {
 	doc := specification(t)

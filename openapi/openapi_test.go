@@ -44,6 +44,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	}
 	repair(spec, forms, examples(t), answers(t))
 	secure(spec)
+	strictQueries(spec)
 	sharpen(spec)
 	return spec, forms
 }

@@ -26,11 +26,7 @@ func secure(spec map[string]any) {
 			refuse := func(status, header, about, text string) {
 				r, ok := responses[status].(map[string]any)
 				if !ok {
-					r = map[string]any{
-						"description": text,
-						"content":     map[string]any{"application/problem+json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Problem"}}},
-						"headers":     map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one", "schema": map[string]any{"type": "string"}}},
-					}
+					r = refusal(text)
 					responses[status] = r
 				}
 				schema := map[string]any{"type": "string"}
@@ -46,5 +42,27 @@ func secure(spec map[string]any) {
 			}
 			refuse("429", "Retry-After", "seconds", "the tenant has what its quota allows, or the address sent too many bad keys")
 		}
+	}
+}
+
+// strictQueries says of every operation that it refuses query parameters which it
+// does not take.
+func strictQueries(spec map[string]any) {
+	for _, item := range spec["paths"].(map[string]any) {
+		for _, o := range item.(map[string]any) {
+			responses := o.(map[string]any)["responses"].(map[string]any)
+			if responses["400"] == nil {
+				responses["400"] = refusal("a query parameter that this path does not take")
+			}
+		}
+	}
+}
+
+// refusal is an answer with a problem document.
+func refusal(text string) map[string]any {
+	return map[string]any{
+		"description": text,
+		"content":     map[string]any{"application/problem+json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Problem"}}},
+		"headers":     map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one", "schema": map[string]any{"type": "string"}}},
 	}
 }

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// often marks a query parameter that may come more than once.
+const often = "*"
+
+// onlyQuery refuses query parameters that a route does not take, and those that
+// come twice where they may not. A name of takes that ends in "*" may come often.
+func onlyQuery(r *http.Request, takes []string) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badQuery("the query is not percent-encoded: %v", err)
+	}
+	names := make([]string, len(takes))
+	for i, name := range takes {
+		names[i] = strings.TrimSuffix(name, often)
+	}
+	for name, values := range q {
+		switch i := slices.Index(names, name); {
+		case i < 0 && len(names) == 0:
+			return badQuery("?%.100s= is unknown here: this path takes no parameters", name)
+		case i < 0:
+			hint := ""
+			if near := hare.Nearest(name, names); near != "" {
+				hint = fmt.Sprintf("did you mean ?%s=? ", near)
+			}
+			return badQuery("?%.100s= is unknown here: %sthis path takes %s", name, hint, strings.Join(names, ", "))
+		case len(values) > 1 && takes[i] == name:
+			return badQuery("?%s= may come once", name)
+		}
+	}
+	return nil
+}
+
+func badQuery(format string, a ...any) error {
+	return &statusError{http.StatusBadRequest, "bad_query", fmt.Sprintf(format, a...)}
+}
