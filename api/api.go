@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -59,7 +60,7 @@ type Config struct {
 	// Keys are asked of callers; nil means that everybody may do everything.
 	Keys *service.Keyring
 	// Quotas limits what each tenant of Keys has; nil means not at all.
-	Quotas *service.Quotas
+	Quotas *admission.Quotas
 }
 
 type server struct {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/service"
 )
@@ -61,7 +62,7 @@ func (s *server) count(f func(http.ResponseWriter, *http.Request) error) func(ht
 			defer func() { <-s.calls }()
 			return f(w, r)
 		default:
-			return service.ErrBusy
+			return admission.ErrBusy
 		}
 	}
 }
@@ -183,7 +184,7 @@ func (s *server) health(w http.ResponseWriter, _ *http.Request) error {
 //	@Router		/readyz [get]
 func (s *server) ready(w http.ResponseWriter, _ *http.Request) error {
 	if !s.svc.Ready() {
-		return service.ErrDraining
+		return admission.ErrDraining
 	}
 	return write(w, kindText, []byte("ready\n"))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -174,9 +175,9 @@ func (s *server) revokeKey(w http.ResponseWriter, r *http.Request) error {
 
 // quotaJSON is what a tenant may have and has.
 type quotaJSON struct {
-	Tenant string        `json:"tenant"`
-	Quota  service.Quota `json:"quota"`
-	Used   usedJSON      `json:"used"`
+	Tenant string          `json:"tenant"`
+	Quota  admission.Quota `json:"quota"`
+	Used   usedJSON        `json:"used"`
 }
 
 type usedJSON struct {
@@ -237,7 +238,7 @@ func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
 	if err := service.CheckTenant(tenant); err != nil {
 		return err
 	}
-	var q service.Quota
+	var q admission.Quota
 	if err := s.readSmall(w, r, &q); err != nil {
 		return err
 	}

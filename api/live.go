@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/admission"
 )
 
 // feed is what a live stream sends.
@@ -52,7 +52,7 @@ type found[T any] struct {
 // holds up nobody.
 func follow[T any](s *server, w http.ResponseWriter, r *http.Request, events bool, f feed[T]) error {
 	if !s.svc.Ready() {
-		return service.ErrDraining
+		return admission.ErrDraining
 	}
 	end, err := s.stream(r.Context(), f.of)
 	if err != nil {

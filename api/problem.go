@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -63,8 +64,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
 	var long *http.MaxBytesError
-	var quota *service.QuotaError
-	var over *service.OverloadError
+	var quota *admission.QuotaError
+	var over *admission.OverloadError
 	switch {
 	case errors.Is(err, errSlow):
 		s.problem(w, r, http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("the body took longer than %v to arrive: send it compressed", s.cfg.BodyTime), nil)
@@ -93,15 +94,15 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &over):
 		w.Header().Set("Retry-After", retryAfter(over.Wait))
 		code, detail := "busy", "the queue is full: try again"
-		if errors.Is(err, service.ErrLate) {
+		if errors.Is(err, admission.ErrLate) {
 			code, detail = "late", fmt.Sprintf("the time limit would pass in the queue, which takes about %.1f s: try again, or allow more time", over.Wait.Seconds())
 		}
 		s.problem(w, r, http.StatusServiceUnavailable, code, detail+`, or set the option "degrade"`, nil)
-	case errors.Is(err, service.ErrBusy):
+	case errors.Is(err, admission.ErrBusy):
 		s.problem(w, r, http.StatusServiceUnavailable, "busy", "the queue is full: try again", nil)
-	case errors.Is(err, service.ErrLate):
+	case errors.Is(err, admission.ErrLate):
 		s.problem(w, r, http.StatusServiceUnavailable, "late", "the time limit passed in the queue: try again, or allow more time", nil)
-	case errors.Is(err, service.ErrDraining), errors.Is(err, context.Canceled):
+	case errors.Is(err, admission.ErrDraining), errors.Is(err, context.Canceled):
 		s.problem(w, r, http.StatusServiceUnavailable, "draining", "the server is shutting down: try another or later", nil)
 	case solveProblem(err) != nil:
 		p := solveProblem(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -115,7 +116,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 		return &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
 	}
 	if !s.svc.Ready() {
-		return service.ErrDraining
+		return admission.ErrDraining
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
@@ -345,9 +346,9 @@ func (s *server) refusal(r *http.Request, err error) *hare.Refusal {
 // sessionProblem is the status of an error of a session; nil for others.
 func sessionProblem(err error) *statusError {
 	var conflict *service.ConflictError
-	var limit *service.LimitError
+	var limit *admission.LimitError
 	var corrupt *service.CorruptError
-	var quota *service.QuotaError
+	var quota *admission.QuotaError
 	switch {
 	case errors.As(err, &quota):
 		return &statusError{http.StatusTooManyRequests, quota.Code, quota.Error()}
@@ -355,7 +356,7 @@ func sessionProblem(err error) *statusError {
 		return &statusError{http.StatusConflict, "conflict", conflict.Error()}
 	case errors.As(err, &limit):
 		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
-	case errors.Is(err, service.ErrFull):
+	case errors.Is(err, admission.ErrFull):
 		return &statusError{http.StatusServiceUnavailable, "full", "the server has as many of these as it may: try again later"}
 	case errors.Is(err, service.ErrStorage):
 		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full or failing: nothing is lost that was answered; make room, and send this again"}
@@ -365,7 +366,7 @@ func sessionProblem(err error) *statusError {
 		return &statusError{http.StatusUnauthorized, "bad_key", "the key was revoked or has expired"}
 	case errors.Is(err, service.ErrNoSession):
 		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}
-	case errors.Is(err, service.ErrDraining):
+	case errors.Is(err, admission.ErrDraining):
 		return &statusError{http.StatusServiceUnavailable, "draining", "the server is shutting down: connect again, and go on behind the last answer"}
 	}
 	return nil

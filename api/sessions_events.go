@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -69,7 +70,7 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !s.svc.Ready() {
-		return service.ErrDraining
+		return admission.ErrDraining
 	}
 	end, err := s.stream(r.Context(), "events")
 	if err != nil {
@@ -203,7 +204,7 @@ func (c *conversation) listen(ctx context.Context) (whole bool) {
 
 // final says that no event will be taken any more.
 func final(err error) bool {
-	return errors.Is(err, service.ErrNoSession) || errors.Is(err, service.ErrDraining)
+	return errors.Is(err, service.ErrNoSession) || errors.Is(err, admission.ErrDraining)
 }
 
 // tell writes the answers in order. It flushes whenever it would have to wait.
@@ -251,7 +252,7 @@ func (c *conversation) end() error {
 	if !c.cut {
 		return c.flush()
 	}
-	why := service.ErrDraining
+	why := admission.ErrDraining
 	if keyEnded(c.r.Context()) {
 		why = service.ErrKeyEnded
 	}

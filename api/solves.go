@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -154,9 +155,9 @@ func (s *server) unanswered(info service.SolveInfo) error {
 	case info.Status == service.SolveCancelled:
 		return &statusError{http.StatusConflict, "cancelled", "the solve was cancelled before it had a schedule"}
 	case info.Termination == hare.TerminationDeadline:
-		return service.ErrLate
+		return admission.ErrLate
 	case !s.svc.Ready():
-		return service.ErrDraining
+		return admission.ErrDraining
 	}
 	return &statusError{http.StatusInternalServerError, "solve_failed", info.Error}
 }

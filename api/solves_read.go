@@ -16,6 +16,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -102,7 +103,7 @@ func tagged(info service.SolveInfo) (text []byte, tag string) {
 func (s *server) changed(ctx context.Context, info service.SolveInfo, tag string) (service.SolveInfo, error) {
 	whole := context.WithoutCancel(ctx)
 	for _, err := range s.cfg.Solves.Events(ctx, info.Tenant, info.ID, info.Events) {
-		if err != nil && ctx.Err() == nil && !errors.Is(err, service.ErrDraining) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, admission.ErrDraining) {
 			return info, err
 		}
 		now, err := s.cfg.Solves.Get(whole, info.Tenant, info.ID)

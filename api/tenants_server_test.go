@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
@@ -56,7 +57,7 @@ type keyedServer struct {
 	handler  http.Handler
 	store    *memoryKeys
 	ring     *service.Keyring
-	quotas   *service.Quotas
+	quotas   *admission.Quotas
 	sessions *service.Sessions
 	svc      *service.Service
 	solves   *service.Solves
@@ -83,12 +84,12 @@ func (s *syncBuffer) String() string {
 // fromHeader names the address that a call of a test comes from.
 const fromHeader = "X-Test-From"
 
-func newKeyedServer(t testing.TB, quota service.Quota, tune ...func(*service.SessionsConfig)) *keyedServer {
+func newKeyedServer(t testing.TB, quota admission.Quota, tune ...func(*service.SessionsConfig)) *keyedServer {
 	t.Helper()
 	return newKeyedService(t, quota, service.Config{Solver: solver.Config{Version: "test"}}, tune...)
 }
 
-func newKeyedService(t testing.TB, quota service.Quota, work service.Config, tune ...func(*service.SessionsConfig)) *keyedServer {
+func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, tune ...func(*service.SessionsConfig)) *keyedServer {
 	t.Helper()
 	if quota.Rate == 0 {
 		quota.Rate = 1e6
@@ -100,7 +101,7 @@ func newKeyedService(t testing.TB, quota service.Quota, work service.Config, tun
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	go s.ring.Follow(ctx)
-	s.quotas = service.NewQuotas(quota, s.ring.Quota)
+	s.quotas = admission.NewQuotas(quota, s.ring.Quota)
 	keep := service.SessionsConfig{Store: service.NewMemory(), Quotas: s.quotas}
 	for _, f := range tune {
 		f(&keep)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 )
@@ -32,7 +33,7 @@ func (s *keyedServer) list(t *testing.T, key, query string) (ids []string, next 
 // TestSolvesAreOfTheirTenant: lists, cursors, idempotency keys, the cache, and
 // what is left of one that was deleted.
 func TestSolvesAreOfTheirTenant(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{})
+	s := newKeyedServer(t, admission.Quota{})
 	a, _ := s.key(t, "a", service.RoleSolve, 0)
 	b, _ := s.key(t, "b", service.RoleSolve, 0)
 	op, _ := s.key(t, "*", service.RoleAdmin, 0)
@@ -106,7 +107,7 @@ func (s *keyedServer) later(t *testing.T, key, options string, header ...string)
 // else of those before it.
 func TestQueueTellsANumber(t *testing.T) {
 	engine := newHeld()
-	s := newKeyedService(t, service.Quota{}, service.Config{Engine: engine, Running: 1})
+	s := newKeyedService(t, admission.Quota{}, service.Config{Engine: engine, Running: 1})
 	a, _ := s.key(t, "a", service.RoleSolve, 0)
 	b, _ := s.key(t, "b", service.RoleSolve, 0)
 	var ids []string
@@ -143,7 +144,7 @@ func TestQueueTellsANumber(t *testing.T) {
 // was asked for, and not a moment longer than it is told to run.
 func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 	engine := newHeld()
-	s := newKeyedService(t, service.Quota{Solves: 1}, service.Config{Engine: engine, Running: 2})
+	s := newKeyedService(t, admission.Quota{Solves: 1}, service.Config{Engine: engine, Running: 2})
 	a, _ := s.key(t, "a", service.RoleSolve, 0)
 	b, _ := s.key(t, "b", service.RoleSolve, 0)
 	one, got := s.later(t, a, `{}`, "Idempotency-Key", "one")
@@ -212,7 +213,7 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 // TestQuotaOfStoredSolves: what is kept of solves counts, once where solves
 // share it, until they are deleted.
 func TestQuotaOfStoredSolves(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{StoredBytes: 20_000})
+	s := newKeyedServer(t, admission.Quota{StoredBytes: 20_000})
 	a, _ := s.key(t, "a", service.RoleSolve, 0)
 	b, _ := s.key(t, "b", service.RoleSolve, 0)
 	var ids []string
@@ -259,7 +260,7 @@ func TestQuotaOfStoredSolves(t *testing.T) {
 
 // TestBodyLimitOfTenants, on every route that takes a body.
 func TestBodyLimitOfTenants(t *testing.T) {
-	s := newKeyedService(t, service.Quota{BodyBytes: 3000}, service.Config{Solver: solver.Config{Version: "test"}})
+	s := newKeyedService(t, admission.Quota{BodyBytes: 3000}, service.Config{Solver: solver.Config{Version: "test"}})
 	key, _ := s.key(t, "*", service.RoleAdmin, 0)
 	session := s.session(t, key)
 	long := strings.Repeat(" ", 3000)

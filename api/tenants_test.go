@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
@@ -83,7 +84,7 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 // TestEveryRouteForEveryKey: each route, for each kind of key, for what is its
 // tenant's own, another's and nobody's.
 func TestEveryRouteForEveryKey(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{Sessions: 100_000})
+	s := newKeyedServer(t, admission.Quota{Sessions: 100_000})
 	table := guardedRoutes(t)
 	var routes []string
 	err := chi.Walk(s.handler.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
@@ -248,7 +249,7 @@ func faceless(r reply) string {
 
 // TestTenantsSeeTheirOwn: lists, counts, cursors and quotas.
 func TestTenantsSeeTheirOwn(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{Sessions: 2})
+	s := newKeyedServer(t, admission.Quota{Sessions: 2})
 	a, _ := s.key(t, "a", service.RoleAdmin, 0)
 	b, _ := s.key(t, "b", service.RoleAdmin, 0)
 	op, _ := s.key(t, "*", service.RoleAdmin, 0)
@@ -286,10 +287,10 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 
 // TestQuotas of rate, body, solves, stored bytes and streams.
 func TestQuotas(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{})
+	s := newKeyedServer(t, admission.Quota{})
 	key, _ := s.key(t, "a", service.RoleSolve, 0)
 	other, _ := s.key(t, "b", service.RoleSolve, 0)
-	set := func(q service.Quota) {
+	set := func(q admission.Quota) {
 		t.Helper()
 		if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.SetQuota("a", q) }); err != nil {
 			t.Fatal(err)
@@ -297,7 +298,7 @@ func TestQuotas(t *testing.T) {
 	}
 	one := s.session(t, key)
 	events := "/v1/sessions/" + one + "/events"
-	set(service.Quota{BodyBytes: 2000})
+	set(admission.Quota{BodyBytes: 2000})
 	long := `{"cluster":` + twoGPUs + strings.Repeat(" ", 2000) + `}`
 	if got := s.call(t, key, "POST", "/v1/sessions", long); got.code != 413 || !strings.Contains(got.body, "2000 bytes") {
 		t.Errorf("%d %s", got.code, got.body)
@@ -308,7 +309,7 @@ func TestQuotas(t *testing.T) {
 	if got := s.call(t, other, "POST", "/v1/sessions", long); got.code != 201 {
 		t.Errorf("%d %s", got.code, got.body)
 	}
-	set(service.Quota{StoredBytes: 1})
+	set(admission.Quota{StoredBytes: 1})
 	if got := s.call(t, key, "POST", events, tick(1)+tick(2)); got.code != 200 || strings.Contains(got.body, "quota") {
 		// Both came before anything was stored, or the second one did not.
 		if !strings.Contains(got.body, "quota_stored_bytes") {
@@ -328,12 +329,12 @@ func TestQuotas(t *testing.T) {
 	if got := s.call(t, key, "DELETE", "/v1/sessions/"+one, ""); got.code != 204 {
 		t.Errorf("%d %s", got.code, got.body)
 	}
-	if used := s.quotas.Usage("a"); used != (service.Quota{}) {
+	if used := s.quotas.Usage("a"); used != (admission.Quota{}) {
 		t.Errorf("%+v", used)
 	}
 	// Solves: the quota is taken before the body is read, so one that sends
 	// none holds a place.
-	set(service.Quota{Solves: 1})
+	set(admission.Quota{Solves: 1})
 	hold, body := io.Pipe()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", s.URL+"/v1/solves", hold)
 	if err != nil {
@@ -366,7 +367,7 @@ func TestQuotas(t *testing.T) {
 		t.Error(code)
 	}
 	wait(t, "the place is free", func() bool { return s.quotas.Usage("a").Solves == 0 })
-	set(service.Quota{Rate: 0.5})
+	set(admission.Quota{Rate: 0.5})
 	codes := map[int]int{}
 	for range 10 {
 		got := s.call(t, key, "GET", "/v1/quota", "")
@@ -396,7 +397,7 @@ func wait(t testing.TB, what string, holds func() bool) {
 // TestFullServerTellsNothing: where all tenants together have what fits, the
 // answer does not say how much that is.
 func TestFullServerTellsNothing(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{}, func(c *service.SessionsConfig) { c.MaxSessions = 2 })
+	s := newKeyedServer(t, admission.Quota{}, func(c *service.SessionsConfig) { c.MaxSessions = 2 })
 	a, _ := s.key(t, "a", service.RoleSolve, 0)
 	b, _ := s.key(t, "b", service.RoleSolve, 0)
 	s.session(t, a)
@@ -412,7 +413,7 @@ func TestFullServerTellsNothing(t *testing.T) {
 
 // TestRevocationEndsStreams, those of decisions and of events.
 func TestRevocationEndsStreams(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{Streams: 2})
+	s := newKeyedServer(t, admission.Quota{Streams: 2})
 	key, id := s.key(t, "a", service.RoleSolve, 0)
 	session := s.session(t, key)
 	open := func(method, path string, body io.Reader, header ...string) *http.Response {
@@ -467,7 +468,7 @@ func TestRevocationEndsStreams(t *testing.T) {
 
 // TestGuessing: bad keys are slowed down by address, good ones are not.
 func TestGuessing(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{})
+	s := newKeyedServer(t, admission.Quota{})
 	good, _ := s.key(t, "a", service.RoleRead, 0)
 	codes := map[int]int{}
 	for range 60 {
@@ -488,7 +489,7 @@ func TestGuessing(t *testing.T) {
 
 // TestKeysOverHTTP makes a key, uses and revokes it.
 func TestKeysOverHTTP(t *testing.T) {
-	s := newKeyedServer(t, service.Quota{})
+	s := newKeyedServer(t, admission.Quota{})
 	admin, _ := s.key(t, "a", service.RoleAdmin, 0)
 	for _, c := range []struct {
 		body string
@@ -563,7 +564,7 @@ func TestWithoutKeys(t *testing.T) {
 
 // BenchmarkKeyed is what a call costs with a key, and the same one without.
 func BenchmarkKeyed(b *testing.B) {
-	with := newKeyedServer(b, service.Quota{Rate: 1e9})
+	with := newKeyedServer(b, admission.Quota{Rate: 1e9})
 	key, _ := with.key(b, "a", service.RoleRead, 0)
 	call := func(b *testing.B, h http.Handler) {
 		b.ReportAllocs()

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
 )
@@ -65,11 +66,11 @@ func errorKind(err error) string {
 	switch {
 	case errors.As(err, &run):
 		return run.Code
-	case errors.Is(err, service.ErrBusy):
+	case errors.Is(err, admission.ErrBusy):
 		return "busy"
-	case errors.Is(err, service.ErrLate):
+	case errors.Is(err, admission.ErrLate):
 		return "late"
-	case errors.Is(err, service.ErrDraining):
+	case errors.Is(err, admission.ErrDraining):
 		return "draining"
 	case errors.Is(err, context.Canceled):
 		return "cancelled"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
@@ -34,7 +35,7 @@ func live(t *testing.T, dir string) (url string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg.Keys, cfg.Quotas = ring, service.NewQuotas(service.Quota{}, ring.Quota)
+		cfg.Keys, cfg.Quotas = ring, admission.NewQuotas(admission.Quota{}, ring.Quota)
 	}
 	srv := httptest.NewServer(api.New(svc, cfg))
 	t.Cleanup(func() {

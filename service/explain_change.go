@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 )
 
 // Kinds of changes.
@@ -169,7 +170,7 @@ func (s *changeSearch) run(inst *hare.Instance) (ends map[string]int64, ok bool,
 	switch {
 	case s.ctx.Err() != nil:
 		s.stopped = "the time limit passed"
-	case errors.Is(err, ErrBusy), errors.Is(err, ErrLate), errors.Is(err, ErrDraining):
+	case errors.Is(err, admission.ErrBusy), errors.Is(err, admission.ErrLate), errors.Is(err, admission.ErrDraining):
 		s.stopped = err.Error()
 	case err != nil:
 		s.stopped = fmt.Sprintf("a solve failed: %v", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 )
@@ -241,7 +242,7 @@ func TestChangesUnfinished(t *testing.T) {
 			t.Errorf("%d changes are finished after %d solves", finished, solves)
 		}
 	}
-	for _, refusal := range []error{service.ErrBusy, service.ErrLate, service.ErrDraining} {
+	for _, refusal := range []error{admission.ErrBusy, admission.ErrLate, admission.ErrDraining} {
 		x, err := service.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0", EarlierUs: second}, func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
 			return nil, refusal
 		})
@@ -276,7 +277,7 @@ func TestServiceExplains(t *testing.T) {
 		t.Error("explained to nobody")
 	}
 	svc.Drain(t.Context())
-	if _, err := svc.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0"}, 0); err != service.ErrDraining {
+	if _, err := svc.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0"}, 0); err != admission.ErrDraining {
 		t.Errorf("%v", err)
 	}
 }

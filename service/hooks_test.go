@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 )
@@ -60,13 +61,13 @@ func TestHooksSeeFailures(t *testing.T) {
 		var late, all int
 		svc.Watch(service.Hooks{Waited: func(_ context.Context, began time.Time, err error) {
 			all++
-			if errors.Is(err, service.ErrLate) && time.Since(began) == time.Second {
+			if errors.Is(err, admission.ErrLate) && time.Since(began) == time.Second {
 				late++
 			}
 		}})
 		go func() { _, _ = svc.Solve(context.Background(), oneJob(t), hare.Options{}) }()
 		synctest.Wait()
-		if _, err := svc.Solve(t.Context(), oneJob(t), hare.Options{TimeLimit: time.Second}); !errors.Is(err, service.ErrLate) {
+		if _, err := svc.Solve(t.Context(), oneJob(t), hare.Options{TimeLimit: time.Second}); !errors.Is(err, admission.ErrLate) {
 			t.Error(err)
 		}
 		svc.Drain(context.Background())

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"github.com/hare-sched/hare/admission"
 	"log/slog"
 	"slices"
 	"strings"
@@ -185,7 +186,7 @@ func (k *Keyring) List(tenant string) []Key {
 }
 
 // Quota is what was set for an owner; its zero fields are the defaults.
-func (k *Keyring) Quota(owner string) Quota {
+func (k *Keyring) Quota(owner string) admission.Quota {
 	if owner == "" {
 		owner = Operator
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 )
 
 // Role says what a key may do; each may all that those before it may.
@@ -154,7 +155,7 @@ func CheckTenant(name string) error {
 // KeySet is all keys, and what tenants may have where it is not the default.
 type KeySet struct {
 	Keys   []Key
-	Quotas map[string]Quota // by tenant as in Key
+	Quotas map[string]admission.Quota // by tenant as in Key
 }
 
 const (
@@ -167,7 +168,7 @@ const (
 )
 
 // Add adds a key, and forgets those that have not been valid for 90 days. Too
-// many of the tenant give *LimitError, too many of all ErrFull.
+// many of the tenant give *admission.LimitError, too many of all admission.ErrFull.
 func (s *KeySet) Add(k Key, now time.Time) error {
 	s.Keys = slices.DeleteFunc(s.Keys, func(o Key) bool {
 		old := now.Add(-keptFor)
@@ -181,9 +182,9 @@ func (s *KeySet) Add(k Key, now time.Time) error {
 	}
 	switch {
 	case of >= maxTenantKeys:
-		return &LimitError{What: "keys of the tenant", Limit: maxTenantKeys}
+		return &admission.LimitError{What: "keys of the tenant", Limit: maxTenantKeys}
 	case len(s.Keys) >= maxKeys:
-		return ErrFull
+		return admission.ErrFull
 	}
 	s.Keys = append(s.Keys, k)
 	return nil
@@ -243,22 +244,22 @@ type KeyStore interface {
 }
 
 // SetQuota sets what a tenant may have; the zero Quota is the default.
-func (s *KeySet) SetQuota(tenant string, q Quota) error {
+func (s *KeySet) SetQuota(tenant string, q admission.Quota) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err
 	}
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if q == (Quota{}) {
+	if q == (admission.Quota{}) {
 		delete(s.Quotas, tenant)
 		return nil
 	}
 	if s.Quotas == nil {
-		s.Quotas = map[string]Quota{}
+		s.Quotas = map[string]admission.Quota{}
 	}
 	if _, there := s.Quotas[tenant]; !there && len(s.Quotas) >= maxKeys {
-		return ErrFull
+		return admission.ErrFull
 	}
 	s.Quotas[tenant] = q
 	return nil

@@ -3,15 +3,13 @@ package service_test
 import (
 	"context"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -127,7 +125,7 @@ func TestKeysOfOneTenant(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := add("a"); !errors.As(err, new(*service.LimitError)) {
+	if err := add("a"); !errors.As(err, new(*admission.LimitError)) {
 		t.Error(err)
 	}
 	for i := 0; i < 49*200; i++ {
@@ -135,64 +133,7 @@ func TestKeysOfOneTenant(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
-	if err := add("c"); !errors.Is(err, service.ErrFull) {
-		t.Error(err)
-	}
-}
-
-// TestQuotasHold: no more than the quota at any time, whoever asks at once.
-func TestQuotasHold(t *testing.T) {
-	q := service.NewQuotas(service.Quota{Solves: 3}, func(tenant string) service.Quota {
-		if tenant == "big" {
-			return service.Quota{Solves: 100}
-		}
-		return service.Quota{}
-	})
-	var now, most, refused atomic.Int64
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 500 {
-				release, err := q.Acquire("a")
-				var full *service.QuotaError
-				if errors.As(err, &full) {
-					if full.Code != "quota_solves" || full.Limit != 3 || full.After <= 0 {
-						t.Errorf("%+v", full)
-					}
-					refused.Add(1)
-					continue
-				}
-				n := now.Add(1)
-				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-				}
-				time.Sleep(time.Microsecond)
-				now.Add(-1)
-				release()
-			}
-		})
-	}
-	all.Wait()
-	if most.Load() > 3 || refused.Load() == 0 || q.Usage("a") != (service.Quota{}) {
-		t.Errorf("%d at once, %d refused, left: %+v", most.Load(), refused.Load(), q.Usage("a"))
-	}
-	if got := q.Of("big"); got.Solves != 100 || got.Rate != service.DefaultQuota.Rate {
-		t.Errorf("%+v", got)
-	}
-	var none *service.Quotas
-	for range 100 {
-		if _, err := none.Acquire("a"); err != nil || none.Allow("a") != nil || none.Room("a") != nil {
-			t.Fatal("none limits")
-		}
-	}
-}
-
-func TestQuotaCheck(t *testing.T) {
-	for _, q := range []service.Quota{{Solves: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Rate: -1}, {BodyBytes: -1}, {StoredBytes: -1}, {Sessions: -1}, {Streams: -1}} {
-		if q.Check() == nil {
-			t.Errorf("%+v is taken", q)
-		}
-	}
-	if err := service.DefaultQuota.Check(); err != nil {
+	if err := add("c"); !errors.Is(err, admission.ErrFull) {
 		t.Error(err)
 	}
 }
@@ -202,10 +143,10 @@ func TestQuotaCheck(t *testing.T) {
 func TestSessionsOfTenants(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
-	with := func() (*service.Sessions, *service.Quotas) {
+	with := func() (*service.Sessions, *admission.Quotas) {
 		t.Helper()
 		cfg := sessionsConfig(openSQLite(t, dir))
-		cfg.Quotas = service.NewQuotas(service.Quota{Sessions: 2}, nil)
+		cfg.Quotas = admission.NewQuotas(admission.Quota{Sessions: 2}, nil)
 		return open(t, cfg), cfg.Quotas
 	}
 	s, quotas := with()
@@ -253,7 +194,7 @@ func TestSessionsOfTenants(t *testing.T) {
 	if err := s.Delete(ctx, "a", a.ID()); err != nil {
 		t.Fatal(err)
 	}
-	if used := quotas.Usage("a"); used != (service.Quota{}) {
+	if used := quotas.Usage("a"); used != (admission.Quota{}) {
 		t.Errorf("left: %+v", used)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -18,7 +19,7 @@ import (
 // is stored is counted as before.
 func TestQuotasAfterARestart(t *testing.T) {
 	store := newMortal()
-	quotas := service.NewQuotas(service.Quota{Solves: 1}, nil)
+	quotas := admission.NewQuotas(admission.Quota{Solves: 1}, nil)
 	release, err := quotas.Acquire("a")
 	if err != nil {
 		t.Fatal(err)
@@ -45,12 +46,12 @@ func TestQuotasAfterARestart(t *testing.T) {
 	if u := quotas.Usage("a"); u.Solves != 0 {
 		t.Errorf("left to the next start, it holds %+v", u)
 	}
-	quotas = service.NewQuotas(service.Quota{Solves: 1}, nil)
+	quotas = admission.NewQuotas(admission.Quota{Solves: 1}, nil)
 	s = openSolves(t, service.SolvesConfig{Store: store, Quotas: quotas})
 	if u := quotas.Usage("a"); u.Solves != 1 || u.StoredBytes == 0 {
 		t.Errorf("%+v", u)
 	}
-	if _, err := quotas.Acquire("a"); !errors.As(err, new(*service.QuotaError)) {
+	if _, err := quotas.Acquire("a"); !errors.As(err, new(*admission.QuotaError)) {
 		t.Error(err)
 	}
 	if _, err := s.Cancel(t.Context(), "a", info.ID); err != nil {
@@ -64,7 +65,7 @@ func TestQuotasAfterARestart(t *testing.T) {
 		t.Errorf("ended, it holds %+v", ended)
 	}
 	_ = s.Close()
-	quotas = service.NewQuotas(service.Quota{}, nil)
+	quotas = admission.NewQuotas(admission.Quota{}, nil)
 	s = openSolves(t, service.SolvesConfig{Store: store, Quotas: quotas})
 	if u := quotas.Usage("a"); u != ended {
 		t.Errorf("%+v, before the restart %+v", u, ended)
@@ -72,7 +73,7 @@ func TestQuotasAfterARestart(t *testing.T) {
 	if err := s.Delete(t.Context(), "a", info.ID); err != nil {
 		t.Fatal(err)
 	}
-	if u := quotas.Usage("a"); u != (service.Quota{}) {
+	if u := quotas.Usage("a"); u != (admission.Quota{}) {
 		t.Errorf("deleted, it leaves %+v", u)
 	}
 }
@@ -103,7 +104,7 @@ func TestWhatIfTakesPlaces(t *testing.T) {
 	for _, may := range []int{1, 2, 3, 9} {
 		engine := &crowd{}
 		svc := service.New(service.Config{Engine: engine, Running: 4})
-		quotas := service.NewQuotas(service.Quota{Solves: may}, nil)
+		quotas := admission.NewQuotas(admission.Quota{Solves: may}, nil)
 		release, err := quotas.Acquire("a") // that of the call
 		if err != nil {
 			t.Fatal(err)

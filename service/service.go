@@ -5,23 +5,15 @@ package service
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
-)
-
-// Sentinels of refused work.
-var (
-	ErrBusy     = errors.New("service: the queue is full")
-	ErrDraining = errors.New("service: shutting down")
-	// ErrLate says that the time limit passed before a place was free.
-	ErrLate = errors.New("service: the time limit passed in the queue")
 )
 
 // ErrInfeasible says that a job can never run, so that no finite bound exists.
@@ -29,9 +21,6 @@ var ErrInfeasible = solver.ErrInfeasible
 
 // DefaultGap is the gap of solves that name none.
 const DefaultGap = solver.DefaultGap
-
-// leastTime is what a solve gets when the queue took nearly all of its limit.
-const leastTime = 10 * time.Millisecond
 
 // Methods lists the methods of Bound.
 func Methods() []string { return solver.Methods() }
@@ -60,13 +49,13 @@ type Config struct {
 // Service is safe for concurrent use.
 type Service struct {
 	cfg   Config
-	queue *queue
-	costs *Costs
+	queue *admission.Queue
+	costs *admission.Costs
 	// plainCosts is of solves by the plain rules, which take far less.
-	plainCosts *Costs
+	plainCosts *admission.Costs
 	// playCosts and programCosts are of simulations, without and with linear
 	// programs.
-	playCosts, programCosts *Costs
+	playCosts, programCosts *admission.Costs
 	life                    context.Context // ends when what runs must end
 	stop                    context.CancelFunc
 	mu                      sync.Mutex    // guards drain against active
@@ -90,8 +79,8 @@ func New(cfg Config) *Service {
 		cfg.Engine = solverEngine{cfg.Solver}
 	}
 	life, stop := context.WithCancel(context.Background())
-	return &Service{cfg: cfg, queue: newQueue(cfg.Running, cfg.Queue), costs: NewCosts(), plainCosts: NewCosts(),
-		playCosts: newCostsAt(playBegin), programCosts: newCostsAt(programBegin), life: life, stop: stop, drain: make(chan struct{})}
+	return &Service{cfg: cfg, queue: admission.NewQueue(cfg.Running, cfg.Queue), costs: admission.NewCosts(), plainCosts: admission.NewCosts(),
+		playCosts: admission.NewCostsAt(playBegin), programCosts: admission.NewCostsAt(programBegin), life: life, stop: stop, drain: make(chan struct{})}
 }
 
 // Version is the version of Hare in results.
@@ -102,7 +91,7 @@ func (s *Service) EngineVersion() string { return s.cfg.Solver.EngineVersion }
 
 // Load is the number of calls that wait and that run.
 func (s *Service) Load() (waiting, running int64) {
-	w, r := s.queue.load()
+	w, r := s.queue.Load()
 	return int64(w), int64(r)
 }
 
@@ -121,25 +110,25 @@ func (s *Service) Ready() bool {
 
 // enter waits for a place, the earliest deadline first, no longer than until
 // deadline. The context that it returns ends with ctx, and with the service's
-// patience at shutdown, of which its cause is ErrDraining; leave gives the
+// patience at shutdown, of which its cause is admission.ErrDraining; leave gives the
 // place back.
 func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error) {
-	a := admission{deadline: deadline}
+	a := admission.Call{Deadline: deadline}
 	if err := s.admit(a); err != nil {
 		return nil, nil, err
 	}
-	return s.await(ctx, s.queue.lineUp(a), nil)
+	return s.await(ctx, s.queue.LineUp(a), nil)
 }
 
 // admit counts a call among those that Drain waits for and that the queue
 // holds; await ends that, or quit.
-func (s *Service) admit(a admission) error {
+func (s *Service) admit(a admission.Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.Ready() {
-		return ErrDraining
+		return admission.ErrDraining
 	}
-	if err := s.queue.admit(a); err != nil {
+	if err := s.queue.Admit(a); err != nil {
 		return err
 	}
 	s.active.Add(1)
@@ -147,16 +136,16 @@ func (s *Service) admit(a admission) error {
 }
 
 // quit ends a call that was admitted and did not line up.
-func (s *Service) quit(a admission) {
-	s.queue.renounce(a.cost)
+func (s *Service) quit(a admission.Call) {
+	s.queue.Renounce(a.Cost)
 	s.active.Done()
 }
 
 // await waits for the place of a call that has lined up, as enter says, and
-// with ErrDraining no longer than until quit is closed.
-func (s *Service) await(ctx context.Context, t *turn, quit <-chan struct{}) (work context.Context, leave func(), err error) {
+// with admission.ErrDraining no longer than until quit is closed.
+func (s *Service) await(ctx context.Context, t *admission.Turn, quit <-chan struct{}) (work context.Context, leave func(), err error) {
 	out := func() {
-		t.leave()
+		t.Leave()
 		s.active.Done()
 	}
 	began := time.Now()
@@ -167,7 +156,7 @@ func (s *Service) await(ctx context.Context, t *turn, quit <-chan struct{}) (wor
 		return nil, nil, err
 	}
 	work, cancel := context.WithCancelCause(ctx)
-	off := context.AfterFunc(s.life, func() { cancel(ErrDraining) })
+	off := context.AfterFunc(s.life, func() { cancel(admission.ErrDraining) })
 	return work, func() {
 		off()
 		cancel(nil)
@@ -175,23 +164,23 @@ func (s *Service) await(ctx context.Context, t *turn, quit <-chan struct{}) (wor
 	}, nil
 }
 
-func (s *Service) wait(ctx context.Context, t *turn, quit <-chan struct{}) error {
+func (s *Service) wait(ctx context.Context, t *admission.Turn, quit <-chan struct{}) error {
 	select {
-	case <-t.got:
+	case <-t.Granted():
 		return nil
 	default:
 	}
-	late := time.NewTimer(time.Until(t.deadline))
+	late := time.NewTimer(time.Until(t.Deadline()))
 	defer late.Stop()
 	select {
-	case <-t.got:
+	case <-t.Granted():
 		return nil
 	case <-late.C:
-		return ErrLate
+		return admission.ErrLate
 	case <-s.life.Done():
-		return ErrDraining
+		return admission.ErrDraining
 	case <-quit:
-		return ErrDraining
+		return admission.ErrDraining
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -222,13 +211,13 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 		return nil, err
 	}
 	opt = granted
-	ctx, leave, err := s.await(ctx, s.queue.lineUp(a), nil)
+	ctx, leave, err := s.await(ctx, s.queue.LineUp(a), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	if asked > 0 {
-		opt.TimeLimit = max(leastTime, time.Until(deadline))
+		opt.TimeLimit = max(admission.LeastTime, time.Until(deadline))
 	} else {
 		// A work limit decides then; the clock only guards.
 		var cancel context.CancelFunc
@@ -241,7 +230,7 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 	res, err = run(ctx, opt)
 	s.learn(inst, opt, a, res, time.Since(began))
 	if res != nil {
-		res.Options.TimeLimit, res.Degraded = asked, a.degraded
+		res.Options.TimeLimit, res.Degraded = asked, a.Degraded
 	}
 	return res, err
 }

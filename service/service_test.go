@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -69,7 +70,7 @@ func TestOnlySoManyRunAndWait(t *testing.T) {
 		for range 8 {
 			go func() {
 				switch _, err := s.Solve(t.Context(), nil, hare.Options{}); {
-				case errors.Is(err, service.ErrBusy):
+				case errors.Is(err, admission.ErrBusy):
 					busy.Add(1)
 				case err == nil:
 					done.Add(1)
@@ -93,7 +94,7 @@ func TestNoQueue(t *testing.T) {
 		s := service.New(service.Config{Engine: &fake{takes: time.Second}, Running: 1, Queue: -1})
 		go func() { _, _ = s.Solve(t.Context(), nil, hare.Options{}) }()
 		synctest.Wait()
-		if _, err := s.Solve(t.Context(), nil, hare.Options{}); !errors.Is(err, service.ErrBusy) {
+		if _, err := s.Solve(t.Context(), nil, hare.Options{}); !errors.Is(err, admission.ErrBusy) {
 			t.Errorf("%v, want ErrBusy", err)
 		}
 		time.Sleep(2 * time.Second)
@@ -111,7 +112,7 @@ func TestWaitingCountsAgainstTheLimit(t *testing.T) {
 		go func() { _, _ = s.Solve(t.Context(), nil, hare.Options{}) }()
 		synctest.Wait()
 		began := time.Now()
-		if _, err := s.Solve(t.Context(), nil, hare.Options{TimeLimit: 2 * time.Second}); !errors.Is(err, service.ErrLate) {
+		if _, err := s.Solve(t.Context(), nil, hare.Options{TimeLimit: 2 * time.Second}); !errors.Is(err, admission.ErrLate) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		if took := time.Since(began); took != 2*time.Second {
@@ -183,7 +184,7 @@ func TestDrain(t *testing.T) {
 		took         time.Duration
 	}{
 		{"all finish", time.Second, time.Minute, hare.TerminationOptimal, nil, 2 * time.Second},
-		{"grace ends", time.Hour, time.Second, hare.TerminationCancelled, service.ErrDraining, time.Second},
+		{"grace ends", time.Hour, time.Second, hare.TerminationCancelled, admission.ErrDraining, time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -213,7 +214,7 @@ func TestDrain(t *testing.T) {
 				if err := <-waits; !errors.Is(err, c.second) {
 					t.Errorf("what waited: %v, want %v", err, c.second)
 				}
-				if _, err := s.Solve(t.Context(), nil, hare.Options{}); !errors.Is(err, service.ErrDraining) || s.Ready() {
+				if _, err := s.Solve(t.Context(), nil, hare.Options{}); !errors.Is(err, admission.ErrDraining) || s.Ready() {
 					t.Errorf("after: %v, ready %t", err, s.Ready())
 				}
 			})

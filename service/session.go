@@ -15,9 +15,6 @@ import (
 // ErrNoSession says that there is no session of that id, or no more.
 var ErrNoSession = errors.New("service: no such session")
 
-// ErrFull says that all tenants together have as much as fits.
-var ErrFull = errors.New("service: as many exist as may, of all tenants together")
-
 // Clock says who gives the time of events.
 type Clock string
 
@@ -63,16 +60,6 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("event %d is recorded with other content: a number is used once", e.Seq)
 }
 
-// LimitError says that a limit of the server is reached.
-type LimitError struct {
-	What  string // "sessions" or "active jobs of the session"
-	Limit int
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("the limit of %d %s is reached: end some first", e.Limit, e.What)
-}
-
 // Promise is the answer to an event that was submitted.
 type Promise struct {
 	event hare.Event
@@ -89,8 +76,8 @@ func (p *Promise) Done() <-chan struct{} { return p.done }
 
 // Wait returns the answer once the event and its decisions are durable. An
 // error says that the event was not accepted, and changed nothing:
-// *SequenceError, *ConflictError, *LimitError, *hare.InvalidError (the policy
-// refused it, or its time goes back), *CorruptError, ErrNoSession, or ErrDraining.
+// *SequenceError, *ConflictError, *admission.LimitError, *hare.InvalidError (the policy
+// refused it, or its time goes back), *CorruptError, ErrNoSession, or admission.ErrDraining.
 // After ErrStorage, and when ctx ended, the event may be recorded or
 // not: sending it again tells. The decisions are read-only.
 func (p *Promise) Wait(ctx context.Context) (hare.Answer, error) {

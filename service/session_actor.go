@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
 )
 
@@ -143,7 +144,7 @@ func (a *actor) apply(p *Promise) error {
 		return err
 	}
 	if p.event.Type == hare.EventJobArrived && a.jobs >= int64(a.e.s.cfg.MaxJobs) {
-		return &LimitError{What: "active jobs of the session", Limit: a.e.s.cfg.MaxJobs}
+		return &admission.LimitError{What: "active jobs of the session", Limit: a.e.s.cfg.MaxJobs}
 	}
 	a.step[0] = p.event
 	decisions, err := a.policy.Step(p.event.AtUs, a.step[:])

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
 )
@@ -196,7 +197,7 @@ func TestRefusedAtClose(t *testing.T) {
 			for seq := int64(1); ; seq++ {
 				p, err := e.Submit(ctx, hare.Event{Seq: seq})
 				if err != nil {
-					if !errors.Is(err, service.ErrDraining) {
+					if !errors.Is(err, admission.ErrDraining) {
 						t.Error(err)
 					}
 					return
@@ -212,12 +213,12 @@ func TestRefusedAtClose(t *testing.T) {
 		refused := false
 		for i, p := range promises {
 			_, err := p.Wait(ctx)
-			if err != nil && !errors.Is(err, service.ErrDraining) || err == nil && refused {
+			if err != nil && !errors.Is(err, admission.ErrDraining) || err == nil && refused {
 				t.Fatalf("event %d: %v", i+1, err)
 			}
 			refused = refused || err != nil
 		}
-		if _, err := s.Session(ctx, "", e.ID()); !errors.Is(err, service.ErrDraining) {
+		if _, err := s.Session(ctx, "", e.ID()); !errors.Is(err, admission.ErrDraining) {
 			t.Error(err)
 		}
 	}

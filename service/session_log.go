@@ -15,7 +15,7 @@ const readBytes = 1 << 20
 // Decisions gives the durable answers behind event after, first those of the
 // log, then, until ctx ends, each that is added. A reader that is slow reads
 // the log later and holds up nobody. The sequence ends with an error: that of
-// ctx, ErrNoSession, ErrDraining, or *CorruptError where the log is damaged.
+// ctx, ErrNoSession, admission.ErrDraining, or *CorruptError where the log is damaged.
 func (e *Session) Decisions(ctx context.Context, after int64) iter.Seq2[hare.Answer, error] {
 	return func(yield func(hare.Answer, error) bool) {
 		for rec, err := range e.read(ctx, after, true) {

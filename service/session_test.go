@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
@@ -75,7 +76,7 @@ func TestSessionRefuses(t *testing.T) {
 	s := open(t, cfg)
 	defer s.Close()
 	e := create(t, s)
-	if _, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history"}); !errors.As(err, new(*service.LimitError)) {
+	if _, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history"}); !errors.As(err, new(*admission.LimitError)) {
 		t.Error("a second session:", err)
 	}
 	arrive := func(seq, at int64, id string) hare.Event {
@@ -95,7 +96,7 @@ func TestSessionRefuses(t *testing.T) {
 		{"back in time", arrive(2, 999, "b"), func(err error) bool { return errors.As(err, new(*hare.InvalidError)) }},
 		{"known job", arrive(2, 1000, "a"), func(err error) bool { return errors.As(err, new(*hare.InvalidError)) }},
 		{"second", arrive(2, 1000, "b"), func(err error) bool { return err == nil }},
-		{"a job too many", arrive(3, 1000, "c"), func(err error) bool { return errors.As(err, new(*service.LimitError)) }},
+		{"a job too many", arrive(3, 1000, "c"), func(err error) bool { return errors.As(err, new(*admission.LimitError)) }},
 		{"end", hare.Event{Seq: 3, AtUs: 1000, Type: hare.EventJobEnded, Job: "a"}, func(err error) bool { return err == nil }},
 		{"room again", arrive(4, 1000, "c"), func(err error) bool { return err == nil }},
 	} {

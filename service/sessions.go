@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
 )
 
@@ -23,7 +24,7 @@ type SessionsConfig struct {
 	MaxSessions int
 	// Quotas limits the sessions of a tenant and the bytes of their logs; nil
 	// means not at all.
-	Quotas *Quotas
+	Quotas *admission.Quotas
 	// MaxJobs limits the jobs of a session that have not ended; zero means 100,000.
 	MaxJobs int
 	// Idle is how long a session without events stays in memory; zero means 5 min.
@@ -141,8 +142,8 @@ func (s *Sessions) session(m Meta) *Session {
 
 // Create begins a session of a tenant, "" on a server without tenants. Bad
 // parameters give the policy's error, *hare.InvalidError or InvalidErrors; too
-// many sessions *LimitError, or, with Quotas, ErrFull; too many of the tenant
-// *QuotaError.
+// many sessions *admission.LimitError, or, with Quotas, admission.ErrFull; too many of the tenant
+// *admission.QuotaError.
 func (s *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig) (_ *Session, err error) {
 	cfg.tenant = tenant
 	switch cfg.Clock {
@@ -209,13 +210,13 @@ func (s *Sessions) reserve() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return ErrDraining
+		return admission.ErrDraining
 	}
 	if len(s.sessions)+s.reserved >= s.cfg.MaxSessions {
 		if s.cfg.Quotas != nil {
-			return ErrFull // it is not the tenant that reached it
+			return admission.ErrFull // it is not the tenant that reached it
 		}
-		return &LimitError{What: "sessions", Limit: s.cfg.MaxSessions}
+		return &admission.LimitError{What: "sessions", Limit: s.cfg.MaxSessions}
 	}
 	s.reserved++
 	return nil
@@ -227,7 +228,7 @@ func (s *Sessions) Session(_ context.Context, tenant, id string) (*Session, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, ErrDraining
+		return nil, admission.ErrDraining
 	}
 	e, ok := s.sessions[id]
 	if !ok || e.cfg.tenant != tenant {
@@ -282,7 +283,7 @@ func (s *Sessions) Delete(ctx context.Context, tenant, id string) error {
 	}
 	s.mu.Unlock()
 	if closed {
-		return ErrDraining
+		return admission.ErrDraining
 	}
 	if !ok {
 		return ErrNoSession
@@ -322,7 +323,7 @@ func (s *Sessions) Close() error {
 	}
 	s.mu.Unlock()
 	for _, e := range all {
-		e.finish(ErrDraining)
+		e.finish(admission.ErrDraining)
 	}
 	s.actors.Wait()
 	close(s.commits)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/study"
 )
 
@@ -30,12 +31,12 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 	}
 	deadline := time.Now().Add(limit)
 	work, costs := simulationWork(req, limit), s.simulationCosts(req)
-	a := admission{deadline: deadline, cost: costs.Predict(work)}
-	a.trust, _ = costs.Error()
+	a := admission.Call{Deadline: deadline, Cost: costs.Predict(work)}
+	a.Trust, _ = costs.Error()
 	if err := s.admit(a); err != nil {
 		return nil, err
 	}
-	ctx, leave, err := s.await(ctx, s.queue.lineUp(a), nil)
+	ctx, leave, err := s.await(ctx, s.queue.LineUp(a), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 
 // simulationCosts is the model of how long such simulations take: those with
 // linear programs take so much longer that they have one of their own.
-func (s *Service) simulationCosts(req *study.Request) *Costs {
+func (s *Service) simulationCosts(req *study.Request) *admission.Costs {
 	if req.NeedsLP() {
 		return s.programCosts
 	}
@@ -86,18 +87,11 @@ const (
 	programBegin = -5
 )
 
-// newCostsAt is NewCosts with another constant.
-func newCostsAt(begin float64) *Costs {
-	c := NewCosts()
-	c.beta[0] = begin
-	return c
-}
-
 // simulationWork sizes a simulation by what can be seen before it is read.
-func simulationWork(req *study.Request, limit time.Duration) Work {
-	w := Work{Options: hare.Options{TimeLimit: limit}}
+func simulationWork(req *study.Request, limit time.Duration) admission.Work {
+	w := admission.Work{Options: hare.Options{TimeLimit: limit}}
 	if req.Instance != nil {
-		w = WorkOf(req.Instance, w.Options)
+		w = admission.WorkOf(req.Instance, w.Options)
 	} else {
 		w.Jobs = float64(req.GuessJobs())
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
 )
@@ -87,7 +88,7 @@ func TestSimulationIsDrained(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // no grace
 	svc.Drain(ctx)
-	if err := <-failed; !errors.Is(err, service.ErrDraining) {
+	if err := <-failed; !errors.Is(err, admission.ErrDraining) {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,9 @@
 package service
 
-import "context"
+import (
+	"context"
+	"github.com/hare-sched/hare/admission"
+)
 
 // Cancel asks a solve to end with its best pair, and describes it as it is
 // then: Wait waits for the end. The wish is durable when Cancel returns: after a
@@ -36,7 +39,7 @@ func (s *Solves) Cancel(_ context.Context, tenant, id string) (SolveInfo, error)
 	added := s.out.add(ch, true)
 	e.mu.Unlock()
 	if !added {
-		return SolveInfo{}, ErrDraining
+		return SolveInfo{}, admission.ErrDraining
 	}
 	if err := <-done; err != nil {
 		return SolveInfo{}, err

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -29,7 +30,7 @@ func (e *solve) store(ch *change, write func(io.Writer) error) (*blobRef, error)
 		}
 		done := make(chan error, 1)
 		if !s.out.add(&change{solve: e, batch: part, must: ch.must, settle: func(err error) { done <- err }}, true) {
-			return ErrDraining
+			return admission.ErrDraining
 		}
 		part, size = SolveBatch{}, 0
 		return <-done
@@ -169,7 +170,7 @@ func (e *solve) finish(res *hare.Result, err error) {
 			res.Status = hare.StatusCancelled
 		}
 		ref, err = e.store(ch, res.EncodeJSON)
-		if errors.Is(err, ErrDraining) {
+		if errors.Is(err, admission.ErrDraining) {
 			e.park()
 			return
 		}
@@ -190,7 +191,7 @@ func (e *solve) finish(res *hare.Result, err error) {
 	switch {
 	case err != nil:
 		st.Status, st.Error, st.Content = SolveFailed, err.Error(), nil
-		if errors.Is(err, ErrLate) {
+		if errors.Is(err, admission.ErrLate) {
 			st.Termination = hare.TerminationDeadline
 		} else {
 			e.s.cfg.Logger.Error("a solve failed", "solve", e.id, "error", err)
@@ -236,11 +237,11 @@ func (e *solve) best(res *hare.Result, err error) (*hare.Result, error) {
 	case saved == nil:
 		return res, err
 	case err != nil || res == nil:
-		if err != nil && !errors.Is(err, ErrLate) {
+		if err != nil && !errors.Is(err, admission.ErrLate) {
 			e.s.cfg.Logger.Error("a solve ends with the pair that was saved", "solve", e.id, "error", err)
 		}
 		saved.Termination = hare.TerminationCancelled
-		if errors.Is(err, ErrLate) {
+		if errors.Is(err, admission.ErrLate) {
 			saved.Termination = hare.TerminationDeadline
 		}
 		return saved, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 )
 
 // A solve that was removed, and its idempotency key, are remembered so long,
@@ -62,7 +63,7 @@ func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
 	for _, e := range unended {
 		// Its tasks are not known without its instance.
 		jobs := float64(e.next.Jobs)
-		e.place = admission{before: true, degraded: e.next.Degraded, cost: s.svc.costs.Predict(Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
+		e.place = admission.Call{Before: true, Degraded: e.next.Degraded, Cost: s.svc.costs.Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
 		s.svc.readmit(e.place)
 		e.release = sync.OnceFunc(s.cfg.Quotas.HasSolve(e.tenant))
 		s.work.Add(1)
@@ -159,10 +160,10 @@ func (e *solve) replay(ctx context.Context) error {
 }
 
 // readmit counts a call that an earlier server had admitted.
-func (s *Service) readmit(a admission) {
+func (s *Service) readmit(a admission.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.queue.admit(a) // is not refused
+	_ = s.queue.Admit(a) // is not refused
 	s.active.Add(1)
 }
 
@@ -195,7 +196,7 @@ func (e *solve) resume() {
 		end(nil) // whoever waited is gone, or wanted no more
 		return
 	case !left:
-		end(ErrLate)
+		end(admission.ErrLate)
 		return
 	}
 	if err := e.prepare(kept); err != nil {
@@ -296,7 +297,7 @@ func (s *Solves) remove(e *solve) error {
 		}
 		done <- err
 	}
-	err := ErrDraining
+	err := admission.ErrDraining
 	if s.out.add(ch, true) {
 		err = <-done
 	}
@@ -417,7 +418,7 @@ func (s *Solves) Close() error {
 	for _, e := range s.solves {
 		e.mu.Lock()
 		if e.cancel != nil {
-			e.cancel(ErrDraining)
+			e.cancel(admission.ErrDraining)
 		}
 		e.mu.Unlock()
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 )
 
 // Most solves that List returns at a time.
@@ -55,7 +56,7 @@ func (s *Solves) List(_ context.Context, tenant string, f SolveFilter) (infos []
 // Events gives the durable events of a solve behind event after, then each that
 // is added, and ends behind the one that says done. A reader that is slow holds
 // up nobody. An error is the last of the sequence: that of ctx, ErrNoSolve,
-// ErrGone, ErrDraining where the solve waits for the next start of the server,
+// ErrGone, admission.ErrDraining where the solve waits for the next start of the server,
 // or *CorruptError.
 func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[SolveEvent, error] {
 	return func(yield func(SolveEvent, error) bool) {
@@ -123,7 +124,7 @@ func (e *solve) behind(ctx context.Context, after int64) (events []SolveEvent, w
 	case over:
 		return nil, nil, nil
 	case parked:
-		return nil, nil, ErrDraining
+		return nil, nil, admission.ErrDraining
 	}
 	return nil, wake, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -16,8 +17,8 @@ import (
 func (s *Solves) start(ctx context.Context, e *solve) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	e.mu.Lock()
-	e.place.deadline = e.deadline()
-	e.turn = s.svc.queue.lineUp(e.place)
+	e.place.Deadline = e.deadline()
+	e.turn = s.svc.queue.LineUp(e.place)
 	e.cancel = cancel
 	if e.next.Cancelled {
 		cancel(errCancelled) // before it could begin
@@ -72,7 +73,7 @@ func (e *solve) life(ctx context.Context) {
 	e.tell(e.event(SolveEvent{Type: SolveStatus, Status: SolveRunning}))
 	e.mu.Unlock()
 	res, err := e.compute(work)
-	drained := errors.Is(context.Cause(work), ErrDraining)
+	drained := errors.Is(context.Cause(work), admission.ErrDraining)
 	leave()
 	if drained && e.parks() && (res == nil || res.Termination == hare.TerminationCancelled) {
 		if res != nil {
@@ -87,12 +88,12 @@ func (e *solve) life(ctx context.Context) {
 // unserved ends a solve whose wait for a place ended without one.
 func (e *solve) unserved(err error) {
 	switch {
-	case errors.Is(err, ErrDraining) && e.parks():
+	case errors.Is(err, admission.ErrDraining) && e.parks():
 		e.park()
 		return
-	case errors.Is(err, ErrLate):
-		err = fmt.Errorf("%w: allow more time, or try when less is going on", ErrLate)
-	case errors.Is(err, ErrDraining):
+	case errors.Is(err, admission.ErrLate):
+		err = fmt.Errorf("%w: allow more time, or try when less is going on", admission.ErrLate)
+	case errors.Is(err, admission.ErrDraining):
 		err = errors.New("the server was shut down before the solve began")
 	default:
 		err = nil
@@ -129,7 +130,7 @@ func (e *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	opt := hare.Options(e.next.Options)
 	asked, deadline := opt.TimeLimit, e.deadline()
 	if asked > 0 {
-		opt.TimeLimit = max(leastTime, time.Until(deadline))
+		opt.TimeLimit = max(admission.LeastTime, time.Until(deadline))
 	} else {
 		// A work limit decides then; the clock only guards.
 		var cancel context.CancelFunc

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
 )
@@ -170,7 +171,7 @@ func TestLongResultsAreStreamed(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			if _, _, err := s.Submit(ctx, service.SolveInput{Instance: inst}); !errors.Is(err, service.ErrDraining) {
+			if _, _, err := s.Submit(ctx, service.SolveInput{Instance: inst}); !errors.Is(err, admission.ErrDraining) {
 				t.Error(err)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -82,7 +83,7 @@ type SolvesConfig struct {
 	Retry time.Duration
 	// Quotas counts what is kept and what goes on of each tenant; nil limits
 	// nothing.
-	Quotas *Quotas
+	Quotas *admission.Quotas
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Logger is told what an operator has to see to; nil means nobody.

@@ -65,7 +65,7 @@ func (e *solve) info() (SolveInfo, error) {
 		}
 		i.Phase, i.Value, i.Bound = e.live.Phase, e.live.Value, e.live.Bound
 		if i.Status == SolveQueued && e.turn != nil {
-			i.QueuePosition = e.turn.position()
+			i.QueuePosition = e.turn.Position()
 		}
 		if c := st.Checkpoint; c != nil {
 			i.CheckpointValue, _ = readAmount(c.Value)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -60,7 +61,7 @@ type solve struct {
 	after *hare.ReplanRequest // nil: not of an earlier plan
 	inst  *hare.Instance
 	warm  *hare.Certificate
-	place admission
+	place admission.Call
 	watch watcher
 	// release gives its place in the quota back, as often as it is called.
 	release func()
@@ -71,7 +72,7 @@ type solve struct {
 	atUs     int64      // of that
 	saving   bool       // a checkpoint is on its way
 	attached int        // calls that hold it
-	turn     *turn
+	turn     *admission.Turn
 	cancel   context.CancelCauseFunc
 
 	seen    solveState    // as it is durable
@@ -85,8 +86,8 @@ type solve struct {
 
 // Submit takes a solve: it is durable when Submit returns. A request with the
 // idempotency key and digest of an earlier one returns that one's solve, as
-// replayed. The error is that of bad options, ErrBusy, ErrDraining, *KeyError,
-// *QuotaError, ErrStorage, or ErrGone for a key whose solve is deleted.
+// replayed. The error is that of bad options, admission.ErrBusy, admission.ErrDraining, *KeyError,
+// *admission.QuotaError, ErrStorage, or ErrGone for a key whose solve is deleted.
 func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, replayed bool, err error) {
 	release, started := func() {}, false
 	if in.Release != nil {
@@ -177,7 +178,7 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit 
 		s.mu.Lock()
 		if s.closed {
 			s.mu.Unlock()
-			return nil, nil, ErrDraining
+			return nil, nil, admission.ErrDraining
 		}
 		if in.Key != "" {
 			old = s.keys[keyOf(in.Tenant, in.Key)]
@@ -216,11 +217,11 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit 
 	if hit == nil {
 		var granted hare.Options
 		granted, e.place, err = s.svc.admitSolve(e.inst, in.Options, e.deadline())
-		if e.place.degraded {
+		if e.place.Degraded {
 			e.next.Options, e.next.Degraded, e.next.Content = storedOptions(granted), true, nil
 		}
 	} else if !s.svc.Ready() {
-		err = ErrDraining
+		err = admission.ErrDraining
 	}
 	if err != nil {
 		return nil, nil, err
@@ -263,7 +264,7 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 			ch.events = append(ch.events, e.event(SolveEvent{Type: SolveStatus, Status: e.next.Status}), e.doneEvent())
 			e.next.Events = e.seq
 		} else {
-			ch.events = append(ch.events, e.event(SolveEvent{Type: SolveStatus, Status: SolveQueued, QueuePosition: s.svc.queue.rank(deadline)}))
+			ch.events = append(ch.events, e.event(SolveEvent{Type: SolveStatus, Status: SolveQueued, QueuePosition: s.svc.queue.Rank(deadline)}))
 		}
 		done := make(chan error, 1)
 		state := e.next
@@ -275,7 +276,7 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 			}
 			done <- err
 		}
-		if err = ErrDraining; s.out.add(ch, true) {
+		if err = admission.ErrDraining; s.out.add(ch, true) {
 			err = <-done
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 )
@@ -206,10 +207,10 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 			mu.Unlock()
 		}
 	}
-	if _, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, 1)}); !errors.Is(err, service.ErrBusy) {
+	if _, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, 1)}); !errors.Is(err, admission.ErrBusy) {
 		t.Error(err)
 	}
-	if _, err := svc.Solve(ctx, jobsOn(3, 1), hare.Options{}); !errors.Is(err, service.ErrBusy) {
+	if _, err := svc.Solve(ctx, jobsOn(3, 1), hare.Options{}); !errors.Is(err, admission.ErrBusy) {
 		t.Error(err)
 	}
 	for name, want := range map[string]int{"first": 0, "10s": 1, "20s": 2, "none": 3, "50s": 4} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
@@ -284,7 +285,7 @@ func TestWhatIfEndsWithItsCaller(t *testing.T) {
 		t.Errorf("%d lines: %v", lines, err)
 	}
 	svc.Drain(t.Context())
-	if err := svc.WhatIf(t.Context(), req, func(*service.WhatIfLine) error { return nil }); !errors.Is(err, service.ErrDraining) {
+	if err := svc.WhatIf(t.Context(), req, func(*service.WhatIfLine) error { return nil }); !errors.Is(err, admission.ErrDraining) {
 		t.Errorf("draining: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 )
@@ -41,11 +42,11 @@ func (s *Service) place(ctx context.Context, deadline time.Time, patient bool) (
 	for {
 		work, leave, err = s.enter(ctx, deadline)
 		wait = time.Since(began)
-		if !patient || !errors.Is(err, ErrBusy) {
+		if !patient || !errors.Is(err, admission.ErrBusy) {
 			return work, leave, wait, err
 		}
 		if time.Until(deadline) < queueRetry {
-			return nil, nil, wait, ErrLate
+			return nil, nil, wait, admission.ErrLate
 		}
 		select {
 		case <-ctx.Done():
@@ -67,7 +68,7 @@ func (s *Service) solveFrom(ctx context.Context, inst *hare.Instance, opt hare.O
 	}
 	defer leave()
 	if opt.TimeLimit > 0 {
-		opt.TimeLimit = max(leastTime, min(opt.TimeLimit, time.Until(deadline)))
+		opt.TimeLimit = max(admission.LeastTime, min(opt.TimeLimit, time.Until(deadline)))
 	} else {
 		var cancel context.CancelFunc
 		work, cancel = context.WithTimeout(work, s.cfg.MaxTime)
@@ -109,7 +110,7 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 		k := &all[i]
 		work, leave, _, err := w.s.place(ctx, w.deadline, true)
 		switch {
-		case errors.Is(err, ErrLate):
+		case errors.Is(err, admission.ErrLate):
 			// Bounds are quick and come without a place, rather than not at all.
 			work, leave = ctx, func() {}
 		case ctx.Err() != nil:
@@ -311,7 +312,7 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 	began := time.Now()
 	opt := w.req.Scenarios[i].Options
 	limit, deadline := w.share(opt.TimeLimit)
-	if !deadline.IsZero() && limit < leastTime {
+	if !deadline.IsZero() && limit < admission.LeastTime {
 		l := w.line(k)
 		l.Termination = hare.TerminationDeadline
 		return w.answer(i, l)
@@ -333,10 +334,10 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 	}
 	var l *WhatIfLine
 	switch {
-	case errors.Is(err, ErrLate):
+	case errors.Is(err, admission.ErrLate):
 		l = w.line(k)
 		l.Termination = hare.TerminationDeadline
-	case errors.Is(err, ErrDraining), errors.Is(err, context.Canceled):
+	case errors.Is(err, admission.ErrDraining), errors.Is(err, context.Canceled):
 		l = w.line(k)
 		l.Termination = hare.TerminationCancelled
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/keys"
@@ -21,14 +22,14 @@ import (
 type access struct {
 	insecure, requireKeys bool
 	certFile, keyFile     string
-	quota                 service.Quota
+	quota                 admission.Quota
 	bodyMiB, storedMiB    int64
 
 	cert *api.Certificate
 }
 
 func (a *access) flags(f *pflag.FlagSet) {
-	d := service.DefaultQuota
+	d := admission.DefaultQuota
 	f.BoolVar(&a.insecure, "insecure", false, "allow an address beyond loopback without keys, or with keys and without TLS")
 	f.BoolVar(&a.requireKeys, "require-keys", false, "ask for keys on loopback too: see hare key --help")
 	f.StringVar(&a.certFile, "tls-cert", "", "certificate, with its chain, as PEM: serve HTTPS; read again when it changes, and on SIGHUP")
@@ -68,7 +69,7 @@ func (a *access) check(listen, dataDir string) error {
 }
 
 // open reads the keys and the certificate; nil keys and quotas are none.
-func (a *access) open(ctx context.Context, dataDir string, log *slog.Logger) (ring *service.Keyring, quotas *service.Quotas, err error) {
+func (a *access) open(ctx context.Context, dataDir string, log *slog.Logger) (ring *service.Keyring, quotas *admission.Quotas, err error) {
 	if a.certFile != "" {
 		if a.cert, err = api.OpenCertificate(a.certFile, a.keyFile, log); err != nil {
 			return nil, nil, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
@@ -87,7 +88,7 @@ func (a *access) open(ctx context.Context, dataDir string, log *slog.Logger) (ri
 		log.Warn("there are no keys yet, so all calls are refused: hare key create --data-dir " + dataDir + " --tenant NAME --role admin")
 	}
 	go ring.Follow(ctx)
-	return ring, service.NewQuotas(a.quota, ring.Quota), nil
+	return ring, admission.NewQuotas(a.quota, ring.Quota), nil
 }
 
 // reloadOnHangup reads the certificate again on SIGHUP.

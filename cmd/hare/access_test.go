@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -170,7 +171,7 @@ func TestAccess(t *testing.T) {
 		"TLS without keys":           {access{certFile: "c", keyFile: "k", insecure: true}, "0.0.0.0:1", "", false, ""},
 		"half a pair":                {access{certFile: "c"}, "127.0.0.1:1", "", false, "--tls-key"},
 		"no port":                    {access{}, "127.0.0.1", "", false, "--listen"},
-		"a bad quota":                {access{quota: service.Quota{Rate: -1}}, "127.0.0.1:1", "", false, "/rate"},
+		"a bad quota":                {access{quota: admission.Quota{Rate: -1}}, "127.0.0.1:1", "", false, "/rate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.a.check(c.listen, c.dir)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/keys"
 )
@@ -198,7 +199,7 @@ func keyRevokeCommand(dir *string) *cobra.Command {
 }
 
 func keyQuotaCommand(dir *string) *cobra.Command {
-	var q service.Quota
+	var q admission.Quota
 	var bodyMiB, storedMiB int64
 	c := &cobra.Command{
 		Use:     "quota TENANT",

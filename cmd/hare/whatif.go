@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
@@ -229,7 +230,7 @@ func (w *whatIfPrinter) run(ctx context.Context, req *hare.WhatIf) error {
 		done, pruned := 0, 0
 		err := svc.WhatIf(work, req, func(l *service.WhatIfLine) error {
 			switch {
-			case errors.Is(l.Err, service.ErrDraining):
+			case errors.Is(l.Err, admission.ErrDraining):
 				return nil // it is shown as not answered
 			case l.Index != nil:
 				w.lines[*l.Index] = l
@@ -258,7 +259,7 @@ func (w *whatIfPrinter) run(ctx context.Context, req *hare.WhatIf) error {
 			_, err = to.Write(append(line, '\n'))
 			return err
 		})
-		if errors.Is(err, service.ErrDraining) {
+		if errors.Is(err, admission.ErrDraining) {
 			fmt.Fprintln(os.Stderr, "hare: interrupted before the base was solved")
 			return errNo
 		}

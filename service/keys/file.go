@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -50,8 +51,8 @@ type document struct {
 const form = "keys/v1"
 
 type setJSON struct {
-	Keys   []keyJSON                `json:"keys"`
-	Quotas map[string]service.Quota `json:"quotas,omitempty"`
+	Keys   []keyJSON                  `json:"keys"`
+	Quotas map[string]admission.Quota `json:"quotas,omitempty"`
 }
 
 type keyJSON struct {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/keys"
 )
@@ -42,7 +43,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(set, err)
 	}
 	now := time.Unix(1_700_000_000, 0).UTC()
-	want := &service.KeySet{Quotas: map[string]service.Quota{"a": {Solves: 3, Rate: 0.25, BodyBytes: 1, StoredBytes: 2, Sessions: 4, Streams: 5}}}
+	want := &service.KeySet{Quotas: map[string]admission.Quota{"a": {Solves: 3, Rate: 0.25, BodyBytes: 1, StoredBytes: 2, Sessions: 4, Streams: 5}}}
 	for i, tenant := range []string{"a", "*", "b.c-d_9"} {
 		secret, k, err := service.NewKey(tenant, service.Role(i+1), `a "note" <é>`, now, time.Duration(i)*time.Hour)
 		if err != nil {

@@ -1,4 +1,4 @@
-package service
+package admission
 
 import (
 	"container/heap"
@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// queue hands out a fixed number of places, the earliest deadline first, and
+// Queue hands out a fixed number of places, the earliest deadline first, and
 // those of the same deadline in the order in which they came. A call costs
-// O(log n) of those that wait, rank O(n).
-type queue struct {
+// O(log n) of those that wait, Rank O(n).
+type Queue struct {
 	places int // that may be held at a time
 	most   int // that may be held and waited for together
 
 	mu     sync.Mutex
 	taken  int // admitted: held, waited for, or about to be
-	held   map[*turn]struct{}
+	held   map[*Turn]struct{}
 	coming time.Duration // cost of what is admitted and has not lined up
 	order  int64
 	heap   waitingTurns
 }
 
-// turn is a place, or the wait for one.
-type turn struct {
-	q        *queue
+// Turn is a place, or the wait for one.
+type Turn struct {
+	q        *Queue
 	deadline time.Time
 	cost     time.Duration // expected, of its work
 	first    bool          // before all that are not: it takes little
@@ -33,26 +33,27 @@ type turn struct {
 	got      chan struct{} // closed when it has a place
 }
 
-func newQueue(places, waiting int) *queue {
-	return &queue{places: places, most: places + max(0, waiting), held: map[*turn]struct{}{}}
+// NewQueue makes a queue of so many places, for which so many calls may wait.
+func NewQueue(places, waiting int) *Queue {
+	return &Queue{places: places, most: places + max(0, waiting), held: map[*Turn]struct{}{}}
 }
 
-// renounce takes back what was admitted at this cost.
-func (q *queue) renounce(cost time.Duration) {
+// Renounce takes back what was admitted at this cost.
+func (q *Queue) Renounce(cost time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.taken--
 	q.coming -= cost
 }
 
-// lineUp lets a call that was admitted so wait for a place, or gives it one at
+// LineUp lets a call that was admitted so wait for a place, or gives it one at
 // once.
-func (q *queue) lineUp(a admission) *turn {
+func (q *Queue) LineUp(a Call) *Turn {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.order++
-	q.coming -= a.cost
-	t := &turn{q: q, deadline: a.deadline, cost: a.cost, first: a.degraded, order: q.order, index: -1, got: make(chan struct{})}
+	q.coming -= a.Cost
+	t := &Turn{q: q, deadline: a.Deadline, cost: a.Cost, first: a.Degraded, order: q.order, index: -1, got: make(chan struct{})}
 	if len(q.held) < q.places {
 		q.serve(t)
 		return t
@@ -61,15 +62,21 @@ func (q *queue) lineUp(a admission) *turn {
 	return t
 }
 
+// Granted is closed when t has a place.
+func (t *Turn) Granted() <-chan struct{} { return t.got }
+
+// Deadline is by when t must have a place.
+func (t *Turn) Deadline() time.Time { return t.deadline }
+
 // serve gives t a place.
-func (q *queue) serve(t *turn) {
+func (q *Queue) serve(t *Turn) {
 	q.held[t] = struct{}{}
 	t.since = time.Now()
 	close(t.got)
 }
 
-// leave gives the place back, or ends the wait for one.
-func (t *turn) leave() {
+// Leave gives the place back, or ends the wait for one.
+func (t *Turn) Leave() {
 	q := t.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,13 +87,13 @@ func (t *turn) leave() {
 	}
 	delete(q.held, t)
 	if len(q.heap) > 0 {
-		q.serve(heap.Pop(&q.heap).(*turn))
+		q.serve(heap.Pop(&q.heap).(*Turn))
 	}
 }
 
-// rank says how many would be served before a call of this deadline that came
+// Rank says how many would be served before a call of this deadline that came
 // now, and itself; 0 where there is a place.
-func (q *queue) rank(deadline time.Time) int {
+func (q *Queue) Rank(deadline time.Time) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.held) < q.places {
@@ -101,8 +108,8 @@ func (q *queue) rank(deadline time.Time) int {
 	return n
 }
 
-// position is that of t in the queue, from 1; 0 when it has a place.
-func (t *turn) position() int {
+// Position is that of t in the queue, from 1; 0 when it has a place.
+func (t *Turn) Position() int {
 	t.q.mu.Lock()
 	defer t.q.mu.Unlock()
 	if t.index < 0 {
@@ -117,15 +124,15 @@ func (t *turn) position() int {
 	return n
 }
 
-// load is the number of calls that wait and that hold a place.
-func (q *queue) load() (waiting, held int) {
+// Load is the number of calls that wait and that hold a place.
+func (q *Queue) Load() (waiting, held int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.heap), len(q.held)
 }
 
 // waitingTurns is a heap: degraded calls first, then by deadline, then order.
-type waitingTurns []*turn
+type waitingTurns []*Turn
 
 func (h waitingTurns) Len() int { return len(h) }
 
@@ -145,7 +152,7 @@ func (h waitingTurns) Swap(i, j int) {
 }
 
 func (h *waitingTurns) Push(x any) {
-	t := x.(*turn)
+	t := x.(*Turn)
 	t.index = len(*h)
 	*h = append(*h, t)
 }

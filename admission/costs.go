@@ -1,4 +1,4 @@
-package service
+package admission
 
 import (
 	"math"
@@ -43,6 +43,14 @@ func NewCosts() *Costs {
 	for i := range features {
 		c.cov[i][i] = unsure
 	}
+	return c
+}
+
+// NewCostsAt is NewCosts with another constant in the first model: the logarithm of
+// the seconds that a solve of one job takes.
+func NewCostsAt(begin float64) *Costs {
+	c := NewCosts()
+	c.beta[0] = begin
 	return c
 }
 

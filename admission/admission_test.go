@@ -1,4 +1,4 @@
-package service
+package admission
 
 import (
 	"errors"
@@ -12,43 +12,43 @@ import (
 // work is expected to take at least half of what was predicted.
 func TestAdmissionByCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(2, 8)
-		call := func(left time.Duration) admission {
-			return admission{deadline: time.Now().Add(left), cost: 10 * time.Second, trust: 2}
+		q := NewQueue(2, 8)
+		call := func(left time.Duration) Call {
+			return Call{Deadline: time.Now().Add(left), Cost: 10 * time.Second, Trust: 2}
 		}
-		var turns []*turn
+		var turns []*Turn
 		for range 2 {
 			a := call(10 * time.Second)
-			if err := q.admit(a); err != nil {
+			if err := q.Admit(a); err != nil {
 				t.Fatal(err)
 			}
-			turns = append(turns, q.lineUp(a))
+			turns = append(turns, q.LineUp(a))
 		}
 		var over *OverloadError
-		if err := q.admit(call(4 * time.Second)); !errors.As(err, &over) || !errors.Is(err, ErrLate) || over.Wait != 10*time.Second {
+		if err := q.Admit(call(4 * time.Second)); !errors.As(err, &over) || !errors.Is(err, ErrLate) || over.Wait != 10*time.Second {
 			t.Errorf("%v, want late with a wait of 10 s", err)
 		}
 		late := call(8 * time.Second)
-		if err := q.admit(late); err != nil {
+		if err := q.Admit(late); err != nil {
 			t.Fatal(err)
 		}
 		// What is admitted and has not lined up counts too.
-		if err := q.admit(call(7 * time.Second)); !errors.Is(err, ErrLate) {
+		if err := q.Admit(call(7 * time.Second)); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want late", err)
 		}
-		waiting := q.lineUp(late)
-		if err := q.admit(call(7 * time.Second)); err != nil {
+		waiting := q.LineUp(late)
+		if err := q.Admit(call(7 * time.Second)); err != nil {
 			t.Errorf("%v, though the one that waits has a later deadline", err)
 		}
-		q.renounce(10 * time.Second)
+		q.Renounce(10 * time.Second)
 		time.Sleep(5 * time.Second)
 		if got := q.wait(time.Now(), time.Now()); got != 5*time.Second {
 			t.Errorf("a wait of %v, want what is left: 5 s", got)
 		}
-		turns[0].leave()
+		turns[0].Leave()
 		<-waiting.got
-		turns[1].leave()
-		waiting.leave()
+		turns[1].Leave()
+		waiting.Leave()
 		if q.taken != 0 || q.coming != 0 || len(q.held) != 0 || len(q.heap) != 0 {
 			t.Errorf("left over: %+v", q)
 		}
@@ -57,35 +57,35 @@ func TestAdmissionByCost(t *testing.T) {
 
 // A degraded call waits in places of its own, before the others.
 func TestDegradedGoFirst(t *testing.T) {
-	q := newQueue(1, 1)
-	far := admission{deadline: time.Now().Add(time.Hour), cost: time.Second, trust: 1}
+	q := NewQueue(1, 1)
+	far := Call{Deadline: time.Now().Add(time.Hour), Cost: time.Second, Trust: 1}
 	soon := far
-	soon.deadline = time.Now().Add(time.Minute)
-	take := func(a admission) *turn {
+	soon.Deadline = time.Now().Add(time.Minute)
+	take := func(a Call) *Turn {
 		t.Helper()
-		if err := q.admit(a); err != nil {
+		if err := q.Admit(a); err != nil {
 			t.Fatal(err)
 		}
-		return q.lineUp(a)
+		return q.LineUp(a)
 	}
 	running, waiting := take(far), take(soon)
-	if err := q.admit(soon); !errors.Is(err, ErrBusy) || errors.Is(err, ErrLate) {
+	if err := q.Admit(soon); !errors.Is(err, ErrBusy) || errors.Is(err, ErrLate) {
 		t.Errorf("%v, want busy", err)
 	}
 	cheap := far
-	cheap.degraded, cheap.cost = true, time.Millisecond
+	cheap.Degraded, cheap.Cost = true, time.Millisecond
 	first := take(cheap)
-	if p := first.position(); p != 1 {
+	if p := first.Position(); p != 1 {
 		t.Errorf("the degraded call is number %d", p)
 	}
 	take(cheap)
-	if err := q.admit(cheap); !errors.Is(err, ErrBusy) {
+	if err := q.Admit(cheap); !errors.Is(err, ErrBusy) {
 		t.Errorf("%v, want busy: twice the places are taken", err)
 	}
-	running.leave()
+	running.Leave()
 	<-first.got
-	first.leave()
-	if p := waiting.position(); p != 1 {
+	first.Leave()
+	if p := waiting.Position(); p != 1 {
 		t.Errorf("number %d behind one degraded call, want 1", p)
 	}
 }

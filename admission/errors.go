@@ -1,0 +1,52 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Sentinels of refused work.
+var (
+	ErrBusy     = errors.New("service: the queue is full")
+	ErrDraining = errors.New("service: shutting down")
+	// ErrLate says that the time limit passed before a place was free.
+	ErrLate = errors.New("service: the time limit passed in the queue")
+)
+
+// ErrFull says that all tenants together have as much as fits.
+var ErrFull = errors.New("service: as many exist as may, of all tenants together")
+
+// OverloadError says that a call was refused because of what is already
+// admitted. It is ErrBusy, or ErrLate where the queue has room but the time
+// limit would pass in it.
+type OverloadError struct {
+	// Wait is how long the queue is expected to take.
+	Wait time.Duration
+	late bool
+}
+
+func (e *OverloadError) Error() string {
+	if e.late {
+		return fmt.Sprintf("service: the time limit would pass in the queue, which takes about %.1f s", e.Wait.Seconds())
+	}
+	return ErrBusy.Error()
+}
+
+// Unwrap returns ErrBusy or ErrLate.
+func (e *OverloadError) Unwrap() error {
+	if e.late {
+		return ErrLate
+	}
+	return ErrBusy
+}
+
+// LimitError says that a limit of the server is reached.
+type LimitError struct {
+	What  string // "sessions" or "active jobs of the session"
+	Limit int
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the limit of %d %s is reached: end some first", e.Limit, e.What)
+}

@@ -1,0 +1,69 @@
+package admission_test
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare/admission"
+)
+
+// TestQuotasHold: no more than the quota at any time, whoever asks at once.
+func TestQuotasHold(t *testing.T) {
+	q := admission.NewQuotas(admission.Quota{Solves: 3}, func(tenant string) admission.Quota {
+		if tenant == "big" {
+			return admission.Quota{Solves: 100}
+		}
+		return admission.Quota{}
+	})
+	var now, most, refused atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 500 {
+				release, err := q.Acquire("a")
+				var full *admission.QuotaError
+				if errors.As(err, &full) {
+					if full.Code != "quota_solves" || full.Limit != 3 || full.After <= 0 {
+						t.Errorf("%+v", full)
+					}
+					refused.Add(1)
+					continue
+				}
+				n := now.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				time.Sleep(time.Microsecond)
+				now.Add(-1)
+				release()
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() > 3 || refused.Load() == 0 || q.Usage("a") != (admission.Quota{}) {
+		t.Errorf("%d at once, %d refused, left: %+v", most.Load(), refused.Load(), q.Usage("a"))
+	}
+	if got := q.Of("big"); got.Solves != 100 || got.Rate != admission.DefaultQuota.Rate {
+		t.Errorf("%+v", got)
+	}
+	var none *admission.Quotas
+	for range 100 {
+		if _, err := none.Acquire("a"); err != nil || none.Allow("a") != nil || none.Room("a") != nil {
+			t.Fatal("none limits")
+		}
+	}
+}
+
+func TestQuotaCheck(t *testing.T) {
+	for _, q := range []admission.Quota{{Solves: -1}, {Rate: math.NaN()}, {Rate: math.Inf(1)}, {Rate: -1}, {BodyBytes: -1}, {StoredBytes: -1}, {Sessions: -1}, {Streams: -1}} {
+		if q.Check() == nil {
+			t.Errorf("%+v is taken", q)
+		}
+	}
+	if err := admission.DefaultQuota.Check(); err != nil {
+		t.Error(err)
+	}
+}
