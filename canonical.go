@@ -8,11 +8,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Canonical is the instance's canonical form: RFC 8785 with defaults explicit,
+// Canonical is an instance's canonical form: RFC 8785 with defaults explicit,
 // nodes expanded, windows merged, times as integer microseconds, weights as
 // integer millionths, arrays in their order. An always open window is
 // [0,null]; name is left out, since it changes nothing. O(size).
-func (inst *Instance) Canonical() []byte {
+func Canonical(inst *Instance) []byte {
 	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
 	b = append(b, `{"cluster":{"nodes":[`...)
 	for i := range inst.Cluster.Nodes {
@@ -105,9 +105,9 @@ func appendCanonicalJob(b []byte, j *Job) []byte {
 	return append(b, '}')
 }
 
-// SHA256 is the hex digest of the canonical form.
-func (inst *Instance) SHA256() string {
-	sum := sha256.Sum256(inst.Canonical())
+// SHA256 is the hex digest of the canonical form of an instance.
+func SHA256(inst *Instance) string {
+	sum := sha256.Sum256(Canonical(inst))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -20,9 +19,6 @@ type Limits struct {
 
 // DefaultMaxBytes is the limit on a document when none is given.
 const DefaultMaxBytes = 64 << 20
-
-// maxFaults limits the faults that one pass collects.
-const maxFaults = 100
 
 // CodeBodyTooLarge is the code of a document over the limit.
 const CodeBodyTooLarge = "body_too_large"
@@ -70,14 +66,14 @@ func (r *reader) fault(code, format string, a ...any) error {
 // faultAt records a fault at a pointer.
 func (r *reader) faultAt(pointer, code, format string, a ...any) error {
 	r.faults = append(r.faults, &InvalidError{Pointer: r.pointer(pointer), Code: code, Detail: fmt.Sprintf(format, a...)})
-	if len(r.faults) >= maxFaults {
-		r.faults = append(r.faults, &InvalidError{Code: "too_many_faults", Detail: fmt.Sprintf("there are more than %d faults: correct these first, the rest is not listed", maxFaults)})
+	if len(r.faults) >= MaxFaults {
+		r.faults = append(r.faults, &InvalidError{Code: "too_many_faults", Detail: fmt.Sprintf("there are more than %d faults: correct these first, the rest is not listed", MaxFaults)})
 		return errStop
 	}
 	return nil
 }
 
-func (r *reader) pointer(p string) string { return cut(r.prefix+p, maxPointer) }
+func (r *reader) pointer(p string) string { return Cut(r.prefix+p, maxPointer) }
 
 // report records faults found by a check of an object, except at pointers at
 // which reading has found one since there were `before` faults.
@@ -102,20 +98,6 @@ func (r *reader) report(before int, found InvalidErrors) error {
 
 // maxPointer keeps the pointers of hostile documents readable.
 const maxPointer = 300
-
-// clip keeps quoted input short.
-func clip(text string) string { return cut(text, 40) }
-
-// cut shortens text to most bytes, between characters.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + "…"
-}
 
 // broken turns a syntax error into a fault with its line, and ends the pass.
 func (r *reader) broken(err error) error {
@@ -191,42 +173,9 @@ func (r *reader) unknown(name string, known []string) error {
 			return r.fault("not_supported", "%q is not supported by this version: leave it out", name)
 		}
 	}
-	name = cut(name, 60)
+	name = Cut(name, 60)
 	if best := Nearest(name, known); best != "" {
 		return r.fault("unknown_field", "unknown field %q: did you mean %q?", name, best)
 	}
 	return r.fault("unknown_field", "unknown field %q: known are %s", name, strings.Join(known, ", "))
-}
-
-// Nearest is the known name at the least edit distance, "" if none is near.
-// O(len(name) · length of all known).
-func Nearest(name string, known []string) string {
-	best, at := len(name)/2+1, ""
-	for _, k := range known {
-		if d := editDistance(name, k); d < best {
-			best, at = d, k
-		}
-	}
-	return at
-}
-
-// editDistance counts the bytes to insert, remove or change. O(len(a)·len(b)).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		prev := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := prev
-			if a[i] != b[j] {
-				cost++
-			}
-			prev = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

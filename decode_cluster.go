@@ -29,9 +29,9 @@ func (d *instanceReader) cluster() error {
 	var found InvalidErrors
 	switch {
 	case !listed:
-		found.add(at, "missing_field", `"nodes" is missing: give an array of nodes`)
+		found.Add(at, "missing_field", `"nodes" is missing: give an array of nodes`)
 	case seen == 0:
-		found.add(at+"/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+		found.Add(at+"/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}
 	return d.report(before, found)
 }
@@ -77,14 +77,14 @@ func (d *instanceReader) node(i int, at string) error {
 		return err
 	}
 	var found InvalidErrors
-	found.node(at, &n, !badGPUs)
-	n.normalise()
-	each, copies := n.gpuCount(), max(1, count)
+	found.CheckNode(at, &n, !badGPUs)
+	n.Normalise()
+	each, copies := n.GPUCount(), max(1, count)
 	if d.full {
 		return d.report(before, found)
 	}
 	if d.gpus += each * copies; d.gpus > MaxGPUs || int64(len(d.nodes))+copies > MaxGPUs {
-		found.add(at, "too_large", "the cluster has more than %d GPUs up to here: split it", MaxGPUs)
+		found.Add(at, "too_large", "the cluster has more than %d GPUs up to here: split it", MaxGPUs)
 		d.full = true
 		return d.report(before, found)
 	}
@@ -94,7 +94,7 @@ func (d *instanceReader) node(i int, at string) error {
 			n.Name = name + "-" + strconv.FormatInt(c, 10)
 		}
 		if first, twice := d.nodes[n.Name]; twice && name != "" {
-			found.add(at+"/name", "duplicate_id", "node %q stands twice, first at %s/cluster/nodes/%d: names must differ", clip(n.Name), d.root, first)
+			found.Add(at+"/name", "duplicate_id", "node %q stands twice, first at %s/cluster/nodes/%d: names must differ", Clip(n.Name), d.root, first)
 			break
 		}
 		d.nodes[n.Name] = i

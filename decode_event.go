@@ -15,6 +15,14 @@ var (
 	recordFields   = []string{"event", "decisions"}
 )
 
+// eventTypeNames are the JSON names, by EventType.
+var eventTypeNames = func() (names []string) {
+	for _, t := range EventTypes() {
+		names = append(names, t.String())
+	}
+	return names
+}()
+
 // fieldSet is a set of eventFields, a bit each.
 type fieldSet uint16
 
@@ -134,29 +142,29 @@ func (d *instanceReader) event(e *Event, at string, timed bool) error {
 		return err
 	}
 	var found InvalidErrors
-	found.eventShape(at, e.Type, has, knowsType, timed)
+	checkEventShape(&found, at, e.Type, has, knowsType, timed)
 	sound := has &^ faulty
 	if sound&fieldJob != 0 && knowsType {
 		switch {
 		case e.Type == EventJobArrived && !isObject:
-			found.add(at+"/job", "wrong_type", `must be an object, the job that arrives: {"id": …, "tasks": …, "on": …}`)
+			found.Add(at+"/job", "wrong_type", `must be an object, the job that arrives: {"id": …, "tasks": …, "on": …}`)
 		case e.Type != EventJobArrived && isObject && eventNeeds[e.Type]&fieldJob != 0:
-			found.add(at+"/job", "wrong_type", "must be a string, the id of the job: only job_arrived gives the whole job")
+			found.Add(at+"/job", "wrong_type", "must be a string, the id of the job: only job_arrived gives the whole job")
 		case e.Job == "" && !isObject:
-			found.add(at+"/job", "bad_name", "must not be empty")
+			found.Add(at+"/job", "bad_name", "must not be empty")
 		}
 	}
 	if sound&fieldGPU != 0 && !isGPUName(e.GPU) {
-		found.add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, clip(e.GPU))
+		found.Add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, Clip(e.GPU))
 	}
 	if sound&fieldGPUType != 0 && e.GPUType == "" {
-		found.add(at+"/gpu_type", "bad_name", "a GPU type needs a name")
+		found.Add(at+"/gpu_type", "bad_name", "a GPU type needs a name")
 	}
 	return d.report(before, found)
 }
 
 // eventShape finds the fields that are missing and those that are too many.
-func (es *InvalidErrors) eventShape(at string, t EventType, has fieldSet, knowsType, timed bool) {
+func checkEventShape(es *InvalidErrors, at string, t EventType, has fieldSet, knowsType, timed bool) {
 	needs := fieldSeq | fieldType
 	if timed {
 		needs |= fieldAt
@@ -168,13 +176,13 @@ func (es *InvalidErrors) eventShape(at string, t EventType, has fieldSet, knowsT
 		bit := fieldSet(1 << i)
 		switch {
 		case needs&bit != 0 && has&bit == 0 && bit == fieldJob && t == EventJobArrived:
-			es.add(at, "missing_field", `"job" is missing: give the job that arrives, {"id": …, "tasks": …, "on": …}`)
+			es.Add(at, "missing_field", `"job" is missing: give the job that arrives, {"id": …, "tasks": …, "on": …}`)
 		case needs&bit != 0 && has&bit == 0:
-			es.add(at, "missing_field", "%q is missing: %s", name, fieldRemedies[i])
+			es.Add(at, "missing_field", "%q is missing: %s", name, fieldRemedies[i])
 		case bit == fieldAt && has&bit != 0 && !timed:
-			es.add(at+"/at_s", "not_allowed", "the server keeps the time of this session: leave at_s out")
+			es.Add(at+"/at_s", "not_allowed", "the server keeps the time of this session: leave at_s out")
 		case knowsType && has&bit != 0 && bit > fieldType && (needs|eventMay(t))&bit == 0:
-			es.add(at+"/"+name, "not_allowed", "%s has no %q: leave it out", t, name)
+			es.Add(at+"/"+name, "not_allowed", "%s has no %q: leave it out", t, name)
 		}
 	}
 }
@@ -187,14 +195,14 @@ func (d *instanceReader) eventType(to *EventType, known *bool) error {
 	if err := d.str(&text); err != nil {
 		return err
 	}
-	if i := slices.Index(eventNames[:], text); i >= 0 {
+	if i := slices.Index(eventTypeNames, text); i >= 0 {
 		*to, *known = EventType(i), true
 		return nil
 	}
-	if best := Nearest(cut(text, 60), eventNames[:]); best != "" {
-		return d.fault("unknown_value", "type %q: did you mean %q?", clip(text), best)
+	if best := Nearest(Cut(text, 60), eventTypeNames); best != "" {
+		return d.fault("unknown_value", "type %q: did you mean %q?", Clip(text), best)
 	}
-	return d.fault("unknown_value", "type %q: must be one of %s", clip(text), strings.Join(eventNames[:], ", "))
+	return d.fault("unknown_value", "type %q: must be one of %s", Clip(text), strings.Join(eventTypeNames, ", "))
 }
 
 // isGPUName says that a name has the form node/index.
@@ -220,7 +228,7 @@ func (d *instanceReader) arrivingJob(at string) (*Job, error) {
 		case "weight":
 			return true, d.micros(&j.WeightMicro, 0)
 		case "tasks":
-			return true, d.integer(&j.Tasks, 1, maxTasks(Relaxed))
+			return true, d.integer(&j.Tasks, 1, MaxTasks(Relaxed))
 		case "sync":
 			return true, d.sync(&j.Sync, &knowsSync)
 		case "mix":
@@ -249,9 +257,9 @@ func (d *instanceReader) arrivingJob(at string) (*Job, error) {
 	switch {
 	case !hasMix || !knowsSync:
 	case j.Sync == Relaxed && !mix:
-		found.add(at+"/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
+		found.Add(at+"/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
 	case j.Sync == Rigid && mix:
-		found.add(at+"/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
+		found.Add(at+"/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
 	}
 	j.Mix = mix && j.Sync == Gang
 	// The rest is as for a job of known size and speed.
@@ -261,10 +269,10 @@ func (d *instanceReader) arrivingJob(at string) (*Job, error) {
 		known.On[i].ComputeUs = max(1, known.On[i].ComputeUs)
 	}
 	if !hasOn {
-		found.add(at, "missing_field", `"on" is missing: give the GPU types that it may run on, with times where they are known: {"V100": {"compute_s": 1.2}, "T4": {}}`)
+		found.Add(at, "missing_field", `"on" is missing: give the GPU types that it may run on, with times where they are known: {"V100": {"compute_s": 1.2}, "T4": {}}`)
 		known.On = []Profile{{Type: "-", ComputeUs: 1}}
 	}
-	found.job(at, &known)
+	found.CheckJob(at, &known)
 	return j, d.report(before, found)
 }
 
@@ -274,7 +282,7 @@ func (d *instanceReader) arrivingProfiles(j *Job) error {
 		p := Profile{Type: kind}
 		missing, empty, err := d.profile(&p)
 		if err == nil && missing && !empty {
-			err = d.fault("missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, clip(kind))
+			err = d.fault("missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, Clip(kind))
 		}
 		j.On = append(j.On, p)
 		return true, err
@@ -315,10 +323,10 @@ func (d *instanceReader) answer(a *Answer) error {
 	}
 	var found InvalidErrors
 	if !hasSeq {
-		found.add("", "missing_field", `"seq" is missing: the number of the event that this answers`)
+		found.Add("", "missing_field", `"seq" is missing: the number of the event that this answers`)
 	}
 	if !hasDecisions {
-		found.add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
+		found.Add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
 	}
 	return d.report(before, found)
 }
@@ -366,14 +374,14 @@ func (d *instanceReader) decision(x *Decision, at string) error {
 	var found InvalidErrors
 	for i, name := range decisionFields {
 		if !has[i] {
-			found.add(at, "missing_field", "%q is missing", name)
+			found.Add(at, "missing_field", "%q is missing", name)
 		}
 	}
 	if has[1] && x.Job == "" {
-		found.add(at+"/job", "bad_name", "must not be empty")
+		found.Add(at+"/job", "bad_name", "must not be empty")
 	}
 	if has[4] && !isGPUName(x.GPU) {
-		found.add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, clip(x.GPU))
+		found.Add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, Clip(x.GPU))
 	}
 	return d.report(before, found)
 }
@@ -392,5 +400,5 @@ func (d *instanceReader) decisionType(to *DecisionType) error {
 			return nil
 		}
 	}
-	return d.fault("unknown_value", "type %q: must be start or withdraw", clip(text))
+	return d.fault("unknown_value", "type %q: must be start or withdraw", Clip(text))
 }

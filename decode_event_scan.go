@@ -172,7 +172,7 @@ func (s *scanner) eventType() (EventType, bool) {
 	if !ok {
 		return 0, false
 	}
-	for i, name := range eventNames {
+	for i, name := range eventTypeNames {
 		if string(t) == name {
 			return EventType(i), true
 		}

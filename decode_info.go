@@ -227,7 +227,7 @@ func (d *resultReader) infoDecimal(to *int64, places int) error {
 		return d.skip()
 	}
 	text, _, err := d.number()
-	if n, bad := parseDecimal(text, places); bad == nil {
+	if n, bad := ParseDecimal(text, places); bad == nil {
 		*to = n
 	}
 	return err

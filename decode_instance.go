@@ -10,6 +10,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// Forms name the versions of the JSON documents.
+const (
+	InstanceForm    = "instance/v1"
+	ResultForm      = "result/v1"
+	CertificateForm = "certificate/v1"
+)
+
 var (
 	instanceFields = []string{"hare", "name", "objective", "cluster", "jobs"}
 	clusterFields  = []string{"nodes"}
@@ -100,13 +107,13 @@ func (d *instanceReader) instance() error {
 	d.inst.Objective = objective
 	var found InvalidErrors
 	if form != InstanceForm {
-		found.add(d.root+"/hare", "unknown_form", "must be %q", InstanceForm)
+		found.Add(d.root+"/hare", "unknown_form", "must be %q", InstanceForm)
 	}
 	if objective != ObjectiveWeightedJCT {
-		found.add(d.root+"/objective", "not_supported", "objective %q is not supported by this version: use %q or leave it out", clip(objective), ObjectiveWeightedJCT)
+		found.Add(d.root+"/objective", "not_supported", "objective %q is not supported by this version: use %q or leave it out", Clip(objective), ObjectiveWeightedJCT)
 	}
 	if !hasCluster {
-		found.add(d.root, "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
+		found.Add(d.root, "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
 	}
 	return d.report(before, found)
 }
@@ -158,7 +165,7 @@ func (d *instanceReader) job(at string) error {
 		case "rounds":
 			return true, d.integer(&j.Rounds, 1, MaxExact)
 		case "tasks":
-			return true, d.integer(&j.Tasks, 1, maxTasks(Relaxed))
+			return true, d.integer(&j.Tasks, 1, MaxTasks(Relaxed))
 		case "sync":
 			return true, d.sync(&j.Sync, &knowsSync)
 		case "mix":
@@ -179,18 +186,18 @@ func (d *instanceReader) job(at string) error {
 	switch {
 	case !hasMix || !knowsSync:
 	case j.Sync == Relaxed && !mix:
-		found.add(at+"/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
+		found.Add(at+"/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
 	case j.Sync == Rigid && mix:
-		found.add(at+"/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
+		found.Add(at+"/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
 	}
 	j.Mix = mix && j.Sync == Gang
 	if !hasOn {
-		found.add(at, "missing_field", `"on" is missing: give the times on each GPU type, e.g. {"V100": {"compute_s": 1.2}}`)
+		found.Add(at, "missing_field", `"on" is missing: give the times on each GPU type, e.g. {"V100": {"compute_s": 1.2}}`)
 		j.On = []Profile{{Type: "-", ComputeUs: 1}}
 	}
-	found.job(at, &j)
+	found.CheckJob(at, &j)
 	if first, twice := d.ids[j.ID]; twice && j.ID != "" {
-		found.add(at+"/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", clip(j.ID), d.root, first)
+		found.Add(at+"/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", Clip(j.ID), d.root, first)
 	} else {
 		d.ids[j.ID] = len(d.inst.Jobs)
 	}
@@ -205,17 +212,8 @@ func (d *instanceReader) job(at string) error {
 
 // sums checks what only the whole instance shows.
 func (d *instanceReader) sums() error {
-	var h horizon
-	for i := range d.inst.Cluster.Nodes {
-		h.node(&d.inst.Cluster.Nodes[i])
-	}
 	var found InvalidErrors
-	for i := range d.inst.Jobs {
-		if j := &d.inst.Jobs[i]; j.Rounds > 0 && !h.add(j) {
-			found.tooMuch(d.root+"/jobs/"+strconv.Itoa(i), &h)
-			break
-		}
-	}
+	found.CheckHorizon(d.root, d.inst)
 	return d.report(len(d.faults), found)
 }
 
@@ -234,7 +232,7 @@ func (d *instanceReader) sync(to *Sync, known *bool) error {
 			return nil
 		}
 	}
-	return d.fault("unknown_value", "sync %q: must be relaxed, gang or rigid", clip(text))
+	return d.fault("unknown_value", "sync %q: must be relaxed, gang or rigid", Clip(text))
 }
 
 func (d *instanceReader) profiles(j *Job) error {
@@ -243,7 +241,7 @@ func (d *instanceReader) profiles(j *Job) error {
 		p := Profile{Type: kind, ComputeUs: 1} // replaced, or a fault
 		missing, _, err := d.profile(&p)
 		if err == nil && missing {
-			err = d.fault("missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`, clip(kind))
+			err = d.fault("missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`, Clip(kind))
 		}
 		d.scratch = append(d.scratch, p)
 		return true, err

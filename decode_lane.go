@@ -115,9 +115,9 @@ func column[T int32 | int64](r *reader, to *[]T, most int64) error {
 			for !endsNumber(v[end]) {
 				end++
 			}
-			bad := errDecimalRange
+			bad := ErrDecimalRange
 			if end-i <= maxNumber {
-				n, bad = parseDecimal(string(v[i:end]), 0)
+				n, bad = ParseDecimal(string(v[i:end]), 0)
 			}
 			if bad != nil || n < 0 || n > most {
 				return r.faultAt(fmt.Sprintf("%s/%d", r.d.StackPointer(), len(out)), "out_of_range", "must be a whole number between 0 and %d", most)

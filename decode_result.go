@@ -118,7 +118,7 @@ func (d *resultReader) result() error {
 	}
 	var found InvalidErrors
 	if form != ResultForm {
-		found.add(d.root+"/hare", "unknown_form", "must be %q", ResultForm)
+		found.Add(d.root+"/hare", "unknown_form", "must be %q", ResultForm)
 	}
 	return d.report(before, found)
 }
@@ -134,7 +134,7 @@ func (d *resultReader) amount(to **Amount) error {
 	}
 	a, bad := ParseAmount(text)
 	if bad != nil {
-		return d.fault("bad_amount", "%s %v", clip(text), bad)
+		return d.fault("bad_amount", "%s %v", Clip(text), bad)
 	}
 	*to = &a
 	return nil
@@ -150,11 +150,11 @@ func (d *resultReader) gap() error {
 	if !ok {
 		return err
 	}
-	x, bad := parseExact(text)
+	gap, bad := TrimDecimal(text)
 	if bad != nil {
-		return d.fault("bad_amount", "%s %v", clip(text), bad)
+		return d.fault("bad_amount", "%s %v", Clip(text), bad)
 	}
-	d.res.StatedGap = trimmed(decimal(x))
+	d.res.StatedGap = gap
 	return nil
 }
 
@@ -206,10 +206,10 @@ func (d *resultReader) schedule() error {
 	var found InvalidErrors
 	at := d.root + "/schedule"
 	if !hasJobs {
-		found.add(at, "missing_field", `"jobs" is missing: give the ids that lanes index`)
+		found.Add(at, "missing_field", `"jobs" is missing: give the ids that lanes index`)
 	}
 	if !hasLanes {
-		found.add(at, "missing_field", `"lanes" is missing: give an array with a lane a GPU`)
+		found.Add(at, "missing_field", `"lanes" is missing: give an array with a lane a GPU`)
 	}
 	return d.report(before, found)
 }
@@ -239,7 +239,7 @@ func (d *resultReader) certificate(at string) error {
 				return true, err
 			}
 			if !boundForm.MatchString(c.Bound) || c.Bound == "-0.000000" {
-				return true, d.fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`, clip(c.Bound))
+				return true, d.fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`, Clip(c.Bound))
 			}
 			return true, nil
 		case "grid_us":
@@ -270,7 +270,7 @@ func (d *resultReader) certificate(at string) error {
 	d.res.Certificate = c
 	var found InvalidErrors
 	if form != CertificateForm {
-		found.add(at+"/hare", "unknown_form", "must be %q", CertificateForm)
+		found.Add(at+"/hare", "unknown_form", "must be %q", CertificateForm)
 	}
 	return d.report(before, found)
 }
@@ -278,11 +278,11 @@ func (d *resultReader) certificate(at string) error {
 // size reads the prices of so many GPUs of a type.
 func (d *resultReader) size(c *Certificate, kind, tasks string) error {
 	n, bad := strconv.ParseInt(tasks, 10, 64)
-	if bad != nil || n < 2 || n > maxTasks(Gang) || strconv.FormatInt(n, 10) != tasks {
+	if bad != nil || n < 2 || n > MaxTasks(Gang) || strconv.FormatInt(n, 10) != tasks {
 		if err := d.skip(); err != nil {
 			return err
 		}
-		return d.fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", clip(tasks), maxTasks(Gang))
+		return d.fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", Clip(tasks), MaxTasks(Gang))
 	}
 	p := SizePrices{Type: kind, Tasks: n}
 	err := d.column(&p.Nanos, MaxExact)

@@ -117,7 +117,7 @@ func (d *simulationReader) read() error {
 	}
 	var found InvalidErrors
 	if !named {
-		found.add("", "missing_field", `"policies" is missing: give an array of names, e.g. ["hlas", "gavel:fifo"]`)
+		found.Add("", "missing_field", `"policies" is missing: give an array of names, e.g. ["hlas", "gavel:fifo"]`)
 	}
 	return d.report(before, found)
 }
@@ -165,12 +165,12 @@ func (d *simulationReader) trace() error {
 	var found InvalidErrors
 	switch {
 	case t.Name == "" && t.Text == "":
-		found.add("/trace", "missing_field", `give "text", one job a line, or "name" of a trace that comes with the program`)
+		found.Add("/trace", "missing_field", `give "text", one job a line, or "name" of a trace that comes with the program`)
 	case t.Name != "" && t.Text != "":
-		found.add("/trace", "not_allowed", `give "text" or "name", not both: a name is that of a trace that comes with the program`)
+		found.Add("/trace", "not_allowed", `give "text" or "name", not both: a name is that of a trace that comes with the program`)
 	}
 	if t.Table != "" && t.TableName != "" {
-		found.add("/trace", "not_allowed", `give "table" or "table_name", not both`)
+		found.Add("/trace", "not_allowed", `give "table" or "table_name", not both`)
 	}
 	return d.report(before, found)
 }
@@ -210,9 +210,9 @@ func (d *simulationReader) gpus() error {
 	var found InvalidErrors
 	switch {
 	case len(d.doc.GPUs) == 0:
-		found.add("/gpus", "no_gpus", `give counts by type, e.g. {"V100": 36, "K80": 36}`)
+		found.Add("/gpus", "no_gpus", `give counts by type, e.g. {"V100": 36, "K80": 36}`)
 	case total > MaxGPUs:
-		found.add("/gpus", "too_large", "there are more than %d GPUs", MaxGPUs)
+		found.Add("/gpus", "too_large", "there are more than %d GPUs", MaxGPUs)
 	}
 	return d.report(before, found)
 }
@@ -233,7 +233,7 @@ func (d *simulationReader) prices() error {
 	slices.SortFunc(d.doc.Prices, func(a, b TypePrice) int { return strings.Compare(a.Type, b.Type) })
 	var found InvalidErrors
 	if len(d.doc.Prices) == 0 {
-		found.add("/prices", "no_prices", `give what an hour of a GPU costs by type, e.g. {"V100": 2.48, "K80": 0.45}, or leave prices out`)
+		found.Add("/prices", "no_prices", `give what an hour of a GPU costs by type, e.g. {"V100": 2.48, "K80": 0.45}, or leave prices out`)
 	}
 	return d.report(before, found)
 }
@@ -257,9 +257,9 @@ func (d *simulationReader) window() error {
 	var found InvalidErrors
 	switch {
 	case n != 2:
-		found.add("/jobs", "wrong_type", "give the first and the last job that count, numbered from 0, e.g. [4000, 4999]")
+		found.Add("/jobs", "wrong_type", "give the first and the last job that count, numbered from 0, e.g. [4000, 4999]")
 	case len(d.faults) == before && d.doc.Last < d.doc.First:
-		found.add("/jobs", "out_of_range", "the first job, %d, is behind the last, %d", d.doc.First, d.doc.Last)
+		found.Add("/jobs", "out_of_range", "the first job, %d, is behind the last, %d", d.doc.First, d.doc.Last)
 	}
 	return d.report(before, found)
 }
@@ -279,8 +279,8 @@ func (r *reader) oneOf(to *string, known ...string) error {
 		return nil
 	}
 	hint := ""
-	if best := Nearest(cut(*to, 60), known); best != "" {
+	if best := Nearest(Cut(*to, 60), known); best != "" {
 		hint = `: did you mean "` + best + `"?`
 	}
-	return r.fault("unknown_value", "%q is not one of %s%s", clip(*to), strings.Join(known, ", "), hint)
+	return r.fault("unknown_value", "%q is not one of %s%s", Clip(*to), strings.Join(known, ", "), hint)
 }

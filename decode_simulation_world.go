@@ -30,13 +30,13 @@ func (d *simulationReader) gpuFault(i int) error {
 	var found InvalidErrors
 	switch {
 	case f.GPU != "" && f.Node != "":
-		found.add(at, "not_allowed", `give "gpu" or "node", not both`)
+		found.Add(at, "not_allowed", `give "gpu" or "node", not both`)
 	case f.GPU == "" && f.Node == "":
-		found.add(at, "missing_field", `give "gpu", as node/index, or "node"`)
+		found.Add(at, "missing_field", `give "gpu", as node/index, or "node"`)
 	case !from:
-		found.add(at, "missing_field", `"from_s" is missing: say when it leaves`)
+		found.Add(at, "missing_field", `"from_s" is missing: say when it leaves`)
 	case len(d.faults) == before && f.UntilUs <= f.FromUs:
-		found.add(at+"/until_s", "out_of_range", "it must return after it left; leave until_s out where it never does")
+		found.Add(at+"/until_s", "out_of_range", "it must return after it left; leave until_s out where it never does")
 	}
 	return d.report(before, found)
 }
@@ -61,7 +61,7 @@ func (d *simulationReader) faultRate() error {
 	}
 	var found InvalidErrors
 	if len(d.faults) == before && ((r.GPUMeanUs == 0) != (r.GPURepairUs == 0) || (r.NodeMeanUs == 0) != (r.NodeRepairUs == 0)) {
-		found.add("/fault_rate", "missing_field", "a mean time between failures goes with one to repair: give both, or neither")
+		found.Add("/fault_rate", "missing_field", "a mean time between failures goes with one to repair: give both, or neither")
 	}
 	return d.report(before, found)
 }

@@ -166,7 +166,7 @@ func (r *reader) object(known []string, field func(name string) (bool, error)) e
 			if err := r.skip(); err != nil {
 				return err
 			}
-			if err := r.fault("duplicate_name", "%q stands twice in its object: keep one", clip(name)); err != nil {
+			if err := r.fault("duplicate_name", "%q stands twice in its object: keep one", Clip(name)); err != nil {
 				return err
 			}
 			continue
@@ -277,7 +277,7 @@ func (r *reader) sha256(to *string) error {
 		return err
 	}
 	if len(text) != 64 || strings.Trim(text, "0123456789abcdef") != "" {
-		return r.fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out", clip(text))
+		return r.fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out", Clip(text))
 	}
 	*to = text
 	return nil
@@ -289,16 +289,16 @@ func (r *reader) micros(to *int64, least int64) error {
 	if !ok {
 		return err
 	}
-	n, bad := parseDecimal(text, 6)
+	n, bad := ParseDecimal(text, 6)
 	switch {
-	case errors.Is(bad, errDecimalPlaces):
-		return r.fault("too_many_decimals", "%s has more than six decimals: round it to millionths", clip(text))
-	case bad == nil && n < 0 || errors.Is(bad, errDecimalRange) && text[0] == '-':
-		return r.fault("out_of_range", "%s must not be negative", clip(text))
+	case errors.Is(bad, ErrDecimalPlaces):
+		return r.fault("too_many_decimals", "%s has more than six decimals: round it to millionths", Clip(text))
+	case bad == nil && n < 0 || errors.Is(bad, ErrDecimalRange) && text[0] == '-':
+		return r.fault("out_of_range", "%s must not be negative", Clip(text))
 	case bad != nil || n > MaxExact:
-		return r.fault("too_large", "%s is above the limit of %s", clip(text), FormatMicros(MaxExact))
+		return r.fault("too_large", "%s is above the limit of %s", Clip(text), FormatMicros(MaxExact))
 	case n < least:
-		return r.fault("out_of_range", "%s must be positive, at least 0.000001", clip(text))
+		return r.fault("out_of_range", "%s must be positive, at least 0.000001", Clip(text))
 	}
 	*to = n
 	return nil
@@ -310,15 +310,15 @@ func (r *reader) integer(to *int64, least, most int64) error {
 	if !ok {
 		return err
 	}
-	n, bad := parseDecimal(text, 0)
+	n, bad := ParseDecimal(text, 0)
 	negative := strings.HasPrefix(text, "-")
 	switch {
-	case errors.Is(bad, errDecimalPlaces):
-		return r.fault("wrong_type", "%s must be a whole number", clip(text))
+	case errors.Is(bad, ErrDecimalPlaces):
+		return r.fault("wrong_type", "%s must be a whole number", Clip(text))
 	case bad == nil && n < least || bad != nil && negative:
-		return r.fault("out_of_range", "%s must be at least %d", clip(text), least)
+		return r.fault("out_of_range", "%s must be at least %d", Clip(text), least)
 	case bad != nil || n > most:
-		return r.fault("too_large", "%s is above the limit of %d", clip(text), most)
+		return r.fault("too_large", "%s is above the limit of %d", Clip(text), most)
 	}
 	*to = n
 	return nil

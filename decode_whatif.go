@@ -73,17 +73,17 @@ func (d *whatIfReader) read() error {
 	}
 	var found InvalidErrors
 	if !hasBase {
-		found.add("", "missing_field", `"base" is missing: give {"instance": {…}} or {"solve_id": "…"}`)
+		found.Add("", "missing_field", `"base" is missing: give {"instance": {…}} or {"solve_id": "…"}`)
 	}
 	if !hasScenarios {
-		found.add("", "missing_field", `"scenarios" is missing: give an array, e.g. [{"id": "more", "add_gpus": {"type": "V100", "count": 8}}]`)
+		found.Add("", "missing_field", `"scenarios" is missing: give an array, e.g. [{"id": "more", "add_gpus": {"type": "V100", "count": 8}}]`)
 	}
 	noDetail("/options", &req.Options, &found)
 	ids := make(map[string]int, len(req.Scenarios))
 	for i := range req.Scenarios {
 		s := &req.Scenarios[i]
 		if first, twice := ids[s.ID]; twice {
-			found.add(s.at+"/id", "duplicate_id", "id %q stands twice, first at /scenarios/%d: ids must differ", clip(s.ID), first)
+			found.Add(s.at+"/id", "duplicate_id", "id %q stands twice, first at /scenarios/%d: ids must differ", Clip(s.ID), first)
 		} else {
 			ids[s.ID] = i
 		}
@@ -118,7 +118,7 @@ func (d *whatIfReader) ownOptions(i int, found *InvalidErrors) error {
 
 func noDetail(at string, o *Options, found *InvalidErrors) {
 	if o.Detail != "" {
-		found.add(at+"/detail", "not_allowed", "what-if answers have no schedules: leave detail out")
+		found.Add(at+"/detail", "not_allowed", "what-if answers have no schedules: leave detail out")
 	}
 }
 
@@ -148,11 +148,11 @@ func (d *whatIfReader) base() error {
 	var found InvalidErrors
 	switch {
 	case b.SolveID != "" && b.Text != nil:
-		found.add("/base", "not_allowed", "give instance or solve_id, not both")
+		found.Add("/base", "not_allowed", "give instance or solve_id, not both")
 	case b.SolveID != "" && b.Result != nil:
-		found.add("/base", "not_allowed", "a stored solve has its result: leave result out")
+		found.Add("/base", "not_allowed", "a stored solve has its result: leave result out")
 	case b.SolveID == "" && b.Text == nil:
-		found.add("/base", "missing_field", `give "instance", or "solve_id" of a stored solve`)
+		found.Add("/base", "missing_field", `give "instance", or "solve_id" of a stored solve`)
 	}
 	return d.report(before, found)
 }
@@ -168,7 +168,7 @@ func (d *whatIfReader) baseInstance() error {
 	var faults InvalidErrors
 	if b.Instance, err = DecodeInstanceValue(jsontext.Value(text), "/base/instance"); errors.As(err, &faults) {
 		d.faults = append(d.faults, faults...)
-		if len(d.faults) >= maxFaults {
+		if len(d.faults) >= MaxFaults {
 			return errStop
 		}
 		return nil
@@ -198,9 +198,9 @@ func (d *whatIfReader) prune() error {
 		a, bad := ParseAmount(text)
 		switch {
 		case bad != nil:
-			return true, d.fault("bad_amount", "%s %v", clip(text), bad)
+			return true, d.fault("bad_amount", "%s %v", Clip(text), bad)
 		case a.Sign() < 0:
-			return true, d.fault("out_of_range", "%s must not be negative: it is how far the value may fall", clip(text))
+			return true, d.fault("out_of_range", "%s must not be negative: it is how far the value may fall", Clip(text))
 		}
 		d.req.PruneBelow = &a
 		return true, nil
@@ -280,7 +280,7 @@ func (d *whatIfReader) scenario(i int) error {
 	d.options = append(d.options, own)
 	var found InvalidErrors
 	if len(s.ID) > 200 {
-		found.add(s.at+"/id", "too_large", "an id has at most 200 bytes")
+		found.Add(s.at+"/id", "too_large", "an id has at most 200 bytes")
 	}
 	return d.report(before, found)
 }
@@ -302,7 +302,7 @@ func (d *whatIfReader) scales(s *Scenario, at string) error {
 		return err
 	}
 	return d.object(nil, func(id string) (bool, error) {
-		x := WeightScale{ID: id, at: at + "/" + escapePointer(id)}
+		x := WeightScale{ID: id, at: at + "/" + EscapePointer(id)}
 		if id == "" {
 			if err := d.skip(); err != nil {
 				return true, err
@@ -371,7 +371,7 @@ func (d *whatIfReader) change(at string, known, needed []string, field func(stri
 	var found InvalidErrors
 	for _, n := range needed {
 		if !have[n] {
-			found.add(at, "missing_field", "%q is missing", n)
+			found.Add(at, "missing_field", "%q is missing", n)
 		}
 	}
 	if err := d.report(before, found); err != nil {
@@ -426,7 +426,7 @@ func (d *whatIfReader) patch(s *Scenario) error {
 func (p *PatchOperation) check(at string, hasPath, hasFrom bool, found *InvalidErrors) {
 	needs := func(ok bool, field string) {
 		if !ok {
-			found.add(at, "missing_field", "%s needs %q", clip(p.Op), field)
+			found.Add(at, "missing_field", "%s needs %q", Clip(p.Op), field)
 		}
 	}
 	needs(hasPath || p.Op == "", "path")
@@ -434,19 +434,19 @@ func (p *PatchOperation) check(at string, hasPath, hasFrom bool, found *InvalidE
 	case "add", "replace", "test":
 		needs(p.Value != nil, "value")
 		if p.Op != "test" && p.Path == "" && hasPath && p.Value != nil && p.Value[0] != '{' {
-			found.add(at+"/value", "wrong_type", "the whole document must be an object: an instance")
+			found.Add(at+"/value", "wrong_type", "the whole document must be an object: an instance")
 		}
 	case "move", "copy":
 		needs(hasFrom, "from")
 		if p.Op == "move" && strings.HasPrefix(p.Path, p.From+"/") {
-			found.add(at+"/path", "bad_path", "%s lies inside %s: a value cannot be moved into itself", clip(p.Path), clip(p.From))
+			found.Add(at+"/path", "bad_path", "%s lies inside %s: a value cannot be moved into itself", Clip(p.Path), Clip(p.From))
 		}
 	case "remove":
 		if p.Path == "" && hasPath {
-			found.add(at+"/path", "bad_path", "the whole document cannot be removed: give the path of a part of it")
+			found.Add(at+"/path", "bad_path", "the whole document cannot be removed: give the path of a part of it")
 		}
 	default:
-		found.add(at+"/op", "unknown_value", "op %q: must be add, remove, replace, move, copy or test", clip(p.Op))
+		found.Add(at+"/op", "unknown_value", "op %q: must be add, remove, replace, move, copy or test", Clip(p.Op))
 	}
 }
 
@@ -461,7 +461,7 @@ func (d *whatIfReader) pointerText(to *string) error {
 		bad = p[i] == '~' && (i+1 == len(p) || p[i+1] != '0' && p[i+1] != '1')
 	}
 	if bad {
-		return d.fault("bad_path", "%q is no JSON pointer: e.g. /jobs/0/weight, ~1 for a slash in a name and ~0 for a tilde", clip(p))
+		return d.fault("bad_path", "%q is no JSON pointer: e.g. /jobs/0/weight, ~1 for a slash in a name and ~0 for a tilde", Clip(p))
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// EncodeJSON writes the instance/v1 form, a node and a job a line.
-func (inst *Instance) EncodeJSON(w io.Writer) error {
+// EncodeInstance writes the instance/v1 form, a node and a job a line.
+func EncodeInstance(w io.Writer, inst *Instance) error {
 	b := bufio.NewWriter(w)
 	line := append([]byte(nil), `{"hare":"instance/v1"`...)
 	if inst.Name != "" {
@@ -65,12 +65,12 @@ func appendNode(b []byte, n *Node) []byte {
 				b = append(b, ',')
 			}
 			b = append(b, '[')
-			b = appendMicros(b, w.StartUs)
+			b = AppendMicros(b, w.StartUs)
 			b = append(b, ',')
 			if w.EndUs == Forever {
 				b = append(b, "null"...)
 			} else {
-				b = appendMicros(b, w.EndUs)
+				b = AppendMicros(b, w.EndUs)
 			}
 			b = append(b, ']')
 		}
@@ -85,7 +85,7 @@ func appendNode(b []byte, n *Node) []byte {
 			b = append(b, `{"gpu":`...)
 			b = strconv.AppendInt(b, int64(x.GPU), 10)
 			b = append(b, `,"until_s":`...)
-			b = appendMicros(b, x.UntilUs)
+			b = AppendMicros(b, x.UntilUs)
 			b = append(b, '}')
 		}
 		b = append(b, ']')
@@ -97,10 +97,10 @@ func appendJob(b []byte, j *Job) []byte {
 	b = append(b, `{"id":`...)
 	b = appendString(b, j.ID)
 	b = append(b, `,"weight":`...)
-	b = appendMicros(b, j.WeightMicro)
+	b = AppendMicros(b, j.WeightMicro)
 	if j.ReleaseUs != 0 {
 		b = append(b, `,"release_s":`...)
-		b = appendMicros(b, j.ReleaseUs)
+		b = AppendMicros(b, j.ReleaseUs)
 	}
 	b = append(b, `,"rounds":`...)
 	b = strconv.AppendInt(b, j.Rounds, 10)
@@ -121,20 +121,18 @@ func appendJob(b []byte, j *Job) []byte {
 		}
 		b = appendString(b, p.Type)
 		b = append(b, `:{"compute_s":`...)
-		b = appendMicros(b, p.ComputeUs)
+		b = AppendMicros(b, p.ComputeUs)
 		if p.SyncUs != 0 {
 			b = append(b, `,"sync_s":`...)
-			b = appendMicros(b, p.SyncUs)
+			b = AppendMicros(b, p.SyncUs)
 		}
 		b = append(b, '}')
 	}
 	return append(b, "}}"...)
 }
 
-// MarshalJSON writes the certificate/v1 form.
-func (c *Certificate) MarshalJSON() ([]byte, error) { return appendCertificate(nil, c), nil }
-
-func appendCertificate(b []byte, c *Certificate) []byte {
+// AppendCertificate appends the certificate/v1 form, without a newline.
+func AppendCertificate(b []byte, c *Certificate) []byte {
 	b = append(b, `{"hare":"certificate/v1","method":`...)
 	b = appendString(b, c.Method)
 	if c.Method == MethodPrice {

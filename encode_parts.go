@@ -11,9 +11,6 @@ func AppendLane(b []byte, l *Lane) []byte { return appendLane(b, l) }
 // AppendString appends a JSON string to b.
 func AppendString(b []byte, s string) []byte { return appendString(b, s) }
 
-// AppendMicros appends n millionths as the shortest exact decimal to b.
-func AppendMicros(b []byte, n int64) []byte { return appendMicros(b, n) }
-
 // OptionsJSON is the form of options in results and requests: all of them.
 func OptionsJSON(o Options) json.RawMessage {
 	text, _ := json.Marshal(formOf(o)) // strings and finite numbers
@@ -27,8 +24,8 @@ func formOf(o Options) optionsJSON {
 	}
 }
 
-// GapJSON is Gap as results print it: null without a useful bound.
-func (r *Result) GapJSON() json.RawMessage {
+// GapJSON is the gap of a result as results print it: null without a useful bound.
+func GapJSON(r *Result) json.RawMessage {
 	g, ok := r.Gap()
 	if !ok {
 		return raw("null")

@@ -4,10 +4,10 @@ import "strconv"
 
 // appendReplan writes the replan object of r, without the schedule of the whole
 // where no schedule was asked for.
-func (r *Result) appendReplan(b []byte) []byte {
+func appendReplan(b []byte, r *Result) []byte {
 	p := r.Replan
-	b = appendMicros(append(b, `{"at_s":`...), p.AtUs)
-	b = appendMicros(append(b, `,"stability":`...), p.StabilityMicro)
+	b = AppendMicros(append(b, `{"at_s":`...), p.AtUs)
+	b = AppendMicros(append(b, `,"stability":`...), p.StabilityMicro)
 	if p.InstanceSHA256 != "" {
 		b = appendString(append(b, `,"instance_sha256":`...), p.InstanceSHA256)
 	}
@@ -36,7 +36,7 @@ func (r *Result) appendReplan(b []byte) []byte {
 	b = appendList(append(b, `,"started":`...), p.Started, func(b []byte, x StartedWork) []byte {
 		b = appendString(append(b, `{"job":`...), x.Job)
 		b = strconv.AppendInt(append(b, `,"rounds":`...), x.Rounds, 10)
-		return append(appendMicros(append(b, `,"until_s":`...), x.UntilUs), '}')
+		return append(AppendMicros(append(b, `,"until_s":`...), x.UntilUs), '}')
 	})
 	b = appendList(append(b, `,"lost":`...), p.Lost, func(b []byte, x LostWork) []byte {
 		b = appendString(append(b, `{"job":`...), x.Job)
@@ -87,15 +87,15 @@ func appendMoved(b []byte, x MovedJob) []byte {
 	b = appendString(append(b, `{"job":`...), x.ID)
 	b = appendPlace(append(b, `,"from":`...), x.From)
 	b = appendPlace(append(b, `,"to":`...), x.To)
-	b = appendMicros(append(b, `,"delta_end_s":`...), x.To.EndUs-x.From.EndUs)
+	b = AppendMicros(append(b, `,"delta_end_s":`...), x.To.EndUs-x.From.EndUs)
 	b = append(append(b, `,"gpu_s":`...), x.GPU.String()...)
 	return append(appendString(append(b, `,"why":`...), x.Why), '}')
 }
 
 func appendPlace(b []byte, x JobPlace) []byte {
 	b = appendList(append(b, `{"types":`...), x.Types, appendString)
-	b = appendMicros(append(b, `,"start_s":`...), x.StartUs)
-	return append(appendMicros(append(b, `,"end_s":`...), x.EndUs), '}')
+	b = AppendMicros(append(b, `,"start_s":`...), x.StartUs)
+	return append(AppendMicros(append(b, `,"end_s":`...), x.EndUs), '}')
 }
 
 func appendList[T any](b []byte, xs []T, item func([]byte, T) []byte) []byte {

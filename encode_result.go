@@ -5,30 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/big"
+	"strconv"
 	"time"
 )
-
-// MaxTaskObjects limits results with detail "tasks".
-const MaxTaskObjects = 10_000
-
-// Gap is value/bound − 1 rounded up at six decimals: 0 where they are equal.
-// ok is false, "no useful bound", where bound ≤ 0 < value or either is missing.
-func (r *Result) Gap() (gap *big.Rat, ok bool) {
-	switch {
-	case r.Value == nil || r.Bound == nil:
-		return nil, false
-	case r.Value.Cmp(*r.Bound) == 0:
-		return new(big.Rat), true
-	case r.Bound.Sign() <= 0:
-		return nil, false
-	}
-	v, b := r.Value.Big(), r.Bound.Big()
-	num := new(big.Int).Sub(v, b)
-	num.Mul(num, big.NewInt(1e6))
-	num.Add(num, new(big.Int).Sub(b, big.NewInt(1)))
-	return new(big.Rat).SetFrac(num.Div(num, b), big.NewInt(1e6)), true
-}
 
 // head holds the fields of a result before its schedule, in print order.
 type head struct {
@@ -107,11 +86,11 @@ type timingJSON struct {
 	Verify  float64 `json:"verify_s"`
 }
 
-func (r *Result) head() head {
+func headOf(r *Result) head {
 	h := head{
 		Hare: ResultForm, InstanceSHA256: r.InstanceSHA256, Version: r.Version, Seed: r.Seed, Status: r.Status,
 		Termination: r.Termination, Reproducible: r.Reproducible, Degraded: r.Degraded, Objective: r.Objective,
-		Value: raw("null"), Bound: raw("null"), Gap: r.GapJSON(),
+		Value: raw("null"), Bound: raw("null"), Gap: GapJSON(r),
 		Options: formOf(r.Options),
 		Engine:  engineJSON{r.Engine.HiGHS},
 		Timing:  timingJSON{seconds(r.Timing.Total), seconds(r.Timing.Relax), seconds(r.Timing.Assign), seconds(r.Timing.Improve), seconds(r.Timing.Verify)},
@@ -151,11 +130,11 @@ func (r *Result) head() head {
 
 func seconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e6 }
 
-// EncodeJSON writes the result/v1 form as one object, a lane a line. Options.Detail
+// EncodeResult writes the result/v1 form as one object, a lane a line. Options.Detail
 // says how much of the schedule goes with it.
-func (r *Result) EncodeJSON(w io.Writer) error {
+func EncodeResult(w io.Writer, r *Result) error {
 	b := bufio.NewWriter(w)
-	if err := r.encodeHead(b); err != nil {
+	if err := encodeHead(b, r); err != nil {
 		return err
 	}
 	if r.Schedule != nil && r.Options.Detail != "none" && r.Options.Detail != "jobs" {
@@ -183,11 +162,11 @@ func (r *Result) EncodeJSON(w io.Writer) error {
 	return b.Flush()
 }
 
-// EncodeNDJSON writes everything but the lanes on the first line, then a lane
+// EncodeResultLines writes everything but the lanes on the first line, then a lane
 // a line.
-func (r *Result) EncodeNDJSON(w io.Writer) error {
+func EncodeResultLines(w io.Writer, r *Result) error {
 	b := bufio.NewWriter(w)
-	if err := r.encodeHead(b); err != nil {
+	if err := encodeHead(b, r); err != nil {
 		return err
 	}
 	lanes := r.Schedule != nil && r.Options.Detail != "none" && r.Options.Detail != "jobs"
@@ -222,8 +201,8 @@ func appendJobIDs(b []byte, ids []string) []byte {
 }
 
 // encodeHead writes the object up to where the schedule goes, on one line.
-func (r *Result) encodeHead(b *bufio.Writer) error {
-	text, err := json.Marshal(r.head())
+func encodeHead(b *bufio.Writer, r *Result) error {
+	text, err := json.Marshal(headOf(r))
 	if err != nil {
 		return err
 	}
@@ -238,21 +217,21 @@ func (r *Result) encodeHead(b *bufio.Writer) error {
 			line = appendString(line, j.ID)
 			if j.StartUs >= 0 {
 				line = append(line, `,"start_s":`...)
-				line = appendMicros(line, j.StartUs)
+				line = AppendMicros(line, j.StartUs)
 			}
 			if j.EndUs >= 0 {
 				line = append(line, `,"end_s":`...)
-				line = appendMicros(line, j.EndUs)
+				line = AppendMicros(line, j.EndUs)
 			}
 			line = append(line, '}')
 		}
 		line = append(line, ']')
 	}
 	if r.Certificate != nil && r.Options.Detail != "none" {
-		line = appendCertificate(append(line, `,"certificate":`...), r.Certificate)
+		line = AppendCertificate(append(line, `,"certificate":`...), r.Certificate)
 	}
 	if r.Replan != nil {
-		line = r.appendReplan(append(line, `,"replan":`...))
+		line = appendReplan(append(line, `,"replan":`...), r)
 	}
 	if r.Options.Detail == "tasks" && r.Schedule != nil {
 		tasks := int64(len(r.TaskList))
@@ -264,8 +243,32 @@ func (r *Result) encodeHead(b *bufio.Writer) error {
 				Detail: fmt.Sprintf("detail tasks lists up to %d tasks, this schedule has %d: use lanes", MaxTaskObjects, tasks)}
 		}
 		line = append(line, `,"tasks":`...)
-		line = r.appendTasks(line)
+		line = appendTasks(line, r.TaskList)
 	}
 	_, err = b.Write(line)
 	return err
+}
+
+// appendTasks writes the list that the solver made for detail "tasks".
+func appendTasks(b []byte, tasks []Task) []byte {
+	b = append(b, '[')
+	for i, t := range tasks {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"job":`...)
+		b = appendString(b, t.Job)
+		b = append(b, `,"round":`...)
+		b = strconv.AppendInt(b, t.Round, 10)
+		b = append(b, `,"gpu":`...)
+		b = appendString(b, t.GPU)
+		b = append(b, `,"start_s":`...)
+		b = AppendMicros(b, t.StartUs)
+		b = append(b, `,"compute_end_s":`...)
+		b = AppendMicros(b, t.ComputeEndUs)
+		b = append(b, `,"sync_end_s":`...)
+		b = AppendMicros(b, t.EndUs)
+		b = append(b, '}')
+	}
+	return append(b, ']')
 }

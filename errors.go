@@ -3,6 +3,7 @@ package hare
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // InvalidError is one fault of an input document.
@@ -47,4 +48,67 @@ func (es InvalidErrors) Unwrap() []error {
 		out[i] = e
 	}
 	return out
+}
+
+// MaxFaults limits the faults that one pass collects.
+const MaxFaults = 100
+
+// Add appends a fault.
+func (es *InvalidErrors) Add(pointer, code, format string, a ...any) {
+	*es = append(*es, &InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
+}
+
+// EscapePointer writes a name as a part of a JSON pointer (RFC 6901).
+func EscapePointer(s string) string {
+	if !strings.ContainsAny(s, "~/") {
+		return s
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
+}
+
+// Clip keeps quoted input short.
+func Clip(text string) string { return Cut(text, 40) }
+
+// Cut shortens text to most bytes, between characters.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+// Nearest is the known name at the least edit distance, "" if none is near.
+// O(len(name) · length of all known).
+func Nearest(name string, known []string) string {
+	best, at := len(name)/2+1, ""
+	for _, k := range known {
+		if d := editDistance(name, k); d < best {
+			best, at = d, k
+		}
+	}
+	return at
+}
+
+// editDistance counts the bytes to insert, remove or change. O(len(a)·len(b)).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		prev := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := prev
+			if a[i] != b[j] {
+				cost++
+			}
+			prev = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

@@ -30,6 +30,15 @@ func (t EventType) String() string {
 	return "unknown"
 }
 
+// EventTypes are all types of events, in order.
+func EventTypes() []EventType {
+	all := make([]EventType, len(eventNames))
+	for i := range all {
+		all[i] = EventType(i)
+	}
+	return all
+}
+
 // Event is one line that a client of an online session sends.
 type Event struct {
 	Seq  int64 // the client's, from 1 without gaps

@@ -12,7 +12,7 @@ func AppendEvent(b []byte, e Event) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendInt(b, e.Seq, 10)
 	b = append(b, `,"at_s":`...)
-	b = appendMicros(b, e.AtUs)
+	b = AppendMicros(b, e.AtUs)
 	b = append(b, `,"type":"`...)
 	b = append(b, e.Type.String()...)
 	b = append(b, '"')
@@ -37,9 +37,9 @@ func AppendEvent(b []byte, e Event) []byte {
 		b = appendString(append(b, `,"gpu_type":`...), e.GPUType)
 	}
 	if fields&fieldCompute != 0 {
-		b = appendMicros(append(b, `,"compute_s":`...), e.ComputeUs)
+		b = AppendMicros(append(b, `,"compute_s":`...), e.ComputeUs)
 		if e.SyncUs != 0 {
-			b = appendMicros(append(b, `,"sync_s":`...), e.SyncUs)
+			b = AppendMicros(append(b, `,"sync_s":`...), e.SyncUs)
 		}
 	}
 	return append(b, '}')
@@ -47,7 +47,7 @@ func AppendEvent(b []byte, e Event) []byte {
 
 func appendArriving(b []byte, j *Job) []byte {
 	b = appendString(append(b, `{"id":`...), j.ID)
-	b = appendMicros(append(b, `,"weight":`...), j.WeightMicro)
+	b = AppendMicros(append(b, `,"weight":`...), j.WeightMicro)
 	b = strconv.AppendInt(append(b, `,"tasks":`...), j.Tasks, 10)
 	if j.Sync != Relaxed {
 		b = append(b, `,"sync":"`...)
@@ -64,9 +64,9 @@ func appendArriving(b []byte, j *Job) []byte {
 		}
 		b = append(appendString(b, p.Type), ":{"...)
 		if p.ComputeUs != 0 {
-			b = appendMicros(append(b, `"compute_s":`...), p.ComputeUs)
+			b = AppendMicros(append(b, `"compute_s":`...), p.ComputeUs)
 			if p.SyncUs != 0 {
-				b = appendMicros(append(b, `,"sync_s":`...), p.SyncUs)
+				b = AppendMicros(append(b, `,"sync_s":`...), p.SyncUs)
 			}
 		}
 		b = append(b, '}')
@@ -96,7 +96,7 @@ func AppendDecisions(b []byte, ds []Decision) []byte {
 		b = strconv.AppendInt(append(b, `,"round":`...), d.Round, 10)
 		b = strconv.AppendInt(append(b, `,"task":`...), d.Task, 10)
 		b = appendString(append(b, `,"gpu":`...), d.GPU)
-		b = appendMicros(append(b, `,"at_s":`...), d.AtUs)
+		b = AppendMicros(append(b, `,"at_s":`...), d.AtUs)
 		b = append(b, '}')
 	}
 	return append(b, ']')
@@ -148,10 +148,10 @@ func (d *instanceReader) record(r *Record) error {
 	}
 	var found InvalidErrors
 	if !hasEvent {
-		found.add("", "missing_field", `"event" is missing`)
+		found.Add("", "missing_field", `"event" is missing`)
 	}
 	if !hasDecisions {
-		found.add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
+		found.Add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
 	}
 	return d.report(before, found)
 }
@@ -206,13 +206,13 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 	var found InvalidErrors
 	switch {
 	case hasNodes && hasCluster:
-		found.add("/nodes", "not_allowed", `"nodes" stands beside "cluster": give one of them`)
+		found.Add("/nodes", "not_allowed", `"nodes" stands beside "cluster": give one of them`)
 	case form != "" && form != InstanceForm:
-		found.add("/hare", "unknown_form", "must be %q", InstanceForm)
+		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
 	case !hasNodes && !hasCluster:
-		found.add("", "missing_field", `"nodes" is missing: give a cluster, {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}, or a whole instance`)
+		found.Add("", "missing_field", `"nodes" is missing: give a cluster, {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}, or a whole instance`)
 	case hasNodes && seen == 0:
-		found.add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}
 	if hasNodes {
 		for _, f := range d.faults {

@@ -82,7 +82,7 @@ func (d *instanceReader) session(h *LogHeader, form *string, known []string) err
 				return true, err
 			}
 			if h.Clock != "events" && h.Clock != "server" {
-				return true, d.fault("unknown_value", "clock %q: must be events or server", clip(h.Clock))
+				return true, d.fault("unknown_value", "clock %q: must be events or server", Clip(h.Clock))
 			}
 			return true, nil
 		case name == "cluster":
@@ -96,7 +96,7 @@ func (d *instanceReader) session(h *LogHeader, form *string, known []string) err
 	}
 	var found InvalidErrors
 	if !hasCluster {
-		found.add("", "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
+		found.Add("", "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
 	}
 	return d.report(before, found)
 }

@@ -5,13 +5,6 @@ package hare
 
 import "math"
 
-// Forms name the versions of the JSON documents.
-const (
-	InstanceForm    = "instance/v1"
-	ResultForm      = "result/v1"
-	CertificateForm = "certificate/v1"
-)
-
 // ObjectiveWeightedJCT is Σ w_j (C_j − a_j), the only objective so far.
 const ObjectiveWeightedJCT = "weighted_jct"
 

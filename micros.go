@@ -8,15 +8,15 @@ import (
 
 // Faults of a decimal number.
 var (
-	errDecimalSyntax = errors.New("is not a decimal number")
-	errDecimalPlaces = errors.New("has more than six decimals: round it to millionths")
-	errDecimalRange  = errors.New("is too large")
+	ErrDecimalSyntax = errors.New("is not a decimal number")
+	ErrDecimalPlaces = errors.New("has more than six decimals: round it to millionths")
+	ErrDecimalRange  = errors.New("is too large")
 )
 
 // ParseMicros reads a JSON number as an exact count of millionths. It never
 // goes through a float; more than six decimals are an error, not a rounding.
 // O(len(text)), whatever the exponent.
-func ParseMicros(text string) (int64, error) { return parseDecimal(text, 6) }
+func ParseMicros(text string) (int64, error) { return ParseDecimal(text, 6) }
 
 // splitDecimal reads a decimal number as digits, which neither begin nor end
 // with a zero, and the power of ten that makes them a count of 10^-places. There
@@ -27,7 +27,7 @@ func splitDecimal(text string, places int) (digits string, shift int, neg bool, 
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {
 		e, err := strconv.Atoi(mantissa[i+1:])
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
-			return "", 0, false, errDecimalSyntax
+			return "", 0, false, ErrDecimalSyntax
 		}
 		// Atoi gives the nearest integer where e is out of range. The longest
 		// mantissa has less than 2^30 digits, so that this changes no answer.
@@ -35,15 +35,15 @@ func splitDecimal(text string, places int) (digits string, shift int, neg bool, 
 	}
 	whole, fraction, dotted := strings.Cut(mantissa, ".")
 	if whole == "" || dotted && fraction == "" || !allDigits(whole) || !allDigits(fraction) {
-		return "", 0, false, errDecimalSyntax
+		return "", 0, false, ErrDecimalSyntax
 	}
 	long := strings.TrimLeft(whole+fraction, "0")
 	digits = strings.TrimRight(long, "0")
 	return digits, exponent - len(fraction) + places + len(long) - len(digits), neg, nil
 }
 
-// parseDecimal reads a decimal number as an exact count of 10^-places.
-func parseDecimal(text string, places int) (int64, error) {
+// ParseDecimal reads a decimal number as an exact count of 10^-places.
+func ParseDecimal(text string, places int) (int64, error) {
 	digits, shift, neg, err := splitDecimal(text, places)
 	switch {
 	case err != nil:
@@ -51,13 +51,13 @@ func parseDecimal(text string, places int) (int64, error) {
 	case digits == "":
 		return 0, nil
 	case shift < 0:
-		return 0, errDecimalPlaces
+		return 0, ErrDecimalPlaces
 	case len(digits)+shift > 19:
-		return 0, errDecimalRange
+		return 0, ErrDecimalRange
 	}
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil {
-		return 0, errDecimalSyntax
+		return 0, ErrDecimalSyntax
 	}
 	for range shift {
 		n *= 10 // below 10^19 < 2^64
@@ -66,7 +66,7 @@ func parseDecimal(text string, places int) (int64, error) {
 	case neg && n <= 1<<63:
 		return -int64(n), nil
 	case n > 1<<63-1:
-		return 0, errDecimalRange
+		return 0, ErrDecimalRange
 	}
 	return int64(n), nil
 }
@@ -81,9 +81,10 @@ func allDigits(s string) bool {
 }
 
 // FormatMicros writes n millionths as the shortest exact decimal.
-func FormatMicros(n int64) string { return string(appendMicros(nil, n)) }
+func FormatMicros(n int64) string { return string(AppendMicros(nil, n)) }
 
-func appendMicros(b []byte, n int64) []byte {
+// AppendMicros appends n millionths as the shortest exact decimal to b.
+func AppendMicros(b []byte, n int64) []byte {
 	u := magnitude(n)
 	if n < 0 {
 		b = append(b, '-')

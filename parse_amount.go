@@ -17,7 +17,7 @@ func ParseAmount(text string) (Amount, error) {
 	}
 	a, ok := AmountFromBig(x)
 	if !ok {
-		return Amount{}, errDecimalRange
+		return Amount{}, ErrDecimalRange
 	}
 	return a, nil
 }
@@ -25,6 +25,16 @@ func ParseAmount(text string) (Amount, error) {
 // exactDigits limits what parseExact returns, in decimal digits; 39 fill an
 // Amount.
 const exactDigits = 60
+
+// TrimDecimal writes a decimal with at most twelve decimals without needless
+// zeros and without an exponent. It may lie beyond every Amount.
+func TrimDecimal(text string) (string, error) {
+	x, err := parseExact(text)
+	if err != nil {
+		return "", err
+	}
+	return trimmed(decimal(x)), nil
+}
 
 // parseExact reads a decimal with at most twelve decimals, in units of 1e-12.
 // O(len(text)), whatever the exponent.
@@ -38,11 +48,11 @@ func parseExact(text string) (*big.Int, error) {
 	case shift < 0:
 		return nil, errAmountPlaces
 	case len(digits)+shift > exactDigits:
-		return nil, errDecimalRange
+		return nil, ErrDecimalRange
 	}
 	x, ok := new(big.Int).SetString(digits+strings.Repeat("0", shift), 10)
 	if !ok {
-		return nil, errDecimalSyntax
+		return nil, ErrDecimalSyntax
 	}
 	if neg {
 		x.Neg(x)

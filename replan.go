@@ -89,3 +89,19 @@ const (
 type RenamedGPU struct {
 	Rest, Whole string
 }
+
+// ReplanRequest asks for a plan for the rest of an earlier one.
+type ReplanRequest struct {
+	// Previous is the earlier result, with its schedule; nil asks for a plan from
+	// the beginning.
+	Previous *Result
+	// Before is the instance that Previous is for; nil means that of the request.
+	Before *Instance
+	// AtUs is the planning instant, on the clock of the earlier schedule.
+	AtUs int64
+	// StabilityMicro is what moving planned work must bring, in 1e-6
+	// weight-seconds per GPU-second; 0 moves freely.
+	StabilityMicro int64
+	// HasAt says that AtUs was given, HasStability the same.
+	HasAt, HasStability bool
+}

@@ -1,6 +1,9 @@
 package hare
 
-import "time"
+import (
+	"math/big"
+	"time"
+)
 
 // Statuses and terminations of a result.
 const (
@@ -138,4 +141,25 @@ type Timing struct {
 type JobResult struct {
 	ID             string
 	StartUs, EndUs int64
+}
+
+// MaxTaskObjects limits results with detail "tasks".
+const MaxTaskObjects = 10_000
+
+// Gap is value/bound − 1 rounded up at six decimals: 0 where they are equal.
+// ok is false, "no useful bound", where bound ≤ 0 < value or either is missing.
+func (r *Result) Gap() (gap *big.Rat, ok bool) {
+	switch {
+	case r.Value == nil || r.Bound == nil:
+		return nil, false
+	case r.Value.Cmp(*r.Bound) == 0:
+		return new(big.Rat), true
+	case r.Bound.Sign() <= 0:
+		return nil, false
+	}
+	v, b := r.Value.Big(), r.Bound.Big()
+	num := new(big.Int).Sub(v, b)
+	num.Mul(num, big.NewInt(1e6))
+	num.Add(num, new(big.Int).Sub(b, big.NewInt(1)))
+	return new(big.Rat).SetFrac(num.Div(num, b), big.NewInt(1e6)), true
 }

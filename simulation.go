@@ -151,14 +151,14 @@ func (s *Simulation) EncodeJSON(w io.Writer) error {
 	}
 	if s.Instance != nil {
 		var b bytes.Buffer
-		if err := s.Instance.EncodeJSON(&b); err != nil {
+		if err := EncodeInstance(&b, s.Instance); err != nil {
 			return err
 		}
 		doc.Instance = b.Bytes()
 	}
 	if s.Cluster != nil {
 		var b bytes.Buffer
-		if err := (&Instance{Cluster: *s.Cluster}).EncodeJSON(&b); err != nil {
+		if err := EncodeInstance(&b, &Instance{Cluster: *s.Cluster}); err != nil {
 			return err
 		}
 		var only struct {

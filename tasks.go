@@ -65,27 +65,3 @@ func (j *Job) profile(kind string) (Profile, bool) {
 	}
 	return Profile{}, false
 }
-
-// appendTasks writes the list that the solver made for detail "tasks".
-func (r *Result) appendTasks(b []byte) []byte {
-	b = append(b, '[')
-	for i, t := range r.TaskList {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"job":`...)
-		b = appendString(b, t.Job)
-		b = append(b, `,"round":`...)
-		b = strconv.AppendInt(b, t.Round, 10)
-		b = append(b, `,"gpu":`...)
-		b = appendString(b, t.GPU)
-		b = append(b, `,"start_s":`...)
-		b = appendMicros(b, t.StartUs)
-		b = append(b, `,"compute_end_s":`...)
-		b = appendMicros(b, t.ComputeEndUs)
-		b = append(b, `,"sync_end_s":`...)
-		b = appendMicros(b, t.EndUs)
-		b = append(b, '}')
-	}
-	return append(b, ']')
-}

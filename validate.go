@@ -1,7 +1,6 @@
 package hare
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -23,33 +22,33 @@ func (inst *Instance) ValidateLong() error { return inst.validate(true) }
 func (inst *Instance) validate(long bool) error {
 	var all InvalidErrors
 	if inst.Objective != ObjectiveWeightedJCT {
-		all.add("/objective", "not_supported", "objective %q is not supported by this version: use %q", clip(inst.Objective), ObjectiveWeightedJCT)
+		all.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q", Clip(inst.Objective), ObjectiveWeightedJCT)
 	}
 	if !utf8.ValidString(inst.Name) {
-		all.add("/name", "bad_name", "must be UTF-8")
+		all.Add("/name", "bad_name", "must be UTF-8")
 	}
 	nodes := make(map[string]int, len(inst.Cluster.Nodes))
 	var gpus int64
 	for i := range inst.Cluster.Nodes {
 		n := &inst.Cluster.Nodes[i]
 		at := "/cluster/nodes/" + strconv.Itoa(i)
-		all.node(at, n, true)
+		all.CheckNode(at, n, true)
 		all.order(at, n)
 		if first, twice := nodes[n.Name]; twice {
-			all.add(at+"/name", "duplicate_id", "node %q stands twice, first at /cluster/nodes/%d: names must differ", clip(n.Name), first)
+			all.Add(at+"/name", "duplicate_id", "node %q stands twice, first at /cluster/nodes/%d: names must differ", Clip(n.Name), first)
 		} else {
 			nodes[n.Name] = i
 		}
-		if gpus += n.gpuCount(); gpus > MaxGPUs {
-			all.add(at, "too_large", "the cluster has more than %d GPUs up to here: split it", MaxGPUs)
+		if gpus += n.GPUCount(); gpus > MaxGPUs {
+			all.Add(at, "too_large", "the cluster has more than %d GPUs up to here: split it", MaxGPUs)
 			break
 		}
-		if len(all) >= maxFaults {
+		if len(all) >= MaxFaults {
 			return all
 		}
 	}
 	if len(inst.Cluster.Nodes) == 0 {
-		all.add("/cluster/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+		all.Add("/cluster/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}
 	ids := make(map[string]int, len(inst.Jobs))
 	var h horizon
@@ -62,11 +61,11 @@ func (inst *Instance) validate(long bool) error {
 		at := "/jobs/" + strconv.Itoa(i)
 		before := len(all)
 		if j.Mix && j.Sync != Gang {
-			all.add(at+"/mix", "not_allowed", "mix is a choice of gang jobs alone")
+			all.Add(at+"/mix", "not_allowed", "mix is a choice of gang jobs alone")
 		}
-		all.job(at, j)
+		all.CheckJob(at, j)
 		if first, twice := ids[j.ID]; twice {
-			all.add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", clip(j.ID), first)
+			all.Add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", Clip(j.ID), first)
 		} else {
 			ids[j.ID] = i
 		}
@@ -77,7 +76,7 @@ func (inst *Instance) validate(long bool) error {
 			over = true
 			all.tooMuch(at, &h)
 		}
-		if len(all) >= maxFaults {
+		if len(all) >= MaxFaults {
 			return all
 		}
 	}
@@ -87,64 +86,59 @@ func (inst *Instance) validate(long bool) error {
 	return nil
 }
 
-// add appends a fault.
-func (es *InvalidErrors) add(pointer, code, format string, a ...any) {
-	*es = append(*es, &InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
-}
-
-// node finds the faults of a node, whose windows and busy GPUs are in the
+// CheckNode adds the faults of a node, whose windows and busy GPUs are in the
 // order of the document. Without countable GPUs, busy ones have no place.
-func (es *InvalidErrors) node(at string, n *Node, countable bool) {
+func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 	switch {
 	case n.Name == "":
-		es.add(at+"/name", "missing_field", "a node needs a name")
+		es.Add(at+"/name", "missing_field", "a node needs a name")
 	case strings.Contains(n.Name, "/"):
-		es.add(at+"/name", "bad_name", "node name %q must not contain a slash: GPUs are called node/index", clip(n.Name))
+		es.Add(at+"/name", "bad_name", "node name %q must not contain a slash: GPUs are called node/index", Clip(n.Name))
 	case !utf8.ValidString(n.Name):
-		es.add(at+"/name", "bad_name", "must be UTF-8")
+		es.Add(at+"/name", "bad_name", "must be UTF-8")
 	}
 	if len(n.GPUs) == 0 && countable {
-		es.add(at+"/gpus", "missing_field", `"gpus" names no GPU: give at least one type, e.g. {"V100": 4}`)
+		es.Add(at+"/gpus", "missing_field", `"gpus" names no GPU: give at least one type, e.g. {"V100": 4}`)
 	}
 	for _, g := range n.GPUs {
-		p := at + "/gpus/" + escapePointer(g.Type)
+		p := at + "/gpus/" + EscapePointer(g.Type)
 		es.typeName(p, g.Type)
 		if g.Count < 1 || g.Count > MaxGPUs {
-			es.add(p, "out_of_range", "%d must be between 1 and %d", g.Count, MaxGPUs)
+			es.Add(p, "out_of_range", "%d must be between 1 and %d", g.Count, MaxGPUs)
 		}
 	}
 	if n.Windows != nil && len(n.Windows) == 0 {
-		es.add(at+"/in_service_s", "bad_window", "there is no window, so the node is never in service: leave the node out, or this field for always")
+		es.Add(at+"/in_service_s", "bad_window", "there is no window, so the node is never in service: leave the node out, or this field for always")
 	}
 	end := int64(-1) // of the windows so far
 	for i, w := range n.Windows {
 		p := at + "/in_service_s/" + strconv.Itoa(i)
 		switch {
 		case w.StartUs < 0 || w.StartUs > MaxExact || w.EndUs < 0 || w.EndUs > MaxExact && w.EndUs != Forever:
-			es.add(p, "bad_window", "must lie between 0 and %s", FormatMicros(MaxExact))
+			es.Add(p, "bad_window", "must lie between 0 and %s", FormatMicros(MaxExact))
 		case w.EndUs <= w.StartUs:
-			es.add(p, "bad_window", "is empty: its end must lie after its start at %s", FormatMicros(w.StartUs))
+			es.Add(p, "bad_window", "is empty: its end must lie after its start at %s", FormatMicros(w.StartUs))
 		case end == Forever:
-			es.add(p, "bad_window", "follows a window that never ends: put windows in order, disjoint")
+			es.Add(p, "bad_window", "follows a window that never ends: put windows in order, disjoint")
 		case w.StartUs < end:
-			es.add(p, "bad_window", "starts at %s, before the end of the last one at %s: put windows in order, disjoint", FormatMicros(w.StartUs), FormatMicros(end))
+			es.Add(p, "bad_window", "starts at %s, before the end of the last one at %s: put windows in order, disjoint", FormatMicros(w.StartUs), FormatMicros(end))
 		default:
 			end = w.EndUs
 		}
 	}
-	each := n.gpuCount()
+	each := n.GPUCount()
 	place := make(map[int]int, len(n.Busy))
 	for i, b := range n.Busy {
 		p := at + "/busy/" + strconv.Itoa(i)
 		if b.GPU < 0 || countable && int64(b.GPU) >= each {
-			es.add(p+"/gpu", "out_of_range", "GPU %d: this node has %d, counted from 0", b.GPU, each)
+			es.Add(p+"/gpu", "out_of_range", "GPU %d: this node has %d, counted from 0", b.GPU, each)
 		} else if first, twice := place[b.GPU]; twice {
-			es.add(p+"/gpu", "duplicate_id", "GPU %d stands twice, first at busy/%d: give its last until_s once", b.GPU, first)
+			es.Add(p+"/gpu", "duplicate_id", "GPU %d stands twice, first at busy/%d: give its last until_s once", b.GPU, first)
 		} else {
 			place[b.GPU] = i
 		}
 		if b.UntilUs < 0 || b.UntilUs > MaxExact {
-			es.add(p+"/until_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+			es.Add(p+"/until_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
 		}
 	}
 }
@@ -153,23 +147,23 @@ func (es *InvalidErrors) node(at string, n *Node, countable bool) {
 func (es *InvalidErrors) order(at string, n *Node) {
 	for i := 1; i < len(n.GPUs); i++ {
 		if n.GPUs[i-1].Type >= n.GPUs[i].Type {
-			es.add(at+"/gpus", "unordered", "types must be sorted, each once")
+			es.Add(at+"/gpus", "unordered", "types must be sorted, each once")
 			break
 		}
 	}
 	for i := 1; i < len(n.Windows); i++ {
 		if n.Windows[i-1].EndUs == n.Windows[i].StartUs {
-			es.add(at+"/in_service_s/"+strconv.Itoa(i), "unordered", "touches the window before: make them one")
+			es.Add(at+"/in_service_s/"+strconv.Itoa(i), "unordered", "touches the window before: make them one")
 		}
 	}
 	if !slices.IsSortedFunc(n.Busy, func(a, b Busy) int { return a.GPU - b.GPU }) {
-		es.add(at+"/busy", "unordered", "must be sorted by GPU")
+		es.Add(at+"/busy", "unordered", "must be sorted by GPU")
 	}
 }
 
-// normalise merges touching windows, sorts busy GPUs and drops those that are
+// Normalise merges touching windows, sorts busy GPUs and drops those that are
 // free from 0. The node must have no faults for this to mean anything.
-func (n *Node) normalise() {
+func (n *Node) Normalise() {
 	var merged []Window
 	for _, w := range n.Windows {
 		if m := len(merged); m > 0 && w.StartUs == merged[m-1].EndUs {
@@ -189,8 +183,8 @@ func (n *Node) normalise() {
 	}
 }
 
-// gpuCount counts the node's GPUs, at most one above MaxGPUs.
-func (n *Node) gpuCount() int64 {
+// GPUCount counts the node's GPUs, at most one above MaxGPUs.
+func (n *Node) GPUCount() int64 {
 	var sum int64
 	for _, g := range n.GPUs {
 		sum = min(sum+int64(max(0, min(g.Count, MaxGPUs+1))), MaxGPUs+1)
@@ -198,47 +192,47 @@ func (n *Node) gpuCount() int64 {
 	return sum
 }
 
-// maxTasks limits the tasks of a round. A gang wider than its type is
+// MaxTasks limits the tasks of a round. A gang wider than its type is
 // infeasible, which is for the solver to say; one wider than any cluster is
 // refused.
-func maxTasks(s Sync) int64 {
+func MaxTasks(s Sync) int64 {
 	if s == Relaxed {
 		return 1<<31 - 1
 	}
 	return MaxGPUs
 }
 
-// job finds the faults of one job.
-func (es *InvalidErrors) job(at string, j *Job) {
+// CheckJob adds the faults of one job.
+func (es *InvalidErrors) CheckJob(at string, j *Job) {
 	switch {
 	case j.ID == "":
-		es.add(at+"/id", "missing_field", "a job needs an id")
+		es.Add(at+"/id", "missing_field", "a job needs an id")
 	case !utf8.ValidString(j.ID):
-		es.add(at+"/id", "bad_name", "must be UTF-8")
+		es.Add(at+"/id", "bad_name", "must be UTF-8")
 	}
 	if j.WeightMicro < 0 || j.WeightMicro > MaxExact {
-		es.add(at+"/weight", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+		es.Add(at+"/weight", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
 	}
 	if j.ReleaseUs < 0 || j.ReleaseUs > MaxExact {
-		es.add(at+"/release_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+		es.Add(at+"/release_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
 	}
 	if j.Rounds < 1 || j.Rounds > MaxExact {
-		es.add(at+"/rounds", "out_of_range", "must be between 1 and %d", int64(MaxExact))
+		es.Add(at+"/rounds", "out_of_range", "must be between 1 and %d", int64(MaxExact))
 	}
-	if most := maxTasks(j.Sync); j.Tasks < 1 || j.Tasks > most {
-		es.add(at+"/tasks", "out_of_range", "must be between 1 and %d for a %s job", most, j.Sync)
+	if most := MaxTasks(j.Sync); j.Tasks < 1 || j.Tasks > most {
+		es.Add(at+"/tasks", "out_of_range", "must be between 1 and %d for a %s job", most, j.Sync)
 	}
 	if j.Sync > Rigid {
-		es.add(at+"/sync", "unknown_value", "must be relaxed, gang or rigid")
+		es.Add(at+"/sync", "unknown_value", "must be relaxed, gang or rigid")
 	}
 	if len(j.On) == 0 {
-		es.add(at+"/on", "missing_field", `"on" names no GPU type: give at least one, e.g. {"V100": {"compute_s": 1.2}}`)
+		es.Add(at+"/on", "missing_field", `"on" names no GPU type: give at least one, e.g. {"V100": {"compute_s": 1.2}}`)
 	}
 	for i, p := range j.On {
 		if !p.sound() || i > 0 && j.On[i-1].Type >= p.Type {
-			es.profile(at+"/on/"+escapePointer(p.Type), p)
+			es.profile(at+"/on/"+EscapePointer(p.Type), p)
 			if i > 0 && j.On[i-1].Type >= p.Type {
-				es.add(at+"/on", "unordered", "types must be sorted, each once")
+				es.Add(at+"/on", "unordered", "types must be sorted, each once")
 			}
 		}
 	}
@@ -251,27 +245,20 @@ func (p *Profile) sound() bool {
 func (es *InvalidErrors) profile(at string, p Profile) {
 	es.typeName(at, p.Type)
 	if p.ComputeUs < 1 || p.ComputeUs > MaxExact {
-		es.add(at+"/compute_s", "out_of_range", "must be positive and at most %s", FormatMicros(MaxExact))
+		es.Add(at+"/compute_s", "out_of_range", "must be positive and at most %s", FormatMicros(MaxExact))
 	}
 	if p.SyncUs < 0 || p.SyncUs > MaxExact {
-		es.add(at+"/sync_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
+		es.Add(at+"/sync_s", "out_of_range", "must be between 0 and %s", FormatMicros(MaxExact))
 	}
 }
 
 func (es *InvalidErrors) typeName(at, kind string) {
 	switch {
 	case kind == "":
-		es.add(at, "bad_name", "a GPU type needs a name")
+		es.Add(at, "bad_name", "a GPU type needs a name")
 	case !utf8.ValidString(kind):
-		es.add(at, "bad_name", "must be UTF-8")
+		es.Add(at, "bad_name", "must be UTF-8")
 	}
-}
-
-func escapePointer(s string) string {
-	if !strings.ContainsAny(s, "~/") {
-		return s
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
 // horizon sums up how long the jobs of an instance can take in any order, one
@@ -325,10 +312,26 @@ func (h *horizon) add(j *Job) bool {
 // tooMuch is the fault of the job with which h became too much.
 func (es *InvalidErrors) tooMuch(at string, h *horizon) {
 	if h.weight > maxWeight {
-		es.add(at+"/weight", "too_large", "the weights up to this one add up to more than %s: divide all by the same number", FormatMicros(maxWeight))
+		es.Add(at+"/weight", "too_large", "the weights up to this one add up to more than %s: divide all by the same number", FormatMicros(maxWeight))
 		return
 	}
-	es.add(at, "too_large", "the last change of the cluster, the last release and the work of all jobs up to this one, task after task, add up to more than 2^53 µs (285 years): shorten or split the instance")
+	es.Add(at, "too_large", "the last change of the cluster, the last release and the work of all jobs up to this one, task after task, add up to more than 2^53 µs (285 years): shorten or split the instance")
+}
+
+// CheckHorizon adds the fault of the first job of inst, which stands at a
+// pointer, with which times or weights become too large. It passes over jobs
+// without rounds.
+func (es *InvalidErrors) CheckHorizon(at string, inst *Instance) {
+	var h horizon
+	for i := range inst.Cluster.Nodes {
+		h.node(&inst.Cluster.Nodes[i])
+	}
+	for i := range inst.Jobs {
+		if j := &inst.Jobs[i]; j.Rounds > 0 && !h.add(j) {
+			es.tooMuch(at+"/jobs/"+strconv.Itoa(i), &h)
+			return
+		}
+	}
 }
 
 // product multiplies numbers that are not negative, up to MaxExact.

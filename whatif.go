@@ -120,7 +120,7 @@ func (s *Scenario) Apply(base *Instance) (*Instance, error) {
 	}
 	if err := inst.Validate(); err != nil {
 		for _, f := range err.(InvalidErrors) {
-			found.add(s.at, f.Code, "the scenario's instance at %s: %s", f.Pointer, f.Detail)
+			found.Add(s.at, f.Code, "the scenario's instance at %s: %s", f.Pointer, f.Detail)
 		}
 		return nil, found
 	}
@@ -141,9 +141,9 @@ func (s *Scenario) applyJobs(jobs []Job, found *InvalidErrors) []Job {
 		i, ok := index[r.ID]
 		switch {
 		case !ok:
-			found.add(r.at, "unknown_job", "%s", unknownName("job", r.ID, ids))
+			found.Add(r.at, "unknown_job", "%s", unknownName("job", r.ID, ids))
 		case gone[i]:
-			found.add(r.at, "duplicate_id", "job %q is removed twice: once is enough", clip(r.ID))
+			found.Add(r.at, "duplicate_id", "job %q is removed twice: once is enough", Clip(r.ID))
 		default:
 			gone[i] = true
 		}
@@ -160,7 +160,7 @@ func (s *Scenario) applyJobs(jobs []Job, found *InvalidErrors) []Job {
 		}
 		i, ok := index[x.ID]
 		if !ok || gone[i] {
-			found.add(x.at, "unknown_job", "%s", unknownName("job", x.ID, ids))
+			found.Add(x.at, "unknown_job", "%s", unknownName("job", x.ID, ids))
 			continue
 		}
 		x.scale(&jobs[i], found)
@@ -175,7 +175,7 @@ func (s *Scenario) applyJobs(jobs []Job, found *InvalidErrors) []Job {
 	}
 	for _, a := range s.AddJobs {
 		if _, twice := index[a.Job.ID]; twice {
-			found.add(a.at+"/id", "duplicate_id", "there is a job %q already: give another id, or remove that one with remove_jobs", clip(a.Job.ID))
+			found.Add(a.at+"/id", "duplicate_id", "there is a job %q already: give another id, or remove that one with remove_jobs", Clip(a.Job.ID))
 			continue
 		}
 		index[a.Job.ID] = len(kept)
@@ -188,15 +188,15 @@ func (s *Scenario) applyJobs(jobs []Job, found *InvalidErrors) []Job {
 func (x *WeightScale) scale(j *Job, found *InvalidErrors) {
 	hi, lo := bits.Mul64(uint64(j.WeightMicro), uint64(x.FactorMicro))
 	if hi >= 1e6 {
-		found.add(x.at, "too_large", "the weight of job %q becomes too large", clip(j.ID))
+		found.Add(x.at, "too_large", "the weight of job %q becomes too large", Clip(j.ID))
 		return
 	}
 	q, r := bits.Div64(hi, lo, 1e6)
 	switch {
 	case r != 0:
-		found.add(x.at, "too_many_decimals", "%s × %s, the weight of job %q, has more than six decimals and is not rounded: take another factor, or patch its weight", FormatMicros(j.WeightMicro), FormatMicros(x.FactorMicro), clip(j.ID))
+		found.Add(x.at, "too_many_decimals", "%s × %s, the weight of job %q, has more than six decimals and is not rounded: take another factor, or patch its weight", FormatMicros(j.WeightMicro), FormatMicros(x.FactorMicro), Clip(j.ID))
 	case q > MaxExact:
-		found.add(x.at, "too_large", "the weight of job %q becomes more than %s", clip(j.ID), FormatMicros(MaxExact))
+		found.Add(x.at, "too_large", "the weight of job %q becomes more than %s", Clip(j.ID), FormatMicros(MaxExact))
 	default:
 		j.WeightMicro = int64(q)
 	}
@@ -215,7 +215,7 @@ func (s *Scenario) applyNodes(nodes []Node, found *InvalidErrors) []Node {
 	for _, r := range s.RemoveGPUs {
 		i, ok := index[r.Node]
 		if !ok {
-			found.add(r.at+"/node", "unknown_node", "%s", unknownName("node", r.Node, names))
+			found.Add(r.at+"/node", "unknown_node", "%s", unknownName("node", r.Node, names))
 			continue
 		}
 		r.remove(&nodes[i], found)
@@ -223,10 +223,10 @@ func (s *Scenario) applyNodes(nodes []Node, found *InvalidErrors) []Node {
 	for _, d := range s.Drain {
 		i, ok := index[d.Node]
 		if !ok {
-			found.add(d.at+"/node", "unknown_node", "%s", unknownName("node", d.Node, names))
+			found.Add(d.at+"/node", "unknown_node", "%s", unknownName("node", d.Node, names))
 			continue
 		}
-		if !nodes[i].drain(d.AtUs) {
+		if !drain(&nodes[i], d.AtUs) {
 			nodes[i].GPUs = nil // never in service: it goes below
 		}
 	}
@@ -249,7 +249,7 @@ func (s *Scenario) applyNodes(nodes []Node, found *InvalidErrors) []Node {
 			free++
 		}
 		if _, taken := index[name]; taken {
-			found.add(a.at+"/name", "duplicate_id", "there is a node %q already: give another name, or none", clip(name))
+			found.Add(a.at+"/name", "duplicate_id", "there is a node %q already: give another name, or none", Clip(name))
 			continue
 		}
 		index[name] = len(kept)
@@ -270,7 +270,7 @@ func (r *RemovedGPUs) remove(n *Node, found *InvalidErrors) {
 	case kind == "" && len(types) == 1:
 		kind = types[0]
 	case kind == "" && len(types) > 1:
-		found.add(r.at, "missing_field", `node %q has several types: give "type", one of %s`, clip(n.Name), clip(strings.Join(types, ", ")))
+		found.Add(r.at, "missing_field", `node %q has several types: give "type", one of %s`, Clip(n.Name), Clip(strings.Join(types, ", ")))
 		return
 	}
 	first := 0
@@ -280,7 +280,7 @@ func (r *RemovedGPUs) remove(n *Node, found *InvalidErrors) {
 			continue
 		}
 		if r.Count > int64(g.Count) {
-			found.add(r.at+"/count", "out_of_range", "%d: node %q has %d GPUs of type %s", r.Count, clip(n.Name), g.Count, clip(kind))
+			found.Add(r.at+"/count", "out_of_range", "%d: node %q has %d GPUs of type %s", r.Count, Clip(n.Name), g.Count, Clip(kind))
 			return
 		}
 		count := int(r.Count)
@@ -302,11 +302,11 @@ func (r *RemovedGPUs) remove(n *Node, found *InvalidErrors) {
 		}
 		return
 	}
-	found.add(r.at+"/type", "unknown_type", "node %q has no GPU of type %q left: its types are %s", clip(n.Name), clip(kind), clip(strings.Join(types, ", ")))
+	found.Add(r.at+"/type", "unknown_type", "node %q has no GPU of type %q left: its types are %s", Clip(n.Name), Clip(kind), Clip(strings.Join(types, ", ")))
 }
 
 // drain cuts the windows at atUs; false says that none is left.
-func (n *Node) drain(atUs int64) bool {
+func drain(n *Node, atUs int64) bool {
 	windows := n.Windows
 	if windows == nil {
 		windows = []Window{{0, Forever}}
@@ -323,15 +323,15 @@ func (n *Node) drain(atUs int64) bool {
 
 // unknownName names the nearest known one.
 func unknownName(what, name string, known []string) string {
-	text := fmt.Sprintf("there is no %s %q", what, clip(name))
+	text := fmt.Sprintf("there is no %s %q", what, Clip(name))
 	if len(known) > 10_000 || len(name) > 200 {
 		return text
 	}
 	if best := Nearest(name, known); best != "" {
-		return text + fmt.Sprintf(": did you mean %q?", clip(best))
+		return text + fmt.Sprintf(": did you mean %q?", Clip(best))
 	}
 	if slices.Contains(known, name+"-0") {
-		return text + fmt.Sprintf(": its copies are named %q and so on", clip(name+"-0"))
+		return text + fmt.Sprintf(": its copies are named %q and so on", Clip(name+"-0"))
 	}
 	return text
 }
