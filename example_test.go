@@ -6,29 +6,14 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
-
-func ExampleDecodeInstance() {
-	inst, err := hare.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
-		"cluster": {"nodes": [{"name": "a", "count": 2, "gpus": {"V100": 4}}]},
-		"jobs": [{"id": "bert", "rounds": 40, "tasks": 4, "on": {"V100": {"compute_s": 1.2, "sync_s": 0.1}}}]}`), hare.Limits{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	m := hare.NewModel(inst)
-	fmt.Println(len(m.GPUs), "GPUs, the last one is", m.GPUs[len(m.GPUs)-1].ID)
-	fmt.Println(inst.Jobs[0].On[0].DurationUs(), "µs a task")
-	// Output:
-	// 8 GPUs, the last one is a-1/3
-	// 1300000 µs a task
-}
 
 // All faults come at once, each with its place and what to do.
 func ExampleInvalidErrors() {
-	_, err := hare.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
+	_, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 		"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 4}}]},
-		"jobs": [{"id": "bert", "wieght": 2, "on": {"V100": {"compute_s": 1.2345678}}}, {"id": "bert"}]}`), hare.Limits{})
+		"jobs": [{"id": "bert", "wieght": 2, "on": {"V100": {"compute_s": 1.2345678}}}, {"id": "bert"}]}`), wire.Limits{})
 	var faults hare.InvalidErrors
 	if errors.As(err, &faults) {
 		for _, f := range faults {

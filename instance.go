@@ -1,6 +1,6 @@
 // Package hare is the domain of the scheduler: clusters, jobs, instances,
-// schedules, certificates and results, their validation and their one JSON
-// form. It imports nothing of this module.
+// schedules, certificates, results, events and decisions, and their validation.
+// Package wire has their JSON. Package hare imports nothing of this module.
 package hare
 
 import "math"

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 )
 
 // device is a GPU written down from the instance alone.
@@ -81,7 +82,7 @@ func at(steps []hare.Step, t int64) int64 {
 // The model agrees with looking at every GPU at every moment.
 func TestModelAgreesWithItsInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		inst := randomInstance(t)
+		inst := haretest.Instance(t)
 		m := hare.NewModel(inst)
 		want := devices(inst)
 		if len(m.GPUs) != len(want) {

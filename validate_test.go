@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/internal/haretest"
 )
 
 func valid() *hare.Instance {
@@ -80,8 +81,8 @@ func TestBuiltInstancesAreValidated(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Error(err)
-			case c.want != "" && faults(err) != c.want:
-				t.Errorf("got  %s\nwant %s", faults(err), c.want)
+			case c.want != "" && haretest.Faults(err) != c.want:
+				t.Errorf("got  %s\nwant %s", haretest.Faults(err), c.want)
 			}
 			if diff := cmp.Diff(same, inst); diff != "" {
 				t.Errorf("validation changed the instance: %s", diff)
@@ -93,7 +94,7 @@ func TestBuiltInstancesAreValidated(t *testing.T) {
 func TestValidationEnds(t *testing.T) {
 	inst := valid()
 	inst.Jobs = make([]hare.Job, 1e5)
-	if got := strings.Count(faults(inst.Validate()), ";"); got > 120 {
+	if got := strings.Count(haretest.Faults(inst.Validate()), ";"); got > 120 {
 		t.Errorf("got %d faults", got)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Config tunes the server. The zero value is good.
@@ -77,7 +77,7 @@ type server struct {
 // New returns the routes.
 func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.MaxBodyBytes <= 0 {
-		cfg.MaxBodyBytes = hare.DefaultMaxBytes
+		cfg.MaxBodyBytes = wire.DefaultMaxBytes
 	}
 	if cfg.BodyTime <= 0 {
 		cfg.BodyTime = 2 * time.Minute

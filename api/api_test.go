@@ -16,10 +16,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"go.uber.org/goleak"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -60,7 +60,7 @@ func TestSolveThenVerify(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	result := w.Body.String()
-	res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{})
+	res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestCompressedBothWays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hare.DecodeResult(plain, hare.Limits{}); err != nil {
+		if _, err := wire.DecodeResult(plain, wire.Limits{}); err != nil {
 			t.Errorf("%s: %v", c.accept, err)
 		}
 	}

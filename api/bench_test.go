@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // ready is an engine that has its answer.
@@ -50,7 +51,7 @@ func paperScale(tb testing.TB) (text []byte, res *hare.Result) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	inst, err := hare.DecodeInstance(bytes.NewReader(text), hare.Limits{})
+	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -95,14 +96,14 @@ func BenchmarkHTTP(b *testing.B) {
 	}
 	b.Run("part=decode", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := hare.DecodeRequest(bytes.NewReader(body), hare.Limits{}); err != nil {
+			if _, err := wire.DecodeRequest(bytes.NewReader(body), wire.Limits{}); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("part=encode", func(b *testing.B) {
 		for b.Loop() {
-			if err := res.EncodeJSON(io.Discard); err != nil {
+			if err := wire.EncodeResult(io.Discard, res); err != nil {
 				b.Fatal(err)
 			}
 		}

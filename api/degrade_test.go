@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // crowded is an instance that takes a while.
@@ -70,11 +70,11 @@ func TestOverload(t *testing.T) {
 	s.call(t, "POST", going[0]+"/cancel", "")
 	got := <-done
 	follows(t, doc, "POST", "/v1/solves", got.code, got.h, got.text)
-	res, err := hare.DecodeResult(strings.NewReader(got.text), hare.Limits{})
+	res, err := wire.DecodeResult(strings.NewReader(got.text), wire.Limits{})
 	if err != nil || got.code != 200 || !strings.Contains(got.text, `"degraded":true`) || !res.Degraded || res.Value == nil || res.Bound == nil {
 		t.Fatalf("%d %v %.300s", got.code, err, got.text)
 	}
-	inst, err := hare.DecodeInstance(strings.NewReader(crowded(t)), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(crowded(t)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // solvedOnce is a store of one solve; others it does not know.
@@ -40,7 +41,7 @@ func (s solvedOnce) Result(_ context.Context, tenant, id string) (*hare.Result, 
 func explained(t *testing.T, options hare.Options) http.Handler {
 	t.Helper()
 	text := strings.Replace(example(t), `"jobs": [`, `"jobs": [{"id": "a/b é?", "on": {"T4": {"compute_s": 1}}},`, 1)
-	inst, err := hare.DecodeInstance(strings.NewReader(text), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(text), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

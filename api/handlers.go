@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 const (
@@ -106,11 +107,11 @@ func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", kindJSON)
 	return json.NewEncoder(w).Encode(struct {
-		Method      string            `json:"method"`
-		Bound       hare.Amount       `json:"bound"`
-		Certified   bool              `json:"certified"`
-		Certificate *hare.Certificate `json:"certificate,omitempty"`
-	}{rel.Method, rel.Bound.RoundDown(), rel.Certified, rel.Certificate})
+		Method      string          `json:"method"`
+		Bound       hare.Amount     `json:"bound"`
+		Certified   bool            `json:"certified"`
+		Certificate json.RawMessage `json:"certificate,omitempty"`
+	}{rel.Method, rel.Bound.RoundDown(), rel.Certified, wire.CertificateJSON(rel.Certificate)})
 }
 
 // verify checks a result.

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // keyRoutes are there with or without Config.Keys.
@@ -277,7 +278,7 @@ func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) err
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
-		return &hare.InvalidError{Code: hare.CodeMalformed, Detail: "must be a JSON object"}
+		return &hare.InvalidError{Code: wire.CodeMalformed, Detail: "must be a JSON object"}
 	}
 	err = json.Unmarshal(text, into, json.RejectUnknownMembers(true))
 	var semantic *json.SemanticError
@@ -292,5 +293,5 @@ func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) err
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
 		return &hare.InvalidError{Pointer: string(syntactic.JSONPointer), Code: "duplicate_name", Detail: "a name is there twice"}
 	}
-	return &hare.InvalidError{Code: hare.CodeMalformed, Detail: "is not JSON"}
+	return &hare.InvalidError{Code: wire.CodeMalformed, Detail: "is not JSON"}
 }

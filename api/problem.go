@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // problem is an RFC 9457 document.
@@ -132,9 +133,9 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 func (s *server) invalid(w http.ResponseWriter, r *http.Request, faults hare.InvalidErrors) {
 	status := http.StatusUnprocessableEntity
 	switch faults[0].Code {
-	case hare.CodeMalformed, "duplicate_name":
+	case wire.CodeMalformed, "duplicate_name":
 		status = http.StatusBadRequest
-	case hare.CodeBodyTooLarge:
+	case wire.CodeBodyTooLarge:
 		s.tooLarge(w, r, s.bodyLimit(r.Context()))
 		return
 	}
@@ -142,5 +143,5 @@ func (s *server) invalid(w http.ResponseWriter, r *http.Request, faults hare.Inv
 }
 
 func (s *server) tooLarge(w http.ResponseWriter, r *http.Request, limit int64) {
-	s.problem(w, r, http.StatusRequestEntityTooLarge, hare.CodeBodyTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes, before or after decompression", limit), nil)
+	s.problem(w, r, http.StatusRequestEntityTooLarge, wire.CodeBodyTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes, before or after decompression", limit), nil)
 }

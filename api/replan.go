@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // replanFields are those of a request that goes on from an earlier result.
@@ -22,7 +23,7 @@ func replanFaults(req *hare.ReplanRequest) (faults hare.InvalidErrors) {
 }
 
 // solveOrReplan plans an instance, or what is left of an earlier plan for it.
-func (s *server) solveOrReplan(r *http.Request, req *hare.Request) (*hare.Result, error) {
+func (s *server) solveOrReplan(r *http.Request, req *wire.Request) (*hare.Result, error) {
 	if req.Replan.Previous == nil {
 		return s.svc.Solve(r.Context(), req.Instance, req.Options)
 	}

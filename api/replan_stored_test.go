@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // A stored plan for a rest: asked for once, and all its views are of that rest.
@@ -62,7 +63,7 @@ func TestStoredReplan(t *testing.T) {
 		return text
 	}
 	result := get("/result")
-	res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{})
+	res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{})
 	if err != nil || res.Replan == nil || res.Replan.Rest == nil || res.Replan.Whole == nil {
 		t.Fatalf("%v %+v", err, res)
 	}
@@ -113,7 +114,7 @@ func TestStoredReplan(t *testing.T) {
 	if x := get("/jobs/" + rest.Jobs[0].ID + "?earlier_s=1&time_limit_s=20"); !strings.Contains(x, `"changes":[`) {
 		t.Error(x)
 	}
-	if cert := get("/certificate"); !strings.Contains(cert, rest.SHA256()) {
+	if cert := get("/certificate"); !strings.Contains(cert, wire.SHA256(rest)) {
 		t.Errorf("a certificate of another instance: %.200s", cert)
 	}
 	lines := get("/result", "Accept", "application/x-ndjson")
@@ -122,7 +123,7 @@ func TestStoredReplan(t *testing.T) {
 	}
 	// A what-if compares with the rest.
 	code, text, _ := s.call(t, "POST", "/v1/what-if", `{"base":{"solve_id":"`+v.ID+`"},"options":{"work_limit":100},"scenarios":[{"id":"x","add_gpus":{"type":"V100","count":1}}]}`)
-	if code != 200 || !strings.Contains(text, `"instance_sha256":"`+rest.SHA256()+`"`) || strings.Contains(text, `"status":"failed"`) || !strings.Contains(text, `"value":`+res.Value.String()) {
+	if code != 200 || !strings.Contains(text, `"instance_sha256":"`+wire.SHA256(rest)+`"`) || strings.Contains(text, `"status":"failed"`) || !strings.Contains(text, `"value":`+res.Value.String()) {
 		t.Errorf("%d %s", code, text)
 	}
 	// It goes on from this plan, by the whole instance or by the rest.
@@ -156,7 +157,7 @@ func TestStoredReplan(t *testing.T) {
 func rawOf(t *testing.T, inst *hare.Instance) string {
 	t.Helper()
 	var b strings.Builder
-	if err := inst.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

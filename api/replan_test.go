@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // The rest of a plan is planned again, the answer follows its schema and passes
@@ -23,7 +23,7 @@ func TestReplan(t *testing.T) {
 	}
 	follows(t, doc, "POST", "/v1/solves", w.Code, w.Header(), w.Body.String())
 	result := w.Body.String()
-	res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{})
+	res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,17 +15,18 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // read decodes the request document: an instance, and of options, method and
 // result the one that the route takes.
-func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*hare.Request, error) {
+func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*wire.Request, error) {
 	return s.readThrough(w, r, takes, nil)
 }
 
 // readThrough is read with a look at the bytes, decompressed, that are decoded;
 // nil is none.
-func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes string, look io.Writer) (_ *hare.Request, err error) {
+func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes string, look io.Writer) (_ *wire.Request, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
 	// Not all connections have deadlines; without them the body is still limited.
@@ -40,7 +41,7 @@ func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes strin
 	if look != nil {
 		text = io.TeeReader(body, look)
 	}
-	req, err := hare.DecodeRequest(text, hare.Limits{MaxBytes: s.bodyLimit(r.Context())})
+	req, err := wire.DecodeRequest(text, wire.Limits{MaxBytes: s.bodyLimit(r.Context())})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 const kindEvents = "text/event-stream"
@@ -133,7 +134,7 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 		return &http.MaxBytesError{Limit: most}
 	}
 	_ = control.SetReadDeadline(time.Time{})
-	h, err := hare.DecodeSession(text)
+	h, err := wire.DecodeSession(text)
 	if err != nil {
 		return err
 	}
@@ -319,18 +320,18 @@ func number(r *http.Request, name string) (int64, error) {
 }
 
 // refusal says for a line of events what fail says for a request.
-func (s *server) refusal(r *http.Request, err error) *hare.Refusal {
+func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
 	var gap *service.SequenceError
-	one := func(status int, pointer, code, detail string) *hare.Refusal {
-		return &hare.Refusal{Status: status, Errors: hare.InvalidErrors{{Pointer: pointer, Code: code, Detail: detail}}}
+	one := func(status int, pointer, code, detail string) *wire.Refusal {
+		return &wire.Refusal{Status: status, Errors: hare.InvalidErrors{{Pointer: pointer, Code: code, Detail: detail}}}
 	}
 	switch {
 	case errors.As(err, &faults):
-		return &hare.Refusal{Status: http.StatusUnprocessableEntity, Errors: faults}
+		return &wire.Refusal{Status: http.StatusUnprocessableEntity, Errors: faults}
 	case errors.As(err, &fault):
-		return &hare.Refusal{Status: http.StatusUnprocessableEntity, Errors: hare.InvalidErrors{fault}}
+		return &wire.Refusal{Status: http.StatusUnprocessableEntity, Errors: hare.InvalidErrors{fault}}
 	case errors.As(err, &gap):
 		ref := one(http.StatusConflict, "/seq", "out_of_sequence", gap.Error())
 		ref.Expected = gap.Expected

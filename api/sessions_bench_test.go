@@ -14,16 +14,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/wire"
 )
 
-// wire is one connection to a server with a data directory, on loopback. As
+// connection is one connection to a server with a data directory, on loopback. As
 // many jobs of one task a round have arrived as there are GPUs, so that each
 // event, the end of a task, is answered with the start of the next one.
-type wire struct {
+type connection struct {
 	b       *testing.B
 	dir     string
 	in      *io.PipeWriter
@@ -35,8 +35,8 @@ type wire struct {
 	on      []string // GPU by job
 }
 
-func newWire(b *testing.B, gpus int) *wire {
-	w := &wire{b: b, dir: b.TempDir(), rounds: make([]int64, gpus), on: make([]string, gpus)}
+func newConnection(b *testing.B, gpus int) *connection {
+	w := &connection{b: b, dir: b.TempDir(), rounds: make([]int64, gpus), on: make([]string, gpus)}
 	store, err := sqlite.Open(b.Context(), w.dir)
 	if err != nil {
 		b.Fatal(err)
@@ -78,7 +78,7 @@ func newWire(b *testing.B, gpus int) *wire {
 		w.flush()
 	}()
 	for j := range gpus {
-		a, err := hare.DecodeAnswer(bytes.TrimSpace(w.read()))
+		a, err := wire.DecodeAnswer(bytes.TrimSpace(w.read()))
 		if err != nil || len(a.Decisions) != 1 {
 			b.Fatalf("job %d: %v %+v", j, err, a)
 		}
@@ -87,26 +87,26 @@ func newWire(b *testing.B, gpus int) *wire {
 	return w
 }
 
-func (w *wire) begin() {
+func (w *connection) begin() {
 	w.seq++
 	w.buf = strconv.AppendInt(append(w.buf[:0], `{"seq":`...), w.seq, 10)
 	w.buf = append(strconv.AppendInt(append(w.buf, `,"at_s":`...), w.seq/1000, 10), ',')
 }
 
-func (w *wire) send() {
+func (w *connection) send() {
 	if _, err := w.events.Write(append(w.buf, '\n')); err != nil {
 		w.b.Error(err)
 	}
 }
 
-func (w *wire) flush() {
+func (w *connection) flush() {
 	if err := w.events.Flush(); err != nil {
 		w.b.Error(err)
 	}
 }
 
 // end says that the task which runs longest has ended.
-func (w *wire) end() {
+func (w *connection) end() {
 	j := int(w.seq) % len(w.on)
 	w.begin()
 	w.buf = append(strconv.AppendInt(append(w.buf, `"type":"task_ended","job":"j`...), int64(j), 10), `","round":`...)
@@ -117,7 +117,7 @@ func (w *wire) end() {
 }
 
 // read gives the next answer, valid until the next call.
-func (w *wire) read() []byte {
+func (w *connection) read() []byte {
 	line, err := w.answers.ReadSlice('\n')
 	if err != nil || !bytes.Contains(line, []byte(`"start"`)) {
 		w.b.Fatalf("%v %s", err, line)
@@ -130,7 +130,7 @@ func (w *wire) read() []byte {
 func BenchmarkEvents(b *testing.B) {
 	for _, gpus := range []int{64, 10_000} {
 		b.Run(fmt.Sprintf("gpus=%d", gpus), func(b *testing.B) {
-			w := newWire(b, gpus)
+			w := newConnection(b, gpus)
 			b.ReportAllocs()
 			b.ResetTimer()
 			go func() {
@@ -155,7 +155,7 @@ func BenchmarkEvents(b *testing.B) {
 func BenchmarkEventLatency(b *testing.B) {
 	for _, rate := range []int{10_000, 50_000} {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
-			w := newWire(b, 64)
+			w := newConnection(b, 64)
 			var took, idle, meanwhile []time.Duration
 			for b.Loop() {
 				idle = append(idle, fsyncs(b, w.dir, 100, 0, nil)...)
@@ -188,7 +188,7 @@ func report(b *testing.B, took []time.Duration, of string) (p50, p99 float64) {
 }
 
 // steady sends events for a second; each is due at its own time.
-func (w *wire) steady(rate int) []time.Duration {
+func (w *connection) steady(rate int) []time.Duration {
 	start := time.Now()
 	due := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second / time.Duration(rate)) }
 	go func() {

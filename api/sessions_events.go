@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 const (
@@ -128,7 +129,7 @@ func eventBody(r *http.Request) error {
 // item is one line and its answer: a promise, or a refusal.
 type item struct {
 	promise *service.Promise
-	refusal *hare.Refusal
+	refusal *wire.Refusal
 	seq     int64
 	line    int64
 	at      time.Time // when it was submitted
@@ -162,18 +163,18 @@ type conversation struct {
 // listen reads lines and submits them until the body or ctx ends; whole says
 // that it was the body, or that the last answer says that there is no more.
 func (c *conversation) listen(ctx context.Context) (whole bool) {
-	decode := hare.DecodeEvent
+	decode := wire.DecodeEvent
 	if !c.timed {
-		decode = hare.DecodeUntimedEvent
+		decode = wire.DecodeUntimedEvent
 	}
 	in := bufio.NewReaderSize(c.r.Body, 64<<10)
 	over := false
 	for n := int64(1); !over; n++ {
-		line, err := hare.ReadEventLine(in)
+		line, err := wire.ReadEventLine(in)
 		it := item{line: n}
 		switch {
-		case errors.Is(err, hare.ErrLongEvent):
-			it.refusal = &hare.Refusal{Status: http.StatusRequestEntityTooLarge, Errors: hare.InvalidErrors{{Code: hare.CodeBodyTooLarge, Detail: err.Error()}}}
+		case errors.Is(err, wire.ErrLongEvent):
+			it.refusal = &wire.Refusal{Status: http.StatusRequestEntityTooLarge, Errors: hare.InvalidErrors{{Code: wire.CodeBodyTooLarge, Detail: err.Error()}}}
 		case err != nil:
 			return errors.Is(err, io.EOF) // otherwise the client is gone: half a line counts for nothing
 		case len(bytes.TrimSpace(line)) == 0:
@@ -259,7 +260,7 @@ func (c *conversation) end() error {
 	if !c.begun && len(c.buf) == 0 {
 		return why // a problem of its own
 	}
-	c.buf = append(hare.AppendRefusal(c.buf, c.s.refusal(c.r, why)), '\n')
+	c.buf = append(wire.AppendRefusal(c.buf, c.s.refusal(c.r, why)), '\n')
 	return c.flush()
 }
 
@@ -287,7 +288,7 @@ func (c *conversation) say(it item) error {
 				c.decisions += int64(len(answer.Decisions))
 				c.s.met.sessions.answers.Observe(time.Since(it.at).Seconds())
 			}
-			c.buf = append(hare.AppendAnswer(c.buf, answer), '\n')
+			c.buf = append(wire.AppendAnswer(c.buf, answer), '\n')
 		} else {
 			if errors.Is(err, service.ErrStorage) && !c.begun && len(c.buf) == 0 {
 				return err // a problem of its own
@@ -306,7 +307,7 @@ func (c *conversation) say(it item) error {
 		refusal.Line, refusal.Seq = it.line, it.seq
 		c.refused++
 		c.s.met.sessions.refused.WithLabelValues(refusal.Errors[0].Code).Inc()
-		c.buf = append(hare.AppendRefusal(c.buf, refusal), '\n')
+		c.buf = append(wire.AppendRefusal(c.buf, refusal), '\n')
 	}
 	if len(c.buf) >= answerBytes {
 		return c.flush()

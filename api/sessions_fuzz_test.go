@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Whatever comes in as events, each line is answered with decisions or with a
@@ -34,7 +35,7 @@ func FuzzEvents(f *testing.F) {
 	}
 	f.Cleanup(func() { _ = sessions.Close() })
 	h := api.New(service.New(service.Config{}), api.Config{Sessions: sessions})
-	cluster, err := hare.DecodeCluster(strings.NewReader(twoGPUs), hare.Limits{})
+	cluster, err := wire.DecodeCluster(strings.NewReader(twoGPUs), wire.Limits{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func FuzzEvents(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if last = rec.Event; accepted[last.Seq] != string(hare.AppendAnswer(nil, hare.Answer{Seq: last.Seq, Decisions: rec.Decisions}))+"\n" {
+			if last = rec.Event; accepted[last.Seq] != string(wire.AppendAnswer(nil, hare.Answer{Seq: last.Seq, Decisions: rec.Decisions}))+"\n" {
 				t.Errorf("event %d is recorded, and answered %q", last.Seq, accepted[last.Seq])
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 func tick(seq int) string { return fmt.Sprintf(`{"seq":%d,"at_s":0,"type":"tick"}`+"\n", seq) }
@@ -495,7 +496,7 @@ func TestServeEndsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cluster hare.Cluster
-	if c, err := hare.DecodeCluster(strings.NewReader(twoGPUs), hare.Limits{}); err != nil {
+	if c, err := wire.DecodeCluster(strings.NewReader(twoGPUs), wire.Limits{}); err != nil {
 		t.Fatal(err)
 	} else {
 		cluster = *c

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // getDecisions gives the decisions as they become durable.
@@ -58,7 +59,7 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 			of: "decisions", ahead: 64,
 			items: func(ctx context.Context) iter.Seq2[hare.Answer, error] { return session.Decisions(ctx, after) },
 			write: func(l *liveWriter, a hare.Answer) {
-				l.item(a.Seq, "", func(b []byte) []byte { return hare.AppendAnswer(b, a) })
+				l.item(a.Seq, "", func(b []byte) []byte { return wire.AppendAnswer(b, a) })
 			},
 			code: func(err error) string { return s.refusal(r, err).Errors[0].Code },
 		})
@@ -69,7 +70,7 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		line = append(hare.AppendAnswer(line[:0], hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}), '\n')
+		line = append(wire.AppendAnswer(line[:0], hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}), '\n')
 		if _, err := out.Write(line); err != nil {
 			return err
 		}
@@ -105,7 +106,7 @@ func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {
 	var line []byte
 	if after == 0 {
 		cfg := session.Info().Config
-		line = append(hare.AppendLogHeader(nil, &hare.LogHeader{
+		line = append(wire.AppendLogHeader(nil, &wire.LogHeader{
 			Policy: cfg.Policy, Parameters: cfg.Parameters, Clock: string(cfg.Clock), Cluster: cfg.Cluster,
 		}), '\n')
 	}
@@ -117,7 +118,7 @@ func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		line = append(hare.AppendRecord(line[:0], rec), '\n')
+		line = append(wire.AppendRecord(line[:0], rec), '\n')
 		if _, err := out.Write(line); err != nil {
 			return err
 		}
@@ -246,8 +247,8 @@ func fewEnough(ctx context.Context, session *service.Session, last, everyUs int6
 }
 
 // upTo gives the records up to event last.
-func upTo(log iter.Seq2[hare.Record, error], last int64) iter.Seq2[hare.Record, error] {
-	return func(yield func(hare.Record, error) bool) {
+func upTo(log iter.Seq2[wire.Record, error], last int64) iter.Seq2[wire.Record, error] {
+	return func(yield func(wire.Record, error) bool) {
 		if last == 0 {
 			return
 		}

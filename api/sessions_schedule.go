@@ -8,19 +8,20 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // instanceJSON is an instance as a part of a document.
 func instanceJSON(inst *hare.Instance) json.RawMessage {
 	var b bytes.Buffer
-	_ = inst.EncodeJSON(&b) // a buffer takes everything
+	_ = wire.EncodeInstance(&b, inst) // a buffer takes everything
 	return b.Bytes()
 }
 
 // scheduleJSON is a result without what only a solve has.
 func scheduleJSON(res *hare.Result) (json.RawMessage, error) {
 	var text bytes.Buffer
-	if err := res.EncodeJSON(&text); err != nil {
+	if err := wire.EncodeResult(&text, res); err != nil {
 		return nil, err
 	}
 	var d struct {

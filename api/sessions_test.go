@@ -17,11 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 const twoGPUs = `{"nodes":[{"name":"a","gpus":{"V100":1}},{"name":"b","gpus":{"T4":1}}]}`
@@ -193,11 +193,11 @@ func TestSession(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &regret); err != nil || code != 200 || regret.Achieved != 8.8 || regret.Regret < 1 || regret.Bound > regret.Achieved {
 		t.Errorf("%d %s", code, text)
 	}
-	inst, err := hare.DecodeInstanceValue([]byte(regret.Instance), "")
+	inst, err := wire.DecodeInstanceValue([]byte(regret.Instance), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := hare.DecodeCertificate(strings.NewReader(string(regret.Certificate)), hare.Limits{})
+	cert, err := wire.DecodeCertificate(strings.NewReader(string(regret.Certificate)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,10 +212,10 @@ func TestSession(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &followed); err != nil || !followed.Verified {
 		t.Fatalf("%v %s", err, text)
 	}
-	if inst, err = hare.DecodeInstanceValue([]byte(followed.Instance), ""); err != nil {
+	if inst, err = wire.DecodeInstanceValue([]byte(followed.Instance), ""); err != nil {
 		t.Fatal(err)
 	}
-	res, err := hare.DecodeResult(strings.NewReader(string(followed.Result)), hare.Limits{})
+	res, err := wire.DecodeResult(strings.NewReader(string(followed.Result)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestSession(t *testing.T) {
 	_, text, _ = s.call(t, "GET", at+"/log", "")
 	if lines := strings.Split(text, "\n"); len(lines) != 9 {
 		t.Errorf("%d lines", len(lines))
-	} else if _, err := hare.DecodeLogHeader([]byte(lines[0])); err != nil {
+	} else if _, err := wire.DecodeLogHeader([]byte(lines[0])); err != nil {
 		t.Error(err)
 	}
 	if code, text, _ := s.call(t, "DELETE", at, ""); code != http.StatusNoContent || text != "" {

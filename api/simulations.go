@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/wire"
 )
 
 func (s *server) simulationRoutes(r chi.Router) {
@@ -26,7 +27,7 @@ type simulationRunJSON struct {
 
 func describeRun(r *study.Run, detail string) simulationRunJSON {
 	out := simulationRunJSON{Run: r}
-	if detail == hare.SimulationJobs {
+	if detail == wire.SimulationJobs {
 		out.Each = r.EachJob()
 	}
 	return out
@@ -119,7 +120,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 }
 
 // simulateLines answers line by line.
-func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *hare.Simulation, req *study.Request) error {
+func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *wire.Simulation, req *study.Request) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
 	told := time.Now()
@@ -148,7 +149,7 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *hare
 }
 
 // readSimulation decodes the request's document.
-func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *hare.Simulation, err error) {
+func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *wire.Simulation, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
 	control := http.NewResponseController(w)
@@ -158,7 +159,7 @@ func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *hare
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	doc, err := hare.DecodeSimulation(body, hare.Limits{MaxBytes: s.bodyLimit(r.Context())})
+	doc, err := wire.DecodeSimulation(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())})
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/wire"
 )
 
 const costPolicy = "gavel:max_sum_throughput_normalized_by_cost_perf"
@@ -45,7 +45,7 @@ func TestSimulationWithPrices(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Runs) != 1 {
 			t.Fatal(err, text)
 		}
-		doc, err := hare.DecodeSimulation(strings.NewReader(ask("")), hare.Limits{})
+		doc, err := wire.DecodeSimulation(strings.NewReader(ask("")), wire.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // solveRoutes are there with or without Config.Solves.
@@ -291,8 +292,8 @@ func describeSolve(info service.SolveInfo) solveJSON {
 	d := solveJSON{
 		ID: info.ID, Status: info.Status, Termination: info.Termination, Phase: info.Phase, Resumed: info.Resumed, Degraded: info.Degraded,
 		Created: at(info.Created), Started: at(info.Started), Ended: at(info.Ended),
-		InstanceSHA256: info.InstanceSHA256, Jobs: info.Jobs, GPUs: info.GPUs, Options: hare.OptionsJSON(info.Options),
-		Value: info.Value, Bound: info.Bound, Gap: (&hare.Result{Value: info.Value, Bound: info.Bound}).GapJSON(),
+		InstanceSHA256: info.InstanceSHA256, Jobs: info.Jobs, GPUs: info.GPUs, Options: wire.OptionsJSON(info.Options),
+		Value: info.Value, Bound: info.Bound, Gap: wire.GapJSON(&hare.Result{Value: info.Value, Bound: info.Bound}),
 		Cached: info.Cached, Error: info.Error, Events: info.Events, ResultBytes: info.ResultBytes,
 		Links: solveLinks{Self: self, Events: self + "/events", Instance: self + "/instance"},
 	}

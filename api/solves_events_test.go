@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // stream opens the events of a solve.
@@ -141,12 +141,12 @@ func TestResultSoFar(t *testing.T) {
 	if v.Status == "running" && (v.Links["result"] == "" || v.Links["cancel"] == "" || v.Value == nil || v.Bound == nil) {
 		t.Errorf("%+v", v)
 	}
-	decoded, err := hare.DecodeInstance(strings.NewReader(inst), hare.Limits{})
+	decoded, err := wire.DecodeInstance(strings.NewReader(inst), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	code, text, _ := s.call(t, "GET", at+"/result", "")
-	res, err := hare.DecodeResult(strings.NewReader(text), hare.Limits{})
+	res, err := wire.DecodeResult(strings.NewReader(text), wire.Limits{})
 	if code != 200 || err != nil || len(res.TaskList) == 0 {
 		t.Fatalf("%d %v %.300s", code, err, text)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Clients that send a byte now and then hold their places for as long as a body
@@ -77,13 +78,13 @@ func TestSlowLoris(t *testing.T) {
 // have an entry for each of them.
 func wide(tb testing.TB, gpus, entries int) (*hare.Instance, *hare.Result) {
 	tb.Helper()
-	inst, err := hare.DecodeInstance(strings.NewReader(fmt.Sprintf(
-		`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]},"jobs":[{"id":"x","rounds":%d,"tasks":%d,"on":{"V100":{"compute_s":1}}}]}`, gpus, entries, gpus)), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(fmt.Sprintf(
+		`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]},"jobs":[{"id":"x","rounds":%d,"tasks":%d,"on":{"V100":{"compute_s":1}}}]}`, gpus, entries, gpus)), wire.Limits{})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	v, b := hare.Product(1e6, int64(entries)*1e6), hare.Product(1e6, 1)
-	res := &hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationGap, InstanceSHA256: inst.SHA256(), Objective: hare.ObjectiveWeightedJCT, Value: &v, Bound: &b,
+	res := &hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationGap, InstanceSHA256: wire.SHA256(inst), Objective: hare.ObjectiveWeightedJCT, Value: &v, Bound: &b,
 		Schedule: &hare.Schedule{Jobs: []string{"x"}}}
 	for g := range gpus {
 		l := hare.Lane{GPU: "a/" + strconv.Itoa(g), Job: make([]int32, entries), Round: make([]int64, entries), StartUs: make([]int64, entries)}
@@ -105,7 +106,7 @@ func TestLargeResult(t *testing.T) {
 	inst, res := wide(t, gpus, 10_000)
 	s := newSolveServer(t, service.Config{Engine: ready{res}}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
 	var text bytes.Buffer
-	_ = inst.EncodeJSON(&text) // a buffer takes everything
+	_ = wire.EncodeInstance(&text, inst) // a buffer takes everything
 	code, _, h := s.call(t, "POST", "/v1/solves", `{"instance":`+text.String()+`}`, "Prefer", "wait=60", "Accept-Encoding", "identity")
 	at := h.Get("Location")
 	size, _ := strconv.ParseInt(h.Get("Content-Length"), 10, 64)

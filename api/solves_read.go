@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // solveOf is the solve of the path.
@@ -314,9 +315,9 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service
 func encodeResult(w http.ResponseWriter, res *hare.Result, kind string) error {
 	w.Header().Set("Content-Type", kind)
 	if kind == kindNDJSON {
-		return res.EncodeNDJSON(w)
+		return wire.EncodeResultLines(w, res)
 	}
-	return res.EncodeJSON(w)
+	return wire.EncodeResult(w, res)
 }
 
 // getCertificate gives the proof of the bound.
@@ -349,10 +350,7 @@ func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 	if res.Certificate == nil {
 		return &statusError{http.StatusNotFound, "no_certificate", "the result holds no certificate: solve with detail jobs, lanes or tasks, and a bound that is certified"}
 	}
-	text, err := res.Certificate.MarshalJSON()
-	if err != nil {
-		return err
-	}
+	text := wire.CertificateJSON(res.Certificate)
 	w.Header().Set("Content-Type", kindJSON)
 	_, err = w.Write(append(text, '\n'))
 	return err
@@ -385,7 +383,7 @@ func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Content-Type", kindJSON)
-	return inst.EncodeJSON(w)
+	return wire.EncodeInstance(w, inst)
 }
 
 // solveProblem is the status of an error of solves; nil for others.

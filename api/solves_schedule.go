@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 const kindCSV = "text/csv"
@@ -253,7 +254,7 @@ func (v *view) json(w io.Writer, lines bool) error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = hare.AppendString(b, id)
+		b = wire.AppendString(b, id)
 	}
 	b = append(b, `]`...)
 	if lines {
@@ -267,7 +268,7 @@ func (v *view) json(w io.Writer, lines bool) error {
 			b = append(b, ',')
 		}
 		first = false
-		b = hare.AppendLane(append(b, '\n'), l)
+		b = wire.AppendLane(append(b, '\n'), l)
 		_, err := w.Write(b)
 		b = b[:0]
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // long is a result of about so many bytes, whose schedule is that of no
@@ -24,7 +25,7 @@ import (
 func long(inst *hare.Instance, bytes int) *hare.Result {
 	const lanes = 100
 	value := hare.Amount{}
-	res := &hare.Result{InstanceSHA256: inst.SHA256(), Version: "test", Status: hare.StatusSucceeded, Termination: hare.TerminationWorkLimit,
+	res := &hare.Result{InstanceSHA256: wire.SHA256(inst), Version: "test", Status: hare.StatusSucceeded, Termination: hare.TerminationWorkLimit,
 		Objective: hare.ObjectiveWeightedJCT, Value: &value, Bound: &value, Options: hare.Options{Detail: "lanes"}, Schedule: &hare.Schedule{Jobs: []string{"j"}}}
 	for i := range lanes {
 		l := hare.Lane{GPU: fmt.Sprint("a/", i)}
@@ -67,7 +68,7 @@ func TestSoakLongResult(t *testing.T) {
 		}
 	}
 	solves, srv, shut := open()
-	inst, err := hare.DecodeInstance(strings.NewReader(example(t)), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(example(t)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestSoakLongResult(t *testing.T) {
 	began := time.Now()
 	info, _, err := solves.Submit(t.Context(), service.SolveInput{Instance: inst, Run: func(context.Context, *hare.Instance, hare.Options, solver.Config) (*hare.Result, error) {
 		res := long(inst, bytes)
-		return res, res.EncodeJSON(want)
+		return res, wire.EncodeResult(want, res)
 	}})
 	if err == nil {
 		info, err = solves.Wait(t.Context(), "", info.ID)

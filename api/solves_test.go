@@ -19,6 +19,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // solveServer serves solves on loopback; what it takes is that of sessions.
@@ -90,7 +91,7 @@ func TestSolveAndItsViews(t *testing.T) {
 	if code != 200 || at == "" || h.Get("Hare-Solve-Id") != strings.TrimPrefix(at, "/v1/solves/") || h.Get("Hare-Cache") != "miss" || h.Get("Preference-Applied") != "" {
 		t.Fatalf("%d %v", code, h)
 	}
-	res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{})
+	res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,12 +108,12 @@ func TestSolveAndItsViews(t *testing.T) {
 		}
 	}
 	_, text, _ := s.call(t, "GET", at+"/instance", "")
-	inst, err := hare.DecodeInstance(strings.NewReader(text), hare.Limits{})
-	if err != nil || inst.SHA256() != res.InstanceSHA256 {
+	inst, err := wire.DecodeInstance(strings.NewReader(text), wire.Limits{})
+	if err != nil || wire.SHA256(inst) != res.InstanceSHA256 {
 		t.Fatalf("%v %s", err, text)
 	}
 	_, text, _ = s.call(t, "GET", at+"/certificate", "")
-	cert, err := hare.DecodeCertificate(strings.NewReader(text), hare.Limits{})
+	cert, err := wire.DecodeCertificate(strings.NewReader(text), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +142,12 @@ func TestSolveAndItsViews(t *testing.T) {
 		options := `{"bound":"machine","order":"wspt","assign":"earliest_finish","detail":"` + detail + `"}`
 		_, whole, _ := s.post(t, options)
 		_, lines, _ := s.post(t, options, "Accept", "application/x-ndjson")
-		a, err := hare.DecodeResult(strings.NewReader(whole), hare.Limits{})
+		a, err := wire.DecodeResult(strings.NewReader(whole), wire.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := a.EncodeNDJSON(&b); err != nil || b.String() != lines || (a.Schedule != nil) != (detail == "lanes" || detail == "tasks") || (len(a.TaskList) > 0) != (detail == "tasks") {
+		if err := wire.EncodeResultLines(&b, a); err != nil || b.String() != lines || (a.Schedule != nil) != (detail == "lanes" || detail == "tasks") || (len(a.TaskList) > 0) != (detail == "tasks") {
 			t.Errorf("%s: %v\n%.500s\n%.500s", detail, err, whole, lines)
 		}
 	}
@@ -170,11 +171,11 @@ func TestScheduleViews(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
 	_, result, h := s.post(t, `{"work_limit":2000}`)
 	at := h.Get("Location") + "/schedule"
-	res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{})
+	res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, err := hare.DecodeInstance(strings.NewReader(example(t)), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(example(t)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestScheduleViews(t *testing.T) {
 		if code != 200 {
 			t.Fatalf("%s: %d %s", query, code, text)
 		}
-		part, err := hare.DecodeResult(strings.NewReader(`{"hare":"result/v1","schedule":`+text+`}`), hare.Limits{})
+		part, err := wire.DecodeResult(strings.NewReader(`{"hare":"result/v1","schedule":`+text+`}`), wire.Limits{})
 		if err != nil {
 			t.Fatalf("%s: %v %s", query, err, text)
 		}
@@ -463,12 +464,12 @@ func TestListOfSolves(t *testing.T) {
 	if !slices.Equal(listed, made) || pages != 3 {
 		t.Errorf("%d pages: %v, want %v", pages, listed, made)
 	}
-	inst, err := hare.DecodeInstance(strings.NewReader(example(t)), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(example(t)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]int{
-		"": 7, "?status=running": 0, "?termination=optimal": 0, "?instance_sha256=" + inst.SHA256(): 7,
+		"": 7, "?status=running": 0, "?termination=optimal": 0, "?instance_sha256=" + wire.SHA256(inst): 7,
 		"?instance_sha256=" + strings.Repeat("0", 64): 0, "?status=succeeded&limit=5": 5,
 	} {
 		if ids, _ := s.solveIDs(t, query); len(ids) != want {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 const kindSVG = "image/svg+xml"
@@ -109,7 +110,7 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readWhatIf decodes the request's document.
-func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*hare.WhatIf, error) {
+func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*wire.WhatIf, error) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
 	body, err := s.body(w, r)
@@ -117,7 +118,7 @@ func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*hare.WhatI
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	req, err := hare.DecodeWhatIf(body, hare.Limits{MaxBytes: s.bodyLimit(r.Context())}, hare.Options{Seed: 1, Gap: service.DefaultGap})
+	req, err := wire.DecodeWhatIf(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())}, hare.Options{Seed: 1, Gap: service.DefaultGap})
 	if err != nil {
 		return nil, err
 	}

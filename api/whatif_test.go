@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // kept is a store of one solve.
@@ -40,7 +41,7 @@ func (k *kept) Result(_ context.Context, tenant, id string) (*hare.Result, error
 
 func newWhatIfServer(t *testing.T, bound string) (http.Handler, *kept) {
 	t.Helper()
-	inst, err := hare.DecodeInstance(strings.NewReader(example(t)), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(example(t)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestWhatIfOfAStoredSolve(t *testing.T) {
 	h, store := newWhatIfServer(t, "")
 	const scenarios = `"scenarios":[{"id":"less","remove_jobs":["vgg"]}],"options":{"work_limit":300}`
 	lines := whatIfLines(t, request(t, h, "POST", "/v1/what-if", `{"base":{"solve_id":"one"},`+scenarios+`}`))
-	if lines[0]["instance_sha256"] != store.inst.SHA256() || lines[1]["status"] != "succeeded" {
+	if lines[0]["instance_sha256"] != wire.SHA256(store.inst) || lines[1]["status"] != "succeeded" {
 		t.Errorf("%v", lines)
 	}
 	w := request(t, h, "POST", "/v1/what-if", `{"base":{"solve_id":"two"},`+scenarios+`}`)
@@ -148,7 +149,7 @@ func TestWhatIfOfAStoredSolve(t *testing.T) {
 		t.Errorf("%d: %s", w.Code, w.Body)
 	}
 	var b strings.Builder
-	if err := store.res.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeResult(&b, store.res); err != nil {
 		t.Fatal(err)
 	}
 	with := `{"base":{"instance":` + example(t) + `,"result":` + b.String() + `},` + scenarios + `}`

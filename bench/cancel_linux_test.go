@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // mixed lets every other job be gang or rigid.
@@ -68,7 +69,7 @@ func BenchmarkCancel(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					if err := res.EncodeJSON(io.Discard); err != nil {
+					if err := wire.EncodeResult(io.Discard, res); err != nil {
 						b.Fatal(err)
 					}
 					if ctx.Err() != nil { // else it was solved before

@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // wide is a tiny instance in which gangs do not fill a type and relaxed rounds
@@ -253,8 +254,8 @@ func (p *pythonBounds) add(t *testing.T, inst *hare.Instance, c *hare.Certificat
 	stated := *c
 	stated.Bound = "-1000000000.000000" // one that is not proved would be refused
 	var doc bytes.Buffer
-	cert, err := stated.MarshalJSON()
-	if err := errors.Join(err, inst.EncodeJSON(&doc)); err != nil {
+	cert := wire.CertificateJSON(&stated)
+	if err := wire.EncodeInstance(&doc, inst); err != nil {
 		t.Fatal(err)
 	}
 	base := filepath.Join(p.dir, fmt.Sprint(len(p.want)))

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Methods of a row.
@@ -127,7 +128,7 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 			if inst, err = r.c.instance(); err != nil {
 				return rep, err
 			}
-			made, sha = r.c, inst.SHA256()
+			made, sha = r.c, wire.SHA256(inst)
 		}
 		if cfg.Progress != nil {
 			cfg.Progress(GapProgress{Done: i, Total: len(runs), Name: r.c.Name, Method: r.method, Model: r.model, Limit: r.limit, Left: left})
@@ -195,8 +196,8 @@ func (c *GapCase) instance() (*hare.Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	if frozen := GapSetHash(c.Name); frozen != "" && frozen != inst.SHA256() {
-		return nil, fmt.Errorf("%s has the hash %s and was frozen with %s: this is another set", c.Name, inst.SHA256(), frozen)
+	if frozen := GapSetHash(c.Name); frozen != "" && frozen != wire.SHA256(inst) {
+		return nil, fmt.Errorf("%s has the hash %s and was frozen with %s: this is another set", c.Name, wire.SHA256(inst), frozen)
 	}
 	return inst, nil
 }

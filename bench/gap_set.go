@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Sets of instances that gaps are measured on.
@@ -232,7 +233,7 @@ func Frozen(dir, name string) (*hare.Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return hare.DecodeInstance(z, hare.Limits{})
+	return wire.DecodeInstance(z, wire.Limits{})
 }
 
 // frozenFiles are the files of figures and, for the synthetic ones, their

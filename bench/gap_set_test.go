@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 var updateGapSet = flag.Bool("update", false, "write the hashes of the set into gap_set.txt")
@@ -32,7 +33,7 @@ func TestSixtyAreFrozen(t *testing.T) {
 		if err := inst.Validate(); err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 		}
-		sha := inst.SHA256()
+		sha := wire.SHA256(inst)
 		if seen[sha] || seen[c.Name] {
 			t.Errorf("%s is there twice", c.Name)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
 )
 
 // fed is a simulation as lines: the events that were sent and the answers.
@@ -34,10 +35,10 @@ func feed(t *testing.T, inst *hare.Instance, policy, parameters string) *fed {
 		t.Fatal(err)
 	}
 	f := &fed{}
-	f.out, err = sim.Run(t.Context(), inst, p, sim.Config{Log: func(r hare.Record) error {
+	f.out, err = sim.Run(t.Context(), inst, p, sim.Config{Log: func(r wire.Record) error {
 		f.events = append(f.events, r.Event)
-		f.lines = append(hare.AppendEvent(f.lines, r.Event), '\n')
-		f.expected = append(hare.AppendAnswer(f.expected, hare.Answer{Seq: r.Event.Seq, Decisions: r.Decisions}), '\n')
+		f.lines = append(wire.AppendEvent(f.lines, r.Event), '\n')
+		f.expected = append(wire.AppendAnswer(f.expected, hare.Answer{Seq: r.Event.Seq, Decisions: r.Decisions}), '\n')
 		return nil
 	}})
 	if err != nil {
@@ -151,7 +152,7 @@ func overHTTP(t *testing.T, store service.Store, inst *hare.Instance, policy, pa
 			t.Error(err)
 		}
 	}()
-	body := append([]byte(`{"policy":"`+policy+`","cluster":`), hare.AppendCluster(nil, sim.Cluster(inst))...)
+	body := append([]byte(`{"policy":"`+policy+`","cluster":`), wire.AppendCluster(nil, sim.Cluster(inst))...)
 	if parameters != "" {
 		body = append(append(body, `,"parameters":`...), parameters...)
 	}
@@ -216,7 +217,7 @@ func inMemory(t *testing.T, inst *hare.Instance, policy, parameters string, even
 		if err != nil {
 			t.Fatalf("event %d: %v", i+1, err)
 		}
-		answers = append(hare.AppendAnswer(answers, a), '\n')
+		answers = append(wire.AppendAnswer(answers, a), '\n')
 	}
 	return answers
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 var instances = flag.Int("hare.instances", 10_000, "random instances to judge by brute force")
@@ -144,7 +145,7 @@ func newPythonVerifier(t *testing.T) *pythonVerifier { return &pythonVerifier{di
 
 func (p *pythonVerifier) add(t *testing.T, seed int64, inst *hare.Instance, res *hare.Result) {
 	var a, b bytes.Buffer
-	if err := errors.Join(inst.EncodeJSON(&a), res.EncodeJSON(&b)); err != nil {
+	if err := errors.Join(wire.EncodeInstance(&a, inst), wire.EncodeResult(&b, res)); err != nil {
 		t.Error(err)
 		return
 	}

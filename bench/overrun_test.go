@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
 )
 
 func generated(b testing.TB, jobs int, sync string) *hare.Instance {
@@ -32,7 +33,7 @@ func BenchmarkOverrun(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := res.EncodeJSON(io.Discard); err != nil {
+		if err := wire.EncodeResult(io.Discard, res); err != nil {
 			b.Fatal(err)
 		}
 		return time.Since(began), res.Value.Float() / res.Bound.Float()

@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // mixedScenarios are n changes of all kinds to an instance, fixed by the seed:
@@ -55,14 +56,14 @@ func mixedScenarios(inst *hare.Instance, n int, seed uint64) []string {
 }
 
 // whatIfRequest asks for the scenarios of an instance.
-func whatIfRequest(t testing.TB, inst *hare.Instance, scenarios []string, rest string) *hare.WhatIf {
+func whatIfRequest(t testing.TB, inst *hare.Instance, scenarios []string, rest string) *wire.WhatIf {
 	t.Helper()
 	var b bytes.Buffer
-	if err := inst.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
 	text := `{"base":{"instance":` + b.String() + `},"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
-	req, err := hare.DecodeWhatIf(strings.NewReader(text), hare.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
+	req, err := wire.DecodeWhatIf(strings.NewReader(text), wire.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
 	if err != nil {
 		t.Fatal(err)
 	}

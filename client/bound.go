@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Bound is a lower bound on the objective of every feasible schedule.
@@ -98,6 +99,6 @@ func resultJSON(res *hare.Result) (json.RawMessage, error) {
 		return nil, errors.New("client: Result is nil")
 	}
 	var b bytes.Buffer
-	err := res.EncodeJSON(&b)
+	err := wire.EncodeResult(&b, res)
 	return b.Bytes(), err
 }

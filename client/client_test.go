@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,7 +28,7 @@ func instance(t *testing.T) *hare.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, err := hare.DecodeInstance(bytes.NewReader(text), hare.Limits{})
+	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestSolveVerifyBound(t *testing.T) {
 	if err != nil || b.Bound.String() != "30.1" || !b.Certified {
 		t.Fatalf("%v %+v", err, b)
 	}
-	if cert, err := hare.DecodeCertificate(bytes.NewReader(b.Certificate), hare.Limits{}); err != nil || cert.Bound != "30.100000" {
+	if cert, err := wire.DecodeCertificate(bytes.NewReader(b.Certificate), wire.Limits{}); err != nil || cert.Bound != "30.100000" {
 		t.Errorf("%v %+v", err, cert)
 	}
 	if v, err := c.Version(t.Context()); err != nil || v.Version != "test" {

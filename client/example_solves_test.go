@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/wire"
 )
 
 func Example() {
 	url, done := server()
 	defer done()
 	ctx := context.Background()
-	inst, err := hare.DecodeInstance(strings.NewReader(readme), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(readme), wire.Limits{})
 	if err != nil {
 		fmt.Println(err)
 		return

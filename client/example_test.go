@@ -7,11 +7,11 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // readme is the instance of README.md.
@@ -43,7 +43,7 @@ func ExampleClient_Solve() {
 		return
 	}
 	defer c.Close()
-	inst, err := hare.DecodeInstance(strings.NewReader(readme), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(readme), wire.Limits{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -70,7 +70,7 @@ func ExampleProblem() {
 		return
 	}
 	defer c.Close()
-	inst, err := hare.DecodeInstance(strings.NewReader(readme), hare.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(readme), wire.Limits{})
 	if err != nil {
 		fmt.Println(err)
 		return

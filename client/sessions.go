@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // SessionRequest opens an online session.
@@ -44,7 +45,7 @@ func (c *Client) CreateSession(ctx context.Context, req SessionRequest) (*Sessio
 	if req.Cluster == nil {
 		return nil, errors.New("client: Cluster is nil")
 	}
-	in := map[string]any{"cluster": json.RawMessage(hare.AppendCluster(nil, req.Cluster))}
+	in := map[string]any{"cluster": json.RawMessage(wire.AppendCluster(nil, req.Cluster))}
 	if req.Policy != "" {
 		in["policy"] = req.Policy
 	}
@@ -108,9 +109,9 @@ func (c *Client) Apply(ctx context.Context, s *Session, events ...hare.Event) ([
 	var text []byte
 	for _, e := range events {
 		if s.Clock == "server" {
-			text = append(append(text, untimed(hare.AppendEvent(nil, e))...), '\n')
+			text = append(append(text, untimed(wire.AppendEvent(nil, e))...), '\n')
 		} else {
-			text = append(hare.AppendEvent(text, e), '\n')
+			text = append(wire.AppendEvent(text, e), '\n')
 		}
 	}
 	var answers []hare.Answer
@@ -138,7 +139,7 @@ func (c *Client) Apply(ctx context.Context, s *Session, events ...hare.Event) ([
 					}
 					return e
 				}
-				a, err := hare.DecodeAnswer(line)
+				a, err := wire.DecodeAnswer(line)
 				if err != nil {
 					return fmt.Errorf("client: %w", err)
 				}
@@ -165,7 +166,7 @@ func (c *Client) Decisions(ctx context.Context, id string, after int64) iter.Seq
 		for m, err := range c.follow(ctx, sessionPath(id, "/decisions"), after) {
 			var a hare.Answer
 			if err == nil {
-				a, err = hare.DecodeAnswer(m.data)
+				a, err = wire.DecodeAnswer(m.data)
 			}
 			if !yield(a, err) || err != nil {
 				return

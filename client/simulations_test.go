@@ -11,12 +11,13 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/wire"
 )
 
 // What comes line by line is what comes as one document.
 func TestSimulate(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	ask := &hare.Simulation{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second}
+	ask := &wire.Simulation{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second}
 	got, err := c.Simulate(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
@@ -60,14 +61,14 @@ func TestSimulate(t *testing.T) {
 // and one that is not.
 func TestSimulateIntervalAndPrices(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	got, err := c.Simulate(t.Context(), &hare.Simulation{Policies: []string{"pollux:tiresias"}, Trace: &hare.SimulationTrace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
+	got, err := c.Simulate(t.Context(), &wire.Simulation{Policies: []string{"pollux:tiresias"}, Trace: &wire.SimulationTrace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
 	if err != nil || len(got.Runs) != 1 || got.Runs[0].MeanJCTS != 3416.5 {
 		t.Errorf("%v %+v", err, got)
 	}
-	ask := &hare.Simulation{
-		Policies: []string{"gavel:max_sum_throughput_normalized_by_cost_perf"}, Trace: &hare.SimulationTrace{Name: "small_test"},
+	ask := &wire.Simulation{
+		Policies: []string{"gavel:max_sum_throughput_normalized_by_cost_perf"}, Trace: &wire.SimulationTrace{Name: "small_test"},
 		GPUs: []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "V100", Count: 2}}, TimeLimit: 20 * time.Second,
-		Prices: []hare.TypePrice{{Type: "K80", Micro: 135_000}, {Type: "V100", Micro: 2_480_000}},
+		Prices: []wire.TypePrice{{Type: "K80", Micro: 135_000}, {Type: "V100", Micro: 2_480_000}},
 	}
 	if got, err = c.Simulate(t.Context(), ask); err != nil || len(got.Runs) != 1 {
 		t.Errorf("%v %+v", err, got)
@@ -83,14 +84,14 @@ func TestSimulateIntervalAndPrices(t *testing.T) {
 func TestSimulationFailsBehindARun(t *testing.T) {
 	k := newKeeper(t)
 	c := k.serve(t, nil)
-	inst, err := hare.DecodeInstance(strings.NewReader(`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
+	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
 		{"id":"first","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}},
 		{"id":"long","release_s":0.2,"tasks":2,"sync":"gang","on":{"V100":{"compute_s":4}}},
-		{"id":"wide","release_s":0.3,"tasks":4,"sync":"gang","on":{"V100":{"compute_s":3}}}]}`), hare.Limits{})
+		{"id":"wide","release_s":0.3,"tasks":4,"sync":"gang","on":{"V100":{"compute_s":3}}}]}`), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := &hare.Simulation{Policies: []string{"srtf", "kueue"}, Instance: inst}
+	ask := &wire.Simulation{Policies: []string{"srtf", "kueue"}, Instance: inst}
 	var runs int
 	var last error
 	for l, err := range c.FollowSimulation(t.Context(), ask) {

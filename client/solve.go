@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Options of a solve; what is zero or nil is left to the server.
@@ -92,7 +93,7 @@ func (r *Request) parts() (map[string]any, error) {
 	m["previous"], m["at_s"] = text, json.Number(hare.FormatMicros(r.At.Microseconds()))
 	if r.PreviousInstance != nil {
 		var b bytes.Buffer
-		if err := r.PreviousInstance.EncodeJSON(&b); err != nil {
+		if err := wire.EncodeInstance(&b, r.PreviousInstance); err != nil {
 			return nil, err
 		}
 		m["previous_instance"] = json.RawMessage(b.Bytes())
@@ -110,7 +111,7 @@ func body(inst *hare.Instance, parts map[string]any) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString(`{"instance":`)
-	if err := inst.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeInstance(&b, inst); err != nil {
 		return nil, err
 	}
 	b.Truncate(len(bytes.TrimRight(b.Bytes(), "\n")))
@@ -201,7 +202,7 @@ func (c *Client) post(ctx context.Context, req Request, prefer string) (res *har
 		take: func(resp *http.Response) (err error) {
 			if resp.StatusCode != http.StatusAccepted {
 				s = &Solve{ID: resp.Header.Get("Hare-Solve-Id")}
-				res, err = hare.DecodeResult(resp.Body, hare.Limits{MaxBytes: c.cfg.MaxBytes})
+				res, err = wire.DecodeResult(resp.Body, wire.Limits{MaxBytes: c.cfg.MaxBytes})
 				return err
 			}
 			s = &Solve{}
@@ -278,7 +279,7 @@ func (c *Client) Wait(ctx context.Context, id string) (*Solve, error) {
 func (c *Client) Result(ctx context.Context, id string) (res *hare.Result, err error) {
 	err = c.do(ctx, call{method: http.MethodGet, path: solvePath(id, "/result"), repeatable: true,
 		take: func(resp *http.Response) (err error) {
-			res, err = hare.DecodeResult(resp.Body, hare.Limits{MaxBytes: c.cfg.MaxBytes})
+			res, err = wire.DecodeResult(resp.Body, wire.Limits{MaxBytes: c.cfg.MaxBytes})
 			return err
 		}})
 	return res, err

@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // WhatIf asks what would change.
@@ -87,7 +88,7 @@ func (w *WhatIf) body() ([]byte, error) {
 		return nil, errors.New("client: give an Instance or a SolveID")
 	default:
 		var b bytes.Buffer
-		if err := w.Instance.EncodeJSON(&b); err != nil {
+		if err := wire.EncodeInstance(&b, w.Instance); err != nil {
 			return nil, err
 		}
 		base["instance"] = json.RawMessage(b.Bytes())

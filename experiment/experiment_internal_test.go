@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/wire"
 )
 
 // A figure has its interval where there is one: 2, 4, 6 are 4 ± 4.302653 · 2/√3.
@@ -28,7 +29,7 @@ func TestWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := inst.SHA256()
+	before := wire.SHA256(inst)
 	small, large := wrong(inst, 0.1, 1), wrong(inst, 0.2, 1)
 	below, above := 0, 0
 	for i := range inst.Jobs {
@@ -44,10 +45,10 @@ func TestWrong(t *testing.T) {
 			}
 		}
 	}
-	if below < 50 || above < 50 || inst.SHA256() != before {
+	if below < 50 || above < 50 || wire.SHA256(inst) != before {
 		t.Errorf("%d below, %d above", below, above)
 	}
-	if other := wrong(inst, 0.2, 2); other.SHA256() == large.SHA256() {
+	if other := wrong(inst, 0.2, 2); wire.SHA256(other) == wire.SHA256(large) {
 		t.Error("two seeds, the same errors")
 	}
 }

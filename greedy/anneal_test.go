@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // randomGangs is a small instance of gang and rigid jobs.
@@ -227,7 +228,7 @@ func loadInstance(t testing.TB, name string) *hare.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, err := hare.DecodeInstance(z, hare.Limits{})
+	inst, err := wire.DecodeInstance(z, wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,12 +7,13 @@ import (
 
 	hare "github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/wire"
 )
 
 func ExampleSVG() {
-	inst, err := hare.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
+	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 		"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 1}}]},
-		"jobs": [{"id": "bert", "rounds": 3, "on": {"V100": {"compute_s": 2}}}]}`), hare.Limits{})
+		"jobs": [{"id": "bert", "rounds": 3, "on": {"V100": {"compute_s": 2}}}]}`), wire.Limits{})
 	if err != nil {
 		panic(err)
 	}

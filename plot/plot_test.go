@@ -17,6 +17,7 @@ import (
 	"time"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -28,7 +29,7 @@ func load(t testing.TB, instance, result string) (*hare.Instance, *hare.Result) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := hare.DecodeResult(bytes.NewReader(f), hare.Limits{})
+	res, err := wire.DecodeResult(bytes.NewReader(f), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func loadInstance(t testing.TB, file string) *hare.Instance {
 			t.Fatal(err)
 		}
 	}
-	inst, err := hare.DecodeInstance(r, hare.Limits{})
+	inst, err := wire.DecodeInstance(r, wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +486,7 @@ func FuzzDraw(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		res, err := hare.DecodeResult(bytes.NewReader(text), hare.Limits{})
+		res, err := wire.DecodeResult(bytes.NewReader(text), wire.Limits{})
 		if err != nil {
 			return
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/wire"
 )
 
 // oracle adds the checks that take minutes: make oracle.
@@ -278,7 +279,7 @@ type watcher struct {
 	jobsUs, busyUs int64 // integrals of there and running
 }
 
-func (w *watcher) see(r hare.Record) error {
+func (w *watcher) see(r wire.Record) error {
 	if span := r.Event.AtUs - w.lastUs; span > 0 {
 		w.lastUs = r.Event.AtUs
 		w.jobsUs += span * int64(w.there)

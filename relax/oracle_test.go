@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
+	"github.com/hare-sched/hare/wire"
 )
 
 // slowFluid is φ of a fluid as its definition says: for each last piece, all
@@ -112,7 +113,7 @@ func BenchmarkOracle(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	inst, err := hare.DecodeInstance(z, hare.Limits{})
+	inst, err := wire.DecodeInstance(z, wire.Limits{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Two rigid jobs of two GPUs on three, weight 1 and 1 s each: only one runs at
@@ -204,8 +205,8 @@ func TestCertificatesWithSizesAndSteps(t *testing.T) {
 		}
 		cfg.Workers = 3
 		again := mustPrice(t, inst, cfg)
-		a, _ := rel.Certificate.MarshalJSON()
-		b, _ := again.Certificate.MarshalJSON()
+		a := wire.CertificateJSON(rel.Certificate)
+		b := wire.CertificateJSON(again.Certificate)
 		if !bytes.Equal(a, b) {
 			t.Fatalf("seed %d: three workers give another certificate", seed)
 		}
@@ -226,7 +227,7 @@ func readInstance(t *testing.T, name string) *hare.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, err := hare.DecodeInstance(z, hare.Limits{})
+	inst, err := wire.DecodeInstance(z, wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Each change that an explanation tells of is made, and the instance solved:
@@ -288,18 +289,18 @@ func FuzzExplain(f *testing.F) {
 		inst := smallInstance(seed)
 		res, _ := solved(f, inst, hare.Options{WorkLimit: 200})
 		var b strings.Builder
-		if err := res.EncodeJSON(&b); err != nil {
+		if err := wire.EncodeResult(&b, res); err != nil {
 			f.Fatal(err)
 		}
 		f.Add(encoded(f, inst), b.String(), "j1", int64(5*second), int64(0))
 		f.Add(encoded(f, inst), b.String(), "x", int64(0), int64(second))
 	}
 	f.Fuzz(func(t *testing.T, instance, result, job string, by, earlier int64) {
-		inst, err := hare.DecodeInstance(strings.NewReader(instance), hare.Limits{MaxBytes: 1 << 16})
+		inst, err := wire.DecodeInstance(strings.NewReader(instance), wire.Limits{MaxBytes: 1 << 16})
 		if err != nil || len(inst.Jobs) > 50 {
 			return
 		}
-		res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{MaxBytes: 1 << 18})
+		res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{MaxBytes: 1 << 18})
 		if err != nil {
 			return
 		}

@@ -8,14 +8,15 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Two jobs want the one GPU; the lighter one waits for the heavier.
 func ExampleExplain() {
-	inst, err := hare.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
+	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 	 "cluster": {"nodes": [{"name": "a", "gpus": {"V100": 1}}]},
 	 "jobs": [{"id": "big", "weight": 9, "on": {"V100": {"compute_s": 60}}},
-	          {"id": "small", "on": {"V100": {"compute_s": 30}}}]}`), hare.Limits{})
+	          {"id": "small", "on": {"V100": {"compute_s": 30}}}]}`), wire.Limits{})
 	if err != nil {
 		panic(err)
 	}

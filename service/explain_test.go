@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 const second = 1_000_000
@@ -419,7 +420,7 @@ func checkWaits(t *testing.T, name string, j *hare.Job, s service.JobSpan, n *na
 func encoded(t testing.TB, inst *hare.Instance) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := inst.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare/service/sqlite"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // timedEngine is package solver, with what its last call took and answered.
@@ -48,7 +49,7 @@ func BenchmarkOverhead(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	inst, err := hare.DecodeInstance(text, hare.Limits{})
+	inst, err := wire.DecodeInstance(text, wire.Limits{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func BenchmarkOverhead(b *testing.B) {
 					b.Fatal(info, err)
 				}
 				began = time.Now()
-				_ = engine.res.EncodeJSON(io.Discard)
+				_ = wire.EncodeResult(io.Discard, engine.res)
 				encode = append(encode, time.Since(began))
 				beside = append(beside, span-engine.took)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // ErrNoPrices says that a result's bound is not made of prices.
@@ -91,7 +92,7 @@ func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Res
 	if err != nil {
 		return nil, err
 	}
-	out := &Prices{InstanceSHA256: inst.SHA256(), Bound: res.Bound, Meaning: PricesMeaning}
+	out := &Prices{InstanceSHA256: wire.SHA256(inst), Bound: res.Bound, Meaning: PricesMeaning}
 	for _, t := range c.GridUs {
 		out.GridS = append(out.GridS, Seconds(t))
 	}

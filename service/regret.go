@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Regret compares what a session achieved with the best that hindsight allows.
@@ -164,7 +165,7 @@ type LogError struct{ Reason string }
 func (e *LogError) Error() string { return "regret: " + e.Reason }
 
 // Add takes the next record. An error is a *LogError.
-func (h *Hindsight) Add(r hare.Record) error {
+func (h *Hindsight) Add(r wire.Record) error {
 	e := &r.Event
 	if e.Seq <= h.seq || e.AtUs < h.atUs {
 		return &LogError{fmt.Sprintf("event %d cannot follow event %d", e.Seq, h.seq)}

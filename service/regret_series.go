@@ -9,6 +9,7 @@ import (
 	"iter"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // MaxRegrets is how many regrets one request may ask for.
@@ -40,7 +41,7 @@ func LeastInterval(firstUs, lastUs int64) int64 {
 // one bound. All but the last are the same when the log has grown.
 //
 // An error, of the log or of Regret, is the last of the sequence.
-func (s *Service) Regrets(ctx context.Context, cluster *hare.Cluster, log iter.Seq2[hare.Record, error], everyUs int64) iter.Seq2[*Regret, error] {
+func (s *Service) Regrets(ctx context.Context, cluster *hare.Cluster, log iter.Seq2[wire.Record, error], everyUs int64) iter.Seq2[*Regret, error] {
 	return func(yield func(*Regret, error) bool) {
 		h := NewHindsight(cluster)
 		var before *Regret
@@ -98,18 +99,18 @@ func (s *Service) regretSince(ctx context.Context, h *Hindsight, before *Regret,
 
 // regretJSON is the one form of a Regret.
 type regretJSON struct {
-	Seq         int64             `json:"seq"`
-	AtS         json.RawMessage   `json:"at_s"`
-	Last        bool              `json:"last"`
-	Jobs        regretJobs        `json:"jobs"`
-	Achieved    hare.Amount       `json:"achieved"`
-	Bound       *hare.Amount      `json:"bound"`
-	Regret      json.RawMessage   `json:"regret"`
-	Method      string            `json:"method,omitempty"`
-	Holds       string            `json:"holds"`
-	Notes       []string          `json:"notes,omitempty"`
-	Certificate *hare.Certificate `json:"certificate,omitempty"`
-	Instance    json.RawMessage   `json:"instance,omitempty"`
+	Seq         int64           `json:"seq"`
+	AtS         json.RawMessage `json:"at_s"`
+	Last        bool            `json:"last"`
+	Jobs        regretJobs      `json:"jobs"`
+	Achieved    hare.Amount     `json:"achieved"`
+	Bound       *hare.Amount    `json:"bound"`
+	Regret      json.RawMessage `json:"regret"`
+	Method      string          `json:"method,omitempty"`
+	Holds       string          `json:"holds"`
+	Notes       []string        `json:"notes,omitempty"`
+	Certificate json.RawMessage `json:"certificate,omitempty"`
+	Instance    json.RawMessage `json:"instance,omitempty"`
 }
 
 type regretJobs struct {
@@ -133,8 +134,8 @@ func (r *Regret) EncodeJSON(w io.Writer, full bool) error {
 		}
 		if full {
 			var b bytes.Buffer
-			_ = r.Instance.EncodeJSON(&b) // a buffer takes everything
-			d.Certificate, d.Instance = r.Certificate, b.Bytes()
+			_ = wire.EncodeInstance(&b, r.Instance) // a buffer takes everything
+			d.Certificate, d.Instance = wire.CertificateJSON(r.Certificate), b.Bytes()
 		}
 	}
 	e := json.NewEncoder(w)

@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // book writes a log by hand.
@@ -29,11 +30,11 @@ func newBook(t *testing.T, nodes ...hare.Node) *book {
 func (b *book) add(event string, starts ...string) {
 	b.t.Helper()
 	b.seq++
-	e, err := hare.DecodeEvent(fmt.Appendf(nil, `{"seq":%d,%s`, b.seq, event[1:]))
+	e, err := wire.DecodeEvent(fmt.Appendf(nil, `{"seq":%d,%s`, b.seq, event[1:]))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r := hare.Record{Event: e}
+	r := wire.Record{Event: e}
 	for _, s := range starts {
 		d := hare.Decision{}
 		var at float64

@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // What a client may send at odd moments, by hand: achieved, the least and the
@@ -142,11 +143,11 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 func (b *book) addRecord(event string, decisions ...hare.Decision) {
 	b.t.Helper()
 	b.seq++
-	e, err := hare.DecodeEvent(fmt.Appendf(nil, `{"seq":%d,%s`, b.seq, event[1:]))
+	e, err := wire.DecodeEvent(fmt.Appendf(nil, `{"seq":%d,%s`, b.seq, event[1:]))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := b.h.Add(hare.Record{Event: e, Decisions: decisions}); err != nil {
+	if err := b.h.Add(wire.Record{Event: e, Decisions: decisions}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -189,8 +190,8 @@ func isTrue(t *testing.T, r *service.Regret, limit int) (optimal bool) {
 	return true
 }
 
-func recordsOf(records []hare.Record) iter.Seq2[hare.Record, error] {
-	return func(yield func(hare.Record, error) bool) {
+func recordsOf(records []wire.Record) iter.Seq2[wire.Record, error] {
+	return func(yield func(wire.Record, error) bool) {
 		for _, r := range records {
 			if !yield(r, nil) {
 				return
@@ -207,12 +208,12 @@ func TestRegretsOfRandomRunsAreTrue(t *testing.T) {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 3)))
 		cluster := sim.Cluster(inst)
 		for _, name := range online.Names() {
-			var records []hare.Record
+			var records []wire.Record
 			p, err := online.New(name, cluster, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = sim.Run(t.Context(), inst, p, sim.Config{Log: func(r hare.Record) error {
+			_, err = sim.Run(t.Context(), inst, p, sim.Config{Log: func(r wire.Record) error {
 				r.Decisions = append([]hare.Decision(nil), r.Decisions...)
 				records = append(records, r)
 				return nil
@@ -304,7 +305,7 @@ func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var records []hare.Record
+		var records []wire.Record
 		for len(records) < 40 {
 			e := w.next()
 			e.Seq = int64(len(records)) + 1
@@ -316,7 +317,7 @@ func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			records = append(records, hare.Record{Event: e, Decisions: append([]hare.Decision(nil), ds...)})
+			records = append(records, wire.Record{Event: e, Decisions: append([]hare.Decision(nil), ds...)})
 			for _, d := range ds {
 				if d.Type == hare.DecisionStart {
 					w.running = append(w.running, d)
@@ -397,9 +398,9 @@ func TestRegretsAreThoseOfTheLogAsItStood(t *testing.T) {
 }
 
 // twoJobs is a log on one GPU from a time on: one job ends at 4 s, one at 8 s.
-func twoJobs(t *testing.T, fromS int64) (*hare.Cluster, []hare.Record) {
+func twoJobs(t *testing.T, fromS int64) (*hare.Cluster, []wire.Record) {
 	t.Helper()
-	var records []hare.Record
+	var records []wire.Record
 	for i, e := range []struct {
 		at    int64
 		event string
@@ -411,11 +412,11 @@ func twoJobs(t *testing.T, fromS int64) (*hare.Cluster, []hare.Record) {
 		{8, `"type":"task_ended","job":"y","round":0,"task":0,"gpu":"a/0","compute_s":4`},
 		{8, `"type":"job_ended","job":"y"`},
 	} {
-		event, err := hare.DecodeEvent(fmt.Appendf(nil, `{"seq":%d,"at_s":%d,%s}`, i+1, fromS+e.at, e.event))
+		event, err := wire.DecodeEvent(fmt.Appendf(nil, `{"seq":%d,"at_s":%d,%s}`, i+1, fromS+e.at, e.event))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := hare.Record{Event: event}
+		r := wire.Record{Event: event}
 		switch i {
 		case 0:
 			r.Decisions = []hare.Decision{{Job: "x", GPU: "a/0", AtUs: event.AtUs}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Replan plans again what is left of an earlier plan for inst, under the limits
@@ -48,11 +49,11 @@ func encodeReplan(w io.Writer, req *hare.ReplanRequest) error {
 	}
 	err := text(`{"at_s":`, hare.FormatMicros(req.AtUs), `,"stability":`, hare.FormatMicros(req.StabilityMicro), `,"previous":`)
 	if err == nil {
-		err = previous.EncodeJSON(w)
+		err = wire.EncodeResult(w, &previous)
 	}
 	if err == nil && req.Before != nil {
 		if err = text(`,"previous_instance":`); err == nil {
-			err = req.Before.EncodeJSON(w)
+			err = wire.EncodeInstance(w, req.Before)
 		}
 	}
 	if err == nil {
@@ -64,7 +65,7 @@ func encodeReplan(w io.Writer, req *hare.ReplanRequest) error {
 // readReplan reads what encodeReplan wrote.
 func (s *Solves) readReplan(ctx context.Context, id string, ref blobRef) (hare.ReplanRequest, error) {
 	r := openBlob(ctx, s.cfg.Store, id, ref)
-	req, err := hare.DecodeRequest(r, hare.Limits{MaxBytes: ref.Size + 1})
+	req, err := wire.DecodeRequest(r, wire.Limits{MaxBytes: ref.Size + 1})
 	if err != nil {
 		return hare.ReplanRequest{}, blobFault(r, err)
 	}

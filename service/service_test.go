@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -260,7 +261,7 @@ func ExampleService() {
 		return
 	}
 	defer func() { _ = file.Close() }()
-	inst, err := hare.DecodeInstance(file, hare.Limits{})
+	inst, err := wire.DecodeInstance(file, wire.Limits{})
 	if err != nil {
 		fmt.Println(err)
 		return

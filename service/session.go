@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 // ErrNoSession says that there is no session of that id, or no more.
@@ -109,7 +110,7 @@ type sessionConfig struct {
 }
 
 func encodeConfig(cfg *SessionConfig) ([]byte, error) {
-	return json.Marshal(sessionConfig{cfg.tenant, cfg.Policy, cfg.Parameters, cfg.Clock, hare.AppendCluster(nil, &cfg.Cluster)})
+	return json.Marshal(sessionConfig{cfg.tenant, cfg.Policy, cfg.Parameters, cfg.Clock, wire.AppendCluster(nil, &cfg.Cluster)})
 }
 
 func decodeConfig(b []byte) (cfg SessionConfig, err error) {
@@ -117,7 +118,7 @@ func decodeConfig(b []byte) (cfg SessionConfig, err error) {
 	if err := json.Unmarshal(b, &c); err != nil {
 		return cfg, err
 	}
-	cluster, err := hare.DecodeCluster(bytes.NewReader(c.Cluster), hare.Limits{})
+	cluster, err := wire.DecodeCluster(bytes.NewReader(c.Cluster), wire.Limits{})
 	if err != nil {
 		return cfg, err
 	}

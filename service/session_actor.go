@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 // batchBytes is about the most that a row holds.
@@ -37,7 +38,7 @@ type actor struct {
 	filling *batch
 	flying  *batch // nil: nothing is being written
 	step    [1]hare.Event
-	row     []hare.Record // the last row that was read for a duplicate
+	row     []wire.Record // the last row that was read for a duplicate
 }
 
 // batch is what becomes durable together, and who waits for it.
@@ -164,7 +165,7 @@ func (a *actor) apply(p *Promise) error {
 		b.row.First = seq
 	}
 	b.row.Last = seq
-	b.row.Data = hare.AppendRecord(b.row.Data, hare.Record{Event: p.event, Decisions: decisions})
+	b.row.Data = wire.AppendRecord(b.row.Data, wire.Record{Event: p.event, Decisions: decisions})
 	b.row.Data = append(b.row.Data, '\n')
 	a.atUs = p.event.AtUs
 	a.jobs += jobChange(p.event.Type)
@@ -228,7 +229,7 @@ func (a *actor) recorded(p *Promise) error {
 	if a.e.cfg.Clock == ClockServer {
 		p.event.AtUs = rec.Event.AtUs
 	}
-	if string(hare.AppendEvent(nil, p.event)) != string(hare.AppendEvent(nil, rec.Event)) {
+	if string(wire.AppendEvent(nil, p.event)) != string(wire.AppendEvent(nil, rec.Event)) {
 		return &ConflictError{Seq: seq}
 	}
 	p.answer, p.duplicate = hare.Answer{Seq: seq, Decisions: rec.Decisions}, true

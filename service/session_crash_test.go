@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/wire"
 )
 
 // crashDir names the variable that makes this test program the server that
@@ -67,7 +68,7 @@ func TestCrashChild(t *testing.T) {
 	}()
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
-		ev, err := hare.DecodeEvent(in.Bytes())
+		ev, err := wire.DecodeEvent(in.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +171,7 @@ func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, ans
 		defer close(sent)
 		b := bufio.NewWriter(in)
 		for _, ev := range events[answered:] {
-			b.Write(append(hare.AppendEvent(nil, ev), '\n'))
+			b.Write(append(wire.AppendEvent(nil, ev), '\n'))
 		}
 		b.Flush()
 		in.Close()

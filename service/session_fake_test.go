@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // history is a policy whose decisions hang on every event and decision before:
@@ -51,7 +52,7 @@ func (p *history) AppendSnapshot(b []byte) []byte {
 func (p *history) mix(e hare.Event, ds []hare.Decision) {
 	h := fnv.New64a()
 	p.buf = strconv.AppendUint(p.buf[:0], p.Hash, 16)
-	p.buf = hare.AppendDecisions(hare.AppendEvent(p.buf, e), ds)
+	p.buf = wire.AppendDecisions(wire.AppendEvent(p.buf, e), ds)
 	h.Write(p.buf)
 	p.Hash = h.Sum64()
 	p.AtUs = e.AtUs
@@ -144,7 +145,7 @@ func undisturbed(t testing.TB, events []hare.Event) []string {
 	return lines
 }
 
-func line(a hare.Answer) string { return string(hare.AppendAnswer(nil, a)) }
+func line(a hare.Answer) string { return string(wire.AppendAnswer(nil, a)) }
 
 var cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 4}}}}}
 

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // readBytes is how much of a log a reader takes at a time.
@@ -28,19 +29,19 @@ func (e *Session) Decisions(ctx context.Context, after int64) iter.Seq2[hare.Ans
 
 // Log gives the events behind event after that are durable now, with the
 // decisions that were recorded for them. An error is the last of the sequence.
-func (e *Session) Log(ctx context.Context, after int64) iter.Seq2[hare.Record, error] {
+func (e *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, error] {
 	return e.read(ctx, after, false)
 }
 
-func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[hare.Record, error] {
-	return func(yield func(hare.Record, error) bool) {
+func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wire.Record, error] {
+	return func(yield func(wire.Record, error) bool) {
 		after := max(0, after)
 		links := chain{session: e.id, last: after, loose: true}
 		if after == 0 {
 			links.loose, links.sum = false, e.meta.Sum
 		}
 		if e.broken != nil {
-			yield(hare.Record{}, e.broken)
+			yield(wire.Record{}, e.broken)
 			return
 		}
 		for {
@@ -72,7 +73,7 @@ func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[ha
 				err = e.await(ctx, more, after, last)
 			}
 			if err != nil {
-				yield(hare.Record{}, e.noted(err))
+				yield(wire.Record{}, e.noted(err))
 				return
 			}
 		}
@@ -101,15 +102,15 @@ func (e *Session) await(ctx context.Context, more <-chan struct{}, after, last i
 }
 
 // decodeRow reads the records of a row whose checksum fits.
-func decodeRow(r *Row) ([]hare.Record, error) {
-	records := make([]hare.Record, 0, r.Last-r.First+1)
+func decodeRow(r *Row) ([]wire.Record, error) {
+	records := make([]wire.Record, 0, r.Last-r.First+1)
 	for rest := r.Data; len(rest) > 0; {
 		line, after, ok := bytes.Cut(rest, []byte{'\n'})
 		seq := r.First + int64(len(records))
 		if !ok || seq > r.Last {
 			return nil, &CorruptError{Session: r.Session, Seq: seq, What: "a row has other events than it says"}
 		}
-		rec, err := hare.DecodeRecord(line)
+		rec, err := wire.DecodeRecord(line)
 		if err == nil && rec.Event.Seq != seq {
 			err = fmt.Errorf("event %d stands there", rec.Event.Seq)
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/wire"
 )
 
 func simulationOf(t *testing.T, doc string) *study.Request {
 	t.Helper()
-	d, err := hare.DecodeSimulation(strings.NewReader(doc), hare.Limits{})
+	d, err := wire.DecodeSimulation(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func FuzzSimulations(f *testing.F) {
 	}
 	svc := service.New(service.Config{Running: 1})
 	f.Fuzz(func(t *testing.T, text string) {
-		doc, err := hare.DecodeSimulation(strings.NewReader(text), hare.Limits{MaxBytes: 1 << 16})
+		doc, err := wire.DecodeSimulation(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
 		if err != nil {
 			return
 		}

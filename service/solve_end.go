@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // partBytes is how much of a long document is written before the rest is made.
@@ -67,7 +68,7 @@ func (e *solve) save(res *hare.Result) {
 		return
 	}
 	ch := &change{solve: e, must: true}
-	ref, err := e.store(ch, kept.EncodeJSON)
+	ref, err := e.store(ch, func(w io.Writer) error { return wire.EncodeResult(w, &kept) })
 	if err != nil {
 		return // the server ends
 	}
@@ -169,7 +170,7 @@ func (e *solve) finish(res *hare.Result, err error) {
 		if res.Termination == hare.TerminationCancelled {
 			res.Status = hare.StatusCancelled
 		}
-		ref, err = e.store(ch, res.EncodeJSON)
+		ref, err = e.store(ch, func(w io.Writer) error { return wire.EncodeResult(w, res) })
 		if errors.Is(err, admission.ErrDraining) {
 			e.park()
 			return

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/wire"
 )
 
 // solveStores opens a store of each kind, and what opens it again after its end.
@@ -165,7 +166,7 @@ func TestLongResultsAreStreamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			if err := res.EncodeJSON(&b); err != nil || len(res.Reasons) != 1 || int64(len(res.Reasons[0].Detail)) < 10<<20 {
+			if err := wire.EncodeResult(&b, res); err != nil || len(res.Reasons) != 1 || int64(len(res.Reasons[0].Detail)) < 10<<20 {
 				t.Error(err)
 			}
 			if err := s.Close(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // find returns a solve of the tenant.
@@ -140,7 +141,7 @@ func (s *Solves) Result(ctx context.Context, tenant, id string) (*hare.Result, e
 
 func (s *Solves) readResult(ctx context.Context, id string, ref blobRef) (*hare.Result, error) {
 	r := openBlob(ctx, s.cfg.Store, id, ref)
-	res, err := hare.DecodeResult(r, hare.Limits{MaxBytes: ref.Size + 1})
+	res, err := wire.DecodeResult(r, wire.Limits{MaxBytes: ref.Size + 1})
 	return res, blobFault(r, err)
 }
 
@@ -195,6 +196,6 @@ func (e *solve) instance(ctx context.Context) (*hare.Instance, error) {
 		return nil, ErrGone
 	}
 	r := openBlob(ctx, e.s.cfg.Store, e.id, *ref)
-	inst, err := hare.DecodeInstance(r, hare.Limits{MaxBytes: ref.Size + 1})
+	inst, err := wire.DecodeInstance(r, wire.Limits{MaxBytes: ref.Size + 1})
 	return inst, blobFault(r, err)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Solves are the stored solves of one server. Safe for concurrent use.
@@ -112,7 +113,7 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 	e := &solve{s: s, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan, release: release, inst: in.Instance, warm: in.Warm,
 		accepted: make(chan struct{}), wake: make(chan struct{})}
 	e.next = solveState{
-		Tenant: in.Tenant, Status: SolveQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: in.Instance.SHA256(),
+		Tenant: in.Tenant, Status: SolveQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: wire.SHA256(in.Instance),
 		Options: storedOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind, Parameters: in.Parameters, Key: in.Key,
 	}
 	for i := range in.Instance.Cluster.Nodes {
@@ -250,10 +251,10 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit 
 func (s *Solves) accept(e *solve, hit *solve) error {
 	ch := &change{solve: e}
 	var err error
-	e.next.Instance, err = s.blob(&ch.batch, e.inst.EncodeJSON)
+	e.next.Instance, err = s.blob(&ch.batch, func(w io.Writer) error { return wire.EncodeInstance(w, e.inst) })
 	if err == nil && e.warm != nil {
 		warm := hare.Result{Certificate: e.warm, Options: hare.Options{Detail: "jobs"}}
-		e.next.Warm, err = s.blob(&ch.batch, warm.EncodeJSON)
+		e.next.Warm, err = s.blob(&ch.batch, func(w io.Writer) error { return wire.EncodeResult(w, &warm) })
 	}
 	if err == nil && e.after != nil {
 		e.next.Replan, err = s.blob(&ch.batch, func(w io.Writer) error { return encodeReplan(w, e.after) })

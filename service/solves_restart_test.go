@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // mortal is a store that outlives its owner: once dead, nothing more is written.
@@ -66,7 +67,7 @@ func untimed(t *testing.T, res *hare.Result) string {
 	c := *res
 	c.Timing = hare.Timing{}
 	var b bytes.Buffer
-	if err := c.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeResult(&b, &c); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

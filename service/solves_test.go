@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // jobsOn makes an instance of n gang jobs on two types.
@@ -79,7 +80,7 @@ func TestSolveFromSubmissionToDeletion(t *testing.T) {
 	if err != nil || int64(len(text)) != size || size != info.ResultBytes {
 		t.Errorf("%d bytes of %d: %v", len(text), size, err)
 	}
-	if got, err := s.Instance(ctx, "a", id); err != nil || got.SHA256() != inst.SHA256() {
+	if got, err := s.Instance(ctx, "a", id); err != nil || wire.SHA256(got) != wire.SHA256(inst) {
 		t.Error(err)
 	}
 	seq, last := int64(0), ""
@@ -148,7 +149,7 @@ func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 // hugeRun answers at once with a result of about so many bytes.
 func hugeRun(bytes int) service.RunFunc {
 	return func(_ context.Context, inst *hare.Instance, opt hare.Options, _ solver.Config) (*hare.Result, error) {
-		return &hare.Result{InstanceSHA256: inst.SHA256(), Version: "test", Status: hare.StatusSucceeded, Termination: hare.TerminationInfeasible, Objective: hare.ObjectiveWeightedJCT,
+		return &hare.Result{InstanceSHA256: wire.SHA256(inst), Version: "test", Status: hare.StatusSucceeded, Termination: hare.TerminationInfeasible, Objective: hare.ObjectiveWeightedJCT,
 			Options: opt, Reasons: []hare.Reason{{Code: "long", Detail: strings.Repeat("x", bytes)}}}, nil
 	}
 }

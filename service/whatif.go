@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Where a scenario's plan is from.
@@ -95,7 +96,7 @@ const lastTime = 20 * time.Millisecond
 
 // CheckWhatIf finds what can be known to be wrong before any work, and fills in
 // defaults. A result that comes with the base is checked as Verify does.
-func (s *Service) CheckWhatIf(ctx context.Context, req *hare.WhatIf) error {
+func (s *Service) CheckWhatIf(ctx context.Context, req *wire.WhatIf) error {
 	req.Options = solver.Defaults(req.Options)
 	if err := solver.CheckOptions(req.Options); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (s *Service) CheckWhatIf(ctx context.Context, req *hare.WhatIf) error {
 // whatIf is one batch.
 type whatIf struct {
 	s        *Service
-	req      *hare.WhatIf
+	req      *wire.WhatIf
 	base     *hare.Instance
 	result   *hare.Result
 	sha      string
@@ -164,7 +165,7 @@ type whatIf struct {
 // whose value that shows not to fall by more are answered so; the others queue
 // as other calls do, no more at a time than the service runs. What is answered
 // depends on the clock under a time limit alone.
-func (s *Service) WhatIf(ctx context.Context, req *hare.WhatIf, emit func(*WhatIfLine) error) error {
+func (s *Service) WhatIf(ctx context.Context, req *wire.WhatIf, emit func(*WhatIfLine) error) error {
 	w := &whatIf{s: s, req: req, base: req.Base.Instance, began: time.Now(), emit: emit, held: make([]*WhatIfLine, len(req.Scenarios))}
 	if req.Options.TimeLimit > 0 {
 		w.deadline = w.began.Add(req.Options.TimeLimit)
@@ -240,7 +241,7 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 		}
 	}
 	r := w.result
-	w.sha = w.base.SHA256()
+	w.sha = wire.SHA256(w.base)
 	if c := r.Certificate; c != nil && c.Method == hare.MethodPrice {
 		var err error
 		if w.prices, err = verify.NewPrices(c); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Two jobs share one GPU: what would another one save, and what a job less?
@@ -22,7 +23,7 @@ func ExampleService_WhatIf() {
 	   {"id": "no such node", "drain": {"node": "m", "at_s": 60}}],
 	 "options": {"gap": 0}, "ordered": true}`
 	ctx, svc := context.Background(), service.New(service.Config{})
-	req, err := hare.DecodeWhatIf(strings.NewReader(document), hare.Limits{}, hare.Options{Seed: 1, Gap: service.DefaultGap})
+	req, err := wire.DecodeWhatIf(strings.NewReader(document), wire.Limits{}, hare.Options{Seed: 1, Gap: service.DefaultGap})
 	if err != nil {
 		fmt.Println(err)
 		return

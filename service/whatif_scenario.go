@@ -14,18 +14,19 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // ScenarioInstance makes the instance of scenario i of a request whose base has
 // its instance. Faults have pointers into the request.
-func ScenarioInstance(req *hare.WhatIf, i int) (*hare.Instance, error) {
+func ScenarioInstance(req *wire.WhatIf, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	inst := req.Base.Instance
 	if len(sc.Patch) > 0 {
 		text := req.Base.Text
 		if text == nil {
 			var b bytes.Buffer
-			if err := inst.EncodeJSON(&b); err != nil {
+			if err := wire.EncodeInstance(&b, inst); err != nil {
 				return nil, err
 			}
 			text = b.Bytes()
@@ -44,7 +45,7 @@ const patchCopies = 16 << 20
 // patched applies the scenario's patch to the base's document and reads the
 // outcome strictly. Faults point to the operation that did it, if one can be
 // named.
-func patched(text []byte, sc *hare.Scenario) (inst *hare.Instance, err error) {
+func patched(text []byte, sc *wire.Scenario) (inst *hare.Instance, err error) {
 	at := sc.At() + "/patch"
 	defer func() {
 		// The document comes from outside, and so does the code that patches it.
@@ -63,7 +64,7 @@ func patched(text []byte, sc *hare.Scenario) (inst *hare.Instance, err error) {
 		}
 		return nil, &hare.InvalidError{Pointer: at + "/" + strconv.Itoa(k), Code: code, Detail: fmt.Sprintf("%s %.200q: %.200s", sc.Patch[k].Op, sc.Patch[k].Path, patchWords(err))}
 	}
-	inst, err = hare.DecodeInstanceValue(jsontext.Value(out), "")
+	inst, err = wire.DecodeInstanceValue(jsontext.Value(out), "")
 	var faults hare.InvalidErrors
 	if errors.As(err, &faults) {
 		for _, f := range faults {
@@ -77,7 +78,7 @@ func patched(text []byte, sc *hare.Scenario) (inst *hare.Instance, err error) {
 
 // applyPatch applies all operations at once, and on a failure finds which one;
 // that is -1 where they copy too much.
-func applyPatch(text []byte, ops []hare.PatchOperation) (out []byte, failed int, err error) {
+func applyPatch(text []byte, ops []wire.PatchOperation) (out []byte, failed int, err error) {
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
 	options.AccumulatedCopySizeLimit = patchCopies
@@ -114,7 +115,7 @@ func applyPatch(text []byte, ops []hare.PatchOperation) (out []byte, failed int,
 }
 
 // operation writes one operation with the members that it has.
-func operation(b []byte, p *hare.PatchOperation) []byte {
+func operation(b []byte, p *wire.PatchOperation) []byte {
 	text := func(s string) { b, _ = jsontext.AppendQuote(b, s) }
 	op := p.Op
 	if op == "add" && p.Path == "" {
@@ -147,7 +148,7 @@ func patchWords(err error) string {
 
 // blamed is the pointer, behind that of the patch, of the last operation that
 // wrote where a fault lies; "" where none did.
-func blamed(ops []hare.PatchOperation, pointer string) string {
+func blamed(ops []wire.PatchOperation, pointer string) string {
 	for k, p := range slices.Backward(ops) {
 		rest, ok := strings.CutPrefix(pointer, p.Path)
 		if !ok || rest != "" && rest[0] != '/' || p.Op == "test" || p.Op == "remove" {

@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // warmEngine is an Engine that can start from the prices of another solve.
@@ -165,7 +166,7 @@ func (w *whatIf) prunes(k *known) bool {
 // bound finds the best bound of scenario i without a solve, and what the base's
 // plan would cost in it.
 func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known) {
-	k.sha = inst.SHA256()
+	k.sha = wire.SHA256(inst)
 	if ctx.Err() != nil {
 		return
 	}

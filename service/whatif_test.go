@@ -12,10 +12,11 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // request is a what-if as a client would send it.
-func request(t testing.TB, base string, scenarios []string, rest string) *hare.WhatIf {
+func request(t testing.TB, base string, scenarios []string, rest string) *wire.WhatIf {
 	t.Helper()
 	req, err := decodeWhatIf(base, scenarios, rest)
 	if err != nil {
@@ -24,22 +25,22 @@ func request(t testing.TB, base string, scenarios []string, rest string) *hare.W
 	return req
 }
 
-func decodeWhatIf(base string, scenarios []string, rest string) (*hare.WhatIf, error) {
+func decodeWhatIf(base string, scenarios []string, rest string) (*wire.WhatIf, error) {
 	text := `{"base":` + base + `,"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
-	return hare.DecodeWhatIf(strings.NewReader(text), hare.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
+	return wire.DecodeWhatIf(strings.NewReader(text), wire.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
 }
 
 func document(t testing.TB, inst *hare.Instance) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := inst.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
 // answers runs a what-if to its end: base, scenarios by index, summary.
-func answers(t testing.TB, svc *service.Service, req *hare.WhatIf) (base service.WhatIfLine, lines []service.WhatIfLine, summary service.WhatIfLine) {
+func answers(t testing.TB, svc *service.Service, req *wire.WhatIf) (base service.WhatIfLine, lines []service.WhatIfLine, summary service.WhatIfLine) {
 	t.Helper()
 	if err := svc.CheckWhatIf(t.Context(), req); err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 				fail(err.Error())
 				continue
 			}
-			if sha := changed.SHA256(); sha != l.InstanceSHA256 {
+			if sha := wire.SHA256(changed); sha != l.InstanceSHA256 {
 				fail("it is another instance")
 			}
 			optS, found, done := brute.Optimum(changed, 100_000)
@@ -187,7 +188,7 @@ func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 }
 
 // changed is the instance of scenario i, its patch applied by hand.
-func changed(inst *hare.Instance, req *hare.WhatIf, i int) (*hare.Instance, error) {
+func changed(inst *hare.Instance, req *wire.WhatIf, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	out := *inst
 	out.Jobs = append([]hare.Job(nil), inst.Jobs...)

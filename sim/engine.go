@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 const none = int32(-1)
@@ -19,7 +20,7 @@ type engine struct {
 	inst   *hare.Instance
 	model  *hare.Model
 	policy online.Policy
-	log    func(hare.Record) error
+	log    func(wire.Record) error
 	name   string // of the policy
 
 	nowUs  int64

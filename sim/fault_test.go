@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // nodes makes nodes a, b, … of so many GPUs of type A.
@@ -257,7 +258,7 @@ func TestRates(t *testing.T) {
 
 	cfg := sim.Config{FaultRate: sim.FaultRate{GPUMeanUs: 30e6, GPURepairUs: 10e6, NodeMeanUs: 200e6, NodeRepairUs: 20e6}, Seed: 5}
 	changes := func(inst *hare.Instance) (list []string, out *sim.Outcome) {
-		cfg.Log = func(r hare.Record) error {
+		cfg.Log = func(r wire.Record) error {
 			if r.Event.Type == hare.EventGPULeft || r.Event.Type == hare.EventGPUJoined {
 				list = append(list, fmt.Sprint(r.Event.Type, r.Event.GPU, r.Event.AtUs))
 			}
@@ -296,7 +297,7 @@ func TestMemoryIsFlat(t *testing.T) {
 		cfg := sim.Config{
 			NoSchedule: true, SwitchUs: 10_000, Failures: sim.FailureRate{Probability: 0.1},
 			FaultRate: sim.FaultRate{GPUMeanUs: 20e6, GPURepairUs: 1e6},
-			Log: func(r hare.Record) error {
+			Log: func(r wire.Record) error {
 				if r.Event.Seq%20_000 == 0 {
 					runtime.GC()
 					var m runtime.MemStats

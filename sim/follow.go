@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // tell sends events[0] to the policy and does what it decides.
@@ -16,7 +17,7 @@ func (e *engine) tell() error {
 		return fmt.Errorf("sim: event %d: %w", e.seq, err)
 	}
 	if e.log != nil {
-		if err := e.log(hare.Record{Event: e.events[0], Decisions: decisions}); err != nil {
+		if err := e.log(wire.Record{Event: e.events[0], Decisions: decisions}); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/big"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Outcome is what came of a run.
@@ -64,7 +65,7 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 	}
 	value := o.Value
 	res := &hare.Result{
-		InstanceSHA256: inst.SHA256(), Status: hare.StatusSucceeded, Reproducible: true, Objective: hare.ObjectiveWeightedJCT,
+		InstanceSHA256: wire.SHA256(inst), Status: hare.StatusSucceeded, Reproducible: true, Objective: hare.ObjectiveWeightedJCT,
 		Value: &value, Options: hare.Options{Detail: "lanes"}, Jobs: o.Jobs, Schedule: o.Schedule, Certificate: cert,
 	}
 	if cert != nil {

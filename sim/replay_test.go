@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/wire"
 )
 
 // replay follows a log of a run with its own books, which know nothing of the
@@ -61,7 +62,7 @@ func newReplay(inst *hare.Instance, cfg sim.Config) *replay {
 	return r
 }
 
-func (r *replay) record(rec hare.Record) error {
+func (r *replay) record(rec wire.Record) error {
 	e := &rec.Event
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("event %d (%v at %d of %s task %d round %d on %s): %s", e.Seq, e.Type, e.AtUs, e.Job, e.Task, e.Round, e.GPU, fmt.Sprintf(format, args...))

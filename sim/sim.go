@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Config tunes Run. The zero value is good.
@@ -19,7 +20,7 @@ type Config struct {
 	// 1, and the decisions on it, which are the policy's until it returns. The
 	// same events in a session with the same policy get the same decisions. An
 	// error ends the run. Nil means that nobody listens.
-	Log func(hare.Record) error
+	Log func(wire.Record) error
 	// Name is the policy's, for messages; empty leaves it out.
 	Name string
 	// NoSchedule leaves Outcome.Schedule out, the one thing that grows with what is

@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // random draws an instance whose jobs can all run on the GPUs that are always
@@ -93,8 +94,8 @@ func policies(t testing.TB, inst *hare.Instance) map[string]online.Policy {
 // logged runs a simulation and returns its log as text too.
 func logged(inst *hare.Instance, p online.Policy) (*sim.Outcome, string, error) {
 	var text []byte
-	out, err := sim.Run(context.Background(), inst, p, sim.Config{Log: func(r hare.Record) error {
-		text = append(hare.AppendRecord(text, r), '\n')
+	out, err := sim.Run(context.Background(), inst, p, sim.Config{Log: func(r wire.Record) error {
+		text = append(wire.AppendRecord(text, r), '\n')
 		return nil
 	}})
 	return out, string(text), err
@@ -232,7 +233,7 @@ func TestOrderAtOneTime(t *testing.T) {
 	}
 	var got []string
 	for line := range strings.Lines(log) {
-		rec, err := hare.DecodeRecord([]byte(strings.TrimSuffix(line, "\n")))
+		rec, err := wire.DecodeRecord([]byte(strings.TrimSuffix(line, "\n")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -398,7 +399,7 @@ func TestOtherErrors(t *testing.T) {
 		t.Error(err)
 	}
 	stop := errors.New("stop")
-	if _, err := sim.Run(t.Context(), inst, silent{}, sim.Config{Log: func(hare.Record) error { return stop }}); !errors.Is(err, stop) {
+	if _, err := sim.Run(t.Context(), inst, silent{}, sim.Config{Log: func(wire.Record) error { return stop }}); !errors.Is(err, stop) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // halves makes compute take between half and one and a half times as long.
@@ -78,8 +79,8 @@ func TestVariedRuns(t *testing.T) {
 					}
 					var text []byte
 					books := newReplay(inst, cfg)
-					cfg.Log = func(rec hare.Record) error {
-						text = append(hare.AppendRecord(text, rec), '\n')
+					cfg.Log = func(rec wire.Record) error {
+						text = append(wire.AppendRecord(text, rec), '\n')
 						return books.record(rec)
 					}
 					out, err := sim.Run(t.Context(), inst, p, cfg)

@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // mixes are instances for each kind of search: gang jobs, relaxed ones, both.
@@ -45,7 +46,7 @@ func TestCheckpointsChangeNothing(t *testing.T) {
 				timed := *res
 				timed.Timing = hare.Timing{}
 				var b bytes.Buffer
-				if err := timed.EncodeJSON(&b); err != nil {
+				if err := wire.EncodeResult(&b, &timed); err != nil {
 					t.Fatal(err)
 				}
 				return res, b.String()

@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Replan plans what is left of an earlier plan at an instant: work that has
@@ -95,7 +96,7 @@ func earlier(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Instance, *har
 	case req.StabilityMicro < 0 || req.StabilityMicro > hare.MaxExact:
 		return nil, nil, &hare.InvalidError{Pointer: "/stability", Code: "out_of_range", Detail: "must be between 0 and " + hare.FormatMicros(hare.MaxExact)}
 	}
-	sched, field, sha := prev.Schedule, "/previous/schedule", before.SHA256()
+	sched, field, sha := prev.Schedule, "/previous/schedule", wire.SHA256(before)
 	switch {
 	case prev.InstanceSHA256 == "" || prev.InstanceSHA256 == sha:
 	case prev.Replan != nil && prev.Replan.InstanceSHA256 == sha:
@@ -270,7 +271,7 @@ func (x *settling) tell(s *solve) *hare.Replan {
 // rest is what that leaves at the instant, and that the values add up.
 func CheckReplan(inst *hare.Instance, res *hare.Result) *verify.Report {
 	p := res.Replan
-	if p == nil || p.Rest == nil || inst.SHA256() == res.InstanceSHA256 {
+	if p == nil || p.Rest == nil || wire.SHA256(inst) == res.InstanceSHA256 {
 		return verify.Check(inst, res)
 	}
 	rep := verify.Check(p.Rest, res)
@@ -278,7 +279,7 @@ func CheckReplan(inst *hare.Instance, res *hare.Result) *verify.Report {
 		rep.Faults = append(rep.Faults, verify.Fault{Constraint: code, Detail: detail})
 		rep.OK = false
 	}
-	if sha := inst.SHA256(); p.InstanceSHA256 != sha {
+	if sha := wire.SHA256(inst); p.InstanceSHA256 != sha {
 		refuse(verify.CodeInstance, "the result belongs to another instance (replan.instance_sha256 differs)")
 		return rep
 	}
@@ -301,7 +302,7 @@ func CheckReplan(inst *hare.Instance, res *hare.Result) *verify.Report {
 	switch {
 	case err != nil:
 		refuse(verify.CodeInstance, "replan.schedule leaves no rest at replan.at_s: "+err.Error())
-	case r.inst.SHA256() != p.Rest.SHA256():
+	case wire.SHA256(r.inst) != wire.SHA256(p.Rest):
 		refuse(verify.CodeInstance, "replan.instance is not what replan.schedule leaves at replan.at_s")
 	}
 	return rep

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // One GPU has job a, two rounds of 10 s, and then job b, 30 s. At 5 s the urgent
@@ -16,7 +17,7 @@ func ExampleReplan() {
 	const cluster = `"cluster": {"nodes": [{"name": "n", "gpus": {"V100": 1}}]}`
 	const jobs = `{"id": "a", "rounds": 2, "on": {"V100": {"compute_s": 10}}}, {"id": "b", "on": {"V100": {"compute_s": 30}}}`
 	decode := func(jobs string) *hare.Instance {
-		inst, err := hare.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", `+cluster+`, "jobs": [`+jobs+`]}`), hare.Limits{})
+		inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", `+cluster+`, "jobs": [`+jobs+`]}`), wire.Limits{})
 		if err != nil {
 			panic(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // mixture makes an instance of all modes with pauses, busy GPUs and long runs
@@ -106,7 +107,7 @@ func text(t *testing.T, res *hare.Result) []byte {
 	t.Helper()
 	res.Timing = hare.Timing{}
 	var b bytes.Buffer
-	if err := res.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeResult(&b, res); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -150,7 +151,7 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 				t.Errorf("seed %d: keeping all costs %v more", seed, v.Sub(*prev.Value))
 			}
 		}
-		back, err := hare.DecodeResult(bytes.NewReader(text(t, res)), hare.Limits{})
+		back, err := wire.DecodeResult(bytes.NewReader(text(t, res)), wire.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

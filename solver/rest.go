@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // rest is what is left of a plan at the instant at. What has started stays as
@@ -68,7 +69,7 @@ type deriver struct {
 func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest, error) {
 	d := &deriver{before: before, whole: whole, held: map[string][]reservation{}, cluster: newCluster(&whole.Cluster)}
 	d.at = at
-	d.report = &hare.Replan{AtUs: at, InstanceSHA256: whole.SHA256()}
+	d.report = &hare.Replan{AtUs: at, InstanceSHA256: wire.SHA256(whole)}
 	d.inst = &hare.Instance{Name: whole.Name, Objective: whole.Objective}
 	entries, makespan := d.entries(sched)
 	place := make(map[string]int, len(before.Jobs))

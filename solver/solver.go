@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare/greedy"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Phases of a solve, in order.
@@ -112,7 +113,7 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 		return nil, err
 	}
 	s.res = &hare.Result{
-		InstanceSHA256: inst.SHA256(), Version: cfg.Version, Seed: s.opt.Seed, Status: hare.StatusSucceeded,
+		InstanceSHA256: wire.SHA256(inst), Version: cfg.Version, Seed: s.opt.Seed, Status: hare.StatusSucceeded,
 		Objective: hare.ObjectiveWeightedJCT, Options: s.opt, Engine: hare.Engine{HiGHS: cfg.EngineVersion},
 	}
 	if s.res.Version == "" {
@@ -159,7 +160,7 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 		return nil, err
 	}
 	if rel.Certificate != nil {
-		rel.Certificate.InstanceSHA256 = inst.SHA256()
+		rel.Certificate.InstanceSHA256 = wire.SHA256(inst)
 	}
 	return rel, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,7 @@ func instance(t testing.TB, name string) *hare.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, err := hare.DecodeInstance(bytes.NewReader(text), hare.Limits{})
+	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func TestEqualCallsGiveEqualBytes(t *testing.T) {
 			}
 			res.Timing = hare.Timing{}
 			var b bytes.Buffer
-			if err := res.EncodeJSON(&b); err != nil {
+			if err := wire.EncodeResult(&b, res); err != nil {
 				t.Fatal(err)
 			}
 			if first == nil {
@@ -310,8 +311,8 @@ func TestOptimalMeansEqual(t *testing.T) {
 		if said := res.Termination == hare.TerminationOptimal; said != equal {
 			t.Errorf("seed %d: %s, value %v, bound %v", seed, res.Termination, res.Value, res.Bound)
 		}
-		if zero := string(res.GapJSON()) == "0"; zero != equal {
-			t.Errorf("seed %d: gap %s, value %v, bound %v", seed, res.GapJSON(), res.Value, res.Bound)
+		if zero := string(wire.GapJSON(res)) == "0"; zero != equal {
+			t.Errorf("seed %d: gap %s, value %v, bound %v", seed, wire.GapJSON(res), res.Value, res.Bound)
 		}
 		if equal {
 			optimal++

@@ -12,11 +12,12 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/wire"
 )
 
 func requestOf(t *testing.T, doc string) *study.Request {
 	t.Helper()
-	d, err := hare.DecodeSimulation(strings.NewReader(doc), hare.Limits{})
+	d, err := wire.DecodeSimulation(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // BuiltInLP names the engine of linear programs where HiGHS does not run.
@@ -267,7 +268,7 @@ func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy
 	}
 	if s.cfg.Progress != nil {
 		ended := int64(0)
-		simCfg.Log = func(rec hare.Record) error {
+		simCfg.Log = func(rec wire.Record) error {
 			if rec.Event.Type == hare.EventJobEnded {
 				ended++
 			}

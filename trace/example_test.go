@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -24,7 +25,7 @@ func TestShippedExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := inst.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
 	const file = "../examples/gavel-demo.json"

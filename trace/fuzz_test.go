@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // fuzzReader checks that a reader neither panics nor makes an instance that
@@ -22,10 +23,10 @@ func fuzzReader(f *testing.F, read func(text string) (*hare.Instance, *Report, e
 			t.Fatalf("report %v of %d jobs", rep, len(inst.Jobs))
 		}
 		var b strings.Builder
-		if err := inst.EncodeJSON(&b); err != nil {
+		if err := wire.EncodeInstance(&b, inst); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hare.DecodeInstance(strings.NewReader(b.String()), hare.Limits{}); err != nil {
+		if _, err := wire.DecodeInstance(strings.NewReader(b.String()), wire.Limits{}); err != nil {
 			t.Fatalf("%v\n%s", err, b.String())
 		}
 	})

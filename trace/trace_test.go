@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	hare "github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // mustShipped reads a shipped file whole.
@@ -153,10 +154,10 @@ func TestContinuousTrace(t *testing.T) {
 func decodes(t *testing.T, inst *hare.Instance) {
 	t.Helper()
 	var b strings.Builder
-	if err := inst.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
-	again, err := hare.DecodeInstance(strings.NewReader(b.String()), hare.Limits{})
+	again, err := wire.DecodeInstance(strings.NewReader(b.String()), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

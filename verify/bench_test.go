@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // large is an instance of the given size with prices that fall over 60 cells,
@@ -68,7 +69,7 @@ func stepped(c *hare.Certificate, cells int64) *hare.Certificate {
 
 func BenchmarkBound(b *testing.B) {
 	frozen := instance(b, "instances/standard-200.json.gz")
-	cert, err := hare.DecodeCertificate(open(b, "instances/standard-200.prices.json"), hare.Limits{})
+	cert, err := wire.DecodeCertificate(open(b, "instances/standard-200.prices.json"), wire.Limits{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func fourMillion() (*hare.Instance, *hare.Result) {
 func BenchmarkFourMillionTasks(b *testing.B) {
 	inst, res := fourMillion()
 	var text bytes.Buffer
-	if err := res.EncodeJSON(&text); err != nil {
+	if err := wire.EncodeResult(&text, res); err != nil {
 		b.Fatal(err)
 	}
 	entries := 0
@@ -159,7 +160,7 @@ func BenchmarkFourMillionTasks(b *testing.B) {
 	res = nil
 	b.Run("decode+check", func(b *testing.B) {
 		for b.Loop() {
-			res, err := hare.DecodeResult(bytes.NewReader(text.Bytes()), hare.Limits{MaxBytes: 1 << 30})
+			res, err := wire.DecodeResult(bytes.NewReader(text.Bytes()), wire.Limits{MaxBytes: 1 << 30})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 func Example() {
@@ -14,7 +15,7 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		inst, err := hare.DecodeInstance(i, hare.Limits{})
+		inst, err := wire.DecodeInstance(i, wire.Limits{})
 		if err != nil {
 			panic(err)
 		}
@@ -22,7 +23,7 @@ func Example() {
 		if err != nil {
 			panic(err)
 		}
-		res, err := hare.DecodeResult(r, hare.Limits{})
+		res, err := wire.DecodeResult(r, wire.Limits{})
 		if err != nil {
 			panic(err)
 		}

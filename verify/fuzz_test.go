@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // FuzzCheck feeds documents to decoder and verifier: no panic, and what is
@@ -29,12 +30,12 @@ func FuzzCheck(f *testing.F) {
 		f.Add(inst, withSizes(f, name))
 	}
 	f.Fuzz(func(t *testing.T, instance, result []byte) {
-		limits := hare.Limits{MaxBytes: 1 << 16}
-		inst, err := hare.DecodeInstance(bytes.NewReader(instance), limits)
+		limits := wire.Limits{MaxBytes: 1 << 16}
+		inst, err := wire.DecodeInstance(bytes.NewReader(instance), limits)
 		if err != nil {
 			return
 		}
-		res, err := hare.DecodeResult(bytes.NewReader(result), limits)
+		res, err := wire.DecodeResult(bytes.NewReader(result), limits)
 		if err != nil {
 			return
 		}
@@ -65,7 +66,7 @@ func withSizes(f *testing.F, name string) []byte {
 	}
 	c.StepUs /= 10
 	var b bytes.Buffer
-	if err := res.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeResult(&b, res); err != nil {
 		f.Fatal(err)
 	}
 	return b.Bytes()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // TestFalseReadingsAreKilled evaluates the examples by each false reading. The
@@ -110,7 +111,7 @@ func TestFloatsWouldLie(t *testing.T) {
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e9}}}},
 	}
 	cert := &hare.Certificate{
-		Method: hare.MethodPrice, Path: true, InstanceSHA256: inst.SHA256(), Objective: hare.ObjectiveWeightedJCT,
+		Method: hare.MethodPrice, Path: true, InstanceSHA256: wire.SHA256(inst), Objective: hare.ObjectiveWeightedJCT,
 		GridUs: []int64{0, 1}, Prices: []hare.TypePrices{{Type: "A", Nanos: []int64{1}}},
 	}
 	if x := naive(inst, cert, reading{}); math.Floor(x*1e6)/1e6 != 1000 {
@@ -128,7 +129,7 @@ func TestFloatsWouldLie(t *testing.T) {
 			t.Fatal(err)
 		}
 		res := &hare.Result{
-			InstanceSHA256: inst.SHA256(), Objective: hare.ObjectiveWeightedJCT, Value: &value, Bound: &b, Certificate: cert,
+			InstanceSHA256: wire.SHA256(inst), Objective: hare.ObjectiveWeightedJCT, Value: &value, Bound: &b, Certificate: cert,
 			Schedule: &hare.Schedule{Jobs: []string{"x"}, Lanes: []hare.Lane{{GPU: "n/0", Job: []int32{0}, Round: []int64{0},
 				Rounds: []int64{1}, Tasks: []int64{1}, PeriodUs: []int64{0}, StartUs: []int64{0}}}},
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Codes of faults, by the condition that fails.
@@ -127,7 +128,7 @@ func check(inst *hare.Instance, res *hare.Result, p *Proof) *Report {
 		r.fault(Fault{Constraint: CodeForm, Detail: "the result has no schedule to verify"})
 		return r
 	}
-	sha := inst.SHA256()
+	sha := wire.SHA256(inst)
 	if res.InstanceSHA256 != "" && res.InstanceSHA256 != sha {
 		r.fault(Fault{Constraint: CodeInstance, Detail: "the result belongs to another instance (instance_sha256 differs)"})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 func open(t testing.TB, path string) io.Reader {
@@ -32,7 +33,7 @@ func open(t testing.TB, path string) io.Reader {
 
 func instance(t testing.TB, path string) *hare.Instance {
 	t.Helper()
-	inst, err := hare.DecodeInstance(open(t, path), hare.Limits{})
+	inst, err := wire.DecodeInstance(open(t, path), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func instance(t testing.TB, path string) *hare.Instance {
 
 func example(t testing.TB, name string) (*hare.Instance, *hare.Result) {
 	t.Helper()
-	res, err := hare.DecodeResult(open(t, "examples/"+name+".result.json"), hare.Limits{})
+	res, err := wire.DecodeResult(open(t, "examples/"+name+".result.json"), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestStatedGap(t *testing.T) {
 func TestFrozenPrices(t *testing.T) {
 	for name, want := range map[string]float64{"standard-200": 45433.127949, "arrivals-200": 26514.455543} {
 		inst := instance(t, "instances/"+name+".json.gz")
-		cert, err := hare.DecodeCertificate(open(t, "instances/"+name+".prices.json"), hare.Limits{})
+		cert, err := wire.DecodeCertificate(open(t, "instances/"+name+".prices.json"), wire.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

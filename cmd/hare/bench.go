@@ -18,6 +18,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench"
+	"github.com/hare-sched/hare/wire"
 )
 
 func benchCommand() *cobra.Command {
@@ -196,7 +197,7 @@ func listGapSet(w io.Writer, cases []bench.GapCase) error {
 			return inputError(one.Name, err)
 		}
 		gpus := len(hare.NewModel(inst).GPUs)
-		fmt.Fprintf(w, "%-36s %6d jobs %6d GPUs  %s\n", one.Name, len(inst.Jobs), gpus, inst.SHA256())
+		fmt.Fprintf(w, "%-36s %6d jobs %6d GPUs  %s\n", one.Name, len(inst.Jobs), gpus, wire.SHA256(inst))
 	}
 	return nil
 }

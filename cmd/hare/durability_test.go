@@ -15,6 +15,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 // newPlayer is a client with a session of its own.
@@ -117,14 +118,14 @@ func TestOperator(t *testing.T) {
 		// It goes on behind what was kept.
 		rest := a.want.log[len(records):]
 		first, _, _ := bytes.Cut(rest, []byte("\n"))
-		rec, err := hare.DecodeRecord(first)
+		rec, err := wire.DecodeRecord(first)
 		if err != nil {
 			t.Fatal(err)
 		}
 		l := connect(s, a.id)
-		got, err := l.exchange(append(hare.AppendEvent(nil, rec.Event), '\n'), 1)
+		got, err := l.exchange(append(wire.AppendEvent(nil, rec.Event), '\n'), 1)
 		l.close()
-		if want := hare.AppendAnswer(nil, hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}); err != nil || string(got[0]) != string(want)+"\n" {
+		if want := wire.AppendAnswer(nil, hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}); err != nil || string(got[0]) != string(want)+"\n" {
 			t.Errorf("%v: %s\nwant %s", err, got, want)
 		}
 		s.stop(t)
@@ -245,7 +246,7 @@ func (p *player) playUntilFull(t testing.TB, s *served) string {
 	t.Helper()
 	for range 20_000 {
 		p.batch(t)
-		resp, err := http.Post(s.url+"/v1/sessions/"+p.id+"/events", "application/x-ndjson", bytes.NewReader(append(hare.AppendEvent(nil, p.sent[p.answered]), '\n')))
+		resp, err := http.Post(s.url+"/v1/sessions/"+p.id+"/events", "application/x-ndjson", bytes.NewReader(append(wire.AppendEvent(nil, p.sent[p.answered]), '\n')))
 		if err != nil {
 			t.Fatal(err)
 		}

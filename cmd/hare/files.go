@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // maxFileBytes limits what the command line decodes, after decompression.
@@ -62,7 +63,7 @@ func readInstance(name string) (*hare.Instance, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	inst, err := hare.DecodeInstance(f, hare.Limits{MaxBytes: maxFileBytes})
+	inst, err := wire.DecodeInstance(f, wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
 		return nil, inputError(name, err)
 	}
@@ -75,7 +76,7 @@ func readResult(name string) (*hare.Result, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	res, err := hare.DecodeResult(f, hare.Limits{MaxBytes: maxFileBytes})
+	res, err := wire.DecodeResult(f, wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
 		return nil, inputError(name, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
 )
 
 func generateCommand() *cobra.Command {
@@ -61,7 +62,7 @@ func generateCommand() *cobra.Command {
 			if err := inst.Validate(); err != nil {
 				return usageError{fmt.Errorf("this can be simulated, but is too long to be an instance; write it as a trace (-o F.csv), for hare simulate --trace F.csv: %w", err)}
 			}
-			return writeOut(out, inst.EncodeJSON)
+			return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
 		},
 	}
 	f := c.Flags()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
 )
 
 // generated is an instance of so many jobs; sync "mixture" has some of each.
@@ -46,7 +47,7 @@ func loadBody(t testing.TB, inst *hare.Instance, options string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	b.WriteString(`{"options":` + options + `,"instance":`)
-	if err := inst.EncodeJSON(&b); err != nil {
+	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
 	b.WriteString("}")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 func onlineCommand() *cobra.Command {
@@ -42,7 +43,7 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 			if cluster == "" {
 				return usageError{errors.New("give the cluster: --cluster cluster.json")}
 			}
-			h := hare.LogHeader{Policy: policy, Clock: "events"}
+			h := wire.LogHeader{Policy: policy, Clock: "events"}
 			if err := readSession(&h, cluster, parameters); err != nil {
 				return err
 			}
@@ -65,7 +66,7 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 
 // onPipes answers the events of standard input. The log is complete up to the
 // last event that was applied, however the session ended.
-func onPipes(c *cobra.Command, p online.Policy, h *hare.LogHeader, log string) error {
+func onPipes(c *cobra.Command, p online.Policy, h *wire.LogHeader, log string) error {
 	hurry, stop := secondSignal(c.Context())
 	defer stop()
 	if log != "" {
@@ -84,7 +85,7 @@ func onPipes(c *cobra.Command, p online.Policy, h *hare.LogHeader, log string) e
 		var ended error
 		err = writeOut(log, func(w io.Writer) error {
 			s.log = w
-			if _, err := w.Write(append(hare.AppendLogHeader(nil, h), '\n')); err != nil {
+			if _, err := w.Write(append(wire.AppendLogHeader(nil, h), '\n')); err != nil {
 				return err
 			}
 			ended = s.run(c.Context(), in)
@@ -105,7 +106,7 @@ func onPipes(c *cobra.Command, p online.Policy, h *hare.LogHeader, log string) e
 }
 
 // readSession reads the files that make a session.
-func readSession(h *hare.LogHeader, cluster, parameters string) error {
+func readSession(h *wire.LogHeader, cluster, parameters string) error {
 	if err := noTwice("-", cluster, parameters); err != nil {
 		return usageError{errors.New("standard input is for the events: give files")}
 	}
@@ -114,7 +115,7 @@ func readSession(h *hare.LogHeader, cluster, parameters string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	got, err := hare.DecodeCluster(f, hare.Limits{MaxBytes: maxFileBytes})
+	got, err := wire.DecodeCluster(f, wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
 		return inputError(cluster, err)
 	}
@@ -150,8 +151,8 @@ type stream struct {
 func (s *stream) run(ctx context.Context, in io.Reader) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for ctx.Err() == nil {
-		line, err := hare.ReadEventLine(r)
-		if err != nil && !errors.Is(err, hare.ErrLongEvent) {
+		line, err := wire.ReadEventLine(r)
+		if err != nil && !errors.Is(err, wire.ErrLongEvent) {
 			flushed := s.out.Flush()
 			if errors.Is(err, io.EOF) || errors.Is(err, errInterrupted) {
 				err = nil
@@ -180,29 +181,29 @@ func (s *stream) answer(line []byte, bad error) error {
 	if refusal != nil {
 		refusal.Line = s.line
 		s.refused++
-		s.buf = append(hare.AppendRefusal(s.buf, refusal), '\n')
+		s.buf = append(wire.AppendRefusal(s.buf, refusal), '\n')
 		_, err := s.out.Write(s.buf)
 		return err
 	}
 	if s.log != nil { // first, so that the log has every decision that was told
-		s.buf = append(hare.AppendRecord(s.buf, hare.Record{Event: e, Decisions: decisions}), '\n')
+		s.buf = append(wire.AppendRecord(s.buf, wire.Record{Event: e, Decisions: decisions}), '\n')
 		if _, s.logFault = s.log.Write(s.buf); s.logFault != nil {
 			return s.logFault
 		}
 	}
-	s.buf = append(hare.AppendAnswer(s.buf[:0], hare.Answer{Seq: e.Seq, Decisions: decisions}), '\n')
+	s.buf = append(wire.AppendAnswer(s.buf[:0], hare.Answer{Seq: e.Seq, Decisions: decisions}), '\n')
 	_, err := s.out.Write(s.buf)
 	return err
 }
 
-func (s *stream) apply(line []byte, bad error) (hare.Event, []hare.Decision, *hare.Refusal) {
-	refuse := func(seq int64, status int, errs ...*hare.InvalidError) *hare.Refusal {
-		return &hare.Refusal{Seq: seq, Status: status, Errors: errs}
+func (s *stream) apply(line []byte, bad error) (hare.Event, []hare.Decision, *wire.Refusal) {
+	refuse := func(seq int64, status int, errs ...*hare.InvalidError) *wire.Refusal {
+		return &wire.Refusal{Seq: seq, Status: status, Errors: errs}
 	}
 	if bad != nil {
-		return hare.Event{}, nil, refuse(0, 413, &hare.InvalidError{Code: hare.CodeBodyTooLarge, Detail: bad.Error()})
+		return hare.Event{}, nil, refuse(0, 413, &hare.InvalidError{Code: wire.CodeBodyTooLarge, Detail: bad.Error()})
 	}
-	e, err := hare.DecodeEvent(line)
+	e, err := wire.DecodeEvent(line)
 	var faults hare.InvalidErrors
 	if errors.As(err, &faults) {
 		return e, nil, refuse(e.Seq, 422, faults...)

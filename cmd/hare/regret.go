@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/wire"
 )
 
 func regretCommand() *cobra.Command {
@@ -77,7 +78,7 @@ func regret(ctx context.Context, out io.Writer, in io.Reader, name string, every
 	svc := service.New(service.Config{Solver: engine})
 	b := bufio.NewWriterSize(out, 1<<16)
 	var unread error
-	read := func(yield func(hare.Record, error) bool) {
+	read := func(yield func(wire.Record, error) bool) {
 		for rec, err := range records {
 			unread = err
 			if !yield(rec, err) {

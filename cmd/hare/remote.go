@@ -19,6 +19,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // remoteFlags say which server solves.
@@ -214,9 +215,9 @@ func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare
 	}
 	return deliver(inst, res, out, quiet, func(w io.Writer) error {
 		if ndjson {
-			return res.EncodeNDJSON(w)
+			return wire.EncodeResultLines(w, res)
 		}
-		return res.EncodeJSON(w)
+		return wire.EncodeResult(w, res)
 	})
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
 )
 
 // poorLine is a server behind a line that loses answers: of each kind of
@@ -268,7 +269,7 @@ func TestSolveOnAServer(t *testing.T) {
 	}
 	var texts [2]bytes.Buffer
 	for i, res := range []*hare.Result{a, b} {
-		if err := res.EncodeJSON(&texts[i]); err != nil {
+		if err := wire.EncodeResult(&texts[i], res); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -276,7 +277,7 @@ func TestSolveOnAServer(t *testing.T) {
 		t.Errorf("a server finds\n%.500s\nand this program\n%.500s", &texts[0], &texts[1])
 	}
 	stdout, _, code := runHare(t, tiny, "solve", "-", "--server", server, "--detail", "none")
-	if _, err := hare.DecodeResult(strings.NewReader(stdout), hare.Limits{}); err != nil || code != 0 {
+	if _, err := wire.DecodeResult(strings.NewReader(stdout), wire.Limits{}); err != nil || code != 0 {
 		t.Errorf("%d %v %s", code, err, stdout)
 	}
 	wide := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}`

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // replanFlags are the flags of hare solve that go on from an earlier result.
@@ -123,7 +124,7 @@ func printReplan(w io.Writer, res *hare.Result) {
 func wholePlan(inst *hare.Instance, res *hare.Result) (*hare.Instance, *hare.Result) {
 	p := res.Replan
 	switch {
-	case p == nil || p.Rest == nil || inst.SHA256() == res.InstanceSHA256:
+	case p == nil || p.Rest == nil || wire.SHA256(inst) == res.InstanceSHA256:
 		return inst, res
 	case p.Whole == nil:
 		return p.Rest, res

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 func replayCommand() *cobra.Command {
@@ -67,7 +68,7 @@ func replay(ctx context.Context, in io.Reader) (events int64, difference string,
 		if err != nil {
 			return 0, "", fmt.Errorf("line %d: %w", events+2, err)
 		}
-		was, is = hare.AppendDecisions(was[:0], rec.Decisions), hare.AppendDecisions(is[:0], got)
+		was, is = wire.AppendDecisions(was[:0], rec.Decisions), wire.AppendDecisions(is[:0], got)
 		if !bytes.Equal(was, is) {
 			return events, fmt.Sprintf("event %d (line %d) is decided in another way\nrecorded %s\nnow      %s", e.Seq, events+2, was, is), nil
 		}
@@ -78,17 +79,17 @@ func replay(ctx context.Context, in io.Reader) (events int64, difference string,
 
 // readLog reads the first line of a log, and the records as they are asked
 // for. An error, which names its line, or that of ctx, is the last of them.
-func readLog(ctx context.Context, in io.Reader) (*hare.LogHeader, iter.Seq2[hare.Record, error], error) {
+func readLog(ctx context.Context, in io.Reader) (*wire.LogHeader, iter.Seq2[wire.Record, error], error) {
 	r := bufio.NewReaderSize(in, 1<<16)
 	first, err := r.ReadBytes('\n') // the cluster may be large
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
-	h, err := hare.DecodeLogHeader(first)
+	h, err := wire.DecodeLogHeader(first)
 	if err != nil {
 		return nil, nil, err
 	}
-	return h, func(yield func(hare.Record, error) bool) {
+	return h, func(yield func(wire.Record, error) bool) {
 		var last hare.Event
 		for line := int64(2); ; line++ {
 			text, err := r.ReadBytes('\n')
@@ -100,15 +101,15 @@ func readLog(ctx context.Context, in io.Reader) (*hare.LogHeader, iter.Seq2[hare
 				}
 				err = nil
 			}
-			var rec hare.Record
+			var rec wire.Record
 			if err == nil {
-				rec, err = hare.DecodeRecord(text)
+				rec, err = wire.DecodeRecord(text)
 			}
 			if e := rec.Event; err == nil && (e.Seq != last.Seq+1 || e.AtUs < last.AtUs) {
 				err = fmt.Errorf("event %d at %s cannot follow event %d at %s", e.Seq, hare.FormatMicros(e.AtUs), last.Seq, hare.FormatMicros(last.AtUs))
 			}
 			if err != nil {
-				yield(hare.Record{}, fmt.Errorf("line %d: %w", line, err))
+				yield(wire.Record{}, fmt.Errorf("line %d: %w", line, err))
 				return
 			}
 			last = rec.Event

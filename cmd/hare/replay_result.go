@@ -15,6 +15,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 func replayResultCommand() *cobra.Command {
@@ -55,7 +56,7 @@ not recorded: floating-point results may differ between amd64 and others. Nor is
 			if err != nil {
 				return err
 			}
-			res, err := hare.DecodeResult(bytes.NewReader(text), hare.Limits{MaxBytes: maxFileBytes})
+			res, err := wire.DecodeResult(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
 			if err != nil {
 				return inputError(args[1], err)
 			}
@@ -79,7 +80,7 @@ not recorded: floating-point results may differ between amd64 and others. Nor is
 // unlike says why a result cannot be one that a solve of inst gives again, ""
 // where nothing speaks against it.
 func unlike(inst *hare.Instance, res *hare.Result) string {
-	switch sha := inst.SHA256(); {
+	switch sha := wire.SHA256(inst); {
 	case res.InstanceSHA256 != sha:
 		return fmt.Sprintf("the result is of another instance: its instance_sha256 is %.12s…, this one's is %.12s…", res.InstanceSHA256, sha)
 	case res.Version != version:
@@ -125,10 +126,10 @@ func tellReplay(ctx context.Context, out io.Writer, was []byte, again *hare.Resu
 	without := func(text []byte) []byte { return timing.ReplaceAllLiteral(text, []byte(`"timing":{}`)) }
 	was = without(was)
 	var plain, lines bytes.Buffer
-	if err := again.EncodeJSON(&plain); err != nil {
+	if err := wire.EncodeResult(&plain, again); err != nil {
 		return err
 	}
-	if err := again.EncodeNDJSON(&lines); err != nil {
+	if err := wire.EncodeResultLines(&lines, again); err != nil {
 		return err
 	}
 	if bytes.Equal(was, without(plain.Bytes())) || bytes.Equal(was, without(lines.Bytes())) {

@@ -21,6 +21,7 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
 )
 
 // simulateFlags are the flags of simulate.
@@ -308,7 +309,7 @@ func (f *simulateFlags) where(req *study.Request, elastic bool) error {
 			return err
 		}
 		defer func() { _ = file.Close() }()
-		if req.Cluster, err = hare.DecodeCluster(file, hare.Limits{MaxBytes: maxFileBytes}); err != nil {
+		if req.Cluster, err = wire.DecodeCluster(file, wire.Limits{MaxBytes: maxFileBytes}); err != nil {
 			return inputError(f.cluster, err)
 		}
 	}

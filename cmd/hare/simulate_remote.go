@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/wire"
 )
 
 // remotely has a server simulate.
@@ -27,7 +27,7 @@ func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *
 	doc := req.Document()
 	doc.TimeLimit = f.limit
 	if f.out != "" {
-		doc.Detail = hare.SimulationJobs
+		doc.Detail = wire.SimulationJobs
 	}
 	show := simulationProgress(live, time.Now)
 	rep, status, asked := &study.Report{}, "", int64(0)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/wire"
 )
 
 // simulationProgress rewrites the line of a terminal, ten times a second at most.
@@ -80,9 +81,9 @@ func (f *simulateFlags) write(rep *study.Report) error {
 		}
 		if !strings.Contains(seen, "/"+instance+"/") {
 			seen += "/" + instance + "/"
-			files = append(files, outFile{instance, r.Instance.EncodeJSON})
+			files = append(files, outFile{instance, func(w io.Writer) error { return wire.EncodeInstance(w, r.Instance) }})
 		}
-		files = append(files, outFile{result, r.Result.EncodeJSON})
+		files = append(files, outFile{result, func(w io.Writer) error { return wire.EncodeResult(w, r.Result) }})
 	}
 	return writeAll(f.record, files)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/wire"
 )
 
 // soak makes some tests as long as they are before a release.
@@ -34,10 +35,10 @@ func (u *undisturbed) answer(t testing.TB, e hare.Event) (line []byte) {
 	t.Helper()
 	ds, err := u.policy.Step(e.AtUs, []hare.Event{e})
 	if err != nil {
-		t.Fatalf("the cluster sent what cannot be true: %v: %s", err, hare.AppendEvent(nil, e))
+		t.Fatalf("the cluster sent what cannot be true: %v: %s", err, wire.AppendEvent(nil, e))
 	}
-	u.log = append(hare.AppendRecord(u.log, hare.Record{Event: e, Decisions: ds}), '\n')
-	return append(hare.AppendAnswer(nil, hare.Answer{Seq: e.Seq, Decisions: ds}), '\n')
+	u.log = append(wire.AppendRecord(u.log, wire.Record{Event: e, Decisions: ds}), '\n')
+	return append(wire.AppendAnswer(nil, hare.Answer{Seq: e.Seq, Decisions: ds}), '\n')
 }
 
 // served is a hare serve as a child process.
@@ -117,7 +118,7 @@ func (s *served) stop(t testing.TB) {
 // newSession creates a session of HLAS.
 func newSession(t testing.TB, url string, cluster *hare.Cluster) (id string) {
 	t.Helper()
-	body := append(append([]byte(`{"policy":"hlas","cluster":`), hare.AppendCluster(nil, cluster)...), '}')
+	body := append(append([]byte(`{"policy":"hlas","cluster":`), wire.AppendCluster(nil, cluster)...), '}')
 	resp, err := http.Post(url+"/v1/sessions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +247,7 @@ func (p *player) heard(t testing.TB, lines [][]byte) {
 		if !bytes.Equal(line, p.answers[p.answered]) {
 			t.Fatalf("event %d is answered with\n%s, undisturbed it was\n%s", p.sent[p.answered].Seq, line, p.answers[p.answered])
 		}
-		a, err := hare.DecodeAnswer(line)
+		a, err := wire.DecodeAnswer(line)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +268,7 @@ func (p *player) play(t testing.TB, s *served, enough int) {
 		p.batch(t)
 		var lines []byte
 		for _, e := range p.sent[p.answered:] {
-			lines = append(hare.AppendEvent(lines, e), '\n')
+			lines = append(wire.AppendEvent(lines, e), '\n')
 		}
 		got, err := l.exchange(lines, len(p.sent)-p.answered)
 		p.heard(t, got)

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 func solveCommand() *cobra.Command {
@@ -131,16 +132,16 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 	if res.Replan != nil {
 		inst = res.Replan.Rest
 		if rest != "" {
-			if err := writeOut(rest, inst.EncodeJSON); err != nil {
+			if err := writeOut(rest, func(w io.Writer) error { return wire.EncodeInstance(w, inst) }); err != nil {
 				return err
 			}
 		}
 	}
 	return deliver(inst, res, out, quiet, func(w io.Writer) error {
 		if ndjson {
-			return res.EncodeNDJSON(w)
+			return wire.EncodeResultLines(w, res)
 		}
-		return res.EncodeJSON(w)
+		return wire.EncodeResult(w, res)
 	})
 }
 
@@ -242,14 +243,7 @@ func writeBound(w io.Writer, rel *hare.Relaxation) error {
 		Bound       json.RawMessage `json:"bound"`
 		Certified   bool            `json:"certified"`
 		Certificate json.RawMessage `json:"certificate,omitempty"`
-	}{Method: rel.Method, Bound: json.RawMessage(rel.Bound.RoundDown().String()), Certified: rel.Certified}
-	if rel.Certificate != nil {
-		b, err := rel.Certificate.MarshalJSON()
-		if err != nil {
-			return err
-		}
-		doc.Certificate = b
-	}
+	}{Method: rel.Method, Bound: json.RawMessage(rel.Bound.RoundDown().String()), Certified: rel.Certified, Certificate: wire.CertificateJSON(rel.Certificate)}
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(doc)

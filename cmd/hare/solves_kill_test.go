@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // heldSolve is what a client knows of a solve.
@@ -309,7 +310,7 @@ func (c *solveClient) read(h *heldSolve) bool {
 	if h.result, ok = c.same(h, "/result", h.result); !ok {
 		return false
 	}
-	res, err := hare.DecodeResult(bytes.NewReader(h.result), hare.Limits{})
+	res, err := wire.DecodeResult(bytes.NewReader(h.result), wire.Limits{})
 	if err != nil || res.Value == nil || res.Bound == nil {
 		c.t.Errorf("%s: %v %.300s", h.id, err, h.result)
 		return true

@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/wire"
 )
 
 func verifyCommand() *cobra.Command {
@@ -79,10 +80,10 @@ func hashCommand() *cobra.Command {
 				return err
 			}
 			if canonical {
-				_, err = os.Stdout.Write(inst.Canonical())
+				_, err = os.Stdout.Write(wire.Canonical(inst))
 				return err
 			}
-			_, err = fmt.Println(inst.SHA256())
+			_, err = fmt.Println(wire.SHA256(inst))
 			return err
 		},
 	}
@@ -189,7 +190,7 @@ func importCommand() *cobra.Command {
 				return usageError{err}
 			}
 			fmt.Fprintln(os.Stderr, report)
-			return writeOut(out, inst.EncodeJSON)
+			return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
 		},
 	}
 	f := c.Flags()

@@ -24,6 +24,7 @@ import (
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 func whatIfCommand() *cobra.Command {
@@ -118,7 +119,7 @@ func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options
 
 // whatIfRequest makes the request of flags and files; labels are those of its
 // scenarios.
-func whatIfRequest(name, result string, all []change, together bool, opt hare.Options, below string) (*hare.WhatIf, []string, error) {
+func whatIfRequest(name, result string, all []change, together bool, opt hare.Options, below string) (*wire.WhatIf, []string, error) {
 	if err := noTwice(name, result); err != nil {
 		return nil, nil, err
 	}
@@ -126,7 +127,7 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	if err != nil {
 		return nil, nil, err
 	}
-	inst, err := hare.DecodeInstance(bytes.NewReader(text), hare.Limits{MaxBytes: maxFileBytes})
+	inst, err := wire.DecodeInstance(bytes.NewReader(text), wire.Limits{MaxBytes: maxFileBytes})
 	if err != nil {
 		return nil, nil, inputError(name, err)
 	}
@@ -145,12 +146,12 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	req, err := hare.DecodeWhatIf(bytes.NewReader(body), hare.Limits{MaxBytes: maxFileBytes}, opt)
+	req, err := wire.DecodeWhatIf(bytes.NewReader(body), wire.Limits{MaxBytes: maxFileBytes}, opt)
 	if err != nil {
 		return nil, nil, labelled(labels, err)
 	}
 	// The file stands in for the stored solve.
-	req.Base = hare.WhatIfBase{Instance: inst}
+	req.Base = wire.WhatIfBase{Instance: inst}
 	if json.Valid(text) { // an instance of many lines is patched as Hare writes it
 		req.Base.Text = text
 	}
@@ -201,7 +202,7 @@ type whatIfPrinter struct {
 	failure error // of the first scenario that was wrong
 }
 
-func (w *whatIfPrinter) run(ctx context.Context, req *hare.WhatIf) error {
+func (w *whatIfPrinter) run(ctx context.Context, req *wire.WhatIf) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
 	svc := service.New(service.Config{Solver: engine, MaxTime: 24 * time.Hour})

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // change is one flag of a what-if, in the form of a scenario's part.
@@ -122,7 +123,7 @@ func oneOrMore(name string) ([]json.RawMessage, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, hare.DefaultMaxBytes))
+	text, err := io.ReadAll(io.LimitReader(f, wire.DefaultMaxBytes))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // What solves of the fixture are named by: the key each was submitted with.
@@ -136,7 +137,7 @@ func TestSolveSchemaIsTakenOver(t *testing.T) {
 		if res, err := s.Result(ctx, "", info.ID); err != nil || (res.Replan != nil) != (key == keyReplan) {
 			t.Errorf("%s: %v", key, err)
 		}
-		if inst, err := s.Instance(ctx, "", info.ID); err != nil || inst.SHA256() != gangs(want.jobs).SHA256() {
+		if inst, err := s.Instance(ctx, "", info.ID); err != nil || wire.SHA256(inst) != wire.SHA256(gangs(want.jobs)) {
 			t.Errorf("%s: its instance: %v", key, err)
 		}
 		seq := int64(0)

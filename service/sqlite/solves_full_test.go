@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/wire"
 )
 
 // gangs makes a cluster and n gang jobs.
@@ -79,7 +80,7 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 	srv := httptest.NewServer(api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: solves}))
 	defer srv.Close()
 	var inst bytes.Buffer
-	if err := gangs(100).EncodeJSON(&inst); err != nil {
+	if err := wire.EncodeInstance(&inst, gangs(100)); err != nil {
 		t.Fatal(err)
 	}
 	do := func(method, path, body string, header ...string) (code int, text string, h http.Header) {
@@ -161,7 +162,7 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 		t.Errorf("with room: %s", text)
 	}
 	code, result, _ := do("GET", long+"/result", "")
-	if res, err := hare.DecodeResult(strings.NewReader(result), hare.Limits{}); code != 200 || err != nil || res.Value == nil || res.Bound == nil {
+	if res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{}); code != 200 || err != nil || res.Value == nil || res.Bound == nil {
 		t.Errorf("%d %v %.300s", code, err, result)
 	}
 	code, text, next := post(`{"seed":3,"work_limit":1}`)

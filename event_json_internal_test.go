@@ -1,4 +1,0 @@
-package hare
-
-// DecodeEventStrictly is the decoder that the scan must agree with.
-var DecodeEventStrictly = decodeEventStrictly

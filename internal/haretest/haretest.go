@@ -1,0 +1,99 @@
+// Package haretest is for tests: instances by chance, and faults as text.
+package haretest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/hare-sched/hare"
+)
+
+// Names are such as tell escapes, orders and surrogates apart.
+var Names = []string{"V100", "T4", "K80", "v100", "a b", "é", "\u2028", "\U0001F407", "\uFFFD", "~1", "<&>", "\"\\\n"}
+
+// Types draws one to four GPU types, sorted.
+func Types(t *rapid.T, label string) []string {
+	picked := rapid.SliceOfNDistinct(rapid.SampledFrom(Names), 1, 4, rapid.ID[string]).Draw(t, label)
+	return sorted(picked)
+}
+
+func sorted(xs []string) []string {
+	for i := range xs {
+		for j := i; j > 0 && xs[j] < xs[j-1]; j-- {
+			xs[j], xs[j-1] = xs[j-1], xs[j]
+		}
+	}
+	return xs
+}
+
+// Micros draws a number of millionths, small or large.
+func Micros(t *rapid.T, least int64, label string) int64 {
+	most := rapid.SampledFrom([]int64{3, 5_000_000, 1 << 40}).Draw(t, label+" scale")
+	return rapid.Int64Range(least, most).Draw(t, label)
+}
+
+// Instance draws a valid instance.
+func Instance(t *rapid.T) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Name: rapid.SampledFrom(append(Names, "")).Draw(t, "name")}
+	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
+		n := hare.Node{Name: fmt.Sprintf("n%d%s", i, rapid.SampledFrom([]string{"", "é\"", "~"}).Draw(t, "node"))}
+		gpus := 0
+		for _, k := range Types(t, "gpus") {
+			c := rapid.IntRange(1, 3).Draw(t, "count")
+			gpus += c
+			n.GPUs = append(n.GPUs, hare.TypeCount{Type: k, Count: c})
+		}
+		var at int64
+		for range rapid.IntRange(0, 3).Draw(t, "windows") {
+			w := hare.Window{StartUs: at + Micros(t, 1, "gap"), EndUs: hare.Forever}
+			if len(n.Windows) == 0 && rapid.Bool().Draw(t, "from 0") {
+				w.StartUs = 0
+			}
+			at = w.StartUs + Micros(t, 1, "length")
+			if forever := rapid.IntRange(0, 3).Draw(t, "forever") == 0 && w.StartUs > 0; !forever {
+				w.EndUs = at
+			}
+			n.Windows = append(n.Windows, w)
+			if w.EndUs == hare.Forever {
+				break
+			}
+		}
+		for g := range gpus {
+			if rapid.IntRange(0, 3).Draw(t, "busy") == 0 {
+				n.Busy = append(n.Busy, hare.Busy{GPU: g, UntilUs: Micros(t, 1, "until")})
+			}
+		}
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, n)
+	}
+	for i := range rapid.IntRange(0, 5).Draw(t, "jobs") {
+		j := hare.Job{
+			ID: fmt.Sprintf("%d%s", i, rapid.SampledFrom(Names).Draw(t, "id")), WeightMicro: Micros(t, 0, "weight"), ReleaseUs: Micros(t, 0, "release"),
+			Rounds: rapid.Int64Range(1, 20).Draw(t, "rounds"), Tasks: rapid.Int64Range(1, 9).Draw(t, "tasks"), Sync: hare.Sync(rapid.IntRange(0, 2).Draw(t, "sync")),
+		}
+		j.Mix = j.Sync == hare.Gang && rapid.Bool().Draw(t, "mix")
+		for _, k := range Types(t, "on") {
+			j.On = append(j.On, hare.Profile{Type: k, ComputeUs: Micros(t, 1, "compute"), SyncUs: Micros(t, 0, "sync")})
+		}
+		inst.Jobs = append(inst.Jobs, j)
+	}
+	return inst
+}
+
+// Faults writes the code and the pointer of each fault of err.
+func Faults(err error) string {
+	var all hare.InvalidErrors
+	if !errors.As(err, &all) {
+		return fmt.Sprint("not faults: ", err)
+	}
+	var b strings.Builder
+	for i, f := range all {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(strings.TrimSpace(f.Code + " " + f.Pointer))
+	}
+	return b.String()
+}

@@ -1,0 +1,120 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hare-sched/hare"
+)
+
+// Canonical is an instance's canonical form: RFC 8785 with defaults explicit,
+// nodes expanded, windows merged, times as integer microseconds, weights as
+// integer millionths, arrays in their order. An always open window is
+// [0,null]; name is left out, since it changes nothing. O(size).
+func Canonical(inst *hare.Instance) []byte {
+	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
+	b = append(b, `{"cluster":{"nodes":[`...)
+	for i := range inst.Cluster.Nodes {
+		n := &inst.Cluster.Nodes[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"busy":[`...)
+		for x, busy := range n.Busy {
+			if x > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, `{"gpu":`...)
+			b = strconv.AppendInt(b, int64(busy.GPU), 10)
+			b = append(b, `,"until_us":`...)
+			b = strconv.AppendInt(b, busy.UntilUs, 10)
+			b = append(b, '}')
+		}
+		b = append(b, `],"gpus":{`...)
+		for x, g := range utf16Sorted(n.GPUs, func(g hare.TypeCount) string { return g.Type }) {
+			if x > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, g.Type)
+			b = append(b, ':')
+			b = strconv.AppendInt(b, int64(g.Count), 10)
+		}
+		b = append(b, `},"in_service_us":[`...)
+		windows := n.Windows
+		if windows == nil {
+			windows = []hare.Window{{EndUs: hare.Forever}}
+		}
+		for x, w := range windows {
+			if x > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, '[')
+			b = strconv.AppendInt(b, w.StartUs, 10)
+			b = append(b, ',')
+			if w.EndUs == hare.Forever {
+				b = append(b, "null"...)
+			} else {
+				b = strconv.AppendInt(b, w.EndUs, 10)
+			}
+			b = append(b, ']')
+		}
+		b = append(b, `],"name":`...)
+		b = appendString(b, n.Name)
+		b = append(b, '}')
+	}
+	b = append(b, `]},"hare":"instance/v1","jobs":[`...)
+	for i := range inst.Jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendCanonicalJob(b, &inst.Jobs[i])
+	}
+	b = append(b, `],"objective":`...)
+	b = appendString(b, inst.Objective)
+	return append(b, '}')
+}
+
+func appendCanonicalJob(b []byte, j *hare.Job) []byte {
+	b = append(b, `{"id":`...)
+	b = appendString(b, j.ID)
+	b = append(b, `,"mix":`...)
+	b = strconv.AppendBool(b, j.Mix)
+	b = append(b, `,"on":{`...)
+	for x, p := range utf16Sorted(j.On, func(p hare.Profile) string { return p.Type }) {
+		if x > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, p.Type)
+		b = append(b, `:{"compute_us":`...)
+		b = strconv.AppendInt(b, p.ComputeUs, 10)
+		b = append(b, `,"sync_us":`...)
+		b = strconv.AppendInt(b, p.SyncUs, 10)
+		b = append(b, '}')
+	}
+	b = append(b, `},"release_us":`...)
+	b = strconv.AppendInt(b, j.ReleaseUs, 10)
+	b = append(b, `,"rounds":`...)
+	b = strconv.AppendInt(b, j.Rounds, 10)
+	b = append(b, `,"sync":"`...)
+	b = append(b, j.Sync.String()...)
+	b = append(b, `","tasks":`...)
+	b = strconv.AppendInt(b, j.Tasks, 10)
+	b = append(b, `,"weight_micro":`...)
+	b = strconv.AppendInt(b, j.WeightMicro, 10)
+	return append(b, '}')
+}
+
+// SHA256 is the hex digest of the canonical form of an instance.
+func SHA256(inst *hare.Instance) string {
+	sum := sha256.Sum256(Canonical(inst))
+	return hex.EncodeToString(sum[:])
+}
+
+// appendString appends s as RFC 8785 writes strings.
+func appendString(b []byte, s string) []byte {
+	out, _ := jsontext.AppendQuote(b, s) // where not UTF-8, with U+FFFD
+	return out
+}

@@ -1,0 +1,280 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hare-sched/hare"
+)
+
+// Forms name the versions of the JSON documents.
+const (
+	InstanceForm    = "instance/v1"
+	ResultForm      = "result/v1"
+	CertificateForm = "certificate/v1"
+)
+
+var (
+	instanceFields = []string{"hare", "name", "objective", "cluster", "jobs"}
+	clusterFields  = []string{"nodes"}
+	nodeFields     = []string{"name", "count", "gpus", "in_service_s", "busy"}
+	busyFields     = []string{"gpu", "until_s"}
+	jobFields      = []string{"id", "weight", "release_s", "rounds", "tasks", "sync", "mix", "on"}
+	profileFields  = []string{"compute_s", "sync_s"}
+)
+
+// DecodeInstance reads an instance/v1 document: one JSON object, or NDJSON with
+// everything but the jobs on the first line and then a job a line. The error
+// is InvalidErrors with every fault of one pass, or the reader's own.
+func DecodeInstance(r io.Reader, lim Limits) (*hare.Instance, error) {
+	rd := newReader(r, lim)
+	d := newInstanceReader(rd, "")
+	err := d.instance()
+	if err == nil && !d.hasJobs {
+		err = d.jobLines()
+	}
+	rd.prefix = ""
+	if err == nil {
+		err = d.sums()
+	}
+	if err := rd.finish(err); err != nil {
+		return nil, err
+	}
+	return d.inst, nil
+}
+
+// DecodeInstanceValue reads an instance that is part of a larger document, at
+// the given pointer.
+func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, error) {
+	inst, err := DecodeInstance(strings.NewReader(string(text)), Limits{MaxBytes: int64(len(text)) + 1})
+	var all hare.InvalidErrors
+	if errors.As(err, &all) {
+		for _, f := range all {
+			f.Pointer = pointer + f.Pointer
+		}
+	}
+	return inst, err
+}
+
+type instanceReader struct {
+	*reader
+	root    string // pointer of the instance in its document
+	inst    *hare.Instance
+	ids     map[string]int // job id to index
+	nodes   map[string]int // node name to index in the document
+	gpus    int64
+	full    bool // more than MaxGPUs, and said so
+	scratch []hare.Profile
+	hasJobs bool
+}
+
+func newInstanceReader(rd *reader, root string) *instanceReader {
+	return &instanceReader{reader: rd, root: root, inst: &hare.Instance{}, ids: map[string]int{}, nodes: map[string]int{}}
+}
+
+func (d *instanceReader) instance() error {
+	if !d.is('{') {
+		_, err := d.want('{')
+		d.hasJobs = true // there are no lines of jobs either
+		return err
+	}
+	form, objective := "", hare.ObjectiveWeightedJCT
+	hasCluster := false
+	before := len(d.faults)
+	err := d.object(instanceFields, func(name string) (bool, error) {
+		switch name {
+		case "hare":
+			return true, d.str(&form)
+		case "name":
+			return true, d.str(&d.inst.Name)
+		case "objective":
+			return true, d.str(&objective)
+		case "cluster":
+			hasCluster = true
+			return true, d.cluster()
+		case "jobs":
+			d.hasJobs = true
+			return true, d.array(func(i int) error { return d.job(d.root + "/jobs/" + strconv.Itoa(i)) })
+		}
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	d.inst.Objective = objective
+	var found hare.InvalidErrors
+	if form != InstanceForm {
+		found.Add(d.root+"/hare", "unknown_form", "must be %q", InstanceForm)
+	}
+	if objective != hare.ObjectiveWeightedJCT {
+		found.Add(d.root+"/objective", "not_supported", "objective %q is not supported by this version: use %q or leave it out", hare.Clip(objective), hare.ObjectiveWeightedJCT)
+	}
+	if !hasCluster {
+		found.Add(d.root, "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
+	}
+	return d.report(before, found)
+}
+
+// jobLines reads the jobs of the NDJSON form.
+func (d *instanceReader) jobLines() error {
+	n := 0
+	for ; ; n++ {
+		if d.d.PeekKind() == 0 {
+			if _, err := d.d.ReadToken(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return d.broken(err)
+			}
+		}
+		d.prefix = "/jobs/" + strconv.Itoa(n)
+		if err := d.job(""); err != nil {
+			return err
+		}
+	}
+	d.prefix = ""
+	if n == 0 {
+		return d.noJobs()
+	}
+	return nil
+}
+
+func (d *instanceReader) noJobs() error {
+	return d.faultAt(d.root, "missing_field", `"jobs" is missing: give an array of jobs, which may be empty`)
+}
+
+func (d *instanceReader) job(at string) error {
+	j := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 1}
+	mix, hasMix, knowsSync, hasOn := false, false, true, false
+	before := len(d.faults)
+	if !d.is('{') {
+		d.inst.Jobs = append(d.inst.Jobs, hare.Job{})
+		_, err := d.want('{')
+		return err
+	}
+	err := d.object(jobFields, func(name string) (bool, error) {
+		switch name {
+		case "id":
+			return true, d.str(&j.ID)
+		case "weight":
+			return true, d.micros(&j.WeightMicro, 0)
+		case "release_s":
+			return true, d.micros(&j.ReleaseUs, 0)
+		case "rounds":
+			return true, d.integer(&j.Rounds, 1, hare.MaxExact)
+		case "tasks":
+			return true, d.integer(&j.Tasks, 1, hare.MaxTasks(hare.Relaxed))
+		case "sync":
+			return true, d.sync(&j.Sync, &knowsSync)
+		case "mix":
+			hasMix = true
+			return true, d.boolean(&mix)
+		case "on":
+			hasOn = true
+			return true, d.profiles(&j)
+		}
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	var found hare.InvalidErrors
+	// A relaxed job always may mix, a rigid one never: saying so is allowed,
+	// only the contrary is an error.
+	switch {
+	case !hasMix || !knowsSync:
+	case j.Sync == hare.Relaxed && !mix:
+		found.Add(at+"/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
+	case j.Sync == hare.Rigid && mix:
+		found.Add(at+"/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
+	}
+	j.Mix = mix && j.Sync == hare.Gang
+	if !hasOn {
+		found.Add(at, "missing_field", `"on" is missing: give the times on each GPU type, e.g. {"V100": {"compute_s": 1.2}}`)
+		j.On = []hare.Profile{{Type: "-", ComputeUs: 1}}
+	}
+	found.CheckJob(at, &j)
+	if first, twice := d.ids[j.ID]; twice && j.ID != "" {
+		found.Add(at+"/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", hare.Clip(j.ID), d.root, first)
+	} else {
+		d.ids[j.ID] = len(d.inst.Jobs)
+	}
+	// Faulty jobs are kept, without rounds, so that the index of a job is its
+	// place in the document.
+	if len(d.faults) > before || len(found) > 0 {
+		j.Rounds = 0
+	}
+	d.inst.Jobs = append(d.inst.Jobs, j)
+	return d.report(before, found)
+}
+
+// sums checks what only the whole instance shows.
+func (d *instanceReader) sums() error {
+	var found hare.InvalidErrors
+	found.CheckHorizon(d.root, d.inst)
+	return d.report(len(d.faults), found)
+}
+
+func (d *instanceReader) sync(to *hare.Sync, known *bool) error {
+	*known = false
+	text := ""
+	if !d.is('"') {
+		return d.str(&text)
+	}
+	if err := d.str(&text); err != nil {
+		return err
+	}
+	for _, s := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
+		if text == s.String() {
+			*to, *known = s, true
+			return nil
+		}
+	}
+	return d.fault("unknown_value", "sync %q: must be relaxed, gang or rigid", hare.Clip(text))
+}
+
+func (d *instanceReader) profiles(j *hare.Job) error {
+	d.scratch = d.scratch[:0]
+	err := d.object(nil, func(kind string) (bool, error) {
+		p := hare.Profile{Type: kind, ComputeUs: 1} // replaced, or a fault
+		missing, _, err := d.profile(&p)
+		if err == nil && missing {
+			err = d.fault("missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`, hare.Clip(kind))
+		}
+		d.scratch = append(d.scratch, p)
+		return true, err
+	})
+	if len(d.scratch) > 0 {
+		j.On = slices.Clone(d.scratch)
+		slices.SortFunc(j.On, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
+	}
+	return err
+}
+
+// profile reads the times of one type. missing says that they lack compute_s,
+// empty that they lack everything.
+func (d *instanceReader) profile(p *hare.Profile) (missing, empty bool, err error) {
+	missing, empty = d.is('{'), true
+	err = d.object(profileFields, func(name string) (bool, error) {
+		empty = false
+		switch name {
+		case "compute_s":
+			missing = false
+			return true, d.micros(&p.ComputeUs, 1)
+		case "sync_s":
+			if d.is('{') {
+				if err := d.skip(); err != nil {
+					return true, err
+				}
+				return true, d.fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
+			}
+			return true, d.micros(&p.SyncUs, 0)
+		}
+		return false, nil
+	})
+	return missing, empty, err
+}

@@ -1,0 +1,327 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hare-sched/hare"
+)
+
+// Limits on what a document may hold anywhere, fields that no reader knows
+// included. Every reader of the format has the same ones.
+const (
+	maxDepth  = 512 // levels of nesting; the outermost object is level 1
+	maxNumber = 400 // characters of a number
+)
+
+// errDepth ends a pass, so that no recursion is deeper than maxDepth.
+var errDepth = fmt.Errorf("the document is nested more than %d levels deep", maxDepth)
+
+// skip passes over a value. What is passed over must keep to the rules that
+// hold for all values: names stand once, nesting and numbers have limits.
+func (r *reader) skip() error {
+	switch r.d.PeekKind() {
+	case '{':
+		return r.object(nil, func(string) (bool, error) { return true, r.skip() })
+	case '[':
+		return r.array(func(int) error { return r.skip() })
+	case '0':
+		_, err := r.numberText()
+		return err
+	}
+	if err := r.d.SkipValue(); err != nil {
+		return r.broken(err)
+	}
+	return nil
+}
+
+// open reads the bracket that begins an object or an array.
+func (r *reader) open() error {
+	if _, err := r.d.ReadToken(); err != nil {
+		return r.broken(err)
+	}
+	if r.d.StackDepth() > maxDepth {
+		return r.broken(errDepth)
+	}
+	return nil
+}
+
+// kindName is what people call a JSON value.
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "true or false"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	}
+	return "something else"
+}
+
+// is tells whether a value of this kind follows.
+func (r *reader) is(kind jsontext.Kind) bool {
+	got := r.d.PeekKind()
+	return got == kind || got == 'f' && kind == 't'
+}
+
+// want faults a value of another kind, passing over it; ok says it may be read.
+func (r *reader) want(kind jsontext.Kind) (ok bool, err error) {
+	if r.is(kind) {
+		return true, nil
+	}
+	got := r.d.PeekKind()
+	if got == 0 || got == '}' || got == ']' {
+		_, err := r.d.ReadToken()
+		if err == nil {
+			err = errors.New("a value is missing")
+		}
+		return false, r.broken(err)
+	}
+	if err := r.skip(); err != nil {
+		return false, err
+	}
+	return false, r.fault("wrong_type", "must be %s, not %s", kindName(kind), kindName(got))
+}
+
+// nameSet finds names that an object has twice. Most objects are small.
+type nameSet struct {
+	few  [12]string
+	n    int
+	many map[string]struct{}
+}
+
+// add reports whether name is new.
+func (s *nameSet) add(name string) bool {
+	if s.many != nil {
+		if _, twice := s.many[name]; twice {
+			return false
+		}
+		s.many[name] = struct{}{}
+		return true
+	}
+	for _, x := range s.few[:s.n] {
+		if x == name {
+			return false
+		}
+	}
+	if s.n < len(s.few) {
+		s.few[s.n] = name
+		s.n++
+		return true
+	}
+	s.many = make(map[string]struct{}, 4*len(s.few))
+	for _, x := range s.few {
+		s.many[x] = struct{}{}
+	}
+	s.many[name] = struct{}{}
+	return true
+}
+
+// name reads the name of a member. Names that recur share one string.
+func (r *reader) name() (string, error) {
+	v, err := r.d.ReadValue()
+	if err != nil {
+		return "", r.broken(err)
+	}
+	if bytes.IndexByte(v, '\\') < 0 {
+		v = v[1 : len(v)-1]
+	} else if v, err = jsontext.AppendUnquote(nil, v); err != nil {
+		return "", r.broken(err)
+	}
+	if s, ok := r.names[string(v)]; ok {
+		return s, nil
+	}
+	s := string(v)
+	if len(r.names) < 1024 && len(s) <= 64 {
+		r.names[s] = s
+	}
+	return s, nil
+}
+
+// object reads an object, calling field for each name with the decoder before
+// its value; field returns false for names that it does not know.
+func (r *reader) object(known []string, field func(name string) (bool, error)) error {
+	if ok, err := r.want('{'); !ok {
+		return err
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	var seen nameSet
+	for r.d.PeekKind() != '}' {
+		name, err := r.name()
+		if err != nil {
+			return err
+		}
+		if !seen.add(name) {
+			if err := r.skip(); err != nil {
+				return err
+			}
+			if err := r.fault("duplicate_name", "%q stands twice in its object: keep one", hare.Clip(name)); err != nil {
+				return err
+			}
+			continue
+		}
+		took, err := field(name)
+		if err != nil {
+			return err
+		}
+		if took {
+			continue
+		}
+		if err := r.skip(); err != nil {
+			return err
+		}
+		if err := r.unknown(name, known); err != nil {
+			return err
+		}
+	}
+	if _, err := r.d.ReadToken(); err != nil {
+		return r.broken(err)
+	}
+	return nil
+}
+
+// array reads an array, calling item before each value.
+func (r *reader) array(item func(i int) error) error {
+	if ok, err := r.want('['); !ok {
+		return err
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		switch r.d.PeekKind() {
+		case 0, '}':
+			_, err := r.d.ReadToken()
+			if err == nil {
+				err = errors.New("a value is missing")
+			}
+			return r.broken(err)
+		case ']':
+			if _, err := r.d.ReadToken(); err != nil {
+				return r.broken(err)
+			}
+			return nil
+		}
+		if err := item(i); err != nil {
+			return err
+		}
+	}
+}
+
+// str reads a string.
+func (r *reader) str(to *string) error {
+	if ok, err := r.want('"'); !ok {
+		return err
+	}
+	tok, err := r.d.ReadToken()
+	if err != nil {
+		return r.broken(err)
+	}
+	*to = tok.String()
+	return nil
+}
+
+// boolean reads true or false.
+func (r *reader) boolean(to *bool) error {
+	if ok, err := r.want('t'); !ok {
+		return err
+	}
+	tok, err := r.d.ReadToken()
+	if err != nil {
+		return r.broken(err)
+	}
+	*to = tok.Bool()
+	return nil
+}
+
+// number reads a number's text.
+func (r *reader) number() (text string, ok bool, err error) {
+	if ok, err := r.want('0'); !ok {
+		return "", false, err
+	}
+	v, err := r.numberText()
+	return string(v), v != nil, err
+}
+
+// numberText reads a number; nil stands for one that is too long, and said so.
+func (r *reader) numberText() ([]byte, error) {
+	v, err := r.d.ReadValue()
+	if err != nil {
+		return nil, r.broken(err)
+	}
+	if len(v) > maxNumber {
+		return nil, r.fault("too_long", "a number has %d characters: give at most %d", len(v), maxNumber)
+	}
+	return v, nil
+}
+
+// sha256 reads the hash of an instance; null is none.
+func (r *reader) sha256(to *string) error {
+	if r.is('n') {
+		return r.skip()
+	}
+	before := len(r.faults)
+	text := ""
+	if err := r.str(&text); err != nil || len(r.faults) > before {
+		return err
+	}
+	if len(text) != 64 || strings.Trim(text, "0123456789abcdef") != "" {
+		return r.fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out", hare.Clip(text))
+	}
+	*to = text
+	return nil
+}
+
+// micros reads a decimal as millionths between least, 0 or 1, and MaxExact.
+func (r *reader) micros(to *int64, least int64) error {
+	text, ok, err := r.number()
+	if !ok {
+		return err
+	}
+	n, bad := hare.ParseDecimal(text, 6)
+	switch {
+	case errors.Is(bad, hare.ErrDecimalPlaces):
+		return r.fault("too_many_decimals", "%s has more than six decimals: round it to millionths", hare.Clip(text))
+	case bad == nil && n < 0 || errors.Is(bad, hare.ErrDecimalRange) && text[0] == '-':
+		return r.fault("out_of_range", "%s must not be negative", hare.Clip(text))
+	case bad != nil || n > hare.MaxExact:
+		return r.fault("too_large", "%s is above the limit of %s", hare.Clip(text), hare.FormatMicros(hare.MaxExact))
+	case n < least:
+		return r.fault("out_of_range", "%s must be positive, at least 0.000001", hare.Clip(text))
+	}
+	*to = n
+	return nil
+}
+
+// integer reads a whole number between least and most.
+func (r *reader) integer(to *int64, least, most int64) error {
+	text, ok, err := r.number()
+	if !ok {
+		return err
+	}
+	n, bad := hare.ParseDecimal(text, 0)
+	negative := strings.HasPrefix(text, "-")
+	switch {
+	case errors.Is(bad, hare.ErrDecimalPlaces):
+		return r.fault("wrong_type", "%s must be a whole number", hare.Clip(text))
+	case bad == nil && n < least || bad != nil && negative:
+		return r.fault("out_of_range", "%s must be at least %d", hare.Clip(text), least)
+	case bad != nil || n > most:
+		return r.fault("too_large", "%s is above the limit of %d", hare.Clip(text), most)
+	}
+	*to = n
+	return nil
+}

@@ -1,0 +1,237 @@
+package wire
+
+import (
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// AppendEvent appends the JSON form of an event, without a newline.
+// DecodeEvent gives the same event.
+func AppendEvent(b []byte, e hare.Event) []byte {
+	b = append(b, `{"seq":`...)
+	b = strconv.AppendInt(b, e.Seq, 10)
+	b = append(b, `,"at_s":`...)
+	b = hare.AppendMicros(b, e.AtUs)
+	b = append(b, `,"type":"`...)
+	b = append(b, e.Type.String()...)
+	b = append(b, '"')
+	if int(e.Type) >= len(eventNeeds) {
+		return append(b, '}')
+	}
+	fields := eventNeeds[e.Type]
+	switch {
+	case e.Type == hare.EventJobArrived && e.Arrived != nil:
+		b = appendArriving(append(b, `,"job":`...), e.Arrived)
+	case fields&fieldJob != 0:
+		b = appendString(append(b, `,"job":`...), e.Job)
+	}
+	if fields&fieldRound != 0 {
+		b = strconv.AppendInt(append(b, `,"round":`...), e.Round, 10)
+		b = strconv.AppendInt(append(b, `,"task":`...), e.Task, 10)
+	}
+	if fields&fieldGPU != 0 {
+		b = appendString(append(b, `,"gpu":`...), e.GPU)
+	}
+	if fields&fieldGPUType != 0 {
+		b = appendString(append(b, `,"gpu_type":`...), e.GPUType)
+	}
+	if fields&fieldCompute != 0 {
+		b = hare.AppendMicros(append(b, `,"compute_s":`...), e.ComputeUs)
+		if e.SyncUs != 0 {
+			b = hare.AppendMicros(append(b, `,"sync_s":`...), e.SyncUs)
+		}
+	}
+	return append(b, '}')
+}
+
+func appendArriving(b []byte, j *hare.Job) []byte {
+	b = appendString(append(b, `{"id":`...), j.ID)
+	b = hare.AppendMicros(append(b, `,"weight":`...), j.WeightMicro)
+	b = strconv.AppendInt(append(b, `,"tasks":`...), j.Tasks, 10)
+	if j.Sync != hare.Relaxed {
+		b = append(b, `,"sync":"`...)
+		b = append(b, j.Sync.String()...)
+		b = append(b, '"')
+	}
+	if j.Mix {
+		b = append(b, `,"mix":true`...)
+	}
+	b = append(b, `,"on":{`...)
+	for i, p := range j.On {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, p.Type), ":{"...)
+		if p.ComputeUs != 0 {
+			b = hare.AppendMicros(append(b, `"compute_s":`...), p.ComputeUs)
+			if p.SyncUs != 0 {
+				b = hare.AppendMicros(append(b, `,"sync_s":`...), p.SyncUs)
+			}
+		}
+		b = append(b, '}')
+	}
+	return append(b, "}}"...)
+}
+
+// AppendAnswer appends the JSON form of an answer, without a newline.
+func AppendAnswer(b []byte, a hare.Answer) []byte {
+	b = append(b, `{"seq":`...)
+	b = strconv.AppendInt(b, a.Seq, 10)
+	b = AppendDecisions(append(b, `,"decisions":`...), a.Decisions)
+	return append(b, '}')
+}
+
+// AppendDecisions appends decisions as a JSON array.
+func AppendDecisions(b []byte, ds []hare.Decision) []byte {
+	b = append(b, '[')
+	for i := range ds {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		d := &ds[i]
+		b = append(b, `{"type":"`...)
+		b = append(b, d.Type.String()...)
+		b = appendString(append(b, `","job":`...), d.Job)
+		b = strconv.AppendInt(append(b, `,"round":`...), d.Round, 10)
+		b = strconv.AppendInt(append(b, `,"task":`...), d.Task, 10)
+		b = appendString(append(b, `,"gpu":`...), d.GPU)
+		b = hare.AppendMicros(append(b, `,"at_s":`...), d.AtUs)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+// Record is one line of the log of a session: an event that was accepted and
+// the decisions that it led to.
+type Record struct {
+	Event     hare.Event
+	Decisions []hare.Decision
+}
+
+// AppendRecord appends the JSON form of a record, without a newline.
+func AppendRecord(b []byte, r Record) []byte {
+	b = AppendEvent(append(b, `{"event":`...), r.Event)
+	b = AppendDecisions(append(b, `,"decisions":`...), r.Decisions)
+	return append(b, '}')
+}
+
+// DecodeRecord reads one line of a log, strictly.
+func DecodeRecord(line []byte) (Record, error) {
+	rd := newLineReader(line)
+	var r Record
+	if err := rd.finish(newInstanceReader(rd, "").record(&r)); err != nil {
+		return Record{}, err
+	}
+	return r, nil
+}
+
+func (d *instanceReader) record(r *Record) error {
+	if !d.is('{') {
+		_, err := d.want('{')
+		return err
+	}
+	hasEvent, hasDecisions, before := false, false, len(d.faults)
+	err := d.object(recordFields, func(name string) (bool, error) {
+		switch name {
+		case "event":
+			hasEvent = true
+			return true, d.event(&r.Event, "/event", true)
+		case "decisions":
+			hasDecisions = true
+			return true, d.decisions(&r.Decisions, "/decisions")
+		}
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	var found hare.InvalidErrors
+	if !hasEvent {
+		found.Add("", "missing_field", `"event" is missing`)
+	}
+	if !hasDecisions {
+		found.Add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
+	}
+	return d.report(before, found)
+}
+
+// DecodeCluster reads a cluster alone, {"nodes": […]}, or the cluster of a
+// whole instance, whose jobs are passed over.
+func DecodeCluster(r io.Reader, lim Limits) (*hare.Cluster, error) {
+	rd := newReader(r, lim)
+	d := newInstanceReader(rd, "")
+	lines, err := d.clusterAlone()
+	if lines && err == nil && len(rd.faults) == 0 {
+		return &d.inst.Cluster, nil // lines of jobs may follow
+	}
+	if err := rd.finish(err); err != nil {
+		return nil, err
+	}
+	return &d.inst.Cluster, nil
+}
+
+// clusterAlone says whether it was the first line of an instance in lines.
+func (d *instanceReader) clusterAlone() (lines bool, err error) {
+	if !d.is('{') {
+		_, err := d.want('{')
+		return false, err
+	}
+	form, seen := "", 0
+	hasNodes, hasCluster, before := false, false, len(d.faults)
+	err = d.object([]string{"nodes", "cluster"}, func(name string) (bool, error) {
+		switch name {
+		case "nodes":
+			hasNodes = true
+			return true, d.array(func(i int) error {
+				seen++
+				return d.node(i, "/nodes/"+strconv.Itoa(i))
+			})
+		case "cluster":
+			hasCluster = true
+			return true, d.cluster()
+		case "hare":
+			return true, d.str(&form)
+		case "jobs":
+			d.hasJobs = true
+			return true, d.skip()
+		case "name", "objective":
+			return true, d.skip()
+		}
+		return false, nil
+	})
+	if err != nil {
+		return false, err
+	}
+	var found hare.InvalidErrors
+	switch {
+	case hasNodes && hasCluster:
+		found.Add("/nodes", "not_allowed", `"nodes" stands beside "cluster": give one of them`)
+	case form != "" && form != InstanceForm:
+		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
+	case !hasNodes && !hasCluster:
+		found.Add("", "missing_field", `"nodes" is missing: give a cluster, {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}, or a whole instance`)
+	case hasNodes && seen == 0:
+		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+	}
+	if hasNodes {
+		for _, f := range d.faults {
+			f.Detail = strings.Replace(f.Detail, "first at /cluster/nodes/", "first at /nodes/", 1)
+		}
+	}
+	return form != "" && !d.hasJobs, d.report(before, found)
+}
+
+// AppendCluster appends the JSON form of a cluster.
+func AppendCluster(b []byte, c *hare.Cluster) []byte {
+	b = append(b, `{"nodes":[`...)
+	for i := range c.Nodes {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendNode(b, &c.Nodes[i])
+	}
+	return append(b, "]}"...)
+}

@@ -1,0 +1,4 @@
+package wire
+
+// DecodeEventStrictly is the decoder that the scan must agree with.
+var DecodeEventStrictly = decodeEventStrictly

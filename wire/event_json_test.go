@@ -1,0 +1,298 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
+)
+
+func ExampleDecodeEvent() {
+	e, err := wire.DecodeEvent([]byte(`{"seq": 2, "at_s": 1.31, "type": "task_ended", "job": "bert", "round": 0, "task": 3, "gpu": "a/0", "compute_s": 1.2, "sync_s": 0.11}`))
+	fmt.Println(e.Type, e.AtUs, e.ComputeUs, e.SyncUs, err)
+	_, err = wire.DecodeEvent([]byte(`{"seq": 3, "at_s": 9, "type": "task_ende", "job": "bert"}`))
+	fmt.Println(err)
+	fmt.Println(string(wire.AppendEvent(nil, e)))
+	// Output:
+	// task_ended 1310000 1200000 110000 <nil>
+	// /type: type "task_ende": did you mean "task_ended"? (unknown_value)
+	// {"seq":2,"at_s":1.31,"type":"task_ended","job":"bert","round":0,"task":3,"gpu":"a/0","compute_s":1.2,"sync_s":0.11}
+}
+
+// everyEvent has each type once, with the field values that are written in
+// another way than the others.
+var everyEvent = []hare.Event{
+	{Seq: 1, Type: hare.EventTick},
+	{Seq: 2, AtUs: 1, Type: hare.EventJobArrived, Job: "a", Arrived: &hare.Job{ID: "a", WeightMicro: 1_500_000, Tasks: 4, Sync: hare.Gang, Mix: true,
+		On: []hare.Profile{{Type: "T4"}, {Type: "V100", ComputeUs: 1, SyncUs: 2}}}},
+	{Seq: 3, AtUs: 1_000_000, Type: hare.EventComputeEnded, Job: "\x00\"é", Round: 7, Task: 3, GPU: "a/0"},
+	{Seq: 4, AtUs: 1_000_001, Type: hare.EventTaskEnded, Job: "a", Round: hare.MaxExact, Task: 3, GPU: "a/10", ComputeUs: 1, SyncUs: 0},
+	{Seq: 5, AtUs: hare.MaxExact, Type: hare.EventTaskFailed, Job: "a", GPU: "x y/0"},
+	{Seq: 6, AtUs: hare.MaxExact, Type: hare.EventJobEnded, Job: "a"},
+	{Seq: 7, AtUs: hare.MaxExact, Type: hare.EventJobCancelled, Job: "a"},
+	{Seq: 8, AtUs: hare.MaxExact, Type: hare.EventGPUJoined, GPU: "b/0", GPUType: "T4"},
+	{Seq: hare.MaxExact, AtUs: hare.MaxExact, Type: hare.EventGPULeft, GPU: "b/0"},
+}
+
+func TestEventsSurviveEncoding(t *testing.T) {
+	for _, e := range everyEvent {
+		line := wire.AppendEvent(nil, e)
+		got, err := wire.DecodeEvent(line)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		} else if diff := cmp.Diff(e, got); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
+		r := wire.Record{Event: e, Decisions: []hare.Decision{{Type: hare.DecisionWithdraw, Job: "é", Round: 1, Task: 2, GPU: "a/1", AtUs: 3}, {Job: "b", GPU: "a/0"}}}
+		again, err := wire.DecodeRecord(wire.AppendRecord(nil, r))
+		if diff := cmp.Diff(r, again); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", wire.AppendRecord(nil, r), err, diff)
+		}
+		a := hare.Answer{Seq: e.Seq, Decisions: r.Decisions}
+		answer, err := wire.DecodeAnswer(wire.AppendAnswer(nil, a))
+		if diff := cmp.Diff(a, answer); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", wire.AppendAnswer(nil, a), err, diff)
+		}
+	}
+}
+
+func TestBadEvents(t *testing.T) {
+	const ended = `"type":"task_ended","job":"j","round":0,"task":0,"gpu":"a/0"`
+	for _, c := range []struct{ line, want string }{
+		{``, "document: the document is empty"},
+		{`{"seq":1`, "the document ends too early"},
+		{`[]`, "document: must be an object, not an array (wrong_type)"},
+		{`{"seq":1,"at_s":0,"type":"tick"} x`, "malformed"},
+		{`{"seq":1,"at_s":0,"type":"tick"}{"seq":2}`, "something follows"},
+		{`{"seq":1,"at_s":0,"type":"tick","seq":1}`, `/seq: "seq" stands twice`},
+		{`{"at_s":0,"type":"tick"}`, `document: "seq" is missing: count the events from 1`},
+		{`{"seq":1,"type":"tick"}`, `document: "at_s" is missing`},
+		{`{"seq":1,"at_s":0}`, `document: "type" is missing`},
+		{`{"seq":0,"at_s":0,"type":"tick"}`, "/seq: 0 must be at least 1"},
+		{`{"seq":1.5,"at_s":0,"type":"tick"}`, "/seq: 1.5 must be a whole number"},
+		{`{"seq":1,"at_s":-1,"type":"tick"}`, "/at_s: -1 must not be negative"},
+		{`{"seq":1,"at_s":0.0000001,"type":"tick"}`, "/at_s: 0.0000001 has more than six decimals"},
+		{`{"seq":1,"at_s":9007199254.740993,"type":"tick"}`, "/at_s: 9007199254.740993 is above the limit"},
+		{`{"seq":1,"at_s":"0","type":"tick"}`, "/at_s: must be a number, not a string"},
+		{`{"seq":1,"at_s":0,"type":"tock"}`, `/type: type "tock": did you mean "tick"?`},
+		{`{"seq":1,"at_s":0,"type":"xyzxyzxyz"}`, "/type: type \"xyzxyzxyz\": must be one of tick, job_arrived"},
+		{`{"seq":1,"at_s":0,"type":"tick","at_":1}`, `/at_: unknown field "at_": did you mean "at_s"?`},
+		{`{"seq":1,"at_s":0,"type":"tick","quota":1}`, `/quota: "quota" is not supported by this version`},
+		{`{"seq":1,"at_s":0,"type":"tick","job":"j"}`, `/job: tick has no "job": leave it out (not_allowed)`},
+		{`{"seq":1,"at_s":0,"type":"job_ended"}`, `"job" is missing: name the job`},
+		{`{"seq":1,"at_s":0,"type":"job_ended","job":""}`, "/job: must not be empty"},
+		{`{"seq":1,"at_s":0,"type":"job_ended","job":{"id":"j","on":{"T4":{}}}}`, "/job: must be a string, the id of the job"},
+		{`{"seq":1,"at_s":0,` + ended + `}`, `"compute_s" is missing: give the measured seconds`},
+		{`{"seq":1,"at_s":0,` + ended + `,"compute_s":0}`, "/compute_s: 0 must be positive"},
+		{`{"seq":1,"at_s":0,` + strings.Replace(ended, "task_ended", "task_failed", 1) + `,"compute_s":1}`, `/compute_s: task_failed has no "compute_s"`},
+		{`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a"}`, `/gpu: "a" is not the name of a GPU`},
+		{`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a/01"}`, `/gpu: "a/01" is not the name of a GPU`},
+		{`{"seq":1,"at_s":0,"type":"gpu_joined","gpu":"a/1"}`, `"gpu_type" is missing`},
+		{`{"seq":1,"at_s":0,"type":"gpu_joined","gpu":"a/1","gpu_type":""}`, "/gpu_type: a GPU type needs a name"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived"}`, `"job" is missing: give the job that arrives`},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":"j"}`, "/job: must be an object, the job that arrives"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"on":{"T4":{}}}}`, "/job/id: a job needs an id"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j"}}`, `/job: "on" is missing`},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{}}}`, `/job/on: "on" names no GPU type`},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","rounds":3,"on":{"T4":{}}}}`, "/job/rounds: the size of an arriving job is not known: leave rounds out"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","release_s":3,"on":{"T4":{}}}}`, "/job/release_s: a job is released when it arrives: leave release_s out"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"T4":{"sync_s":1}}}}`, `/job/on/T4: "compute_s" is missing`},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"T4":{"compute_s":0}}}}`, "/job/on/T4/compute_s: 0 must be positive"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"rigid","mix":true,"on":{"T4":{}}}}`, "/job/mix: rigid jobs never mix"},
+		{`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"j","sync":"gang","tasks":2000000,"on":{"T4":{}}}}`, "/job/tasks: must be between 1 and"},
+	} {
+		_, err := wire.DecodeEvent([]byte(c.line))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s\n got %v\nwant %s", c.line, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "(line") {
+			t.Errorf("%s: which line it is, the caller knows: %v", c.line, err)
+		}
+	}
+	_, err := wire.DecodeEvent([]byte(`{"seq":0,"at_s":-1,"type":"gpu_joined","gpu":"x","round":-1,"what":1}`))
+	var all hare.InvalidErrors
+	if !errors.As(err, &all) || len(all) != 6 {
+		t.Errorf("want 6 faults in one pass, got %v", err)
+	}
+}
+
+func TestUntimedEvents(t *testing.T) {
+	for _, line := range []string{`{"seq":1,"type":"tick"}`, `{"seq":1,"type":"job_ended","job":"é"}`} {
+		if e, err := wire.DecodeUntimedEvent([]byte(line)); err != nil || e.AtUs != 0 || e.Seq != 1 {
+			t.Errorf("%s: %v %v", line, e, err)
+		}
+		timed := strings.Replace(line, "1,", `1,"at_s":0,`, 1)
+		if _, err := wire.DecodeUntimedEvent([]byte(timed)); err == nil || !strings.Contains(err.Error(), "/at_s: the server keeps the time") {
+			t.Errorf("%s: %v", timed, err)
+		}
+	}
+}
+
+func TestDecodeCluster(t *testing.T) {
+	const nodes = `{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}},{"name":"b","gpus":{"T4":1},"busy":[{"gpu":0,"until_s":4}]}]}`
+	want, err := wire.DecodeCluster(strings.NewReader(nodes), wire.Limits{})
+	if err != nil || len(want.Nodes) != 3 || len(want.Nodes[2].Busy) != 1 {
+		t.Fatalf("%+v %v", want, err)
+	}
+	for _, text := range []string{
+		`{"hare":"instance/v1","cluster":` + nodes + `,"jobs":[{"nonsense":1}]}`,
+		`{"hare":"instance/v1","cluster":` + nodes + "}\n{\"id\":\"j\"}\n",
+		`{"cluster":` + nodes + `}`,
+		string(wire.AppendCluster(nil, want)),
+	} {
+		got, err := wire.DecodeCluster(strings.NewReader(text), wire.Limits{})
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", text, err, diff)
+		}
+	}
+	for _, c := range []struct{ text, want string }{
+		{`{}`, `document: "nodes" is missing`},
+		{`{"nodes":[]}`, "/nodes: the cluster has no GPUs"},
+		{`{"cluster":{}}`, `/cluster: "nodes" is missing`},
+		{`{"node":[]}`, `did you mean "nodes"`},
+		{`{"nodes":[{"name":"a","gpus":{"T4":1}},{"name":"a","gpus":{"T4":1}}]}`, `node "a" stands twice, first at /nodes/0`},
+		{`{"nodes":[{"name":"a","gpus":{"T4":0}}]}`, "/nodes/0/gpus/T4: 0 must be at least 1"},
+		{nodes + nodes, "something follows"},
+		{`{"cluster":` + nodes + `,"nodes":[]}`, "give one of them"},
+		{`{"hare":"result/v1","cluster":` + nodes + `}`, "/hare: must be"},
+	} {
+		if _, err := wire.DecodeCluster(strings.NewReader(c.text), wire.Limits{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s\n got %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// randomEventText is an event as programs might write it, true or nearly so.
+func randomEventText(r *rand.Rand) string {
+	e := everyEvent[r.IntN(len(everyEvent))]
+	e.Seq, e.AtUs, e.ComputeUs, e.SyncUs = r.Int64N(5), r.Int64N(1<<uint(r.IntN(55))), r.Int64N(3e6), r.Int64N(3e6)
+	b := wire.AppendEvent(nil, e)
+	text := strings.ReplaceAll(string(b), ",", [...]string{",", ", ", " ,"}[r.IntN(3)])
+	if r.IntN(3) == 0 {
+		at := r.IntN(len(text))
+		const some = `0123456789.,:"{}eE-+ \/a` + "\n"
+		text = text[:at] + string(some[r.IntN(len(some))]) + text[at+r.IntN(2):]
+	}
+	return text
+}
+
+// checkEventText compares the scan with the strict decoder.
+func checkEventText(t *testing.T, text string) {
+	t.Helper()
+	for _, timed := range []bool{true, false} {
+		strict, err := wire.DecodeEventStrictly([]byte(text), timed)
+		decode := wire.DecodeEvent
+		if !timed {
+			decode = wire.DecodeUntimedEvent
+		}
+		got, gotErr := decode([]byte(text))
+		if (err == nil) != (gotErr == nil) || err != nil && err.Error() != gotErr.Error() {
+			t.Fatalf("%q: strictly %v, got %v", text, err, gotErr)
+		}
+		if diff := cmp.Diff(strict, got); diff != "" {
+			t.Fatalf("%q: %s", text, diff)
+		}
+		if err != nil {
+			checkFaults(t, err)
+			continue
+		}
+		line := wire.AppendEvent(nil, got)
+		if !timed {
+			continue
+		}
+		again, err := wire.DecodeEvent(line)
+		if err != nil || !bytes.Equal(line, wire.AppendEvent(nil, again)) {
+			t.Fatalf("%q: encoded %q: %v", text, line, err)
+		}
+	}
+}
+
+func TestScanAgreesWithStrictDecoder(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		checkEventText(t, randomEventText(r))
+	}
+}
+
+func FuzzDecodeEvent(f *testing.F) {
+	for _, e := range everyEvent {
+		f.Add(string(wire.AppendEvent(nil, e)))
+	}
+	f.Add(`{"seq":1,"at_s":0.100000,"type":"tick"} `)
+	f.Add(`{"seq":01,"at_s":1e3,"type":"job_ended","job":"\u0041"}`)
+	f.Fuzz(func(t *testing.T, text string) { checkEventText(t, text) })
+}
+
+func FuzzDecodeAnswer(f *testing.F) {
+	f.Add(`{"seq":1,"decisions":[{"type":"start","job":"bert","round":0,"task":0,"gpu":"a/0","at_s":0}]}`)
+	f.Add(`{"event":{"seq":1,"at_s":0,"type":"tick"},"decisions":[]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if a, err := wire.DecodeAnswer([]byte(text)); err != nil {
+			checkFaults(t, err)
+		} else if line := wire.AppendAnswer(nil, a); true {
+			again, err := wire.DecodeAnswer(line)
+			if err != nil || !bytes.Equal(line, wire.AppendAnswer(nil, again)) {
+				t.Fatalf("%q: %q: %v", text, line, err)
+			}
+		}
+		if r, err := wire.DecodeRecord([]byte(text)); err != nil {
+			checkFaults(t, err)
+		} else if line := wire.AppendRecord(nil, r); true {
+			again, err := wire.DecodeRecord(line)
+			if err != nil || !bytes.Equal(line, wire.AppendRecord(nil, again)) {
+				t.Fatalf("%q: %q: %v", text, line, err)
+			}
+		}
+	})
+}
+
+func FuzzDecodeCluster(f *testing.F) {
+	f.Add(`{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}}]}`)
+	f.Add(`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2},"in_service_s":[[0,null]]}]}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := wire.DecodeCluster(strings.NewReader(text), fuzzLimits)
+		if err != nil {
+			checkFaults(t, err)
+			return
+		}
+		line := wire.AppendCluster(nil, c)
+		again, err := wire.DecodeCluster(bytes.NewReader(line), wire.Limits{MaxBytes: 1 << 30})
+		if err != nil || !bytes.Equal(line, wire.AppendCluster(nil, again)) {
+			t.Fatalf("%q: %q: %v", text, line, err)
+		}
+	})
+}
+
+func BenchmarkDecodeEvent(b *testing.B) {
+	for _, c := range []struct{ name, line string }{
+		{"task_ended", `{"seq": 123456, "at_s": 1234.567, "type": "task_ended", "job": "job-1234", "round": 17, "task": 3, "gpu": "node-17/3", "compute_s": 1.2, "sync_s": 0.11}`},
+		{"job_arrived", string(wire.AppendEvent(nil, everyEvent[1]))},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			line := []byte(c.line)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				if _, err := wire.DecodeEvent(line); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkAppendAnswer(b *testing.B) {
+	a := hare.Answer{Seq: 123456, Decisions: []hare.Decision{{Job: "job-1234", Round: 17, Task: 3, GPU: "node-17/3", AtUs: 1234567890}}}
+	b.ReportAllocs()
+	var buf []byte
+	for b.Loop() {
+		buf = wire.AppendAnswer(buf[:0], a)
+	}
+}
