@@ -48,21 +48,10 @@ func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes strin
 	// The connection is read on, to notice when the client goes away.
 	_ = control.SetReadDeadline(time.Time{})
 	var faults hare.InvalidErrors
-	for _, part := range []struct {
-		name string
-		here bool
-	}{
-		{"options", req.Options != hare.Options{Seed: 1} || req.HasGap},
-		{"method", req.Method != ""},
-		{"result", req.Result != nil},
-		{"previous", req.Replan.Previous != nil},
-		{"previous_instance", req.Replan.Before != nil},
-		{"at_s", req.Replan.HasAt},
-		{"stability", req.Replan.HasStability},
-	} {
-		again := takes == "options" && slices.Contains(replanFields, part.name)
-		if part.here && part.name != takes && !again {
-			faults = append(faults, &hare.InvalidError{Pointer: "/" + part.name, Code: "unknown_field", Detail: "this path takes instance and " + takes})
+	for _, name := range req.Given {
+		again := takes == "options" && slices.Contains(replanFields, name)
+		if name != "instance" && name != takes && !again {
+			faults = append(faults, &hare.InvalidError{Pointer: "/" + name, Code: "unknown_field", Detail: "this path takes instance and " + takes})
 		}
 	}
 	if req.Instance == nil {

@@ -234,6 +234,21 @@ func (r *reader) str(to *string) error {
 	return nil
 }
 
+// word reads a string that chooses something, and so is not empty.
+func (r *reader) word(to *string) error {
+	if ok, err := r.want('"'); !ok {
+		return err
+	}
+	tok, err := r.d.ReadToken()
+	if err != nil {
+		return r.broken(err)
+	}
+	if *to = tok.String(); *to == "" {
+		return r.fault("unknown_value", "must not be empty: leave the field out for the default")
+	}
+	return nil
+}
+
 // boolean reads true or false.
 func (r *reader) boolean(to *bool) error {
 	if ok, err := r.want('t'); !ok {

@@ -14,6 +14,8 @@ var (
 
 // Request is the document of one call: an instance with what to do about it.
 type Request struct {
+	// Given are the fields that the document has, in its order.
+	Given    []string
 	Instance *hare.Instance
 	Options  hare.Options
 	HasGap   bool // options name a gap
@@ -30,6 +32,7 @@ func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 	req := &Request{}
 	req.Options.Seed = 1
 	err := rd.object(requestFields, func(name string) (bool, error) {
+		req.Given = append(req.Given, name)
 		switch name {
 		case "instance":
 			return true, rd.instanceAt("/instance", &req.Instance)
@@ -46,7 +49,7 @@ func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 			req.Replan.HasStability = true
 			return true, rd.micros(&req.Replan.StabilityMicro, 0)
 		case "method":
-			return true, rd.str(&req.Method)
+			return true, rd.word(&req.Method)
 		case "options":
 			return true, rd.options(req)
 		}
@@ -112,13 +115,13 @@ func (r *reader) options(req *Request) error {
 		case "seed":
 			return true, r.integer(&o.Seed, -hare.MaxExact, hare.MaxExact)
 		case "bound":
-			return true, r.str(&o.Bound)
+			return true, r.word(&o.Bound)
 		case "order":
-			return true, r.str(&o.Order)
+			return true, r.word(&o.Order)
 		case "assign":
-			return true, r.str(&o.Assign)
+			return true, r.word(&o.Assign)
 		case "detail":
-			return true, r.str(&o.Detail)
+			return true, r.word(&o.Detail)
 		case "degrade":
 			return true, r.boolean(&o.Degrade)
 		}
