@@ -1852,31 +1852,40 @@ def run(names, bound_only, previous=None, previous_instance=None):
     """The report, as --json prints it."""
     inst = Instance(documents(read_text(names[0])))
     docs = documents(read_text(names[1]))
-    report = {"ok": True, "instance_sha256": inst.sha256()}
     if bound_only:
         faults, bound = verify_bound(inst, docs)
-        value = None
-    else:
-        res = Result(docs)
-        earlier = Result(documents(read_text(previous))) if previous is not None else None
-        before = Instance(documents(read_text(previous_instance))) if previous_instance is not None else None
-        if res.replan is None or res.sha256 == inst.sha256():
-            faults, value, bound = verify(inst, res)
-            if res.replan is not None:
-                report["note"] = NOT_CHECKED
-        else:
-            faults, value, bound, constant = verify_replan(inst, res, earlier, before)
-            if constant is not None:
-                report["constant"] = amount(constant)
-            if earlier is None:
-                report["note"] = SELF_SAID
+        return report_of(inst, faults, None, bound)
+    res = Result(docs)
+    earlier = None if previous is None else Result(documents(read_text(previous)))
+    before = None if previous_instance is None else Instance(documents(read_text(previous_instance)))
+    return judge(inst, res, earlier, before)
+
+
+def judge(inst, res, previous=None, before=None):
+    """The report on a result, which may be a replan: of the previous result, which
+    was for the instance before."""
+    if res.replan is None or res.sha256 == inst.sha256():
+        report = report_of(inst, *verify(inst, res))
+        if res.replan is not None:
+            report["note"] = NOT_CHECKED
+        return report
+    faults, value, bound, constant = verify_replan(inst, res, previous, before)
+    report = report_of(inst, faults, value, bound)
+    if constant is not None:
+        report["constant"] = amount(constant)
+    if previous is None:
+        report["note"] = SELF_SAID
+    return report
+
+
+def report_of(inst, faults, value, bound):
+    report = {"ok": not faults, "instance_sha256": inst.sha256()}
     if value is not None:
         report["value"] = decimal(value, 12)
     if bound is not None:
         report["bound"] = decimal(bound)
         report["bound_exact"] = exactly(bound)
     if faults:
-        report["ok"] = False
         report["faults"] = faults
     return report
 
