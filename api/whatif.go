@@ -13,6 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -100,8 +101,8 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	}
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
-	places := service.WithPlaces(r.Context(), func() (func(), error) { return s.acquire(r.Context()) })
-	return s.svc.WhatIf(places, req, func(l *service.WhatIfLine) error {
+	places := whatif.WithPlaces(r.Context(), func() (func(), error) { return s.acquire(r.Context()) })
+	return s.svc.WhatIf(places, req, func(l *whatif.Line) error {
 		if l.Err != nil {
 			l.Error = s.document(r, l.Err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -88,9 +89,9 @@ func BenchmarkWhatIf(b *testing.B) {
 				}
 				began := time.Now()
 				var first time.Duration
-				var counts service.WhatIfCounts
+				var counts whatif.Counts
 				width, n := 0.0, 0.0
-				err := svc.WhatIf(context.Background(), req, func(l *service.WhatIfLine) error {
+				err := svc.WhatIf(context.Background(), req, func(l *whatif.Line) error {
 					switch l.Line {
 					case "base":
 						first = time.Since(began)

@@ -16,7 +16,7 @@ type Bound struct {
 	Method    string
 	Bound     hare.Amount
 	Certified bool // Certificate proves it
-	// Certificate is as it was sent, for hare.DecodeCertificate; nil without one.
+	// Certificate is as it was sent, for wire.DecodeCertificate; nil without one.
 	Certificate json.RawMessage
 }
 

@@ -151,7 +151,7 @@ func (c *Client) Apply(ctx context.Context, s *Session, events ...hare.Event) ([
 	return answers, err
 }
 
-// untimed takes the time out of an event as hare.AppendEvent writes it.
+// untimed takes the time out of an event as wire.AppendEvent writes it.
 func untimed(line []byte) []byte {
 	from := bytes.Index(line, []byte(`,"at_s":`))
 	to := bytes.Index(line, []byte(`,"type":`))

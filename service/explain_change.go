@@ -31,15 +31,15 @@ const (
 
 // JobEarlier says with which changes a job ends by a time.
 type JobEarlier struct {
-	ByS Seconds `json:"by_s"`
+	ByS hare.Seconds `json:"by_s"`
 	// EndS is the job's end without a change, and Baseline where it is from:
 	// "result", or "solved_again" where the result is not one to compare with.
-	EndS     Seconds `json:"end_s"`
-	Baseline string  `json:"baseline"`
-	Already  bool    `json:"already"`
+	EndS     hare.Seconds `json:"end_s"`
+	Baseline string       `json:"baseline"`
+	Already  bool         `json:"already"`
 	// EarliestS is proved: no plan on this cluster ends the job sooner.
-	EarliestS Seconds     `json:"earliest_s"`
-	Changes   []JobChange `json:"changes"`
+	EarliestS hare.Seconds `json:"earliest_s"`
+	Changes   []JobChange  `json:"changes"`
 	// Cheapest is the index in Changes of the one that does it and costs the
 	// other jobs least; absent where none that was tried does.
 	Cheapest *int `json:"cheapest,omitempty"`
@@ -58,18 +58,18 @@ type JobChange struct {
 	Finished bool `json:"finished"`
 	// Weight and Rounds are the job's new ones, Type that of the GPU added, as
 	// the node Node.
-	Weight *Seconds `json:"weight,omitempty"`
-	Rounds *int64   `json:"rounds,omitempty"`
-	Type   string   `json:"type,omitempty"`
-	Node   string   `json:"node,omitempty"`
+	Weight *hare.Seconds `json:"weight,omitempty"`
+	Rounds *int64        `json:"rounds,omitempty"`
+	Type   string        `json:"type,omitempty"`
+	Node   string        `json:"node,omitempty"`
 	// NotWeight and NotRounds are the nearest lesser change that was tried and
 	// does not do it; one between may.
-	NotWeight *Seconds `json:"not_weight,omitempty"`
-	NotRounds *int64   `json:"not_rounds,omitempty"`
-	Tried     int      `json:"tried"`
-	Detail    string   `json:"detail,omitempty"`
+	NotWeight *hare.Seconds `json:"not_weight,omitempty"`
+	NotRounds *int64        `json:"not_rounds,omitempty"`
+	Tried     int           `json:"tried"`
+	Detail    string        `json:"detail,omitempty"`
 	// What follows is for a change that does it, and for a GPU in any case.
-	EndS *Seconds `json:"end_s,omitempty"`
+	EndS *hare.Seconds `json:"end_s,omitempty"`
 	// OthersCost is how much Σ w (C − a) of the other jobs rises.
 	OthersCost *hare.Amount `json:"others_cost,omitempty"`
 	// Delayed and Sooner count the other jobs that end later and sooner, and
@@ -81,10 +81,10 @@ type JobChange struct {
 
 // JobDelay is a job that ends later.
 type JobDelay struct {
-	Job  string      `json:"job"`
-	ByS  Seconds     `json:"by_s"`
-	EndS Seconds     `json:"end_s"`
-	Cost hare.Amount `json:"cost"`
+	Job  string       `json:"job"`
+	ByS  hare.Seconds `json:"by_s"`
+	EndS hare.Seconds `json:"end_s"`
+	Cost hare.Amount  `json:"cost"`
 }
 
 // errStopped says that a solve was not one to compare with.
@@ -142,7 +142,7 @@ func (s *changeSearch) finish(x *Explanation, end int64, req ExplainRequest) {
 	j := &s.inst.Jobs[s.job]
 	earliest := j.ReleaseUs + int64(x.LeastS)
 	o := s.out
-	o.ByS, o.EndS, o.EarliestS = Seconds(s.by), Seconds(end), Seconds(earliest)
+	o.ByS, o.EndS, o.EarliestS = hare.Seconds(s.by), hare.Seconds(end), hare.Seconds(earliest)
 	o.Already = end <= s.by
 	if s.stopped == "" && !o.Already {
 		for _, kind := range s.types() {
@@ -206,7 +206,7 @@ func (s *changeSearch) try(c *JobChange, inst *hare.Instance, always bool) (does
 	if !does && !always {
 		return false, nil
 	}
-	end, cost := Seconds(ends[id]), hare.Amount{}
+	end, cost := hare.Seconds(ends[id]), hare.Amount{}
 	c.Delayed, c.Sooner, c.Jobs = 0, 0, nil
 	for i := range s.inst.Jobs {
 		j := &s.inst.Jobs[i]
@@ -222,7 +222,7 @@ func (s *changeSearch) try(c *JobChange, inst *hare.Instance, always bool) (does
 		c.Delayed++
 		more := hare.Product(j.WeightMicro, by)
 		cost = cost.Add(more)
-		c.Jobs = append(c.Jobs, JobDelay{j.ID, Seconds(by), Seconds(ends[j.ID]), more})
+		c.Jobs = append(c.Jobs, JobDelay{j.ID, hare.Seconds(by), hare.Seconds(ends[j.ID]), more})
 	}
 	slices.SortStableFunc(c.Jobs, func(a, b JobDelay) int {
 		return cmp.Or(b.Cost.Cmp(a.Cost), cmp.Compare(b.ByS, a.ByS))
@@ -284,7 +284,7 @@ func (s *changeSearch) weight(earliest int64) {
 	was := s.inst.Jobs[s.job].WeightMicro
 	low, high := float64(was), 0.0
 	tried := func(w float64) (bool, error) {
-		weight := Seconds(w)
+		weight := hare.Seconds(w)
 		does, err := s.try(&c, s.withJob(func(j *hare.Job) { j.WeightMicro = int64(weight) }), false)
 		switch {
 		case err != nil:

@@ -12,15 +12,15 @@ import (
 
 // JobTimes are the figures of one job of a schedule.
 type JobTimes struct {
-	Weight   Seconds `json:"weight"`
-	ReleaseS Seconds `json:"release_s"`
-	StartS   Seconds `json:"start_s"`
-	EndS     Seconds `json:"end_s"`
+	Weight   hare.Seconds `json:"weight"`
+	ReleaseS hare.Seconds `json:"release_s"`
+	StartS   hare.Seconds `json:"start_s"`
+	EndS     hare.Seconds `json:"end_s"`
 	// WaitS is from the release to the first start.
-	WaitS Seconds `json:"wait_s"`
-	JCTS  Seconds `json:"jct_s"` // from the release to the end
+	WaitS hare.Seconds `json:"wait_s"`
+	JCTS  hare.Seconds `json:"jct_s"` // from the release to the end
 	// LeastS is a proved bound from below on JCTS.
-	LeastS Seconds `json:"least_s"`
+	LeastS hare.Seconds `json:"least_s"`
 	// Stretch is JCTS over LeastS; 1 is best.
 	Stretch float64     `json:"stretch"`
 	Cost    hare.Amount `json:"cost"` // w (C − a)
@@ -80,9 +80,9 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs int64, value hare.Amount) *JobTimes {
 	j := &inst.Jobs[at]
 	t := &JobTimes{
-		Weight: Seconds(j.WeightMicro), ReleaseS: Seconds(j.ReleaseUs), StartS: Seconds(startUs), EndS: Seconds(endUs),
-		WaitS: Seconds(startUs - j.ReleaseUs), JCTS: Seconds(endUs - j.ReleaseUs),
-		LeastS: Seconds(pathTime(empty, inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
+		Weight: hare.Seconds(j.WeightMicro), ReleaseS: hare.Seconds(j.ReleaseUs), StartS: hare.Seconds(startUs), EndS: hare.Seconds(endUs),
+		WaitS: hare.Seconds(startUs - j.ReleaseUs), JCTS: hare.Seconds(endUs - j.ReleaseUs),
+		LeastS: hare.Seconds(pathTime(empty, inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
 	}
 	if t.LeastS > 0 {
 		t.Stretch = sixDecimals(float64(t.JCTS) / float64(t.LeastS))

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"math"
+
 	"cmp"
 	"math/big"
 	"slices"
@@ -26,9 +28,9 @@ type JobPrice struct {
 
 // TypeCharge is what a job pays for GPUs of a type.
 type TypeCharge struct {
-	Type string  `json:"type"`
-	GPUs Seconds `json:"gpu_s"` // GPU-seconds that it holds
-	Paid float64 `json:"paid"`
+	Type string       `json:"type"`
+	GPUs hare.Seconds `json:"gpu_s"` // GPU-seconds that it holds
+	Paid float64      `json:"paid"`
 }
 
 // TypeCost is what a job would cost that ran on one type alone and bought its
@@ -40,8 +42,8 @@ type TypeCost struct {
 	Least *float64 `json:"least,omitempty"`
 	More  *float64 `json:"more,omitempty"`
 	// EndS is when it would end there for that.
-	EndS   *Seconds `json:"end_s,omitempty"`
-	Detail string   `json:"detail,omitempty"`
+	EndS   *hare.Seconds `json:"end_s,omitempty"`
+	Detail string        `json:"detail,omitempty"`
 }
 
 // explainPrice fills in prices. None is the bound of the instance without jobs:
@@ -68,7 +70,7 @@ func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Ce
 	}
 	for k, name := range v.model.Types {
 		if held[k] > 0 {
-			p.ByType = append(p.ByType, TypeCharge{name, Seconds(held[k]), sixDecimals(paid[k])})
+			p.ByType = append(p.ByType, TypeCharge{name, hare.Seconds(held[k]), sixDecimals(paid[k])})
 			p.Paid += paid[k]
 		}
 	}
@@ -97,7 +99,7 @@ func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Ce
 			x.Elsewhere = append(x.Elsewhere, TypeCost{Type: on.Type, Detail: "never enough of them together for a round"})
 			continue
 		}
-		e := Seconds(end)
+		e := hare.Seconds(end)
 		most, more := sixDecimals(cost), sixDecimals(max(0, cost-phi))
 		x.Elsewhere = append(x.Elsewhere, TypeCost{Type: on.Type, Least: &most, More: &more, EndS: &e})
 	}
@@ -116,3 +118,6 @@ func b2i(b bool) int {
 	}
 	return 0
 }
+
+// sixDecimals keeps six decimals of a figure for people.
+func sixDecimals(x float64) float64 { return math.Round(x*1e6) / 1e6 }

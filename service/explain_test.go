@@ -311,7 +311,7 @@ func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Res
 	if int64(x.StartS) != r.StartUs || int64(x.EndS) != r.EndUs || int64(x.WaitS) != r.StartUs-j.ReleaseUs || x.JCTS < x.LeastS {
 		t.Errorf("%s: %+v, the result says %d to %d", name, x.JobTimes, r.StartUs, r.EndUs)
 	}
-	now, rounds := service.Seconds(j.ReleaseUs), int64(0)
+	now, rounds := hare.Seconds(j.ReleaseUs), int64(0)
 	running := map[int64]bool{} // seconds between the first start and the last end of a round
 	extent := map[int64][2]int64{}
 	for _, task := range res.Schedule.Tasks(inst, 1e6) {

@@ -22,9 +22,9 @@ const (
 // JobSpan is a part of a job's time from its release to its end, in order and
 // without gaps.
 type JobSpan struct {
-	State string  `json:"state"` // waiting or running
-	FromS Seconds `json:"from_s"`
-	ToS   Seconds `json:"to_s"`
+	State string       `json:"state"` // waiting or running
+	FromS hare.Seconds `json:"from_s"`
+	ToS   hare.Seconds `json:"to_s"`
 	// Round is the first of Rounds rounds that run, or the one that waits:
 	// every round before it has synchronised, and the job is released.
 	Round  int64 `json:"round"`
@@ -33,7 +33,7 @@ type JobSpan struct {
 	GPUs map[string]int64 `json:"gpus,omitempty"`
 	// PausedS is for how long in all no round runs within it: short waits,
 	// which are not listed.
-	PausedS Seconds `json:"paused_s,omitempty"`
+	PausedS hare.Seconds `json:"paused_s,omitempty"`
 	// Pays is by type what the GPU time costs at the certificate's prices, in
 	// weight-seconds.
 	Pays map[string]float64 `json:"pays,omitempty"`
@@ -67,16 +67,16 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, i
 		if at == to {
 			return
 		}
-		x := JobSpan{State: spanRunning, FromS: Seconds(runs[at].start), ToS: Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
+		x := JobSpan{State: spanRunning, FromS: hare.Seconds(runs[at].start), ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
 		if pays != nil {
 			x.Pays = map[string]float64{}
 		}
 		for i := at; i < to; i++ {
 			r := &runs[i]
 			x.Rounds += r.rounds
-			x.PausedS += Seconds(r.paused)
+			x.PausedS += hare.Seconds(r.paused)
 			if i > at {
-				x.PausedS += Seconds(r.start - runs[i-1].end)
+				x.PausedS += hare.Seconds(r.start - runs[i-1].end)
 			}
 			for k, n := range r.gpus {
 				x.GPUs[v.model.Types[k]] = max(x.GPUs[v.model.Types[k]], n)
@@ -97,7 +97,7 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, i
 	for _, g := range gaps {
 		running(g.before)
 		r := &runs[g.before]
-		spans = append(spans, JobSpan{State: spanWaiting, FromS: Seconds(g.from), ToS: Seconds(r.start), Round: r.round, Waits: v.waits(job, g.from, r.start)})
+		spans = append(spans, JobSpan{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(r.start), Round: r.round, Waits: v.waits(job, g.from, r.start)})
 	}
 	running(len(runs))
 	return spans
@@ -120,17 +120,17 @@ type JobWait struct {
 	Type  string `json:"type"`
 	Cause string `json:"cause"`
 	// FromS and ToS are when it first and last held, ForS for how long in all.
-	FromS Seconds `json:"from_s"`
-	ToS   Seconds `json:"to_s"`
-	ForS  Seconds `json:"for_s"`
+	FromS hare.Seconds `json:"from_s"`
+	ToS   hare.Seconds `json:"to_s"`
+	ForS  hare.Seconds `json:"for_s"`
 	// Need is how many GPUs have to be free together, NeedS for how long; Free
 	// is the most that were.
-	Need  int64   `json:"need"`
-	NeedS Seconds `json:"need_s"`
-	Free  int64   `json:"free"`
+	Need  int64        `json:"need"`
+	NeedS hare.Seconds `json:"need_s"`
+	Free  int64        `json:"free"`
 	// UntilS is when that changes for the first GPU to come: back in service,
 	// or no longer busy.
-	UntilS *Seconds `json:"until_s,omitempty"`
+	UntilS *hare.Seconds `json:"until_s,omitempty"`
 	// Jobs hold the GPUs then, those that hold the most first; Others more do.
 	Jobs   []JobHolder `json:"jobs,omitempty"`
 	Others int         `json:"others,omitempty"`
@@ -141,7 +141,7 @@ type JobHolder struct {
 	Job  string `json:"job"`
 	GPUs int64  `json:"gpus"`
 	// UntilS is when it gives the last of them back that it holds in that time.
-	UntilS Seconds `json:"until_s"`
+	UntilS hare.Seconds `json:"until_s"`
 }
 
 // waitPool is a set of types on which a round could run.

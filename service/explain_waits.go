@@ -87,11 +87,11 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []JobWait {
 		cause := causeOf(levels, p.need)
 		w := found[cause]
 		if w == nil {
-			w = &JobWait{Type: p.name, Cause: cause, FromS: Seconds(t), Need: p.need, NeedS: Seconds(thresholds[0])}
+			w = &JobWait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need, NeedS: hare.Seconds(thresholds[0])}
 			found[cause] = w
 		}
-		w.ToS = Seconds(end)
-		w.ForS += Seconds(end - t)
+		w.ToS = hare.Seconds(end)
+		w.ForS += hare.Seconds(end - t)
 		w.Free = max(w.Free, levels[countFree])
 		if at := spans[cause]; len(at) > 0 && at[len(at)-1].to == t {
 			at[len(at)-1].to = end
@@ -210,7 +210,7 @@ func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]JobHo
 				for y := x; y < len(spans) && spans[y].from < end; y++ {
 					h.time += min(end, spans[y].to) - max(l.StartUs[e], spans[y].from)
 				}
-				h.UntilS = max(h.UntilS, Seconds(end))
+				h.UntilS = max(h.UntilS, hare.Seconds(end))
 			}
 			e++
 		}
@@ -231,7 +231,7 @@ func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]JobHo
 
 // back is the first time from t on at which a GPU of a pool comes into service,
 // or is no longer busy; nil where none does.
-func (v *laneView) back(p *waitPool, cause string, t int64) *Seconds {
+func (v *laneView) back(p *waitPool, cause string, t int64) *hare.Seconds {
 	first := int64(math.MaxInt64)
 	look := func(w hare.Window) {
 		if w.StartUs >= t {
@@ -253,6 +253,6 @@ func (v *laneView) back(p *waitPool, cause string, t int64) *Seconds {
 	if first == math.MaxInt64 {
 		return nil
 	}
-	s := Seconds(first)
+	s := hare.Seconds(first)
 	return &s
 }

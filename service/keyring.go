@@ -5,12 +5,13 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"github.com/hare-sched/hare/admission"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hare-sched/hare/admission"
 )
 
 // ErrKeyEnded is the cause with which the calls of a key end that was revoked

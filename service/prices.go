@@ -28,8 +28,8 @@ type Prices struct {
 	Bound          *hare.Amount `json:"bound"`
 	Meaning        string       `json:"meaning"`
 	// GridS are the ends of the cells; prices are 0 behind the last.
-	GridS []Seconds   `json:"grid_s"`
-	Types []TypePrice `json:"types"`
+	GridS []hare.Seconds `json:"grid_s"`
+	Types []TypePrice    `json:"types"`
 	// Sizes are prices of several GPUs that one gang holds together.
 	Sizes []SizePrice `json:"sizes,omitempty"`
 }
@@ -94,7 +94,7 @@ func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Res
 	}
 	out := &Prices{InstanceSHA256: wire.SHA256(inst), Bound: res.Bound, Meaning: PricesMeaning}
 	for _, t := range c.GridUs {
-		out.GridS = append(out.GridS, Seconds(t))
+		out.GridS = append(out.GridS, hare.Seconds(t))
 	}
 	for _, t := range totals {
 		if err := ctx.Err(); err != nil {
@@ -126,7 +126,7 @@ func nanosOf(xs []int64) []nanos {
 
 // roundUp is b in 1e-6 weight-seconds, rounded up.
 func roundUp(b *big.Rat) hare.Amount {
-	a, _ := roundDown(new(big.Rat).Neg(b)) // capacity and weights are limited: it fits
+	a, _ := hare.FloorAmount(new(big.Rat).Neg(b)) // capacity and weights are limited: it fits
 	return a.Neg()
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -119,8 +120,8 @@ func TestWhatIfTakesPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := 0
-		ctx := service.WithPlaces(t.Context(), func() (func(), error) { return quotas.Acquire("a") })
-		if err := svc.WhatIf(ctx, req, func(l *service.WhatIfLine) error {
+		ctx := whatif.WithPlaces(t.Context(), func() (func(), error) { return quotas.Acquire("a") })
+		if err := svc.WhatIf(ctx, req, func(l *whatif.Line) error {
 			if lines++; l.Err != nil {
 				t.Error(l.Err)
 			}

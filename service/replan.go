@@ -35,7 +35,7 @@ func runReplan(req hare.ReplanRequest) RunFunc {
 }
 
 // encodeReplan writes what is asked for, all but the instance, as
-// hare.DecodeRequest reads it.
+// wire.DecodeRequest reads it.
 func encodeReplan(w io.Writer, req *hare.ReplanRequest) error {
 	previous := *req.Previous
 	previous.Options.Detail, previous.TaskList = "lanes", nil

@@ -60,7 +60,7 @@ func (m *Meta) sum() Sum {
 }
 
 // Row is a piece of the log: the events of a session that became durable
-// together, as lines of hare.AppendRecord.
+// together, as lines of wire.AppendRecord.
 type Row struct {
 	Session     string
 	First, Last int64 // seq

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -85,7 +86,7 @@ func (p *explainPrinter) notes(x *service.Explanation) {
 
 // span writes a part of the job's time, and the causes of waits that take longer
 // than briefly.
-func (p *explainPrinter) span(s *service.JobSpan, briefly service.Seconds) {
+func (p *explainPrinter) span(s *service.JobSpan, briefly hare.Seconds) {
 	at := fmt.Sprintf("%10s s to %10s s  ", s.FromS, s.ToS)
 	if s.State == "running" {
 		var gpus []string
@@ -220,7 +221,7 @@ func changeWords(c *service.JobChange) string {
 func (p *explainPrinter) lane(x *service.Explanation) {
 	const width = 60
 	from, to := x.ReleaseS, x.EndS
-	column := func(t service.Seconds) int {
+	column := func(t hare.Seconds) int {
 		return int(float64(max(from, min(to, t))-from) / float64(max(1, to-from)) * width)
 	}
 	draw := func(name string, fill func(row []byte)) {
@@ -228,7 +229,7 @@ func (p *explainPrinter) lane(x *service.Explanation) {
 		fill(row)
 		p.line("%12.12s |%s|", name, row)
 	}
-	put := func(row []byte, a, b service.Seconds, with byte) {
+	put := func(row []byte, a, b hare.Seconds, with byte) {
 		for i := column(a); i < max(column(b), column(a)+1) && i < width; i++ {
 			row[i] = with
 		}
@@ -243,7 +244,7 @@ func (p *explainPrinter) lane(x *service.Explanation) {
 			}
 		}
 	})
-	type block struct{ from, to service.Seconds }
+	type block struct{ from, to hare.Seconds }
 	held := map[string][]block{}
 	for _, s := range x.Timeline {
 		for _, w := range s.Waits {
@@ -256,7 +257,7 @@ func (p *explainPrinter) lane(x *service.Explanation) {
 	for name := range held {
 		names = append(names, name)
 	}
-	first := func(name string) service.Seconds { return held[name][0].from }
+	first := func(name string) hare.Seconds { return held[name][0].from }
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a, b)) })
 	for _, name := range names[:min(len(names), 8)] {
 		draw(name, func(row []byte) {

@@ -28,7 +28,7 @@ var soak = flag.Bool("hare.soak", false, "kill the server 300 times")
 // undisturbed is a session in this process: what the server must answer.
 type undisturbed struct {
 	policy online.Policy
-	log    []byte // lines of hare.AppendRecord
+	log    []byte // lines of wire.AppendRecord
 }
 
 func (u *undisturbed) answer(t testing.TB, e hare.Event) (line []byte) {

@@ -24,6 +24,7 @@ import (
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -196,9 +197,9 @@ type whatIfPrinter struct {
 	labels  []string
 	out     string
 	quiet   bool
-	base    *service.WhatIfLine
-	lines   []*service.WhatIfLine // by scenario
-	summary *service.WhatIfLine
+	base    *whatif.Line
+	lines   []*whatif.Line // by scenario
+	summary *whatif.Line
 	failure error // of the first scenario that was wrong
 }
 
@@ -211,12 +212,12 @@ func (w *whatIfPrinter) run(ctx context.Context, req *wire.WhatIf) error {
 	}
 	// A slip in a flag is said before the long work, not after it.
 	for i := range req.Scenarios {
-		if _, err := service.ScenarioInstance(req, i); err != nil {
+		if _, err := whatif.ScenarioInstance(req, i); err != nil {
 			return labelled(w.labels, err)
 		}
 	}
 	live := newLive(os.Stderr, !w.quiet && term.IsTerminal(int(os.Stderr.Fd())))
-	w.lines = make([]*service.WhatIfLine, len(req.Scenarios))
+	w.lines = make([]*whatif.Line, len(req.Scenarios))
 	// An interrupt ends solves with their best pairs; what has not begun is
 	// answered from its bound.
 	off := context.AfterFunc(ctx, func() {
@@ -229,7 +230,7 @@ func (w *whatIfPrinter) run(ctx context.Context, req *wire.WhatIf) error {
 	live.text("solving the base")
 	answer := func(to io.Writer) error {
 		done, pruned := 0, 0
-		err := svc.WhatIf(work, req, func(l *service.WhatIfLine) error {
+		err := svc.WhatIf(work, req, func(l *whatif.Line) error {
 			switch {
 			case errors.Is(l.Err, admission.ErrDraining):
 				return nil // it is shown as not answered
@@ -320,14 +321,14 @@ func (w *whatIfPrinter) table(to io.Writer) error {
 	return nil
 }
 
-func (w *whatIfPrinter) label(i int, l *service.WhatIfLine) string {
+func (w *whatIfPrinter) label(i int, l *whatif.Line) string {
 	if l != nil && l.ID != strconv.Itoa(i) {
 		return l.ID
 	}
 	return w.labels[i]
 }
 
-func valueWords(l *service.WhatIfLine) string {
+func valueWords(l *whatif.Line) string {
 	switch {
 	case l.Termination == hare.TerminationInfeasible || l.Termination == hare.TerminationNoSchedule:
 		return l.Termination
@@ -360,7 +361,7 @@ func signedWords(a *hare.Amount) string {
 	return "0"
 }
 
-func intervalWords(l *service.WhatIfLine) string {
+func intervalWords(l *whatif.Line) string {
 	if len(l.OptimumChange) != 2 {
 		return "–"
 	}
@@ -383,7 +384,7 @@ func percentWords(gap json.RawMessage) string {
 }
 
 // jobWords counts who gains and loses, and names the job that changes most.
-func jobWords(c *service.JobChanges) string {
+func jobWords(c *whatif.JobChanges) string {
 	if c == nil {
 		return "–\t–\t"
 	}

@@ -1,4 +1,4 @@
-package service_test
+package whatif_test
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -40,14 +40,14 @@ func document(t testing.TB, inst *hare.Instance) string {
 }
 
 // answers runs a what-if to its end: base, scenarios by index, summary.
-func answers(t testing.TB, svc *service.Service, req *wire.WhatIf) (base service.WhatIfLine, lines []service.WhatIfLine, summary service.WhatIfLine) {
+func answers(t testing.TB, engine whatif.Engine, req *wire.WhatIf) (base whatif.Line, lines []whatif.Line, summary whatif.Line) {
 	t.Helper()
-	if err := svc.CheckWhatIf(t.Context(), req); err != nil {
+	if err := whatif.Check(req, nil); err != nil {
 		t.Fatal(err)
 	}
-	lines = make([]service.WhatIfLine, len(req.Scenarios))
+	lines = make([]whatif.Line, len(req.Scenarios))
 	seen := 0
-	err := svc.WhatIf(t.Context(), req, func(l *service.WhatIfLine) error {
+	err := whatif.Run(t.Context(), req, engine, func(l *whatif.Line) error {
 		switch l.Line {
 		case "base":
 			if seen != 0 {
@@ -106,7 +106,7 @@ func randomScenario(r *rand.Rand, inst *hare.Instance, id int) string {
 // The difference of the optima lies in the interval, the bounds are true, and
 // pruning never leaves out what falls further.
 func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
-	svc := service.New(service.Config{Running: 2, Solver: solver.Config{Workers: 1}})
+	engine := whatif.Local{Solver: solver.Config{Workers: 1}, Parallel: 2}
 	seeds, judged, pruned, kinds := 250, 0, 0, map[string]int{}
 	if testing.Short() {
 		seeds = 60
@@ -128,7 +128,7 @@ func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 			rest += `,"prune":{"below_s":` + below + `}`
 		}
 		req := request(t, `{"instance":`+document(t, inst)+`}`, scenarios, rest)
-		base, lines, _ := answers(t, svc, req)
+		base, lines, _ := answers(t, engine, req)
 		if base.Value == nil {
 			t.Fatalf("seed %d: no base value", seed)
 		}

@@ -1,4 +1,4 @@
-package service
+package whatif
 
 import (
 	"context"
@@ -24,9 +24,9 @@ const (
 // Where a scenario's bound is from, beside the methods of certificates.
 const BoundBasePrices = "base_prices"
 
-// WhatIfLine is one line of the answer to a what-if: of the base, of a
+// Line is one line of the answer to a what-if: of the base, of a
 // scenario, or the summary.
-type WhatIfLine struct {
+type Line struct {
 	Line  string `json:"line"` // base, scenario or summary
 	Index *int   `json:"index,omitempty"`
 	ID    string `json:"id,omitempty"`
@@ -49,8 +49,8 @@ type WhatIfLine struct {
 	Termination   string         `json:"termination,omitempty"`
 	Reasons       []ReasonLine   `json:"reasons,omitempty"`
 	Reproducible  *bool          `json:"reproducible,omitempty"`
-	Counts        *WhatIfCounts  `json:"counts,omitempty"`
-	Timing        WhatIfTiming   `json:"timing"`
+	Counts        *Counts        `json:"counts,omitempty"`
+	Timing        Timing         `json:"timing"`
 	Err           error          `json:"-"` // why it failed
 	Error         any            `json:"error,omitempty"`
 }
@@ -63,8 +63,8 @@ type ReasonLine struct {
 	Detail  string `json:"detail"`
 }
 
-// WhatIfCounts count scenarios by how they were answered.
-type WhatIfCounts struct {
+// Counts count scenarios by how they were answered.
+type Counts struct {
 	Scenarios int `json:"scenarios"`
 	Solved    int `json:"solved"`
 	Pruned    int `json:"pruned"`
@@ -73,8 +73,8 @@ type WhatIfCounts struct {
 	Failed  int `json:"failed"`
 }
 
-// WhatIfTiming is in seconds of wall time.
-type WhatIfTiming struct {
+// Timing is in seconds of wall time.
+type Timing struct {
 	TotalS float64 `json:"total_s"`
 	// WaitS is the part spent in the queue.
 	WaitS float64 `json:"wait_s"`
@@ -94,9 +94,15 @@ const shareOfBase = 0.2
 // lastTime is what is kept of the batch's time limit to write the answers.
 const lastTime = 20 * time.Millisecond
 
-// CheckWhatIf finds what can be known to be wrong before any work, and fills in
-// defaults. A result that comes with the base is checked as Verify does.
-func (s *Service) CheckWhatIf(ctx context.Context, req *wire.WhatIf) error {
+// Check finds what can be known to be wrong before any work, and fills in
+// defaults. A result that comes with the base is passed to check; nil means the
+// verifier.
+func Check(req *wire.WhatIf, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
+	if check == nil {
+		check = func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
+			return solver.CheckReplan(inst, res), nil
+		}
+	}
 	req.Options = solver.Defaults(req.Options)
 	if err := solver.CheckOptions(req.Options); err != nil {
 		return err
@@ -122,7 +128,7 @@ func (s *Service) CheckWhatIf(ctx context.Context, req *wire.WhatIf) error {
 	if len(res.Jobs) != len(req.Base.Instance.Jobs) {
 		return bad("missing_field", "the result has no times of all jobs: solve with detail lanes, or leave result out")
 	}
-	rep, err := s.Verify(ctx, req.Base.Instance, res)
+	rep, err := check(req.Base.Instance, res)
 	if err != nil {
 		return err
 	}
@@ -134,7 +140,7 @@ func (s *Service) CheckWhatIf(ctx context.Context, req *wire.WhatIf) error {
 
 // whatIf is one batch.
 type whatIf struct {
-	s        *Service
+	engine   Engine
 	req      *wire.WhatIf
 	base     *hare.Instance
 	result   *hare.Result
@@ -148,25 +154,25 @@ type whatIf struct {
 	at       int     // how many are solved at a time
 
 	mu     sync.Mutex // guards what follows
-	emit   func(*WhatIfLine) error
+	emit   func(*Line) error
 	failed error
-	held   []*WhatIfLine // by scenario, that wait for their turn
+	held   []*Line // by scenario, that wait for their turn
 	next   int
 	left   int // scenarios still to be solved
-	counts WhatIfCounts
+	counts Counts
 }
 
-// WhatIf answers the base first and then each scenario as soon as it is known,
+// Run answers the base first and then each scenario as soon as it is known,
 // and ends with a summary; emit is called from one goroutine at a time. Where
 // emit fails, or ctx ends, the rest is not answered. The request must have
-// passed CheckWhatIf, and its base have an instance.
+// passed Check, and its base have an instance.
 //
 // Each scenario is bounded by the base's prices first. With PruneBelow those
 // whose value that shows not to fall by more are answered so; the others queue
-// as other calls do, no more at a time than the service runs. What is answered
+// as other calls do, no more at a time than the engine has places. What is answered
 // depends on the clock under a time limit alone.
-func (s *Service) WhatIf(ctx context.Context, req *wire.WhatIf, emit func(*WhatIfLine) error) error {
-	w := &whatIf{s: s, req: req, base: req.Base.Instance, began: time.Now(), emit: emit, held: make([]*WhatIfLine, len(req.Scenarios))}
+func Run(ctx context.Context, req *wire.WhatIf, engine Engine, emit func(*Line) error) error {
+	w := &whatIf{engine: engine, req: req, base: req.Base.Instance, began: time.Now(), emit: emit, held: make([]*Line, len(req.Scenarios))}
 	if req.Options.TimeLimit > 0 {
 		w.deadline = w.began.Add(req.Options.TimeLimit)
 	}
@@ -180,11 +186,11 @@ func (s *Service) WhatIf(ctx context.Context, req *wire.WhatIf, emit func(*WhatI
 	if err := w.solveAll(ctx); err != nil {
 		return err
 	}
-	return w.say(&WhatIfLine{Line: lineSummary, Status: hare.StatusSucceeded, Counts: &w.counts, Timing: WhatIfTiming{TotalS: time.Since(w.began).Seconds()}})
+	return w.say(&Line{Line: lineSummary, Status: hare.StatusSucceeded, Counts: &w.counts, Timing: Timing{TotalS: time.Since(w.began).Seconds()}})
 }
 
 // say emits one line; the first failure is kept and ends the batch.
-func (w *whatIf) say(l *WhatIfLine) error {
+func (w *whatIf) say(l *Line) error {
 	if w.failed == nil {
 		if l.Gap == nil {
 			l.Gap = gapText(l.Value, l.Bound)
@@ -195,7 +201,7 @@ func (w *whatIf) say(l *WhatIfLine) error {
 }
 
 // answer emits a scenario's line, in turn where that is asked for.
-func (w *whatIf) answer(i int, l *WhatIfLine) error {
+func (w *whatIf) answer(i int, l *Line) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.Line, l.Index, l.ID = lineScenario, &i, w.req.Scenarios[i].ID
@@ -233,7 +239,7 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 		opt.TimeLimit = time.Duration(shareOfBase * float64(opt.TimeLimit))
 		opt.Detail = "lanes"
 		var err error
-		if w.result, wait, err = w.s.solveFrom(ctx, w.base, opt, nil, time.Time{}, false); err != nil {
+		if w.result, wait, err = w.engine.Solve(ctx, w.base, opt, Start{}); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -256,10 +262,10 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 	for i := range w.base.Jobs {
 		w.places[w.base.Jobs[i].ID] = i
 	}
-	l := &WhatIfLine{
+	l := &Line{
 		Line: lineBase, Status: hare.StatusSucceeded, InstanceSHA256: w.sha, Value: r.Value, Bound: r.Bound,
 		Termination: r.Termination, Reasons: reasonLines(r.Reasons), Reproducible: &r.Reproducible,
-		Timing: WhatIfTiming{time.Since(began).Seconds(), wait.Seconds()},
+		Timing: Timing{time.Since(began).Seconds(), wait.Seconds()},
 	}
 	return w.say(l)
 }

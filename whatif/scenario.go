@@ -1,4 +1,4 @@
-package service
+package whatif
 
 import (
 	"bytes"
@@ -239,11 +239,11 @@ type JobChanges struct {
 
 // ScenarioJob is one job in both plans.
 type ScenarioJob struct {
-	ID             string      `json:"id"`
-	BaseEndS       Seconds     `json:"base_end_s"`
-	EndS           Seconds     `json:"end_s"`
-	EndChangeS     Seconds     `json:"end_change_s"`
-	WeightedChange hare.Amount `json:"weighted_change"`
+	ID             string       `json:"id"`
+	BaseEndS       hare.Seconds `json:"base_end_s"`
+	EndS           hare.Seconds `json:"end_s"`
+	EndChangeS     hare.Seconds `json:"end_change_s"`
+	WeightedChange hare.Amount  `json:"weighted_change"`
 }
 
 // changes compares ends with the base's, ties in the order of the instance.
@@ -262,7 +262,7 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges
 			continue
 		}
 		b := &w.base.Jobs[w.places[j.ID]]
-		x := ScenarioJob{ID: j.ID, BaseEndS: Seconds(before.EndUs), EndS: Seconds(now), EndChangeS: Seconds(now - before.EndUs)}
+		x := ScenarioJob{ID: j.ID, BaseEndS: hare.Seconds(before.EndUs), EndS: hare.Seconds(now), EndChangeS: hare.Seconds(now - before.EndUs)}
 		x.WeightedChange = hare.Product(j.WeightMicro, now-j.ReleaseUs).Sub(hare.Product(b.WeightMicro, before.EndUs-b.ReleaseUs))
 		switch {
 		case now < before.EndUs:

@@ -1,4 +1,4 @@
-package service_test
+package whatif_test
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
 
 // Two jobs share one GPU: what would another one save, and what a job less?
-func ExampleService_WhatIf() {
+func ExampleRun() {
 	const document = `{
 	 "base": {"instance": {"hare": "instance/v1",
 	   "cluster": {"nodes": [{"name": "n", "gpus": {"A": 1}}]},
@@ -22,17 +23,16 @@ func ExampleService_WhatIf() {
 	   {"id": "y in a hurry", "scale_weights": {"y": 9}},
 	   {"id": "no such node", "drain": {"node": "m", "at_s": 60}}],
 	 "options": {"gap": 0}, "ordered": true}`
-	ctx, svc := context.Background(), service.New(service.Config{})
-	req, err := wire.DecodeWhatIf(strings.NewReader(document), wire.Limits{}, hare.Options{Seed: 1, Gap: service.DefaultGap})
+	req, err := wire.DecodeWhatIf(strings.NewReader(document), wire.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := svc.CheckWhatIf(ctx, req); err != nil {
+	if err := whatif.Check(req, nil); err != nil {
 		fmt.Println(err)
 		return
 	}
-	err = svc.WhatIf(ctx, req, func(l *service.WhatIfLine) error {
+	err = whatif.Run(context.Background(), req, whatif.Local{}, func(l *whatif.Line) error {
 		switch {
 		case l.Err != nil:
 			fmt.Println(l.ID+":", l.Err)

@@ -1,96 +1,17 @@
-package service
+package whatif
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/big"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
-
-// warmEngine is an Engine that can start from the prices of another solve.
-type warmEngine interface {
-	SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate) (*hare.Result, error)
-}
-
-var _ warmEngine = solverEngine{}
-
-func (e solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate) (*hare.Result, error) {
-	cfg := e.cfg
-	cfg.Progress, cfg.Warm = both(cfg.Progress, progressOf(ctx)), warm
-	return solver.Solve(ctx, inst, opt, cfg)
-}
-
-// queueRetry is how long a scenario waits to queue again when the queue is full.
-const queueRetry = 20 * time.Millisecond
-
-// place waits for a place to work in until deadline (zero: the service's own
-// limit), where it is patient also while the queue is full: a batch that has
-// begun has been admitted as a whole.
-func (s *Service) place(ctx context.Context, deadline time.Time, patient bool) (work context.Context, leave func(), wait time.Duration, err error) {
-	began := time.Now()
-	if deadline.IsZero() {
-		deadline = began.Add(s.cfg.MaxTime)
-	}
-	for {
-		work, leave, err = s.enter(ctx, deadline)
-		wait = time.Since(began)
-		if !patient || !errors.Is(err, admission.ErrBusy) {
-			return work, leave, wait, err
-		}
-		if time.Until(deadline) < queueRetry {
-			return nil, nil, wait, admission.ErrLate
-		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, wait, ctx.Err()
-		case <-time.After(queueRetry):
-		}
-	}
-}
-
-// solveFrom queues and solves, from the prices of warm if there are any. A time
-// limit of opt covers the queue too.
-func (s *Service) solveFrom(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate, deadline time.Time, patient bool) (res *hare.Result, wait time.Duration, err error) {
-	if opt.TimeLimit > 0 && deadline.IsZero() {
-		deadline = time.Now().Add(opt.TimeLimit)
-	}
-	work, leave, wait, err := s.place(ctx, deadline, patient)
-	if err != nil {
-		return nil, wait, err
-	}
-	defer leave()
-	if opt.TimeLimit > 0 {
-		opt.TimeLimit = max(admission.LeastTime, min(opt.TimeLimit, time.Until(deadline)))
-	} else {
-		var cancel context.CancelFunc
-		work, cancel = context.WithTimeout(work, s.cfg.MaxTime)
-		defer cancel()
-	}
-	work, ended := s.watching().solving(work, inst, opt)
-	defer func() { ended(res, err) }()
-	// Solves of a batch have goroutines of their own, where a panic would end the
-	// process: it fails its scenario.
-	defer func() {
-		if p := recover(); p != nil {
-			res, err = nil, fmt.Errorf("service: a solve panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
-	if e, ok := s.cfg.Engine.(warmEngine); ok && warm != nil {
-		res, err = e.SolveWarm(work, inst, opt, warm)
-	} else {
-		res, err = s.cfg.Engine.Solve(work, inst, opt)
-	}
-	return res, wait, err
-}
 
 // known is what is known of a scenario before it is solved.
 type known struct {
@@ -109,7 +30,7 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 	all := make([]known, len(w.req.Scenarios))
 	for i := range all {
 		k := &all[i]
-		work, leave, _, err := w.s.place(ctx, w.deadline, true)
+		work, leave, err := w.engine.Place(ctx, w.deadline)
 		switch {
 		case errors.Is(err, admission.ErrLate):
 			// Bounds are quick and come without a place, rather than not at all.
@@ -118,7 +39,7 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil:
 			k.done = true
-			if err := w.answer(i, &WhatIfLine{Status: hare.StatusFailed, Err: err}); err != nil {
+			if err := w.answer(i, &Line{Status: hare.StatusFailed, Err: err}); err != nil {
 				return err
 			}
 			continue
@@ -135,7 +56,7 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 		}
 		if err != nil {
 			k.done = true
-			if err := w.answer(i, &WhatIfLine{Status: hare.StatusFailed, Err: err, Timing: WhatIfTiming{TotalS: k.spent.Seconds()}}); err != nil {
+			if err := w.answer(i, &Line{Status: hare.StatusFailed, Err: err, Timing: Timing{TotalS: k.spent.Seconds()}}); err != nil {
 				return err
 			}
 			continue
@@ -174,7 +95,7 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 		if err != nil {
 			return
 		}
-		if a, ok := roundDown(b); ok && (k.bound == nil || a.Cmp(*k.bound) > 0) {
+		if a, ok := hare.FloorAmount(b); ok && (k.bound == nil || a.Cmp(*k.bound) > 0) {
 			k.bound, k.from = &a, from
 		}
 	}
@@ -199,18 +120,11 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	}
 }
 
-// roundDown is b in 1e-6 weight-seconds, rounded down.
-func roundDown(b *big.Rat) (hare.Amount, bool) {
-	x := new(big.Int).Mul(b.Num(), big.NewInt(1e6))
-	x.Div(x, b.Denom()) // Euclidean, so down
-	return hare.AmountFromBig(x.Mul(x, big.NewInt(1e6)))
-}
-
 // line is the answer from what is known without a solve.
-func (w *whatIf) line(k *known) *WhatIfLine {
-	l := &WhatIfLine{
+func (w *whatIf) line(k *known) *Line {
+	l := &Line{
 		Status: hare.StatusSucceeded, InstanceSHA256: k.sha, Pruned: new(bool),
-		Value: k.value, Bound: k.bound, BoundFrom: k.from, Timing: WhatIfTiming{TotalS: k.spent.Seconds()},
+		Value: k.value, Bound: k.bound, BoundFrom: k.from, Timing: Timing{TotalS: k.spent.Seconds()},
 	}
 	if k.value != nil {
 		l.Plan = PlanBase
@@ -220,7 +134,7 @@ func (w *whatIf) line(k *known) *WhatIfLine {
 }
 
 // compare fills in the differences from the base.
-func (w *whatIf) compare(l *WhatIfLine) {
+func (w *whatIf) compare(l *Line) {
 	l.OptimumChange = make([]*hare.Amount, 2)
 	b := w.result
 	if l.Value != nil && b.Value != nil {
@@ -249,7 +163,7 @@ func WithPlaces(ctx context.Context, take func() (release func(), err error)) co
 // solveAll solves what is not answered yet, in order, as many at a time as the
 // service runs and the tenant may.
 func (w *whatIf) solveAll(ctx context.Context) error {
-	w.at = max(1, min(w.s.cfg.Running, w.left))
+	w.at = max(1, min(w.engine.Places(), w.left))
 	if take, ok := ctx.Value(placesKey{}).(func() (func(), error)); ok {
 		for n := 1; n < w.at; n++ {
 			release, err := take()
@@ -329,11 +243,11 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 	if w.prices != nil {
 		warm = w.result.Certificate
 	}
-	res, wait, err := w.s.solveFrom(ctx, inst, opt, warm, deadline, true)
+	res, wait, err := w.engine.Solve(ctx, inst, opt, Start{Warm: warm, Deadline: deadline, Patient: true})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	var l *WhatIfLine
+	var l *Line
 	switch {
 	case errors.Is(err, admission.ErrLate):
 		l = w.line(k)
@@ -342,17 +256,17 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 		l = w.line(k)
 		l.Termination = hare.TerminationCancelled
 	case err != nil:
-		l = &WhatIfLine{Status: hare.StatusFailed, InstanceSHA256: k.sha, Err: err}
+		l = &Line{Status: hare.StatusFailed, InstanceSHA256: k.sha, Err: err}
 	default:
 		l = w.solved(inst, k, res)
 	}
-	l.Timing = WhatIfTiming{(k.spent + time.Since(began)).Seconds(), wait.Seconds()}
+	l.Timing = Timing{(k.spent + time.Since(began)).Seconds(), wait.Seconds()}
 	return w.answer(i, l)
 }
 
 // solved is the answer of a solve: the better plan and the better bound of the
 // solve's own and of what was known before.
-func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *WhatIfLine {
+func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *Line {
 	l := w.line(k)
 	l.Termination, l.Reasons, l.Reproducible = res.Termination, reasonLines(res.Reasons), &res.Reproducible
 	if res.Value != nil && (l.Value == nil || res.Value.Cmp(*l.Value) < 0) {

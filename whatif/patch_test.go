@@ -1,4 +1,4 @@
-package service_test
+package whatif_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/whatif"
 )
 
 const patchBase = `{"hare":"instance/v1","name":"n/1","cluster":{"nodes":[{"name":"a","count":2,"gpus":{"A":1}}]},
@@ -19,7 +19,7 @@ func patchedInstance(t testing.TB, scenario string) (*hare.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return service.ScenarioInstance(req, 0)
+	return whatif.ScenarioInstance(req, 0)
 }
 
 func TestPatches(t *testing.T) {
