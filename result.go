@@ -88,7 +88,7 @@ type Metrics struct {
 	MeanJCTSeconds         float64
 	WeightedMeanJCTSeconds float64 // value / Σ w
 	MakespanUs             int64
-	Utilisation            []TypeUse // by type, sorted
+	Utilization            []TypeUse // by type, sorted
 	Switches               int64     // changes of job on a GPU
 	JainIndex              float64   // fairness of JCT over the job's least time; 1 is even
 	BoundMethod            string    // of the certificate

@@ -77,7 +77,7 @@ const progressEvery = time.Second
 // simulate plays jobs to policies.
 //
 //	@Summary		Compare policies on a simulated cluster
-//	@Description	Plays the jobs of a trace, of an instance or of a generator to each policy on a virtual clock, repeat times, and answers with mean and percentile completion times, fairness, utilisation and what was lost. The same request gives the same bytes. Runs of the task engine are recorded and pass the verifier before any figure is told; a policy that decides what is not possible fails the whole call, by name, time and GPU. As NDJSON a line of each run as it ends, lines of progress between them, and a summary last; where a run fails after the first line, the last one has the problem. Where time_limit_s passes, status is deadline and the runs that had ended are there. When the client goes away, the simulation ends.
+//	@Description	Plays the jobs of a trace, of an instance or of a generator to each policy on a virtual clock, repeat times, and answers with mean and percentile completion times, fairness, utilization and what was lost. The same request gives the same bytes. Runs of the task engine are recorded and pass the verifier before any figure is told; a policy that decides what is not possible fails the whole call, by name, time and GPU. As NDJSON a line of each run as it ends, lines of progress between them, and a summary last; where a run fails after the first line, the last one has the problem. Where time_limit_s passes, status is deadline and the runs that had ended are there. When the client goes away, the simulation ends.
 //	@Tags			scheduling
 //	@ID				simulate
 //	@Param			body	body	openapi.SimulationRequest	true	"policies, jobs and where they run"

@@ -17,7 +17,7 @@ type Row struct {
 	WeightedJCTS, BoundS, Ratio, Lower   sim.Stat
 	MeanJCTS, MeanOver                   sim.Stat
 	P90JCTS, P99JCTS, MakespanS          sim.Stat
-	Utilisation, MeanRho, Jain, Switches sim.Stat
+	Utilization, MeanRho, Jain, Switches sim.Stat
 	P99Slowdown, WorstSlowdown, LongJCTS sim.Stat
 	Within, ShareThen                    sim.Stat
 }
@@ -54,7 +54,7 @@ func (r *Report) Rows() []Row {
 		}{
 			{&y.WeightedJCTS, m.WeightedJCTS}, {&y.Lower, x.Lower},
 			{&y.MeanJCTS, m.MeanJCTS}, {&y.MeanOver, x.MeanOver}, {&y.P90JCTS, m.P90JCTS}, {&y.P99JCTS, m.P99JCTS},
-			{&y.MakespanS, m.MakespanS}, {&y.Utilisation, 100 * m.Utilisation}, {&y.MeanRho, m.MeanRho}, {&y.Jain, m.Jain},
+			{&y.MakespanS, m.MakespanS}, {&y.Utilization, 100 * m.Utilization}, {&y.MeanRho, m.MeanRho}, {&y.Jain, m.Jain},
 			{&y.Switches, float64(m.Switches)}, {&y.P99Slowdown, m.P99Slowdown}, {&y.WorstSlowdown, x.WorstSlowdown},
 			{&y.LongJCTS, x.LongJCTS}, {&y.Within, 100 * m.Share(withinS)}, {&y.ShareThen, 100 * x.ShareThen},
 		} {
@@ -117,7 +117,7 @@ func (x *Info) columns() []measure {
 		weighted, overBound, lower, meanJCT,
 		{name: "p90 s", of: func(y *Row) sim.Stat { return y.P90JCTS }},
 		{name: "makespan s", of: func(y *Row) sim.Stat { return y.MakespanS }},
-		{name: "use %", of: func(y *Row) sim.Stat { return y.Utilisation }},
+		{name: "use %", of: func(y *Row) sim.Stat { return y.Utilization }},
 		{name: "mean rho", digits: 2, of: func(y *Row) sim.Stat { return y.MeanRho }},
 		{name: "Jain", digits: 2, of: func(y *Row) sim.Stat { return y.Jain }},
 		{name: "switches", of: func(y *Row) sim.Stat { return y.Switches }},

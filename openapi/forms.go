@@ -171,8 +171,8 @@ type Metrics struct {
 	MeanJCTS         float64 `json:"mean_jct_s" validate:"required"`
 	WeightedMeanJCTS float64 `json:"weighted_mean_jct_s" validate:"required"`
 	MakespanS        float64 `json:"makespan_s" validate:"required"`
-	// Utilisation by GPU type is the share of the GPU time in service, up to the makespan, that was held.
-	Utilisation map[string]float64 `json:"utilisation" validate:"required"`
+	// Utilization by GPU type is the share of the GPU time in service, up to the makespan, that was held.
+	Utilization map[string]float64 `json:"utilization" validate:"required"`
 	// Switches are changes of job on a GPU.
 	Switches int64 `json:"switches" validate:"required"`
 	// JainIndex is the fairness of completion times over least times; 1 is even.

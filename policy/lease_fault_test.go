@@ -39,7 +39,7 @@ func TestLeasePoliciesUnderFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 				m := o.Metrics(cluster, jobs)
-				if o.Cut == 0 || o.Dropped > 0 || m.DownS == 0 || m.LostS == 0 || m.Jobs != len(jobs) || !(m.Utilisation > 0 && m.Utilisation <= 1+1e-9) {
+				if o.Cut == 0 || o.Dropped > 0 || m.DownS == 0 || m.LostS == 0 || m.Jobs != len(jobs) || !(m.Utilization > 0 && m.Utilization <= 1+1e-9) {
 					t.Errorf("%d leases cut, %d dropped, %+v", o.Cut, o.Dropped, m)
 				}
 				for i, j := range o.Jobs {

@@ -82,7 +82,7 @@ func (e *elasticEngine) outcome() *ElasticOutcome {
 // training and batch O(GPUs × epochs) and the look-up of step times.
 func (o *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics {
 	x := &Metrics{
-		TotalS: o.TotalS, Utilisation: o.Utilization, Switches: o.Starts, SwitchS: o.LostS, Preemptions: o.Preemptions,
+		TotalS: o.TotalS, Utilization: o.Utilization, Switches: o.Starts, SwitchS: o.LostS, Preemptions: o.Preemptions,
 		Use: []hare.TypeUse{{Type: c.GPUType, Use: o.Utilization}},
 	}
 	type key struct {

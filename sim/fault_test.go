@@ -128,7 +128,7 @@ func TestVariedByHand(t *testing.T) {
 		if c.cfg.Log != nil {
 			books.check(t, out)
 		}
-		if m := out.Metrics(inst); m.DownS*1e6 != float64(c.want.downUs) || math.Abs(m.Utilisation-c.want.use) > 1e-9 || m.SwitchS*1e6 != float64(c.want.switchUs) {
+		if m := out.Metrics(inst); m.DownS*1e6 != float64(c.want.downUs) || math.Abs(m.Utilization-c.want.use) > 1e-9 || m.SwitchS*1e6 != float64(c.want.switchUs) {
 			t.Errorf("%s: metrics %+v", c.name, m)
 		}
 		if (out.Schedule == nil) != (c.want.varied > 0) {

@@ -108,7 +108,7 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 				continue
 			}
 			m := o.Metrics(c, jobs)
-			held := m.Utilisation * (float64(c.GPUs[0]+c.GPUs[1])*o.TotalS - m.DownS)
+			held := m.Utilization * (float64(c.GPUs[0]+c.GPUs[1])*o.TotalS - m.DownS)
 			if d := held - work; d < -1e-3 || !cfg.KeepSteps && d > 1e-3 || d > float64(2*o.Cut)+1e-3 {
 				t.Fatalf("seed %d: %v GPU-seconds in leases, %v of work, %d cut", seed, held, work, o.Cut)
 			}

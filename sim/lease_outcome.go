@@ -122,7 +122,7 @@ func (e *leaseEngine) use(o *LeaseOutcome) {
 // lost lease counts as one task. O(jobs log jobs).
 func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 	x := &Metrics{
-		TotalS: o.TotalS, Utilisation: o.Utilization, Switches: o.Switches, SwitchS: o.SwitchS, Preemptions: o.Preemptions,
+		TotalS: o.TotalS, Utilization: o.Utilization, Switches: o.Switches, SwitchS: o.SwitchS, Preemptions: o.Preemptions,
 		LostTasks: o.Lost, LostS: o.LostS, DownS: o.DownS,
 	}
 	gpus := 0.0

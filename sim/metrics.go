@@ -34,9 +34,9 @@ type Metrics struct {
 	// C. Above 1, it was treated worse than by equal shares.
 	MeanRho, WorstRho float64
 	// Use is by type the share of the GPU time in service up to TotalS that tasks
-	// or leases held, Utilisation that over all types.
+	// or leases held, Utilization that over all types.
 	Use         []hare.TypeUse
-	Utilisation float64
+	Utilization float64
 	// Switches are changes of job on a GPU, SwitchS the GPU-seconds that they
 	// took; of elastic jobs, grants of GPUs (ElasticOutcome.Starts) and restarts.
 	Switches int64
@@ -142,7 +142,7 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 		held, service = held+o.Use[k].Use*s, service+s
 	}
 	if service > 0 {
-		x.Utilisation = held / service
+		x.Utilization = held / service
 	}
 	return x
 }

@@ -45,7 +45,7 @@ func TestMetricsByHand(t *testing.T) {
 		{"Jain", m.Jain, 49.0 / (3 * 19)},
 		{"rho", m.MeanRho, (rhos[0] + rhos[1] + rhos[2]) / 3},
 		{"worst rho", m.WorstRho, 1.5},
-		{"use", m.Utilisation, 1},
+		{"use", m.Utilization, 1},
 		{"switches", float64(m.Switches), 2},
 		{"none within 5 s", m.Share(5), 0},
 		{"all within 6 s", m.Share(6), 1},
@@ -72,7 +72,7 @@ func TestMetricsOfRandomRuns(t *testing.T) {
 		switch {
 		case m.MeanSlowdown < 1, m.P99Slowdown < m.MeanSlowdown && m.Jobs < 100, m.Jain <= 0 || m.Jain > 1+1e-9:
 			t.Errorf("seed %d: slowdowns %+v", seed, m)
-		case m.Utilisation < 0 || m.Utilisation > 1+1e-9, m.WorstRho < m.MeanRho-1e-9, m.MeanRho <= 0:
+		case m.Utilization < 0 || m.Utilization > 1+1e-9, m.WorstRho < m.MeanRho-1e-9, m.MeanRho <= 0:
 			t.Errorf("seed %d: use or rho: %+v", seed, m)
 		case !slices.IsSorted(m.JCTsS), math.Abs(m.MeanJCTS-out.MeanJCTUs/1e6) > 1e-6, m.Share(m.JCTsS[m.Jobs-1]) != 1:
 			t.Errorf("seed %d: JCTs: %+v", seed, m)

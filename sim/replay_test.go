@@ -313,7 +313,7 @@ func (r *replay) check(t *testing.T, out *sim.Outcome) {
 		t.Fatalf("replayed %d tasks, %d lost for %d µs, %d failures, %d varied, %d µs switched; simulated %+v", r.tasks, r.lost, r.lostUs, r.failures, r.varied, r.switchUs, out)
 	}
 	m := out.Metrics(r.inst)
-	if service := float64(r.held) / 1e6 / m.Utilisation; math.Abs(m.Utilisation*service-float64(r.held)/1e6) > 1e-6 || m.Utilisation > 1+1e-9 {
-		t.Fatalf("held %d µs, use %v", r.held, m.Utilisation)
+	if service := float64(r.held) / 1e6 / m.Utilization; math.Abs(m.Utilization*service-float64(r.held)/1e6) > 1e-6 || m.Utilization > 1+1e-9 {
+		t.Fatalf("held %d µs, use %v", r.held, m.Utilization)
 	}
 }

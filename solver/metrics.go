@@ -61,7 +61,7 @@ func (s *solve) describe() {
 		if total > 0 {
 			use = round6(held[k] / total)
 		}
-		met.Utilisation = append(met.Utilisation, hare.TypeUse{Type: name, Use: use})
+		met.Utilization = append(met.Utilization, hare.TypeUse{Type: name, Use: use})
 	}
 	for i := range r.Schedule.Lanes {
 		l := &r.Schedule.Lanes[i]

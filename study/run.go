@@ -358,7 +358,7 @@ func (r *Run) fill(m *sim.Metrics) {
 	r.P50JCTS, r.P90JCTS, r.P99JCTS = m.P50JCTS, m.P90JCTS, m.P99JCTS
 	r.MeanWaitS, r.P99WaitS, r.MeanSlowdown, r.P99Slowdown = m.MeanWaitS, m.P99WaitS, m.MeanSlowdown, m.P99Slowdown
 	r.MeanRho, r.WorstRho, r.Jain = m.MeanRho, m.WorstRho, m.Jain
-	r.TotalS, r.MakespanS, r.Utilization = m.TotalS, m.MakespanS, m.Utilisation
+	r.TotalS, r.MakespanS, r.Utilization = m.TotalS, m.MakespanS, m.Utilization
 	r.Switches, r.SwitchS, r.Preemptions = m.Switches, m.SwitchS, m.Preemptions
 	r.LostTasks, r.Failures, r.LostS, r.DownS = m.LostTasks, m.Failures, m.LostS, m.DownS
 	r.UtilizationByType = map[string]float64{}

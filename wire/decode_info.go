@@ -103,14 +103,14 @@ func (d *resultReader) infoMetric(name string) error {
 		return d.infoFloat(&m.WeightedMeanJCTSeconds)
 	case "makespan_s":
 		return d.infoMicros(&m.MakespanUs)
-	case "utilisation":
+	case "utilization", "utilisation": // the latter is of results from before the spelling was one
 		err := d.infoObject(func(kind string) error {
 			use := hare.TypeUse{Type: kind}
 			err := d.infoFloat(&use.Use)
-			m.Utilisation = append(m.Utilisation, use)
+			m.Utilization = append(m.Utilization, use)
 			return err
 		})
-		slices.SortFunc(m.Utilisation, func(a, b hare.TypeUse) int { return strings.Compare(a.Type, b.Type) })
+		slices.SortFunc(m.Utilization, func(a, b hare.TypeUse) int { return strings.Compare(a.Type, b.Type) })
 		return err
 	case "switches":
 		return d.infoInt(&m.Switches)

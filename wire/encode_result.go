@@ -60,7 +60,7 @@ type metricsJSON struct {
 	MeanJCT         float64            `json:"mean_jct_s"`
 	WeightedMeanJCT float64            `json:"weighted_mean_jct_s"`
 	Makespan        json.RawMessage    `json:"makespan_s"`
-	Utilisation     map[string]float64 `json:"utilisation"`
+	Utilization     map[string]float64 `json:"utilization"`
 	Switches        int64              `json:"switches"`
 	Jain            float64            `json:"jain_index"`
 	BoundMethod     string             `json:"bound_method"`
@@ -109,10 +109,10 @@ func headOf(r *hare.Result) head {
 	if m := r.Metrics; m != nil {
 		h.Metrics = &metricsJSON{
 			MeanJCT: m.MeanJCTSeconds, WeightedMeanJCT: m.WeightedMeanJCTSeconds, Makespan: raw(hare.FormatMicros(m.MakespanUs)),
-			Utilisation: map[string]float64{}, Switches: m.Switches, Jain: m.JainIndex, BoundMethod: m.BoundMethod, Tasks: m.Tasks,
+			Utilization: map[string]float64{}, Switches: m.Switches, Jain: m.JainIndex, BoundMethod: m.BoundMethod, Tasks: m.Tasks,
 		}
-		for _, u := range m.Utilisation {
-			h.Metrics.Utilisation[u.Type] = u.Use
+		for _, u := range m.Utilization {
+			h.Metrics.Utilization[u.Type] = u.Use
 		}
 	}
 	if g := r.GapReport; g != nil {

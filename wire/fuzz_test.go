@@ -78,7 +78,7 @@ func checkFaults(t *testing.T, err error) {
 
 func FuzzDecodeResult(f *testing.F) {
 	seeds(f, "*.result.json")
-	f.Add(`{"hare":"result/v1","seed":-1,"value":1e3,"bound":null,"timing":{"total_s":1.5},"metrics":{"utilisation":{"b":1,"a":0.5}},"tasks":[{"job":"j","round":1}]}`)
+	f.Add(`{"hare":"result/v1","seed":-1,"value":1e3,"bound":null,"timing":{"total_s":1.5},"metrics":{"utilization":{"b":1,"a":0.5}},"tasks":[{"job":"j","round":1}]}`)
 	f.Add(`{"hare":"result/v1","schedule":{"jobs":["j"],"lanes":[]}}` + "\n" + `{"gpu":"a/0","job":[0],"tasks":[1],"start_us":[1e3]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		res, err := wire.DecodeResult(strings.NewReader(text), fuzzLimits)

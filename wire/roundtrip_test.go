@@ -116,7 +116,7 @@ func randomResult(t *rapid.T) *hare.Result {
 		Options: hare.Options{TimeLimit: 1500 * time.Millisecond, WorkLimit: 7, Gap: 0.01, Seed: 3, Bound: "price", Order: "wspt", Assign: "insertion", Detail: "lanes"},
 		Engine:  hare.Engine{HiGHS: "1.15.1"},
 		Metrics: &hare.Metrics{MeanJCTSeconds: 0.1, WeightedMeanJCTSeconds: 1e9 / 3, MakespanUs: haretest.Micros(t, 0, "makespan"), Switches: 9, JainIndex: 2. / 3, BoundMethod: "price", Tasks: 12,
-			Utilisation: []hare.TypeUse{{Type: "K80", Use: 0.25}, {Type: "T4", Use: 1}}},
+			Utilization: []hare.TypeUse{{Type: "K80", Use: 0.25}, {Type: "T4", Use: 1}}},
 		GapReport: &hare.GapReport{Excess: 3.5, ReducedCost: 3, IdleCapacity: 0.5, IdleByType: []hare.TypeIdle{{Type: "K80", Idle: 0.5}, {Type: "T4"}},
 			Jobs: []hare.JobExcess{{ID: "a", ReducedCost: 2}, {ID: "b\"", ReducedCost: 1}}},
 		Timing:  hare.Timing{Total: time.Second, Relax: 123456 * time.Microsecond, Assign: time.Microsecond, Improve: 2 * time.Hour, Verify: 5 * time.Millisecond},
@@ -155,6 +155,23 @@ func randomResult(t *rapid.T) *hare.Result {
 		}
 	}
 	return r
+}
+
+// Results that were kept under the other spelling are read on.
+func TestUtilizationHasOneSpelling(t *testing.T) {
+	for _, name := range []string{"utilization", "utilisation"} {
+		res, err := wire.DecodeResult(strings.NewReader(`{"hare":"result/v1","metrics":{"`+name+`":{"T4":0.5}}}`), wire.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Metrics.Utilization; len(got) != 1 || got[0] != (hare.TypeUse{Type: "T4", Use: 0.5}) {
+			t.Errorf("%s: %v", name, got)
+		}
+		var b bytes.Buffer
+		if err := wire.EncodeResult(&b, res); err != nil || !strings.Contains(b.String(), `"utilization":{"T4":0.5}`) {
+			t.Errorf("%s: %v in %s", name, err, &b)
+		}
+	}
 }
 
 func TestResultsSurviveEncoding(t *testing.T) {

@@ -75,7 +75,7 @@ func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	row("mean JCT", "%s s", short(m.MeanJCTSeconds))
 	row("makespan", "%s", duration(m.MakespanUs))
 	var use []string
-	for _, u := range m.Utilisation {
+	for _, u := range m.Utilization {
 		use = append(use, fmt.Sprintf("%s %.0f %%", u.Type, 100*u.Use))
 	}
 	row("GPUs used", "%s", strings.Join(use, ", "))
