@@ -11,7 +11,7 @@ import (
 
 // Interval is what is known of a change: it lies between Low and High, which
 // may be NaN where an end is not known; Value is the change of the plan, NaN
-// without one.
+// without one. All are in weight-seconds.
 type Interval struct {
 	Name             string
 	Low, High, Value float64
@@ -47,25 +47,22 @@ func IntervalsPNG(w io.Writer, all []Interval, opt Options) error {
 	return d.writePNG(w, opt.Scale)
 }
 
-// IntervalsHTML writes a page that holds the picture of IntervalsSVG and
-// nothing else, and makes no request.
-func IntervalsHTML(w io.Writer, all []Interval, opt Options) error {
-	d, err := layoutIntervals(all, opt)
-	if err != nil {
-		return err
+// changeUnit is what changes are measured in where people read them.
+type changeUnit struct {
+	seconds     float64
+	name, short string
+}
+
+// unitOfChange is the unit for changes of up to most weight-seconds: hours from
+// two of them on, days from a hundred.
+func unitOfChange(most float64) changeUnit {
+	switch {
+	case most < 7200:
+		return changeUnit{1, "seconds", "s"}
+	case most < 100*86400:
+		return changeUnit{3600, "hours", "h"}
 	}
-	p := pen{bufio.NewWriter(w)}
-	p.raw("<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>")
-	p.escaped(d.title)
-	p.raw("</title>\n<style>body{margin:0}svg{width:100%;height:auto;max-width:1600px}</style>\n")
-	if err := p.w.Flush(); err != nil {
-		return err
-	}
-	if err := d.writeSVG(w); err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, "</html>\n")
-	return err
+	return changeUnit{86400, "days", "d"}
 }
 
 // drawing is coloured rectangles and, above them, lines, then texts.
@@ -121,14 +118,9 @@ func layoutIntervals(all []Interval, opt Options) (*drawing, error) {
 		return nil, ErrNoIntervals
 	}
 	d := &drawing{title: opt.Title, w: float64(opt.Width)}
-	low, high := 0.0, 0.0
-	for _, x := range all {
-		for _, v := range []float64{x.Low, x.High, x.Value} {
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				low, high = min(low, v), max(high, v)
-			}
-		}
-	}
+	low, high := extent(all)
+	unit := unitOfChange(max(high, -low))
+	low, high = low/unit.seconds, high/unit.seconds
 	size := ""
 	if len(all) > mostIntervals {
 		size = "the first " + thousandsOf(mostIntervals) + " of " + thousandsOf(len(all)) + " scenarios · "
@@ -144,14 +136,15 @@ func layoutIntervals(all []Interval, opt Options) (*drawing, error) {
 	area.w = d.w - area.x - intervalNote
 	d.h = area.y + area.h + 44
 	scale := newScale(low, high)
-	at := func(v float64) float64 { return area.x + area.w*scale.share(v) }
+	place := func(v float64) float64 { return area.x + area.w*scale.share(v) }
+	at := func(seconds float64) float64 { return place(seconds / unit.seconds) }
 	d.texts = append(d.texts,
 		text{x: margin, y: 30, s: opt.Title, face: titleFace},
-		text{x: margin, y: 52, s: size + "bars: where the change of the best possible plan must lie · marks: change of the plan found, in weight-seconds", face: figureFace, ink: 1})
+		text{x: margin, y: 52, s: size + "bars: where the change of the best possible plan must lie · marks: change of the plan found, in weight-" + unit.name, face: figureFace, ink: 1})
 	d.rect(area, ground)
 	for _, m := range scale.marks {
-		d.rect(rect{at(m) - 0.5, area.y, 1, area.h + 5}, grid)
-		d.texts = append(d.texts, text{x: at(m), y: area.y + area.h + 20, s: thousands(strconv.FormatFloat(m, 'f', -1, 64)), face: smallFace, ink: 1, mid: true})
+		d.rect(rect{place(m) - 0.5, area.y, 1, area.h + 5}, grid)
+		d.texts = append(d.texts, text{x: place(m), y: area.y + area.h + 20, s: thousands(strconv.FormatFloat(m, 'f', -1, 64)), face: smallFace, ink: 1, mid: true})
 	}
 	d.rect(rect{at(0) - 0.75, area.y, 1.5, area.h + 5}, faint)
 	for i, x := range all {

@@ -60,8 +60,54 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	b.Reset()
-	if err := IntervalsHTML(&b, someIntervals, Options{Title: "x"}); err != nil || !strings.HasPrefix(b.String(), "<!doctype html>") || strings.Contains(b.String(), "http://www.w3.org/1999") {
+	if err := IntervalsHTML(&b, someIntervals, Options{Title: "x"}); err != nil || !strings.HasPrefix(b.String(), "<!DOCTYPE html>") || strings.Contains(b.String(), "http://www.w3.org/1999") {
 		t.Errorf("%v: %.100s", err, b.String())
+	}
+}
+
+// The page says in words what its bars show, and what they mean.
+func TestIntervalsPage(t *testing.T) {
+	var b bytes.Buffer
+	if err := IntervalsHTML(&b, someIntervals, Options{Title: "What if <x>"}); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(b.String(), "&#43;", "+")
+	for _, want := range []string{
+		"What if &lt;x&gt;", `name="viewport"`, "prefers-color-scheme", "for certain", "shortened &lt;here&gt;",
+		"best plan −18 s to −12 s", "plan −15 s · 3 jobs gain, 0 lose", "at least −2 s", "no plan · pruned", "at most +7 s", "best plan not known", "exactly +3 s",
+		"bar down", "bar up", "bar open fade-right", "bar open fade-left", ">−20 s<",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+	if strings.Contains(text, "NaN") || strings.Contains(text, "ZgotmplZ") || strings.Count(text, "<script") != 1 {
+		t.Error("a figure that is none, or a script that is not the page's")
+	}
+}
+
+// Long changes are said in hours and days, in pictures and on pages.
+func TestIntervalsSpeakOfHours(t *testing.T) {
+	for _, c := range []struct {
+		high          float64
+		unit, mark, s string
+	}{
+		{7000, "weight-seconds", ">6,000 s<", "+116 min 40 s"},
+		{7300, "weight-hours", ">2 h<", "+2 h 1 min"},
+		{86400 * 200, "weight-days", ">200 d<", "+200 d"},
+		{1e16, "weight-days", ",000,000 d<", "+115,740,740,741 d"},
+	} {
+		all := []Interval{{Name: "x", Low: 1, High: c.high, Value: c.high}}
+		var page, picture bytes.Buffer
+		if err := errors.Join(IntervalsHTML(&page, all, Options{}), IntervalsSVG(&picture, all, Options{})); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(picture.String(), c.unit) {
+			t.Errorf("%v: the picture is not in %s", c.high, c.unit)
+		}
+		if text := strings.ReplaceAll(page.String(), "&#43;", "+"); !strings.Contains(text, c.mark) || !strings.Contains(text, c.s) {
+			t.Errorf("%v: the page lacks %s or %s", c.high, c.mark, c.s)
+		}
 	}
 }
 

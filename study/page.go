@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/web"
 )
 
 // CDF draws the distribution of completion times of each policy, its repeats
@@ -37,42 +38,51 @@ type pageRow struct {
 	Cells  []string
 }
 
-// pageFigures are the columns of the page's table: figure, head, digits.
+// pageFigures are the columns of the page's table: figure, head, digits, and
+// what the column says.
 var pageFigures = []struct {
 	name, head string
 	digits     int
+	meaning    string
 }{
-	{"mean_jct_s", "mean JCT s", 1}, {"weighted_mean_jct_s", "weighted s", 1}, {"p50_jct_s", "p50 s", 0}, {"p90_jct_s", "p90 s", 0}, {"p99_jct_s", "p99 s", 0},
-	{"mean_wait_s", "wait s", 1}, {"p99_slowdown", "p99 slow", 2}, {"mean_rho", "rho", 2}, {"worst_rho", "worst rho", 2}, {"jain", "Jain", 3},
-	{"makespan_s", "makespan s", 0}, {"utilization", "use", 3}, {"switches", "switches", 0}, {"preemptions", "stopped", 0}, {"lost_gpu_s", "lost GPU-s", 0},
+	{"mean_jct_s", "mean JCT s", 1, "mean of completion − arrival over the jobs, in seconds"},
+	{"weighted_mean_jct_s", "weighted s", 1, "the same, weighted by the weights of jobs"},
+	{"p50_jct_s", "p50 s", 0, "median of completion − arrival"},
+	{"p90_jct_s", "p90 s", 0, "90th percentile of it, by nearest rank"},
+	{"p99_jct_s", "p99 s", 0, "99th percentile of it"},
+	{"mean_wait_s", "wait s", 1, "mean time from the arrival of a job to its first start"},
+	{"p99_slowdown", "p99 slow", 2, "99th percentile of the jobs' slowdowns: completion − arrival over the time that the job's rounds take on its fastest GPUs"},
+	{"mean_rho", "rho", 2, "finish-time fairness, mean: completion − arrival over the time with an equal share of the cluster; above 1 a job was treated worse"},
+	{"worst_rho", "worst rho", 2, "the greatest of these"},
+	{"jain", "Jain", 3, "Jain's index of the slowdowns; 1 where all are alike"},
+	{"makespan_s", "makespan s", 0, "when the last job ended"},
+	{"utilization", "use", 3, "share of the GPU time in service that tasks or leases held"},
+	{"switches", "switches", 0, "changes of job on a GPU"},
+	{"preemptions", "stopped", 0, "times a job that had not ended let its GPUs go, or moved"},
+	{"lost_gpu_s", "lost GPU-s", 0, "GPU time of tasks and leases that were lost; of elastic jobs, of their restarts"},
 }
 
-var pageTemplate = template.Must(template.New("").Parse(`<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'">
-<title>{{.Title}}</title>
-<style>body{font:15px/1.45 "Helvetica Neue",Arial,"DejaVu Sans",sans-serif;color:#1c232e;max-width:1320px;margin:2em auto;padding:0 1em}h1{font-size:1.4em}
-.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;white-space:nowrap;font-size:13px}td,th{padding:.3em .55em;border-bottom:1px solid #dfe3e9;text-align:right}
-td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}th{color:#5b6675;font-weight:600}svg{width:100%;height:auto}p,li{color:#5b6675}</style></head>
-<body><h1>{{.Title}}</h1><p>{{.Text}}</p>
-{{.Picture}}
-<div class="wide"><table><tr><th>policy</th><th>knows</th>{{range .Heads}}<th>{{.}}</th>{{end}}</tr>
-{{range .Rows}}<tr><td>{{.Policy}}</td><td>{{.Knows}}</td>{{range .Cells}}<td>{{.}}</td>{{end}}</tr>
-{{end}}</table></div>
-{{if .Notes}}<ul>{{range .Notes}}<li>{{.}}</li>{{end}}</ul>
-{{end}}</body></html>
-`))
+var pageBody = template.Must(template.New("").Parse(`<h1>{{.Title}}</h1>{{.Theme}}<p class="soft">{{.Text}}</p>
+{{if .Picture}}<figure tabindex="0">{{.Picture}}</figure>
+{{end}}<div class="wide" tabindex="0"><table><thead><tr><th class="w">policy</th><th class="w">knows</th>{{range .Heads}}<th>{{.}}</th>{{end}}</tr></thead>
+<tbody>{{range .Rows}}<tr><td class="w">{{.Policy}}</td><td class="w">{{.Knows}}</td>{{range .Cells}}<td>{{.}}</td>{{end}}</tr>
+{{end}}</tbody></table></div>
+<details><summary>What the columns say</summary><dl>{{range .Meanings}}<dt>{{.Head}}</dt><dd>{{.Text}}</dd>{{end}}</dl></details>
+{{if .Notes}}<ul class="soft">{{range .Notes}}<li>{{.}}</li>{{end}}</ul>
+{{end}}`))
 
 // Page writes one HTML page with the picture of CDF and a table. It makes no
 // request.
 func (r *Report) Page(w io.Writer) error {
 	data := struct {
 		Title, Text string
+		Theme       template.HTML
 		Picture     template.HTML
 		Heads       []string
+		Meanings    []struct{ Head, Text string }
 		Rows        []pageRow
 		Notes       []string
-	}{Title: "Simulated schedulers", Notes: r.notes()}
+	}{Title: "Simulated schedulers", Theme: web.ThemeButton, Notes: r.notes()}
 	if len(r.Runs) > 0 {
 		data.Text = fmt.Sprintf("%d jobs, the same for every policy.", r.Runs[0].Jobs)
 	}
@@ -85,6 +95,7 @@ func (r *Report) Page(w io.Writer) error {
 	var of []func(*Run, *Means) string
 	for _, f := range pageFigures {
 		data.Heads = append(data.Heads, f.head)
+		data.Meanings = append(data.Meanings, struct{ Head, Text string }{f.head, f.meaning})
 		of = append(of, plusMinus(f.name, f.digits))
 	}
 	for i := 0; i < len(r.Runs); {
@@ -101,5 +112,10 @@ func (r *Report) Page(w io.Writer) error {
 		data.Rows = append(data.Rows, row)
 		i += step
 	}
-	return pageTemplate.Execute(w, data)
+	b.Reset()
+	if err := pageBody.Execute(&b, data); err != nil {
+		return err
+	}
+	page := web.Page{Kind: web.Report, Title: data.Title, Body: b.String()}
+	return page.Write(w)
 }

@@ -98,7 +98,7 @@ func (p *Page) Write(w io.Writer) error {
 	put("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n",
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
 		"<meta name=\"color-scheme\" content=\"light dark\">\n",
-		`<meta http-equiv="Content-Security-Policy" content="`, html.EscapeString(p.Kind.Policy()), "\">\n<title>", html.EscapeString(p.Title), "</title>\n",
+		`<meta http-equiv="Content-Security-Policy" content="`, p.Kind.Policy(), "\">\n<title>", html.EscapeString(p.Title), "</title>\n",
 		"<style>", p.Kind.style, "</style>\n<script>", theme, "</script></head>\n<body>\n", p.Kind.markup, p.Body)
 	if data != nil {
 		put(`<script type="application/json" id="data">`, string(data), "</script>\n")

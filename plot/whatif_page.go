@@ -1,0 +1,172 @@
+package plot
+
+import (
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare/web"
+)
+
+// mostRows of a page of intervals.
+const mostRows = 5000
+
+// pageInterval is a scenario on the page: its bar in shares of the width, and
+// its figures in words.
+type pageInterval struct {
+	Name, Best, Plan, Note string
+	Shade                  string // down, up, open, or "" without a bar
+	Left, Right, Mark      template.CSS
+	OpenLeft, OpenRight    bool
+}
+
+// pageMark is a mark of the axis.
+type pageMark struct {
+	At    template.CSS
+	Label string
+	Edge  string // first, last or ""
+}
+
+var intervalsBody = template.Must(template.New("").Parse(`<h1>{{.Title}}</h1>{{.Theme}}
+<p>What each scenario changes, beside the base: the weighted completion time of all jobs, Σ weight · (end − arrival). A change of −1 h is one job of weight 1 that is done an hour earlier, or one of weight 2 that is done half an hour earlier. Left of 0 is better.</p>
+<ul class="key">
+<li><span class="track"><i class="bar down" style="left:10%;right:10%"></i></span>The best possible plan gets better, for certain: its change lies between the ends of the bar, whatever plans there may be.</li>
+<li><span class="track"><i class="bar up" style="left:10%;right:10%"></i></span>The best possible plan gets worse, for certain.</li>
+<li><span class="track"><i class="bar open" style="left:10%;right:10%"></i></span>The bar reaches to both sides of 0: whether the best possible plan gets better is not known.</li>
+<li><span class="track"><i class="bar open fade-right" style="left:10%"></i></span>An end that fades is not known.</li>
+<li><span class="track"><i class="mark" style="left:50%"></i></span>The change of the plan that was found.</li>
+</ul>
+{{if .Size}}<p class="soft">{{.Size}}</p>
+{{end}}<ol class="scenarios">
+<li class="axis" aria-hidden="true"><span></span><span class="track">{{range .Marks}}<span class="tick {{.Edge}}" style="left:{{.At}}">{{.Label}}</span>{{end}}</span><span></span></li>
+{{range .Rows}}<li><b>{{.Name}}</b><span class="track" aria-hidden="true">{{range $.Marks}}<i class="grid" style="left:{{.At}}"></i>{{end}}<i class="zero" style="left:{{$.Zero}}"></i>{{if .Shade}}<i class="bar {{.Shade}}{{if .OpenLeft}} fade-left{{end}}{{if .OpenRight}} fade-right{{end}}" style="{{if not .OpenLeft}}left:{{.Left}};{{end}}{{if not .OpenRight}}right:{{.Right}}{{end}}"></i>{{end}}{{if .Mark}}<i class="mark" style="left:{{.Mark}}"></i>{{end}}</span><span>best plan {{.Best}}<br><small>{{.Plan}}{{if .Note}} · {{.Note}}{{end}}</small></span></li>
+{{end}}</ol>
+`))
+
+// IntervalsHTML writes a page that shows the bars of IntervalsSVG with their
+// figures in words, and says what they mean. It makes no request. Of more than
+// 5,000 the first are shown. O(intervals).
+func IntervalsHTML(w io.Writer, all []Interval, opt Options) error {
+	opt, err := opt.resolve()
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 {
+		return ErrNoIntervals
+	}
+	data := struct {
+		Title, Size string
+		Theme       template.HTML
+		Zero        template.CSS
+		Marks       []pageMark
+		Rows        []pageInterval
+	}{Title: opt.Title, Theme: web.ThemeButton}
+	if len(all) > mostRows {
+		data.Size = "The first " + thousandsOf(mostRows) + " of " + thousandsOf(len(all)) + " scenarios are shown."
+		all = all[:mostRows]
+	}
+	low, high := extent(all)
+	unit := unitOfChange(max(high, -low))
+	scale := newScale(low/unit.seconds, high/unit.seconds)
+	share := func(seconds float64) float64 { return scale.share(seconds / unit.seconds) }
+	data.Zero = percent(share(0))
+	every := (len(scale.marks) + 4) / 5 // of the labels: narrow windows hold about five
+	zero := int(math.Round(scale.share(0) * float64(len(scale.marks)-1)))
+	for i, m := range scale.marks {
+		x := pageMark{At: percent(scale.share(m))}
+		switch {
+		case i == zero:
+			x.Label = "0"
+		case (i-zero)%every == 0:
+			x.Label = strings.Replace(figure(m), "-", "−", 1) + " " + unit.short
+		}
+		switch i {
+		case 0:
+			x.Edge = "first"
+		case len(scale.marks) - 1:
+			x.Edge = "last"
+		}
+		data.Marks = append(data.Marks, x)
+	}
+	for i := range all {
+		data.Rows = append(data.Rows, all[i].row(share))
+	}
+	var body strings.Builder
+	if err := intervalsBody.Execute(&body, data); err != nil {
+		return err
+	}
+	page := web.Page{Kind: web.Report, Title: opt.Title, Body: body.String()}
+	return page.Write(w)
+}
+
+// extent is from the least to the greatest figure, 0 within.
+func extent(all []Interval) (low, high float64) {
+	for _, x := range all {
+		for _, v := range []float64{x.Low, x.High, x.Value} {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	return low, high
+}
+
+func (x *Interval) row(share func(float64) float64) pageInterval {
+	r := pageInterval{Name: x.Name, Note: x.Note, Plan: "no plan"}
+	if !math.IsNaN(x.Value) {
+		r.Mark = percent(share(x.Value))
+		r.Plan = "plan " + change(x.Value)
+	}
+	r.OpenLeft, r.OpenRight = math.IsNaN(x.Low), math.IsNaN(x.High)
+	switch {
+	case r.OpenLeft && r.OpenRight:
+		r.Best = "not known"
+		return r
+	case r.OpenLeft:
+		r.Best = "at most " + change(x.High)
+	case r.OpenRight:
+		r.Best = "at least " + change(x.Low)
+	case x.Low == x.High:
+		r.Best = "exactly " + change(x.Low)
+	default:
+		r.Best = change(x.Low) + " to " + change(x.High)
+	}
+	r.Shade = "open"
+	switch {
+	case x.High < 0:
+		r.Shade = "down"
+	case x.Low > 0:
+		r.Shade = "up"
+	}
+	r.Left, r.Right = percent(share(x.Low)), percent(1-share(x.High))
+	return r
+}
+
+// percent is a share of the width; one that is not a number is never shown.
+func percent(share float64) template.CSS {
+	if math.IsNaN(share) {
+		return ""
+	}
+	return template.CSS(strconv.FormatFloat(math.Round(share*1e4)/100, 'f', -1, 64) + "%")
+}
+
+// change is so many weight-seconds with their sign, as people say durations.
+func change(seconds float64) string {
+	sign := "+"
+	if seconds < 0 {
+		sign = "−"
+	}
+	us := math.Round(math.Abs(seconds) * 1e6)
+	if us >= 20e6 {
+		us = math.Round(us/1e6) * 1e6 // whole seconds
+	}
+	switch {
+	case us == 0:
+		return "0"
+	case us >= 1e18: // beyond an int64
+		return sign + thousands(strconv.FormatFloat(us/1e6/86400, 'f', 0, 64)) + " d"
+	}
+	return sign + duration(int64(us))
+}
