@@ -20,7 +20,7 @@ func callerOf(ctx context.Context) *service.Key {
 // openPaths need no key: they say nothing of what anybody has.
 var openPaths = map[string]bool{
 	"/healthz": true, "/readyz": true, "/v1/version": true,
-	"/docs": true, "/openapi.json": true, "/openapi.yaml": true,
+	"/": true, "/docs": true, "/docs/": true, "/openapi.json": true, "/openapi.yaml": true,
 }
 
 // authenticate lets through what has a key whose role suffices: read for GET

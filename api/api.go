@@ -111,9 +111,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
 	r.Use(s.traced, s.identify, s.patience, s.observe, s.survive, s.harden, s.authenticate, s.compress, middleware.GetHead)
-	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
-	})
+	r.NotFound(s.nothing)
 	r.MethodNotAllowed(s.methodNotAllowed(r))
 	s.solveRoutes(r)
 	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
@@ -132,6 +130,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Get("/openapi.json", s.handle(s.specificationJSON))
 	r.Get("/openapi.yaml", s.handle(s.specificationYAML))
 	r.Get("/docs", s.handle(s.docs))
+	r.Get("/", s.handle(s.home))
 	return r
 }
 

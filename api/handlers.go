@@ -230,19 +230,6 @@ func (s *server) specificationYAML(w http.ResponseWriter, _ *http.Request) error
 	return write(w, "application/yaml", openapi.YAML)
 }
 
-// docs renders the specification.
-//
-//	@Summary	This specification as a page, with no request to anywhere else
-//	@Tags		documentation
-//	@ID			docs
-//	@Produce	html
-//	@Success	200	{string}	string	"the page"
-//	@Router		/docs [get]
-func (s *server) docs(w http.ResponseWriter, _ *http.Request) error {
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	return write(w, "text/html; charset=utf-8", openapi.Page)
-}
-
 func write(w http.ResponseWriter, kind string, text []byte) error {
 	w.Header().Set("Content-Type", kind)
 	_, err := w.Write(text)

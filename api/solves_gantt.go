@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/web"
 )
 
 // getGanttSVG draws the schedule.
@@ -85,13 +86,10 @@ func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media strin
 	h.Set("X-Content-Type-Options", "nosniff")
 	// Names of jobs are the client's: a picture runs nothing, and the page
 	// nothing but its own.
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src "+scripts(kind)+"; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	return service.Gantt(w, kind, inst, res, int(width))
-}
-
-func scripts(kind string) string {
+	policy := "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 	if kind == service.GanttHTML {
-		return "'unsafe-inline'"
+		policy = web.Gantt.Policy()
 	}
-	return "'none'"
+	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
+	return service.Gantt(w, kind, inst, res, int(width))
 }

@@ -77,6 +77,7 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"GET /readyz":                      {want: 200},
 		"GET /openapi.json":                {want: 200},
 		"GET /openapi.yaml":                {want: 200},
+		"GET /":                            {want: 200},
 		"GET /docs":                        {want: 200},
 	}
 }

@@ -1,5 +1,5 @@
 // Package openapi holds the committed OpenAPI 3.1 specification of the HTTP
-// interface, and a page that renders it without any outside request.
+// interface; package web has the page that renders it.
 //
 //	@title			Hare
 //	@version		1
@@ -18,8 +18,3 @@ var JSON []byte
 //
 //go:embed openapi.yaml
 var YAML []byte
-
-// Page renders the specification that the server has at /openapi.json.
-//
-//go:embed docs.html
-var Page []byte

@@ -3,7 +3,7 @@ package openapi_test
 import "slices"
 
 // openOperations need no key, on no server.
-var openOperations = []string{"version", "health", "ready", "docs", "openapiJson", "openapiYaml"}
+var openOperations = []string{"version", "health", "ready", "home", "docs", "openapiJson", "openapiYaml"}
 
 // secure says of every operation that it may want a key, and how it is refused
 // without: the same everywhere, so no handler repeats it.

@@ -34,7 +34,7 @@ func TestEveryKindOfPage(t *testing.T) {
 				t.Errorf("%s: no %s", name, want)
 			}
 		}
-		for _, outside := range []string{"http:", "https:", "src=", "@import", "url(", "XMLHttpRequest", "innerHTML", "eval(", "</script><b>"} {
+		for _, outside := range []string{"http:", "https:", "src=", "@import", "url(", "<link", "XMLHttpRequest", "innerHTML", "eval(", "</script><b>"} {
 			if strings.Contains(got, outside) {
 				t.Errorf("%s: the page has %q", name, outside)
 			}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"github.com/hare-sched/hare/web"
+)
+
+// homeLink is a path that the home page leads to.
+type homeLink struct {
+	Path, Text string
+	Key        bool // a browser cannot open it, because it wants a key
+}
+
+var homeBody = template.Must(template.New("").Parse(`<h1>Hare</h1>{{.Theme}}
+<p>This server schedules training jobs on clusters whose GPUs differ, and proves how far each schedule is from the best one.</p>
+<p>To begin, read and try the calls on <a href="/docs">the page of the HTTP interface</a>.</p>
+<dl>{{range .Links}}<dt>{{if .Key}}{{.Path}}{{else}}<a href="{{.Path}}">{{.Path}}</a>{{end}}</dt><dd>{{.Text}}{{if .Key}}, with a key{{end}}</dd>
+{{end}}</dl>
+<p class="soft">hare {{.Version}}</p>
+`))
+
+// homeLinks are what this server has, of what a visitor may want to see.
+func (s *server) homeLinks() []homeLink {
+	keys := s.cfg.Keys != nil
+	links := []homeLink{
+		{"/docs", "the calls of this server, to read and to try", false},
+		{"/openapi.json", "their specification, OpenAPI 3.1, for generators of clients; also /openapi.yaml", false},
+		{"/healthz", "whether the process runs", false},
+		{"/readyz", "whether it takes work", false},
+		{"/v1/version", "the versions of Hare and of its LP engine", false},
+	}
+	if s.cfg.Solves != nil {
+		links = append(links, homeLink{"/v1/solves", "the solves that are kept", keys})
+	}
+	if s.cfg.Sessions != nil {
+		links = append(links, homeLink{"/v1/sessions", "the online sessions", keys})
+	}
+	if !s.cfg.PrivateMetrics {
+		links = append(links, homeLink{"/metrics", "what Prometheus reads", keys})
+	}
+	return links
+}
+
+// home says what this is, as a page for browsers and as text for all else.
+//
+//	@Summary	What this server is, with links to what it has
+//	@Tags		documentation
+//	@ID			home
+//	@Produce	html,plain
+//	@Success	200	{string}	string	"a page where text/html is accepted, else text"
+//	@Router		/ [get]
+func (s *server) home(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Add("Vary", "Accept")
+	if !strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/html") {
+		return write(w, kindText, []byte(s.homeText()))
+	}
+	var body strings.Builder
+	data := struct {
+		Theme   template.HTML
+		Links   []homeLink
+		Version string
+	}{web.ThemeButton, s.homeLinks(), s.svc.Version()}
+	if err := homeBody.Execute(&body, data); err != nil {
+		return err
+	}
+	return writePage(w, &web.Page{Kind: web.Report, Title: "Hare", Body: body.String()})
+}
+
+func (s *server) homeText() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Hare %s schedules training jobs on clusters whose GPUs differ, and proves how far\neach schedule is from the best one.\n\n", s.svc.Version())
+	for _, l := range s.homeLinks() {
+		key := ""
+		if l.Key {
+			key = ", with a key"
+		}
+		fmt.Fprintf(&b, "%-14s %s%s\n", l.Path, l.Text, key)
+	}
+	return b.String()
+}
+
+// writePage sends a page, which may run its own scripts and no other.
+func writePage(w http.ResponseWriter, p *web.Page) error {
+	w.Header().Set("Content-Security-Policy", p.Kind.Policy()+"; frame-ancestors 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	return p.Write(w)
+}
+
+// docs renders the specification.
+//
+//	@Summary	This specification as a page, with no request to anywhere else
+//	@Tags		documentation
+//	@ID			docs
+//	@Produce	html
+//	@Success	200	{string}	string	"the page"
+//	@Router		/docs [get]
+func (s *server) docs(w http.ResponseWriter, _ *http.Request) error {
+	return writePage(w, &web.Page{Kind: web.Docs, Title: "Hare over HTTP"})
+}
+
+// nothing answers for paths that no route has. The page at /docs is found with
+// a slash too.
+func (s *server) nothing(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/docs/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		http.Redirect(w, r, "/docs", http.StatusPermanentRedirect)
+		return
+	}
+	s.problem(w, r, http.StatusNotFound, "not_found", "there is nothing at this path: see /docs", nil)
+}
