@@ -569,8 +569,8 @@ class Entry:
 LANE = ("gpu", "job", "round", "rounds", "tasks", "period_us", "start_us")
 
 
-def read_lane(doc, where):
-    """(gpu, rows of job, round, rounds, tasks, period, start)."""
+def read_lane(doc, where, jobs):
+    """(gpu, rows of job, round, rounds, tasks, period, start), for so many jobs."""
     members(doc, LANE, where)
     n = len(as_array(doc.get("job"), where + "/job"))
     columns = []
@@ -583,7 +583,9 @@ def read_lane(doc, where):
         if len(column) != n:
             raise Bad("%s: has %d entries, job has %d" % (at, len(column), n))
         columns.append([x if type(x) is int and 0 <= x <= LIMIT else integer(x, at) for x in column])
-    return as_string(doc.get("gpu"), where + "/gpu"), list(zip(*columns))
+    if max(columns[0], default=-1) >= jobs:
+        raise Bad("%s/job: an entry names job %d of %d, counted from 0" % (where, max(columns[0]), jobs))
+    return as_string(doc.get("gpu", ""), where + "/gpu", empty=True), list(zip(*columns))
 
 
 class Schedule:
@@ -591,9 +593,9 @@ class Schedule:
 
     def __init__(self, doc, more, where="/schedule"):
         members(doc, ("jobs", "lanes"), where)
-        self.ids = [as_string(x, where + "/jobs") for x in as_array(doc.get("jobs"), where + "/jobs")]
+        self.ids = [as_string(x, where + "/jobs", empty=True) for x in as_array(doc.get("jobs"), where + "/jobs")]
         lanes = as_array(doc.get("lanes"), where + "/lanes") + more
-        self.lanes = [read_lane(x, "%s/lanes/%d" % (where, i)) for i, x in enumerate(lanes)]
+        self.lanes = [read_lane(x, "%s/lanes/%d" % (where, i), len(self.ids)) for i, x in enumerate(lanes)]
 
 
 def check_schedule(inst, schedule, faults):
@@ -633,9 +635,6 @@ def check_lane(inst, jobs, ids, gpu, rows, entries, broken, faults):
     opens = [a for a, _ in windows]
     busy_until, before = 0, None
     for index, first, rounds, tasks, period, start in rows:
-        if index >= len(ids):
-            faults.add("form", "an entry names job %d of %d" % (index, len(ids)), gpu=gpu)
-            return
         j = jobs[ids[index]]
 
         def fault(constraint, detail, by_us=None):
@@ -773,7 +772,7 @@ class Certificate:
         members(doc, CERTIFICATE, where)
         want(doc.get("hare"), "certificate/v1", where + "/hare")
         want(doc.get("objective"), "weighted_jct", where + "/objective")
-        self.method = as_string(doc.get("method"), where + "/method")
+        self.method = as_string(doc.get("method", ""), where + "/method", empty=True)
         self.path = as_bool(doc.get("path", False), where + "/path")
         self.sha256 = as_sha256(doc.get("instance_sha256"), where + "/instance_sha256")
         self.bound = None
@@ -1347,7 +1346,11 @@ def optional_amount(doc, name, where=""):
     """A decimal of weight-seconds, in 1e-12; None where none is stated."""
     if doc.get(name) is None:
         return None
-    return scaled(doc[name], 12, "%s/%s" % (where, name))
+    at = "%s/%s" % (where, name)
+    n = scaled(doc[name], 12, at)
+    if abs(n) >> 126 and name != "gap":
+        raise Bad("%s: %s is too large" % (at, quoted(doc[name])))
+    return n
 
 
 def amount(n):
@@ -1385,7 +1388,7 @@ class Result:
             at = "/jobs/%d" % i
             as_object(j, at)
             start, end = (micros(j[x], at + "/" + x) if x in j else None for x in ("start_s", "end_s"))
-            self.jobs.append((as_string(j.get("id"), at + "/id"), start, end))
+            self.jobs.append((as_string(j.get("id", ""), at + "/id", empty=True), start, end))
 
 
 def verify(inst, res):
@@ -1489,37 +1492,46 @@ class Replan:
         doc = {k: v for k, v in as_object(doc, at).items() if v is not None}
         self.at = micros(doc["at_s"], at + "/at_s") if "at_s" in doc else None
         self.sha256 = as_sha256(doc.get("instance_sha256"), at + "/instance_sha256")
-        self.amounts = {
-            name: optional_amount(doc, name, at)
-            for name in ("constant", "whole_value", "whole_bound", "kept_value", "gain")
-        }
-        # The lists that are checked, as what is derived.
+        self.amounts = {name: optional_amount(doc, name, at) for name in AMOUNTS}
+        # The lists that are checked, in the form of what is derived.
         self.lists = {}
         for name, fields in (("started", STARTED), ("lost", LOST)):
             if name in doc:
                 items = enumerate(as_array(doc[name], "%s/%s" % (at, name)))
                 self.lists[name] = [read_item(x, fields, "%s/%s/%d" % (at, name, i)) for i, x in items]
-        for name in ("added", "removed"):
+        for name in ("added", "removed", "kept"):
             if name in doc:
                 where = "%s/%s" % (at, name)
                 self.lists[name] = [as_string(x, where, empty=True) for x in as_array(doc[name], where)]
         if "gpus" in doc:
             where = at + "/gpus"
-            self.lists["gpus"] = {k: as_string(v, pointer(where, k), empty=True) for k, v in as_object(doc["gpus"], where).items()}
+            gpus = as_object(doc["gpus"], where).items()
+            self.lists["gpus"] = {k: as_string(v, pointer(where, k), empty=True) for k, v in gpus}
+        micros(doc.get("stability", 0), at + "/stability")
+        for i, x in enumerate(as_array(doc.get("moved", []), at + "/moved")):
+            if type(x) is dict and type(x.get("gpu_s")) in (int, Number):
+                optional_amount(x, "gpu_s", "%s/moved/%d" % (at, i))
         if "schedule_missing" in doc:
             as_string(doc["schedule_missing"], at + "/schedule_missing", empty=True)
         self.instance = Instance([doc["instance"]]) if "instance" in doc else None
         self.schedule = Schedule(doc["schedule"], [], at + "/schedule") if "schedule" in doc else None
 
 
-STARTED = (("job", as_string), ("rounds", integer), ("until_s", micros))
-LOST = (("job", as_string), ("round", integer), ("gpu", as_string))
+AMOUNTS = (
+    "constant", "whole_value", "whole_bound", "kept_value", "gain", "planned_gpu_s", "moved_gpu_s", "forced_gpu_s",
+)
+STARTED = (("job", None), ("rounds", integer), ("until_s", micros))
+LOST = (("job", None), ("round", integer), ("gpu", None))
 
 
 def read_item(doc, fields, where):
-    """The fields in order; None for one that is left out."""
+    """The fields in order; "" and 0 stand for one that is left out."""
     as_object(doc, where)
-    return tuple(None if doc.get(name) is None else read(doc[name], where + "/" + name) for name, read in fields)
+    out = []
+    for name, read in fields:
+        at = where + "/" + name
+        out.append(read(doc.get(name, 0), at) if read else as_string(doc.get(name, ""), at, empty=True))
+    return tuple(out)
 
 
 class Run(namedtuple("Run", "gpu job round rounds tasks period start")):

@@ -767,7 +767,7 @@ class Rules(unittest.TestCase):
         x, y = self.good["jobs"]
         for jobs, code in (
             (KeyError, 0), (None, 0), ([], 0), ([y, x], 0), ([{"id": "x"}, {"id": "y"}], 0), ([x], 1), ([x, y, x], 1), ([x, x], 1), ([x, y, {"id": "z"}], 1),
-            ([x, dict(y, end_s=3.000001)], 1), ([x, dict(y, start_s=1.999999)], 1), ([x, dict(y, end_s=None)], 2), ([x, {"end_s": 3}], 2), ({}, 2),
+            ([x, dict(y, end_s=3.000001)], 1), ([x, dict(y, start_s=1.999999)], 1), ([x, dict(y, end_s=None)], 2), ([x, {"end_s": 3}], 1), ({}, 2),
         ):
             self.expect(code, self.good, jobs=jobs)
 
@@ -1007,12 +1007,13 @@ class Replans(unittest.TestCase):
 
     def test_kinds(self):
         case = self.cases["chained"]
-        for field in self.CERTAIN + self.BY_PREVIOUS + ("kept_value", "schedule_missing"):
-            for wrong in (True, "x", 5, [5], {"a": 5}, [["x"]]):
+        for field in self.CERTAIN + self.BY_PREVIOUS + ("kept_value", "schedule_missing", "stability", "planned_gpu_s", "kept", "moved"):
+            for wrong in (True, "x", 5, [5], {"a": 5}):
                 p = dict(case["result"]["replan"], **{field: wrong})
                 codes = self.both(case, dict(case["result"], replan=p))
-                number = field in ("at_s", "constant", "whole_value", "whole_bound", "gain", "kept_value")
-                if number and wrong == 5 and wrong is not True or field in ("added", "removed", "schedule_missing") and wrong in ("x", ["x"]):
+                at_will = {"schedule_missing": "x", "moved": [5]}
+                number = field in ("at_s", "stability") or field in hv.AMOUNTS
+                if wrong == at_will.get(field, 5 if number else None) and wrong is not True:
                     continue
                 self.assertEqual(codes, (2, 2), (field, wrong))
         for wrong in (5, [], "x", True):
@@ -1278,13 +1279,14 @@ class Inputs(unittest.TestCase):
             dict(good, certificate=1), dict(good, certificate={}), dict(good, certificate=price([0, 1], {}, bound=1)), dict(good, certificate=price([0, 1], {}, bound="1e9")),
             dict(good, certificate=price([0, 1], {}, bound="nan")), dict(good, jobs=[1]), dict(good, instance_sha256=5),
         ]
+        unreadable.append(dict(good, schedule=dict(schedule, jobs=[])))  # its lane names the first job
         for lane in ({"tasks": [1, 1]}, {"start_us": None}, {"start_us": [-1]}, {"start_us": [0.5]}, {"start_us": [1 << 54]}, {"gpu": 1}, {"speed": [1]}, {"job": ["x"]}):
             unreadable.append(dict(good, schedule=dict(schedule, lanes=[dict(schedule["lanes"][0], **lane)])))
         for doc in unreadable:
             with self.subTest(doc=doc):
                 self.assertEqual(main(inst, self.write("r", json.dumps(doc)))[0], 2)
         refused = [dict(good, schedule=None), dict(good, bound=1), dict(good, certificate=price([0, 1], {}))]
-        for change in ({"jobs": ["x", "x"]}, {"jobs": ["y"]}, {"jobs": []}, {"lanes": []}, {"lanes": schedule["lanes"] * 2}):
+        for change in ({"jobs": ["x", "x"]}, {"jobs": ["y"]}, {"lanes": []}, {"lanes": schedule["lanes"] * 2}):
             refused.append(dict(good, schedule=dict(schedule, **change)))
         for doc in refused:
             with self.subTest(doc=doc):
