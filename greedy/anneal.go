@@ -9,70 +9,71 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// annealChains is the number of walks from the same start.
+// annealChains is the number of Markov chains that start from the same state.
 const annealChains = 2
 
-// anneal improves a schedule of gang and rigid jobs: list schedules by the
-// prices of rel in several orders, then simulated annealing over one order and
-// a plan for each job (one type, two in turn, or a set of types), from the best
-// of them and start. Every state is decoded as a list schedule, each job as
-// early as its plan allows.
+// anneal improves a schedule of gang and rigid jobs. First, list scheduling by the
+// prices of rel makes states in several orders; then simulated annealing searches from
+// the best of these states and start. A state is one order of all jobs and a plan for
+// each job (one type, two types in turn, or a set of types). A state is decoded as a
+// list schedule: each job is placed as early as its plan allows.
 //
-// rel and start may be nil. Relaxed jobs and gangs that need several types at
-// once stay where start has them. cfg.Moves counts jobs placed. The end of ctx
-// is no error: the best plan so far is returned, never worse than start, and
-// start itself where the search finds nothing. The result does not depend on
-// cfg.Workers; it depends on the clock only through ctx and cfg.Elapsed.
-func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig) (*Plan, Stats, error) {
+// rel and start may be nil. Relaxed jobs and gangs that need several types at once stay
+// where start has them. cfg.Moves counts placed jobs. The end of ctx is not an error:
+// anneal then returns the best plan so far, which is never worse than start and is start
+// itself if the search found nothing better. The result does not depend on cfg.Workers;
+// it depends on the clock only through ctx and cfg.Elapsed.
+func anneal(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
+	cfg ImproveConfig) (*Plan, Stats, error) {
 	var stats Stats
 	if start != nil && ctx.Err() != nil {
 		return start, stats, nil
 	}
-	p, ok := newAnnealProblem(m, rel, start)
-	if !ok || len(p.jobs) == 0 {
+	ap, ok := newAnnealProblem(m, rel, start)
+	if !ok || len(ap.jobs) == 0 {
 		return start, stats, nil
 	}
-	a := &annealing{p: p, cfg: &cfg, left: cfg.Moves}
+	an := &annealing{p: ap, cfg: &cfg, budget: cfg.Moves}
 	if start != nil {
-		a.value, a.have = start.Value(m), true
+		an.value, an.hasValue = start.Value(m), true
 	}
-	a.begin(ctx, rel)
-	if a.key != nil && ctx.Err() == nil {
-		a.walk(ctx)
+	an.findInitialState(ctx, rel)
+	if an.key != nil && ctx.Err() == nil {
+		an.runChains(ctx)
 	}
-	for _, w := range a.walkers {
-		stats.Moves += w.d.work
+	for _, w := range an.walkers {
+		stats.Moves += w.decoder.work
 		stats.Evaluations += w.stats.Evaluations
 		stats.Accepted += w.stats.Accepted
 	}
-	if !a.won {
+	if !an.improved {
 		return start, stats, nil
 	}
-	if a.stale {
-		a.d.load(a.key, a.plan) // has been decoded before
+	if an.stale {
+		an.decoder.load(an.key, an.plan) // this state was decoded before, so it fits
 	}
-	return a.d.blocks(), stats, nil
+	return an.decoder.toPlan(), stats, nil
 }
 
-// annealing is one run of anneal.
+// annealing is the state of one call of anneal.
 type annealing struct {
-	p       *annealProblem
-	cfg     *ImproveConfig
-	left    int64 // jobs to place
-	walkers []*walker
-	value   hare.Amount // of the best of start and the states found
-	have    bool        // there is one
-	// key and plan are the best state found, nil before there is one.
-	key   []int64
-	plan  []jobPlan
-	won   bool     // it is better than start
-	d     *decoder // has last decoded it where not stale
-	stale bool
+	p        *annealProblem
+	cfg      *ImproveConfig
+	budget   int64 // the number of jobs that may still be placed
+	walkers  []*walker
+	value    hare.Amount // the value of the incumbent: the best of start and the states found
+	hasValue bool        // whether there is an incumbent
+	// key and plan are the best state found. Both are nil until there is one.
+	key      []int64
+	plan     []jobPlan
+	improved bool     // whether the best state found is better than start
+	decoder  *decoder // has decoded the best state last, unless stale
+	stale    bool
 }
 
-// exact is the value of a state whose jobs end at end.
-func (a *annealing) exact(end []int64) hare.Amount {
-	p := a.p
+// exactValue returns the value of a state whose jobs end at end.
+func (an *annealing) exactValue(end []int64) hare.Amount {
+	p := an.p
 	var v hare.Amount
 	for i := range p.jobs {
 		mj := &p.m.Jobs[p.jobs[i].index]
@@ -85,66 +86,66 @@ func (a *annealing) exact(end []int64) hare.Amount {
 	return v
 }
 
-// offer reports a value if it is better than all before.
-func (a *annealing) offer(v hare.Amount) bool {
-	if a.have && v.Cmp(a.value) >= 0 {
+// improveIncumbent stores and reports v if v is better than all values before.
+func (an *annealing) improveIncumbent(v hare.Amount) bool {
+	if an.hasValue && v.Cmp(an.value) >= 0 {
 		return false
 	}
-	a.value, a.have, a.won = v, true, true
-	if a.cfg.Report != nil {
-		a.cfg.Report(v)
+	an.value, an.hasValue, an.improved = v, true, true
+	if an.cfg.Report != nil {
+		an.cfg.Report(v)
 	}
 	return true
 }
 
-// done says whether the target is reached.
-func (a *annealing) done() bool {
-	return a.cfg.StopAt != 0 && a.have && a.value.Float() <= a.cfg.StopAt
+// done reports whether the target value is reached.
+func (an *annealing) done() bool {
+	return an.cfg.StopAt != 0 && an.hasValue && an.value.Float() <= an.cfg.StopAt
 }
 
-// share is how much of the budget is used, 0 to 1.
-func (a *annealing) share() float64 {
-	s := 1 - float64(a.left)/float64(max(1, a.cfg.Moves))
-	if a.cfg.Elapsed != nil {
-		s = max(s, a.cfg.Elapsed())
+// share returns the used share of the budget, from 0 to 1.
+func (an *annealing) share() float64 {
+	s := 1 - float64(an.budget)/float64(max(1, an.cfg.Moves))
+	if an.cfg.Elapsed != nil {
+		s = max(s, an.cfg.Elapsed())
 	}
 	return min(1, max(0, s))
 }
 
-// begin finds the best state to start from. Lists may take a tenth of the work
-// or a third of the time, but one is always made.
-func (a *annealing) begin(ctx context.Context, rel *hare.Relaxation) {
-	p := a.p
-	a.d = newDecoder(p)
+// findInitialState finds the best state to start from. List scheduling may take a tenth
+// of the work or a third of the time, but always makes at least one schedule.
+func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation) {
+	p := an.p
+	an.decoder = newDecoder(p)
 	best := math.Inf(1)
 	var bestExact hare.Amount
 	keep := func(order []int32, plans []jobPlan) {
-		a.stale = true
+		an.stale = true
 		key := keysOf(order)
-		if !a.d.load(key, plans) {
+		if !an.decoder.load(key, plans) {
 			return
 		}
-		if v := a.exact(a.d.end); a.key == nil || v.Cmp(bestExact) < 0 {
-			a.stale = false
-			best, bestExact = a.d.value(), v
-			a.key, a.plan = key, slices.Clone(plans)
-			a.offer(v)
+		if v := an.exactValue(an.decoder.end); an.key == nil || v.Cmp(bestExact) < 0 {
+			an.stale = false
+			best, bestExact = an.decoder.value(), v
+			an.key, an.plan = key, slices.Clone(plans)
+			an.improveIncumbent(v)
 		}
 	}
 	if p.start != nil {
-		if order, plans, ok := p.adopt(); ok {
+		if order, plans, ok := p.encodeStart(); ok {
 			keep(order, plans)
 		}
 	}
-	l := newLister(p)
+	l := newListScheduler(p)
 	plans := make([]jobPlan, len(p.jobs))
 	lambdas := []float64{0.9, 1, 0.8}
 	if p.price == nil {
 		lambdas = []float64{0}
 	}
-	ranks := p.ranks(rel)
+	ranks := p.priorities(rel)
 	for n := range len(ranks) * len(lambdas) * 2 {
-		if n > 0 && (l.work >= a.cfg.Moves/10 || ctx.Err() != nil || a.cfg.Elapsed != nil && a.cfg.Elapsed() > 1.0/3) {
+		if n > 0 && (l.work >= an.cfg.Moves/10 || ctx.Err() != nil || an.cfg.Elapsed != nil && an.cfg.Elapsed() > 1.0/3) {
 			break
 		}
 		if n%2 == 1 && !p.gangs {
@@ -155,116 +156,119 @@ func (a *annealing) begin(ctx context.Context, rel *hare.Relaxation) {
 			keep(order, plans)
 		}
 	}
-	a.left -= l.work
+	an.budget -= l.work
 }
 
-// walk anneals from a state. The walks take turns, or run side by side, in
-// stretches of the same work, so that what they find does not depend on how
-// many of them run at a time.
-func (a *annealing) walk(ctx context.Context) {
-	p := a.p
+// runChains anneals from the initial state. The chains run one after another or in
+// parallel, in epochs of equal work, so that the result does not depend on how many of
+// them run at a time.
+func (an *annealing) runChains(ctx context.Context) {
+	p := an.p
 	n := float64(len(p.jobs))
 	for i := range annealChains {
-		r := rand.New(rand.NewPCG(uint64(a.cfg.Seed), uint64(i)+1))
-		a.walkers = append(a.walkers, newWalker(p, nil, a.key, a.plan, r))
+		r := rand.New(rand.NewPCG(uint64(an.cfg.Seed), uint64(i)+1))
+		an.walkers = append(an.walkers, newWalker(p, nil, an.key, an.plan, r))
 	}
-	mean := a.walkers[0].value / n
-	mn := newMenu(p, max(menuScale*mean, math.SmallestNonzeroFloat64))
-	for _, w := range a.walkers {
-		w.menu = mn
+	mean := an.walkers[0].value / n
+	mn := newPairSampler(p, max(samplerScale*mean, math.SmallestNonzeroFloat64))
+	for _, w := range an.walkers {
+		w.sampler = mn
 	}
-	hot, cold := hottest*mean/n, coldest*mean/n
+	hot, cold := startTemperature*mean/n, endTemperature*mean/n
 	if p.spread {
-		hot, cold = spreadFactor*hot, spreadFactor*cold
+		hot, cold = spreadTemperature*hot, spreadTemperature*cold
 	}
-	// Few jobs are cheap to place and soon stuck: cool them several times.
+	// A search over few jobs places them cheaply and soon meets a local optimum. It restarts
+	// the cooling several times.
 	cycles := math.Floor(min(8, max(1, 200/n)))
-	stretch := min(max(500, 400_000/int64(len(p.jobs))), max(1, a.left/(40*annealChains)))
+	stretch := min(max(500, 400_000/int64(len(p.jobs))), max(1, an.budget/(40*annealChains)))
 	met := 0
-	for a.left > 0 && ctx.Err() == nil && !a.done() {
-		share := a.share()
-		if a.cfg.Elapsed != nil && share >= 1 {
+	for an.budget > 0 && ctx.Err() == nil && !an.done() {
+		share := an.share()
+		if an.cfg.Elapsed != nil && share >= 1 {
 			break
 		}
 		phase := share * cycles
 		phase -= min(math.Floor(phase), cycles-1)
 		t := hot * math.Pow(cold/hot, phase)
-		// Where walks are soon stuck, apart they find more.
+		// Chains that meet local optima soon find more when they do not exchange states.
 		if next := int(share * exchanges); next > met && cycles == 1 {
 			met = next
-			a.exchange(t)
+			an.exchange(t)
 		}
-		a.stretch(ctx, t, min(stretch, (a.left+annealChains-1)/annealChains))
-		a.gather()
-		if a.cfg.Peek != nil {
-			a.cfg.Peek(a.peek)
+		an.runEpoch(ctx, t, min(stretch, (an.budget+annealChains-1)/annealChains))
+		an.collectBest()
+		if an.cfg.Checkpoint != nil {
+			an.cfg.Checkpoint(an.checkpoint)
 		}
 	}
 }
 
-// peek decodes the best state apart from the search.
-func (a *annealing) peek() *Plan {
-	if !a.won || a.key == nil {
+// checkpoint decodes the best state without a change to the search.
+func (an *annealing) checkpoint() *Plan {
+	if !an.improved || an.key == nil {
 		return nil
 	}
-	d := newDecoder(a.p)
-	d.load(slices.Clone(a.key), slices.Clone(a.plan)) // has been decoded before
-	return d.blocks()
+	d := newDecoder(an.p)
+	d.load(slices.Clone(an.key), slices.Clone(an.plan)) // this state was decoded before, so it fits
+	return d.toPlan()
 }
 
-// exchanges is how often the walks compare their states.
+// exchanges is the number of times that the chains compare their states.
 const exchanges = 50
 
-// exchange lets walks go on from the best of their states. A walk stays where it
-// is with the probability of a rise from there to its own at temperature t:
-// cold walks all work on the best, hot ones stay apart.
-func (a *annealing) exchange(t float64) {
-	best := a.walkers[0]
-	for _, w := range a.walkers {
+// exchange lets chains continue from the best state of all chains (replica exchange). A
+// chain keeps its own state with the probability that annealing at temperature t accepts
+// the rise from the best state to its own. Cold chains therefore all continue from the
+// best state, hot chains stay apart.
+func (an *annealing) exchange(t float64) {
+	best := an.walkers[0]
+	for _, w := range an.walkers {
 		if w.value < best.value {
 			best = w
 		}
 	}
-	for _, w := range a.walkers {
+	for _, w := range an.walkers {
 		if w == best || w.r.Float64() < math.Exp((best.value-w.value)/t) {
 			continue
 		}
-		w.d.load(best.d.key, best.d.plan) // has been decoded before
+		w.decoder.load(best.decoder.key, best.decoder.plan) // this state was decoded before, so it fits
 		w.value = best.value
-		a.left -= int64(len(a.p.jobs))
+		an.budget -= int64(len(an.p.jobs))
 	}
 }
 
-// Temperatures in mean w (C − a) over the number of jobs; the scale of the menu
-// and the margin of giving up in mean w (C − a).
+// Temperatures are in mean w (C − a) over the number of jobs. The scale of the sampler
+// and the margin at which a trial is aborted are in mean w (C − a).
 const (
-	hottest      = 4.0
-	coldest      = 0.2
-	spreadFactor = 3.0
-	menuScale    = 0.03
-	giveUp       = 0.15
+	startTemperature  = 4.0
+	endTemperature    = 0.2
+	spreadTemperature = 3.0
+	samplerScale      = 0.03
+	abortMargin       = 0.15
 )
 
-// stretch lets each walk place work jobs at temperature t.
-func (a *annealing) stretch(ctx context.Context, t float64, work int64) {
+// runEpoch lets each chain place about work jobs at temperature t.
+func (an *annealing) runEpoch(ctx context.Context, t float64, work int64) {
 	before := int64(0)
-	for _, w := range a.walkers {
-		before += w.d.work
+	for _, w := range an.walkers {
+		before += w.decoder.work
 	}
-	sideBySide(a.cfg.Workers, len(a.walkers), func(x int) { a.walkers[x].run(ctx, t, work) })
-	for _, w := range a.walkers {
-		before -= w.d.work
+	runParallel(an.cfg.Workers, len(an.walkers), func(x int) { an.walkers[x].run(ctx, t, work) })
+	for _, w := range an.walkers {
+		before -= w.decoder.work
 	}
-	a.left += before
+	an.budget += before
 }
 
-// gather takes over what the walks found, the first of equals.
-func (a *annealing) gather() {
-	for _, w := range a.walkers {
-		if w.better {
-			w.better = false
-			if a.offer(a.exact(w.bestEnd)) {
-				a.key, a.plan, a.stale = append(a.key[:0], w.bestKey...), append(a.plan[:0], w.bestPlan...), true
+// collectBest takes over the best states of the chains; among equal states the first
+// chain wins.
+func (an *annealing) collectBest() {
+	for _, w := range an.walkers {
+		if w.improved {
+			w.improved = false
+			if an.improveIncumbent(an.exactValue(w.bestEnd)) {
+				an.key, an.plan, an.stale = append(an.key[:0], w.bestKey...), append(an.plan[:0], w.bestPlan...), true
 			}
 		}
 	}

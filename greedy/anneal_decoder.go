@@ -6,135 +6,138 @@ import (
 	"sort"
 )
 
-// entry is a job in the sequence of a type. snap, if not 0, is a snapshot of
-// the type's track just before the job takes its GPUs.
+// entry is a job in the sequence of a type. If snapshot is not 0, it is a snapshot of
+// the type's capacity just before the job is placed.
 type entry struct {
-	job, snap int32
+	job, snapshot int32
 }
 
-// change gives a job another place in the order or another plan.
+// change is a move: it gives a job another position in the order, another plan, or both.
 type change struct {
 	job  int32
 	key  int64
 	plan jobPlan
 }
 
-// decoder holds an order of jobs (by key, then job) and a plan for each, and
-// what decoding them one after another yields. A trial changes one or two jobs
-// and decodes again only the types whose content changes, from the last
-// snapshot before the change until the track is as it was before; commit keeps
-// it, rollback forgets it.
+// decoder holds a state and its decoded schedule: the jobs sorted by key, then index, a
+// plan for each job, and the segments and end that decoding gives each job. A trial
+// changes one or two jobs and decodes again only the types that change, from the last
+// snapshot before the change to the first entry at which the capacity is as it was
+// before. commit keeps a trial, rollback undoes it.
 //
-// A type's sequence holds the jobs that use it, so that a snapshot depends on
-// nothing but the jobs before it in the same sequence, wherever these stand in
-// the whole order.
+// The sequence of a type holds only the jobs that use the type. A snapshot therefore
+// depends on nothing but the jobs before it in the same sequence, wherever these jobs
+// stand in the whole order.
 type decoder struct {
-	p    *annealProblem
-	sc   *scout
-	key  []int64
-	plan []jobPlan
-	segs [][]seg
-	end  []int64
-	seq  [][]entry // by type
+	p        *annealProblem
+	finder   *slotFinder
+	key      []int64
+	plan     []jobPlan
+	segments [][]segment
+	end      []int64
+	seq      [][]entry // by type
 
-	snaps  []track // 0 is not used
-	owner  []int16 // type of a snapshot
-	unused [][]int32
-	// gap is the number of jobs from one snapshot to the next, by type.
-	gap []int
+	snapshots     []typeCapacity // element 0 is not used
+	snapshotType  []int16        // by snapshot
+	freeSnapshots [][]int32
+	// snapshotInterval is the number of jobs between two snapshots, by type.
+	snapshotInterval []int
 
-	// limit is the rise of value at which a trial is given up once it is past
-	// the places changed: what follows only ripples.
-	limit  float64
-	work   int64 // jobs placed so far
-	delta  float64
-	undo   []undone
-	dirty  []dirt // by type
-	seen   []int16
-	open   []int16 // types being decoded
-	tracks []track // by type
-	// Of the jobs that the trial places elsewhere:
-	moved   []int32
-	stamp   []int64
-	trial   int64
-	newSegs [][]seg
-	newEnd  []int64
+	// abortAbove is the rise of the value at which a trial is aborted once all changed
+	// positions are decoded: the jobs behind them seldom lower the value again.
+	abortAbove float64
+	work       int64 // the number of jobs placed so far
+	delta      float64
+	undoLog    []undoEntry
+	dirty      []dirtyRange // by type
+	touched    []int16
+	active     []int16        // the types that the trial still decodes
+	capacities []typeCapacity // by type, up to the entry that is decoded next
+	// changed lists the jobs that the trial places elsewhere; the next fields hold for these
+	// jobs.
+	changed     []int32
+	trialOf     []int64
+	trial       int64
+	newSegments [][]segment
+	newEnd      []int64
 }
 
-// undone is what a change replaced.
-type undone struct {
+// undoEntry is what a change replaced: an entry of the undo log.
+type undoEntry struct {
 	change
-	snap [maxSet]int32
+	snapshot [maxSet]int32
 }
 
-// dirt is the part of a type's sequence that a trial decodes.
-type dirt struct {
-	seen     bool
-	open     bool
-	wound    bool  // the track is at entry at
-	changed  bool  // the jobs on the type or what they hold
-	lo, hi   int64 // least and greatest key changed
-	from, to int   // entries whose track before them may have changed
-	at       int   // next entry to place
-	// pos is the entry before which the track stands, −1 when that is unknown.
-	pos int
+// dirtyRange is the part of a type's sequence that a trial must decode again.
+type dirtyRange struct {
+	touched    bool
+	active     bool
+	positioned bool  // whether the capacity stands before the entry next
+	changed    bool  // whether the jobs of the type or their segments differ from before
+	lo, hi     int64 // the least and the greatest changed key
+	from, to   int   // the entries for which the capacity before them may have changed
+	next       int   // the next entry to place
+	// position is the entry before which the capacity stands; −1 means unknown.
+	position int
 }
 
-func newDecoder(p *annealProblem) *decoder {
-	n, types := len(p.jobs), len(p.empty)
-	d := &decoder{p: p, sc: newScout(p), key: make([]int64, n), plan: make([]jobPlan, n), segs: make([][]seg, n),
-		end: make([]int64, n), seq: make([][]entry, types), snaps: make([]track, 1), owner: make([]int16, 1),
-		unused: make([][]int32, types), gap: make([]int, types), dirty: make([]dirt, types),
-		limit: math.Inf(1), stamp: make([]int64, n), newSegs: make([][]seg, n), newEnd: make([]int64, n)}
-	for k := range p.empty {
-		d.tracks = append(d.tracks, newTrack(p.empty[k]))
+func newDecoder(ap *annealProblem) *decoder {
+	n, types := len(ap.jobs), len(ap.empty)
+	dec := &decoder{p: ap, finder: newSlotFinder(ap), key: make([]int64, n), plan: make([]jobPlan, n),
+		segments: make([][]segment, n),
+		end:      make([]int64, n), seq: make([][]entry, types), snapshots: make([]typeCapacity, 1),
+		snapshotType:  make([]int16, 1),
+		freeSnapshots: make([][]int32, types), snapshotInterval: make([]int, types), dirty: make([]dirtyRange, types),
+		abortAbove: math.Inf(1), trialOf: make([]int64, n), newSegments: make([][]segment, n), newEnd: make([]int64, n)}
+	for k := range ap.empty {
+		dec.capacities = append(dec.capacities, newTypeCapacity(ap.empty[k]))
 	}
-	return d
+	return dec
 }
 
-// load replaces the state by keys and plans and decodes it whole. It reports
-// false when a job finds no place; the state is then of no use.
-func (d *decoder) load(key []int64, plan []jobPlan) bool {
-	copy(d.key, key)
-	copy(d.plan, plan)
-	for k := range d.seq {
-		for _, e := range d.seq[k] {
-			d.release(e.snap)
+// load replaces the state by keys and plans and decodes all of it. It returns false if a
+// job finds no place; the state must then not be used.
+func (dec *decoder) load(key []int64, plan []jobPlan) bool {
+	copy(dec.key, key)
+	copy(dec.plan, plan)
+	for k := range dec.seq {
+		for _, e := range dec.seq[k] {
+			dec.freeSnapshot(e.snapshot)
 		}
-		d.seq[k] = d.seq[k][:0]
-		d.tracks[k].copyFrom(d.p.empty[k])
+		dec.seq[k] = dec.seq[k][:0]
+		dec.capacities[k].copyFrom(dec.p.empty[k])
 	}
-	for _, j := range d.order() {
-		end, ok := d.sc.place(&d.p.jobs[j], &d.plan[j], d.tracks)
+	for _, j := range dec.order() {
+		end, ok := dec.finder.place(&dec.p.jobs[j], &dec.plan[j], dec.capacities)
 		if !ok {
 			return false
 		}
-		d.end[j] = end
-		d.segs[j] = append(d.segs[j][:0], d.sc.segs...)
-		for _, k := range d.plan[j].uses() {
-			d.take(k, d.segs[j])
-			d.seq[k] = append(d.seq[k], entry{job: j})
+		dec.end[j] = end
+		dec.segments[j] = append(dec.segments[j][:0], dec.finder.segments...)
+		for _, k := range dec.plan[j].uses() {
+			dec.reserve(k, dec.segments[j])
+			dec.seq[k] = append(dec.seq[k], entry{job: j})
 		}
 	}
-	d.work += int64(len(d.key))
-	for k := range d.seq {
-		d.gap[k] = max(8, len(d.seq[k])/64)
-		d.resnap(int16(k), 0, len(d.seq[k]))
+	dec.work += int64(len(dec.key))
+	for k := range dec.seq {
+		dec.snapshotInterval[k] = max(8, len(dec.seq[k])/64)
+		dec.refreshSnapshots(int16(k), 0, len(dec.seq[k]))
 	}
 	return true
 }
 
-// order lists the jobs by key.
-func (d *decoder) order() []int32 {
-	order := make([]int32, len(d.key))
+// order returns the jobs sorted by key.
+func (dec *decoder) order() []int32 {
+	order := make([]int32, len(dec.key))
 	for j := range order {
 		order[j] = int32(j)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
 		switch {
-		case d.before(a, b):
+		case dec.before(a, b):
 			return -1
-		case d.before(b, a):
+		case dec.before(b, a):
 			return 1
 		}
 		return 0
@@ -142,238 +145,241 @@ func (d *decoder) order() []int32 {
 	return order
 }
 
-func (d *decoder) before(a, b int32) bool {
-	return d.key[a] < d.key[b] || d.key[a] == d.key[b] && a < b
+func (dec *decoder) before(a, b int32) bool {
+	return dec.key[a] < dec.key[b] || dec.key[a] == dec.key[b] && a < b
 }
 
-// value is the sum of w (C − a) in weight-seconds.
-func (d *decoder) value() float64 {
+// value returns the sum of w (C − a) in weight-seconds.
+func (dec *decoder) value() float64 {
 	v := 0.0
-	for i := range d.p.jobs {
-		v += d.p.jobs[i].weight * float64(d.end[i]-d.p.jobs[i].release)
+	for i := range dec.p.jobs {
+		v += dec.p.jobs[i].weight * float64(dec.end[i]-dec.p.jobs[i].release)
 	}
 	return v
 }
 
-// take holds on type k the GPUs of those segs that lie on it.
-func (d *decoder) take(k int16, segs []seg) {
-	for i := range segs {
-		if x := &segs[i]; x.typ == k {
-			s := &d.tracks[k][x.pool]
-			s.take(s.index(x.start), x.start, x.end, int64(x.width))
+// reserve takes the GPUs of those segments that lie on type k.
+func (dec *decoder) reserve(k int16, segments []segment) {
+	for i := range segments {
+		if x := &segments[i]; x.typ == k {
+			s := &dec.capacities[k][x.pool]
+			s.reserve(s.index(x.start), x.start, x.end, int64(x.width))
 		}
 	}
 }
 
-// find is the place of job j in the sequence of type k.
-func (d *decoder) find(k int16, j int32) int {
-	seq := d.seq[k]
-	return sort.Search(len(seq), func(i int) bool { return !d.before(seq[i].job, j) })
+// find returns the position of job j in the sequence of type k.
+func (dec *decoder) find(k int16, j int32) int {
+	seq := dec.seq[k]
+	return sort.Search(len(seq), func(i int) bool { return !dec.before(seq[i].job, j) })
 }
 
-func (d *decoder) insert(k int16, j, snap int32) {
-	d.seq[k] = slices.Insert(d.seq[k], d.find(k, j), entry{j, snap})
+func (dec *decoder) insert(k int16, j, snap int32) {
+	dec.seq[k] = slices.Insert(dec.seq[k], dec.find(k, j), entry{j, snap})
 }
 
-func (d *decoder) remove(k int16, j int32) (snap int32) {
-	i := d.find(k, j)
-	snap = d.seq[k][i].snap
-	d.seq[k] = slices.Delete(d.seq[k], i, i+1)
+func (dec *decoder) remove(k int16, j int32) (snap int32) {
+	i := dec.find(k, j)
+	snap = dec.seq[k][i].snapshot
+	dec.seq[k] = slices.Delete(dec.seq[k], i, i+1)
 	return snap
 }
 
-// touch notes that type k changes at key.
-func (d *decoder) touch(k int16, key int64) {
-	x := &d.dirty[k]
-	if !x.seen {
-		*x = dirt{seen: true, lo: key, hi: key, from: math.MaxInt, pos: -1}
-		d.seen = append(d.seen, k)
+// markDirty records that type k changes at key.
+func (dec *decoder) markDirty(k int16, key int64) {
+	x := &dec.dirty[k]
+	if !x.touched {
+		*x = dirtyRange{touched: true, lo: key, hi: key, from: math.MaxInt, position: -1}
+		dec.touched = append(dec.touched, k)
 	}
 	x.lo, x.hi = min(x.lo, key), max(x.hi, key)
 }
 
-// try applies changes of different jobs and returns by how much they raise the
-// value. It reports false when a job finds no place. Either commit or rollback
-// must follow.
-func (d *decoder) try(changes ...change) (delta float64, ok bool) {
-	d.trial++
-	d.delta = 0
+// try applies changes to different jobs, decodes, and returns by how much the value
+// rises. It returns false if a job finds no place or the trial is aborted. The caller
+// must call commit or rollback next.
+func (dec *decoder) try(changes ...change) (delta float64, ok bool) {
+	dec.trial++
+	dec.delta = 0
 	for i := range changes {
 		c := &changes[i]
-		u := undone{change: change{c.job, d.key[c.job], d.plan[c.job]}}
-		for n, k := range d.plan[c.job].uses() {
-			u.snap[n] = d.remove(k, c.job)
-			d.touch(k, d.key[c.job])
+		u := undoEntry{change: change{c.job, dec.key[c.job], dec.plan[c.job]}}
+		for n, k := range dec.plan[c.job].uses() {
+			u.snapshot[n] = dec.remove(k, c.job)
+			dec.markDirty(k, dec.key[c.job])
 		}
-		d.undo = append(d.undo, u)
+		dec.undoLog = append(dec.undoLog, u)
 		for _, k := range c.plan.uses() {
-			d.touch(k, c.key)
+			dec.markDirty(k, c.key)
 		}
-		for _, k := range d.seen {
-			x := &d.dirty[k]
+		for _, k := range dec.touched {
+			x := &dec.dirty[k]
 			x.changed = x.changed || slices.Contains(u.plan.uses(), k) != slices.Contains(c.plan.uses(), k)
 		}
 	}
 	for i := range changes {
-		d.key[changes[i].job], d.plan[changes[i].job] = changes[i].key, changes[i].plan
+		dec.key[changes[i].job], dec.plan[changes[i].job] = changes[i].key, changes[i].plan
 	}
 	for i := range changes {
 		c := &changes[i]
 		for _, k := range c.plan.uses() {
-			d.insert(k, c.job, 0)
+			dec.insert(k, c.job, 0)
 		}
 	}
-	for _, k := range d.seen {
-		x := &d.dirty[k]
-		from := sort.Search(len(d.seq[k]), func(i int) bool { return d.key[d.seq[k][i].job] >= x.lo })
-		x.from, x.at, x.open = from, from, true
-		d.open = append(d.open, k)
+	for _, k := range dec.touched {
+		x := &dec.dirty[k]
+		from := sort.Search(len(dec.seq[k]), func(i int) bool { return dec.key[dec.seq[k][i].job] >= x.lo })
+		x.from, x.next, x.active = from, from, true
+		dec.active = append(dec.active, k)
 	}
-	for len(d.open) > 0 {
-		if !d.step() {
+	for len(dec.active) > 0 {
+		if !dec.step() {
 			return 0, false
 		}
 	}
-	return d.delta, true
+	return dec.delta, true
 }
 
-// current are the segs of job j, in the trial where it has moved.
-func (d *decoder) current(j int32) []seg {
-	if d.stamp[j] == d.trial {
-		return d.newSegs[j]
+// currentSegments returns the segments of job j, as the trial places it if the trial has
+// moved it.
+func (dec *decoder) currentSegments(j int32) []segment {
+	if dec.trialOf[j] == dec.trial {
+		return dec.newSegments[j]
 	}
-	return d.segs[j]
+	return dec.segments[j]
 }
 
-// shut ends the decoding of type k before its entry at.
-func (d *decoder) shut(k int16) {
-	x := &d.dirty[k]
-	x.to = x.at
-	x.open, x.wound = false, false
-	d.open = slices.DeleteFunc(d.open, func(o int16) bool { return o == k })
+// finishType ends the decoding of type k before its next entry.
+func (dec *decoder) finishType(k int16) {
+	x := &dec.dirty[k]
+	x.to = x.next
+	x.active, x.positioned = false, false
+	dec.active = slices.DeleteFunc(dec.active, func(o int16) bool { return o == k })
 }
 
-// step places the first job that is due on an open type, or shuts a type whose
-// end is reached or whose track is as it was. It reports false when the job
-// finds no place.
-func (d *decoder) step() bool {
+// step places the first job that is due on an active type, or finishes a type if its
+// sequence ends or its capacity is as it was before. It returns false if the job finds
+// no place or the trial is aborted.
+func (dec *decoder) step() bool {
 	k, j := int16(-1), int32(-1)
-	for _, o := range d.open {
-		x := &d.dirty[o]
-		if x.at == len(d.seq[o]) {
-			d.shut(o)
+	for _, o := range dec.active {
+		x := &dec.dirty[o]
+		if x.next == len(dec.seq[o]) {
+			dec.finishType(o)
 			return true
 		}
-		if e := d.seq[o][x.at].job; j < 0 || d.before(e, j) {
+		if e := dec.seq[o][x.next].job; j < 0 || dec.before(e, j) {
 			k, j = o, e
 		}
 	}
-	x := &d.dirty[k]
-	if !x.wound {
-		// The entry may carry a snapshot from before the change.
-		d.wind(k, x.at, x.at-1)
-		x.wound = true
+	x := &dec.dirty[k]
+	if !x.positioned {
+		// The entry may carry a snapshot from before the change, so only earlier snapshots are
+		// used.
+		dec.replayTo(k, x.next, x.next-1)
+		x.positioned = true
 	}
-	if e := d.seq[k][x.at]; d.key[j] > x.hi && (!x.changed || e.snap != 0 && d.tracks[k].equal(d.snaps[e.snap])) {
-		d.shut(k)
+	if e := dec.seq[k][x.next]; dec.key[j] > x.hi &&
+		(!x.changed || e.snapshot != 0 && dec.capacities[k].equal(dec.snapshots[e.snapshot])) {
+		dec.finishType(k)
 		return true
 	}
-	if d.delta > d.limit && d.ripples() {
+	if dec.delta > dec.abortAbove && dec.pastChanges() {
 		return false
 	}
-	plan := &d.plan[j]
+	plan := &dec.plan[j]
 	if plan.n > 1 {
-		return d.stepWide(j, plan)
+		return dec.stepMultiType(j, plan)
 	}
-	d.work++
-	end, ok := d.sc.place(&d.p.jobs[j], plan, d.tracks)
+	dec.work++
+	end, ok := dec.finder.place(&dec.p.jobs[j], plan, dec.capacities)
 	if !ok {
 		return false
 	}
-	d.record(j, end)
-	d.take(k, d.sc.segs)
-	x.at++
-	x.pos = x.at
+	dec.record(j, end)
+	dec.reserve(k, dec.finder.segments)
+	x.next++
+	x.position = x.next
 	return true
 }
 
-// ripples says whether all open types are past the places changed.
-func (d *decoder) ripples() bool {
-	for _, k := range d.open {
-		if x := &d.dirty[k]; x.at < len(d.seq[k]) && d.key[d.seq[k][x.at].job] <= x.hi {
+// pastChanges reports whether all active types are past the changed positions.
+func (dec *decoder) pastChanges() bool {
+	for _, k := range dec.active {
+		if x := &dec.dirty[k]; x.next < len(dec.seq[k]) && dec.key[dec.seq[k][x.next].job] <= x.hi {
 			return false
 		}
 	}
 	return true
 }
 
-// record notes that the trial ends job j at end, on sc.segs.
-func (d *decoder) record(j int32, end int64) {
-	old := d.segs[j]
-	if slices.Equal(old, d.sc.segs) {
+// record stores that the trial places job j at the finder's segments, until end.
+func (dec *decoder) record(j int32, end int64) {
+	old := dec.segments[j]
+	if slices.Equal(old, dec.finder.segments) {
 		return
 	}
-	for _, k := range d.plan[j].uses() {
-		d.dirty[k].changed = true
+	for _, k := range dec.plan[j].uses() {
+		dec.dirty[k].changed = true
 	}
-	d.delta += d.p.jobs[j].weight * float64(end-d.end[j])
-	d.stamp[j] = d.trial
-	d.moved = append(d.moved, j)
-	d.newSegs[j] = append(d.newSegs[j][:0], d.sc.segs...)
-	d.newEnd[j] = end
+	dec.delta += dec.p.jobs[j].weight * float64(end-dec.end[j])
+	dec.trialOf[j] = dec.trial
+	dec.changed = append(dec.changed, j)
+	dec.newSegments[j] = append(dec.newSegments[j][:0], dec.finder.segments...)
+	dec.newEnd[j] = end
 }
 
-// stepWide places a job whose plan covers several types. Types that are clean
-// there become dirty only where the job uses them in another way than before.
-func (d *decoder) stepWide(j int32, plan *jobPlan) bool {
+// stepMultiType places a job whose plan covers several types. A type that is clean at
+// the job's position becomes dirty only if the job now uses it differently.
+func (dec *decoder) stepMultiType(j int32, plan *jobPlan) bool {
 	var fresh [maxSet]bool
 	var places [maxSet]int
 	for n, k := range plan.uses() {
-		x := &d.dirty[k]
-		if x.wound {
+		x := &dec.dirty[k]
+		if x.positioned {
 			continue
 		}
-		at := d.find(k, j)
-		if x.open && x.at == at {
-			d.wind(k, at, at-1)
-			x.wound = true
+		at := dec.find(k, j)
+		if x.active && x.next == at {
+			dec.replayTo(k, at, at-1)
+			x.positioned = true
 			continue
 		}
-		// Clean, or changed by later jobs alone.
-		if !x.seen {
-			d.touch(k, d.key[j])
+		// The type is clean, or only later jobs of its sequence have changed.
+		if !x.touched {
+			dec.markDirty(k, dec.key[j])
 		}
-		d.wind(k, at, at)
+		dec.replayTo(k, at, at)
 		fresh[n], places[n] = true, at
 	}
-	d.work += int64(plan.n)
-	end, ok := d.sc.place(&d.p.jobs[j], plan, d.tracks)
+	dec.work += int64(plan.n)
+	end, ok := dec.finder.place(&dec.p.jobs[j], plan, dec.capacities)
 	if !ok {
 		return false
 	}
 	for n, k := range plan.uses() {
-		x := &d.dirty[k]
+		x := &dec.dirty[k]
 		if fresh[n] {
-			if sameUse(k, d.segs[j], d.sc.segs) {
+			if sameUse(k, dec.segments[j], dec.finder.segments) {
 				continue
 			}
-			if !x.open {
-				x.open = true
-				d.open = append(d.open, k)
+			if !x.active {
+				x.active = true
+				dec.active = append(dec.active, k)
 			}
-			x.wound, x.at = true, places[n]
-			x.from = min(x.from, x.at)
+			x.positioned, x.next = true, places[n]
+			x.from = min(x.from, x.next)
 		}
-		d.take(k, d.sc.segs)
-		x.at++
-		x.pos = x.at
+		dec.reserve(k, dec.finder.segments)
+		x.next++
+		x.position = x.next
 	}
-	d.record(j, end)
+	dec.record(j, end)
 	return true
 }
 
-// sameUse says whether a and b hold the same GPUs of type k at the same times.
-func sameUse(k int16, a, b []seg) bool {
+// sameUse reports whether a and b hold the same GPUs of type k at the same times.
+func sameUse(k int16, a, b []segment) bool {
 	i := 0
 	for _, x := range a {
 		if x.typ != k {
@@ -396,52 +402,52 @@ func sameUse(k int16, a, b []seg) bool {
 }
 
 // commit keeps the last trial.
-func (d *decoder) commit() {
-	for _, j := range d.moved {
-		d.segs[j], d.newSegs[j] = d.newSegs[j], d.segs[j]
-		d.end[j] = d.newEnd[j]
+func (dec *decoder) commit() {
+	for _, j := range dec.changed {
+		dec.segments[j], dec.newSegments[j] = dec.newSegments[j], dec.segments[j]
+		dec.end[j] = dec.newEnd[j]
 	}
-	for i := range d.undo {
-		for _, s := range d.undo[i].snap {
-			d.release(s)
+	for i := range dec.undoLog {
+		for _, s := range dec.undoLog[i].snapshot {
+			dec.freeSnapshot(s)
 		}
 	}
-	d.forget()
-	for _, k := range d.seen {
-		if x := d.dirty[k]; x.from < x.to {
-			d.resnap(k, x.from, x.to)
+	dec.endTrial()
+	for _, k := range dec.touched {
+		if x := dec.dirty[k]; x.from < x.to {
+			dec.refreshSnapshots(k, x.from, x.to)
 		}
-		d.dirty[k] = dirt{}
+		dec.dirty[k] = dirtyRange{}
 	}
-	d.seen = d.seen[:0]
+	dec.touched = dec.touched[:0]
 }
 
-// rollback returns to the state before the last trial.
-func (d *decoder) rollback() {
-	for i := range d.undo {
-		j := d.undo[i].job
-		for _, k := range d.plan[j].uses() {
-			d.remove(k, j)
+// rollback restores the state before the last trial.
+func (dec *decoder) rollback() {
+	for i := range dec.undoLog {
+		j := dec.undoLog[i].job
+		for _, k := range dec.plan[j].uses() {
+			dec.remove(k, j)
 		}
 	}
-	for i := range d.undo {
-		u := &d.undo[i]
-		d.key[u.job], d.plan[u.job] = u.key, u.plan
+	for i := range dec.undoLog {
+		u := &dec.undoLog[i]
+		dec.key[u.job], dec.plan[u.job] = u.key, u.plan
 	}
-	for i := range d.undo {
-		u := &d.undo[i]
+	for i := range dec.undoLog {
+		u := &dec.undoLog[i]
 		for n, k := range u.plan.uses() {
-			d.insert(k, u.job, u.snap[n])
+			dec.insert(k, u.job, u.snapshot[n])
 		}
 	}
-	d.forget()
-	for _, k := range d.seen {
-		d.dirty[k] = dirt{}
+	dec.endTrial()
+	for _, k := range dec.touched {
+		dec.dirty[k] = dirtyRange{}
 	}
-	d.seen = d.seen[:0]
+	dec.touched = dec.touched[:0]
 }
 
-func (d *decoder) forget() {
-	d.trial++
-	d.moved, d.undo, d.open = d.moved[:0], d.undo[:0], d.open[:0]
+func (dec *decoder) endTrial() {
+	dec.trial++
+	dec.changed, dec.undoLog, dec.active = dec.changed[:0], dec.undoLog[:0], dec.active[:0]
 }

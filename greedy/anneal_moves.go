@@ -9,89 +9,90 @@ import (
 	"sort"
 )
 
-// menu draws a job and a type with probability falling in the reduced cost of
-// the pair; shared, read-only.
-type menu struct {
-	pairs []pair
-	sum   []float64 // of weights up to each pair
+// pairSampler draws a job and a type; the probability falls with the reduced cost of the
+// pair. A pairSampler is read-only, and all chains share it.
+type pairSampler struct {
+	pairs      []pair
+	cumulative []float64 // the sum of the weights up to each pair
 }
 
-const leastWeight = 0.003
+const minPairWeight = 0.003
 
 type pair struct {
 	job int32
 	typ int16
 }
 
-// newMenu weighs each pair by exp(−reduced cost / scale), scale in
-// weight-seconds. O(jobs · types · grid).
-func newMenu(p *annealProblem, scale float64) *menu {
-	mn := &menu{}
+// newPairSampler weighs each pair by exp(−reduced cost / scale), with scale in
+// weight-seconds. It takes O(jobs · types · grid).
+func newPairSampler(ap *annealProblem, scale float64) *pairSampler {
+	ps := &pairSampler{}
 	total := 0.0
-	for i := range p.jobs {
-		j := &p.jobs[i]
-		types := j.whole
-		if len(j.chain) > len(types) {
-			types = j.chain
+	for i := range ap.jobs {
+		j := &ap.jobs[i]
+		types := j.contiguousTypes
+		if len(j.roundTypes) > len(types) {
+			types = j.roundTypes
 		}
 		least := math.Inf(1)
 		cost := make([]float64, len(types))
 		for n, k := range types {
-			cost[n] = p.reducedCost(j, k)
+			cost[n] = ap.reducedCost(j, k)
 			least = min(least, cost[n])
 		}
 		for n, k := range types {
 			if math.IsInf(cost[n], 1) {
 				continue
 			}
-			// No pair is ruled out: the best plan may need it.
-			total += max(leastWeight, math.Exp((least-cost[n])/scale))
-			mn.pairs = append(mn.pairs, pair{int32(i), k})
-			mn.sum = append(mn.sum, total)
+			// No pair is excluded, since the best plan may need it.
+			total += max(minPairWeight, math.Exp((least-cost[n])/scale))
+			ps.pairs = append(ps.pairs, pair{int32(i), k})
+			ps.cumulative = append(ps.cumulative, total)
 		}
 	}
-	return mn
+	return ps
 }
 
-func (mn *menu) draw(r *rand.Rand) pair {
-	x := r.Float64() * mn.sum[len(mn.sum)-1]
-	return mn.pairs[min(sort.SearchFloat64s(mn.sum, x), len(mn.pairs)-1)]
+func (ps *pairSampler) sample(r *rand.Rand) pair {
+	x := r.Float64() * ps.cumulative[len(ps.cumulative)-1]
+	return ps.pairs[min(sort.SearchFloat64s(ps.cumulative, x), len(ps.pairs)-1)]
 }
 
-// walker is one annealing chain.
+// walker is one Markov chain of the annealing.
 type walker struct {
-	d        *decoder
+	decoder  *decoder
 	r        *rand.Rand
-	menu     *menu
-	value    float64 // of the decoder's state
+	sampler  *pairSampler
+	value    float64 // the value of the decoder's state
 	best     float64
 	bestKey  []int64
 	bestPlan []jobPlan
 	bestEnd  []int64
-	better   bool // than at the last look
+	improved bool // whether best is better than at the last collectBest
 	stats    Stats
 }
 
-func newWalker(p *annealProblem, mn *menu, key []int64, plan []jobPlan, r *rand.Rand) *walker {
-	w := &walker{d: newDecoder(p), r: r, menu: mn, bestKey: slices.Clone(key), bestPlan: slices.Clone(plan), bestEnd: make([]int64, len(plan))}
-	w.d.load(key, plan) // has been decoded before
-	w.value = w.d.value()
+func newWalker(ap *annealProblem, sampler *pairSampler, key []int64, plan []jobPlan, r *rand.Rand) *walker {
+	w := &walker{decoder: newDecoder(ap), r: r, sampler: sampler, bestKey: slices.Clone(key),
+		bestPlan: slices.Clone(plan), bestEnd: make([]int64, len(plan))}
+	w.decoder.load(key, plan) // this state was decoded before, so it fits
+	w.value = w.decoder.value()
 	w.best = w.value
 	return w
 }
 
-// run makes moves at temperature t, in weight-seconds, until the decoder has
-// placed another work jobs or ctx ends.
+// run makes moves at temperature t, in weight-seconds, until the decoder has placed
+// another work jobs or ctx ends.
 func (w *walker) run(ctx context.Context, t float64, work int64) {
-	for limit, n := w.d.work+work, 0; w.d.work < limit; n++ {
+	for limit, n := w.decoder.work+work, 0; w.decoder.work < limit; n++ {
 		if n%checkEvery == 0 && ctx.Err() != nil {
 			return
 		}
-		w.d.work++ // a move counts, even when it changes nothing
+		w.decoder.work++ // a move counts even if it changes nothing
 		w.stats.Moves++
 		// A rise is accepted with probability exp(−rise / t).
 		most := t * w.r.ExpFloat64()
-		w.d.limit = most + giveUp*w.value/float64(len(w.d.key))
+		w.decoder.abortAbove = most + abortMargin*w.value/float64(len(w.decoder.key))
 		var delta float64
 		var ok bool
 		switch x := w.r.IntN(16); {
@@ -100,34 +101,34 @@ func (w *walker) run(ctx context.Context, t float64, work int64) {
 		case x < 6:
 			delta, ok = w.swap()
 		default:
-			delta, ok = w.replan()
+			delta, ok = w.reassign()
 		}
-		if len(w.d.undo) == 0 {
+		if len(w.decoder.undoLog) == 0 {
 			continue
 		}
 		w.stats.Evaluations++
 		if !ok || delta > most {
-			w.d.rollback()
+			w.decoder.rollback()
 			continue
 		}
-		w.d.commit()
+		w.decoder.commit()
 		w.value += delta
 		w.stats.Accepted++
 		if w.value < w.best*(1-1e-12) {
 			w.best = w.value
-			copy(w.bestKey, w.d.key)
-			copy(w.bestPlan, w.d.plan)
-			copy(w.bestEnd, w.d.end)
-			w.better = true
+			copy(w.bestKey, w.decoder.key)
+			copy(w.bestPlan, w.decoder.plan)
+			copy(w.bestEnd, w.decoder.end)
+			w.improved = true
 		}
 	}
 }
 
-// between is a key that puts a job between places i−1 and i of the sequence of
-// type k, job j itself not counted.
-func (w *walker) between(k int16, i int, j int32) int64 {
+// keyBetween returns a key that puts job j between positions i−1 and i of the sequence
+// of type k, where j itself is not counted.
+func (w *walker) keyBetween(k int16, i int, j int32) int64 {
 	for {
-		seq := w.d.seq[k]
+		seq := w.decoder.seq[k]
 		lo, hi := i-1, i
 		if lo >= 0 && seq[lo].job == j {
 			lo--
@@ -139,20 +140,20 @@ func (w *walker) between(k int16, i int, j int32) int64 {
 		case lo < 0 && hi >= len(seq):
 			return 0
 		case lo < 0:
-			if key := w.d.key[seq[hi].job]; key > -keyLimit {
+			if key := w.decoder.key[seq[hi].job]; key > -keyLimit {
 				return key - 1<<keyBits
 			}
 		case hi >= len(seq):
-			if key := w.d.key[seq[lo].job]; key < keyLimit {
+			if key := w.decoder.key[seq[lo].job]; key < keyLimit {
 				return key + 1<<keyBits
 			}
 		default:
-			a, b := w.d.key[seq[lo].job], w.d.key[seq[hi].job]
+			a, b := w.decoder.key[seq[lo].job], w.decoder.key[seq[hi].job]
 			if b-a > 1 {
 				return a + (b-a)/2
 			}
 		}
-		w.d.renumber()
+		w.decoder.renumber()
 	}
 }
 
@@ -162,16 +163,16 @@ const (
 	keyLimit = 1 << 60
 )
 
-// renumber spreads the keys out again without changing the order.
-func (d *decoder) renumber() {
-	for n, j := range d.order() {
-		d.key[j] = int64(n) << keyBits
+// renumber spaces the keys evenly again without a change of the order.
+func (dec *decoder) renumber() {
+	for n, j := range dec.order() {
+		dec.key[j] = int64(n) << keyBits
 	}
 }
 
-// shift moves a job to another place of the order.
+// shift moves a job to another position of the order (an insertion move).
 func (w *walker) shift() (delta float64, ok bool) {
-	d := w.d
+	d := w.decoder
 	j := int32(w.r.IntN(len(d.key)))
 	k := d.plan[j].types[w.r.IntN(int(d.plan[j].n))]
 	n := len(d.seq[k])
@@ -179,18 +180,18 @@ func (w *walker) shift() (delta float64, ok bool) {
 		return 0, false
 	}
 	at := d.find(k, j)
-	to := w.near(at, n)
+	to := w.nearbyPosition(at, n)
 	if to == at {
 		return 0, false
 	}
 	if to > at {
 		to++
 	}
-	return d.try(change{j, w.between(k, to, j), d.plan[j]})
+	return d.try(change{j, w.keyBetween(k, to, j), d.plan[j]})
 }
 
-// near draws another place of n, mostly close to at.
-func (w *walker) near(at, n int) int {
+// nearbyPosition draws another of n positions, mostly one close to at.
+func (w *walker) nearbyPosition(at, n int) int {
 	if w.r.IntN(10) == 0 {
 		return w.r.IntN(n)
 	}
@@ -201,16 +202,16 @@ func (w *walker) near(at, n int) int {
 	return min(n-1, max(0, at+far))
 }
 
-// swap exchanges the places of two jobs in the order; of jobs on different
-// types sometimes their plans too.
+// swap exchanges the positions of two jobs in the order; for jobs on different types it
+// sometimes exchanges their plans too.
 func (w *walker) swap() (delta float64, ok bool) {
-	d := w.d
+	d := w.decoder
 	a := int32(w.r.IntN(len(d.key)))
 	k := d.plan[a].types[0]
 	if w.r.IntN(3) > 0 {
 		n := len(d.seq[k])
 		at := d.find(k, a)
-		b := d.seq[k][w.near(at, n)].job
+		b := d.seq[k][w.nearbyPosition(at, n)].job
 		if a == b {
 			return 0, false
 		}
@@ -218,51 +219,52 @@ func (w *walker) swap() (delta float64, ok bool) {
 	}
 	b := int32(w.r.IntN(len(d.key)))
 	pa, pb := d.plan[a], d.plan[b]
-	if a == b || pa.kind != whole || pb.kind != whole || pa.types[0] == pb.types[0] ||
-		!slices.Contains(d.p.jobs[a].whole, pb.types[0]) || !slices.Contains(d.p.jobs[b].whole, pa.types[0]) {
+	if a == b || pa.kind != contiguous || pb.kind != contiguous || pa.types[0] == pb.types[0] ||
+		!slices.Contains(d.p.jobs[a].contiguousTypes, pb.types[0]) || !slices.Contains(d.p.jobs[b].contiguousTypes,
+		pa.types[0]) {
 		return 0, false
 	}
 	return d.try(change{a, d.key[b], pb}, change{b, d.key[a], pa})
 }
 
-// replan gives a job another plan, whole on a type that the menu draws or, for
-// gang jobs, one over several types with it.
-func (w *walker) replan() (delta float64, ok bool) {
-	d := w.d
-	pr := w.menu.draw(w.r)
+// reassign gives a job another plan: contiguous on a type that the sampler draws, or,
+// for gang jobs, a plan over several types with this type among them.
+func (w *walker) reassign() (delta float64, ok bool) {
+	d := w.decoder
+	pr := w.sampler.sample(w.r)
 	j := &d.p.jobs[pr.job]
-	plan := wholeOn(pr.typ)
+	plan := contiguousOn(pr.typ)
 	if !j.rigid {
 		plan = w.gangPlan(j, pr.typ)
 	}
-	if plan == d.plan[pr.job] || plan.kind == whole && !slices.Contains(j.whole, pr.typ) {
+	if plan == d.plan[pr.job] || plan.kind == contiguous && !slices.Contains(j.contiguousTypes, pr.typ) {
 		return 0, false
 	}
 	key := d.key[pr.job]
 	if n := len(d.seq[pr.typ]); n > 1 && w.r.IntN(2) == 0 {
 		at := min(d.find(pr.typ, pr.job), n-1)
-		key = w.between(pr.typ, w.near(at, n), pr.job)
+		key = w.keyBetween(pr.typ, w.nearbyPosition(at, n), pr.job)
 	}
 	return d.try(change{pr.job, key, plan})
 }
 
-// gangPlan draws a plan for a gang job in which type k takes part. Chains use
-// the gaps that others leave; they are worth most, those over several types
-// above all, though these cost the most to decode.
+// gangPlan draws a plan for a gang job in which type k takes part. Round-by-round plans
+// use the gaps that other jobs leave. They are worth most, above all over several types,
+// although those cost the most to decode.
 func (w *walker) gangPlan(j *annealJob, k int16) jobPlan {
 	x := w.r.IntN(20)
 	if x < 2 {
-		return wholeOn(k)
+		return contiguousOn(k)
 	}
-	if x < 11 || len(j.chain) < 2 {
-		return chainOver(k)
+	if x < 11 || len(j.roundTypes) < 2 {
+		return roundByRoundOver(k)
 	}
-	if x < 13 && len(j.chain) > 2 {
-		return chainOver(j.chain[:min(len(j.chain), maxSet)]...)
+	if x < 13 && len(j.roundTypes) > 2 {
+		return roundByRoundOver(j.roundTypes[:min(len(j.roundTypes), maxSet)]...)
 	}
-	other := j.chain[w.r.IntN(len(j.chain))]
+	other := j.roundTypes[w.r.IntN(len(j.roundTypes))]
 	if other == k {
-		return chainOver(k)
+		return roundByRoundOver(k)
 	}
 	if x == 13 && j.rounds > 1 {
 		p := jobPlan{kind: split, n: 2, types: [maxSet]int16{k, other}, rounds: 1 + w.r.Int64N(j.rounds-1)}
@@ -271,7 +273,7 @@ func (w *walker) gangPlan(j *annealJob, k int16) jobPlan {
 		}
 		return p
 	}
-	return chainOver(min(k, other), max(k, other))
+	return roundByRoundOver(min(k, other), max(k, other))
 }
 
 // keysOf numbers the jobs in their order.
@@ -283,7 +285,7 @@ func keysOf(order []int32) []int64 {
 	return key
 }
 
-// orderBy sorts the jobs by rank, ties by job.
+// orderBy sorts the jobs by rank; ties go by index.
 func orderBy(rank []float64) []int32 {
 	order := make([]int32, len(rank))
 	for j := range order {

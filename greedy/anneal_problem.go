@@ -9,186 +9,188 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// maxSet is the largest number of types in a plan of one job.
+// maxSet is the largest number of types in the plan of one job.
 const maxSet = 4
 
-// Kinds of a jobPlan.
+// These are the kinds of a jobPlan.
 const (
-	// whole runs all rounds back to back on types[0], from the earliest start.
-	whole = uint8(iota)
-	// split runs rounds of them on types[0] and the others on types[1], each
-	// part back to back and as early as it can be.
+	// contiguous runs all rounds back to back on types[0], from the earliest possible start.
+	contiguous = uint8(iota)
+	// split runs the first rounds on types[0] and the others on types[1], each part back to
+	// back and as early as possible.
 	split
-	// chain takes for each round the type of the set on which it ends first:
-	// the earliest completion that these types allow.
-	chain
+	// roundByRound places each round on the type of the set on which the round ends first.
+	// This gives the earliest completion that these types allow.
+	roundByRound
 )
 
 // jobPlan says how one job is placed when its turn comes.
 type jobPlan struct {
 	rounds int64
 	types  [maxSet]int16
-	n      uint8 // types in use
+	n      uint8 // the number of types in use
 	kind   uint8
 }
 
 func (p *jobPlan) uses() []int16 { return p.types[:p.n] }
 
-func wholeOn(k int16) jobPlan { return jobPlan{kind: whole, n: 1, types: [maxSet]int16{k}} }
+func contiguousOn(k int16) jobPlan { return jobPlan{kind: contiguous, n: 1, types: [maxSet]int16{k}} }
 
-func chainOver(types ...int16) jobPlan {
-	p := jobPlan{kind: chain}
+func roundByRoundOver(types ...int16) jobPlan {
+	p := jobPlan{kind: roundByRound}
 	p.n = uint8(copy(p.types[:], types))
 	return p
 }
 
-// seg is a run of rounds of one job on width GPUs of a pool.
-type seg struct {
+// segment is a run of consecutive rounds of one job on width GPUs of a pool.
+type segment struct {
 	typ, pool     int16
 	width         int32
 	round, rounds int64
-	start, end    int64 // µs
+	start, end    int64 // in µs
 }
 
-// annealJob is what the search needs of a gang or rigid job.
+// annealJob is what the search needs to know of a gang or rigid job.
 type annealJob struct {
-	index   int     // in Model.Jobs
-	weight  float64 // weight-seconds a microsecond
+	index   int     // the index in Model.Jobs
+	weight  float64 // in weight-seconds per microsecond
 	release int64
 	rounds  int64
 	width   int64
 	rigid   bool
-	// dur is the time of a round by type, 0 where the job cannot run.
+	// dur is the time of a round by type; 0 means that the job cannot run there.
 	dur []int64
-	// whole lists the types on which the job fits in one piece, chain those on
-	// which a round of a gang job does, fastest first.
-	whole, chain []int16
+	// contiguousTypes lists the types on which the whole job fits in one piece. roundTypes
+	// lists the types on which a round of a gang job fits. Both are sorted by duration.
+	contiguousTypes, roundTypes []int16
 }
 
-// annealProblem is an instance prepared for the search; shared, read-only.
+// annealProblem is an instance prepared for the search. It is read-only, and all chains
+// share it.
 type annealProblem struct {
 	m     *hare.Model
-	jobs  []annealJob // those that move
-	pools [][]pool    // by type
-	empty []track     // by type, without the jobs that stay where start has them
-	// fixed are the jobs that stay: relaxed ones and gangs that fit on no type alone.
+	jobs  []annealJob    // the jobs that the search moves
+	pools [][]pool       // by type
+	empty []typeCapacity // by type: the capacity that the fixed jobs leave
+	// fixed lists the jobs that stay: relaxed jobs, and gangs that fit on no single type.
 	fixed  []int
 	start  *Plan
 	gridUs []int64
-	price  [][]float64 // weight-seconds a GPU-microsecond, by type and cell; nil without
-	sum    [][]float64 // its integral up to each point of the grid
-	spread bool        // releases differ
-	gangs  bool        // not all jobs are rigid
+	price  [][]float64 // in weight-seconds per GPU-microsecond, by type and cell; nil without prices
+	sum    [][]float64 // the integral of price up to each grid point
+	spread bool        // whether releases differ
+	gangs  bool        // whether some job is not rigid
 }
 
-// newAnnealProblem prepares m. It reports false when a job has no place that
-// the search knows how to give it and start has none either.
+// newAnnealProblem prepares m. It returns false if a job has no place that the search
+// could give it and start has none either.
 func newAnnealProblem(m *hare.Model, rel *hare.Relaxation, start *Plan) (*annealProblem, bool) {
-	p := &annealProblem{m: m, start: start}
+	ap := &annealProblem{m: m, start: start}
 	for k := range m.Types {
 		pools, tr := poolsOf(m, k)
-		p.pools = append(p.pools, pools)
-		p.empty = append(p.empty, tr)
+		ap.pools = append(ap.pools, pools)
+		ap.empty = append(ap.empty, tr)
 	}
-	p.setPrices(rel)
+	ap.setPrices(rel)
 	dur := make([]int64, len(m.Jobs)*len(m.Types))
-	sc := newScout(p)
+	finder := newSlotFinder(ap)
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		a := annealJob{index: i, weight: float64(j.WeightMicro) * 1e-12, release: j.ReleaseUs, rounds: j.Rounds,
 			width: j.Tasks, rigid: j.Sync == hare.Rigid, dur: dur[i*len(m.Types) : (i+1)*len(m.Types)]}
-		if j.Sync != hare.Relaxed && !a.find(j, sc, p.empty) || j.Sync == hare.Relaxed {
+		if j.Sync != hare.Relaxed && !a.findTypes(j, finder, ap.empty) || j.Sync == hare.Relaxed {
 			if start == nil {
 				return nil, false
 			}
-			p.fixed = append(p.fixed, i)
+			ap.fixed = append(ap.fixed, i)
 			continue
 		}
-		if len(p.jobs) > 0 && a.release != p.jobs[0].release {
-			p.spread = true
+		if len(ap.jobs) > 0 && a.release != ap.jobs[0].release {
+			ap.spread = true
 		}
-		p.gangs = p.gangs || !a.rigid
-		p.jobs = append(p.jobs, a)
+		ap.gangs = ap.gangs || !a.rigid
+		ap.jobs = append(ap.jobs, a)
 	}
-	p.hold()
-	return p, true
+	ap.reserveFixed()
+	return ap, true
 }
 
-// find fills in durations and the types that the job fits on.
-func (a *annealJob) find(j *hare.ModelJob, sc *scout, empty []track) bool {
+// findTypes fills in the durations and the types on which the job fits.
+func (aj *annealJob) findTypes(j *hare.ModelJob, sc *slotFinder, empty []typeCapacity) bool {
 	for _, md := range j.Modes {
 		k, d := int16(md.Type), md.DurationUs()
-		if sc.slot(empty[k], a.release, d, a.width) == never {
+		if sc.earliest(empty[k], aj.release, d, aj.width) == never {
 			continue
 		}
-		a.dur[k] = d
-		if !a.rigid {
-			a.chain = append(a.chain, k)
+		aj.dur[k] = d
+		if !aj.rigid {
+			aj.roundTypes = append(aj.roundTypes, k)
 		}
-		if sc.slot(empty[k], a.release, d*a.rounds, a.width) != never {
-			a.whole = append(a.whole, k)
+		if sc.earliest(empty[k], aj.release, d*aj.rounds, aj.width) != never {
+			aj.contiguousTypes = append(aj.contiguousTypes, k)
 		}
 	}
-	byDuration := func(x, y int16) int { return cmp.Compare(a.dur[x], a.dur[y]) }
-	slices.SortStableFunc(a.whole, byDuration)
-	slices.SortStableFunc(a.chain, byDuration)
-	return len(a.whole)+len(a.chain) > 0
+	byDuration := func(x, y int16) int { return cmp.Compare(aj.dur[x], aj.dur[y]) }
+	slices.SortStableFunc(aj.contiguousTypes, byDuration)
+	slices.SortStableFunc(aj.roundTypes, byDuration)
+	return len(aj.contiguousTypes)+len(aj.roundTypes) > 0
 }
 
-// hold takes the GPUs of the jobs that stay.
-func (p *annealProblem) hold() {
-	at := make([][2]int16, len(p.m.Classes)) // type and pool
-	for k, pools := range p.pools {
+// reserveFixed takes the GPUs of the fixed jobs.
+func (ap *annealProblem) reserveFixed() {
+	at := make([][2]int16, len(ap.m.Classes)) // type and pool of each class
+	for k, pools := range ap.pools {
 		for i, pl := range pools {
 			for _, c := range pl.classes {
 				at[c] = [2]int16{int16(k), int16(i)}
 			}
 		}
 	}
-	for _, i := range p.fixed {
-		for _, b := range p.start.Jobs[i] {
+	for _, i := range ap.fixed {
+		for _, b := range ap.start.Jobs[i] {
 			x := at[b.Class]
-			s := &p.empty[x[0]][x[1]]
-			s.take(s.index(b.StartUs), b.StartUs, b.endUs(), int64(b.Width))
+			s := &ap.empty[x[0]][x[1]]
+			s.reserve(s.index(b.StartUs), b.StartUs, b.endUs(), int64(b.Width))
 		}
 	}
 }
 
-func (p *annealProblem) setPrices(rel *hare.Relaxation) {
-	if rel == nil || len(rel.GridUs) < 2 || len(rel.Prices) != len(p.m.Types) {
+func (ap *annealProblem) setPrices(rel *hare.Relaxation) {
+	if rel == nil || len(rel.GridUs) < 2 || len(rel.Prices) != len(ap.m.Types) {
 		return
 	}
-	p.gridUs = rel.GridUs
+	ap.gridUs = rel.GridUs
 	for _, row := range rel.Prices {
-		price, sum := make([]float64, len(p.gridUs)-1), make([]float64, len(p.gridUs))
+		price, sum := make([]float64, len(ap.gridUs)-1), make([]float64, len(ap.gridUs))
 		for g := range price {
 			if g < len(row) {
 				price[g] = row[g] * 1e-6
 			}
-			sum[g+1] = sum[g] + price[g]*float64(p.gridUs[g+1]-p.gridUs[g])
+			sum[g+1] = sum[g] + price[g]*float64(ap.gridUs[g+1]-ap.gridUs[g])
 		}
-		p.price, p.sum = append(p.price, price), append(p.sum, sum)
+		ap.price, ap.sum = append(ap.price, price), append(ap.sum, sum)
 	}
 }
 
-// paid is the price of one GPU of type k within [0, t).
-func (p *annealProblem) paid(k int16, t int64) float64 {
-	if p.price == nil {
+// cumulativePrice returns the price of one GPU of type k within [0, t).
+func (ap *annealProblem) cumulativePrice(k int16, t int64) float64 {
+	if ap.price == nil {
 		return 0
 	}
-	g := sort.Search(len(p.gridUs), func(i int) bool { return p.gridUs[i] > t }) - 1
+	g := sort.Search(len(ap.gridUs), func(i int) bool { return ap.gridUs[i] > t }) - 1
 	if g < 0 {
 		return 0
 	}
-	if g >= len(p.gridUs)-1 {
-		return p.sum[k][len(p.gridUs)-1]
+	if g >= len(ap.gridUs)-1 {
+		return ap.sum[k][len(ap.gridUs)-1]
 	}
-	return p.sum[k][g] + p.price[k][g]*float64(t-p.gridUs[g])
+	return ap.sum[k][g] + ap.price[k][g]*float64(t-ap.gridUs[g])
 }
 
-// reducedCost is the least of w (C − a) and the price of the GPUs over all
-// starts of job j in one piece on type k, +Inf where it cannot run. O(grid).
-func (p *annealProblem) reducedCost(j *annealJob, k int16) float64 {
+// reducedCost returns the least sum of w (C − a) and the price of the GPUs over all
+// starts of job j in one piece on type k; it is +Inf if the job cannot run there. It
+// takes O(grid).
+func (ap *annealProblem) reducedCost(j *annealJob, k int16) float64 {
 	d := j.dur[k]
 	if d == 0 {
 		return math.Inf(1)
@@ -199,27 +201,28 @@ func (p *annealProblem) reducedCost(j *annealJob, k int16) float64 {
 	try := func(start int64, held float64) {
 		best = min(best, j.weight*float64(start+long-j.release)+width*held)
 	}
-	try(j.release, p.paid(k, j.release+long)-p.paid(k, j.release))
-	if p.price == nil {
+	try(j.release, ap.cumulativePrice(k, j.release+long)-ap.cumulativePrice(k, j.release))
+	if ap.price == nil {
 		return best
 	}
-	// Both ends of the block sweep over the grid.
+	// The cost is piecewise linear: the minimum has the start or the end of the block at a
+	// grid point.
 	end, begin := 0, 0
 	at := func(g *int, t int64) float64 {
-		for *g+1 < len(p.gridUs) && p.gridUs[*g+1] <= t {
+		for *g+1 < len(ap.gridUs) && ap.gridUs[*g+1] <= t {
 			*g++
 		}
-		if *g+1 == len(p.gridUs) {
-			return p.sum[k][*g]
+		if *g+1 == len(ap.gridUs) {
+			return ap.sum[k][*g]
 		}
-		return p.sum[k][*g] + p.price[k][*g]*float64(t-p.gridUs[*g])
+		return ap.sum[k][*g] + ap.price[k][*g]*float64(t-ap.gridUs[*g])
 	}
-	for g, t := range p.gridUs {
+	for g, t := range ap.gridUs {
 		if t >= j.release {
-			try(t, at(&end, t+long)-p.sum[k][g])
+			try(t, at(&end, t+long)-ap.sum[k][g])
 		}
 		if t-long >= j.release {
-			try(t-long, p.sum[k][g]-at(&begin, t-long))
+			try(t-long, ap.sum[k][g]-at(&begin, t-long))
 		}
 	}
 	return best

@@ -31,10 +31,12 @@ func checkGangs(m *hare.Model, p *Plan) error {
 		rounds := make([]round, j.Rounds)
 		for _, b := range p.Jobs[i] {
 			k := m.Classes[b.Class].Type
-			if d := dur[k]; d == 0 || b.PeriodUs < b.HoldUs || !j.Mix && b.HoldUs != d || b.HoldUs < d || b.Tasks != 1 || b.Width < 1 {
+			if d := dur[k]; d == 0 || b.PeriodUs < b.HoldUs || !j.Mix && b.HoldUs != d || b.HoldUs < d || b.Tasks != 1 ||
+				b.Width < 1 {
 				return fmt.Errorf("%s: block %+v", id, b)
 			}
-			if j.Sync == hare.Rigid && (b.Round != 0 || b.Rounds != j.Rounds || b.PeriodUs != b.HoldUs || k != m.Classes[p.Jobs[i][0].Class].Type) {
+			if j.Sync == hare.Rigid && (b.Round != 0 || b.Rounds != j.Rounds || b.PeriodUs != b.HoldUs ||
+				k != m.Classes[p.Jobs[i][0].Class].Type) {
 				return fmt.Errorf("%s: not rigid: %+v", id, b)
 			}
 			byClass[b.Class] = append(byClass[b.Class], held{b.StartUs, b.endUs(), int64(b.Width)})
@@ -79,9 +81,9 @@ func checkGangs(m *hare.Model, p *Plan) error {
 	return nil
 }
 
-// slowSlot is the earliest start for one task width on one type, second by
-// second.
-func slowSlot(tr track, from, hold, need, horizon int64) int64 {
+// slowSlot returns the earliest start of one task width on one type by a search of every
+// instant.
+func slowSlot(tr typeCapacity, from, hold, need, horizon int64) int64 {
 	for t := from; t < horizon; t++ {
 		free := int64(0)
 		for _, s := range tr {
@@ -104,19 +106,20 @@ func slowSlot(tr track, from, hold, need, horizon int64) int64 {
 	return never
 }
 
-// A chain ends when rounds placed one by one, each where it ends first, do;
-// pieces and splits start where a search instant by instant says.
+// A round-by-round plan ends when rounds placed one by one, each where it ends first,
+// end; contiguous and split plans start where a search instant by instant says.
 func TestPlacesAgainstInstants(t *testing.T) {
 	for seed := uint64(1); seed <= 300; seed++ {
 		r := rand.New(rand.NewPCG(seed, 3))
 		p := &annealProblem{}
-		tracks := make([]track, 1+r.IntN(3))
-		j := &annealJob{release: r.Int64N(10), rounds: 1 + r.Int64N(9), width: 1 + r.Int64N(3), dur: make([]int64, len(tracks))}
+		tracks := make([]typeCapacity, 1+r.IntN(3))
+		j := &annealJob{release: r.Int64N(10), rounds: 1 + r.Int64N(9), width: 1 + r.Int64N(3),
+			dur: make([]int64, len(tracks))}
 		const horizon = 400
 		for k := range tracks {
 			j.dur[k] = 1 + r.Int64N(8)
 			for range 1 + r.IntN(2) {
-				s := steps{{0, r.Int64N(4)}}
+				s := stepFunction{{0, r.Int64N(4)}}
 				for at := int64(0); at < 150; {
 					at += 1 + r.Int64N(15)
 					s = append(s, step{at, (s[len(s)-1].free + 1 + r.Int64N(3)) % 4})
@@ -129,7 +132,7 @@ func TestPlacesAgainstInstants(t *testing.T) {
 			}
 			p.pools = append(p.pools, make([]pool, len(tracks[k])))
 		}
-		sc := newScout(p)
+		sc := newSlotFinder(p)
 		var all []int16
 		for k := range tracks {
 			all = append(all, int16(k))
@@ -142,17 +145,17 @@ func TestPlacesAgainstInstants(t *testing.T) {
 			}
 			want = first
 		}
-		plan := chainOver(all...)
+		plan := roundByRoundOver(all...)
 		end, ok := sc.place(j, &plan, tracks)
 		if !ok || end != want {
 			t.Fatalf("seed %d: chain ends at %d, rounds one by one at %d", seed, end, want)
 		}
 		until, round := j.release, int64(0)
-		for _, s := range sc.segs {
+		for _, s := range sc.segments {
 			if s.round+s.rounds < round || s.start < until && s.round != round {
-				t.Fatalf("seed %d: segs %+v", seed, sc.segs)
+				t.Fatalf("seed %d: segs %+v", seed, sc.segments)
 			}
-			if s.end-s.start != s.rounds*j.dur[s.typ] || tracks[s.typ][s.pool].least(s.start, s.end) < int64(s.width) {
+			if s.end-s.start != s.rounds*j.dur[s.typ] || tracks[s.typ][s.pool].minFree(s.start, s.end) < int64(s.width) {
 				t.Fatalf("seed %d: seg %+v has no room", seed, s)
 			}
 			until, round = s.start, s.round

@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// randomGangs is a small instance of gang and rigid jobs.
+// randomGangs returns a small instance of gang and rigid jobs.
 func randomGangs(r *rand.Rand, jobs int, windows bool) *hare.Model {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B", "C", "D"}[:1+r.IntN(4)]
@@ -47,7 +47,8 @@ func randomGangs(r *rand.Rand, jobs int, windows bool) *hare.Model {
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)
 	}
 	for i := range jobs {
-		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: r.Int64N(2_000_000), Rounds: 1 + r.Int64N(12), Tasks: 1 + r.Int64N(4), Sync: hare.Gang}
+		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: r.Int64N(2_000_000), Rounds: 1 + r.Int64N(12),
+			Tasks: 1 + r.Int64N(4), Sync: hare.Gang}
 		if r.IntN(3) == 0 {
 			j.Sync = hare.Rigid
 		}
@@ -67,25 +68,24 @@ func randomGangs(r *rand.Rand, jobs int, windows bool) *hare.Model {
 // randomPlans gives each job any plan that the search can draw.
 func randomPlans(w *walker) []jobPlan {
 	var plans []jobPlan
-	for i := range w.d.p.jobs {
-		j := &w.d.p.jobs[i]
+	for i := range w.decoder.p.jobs {
+		j := &w.decoder.p.jobs[i]
 		switch {
-		case len(j.whole) == 0:
-			plans = append(plans, chainOver(j.chain[0]))
+		case len(j.contiguousTypes) == 0:
+			plans = append(plans, roundByRoundOver(j.roundTypes[0]))
 		case j.rigid:
-			plans = append(plans, wholeOn(j.whole[w.r.IntN(len(j.whole))]))
+			plans = append(plans, contiguousOn(j.contiguousTypes[w.r.IntN(len(j.contiguousTypes))]))
 		default:
-			plans = append(plans, w.gangPlan(j, j.whole[w.r.IntN(len(j.whole))]))
+			plans = append(plans, w.gangPlan(j, j.contiguousTypes[w.r.IntN(len(j.contiguousTypes))]))
 		}
 	}
 	return plans
 }
 
-// The state after each committed and each rolled back trial is that of a whole
-// decode. Snapshots that a change makes stale and that are used nevertheless
-// show here: with "from" instead of "from-1" in try, with stepWide winding from
-// a snapshot after the place of the job, or with the early stop before the last
-// changed key.
+// The state after each committed and each rolled back trial is that of a whole decode.
+// The test fails if a stale snapshot is used: with "from" instead of "from-1" in try, if
+// stepMultiType replays from a snapshot after the position of the job, or if decoding
+// stops before the last changed key.
 func TestTrialsEqualWholeDecodes(t *testing.T) {
 	moves := 0
 	for seed := uint64(1); seed <= 60; seed++ {
@@ -95,29 +95,29 @@ func TestTrialsEqualWholeDecodes(t *testing.T) {
 		if !ok {
 			continue
 		}
-		w := &walker{d: newDecoder(p), r: r, menu: newMenu(p, 1e-6)}
-		for k := range w.d.gap {
-			w.d.gap[k] = 2
+		w := &walker{decoder: newDecoder(p), r: r, sampler: newPairSampler(p, 1e-6)}
+		for k := range w.decoder.snapshotInterval {
+			w.decoder.snapshotInterval[k] = 2
 		}
 		order := make([]int32, len(p.jobs))
 		for i, x := range r.Perm(len(order)) {
 			order[i] = int32(x)
 		}
-		if !w.d.load(keysOf(order), randomPlans(w)) {
+		if !w.decoder.load(keysOf(order), randomPlans(w)) {
 			continue
 		}
-		for k := range w.d.gap {
-			w.d.gap[k] = 2
-			w.d.resnap(int16(k), 0, len(w.d.seq[k]))
+		for k := range w.decoder.snapshotInterval {
+			w.decoder.snapshotInterval[k] = 2
+			w.decoder.refreshSnapshots(int16(k), 0, len(w.decoder.seq[k]))
 		}
 		whole := newDecoder(p)
 		for range 400 {
-			old := w.d.value()
+			old := w.decoder.value()
 			var delta float64
-			w.d.limit = math.Inf(1)
+			w.decoder.abortAbove = math.Inf(1)
 			given := r.IntN(4) == 0
 			if given {
-				w.d.limit = 0
+				w.decoder.abortAbove = 0
 			}
 			switch r.IntN(3) {
 			case 0:
@@ -125,13 +125,13 @@ func TestTrialsEqualWholeDecodes(t *testing.T) {
 			case 1:
 				delta, ok = w.swap()
 			case 2:
-				delta, ok = w.replan()
+				delta, ok = w.reassign()
 			}
-			if len(w.d.undo) == 0 {
+			if len(w.decoder.undoLog) == 0 {
 				continue
 			}
 			moves++
-			fits := whole.load(w.d.key, w.d.plan)
+			fits := whole.load(w.decoder.key, w.decoder.plan)
 			if fits != ok && !given || !fits && ok {
 				t.Fatalf("seed %d: trial fits %v, whole decode %v", seed, ok, fits)
 			}
@@ -141,17 +141,17 @@ func TestTrialsEqualWholeDecodes(t *testing.T) {
 				}
 			}
 			if !ok || r.IntN(2) == 0 {
-				w.d.rollback()
-				if !whole.load(w.d.key, w.d.plan) {
+				w.decoder.rollback()
+				if !whole.load(w.decoder.key, w.decoder.plan) {
 					t.Fatalf("seed %d: rolled back to a state that does not fit", seed)
 				}
 			} else {
-				w.d.commit()
+				w.decoder.commit()
 			}
-			if !slices.Equal(whole.end, w.d.end) {
+			if !slices.Equal(whole.end, w.decoder.end) {
 				t.Fatalf("seed %d: ends differ from a whole decode's", seed)
 			}
-			for k, seq := range w.d.seq {
+			for k, seq := range w.decoder.seq {
 				for i, e := range seq {
 					if e.job != whole.seq[k][i].job {
 						t.Fatalf("seed %d: sequence of type %d differs at %d", seed, k, i)
@@ -235,7 +235,7 @@ func loadInstance(t testing.TB, name string) *hare.Instance {
 	return inst
 }
 
-// Optima proved by CP-SAT (testdata/instances/README.md).
+// The optima were proved by CP-SAT (testdata/instances/README.md).
 func TestAnnealFindsTheOptima(t *testing.T) {
 	optima := []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143", "1652.902924"}
 	if testing.Short() {
@@ -256,8 +256,8 @@ func TestAnnealFindsTheOptima(t *testing.T) {
 	}
 }
 
-// standard is standard-200 with every job of one mode and no synchronisation
-// apart from compute.
+// standard returns standard-200 with every job of one mode and with synchronisation
+// counted as compute.
 func standard(t testing.TB, sync hare.Sync) *hare.Model {
 	inst := loadInstance(t, "standard-200")
 	for i := range inst.Jobs {
@@ -270,7 +270,8 @@ func standard(t testing.TB, sync hare.Sync) *hare.Model {
 	return hare.NewModel(inst)
 }
 
-// Same seed and work, same plan and same reports, whatever the workers.
+// The same seed and work give the same plan and the same reports for any number of
+// workers.
 func TestAnnealIsDeterministic(t *testing.T) {
 	moves := int64(300_000)
 	if testing.Short() {
@@ -304,7 +305,7 @@ func TestAnnealIsDeterministic(t *testing.T) {
 	}
 }
 
-// The end of ctx ends the search soon, with the best plan so far and no error.
+// The end of ctx ends the search soon, with the best plan so far and without an error.
 func TestAnnealEndsWithItsContext(t *testing.T) {
 	m := standard(t, hare.Gang)
 	start, err := Assign(context.Background(), m, Order(m, nil, "wspt"), Insertion)
@@ -317,12 +318,13 @@ func TestAnnealEndsWithItsContext(t *testing.T) {
 	if err != nil || p.Value(m).Cmp(start.Value(m)) > 0 {
 		t.Errorf("ended before the start: %v, %v", p.Value(m), err)
 	}
-	// How long a busy machine takes for a first improvement is not known, so the
-	// limit doubles until there is one.
+	// The time that a busy machine takes for a first improvement is not known, so the limit
+	// doubles until there is one.
 	for limit := 100 * time.Millisecond; ; limit *= 2 {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		began := time.Now()
-		p, stats, err := anneal(ctx, m, nil, start, ImproveConfig{Moves: 1 << 50, Elapsed: func() float64 { return time.Since(began).Seconds() / limit.Seconds() }})
+		p, stats, err := anneal(ctx, m, nil, start,
+			ImproveConfig{Moves: 1 << 50, Elapsed: func() float64 { return time.Since(began).Seconds() / limit.Seconds() }})
 		cancel()
 		if took := time.Since(began); err != nil || took > limit+10*time.Second {
 			t.Fatalf("a limit of %v took %v, %v", limit, took, err)

@@ -8,19 +8,19 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Assign places the items in their order by one rule. The error is ErrNoPlace,
-// naming the job, or the context's. Relaxed jobs that are items as wholes are
-// placed as runs of rounds, each to end early, under every rule.
+// Assign places the items in their order by one rule. The error is ErrNoPlace with the
+// job's name, or the context's. Relaxed jobs that are whole items are placed as runs of
+// rounds, each run to end early, under every rule.
 func Assign(ctx context.Context, m *hare.Model, items []Item, rule Rule) (*Plan, error) {
-	big := wholes(m, items)
+	big := runJobsOf(m, items)
 	if rule != Insertion {
-		return queue(ctx, m, items, rule, big)
+		return assignWithoutGaps(ctx, m, items, rule, big)
 	}
-	return insert(ctx, m, items, newRunBoard(m, big))
+	return assignByInsertion(ctx, m, items, newRunResidual(m, big))
 }
 
-// wholes marks the relaxed jobs that are items as wholes.
-func wholes(m *hare.Model, items []Item) []bool {
+// runJobsOf marks the relaxed jobs that are whole items.
+func runJobsOf(m *hare.Model, items []Item) []bool {
 	big := make([]bool, len(m.Jobs))
 	for _, it := range items {
 		if it.Round == Whole && m.Jobs[it.Job].Sync == hare.Relaxed {
@@ -30,66 +30,67 @@ func wholes(m *hare.Model, items []Item) []bool {
 	return big
 }
 
-// checkEvery is the number of items between looks at the context.
+// checkEvery is the number of items between two checks of the context.
 const checkEvery = 256
 
-// insert places the items on b, which is empty.
-func insert(ctx context.Context, m *hare.Model, items []Item, b *board) (*Plan, error) {
+// assignByInsertion places the items on the residual capacity, which must be that of an
+// empty schedule.
+func assignByInsertion(ctx context.Context, m *hare.Model, items []Item, res *residual) (*Plan, error) {
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	for i := range m.Jobs {
 		p.EndUs[i] = m.Jobs[i].ReleaseUs
 	}
 	for n, it := range items {
-		if (n%checkEvery == 0 || b.big[it.Job]) && ctx.Err() != nil {
+		if (n%checkEvery == 0 || res.big[it.Job]) && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if !b.item(it, p) {
+		if !res.placeItem(it, p) {
 			return nil, noPlace(m, int(it.Job))
 		}
 	}
 	return p, nil
 }
 
-// item places an item of a new plan.
-func (b *board) item(it Item, p *Plan) (ok bool) {
+// placeItem adds the place of an item to p.
+func (res *residual) placeItem(it Item, p *Plan) (ok bool) {
 	i := int(it.Job)
-	j := &b.m.Jobs[i]
-	if b.big[i] {
-		b.charge.thrift[i] = b.charge.of(b.m, i)
+	j := &res.m.Jobs[i]
+	if res.big[i] {
+		res.costs.byJob[i] = res.costs.of(res.m, i)
 	}
 	if it.Round == Whole {
-		p.Jobs[i], p.EndUs[i], ok = b.job(i, nil)
+		p.Jobs[i], p.EndUs[i], ok = res.placeJob(i, nil)
 	} else {
-		p.EndUs[i], ok = b.relaxedRound(j, it.Round, p.EndUs[i], &p.Jobs[i])
+		p.EndUs[i], ok = res.placeRound(j, it.Round, p.EndUs[i], &p.Jobs[i])
 	}
-	if b.charge != nil && (it.Round == Whole || it.Round == j.Rounds-1) {
-		b.charge.placed(b.m, i)
+	if res.costs != nil && (it.Round == Whole || it.Round == j.Rounds-1) {
+		res.costs.placed(res.m, i)
 	}
 	return ok
 }
 
-// lanes holds, for the rules without gaps, when each GPU of a class is free,
-// in order.
-type lanes struct {
-	m    *hare.Model
-	free [][]int64 // by class, ascending
-	open [][]hare.Window
-	by   [][]int32 // classes of a type
+// availability holds the times at which the GPUs of each class become free, for the
+// rules that leave no gaps.
+type availability struct {
+	m       *hare.Model
+	free    [][]int64 // by class, ascending
+	windows [][]hare.Window
+	byType  [][]int32 // the classes of each type
 }
 
-func newLanes(m *hare.Model) *lanes {
-	l := &lanes{m: m, by: make([][]int32, len(m.Types))}
+func newAvailability(m *hare.Model) *availability {
+	av := &availability{m: m, byType: make([][]int32, len(m.Types))}
 	for c := range m.Classes {
-		l.free = append(l.free, make([]int64, len(m.Classes[c].GPUs)))
-		l.open = append(l.open, m.Classes[c].Windows)
-		l.by[m.Classes[c].Type] = append(l.by[m.Classes[c].Type], int32(c))
+		av.free = append(av.free, make([]int64, len(m.Classes[c].GPUs)))
+		av.windows = append(av.windows, m.Classes[c].Windows)
+		av.byType[m.Classes[c].Type] = append(av.byType[m.Classes[c].Type], int32(c))
 	}
-	return l
+	return av
 }
 
-// fit is the first start ≥ t within a window of class c as long as hold.
-func (l *lanes) fit(c int32, t, hold int64) int64 {
-	for _, w := range l.open[c] {
+// earliestFit returns the first start ≥ t at which a window of class c is open for hold.
+func (av *availability) earliestFit(c int32, t, hold int64) int64 {
+	for _, w := range av.windows[c] {
 		if s := max(t, w.StartUs); w.EndUs == hare.Forever || s+hold <= w.EndUs {
 			return s
 		}
@@ -97,20 +98,21 @@ func (l *lanes) fit(c int32, t, hold int64) int64 {
 	return never
 }
 
-// occupy sets the n first GPUs of class c free at t.
-func (l *lanes) occupy(c int32, n int, t int64) {
-	f := l.free[c]
+// occupy makes the first n GPUs of class c free at t.
+func (av *availability) occupy(c int32, n int, t int64) {
+	f := av.free[c]
 	copy(f, f[n:])
 	f = f[:len(f)-n]
 	at, _ := slices.BinarySearch(f, t)
-	l.free[c] = slices.Insert(f, at, slices.Repeat([]int64{t}, n)...)
+	av.free[c] = slices.Insert(f, at, slices.Repeat([]int64{t}, n)...)
 }
 
-// queue places each item after all that its GPU already has: on the GPU that
-// is available earliest (Hare, HPDC 2022, algorithm 1), or ends it first.
-func queue(ctx context.Context, m *hare.Model, items []Item, rule Rule, big []bool) (*Plan, error) {
+// assignWithoutGaps places each item after everything that its GPU already has: on the
+// GPU that is available earliest (Hare, HPDC 2022, algorithm 1), or on the GPU that ends
+// the item first.
+func assignWithoutGaps(ctx context.Context, m *hare.Model, items []Item, rule Rule, big []bool) (*Plan, error) {
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
-	l := newLanes(m)
+	av := newAvailability(m)
 	for i := range m.Jobs {
 		p.EndUs[i] = m.Jobs[i].ReleaseUs
 	}
@@ -123,17 +125,17 @@ func queue(ctx context.Context, m *hare.Model, items []Item, rule Rule, big []bo
 		ok := false
 		switch {
 		case big[i]:
-			p.Jobs[i], p.EndUs[i], ok = l.run(i, big)
+			p.Jobs[i], p.EndUs[i], ok = av.placeRuns(i, big)
 		case it.Round != Whole:
-			ok = l.round(j, it.Round, rule, &p.Jobs[i], &p.EndUs[i])
+			ok = av.placeRound(j, it.Round, rule, &p.Jobs[i], &p.EndUs[i])
 		case j.Sync == hare.Rigid:
-			ok = l.gang(j, 0, j.Rounds, rule, &p.Jobs[i], &p.EndUs[i])
+			ok = av.placeGang(j, 0, j.Rounds, rule, &p.Jobs[i], &p.EndUs[i])
 		default:
-			// A run of a gang stays where it starts, window by window.
+			// A run of a gang stays on its GPUs until the end of their window.
 			ok = true
 			for r := int64(0); r < j.Rounds && ok; {
 				before := len(p.Jobs[i])
-				ok = l.gang(j, r, j.Rounds-r, rule, &p.Jobs[i], &p.EndUs[i])
+				ok = av.placeGang(j, r, j.Rounds-r, rule, &p.Jobs[i], &p.EndUs[i])
 				if ok {
 					r += p.Jobs[i][before].Rounds
 				}
@@ -146,7 +148,7 @@ func queue(ctx context.Context, m *hare.Model, items []Item, rule Rule, big []bo
 	return p, nil
 }
 
-func (l *lanes) round(j *hare.ModelJob, round int64, rule Rule, out *[]Block, end *int64) bool {
+func (av *availability) placeRound(j *hare.ModelJob, round int64, rule Rule, out *[]Block, end *int64) bool {
 	ready, last := *end, *end
 	for left := j.Tasks; left > 0; {
 		best, bestKey, bestTie := int32(-1), never, never
@@ -154,12 +156,12 @@ func (l *lanes) round(j *hare.ModelJob, round int64, rule Rule, out *[]Block, en
 		var mode *hare.Mode
 		for i := range j.Modes {
 			md := &j.Modes[i]
-			for _, c := range l.by[md.Type] {
-				s := l.fit(c, max(ready, l.free[c][0]), md.ComputeUs)
+			for _, c := range av.byType[md.Type] {
+				s := av.earliestFit(c, max(ready, av.free[c][0]), md.ComputeUs)
 				if s == never {
 					continue
 				}
-				key, tie := l.fit(c, l.free[c][0], md.ComputeUs), s+md.DurationUs()
+				key, tie := av.earliestFit(c, av.free[c][0], md.ComputeUs), s+md.DurationUs()
 				if rule == EarliestFinish {
 					key, tie = tie, key
 				}
@@ -171,13 +173,14 @@ func (l *lanes) round(j *hare.ModelJob, round int64, rule Rule, out *[]Block, en
 		if best < 0 {
 			return false
 		}
-		// GPUs of the class that are free by then take a task each.
+		// GPUs of the class that are free at the same time take a task each.
 		n := 1
-		for int64(n) < left && n < len(l.free[best]) && l.free[best][n] == l.free[best][0] {
+		for int64(n) < left && n < len(av.free[best]) && av.free[best][n] == av.free[best][0] {
 			n++
 		}
-		l.occupy(best, n, start+mode.ComputeUs)
-		*out = append(*out, Block{Class: best, Width: int32(n), Tasks: 1, Round: round, Rounds: 1, StartUs: start, HoldUs: mode.ComputeUs})
+		av.occupy(best, n, start+mode.ComputeUs)
+		*out = append(*out, Block{Class: best, Width: int32(n), Tasks: 1, Round: round, Rounds: 1, StartUs: start,
+			HoldUs: mode.ComputeUs})
 		left -= int64(n)
 		last = max(last, start+mode.DurationUs())
 	}
@@ -185,26 +188,26 @@ func (l *lanes) round(j *hare.ModelJob, round int64, rule Rule, out *[]Block, en
 	return true
 }
 
-// run places all rounds of big job i as runs on GPUs that have nothing later.
-func (l *lanes) run(i int, big []bool) (blocks []Block, end int64, ok bool) {
-	b := &board{m: l.m, byType: l.by, big: big, charge: newCharges(l.m, 0)}
-	for c := range l.m.Classes {
-		b.profiles = append(b.profiles, l.profile(int32(c)))
+// placeRuns places all rounds of big job i as runs on GPUs that have nothing later.
+func (av *availability) placeRuns(i int, big []bool) (blocks []Block, end int64, ok bool) {
+	b := &residual{m: av.m, byType: av.byType, big: big, costs: newOpportunityCosts(av.m, 0)}
+	for c := range av.m.Classes {
+		b.profiles = append(b.profiles, av.profile(int32(c)))
 	}
-	if end, ok = b.run(i, l.m.Jobs[i].ReleaseUs, &blocks); !ok {
+	if end, ok = b.placeRuns(i, av.m.Jobs[i].ReleaseUs, &blocks); !ok {
 		return nil, 0, false
 	}
 	byStart := slices.Clone(blocks)
 	slices.SortStableFunc(byStart, func(x, y Block) int { return cmp.Compare(x.StartUs, y.StartUs) })
 	for x := range byStart {
-		// As many are free by its start, and those come first.
-		l.occupy(byStart[x].Class, int(byStart[x].Width), byStart[x].endUs())
+		// At least Width GPUs are free by the run's start, and these come first.
+		av.occupy(byStart[x].Class, int(byStart[x].Width), byStart[x].endUs())
 	}
 	return blocks, end, true
 }
 
-// profile is what class c has free after all that its GPUs have.
-func (l *lanes) profile(c int32) *profile {
+// profile returns the free GPUs of class c after everything that is placed on them.
+func (av *availability) profile(c int32) *profile {
 	p := &profile{times: []int64{0}, free: []int32{0}}
 	step := func(t int64, free int) {
 		last := len(p.times) - 1
@@ -215,8 +218,8 @@ func (l *lanes) profile(c int32) *profile {
 			p.times, p.free = append(p.times, t), append(p.free, int32(free))
 		}
 	}
-	free := l.free[c]
-	for _, w := range l.open[c] {
+	free := av.free[c]
+	for _, w := range av.windows[c] {
 		n, _ := slices.BinarySearch(free, w.StartUs+1)
 		step(w.StartUs, n)
 		for ; n < len(free) && free[n] < w.EndUs; n++ {
@@ -229,9 +232,9 @@ func (l *lanes) profile(c int32) *profile {
 	return p
 }
 
-// gang starts rounds first … first+rounds−1 together: all of them for a rigid
-// job, as many as the window holds for a gang.
-func (l *lanes) gang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Block, end *int64) bool {
+// placeGang starts the rounds from first on together: all remaining rounds of a rigid
+// job, or as many rounds of a gang as the window holds.
+func (av *availability) placeGang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Block, end *int64) bool {
 	type option struct {
 		start, hold, key int64
 		classes          []int32
@@ -242,10 +245,10 @@ func (l *lanes) gang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Bl
 		if j.Sync == hare.Rigid {
 			length = hold * rounds
 		}
-		// The K GPUs that are free first among the classes.
+		// The job takes the K GPUs that are free first among the classes.
 		var frees []int64
 		for _, c := range classes {
-			frees = append(frees, l.free[c][:min(int64(len(l.free[c])), j.Tasks)]...)
+			frees = append(frees, av.free[c][:min(int64(len(av.free[c])), j.Tasks)]...)
 		}
 		if int64(len(frees)) < j.Tasks {
 			return
@@ -256,7 +259,7 @@ func (l *lanes) gang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Bl
 		for moved := true; moved; {
 			moved = false
 			for _, c := range classes {
-				t := l.fit(c, s, length)
+				t := av.earliestFit(c, s, length)
 				if t == never {
 					return
 				}
@@ -273,18 +276,19 @@ func (l *lanes) gang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Bl
 			best = option{s, hold, key, classes}
 		}
 	}
-	board := &board{m: l.m, byType: l.by}
+	board := &residual{m: av.m, byType: av.byType}
 	if j.Sync == hare.Rigid {
 		for i := range j.Modes {
-			try(l.by[j.Modes[i].Type], j.Modes[i].DurationUs())
+			try(av.byType[j.Modes[i].Type], j.Modes[i].DurationUs())
 		}
 	} else {
-		board.choices(j, try)
+		board.classSets(j, try)
 	}
 	if best.key == never {
-		// Several classes of a type may share no window: one alone may do.
+		// Several classes of a type may have no common window, although one class alone has a
+		// place.
 		for i := range j.Modes {
-			for _, c := range l.by[j.Modes[i].Type] {
+			for _, c := range av.byType[j.Modes[i].Type] {
 				try([]int32{c}, j.Modes[i].DurationUs())
 			}
 		}
@@ -294,7 +298,7 @@ func (l *lanes) gang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Bl
 	}
 	if j.Sync != hare.Rigid {
 		for _, c := range best.classes {
-			for _, w := range l.open[c] {
+			for _, w := range av.windows[c] {
 				if w.StartUs <= best.start && best.start < w.EndUs && w.EndUs != hare.Forever {
 					rounds = min(rounds, (w.EndUs-best.start)/best.hold)
 				}
@@ -303,18 +307,19 @@ func (l *lanes) gang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Bl
 	}
 	left := j.Tasks
 	for left > 0 {
-		// The class whose next GPU is free first gives it.
+		// The class whose next GPU is free first gives the GPU.
 		at := best.classes[0]
 		for _, c := range best.classes {
-			if len(l.free[c]) > 0 && l.free[c][0] < l.free[at][0] {
+			if len(av.free[c]) > 0 && av.free[c][0] < av.free[at][0] {
 				at = c
 			}
 		}
-		l.occupy(at, 1, best.start+best.hold*rounds)
+		av.occupy(at, 1, best.start+best.hold*rounds)
 		if n := len(*out); n > 0 && (*out)[n-1].Class == at && (*out)[n-1].Round == first {
 			(*out)[n-1].Width++
 		} else {
-			*out = append(*out, Block{Class: at, Width: 1, Tasks: 1, Round: first, Rounds: rounds, StartUs: best.start, PeriodUs: best.hold, HoldUs: best.hold})
+			*out = append(*out, Block{Class: at, Width: 1, Tasks: 1, Round: first, Rounds: rounds, StartUs: best.start,
+				PeriodUs: best.hold, HoldUs: best.hold})
 		}
 		left--
 	}
@@ -322,13 +327,14 @@ func (l *lanes) gang(j *hare.ModelJob, first, rounds int64, rule Rule, out *[]Bl
 	return true
 }
 
-// Infeasible lists the jobs that can never run, with the proof in words: no
-// GPU in service has a profile, no window is as long as one task, round or
-// rigid block, or the gang is wider than what may serve it. O(jobs · classes).
+// Infeasible lists the jobs that can never run, each with the proof in words: no GPU in
+// service has a profile of the job, no window is as long as one task, round or rigid
+// block, or the gang is wider than the GPUs that may serve it together. It takes O(jobs
+// · classes).
 func Infeasible(m *hare.Model) []hare.Reason {
 	var out []hare.Reason
 	for i := range m.Jobs {
-		if code, detail := cannot(m, &m.Jobs[i]); code != "" {
+		if code, detail := infeasibility(m, &m.Jobs[i]); code != "" {
 			out = append(out, reason(m, i, code, detail))
 		}
 	}

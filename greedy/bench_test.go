@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// benched is a search over 200 jobs, with its first states behind it, guided by
-// an order and prices that fall over time.
+// benched returns a search over 200 jobs whose first states are evaluated, guided by an
+// order and by prices that fall over time.
 func benched(b *testing.B, grainUs int64) *keySearch {
 	b.Helper()
 	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 200, Seed: 3, GrainUs: grainUs})
@@ -25,7 +25,8 @@ func benched(b *testing.B, grainUs int64) *keySearch {
 	rel := &hare.Relaxation{Progress: make([][]hare.Point, len(m.Jobs))}
 	last := int64(0)
 	for i, e := range start.EndUs {
-		rel.Progress[i] = []hare.Point{{TimeUs: float64(firstStart(start.Jobs[i]))}, {TimeUs: float64(e), Rounds: float64(m.Jobs[i].Rounds)}}
+		rel.Progress[i] = []hare.Point{{TimeUs: float64(firstStart(start.Jobs[i]))},
+			{TimeUs: float64(e), Rounds: float64(m.Jobs[i].Rounds)}}
 		last = max(last, e)
 	}
 	const cells = 64
@@ -40,10 +41,10 @@ func benched(b *testing.B, grainUs int64) *keySearch {
 		rel.Prices = append(rel.Prices, row)
 	}
 	s := newKeySearch(context.Background(), m, start, &ImproveConfig{Moves: 1, Workers: 1})
-	s.use(start, make([]bool, len(m.Jobs)))
+	s.chooseResidual(start, make([]bool, len(m.Jobs)))
 	s.bestValue = weighted(s.m, s.best.EndUs)
-	s.begin(rel)
-	s.first()
+	s.prepare(rel)
+	s.evaluateStart()
 	return s
 }
 
@@ -67,14 +68,14 @@ func BenchmarkDecode(b *testing.B) {
 	})
 }
 
-// BenchmarkJustify is a pass of double justification over 200 jobs.
+// BenchmarkJustify does one pass of double justification over 200 jobs.
 func BenchmarkJustify(b *testing.B) {
 	grains(b, func(b *testing.B, s *keySearch) {
 		t := &s.trials[0]
 		t.jobs = t.jobs[:0]
 		t.evaluate(s, 0)
 		for b.Loop() {
-			t.board.justify(context.Background(), t.plan)
+			t.residual.justify(context.Background(), t.plan)
 		}
 	})
 }
@@ -84,7 +85,7 @@ func BenchmarkTables(b *testing.B) {
 	grains(b, func(b *testing.B, s *keySearch) {
 		for b.Loop() {
 			for i := range s.m.Jobs {
-				s.guide.jobs[i].v = nil
+				s.guide.tables[i].rows = nil
 				s.guide.tabulate(i, 2_000_000_000/s.unit)
 			}
 		}

@@ -10,16 +10,16 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// held is one block with its job.
-type held struct {
-	job, index int32 // index is its place in the job
+// jobBlock is one block with its job.
+type jobBlock struct {
+	job, index int32 // index is the position in the job's blocks
 	*Block
 }
 
-// Schedule gives out the GPUs of each class by interval colouring: blocks in
-// order of start, each on GPUs that are free, those that last ran the same job
-// first. It always succeeds for a plan within the capacity.
-// O(blocks·width·log).
+// Schedule assigns the blocks to single GPUs of each class by interval colouring: blocks
+// in order of start, each on free GPUs, with preference for GPUs that last ran the same
+// job. It always succeeds for a plan within the capacity. It takes O(blocks · width ·
+// log).
 func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	s := &hare.Schedule{Jobs: make([]string, len(m.Jobs)), Lanes: make([]hare.Lane, len(m.GPUs))}
 	for i := range m.Jobs {
@@ -28,19 +28,19 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	for g := range m.GPUs {
 		s.Lanes[g] = hare.Lane{GPU: m.GPUs[g].ID}
 	}
-	byClass := make([][]held, len(m.Classes))
+	byClass := make([][]jobBlock, len(m.Classes))
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
 			b := &p.Jobs[i][x]
-			byClass[b.Class] = append(byClass[b.Class], held{int32(i), int32(x), b})
+			byClass[b.Class] = append(byClass[b.Class], jobBlock{int32(i), int32(x), b})
 		}
 	}
-	// Classes have no GPU in common, so that they may be done side by side.
+	// No two classes share a GPU, so classes are coloured in parallel.
 	var all sync.WaitGroup
 	errs := make([]error, len(byClass))
 	for c, blocks := range byClass {
 		all.Go(func() {
-			slices.SortFunc(blocks, func(a, b held) int {
+			slices.SortFunc(blocks, func(a, b jobBlock) int {
 				return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
 			})
 			errs[c] = colour(m, c, blocks, s.Lanes)
@@ -54,17 +54,17 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	return s, nil
 }
 
-func colour(m *hare.Model, c int, blocks []held, lanes []hare.Lane) error {
+func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 	gpus := m.Classes[c].GPUs
-	last := make([]int32, len(gpus)) // job that ran last; −1 at first
+	last := make([]int32, len(gpus)) // the job that ran last, −1 at first
 	free := make([]bool, len(gpus))
-	var idle []int32                      // stack; entries no longer free are skipped
-	byJob := make([][]int32, len(m.Jobs)) // free GPUs that last ran a job, likewise
+	var idle []int32                      // a stack; entries that are no longer free are skipped
+	byJob := make([][]int32, len(m.Jobs)) // stacks of free GPUs by the job that they ran last
 	for g := len(gpus) - 1; g >= 0; g-- {
 		last[g], free[g] = -1, true
 		idle = append(idle, int32(g))
 	}
-	var busy timeline // GPUs, by when they are free again
+	var busy eventHeap // the busy GPUs by the time at which they become free
 	for _, b := range blocks {
 		for len(busy) > 0 && busy[0].time <= b.StartUs {
 			g := busy.pop().at
@@ -91,18 +91,19 @@ func colour(m *hare.Model, c int, blocks []held, lanes []hare.Lane) error {
 				return fmt.Errorf("greedy: class %d has no free GPU at %d µs for job %q", c, b.StartUs, m.Instance.Jobs[b.job].ID)
 			}
 			free[g], last[g] = false, b.job
-			busy.push(timed{b.endUs(), g})
+			busy.push(event{b.endUs(), g})
 			appendEntry(&lanes[gpus[g]], b)
 		}
 	}
 	return nil
 }
 
-// appendEntry adds a block to a lane, as part of the last entry where its
-// tasks follow that one's without a gap in the same round.
-func appendEntry(l *hare.Lane, b held) {
-	if n := len(l.Job) - 1; n >= 0 && b.Rounds == 1 && l.Rounds[n] == 1 && l.Job[n] == b.job && l.Round[n] == b.Round && b.PeriodUs == 0 {
-		// HoldUs is the compute of Tasks tasks in a relaxed round.
+// appendEntry adds a block to a lane. It extends the last entry instead if the block's
+// tasks follow that entry in the same round without a gap.
+func appendEntry(l *hare.Lane, b jobBlock) {
+	if n := len(l.Job) - 1; n >= 0 && b.Rounds == 1 && l.Rounds[n] == 1 && l.Job[n] == b.job && l.Round[n] == b.Round &&
+		b.PeriodUs == 0 {
+		// HoldUs is the compute time of Tasks tasks in a relaxed round.
 		each := b.HoldUs / int64(b.Tasks)
 		if l.StartUs[n]+l.Tasks[n]*each == b.StartUs {
 			l.Tasks[n] += int64(b.Tasks)

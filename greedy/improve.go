@@ -9,46 +9,48 @@ import (
 // ImproveConfig tunes Improve.
 type ImproveConfig struct {
 	Seed int64
-	// Moves limits the work: one is one job placed once. Zero means 100,000.
+	// Moves limits the work: one move is one job placed once. Zero means 100,000.
 	Moves int64
 	// StopAt ends the search at this value in weight-seconds; zero means never.
 	StopAt float64
-	// Report is called with every better value; nil means nobody looks.
+	// Report is called with every better value; it may be nil.
 	Report func(hare.Amount)
-	// Peek is called between the steps of the search with a function that
-	// copies the best plan so far, nil while that is start: good for the time of
-	// the call, and without influence on what is found. Nil means nobody looks.
-	Peek func(best func() *Plan)
-	// Workers is the number of goroutines; the result does not depend on it
-	// where Moves limits.
+	// Checkpoint is called between the steps of the search. Its argument copies the best
+	// plan so far, or returns nil while that is start; it may be used only during the call.
+	// Checkpoint does not influence the result and may be nil.
+	Checkpoint func(best func() *Plan)
+	// Workers is the number of goroutines. The result does not depend on Workers if Moves is
+	// the limit that ends the search.
 	Workers int
-	// Elapsed is the share of the time budget that is over, 0 to 1; nil where
-	// only Moves limits.
+	// Elapsed returns the used share of the time budget, from 0 to 1. It is nil if only
+	// Moves limits the search.
 	Elapsed func() float64
 }
 
-// Stats says what a search did.
+// Stats counts what a search did.
 type Stats struct {
 	Moves, Evaluations, Accepted int64
 }
 
-// Improve searches from start for a better plan, guided by rel, until the work,
-// the target or ctx ends; the plan is never worse than start.
-func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig) (*Plan, Stats, error) {
+// Improve searches from start for a better plan, guided by rel, until the work is spent,
+// the target is reached or ctx ends. The returned plan is never worse than start.
+func Improve(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan,
+	cfg ImproveConfig) (*Plan, Stats, error) {
 	if cfg.Moves == 0 {
 		cfg.Moves = 100_000
 	}
-	loose, held := looseJobs(m)
+	filler, annealed := splitJobs(m)
 	switch {
-	case len(loose) == 0:
+	case len(filler) == 0:
 		return anneal(ctx, m, rel, start, cfg)
-	case len(held) > 0 && rel != nil:
-		return searchMixed(ctx, m, rel, start, cfg, loose, held)
+	case len(annealed) > 0 && rel != nil:
+		return searchMixed(ctx, m, rel, start, cfg, filler, annealed)
 	}
-	return searchRelaxed(ctx, m, rel, start, cfg, bigJobs(m, oneByOne))
+	return searchRelaxed(ctx, m, rel, start, cfg, bigJobs(m, maxTasksByRound))
 }
 
-// weighted is Σ w (C − a) in floats of 1e-12, for comparisons within a search.
+// weighted returns Σ w (C − a) as a float in units of 1e-12, for comparisons within a
+// search.
 func weighted(m *hare.Model, ends []int64) float64 {
 	sum := 0.0
 	for i := range m.Jobs {
@@ -62,25 +64,25 @@ type budget struct {
 	ctx  context.Context
 	cfg  *ImproveConfig
 	left int64
-	// until is the share of the time that may be used; zero means all.
-	until float64
+	// timeShare is the share of the time that may be used; zero means all of it.
+	timeShare float64
 }
 
-func (b *budget) spend(n int64) { b.left -= n }
+func (bu *budget) spend(n int64) { bu.left -= n }
 
-func (b *budget) over() bool {
-	until := b.until
+func (bu *budget) over() bool {
+	until := bu.timeShare
 	if until == 0 {
 		until = 1
 	}
-	return b.left <= 0 || b.ctx.Err() != nil || b.cfg.Elapsed != nil && b.cfg.Elapsed() >= until
+	return bu.left <= 0 || bu.ctx.Err() != nil || bu.cfg.Elapsed != nil && bu.cfg.Elapsed() >= until
 }
 
-// share is how much of the budget is used, 0 to 1.
-func (b *budget) share() float64 {
-	s := 1 - float64(b.left)/float64(b.cfg.Moves)
-	if b.cfg.Elapsed != nil {
-		s = max(s, b.cfg.Elapsed())
+// share returns the used share of the budget, from 0 to 1.
+func (bu *budget) share() float64 {
+	s := 1 - float64(bu.left)/float64(bu.cfg.Moves)
+	if bu.cfg.Elapsed != nil {
+		s = max(s, bu.cfg.Elapsed())
 	}
 	return min(1, max(0, s))
 }

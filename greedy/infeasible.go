@@ -13,10 +13,11 @@ func reason(m *hare.Model, i int, code, detail string) hare.Reason {
 	return hare.Reason{Pointer: fmt.Sprintf("/jobs/%d", i), Job: m.Instance.Jobs[i].ID, Code: code, Detail: detail}
 }
 
-// cannot says why a job can never run; code is "" when that is not proved.
-func cannot(m *hare.Model, j *hare.ModelJob) (code, detail string) {
+// infeasibility says why a job can never run. The code is "" if nothing is proved.
+func infeasibility(m *hare.Model, j *hare.ModelJob) (code, detail string) {
 	if len(j.Modes) == 0 {
-		return "no_gpu", "no GPU that is ever in service has a profile of this job: add a type to \"on\" or a node to the cluster"
+		return "no_gpu",
+			"no GPU that is ever in service has a profile of this job: add a type to \"on\" or a node to the cluster"
 	}
 	widest, fits := int64(0), false
 	var together int64
@@ -46,26 +47,34 @@ func cannot(m *hare.Model, j *hare.ModelJob) (code, detail string) {
 	}
 	switch {
 	case !fits:
-		return "window_too_short", "every window of service is shorter than one " + unitOf(j.Sync) + ": lengthen a window or shorten the rounds"
+		return "window_too_short", "every window of service is shorter than one " + unitOf(j.Sync) +
+			": lengthen a window or shorten the rounds"
 	case j.Sync != hare.Relaxed && widest < j.Tasks:
-		return "too_wide", fmt.Sprintf("%d GPUs are needed together, at most %d can ever serve: lower \"tasks\", add GPUs, or use sync relaxed", j.Tasks, widest)
+		return "too_wide",
+			fmt.Sprintf("%d GPUs are needed together, at most %d can ever serve: "+
+				"lower \"tasks\", add GPUs, or use sync relaxed", j.Tasks, widest)
 	case j.Sync != hare.Relaxed:
-		if most := mostTogether(m, j); most < j.Tasks {
-			return "never_together", fmt.Sprintf("%d GPUs are needed together, at most %d are ever in service together for one %s: widen windows, lower \"tasks\", or use sync relaxed", j.Tasks, most, unitOf(j.Sync))
+		if most := maxSimultaneous(m, j); most < j.Tasks {
+			return "never_together",
+				fmt.Sprintf("%d GPUs are needed together, at most %d are ever in service together for one %s: "+
+					"widen windows, lower \"tasks\", or use sync relaxed", j.Tasks, most, unitOf(j.Sync))
 		}
 	}
 	return "", ""
 }
 
-// mostTogether is the greatest number of GPUs on which one round of a gang, or all
-// rounds of a rigid job, could start at the same time, if each GPU were held for
-// no longer than its own type needs. O(windows log windows).
-func mostTogether(m *hare.Model, j *hare.ModelJob) int64 {
+// maxSimultaneous returns the greatest number of GPUs on which one round of a gang, or
+// all rounds of a rigid job, could start at the same time if each GPU were held for no
+// longer than its own type needs. It takes O(windows log windows).
+func maxSimultaneous(m *hare.Model, j *hare.ModelJob) int64 {
 	type change struct{ at, gpus int64 }
 	most := int64(0)
 	var starts []change
 	count := func() {
-		slices.SortFunc(starts, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.gpus, b.gpus)) })
+		slices.SortFunc(starts, func(a, b change) int {
+			return cmp.Or(cmp.Compare(a.at, b.at),
+				cmp.Compare(a.gpus, b.gpus))
+		})
 		n := int64(0)
 		for _, x := range starts {
 			n += x.gpus

@@ -19,7 +19,8 @@ func TestGangsThatAreNeverTogether(t *testing.T) {
 	mixing.Mix = true
 	late.ReleaseUs = 10 * s
 	node := func(name, kind string, from, to int64) hare.Node {
-		return hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}, Windows: []hare.Window{{StartUs: from * s, EndUs: to * s}}}
+		return hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}},
+			Windows: []hare.Window{{StartUs: from * s, EndUs: to * s}}}
 	}
 	for _, c := range []struct {
 		name  string
@@ -28,9 +29,11 @@ func TestGangsThatAreNeverTogether(t *testing.T) {
 		code  string
 	}{
 		{"apart", job(hare.Gang, 2), []hare.Node{node("a", "A", 0, 20), node("b", "A", 20, 40)}, "never_together"},
-		{"together for less than a round", job(hare.Gang, 2), []hare.Node{node("a", "A", 0, 14), node("b", "A", 10, 40)}, "never_together"},
+		{"together for less than a round", job(hare.Gang, 2), []hare.Node{node("a", "A", 0, 14), node("b", "A", 10, 40)},
+			"never_together"},
 		{"together for a round", job(hare.Gang, 2), []hare.Node{node("a", "A", 0, 15), node("b", "A", 10, 40)}, ""},
-		{"rigid, for a round", job(hare.Rigid, 2), []hare.Node{node("a", "A", 0, 19), node("b", "A", 10, 40)}, "never_together"},
+		{"rigid, for a round", job(hare.Rigid, 2), []hare.Node{node("a", "A", 0, 19), node("b", "A", 10, 40)},
+			"never_together"},
 		{"rigid, for all", job(hare.Rigid, 2), []hare.Node{node("a", "A", 0, 20), node("b", "A", 10, 40)}, ""},
 		{"before the release", late, []hare.Node{node("a", "A", 0, 14), node("b", "A", 0, 40)}, "never_together"},
 		{"two types", job(hare.Gang, 2), []hare.Node{node("a", "A", 0, 20), node("b", "B", 0, 20)}, "too_wide"},
@@ -38,7 +41,8 @@ func TestGangsThatAreNeverTogether(t *testing.T) {
 		{"mixed, apart", mixing, []hare.Node{node("a", "A", 0, 20), node("b", "B", 16, 36)}, "never_together"},
 		{"relaxed", job(hare.Relaxed, 2), []hare.Node{node("a", "A", 0, 20), node("b", "A", 20, 40)}, ""},
 	} {
-		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: c.nodes}, Jobs: []hare.Job{c.job}}
+		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: c.nodes},
+			Jobs: []hare.Job{c.job}}
 		if err := inst.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +56,7 @@ func TestGangsThatAreNeverTogether(t *testing.T) {
 	}
 }
 
-// What is said to be infeasible has no schedule.
+// A job that is said to be infeasible has no schedule.
 func TestInfeasibleIsProved(t *testing.T) {
 	said := map[string]int{}
 	for seed := range uint64(4000) {

@@ -8,13 +8,13 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// justify pushes every relaxed job that is placed round by round late, in order
-// of falling C, each to end by its C, and then every job early, in order of
-// start. C_j never
-// grows (notes: double justification). The plan is changed in place, its blocks
-// too; the board must hold it. When ctx ends it stops between two jobs.
-func (b *board) justify(ctx context.Context, p *Plan) {
-	n := len(b.m.Jobs)
+// justify is double justification: it shifts every relaxed job that is placed round by
+// round right, in order of falling C and so that the job still ends by its C; then it
+// shifts every job left, in order of start. No C_j grows. p and its
+// blocks change in place, and the residual capacity must hold p. When ctx ends, justify
+// stops between two jobs.
+func (res *residual) justify(ctx context.Context, p *Plan) {
+	n := len(res.m.Jobs)
 	order := make([]int, n)
 	for i := range order {
 		order[i] = i
@@ -24,16 +24,16 @@ func (b *board) justify(ctx context.Context, p *Plan) {
 		if ctx.Err() != nil {
 			return
 		}
-		if b.m.Jobs[i].Sync == hare.Relaxed && !b.big[i] {
-			b.late(p, i)
+		if res.m.Jobs[i].Sync == hare.Relaxed && !res.big[i] {
+			res.justifyRight(p, i)
 		}
 	}
-	b.allEarly(ctx, p)
+	res.justifyAllLeft(ctx, p)
 }
 
-// allEarly starts every job early, in order of start, until ctx ends.
-func (b *board) allEarly(ctx context.Context, p *Plan) {
-	n := len(b.m.Jobs)
+// justifyAllLeft shifts every job left, in order of start, until ctx ends.
+func (res *residual) justifyAllLeft(ctx context.Context, p *Plan) {
+	n := len(res.m.Jobs)
 	order, start := make([]int, n), make([]int64, n)
 	for i := range order {
 		order[i], start[i] = i, firstStart(p.Jobs[i])
@@ -43,7 +43,7 @@ func (b *board) allEarly(ctx context.Context, p *Plan) {
 		if ctx.Err() != nil {
 			return
 		}
-		b.early(p, i)
+		res.justifyLeft(p, i)
 	}
 }
 
@@ -55,61 +55,62 @@ func firstStart(blocks []Block) int64 {
 	return s
 }
 
-// early takes job i out and puts it back to end as early as possible; what it
-// had stays where that is no worse.
-func (b *board) early(p *Plan, i int) {
+// justifyLeft removes job i and places it again to end as early as possible. The old
+// place is kept if the new one is worse.
+func (res *residual) justifyLeft(p *Plan, i int) {
 	old, oldEnd := p.Jobs[i], p.EndUs[i]
 	for x := range old {
-		b.give(&old[x])
+		res.release(&old[x])
 	}
-	blocks, end, ok := b.job(i, b.spare[:0])
+	blocks, end, ok := res.placeJob(i, res.spareBlocks[:0])
 	if ok && end <= oldEnd {
-		p.Jobs[i], p.EndUs[i], b.spare = blocks, end, old
+		p.Jobs[i], p.EndUs[i], res.spareBlocks = blocks, end, old
 		return
 	}
-	b.restore(old, blocks)
+	res.restore(old, blocks)
 }
 
 // restore puts the old blocks of a job back in place of new ones.
-func (b *board) restore(old, blocks []Block) {
-	b.spare = blocks
+func (res *residual) restore(old, blocks []Block) {
+	res.spareBlocks = blocks
 	for x := range blocks {
-		b.give(&blocks[x])
+		res.release(&blocks[x])
 	}
 	for x := range old {
-		b.take(&old[x])
+		res.reserve(&old[x])
 	}
 }
 
-// late takes relaxed job i out and puts it back to start as late as possible,
-// ending by its C: the mirror of earliest finish, round by round from the last.
-func (b *board) late(p *Plan, i int) {
-	j := &b.m.Jobs[i]
+// justifyRight removes relaxed job i and places it again to start as late as possible
+// and end by its C: it mirrors earliest finish, round by round from the last.
+func (res *residual) justifyRight(p *Plan, i int) {
+	j := &res.m.Jobs[i]
 	old := p.Jobs[i]
 	for x := range old {
-		b.give(&old[x])
+		res.release(&old[x])
 	}
-	blocks := b.spare[:0]
+	blocks := res.spareBlocks[:0]
 	by := p.EndUs[i]
 	ok := true
 	for r := j.Rounds - 1; r >= 0 && ok; r-- {
-		by, ok = b.lateRound(j, r, by, &blocks)
+		by, ok = res.placeRoundLate(j, r, by, &blocks)
 	}
 	if !ok || by < j.ReleaseUs {
-		b.restore(old, blocks)
+		res.restore(old, blocks)
 		return
 	}
-	p.Jobs[i], b.spare = blocks, old
-	// It may end before its C, where no GPU is free until then.
-	p.EndUs[i] = b.endOf(j, blocks)
+	p.Jobs[i], res.spareBlocks = blocks, old
+	// The job may end before its C if no GPU is free until then.
+	p.EndUs[i] = res.endOf(j, blocks)
 }
 
-// endOf is when the last of some blocks of a relaxed job has synchronised.
-func (b *board) endOf(j *hare.ModelJob, blocks []Block) int64 {
+// endOf returns the time at which the last of some blocks of a relaxed job has
+// synchronised.
+func (res *residual) endOf(j *hare.ModelJob, blocks []Block) int64 {
 	end := int64(0)
 	for x := range blocks {
 		for _, md := range j.Modes {
-			if md.Type == b.m.Classes[blocks[x].Class].Type {
+			if md.Type == res.m.Classes[blocks[x].Class].Type {
 				end = max(end, blocks[x].endUs()+md.SyncUs)
 			}
 		}
@@ -117,32 +118,32 @@ func (b *board) endOf(j *hare.ModelJob, blocks []Block) int64 {
 	return end
 }
 
-// last is the candidate with the last start, of those that start together the
-// widest; −1 where there is none. It is the mirror of first.
-func (b *board) last(cands []cand, release int64) (best int) {
+// latestCandidate returns the candidate with the last start and, among equal starts, the
+// greatest width; −1 if there is none. It mirrors earliestCandidate.
+func (res *residual) latestCandidate(cands []candidate, release int64) (best int) {
 	best = -1
 	from := release
 	for x := range cands {
-		if c := &cands[x]; c.width > 0 && (c.at > from || c.at == from && (best < 0 || c.width > cands[best].width)) {
-			best, from = x, c.at
+		if c := &cands[x]; c.width > 0 && (c.start > from || c.start == from && (best < 0 || c.width > cands[best].width)) {
+			best, from = x, c.start
 		}
 	}
 	for x := range cands {
 		c := &cands[x]
-		if c.width != 0 || c.at < from {
+		if c.width != 0 || c.start < from {
 			continue
 		}
 		s, n := int64(0), int32(0)
-		if b.grid != nil {
-			s, n = b.grid[c.class].latest(from, c.at+c.hold, c.hold)
+		if res.grid != nil {
+			s, n = res.grid[c.class].latest(from, c.start+c.hold, c.hold)
 		} else {
-			s, n = b.profiles[c.class].latest(from, c.at+c.hold, c.hold, 1)
+			s, n = res.profiles[c.class].latest(from, c.start+c.hold, c.hold, 1)
 		}
 		if s == never {
-			c.at = from - 1
+			c.start = from - 1
 			continue
 		}
-		c.at, c.width = s, n
+		c.start, c.width = s, n
 		if best < 0 || s > from || n > cands[best].width || n == cands[best].width && x < best {
 			best, from = x, s
 		}
@@ -150,27 +151,28 @@ func (b *board) last(cands []cand, release int64) (best int) {
 	return best
 }
 
-// lateRound places one round to start as late as possible with every task
-// synchronised by the time by; it returns the round's first start.
-func (b *board) lateRound(j *hare.ModelJob, round, by int64, out *[]Block) (start int64, ok bool) {
+// placeRoundLate places one round to start as late as possible with every task
+// synchronised by the time by. It returns the first start of the round.
+func (res *residual) placeRoundLate(j *hare.ModelJob, round, by int64, out *[]Block) (start int64, ok bool) {
 	left := int32(min(j.Tasks, 1<<30))
 	start = by
-	cands := b.candidates(j, 0)
+	cands := res.candidates(j, 0)
 	for x := range cands {
-		cands[x].at = by - cands[x].dur
+		cands[x].start = by - cands[x].dur
 	}
 	for left > 0 {
-		at := b.last(cands, j.ReleaseUs)
+		at := res.latestCandidate(cands, j.ReleaseUs)
 		if at < 0 {
 			return 0, false
 		}
 		c := &cands[at]
-		x := Block{Class: c.class, Width: min(left, c.width), Tasks: 1, Round: round, Rounds: 1, StartUs: c.at, HoldUs: c.hold}
-		b.take(&x)
+		x := Block{Class: c.class, Width: min(left, c.width), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
+			HoldUs: c.hold}
+		res.reserve(&x)
 		*out = append(*out, x)
 		left -= x.Width
 		c.width -= x.Width
-		start = min(start, c.at)
+		start = min(start, c.start)
 	}
 	return start, true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// countdown is a context that ends after some looks at it.
+// countdown is a context that ends after a number of checks.
 type countdown struct {
 	context.Context
 	left int
@@ -21,9 +21,10 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// Wherever a pass is cut, the ends that the plan states are those of its blocks.
+// Wherever a pass is interrupted, the ends that the plan states are those of its blocks.
 func TestJustifyMayBeCutAnywhere(t *testing.T) {
-	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 30, GPUs: []hare.TypeCount{{Type: "V100", Count: 5}, {Type: "K80", Count: 3}}, Seed: 7})
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 30, GPUs: []hare.TypeCount{{Type: "V100", Count: 5},
+		{Type: "K80", Count: 3}}, Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +34,11 @@ func TestJustifyMayBeCutAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cut := range 61 {
-		b := newBoard(m)
-		p := start.from(1)
+		b := newResidual(m)
+		p := start.fromUnits(1)
 		for i := range p.Jobs {
 			for x := range p.Jobs[i] {
-				b.take(&p.Jobs[i][x])
+				b.reserve(&p.Jobs[i][x])
 			}
 		}
 		b.justify(&countdown{t.Context(), cut}, p)

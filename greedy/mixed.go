@@ -8,165 +8,170 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// mixedSearch is a search for jobs of several modes: annealing places gang and
-// rigid jobs beside stand-ins for the others, which then fill what is left.
+// mixedSearch searches for instances that have gang or rigid jobs as well as others.
+// Annealing places the gang and rigid jobs beside surrogates of the others; then a
+// search for relaxed jobs places those in the capacity that is left.
 type mixedSearch struct {
 	ctx   context.Context
 	m     *hare.Model
 	rel   *hare.Relaxation
 	cfg   *ImproveConfig
-	left  int64 // moves
+	left  int64 // the moves that are left
 	stats Stats
 	big   []bool
-	best  *Plan // nil before there is one
+	best  *Plan // nil until there is one
 	value hare.Amount
-	// loose are the jobs that fill: relaxed ones, and gangs that need several
-	// types at once. held are those that the annealing places.
-	loose, held []int
-	rest        *hare.Model // loose alone
-	progress    [][]hare.Point
+	// filler lists the jobs that fill the remaining capacity: relaxed jobs, and gangs that
+	// need several types at once. annealed lists the jobs that the annealing places.
+	filler, annealed []int
+	rest             *hare.Model // the model with the filler jobs only
+	progress         [][]hare.Point
 }
 
-// annealRate is how many jobs the annealing places while a search for relaxed
-// jobs places one.
+// annealRate is the number of jobs that the annealing places in the time in which the
+// search for relaxed jobs places one.
 const annealRate = 200
 
-// stand says how a loose job is represented: as a job of sync whose tasks take
-// the given share of synchronisation as compute.
-type stand struct {
-	sync  hare.Sync
-	share float64
+// surrogate says how a filler job is represented in the annealing: as a job of sync
+// whose tasks count the given share of synchronisation as compute.
+type surrogate struct {
+	sync      hare.Sync
+	syncShare float64
 }
 
-// stands are the stand-ins of the first candidates, in turn; in those of gangs
-// a job may pause and change its type.
-var stands = [...]stand{{hare.Rigid, 0.5}, {hare.Gang, 0.5}, {hare.Rigid, 1}, {hare.Gang, 0.2}}
+// surrogates are used for the first candidates in turn. A gang surrogate may pause and
+// change its type.
+var surrogates = [...]surrogate{{hare.Rigid, 0.5}, {hare.Gang, 0.5}, {hare.Rigid, 1}, {hare.Gang, 0.2}}
 
-// candidateShares are the shares of the budget by which each candidate is
-// made; the rest is for filling the best of them better.
+// candidateShares are the shares of the budget by which each candidate is finished. The
+// rest is used to fill the best candidate better.
 var candidateShares = [...]float64{0.06, 0.14, 0.28, 0.5}
 
-// follows are the weights of a sketch in the orders tried for it.
-var follows = [...]float64{0.5, 1}
+// blendWeights are the weights of the surrogate plan in the orders that are tried for
+// it.
+var blendWeights = [...]float64{0.5, 1}
 
-// fewJobs is up to how many jobs all of them are searched by their keys in the
-// end, gangs and rigid ones too.
+// fewJobs is the number of jobs up to which the last part of the budget searches over
+// the keys of all jobs, gang and rigid jobs too.
 const fewJobs = 12
 
-// annealShare is the part of a candidate's budget for its annealing.
+// annealShare is the share of a candidate's budget for the annealing.
 const annealShare = 0.6
 
-// looseJobs are the jobs that annealing cannot place, and the others.
-func looseJobs(m *hare.Model) (loose, held []int) {
+// splitJobs returns the jobs that annealing cannot place, and the others.
+func splitJobs(m *hare.Model) (filler, annealed []int) {
 	n := len(m.Jobs)
 	p, _ := newAnnealProblem(m, nil, &Plan{Jobs: make([][]Block, n), EndUs: make([]int64, n)})
 	for i := range p.jobs {
-		held = append(held, p.jobs[i].index)
+		annealed = append(annealed, p.jobs[i].index)
 	}
-	return p.fixed, held
+	return p.fixed, annealed
 }
 
-// searchMixed searches for a plan better than start, which may be nil. The end
-// of ctx is no error.
-func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig, loose, held []int) (*Plan, Stats, error) {
-	s := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, left: cfg.Moves, big: bigJobs(m, oneByOne), best: start, loose: loose, held: held}
+// searchMixed searches for a plan better than start, which may be nil. The end of ctx is
+// not an error.
+func searchMixed(ctx context.Context, m *hare.Model, rel *hare.Relaxation, start *Plan, cfg ImproveConfig,
+	filler, annealed []int) (*Plan, Stats, error) {
+	ms := &mixedSearch{ctx: ctx, m: m, rel: rel, cfg: &cfg, left: cfg.Moves, big: bigJobs(m, maxTasksByRound),
+		best: start, filler: filler, annealed: annealed}
 	if start != nil {
-		s.value = start.Value(m)
+		ms.value = start.Value(m)
 	}
 	rest := *m
 	rest.Jobs = nil
-	for _, i := range loose {
+	for _, i := range filler {
 		rest.Jobs = append(rest.Jobs, m.Jobs[i])
 	}
-	s.rest = &rest
+	ms.rest = &rest
 	peek := func() {
-		if s.cfg.Peek != nil && s.best != start {
-			s.cfg.Peek(func() *Plan { return s.best.from(1) })
+		if ms.cfg.Checkpoint != nil && ms.best != start {
+			ms.cfg.Checkpoint(func() *Plan { return ms.best.fromUnits(1) })
 		}
 	}
 	found := false
 	for n, share := range candidateShares {
-		if s.over() {
+		if ms.over() {
 			break
 		}
-		found = s.candidate(n, share) || found
+		found = ms.candidate(n, share) || found
 		peek()
 	}
 	switch {
-	case s.over():
-	case !found || s.best == nil || len(s.m.Jobs) <= fewJobs:
-		// No stand-in has a place, or all orders can nearly be tried.
-		cfg := s.part(1)
-		cfg.StopAt, cfg.Report, cfg.Peek = s.cfg.StopAt, s.cfg.Report, s.cfg.Peek
-		p, stats, err := searchRelaxed(ctx, m, rel, s.best, cfg, s.big)
-		s.add(stats)
-		return p, s.stats, err
+	case ms.over():
+	case !found || ms.best == nil || len(ms.m.Jobs) <= fewJobs:
+		// No surrogate has a place, or there are so few jobs that nearly all orders can be
+		// tried.
+		cfg := ms.part(1)
+		cfg.StopAt, cfg.Report, cfg.Checkpoint = ms.cfg.StopAt, ms.cfg.Report, ms.cfg.Checkpoint
+		p, stats, err := searchRelaxed(ctx, m, rel, ms.best, cfg, ms.big)
+		ms.add(stats)
+		return p, ms.stats, err
 	default:
-		s.fill(s.best, s.best, s.guide(s.progress), s.part(0.95))
+		ms.fill(ms.best, ms.best, ms.fillerRelaxation(ms.progress), ms.part(0.95))
 	}
-	return s.best, s.stats, nil
+	return ms.best, ms.stats, nil
 }
 
-func (s *mixedSearch) over() bool {
-	return s.left <= 0 || s.ctx.Err() != nil ||
-		s.cfg.StopAt != 0 && s.best != nil && s.value.Float() <= s.cfg.StopAt
+func (ms *mixedSearch) over() bool {
+	return ms.left <= 0 || ms.ctx.Err() != nil ||
+		ms.cfg.StopAt != 0 && ms.best != nil && ms.value.Float() <= ms.cfg.StopAt
 }
 
-func (s *mixedSearch) add(o Stats) {
-	s.stats.Moves += o.Moves
-	s.stats.Evaluations += o.Evaluations
-	s.stats.Accepted += o.Accepted
+func (ms *mixedSearch) add(o Stats) {
+	ms.stats.Moves += o.Moves
+	ms.stats.Evaluations += o.Evaluations
+	ms.stats.Accepted += o.Accepted
 }
 
-// used is how much of the budget is over, 0 to 1.
-func (s *mixedSearch) used() float64 {
-	b := budget{ctx: s.ctx, cfg: s.cfg, left: s.left}
+// used returns the used share of the budget, from 0 to 1.
+func (ms *mixedSearch) used() float64 {
+	b := budget{ctx: ms.ctx, cfg: ms.cfg, left: ms.left}
 	return b.share()
 }
 
-// part is a configuration for a search that ends when share of the budget is
+// part returns a configuration for a search that ends when share of the whole budget is
 // used.
-func (s *mixedSearch) part(share float64) ImproveConfig {
-	from := s.used()
-	cfg := ImproveConfig{Seed: s.cfg.Seed, Workers: s.cfg.Workers}
-	spare := int64(share*float64(s.cfg.Moves)) - (s.cfg.Moves - s.left)
-	cfg.Moves = max(1, min(s.left, spare))
-	if s.cfg.Elapsed != nil {
-		whole := s.cfg.Elapsed
+func (ms *mixedSearch) part(share float64) ImproveConfig {
+	from := ms.used()
+	cfg := ImproveConfig{Seed: ms.cfg.Seed, Workers: ms.cfg.Workers}
+	spare := int64(share*float64(ms.cfg.Moves)) - (ms.cfg.Moves - ms.left)
+	cfg.Moves = max(1, min(ms.left, spare))
+	if ms.cfg.Elapsed != nil {
+		whole := ms.cfg.Elapsed
 		cfg.Elapsed = func() float64 { return (whole() - from) / math.Max(share-from, 1e-9) }
 	}
 	return cfg
 }
 
-// candidate makes a plan from one annealing with the n-th stand-ins. It reports
-// false where that finds no place.
-func (s *mixedSearch) candidate(n int, share float64) bool {
-	from := s.used()
-	cfg := s.part(from + annealShare*max(0, share-from))
+// candidate makes a plan from one annealing with the n-th surrogate. It returns false if
+// the annealing finds no place.
+func (ms *mixedSearch) candidate(n int, share float64) bool {
+	from := ms.used()
+	cfg := ms.part(from + annealShare*max(0, share-from))
 	cfg.Seed += int64(n) << 32
-	cfg.Moves = max(annealRate*cfg.Moves, int64(50*len(s.m.Jobs)))
-	sketch, stats, err := anneal(s.ctx, s.standIns(stands[n%len(stands)]), s.rel, nil, cfg)
-	s.stats.Accepted += stats.Accepted
-	s.stats.Evaluations += stats.Evaluations
-	s.stats.Moves += stats.Moves
-	s.left -= (stats.Moves + annealRate - 1) / annealRate
-	if err != nil || sketch == nil {
+	cfg.Moves = max(annealRate*cfg.Moves, int64(50*len(ms.m.Jobs)))
+	surrogatePlan, stats, err := anneal(ms.ctx, ms.surrogateModel(surrogates[n%len(surrogates)]), ms.rel, nil, cfg)
+	ms.stats.Accepted += stats.Accepted
+	ms.stats.Evaluations += stats.Evaluations
+	ms.stats.Moves += stats.Moves
+	ms.left -= (stats.Moves + annealRate - 1) / annealRate
+	if err != nil || surrogatePlan == nil {
 		return false
 	}
-	from = s.used()
-	for x, weight := range follows {
-		progress := s.follow(sketch, weight)
-		cfg := s.part(from + max(0, share-from)*float64(x+1)/float64(len(follows)))
-		if s.fill(sketch, nil, s.guide(progress), cfg) || s.progress == nil {
-			s.progress = progress
+	from = ms.used()
+	for x, weight := range blendWeights {
+		progress := ms.blendProgress(surrogatePlan, weight)
+		cfg := ms.part(from + max(0, share-from)*float64(x+1)/float64(len(blendWeights)))
+		if ms.fill(surrogatePlan, nil, ms.fillerRelaxation(progress), cfg) || ms.progress == nil {
+			ms.progress = progress
 		}
 	}
 	return true
 }
 
-// standIns is the model with loose jobs replaced.
-func (s *mixedSearch) standIns(kind stand) *hare.Model {
-	m := *s.m
+// surrogateModel returns the model with the filler jobs replaced by surrogates.
+func (ms *mixedSearch) surrogateModel(kind surrogate) *hare.Model {
+	m := *ms.m
 	m.Jobs = slices.Clone(m.Jobs)
 	size := make([]int64, len(m.Types))
 	for c := range m.Classes {
@@ -174,7 +179,7 @@ func (s *mixedSearch) standIns(kind stand) *hare.Model {
 			size[m.Classes[c].Type] += int64(len(m.Classes[c].GPUs))
 		}
 	}
-	for _, i := range s.loose {
+	for _, i := range ms.filler {
 		j := &m.Jobs[i]
 		widest := int64(1)
 		for _, md := range j.Modes {
@@ -186,21 +191,21 @@ func (s *mixedSearch) standIns(kind stand) *hare.Model {
 		j.Modes = slices.Clone(j.Modes)
 		for x := range j.Modes {
 			md := &j.Modes[x]
-			md.ComputeUs, md.SyncUs = each*md.ComputeUs+int64(kind.share*float64(md.SyncUs)), 0
+			md.ComputeUs, md.SyncUs = each*md.ComputeUs+int64(kind.syncShare*float64(md.SyncUs)), 0
 		}
 	}
 	return &m
 }
 
-// follow is the progress of loose jobs between the relaxation's, weight 0, and
-// that of their stand-ins in sketch, weight 1.
-func (s *mixedSearch) follow(sketch *Plan, weight float64) [][]hare.Point {
-	out := make([][]hare.Point, len(s.loose))
-	for x, i := range s.loose {
-		rounds := float64(s.m.Jobs[i].Rounds)
-		start := float64(firstStart(sketch.Jobs[i]))
-		long := float64(sketch.EndUs[i]) - start
-		pts := s.rel.Progress[i]
+// blendProgress returns the progress of the filler jobs, interpolated between that in
+// the relaxation (weight 0) and that of their surrogates in plan (weight 1).
+func (ms *mixedSearch) blendProgress(plan *Plan, weight float64) [][]hare.Point {
+	out := make([][]hare.Point, len(ms.filler))
+	for x, i := range ms.filler {
+		rounds := float64(ms.m.Jobs[i].Rounds)
+		start := float64(firstStart(plan.Jobs[i]))
+		long := float64(plan.EndUs[i]) - start
+		pts := ms.rel.Progress[i]
 		if len(pts) == 0 {
 			pts = []hare.Point{{TimeUs: start}, {TimeUs: start + long, Rounds: rounds}}
 		}
@@ -212,80 +217,80 @@ func (s *mixedSearch) follow(sketch *Plan, weight float64) [][]hare.Point {
 	return out
 }
 
-// guide is the relaxation for loose jobs, with the given progress.
-func (s *mixedSearch) guide(progress [][]hare.Point) *hare.Relaxation {
-	return &hare.Relaxation{GridUs: s.rel.GridUs, Prices: s.rel.Prices, Progress: progress}
+// fillerRelaxation returns the relaxation for the filler jobs with the given progress.
+func (ms *mixedSearch) fillerRelaxation(progress [][]hare.Point) *hare.Relaxation {
+	return &hare.Relaxation{GridUs: ms.rel.GridUs, Prices: ms.rel.Prices, Progress: progress}
 }
 
-// fill leaves the held jobs where fixed has them, searches places for the loose
-// ones from start (nil: from rel alone), and justifies all. It reports whether
-// the plan is better than all before.
-func (s *mixedSearch) fill(fixed, start *Plan, rel *hare.Relaxation, cfg ImproveConfig) bool {
-	held := &Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: make([]int64, len(s.m.Jobs))}
-	p := &Plan{Jobs: make([][]Block, len(s.m.Jobs)), EndUs: make([]int64, len(s.m.Jobs))}
-	var value hare.Amount // of held jobs
-	for _, i := range s.held {
+// fill leaves the annealed jobs where fixed has them, searches places for the filler
+// jobs from start (or from rel alone if start is nil), and justifies the result. It
+// reports whether the plan is better than all before.
+func (ms *mixedSearch) fill(fixed, start *Plan, rel *hare.Relaxation, cfg ImproveConfig) bool {
+	annealed := &Plan{Jobs: make([][]Block, len(ms.m.Jobs)), EndUs: make([]int64, len(ms.m.Jobs))}
+	p := &Plan{Jobs: make([][]Block, len(ms.m.Jobs)), EndUs: make([]int64, len(ms.m.Jobs))}
+	var value hare.Amount // the value of the annealed jobs
+	for _, i := range ms.annealed {
 		p.Jobs[i], p.EndUs[i] = fixed.Jobs[i], fixed.EndUs[i]
-		held.Jobs[i] = fixed.Jobs[i]
-		mj := &s.m.Jobs[i]
+		annealed.Jobs[i] = fixed.Jobs[i]
+		mj := &ms.m.Jobs[i]
 		value = value.Add(hare.Product(mj.WeightMicro, p.EndUs[i]-mj.ReleaseUs))
 	}
 	var from *Plan
 	if start != nil {
 		from = &Plan{}
-		for _, i := range s.loose {
+		for _, i := range ms.filler {
 			from.Jobs, from.EndUs = append(from.Jobs, start.Jobs[i]), append(from.EndUs, start.EndUs[i])
 		}
 	}
-	if s.cfg.StopAt != 0 {
-		cfg.StopAt = s.cfg.StopAt - value.Float()
+	if ms.cfg.StopAt != 0 {
+		cfg.StopAt = ms.cfg.StopAt - value.Float()
 	}
 	if cfg.StopAt <= 0 {
 		cfg.StopAt = 0
 	}
-	cfg.Report = func(v hare.Amount) { s.report(v.Add(value)) }
-	filled, stats, err := searchBeside(s.ctx, s.rest, rel, from, held, slices.Max(fixed.EndUs), cfg)
-	s.add(stats)
-	s.left -= stats.Moves
+	cfg.Report = func(v hare.Amount) { ms.report(v.Add(value)) }
+	filled, stats, err := searchRelaxedBeside(ms.ctx, ms.rest, rel, from, annealed, slices.Max(fixed.EndUs), cfg)
+	ms.add(stats)
+	ms.left -= stats.Moves
 	if err != nil || filled == nil {
 		return false
 	}
-	for x, i := range s.loose {
+	for x, i := range ms.filler {
 		p.Jobs[i], p.EndUs[i] = filled.Jobs[x], filled.EndUs[x]
 	}
-	return s.settle(p)
+	return ms.justifyAndKeep(p)
 }
 
-// settle justifies p while that helps and keeps it where it is the best.
-func (s *mixedSearch) settle(p *Plan) bool {
-	p = p.from(1) // justifying changes blocks, and others have these
-	b := newRunBoard(s.m, s.big)
+// justifyAndKeep justifies p while that helps, and keeps it if it is the best.
+func (ms *mixedSearch) justifyAndKeep(p *Plan) bool {
+	p = p.fromUnits(1) // justification changes blocks that other plans share
+	res := newRunResidual(ms.m, ms.big)
 	for i := range p.Jobs {
 		for x := range p.Jobs[i] {
-			b.take(&p.Jobs[i][x])
+			res.reserve(&p.Jobs[i][x])
 		}
 	}
-	for before := math.Inf(1); s.ctx.Err() == nil; {
-		v := weighted(s.m, p.EndUs)
+	for before := math.Inf(1); ms.ctx.Err() == nil; {
+		v := weighted(ms.m, p.EndUs)
 		if v >= before*(1-1e-5) {
 			break
 		}
 		before = v
-		s.left -= 2 * int64(len(s.m.Jobs))
-		b.justify(s.ctx, p)
+		ms.left -= 2 * int64(len(ms.m.Jobs))
+		res.justify(ms.ctx, p)
 	}
-	v := p.Value(s.m)
-	if s.best != nil && v.Cmp(s.value) >= 0 {
+	v := p.Value(ms.m)
+	if ms.best != nil && v.Cmp(ms.value) >= 0 {
 		return false
 	}
-	s.report(v)
-	s.best, s.value = p, v
+	ms.report(v)
+	ms.best, ms.value = p, v
 	return true
 }
 
-// report tells of a value that is better than all before.
-func (s *mixedSearch) report(v hare.Amount) {
-	if s.cfg.Report != nil && (s.best == nil || v.Cmp(s.value) < 0) {
-		s.cfg.Report(v)
+// report calls Report if v is better than all values before.
+func (ms *mixedSearch) report(v hare.Amount) {
+	if ms.cfg.Report != nil && (ms.best == nil || v.Cmp(ms.value) < 0) {
+		ms.cfg.Report(v)
 	}
 }

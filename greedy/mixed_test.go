@@ -19,7 +19,7 @@ func TestMixedPlansAreFeasible(t *testing.T) {
 	for seed := uint64(1); seed <= 100; seed++ {
 		r := rand.New(rand.NewPCG(seed, 12))
 		m := randomMixture(r, 3+r.IntN(20), seed%3 > 0)
-		loose, held := looseJobs(m)
+		loose, held := splitJobs(m)
 		start, err := Assign(t.Context(), m, Order(m, nil, "wspt"), Insertion)
 		if len(loose) == 0 || len(held) == 0 || err != nil {
 			continue
@@ -60,7 +60,7 @@ func TestMixedPlansAreFeasible(t *testing.T) {
 	}
 }
 
-// randomMixture is randomGangs where some jobs are relaxed or mix types.
+// randomMixture returns randomGangs with some jobs relaxed or mixing types.
 func randomMixture(r *rand.Rand, jobs int, windows bool) *hare.Model {
 	inst := randomGangs(r, jobs, windows).Instance
 	for i := range inst.Jobs {
@@ -75,8 +75,8 @@ func randomMixture(r *rand.Rand, jobs int, windows bool) *hare.Model {
 	return hare.NewModel(inst)
 }
 
-// Every report is of a better value than the one before, the last that of the
-// plan; and the end of ctx ends the search with the best plan so far.
+// Every report is of a better value than the one before, and the last is that of the
+// plan. The end of ctx ends the search with the best plan so far.
 func TestMixedSearchReportsAndEnds(t *testing.T) {
 	m := mixture(t)
 	start, err := Assign(t.Context(), m, Order(m, nil, "wspt"), Insertion)
@@ -115,7 +115,7 @@ func TestMixedSearchReportsAndEnds(t *testing.T) {
 	accept(t, m, p, "cancelled mixture")
 }
 
-// mixture is standard-200 with half of the jobs rigid and a quarter gang.
+// mixture returns standard-200 with half of the jobs rigid and a quarter gang.
 func mixture(t testing.TB) *hare.Model {
 	inst := loadInstance(t, "standard-200")
 	for i := range inst.Jobs {

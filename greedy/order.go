@@ -8,25 +8,24 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Whole stands in an Item for all rounds of a gang or rigid job, or of a relaxed
-// one that is placed as runs.
+// Whole is the Round of an Item that stands for all rounds of a job: a gang or rigid
+// job, or a relaxed job that is placed as runs.
 const Whole = -1
 
 // Item is one round of a relaxed job, or a whole job.
 type Item struct {
 	Job   int32
-	Round int64 // or Whole
+	Round int64 // a round or Whole
 	Key   float64
 }
 
-// Order sorts the items of all jobs: "relaxation" by the time at which rel has
-// done r − ½ rounds (half of all rounds for whole jobs), "wspt" by
-// least work over weight, "arrival" by release; ties go by job, then round.
-// Runs of a relaxed job's rounds are in order, since progress never falls.
-// Where relaxed jobs have more tasks than may be placed one by one, the largest
-// are items as wholes. O(n log n) in items.
+// Order sorts the items of all jobs: "relaxation" by the time at which rel has done r −
+// ½ rounds (half of all rounds for whole jobs), "wspt" by least work over weight,
+// "arrival" by release; ties go by job, then round. The rounds of a relaxed job are in
+// order, since progress never falls. If relaxed jobs have more tasks than may be placed
+// one by one, the largest jobs are whole items. It takes O(n log n) in items.
 func Order(m *hare.Model, rel *hare.Relaxation, kind string) []Item {
-	return order(m, rel, kind, bigJobs(m, oneByOne))
+	return order(m, rel, kind, bigJobs(m, maxTasksByRound))
 }
 
 func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item {
@@ -39,7 +38,7 @@ func order(m *hare.Model, rel *hare.Relaxation, kind string, big []bool) []Item 
 		case kind == "arrival":
 			key = float64(j.ReleaseUs)
 		case kind == "wspt" || rel == nil:
-			key = smith(j)
+			key = smithRatio(j)
 		case whole:
 			key = timeOf(rel.Progress[i], float64(j.Rounds)/2)
 		}
@@ -74,8 +73,8 @@ func compareItems(a, b Item) int {
 	return cmp.Compare(a.Round, b.Round)
 }
 
-// smith is the least GPU-time of a job over its weight.
-func smith(j *hare.ModelJob) float64 {
+// smithRatio returns Smith's ratio: the least GPU-time of a job over its weight.
+func smithRatio(j *hare.ModelJob) float64 {
 	least := math.Inf(1)
 	for _, md := range j.Modes {
 		least = min(least, float64(md.DurationUs()))
@@ -91,8 +90,8 @@ func timeOf(pts []hare.Point, rounds float64) float64 {
 	return advanceTo(pts, &at, rounds)
 }
 
-// advanceTo is the first time at which the polyline reaches rounds; *at is
-// where the last search ended.
+// advanceTo returns the first time at which the polyline reaches rounds; *at is where
+// the last search ended.
 func advanceTo(pts []hare.Point, at *int, rounds float64) float64 {
 	for *at+1 < len(pts) && pts[*at+1].Rounds < rounds {
 		*at++

@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// sideBySide does do(0) … do(n−1), in order with one worker and otherwise in
-// goroutines of their own. A panic in one of them would end the process: the
-// caller gets it.
-func sideBySide(workers, n int, do func(x int)) {
+// runParallel calls do(0) … do(n−1), in order with one worker and otherwise in one
+// goroutine each. A panic in a goroutine would end the process, so the panic is raised
+// in the caller instead.
+func runParallel(workers, n int, do func(x int)) {
 	if workers == 1 {
 		for x := range n {
 			do(x)

@@ -6,204 +6,205 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// never lies after every time of a schedule.
+// never is later than every time of a schedule.
 const never = int64(math.MaxInt64)
 
-// profile is the number of free GPUs of a class over time: free[i] from
-// times[i] to times[i+1]. times[0] is 0.
+// profile is the number of free GPUs of a class over time: free[i] from times[i] to
+// times[i+1]. times[0] is 0.
 type profile struct {
 	times []int64
 	free  []int32
-	// hint is where the last search ended; searches mostly go on from there.
+	// hint is the step at which the last search ended; the next search mostly continues from
+	// there.
 	hint int
 }
 
 func newProfile(c *hare.Class) *profile {
-	p := &profile{times: []int64{0}, free: []int32{0}}
+	pr := &profile{times: []int64{0}, free: []int32{0}}
 	for _, w := range c.Windows {
-		p.add(w.StartUs, w.EndUs, int32(len(c.GPUs)))
+		pr.add(w.StartUs, w.EndUs, int32(len(c.GPUs)))
 	}
-	return p
+	return pr
 }
 
-func (p *profile) copyFrom(q *profile) {
-	p.times = append(p.times[:0], q.times...)
-	p.free = append(p.free[:0], q.free...)
-	p.hint = 0
+func (pr *profile) copyFrom(q *profile) {
+	pr.times = append(pr.times[:0], q.times...)
+	pr.free = append(pr.free[:0], q.free...)
+	pr.hint = 0
 }
 
-// index is the step that holds at t ≥ 0: a gallop from the last place looked
-// at, since searches follow each other closely in time. O(log distance).
-func (p *profile) index(t int64) int {
-	n := len(p.times)
-	lo := min(p.hint, n-1)
+// index returns the step that holds at t ≥ 0. It is an exponential search from the last
+// step, since successive searches are close in time. It takes O(log distance).
+func (pr *profile) index(t int64) int {
+	n := len(pr.times)
+	lo := min(pr.hint, n-1)
 	hi := lo + 1
-	if p.times[lo] <= t {
-		for step := 1; hi < n && p.times[hi] <= t; step *= 2 {
+	if pr.times[lo] <= t {
+		for step := 1; hi < n && pr.times[hi] <= t; step *= 2 {
 			lo, hi = hi, min(n, hi+step)
 		}
 	} else {
-		for step := 1; p.times[lo] > t; step *= 2 {
+		for step := 1; pr.times[lo] > t; step *= 2 {
 			lo, hi = max(0, lo-step), lo
 		}
 	}
 	for hi-lo > 1 {
 		mid := int(uint(lo+hi) / 2)
-		if p.times[mid] <= t {
+		if pr.times[mid] <= t {
 			lo = mid
 		} else {
 			hi = mid
 		}
 	}
-	p.hint = lo
+	pr.hint = lo
 	return lo
 }
 
-// add changes the free count by n within [from, to). Steps that no longer
-// change the count go. O(steps within + steps behind to be moved).
-func (p *profile) add(from, to int64, n int32) {
+// add changes the free count by n within [from, to). Steps that no longer change the
+// count are removed. It takes O(steps within + steps behind that must move).
+func (pr *profile) add(from, to int64, n int32) {
 	if from >= to || n == 0 {
 		return
 	}
-	i := p.index(from)
+	i := pr.index(from)
 	j := i + 1
-	for j < len(p.times) && p.times[j] < to {
+	for j < len(pr.times) && pr.times[j] < to {
 		j++
 	}
-	before := p.free[j-1] // also from to on
-	// A step comes or goes at from, and at to.
+	before := pr.free[j-1] // this count also holds from to on
+	// first and last say whether a step is added (1) or removed (−1) at from and at to.
 	first, last := 0, 0
-	if p.times[i] < from {
+	if pr.times[i] < from {
 		first = 1
-	} else if i > 0 && p.free[i-1] == p.free[i]+n {
+	} else if i > 0 && pr.free[i-1] == pr.free[i]+n {
 		first = -1
 	}
 	tail := j
-	if j == len(p.times) {
+	if j == len(pr.times) {
 		if to != never {
 			last = 1
 		}
-	} else if p.times[j] != to {
+	} else if pr.times[j] != to {
 		last = 1
-	} else if p.free[j] == before+n {
+	} else if pr.free[j] == before+n {
 		last, tail = -1, j+1
 	}
-	opened := p.free[i] + n
+	opened := pr.free[i] + n
 	for x := i + max(0, first); x < j; x++ {
-		p.free[x] += n
+		pr.free[x] += n
 	}
-	size := len(p.times)
+	size := len(pr.times)
 	if by := first + last; by > 0 {
-		p.times = append(p.times, 0, 0)[:size+by]
-		p.free = append(p.free, 0, 0)[:size+by]
+		pr.times = append(pr.times, 0, 0)[:size+by]
+		pr.free = append(pr.free, 0, 0)[:size+by]
 	}
 	if first > 0 {
-		p.move(tail, size, first+last)
-		p.move(i+1, j, first)
-		p.times[i+1], p.free[i+1] = from, opened
+		pr.shiftSteps(tail, size, first+last)
+		pr.shiftSteps(i+1, j, first)
+		pr.times[i+1], pr.free[i+1] = from, opened
 	} else {
-		p.move(i-first, j, first)
-		p.move(tail, size, first+last)
+		pr.shiftSteps(i-first, j, first)
+		pr.shiftSteps(tail, size, first+last)
 	}
 	if last > 0 {
-		p.times[j+first], p.free[j+first] = to, before
+		pr.times[j+first], pr.free[j+first] = to, before
 	}
-	p.times, p.free = p.times[:size+first+last], p.free[:size+first+last]
-	p.hint = max(0, i-1)
+	pr.times, pr.free = pr.times[:size+first+last], pr.free[:size+first+last]
+	pr.hint = max(0, i-1)
 }
 
-// move shifts the steps from … to−1 by so many places.
-func (p *profile) move(from, to, by int) {
+// shiftSteps moves the steps from … to−1 by so many positions.
+func (pr *profile) shiftSteps(from, to, by int) {
 	if by != 0 && from < to {
-		copy(p.times[from+by:], p.times[from:to])
-		copy(p.free[from+by:], p.free[from:to])
+		copy(pr.times[from+by:], pr.times[from:to])
+		copy(pr.free[from+by:], pr.free[from:to])
 	}
 }
 
-// earliest is the first start between from and limit at which at least need
-// GPUs are free for hold, and how many are. start is never when there is none.
-// O(steps passed).
-func (p *profile) earliest(from, limit, hold int64, need int32) (start int64, count int32) {
-	i := p.index(from)
+// earliest returns the first start between from and limit at which at least need GPUs
+// are free for hold, and how many are free. The start is never if there is none. It
+// takes O(steps passed).
+func (pr *profile) earliest(from, limit, hold int64, need int32) (start int64, count int32) {
+	i := pr.index(from)
 	start = from
 	for {
-		// Skip steps with too few.
-		for p.free[i] < need {
+		// Steps with too few free GPUs are skipped.
+		for pr.free[i] < need {
 			i++
-			if i == len(p.times) {
+			if i == len(pr.times) {
 				return never, 0
 			}
-			if start = p.times[i]; start > limit {
+			if start = pr.times[i]; start > limit {
 				return never, 0
 			}
 		}
-		count = p.free[i]
+		count = pr.free[i]
 		end := start + hold
 		j := i + 1
-		for ; j < len(p.times) && p.times[j] < end; j++ {
-			if p.free[j] < need {
+		for ; j < len(pr.times) && pr.times[j] < end; j++ {
+			if pr.free[j] < need {
 				break
 			}
-			count = min(count, p.free[j])
+			count = min(count, pr.free[j])
 		}
-		if j == len(p.times) || p.times[j] >= end {
+		if j == len(pr.times) || pr.times[j] >= end {
 			return start, count
 		}
 		i = j
-		start = p.times[i]
+		start = pr.times[i]
 	}
 }
 
-// least is the smallest free count within [from, from+hold).
-func (p *profile) least(from, hold int64) int32 {
-	i := p.index(from)
-	n := p.free[i]
-	for i++; n > 0 && i < len(p.times) && p.times[i] < from+hold; i++ {
-		n = min(n, p.free[i])
+// minFree returns the smallest free count within [from, from+hold).
+func (pr *profile) minFree(from, hold int64) int32 {
+	i := pr.index(from)
+	n := pr.free[i]
+	for i++; n > 0 && i < len(pr.times) && pr.times[i] < from+hold; i++ {
+		n = min(n, pr.free[i])
 	}
 	return n
 }
 
-// until is the time up to which at least need GPUs stay free from t on.
-func (p *profile) until(t int64, need int32) int64 {
-	for i := p.index(t); i < len(p.times); i++ {
-		if p.free[i] < need {
-			return max(t, p.times[i])
+// freeUntil returns the time until which at least need GPUs stay free from t on.
+func (pr *profile) freeUntil(t int64, need int32) int64 {
+	for i := pr.index(t); i < len(pr.times); i++ {
+		if pr.free[i] < need {
+			return max(t, pr.times[i])
 		}
 	}
 	return never
 }
 
-// rise is the first time after t at which more GPUs become free; never if none.
-func (p *profile) rise(t int64) int64 {
-	for i := p.index(t) + 1; i < len(p.times); i++ {
-		if p.free[i] > p.free[i-1] {
-			return p.times[i]
+// nextIncrease returns the first time after t at which more GPUs become free, or never.
+func (pr *profile) nextIncrease(t int64) int64 {
+	for i := pr.index(t) + 1; i < len(pr.times); i++ {
+		if pr.free[i] > pr.free[i-1] {
+			return pr.times[i]
 		}
 	}
 	return never
 }
 
-// latest is the last start ≥ from such that start + hold ≤ by with at least
-// need GPUs free, and how many are; never when there is none.
-func (p *profile) latest(from, by, hold int64, need int32) (start int64, count int32) {
+// latest returns the last start ≥ from such that start + hold ≤ by and at least need
+// GPUs are free, and how many are free. The start is never if there is none.
+func (pr *profile) latest(from, by, hold int64, need int32) (start int64, count int32) {
 	if by-hold < from {
 		return never, 0
 	}
-	i := p.index(by - 1)
+	i := pr.index(by - 1)
 	for end := by; ; {
 		if start = end - hold; start < from {
 			return never, 0
 		}
-		count = p.free[i]
-		for p.free[i] >= need && p.times[i] > start {
+		count = pr.free[i]
+		for pr.free[i] >= need && pr.times[i] > start {
 			i--
-			count = min(count, p.free[i])
+			count = min(count, pr.free[i])
 		}
 		if count >= need {
 			return start, count
 		}
-		if end = p.times[i]; i == 0 {
+		if end = pr.times[i]; i == 0 {
 			return never, 0
 		}
 		i--

@@ -10,13 +10,14 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// randomMixed is a small instance of all kinds of jobs on GPUs that come, go
-// and are busy.
+// randomMixed returns a small instance of all kinds of jobs on GPUs that come, go and
+// are busy.
 func randomMixed(r *rand.Rand, scale int64) *hare.Model {
 	inst := randomGangs(r, 1+r.IntN(4), r.IntN(3) > 0).Instance
 	types := []string{"A", "B", "C", "D"}[:1+r.IntN(4)]
 	for i := range 1 + r.IntN(6) {
-		j := hare.Job{ID: fmt.Sprint("r", i), WeightMicro: r.Int64N(2_000_000), Rounds: 1 + r.Int64N(scale), Tasks: 1 + r.Int64N(12)}
+		j := hare.Job{ID: fmt.Sprint("r", i), WeightMicro: r.Int64N(2_000_000), Rounds: 1 + r.Int64N(scale),
+			Tasks: 1 + r.Int64N(12)}
 		if r.IntN(4) == 0 {
 			j.Rounds, j.Tasks = j.Tasks, j.Rounds
 		}
@@ -90,7 +91,8 @@ func TestRunsAreFeasible(t *testing.T) {
 				continue
 			}
 			placed++
-			bound, err := verify.Bound(m.Instance, &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT})
+			bound, err := verify.Bound(m.Instance, &hare.Certificate{Method: hare.MethodCriticalPath,
+				Objective: hare.ObjectiveWeightedJCT})
 			if b, _ := bound.Float64(); err != nil || p.Value(m).Float() < b-1e-9 {
 				t.Fatalf("seed %d: value %s below the bound %v (%v)", seed, p.Value(m), b, err)
 			}
@@ -99,7 +101,8 @@ func TestRunsAreFeasible(t *testing.T) {
 				t.Fatal(err)
 			}
 			accept(t, m, better, fmt.Sprint("seed ", seed, " improved"))
-			single, _, err := searchRelaxed(t.Context(), m, relaxation(m), p, ImproveConfig{Seed: 1, Moves: 300, Workers: 1}, big)
+			single, _, err := searchRelaxed(t.Context(), m, relaxation(m), p, ImproveConfig{Seed: 1, Moves: 300, Workers: 1},
+				big)
 			if err != nil || !reflect.DeepEqual(single, better) {
 				t.Fatalf("seed %d: one worker and several differ: %v", seed, err)
 			}
@@ -109,18 +112,20 @@ func TestRunsAreFeasible(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d placed, %d without a place; value over that of single rounds %.3f on average", placed, lost, ratio/float64(placed))
+	t.Logf("%d placed, %d without a place; value over that of single rounds %.3f on average", placed, lost,
+		ratio/float64(placed))
 	if placed < int(seeds)*4/5 || lost > placed/10 {
 		t.Errorf("%d placed, %d without a place", placed, lost)
 	}
 }
 
-// relaxation is a fractional order and prices of no particular worth.
+// relaxation returns an arbitrary fractional order with arbitrary prices.
 func relaxation(m *hare.Model) *hare.Relaxation {
 	rel := &hare.Relaxation{Progress: make([][]hare.Point, len(m.Jobs)), GridUs: []int64{0, 50, 300, 4000}}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		rel.Progress[i] = []hare.Point{{TimeUs: float64(j.ReleaseUs)}, {TimeUs: float64(j.ReleaseUs) + float64(j.Rounds), Rounds: float64(j.Rounds)}}
+		rel.Progress[i] = []hare.Point{{TimeUs: float64(j.ReleaseUs)}, {TimeUs: float64(j.ReleaseUs) + float64(j.Rounds),
+			Rounds: float64(j.Rounds)}}
 	}
 	for k := range m.Types {
 		rel.Prices = append(rel.Prices, []float64{3, float64(k), 0.5})
@@ -128,14 +133,16 @@ func relaxation(m *hare.Model) *hare.Relaxation {
 	return rel
 }
 
-// Long jobs find their places among the fragments that many single rounds
-// leave, at a cost in proportion to the fragments.
+// Long jobs find places among the fragments that many single rounds leave, at a cost in
+// proportion to the number of fragments.
 func TestRunsAmongFragments(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	gpus := []hare.TypeCount{{Type: "A", Count: 24}, {Type: "B", Count: 32}, {Type: "C", Count: 4}}
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: gpus}}}}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: gpus}}}}
 	for i := range 40 {
-		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: 1 + r.Int64N(5), ReleaseUs: r.Int64N(2) * r.Int64N(5_000_000), Rounds: 500 + r.Int64N(1500), Tasks: 1 + r.Int64N(16)}
+		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: 1 + r.Int64N(5), ReleaseUs: r.Int64N(2) * r.Int64N(5_000_000),
+			Rounds: 500 + r.Int64N(1500), Tasks: 1 + r.Int64N(16)}
 		if i%2 == 0 {
 			j.Rounds *= 5000
 		}

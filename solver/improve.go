@@ -120,7 +120,7 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, spa
 		s.event(s.phase, false)
 	}
 	if s.cfg.Checkpoint != nil {
-		cfg.Peek = s.offer
+		cfg.Checkpoint = s.offer
 	}
 	if s.best.rel != nil && s.best.rel.Bound.Sign() > 0 {
 		cfg.StopAt = s.best.rel.Bound.Float() * (1 + s.opt.Gap)

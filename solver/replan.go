@@ -39,7 +39,7 @@ func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, op
 	}
 	s.began = began
 	if len(greedy.Infeasible(s.model)) == 0 {
-		old := greedy.Adopt(s.model, r.old)
+		old := greedy.FromSchedule(s.model, r.old)
 		s.settle = &settling{rest: r, whole: inst, old: old, price: float64(req.StabilityMicro)}
 		// What has no place beside the rest leaves no plan to keep.
 		work, cancel := s.context(keepShare)
@@ -195,9 +195,9 @@ func (x *settling) choose(ctx context.Context, s *solve) {
 		search := func(p *greedy.Plan, k int, price float64) *greedy.Plan {
 			share, cancel := shareOf(ctx, runs-n*(1+len(settlePrices))-k)
 			defer cancel()
-			p = greedy.Steady(share, s.model, p, greedy.SteadyConfig{
-				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: max(1, moves/int64(runs)), Old: x.old, Cold: k == 0,
-				Moved: func(i int, blocks []greedy.Block) float64 { return price * x.moved(s.model, i, blocks) },
+			p = greedy.RuinAndRecreate(share, s.model, p, greedy.RuinAndRecreateConfig{
+				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: max(1, moves/int64(runs)), Previous: x.old, DescentOnly: k == 0,
+				MoveCost: func(i int, blocks []greedy.Block) float64 { return price * x.moved(s.model, i, blocks) },
 			})
 			if share.Err() != nil {
 				s.cut = true

@@ -93,7 +93,7 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 	}
 	if cfg.Start != nil {
 		if _, _, faults := verify.ScheduleValue(inst, cfg.Start); len(faults) == 0 {
-			s.start = greedy.Adopt(s.model, cfg.Start)
+			s.start = greedy.FromSchedule(s.model, cfg.Start)
 		}
 	}
 	return s.run()

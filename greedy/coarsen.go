@@ -4,21 +4,20 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Cells serve where horizon × classes is at most gridCells, and tasks are at
-// most gridHold units of time long on average.
+// Time grids are used if horizon × classes is at most maxGridCells and tasks are at most
+// maxGridHold units of time long on average.
 const (
-	gridCells = 1 << 20
-	gridHold  = 512
+	maxGridCells = 1 << 20
+	maxGridHold  = 512
 )
 
-// roundedUnits is into how many units a horizon is cut at least where releases
-// are rounded.
-const roundedUnits = 2000
+// minUnits is the least number of units in a horizon if releases are rounded.
+const minUnits = 2000
 
-// commonUnit is the largest unit of time, in µs, of which all compute and
-// synchronisation times of m are multiples; smaller, where releases or windows
-// are none, so that rounding them within horizon costs little. O(jobs · types
-// + windows · log).
+// commonUnit returns the largest unit of time, in µs, that divides all compute and
+// synchronisation times of m. If it does not divide all releases and windows, a smaller
+// unit is returned, so that rounding them costs little within horizon. It takes O(jobs ·
+// types + windows · log).
 func commonUnit(m *hare.Model, horizon int64) int64 {
 	common := func(unit, t int64) int64 {
 		for t != 0 {
@@ -45,7 +44,7 @@ func commonUnit(m *hare.Model, horizon int64) int64 {
 			exact = exact && w.StartUs%unit == 0 && (w.EndUs == hare.Forever || w.EndUs%unit == 0)
 		}
 	}
-	for f := int64(2); !exact && unit > max(1, horizon/roundedUnits) && f <= 7; {
+	for f := int64(2); !exact && unit > max(1, horizon/minUnits) && f <= 7; {
 		if unit%f == 0 {
 			unit /= f
 		} else {
@@ -55,12 +54,12 @@ func commonUnit(m *hare.Model, horizon int64) int64 {
 	return unit
 }
 
-// coarse is m with all times in units of so many µs, or nil where cells would
-// not serve a search up to horizon: relaxed jobs alone may be placed on them.
-// Releases are rounded up and windows inwards: a plan for it is one for m.
-func coarse(m *hare.Model, horizon int64) (*hare.Model, int64) {
+// coarsen returns m with all times in units of so many µs, or nil if time grids would
+// not suit a search up to horizon: they hold relaxed jobs only. Releases are rounded up
+// and windows inwards, so that a plan for the result is a plan for m.
+func coarsen(m *hare.Model, horizon int64) (*hare.Model, int64) {
 	unit := commonUnit(m, horizon)
-	if horizon/unit*int64(len(m.Classes)) > gridCells {
+	if horizon/unit*int64(len(m.Classes)) > maxGridCells {
 		return nil, 1
 	}
 	hold, modes := int64(0), int64(0)
@@ -72,7 +71,7 @@ func coarse(m *hare.Model, horizon int64) (*hare.Model, int64) {
 			hold, modes = hold+md.ComputeUs/unit, modes+1
 		}
 	}
-	if hold > modes*gridHold {
+	if hold > modes*maxGridHold {
 		return nil, 1
 	}
 	x := *m
@@ -103,27 +102,28 @@ func coarse(m *hare.Model, horizon int64) (*hare.Model, int64) {
 	return &x, unit
 }
 
-// in is p with times in units of so many µs; nil where one is no multiple.
-func (p *Plan) in(unit int64) *Plan {
+// toUnits returns p with times in units of so many µs, or nil if a time is not a
+// multiple.
+func (p *Plan) toUnits(unit int64) *Plan {
 	exact := true
 	part := func(t int64) int64 {
 		exact = exact && t%unit == 0
 		return t / unit
 	}
-	x := p.mapped(part)
+	x := p.mapTimes(part)
 	if !exact {
 		return nil
 	}
 	return x
 }
 
-// from is p, whose times are in units of so many µs, in µs.
-func (p *Plan) from(unit int64) *Plan {
-	return p.mapped(func(t int64) int64 { return t * unit })
+// fromUnits returns p, whose times are in units of so many µs, with times in µs.
+func (p *Plan) fromUnits(unit int64) *Plan {
+	return p.mapTimes(func(t int64) int64 { return t * unit })
 }
 
-// mapped is a deep copy of p with f of its times.
-func (p *Plan) mapped(f func(t int64) int64) *Plan {
+// mapTimes returns a deep copy of p with f applied to all times.
+func (p *Plan) mapTimes(f func(t int64) int64) *Plan {
 	x := &Plan{Jobs: make([][]Block, len(p.Jobs)), EndUs: make([]int64, len(p.EndUs))}
 	for i := range p.Jobs {
 		x.EndUs[i] = f(p.EndUs[i])

@@ -10,7 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Cells answer as step functions do.
+// A time grid answers as a profile does.
 func TestCellsAreProfiles(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 12))
@@ -24,7 +24,7 @@ func TestCellsAreProfiles(t *testing.T) {
 		if len(c.Windows) == 0 || r.IntN(2) == 0 {
 			c.Windows = append(c.Windows, hare.Window{StartUs: at, EndUs: hare.Forever})
 		}
-		p, g := newProfile(&c), newCells(&c, 1<<20)
+		p, g := newProfile(&c), newTimeGrid(&c, 1<<20)
 		type taken struct {
 			from, to int64
 			n        int32
@@ -66,8 +66,8 @@ func TestCellsAreProfiles(t *testing.T) {
 	}
 }
 
-// A search on cells finds what it finds on step functions, and so does one
-// worker; in seconds the plan is feasible too.
+// A search on time grids finds what a search on profiles finds, with any number of
+// workers; in seconds the plan is feasible too.
 func TestSearchOnCellsAsOnSteps(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
@@ -94,13 +94,13 @@ func TestSearchOnCellsAsOnSteps(t *testing.T) {
 		big := make([]bool, len(m.Jobs))
 		cfg := ImproveConfig{Seed: 1, Moves: 400, Workers: 1}
 		s := newKeySearch(t.Context(), m, start, &cfg)
-		s.empty, s.horizon = newRunBoard(m, big), slices.Max(start.EndUs)
+		s.empty, s.horizon = newRunResidual(m, big), slices.Max(start.EndUs)
 		want, stats, err := s.search(rel, start)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s = newKeySearch(t.Context(), m, start, &cfg)
-		s.use(start, big)
+		s.chooseResidual(start, big)
 		if s.unit != 1 {
 			continue
 		}
@@ -126,7 +126,9 @@ func TestSearchOnCellsAsOnSteps(t *testing.T) {
 				j.On[k].SyncUs *= 1000
 			}
 		}
-		scaled.Cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 3}, {Type: "B", Count: 2}, {Type: "C", Count: 2}, {Type: "D", Count: 2}}, Windows: []hare.Window{{StartUs: 7000, EndUs: 500_000}, {StartUs: 600_000, EndUs: hare.Forever}}}}}
+		scaled.Cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 3},
+			{Type: "B", Count: 2}, {Type: "C", Count: 2}, {Type: "D", Count: 2}},
+			Windows: []hare.Window{{StartUs: 7000, EndUs: 500_000}, {StartUs: 600_000, EndUs: hare.Forever}}}}}
 		m = hare.NewModel(&scaled)
 		if start, err = Assign(t.Context(), m, Order(m, nil, "wspt"), Insertion); err != nil {
 			t.Fatal(err)

@@ -8,11 +8,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Adopt reads the plan of a schedule of m's jobs, or of some of them; jobs
-// without entries have no blocks. The schedule must be feasible. Tasks that a
-// GPU does one after another in a single round become blocks of their own where
-// rounds are placed one by one. O(entries log entries + tasks placed one by one).
-func Adopt(m *hare.Model, s *hare.Schedule) *Plan {
+// FromSchedule reads the plan of a schedule, which must be feasible and may hold only
+// some of m's jobs; jobs without entries get no blocks. Tasks that a GPU does one after
+// another in a single round become blocks of their own if the job is placed round by
+// round. The cost is O(entries log entries + tasks placed one by one).
+func FromSchedule(m *hare.Model, s *hare.Schedule) *Plan {
 	p := &Plan{Jobs: make([][]Block, len(m.Jobs)), EndUs: make([]int64, len(m.Jobs))}
 	classes := make(map[string]int32, len(m.GPUs))
 	for i := range m.GPUs {
@@ -26,26 +26,26 @@ func Adopt(m *hare.Model, s *hare.Schedule) *Plan {
 	for i, id := range s.Jobs {
 		jobs[i] = index[id]
 	}
-	big := bigJobs(m, oneByOne)
+	big := bigJobs(m, maxTasksByRound)
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
 		for x := range l.Job {
 			e := l.Entry(x)
 			j := jobs[e.Job]
-			p.adopt(m, j, classes[l.GPU], &e, !big[j])
+			p.addEntry(m, j, classes[l.GPU], &e, !big[j])
 		}
 	}
 	for i := range p.Jobs {
 		if m.Jobs[i].Mix {
 			holdTogether(p.Jobs[i])
 		}
-		p.Jobs[i] = widen(p.Jobs[i])
+		p.Jobs[i] = mergeEqualBlocks(p.Jobs[i])
 	}
 	return p
 }
 
-// adopt adds an entry on a GPU of class c.
-func (p *Plan) adopt(m *hare.Model, job int, c int32, e *hare.Entry, apart bool) {
+// addEntry adds the blocks of an entry on a GPU of class c to the job.
+func (p *Plan) addEntry(m *hare.Model, job int, c int32, e *hare.Entry, apart bool) {
 	mj := &m.Jobs[job]
 	var mode *hare.Mode
 	for k := range mj.Modes {
@@ -53,7 +53,8 @@ func (p *Plan) adopt(m *hare.Model, job int, c int32, e *hare.Entry, apart bool)
 			mode = &mj.Modes[k]
 		}
 	}
-	b := Block{Class: c, Width: 1, Tasks: int32(e.Tasks), Round: e.Round, Rounds: e.Rounds, StartUs: e.StartUs, PeriodUs: e.PeriodUs, HoldUs: e.Tasks * mode.ComputeUs}
+	b := Block{Class: c, Width: 1, Tasks: int32(e.Tasks), Round: e.Round, Rounds: e.Rounds, StartUs: e.StartUs,
+		PeriodUs: e.PeriodUs, HoldUs: e.Tasks * mode.ComputeUs}
 	p.EndUs[job] = max(p.EndUs[job], b.endUs()+mode.SyncUs)
 	switch {
 	case mj.Sync != hare.Relaxed:
@@ -71,8 +72,8 @@ func (p *Plan) adopt(m *hare.Model, job int, c int32, e *hare.Entry, apart bool)
 	p.Jobs[job] = append(p.Jobs[job], b)
 }
 
-// holdTogether lets the blocks of a gang job that mixes types hold their GPUs
-// until the slowest task of the round has ended.
+// holdTogether lets the blocks of a gang job that mixes types hold their GPUs until the
+// slowest task of the round has ended.
 func holdTogether(blocks []Block) {
 	slices.SortFunc(blocks, func(a, b Block) int { return cmp.Compare(a.Round, b.Round) })
 	longest := make([]int64, len(blocks))
@@ -88,8 +89,8 @@ func holdTogether(blocks []Block) {
 	}
 }
 
-// widen makes one block of equal ones, in order of rounds.
-func widen(blocks []Block) []Block {
+// mergeEqualBlocks sorts blocks by round and merges blocks that differ only in width.
+func mergeEqualBlocks(blocks []Block) []Block {
 	slices.SortFunc(blocks, func(a, b Block) int {
 		return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.Class, b.Class),
 			cmp.Compare(a.Rounds, b.Rounds), cmp.Compare(a.PeriodUs, b.PeriodUs), cmp.Compare(a.Tasks, b.Tasks))
@@ -109,10 +110,10 @@ func widen(blocks []Block) []Block {
 	return out
 }
 
-// Complete leaves the jobs of p where they are and places those without blocks
-// beside them, each whole and as early as can be: in the order of least work
-// over weight, or of release where that is the better. The error is ErrNoPlace,
-// or the context's; p does not change.
+// Complete leaves the jobs of p where they are and places the jobs without blocks beside
+// them, each whole and as early as possible. The order is the better of two: by Smith's
+// ratio (least work over weight) and by release. The error is ErrNoPlace or the
+// context's; p does not change.
 func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
 	var best *Plan
 	var err error
@@ -134,14 +135,14 @@ func Complete(ctx context.Context, m *hare.Model, p *Plan) (*Plan, error) {
 
 func (p *Plan) complete(ctx context.Context, m *hare.Model, kind string) (*Plan, error) {
 	out := &Plan{Jobs: slices.Clone(p.Jobs), EndUs: slices.Clone(p.EndUs)}
-	b := newRunBoard(m, bigJobs(m, oneByOne))
-	b.hold(p)
+	res := newRunResidual(m, bigJobs(m, maxTasksByRound))
+	res.reservePlan(p)
 	missing := make([]Item, 0, len(m.Jobs))
 	for i := range m.Jobs {
 		if len(p.Jobs[i]) > 0 {
 			continue
 		}
-		key := smith(&m.Jobs[i])
+		key := smithRatio(&m.Jobs[i])
 		if kind == "arrival" {
 			key = float64(m.Jobs[i].ReleaseUs)
 		}
@@ -153,7 +154,7 @@ func (p *Plan) complete(ctx context.Context, m *hare.Model, kind string) (*Plan,
 			return nil, ctx.Err()
 		}
 		i := int(it.Job)
-		blocks, end, ok := b.whole(i, nil)
+		blocks, end, ok := res.placeWholeJob(i, nil)
 		if !ok {
 			return nil, noPlace(m, i)
 		}
@@ -162,10 +163,10 @@ func (p *Plan) complete(ctx context.Context, m *hare.Model, kind string) (*Plan,
 	return out, nil
 }
 
-// whole places all of job i; its blocks are appended to out.
-func (b *board) whole(i int, out []Block) ([]Block, int64, bool) {
-	if b.big[i] {
-		b.charge.thrift[i] = b.charge.of(b.m, i)
+// placeWholeJob places all rounds of job i and appends the blocks to out.
+func (res *residual) placeWholeJob(i int, out []Block) ([]Block, int64, bool) {
+	if res.big[i] {
+		res.costs.byJob[i] = res.costs.of(res.m, i)
 	}
-	return b.job(i, out)
+	return res.placeJob(i, out)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Where a cell is a microsecond, a level a round and nothing is synchronised, the
-// tables are exact: the price of a round is spread over its synchronisation too.
+// If a cell is a microsecond, a level is a round and nothing is synchronised, the tables
+// are exact. Otherwise the price of a round is spread over its synchronisation too.
 func TestGuideValues(t *testing.T) {
-	const horizon = guideCells
+	const horizon = tableCells
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		j := hare.Job{ID: "j", WeightMicro: r.Int64N(3_000_000), Rounds: 1 + r.Int64N(6), Tasks: 1 + r.Int64N(5)}
@@ -19,7 +19,8 @@ func TestGuideValues(t *testing.T) {
 			j.On = append(j.On, hare.Profile{Type: k, ComputeUs: 1 + r.Int64N(9)})
 		}
 		gpus := []hare.TypeCount{{Type: "A", Count: 2}, {Type: "B", Count: 2}}
-		m := hare.NewModel(&hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: gpus}}}, Jobs: []hare.Job{j}})
+		m := hare.NewModel(&hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: gpus}}},
+			Jobs: []hare.Job{j}})
 		rel := &hare.Relaxation{GridUs: []int64{0, 20, 21, 90}}
 		for range m.Types {
 			rel.Prices = append(rel.Prices, []float64{3 * r.Float64(), 5 * r.Float64(), r.Float64()})
@@ -34,8 +35,8 @@ func TestGuideValues(t *testing.T) {
 			}
 			return sum
 		}
-		g := newGuide(m, 1, rel, []bool{false}, horizon, 1)
-		// Prices are 0 from 90 µs on, so nobody waits beyond.
+		g := newPriceGuide(m, 1, rel, []bool{false}, horizon, 1)
+		// Prices are 0 from 90 µs on, so no job waits beyond.
 		fast := min(m.Jobs[0].Modes[0].DurationUs(), m.Jobs[0].Modes[1].DurationUs())
 		w := float64(j.WeightMicro) / 1e12
 		plain := func(left, u int64) float64 { return w * float64(u+left*fast) }
@@ -54,7 +55,7 @@ func TestGuideValues(t *testing.T) {
 					}
 				}
 				memo[u] = best
-				if got := g.value(0, left, u); u < 95 && math.Abs(got-best) > 1e-6*math.Abs(best)+1e-15 {
+				if got := g.costToGo(0, left, u); u < 95 && math.Abs(got-best) > 1e-6*math.Abs(best)+1e-15 {
 					t.Fatalf("seed %d: %d rounds left at %d: %g, want %g", seed, left, u, got, best)
 				}
 			}

@@ -1,0 +1,174 @@
+package greedy
+
+// typeSlot is the earliest place for a round of a job on one type from some time on.
+type typeSlot struct {
+	start     int64 // never if there is no place, −1 if not searched yet
+	freeUntil int64 // until when its GPUs stay free
+	width     []int64
+}
+
+// slotFinder finds places on residual capacities. It owns scratch memory and reserves
+// nothing.
+type slotFinder struct {
+	slots    [maxSet]typeSlot
+	width    []int64 // by pool, of the last slot
+	segments []segment
+}
+
+func newSlotFinder(ap *annealProblem) *slotFinder {
+	n := 1
+	for _, pools := range ap.pools {
+		n = max(n, len(pools))
+	}
+	sf := &slotFinder{width: make([]int64, n)}
+	for i := range sf.slots {
+		sf.slots[i].width = make([]int64, n)
+	}
+	return sf
+}
+
+// earliest returns the earliest start ≥ from at which need GPUs of the type are free for
+// hold, and leaves their pools in sf.width. It takes O(steps) with one pool and
+// O(steps²) with several.
+func (sf *slotFinder) earliest(tr typeCapacity, from, hold, need int64) int64 {
+	if len(tr) == 1 {
+		sf.width[0] = need
+		start, _ := tr[0].earliest(from, hold, need)
+		return start
+	}
+	for t := from; len(tr) > 0; {
+		left := need
+		for i, s := range tr {
+			sf.width[i] = min(left, s.minFree(t, t+hold))
+			left -= sf.width[i]
+		}
+		if left == 0 {
+			return t
+		}
+		next := never
+		for _, s := range tr {
+			next = min(next, s.nextIncrease(t))
+		}
+		if next == never {
+			break
+		}
+		t = next
+	}
+	return never
+}
+
+// appendSegment appends a run of rounds on the GPUs that width counts by pool.
+func (sf *slotFinder) appendSegment(k int16, pools int, width []int64, round, rounds, start, end int64) {
+	if n := len(sf.segments); pools == 1 && n > 0 && sf.segments[n-1].typ == k && sf.segments[n-1].end == start {
+		sf.segments[n-1].rounds += rounds
+		sf.segments[n-1].end = end
+		return
+	}
+	for i, w := range width[:pools] {
+		if w > 0 {
+			sf.segments = append(sf.segments, segment{typ: k, pool: int16(i), width: int32(w), round: round, rounds: rounds,
+				start: start, end: end})
+		}
+	}
+}
+
+// place finds the place of job j under plan and leaves its runs in sf.segments. It
+// returns false if there is no place.
+func (sf *slotFinder) place(j *annealJob, plan *jobPlan, capacities []typeCapacity) (end int64, ok bool) {
+	sf.segments = sf.segments[:0]
+	switch plan.kind {
+	case split:
+		end, ok = sf.placeContiguous(j, plan.types[0], capacities, 0, plan.rounds, j.release)
+		if ok {
+			end, ok = sf.placeContiguous(j, plan.types[1], capacities, plan.rounds, j.rounds-plan.rounds, end)
+		}
+		return end, ok
+	case roundByRound:
+		return sf.placeRoundByRound(j, plan.uses(), capacities)
+	}
+	return sf.placeContiguous(j, plan.types[0], capacities, 0, j.rounds, j.release)
+}
+
+// placeContiguous places rounds back to back on type k as early as possible.
+func (sf *slotFinder) placeContiguous(j *annealJob, k int16, capacities []typeCapacity, round, rounds,
+	from int64) (end int64, ok bool) {
+	hold := rounds * j.dur[k]
+	start := sf.earliest(capacities[k], from, hold, j.width)
+	if start == never {
+		return 0, false
+	}
+	sf.appendSegment(k, len(capacities[k]), sf.width, round, rounds, start, start+hold)
+	return start + hold, true
+}
+
+// placeRoundByRound places every round on the type of the set where the round ends
+// first. The result is the earliest completion over the set, because a round that ends
+// earlier never delays the next one. A run stays on its type while its GPUs are free and
+// until a faster type would end the next round earlier; the cost therefore grows with
+// the steps of the capacities and not with the rounds.
+func (sf *slotFinder) placeRoundByRound(j *annealJob, types []int16, capacities []typeCapacity) (end int64, ok bool) {
+	t, round := j.release, int64(0)
+	for i := range types {
+		sf.slots[i].start = -1
+	}
+	for round < j.rounds {
+		best, bestEnd := -1, never
+		for i, k := range types {
+			o, d := &sf.slots[i], j.dur[k]
+			if o.start < t {
+				if o.start >= 0 && t+d <= o.freeUntil {
+					o.start = t
+				} else {
+					sf.findSlot(o, capacities[k], t, d, j.width)
+				}
+			}
+			if o.start == never {
+				continue
+			}
+			if e := o.start + d; e < bestEnd || e == bestEnd && d < j.dur[types[best]] {
+				best, bestEnd = i, e
+			}
+		}
+		if best < 0 {
+			return 0, false
+		}
+		o, d := &sf.slots[best], j.dur[types[best]]
+		n := j.rounds - round
+		if o.freeUntil != never {
+			n = min(n, (o.freeUntil-o.start)/d)
+		}
+		for i, k := range types {
+			// The run stays while a round here ends no later than a round on the faster type.
+			if f := &sf.slots[i]; i != best && j.dur[k] < d && f.start != never {
+				n = min(n, max(1, (f.start+j.dur[k]-o.start)/d))
+			}
+		}
+		t = o.start + n*d
+		sf.appendSegment(types[best], len(capacities[types[best]]), o.width, round, n, o.start, t)
+		round += n
+	}
+	return t, true
+}
+
+// findSlot searches the earliest slot of a type from t on.
+func (sf *slotFinder) findSlot(o *typeSlot, tr typeCapacity, t, hold, need int64) {
+	if len(tr) == 1 {
+		start, i := tr[0].earliest(t, hold, need)
+		o.start, o.freeUntil, o.width[0] = start, never, need
+		if start != never {
+			o.freeUntil = tr[0].freeUntil(i, need)
+		}
+		return
+	}
+	o.start = sf.earliest(tr, t, hold, need)
+	if o.start == never {
+		return
+	}
+	copy(o.width, sf.width)
+	o.freeUntil = never
+	for i, s := range tr {
+		if w := o.width[i]; w > 0 {
+			o.freeUntil = min(o.freeUntil, s.freeUntil(s.index(o.start), w))
+		}
+	}
+}

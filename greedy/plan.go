@@ -1,0 +1,54 @@
+// Package greedy turns orders of rounds into feasible schedules and improves them by
+// local search. It works on profiles of the free GPUs of each class and on runs of
+// rounds; single GPUs are assigned at the end.
+package greedy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hare-sched/hare"
+)
+
+// Block is Width GPUs of a class side by side, each with Tasks tasks of each of Rounds
+// rounds from Round on. Round Round+i starts at StartUs + i·PeriodUs and holds each GPU
+// for HoldUs. The GPUs of a relaxed job are held for the compute time only.
+type Block struct {
+	Class, Width, Tasks                      int32
+	Round, Rounds, StartUs, PeriodUs, HoldUs int64
+}
+
+// endUs returns the time at which the block releases its GPUs.
+func (b *Block) endUs() int64 { return b.StartUs + (b.Rounds-1)*b.PeriodUs + b.HoldUs }
+
+// Plan is a feasible schedule of classes: it does not name single GPUs.
+type Plan struct {
+	Jobs  [][]Block // by job, in order of rounds
+	EndUs []int64   // the completion times C_j
+}
+
+// Value returns Σ w (C − a), exactly.
+func (p *Plan) Value(m *hare.Model) hare.Amount {
+	var sum hare.Amount
+	for i := range m.Jobs {
+		sum = sum.Add(hare.Product(m.Jobs[i].WeightMicro, p.EndUs[i]-m.Jobs[i].ReleaseUs))
+	}
+	return sum
+}
+
+// ErrNoPlace says that a job has no place in the residual capacity.
+var ErrNoPlace = errors.New("no place")
+
+func noPlace(m *hare.Model, job int) error {
+	return fmt.Errorf("greedy: job %q: %w", m.Instance.Jobs[job].ID, ErrNoPlace)
+}
+
+// Rule is an assignment rule.
+type Rule string
+
+// These are the rules.
+const (
+	EarliestAvailable Rule = "earliest_available" // the paper's rule: the GPU that is free first
+	EarliestFinish    Rule = "earliest_finish"    // the GPU on which the task ends first
+	Insertion         Rule = "insertion"          // like EarliestFinish, idle gaps included
+)

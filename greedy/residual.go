@@ -1,0 +1,390 @@
+package greedy
+
+import (
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// residual is the residual capacity of a model while a schedule is built: profiles, or
+// time grids if times are coarse.
+type residual struct {
+	m                *hare.Model
+	profiles         []*profile        // by class; nil with time grids
+	grid             []*timeGrid       // by class; nil with profiles
+	byType           [][]int32         // the classes of each type
+	big              []bool            // by job: whether it is relaxed and placed as runs
+	costs            *opportunityCosts // nil without big jobs
+	candidatesBuffer []candidate       // scratch
+	reservations     []reservation     // scratch
+	cheapest         []int             // scratch
+	spareBlocks      []Block           // scratch
+}
+
+// newResidual returns the whole capacity of m, without big jobs.
+func newResidual(m *hare.Model) *residual { return newRunResidual(m, make([]bool, len(m.Jobs))) }
+
+// newRunResidual is newResidual where big marks the jobs that are placed as runs.
+func newRunResidual(m *hare.Model, big []bool) *residual {
+	res := &residual{m: m, byType: classesOf(m), big: big}
+	if slices.Contains(big, true) {
+		res.costs = newOpportunityCosts(m, 1)
+	}
+	for c := range m.Classes {
+		res.profiles = append(res.profiles, newProfile(&m.Classes[c]))
+	}
+	return res
+}
+
+// newGridResidual is newResidual in time grids of up to limit units of time. It can
+// place only rounds of relaxed jobs.
+func newGridResidual(m *hare.Model, limit int64) *residual {
+	res := &residual{m: m, byType: classesOf(m), big: make([]bool, len(m.Jobs))}
+	for c := range m.Classes {
+		res.grid = append(res.grid, newTimeGrid(&m.Classes[c], limit))
+	}
+	return res
+}
+
+func classesOf(m *hare.Model) [][]int32 {
+	by := make([][]int32, len(m.Types))
+	for c := range m.Classes {
+		by[m.Classes[c].Type] = append(by[m.Classes[c].Type], int32(c))
+	}
+	return by
+}
+
+// newLike returns a residual of the same kind as like. It must be reset before use.
+func (res *residual) newLike() *residual {
+	like := &residual{m: res.m, byType: res.byType, big: res.big}
+	if res.costs != nil {
+		like.costs = newOpportunityCosts(res.m, 1)
+	}
+	for range res.profiles {
+		like.profiles = append(like.profiles, &profile{})
+	}
+	for range res.grid {
+		like.grid = append(like.grid, &timeGrid{})
+	}
+	return like
+}
+
+func (res *residual) copyFrom(o *residual) {
+	for c := range res.profiles {
+		res.profiles[c].copyFrom(o.profiles[c])
+	}
+	for c := range res.grid {
+		res.grid[c].copyFrom(o.grid[c])
+	}
+}
+
+// reservePlan takes the GPUs of all blocks of a plan.
+func (res *residual) reservePlan(p *Plan) {
+	for i := range p.Jobs {
+		for x := range p.Jobs[i] {
+			res.reserve(&p.Jobs[i][x])
+		}
+	}
+}
+
+// reserve takes the GPUs of a block, release frees them.
+func (res *residual) reserve(x *Block) { res.change(x, -x.Width) }
+func (res *residual) release(x *Block) { res.change(x, x.Width) }
+
+func (res *residual) change(x *Block, n int32) {
+	// The GPUs of a run are also held between its rounds.
+	if res.grid != nil {
+		res.grid[x.Class].add(x.StartUs, x.endUs(), n)
+		return
+	}
+	res.profiles[x.Class].add(x.StartUs, x.endUs(), n)
+}
+
+// candidate is the next place in a class for a task of a round.
+type candidate struct {
+	class, mode int32
+	hold, dur   int64
+	// If width > 0, start is the first start of the class, with width free GPUs. If width is
+	// 0, there is no start before start. In placeRoundLate, start is the last start, or
+	// there is none after it.
+	start int64
+	width int32
+}
+
+// candidates lists the classes that serve j in a buffer; none of them is searched yet.
+func (res *residual) candidates(j *hare.ModelJob, ready int64) []candidate {
+	cands := res.candidatesBuffer[:0]
+	for i := range j.Modes {
+		md := &j.Modes[i]
+		for _, c := range res.byType[md.Type] {
+			cands = append(cands, candidate{class: c, mode: int32(i), hold: md.ComputeUs, dur: md.DurationUs(), start: ready})
+		}
+	}
+	res.candidatesBuffer = cands
+	return cands
+}
+
+// earliestCandidate returns the candidate whose next task ends first and, among equal
+// ends, the greatest width; −1 if there is none. What was found for a class holds until
+// GPUs are taken from it: its width falls, and at 0 the class is searched again.
+func (res *residual) earliestCandidate(cands []candidate) (best int) {
+	best = -1
+	bestEnd := never
+	for x := range cands {
+		if c := &cands[x]; c.width > 0 && (c.start+c.dur < bestEnd || c.start+c.dur == bestEnd &&
+			c.width > cands[best].width) {
+			best, bestEnd = x, c.start+c.dur
+		}
+	}
+	for x := range cands {
+		c := &cands[x]
+		if c.width > 0 || c.start == never {
+			continue
+		}
+		limit := never
+		if bestEnd != never {
+			if limit = bestEnd - c.dur; limit < c.start {
+				continue
+			}
+		}
+		s, n := int64(0), int32(0)
+		if res.grid != nil {
+			s, n = res.grid[c.class].earliest(c.start, limit, c.hold)
+		} else {
+			s, n = res.profiles[c.class].earliest(c.start, limit, c.hold, 1)
+		}
+		if s == never {
+			if c.start = limit; limit != never {
+				c.start++
+			}
+			continue
+		}
+		c.start, c.width = s, n
+		if e := s + c.dur; e < bestEnd || n > cands[best].width || n == cands[best].width && x < best {
+			best, bestEnd = x, e
+		}
+	}
+	return best
+}
+
+// placeRound places the K tasks of one round as early as possible from ready on: taking
+// the earliest starts of the classes in order of finish time minimises the end of the
+// round. It appends the blocks to *out and returns when the round has synchronised.
+func (res *residual) placeRound(j *hare.ModelJob, round, ready int64, out *[]Block) (end int64, ok bool) {
+	left := int32(min(j.Tasks, 1<<30))
+	first := len(*out)
+	end = ready
+	cands := res.candidates(j, ready)
+	for left > 0 {
+		at := res.earliestCandidate(cands)
+		if at < 0 {
+			res.rollback(first, out)
+			return 0, false
+		}
+		c := &cands[at]
+		x := Block{Class: c.class, Width: min(left, c.width), Tasks: 1, Round: round, Rounds: 1, StartUs: c.start,
+			HoldUs: c.hold}
+		res.reserve(&x)
+		*out = append(*out, x)
+		left -= x.Width
+		c.width -= x.Width
+		end = max(end, c.start+c.dur)
+	}
+	return end, true
+}
+
+// rollback releases the blocks of *out from first on and removes them.
+func (res *residual) rollback(first int, out *[]Block) {
+	for i := first; i < len(*out); i++ {
+		res.release(&(*out)[i])
+	}
+	*out = (*out)[:first]
+}
+
+// slot is a place for K GPUs that are held together.
+type slot struct {
+	start, hold int64
+	parts       []Block // only class and width are set
+
+}
+
+// earliestSlot finds the earliest start ≥ from at which need GPUs of the given classes
+// are free for hold.
+func (res *residual) earliestSlot(classes []int32, from, hold int64, need int32) (slot, bool) {
+	sl := slot{hold: hold}
+	if len(classes) == 1 {
+		s, _ := res.profiles[classes[0]].earliest(from, never, hold, need)
+		if s == never {
+			return sl, false
+		}
+		sl.start = s
+		sl.parts = []Block{{Class: classes[0], Width: need}}
+		return sl, true
+	}
+	for t := from; ; {
+		left := need
+		for _, c := range classes {
+			left -= min(left, res.profiles[c].minFree(t, 1))
+		}
+		enough := left == 0
+		left = need
+		sl.parts = sl.parts[:0]
+		for _, c := range classes {
+			if !enough {
+				break
+			}
+			if n := min(left, res.profiles[c].minFree(t, hold)); n > 0 {
+				sl.parts = append(sl.parts, Block{Class: c, Width: n})
+				left -= n
+			}
+		}
+		if left == 0 {
+			sl.start = t
+			return sl, true
+		}
+		next := never
+		for _, c := range classes {
+			next = min(next, res.profiles[c].nextIncrease(t))
+		}
+		if next == never {
+			return sl, false
+		}
+		t = next
+	}
+}
+
+// slotFreeUntil returns the time until which the slot's GPUs stay free.
+func (res *residual) slotFreeUntil(sl *slot) int64 {
+	end := never
+	for i := range sl.parts {
+		end = min(end, res.profiles[sl.parts[i].Class].freeUntil(sl.start, sl.parts[i].Width))
+	}
+	return end
+}
+
+// classSets calls f with each set of classes that a gang round may use and its hold:
+// each type alone and, for a job that mixes types, the two, three, … fastest types
+// together.
+func (res *residual) classSets(j *hare.ModelJob, f func(classes []int32, hold int64)) {
+	for i := range j.Modes {
+		f(res.byType[j.Modes[i].Type], j.Modes[i].DurationUs())
+	}
+	if !j.Mix || len(j.Modes) < 2 {
+		return
+	}
+	modes := append([]hare.Mode(nil), j.Modes...)
+	for i := 1; i < len(modes); i++ {
+		for k := i; k > 0 && modes[k].DurationUs() < modes[k-1].DurationUs(); k-- {
+			modes[k], modes[k-1] = modes[k-1], modes[k]
+		}
+	}
+	classes := append([]int32(nil), res.byType[modes[0].Type]...)
+	for _, md := range modes[1:] {
+		classes = append(classes, res.byType[md.Type]...)
+		f(classes, md.DurationUs())
+	}
+}
+
+// placeGang places all rounds of a gang job from ready on, run by run. Each run takes
+// the type whose next round ends first and stays while its GPUs are free, or until a
+// faster type would end the next round earlier. The cost grows with the steps of the
+// profiles and not with the rounds.
+func (res *residual) placeGang(j *hare.ModelJob, ready int64, out *[]Block) (end int64, ok bool) {
+	first := len(*out)
+	round := int64(0)
+	t := ready
+	for round < j.Rounds {
+		var best slot
+		bestEnd := never
+		switchAt := never // the earliest end of a round on a faster type
+		res.classSets(j, func(classes []int32, hold int64) {
+			sl, ok := res.earliestSlot(classes, t, hold, int32(j.Tasks))
+			if !ok {
+				return
+			}
+			if e := sl.start + hold; e < bestEnd || e == bestEnd && hold < best.hold {
+				if bestEnd != never && best.hold < hold {
+					switchAt = min(switchAt, bestEnd)
+				}
+				best, bestEnd = sl, e
+			} else if hold < best.hold {
+				switchAt = min(switchAt, e)
+			}
+		})
+		if bestEnd == never {
+			res.rollback(first, out)
+			return 0, false
+		}
+		n := j.Rounds - round
+		if open := res.slotFreeUntil(&best); open != never {
+			n = min(n, (open-best.start)/best.hold)
+		}
+		if switchAt != never {
+			n = min(n, max(1, (switchAt-best.start)/best.hold))
+		}
+		n = max(n, 1)
+		for i := range best.parts {
+			x := Block{Class: best.parts[i].Class, Width: best.parts[i].Width, Tasks: 1, Round: round, Rounds: n,
+				StartUs: best.start, PeriodUs: best.hold, HoldUs: best.hold}
+			res.reserve(&x)
+			*out = append(*out, x)
+		}
+		round += n
+		t = best.start + n*best.hold
+	}
+	return t, true
+}
+
+// placeRigid places the whole block of a rigid job where it ends first.
+func (res *residual) placeRigid(j *hare.ModelJob, ready int64, out *[]Block) (end int64, ok bool) {
+	var best slot
+	end = never
+	var hold int64
+	for i := range j.Modes {
+		d := j.Modes[i].DurationUs()
+		sl, ok := res.earliestSlot(res.byType[j.Modes[i].Type], ready, d*j.Rounds, int32(j.Tasks))
+		if ok && sl.start+d*j.Rounds < end {
+			best, end, hold = sl, sl.start+d*j.Rounds, d
+		}
+	}
+	if end == never {
+		return 0, false
+	}
+	for i := range best.parts {
+		x := Block{Class: best.parts[i].Class, Width: best.parts[i].Width, Tasks: 1, Rounds: j.Rounds,
+			StartUs: best.start, PeriodUs: hold, HoldUs: hold}
+		res.reserve(&x)
+		*out = append(*out, x)
+	}
+	return end, true
+}
+
+// reset makes the residual equal to empty.
+func (res *residual) reset(empty *residual) {
+	res.copyFrom(empty)
+	if res.costs != nil {
+		res.costs.rest = empty.costs.rest
+	}
+}
+
+// placeJob places all rounds of job i from its release on. It replaces the contents of
+// out by the job's blocks.
+func (res *residual) placeJob(i int, out []Block) (blocks []Block, end int64, ok bool) {
+	j := &res.m.Jobs[i]
+	switch {
+	case res.big[i]:
+		end, ok = res.placeRuns(i, j.ReleaseUs, &out)
+	case j.Sync == hare.Gang:
+		end, ok = res.placeGang(j, j.ReleaseUs, &out)
+	case j.Sync == hare.Rigid:
+		end, ok = res.placeRigid(j, j.ReleaseUs, &out)
+	default:
+		end, ok = j.ReleaseUs, true
+		for r := int64(0); r < j.Rounds && ok; r++ {
+			if end, ok = res.placeRound(j, r, end, &out); !ok {
+				res.rollback(0, &out)
+			}
+		}
+	}
+	return out, end, ok
+}
