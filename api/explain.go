@@ -10,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/explain"
 	"github.com/hare-sched/hare/service"
 )
 
@@ -111,7 +112,7 @@ func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 			return &statusError{http.StatusBadRequest, "bad_path", "the job in the path is not percent-encoded"}
 		}
 	}
-	req := service.ExplainRequest{Job: job}
+	req := explain.Request{Job: job}
 	var limit int64
 	for name, to := range map[string]*int64{"by_s": &req.ByUs, "earlier_s": &req.EarlierUs, "time_limit_s": &limit} {
 		us, err := secondsOf(r, name)
@@ -170,19 +171,19 @@ func (s *server) listSolvedJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := service.ListJobs(inst, res, r.URL.Query().Get("sort"), int(limit))
+	jobs, err := explain.ListJobs(inst, res, r.URL.Query().Get("sort"), int(limit))
 	if err != nil {
 		return err
 	}
 	return answerJSON(w, http.StatusOK, struct {
 		Count int                 `json:"count"`
-		Jobs  []service.ListedJob `json:"jobs"`
+		Jobs  []explain.ListedJob `json:"jobs"`
 	}{len(inst.Jobs), jobs})
 }
 
 // notFound makes a 404 of a job that is not there.
 func notFound(err error) error {
-	var none *service.NoJobError
+	var none *explain.NoJobError
 	if errors.As(err, &none) {
 		return &statusError{http.StatusNotFound, "no_such_job", none.Error()}
 	}

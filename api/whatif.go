@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/explain"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
@@ -234,13 +235,13 @@ func (s *server) pricesPicture(w http.ResponseWriter, r *http.Request) error {
 	return write(w, kindSVG, b.Bytes())
 }
 
-func (s *server) pricesOf(r *http.Request) (*service.Prices, error) {
+func (s *server) pricesOf(r *http.Request) (*explain.Prices, error) {
 	inst, res, err := s.stored(r, chi.URLParam(r, "id"))
 	if err != nil {
 		return nil, pointed(err, "")
 	}
 	p, err := s.svc.Prices(r.Context(), inst, res)
-	if errors.Is(err, service.ErrNoPrices) {
+	if errors.Is(err, explain.ErrNoPrices) {
 		return nil, &statusError{http.StatusNotFound, "no_prices", "the bound of this solve is not made of prices: solve with bound price"}
 	}
 	return p, err

@@ -3,204 +3,52 @@ package service
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/solver"
-	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/explain"
 )
-
-// DefaultExplainTime is how long the search for a change may take where the
-// caller names no time.
-const DefaultExplainTime = 10 * time.Second
-
-// SolveFunc solves one instance, as Service.Solve and solver.Solve do.
-type SolveFunc func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
-
-// ExplainRequest says what to explain.
-type ExplainRequest struct {
-	Job string
-	// ByUs or EarlierUs ask for changes with which the job ends by then, or
-	// earlier by so much; zero asks for none. One of the two at most.
-	ByUs, EarlierUs int64
-	// Recheck solves the instance itself again as well, for results of which
-	// it is not known how they came about.
-	Recheck bool
-}
-
-// NoJobError says that an instance has no such job.
-type NoJobError struct {
-	Job     string
-	Nearest string // "" where none is near
-}
-
-func (e *NoJobError) Error() string {
-	if e.Nearest == "" {
-		return fmt.Sprintf("there is no job %.80q", e.Job)
-	}
-	return fmt.Sprintf("there is no job %.80q: did you mean %.80q?", e.Job, e.Nearest)
-}
-
-// Explanation says why a job of a result starts and ends when it does.
-type Explanation struct {
-	About string `json:"about"`
-	Job   string `json:"job"`
-	Sync  string `json:"sync"`
-	// Outcome is "scheduled", or the termination of a result without schedule.
-	Outcome string           `json:"outcome"`
-	Reasons []ObstacleReason `json:"reasons,omitempty"`
-	*JobTimes
-	Timeline []JobSpan `json:"timeline,omitempty"`
-	// Price is nil where the bound is not made of prices.
-	Price     *JobPrice   `json:"price,omitempty"`
-	Elsewhere []TypeCost  `json:"elsewhere,omitempty"`
-	Earlier   *JobEarlier `json:"earlier,omitempty"`
-	Notes     []string    `json:"notes,omitempty"`
-}
-
-// ObstacleReason is a reason of a result without schedule.
-type ObstacleReason struct {
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-}
-
-// aboutSchedule and aboutSolves say what the statements are about.
-const (
-	aboutSchedule = "this result's schedule and certificate; every time is one of that schedule"
-	aboutSolves   = aboutSchedule + "; changes are what Hare answers to the changed instance with the same options, seed and work limit: not what the best possible plan would do"
-)
-
-// ErrNoLanes says that a result leaves its schedule out.
-var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes", Detail: "the result leaves the lanes of its schedule out: solve with detail lanes"}
-
-// Explain explains a job of a result for an instance. The first part looks at
-// schedule and certificate alone; ByUs and EarlierUs then search for changes by
-// solving again, one instance after another, until ctx ends: what is not
-// finished by then says so. Equal input gives an equal answer where ctx does
-// not end. Errors are *NoJobError, *hare.InvalidError where request, schedule or
-// certificate are wrong or missing.
-// O(entries of the schedule · log + waits looked at · GPUs), without the solves.
-func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req ExplainRequest, solve SolveFunc) (*Explanation, error) {
-	x, at, err := explainResult(inst, res, req)
-	if err != nil || x.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
-		return x, err
-	}
-	explainEarlier(ctx, x, inst, res, req, at, solve)
-	return x, nil
-}
-
-const outcomeScheduled = "scheduled"
-
-// explainResult is the part of Explain that solves nothing.
-func explainResult(inst *hare.Instance, res *hare.Result, req ExplainRequest) (x *Explanation, at int, err error) {
-	switch {
-	case req.ByUs < 0:
-		return nil, 0, &hare.InvalidError{Pointer: "/by_s", Code: "out_of_range", Detail: "by_s must be positive"}
-	case req.EarlierUs < 0:
-		return nil, 0, &hare.InvalidError{Pointer: "/earlier_s", Code: "out_of_range", Detail: "earlier_s must be positive"}
-	case req.ByUs > 0 && req.EarlierUs > 0:
-		return nil, 0, &hare.InvalidError{Pointer: "/earlier_s", Code: "conflict", Detail: "give by_s or earlier_s, not both"}
-	}
-	at, err = jobAt(inst, req.Job)
-	if err != nil {
-		return nil, 0, err
-	}
-	job := &inst.Jobs[at]
-	x = &Explanation{About: aboutSchedule, Job: job.ID, Sync: job.Sync.String(), Outcome: outcomeScheduled}
-	if res.Value == nil && res.Schedule == nil {
-		x.Outcome = res.Termination
-		for _, r := range res.Reasons {
-			if r.Job == "" || r.Job == job.ID {
-				x.Reasons = append(x.Reasons, ObstacleReason{r.Code, r.Detail})
-			}
-		}
-		if len(x.Reasons) == 0 {
-			x.Notes = append(x.Notes, "nothing is known against this job itself: others cannot run")
-		}
-		return x, at, nil
-	}
-	if res.Schedule == nil {
-		return nil, 0, ErrNoLanes
-	}
-	value, ends, faults := verify.ScheduleValue(inst, res.Schedule)
-	if len(faults) > 0 {
-		return nil, 0, &hare.InvalidError{Pointer: "/schedule", Code: "invalid_schedule", Detail: "this is no schedule of the instance: " + faults[0].String()}
-	}
-	v := newLaneView(inst, res.Schedule)
-	runs := v.runsOf(at)
-	x.JobTimes = jobTimes(inst, emptyCluster(v.model), at, runs[0].start, ends[at], value)
-	var pays func(*jobPiece, int64, int64) float64
-	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice {
-		none, err := verify.Bound(withJobs(inst), c)
-		if err != nil {
-			return nil, 0, &hare.InvalidError{Pointer: "/certificate", Code: "invalid_certificate", Detail: err.Error()}
-		}
-		prices := solver.NewPrices(v.model, c)
-		pays = func(p *jobPiece, round, rounds int64) float64 {
-			return prices.Paid(at, p.kind, p.start+(round-p.round)*p.period, p.period, rounds, p.hold)
-		}
-		gap := 0.0
-		if res.Bound != nil {
-			gap = value.Sub(*res.Bound).Float()
-		}
-		x.explainPrice(v, at, runs, c, none, gap, prices, pays)
-	} else {
-		x.Notes = append(x.Notes, "the bound of this result is not made of prices, so that no price is told")
-	}
-	x.Timeline = v.timeline(at, runs, pays)
-	return x, at, nil
-}
-
-// jobAt finds a job by its id.
-func jobAt(inst *hare.Instance, id string) (int, error) {
-	for i := range inst.Jobs {
-		if inst.Jobs[i].ID == id {
-			return i, nil
-		}
-	}
-	e := &NoJobError{Job: id}
-	if len(id) <= 200 { // the time grows with it
-		ids := make([]string, len(inst.Jobs))
-		for i := range inst.Jobs {
-			ids[i] = inst.Jobs[i].ID
-		}
-		e.Nearest = hare.Nearest(id, ids)
-	}
-	return 0, e
-}
-
-// withJobs is the cluster of inst with these jobs alone.
-func withJobs(inst *hare.Instance, jobs ...hare.Job) *hare.Instance {
-	other := *inst
-	other.Jobs = jobs
-	return &other
-}
 
 // Explain explains a job as the function does, with a place among the running
-// calls for the first part and for each solve. Zero is DefaultExplainTime; more
+// calls for the first part and for each solve. Zero is explain.DefaultTime; more
 // than Config.MaxTime is not taken.
-func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req ExplainRequest, limit time.Duration) (*Explanation, error) {
+func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request, limit time.Duration) (*explain.Answer, error) {
 	if limit <= 0 {
-		limit = DefaultExplainTime
+		limit = explain.DefaultTime
 	}
 	deadline := time.Now().Add(min(limit, s.cfg.MaxTime))
-	x, at, err := func() (*Explanation, int, error) {
-		_, leave, err := s.enter(ctx, deadline)
-		if err != nil {
-			return nil, 0, err
-		}
+	_, leave, err := s.enter(ctx, deadline)
+	if err != nil {
+		return nil, err
+	}
+	x, err := func() (*explain.Answer, error) {
 		defer leave()
-		return explainResult(inst, res, req)
+		return explain.Static(inst, res, req)
 	}()
-	if err != nil || x.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
-		return x, err
+	if err != nil {
+		return nil, err
 	}
 	work, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	explainEarlier(work, x, inst, res, req, at, s.Solve)
+	x.Search(work, inst, res, req, s.Solve)
+	if x.Earlier == nil {
+		return x, nil // no change was asked for
+	}
 	if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, err
 	}
 	return x, nil
+}
+
+// Prices is explain.PricesOf, with a place among the running calls.
+func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explain.Prices, error) {
+	if !explain.HasPrices(res) {
+		return nil, explain.ErrNoPrices
+	}
+	_, leave, err := s.enter(ctx, time.Now().Add(s.cfg.MaxTime))
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return explain.PricesOf(ctx, inst, res)
 }

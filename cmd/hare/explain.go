@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/explain"
 	"github.com/hare-sched/hare/solver"
 )
 
@@ -46,7 +46,7 @@ whether the result comes again. docs/explain.md says what each word means.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			req := service.ExplainRequest{Recheck: true}
+			req := explain.Request{Recheck: true}
 			var err error
 			if req.ByUs, err = timeFlag("by", by); err != nil {
 				return err
@@ -62,7 +62,7 @@ whether the result comes again. docs/explain.md says what each word means.`,
 				if by != "" || earlier != "" || draw {
 					return usageError{errors.New("--by, --earlier and --plot are about one job: name it behind the result")}
 				}
-				jobs, err := service.ListJobs(inst, res, order, list)
+				jobs, err := explain.ListJobs(inst, res, order, list)
 				if err != nil {
 					return usageError{err}
 				}
@@ -72,8 +72,8 @@ whether the result comes again. docs/explain.md says what each word means.`,
 				return printJobs(c.OutOrStdout(), len(inst.Jobs), jobs)
 			}
 			req.Job = args[2]
-			x, err := explain(c.Context(), inst, res, req, limit)
-			var none *service.NoJobError
+			x, err := explainJob(c.Context(), inst, res, req, limit)
+			var none *explain.NoJobError
 			switch {
 			case errors.As(err, &none):
 				return usageError{err}
@@ -118,8 +118,8 @@ func timeFlag(name, text string) (int64, error) {
 	return us, nil
 }
 
-// explain solves with an engine of its own where changes are asked for.
-func explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req service.ExplainRequest, limit time.Duration) (*service.Explanation, error) {
+// explainJob solves with an engine of its own where changes are asked for.
+func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request, limit time.Duration) (*explain.Answer, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -131,7 +131,7 @@ func explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req ser
 		engine, closeEngine = startEngine()
 		defer closeEngine()
 	}
-	return service.Explain(ctx, inst, res, req, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	return explain.Explain(ctx, inst, res, req, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
 		return solver.Solve(ctx, inst, opt, engine)
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/explain"
 )
 
 // explainPrinter writes an explanation for people; err is the first error.
@@ -24,7 +24,7 @@ func (p *explainPrinter) line(format string, a ...any) {
 	}
 }
 
-func printJobs(w io.Writer, all int, jobs []service.ListedJob) error {
+func printJobs(w io.Writer, all int, jobs []explain.ListedJob) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "job\tweight\trelease s\tstart s\tend s\twait s\tJCT s\tstretch\tof value\t")
 	for _, j := range jobs {
@@ -37,8 +37,8 @@ func printJobs(w io.Writer, all int, jobs []service.ListedJob) error {
 	return err
 }
 
-func (p *explainPrinter) explanation(x *service.Explanation) {
-	if x.JobTimes == nil {
+func (p *explainPrinter) explanation(x *explain.Answer) {
+	if x.Times == nil {
 		p.line("%s has no schedule: %s", x.Job, x.Outcome)
 		for _, r := range x.Reasons {
 			p.line("  %s (%s)", r.Detail, r.Code)
@@ -75,7 +75,7 @@ func (p *explainPrinter) explanation(x *service.Explanation) {
 	p.notes(x)
 }
 
-func (p *explainPrinter) notes(x *service.Explanation) {
+func (p *explainPrinter) notes(x *explain.Answer) {
 	for _, n := range x.Notes {
 		p.line("Note: %s.", n)
 	}
@@ -86,7 +86,7 @@ func (p *explainPrinter) notes(x *service.Explanation) {
 
 // span writes a part of the job's time, and the causes of waits that take longer
 // than briefly.
-func (p *explainPrinter) span(s *service.JobSpan, briefly hare.Seconds) {
+func (p *explainPrinter) span(s *explain.Span, briefly hare.Seconds) {
 	at := fmt.Sprintf("%10s s to %10s s  ", s.FromS, s.ToS)
 	if s.State == "running" {
 		var gpus []string
@@ -116,7 +116,7 @@ func (p *explainPrinter) span(s *service.JobSpan, briefly hare.Seconds) {
 }
 
 // waitWords says one cause of a wait.
-func waitWords(w *service.JobWait) string {
+func waitWords(w *explain.Wait) string {
 	kind := w.Type
 	need := "a " + kind
 	if w.Need > 1 {
@@ -151,7 +151,7 @@ func waitWords(w *service.JobWait) string {
 	return fmt.Sprintf("%s (%s s of %s s to %s s)", text, w.ForS, w.FromS, w.ToS)
 }
 
-func (p *explainPrinter) earlier(x *service.Explanation) {
+func (p *explainPrinter) earlier(x *explain.Answer) {
 	e := x.Earlier
 	if e.Already {
 		p.line("It ends by %s s as it is, at %s s.", e.ByS, e.EndS)
@@ -178,7 +178,7 @@ func (p *explainPrinter) earlier(x *service.Explanation) {
 	}
 }
 
-func changeWords(c *service.JobChange) string {
+func changeWords(c *explain.Change) string {
 	does := "does not do it"
 	if c.Does {
 		does = "does it"
@@ -218,7 +218,7 @@ func changeWords(c *service.JobChange) string {
 
 // lane draws the job's time from its release to its end, and below it that of
 // the jobs that held GPUs it waited for.
-func (p *explainPrinter) lane(x *service.Explanation) {
+func (p *explainPrinter) lane(x *explain.Answer) {
 	const width = 60
 	from, to := x.ReleaseS, x.EndS
 	column := func(t hare.Seconds) int {

@@ -1,4 +1,4 @@
-package service
+package explain
 
 import (
 	"cmp"
@@ -19,9 +19,9 @@ const (
 	spanRunning = "running"
 )
 
-// JobSpan is a part of a job's time from its release to its end, in order and
+// Span is a part of a job's time from its release to its end, in order and
 // without gaps.
-type JobSpan struct {
+type Span struct {
 	State string       `json:"state"` // waiting or running
 	FromS hare.Seconds `json:"from_s"`
 	ToS   hare.Seconds `json:"to_s"`
@@ -38,12 +38,12 @@ type JobSpan struct {
 	// weight-seconds.
 	Pays map[string]float64 `json:"pays,omitempty"`
 	// Waits say what a round that waits waits for, by type.
-	Waits []JobWait `json:"waits,omitempty"`
+	Waits []Wait `json:"waits,omitempty"`
 }
 
 // timeline is the job's time as spans: its longest waits, and what lies
 // between them.
-func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, int64) float64) []JobSpan {
+func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, int64) float64) []Span {
 	type gap struct {
 		before int // the run that it precedes
 		from   int64
@@ -61,13 +61,13 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, i
 	gaps = gaps[:min(len(gaps), maxWaits)]
 	slices.SortFunc(gaps, func(a, b gap) int { return cmp.Compare(a.before, b.before) })
 
-	var spans []JobSpan
+	var spans []Span
 	at := 0
 	running := func(to int) {
 		if at == to {
 			return
 		}
-		x := JobSpan{State: spanRunning, FromS: hare.Seconds(runs[at].start), ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
+		x := Span{State: spanRunning, FromS: hare.Seconds(runs[at].start), ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
 		if pays != nil {
 			x.Pays = map[string]float64{}
 		}
@@ -97,7 +97,7 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, i
 	for _, g := range gaps {
 		running(g.before)
 		r := &runs[g.before]
-		spans = append(spans, JobSpan{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(r.start), Round: r.round, Waits: v.waits(job, g.from, r.start)})
+		spans = append(spans, Span{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(r.start), Round: r.round, Waits: v.waits(job, g.from, r.start)})
 	}
 	running(len(runs))
 	return spans
@@ -114,8 +114,8 @@ const (
 
 var waitCauses = [...]string{waitNoService, waitBusy, waitHeld, waitTooShort, waitChoice}
 
-// JobWait is why a round did not start on GPUs of a type.
-type JobWait struct {
+// Wait is why a round did not start on GPUs of a type.
+type Wait struct {
 	// Type is that of the GPUs, several with "+" for a gang that mixes them.
 	Type  string `json:"type"`
 	Cause string `json:"cause"`
@@ -132,12 +132,12 @@ type JobWait struct {
 	// or no longer busy.
 	UntilS *hare.Seconds `json:"until_s,omitempty"`
 	// Jobs hold the GPUs then, those that hold the most first; Others more do.
-	Jobs   []JobHolder `json:"jobs,omitempty"`
-	Others int         `json:"others,omitempty"`
+	Jobs   []Holder `json:"jobs,omitempty"`
+	Others int      `json:"others,omitempty"`
 }
 
-// JobHolder is a job that holds GPUs that another waits for.
-type JobHolder struct {
+// Holder is a job that holds GPUs that another waits for.
+type Holder struct {
 	Job  string `json:"job"`
 	GPUs int64  `json:"gpus"`
 	// UntilS is when it gives the last of them back that it holds in that time.

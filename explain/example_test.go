@@ -1,4 +1,4 @@
-package service_test
+package explain_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/explain"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/wire"
 )
@@ -27,7 +27,7 @@ func ExampleExplain() {
 	if err != nil {
 		panic(err)
 	}
-	x, err := service.Explain(context.Background(), inst, res, service.ExplainRequest{Job: "small", ByUs: 30e6}, solve)
+	x, err := explain.Explain(context.Background(), inst, res, explain.Request{Job: "small", ByUs: 30e6}, solve)
 	if err != nil {
 		panic(err)
 	}

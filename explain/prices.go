@@ -1,4 +1,4 @@
-package service
+package explain
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
@@ -68,18 +67,19 @@ func (n nanos) text() string {
 // MarshalJSON writes the exact decimal.
 func (n nanos) MarshalJSON() ([]byte, error) { return []byte(n.text()), nil }
 
-// Prices reads the prices of a result's certificate. It waits for a place, as
-// the bound with one more GPU of each type is computed anew.
-func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Result) (*Prices, error) {
-	c := res.Certificate
-	if c == nil || c.Method != hare.MethodPrice {
+// HasPrices says that the bound of a result is made of prices.
+func HasPrices(res *hare.Result) bool {
+	return res.Certificate != nil && res.Certificate.Method == hare.MethodPrice
+}
+
+// PricesOf reads the prices of a result's certificate, and computes the bound
+// with one more GPU of each type anew, until ctx ends. Without prices the error
+// is ErrNoPrices.
+func PricesOf(ctx context.Context, inst *hare.Instance, res *hare.Result) (*Prices, error) {
+	if !HasPrices(res) {
 		return nil, ErrNoPrices
 	}
-	_, leave, err := s.enter(ctx, time.Now().Add(s.cfg.MaxTime))
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
+	c := res.Certificate
 	totals, err := verify.OneMore(inst, c)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package service
+package explain
 
 import (
 	"cmp"
@@ -29,8 +29,8 @@ const (
 	maxMoved       = 10 // jobs listed of a change
 )
 
-// JobEarlier says with which changes a job ends by a time.
-type JobEarlier struct {
+// Earlier says with which changes a job ends by a time.
+type Earlier struct {
 	ByS hare.Seconds `json:"by_s"`
 	// EndS is the job's end without a change, and Baseline where it is from:
 	// "result", or "solved_again" where the result is not one to compare with.
@@ -39,7 +39,7 @@ type JobEarlier struct {
 	Already  bool         `json:"already"`
 	// EarliestS is proved: no plan on this cluster ends the job sooner.
 	EarliestS hare.Seconds `json:"earliest_s"`
-	Changes   []JobChange  `json:"changes"`
+	Changes   []Change     `json:"changes"`
 	// Cheapest is the index in Changes of the one that does it and costs the
 	// other jobs least; absent where none that was tried does.
 	Cheapest *int `json:"cheapest,omitempty"`
@@ -49,9 +49,9 @@ type JobEarlier struct {
 	Unfinished string `json:"unfinished,omitempty"`
 }
 
-// JobChange is the least change of a kind that was found to end the job in time,
+// Change is the least change of a kind that was found to end the job in time,
 // or that none does.
-type JobChange struct {
+type Change struct {
 	Kind string `json:"kind"`
 	Does bool   `json:"does"`
 	// Finished is false where the search for a lesser one did not end.
@@ -74,13 +74,13 @@ type JobChange struct {
 	OthersCost *hare.Amount `json:"others_cost,omitempty"`
 	// Delayed and Sooner count the other jobs that end later and sooner, and
 	// Jobs are up to 10 of those that end later, the greatest w ΔC first.
-	Delayed int        `json:"delayed"`
-	Sooner  int        `json:"sooner"`
-	Jobs    []JobDelay `json:"jobs,omitempty"`
+	Delayed int     `json:"delayed"`
+	Sooner  int     `json:"sooner"`
+	Jobs    []Delay `json:"jobs,omitempty"`
 }
 
-// JobDelay is a job that ends later.
-type JobDelay struct {
+// Delay is a job that ends later.
+type Delay struct {
 	Job  string       `json:"job"`
 	ByS  hare.Seconds `json:"by_s"`
 	EndS hare.Seconds `json:"end_s"`
@@ -99,13 +99,23 @@ type changeSearch struct {
 	opt     hare.Options
 	solve   SolveFunc
 	ends    map[string]int64 // without a change
-	out     *JobEarlier
+	out     *Earlier
 	stopped string
 }
 
-// explainEarlier searches for the least change of each kind.
-func explainEarlier(ctx context.Context, x *Explanation, inst *hare.Instance, res *hare.Result, req ExplainRequest, job int, solve SolveFunc) {
-	s := &changeSearch{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options, out: &JobEarlier{Baseline: "result", Changes: []JobChange{}}}
+// Search adds changes with which the job ends as early as the request asks, to
+// what Static said of the same instance, result and request. It solves one
+// instance after another until ctx ends: what is not finished by then says so.
+// Equal input gives an equal answer where ctx does not end.
+func (x *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request, solve SolveFunc) {
+	if x.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
+		return
+	}
+	job, err := jobAt(inst, x.Job)
+	if err != nil {
+		return // Static found it
+	}
+	s := &changeSearch{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options, out: &Earlier{Baseline: "result", Changes: []Change{}}}
 	x.About, x.Earlier = aboutSolves, s.out
 	s.opt.Detail = "jobs"
 	end := int64(x.EndS)
@@ -134,7 +144,7 @@ func explainEarlier(ctx context.Context, x *Explanation, inst *hare.Instance, re
 	s.finish(x, end, req)
 }
 
-func (s *changeSearch) finish(x *Explanation, end int64, req ExplainRequest) {
+func (s *changeSearch) finish(x *Answer, end int64, req Request) {
 	s.by = req.ByUs
 	if req.EarlierUs > 0 {
 		s.by = end - req.EarlierUs
@@ -192,7 +202,7 @@ func (s *changeSearch) run(inst *hare.Instance) (ends map[string]int64, ok bool,
 
 // try solves a changed instance, and says in c what it does if it is in time,
 // or always.
-func (s *changeSearch) try(c *JobChange, inst *hare.Instance, always bool) (does bool, err error) {
+func (s *changeSearch) try(c *Change, inst *hare.Instance, always bool) (does bool, err error) {
 	if inst.Validate() != nil {
 		return false, nil // beyond what an instance may hold
 	}
@@ -222,9 +232,9 @@ func (s *changeSearch) try(c *JobChange, inst *hare.Instance, always bool) (does
 		c.Delayed++
 		more := hare.Product(j.WeightMicro, by)
 		cost = cost.Add(more)
-		c.Jobs = append(c.Jobs, JobDelay{j.ID, hare.Seconds(by), hare.Seconds(ends[j.ID]), more})
+		c.Jobs = append(c.Jobs, Delay{j.ID, hare.Seconds(by), hare.Seconds(ends[j.ID]), more})
 	}
-	slices.SortStableFunc(c.Jobs, func(a, b JobDelay) int {
+	slices.SortStableFunc(c.Jobs, func(a, b Delay) int {
 		return cmp.Or(b.Cost.Cmp(a.Cost), cmp.Compare(b.ByS, a.ByS))
 	})
 	c.Jobs = slices.Clone(c.Jobs[:min(len(c.Jobs), maxMoved)])
@@ -261,7 +271,7 @@ func (s *changeSearch) types() []string {
 
 // addGPU tries one GPU more of a type, on a node of its own, always in service.
 func (s *changeSearch) addGPU(kind string) {
-	c := JobChange{Kind: changeGPU, Type: kind, Node: "added"}
+	c := Change{Kind: changeGPU, Type: kind, Node: "added"}
 	for slices.ContainsFunc(s.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == c.Node }) {
 		c.Node += "-1"
 	}
@@ -275,7 +285,7 @@ func (s *changeSearch) addGPU(kind string) {
 // weight searches for the least weight that does it: it grows until one does,
 // and is bisected from there, by ratio.
 func (s *changeSearch) weight(earliest int64) {
-	c := JobChange{Kind: changeWeight}
+	c := Change{Kind: changeWeight}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	if s.by < earliest {
 		c.Finished, c.Detail = true, fmt.Sprintf("no plan ends the job before %s s: that is proved", hare.FormatMicros(earliest))
@@ -329,7 +339,7 @@ func (s *changeSearch) weight(earliest int64) {
 
 // rounds searches for the most rounds with which the job is in time.
 func (s *changeSearch) rounds() {
-	c := JobChange{Kind: changeRounds}
+	c := Change{Kind: changeRounds}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	was := s.inst.Jobs[s.job].Rounds
 	if was == 1 {

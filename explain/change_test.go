@@ -1,4 +1,4 @@
-package service_test
+package explain_test
 
 import (
 	"context"
@@ -9,8 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/explain"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -32,11 +31,11 @@ func TestChangesHoldUnderResolve(t *testing.T) {
 		for _, r := range res.Jobs {
 			before[r.ID] = r.EndUs
 		}
-		req := service.ExplainRequest{Job: j.ID, EarlierUs: (before[j.ID] - j.ReleaseUs) / 4, Recheck: seed%4 == 0}
+		req := explain.Request{Job: j.ID, EarlierUs: (before[j.ID] - j.ReleaseUs) / 4, Recheck: seed%4 == 0}
 		if seed%2 == 0 {
 			req.ByUs, req.EarlierUs = before[j.ID]-second, 0
 		}
-		x, err := service.Explain(t.Context(), inst, res, req, direct)
+		x, err := explain.Explain(t.Context(), inst, res, req, direct)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +73,7 @@ func TestChangesHoldUnderResolve(t *testing.T) {
 	}
 }
 
-func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *service.JobChange, before map[string]int64, opt hare.Options) {
+func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *explain.Change, before map[string]int64, opt hare.Options) {
 	t.Helper()
 	id := inst.Jobs[at].ID
 	if !c.Finished {
@@ -171,11 +170,11 @@ func TestChangesThatNeedNoSolve(t *testing.T) {
 		t.Error("solved")
 		return nil, context.Canceled
 	}
-	x, err := service.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0", ByUs: 1000 * second}, never)
+	x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", ByUs: 1000 * second}, never)
 	if err != nil || !x.Earlier.Already || !x.Earlier.Finished || len(x.Earlier.Changes) != 0 {
 		t.Errorf("%+v, %v", x.Earlier, err)
 	}
-	x, err = service.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0", ByUs: inst.Jobs[0].ReleaseUs + 1}, direct)
+	x, err = explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", ByUs: inst.Jobs[0].ReleaseUs + 1}, direct)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +194,7 @@ func TestChangesOfATimedResult(t *testing.T) {
 	}
 	res.Reproducible, res.Options.TimeLimit = false, time.Second
 	var opts []hare.Options
-	x, err := service.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0", EarlierUs: second}, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", EarlierUs: second}, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
 		opts = append(opts, opt)
 		opt.WorkLimit = 500
 		return direct(ctx, inst, opt)
@@ -223,7 +222,7 @@ func TestChangesUnfinished(t *testing.T) {
 	for solves := range 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
-		x, err := service.Explain(ctx, inst, res, service.ExplainRequest{Job: "j0", EarlierUs: second}, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+		x, err := explain.Explain(ctx, inst, res, explain.Request{Job: "j0", EarlierUs: second}, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
 			if n++; n > solves {
 				cancel()
 			}
@@ -244,42 +243,12 @@ func TestChangesUnfinished(t *testing.T) {
 		}
 	}
 	for _, refusal := range []error{admission.ErrBusy, admission.ErrLate, admission.ErrDraining} {
-		x, err := service.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0", EarlierUs: second}, func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
+		x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", EarlierUs: second}, func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
 			return nil, refusal
 		})
 		if err != nil || x.Earlier.Finished || x.Earlier.Unfinished != refusal.Error() || x.Earlier.Solves != 1 {
 			t.Errorf("%+v, %v", x.Earlier, err)
 		}
-	}
-}
-
-// The service explains under one deadline, with a place for each part.
-func TestServiceExplains(t *testing.T) {
-	inst := smallInstance(3)
-	res, ok := solved(t, inst, hare.Options{WorkLimit: 500})
-	if !ok {
-		t.Fatal(res.Termination)
-	}
-	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 1, Queue: -1})
-	x, err := svc.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0", EarlierUs: second}, time.Minute)
-	if err != nil || !x.Earlier.Finished || x.Earlier.Solves < 3 {
-		t.Fatalf("%+v, %v", x, err)
-	}
-	if waiting, running := svc.Load(); waiting != 0 || running != 0 {
-		t.Errorf("%d wait and %d run behind it", waiting, running)
-	}
-	x, err = svc.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0", EarlierUs: second}, time.Nanosecond)
-	if err != nil || x.Earlier.Finished {
-		t.Errorf("%+v, %v", x, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := svc.Explain(ctx, inst, res, service.ExplainRequest{Job: "j0", EarlierUs: second}, 0); err == nil {
-		t.Error("explained to nobody")
-	}
-	svc.Drain(t.Context())
-	if _, err := svc.Explain(t.Context(), inst, res, service.ExplainRequest{Job: "j0"}, 0); err != admission.ErrDraining {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -307,7 +276,7 @@ func FuzzExplain(f *testing.F) {
 		if len(inst.Jobs) > 0 && job != "x" {
 			job = inst.Jobs[0].ID
 		}
-		x, err := service.Explain(t.Context(), inst, res, service.ExplainRequest{Job: job, ByUs: by, EarlierUs: earlier}, func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
+		x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: job, ByUs: by, EarlierUs: earlier}, func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
 			return &hare.Result{Reproducible: true, Jobs: res.Jobs}, nil
 		})
 		if err == nil && x.Outcome == "scheduled" && len(x.Timeline) == 0 {

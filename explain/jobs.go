@@ -1,4 +1,4 @@
-package service
+package explain
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// JobTimes are the figures of one job of a schedule.
-type JobTimes struct {
+// Times are the figures of one job of a schedule.
+type Times struct {
 	Weight   hare.Seconds `json:"weight"`
 	ReleaseS hare.Seconds `json:"release_s"`
 	StartS   hare.Seconds `json:"start_s"`
@@ -31,7 +31,7 @@ type JobTimes struct {
 // ListedJob is a job of a list.
 type ListedJob struct {
 	Job string `json:"job"`
-	JobTimes
+	Times
 }
 
 // jobOrders are what a list may be sorted by: the greatest first but for start
@@ -77,9 +77,9 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 	return list[:min(limit, len(list))], nil
 }
 
-func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs int64, value hare.Amount) *JobTimes {
+func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs int64, value hare.Amount) *Times {
 	j := &inst.Jobs[at]
-	t := &JobTimes{
+	t := &Times{
 		Weight: hare.Seconds(j.WeightMicro), ReleaseS: hare.Seconds(j.ReleaseUs), StartS: hare.Seconds(startUs), EndS: hare.Seconds(endUs),
 		WaitS: hare.Seconds(startUs - j.ReleaseUs), JCTS: hare.Seconds(endUs - j.ReleaseUs),
 		LeastS: hare.Seconds(pathTime(empty, inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),

@@ -1,4 +1,4 @@
-package service
+package explain
 
 import (
 	"cmp"

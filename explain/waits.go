@@ -1,4 +1,4 @@
-package service
+package explain
 
 import (
 	"cmp"
@@ -10,12 +10,12 @@ import (
 
 // waits says what a round of a job waits for that could start at from and
 // starts at to. O(GPUs · log + entries within, · log).
-func (v *laneView) waits(job int, from, to int64) []JobWait {
-	var all []JobWait
+func (v *laneView) waits(job int, from, to int64) []Wait {
+	var all []Wait
 	for _, p := range v.pools(job) {
 		all = append(all, v.waitsFor(job, &p, from, to)...)
 	}
-	slices.SortStableFunc(all, func(a, b JobWait) int { return cmp.Compare(a.FromS, b.FromS) })
+	slices.SortStableFunc(all, func(a, b Wait) int { return cmp.Compare(a.FromS, b.FromS) })
 	return all
 }
 
@@ -38,7 +38,7 @@ type stretchOfTime struct{ from, to int64 }
 
 // waitsFor is waits for one pool. The counts of its GPUs change at the ends of
 // windows and entries; between two changes there is one cause.
-func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []JobWait {
+func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 	// A gang that mixes types holds all GPUs for the slowest task: with each
 	// threshold, GPUs of the types that need no longer can serve together.
 	var thresholds []int64
@@ -74,7 +74,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []JobWait {
 	slices.SortFunc(changes, func(a, b levelChange) int { return cmp.Compare(a.at, b.at) })
 
 	levels := make([]int64, countLong+len(thresholds))
-	found := map[string]*JobWait{}
+	found := map[string]*Wait{}
 	spans := map[string][]stretchOfTime{}
 	for t, i := from, 0; t < to; {
 		for ; i < len(changes) && changes[i].at <= t; i++ {
@@ -87,7 +87,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []JobWait {
 		cause := causeOf(levels, p.need)
 		w := found[cause]
 		if w == nil {
-			w = &JobWait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need, NeedS: hare.Seconds(thresholds[0])}
+			w = &Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need, NeedS: hare.Seconds(thresholds[0])}
 			found[cause] = w
 		}
 		w.ToS = hare.Seconds(end)
@@ -100,7 +100,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []JobWait {
 		}
 		t = end
 	}
-	var all []JobWait
+	var all []Wait
 	for _, cause := range waitCauses {
 		w := found[cause]
 		if w == nil {
@@ -175,9 +175,9 @@ func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(
 }
 
 // holders are the jobs that hold GPUs of a pool in the spans.
-func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]JobHolder, int) {
+func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]Holder, int) {
 	type held struct {
-		JobHolder
+		Holder
 		time int64
 		last int // GPU that was counted last
 	}
@@ -200,7 +200,7 @@ func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]JobHo
 			if other := v.jobOf[l.Job[e]]; other != job && end > spans[x].from {
 				h := by[other]
 				if h == nil {
-					h = &held{JobHolder: JobHolder{Job: v.inst.Jobs[other].ID}, last: -1}
+					h = &held{Holder: Holder{Job: v.inst.Jobs[other].ID}, last: -1}
 					by[other] = h
 				}
 				if h.last != g {
@@ -222,9 +222,9 @@ func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]JobHo
 	slices.SortFunc(all, func(a, b *held) int {
 		return cmp.Or(cmp.Compare(b.time, a.time), cmp.Compare(a.Job, b.Job))
 	})
-	var out []JobHolder
+	var out []Holder
 	for _, h := range all[:min(len(all), maxHolders)] {
-		out = append(out, h.JobHolder)
+		out = append(out, h.Holder)
 	}
 	return out, len(all) - len(out)
 }

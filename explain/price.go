@@ -1,4 +1,4 @@
-package service
+package explain
 
 import (
 	"math"
@@ -12,10 +12,10 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// JobPrice is what a job costs at the certificate's prices, in weight-seconds.
+// Price is what a job costs at the certificate's prices, in weight-seconds.
 // Reduced is Cost + Paid − Least, which is not negative: what the job adds to
 // the gap of value and bound.
-type JobPrice struct {
+type Price struct {
 	Paid   float64      `json:"paid"`
 	ByType []TypeCharge `json:"by_type"`
 	// Least is that of w (C − a) + price over the job's own choices, exactly
@@ -48,7 +48,7 @@ type TypeCost struct {
 
 // explainPrice fills in prices. None is the bound of the instance without jobs:
 // what all capacity costs, so that the bound of one job less that is its φ − w a. Gap is value − bound.
-func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Certificate, none *big.Rat, gap float64, prices *solver.Prices, pays func(*jobPiece, int64, int64) float64) {
+func (x *Answer) explainPrice(v *laneView, at int, runs []runOf, c *hare.Certificate, none *big.Rat, gap float64, prices *solver.Prices, pays func(*jobPiece, int64, int64) float64) {
 	job := v.inst.Jobs[at]
 	least := func(j hare.Job) (float64, bool) {
 		one, err := verify.Bound(withJobs(v.inst, j), c)
@@ -58,7 +58,7 @@ func (x *Explanation) explainPrice(v *laneView, at int, runs []runOf, c *hare.Ce
 		f, _ := one.Sub(one, none).Float64()
 		return f, true
 	}
-	p := &JobPrice{}
+	p := &Price{}
 	held, paid := make([]int64, len(v.model.Types)), make([]float64, len(v.model.Types))
 	for i := range runs {
 		r := &runs[i]

@@ -1,0 +1,174 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+)
+
+// DefaultTime is how long the search for a change may take where the
+// caller names no time.
+const DefaultTime = 10 * time.Second
+
+// SolveFunc solves one instance, as Service.Solve and solver.Solve do.
+type SolveFunc func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
+
+// Request says what to explain.
+type Request struct {
+	Job string
+	// ByUs or EarlierUs ask for changes with which the job ends by then, or
+	// earlier by so much; zero asks for none. One of the two at most.
+	ByUs, EarlierUs int64
+	// Recheck solves the instance itself again as well, for results of which
+	// it is not known how they came about.
+	Recheck bool
+}
+
+// NoJobError says that an instance has no such job.
+type NoJobError struct {
+	Job     string
+	Nearest string // "" where none is near
+}
+
+func (e *NoJobError) Error() string {
+	if e.Nearest == "" {
+		return fmt.Sprintf("there is no job %.80q", e.Job)
+	}
+	return fmt.Sprintf("there is no job %.80q: did you mean %.80q?", e.Job, e.Nearest)
+}
+
+// Answer says why a job of a result starts and ends when it does.
+type Answer struct {
+	About string `json:"about"`
+	Job   string `json:"job"`
+	Sync  string `json:"sync"`
+	// Outcome is "scheduled", or the termination of a result without schedule.
+	Outcome string   `json:"outcome"`
+	Reasons []Reason `json:"reasons,omitempty"`
+	*Times
+	Timeline []Span `json:"timeline,omitempty"`
+	// Price is nil where the bound is not made of prices.
+	Price     *Price     `json:"price,omitempty"`
+	Elsewhere []TypeCost `json:"elsewhere,omitempty"`
+	Earlier   *Earlier   `json:"earlier,omitempty"`
+	Notes     []string   `json:"notes,omitempty"`
+}
+
+// Reason is a reason of a result without schedule.
+type Reason struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// aboutSchedule and aboutSolves say what the statements are about.
+const (
+	aboutSchedule = "this result's schedule and certificate; every time is one of that schedule"
+	aboutSolves   = aboutSchedule + "; changes are what Hare answers to the changed instance with the same options, seed and work limit: not what the best possible plan would do"
+)
+
+// ErrNoLanes says that a result leaves its schedule out.
+var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes", Detail: "the result leaves the lanes of its schedule out: solve with detail lanes"}
+
+// Explain explains a job of a result for an instance: Static, and then Search
+// where the request asks for changes. O(entries of the schedule · log + waits
+// looked at · GPUs), without the solves.
+func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request, solve SolveFunc) (*Answer, error) {
+	x, err := Static(inst, res, req)
+	if err == nil {
+		x.Search(ctx, inst, res, req, solve)
+	}
+	return x, err
+}
+
+const outcomeScheduled = "scheduled"
+
+// Static is the part of Explain that solves nothing: it looks at schedule and
+// certificate alone. Errors are *NoJobError, and *hare.InvalidError where request,
+// schedule or certificate are wrong or missing.
+func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error) {
+	switch {
+	case req.ByUs < 0:
+		return nil, &hare.InvalidError{Pointer: "/by_s", Code: "out_of_range", Detail: "by_s must be positive"}
+	case req.EarlierUs < 0:
+		return nil, &hare.InvalidError{Pointer: "/earlier_s", Code: "out_of_range", Detail: "earlier_s must be positive"}
+	case req.ByUs > 0 && req.EarlierUs > 0:
+		return nil, &hare.InvalidError{Pointer: "/earlier_s", Code: "conflict", Detail: "give by_s or earlier_s, not both"}
+	}
+	at, err := jobAt(inst, req.Job)
+	if err != nil {
+		return nil, err
+	}
+	job := &inst.Jobs[at]
+	x := &Answer{About: aboutSchedule, Job: job.ID, Sync: job.Sync.String(), Outcome: outcomeScheduled}
+	if res.Value == nil && res.Schedule == nil {
+		x.Outcome = res.Termination
+		for _, r := range res.Reasons {
+			if r.Job == "" || r.Job == job.ID {
+				x.Reasons = append(x.Reasons, Reason{r.Code, r.Detail})
+			}
+		}
+		if len(x.Reasons) == 0 {
+			x.Notes = append(x.Notes, "nothing is known against this job itself: others cannot run")
+		}
+		return x, nil
+	}
+	if res.Schedule == nil {
+		return nil, ErrNoLanes
+	}
+	value, ends, faults := verify.ScheduleValue(inst, res.Schedule)
+	if len(faults) > 0 {
+		return nil, &hare.InvalidError{Pointer: "/schedule", Code: "invalid_schedule", Detail: "this is no schedule of the instance: " + faults[0].String()}
+	}
+	v := newLaneView(inst, res.Schedule)
+	runs := v.runsOf(at)
+	x.Times = jobTimes(inst, emptyCluster(v.model), at, runs[0].start, ends[at], value)
+	var pays func(*jobPiece, int64, int64) float64
+	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice {
+		none, err := verify.Bound(withJobs(inst), c)
+		if err != nil {
+			return nil, &hare.InvalidError{Pointer: "/certificate", Code: "invalid_certificate", Detail: err.Error()}
+		}
+		prices := solver.NewPrices(v.model, c)
+		pays = func(p *jobPiece, round, rounds int64) float64 {
+			return prices.Paid(at, p.kind, p.start+(round-p.round)*p.period, p.period, rounds, p.hold)
+		}
+		gap := 0.0
+		if res.Bound != nil {
+			gap = value.Sub(*res.Bound).Float()
+		}
+		x.explainPrice(v, at, runs, c, none, gap, prices, pays)
+	} else {
+		x.Notes = append(x.Notes, "the bound of this result is not made of prices, so that no price is told")
+	}
+	x.Timeline = v.timeline(at, runs, pays)
+	return x, nil
+}
+
+// jobAt finds a job by its id.
+func jobAt(inst *hare.Instance, id string) (int, error) {
+	for i := range inst.Jobs {
+		if inst.Jobs[i].ID == id {
+			return i, nil
+		}
+	}
+	e := &NoJobError{Job: id}
+	if len(id) <= 200 { // the time grows with it
+		ids := make([]string, len(inst.Jobs))
+		for i := range inst.Jobs {
+			ids[i] = inst.Jobs[i].ID
+		}
+		e.Nearest = hare.Nearest(id, ids)
+	}
+	return 0, e
+}
+
+// withJobs is the cluster of inst with these jobs alone.
+func withJobs(inst *hare.Instance, jobs ...hare.Job) *hare.Instance {
+	other := *inst
+	other.Jobs = jobs
+	return &other
+}
