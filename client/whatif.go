@@ -73,10 +73,23 @@ type Outcome struct {
 	ValueChange *float64 `json:"value_change"` // value − value of the base
 	// OptimumChange are the ends between which the scenario's optimum less the
 	// base's lies for certain; empty or nil where not known.
-	OptimumChange []*float64      `json:"optimum_change"`
-	Termination   string          `json:"termination"`
-	Error         *Problem        `json:"error"`
-	Data          json.RawMessage `json:"-"` // the whole line
+	OptimumChange []*float64 `json:"optimum_change"`
+	Termination   string     `json:"termination"`
+	// Notes say what of the scenario has no effect, and why.
+	Notes []string `json:"notes"`
+	// Refined stands in the summary: what all answers together prove of
+	// scenarios beyond their own lines.
+	Refined []Refined       `json:"refined"`
+	Error   *Problem        `json:"error"`
+	Data    json.RawMessage `json:"-"` // the whole line
+}
+
+// Refined is what all answers of a batch together prove about one scenario.
+type Refined struct {
+	Index         int        `json:"index"`
+	ID            string     `json:"id"`
+	Bound         *float64   `json:"bound"`
+	OptimumChange []*float64 `json:"optimum_change"` // as in Outcome
 }
 
 func (w *WhatIf) body() ([]byte, error) {

@@ -97,8 +97,8 @@ type WhatIfLine struct {
 	Gap    float64 `json:"gap" validate:"required" extensions:"x-nullable"`
 	// Plan is where the value is from: the scenario's own search, or the base's plan, which the scenario allows too.
 	Plan string `json:"plan,omitempty" enums:"search,base"`
-	// BoundFrom is base_prices, or the method of the bound.
-	BoundFrom string `json:"bound_from,omitempty" enums:"base_prices,price,critical_path,machine"`
+	// BoundFrom is base_prices, base (the base's bound, where the scenario only tightens limits), or the method of the bound.
+	BoundFrom string `json:"bound_from,omitempty" enums:"base_prices,base,price,critical_path,machine"`
 	// ValueChange is value − value of the base.
 	ValueChange float64 `json:"value_change,omitempty"`
 	// OptimumChange are the ends between which the scenario's optimum less the base's must lie; null where not known.
@@ -106,11 +106,26 @@ type WhatIfLine struct {
 	Jobs          JobChanges `json:"jobs,omitempty"`
 	Termination   string     `json:"termination,omitempty" enums:"optimal,gap,work_limit,deadline,cancelled,infeasible,no_schedule"`
 	Reasons       []Reason   `json:"reasons,omitempty"`
-	Reproducible  bool       `json:"reproducible,omitempty"`
-	Counts        LineCounts `json:"counts,omitempty"`
-	Timing        LineTiming `json:"timing" validate:"required"`
-	Error         Problem    `json:"error,omitempty"`
+	// Notes say what of the scenario has no effect, and why.
+	Notes        []string   `json:"notes,omitempty"`
+	Reproducible bool       `json:"reproducible,omitempty"`
+	Counts       LineCounts `json:"counts,omitempty"`
+	// Refined stands in the summary: what all answers together prove of scenarios beyond their own lines.
+	Refined []RefinedLine `json:"refined,omitempty"`
+	Timing  LineTiming    `json:"timing" validate:"required"`
+	Error   Problem       `json:"error,omitempty"`
 } //	@name	WhatIfLine
+
+// RefinedLine is what all answers of a batch together prove about one scenario.
+type RefinedLine struct {
+	// Index of the scenario in the request.
+	Index int64  `json:"index" validate:"required"`
+	ID    string `json:"id,omitempty"`
+	// Bound is the best lower bound on the scenario's optimum.
+	Bound float64 `json:"bound,omitempty"`
+	// OptimumChange are the ends between which the scenario's optimum less the base's must lie; null where not known.
+	OptimumChange []float64 `json:"optimum_change" validate:"required"`
+} //	@name	RefinedLine
 
 // LineCounts count the scenarios by how they were answered.
 type LineCounts struct {

@@ -128,9 +128,11 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	property("Scenario", "scale_weights")["type"] = []any{"object", "number"}
 	property("PatchOperation", "value")["type"] = []any{"object", "array", "string", "number", "boolean", "null"}
 	property("PatchOperation", "value")["items"] = map[string]any{} // generators want to know
-	change := property("WhatIfLine", "optimum_change")
-	change["items"] = map[string]any{"type": []any{"number", "null"}, "format": "double"}
-	change["minItems"], change["maxItems"] = json.Number("2"), json.Number("2")
+	for _, component := range []string{"WhatIfLine", "RefinedLine"} {
+		change := property(component, "optimum_change")
+		change["items"] = map[string]any{"type": []any{"number", "null"}, "format": "double"}
+		change["minItems"], change["maxItems"] = json.Number("2"), json.Number("2")
+	}
 	second := map[string]any{"type": []any{"number", "null"}, "format": "double", "minimum": json.Number("0")}
 	first := map[string]any{"type": "number", "format": "double", "minimum": json.Number("0")}
 	property("Node", "in_service_s")["items"] = map[string]any{

@@ -18,6 +18,8 @@ type known struct {
 	bound *hare.Amount // nil: none, or the scenario may be infeasible
 	from  string
 	value *hare.Amount // of the base's plan; nil where it does not fit
+	base  relation
+	notes []string
 	sha   string
 	began time.Time
 	spent time.Duration
@@ -118,37 +120,35 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	if v, ok := w.carry(inst); ok {
 		k.value = &v
 	}
+	k.base, k.notes = w.relate(inst), unused(&w.req.Scenarios[i], inst)
+	if k.base.tighter && w.result.Bound != nil {
+		if b := w.result.Bound.Add(k.base.slack); b.Cmp(*k.bound) > 0 {
+			k.bound, k.from = &b, BoundBase
+		}
+	}
 }
 
 // line is the answer from what is known without a solve.
 func (w *whatIf) line(k *known) *Line {
 	l := &Line{
 		Status: hare.StatusSucceeded, InstanceSHA256: k.sha, Pruned: new(bool),
-		Value: k.value, Bound: k.bound, BoundFrom: k.from, Timing: Timing{TotalS: k.spent.Seconds()},
+		Value: k.value, Bound: k.bound, BoundFrom: k.from, Notes: k.notes, Timing: Timing{TotalS: k.spent.Seconds()},
 	}
 	if k.value != nil {
 		l.Plan = PlanBase
 	}
-	w.compare(l)
+	w.compare(l, k)
 	return l
 }
 
 // compare fills in the differences from the base.
-func (w *whatIf) compare(l *Line) {
-	l.OptimumChange = make([]*hare.Amount, 2)
+func (w *whatIf) compare(l *Line, k *known) {
 	b := w.result
 	if l.Value != nil && b.Value != nil {
 		d := l.Value.Sub(*b.Value)
 		l.ValueChange = &d
 	}
-	if l.Bound != nil && b.Value != nil {
-		d := l.Bound.Sub(*b.Value)
-		l.OptimumChange[0] = &d
-	}
-	if l.Value != nil && b.Bound != nil {
-		d := l.Value.Sub(*b.Bound)
-		l.OptimumChange[1] = &d
-	}
+	l.OptimumChange = k.base.between(l.Bound, l.Value, b.Bound, b.Value)
 }
 
 type placesKey struct{}
@@ -283,7 +283,7 @@ func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *Line {
 	} else if l.Plan == PlanBase {
 		l.Jobs = w.changes(inst, w.result.Jobs)
 	}
-	w.compare(l)
+	w.compare(l, k)
 	if l.Termination == hare.TerminationInfeasible {
 		l.OptimumChange = make([]*hare.Amount, 2) // there is no optimum
 	}

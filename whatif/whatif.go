@@ -22,7 +22,10 @@ const (
 )
 
 // Where a scenario's bound is from, beside the methods of certificates.
-const BoundBasePrices = "base_prices"
+const (
+	BoundBasePrices = "base_prices" // the base's prices, evaluated for the scenario
+	BoundBase       = "base"        // the base's bound, where the scenario only tightens limits
+)
 
 // Line is one line of the answer to a what-if: of the base, of a
 // scenario, or the summary.
@@ -48,11 +51,16 @@ type Line struct {
 	Jobs          *JobChanges    `json:"jobs,omitempty"`
 	Termination   string         `json:"termination,omitempty"`
 	Reasons       []ReasonLine   `json:"reasons,omitempty"`
-	Reproducible  *bool          `json:"reproducible,omitempty"`
-	Counts        *Counts        `json:"counts,omitempty"`
-	Timing        Timing         `json:"timing"`
-	Err           error          `json:"-"` // why it failed
-	Error         any            `json:"error,omitempty"`
+	// Notes say what of the scenario has no effect, and why.
+	Notes        []string `json:"notes,omitempty"`
+	Reproducible *bool    `json:"reproducible,omitempty"`
+	Counts       *Counts  `json:"counts,omitempty"`
+	// Refined stands in the summary: what all answers together prove of scenarios
+	// beyond their own lines.
+	Refined []Refined `json:"refined,omitempty"`
+	Timing  Timing    `json:"timing"`
+	Err     error     `json:"-"` // why it failed
+	Error   any       `json:"error,omitempty"`
 }
 
 // ReasonLine is hare.Reason in JSON.
@@ -150,12 +158,14 @@ type whatIf struct {
 	places   map[string]int // of jobs in the base
 	deadline time.Time      // zero: none
 	began    time.Time
+	limits   *limits // of the base
 	known    []known // by scenario
 	at       int     // how many are solved at a time
 
 	mu     sync.Mutex // guards what follows
 	emit   func(*Line) error
 	failed error
+	final  []*Line // by scenario: what was answered
 	held   []*Line // by scenario, that wait for their turn
 	next   int
 	left   int // scenarios still to be solved
@@ -172,7 +182,7 @@ type whatIf struct {
 // as other calls do, no more at a time than the engine has places. What is answered
 // depends on the clock under a time limit alone.
 func Run(ctx context.Context, req *wire.WhatIf, engine Engine, emit func(*Line) error) error {
-	w := &whatIf{engine: engine, req: req, base: req.Base.Instance, began: time.Now(), emit: emit, held: make([]*Line, len(req.Scenarios))}
+	w := &whatIf{engine: engine, req: req, base: req.Base.Instance, began: time.Now(), emit: emit, final: make([]*Line, len(req.Scenarios)), held: make([]*Line, len(req.Scenarios))}
 	if req.Options.TimeLimit > 0 {
 		w.deadline = w.began.Add(req.Options.TimeLimit)
 	}
@@ -186,7 +196,7 @@ func Run(ctx context.Context, req *wire.WhatIf, engine Engine, emit func(*Line) 
 	if err := w.solveAll(ctx); err != nil {
 		return err
 	}
-	return w.say(&Line{Line: lineSummary, Status: hare.StatusSucceeded, Counts: &w.counts, Timing: Timing{TotalS: time.Since(w.began).Seconds()}})
+	return w.say(&Line{Line: lineSummary, Status: hare.StatusSucceeded, Counts: &w.counts, Refined: w.refine(ctx), Timing: Timing{TotalS: time.Since(w.began).Seconds()}})
 }
 
 // say emits one line; the first failure is kept and ends the batch.
@@ -205,6 +215,7 @@ func (w *whatIf) answer(i int, l *Line) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.Line, l.Index, l.ID = lineScenario, &i, w.req.Scenarios[i].ID
+	w.final[i] = l
 	switch {
 	case l.Err != nil:
 		w.counts.Failed++

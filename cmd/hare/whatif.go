@@ -249,6 +249,7 @@ func (w *whatIfPrinter) run(ctx context.Context, req *wire.WhatIf) error {
 				w.base = l
 			default:
 				w.summary = l
+				w.refine(l.Refined)
 			}
 			live.text("%d of %d scenarios, %d pruned", done, len(w.lines), pruned)
 			if w.out == "" {
@@ -283,6 +284,32 @@ func (w *whatIfPrinter) run(ctx context.Context, req *wire.WhatIf) error {
 	return err
 }
 
+// refine takes what all answers together prove of scenarios.
+func (w *whatIfPrinter) refine(refined []whatif.Refined) {
+	for _, r := range refined {
+		line := *w.lines[r.Index]
+		line.OptimumChange = r.OptimumChange
+		w.lines[r.Index] = &line
+	}
+}
+
+// remarks say below the table why scenarios have no plan, and what has no effect.
+func (w *whatIfPrinter) remarks(to io.Writer) {
+	for i, l := range w.lines {
+		if l == nil {
+			continue
+		}
+		if l.Termination == hare.TerminationInfeasible {
+			for _, r := range l.Reasons {
+				fmt.Fprintf(to, "%s is infeasible: job %s: %s\n", w.label(i, l), r.Job, r.Detail)
+			}
+		}
+		for _, note := range l.Notes {
+			fmt.Fprintf(to, "%s: %s\n", w.label(i, l), note)
+		}
+	}
+}
+
 // problemOf is the problem document of a scenario that is wrong.
 func problemOf(err error) any {
 	p := map[string]any{"type": "about:blank", "title": http.StatusText(http.StatusUnprocessableEntity), "status": http.StatusUnprocessableEntity, "code": "failed", "detail": err.Error()}
@@ -314,6 +341,7 @@ func (w *whatIfPrinter) table(to io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	w.remarks(to)
 	if w.summary != nil {
 		c := w.summary.Counts
 		fmt.Fprintf(to, "\n%d scenarios: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n", c.Scenarios, c.Solved, c.Pruned, c.Bounded, c.Failed, w.summary.Timing.TotalS)
@@ -362,7 +390,7 @@ func signedWords(a *hare.Amount) string {
 }
 
 func intervalWords(l *whatif.Line) string {
-	if len(l.OptimumChange) != 2 {
+	if len(l.OptimumChange) != 2 || l.Termination == hare.TerminationInfeasible {
 		return "–"
 	}
 	low, high := "…", "…"
