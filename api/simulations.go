@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -27,7 +28,7 @@ type simulationRunJSON struct {
 
 func describeRun(r *study.Run, detail string) simulationRunJSON {
 	out := simulationRunJSON{Run: r}
-	if detail == wire.SimulationJobs {
+	if detail == simulation.DetailJobs {
 		out.Each = r.EachJob()
 	}
 	return out
@@ -120,7 +121,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 }
 
 // simulateLines answers line by line.
-func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *wire.Simulation, req *study.Request) error {
+func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simulation.Request, req *study.Request) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
 	told := time.Now()
@@ -149,7 +150,7 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *wire
 }
 
 // readSimulation decodes the request's document.
-func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *wire.Simulation, err error) {
+func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simulation.Request, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
 	control := http.NewResponseController(w)
@@ -159,7 +160,7 @@ func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *wire
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	doc, err := wire.DecodeSimulation(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())})
+	doc, err := simulation.Decode(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())})
 	if err != nil {
 		return nil, err
 	}

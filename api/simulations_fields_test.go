@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -45,7 +46,7 @@ func TestSimulationWithPrices(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Runs) != 1 {
 			t.Fatal(err, text)
 		}
-		doc, err := wire.DecodeSimulation(strings.NewReader(ask("")), wire.Limits{})
+		doc, err := simulation.Decode(strings.NewReader(ask("")), wire.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}

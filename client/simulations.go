@@ -8,7 +8,7 @@ import (
 	"iter"
 	"net/http"
 
-	"github.com/hare-sched/hare/wire"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // Simulation is what came of playing jobs to policies.
@@ -139,7 +139,7 @@ type SimulationSummary struct {
 
 // Simulate plays jobs to policies, and returns when all have ended or the time
 // limit has passed. When ctx ends, the simulation does.
-func (c *Client) Simulate(ctx context.Context, s *wire.Simulation) (*Simulation, error) {
+func (c *Client) Simulate(ctx context.Context, s *simulation.Request) (*Simulation, error) {
 	text, err := simulationBody(s)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (c *Client) Simulate(ctx context.Context, s *wire.Simulation) (*Simulation,
 // FollowSimulation is Simulate line by line: each run as it ends, lines of
 // progress, a summary last. A run that fails is the error, as *Problem. Until the
 // first line came the call is sent again; a stream that breaks later is an error.
-func (c *Client) FollowSimulation(ctx context.Context, s *wire.Simulation) iter.Seq2[SimulationLine, error] {
+func (c *Client) FollowSimulation(ctx context.Context, s *simulation.Request) iter.Seq2[SimulationLine, error] {
 	return func(yield func(SimulationLine, error) bool) {
 		text, err := simulationBody(s)
 		if err != nil {
@@ -191,7 +191,7 @@ func (c *Client) FollowSimulation(ctx context.Context, s *wire.Simulation) iter.
 	}
 }
 
-func simulationBody(s *wire.Simulation) ([]byte, error) {
+func simulationBody(s *simulation.Request) ([]byte, error) {
 	var b bytes.Buffer
 	err := s.EncodeJSON(&b)
 	return b.Bytes(), err

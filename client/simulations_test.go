@@ -11,13 +11,14 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/client"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
 )
 
 // What comes line by line is what comes as one document.
 func TestSimulate(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	ask := &wire.Simulation{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second}
+	ask := &simulation.Request{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second}
 	got, err := c.Simulate(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
@@ -61,14 +62,14 @@ func TestSimulate(t *testing.T) {
 // and one that is not.
 func TestSimulateIntervalAndPrices(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	got, err := c.Simulate(t.Context(), &wire.Simulation{Policies: []string{"pollux:tiresias"}, Trace: &wire.SimulationTrace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
+	got, err := c.Simulate(t.Context(), &simulation.Request{Policies: []string{"pollux:tiresias"}, Trace: &simulation.Trace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
 	if err != nil || len(got.Runs) != 1 || got.Runs[0].MeanJCTS != 3416.5 {
 		t.Errorf("%v %+v", err, got)
 	}
-	ask := &wire.Simulation{
-		Policies: []string{"gavel:max_sum_throughput_normalized_by_cost_perf"}, Trace: &wire.SimulationTrace{Name: "small_test"},
+	ask := &simulation.Request{
+		Policies: []string{"gavel:max_sum_throughput_normalized_by_cost_perf"}, Trace: &simulation.Trace{Name: "small_test"},
 		GPUs: []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "V100", Count: 2}}, TimeLimit: 20 * time.Second,
-		Prices: []wire.TypePrice{{Type: "K80", Micro: 135_000}, {Type: "V100", Micro: 2_480_000}},
+		Prices: []simulation.TypePrice{{Type: "K80", Micro: 135_000}, {Type: "V100", Micro: 2_480_000}},
 	}
 	if got, err = c.Simulate(t.Context(), ask); err != nil || len(got.Runs) != 1 {
 		t.Errorf("%v %+v", err, got)
@@ -91,7 +92,7 @@ func TestSimulationFailsBehindARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := &wire.Simulation{Policies: []string{"srtf", "kueue"}, Instance: inst}
+	ask := &simulation.Request{Policies: []string{"srtf", "kueue"}, Instance: inst}
 	var runs int
 	var last error
 	for l, err := range c.FollowSimulation(t.Context(), ask) {

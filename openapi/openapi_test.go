@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare/openapi"
+	"github.com/hare-sched/hare/study/simulation"
+	"github.com/hare-sched/hare/wire"
 )
 
 var update = flag.Bool("update", false, "write openapi.json and openapi.yaml anew")
@@ -43,10 +46,31 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 		t.Fatal(err)
 	}
 	repair(spec, forms, examples(t), answers(t))
+	fromTables(spec, forms)
 	secure(spec)
 	strictQueries(spec)
 	sharpen(spec)
 	return spec, forms
+}
+
+// tables are the forms of documents that are read by a table.
+var tables = []wire.Form{simulation.Form}
+
+// fromTables puts the forms of tables into the components, with the forms that they
+// refer to.
+func fromTables(spec map[string]any, forms map[string]form) {
+	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
+	todo := slices.Clone(tables)
+	for done := map[string]bool{}; len(todo) > 0; todo = todo[1:] {
+		f := todo[0]
+		if done[f.Name()] || f.Schema() == nil {
+			continue
+		}
+		done[f.Name()] = true
+		schemas[f.Name()] = f.Schema()
+		forms[f.Name()] = form{fields: f.Names()}
+		todo = append(todo, f.Parts()...)
+	}
 }
 
 // examples are request bodies by operation: testdata/OPERATION.json, or .ndjson.

@@ -67,7 +67,6 @@ var strict = []string{
 	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
 	"Schedule", "Lane", "Certificate", "SessionRequest", "Event", "KeyRequest", "Quota",
 	"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "PatchOperation", "RemoveGPUs", "Drain", "AddGPUs",
-	"SimulationRequest", "SimulationTrace", "SimulationGenerate", "SimulationFault", "SimulationFaultRate", "SimulationFailures",
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
@@ -105,21 +104,6 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	delete(property("Profile", "compute_s"), "minimum")
 	property("Profile", "compute_s")["exclusiveMinimum"] = json.Number("0")
 	property("Node", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
-	window := property("SimulationRequest", "jobs")
-	window["minItems"], window["maxItems"] = json.Number("2"), json.Number("2")
-	window["items"].(map[string]any)["minimum"] = json.Number("0")
-	property("SimulationRequest", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
-	property("SimulationRequest", "prices")["additionalProperties"].(map[string]any)["exclusiveMinimum"] = json.Number("0")
-	property("SimulationFailures", "probability")["exclusiveMaximum"] = json.Number("1")
-	for component, names := range map[string][]string{
-		"SimulationRequest": {"lease_s", "merge_s", "time_limit_s"}, "SimulationTrace": {"quantum_s"}, "SimulationGenerate": {"grain_s"}, "SimulationFault": {"until_s"},
-		"SimulationFaultRate": {"gpu_mean_s", "gpu_repair_s", "node_mean_s", "node_repair_s"},
-	} {
-		for _, name := range names {
-			delete(property(component, name), "minimum")
-			property(component, name)["exclusiveMinimum"] = json.Number("0")
-		}
-	}
 	property("Event", "job")["type"] = []any{"string", "object"}
 	// One, or an array of them; a factor for all, or by job; any value at all.
 	for _, name := range []string{"add_gpus", "remove_gpus", "drain"} {

@@ -20,11 +20,6 @@ func sharpen(spec map[string]any) {
 	limit("Node", "in_service_s", "minItems", one)
 	limit("Job", "id", "minLength", one)
 	limit("Job", "on", "minProperties", one)
-	limit("SimulationRequest", "policies", "minItems", one)
-	limit("SimulationRequest", "policies", "maxItems", json.Number("64"))
-	limit("SimulationRequest", "policies", "uniqueItems", true)
-	limit("SimulationRequest", "gpus", "minProperties", one)
-	limit("SimulationRequest", "prices", "minProperties", one)
 	for _, item := range spec["paths"].(map[string]any) {
 		for _, o := range item.(map[string]any) {
 			op := o.(map[string]any)

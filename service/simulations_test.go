@@ -12,12 +12,13 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
 )
 
 func simulationOf(t *testing.T, doc string) *study.Request {
 	t.Helper()
-	d, err := wire.DecodeSimulation(strings.NewReader(doc), wire.Limits{})
+	d, err := simulation.Decode(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func FuzzSimulations(f *testing.F) {
 	}
 	svc := service.New(service.Config{Running: 1})
 	f.Fuzz(func(t *testing.T, text string) {
-		doc, err := wire.DecodeSimulation(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
+		doc, err := simulation.Decode(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
 		if err != nil {
 			return
 		}

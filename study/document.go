@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
-	"github.com/hare-sched/hare/wire"
 )
 
 // RequestOf is the request that a document asks for.
-func RequestOf(doc *wire.Simulation) *Request {
+func RequestOf(doc *simulation.Request) *Request {
 	seconds := func(us *int64, none float64) float64 {
 		if us == nil {
 			return none
@@ -58,30 +58,30 @@ func RequestOf(doc *wire.Simulation) *Request {
 // Document is the document that asks for r, where Validate accepts it:
 // RequestOf of it is r, but for what is less than a millionth, and for Record,
 // which no document has.
-func (r *Request) Document() *wire.Simulation {
+func (r *Request) Document() *simulation.Request {
 	micros := func(s float64) int64 { return int64(math.Round(s * 1e6)) }
 	time := func(s float64) *int64 {
 		us := micros(s)
 		return &us
 	}
-	doc := &wire.Simulation{
+	doc := &simulation.Request{
 		Policies: r.Policies, Instance: r.Instance, GPUs: r.GPUs, Cluster: r.Cluster,
 		First: int64(r.First), Last: int64(r.Last), Seed: int64(r.Seed), Repeat: int64(r.Repeat),
 		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS), MergeUs: r.Merge.Microseconds(), CDF: r.CDF,
-		FaultRate: wire.SimulationFaultRate(r.World.FaultRate), Stragglers: r.World.Stragglers, SwitchUs: micros(r.World.SwitchS),
-		Failures: wire.SimulationFailures{ProbabilityMicro: micros(r.World.Failures.Probability), PerGPUHourMicro: micros(r.World.Failures.PerGPUHour)},
+		FaultRate: simulation.FaultRate(r.World.FaultRate), Stragglers: r.World.Stragglers, SwitchUs: micros(r.World.SwitchS),
+		Failures: simulation.Failures{ProbabilityMicro: micros(r.World.Failures.Probability), PerGPUHourMicro: micros(r.World.Failures.PerGPUHour)},
 	}
 	if r.LeaseS != 0 {
 		doc.LeaseUs = time(r.LeaseS)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Prices)) {
-		doc.Prices = append(doc.Prices, wire.TypePrice{Type: name, Micro: micros(r.Prices[name])})
+		doc.Prices = append(doc.Prices, simulation.TypePrice{Type: name, Micro: micros(r.Prices[name])})
 	}
 	for _, f := range r.World.Faults {
-		doc.Faults = append(doc.Faults, wire.SimulationFault(f))
+		doc.Faults = append(doc.Faults, simulation.Fault(f))
 	}
 	if t := r.Trace; t != nil {
-		doc.Trace = &wire.SimulationTrace{Name: t.Name, Format: t.Format, TableName: t.TableName, QuantumUs: t.Quantum.Microseconds(), Sync: t.Sync}
+		doc.Trace = &simulation.Trace{Name: t.Name, Format: t.Format, TableName: t.TableName, QuantumUs: t.Quantum.Microseconds(), Sync: t.Sync}
 		if t.Text != nil {
 			doc.Trace.Name, doc.Trace.Text = "", string(t.Text)
 		}
@@ -90,7 +90,7 @@ func (r *Request) Document() *wire.Simulation {
 		}
 	}
 	if g := r.Generate; g != nil {
-		doc.Generate = &wire.SimulationGenerate{Jobs: int64(g.Jobs), Arrivals: g.Arrivals, Sync: g.Sync, GrainUs: g.GrainUs}
+		doc.Generate = &simulation.Generate{Jobs: int64(g.Jobs), Arrivals: g.Arrivals, Sync: g.Sync, GrainUs: g.GrainUs}
 	}
 	return doc
 }

@@ -12,12 +12,13 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
 )
 
 func requestOf(t *testing.T, doc string) *study.Request {
 	t.Helper()
-	d, err := wire.DecodeSimulation(strings.NewReader(doc), wire.Limits{})
+	d, err := simulation.Decode(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

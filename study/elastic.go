@@ -124,7 +124,7 @@ func (r *Request) elasticCluster() (sim.ElasticCluster, error) {
 }
 
 // playElastic runs a policy that changes widths.
-func (s *simulation) playElastic(ctx context.Context, r *simulatedRun, info policy.Info, in *elasticInput) (*sim.Metrics, error) {
+func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.Info, in *elasticInput) (*sim.Metrics, error) {
 	p, ok := info.New(lease.Config{Seed: r.run.Seed}).(sim.ElasticPolicy)
 	if !ok {
 		return nil, fmt.Errorf("service: policy %s changes no widths", info.Name)

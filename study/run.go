@@ -34,7 +34,7 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	if err := cfg.Limits.Check(req); err != nil {
 		return nil, err
 	}
-	s := &simulation{req: req, cfg: cfg}
+	s := &series{req: req, cfg: cfg}
 	for _, name := range req.Policies {
 		info, err := policy.Find(name)
 		if err != nil {
@@ -70,9 +70,9 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	return rep, nil
 }
 
-// simulation is a request that is worked on. Run i is of policy i / repeats and
+// series is a request that is worked on. Run i is of policy i / repeats and
 // repeat i mod repeats.
-type simulation struct {
+type series struct {
 	req    *Request
 	cfg    Config
 	infos  []policy.Info
@@ -106,7 +106,7 @@ func (in *jobsInput) jobs() int {
 	return len(in.elastic.jobs)
 }
 
-func (s *simulation) input(repeat int) (*jobsInput, error) {
+func (s *series) input(repeat int) (*jobsInput, error) {
 	if s.req.Generate == nil {
 		repeat = 0
 	}
@@ -118,7 +118,7 @@ func (s *simulation) input(repeat int) (*jobsInput, error) {
 // runAll runs everything, in order of the report as places are free. With the
 // first failure no further run begins; those before it in the report end, so
 // that the same one is always told.
-func (s *simulation) runAll(ctx context.Context) error {
+func (s *series) runAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var workers sync.WaitGroup
@@ -154,7 +154,7 @@ func (s *simulation) runAll(ctx context.Context) error {
 }
 
 // one does run i.
-func (s *simulation) one(ctx context.Context, i int) (err error) {
+func (s *series) one(ctx context.Context, i int) (err error) {
 	// Runs have goroutines of their own, where a panic would end the process.
 	defer func() {
 		if p := recover(); p != nil {
@@ -204,7 +204,7 @@ func (s *simulation) one(ctx context.Context, i int) (err error) {
 }
 
 // fault says what kind of failure a run's error is.
-func (s *simulation) fault(r *simulatedRun, err error) error {
+func (s *series) fault(r *simulatedRun, err error) error {
 	code := "failed"
 	var invalid *hare.InvalidError
 	if errors.As(err, &invalid) { // the request's: faults that cannot be
@@ -230,7 +230,7 @@ func (s *simulation) fault(r *simulatedRun, err error) error {
 }
 
 // progress counts what run r has newly done.
-func (s *simulation) progress(r *simulatedRun, nowS float64, jobs, events int64, done bool) {
+func (s *series) progress(r *simulatedRun, nowS float64, jobs, events int64, done bool) {
 	if s.cfg.Progress == nil {
 		return
 	}
@@ -251,7 +251,7 @@ func (s *simulation) progress(r *simulatedRun, nowS float64, jobs, events int64,
 const every = 1 << 16
 
 // playTasks runs a policy of tasks, and passes what it did to the verifier.
-func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy.Info, in *jobsInput) (*sim.Metrics, error) {
+func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Info, in *jobsInput) (*sim.Metrics, error) {
 	inst, run := in.tasks, sim.Run
 	if in.merged != nil {
 		inst, run = in.merged.Inst, func(ctx context.Context, _ *hare.Instance, p online.Policy, cfg sim.Config) (*sim.Outcome, error) {
@@ -292,7 +292,7 @@ func (s *simulation) playTasks(ctx context.Context, r *simulatedRun, info policy
 }
 
 // prove passes what a run did to the verifier.
-func (s *simulation) prove(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) error {
+func (s *series) prove(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) error {
 	res, err := out.Result(inst, nil)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errMoved, err)
@@ -313,7 +313,7 @@ func (s *simulation) prove(r *simulatedRun, inst *hare.Instance, out *sim.Outcom
 var errMoved = errors.New("service: the run is not in the model")
 
 // playLeases runs a policy that lends GPUs.
-func (s *simulation) playLeases(ctx context.Context, r *simulatedRun, info policy.Info, in *leaseInput) (*sim.Metrics, error) {
+func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.Info, in *leaseInput) (*sim.Metrics, error) {
 	cfg := sim.LeaseConfig{LeaseS: s.req.leaseS(), ResetS: s.req.ResetS, RestartS: s.req.RestartS, Seed: r.run.Seed, First: s.req.First, Last: s.req.Last}
 	if cfg.ResetS == 0 {
 		cfg.ResetS = -1

@@ -35,8 +35,8 @@ const CodeMalformed = "malformed"
 // faults, or cannot be read.
 var errStop = errors.New("stop")
 
-// reader collects the faults of one document in one pass over its tokens.
-type reader struct {
+// Reader collects the faults of one document in one pass over its tokens.
+type Reader struct {
 	in     *source
 	d      *jsontext.Decoder
 	faults hare.InvalidErrors
@@ -46,30 +46,33 @@ type reader struct {
 	names  map[string]string // names met so far, to hold each once
 }
 
-func newReader(r io.Reader, lim Limits) *reader {
+func NewReader(r io.Reader, lim Limits) *Reader {
 	if lim.MaxBytes <= 0 {
 		lim.MaxBytes = DefaultMaxBytes
 	}
 	in := &source{r: r, limit: lim.MaxBytes, left: lim.MaxBytes, blank: true}
 	// Duplicate names are found here, so that the pass can go on after one.
 	d := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true))
-	return &reader{in: in, d: d, names: map[string]string{}}
+	return &Reader{in: in, d: d, names: map[string]string{}}
 }
 
 // newLineReader reads a document of one line.
-func newLineReader(line []byte) *reader {
-	r := newReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
+func newLineReader(line []byte) *Reader {
+	r := NewReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
 	r.one = true
 	return r
 }
 
-// fault records a fault at the value just read.
-func (r *reader) fault(code, format string, a ...any) error {
-	return r.faultAt(string(r.d.StackPointer()), code, format, a...)
+// Faults counts the faults so far.
+func (r *Reader) Faults() int { return len(r.faults) }
+
+// Fault records a fault at the value just read.
+func (r *Reader) Fault(code, format string, a ...any) error {
+	return r.FaultAt(string(r.d.StackPointer()), code, format, a...)
 }
 
-// faultAt records a fault at a pointer.
-func (r *reader) faultAt(pointer, code, format string, a ...any) error {
+// FaultAt records a fault at a pointer.
+func (r *Reader) FaultAt(pointer, code, format string, a ...any) error {
 	r.faults = append(r.faults, &hare.InvalidError{Pointer: r.pointer(pointer), Code: code, Detail: fmt.Sprintf(format, a...)})
 	if len(r.faults) >= hare.MaxFaults {
 		r.faults = append(r.faults, &hare.InvalidError{Code: "too_many_faults", Detail: fmt.Sprintf("there are more than %d faults: correct these first, the rest is not listed", hare.MaxFaults)})
@@ -78,11 +81,11 @@ func (r *reader) faultAt(pointer, code, format string, a ...any) error {
 	return nil
 }
 
-func (r *reader) pointer(p string) string { return hare.Cut(r.prefix+p, maxPointer) }
+func (r *Reader) pointer(p string) string { return hare.Cut(r.prefix+p, maxPointer) }
 
-// report records faults found by a check of an object, except at pointers at
+// Report records faults found by a check of an object, except at pointers at
 // which reading has found one since there were `before` faults.
-func (r *reader) report(before int, found hare.InvalidErrors) error {
+func (r *Reader) Report(before int, found hare.InvalidErrors) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -94,7 +97,7 @@ func (r *reader) report(before int, found hare.InvalidErrors) error {
 		if said[r.pointer(f.Pointer)] {
 			continue
 		}
-		if err := r.faultAt(f.Pointer, f.Code, "%s", f.Detail); err != nil {
+		if err := r.FaultAt(f.Pointer, f.Code, "%s", f.Detail); err != nil {
 			return err
 		}
 	}
@@ -105,7 +108,7 @@ func (r *reader) report(before int, found hare.InvalidErrors) error {
 const maxPointer = 300
 
 // broken turns a syntax error into a fault with its line, and ends the pass.
-func (r *reader) broken(err error) error {
+func (r *Reader) broken(err error) error {
 	switch {
 	case errors.Is(err, errStop):
 		return err
@@ -141,13 +144,13 @@ func (r *reader) broken(err error) error {
 	return errStop
 }
 
-func (r *reader) tooLong() error {
+func (r *Reader) tooLong() error {
 	r.faults = hare.InvalidErrors{{Code: CodeBodyTooLarge, Detail: fmt.Sprintf("the document is longer than the limit of %d bytes: split it, or have the limit raised", r.in.limit)}}
 	return errStop
 }
 
-// finish checks that nothing follows and returns the faults.
-func (r *reader) finish(err error) error {
+// Finish checks that nothing follows and returns the faults.
+func (r *Reader) Finish(err error) error {
 	if err == nil {
 		_, more := r.d.ReadToken()
 		switch {
@@ -172,15 +175,15 @@ func (r *reader) finish(err error) error {
 var reserved = []string{"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within", "switch_s", "progress"}
 
 // unknown refuses the field just passed over, naming the nearest known one.
-func (r *reader) unknown(name string, known []string) error {
+func (r *Reader) unknown(name string, known []string) error {
 	for _, x := range reserved {
 		if x == name {
-			return r.fault("not_supported", "%q is not supported by this version: leave it out", name)
+			return r.Fault("not_supported", "%q is not supported by this version: leave it out", name)
 		}
 	}
 	name = hare.Cut(name, 60)
 	if best := hare.Nearest(name, known); best != "" {
-		return r.fault("unknown_field", "unknown field %q: did you mean %q?", name, best)
+		return r.Fault("unknown_field", "unknown field %q: did you mean %q?", name, best)
 	}
-	return r.fault("unknown_field", "unknown field %q: known are %s", name, strings.Join(known, ", "))
+	return r.Fault("unknown_field", "unknown field %q: known are %s", name, strings.Join(known, ", "))
 }

@@ -9,18 +9,18 @@ import (
 )
 
 func (d *instanceReader) cluster() error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	at := d.root + "/cluster"
 	listed, seen, before := false, 0, len(d.faults)
-	err := d.object(clusterFields, func(name string) (bool, error) {
+	err := d.Object(clusterFields, func(name string) (bool, error) {
 		if name != "nodes" {
 			return false, nil
 		}
 		listed = true
-		return true, d.array(func(i int) error {
+		return true, d.Array(func(i int) error {
 			seen++
 			return d.node(i, at+"/nodes/"+strconv.Itoa(i))
 		})
@@ -35,26 +35,26 @@ func (d *instanceReader) cluster() error {
 	case seen == 0:
 		found.Add(at+"/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // node reads a node and appends its copies.
 func (d *instanceReader) node(i int, at string) error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	n := hare.Node{}
 	count := int64(0) // none given
 	badGPUs, before := false, len(d.faults)
 	sound := func(from int) bool { return len(d.faults) == from }
-	err := d.object(nodeFields, func(name string) (bool, error) {
+	err := d.Object(nodeFields, func(name string) (bool, error) {
 		from := len(d.faults)
 		switch name {
 		case "name":
-			return true, d.str(&n.Name)
+			return true, d.String(&n.Name)
 		case "count":
-			return true, d.integer(&count, 1, hare.MaxGPUs)
+			return true, d.Integer(&count, 1, hare.MaxGPUs)
 		case "gpus":
 			err := d.typeCounts(&n)
 			badGPUs = !sound(from)
@@ -67,7 +67,7 @@ func (d *instanceReader) node(i int, at string) error {
 			}
 			return true, err
 		case "busy":
-			err := d.array(func(int) error { return d.busy(&n) })
+			err := d.Array(func(int) error { return d.busy(&n) })
 			if !sound(from) {
 				n.Busy = nil
 			}
@@ -83,12 +83,12 @@ func (d *instanceReader) node(i int, at string) error {
 	n.Normalise()
 	each, copies := n.GPUCount(), max(1, count)
 	if d.full {
-		return d.report(before, found)
+		return d.Report(before, found)
 	}
 	if d.gpus += each * copies; d.gpus > hare.MaxGPUs || int64(len(d.nodes))+copies > hare.MaxGPUs {
 		found.Add(at, "too_large", "the cluster has more than %d GPUs up to here: split it", hare.MaxGPUs)
 		d.full = true
-		return d.report(before, found)
+		return d.Report(before, found)
 	}
 	name := n.Name
 	for c := range copies {
@@ -104,13 +104,13 @@ func (d *instanceReader) node(i int, at string) error {
 			d.inst.Cluster.Nodes = append(d.inst.Cluster.Nodes, n)
 		}
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 func (d *instanceReader) typeCounts(n *hare.Node) error {
-	err := d.object(nil, func(name string) (bool, error) {
+	err := d.Object(nil, func(name string) (bool, error) {
 		c := int64(1) // replaced, or a fault
-		err := d.integer(&c, 1, hare.MaxGPUs)
+		err := d.Integer(&c, 1, hare.MaxGPUs)
 		n.GPUs = append(n.GPUs, hare.TypeCount{Type: name, Count: int(c)})
 		return true, err
 	})
@@ -119,24 +119,24 @@ func (d *instanceReader) typeCounts(n *hare.Node) error {
 }
 
 func (d *instanceReader) windows(n *hare.Node) error {
-	return d.array(func(int) error {
+	return d.Array(func(int) error {
 		w := hare.Window{EndUs: hare.Forever}
 		parts, before := 0, len(d.faults)
-		err := d.array(func(i int) error {
+		err := d.Array(func(i int) error {
 			parts++
 			switch {
 			case i == 0:
-				return d.micros(&w.StartUs, 0)
-			case i == 1 && !d.is('n'):
-				return d.micros(&w.EndUs, 0)
+				return d.Micros(&w.StartUs, 0)
+			case i == 1 && !d.Is('n'):
+				return d.Micros(&w.EndUs, 0)
 			}
-			return d.skip()
+			return d.Skip()
 		})
 		if err != nil || len(d.faults) > before {
 			return err
 		}
 		if parts != 2 {
-			return d.fault("bad_window", "must be [start, end] with end a number, or null for open")
+			return d.Fault("bad_window", "must be [start, end] with end a number, or null for open")
 		}
 		n.Windows = append(n.Windows, w)
 		return nil
@@ -146,12 +146,12 @@ func (d *instanceReader) windows(n *hare.Node) error {
 func (d *instanceReader) busy(n *hare.Node) error {
 	gpu, b := int64(-1), hare.Busy{UntilUs: -1}
 	before := len(d.faults)
-	err := d.object(busyFields, func(name string) (bool, error) {
+	err := d.Object(busyFields, func(name string) (bool, error) {
 		switch name {
 		case "gpu":
-			return true, d.integer(&gpu, 0, hare.MaxGPUs)
+			return true, d.Integer(&gpu, 0, hare.MaxGPUs)
 		case "until_s":
-			return true, d.micros(&b.UntilUs, 0)
+			return true, d.Micros(&b.UntilUs, 0)
 		}
 		return false, nil
 	})
@@ -159,7 +159,7 @@ func (d *instanceReader) busy(n *hare.Node) error {
 		return err
 	}
 	if gpu < 0 || b.UntilUs < 0 {
-		return d.fault("missing_field", `needs "gpu" (counted from 0 on its node) and "until_s"`)
+		return d.Fault("missing_field", `needs "gpu" (counted from 0 on its node) and "until_s"`)
 	}
 	b.GPU = int(gpu)
 	n.Busy = append(n.Busy, b)

@@ -85,7 +85,7 @@ func decodeEvent(line []byte, timed bool) (hare.Event, error) {
 func decodeEventStrictly(line []byte, timed bool) (hare.Event, error) {
 	rd := newLineReader(line)
 	var e hare.Event
-	if err := rd.finish(newInstanceReader(rd, "").event(&e, "", timed)); err != nil {
+	if err := rd.Finish(newInstanceReader(rd, "").event(&e, "", timed)); err != nil {
 		return hare.Event{Seq: e.Seq}, err
 	}
 	return e, nil
@@ -93,14 +93,14 @@ func decodeEventStrictly(line []byte, timed bool) (hare.Event, error) {
 
 // event reads an event, which stands at a pointer.
 func (d *instanceReader) event(e *hare.Event, at string, timed bool) error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	var has, faulty fieldSet
 	knowsType, isObject := false, false
 	before := len(d.faults)
-	err := d.object(eventFields, func(name string) (bool, error) {
+	err := d.Object(eventFields, func(name string) (bool, error) {
 		i := slices.Index(eventFields, name)
 		if i < 0 {
 			return false, nil
@@ -110,30 +110,30 @@ func (d *instanceReader) event(e *hare.Event, at string, timed bool) error {
 		var err error
 		switch fieldSet(1 << i) {
 		case fieldSeq:
-			err = d.integer(&e.Seq, 1, hare.MaxExact)
+			err = d.Integer(&e.Seq, 1, hare.MaxExact)
 		case fieldAt:
-			err = d.micros(&e.AtUs, 0)
+			err = d.Micros(&e.AtUs, 0)
 		case fieldType:
 			err = d.eventType(&e.Type, &knowsType)
 		case fieldJob:
-			if isObject = d.is('{'); isObject {
+			if isObject = d.Is('{'); isObject {
 				e.Arrived, err = d.arrivingJob(at + "/job")
 				e.Job = e.Arrived.ID
 			} else {
-				err = d.str(&e.Job)
+				err = d.String(&e.Job)
 			}
 		case fieldRound:
-			err = d.integer(&e.Round, 0, hare.MaxExact)
+			err = d.Integer(&e.Round, 0, hare.MaxExact)
 		case fieldTask:
-			err = d.integer(&e.Task, 0, hare.MaxExact)
+			err = d.Integer(&e.Task, 0, hare.MaxExact)
 		case fieldGPU:
-			err = d.str(&e.GPU)
+			err = d.String(&e.GPU)
 		case fieldGPUType:
-			err = d.str(&e.GPUType)
+			err = d.String(&e.GPUType)
 		case fieldCompute:
-			err = d.micros(&e.ComputeUs, 1)
+			err = d.Micros(&e.ComputeUs, 1)
 		case fieldSync:
-			err = d.micros(&e.SyncUs, 0)
+			err = d.Micros(&e.SyncUs, 0)
 		}
 		if len(d.faults) > from {
 			faulty |= 1 << i
@@ -162,7 +162,7 @@ func (d *instanceReader) event(e *hare.Event, at string, timed bool) error {
 	if sound&fieldGPUType != 0 && e.GPUType == "" {
 		found.Add(at+"/gpu_type", "bad_name", "a GPU type needs a name")
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // eventShape finds the fields that are missing and those that are too many.
@@ -191,10 +191,10 @@ func checkEventShape(es *hare.InvalidErrors, at string, t hare.EventType, has fi
 
 func (d *instanceReader) eventType(to *hare.EventType, known *bool) error {
 	text := ""
-	if !d.is('"') {
-		return d.str(&text)
+	if !d.Is('"') {
+		return d.String(&text)
 	}
-	if err := d.str(&text); err != nil {
+	if err := d.String(&text); err != nil {
 		return err
 	}
 	if i := slices.Index(eventTypeNames, text); i >= 0 {
@@ -202,9 +202,9 @@ func (d *instanceReader) eventType(to *hare.EventType, known *bool) error {
 		return nil
 	}
 	if best := hare.Nearest(hare.Cut(text, 60), eventTypeNames); best != "" {
-		return d.fault("unknown_value", "type %q: did you mean %q?", hare.Clip(text), best)
+		return d.Fault("unknown_value", "type %q: did you mean %q?", hare.Clip(text), best)
 	}
-	return d.fault("unknown_value", "type %q: must be one of %s", hare.Clip(text), strings.Join(eventTypeNames, ", "))
+	return d.Fault("unknown_value", "type %q: must be one of %s", hare.Clip(text), strings.Join(eventTypeNames, ", "))
 }
 
 // isGPUName says that a name has the form node/index.
@@ -223,32 +223,32 @@ func (d *instanceReader) arrivingJob(at string) (*hare.Job, error) {
 	j := &hare.Job{WeightMicro: 1e6, Tasks: 1}
 	mix, hasMix, knowsSync, hasOn := false, false, true, false
 	before := len(d.faults)
-	err := d.object(arrivingFields, func(name string) (bool, error) {
+	err := d.Object(arrivingFields, func(name string) (bool, error) {
 		switch name {
 		case "id":
-			return true, d.str(&j.ID)
+			return true, d.String(&j.ID)
 		case "weight":
-			return true, d.micros(&j.WeightMicro, 0)
+			return true, d.Micros(&j.WeightMicro, 0)
 		case "tasks":
-			return true, d.integer(&j.Tasks, 1, hare.MaxTasks(hare.Relaxed))
+			return true, d.Integer(&j.Tasks, 1, hare.MaxTasks(hare.Relaxed))
 		case "sync":
 			return true, d.sync(&j.Sync, &knowsSync)
 		case "mix":
 			hasMix = true
-			return true, d.boolean(&mix)
+			return true, d.Bool(&mix)
 		case "on":
 			hasOn = true
 			return true, d.arrivingProfiles(j)
 		case "rounds":
-			if err := d.skip(); err != nil {
+			if err := d.Skip(); err != nil {
 				return true, err
 			}
-			return true, d.fault("not_allowed", "the size of an arriving job is not known: leave rounds out, and send job_ended after its last round")
+			return true, d.Fault("not_allowed", "the size of an arriving job is not known: leave rounds out, and send job_ended after its last round")
 		case "release_s":
-			if err := d.skip(); err != nil {
+			if err := d.Skip(); err != nil {
 				return true, err
 			}
-			return true, d.fault("not_allowed", "a job is released when it arrives: leave release_s out, and send job_arrived then")
+			return true, d.Fault("not_allowed", "a job is released when it arrives: leave release_s out, and send job_arrived then")
 		}
 		return false, nil
 	})
@@ -275,16 +275,16 @@ func (d *instanceReader) arrivingJob(at string) (*hare.Job, error) {
 		known.On = []hare.Profile{{Type: "-", ComputeUs: 1}}
 	}
 	found.CheckJob(at, &known)
-	return j, d.report(before, found)
+	return j, d.Report(before, found)
 }
 
 // arrivingProfiles reads profiles of which each is complete or empty.
 func (d *instanceReader) arrivingProfiles(j *hare.Job) error {
-	err := d.object(nil, func(kind string) (bool, error) {
+	err := d.Object(nil, func(kind string) (bool, error) {
 		p := hare.Profile{Type: kind}
 		missing, empty, err := d.profile(&p)
 		if err == nil && missing && !empty {
-			err = d.fault("missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, hare.Clip(kind))
+			err = d.Fault("missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, hare.Clip(kind))
 		}
 		j.On = append(j.On, p)
 		return true, err
@@ -297,23 +297,23 @@ func (d *instanceReader) arrivingProfiles(j *hare.Job) error {
 func DecodeAnswer(line []byte) (hare.Answer, error) {
 	rd := newLineReader(line)
 	var a hare.Answer
-	if err := rd.finish(newInstanceReader(rd, "").answer(&a)); err != nil {
+	if err := rd.Finish(newInstanceReader(rd, "").answer(&a)); err != nil {
 		return hare.Answer{}, err
 	}
 	return a, nil
 }
 
 func (d *instanceReader) answer(a *hare.Answer) error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	hasSeq, hasDecisions, before := false, false, len(d.faults)
-	err := d.object(answerFields, func(name string) (bool, error) {
+	err := d.Object(answerFields, func(name string) (bool, error) {
 		switch name {
 		case "seq":
 			hasSeq = true
-			return true, d.integer(&a.Seq, 1, hare.MaxExact)
+			return true, d.Integer(&a.Seq, 1, hare.MaxExact)
 		case "decisions":
 			hasDecisions = true
 			return true, d.decisions(&a.Decisions, "/decisions")
@@ -330,11 +330,11 @@ func (d *instanceReader) answer(a *hare.Answer) error {
 	if !hasDecisions {
 		found.Add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 func (d *instanceReader) decisions(to *[]hare.Decision, at string) error {
-	return d.array(func(i int) error {
+	return d.Array(func(i int) error {
 		var x hare.Decision
 		err := d.decision(&x, at+"/"+strconv.Itoa(i))
 		*to = append(*to, x)
@@ -343,13 +343,13 @@ func (d *instanceReader) decisions(to *[]hare.Decision, at string) error {
 }
 
 func (d *instanceReader) decision(x *hare.Decision, at string) error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	var has [6]bool // by decisionFields
 	before := len(d.faults)
-	err := d.object(decisionFields, func(name string) (bool, error) {
+	err := d.Object(decisionFields, func(name string) (bool, error) {
 		i := slices.Index(decisionFields, name)
 		if i < 0 {
 			return false, nil
@@ -359,15 +359,15 @@ func (d *instanceReader) decision(x *hare.Decision, at string) error {
 		case "type":
 			return true, d.decisionType(&x.Type)
 		case "job":
-			return true, d.str(&x.Job)
+			return true, d.String(&x.Job)
 		case "round":
-			return true, d.integer(&x.Round, 0, hare.MaxExact)
+			return true, d.Integer(&x.Round, 0, hare.MaxExact)
 		case "task":
-			return true, d.integer(&x.Task, 0, hare.MaxExact)
+			return true, d.Integer(&x.Task, 0, hare.MaxExact)
 		case "gpu":
-			return true, d.str(&x.GPU)
+			return true, d.String(&x.GPU)
 		default: // at_s
-			return true, d.micros(&x.AtUs, 0)
+			return true, d.Micros(&x.AtUs, 0)
 		}
 	})
 	if err != nil {
@@ -385,15 +385,15 @@ func (d *instanceReader) decision(x *hare.Decision, at string) error {
 	if has[4] && !isGPUName(x.GPU) {
 		found.Add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(x.GPU))
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 func (d *instanceReader) decisionType(to *hare.DecisionType) error {
 	text := ""
-	if !d.is('"') {
-		return d.str(&text)
+	if !d.Is('"') {
+		return d.String(&text)
 	}
-	if err := d.str(&text); err != nil {
+	if err := d.String(&text); err != nil {
 		return err
 	}
 	for _, t := range []hare.DecisionType{hare.DecisionStart, hare.DecisionWithdraw} {
@@ -402,5 +402,5 @@ func (d *instanceReader) decisionType(to *hare.DecisionType) error {
 			return nil
 		}
 	}
-	return d.fault("unknown_value", "type %q: must be start or withdraw", hare.Clip(text))
+	return d.Fault("unknown_value", "type %q: must be start or withdraw", hare.Clip(text))
 }

@@ -30,7 +30,7 @@ func (d *resultReader) info(name string) error {
 				case "detail":
 					return d.infoString(&x.Detail)
 				}
-				return d.skip()
+				return d.Skip()
 			})
 			r.Reasons = append(r.Reasons, x)
 			return err
@@ -42,15 +42,15 @@ func (d *resultReader) info(name string) error {
 			if name == "highs" {
 				return d.infoString(&r.Engine.HiGHS)
 			}
-			return d.skip()
+			return d.Skip()
 		})
 	case "metrics":
-		if d.is('{') {
+		if d.Is('{') {
 			r.Metrics = &hare.Metrics{}
 		}
 		return d.infoObject(d.infoMetric)
 	case "gap_report":
-		if d.is('{') {
+		if d.Is('{') {
 			r.GapReport = &hare.GapReport{}
 		}
 		return d.infoObject(d.infoGapReport)
@@ -63,12 +63,12 @@ func (d *resultReader) info(name string) error {
 			if to := phases[name]; to != nil {
 				return d.infoDuration(to)
 			}
-			return d.skip()
+			return d.Skip()
 		})
 	case "tasks":
 		return d.infoList(d.infoTask)
 	}
-	return d.skip()
+	return d.Skip()
 }
 
 func (d *resultReader) infoOption(name string) error {
@@ -91,7 +91,7 @@ func (d *resultReader) infoOption(name string) error {
 	case "detail":
 		return d.infoString(&o.Detail)
 	}
-	return d.skip()
+	return d.Skip()
 }
 
 func (d *resultReader) infoMetric(name string) error {
@@ -121,7 +121,7 @@ func (d *resultReader) infoMetric(name string) error {
 	case "tasks":
 		return d.infoInt(&m.Tasks)
 	}
-	return d.skip()
+	return d.Skip()
 }
 
 func (d *resultReader) infoGapReport(name string) error {
@@ -152,7 +152,7 @@ func (d *resultReader) infoGapReport(name string) error {
 				case "reduced_cost":
 					return d.infoFloat(&x.ReducedCost)
 				}
-				return d.skip()
+				return d.Skip()
 			})
 			if len(g.Jobs) < hare.MaxReportedJobs {
 				g.Jobs = append(g.Jobs, x)
@@ -160,7 +160,7 @@ func (d *resultReader) infoGapReport(name string) error {
 			return err
 		})
 	}
-	return d.skip()
+	return d.Skip()
 }
 
 func (d *resultReader) infoTask() error {
@@ -180,7 +180,7 @@ func (d *resultReader) infoTask() error {
 		case "sync_end_s":
 			return d.infoMicros(&t.EndUs)
 		}
-		return d.skip()
+		return d.Skip()
 	})
 	if len(d.res.TaskList) < hare.MaxTaskObjects {
 		d.res.TaskList = append(d.res.TaskList, t)
@@ -189,31 +189,31 @@ func (d *resultReader) infoTask() error {
 }
 
 func (d *resultReader) infoObject(field func(name string) error) error {
-	if !d.is('{') {
-		return d.skip()
+	if !d.Is('{') {
+		return d.Skip()
 	}
-	return d.object(nil, func(name string) (bool, error) { return true, field(name) })
+	return d.Object(nil, func(name string) (bool, error) { return true, field(name) })
 }
 
 func (d *resultReader) infoList(item func() error) error {
-	if !d.is('[') {
-		return d.skip()
+	if !d.Is('[') {
+		return d.Skip()
 	}
-	return d.array(func(int) error { return item() })
+	return d.Array(func(int) error { return item() })
 }
 
 func (d *resultReader) infoString(to *string) error {
-	if !d.is('"') {
-		return d.skip()
+	if !d.Is('"') {
+		return d.Skip()
 	}
-	return d.str(to)
+	return d.String(to)
 }
 
 func (d *resultReader) infoFloat(to *float64) error {
-	if !d.is('0') {
-		return d.skip()
+	if !d.Is('0') {
+		return d.Skip()
 	}
-	text, _, err := d.number()
+	text, _, err := d.Number()
 	if f, bad := strconv.ParseFloat(text, 64); bad == nil {
 		*to = f
 	}
@@ -225,10 +225,10 @@ func (d *resultReader) infoInt(to *int64) error { return d.infoDecimal(to, 0) }
 func (d *resultReader) infoMicros(to *int64) error { return d.infoDecimal(to, 6) }
 
 func (d *resultReader) infoDecimal(to *int64, places int) error {
-	if !d.is('0') {
-		return d.skip()
+	if !d.Is('0') {
+		return d.Skip()
 	}
-	text, _, err := d.number()
+	text, _, err := d.Number()
 	if n, bad := hare.ParseDecimal(text, places); bad == nil {
 		*to = n
 	}

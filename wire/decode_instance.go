@@ -32,7 +32,7 @@ var (
 // everything but the jobs on the first line and then a job a line. The error
 // is InvalidErrors with every fault of one pass, or the reader's own.
 func DecodeInstance(r io.Reader, lim Limits) (*hare.Instance, error) {
-	rd := newReader(r, lim)
+	rd := NewReader(r, lim)
 	d := newInstanceReader(rd, "")
 	err := d.instance()
 	if err == nil && !d.hasJobs {
@@ -42,7 +42,7 @@ func DecodeInstance(r io.Reader, lim Limits) (*hare.Instance, error) {
 	if err == nil {
 		err = d.sums()
 	}
-	if err := rd.finish(err); err != nil {
+	if err := rd.Finish(err); err != nil {
 		return nil, err
 	}
 	return d.inst, nil
@@ -62,7 +62,7 @@ func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, e
 }
 
 type instanceReader struct {
-	*reader
+	*Reader
 	root    string // pointer of the instance in its document
 	inst    *hare.Instance
 	ids     map[string]int // job id to index
@@ -73,33 +73,33 @@ type instanceReader struct {
 	hasJobs bool
 }
 
-func newInstanceReader(rd *reader, root string) *instanceReader {
-	return &instanceReader{reader: rd, root: root, inst: &hare.Instance{}, ids: map[string]int{}, nodes: map[string]int{}}
+func newInstanceReader(rd *Reader, root string) *instanceReader {
+	return &instanceReader{Reader: rd, root: root, inst: &hare.Instance{}, ids: map[string]int{}, nodes: map[string]int{}}
 }
 
 func (d *instanceReader) instance() error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		d.hasJobs = true // there are no lines of jobs either
 		return err
 	}
 	form, objective := "", hare.ObjectiveWeightedJCT
 	hasCluster := false
 	before := len(d.faults)
-	err := d.object(instanceFields, func(name string) (bool, error) {
+	err := d.Object(instanceFields, func(name string) (bool, error) {
 		switch name {
 		case "hare":
-			return true, d.str(&form)
+			return true, d.String(&form)
 		case "name":
-			return true, d.str(&d.inst.Name)
+			return true, d.String(&d.inst.Name)
 		case "objective":
-			return true, d.str(&objective)
+			return true, d.String(&objective)
 		case "cluster":
 			hasCluster = true
 			return true, d.cluster()
 		case "jobs":
 			d.hasJobs = true
-			return true, d.array(func(i int) error { return d.job(d.root + "/jobs/" + strconv.Itoa(i)) })
+			return true, d.Array(func(i int) error { return d.job(d.root + "/jobs/" + strconv.Itoa(i)) })
 		}
 		return false, nil
 	})
@@ -117,7 +117,7 @@ func (d *instanceReader) instance() error {
 	if !hasCluster {
 		found.Add(d.root, "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // jobLines reads the jobs of the NDJSON form.
@@ -144,35 +144,35 @@ func (d *instanceReader) jobLines() error {
 }
 
 func (d *instanceReader) noJobs() error {
-	return d.faultAt(d.root, "missing_field", `"jobs" is missing: give an array of jobs, which may be empty`)
+	return d.FaultAt(d.root, "missing_field", `"jobs" is missing: give an array of jobs, which may be empty`)
 }
 
 func (d *instanceReader) job(at string) error {
 	j := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 1}
 	mix, hasMix, knowsSync, hasOn := false, false, true, false
 	before := len(d.faults)
-	if !d.is('{') {
+	if !d.Is('{') {
 		d.inst.Jobs = append(d.inst.Jobs, hare.Job{})
-		_, err := d.want('{')
+		_, err := d.Want('{')
 		return err
 	}
-	err := d.object(jobFields, func(name string) (bool, error) {
+	err := d.Object(jobFields, func(name string) (bool, error) {
 		switch name {
 		case "id":
-			return true, d.str(&j.ID)
+			return true, d.String(&j.ID)
 		case "weight":
-			return true, d.micros(&j.WeightMicro, 0)
+			return true, d.Micros(&j.WeightMicro, 0)
 		case "release_s":
-			return true, d.micros(&j.ReleaseUs, 0)
+			return true, d.Micros(&j.ReleaseUs, 0)
 		case "rounds":
-			return true, d.integer(&j.Rounds, 1, hare.MaxExact)
+			return true, d.Integer(&j.Rounds, 1, hare.MaxExact)
 		case "tasks":
-			return true, d.integer(&j.Tasks, 1, hare.MaxTasks(hare.Relaxed))
+			return true, d.Integer(&j.Tasks, 1, hare.MaxTasks(hare.Relaxed))
 		case "sync":
 			return true, d.sync(&j.Sync, &knowsSync)
 		case "mix":
 			hasMix = true
-			return true, d.boolean(&mix)
+			return true, d.Bool(&mix)
 		case "on":
 			hasOn = true
 			return true, d.profiles(&j)
@@ -209,23 +209,23 @@ func (d *instanceReader) job(at string) error {
 		j.Rounds = 0
 	}
 	d.inst.Jobs = append(d.inst.Jobs, j)
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // sums checks what only the whole instance shows.
 func (d *instanceReader) sums() error {
 	var found hare.InvalidErrors
 	found.CheckHorizon(d.root, d.inst)
-	return d.report(len(d.faults), found)
+	return d.Report(len(d.faults), found)
 }
 
 func (d *instanceReader) sync(to *hare.Sync, known *bool) error {
 	*known = false
 	text := ""
-	if !d.is('"') {
-		return d.str(&text)
+	if !d.Is('"') {
+		return d.String(&text)
 	}
-	if err := d.str(&text); err != nil {
+	if err := d.String(&text); err != nil {
 		return err
 	}
 	for _, s := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
@@ -234,16 +234,16 @@ func (d *instanceReader) sync(to *hare.Sync, known *bool) error {
 			return nil
 		}
 	}
-	return d.fault("unknown_value", "sync %q: must be relaxed, gang or rigid", hare.Clip(text))
+	return d.Fault("unknown_value", "sync %q: must be relaxed, gang or rigid", hare.Clip(text))
 }
 
 func (d *instanceReader) profiles(j *hare.Job) error {
 	d.scratch = d.scratch[:0]
-	err := d.object(nil, func(kind string) (bool, error) {
+	err := d.Object(nil, func(kind string) (bool, error) {
 		p := hare.Profile{Type: kind, ComputeUs: 1} // replaced, or a fault
 		missing, _, err := d.profile(&p)
 		if err == nil && missing {
-			err = d.fault("missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`, hare.Clip(kind))
+			err = d.Fault("missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`, hare.Clip(kind))
 		}
 		d.scratch = append(d.scratch, p)
 		return true, err
@@ -258,21 +258,21 @@ func (d *instanceReader) profiles(j *hare.Job) error {
 // profile reads the times of one type. missing says that they lack compute_s,
 // empty that they lack everything.
 func (d *instanceReader) profile(p *hare.Profile) (missing, empty bool, err error) {
-	missing, empty = d.is('{'), true
-	err = d.object(profileFields, func(name string) (bool, error) {
+	missing, empty = d.Is('{'), true
+	err = d.Object(profileFields, func(name string) (bool, error) {
 		empty = false
 		switch name {
 		case "compute_s":
 			missing = false
-			return true, d.micros(&p.ComputeUs, 1)
+			return true, d.Micros(&p.ComputeUs, 1)
 		case "sync_s":
-			if d.is('{') {
-				if err := d.skip(); err != nil {
+			if d.Is('{') {
+				if err := d.Skip(); err != nil {
 					return true, err
 				}
-				return true, d.fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
+				return true, d.Fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
 			}
-			return true, d.micros(&p.SyncUs, 0)
+			return true, d.Micros(&p.SyncUs, 0)
 		}
 		return false, nil
 	})

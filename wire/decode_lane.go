@@ -13,18 +13,18 @@ import (
 // lane is its place in the document.
 func (d *resultReader) lane() error {
 	l := hare.Lane{}
-	if !d.is('{') {
+	if !d.Is('{') {
 		d.res.Schedule.Lanes = append(d.res.Schedule.Lanes, l)
-		_, err := d.want('{')
+		_, err := d.Want('{')
 		return err
 	}
 	before := len(d.faults)
-	err := d.object(laneFields, func(name string) (bool, error) {
+	err := d.Object(laneFields, func(name string) (bool, error) {
 		switch name {
 		case "gpu":
-			return true, d.str(&l.GPU)
+			return true, d.String(&l.GPU)
 		case "job":
-			return true, column(d.reader, &l.Job, math.MaxInt32)
+			return true, column(d.Reader, &l.Job, math.MaxInt32)
 		case "round":
 			return true, d.column(&l.Round, hare.MaxExact)
 		case "rounds":
@@ -52,16 +52,16 @@ func (d *resultReader) lane() error {
 func (d *resultReader) equalColumns(l *hare.Lane) error {
 	switch {
 	case l.Job == nil:
-		return d.fault("missing_field", `"job" is missing: a position in the schedule's jobs for each entry`)
+		return d.Fault("missing_field", `"job" is missing: a position in the schedule's jobs for each entry`)
 	case l.StartUs == nil:
-		return d.fault("missing_field", `"start_us" is missing: a start for each entry, in microseconds`)
+		return d.Fault("missing_field", `"start_us" is missing: a start for each entry, in microseconds`)
 	}
 	for _, c := range []struct {
 		name   string
 		column []int64
 	}{{"start_us", l.StartUs}, {"round", l.Round}, {"rounds", l.Rounds}, {"tasks", l.Tasks}, {"period_us", l.PeriodUs}} {
 		if c.column != nil && len(c.column) != len(l.Job) {
-			return d.fault("unequal_columns", "the columns of a lane must be equally long: job has %d entries, %s has %d", len(l.Job), c.name, len(c.column))
+			return d.Fault("unequal_columns", "the columns of a lane must be equally long: job has %d entries, %s has %d", len(l.Job), c.name, len(c.column))
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (d *resultReader) indices() error {
 			if int(j) < len(s.Jobs) {
 				continue
 			}
-			if err := d.faultAt(d.root+"/schedule/lanes/"+strconv.Itoa(i)+"/job/"+strconv.Itoa(x), "out_of_range", "job %d: the schedule has %d jobs, counted from 0", j, len(s.Jobs)); err != nil {
+			if err := d.FaultAt(d.root+"/schedule/lanes/"+strconv.Itoa(i)+"/job/"+strconv.Itoa(x), "out_of_range", "job %d: the schedule has %d jobs, counted from 0", j, len(s.Jobs)); err != nil {
 				return err
 			}
 			break // one a lane says enough
@@ -87,12 +87,12 @@ func (d *resultReader) indices() error {
 	return nil
 }
 
-func (r *reader) column(to *[]int64, most int64) error { return column(r, to, most) }
+func (r *Reader) column(to *[]int64, most int64) error { return column(r, to, most) }
 
 // column reads an array of whole numbers from 0 to most, straight from its
 // text. O(length).
-func column[T int32 | int64](r *reader, to *[]T, most int64) error {
-	if ok, err := r.want('['); !ok {
+func column[T int32 | int64](r *Reader, to *[]T, most int64) error {
+	if ok, err := r.Want('['); !ok {
 		return err
 	}
 	v, err := r.d.ReadValue() // its syntax is checked from here on
@@ -122,7 +122,7 @@ func column[T int32 | int64](r *reader, to *[]T, most int64) error {
 				n, bad = hare.ParseDecimal(string(v[i:end]), 0)
 			}
 			if bad != nil || n < 0 || n > most {
-				return r.faultAt(fmt.Sprintf("%s/%d", r.d.StackPointer(), len(out)), "out_of_range", "must be a whole number between 0 and %d", most)
+				return r.FaultAt(fmt.Sprintf("%s/%d", r.d.StackPointer(), len(out)), "out_of_range", "must be a whole number between 0 and %d", most)
 			}
 		}
 		out = append(out, T(n))

@@ -6,18 +6,18 @@ import "github.com/hare-sched/hare"
 // the instance and the schedule above all; null stands for a field that is left
 // out. Unknown names, and what a moved job has, are passed over.
 func (d *resultReader) replan() error {
-	if d.is('n') {
-		return d.skip()
+	if d.Is('n') {
+		return d.Skip()
 	}
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	p := &hare.Replan{Stated: &hare.StatedReplan{}}
 	d.res.Replan = p
-	return d.object(nil, func(name string) (bool, error) {
-		if d.is('n') {
-			return true, d.skip()
+	return d.Object(nil, func(name string) (bool, error) {
+		if d.Is('n') {
+			return true, d.Skip()
 		}
 		return true, d.replanField(p, name)
 	})
@@ -28,9 +28,9 @@ func (d *resultReader) replanField(p *hare.Replan, name string) error {
 	switch name {
 	case "at_s":
 		p.Stated.At = true
-		return d.micros(&p.AtUs, 0)
+		return d.Micros(&p.AtUs, 0)
 	case "stability":
-		return d.micros(&p.StabilityMicro, 0)
+		return d.Micros(&p.StabilityMicro, 0)
 	case "instance_sha256":
 		return d.sha256(&p.InstanceSHA256)
 	case "constant":
@@ -55,29 +55,29 @@ func (d *resultReader) replanField(p *hare.Replan, name string) error {
 		return items(d, &p.Started, func(x *hare.StartedWork, name string) error {
 			switch name {
 			case "job":
-				return d.str(&x.Job)
+				return d.String(&x.Job)
 			case "rounds":
-				return d.integer(&x.Rounds, 0, hare.MaxExact)
+				return d.Integer(&x.Rounds, 0, hare.MaxExact)
 			case "until_s":
-				return d.micros(&x.UntilUs, 0)
+				return d.Micros(&x.UntilUs, 0)
 			}
-			return d.skip()
+			return d.Skip()
 		})
 	case "lost":
 		p.Stated.Lost = true
 		return items(d, &p.Lost, func(x *hare.LostWork, name string) error {
 			switch name {
 			case "job":
-				return d.str(&x.Job)
+				return d.String(&x.Job)
 			case "round":
-				return d.integer(&x.Round, 0, hare.MaxExact)
+				return d.Integer(&x.Round, 0, hare.MaxExact)
 			case "gpu":
-				return d.str(&x.GPU)
+				return d.String(&x.GPU)
 			}
-			return d.skip()
+			return d.Skip()
 		})
 	case "moved":
-		return d.array(func(int) error {
+		return d.Array(func(int) error {
 			var x hare.MovedJob
 			err := d.infoObject(func(name string) error { return d.moved(&x, name) })
 			p.Moved = append(p.Moved, x)
@@ -93,25 +93,25 @@ func (d *resultReader) replanField(p *hare.Replan, name string) error {
 		return d.strings(&p.Removed)
 	case "gpus":
 		p.Stated.Renamed = true
-		return d.object(nil, func(name string) (bool, error) {
+		return d.Object(nil, func(name string) (bool, error) {
 			x := hare.RenamedGPU{Rest: name}
-			err := d.str(&x.Whole)
+			err := d.String(&x.Whole)
 			p.Renamed = append(p.Renamed, x)
 			return true, err
 		})
 	case "schedule_missing":
-		return d.str(&p.WholeMissing)
+		return d.String(&p.WholeMissing)
 	case "instance":
 		return d.instanceAt(at+"/instance", &p.Rest)
 	case "schedule":
-		s := &resultReader{reader: d.reader, root: at, res: &hare.Result{}}
+		s := &resultReader{Reader: d.Reader, root: at, res: &hare.Result{}}
 		err := s.schedule()
 		if p.Whole = s.res.Schedule; err == nil {
 			err = s.indices()
 		}
 		return err
 	}
-	return d.skip()
+	return d.Skip()
 }
 
 // amountTo reads an amount that is not null.
@@ -133,13 +133,13 @@ func (d *resultReader) moved(x *hare.MovedJob, name string) error {
 	case "to":
 		return d.place(&x.To)
 	case "gpu_s":
-		if d.is('0') {
+		if d.Is('0') {
 			return d.amountTo(&x.GPU)
 		}
 	case "why":
 		return d.infoString(&x.Why)
 	}
-	return d.skip()
+	return d.Skip()
 }
 
 func (d *resultReader) place(to *hare.JobPlace) error {
@@ -157,15 +157,15 @@ func (d *resultReader) place(to *hare.JobPlace) error {
 		case "end_s":
 			return d.infoMicros(&to.EndUs)
 		}
-		return d.skip()
+		return d.Skip()
 	})
 }
 
 // strings reads an array of strings.
 func (d *resultReader) strings(to *[]string) error {
-	return d.array(func(int) error {
+	return d.Array(func(int) error {
 		x := ""
-		err := d.str(&x)
+		err := d.String(&x)
 		*to = append(*to, x)
 		return err
 	})
@@ -173,9 +173,9 @@ func (d *resultReader) strings(to *[]string) error {
 
 // items reads an array of objects.
 func items[T any](d *resultReader, to *[]T, field func(x *T, name string) error) error {
-	return d.array(func(int) error {
+	return d.Array(func(int) error {
 		var x T
-		err := d.object(nil, func(name string) (bool, error) { return true, field(&x, name) })
+		err := d.Object(nil, func(name string) (bool, error) { return true, field(&x, name) })
 		*to = append(*to, x)
 		return err
 	})

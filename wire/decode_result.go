@@ -22,11 +22,11 @@ var (
 // this version does not know are passed over. O(size), without reflection,
 // holding little more than the result.
 func DecodeResult(r io.Reader, lim Limits) (*hare.Result, error) {
-	rd := newReader(r, lim)
-	d := &resultReader{reader: rd, res: &hare.Result{}}
+	rd := NewReader(r, lim)
+	d := &resultReader{Reader: rd, res: &hare.Result{}}
 	err := d.result()
 	if s := d.res.Schedule; s != nil {
-		for err == nil && rd.is('{') {
+		for err == nil && rd.Is('{') {
 			rd.prefix = "/schedule/lanes/" + strconv.Itoa(len(s.Lanes))
 			err = d.lane()
 		}
@@ -36,7 +36,7 @@ func DecodeResult(r io.Reader, lim Limits) (*hare.Result, error) {
 		}
 	}
 	rd.prefix = ""
-	if err := rd.finish(err); err != nil {
+	if err := rd.Finish(err); err != nil {
 		return nil, err
 	}
 	return d.res, nil
@@ -44,9 +44,9 @@ func DecodeResult(r io.Reader, lim Limits) (*hare.Result, error) {
 
 // DecodeCertificate reads a certificate/v1 document.
 func DecodeCertificate(r io.Reader, lim Limits) (*hare.Certificate, error) {
-	rd := newReader(r, lim)
-	d := &resultReader{reader: rd, res: &hare.Result{}}
-	if err := rd.finish(d.certificate("")); err != nil {
+	rd := NewReader(r, lim)
+	d := &resultReader{Reader: rd, res: &hare.Result{}}
+	if err := rd.Finish(d.certificate("")); err != nil {
 		return nil, err
 	}
 	return d.res.Certificate, nil
@@ -57,38 +57,38 @@ func DecodeCertificate(r io.Reader, lim Limits) (*hare.Certificate, error) {
 var boundForm = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)
 
 type resultReader struct {
-	*reader
+	*Reader
 	root string // pointer of the result in its document
 	res  *hare.Result
 }
 
 func (d *resultReader) result() error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	form, before := "", len(d.faults)
 	r := d.res
-	err := d.object(nil, func(name string) (bool, error) {
+	err := d.Object(nil, func(name string) (bool, error) {
 		switch name {
 		case "hare":
-			return true, d.str(&form)
+			return true, d.String(&form)
 		case "instance_sha256":
 			return true, d.sha256(&r.InstanceSHA256)
 		case "version":
-			return true, d.str(&r.Version)
+			return true, d.String(&r.Version)
 		case "status":
-			return true, d.str(&r.Status)
+			return true, d.String(&r.Status)
 		case "termination":
-			return true, d.str(&r.Termination)
+			return true, d.String(&r.Termination)
 		case "objective":
-			return true, d.str(&r.Objective)
+			return true, d.String(&r.Objective)
 		case "seed":
-			return true, d.integer(&r.Seed, -1<<63, 1<<63-1)
+			return true, d.Integer(&r.Seed, -1<<63, 1<<63-1)
 		case "reproducible":
-			return true, d.boolean(&r.Reproducible)
+			return true, d.Bool(&r.Reproducible)
 		case "degraded":
-			return true, d.boolean(&r.Degraded)
+			return true, d.Bool(&r.Degraded)
 		case "value":
 			return true, d.amount(&r.Value)
 		case "bound":
@@ -96,18 +96,18 @@ func (d *resultReader) result() error {
 		case "gap":
 			return true, d.gap()
 		case "jobs":
-			if d.is('n') {
-				return true, d.skip()
+			if d.Is('n') {
+				return true, d.Skip()
 			}
-			return true, d.array(func(int) error { return d.jobResult() })
+			return true, d.Array(func(int) error { return d.jobResult() })
 		case "schedule":
-			if d.is('n') {
-				return true, d.skip()
+			if d.Is('n') {
+				return true, d.Skip()
 			}
 			return true, d.schedule()
 		case "certificate":
-			if d.is('n') {
-				return true, d.skip()
+			if d.Is('n') {
+				return true, d.Skip()
 			}
 			return true, d.certificate(d.root + "/certificate")
 		case "replan":
@@ -122,21 +122,21 @@ func (d *resultReader) result() error {
 	if form != ResultForm {
 		found.Add(d.root+"/hare", "unknown_form", "must be %q", ResultForm)
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // amount reads an exact value with up to twelve decimals; null is none.
 func (d *resultReader) amount(to **hare.Amount) error {
-	if d.is('n') {
-		return d.skip()
+	if d.Is('n') {
+		return d.Skip()
 	}
-	text, ok, err := d.number()
+	text, ok, err := d.Number()
 	if !ok {
 		return err
 	}
 	a, bad := hare.ParseAmount(text)
 	if bad != nil {
-		return d.fault("bad_amount", "%s %v", hare.Clip(text), bad)
+		return d.Fault("bad_amount", "%s %v", hare.Clip(text), bad)
 	}
 	*to = &a
 	return nil
@@ -144,17 +144,17 @@ func (d *resultReader) amount(to **hare.Amount) error {
 
 // gap reads the gap that is stated, which may lie beyond every amount.
 func (d *resultReader) gap() error {
-	if d.is('n') {
+	if d.Is('n') {
 		d.res.StatedGap = "null"
-		return d.skip()
+		return d.Skip()
 	}
-	text, ok, err := d.number()
+	text, ok, err := d.Number()
 	if !ok {
 		return err
 	}
 	gap, bad := hare.TrimDecimal(text)
 	if bad != nil {
-		return d.fault("bad_amount", "%s %v", hare.Clip(text), bad)
+		return d.Fault("bad_amount", "%s %v", hare.Clip(text), bad)
 	}
 	d.res.StatedGap = gap
 	return nil
@@ -162,43 +162,43 @@ func (d *resultReader) gap() error {
 
 func (d *resultReader) jobResult() error {
 	j := hare.JobResult{StartUs: -1, EndUs: -1}
-	err := d.object(nil, func(name string) (bool, error) {
+	err := d.Object(nil, func(name string) (bool, error) {
 		switch name {
 		case "id":
-			return true, d.str(&j.ID)
+			return true, d.String(&j.ID)
 		case "start_s":
-			return true, d.micros(&j.StartUs, 0)
+			return true, d.Micros(&j.StartUs, 0)
 		case "end_s":
-			return true, d.micros(&j.EndUs, 0)
+			return true, d.Micros(&j.EndUs, 0)
 		}
-		return true, d.skip()
+		return true, d.Skip()
 	})
 	d.res.Jobs = append(d.res.Jobs, j)
 	return err
 }
 
 func (d *resultReader) schedule() error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	s := &hare.Schedule{}
 	d.res.Schedule = s
 	hasJobs, hasLanes := false, false
 	before := len(d.faults)
-	err := d.object(scheduleFields, func(name string) (bool, error) {
+	err := d.Object(scheduleFields, func(name string) (bool, error) {
 		switch name {
 		case "jobs":
 			hasJobs = true
-			return true, d.array(func(int) error {
+			return true, d.Array(func(int) error {
 				id := ""
-				err := d.str(&id)
+				err := d.String(&id)
 				s.Jobs = append(s.Jobs, id)
 				return err
 			})
 		case "lanes":
 			hasLanes = true
-			return true, d.array(func(int) error { return d.lane() })
+			return true, d.Array(func(int) error { return d.lane() })
 		}
 		return false, nil
 	})
@@ -213,52 +213,52 @@ func (d *resultReader) schedule() error {
 	if !hasLanes {
 		found.Add(at, "missing_field", `"lanes" is missing: give an array with a lane a GPU`)
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 func (d *resultReader) certificate(at string) error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	c := &hare.Certificate{}
 	form, before := "", len(d.faults)
-	err := d.object(certificateFields, func(name string) (bool, error) {
+	err := d.Object(certificateFields, func(name string) (bool, error) {
 		switch name {
 		case "hare":
-			return true, d.str(&form)
+			return true, d.String(&form)
 		case "method":
-			return true, d.str(&c.Method)
+			return true, d.String(&c.Method)
 		case "path":
-			return true, d.boolean(&c.Path)
+			return true, d.Bool(&c.Path)
 		case "instance_sha256":
 			return true, d.sha256(&c.InstanceSHA256)
 		case "objective":
-			return true, d.str(&c.Objective)
+			return true, d.String(&c.Objective)
 		case "bound":
 			before := len(d.faults)
-			if err := d.str(&c.Bound); err != nil || len(d.faults) > before {
+			if err := d.String(&c.Bound); err != nil || len(d.faults) > before {
 				return true, err
 			}
 			if !boundForm.MatchString(c.Bound) || c.Bound == "-0.000000" {
-				return true, d.fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`, hare.Clip(c.Bound))
+				return true, d.Fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`, hare.Clip(c.Bound))
 			}
 			return true, nil
 		case "grid_us":
 			return true, d.column(&c.GridUs, hare.MaxExact)
 		case "prices":
-			return true, d.object(nil, func(kind string) (bool, error) {
+			return true, d.Object(nil, func(kind string) (bool, error) {
 				p := hare.TypePrices{Type: kind}
 				err := d.column(&p.Nanos, hare.MaxExact)
 				c.Prices = append(c.Prices, p)
 				return true, err
 			})
 		case "sizes":
-			return true, d.object(nil, func(kind string) (bool, error) {
-				return true, d.object(nil, func(tasks string) (bool, error) { return true, d.size(c, kind, tasks) })
+			return true, d.Object(nil, func(kind string) (bool, error) {
+				return true, d.Object(nil, func(tasks string) (bool, error) { return true, d.size(c, kind, tasks) })
 			})
 		case "step_us":
-			return true, d.integer(&c.StepUs, 1, hare.MaxExact)
+			return true, d.Integer(&c.StepUs, 1, hare.MaxExact)
 		}
 		return false, nil
 	})
@@ -274,17 +274,17 @@ func (d *resultReader) certificate(at string) error {
 	if form != CertificateForm {
 		found.Add(at+"/hare", "unknown_form", "must be %q", CertificateForm)
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // size reads the prices of so many GPUs of a type.
 func (d *resultReader) size(c *hare.Certificate, kind, tasks string) error {
 	n, bad := strconv.ParseInt(tasks, 10, 64)
 	if bad != nil || n < 2 || n > hare.MaxTasks(hare.Gang) || strconv.FormatInt(n, 10) != tasks {
-		if err := d.skip(); err != nil {
+		if err := d.Skip(); err != nil {
 			return err
 		}
-		return d.fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", hare.Clip(tasks), hare.MaxTasks(hare.Gang))
+		return d.Fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", hare.Clip(tasks), hare.MaxTasks(hare.Gang))
 	}
 	p := hare.SizePrices{Type: kind, Tasks: n}
 	err := d.column(&p.Nanos, hare.MaxExact)

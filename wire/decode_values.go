@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,14 +22,14 @@ const (
 // errDepth ends a pass, so that no recursion is deeper than maxDepth.
 var errDepth = fmt.Errorf("the document is nested more than %d levels deep", maxDepth)
 
-// skip passes over a value. What is passed over must keep to the rules that
+// Skip passes over a value. What is passed over must keep to the rules that
 // hold for all values: names stand once, nesting and numbers have limits.
-func (r *reader) skip() error {
+func (r *Reader) Skip() error {
 	switch r.d.PeekKind() {
 	case '{':
-		return r.object(nil, func(string) (bool, error) { return true, r.skip() })
+		return r.Object(nil, func(string) (bool, error) { return true, r.Skip() })
 	case '[':
-		return r.array(func(int) error { return r.skip() })
+		return r.Array(func(int) error { return r.Skip() })
 	case '0':
 		_, err := r.numberText()
 		return err
@@ -40,7 +41,7 @@ func (r *reader) skip() error {
 }
 
 // open reads the bracket that begins an object or an array.
-func (r *reader) open() error {
+func (r *Reader) open() error {
 	if _, err := r.d.ReadToken(); err != nil {
 		return r.broken(err)
 	}
@@ -69,15 +70,15 @@ func kindName(k jsontext.Kind) string {
 	return "something else"
 }
 
-// is tells whether a value of this kind follows.
-func (r *reader) is(kind jsontext.Kind) bool {
+// Is tells whether a value of this kind follows.
+func (r *Reader) Is(kind jsontext.Kind) bool {
 	got := r.d.PeekKind()
 	return got == kind || got == 'f' && kind == 't'
 }
 
-// want faults a value of another kind, passing over it; ok says it may be read.
-func (r *reader) want(kind jsontext.Kind) (ok bool, err error) {
-	if r.is(kind) {
+// Want faults a value of another kind, passing over it; ok says it may be read.
+func (r *Reader) Want(kind jsontext.Kind) (ok bool, err error) {
+	if r.Is(kind) {
 		return true, nil
 	}
 	got := r.d.PeekKind()
@@ -88,10 +89,10 @@ func (r *reader) want(kind jsontext.Kind) (ok bool, err error) {
 		}
 		return false, r.broken(err)
 	}
-	if err := r.skip(); err != nil {
+	if err := r.Skip(); err != nil {
 		return false, err
 	}
-	return false, r.fault("wrong_type", "must be %s, not %s", kindName(kind), kindName(got))
+	return false, r.Fault("wrong_type", "must be %s, not %s", kindName(kind), kindName(got))
 }
 
 // nameSet finds names that an object has twice. Most objects are small.
@@ -128,16 +129,34 @@ func (s *nameSet) add(name string) bool {
 	return true
 }
 
-// name reads the name of a member. Names that recur share one string.
-func (r *reader) name() (string, error) {
+// rawName reads the name of a member, which is valid until the next read.
+func (r *Reader) rawName() ([]byte, error) {
 	v, err := r.d.ReadValue()
 	if err != nil {
-		return "", r.broken(err)
+		return nil, r.broken(err)
 	}
 	if bytes.IndexByte(v, '\\') < 0 {
-		v = v[1 : len(v)-1]
-	} else if v, err = jsontext.AppendUnquote(nil, v); err != nil {
-		return "", r.broken(err)
+		return v[1 : len(v)-1], nil
+	}
+	if v, err = jsontext.AppendUnquote(nil, v); err != nil {
+		return nil, r.broken(err)
+	}
+	return v, nil
+}
+
+// twice passes over a member whose name its object had before.
+func (r *Reader) twice(name string) error {
+	if err := r.Skip(); err != nil {
+		return err
+	}
+	return r.Fault("duplicate_name", "%q stands twice in its object: keep one", hare.Clip(name))
+}
+
+// name reads the name of a member. Names that recur share one string.
+func (r *Reader) name() (string, error) {
+	v, err := r.rawName()
+	if err != nil {
+		return "", err
 	}
 	if s, ok := r.names[string(v)]; ok {
 		return s, nil
@@ -149,10 +168,10 @@ func (r *reader) name() (string, error) {
 	return s, nil
 }
 
-// object reads an object, calling field for each name with the decoder before
+// Object reads an object, calling field for each name with the decoder before
 // its value; field returns false for names that it does not know.
-func (r *reader) object(known []string, field func(name string) (bool, error)) error {
-	if ok, err := r.want('{'); !ok {
+func (r *Reader) Object(known []string, field func(name string) (bool, error)) error {
+	if ok, err := r.Want('{'); !ok {
 		return err
 	}
 	if err := r.open(); err != nil {
@@ -165,10 +184,7 @@ func (r *reader) object(known []string, field func(name string) (bool, error)) e
 			return err
 		}
 		if !seen.add(name) {
-			if err := r.skip(); err != nil {
-				return err
-			}
-			if err := r.fault("duplicate_name", "%q stands twice in its object: keep one", hare.Clip(name)); err != nil {
+			if err := r.twice(name); err != nil {
 				return err
 			}
 			continue
@@ -180,7 +196,7 @@ func (r *reader) object(known []string, field func(name string) (bool, error)) e
 		if took {
 			continue
 		}
-		if err := r.skip(); err != nil {
+		if err := r.Skip(); err != nil {
 			return err
 		}
 		if err := r.unknown(name, known); err != nil {
@@ -193,9 +209,9 @@ func (r *reader) object(known []string, field func(name string) (bool, error)) e
 	return nil
 }
 
-// array reads an array, calling item before each value.
-func (r *reader) array(item func(i int) error) error {
-	if ok, err := r.want('['); !ok {
+// Array reads an array, calling item before each value.
+func (r *Reader) Array(item func(i int) error) error {
+	if ok, err := r.Want('['); !ok {
 		return err
 	}
 	if err := r.open(); err != nil {
@@ -221,9 +237,9 @@ func (r *reader) array(item func(i int) error) error {
 	}
 }
 
-// str reads a string.
-func (r *reader) str(to *string) error {
-	if ok, err := r.want('"'); !ok {
+// String reads a string.
+func (r *Reader) String(to *string) error {
+	if ok, err := r.Want('"'); !ok {
 		return err
 	}
 	tok, err := r.d.ReadToken()
@@ -234,9 +250,9 @@ func (r *reader) str(to *string) error {
 	return nil
 }
 
-// word reads a string that chooses something, and so is not empty.
-func (r *reader) word(to *string) error {
-	if ok, err := r.want('"'); !ok {
+// Word reads a string that chooses something, and so is not empty.
+func (r *Reader) Word(to *string) error {
+	if ok, err := r.Want('"'); !ok {
 		return err
 	}
 	tok, err := r.d.ReadToken()
@@ -244,14 +260,14 @@ func (r *reader) word(to *string) error {
 		return r.broken(err)
 	}
 	if *to = tok.String(); *to == "" {
-		return r.fault("unknown_value", "must not be empty: leave the field out for the default")
+		return r.Fault("unknown_value", "must not be empty: leave the field out for the default")
 	}
 	return nil
 }
 
-// boolean reads true or false.
-func (r *reader) boolean(to *bool) error {
-	if ok, err := r.want('t'); !ok {
+// Bool reads true or false.
+func (r *Reader) Bool(to *bool) error {
+	if ok, err := r.Want('t'); !ok {
 		return err
 	}
 	tok, err := r.d.ReadToken()
@@ -262,9 +278,9 @@ func (r *reader) boolean(to *bool) error {
 	return nil
 }
 
-// number reads a number's text.
-func (r *reader) number() (text string, ok bool, err error) {
-	if ok, err := r.want('0'); !ok {
+// Number reads a number's text.
+func (r *Reader) Number() (text string, ok bool, err error) {
+	if ok, err := r.Want('0'); !ok {
 		return "", false, err
 	}
 	v, err := r.numberText()
@@ -272,58 +288,58 @@ func (r *reader) number() (text string, ok bool, err error) {
 }
 
 // numberText reads a number; nil stands for one that is too long, and said so.
-func (r *reader) numberText() ([]byte, error) {
+func (r *Reader) numberText() ([]byte, error) {
 	v, err := r.d.ReadValue()
 	if err != nil {
 		return nil, r.broken(err)
 	}
 	if len(v) > maxNumber {
-		return nil, r.fault("too_long", "a number has %d characters: give at most %d", len(v), maxNumber)
+		return nil, r.Fault("too_long", "a number has %d characters: give at most %d", len(v), maxNumber)
 	}
 	return v, nil
 }
 
 // sha256 reads the hash of an instance; null is none.
-func (r *reader) sha256(to *string) error {
-	if r.is('n') {
-		return r.skip()
+func (r *Reader) sha256(to *string) error {
+	if r.Is('n') {
+		return r.Skip()
 	}
 	before := len(r.faults)
 	text := ""
-	if err := r.str(&text); err != nil || len(r.faults) > before {
+	if err := r.String(&text); err != nil || len(r.faults) > before {
 		return err
 	}
 	if len(text) != 64 || strings.Trim(text, "0123456789abcdef") != "" {
-		return r.fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out", hare.Clip(text))
+		return r.Fault("bad_hash", "%q is no SHA-256: give 64 lower-case hexadecimal digits, or leave it out", hare.Clip(text))
 	}
 	*to = text
 	return nil
 }
 
-// micros reads a decimal as millionths between least, 0 or 1, and MaxExact.
-func (r *reader) micros(to *int64, least int64) error {
-	text, ok, err := r.number()
+// Micros reads a decimal as millionths between least, 0 or 1, and MaxExact.
+func (r *Reader) Micros(to *int64, least int64) error {
+	text, ok, err := r.Number()
 	if !ok {
 		return err
 	}
 	n, bad := hare.ParseDecimal(text, 6)
 	switch {
 	case errors.Is(bad, hare.ErrDecimalPlaces):
-		return r.fault("too_many_decimals", "%s has more than six decimals: round it to millionths", hare.Clip(text))
+		return r.Fault("too_many_decimals", "%s has more than six decimals: round it to millionths", hare.Clip(text))
 	case bad == nil && n < 0 || errors.Is(bad, hare.ErrDecimalRange) && text[0] == '-':
-		return r.fault("out_of_range", "%s must not be negative", hare.Clip(text))
+		return r.Fault("out_of_range", "%s must not be negative", hare.Clip(text))
 	case bad != nil || n > hare.MaxExact:
-		return r.fault("too_large", "%s is above the limit of %s", hare.Clip(text), hare.FormatMicros(hare.MaxExact))
+		return r.Fault("too_large", "%s is above the limit of %s", hare.Clip(text), hare.FormatMicros(hare.MaxExact))
 	case n < least:
-		return r.fault("out_of_range", "%s must be positive, at least 0.000001", hare.Clip(text))
+		return r.Fault("out_of_range", "%s must be positive, at least 0.000001", hare.Clip(text))
 	}
 	*to = n
 	return nil
 }
 
-// integer reads a whole number between least and most.
-func (r *reader) integer(to *int64, least, most int64) error {
-	text, ok, err := r.number()
+// Integer reads a whole number between least and most.
+func (r *Reader) Integer(to *int64, least, most int64) error {
+	text, ok, err := r.Number()
 	if !ok {
 		return err
 	}
@@ -331,12 +347,28 @@ func (r *reader) integer(to *int64, least, most int64) error {
 	negative := strings.HasPrefix(text, "-")
 	switch {
 	case errors.Is(bad, hare.ErrDecimalPlaces):
-		return r.fault("wrong_type", "%s must be a whole number", hare.Clip(text))
+		return r.Fault("wrong_type", "%s must be a whole number", hare.Clip(text))
 	case bad == nil && n < least || bad != nil && negative:
-		return r.fault("out_of_range", "%s must be at least %d", hare.Clip(text), least)
+		return r.Fault("out_of_range", "%s must be at least %d", hare.Clip(text), least)
 	case bad != nil || n > most:
-		return r.fault("too_large", "%s is above the limit of %d", hare.Clip(text), most)
+		return r.Fault("too_large", "%s is above the limit of %d", hare.Clip(text), most)
 	}
 	*to = n
 	return nil
+}
+
+// OneOf reads a string that must be one of some.
+func (r *Reader) OneOf(to *string, known ...string) error {
+	from := len(r.faults)
+	if err := r.String(to); err != nil || len(r.faults) > from {
+		return err
+	}
+	if slices.Contains(known, *to) {
+		return nil
+	}
+	hint := ""
+	if best := hare.Nearest(hare.Cut(*to, 60), known); best != "" {
+		hint = `: did you mean "` + best + `"?`
+	}
+	return r.Fault("unknown_value", "%q is not one of %s%s", hare.Clip(*to), strings.Join(known, ", "), hint)
 }

@@ -33,15 +33,15 @@ const (
 // every fault with a pointer into the whole document. Options that the
 // document leaves out are those of defaults.
 func DecodeWhatIf(r io.Reader, lim Limits, defaults hare.Options) (*WhatIf, error) {
-	d := &whatIfReader{reader: newReader(r, lim), req: &WhatIf{Options: defaults}}
-	if err := d.finish(d.read()); err != nil {
+	d := &whatIfReader{Reader: NewReader(r, lim), req: &WhatIf{Options: defaults}}
+	if err := d.Finish(d.read()); err != nil {
 		return nil, err
 	}
 	return d.req, nil
 }
 
 type whatIfReader struct {
-	*reader
+	*Reader
 	req     *WhatIf
 	options [][]byte // by scenario, read when the batch's are known
 }
@@ -50,7 +50,7 @@ func (d *whatIfReader) read() error {
 	hasBase, hasScenarios := false, false
 	req := d.req
 	before := len(d.faults)
-	err := d.object(whatIfFields, func(name string) (bool, error) {
+	err := d.Object(whatIfFields, func(name string) (bool, error) {
 		switch name {
 		case "base":
 			hasBase = true
@@ -60,13 +60,13 @@ func (d *whatIfReader) read() error {
 			return true, d.scenarios()
 		case "options":
 			o := Request{Options: req.Options}
-			err := d.reader.options(&o)
+			err := d.Reader.options(&o)
 			req.Options = o.Options
 			return true, err
 		case "prune":
 			return true, d.prune()
 		case "ordered":
-			return true, d.boolean(&req.Ordered)
+			return true, d.Bool(&req.Ordered)
 		}
 		return false, nil
 	})
@@ -93,7 +93,7 @@ func (d *whatIfReader) read() error {
 			return err
 		}
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // ownOptions reads a scenario's options over those of the batch.
@@ -105,7 +105,7 @@ func (d *whatIfReader) ownOptions(i int, found *hare.InvalidErrors) error {
 		sub := newLineReader(d.options[i])
 		sub.prefix = s.at + "/options"
 		var faults hare.InvalidErrors
-		if err := sub.finish(sub.options(&o)); errors.As(err, &faults) {
+		if err := sub.Finish(sub.options(&o)); errors.As(err, &faults) {
 			*found = append(*found, faults...)
 		} else if err != nil {
 			return err
@@ -127,12 +127,12 @@ func noDetail(at string, o *hare.Options, found *hare.InvalidErrors) {
 func (d *whatIfReader) base() error {
 	b := &d.req.Base
 	before := len(d.faults)
-	err := d.object(baseFields, func(name string) (bool, error) {
+	err := d.Object(baseFields, func(name string) (bool, error) {
 		switch name {
 		case "instance":
 			return true, d.baseInstance()
 		case "result":
-			r := &resultReader{reader: d.reader, root: "/base/result", res: &hare.Result{}}
+			r := &resultReader{Reader: d.Reader, root: "/base/result", res: &hare.Result{}}
 			b.Result = r.res
 			err := r.result()
 			if err == nil {
@@ -140,7 +140,7 @@ func (d *whatIfReader) base() error {
 			}
 			return true, err
 		case "solve_id":
-			return true, d.str(&b.SolveID)
+			return true, d.String(&b.SolveID)
 		}
 		return false, nil
 	})
@@ -156,7 +156,7 @@ func (d *whatIfReader) base() error {
 	case b.SolveID == "" && b.Text == nil:
 		found.Add("/base", "missing_field", `give "instance", or "solve_id" of a stored solve`)
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // baseInstance keeps the document beside the instance, for patches.
@@ -188,41 +188,41 @@ func (d *whatIfReader) raw() ([]byte, error) {
 }
 
 func (d *whatIfReader) prune() error {
-	before, isObject := len(d.faults), d.is('{')
-	err := d.object(pruneFields, func(name string) (bool, error) {
+	before, isObject := len(d.faults), d.Is('{')
+	err := d.Object(pruneFields, func(name string) (bool, error) {
 		if name != "below_s" {
 			return false, nil
 		}
-		text, ok, err := d.number()
+		text, ok, err := d.Number()
 		if !ok {
 			return true, err
 		}
 		a, bad := hare.ParseAmount(text)
 		switch {
 		case bad != nil:
-			return true, d.fault("bad_amount", "%s %v", hare.Clip(text), bad)
+			return true, d.Fault("bad_amount", "%s %v", hare.Clip(text), bad)
 		case a.Sign() < 0:
-			return true, d.fault("out_of_range", "%s must not be negative: it is how far the value may fall", hare.Clip(text))
+			return true, d.Fault("out_of_range", "%s must not be negative: it is how far the value may fall", hare.Clip(text))
 		}
 		d.req.PruneBelow = &a
 		return true, nil
 	})
 	if err == nil && isObject && d.req.PruneBelow == nil && len(d.faults) == before {
-		err = d.fault("missing_field", `"below_s" is missing: how far the value may fall, in weight-seconds, for a scenario to be answered from its bound`)
+		err = d.Fault("missing_field", `"below_s" is missing: how far the value may fall, in weight-seconds, for a scenario to be answered from its bound`)
 	}
 	return err
 }
 
 func (d *whatIfReader) scenarios() error {
-	return d.array(func(i int) error {
+	return d.Array(func(i int) error {
 		if i == MaxScenarios {
-			if err := d.skip(); err != nil {
+			if err := d.Skip(); err != nil {
 				return err
 			}
-			return d.fault("too_many", "there are more than %d scenarios: split them over several requests", MaxScenarios)
+			return d.Fault("too_many", "there are more than %d scenarios: split them over several requests", MaxScenarios)
 		}
 		if i > MaxScenarios {
-			return d.skip()
+			return d.Skip()
 		}
 		return d.scenario(i)
 	})
@@ -232,25 +232,25 @@ func (d *whatIfReader) scenario(i int) error {
 	s := Scenario{at: "/scenarios/" + strconv.Itoa(i)}
 	var own []byte
 	before := len(d.faults)
-	err := d.object(scenarioFields, func(name string) (bool, error) {
+	err := d.Object(scenarioFields, func(name string) (bool, error) {
 		at := s.at + "/" + name
 		switch name {
 		case "id":
-			return true, d.str(&s.ID)
+			return true, d.String(&s.ID)
 		case "patch":
 			return true, d.patch(&s)
 		case "remove_jobs":
-			return true, d.array(func(k int) error {
+			return true, d.Array(func(k int) error {
 				r := JobRef{at: at + "/" + strconv.Itoa(k)}
-				err := d.str(&r.ID)
+				err := d.String(&r.ID)
 				s.RemoveJobs = append(s.RemoveJobs, r)
 				return err
 			})
 		case "scale_weights":
 			return true, d.scales(&s, at)
 		case "add_jobs":
-			return true, d.array(func(k int) error {
-				jobs := newInstanceReader(d.reader, "")
+			return true, d.Array(func(k int) error {
+				jobs := newInstanceReader(d.Reader, "")
 				a := AddedJob{at: at + "/" + strconv.Itoa(k)}
 				err := jobs.job(a.at)
 				if err == nil {
@@ -284,34 +284,34 @@ func (d *whatIfReader) scenario(i int) error {
 	if len(s.ID) > 200 {
 		found.Add(s.at+"/id", "too_large", "an id has at most 200 bytes")
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // oneOrMore reads an object, or an array of them.
 func (d *whatIfReader) oneOrMore(at string, item func(at string) error) error {
-	if !d.is('[') {
+	if !d.Is('[') {
 		return item(at)
 	}
-	return d.array(func(i int) error { return item(at + "/" + strconv.Itoa(i)) })
+	return d.Array(func(i int) error { return item(at + "/" + strconv.Itoa(i)) })
 }
 
 // scales reads a factor for all jobs, or factors by job.
 func (d *whatIfReader) scales(s *Scenario, at string) error {
-	if d.is('0') {
+	if d.Is('0') {
 		x := WeightScale{at: at}
-		err := d.micros(&x.FactorMicro, 0)
+		err := d.Micros(&x.FactorMicro, 0)
 		s.Scales = append(s.Scales, x)
 		return err
 	}
-	return d.object(nil, func(id string) (bool, error) {
+	return d.Object(nil, func(id string) (bool, error) {
 		x := WeightScale{ID: id, at: at + "/" + hare.EscapePointer(id)}
 		if id == "" {
-			if err := d.skip(); err != nil {
+			if err := d.Skip(); err != nil {
 				return true, err
 			}
-			return true, d.fault("missing_field", "a job has an id")
+			return true, d.Fault("missing_field", "a job has an id")
 		}
-		err := d.micros(&x.FactorMicro, 0)
+		err := d.Micros(&x.FactorMicro, 0)
 		s.Scales = append(s.Scales, x)
 		return true, err
 	})
@@ -322,11 +322,11 @@ func (d *whatIfReader) removed(s *Scenario, at string) error {
 	return d.change(at, removeFields, []string{"node", "count"}, func(name string) error {
 		switch name {
 		case "node":
-			return d.str(&r.Node)
+			return d.String(&r.Node)
 		case "type":
-			return d.str(&r.Type)
+			return d.String(&r.Type)
 		}
-		return d.integer(&r.Count, 1, hare.MaxGPUs)
+		return d.Integer(&r.Count, 1, hare.MaxGPUs)
 	}, func() { s.RemoveGPUs = append(s.RemoveGPUs, r) })
 }
 
@@ -334,9 +334,9 @@ func (d *whatIfReader) drained(s *Scenario, at string) error {
 	x := DrainedNode{at: at}
 	return d.change(at, drainFields, drainFields, func(name string) error {
 		if name == "node" {
-			return d.str(&x.Node)
+			return d.String(&x.Node)
 		}
-		return d.micros(&x.AtUs, 0)
+		return d.Micros(&x.AtUs, 0)
 	}, func() { s.Drain = append(s.Drain, x) })
 }
 
@@ -345,11 +345,11 @@ func (d *whatIfReader) added(s *Scenario, at string) error {
 	return d.change(at, addFields, []string{"type", "count"}, func(name string) error {
 		switch name {
 		case "type":
-			return d.str(&a.Type)
+			return d.String(&a.Type)
 		case "name":
-			return d.str(&a.Name)
+			return d.String(&a.Name)
 		}
-		return d.integer(&a.Count, 1, hare.MaxGPUs)
+		return d.Integer(&a.Count, 1, hare.MaxGPUs)
 	}, func() { s.AddGPUs = append(s.AddGPUs, a) })
 }
 
@@ -357,8 +357,8 @@ func (d *whatIfReader) added(s *Scenario, at string) error {
 func (d *whatIfReader) change(at string, known, needed []string, field func(string) error, keep func()) error {
 	have := make(map[string]bool, len(known))
 	before := len(d.faults)
-	isObject := d.is('{')
-	err := d.object(known, func(name string) (bool, error) {
+	isObject := d.Is('{')
+	err := d.Object(known, func(name string) (bool, error) {
 		for _, k := range known {
 			if k == name {
 				have[name] = true
@@ -376,7 +376,7 @@ func (d *whatIfReader) change(at string, known, needed []string, field func(stri
 			found.Add(at, "missing_field", "%q is missing", n)
 		}
 	}
-	if err := d.report(before, found); err != nil {
+	if err := d.Report(before, found); err != nil {
 		return err
 	}
 	if len(d.faults) == before {
@@ -387,21 +387,21 @@ func (d *whatIfReader) change(at string, known, needed []string, field func(stri
 
 func (d *whatIfReader) patch(s *Scenario) error {
 	at := s.at + "/patch"
-	return d.array(func(i int) error {
+	return d.Array(func(i int) error {
 		if i >= MaxPatchOperations {
-			if err := d.skip(); err != nil || i > MaxPatchOperations {
+			if err := d.Skip(); err != nil || i > MaxPatchOperations {
 				return err
 			}
-			return d.fault("too_many", "a patch has at most %d operations: split the scenario, or send its instance by itself", MaxPatchOperations)
+			return d.Fault("too_many", "a patch has at most %d operations: split the scenario, or send its instance by itself", MaxPatchOperations)
 		}
 		var p PatchOperation
 		var found hare.InvalidErrors
 		here := at + "/" + strconv.Itoa(i)
 		before, hasPath, hasFrom := len(d.faults), false, false
-		err := d.object(patchFields, func(name string) (bool, error) {
+		err := d.Object(patchFields, func(name string) (bool, error) {
 			switch name {
 			case "op":
-				return true, d.str(&p.Op)
+				return true, d.String(&p.Op)
 			case "path":
 				hasPath = true
 				return true, d.pointerText(&p.Path)
@@ -420,7 +420,7 @@ func (d *whatIfReader) patch(s *Scenario) error {
 		}
 		p.check(here, hasPath, hasFrom, &found)
 		s.Patch = append(s.Patch, p)
-		return d.report(before, found)
+		return d.Report(before, found)
 	})
 }
 
@@ -454,7 +454,7 @@ func (p *PatchOperation) check(at string, hasPath, hasFrom bool, found *hare.Inv
 
 // pointerText reads a JSON pointer (RFC 6901).
 func (d *whatIfReader) pointerText(to *string) error {
-	if err := d.str(to); err != nil {
+	if err := d.String(to); err != nil {
 		return err
 	}
 	p := *to
@@ -463,7 +463,7 @@ func (d *whatIfReader) pointerText(to *string) error {
 		bad = p[i] == '~' && (i+1 == len(p) || p[i+1] != '0' && p[i+1] != '1')
 	}
 	if bad {
-		return d.fault("bad_path", "%q is no JSON pointer: e.g. /jobs/0/weight, ~1 for a slash in a name and ~0 for a tilde", hare.Clip(p))
+		return d.Fault("bad_path", "%q is no JSON pointer: e.g. /jobs/0/weight, ~1 for a slash in a name and ~0 for a tilde", hare.Clip(p))
 	}
 	return nil
 }

@@ -233,3 +233,5 @@ func appendLane(b []byte, l *hare.Lane) []byte {
 
 // raw keeps numbers as they are written.
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
+
+func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }

@@ -122,19 +122,19 @@ func AppendRecord(b []byte, r Record) []byte {
 func DecodeRecord(line []byte) (Record, error) {
 	rd := newLineReader(line)
 	var r Record
-	if err := rd.finish(newInstanceReader(rd, "").record(&r)); err != nil {
+	if err := rd.Finish(newInstanceReader(rd, "").record(&r)); err != nil {
 		return Record{}, err
 	}
 	return r, nil
 }
 
 func (d *instanceReader) record(r *Record) error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	hasEvent, hasDecisions, before := false, false, len(d.faults)
-	err := d.object(recordFields, func(name string) (bool, error) {
+	err := d.Object(recordFields, func(name string) (bool, error) {
 		switch name {
 		case "event":
 			hasEvent = true
@@ -155,19 +155,19 @@ func (d *instanceReader) record(r *Record) error {
 	if !hasDecisions {
 		found.Add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // DecodeCluster reads a cluster alone, {"nodes": […]}, or the cluster of a
 // whole instance, whose jobs are passed over.
 func DecodeCluster(r io.Reader, lim Limits) (*hare.Cluster, error) {
-	rd := newReader(r, lim)
+	rd := NewReader(r, lim)
 	d := newInstanceReader(rd, "")
 	lines, err := d.clusterAlone()
 	if lines && err == nil && len(rd.faults) == 0 {
 		return &d.inst.Cluster, nil // lines of jobs may follow
 	}
-	if err := rd.finish(err); err != nil {
+	if err := rd.Finish(err); err != nil {
 		return nil, err
 	}
 	return &d.inst.Cluster, nil
@@ -175,17 +175,17 @@ func DecodeCluster(r io.Reader, lim Limits) (*hare.Cluster, error) {
 
 // clusterAlone says whether it was the first line of an instance in lines.
 func (d *instanceReader) clusterAlone() (lines bool, err error) {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return false, err
 	}
 	form, seen := "", 0
 	hasNodes, hasCluster, before := false, false, len(d.faults)
-	err = d.object([]string{"nodes", "cluster"}, func(name string) (bool, error) {
+	err = d.Object([]string{"nodes", "cluster"}, func(name string) (bool, error) {
 		switch name {
 		case "nodes":
 			hasNodes = true
-			return true, d.array(func(i int) error {
+			return true, d.Array(func(i int) error {
 				seen++
 				return d.node(i, "/nodes/"+strconv.Itoa(i))
 			})
@@ -193,12 +193,12 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 			hasCluster = true
 			return true, d.cluster()
 		case "hare":
-			return true, d.str(&form)
+			return true, d.String(&form)
 		case "jobs":
 			d.hasJobs = true
-			return true, d.skip()
+			return true, d.Skip()
 		case "name", "objective":
-			return true, d.skip()
+			return true, d.Skip()
 		}
 		return false, nil
 	})
@@ -221,7 +221,7 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 			f.Detail = strings.Replace(f.Detail, "first at /cluster/nodes/", "first at /nodes/", 1)
 		}
 	}
-	return form != "" && !d.hasJobs, d.report(before, found)
+	return form != "" && !d.hasJobs, d.Report(before, found)
 }
 
 // AppendCluster appends the JSON form of a cluster.

@@ -48,15 +48,15 @@ func DecodeLogHeader(line []byte) (*LogHeader, error) {
 // perhaps policy, parameters and clock, which are "" or nil where they are
 // left out.
 func DecodeSession(text []byte) (*LogHeader, error) {
-	rd := newReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
+	rd := NewReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
 	h, _, err := decodeSession(rd, []string{"cluster", "policy", "parameters", "clock"})
 	return h, err
 }
 
-func decodeSession(rd *reader, known []string) (h *LogHeader, form string, err error) {
+func decodeSession(rd *Reader, known []string) (h *LogHeader, form string, err error) {
 	d := newInstanceReader(rd, "")
 	h = &LogHeader{}
-	err = rd.finish(d.session(h, &form, known))
+	err = rd.Finish(d.session(h, &form, known))
 	h.Cluster = d.inst.Cluster
 	if err != nil {
 		return nil, "", err
@@ -65,26 +65,26 @@ func decodeSession(rd *reader, known []string) (h *LogHeader, form string, err e
 }
 
 func (d *instanceReader) session(h *LogHeader, form *string, known []string) error {
-	if !d.is('{') {
-		_, err := d.want('{')
+	if !d.Is('{') {
+		_, err := d.Want('{')
 		return err
 	}
 	hasCluster, before := false, len(d.faults)
-	err := d.object(known, func(name string) (bool, error) {
+	err := d.Object(known, func(name string) (bool, error) {
 		switch {
 		case name == "hare" && known[0] == name:
-			return true, d.str(form)
+			return true, d.String(form)
 		case name == "policy":
-			return true, d.str(&h.Policy)
+			return true, d.String(&h.Policy)
 		case name == "parameters":
 			return true, d.verbatim('{', &h.Parameters)
 		case name == "clock":
 			from := len(d.faults)
-			if err := d.str(&h.Clock); err != nil || len(d.faults) > from {
+			if err := d.String(&h.Clock); err != nil || len(d.faults) > from {
 				return true, err
 			}
 			if h.Clock != "events" && h.Clock != "server" {
-				return true, d.fault("unknown_value", "clock %q: must be events or server", hare.Clip(h.Clock))
+				return true, d.Fault("unknown_value", "clock %q: must be events or server", hare.Clip(h.Clock))
 			}
 			return true, nil
 		case name == "cluster":
@@ -100,12 +100,12 @@ func (d *instanceReader) session(h *LogHeader, form *string, known []string) err
 	if !hasCluster {
 		found.Add("", "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
 	}
-	return d.report(before, found)
+	return d.Report(before, found)
 }
 
 // verbatim keeps a value as it is written, without white space between tokens.
 func (d *instanceReader) verbatim(kind jsontext.Kind, to *[]byte) error {
-	if ok, err := d.want(kind); !ok {
+	if ok, err := d.Want(kind); !ok {
 		return err
 	}
 	v, err := d.d.ReadValue()
@@ -114,7 +114,7 @@ func (d *instanceReader) verbatim(kind jsontext.Kind, to *[]byte) error {
 	}
 	v = bytes.Clone(v)
 	if err := (*jsontext.Value)(&v).Compact(jsontext.AllowDuplicateNames(true)); err != nil {
-		return d.fault(CodeMalformed, "%v", err)
+		return d.Fault(CodeMalformed, "%v", err)
 	}
 	*to = v
 	return nil

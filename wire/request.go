@@ -2,7 +2,6 @@ package wire
 
 import (
 	"io"
-	"time"
 
 	"github.com/hare-sched/hare"
 )
@@ -28,10 +27,10 @@ type Request struct {
 // previous_instance, at_s, stability}, strictly, every fault with a pointer into
 // the whole document.
 func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
-	rd := newReader(r, lim)
+	rd := NewReader(r, lim)
 	req := &Request{}
 	req.Options.Seed = 1
-	err := rd.object(requestFields, func(name string) (bool, error) {
+	err := rd.Object(requestFields, func(name string) (bool, error) {
 		req.Given = append(req.Given, name)
 		switch name {
 		case "instance":
@@ -44,25 +43,25 @@ func DecodeRequest(r io.Reader, lim Limits) (*Request, error) {
 			return true, rd.resultAt("/previous", &req.Replan.Previous)
 		case "at_s":
 			req.Replan.HasAt = true
-			return true, rd.micros(&req.Replan.AtUs, 0)
+			return true, rd.Micros(&req.Replan.AtUs, 0)
 		case "stability":
 			req.Replan.HasStability = true
-			return true, rd.micros(&req.Replan.StabilityMicro, 0)
+			return true, rd.Micros(&req.Replan.StabilityMicro, 0)
 		case "method":
-			return true, rd.word(&req.Method)
+			return true, rd.Word(&req.Method)
 		case "options":
 			return true, rd.options(req)
 		}
 		return false, nil
 	})
-	if err := rd.finish(err); err != nil {
+	if err := rd.Finish(err); err != nil {
 		return nil, err
 	}
 	return req, nil
 }
 
 // instanceAt reads an instance that stands at pointer.
-func (r *reader) instanceAt(pointer string, to **hare.Instance) error {
+func (r *Reader) instanceAt(pointer string, to **hare.Instance) error {
 	d := newInstanceReader(r, pointer)
 	*to = d.inst
 	err := d.instance()
@@ -76,8 +75,8 @@ func (r *reader) instanceAt(pointer string, to **hare.Instance) error {
 }
 
 // resultAt reads a result that stands at pointer.
-func (r *reader) resultAt(pointer string, to **hare.Result) error {
-	d := &resultReader{reader: r, root: pointer, res: &hare.Result{}}
+func (r *Reader) resultAt(pointer string, to **hare.Result) error {
+	d := &resultReader{Reader: r, root: pointer, res: &hare.Result{}}
 	*to = d.res
 	err := d.result()
 	if err == nil {
@@ -86,44 +85,35 @@ func (r *reader) resultAt(pointer string, to **hare.Result) error {
 	return err
 }
 
-// maxTimeLimit is a day.
-const maxTimeLimit = 24 * time.Hour
-
-func (r *reader) options(req *Request) error {
+func (r *Reader) options(req *Request) error {
 	o := &req.Options
-	return r.object(optionFields, func(name string) (bool, error) {
+	return r.Object(optionFields, func(name string) (bool, error) {
 		switch name {
 		case "time_limit_s":
-			var us int64
-			err := r.micros(&us, 0)
-			if err == nil && us > maxTimeLimit.Microseconds() {
-				return true, r.fault("out_of_range", "must be at most %d", int64(maxTimeLimit.Seconds()))
-			}
-			o.TimeLimit = time.Duration(us) * time.Microsecond
-			return true, err
+			return true, r.timeLimit(&o.TimeLimit, 0)
 		case "work_limit":
-			return true, r.integer(&o.WorkLimit, 0, hare.MaxExact)
+			return true, r.Integer(&o.WorkLimit, 0, hare.MaxExact)
 		case "gap":
 			var millionths int64
 			req.HasGap = true
-			err := r.micros(&millionths, 0)
+			err := r.Micros(&millionths, 0)
 			if err == nil && millionths > 1e6 {
-				return true, r.fault("out_of_range", "must be between 0 and 1")
+				return true, r.Fault("out_of_range", "must be between 0 and 1")
 			}
 			o.Gap = float64(millionths) / 1e6
 			return true, err
 		case "seed":
-			return true, r.integer(&o.Seed, -hare.MaxExact, hare.MaxExact)
+			return true, r.Integer(&o.Seed, -hare.MaxExact, hare.MaxExact)
 		case "bound":
-			return true, r.word(&o.Bound)
+			return true, r.Word(&o.Bound)
 		case "order":
-			return true, r.word(&o.Order)
+			return true, r.Word(&o.Order)
 		case "assign":
-			return true, r.word(&o.Assign)
+			return true, r.Word(&o.Assign)
 		case "detail":
-			return true, r.word(&o.Detail)
+			return true, r.Word(&o.Detail)
 		case "degrade":
-			return true, r.boolean(&o.Degrade)
+			return true, r.Bool(&o.Degrade)
 		}
 		return false, nil
 	})

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/study"
-	"github.com/hare-sched/hare/wire"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // remotely has a server simulate.
@@ -27,7 +27,7 @@ func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *
 	doc := req.Document()
 	doc.TimeLimit = f.limit
 	if f.out != "" {
-		doc.Detail = wire.SimulationJobs
+		doc.Detail = simulation.DetailJobs
 	}
 	show := simulationProgress(live, time.Now)
 	rep, status, asked := &study.Report{}, "", int64(0)

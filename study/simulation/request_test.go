@@ -1,4 +1,4 @@
-package wire_test
+package simulation_test
 
 import (
 	"bytes"
@@ -10,36 +10,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
 )
 
-func TestDecodeSimulation(t *testing.T) {
-	got, err := wire.DecodeSimulation(strings.NewReader(`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},
+func TestDecode(t *testing.T) {
+	got, err := simulation.Decode(strings.NewReader(`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},
 		"gpus":{"V100":36,"K80":12},"jobs":[4000,4999],"seed":7,"repeat":3,"lease_s":360,"reset_s":0,"restart_s":1.5,"interval_s":30,"prices":{"V100":2.48,"K80":0.000001},"cdf":true,"detail":"jobs","time_limit_s":20}`), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	us := func(n int64) *int64 { return &n }
-	want := &wire.Simulation{
-		Policies: []string{"hlas", "gavel:fifo"}, Trace: &wire.SimulationTrace{Text: "a\nb", Format: "gavel", Table: "t", QuantumUs: 2_500_000, Sync: "rigid"},
+	want := &simulation.Request{
+		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulation.Trace{Text: "a\nb", Format: "gavel", Table: "t", QuantumUs: 2_500_000, Sync: "rigid"},
 		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7, Repeat: 3,
-		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), IntervalS: 30, Prices: []wire.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second,
+		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), IntervalS: 30, Prices: []simulation.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	got, err = wire.DecodeSimulation(strings.NewReader(`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},
+	got, err = simulation.Decode(strings.NewReader(`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},
 		"merge_s":60,"faults":[{"gpu":"a-0/1","from_s":1,"until_s":2.5},{"node":"a-1","from_s":0},{"node":"a-1","from_s":7,"until_s":null}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
 		"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5,"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}}]}}`), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&wire.SimulationGenerate{Jobs: 20, Arrivals: "poisson:0.5", Sync: "gang", GrainUs: 100_000}, got.Generate); diff != "" || len(got.Cluster.Nodes) != 2 {
+	if diff := cmp.Diff(&simulation.Generate{Jobs: 20, Arrivals: "poisson:0.5", Sync: "gang", GrainUs: 100_000}, got.Generate); diff != "" || len(got.Cluster.Nodes) != 2 {
 		t.Errorf("%s %v", diff, got.Cluster)
 	}
-	faults := []wire.SimulationFault{{GPU: "a-0/1", FromUs: 1e6, UntilUs: 2.5e6}, {Node: "a-1", UntilUs: hare.Forever}, {Node: "a-1", FromUs: 7e6, UntilUs: hare.Forever}}
-	if diff := cmp.Diff(faults, got.Faults); diff != "" || got.FaultRate != (wire.SimulationFaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
-		got.Failures != (wire.SimulationFailures{ProbabilityMicro: 250_000, PerGPUHourMicro: 3e6}) || got.MergeUs != 60e6 || !got.Stragglers || got.SwitchUs != 500_000 {
+	faults := []simulation.Fault{{GPU: "a-0/1", FromUs: 1e6, UntilUs: 2.5e6}, {Node: "a-1", UntilUs: hare.Forever}, {Node: "a-1", FromUs: 7e6, UntilUs: hare.Forever}}
+	if diff := cmp.Diff(faults, got.Faults); diff != "" || got.FaultRate != (simulation.FaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
+		got.Failures != (simulation.Failures{ProbabilityMicro: 250_000, PerGPUHourMicro: 3e6}) || got.MergeUs != 60e6 || !got.Stragglers || got.SwitchUs != 500_000 {
 		t.Errorf("%s %+v", diff, got)
 	}
 }
@@ -106,7 +107,7 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"stragglers":1}`, "/stragglers", "wrong_type"},
 		{`{"policies":["x"],"policies":["y"]}`, "/policies", "duplicate_name"},
 	} {
-		_, err := wire.DecodeSimulation(strings.NewReader(c.doc), wire.Limits{})
+		_, err := simulation.Decode(strings.NewReader(c.doc), wire.Limits{})
 		var faults hare.InvalidErrors
 		if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Pointer != c.pointer || faults[0].Code != c.code {
 			t.Errorf("%.80s: %v, want %s at %s", c.doc, err, c.code, c.pointer)
@@ -114,17 +115,22 @@ func TestSimulationFaults(t *testing.T) {
 	}
 }
 
+const twoNodes = `{"hare":"instance/v1","cluster":{"nodes":[
+ {"name":"a","gpus":{"T4":2,"V100":3},"busy":[{"gpu":0,"until_s":1}]},
+ {"name":"b","count":2,"gpus":{"T4":2},"in_service_s":[[0,10],[20,null]]}]},
+ "jobs":[{"id":"x","weight":0.000003,"on":{"T4":{"compute_s":1}}},{"id":"y","weight":2,"on":{"T4":{"compute_s":1}}}]}`
+
 // What decodes is written so that it decodes to the same.
-func FuzzSimulation(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0,"interval_s":30,"prices":{"V100":2.48,"K/80":1e-6}}`,
-		`{"policies":["hlas"],"instance":` + whatIfBase + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9}`,
+		`{"policies":["hlas"],"instance":` + twoNodes + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9}`,
 		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		doc, err := wire.DecodeSimulation(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
+		doc, err := simulation.Decode(strings.NewReader(text), wire.Limits{MaxBytes: 1 << 16})
 		if err != nil || len(doc.Policies) == 0 {
 			return
 		}
@@ -132,7 +138,7 @@ func FuzzSimulation(f *testing.F) {
 		if err := doc.EncodeJSON(&b); err != nil {
 			t.Fatal(err)
 		}
-		again, err := wire.DecodeSimulation(bytes.NewReader(b.Bytes()), wire.Limits{})
+		again, err := simulation.Decode(bytes.NewReader(b.Bytes()), wire.Limits{})
 		if err != nil {
 			t.Fatalf("%v: %s", err, b.Bytes())
 		}

@@ -1,0 +1,130 @@
+package simulation
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
+)
+
+// readGPUs reads counts by type.
+func readGPUs(r *wire.Reader, req *Request) error {
+	req.GPUs = []hare.TypeCount{}
+	total, before := int64(0), r.Faults()
+	isObject := r.Is('{')
+	err := r.Object(nil, func(name string) (bool, error) {
+		c := int64(1) // replaced, or a fault
+		err := r.Integer(&c, 1, hare.MaxGPUs)
+		total += c
+		req.GPUs = append(req.GPUs, hare.TypeCount{Type: name, Count: int(c)})
+		return true, err
+	})
+	if err != nil || !isObject {
+		return err
+	}
+	slices.SortFunc(req.GPUs, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
+	switch {
+	case len(req.GPUs) == 0 && r.Faults() == before:
+		return r.Fault("no_gpus", `give counts by type, e.g. {"V100": 36, "K80": 36}`)
+	case total > hare.MaxGPUs:
+		return r.Fault("too_large", "there are more than %d GPUs", hare.MaxGPUs)
+	}
+	return nil
+}
+
+func writeGPUs(b []byte, req *Request) []byte {
+	return wire.AppendMap(b, req.GPUs,
+		func(c *hare.TypeCount) string { return c.Type },
+		func(b []byte, c *hare.TypeCount) []byte { return strconv.AppendInt(b, int64(c.Count), 10) })
+}
+
+// readPrices reads what an hour of a GPU costs, by type.
+func readPrices(r *wire.Reader, req *Request) error {
+	req.Prices = []TypePrice{}
+	before, isObject := r.Faults(), r.Is('{')
+	err := r.Object(nil, func(name string) (bool, error) {
+		p := TypePrice{Type: name}
+		err := r.Micros(&p.Micro, 1)
+		req.Prices = append(req.Prices, p)
+		return true, err
+	})
+	if err != nil || !isObject {
+		return err
+	}
+	slices.SortFunc(req.Prices, func(a, b TypePrice) int { return strings.Compare(a.Type, b.Type) })
+	if len(req.Prices) == 0 && r.Faults() == before {
+		return r.Fault("no_prices", `give what an hour of a GPU costs by type, e.g. {"V100": 2.48, "K80": 0.45}, or leave prices out`)
+	}
+	return nil
+}
+
+func writePrices(b []byte, req *Request) []byte {
+	return wire.AppendMap(b, req.Prices,
+		func(p *TypePrice) string { return p.Type },
+		func(b []byte, p *TypePrice) []byte { return hare.AppendMicros(b, p.Micro) })
+}
+
+// readWindow reads [first, last].
+func readWindow(r *wire.Reader, req *Request) error {
+	n, before, isArray := 0, r.Faults(), r.Is('[')
+	err := r.Array(func(i int) error {
+		n++
+		switch i {
+		case 0:
+			return r.Integer(&req.First, 0, hare.MaxExact)
+		case 1:
+			return r.Integer(&req.Last, 1, hare.MaxExact)
+		}
+		return r.Skip()
+	})
+	switch {
+	case err != nil || !isArray:
+		return err
+	case n != 2:
+		return r.Fault("wrong_type", "give the first and the last job that count, numbered from 0, e.g. [4000, 4999]")
+	case r.Faults() == before && req.Last < req.First:
+		return r.Fault("out_of_range", "the first job, %d, is behind the last, %d", req.First, req.Last)
+	}
+	return nil
+}
+
+func writeWindow(b []byte, req *Request) []byte {
+	if req.Last == 0 {
+		return b
+	}
+	b = strconv.AppendInt(append(b, '['), req.First, 10)
+	return append(strconv.AppendInt(append(b, ','), req.Last, 10), ']')
+}
+
+// readUntil reads when a GPU returns; null is never.
+func readUntil(r *wire.Reader, f *Fault) error {
+	if r.Is('n') {
+		f.UntilUs = hare.Forever
+		return r.Skip()
+	}
+	return r.Micros(&f.UntilUs, 1)
+}
+
+func writeUntil(b []byte, f *Fault) []byte {
+	if f.UntilUs == hare.Forever {
+		return b
+	}
+	return hare.AppendMicros(b, f.UntilUs)
+}
+
+func readProbability(r *wire.Reader, f *Failures) error {
+	err := r.Micros(&f.ProbabilityMicro, 0)
+	if err == nil && f.ProbabilityMicro >= 1e6 {
+		return r.Fault("out_of_range", "must be at least 0 and less than 1")
+	}
+	return err
+}
+
+func writeProbability(b []byte, f *Failures) []byte {
+	if f.ProbabilityMicro == 0 {
+		return b
+	}
+	return hare.AppendMicros(b, f.ProbabilityMicro)
+}

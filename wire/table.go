@@ -1,0 +1,506 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+)
+
+// Table writes down a document of type T in one place: a row has a field's name,
+// its parser, its encoder and its form in the specification. The order of the
+// rows is that of the encoder and of the specification.
+type Table[T any] struct {
+	name, about string
+	fields      []Field[T]
+	names       []string
+	index       nameIndex
+	required    uint64 // a bit a field
+	open        bool
+	check       func(v *T, has Members, found *hare.InvalidErrors)
+}
+
+// Field is one row of a Table.
+type Field[T any] struct {
+	name   string
+	key    string // as it is written: ,"name":
+	read   func(r *Reader, v *T) error
+	write  func(b []byte, v *T) []byte // appends nothing where the field is left out
+	needed bool
+	quiet  bool   // the table's check says where the field is missing
+	remedy string // said where a needed field is missing
+	zero   string // what a needed field has where write appends nothing
+	form   fieldForm
+}
+
+// NewTable makes the table of a document, which the specification calls name.
+func NewTable[T any](name, about string, fields ...Field[T]) *Table[T] {
+	if len(fields) > 64 {
+		panic("wire: " + name + " has more than 64 fields")
+	}
+	t := &Table[T]{name: name, about: about, fields: fields}
+	for i, f := range fields {
+		t.names = append(t.names, f.name)
+		if f.needed && !f.quiet {
+			t.required |= 1 << i
+		}
+	}
+	for i, name := range t.names {
+		if slices.Contains(t.names[:i], name) {
+			panic("wire: " + t.name + " has two fields " + name)
+		}
+	}
+	t.index = newNameIndex(t.names)
+	return t
+}
+
+// Open makes a table whose documents may have fields that this version does not
+// know: they are passed over.
+func (t *Table[T]) Open() *Table[T] {
+	t.open = true
+	return t
+}
+
+// Check adds a check of the whole object. Its pointers are relative to the
+// object, and a fault at a pointer at which reading found one is not reported.
+func (t *Table[T]) Check(check func(v *T, has Members, found *hare.InvalidErrors)) *Table[T] {
+	t.check = check
+	return t
+}
+
+// Members says which fields of its table an object has.
+type Members struct {
+	// Sound says that reading the object found no fault.
+	Sound bool
+	names []string
+	bits  uint64
+}
+
+// Has says whether the object has the field.
+func (m Members) Has(name string) bool {
+	for i, x := range m.names {
+		if x == name {
+			return m.bits>>i&1 != 0
+		}
+	}
+	panic("wire: the table has no field " + name)
+}
+
+// Read reads an object into v. Errors end the pass; faults are kept by r.
+func (t *Table[T]) Read(r *Reader, v *T) error {
+	if ok, err := r.Want('{'); !ok {
+		return err
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	before, has := len(r.faults), uint64(0)
+	var strange nameSet
+	for r.d.PeekKind() != '}' {
+		raw, err := r.rawName()
+		if err != nil {
+			return err
+		}
+		i := t.index.find(raw)
+		if i < 0 {
+			if err := t.unknown(r, string(raw), &strange); err != nil {
+				return err
+			}
+			continue
+		}
+		if bit := uint64(1) << i; has&bit == 0 {
+			has |= bit
+			err = t.fields[i].read(r, v)
+		} else {
+			err = r.twice(t.names[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := r.d.ReadToken(); err != nil {
+		return r.broken(err)
+	}
+	if missing := t.required &^ has; missing != 0 || t.check != nil {
+		return t.checked(r, v, has, before)
+	}
+	return nil
+}
+
+func (t *Table[T]) unknown(r *Reader, name string, strange *nameSet) error {
+	if !strange.add(name) {
+		return r.twice(name)
+	}
+	if err := r.Skip(); err != nil || t.open {
+		return err
+	}
+	return r.unknown(name, t.names)
+}
+
+// checked reports what the whole object lacks.
+func (t *Table[T]) checked(r *Reader, v *T, has uint64, before int) error {
+	var found hare.InvalidErrors
+	for i := range t.fields {
+		if f := &t.fields[i]; t.required&^has>>i&1 != 0 {
+			found.Add("", "missing_field", "%s", f.missing())
+		}
+	}
+	if t.check != nil {
+		t.check(v, Members{len(r.faults) == before, t.names, has}, &found)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	at := string(r.d.StackPointer())
+	for _, f := range found {
+		f.Pointer = at + f.Pointer
+	}
+	return r.Report(before, found)
+}
+
+func (f *Field[T]) missing() string {
+	if f.remedy == "" {
+		return fmt.Sprintf("%q is missing", f.name)
+	}
+	return fmt.Sprintf("%q is missing: %s", f.name, f.remedy)
+}
+
+// Append appends the document as JSON. Fields that have their default are left
+// out, but for those that are needed.
+func (t *Table[T]) Append(b []byte, v *T) []byte {
+	begin := len(b)
+	for i := range t.fields {
+		f := &t.fields[i]
+		if f.write == nil {
+			continue
+		}
+		before := len(b)
+		b = append(b, f.key...)
+		value := len(b)
+		if b = f.write(b, v); len(b) == value {
+			if f.needed && f.zero != "" {
+				b = append(b, f.zero...)
+			} else {
+				b = b[:before]
+			}
+		}
+	}
+	if len(b) == begin {
+		return append(b, "{}"...)
+	}
+	b[begin] = '{' // in place of the first comma
+	return append(b, '}')
+}
+
+// Decode reads a document that is one object.
+func (t *Table[T]) Decode(r *Reader, v *T) error { return r.Finish(t.Read(r, v)) }
+
+// NewField makes a row for a value of a kind of its own. A parser reads one value,
+// or passes over it. An encoder appends the value, or nothing where the field is
+// left out; it is nil where the field is never written.
+func NewField[T any](name string, kind Schema, read func(r *Reader, v *T) error, write func(b []byte, v *T) []byte) Field[T] {
+	f := Field[T]{name: name, key: `,"` + name + `":`, read: read, write: write, form: fieldForm{schema: kind}}
+	switch kind["type"] {
+	case "string":
+		f.zero = `""`
+	case "integer", "number":
+		f.zero = "0"
+	case "boolean":
+		f.zero = "false"
+	case "array":
+		f.zero = "[]"
+	}
+	return f
+}
+
+// Required says that the document must have the field, and what to do where the
+// field is missing.
+func (f Field[T]) Required(remedy string) Field[T] {
+	f.needed, f.remedy = true, remedy
+	return f
+}
+
+// Needed is Required for a field of which the table's check says that it is
+// missing.
+func (f Field[T]) Needed() Field[T] {
+	f.needed, f.quiet = true, true
+	return f
+}
+
+// String is a string.
+func String[T any](name string, at func(*T) *string) Field[T] {
+	return NewField(name, Schema{"type": "string"},
+		func(r *Reader, v *T) error { return r.String(at(v)) },
+		func(b []byte, v *T) []byte {
+			if s := *at(v); s != "" {
+				return appendString(b, s)
+			}
+			return b
+		})
+}
+
+// OneOf is a string that is one of those known.
+func OneOf[T any](name string, at func(*T) *string, known ...string) Field[T] {
+	f := String(name, at).With("enum", known)
+	f.read = func(r *Reader, v *T) error { return r.OneOf(at(v), known...) }
+	return f
+}
+
+// Bool is true or false; false is left out.
+func Bool[T any](name string, at func(*T) *bool) Field[T] {
+	return NewField(name, Schema{"type": "boolean"},
+		func(r *Reader, v *T) error { return r.Bool(at(v)) },
+		func(b []byte, v *T) []byte {
+			if *at(v) {
+				return append(b, "true"...)
+			}
+			return b
+		})
+}
+
+// Integer is a whole number from least to most; 0 is left out where the field is
+// not needed.
+func Integer[T any](name string, at func(*T) *int64, least, most int64) Field[T] {
+	return NewField(name, Schema{"type": "integer", "format": "int64", "minimum": least},
+		func(r *Reader, v *T) error { return r.Integer(at(v), least, most) },
+		func(b []byte, v *T) []byte {
+			if n := *at(v); n != 0 {
+				return appendInt(b, n)
+			}
+			return b
+		})
+}
+
+// Micros is a decimal that is held in millionths, from least, which is 0 or 1; 0
+// is left out.
+func Micros[T any](name string, at func(*T) *int64, least int64) Field[T] {
+	return NewField(name, microsSchema(least),
+		func(r *Reader, v *T) error { return r.Micros(at(v), least) },
+		func(b []byte, v *T) []byte {
+			if n := *at(v); n != 0 {
+				return hare.AppendMicros(b, n)
+			}
+			return b
+		})
+}
+
+// OptionalMicros is Micros with nil for what is left out, so that 0 can be said.
+func OptionalMicros[T any](name string, at func(*T) **int64, least int64) Field[T] {
+	return NewField(name, microsSchema(least),
+		func(r *Reader, v *T) error {
+			to := at(v)
+			*to = new(int64)
+			return r.Micros(*to, least)
+		},
+		func(b []byte, v *T) []byte {
+			if n := *at(v); n != nil {
+				return hare.AppendMicros(b, *n)
+			}
+			return b
+		})
+}
+
+func microsSchema(least int64) Schema {
+	s := Schema{"type": "number", "format": "double"}
+	if least > 0 {
+		s["exclusiveMinimum"] = 0
+	} else {
+		s["minimum"] = 0
+	}
+	return s
+}
+
+// Object is an object with a table of its own; nil is left out.
+func Object[T, U any](name string, at func(*T) **U, t *Table[U]) Field[T] {
+	return NewField(name, RefTo(t),
+		func(r *Reader, v *T) error {
+			to := at(v)
+			*to = new(U)
+			return t.Read(r, *to)
+		},
+		func(b []byte, v *T) []byte {
+			if u := *at(v); u != nil {
+				return t.Append(b, u)
+			}
+			return b
+		})
+}
+
+// Part is an object whose zero value is left out.
+func Part[T any, U comparable](name string, at func(*T) *U, t *Table[U]) Field[T] {
+	return NewField(name, RefTo(t),
+		func(r *Reader, v *T) error { return t.Read(r, at(v)) },
+		func(b []byte, v *T) []byte {
+			var zero U
+			if u := at(v); *u != zero {
+				return t.Append(b, u)
+			}
+			return b
+		})
+}
+
+// Objects is an array of objects; an empty one is left out.
+func Objects[T, U any](name string, at func(*T) *[]U, t *Table[U]) Field[T] {
+	return NewField(name, ListOf(RefTo(t)),
+		func(r *Reader, v *T) error {
+			return r.Array(func(int) error {
+				var u U
+				err := t.Read(r, &u)
+				to := at(v)
+				*to = append(*to, u)
+				return err
+			})
+		},
+		func(b []byte, v *T) []byte {
+			if us := *at(v); len(us) > 0 {
+				return appendList(b, us, func(b []byte, u U) []byte { return t.Append(b, &u) })
+			}
+			return b
+		})
+}
+
+// Strings is an array of strings, of which most are read; an empty one is left
+// out.
+func Strings[T any](name string, at func(*T) *[]string, most int, what string) Field[T] {
+	return NewField(name, ListOf(Schema{"type": "string"}),
+		func(r *Reader, v *T) error {
+			return r.Array(func(i int) error {
+				if i >= most {
+					err := r.Skip()
+					if err == nil && i == most {
+						err = r.Fault("too_many", "there are more than %d %s", most, what)
+					}
+					return err
+				}
+				var s string
+				err := r.String(&s)
+				to := at(v)
+				*to = append(*to, s)
+				return err
+			})
+		},
+		func(b []byte, v *T) []byte {
+			if ss := *at(v); len(ss) > 0 {
+				return appendList(b, ss, appendString)
+			}
+			return b
+		})
+}
+
+// TimeLimit is a time in seconds, up to a day; 0 is left out.
+func TimeLimit[T any](name string, at func(*T) *time.Duration, least int64) Field[T] {
+	return NewField(name, microsSchema(least),
+		func(r *Reader, v *T) error { return r.timeLimit(at(v), least) },
+		func(b []byte, v *T) []byte {
+			if us := at(v).Microseconds(); us != 0 {
+				return hare.AppendMicros(b, us)
+			}
+			return b
+		}).With("maximum", int64(maxTimeLimit.Seconds()))
+}
+
+// maxTimeLimit is a day.
+const maxTimeLimit = 24 * time.Hour
+
+func (r *Reader) timeLimit(to *time.Duration, least int64) error {
+	var us int64
+	err := r.Micros(&us, least)
+	if err == nil && us > maxTimeLimit.Microseconds() {
+		return r.Fault("out_of_range", "must be at most %d", int64(maxTimeLimit.Seconds()))
+	}
+	*to = time.Duration(us) * time.Microsecond
+	return err
+}
+
+// Instance is an instance/v1 document; nil is left out.
+func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
+	return NewField(name, RefTo(NamedForm("Instance")),
+		func(r *Reader, v *T) error { return r.instanceAt(string(r.d.StackPointer()), at(v)) },
+		func(b []byte, v *T) []byte {
+			if inst := *at(v); inst != nil {
+				return appendInstance(b, inst)
+			}
+			return b
+		})
+}
+
+// Cluster is a cluster; nil is left out.
+func Cluster[T any](name string, at func(*T) **hare.Cluster) Field[T] {
+	return NewField(name, RefTo(NamedForm("Cluster")),
+		func(r *Reader, v *T) error {
+			d := newInstanceReader(r, strings.TrimSuffix(string(r.d.StackPointer()), "/cluster"))
+			*at(v) = &d.inst.Cluster
+			return d.cluster()
+		},
+		func(b []byte, v *T) []byte {
+			if c := *at(v); c != nil {
+				return AppendCluster(b, c)
+			}
+			return b
+		})
+}
+
+// AppendMap appends an object with a value for each of items; an empty one is left
+// out.
+func AppendMap[T any](b []byte, items []T, name func(*T) string, value func([]byte, *T) []byte) []byte {
+	for i := range items {
+		if i == 0 {
+			b = append(b, '{')
+		} else {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, name(&items[i])), ':')
+		b = value(b, &items[i])
+	}
+	if len(items) > 0 {
+		b = append(b, '}')
+	}
+	return b
+}
+
+// nameIndex finds a name among those of a table: a hash of which a seed was found
+// that gives every name a place of its own.
+type nameIndex struct {
+	names []string
+	seed  uint32
+	at    [256]uint8 // index of a name plus one, by place
+}
+
+func newNameIndex(names []string) nameIndex {
+	for seed := uint32(1); ; seed += 2 {
+		if x := (nameIndex{names: names, seed: seed}); x.fill() {
+			return x
+		}
+	}
+}
+
+// fill reports false where two names have one place.
+func (x *nameIndex) fill() bool {
+	for i, name := range x.names {
+		p := placeOf(name, x.seed)
+		if x.at[p] != 0 {
+			return false
+		}
+		x.at[p] = uint8(i + 1)
+	}
+	return true
+}
+
+func placeOf[S string | []byte](name S, seed uint32) uint8 {
+	h := seed
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 0x01000193
+	}
+	return uint8(h >> 24)
+}
+
+// find returns the index of a name, or -1.
+func (x *nameIndex) find(name []byte) int {
+	i := int(x.at[placeOf(name, x.seed)]) - 1
+	if i < 0 || string(name) != x.names[i] {
+		return -1
+	}
+	return i
+}
