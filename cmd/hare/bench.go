@@ -94,6 +94,7 @@ and Wein once for each instance. Ctrl-C keeps what is done.`,
 	choices(c, "set", bench.GapSixty, bench.GapFigures)
 	choices(c, "without", bench.Parts()...)
 	choices(c, "against", bench.GapCPSAT, bench.GapIntervalLP)
+	anyValue(c, "seed", "workers", "lp-limit") // the latter two are refused with more to say
 	return c
 }
 

@@ -56,6 +56,7 @@ making of the trace; the peak of memory is of the whole process.`,
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "no live line")
 	f.BoolVar(&s.measure, "in-this-process", false, "run here, where the peak of memory grows from run to run")
 	choices(c, "sync", "rigid", "gang")
+	positive(c, "load", "quantum")
 	return c
 }
 

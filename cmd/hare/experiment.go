@@ -75,6 +75,7 @@ every one, list describes them.`,
 	f.IntVar(&g.repeat, "repeat", 5, "instances for each mean, by seeds 1, 2, …")
 	f.IntVar(&g.parallel, "parallel", 1, "runs side by side; the figures do not depend on it")
 	f.BoolVarP(&g.quiet, "quiet", "q", false, "no progress line")
+	positive(c, "scale", "repeat", "parallel")
 	return c
 }
 

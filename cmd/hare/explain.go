@@ -100,6 +100,7 @@ whether the result comes again. docs/explain.md says what each word means.`,
 	f.StringVar(&order, "sort", "share", "of the list: share, stretch, wait, jct, start, end")
 	f.IntVar(&list, "limit", 20, "of the list: the most jobs")
 	choices(c, "sort", "share", "stretch", "wait", "jct", "start", "end")
+	positive(c, "limit")
 	return c
 }
 

@@ -78,6 +78,7 @@ func generateCommand() *cobra.Command {
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress; with --like, .csv writes a trace)")
 	choices(c, "sync", "relaxed", "gang", "rigid")
 	choices(c, "like", "philly")
+	positive(c, "jobs", "load", "quantum")
 	return c
 }
 

@@ -232,5 +232,6 @@ func keyQuotaCommand(dir *string) *cobra.Command {
 	f.Int64Var(&storedMiB, "stored", 0, "what may be stored, in MiB")
 	f.IntVar(&q.Sessions, "sessions", 0, "sessions")
 	f.IntVar(&q.Streams, "streams", 0, "open streams")
+	mebibytes(c, "body", "stored")
 	return c
 }

@@ -118,7 +118,10 @@ or a fault of the machine, such as a full disk.`,
   hare solve small.json -o result.json
   hare verify small.json result.json
   hare plot small.json result.json -o gantt.html`,
-		Version:       version,
+		Version: version,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			return checkFlags(c)
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

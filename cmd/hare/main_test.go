@@ -7,10 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hare-sched/hare/internal/lp"
 )
@@ -245,6 +249,88 @@ func TestInfeasibleIsANo(t *testing.T) {
 			if _, stderr, code := runHare(t, "", args...); code != exitNo || !strings.Contains(stderr, "infeasible: /jobs/0: ") || !strings.Contains(stderr, "("+c.code+")") {
 				t.Errorf("%s: %v: exit %d, %s", name, args, code, stderr)
 			}
+		}
+	}
+}
+
+// Every flag of every command refuses what means nothing: less than nothing,
+// zero where that would be the default in silence, no text.
+func TestFlagsRefuseNothing(t *testing.T) {
+	// These are refused by their commands, with more to say.
+	own := []string{"--every", "--workers", "--lp-limit", "--generate", "--interval", "--failures"}
+	// The help of these says what zero means.
+	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--reset", "--restart", "--mtbf", "--failures", "--switch",
+		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams",
+		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs"}
+	tried := 0
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			name := "--" + f.Name
+			if slices.Contains(own, name) {
+				return
+			}
+			try := func(value string) (refused bool) {
+				t.Helper()
+				root := newRoot()
+				again, _, err := root.Find(strings.Fields(c.CommandPath())[1:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := again.Flags().Set(f.Name, value); err != nil {
+					return true // no such number
+				}
+				tried++
+				return checkFlags(again) != nil
+			}
+			refuses := func(value string, want bool) {
+				t.Helper()
+				if try(value) != want {
+					t.Errorf("%s %s=%q: refused %v", c.CommandPath(), name, value, !want)
+				}
+			}
+			switch kind := f.Value.Type(); kind {
+			case "bool":
+			case "int", "int64", "uint64", "float64", "duration":
+				unit := ""
+				if kind == "duration" {
+					unit = "s"
+				}
+				signed := name == "--seed" && kind == "int64"
+				refuses("-1"+unit, !signed)
+				refuses("0"+unit, !slices.Contains(zero, name) && !slices.Contains(zero, c.Name()+" "+name))
+				if kind == "float64" {
+					refuses("NaN", true)
+					refuses("Inf", true)
+				}
+			default:
+				refuses("", true)
+			}
+		})
+	}
+	walk(newRoot())
+	if tried < 150 {
+		t.Errorf("%d values tried", tried)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"generate --jobs 0", "--jobs must be positive"},
+		{"bound - --time-limit -1s", "--time-limit must not be negative"},
+		{"simulate --policy fifo --generate -1", "--generate"},
+		{"simulate --policy fifo --generate 5 --failures -1", "--failures"},
+		{"simulate --policy fifo --generate 5 --interval -1s", "--interval"},
+		{"solve - --gap NaN", "--gap must be a number"},
+		{"bench gap --workers -1 --list", "--workers"},
+		{"serve --max-body 9999999999999999", "--max-body must be at most"},
+		{"solve - --warm=", "--warm must not be empty"},
+		{"simulate --policy fifo,", "--policy must not have empty parts"},
+		{"whatif - --remove-job=", "--remove-job"},
+		{"key list --data-dir=", "--data-dir must not be empty"},
+	} {
+		if _, errs, code := runHare(t, tiny, strings.Fields(c.args)...); code != exitUsage || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d: %s", c.args, code, errs)
 		}
 	}
 }

@@ -64,6 +64,7 @@ not a log or cannot have happened; the lines before that are printed.`,
 	f.DurationVar(&every, "every", 0, "time between lines, e.g. 1h or 10m, of the session's clock (default: only the end)")
 	f.StringVar(&detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
 	choices(c, "detail", "summary", "full")
+	anyValue(c, "every") // refused with what the flag is for
 	return c
 }
 

@@ -82,6 +82,9 @@ rest with the best certified pair so far.`,
 				cfg.Running = cores
 			}
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores + spareProcs))
+			if cfg.Queue == 0 {
+				cfg.Queue = -1 // zero is the default there
+			}
 			cfg.Solver = engine
 			svc := service.New(cfg)
 			store, err := openStore(c.Context(), dataDir)
@@ -137,10 +140,13 @@ rest with the best certified pair so far.`,
 	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.IntVar(&cfg.Running, "running", 0, "solves at a time (default: one a core)")
-	f.IntVar(&cfg.Queue, "queue", 64, "calls that may wait")
+	f.IntVar(&cfg.Queue, "queue", 64, "calls that may wait; 0 is none")
 	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "limit of solves that name none")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running solves may go on at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // fails for flags that are not there
+	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle", "max-body", "running", "max-time")
+	mebibytes(c, "retain-size", "max-body", "quota-body", "quota-stored")
+	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams")
 	return c
 }
 

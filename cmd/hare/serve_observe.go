@@ -44,6 +44,7 @@ func (o *observeFlags) add(c *cobra.Command) {
 	f.IntVar(&o.tenants, "metric-tenants", 50, "tenants with series of their own in the metrics; the rest are other")
 	choices(c, "log-format", "text", "json")
 	choices(c, "log-level", "debug", "info", "warn", "error")
+	positive(c, "metric-tenants")
 }
 
 // observed is what a server is looked at with.

@@ -112,6 +112,8 @@ an instance (--instance); or drawn (--generate).`,
 	flags.DurationVar(&f.limit, "time-limit", 0, "with --server: how long it may take there, waiting included (default: the server's --max-time)")
 	choices(c, "policy", policy.Names()...)
 	choices(c, "format", trace.Formats()...)
+	positive(c, "quantum", "lease", "mttr", "repeat", "parallel", "time-limit")
+	anyValue(c, "generate", "interval", "failures") // refused with more to say
 	return c
 }
 
@@ -196,6 +198,8 @@ func simulationFault(err error) error {
 	var one *hare.InvalidError
 	var run *study.RunError
 	switch {
+	case errors.As(err, new(usageError)): // it says so already
+		return err
 	case errors.As(err, &all):
 		var said []string
 		for _, e := range all {

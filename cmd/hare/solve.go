@@ -111,6 +111,7 @@ earliest_available (the plain rules, as in the paper).`,
 	choices(c, "order", append(relax.Methods(), "wspt", "arrival")...)
 	choices(c, "assign", "insertion", "earliest_finish", "earliest_available")
 	choices(c, "detail", "none", "jobs", "lanes", "tasks")
+	anyValue(c, "seed")
 	return c
 }
 
@@ -231,7 +232,7 @@ and paper proves nothing.`,
 	}
 	c.Flags().StringVar(&method, "method", hare.MethodPrice, "price, critical_path, machine, queyranne, paper")
 	c.Flags().StringVarP(&out, "output", "o", "", "write to this file")
-	c.Flags().DurationVar(&limit, "time-limit", 0, "stop after this time with the best bound so far")
+	c.Flags().DurationVar(&limit, "time-limit", 0, "stop after this time with the best bound so far; 0 means when it is done")
 	choices(c, "method", relax.Methods()...)
 	return c
 }

@@ -121,6 +121,7 @@ func plotCommand() *cobra.Command {
 	c.Flags().StringVarP(&out, "output", "o", "gantt.svg", "the picture; its ending says which kind")
 	c.Flags().StringVar(&opt.Title, "title", "", "headline (default: the instance's name)")
 	c.Flags().IntVar(&opt.Width, "width", 0, "width in pixels, 400 to 8000 (default 1200)")
+	positive(c, "width")
 	return c
 }
 
@@ -210,5 +211,6 @@ func importCommand() *cobra.Command {
 	choices(c, "weights", "trace", "one")
 	choices(c, "placement", "consolidated", "unconsolidated")
 	choices(c, "shared", "skip", "whole")
+	positive(c, "quantum")
 	return c
 }

@@ -100,6 +100,7 @@ calls give equal answers.`,
 	f.BoolVar(&ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
 	f.StringVar(&picture, "plot", "", "draw the intervals: .svg, .png or .html")
 	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
+	anyValue(c, "seed")
 	return c
 }
 

@@ -37,6 +37,9 @@ func (f *changeFlag) Type() string   { return "change" }
 
 // Set reads one change.
 func (f *changeFlag) Set(text string) error {
+	if text == "" {
+		return errors.New("it is empty")
+	}
 	part, value, err := f.read(text)
 	if err != nil {
 		return err

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// A flag's rule is what its value may be. A number without one must not be
+// negative, and a text must not be empty.
+const (
+	ruleKey = "hare_rule"
+
+	rulePositive  = "positive" // above zero: zero would mean nothing, or silently the default
+	ruleMebibytes = "mebibytes"
+	ruleAny       = "any"
+)
+
+// maxMebibytes keeps a number of bytes far from overflow.
+const maxMebibytes = 1 << 40
+
+// positive marks number flags that must be above zero.
+func positive(c *cobra.Command, names ...string) { mark(c.Flags(), rulePositive, names) }
+
+// mebibytes marks number flags that are multiplied by a MiB.
+func mebibytes(c *cobra.Command, names ...string) { mark(c.Flags(), ruleMebibytes, names) }
+
+// anyValue marks flags that take every value, such as a seed or a note.
+func anyValue(c *cobra.Command, names ...string) { mark(c.Flags(), ruleAny, names) }
+
+func mark(f *pflag.FlagSet, rule string, names []string) {
+	for _, name := range names {
+		rules := append(f.Lookup(name).Annotations[ruleKey], rule)
+		if err := f.SetAnnotation(name, ruleKey, rules); err != nil {
+			panic(err) // no such flag
+		}
+	}
+}
+
+// checkFlags holds the flags that were given against their rules.
+func checkFlags(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if err != nil {
+			return
+		}
+		if bad := checkFlag(f); bad != "" {
+			err = usageError{fmt.Errorf("--%s must %s (see %s --help)", f.Name, bad, c.CommandPath())}
+		}
+	})
+	return err
+}
+
+// checkFlag says what the value of a flag must be and is not.
+func checkFlag(f *pflag.Flag) string {
+	has := func(rule string) bool { return slices.Contains(f.Annotations[ruleKey], rule) }
+	if has(ruleAny) {
+		return ""
+	}
+	text := f.Value.String()
+	var x float64
+	switch f.Value.Type() {
+	case "string":
+		if text == "" {
+			return "not be empty: leave it out for the default"
+		}
+		return ""
+	case "stringSlice":
+		all := f.Value.(pflag.SliceValue).GetSlice()
+		for _, s := range all {
+			if s == "" {
+				return "not have empty parts"
+			}
+		}
+		if len(all) == 0 {
+			return "not be empty: leave it out for the default"
+		}
+		return ""
+	case "duration":
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return err.Error()
+		}
+		x = float64(d)
+	case "int", "int64", "uint64", "float64":
+		var err error
+		if x, err = strconv.ParseFloat(text, 64); err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return "be a number, not " + text
+		}
+	default:
+		return ""
+	}
+	switch {
+	case x < 0:
+		return "not be negative, and is " + text
+	case x == 0 && has(rulePositive):
+		return "be positive, and is " + text
+	case x > maxMebibytes && has(ruleMebibytes):
+		return fmt.Sprintf("be at most %d, and is %s", int64(maxMebibytes), text)
+	}
+	return ""
+}
