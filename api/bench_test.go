@@ -33,7 +33,9 @@ func (ready) Bound(context.Context, *hare.Instance, string) (*hare.Relaxation, e
 	return &hare.Relaxation{}, nil
 }
 
-func (ready) Verify(*hare.Instance, *hare.Result) *verify.Report { return &verify.Report{OK: true} }
+func (ready) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report {
+	return &verify.Report{OK: true}
+}
 
 // paperScale is an instance of 200 jobs on 160 GPUs, and an answer to it.
 func paperScale(tb testing.TB) (text []byte, res *hare.Result) {

@@ -117,7 +117,7 @@ func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 // verify checks a result.
 //
 //	@Summary		Check a result
-//	@Description	Shares no code with the solver: checks every constraint in integers, recomputes the value, and recomputes the bound from the certificate in exact arithmetic. A refusal is a 200 with ok false and its faults.
+//	@Description	Shares no code with the solver: checks every constraint in integers, recomputes the value, and recomputes the bound from the certificate in exact arithmetic. Of a plan for the rest of an earlier one, the rest and its constant are derived from the instance and what had started, which previous says, or else the schedule of the whole in the result. A refusal is a 200 with ok false and its faults.
 //	@Tags			scheduling
 //	@ID				verify
 //	@Param			body	body	openapi.VerifyRequest	true	"the instance and a result for it"
@@ -141,7 +141,7 @@ func (s *server) verify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rep, err := s.svc.Verify(r.Context(), req.Instance, req.Result)
+	rep, err := s.svc.Verify(r.Context(), req.Instance, req.Result, req.Replan.Previous, req.Replan.Before)
 	if err != nil {
 		return err
 	}

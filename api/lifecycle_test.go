@@ -49,7 +49,9 @@ func (h *held) Bound(ctx context.Context, _ *hare.Instance, _ string) (*hare.Rel
 	return nil, ctx.Err()
 }
 
-func (h *held) Verify(*hare.Instance, *hare.Result) *verify.Report { panic("a defect") }
+func (h *held) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report {
+	panic("a defect")
+}
 
 func body(t testing.TB) string { return `{"instance":` + example(t) + `}` }
 

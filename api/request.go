@@ -49,7 +49,14 @@ func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes strin
 	_ = control.SetReadDeadline(time.Time{})
 	var faults hare.InvalidErrors
 	for _, name := range req.Given {
-		again := takes == "options" && slices.Contains(replanFields, name)
+		again := slices.Contains(replanFields, name)
+		switch takes {
+		case "options":
+		case "result":
+			again = name == "previous" || name == "previous_instance"
+		default:
+			again = false
+		}
 		if name != "instance" && name != takes && !again {
 			faults = append(faults, &hare.InvalidError{Pointer: "/" + name, Code: "unknown_field", Detail: "this path takes instance and " + takes})
 		}
@@ -59,6 +66,9 @@ func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes strin
 	}
 	if takes == "result" && req.Result == nil {
 		faults = append(faults, missing("result"))
+	}
+	if takes == "result" && req.Replan.Before != nil && req.Replan.Previous == nil {
+		faults = append(faults, missing("previous"))
 	}
 	if takes == "options" {
 		faults = append(faults, replanFaults(&req.Replan)...)

@@ -93,7 +93,9 @@ func (e *step) Solve(context.Context, *hare.Instance, hare.Options) (*hare.Resul
 	return &hare.Result{}, nil
 }
 
-func (e *step) Verify(*hare.Instance, *hare.Result) *verify.Report { return &verify.Report{} }
+func (e *step) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report {
+	return &verify.Report{}
+}
 
 func (e *step) Bound(ctx context.Context, _ *hare.Instance, method string) (*hare.Relaxation, error) {
 	select {

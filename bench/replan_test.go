@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
 )
 
 var replanTable = flag.Bool("replan", false, "plan standard-200 again at half of its makespan with 10 % new jobs, and print the table of docs/replan.md")
@@ -44,7 +45,7 @@ func TestReplanTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep := solver.CheckReplan(&after, res); !rep.OK {
+		if rep := verify.CheckReplan(&after, res, nil); !rep.OK {
 			t.Fatal(rep)
 		}
 		p := res.Replan

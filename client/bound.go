@@ -53,6 +53,7 @@ func (c *Client) Bound(ctx context.Context, inst *hare.Instance, method string) 
 // Report is the outcome of a check.
 type Report struct {
 	OK     bool    `json:"ok"`
+	Note   string  `json:"note"` // what the figures are of, or what was not checked
 	Faults []Fault `json:"faults"`
 }
 
@@ -68,11 +69,31 @@ type Fault struct {
 
 // Verify asks the server to check a result. Package verify does so without one.
 func (c *Client) Verify(ctx context.Context, inst *hare.Instance, res *hare.Result) (*Report, error) {
+	return c.VerifyReplan(ctx, inst, res, nil, nil)
+}
+
+// VerifyReplan is Verify for a plan for the rest of an earlier one. The result
+// previous, of the instance before, says what had started; a nil before stands
+// for inst. A nil previous leaves that to the schedule of the whole in res.
+func (c *Client) VerifyReplan(ctx context.Context, inst *hare.Instance, res, previous *hare.Result, before *hare.Instance) (*Report, error) {
 	result, err := resultJSON(res)
 	if err != nil {
 		return nil, err
 	}
-	text, err := body(inst, map[string]any{"result": result})
+	fields := map[string]any{"result": result}
+	if previous != nil {
+		if fields["previous"], err = resultJSON(previous); err != nil {
+			return nil, err
+		}
+	}
+	if before != nil {
+		var b bytes.Buffer
+		if err := wire.EncodeInstance(&b, before); err != nil {
+			return nil, err
+		}
+		fields["previous_instance"] = json.RawMessage(b.Bytes())
+	}
+	text, err := body(inst, fields)
 	if err != nil {
 		return nil, err
 	}

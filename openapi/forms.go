@@ -110,6 +110,10 @@ type BoundRequest struct {
 type VerifyRequest struct {
 	Instance Instance `json:"instance" validate:"required"`
 	Result   Result   `json:"result" validate:"required"`
+	// Previous is the result that a plan for the rest of an earlier one went on from: it says what had started.
+	Previous Result `json:"previous,omitempty"`
+	// PreviousInstance is the instance that previous is for, where instance differs.
+	PreviousInstance Instance `json:"previous_instance,omitempty"`
 } //	@name	VerifyRequest
 
 // Result is the answer to a solve. Later versions may add fields.
@@ -286,7 +290,11 @@ type Report struct {
 	// Value recomputed from the schedule.
 	Value float64 `json:"value,omitempty"`
 	// Bound recomputed from the certificate.
-	Bound  float64 `json:"bound,omitempty"`
+	Bound float64 `json:"bound,omitempty"`
+	// Constant is what the whole instance costs beside value, where the result is a plan for the rest of an earlier one.
+	Constant float64 `json:"constant,omitempty"`
+	// Note says what the figures are of, or what was not checked.
+	Note   string  `json:"note,omitempty"`
 	Faults []Fault `json:"faults,omitempty"`
 } //	@name	Report
 

@@ -18,7 +18,7 @@ import (
 // CheckWhatIf is whatif.Check, with a place for the verifier.
 func (s *Service) CheckWhatIf(ctx context.Context, req *wire.WhatIf) error {
 	return whatif.Check(req, func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
-		return s.Verify(ctx, inst, res)
+		return s.Verify(ctx, inst, res, nil, nil)
 	})
 }
 

@@ -69,7 +69,7 @@ func (g *gate) Bound(context.Context, *hare.Instance, string) (*hare.Relaxation,
 	return nil, errors.New("not asked for")
 }
 
-func (g *gate) Verify(inst *hare.Instance, res *hare.Result) *verify.Report {
+func (g *gate) Verify(inst *hare.Instance, res *hare.Result, _ *verify.Previous) *verify.Report {
 	return verify.Check(inst, res)
 }
 

@@ -34,7 +34,7 @@ func (*timedEngine) Bound(context.Context, *hare.Instance, string) (*hare.Relaxa
 	return nil, nil
 }
 
-func (*timedEngine) Verify(*hare.Instance, *hare.Result) *verify.Report { return nil }
+func (*timedEngine) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report { return nil }
 
 // BenchmarkOverhead: what Submit and Wait take beside the solver, of solves of
 // standard-200 one after another, durable and in memory; and what encoding its

@@ -99,7 +99,9 @@ func (*crowd) Bound(context.Context, *hare.Instance, string) (*hare.Relaxation, 
 	return nil, errors.New("not asked for")
 }
 
-func (*crowd) Verify(*hare.Instance, *hare.Result) *verify.Report { return &verify.Report{OK: true} }
+func (*crowd) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report {
+	return &verify.Report{OK: true}
+}
 
 // A what-if solves no more at a time than its tenant may, and all in the end.
 func TestWhatIfTakesPlaces(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
 )
 
 // earlierPlan is a result for jobsOn(40, 5) and a request for its rest.
@@ -36,7 +37,7 @@ func TestStoredReplans(t *testing.T) {
 			if res.Replan == nil || res.Replan.Rest == nil || res.Replan.Whole == nil || res.Replan.StabilityMicro != stability {
 				t.Fatalf("%s: %+v", what, res.Replan)
 			}
-			if rep := solver.CheckReplan(inst, res); !rep.OK {
+			if rep := verify.CheckReplan(inst, res, nil); !rep.OK {
 				t.Errorf("%s: %s", what, rep)
 			}
 			return res

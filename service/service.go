@@ -29,7 +29,7 @@ func Methods() []string { return solver.Methods() }
 type Engine interface {
 	Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
 	Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error)
-	Verify(inst *hare.Instance, res *hare.Result) *verify.Report
+	Verify(inst *hare.Instance, res *hare.Result, prev *verify.Previous) *verify.Report
 }
 
 // Config sizes a Service. The zero value is good.
@@ -248,14 +248,16 @@ func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string)
 	return s.cfg.Engine.Bound(ctx, inst, method)
 }
 
-// Verify checks a result. A check that has begun runs to its end.
-func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
+// Verify checks a result. A plan for the rest of an earlier one went on from
+// previous, a result for before; both may be nil, as verify.Previous says. A
+// check that has begun runs to its end.
+func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res, previous *hare.Result, before *hare.Instance) (*verify.Report, error) {
 	_, leave, err := s.enter(ctx, time.Now().Add(s.cfg.MaxTime))
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	return s.cfg.Engine.Verify(inst, res), nil
+	return s.cfg.Engine.Verify(inst, res, &verify.Previous{Result: previous, Instance: before}), nil
 }
 
 // Drain refuses new work, waits until ctx ends for what was admitted, and then
@@ -303,6 +305,6 @@ func (e solverEngine) Bound(ctx context.Context, inst *hare.Instance, method str
 	return solver.Bound(ctx, inst, method, e.cfg)
 }
 
-func (solverEngine) Verify(inst *hare.Instance, res *hare.Result) *verify.Report {
-	return solver.CheckReplan(inst, res)
+func (solverEngine) Verify(inst *hare.Instance, res *hare.Result, prev *verify.Previous) *verify.Report {
+	return verify.CheckReplan(inst, res, prev)
 }

@@ -61,7 +61,9 @@ func (f *fake) Bound(ctx context.Context, _ *hare.Instance, method string) (*har
 	}
 }
 
-func (f *fake) Verify(*hare.Instance, *hare.Result) *verify.Report { return &verify.Report{OK: true} }
+func (f *fake) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report {
+	return &verify.Report{OK: true}
+}
 
 func TestOnlySoManyRunAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -242,7 +244,7 @@ func TestPanicFreesThePlace(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_, _ = s.Verify(t.Context(), nil, nil)
+			_, _ = s.Verify(t.Context(), nil, nil, nil, nil)
 		}()
 	}
 	if w, r := s.Load(); w != 0 || r != 0 {
@@ -252,7 +254,7 @@ func TestPanicFreesThePlace(t *testing.T) {
 
 type panics struct{ fake }
 
-func (*panics) Verify(*hare.Instance, *hare.Result) *verify.Report { panic("defect") }
+func (*panics) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report { panic("defect") }
 
 func ExampleService() {
 	file, err := os.Open("../testdata/examples/three-jobs.instance.json")
@@ -272,7 +274,7 @@ func ExampleService() {
 		fmt.Println(err)
 		return
 	}
-	rep, err := s.Verify(context.Background(), inst, res)
+	rep, err := s.Verify(context.Background(), inst, res, nil, nil)
 	fmt.Println(rep.OK, err, res.Value.Cmp(*res.Bound) >= 0)
 	// Output: true <nil> true
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -289,7 +289,16 @@ func combine(inst *hare.Instance, res, saved *hare.Result) *hare.Result {
 	if out.Value != nil && out.Bound != nil && out.Value.Cmp(*out.Bound) == 0 {
 		out.Termination = hare.TerminationOptimal
 	}
-	if rep := solver.CheckReplan(inst, &out); !rep.OK {
+	// Both results were checked as what they are; that they are of one rest shows
+	// in its hash.
+	of := inst
+	for _, r := range []*hare.Result{&out, res} {
+		if r.Replan != nil && r.Replan.Rest != nil {
+			of = r.Replan.Rest
+			break
+		}
+	}
+	if rep := verify.Check(of, &out); !rep.OK {
 		saved.Termination = res.Termination
 		return saved
 	}

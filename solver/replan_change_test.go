@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -71,7 +72,7 @@ func TestWorkOnAGoneGPUIsRepeated(t *testing.T) {
 		if (p.Whole != nil) != c.whole {
 			t.Errorf("%s: whole schedule: %q", c.name, p.WholeMissing)
 		}
-		if rep := solver.CheckReplan(after, res); !rep.OK {
+		if rep := verify.CheckReplan(after, res, &verify.Previous{Result: prev, Instance: before}); !rep.OK {
 			t.Errorf("%s: %s", c.name, rep)
 		}
 	}
@@ -88,8 +89,14 @@ func TestNodeTakenOut(t *testing.T) {
 	if res.Replan.Whole != nil || !strings.Contains(res.Replan.WholeMissing, "b/0") {
 		t.Errorf("whole %v, %q", res.Replan.Whole, res.Replan.WholeMissing)
 	}
-	if rep := solver.CheckReplan(after, res); !rep.OK {
+	if rep := verify.CheckReplan(after, res, &verify.Previous{Result: prev, Instance: before}); !rep.OK {
 		t.Error(rep)
+	}
+	if rep := verify.CheckReplan(after, res, nil); rep.OK || !strings.Contains(rep.String(), "nothing says what had started") {
+		t.Errorf("without the previous result: %s", rep)
+	}
+	if rep := verify.CheckReplan(after, res, &verify.Previous{Result: prev}); rep.OK {
+		t.Error("the previous result is of another instance, and it is accepted")
 	}
 	var bad *hare.InvalidError
 	again := hare.ReplanRequest{Previous: res, AtUs: 5_000_000, HasAt: true}
@@ -140,7 +147,7 @@ func TestInstancesThatChange(t *testing.T) {
 		if p.Whole == nil {
 			t.Fatalf("seed %d: %s", seed, p.WholeMissing)
 		}
-		if rep := solver.CheckReplan(&after, res); !rep.OK {
+		if rep := verify.CheckReplan(&after, res, &verify.Previous{Result: prev, Instance: before}); !rep.OK {
 			t.Errorf("seed %d: %s", seed, rep)
 		}
 		if stability > 0 && p.KeptValue != nil && p.MovedGPU.Sign() != 0 {

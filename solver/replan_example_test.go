@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -41,14 +42,14 @@ func ExampleReplan() {
 		for _, x := range p.Moved {
 			fmt.Println(" ", x.ID, x.Why, "by", hare.FormatMicros(x.To.EndUs-x.From.EndUs), "s")
 		}
-		fmt.Println(" ", solver.CheckReplan(after, res))
+		fmt.Println(" ", verify.CheckReplan(after, res, &verify.Previous{Result: previous, Instance: before}))
 	}
 	// Output:
 	// stability 0: value 210 + 15, 40 of 40 GPU-seconds moved
 	//   a made_way by 10 s
 	//   b made_way by 10 s
-	//   accepted: value 210, bound 209.999833, at most 0.01 % above the best possible plan
+	//   accepted: value 210, bound 209.999833, at most 0.01 % above the best possible plan; this is the rest at 5 s, and the whole instance costs 15 more
 	// stability 10: value 230 + 15, 10 of 40 GPU-seconds moved
 	//   a made_way by 40 s
-	//   accepted: value 230, bound 209.999833, at most 9.53 % above the best possible plan
+	//   accepted: value 230, bound 209.999833, at most 9.53 % above the best possible plan; this is the rest at 5 s, and the whole instance costs 15 more
 }

@@ -139,7 +139,7 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 		if p.Whole == nil {
 			t.Fatalf("seed %d at %d: no whole schedule: %s", seed, at, p.WholeMissing)
 		}
-		if rep := solver.CheckReplan(inst, res); !rep.OK {
+		if rep := verify.CheckReplan(inst, res, nil); !rep.OK {
 			t.Fatalf("seed %d at %d: %s", seed, at, rep)
 		}
 		startedStays(t, seed, inst, prev.Schedule, p.Whole, at)
@@ -158,8 +158,11 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 		if !bytes.Equal(text(t, back), text(t, res)) {
 			t.Fatalf("seed %d: decoding loses something", seed)
 		}
-		if rep := solver.CheckReplan(inst, back); !rep.OK {
+		if rep := verify.CheckReplan(inst, back, nil); !rep.OK {
 			t.Fatalf("seed %d after decoding: %s", seed, rep)
+		}
+		if rep := verify.CheckReplan(inst, back, &verify.Previous{Result: prev}); !rep.OK {
+			t.Fatalf("seed %d after decoding, with the previous result: %s", seed, rep)
 		}
 		// And on from there.
 		later := at + r.Int64N(end-at)
@@ -170,8 +173,10 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 		case err != nil:
 			t.Fatalf("seed %d: %v", seed, err)
 		default:
-			if rep := solver.CheckReplan(inst, again); !rep.OK {
-				t.Fatalf("seed %d, second: %s", seed, rep)
+			for _, prev := range []*verify.Previous{nil, {Result: back}} {
+				if rep := verify.CheckReplan(inst, again, prev); !rep.OK {
+					t.Fatalf("seed %d, second, %v: %s", seed, prev != nil, rep)
+				}
 			}
 		}
 	}

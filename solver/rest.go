@@ -153,6 +153,16 @@ func endOf(j *hare.Job, e *gpuEntry, n int64) int64 {
 	return startOf(e, n) + e.Tasks*p.ComputeUs + p.SyncUs
 }
 
+// lastEnd is when all tasks of a round have synchronised; 0 of no round.
+func lastEnd(j *hare.Job, entries []gpuEntry, round int64) (end int64) {
+	for i := range entries {
+		if n := round - entries[i].Round; n >= 0 && n < entries[i].Rounds {
+			end = max(end, endOf(j, &entries[i], n))
+		}
+	}
+	return end
+}
+
 // lastStarted is the last round with a task that starts before at; −1 if none.
 func lastStarted(entries []gpuEntry, at int64) int64 {
 	last := int64(-1)
@@ -186,11 +196,10 @@ func (d *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
 	if p.Sync == hare.Rigid {
 		last = p.Rounds - 1 // it cannot be stopped and go on
 	}
-	end := int64(0)
+	end := lastEnd(p, entries, last)
 	var held []gpuEntry // of the last round
 	for _, e := range entries {
 		if n := last - e.Round; n >= 0 && n < e.Rounds {
-			end = max(end, endOf(p, &e, n))
 			held = append(held, e)
 		}
 	}
@@ -219,6 +228,7 @@ func (d *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
 			if p.Sync == hare.Rigid {
 				r.done = 0
 			}
+			end = lastEnd(p, entries, r.done-1)
 			d.report.Lost = append(d.report.Lost, hare.LostWork{Job: p.ID, Round: r.done, GPU: lost})
 		} else {
 			for x, h := range holds {

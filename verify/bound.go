@@ -26,11 +26,15 @@ const maxPriceWork = 1 << 33
 // For price: O(jobs · pieces · types) for each of some tens of multipliers μ,
 // on all cores; a piece is a grid cell, or a part of one.
 func Bound(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
-	return prove(context.Background(), inst, c)
+	p, err := prove(context.Background(), inst, c)
+	if err != nil {
+		return nil, err
+	}
+	return p.low, nil
 }
 
 // prove is Bound; what it returns means nothing once ctx has ended.
-func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
+func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*proved, error) {
 	if err := plausible(inst); err != nil {
 		return nil, err
 	}
@@ -137,7 +141,7 @@ func holdsRound(tasks int64, cs []choice, t int64) bool {
 	return false
 }
 
-func criticalPathBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat, error) {
+func criticalPathBound(inst *hare.Instance, supply map[string]*supply) (*proved, error) {
 	sum := new(big.Int)
 	for i := range inst.Jobs {
 		job := &inst.Jobs[i]
@@ -147,7 +151,7 @@ func criticalPathBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat
 		}
 		sum.Add(sum, times(job.WeightMicro, job.Rounds, tau))
 	}
-	return new(big.Rat).SetFrac(sum, big.NewInt(1e12)), nil
+	return &proved{low: new(big.Rat).SetFrac(sum, big.NewInt(1e12))}, nil
 }
 
 // good is what prices are for: so many GPUs of a type held together by one job;
@@ -168,7 +172,7 @@ type market struct {
 
 // priceBound is Σ φ_j − Σ w a − the price of all capacity. Prices count 1e-9,
 // times µs and weights 1e-6, so sums are kept in 1e-15 weight-seconds.
-func priceBound(ctx context.Context, inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (*big.Rat, error) {
+func priceBound(ctx context.Context, inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (*proved, error) {
 	m, err := newMarket(inst, supply, c)
 	if err != nil {
 		return nil, err
@@ -265,27 +269,6 @@ func (m *market) offer(field string, g good, nanos []int64) error {
 	}
 	m.tariffs[g] = newTariff(m.cert.GridUs, nanos)
 	return nil
-}
-
-// fewTerms is how many fractions are added as they are; of more, each is
-// rounded down to 2^-48 units first, which only lowers the bound, by less than
-// the number of terms times 4e-30.
-const fewTerms = 300
-
-func sumDown(xs []*big.Rat) *big.Rat {
-	sum := new(big.Rat)
-	if len(xs) <= fewTerms {
-		for _, x := range xs {
-			sum.Add(sum, x)
-		}
-		return sum
-	}
-	whole := new(big.Int)
-	for _, x := range xs {
-		y := new(big.Int).Lsh(x.Num(), 48)
-		whole.Add(whole, y.Div(y, x.Denom()))
-	}
-	return sum.SetFrac(whole, new(big.Int).Lsh(big.NewInt(1), 48))
 }
 
 // phi is the least weighted completion plus price of one job alone, in 1e-15.

@@ -12,7 +12,7 @@ import (
 // machineBound replays all jobs on one machine with the speed of the whole
 // cluster, preemptively, by greatest w/W (docs/design.md, section 2), in ticks of 1/M µs: a job
 // of work W takes W ticks. O(n log n).
-func machineBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat, error) {
+func machineBound(inst *hare.Instance, supply map[string]*supply) (*proved, error) {
 	speed := wholePeak(supply)
 	type item struct {
 		release, work, left, twice *big.Int
@@ -82,8 +82,7 @@ func machineBound(inst *hare.Instance, supply map[string]*supply) (*big.Rat, err
 		t.Add(t, new(big.Rat).SetInt64(x.sync-x.job.ReleaseUs))
 		terms[i] = t.Mul(t, new(big.Rat).SetInt(times(x.job.WeightMicro, 1000)))
 	}
-	sum := sumDown(terms)
-	return sum.Quo(sum, new(big.Rat).SetInt(times(1e15))), nil
+	return addUp(terms, new(big.Int)), nil
 }
 
 // wholePeak is max over t of Σ_k M_k(t).

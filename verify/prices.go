@@ -35,7 +35,7 @@ func NewPrices(c *hare.Certificate) (*Prices, error) {
 	return &Prices{cert: c, phis: map[string]*big.Rat{}}, nil
 }
 
-// Bound is what the prices prove for inst, exactly, as the function Bound does
+// Bound is what the prices prove for inst, as the function Bound does
 // for a certificate of them. Types that inst lacks are left out of it, and its
 // own that have no price are free; capacity is counted anew, and so is φ of a
 // job that is new or has changed, or for which a change of the cluster could
@@ -133,18 +133,16 @@ func (p *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool)
 		}
 		p.mu.Unlock()
 	}
-	return m.total(inst, phis), nil
+	return m.total(inst, phis).low, nil
 }
 
 // total is Σ φ_j − Σ w a − the price of all capacity, in weight-seconds.
-func (m *market) total(inst *hare.Instance, phis []*big.Rat) *big.Rat {
+func (m *market) total(inst *hare.Instance, phis []*big.Rat) *proved {
 	fixed := m.capacity()
 	for i := range inst.Jobs {
 		fixed.Add(fixed, times(inst.Jobs[i].WeightMicro, 1000, inst.Jobs[i].ReleaseUs))
 	}
-	total := sumDown(phis)
-	total.Sub(total, new(big.Rat).SetInt(fixed))
-	return total.Quo(total, new(big.Rat).SetInt64(1e15))
+	return addUp(phis, fixed)
 }
 
 // phiKey has all that φ of a job at given prices depends on: its own numbers

@@ -6,6 +6,7 @@ import (
 	"math/big"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/wire"
 )
 
 // Proof is what a certificate proves for an instance. Proving takes far longer
@@ -15,7 +16,7 @@ import (
 type Proof struct {
 	inst  *hare.Instance
 	cert  *hare.Certificate
-	bound *big.Rat
+	bound *proved
 }
 
 // Prove is Bound, for later checks. It refuses a certificate that states more
@@ -32,29 +33,34 @@ func Prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*Proo
 	if !ok {
 		return nil, errForm(c)
 	}
-	if stated.Cmp(bound) > 0 {
+	if !bound.atLeast(stated) {
 		return nil, errLess(bound, c)
 	}
 	return &Proof{inst, c, bound}, nil
 }
 
-// Check is Check, and takes as proved what p has for the same instance and
-// certificate: the same in memory, not only alike. A nil proof has nothing.
+// Check is Check, and takes as proved what p has for the same certificate, in
+// memory and not only alike, and an equal instance. A nil proof has nothing.
 func (p *Proof) Check(inst *hare.Instance, res *hare.Result) *Report {
-	return check(inst, res, p)
+	return check(inst, res, nil, p)
 }
 
-// of is what the certificate proves for the instance.
-func (p *Proof) of(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
-	if p != nil && p.inst == inst && p.cert == c {
+// CheckReplan is CheckReplan with what p has proved.
+func (p *Proof) CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report {
+	return check(inst, res, prev, p)
+}
+
+// of is what the certificate proves for the instance, which has the given hash.
+func (p *Proof) of(inst *hare.Instance, sha string, c *hare.Certificate) (*proved, error) {
+	if p != nil && p.cert == c && (p.inst == inst || wire.SHA256(p.inst) == sha) {
 		return p.bound, nil
 	}
-	return Bound(inst, c)
+	return prove(context.Background(), inst, c)
 }
 
 // statedBound is the bound that a certificate states.
 func statedBound(c *hare.Certificate) (*big.Rat, bool) {
-	if !boundForm.MatchString(c.Bound) {
+	if !boundForm.MatchString(c.Bound) || c.Bound == "-0.000000" {
 		return nil, false
 	}
 	return new(big.Rat).SetString(c.Bound)
@@ -64,6 +70,6 @@ func errForm(c *hare.Certificate) error {
 	return fmt.Errorf("the certificate's bound %.40q is not a number with six decimals", c.Bound)
 }
 
-func errLess(proved *big.Rat, c *hare.Certificate) error {
-	return fmt.Errorf("the certificate proves %s, less than the %s it states", proved.FloatString(9), c.Bound)
+func errLess(bound *proved, c *hare.Certificate) error {
+	return fmt.Errorf("the certificate proves %s, less than the %s it states", bound.low.FloatString(9), c.Bound)
 }

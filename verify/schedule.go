@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +24,7 @@ func ScheduleValue(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 type scheduleCheck struct {
 	inst   *hare.Instance
 	jobOf  []int // instance job of each of Schedule.Jobs
-	nodes  map[string]int
+	nodes  directory
 	before []int  // GPUs of the nodes before
 	seen   []bool // by GPU
 	pieces []piece
@@ -135,12 +134,11 @@ func (c *scheduleCheck) resolve(s *hare.Schedule) *Fault {
 		total += n
 	}
 	c.pieces = make([]piece, total)
-	c.nodes = make(map[string]int, len(c.inst.Cluster.Nodes))
+	c.nodes = newDirectory(&c.inst.Cluster)
 	c.before = make([]int, len(c.inst.Cluster.Nodes))
 	gpus := 0
 	for i := range c.inst.Cluster.Nodes {
 		n := &c.inst.Cluster.Nodes[i]
-		c.nodes[n.Name] = i
 		c.before[i] = gpus
 		for _, g := range n.GPUs {
 			gpus += g.Count
@@ -150,31 +148,17 @@ func (c *scheduleCheck) resolve(s *hare.Schedule) *Fault {
 	return nil
 }
 
-// gpu finds the node and number of a GPU by its name, node/number.
+// gpu finds the node and number of a GPU that no lane before has named.
 func (c *scheduleCheck) gpu(name string) (node *hare.Node, number int, kind, fault string) {
-	const unknown = "a lane names an unknown GPU"
-	at := strings.LastIndexByte(name, '/')
-	if at < 0 {
-		return nil, 0, "", unknown
+	n, number, kind, ok := c.nodes.find(&c.inst.Cluster, name)
+	if !ok {
+		return nil, 0, "", "a lane names an unknown GPU"
 	}
-	n, ok := c.nodes[name[:at]]
-	number, err := strconv.Atoi(name[at+1:])
-	if !ok || err != nil || number < 0 || strconv.Itoa(number) != name[at+1:] {
-		return nil, 0, "", unknown
+	if c.seen[c.before[n]+number] {
+		return nil, 0, "", "two lanes name the same GPU"
 	}
-	node = &c.inst.Cluster.Nodes[n]
-	left := number
-	for _, g := range node.GPUs {
-		if left < g.Count {
-			if c.seen[c.before[n]+number] {
-				return nil, 0, "", "two lanes name the same GPU"
-			}
-			c.seen[c.before[n]+number] = true
-			return node, number, g.Type, ""
-		}
-		left -= g.Count
-	}
-	return nil, 0, "", unknown
+	c.seen[c.before[n]+number] = true
+	return &c.inst.Cluster.Nodes[n], number, kind, ""
 }
 
 // lane checks what concerns one GPU alone: numbers in range, entries that

@@ -69,9 +69,14 @@ type Report struct {
 	Value *hare.Amount `json:"value,omitempty"`
 	// Bound is what the certificate proves, recomputed and rounded down to
 	// 1e-12; nil without one. The one it states may be less.
-	Bound  *hare.Amount `json:"bound,omitempty"`
-	Faults []Fault      `json:"faults,omitempty"`
-	stated *big.Rat     // the certificate's bound
+	Bound *hare.Amount `json:"bound,omitempty"`
+	// Constant is what a schedule of the whole instance costs beside Value, where
+	// the result is the rest of an earlier plan; nil elsewhere.
+	Constant *hare.Amount `json:"constant,omitempty"`
+	// Note says what the figures are of, or what was not checked.
+	Note   string   `json:"note,omitempty"`
+	Faults []Fault  `json:"faults,omitempty"`
+	stated *big.Rat // the certificate's bound
 }
 
 // maxFaults limits a report.
@@ -93,11 +98,19 @@ func (r *Report) String() string {
 		}
 		return b.String()
 	}
-	s := "accepted: value " + r.Value.String()
-	if r.stated == nil {
-		return s + ", no bound"
+	s := "accepted: value " + r.Value.String() + r.quality()
+	if r.Note != "" {
+		s += "; " + r.Note
 	}
-	s += ", bound " + r.stated.FloatString(6)
+	return s
+}
+
+// quality says what the bound says of the value.
+func (r *Report) quality() string {
+	if r.stated == nil {
+		return ", no bound"
+	}
+	s := ", bound " + r.stated.FloatString(6)
 	value := new(big.Rat).SetFrac(r.Value.Big(), big.NewInt(1e12))
 	switch {
 	case value.Cmp(r.stated) == 0:
@@ -115,20 +128,35 @@ func (r *Report) String() string {
 
 // Check verifies a result against its instance: every constraint, the value,
 // and what its certificate proves. A result without a schedule is refused.
-// Both may come from anywhere; neither is modified.
-func Check(inst *hare.Instance, res *hare.Result) *Report { return check(inst, res, nil) }
+// A plan for the rest of an earlier one (a result with a replan object) may be
+// checked against the rest, as any result, or against the whole instance: see
+// CheckReplan. All may come from anywhere; nothing is modified.
+func Check(inst *hare.Instance, res *hare.Result) *Report { return check(inst, res, nil, nil) }
 
-func check(inst *hare.Instance, res *hare.Result, p *Proof) *Report {
-	r := &Report{}
+func check(inst *hare.Instance, res *hare.Result, prev *Previous, p *Proof) *Report {
 	if err := plausible(inst); err != nil {
-		r.fault(Fault{Constraint: CodeInstance, Detail: err.Error()})
+		return &Report{Faults: []Fault{{Constraint: CodeInstance, Detail: err.Error()}}}
+	}
+	sha := wire.SHA256(inst)
+	switch {
+	case res == nil || res.Replan == nil:
+		return checkPlain(inst, res, sha, p)
+	case res.InstanceSHA256 == sha:
+		r := checkPlain(inst, res, sha, p)
+		r.Note = "its replan object was not checked: give the whole instance"
 		return r
 	}
+	return checkReplan(inst, sha, res, prev, p)
+}
+
+// checkPlain checks a result for an instance, which is plausible and has the
+// given hash, without its replan object.
+func checkPlain(inst *hare.Instance, res *hare.Result, sha string, p *Proof) *Report {
+	r := &Report{}
 	if res == nil || res.Schedule == nil {
 		r.fault(Fault{Constraint: CodeForm, Detail: "the result has no schedule to verify"})
 		return r
 	}
-	sha := wire.SHA256(inst)
 	if res.InstanceSHA256 != "" && res.InstanceSHA256 != sha {
 		r.fault(Fault{Constraint: CodeInstance, Detail: "the result belongs to another instance (instance_sha256 differs)"})
 	}
@@ -179,27 +207,39 @@ func checkJobs(inst *hare.Instance, res *hare.Result, starts, ends []int64, r *R
 }
 
 // checkGap compares the gap that the result states with that of its value and
-// bound, to six decimals rounded either way.
+// bound. 0 means that they are equal, null that the bound is of no use; anything
+// else has six decimals, rounded either way.
 func checkGap(res *hare.Result, r *Report) {
-	gap := new(big.Rat)
-	null := false
+	bad := func(detail string) { r.fault(Fault{Constraint: CodeGap, Detail: detail}) }
+	equal := res.Bound != nil && res.Value.Cmp(*res.Bound) == 0
+	useless := !equal && (res.Bound == nil || res.Bound.Sign() <= 0)
+	if res.StatedGap == "" {
+		return
+	}
+	if res.StatedGap == "null" {
+		if !useless {
+			bad("the gap is null although there is a useful bound")
+		}
+		return
+	}
+	stated, ok := new(big.Rat).SetString(res.StatedGap)
 	switch {
-	case res.Bound != nil && res.Value.Cmp(*res.Bound) == 0:
-	case res.Bound == nil || res.Bound.Sign() <= 0:
-		null = true
+	case !ok:
+		bad("the gap is no number")
+	case useless:
+		bad("there is a gap although there is no useful bound")
+	case equal:
+		if stated.Sign() != 0 {
+			bad("value and bound are equal, the gap is not 0")
+		}
+	case stated.Sign() <= 0:
+		bad("value and bound differ, so the gap must be above 0")
 	default:
-		gap.SetFrac(res.Value.Big(), res.Bound.Big())
+		gap := new(big.Rat).SetFrac(res.Value.Big(), res.Bound.Big())
 		gap.Sub(gap, big.NewRat(1, 1))
-	}
-	var bad bool
-	if stated, ok := new(big.Rat).SetString(res.StatedGap); ok {
-		stated.Sub(stated, gap)
-		bad = null || stated.Abs(stated).Cmp(big.NewRat(1, 1_000_000)) >= 0
-	} else {
-		bad = res.StatedGap != "" && !null
-	}
-	if bad {
-		r.fault(Fault{Constraint: CodeGap, Detail: "the gap is not value over bound less one"})
+		if stated.Sub(stated, gap).Abs(stated).Cmp(big.NewRat(1, 1_000_000)) >= 0 {
+			bad("the gap is not value over bound less one")
+		}
 	}
 }
 
@@ -226,12 +266,12 @@ func checkBound(inst *hare.Instance, res *hare.Result, sha string, p *Proof, r *
 	if c.InstanceSHA256 != "" && c.InstanceSHA256 != sha {
 		r.fault(Fault{Constraint: CodeInstance, Detail: "the certificate belongs to another instance (instance_sha256 differs)"})
 	}
-	proved, err := p.of(inst, c)
+	bound, err := p.of(inst, sha, c)
 	if err != nil {
 		bad("%s", err)
 		return
 	}
-	scaled := new(big.Rat).Mul(proved, big.NewRat(1e12, 1))
+	scaled := new(big.Rat).Mul(bound.low, big.NewRat(1e12, 1))
 	a, ok := hare.AmountFromBig(new(big.Int).Div(scaled.Num(), scaled.Denom()))
 	if !ok {
 		bad("the proved bound does not fit 126 bits")
@@ -243,21 +283,22 @@ func checkBound(inst *hare.Instance, res *hare.Result, sha string, p *Proof, r *
 		bad("%s", errForm(c))
 		return
 	}
-	if r.stated.Cmp(proved) > 0 {
-		bad("%s", errLess(proved, c))
+	if !bound.atLeast(r.stated) {
+		bad("%s", errLess(bound, c))
 	}
 	if res.Bound != nil {
 		if stated := new(big.Rat).SetFrac(res.Bound.Big(), big.NewInt(1e12)); stated.Cmp(r.stated) > 0 {
 			bad("the result states bound %s, above its certificate's %s", res.Bound, c.Bound)
 		}
 	}
-	if r.Value != nil {
-		value := new(big.Rat).SetFrac(r.Value.Big(), big.NewInt(1e12))
-		if value.Cmp(proved) < 0 {
-			bad("the schedule costs less than the proved bound %s: one of the two is wrong", proved.FloatString(9))
-		}
-		if res.Termination == hare.TerminationOptimal && value.Cmp(r.stated) != 0 {
-			bad("the result says it is optimal, but value and bound differ")
-		}
+	if r.Value == nil {
+		return
+	}
+	value := new(big.Rat).SetFrac(r.Value.Big(), big.NewInt(1e12))
+	if value.Cmp(bound.low) < 0 {
+		bad("the schedule costs less than the proved bound %s: one of the two is wrong", bound.low.FloatString(9))
+	}
+	if res.Termination == hare.TerminationOptimal && (res.Bound == nil || res.Bound.Cmp(*r.Value) != 0 || value.Cmp(r.stated) != 0) {
+		bad("the result says it is optimal, but value and bound differ")
 	}
 }

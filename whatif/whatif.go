@@ -108,7 +108,7 @@ const lastTime = 20 * time.Millisecond
 func Check(req *wire.WhatIf, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
 	if check == nil {
 		check = func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
-			return solver.CheckReplan(inst, res), nil
+			return verify.Check(inst, res), nil
 		}
 	}
 	req.Options = solver.Defaults(req.Options)
@@ -139,6 +139,9 @@ func Check(req *wire.WhatIf, check func(*hare.Instance, *hare.Result) (*verify.R
 	rep, err := check(req.Base.Instance, res)
 	if err != nil {
 		return err
+	}
+	if rep.OK && rep.Constant != nil {
+		return bad("wrong_instance", "it is a plan for the rest of an earlier one: take its replan.instance as the base")
 	}
 	if !rep.OK {
 		return bad("refused", fmt.Sprintf("it is not a result of the base's instance: %.300s", rep))

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,13 +15,48 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/plot"
-	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/trace"
+	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
 
+// previousFlags name what a plan for the rest of an earlier one went on from.
+type previousFlags struct{ result, instance string }
+
+func (p *previousFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&p.result, "previous", "", "of a plan for the rest of an earlier one: the result that it went on from, which says what had started")
+	c.Flags().StringVar(&p.instance, "previous-instance", "", "the instance that it was for, where INSTANCE differs")
+}
+
+// check reads an instance, a result, and what the flags name, and checks them.
+func (p *previousFlags) check(args []string) (*hare.Instance, *hare.Result, *verify.Report, error) {
+	if p.instance != "" && p.result == "" {
+		return nil, nil, nil, usageError{errors.New("--previous-instance belongs to --previous RESULT")}
+	}
+	if err := noTwice(append(slices.Clone(args), p.result, p.instance)...); err != nil {
+		return nil, nil, nil, err
+	}
+	inst, res, err := readPair(args)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	prev := &verify.Previous{}
+	if p.result != "" {
+		if prev.Result, err = readResult(p.result); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if p.instance != "" {
+		if prev.Instance, err = readInstance(p.instance); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	return inst, res, verify.CheckReplan(inst, res, prev), nil
+}
+
 func verifyCommand() *cobra.Command {
 	var asJSON bool
+	var previous previousFlags
 	c := &cobra.Command{
 		Use:   "verify INSTANCE RESULT",
 		Short: "Check a result: every constraint, its value, and what its certificate proves",
@@ -27,17 +64,18 @@ func verifyCommand() *cobra.Command {
 integers, recomputes the value, and recomputes the bound from the certificate in
 exact arithmetic. It exits with 1 when it refuses. verify/hare_verify.py is a
 second verifier, in Python. A plan for the rest of an earlier one (hare solve
---previous) is checked against the rest that it carries, and with what had
-started against the whole INSTANCE.`,
+--previous) is checked against what is left of INSTANCE, which verify derives
+itself: from the schedule of the whole that RESULT carries, or with --previous
+from the plan that it went on from.`,
 		Example: `  hare verify instance.json result.json
-  hare solve instance.json | hare verify instance.json -`,
+  hare solve instance.json | hare verify instance.json -
+  hare verify now.json new.json --previous result.json --previous-instance plan.json`,
 		Args: exactly(2, "an instance and a result"),
 		RunE: func(c *cobra.Command, args []string) error {
-			inst, res, err := readPair(args)
+			_, _, rep, err := previous.check(args)
 			if err != nil {
 				return err
 			}
-			rep := solver.CheckReplan(inst, res)
 			if asJSON {
 				e := json.NewEncoder(os.Stdout)
 				e.SetIndent("", " ")
@@ -52,6 +90,7 @@ started against the whole INSTANCE.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON")
+	previous.add(c)
 	return c
 }
 
@@ -94,6 +133,7 @@ func hashCommand() *cobra.Command {
 func plotCommand() *cobra.Command {
 	var out string
 	var opt plot.Options
+	var previous previousFlags
 	c := &cobra.Command{
 		Use:   "plot INSTANCE RESULT",
 		Short: "Draw a schedule as a Gantt chart: .svg, .png or .html with zoom",
@@ -105,11 +145,10 @@ func plotCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			inst, res, err := readPair(args)
+			inst, res, rep, err := previous.check(args)
 			if err != nil {
 				return err
 			}
-			rep := solver.CheckReplan(inst, res)
 			if rep.OK {
 				inst, res = wholePlan(inst, res)
 			} else {
@@ -118,6 +157,7 @@ func plotCommand() *cobra.Command {
 			return writeOut(out, func(w io.Writer) error { return draw(w, inst, res, opt) })
 		},
 	}
+	previous.add(c)
 	c.Flags().StringVarP(&out, "output", "o", "gantt.svg", "the picture; its ending says which kind")
 	c.Flags().StringVar(&opt.Title, "title", "", "headline (default: the instance's name)")
 	c.Flags().IntVar(&opt.Width, "width", 0, "width in pixels, 400 to 8000 (default 1200)")
