@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/relax"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/trace"
@@ -139,7 +139,7 @@ func (r *played) quantileHours(q float64) float64 {
 // play simulates one setting and verifies the plan, with a certificate or nil.
 func play(t testing.TB, inst *hare.Instance, s setting, cert *hare.Certificate) *played {
 	t.Helper()
-	p, err := online.New(s.policy, sim.Cluster(inst), []byte(s.parameters))
+	p, err := policy.OpenSession(s.policy, sim.Cluster(inst), []byte(s.parameters))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
 	"github.com/hare-sched/hare/sim"
@@ -28,9 +28,9 @@ type fed struct {
 	out             *sim.Outcome
 }
 
-func feed(t *testing.T, inst *hare.Instance, policy, parameters string) *fed {
+func feed(t *testing.T, inst *hare.Instance, name, parameters string) *fed {
 	t.Helper()
-	p, err := online.New(policy, sim.Cluster(inst), []byte(parameters))
+	p, err := policy.OpenSession(name, sim.Cluster(inst), []byte(parameters))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleR
 		}
 	}
 	start = time.Now()
-	p, err := info.New(ctx, inst, sim.Cluster(inst), task.Config{})
+	p, err := info.New(ctx, inst, task.Config{})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ var profileErrors = Info{
 	cases: func(s set) ([]Case, error) {
 		return s.disturbed("", []float64{0, 10, 20, 30, 40}, func(c *Case, x float64) error {
 			if x > 0 {
-				c.Told = wrong(c.Inst, x/100, c.Seed)
+				c.Estimated = estimated(c.Inst, x/100, c.Seed)
 			}
 			return nil
 		})

@@ -67,9 +67,9 @@ type Case struct {
 	// them, and schemes are compared on equal seeds.
 	Seed uint64
 	Inst *hare.Instance
-	// Told is what the policies are told, with other times than Inst, which the
+	// Estimated is what the policies believe, with other times than Inst, which the
 	// engine goes by; nil means Inst.
-	Told *hare.Instance
+	Estimated *hare.Instance
 	// ThresholdUs sets that of all policies with queues; zero leaves it.
 	ThresholdUs int64
 	// Sim is of the simulator; its Name is filled in.

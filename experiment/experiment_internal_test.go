@@ -22,7 +22,7 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// What policies are told is off by at most the share, differs from time to time,
+// What policies believe is off by at most the share, differs from time to time,
 // and is in proportion for one seed; the instance stays as it is.
 func TestWrong(t *testing.T) {
 	inst, err := set{scale: 4, seeds: 1}.generate(setting{}, 1)
@@ -30,7 +30,7 @@ func TestWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := wire.SHA256(inst)
-	small, large := wrong(inst, 0.1, 1), wrong(inst, 0.2, 1)
+	small, large := estimated(inst, 0.1, 1), estimated(inst, 0.2, 1)
 	below, above := 0, 0
 	for i := range inst.Jobs {
 		for k, p := range inst.Jobs[i].On {
@@ -48,7 +48,7 @@ func TestWrong(t *testing.T) {
 	if below < 50 || above < 50 || wire.SHA256(inst) != before {
 		t.Errorf("%d below, %d above", below, above)
 	}
-	if other := wrong(inst, 0.2, 2); wire.SHA256(other) == wire.SHA256(large) {
+	if other := estimated(inst, 0.2, 2); wire.SHA256(other) == wire.SHA256(large) {
 		t.Error("two seeds, the same errors")
 	}
 }
@@ -60,11 +60,11 @@ func (l *listener) Step(_ int64, events []hare.Event) ([]hare.Decision, error) {
 	return nil, nil
 }
 
-// A told policy hears of other times when jobs arrive, and nothing else changes.
+// A misprofiled policy hears of other times when jobs arrive, and nothing else changes.
 func TestTold(t *testing.T) {
 	l := &listener{}
 	on := []hare.Profile{{Type: "V100", ComputeUs: 7}}
-	w := &told{policy: l, on: map[string][]hare.Profile{"a": on}}
+	w := &misprofiled{policy: l, on: map[string][]hare.Profile{"a": on}}
 	job := hare.Job{ID: "a", Tasks: 3, On: []hare.Profile{{Type: "V100", ComputeUs: 5}}}
 	events := []hare.Event{{Type: hare.EventJobArrived, Job: "a", Arrived: &job}, {Type: hare.EventTaskEnded, Job: "a", ComputeUs: 5}}
 	if _, err := w.Step(0, events); err != nil {

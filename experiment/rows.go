@@ -44,7 +44,7 @@ func (r *Report) Rows() []Row {
 			if !slices.Contains(groups, x.Group) {
 				groups = append(groups, x.Group)
 			}
-			rows = append(rows, Row{Group: x.Group, Variant: x.Variant, Scheme: x.Scheme, X: x.X, Knows: string(x.Policy.Knows)})
+			rows = append(rows, Row{Group: x.Group, Variant: x.Variant, Scheme: x.Scheme, X: x.X, Knows: string(x.Policy.Knows())})
 		}
 		y, m := &rows[i], x.Metrics
 		y.Instances++

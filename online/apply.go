@@ -42,42 +42,20 @@ func (c *core) pass(nowUs int64) {
 }
 
 func (c *core) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
-	a := e.Arrived
-	switch {
-	case a == nil:
-		return invalid("/job", "missing_field", "job_arrived needs the job")
-	case a.ID == "":
-		return invalid("/job/id", "missing_field", "a job needs an id")
-	case e.Job != "" && e.Job != a.ID:
-		return invalid("/job/id", "bad_id", "%q is not the job %q of the event", a.ID, e.Job)
-	case a.Tasks < 1 || a.Tasks > hare.MaxExact:
-		return invalid("/job/tasks", "out_of_range", "%d must be between 1 and %d", a.Tasks, int64(hare.MaxExact))
-	case a.Sync > hare.Rigid:
-		return invalid("/job/sync", "bad_value", "must be relaxed, gang or rigid")
-	case a.Sync != hare.Relaxed && a.Tasks > hare.MaxGPUs:
-		return invalid("/job/tasks", "out_of_range", "%d GPUs at once are more than a session can have (%d): lower tasks or use relaxed", a.Tasks, hare.MaxGPUs)
-	case a.Mix && a.Sync != hare.Gang:
-		return invalid("/job/mix", "not_allowed", "mix is a choice of gang jobs alone")
-	case len(a.On) == 0:
-		return invalid("/job/on", "missing_field", `names no GPU type: give at least one, e.g. {"V100": {}}`)
+	if err := CheckArrival(e); err != nil {
+		return err
 	}
+	a := e.Arrived
 	if _, twice := c.jobOf[a.ID]; twice {
 		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must differ", a.ID)
 	}
 	fresh := 0
-	for i, p := range a.On {
-		at := "/job/on"
-		if p.ComputeUs < 0 || p.ComputeUs > hare.MaxExact || p.SyncUs < 0 || p.SyncUs > hare.MaxExact {
-			return invalid(at, "out_of_range", "the times on %q must not be negative or above %s", p.Type, hare.FormatMicros(hare.MaxExact))
-		}
-		if slices.ContainsFunc(a.On[:i], func(q hare.Profile) bool { return q.Type == p.Type }) {
-			return invalid(at, "duplicate_name", "type %q stands twice", p.Type)
-		}
+	for _, p := range a.On {
 		if _, known := c.typeOf[p.Type]; !known {
 			fresh++
 		}
 		if len(c.types)+fresh > maxTypes {
-			return tooManyTypes(at)
+			return tooManyTypes("/job/on")
 		}
 	}
 	c.pass(nowUs)

@@ -86,7 +86,7 @@ func ParseHLASConfig(raw []byte) (HLASConfig, error) {
 		Reference   string        `json:"reference"`
 	}
 	var cfg HLASConfig
-	if err := strict(raw, &form); err != nil {
+	if err := DecodeParameters(raw, &form); err != nil {
 		return cfg, err
 	}
 	cfg = HLASConfig{Queues: form.Queues, Kappa: form.Kappa, Reference: form.Reference}
@@ -104,8 +104,9 @@ func ParseHLASConfig(raw []byte) (HLASConfig, error) {
 	return cfg, err
 }
 
-// strict decodes one JSON object without unknown fields; no bytes are {}.
-func strict(raw []byte, into any) error {
+// DecodeParameters decodes one JSON object without unknown fields; no bytes are {}.
+// Errors are *hare.InvalidError.
+func DecodeParameters(raw []byte, into any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
 	}

@@ -98,7 +98,7 @@ func TestConfigFaults(t *testing.T) {
 		{`{} {}`, ""},
 		{`[`, ""},
 	} {
-		_, err := New("hlas", small, []byte(c.raw))
+		_, err := ParseHLASConfig([]byte(c.raw))
 		var inv *hare.InvalidError
 		if !errors.As(err, &inv) || inv.Pointer != c.pointer {
 			t.Errorf("%s: %v", c.raw, err)
@@ -127,39 +127,6 @@ func TestConfigFaults(t *testing.T) {
 		if _, err := NewFIFO(cl); err == nil {
 			t.Errorf("%s: taken", name)
 		}
-	}
-}
-
-func TestRegistry(t *testing.T) {
-	for _, name := range Names() {
-		p, err := New(name, small, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := Restore(name, p.AppendSnapshot(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := again.(Observable); !ok {
-			t.Errorf("%s cannot be looked into", name)
-		}
-		for _, other := range Names() {
-			if _, err := Restore(other, p.AppendSnapshot(nil)); (err == nil) != (other == name) {
-				t.Errorf("%s restored as %s: %v", name, other, err)
-			}
-		}
-		if err := again.Adopt(5, hare.Event{Type: hare.EventTick}, nil); err != nil {
-			t.Error(err)
-		}
-	}
-	if p, err := New("none", small, nil); err == nil || p != nil {
-		t.Error("an unknown policy is made")
-	}
-	if p, err := Restore("hlas", []byte("x")); err == nil || p != nil {
-		t.Error("garbage is restored")
-	}
-	if _, err := New("fifo", small, []byte(`{"kappa": 1}`)); err == nil {
-		t.Error("fifo takes parameters")
 	}
 }
 

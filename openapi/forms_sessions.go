@@ -4,8 +4,8 @@ package openapi
 type SessionRequest struct {
 	// Cluster is there when the session begins; in_service_s and busy are refused, since GPUs join and leave by events.
 	Cluster Cluster `json:"cluster" validate:"required"`
-	Policy  string  `json:"policy,omitempty" enums:"hlas,fifo" default:"hlas"`
-	// Parameters of the policy; left out: its defaults. For hlas: queues, thresholds_s, kappa and reference.
+	Policy  string  `json:"policy,omitempty" enums:"fifo,gandiva,gavel_fifo,hlas,kueue,kueue_strict,tiresias" default:"hlas"`
+	// Parameters of the policy; left out: its defaults. For hlas: queues, thresholds_s, kappa and reference; for tiresias: thresholds_s and knob; for gandiva: slice_s.
 	Parameters map[string]interface{} `json:"parameters,omitempty"`
 	// Clock says who gives the time of events: at_s of each, or the server, which then stamps them.
 	Clock string `json:"clock,omitempty" enums:"events,server" default:"events"`

@@ -82,7 +82,7 @@ func queueRows() []queueRow {
 	levels := map[string]play{"hlas": tasks(hare.Gang, func(i *hare.Instance) (online.Policy, error) {
 		return online.NewHLAS(sim.Cluster(i), online.HLASConfig{ThresholdsUs: []int64{cutS*1e6 - 1e3}, Kappa: 1e6})
 	}), "tiresias": tasks(hare.Gang, func(i *hare.Instance) (online.Policy, error) {
-		return task.NewTiresias(i, task.TiresiasConfig{ThresholdsUs: []int64{cutS*1e6 - 1e3}, Knob: -1})
+		return task.NewTiresias(&i.Cluster, task.TiresiasConfig{ThresholdsUs: []int64{cutS*1e6 - 1e3}, Knob: -1})
 	})}
 	two := func(l law, _ int, rho float64) float64 { return feedback(l, rho, cutS) }
 	return []queueRow{
@@ -215,7 +215,7 @@ func named(name string, sync hare.Sync) play {
 		if err != nil {
 			return nil, err
 		}
-		return info.New(context.Background(), i, sim.Cluster(i), task.Config{})
+		return info.New(context.Background(), i, task.Config{})
 	})
 }
 

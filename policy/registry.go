@@ -61,8 +61,8 @@ func All() []Info {
 		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: lease.Needs{Sizes: p.Sizes}, Knows: knows(p.Sizes), Text: p.Text, elastic: p})
 	}
 	for _, p := range task.All() {
-		sizes := p.Knows == task.Sizes || p.Knows == task.Future
-		out = append(out, Info{Name: p.Name, Engine: Task, Needs: lease.Needs{Sizes: sizes}, Knows: p.Knows, Text: p.Text, task: p})
+		sizes := p.Knows() == task.Sizes || p.Knows() == task.Future
+		out = append(out, Info{Name: p.Name, Engine: Task, Needs: lease.Needs{Sizes: sizes}, Knows: p.Knows(), Text: p.Text, task: p})
 	}
 	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -148,13 +148,13 @@ func (p Info) New(cfg lease.Config) any {
 	return nil
 }
 
-// NewTask makes a fresh policy of tasks for inst, which must be valid; steady is
-// sim.Cluster(inst).
-func (p Info) NewTask(ctx context.Context, inst *hare.Instance, steady *hare.Cluster, cfg task.Config) (online.Policy, error) {
+// NewTask makes a fresh policy of tasks for a simulation of inst, which must be
+// valid.
+func (p Info) NewTask(ctx context.Context, inst *hare.Instance, cfg task.Config) (online.Policy, error) {
 	if p.Engine != Task {
 		return nil, fmt.Errorf("policy %s places no tasks", p.Name)
 	}
-	return p.task.New(ctx, inst, steady, cfg)
+	return p.task.New(ctx, inst, cfg)
 }
 
 // Programs is a Solver for lease.Config and task.Config that goes on in the

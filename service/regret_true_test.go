@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/verify"
@@ -207,9 +208,9 @@ func TestRegretsOfRandomRunsAreTrue(t *testing.T) {
 	for seed := range seeds {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 3)))
 		cluster := sim.Cluster(inst)
-		for _, name := range online.Names() {
+		for _, name := range policy.SessionNames() {
 			var records []wire.Record
-			p, err := online.New(name, cluster, nil)
+			p, err := policy.OpenSession(name, cluster, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -301,7 +302,7 @@ func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 	cluster := &hare.Cluster{Nodes: []hare.Node{v100("a", 2), {Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 1}}}}}
 	for seed := range seeds {
 		w := &wild{rng: rand.New(rand.NewPCG(seed, 5))}
-		p, err := online.New(online.Names()[seed%uint64(len(online.Names()))], cluster, nil)
+		p, err := policy.OpenSession(policy.SessionNames()[seed%uint64(len(policy.SessionNames()))], cluster, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ const (
 // SessionConfig is what a session is created with.
 type SessionConfig struct {
 	Cluster hare.Cluster
-	Policy  string // a name of online.Names; "" means DefaultPolicy
+	Policy  string // a name of policy.SessionNames; "" means DefaultPolicy
 	// Parameters are the policy's, a JSON object; nil means its defaults.
 	Parameters json.RawMessage
 	Clock      Clock // "" means ClockEvents

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
 )
@@ -182,7 +182,7 @@ func fsyncs(b testing.TB, dir string, stop <-chan struct{}) (took []time.Duratio
 // steadily are n events of a session of HLAS with 200 jobs on 256 GPUs, as its
 // decisions lead to them.
 func steadily(b testing.TB, cluster *hare.Cluster, n int) []hare.Event {
-	twin, err := online.New("hlas", cluster, nil)
+	twin, err := policy.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

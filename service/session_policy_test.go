@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/sqlite"
 )
@@ -76,10 +76,10 @@ func (w *world) drop(gone func(hare.Decision) bool) {
 // with the same policies alone.
 func TestPoliciesComeBack(t *testing.T) {
 	ctx := context.Background()
-	for _, name := range online.Names() {
+	for _, name := range policy.SessionNames() {
 		for seed := range uint64(4) {
 			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
-				plain, err := online.New(name, &cluster, nil)
+				plain, err := policy.OpenSession(name, &cluster, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

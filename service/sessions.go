@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 )
 
 // SessionsConfig sizes Sessions. Zeroes are good but for Store.
@@ -38,7 +39,7 @@ type SessionsConfig struct {
 	// Retry is how long a session takes no events after the log could not be
 	// written; zero means 1 s.
 	Retry time.Duration
-	// New and Restore make policies; nil means those of package online.
+	// New and Restore make policies; nil means those of package policy.
 	New     func(policy string, cluster *hare.Cluster, parameters []byte) (online.Durable, error)
 	Restore func(policy string, snapshot []byte) (online.Durable, error)
 	// Now is the server's clock; nil means time.Now.
@@ -65,10 +66,10 @@ func (c SessionsConfig) withDefaults() SessionsConfig {
 		c.Retry = time.Second
 	}
 	if c.New == nil {
-		c.New = online.New
+		c.New = policy.OpenSession
 	}
 	if c.Restore == nil {
-		c.Restore = online.Restore
+		c.Restore = policy.RestoreSession
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -30,7 +30,7 @@ func play(t *testing.T, name string, inst *hare.Instance, run func(context.Conte
 func merged(t *testing.T, name string, inst *hare.Instance, quantumUs int64, cfg sim.Config) *sim.Outcome {
 	m := sim.Merge(inst, quantumUs)
 	return play(t, name, m.Inst, func(ctx context.Context, inst *hare.Instance, info task.Info) (*sim.Outcome, error) {
-		p, err := info.New(ctx, inst, sim.Cluster(inst), task.Config{ThresholdUs: 3e6})
+		p, err := info.New(ctx, inst, task.Config{ThresholdUs: 3e6})
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func merged(t *testing.T, name string, inst *hare.Instance, quantumUs int64, cfg
 
 func plain(t *testing.T, name string, inst *hare.Instance, cfg sim.Config) *sim.Outcome {
 	return play(t, name, inst, func(ctx context.Context, inst *hare.Instance, info task.Info) (*sim.Outcome, error) {
-		p, err := info.New(ctx, inst, sim.Cluster(inst), task.Config{ThresholdUs: 3e6})
+		p, err := info.New(ctx, inst, task.Config{ThresholdUs: 3e6})
 		if err != nil {
 			return nil, err
 		}

@@ -69,11 +69,11 @@ func TestVariedRuns(t *testing.T) {
 			n := seeds(100)
 			for seed := range n {
 				r := rand.New(rand.NewPCG(seed, 9))
-				inst := random(r, seed%4 == 3 && info.Knows != task.Future)
+				inst := random(r, seed%4 == 3 && info.Knows() != task.Future)
 				cfg := randomConfig(r, inst, seed%2 == 1)
 				cfg.Name = info.Name
 				run := func() (*sim.Outcome, string, *replay, error) {
-					p, err := info.New(t.Context(), inst, sim.Cluster(inst), task.Config{ThresholdUs: 3e6, Moves: -1})
+					p, err := info.New(t.Context(), inst, task.Config{ThresholdUs: 3e6, Moves: -1})
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -258,7 +258,7 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 			return in.merged.Run(ctx, p, cfg)
 		}
 	}
-	p, err := info.NewTask(ctx, inst, sim.Cluster(inst), task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed)})
+	p, err := info.NewTask(ctx, inst, task.Config{LP: s.cfg.Solver.LP, Seed: int64(r.run.Seed)})
 	if err != nil {
 		return nil, err
 	}

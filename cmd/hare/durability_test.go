@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -22,7 +22,7 @@ import (
 func newPlayer(t testing.TB, s *served, seed uint64) *player {
 	t.Helper()
 	crew, cluster := newCrew(seed)
-	policy, err := online.New("hlas", cluster, nil)
+	policy, err := policy.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,12 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/wire"
 )
 
 func onlineCommand() *cobra.Command {
-	var cluster, policy, parameters, log string
+	var cluster, name, parameters, log string
 	c := &cobra.Command{
 		Use:   "online --cluster FILE",
 		Short: "Decide, event by event, which task starts where: a session without a server",
@@ -43,11 +44,11 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 			if cluster == "" {
 				return usageError{errors.New("give the cluster: --cluster cluster.json")}
 			}
-			h := wire.LogHeader{Policy: policy, Clock: "events"}
+			h := wire.LogHeader{Policy: name, Clock: "events"}
 			if err := readSession(&h, cluster, parameters); err != nil {
 				return err
 			}
-			p, err := online.New(h.Policy, &h.Cluster, h.Parameters)
+			p, err := policy.OpenSession(h.Policy, &h.Cluster, h.Parameters)
 			if err != nil {
 				return usageError{err}
 			}
@@ -56,10 +57,10 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 	}
 	f := c.Flags()
 	f.StringVar(&cluster, "cluster", "", `the cluster: {"nodes": […]}, or a whole instance, whose jobs are passed over`)
-	f.StringVar(&policy, "policy", "hlas", "how to decide: "+strings.Join(online.Names(), ", "))
+	f.StringVar(&name, "policy", "hlas", "how to decide: "+strings.Join(policy.SessionNames(), ", "))
 	f.StringVar(&parameters, "parameters", "", "a file with the policy's parameters, a JSON object")
 	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")
-	choices(c, "policy", online.Names()...)
+	choices(c, "policy", policy.SessionNames()...)
 	c.AddCommand(replayCommand(), regretCommand())
 	return c
 }

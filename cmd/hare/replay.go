@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -54,7 +54,7 @@ func replay(ctx context.Context, in io.Reader) (events int64, difference string,
 	if err != nil {
 		return 0, "", err
 	}
-	p, err := online.New(h.Policy, &h.Cluster, h.Parameters)
+	p, err := policy.OpenSession(h.Policy, &h.Cluster, h.Parameters)
 	if err != nil {
 		return 0, "", err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -327,7 +328,7 @@ func TestServeSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(4, 300))
 	crew, cluster := newCrew(4)
-	policy, err := online.New("hlas", cluster, nil)
+	policy, err := policy.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

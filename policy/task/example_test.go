@@ -1,4 +1,4 @@
-package task
+package task_test
 
 import (
 	"context"
@@ -6,25 +6,31 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
 )
 
 // NewWeightedSRTF runs the jobs with the least time left for their weight, from
 // round to round.
-func NewWeightedSRTF(inst *hare.Instance) online.Policy {
-	return newDesk(inst, rule{hold: hare.Gang, rounds: knowing(inst), key: func(d *desk, s *seat) float64 {
-		return float64(s.rounds-s.round) * float64(d.leastUs(s)) / float64(s.spec.WeightMicro)
-	}})
+func NewWeightedSRTF(cluster *hare.Cluster, sizes task.JobSizes) *task.ListScheduler {
+	return task.NewListScheduler(cluster, task.Rule{
+		Name: "weighted_srtf", Hold: hare.Gang, Rounds: sizes.Rounds,
+		Priority: func(l *task.ListScheduler, j *task.JobState) float64 {
+			return float64(j.RoundsLeft()*l.RoundUs(j)) / float64(j.Spec().WeightMicro)
+		},
+	})
 }
 
-// weightedSRTF is a line of policies.
-var weightedSRTF = Info{"weighted_srtf", Sizes, "least time left for the weight, round by round",
-	func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-		return NewWeightedSRTF(i), nil
-	}}
+// weightedSRTF would be a line of the list in task.go.
+var weightedSRTF = task.Info{
+	Name: "weighted_srtf", Text: "least time left for the weight, round by round",
+	Maker: task.FromSizes(func(c *hare.Cluster, s task.JobSizes, _ task.Config) (online.Policy, error) {
+		return NewWeightedSRTF(c, s), nil
+	}),
+}
 
 // A task policy of one's own, beside one of the list.
-func Example_taskPolicy() {
+func Example_ownPolicy() {
 	on := []hare.Profile{{Type: "V100", ComputeUs: 10e6}}
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
@@ -35,9 +41,9 @@ func Example_taskPolicy() {
 			{ID: "short", WeightMicro: 1e6, Rounds: 3, Tasks: 1, Sync: hare.Gang, On: on},
 		},
 	}
-	srtf, _ := Find("srtf")
-	for _, info := range []Info{srtf, weightedSRTF} {
-		p, err := info.New(context.Background(), inst, sim.Cluster(inst), Config{})
+	srtf, _ := task.Find("srtf")
+	for _, info := range []task.Info{srtf, weightedSRTF} {
+		p, err := info.New(context.Background(), inst, task.Config{})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -1,7 +1,7 @@
 package task
 
 import (
-	"fmt"
+	"encoding/json"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
@@ -25,21 +25,58 @@ type GandivaConfig struct {
 // of tasks does not have it: packing two jobs on a GPU (gavel:gandiva does that
 // where pairs were measured), growing and shrinking (the tasks of a round are
 // given), placement by affinity, undoing what a trial shows to be worse.
-func NewGandiva(inst *hare.Instance, cfg GandivaConfig) (online.Policy, error) {
+func NewGandiva(cluster *hare.Cluster, cfg GandivaConfig) (*ListScheduler, error) {
+	r, err := cfg.rule()
+	if err != nil {
+		return nil, err
+	}
+	return NewListScheduler(cluster, r), nil
+}
+
+// rule fills in the defaults. Errors are *hare.InvalidError.
+func (cfg GandivaConfig) rule() (Rule, error) {
 	if cfg.SliceUs == 0 {
 		cfg.SliceUs = 60e6
 	}
-	if cfg.SliceUs < 0 {
-		return nil, fmt.Errorf("policy: gandiva: a slice of %s s: it must be positive", hare.FormatMicros(cfg.SliceUs))
+	if cfg.SliceUs < 0 || cfg.SliceUs > hare.MaxExact {
+		return Rule{}, invalid("/slice_s", "out_of_range", "gandiva: a slice of %s s: it must be positive, and at most %s", hare.FormatMicros(cfg.SliceUs), hare.FormatMicros(hare.MaxExact))
 	}
-	slice := leased{cfg.SliceUs}
-	return newDesk(inst, rule{
-		hold: hare.Gang, strict: true, began: slice.began,
-		key: func(d *desk, s *seat) float64 {
-			if slice.goesOn(d, s) {
+	slice := timeSlice{cfg.SliceUs}
+	return Rule{
+		Name: "gandiva", Hold: hare.Gang, Strict: true, started: slice.started, review: slice.review,
+		Priority: func(l *ListScheduler, j *JobState) float64 {
+			if slice.runs(l, j) {
 				return -1
 			}
-			return float64(s.stateUs) // since when it waits
+			return float64(j.sinceUs) // since when the job waits
 		},
-	}), nil
+	}, nil
+}
+
+// parseGandiva reads {"slice_s": 60}.
+func parseGandiva(parameters []byte) (Rule, error) {
+	var form struct {
+		SliceS *json.Number `json:"slice_s"`
+	}
+	if err := online.DecodeParameters(parameters, &form); err != nil {
+		return Rule{}, err
+	}
+	cfg := GandivaConfig{}
+	if form.SliceS != nil {
+		us, err := positiveMicros("/slice_s", *form.SliceS)
+		if err != nil {
+			return Rule{}, err
+		}
+		cfg.SliceUs = us
+	}
+	return cfg.rule()
+}
+
+// positiveMicros reads seconds above 0.
+func positiveMicros(pointer string, seconds json.Number) (int64, error) {
+	us, err := hare.ParseMicros(seconds.String())
+	if err != nil || us <= 0 || us > hare.MaxExact {
+		return 0, invalid(pointer, "out_of_range", "%.60s must be above 0 and at most %s, with at most six decimals", seconds, hare.FormatMicros(hare.MaxExact))
+	}
+	return us, nil
 }

@@ -31,7 +31,7 @@ func TestHareAssign(t *testing.T) {
 		if !ok {
 			t.Fatal(c.policy)
 		}
-		p, err := info.New(t.Context(), inst, sim.Cluster(inst), task.Config{Moves: -1, Assign: c.rule})
+		p, err := info.New(t.Context(), inst, task.Config{Moves: -1, Assign: c.rule})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,374 +2,433 @@ package task
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 )
 
-// rule is what makes one task policy differ from another. All of them place
-// tasks by the same desk.
-type rule struct {
-	// hold is the least that a job keeps its GPUs for: Relaxed compute alone,
-	// Gang a round on GPUs that start together, Rigid until it ends. The sync of
-	// the job is kept where it asks for more. A job that is relaxed by itself
-	// mixes types where no type is as wide as its rounds, and goes task by task
-	// where all GPUs together are not, and for the rest of a round that lost a GPU.
-	hold hare.Sync
-	// blind takes types in the order of their names, and not the fastest first.
-	blind bool
-	// strict stops at the first job that does not fit; others pass it over,
-	// under easy only where that does not delay it.
-	strict, easy bool
-	// key orders the jobs that wait, the least first; ties go by arrival.
-	key func(*desk, *seat) float64
-	// review is called for each waiting job before the keys are; may be nil.
-	review func(*desk, *seat)
-	// plan is called before those, after events that changed who waits; may be nil.
-	plan func(*desk, []*seat)
-	// began is called before a job starts tasks on GPUs of a kind that it takes;
-	// may be nil.
-	began func(d *desk, s *seat, kind int)
-	// rounds has the rounds of each job, for policies that know them.
-	rounds map[string]int64
+// Rule is what makes one list scheduler differ from another: who is next, and how
+// long a job keeps its GPUs. The zero value, with a Priority, is good.
+type Rule struct {
+	// Name is the policy's, for status and snapshots.
+	Name string
+	// Hold is the least that a job keeps its GPUs for: Relaxed means compute alone,
+	// Gang a round on GPUs that start together, Rigid until the job ends. The sync
+	// of the job counts where it asks for more. A job that is relaxed by itself
+	// mixes types where no type is as wide as its rounds. It goes task by task where
+	// all GPUs together are not as wide, and for the rest of a round that lost a GPU.
+	Hold hare.Sync
+	// TypesByName takes GPU types in the order of their names; otherwise a job tries
+	// the fastest type first.
+	TypesByName bool
+	// Strict stops at the first job that does not fit; otherwise later jobs pass it.
+	Strict bool
+	// Backfill reserves GPUs for the first job that does not fit, and lets others
+	// pass only where that does not delay it (EASY). It needs Rounds.
+	Backfill bool
+	// Priority orders the jobs that wait, the least first; ties go by arrival. It
+	// must not change anything.
+	Priority func(*ListScheduler, *JobState) float64
+	// Rounds are the rounds of each job, by its ID, for policies that know sizes.
+	Rounds map[string]int64
+
+	// review is called for each waiting job before its priority; nil does nothing.
+	review func(*ListScheduler, *JobState)
+	// plan is called with all waiting jobs before review; nil does nothing.
+	plan func(*ListScheduler, []*JobState)
+	// started is called before a job starts tasks on GPUs of a type; nil does nothing.
+	started func(l *ListScheduler, j *JobState, gpuType int)
+	// thresholdsUs are the services after which jobs leave a queue, for status.
+	thresholdsUs []int64
+	// oneNode is Config.OneNode.
+	oneNode bool
+	// parameters are those of the session, as JSON, for snapshots.
+	parameters []byte
 }
 
-// desk drives a rule: it keeps the books of jobs and GPUs and decides which
-// tasks start. A step is O(jobs + GPUs) at worst, and O(log GPUs + width) where
-// no GPU becomes free. It implements online.Policy and is not for concurrent
-// use. It learns nothing from measured times. A task that fails starts again at
-// once where the job keeps its GPUs, with its whole round for gang and rigid
-// jobs, and else waits its turn, as under HLAS.
-type desk struct {
-	rule    rule
-	oneNode bool // Config.OneNode
-	nowUs   int64
-	kinds   []string // sorted
-	kindOf  map[string]int
-	gpus    []deskGPU
-	gpuOf   map[string]int
-	free    [][]int // by kind, ascending
-	total   []int   // by kind, in service
-	jobs    []*seat // by arrival
-	jobOf   map[string]*seat
-	serial  int
-	changed bool // since the last fill
-	out     []hare.Decision
-	line    waiting
-	keep    reservation
+// ListScheduler is list scheduling (Graham 1966) driven by a Rule: whenever GPUs
+// are free, the jobs that wait are taken in the order of their priorities, and each
+// starts that fits. It keeps the state of jobs and GPUs and implements
+// online.Policy and online.Durable. It is not for concurrent use.
+//
+// A step is O(jobs + GPUs) at worst, and O(log GPUs + width) where no GPU becomes
+// free. Nothing is learned from measured times; types on which a job's speed is
+// not given come after the others, by name. A task that fails starts again at once
+// where the job keeps its GPUs, with its whole round for gang and rigid jobs;
+// otherwise the task waits for its turn, as under HLAS.
+type ListScheduler struct {
+	rule      Rule
+	nowUs     int64
+	types     []string
+	typeOf    map[string]int
+	gpus      []gpuState
+	gpuOf     map[string]int
+	vacant    []int   // indices of gpus without a name, descending
+	free      [][]int // by type, ascending
+	inService []int   // by type
+	jobs      []*JobState
+	jobOf     map[string]*JobState
+	serial    int
+	changed   bool // whether a start may be possible since the last schedule
+	out       []hare.Decision
+	queue     priorityQueue
+	reserved  reservation
 }
 
-var _ online.Policy = (*desk)(nil)
+var (
+	_ online.Durable    = (*ListScheduler)(nil)
+	_ online.Observable = (*ListScheduler)(nil)
+)
 
-type deskGPU struct {
-	name    string
-	kind    int
-	node    int
-	here    bool
-	job     *seat // that holds it
-	task    int64 // that computes, or −1
-	sinceUs int64 // when that started
+// gpuState is the state of one GPU; a vacant slot has no name.
+type gpuState struct {
+	name      string
+	gpuType   int
+	node      int // in the cluster at the start; others are alone
+	inService bool
+	initial   bool      // it was in the cluster from the start, and keeps its index
+	job       *JobState // that holds it
+	task      int64     // that has started there and not ended, or −1
+	sinceUs   int64     // the start of that task
 }
 
-// seat is the state of one job.
-type seat struct {
+// JobState is what a ListScheduler knows of one job.
+type JobState struct {
 	spec   *hare.Job
 	serial int
 	rounds int64 // 0: the policy does not know
-	modes  []deskMode
+	modes  []mode
 
-	round, next, ended int64   // next: the least task of the round that never started
-	redo               []int64 // tasks of the round that were lost
-	gpus               []int   // held
-	hold               hare.Sync
-	done               bool // all rounds are
+	round, next, ended int64     // next is the least task of the round that never started
+	redo               []int64   // tasks of the round that were lost
+	syncing            []syncing // relaxed tasks that have ended their compute, by task
+	gpus               []int     // held
+	hold               hare.Sync // of the round at hand
+	finished           bool      // whether all rounds are done
 
-	arrivedUs, startedUs int64 // first start, −1 before
-	stateUs              int64 // since when it runs or waits
-	executedUs, waitedUs int64 // before that
+	arrivedUs, startedUs int64 // startedUs is the first start, −1 before
+	sinceUs              int64 // since when it runs or waits
+	executedUs, waitedUs int64 // before sinceUs, and since the last promotion
+	totalUs              int64 // of execution before sinceUs, in all
 	active               int64 // tasks that have started and not ended
 	queue                int   // for rules with queues
-	kind                 int   // for rules that give types, −1: any
-	leaseUs              int64 // end of the last lease, for rules with leases
-	key                  float64
+	onlyType             int   // for rules that assign types, −1: any
+	leaseEndUs           int64 // for rules with leases
+	priority             float64
 }
 
-type deskMode struct {
-	kind              int
-	computeUs, longUs int64 // longUs: with synchronisation
+// mode is a job on one GPU type.
+type mode struct {
+	gpuType               int
+	computeUs, durationUs int64 // durationUs is with synchronisation; both are 0 where nothing is known
 }
 
-// newDesk makes a desk for inst, whose steady GPUs are in service; the policies
-// that know sizes have read them before.
-func newDesk(inst *hare.Instance, r rule) *desk {
-	d := &desk{rule: r, kindOf: map[string]int{}, gpuOf: map[string]int{}, jobOf: map[string]*seat{}}
-	for _, n := range inst.Cluster.Nodes {
+// syncing is a relaxed task that synchronises.
+type syncing struct {
+	task int64
+	gpu  string
+}
+
+// NewListScheduler makes a scheduler for a valid cluster. GPUs without windows of
+// service and without work are in service at once; the others when they join.
+func NewListScheduler(cluster *hare.Cluster, r Rule) *ListScheduler {
+	l := &ListScheduler{rule: r, typeOf: map[string]int{}, gpuOf: map[string]int{}, jobOf: map[string]*JobState{}}
+	if cluster == nil {
+		return l
+	}
+	var types []string
+	for _, n := range cluster.Nodes {
 		for _, g := range n.GPUs {
-			d.kinds = append(d.kinds, g.Type)
+			types = append(types, g.Type)
 		}
 	}
-	slices.Sort(d.kinds)
-	d.kinds = slices.Compact(d.kinds)
-	for i, k := range d.kinds {
-		d.kindOf[k] = i
+	slices.Sort(types)
+	for _, t := range slices.Compact(types) {
+		l.addType(t)
 	}
-	d.free, d.total = make([][]int, len(d.kinds)), make([]int, len(d.kinds))
-	for ni, n := range inst.Cluster.Nodes {
+	for node, n := range cluster.Nodes {
 		at := 0
 		for _, g := range n.GPUs {
 			for range g.Count {
-				name := n.Name + "/" + strconv.Itoa(at)
+				i := l.addGPU(n.Name+"/"+strconv.Itoa(at), l.typeOf[g.Type])
+				l.gpus[i].initial, l.gpus[i].node = true, node
 				at++
-				d.gpuOf[name] = len(d.gpus)
-				d.gpus = append(d.gpus, deskGPU{name: name, kind: d.kindOf[g.Type], node: ni, task: -1})
 				if n.Windows == nil && len(n.Busy) == 0 {
-					d.join(len(d.gpus) - 1)
+					l.enterService(i)
 				}
 			}
 		}
 	}
-	return d
+	return l
 }
 
-// knowing gives the rounds of the jobs of inst.
-func knowing(inst *hare.Instance) map[string]int64 {
-	rounds := make(map[string]int64, len(inst.Jobs))
-	for i := range inst.Jobs {
-		rounds[inst.Jobs[i].ID] = inst.Jobs[i].Rounds
+func (l *ListScheduler) addType(name string) int {
+	t := len(l.types)
+	l.types = append(l.types, name)
+	l.typeOf[name] = t
+	l.free, l.inService = append(l.free, nil), append(l.inService, 0)
+	return t
+}
+
+// addGPU makes a GPU known, out of service, in the least vacant slot.
+func (l *ListScheduler) addGPU(name string, gpuType int) int {
+	i := len(l.gpus)
+	if n := len(l.vacant); n > 0 {
+		i = l.vacant[n-1]
+		l.vacant = l.vacant[:n-1]
+	} else {
+		l.gpus = append(l.gpus, gpuState{})
 	}
-	return rounds
+	l.gpus[i] = gpuState{name: name, gpuType: gpuType, node: -1 - i, task: -1}
+	l.gpuOf[name] = i
+	return i
 }
 
-// Step is online.Policy.Step.
-func (d *desk) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
-	d.nowUs, d.out = nowUs, d.out[:0]
+// Step is online.Policy.Step: events one by one, each with its decisions.
+func (l *ListScheduler) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	l.out = l.out[:0]
 	for i := range events {
-		if err := d.apply(&events[i]); err != nil {
-			return d.out, &online.RefusedError{Index: i, Err: err}
+		if err := l.apply(nowUs, &events[i]); err != nil {
+			return l.out, &online.RefusedError{Index: i, Err: err}
+		}
+		if l.changed {
+			l.changed = false
+			l.schedule()
 		}
 	}
-	if d.changed {
-		d.changed = false
-		d.fill()
-	}
-	return d.out, nil
+	return l.out, nil
 }
 
-func (d *desk) apply(e *hare.Event) *hare.InvalidError {
-	s, g := d.jobOf[e.Job], -1
-	if e.GPU != "" {
-		var ok bool
-		if g, ok = d.gpuOf[e.GPU]; !ok {
-			return &hare.InvalidError{Pointer: "/gpu", Code: "unknown_gpu", Detail: fmt.Sprintf("GPU %.60q is not in the cluster: name one of it", e.GPU)}
-		}
-	}
-	switch e.Type {
-	case hare.EventComputeEnded, hare.EventTaskEnded, hare.EventTaskFailed, hare.EventJobEnded, hare.EventJobCancelled:
-		if s == nil {
-			return &hare.InvalidError{Pointer: "/job", Code: "unknown_job", Detail: fmt.Sprintf("job %.60q neither runs nor waits: name one that does", e.Job)}
-		}
-	}
-	switch e.Type {
-	case hare.EventJobArrived:
-		d.arrive(e.Arrived)
-	case hare.EventComputeEnded:
-		d.computed(s, g, e.Task)
-	case hare.EventTaskEnded:
-		d.taskEnded(s, g, e.Task)
-	case hare.EventTaskFailed:
-		d.taskFailed(s, g, e.Task)
-	case hare.EventJobEnded, hare.EventJobCancelled:
-		for len(s.gpus) > 0 {
-			d.withdraw(s, s.gpus[0])
-			d.release(s.gpus[0])
-		}
-		delete(d.jobOf, e.Job)
-		at, _ := slices.BinarySearchFunc(d.jobs, s.serial, func(o *seat, serial int) int { return o.serial - serial })
-		d.jobs = slices.Delete(d.jobs, at, at+1)
-		d.changed = true
-	case hare.EventGPUJoined:
-		d.join(g)
-	case hare.EventGPULeft:
-		d.leave(g)
-	case hare.EventTick:
-		d.changed = true
-	default:
-		return &hare.InvalidError{Pointer: "/type", Code: "not_supported", Detail: fmt.Sprintf("this policy knows no %v: use fifo or hlas", e.Type)}
-	}
-	return nil
-}
-
-func (d *desk) arrive(spec *hare.Job) {
-	s := &seat{spec: spec, serial: d.serial, rounds: d.rule.rounds[spec.ID], arrivedUs: d.nowUs, startedUs: -1, stateUs: d.nowUs, kind: -1}
-	d.serial++
+// modesOf lists the types that a job may use, in the order in which it tries them.
+func (l *ListScheduler) modesOf(spec *hare.Job) []mode {
+	var modes []mode
 	for _, p := range spec.On {
-		if k, ok := d.kindOf[p.Type]; ok {
-			s.modes = append(s.modes, deskMode{k, p.ComputeUs, p.ComputeUs + p.SyncUs})
+		if t, ok := l.typeOf[p.Type]; ok {
+			m := mode{t, p.ComputeUs, p.ComputeUs + p.SyncUs}
+			if p.ComputeUs == 0 {
+				m.durationUs = 0
+			}
+			modes = append(modes, m)
 		}
 	}
-	slices.SortStableFunc(s.modes, func(a, b deskMode) int {
-		if d.rule.blind {
-			return cmp.Compare(a.kind, b.kind)
+	slices.SortStableFunc(modes, func(a, b mode) int {
+		byName := strings.Compare(l.types[a.gpuType], l.types[b.gpuType])
+		switch {
+		case l.rule.TypesByName:
+			return byName
+		case (a.durationUs == 0) != (b.durationUs == 0):
+			return cmp.Compare(b.durationUs, a.durationUs)
 		}
-		return cmp.Or(cmp.Compare(a.longUs, b.longUs), cmp.Compare(a.kind, b.kind))
+		return cmp.Or(cmp.Compare(a.durationUs, b.durationUs), byName)
 	})
-	d.jobs = append(d.jobs, s)
-	d.jobOf[spec.ID] = s
-	d.changed = true
+	return modes
 }
 
-// computed ends the compute of a task, if its GPU has not gone on since.
-func (d *desk) computed(s *seat, g int, task int64) {
-	x := &d.gpus[g]
-	if x.job != s || x.task != task {
-		return
-	}
-	x.task = -1
-	if s.hold == hare.Relaxed {
-		d.release(g)
-	}
+// enterService puts a known GPU in service, free.
+func (l *ListScheduler) enterService(g int) {
+	x := &l.gpus[g]
+	x.inService = true
+	l.inService[x.gpuType]++
+	l.markFree(g)
 }
 
-func (d *desk) taskEnded(s *seat, g int, task int64) {
-	d.computed(s, g, task)
-	s.ended++
-	d.activate(s, -1)
-	if s.ended < s.spec.Tasks {
-		return
-	}
-	s.round++
-	s.ended, s.next, s.redo = 0, 0, nil
-	s.done = s.rounds > 0 && s.round == s.rounds
-	if !s.done && s.hold == hare.Rigid && int64(len(s.gpus)) == s.spec.Tasks {
-		for _, g := range s.gpus {
-			d.start(s, g)
-		}
-		return
-	}
-	if s.done && s.spec.Sync == hare.Rigid {
-		return // its GPUs come back when it ends
-	}
-	d.changed = true
-	d.releaseAll(s)
-}
-
-// activate counts tasks that run, and the time of running and waiting.
-func (d *desk) activate(s *seat, by int64) {
-	if s.active == 0 || s.active+by == 0 {
-		if s.active == 0 {
-			s.waitedUs += d.nowUs - s.stateUs
-		} else {
-			s.executedUs += d.nowUs - s.stateUs
-		}
-		s.stateUs = d.nowUs
-	}
-	s.active += by
-}
-
-func (d *desk) join(g int) {
-	x := &d.gpus[g]
-	x.here = true
-	d.total[x.kind]++
-	d.giveBack(g)
-}
-
-func (d *desk) release(g int) {
-	x := &d.gpus[g]
+// release takes a GPU from the job that holds it and frees it.
+func (l *ListScheduler) release(g int) {
+	x := &l.gpus[g]
 	i := slices.Index(x.job.gpus, g)
 	x.job.gpus = slices.Delete(x.job.gpus, i, i+1)
 	x.job, x.task = nil, -1
-	d.giveBack(g)
+	l.markFree(g)
 }
 
-func (d *desk) releaseAll(s *seat) {
-	for len(s.gpus) > 0 {
-		d.release(s.gpus[len(s.gpus)-1])
+func (l *ListScheduler) releaseAll(j *JobState) {
+	for len(j.gpus) > 0 {
+		l.release(j.gpus[len(j.gpus)-1])
 	}
 }
 
-func (d *desk) giveBack(g int) {
-	k := d.gpus[g].kind
-	at, _ := slices.BinarySearch(d.free[k], g)
-	d.free[k] = slices.Insert(d.free[k], at, g)
-	d.changed = true
+func (l *ListScheduler) markFree(g int) {
+	t := l.gpus[g].gpuType
+	at, _ := slices.BinarySearch(l.free[t], g)
+	l.free[t] = slices.Insert(l.free[t], at, g)
+	l.changed = true
 }
 
-// take hands a free GPU of a kind, by its place among them, to a job.
-func (d *desk) take(s *seat, kind, at int) int {
-	g := d.free[kind][at]
-	d.free[kind] = slices.Delete(d.free[kind], at, at+1)
-	d.gpus[g].job = s
-	s.gpus = append(s.gpus, g)
+// hold hands a free GPU of a type, by its place among the free ones, to a job.
+func (l *ListScheduler) hold(j *JobState, gpuType, at int) int {
+	g := l.free[gpuType][at]
+	l.free[gpuType] = slices.Delete(l.free[gpuType], at, at+1)
+	l.gpus[g].job = j
+	j.gpus = append(j.gpus, g)
 	return g
 }
 
 // start begins the job's next task on a GPU that it holds.
-func (d *desk) start(s *seat, g int) {
-	task := s.next
-	if len(s.redo) > 0 {
-		task, s.redo = s.redo[0], s.redo[1:]
+func (l *ListScheduler) start(j *JobState, g int) {
+	task := j.nextTask()
+	if len(j.redo) > 0 {
+		j.redo = j.redo[1:]
 	} else {
-		s.next++
+		j.next++
 	}
-	x := &d.gpus[g]
-	x.task, x.sinceUs = task, d.nowUs
-	if s.startedUs < 0 {
-		s.startedUs = d.nowUs
+	x := &l.gpus[g]
+	x.task, x.sinceUs = task, l.nowUs
+	if j.startedUs < 0 {
+		j.startedUs = l.nowUs
 	}
-	d.activate(s, 1)
-	d.out = append(d.out, hare.Decision{Type: hare.DecisionStart, Job: s.spec.ID, Round: s.round, Task: task, GPU: x.name, AtUs: d.nowUs})
+	l.activate(j, 1)
+	l.say(hare.DecisionStart, j, task, x.name)
+}
+
+func (l *ListScheduler) say(t hare.DecisionType, j *JobState, task int64, gpu string) {
+	l.out = append(l.out, hare.Decision{Type: t, Job: j.spec.ID, Round: j.round, Task: task, GPU: gpu, AtUs: l.nowUs})
+}
+
+// activate counts tasks that run, and the time of running and waiting.
+func (l *ListScheduler) activate(j *JobState, by int64) {
+	if j.active == 0 || j.active+by == 0 {
+		if j.active == 0 {
+			j.waitedUs += l.nowUs - j.sinceUs
+		} else {
+			j.executedUs += l.nowUs - j.sinceUs
+			j.totalUs += l.nowUs - j.sinceUs
+		}
+		j.sinceUs = l.nowUs
+	}
+	j.active += by
 }
 
 // ready is how many tasks of the round wait for a start.
-func (s *seat) ready() int64 {
-	if s.done {
+func (j *JobState) ready() int64 {
+	if j.finished {
 		return 0
 	}
-	return s.spec.Tasks - s.next + int64(len(s.redo))
+	return j.spec.Tasks - j.next + int64(len(j.redo))
 }
 
-// fill starts what fits, in the order of the keys.
-func (d *desk) fill() {
-	if !d.anyFree() {
+// nextTask is the task that starts next; there must be a ready one.
+func (j *JobState) nextTask() int64 {
+	if len(j.redo) > 0 {
+		return j.redo[0]
+	}
+	return j.next
+}
+
+// schedule starts what fits, in the order of the priorities.
+func (l *ListScheduler) schedule() {
+	if !l.prioritize() {
 		return
 	}
-	d.line = d.line[:0]
-	for _, s := range d.jobs {
-		if s.ready() > 0 {
-			d.line = append(d.line, s)
-		}
-	}
-	if len(d.line) == 0 {
-		return
-	}
-	if d.rule.plan != nil {
-		d.rule.plan(d, d.line)
-	}
-	for _, s := range d.line {
-		if d.rule.review != nil {
-			d.rule.review(d, s)
-		}
-		s.key = d.rule.key(d, s)
-	}
-	d.line.init()
-	d.keep = reservation{}
-	for len(d.line) > 0 && d.anyFree() {
-		s := d.line.pop()
-		for s.ready() > 0 && d.place(s) {
+	l.queue.init()
+	for len(l.queue) > 0 && l.anyFree() {
+		j := l.queue.pop()
+		for j.ready() > 0 && l.tryStart(j) {
 		}
 		switch {
-		case s.ready() == 0 || !d.fits(s):
-		case d.rule.strict:
+		case j.ready() == 0 || !l.fitsWhenEmpty(j):
+		case l.rule.Strict:
 			return
-		case d.rule.easy && d.keep.forJob == nil:
-			d.reserve(s)
+		case l.rule.Backfill && l.reserved.forJob == nil:
+			l.reserve(j)
 		}
 	}
 }
 
-func (d *desk) anyFree() bool {
-	return slices.ContainsFunc(d.free, func(f []int) bool { return len(f) > 0 })
+// prioritize lists the jobs that wait and sets their priorities. It gives false
+// where nothing can start.
+func (l *ListScheduler) prioritize() bool {
+	l.reserved = reservation{}
+	if !l.anyFree() {
+		return false
+	}
+	l.queue = l.queue[:0]
+	for _, j := range l.jobs {
+		if j.ready() > 0 {
+			l.queue = append(l.queue, j)
+		}
+	}
+	if len(l.queue) == 0 {
+		return false
+	}
+	if l.rule.plan != nil {
+		l.rule.plan(l, l.queue)
+	}
+	for _, j := range l.queue {
+		if l.rule.review != nil {
+			l.rule.review(l, j)
+		}
+		j.priority = l.rule.Priority(l, j)
+	}
+	return true
 }
+
+func (l *ListScheduler) anyFree() bool {
+	return slices.ContainsFunc(l.free, func(f []int) bool { return len(f) > 0 })
+}
+
+// NowUs is the time of the event at hand.
+func (l *ListScheduler) NowUs() int64 { return l.nowUs }
+
+// Jobs is how many jobs have arrived and not ended.
+func (l *ListScheduler) Jobs() int { return len(l.jobs) }
+
+// GPUs is how many GPUs are in service.
+func (l *ListScheduler) GPUs() int {
+	n := 0
+	for _, of := range l.inService {
+		n += of
+	}
+	return n
+}
+
+// RoundUs is how long a round of a job takes on the fastest type that is in service
+// and wide enough, or on the fastest type of all where none is; 0 where no speed is
+// known.
+func (l *ListScheduler) RoundUs(j *JobState) int64 {
+	least, any := int64(0), int64(0)
+	for _, m := range j.modes {
+		if m.durationUs == 0 {
+			continue
+		}
+		if any == 0 || m.durationUs < any {
+			any = m.durationUs
+		}
+		if int64(l.inService[m.gpuType]) >= j.spec.Tasks && (least == 0 || m.durationUs < least) {
+			least = m.durationUs
+		}
+	}
+	if least == 0 {
+		return any
+	}
+	return least
+}
+
+// Spec is the job as it arrived, without its rounds; it must not be written to.
+func (j *JobState) Spec() *hare.Job { return j.spec }
+
+// Number counts jobs by arrival, from 0.
+func (j *JobState) Number() int { return j.serial }
+
+// RoundsLeft is how many rounds have not ended; 0 where the policy does not know.
+func (j *JobState) RoundsLeft() int64 {
+	if j.rounds == 0 {
+		return 0
+	}
+	return j.rounds - j.round
+}
+
+// RoundsDone is how many rounds have ended.
+func (j *JobState) RoundsDone() int64 { return j.round }
+
+// ArrivedUs is when the job arrived.
+func (j *JobState) ArrivedUs() int64 { return j.arrivedUs }
+
+// WaitsSinceUs is when the last task of the job ended; its arrival before the first
+// start.
+func (j *JobState) WaitsSinceUs() int64 { return j.sinceUs }
+
+// ExecutedUs is how long some task of the job has run, up to the end of its last.
+func (j *JobState) ExecutedUs() int64 { return j.totalUs }

@@ -1,46 +1,47 @@
 package task
 
-// waiting is a binary heap of jobs by key, then arrival. A desk makes it anew for
-// each fill and seldom empties it, so what counts is init.
-type waiting []*seat
+// priorityQueue is a binary heap of waiting jobs by priority, then arrival. A
+// ListScheduler makes it anew each time and seldom empties it, so that the cost of
+// init counts most.
+type priorityQueue []*JobState
 
-func (s *seat) before(o *seat) bool {
-	return s.key < o.key || s.key == o.key && s.serial < o.serial
+func (j *JobState) before(o *JobState) bool {
+	return j.priority < o.priority || j.priority == o.priority && j.serial < o.serial
 }
 
-func (w waiting) init() {
-	for i := len(w)/2 - 1; i >= 0; i-- {
-		w.down(i)
+func (q priorityQueue) init() {
+	for i := len(q)/2 - 1; i >= 0; i-- {
+		q.down(i)
 	}
 }
 
-// pop takes the first off.
-func (w *waiting) pop() *seat {
-	s := *w
+// pop takes the first job off.
+func (q *priorityQueue) pop() *JobState {
+	s := *q
 	x, last := s[0], len(s)-1
 	s[0] = s[last]
-	*w = s[:last]
+	*q = s[:last]
 	if last > 0 {
-		(*w).down(0)
+		(*q).down(0)
 	}
 	return x
 }
 
-func (w waiting) down(i int) {
-	x := w[i]
+func (q priorityQueue) down(i int) {
+	x := q[i]
 	for {
 		next := 2*i + 1
-		if next >= len(w) {
+		if next >= len(q) {
 			break
 		}
-		if next+1 < len(w) && w[next+1].before(w[next]) {
+		if next+1 < len(q) && q[next+1].before(q[next]) {
 			next++
 		}
-		if !w[next].before(x) {
+		if !q[next].before(x) {
 			break
 		}
-		w[i] = w[next]
+		q[i] = q[next]
 		i = next
 	}
-	w[i] = x
+	q[i] = x
 }

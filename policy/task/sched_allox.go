@@ -3,7 +3,6 @@ package task
 import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/internal/assignment"
-	"github.com/hare-sched/hare/online"
 )
 
 // NewSchedAlloX is the baseline Sched_Allox of the Hare paper, after AlloX
@@ -17,61 +16,61 @@ import (
 // one type, as wide as the mean of the jobs that wait; types narrower than a job
 // are not matched to it; a job starts as a gang, in the order of the places,
 // when its type has room, and others pass it. Weights are not looked at.
-func NewSchedAlloX(inst *hare.Instance) online.Policy {
+func NewSchedAlloX(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
 	a := &allox{}
-	return newDesk(inst, rule{
-		hold: hare.Rigid, rounds: knowing(inst), plan: a.plan,
-		key: func(_ *desk, s *seat) float64 { return s.key },
+	return NewListScheduler(cluster, Rule{
+		Name: "sched_allox", Hold: hare.Rigid, Rounds: sizes.Rounds, plan: a.plan,
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
 	})
 }
 
 type allox struct {
-	matcher assignment.Solver
-	places  []alloxPlace // columns
+	solver assignment.Solver
+	places []alloxPlace // columns
 }
 
 type alloxPlace struct {
-	kind int
-	last float64 // place from the last, from 1
+	gpuType int
+	last    float64 // place from the last, from 1
 }
 
-// plan matches the jobs that wait; O(jobs³ · types) at worst. Keys are the
+// plan matches the jobs that wait; O(jobs³ · types) at worst. Priorities are the
 // places, the furthest from the last first.
-func (a *allox) plan(d *desk, line []*seat) {
+func (a *allox) plan(l *ListScheduler, waiting []*JobState) {
 	tasks := int64(0)
-	for _, s := range line {
-		tasks += s.spec.Tasks
+	for _, j := range waiting {
+		tasks += j.spec.Tasks
 	}
-	mean := max(1, int(tasks)/len(line))
+	mean := max(1, int(tasks)/len(waiting))
 	a.places = a.places[:0]
-	for k, free := range d.free {
-		for i := 0; i < len(line) && len(free) > 0; i++ {
-			a.places = append(a.places, alloxPlace{k, float64(1 + i/max(1, len(free)/mean))})
+	for t, free := range l.free {
+		for i := 0; i < len(waiting) && len(free) > 0; i++ {
+			a.places = append(a.places, alloxPlace{t, float64(1 + i/max(1, len(free)/mean))})
 		}
 	}
 	const never = 1e18
-	a.matcher.Begin(len(line), len(a.places))
-	columns := a.matcher.Solve(func(row int, cost []float64) {
-		s := line[row]
-		long := make([]float64, len(d.kinds))
-		for _, m := range s.modes {
-			if int64(d.total[m.kind]) >= s.spec.Tasks {
-				long[m.kind] = float64(s.rounds-s.round) * float64(m.longUs) / 1e6
+	a.solver.Begin(len(waiting), len(a.places))
+	columns := a.solver.Solve(func(row int, cost []float64) {
+		j := waiting[row]
+		leftS := make([]float64, len(l.types))
+		for _, m := range j.modes {
+			if int64(l.inService[m.gpuType]) >= j.spec.Tasks {
+				leftS[m.gpuType] = float64(j.RoundsLeft()) * float64(m.durationUs) / 1e6
 			}
 		}
 		for c, p := range a.places {
 			cost[c] = never
-			if long[p.kind] > 0 {
-				cost[c] = p.last * long[p.kind]
+			if leftS[p.gpuType] > 0 {
+				cost[c] = p.last * leftS[p.gpuType]
 			}
 		}
 	})
-	for i, s := range line {
+	for i, j := range waiting {
 		p := a.places[columns[i]]
-		s.kind, s.key = -1, -p.last
-		for _, m := range s.modes {
-			if m.kind == p.kind && int64(d.total[p.kind]) >= s.spec.Tasks {
-				s.kind = p.kind
+		j.onlyType, j.priority = -1, -p.last
+		for _, m := range j.modes {
+			if m.gpuType == p.gpuType && int64(l.inService[p.gpuType]) >= j.spec.Tasks {
+				j.onlyType = p.gpuType
 			}
 		}
 	}

@@ -33,9 +33,9 @@ func NewSchedHomo(ctx context.Context, inst *hare.Instance) (online.Policy, erro
 	for i := range m.Jobs {
 		order[inst.Jobs[i].ID] = sums[i] / max(1, rounds[i])
 	}
-	return newDesk(inst, rule{
-		hold: hare.Rigid, blind: true, rounds: knowing(inst),
-		key: func(_ *desk, s *seat) float64 { return order[s.spec.ID] },
+	return NewListScheduler(&inst.Cluster, Rule{
+		Name: "sched_homo", Hold: hare.Rigid, TypesByName: true, Rounds: SizesOf(inst).Rounds,
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return order[j.spec.ID] },
 	}), nil
 }
 

@@ -11,9 +11,10 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/relax"
+	"github.com/hare-sched/hare/sim"
 )
 
-// Knowledge is what a task policy is told beyond the events.
+// Knowledge is what a task policy knows beyond the events.
 type Knowledge string
 
 // The kinds of knowledge, each with that before it.
@@ -35,14 +36,14 @@ type Config struct {
 	// LeaseUs is how long gandiva and themis let a job keep its GPUs, in
 	// microseconds; zero means 60 and 600 s.
 	LeaseUs int64
-	// Kappa is the patience of hlas's starvation guard; zero means its default, a
+	// Kappa is the factor of hlas's starvation guard; zero means its default, a
 	// million (its most) next to no guard.
 	Kappa float64
 	// Moves is the work of hare_offline's search; see HareConfig.
 	Moves int64
 	// Seed is of hare_offline's search.
 	Seed int64
-	// OneNode makes the policies of the desk (all but hlas, fifo and the plans)
+	// OneNode makes list schedulers (all policies but hlas, fifo and the plans)
 	// start a round on GPUs of one node where one has enough of them free, the
 	// fullest first: best fit. [I] They wait for no node.
 	OneNode bool
@@ -53,91 +54,214 @@ type Config struct {
 
 // Info describes a policy of the task engine.
 type Info struct {
-	Name  string
-	Knows Knowledge
-	// Text says in a line what it does.
+	Name string
+	// Text says in a line what the policy does.
 	Text string
-	make func(context.Context, *hare.Instance, *hare.Cluster, Config) (online.Policy, error)
+	// Maker makes it; its type says what the policy knows.
+	Maker Maker
+}
+
+// Knows is what the policy knows beyond the events.
+func (p Info) Knows() Knowledge { return p.Maker.knows() }
+
+// Maker makes policies. It is one of FromEvents, FromDistribution, FromSizes and
+// FromFuture: what a policy knows is what it is made from.
+type Maker interface {
+	knows() Knowledge
+	make(context.Context, *hare.Instance, Config) (online.Policy, error)
+}
+
+// FromEvents makes a policy that knows nothing but the events. Such a policy can be
+// stored and restored, and so runs in sessions.
+type FromEvents struct {
+	// New makes the policy for a simulation on a cluster; GPUs with windows of
+	// service or work are not in service until they join.
+	New func(*hare.Cluster, Config) (online.Durable, error)
+	// Open makes the policy for a session on a cluster, with parameters as JSON or
+	// no bytes. Errors are *hare.InvalidError.
+	Open func(cluster *hare.Cluster, parameters []byte) (online.Durable, error)
+	// Restore makes the policy of which a snapshot was taken.
+	Restore func(snapshot []byte) (online.Durable, error)
+}
+
+// FromDistribution makes a policy that knows how sizes are distributed.
+type FromDistribution func(*hare.Cluster, SizeDistribution, Config) (online.Policy, error)
+
+// FromSizes makes a policy that knows the sizes of jobs.
+type FromSizes func(*hare.Cluster, JobSizes, Config) (online.Policy, error)
+
+// FromFuture makes a policy that knows all jobs and windows of service beforehand.
+type FromFuture func(context.Context, *hare.Instance, Config) (online.Policy, error)
+
+// JobSizes is what policies know that know sizes.
+type JobSizes struct {
+	// Rounds are those of each job, by its ID.
+	Rounds map[string]int64
+	// MaxWeightMicro is the greatest weight of a job.
+	MaxWeightMicro int64
+}
+
+// SizesOf is the sizes of the jobs of inst.
+func SizesOf(inst *hare.Instance) JobSizes {
+	s := JobSizes{Rounds: make(map[string]int64, len(inst.Jobs))}
+	for i := range inst.Jobs {
+		s.Rounds[inst.Jobs[i].ID] = inst.Jobs[i].Rounds
+		s.MaxWeightMicro = max(s.MaxWeightMicro, inst.Jobs[i].WeightMicro)
+	}
+	return s
+}
+
+func (FromEvents) knows() Knowledge       { return Nothing }
+func (FromDistribution) knows() Knowledge { return Distribution }
+func (FromSizes) knows() Knowledge        { return Sizes }
+func (FromFuture) knows() Knowledge       { return Future }
+
+func (m FromEvents) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	return orNil(m.New(&inst.Cluster, cfg))
+}
+
+func (m FromDistribution) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	return m(&inst.Cluster, DistributionOf(inst), cfg)
+}
+
+func (m FromSizes) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	return m(&inst.Cluster, SizesOf(inst), cfg)
+}
+
+func (m FromFuture) make(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	return m(ctx, inst, cfg)
+}
+
+// orNil keeps a nil pointer from becoming an interface that is not nil.
+func orNil[P online.Policy](p P, err error) (online.Policy, error) {
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func durable[P online.Durable](p P, err error) (online.Durable, error) {
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// New makes a fresh policy for a simulation of inst, which must be valid.
+func (p Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	made, err := p.Maker.make(ctx, inst, cfg)
+	if l, ok := made.(*ListScheduler); ok {
+		l.rule.oneNode = cfg.OneNode
+	}
+	return made, err
+}
+
+// FromRule makes policies of a list scheduler that knows nothing but the events:
+// simulated gives its rule for a simulation, session for the parameters of a
+// session.
+func FromRule(simulated func(Config) (Rule, error), session func(parameters []byte) (Rule, error)) FromEvents {
+	return FromEvents{
+		New: func(cluster *hare.Cluster, cfg Config) (online.Durable, error) {
+			r, err := simulated(cfg)
+			if err != nil {
+				return nil, err
+			}
+			return NewListScheduler(cluster, r), nil
+		},
+		Open: func(cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
+			return durable(OpenListScheduler(cluster, parameters, session))
+		},
+		Restore: func(snapshot []byte) (online.Durable, error) {
+			return durable(RestoreListScheduler(snapshot, session))
+		},
+	}
+}
+
+// without makes a rule that has no parameters.
+func without(r Rule) FromEvents {
+	return FromRule(
+		func(Config) (Rule, error) { return r, nil },
+		func(parameters []byte) (Rule, error) { return r, online.DecodeParameters(parameters, &struct{}{}) })
 }
 
 var policies = []Info{
-	{"easy_backfill", Sizes, "first come first served with EASY backfill",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-			return NewEASY(i), nil
-		}},
-	{"fifo", Nothing, "first come first served, task by task",
-		func(_ context.Context, _ *hare.Instance, c *hare.Cluster, _ Config) (online.Policy, error) {
-			return online.NewFIFO(c)
-		}},
-	{"gandiva", Nothing, "time slicing in turn",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg Config) (online.Policy, error) {
-			return NewGandiva(i, GandivaConfig{SliceUs: cfg.LeaseUs})
-		}},
-	{"gavel_fifo", Nothing, "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-			return NewGavelFIFO(i), nil
-		}},
-	{"hare_offline", Future, "Hare's plan by prices and search, followed",
-		func(ctx context.Context, i *hare.Instance, _ *hare.Cluster, c Config) (online.Policy, error) {
+	{"easy_backfill", "first come first served with EASY backfill",
+		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewEASY(c, s), nil })},
+	{"fifo", "first come first served, task by task", FromEvents{
+		New: func(c *hare.Cluster, _ Config) (online.Durable, error) {
+			return durable(online.NewFIFO(inService(c)))
+		},
+		Open: func(c *hare.Cluster, parameters []byte) (online.Durable, error) {
+			if err := online.DecodeParameters(parameters, &struct{}{}); err != nil {
+				return nil, err
+			}
+			return durable(online.NewFIFO(c))
+		},
+		Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreFIFO(snapshot)) },
+	}},
+	{"gandiva", "time slicing in turn", FromRule(
+		func(cfg Config) (Rule, error) { return GandivaConfig{SliceUs: cfg.LeaseUs}.rule() }, parseGandiva)},
+	{"gavel_fifo", "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room", without(gavelFIFO())},
+	{"hare_offline", "Hare's plan by prices and search, followed",
+		FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed, Assign: c.Assign})
-		}},
-	{"hare_paper", Future, "the Hare paper's algorithm 1 on the repaired relaxation, followed",
-		func(ctx context.Context, i *hare.Instance, _ *hare.Cluster, c Config) (online.Policy, error) {
+		})},
+	{"hare_paper", "the Hare paper's algorithm 1 on the repaired relaxation, followed",
+		FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Paper: true, Assign: c.Assign})
-		}},
-	{"hlas", Nothing, "heterogeneity-aware least attained service, task by task",
-		func(_ context.Context, _ *hare.Instance, c *hare.Cluster, cfg Config) (online.Policy, error) {
+		})},
+	{"hlas", "heterogeneity-aware least attained service, task by task", FromEvents{
+		New: func(c *hare.Cluster, cfg Config) (online.Durable, error) {
 			h := online.HLASConfig{Kappa: cfg.Kappa}
 			if cfg.ThresholdUs > 0 {
 				h.ThresholdsUs = []int64{cfg.ThresholdUs}
 			}
-			return online.NewHLAS(c, h)
-		}},
-	{"kueue", Nothing, "gang FIFO as in Kueue, those that do not fit passed over",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-			return NewKueue(i, false), nil
-		}},
-	{"kueue_strict", Nothing, "gang FIFO as in Kueue, nobody passed over",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-			return NewKueue(i, true), nil
-		}},
-	{"sched_allox", Sizes, "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-			return NewSchedAlloX(i), nil
-		}},
-	{"sched_homo", Future, "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
-		func(ctx context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-			return NewSchedHomo(ctx, i)
-		}},
-	{"slurm", Sizes, "multifactor priority with backfill, as in Slurm",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-			return NewSlurm(i, SlurmConfig{}), nil
-		}},
-	{"srtf", Sizes, "shortest remaining time first, round by round",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, _ Config) (online.Policy, error) {
-			return NewSRTF(i), nil
-		}},
-	{"themis", Sizes, "leases to the worst off by finish-time fairness, by auction",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg Config) (online.Policy, error) {
-			return NewThemis(i, ThemisConfig{LeaseUs: cfg.LeaseUs})
-		}},
-	{"tiresias", Nothing, "discretised least attained GPU-time, round by round",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg Config) (online.Policy, error) {
-			t := TiresiasConfig{}
-			if cfg.ThresholdUs > 0 {
-				t.ThresholdsUs = []int64{cfg.ThresholdUs}
+			return durable(online.NewHLAS(inService(c), h))
+		},
+		Open: func(c *hare.Cluster, parameters []byte) (online.Durable, error) {
+			cfg, err := online.ParseHLASConfig(parameters)
+			if err != nil {
+				return nil, err
 			}
-			return NewTiresias(i, t)
-		}},
-	{"tiresias_gittins", Distribution, "attained GPU-time, then the Gittins index, round by round",
-		func(_ context.Context, i *hare.Instance, _ *hare.Cluster, cfg Config) (online.Policy, error) {
-			t := TiresiasConfig{}
-			if cfg.ThresholdUs > 0 {
-				t.ThresholdsUs = []int64{cfg.ThresholdUs}
-			}
-			return NewTiresiasGittins(i, t)
-		}},
+			return durable(online.NewHLAS(c, cfg))
+		},
+		Restore: func(snapshot []byte) (online.Durable, error) { return durable(online.RestoreHLAS(snapshot)) },
+	}},
+	{"kueue", "gang FIFO as in Kueue, those that do not fit passed over", without(kueue(false))},
+	{"kueue_strict", "gang FIFO as in Kueue, nobody passed over", without(kueue(true))},
+	{"sched_allox", "the Hare paper's Sched_Allox: whole jobs matched to types and places in line",
+		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSchedAlloX(c, s), nil })},
+	{"sched_homo", "the Hare paper's Sched_Homo: weighted completion time as if all GPUs were alike",
+		FromFuture(func(ctx context.Context, i *hare.Instance, _ Config) (online.Policy, error) {
+			return orNil(NewSchedHomo(ctx, i))
+		})},
+	{"slurm", "multifactor priority with backfill, as in Slurm",
+		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) {
+			return NewSlurm(c, s, SlurmConfig{}), nil
+		})},
+	{"srtf", "shortest remaining time first, round by round",
+		FromSizes(func(c *hare.Cluster, s JobSizes, _ Config) (online.Policy, error) { return NewSRTF(c, s), nil })},
+	{"themis", "leases to the worst off by finish-time fairness, by auction",
+		FromSizes(func(c *hare.Cluster, s JobSizes, cfg Config) (online.Policy, error) {
+			return orNil(NewThemis(c, s, ThemisConfig{LeaseUs: cfg.LeaseUs}))
+		})},
+	{"tiresias", "discretised least attained GPU-time, round by round", FromRule(
+		func(cfg Config) (Rule, error) { return tiresiasConfig(cfg).rule() }, parseTiresias)},
+	{"tiresias_gittins", "attained GPU-time, then the Gittins index, round by round",
+		FromDistribution(func(c *hare.Cluster, d SizeDistribution, cfg Config) (online.Policy, error) {
+			return orNil(NewTiresiasGittins(c, d, tiresiasConfig(cfg)))
+		})},
 }
+
+func tiresiasConfig(cfg Config) TiresiasConfig {
+	if cfg.ThresholdUs > 0 {
+		return TiresiasConfig{ThresholdsUs: []int64{cfg.ThresholdUs}}
+	}
+	return TiresiasConfig{}
+}
+
+// inService is the part of a cluster that is there from the start.
+func inService(c *hare.Cluster) *hare.Cluster { return sim.Cluster(&hare.Instance{Cluster: *c}) }
 
 // All lists the policies of the task engine by name.
 func All() []Info { return append([]Info(nil), policies...) }
@@ -150,16 +274,6 @@ func Find(name string) (Info, bool) {
 		}
 	}
 	return Info{}, false
-}
-
-// New makes a fresh policy for inst, which must be valid; steady is
-// sim.Cluster(inst).
-func (p Info) New(ctx context.Context, inst *hare.Instance, steady *hare.Cluster, cfg Config) (online.Policy, error) {
-	made, err := p.make(ctx, inst, steady, cfg)
-	if d, ok := made.(*desk); ok {
-		d.oneNode = cfg.OneNode
-	}
-	return made, err
 }
 
 // ErrInfeasible is what policies with Future return where some job can never run.

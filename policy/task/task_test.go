@@ -61,7 +61,7 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 
 func fresh(t testing.TB, p task.Info, inst *hare.Instance, cfg task.Config) online.Policy {
 	t.Helper()
-	made, err := p.New(t.Context(), inst, sim.Cluster(inst), cfg)
+	made, err := p.New(t.Context(), inst, cfg)
 	if err != nil {
 		t.Fatalf("%s: %v", p.Name, err)
 	}
@@ -95,7 +95,7 @@ func TestTaskPoliciesVerified(t *testing.T) {
 				if out.Moved != nil {
 					continue // rigid jobs that lost a GPU; no schedule of the model
 				}
-				if p.Knows == task.Future && p.Name != "sched_homo" && out.Lost > 0 {
+				if p.Knows() == task.Future && p.Name != "sched_homo" && out.Lost > 0 {
 					t.Errorf("seed %d: a plan lost %d tasks", seed, out.Lost)
 				}
 				res, err := out.Result(inst, nil)

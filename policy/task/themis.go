@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 )
 
 // ThemisConfig tunes NewThemis. The zero value is good.
@@ -36,7 +35,7 @@ type ThemisConfig struct {
 // over its GPUs; jobs with a lease do not bid; what bidders leave goes to the
 // others, the worst first; jobs that do not fit are passed over, so that wide ones
 // may wait long; a lease ends with its round; its length.
-func NewThemis(inst *hare.Instance, cfg ThemisConfig) (online.Policy, error) {
+func NewThemis(cluster *hare.Cluster, sizes JobSizes, cfg ThemisConfig) (*ListScheduler, error) {
 	switch {
 	case cfg.Fairness == 0:
 		cfg.Fairness = 0.8
@@ -49,62 +48,60 @@ func NewThemis(inst *hare.Instance, cfg ThemisConfig) (online.Policy, error) {
 	if !(cfg.Fairness <= 1) || cfg.LeaseUs < 0 {
 		return nil, fmt.Errorf("policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive", cfg.Fairness, hare.FormatMicros(cfg.LeaseUs))
 	}
-	t := &themis{lease: leased{cfg.LeaseUs}, bid: 1 - cfg.Fairness}
-	return newDesk(inst, rule{
-		hold: hare.Gang, rounds: knowing(inst), plan: t.plan, began: t.lease.began,
-		key: func(_ *desk, s *seat) float64 { return s.key },
+	t := &themis{lease: timeSlice{cfg.LeaseUs}, bid: 1 - cfg.Fairness}
+	return NewListScheduler(cluster, Rule{
+		Name: "themis", Hold: hare.Gang, Rounds: sizes.Rounds, plan: t.plan, started: t.lease.started,
+		Priority: func(_ *ListScheduler, j *JobState) float64 { return j.priority },
 	}), nil
 }
 
 type themis struct {
-	lease leased
-	bid   float64 // share of the jobs that do
-	line  []themisJob
+	lease   timeSlice
+	bid     float64 // the share of the jobs that bid
+	waiting []themisJob
 }
 
 type themisJob struct {
-	s   *seat
+	j   *JobState
 	rho float64
 }
 
-// plan holds the auction: keys are below 0 for leases that run, to 1 for bidders,
-// and above 2 for the rest. O(line × (log line + types)).
-func (t *themis) plan(d *desk, line []*seat) {
-	t.line = t.line[:0]
-	gpus := 0
-	for _, n := range d.total {
-		gpus += n
-	}
-	for _, s := range line {
-		if t.lease.goesOn(d, s) {
-			s.key = -1
+// plan holds the auction: priorities are below 0 for leases that run, to 1 for
+// bidders, and above 2 for the rest. Time is O(jobs × (log jobs + types)).
+func (t *themis) plan(l *ListScheduler, waiting []*JobState) {
+	t.waiting = t.waiting[:0]
+	gpus := l.GPUs()
+	for _, j := range waiting {
+		t.lease.review(l, j)
+		if t.lease.runs(l, j) {
+			j.priority = -1
 			continue
 		}
-		least := float64(d.leastUs(s))
-		fair := max(1, float64(len(d.jobs))*float64(s.spec.Tasks)/float64(max(1, gpus))) * float64(s.rounds) * least
-		t.line = append(t.line, themisJob{s, (float64(d.nowUs-s.arrivedUs) + float64(s.rounds-s.round)*least) / fair})
+		round := float64(l.RoundUs(j))
+		fair := max(1, float64(len(l.jobs))*float64(j.spec.Tasks)/float64(max(1, gpus))) * float64(j.rounds) * round
+		t.waiting = append(t.waiting, themisJob{j, (float64(l.nowUs-j.arrivedUs) + float64(j.RoundsLeft())*round) / fair})
 	}
-	slices.SortStableFunc(t.line, func(a, b themisJob) int {
-		return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.s.serial, b.s.serial))
+	slices.SortStableFunc(t.waiting, func(a, b themisJob) int {
+		return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.j.serial, b.j.serial))
 	})
-	bidders := int(math.Ceil(t.bid*float64(len(t.line)) - 1e-9))
-	for i, j := range t.line {
+	bidders := int(math.Ceil(t.bid*float64(len(t.waiting)) - 1e-9))
+	for i, w := range t.waiting {
 		if i < max(1, bidders) {
-			j.s.key = 1 / (1 + t.worth(d, j.s))
+			w.j.priority = 1 / (1 + t.value(l, w.j))
 		} else {
-			j.s.key = 2 + 1/(1+j.rho)
+			w.j.priority = 2 + 1/(1+w.rho)
 		}
 	}
 }
 
-// worth is the logarithm of ρ after a lease without GPUs over ρ with them, for
-// each GPU; 0 where no type has room.
-func (t *themis) worth(d *desk, s *seat) float64 {
-	sinceUs, left := float64(d.nowUs-s.arrivedUs), float64(s.rounds-s.round)
-	without := sinceUs + float64(t.lease.longUs) + left*float64(d.leastUs(s))
-	for _, m := range s.modes { // the fastest first
-		if int64(len(d.free[m.kind])) >= s.spec.Tasks {
-			return max(0, math.Log(without/(sinceUs+left*float64(m.longUs)))) / float64(s.spec.Tasks)
+// value is what a job bids: the logarithm of its ρ after a lease without GPUs over
+// its ρ with them, for each GPU; 0 where no type has room.
+func (t *themis) value(l *ListScheduler, j *JobState) float64 {
+	sinceUs, left := float64(l.nowUs-j.arrivedUs), float64(j.RoundsLeft())
+	without := sinceUs + float64(t.lease.lengthUs) + left*float64(l.RoundUs(j))
+	for _, m := range j.modes { // the fastest first
+		if int64(len(l.free[m.gpuType])) >= j.spec.Tasks {
+			return max(0, math.Log(without/(sinceUs+left*float64(m.durationUs)))) / float64(j.spec.Tasks)
 		}
 	}
 	return 0

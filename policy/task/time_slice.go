@@ -2,28 +2,29 @@ package task
 
 import "github.com/hare-sched/hare"
 
-// leased is the part of a rule that lets a job keep its GPUs for some time, from
-// round to round, before it must ask again. A lease ends with the round in which
-// it runs out, and with the job.
-type leased struct{ longUs int64 }
+// timeSlice is the part of a rule that lets a job keep its GPUs for some time, from
+// round to round, before it must ask again. A slice ends with the round in which it
+// runs out, and with the job.
+type timeSlice struct{ lengthUs int64 }
 
-// began starts a lease where none runs. It is rule.began.
-func (l leased) began(d *desk, s *seat, kind int) {
-	if d.nowUs >= s.leaseUs {
-		s.leaseUs = d.nowUs + l.longUs
+// started begins a slice where none runs. It is Rule.started.
+func (s timeSlice) started(l *ListScheduler, j *JobState, gpuType int) {
+	if l.nowUs >= j.leaseEndUs {
+		j.leaseEndUs = l.nowUs + s.lengthUs
 	}
-	s.kind = -1
-	if _, mix := d.holding(s); s.hold != hare.Relaxed && !mix {
-		s.kind = kind
+	j.onlyType = -1
+	if _, mix := l.holding(j); j.hold != hare.Relaxed && !mix {
+		j.onlyType = gpuType
 	}
 }
 
-// goesOn says whether a job that waits at the end of a round has time left, and
-// frees it to go anywhere where it has not, or where its GPUs are gone.
-func (l leased) goesOn(d *desk, s *seat) bool {
-	on := d.nowUs < s.leaseUs
-	if !on || s.kind >= 0 && int64(len(d.free[s.kind])) < s.spec.Tasks {
-		s.kind = -1
+// runs says whether a job has time left.
+func (s timeSlice) runs(l *ListScheduler, j *JobState) bool { return l.nowUs < j.leaseEndUs }
+
+// review frees a job that waits at the end of a round to go to any type, where its
+// slice has run out or its GPUs are gone.
+func (s timeSlice) review(l *ListScheduler, j *JobState) {
+	if !s.runs(l, j) || j.onlyType >= 0 && int64(len(l.free[j.onlyType])) < j.spec.Tasks {
+		j.onlyType = -1
 	}
-	return on
 }

@@ -26,8 +26,8 @@ func gang(id string, releaseS, rounds, tasks int64) hare.Job {
 }
 
 // must is for policies that are made without error.
-func must(t *testing.T) func(online.Policy, error) online.Policy {
-	return func(p online.Policy, err error) online.Policy {
+func must(t *testing.T) func(*task.ListScheduler, error) online.Policy {
+	return func(p *task.ListScheduler, err error) online.Policy {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -50,11 +50,11 @@ func TestGandivaByHand(t *testing.T) {
 		"alone":           {gangs(1, gang("x", 0, 6, 1), gang("y", 3, 1, 1)), "x 0-7 y 4-5"},
 		"half a slice on": {gangs(1, gang("x", 0, 3, 1), gang("y", 1, 2, 1)), "x 0-5 y 2-4"},
 	} {
-		if got := times(t, must(t)(task.NewGandiva(c.inst, slice)), c.inst); got != c.want {
+		if got := times(t, must(t)(task.NewGandiva(&c.inst.Cluster, slice)), c.inst); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	if _, err := task.NewGandiva(gangs(1), task.GandivaConfig{SliceUs: -1}); err == nil {
+	if _, err := task.NewGandiva(&gangs(1).Cluster, task.GandivaConfig{SliceUs: -1}); err == nil {
 		t.Error("a slice below 0 is taken")
 	}
 }
@@ -70,13 +70,13 @@ func TestGandivaByHand(t *testing.T) {
 func TestThemisByHand(t *testing.T) {
 	inst := gangs(1, gang("x", 0, 10, 1), gang("y", 0, 6, 1), gang("z", 2, 4, 1))
 	for f, want := range map[float64]string{0: "x 0-20 y 3-12 z 6-13", 0.9: "x 0-20 y 3-12 z 6-13", -1: "x 0-20 y 7-13 z 3-7"} {
-		p := must(t)(task.NewThemis(inst, task.ThemisConfig{Fairness: f, LeaseUs: 3e6}))
+		p := must(t)(task.NewThemis(&inst.Cluster, task.SizesOf(inst), task.ThemisConfig{Fairness: f, LeaseUs: 3e6}))
 		if got := times(t, p, inst); got != want {
 			t.Errorf("f %v: %s, want %s", f, got, want)
 		}
 	}
 	for _, bad := range []task.ThemisConfig{{Fairness: 1.5}, {LeaseUs: -1}} {
-		if _, err := task.NewThemis(inst, bad); err == nil {
+		if _, err := task.NewThemis(&inst.Cluster, task.SizesOf(inst), bad); err == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
@@ -90,10 +90,10 @@ func TestThemisByHand(t *testing.T) {
 func TestGittinsByHand(t *testing.T) {
 	inst := gangs(1, gang("x", 0, 10, 1), gang("y", 0, 2, 1), gang("z", 0, 2, 1))
 	cfg := task.TiresiasConfig{ThresholdsUs: []int64{3e6}}
-	if got, want := times(t, must(t)(task.NewTiresiasGittins(inst, cfg)), inst), "x 0-14 y 2-4 z 4-6"; got != want {
+	if got, want := times(t, must(t)(task.NewTiresiasGittins(&inst.Cluster, task.DistributionOf(inst), cfg)), inst), "x 0-14 y 2-4 z 4-6"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := times(t, must(t)(task.NewTiresias(inst, cfg)), inst), "x 0-14 y 3-5 z 5-7"; got != want {
+	if got, want := times(t, must(t)(task.NewTiresias(&inst.Cluster, cfg)), inst), "x 0-14 y 3-5 z 5-7"; got != want {
 		t.Errorf("without the index: %s, want %s", got, want)
 	}
 }
@@ -109,7 +109,7 @@ func TestGandivaLetsNobodyWait(t *testing.T) {
 			jobs[i] = gang(string(rune('a'+i)), 0, int64(20+r.IntN(20)), int64(1+r.IntN(4)))
 		}
 		inst := gangs(4, jobs...)
-		out, err := sim.Run(t.Context(), inst, must(t)(task.NewGandiva(inst, task.GandivaConfig{SliceUs: 2e6})), sim.Config{})
+		out, err := sim.Run(t.Context(), inst, must(t)(task.NewGandiva(&inst.Cluster, task.GandivaConfig{SliceUs: 2e6})), sim.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,9 @@
 package task
 
 import (
-	"fmt"
+	"encoding/json"
 	"math"
+	"strconv"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
@@ -27,43 +28,77 @@ type TiresiasConfig struct {
 // default threshold and knob; no placement by model skew, since the model has no
 // network; preemption at the end of a round, which is a gang on the fastest type
 // with room; jobs that do not fit are passed over.
-func NewTiresias(inst *hare.Instance, cfg TiresiasConfig) (online.Policy, error) {
-	r, err := tiresiasRule(&cfg)
+func NewTiresias(cluster *hare.Cluster, cfg TiresiasConfig) (*ListScheduler, error) {
+	r, err := cfg.rule()
 	if err != nil {
 		return nil, err
 	}
-	r.key = func(_ *desk, s *seat) float64 { return float64(s.queue)*math.MaxInt32 + float64(s.serial) }
-	return newDesk(inst, r), nil
+	return NewListScheduler(cluster, r), nil
 }
 
-// tiresiasRule checks the configuration, fills it in and makes the queues; the
-// order inside them is the caller's.
-func tiresiasRule(cfg *TiresiasConfig) (rule, error) {
+// rule fills in the defaults. Errors are *hare.InvalidError.
+func (cfg TiresiasConfig) rule() (Rule, error) {
+	r, err := cfg.queues()
+	r.Name = "tiresias"
+	r.Priority = func(_ *ListScheduler, j *JobState) float64 { return float64(j.queue)*math.MaxInt32 + float64(j.serial) }
+	return r, err
+}
+
+// queues is the part of the rule that moves jobs between queues; the order inside
+// the queues is the caller's.
+func (cfg *TiresiasConfig) queues() (Rule, error) {
 	if cfg.ThresholdsUs == nil {
 		cfg.ThresholdsUs = []int64{3600 * 1e6}
 	}
 	for i, t := range cfg.ThresholdsUs {
 		if t <= 0 || i > 0 && t <= cfg.ThresholdsUs[i-1] {
-			return rule{}, fmt.Errorf("policy: tiresias: threshold %d is %s s: it must be positive and more than the one before", i, hare.FormatMicros(t))
+			return Rule{}, invalid("/thresholds_s/"+strconv.Itoa(i), "out_of_range", "tiresias: threshold %d is %s s: it must be positive and more than the one before", i, hare.FormatMicros(t))
 		}
 	}
 	if math.IsNaN(cfg.Knob) {
-		return rule{}, fmt.Errorf("policy: tiresias: the knob is no number")
+		return Rule{}, invalid("/knob", "bad_value", "tiresias: the knob is no number")
 	}
 	if cfg.Knob == 0 {
 		cfg.Knob = 8
 	}
-	review := func(d *desk, s *seat) {
-		waitedUs := s.waitedUs
-		if s.active == 0 {
-			waitedUs += d.nowUs - s.stateUs
+	thresholds, knob := cfg.ThresholdsUs, cfg.Knob
+	review := func(l *ListScheduler, j *JobState) {
+		waitedUs := j.waitedUs
+		if j.active == 0 {
+			waitedUs += l.nowUs - j.sinceUs
 		}
-		for s.queue < len(cfg.ThresholdsUs) && float64(s.spec.Tasks)*float64(s.executedUs) >= float64(cfg.ThresholdsUs[s.queue]) {
-			s.queue++
+		for j.queue < len(thresholds) && float64(j.spec.Tasks)*float64(j.executedUs) >= float64(thresholds[j.queue]) {
+			j.queue++
 		}
-		if s.queue > 0 && s.active == 0 && cfg.Knob > 0 && float64(waitedUs) >= cfg.Knob*float64(s.executedUs) {
-			s.queue, s.executedUs, s.waitedUs, s.stateUs = 0, 0, 0, d.nowUs
+		if j.queue > 0 && j.active == 0 && knob > 0 && float64(waitedUs) >= knob*float64(j.executedUs) {
+			j.queue, j.executedUs, j.waitedUs, j.sinceUs = 0, 0, 0, l.nowUs
 		}
 	}
-	return rule{hold: hare.Gang, review: review}, nil
+	return Rule{Hold: hare.Gang, review: review, thresholdsUs: thresholds}, nil
 }
+
+// parseTiresias reads {"thresholds_s": [3600], "knob": 8}.
+func parseTiresias(parameters []byte) (Rule, error) {
+	var form struct {
+		ThresholdsS []json.Number `json:"thresholds_s"`
+		Knob        float64       `json:"knob"`
+	}
+	if err := online.DecodeParameters(parameters, &form); err != nil {
+		return Rule{}, err
+	}
+	cfg := TiresiasConfig{Knob: form.Knob}
+	if len(form.ThresholdsS) > maxQueues-1 {
+		return Rule{}, invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d", len(form.ThresholdsS), maxQueues-1)
+	}
+	for i, t := range form.ThresholdsS {
+		us, err := positiveMicros("/thresholds_s/"+strconv.Itoa(i), t)
+		if err != nil {
+			return Rule{}, err
+		}
+		cfg.ThresholdsUs = append(cfg.ThresholdsUs, us)
+	}
+	return cfg.rule()
+}
+
+// maxQueues is the most queues of a session.
+const maxQueues = 16

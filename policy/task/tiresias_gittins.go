@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/online"
 )
 
 // NewTiresiasGittins is Tiresias' discretised 2D-Gittins index (NSDI 2019): queues
@@ -20,28 +19,27 @@ import (
 // where the paper has S − a; this is the paper's. [I] S is drawn from the jobs of
 // the instance themselves, rounds × tasks × the time of a round on the fastest
 // type; ties go by arrival. The rest is as in NewTiresias.
-func NewTiresiasGittins(inst *hare.Instance, cfg TiresiasConfig) (online.Policy, error) {
-	r, err := tiresiasRule(&cfg)
+func NewTiresiasGittins(cluster *hare.Cluster, sizes SizeDistribution, cfg TiresiasConfig) (*ListScheduler, error) {
+	r, err := cfg.queues()
 	if err != nil {
 		return nil, err
 	}
-	sizes := newSizes(inst, float64(cfg.ThresholdsUs[0]))
-	r.key = func(_ *desk, s *seat) float64 {
+	index := newGittinsIndex(sizes, float64(cfg.ThresholdsUs[0]))
+	r.Name = "tiresias_gittins"
+	r.Priority = func(_ *ListScheduler, j *JobState) float64 {
 		// From 0 to 1, falling with the index, which is in units of 1/Δ.
-		return float64(s.queue) + 1/(1+sizes.gittins(float64(s.spec.Tasks)*float64(s.executedUs)))
+		return float64(j.queue) + 1/(1+index.at(float64(j.spec.Tasks)*float64(j.executedUs)))
 	}
-	return newDesk(inst, r), nil
+	return NewListScheduler(cluster, r), nil
 }
 
-// sizes is the distribution of jobs' sizes, in GPU-microseconds.
-type sizes struct {
-	size    []float64 // ascending
-	sum     []float64 // of the first i
-	quantum float64   // Δ
-}
+// SizeDistribution is the sizes of jobs, ascending, in GPU-microseconds.
+type SizeDistribution []float64
 
-func newSizes(inst *hare.Instance, quantum float64) *sizes {
-	d := &sizes{quantum: quantum}
+// DistributionOf takes the size of a job as rounds × tasks × the time of a round on
+// its fastest type.
+func DistributionOf(inst *hare.Instance) SizeDistribution {
+	var d SizeDistribution
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		least := int64(0)
@@ -50,20 +48,31 @@ func newSizes(inst *hare.Instance, quantum float64) *sizes {
 				least = long
 			}
 		}
-		d.size = append(d.size, float64(j.Rounds)*float64(j.Tasks)*float64(least))
+		d = append(d, float64(j.Rounds)*float64(j.Tasks)*float64(least))
 	}
-	slices.Sort(d.size)
-	d.sum = make([]float64, len(d.size)+1)
-	for i, v := range d.size {
-		d.sum[i+1] = d.sum[i] + v
-	}
+	slices.Sort(d)
 	return d
 }
 
-// gittins is Δ × the index of attained service a, in O(log jobs).
-func (d *sizes) gittins(a float64) float64 {
-	above := func(v float64) int { // sizes up to v
-		i, _ := slices.BinarySearchFunc(d.size, v, func(s, v float64) int {
+// gittinsIndex computes the Gittins index of a distribution of sizes.
+type gittinsIndex struct {
+	sizes   SizeDistribution
+	sum     []float64 // of the first i sizes
+	quantum float64   // Δ
+}
+
+func newGittinsIndex(sizes SizeDistribution, quantum float64) *gittinsIndex {
+	g := &gittinsIndex{sizes: sizes, quantum: quantum, sum: make([]float64, len(sizes)+1)}
+	for i, v := range sizes {
+		g.sum[i+1] = g.sum[i] + v
+	}
+	return g
+}
+
+// at is Δ × the index of attained service a, in O(log jobs).
+func (g *gittinsIndex) at(a float64) float64 {
+	upTo := func(v float64) int { // how many sizes are at most v
+		i, _ := slices.BinarySearchFunc(g.sizes, v, func(s, v float64) int {
 			if s <= v {
 				return -1
 			}
@@ -71,10 +80,10 @@ func (d *sizes) gittins(a float64) float64 {
 		})
 		return i
 	}
-	from, to := above(a), above(a+d.quantum)
-	if from == len(d.size) || from == to {
+	from, to := upTo(a), upTo(a+g.quantum)
+	if from == len(g.sizes) || from == to {
 		return 0
 	}
-	spent := d.sum[to] - d.sum[from] - a*float64(to-from) + d.quantum*float64(len(d.size)-to)
-	return d.quantum * float64(to-from) / spent
+	spent := g.sum[to] - g.sum[from] - a*float64(to-from) + g.quantum*float64(len(g.sizes)-to)
+	return g.quantum * float64(to-from) / spent
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy/task"
-	"github.com/hare-sched/hare/sim"
 )
 
 // stepper is what the simulator asks of a policy.
@@ -14,49 +13,49 @@ type stepper interface {
 	Step(nowUs int64, events []hare.Event) ([]hare.Decision, error)
 }
 
-// told gives a policy other profiles than the engine goes by: plans are made of
-// them, and arrivals bring them. Everything else, as the measured times of tasks,
-// stays true.
-type told struct {
+// misprofiled gives a policy estimated profiles in place of the true ones: plans
+// are made of them, and arrivals bring them. The engine keeps the true ones, so that
+// everything else, such as the measured times of tasks, stays true.
+type misprofiled struct {
 	policy stepper
 	on     map[string][]hare.Profile // by job
 	events []hare.Event
 }
 
 // Step is online.Policy.Step.
-func (t *told) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
-	t.events = append(t.events[:0], events...)
-	for i := range t.events {
-		if e := &t.events[i]; e.Arrived != nil {
+func (m *misprofiled) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	m.events = append(m.events[:0], events...)
+	for i := range m.events {
+		if e := &m.events[i]; e.Arrived != nil {
 			j := *e.Arrived
-			j.On = t.on[j.ID]
+			j.On = m.on[j.ID]
 			e.Arrived = &j
 		}
 	}
-	return t.policy.Step(nowUs, t.events)
+	return m.policy.Step(nowUs, m.events)
 }
 
 // newPolicy makes the policy of a run.
 func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (stepper, error) {
-	if c.Told == nil {
-		return info.New(ctx, c.Inst, sim.Cluster(c.Inst), cfg)
+	if c.Estimated == nil {
+		return info.New(ctx, c.Inst, cfg)
 	}
-	p, err := info.New(ctx, c.Told, sim.Cluster(c.Told), cfg)
+	p, err := info.New(ctx, c.Estimated, cfg)
 	if err != nil {
 		return nil, err
 	}
-	t := &told{policy: p, on: map[string][]hare.Profile{}}
-	for i := range c.Told.Jobs {
-		t.on[c.Told.Jobs[i].ID] = c.Told.Jobs[i].On
+	m := &misprofiled{policy: p, on: map[string][]hare.Profile{}}
+	for i := range c.Estimated.Jobs {
+		m.on[c.Estimated.Jobs[i].ID] = c.Estimated.Jobs[i].On
 	}
-	return t, nil
+	return m, nil
 }
 
-// wrong is inst with each compute time and each synchronisation time multiplied
+// estimated is inst with each compute time and each synchronisation time multiplied
 // by a factor of its own, uniform in 1 ± share, to the millisecond. The same seed
 // draws the same deviations whatever the share.
-func wrong(inst *hare.Instance, share float64, seed uint64) *hare.Instance {
-	rng := rand.New(rand.NewPCG(seed, 0x546f6c64)) // "Told"
+func estimated(inst *hare.Instance, share float64, seed uint64) *hare.Instance {
+	rng := rand.New(rand.NewPCG(seed, 0x546f6c64)) // a stream of its own
 	out := *inst
 	out.Jobs = append([]hare.Job(nil), inst.Jobs...)
 	off := func(us int64) int64 {

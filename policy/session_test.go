@@ -1,0 +1,115 @@
+package policy_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/task"
+)
+
+var small = &hare.Cluster{Nodes: []hare.Node{
+	{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
+	{Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},
+}}
+
+// Every policy of tasks that knows nothing but the events opens, is stored and is
+// restored, by its own name alone.
+func TestSessionPolicies(t *testing.T) {
+	names := policy.SessionNames()
+	if want := []string{"fifo", "gandiva", "gavel_fifo", "hlas", "kueue", "kueue_strict", "tiresias"}; !slices.Equal(names, want) {
+		t.Errorf("sessions run %s", names)
+	}
+	for _, name := range names {
+		p, err := policy.OpenSession(name, small, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := policy.RestoreSession(name, p.AppendSnapshot(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := again.(online.Observable); !ok {
+			t.Errorf("%s shows nothing of itself", name)
+		}
+		for _, other := range names {
+			if _, err := policy.RestoreSession(other, p.AppendSnapshot(nil)); (err == nil) != (other == name) {
+				t.Errorf("%s restored as %s: %v", name, other, err)
+			}
+		}
+		if err := again.Adopt(5, hare.Event{Type: hare.EventTick}, nil); err != nil {
+			t.Error(err)
+		}
+		if p, err := policy.RestoreSession(name, []byte("x")); err == nil || p != nil {
+			t.Errorf("%s: garbage is restored", name)
+		}
+		if p, err := policy.OpenSession(name, small, []byte(`{"no": 1}`)); err == nil || p != nil {
+			t.Errorf("%s takes an unknown parameter", name)
+		}
+		windows := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: small.Nodes[0].GPUs, Windows: []hare.Window{{EndUs: 1}}}}}
+		if p, err := policy.OpenSession(name, windows, nil); err == nil || p != nil {
+			t.Errorf("%s knows the future", name)
+		}
+	}
+}
+
+// A policy that cannot run in a session is refused by its name, with the reason.
+func TestSessionRefusesPolicies(t *testing.T) {
+	for name, want := range map[string]string{
+		"none":             "is not known",
+		"srtf":             "needs sizes; sessions do not know them",
+		"tiresias_gittins": "needs the distribution of sizes",
+		"hare_offline":     "needs all jobs beforehand",
+		"gavel:fifo":       "runs in simulations alone",
+		"optimus":          "runs in simulations alone",
+	} {
+		_, err := policy.OpenSession(name, small, nil)
+		var inv *hare.InvalidError
+		if !errors.As(err, &inv) || inv.Pointer != "/policy" || !strings.Contains(inv.Detail, want) || !strings.HasSuffix(inv.Detail, strings.Join(policy.SessionNames(), ", ")) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := policy.RestoreSession(name, nil); err == nil {
+			t.Errorf("%s is restored", name)
+		}
+	}
+	for _, info := range policy.All() {
+		_, err := policy.OpenSession(info.Name, small, nil)
+		if (err == nil) != (info.Engine == policy.Task && info.Knows == task.Nothing) {
+			t.Errorf("%s: %v", info.Name, err)
+		}
+	}
+}
+
+func TestSessionParameters(t *testing.T) {
+	for _, c := range []struct{ name, parameters, pointer string }{
+		{"tiresias", `{"thresholds_s": [10, 5]}`, "/thresholds_s/1"},
+		{"tiresias", `{"thresholds_s": [0]}`, "/thresholds_s/0"},
+		{"tiresias", `{"knob": "x"}`, "/knob"},
+		{"gandiva", `{"slice_s": 0}`, "/slice_s"},
+		{"gandiva", `{"slice_s": -1}`, "/slice_s"},
+		{"gandiva", `{"slice_s": 1e99}`, "/slice_s"},
+	} {
+		var inv *hare.InvalidError
+		if _, err := policy.OpenSession(c.name, small, []byte(c.parameters)); !errors.As(err, &inv) || inv.Pointer != c.pointer {
+			t.Errorf("%s %s: %v", c.name, c.parameters, err)
+		}
+	}
+	for name, parameters := range map[string]string{"tiresias": ` {"thresholds_s": [10.5, 20], "knob": -1}`, "gandiva": `{"slice_s": 0.5}`, "kueue": "{}"} {
+		p, err := policy.OpenSession(name, small, []byte(parameters))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := p.AppendSnapshot(nil)
+		again, err := policy.RestoreSession(name, first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(again.AppendSnapshot(nil)) != string(first) {
+			t.Errorf("%s: another snapshot after it was restored", name)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package task
+
+import "github.com/hare-sched/hare"
+
+// NewKueue is gang FIFO as in Kueue, the job queue of Kubernetes: a job is
+// admitted when all of its GPUs are there, and keeps them until it ends. strict
+// is Kueue's StrictFIFO, where the oldest job that cannot be admitted stops those
+// behind it; otherwise BestEffortFIFO, its default, where they pass it.
+//
+// [S] Types (flavors) are tried in a fixed order, which is not one of speed: by
+// name here. [I] No quotas, cohorts, preemption or priorities.
+func NewKueue(cluster *hare.Cluster, strict bool) *ListScheduler {
+	return NewListScheduler(cluster, kueue(strict))
+}
+
+func kueue(strict bool) Rule {
+	name := "kueue"
+	if strict {
+		name = "kueue_strict"
+	}
+	return Rule{Name: name, Hold: hare.Rigid, TypesByName: true, Strict: strict, Priority: byArrival}
+}

@@ -1,0 +1,249 @@
+package task
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// snapshotForm begins each snapshot; a SHA-256 of what stands before ends it.
+const snapshotForm = "hare/list-scheduler/1\n"
+
+// schedulerSnapshot is the state of a ListScheduler as JSON.
+type schedulerSnapshot struct {
+	Policy     string          `json:"policy"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	NowUs      int64           `json:"now_us"`
+	Serial     int             `json:"serial"`
+	Types      []string        `json:"types"`
+	GPUs       []gpuSnapshot   `json:"gpus"`
+	Jobs       []jobSnapshot   `json:"jobs"`
+}
+
+// gpuSnapshot is one GPU; a vacant slot has no name.
+type gpuSnapshot struct {
+	Name      string `json:"name"`
+	Type      int    `json:"type"`
+	InService bool   `json:"in_service"`
+	Initial   bool   `json:"initial"`
+}
+
+type jobSnapshot struct {
+	ID          string         `json:"id"`
+	WeightMicro int64          `json:"weight_micro"`
+	Tasks       int64          `json:"tasks"`
+	Sync        hare.Sync      `json:"sync"`
+	Mix         bool           `json:"mix"`
+	On          []hare.Profile `json:"on"`
+	Serial      int            `json:"serial"`
+
+	Round      int64       `json:"round"`
+	Next       int64       `json:"next"`
+	Ended      int64       `json:"ended"`
+	Redo       []int64     `json:"redo,omitempty"`
+	Syncing    []taskOnGPU `json:"syncing,omitempty"`
+	GPUs       []heldGPU   `json:"gpus,omitempty"`
+	Hold       hare.Sync   `json:"hold"`
+	ArrivedUs  int64       `json:"arrived_us"`
+	StartedUs  int64       `json:"started_us"`
+	SinceUs    int64       `json:"since_us"`
+	ExecutedUs int64       `json:"executed_us"`
+	WaitedUs   int64       `json:"waited_us"`
+	TotalUs    int64       `json:"total_us"`
+	Queue      int         `json:"queue"`
+	OnlyType   int         `json:"only_type"`
+	LeaseEndUs int64       `json:"lease_end_us"`
+}
+
+type taskOnGPU struct {
+	Task int64  `json:"task"`
+	GPU  string `json:"gpu"`
+}
+
+// heldGPU is a GPU that a job holds, with the task on it or −1.
+type heldGPU struct {
+	GPU     int   `json:"gpu"`
+	Task    int64 `json:"task"`
+	SinceUs int64 `json:"since_us"`
+}
+
+// AppendSnapshot is online.Durable.AppendSnapshot, O(jobs + GPUs).
+func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
+	s := schedulerSnapshot{Policy: l.rule.Name, Parameters: l.rule.parameters, NowUs: l.nowUs, Serial: l.serial, Types: l.types}
+	for i := range l.gpus {
+		x := &l.gpus[i]
+		s.GPUs = append(s.GPUs, gpuSnapshot{x.name, x.gpuType, x.inService, x.initial})
+	}
+	for _, j := range l.jobs {
+		s.Jobs = append(s.Jobs, l.jobSnapshot(j))
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // no field of these types can fail
+	}
+	start := len(b)
+	b = append(append(b, snapshotForm...), text...)
+	sum := sha256.Sum256(b[start:])
+	return append(b, sum[:]...)
+}
+
+func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
+	s := jobSnapshot{
+		ID: j.spec.ID, WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks, Sync: j.spec.Sync, Mix: j.spec.Mix, On: j.spec.On, Serial: j.serial,
+		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs, SinceUs: j.sinceUs,
+		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType, LeaseEndUs: j.leaseEndUs,
+	}
+	if j.next > 0 {
+		s.Hold = j.hold // before the first start it has no meaning
+	}
+	for _, t := range j.syncing {
+		s.Syncing = append(s.Syncing, taskOnGPU{t.task, t.gpu})
+	}
+	for _, g := range j.gpus {
+		s.GPUs = append(s.GPUs, heldGPU{g, l.gpus[g].task, l.gpus[g].sinceUs})
+	}
+	return s
+}
+
+// OpenListScheduler makes a scheduler for a session on a cluster. Errors are
+// *hare.InvalidError.
+func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(parameters []byte) (Rule, error)) (*ListScheduler, error) {
+	r, err := rule(parameters)
+	if err != nil {
+		return nil, err
+	}
+	if err := online.CheckCluster(cluster); err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(parameters)) > 0 {
+		r.parameters = slices.Clone(parameters)
+	}
+	return NewListScheduler(cluster, r), nil
+}
+
+// RestoreListScheduler makes the scheduler of which a snapshot was taken; rule is
+// given the parameters of the session. A torn or altered snapshot is an error.
+func RestoreListScheduler(snapshot []byte, rule func(parameters []byte) (Rule, error)) (*ListScheduler, error) {
+	broken := func(why string) (*ListScheduler, error) {
+		return nil, invalid("/snapshot", "bad_snapshot", "the snapshot %s: start from an older one and the log behind it", why)
+	}
+	n := len(snapshot) - sha256.Size
+	if n < 0 || !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
+		return broken("is torn, or of another version")
+	}
+	if sum := sha256.Sum256(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
+		return broken("does not have the checksum that it states: it is torn or was altered")
+	}
+	var s schedulerSnapshot
+	if err := json.Unmarshal(snapshot[len(snapshotForm):n], &s); err != nil {
+		return broken("cannot be read (" + err.Error() + ")")
+	}
+	r, err := rule(s.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	if s.Policy != r.Name {
+		return broken("is one of another policy")
+	}
+	r.parameters = s.Parameters
+	l := NewListScheduler(nil, r)
+	if !l.restore(&s) {
+		return broken("contradicts itself")
+	}
+	return l, nil
+}
+
+// restore fills an empty scheduler; false says that the snapshot contradicts itself.
+func (l *ListScheduler) restore(s *schedulerSnapshot) bool {
+	l.nowUs, l.serial = s.NowUs, s.Serial
+	for _, t := range s.Types {
+		if _, twice := l.typeOf[t]; twice {
+			return false
+		}
+		l.addType(t)
+	}
+	if s.NowUs < 0 || s.NowUs > hare.MaxExact {
+		return false
+	}
+	for i, g := range s.GPUs {
+		if _, twice := l.gpuOf[g.Name]; twice || g.Type < 0 || g.Name != "" && g.Type >= len(l.types) {
+			return false
+		}
+		if g.Name == "" {
+			l.gpus = append(l.gpus, gpuState{task: -1})
+			continue
+		}
+		l.addGPU(g.Name, g.Type)
+		l.gpus[i].initial = g.Initial
+		if g.InService {
+			l.enterService(i)
+		}
+	}
+	for i := len(l.gpus) - 1; i >= 0; i-- {
+		if l.gpus[i].name == "" {
+			l.vacant = append(l.vacant, i)
+		}
+	}
+	for i := range s.Jobs {
+		if !l.restoreJob(&s.Jobs[i]) {
+			return false
+		}
+	}
+	l.changed = false
+	return true
+}
+
+func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
+	spec := &hare.Job{ID: s.ID, WeightMicro: s.WeightMicro, Tasks: s.Tasks, Sync: s.Sync, Mix: s.Mix, On: s.On}
+	if online.CheckArrival(&hare.Event{Type: hare.EventJobArrived, Arrived: spec}) != nil {
+		return false
+	}
+	_, twice := l.jobOf[s.ID]
+	last := -1
+	if n := len(l.jobs); n > 0 {
+		last = l.jobs[n-1].serial
+	}
+	if twice || s.Serial <= last || s.Serial >= l.serial || s.Round < 0 || s.Next < 0 || s.Next > s.Tasks || s.Ended < 0 || s.Hold > hare.Rigid ||
+		s.Queue < 0 || s.Queue > len(l.rule.thresholdsUs) || s.OnlyType < -1 || s.OnlyType >= len(l.types) {
+		return false
+	}
+	j := &JobState{
+		spec: spec, serial: s.Serial, rounds: l.rule.Rounds[s.ID], modes: l.modesOf(spec),
+		round: s.Round, next: s.Next, ended: s.Ended, redo: s.Redo, hold: s.Hold,
+		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs, waitedUs: s.WaitedUs, totalUs: s.TotalUs,
+		queue: s.Queue, onlyType: s.OnlyType, leaseEndUs: s.LeaseEndUs,
+	}
+	tasks := slices.Clone(s.Redo) // all that have been started and not ended
+	for i, t := range s.Syncing {
+		if i > 0 && t.Task <= s.Syncing[i-1].Task {
+			return false
+		}
+		j.syncing = append(j.syncing, syncing{t.Task, t.GPU})
+		tasks = append(tasks, t.Task)
+	}
+	for _, h := range s.GPUs {
+		if h.GPU < 0 || h.GPU >= len(l.gpus) || !l.gpus[h.GPU].inService || l.gpus[h.GPU].job != nil || h.Task < -1 {
+			return false
+		}
+		x := &l.gpus[h.GPU]
+		at, _ := slices.BinarySearch(l.free[x.gpuType], h.GPU)
+		l.hold(j, x.gpuType, at)
+		x.task, x.sinceUs = h.Task, h.SinceUs
+		if h.Task >= 0 {
+			tasks = append(tasks, h.Task)
+		}
+	}
+	slices.Sort(tasks)
+	if len(slices.Compact(slices.Clone(tasks))) != len(tasks) || len(tasks) > 0 && (tasks[0] < 0 || tasks[len(tasks)-1] >= j.next) ||
+		int64(len(tasks)) != j.next-j.ended {
+		return false
+	}
+	j.active = int64(len(tasks) - len(j.redo))
+	l.jobs = append(l.jobs, j)
+	l.jobOf[s.ID] = j
+	return true
+}
