@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// ascent climbs the dual by deflected, preconditioned supergradient steps of
-// Polyak's length towards a target a little over the best value. A step along
-// a cell's price is scaled by price over capacity, so that overload by the
-// same share moves a price by the same share.
+// ascent climbs the dual by deflected, preconditioned supergradient steps of Polyak's
+// length towards a target a little above the best value. A step along a cell's price is
+// scaled by price over capacity, so that overload by the same share moves a price by the
+// same share.
 type ascent struct {
 	ev    *evaluator
 	grid  []float64
@@ -17,18 +17,18 @@ type ascent struct {
 	cur   *prices
 	best  *prices
 	value float64 // of best
-	// delta is how far over the best value the target lies, as a share.
+	// delta is how far the target lies above the best value, as a share.
 	delta float64
-	// worth ends the climb when a step brings less, as a share of the value,
-	// on average over the last lookback; 0 climbs on.
-	worth float64
-	// patience is how many steps may bring nothing before the target nears.
+	// minGain ends the climb when a step gains less, as a share of the value, on average
+	// over the last lookback steps. Zero means no such end.
+	minGain float64
+	// patience is the number of steps without a gain after which the target moves nearer.
 	patience int
-	// short says that progress is the average of too few steps; before is the
-	// ascent on a coarser grid then, if there was one.
-	short    bool
-	before   *ascent
-	progress [][]float64 // averaged rounds a cell, by job; nil until wanted
+	// tooShort says that progress is the average of too few steps. coarser is then the
+	// ascent on a coarser grid, if there was one.
+	tooShort bool
+	coarser  *ascent
+	progress [][]float64 // the averaged rounds in each cell by job; nil until wanted
 }
 
 func newPrices(grid []float64, types int) *prices {
@@ -39,38 +39,38 @@ func newPrices(grid []float64, types int) *prices {
 	return p
 }
 
-func (p *prices) copyFrom(q *prices) {
-	for k := range p.at {
-		copy(p.at[k], q.at[k])
+func (pi *prices) copyFrom(q *prices) {
+	for k := range pi.at {
+		copy(pi.at[k], q.at[k])
 	}
 }
 
 // The constants were chosen on standard-200, its gang and rigid variants and
 // arrivals-200.
 const (
-	deflect  = 0.5   // share of the newest supergradient in the direction
-	hasty    = 6     // steps without a better value before the target nears
-	patient  = 25    // the same where prices of zero seem best
-	nearer   = 0.6   // by this factor
-	floorPre = 0.03  // least price in the preconditioner, as a share of the type's largest
-	floorAny = 0.003 // and of any type's
-	finest   = 1e-6  // delta at which climbing stops
-	lookback = 16    // steps
+	deflect       = 0.5   // share of the newest supergradient in the direction
+	usualPatience = 6     // steps without a better value before the target moves nearer
+	zeroPatience  = 25    // the same if prices of zero seem best
+	deltaFactor   = 0.6   // factor by which the target moves nearer
+	floorPre      = 0.03  // least price in the preconditioner, as a share of the type's greatest price
+	floorAny      = 0.003 // the same, as a share of the greatest price of all types
+	minDelta      = 1e-6  // delta at which climbing stops
+	lookback      = 16    // steps
 )
 
-// climb runs up to iters steps from cur and leaves the best prices in best and
-// cur; it returns how many it made. The context's end stops it without an error.
+// climb makes up to iters steps from cur, leaves the best prices in best and cur, and
+// returns the number of steps. The end of the context stops it without an error.
 func (a *ascent) climb(ctx context.Context, iters int, report func(value float64)) (steps int) {
 	G := len(a.grid) - 1
 	n := G * len(a.caps)
 	grad, dir, pre := make([]float64, n), make([]float64, n), make([]float64, n)
 	first := true
 	since := 0
-	fresh := true // dir starts from the gradient at cur
+	fresh := true // whether dir starts from the gradient at cur
 	var past [lookback]float64
 	for range iters {
-		if i := steps % lookback; a.worth > 0 {
-			if steps >= lookback && a.value-past[i] < a.worth*lookback*math.Abs(a.value) {
+		if i := steps % lookback; a.minGain > 0 {
+			if steps >= lookback && a.value-past[i] < a.minGain*lookback*math.Abs(a.value) {
 				break
 			}
 			past[i] = a.value
@@ -103,8 +103,8 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 				report(v)
 			}
 		} else if since++; since >= a.patience {
-			a.delta *= nearer
-			if a.delta < finest {
+			a.delta *= deltaFactor
+			if a.delta < minDelta {
 				break
 			}
 			since = 0
@@ -126,18 +126,18 @@ func (a *ascent) climb(ctx context.Context, iters int, report func(value float64
 	return steps
 }
 
-// free says that the best prices charge next to nothing.
-func (a *ascent) free() bool {
+// nearZero reports whether the best prices charge next to nothing.
+func (a *ascent) nearZero() bool {
 	sum := 0.0
 	for k, row := range a.best.at {
 		for g, x := range row {
 			sum += x * a.caps[k][g]
 		}
 	}
-	return sum <= finest*math.Abs(a.value)
+	return sum <= minDelta*math.Abs(a.value)
 }
 
-// step moves cur along dir; v is the value there.
+// step moves cur along dir; v is the value at cur.
 func (a *ascent) step(v float64, dir, pre []float64) {
 	G := len(a.grid) - 1
 	norm, dearest := 0.0, 0.0
@@ -145,10 +145,10 @@ func (a *ascent) step(v float64, dir, pre []float64) {
 		dearest = max(dearest, slices.Max(row))
 	}
 	for k, row := range a.cur.at {
-		// A type that is free so far may still become dear.
+		// A type whose price is 0 may still become dear.
 		top := slices.Max(row)
 		if pr := a.ev.pr; k >= len(pr.caps) {
-			top = max(top, slices.Max(a.cur.at[pr.packs[k-len(pr.caps)].kind]))
+			top = max(top, slices.Max(a.cur.at[pr.dualFeasible[k-len(pr.caps)].kind]))
 		}
 		floor := max(floorPre*top, floorAny*dearest) + 1
 		for g, price := range row {

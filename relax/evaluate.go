@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// chunkOf is how many of n jobs are summed in one go: small instances are split
-// finer, as their jobs may take longest. The split depends on the instance
-// alone, so sums are the same bytes on any number of cores.
-func chunkOf(n int) int {
+// chunkSize returns how many of n jobs are summed in one chunk. Small instances have
+// smaller chunks, as their jobs may take longest. The size depends on the instance
+// alone, so the sums have the same bytes on any number of cores.
+func chunkSize(n int) int {
 	if n <= 64 {
 		return 4
 	}
@@ -24,19 +24,19 @@ type evaluator struct {
 	workers int
 	oracles []*oracle
 	chunks  []chunk
-	version int64     // of prices
-	offers  []float64 // of each job's last answer
-	mixer   *mixer    // of the grid seen last; nil without sizes
-	Calls   int64     // φ_j evaluated
-	// Of the last exact bound: φ by job, what rounds add to the fluid's, both in
-	// 1e-15 weight-seconds, and δ where steps count.
-	phi, gain []float64
-	capacity  []float64 // price of all capacity by type, after exactBound
-	stated    int64
-	// Jobs that are bounded round by round as well, nil without steps.
+	version int64     // of the prices
+	cutoffs []float64 // of each job's last answer
+	rows    *rowMap   // of the last grid; nil without sizes
+	Calls   int64     // the number of φ_j evaluated
+	// These fields describe the last exact bound: φ by job and the gain of bounding round by
+	// round, both in 1e-15 weight-seconds, and δ if that gain counts.
+	phi, gain  []float64
+	capacity   []float64 // the price of all capacity by type, after exactBound
+	statedStep int64
+	// stepJobs are the jobs that are also bounded round by round; nil without steps.
 	stepJobs   []*stepJob
 	stepPrices stepPrices
-	stepping   bool // dual bounds them so too
+	withSteps  bool // whether dual also bounds them round by round
 }
 
 type chunk struct {
@@ -48,11 +48,11 @@ func newEvaluator(pr *problem, workers int) *evaluator {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	e := &evaluator{pr: pr, workers: workers, offers: make([]float64, len(pr.jobs))}
+	e := &evaluator{pr: pr, workers: workers, cutoffs: make([]float64, len(pr.jobs))}
 	for range workers {
 		e.oracles = append(e.oracles, &oracle{})
 	}
-	size := chunkOf(len(pr.jobs))
+	size := chunkSize(len(pr.jobs))
 	e.chunks = make([]chunk, (len(pr.jobs)+size-1)/size)
 	return e
 }
@@ -61,7 +61,7 @@ func newEvaluator(pr *problem, workers int) *evaluator {
 func (e *evaluator) each(ctx context.Context, f func(o *oracle, c, lo, hi int)) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	size := chunkOf(len(e.pr.jobs))
+	size := chunkSize(len(e.pr.jobs))
 	run := func(o *oracle) {
 		for ctx.Err() == nil {
 			c := int(next.Add(1)) - 1
@@ -72,7 +72,8 @@ func (e *evaluator) each(ctx context.Context, f func(o *oracle, c, lo, hi int)) 
 			f(o, c, lo, min(lo+size, len(e.pr.jobs)))
 		}
 	}
-	// A panic elsewhere than here would end the process: the caller gets it.
+	// A panic in a goroutine would end the process, so the panic is raised in the caller
+	// instead.
 	var failed atomic.Pointer[any]
 	for _, o := range e.oracles[1:] {
 		wg.Go(func() {
@@ -92,15 +93,16 @@ func (e *evaluator) each(ctx context.Context, f func(o *oracle, c, lo, hi int)) 
 	return ctx.Err()
 }
 
-// dual is Σ φ_j − Σ w a − Σ ∫ M π, with the supergradient: grad[k·G+g] is the
-// GPU-seconds of type k used in cell g less those there are. progress, when
-// not nil, gets weight times the rounds that each job does in each cell added.
-func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad []float64, progress [][]float64, weight float64) (float64, error) {
+// dual returns Σ φ_j − Σ w a − Σ ∫ M π and its supergradient: grad[k·G+g] is the
+// GPU-seconds of type k used in cell g minus those available. If progress is not nil,
+// weight times the rounds that each job does in each cell is added to it.
+func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad []float64, progress [][]float64,
+	weight float64) (float64, error) {
 	G := len(pi.grid) - 1
 	full := e.compose(pi)
 	full.integrate()
 	e.loadRounded(full)
-	version := e.next()
+	version := e.nextVersion()
 	cells := len(full.at) * G
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
 		ch := &e.chunks[c]
@@ -109,9 +111,9 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 			ch.use = make([]float64, cells)
 		}
 		clear(ch.use)
-		o.at(full, version)
+		o.setPrices(full, version)
 		var ans answer
-		ans.uses, ans.strides = o.uses, o.strides
+		ans.uses, ans.progress = o.uses, o.progress
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
 			e.answer(i, o, &ans)
 			ch.phi += ans.phi
@@ -119,10 +121,10 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 				ch.use[int(u.row)*G+int(u.cell)] += u.amount
 			}
 			if progress != nil {
-				spread(progress[i], pi.grid, ans.strides, weight)
+				spread(progress[i], pi.grid, ans.progress, weight)
 			}
 		}
-		o.uses, o.strides = ans.uses, ans.strides
+		o.uses, o.progress = ans.uses, ans.progress
 	})
 	if err != nil {
 		return 0, err
@@ -137,8 +139,8 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 	}
 	for c := range e.chunks {
 		value += e.chunks[c].phi
-		if e.mixer != nil {
-			e.mixer.fold(e.pr, e.chunks[c].use, grad)
+		if e.rows != nil {
+			e.rows.fold(e.pr, e.chunks[c].use, grad)
 			continue
 		}
 		for i, u := range e.chunks[c].use {
@@ -148,27 +150,27 @@ func (e *evaluator) dual(ctx context.Context, pi *prices, caps [][]float64, grad
 	return value, nil
 }
 
-// next tells new prices from those before.
-func (e *evaluator) next() int64 {
+// nextVersion returns a number that tells new prices from those before.
+func (e *evaluator) nextVersion() int64 {
 	e.version++
 	return e.version
 }
 
-// compose is the oracle's prices for those of the ascent, valid until the next
-// call.
+// compose returns the oracle's prices for those of the ascent; they are valid until the
+// next call.
 func (e *evaluator) compose(pi *prices) *prices {
 	if len(e.pr.rows) == len(e.pr.caps) {
 		return pi
 	}
-	if e.mixer == nil || !slices.Equal(e.mixer.grid, pi.grid) {
-		e.mixer = e.pr.mix(pi.grid)
+	if e.rows == nil || !slices.Equal(e.rows.grid, pi.grid) {
+		e.rows = e.pr.newRowMap(pi.grid)
 	}
-	return e.mixer.compose(e.pr, pi)
+	return e.rows.compose(e.pr, pi)
 }
 
-// spread adds weight times the rounds of each stride to the cells it covers;
-// the last entry takes what lies beyond the grid.
-func spread(to, grid []float64, strides []stretch, weight float64) {
+// spread adds weight times the rounds of each interval to the cells that the interval
+// covers. The last entry takes what lies beyond the grid.
+func spread(to, grid []float64, strides []progressInterval, weight float64) {
 	G := len(grid) - 1
 	for _, s := range strides {
 		if s.to <= s.from {

@@ -8,20 +8,21 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// near is how far, as a share of the terms that it was made from, a float cost
-// may lie above the least and still be evaluated exactly. Such costs are wrong
-// by 1e-11 of that at most: some hundred terms, after sums that have fallen to
+// exactMargin is how far a float cost may lie above the least, as a share of the terms
+// from which it was computed, and still be evaluated exactly. Such costs are wrong by at
+// most 1e-11 of these terms: some hundred terms, after sums that have fallen to
 // 1/cancelled at most.
-const near = 1e-9
+const exactMargin = 1e-9
 
-// exactTerms limits the sum that is kept as one rational: beyond, each job's
-// φ is first rounded down to 2^-40 units of 1e-15.
+// exactTerms limits the number of terms of a sum that is kept as one rational. With more
+// jobs, each job's φ is first rounded down to 2^-40 units of 1e-15.
 const exactTerms = 256
 
-// exactBound is the price bound on the weighted JCT at integer prices, in
-// 1e-15 weight-seconds, rounded down by at most 2^-40 a job in large
-// instances; relaxed jobs also round by round where step is not 0. No float decides what is returned: floats only pick the pieces
-// that are worth evaluating, with a margin far over their error.
+// exactBound returns the price bound on the weighted JCT at integer prices, in 1e-15
+// weight-seconds, rounded down by at most 2^-40 a job in large instances. If step is not
+// 0, relaxed jobs are also bounded round by round. No float decides the result: floats
+// only select the pieces that are worth exact evaluation, with a margin far above their
+// error.
 func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int64, step int64) (*big.Rat, error) {
 	pi := &prices{grid: make([]float64, len(grid)), at: make([][]float64, len(nanos))}
 	for i, t := range grid {
@@ -34,16 +35,17 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		}
 	}
 	pi.integrate()
-	version := e.next()
+	version := e.nextVersion()
 	e.loadSteps(step, grid, nanos)
-	// Two sums: of fluids, and of what rounds add to them.
+	// fluids sums the bounds of the fluids, gains what bounding round by round adds to them.
 	fluids, gains := make([]*big.Rat, len(e.chunks)), make([]*big.Rat, len(e.chunks))
 	e.phi, e.gain = make([]float64, len(e.pr.jobs)), make([]float64, len(e.pr.jobs))
 	err := e.each(ctx, func(o *oracle, c, lo, hi int) {
-		o.at(pi, version)
+		o.setPrices(pi, version)
 		fluids[c], gains[c] = new(big.Rat), new(big.Rat)
 		for i := lo; i < hi && ctx.Err() == nil; i++ {
-			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: e.pr.rows, nanos: nanos, grid: grid, path: e.pr.pathUs[i]}
+			x := exactJob{o: o, j: &e.pr.jobs[i], mj: &e.pr.model.Jobs[i], rows: e.pr.rows, nanos: nanos, grid: grid,
+				path: e.pr.pathUs[i]}
 			phi := x.least()
 			more := e.stepPhi(i, phi, o)
 			phi, more = e.floor(phi), e.floor(more)
@@ -74,7 +76,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 		e.capacity = append(e.capacity, c)
 	}
 	total.Sub(total, new(big.Rat).SetInt(fixed))
-	if e.stated = e.bestStep(gain, total); e.stated > 0 {
+	if e.statedStep = e.bestStep(gain, total); e.statedStep > 0 {
 		total.Add(total, gain)
 		for i, x := range e.gain {
 			e.phi[i] += x
@@ -83,7 +85,7 @@ func (e *evaluator) exactBound(ctx context.Context, grid []int64, nanos [][]int6
 	return total, nil
 }
 
-// floor rounds down to 2^-40 where sums of exact fractions would get long.
+// floor rounds down to a multiple of 2^-40 if sums of exact fractions would get long.
 func (e *evaluator) floor(x *big.Rat) *big.Rat {
 	if len(e.pr.jobs) <= exactTerms {
 		return new(big.Rat).Set(x)
@@ -92,7 +94,7 @@ func (e *evaluator) floor(x *big.Rat) *big.Rat {
 	return new(big.Rat).SetFrac(n.Div(n, x.Denom()), new(big.Int).Lsh(big.NewInt(1), 40))
 }
 
-// capacityIn is ∫ M over [from, to) in GPU-microseconds, at most 2^20 · 2^53.
+// capacityIn returns ∫ M over [from, to) in GPU-microseconds, at most 2^20 · 2^53.
 func capacityIn(steps []hare.Step, from, to int64) *big.Int {
 	sum := new(big.Int)
 	for i, s := range steps {
@@ -129,28 +131,28 @@ type exactJob struct {
 	path  int64
 }
 
-// candidate is a last piece, or a rigid start, worth exact evaluation.
+// candidate is a last piece, or a rigid start, that is worth exact evaluation.
 type candidate struct {
 	start float64
 	crit  segment // the last segment of the filling
-	final bool    // crit lies in the last piece
+	final bool    // whether crit lies in the last piece
 }
 
-func (x *exactJob) least() *big.Rat {
+func (ej *exactJob) least() *big.Rat {
 	var ans answer
-	if x.j.sync == hare.Rigid {
-		return x.leastRigid(&ans)
+	if ej.j.sync == hare.Rigid {
+		return ej.leastRigid(&ans)
 	}
-	x.o.solve(x.j, &ans, false)
-	cs := x.o.candidates(x.j, ans.phi+near*(ans.phi+ans.scale)+1)
+	ej.o.solve(ej.j, &ans, false)
+	cs := ej.o.candidates(ej.j, ans.phi+exactMargin*(ans.phi+ans.scale)+1)
 	var best *big.Rat
 	for i := range cs {
-		if v := x.piece(&cs[i]); best == nil || v.Cmp(best) < 0 {
+		if v := ej.piece(&cs[i]); best == nil || v.Cmp(best) < 0 {
 			best = v
 		}
 	}
-	// A multiplier that cancellation has spoilt may prove less than the path.
-	path := new(big.Rat).SetInt(product(x.mj.WeightMicro, nano, x.path))
+	// A multiplier that cancellation has spoilt may prove less than the path does.
+	path := new(big.Rat).SetInt(product(ej.mj.WeightMicro, nano, ej.path))
 	if best.Cmp(path) < 0 {
 		return path
 	}
@@ -159,9 +161,9 @@ func (x *exactJob) least() *big.Rat {
 
 // modeUs returns the exact times of mode i of the job, whose modes are sorted
 // by rate while the model's are by type.
-func (x *exactJob) modeUs(i int) (computeUs, durationUs int64) {
-	kind := x.j.modes[i].kind
-	for _, md := range x.mj.Modes {
+func (ej *exactJob) modeUs(i int) (computeUs, durationUs int64) {
+	kind := ej.j.modes[i].kind
+	for _, md := range ej.mj.Modes {
 		if md.Type == kind {
 			return md.ComputeUs, md.DurationUs()
 		}
@@ -169,49 +171,49 @@ func (x *exactJob) modeUs(i int) (computeUs, durationUs int64) {
 	panic("relax: mode of no type")
 }
 
-// perRound is n = d·c of mode i: what a round costs there, in 1e-15, when a
+// perRound returns n = d·c of mode i: the cost of a round there, in 1e-15, if a
 // GPU-second costs price.
-func (x *exactJob) perRound(i int, price int64, last bool) *big.Int {
-	p, d := x.modeUs(i)
-	if x.j.sync == hare.Gang {
+func (ej *exactJob) perRound(i int, price int64, last bool) *big.Int {
+	p, d := ej.modeUs(i)
+	if ej.j.sync == hare.Gang {
 		p = d
 	}
-	n := product(x.units(i), price, p)
+	n := product(ej.units(i), price, p)
 	if last {
-		n.Add(n, product(x.mj.WeightMicro, nano, d))
+		n.Add(n, product(ej.mj.WeightMicro, nano, d))
 	}
 	return n
 }
 
-func (x *exactJob) price(i int, cell int32) int64 {
+func (ej *exactJob) price(i int, cell int32) int64 {
 	if cell < 0 {
 		return 0
 	}
-	return x.nanos[x.j.modes[i].row][cell]
+	return ej.nanos[ej.j.modes[i].row][cell]
 }
 
-// units is how many times a job pays the price of mode i's row.
-func (x *exactJob) units(i int) int64 {
-	return x.mj.Tasks / x.rows[x.j.modes[i].row].tasks
+// units returns how many times a job pays the price of mode i's row.
+func (ej *exactJob) units(i int) int64 {
+	return ej.mj.Tasks / ej.rows[ej.j.modes[i].row].tasks
 }
 
-// piece is max over μ of the dual for the last piece that starts at c.start,
-// taken at the slope where the float filling ended: valid for any μ.
-func (x *exactJob) piece(c *candidate) *big.Rat {
-	n := len(x.j.modes)
+// piece returns the dual for the last piece that starts at c.start, at the slope μ where
+// the float filling ended. The dual is valid for any μ.
+func (ej *exactJob) piece(c *candidate) *big.Rat {
+	n := len(ej.j.modes)
 	s := &c.crit
-	num := x.perRound(int(s.to), x.price(int(s.to), s.tcell), c.final)
+	num := ej.perRound(int(s.to), ej.price(int(s.to), s.tcell), c.final)
 	den := int64(1)
 	if s.from >= 0 {
-		_, da := x.modeUs(int(s.from))
-		_, db := x.modeUs(int(s.to))
-		na := x.perRound(int(s.from), x.price(int(s.from), s.fcell), c.final)
+		_, da := ej.modeUs(int(s.from))
+		_, db := ej.modeUs(int(s.to))
+		na := ej.perRound(int(s.from), ej.price(int(s.from), s.fcell), c.final)
 		num.Mul(num, big.NewInt(da))
 		num.Sub(num, na.Mul(na, big.NewInt(db)))
 		den = da - db
 	}
 	bigDen := big.NewInt(den)
-	// Σ over pieces and modes of len·(μ − n)/d, a sum a mode.
+	// sums holds Σ over pieces of len·(μ − n)/d for each mode.
 	sums := make([]*big.Int, n)
 	for i := range sums {
 		sums[i] = new(big.Int)
@@ -220,8 +222,8 @@ func (x *exactJob) piece(c *candidate) *big.Rat {
 		bestMode := -1
 		var best, bestD *big.Int
 		for i := range n {
-			_, d := x.modeUs(i)
-			v := x.perRound(i, x.price(i, x.o.tails[i][pos[i]].cell), last)
+			_, d := ej.modeUs(i)
+			v := ej.perRound(i, ej.price(i, ej.o.trailing[i][pos[i]].cell), last)
 			v.Mul(v, bigDen)
 			v.Sub(num, v)
 			if v.Sign() <= 0 {
@@ -237,13 +239,13 @@ func (x *exactJob) piece(c *candidate) *big.Rat {
 		}
 	}
 	infinite := false
-	x.o.pieces(x.j, func(t, end float64, pos []int) bool {
+	ej.o.pieces(ej.j, func(t, end float64, pos []int) bool {
 		last := t >= c.start
 		if last && math.IsInf(end, 1) {
 			infinite = true
-			// An endless piece allows no μ over its least cost a round.
+			// An endless piece allows no μ above its least cost of a round.
 			for i := range n {
-				lim := x.perRound(i, 0, true)
+				lim := ej.perRound(i, 0, true)
 				if lim.Mul(lim, bigDen).Cmp(num) < 0 {
 					num.Set(lim)
 				}
@@ -254,11 +256,11 @@ func (x *exactJob) piece(c *candidate) *big.Rat {
 		return !last
 	})
 	if infinite {
-		// μ may have been lowered: sum again without the endless piece.
+		// μ may have been lowered, so the sums are computed again without the endless piece.
 		for i := range sums {
 			sums[i].SetInt64(0)
 		}
-		x.o.pieces(x.j, func(t, end float64, pos []int) bool {
+		ej.o.pieces(ej.j, func(t, end float64, pos []int) bool {
 			if t >= c.start {
 				return false
 			}
@@ -266,21 +268,21 @@ func (x *exactJob) piece(c *candidate) *big.Rat {
 			return true
 		})
 	}
-	total := new(big.Rat).SetInt(product(x.mj.WeightMicro, nano, int64(c.start)))
-	total.Add(total, new(big.Rat).SetFrac(new(big.Int).Mul(num, big.NewInt(x.mj.Rounds)), bigDen))
+	total := new(big.Rat).SetInt(product(ej.mj.WeightMicro, nano, int64(c.start)))
+	total.Add(total, new(big.Rat).SetFrac(new(big.Int).Mul(num, big.NewInt(ej.mj.Rounds)), bigDen))
 	for i, s := range sums {
-		_, d := x.modeUs(i)
+		_, d := ej.modeUs(i)
 		total.Sub(total, new(big.Rat).SetFrac(s, new(big.Int).Mul(bigDen, big.NewInt(d))))
 	}
 	return total
 }
 
-// pieces calls f for each piece [t, end) of the job's time, with the place of
-// each mode in its tail, until f returns false. o.trail(j) must have run.
+// pieces calls f for each piece [t, end) of the job's time, with the position of each
+// mode in its trailing minimum, until f returns false. o.loadTrailing(j) must have run.
 func (o *oracle) pieces(j *job, f func(t, end float64, pos []int) bool) {
 	pos := make([]int, len(j.modes))
 	for t := j.a; ; {
-		end := o.next(j, t, pos)
+		end := o.pieceEnd(j, t, pos)
 		if !f(t, end, pos) || math.IsInf(end, 1) {
 			return
 		}
@@ -299,7 +301,7 @@ func (o *oracle) candidates(j *job, limit float64) []candidate {
 				return false
 			}
 			o.last = o.hull(o.last[:0], j, pos, t, end-t, j.w, o.base.useful(j.rounds))
-			if cost, crit, final := o.fill(j, t); crit != nil && cost <= limit+near*(j.w*t+o.base.cost) {
+			if cost, crit, final := o.fill(j, t); crit != nil && cost <= limit+exactMargin*(j.w*t+o.base.cost) {
 				out = append(out, candidate{t, *crit, final})
 			}
 		}
@@ -314,26 +316,26 @@ func (o *oracle) candidates(j *job, limit float64) []candidate {
 	return out
 }
 
-func (x *exactJob) leastRigid(ans *answer) *big.Rat {
-	x.o.solve(x.j, ans, false)
+func (ej *exactJob) leastRigid(ans *answer) *big.Rat {
+	ej.o.solve(ej.j, ans, false)
 	var best *big.Int
-	for i := range x.j.modes {
-		// Costs are differences of integrals from 0 on.
-		md := &x.j.modes[i]
-		all := x.o.pi.cum[md.row]
-		limit := ans.phi + near*(ans.phi+md.held*all[len(all)-1]) + 1
-		_, d := x.modeUs(i)
-		length := x.mj.Rounds * d
-		row := x.nanos[x.j.modes[i].row]
-		x.o.starts(x.j, i, limit, func(start, cost float64) bool {
+	for i := range ej.j.modes {
+		// Costs are differences of integrals that start at 0.
+		md := &ej.j.modes[i]
+		all := ej.o.pi.cum[md.row]
+		limit := ans.phi + exactMargin*(ans.phi+md.held*all[len(all)-1]) + 1
+		_, d := ej.modeUs(i)
+		length := ej.mj.Rounds * d
+		row := ej.nanos[ej.j.modes[i].row]
+		ej.o.starts(ej.j, i, limit, func(start, cost float64) bool {
 			if cost > limit {
 				return true
 			}
 			s := int64(start)
-			v := product(x.mj.WeightMicro, nano, s+length)
-			for g := cellOf(x.o.pi.grid, start); g < len(row) && x.grid[g] < s+length; g++ {
-				if l := min(x.grid[g+1], s+length) - max(x.grid[g], s); l > 0 {
-					v.Add(v, product(x.units(i), row[g], l))
+			v := product(ej.mj.WeightMicro, nano, s+length)
+			for g := cellOf(ej.o.pi.grid, start); g < len(row) && ej.grid[g] < s+length; g++ {
+				if l := min(ej.grid[g+1], s+length) - max(ej.grid[g], s); l > 0 {
+					v.Add(v, product(ej.units(i), row[g], l))
 				}
 			}
 			if best == nil || v.Cmp(best) < 0 {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// horizon is a first guess of the time after which capacity is worth nothing:
-// the last path's end plus the time that the whole cluster needs for all work.
-// longest is the last path's end.
+// horizon guesses the time after which capacity is worth nothing: the end of the last
+// path plus the time that the whole cluster needs for all work. longest is the end of
+// the last path.
 func (pr *problem) horizon() (guess, longest float64) {
 	last, work := 0.0, 0.0
 	peak := make([]float64, len(pr.caps))
@@ -19,7 +19,7 @@ func (pr *problem) horizon() (guess, longest float64) {
 	for i := range pr.jobs {
 		j := &pr.jobs[i]
 		last = max(last, j.path)
-		speed := 0.0 // rounds a microsecond on the whole cluster
+		speed := 0.0 // in rounds per microsecond on the whole cluster
 		for _, md := range j.modes {
 			speed += peak[md.kind] / (md.held * md.d)
 		}
@@ -28,8 +28,8 @@ func (pr *problem) horizon() (guess, longest float64) {
 	return math.Ceil(last + 1.3*work), last
 }
 
-// geometric is a grid of cells over [0, end] that widen towards the end.
-// Points are multiples of step.
+// geometric returns a grid of cells over [0, end] that widen towards the end. Points are
+// multiples of step.
 func geometric(cells int, end, step float64) []float64 {
 	grid := make([]float64, 0, cells+1)
 	for g := range cells + 1 {
@@ -39,7 +39,7 @@ func geometric(cells int, end, step float64) []float64 {
 	return slices.Compact(grid)
 }
 
-// even is a grid of equal cells over [0, end]. Points are multiples of step.
+// even returns a grid of equal cells over [0, end]. Points are multiples of step.
 func even(cells int, end, step float64) []float64 {
 	grid := make([]float64, 0, cells+1)
 	for g := range cells + 1 {
@@ -48,9 +48,9 @@ func even(cells int, end, step float64) []float64 {
 	return slices.Compact(grid)
 }
 
-// refine makes a grid of about cells cells up to the last positive price of
-// pi and at least to the time least, each with about the same share of time
-// and of change in priced capacity. Points are multiples of step.
+// refine returns a grid of about cells cells up to the last positive price of pi, and at
+// least to the time least. Each cell has about the same share of time and of change in
+// priced capacity. Points are multiples of step.
 func refine(pi *prices, caps [][]float64, cells int, least, step float64) []float64 {
 	G := len(pi.grid) - 1
 	last := 0
@@ -63,8 +63,8 @@ func refine(pi *prices, caps [][]float64, cells int, least, step float64) []floa
 		}
 	}
 	if last == 0 {
-		// No cell is short of capacity on average: finer ones may be, where jobs
-		// run when nothing has a price.
+		// No cell lacks capacity on average. Finer cells may, in which jobs run while nothing
+		// has a price.
 		return even(cells, max(least, step), step)
 	}
 	last = min(G, last+1)
@@ -72,7 +72,8 @@ func refine(pi *prices, caps [][]float64, cells int, least, step float64) []floa
 		last++
 	}
 	end := math.Ceil(pi.grid[last]/step) * step
-	// density of each old cell: half by time, half by change of M·π.
+	// change becomes the change of M·π in each old cell; half of a cell's mass is by time
+	// and half by change.
 	change := make([]float64, last)
 	total := 0.0
 	for g := range change {
@@ -113,8 +114,8 @@ func refine(pi *prices, caps [][]float64, cells int, least, step float64) []floa
 	return slices.Compact(grid)
 }
 
-// transfer reads pi, taken as linear between the middles of its cells, at the
-// middles of grid's cells.
+// transfer reads pi at the middles of grid's cells, where pi is interpolated linearly
+// between the middles of its own cells.
 func transfer(pi *prices, grid []float64) *prices {
 	out := newPrices(grid, len(pi.at))
 	G := len(pi.grid) - 1
@@ -135,7 +136,7 @@ func transfer(pi *prices, grid []float64) *prices {
 			g := cellOf(mid, t)
 			switch {
 			case t <= mid[0]:
-				// Extrapolate the first slope: prices mostly fall from 0 on.
+				// The first slope is extrapolated, since prices mostly fall from 0 on.
 				x := level(0)
 				if G > 1 && mid[1] > mid[0] {
 					x += (level(0) - level(1)) * (mid[0] - t) / (mid[1] - mid[0])

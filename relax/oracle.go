@@ -6,10 +6,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// prices are piecewise constant on grid, one row a type; zero from the last
+// prices are piecewise constant on grid, one row for each type, and zero from the last
 // grid point on.
 type prices struct {
-	grid []float64 // seconds, G+1 points from 0
+	grid []float64 // in seconds, G+1 points from 0
 	at   [][]float64
 	// cum[k][g] is ∫_0^grid[g] of row k.
 	cum [][]float64
@@ -31,52 +31,52 @@ func (pi *prices) integrate() {
 	}
 }
 
-// use is what one job takes: GPU-seconds priced in a cell of a row.
+// use is what one job takes: priced GPU-seconds in a cell of a row.
 type use struct {
 	row, cell int32
 	amount    float64
 }
 
-// stretch is progress of one job at a constant rate between two times.
-type stretch struct {
+// progressInterval is progress of one job at a constant rate between two times.
+type progressInterval struct {
 	from, to, rounds float64
 }
 
-// answer is the best schedule of one job on its own at given prices.
+// answer is the best schedule of one job alone at given prices.
 type answer struct {
-	phi     float64 // w C + price, at most the least
-	end     float64 // C
-	slope   float64 // of the dearest rounds, relaxed and gang
-	scale   float64 // of the terms that cancelled in phi
-	offer   float64 // see fluid; carried from one answer for a job to the next, 0 before
-	uses    []use
-	strides []stretch
+	phi      float64 // w C + price, at most the least
+	end      float64 // C
+	slope    float64 // of the dearest rounds; only relaxed and gang jobs
+	scale    float64 // of the terms that cancelled in phi
+	cutoff   float64 // see fluid; 0 in the first answer for a job, then carried to the next
+	uses     []use
+	progress []progressInterval
 }
 
-// oracle evaluates φ_j at fixed prices. It holds scratch memory; one a
-// goroutine.
+// oracle evaluates φ_j at fixed prices. It holds scratch memory, so each goroutine needs
+// its own.
 type oracle struct {
-	pi      *prices
-	version int64        // of pi
-	tails   [][]tail     // by mode of the job at hand
-	own     [][]tail     // scratch for those that are not shared
-	shared  []sharedTail // by mode.trail
-	base    segments
-	best    []segment // base at the best last piece
-	last    []segment
-	bestL   []segment
-	window  []int32
-	pos     []int
-	uses    []use
-	strides []stretch
-	steps   stepper
+	pi             *prices
+	version        int64            // of pi
+	trailing       [][]trailingStep // by mode of the current job
+	ownTrailing    [][]trailingStep // scratch for those that are not shared
+	sharedTrailing []sharedTrailing // by mode.trailingID
+	base           segments
+	best           []segment // base at the best last piece
+	last           []segment
+	bestL          []segment
+	window         []int32
+	pos            []int
+	uses           []use
+	progress       []progressInterval
+	steps          stepRecursion
 }
 
-// solve returns the least weighted completion plus price of the job alone, as
-// a fluid (relaxed, gang) or a block (rigid). ans.uses and strides are valid
-// when wantUse, until the next call.
+// solve finds the least weighted completion plus price of the job alone, as a fluid
+// (relaxed, gang) or a block (rigid). ans.uses and ans.progress are set if wantUse, and
+// are valid until the next call.
 func (o *oracle) solve(j *job, ans *answer, wantUse bool) {
-	ans.uses, ans.strides = ans.uses[:0], ans.strides[:0]
+	ans.uses, ans.progress = ans.uses[:0], ans.progress[:0]
 	if j.sync == hare.Rigid {
 		o.rigid(j, ans, wantUse)
 		return
@@ -84,8 +84,8 @@ func (o *oracle) solve(j *job, ans *answer, wantUse bool) {
 	o.fluid(j, ans, wantUse)
 }
 
-// at sets the prices; version tells them from those before.
-func (o *oracle) at(pi *prices, version int64) { o.pi, o.version = pi, version }
+// setPrices sets the prices; version tells them from those before.
+func (o *oracle) setPrices(pi *prices, version int64) { o.pi, o.version = pi, version }
 
 func cellOf(grid []float64, t float64) int {
 	lo, hi := 0, len(grid) // the cell g with grid[g] ≤ t < grid[g+1]
@@ -100,46 +100,47 @@ func cellOf(grid []float64, t float64) int {
 	return lo
 }
 
-// How the offer of dear rounds follows the slope of the dearest in use.
+// These factors say how the cutoff follows the slope of the dearest rounds in use.
 const (
-	offerOver = 1.1  // at least so much over it
-	offerFall = 0.97 // less after each search that takes none of it
-	offerRise = 1.6  // more after one that does
+	cutoffMargin = 1.1  // the cutoff is at least so much above the slope
+	cutoffDecay  = 0.97 // factor after each search that uses no artificial round
+	cutoffGrowth = 1.6  // factor after a search that does
 )
 
-// fluid is the continuous knapsack over the pieces of time, for each candidate
-// last piece. O(pieces · (modes² + kept segments)).
+// fluid solves the continuous knapsack over the pieces of time, for each candidate last
+// piece. It takes O(pieces · (modes² + kept segments)).
 //
-// Prices move little from one call to the next. All rounds are offered at the
-// slope ans.offer first, which cuts off whatever is dearer: the costs found are
-// at most the true ones, and where the best takes none of that offer it is the
-// true best. Else the search is made again without it.
+// Prices move little from one call to the next. All rounds are therefore first offered
+// as an artificial segment at the slope ans.cutoff, which cuts off dearer segments. The
+// costs found are at most the true ones; if the best last piece takes nothing of the
+// artificial segment, its cost is the true least. Else the search is repeated without
+// the cutoff.
 func (o *oracle) fluid(j *job, ans *answer, wantUse bool) {
-	o.trail(j)
-	if ans.offer > 0 && o.search(j, ans, wantUse, ans.offer) {
-		ans.offer = max(offerOver*ans.slope, offerFall*ans.offer)
+	o.loadTrailing(j)
+	if ans.cutoff > 0 && o.search(j, ans, wantUse, ans.cutoff) {
+		ans.cutoff = max(cutoffMargin*ans.slope, cutoffDecay*ans.cutoff)
 	} else {
 		o.search(j, ans, wantUse, math.Inf(1))
-		ans.offer = max(offerOver*ans.slope, offerRise*ans.offer)
+		ans.cutoff = max(cutoffMargin*ans.slope, cutoffGrowth*ans.cutoff)
 	}
 	if wantUse {
-		o.spend(j, ans)
+		o.recordUse(j, ans)
 	}
 }
 
-// search finds the best last piece with all rounds on offer at slope most; ok
-// says that it takes none of them.
+// search finds the best last piece with all rounds on offer at slope most. It returns
+// true if that piece takes none of them.
 func (o *oracle) search(j *job, ans *answer, wantUse bool, most float64) (ok bool) {
 	o.pos = append(o.pos[:0], make([]int, len(j.modes))...)
 	pos := o.pos
 	o.base.reset()
 	if !math.IsInf(most, 1) {
-		o.base.insert(segment{slope: most, cap: j.rounds, from: -1, to: offered}, j.rounds)
+		o.base.insert(segment{slope: most, cap: j.rounds, from: -1, to: artificial}, j.rounds)
 	}
 	best := math.Inf(1)
 	t := j.a
 	for {
-		end := o.next(j, t, pos)
+		end := o.pieceEnd(j, t, pos)
 		if t >= j.path {
 			if j.w*t >= best {
 				break
@@ -152,7 +153,7 @@ func (o *oracle) search(j *job, ans *answer, wantUse bool, most float64) (ok boo
 					o.bestL = append(o.bestL[:0], o.last...)
 				}
 				ans.end, ans.slope, ans.scale = t, crit.slope, j.w*t+o.base.cost
-				ok = crit.to != offered
+				ok = crit.to != artificial
 			}
 		}
 		if math.IsInf(end, 1) {
@@ -169,31 +170,31 @@ func (o *oracle) search(j *job, ans *answer, wantUse bool, most float64) (ok boo
 	return ok
 }
 
-// next is the end of the piece that starts at t.
-func (o *oracle) next(j *job, t float64, pos []int) float64 {
+// pieceEnd returns the end of the piece that starts at t.
+func (o *oracle) pieceEnd(j *job, t float64, pos []int) float64 {
 	end := math.Inf(1)
 	if t < j.path {
 		end = j.path
 	}
 	for i, at := range pos {
-		if tl := o.tails[i]; at+1 < len(tl) {
+		if tl := o.trailing[i]; at+1 < len(tl) {
 			end = min(end, tl[at+1].start)
 		}
 	}
 	return end
 }
 
-// advance moves each mode to its step at t.
+// advance moves each mode to its step of the trailing minimum at t.
 func (o *oracle) advance(j *job, t float64, pos []int) {
 	for i := range pos {
-		for tl := o.tails[i]; pos[i]+1 < len(tl) && tl[pos[i]+1].start <= t; {
+		for tl := o.trailing[i]; pos[i]+1 < len(tl) && tl[pos[i]+1].start <= t; {
 			pos[i]++
 		}
 	}
 }
 
-// hull appends the lower convex hull of the piece [t, t+length) up to the slope
-// most: slopes rise.
+// hull appends the lower convex hull of the piece [t, t+length) up to the slope most, by
+// rising slope.
 func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w, most float64) []segment {
 	from, c0, cell0 := int16(-1), 0.0, int32(-1)
 	n := len(j.modes)
@@ -202,7 +203,7 @@ func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w, most float6
 		bestSlope, at := math.Inf(1), -1
 		var bc float64
 		for i := i0; i < n; i++ {
-			c := o.tails[i][pos[i]].price*j.modes[i].held + w
+			c := o.trailing[i][pos[i]].price*j.modes[i].held + w
 			if slope := (c - c0) * per[i]; per[i] > 0 && slope <= bestSlope {
 				bestSlope, at, bc = slope, i, c
 			}
@@ -210,7 +211,7 @@ func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w, most float6
 		if at < 0 || bestSlope >= most {
 			break
 		}
-		cell := o.tails[at][pos[at]].cell
+		cell := o.trailing[at][pos[at]].cell
 		to = append(to, segment{
 			slope: bestSlope, cap: length / per[at], start: t, len: length,
 			from: from, to: int16(at), fcell: cell0, tcell: cell,
@@ -221,20 +222,20 @@ func (o *oracle) hull(to []segment, j *job, pos []int, t, length, w, most float6
 	return to
 }
 
-// fill costs the rounds done before and within the last piece, which starts at
-// t. crit is the dearest segment in use, and final says that it lies in the
-// last piece; crit is nil when the rounds do not fit. O(segments of the last
+// fill returns the cost of the rounds done before and within the last piece, which
+// starts at t. crit is the dearest segment in use, and final says whether it lies in the
+// last piece; crit is nil if the rounds do not fit. It takes O(segments of the last
 // piece and those that they replace).
 func (o *oracle) fill(j *job, t float64) (cost float64, crit *segment, final bool) {
 	list, x := o.base.list, o.base.head
 	cost = j.w*t + o.base.cost
-	left := j.rounds - o.base.total // to be done in the last piece
-	rest := 0.0                     // of list[x] in use
+	left := j.rounds - o.base.total // the rounds to be done in the last piece
+	rest := 0.0                     // the part of list[x] in use
 	if x < len(list) {
 		rest = list[x].cap
 	}
 	if left < 0 {
-		// Of the dearest segment alone not all is needed.
+		// The dearest segment is only used in part.
 		cost += left * list[x].slope
 		rest += left
 		left = 0
@@ -248,7 +249,7 @@ func (o *oracle) fill(j *job, t float64) (cost float64, crit *segment, final boo
 		n := min(left, s.cap)
 		cost += n * s.slope
 		left -= n
-		// What room it has left replaces what is dearer.
+		// The room that the segment has left replaces dearer segments.
 		for room := s.cap - n; left == 0; {
 			if x == len(list) || list[x].slope <= s.slope || room <= 0 {
 				if room > 0 {
@@ -275,8 +276,8 @@ func (o *oracle) fill(j *job, t float64) (cost float64, crit *segment, final boo
 	return cost, crit, final
 }
 
-// spend turns the best filling into uses and progress.
-func (o *oracle) spend(j *job, ans *answer) {
+// recordUse turns the best filling into uses and progress.
+func (o *oracle) recordUse(j *job, ans *answer) {
 	left := j.rounds
 	a, b := o.best, o.bestL
 	x, y := len(a), 0
@@ -291,8 +292,8 @@ func (o *oracle) spend(j *job, ans *answer) {
 			y++
 			final = true
 		}
-		if s.to == offered {
-			break // what is left is of rounding alone
+		if s.to == artificial {
+			break // only rounding errors are left
 		}
 		done := min(left, s.cap)
 		left -= done
@@ -307,17 +308,17 @@ func (o *oracle) spend(j *job, ans *answer) {
 		}
 		length := s.len
 		if final {
-			// Within the last piece the job ends when its seconds are over.
+			// Within the last piece the job ends when its seconds are used up.
 			if s.from < 0 {
 				ans.end = s.start + seconds
 			}
 			length = ans.end - s.start
 		}
-		ans.strides = append(ans.strides, stretch{s.start, s.start + length, done})
+		ans.progress = append(ans.progress, progressInterval{s.start, s.start + length, done})
 	}
 }
 
-// rigid tries each mode at each start where the cost may turn.
+// rigid tries each mode at each start where the slope of the cost may change. It takes
 // O(modes · cells).
 func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 	grid := o.pi.grid
@@ -345,11 +346,11 @@ func (o *oracle) rigid(j *job, ans *answer, wantUse bool) {
 			ans.uses = append(ans.uses, use{int32(md.row), int32(g), l * md.held})
 		}
 	}
-	ans.strides = append(ans.strides, stretch{bestStart, end, j.rounds})
+	ans.progress = append(ans.progress, progressInterval{bestStart, end, j.rounds})
 }
 
-// starts calls f with each start of a rigid job on mode i where its cost may
-// have its least, and the cost, until w·C passes limit or f returns false.
+// starts calls f with each start of a rigid job on mode i where its cost may have its
+// minimum, and with the cost, until w·C exceeds limit or f returns false.
 func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64) bool) {
 	md := &j.modes[i]
 	grid := o.pi.grid
@@ -359,11 +360,12 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64
 	start := max(j.a, j.path-length)
 	gs, ge := cellOf(grid, start), cellOf(grid, start+length)
 	for j.w*(start+length) <= limit {
-		cost := j.w*(start+length) + md.held*(at(grid, cum, row, ge, start+length)-at(grid, cum, row, gs, start))
+		cost := j.w*(start+length) +
+			md.held*(integralTo(grid, cum, row, ge, start+length)-integralTo(grid, cum, row, gs, start))
 		if !f(start, cost) || gs >= G && ge >= G {
 			return
 		}
-		// The cost turns where start or end reaches a grid point.
+		// The slope of the cost changes where the start or the end reaches a grid point.
 		next := math.Inf(1)
 		if gs < G {
 			next = grid[gs+1]
@@ -381,8 +383,8 @@ func (o *oracle) starts(j *job, i int, limit float64, f func(start, cost float64
 	}
 }
 
-// at is ∫_0^t of the row, t lying in cell g.
-func at(grid, cum, row []float64, g int, t float64) float64 {
+// integralTo returns ∫_0^t of the row, where t lies in cell g.
+func integralTo(grid, cum, row []float64, g int, t float64) float64 {
 	if g >= len(row) {
 		return cum[len(row)]
 	}

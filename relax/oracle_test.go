@@ -13,10 +13,10 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// slowFluid is φ of a fluid as its definition says: for each last piece, all
-// segments up to it are sorted and the cheapest rounds taken.
+// slowFluid returns φ of a fluid by its definition: for each last piece, all segments up
+// to it are sorted and the cheapest rounds are taken.
 func slowFluid(o *oracle, j *job) float64 {
-	o.trail(j)
+	o.loadTrailing(j)
 	best := math.Inf(1)
 	var before []segment
 	o.pieces(j, func(t, end float64, pos []int) bool {
@@ -49,8 +49,8 @@ func slowFluid(o *oracle, j *job) float64 {
 	return best
 }
 
-// The oracle answers what its definition says, also when it starts from its
-// answer at other prices.
+// The oracle answers what its definition says, also if it starts from its answer at
+// other prices.
 func TestOracleAgainstSorting(t *testing.T) {
 	checked := 0
 	for seed := range uint64(400) {
@@ -75,22 +75,23 @@ func TestOracleAgainstSorting(t *testing.T) {
 				}
 			}
 			pi.integrate()
-			o.at(pi, ev.next())
+			o.setPrices(pi, ev.nextVersion())
 			for i := range pr.jobs {
 				if pr.jobs[i].sync == hare.Rigid {
 					continue
 				}
 				checked++
 				var ans answer
-				ans.offer = offers[i]
+				ans.cutoff = offers[i]
 				o.solve(&pr.jobs[i], &ans, true)
-				offers[i] = ans.offer
+				offers[i] = ans.cutoff
 				used := 0.0
-				for _, s := range ans.strides {
+				for _, s := range ans.progress {
 					used += s.rounds
 				}
 				want := slowFluid(o, &pr.jobs[i])
-				if math.Abs(ans.phi-want) > near*(want+ans.scale)+1 || math.Abs(used-pr.jobs[i].rounds) > 1e-9*pr.jobs[i].rounds {
+				if math.Abs(ans.phi-want) > exactMargin*(want+ans.scale)+1 ||
+					math.Abs(used-pr.jobs[i].rounds) > 1e-9*pr.jobs[i].rounds {
 					t.Fatalf("seed %d job %d: φ %g with %g of %g rounds, want %g", seed, i, ans.phi, used, pr.jobs[i].rounds, want)
 				}
 			}
@@ -124,24 +125,24 @@ func BenchmarkOracle(b *testing.B) {
 	}
 	pr, _ := newProblem(m, 0)
 	ev := newEvaluator(pr, 1)
-	pi := pr.given(rel)
+	pi := pr.pricesFrom(rel)
 	pi.integrate()
 	o := ev.oracles[0]
 	b.Run("incremental", func(b *testing.B) {
 		offers := make([]float64, len(pr.jobs))
 		for b.Loop() {
-			o.at(pi, ev.next())
+			o.setPrices(pi, ev.nextVersion())
 			for i := range pr.jobs {
-				ans := answer{uses: o.uses, strides: o.strides, offer: offers[i]}
+				ans := answer{uses: o.uses, progress: o.progress, cutoff: offers[i]}
 				o.solve(&pr.jobs[i], &ans, true)
-				offers[i] = ans.offer
-				o.uses, o.strides = ans.uses, ans.strides
+				offers[i] = ans.cutoff
+				o.uses, o.progress = ans.uses, ans.progress
 			}
 		}
 	})
 	b.Run("sorting", func(b *testing.B) {
 		for b.Loop() {
-			o.at(pi, ev.next())
+			o.setPrices(pi, ev.nextVersion())
 			for i := range pr.jobs {
 				slowFluid(o, &pr.jobs[i])
 			}

@@ -8,15 +8,15 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 )
 
-// polishCells limits the models that are polished by cutting planes: jobs times
-// prices. Larger ones gain too little for what their LPs cost.
-const polishCells = 16_000
+// maxPolishSize limits the models that are polished by cutting planes, in jobs times
+// prices. Larger models gain too little for the cost of their LPs.
+const maxPolishSize = 16_000
 
-// maxPolish limits the LPs of one polish.
-const maxPolish = 60
+// maxPolishLPs limits the LPs of one polish.
+const maxPolishLPs = 60
 
-// enough is the relative distance to the model's optimum at which it stops.
-const enough = 1e-7
+// polishTolerance is the relative distance to the model's optimum at which polish stops.
+const polishTolerance = 1e-7
 
 // polish closes the gap that the ascent leaves on small instances: the dual is
 // modelled by one row θ_j ≤ w_j C + Σ use·π for each schedule that the oracle
@@ -25,14 +25,14 @@ const enough = 1e-7
 // the best (Wentges). It only proposes prices: a failing engine costs nothing
 // but the gain. It returns the number of LPs solved.
 func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) int {
-	engine, most := cfg.LP, maxPolish
-	if cfg.LPs != 0 {
-		most = min(most, cfg.LPs)
+	engine, most := cfg.LP, maxPolishLPs
+	if cfg.MaxLPs != 0 {
+		most = min(most, cfg.MaxLPs)
 	}
 	pr := a.ev.pr
 	n, G := len(pr.jobs), len(a.grid)-1
 	cells := G * len(a.caps)
-	if engine == nil || most < 0 || n*cells > polishCells {
+	if engine == nil || most < 0 || n*cells > maxPolishSize {
 		return 0
 	}
 	p := &lp.Problem{Maximize: true, Start: []int32{0}}
@@ -40,7 +40,7 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 		p.Cost = append(p.Cost, 1)
 		p.ColLower, p.ColUpper = append(p.ColLower, math.Inf(-1)), append(p.ColUpper, math.Inf(1))
 	}
-	scale := make([]float64, len(a.caps)) // a price of each type worth a box
+	scale := make([]float64, len(a.caps)) // the price of each type to which the box is relative
 	for k := range a.caps {
 		scale[k] = slices.Max(a.best.at[k])
 		for g := range G {
@@ -69,7 +69,7 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 		case solved > 0:
 			box = max(1e-6, 0.7*box)
 		}
-		o.at(a.ev.compose(a.cur), a.ev.next())
+		o.setPrices(a.ev.compose(a.cur), a.ev.nextVersion())
 		o.pi.integrate()
 		for i := range pr.jobs {
 			a.row(p, o, i)
@@ -87,9 +87,9 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 			break
 		}
 		solved++
-		if now := (a.value + pr.wa) * unit; sol.Objective-now <= enough*math.Abs(now) {
+		if now := (a.value + pr.wa) * unit; sol.Objective-now <= polishTolerance*math.Abs(now) {
 			if box >= 1 {
-				break // the model's optimum, not that of the box
+				break // this is the model's optimum, not that of the box
 			}
 			box = min(1, 3*box)
 		}
@@ -104,7 +104,7 @@ func (a *ascent) polish(ctx context.Context, cfg *Config, report func(float64)) 
 	return solved
 }
 
-// row adds the schedule that the oracle answers for job i at its prices.
+// row adds the schedule with which the oracle answers for job i at its prices.
 func (a *ascent) row(p *lp.Problem, o *oracle, i int) {
 	G := len(a.grid) - 1
 	var ans answer

@@ -24,16 +24,17 @@ var levels = []level{
 	{cells: 768, iters: 50, delta: 0.0002},
 }
 
-// usual is the finest grid where the configuration names none.
-const usual = 96
+// defaultCells is the finest grid if the configuration names none.
+const defaultCells = 96
 
-// settled is how many steps make the averaged progress of a grid worth using.
-const settled = 8
+// minAveragedSteps is the number of steps from which on the averaged progress of a grid
+// is used.
+const minAveragedSteps = 8
 
-// start guesses prices up to a factor: each type's falls to 0 at the end of the
-// grid, from the weight that waits for a second of its GPUs.
-func (pr *problem) start(grid []float64) *prices {
-	pi := newPrices(grid, pr.width())
+// guessPrices guesses prices up to a factor: the price of each type falls to 0 at the
+// end of the grid, from the weight of the work that needs one second of its GPUs.
+func (pr *problem) guessPrices(grid []float64) *prices {
+	pi := newPrices(grid, pr.ascentRows())
 	end := grid[len(grid)-1]
 	for k := range pi.at {
 		weight, held := 0.0, 0.0
@@ -58,8 +59,8 @@ func (pr *problem) start(grid []float64) *prices {
 	return pi
 }
 
-// scaled halves the prices of pi until the dual stops growing.
-func (a *ascent) scaled(ctx context.Context) {
+// scaleDown halves the prices of pi until the dual stops growing.
+func (a *ascent) scaleDown(ctx context.Context) {
 	grad := make([]float64, (len(a.grid)-1)*len(a.caps))
 	for best := math.Inf(-1); ; {
 		v, err := a.ev.dual(ctx, a.cur, a.caps, grad, nil, 0)
@@ -77,8 +78,8 @@ func (a *ascent) scaled(ctx context.Context) {
 	a.cur.copyFrom(a.best)
 }
 
-// warm are the grids of an ascent that starts from prices near the best.
-var warm = []level{
+// warmLevels are the grids of an ascent that starts from prices near the best.
+var warmLevels = []level{
 	{cells: 48, iters: 30, delta: 0.002},
 	{cells: 96, iters: 60, delta: 0.001},
 	{cells: 192, iters: 50, delta: 0.0005},
@@ -86,11 +87,12 @@ var warm = []level{
 	{cells: 768, iters: 30, delta: 0.0002},
 }
 
-// worthCells is the grid whose steps Config.Worth speaks of.
-const worthCells = 96
+// minGainCells is the grid to whose steps Config.MinGain refers.
+const minGainCells = 96
 
-// given reads the prices of a relaxation, where it has some for these types.
-func (pr *problem) given(rel *hare.Relaxation) *prices {
+// pricesFrom reads the prices of a relaxation; it returns nil if they are not for these
+// types.
+func (pr *problem) pricesFrom(rel *hare.Relaxation) *prices {
 	if rel == nil || len(rel.GridUs) < 2 || len(rel.Prices) != len(pr.caps) {
 		return nil
 	}
@@ -98,7 +100,7 @@ func (pr *problem) given(rel *hare.Relaxation) *prices {
 	for g, t := range rel.GridUs {
 		grid[g] = float64(t)
 	}
-	pi := newPrices(grid, pr.width())
+	pi := newPrices(grid, pr.ascentRows())
 	for k, row := range rel.Prices {
 		for g := range pi.at[k] {
 			pi.at[k][g] = row[g] * 1e9
@@ -107,14 +109,14 @@ func (pr *problem) given(rel *hare.Relaxation) *prices {
 	return pi
 }
 
-// climbAll runs the multigrid ascent.
-func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float64)) *ascent {
+// multigridAscent runs the ascent on finer and finer grids.
+func multigridAscent(ctx context.Context, ev *evaluator, cfg *Config, report func(float64)) *ascent {
 	pr := ev.pr
 	horizon, longest := pr.horizon()
 	step := float64(max(1, pr.step))
-	plan, best := levels, pr.given(cfg.From)
+	plan, best := levels, pr.pricesFrom(cfg.WarmStart)
 	if best != nil {
-		plan = warm
+		plan = warmLevels
 	}
 	var a *ascent
 	for n, l := range plan {
@@ -125,36 +127,37 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		var from *prices
 		if best == nil {
 			grid = geometric(l.cells, math.Ceil(horizon/step)*step, step)
-			from = pr.start(grid)
+			from = pr.guessPrices(grid)
 		} else {
 			grid = refine(best, pr.capacity(best.grid), min(l.cells, cfg.Cells), longest, step)
 			from = transfer(best, grid)
 		}
-		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, pr.width()), delta: l.delta}
-		next.worth = cfg.Worth * float64(l.cells) / usual
+		next := &ascent{ev: ev, grid: grid, caps: pr.capacity(grid), cur: from, best: newPrices(grid, pr.ascentRows()),
+			delta: l.delta}
+		next.minGain = cfg.MinGain * float64(l.cells) / defaultCells
 		next.progress = make([][]float64, len(pr.jobs))
 		flat := make([]float64, len(pr.jobs)*len(grid))
 		for i := range next.progress {
 			next.progress[i], flat = flat[:len(grid):len(grid)], flat[len(grid):]
 		}
 		if best == nil {
-			next.scaled(ctx)
+			next.scaleDown(ctx)
 		}
 		most := max(3, int(cfg.Effort*float64(l.iters)))
-		next.patience = hasty
+		next.patience = usualPatience
 		steps := next.climb(ctx, most, report)
-		if next.free() {
-			// Prices of zero are a kink: jobs with time to spare may as well run
-			// anywhere. Few steps from there rise at once.
-			next.patience, next.delta = patient, l.delta
+		if next.nearZero() {
+			// The dual has a kink at prices of zero: jobs with time to spare may run anywhere. Only
+			// few steps from there rise at once.
+			next.patience, next.delta = zeroPatience, l.delta
 			steps += next.climb(ctx, most, report)
 		}
-		next.short = steps < settled
-		if a != nil && next.short {
+		next.tooShort = steps < minAveragedSteps
+		if a != nil && next.tooShort {
 			if next.value <= a.value {
 				break
 			}
-			next.before = a // too few steps for an average: the coarser grid's is better
+			next.coarser = a // too few steps for an average, so the coarser grid's average is used
 		}
 		gain := math.Inf(1)
 		if a != nil {
@@ -164,13 +167,14 @@ func climbAll(ctx context.Context, ev *evaluator, cfg *Config, report func(float
 		if ctx.Err() != nil {
 			break
 		}
-		if cfg.Improved != nil && cfg.Plan == 0 && n+1 < len(plan) && (cfg.Due == nil || cfg.Due()) {
+		if cfg.Improved != nil && cfg.SyncAsCompute == 0 && n+1 < len(plan) &&
+			(cfg.WantImproved == nil || cfg.WantImproved()) {
 			rel := a.relaxation()
 			a.certify(ctx, cfg, rel, 0)
 			cfg.Improved(rel)
 		}
-		// Twice as many cells bring about half as much again.
-		if n+1 < len(plan) && gain/2 < cfg.Worth*lookback*float64(plan[n+1].cells)/worthCells {
+		// Twice as many cells bring about half the gain.
+		if n+1 < len(plan) && gain/2 < cfg.MinGain*lookback*float64(plan[n+1].cells)/minGainCells {
 			break
 		}
 	}

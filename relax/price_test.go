@@ -15,7 +15,8 @@ func TestAscentLeavesPricesOfZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 20, GPUs: gpus, Seed: 1, Sync: "relaxed", Arrivals: "uniform:6400"})
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 20, GPUs: gpus, Seed: 1, Sync: "relaxed",
+		Arrivals: "uniform:6400"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,60 +11,60 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Floats in this package count microseconds, 1e-9 weights and 1e-9 prices, so
-// that times and prices read from a certificate are exact; values then count
-// 1e-15 weight-seconds.
+// Floats in this package count microseconds, 1e-9 weights and 1e-9 prices. Times and
+// prices that are read from a certificate are therefore exact, and values count 1e-15
+// weight-seconds.
 const (
 	nano = 1000  // 1e-9 weights in a micro-weight
-	unit = 1e-15 // weight-seconds in one of value
+	unit = 1e-15 // weight-seconds in one unit of value
 
 	second = 1e6
 )
 
 // mode is one GPU type that a job may use.
 type mode struct {
-	kind int     // index of Model.Types
-	row  int     // of the oracle's prices
-	p, d float64 // compute and compute + sync of one task
+	kind int     // the index in Model.Types
+	row  int     // the row of the oracle's prices
+	p, d float64 // the compute time and the compute + sync time of one task
 	s    float64
-	rate float64 // 1/d, rounds a microsecond
-	// trail numbers what jobs of the same row, synchronisation and release see
-	// of prices; −1 where no other job does.
-	trail int
-	held  float64 // GPUs paid for, on average: K·p/d relaxed, K gang and rigid
+	rate float64 // 1/d, in rounds per microsecond
+	// trailingID numbers the trailing minima that jobs with the same row, synchronisation
+	// and release share; −1 means that no other job shares it.
+	trailingID int
+	held       float64 // the GPUs paid for, on average: K·p/d if relaxed, K if gang or rigid
 }
 
 // job is a job in microseconds and 1e-9 weights.
 type job struct {
 	sync   hare.Sync
 	w, a   float64
-	path   float64 // no completion before this
+	path   float64 // the job cannot complete before this time
 	rounds float64
 	tasks  float64
-	modes  []mode // by rate, slowest first
-	// perRate[(a+1)·n+b] is the time that moving from mode a (−1: idle) to b
-	// takes for a round more, of n modes; 0 where b is no faster.
+	modes  []mode // sorted by rate, slowest first
+	// perRate[(a+1)·n+b] is the time in mode b instead of mode a (−1: idle) that does one
+	// round more, of n modes; 0 if b is no faster.
 	perRate []float64
 }
 
 // problem is an instance compiled for the float oracles.
 type problem struct {
-	model   *hare.Model
-	jobs    []job
-	caps    [][]hare.Step // by type
-	wa      float64       // Σ w a
-	pathUs  []int64       // exact path, by job
-	planned float64       // share of synchronisation charged as compute
-	step    int64         // δ, or 0 without steps
-	rows    []row         // of the oracle: types, then sizes
-	packs   []pack        // rows of the ascent after those of types
+	model         *hare.Model
+	jobs          []job
+	caps          [][]hare.Step  // by type
+	wa            float64        // Σ w a
+	pathUs        []int64        // the exact path by job
+	syncAsCompute float64        // the share of synchronisation that is charged as compute
+	step          int64          // δ, or 0 without bounding round by round
+	rows          []row          // of the oracle: types, then sizes
+	dualFeasible  []dualFeasible // the rows of the ascent behind those of types
 }
 
-// newProblem compiles m. The share beta of synchronisation is charged as
-// compute: 0 for bounds, positive for plans only (docs/design.md, section 3). Jobs without a
-// round time (hare would call them infeasible) make ok false.
+// newProblem compiles m. The share beta of synchronisation is charged as compute: 0 for
+// bounds, positive only for plans (docs/design.md, section 3). It returns false if a job
+// has no round time, since such a job is infeasible.
 func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
-	pr = &problem{model: m, planned: beta}
+	pr = &problem{model: m, syncAsCompute: beta}
 	pr.caps = make([][]hare.Step, len(m.Types))
 	peak := make([]int64, len(m.Types))
 	for k := range m.Types {
@@ -106,20 +106,21 @@ func newProblem(m *hare.Model, beta float64) (pr *problem, ok bool) {
 			}
 			return 0
 		})
-		j.compare()
+		j.setPerRate()
 		pr.jobs[i] = j
 		pr.wa += j.w * j.a
 	}
 	pr.addRows()
-	pr.share()
+	pr.shareTrailing()
 	return pr, true
 }
 
-// maxShared limits the memory for shared trails: some 2 KB each.
-const maxShared = 4096
+// maxSharedTrailing limits the memory for shared trailing minima, which take some 2 KB
+// each.
+const maxSharedTrailing = 4096
 
-// share numbers the trails that several jobs see.
-func (pr *problem) share() {
+// shareTrailing numbers the trailing minima that several jobs share.
+func (pr *problem) shareTrailing() {
 	type key struct {
 		row  int
 		s, a float64
@@ -142,21 +143,21 @@ func (pr *problem) share() {
 	ids := map[key]int{}
 	each(func(j *job, md *mode) {
 		k := of(j, md)
-		if md.trail = -1; seen[k] > 1 && j.sync != hare.Rigid {
+		if md.trailingID = -1; seen[k] > 1 && j.sync != hare.Rigid {
 			id, ok := ids[k]
-			if !ok && len(ids) < maxShared {
+			if !ok && len(ids) < maxSharedTrailing {
 				id, ok = len(ids), true
 				ids[k] = id
 			}
 			if ok {
-				md.trail = id
+				md.trailingID = id
 			}
 		}
 	})
 }
 
-// compare fills in perRate.
-func (j *job) compare() {
+// setPerRate computes perRate.
+func (j *job) setPerRate() {
 	n := len(j.modes)
 	j.perRate = make([]float64, (n+1)*n)
 	for b := range j.modes {
@@ -169,9 +170,9 @@ func (j *job) compare() {
 	}
 }
 
-// roundTime is τ_j in microseconds: the least time of one round on an empty
-// cluster with peak[k] GPUs of type k. ok is false when no round can ever run.
-// O(types · log) for relaxed jobs, O(types log types) otherwise.
+// roundTime returns τ_j in microseconds: the least time of one round on an empty cluster
+// with peak[k] GPUs of type k. It returns false if no round can ever run. It takes
+// O(types · log) for relaxed jobs and O(types log types) otherwise.
 func roundTime(j *hare.ModelJob, peak []int64) (tau int64, ok bool) {
 	switch {
 	case j.Sync == hare.Relaxed:
@@ -215,7 +216,7 @@ func relaxedRound(j *hare.ModelJob, peak []int64) (int64, bool) {
 	if hi == math.MaxInt64 {
 		return 0, false
 	}
-	lo := int64(0) // not enough
+	lo := int64(0) // lo is too short, hi is long enough
 	for hi-lo > 1 {
 		mid := lo + (hi-lo)/2
 		if enough(mid) {
@@ -247,11 +248,11 @@ func mixedRound(j *hare.ModelJob, peak []int64) (int64, bool) {
 	return 0, false
 }
 
-// capacity returns what a unit of price of each row of the ascent charges for
-// capacity in each cell of grid, in GPU-microseconds: ∫ M_k, or max M_k of the
-// cell times its length for a pack.
+// capacity returns, for each row of the ascent and each cell of grid, what a unit of
+// price charges for capacity, in GPU-microseconds: ∫ M_k, or max M_k of the cell times
+// its length for a dual feasible function.
 func (pr *problem) capacity(grid []float64) [][]float64 {
-	out := make([][]float64, len(pr.caps), pr.width())
+	out := make([][]float64, len(pr.caps), pr.ascentRows())
 	for k, steps := range pr.caps {
 		out[k] = make([]float64, len(grid)-1)
 		i := 0
@@ -270,9 +271,9 @@ func (pr *problem) capacity(grid []float64) [][]float64 {
 			}
 		}
 	}
-	for _, p := range pr.packs {
+	for _, p := range pr.dualFeasible {
 		cells := make([]float64, len(grid)-1)
-		for g, c := range tallest(pr.caps[p.kind], grid) {
+		for g, c := range maxCapacity(pr.caps[p.kind], grid) {
 			cells[g] = float64(c) * (grid[g+1] - grid[g])
 		}
 		out = append(out, cells)

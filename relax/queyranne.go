@@ -12,24 +12,24 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 )
 
-// maxGroups limits the columns of the paper's relaxation: consecutive rounds
-// of a job are aggregated until no more remain.
+// maxGroups limits the columns of the paper's relaxation: consecutive rounds of a job
+// are aggregated until no more than maxGroups groups remain.
 const maxGroups = 800
 
 // maxCutRounds limits the solves of the cutting-plane loop.
 const maxCutRounds = 60
 
-// maxSeeds limits the inequalities that the first LP starts with.
-const maxSeeds = 64
+// maxInitialCuts limits the inequalities that the first LP starts with.
+const maxInitialCuts = 64
 
-// weightSpread is the largest share by which a weight is lowered.
-const weightSpread = 1e-4
+// maxPerturbation is the largest share by which a weight is lowered.
+const maxPerturbation = 1e-4
 
-// costScale is the heaviest job's cost a second in the LP, so that the engine's
-// absolute tolerance (1e-7) does not blur weights.
+// costScale is the heaviest job's cost per second in the LP. It is so large that the
+// engine's absolute tolerance (1e-7) does not blur the weights.
 const costScale = 1e6
 
-// cutSlack is the relative violation below which an inequality counts as met.
+// cutSlack is the relative violation below which an inequality counts as satisfied.
 const cutSlack = 1e-7
 
 // group is a run of rounds of one job. Its variable X is the mean, over the
@@ -50,19 +50,20 @@ type group struct {
 // Each solve costs one LP of at most maxGroups columns.
 func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation, error) {
 	if cfg.LP == nil {
-		return nil, errors.New("relax: queyranne and paper need the LP engine (HiGHS), which is not running: see hare doctor")
+		return nil,
+			errors.New("relax: queyranne and paper need the LP engine (HiGHS), which is not running: see hare doctor")
 	}
 	groups := pr.groups()
 	n, jobs := len(groups), len(pr.jobs)
 	speed := float64(pr.peak())
-	// Columns: X of each group, then C of each job; seconds and weights.
+	// The columns are X of each group, then C of each job, in seconds; costs are weights.
 	p := &lp.Problem{Start: []int32{0}}
 	for range groups {
 		p.Cost = append(p.Cost, 0)
 		p.ColLower, p.ColUpper = append(p.ColLower, 0), append(p.ColUpper, math.Inf(1))
 	}
 	order := pr.smithOrder(groups)
-	weights := pr.spreadWeights(groups, order)
+	weights := pr.perturbWeights(groups, order)
 	heaviest := 1e-300
 	for _, w := range weights {
 		heaviest = max(heaviest, w)
@@ -104,10 +105,10 @@ func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation
 		}
 		row(rhs*scale, index, value)
 	}
-	// The inequality over all tasks, and for the repair those over the prefixes
-	// of Smith's order too: with neither releases nor rounds they suffice.
+	// The first inequality is over all tasks. The repaired relaxation also starts with those
+	// over the prefixes of Smith's order, which suffice without releases and rounds.
 	for i := 1; i <= n; i++ {
-		if i == n || cfg.Method == MethodQueyranne && i%(n/maxSeeds+1) == 0 {
+		if i == n || cfg.Method == MethodQueyranne && i%(n/maxInitialCuts+1) == 0 {
 			cut(order[:i])
 		}
 	}
@@ -176,7 +177,8 @@ func (pr *problem) groups() []group {
 		first := 0.0
 		for r := range int(runs) {
 			end := math.Floor(j.rounds * float64(r+1) / runs)
-			out = append(out, group{job: i, first: first, rounds: end - first, p: p, lag: p + s, tasks: (end - first) * j.tasks})
+			out = append(out, group{job: i, first: first, rounds: end - first, p: p, lag: p + s,
+				tasks: (end - first) * j.tasks})
 			first = end
 		}
 	}
@@ -200,22 +202,21 @@ func (pr *problem) smithOrder(groups []group) []int {
 	return order
 }
 
-// spreadWeights lowers each weight by up to a share of weightSpread, more so later
-// in Smith's order, so that equal jobs have one best order rather than many
-// that the cuts would have to rule out one by one. Lower weights only lower
-// the figure.
-func (pr *problem) spreadWeights(groups []group, order []int) []float64 {
+// perturbWeights lowers each weight by a share of up to maxPerturbation, more for jobs
+// later in Smith's order. Equal jobs then have one best order instead of many that the
+// cuts would have to exclude one by one. Lower weights only lower the value.
+func (pr *problem) perturbWeights(groups []group, order []int) []float64 {
 	out := make([]float64, len(pr.jobs))
 	for rank, i := range order {
 		j := groups[i].job
-		out[j] = pr.jobs[j].w * (1 - weightSpread*float64(rank)/float64(len(order)))
+		out[j] = pr.jobs[j].w * (1 - maxPerturbation*float64(rank)/float64(len(order)))
 	}
 	return out
 }
 
-// separate returns violated sets among the prefixes of the groups by middle of
-// compute: the most violated one of each stretch of the order. Nil when all
-// hold. O(n log n).
+// separate returns violated sets among the prefixes of the groups sorted by middle of
+// compute: the most violated prefix of each part of the order. It returns nil if all
+// inequalities hold. It takes O(n log n).
 func separate(groups []group, x []float64, speed float64) [][]int {
 	order := make([]int, len(groups))
 	for i := range order {

@@ -10,73 +10,73 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 )
 
-// Methods of Run beside the certified ones of package hare.
+// These are the methods of Run beside the certified ones of package hare.
 const (
 	MethodQueyranne = "queyranne" // the paper's relaxation, repaired (docs/design.md, section 2.1); not certified
-	MethodPaper     = "paper"     // as printed; proves nothing
+	MethodPaper     = "paper"     // the paper's relaxation as printed, which proves nothing
 )
 
-// Methods lists what Run accepts.
+// Methods returns the methods that Run accepts.
 func Methods() []string {
 	return []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine, MethodQueyranne, MethodPaper}
 }
 
-// ErrInfeasible says that some job can never run a round, so that no finite
-// bound exists.
+// ErrInfeasible says that some job can never run a round, so that there is no finite
+// bound.
 var ErrInfeasible = errors.New("relax: a job can never run")
 
-// LP is an engine for linear programs.
+// LP solves linear programs.
 type LP = lp.Solver
 
-// Config tunes Run. The zero value is good.
+// Config tunes Run. Its zero value is useful.
 type Config struct {
 	Method string // zero means price
-	// LP solves linear programs: needed by queyranne and paper, and used by
-	// price to close the last of its gap. Nil means the Go engine alone.
+	// LP solves linear programs. queyranne and paper need it, and price uses it to close the
+	// last of its gap. Nil means that price uses no LP.
 	LP LP
 	// Workers is the number of goroutines; zero means GOMAXPROCS. The result
 	// does not depend on it.
 	Workers int
-	// LPs limits the linear programs of the price method; zero means 60, less
-	// means none.
-	LPs int
+	// MaxLPs limits the linear programs of the price method. Zero means 60; a negative
+	// number means none.
+	MaxLPs int
 	// Effort multiplies the price method's iterations; zero means 1.
 	Effort float64
-	// Worth ends each grid of the price method when a step raises the bound by
-	// less than this share of it, on 96 cells and in proportion on others; zero
-	// makes all steps.
-	Worth float64
-	// Cells is the finest grid of the price method: 12, 24, 48, 96, 192, 384 or 768,
-	// or the next below; zero means 96.
+	// MinGain ends each grid of the price method when a step raises the bound by less than
+	// this share of it, on 96 cells and in proportion on others. Zero makes all steps.
+	MinGain float64
+	// Cells is the finest grid of the price method: 12, 24, 48, 96, 192, 384 or 768, or the
+	// next below. Zero means 96.
 	Cells int
-	// From gives prices to start from, of the same instance or one like it;
-	// nil starts from a guess. It saves most of the coarse grids.
-	From *hare.Relaxation
-	// Plan is the share of synchronisation charged as compute. A relaxation
-	// with Plan > 0 guides schedules and bounds nothing.
-	Plan float64
-	// Steps is how much work the price method spends on bounding relaxed jobs
-	// round by round: 0 none, 1 at the final prices, 2 small instances choose
-	// their prices for it too.
+	// WarmStart gives prices to start from, of the same instance or a similar one. It saves
+	// most of the coarse grids. Nil starts from a guess.
+	WarmStart *hare.Relaxation
+	// SyncAsCompute is the share of synchronisation that is charged as compute. A relaxation
+	// with SyncAsCompute > 0 guides schedules and bounds nothing.
+	SyncAsCompute float64
+	// Steps says how much work the price method spends on bounding relaxed jobs round by
+	// round: 0 none, 1 at the final prices, 2 also for choosing the prices of small
+	// instances.
 	Steps int
-	// StepWork limits that work for one evaluation of all jobs, by the terms
-	// that may have to be looked at: some 4e8 a second on one core. Choosing
-	// prices takes climbShare times as much. Zero is no limit but relax's own.
+	// StepWork limits the work of bounding round by round in one evaluation of all jobs, by
+	// the terms that may have to be examined: some 4e8 a second on one core. Choosing prices
+	// may take stepWorkFactor times as much. Zero means no limit but relax's own.
 	StepWork float64
-	// NoSizes leaves prices by size out.
+	// NoSizes turns off prices by size.
 	NoSizes bool
-	// Report is called with the price method's value in weight-seconds
-	// whenever it rises.
+	// Report is called with the value of the price method in weight-seconds whenever the
+	// value rises.
 	Report func(value float64)
-	// Improved is called with a certified relaxation at the end of each grid
-	// of the price method but the last; nil saves the evaluations.
+	// Improved is called with a certified relaxation at the end of each grid of the price
+	// method but the last. Nil saves the evaluations.
 	Improved func(*hare.Relaxation)
-	// Quit, once closed, ends what the end of ctx does not: the exact evaluation
-	// of the bound. What is returned is not certified then. Nil never is.
+	// Quit ends the exact evaluation of the bound once it is closed; the end of ctx does
+	// not. The returned relaxation is then not certified. A nil channel never ends the
+	// evaluation.
 	Quit <-chan struct{}
-	// Due says whether Improved is wanted now: what it is called with costs an
-	// exact evaluation. Nil means always.
-	Due func() bool
+	// WantImproved reports whether Improved should be called now, at the cost of an exact
+	// evaluation. Nil means always.
+	WantImproved func() bool
 }
 
 func (c *Config) validate() error {
@@ -87,10 +87,12 @@ func (c *Config) validate() error {
 		c.Effort = 1
 	}
 	if c.Cells == 0 {
-		c.Cells = usual
+		c.Cells = defaultCells
 	}
-	if c.Effort < 0 || c.Cells < 0 || c.Plan < 0 || c.Plan > 1 || c.Workers < 0 || c.Steps < 0 || c.StepWork < 0 {
-		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d, steps %d: must not be negative, plan at most 1", c.Effort, c.Cells, c.Plan, c.Workers, c.Steps)
+	if c.Effort < 0 || c.Cells < 0 || c.SyncAsCompute < 0 || c.SyncAsCompute > 1 || c.Workers < 0 || c.Steps < 0 ||
+		c.StepWork < 0 {
+		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d, steps %d: must not be negative, plan at most 1",
+			c.Effort, c.Cells, c.SyncAsCompute, c.Workers, c.Steps)
 	}
 	return nil
 }
@@ -101,7 +103,7 @@ func Run(ctx context.Context, m *hare.Model, cfg Config) (*hare.Relaxation, erro
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	pr, ok := newProblem(m, cfg.Plan)
+	pr, ok := newProblem(m, cfg.SyncAsCompute)
 	if !ok {
 		return nil, ErrInfeasible
 	}
@@ -127,8 +129,8 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 		rel := &hare.Relaxation{Method: hare.MethodPrice, Progress: [][]hare.Point{}}
 		return certified(rel, &hare.Certificate{GridUs: []int64{0, 1}}, new(big.Rat))
 	}
-	if cfg.Steps > 0 && cfg.Plan == 0 {
-		pr.step = pr.stepOf()
+	if cfg.Steps > 0 && cfg.SyncAsCompute == 0 {
+		pr.step = pr.chooseStep()
 	}
 	ev := newEvaluator(pr, cfg.Workers)
 	report := func(v float64) {
@@ -136,28 +138,28 @@ func (pr *problem) price(ctx context.Context, cfg *Config) *hare.Relaxation {
 			cfg.Report(v * unit)
 		}
 	}
-	a := climbAll(ctx, ev, cfg, report)
-	if cfg.Plan == 0 {
+	a := multigridAscent(ctx, ev, cfg, report)
+	if cfg.SyncAsCompute == 0 {
 		if cfg.Steps > 1 {
-			a.climbSteps(ctx, cfg, report)
+			a.climbWithSteps(ctx, cfg, report)
 		}
 		a.polish(ctx, cfg, report)
 	}
 	rel := a.relaxation()
-	if cfg.Plan == 0 {
+	if cfg.SyncAsCompute == 0 {
 		step := pr.step
 		if step > 0 && cfg.StepWork > 0 && pr.stepWork(a.grid[len(a.grid)-1]) > cfg.StepWork {
 			step = 0
 		}
 		a.certify(ctx, cfg, rel, step)
 	}
-	if a.short && a.before == nil && cfg.From != nil && len(cfg.From.Progress) == len(pr.jobs) {
-		rel.Progress = cfg.From.Progress
+	if a.tooShort && a.coarser == nil && cfg.WarmStart != nil && len(cfg.WarmStart.Progress) == len(pr.jobs) {
+		rel.Progress = cfg.WarmStart.Progress
 	}
 	return rel
 }
 
-// relaxation is the fractional schedule and the prices, without a bound.
+// relaxation returns the fractional schedule and the prices, without a bound.
 func (a *ascent) relaxation() *hare.Relaxation {
 	pr := a.ev.pr
 	rel := &hare.Relaxation{Method: hare.MethodPrice, Prices: pr.mean(a.best)}
@@ -170,8 +172,8 @@ func (a *ascent) relaxation() *hare.Relaxation {
 		}
 	}
 	from := a
-	for from.short && from.before != nil {
-		from = from.before
+	for from.tooShort && from.coarser != nil {
+		from = from.coarser
 	}
 	for i := range pr.jobs {
 		rel.Progress = append(rel.Progress, pr.polyline(i, from.grid, from.progress))
@@ -179,10 +181,9 @@ func (a *ascent) relaxation() *hare.Relaxation {
 	return rel
 }
 
-// certify completes rel with what the best prices prove, relaxed jobs round by
-// round at the step given where that pays. The evaluation is short and runs to
-// its end whatever ctx says, since without it there is no bound at all; only
-// Quit ends it.
+// certify completes rel with what the best prices prove; relaxed jobs are bounded round
+// by round at the given step if that pays. The evaluation is short and continues after
+// the end of ctx, because without it there is no bound at all; only Quit ends it.
 func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation, step int64) {
 	ev, pr := a.ev, a.ev.pr
 	nanos := pr.nanoRows(ev.compose(a.best))
@@ -206,7 +207,7 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 		cert.Prices = append(cert.Prices, hare.TypePrices{Type: t, Nanos: nanos[k]})
 	}
 	cert.Sizes = pr.sizePrices(nanos)
-	cert.StepUs = ev.stated
+	cert.StepUs = ev.statedStep
 	for i := range pr.jobs {
 		rel.Phi = append(rel.Phi, (ev.phi[i]-pr.jobs[i].w*pr.jobs[i].a)*unit)
 	}
@@ -216,8 +217,8 @@ func (a *ascent) certify(ctx context.Context, cfg *Config, rel *hare.Relaxation,
 	certified(rel, cert, bound)
 }
 
-// certified completes a relaxation whose bound, in 1e-15 weight-seconds on the
-// weighted JCT, its certificate proves.
+// certified completes a relaxation with its certificate and the bound that the
+// certificate proves, in 1e-15 weight-seconds on the weighted JCT.
 func certified(rel *hare.Relaxation, cert *hare.Certificate, bound *big.Rat) *hare.Relaxation {
 	rel.Certified = true
 	rel.Bound = ratAmount(bound)
@@ -228,7 +229,7 @@ func certified(rel *hare.Relaxation, cert *hare.Certificate, bound *big.Rat) *ha
 	return rel
 }
 
-// polyline turns averaged rounds a cell into progress over time.
+// polyline turns the averaged rounds of each cell into progress over time.
 func (pr *problem) polyline(i int, grid []float64, cells [][]float64) []hare.Point {
 	j := &pr.jobs[i]
 	points := []hare.Point{{TimeUs: j.a}}
@@ -247,7 +248,7 @@ func (pr *problem) polyline(i int, grid []float64, cells [][]float64) []hare.Poi
 		if x <= 1e-9*sum {
 			continue
 		}
-		// Rounds of a cell are done evenly in the part of it after the release.
+		// The rounds of a cell are done evenly in the part of the cell after the release.
 		start := max(grid[g], j.a)
 		end := start
 		if g+1 < len(grid) {

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// criticalPath is Σ w_j R_j τ_j: each job alone on an empty cluster. O(n).
+// criticalPath returns Σ w_j R_j τ_j: each job alone on an empty cluster. It takes O(n).
 func (pr *problem) criticalPath() *hare.Relaxation {
 	rel := &hare.Relaxation{Method: hare.MethodCriticalPath, Progress: make([][]hare.Point, len(pr.jobs))}
 	var sum hare.Amount
@@ -25,44 +25,44 @@ func (pr *problem) criticalPath() *hare.Relaxation {
 	return certified(rel, &hare.Certificate{}, x.Mul(x, big.NewRat(1000, 1)))
 }
 
-// machineJob is a job on the one fast machine; times count 1/M microseconds.
+// machineJob is a job on the one fast machine; its times count 1/M microseconds.
 type machineJob struct {
 	index   int
 	release *big.Int
-	work    *big.Int // W in GPU-microseconds, served one a tick of 1/M µs
+	work    *big.Int // W in GPU-microseconds; one is served in each 1/M µs
 	left    *big.Int
-	// twice is Σ (end² − start²) over the stretches served: 2·W·B.
+	// twice is Σ (end² − start²) over the intervals in which the job is served: 2·W·B.
 	twice  *big.Int
 	weight int64
 	sync   int64
 }
 
-// byRatio orders by greatest w/W, then index.
+// byRatio is a heap ordered by greatest w/W, then index.
 type byRatio []*machineJob
 
-func (h byRatio) Len() int { return len(h) }
-func (h byRatio) Less(a, b int) bool {
-	x := new(big.Int).Mul(big.NewInt(h[a].weight), h[b].work)
-	switch x.Cmp(new(big.Int).Mul(big.NewInt(h[b].weight), h[a].work)) {
+func (br byRatio) Len() int { return len(br) }
+func (br byRatio) Less(a, b int) bool {
+	x := new(big.Int).Mul(big.NewInt(br[a].weight), br[b].work)
+	switch x.Cmp(new(big.Int).Mul(big.NewInt(br[b].weight), br[a].work)) {
 	case 1:
 		return true
 	case -1:
 		return false
 	}
-	return h[a].index < h[b].index
+	return br[a].index < br[b].index
 }
-func (h byRatio) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *byRatio) Push(x any)   { *h = append(*h, x.(*machineJob)) }
-func (h *byRatio) Pop() any {
-	old := *h
+func (br byRatio) Swap(a, b int) { br[a], br[b] = br[b], br[a] }
+func (br *byRatio) Push(x any)   { *br = append(*br, x.(*machineJob)) }
+func (br *byRatio) Pop() any {
+	old := *br
 	x := old[len(old)-1]
-	*h = old[:len(old)-1]
+	*br = old[:len(old)-1]
 	return x
 }
 
-// machine serves all jobs on one machine as fast as the whole cluster,
-// preemptively, by greatest w/W among the released: the mean busy times are
-// those of Goemans' relaxation (SODA 1997). O(n log n), exact.
+// machine serves all jobs on one machine as fast as the whole cluster, preemptively and
+// by greatest w/W among the released jobs. The mean busy times are those of Goemans'
+// relaxation (SODA 1997). The result is exact; it takes O(n log n).
 func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 	rel := &hare.Relaxation{Method: hare.MethodMachine, Progress: make([][]hare.Point, len(pr.jobs))}
 	speed := pr.peak()
@@ -115,7 +115,7 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 			heap.Pop(&ready)
 		}
 	}
-	// Σ w (twice/(2 W M) + W/(2M) + σ − a), in 1e-12.
+	// total sums w (twice/(2 W M) + W/(2M) + σ − a), in 1e-12.
 	total := new(big.Rat)
 	for i, x := range jobs {
 		mj := &pr.model.Jobs[i]
@@ -133,20 +133,22 @@ func (pr *problem) machine(ctx context.Context) (*hare.Relaxation, error) {
 	return certified(rel, &hare.Certificate{}, total.Mul(total, big.NewRat(1000, 1))), nil
 }
 
-func (x *machineJob) point(to []hare.Point, now, end *big.Int, speed int64, rounds float64) []hare.Point {
+func (mj *machineJob) point(to []hare.Point, now, end *big.Int, speed int64, rounds float64) []hare.Point {
 	micros := func(t *big.Int) float64 {
 		f, _ := new(big.Rat).SetFrac(t, big.NewInt(speed)).Float64()
 		return f
 	}
-	left, _ := new(big.Rat).SetFrac(x.left, x.work).Float64()
+	left, _ := new(big.Rat).SetFrac(mj.left, mj.work).Float64()
 	done := 0.0
 	if len(to) > 0 {
 		done = to[len(to)-1].Rounds
 	}
-	return append(to, hare.Point{TimeUs: micros(now), Rounds: done}, hare.Point{TimeUs: micros(end), Rounds: rounds * (1 - left)})
+	return append(to, hare.Point{TimeUs: micros(now), Rounds: done},
+		hare.Point{TimeUs: micros(end), Rounds: rounds * (1 - left)})
 }
 
-// peak is max over t of the GPUs in service, all types together, at least 1.
+// peak returns the greatest number of GPUs of all types that are in service at the same
+// time, at least 1.
 func (pr *problem) peak() int64 {
 	changes := map[int64]int64{}
 	var times []int64

@@ -9,28 +9,29 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// stepTerms limits R · (H/δ) · transitions of a job that is bounded round by
-// round (docs/certificate.md, "Evaluation"); stepChoices what one byte tells.
+// stepTerms limits R · (H/δ) · transitions of a job that is bounded round by round
+// (docs/certificate.md, "Evaluation"). stepChoices limits the transitions, which are
+// stored as bytes.
 const (
 	stepTerms   = 1 << 22
 	stepChoices = 255
 )
 
-// Steps are stated where they raise the bound by a share of 1/stepWorth. Prices
-// are chosen for them where climbWork starts tried by the recursions allow
-// leastClimbs steps of the ascent.
+// Bounding round by round is stated if it raises the bound by a share of 1/minStepGain.
+// Prices are chosen for it if stepAscentWork starts tried by the recursions allow
+// minStepIters steps of the ascent.
 const (
-	stepGuess   = 1.05 // of the fluid's cost: where φ is looked for first
-	stepWorth   = 5000
-	climbWork   = 3.5e8
-	firstWork   = 1.5e8 // at most, before it is known what is cut off
-	climbShare  = 4     // of a limited work
-	leastClimbs = 12
-	mostClimbs  = 300
-	stepDelta   = 0.003 // the ascent's delta where rounds begin to count
+	stepGuess      = 1.05 // factor of the fluid's cost where the search for φ begins
+	minStepGain    = 5000
+	stepAscentWork = 3.5e8
+	firstStepWork  = 1.5e8 // the limit before it is known what is cut off
+	stepWorkFactor = 4     // factor of a limited work
+	minStepIters   = 12
+	maxStepIters   = 300
+	stepDelta      = 0.003 // the ascent's delta when bounding round by round begins
 )
 
-// stepMode is a type that a job may use, times in steps.
+// stepMode is a type that a job may use, with times in steps.
 type stepMode struct {
 	row  int
 	p, s int
@@ -38,19 +39,20 @@ type stepMode struct {
 	f    int   // s + p·⌈K/m⌉: K tasks on this type alone
 }
 
-// stepLevel is a length of a round from which on more tasks fit.
+// stepLevel is a length of a round at which more tasks begin to fit.
 type stepLevel struct {
 	length int
 	counts []int64 // by mode: min(K, N_k)
 }
 
-// partly says that some type has room for a few of the tasks and not all. Else
-// all may be on the cheapest type, which the moves of one type have exactly.
-func (l *stepLevel) partly(tasks int64) bool {
-	return slices.ContainsFunc(l.counts, func(n int64) bool { return 0 < n && n < tasks })
+// partial reports whether some type has room for some of the tasks but not all.
+// Otherwise all tasks may be on the cheapest type, and the transitions of one type are
+// exact for this.
+func (sl *stepLevel) partial(tasks int64) bool {
+	return slices.ContainsFunc(sl.counts, func(n int64) bool { return 0 < n && n < tasks })
 }
 
-// stepJob is a relaxed job in whole steps of time.
+// stepJob is a relaxed job with times in whole steps.
 type stepJob struct {
 	index        int
 	w            int64 // 1e-9 weights
@@ -61,9 +63,9 @@ type stepJob struct {
 	levels       []stepLevel // L_1 < … < L_n
 }
 
-// stepOf chooses the step of time at which most relaxed jobs' times lie, the
-// longest of those; 0 where none is at least a millisecond.
-func (pr *problem) stepOf() int64 {
+// chooseStep returns the step of time whose multiples hold the times of most relaxed
+// jobs, and of these the longest; 0 if none is at least a millisecond.
+func (pr *problem) chooseStep() int64 {
 	relaxed := 0
 	count := func(step int64) int {
 		n := 0
@@ -102,7 +104,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// onSteps says that the times of a relaxed job's tasks are multiples of step.
+// onSteps reports whether the times of a relaxed job's tasks are multiples of step.
 func onSteps(mj *hare.ModelJob, step int64) bool {
 	if mj.Sync != hare.Relaxed || step <= 0 {
 		return false
@@ -115,8 +117,8 @@ func onSteps(mj *hare.ModelJob, step int64) bool {
 	return true
 }
 
-// stepJobs compiles the jobs that may be bounded round by round with prices up
-// to end; entries of others are nil.
+// stepJobs compiles the jobs that may be bounded round by round with prices up to end;
+// the entries of other jobs are nil.
 func (pr *problem) stepJobs(step, end int64) []*stepJob {
 	out := make([]*stepJob, len(pr.jobs))
 	for i := range pr.jobs {
@@ -130,7 +132,7 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 	if !onSteps(mj, step) || len(mj.Modes) == 0 || pr.pathUs[i]/step > math.MaxInt32 {
 		return nil
 	}
-	// A job released between two steps is bounded as one of the earlier.
+	// A job that is released between two steps is bounded as if released at the earlier one.
 	j := &stepJob{index: i, a: int(mj.ReleaseUs / step), rounds: int(mj.Rounds), tasks: mj.Tasks}
 	j.tau = int((pr.pathUs[i] - mj.ReleaseUs) / mj.Rounds / step)
 	j.path = j.a + j.rounds*j.tau
@@ -167,10 +169,11 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 		}
 	}
 	terms := int64(len(j.levels) - 1 + len(j.modes))
-	if terms > stepChoices || mj.Rounds > stepTerms || cells > stepTerms || mj.Rounds*cells > stepTerms || mj.Rounds*cells*terms > stepTerms {
+	if terms > stepChoices || mj.Rounds > stepTerms || cells > stepTerms || mj.Rounds*cells > stepTerms ||
+		mj.Rounds*cells*terms > stepTerms {
 		return nil
 	}
-	// Every cost must fit: the weight of the latest end.
+	// Every cost must fit, even the weight times the latest end.
 	longest := 0
 	for _, m := range j.modes {
 		longest = max(longest, m.f)
@@ -183,8 +186,8 @@ func (pr *problem) stepJob(i int, step, cells int64) *stepJob {
 	return j
 }
 
-// stepPrices are the prices of single GPUs summed up to each step. Costs count
-// 1e-9 weights times steps.
+// stepPrices are the prices of single GPUs summed up to each step. Costs count 1e-9
+// weights times steps.
 type stepPrices struct {
 	step  int64
 	cells int // H in steps
@@ -201,7 +204,7 @@ func (sp *stepPrices) load(step int64, grid []int64, nanos [][]int64) {
 	for k, row := range nanos {
 		cum := append(sp.cum[k][:0], 0)
 		for g, x := range row {
-			// Prices that do not fit leave top too large for any job.
+			// Prices that do not fit make top too large for any job.
 			each := x
 			if float64(x)*float64(sp.cells) > unreachable {
 				each = 0
@@ -218,8 +221,8 @@ func (sp *stepPrices) load(step int64, grid []int64, nanos [][]int64) {
 	}
 }
 
-// loadSteps prepares the steppers for prices on a grid of multiples of step;
-// 0 is no steps.
+// loadSteps prepares the recursions for prices on a grid of multiples of step. A step of
+// 0 means none.
 func (e *evaluator) loadSteps(step int64, grid []int64, nanos [][]int64) {
 	end := grid[len(grid)-1]
 	onGrid := step > 0 && !slices.ContainsFunc(grid, func(t int64) bool { return t%step != 0 })
@@ -233,13 +236,13 @@ func (e *evaluator) loadSteps(step int64, grid []int64, nanos [][]int64) {
 	e.stepPrices.load(step, grid, nanos[:len(e.pr.caps)])
 }
 
-// stepPhi is φ of job i round by round where that is more than phi, the fluid's,
+// stepPhi returns φ of job i round by round if it is more than phi, that of the fluid,
 // else phi.
 func (e *evaluator) stepPhi(i int, phi *big.Rat, o *oracle) *big.Rat {
 	if e.stepJobs == nil || e.stepJobs[i] == nil {
 		return phi
 	}
-	o.steps.prices, o.steps.keep = &e.stepPrices, false
+	o.steps.prices, o.steps.keepChoices = &e.stepPrices, false
 	guess, _ := phi.Float64()
 	v, ok := o.steps.phi(e.stepJobs[i], guess*stepGuess/float64(e.stepPrices.step))
 	x := new(big.Rat).SetInt(product(1, v, e.stepPrices.step))
@@ -249,9 +252,9 @@ func (e *evaluator) stepPhi(i int, phi *big.Rat, o *oracle) *big.Rat {
 	return x
 }
 
-// loadRounded prepares the steppers for float prices where e.stepping.
+// loadRounded prepares the recursions for float prices if e.withSteps.
 func (e *evaluator) loadRounded(pi *prices) {
-	if !e.stepping {
+	if !e.withSteps {
 		return
 	}
 	grid := make([]int64, len(pi.grid))
@@ -268,45 +271,45 @@ func (e *evaluator) loadRounded(pi *prices) {
 	e.loadSteps(e.pr.step, grid, nanos)
 }
 
-// answer is what solve answers for job i at the prices of o, or its schedule
-// round by round where that costs more.
+// answer is solve for job i at the prices of o, or the job's schedule round by round if
+// that costs more.
 func (e *evaluator) answer(i int, o *oracle, ans *answer) {
-	ans.offer = e.offers[i]
+	ans.cutoff = e.cutoffs[i]
 	o.solve(&e.pr.jobs[i], ans, true)
-	e.offers[i] = ans.offer
-	if !e.stepping || e.stepJobs == nil || e.stepJobs[i] == nil {
+	e.cutoffs[i] = ans.cutoff
+	if !e.withSteps || e.stepJobs == nil || e.stepJobs[i] == nil {
 		return
 	}
-	o.steps.prices, o.steps.keep = &e.stepPrices, true
+	o.steps.prices, o.steps.keepChoices = &e.stepPrices, true
 	step := float64(e.stepPrices.step)
 	v, ok := o.steps.phi(e.stepJobs[i], ans.phi*stepGuess/step)
 	if ok && float64(v)*step > ans.phi {
-		ans.phi, ans.uses, ans.strides = float64(v)*step, ans.uses[:0], ans.strides[:0]
+		ans.phi, ans.uses, ans.progress = float64(v)*step, ans.uses[:0], ans.progress[:0]
 		o.steps.trace(e.stepJobs[i], ans, o.pi.grid)
 	}
 }
 
-// bestStep is δ where bounding round by round brings enough for what checking it
-// costs, else 0.
+// bestStep returns δ if bounding round by round gains enough for the cost of checking
+// it, else 0.
 func (e *evaluator) bestStep(gain, value *big.Rat) int64 {
-	least := new(big.Rat).Mul(value, big.NewRat(1, stepWorth))
+	least := new(big.Rat).Mul(value, big.NewRat(1, minStepGain))
 	if e.stepJobs == nil || gain.Cmp(least) < 0 || gain.Sign() <= 0 {
 		return 0
 	}
 	return e.stepPrices.step
 }
 
-// loadWork is what a step of a type's prices costs to prepare.
+// loadWork is the work of preparing one step of a type's prices.
 const loadWork = 10
 
-// stepWork is what the recursions of all jobs cost at most at prices up to end.
+// stepWork returns the greatest work of the recursions of all jobs at prices up to end.
 func (pr *problem) stepWork(end float64) (work float64) {
 	work = loadWork * float64(len(pr.caps)) * end / float64(pr.step)
 	for _, j := range pr.stepJobs(pr.step, int64(end)) {
 		if j != nil {
 			moves := float64(len(j.modes))
 			for l := range len(j.levels) - 1 {
-				if j.levels[l].partly(j.tasks) {
+				if j.levels[l].partial(j.tasks) {
 					moves++
 				}
 			}
@@ -316,35 +319,35 @@ func (pr *problem) stepWork(end float64) (work float64) {
 	return work
 }
 
-// climbSteps goes on from the best prices with jobs bounded round by round,
-// where the instance is so small that the work of some steps is moderate and
-// rounds bring something at these prices.
-func (a *ascent) climbSteps(ctx context.Context, cfg *Config, report func(float64)) {
+// climbWithSteps continues from the best prices with jobs bounded round by round, if the
+// instance is so small that some steps take moderate work and the bound rises at these
+// prices.
+func (a *ascent) climbWithSteps(ctx context.Context, cfg *Config, report func(float64)) {
 	pr := a.ev.pr
 	if pr.step == 0 {
 		return
 	}
-	first, all := firstWork, cfg.Effort*climbWork
+	first, all := firstStepWork, cfg.Effort*stepAscentWork
 	if cfg.StepWork > 0 {
-		first, all = min(first, cfg.StepWork), min(all, climbShare*cfg.StepWork)
+		first, all = min(first, cfg.StepWork), min(all, stepWorkFactor*cfg.StepWork)
 	}
 	if pr.stepWork(a.grid[len(a.grid)-1]) > first {
 		return
 	}
 	grad := make([]float64, len(a.best.at)*(len(a.grid)-1))
-	a.ev.stepping = true
+	a.ev.withSteps = true
 	v, err := a.ev.dual(ctx, a.best, a.caps, grad, nil, 0)
 	work := 1.0 // of this first step; most starts are cut off
 	for _, o := range a.ev.oracles {
 		work += float64(o.steps.work)
 	}
-	steps := min(mostClimbs, int(all/work))
-	if err != nil || steps < leastClimbs || v-a.value < math.Abs(a.value)/stepWorth {
-		a.ev.stepping = false
+	steps := min(maxStepIters, int(all/work))
+	if err != nil || steps < minStepIters || v-a.value < math.Abs(a.value)/minStepGain {
+		a.ev.withSteps = false
 		return
 	}
-	progress := a.progress // that of the fluids guides schedules
-	a.progress, a.delta, a.worth, a.patience = nil, stepDelta, 0, hasty
+	progress := a.progress // the progress of the fluids guides schedules
+	a.progress, a.delta, a.minGain, a.patience = nil, stepDelta, 0, usualPatience
 	a.cur.copyFrom(a.best)
 	a.climb(ctx, steps, report)
 	a.progress = progress

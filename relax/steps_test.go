@@ -96,11 +96,14 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		types := 1 + r.IntN(3)
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-		job := hare.Job{ID: "j", WeightMicro: int64(r.IntN(4)) * 500_000, ReleaseUs: int64(r.IntN(8)) * 500_000, Rounds: int64(1 + r.IntN(4)), Tasks: int64(1 + r.IntN(6))}
+		job := hare.Job{ID: "j", WeightMicro: int64(r.IntN(4)) * 500_000, ReleaseUs: int64(r.IntN(8)) * 500_000,
+			Rounds: int64(1 + r.IntN(4)), Tasks: int64(1 + r.IntN(6))}
 		for k := range types {
 			name := string(rune('A' + k))
-			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: name, Count: 1 + r.IntN(4)}}})
-			job.On = append(job.On, hare.Profile{Type: name, ComputeUs: int64(1+r.IntN(5)) * 1_000_000, SyncUs: int64(r.IntN(3)) * 1_000_000})
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+				hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: name, Count: 1 + r.IntN(4)}}})
+			job.On = append(job.On, hare.Profile{Type: name, ComputeUs: int64(1+r.IntN(5)) * 1_000_000,
+				SyncUs: int64(r.IntN(3)) * 1_000_000})
 		}
 		inst.Jobs = []hare.Job{job}
 		m := hare.NewModel(inst)
@@ -122,7 +125,8 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 		e := newEvaluator(pr, 1)
 		e.loadSteps(step, grid, nanos)
 		j := e.stepJobs[0]
-		naive := &naivePhi{w: job.WeightMicro * 1000, tasks: job.Tasks, H: int(grid[len(grid)-1] / step), known: map[[2]int]int64{}}
+		naive := &naivePhi{w: job.WeightMicro * 1000, tasks: job.Tasks, H: int(grid[len(grid)-1] / step),
+			known: map[[2]int]int64{}}
 		naive.tau = int((pr.pathUs[0] - job.ReleaseUs) / job.Rounds / step)
 		naive.path = int(job.ReleaseUs/step) + int(job.Rounds)*naive.tau
 		for k, md := range m.Jobs[0].Modes {
@@ -141,28 +145,29 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 			for k := range naive.p {
 				sum += naive.fits(k, length)
 				turns := (length - naive.s[k]) / naive.p[k]
-				level = level || length > naive.s[k] && (length-naive.s[k])%naive.p[k] == 0 && turns <= int((naive.tasks+naive.peak[k]-1)/naive.peak[k])
+				level = level || length > naive.s[k] && (length-naive.s[k])%naive.p[k] == 0 &&
+					turns <= int((naive.tasks+naive.peak[k]-1)/naive.peak[k])
 			}
 			if level && sum >= naive.tasks {
 				naive.levels = append(naive.levels, length)
 			}
 		}
 		want := naive.value(int(job.Rounds), int(job.ReleaseUs/step))
-		s := stepper{prices: &e.stepPrices, keep: true}
+		s := stepRecursion{prices: &e.stepPrices, keepChoices: true}
 		for _, guess := range []float64{0, float64(want) / 2, float64(want), 1e18} {
 			got, ok := s.phi(j, guess)
 			if !ok || got != want {
 				t.Fatalf("seed %d, guess %g: φ = %d, %v, the recursion gives %d", seed, guess, got, ok, want)
 			}
 		}
-		// The schedule read back costs what φ says.
+		// The schedule that is read back costs what φ says.
 		var ans answer
 		floats := make([]float64, len(grid))
 		for g, x := range grid {
 			floats[g] = float64(x)
 		}
 		s.trace(j, &ans, floats)
-		cost := float64(naive.w) * max(float64(naive.path), ans.strides[len(ans.strides)-1].to/step)
+		cost := float64(naive.w) * max(float64(naive.path), ans.progress[len(ans.progress)-1].to/step)
 		for _, u := range ans.uses {
 			cost += u.amount / step * float64(nanos[u.row][u.cell])
 		}
@@ -172,8 +177,8 @@ func TestStepsAreTheRecursionAsWritten(t *testing.T) {
 	}
 }
 
-// Bounds with steps at random prices never pass the optimum of instances whose
-// times but releases lie on a lattice, and never lie below those of fluids alone.
+// Bounds with steps at random prices never exceed the optimum of instances whose times
+// (but not releases) lie on a lattice, and are never below the bounds of fluids alone.
 func TestStepsNeverExceedTheOptimum(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many instances, and no goroutines for the race detector")

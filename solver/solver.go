@@ -144,8 +144,8 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 	rc := relax.Config{Method: method, LP: cfg.LP, Workers: cfg.Workers, Steps: 2}
 	if work := float64(cfg.BoundWork); work > 0 {
 		rc.StepWork = stepWorkPerUnit * work
-		if rc.LPs = int(work / workPerLP); rc.LPs == 0 {
-			rc.LPs = -1
+		if rc.MaxLPs = int(work / workPerLP); rc.MaxLPs == 0 {
+			rc.MaxLPs = -1
 		}
 		if ascent := callsFull * workPerCall * float64(len(inst.Jobs)); ascent > work {
 			rc.Effort = work / ascent
@@ -318,7 +318,7 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 		}
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		Improved: improved, Due: s.due, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers, Plan: beta, Effort: effort, From: from, Worth: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, LPs: s.limits.lps, NoSizes: s.cfg.Without.Sizes,
+		Improved: improved, WantImproved: s.due, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers, SyncAsCompute: beta, Effort: effort, WarmStart: from, MinGain: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, MaxLPs: s.limits.lps, NoSizes: s.cfg.Without.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {

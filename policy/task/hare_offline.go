@@ -59,11 +59,11 @@ func planHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (*hare.S
 	}
 	switch {
 	case cfg.LP == nil:
-		rc.LPs = -1
+		rc.MaxLPs = -1
 	case cfg.Paper:
 		rc.Method = relax.MethodQueyranne
 	default:
-		rc.LPs = max(1, int(moves/movesPerLP))
+		rc.MaxLPs = max(1, int(moves/movesPerLP))
 	}
 	rel, err := relax.Run(ctx, m, rc)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // passed over; types are taken by name.
 func NewSchedHomo(ctx context.Context, inst *hare.Instance) (online.Policy, error) {
 	m := hare.NewModel(averaged(inst))
-	rel, err := relax.Run(ctx, m, relax.Config{LPs: -1, Cells: 24})
+	rel, err := relax.Run(ctx, m, relax.Config{MaxLPs: -1, Cells: 24})
 	if err != nil {
 		return nil, fmt.Errorf("policy: sched_homo: %w", err)
 	}

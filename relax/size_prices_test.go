@@ -23,18 +23,21 @@ func TestSizesByHand(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	inst.Cluster.Nodes = []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 3}}}}
 	for _, id := range []string{"x", "y"} {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1_000_000, Rounds: 1, Tasks: 2, Sync: hare.Rigid, On: []hare.Profile{{Type: "A", ComputeUs: 1_000_000}}})
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1_000_000, Rounds: 1, Tasks: 2, Sync: hare.Rigid,
+			On: []hare.Profile{{Type: "A", ComputeUs: 1_000_000}}})
 	}
 	pr, _ := newProblem(hare.NewModel(inst), 0)
 	if len(pr.rows) != 2 || pr.rows[1] != (row{0, 2}) {
 		t.Fatalf("rows %v", pr.rows)
 	}
-	bound, err := newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000}, [][]int64{{0}, {1_000_000_000}}, 0)
+	bound, err := newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000},
+		[][]int64{{0}, {1_000_000_000}}, 0)
 	if err != nil || bound.Cmp(big.NewRat(3e15, 1)) != 0 {
 		t.Errorf("bound %v, %v, want 3", bound, err)
 	}
 	// Singles may fill the third GPU: with π = 0.25 capacity costs 1.25.
-	bound, err = newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000}, [][]int64{{250_000_000}, {1_000_000_000}}, 0)
+	bound, err = newEvaluator(pr, 1).exactBound(context.Background(), []int64{0, 1_000_000},
+		[][]int64{{250_000_000}, {1_000_000_000}}, 0)
 	if err != nil || bound.Cmp(big.NewRat(275e13, 1)) != 0 {
 		t.Errorf("bound %v, %v, want 2.75", bound, err)
 	}
@@ -74,8 +77,8 @@ func TestKnapsackAgainstAllPatterns(t *testing.T) {
 	}
 }
 
-// What the ascent charges for capacity is at least the dearest pattern, so its
-// value is never over the exact one, at any prices.
+// The ascent charges at least the dearest pattern for capacity, so its value is never
+// above the exact one, at any prices.
 func TestPacksPayForEveryPattern(t *testing.T) {
 	sized := 0
 	for seed := range uint64(2000) {
@@ -86,7 +89,7 @@ func TestPacksPayForEveryPattern(t *testing.T) {
 		}
 		inst.Cluster.Nodes[0].GPUs[0].Count += r.IntN(6)
 		pr, ok := newProblem(hare.NewModel(inst), 0)
-		if !ok || len(pr.packs) == 0 {
+		if !ok || len(pr.dualFeasible) == 0 {
 			continue
 		}
 		sized++
@@ -94,7 +97,7 @@ func TestPacksPayForEveryPattern(t *testing.T) {
 		for range 1 + r.IntN(6) {
 			grid = append(grid, grid[len(grid)-1]+float64(1+r.IntN(6))*500_000)
 		}
-		pi := newPrices(grid, pr.width())
+		pi := newPrices(grid, pr.ascentRows())
 		whole := make([]int64, len(grid))
 		for g, x := range grid {
 			whole[g] = int64(x)
@@ -131,7 +134,8 @@ func TestSizesOnKnownOptima(t *testing.T) {
 		"rigid-9-1": 2987.262303, "rigid-9-2": 674.700576, "rigid-9-3": 1448.537145,
 		"rigid-9-4": 1052.687993, "rigid-9-5": 2676.532143, "rigid-9-6": 1652.902924,
 	}
-	least := map[string]float64{"rigid-9-1": 0.999, "rigid-9-2": 0.99, "rigid-9-3": 0.93, "rigid-9-4": 0.95, "rigid-9-5": 0.999, "rigid-9-6": 0.999}
+	least := map[string]float64{"rigid-9-1": 0.999, "rigid-9-2": 0.99, "rigid-9-3": 0.93, "rigid-9-4": 0.95,
+		"rigid-9-5": 0.999, "rigid-9-6": 0.999}
 	for name, optimum := range optima {
 		rel := mustPrice(t, readInstance(t, name), Config{Workers: 1})
 		if x := rel.Bound.Float(); x > optimum || x < least[name]*optimum {
