@@ -34,6 +34,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import namedtuple
 from fractions import Fraction
 from functools import reduce
+from json.encoder import encode_basestring
 from itertools import accumulate, groupby
 from math import gcd
 from operator import add, sub
@@ -455,7 +456,7 @@ class Instance:
                 raise Bad("/jobs/%d/weight: the weights up to here are too large together" % i)
 
     def find_supply(self):
-        self.supply, changes = {}, {}
+        self.sha, self.supply, changes = None, {}, {}
         for kind, windows in self.gpus.values():
             c = changes.setdefault(kind, {0: 0})
             for a, b in windows:
@@ -475,6 +476,8 @@ class Instance:
 
     def sha256(self):
         """Of the canonical form: RFC 8785 with everything explicit, no name."""
+        if self.sha is not None:
+            return self.sha
         form = {
             "hare": "instance/v1",
             "objective": "weighted_jct",
@@ -493,7 +496,8 @@ class Instance:
                 for j in self.jobs
             ],
         }
-        return hashlib.sha256(canonical(form).encode("utf-8")).hexdigest()
+        self.sha = hashlib.sha256(canonical(form).encode("utf-8")).hexdigest()
+        return self.sha
 
 
 def read_windows(value, where):
@@ -516,12 +520,17 @@ def read_windows(value, where):
 
 def canonical(x):
     """RFC 8785 of a value without fractions: names sort by UTF-16 units."""
+    if isinstance(x, str):
+        return encode_basestring(x)
     if isinstance(x, dict):
         names = sorted(x, key=lambda s: s.encode("utf-16-be"))
-        return "{" + ",".join(canonical(n) + ":" + canonical(x[n]) for n in names) + "}"
+        return "{" + ",".join([encode_basestring(n) + ":" + canonical(x[n]) for n in names]) + "}"
     if isinstance(x, list):
         return "[" + ",".join(map(canonical, x)) + "]"
-    return json.dumps(x, ensure_ascii=False)
+    return CONSTANTS[x] if x is None or isinstance(x, bool) else str(x)
+
+
+CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
 # -------------------------------------------------------------------- schedule
@@ -566,7 +575,9 @@ class Entry:
         return self.round + self.rounds
 
 
-LANE = ("gpu", "job", "round", "rounds", "tasks", "period_us", "start_us")
+# The columns of a lane, with what stands for one that is left out.
+COLUMNS = (("job", None), ("round", 0), ("rounds", 1), ("tasks", 1), ("period_us", 0), ("start_us", None))
+LANE = ("gpu",) + tuple(name for name, _ in COLUMNS)
 
 
 def read_lane(doc, where, jobs):
@@ -574,7 +585,7 @@ def read_lane(doc, where, jobs):
     members(doc, LANE, where)
     n = len(as_array(doc.get("job"), where + "/job"))
     columns = []
-    for name, default in (("job", None), ("round", 0), ("rounds", 1), ("tasks", 1), ("period_us", 0), ("start_us", None)):
+    for name, default in COLUMNS:
         if name not in doc and default is not None:
             columns.append([default] * n)
             continue
@@ -730,12 +741,17 @@ def check_job(j, entries, faults):
             # Within an entry and between entries of this job the order of
             # rounds keeps the GPU; after its last round nothing else does.
             if e.end_round() == hi and before > e.free_until:
-                fault("gang", last, "the GPU is given away before the slowest task has synchronised", e.gpu, before - e.free_until)
+                detail = "the GPU is given away before the slowest task has synchronised"
+                fault("gang", last, detail, e.gpu, before - e.free_until)
     return (first, before) if whole else None
 
 
 def check_rigid(j, entries, faults):
     good = len(faults)
+
+    def fault(detail, gpu, r=None):
+        faults.add("rigid", detail, job=j.id, round=r, gpu=gpu)
+
     if len({e.kind for e in entries}) > 1:
         faults.add("rigid", "the job mixes GPU types", job=j.id)
     runs = {}
@@ -748,21 +764,21 @@ def check_rigid(j, entries, faults):
         for e in run:
             d = e.compute + e.sync
             if e.round != done:
-                faults.add("rigid", "this GPU's rounds are not those of the whole job", job=j.id, round=e.round, gpu=gpu)
+                fault("this GPU's rounds are not those of the whole job", gpu, e.round)
                 break
             if e.start != time or e.rounds > 1 and e.period != d:
-                faults.add("rigid", "the rounds are not back to back", job=j.id, round=e.round, gpu=gpu)
+                fault("the rounds are not back to back", gpu, e.round)
                 break
             done, time = done + e.rounds, time + e.rounds * d
         else:
             if done != j.rounds:
-                faults.add("rigid", "the job leaves this GPU after %d of %d rounds" % (done, j.rounds), job=j.id, gpu=gpu)
+                fault("the job leaves this GPU after %d of %d rounds" % (done, j.rounds), gpu)
     return len(faults) == good and good < MOST_FAULTS
 
 
 # ---------------------------------------------------------------- certificates
 
-CERTIFICATE = ("hare", "method", "path", "instance_sha256", "objective", "bound", "grid_us", "prices", "sizes", "step_us")
+CERTIFICATE = tuple("hare method path instance_sha256 objective bound grid_us prices sizes step_us".split())
 
 
 class Certificate:
@@ -792,7 +808,7 @@ class Certificate:
             at = pointer(where + "/sizes", as_string(kind, where + "/sizes"))
             for size, row in as_object(rows, at).items():
                 if not SIZE.fullmatch(size) or not 2 <= int(size) <= MOST_GPUS:
-                    raise Bad("%s: %s is no number of GPUs held together: give 2 to %d" % (at, quoted(size), MOST_GPUS))
+                    raise Bad("%s: %s is no number of GPUs, 2 to %d" % (at, quoted(size), MOST_GPUS))
                 self.sizes[kind, int(size)] = [integer(x, pointer(at, size)) for x in as_array(row, at)]
         self.step = integer(doc["step_us"], where + "/step_us", 1) if "step_us" in doc else None
 
@@ -1398,7 +1414,8 @@ def verify(inst, res):
     sha = inst.sha256()
     for said in (res.sha256, res.certificate and res.certificate.sha256):
         if said is not None and said != sha:
-            faults.add("instance", "the result belongs to another instance: its instance_sha256 is %s, this one's %s" % (said, sha))
+            detail = "the result belongs to another instance: its instance_sha256 is %s, this one's %s"
+            faults.add("instance", detail % (said, sha))
             return faults, None, None
     if res.schedule is None:
         faults.add("form", "the result has no schedule: nothing to verify")
@@ -1432,7 +1449,8 @@ def check_times(res, times, faults):
         listed.add(name)
         for what, said, is_ in (("starts", start, times[name][0]), ("ends", end, times[name][1])):
             if said is not None and said != is_:
-                faults.add("value", "the job %s at %s s, the result states %s" % (what, seconds(is_), seconds(said)), job=name)
+                detail = "the job %s at %s s, the result states %s" % (what, seconds(is_), seconds(said))
+                faults.add("value", detail, job=name)
     if res.jobs and len(listed) < len(times):
         faults.add("value", "jobs leaves out %d of the instance's" % (len(times) - len(listed)))
 
@@ -1473,12 +1491,19 @@ def check_bound(res, value, bound, faults):
     if claim is None:
         faults.add("bound", "the certificate states no bound")
         return
-    if less(bound, claim):
-        faults.add("bound", "the certificate proves %s, less than the %s that it states" % (decimal(bound), decimal(claim)))
+    check_proved(bound, claim, faults)
     if res.bound is not None and res.bound > claim * 10**12:
-        faults.add("bound", "the result states %s, more than the %s of its certificate" % (amount(res.bound), decimal(claim)))
+        detail = "the result states %s, more than the %s of its certificate"
+        faults.add("bound", detail % (amount(res.bound), decimal(claim)))
     if res.optimal and res.bound is not None and res.bound != claim * 10**12:
-        faults.add("bound", "the result says that it is optimal, but its bound is not its certificate's %s" % decimal(claim))
+        detail = "the result says that it is optimal, but its bound is not its certificate's %s"
+        faults.add("bound", detail % decimal(claim))
+
+
+def check_proved(bound, claim, faults):
+    if less(bound, claim):
+        detail = "the certificate proves %s, less than the %s that it states"
+        faults.add("bound", detail % (decimal(bound), decimal(claim)))
 
 
 # --------------------------------------------------------------------- replans
@@ -1654,7 +1679,8 @@ class Rest:
         """The nodes of what is left."""
         out, names = [], set(self.whole.names)
         for node in self.whole.nodes:
-            windows = [(max(a, self.at) - self.at, b if b == FOREVER else b - self.at) for a, b in node.windows if b > self.at]
+            windows = [(max(a, self.at) - self.at, b) for a, b in node.windows if b > self.at]
+            windows = [(a, b if b == FOREVER else b - self.at) for a, b in windows]
             if not windows:
                 continue
             busy = {i: t - self.at for i, t in node.busy.items() if t > self.at}
@@ -1748,7 +1774,8 @@ def verify_replan(inst, res, previous, before):
     faults, p = Faults(), res.replan
     nothing = faults, None, None, None
     if p.sha256 != inst.sha256():
-        faults.add("instance", "the result is neither for this instance nor for what a plan of it leaves: its replan.instance_sha256 is %s" % (p.sha256 or "not stated"))
+        detail = "the result is neither for this instance nor for what a plan of it leaves: its replan.instance_sha256 is %s"
+        faults.add("instance", detail % (p.sha256 or "not stated"))
     if p.at is None:
         faults.add("replan", "replan.at_s is not stated")
     if res.sha256 is None:
@@ -1800,7 +1827,8 @@ def earlier_schedule(previous, before, faults):
     sha, schedule, where = before.sha256(), previous.schedule, "the previous schedule"
     if previous.sha256 not in (None, sha):
         if previous.replan is None or previous.replan.sha256 != sha:
-            faults.add("instance", "the previous result belongs to another instance: give that one, --previous-instance")
+            detail = "the previous result belongs to another instance: give that one, --previous-instance"
+            faults.add("instance", detail)
             return None
         schedule, where = previous.replan.schedule, "the previous replan.schedule"
     if schedule is None:
@@ -1816,7 +1844,8 @@ def check_constant(res, rest, faults):
     if said["constant"] is None:
         faults.add("value", "replan.constant is not stated")
     elif said["constant"] != rest.constant:
-        faults.add("value", "what no plan can change is %s, replan.constant states %s" % (amount(rest.constant), amount(said["constant"])))
+        detail = "what no plan can change is %s, replan.constant states %s"
+        faults.add("value", detail % (amount(rest.constant), amount(said["constant"])))
     for name, of, less_, constraint in (
         ("whole_value", res.value, -rest.constant, "value"),
         ("whole_bound", res.bound, -rest.constant, "bound"),
@@ -1844,7 +1873,8 @@ def check_whole(whole, rest, schedule, faults):
     if said == is_:
         return
     run = next((b for a, b in zip(said, is_) if a != b), (said + is_)[min(len(said), len(is_))])
-    faults.add("replan", "replan.schedule is not what has run and started with the result's schedule", job=run.job, round=run.round, gpu=run.gpu)
+    detail = "replan.schedule is not what has run and started, and then the result's schedule"
+    faults.add("replan", detail, job=run.job, round=run.round, gpu=run.gpu)
 
 
 # ------------------------------------------------------------------------ main
@@ -1917,8 +1947,8 @@ def verify_bound(inst, docs):
         return faults, None
     try:
         bound = bound_of(inst, c)
-        if c.bound is not None and less(bound, c.bound):
-            faults.add("bound", "the certificate proves %s, less than the %s that it states" % (decimal(bound), decimal(c.bound)))
+        if c.bound is not None:
+            check_proved(bound, c.bound, faults)
     except Refused as e:
         faults.add("certificate", str(e))
     return faults, bound

@@ -896,12 +896,21 @@ class Replans(unittest.TestCase):
 
     def code(self, inst, result, previous=None, before=None):
         try:
-            decoded = [x and hv.documents(json.dumps(x)) for x in (inst, result, previous, before)]
-            inst, res = hv.Instance(decoded[0]), hv.Result(decoded[1])
-            report = hv.judge(inst, res, previous and hv.Result(decoded[2]), before and hv.Instance(decoded[3]))
+            inst, before = (x and self.decoded(x, hv.Instance) for x in (inst, before))
+            previous = previous and self.decoded(previous, hv.Result)
+            report = hv.judge(inst, hv.Result(hv.documents(json.dumps(result))), previous, before)
         except hv.Bad:
             return 2
         return 0 if report["ok"] else 1
+
+    known = {}
+
+    def decoded(self, doc, kind):
+        """Decoded once, as most tests change the result alone."""
+        text = json.dumps(doc)
+        if (text, kind) not in self.known:
+            self.known[text, kind] = kind(hv.documents(text))
+        return self.known[text, kind]
 
     def both(self, case, result):
         """With the previous result, and by its own schedule of the whole."""
@@ -997,11 +1006,11 @@ class Replans(unittest.TestCase):
                 for tasks in ("sync", "mix"):
                     if path[-1] == tasks:
                         at[tasks] = {"relaxed": "gang", "gang": "rigid", "rigid": "relaxed"}[value] if tasks == "sync" else not value
-                with_previous, alone = self.both(case, result)
-                self.assertIn(with_previous, (1, 2), (name, path))
+                before = case.get("previous_instance")
+                self.assertIn(self.code(case["instance"], result, case["previous"], before), (1, 2), (name, path))
                 # Of what ended long ago nobody knows but the previous result.
                 if certain and (path[:2] != ("replan", "schedule") or path[4:5] == ("start_us",) and value >= at_s):
-                    self.assertIn(alone, (1, 2), (name, path))
+                    self.assertIn(self.code(case["instance"], result), (1, 2), (name, path))
                 changed += 1
         self.assertGreater(changed, 1000)
 
@@ -1163,7 +1172,7 @@ class Replans(unittest.TestCase):
         """No traceback, whatever is changed, and no accepted replan with another constant."""
         rng = random.Random(6)
         values = [None, True, 0, 1, -1, 0.5, 10**30, "", "x", [], {}, [[]], {"a": 1}, 1 << 53, "\ud800"]
-        for _ in range(1500):
+        for _ in range(600):
             case = copy.deepcopy(rng.choice(list(self.cases.values())))
             for _ in range(rng.choice((1, 1, 2, 4))):
                 at = case[rng.choice(("result", "result", "result", *case))]
