@@ -312,6 +312,10 @@ func TestHTML(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
+	var again bytes.Buffer
+	if err := HTML(&again, inst, res, Options{}); err != nil || again.String() != text {
+		t.Errorf("two writings differ: %v", err)
+	}
 	for _, outside := range []string{"http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest", "innerHTML"} {
 		if strings.Contains(text, outside) {
 			t.Errorf("the page has %q", outside)

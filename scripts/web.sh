@@ -35,7 +35,7 @@ held() {
     }
 }
 
-chromium() {
+find_chromium() {
     local name
     for name in ${CHROMIUM:+"$CHROMIUM"} chromium chromium-browser google-chrome; do
         command -v "$name" && return
@@ -45,7 +45,7 @@ chromium() {
 
 browser() {
     local found
-    if ! found=$(chromium); then
+    if ! found=$(find_chromium); then
         [ -z "${CHROMIUM_REQUIRED:-}" ] || {
             echo "Missing: Chromium, on Debian: apt-get install -y --no-install-recommends chromium" >&2
             exit 1

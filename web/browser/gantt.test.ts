@@ -1,0 +1,175 @@
+// The page of a schedule in Chromium, drawn from what hare makes.
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { desk, frame, hare, keepsTheRules, launch, open, pages, phone, root } from "./browser.js";
+
+let browser: Browser;
+const LEFT = 118; // pixels of names, as main.ts has them
+
+before(async () => {
+  const example = (name: string) => join(root, "testdata/examples", name);
+  hare("plot", example("windows.instance.json"), example("windows.result.json"), "-o", "windows.html");
+  // 2,000 GPUs of two types, 250 nodes, and as many gangs.
+  const jobs = Array.from({ length: 250 }, (_, i) => ({ id: `train-${i}`, rounds: 1000 + (i % 7) * 100, tasks: 8, sync: "gang", on: { V100: { compute_s: 2, sync_s: 0.2 }, T4: { compute_s: 5, sync_s: 0.2 } } }));
+  const cluster = { nodes: [{ name: "t", count: 125, gpus: { T4: 8 } }, { name: "v", count: 125, gpus: { V100: 8 } }] };
+  writeFileSync(join(pages, "many.instance.json"), JSON.stringify({ hare: "instance/v1", name: "2,000 GPUs", cluster, jobs }));
+  hare("solve", "-q", "many.instance.json", "--bound", "machine", "--work-limit", "1", "-o", "many.result.json");
+  hare("plot", "many.instance.json", "many.result.json", "-o", "many.html");
+  browser = await launch();
+});
+after(() => browser?.close());
+
+const picture = (page: Page) => page.evaluate(() => document.querySelector("canvas")!.toDataURL());
+
+// at is the colour of the canvas at a place of the screen.
+async function at(page: Page, x: number, y: number): Promise<string> {
+  return page.evaluate(
+    ([x, y]) => {
+      const c = document.querySelector("canvas")!;
+      const box = c.getBoundingClientRect();
+      const [r, g, b] = c.getContext("2d")!.getImageData(((x! - box.left) * c.width) / box.width, ((y! - box.top) * c.height) / box.height, 1, 1).data;
+      return "#" + [r, g, b].map(v => v!.toString(16).padStart(2, "0")).join("");
+    },
+    [x, y],
+  );
+}
+
+async function box(page: Page): Promise<{ x: number; y: number; width: number; height: number }> {
+  return (await page.locator("canvas").boundingBox())!;
+}
+
+test("pages of schedules keep the rules of all pages", async () => {
+  await keepsTheRules(browser, "windows.html");
+});
+
+// The first GPU is busy to 2.5 s of 16.25 s, then runs job a; see TestPNGPlaces.
+test("a bar is where its task is, and says what it is", async () => {
+  const { page, faults } = await open(browser, "windows.html", desk);
+  const b = await box(page);
+  const x = (seconds: number) => b.x + LEFT + (seconds / 16.25) * (b.width - LEFT);
+  assert.equal(await at(page, x(3.5), b.y + 6), "#cc6677");
+  assert.equal(await at(page, x(12), b.y + 6), "#ddcc77");
+  assert.equal(await at(page, x(15), b.y + 6), "#f3f5f8");
+  const tip = page.locator("#tip");
+  for (const [seconds, says] of [[1, /^n-0\/0 · out of service or busy$/], [3.5, /^a\nround 1 of/], [15, /^n-0\/0 · idle$/]] as const) {
+    await page.mouse.move(x(seconds), b.y + 6);
+    assert.match((await tip.textContent())!, says);
+  }
+  await page.mouse.move(b.x + LEFT + 1, b.y + b.height - 4);
+  assert.ok(await tip.isHidden());
+  await page.mouse.click(x(3.5), b.y + 6);
+  assert.match((await page.locator("#about").textContent())!, /^a · /);
+  await page.keyboard.press("Escape");
+  assert.ok(await page.locator("#chosen").isHidden());
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("a tap shows what a pointer would, and it stays", async () => {
+  const { page } = await open(browser, "windows.html", phone);
+  const b = await box(page);
+  const left = 62; // pixels of names on narrow screens
+  await page.touchscreen.tap(b.x + left + (3.5 / 16.25) * (b.width - left), b.y + 18 + 6);
+  await page.waitForTimeout(300);
+  assert.match((await page.locator("#tip").textContent())!, /^a\n/);
+  assert.ok(await page.locator("#tip").isVisible());
+  assert.ok(await page.locator("#chosen").isVisible());
+  await page.context().close();
+});
+
+test("jobs and GPUs are found while one types", async () => {
+  const { page } = await open(browser, "many.html", desk);
+  const before = await picture(page);
+  await page.keyboard.press("/");
+  await page.keyboard.type("train-24", { delay: 5 });
+  await frame(page);
+  assert.equal(await page.locator("#hits li").count(), 11); // train-24 and train-240 to 249
+  assert.match((await page.locator("#count").textContent())!, /^11 jobs/);
+  assert.notEqual(await picture(page), before, "what matches does not stand out");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.match((await page.locator("#about").textContent())!, /^train-240 · gang · .* on 8 GPUs$/);
+  assert.ok(await page.locator("#found").isHidden());
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#find").inputValue(), "");
+  await page.keyboard.type("v-124/7");
+  await page.keyboard.press("Enter");
+  await frame(page);
+  // The last of 2,000 rows is in sight, with its name.
+  const seen = await page.evaluate(() => {
+    const s = document.querySelector("#rows")!;
+    return s.scrollTop + s.clientHeight >= s.scrollHeight - 30;
+  });
+  assert.ok(seen, "the GPU is not in sight");
+  await page.keyboard.press("Escape");
+  await page.keyboard.type("no such thing");
+  assert.match((await page.locator("#count").textContent())!, /no job and no GPU/);
+  await page.context().close();
+});
+
+test("all of 2,000 GPUs can be reached, by wheel and by keys", async () => {
+  const { page, faults } = await open(browser, "many.html", desk);
+  const b = await box(page);
+  const under = async (y: number) => {
+    await page.mouse.move(b.x + b.width - 30, b.y + y);
+    return (await page.locator("#tip").textContent())!;
+  };
+  assert.match(await under(1), /^t-0\/0 |\nt-0\/0 /);
+  for (let i = 0; i < 40; i++) await page.mouse.wheel(0, 400);
+  await page.waitForFunction(() => {
+    const s = document.querySelector("#rows")!;
+    return s.scrollTop + s.clientHeight >= s.scrollHeight - 1;
+  });
+  await frame(page);
+  assert.match(await under(b.height - 26 - 1), /v-124\/7/); // 26: the axis
+  await page.locator("canvas").focus();
+  await page.keyboard.press("Home");
+  await page.waitForFunction(() => document.querySelector("#rows")!.scrollTop === 0);
+  await page.keyboard.press("End");
+  await page.waitForFunction(() => document.querySelector("#rows")!.scrollTop > 1000);
+  assert.deepEqual(faults, []);
+  await page.context().close();
+});
+
+test("zoom, by keys, buttons and wheel, and back", async () => {
+  const { page } = await open(browser, "many.html", desk);
+  await page.mouse.move(0, 0);
+  const whole = await picture(page);
+  const differs = async (act: () => Promise<unknown>, what: string) => {
+    await act();
+    await frame(page);
+    assert.notEqual(await picture(page), whole, what);
+    await page.locator("#all").click();
+    await page.mouse.move(0, 0);
+    await frame(page);
+    assert.equal(await picture(page), whole, `back from ${what}`);
+  };
+  await differs(() => page.locator("canvas").press("+"), "the key +");
+  await differs(() => page.locator("#in").click(), "the button +");
+  const b = await box(page);
+  await differs(async () => {
+    await page.mouse.move(b.x + 600, b.y + 100);
+    await page.keyboard.down("Control");
+    await page.mouse.wheel(0, -300);
+    await page.keyboard.up("Control");
+    await page.waitForTimeout(100);
+  }, "ctrl and the wheel");
+  await page.locator("#rowh").fill("14");
+  await frame(page);
+  assert.notEqual(await picture(page), whole, "the height of rows");
+  await page.context().close();
+});
+
+test("every control is reached by the keyboard", async () => {
+  const { page } = await open(browser, "windows.html", desk);
+  const reached: string[] = [];
+  for (let i = 0; i < 20; i++) {
+    await page.keyboard.press("Tab");
+    reached.push(await page.evaluate(() => document.activeElement!.id || document.activeElement!.className || document.activeElement!.tagName));
+  }
+  for (const id of ["find", "out", "in", "all", "rowh", "theme", "chart"]) assert.ok(reached.includes(id), `${id}: ${reached.join(" ")}`);
+  await page.context().close();
+});
