@@ -39,8 +39,7 @@ type simulationAnswerJSON struct {
 	Status string              `json:"status"`
 	Asked  int                 `json:"asked"`
 	Runs   []simulationRunJSON `json:"runs"`
-	Means  []study.Means       `json:"means,omitempty"`
-	Notes  []string            `json:"notes,omitempty"`
+	simulation.Summary
 }
 
 // simulationLine is one line of the answer as NDJSON: the member of its name is
@@ -65,11 +64,10 @@ type simulationProgress struct {
 }
 
 type simulationSummary struct {
-	Status string        `json:"status"`
-	Asked  int           `json:"asked"`
-	Runs   int           `json:"runs"`
-	Means  []study.Means `json:"means,omitempty"`
-	Notes  []string      `json:"notes,omitempty"`
+	Status string `json:"status"`
+	Asked  int    `json:"asked"`
+	Runs   int    `json:"runs"`
+	simulation.Summary
 }
 
 // progressEvery is how far apart the lines of progress are at least.
@@ -113,7 +111,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := simulationAnswerJSON{Status: ans.Status, Asked: ans.Asked, Runs: make([]simulationRunJSON, len(ans.Runs)), Means: ans.Means, Notes: ans.Notes}
+	out := simulationAnswerJSON{Status: ans.Status, Asked: ans.Asked, Runs: make([]simulationRunJSON, len(ans.Runs)), Summary: ans.Summary}
 	for i := range ans.Runs {
 		out.Runs[i] = describeRun(&ans.Runs[i], doc.Detail)
 	}
@@ -146,7 +144,7 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 		}
 		return lines.write(simulationLine{Line: "error", Error: s.document(r, err)})
 	}
-	return lines.write(simulationLine{Line: "summary", Summary: &simulationSummary{Status: ans.Status, Asked: ans.Asked, Runs: runs, Means: ans.Means, Notes: ans.Notes}})
+	return lines.write(simulationLine{Line: "summary", Summary: &simulationSummary{Status: ans.Status, Asked: ans.Asked, Runs: runs, Summary: ans.Summary}})
 }
 
 // readSimulation decodes the request's document.

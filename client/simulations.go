@@ -15,11 +15,10 @@ import (
 type Simulation struct {
 	// Status is succeeded, or deadline where the time limit passed: Runs are those
 	// that had ended by then.
-	Status string            `json:"status"`
-	Asked  int64             `json:"asked"` // runs that were asked for
-	Runs   []SimulationRun   `json:"runs"`  // by policy as asked for, then seed
-	Means  []SimulationMeans `json:"means"` // over repeats, where there are several
-	Notes  []string          `json:"notes"` // what was assumed to make the jobs fit
+	Status string          `json:"status"`
+	Asked  int64           `json:"asked"` // runs that were asked for
+	Runs   []SimulationRun `json:"runs"`  // by policy as asked for, then seed
+	simulation.Summary
 }
 
 // SimulationRun is a policy on the jobs, with one seed. Times are in seconds;
@@ -90,21 +89,6 @@ type SimulatedJob struct {
 	Counted     bool     `json:"counted"` // it is among the jobs that figures are of
 }
 
-// SimulationMeans is a policy over its repeats, by figure as SimulationRun has
-// them in JSON.
-type SimulationMeans struct {
-	Policy  string                  `json:"policy"`
-	Engine  string                  `json:"engine"`
-	Repeats int64                   `json:"repeats"`
-	Figures map[string]MeanInterval `json:"figures"`
-}
-
-// MeanInterval is a mean, and half the width of its 95 % confidence interval.
-type MeanInterval struct {
-	Mean float64  `json:"mean"`
-	Half *float64 `json:"half"`
-}
-
 // SimulationLine is one line of a simulation that is followed. The member that
 // Line names is not nil.
 type SimulationLine struct {
@@ -130,11 +114,10 @@ type SimulationProgress struct {
 
 // SimulationSummary is the last line.
 type SimulationSummary struct {
-	Status string            `json:"status"`
-	Asked  int64             `json:"asked"`
-	Runs   int64             `json:"runs"`
-	Means  []SimulationMeans `json:"means"`
-	Notes  []string          `json:"notes"`
+	Status string `json:"status"`
+	Asked  int64  `json:"asked"`
+	Runs   int64  `json:"runs"`
+	simulation.Summary
 }
 
 // Simulate plays jobs to policies, and returns when all have ended or the time

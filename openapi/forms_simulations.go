@@ -1,5 +1,7 @@
 package openapi
 
+import "github.com/hare-sched/hare/study/simulation"
+
 // Simulation is what came of it. Later versions may add fields.
 type Simulation struct {
 	// Status is deadline where the time limit passed: the runs that had ended by then are there.
@@ -8,10 +10,7 @@ type Simulation struct {
 	Asked int64 `json:"asked" validate:"required"`
 	// Runs come by policy as asked for, then seed.
 	Runs []SimulationRun `json:"runs" validate:"required"`
-	// Means are over the repeats of each policy, where there are several.
-	Means []SimulationMeans `json:"means,omitempty"`
-	// Notes say what was assumed or changed to make the jobs fit.
-	Notes []string `json:"notes,omitempty"`
+	simulation.Summary
 } //	@name	Simulation
 
 // SimulationRun is a policy on the jobs, with one seed. Means and percentiles are over the jobs that count and were not dropped; percentiles by nearest rank.
@@ -100,22 +99,6 @@ type SimulatedJob struct {
 	Counted bool `json:"counted" validate:"required"`
 } //	@name	SimulatedJob
 
-// SimulationMeans is a policy over its repeats.
-type SimulationMeans struct {
-	Policy  string `json:"policy" validate:"required"`
-	Engine  string `json:"engine" validate:"required" enums:"task,lease,elastic"`
-	Repeats int64  `json:"repeats" validate:"required"`
-	// Figures by name, as a run has them.
-	Figures map[string]MeanInterval `json:"figures" validate:"required"`
-} //	@name	SimulationMeans
-
-// MeanInterval is a mean over repeats.
-type MeanInterval struct {
-	Mean float64 `json:"mean" validate:"required"`
-	// Half is half the width of the 95 % confidence interval by Student's t; null for one repeat.
-	Half float64 `json:"half" validate:"required" extensions:"x-nullable"`
-} //	@name	MeanInterval
-
 // SimulationLine is one line of the answer as NDJSON: it has the member that line names.
 type SimulationLine struct {
 	Line     string             `json:"line" validate:"required" enums:"progress,run,summary,error"`
@@ -146,7 +129,6 @@ type SimulationSummary struct {
 	Status string `json:"status" validate:"required" enums:"succeeded,deadline"`
 	Asked  int64  `json:"asked" validate:"required"`
 	// Runs is how many lines of runs came before.
-	Runs  int64             `json:"runs" validate:"required"`
-	Means []SimulationMeans `json:"means,omitempty"`
-	Notes []string          `json:"notes,omitempty"`
+	Runs int64 `json:"runs" validate:"required"`
+	simulation.Summary
 } //	@name	SimulationSummary

@@ -27,7 +27,7 @@ const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	t.Helper()
 	out := t.TempDir()
-	cmd := exec.Command("go", "run", swag, "init", "--v3.1", "--quiet", "--generalInfo", "openapi.go", "--dir", "openapi,api", "--outputTypes", "json", "--output", out)
+	cmd := exec.Command("go", "run", swag, "init", "--v3.1", "--quiet", "--generalInfo", "openapi.go", "--dir", "openapi,api,study/simulation", "--outputTypes", "json", "--output", out)
 	cmd.Dir = ".."
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -41,7 +41,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forms, err = readForms(files...)
+	forms, err = readForms(append(files, "../study/simulation/report.go")...)
 	if err != nil {
 		t.Fatal(err)
 	}

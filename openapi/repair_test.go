@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ type form struct {
 	doc    string
 	fields []string          // JSON names in order
 	names  map[string]string // Go name by JSON name
+	embeds []string          // types whose fields are its own
 }
 
 // readForms parses the documents' types, by component name.
@@ -27,7 +29,28 @@ func readForms(files ...string) (map[string]form, error) {
 			return nil, err
 		}
 	}
+	for name, f := range forms {
+		for _, e := range f.embeds { // which stand last
+			f.fields = append(f.fields, forms[e].fields...)
+			maps.Copy(f.names, forms[e].names)
+		}
+		forms[name] = f
+	}
 	return forms, nil
+}
+
+// componentOf is the name that a comment behind a type gives its component, or
+// that of the type.
+func componentOf(file *ast.File, st *ast.StructType, name string) string {
+	for _, group := range file.Comments {
+		if group.Pos() < st.End() || group.Pos() > st.End()+3 {
+			continue
+		}
+		if _, component, ok := strings.Cut(group.Text(), "@name"); ok {
+			return strings.TrimSpace(component)
+		}
+	}
+	return name
 }
 
 func readFormsOf(file string, forms map[string]form) error {
@@ -46,17 +69,25 @@ func readFormsOf(file string, forms map[string]form) error {
 			if !ok {
 				continue
 			}
+			name := componentOf(tree, st, ts.Name.Name)
 			f := form{doc: strings.Join(strings.Fields(gen.Doc.Text()), " "), names: map[string]string{}}
+			if rest, ok := strings.CutPrefix(f.doc, ts.Name.Name+" "); ok {
+				f.doc = name + " " + rest
+			}
 			for _, field := range st.Fields.List {
+				if field.Names == nil {
+					f.embeds = append(f.embeds, field.Type.(*ast.SelectorExpr).Sel.Name)
+					continue
+				}
 				tag, err := strconv.Unquote(field.Tag.Value)
 				if err != nil {
 					return err
 				}
-				name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
-				f.fields = append(f.fields, name)
-				f.names[name] = field.Names[0].Name
+				key, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+				f.fields = append(f.fields, key)
+				f.names[key] = field.Names[0].Name
 			}
-			forms[ts.Name.Name] = f
+			forms[name] = f
 		}
 	}
 	return nil

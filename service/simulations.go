@@ -45,7 +45,7 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 	defer func() { s.watching().simulated(ctx, ans, time.Since(began), err) }()
 	timed, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	ans = &study.Answer{Status: hare.StatusSucceeded, Asked: req.CountRuns()}
+	ans = &study.Answer{Status: hare.StatusSucceeded, Asked: req.CountRuns(), Report: *req.NewReport()}
 	var before []study.Run
 	rep, err := study.Simulate(timed, req, study.Config{
 		Solver: s.cfg.Solver, Limits: SimulationLimits, Progress: progress,

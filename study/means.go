@@ -1,6 +1,9 @@
 package study
 
-import "github.com/hare-sched/hare/sim"
+import (
+	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/study/simulation"
+)
 
 // figure is one that has a mean over repeats.
 type figure struct {
@@ -36,10 +39,10 @@ var figures = []figure{
 }
 
 // meansOf takes the runs of each policy together, repeats in a row.
-func meansOf(runs []Run, repeats int) []Means {
-	var out []Means
+func meansOf(runs []Run, repeats int) []simulation.Means {
+	var out []simulation.Means
 	for ; len(runs) >= repeats; runs = runs[repeats:] {
-		m := Means{Policy: runs[0].Policy, Engine: runs[0].Engine, Repeats: repeats, Figures: map[string]MeanInterval{}}
+		m := simulation.Means{Policy: runs[0].Policy, Engine: string(runs[0].Engine), Repeats: int64(repeats), Figures: map[string]simulation.MeanInterval{}}
 		values := make([]float64, repeats)
 		for _, f := range figures {
 			for i := range values {
@@ -53,13 +56,13 @@ func meansOf(runs []Run, repeats int) []Means {
 }
 
 // interval is the mean of values with its interval, of which one value has none.
-func interval(values []float64) MeanInterval {
+func interval(values []float64) simulation.MeanInterval {
 	var s sim.Stat
 	for _, v := range values {
 		s.Add(v)
 	}
 	if len(values) < 2 {
-		return MeanInterval{Mean: s.Mean}
+		return simulation.MeanInterval{Mean: s.Mean}
 	}
-	return MeanInterval{Mean: s.Mean, Half: &s.Half}
+	return simulation.MeanInterval{Mean: s.Mean, Half: &s.Half}
 }

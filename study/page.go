@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/hare-sched/hare/plot"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/web"
 )
 
@@ -92,7 +93,7 @@ func (r *Report) Page(w io.Writer) error {
 	} else if !errors.Is(err, plot.ErrNoSample) {
 		return err
 	}
-	var of []func(*Run, *Means) string
+	var of []func(*Run, *simulation.Means) string
 	for _, f := range pageFigures {
 		data.Heads = append(data.Heads, f.head)
 		data.Meanings = append(data.Meanings, struct{ Head, Text string }{f.head, f.meaning})
@@ -100,10 +101,10 @@ func (r *Report) Page(w io.Writer) error {
 	}
 	for i := 0; i < len(r.Runs); {
 		x, step := &r.Runs[i], 1
-		var m *Means
+		var m *simulation.Means
 		if r.Means != nil {
 			m = &r.Means[len(data.Rows)]
-			step = m.Repeats
+			step = int(m.Repeats)
 		}
 		row := pageRow{Policy: x.Policy, Knows: string(x.Knows)}
 		for _, f := range of {

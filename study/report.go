@@ -9,16 +9,14 @@ import (
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // Report is what came of a request: the same one gives the same
 // report, but for the figures of the clock (Config.Timed).
 type Report struct {
 	Runs []Run `json:"runs"` // by policy as asked for, then seed
-	// Means are over the repeats of each policy; nil where there are none.
-	Means []Means `json:"means,omitempty"`
-	// Notes say what was assumed or changed to make the jobs fit the engines.
-	Notes []string `json:"notes,omitempty"`
+	simulation.Summary
 	// Instance is what policies of tasks played; nil where it was drawn for each
 	// repeat or there were none.
 	Instance *hare.Instance `json:"-"`
@@ -96,22 +94,6 @@ type Run struct {
 type CDF struct {
 	JCTS  []float64 `json:"jct_s"`
 	Share []float64 `json:"share"`
-}
-
-// Means is a policy over its repeats: by figure, as Run
-// names it, mean and 95 % confidence interval.
-type Means struct {
-	Policy  string                  `json:"policy"`
-	Engine  policy.Engine           `json:"engine"`
-	Repeats int                     `json:"repeats"`
-	Figures map[string]MeanInterval `json:"figures"`
-}
-
-// MeanInterval is a mean over repeats. Half is half the width of its 95 %
-// confidence interval by Student's t; null for one repeat.
-type MeanInterval struct {
-	Mean float64  `json:"mean"`
-	Half *float64 `json:"half"`
 }
 
 // JSON writes the report, indented.

@@ -57,7 +57,8 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	if err := s.runAll(ctx); err != nil {
 		return nil, err
 	}
-	rep := &Report{Notes: slices.Concat(first.notes, req.World.note())}
+	rep := req.NewReport()
+	rep.Notes = slices.Concat(first.notes, req.World.note())
 	if req.Generate == nil {
 		rep.Instance = first.tasks
 	}
@@ -367,3 +368,27 @@ func (r *Run) fill(m *sim.Metrics) {
 	}
 	r.Each = m.Each
 }
+
+// RunError says that a run came to nothing: its policy decided what is
+// not possible or left jobs waiting for ever. No figures of it are kept.
+type RunError struct {
+	Policy string
+	Seed   uint64
+	Code   string // infeasible_decision, stalled, infeasible, too_large, not_in_model, refused or failed
+	Err    error
+}
+
+func (e *RunError) Error() string {
+	if e.Code == codeInfeasibleDecision { // which names the policy, the time and the GPU
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("policy %s, seed %d: %v", e.Policy, e.Seed, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *RunError) Unwrap() error { return e.Err }
+
+const codeInfeasibleDecision = "infeasible_decision"
+
+// errRefused says that the verifier does not accept what a policy of tasks did.
+var errRefused = errors.New("service: the recorded run does not pass the verifier")

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // column is one of the table for people. Those that it can do without have a
@@ -13,18 +15,18 @@ import (
 type column struct {
 	head string
 	rank int
-	of   func(*Run, *Means) string
+	of   func(*Run, *simulation.Means) string
 }
 
 // plusMinus writes a figure, with half the width of its interval over repeats.
-func plusMinus(name string, digits int) func(*Run, *Means) string {
+func plusMinus(name string, digits int) func(*Run, *simulation.Means) string {
 	var of func(*Run) float64
 	for _, f := range figures {
 		if f.name == name {
 			of = f.of
 		}
 	}
-	return func(r *Run, m *Means) string {
+	return func(r *Run, m *simulation.Means) string {
 		if m == nil {
 			return fmt.Sprintf("%.*f", digits, of(r))
 		}
@@ -37,17 +39,17 @@ func plusMinus(name string, digits int) func(*Run, *Means) string {
 }
 
 // only is plusMinus without the interval, for columns of less weight.
-func only(name string, digits int) func(*Run, *Means) string {
+func only(name string, digits int) func(*Run, *simulation.Means) string {
 	with := plusMinus(name, digits)
-	return func(r *Run, m *Means) string {
+	return func(r *Run, m *simulation.Means) string {
 		s, _, _ := strings.Cut(with(r, m), " ±")
 		return s
 	}
 }
 
 var columns = []column{
-	{"policy", 0, func(r *Run, _ *Means) string { return r.Policy }},
-	{"jobs", 3, func(r *Run, _ *Means) string { return fmt.Sprint(r.Jobs - r.Dropped) }},
+	{"policy", 0, func(r *Run, _ *simulation.Means) string { return r.Policy }},
+	{"jobs", 3, func(r *Run, _ *simulation.Means) string { return fmt.Sprint(r.Jobs - r.Dropped) }},
 	{"mean JCT s", 0, plusMinus("mean_jct_s", 3)},
 	{"weighted", 4, plusMinus("weighted_mean_jct_s", 3)},
 	{"p50 s", 6, only("p50_jct_s", 0)},
@@ -59,7 +61,7 @@ var columns = []column{
 	{"Jain", 5, only("jain", 2)},
 	{"switches", 7, only("switches", 0)},
 	{"stopped", 3, only("preemptions", 0)},
-	{"jobs/s", 8, func(r *Run, _ *Means) string {
+	{"jobs/s", 8, func(r *Run, _ *simulation.Means) string {
 		if r.JobsPerS == nil {
 			return ""
 		}
@@ -76,11 +78,11 @@ func (r *Report) Table(w io.Writer, width int) error {
 	for i, c := range columns {
 		cells[i] = append(cells[i], c.head)
 		for k := 0; k < len(r.Runs); {
-			var m *Means
+			var m *simulation.Means
 			step := 1
 			if r.Means != nil {
 				m = &r.Means[len(cells[i])-1]
-				step = m.Repeats
+				step = int(m.Repeats)
 			}
 			cells[i] = append(cells[i], c.of(&r.Runs[k], m))
 			k += step

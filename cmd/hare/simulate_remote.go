@@ -56,15 +56,7 @@ func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *
 			run.SetEachJob(line.Run.Each)
 			rep.Runs = append(rep.Runs, run)
 		case "summary":
-			var line struct {
-				Summary struct {
-					Means []study.Means `json:"means"`
-				} `json:"summary"`
-			}
-			if err := json.Unmarshal(l.Data, &line); err != nil {
-				return nil, err
-			}
-			status, asked, rep.Means, rep.Notes = l.Summary.Status, l.Summary.Asked, line.Summary.Means, l.Summary.Notes
+			status, asked, rep.Summary = l.Summary.Status, l.Summary.Asked, l.Summary.Summary
 		}
 	}
 	if status == study.StatusDeadline {

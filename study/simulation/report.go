@@ -1,0 +1,26 @@
+package simulation
+
+// Summary is what a report says beside its runs. Reports, the last lines of answers,
+// the client and the specification have it from here.
+type Summary struct {
+	// Means are over the repeats of each policy, where there are several.
+	Means []Means `json:"means,omitempty"`
+	// Notes say what was assumed or changed to make the jobs fit.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Means is a policy over its repeats.
+type Means struct {
+	Policy  string `json:"policy" validate:"required"`
+	Engine  string `json:"engine" validate:"required" enums:"task,lease,elastic"`
+	Repeats int64  `json:"repeats" validate:"required"`
+	// Figures by name, as a run has them.
+	Figures map[string]MeanInterval `json:"figures" validate:"required"`
+} //	@name	SimulationMeans
+
+// MeanInterval is a mean over repeats.
+type MeanInterval struct {
+	Mean float64 `json:"mean" validate:"required"`
+	// Half is half the width of the 95 % confidence interval by Student's t; null for one repeat.
+	Half *float64 `json:"half" validate:"required" extensions:"x-nullable"`
+} //	@name	MeanInterval
