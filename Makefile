@@ -13,7 +13,7 @@ highs_for_tests   := PKG_CONFIG_PATH=$(CURDIR)/.highs/lib/pkgconfig
 highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
 
 # Packages with goroutines of their own are tested under the race detector too.
-racy := $(wildcard internal/lp relax greedy solver experiment admission study whatif explain service service/sqlite api client)
+racy := $(wildcard internal/lp relax greedy solver experiment admission study whatif explain regret service service/sqlite api client)
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/regret"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/wire"
 )
@@ -127,9 +128,9 @@ func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {
 }
 
 // hindsight reads the log of a session.
-func hindsight(r *http.Request, session *service.Session) (*service.Hindsight, error) {
+func hindsight(r *http.Request, session *service.Session) (*regret.Hindsight, error) {
 	cluster := session.Info().Config.Cluster
-	h := service.NewHindsight(&cluster)
+	h := regret.NewHindsight(&cluster)
 	for rec, err := range session.Log(r.Context(), 0) {
 		if err == nil {
 			err = h.Add(rec)
@@ -195,7 +196,7 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 	cluster := session.Info().Config.Cluster
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	for reg, err := range s.svc.Regrets(r.Context(), &cluster, upTo(session.Log(r.Context(), 0), last), everyUs) {
+	for reg, err := range regret.Series(r.Context(), &cluster, upTo(session.Log(r.Context(), 0), last), everyUs, s.svc.Bound) {
 		if err != nil {
 			return err
 		}
@@ -239,9 +240,9 @@ func fewEnough(ctx context.Context, session *service.Session, last, everyUs int6
 			break
 		}
 	}
-	if n := service.Intervals(ends[0], ends[1], everyUs); n > service.MaxRegrets {
+	if n := regret.Intervals(ends[0], ends[1], everyUs); n > regret.MaxReports {
 		return &statusError{http.StatusUnprocessableEntity, "too_many_lines", fmt.Sprintf("this log has %d lines of every_s=%s, and %d are the most: ask for every_s=%s or more",
-			n, hare.FormatMicros(everyUs), service.MaxRegrets, hare.FormatMicros(service.LeastInterval(ends[0], ends[1])))}
+			n, hare.FormatMicros(everyUs), regret.MaxReports, hare.FormatMicros(regret.LeastInterval(ends[0], ends[1])))}
 	}
 	return nil
 }

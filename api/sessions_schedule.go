@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/regret"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -49,7 +49,7 @@ type taskJSON struct {
 }
 
 // encodeFollowed writes {seq, at_s, verified, …}, a task a line.
-func encodeFollowed(w io.Writer, f *service.Followed) error {
+func encodeFollowed(w io.Writer, f *regret.Followed) error {
 	b := bufio.NewWriterSize(w, answerBytes)
 	head := struct {
 		Seq      int64             `json:"seq"`

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/regret"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/wire"
 )
@@ -57,7 +58,7 @@ not a log or cannot have happened; the lines before that are printed.`,
 				return err
 			}
 			defer func() { _ = f.Close() }()
-			return regret(c.Context(), c.OutOrStdout(), f, args[0], every, detail == "full")
+			return printRegret(c.Context(), c.OutOrStdout(), f, args[0], every, detail == "full")
 		},
 	}
 	f := c.Flags()
@@ -68,8 +69,8 @@ not a log or cannot have happened; the lines before that are printed.`,
 	return c
 }
 
-// regret prints the lines of a log as they are computed.
-func regret(ctx context.Context, out io.Writer, in io.Reader, name string, every time.Duration, full bool) error {
+// printRegret prints the lines of a log as they are computed.
+func printRegret(ctx context.Context, out io.Writer, in io.Reader, name string, every time.Duration, full bool) error {
 	h, records, err := readLog(ctx, in)
 	if err != nil {
 		return inputError(name, err)
@@ -87,8 +88,8 @@ func regret(ctx context.Context, out io.Writer, in io.Reader, name string, every
 			}
 		}
 	}
-	for r, err := range svc.Regrets(ctx, &h.Cluster, read, every.Microseconds()) {
-		var impossible *service.LogError
+	for r, err := range regret.Series(ctx, &h.Cluster, read, every.Microseconds(), svc.Bound) {
+		var impossible *regret.LogError
 		var invalid hare.InvalidErrors
 		switch {
 		case ctx.Err() != nil:

@@ -1,4 +1,4 @@
-package service_test
+package regret_test
 
 import (
 	"context"
@@ -10,20 +10,26 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/regret"
+	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
 
+// bound is the price bound, without a server.
+func bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
+	return solver.Bound(ctx, inst, method, solver.Config{})
+}
+
 // book writes a log by hand.
 type book struct {
 	t   *testing.T
-	h   *service.Hindsight
+	h   *regret.Hindsight
 	seq int64
 }
 
 func newBook(t *testing.T, nodes ...hare.Node) *book {
-	return &book{t: t, h: service.NewHindsight(&hare.Cluster{Nodes: nodes})}
+	return &book{t: t, h: regret.NewHindsight(&hare.Cluster{Nodes: nodes})}
 }
 
 // add takes an event as JSON without seq, and starts as "job round task gpu at".
@@ -49,10 +55,9 @@ func (b *book) add(event string, starts ...string) {
 	}
 }
 
-func (b *book) regret() *service.Regret {
+func (b *book) regret() *regret.Report {
 	b.t.Helper()
-	svc := service.New(service.Config{})
-	r, err := svc.Regret(context.Background(), b.h)
+	r, err := regret.Of(context.Background(), b.h, bound)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package service
+package regret
 
 import (
 	"cmp"
@@ -60,7 +60,7 @@ func (h *Hindsight) settle(j *pastJob) *pastOutcome {
 // view counts the jobs for r, with notes, and builds the instance of those
 // that ended: O(jobs + GPUs). The instance is the caller's, but for the
 // profiles of its jobs.
-func (h *Hindsight) view(r *Regret) (*hindview, error) {
+func (h *Hindsight) view(r *Report) (*hindview, error) {
 	v := &hindview{instance: &hare.Instance{Objective: hare.ObjectiveWeightedJCT}}
 	v.instance.Cluster, v.lanes = h.realised()
 	ids := map[string]bool{}
@@ -250,7 +250,7 @@ type Followed struct {
 // instance, and a trace otherwise.
 func (h *Hindsight) Followed(version string) (*Followed, error) {
 	f := &Followed{Seq: h.seq, AtUs: h.atUs}
-	v, err := h.view(&Regret{})
+	v, err := h.view(&Report{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
-package service_test
+package regret_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +15,9 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/regret"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -156,7 +156,7 @@ func (b *book) addRecord(event string, decisions ...hare.Decision) {
 // isTrue holds a regret against everything that is known of its plans: its
 // certificate, what was achieved, a plan of the solver, and, where the search
 // ends within limit, the optimum. It says whether that was so.
-func isTrue(t *testing.T, r *service.Regret, limit int) (optimal bool) {
+func isTrue(t *testing.T, r *regret.Report, limit int) (optimal bool) {
 	t.Helper()
 	if r.Instance == nil {
 		if r.Counted != 0 || r.Achieved.Sign() != 0 {
@@ -171,7 +171,7 @@ func isTrue(t *testing.T, r *service.Regret, limit int) (optimal bool) {
 	if err != nil || new(big.Rat).SetFrac(r.Bound.Big(), big.NewInt(1e12)).Cmp(bound) > 0 {
 		t.Errorf("event %d: %v, bound %v: %v", r.Seq, bound, r.Bound, err)
 	}
-	res, err := service.New(service.Config{}).Solve(context.Background(), r.Instance, hare.Options{WorkLimit: 50})
+	res, err := solver.Solve(context.Background(), r.Instance, hare.Options{WorkLimit: 50}, solver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestRegretsOfRandomRunsAreTrue(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			for r, err := range service.New(service.Config{}).Regrets(t.Context(), cluster, recordsOf(records), 1_700_000) {
+			for r, err := range regret.Series(t.Context(), cluster, recordsOf(records), 1_700_000, bound) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -326,7 +326,7 @@ func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 			}
 			w.running = w.running[max(0, len(w.running)-6):]
 		}
-		for r, err := range service.New(service.Config{}).Regrets(t.Context(), cluster, recordsOf(records), 7_000_000) {
+		for r, err := range regret.Series(t.Context(), cluster, recordsOf(records), 7_000_000, bound) {
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -344,156 +344,5 @@ func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 	t.Logf("%d bounds, %d held against the optimum, %d events refused", bounds, optima, refused)
 	if optima*2 < bounds || bounds < int(seeds)/4 {
 		t.Errorf("only %d of %d bounds were held against the optimum", optima, bounds)
-	}
-}
-
-// The lines of a log that grew are those of before, but for the last one, and
-// each is what Regret says of the log up to there.
-func TestRegretsAreThoseOfTheLogAsItStood(t *testing.T) {
-	cluster, records := twoJobs(t, 0)
-	svc := service.New(service.Config{})
-	lines := func(n int) (out []string) {
-		for r, err := range svc.Regrets(t.Context(), cluster, recordsOf(records[:n]), 2_000_000) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			var b bytes.Buffer
-			if err := r.EncodeJSON(&b, true); err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, b.String())
-		}
-		return out
-	}
-	all := lines(len(records))
-	for n := range records {
-		some := lines(n)
-		for i, line := range some[:len(some)-1] {
-			if line != all[i] {
-				t.Errorf("%d events: line %d is\n%s, not\n%s", n, i, line, all[i])
-			}
-		}
-		if !strings.Contains(some[len(some)-1], `"last":true`) {
-			t.Errorf("%d events: no last line", n)
-		}
-		h := service.NewHindsight(cluster)
-		for _, r := range records[:n] {
-			if err := h.Add(r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		r, err := svc.Regret(t.Context(), h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b bytes.Buffer
-		if err := r.EncodeJSON(&b, true); err != nil || b.String() != some[len(some)-1] {
-			t.Errorf("%d events: %s, not %s", n, some[len(some)-1], b.String())
-		}
-	}
-	for i, want := range []string{`{"seq":2,"at_s":2,"last":false,`, `{"seq":4,"at_s":4,"last":false,`, `{"seq":4,"at_s":6,"last":false,`, `{"seq":6,"at_s":8,"last":true,`} {
-		if i >= len(all) || !strings.HasPrefix(all[i], want) {
-			t.Fatalf("line %d does not begin with %s:\n%s", i, want, strings.Join(all, ""))
-		}
-	}
-}
-
-// twoJobs is a log on one GPU from a time on: one job ends at 4 s, one at 8 s.
-func twoJobs(t *testing.T, fromS int64) (*hare.Cluster, []wire.Record) {
-	t.Helper()
-	var records []wire.Record
-	for i, e := range []struct {
-		at    int64
-		event string
-	}{
-		{0, `"type":"job_arrived","job":{"id":"x","on":{"V100":{}}}`},
-		{1, `"type":"job_arrived","job":{"id":"y","on":{"V100":{}}}`},
-		{4, `"type":"task_ended","job":"x","round":0,"task":0,"gpu":"a/0","compute_s":4`},
-		{4, `"type":"job_ended","job":"x"`},
-		{8, `"type":"task_ended","job":"y","round":0,"task":0,"gpu":"a/0","compute_s":4`},
-		{8, `"type":"job_ended","job":"y"`},
-	} {
-		event, err := wire.DecodeEvent(fmt.Appendf(nil, `{"seq":%d,"at_s":%d,%s}`, i+1, fromS+e.at, e.event))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := wire.Record{Event: event}
-		switch i {
-		case 0:
-			r.Decisions = []hare.Decision{{Job: "x", GPU: "a/0", AtUs: event.AtUs}}
-		case 3:
-			r.Decisions = []hare.Decision{{Job: "y", GPU: "a/0", AtUs: event.AtUs}}
-		}
-		records = append(records, r)
-	}
-	return &hare.Cluster{Nodes: []hare.Node{v100("a", 1)}}, records
-}
-
-// countedBounds counts the bounds that are computed.
-type countedBounds struct {
-	service.Engine
-	bounds int
-}
-
-func (c *countedBounds) Bound(_ context.Context, _ *hare.Instance, method string) (*hare.Relaxation, error) {
-	c.bounds++
-	return &hare.Relaxation{Method: method}, nil
-}
-
-func TestIntervals(t *testing.T) {
-	for _, from := range []int64{0, 1, 3600, 1_700_000_000} {
-		cluster, records := twoJobs(t, from)
-		first, last := records[0].Event.AtUs, records[5].Event.AtUs
-		for _, everyUs := range []int64{0, 1_000_000, 1_500_000, 2_000_000, 8_000_000, 9_000_000, 3600_000_000} {
-			engine := &countedBounds{}
-			lines, lastUs := int64(0), int64(-1)
-			for r, err := range service.New(service.Config{Engine: engine}).Regrets(t.Context(), cluster, recordsOf(records), everyUs) {
-				if err != nil || r.AtUs <= lastUs || r.Last != (r.AtUs == last) || !r.Last && r.AtUs%everyUs != 0 {
-					t.Fatalf("from %d every %d: %+v %v", from, everyUs, r, err)
-				}
-				lines, lastUs = lines+1, r.AtUs
-			}
-			if want := service.Intervals(first, last, everyUs); lines != want || lastUs != last {
-				t.Errorf("from %d every %d: %d lines to %d, not %d", from, everyUs, lines, lastUs, want)
-			}
-			// One for x alone, one for both.
-			if engine.bounds > 2 {
-				t.Errorf("every %d: %d bounds computed", everyUs, engine.bounds)
-			}
-		}
-	}
-	for range 1000 {
-		first := rand.Int64N(1 << 50)
-		last := first + rand.Int64N(1<<rand.IntN(50))
-		if n := service.Intervals(first, last, service.LeastInterval(first, last)); n > service.MaxRegrets {
-			t.Errorf("%d to %d: %d lines", first, last, n)
-		}
-	}
-}
-
-// A caller that leaves ends the work; an error of the log is the last thing.
-func TestRegretsEndEarly(t *testing.T) {
-	cluster, records := twoJobs(t, 0)
-	svc := service.New(service.Config{})
-	for range svc.Regrets(t.Context(), cluster, recordsOf(records), 1_000_000) {
-		break
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var err error
-	n := 0
-	for _, err = range svc.Regrets(ctx, cluster, recordsOf(records), 1_000_000) {
-		if n++; n == 5 {
-			cancel()
-		}
-	}
-	if !errors.Is(err, context.Canceled) || n != 6 {
-		t.Errorf("%d lines, %v", n, err)
-	}
-	records[5].Event.Job = "z"
-	for _, err = range svc.Regrets(t.Context(), cluster, recordsOf(records), 0) {
-	}
-	if err == nil || !strings.Contains(err.Error(), "did not arrive") {
-		t.Error(err)
 	}
 }

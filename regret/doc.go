@@ -1,0 +1,3 @@
+// Package regret compares what an online session achieved with the best that
+// hindsight allows.
+package regret
