@@ -787,7 +787,7 @@ class Certificate:
     def __init__(self, doc, where):
         members(doc, CERTIFICATE, where)
         want(doc.get("hare"), "certificate/v1", where + "/hare")
-        want(doc.get("objective"), "weighted_jct", where + "/objective")
+        self.objective = as_string(doc.get("objective", ""), where + "/objective", empty=True)
         self.method = as_string(doc.get("method", ""), where + "/method", empty=True)
         self.path = as_bool(doc.get("path", False), where + "/path")
         self.sha256 = as_sha256(doc.get("instance_sha256"), where + "/instance_sha256")
@@ -816,6 +816,8 @@ class Certificate:
 def bound_of(inst, c):
     """The bound on Σ w (C − a) that c proves, in weight-seconds: a pair
     (numerator, denominator). Raises Refused where it proves none."""
+    if c.objective != "weighted_jct":
+        raise Refused("no bound is defined for the objective %s" % quoted(c.objective))
     if c.method == "price":
         return price_bound(inst, c)
     if c.method not in ("critical_path", "machine"):
@@ -1380,7 +1382,7 @@ class Result:
     def __init__(self, docs):
         doc = as_object(docs[0], "")
         want(doc.get("hare"), "result/v1", "/hare")
-        want(doc.get("objective"), "weighted_jct", "/objective")
+        self.objective = as_string(doc.get("objective", ""), "/objective", empty=True)
         self.sha256 = as_sha256(doc.get("instance_sha256"), "/instance_sha256")
         for name in ("version", "status", "termination"):
             as_string(doc.get(name, ""), "/" + name, empty=True)
@@ -1417,11 +1419,13 @@ def verify(inst, res):
             detail = "the result belongs to another instance: its instance_sha256 is %s, this one's %s"
             faults.add("instance", detail % (said, sha))
             return faults, None, None
+    if res.objective != "weighted_jct":
+        faults.add("form", "the objective %s is not known" % quoted(res.objective))
     if res.schedule is None:
         faults.add("form", "the result has no schedule: nothing to verify")
     else:
-        times = check_schedule(inst, res.schedule, faults)
-        if not faults:
+        before, times = len(faults), check_schedule(inst, res.schedule, faults)
+        if len(faults) == before:
             n = sum(j.weight * (times[j.id][1] - j.release) for j in inst.jobs)
             value = Fraction(n, 10**12)
             check_times(res, times, faults)

@@ -758,7 +758,9 @@ class Rules(unittest.TestCase):
         self.expect(1, self.gapped, certificate=KeyError, gap=None)
         self.expect(0, self.gapped, certificate=KeyError, gap=None, bound=None)
         self.expect(1, self.good, schedule=KeyError)
-        self.expect(2, self.good, objective="makespan")
+        for objective, code in (("makespan", 1), (KeyError, 1), ("", 1), (None, 2), (5, 2)):
+            self.expect(code, self.good, objective=objective)
+            self.certificate(code, self.good, objective=objective)
         # A schedule below the proved bound cannot be: one of both is wrong.
         with mock.patch.object(hv, "bound_of", return_value=(10, 1)):
             self.expect(1, self.good)
@@ -1049,6 +1051,8 @@ class Replans(unittest.TestCase):
         del (late["replan"] if "replan" in late else late)["schedule"]
         self.assertEqual(self.code(inst, result, late, before), 1)
         self.assertEqual(self.code(inst, result, dict(case["previous"], instance_sha256="0" * 64, replan=None), before), 1)
+        # Of the previous result the schedule alone counts.
+        self.assertEqual(self.code(inst, result, dict(case["previous"], objective="makespan", value=5), before), 0)
         # The past is another one than the replan's schedule says.
         other = next(c for name, c in self.cases.items() if name != "chained")
         self.assertEqual(self.code(inst, result, other["previous"], other.get("previous_instance", other["instance"])), 1)
