@@ -159,4 +159,4 @@ func (p Info) NewTask(ctx context.Context, inst *hare.Instance, cfg task.Config)
 
 // Programs is a Solver for lease.Config and task.Config that goes on in the
 // process where an engine does not run, and counts that.
-type Programs = lp.OrSimplex
+type Programs = lp.Fallback

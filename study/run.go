@@ -333,10 +333,10 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.In
 		}
 	}
 	with := lease.Config{Seed: r.run.Seed, Prices: s.req.Prices}
-	lp := policy.Programs{First: s.cfg.Solver.LP}
+	lp := policy.Programs{Primary: s.cfg.Solver.LP}
 	if info.Needs.LP {
 		r.run.LP = BuiltInLP
-		if lp.First != nil {
+		if lp.Primary != nil {
 			with.Solver = &lp
 			r.run.LP = "HiGHS " + s.cfg.Solver.EngineVersion
 		}
@@ -345,7 +345,7 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.In
 	if err != nil {
 		return nil, err
 	}
-	if lp.Second > 0 {
+	if lp.Fallbacks > 0 {
 		r.run.LP = BuiltInLP
 	}
 	r.run.Rounds, r.run.Leases = out.Rounds, out.Leases

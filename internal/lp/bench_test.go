@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// covering is: minimise a positive cost subject to m rows that each want some
-// of n columns, with about k entries a row.
+// covering returns a covering problem: minimise a positive cost subject to m rows that
+// each need some of n columns, with about k entries a row.
 func covering(rng *rand.Rand, n, m, k int) *Problem {
 	p := &Problem{Start: []int32{0}}
 	for range n {
@@ -33,7 +33,7 @@ func covering(rng *rand.Rand, n, m, k int) *Problem {
 	return p
 }
 
-// BenchmarkPool shows what the way to a worker and back costs beside the solve.
+// BenchmarkPool measures the round trip to a worker beside the solve.
 func BenchmarkPool(b *testing.B) {
 	pool, err := NewPool(PoolConfig{Size: 1})
 	if err != nil {

@@ -19,7 +19,7 @@ func solveInTime(t *testing.T, p *Pool, limit time.Duration) error {
 	defer cancel()
 	start := time.Now()
 	s, err := p.Solve(ctx, small())
-	// The machine may be busy; the allowance is for it, not for Solve.
+	// The allowance is for a busy machine, not for Solve.
 	if d := time.Since(start) - limit; d > 10*time.Second {
 		t.Errorf("ended %v after its deadline", d)
 	}
@@ -34,8 +34,8 @@ func solveInTime(t *testing.T, p *Pool, limit time.Duration) error {
 	return err
 }
 
-// Each way to fail, on the second answer of every worker: the problem goes to
-// another worker and the caller sees nothing of it.
+// Each kind of failure hits the second answer of every worker. The problem then goes to
+// another worker, and the caller does not notice.
 func TestChaosIsSurvived(t *testing.T) {
 	for _, what := range []string{"crash", "exit", "nan", "short", "long", "stale", "flip", "garbage", "half", "huge"} {
 		t.Run(what, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestChaosPrintingDoesNoHarm(t *testing.T) {
 func TestChaosHang(t *testing.T) {
 	p := testPool(t, "hang:1", PoolConfig{Size: 1})
 	for i := range 3 {
-		// Each waits for a fresh worker, within its own deadline.
+		// Each Ready waits for a fresh worker, within its own deadline.
 		if _, err := p.Ready(within(t, 20*time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestChaosHang(t *testing.T) {
 	}
 }
 
-// A worker that eats memory meets its limit and dies; this process does not.
+// A worker that uses too much memory reaches its limit and dies; this process does not.
 func TestChaosMemory(t *testing.T) {
 	p := testPool(t, "eat:2", PoolConfig{Size: 1, MemoryBytes: 256 << 20})
 	for range 3 {
@@ -94,15 +94,16 @@ func TestChaosMemory(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// The runtime has two ways to say it, and one more under the race detector.
+	// The runtime reports this in two ways, and in one more under the race detector.
 	st := p.Stats()
-	if st.Failures != 2 || !strings.Contains(st.LastError, "out of memory") && !strings.Contains(st.LastError, "fatal error") {
+	if st.Failures != 2 || !strings.Contains(st.LastError, "out of memory") &&
+		!strings.Contains(st.LastError, "fatal error") {
 		t.Errorf("stats %+v", st)
 	}
 }
 
-// Two hundred solves while workers are killed at random moments and also fail
-// of themselves.
+// Two hundred solves run while workers are killed at random moments and also fail by
+// themselves.
 func TestChaosKills(t *testing.T) {
 	solves := 200
 	if testing.Short() {
@@ -113,7 +114,7 @@ func TestChaosKills(t *testing.T) {
 	if err := solveInTime(t, p, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	// Where everything is slow, workers must live long enough for a solve.
+	// If everything is slow, workers must live long enough for a solve.
 	life := 20*time.Millisecond + 3*time.Since(began)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -147,8 +148,8 @@ func TestChaosKills(t *testing.T) {
 	}
 }
 
-// An engine that fails each time: callers are told within moments, and at once
-// while the pool rests; then it is tried again.
+// If an engine fails each time, callers get the error within moments, and at once while
+// the breaker is open; then the engine is tried again.
 func TestBreakerOpensAndCloses(t *testing.T) {
 	p := testPool(t, "crash:1", PoolConfig{Size: 1, FailureLimit: 4, Cooldown: 300 * time.Millisecond, Attempts: 2})
 	opened := false
@@ -177,7 +178,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 
 func TestBreaker(t *testing.T) {
 	now := time.Unix(1000, 0)
-	b := newBreaker(3, time.Second)
+	b := newCircuitBreaker(3, time.Second)
 	var trace strings.Builder
 	for _, step := range strings.Fields("f f s f f f . . 1 . f . 1 s f f . f . g . 9 .") {
 		switch step {
@@ -196,13 +197,14 @@ func TestBreaker(t *testing.T) {
 	if got := trace.String(); got != "--+-+---" {
 		t.Errorf("allowed %s", got)
 	}
-	b = newBreaker(3, time.Second)
+	b = newCircuitBreaker(3, time.Second)
 	var pauses []time.Duration
 	for range 12 {
 		pauses = append(pauses, b.pause())
 		b.failure(now)
 	}
-	if pauses[0] != 0 || pauses[1] != 0 || pauses[2] != 10*time.Millisecond || pauses[3] != 20*time.Millisecond || pauses[11] != time.Second {
+	if pauses[0] != 0 || pauses[1] != 0 || pauses[2] != 10*time.Millisecond || pauses[3] != 20*time.Millisecond ||
+		pauses[11] != time.Second {
 		t.Errorf("pauses %v", pauses)
 	}
 }

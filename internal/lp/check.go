@@ -5,49 +5,49 @@ import (
 	"math"
 )
 
-// check tells what makes p malformed, in O(size of p). Nothing in it may make
-// an engine read outside its arrays.
-func (p *Problem) check() error {
-	n, m := len(p.Cost), len(p.RowLower)
-	if len(p.ColLower) != n || len(p.ColUpper) != n {
-		return fmt.Errorf("lp: %d costs, %d lower and %d upper bounds of columns", n, len(p.ColLower), len(p.ColUpper))
+// check returns an error if the problem is malformed. A problem that passes cannot make
+// an engine read outside its arrays. It takes O(size of the problem).
+func (prob *Problem) check() error {
+	n, m := len(prob.Cost), len(prob.RowLower)
+	if len(prob.ColLower) != n || len(prob.ColUpper) != n {
+		return fmt.Errorf("lp: %d costs, %d lower and %d upper bounds of columns", n, len(prob.ColLower), len(prob.ColUpper))
 	}
-	if len(p.RowUpper) != m {
-		return fmt.Errorf("lp: %d lower and %d upper bounds of rows", m, len(p.RowUpper))
+	if len(prob.RowUpper) != m {
+		return fmt.Errorf("lp: %d lower and %d upper bounds of rows", m, len(prob.RowUpper))
 	}
-	if len(p.Index) != len(p.Value) {
-		return fmt.Errorf("lp: %d indices and %d values", len(p.Index), len(p.Value))
+	if len(prob.Index) != len(prob.Value) {
+		return fmt.Errorf("lp: %d indices and %d values", len(prob.Index), len(prob.Value))
 	}
-	if err := p.checkStart(); err != nil {
+	if err := prob.checkStart(); err != nil {
 		return err
 	}
-	for i, c := range p.Index {
+	for i, c := range prob.Index {
 		if c < 0 || int(c) >= n {
 			return fmt.Errorf("lp: entry %d is in column %d of %d", i, c, n)
 		}
 	}
-	if i := firstNotFinite(p.Cost); i >= 0 {
-		return fmt.Errorf("lp: cost of column %d is %v", i, p.Cost[i])
+	if i := firstNotFinite(prob.Cost); i >= 0 {
+		return fmt.Errorf("lp: cost of column %d is %v", i, prob.Cost[i])
 	}
-	if i := firstNotFinite(p.Value); i >= 0 {
-		return fmt.Errorf("lp: entry %d is %v", i, p.Value[i])
+	if i := firstNotFinite(prob.Value); i >= 0 {
+		return fmt.Errorf("lp: entry %d is %v", i, prob.Value[i])
 	}
-	if err := checkBounds("column", p.ColLower, p.ColUpper); err != nil {
+	if err := checkBounds("column", prob.ColLower, prob.ColUpper); err != nil {
 		return err
 	}
-	return checkBounds("row", p.RowLower, p.RowUpper)
+	return checkBounds("row", prob.RowLower, prob.RowUpper)
 }
 
-func (p *Problem) checkStart() error {
-	m := len(p.RowLower)
-	if m == 0 && len(p.Start) == 0 && len(p.Index) == 0 {
+func (prob *Problem) checkStart() error {
+	m := len(prob.RowLower)
+	if m == 0 && len(prob.Start) == 0 && len(prob.Index) == 0 {
 		return nil
 	}
-	if len(p.Start) != m+1 || p.Start[0] != 0 || int(p.Start[m]) != len(p.Index) {
-		return fmt.Errorf("lp: row starts do not span %d rows and %d entries", m, len(p.Index))
+	if len(prob.Start) != m+1 || prob.Start[0] != 0 || int(prob.Start[m]) != len(prob.Index) {
+		return fmt.Errorf("lp: row starts do not span %d rows and %d entries", m, len(prob.Index))
 	}
 	for i := range m {
-		if p.Start[i] > p.Start[i+1] {
+		if prob.Start[i] > prob.Start[i+1] {
 			return fmt.Errorf("lp: row %d ends before it starts", i)
 		}
 	}
@@ -67,23 +67,23 @@ func checkBounds(what string, lower, upper []float64) error {
 	return nil
 }
 
-// check tells why s cannot be a solution of p.
-func (s *Solution) check(p *Problem) error {
-	if len(s.X) != len(p.Cost) || len(s.RowDual) != len(p.RowLower) {
+// check returns an error if sol cannot be a solution of p.
+func (sol *Solution) check(p *Problem) error {
+	if len(sol.X) != len(p.Cost) || len(sol.RowDual) != len(p.RowLower) {
 		return fmt.Errorf("%d columns and %d duals for %d columns and %d rows",
-			len(s.X), len(s.RowDual), len(p.Cost), len(p.RowLower))
+			len(sol.X), len(sol.RowDual), len(p.Cost), len(p.RowLower))
 	}
-	if firstNotFinite([]float64{s.Objective}) >= 0 {
-		return fmt.Errorf("objective is %v", s.Objective)
+	if firstNotFinite([]float64{sol.Objective}) >= 0 {
+		return fmt.Errorf("objective is %v", sol.Objective)
 	}
-	if i := firstNotFinite(s.X); i >= 0 {
-		return fmt.Errorf("column %d is %v", i, s.X[i])
+	if i := firstNotFinite(sol.X); i >= 0 {
+		return fmt.Errorf("column %d is %v", i, sol.X[i])
 	}
-	if i := firstNotFinite(s.RowDual); i >= 0 {
-		return fmt.Errorf("dual of row %d is %v", i, s.RowDual[i])
+	if i := firstNotFinite(sol.RowDual); i >= 0 {
+		return fmt.Errorf("dual of row %d is %v", i, sol.RowDual[i])
 	}
-	if s.Iterations < 0 {
-		return fmt.Errorf("%d iterations", s.Iterations)
+	if sol.Iterations < 0 {
+		return fmt.Errorf("%d iterations", sol.Iterations)
 	}
 	return nil
 }
@@ -97,21 +97,21 @@ func firstNotFinite(v []float64) int {
 	return -1
 }
 
-// solveSeparable solves p when it has no entries: each column goes to the
-// bound that its cost prefers. Engines need not know empty models.
-func (p *Problem) solveSeparable() (*Solution, error) {
-	for i, l := range p.RowLower {
-		if l > 0 || p.RowUpper[i] < 0 {
+// solveSeparable solves a problem without entries: each column goes to the bound that
+// its cost prefers. Engines then need not handle empty models.
+func (prob *Problem) solveSeparable() (*Solution, error) {
+	for i, l := range prob.RowLower {
+		if l > 0 || prob.RowUpper[i] < 0 {
 			return nil, fmt.Errorf("%w: row %d is empty and may not be 0", ErrInfeasible, i)
 		}
 	}
-	s := &Solution{X: make([]float64, len(p.Cost)), RowDual: make([]float64, len(p.RowLower))}
-	for j, c := range p.Cost {
-		if p.Maximize {
+	s := &Solution{X: make([]float64, len(prob.Cost)), RowDual: make([]float64, len(prob.RowLower))}
+	for j, c := range prob.Cost {
+		if prob.Maximize {
 			c = -c
 		}
 		var x float64
-		switch l, u := p.ColLower[j], p.ColUpper[j]; {
+		switch l, u := prob.ColLower[j], prob.ColUpper[j]; {
 		case c > 0:
 			x = l
 		case c < 0:
@@ -125,7 +125,7 @@ func (p *Problem) solveSeparable() (*Solution, error) {
 			return nil, fmt.Errorf("%w: column %d", ErrUnbounded, j)
 		}
 		s.X[j] = x
-		s.Objective += p.Cost[j] * x
+		s.Objective += prob.Cost[j] * x
 	}
 	return s, nil
 }

@@ -3,8 +3,8 @@ package lp
 import "errors"
 
 var (
-	// ErrUnavailable says that no engine runs: there is none, or it failed so
-	// often lately that it rests. Callers use their own method instead.
+	// ErrUnavailable says that no engine runs: either there is none, or it has failed so
+	// often that the circuit breaker is open. Callers then use their own method.
 	ErrUnavailable = errors.New("lp: no engine available")
 	// ErrInfeasible and ErrUnbounded say that the problem has no optimum.
 	ErrInfeasible = errors.New("lp: infeasible")
@@ -13,20 +13,20 @@ var (
 	ErrClosed = errors.New("lp: pool is closed")
 )
 
-// EngineError is an answer of a healthy engine that found no optimum, or
-// refused the problem, for a reason other than infeasible or unbounded.
+// EngineError is the answer of a healthy engine that found no optimum for a reason other
+// than infeasible or unbounded, or refused the problem.
 type EngineError struct{ Detail string }
 
-func (e *EngineError) Error() string { return "lp: engine: " + e.Detail }
+func (ee *EngineError) Error() string { return "lp: engine: " + ee.Detail }
 
-// WorkerError is the failure of a worker process: it ended, answered what it
-// must not, or did not start. Stderr holds the first 4 KiB that it wrote.
+// WorkerError is the failure of a worker process that ended, answered wrongly or did not
+// start. Stderr holds the first 4 KiB that the worker wrote.
 type WorkerError struct {
 	Op     string // start, write, read, answer
 	Err    error
 	Stderr string
 }
 
-func (e *WorkerError) Error() string { return "lp: worker: " + e.Op + ": " + e.Err.Error() }
+func (we *WorkerError) Error() string { return "lp: worker: " + we.Op + ": " + we.Err.Error() }
 
-func (e *WorkerError) Unwrap() error { return e.Err }
+func (we *WorkerError) Unwrap() error { return we.Err }

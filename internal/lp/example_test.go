@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 )
 
-// A pool re-executes the program that it is part of; main, here TestMain, calls
+// A pool runs its own program again as a worker; main, here TestMain, calls
 // lp.ServeIfWorker first.
 func ExamplePool_Solve() {
 	pool, err := lp.NewPool(lp.PoolConfig{Size: 1})

@@ -4,16 +4,16 @@ package lp
 
 import "context"
 
-// Problem is: minimise (or maximise) Cost·x subject to RowLower ≤ A x ≤
-// RowUpper and ColLower ≤ x ≤ ColUpper. A is stored by rows: row i has the
+// Problem is the linear program that minimises (or maximises) Cost·x subject to RowLower
+// ≤ A x ≤ RowUpper and ColLower ≤ x ≤ ColUpper. A is stored by rows: row i has the
 // entries Start[i] … Start[i+1]. Infinite bounds are ±math.Inf(1).
 type Problem struct {
 	Maximize           bool
-	Cost               []float64 // columns
+	Cost               []float64 // by column
 	ColLower, ColUpper []float64
 	RowLower, RowUpper []float64
-	Start              []int32 // rows + 1
-	Index              []int32 // column of each entry
+	Start              []int32 // by row, and one more
+	Index              []int32 // the column of each entry
 	Value              []float64
 }
 
@@ -22,13 +22,13 @@ type Problem struct {
 // problems to minimise and to maximise.
 type Solution struct {
 	Objective  float64
-	X          []float64 // columns
-	RowDual    []float64 // rows
-	Iterations int64     // of the simplex method; 0 when the engine does not tell
+	X          []float64 // by column
+	RowDual    []float64 // by row
+	Iterations int64     // of the simplex method; 0 if the engine does not report them
 }
 
-// Solver solves a problem to optimality or returns an error: ErrUnavailable
-// when no engine runs, the context's error when it ended, else what happened.
+// Solver solves a problem to optimality or returns an error: ErrUnavailable if no engine
+// runs, the context's error if the context ended, else the reason.
 type Solver interface {
 	Solve(context.Context, *Problem) (*Solution, error)
 }

@@ -15,9 +15,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary is its own worker: with this variable it is a sound one, or
-// one that misbehaves on the n-th solve ("crash:3") or at random ("crash:~20",
-// one solve in twenty).
+// The test binary is its own worker. This variable makes the worker sound, or makes it
+// misbehave on the n-th solve ("crash:3") or at random ("crash:~20", one solve in
+// twenty).
 const modeVariable = "HARE_LP_TEST_WORKER"
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func testWorker(mode string) int {
 	switch what {
 	case "sound":
 		return WorkerMain(os.Stdin, os.Stdout)
-	case "parent": // has a worker of its own and says which
+	case "parent": // has a worker of its own and prints its process ID
 		return testParent()
 	case "mute": // never says hello
 		time.Sleep(time.Hour)
@@ -130,13 +130,13 @@ func (b *badWriter) Write(frame []byte) (int, error) {
 	case "stale":
 		payload[0]++
 		seal(frame, frameSolution)
-	case "flip": // one bit, wherever
+	case "flip": // flips one random bit
 		i := b.rng.IntN(8 * len(frame))
 		frame[i/8] ^= 1 << (i % 8)
 		if _, err := b.out.Write(frame); err != nil {
 			return 0, err
 		}
-		os.Exit(0) // or a longer length would be waited for
+		os.Exit(0) // else the parent would wait for a longer frame
 	case "garbage":
 		for i := range frame {
 			frame[i] = byte(b.rng.Uint32())

@@ -12,41 +12,42 @@ import (
 	"time"
 )
 
-// PoolConfig describes the workers of a pool. The zero value is a good choice.
+// PoolConfig describes the workers of a pool. Its zero value is useful.
 type PoolConfig struct {
-	// Command runs a worker; nil means this executable with `lp-worker`, whose
+	// Command starts a worker. Nil means this executable with the argument lp-worker; its
 	// main must call ServeIfWorker or WorkerMain.
 	Command []string
-	// Env is added to a worker's environment, which is otherwise empty but
-	// for LD_LIBRARY_PATH and what bounds its threads.
+	// Env is added to the environment of a worker, which otherwise holds only
+	// LD_LIBRARY_PATH and the variables that limit its threads.
 	Env []string
-	// Size is the number of workers, so of problems solved at one time; zero
-	// means one for each CPU, at most 8.
+	// Size is the number of workers, which is also the number of problems solved at the same
+	// time. Zero means one for each CPU, at most 8.
 	Size int
-	// MemoryBytes bounds the address space of each worker beyond what it maps
-	// at its start; zero means 4 GiB, negative no limit.
+	// MemoryBytes limits the address space of each worker beyond what it maps at its start.
+	// Zero means 4 GiB, a negative number means no limit.
 	MemoryBytes int64
-	// MaxSolves is how many problems a worker solves before a fresh one takes
-	// its place; zero means 1,000.
+	// MaxSolves is the number of problems after which a worker is replaced by a fresh one.
+	// Zero means 1,000.
 	MaxSolves int
-	// SolveTimeout bounds one problem where the context has no earlier
-	// deadline; zero means 10 minutes.
+	// SolveTimeout limits the time of one problem if the context has no earlier deadline.
+	// Zero means 10 minutes.
 	SolveTimeout time.Duration
-	// StartTimeout bounds a worker's start; zero means 5 s.
+	// StartTimeout limits the start of a worker. Zero means 5 s.
 	StartTimeout time.Duration
-	// Attempts is how many workers may fail at one problem before the caller
-	// gets the error; zero means 3.
+	// Attempts is the number of workers that may fail at one problem before the caller gets
+	// the error. Zero means 3.
 	Attempts int
-	// FailureLimit is the number of failures in a row after which the pool
-	// answers ErrUnavailable at once for Cooldown; zero means 8.
+	// FailureLimit is the number of failures in a row after which the pool answers
+	// ErrUnavailable at once for Cooldown. Zero means 8.
 	FailureLimit int
-	// Cooldown is that pause, and the longest between two starts; zero means 5 s.
+	// Cooldown is the length of that pause, and the longest pause between two starts. Zero
+	// means 5 s.
 	Cooldown time.Duration
 }
 
 func (c *PoolConfig) validate() error {
 	if os.Getenv(workerVariable) != "" {
-		// Or processes would start processes without end.
+		// Without this check, processes would start processes without end.
 		return errors.New("lp: pool: this process was started as a worker; its main must call lp.ServeIfWorker")
 	}
 	if c.Size < 0 || c.Size > 1024 || c.MaxSolves < 0 || c.Attempts < 0 || c.FailureLimit < 0 ||
@@ -83,18 +84,18 @@ func setDefault[T comparable](v *T, d T) {
 	}
 }
 
-// Stats counts since the pool was made.
+// Stats counts events since the pool was made.
 type Stats struct {
-	Starts   int64 // workers that said hello
-	Restarts int64 // workers to be started in place of one that failed or was killed
+	Starts   int64 // workers that completed the handshake
+	Restarts int64 // workers to be started in place of workers that failed or were killed
 	Recycled int64 // workers replaced because of MaxSolves
 	Kills    int64 // workers killed because a context or SolveTimeout ended
-	Failures int64 // workers that died, answered what they must not, or did not start
+	Failures int64 // workers that died, answered wrongly or did not start
 	Solves   int64 // solutions returned
-	Idle     int   // workers ready now
+	Idle     int   // workers that are ready now
 
-	Available bool   // whether Solve would try now
-	LastError string // the last failure, with the first line that the worker wrote; "" for none
+	Available bool   // whether Solve would try to solve now
+	LastError string // the last failure, with the first line that the worker wrote; "" without failures
 }
 
 // Pool solves problems in warm worker processes. It is safe for concurrent
@@ -107,51 +108,52 @@ type Pool struct {
 	closed chan struct{}
 	slots  sync.WaitGroup
 
-	mu      sync.Mutex
-	live    map[*process]struct{}
-	shut    bool
-	breaker breaker
-	stats   Stats
-	version string
-	tried   chan struct{} // closed after the first start, good or bad
+	mu         sync.Mutex
+	live       map[*process]struct{}
+	closing    bool
+	breaker    circuitBreaker
+	stats      Stats
+	version    string
+	firstStart chan struct{} // closed after the first start, whether it succeeded or not
 }
 
 var _ Solver = (*Pool)(nil)
 
-// NewPool starts the workers and returns without waiting for them. An engine
-// that is missing or broken is no error here: Solve then says ErrUnavailable.
+// NewPool starts the workers and returns without waiting for them. A missing or broken
+// engine is not an error here: Solve then returns ErrUnavailable.
 func NewPool(cfg PoolConfig) (*Pool, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	p := &Pool{
-		cfg:     cfg,
-		env:     workerEnv(cfg.Env),
-		idle:    make(chan *process, cfg.Size),
-		starts:  make(chan startRequest),
-		closed:  make(chan struct{}),
-		live:    make(map[*process]struct{}),
-		breaker: newBreaker(cfg.FailureLimit, cfg.Cooldown),
-		tried:   make(chan struct{}),
+		cfg:        cfg,
+		env:        workerEnv(cfg.Env),
+		idle:       make(chan *process, cfg.Size),
+		starts:     make(chan startRequest),
+		closed:     make(chan struct{}),
+		live:       make(map[*process]struct{}),
+		breaker:    newCircuitBreaker(cfg.FailureLimit, cfg.Cooldown),
+		firstStart: make(chan struct{}),
 	}
 	p.slots.Go(p.runStarter)
 	for range cfg.Size {
-		p.slots.Go(p.fill)
+		p.slots.Go(p.startWorker)
 	}
 	return p, nil
 }
 
 func workerEnv(extra []string) []string {
-	env := []string{workerVariable + "=1", "GOMAXPROCS=1", "GOTRACEBACK=none", "MALLOC_ARENA_MAX=1", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1"}
+	env := []string{workerVariable + "=1", "GOMAXPROCS=1", "GOTRACEBACK=none", "MALLOC_ARENA_MAX=1", "OMP_NUM_THREADS=1",
+		"OPENBLAS_NUM_THREADS=1"}
 	if v, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
 		env = append(env, "LD_LIBRARY_PATH="+v)
 	}
 	return append(env, extra...)
 }
 
-// Solve implements Solver. A worker that fails is replaced and the problem
-// given to another, up to PoolConfig.Attempts; the end of ctx kills the worker
-// and returns at once.
+// Solve implements Solver. If a worker fails, it is replaced and the problem is given to
+// another worker, up to PoolConfig.Attempts times. The end of ctx kills the worker and
+// returns at once.
 func (p *Pool) Solve(ctx context.Context, problem *Problem) (*Solution, error) {
 	if err := problem.check(); err != nil {
 		return nil, err
@@ -166,7 +168,7 @@ func (p *Pool) Solve(ctx context.Context, problem *Problem) (*Solution, error) {
 		return nil, &EngineError{Detail: "a problem of " + strconv.FormatInt(n, 10) + " bytes is too large"}
 	}
 	for attempt := 1; ; attempt++ {
-		w, err := p.take(ctx)
+		w, err := p.acquire(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -178,11 +180,11 @@ func (p *Pool) Solve(ctx context.Context, problem *Problem) (*Solution, error) {
 	}
 }
 
-// Version is the engine's, such as "1.15.1". While the first worker starts it
-// waits for it, at most a second; "" means that none has started.
+// Version returns the version of the engine, such as "1.15.1". It waits at most a second
+// for the first worker to start; "" means that none has started.
 func (p *Pool) Version() string {
 	select {
-	case <-p.tried:
+	case <-p.firstStart:
 	case <-p.closed:
 	case <-time.After(min(p.cfg.StartTimeout, time.Second)):
 	}
@@ -191,15 +193,15 @@ func (p *Pool) Version() string {
 	return p.version
 }
 
-// Ready waits until a worker has started and returns the engine's version, or
+// Ready waits until a worker has started and returns the version of the engine, or
 // ErrUnavailable, or the context's error.
 func (p *Pool) Ready(ctx context.Context) (string, error) {
-	w, err := p.take(ctx)
+	w, err := p.acquire(ctx)
 	if err != nil {
 		return "", err
 	}
 	version := w.version
-	p.give(w)
+	p.release(w)
 	return version, nil
 }
 
@@ -209,20 +211,20 @@ func (p *Pool) Stats() Stats {
 	defer p.mu.Unlock()
 	s := p.stats
 	s.Idle = len(p.idle)
-	s.Available = !p.shut && p.breaker.allows(time.Now())
+	s.Available = !p.closing && p.breaker.allows(time.Now())
 	return s
 }
 
-// Close kills all workers and waits until they are gone. Solves that run
-// return ErrClosed.
+// Close kills all workers and waits until they have ended. Running solves return
+// ErrClosed.
 func (p *Pool) Close() error {
 	p.mu.Lock()
-	if p.shut {
+	if p.closing {
 		p.mu.Unlock()
 		p.slots.Wait()
 		return nil
 	}
-	p.shut = true
+	p.closing = true
 	close(p.closed)
 	for w := range p.live {
 		w.kill()
@@ -232,14 +234,14 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// take waits for an idle worker.
-func (p *Pool) take(ctx context.Context) (*process, error) {
+// acquire waits for an idle worker.
+func (p *Pool) acquire(ctx context.Context) (*process, error) {
 	for {
 		if p.isClosed() {
 			return nil, ErrClosed
 		}
 		p.mu.Lock()
-		tripped, allowed := p.breaker.tripped, p.breaker.allows(time.Now())
+		tripped, allowed := p.breaker.open, p.breaker.allows(time.Now())
 		p.mu.Unlock()
 		if !allowed {
 			return nil, ErrUnavailable
@@ -261,17 +263,17 @@ func (p *Pool) take(ctx context.Context) (*process, error) {
 	}
 }
 
-// give hands w back, or has it replaced when it has done its share.
-func (p *Pool) give(w *process) {
+// release makes w idle again, or has it replaced after MaxSolves problems.
+func (p *Pool) release(w *process) {
 	if w.solves < p.cfg.MaxSolves {
-		p.idle <- w // as many places as workers
+		p.idle <- w // the channel has room for all workers
 		return
 	}
 	p.count(func(s *Stats) { s.Recycled++ })
 	p.replace(w, false)
 }
 
-// run gives the problem to w, which afterwards is idle again or replaced.
+// run gives the problem to w, which is idle again or replaced afterwards.
 func (p *Pool) run(ctx context.Context, w *process, problem *Problem) (*Solution, error) {
 	limited, cancel := context.WithTimeout(ctx, p.cfg.SolveTimeout)
 	defer cancel()
@@ -283,10 +285,10 @@ func (p *Pool) run(ctx context.Context, w *process, problem *Problem) (*Solution
 	switch broken := errors.As(err, &failed); {
 	case !broken && !killed:
 		p.succeeded(err == nil)
-		p.give(w)
+		p.release(w)
 		return sol, err
 	case !broken:
-		// The answer came just before the end: it counts, but the worker is gone.
+		// The answer came just before the kill: the answer counts, but the worker is dead.
 		p.succeeded(err == nil)
 		p.count(func(s *Stats) { s.Kills++ })
 		p.replace(w, true)
@@ -303,7 +305,7 @@ func (p *Pool) run(ctx context.Context, w *process, problem *Problem) (*Solution
 		if p.isClosed() {
 			return nil, ErrClosed
 		}
-		failed.Stderr = w.lastWords()
+		failed.Stderr = w.finalStderr()
 		p.failed(w, err)
 		return nil, err
 	}

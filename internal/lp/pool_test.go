@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// small is: maximise 3x + 2y subject to x + y ≤ 4, x + 3y ≤ 7, 0 ≤ x ≤ 3.
-// Optimum 11 at (3, 1), duals 2 and 0.
+// small returns the problem: maximise 3x + 2y subject to x + y ≤ 4, x + 3y ≤ 7, 0 ≤ x ≤
+// 3. The optimum is 11 at (3, 1); the duals are 2 and 0.
 func small() *Problem {
 	inf := math.Inf(1)
 	return &Problem{
@@ -99,7 +99,7 @@ func TestPoolTellsHowASolveEnded(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
 		}
 	}
-	// Presolve may leave open which of the two it is.
+	// Presolve may leave open whether the problem is infeasible or unbounded.
 	var other *EngineError
 	if _, err := p.Solve(ctx, endless); !errors.Is(err, ErrUnbounded) && !errors.As(err, &other) {
 		t.Errorf("unbounded: %v", err)
@@ -173,7 +173,8 @@ func TestPoolWithoutEngine(t *testing.T) {
 		}
 	})
 	t.Run("says nothing", func(t *testing.T) {
-		p := testPool(t, "mute", PoolConfig{Size: 1, FailureLimit: 1, Cooldown: time.Minute, StartTimeout: 50 * time.Millisecond})
+		p := testPool(t, "mute", PoolConfig{Size: 1, FailureLimit: 1, Cooldown: time.Minute,
+			StartTimeout: 50 * time.Millisecond})
 		if _, err := p.Solve(within(t, 5*time.Second), small()); !errors.Is(err, ErrUnavailable) {
 			t.Error(err)
 		}
@@ -214,8 +215,8 @@ func TestPoolClose(t *testing.T) {
 	}
 }
 
-// Signals that ask a service to end reach its workers too, which must go on
-// until the service has finished.
+// Signals that ask a service to end also reach its workers, which must continue until
+// the service has finished.
 func TestWorkersIgnorePoliteSignals(t *testing.T) {
 	p := testPool(t, "sound", PoolConfig{Size: 1})
 	ctx := within(t, 20*time.Second)
@@ -242,7 +243,7 @@ func TestWorkersIgnorePoliteSignals(t *testing.T) {
 	}
 }
 
-// A parent that is killed takes its workers along, whatever they do.
+// If a parent is killed, its workers end too, whatever they do.
 func TestWorkerEndsWithItsParent(t *testing.T) {
 	parent := exec.Command("/proc/self/exe")
 	parent.Env = []string{modeVariable + "=parent"}
@@ -257,7 +258,7 @@ func TestWorkerEndsWithItsParent(t *testing.T) {
 	if _, err := fmt.Fscan(out, &worker); err != nil || syscall.Kill(worker, 0) != nil {
 		t.Errorf("worker %d: %v", worker, err)
 	}
-	_ = syscall.Kill(worker, syscall.SIGSTOP) // it cannot notice by itself
+	_ = syscall.Kill(worker, syscall.SIGSTOP) // a stopped worker cannot notice by itself
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
 	for end := time.Now().Add(10 * time.Second); alive(worker); time.Sleep(5 * time.Millisecond) {
@@ -267,7 +268,7 @@ func TestWorkerEndsWithItsParent(t *testing.T) {
 	}
 }
 
-// alive is false for a zombie, which only waits for its new parent.
+// alive returns false for a zombie, which only waits to be reaped.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -294,7 +295,7 @@ func TestWorkerEndsWithItsInput(t *testing.T) {
 }
 
 func TestPoolConfig(t *testing.T) {
-	p, err := NewPool(PoolConfig{Size: 1}) // this executable, by ServeIfWorker
+	p, err := NewPool(PoolConfig{Size: 1}) // runs this executable, by ServeIfWorker
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +316,7 @@ func TestPoolConfig(t *testing.T) {
 	}
 }
 
-// Workers see nothing of the parent's environment.
+// Workers do not see the parent's environment.
 func TestWorkerEnvironment(t *testing.T) {
 	t.Setenv("HARE_SECRET", "x")
 	for _, v := range workerEnv(nil) {

@@ -7,41 +7,42 @@ import (
 	"math"
 )
 
-// Simplex solves small problems in this process: the primal simplex method with
-// bounds on a dense table, O(rows × columns) an iteration. It is for problems of
-// up to some hundred rows that are solved thousands of times, and for where no
-// worker runs. The zero value is ready; it must not be used by several
-// goroutines at once, and keeps its memory for the next problem. RowDual is nil.
+// Simplex solves small problems in this process by the primal simplex method with bounds
+// on a dense table. An iteration takes O(rows × columns). Simplex is for problems of up
+// to some hundred rows that are solved thousands of times, and for use without workers.
+// The zero value is ready for use. A Simplex must not be used by several goroutines at
+// once, and it keeps its memory for the next problem. RowDual is nil.
 //
-// The largest reduced cost enters; after stallLimit iterations without progress
-// the first that may (Bland's rule) does, so that it ends. Among the rows that
-// block alike, the largest pivot leaves.
+// The variable of the largest reduced cost enters. After stallLimit iterations without
+// progress, the first possible variable enters (Bland's rule), so that the method
+// terminates. Among the rows that block at the same step, the one with the largest pivot
+// leaves.
 type Simplex struct {
 	rows, cols int
-	table      []float64 // rows × cols: derivative of basic variables by nonbasic ones
-	value      []float64 // of the basic ones
-	at         []float64 // values of the nonbasic ones
-	basic      []int     // variable of a row; structural ones first, then row activities
-	nonbasic   []int     // variable of a column
+	table      []float64 // rows × cols: the derivatives of basic variables by nonbasic ones
+	value      []float64 // of the basic variables
+	at         []float64 // of the nonbasic variables
+	basic      []int     // the variable of each row; structural ones first, then row activities
+	nonbasic   []int     // the variable of each column
 	lower      []float64 // of all variables
 	upper      []float64
 	cost       []float64 // of all variables, to minimise
 	reduced    []float64
-	filled     []int // columns of the pivot's row that are not 0
+	filled     []int // the columns of the pivot row that are not 0
 }
 
 var _ Solver = (*Simplex)(nil)
 
 const (
-	feasibleBy = 1e-9  // of a bound, relative to 1 + |bound|
-	optimalBy  = 1e-9  // of a reduced cost, costs scaled to at most 1
-	pivotFrom  = 1e-9  // least pivot, relative to the column's largest
+	feasibleBy = 1e-9  // tolerance of a bound, relative to 1 + |bound|
+	optimalBy  = 1e-9  // tolerance of a reduced cost, with costs scaled to at most 1
+	pivotFrom  = 1e-9  // the least pivot, relative to the largest of the column
 	stallLimit = 200   // iterations without progress
-	maxPivots  = 50000 // iterations, after which it gives up
+	maxPivots  = 50000 // iterations after which the method gives up
 )
 
-// Solve finds an optimal basic solution, an error that wraps ErrInfeasible or
-// ErrUnbounded, or one that says that it gave up.
+// Solve finds an optimal basic solution. Its error wraps ErrInfeasible or ErrUnbounded,
+// or says that the method gave up.
 func (s *Simplex) Solve(ctx context.Context, p *Problem) (*Solution, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -84,8 +85,8 @@ func (s *Simplex) Solve(ctx context.Context, p *Problem) (*Solution, error) {
 	return sol, nil
 }
 
-// load starts from the basis of the row activities, every variable as near to 0
-// as its bounds allow.
+// load starts from the basis of the row activities, with every variable as near to 0 as
+// its bounds allow.
 func (s *Simplex) load(p *Problem) {
 	s.rows, s.cols = len(p.RowLower), len(p.Cost)
 	s.table = resized(s.table, s.rows*s.cols)
@@ -129,7 +130,7 @@ func resized(v []float64, n int) []float64 {
 	return v
 }
 
-// outside says by how much a basic variable misses its bounds, below them or above.
+// outside returns by how much a basic variable is below (negative) or above its bounds.
 func (s *Simplex) outside(r int) float64 {
 	v := s.basic[r]
 	if l := s.lower[v]; s.value[r] < l-feasibleBy*(1+math.Abs(l)) {
@@ -148,8 +149,8 @@ func (s *Simplex) miss() (sum float64) {
 	return sum
 }
 
-// price computes reduced costs: of the distance to feasibility while there is
-// any, else of the objective.
+// price computes reduced costs: those of the distance to feasibility while there is any,
+// else those of the objective.
 func (s *Simplex) price() (feasible bool) {
 	feasible = true
 	clear(s.reduced)
@@ -179,7 +180,7 @@ func (s *Simplex) addRow(r int, factor float64) {
 	}
 }
 
-// entering picks the column to move, and whether up; −1 at an optimum.
+// entering selects the column to move and its direction; −1 at an optimum.
 func (s *Simplex) entering(first bool) (column int, up bool) {
 	column = -1
 	best := optimalBy
@@ -198,7 +199,8 @@ func (s *Simplex) entering(first bool) (column int, up bool) {
 	return column, up
 }
 
-// step moves a column as far as the basic variables allow; false without bound.
+// step moves a column as far as the basic variables allow. It returns false if the
+// column is unbounded.
 func (s *Simplex) step(column int, up, feasible bool) bool {
 	sign := 1.0
 	if !up {
@@ -209,7 +211,7 @@ func (s *Simplex) step(column int, up, feasible bool) bool {
 		largest = max(largest, math.Abs(s.table[r*s.cols+column]))
 	}
 	v := s.nonbasic[column]
-	limit := s.upper[v] - s.at[column] // to its own bound
+	limit := s.upper[v] - s.at[column] // the distance to its own bound
 	if !up {
 		limit = s.at[column] - s.lower[v]
 	}
@@ -224,8 +226,9 @@ func (s *Simplex) step(column int, up, feasible bool) bool {
 		if slope < 0 {
 			bound = s.lower[b]
 		}
-		// While infeasible, a variable outside may come up to the bound that it
-		// misses, where its part of the distance ends; away from it, nothing blocks.
+		// While infeasible, a variable outside its bounds may move to the bound that it
+		// violates, where its part of the distance ends. Moving away from that bound, it does
+		// not block.
 		if d := s.outside(r); !feasible && d != 0 {
 			if d > 0 == (slope > 0) {
 				continue

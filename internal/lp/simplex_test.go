@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// randomProblem draws a small one: rows and columns with all kinds of bounds,
-// often degenerate, some without a solution.
+// randomProblem draws a small problem: rows and columns with all kinds of bounds, often
+// degenerate, some without a solution.
 func randomProblem(r *rand.Rand) *Problem {
 	rows, cols := 1+r.IntN(8), 1+r.IntN(8)
 	p := &Problem{Maximize: r.IntN(2) == 0, Start: []int32{0}}
@@ -53,15 +53,15 @@ func TestSimplexAgreesWithTheEngine(t *testing.T) {
 	if _, err := pool.Solve(context.Background(), small()); errors.Is(err, ErrUnavailable) {
 		t.Skip(err)
 	}
-	var s Simplex // one for all: nothing may stay from problem to problem
+	var s Simplex // one Simplex for all problems: nothing may remain from one to the next
 	optimal := 0
 	for seed := range uint64(3000) {
 		p := randomProblem(rand.New(rand.NewPCG(seed, 1)))
 		want, wantErr := pool.Solve(context.Background(), p)
 		got, err := s.Solve(context.Background(), p)
 		if wantErr != nil {
-			// Which of the two is not compared: HiGHS 1.15 calls seed 2180
-			// infeasible, where (0, −1, 0, …) is feasible.
+			// Infeasible and unbounded are not told apart: HiGHS 1.15 calls seed 2180 infeasible,
+			// where (0, −1, 0, …) is feasible.
 			if !errors.Is(err, ErrInfeasible) && !errors.Is(err, ErrUnbounded) {
 				t.Fatalf("seed %d: %v, the engine says %v", seed, err, wantErr)
 			}
@@ -99,7 +99,7 @@ func checkFeasible(t *testing.T, seed uint64, p *Problem, x []float64) {
 	}
 }
 
-// Beale's problem, on which the largest reduced cost alone goes in circles.
+// On Beale's problem, the rule of the largest reduced cost alone cycles.
 func TestSimplexDoesNotCycle(t *testing.T) {
 	inf := math.Inf(1)
 	p := &Problem{

@@ -13,13 +13,13 @@ type startRequest struct {
 	done chan error
 }
 
-// runStarter starts processes from one thread that lives as long as the pool:
-// the kernel's parent-death signal follows the thread, not the process.
+// runStarter starts processes from one thread that lives as long as the pool, because
+// the kernel sends the parent-death signal when the thread ends, not the process.
 func (p *Pool) runStarter() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// It ends after the last worker: only fill sends, and a closed pool's
-	// workers are dead already.
+	// The loop may end when the pool closes: only startWorker sends requests, and the
+	// workers of a closed pool are dead already.
 	for {
 		select {
 		case r := <-p.starts:
@@ -30,27 +30,27 @@ func (p *Pool) runStarter() {
 	}
 }
 
-// replace kills w and fills its place, without waiting. It counts a restart at
-// once, so that whoever compares counters around a solve sees it.
+// replace kills w and starts a worker in its place, without waiting. It counts a restart
+// at once, so that a caller who compares counters around a solve sees it.
 func (p *Pool) replace(w *process, restart bool) {
 	w.kill()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shut {
-		return // Close waits for the processes that are left
+	if p.closing {
+		return // Close waits for the remaining processes
 	}
 	if restart {
 		p.stats.Restarts++
 	}
 	p.slots.Go(func() {
 		<-w.done
-		p.fill()
+		p.startWorker()
 	})
 }
 
-// fill starts one worker and makes it idle. It tries again, with pauses, until
-// it succeeds, the pool closes or there is no engine at all.
-func (p *Pool) fill() {
+// startWorker starts one worker and makes it idle. It retries, with pauses, until it
+// succeeds, the pool closes or there is no engine at all.
+func (p *Pool) startWorker() {
 	for {
 		p.mu.Lock()
 		pause := p.breaker.pause()
@@ -66,7 +66,7 @@ func (p *Pool) fill() {
 			p.mu.Lock()
 			p.stats.Starts++
 			p.version = w.version
-			p.wasTried()
+			p.signalFirstStart()
 			p.mu.Unlock()
 			p.idle <- w
 			return
@@ -74,7 +74,7 @@ func (p *Pool) fill() {
 			return
 		}
 		p.failed(w, err)
-		p.count(func(s *Stats) { s.Restarts++; p.wasTried() })
+		p.count(func(s *Stats) { s.Restarts++; p.signalFirstStart() })
 		if errors.Is(err, ErrUnavailable) || errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 			p.mu.Lock()
 			p.breaker.noEngine(time.Now())
@@ -84,17 +84,17 @@ func (p *Pool) fill() {
 	}
 }
 
-// wasTried wants p.mu held.
-func (p *Pool) wasTried() {
+// signalFirstStart must be called with p.mu held.
+func (p *Pool) signalFirstStart() {
 	select {
-	case <-p.tried:
+	case <-p.firstStart:
 	default:
-		close(p.tried)
+		close(p.firstStart)
 	}
 }
 
-// launch starts a process and shakes hands with it. On an error the process is
-// gone; it is returned for what it wrote.
+// launch starts a process and completes the handshake with it. If launch fails, the
+// process has ended; it is returned for its stderr.
 func (p *Pool) launch() (*process, error) {
 	w, err := newProcess(p.cfg.Command, p.env)
 	if err != nil {
@@ -109,7 +109,7 @@ func (p *Pool) launch() (*process, error) {
 	if err := <-r.done; err != nil {
 		return nil, &WorkerError{Op: "start", Err: err}
 	}
-	if !p.adopt(w) {
+	if !p.register(w) {
 		<-w.done
 		return nil, ErrClosed
 	}
@@ -126,9 +126,9 @@ func (p *Pool) launch() (*process, error) {
 	return w, nil
 }
 
-// adopt registers a started process and has it reaped; after Close it kills it
-// instead.
-func (p *Pool) adopt(w *process) bool {
+// register records a started process and reaps it when it ends. After Close, register
+// kills the process.
+func (p *Pool) register(w *process) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.live[w] = struct{}{}
@@ -138,8 +138,8 @@ func (p *Pool) adopt(w *process) bool {
 		delete(p.live, w)
 		p.mu.Unlock()
 	})
-	if p.shut {
+	if p.closing {
 		w.kill()
 	}
-	return !p.shut
+	return !p.closing
 }

@@ -12,25 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// selfPath re-executes this very binary, also when its file was replaced.
+// selfPath returns a path of the running binary that is valid even if its file was
+// replaced.
 func selfPath() (string, error) { return "/proc/self/exe", nil }
 
-// bindToParent makes the kernel kill the child when the thread that starts it
-// ends; the pool starts children from a thread that lives as long as itself.
-// A process group of its own keeps Ctrl-C on the terminal from the child.
+// bindToParent makes the kernel kill the child when the thread that starts it ends; the
+// pool starts children from a thread that lives as long as the pool. A process group of
+// its own keeps Ctrl-C on the terminal from the child.
 func bindToParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// limitSelf bounds this process to memory bytes of address space beyond what
-// it has mapped already (the Go runtime reserves much that it never uses), and
-// makes it the first that the kernel kills when memory runs out.
+// limitSelf limits the address space of this process to memory bytes beyond what is
+// mapped already (the Go runtime reserves much that it never uses). It also makes this
+// process the first that the kernel kills when memory runs out.
 func limitSelf(memory int64) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("core limit: %w", err)
 	}
-	// Raising one's own score needs no privilege; a kernel without the file
-	// only loses the preference.
+	// A process may raise its own score without privileges. A kernel without this file only
+	// loses the preference.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	if memory <= 0 {
 		return nil
@@ -62,8 +63,8 @@ func mappedBytes() (int64, error) {
 	return 0, fmt.Errorf("no VmSize in /proc/self/status")
 }
 
-// protectStdout moves the pipe behind os.Stdout to a descriptor of its own and
-// points descriptor 1 at standard error.
+// protectStdout moves the pipe behind os.Stdout to another descriptor and makes
+// descriptor 1 standard error.
 func protectStdout(out io.Writer) (io.Writer, error) {
 	if out != io.Writer(os.Stdout) {
 		return out, nil

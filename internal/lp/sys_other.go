@@ -10,7 +10,8 @@ import (
 
 func selfPath() (string, error) { return os.Executable() }
 
-// Without Linux a worker ends at the end of its input and has no memory limit.
+// bindToParent does nothing: without Linux a worker ends at the end of its input and has
+// no memory limit.
 func bindToParent(*exec.Cmd) {}
 
 func limitSelf(int64) error { return nil }

@@ -9,16 +9,15 @@ import (
 	"math"
 )
 
-// A frame is: length of the payload (4 bytes), CRC-32C of type and payload (4),
-// type (1), payload; all little-endian. A worker answers every frame with one
-// frame. Types that it does not know are answered with a failure, so that later
-// versions may add some; protocolVersion changes when old ones change.
+// A frame consists of the length of the payload (4 bytes), the CRC-32C of type and
+// payload (4), the type (1) and the payload; all numbers are little-endian. A worker
+// answers every frame with one frame. Unknown types are answered with a failure, so that
+// later versions may add types; protocolVersion changes if existing types change.
 const (
 	protocolVersion = 1
 	headerBytes     = 9
 
-	// maxRequestBytes bounds a problem on the wire; the parent and the worker
-	// both keep to it.
+	// maxRequestBytes limits a problem on the wire, in the parent and in the worker.
 	maxRequestBytes = 1 << 30
 	maxHelloBytes   = 256
 	maxFailureBytes = 4 << 10
@@ -49,7 +48,7 @@ var (
 	castagnoli   = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// newFrame returns buf emptied and with room for the header; seal fills it in.
+// newFrame empties buf and reserves room for the header, which seal fills in.
 func newFrame(buf []byte) []byte {
 	return append(buf[:0], make([]byte, headerBytes)...)
 }
@@ -61,8 +60,8 @@ func seal(frame []byte, t frameType) []byte {
 	return frame
 }
 
-// readFrame reads one frame whose payload is at most limit(type) bytes; a
-// negative limit refuses the type. The payload lies in buf when it fits.
+// readFrame reads one frame whose payload is at most limit(type) bytes; a negative limit
+// refuses the type. The payload is stored in buf if it fits.
 func readFrame(r io.Reader, buf []byte, limit func(frameType) int64) (frameType, []byte, error) {
 	var head [headerBytes]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -92,7 +91,7 @@ func readFrame(r io.Reader, buf []byte, limit func(frameType) int64) (frameType,
 	return t, buf, nil
 }
 
-// requestBytes is the payload size of p, for a limit check before any copy.
+// requestBytes returns the payload size of p, for a limit check before any copy.
 func requestBytes(p *Problem) int64 {
 	n, m, z := int64(len(p.Cost)), int64(len(p.RowLower)), int64(len(p.Index))
 	return 8 + 1 + 3*4 + 24*n + 16*m + 4*m + 12*z
@@ -112,14 +111,14 @@ func appendProblem(b []byte, seq uint64, p *Problem) []byte {
 	for _, v := range [][]float64{p.Cost, p.ColLower, p.ColUpper, p.RowLower, p.RowUpper} {
 		b = appendFloats(b, v)
 	}
-	// The last start is the number of entries.
+	// The last element of Start is the number of entries.
 	b = appendInts(b, p.Start[:len(p.RowLower)])
 	b = appendInts(b, p.Index)
 	return appendFloats(b, p.Value)
 }
 
 func decodeProblem(payload []byte) (seq uint64, p *Problem, err error) {
-	c := cursor{rest: payload}
+	c := payloadReader{rest: payload}
 	seq = c.uint64()
 	p = &Problem{Maximize: c.uint8() != 0}
 	n, m, z := int64(c.uint32()), int64(c.uint32()), int64(c.uint32())
@@ -150,12 +149,12 @@ func solutionBytes(p *Problem) int64 {
 	return 24 + 8*int64(len(p.Cost)) + 8*int64(len(p.RowLower))
 }
 
-// decodeSolution refuses every answer that cannot be one to p under seq.
+// decodeSolution refuses every answer that cannot be an answer to p under seq.
 func decodeSolution(payload []byte, seq uint64, p *Problem) (*Solution, error) {
 	if int64(len(payload)) != solutionBytes(p) {
 		return nil, errTruncated
 	}
-	c := cursor{rest: payload}
+	c := payloadReader{rest: payload}
 	if got := c.uint64(); got != seq {
 		return nil, fmt.Errorf("answer to request %d, not %d", got, seq)
 	}
@@ -180,45 +179,45 @@ func appendInts(b []byte, v []int32) []byte {
 	return b
 }
 
-// cursor reads a payload; once it is short it returns zeros.
-type cursor struct {
+// payloadReader reads a payload. Once the payload is too short, it returns zeros.
+type payloadReader struct {
 	rest  []byte
 	short bool
 }
 
-func (c *cursor) take(n int64) []byte {
-	if c.short || int64(len(c.rest)) < n {
-		c.short = true
+func (pr *payloadReader) take(n int64) []byte {
+	if pr.short || int64(len(pr.rest)) < n {
+		pr.short = true
 		return nil
 	}
-	b := c.rest[:n]
-	c.rest = c.rest[n:]
+	b := pr.rest[:n]
+	pr.rest = pr.rest[n:]
 	return b
 }
 
-func (c *cursor) uint8() uint8 {
-	if b := c.take(1); b != nil {
+func (pr *payloadReader) uint8() uint8 {
+	if b := pr.take(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (c *cursor) uint32() uint32 {
-	if b := c.take(4); b != nil {
+func (pr *payloadReader) uint32() uint32 {
+	if b := pr.take(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
-func (c *cursor) uint64() uint64 {
-	if b := c.take(8); b != nil {
+func (pr *payloadReader) uint64() uint64 {
+	if b := pr.take(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
 }
 
-func (c *cursor) floats(n int64) []float64 {
-	b := c.take(8 * n)
+func (pr *payloadReader) floats(n int64) []float64 {
+	b := pr.take(8 * n)
 	v := make([]float64, len(b)/8)
 	for i := range v {
 		v[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
@@ -226,8 +225,8 @@ func (c *cursor) floats(n int64) []float64 {
 	return v
 }
 
-func (c *cursor) ints(n int64) []int32 {
-	b := c.take(4 * n)
+func (pr *payloadReader) ints(n int64) []int32 {
+	b := pr.take(4 * n)
 	v := make([]int32, len(b)/4, len(b)/4+1)
 	for i := range v {
 		v[i] = int32(binary.LittleEndian.Uint32(b[4*i:]))

@@ -42,10 +42,11 @@ func TestProblemRoundTrip(t *testing.T) {
 	}
 }
 
-// Any single flipped bit of an answer is noticed.
+// Any single flipped bit of an answer is detected.
 func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	p := small()
-	frame := seal(appendSolution(newFrame(nil), 7, &Solution{Objective: 11, X: []float64{3, 1}, RowDual: []float64{2, 0}}), frameSolution)
+	frame := seal(appendSolution(newFrame(nil), 7, &Solution{Objective: 11, X: []float64{3, 1},
+		RowDual: []float64{2, 0}}), frameSolution)
 	read := func(frame []byte) error {
 		typ, payload, err := readFrame(bytes.NewReader(frame), nil, everyFrame(solutionBytes(p)))
 		if err != nil {
@@ -95,7 +96,7 @@ func TestFailureRoundTrip(t *testing.T) {
 	}
 }
 
-// Frames of types that this version does not know get an answer.
+// Frames of types that this version does not know get a failure as answer.
 func TestUnknownFrameIsRefused(t *testing.T) {
 	var out bytes.Buffer
 	frame := seal(append(newFrame(nil), "later"...), frameType(200))
@@ -142,7 +143,7 @@ func FuzzReadFrame(f *testing.F) {
 	})
 }
 
-// What is no frame ends the worker.
+// Input that is not a frame ends the worker.
 func TestWorkerEndsOnNonsense(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 100 {
@@ -151,7 +152,7 @@ func TestWorkerEndsOnNonsense(t *testing.T) {
 			b[i] = byte(rng.Uint32())
 		}
 		if len(b) > 3 {
-			b[2], b[3] = 0, 0 // or a gigabyte is set aside for each
+			b[2], b[3] = 0, 0 // else a gigabyte would be allocated for each
 		}
 		WorkerMain(bytes.NewReader(b), io.Discard)
 	}

@@ -16,20 +16,20 @@ import (
 // workerVariable marks the environment of a worker.
 const workerVariable = "HARE_LP_WORKER"
 
-// ServeIfWorker turns a process that a pool started into a worker and does not
-// return from it; in all others it does nothing. A program that uses a pool of
-// its own executable calls it first thing in main, a test in TestMain.
+// ServeIfWorker makes a process that a pool started a worker and does not return from
+// it; in other processes it does nothing. A program that uses a pool of its own
+// executable calls ServeIfWorker first in main, a test in TestMain.
 func ServeIfWorker() {
 	if os.Getenv(workerVariable) != "" {
 		os.Exit(WorkerMain(os.Stdin, os.Stdout))
 	}
 }
 
-// WorkerMain is the whole of `hare lp-worker`: it reads frames from in and
-// answers on out until in ends, and returns the exit status. With os.Stdout as
-// out, the pipe is moved away from file descriptor 1 first, so that nothing
-// which an engine prints can get among the frames, and the signals that ask a
-// service to end are ignored: the parent ends its workers when it is done.
+// WorkerMain is the whole of `hare lp-worker`: it reads frames from in and answers on
+// out until in ends, and returns the exit status. If out is os.Stdout, the pipe is first
+// moved away from file descriptor 1, so that nothing that an engine prints can mix with
+// the frames. The signals that ask a service to end are then ignored, since the parent
+// ends its workers when it is done.
 func WorkerMain(in io.Reader, out io.Writer) int {
 	if out == io.Writer(os.Stdout) {
 		signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -50,11 +50,11 @@ func WorkerMain(in io.Reader, out io.Writer) int {
 type worker struct {
 	in    io.Reader
 	out   io.Writer
-	input []byte // kept between frames
+	input []byte // reused between frames
 	frame []byte
 }
 
-// serve always ends with an error: io.EOF when there are no more requests.
+// serve always returns an error: io.EOF when there are no more requests.
 func (w *worker) serve() error {
 	for {
 		t, payload, err := readFrame(w.in, w.input, func(frameType) int64 { return maxRequestBytes })
@@ -97,9 +97,9 @@ func (w *worker) answer(t frameType, payload []byte) error {
 	}
 }
 
-// configure applies what the parent demands and returns the engine's version.
+// configure applies the limits that the parent sends and returns the engine's version.
 func configure(payload []byte) (string, error) {
-	c := cursor{rest: payload}
+	c := payloadReader{rest: payload}
 	version, memory := c.uint32(), c.uint64()
 	if c.short || version != protocolVersion {
 		return "", fmt.Errorf("protocol version %d, not %d", version, protocolVersion)

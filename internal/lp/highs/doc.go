@@ -9,7 +9,7 @@ import "errors"
 // ErrUnavailable says that this binary was built without HiGHS.
 var ErrUnavailable = errors.New("built without HiGHS (CGO_ENABLED=0)")
 
-// Status is how a solve that found no optimum ended.
+// Status says how a solve without an optimum ended.
 type Status int
 
 const (
@@ -21,13 +21,13 @@ const (
 // StatusError reports a program without an optimum.
 type StatusError struct {
 	Status Status
-	Detail string // HiGHS's name for it
+	Detail string // the name that HiGHS gives it
 }
 
 func (e *StatusError) Error() string { return "highs: " + e.Detail }
 
-// Model has the fields of lp.Problem, with the same meaning; it must have at
-// least one column, one row and one entry.
+// Model has the fields of lp.Problem with the same meaning. It must have at least one
+// column, one row and one entry.
 type Model struct {
 	Maximize           bool
 	Cost               []float64
@@ -38,8 +38,8 @@ type Model struct {
 	Value              []float64
 }
 
-// Result is an optimal basic solution. RowDual[i] is the derivative of the
-// objective with respect to the right side of row i, whatever the sense.
+// Result is an optimal basic solution. RowDual[i] is the derivative of the objective
+// with respect to the right side of row i, for both senses.
 type Result struct {
 	Objective  float64
 	X          []float64

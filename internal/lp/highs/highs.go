@@ -17,15 +17,15 @@ import (
 // extern const char *Highs_version(void);
 import "C"
 
-// Version is that of the library at run time, such as "1.15.1".
+// Version returns the version of the library at run time, such as "1.15.1".
 func Version() (string, error) { return C.GoString(C.Highs_version()), nil }
 
-// Solve runs the simplex method on one thread: the same model gives the same
-// basis. It returns a *StatusError when there is no optimum.
+// Solve runs the simplex method on one thread: the same model gives the same basis. It
+// returns a *StatusError if there is no optimum.
 func Solve(m Model) (*Result, error) {
 	raw := highs.NewRawModel()
-	// The finalizer of raw frees what Solve reads, and the binding does not
-	// keep raw alive while it does.
+	// The finalizer of raw frees memory that Solve reads, and the binding does not keep raw
+	// alive during the call.
 	defer runtime.KeepAlive(raw)
 	if err := configure(raw); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func configure(raw *highs.RawModel) error {
 	return nil
 }
 
-// load passes costs, bounds and rows. Entries below HiGHS's small_matrix_value
-// are dropped with a warning, which is no fault.
+// load passes costs, bounds and rows. HiGHS drops entries below its small_matrix_value
+// with a warning, which is not an error.
 func load(raw *highs.RawModel, m Model) error {
 	if len(m.Cost) == 0 || len(m.RowLower) == 0 || len(m.Index) == 0 {
 		return errors.New("highs: a model needs a column, a row and an entry")

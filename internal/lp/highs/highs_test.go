@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/internal/lp/highs"
 )
 
-// random is feasible (x = 1 everywhere) and bounded (a box).
+// random returns a model that is feasible (x = 1 everywhere) and bounded (by a box).
 func random(rng *rand.Rand, n, m int, maximize bool) highs.Model {
 	p := highs.Model{Maximize: maximize, Start: []int32{0}}
 	for range n {
@@ -36,8 +36,8 @@ func random(rng *rand.Rand, n, m int, maximize bool) highs.Model {
 	return p
 }
 
-// The dual of a row is what the objective gains by a unit more on its right
-// side, for both senses: compared with two solves beside it.
+// The dual of a row is the gain of the objective for one more unit on the row's right
+// side, for both senses. The test compares it with two solves nearby.
 func TestRowDualIsADerivative(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -47,7 +47,7 @@ func TestRowDualIsADerivative(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range p.RowUpper {
-			// Small against the random data, large against HiGHS's 1e-7.
+			// The step is small against the random data and large against HiGHS's tolerance of 1e-7.
 			const step = 1e-5
 			side := func(d float64) float64 {
 				was := p.RowUpper[i]
@@ -90,7 +90,7 @@ func TestSolutionIsBasicAndRepeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		runtime.GC() // a model freed while it is read would crash
+		runtime.GC() // a model that is freed while it is read would crash
 		for j := range first.X {
 			if math.Float64bits(again.X[j]) != math.Float64bits(first.X[j]) {
 				t.Fatalf("column %d is %v, then %v", j, first.X[j], again.X[j])
@@ -99,8 +99,7 @@ func TestSolutionIsBasicAndRepeats(t *testing.T) {
 	}
 }
 
-// Empty rows, tiny entries (dropped with a warning) and zero costs are no
-// faults.
+// Empty rows, tiny entries (dropped with a warning) and zero costs are not errors.
 func TestOddModels(t *testing.T) {
 	inf := math.Inf(1)
 	s, err := highs.Solve(highs.Model{
