@@ -1,0 +1,69 @@
+package policy_test
+
+import (
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/policy/policytest"
+	"github.com/hare-sched/hare/policy/task"
+)
+
+// Every policy of tasks keeps its promises under hostile events; those that run in
+// sessions also when they are stored and restored after every event.
+func TestHostileEvents(t *testing.T) {
+	for _, info := range task.All() {
+		t.Run(info.Name, func(t *testing.T) {
+			s := policytest.Subject{}
+			switch maker := info.Maker.(type) {
+			case task.FromEvents:
+				s.Open = func(c *hare.Cluster, _ []hare.Job) (online.Policy, error) {
+					return policy.OpenSession(info.Name, c, parameters[info.Name])
+				}
+				s.Restore = func(snapshot []byte) (online.Durable, error) { return policy.RestoreSession(info.Name, snapshot) }
+			case task.FromFuture:
+				if info.Name != "sched_homo" {
+					t.Skip("follows a plan, for which the events of the simulator are true")
+				}
+				s.Open = func(c *hare.Cluster, jobs []hare.Job) (online.Policy, error) {
+					return maker(t.Context(), known(c, jobs), task.Config{})
+				}
+			default:
+				s.Open = func(c *hare.Cluster, jobs []hare.Job) (online.Policy, error) {
+					return info.New(t.Context(), &hare.Instance{Cluster: *c, Jobs: jobs}, task.Config{LeaseUs: 2e6, ThresholdUs: 3e6})
+				}
+			}
+			if testing.Short() {
+				s.Runs = 20
+			}
+			policytest.Run(t, s)
+		})
+	}
+}
+
+// parameters are such that queues and slices change in a short run.
+var parameters = map[string][]byte{
+	"gandiva": []byte(`{"slice_s": 2}`), "tiresias": []byte(`{"thresholds_s": [3, 9], "knob": 1}`), "hlas": []byte(`{"queues": 3, "thresholds_s": [2, 6], "kappa": 0.5}`),
+}
+
+// known is an instance of the jobs that can run on the cluster from the start, for
+// planners.
+func known(c *hare.Cluster, jobs []hare.Job) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: *c}
+	for _, j := range jobs {
+		var on []hare.Profile
+		for _, p := range j.On {
+			p.ComputeUs = max(1, p.ComputeUs)
+			for _, n := range c.Nodes {
+				if n.GPUs[0].Type == p.Type && int64(n.GPUs[0].Count) >= j.Tasks {
+					on = append(on, p)
+				}
+			}
+		}
+		if j.On = on; on != nil {
+			inst.Jobs = append(inst.Jobs, j)
+		}
+	}
+	return inst
+}

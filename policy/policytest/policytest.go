@@ -1,0 +1,237 @@
+// Package policytest is a test kit for policies that place tasks: one of this
+// module, or of a module of one's own. It plays random clusters to a policy, with
+// events that are true and events that cannot be, and checks every decision.
+package policytest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+)
+
+// Subject is the policy under test.
+type Subject struct {
+	// Open makes a fresh policy for a cluster. The jobs are those that may arrive,
+	// with their rounds, for policies that know sizes; a job that is not cancelled
+	// ends after its rounds.
+	Open func(cluster *hare.Cluster, jobs []hare.Job) (online.Policy, error)
+	// Restore makes the policy of which a snapshot was taken; nil means that the
+	// policy is not stored. Otherwise what Open makes must be online.Durable.
+	Restore func(snapshot []byte) (online.Durable, error)
+	// Runs is how many random clusters are played; zero means 40.
+	Runs int
+	// Events is how many events each gets; zero means 120.
+	Events int
+}
+
+// Run plays random clusters to the policy. Each checks that
+//
+//   - every decision is feasible: GPUs are in service and free, gangs start
+//     together, on one type unless they may mix, rigid jobs stay, and exactly the
+//     tasks are withdrawn whose job ended or whose GPU left;
+//   - an event that cannot be true (a duplicate, an unknown job, a GPU that is not
+//     there, a time that goes back) is refused with *online.RefusedError, and
+//     changes nothing;
+//   - the same events give the same decisions;
+//   - a policy that is restored from a snapshot, after any event, decides and is
+//     stored as the one that was never interrupted, and so is one that adopted the
+//     recorded decisions;
+//   - a job alone on a cluster that has room for it runs.
+//
+// Time stands still between many of the events, GPUs leave while tasks run on them,
+// and tasks fail.
+func Run(t *testing.T, s Subject) {
+	t.Helper()
+	runs, events := s.Runs, s.Events
+	if runs == 0 {
+		runs = 40
+	}
+	if events == 0 {
+		events = 120
+	}
+	for seed := range uint64(runs) {
+		if err := s.run(seed, events); err != nil {
+			t.Fatalf("run %d: %v", seed, err)
+		}
+	}
+}
+
+// player plays one cluster to the policy and its twins.
+type player struct {
+	subject Subject
+	rng     *rand.Rand
+	world   *world
+	nowUs   int64
+	policy  online.Policy
+	twin    online.Policy  // gets the same events
+	stored  online.Durable // was restored after the event before; nil where the policy is not stored
+	adopter online.Durable // adopts what was decided; nil where the policy is not stored
+	number  int
+	last    hare.Event
+}
+
+func (s Subject) run(seed uint64, events int) error {
+	rng := rand.New(rand.NewPCG(seed, 0x706f6c696379))
+	w := newWorld(rng)
+	p := &player{subject: s, rng: rng, world: w}
+	var err error
+	if p.policy, err = s.Open(&w.cluster, w.specs); err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	if p.twin, err = s.Open(&w.cluster, w.specs); err != nil {
+		return fmt.Errorf("open again: %w", err)
+	}
+	if s.Restore != nil {
+		made, err := s.Open(&w.cluster, w.specs)
+		if err != nil {
+			return fmt.Errorf("open again: %w", err)
+		}
+		var ok bool
+		if p.adopter, ok = made.(online.Durable); !ok {
+			return errors.New("Restore is given, and Open makes no online.Durable")
+		}
+	}
+	for p.number = 1; p.number <= events; p.number++ {
+		if rng.IntN(4) == 0 {
+			if err := p.hostile(); err != nil {
+				return err
+			}
+		}
+		if rng.IntN(2) == 0 {
+			p.nowUs += rng.Int64N(2_000_000)
+		}
+		if err := p.step(w.next(rng)); err != nil {
+			return err
+		}
+	}
+	return p.alone()
+}
+
+// step plays one true event.
+func (p *player) step(e hare.Event) error {
+	at := fmt.Sprintf("event %d at %s s, %s", p.number, hare.FormatMicros(p.nowUs), describe(&e))
+	events := []hare.Event{e}
+	got, err := p.policy.Step(p.nowUs, events)
+	if err != nil {
+		return fmt.Errorf("%s: refused: %w", at, err)
+	}
+	decisions := slices.Clone(got)
+	if err := p.world.apply(&e, decisions, p.nowUs); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	again, err := p.twin.Step(p.nowUs, events)
+	if err != nil || !slices.Equal(again, decisions) {
+		return fmt.Errorf("%s: the same events gave %v, then %v (%v)", at, decisions, again, err)
+	}
+	p.last = e
+	if p.adopter == nil {
+		return nil
+	}
+	return p.compareStored(at, e, decisions)
+}
+
+func (p *player) compareStored(at string, e hare.Event, decisions []hare.Decision) error {
+	snapshot := p.policy.(online.Durable).AppendSnapshot(nil)
+	if p.stored != nil {
+		got, err := p.stored.Step(p.nowUs, []hare.Event{e})
+		if err != nil || !slices.Equal(got, decisions) {
+			return fmt.Errorf("%s: decided %v; restored from a snapshot before the event %v (%v)", at, decisions, got, err)
+		}
+		if !bytes.Equal(p.stored.AppendSnapshot(nil), snapshot) {
+			return fmt.Errorf("%s: restored before the event, the policy has another snapshot after it", at)
+		}
+	}
+	if err := p.adopter.Adopt(p.nowUs, e, decisions); err != nil {
+		return fmt.Errorf("%s: its own decisions cannot be adopted: %w", at, err)
+	}
+	if other := p.adopter.AppendSnapshot(nil); !bytes.Equal(other, snapshot) {
+		return fmt.Errorf("%s: after adopting the decisions the snapshot is another one:\n%q\n%q", at, other, snapshot)
+	}
+	prefix := []byte("before")
+	if got := p.policy.(online.Durable).AppendSnapshot(slices.Clone(prefix)); !bytes.Equal(got, append(prefix, snapshot...)) {
+		return fmt.Errorf("%s: AppendSnapshot does not append the same bytes again", at)
+	}
+	var err error
+	if p.stored, err = p.subject.Restore(snapshot); err != nil {
+		return fmt.Errorf("%s: its snapshot cannot be restored: %w", at, err)
+	}
+	if p.rng.IntN(8) == 0 {
+		torn := slices.Clone(snapshot)
+		torn[p.rng.IntN(len(torn))] ^= 1 << p.rng.IntN(8)
+		if _, err := p.subject.Restore(torn); err == nil {
+			return fmt.Errorf("%s: a snapshot of which a bit was changed is restored", at)
+		}
+		if _, err := p.subject.Restore(snapshot[:p.rng.IntN(len(snapshot))]); err == nil {
+			return fmt.Errorf("%s: a snapshot that was cut off is restored", at)
+		}
+	}
+	return nil
+}
+
+// hostile plays an event that cannot be true, alone or behind one that is.
+func (p *player) hostile() error {
+	e, nowUs := p.world.impossible(p.rng, &p.last, p.nowUs)
+	at := fmt.Sprintf("before event %d, at %s s, impossible: %s", p.number, hare.FormatMicros(nowUs), describe(&e))
+	var before []byte
+	durable, stored := p.policy.(online.Durable)
+	if stored = stored && p.adopter != nil; stored {
+		before = durable.AppendSnapshot(nil)
+	}
+	events, index := []hare.Event{e}, 0
+	for _, policy := range []online.Policy{p.policy, p.twin} {
+		decisions, err := policy.Step(nowUs, events)
+		var refused *online.RefusedError
+		switch {
+		case !errors.As(err, &refused):
+			return fmt.Errorf("%s: not refused: %v, decided %v", at, err, decisions)
+		case refused.Index != index || refused.Err == nil || refused.Err.Code == "" || refused.Err.Detail == "":
+			return fmt.Errorf("%s: refused as event %d with %+v: index, code and detail must say what is wrong", at, refused.Index, refused.Err)
+		case len(decisions) > 0:
+			return fmt.Errorf("%s: refused, and decided %v", at, decisions)
+		}
+	}
+	if stored && !bytes.Equal(durable.AppendSnapshot(nil), before) {
+		return fmt.Errorf("%s: refused, and the state has changed", at)
+	}
+	return nil
+}
+
+// alone cancels all jobs but one that has room, which then must run.
+func (p *player) alone() error {
+	for len(p.world.jobs) > 1 || len(p.world.jobs) == 1 && !p.world.hasRoom(p.world.jobs[0]) {
+		j := p.world.jobs[len(p.world.jobs)-1]
+		if len(p.world.jobs) > 1 && p.world.hasRoom(j) {
+			j = p.world.jobs[0]
+		}
+		p.number++
+		if err := p.step(hare.Event{Type: hare.EventJobCancelled, Job: j.spec.ID}); err != nil {
+			return err
+		}
+	}
+	if err := p.step(hare.Event{Type: hare.EventTick}); err != nil {
+		return err
+	}
+	if len(p.world.jobs) == 1 && !p.world.jobs[0].runs() && !p.world.jobs[0].over() {
+		return fmt.Errorf("after event %d: job %q is alone on a cluster with room for it, and does not run", p.number, p.world.jobs[0].spec.ID)
+	}
+	return nil
+}
+
+func describe(e *hare.Event) string {
+	text := e.Type.String()
+	if e.Arrived != nil {
+		text += fmt.Sprintf(" of %q (%v, %d tasks)", e.Arrived.ID, e.Arrived.Sync, e.Arrived.Tasks)
+	} else if e.Job != "" {
+		text += fmt.Sprintf(" of %q, round %d, task %d", e.Job, e.Round, e.Task)
+	}
+	if e.GPU != "" {
+		text += " on " + e.GPU
+	}
+	return text
+}

@@ -1,0 +1,456 @@
+package policytest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/hare-sched/hare"
+)
+
+// world is the cluster that a policy decides for: a model of its own, by which the
+// decisions are checked.
+type world struct {
+	cluster hare.Cluster
+	specs   []hare.Job // of all jobs that may arrive
+	arrived int
+	jobs    []*job // that have arrived and not ended
+	gpus    []*gpu // that ever were in service
+	joined  int    // GPUs that were not there at first
+	ending  *job   // whose last task has ended
+}
+
+// gpu is one GPU. A gang or rigid job holds its GPUs for a round or for ever.
+type gpu struct {
+	name, gpuType string
+	here          bool
+	job           *job
+	task          int64 // that has not ended, or −1
+}
+
+type taskState int
+
+// The states of a task of the round at hand.
+const (
+	ready taskState = iota
+	computing
+	syncing
+	ended
+)
+
+type job struct {
+	spec  hare.Job
+	round int64
+	tasks []taskState
+	on    []string // by task, the GPU on which it started
+}
+
+func newWorld(rng *rand.Rand) *world {
+	w := &world{}
+	types := []string{"A", "B", "C"}[:1+rng.IntN(3)]
+	for i, t := range types {
+		n := hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: t, Count: 1 + rng.IntN(4)}}}
+		w.cluster.Nodes = append(w.cluster.Nodes, n)
+		for g := range n.GPUs[0].Count {
+			w.gpus = append(w.gpus, &gpu{name: fmt.Sprintf("%s/%d", n.Name, g), gpuType: t, here: true, task: -1})
+		}
+	}
+	for i := range 40 {
+		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1e6 * (1 + rng.Int64N(4)), Rounds: 1 + rng.Int64N(4), Tasks: 1 + rng.Int64N(4), Sync: hare.Sync(rng.IntN(3))}
+		j.Mix = j.Sync == hare.Gang && rng.IntN(2) == 0
+		for _, t := range []string{"A", "B", "C", "D"} {
+			if rng.IntN(2) == 0 {
+				j.On = append(j.On, hare.Profile{Type: t, ComputeUs: rng.Int64N(3) * 1e6, SyncUs: rng.Int64N(2) * 1e5})
+			}
+		}
+		if j.On == nil {
+			j.On = []hare.Profile{{Type: types[0], ComputeUs: 1e6}}
+		}
+		w.specs = append(w.specs, j)
+	}
+	return w
+}
+
+// next draws an event that is true.
+func (w *world) next(rng *rand.Rand) hare.Event {
+	if j := w.ending; j != nil {
+		w.ending = nil
+		return hare.Event{Type: hare.EventJobEnded, Job: j.spec.ID}
+	}
+	switch n := rng.IntN(20); {
+	case n < 4 && w.arrived < len(w.specs):
+		spec := w.specs[w.arrived]
+		spec.Rounds = 0
+		spec.On = slices.Clone(spec.On)
+		return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}
+	case n == 4 && len(w.jobs) > 0:
+		return hare.Event{Type: hare.EventJobCancelled, Job: w.jobs[rng.IntN(len(w.jobs))].spec.ID}
+	case n == 5:
+		return hare.Event{Type: hare.EventTick}
+	case n == 6:
+		if here := w.inService(true); len(here) > 1 {
+			return hare.Event{Type: hare.EventGPULeft, GPU: here[rng.IntN(len(here))].name}
+		}
+	case n < 9:
+		if gone := w.inService(false); len(gone) > 0 && rng.IntN(3) > 0 {
+			g := gone[rng.IntN(len(gone))]
+			gpuType := g.gpuType
+			if rng.IntN(4) == 0 { // it was replaced
+				gpuType = []string{"A", "B", "D"}[rng.IntN(3)]
+			}
+			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType}
+		}
+		if w.joined < 4 {
+			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined), GPUType: []string{"A", "B", "D"}[rng.IntN(3)]}
+		}
+	}
+	if e, ok := w.taskEvent(rng); ok {
+		return e
+	}
+	return hare.Event{Type: hare.EventTick}
+}
+
+func (w *world) inService(here bool) []*gpu {
+	return slices.DeleteFunc(slices.Clone(w.gpus), func(g *gpu) bool { return g.here != here })
+}
+
+// taskEvent draws an event of a task that runs.
+func (w *world) taskEvent(rng *rand.Rand) (hare.Event, bool) {
+	type running struct {
+		j    *job
+		task int
+	}
+	var all []running
+	for _, j := range w.jobs {
+		for i, s := range j.tasks {
+			if s == computing || s == syncing {
+				all = append(all, running{j, i})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return hare.Event{}, false
+	}
+	r := all[rng.IntN(len(all))]
+	e := hare.Event{Type: hare.EventTaskEnded, Job: r.j.spec.ID, Round: r.j.round, Task: int64(r.task), GPU: r.j.on[r.task]}
+	switch n := rng.IntN(10); {
+	case n == 0:
+		e.Type = hare.EventTaskFailed
+	case n < 3 && r.j.tasks[r.task] == computing && r.j.spec.Sync == hare.Relaxed:
+		e.Type = hare.EventComputeEnded
+	default:
+		e.ComputeUs, e.SyncUs = 1+rng.Int64N(2e6), rng.Int64N(1e5)
+	}
+	return e, true
+}
+
+// impossible draws an event that cannot be true, and its time.
+func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.Event, int64) {
+	here := w.inService(true)
+	switch rng.IntN(12) {
+	case 0:
+		return hare.Event{Type: hare.EventJobEnded, Job: "nobody"}, nowUs
+	case 1:
+		return hare.Event{Type: hare.EventTaskEnded, Job: "nobody", GPU: here[0].name}, nowUs
+	case 2:
+		return hare.Event{Type: hare.EventGPULeft, GPU: "nowhere/7"}, nowUs
+	case 3:
+		return hare.Event{Type: hare.EventGPUJoined, GPU: here[0].name, GPUType: here[0].gpuType}, nowUs
+	case 4:
+		return hare.Event{Type: hare.EventGPUJoined, GPU: "nowhere/7"}, nowUs
+	case 5:
+		return hare.Event{Type: hare.EventJobArrived}, nowUs
+	case 6:
+		bad := []hare.Job{
+			{ID: "bad", Tasks: 0, On: []hare.Profile{{Type: "A"}}}, {ID: "bad", Tasks: 1}, {Tasks: 1, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: -1}}}, {ID: "bad", Tasks: 1, Sync: 9, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}}, {ID: "bad", Tasks: 1 << 40, Sync: hare.Gang, On: []hare.Profile{{Type: "A"}}},
+		}
+		j := bad[rng.IntN(len(bad))]
+		return hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}, nowUs
+	case 7:
+		if nowUs > 0 {
+			return hare.Event{Type: hare.EventTick}, -1
+		}
+	case 8: // the event before, again
+		switch last.Type {
+		case hare.EventTaskEnded, hare.EventComputeEnded, hare.EventJobEnded, hare.EventJobCancelled, hare.EventGPULeft, hare.EventGPUJoined, hare.EventJobArrived:
+			// After a gang's round or a failure the same task may run again.
+			if last.Type != hare.EventTaskEnded || !w.isRunning(last) {
+				return *last, nowUs
+			}
+		}
+	}
+	if len(w.jobs) > 0 {
+		j := w.jobs[rng.IntN(len(w.jobs))]
+		switch rng.IntN(4) {
+		case 0: // a job that is there arrives
+			spec := j.spec
+			return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}, nowUs
+		case 1: // a round that does not run
+			return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round + 1, GPU: here[0].name}, nowUs
+		case 2: // a task that no round has
+			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round, Task: []int64{-1, j.spec.Tasks, 1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
+		}
+		for i, s := range j.tasks {
+			if s == ready || s == ended { // a task that does not run
+				return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round, Task: int64(i), GPU: here[0].name}, nowUs
+			}
+			// a task that runs elsewhere
+			return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round, Task: int64(i), GPU: "nowhere/7"}, nowUs
+		}
+	}
+	return hare.Event{Type: 250, Job: "nobody"}, nowUs
+}
+
+func (w *world) isRunning(e *hare.Event) bool {
+	j := w.find(e.Job)
+	return j != nil && j.round == e.Round && e.Task < j.spec.Tasks && (j.tasks[e.Task] == computing || j.tasks[e.Task] == syncing) && j.on[e.Task] == e.GPU
+}
+
+func (w *world) find(id string) *job {
+	for _, j := range w.jobs {
+		if j.spec.ID == id {
+			return j
+		}
+	}
+	return nil
+}
+
+func (w *world) gpu(name string) *gpu {
+	for _, g := range w.gpus {
+		if g.name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// void is a started task that must be withdrawn.
+type void struct {
+	job, gpu    string
+	round, task int64
+}
+
+// apply lets a true event happen and checks the decisions on it.
+func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) error {
+	voids := map[void]bool{}
+	var again *job // whose round must start again at once
+	switch j := w.find(e.Job); e.Type {
+	case hare.EventJobArrived:
+		w.arrived++
+		spec := w.specs[w.arrived-1]
+		w.jobs = append(w.jobs, &job{spec: spec, tasks: make([]taskState, spec.Tasks), on: make([]string, spec.Tasks)})
+	case hare.EventComputeEnded:
+		j.tasks[e.Task] = syncing
+		w.gpu(e.GPU).leave()
+	case hare.EventTaskEnded:
+		again = w.taskEnded(j, e)
+	case hare.EventTaskFailed:
+		again = w.taskFailed(j, e, voids)
+	case hare.EventJobEnded, hare.EventJobCancelled:
+		if w.ending == j {
+			w.ending = nil
+		}
+		w.voidAll(j, voids)
+		w.jobs = slices.DeleteFunc(w.jobs, func(o *job) bool { return o == j })
+	case hare.EventGPUJoined:
+		g := w.gpu(e.GPU)
+		if g == nil {
+			g = &gpu{name: e.GPU, task: -1}
+			w.gpus = append(w.gpus, g)
+			w.joined++
+		}
+		g.here, g.gpuType = true, e.GPUType
+	case hare.EventGPULeft:
+		w.gpuLeft(w.gpu(e.GPU), voids)
+	}
+	return w.check(decisions, voids, again, nowUs)
+}
+
+func (g *gpu) leave() { g.job, g.task = nil, -1 }
+
+func (w *world) taskEnded(j *job, e *hare.Event) (again *job) {
+	g := w.gpu(e.GPU)
+	if j.tasks[e.Task] == computing {
+		if j.spec.Sync == hare.Relaxed {
+			g.leave()
+		} else {
+			g.task = -1
+		}
+	}
+	j.tasks[e.Task] = ended
+	if slices.ContainsFunc(j.tasks, func(s taskState) bool { return s != ended }) {
+		return nil
+	}
+	j.round++
+	clear(j.tasks)
+	if j.round == j.spec.Rounds {
+		w.ending = j
+	}
+	if j.spec.Sync == hare.Gang {
+		w.free(j)
+	}
+	if j.spec.Sync == hare.Rigid && j.round < j.spec.Rounds {
+		return j
+	}
+	return nil
+}
+
+// free takes all GPUs from a job.
+func (w *world) free(j *job) {
+	for _, g := range w.gpus {
+		if g.job == j {
+			g.leave()
+		}
+	}
+}
+
+func (w *world) taskFailed(j *job, e *hare.Event, voids map[void]bool) (again *job) {
+	if j.spec.Sync == hare.Relaxed {
+		if j.tasks[e.Task] == computing {
+			w.gpu(e.GPU).leave()
+		}
+		j.tasks[e.Task] = ready
+		return nil
+	}
+	for _, g := range w.gpus {
+		if g.job == j {
+			if g.task >= 0 && g.task != e.Task {
+				voids[void{j.spec.ID, g.name, j.round, g.task}] = true
+			}
+			g.task = -1
+		}
+	}
+	clear(j.tasks)
+	return j
+}
+
+// voidAll takes back all tasks of a job that have started and not ended.
+func (w *world) voidAll(j *job, voids map[void]bool) {
+	for i, s := range j.tasks {
+		if s == computing || s == syncing {
+			voids[void{j.spec.ID, j.on[i], j.round, int64(i)}] = true
+		}
+	}
+	w.free(j)
+}
+
+func (w *world) gpuLeft(g *gpu, voids map[void]bool) {
+	g.here = false
+	j := g.job
+	switch {
+	case j == nil:
+	case j.spec.Sync == hare.Relaxed:
+		voids[void{j.spec.ID, g.name, j.round, g.task}] = true
+		j.tasks[g.task] = ready
+		g.leave()
+	default:
+		w.voidAll(j, voids)
+		clear(j.tasks)
+	}
+}
+
+// check applies decisions and says what is wrong with them.
+func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job, nowUs int64) error {
+	started := map[*job][]*gpu{}
+	keeps := map[*job][]*gpu{} // GPUs of rigid jobs, and of gangs that start again
+	for _, g := range w.gpus {
+		if g.job != nil && g.job.spec.Sync != hare.Relaxed {
+			keeps[g.job] = append(keeps[g.job], g)
+		}
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		text := fmt.Sprintf("decision %d, %s of task %d of round %d of job %q on %s", i, d.Type, d.Task, d.Round, d.Job, d.GPU)
+		if d.AtUs != nowUs {
+			return fmt.Errorf("%s: is dated %d µs, not %d", text, d.AtUs, nowUs)
+		}
+		if d.Type == hare.DecisionWithdraw {
+			v := void{d.Job, d.GPU, d.Round, d.Task}
+			if !voids[v] {
+				return fmt.Errorf("%s: the task is not void", text)
+			}
+			delete(voids, v)
+			continue
+		}
+		j, g := w.find(d.Job), w.gpu(d.GPU)
+		switch {
+		case d.Type != hare.DecisionStart:
+			return fmt.Errorf("%s: is no type of decision", text)
+		case j == nil:
+			return fmt.Errorf("%s: no such job is there", text)
+		case g == nil || !g.here:
+			return fmt.Errorf("%s: the GPU is not in service", text)
+		case g.task >= 0 || g.job != nil && g.job != j:
+			return fmt.Errorf("%s: job %q holds the GPU", text, g.job.spec.ID)
+		case d.Round != j.round || d.Task < 0 || d.Task >= j.spec.Tasks || j.tasks[d.Task] != ready:
+			return fmt.Errorf("%s: the task is not one to start, of round %d", text, j.round)
+		case !slices.ContainsFunc(j.spec.On, func(p hare.Profile) bool { return p.Type == g.gpuType }):
+			return fmt.Errorf("%s: the job has no profile for %s", text, g.gpuType)
+		}
+		j.tasks[d.Task], j.on[d.Task] = computing, g.name
+		g.job, g.task = j, d.Task
+		started[j] = append(started[j], g)
+	}
+	for v := range maps.Keys(voids) {
+		return fmt.Errorf("task %d of round %d of job %q on %s is void, and is not withdrawn", v.task, v.round, v.job, v.gpu)
+	}
+	if again != nil && started[again] == nil {
+		return fmt.Errorf("job %q keeps its GPUs, and its round %d does not start at once", again.spec.ID, again.round)
+	}
+	for _, j := range w.jobs {
+		if gpus := started[j]; gpus != nil && j.spec.Sync != hare.Relaxed {
+			if err := checkGang(j, gpus, keeps[j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkGang checks the starts of a gang or rigid job.
+func checkGang(j *job, gpus, keeps []*gpu) error {
+	if int64(len(gpus)) != j.spec.Tasks {
+		return fmt.Errorf("job %q starts %d tasks; the %d of its round start together", j.spec.ID, len(gpus), j.spec.Tasks)
+	}
+	for _, g := range gpus {
+		if !j.spec.Mix && g.gpuType != gpus[0].gpuType {
+			return fmt.Errorf("round %d of job %q mixes %s and %s", j.round, j.spec.ID, g.gpuType, gpus[0].gpuType)
+		}
+		if keeps != nil && !slices.Contains(keeps, g) {
+			return fmt.Errorf("job %q must stay on its GPUs, and goes to %s", j.spec.ID, g.name)
+		}
+	}
+	return nil
+}
+
+func (j *job) runs() bool {
+	return slices.ContainsFunc(j.tasks, func(s taskState) bool { return s == computing || s == syncing })
+}
+
+// over says that all rounds of the job have ended.
+func (j *job) over() bool { return j.round >= j.spec.Rounds }
+
+// hasRoom says whether the job could start if it were alone.
+func (w *world) hasRoom(j *job) bool {
+	of, all := map[string]int64{}, int64(0)
+	for _, g := range w.gpus {
+		if g.here && slices.ContainsFunc(j.spec.On, func(p hare.Profile) bool { return p.Type == g.gpuType }) {
+			of[g.gpuType]++
+			all++
+		}
+	}
+	widest := int64(0)
+	for _, n := range of {
+		widest = max(widest, n)
+	}
+	switch {
+	case j.spec.Sync == hare.Relaxed:
+		return all > 0
+	case j.spec.Mix:
+		return all >= j.spec.Tasks
+	}
+	return widest >= j.spec.Tasks
+}
