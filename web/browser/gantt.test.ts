@@ -80,6 +80,35 @@ test("a tap shows what a pointer would, and it stays", async () => {
   await page.context().close();
 });
 
+test("fingers scroll rows, move in time and zoom, and the page stays as it is", async () => {
+  const { page } = await open(browser, "many.html", phone);
+  const touch = await page.context().newCDPSession(page);
+  const b = await box(page);
+  const [x, y] = [b.x + 200, b.y + 200];
+  // swipe moves fingers from the first places to the last.
+  const swipe = async (...frames: [number, number][][]) => {
+    const points = (f: [number, number][]) => f.map(([dx, dy], id) => ({ x: x + dx, y: y + dy, id }));
+    await touch.send("Input.dispatchTouchEvent", { type: "touchStart", touchPoints: points(frames[0]!) });
+    for (const f of frames.slice(1)) {
+      await touch.send("Input.dispatchTouchEvent", { type: "touchMove", touchPoints: points(f) });
+      await page.waitForTimeout(20);
+    }
+    await touch.send("Input.dispatchTouchEvent", { type: "touchEnd", touchPoints: [] });
+    await frame(page);
+  };
+  const top = () => page.evaluate(() => document.querySelector("#rows")!.scrollTop);
+  await swipe([[0, 0]], [[0, -20]], [[0, -60]], [[0, -120]]);
+  await page.waitForFunction(() => document.querySelector("#rows")!.scrollTop > 50);
+  const before = [await picture(page), await top()];
+  await swipe([[-20, 0], [20, 0]], [[-40, 0], [40, 0]], [[-100, 0], [100, 0]]);
+  const zoomed = await picture(page);
+  assert.notEqual(zoomed, before[0], "pinch");
+  await swipe([[0, 0]], [[-20, 0]], [[-60, 0]], [[-120, 0]]);
+  assert.notEqual(await picture(page), zoomed, "swipe");
+  assert.equal(await page.evaluate(() => visualViewport!.scale), 1, "the page itself was zoomed");
+  await page.context().close();
+});
+
 test("jobs and GPUs are found while one types", async () => {
   const { page } = await open(browser, "many.html", desk);
   const before = await picture(page);

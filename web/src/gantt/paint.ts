@@ -117,7 +117,7 @@ export class Painter {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, this.width, this.height);
     const bottom = this.bottom;
-    const axis = marks(time.from, time.to, Math.max(2, Math.floor(time.width / 95)));
+    const axis = marks(time.from, time.to, Math.max(2, Math.floor(time.width / (this.narrow ? 75 : 95))));
     g.save();
     g.beginPath();
     g.rect(0, 0, this.width, bottom);
