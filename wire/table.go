@@ -2,9 +2,11 @@ package wire
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hare-sched/hare"
 )
@@ -387,6 +389,48 @@ func Strings[T any](name string, at func(*T) *[]string, most int, what string) F
 			}
 			return b
 		})
+}
+
+// maxLabel limits the characters of names and values of a StringMap.
+const maxLabel = 200
+
+// StringMap is an object of at most so many strings; an empty one is left out.
+func StringMap[T any](name string, at func(*T) *map[string]string, most int) Field[T] {
+	f := NewField(name, MapOf(Schema{"type": "string", "maxLength": maxLabel}),
+		func(r *Reader, v *T) error { return r.stringMap(at(v), most) },
+		func(b []byte, v *T) []byte {
+			m := *at(v)
+			return AppendMap(b, slices.Sorted(maps.Keys(m)),
+				func(key *string) string { return *key },
+				func(b []byte, key *string) []byte { return appendString(b, m[*key]) })
+		})
+	return f.With("maxProperties", most)
+}
+
+func (r *Reader) stringMap(to *map[string]string, most int) error {
+	m := map[string]string{}
+	isObject := r.Is('{')
+	err := r.Object(nil, func(name string) (bool, error) {
+		text, before := "", len(r.faults)
+		if err := r.String(&text); err != nil || len(r.faults) > before {
+			return true, err
+		}
+		m[name] = text
+		if utf8.RuneCountInString(name) > maxLabel || utf8.RuneCountInString(text) > maxLabel {
+			return true, r.Fault("too_large", "names and values have at most %d characters", maxLabel)
+		}
+		return true, nil
+	})
+	if err != nil || !isObject {
+		return err
+	}
+	if len(m) > most {
+		return r.Fault("too_many", "there are %d: at most %d are allowed", len(m), most)
+	}
+	if len(m) > 0 {
+		*to = m
+	}
+	return nil
 }
 
 // TimeLimit is a time in seconds, up to a day; 0 is left out.
