@@ -116,3 +116,38 @@ func TestSimulationFieldsRefusals(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// Labels come back in the report, in the summary of lines, and where the time limit
+// passes.
+func TestSimulationLabels(t *testing.T) {
+	h, _ := newSimulationServer(t, service.Config{})
+	const want = `"labels":{"ticket":"4711","who":"é\"<"}`
+	for _, c := range []struct{ body, kind string }{
+		{traceBody(t, `"fifo"`, `,`+want), "application/json"},
+		{traceBody(t, `"fifo"`, `,`+want), "application/x-ndjson"},
+		{`{"policies":["gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"},"gpus":{"V100":36,"P100":36,"K80":36},"time_limit_s":0.05,` + want + `}`, "application/json"},
+	} {
+		w := request(t, h, "POST", "/v1/simulations", c.body, "Accept", c.kind)
+		var lines []struct {
+			Labels  map[string]string
+			Summary struct{ Labels map[string]string }
+		}
+		for d := json.NewDecoder(w.Body); d.More(); {
+			lines = append(lines, struct {
+				Labels  map[string]string
+				Summary struct{ Labels map[string]string }
+			}{})
+			if err := d.Decode(&lines[len(lines)-1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last := lines[len(lines)-1]
+		got := last.Labels
+		if c.kind == "application/x-ndjson" {
+			got = last.Summary.Labels
+		}
+		if w.Code != http.StatusOK || len(got) != 2 || got["ticket"] != "4711" || got["who"] != "é\"<" {
+			t.Errorf("%.100s as %s: %d, labels %v", c.body, c.kind, w.Code, got)
+		}
+	}
+}

@@ -58,6 +58,8 @@ type Request struct {
 	Prices map[string]float64
 	// CDF asks for the distribution of completion times.
 	CDF bool
+	// Labels are the caller's own, and come back with the report.
+	Labels map[string]string
 	// Record keeps runs of tasks as results, in Run.Result.
 	Record bool
 }
@@ -233,7 +235,9 @@ func (r *Request) leaseS() float64 {
 func (r *Request) repeats() int { return max(1, r.Repeat) }
 
 // NewReport begins the report on r.
-func (r *Request) NewReport() *Report { return &Report{Runs: make([]Run, 0, r.CountRuns())} }
+func (r *Request) NewReport() *Report {
+	return &Report{Runs: make([]Run, 0, r.CountRuns()), Summary: simulation.Summary{Labels: r.Labels}}
+}
 
 // RequestOf is the request that a document asks for.
 func RequestOf(doc *simulation.Request) *Request {
@@ -247,7 +251,7 @@ func RequestOf(doc *simulation.Request) *Request {
 		Policies: doc.Policies, Instance: doc.Instance, GPUs: doc.GPUs, Cluster: doc.Cluster,
 		First: int(doc.First), Last: int(doc.Last), Seed: uint64(doc.Seed), Repeat: int(doc.Repeat),
 		LeaseS: seconds(doc.LeaseUs, 0), ResetS: seconds(doc.ResetUs, DefaultResetS), RestartS: seconds(doc.RestartUs, 0),
-		Merge: time.Duration(doc.MergeUs) * time.Microsecond, CDF: doc.CDF,
+		Merge: time.Duration(doc.MergeUs) * time.Microsecond, CDF: doc.CDF, Labels: doc.Labels,
 		World: World{
 			FaultRate:  sim.FaultRate(doc.FaultRate),
 			Failures:   sim.FailureRate{Probability: float64(doc.Failures.ProbabilityMicro) / 1e6, PerGPUHour: float64(doc.Failures.PerGPUHourMicro) / 1e6},
@@ -291,7 +295,7 @@ func (r *Request) Document() *simulation.Request {
 	doc := &simulation.Request{
 		Policies: r.Policies, Instance: r.Instance, GPUs: r.GPUs, Cluster: r.Cluster,
 		First: int64(r.First), Last: int64(r.Last), Seed: int64(r.Seed), Repeat: int64(r.Repeat),
-		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS), MergeUs: r.Merge.Microseconds(), CDF: r.CDF,
+		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS), MergeUs: r.Merge.Microseconds(), CDF: r.CDF, Labels: r.Labels,
 		FaultRate: simulation.FaultRate(r.World.FaultRate), Stragglers: r.World.Stragglers, SwitchUs: micros(r.World.SwitchS),
 		Failures: simulation.Failures{ProbabilityMicro: micros(r.World.Failures.Probability), PerGPUHourMicro: micros(r.World.Failures.PerGPUHour)},
 	}

@@ -7,6 +7,8 @@ type Summary struct {
 	Means []Means `json:"means,omitempty"`
 	// Notes say what was assumed or changed to make the jobs fit.
 	Notes []string `json:"notes,omitempty"`
+	// Labels are those of the request.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Means is a policy over its repeats.

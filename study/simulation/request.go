@@ -58,6 +58,8 @@ type Request struct {
 	Detail string
 	// TimeLimit covers waiting and working; 0 means the server's.
 	TimeLimit time.Duration
+	// Labels are the caller's own, and come back with the report.
+	Labels map[string]string
 }
 
 // Trace is a text of jobs, one job a line.
@@ -172,6 +174,8 @@ var Form = wire.NewTable("SimulationRequest",
 		About("detail jobs asks for the figures of every job.").Default(DetailRuns),
 	wire.TimeLimit("time_limit_s", func(r *Request) *time.Duration { return &r.TimeLimit }, 1).
 		About("time_limit_s covers waiting in the queue too; left out: the server's."),
+	wire.StringMap("labels", func(r *Request) *map[string]string { return &r.Labels }, 64).
+		About("labels are the caller's own, and come back with the report."),
 )
 
 var traceForm = wire.NewTable("SimulationTrace", "SimulationTrace is a text of jobs, one a line. One of name and text is needed.",

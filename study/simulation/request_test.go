@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,10 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"prices":{"A":0.0000001}}`, "/prices/A", "too_many_decimals"},
 		{`{"policies":["x"],"prices":{"A":1,"A":2}}`, "/prices/A", "duplicate_name"},
 		{`{"policies":["x"],"price":{"A":1}}`, "/price", "unknown_field"},
+		{`{"policies":["x"],"labels":{"a":1}}`, "/labels/a", "wrong_type"},
+		{`{"policies":["x"],"labels":["a"]}`, "/labels", "wrong_type"},
+		{`{"policies":["x"],"labels":{"a":"` + strings.Repeat("é", 201) + `"}}`, "/labels/a", "too_large"},
+		{`{"policies":["x"],"labels":{` + strings.TrimSuffix(manyLabels(65), ",") + `}}`, "/labels", "too_many"},
 		{`{"policies":["x"],"detail":"job"}`, "/detail", "unknown_value"},
 		{`{"policies":["x"],"time_limit_s":86401}`, "/time_limit_s", "out_of_range"},
 		{`{"policies":["x"],"merge_s":0}`, "/merge_s", "out_of_range"},
@@ -115,6 +120,14 @@ func TestSimulationFaults(t *testing.T) {
 	}
 }
 
+func manyLabels(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"%d":"x",`, i)
+	}
+	return b.String()
+}
+
 const twoNodes = `{"hare":"instance/v1","cluster":{"nodes":[
  {"name":"a","gpus":{"T4":2,"V100":3},"busy":[{"gpu":0,"until_s":1}]},
  {"name":"b","count":2,"gpus":{"T4":2},"in_service_s":[[0,10],[20,null]]}]},
@@ -124,7 +137,7 @@ const twoNodes = `{"hare":"instance/v1","cluster":{"nodes":[
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0,"interval_s":30,"prices":{"V100":2.48,"K/80":1e-6}}`,
-		`{"policies":["hlas"],"instance":` + twoNodes + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9}`,
+		`{"policies":["hlas"],"instance":` + twoNodes + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9,"labels":{"ticket":"47\"11","":"é"}}`,
 		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
 	} {
 		f.Add(s)
