@@ -1,0 +1,22 @@
+package narrow_test
+
+import (
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/policy/policytest"
+	"github.com/hare-sched/hare/policy/task"
+
+	narrow "example.com/hare-policy"
+)
+
+// Hare's test kit plays hostile events to the policy, stores and restores it after
+// each, and checks every decision.
+func TestPolicy(t *testing.T) {
+	maker := narrow.Policy.Maker.(task.FromEvents)
+	policytest.Run(t, policytest.Subject{
+		Open:    func(c *hare.Cluster, _ []hare.Job) (online.Policy, error) { return maker.Open(c, nil) },
+		Restore: maker.Restore,
+	})
+}
