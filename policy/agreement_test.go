@@ -31,7 +31,7 @@ type reference struct {
 	jct, total, utilization  float64
 	wallS                    float64
 	jobs                     int // simulated by Gavel
-	rated                    *trace.Rated
+	rated                    *trace.RatedTrace
 	gotJCT, gotTotal, gotUse float64
 	took                     time.Duration
 }
@@ -54,7 +54,7 @@ func references(tb testing.TB, file string) []reference {
 		}
 		return v
 	}
-	traces := map[string]*trace.Rated{}
+	traces := map[string]*trace.RatedTrace{}
 	var out []reference
 	for _, row := range rows[1:] {
 		r := reference{
@@ -73,7 +73,7 @@ func references(tb testing.TB, file string) []reference {
 	return out
 }
 
-func read(tb testing.TB, name, table, gpus string) *trace.Rated {
+func read(tb testing.TB, name, table, gpus string) *trace.RatedTrace {
 	tb.Helper()
 	jobs, err := trace.Shipped(name)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 	return o
 }
 
-func leaseJobs(r *trace.Rated) []sim.LeaseJob {
+func leaseJobs(r *trace.RatedTrace) []sim.LeaseJob {
 	jobs := make([]sim.LeaseJob, len(r.Jobs))
 	for i, j := range r.Jobs {
 		jobs[i] = sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)}

@@ -19,8 +19,8 @@ import (
 type leaseInput struct {
 	cluster sim.LeaseCluster
 	jobs    []sim.LeaseJob
-	rated   *trace.Rated  // nil where the jobs are an instance's
-	nodes   *hare.Cluster // as faults name it
+	rated   *trace.RatedTrace // nil where the jobs are an instance's
+	nodes   *hare.Cluster     // as faults name it
 }
 
 // jobsInput is the jobs of a repeat, as each engine needs them; parts that

@@ -8,10 +8,10 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// Philly reads a flat Philly trace: arrival_s, duration_s, num_gpus. It names
-// no models and one GPU type, called GPU unless cfg.GPUs gives that type
-// another name. A job is rigid, one round of its duration; with Sync gang it
-// is cut into rounds of about a quantum. The default cluster is 2,490 GPUs.
+// Philly reads a flat Philly trace with the columns arrival_s, duration_s and num_gpus.
+// The trace names no models and one GPU type, called GPU unless cfg.GPUs gives the type
+// another name. A job is rigid: one round of its duration. With Sync gang, a job is cut
+// into rounds of about a quantum. The default cluster has 2,490 GPUs.
 func Philly(trace Source, cfg Config) (*hare.Instance, *Report, error) {
 	cfg, err := cfg.resolve("philly", trace, "rigid", "GPU=2490")
 	if err != nil {
@@ -22,7 +22,7 @@ func Philly(trace Source, cfg Config) (*hare.Instance, *Report, error) {
 		return nil, nil, err
 	}
 	b := newBuilder("philly", trace, cfg, clusterOf(cfg.GPUs))
-	types := typesOf(b.inst.Cluster)
+	types := gpuTypes(b.inst.Cluster)
 	for {
 		if ok, err := b.next(t); err != nil {
 			return nil, nil, err
@@ -47,12 +47,12 @@ func Philly(trace Source, cfg Config) (*hare.Instance, *Report, error) {
 	return b.finish(t)
 }
 
-// Openb reads the pods of Alibaba's openb trace (pod, arrival_s, num_gpu,
-// gpu_milli, gpu_spec, run_s) on its nodes (node, gpu_type, gpus). A pod is a
-// rigid job of one round of its run time on the types of gpu_spec ('|' is any
-// of, empty is any type); with Sync gang it is cut into rounds of about a
-// quantum. Pods without a run time are skipped, those that share a GPU are
-// skipped or count a whole one (Config.Shared).
+// Openb reads the pods of Alibaba's openb trace (pod, arrival_s, num_gpu, gpu_milli,
+// gpu_spec, run_s) on its nodes (node, gpu_type, gpus). A pod is a rigid job of one
+// round of its run time on the types of gpu_spec ('|' separates alternatives, an empty
+// field allows every type). With Sync gang, a pod is cut into rounds of about a quantum.
+// Pods without a run time are skipped. Pods that share a GPU are skipped or count a
+// whole GPU (Config.Shared).
 func Openb(pods, nodes Source, cfg Config) (*hare.Instance, *Report, error) {
 	cfg, err := cfg.resolve("openb", pods, "rigid", "")
 	if err != nil {
@@ -71,9 +71,9 @@ func Openb(pods, nodes Source, cfg Config) (*hare.Instance, *Report, error) {
 		return nil, nil, err
 	}
 	b := newBuilder("openb", pods, cfg, cluster)
-	all := typesOf(cluster)
+	all := gpuTypes(cluster)
 	known := map[string]bool{}
-	for _, name := range append(typesOf(own), all...) {
+	for _, name := range append(gpuTypes(own), all...) {
 		known[name] = true
 	}
 	shared := 0
@@ -93,7 +93,8 @@ func Openb(pods, nodes Source, cfg Config) (*hare.Instance, *Report, error) {
 	}
 	b.rep.Measured = "nodes and their GPU types; pods' arrivals, run times, numbers of GPUs and type constraints"
 	b.rep.Assumed = []string{"a pod runs as long on any type it may use (the trace has no speeds)",
-		"pods are not training jobs as such; each is one rigid round; CPU, memory and node boundaries are left out; weights are 1"}
+		"pods are not training jobs as such; each is one rigid round; CPU, memory and node boundaries are left out; " +
+			"weights are 1"}
 	if shared > 0 {
 		b.rep.Assumed = append(b.rep.Assumed, strconv.Itoa(shared)+" pods that ask for a part of a GPU hold a whole one")
 	}
@@ -116,21 +117,21 @@ func readOpenbNodes(src Source) (hare.Cluster, error) {
 		}
 		name, kind := strings.Clone(t.text("node")), strings.Clone(t.text("gpu_type"))
 		if name == "" || strings.Contains(name, "/") {
-			return c, t.fault("node", "a node needs a name without slashes")
+			return c, t.errorAt("node", "a node needs a name without slashes")
 		}
 		if names[name] {
-			return c, t.fault("node", "%q appears twice", clip(name))
+			return c, t.errorAt("node", "%q appears twice", truncate(name))
 		}
 		names[name] = true
 		if kind == "" {
-			return c, t.fault("gpu_type", "empty")
+			return c, t.errorAt("gpu_type", "empty")
 		}
 		n, err := t.count("gpus", 1)
 		if err != nil {
 			return c, err
 		}
 		if total += n; n > hare.MaxGPUs || total > hare.MaxGPUs {
-			return c, t.fault("gpus", "more than %d GPUs in all", hare.MaxGPUs)
+			return c, t.errorAt("gpus", "more than %d GPUs in all", hare.MaxGPUs)
 		}
 		c.Nodes = append(c.Nodes, hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: int(n)}}})
 	}
@@ -140,7 +141,7 @@ func readOpenbNodes(src Source) (hare.Cluster, error) {
 	return c, nil
 }
 
-// openbRow reads a pod; whole says that a shared GPU was counted whole.
+// openbRow reads a pod; whole says whether a shared GPU was counted whole.
 func (b *builder) openbRow(t *table, all []string, known map[string]bool) (whole bool, err error) {
 	job := hare.Job{WeightMicro: 1e6, Sync: b.cfg.syncRule()}
 	if job.ID, err = b.identify(t, "pod"); err != nil {
@@ -161,7 +162,7 @@ func (b *builder) openbRow(t *table, all []string, known map[string]bool) (whole
 		types = nil
 		for name := range strings.SplitSeq(spec, "|") {
 			if !known[name] {
-				return false, t.fault("gpu_spec", "unknown GPU %q: no node has this type", clip(name))
+				return false, t.errorAt("gpu_spec", "unknown GPU %q: no node has this type", truncate(name))
 			}
 			types = append(types, strings.Clone(name))
 		}
@@ -179,8 +180,8 @@ func (b *builder) openbRow(t *table, all []string, known map[string]bool) (whole
 	return milli < 1000 && len(b.inst.Jobs) > before, err
 }
 
-// duration gives the job the row's duration on each of types and adds it. A
-// rigid job is one round; a gang job has as many equal rounds as quanta were begun.
+// duration gives the job the row's duration on each of types and adds the job. A rigid
+// job is one round; a gang job has as many equal rounds as quanta were begun.
 func (b *builder) duration(t *table, column string, job *hare.Job, types []string) error {
 	us, err := t.decimal(column, 6)
 	if err != nil {
@@ -194,7 +195,7 @@ func (b *builder) duration(t *table, column string, job *hare.Job, types []strin
 	if quantum := b.cfg.Quantum.Microseconds(); job.Sync == hare.Gang {
 		job.Rounds = (us-1)/quantum + 1
 	}
-	p, _ := nearest(big.NewRat(us, job.Rounds))
+	p, _ := roundHalfUp(big.NewRat(us, job.Rounds))
 	seen := map[string]bool{}
 	for _, name := range types {
 		if !seen[name] {
@@ -207,8 +208,8 @@ func (b *builder) duration(t *table, column string, job *hare.Job, types []strin
 	return nil
 }
 
-// typesOf are the GPU types of a cluster, in order of appearance.
-func typesOf(c hare.Cluster) []string {
+// gpuTypes returns the GPU types of a cluster in order of appearance.
+func gpuTypes(c hare.Cluster) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, n := range c.Nodes {

@@ -13,41 +13,41 @@ import (
 type ElasticJob struct {
 	ID       string
 	ArrivalS float64
-	GPUs     int // asked for
-	MaxGPUs  int // the most to which its batch can be dealt out
-	Batch    int // samples of a step, over all GPUs
+	GPUs     int // the GPUs that the job asked for
+	MaxGPUs  int // the greatest number of GPUs over which its batch can be divided
+	Batch    int // the samples of a step, over all GPUs
 	Training *Training
 }
 
-// Elastic is a Pollux workload with what was measured of its applications.
+// Elastic is a Pollux workload with the measurements of its applications.
 type Elastic struct {
 	Jobs      []ElasticJob
 	Trainings []*Training // by application
 }
 
-// ElasticTables are the texts of measurements.
+// ElasticTables are the texts of the measurements.
 type ElasticTables struct {
-	// Steps has application, placement (GPUs of each node, as 2-2; or empty),
-	// num_nodes, num_replicas, local_batch, step_time_s and sync_time_s.
+	// Steps has the columns application, placement (the GPUs of each node, as 2-2, or
+	// empty), num_nodes, num_replicas, local_batch, step_time_s and sync_time_s.
 	Steps Source
-	// Cells has application and a, b, c, d: four points of Steps, of which an
-	// application's are numbered from 0 by nodes, GPUs and local batch. Where
-	// faces of cells cross, the first cell of the text counts.
+	// Cells has the columns application and a, b, c, d: four points of Steps. The points of
+	// an application are numbered from 0 by nodes, GPUs and local batch. Where faces of
+	// cells cross, the first cell of the text counts.
 	Cells Source
-	// Epochs has application, batch_size, epoch, progress, steps, grad_sqr and
-	// grad_var; every batch of an application has the same epochs.
+	// Epochs has the columns application, batch_size, epoch, progress, steps, grad_sqr and
+	// grad_var. Every batch of an application has the same epochs.
 	Epochs Source
 }
 
-// Shipped tables; that of steps is also the format's.
+// These are the shipped tables; the table of steps is also that of the format.
 const (
 	polluxSteps  = "pollux_t4_step_sync.csv"
 	polluxCells  = "pollux_t4_cells.csv"
 	polluxEpochs = "pollux_epochs.csv"
 )
 
-// ShippedElasticTables are those of Pollux's artifact, on T4s. They are to be
-// read once.
+// ShippedElasticTables returns the tables of Pollux's artifact, which were measured on
+// T4s. Each may be read once.
 func ShippedElasticTables() (t ElasticTables, err error) {
 	if t.Steps, err = Shipped(polluxSteps); err != nil {
 		return t, err
@@ -59,19 +59,19 @@ func ShippedElasticTables() (t ElasticTables, err error) {
 	return t, err
 }
 
-// Two facts of Pollux's simulator that are in its code and not in its tables:
-// yolov3 passes are of at most 8 samples, though larger ones were measured, and
-// ncf is never widened, as it needs less than a GPU.
+// Two facts are in the code of Pollux's simulator and not in its tables: passes of
+// yolov3 have at most 8 samples, though larger ones were measured, and ncf never gets
+// more than one GPU, as it needs less.
 const (
 	polluxYoloLocal = 8
 	polluxNCFGPUs   = 1
 )
 
 // ReadElastic reads a Pollux workload (name, time, application, num_replicas,
-// batch_size) and tables. Applications without step times are passed over.
-// Errors about a text are *RowError. Jobs are sorted by arrival; those of equal
-// arrival stay. Times and rates are read as the nearest float64. Time and
-// memory are linear in the texts but for sorting.
+// batch_size) and tables. Applications without step times are ignored. Errors about a
+// text are *RowError. Jobs are sorted by arrival; jobs of equal arrival keep their
+// order. Times and rates are read as the nearest float64. Time and memory are linear in
+// the texts, apart from sorting.
 func ReadElastic(workload Source, tables ElasticTables) (*Elastic, error) {
 	e := &Elastic{}
 	for _, read := range []struct {
@@ -85,7 +85,7 @@ func ReadElastic(workload Source, tables ElasticTables) (*Elastic, error) {
 	return e, nil
 }
 
-// find is the application of the row, or nil.
+// find returns the application of the row, or nil.
 func (e *Elastic) find(t *table) *Training {
 	name := t.text("application")
 	i := slices.IndexFunc(e.Trainings, func(a *Training) bool { return a.Application == name })
@@ -95,7 +95,7 @@ func (e *Elastic) find(t *table) *Training {
 	return e.Trainings[i]
 }
 
-// training is find, or an error.
+// training returns the application of the row, or an error.
 func (e *Elastic) training(t *table) (*Training, error) {
 	if a := e.find(t); a != nil {
 		return a, nil
@@ -104,14 +104,15 @@ func (e *Elastic) training(t *table) (*Training, error) {
 	for i, a := range e.Trainings {
 		known[i] = a.Application
 	}
-	return nil, t.fault("application", "unknown model %q; step times are of %s", clip(t.text("application")), strings.Join(known, ", "))
+	return nil, t.errorAt("application", "unknown model %q; step times are of %s", truncate(t.text("application")),
+		strings.Join(known, ", "))
 }
 
-// size reads a whole number of at most 2^17.
+// size reads an integer of at most 2^17.
 func (t *table) size(column string) (int, error) {
 	v, err := t.count(column, 1)
 	if err == nil && v > 1<<17 {
-		err = t.fault(column, "%d is more than %d", v, 1<<17)
+		err = t.errorAt(column, "%d is more than %d", v, 1<<17)
 	}
 	return int(v), err
 }
@@ -128,14 +129,15 @@ func (t *table) each(f func() error) error {
 	}
 }
 
-// pointSum adds up the measurements of one point.
+// pointSum is the sum of the measurements of one point.
 type pointSum struct {
 	passPoint
 	n float64
 }
 
 func (e *Elastic) readSteps(src Source) error {
-	t, err := newTable(src, "application", "placement", "num_nodes", "num_replicas", "local_batch", "step_time_s", "sync_time_s")
+	t, err := newTable(src, "application", "placement", "num_nodes", "num_replicas", "local_batch", "step_time_s",
+		"sync_time_s")
 	if err != nil {
 		return err
 	}
@@ -145,7 +147,7 @@ func (e *Elastic) readSteps(src Source) error {
 		if a == nil {
 			a = &Training{Application: strings.Clone(t.text("application")), placed: map[string][]passTime{}}
 			if a.Application == "" {
-				return t.fault("application", "empty")
+				return t.errorAt("application", "empty")
 			}
 			e.Trainings = append(e.Trainings, a)
 			sums[a] = map[[3]int64]*pointSum{}
@@ -169,7 +171,7 @@ func (e *Elastic) readSteps(src Source) error {
 			return err
 		}
 		if r.syncS >= r.stepS {
-			return t.fault("sync_time_s", "leaves no compute time in a step of %s s", t.text("step_time_s"))
+			return t.errorAt("sync_time_s", "leaves no compute time in a step of %s s", t.text("step_time_s"))
 		}
 		if p := t.text("placement"); p != "" {
 			key, err := t.placement(p, nodes, gpus)
@@ -178,7 +180,7 @@ func (e *Elastic) readSteps(src Source) error {
 			}
 			at, twice := slices.BinarySearchFunc(a.placed[key], r.local, func(x passTime, b int) int { return x.local - b })
 			if twice {
-				return t.fault("local_batch", "%d on %s was measured twice", r.local, p)
+				return t.errorAt("local_batch", "%d on %s was measured twice", r.local, p)
 			}
 			a.placed[key] = slices.Insert(a.placed[key], at, r)
 			if a.MinLocal == 0 || r.local < a.MinLocal {
@@ -199,7 +201,7 @@ func (e *Elastic) readSteps(src Source) error {
 	}
 	for _, a := range e.Trainings {
 		if a.MinLocal == 0 {
-			return &RowError{t.file, 1, 1, "no row of " + clip(a.Application) + " has a placement"}
+			return &RowError{t.file, 1, 1, "no row of " + truncate(a.Application) + " has a placement"}
 		}
 		for _, sum := range sums[a] {
 			a.points = append(a.points, passPoint{sum.at, sum.stepS / sum.n, sum.syncS / sum.n})
@@ -213,19 +215,19 @@ func (e *Elastic) readSteps(src Source) error {
 	return nil
 }
 
-// placement reads GPUs of each node, as 2-2.
+// placement reads the GPUs of each node, such as 2-2.
 func (t *table) placement(text string, nodes, gpus int) (string, error) {
 	var p []int
 	sum := 0
 	for part := range strings.SplitSeq(text, "-") {
 		n, err := strconv.Atoi(part)
 		if err != nil || n < 1 {
-			return "", t.fault("placement", "%q is not numbers of GPUs on nodes, such as 2-2", clip(text))
+			return "", t.errorAt("placement", "%q is not numbers of GPUs on nodes, such as 2-2", truncate(text))
 		}
 		p, sum = append(p, n), sum+n
 	}
 	if len(p) != nodes || sum != gpus {
-		return "", t.fault("placement", "%s is not %d GPUs on %d nodes", clip(text), gpus, nodes)
+		return "", t.errorAt("placement", "%s is not %d GPUs on %d nodes", truncate(text), gpus, nodes)
 	}
 	return placementKey(p), nil
 }
@@ -247,7 +249,7 @@ func (e *Elastic) readCells(src Source) error {
 				return err
 			}
 			if v >= int64(len(a.points)) {
-				return t.fault(column, "%d: %s has %d points, numbered from 0", v, a.Application, len(a.points))
+				return t.errorAt(column, "%d: %s has %d points, numbered from 0", v, a.Application, len(a.points))
 			}
 			c.corner[k] = int(v)
 		}
@@ -257,8 +259,8 @@ func (e *Elastic) readCells(src Source) error {
 				c.low[k], c.top[k] = min(c.low[k], x), max(c.top[k], x)
 			}
 		}
-		if a.volume(c.corner, -1, [3]int64{}) == 0 {
-			return t.fault("a", "the cell is flat")
+		if a.signedVolume(c.corner, -1, [3]int64{}) == 0 {
+			return t.errorAt("a", "the cell is flat")
 		}
 		a.cells = append(a.cells, c)
 		return nil
@@ -290,7 +292,7 @@ func (e *Elastic) readEpochs(src Source) error {
 		}
 		rows := a.epochs[at]
 		if epoch != int64(len(rows)) {
-			return t.fault("epoch", "%d: the next one of batch %d is %d", epoch, batch, len(rows))
+			return t.errorAt("epoch", "%d: the next one of batch %d is %d", epoch, batch, len(rows))
 		}
 		var r epochRow
 		for _, f := range []struct {
@@ -307,11 +309,11 @@ func (e *Elastic) readEpochs(src Source) error {
 		}
 		switch {
 		case r.progress <= last.progress:
-			return t.fault("progress", "must rise from epoch to epoch")
+			return t.errorAt("progress", "must rise from epoch to epoch")
 		case r.steps <= last.steps:
-			return t.fault("steps", "must rise from epoch to epoch")
+			return t.errorAt("steps", "must rise from epoch to epoch")
 		case r.sqr+r.variance == 0:
-			return t.fault("grad_sqr", "both are 0")
+			return t.errorAt("grad_sqr", "both are 0")
 		}
 		a.epochs[at] = append(rows, r)
 		return nil
@@ -322,7 +324,8 @@ func (e *Elastic) readEpochs(src Source) error {
 	for _, a := range e.Trainings {
 		for i, rows := range a.epochs {
 			if len(rows) != len(a.epochs[0]) {
-				return &RowError{t.file, 1, 1, clip(a.Application) + ": batches " + strconv.Itoa(a.batches[0]) + " and " + strconv.Itoa(a.batches[i]) + " differ in their number of epochs"}
+				return &RowError{t.file, 1, 1, truncate(a.Application) + ": batches " + strconv.Itoa(a.batches[0]) + " and " +
+					strconv.Itoa(a.batches[i]) + " differ in their number of epochs"}
 			}
 			for k, r := range rows {
 				if i == 0 {
@@ -347,7 +350,7 @@ func (e *Elastic) readJobs(src Source) error {
 	err = t.each(func() error {
 		j := ElasticJob{ID: strings.Clone(t.text("name"))}
 		if j.ID == "" || seen[j.ID] {
-			return t.fault("name", "%q is empty or appears twice", clip(j.ID))
+			return t.errorAt("name", "%q is empty or appears twice", truncate(j.ID))
 		}
 		seen[j.ID] = true
 		var err error
@@ -361,17 +364,17 @@ func (e *Elastic) readJobs(src Source) error {
 			return err
 		}
 		if j.GPUs > hare.MaxGPUs {
-			return t.fault("num_replicas", "%d is more than %d", j.GPUs, hare.MaxGPUs)
+			return t.errorAt("num_replicas", "%d is more than %d", j.GPUs, hare.MaxGPUs)
 		}
 		if j.Batch, err = t.size("batch_size"); err != nil {
 			return err
 		}
 		a := j.Training
 		if a.Epochs == 0 {
-			return t.fault("application", "%s has no epochs", a.Application)
+			return t.errorAt("application", "%s has no epochs", a.Application)
 		}
 		if j.Batch < a.InitBatch || j.Batch > a.MaxBatch {
-			return t.fault("batch_size", "%s was trained with batches of %d to %d", a.Application, a.InitBatch, a.MaxBatch)
+			return t.errorAt("batch_size", "%s was trained with batches of %d to %d", a.Application, a.InitBatch, a.MaxBatch)
 		}
 		j.MaxGPUs = max(1, j.Batch/a.MinLocal)
 		if a.Application == "ncf" {

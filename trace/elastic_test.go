@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// Placements 1, 2 and 1-1 of an application "a", and points on 1 to 3 nodes.
+	// Application "a" has placements 1, 2 and 1-1, and points on 1 to 3 nodes.
 	elasticSteps = "application,source,num_nodes,num_replicas,placement,local_batch,step_time_s,sync_time_s\n" +
 		"a,placements,1,1,1,10,1,0\n" + "a,placements,1,1,1,20,1.5,0\n" + "a,placements,1,1,1,40,3.5,0\n" +
 		"a,placements,2,4,1-3,10,2,1\n" + "a,placements,2,4,2-2,10,4,2\n" +
 		"a,scalability,3,4,,10,5,3\n" + "a,scalability,3,8,,10,9,5\n" + "a,scalability,3,4,,20,6,3\n"
-	// Points by number: 0–2 (1, 1, ·), 3 (2, 4, 10), 4 (3, 4, 10), 5 (3, 4, 20), 6 (3, 8, 10).
+	// The points by number are 0–2 (1, 1, ·), 3 (2, 4, 10), 4 (3, 4, 10), 5 (3, 4, 20), 6
+	// (3, 8, 10).
 	elasticCells  = "application,a,b,c,d\na,3,4,5,6\n"
 	elasticEpochs = "application,batch_size,epoch,progress,steps,grad_sqr,grad_var\n" +
 		"a,10,0,100,100,1,3\n" + "a,10,1,200,200,2,2\n" + "a,30,0,90,40,1,5\n" + "a,30,1,210,90,2,4\n"
@@ -66,7 +67,7 @@ func TestElasticStep(t *testing.T) {
 		{[]int{1, 1, 2}, 10, 5, 3, false},
 		{[]int{2, 3, 1}, 10, 7, 4, false},
 		{[]int{1, 1, 1, 1}, 10, 5, 3, false},
-		{[]int{2, 2, 2}, 15, 7.5, 4, false}, // halves of points 5 and 6
+		{[]int{2, 2, 2}, 15, 7.5, 4, false}, // half of point 5 and half of point 6
 		{[]int{4, 4, 4}, 10, 0, 0, true},
 		{[]int{2}, 10, 0, 0, true},
 	} {
@@ -92,7 +93,8 @@ func TestElasticEpoch(t *testing.T) {
 	}{{10, 0, 1, 90, 100}, {20, 0, 5. / 3, 90, 70}, {30, 1, 6 / (4./3 + 2), 200, 90}} {
 		gain, end, steps, err := a.Epoch(c.batch, c.epoch)
 		if err != nil || math.Abs(gain-c.gain) > 1e-12 || end != c.end || steps != c.steps {
-			t.Errorf("batch %d, epoch %d: %v, %v, %v, %v; by hand %v, %v, %v", c.batch, c.epoch, gain, end, steps, err, c.gain, c.end, c.steps)
+			t.Errorf("batch %d, epoch %d: %v, %v, %v, %v; by hand %v, %v, %v", c.batch, c.epoch, gain, end, steps, err, c.gain,
+				c.end, c.steps)
 		}
 	}
 	for _, c := range [][2]int{{9, 0}, {31, 0}, {10, 2}, {10, -1}} {
@@ -136,8 +138,8 @@ func TestElasticFaults(t *testing.T) {
 	}
 }
 
-// The shipped tables are whole: what Pollux's simulator (commit c793c70) gives
-// for some placements, measured or not, and some batches.
+// The shipped tables are complete: they give what Pollux's simulator (commit c793c70)
+// gives for some placements, measured or not, and some batches.
 func TestShippedElastic(t *testing.T) {
 	tables, err := ShippedElasticTables()
 	if err != nil {

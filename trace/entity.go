@@ -2,15 +2,15 @@ package trace
 
 import "strings"
 
-// Entity is whom jobs belong to. Jobs of one entity have the same one.
+// Entity is the owner of jobs. Jobs of one entity share one Entity.
 type Entity struct {
 	Name   string
-	Weight float64 // > 0
-	FIFO   bool    // its jobs go by arrival, and not by weight
+	Weight float64 // greater than 0
+	FIFO   bool    // whether its jobs run in order of arrival and not by weight
 }
 
-// entity reads to whom a job belongs; the columns are optional.
-func (r *Rated) entity(t *table) (*Entity, error) {
+// entity reads the owner of a job; its columns are optional.
+func (rt *RatedTrace) entity(t *table) (*Entity, error) {
 	text := func(column string) string {
 		if _, ok := t.column[column]; !ok {
 			return ""
@@ -27,7 +27,7 @@ func (r *Rated) entity(t *table) (*Entity, error) {
 			return nil, err
 		}
 		if e.Weight == 0 {
-			return nil, t.fault("entity_weight", "0 is not positive")
+			return nil, t.errorAt("entity_weight", "0 is not positive")
 		}
 	}
 	switch policy := text("entity_policy"); policy {
@@ -35,18 +35,18 @@ func (r *Rated) entity(t *table) (*Entity, error) {
 	case "fifo":
 		e.FIFO = true
 	default:
-		return nil, t.fault("entity_policy", "%q is neither fairness nor fifo", clip(policy))
+		return nil, t.errorAt("entity_policy", "%q is neither fairness nor fifo", truncate(policy))
 	}
-	known := r.entities[e.Name]
+	known := rt.entities[e.Name]
 	if known == nil {
-		if r.entities == nil {
-			r.entities = map[string]*Entity{}
+		if rt.entities == nil {
+			rt.entities = map[string]*Entity{}
 		}
-		r.entities[e.Name] = &e
+		rt.entities[e.Name] = &e
 		return &e, nil
 	}
 	if *known != e {
-		return nil, t.fault("entity", "%q has another weight or policy in an earlier row", clip(e.Name))
+		return nil, t.errorAt("entity", "%q has another weight or policy in an earlier row", truncate(e.Name))
 	}
 	return known, nil
 }

@@ -14,13 +14,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// The shipped example is what the command in examples/README.md makes.
+// The shipped example is the output of the command in examples/README.md.
 func TestShippedExample(t *testing.T) {
 	gpus, err := trace.ParseGPUs("V100=12,P100=12,K80=12")
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, _, err := trace.Import("gavel", trace.ImportConfig{Config: trace.Config{GPUs: gpus}, Trace: trace.Source{Name: "max_min_fairness"}})
+	inst, _, err := trace.Import("gavel", trace.ImportConfig{Config: trace.Config{GPUs: gpus},
+		Trace: trace.Source{Name: "max_min_fairness"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,8 @@ func ExampleGavel() {
 }
 
 func ExampleGavel_fault() {
-	jobs := trace.Source{Name: "jobs.csv", R: strings.NewReader("job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,GPT-9,100,1,1\n")}
+	jobs := trace.Source{Name: "jobs.csv",
+		R: strings.NewReader("job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,GPT-9,100,1,1\n")}
 	rates, err := trace.Shipped("gavel_throughputs.csv")
 	if err != nil {
 		panic(err)

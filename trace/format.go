@@ -13,8 +13,8 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// formatColumns are what tells a format by the header of its traces. The first
-// whose columns are all there is it: a Shockwave trace has those of Gavel too.
+// formatColumns tell a format by the header of its traces: the first entry whose columns
+// are all present is the format. A Shockwave trace also has the columns of Gavel.
 var formatColumns = []struct {
 	format  string
 	columns []string
@@ -26,7 +26,7 @@ var formatColumns = []struct {
 	{"philly", []string{"arrival_s", "duration_s", "num_gpus"}},
 }
 
-// CheckFormat says whether there is such a format, and else which is nearest.
+// CheckFormat returns an error that names the nearest format if there is no such format.
 func CheckFormat(name string) error {
 	if slices.Contains(Formats(), name) {
 		return nil
@@ -38,8 +38,8 @@ func CheckFormat(name string) error {
 	return fmt.Errorf("trace: unknown format %.60q%s The formats are %s", name, hint, strings.Join(Formats(), ", "))
 }
 
-// DetectFormat reads the first line of a trace and says of which format it is:
-// by its columns, or, where it has ten fields between tabs, Gavel's own form.
+// DetectFormat reads the first line of a trace and returns its format: by its columns,
+// or Gavel's own form if the line has ten fields between tabs.
 func DetectFormat(src Source) (string, error) {
 	if src.Name == "" {
 		src.Name = "input"
@@ -59,5 +59,6 @@ func DetectFormat(src Source) (string, error) {
 			}
 		}
 	}
-	return "", &RowError{src.Name, 1, 1, "the columns tell no format: say which of " + strings.Join(Formats(), ", ") + " it is"}
+	return "", &RowError{src.Name, 1, 1, "the columns tell no format: say which of " + strings.Join(Formats(), ", ") +
+		" it is"}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// Every shipped trace tells its format, and so does Gavel's own form.
+// The format of every shipped trace is detected, and so is Gavel's own form.
 func TestDetectFormat(t *testing.T) {
 	for _, name := range trace.ShippedTraces() {
 		src, err := trace.Shipped(name)
@@ -30,7 +30,8 @@ func TestDetectFormat(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "a,b\n", "\"\n", strings.Repeat("x", 1<<17)} {
-		if got, err := trace.DetectFormat(trace.Source{Name: "t.csv", R: strings.NewReader(text)}); got != "" || err == nil || !strings.Contains(err.Error(), "t.csv:1:1: the columns tell no format") {
+		if got, err := trace.DetectFormat(trace.Source{Name: "t.csv", R: strings.NewReader(text)}); got != "" ||
+			err == nil || !strings.Contains(err.Error(), "t.csv:1:1: the columns tell no format") {
 			t.Errorf("%.9q: %q, %v", text, got, err)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 
 // Throughputs are Gavel's measured speeds.
 type Throughputs struct {
-	types []string // as written in instances, sorted
+	types []string // spelled as in instances, sorted
 	rates map[rateKey]int64
-	known map[string]bool // job types
-	// scales has the numbers of GPUs measured for a job type.
+	known map[string]bool // the job types
+	// scales holds the numbers of GPUs measured for a job type.
 	scales map[string][]int64
 }
 
@@ -22,10 +22,10 @@ type rateKey struct {
 	jobType string
 	gpus    int64
 	gpuType string
-	spread  bool // over servers, which Gavel calls unconsolidated
+	spread  bool // spread over servers, which Gavel calls unconsolidated
 }
 
-// gavelGPUs spells Gavel's GPU types as instances do.
+// gavelGPUs maps Gavel's names of GPU types to those of instances.
 var gavelGPUs = map[string]string{"k80": "K80", "p100": "P100", "v100": "V100"}
 
 // ReadThroughputs reads a table with the columns job_type, scale_factor,
@@ -75,7 +75,7 @@ func ReadThroughputs(src Source, base *Throughputs) (*Throughputs, error) {
 func (tp *Throughputs) row(t *table, rate string, read map[rateKey]bool) error {
 	k := rateKey{jobType: strings.Clone(t.text("job_type"))}
 	if k.jobType == "" {
-		return t.fault("job_type", "empty")
+		return t.errorAt("job_type", "empty")
 	}
 	var err error
 	if k.gpus, err = t.count("scale_factor", 1); err != nil {
@@ -83,7 +83,7 @@ func (tp *Throughputs) row(t *table, rate string, read map[rateKey]bool) error {
 	}
 	name, ok := gavelGPUs[strings.ToLower(t.text("gpu_type"))]
 	if !ok {
-		return t.fault("gpu_type", "unknown GPU %q; it must be k80, p100 or v100", clip(t.text("gpu_type")))
+		return t.errorAt("gpu_type", "unknown GPU %q; it must be k80, p100 or v100", truncate(t.text("gpu_type")))
 	}
 	k.gpuType = name
 	var v int64
@@ -97,10 +97,11 @@ func (tp *Throughputs) row(t *table, rate string, read map[rateKey]bool) error {
 	case "unconsolidated":
 		k.spread = true
 	default:
-		return t.fault("placement", "%q is neither consolidated nor unconsolidated", clip(p))
+		return t.errorAt("placement", "%q is neither consolidated nor unconsolidated", truncate(p))
 	}
 	if read[k] {
-		return t.fault("job_type", "%s on %d %s, %s, is given twice", clip(k.jobType), k.gpus, k.gpuType, t.text("placement"))
+		return t.errorAt("job_type", "%s on %d %s, %s, is given twice", truncate(k.jobType), k.gpus, k.gpuType,
+			t.text("placement"))
 	}
 	read[k] = true
 	tp.rates[k] = v
@@ -115,11 +116,11 @@ func (tp *Throughputs) row(t *table, rate string, read map[rateKey]bool) error {
 	return nil
 }
 
-// step is the synchronised step of a job on gpus GPUs of one type: d =
-// gpus / rate(gpus), compute = min(1 / rate(1), d). ok is false without a
-// measurement; noSync says that the minimum was d although gpus > 1.
+// step returns the synchronised step of a job on gpus GPUs of one type: d = gpus /
+// rate(gpus), compute = min(1 / rate(1), d). It returns false without a measurement.
+// noSync says that the minimum was d although gpus > 1.
 func (tp *Throughputs) step(jobType string, gpus int64, gpuType string, spread bool) (s step, noSync, ok bool) {
-	rate := tp.rates[rateKey{jobType, gpus, gpuType, spread}] // in 1e-6 steps a second
+	rate := tp.rates[rateKey{jobType, gpus, gpuType, spread}] // in 1e-6 steps per second
 	if rate == 0 {
 		return step{}, false, false
 	}
@@ -147,27 +148,31 @@ func (tp *Throughputs) step(jobType string, gpus int64, gpuType string, spread b
 func Gavel(trace, throughputs Source, cfg Config) (*hare.Instance, *Report, error) {
 	inst, rep, err := gavelLike("gavel", "V100=36,P100=36,K80=36", trace, throughputs, &cfg)
 	if rep != nil {
-		rep.Measured = "step rates by GPU type and number of GPUs (" + cfg.Placement + " placement); the trace's arrivals, models and steps"
-		rep.Assumed = []string{"a job's compute time on several GPUs is that of one GPU; the rest of its step is synchronisation",
+		rep.Measured = "step rates by GPU type and number of GPUs (" + cfg.Placement +
+			" placement); the trace's arrivals, models and steps"
+		rep.Assumed = []string{"a job's compute time on several GPUs is that of one GPU; the rest of its step is " +
+			"synchronisation",
 			"every job always runs in that placement; slo and node boundaries are left out"}
 	}
 	return inst, rep, err
 }
 
-// Shockwave reads a Shockwave trace, which is in Gavel's terms with dynamic
-// batch sizes, over Gavel's throughputs. The default cluster is 12 of each type.
+// Shockwave reads a Shockwave trace over Gavel's throughputs. Its columns are Gavel's
+// with dynamic batch sizes. The default cluster has 12 GPUs of each type.
 func Shockwave(trace, throughputs Source, cfg Config) (*hare.Instance, *Report, error) {
 	inst, rep, err := gavelLike("shockwave", "V100=12,P100=12,K80=12", trace, throughputs, &cfg)
 	if rep != nil {
-		rep.Measured = "step rates by GPU type and number of GPUs (Gavel's, " + cfg.Placement + "); the trace's arrivals, models and steps"
-		rep.Assumed = []string{"batch sizes stay as they start: accordion and gns are read as static, and stated durations are left out",
+		rep.Measured = "step rates by GPU type and number of GPUs (Gavel's, " + cfg.Placement +
+			"); the trace's arrivals, models and steps"
+		rep.Assumed = []string{"batch sizes stay as they start: accordion and gns are read as static, and stated " +
+			"durations are left out",
 			"the default cluster of 12 V100, 12 P100 and 12 K80",
 			"a job's compute time on several GPUs is that of one GPU; the rest of its step is synchronisation"}
 	}
 	return inst, rep, err
 }
 
-// gavelLike resolves config in place.
+// gavelLike reads a trace in Gavel's terms; it resolves config in place.
 func gavelLike(format, gpus string, trace, throughputs Source, config *Config) (*hare.Instance, *Report, error) {
 	cfg, err := config.resolve(format, trace, "gang", gpus)
 	if err != nil {
@@ -202,7 +207,7 @@ func gavelLike(format, gpus string, trace, throughputs Source, config *Config) (
 func (b *builder) gavelRow(t *table, tp *Throughputs) error {
 	jobType := strings.Clone(t.text("job_type"))
 	if !tp.known[jobType] {
-		return t.fault("job_type", "unknown model %q: the throughputs have no such job type", clip(jobType))
+		return t.errorAt("job_type", "unknown model %q: the throughputs have no such job type", truncate(jobType))
 	}
 	total, err := t.count("total_steps", 1)
 	if err != nil {
@@ -213,7 +218,7 @@ func (b *builder) gavelRow(t *table, tp *Throughputs) error {
 		return err
 	}
 	if !slices.Contains(tp.scales[jobType], gpus) {
-		return t.fault("scale_factor", "%s was not measured on %d GPUs; it was on %v", jobType, gpus, tp.scales[jobType])
+		return t.errorAt("scale_factor", "%s was not measured on %d GPUs; it was on %v", jobType, gpus, tp.scales[jobType])
 	}
 	weight, err := t.decimal("priority_weight", 6)
 	if err != nil {
@@ -242,15 +247,17 @@ func (b *builder) gavelRow(t *table, tp *Throughputs) error {
 	if err != nil {
 		return err
 	}
-	job := hare.Job{ID: fmt.Sprintf("%s-%s", id, slug(jobType)), WeightMicro: weight, ReleaseUs: release, Tasks: gpus, Sync: b.cfg.syncRule()}
-	if reason := merge(&job, (total+gpus-1)/gpus, steps, b.cfg.Quantum.Microseconds(), &b.row); reason != "" {
-		return t.fault("job_type", "%s", reason)
+	job := hare.Job{ID: fmt.Sprintf("%s-%s", id, slug(jobType)), WeightMicro: weight, ReleaseUs: release, Tasks: gpus,
+		Sync: b.cfg.syncRule()}
+	if reason := mergeSteps(&job, (total+gpus-1)/gpus, steps, b.cfg.Quantum.Microseconds(), &b.row); reason != "" {
+		return t.errorAt("job_type", "%s", reason)
 	}
 	b.add(t, job)
 	return nil
 }
 
-// slug is a job type's model for use in an id: "ResNet-18 (batch size 64)" is resnet-18.
+// slug returns the model of a job type for use in an ID: "ResNet-18 (batch size 64)"
+// gives resnet-18.
 func slug(jobType string) string {
 	model, _, _ := strings.Cut(jobType, " (")
 	return strings.ToLower(strings.ReplaceAll(model, " ", "-"))

@@ -12,14 +12,15 @@ import (
 )
 
 // nativeColumns are the fields of a line of Gavel's own traces (scheduler/utils.py,
-// parse_trace, commit c4fa400), by our names where we read them.
+// parse_trace, commit c4fa400). Fields that are read have the name of the CSV column.
 var nativeColumns = []string{
-	"job_type", "command", "working_directory", "num_steps_arg", "needs_data_dir", "total_steps", "scale_factor", "priority_weight", "slo", "arrival_s",
+	"job_type", "command", "working_directory", "num_steps_arg", "needs_data_dir", "total_steps", "scale_factor",
+	"priority_weight", "slo", "arrival_s",
 }
 
-// newJobs opens a trace in Gavel's terms: a CSV text whose header names columns,
-// or Gavel's own form, ten fields between tabs without a header, whose jobs are
-// numbered from 0.
+// newJobs opens a trace in Gavel's terms: either a CSV text whose header names columns,
+// or Gavel's own form, which has ten fields between tabs, no header, and jobs numbered
+// from 0.
 func newJobs(src Source) (*table, error) {
 	if src.R == nil {
 		return newTable(src)
@@ -39,7 +40,8 @@ func newJobs(src Source) (*table, error) {
 		src.Name = "input"
 	}
 	if tabs+1 != len(nativeColumns) {
-		return nil, &RowError{src.Name, 1, 1, fmt.Sprintf("%d fields between tabs; a trace of Gavel has %d: %s", tabs+1, len(nativeColumns), strings.Join(nativeColumns, ", "))}
+		return nil, &RowError{src.Name, 1, 1, fmt.Sprintf("%d fields between tabs; a trace of Gavel has %d: %s", tabs+1,
+			len(nativeColumns), strings.Join(nativeColumns, ", "))}
 	}
 	t := &table{file: src.Name, column: map[string]int{"job_id": len(nativeColumns)}, native: true}
 	for i, name := range nativeColumns {

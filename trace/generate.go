@@ -17,34 +17,34 @@ import (
 // the size of the frozen standard-2000; a hundred times (20,000 jobs,
 // V100=6400,T4=4800,K80=2400,M60=2400) the largest one that is measured.
 type GenerateConfig struct {
-	// Jobs is how many; zero means 200.
+	// Jobs is the number of jobs; zero means 200.
 	Jobs int
-	// GPUs is the cluster, a node a type; nil means V100=64,T4=48,K80=24,M60=24.
+	// GPUs is the cluster, one node for each type; nil means V100=64,T4=48,K80=24,M60=24.
 	// Types must be among GeneratedTypes.
 	GPUs []hare.TypeCount
-	// Arrivals is "none" (default: all at 0), "poisson:RATE" in jobs a second,
-	// or "uniform:SPAN", evenly at random over SPAN seconds.
+	// Arrivals is "none" (the default: all jobs arrive at 0), "poisson:RATE" with the rate
+	// in jobs per second, or "uniform:SPAN", uniformly at random over SPAN seconds.
 	Arrivals string
-	// Sync is "relaxed" (default), "gang" or "rigid".
+	// Sync is "relaxed" (the default), "gang" or "rigid".
 	Sync string
-	// Seed chooses the instance: same seed and settings, same instance.
+	// Seed selects the instance: the same seed and settings give the same instance.
 	Seed uint64
-	// GrainUs is what times are rounded to, up from a half; zero means whole
+	// GrainUs is the unit to which times are rounded, half a unit upwards. Zero means whole
 	// seconds, as in the frozen instances.
 	GrainUs int64
-	// Name is the instance's; empty means "generated-<jobs>-seed-<seed>".
+	// Name is the name of the instance; empty means "generated-<jobs>-seed-<seed>".
 	Name string
 }
 
-// model is one of the paper's. Times are relative to a V100, the shape of the
-// papers' speedup figures: convolutions and transformers gain much from a
+// model is one of the paper's models. Its times are relative to a V100 and follow the
+// shape of the papers' speedup figures: convolutions and transformers gain much from a
 // V100, graph networks little. They are not measurements.
 type model struct {
 	name     string
 	domain   int
-	base     float64   // seconds of a task on a V100, before the job's own scale of 5
-	relative []float64 // by GeneratedTypes
-	sync     float64   // seconds, before the job's own scale
+	base     float64   // the seconds of a task on a V100, before the job's own scale of 5
+	relative []float64 // the time by GPU type, in the order of GeneratedTypes
+	sync     float64   // in seconds, before the job's own scale
 }
 
 // GeneratedTypes are the GPU types whose relative speeds the generator knows.
@@ -65,13 +65,14 @@ const domains = 4
 
 var (
 	taskChoices      = []int64{1, 2, 4, 4, 8, 8, 16}
-	defaultGenerated = []hare.TypeCount{{Type: "V100", Count: 64}, {Type: "T4", Count: 48}, {Type: "K80", Count: 24}, {Type: "M60", Count: 24}}
+	defaultGenerated = []hare.TypeCount{{Type: "V100", Count: 64}, {Type: "T4", Count: 48}, {Type: "K80", Count: 24},
+		{Type: "M60", Count: 24}}
 )
 
-// Limits of what is generated.
+// These constants limit what is generated.
 const (
 	maxGenerated = 1 << 20
-	maxArrival   = 1e9 // seconds
+	maxArrival   = 1e9 // in seconds
 )
 
 // Generate makes an instance from a seed, with PCG: domains in equal shares in
@@ -111,7 +112,7 @@ func Generate(cfg GenerateConfig) (*hare.Instance, error) {
 	if cfg.Name == "" {
 		cfg.Name = fmt.Sprintf("generated-%d-seed-%d", cfg.Jobs, cfg.Seed)
 	}
-	rng := rand.New(rand.NewPCG(cfg.Seed, 0x48617265)) // "Hare"
+	rng := rand.New(rand.NewPCG(cfg.Seed, 0x48617265)) // "Hare" in ASCII
 	releases, err := arrivals(cfg.Arrivals, cfg.Jobs, rand.New(rand.NewPCG(cfg.Seed, 0x41727269)))
 	if err != nil {
 		return nil, err
@@ -120,7 +121,8 @@ func Generate(cfg GenerateConfig) (*hare.Instance, error) {
 	for _, g := range cfg.GPUs {
 		widest = max(widest, g.Count)
 	}
-	inst := &hare.Instance{Name: cfg.Name, Objective: hare.ObjectiveWeightedJCT, Cluster: clusterOf(cfg.GPUs), Jobs: make([]hare.Job, cfg.Jobs)}
+	inst := &hare.Instance{Name: cfg.Name, Objective: hare.ObjectiveWeightedJCT, Cluster: clusterOf(cfg.GPUs),
+		Jobs: make([]hare.Job, cfg.Jobs)}
 	domain := make([]int, cfg.Jobs)
 	for i := range domain {
 		domain[i] = i % domains
@@ -144,10 +146,11 @@ func Generate(cfg GenerateConfig) (*hare.Instance, error) {
 		if sync != hare.Relaxed {
 			job.Tasks = min(job.Tasks, int64(widest))
 		}
-		syncUs := max(cfg.GrainUs, grain(m.sync*scale, cfg.GrainUs))
+		syncUs := max(cfg.GrainUs, roundSeconds(m.sync*scale, cfg.GrainUs))
 		for _, g := range cfg.GPUs {
 			t := slices.Index(GeneratedTypes, g.Type)
-			job.On = append(job.On, hare.Profile{Type: g.Type, ComputeUs: max(cfg.GrainUs, grain(m.base*m.relative[t]*scale, cfg.GrainUs)), SyncUs: syncUs})
+			job.On = append(job.On, hare.Profile{Type: g.Type,
+				ComputeUs: max(cfg.GrainUs, roundSeconds(m.base*m.relative[t]*scale, cfg.GrainUs)), SyncUs: syncUs})
 		}
 		sortProfiles(job.On)
 		inst.Jobs[i] = job
@@ -155,10 +158,11 @@ func Generate(cfg GenerateConfig) (*hare.Instance, error) {
 	return inst, nil
 }
 
-// grain is seconds in microseconds, rounded to a multiple of us.
-func grain(seconds float64, us int64) int64 { return int64(seconds*1e6/float64(us)+0.5) * us }
+// roundSeconds returns seconds in microseconds, rounded to a multiple of us.
+func roundSeconds(seconds float64, us int64) int64 { return int64(seconds*1e6/float64(us)+0.5) * us }
 
-// arrivals are the releases of n jobs in microseconds, in order under poisson.
+// arrivals returns the releases of n jobs in microseconds; under poisson they are in
+// order.
 func arrivals(kind string, n int, rng *rand.Rand) ([]int64, error) {
 	out := make([]int64, n)
 	name, value, _ := strings.Cut(kind, ":")
@@ -167,7 +171,8 @@ func arrivals(kind string, n int, rng *rand.Rand) ([]int64, error) {
 	}
 	x, err := strconv.ParseFloat(value, 64)
 	if name != "poisson" && name != "uniform" || err != nil || !(x > 0) || math.IsInf(x, 0) {
-		return nil, fmt.Errorf("trace: arrivals %q; write none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)", kind)
+		return nil, fmt.Errorf("trace: arrivals %q; write none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)",
+			kind)
 	}
 	var t float64
 	for i := range out {
@@ -177,9 +182,10 @@ func arrivals(kind string, n int, rng *rand.Rand) ([]int64, error) {
 			t = rng.Float64() * x
 		}
 		if t > maxArrival {
-			return nil, fmt.Errorf("trace: arrivals %q: a job arrives after %.0f seconds; raise the rate or shorten the span", kind, t)
+			return nil, fmt.Errorf("trace: arrivals %q: a job arrives after %.0f seconds; raise the rate or shorten the span",
+				kind, t)
 		}
-		out[i] = grain(t, 1000)
+		out[i] = roundSeconds(t, 1000)
 	}
 	return out, nil
 }

@@ -39,7 +39,8 @@ func TestGenerate(t *testing.T) {
 				perDomain[m.domain]++
 			}
 		}
-		if j.Rounds < 5 || j.Rounds > 64 || j.WeightMicro < 50_000 || j.WeightMicro > 1_050_000 || j.ReleaseUs != 0 || j.Sync != hare.Relaxed {
+		if j.Rounds < 5 || j.Rounds > 64 || j.WeightMicro < 50_000 || j.WeightMicro > 1_050_000 || j.ReleaseUs != 0 ||
+			j.Sync != hare.Relaxed {
 			t.Errorf("job %+v", j)
 		}
 		fast := map[string]int64{}
@@ -76,7 +77,7 @@ func TestGenerateArrivals(t *testing.T) {
 				t.Fatalf("arrivals change a job: %s", d)
 			}
 		}
-		// Both average 1,000 s; four standard deviations of either stay below 250 s.
+		// Both means are 1,000 s; four standard deviations of either stay below 250 s.
 		if mean := sum / 200; math.Abs(mean-1000) > 250 {
 			t.Errorf("%s: mean arrival %g s", kind, mean)
 		}
@@ -105,8 +106,10 @@ func TestGenerateLarge(t *testing.T) {
 func TestGenerateFaults(t *testing.T) {
 	for name, cfg := range map[string]GenerateConfig{
 		"negative": {Jobs: -1}, "too many": {Jobs: 1 << 40}, "GPU": {GPUs: []hare.TypeCount{{Type: "TPU", Count: 1}}},
-		"sync": {Sync: "async"}, "grain": {GrainUs: -1}, "arrivals": {Arrivals: "often"}, "none with value": {Arrivals: "none:3"},
-		"rate": {Arrivals: "poisson:0"}, "NaN": {Arrivals: "poisson:NaN"}, "Inf": {Arrivals: "uniform:Inf"}, "slow": {Arrivals: "poisson:1e-300"},
+		"sync": {Sync: "async"}, "grain": {GrainUs: -1}, "arrivals": {Arrivals: "often"},
+		"none with value": {Arrivals: "none:3"},
+		"rate":            {Arrivals: "poisson:0"}, "NaN": {Arrivals: "poisson:NaN"}, "Inf": {Arrivals: "uniform:Inf"},
+		"slow": {Arrivals: "poisson:1e-300"},
 	} {
 		if _, err := Generate(cfg); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -116,7 +119,8 @@ func TestGenerateFaults(t *testing.T) {
 
 // Gang and rigid jobs fit the cluster.
 func TestGenerateNarrow(t *testing.T) {
-	inst := generate(t, GenerateConfig{Sync: "gang", GPUs: []hare.TypeCount{{Type: "V100", Count: 3}, {Type: "K80", Count: 2}}})
+	inst := generate(t, GenerateConfig{Sync: "gang", GPUs: []hare.TypeCount{{Type: "V100", Count: 3},
+		{Type: "K80", Count: 2}}})
 	for _, j := range inst.Jobs {
 		if j.Tasks > 3 || j.Sync != hare.Gang {
 			t.Fatalf("%+v", j)

@@ -8,10 +8,11 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// knownTypes are the spellings that flags are matched to without case.
+// knownTypes are the spellings of GPU types that flags match without regard to case.
 var knownTypes = []string{"V100", "P100", "K80", "T4", "M60", "GPU", "A10", "G1", "G2", "G3", "V100M16", "V100M32"}
 
-// canonicalType spells a known type as readers write it and leaves others alone.
+// canonicalType returns the spelling of a known type that readers use, and returns other
+// names unchanged.
 func canonicalType(name string) string {
 	for _, t := range knownTypes {
 		if strings.EqualFold(t, name) {
@@ -21,8 +22,8 @@ func canonicalType(name string) string {
 	return name
 }
 
-// ParseGPUs reads a cluster such as "V100=36,P100=36,K80=36", in this order;
-// known types match without case.
+// ParseGPUs reads a cluster such as "V100=36,P100=36,K80=36" and keeps its order. Known
+// types match without regard to case.
 func ParseGPUs(text string) ([]hare.TypeCount, error) {
 	var out []hare.TypeCount
 	total := 0
@@ -52,7 +53,8 @@ func ParseGPUs(text string) ([]hare.TypeCount, error) {
 	return out, nil
 }
 
-// clusterOf is one node a type, named as the type in lower case.
+// clusterOf returns a cluster with one node for each type, named as the type in lower
+// case.
 func clusterOf(gpus []hare.TypeCount) hare.Cluster {
 	var c hare.Cluster
 	for _, g := range gpus {

@@ -10,23 +10,23 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// RatedJob is a job of a trace in Gavel's terms, its steps as they are: what a
-// simulator of leases needs, where an instance has merged rounds.
+// RatedJob is a job of a trace in Gavel's terms with unchanged steps. A simulator of
+// leases needs the steps, whereas an instance has merged rounds.
 type RatedJob struct {
 	ID       string
-	Kind     string // job type
+	Kind     string // the job type
 	ArrivalS float64
 	Weight   float64
 	GPUs     int
 	Steps    int64     // summed over the GPUs
-	Rate     []float64 // the same, a second, by Rated.Types; 0: not measured
-	SLO      float64   // multiple of its time alone; 0: none
-	Entity   *Entity   // nil: none
+	Rate     []float64 // in steps per second, by RatedTrace.Types; 0 means not measured
+	SLO      float64   // as a multiple of the job's time alone; 0 means none
+	Entity   *Entity   // nil means none
 }
 
-// Rated is a trace with the rates of its jobs on the types of a cluster.
-type Rated struct {
-	Types []string // in rising order
+// RatedTrace is a trace with the rates of its jobs on the types of a cluster.
+type RatedTrace struct {
+	Types []string // sorted
 	GPUs  []int    // by type
 	Jobs  []RatedJob
 	pairs map[pairKey][2]float64 // nil without measurements
@@ -34,7 +34,7 @@ type Rated struct {
 	entities map[string]*Entity
 }
 
-// pairKey names jobs that share GPUs, a ≤ b.
+// pairKey names two job types that share GPUs, a ≤ b.
 type pairKey struct {
 	a, b, gpuType string
 	gpus          int
@@ -54,10 +54,10 @@ type pairKey struct {
 // alone a job may take; entity, to whom it belongs, with entity_weight (empty: 1)
 // and entity_policy (fairness or fifo; empty: fairness), the same in all rows of
 // an entity.
-func ReadRated(trace, table Source, gpus []hare.TypeCount) (*Rated, error) {
+func ReadRated(trace, table Source, gpus []hare.TypeCount) (*RatedTrace, error) {
 	gpus = slices.Clone(gpus)
 	slices.SortFunc(gpus, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
-	r := &Rated{}
+	r := &RatedTrace{}
 	for _, g := range gpus {
 		r.Types, r.GPUs = append(r.Types, g.Type), append(r.GPUs, g.Count)
 	}
@@ -81,7 +81,7 @@ func ReadRated(trace, table Source, gpus []hare.TypeCount) (*Rated, error) {
 			return nil, err
 		}
 		if seen[j.ID] {
-			return nil, t.fault("job_id", "%q appears twice", clip(j.ID))
+			return nil, t.errorAt("job_id", "%q appears twice", truncate(j.ID))
 		}
 		seen[j.ID] = true
 		r.Jobs = append(r.Jobs, j)
@@ -93,10 +93,10 @@ func ReadRated(trace, table Source, gpus []hare.TypeCount) (*Rated, error) {
 	return r, nil
 }
 
-// rateTable has the rates of a job type by number of GPUs and type.
+// rateTable holds the rates of a job type by number of GPUs and type.
 type rateTable map[string]map[int][]float64
 
-func (r *Rated) table(src Source, gpus []hare.TypeCount) (rateTable, error) {
+func (rt *RatedTrace) table(src Source, gpus []hare.TypeCount) (rateTable, error) {
 	t, err := newTable(src, "job_type", "scale_factor", "gpu_type", "steps_per_second")
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (r *Rated) table(src Source, gpus []hare.TypeCount) (rateTable, error) {
 		if _, ok := t.column["other_steps_per_second"]; !ok {
 			return nil, &RowError{t.file, 1, 1, `no column "other_steps_per_second"`}
 		}
-		r.pairs = map[pairKey][2]float64{}
+		rt.pairs = map[pairKey][2]float64{}
 	}
 	rates, known := rateTable{}, []string{}
 	for {
@@ -125,14 +125,14 @@ func (r *Rated) table(src Source, gpus []hare.TypeCount) (rateTable, error) {
 		}
 		jobType := strings.Clone(t.text("job_type"))
 		if jobType == "" {
-			return nil, t.fault("job_type", "empty")
+			return nil, t.errorAt("job_type", "empty")
 		}
 		scale, err := t.scale()
 		if err != nil {
 			return nil, err
 		}
 		rate := 0.0
-		if t.text("steps_per_second") != "" { // empty: not measured
+		if t.text("steps_per_second") != "" { // an empty field means not measured
 			if rate, err = t.float("steps_per_second"); err != nil {
 				return nil, err
 			}
@@ -147,16 +147,16 @@ func (r *Rated) table(src Source, gpus []hare.TypeCount) (rateTable, error) {
 			if k.a > k.b {
 				k.a, k.b, both = k.b, k.a, [2]float64{other, rate}
 			}
-			r.pairs[k] = both
+			rt.pairs[k] = both
 			continue
 		}
 		if rates[jobType] == nil {
 			rates[jobType] = map[int][]float64{}
 		}
 		if rates[jobType][scale] == nil {
-			rates[jobType][scale] = make([]float64, len(r.Types))
+			rates[jobType][scale] = make([]float64, len(rt.Types))
 		}
-		if k := slices.Index(r.Types, gpuType); k >= 0 {
+		if k := slices.Index(rt.Types, gpuType); k >= 0 {
 			rates[jobType][scale][k] = rate
 		}
 	}
@@ -164,18 +164,18 @@ func (r *Rated) table(src Source, gpus []hare.TypeCount) (rateTable, error) {
 	return rates, requireTypes(gpus, known, t.file)
 }
 
-func (r *Rated) job(t *table, rates rateTable) (RatedJob, error) {
+func (rt *RatedTrace) job(t *table, rates rateTable) (RatedJob, error) {
 	j := RatedJob{ID: strings.Clone(t.text("job_id")), Kind: strings.Clone(t.text("job_type"))}
 	byScale, ok := rates[j.Kind]
 	if !ok {
-		return j, t.fault("job_type", "unknown model %q: the table of rates has no such job type", clip(j.Kind))
+		return j, t.errorAt("job_type", "unknown model %q: the table of rates has no such job type", truncate(j.Kind))
 	}
 	var err error
 	if j.GPUs, err = t.scale(); err != nil {
 		return j, err
 	}
 	if j.Rate, ok = byScale[j.GPUs]; !ok {
-		return j, t.fault("scale_factor", "%s was not measured on %d GPUs", clip(j.Kind), j.GPUs)
+		return j, t.errorAt("scale_factor", "%s was not measured on %d GPUs", truncate(j.Kind), j.GPUs)
 	}
 	if j.Steps, err = t.count("total_steps", 1); err != nil {
 		return j, err
@@ -187,48 +187,48 @@ func (r *Rated) job(t *table, rates rateTable) (RatedJob, error) {
 		return j, err
 	}
 	if j.Weight <= 0 {
-		return j, t.fault("priority_weight", "%v is not positive", j.Weight)
+		return j, t.errorAt("priority_weight", "%v is not positive", j.Weight)
 	}
-	// Gavel writes −1 where a job has none.
+	// Gavel writes −1 for a job without an SLO.
 	if _, ok := t.column["slo"]; ok && t.text("slo") != "" && !strings.HasPrefix(t.text("slo"), "-") {
 		if j.SLO, err = t.float("slo"); err != nil {
 			return j, err
 		}
 	}
-	if j.Entity, err = r.entity(t); err != nil {
+	if j.Entity, err = rt.entity(t); err != nil {
 		return j, err
 	}
 	for k, rate := range j.Rate {
-		if rate > 0 && r.GPUs[k] >= j.GPUs {
+		if rate > 0 && rt.GPUs[k] >= j.GPUs {
 			return j, nil
 		}
 	}
-	return j, t.fault("job_type", "%s cannot run on %d GPUs of one type of this cluster", clip(j.Kind), j.GPUs)
+	return j, t.errorAt("job_type", "%s cannot run on %d GPUs of one type of this cluster", truncate(j.Kind), j.GPUs)
 }
 
-// PairRates are the rates of two jobs that share their GPUs of a type; zeros
-// where that was not measured.
-func (r *Rated) PairRates(kindA, kindB string, gpus, gpuType int) (a, b float64) {
-	k := pairKey{kindA, kindB, r.Types[gpuType], gpus}
+// PairRates returns the rates of two jobs that share their GPUs of a type; both are 0
+// without a measurement.
+func (rt *RatedTrace) PairRates(kindA, kindB string, gpus, gpuType int) (a, b float64) {
+	k := pairKey{kindA, kindB, rt.Types[gpuType], gpus}
 	swap := k.a > k.b
 	if swap {
 		k.a, k.b = k.b, k.a
 	}
-	both := r.pairs[k]
+	both := rt.pairs[k]
 	if swap {
 		return both[1], both[0]
 	}
 	return both[0], both[1]
 }
 
-// HasPairs says that the table has rates of jobs that share GPUs.
-func (r *Rated) HasPairs() bool { return r.pairs != nil }
+// HasPairs reports whether the table has rates of jobs that share GPUs.
+func (rt *RatedTrace) HasPairs() bool { return rt.pairs != nil }
 
 // scale reads a number of GPUs.
 func (t *table) scale() (int, error) {
 	v, err := t.count("scale_factor", 1)
 	if err == nil && v > hare.MaxGPUs {
-		err = t.fault("scale_factor", "%d is more than %d", v, hare.MaxGPUs)
+		err = t.errorAt("scale_factor", "%d is more than %d", v, hare.MaxGPUs)
 	}
 	return int(v), err
 }
@@ -238,7 +238,7 @@ func (t *table) float(column string) (float64, error) {
 	text := t.text(column)
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v >= 0 && v <= hare.MaxExact) || math.Signbit(v) && v != 0 {
-		return 0, t.fault(column, "%q is not a number from 0 to 2^53", clip(text))
+		return 0, t.errorAt(column, "%q is not a number from 0 to 2^53", truncate(text))
 	}
 	return v, nil
 }

@@ -21,8 +21,9 @@ GAN,1,k80,,2,
 GAN,1,k80,LM,0.5,0.75
 `
 
-func readRated(jobs, table string) (*trace.Rated, error) {
-	return trace.ReadRated(trace.Source{Name: "jobs.csv", R: strings.NewReader(jobs)}, trace.Source{Name: "rates.csv", R: strings.NewReader(table)},
+func readRated(jobs, table string) (*trace.RatedTrace, error) {
+	return trace.ReadRated(trace.Source{Name: "jobs.csv", R: strings.NewReader(jobs)},
+		trace.Source{Name: "rates.csv", R: strings.NewReader(table)},
 		[]hare.TypeCount{{Type: "V100", Count: 2}, {Type: "K80", Count: 1}})
 }
 
@@ -31,7 +32,9 @@ func TestReadRated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(r.Types, r.GPUs, r.Jobs); got != "[K80 V100] [1 2] [{a GAN 0.25 1 1 9 [2 0] 0 <nil>} {b LM 7.5 5 1 100 [1.25 10.12345678901234] 0 <nil>} {c LM 7.5 1 2 3 [0 18] 0 <nil>}]" {
+	if got := fmt.Sprint(r.Types, r.GPUs,
+		r.Jobs); got != "[K80 V100] [1 2] [{a GAN 0.25 1 1 9 [2 0] 0 <nil>} {b LM 7.5 5 1 100 [1.25 10.12345678901234] 0 "+
+		"<nil>} {c LM 7.5 1 2 3 [0 18] 0 <nil>}]" {
 		t.Error(got)
 	}
 	if a, b := r.PairRates("LM", "GAN", 1, 0); a != 0.75 || b != 0.5 {
@@ -43,13 +46,16 @@ func TestReadRated(t *testing.T) {
 }
 
 func TestEntitiesAndDeadlines(t *testing.T) {
-	header := "job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,slo,entity,entity_weight,entity_policy\n"
-	r, err := readRated(header+"a,0,LM,100,1,1,1.5,x,3,fifo\nb,1,LM,100,1,1,,x,3,fifo\nc,2,LM,100,1,1,-1,y,,\nd,3,LM,100,1,1,,,,\n", ratedTable)
+	header := "job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight," +
+		"slo,entity,entity_weight,entity_policy\n"
+	r, err := readRated(header+"a,0,LM,100,1,1,1.5,x,3,fifo\nb,1,LM,100,1,1,,x,3,fifo\nc,2,LM,100,1,1,-1,y,,\n"+
+		"d,3,LM,100,1,1,,,,\n", ratedTable)
 	if err != nil {
 		t.Fatal(err)
 	}
 	j := r.Jobs
-	if j[0].SLO != 1.5 || j[1].SLO != 0 || j[2].SLO != 0 || j[0].Entity != j[1].Entity || *j[0].Entity != (trace.Entity{Name: "x", Weight: 3, FIFO: true}) ||
+	if j[0].SLO != 1.5 || j[1].SLO != 0 || j[2].SLO != 0 || j[0].Entity != j[1].Entity ||
+		*j[0].Entity != (trace.Entity{Name: "x", Weight: 3, FIFO: true}) ||
 		*j[2].Entity != (trace.Entity{Name: "y", Weight: 1}) || j[3].Entity != nil {
 		t.Error(j)
 	}
@@ -59,7 +65,8 @@ func TestEntitiesAndDeadlines(t *testing.T) {
 		"b,1,LM,100,1,1,,z,1,rob\n":  `entity_policy: "rob" is neither fairness nor fifo`,
 		"b,1,LM,100,1,1,soon,,,\n":   `slo: "soon" is not a number`,
 	} {
-		if _, err := readRated(header+"a,0,LM,100,1,1,,x,3,fifo\n"+row, ratedTable); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readRated(header+"a,0,LM,100,1,1,,x,3,fifo\n"+row, ratedTable); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", row, err)
 		}
 	}
@@ -74,10 +81,12 @@ func TestReadRatedNamesTheLine(t *testing.T) {
 		{"a,nan,LM,1,1,1\n", ratedTable, `arrival_s: "nan" is not a number`},
 		{"a,0,LM,1,1,0\n", ratedTable, "priority_weight: 0 is not positive"},
 		{"a,0,LM,1,1,1\na,0,LM,1,1,1\n", ratedTable, `jobs.csv:3:1: job_id: "a" appears twice`},
-		{"a,0,LM,1,1,1\n", strings.Replace(ratedTable, "k80,,1.25", "k80,,fast", 1), `rates.csv:2:11: steps_per_second: "fast"`},
+		{"a,0,LM,1,1,1\n", strings.Replace(ratedTable, "k80,,1.25", "k80,,fast", 1),
+			`rates.csv:2:11: steps_per_second: "fast"`},
 		{"a,0,LM,1,1,1\n", strings.ReplaceAll(ratedTable, "v100", "p100"), `unknown GPU type "V100"`},
 		{"", ratedTable, "no row of this text gives a job"},
-		{"a,0,GAN,1,1,1\n", strings.ReplaceAll(ratedTable, "GAN,1,k80,,2", "GAN,1,k80,,0"), "GAN cannot run on 1 GPUs of one type"},
+		{"a,0,GAN,1,1,1\n", strings.ReplaceAll(ratedTable, "GAN,1,k80,,2", "GAN,1,k80,,0"),
+			"GAN cannot run on 1 GPUs of one type"},
 	} {
 		if _, err := readRated(ratedHeader+f.jobs, f.table); err == nil || !strings.Contains(err.Error(), f.want) {
 			t.Errorf("%q: %v, want %s", f.jobs, err, f.want)
@@ -85,9 +94,9 @@ func TestReadRatedNamesTheLine(t *testing.T) {
 	}
 }
 
-// The shipped table with all digits is that with six, to six digits.
+// The shipped table with all digits equals the table with six digits, to six digits.
 func TestColocatedTableIsTheOtherOne(t *testing.T) {
-	read := func(table string) *trace.Rated {
+	read := func(table string) *trace.RatedTrace {
 		jobs, err := trace.Shipped("gavel_trace_generated500_multi.csv")
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +105,8 @@ func TestColocatedTableIsTheOtherOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := trace.ReadRated(jobs, rates, []hare.TypeCount{{Type: "V100", Count: 12}, {Type: "P100", Count: 12}, {Type: "K80", Count: 12}})
+		r, err := trace.ReadRated(jobs, rates, []hare.TypeCount{{Type: "V100", Count: 12}, {Type: "P100", Count: 12},
+			{Type: "K80", Count: 12}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,24 +134,28 @@ func FuzzReadRated(f *testing.F) {
 			return
 		}
 		for i, j := range r.Jobs {
-			if j.Steps < 1 || j.GPUs < 1 || !(j.Weight > 0) || !(j.ArrivalS >= 0) || len(j.Rate) != 2 || i > 0 && j.ArrivalS < r.Jobs[i-1].ArrivalS {
+			if j.Steps < 1 || j.GPUs < 1 || !(j.Weight > 0) || !(j.ArrivalS >= 0) || len(j.Rate) != 2 || i > 0 &&
+				j.ArrivalS < r.Jobs[i-1].ArrivalS {
 				t.Fatalf("%+v", j)
 			}
 		}
 	})
 }
 
-// Gavel's own form gives what the CSV text gives.
+// Gavel's own form gives the same jobs as the CSV text.
 func TestNativeTrace(t *testing.T) {
 	line := func(kind, steps, gpus, weight, slo, arrival string) string {
-		return kind + "\tpython3 \"train.py\" --dir %s/data\tdir\t-n\t1\t" + steps + "\t" + gpus + "\t" + weight + "\t" + slo + "\t" + arrival + "\n"
+		return kind + "\tpython3 \"train.py\" --dir %s/data\tdir\t-n\t1\t" + steps + "\t" + gpus + "\t" + weight + "\t" +
+			slo + "\t" + arrival + "\n"
 	}
-	text := line("LM", "100", "1", "5", "-1.000000", "7.5") + line("GAN", "9", "1", "1", "1.200000", "0.25") + line("LM", "3", "2", "1", "-1", "7.5")
+	text := line("LM", "100", "1", "5", "-1.000000", "7.5") + line("GAN", "9", "1", "1", "1.200000", "0.25") +
+		line("LM", "3", "2", "1", "-1", "7.5")
 	native, err := readRated(text, ratedTable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	named, err := readRated(strings.TrimSpace(ratedHeader)+",slo\n0,7.5,LM,100,1,5.0,\n1,0.25,GAN,9,1,1.0,1.2\n2,7.5,LM,3,2,1,\n", ratedTable)
+	named, err := readRated(strings.TrimSpace(ratedHeader)+",slo\n0,7.5,LM,100,1,5.0,\n1,0.25,GAN,9,1,1.0,1.2\n"+
+		"2,7.5,LM,3,2,1,\n", ratedTable)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,11 @@ type step struct {
 	compute, d *big.Rat
 }
 
-// merge turns n steps into rounds of as many steps as fit quantumUs on the
-// fastest type, at least one and at most all. The last round is counted whole.
-// Times are rounded to microseconds after merging, so one rounding is spread
-// over the round. The reason is empty when all fits.
-func merge(job *hare.Job, n int64, steps []step, quantumUs int64, row *Report) (reason string) {
+// mergeSteps turns n steps into rounds of as many steps as fit in quantumUs on the
+// fastest type, at least one and at most all. The last round is counted whole. Times are
+// rounded to microseconds after merging, so that one rounding is spread over the round.
+// The reason is empty if the job fits.
+func mergeSteps(job *hare.Job, n int64, steps []step, quantumUs int64, row *Report) (reason string) {
 	if len(steps) == 0 {
 		return "no GPU type has a measurement for this job"
 	}
@@ -46,8 +46,8 @@ func merge(job *hare.Job, n int64, steps []step, quantumUs int64, row *Report) (
 	row.Steps += n
 	count := new(big.Rat).SetInt64(per)
 	for _, s := range steps {
-		d, ok := nearest(new(big.Rat).Mul(count, s.d))
-		compute, ok2 := nearest(new(big.Rat).Mul(count, s.compute))
+		d, ok := roundHalfUp(new(big.Rat).Mul(count, s.d))
+		compute, ok2 := roundHalfUp(new(big.Rat).Mul(count, s.compute))
 		if !ok || !ok2 || d > hare.MaxExact/job.Rounds {
 			return "the job takes longer than 2^53 µs on " + s.gpu
 		}
@@ -68,8 +68,8 @@ type builder struct {
 	rep    *Report
 	cfg    Config
 	ids    map[string]bool
-	widest map[string]int64 // GPUs by type
-	row    Report           // of the row being read; counts only if its job is kept
+	widest map[string]int64 // the number of GPUs by type
+	row    Report           // the report of the current row; counts only if its job is kept
 }
 
 func newBuilder(format string, src Source, cfg Config, cluster hare.Cluster) *builder {
@@ -88,8 +88,8 @@ func newBuilder(format string, src Source, cfg Config, cluster hare.Cluster) *bu
 	return b
 }
 
-// next moves to the next row of the trace; false at the end or when there are
-// jobs enough.
+// next moves to the next row of the trace. It returns false at the end, or if there are
+// enough jobs.
 func (b *builder) next(t *table) (bool, error) {
 	if b.cfg.Jobs > 0 && len(b.inst.Jobs) >= b.cfg.Jobs {
 		return false, nil
@@ -102,22 +102,22 @@ func (b *builder) next(t *table) (bool, error) {
 	return ok, err
 }
 
-// identify checks the row's name in a column, which no other row may have.
+// identify reads the row's name from a column; no other row may have the same name.
 func (b *builder) identify(t *table, column string) (string, error) {
 	id := strings.Clone(t.text(column))
 	switch {
 	case id == "":
-		return "", t.fault(column, "empty")
+		return "", t.errorAt(column, "empty")
 	case len(id) > 128:
-		return "", t.fault(column, "longer than 128 bytes")
+		return "", t.errorAt(column, "longer than 128 bytes")
 	case b.ids[id]:
-		return "", t.fault(column, "%q appears twice", id)
+		return "", t.errorAt(column, "%q appears twice", id)
 	}
 	b.ids[id] = true
 	return id, nil
 }
 
-// add keeps the job, or skips it where no type of the cluster can run it.
+// add keeps the job, or skips it if no type of the cluster can run it.
 func (b *builder) add(t *table, job hare.Job) {
 	if b.cfg.Releases == "zero" {
 		job.ReleaseUs = 0
@@ -135,13 +135,14 @@ func (b *builder) add(t *table, job hare.Job) {
 	b.rep.skip(t, "no GPU type of the cluster that the job can use has as many GPUs as the job needs at once")
 }
 
-// finish hands out the instance, which needs a job.
+// finish returns the instance, which must have a job.
 func (b *builder) finish(t *table) (*hare.Instance, *Report, error) {
 	b.rep.Jobs = len(b.inst.Jobs)
 	if b.rep.Jobs == 0 {
 		return nil, b.rep, &RowError{t.file, 1, 1, "no row of this text gives a job"}
 	}
-	// What single rows cannot show: the length of all jobs one after another.
+	// Validation finds what single rows cannot show, such as the length of all jobs one
+	// after another.
 	validate := b.inst.Validate
 	if b.cfg.Long {
 		validate = b.inst.ValidateLong

@@ -17,10 +17,10 @@ import (
 // profile says; that all steps of all workers are as likely; and no slow spells,
 // though measured steps have them.
 type MiniBatch struct {
-	factors []float64 // ascending
+	factors []float64 // in ascending order
 }
 
-// MiniBatchTimes are the measurements that come with the program.
+// MiniBatchTimes returns the measurements that come with the program.
 func MiniBatchTimes() (*MiniBatch, error) {
 	src, err := Shipped("alibaba_minibatch_workers.csv")
 	if err != nil {
@@ -29,9 +29,9 @@ func MiniBatchTimes() (*MiniBatch, error) {
 	return ReadMiniBatch(src)
 }
 
-// ReadMiniBatch reads step times: columns job, worker, batch_time_norm, a step a
-// row. Rows of a worker need not stand together. Errors about the text are
-// *RowError. O(n log n).
+// ReadMiniBatch reads step times with the columns job, worker and batch_time_norm, one
+// step in each row. The rows of a worker may be anywhere in the text. Errors about the
+// text are *RowError. It takes O(n log n).
 func ReadMiniBatch(src Source) (*MiniBatch, error) {
 	t, err := newTable(src, "job", "worker", "batch_time_norm")
 	if err != nil {
@@ -53,9 +53,9 @@ func ReadMiniBatch(src Source) (*MiniBatch, error) {
 			return nil, err
 		}
 		if us <= 0 {
-			return nil, t.fault("batch_time_norm", "must be positive")
+			return nil, t.errorAt("batch_time_norm", "must be positive")
 		}
-		// The row's memory is used again.
+		// The memory of the row is reused, so the strings are copied.
 		w := worker{string([]byte(t.text("job"))), string([]byte(t.text("worker")))}
 		if times[w] == nil {
 			order = append(order, w)
@@ -78,16 +78,17 @@ func ReadMiniBatch(src Source) (*MiniBatch, error) {
 	return m, nil
 }
 
-// Draw is one of the measured factors, each as likely.
+// Draw returns one of the measured factors, each with the same probability.
 func (m *MiniBatch) Draw(r *rand.Rand) float64 { return m.factors[r.IntN(len(m.factors))] }
 
-// Quantile is the least factor that a fraction p of the measured ones, from 0 to
-// 1, do not exceed.
+// Quantile returns the least factor that a fraction p (from 0 to 1) of the measured
+// factors do not exceed.
 func (m *MiniBatch) Quantile(p float64) float64 {
 	i := int(p * float64(len(m.factors)))
 	return m.factors[min(max(i, 0), len(m.factors)-1)]
 }
 
 func (m *MiniBatch) String() string {
-	return fmt.Sprintf("%d steps: median %.3g, p95 %.3g, p99 %.3g, most %.3g times the worker's median", len(m.factors), m.Quantile(.5), m.Quantile(.95), m.Quantile(.99), m.Quantile(1))
+	return fmt.Sprintf("%d steps: median %.3g, p95 %.3g, p99 %.3g, most %.3g times the worker's median", len(m.factors),
+		m.Quantile(.5), m.Quantile(.95), m.Quantile(.99), m.Quantile(1))
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// Factors by hand: worker 0 has median 4, worker 1 has (10 + 30) / 2.
+// The factors are computed by hand: worker 0 has median 4, worker 1 has (10 + 30) / 2.
 func TestMiniBatchByHand(t *testing.T) {
-	m, err := trace.ReadMiniBatch(trace.Source{Name: "x", R: strings.NewReader("job,worker,sample,batch_time_norm\n1,0,1,4\n1,1,1,10\n1,0,2,2\n1,1,2,30\n1,0,3,8\n")})
+	m, err := trace.ReadMiniBatch(trace.Source{Name: "x",
+		R: strings.NewReader("job,worker,sample,batch_time_norm\n1,0,1,4\n1,1,1,10\n1,0,2,2\n1,1,2,30\n1,0,3,8\n")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,29 +16,28 @@ import (
 // PhillyConfig describes a synthetic trace in the likeness of Microsoft's
 // Philly. The zero value is 10,000 jobs on 2,490 GPUs at a load of 0.8.
 type PhillyConfig struct {
-	// Jobs is how many; zero means 10,000, at most 2^20.
+	// Jobs is the number of jobs; zero means 10,000, and the maximum is 2^20.
 	Jobs int
-	// GPUs is the cluster, a node a type; nil means GPU=2490. Where all types
-	// are among GeneratedTypes, each job draws one of Generate's models, which
-	// says how much slower it is on each type; otherwise all types are alike.
+	// GPUs is the cluster, one node for each type; nil means GPU=2490. If all types are
+	// among GeneratedTypes, each job draws one of Generate's models, which says how much
+	// slower the job is on each type; otherwise all types are alike.
 	GPUs []hare.TypeCount
-	// Load is the work that arrives a second over what the cluster does, if
-	// every type does a part of each job's work in proportion to its GPUs; zero
+	// Load is the work that arrives per second over the work that the cluster does per
+	// second, if every type does a part of each job's work in proportion to its GPUs. Zero
 	// means 0.8.
 	Load float64
-	// Sync is "rigid" (default), where a job is one round, or "gang", where it
-	// may be preempted between rounds of about a Quantum.
+	// Sync is "rigid" (the default), where a job is one round, or "gang", where a job may be
+	// preempted between rounds of about a Quantum.
 	Sync string
-	// Quantum is how long a round of a gang job takes on its fastest type; zero
-	// means 60 s.
+	// Quantum is the length of a round of a gang job on its fastest type; zero means 60 s.
 	Quantum time.Duration
-	// Seed chooses the trace: same seed and settings, same instance.
+	// Seed selects the trace: the same seed and settings give the same instance.
 	Seed uint64
-	// Name is the instance's; empty means "philly-like-<jobs>-seed-<seed>".
+	// Name is the name of the instance; empty means "philly-like-<jobs>-seed-<seed>".
 	Name string
 }
 
-// widthsOfPhilly are the classes of GPUs a job that durations are known by.
+// widthsOfPhilly are the classes of GPUs per job for which durations are known.
 var widthsOfPhilly = []string{"1", "2-4", "5-8", ">8"}
 
 // PhillyLike draws jobs in the likeness of Philly, with PCG: times between
@@ -57,20 +56,22 @@ func PhillyLike(cfg PhillyConfig) (*hare.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	rng := rand.New(rand.NewPCG(cfg.Seed, 0x5068696c)) // "Phil"
-	inst := &hare.Instance{Name: cfg.Name, Objective: hare.ObjectiveWeightedJCT, Cluster: clusterOf(cfg.GPUs), Jobs: make([]hare.Job, cfg.Jobs)}
+	rng := rand.New(rand.NewPCG(cfg.Seed, 0x5068696c)) // "Phil" in ASCII
+	inst := &hare.Instance{Name: cfg.Name, Objective: hare.ObjectiveWeightedJCT, Cluster: clusterOf(cfg.GPUs),
+		Jobs: make([]hare.Job, cfg.Jobs)}
 	speeds := cfg.relative()
 	widest, gpus := 0, 0
 	for _, g := range cfg.GPUs {
 		widest, gpus = max(widest, g.Count), gpus+g.Count
 	}
 	src.widths = slices.DeleteFunc(src.widths, func(w int64) bool { return w > int64(widest) })
-	profiles := make([]hare.Profile, cfg.Jobs*len(cfg.GPUs)) // of all jobs: one piece of memory
-	var seconds, work float64                                // of GPUs
+	profiles := make([]hare.Profile, cfg.Jobs*len(cfg.GPUs)) // one piece of memory for all jobs
+	var seconds, work float64                                // summed over the GPUs
 	gaps := make([]float64, cfg.Jobs)
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		*j = hare.Job{ID: "philly-" + strconv.Itoa(i), WeightMicro: 1e6, Rounds: 1, Tasks: src.widths[rng.IntN(len(src.widths))], Sync: hare.Rigid}
+		*j = hare.Job{ID: "philly-" + strconv.Itoa(i), WeightMicro: 1e6, Rounds: 1,
+			Tasks: src.widths[rng.IntN(len(src.widths))], Sync: hare.Rigid}
 		gaps[i] = src.gaps[rng.IntN(len(src.gaps))]
 		us := src.duration(j.Tasks, rng.Float64()) * 1e6
 		if cfg.Sync == "gang" {
@@ -79,7 +80,7 @@ func PhillyLike(cfg PhillyConfig) (*hare.Instance, error) {
 		}
 		relative := speeds[rng.IntN(len(speeds))]
 		j.On, profiles = profiles[:len(cfg.GPUs):len(cfg.GPUs)], profiles[len(cfg.GPUs):]
-		mean := 0.0 // of 1 / relative, over GPUs
+		mean := 0.0 // of 1 / relative, over the GPUs
 		for k, g := range cfg.GPUs {
 			j.On[k] = hare.Profile{Type: g.Type, ComputeUs: max(1, int64(us*relative[k]/float64(j.Rounds)+0.5))}
 			mean += float64(g.Count) / relative[k] / float64(gpus)
@@ -95,7 +96,7 @@ func PhillyLike(cfg PhillyConfig) (*hare.Instance, error) {
 		if at > maxArrival {
 			return nil, fmt.Errorf("trace: a job arrives after %.0f seconds; take fewer jobs, more GPUs or a higher load", at)
 		}
-		inst.Jobs[i].ReleaseUs = grain(at, 1000)
+		inst.Jobs[i].ReleaseUs = roundSeconds(at, 1000)
 	}
 	return inst, nil
 }
@@ -123,7 +124,7 @@ func (cfg *PhillyConfig) resolve() error {
 	switch {
 	case cfg.Jobs < 0 || cfg.Jobs > maxGenerated:
 		return fmt.Errorf("trace: generate %d jobs; it must be 1 to %d", cfg.Jobs, maxGenerated)
-	case !(cfg.Load >= 0.001 && cfg.Load <= 1000): // also NaN
+	case !(cfg.Load >= 0.001 && cfg.Load <= 1000): // the condition also refuses NaN
 		return fmt.Errorf("trace: load is %g; it must be 0.001 to 1000", cfg.Load)
 	case cfg.Sync != "gang" && cfg.Sync != "rigid":
 		return fmt.Errorf("trace: sync is %q; durations that hold all GPUs are gang or rigid", cfg.Sync)
@@ -133,8 +134,8 @@ func (cfg *PhillyConfig) resolve() error {
 	return nil
 }
 
-// relative are the models' times by type, in those of the model's fastest type
-// that is there.
+// relative returns the times of the models by type, relative to the model's fastest type
+// in the cluster.
 func (cfg *PhillyConfig) relative() [][]float64 {
 	alike := make([]float64, len(cfg.GPUs))
 	for k := range alike {
@@ -157,11 +158,11 @@ func (cfg *PhillyConfig) relative() [][]float64 {
 	return out
 }
 
-// phillySource is what PhillyLike draws from.
+// phillySource holds the data from which PhillyLike draws.
 type phillySource struct {
-	gaps   []float64 // seconds between arrivals
-	widths []int64
-	curves [4]struct{ p, logS []float64 } // by widthsOfPhilly
+	gaps      []float64 // in seconds between arrivals
+	widths    []int64
+	quantiles [4]struct{ p, logS []float64 } // by class of widthsOfPhilly
 }
 
 func readPhillySource() (*phillySource, error) {
@@ -195,7 +196,7 @@ func readPhillySource() (*phillySource, error) {
 		}
 		class := slices.Index(widthsOfPhilly, t.text("num_gpus"))
 		if class < 0 {
-			continue // of all jobs
+			continue // the quantiles of all jobs
 		}
 		p, err := t.decimal("quantile", 6)
 		if err != nil {
@@ -205,19 +206,19 @@ func readPhillySource() (*phillySource, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &s.curves[class]
+		c := &s.quantiles[class]
 		c.p, c.logS = append(c.p, float64(p)/1e6), append(c.logS, math.Log(float64(d)))
 	}
 }
 
-// duration is the quantile u, in [0, 1), of the durations of jobs on so many
-// GPUs, in seconds.
-func (s *phillySource) duration(width int64, u float64) float64 {
+// duration returns the quantile u, in [0, 1), of the durations of jobs on width GPUs, in
+// seconds.
+func (ps *phillySource) duration(width int64, u float64) float64 {
 	class := 0
 	for class < 3 && width > []int64{1, 4, 8}[class] {
 		class++
 	}
-	c := &s.curves[class]
+	c := &ps.quantiles[class]
 	i := sort.SearchFloat64s(c.p, u)
 	if i == 0 {
 		return math.Exp(c.logS[0])
@@ -226,9 +227,9 @@ func (s *phillySource) duration(width int64, u float64) float64 {
 	return math.Exp(c.logS[i-1] + part*(c.logS[i]-c.logS[i-1]))
 }
 
-// WritePhilly writes the jobs of PhillyLike as a trace that Philly reads. Such a
-// trace knows one GPU type, so inst must have one; gang jobs are written with the
-// time of all their rounds.
+// WritePhilly writes the jobs of PhillyLike as a trace that Philly reads. Such a trace
+// has one GPU type, so inst must have one. Gang jobs are written with the time of all
+// their rounds.
 func WritePhilly(w io.Writer, inst *hare.Instance) error {
 	if n := len(inst.Cluster.Nodes); n != 1 {
 		return fmt.Errorf("trace: a Philly trace knows one GPU type, and the cluster has %d: write an instance", n)

@@ -44,12 +44,12 @@ func TestPhillyLike(t *testing.T) {
 			single = append(single, j.On[0].ComputeUs)
 		}
 	}
-	// The load is exact by construction, but for the grain of arrivals.
+	// The load is exact by construction, apart from the rounding of arrivals.
 	if load := work / (2490 * float64(a.Jobs[len(a.Jobs)-1].ReleaseUs)); math.Abs(load-0.8) > 1e-6 {
 		t.Errorf("load %v", load)
 	}
-	// 10,823 of the 11,386 jobs of the week have one GPU, 15 have 32: four
-	// standard deviations of a binomial.
+	// Of the 11,386 jobs of the week, 10,823 have one GPU and 15 have 32; the limits are
+	// four standard deviations of a binomial.
 	for tasks, of := range map[int64]int{1: 10823, 8: 203, 32: 15} {
 		p := float64(of) / 11386
 		if got, want := float64(wide[tasks]), 50_000*p; math.Abs(got-want) > 4*math.Sqrt(want*(1-p)) {
@@ -64,10 +64,11 @@ func TestPhillyLike(t *testing.T) {
 	decodes(t, phillyLike(t, PhillyConfig{Jobs: 200}))
 }
 
-// A gang job is cut into rounds; models make types differ; a width that no type
-// has does not occur; load is over what the types do.
+// A gang job is cut into rounds, models make types differ, no job is wider than every
+// type, and load is relative to what the types do.
 func TestPhillyLikeGangs(t *testing.T) {
-	a := phillyLike(t, PhillyConfig{Jobs: 2000, Sync: "gang", Quantum: 10 * time.Minute, Load: 2, GPUs: []hare.TypeCount{{Type: "V100", Count: 16}, {Type: "K80", Count: 16}}})
+	a := phillyLike(t, PhillyConfig{Jobs: 2000, Sync: "gang", Quantum: 10 * time.Minute, Load: 2,
+		GPUs: []hare.TypeCount{{Type: "V100", Count: 16}, {Type: "K80", Count: 16}}})
 	decodes(t, a)
 	var work, rounds float64
 	for _, j := range a.Jobs {
@@ -89,7 +90,8 @@ func TestPhillyLikeGangs(t *testing.T) {
 		t.Errorf("%v rounds of 2,000 jobs", rounds)
 	}
 	for name, cfg := range map[string]PhillyConfig{
-		"jobs": {Jobs: -1}, "many": {Jobs: 2e6}, "load": {Load: math.NaN()}, "sync": {Sync: "relaxed"}, "quantum": {Quantum: 1},
+		"jobs": {Jobs: -1}, "many": {Jobs: 2e6}, "load": {Load: math.NaN()}, "sync": {Sync: "relaxed"},
+		"quantum": {Quantum: 1},
 	} {
 		if _, err := PhillyLike(cfg); err == nil {
 			t.Error(name)
@@ -97,7 +99,7 @@ func TestPhillyLikeGangs(t *testing.T) {
 	}
 }
 
-// What is written as a trace is read as the same jobs.
+// Jobs that are written as a trace are read as the same jobs.
 func TestWritePhilly(t *testing.T) {
 	want := phillyLike(t, PhillyConfig{Jobs: 500, Seed: 3})
 	var b bytes.Buffer
@@ -111,23 +113,26 @@ func TestWritePhilly(t *testing.T) {
 	if d := cmp.Diff(want.Jobs, got.Jobs); d != "" {
 		t.Error(d)
 	}
-	if err := WritePhilly(&b, phillyLike(t, PhillyConfig{Jobs: 5, GPUs: []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "K80", Count: 8}}})); err == nil {
+	if err := WritePhilly(&b, phillyLike(t, PhillyConfig{Jobs: 5, GPUs: []hare.TypeCount{{Type: "V100", Count: 8},
+		{Type: "K80", Count: 8}}})); err == nil {
 		t.Error("two types in a trace that knows one")
 	}
 }
 
-// A million jobs of Philly last longer, one after another, than the times of a
-// plan go; a simulation takes them.
+// The jobs of a million-job Philly trace last longer, one after another, than the times
+// of a plan allow; a simulation accepts them.
 func TestLongTraces(t *testing.T) {
 	text := "arrival_s,duration_s,num_gpus\n" + strings.Repeat("0,5000000000,1\n", 2)
-	if _, _, err := Philly(Source{"t", strings.NewReader(text)}, Config{}); err == nil || !strings.Contains(err.Error(), "285 years") {
+	if _, _, err := Philly(Source{"t", strings.NewReader(text)}, Config{}); err == nil ||
+		!strings.Contains(err.Error(), "285 years") {
 		t.Error(err)
 	}
 	inst, _, err := Philly(Source{"t", strings.NewReader(text)}, Config{Long: true})
 	if err != nil || len(inst.Jobs) != 2 {
 		t.Fatal(err)
 	}
-	if _, _, err := Philly(Source{"t", strings.NewReader("arrival_s,duration_s,num_gpus\n8000000000,5000000000,1\n")}, Config{Long: true}); err == nil {
+	if _, _, err := Philly(Source{"t", strings.NewReader("arrival_s,duration_s,num_gpus\n8000000000,5000000000,1\n")},
+		Config{Long: true}); err == nil {
 		t.Error("a job that ends after 285 years")
 	}
 }

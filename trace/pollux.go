@@ -69,16 +69,18 @@ func Pollux(workload, steps Source, cfg Config) (*hare.Instance, *Report, error)
 			return nil, nil, err
 		}
 	}
-	b.rep.Measured = "step and synchronisation times on T4s by replicas and batch; the workload's arrivals, applications, replicas and batch sizes"
+	b.rep.Measured = "step and synchronisation times on T4s by replicas and batch; the workload's arrivals, " +
+		"applications, replicas and batch sizes"
 	b.rep.Assumed = []string{
-		"sizes: the workload has no step counts; cifar10 and ncf jobs take 0.3 GPU-hours, bert and deepspeech2 3, yolov3 30, imagenet 300 (the middles of the paper's categories)",
+		"sizes: the workload has no step counts; cifar10 and ncf jobs take 0.3 GPU-hours, bert and deepspeech2 3, " +
+			"yolov3 30, imagenet 300 (the middles of the paper's categories)",
 		"jobs run on the fewest nodes measured and keep their replicas and batch size (Pollux changes both)",
 		"weights are 1",
 	}
 	return b.finish(t)
 }
 
-// nodesOf is n nodes of the same GPUs, named name-0 and so on.
+// nodesOf returns n nodes with the same GPUs, named name-0 and so on.
 func nodesOf(name string, n int, gpus hare.TypeCount) hare.Cluster {
 	var c hare.Cluster
 	for i := range n {
@@ -87,8 +89,8 @@ func nodesOf(name string, n int, gpus hare.TypeCount) hare.Cluster {
 	return c
 }
 
-// readPolluxSteps keeps, for each application and number of replicas, the rows
-// of the fewest nodes, the quickest of each batch, by batch.
+// readPolluxSteps keeps, for each application and number of replicas, the rows with the
+// fewest nodes, and of these the quickest of each batch, sorted by batch.
 func readPolluxSteps(src Source) (map[polluxKey][]polluxStep, error) {
 	t, err := newTable(src, "application", "num_nodes", "num_replicas", "local_batch", "step_time_s", "sync_time_s")
 	if err != nil {
@@ -103,7 +105,9 @@ func readPolluxSteps(src Source) (map[polluxKey][]polluxStep, error) {
 		}
 		key := polluxKey{application: strings.Clone(t.text("application"))}
 		if polluxGPUHours[key.application] == nil {
-			return nil, t.fault("application", "unknown model %q; known are bert, cifar10, deepspeech2, imagenet, ncf and yolov3", clip(key.application))
+			return nil,
+				t.errorAt("application", "unknown model %q; known are bert, cifar10, deepspeech2, imagenet, ncf and yolov3",
+					truncate(key.application))
 		}
 		var s polluxStep
 		var syncNs int64
@@ -119,11 +123,11 @@ func readPolluxSteps(src Source) (map[polluxKey][]polluxStep, error) {
 				return nil, err
 			}
 			if *f.to == 0 && f.column != "sync_time_s" {
-				return nil, t.fault(f.column, "must be positive")
+				return nil, t.errorAt(f.column, "must be positive")
 			}
 		}
 		if s.computeNs = s.stepNs - syncNs; s.computeNs <= 0 {
-			return nil, t.fault("sync_time_s", "leaves no compute time in a step of %s s", t.text("step_time_s"))
+			return nil, t.errorAt("sync_time_s", "leaves no compute time in a step of %s s", t.text("step_time_s"))
 		}
 		out[key] = keepStep(out[key], s)
 	}
@@ -155,7 +159,8 @@ func (b *builder) polluxRow(t *table, measured map[polluxKey][]polluxStep) error
 	application := strings.Clone(t.text("application"))
 	hours := polluxGPUHours[application]
 	if hours == nil {
-		return t.fault("application", "unknown model %q; known are bert, cifar10, deepspeech2, imagenet, ncf and yolov3", clip(application))
+		return t.errorAt("application", "unknown model %q; known are bert, cifar10, deepspeech2, imagenet, ncf and yolov3",
+			truncate(application))
 	}
 	replicas, err := t.count("num_replicas", 1)
 	if err != nil {
@@ -171,7 +176,7 @@ func (b *builder) polluxRow(t *table, measured map[polluxKey][]polluxStep) error
 	}
 	steps := measured[polluxKey{application, replicas}]
 	if len(steps) == 0 {
-		return t.fault("num_replicas", "%s was not measured on %d GPUs", application, replicas)
+		return t.errorAt("num_replicas", "%s was not measured on %d GPUs", application, replicas)
 	}
 	local := (batch + replicas - 1) / replicas
 	largest := steps[len(steps)-1].localBatch
@@ -179,30 +184,30 @@ func (b *builder) polluxRow(t *table, measured map[polluxKey][]polluxStep) error
 	s := nearestBatch(steps, (local+passes-1)/passes)
 	one := step{gpu: "T4", compute: new(big.Rat).SetFrac(product(passes, s.computeNs), big.NewInt(1000))}
 	one.d = new(big.Rat).Add(one.compute, big.NewRat(s.stepNs-s.computeNs, 1000))
-	// Steps of the assumed GPU time, at least one.
+	// need is the number of steps in the assumed GPU time, at least one.
 	need := new(big.Rat).Mul(hours, big.NewRat(3600e6, replicas))
 	need.Quo(need, one.d)
-	n, _ := nearest(need)
+	n, _ := roundHalfUp(need)
 	id, err := b.identify(t, "name")
 	if err != nil {
 		return err
 	}
 	job := hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: release, Tasks: replicas, Sync: b.cfg.syncRule()}
-	if reason := merge(&job, max(1, n), []step{one}, b.cfg.Quantum.Microseconds(), &b.row); reason != "" {
-		return t.fault("application", "%s", reason)
+	if reason := mergeSteps(&job, max(1, n), []step{one}, b.cfg.Quantum.Microseconds(), &b.row); reason != "" {
+		return t.errorAt("application", "%s", reason)
 	}
 	b.add(t, job)
 	return nil
 }
 
-// nearestBatch is the step whose batch is nearest to local by ratio, the
-// larger of two as near.
+// nearestBatch returns the step whose batch is nearest to local by ratio; ties go to the
+// larger batch.
 func nearestBatch(steps []polluxStep, local int64) polluxStep {
 	i, _ := slices.BinarySearchFunc(steps, local, func(s polluxStep, b int64) int { return int(s.localBatch - b) })
 	if i == len(steps) {
 		return steps[i-1]
 	}
-	// Above/local ≤ local/below says that the one above is as near.
+	// The batch above is as near or nearer if above/local ≤ local/below.
 	if i > 0 && product(steps[i].localBatch, steps[i-1].localBatch).Cmp(product(local, local)) > 0 {
 		return steps[i-1]
 	}

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Report says what a reader did beyond copying: what it rounded, skipped and assumed.
+// Report says what a reader rounded, skipped and assumed.
 type Report struct {
 	Format string `json:"format"`
 	Source string `json:"source"`
-	Rows   int    `json:"rows"` // of the trace that were read
-	Jobs   int    `json:"jobs"` // of the instance
+	Rows   int    `json:"rows"` // the rows of the trace that were read
+	Jobs   int    `json:"jobs"` // the jobs of the instance
 	// Skipped groups rows that gave no job, in order of first appearance.
 	Skipped []Skipped `json:"skipped,omitempty"`
 	// Steps are synchronised training steps of all jobs, before merging.
 	Steps int64 `json:"steps,omitempty"`
-	// StepsRoundedUp counts jobs whose total was no multiple of their GPUs.
+	// StepsRoundedUp counts jobs whose total was not a multiple of their GPUs.
 	StepsRoundedUp int `json:"steps_rounded_up,omitempty"`
 	// RoundsRoundedUp counts jobs whose last round is counted whole.
 	RoundsRoundedUp int `json:"rounds_rounded_up,omitempty"`
@@ -25,72 +25,72 @@ type Report struct {
 	MaxOvercount float64 `json:"max_overcount,omitempty"`
 	// NoProfile counts pairs of job and GPU type without a measurement.
 	NoProfile int `json:"no_profile,omitempty"`
-	// NoSync counts profiles of several GPUs whose step took no longer than one
-	// on a single GPU (measurement noise): all of it is compute.
+	// NoSync counts profiles of several GPUs whose step took no longer than on a single GPU
+	// (measurement noise): the whole step is compute.
 	NoSync int `json:"no_sync,omitempty"`
-	// Measured and Assumed tell what is real in the instance and what is not.
+	// Measured and Assumed say what is real in the instance and what is not.
 	Measured string   `json:"measured"`
 	Assumed  []string `json:"assumed"`
 }
 
-// Skipped is why rows gave no job.
+// Skipped says why rows gave no job.
 type Skipped struct {
 	Reason string `json:"reason"`
 	Rows   int    `json:"rows"`
 	First  string `json:"first"` // file:line of the first such row
 }
 
-func (r *Report) skip(t *table, reason string) {
-	for i := range r.Skipped {
-		if r.Skipped[i].Reason == reason {
-			r.Skipped[i].Rows++
+func (rep *Report) skip(t *table, reason string) {
+	for i := range rep.Skipped {
+		if rep.Skipped[i].Reason == reason {
+			rep.Skipped[i].Rows++
 			return
 		}
 	}
-	r.Skipped = append(r.Skipped, Skipped{reason, 1, fmt.Sprintf("%s:%d", t.file, t.line())})
+	rep.Skipped = append(rep.Skipped, Skipped{reason, 1, fmt.Sprintf("%s:%d", t.file, t.line())})
 }
 
 // count adds the counts of one row.
-func (r *Report) count(row *Report) {
-	r.Steps += row.Steps
-	r.StepsRoundedUp += row.StepsRoundedUp
-	r.RoundsRoundedUp += row.RoundsRoundedUp
-	r.ExtraSteps += row.ExtraSteps
-	r.MaxOvercount = max(r.MaxOvercount, row.MaxOvercount)
-	r.NoProfile += row.NoProfile
-	r.NoSync += row.NoSync
+func (rep *Report) count(row *Report) {
+	rep.Steps += row.Steps
+	rep.StepsRoundedUp += row.StepsRoundedUp
+	rep.RoundsRoundedUp += row.RoundsRoundedUp
+	rep.ExtraSteps += row.ExtraSteps
+	rep.MaxOvercount = max(rep.MaxOvercount, row.MaxOvercount)
+	rep.NoProfile += row.NoProfile
+	rep.NoSync += row.NoSync
 }
 
 // Overcount is the share of steps that whole last rounds add over all jobs.
-func (r *Report) Overcount() float64 {
-	if r.Steps == 0 {
+func (rep *Report) Overcount() float64 {
+	if rep.Steps == 0 {
 		return 0
 	}
-	return float64(r.ExtraSteps) / float64(r.Steps)
+	return float64(rep.ExtraSteps) / float64(rep.Steps)
 }
 
-// String is the report for people, a few lines.
-func (r *Report) String() string {
+// String returns the report as a few lines of text.
+func (rep *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d jobs from %d rows of %s\n", r.Format, r.Jobs, r.Rows, r.Source)
-	for _, s := range r.Skipped {
+	fmt.Fprintf(&b, "%s: %d jobs from %d rows of %s\n", rep.Format, rep.Jobs, rep.Rows, rep.Source)
+	for _, s := range rep.Skipped {
 		fmt.Fprintf(&b, "  skipped %d: %s (first at %s)\n", s.Rows, s.Reason, s.First)
 	}
-	if r.Steps > 0 {
+	if rep.Steps > 0 {
 		fmt.Fprintf(&b, "  %d steps; whole last rounds add %.3f %% in all, %.1f %% to one job at most (%d jobs)\n",
-			r.Steps, 100*r.Overcount(), 100*r.MaxOvercount, r.RoundsRoundedUp)
+			rep.Steps, 100*rep.Overcount(), 100*rep.MaxOvercount, rep.RoundsRoundedUp)
 	}
-	if r.StepsRoundedUp > 0 {
-		fmt.Fprintf(&b, "  steps rounded up to whole ones over the job's GPUs: %d jobs\n", r.StepsRoundedUp)
+	if rep.StepsRoundedUp > 0 {
+		fmt.Fprintf(&b, "  steps rounded up to whole ones over the job's GPUs: %d jobs\n", rep.StepsRoundedUp)
 	}
-	if r.NoProfile > 0 {
-		fmt.Fprintf(&b, "  not measured or does not fit: %d pairs of job and GPU type\n", r.NoProfile)
+	if rep.NoProfile > 0 {
+		fmt.Fprintf(&b, "  not measured or does not fit: %d pairs of job and GPU type\n", rep.NoProfile)
 	}
-	if r.NoSync > 0 {
-		fmt.Fprintf(&b, "  no synchronisation time left after the compute time of one GPU: %d profiles\n", r.NoSync)
+	if rep.NoSync > 0 {
+		fmt.Fprintf(&b, "  no synchronisation time left after the compute time of one GPU: %d profiles\n", rep.NoSync)
 	}
-	fmt.Fprintf(&b, "  measured: %s\n", r.Measured)
-	for _, a := range r.Assumed {
+	fmt.Fprintf(&b, "  measured: %s\n", rep.Measured)
+	for _, a := range rep.Assumed {
 		fmt.Fprintf(&b, "  assumed: %s\n", a)
 	}
 	return b.String()

@@ -12,19 +12,19 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// maxBytes is the most that is read of one text.
+// maxBytes limits the bytes read of one text.
 const maxBytes = 256 << 20
 
-// RowError is a fault at a place in a text. Line and column count from 1, the
-// column in bytes.
+// RowError is an error at a position in a text. Line and column count from 1, the column
+// in bytes.
 type RowError struct {
 	File         string
 	Line, Column int
 	Reason       string
 }
 
-func (e *RowError) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Column, e.Reason)
+func (re *RowError) Error() string {
+	return fmt.Sprintf("%s:%d:%d: %s", re.File, re.Line, re.Column, re.Reason)
 }
 
 // table reads a CSV text with a header, one row at a time.
@@ -34,7 +34,7 @@ type table struct {
 	limit  *io.LimitedReader
 	column map[string]int
 	row    []string
-	native bool // Gavel's own form: see newJobs
+	native bool // the text has Gavel's own form: see newJobs
 	rows   int
 }
 
@@ -74,7 +74,7 @@ func newTable(src Source, required ...string) (*table, error) {
 	return t, nil
 }
 
-// next moves to the next row; false at the end.
+// next moves to the next row and returns false at the end.
 func (t *table) next() (bool, error) {
 	err := t.read()
 	if err == io.EOF {
@@ -105,11 +105,11 @@ func (t *table) read() error {
 	return nil
 }
 
-// text is the field of the named column, without blanks around it.
+// text returns the field of the named column without blanks around it.
 func (t *table) text(column string) string { return strings.TrimSpace(t.row[t.column[column]]) }
 
-// fault is an error at the named column of this row.
-func (t *table) fault(column, format string, args ...any) error {
+// errorAt returns an error at the named column of this row.
+func (t *table) errorAt(column, format string, args ...any) error {
 	at := t.column[column]
 	if t.native && at == len(nativeColumns) {
 		at = 0 // the number of a job is not in the text
@@ -118,44 +118,43 @@ func (t *table) fault(column, format string, args ...any) error {
 	return &RowError{t.file, line, col, column + ": " + fmt.Sprintf(format, args...)}
 }
 
-// line is the number of this row's first line.
+// line returns the number of this row's first line.
 func (t *table) line() int {
 	line, _ := t.r.FieldPos(0)
 	return line
 }
 
-// count reads a whole number from least to 2^53.
+// count reads an integer from least to 2^53.
 func (t *table) count(column string, least int64) (int64, error) {
 	v, err := t.decimal(column, 0)
 	if err == nil && v < least {
-		err = t.fault(column, "%d is less than %d", v, least)
+		err = t.errorAt(column, "%d is less than %d", v, least)
 	}
 	return v, err
 }
 
-// decimal reads a number that is not negative, in units of 10^-digits,
-// rounded to the nearest one.
+// decimal reads a number that is not negative in units of 10^-digits, rounded to the
+// nearest unit.
 func (t *table) decimal(column string, digits int) (int64, error) {
 	text := t.text(column)
 	v, reason := parseDecimal(text, digits)
 	if reason != "" {
-		return 0, t.fault(column, "%q %s", clip(text), reason)
+		return 0, t.errorAt(column, "%q %s", truncate(text), reason)
 	}
 	return v, nil
 }
 
-// clip shortens a foreign text for a message.
-func clip(s string) string {
+// truncate shortens a field for use in a message.
+func truncate(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "…"
 	}
 	return s
 }
 
-// parseDecimal reads digits with an optional point, exactly, as a multiple of
-// 10^-digits of at most 2^53, the nearest where there are more decimals; for
-// whole numbers (digits 0) more decimals than zeros are refused. The reason is
-// empty when the text is good.
+// parseDecimal reads digits with an optional point exactly, as a multiple of 10^-digits
+// of at most 2^53; further decimals are rounded to the nearest multiple. With digits 0,
+// only zeros may follow the point. The reason is empty if the text is valid.
 func parseDecimal(text string, digits int) (v int64, reason string) {
 	if text == "" {
 		return 0, "is not a number"
@@ -201,8 +200,9 @@ func parseDecimal(text string, digits int) (v int64, reason string) {
 	return v, ""
 }
 
-// nearest is x rounded to the nearest integer, halves up; ok is false beyond 2^53.
-func nearest(x *big.Rat) (v int64, ok bool) {
+// roundHalfUp returns the nearest integer to x, with halves rounded up. It returns false
+// beyond 2^53.
+func roundHalfUp(x *big.Rat) (v int64, ok bool) {
 	n := new(big.Int).Lsh(x.Num(), 1)
 	n.Add(n, x.Denom())
 	n.Div(n, new(big.Int).Lsh(x.Denom(), 1))

@@ -1,6 +1,5 @@
-// Package trace makes instances: from public traces and tables of measured
-// speeds, and from a seed. Each reader says in its Report what was rounded,
-// skipped or assumed.
+// Package trace makes instances from public traces and tables of measured speeds, and
+// from a seed. Each reader says in its Report what it rounded, skipped or assumed.
 package trace
 
 import (
@@ -28,47 +27,47 @@ type Source struct {
 
 // Config says how a trace becomes an instance.
 type Config struct {
-	// Name is the instance's; empty means "<format>-<trace>".
+	// Name is the name of the instance; empty means "<format>-<trace>".
 	Name string
-	// GPUs is the cluster, a node a type. Nil means the format's default.
+	// GPUs is the cluster, one node for each type. Nil means the default of the format.
 	GPUs []hare.TypeCount
-	// Jobs is the most jobs to import, the first of the trace; zero means all.
+	// Jobs limits the import to the first jobs of the trace; zero means all.
 	Jobs int
-	// Sync is "gang" or "rigid"; empty means gang where steps are known
-	// (gavel, shockwave, pollux) and rigid where only a duration is (philly, openb).
+	// Sync is "gang" or "rigid". Empty means gang for formats with known steps (gavel,
+	// shockwave, pollux) and rigid for formats with durations only (philly, openb).
 	Sync string
-	// Quantum is how long a round of merged steps takes on the job's fastest
-	// type; zero means 60 s. Rounds of rigid philly and openb jobs are not cut.
+	// Quantum is the length of a round of merged steps on the job's fastest type; zero means
+	// 60 s. Rounds of rigid philly and openb jobs are not cut.
 	Quantum time.Duration
-	// Releases is "trace" (default: jobs arrive as recorded) or "zero".
+	// Releases is "trace" (the default: jobs arrive as recorded) or "zero".
 	Releases string
-	// Weights is "trace" (default) or "one".
+	// Weights is "trace" (the default) or "one".
 	Weights string
-	// Placement chooses among Gavel's throughputs: "consolidated" (default: a
-	// job's GPUs share a server) or "unconsolidated".
+	// Placement selects among Gavel's throughputs: "consolidated" (the default: a job's GPUs
+	// share a server) or "unconsolidated".
 	Placement string
-	// Shared says what becomes of openb pods that ask for a part of a GPU:
-	// "skip" (default) or "whole", which counts a whole GPU.
+	// Shared says what happens to openb pods that ask for a part of a GPU: "skip" (the
+	// default) skips them, "whole" counts a whole GPU.
 	Shared string
-	// Long takes traces whose jobs, one after another, would last longer than
-	// 285 years, for simulations: see hare.Instance.ValidateLong.
+	// Long allows traces whose jobs, one after another, would last longer than 285 years,
+	// for simulations: see hare.Instance.ValidateLong.
 	Long bool
 }
 
 // ImportConfig is Config with the texts to read.
 type ImportConfig struct {
 	Config
-	// Trace is the list of jobs. Without a reader, its name is looked up among
-	// the shipped traces; an empty name means the format's default one.
+	// Trace is the list of jobs. Without a reader, its name is looked up among the shipped
+	// traces; an empty name means the default trace of the format.
 	Trace Source
-	// Table is the format's second text: throughputs for gavel and shockwave,
-	// step times for pollux, nodes for openb. Without a reader, the shipped one.
+	// Table is the second text of the format: throughputs for gavel and shockwave, step
+	// times for pollux, nodes for openb. Without a reader, the shipped table is used.
 	Table Source
 }
 
 // format is one kind of trace.
 type format struct {
-	name, trace, table string // shipped files
+	name, trace, table string // the shipped files
 	read               func(trace, table Source, cfg Config) (*hare.Instance, *Report, error)
 }
 
@@ -76,11 +75,14 @@ var formats = []format{
 	{"gavel", "gavel_trace_max_min_fairness.csv", "gavel_throughputs.csv", Gavel},
 	{"shockwave", "shockwave_trace_120.csv", "gavel_throughputs.csv", Shockwave},
 	{"pollux", "pollux_workload_6.csv", "pollux_t4_step_sync.csv", Pollux},
-	{"philly", "philly_week_2017-10-02.csv", "", func(t, _ Source, c Config) (*hare.Instance, *Report, error) { return Philly(t, c) }},
+	{"philly", "philly_week_2017-10-02.csv", "",
+		func(t, _ Source, c Config) (*hare.Instance, *Report, error) {
+			return Philly(t, c)
+		}},
 	{"openb", "openb_gpu_pods.csv", "openb_gpu_nodes.csv", Openb},
 }
 
-// Formats lists the formats that Import knows.
+// Formats returns the formats that Import knows.
 func Formats() []string {
 	out := make([]string, len(formats))
 	for i, f := range formats {
@@ -89,15 +91,16 @@ func Formats() []string {
 	return out
 }
 
-// ShippedTraces lists the traces that come with the program, sorted.
+// ShippedTraces returns the names of the shipped traces, sorted.
 func ShippedTraces() []string {
 	return slices.DeleteFunc(shippedFiles(), func(name string) bool {
-		return strings.HasPrefix(name, "gavel_throughputs") || strings.HasPrefix(name, "alibaba_minibatch") || strings.HasSuffix(name, "_quantiles.csv") || name == polluxCells || name == polluxEpochs ||
+		return strings.HasPrefix(name, "gavel_throughputs") || strings.HasPrefix(name, "alibaba_minibatch") ||
+			strings.HasSuffix(name, "_quantiles.csv") || name == polluxCells || name == polluxEpochs ||
 			slices.ContainsFunc(formats, func(f format) bool { return f.table == name })
 	})
 }
 
-// shippedFiles are traces and tables, sorted.
+// shippedFiles returns the names of the shipped traces and tables, sorted.
 func shippedFiles() []string {
 	entries, err := fs.ReadDir(shipped, "data")
 	if err != nil {
@@ -110,8 +113,8 @@ func shippedFiles() []string {
 	return out
 }
 
-// Shipped opens a file that comes with the program, by its name or a part of
-// it that only one file has, such as "max_min_fairness".
+// Shipped opens a shipped file by its name, or by a part of the name that only one file
+// has, such as "max_min_fairness".
 func Shipped(name string) (Source, error) {
 	var found []string
 	for _, f := range shippedFiles() {
@@ -142,7 +145,8 @@ func Shipped(name string) (Source, error) {
 func Import(formatName string, cfg ImportConfig) (*hare.Instance, *Report, error) {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == formatName })
 	if i < 0 {
-		return nil, nil, fmt.Errorf("trace: unknown format %q; it must be one of %s", formatName, strings.Join(Formats(), ", "))
+		return nil, nil, fmt.Errorf("trace: unknown format %q; it must be one of %s", formatName,
+			strings.Join(Formats(), ", "))
 	}
 	f := formats[i]
 	trace, table := cfg.Trace, cfg.Table
@@ -174,7 +178,8 @@ func (c Config) resolve(format string, trace Source, sync string, gpus string) (
 		c.Sync = sync
 	}
 	if c.Sync != "gang" && c.Sync != "rigid" {
-		return c, fmt.Errorf("trace: sync is %q; merged steps are gang or rigid (merged relaxed rounds would be another algorithm)", c.Sync)
+		return c, fmt.Errorf("trace: sync is %q; merged steps are gang or rigid (merged relaxed rounds would be another "+
+			"algorithm)", c.Sync)
 	}
 	if c.Quantum == 0 {
 		c.Quantum = time.Minute
@@ -199,7 +204,8 @@ func (c Config) resolve(format string, trace Source, sync string, gpus string) (
 			*choice.value = choice.names[0]
 		}
 		if *choice.value != choice.names[0] && *choice.value != choice.names[1] {
-			return c, fmt.Errorf("trace: %s is %q; it must be %q or %q", choice.what, *choice.value, choice.names[0], choice.names[1])
+			return c, fmt.Errorf("trace: %s is %q; it must be %q or %q", choice.what, *choice.value, choice.names[0],
+				choice.names[1])
 		}
 	}
 	var err error

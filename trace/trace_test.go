@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// mustShipped reads a shipped file whole.
+// mustShipped reads a shipped file completely.
 func mustShipped(t testing.TB, name string) Source {
 	t.Helper()
 	src, err := Shipped(name)
@@ -26,7 +26,8 @@ func mustShipped(t testing.TB, name string) Source {
 	return src
 }
 
-// Every row of the derived table: d = s/rate(s), compute = min(1/rate(1), d).
+// Every row of the derived table satisfies d = s/rate(s) and compute = min(1/rate(1),
+// d).
 func TestGavelTimes(t *testing.T) {
 	tp, err := ReadThroughputs(mustShipped(t, "gavel_throughputs.csv"), nil)
 	if err != nil {
@@ -54,8 +55,9 @@ func TestGavelTimes(t *testing.T) {
 		}
 		c, _ := s.compute.Float64()
 		d, _ := s.d.Float64()
-		// The table has six significant digits of each part.
-		if near := 5.1e-6 * (math.Abs(compute) + math.Abs(raw)) * 1e6; math.Abs(c-compute*1e6) > near || math.Abs(d-(compute+sync)*1e6) > near {
+		// The table has six significant digits in each part.
+		if near := 5.1e-6 * (math.Abs(compute) + math.Abs(raw)) * 1e6; math.Abs(c-compute*1e6) > near ||
+			math.Abs(d-(compute+sync)*1e6) > near {
 			t.Errorf("%v: compute %g d %g µs", row, c, d)
 		}
 		if noSync != (raw < 0) {
@@ -70,8 +72,8 @@ func TestGavelTimes(t *testing.T) {
 	}
 }
 
-// Rows worked out by hand: 231,496 steps of 4/69.950518 s, of which 1,049 fit
-// a minute, and so on.
+// The rows are computed by hand: 231,496 steps of 4/69.950518 s, of which 1,049 fit in a
+// minute, and so on.
 func TestGavelRows(t *testing.T) {
 	const text = `job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,slo
 0,0.0,Transformer (batch size 128),346,2,1.0,
@@ -84,17 +86,21 @@ func TestGavelRows(t *testing.T) {
 	}
 	want := []hare.Job{
 		{ID: "0-transformer", WeightMicro: 1e6, Rounds: 1, Tasks: 2, Sync: hare.Gang, On: []hare.Profile{
-			{Type: "K80", ComputeUs: 176245921, SyncUs: 32505720}, {Type: "P100", ComputeUs: 56286979, SyncUs: 11723798}, {Type: "V100", ComputeUs: 31765822, SyncUs: 2596262}}},
-		{ID: "1-resnet-18", WeightMicro: 5e6, ReleaseUs: 244586073, Rounds: 221, Tasks: 4, Sync: hare.Gang, On: []hare.Profile{
-			{Type: "K80", ComputeUs: 580671232, SyncUs: 20328525}, {Type: "P100", ComputeUs: 89846259, SyncUs: 2677038}, {Type: "V100", ComputeUs: 58294275, SyncUs: 1690985}}},
+			{Type: "K80", ComputeUs: 176245921, SyncUs: 32505720}, {Type: "P100", ComputeUs: 56286979, SyncUs: 11723798},
+			{Type: "V100", ComputeUs: 31765822, SyncUs: 2596262}}},
+		{ID: "1-resnet-18", WeightMicro: 5e6, ReleaseUs: 244586073, Rounds: 221, Tasks: 4, Sync: hare.Gang,
+			On: []hare.Profile{
+				{Type: "K80", ComputeUs: 580671232, SyncUs: 20328525}, {Type: "P100", ComputeUs: 89846259, SyncUs: 2677038},
+				{Type: "V100", ComputeUs: 58294275, SyncUs: 1690985}}},
 		{ID: "2-resnet-50", WeightMicro: 1, ReleaseUs: 3e6, Rounds: 12, Tasks: 1, Sync: hare.Gang, On: []hare.Profile{
 			{Type: "K80", ComputeUs: 424859619}, {Type: "P100", ComputeUs: 100402028}, {Type: "V100", ComputeUs: 59843792}}},
 	}
 	if d := cmp.Diff(want, inst.Jobs); d != "" {
 		t.Errorf("jobs (-want +got):\n%s", d)
 	}
-	// 221·1049 − 231,496 = 333 and 12·263 − 2,931 = 225 steps too many.
-	if rep.Steps != 173+231496+2931 || rep.ExtraSteps != 333+225 || rep.RoundsRoundedUp != 2 || rep.StepsRoundedUp != 1 || rep.MaxOvercount != 225.0/2931 {
+	// The last rounds add 221·1049 − 231,496 = 333 and 12·263 − 2,931 = 225 steps.
+	if rep.Steps != 173+231496+2931 || rep.ExtraSteps != 333+225 || rep.RoundsRoundedUp != 2 || rep.StepsRoundedUp != 1 ||
+		rep.MaxOvercount != 225.0/2931 {
 		t.Errorf("report %+v", rep)
 	}
 	if !strings.Contains(rep.String(), "7.7 % to one job at most (2 jobs)") {
@@ -102,17 +108,19 @@ func TestGavelRows(t *testing.T) {
 	}
 }
 
-// The isolated times that the traces carry agree with the imported jobs, up to
-// the steps added by whole last rounds.
+// The isolated times in the traces agree with the imported jobs, up to the steps that
+// whole last rounds add.
 func TestGavelIsolatedTimes(t *testing.T) {
-	for _, name := range []string{"gavel_trace_small_test", "gavel_trace_artifact", "max_min_fairness", "generated500", "generated1000", "shockwave_trace_120", "shockwave_trace_220"} {
+	for _, name := range []string{"gavel_trace_small_test", "gavel_trace_artifact", "max_min_fairness", "generated500",
+		"generated1000", "shockwave_trace_120", "shockwave_trace_220"} {
 		src := mustShipped(t, name)
 		rows, err := csv.NewReader(mustShipped(t, name).R).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A quantum of a microsecond is a step a round: nothing is merged.
-		inst, rep, err := gavelLike("gavel", "V100=36,P100=36,K80=36", src, mustShipped(t, "gavel_throughputs.csv"), &Config{Quantum: time.Microsecond})
+		// With a quantum of a microsecond, each round is one step: nothing is merged.
+		inst, rep, err := gavelLike("gavel", "V100=36,P100=36,K80=36", src, mustShipped(t, "gavel_throughputs.csv"),
+			&Config{Quantum: time.Microsecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +158,7 @@ func TestContinuousTrace(t *testing.T) {
 	decodes(t, inst)
 }
 
-// decodes checks an instance by writing and reading it.
+// decodes checks that an instance can be written and read.
 func decodes(t *testing.T, inst *hare.Instance) {
 	t.Helper()
 	var b strings.Builder
@@ -201,7 +209,8 @@ func TestImportAll(t *testing.T) {
 				skipped += s.Rows
 			}
 			if len(inst.Jobs) != tt.jobs || gpus != tt.gpus || skipped != tt.skipped {
-				t.Errorf("%d jobs, %d GPUs, %d skipped; want %d, %d, %d\n%s", len(inst.Jobs), gpus, skipped, tt.jobs, tt.gpus, tt.skipped, rep)
+				t.Errorf("%d jobs, %d GPUs, %d skipped; want %d, %d, %d\n%s", len(inst.Jobs), gpus, skipped, tt.jobs, tt.gpus,
+					tt.skipped, rep)
 			}
 			if rep.Measured == "" || len(rep.Assumed) == 0 {
 				t.Error("the report does not tell measured from assumed")
@@ -243,8 +252,8 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// cifar10 on 6 GPUs with batch 2048: 342 a GPU, nearest measured 363, on two
-// nodes; 0.3 GPU-hours.
+// cifar10 on 6 GPUs has batch 2048: 342 a GPU, for which 363 is the nearest measured
+// batch, on two nodes; the job takes 0.3 GPU-hours.
 func TestPolluxRow(t *testing.T) {
 	steps := "application,source,num_nodes,num_replicas,placement,local_batch,step_time_s,sync_time_s\n" +
 		"cifar10,placements,3,6,1-1-4,363,0.2,0.01\n" +
@@ -252,15 +261,18 @@ func TestPolluxRow(t *testing.T) {
 		"cifar10,placements,2,6,2-4,363,0.29,0.01\n" +
 		"cifar10,placements,2,6,3-3,363,0.28,0.02\n"
 	work := "name,time,application,num_replicas,batch_size\na,5,cifar10,6,2048\nb,6,cifar10,6,4356\n"
-	inst, _, err := Pollux(Source{"w.csv", strings.NewReader(work)}, Source{"s.csv", strings.NewReader(steps)}, Config{Quantum: 10 * time.Second})
+	inst, _, err := Pollux(Source{"w.csv", strings.NewReader(work)}, Source{"s.csv", strings.NewReader(steps)},
+		Config{Quantum: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// a: 180 s of wall time / 0.28 s = 642.86 → 643 steps, 35 a round: 19 rounds of 9.1 + 0.7 s.
 	// b: 726 a GPU is two passes of 363: 0.52 + 0.02 s, 333 steps, 18 a round.
 	want := []hare.Job{
-		{ID: "a", WeightMicro: 1e6, ReleaseUs: 5e6, Rounds: 19, Tasks: 6, Sync: hare.Gang, On: []hare.Profile{{Type: "T4", ComputeUs: 9_100_000, SyncUs: 700_000}}},
-		{ID: "b", WeightMicro: 1e6, ReleaseUs: 6e6, Rounds: 19, Tasks: 6, Sync: hare.Gang, On: []hare.Profile{{Type: "T4", ComputeUs: 9_360_000, SyncUs: 360_000}}},
+		{ID: "a", WeightMicro: 1e6, ReleaseUs: 5e6, Rounds: 19, Tasks: 6, Sync: hare.Gang,
+			On: []hare.Profile{{Type: "T4", ComputeUs: 9_100_000, SyncUs: 700_000}}},
+		{ID: "b", WeightMicro: 1e6, ReleaseUs: 6e6, Rounds: 19, Tasks: 6, Sync: hare.Gang,
+			On: []hare.Profile{{Type: "T4", ComputeUs: 9_360_000, SyncUs: 360_000}}},
 	}
 	if d := cmp.Diff(want, inst.Jobs); d != "" {
 		t.Error(d)
@@ -282,16 +294,20 @@ func TestFaults(t *testing.T) {
 		{"column twice", "gavel", "job_id,a,a\n", "", `t:1:10: column "a" is named twice`},
 		{"no rows", "gavel", gavel, "", "t:1:1: no row"},
 		{"unknown model", "gavel", gavel + "0,0,GPT-9,10,1,1\n", "", `t:2:5: job_type: unknown model "GPT-9"`},
-		{"unmeasured scale", "gavel", gavel + "0,0,A3C,10,3,1\n", "", "t:2:12: scale_factor: A3C was not measured on 3 GPUs"},
-		{"negative steps", "gavel", gavel + "0,0,A3C,10,1,1\n1,0,A3C,-10,1,1\n", "", `t:3:9: total_steps: "-10" is negative`},
+		{"unmeasured scale", "gavel", gavel + "0,0,A3C,10,3,1\n", "",
+			"t:2:12: scale_factor: A3C was not measured on 3 GPUs"},
+		{"negative steps", "gavel", gavel + "0,0,A3C,10,1,1\n1,0,A3C,-10,1,1\n", "",
+			`t:3:9: total_steps: "-10" is negative`},
 		{"no steps", "gavel", gavel + "0,0,A3C,0,1,1\n", "", "t:2:9: total_steps: 0 is less than 1"},
 		{"broken steps", "gavel", gavel + "0,0,A3C,1.5,1,1\n", "", "t:2:9: total_steps: \"1.5\" is not a whole number"},
 		{"negative arrival", "gavel", gavel + "0,-1,A3C,10,1,1\n", "", `t:2:3: arrival_s: "-1" is negative`},
 		{"NaN arrival", "gavel", gavel + "0,NaN,A3C,10,1,1\n", "", `t:2:3: arrival_s: "NaN" is not a number`},
 		{"huge arrival", "gavel", gavel + "0,1e309,A3C,10,1,1\n", "", `t:2:3: arrival_s: "1e309" is not a number`},
-		{"late arrival", "gavel", gavel + "0,99999999999999,A3C,10,1,1\n", "", `t:2:3: arrival_s: "99999999999999" is too large`},
+		{"late arrival", "gavel", gavel + "0,99999999999999,A3C,10,1,1\n", "",
+			`t:2:3: arrival_s: "99999999999999" is too large`},
 		{"negative weight", "gavel", gavel + "0,0,A3C,10,1,-0.5\n", "", `t:2:14: priority_weight: "-0.5" is negative`},
-		{"id twice", "gavel", gavel + "0,0,A3C,10,1,1\n0,0,LM (batch size 5),10,1,1\n", "", `t:3:1: job_id: "0" appears twice`},
+		{"id twice", "gavel", gavel + "0,0,A3C,10,1,1\n0,0,LM (batch size 5),10,1,1\n", "",
+			`t:3:1: job_id: "0" appears twice`},
 		{"no id", "gavel", gavel + ",0,A3C,10,1,1\n", "", "t:2:1: job_id: empty"},
 		{"missing field", "gavel", gavel + "0,0,A3C\n", "", "t:2:1: wrong number of fields"},
 		{"bare quote", "gavel", gavel + "0,0,\"A\"3C,10,1,1\n", "", "t:2:7: extraneous or missing"},
@@ -299,10 +315,14 @@ func TestFaults(t *testing.T) {
 		{"unknown GPU", "gavel", "", rates + "A3C,1,v101,consolidated,1\n", `b:2:7: gpu_type: unknown GPU "v101"`},
 		{"negative rate", "gavel", "", rates + "A3C,1,v100,consolidated,-1\n", `b:2:25: steps_per_second: "-1" is negative`},
 		{"no such placement", "gavel", "", rates + "A3C,1,v100,cosy,1\n", `b:2:12: placement: "cosy" is neither`},
-		{"rate twice", "gavel", "", rates + "A3C,1,v100,consolidated,1\nA3C,1,V100,consolidated,1\n", "b:3:1: job_type: A3C on 1 V100, consolidated, is given twice"},
-		{"no rate", "gavel", gavel + "0,0,A3C,10,1,1\n", rates + "A3C,1,v100,consolidated,0\nA3C,1,k80,consolidated,\nA3C,1,p100,consolidated,\n", "t:2:5: job_type: no GPU type has a measurement"},
+		{"rate twice", "gavel", "", rates + "A3C,1,v100,consolidated,1\nA3C,1,V100,consolidated,1\n",
+			"b:3:1: job_type: A3C on 1 V100, consolidated, is given twice"},
+		{"no rate", "gavel", gavel + "0,0,A3C,10,1,1\n",
+			rates + "A3C,1,v100,consolidated,0\nA3C,1,k80,consolidated,\nA3C,1,p100,consolidated,\n",
+			"t:2:5: job_type: no GPU type has a measurement"},
 		{"shockwave too", "shockwave", gavel + "0,0,GPT-9,10,1,1\n", "", "t:2:5: job_type: unknown model"},
-		{"negative duration", "philly", "arrival_s,duration_s,num_gpus\n0,-3,1\n", "", `t:2:3: duration_s: "-3" is negative`},
+		{"negative duration", "philly", "arrival_s,duration_s,num_gpus\n0,-3,1\n", "",
+			`t:2:3: duration_s: "-3" is negative`},
 		{"no GPUs", "philly", "arrival_s,duration_s,num_gpus\n0,3,0\n", "", "t:2:5: num_gpus: 0 is less than 1"},
 		{"unknown spec", "openb", pods + "p,0,1,1000,T4|Z9,5\n", "", `t:2:12: gpu_spec: unknown GPU "Z9"`},
 		{"pod twice", "openb", pods + "p,0,1,1000,,5\np,0,1,1000,,5\n", "", `t:3:1: pod: "p" appears twice`},
@@ -310,7 +330,8 @@ func TestFaults(t *testing.T) {
 		{"node without GPUs", "openb", "", "node,gpu_type,gpus\nn,T4,0\n", "b:2:6: gpus: 0 is less than 1"},
 		{"too many GPUs", "openb", "", "node,gpu_type,gpus\nn,T4,2000000000\n", "b:2:6: gpus: more than"},
 		{"unknown application", "pollux", pollux + "a,0,gpt,1,1\n", "", `t:2:5: application: unknown model "gpt"`},
-		{"unmeasured replicas", "pollux", pollux + "a,0,bert,63,100\n", "", "t:2:10: num_replicas: bert was not measured on 63 GPUs"},
+		{"unmeasured replicas", "pollux", pollux + "a,0,bert,63,100\n", "",
+			"t:2:10: num_replicas: bert was not measured on 63 GPUs"},
 		{"negative step", "pollux", "", steps + "bert,1,1,4,-0.4,0.01\n", `b:2:12: step_time_s: "-0.4" is negative`},
 		{"all sync", "pollux", "", steps + "bert,1,1,4,0.4,0.4\n", "b:2:16: sync_time_s: leaves no compute time"},
 	}
@@ -334,26 +355,30 @@ func TestFaults(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	tests := map[string]ImportConfig{
-		"relaxed":     {Config: Config{Sync: "relaxed"}},
-		"no shipped":  {Trace: Source{Name: "nothing-like-this"}},
-		"many names":  {Trace: Source{Name: "gavel"}},
-		"GPU type":    {Config: Config{GPUs: []hare.TypeCount{{Type: "M60", Count: 1}}}},
-		"quantum":     {Config: Config{Quantum: -1}},
-		"jobs":        {Config: Config{Jobs: -1}},
-		"releases":    {Config: Config{Releases: "some"}},
-		"weights":     {Config: Config{Weights: "some"}},
-		"shared":      {Config: Config{Shared: "some"}},
-		"placement":   {Config: Config{Placement: "some"}},
-		"no job fits": {Config: Config{GPUs: []hare.TypeCount{{Type: "K80", Count: 1}}}, Trace: Source{"t", strings.NewReader("job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,ResNet-18 (batch size 128),9,4,1\n")}},
+		"relaxed":    {Config: Config{Sync: "relaxed"}},
+		"no shipped": {Trace: Source{Name: "nothing-like-this"}},
+		"many names": {Trace: Source{Name: "gavel"}},
+		"GPU type":   {Config: Config{GPUs: []hare.TypeCount{{Type: "M60", Count: 1}}}},
+		"quantum":    {Config: Config{Quantum: -1}},
+		"jobs":       {Config: Config{Jobs: -1}},
+		"releases":   {Config: Config{Releases: "some"}},
+		"weights":    {Config: Config{Weights: "some"}},
+		"shared":     {Config: Config{Shared: "some"}},
+		"placement":  {Config: Config{Placement: "some"}},
+		"no job fits": {Config: Config{GPUs: []hare.TypeCount{{Type: "K80", Count: 1}}},
+			Trace: Source{"t",
+				strings.NewReader("job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,ResNet-18 (batch " +
+					"size 128),9,4,1\n")}},
 	}
 	for name, cfg := range tests {
 		if inst, _, err := Import("gavel", cfg); err == nil || inst != nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	// Two jobs that fit alone and not one after another.
+	// The two jobs fit alone, but not one after another.
 	long := "arrival_s,duration_s,num_gpus\n0,6000000000,1\n0,6000000000,1\n"
-	if inst, _, err := Philly(Source{"t", strings.NewReader(long)}, Config{}); err == nil || inst != nil || !strings.Contains(err.Error(), "2^53") {
+	if inst, _, err := Philly(Source{"t", strings.NewReader(long)}, Config{}); err == nil || inst != nil ||
+		!strings.Contains(err.Error(), "2^53") {
 		t.Errorf("too long: %v", err)
 	}
 	if _, _, err := Import("borg", ImportConfig{}); err == nil || !strings.Contains(err.Error(), "openb") {
@@ -389,7 +414,8 @@ func TestParseGPUs(t *testing.T) {
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Error(err, d)
 	}
-	for _, bad := range []string{"", "V100", "V100=", "V100=0", "V100=-1", "V100=x", "=3", "V100=1,v100=2", "V100=2000000000", "a/b=1", "V100=1,,", "V100=1048576,T4=1"} {
+	for _, bad := range []string{"", "V100", "V100=", "V100=0", "V100=-1", "V100=x", "=3", "V100=1,v100=2",
+		"V100=2000000000", "a/b=1", "V100=1,,", "V100=1048576,T4=1"} {
 		if got, err := ParseGPUs(bad); err == nil {
 			t.Errorf("%q gives %v", bad, got)
 		}
@@ -406,7 +432,8 @@ func TestParseDecimal(t *testing.T) {
 		{"0", 6, 0, ""}, {"1.5", 6, 1500000, ""}, {"0.0000005", 6, 1, ""}, {"0.00000049", 6, 0, ""},
 		{"5.0", 0, 5, ""}, {"9007199254740992", 0, 1 << 53, ""}, {"9007199254740993", 0, 0, "is too large"},
 		{"99999999999999999999999", 6, 0, "is too large"}, {"-0", 6, 0, "is negative"}, {"", 6, 0, "is not a number"},
-		{".5", 6, 0, "is not a number"}, {"5.", 6, 0, "is not a number"}, {"--1", 6, 0, "is not a number"}, {"1.2.3", 6, 0, "is not a number (digits and a point, no exponent)"},
+		{".5", 6, 0, "is not a number"}, {"5.", 6, 0, "is not a number"}, {"--1", 6, 0, "is not a number"},
+		{"1.2.3", 6, 0, "is not a number (digits and a point, no exponent)"},
 	} {
 		if got, reason := parseDecimal(tt.text, tt.digits); got != tt.want || reason != tt.reason {
 			t.Errorf("%q: %d %q, want %d %q", tt.text, got, reason, tt.want, tt.reason)

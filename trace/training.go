@@ -12,7 +12,7 @@ import (
 // is read by ReadElastic and not changed afterwards.
 type Training struct {
 	Application string
-	Epochs      int // until it has been trained
+	Epochs      int // until the application has been trained
 	// InitBatch and MaxBatch are the least and the greatest batch whose progress
 	// was measured, MinLocal and MaxLocal bounds of a pass on one GPU.
 	InitBatch, MaxBatch, MinLocal, MaxLocal int
@@ -22,28 +22,28 @@ type Training struct {
 	cells   []passCell
 	batches []int
 	epochs  [][]epochRow // by batch, then epoch
-	ends    []float64    // progress at the end of an epoch
+	ends    []float64    // the progress at the end of each epoch
 }
 
-// passTime is a pass of local samples on each GPU.
+// passTime is the time of a pass of local samples on each GPU.
 type passTime struct {
 	local        int
 	stepS, syncS float64
 }
 
-// passPoint is a pass by numbers of nodes and GPUs, the mean over placements.
+// passPoint is a pass by numbers of nodes and GPUs; its times are means over placements.
 type passPoint struct {
-	at           [3]int64 // nodes, GPUs, local
+	at           [3]int64 // nodes, GPUs, local batch
 	stepS, syncS float64
 }
 
-// passCell is four points around a part of space that has no other in it.
+// passCell is a tetrahedron of four points with no other point inside.
 type passCell struct {
 	corner   [4]int
-	low, top [3]int64 // the box around it
+	low, top [3]int64 // the bounding box of the cell
 }
 
-// epochRow is one epoch at one batch: at its end, but for the gradients.
+// epochRow is one epoch at one batch; progress and steps are those at its end.
 type epochRow struct{ progress, steps, sqr, variance float64 }
 
 // Step is how long a pass of local samples on each GPU takes, and of that the
@@ -53,10 +53,11 @@ type epochRow struct{ progress, steps, sqr, variance float64 }
 // and GPUs (nodes beyond the most measured count as that), linear between
 // measured points in each cell. Source of the rules: Pollux's simulator,
 // commit c793c70. O(log(batches)), or O(cells) for placements not measured.
-func (t *Training) Step(placement []int, local int) (stepS, syncS float64, err error) {
-	if rows := t.placed[placementKey(placement)]; rows != nil {
+func (tr *Training) Step(placement []int, local int) (stepS, syncS float64, err error) {
+	if rows := tr.placed[placementKey(placement)]; rows != nil {
 		if local < rows[0].local || local > rows[len(rows)-1].local {
-			return 0, 0, fmt.Errorf("%s on %v GPUs was measured with %d to %d samples on each, not %d", t.Application, placement, rows[0].local, rows[len(rows)-1].local, local)
+			return 0, 0, fmt.Errorf("%s on %v GPUs was measured with %d to %d samples on each, not %d", tr.Application,
+				placement, rows[0].local, rows[len(rows)-1].local, local)
 		}
 		i, _ := slices.BinarySearchFunc(rows, local, func(r passTime, b int) int { return r.local - b })
 		if len(rows) == 1 {
@@ -74,44 +75,46 @@ func (t *Training) Step(placement []int, local int) (stepS, syncS float64, err e
 		gpus += n
 	}
 	q := [3]int64{int64(len(placement)), int64(gpus), int64(local)}
-	if n := len(t.points); n > 0 {
-		q[0] = min(q[0], t.points[n-1].at[0])
+	if n := len(tr.points); n > 0 {
+		q[0] = min(q[0], tr.points[n-1].at[0])
 	}
-	for i := range t.cells {
-		if w, size, in := t.weights(&t.cells[i], q); in {
-			for k, c := range t.cells[i].corner {
+	for i := range tr.cells {
+		if w, size, in := tr.weights(&tr.cells[i], q); in {
+			for k, c := range tr.cells[i].corner {
 				share := float64(w[k]) / float64(size)
-				stepS += float64(share * t.points[c].stepS)
-				syncS += float64(share * t.points[c].syncS)
+				stepS += float64(share * tr.points[c].stepS)
+				syncS += float64(share * tr.points[c].syncS)
 			}
 			return stepS, syncS, nil
 		}
 	}
-	return 0, 0, fmt.Errorf("%s on %v GPUs with %d samples on each is outside of what was measured", t.Application, placement, local)
+	return 0, 0, fmt.Errorf("%s on %v GPUs with %d samples on each is outside of what was measured", tr.Application,
+		placement, local)
 }
 
 // weights are those of a cell's corners at q, their sum, and whether all are of
 // one sign: q is then inside. Coordinates are whole and below 2^17, so all is exact.
-func (t *Training) weights(c *passCell, q [3]int64) (w [4]int64, size int64, in bool) {
+func (tr *Training) weights(c *passCell, q [3]int64) (w [4]int64, size int64, in bool) {
 	for k := range q {
 		if q[k] < c.low[k] || q[k] > c.top[k] {
 			return w, 0, false
 		}
 	}
-	size = t.volume(c.corner, -1, q)
+	size = tr.signedVolume(c.corner, -1, q)
 	for k := range w {
-		if w[k] = t.volume(c.corner, k, q); size < 0 && w[k] > 0 || size > 0 && w[k] < 0 {
+		if w[k] = tr.signedVolume(c.corner, k, q); size < 0 && w[k] > 0 || size > 0 && w[k] < 0 {
 			return w, size, false
 		}
 	}
 	return w, size, size != 0
 }
 
-// volume is six times that of the cell whose corner number but is at q, signed.
-func (t *Training) volume(corner [4]int, but int, q [3]int64) int64 {
+// signedVolume returns six times the signed volume of the cell with corner number but
+// moved to q.
+func (tr *Training) signedVolume(corner [4]int, but int, q [3]int64) int64 {
 	var p [4][3]int64
 	for k, c := range corner {
-		if p[k] = t.points[c].at; k == but {
+		if p[k] = tr.points[c].at; k == but {
 			p[k] = q
 		}
 	}
@@ -121,16 +124,17 @@ func (t *Training) volume(corner [4]int, but int, q [3]int64) int64 {
 			d[r][k] = p[r+1][k] - p[0][k]
 		}
 	}
-	return d[0][0]*(d[1][1]*d[2][2]-d[1][2]*d[2][1]) - d[0][1]*(d[1][0]*d[2][2]-d[1][2]*d[2][0]) + d[0][2]*(d[1][0]*d[2][1]-d[1][1]*d[2][0])
+	return d[0][0]*(d[1][1]*d[2][2]-d[1][2]*d[2][1]) - d[0][1]*(d[1][0]*d[2][2]-d[1][2]*d[2][0]) +
+		d[0][2]*(d[1][0]*d[2][1]-d[1][1]*d[2][0])
 }
 
-// placementKey names a placement: of the ways to go round its nodes, the one
-// that is least from its first node on.
+// placementKey names a placement: of the rotations of its nodes, it uses the
+// lexicographically least.
 func placementKey(placement []int) string {
 	best := placement
 	for i := range placement {
-		if turned := slices.Concat(placement[i:], placement[:i]); slices.Compare(turned, best) < 0 {
-			best = turned
+		if rotated := slices.Concat(placement[i:], placement[:i]); slices.Compare(rotated, best) < 0 {
+			best = rotated
 		}
 	}
 	parts := make([]string, len(best))
@@ -150,23 +154,25 @@ func placementKey(placement []int) string {
 // many steps of this batch end it, from the start of training. Gradients and
 // steps are linear between the batches measured; beyond them there are none.
 // Source: Pollux (OSDI 2021) and its simulator. O(batches).
-func (t *Training) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, err error) {
-	if epoch < 0 || epoch >= t.Epochs {
-		return 0, 0, 0, fmt.Errorf("%s has %d epochs, numbered from 0, and no %d", t.Application, t.Epochs, epoch)
+func (tr *Training) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, err error) {
+	if epoch < 0 || epoch >= tr.Epochs {
+		return 0, 0, 0, fmt.Errorf("%s has %d epochs, numbered from 0, and no %d", tr.Application, tr.Epochs, epoch)
 	}
-	if batch < t.InitBatch || batch > t.MaxBatch {
-		return 0, 0, 0, fmt.Errorf("%s was trained with batches of %d to %d, not %d", t.Application, t.InitBatch, t.MaxBatch, batch)
+	if batch < tr.InitBatch || batch > tr.MaxBatch {
+		return 0, 0, 0, fmt.Errorf("%s was trained with batches of %d to %d, not %d", tr.Application, tr.InitBatch,
+			tr.MaxBatch, batch)
 	}
-	i, same := slices.BinarySearch(t.batches, batch)
-	at := t.epochs[i][epoch]
+	i, same := slices.BinarySearch(tr.batches, batch)
+	at := tr.epochs[i][epoch]
 	if !same {
-		low, top := t.batches[i-1], t.batches[i]
-		below := t.epochs[i-1][epoch]
+		low, top := tr.batches[i-1], tr.batches[i]
+		below := tr.epochs[i-1][epoch]
 		between := func(a, b float64) float64 {
 			return (float64(float64(batch-low)*b) + float64(float64(top-batch)*a)) / float64(top-low)
 		}
-		at.steps, at.sqr, at.variance = between(below.steps, at.steps), between(below.sqr, at.sqr), between(below.variance, at.variance)
+		at.steps, at.sqr, at.variance = between(below.steps, at.steps), between(below.sqr, at.sqr),
+			between(below.variance, at.variance)
 	}
-	scale := float64(batch) / float64(t.InitBatch)
-	return (at.variance + at.sqr) / (at.variance/scale + at.sqr), t.ends[epoch], at.steps, nil
+	scale := float64(batch) / float64(tr.InitBatch)
+	return (at.variance + at.sqr) / (at.variance/scale + at.sqr), tr.ends[epoch], at.steps, nil
 }
