@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,8 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,53 +21,91 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Clients that send a byte now and then hold their places for as long as a body
-// may take, and no longer; others are told at once.
-func TestSlowLoris(t *testing.T) {
-	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationOptimal}}, Running: 1, Queue: 3},
-		func(c *api.Config) { c.BodyTime = 2 * time.Second })
-	head := "POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nIdempotency-Key: k%d\r\nContent-Length: 100000\r\n\r\n{\"instance\":"
-	var slow sync.WaitGroup
-	// More than the places, of which there are twice as many as run and wait.
-	var held atomic.Int32
-	for i := range 12 {
-		c, in := s.dial(t, fmt.Sprintf(head, i))
-		slow.Go(func() {
-			go func() {
-				for range 100 {
-					if _, err := io.WriteString(c, " "); err != nil {
-						return
-					}
-					time.Sleep(50 * time.Millisecond)
-				}
-			}()
-			line, err := in.ReadString('\n')
-			if strings.Contains(line, "408") {
-				held.Add(1)
-			} else if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !strings.Contains(line, "503") { // or given up, not being heard
-				t.Errorf("%q %v", line, err)
+// slowPost begins a solve whose body comes a byte at a time, until the server
+// answers. The status line, or "" where the connection ended, goes to answers.
+func (s *solveServer) slowPost(t *testing.T, answers chan<- string) net.Conn {
+	t.Helper()
+	c, in := s.dial(t, "POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nContent-Length: 1000000\r\n\r\n{\"instance\":")
+	_ = c.SetDeadline(time.Time{})
+	go func() {
+		for {
+			if _, err := io.WriteString(c, " "); err != nil {
+				return
 			}
-			_ = c.Close()
-		})
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	go func() {
+		line, _ := in.ReadString('\n')
+		_ = c.Close()
+		answers <- line
+	}()
+	return c
+}
+
+// Clients that send a byte now and then hold no more places than there are, and
+// others are told at once.
+func TestSlowLoris(t *testing.T) {
+	const running, queue, clients = 1, 3, 12
+	const places = 2 * (running + queue)
+	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationOptimal}}, Running: running, Queue: queue},
+		func(c *api.Config) { c.BodyTime = time.Hour })
+	answers := make(chan string, clients)
+	var conns []net.Conn
+	for range clients {
+		conns = append(conns, s.slowPost(t, answers))
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		code, text, h := s.post(t, `{}`)
-		if code == http.StatusServiceUnavailable && h.Get("Retry-After") != "" && strings.Contains(text, `"busy"`) {
-			break
+	// The clients that have an answer are those for which there was no place.
+	for range clients - places {
+		if line := <-answers; line != "" && !strings.Contains(line, "503") { // "": the connection ended under its own bytes
+			t.Errorf("%q", line)
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d %s", code, text)
-		}
+	}
+	code, text, h := s.post(t, `{}`)
+	if code != http.StatusServiceUnavailable || h.Get("Retry-After") == "" || !strings.Contains(text, `"busy"`) {
+		t.Errorf("%d %s", code, text)
 	}
 	if code, _, _ := s.call(t, "GET", "/v1/solves", ""); code != 200 {
 		t.Errorf("reading: %d", code)
 	}
-	slow.Wait()
-	if n := held.Load(); n < 1 || n > 8 {
-		t.Errorf("%d held places", n)
+	if n := len(answers); n > 0 {
+		t.Errorf("%d clients more were answered: there are fewer than %d places", n, places)
 	}
-	if code, text, _ := s.post(t, `{"seed":3}`); code != 200 {
-		t.Errorf("%d %s", code, text)
+	for _, c := range conns {
+		_ = c.Close()
+	}
+	s.postUntil(t, http.StatusOK)
+}
+
+// A body may take BodyTime to arrive and no longer: then its place is free.
+func TestSlowBodyEnds(t *testing.T) {
+	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationOptimal}}, Running: 1, Queue: -1},
+		func(c *api.Config) { c.BodyTime = 300 * time.Millisecond })
+	answers := make(chan string, 2)
+	for range cap(answers) { // as many as there are places
+		s.slowPost(t, answers)
+	}
+	for range cap(answers) {
+		if line := <-answers; line != "" && !strings.Contains(line, "408") {
+			t.Errorf("%q", line)
+		}
+	}
+	s.postUntil(t, http.StatusOK)
+}
+
+// postUntil asks for solves until one is answered in this way: the server sees
+// the end of a connection a while after the client.
+func (s *solveServer) postUntil(t *testing.T, want int) {
+	t.Helper()
+	for i := 0; ; i++ {
+		code, text, _ := s.post(t, fmt.Sprintf(`{"seed":%d}`, i))
+		if code == want {
+			return
+		}
+		if code != http.StatusServiceUnavailable {
+			t.Fatalf("%d %s", code, text)
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
