@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -86,7 +87,18 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 	told := make(chan error, 1)
 	go func() { told <- c.tell(ctx) }()
-	over := context.AfterFunc(ctx, func() { _ = control.SetReadDeadline(time.Now()) })
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(interrupted)
+		_ = control.SetReadDeadline(time.Now())
+	})
+	// The deadline must not be set after the handler has returned: in HTTP/2 the
+	// writer is gone then, and the process ends with it.
+	over := sync.OnceFunc(func() {
+		if !stop() {
+			<-interrupted
+		}
+	})
 	defer over()
 	ended := make(chan struct{})
 	defer close(ended)

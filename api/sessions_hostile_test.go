@@ -11,8 +11,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -585,4 +587,51 @@ func TestTooManyStreams(t *testing.T) {
 		t.Error(got)
 	}
 	b.end()
+}
+
+// slowDeadline is an answer's writer whose deadlines take their time to be set.
+type slowDeadline struct {
+	*httptest.ResponseRecorder
+	setting, returned chan struct{}
+	late              atomic.Bool
+}
+
+func (w *slowDeadline) SetReadDeadline(at time.Time) error {
+	if at.IsZero() || at.After(time.Now()) {
+		return nil
+	}
+	close(w.setting)
+	select {
+	case <-w.returned:
+		w.late.Store(true)
+	case <-time.After(200 * time.Millisecond):
+	}
+	return nil
+}
+
+// Nothing touches the writer of an answer after its handler has returned: in
+// HTTP/2 that ends the process.
+func TestEventsLeaveTheWriterAlone(t *testing.T) {
+	s := newSessionServer(t, service.SessionsConfig{})
+	h := s.Config.Handler
+	at := s.open(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	body, in := io.Pipe()
+	r := httptest.NewRequest("POST", at+"/events", body).WithContext(ctx)
+	w := &slowDeadline{ResponseRecorder: httptest.NewRecorder(), setting: make(chan struct{}), returned: make(chan struct{})}
+	go func() {
+		defer close(w.returned)
+		defer func() { _ = recover() }() // http.ErrAbortHandler
+		h.ServeHTTP(w, r)
+	}()
+	if _, err := io.WriteString(in, `{"seq":1,"at_s":0,"type":"tick"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	<-w.setting
+	_ = in.CloseWithError(context.Canceled) // as the server's connection does
+	<-w.returned
+	if w.late.Load() {
+		t.Error("the deadline was set after the handler had returned")
+	}
 }

@@ -76,7 +76,8 @@ func TestEventsOfASolve(t *testing.T) {
 	for _, after := range []int{0, 1, 3, len(events) - 1, len(events)} {
 		want := strings.Join(events[after:], "")
 		_, got, _ := s.call(t, "GET", at+"/events?after=0", "", "Accept", "text/event-stream", "Last-Event-ID", strconv.Itoa(after))
-		if strings.TrimPrefix(got, "retry: 1000\n\n") != want {
+		// A slow answer has signs of life in it.
+		if strings.ReplaceAll(strings.TrimPrefix(got, "retry: 1000\n\n"), ": alive\n\n", "") != want {
 			t.Errorf("after %d: %s", after, got)
 		}
 		if _, got, _ = s.call(t, "GET", fmt.Sprintf("%s/events?after=%d", at, after), "", "Accept", "application/x-ndjson"); strings.Count(got, "\n") != len(events)-after {
