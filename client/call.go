@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,6 +71,26 @@ func (c *Client) do(ctx context.Context, x call) error {
 type brokenError struct{ error }
 
 func (e brokenError) Unwrap() error { return e.error }
+
+// unanswered is an error of a request that got no answer. It counts as one of the
+// network, which a retry may mend, unless it lasts.
+func unanswered(err error) error {
+	said := fmt.Errorf("client: %w", err)
+	if lasting(err) {
+		return said
+	}
+	return brokenError{said}
+}
+
+// lasting says that a connection would fail in the same way again: the server's
+// certificate is not trusted, or the two sides do not agree on TLS.
+func lasting(err error) bool {
+	var cert *tls.CertificateVerificationError
+	var header tls.RecordHeaderError
+	var alert tls.AlertError
+	return errors.As(err, &cert) || errors.As(err, &header) || errors.As(err, &alert) ||
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") // net/http has no name for it
+}
 
 // retry says whether a failed call is worth repeating, and after how long.
 func (c *Client) retry(err error, repeatable bool, attempt int) (wait time.Duration, again bool) {
@@ -164,7 +185,7 @@ func (c *Client) once(ctx context.Context, x *call) error {
 	}
 	resp, err := c.cfg.HTTPClient.Do(r)
 	if err != nil {
-		return brokenError{fmt.Errorf("client: %w", err)}
+		return unanswered(err)
 	}
 	body := &watched{from: resp.Body, left: c.cfg.MaxBytes}
 	resp.Body = body

@@ -25,7 +25,8 @@ type Config struct {
 	HTTPClient *http.Client
 	// Retries is how often a call that may be repeated is sent again, and how
 	// often in a row a stream may fail without an event in between; zero means
-	// 4, less means never.
+	// 4, less means never. What would fail again, such as a certificate that is
+	// not trusted or a refused document, is never sent again.
 	Retries int
 	// Backoff is the longest wait before the first retry; it doubles with each,
 	// up to 10 s, and the wait is drawn evenly from its upper half. Zero means

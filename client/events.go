@@ -117,7 +117,7 @@ func (c *Client) connect(ctx context.Context, path string, after int64, each fun
 	}
 	resp, err := c.cfg.HTTPClient.Do(r)
 	if err != nil {
-		return brokenError{fmt.Errorf("client: %w", err)}
+		return unanswered(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -26,14 +28,17 @@ import (
 type remoteFlags struct {
 	server   string
 	keyFile  string
+	ca       string
 	insecure bool
 }
 
 func (f *remoteFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.server, "server", "", "work on this server instead of here, e.g. http://127.0.0.1:8080")
 	c.Flags().StringVar(&f.keyFile, "api-key-file", "", "file that holds the server's API key (default: the environment's HARE_API_KEY)")
+	c.Flags().StringVar(&f.ca, "ca", "", caUsage)
 	c.Flags().BoolVar(&f.insecure, "insecure", false, "send the key over plain HTTP, also to other machines")
 	_ = c.MarkFlagFilename("api-key-file") // fails for flags that are not there
+	_ = c.MarkFlagFilename("ca")
 }
 
 // connect checks the flags.
@@ -50,7 +55,13 @@ func (f *remoteFlags) connect() (*remote, error) {
 		}
 		key = string(text)
 	}
-	r, err := newRemote(client.Config{URL: strings.TrimRight(u.String(), "/"), Key: strings.TrimSpace(key), Insecure: f.insecure, Retries: retries})
+	cfg := client.Config{URL: strings.TrimRight(u.String(), "/"), Key: strings.TrimSpace(key), Insecure: f.insecure, Retries: retries}
+	if f.ca != "" {
+		if cfg.HTTPClient, err = trusting(f.ca); err != nil {
+			return nil, err
+		}
+	}
+	r, err := newRemote(cfg)
 	if errors.Is(err, client.ErrInClear) {
 		return nil, usageError{fmt.Errorf("--server %s: the key could be read on the way: use https, or add --insecure to send it all the same", f.server)}
 	}
@@ -221,10 +232,46 @@ func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare
 	})
 }
 
+// caUsage describes --ca of all commands that call a server.
+const caUsage = "file with the certificates, as PEM, to trust instead of those of the system"
+
+// trusting is a client of HTTP that trusts the certificates of a file.
+func trusting(ca string) (*http.Client, error) {
+	roots, err := certificates(ca)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--ca: %w", err)}
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return &http.Client{Transport: t}, nil
+}
+
+// tlsAdvice says what to do where client and server do not agree on TLS; empty
+// where the error is another one.
+func tlsAdvice(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var cert *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &unknown):
+		return "name the file with the certificate that signed it: --ca FILE"
+	case errors.As(err, &host):
+		return "call the server by a name that its certificate has"
+	case errors.As(err, &cert):
+		return "the server needs another certificate"
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return "the server speaks plain HTTP: use http://"
+	}
+	return ""
+}
+
 // remoteError says what to do about an error of a server.
 func remoteError(r *remote, id string, err error) error {
 	var no *client.Problem
+	advice := tlsAdvice(err)
 	switch {
+	case advice != "":
+		return usageError{fmt.Errorf("--server %s: %w: %s", r.base, err, advice)}
 	case errors.As(err, &no) && no.Status < 500 && no.Status != http.StatusTooManyRequests:
 		return usageError{fmt.Errorf("--server %s: %w", r.base, err)}
 	case id != "":

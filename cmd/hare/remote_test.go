@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -307,6 +309,71 @@ func TestSolveOnAServer(t *testing.T) {
 	} {
 		if _, stderr, code := runHare(t, tiny, append([]string{"solve", "-"}, c.args...)...); code != exitUsage || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: %d %s", name, code, stderr)
+		}
+	}
+}
+
+// A certificate that nobody vouches for ends a call at once, and the error says
+// how it is trusted; so does a server that speaks no TLS.
+func TestServersCertificate(t *testing.T) {
+	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
+	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = solves.Close() })
+	var calls atomic.Int32
+	h := api.New(svc, api.Config{Solves: solves})
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			calls.Add(1)
+		}
+	}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	plain := httptest.NewServer(h)
+	t.Cleanup(plain.Close)
+	ca := file(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	instance := file(t, "i.json", tiny)
+	spoken := "https" + strings.TrimPrefix(plain.URL, "http")
+	elsewhere := "https://localhost:" + server.URL[strings.LastIndex(server.URL, ":")+1:]
+	for _, args := range [][]string{
+		{"solve", instance, "-q", "--server"},
+		{"simulate", "-q", "--policy", "fifo", "--generate", "5", "--server"},
+		{"healthcheck"},
+	} {
+		address := func(base string) string {
+			if args[0] == "healthcheck" {
+				return base + "/healthz"
+			}
+			return base
+		}
+		refused := exitUsage
+		if args[0] == "healthcheck" {
+			refused = exitNo
+		}
+		for _, c := range []struct {
+			name string
+			more []string
+			code int
+			want string
+		}{
+			{"unknown", []string{address(server.URL)}, refused, "--ca FILE"},
+			{"another name", []string{address(elsewhere), "--ca", ca}, refused, "by a name that its certificate has"},
+			{"no TLS", []string{address(spoken)}, refused, "use http://"},
+			{"no certificates", []string{address(server.URL), "--ca", instance}, exitUsage, "no certificate in PEM"},
+			{"trusted", []string{address(server.URL), "--ca", ca}, exitDone, ""},
+		} {
+			calls.Store(0)
+			_, errs, code := runHare(t, "", append(slices.Clone(args), c.more...)...)
+			if code != c.code || !strings.Contains(errs, c.want) || c.code != exitDone && strings.Count(errs, "\n") != 1 {
+				t.Errorf("%s, %s: exit %d: %s", args[0], c.name, code, errs)
+			}
+			if n := calls.Load(); c.code != exitDone && n > 2 { // one of them asks whether anybody is there
+				t.Errorf("%s, %s: %d connections", args[0], c.name, n)
+			}
 		}
 	}
 }

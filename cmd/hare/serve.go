@@ -187,16 +187,19 @@ func healthCommand() *cobra.Command {
 			if len(args) > 0 {
 				url = args[0]
 			}
-			client := http.Client{Timeout: 3 * time.Second}
+			client := &http.Client{}
 			if ca != "" {
-				roots, err := certificates(ca)
-				if err != nil {
-					return usageError{fmt.Errorf("--ca: %w", err)}
+				var err error
+				if client, err = trusting(ca); err != nil {
+					return err
 				}
-				client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 			}
+			client.Timeout = 3 * time.Second
 			resp, err := client.Get(url)
 			if err != nil {
+				if advice := tlsAdvice(err); advice != "" {
+					err = fmt.Errorf("%w: %s", err, advice)
+				}
 				fmt.Fprintln(c.ErrOrStderr(), "hare:", err)
 				return errNo
 			}
@@ -208,7 +211,7 @@ func healthCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&ca, "ca", "", "certificates, as PEM, to trust instead of those of the system")
+	c.Flags().StringVar(&ca, "ca", "", caUsage)
 	return c
 }
 

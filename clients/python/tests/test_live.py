@@ -5,7 +5,7 @@ import os
 import unittest
 from pathlib import Path
 
-from hare_client import EventRefused, Hare, Problem
+from hare_client import EventRefused, Hare, Problem, Result, ScheduleRow
 from hare_client.generated.api.keys import create_key, get_quota, list_keys, revoke_key
 from hare_client.generated.api.server import version
 from hare_client.generated.models import Instance, KeyRequest
@@ -35,6 +35,44 @@ class Live(unittest.TestCase):
         report = self.hare.verify(README, result)
         self.assertFalse(report.ok)
         self.assertTrue(report.faults[0].constraint)
+
+    def test_result_for_people(self):
+        result = self.hare.solve(README)
+        self.assertIsInstance(result, Result)
+        self.assertEqual(
+            str(result).splitlines()[:4],
+            [
+                "termination  optimal",
+                "value        30 weight-seconds",
+                "bound        30 weight-seconds",
+                "gap          0: no plan is better",
+            ],
+        )
+        self.assertTrue(str(result).splitlines()[4].startswith("jobs         1, the last ends at "))
+        rows = list(result.schedule)
+        self.assertEqual(rows, list(result.schedule.rows()))
+        self.assertEqual({row.job for row in rows}, {"bert"})
+        job = README["jobs"][0]
+        self.assertEqual(sum(row.rounds * row.tasks for row in rows), job["rounds"] * job["tasks"])
+        self.assertEqual(min(row.start_s for row in rows), 0)
+        self.assertEqual(Result.from_dict(result.to_dict()), result)
+        try:
+            import pandas
+        except ImportError:
+            with self.assertRaisesRegex(ImportError, "pandas"):
+                result.schedule.frame()
+        else:
+            frame = result.schedule.frame()
+            self.assertIsInstance(frame, pandas.DataFrame)
+            self.assertEqual(list(frame.columns), list(ScheduleRow._fields))
+            self.assertEqual(list(frame.itertuples(index=False, name=None)), [tuple(row) for row in rows])
+        bare = self.hare.solve(README, {"detail": "none"})
+        self.assertIn("value        30", str(bare))
+        wide = json.loads(json.dumps(README))
+        wide["jobs"][0].update(sync="gang", tasks=99)
+        none = str(self.hare.solve(wide))
+        self.assertIn("termination  infeasible", none)
+        self.assertIn("reason       /jobs/0", none)
 
     def test_plan_again(self):
         first = self.hare.solve(README)

@@ -124,6 +124,14 @@ class Network(unittest.TestCase):
         with Hare("http://127.0.0.1:9", backoff=0.001, retries=1) as hare, self.assertRaises(HareError):
             hare.version()
 
+    def test_no_tls_there_fails_at_once(self):
+        hare = Hare(f"https{self.url.removeprefix('http')}/plain", backoff=60)
+        self.addCleanup(hare.close)
+        began = time.monotonic()
+        with self.assertRaisesRegex(HareError, "SSL"):
+            hare.solve(INSTANCE)
+        self.assertLess(time.monotonic() - began, 20)
+
     def test_key(self):
         self.client("plain", key="hare_x").solve(INSTANCE)
         headers = self.stats("plain")["headers"]

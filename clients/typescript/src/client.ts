@@ -386,7 +386,7 @@ export class Hare {
   /** Waits before the next attempt, or throws. */
   private async again(error: unknown, repeatable: boolean, attempt: number, signal?: AbortSignal): Promise<void> {
     let wait = this.pause(attempt);
-    let worth = repeatable && error instanceof Broken;
+    let worth = repeatable && error instanceof Broken && !lasting(error);
     if (error instanceof Problem) {
       wait = Math.max(wait, error.retryAfter);
       worth = (error.refused || (repeatable && error.passing)) && wait <= this.cfg.patience;
@@ -473,6 +473,18 @@ export class Hare {
       }
     }
   }
+}
+
+/**
+ * Says that a connection would fail in the same way again: the certificate is not
+ * trusted, or the two sides do not agree on TLS. Browsers do not tell.
+ */
+function lasting(error: unknown): boolean {
+  for (let e = error; e instanceof Error; e = e.cause) {
+    const { code } = e as { code?: unknown };
+    if (typeof code === "string" && /^ERR_(SSL|TLS)_|CERT|SIGNATURE/.test(code)) return true;
+  }
+  return false;
 }
 
 /** Throws why the network failed; what the caller ended is no failure. */

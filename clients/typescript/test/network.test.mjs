@@ -127,3 +127,10 @@ test("key", async () => {
   assert.throws(() => new Hare({ url: "ftp://x" }), HareError);
   assert.throws(() => new Hare({ url: "http://hare.example", key: "hare_x" }), HareError);
 });
+
+test("no TLS there fails at once", async () => {
+  const hare = new Hare({ url: `https${base.slice("http".length)}/plain`, backoff: 60 });
+  const began = Date.now();
+  await assert.rejects(hare.solve(instance), HareError);
+  assert.ok(Date.now() - began < 20_000);
+});

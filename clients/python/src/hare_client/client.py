@@ -6,6 +6,7 @@ import ipaddress
 import json
 import random
 import secrets
+import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn, Self
@@ -15,7 +16,8 @@ import httpx
 
 from . import generated
 from .errors import EventRefused, HareError, Problem, StreamBroken
-from .generated.models import BoundResult, Explanation, Prices, Report, Result, Session, Simulation, SolveJobs
+from .generated.models import BoundResult, Explanation, Prices, Report, Session, Simulation, SolveJobs
+from .results import Result
 from .streams import Message, lines, messages
 from .values import Event, Solve
 
@@ -33,7 +35,9 @@ class Hare:
     key       is sent as Authorization: Bearer, over plain HTTP to loopback
               alone unless insecure is set
     retries   how often a call that may be repeated is sent again, and how
-              often in a row a stream may fail without an event in between
+              often in a row a stream may fail without an event in between;
+              what would fail again, such as a certificate that is not
+              trusted, is never sent again
     backoff   seconds before the first retry; it doubles with each, up to 10 s
     patience  the longest Retry-After, in seconds, that is waited for
     silence   seconds without a byte after which a connection counts as broken
@@ -350,7 +354,7 @@ class Hare:
             wait = max(wait, error.retry_after)
             worth = (error.refused or repeatable and error.passing) and wait <= self._patience
         else:
-            worth = repeatable
+            worth = repeatable and not _lasting(error)
         if not worth or attempt >= self._retries:
             if isinstance(error, Problem):
                 raise error
@@ -459,6 +463,20 @@ def _json(response: httpx.Response) -> dict[str, Any]:
 
 def _escape(part: str) -> str:
     return quote(part, safe="")
+
+
+def _lasting(error: BaseException) -> bool:
+    """Says that a connection would fail in the same way again: the certificate
+    is not trusted, the two sides do not agree on TLS, or the URL is none."""
+    if isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
+        return True
+    cause: BaseException | None = error if isinstance(error, httpx.ConnectError) else None
+    while cause is not None:
+        # The end of a connection in the middle of a handshake may pass.
+        if isinstance(cause, ssl.SSLError) and not isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
 
 
 def _loopback(host: str) -> bool:

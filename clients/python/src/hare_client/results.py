@@ -1,0 +1,95 @@
+"""Results and schedules as people read them; the generated models have the fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import attrs
+
+from .generated.models import Result as ResultModel
+from .generated.models import Schedule as ScheduleModel
+from .generated.types import Unset
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class ScheduleRow(NamedTuple):
+    """Consecutive rounds of a job on one GPU; the columns of the server's CSV."""
+
+    gpu: str  # node/index
+    job: str
+    round: int  # the first one, from 0
+    rounds: int
+    tasks: int  # of each round, one after another
+    start_s: float  # of the first round
+    period_s: float  # from one round to the next; 0 where there is one
+
+
+class Schedule(ScheduleModel):
+    """What runs where and when. Iterating over it gives its rows."""
+
+    def rows(self) -> Iterator[ScheduleRow]:
+        """A row an entry: by GPU, and on each by time."""
+        for lane in self.lanes:
+            n = len(lane.start_us)
+            columns = [
+                [absent] * n if isinstance(column, Unset) or column is None else column
+                for column, absent in ((lane.round_, 0), (lane.rounds, 1), (lane.tasks, 1), (lane.period_us, 0))
+            ]
+            for job, round, rounds, tasks, period, start in zip(lane.job, *columns, lane.start_us, strict=True):
+                yield ScheduleRow(lane.gpu, self.jobs[job], round, rounds, tasks, start / 1e6, period / 1e6)
+
+    __iter__ = rows
+
+    def frame(self) -> pandas.DataFrame:
+        """The rows as a frame of pandas, which must be installed."""
+        try:
+            import pandas
+        except ImportError as e:
+            raise ImportError("frame needs pandas: pip install pandas, or take rows") from e
+        return pandas.DataFrame.from_records(list(self.rows()), columns=ScheduleRow._fields)
+
+
+class Result(ResultModel):
+    """What a solve came to. print shows the figures, schedule what runs where."""
+
+    @classmethod
+    def from_dict(cls, src_dict: Mapping[str, Any]) -> Self:
+        result = super().from_dict(src_dict)
+        model = result.schedule
+        if isinstance(model, ScheduleModel) and not isinstance(model, Schedule):
+            schedule = Schedule.__new__(Schedule)
+            for field in attrs.fields(ScheduleModel):
+                setattr(schedule, field.name, getattr(model, field.name))
+            result.schedule = schedule
+        return result
+
+    def __str__(self) -> str:
+        lines = [("termination", self.termination)]
+        if _there(self.value):
+            lines.append(("value", f"{_number(self.value)} weight-seconds"))
+        if _there(self.bound):
+            lines.append(("bound", f"{_number(self.bound)} weight-seconds"))
+        if _there(self.value):
+            gap = "unknown: no useful bound"
+            if _there(self.gap):
+                gap = f"at most {100 * self.gap:.2f} % above the best possible plan" if self.gap else "0: no plan is better"
+            lines.append(("gap", gap))
+        if _there(self.jobs) and self.jobs:
+            ends = [job.end_s for job in self.jobs if _there(job.end_s)]
+            last = f", the last ends at {_number(max(ends))} s" if ends else ""
+            lines.append(("jobs", f"{len(self.jobs)}{last}"))
+        for reason in self.reasons if _there(self.reasons) else []:
+            lines.append(("reason", f"{reason.pointer}: {reason.detail}" if _there(reason.pointer) else reason.detail))
+        return "\n".join(f"{name:<12} {text}" for name, text in lines)
+
+
+def _there(value: object) -> bool:
+    return value is not None and not isinstance(value, Unset)
+
+
+def _number(x: float) -> str:
+    """Six decimals at most, and no exponent."""
+    return f"{x:.6f}".rstrip("0").rstrip(".")
