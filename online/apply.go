@@ -143,13 +143,13 @@ func (c *core) taskEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 		c.credit(ji, x.kind, nowUs-x.sinceUs, 1)
 		c.release(g)
 		j.active--
-		c.stirred = true
+		c.dirty = true
 	default:
 		c.learn(ji, c.gpus[g].kind, e.ComputeUs)
 		c.gpus[g].ended = true
 	}
 	if j.ended == j.tasks {
-		c.stirred = true
+		c.dirty = true
 		c.roundEnded(ji)
 	} else if j.active == 0 {
 		c.wait(ji)
@@ -364,14 +364,14 @@ func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 func (c *core) step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 	c.out = c.out[:0]
 	for i := range events {
-		c.stirred = events[i].Type != hare.EventTaskEnded
+		c.dirty = events[i].Type != hare.EventTaskEnded
 		if err := c.apply(nowUs, &events[i]); err != nil {
 			return c.out, &RefusedError{Index: i, Err: err}
 		}
 		if c.restarting != none {
 			c.restart(c.restarting)
 		}
-		if c.stirred {
+		if c.dirty {
 			c.schedule()
 		}
 	}

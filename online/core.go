@@ -59,14 +59,14 @@ type core struct {
 	// restarting is the job whose round starts again on the GPUs that it
 	// holds, or none; only between an event and its decisions.
 	restarting int32
-	// stirred says that the event may have changed what schedule looks at: GPUs
+	// dirty says that the event may have changed what schedule looks at: GPUs
 	// that are free, who stands in line and in which order, speeds. Most ends of
 	// tasks do not end a round, and then nobody can start who could not before.
-	stirred bool
+	dirty   bool
 	out     []hare.Decision
 	scratch []int32
-	// found is where the next event is looked for first; it decides nothing.
-	found struct{ job, next int32 }
+	// lastFound is where the next event is looked for first; it decides nothing.
+	lastFound struct{ job, next int32 }
 }
 
 // gpuType is one type that a GPU or a job has named.
@@ -78,7 +78,7 @@ type gpuType struct {
 	// line has the classes that have a job in line and fit this type, mix
 	// those of them that may mix, both by their first job; with the width for
 	// a tie.
-	line, mix classLine
+	line, mix classHeap
 	// relative and relatives are sum and number of the given speeds on this
 	// type, in 1e-6 of the same job's fastest.
 	relative, relatives int64

@@ -8,11 +8,11 @@ import (
 
 func (c *core) findJob(id string) (int32, *hare.InvalidError) {
 	// Events of a job often follow each other.
-	if ji := c.found.job; int(ji) < len(c.jobs) && c.jobs[ji].alive && c.jobs[ji].id == id {
+	if ji := c.lastFound.job; int(ji) < len(c.jobs) && c.jobs[ji].alive && c.jobs[ji].id == id {
 		return ji, nil
 	}
 	if ji, ok := c.jobOf[id]; ok {
-		c.found.job = ji
+		c.lastFound.job = ji
 		return ji, nil
 	}
 	return none, invalid("/job", "unknown_job", "no job %q runs or waits: it never arrived, or it has ended", id)
@@ -44,9 +44,9 @@ func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidEr
 // mostly end in the order of their starts: the GPU behind the one that was found
 // last and the job's first are tried before the names.
 func (c *core) findHeld(j *job, ji int32, e *hare.Event) int32 {
-	for _, g := range [...]int32{c.found.next, j.head} {
+	for _, g := range [...]int32{c.lastFound.next, j.head} {
 		if g >= 0 && int(g) < len(c.gpus) && c.gpus[g].job == ji && c.gpus[g].task == e.Task && !c.gpus[g].ended && c.gpus[g].name == e.GPU {
-			c.found.next = c.gpus[g].next
+			c.lastFound.next = c.gpus[g].next
 			return g
 		}
 	}
@@ -54,7 +54,7 @@ func (c *core) findHeld(j *job, ji int32, e *hare.Event) int32 {
 	if !ok || c.gpus[g].job != ji || c.gpus[g].task != e.Task || c.gpus[g].ended {
 		return none
 	}
-	c.found.next = c.gpus[g].next
+	c.lastFound.next = c.gpus[g].next
 	return g
 }
 

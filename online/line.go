@@ -19,14 +19,14 @@ type class struct {
 	listed uint64 // the order of its first job in the lines of types; 0: not in them
 }
 
-// classLine is a heap of classes, each with its place, or −1.
-type classLine struct {
+// classHeap is a heap of classes, each with its place, or −1.
+type classHeap struct {
 	jobHeap
 	at []int32
 }
 
 // put enters a class, moves it, or takes it out where key is 0.
-func (l *classLine) put(x int32, key, width uint64) {
+func (l *classHeap) put(x int32, key, width uint64) {
 	for int(x) >= len(l.at) {
 		l.at = append(l.at, none)
 	}
@@ -162,7 +162,7 @@ func (c *core) leave(ji int32) {
 
 // reorder follows a change of queue or ticket.
 func (c *core) reorder(ji int32) {
-	c.stirred = true
+	c.dirty = true
 	if at := c.lineAt[ji]; at >= 0 {
 		j := &c.jobs[ji]
 		line := &c.classes[j.class].line

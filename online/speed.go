@@ -107,7 +107,7 @@ func (c *core) learn(ji, kind int32, computeUs int64) {
 		if p.kind != kind || p.given || p.count == learnFrom {
 			continue
 		}
-		c.stirred = true
+		c.dirty = true
 		inLine := c.lineAt[ji] >= 0
 		if inLine {
 			c.countWaiting(j, -1)

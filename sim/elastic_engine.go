@@ -20,7 +20,7 @@ type elasticEngine struct {
 	intervals     int64 // in which jobs were there
 	arrived       int
 	counted, left int // jobs of the window; of them not ended
-	jobs          []elasticState
+	jobs          []elasticJobState
 	present       []int32 // jobs that came and have not ended, by number
 	spanning      []int   // jobs on more than one node, by node
 	used          []int   // GPUs given out, by node
@@ -29,8 +29,8 @@ type elasticEngine struct {
 	moves, stops  int64
 }
 
-// elasticState is one job.
-type elasticState struct {
+// elasticJobState is one job.
+type elasticJobState struct {
 	held        []NodeGPUs
 	gpus        int
 	restartS    int64 // still to stand still
@@ -51,7 +51,7 @@ func newElasticEngine(name string, cluster ElasticCluster, jobs []ElasticJob, po
 	n := cfg.Last - cfg.First + 1
 	e := &elasticEngine{
 		name: name, cluster: cluster, cfg: cfg, specs: jobs, policy: policy, counted: n, left: n,
-		jobs: make([]elasticState, len(jobs)), spanning: make([]int, len(cluster.Nodes)), used: make([]int, len(cluster.Nodes)),
+		jobs: make([]elasticJobState, len(jobs)), spanning: make([]int, len(cluster.Nodes)), used: make([]int, len(cluster.Nodes)),
 	}
 	for i := range e.jobs {
 		e.jobs[i].startS, e.jobs[i].endS = -1, -1
@@ -142,7 +142,7 @@ func (e *elasticEngine) run(i int32) error {
 }
 
 // disturbed says that the job spans nodes and shares one with another that does.
-func (e *elasticEngine) disturbed(j *elasticState) bool {
+func (e *elasticEngine) disturbed(j *elasticJobState) bool {
 	return len(j.held) > 1 && slices.ContainsFunc(j.held, func(h NodeGPUs) bool { return e.spanning[h.Node] > 1 })
 }
 

@@ -23,10 +23,10 @@ type engine struct {
 	log    func(wire.Record) error
 	name   string // of the policy
 
-	nowUs  int64
-	seq    int64 // of the last event
-	agenda agenda
-	stale  int // tasks lost since agenda had nothing of such tasks
+	nowUs      int64
+	seq        int64 // of the last event
+	eventQueue eventQueue
+	stale      int // occurrences in the event queue that are of lost tasks, at most
 
 	jobs       []job
 	jobOf      map[string]int32 // those that have arrived and not ended
@@ -40,25 +40,25 @@ type engine struct {
 	serial     int64 // of the last task that started
 	tail       tail
 
-	void      []place // tasks that the policy must withdraw now
-	withdrawn int     // of void, which come first in it
-	touched   []int32 // gang and rigid jobs that the answer has started tasks of
-	failed    int32   // the gang or rigid job whose round must start again now, or none
-	err       error   // of a function of Config
-	events    [1]hare.Event
-	freed     []int32 // GPUs that the event has freed: most likely the next to be named
-	used      int     // of freed, which the answer has named
-	named     int32   // the job that a decision named last
-	lanes     []lane  // by GPU; nil where there will be no schedule
-	books     books
+	toWithdraw []place // tasks that the policy must withdraw now
+	withdrawn  int     // of void, which come first in it
+	touched    []int32 // gang and rigid jobs that the answer has started tasks of
+	failed     int32   // the gang or rigid job whose round must start again now, or none
+	err        error   // of a function of Config
+	events     [1]hare.Event
+	freed      []int32 // GPUs that the event has freed: most likely the next to be named
+	used       int     // of freed, which the answer has named
+	named      int32   // the job that a decision named last
+	lanes      []lane  // by GPU; nil where there will be no schedule
+	totals     totals
 
-	window     Window
-	number     []int32    // by job, where there is a window
-	vary       *variation // or nil
-	sources    []source
-	sourcesOut int
-	idleFaults int // drawn since a task started
-	vainFaults int // drawn since a task ended
+	window          Window
+	number          []int32    // by job, where there is a window
+	vary            *variation // or nil
+	sources         []source
+	sourcesOut      int
+	idleFaults      int // drawn since a task started
+	fruitlessFaults int // drawn since a task ended
 }
 
 // job is the state of one job. Tasks of a round are 0 (not started), a slot + 1
@@ -112,7 +112,7 @@ type running struct {
 	computeUs, syncUs, restUs int64
 }
 
-// tail is the task of a gang that was put on the agenda last.
+// tail is the task of a gang that was put into the event queue last.
 type tail struct {
 	job, slot     int32
 	serial, endUs int64
@@ -135,7 +135,7 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 	if !cfg.NoSchedule {
 		e.lanes = make([]lane, len(e.model.GPUs))
 	}
-	e.books.held, e.books.down = make([]hare.Amount, len(e.model.Types)), make([]hare.Amount, len(e.model.Types))
+	e.totals.held, e.totals.down = make([]hare.Amount, len(e.model.Types)), make([]hare.Amount, len(e.model.Types))
 	if err := e.count(cfg.Window); err != nil {
 		return nil, err
 	}
@@ -146,9 +146,9 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 			continue
 		}
 		for _, w := range e.model.Classes[g.Class].Windows {
-			e.agenda.push(happens(w.StartUs, gpuJoins, int64(i), int32(i)))
+			e.eventQueue.push(newOccurrence(w.StartUs, gpuJoins, int64(i), int32(i)))
 			if w.EndUs != hare.Forever {
-				e.agenda.push(happens(w.EndUs, gpuLeaves, int64(i), int32(i)))
+				e.eventQueue.push(newOccurrence(w.EndUs, gpuLeaves, int64(i), int32(i)))
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 }
 
 // happen lets one thing happen and tells the policy.
-func (e *engine) happen(h happening) error {
+func (e *engine) happen(h occurrence) error {
 	if e.isStale(&h) {
 		return nil
 	}
@@ -209,12 +209,13 @@ func (e *engine) happen(h happening) error {
 	}
 }
 
-// nextArrives puts the next job on the agenda: all of them would make it slow.
+// nextArrives puts the arrival of the next job into the event queue. All arrivals at
+// once would make the queue slow.
 func (e *engine) nextArrives() {
 	if n := len(e.arrivals) - 1; n >= 0 {
 		i := e.arrivals[n]
 		e.arrivals = e.arrivals[:n]
-		e.agenda.push(happens(e.inst.Jobs[i].ReleaseUs, jobArrives, int64(i), i))
+		e.eventQueue.push(newOccurrence(e.inst.Jobs[i].ReleaseUs, jobArrives, int64(i), i))
 	}
 }
 
@@ -226,7 +227,7 @@ func (e *engine) arrive(ji int32) error {
 	e.jobOf[j.ID] = ji
 	j.Rounds, j.ReleaseUs = 0, 0
 	e.events[0] = hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}
-	return e.tell()
+	return e.notify()
 }
 
 func (e *engine) computeEnds(slot int32) error {
@@ -235,10 +236,10 @@ func (e *engine) computeEnds(slot int32) error {
 	if t.fails {
 		end = taskFails
 	}
-	e.agenda.push(happens(e.nowUs+t.restUs, end, t.serial, slot))
+	e.eventQueue.push(newOccurrence(e.nowUs+t.restUs, end, t.serial, slot))
 	e.event(hare.EventComputeEnded, t)
 	e.free(t.gpu, !t.fails)
-	return e.tell()
+	return e.notify()
 }
 
 // event makes the event of a task that tell then sends.
@@ -254,7 +255,7 @@ func (e *engine) taskEnds(slot int32) error {
 	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
 	event := e.event(hare.EventTaskEnded, &t)
 	event.ComputeUs, event.SyncUs = t.computeUs, t.syncUs
-	e.vainFaults = 0
+	e.fruitlessFaults = 0
 	e.forget(slot)
 	j.tasks[t.task] = ended
 	j.running--
@@ -266,20 +267,20 @@ func (e *engine) taskEnds(slot int32) error {
 		}
 	}
 	if j.ended < spec.Tasks {
-		return e.tell()
+		return e.notify()
 	}
 	e.roundEnds(t.job)
 	if j.round < spec.Rounds {
-		return e.tell()
+		return e.notify()
 	}
 	// The policy does not know that this was the last round.
 	j.endUs = e.nowUs
-	if err := e.tell(); err != nil {
+	if err := e.notify(); err != nil {
 		return err
 	}
 	e.endJob(t.job)
 	e.events[0] = hare.Event{Type: hare.EventJobEnded, Job: spec.ID}
-	return e.tell()
+	return e.notify()
 }
 
 // roundEnds opens the next round, and frees the GPUs of a gang.
@@ -308,7 +309,7 @@ func (e *engine) endJob(ji int32) {
 	for task, s := range j.tasks {
 		if s > 0 {
 			t := &e.slots[s-1]
-			e.void = append(e.void, place{ji, j.round, int64(task), t.gpu})
+			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, int64(task), t.gpu})
 			if e.gpus[t.gpu].slot == s-1 {
 				e.free(t.gpu, false)
 			}
@@ -333,27 +334,27 @@ func (e *engine) free(g int32, done bool) {
 	e.freed = append(e.freed, g)
 }
 
-// enter books what a GPU did from the start of its last task until now: a part
+// enter adds up what a GPU did from the start of its last task until now: a part
 // of the plan, or lost. A rigid job keeps the GPU.
 func (e *engine) enter(g int32, done bool) {
 	x := &e.gpus[g]
 	spec, j := &e.inst.Jobs[x.job], &e.jobs[x.job]
 	startUs := min(x.sinceUs, e.nowUs) // later only where it was lost while it switched
 	span := e.nowUs - startUs
-	e.books.switchUs += startUs - x.heldUs
+	e.totals.switchUs += startUs - x.heldUs
 	x.heldUs, x.sinceUs = e.nowUs, e.nowUs
 	if !done {
-		e.books.lostUs += span
+		e.totals.lostUs += span
 		if x.slot != none && j.round < spec.Rounds {
-			e.books.lost++
+			e.totals.lost++
 		}
 		return
 	}
 	k := e.model.GPUs[g].Type
-	e.books.held[k] = e.books.held[k].Add(hare.Product(1, span))
-	e.books.tasks++
+	e.totals.held[k] = e.totals.held[k].Add(hare.Product(1, span))
+	e.totals.tasks++
 	if x.done != x.job && x.done != none {
-		e.books.switches++
+		e.totals.switches++
 	}
 	x.done = x.job
 	if e.lanes != nil {

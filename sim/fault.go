@@ -38,10 +38,10 @@ type FaultRate struct {
 // GPUs of a large cluster at once.
 const maxIdleFaults = 1000
 
-// maxVainFaults in a row for each source, in which no task ends, or leases that
+// maxFruitlessFaults in a row for each source, in which no task ends, or leases that
 // faults end before a step, are the end of a run too: GPUs fail too often for
 // anything to end. A task of six mean times between failures ends sooner.
-const maxVainFaults = 10 * maxIdleFaults
+const maxFruitlessFaults = 10 * maxIdleFaults
 
 // checkFaults gives the GPUs of each fault, or refuses what cannot be: it says
 // which entry, GPU and times.
@@ -144,7 +144,7 @@ type source struct {
 	out              bool
 }
 
-// addFaults puts the listed faults, and the first of each source, on the agenda.
+// addFaults puts the listed faults, and the first of each source, into the event queue.
 func (e *engine) addFaults(cfg *Config) error {
 	of, err := checkFaults(e.model, cfg.Faults)
 	if err != nil {
@@ -155,9 +155,9 @@ func (e *engine) addFaults(cfg *Config) error {
 	}
 	for i, f := range cfg.Faults {
 		for _, g := range of[i] {
-			e.agenda.push(happens(f.FromUs, faultBegins, int64(g), int32(g)))
+			e.eventQueue.push(newOccurrence(f.FromUs, faultBegins, int64(g), int32(g)))
 			if f.UntilUs != hare.Forever {
-				e.agenda.push(happens(f.UntilUs, faultEnds, int64(g), int32(g)))
+				e.eventQueue.push(newOccurrence(f.UntilUs, faultEnds, int64(g), int32(g)))
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func (e *engine) next(i int32) {
 	}
 	// Beyond MaxExact a run ends anyway.
 	us := int64(min(math.Ceil(s.draws.ExpFloat64()*float64(mean)), hare.MaxExact))
-	e.agenda.push(happens(e.nowUs+max(us, 1), sourceTurns, int64(i), i))
+	e.eventQueue.push(newOccurrence(e.nowUs+max(us, 1), sourceTurns, int64(i), i))
 }
 
 // turn lets a source fail or return.
@@ -213,8 +213,8 @@ func (e *engine) turn(i int32) error {
 		}
 	}
 	e.idleFaults++
-	if e.vainFaults++; e.running > 0 && e.vainFaults > maxVainFaults*len(e.sources) {
-		return fmt.Errorf("%w: at %s s, after %d drawn faults in which no task ended: let GPUs fail more rarely", ErrStalled, hare.FormatMicros(e.nowUs), e.vainFaults)
+	if e.fruitlessFaults++; e.running > 0 && e.fruitlessFaults > maxFruitlessFaults*len(e.sources) {
+		return fmt.Errorf("%w: at %s s, after %d drawn faults in which no task ended: let GPUs fail more rarely", ErrStalled, hare.FormatMicros(e.nowUs), e.fruitlessFaults)
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func (e *engine) turn(i int32) error {
 // waitsForFaults says that nothing runs or is to come but drawn faults: with all
 // sources in service, or after very many of them, that is for ever.
 func (e *engine) waitsForFaults() bool {
-	return e.running == 0 && len(e.agenda) == len(e.sources) && (e.sourcesOut == 0 || e.idleFaults > maxIdleFaults*len(e.sources))
+	return e.running == 0 && len(e.eventQueue) == len(e.sources) && (e.sourcesOut == 0 || e.idleFaults > maxIdleFaults*len(e.sources))
 }
 
 // change lets a GPU's window of service open or close, or faults of it begin or
@@ -232,7 +232,7 @@ func (e *engine) change(g int32, closed bool, faults int32) error {
 	before := x.here()
 	if x.faults > 0 && !x.closed {
 		k := e.model.GPUs[g].Type
-		e.books.down[k] = e.books.down[k].Add(hare.Product(1, e.nowUs-x.changedUs))
+		e.totals.down[k] = e.totals.down[k].Add(hare.Product(1, e.nowUs-x.changedUs))
 	}
 	x.changedUs = e.nowUs
 	if before && (closed || x.faults+faults > 0) {
@@ -244,11 +244,11 @@ func (e *engine) change(g int32, closed bool, faults int32) error {
 	switch {
 	case before && !x.here():
 		e.events[0] = hare.Event{Type: hare.EventGPULeft, GPU: m.ID}
-		return e.tell()
+		return e.notify()
 	case !before && x.here():
 		x.last = none
 		e.events[0] = hare.Event{Type: hare.EventGPUJoined, GPU: m.ID, GPUType: e.model.Types[m.Type]}
-		return e.tell()
+		return e.notify()
 	}
 	return nil
 }

@@ -105,8 +105,8 @@ func TestVariedByHand(t *testing.T) {
 			sim.Config{Stretch: steadily(3)}, want{"7", 0, 0, 0, 0, 2, 1}},
 	} {
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: c.cluster, Jobs: c.jobs}
-		books := newReplay(inst, c.cfg)
-		if c.cfg.Log = books.record; c.cfg.SwitchOfUs != nil {
+		totals := newReplay(inst, c.cfg)
+		if c.cfg.Log = totals.record; c.cfg.SwitchOfUs != nil {
 			c.cfg.Log = nil
 		}
 		out, err := sim.Run(t.Context(), inst, fifo(t, inst), c.cfg)
@@ -126,7 +126,7 @@ func TestVariedByHand(t *testing.T) {
 			t.Errorf("%s: %+v, by hand %+v", c.name, got, c.want)
 		}
 		if c.cfg.Log != nil {
-			books.check(t, out)
+			totals.check(t, out)
 		}
 		if m := out.Metrics(inst); m.DownS*1e6 != float64(c.want.downUs) || math.Abs(m.Utilization-c.want.use) > 1e-9 || m.SwitchS*1e6 != float64(c.want.switchUs) {
 			t.Errorf("%s: metrics %+v", c.name, m)
@@ -286,7 +286,7 @@ func TestRates(t *testing.T) {
 }
 
 // Memory does not grow with simulated time: neither with rounds nor with faults,
-// failures and what they leave on the agenda.
+// failures and what they leave in the event queue.
 func TestMemoryIsFlat(t *testing.T) {
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang} {
 		inst := &hare.Instance{Cluster: nodes(4, 4)}

@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// tell sends events[0] to the policy and does what it decides.
-func (e *engine) tell() error {
+// notify sends events[0] to the policy and does what it decides.
+func (e *engine) notify() error {
 	e.seq++
 	e.events[0].Seq, e.events[0].AtUs = e.seq, e.nowUs
 	decisions, err := e.policy.Step(e.nowUs, e.events[:])
@@ -40,11 +40,11 @@ func (e *engine) tell() error {
 			return e.err
 		}
 	}
-	if e.withdrawn < len(e.void) {
-		p := e.void[e.withdrawn]
+	if e.withdrawn < len(e.toWithdraw) {
+		p := e.toWithdraw[e.withdrawn]
 		return e.refuse(hare.Decision{Type: hare.DecisionWithdraw, Job: e.inst.Jobs[p.job].ID, Round: p.round, Task: p.task, GPU: e.model.GPUs[p.gpu].ID, AtUs: e.nowUs}, "it is missing")
 	}
-	e.void, e.withdrawn, e.freed, e.used = e.void[:0], 0, e.freed[:0], 0
+	e.toWithdraw, e.withdrawn, e.freed, e.used = e.toWithdraw[:0], 0, e.freed[:0], 0
 	for _, ji := range e.touched {
 		j := &e.jobs[ji]
 		if j.over {
@@ -81,7 +81,7 @@ func (e *engine) refuse(d hare.Decision, reason string) error {
 // withdraw checks that a task was void. They come in the order of void, or
 // nearly so.
 func (e *engine) withdraw(d *hare.Decision) (reason string) {
-	left := e.void[e.withdrawn:]
+	left := e.toWithdraw[e.withdrawn:]
 	i := slices.IndexFunc(left, func(p place) bool {
 		return p.round == d.Round && p.task == d.Task && e.model.GPUs[p.gpu].ID == d.GPU && e.inst.Jobs[p.job].ID == d.Job
 	})
@@ -121,7 +121,7 @@ func (e *engine) start(d *hare.Decision) (reason string) {
 		return "the job has no profile for the GPU's type"
 	}
 	if spec.Sync != hare.Relaxed {
-		if reason := e.together(ji, g); reason != "" {
+		if reason := e.checkGang(ji, g); reason != "" {
 			return reason
 		}
 	}
@@ -156,8 +156,8 @@ func (e *engine) findGPU(id string) (g int32, ok bool) {
 	return g, ok
 }
 
-// together checks a start of a gang or rigid job against the others of the round.
-func (e *engine) together(ji, g int32) (reason string) {
+// checkGang checks a start of a gang or rigid job against the others of the round.
+func (e *engine) checkGang(ji, g int32) (reason string) {
 	j, spec, x := &e.jobs[ji], &e.inst.Jobs[ji], &e.gpus[g]
 	if j.batch != e.seq {
 		if j.running > 0 || j.ended > 0 {

@@ -14,7 +14,7 @@ func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
 		e.slots = append(e.slots, running{})
 	}
 	if j.running == 0 && j.ended == 0 && j.round > 0 && j.round < spec.Rounds && e.nowUs > j.openedUs {
-		e.books.preempted++
+		e.totals.preempted++
 		j.preemptions++
 	}
 	e.serial++
@@ -27,7 +27,7 @@ func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
 	return slot
 }
 
-// begin books the ends to come of a task that begins at startUs and fails
+// begin queues the ends to come of a task that begins at startUs and fails
 // failsUs later, where that is not 0. Rounds that the job does not have take
 // place in the policy's mind alone.
 func (e *engine) begin(slot int32, startUs, failsUs int64) {
@@ -44,16 +44,16 @@ func (e *engine) begin(slot int32, startUs, failsUs int64) {
 		if t.restUs = t.syncUs; t.fails {
 			t.restUs = failsUs - t.computeUs
 		}
-		e.agenda.push(happens(startUs+t.computeUs, computeEnds, t.serial, slot))
+		e.eventQueue.push(newOccurrence(startUs+t.computeUs, computeEnds, t.serial, slot))
 		return
 	case t.fails:
-		e.agenda.push(happens(startUs+failsUs, taskFails, t.serial, slot))
+		e.eventQueue.push(newOccurrence(startUs+failsUs, taskFails, t.serial, slot))
 		return
 	}
 	endUs := startUs + t.computeUs + t.syncUs
 	if spec.Sync != hare.Relaxed {
 		// Tasks of a gang mostly end together, and are lost together: they share a
-		// place on the agenda.
+		// place in the event queue.
 		if e.tail.job == t.job && e.tail.serial == t.serial-1 && e.tail.endUs == endUs {
 			e.slots[e.tail.slot].next = slot
 			e.tail.slot, e.tail.serial = slot, t.serial
@@ -61,7 +61,7 @@ func (e *engine) begin(slot int32, startUs, failsUs int64) {
 		}
 		e.tail = tail{t.job, slot, t.serial, endUs}
 	}
-	e.agenda.push(happens(endUs, taskEnds, t.serial, slot))
+	e.eventQueue.push(newOccurrence(endUs, taskEnds, t.serial, slot))
 }
 
 // beginRelaxed begins a task that was launched, as it turns out.
@@ -143,7 +143,7 @@ func (e *engine) turnsOut(t *running, spread bool) (failsUs int64, err error) {
 		t.syncUs += extraUs
 	}
 	if t.computeUs != computeUs || t.syncUs != syncUs {
-		e.books.varied++
+		e.totals.varied++
 		e.lanes = nil
 	}
 	onGPUUs := t.computeUs

@@ -9,7 +9,7 @@ import (
 // maxLostLeases in a row are the end of a job, as in Gavel.
 const maxLostLeases = 5
 
-// leaseEngine is the cluster and its books between two rounds.
+// leaseEngine is the cluster and its totals between two rounds.
 type leaseEngine struct {
 	name    string
 	cluster LeaseCluster
@@ -26,7 +26,7 @@ type leaseEngine struct {
 	rounds               int64
 	arrived              int // jobs that have
 	counted, left, ended int // jobs of the window; of them not ended; of all ended
-	jobs                 []leaseState
+	jobs                 []leaseJobState
 	units                []unit  // by slot
 	vacant               []int32 // slots
 	order                []int32 // slots that are in use, by entry
@@ -61,8 +61,8 @@ type leaseStats struct {
 	lostS, switchS                                              float64
 }
 
-// leaseState is the state of one job.
-type leaseState struct {
+// leaseJobState is the state of one job.
+type leaseJobState struct {
 	stepsRun    int64
 	enteredS    float64
 	slot        int32
@@ -107,7 +107,7 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy a
 	n := len(cluster.Types)
 	e := &leaseEngine{
 		name: name, cluster: cluster, cfg: cfg, specs: jobs, draws: NewTwister(cfg.Seed + 5),
-		roundEndS: -1, counted: cfg.Last - cfg.First + 1, jobs: make([]leaseState, len(jobs)),
+		roundEndS: -1, counted: cfg.Last - cfg.First + 1, jobs: make([]leaseJobState, len(jobs)),
 		workerS: make([]float64, n), chosen: make([][]int32, n), wanted: make([][]pick, n), others: make([][]int32, n), busyS: make([]float64, n),
 	}
 	e.left = e.counted
@@ -170,7 +170,7 @@ func (e *leaseEngine) round(ctx context.Context) error {
 		return nil
 	}
 	if e.faults != nil {
-		if e.faults.vain > maxVainFaults*len(e.faults.gpus) {
+		if e.faults.vain > maxFruitlessFaults*len(e.faults.gpus) {
 			return fmt.Errorf("%w: policy %s at %.3f s: faults ended %d leases in a row before a step: let GPUs fail more rarely", ErrStalled, e.name, e.nowS, e.faults.vain)
 		}
 		e.pass()
@@ -211,7 +211,7 @@ func (e *leaseEngine) arrive() {
 	e.changed = true
 	spec := &e.specs[number]
 	slot := e.newUnit(number, none, spec.GPUs)
-	e.jobs[number] = leaseState{slot: slot, startS: -1, enteredS: e.nowS}
+	e.jobs[number] = leaseJobState{slot: slot, startS: -1, enteredS: e.nowS}
 	u := &e.units[slot]
 	copy(u.rate, spec.Rate)
 	for k := range u.timeS {
@@ -257,7 +257,7 @@ func (e *leaseEngine) newUnit(a, b int32, gpus int) int32 {
 	return slot
 }
 
-// endLeases books the leases of the round, the last to end first.
+// endLeases adds up the leases of the round, the last to end first.
 func (e *leaseEngine) endLeases() {
 	gone := e.ended
 	for _, end := range e.ends {

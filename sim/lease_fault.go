@@ -219,7 +219,7 @@ func (e *leaseEngine) await(waiting bool) error {
 	return nil
 }
 
-// endCut books a lease that a fault ended.
+// endCut adds up a lease that a fault ended.
 func (e *leaseEngine) endCut(l *lease, span float64) {
 	u := &e.units[l.slot]
 	e.stats.lost++

@@ -67,9 +67,9 @@ type LeaseState struct {
 type Shares struct {
 	Share []float64
 	Pairs []PairShare
-	// Wish says that the shares may need more GPUs than there are; the rounds
+	// Oversubscribed says that the shares may need more GPUs than there are; the rounds
 	// then grant what fits, by priority. Otherwise an engine refuses them.
-	Wish bool
+	Oversubscribed bool
 }
 
 // PairShare is the share of two jobs that use the same GPUs at the same time.

@@ -73,7 +73,7 @@ func (e *leaseEngine) share(ctx context.Context) error {
 	n := len(e.cluster.Types)
 	e.view()
 	e.out.Share = append(e.out.Share[:0], make([]float64, n*len(e.state.Jobs))...)
-	e.out.Pairs, e.out.Wish = e.out.Pairs[:0], false
+	e.out.Pairs, e.out.Oversubscribed = e.out.Pairs[:0], false
 	if len(e.state.Jobs) == 0 {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (e *leaseEngine) checkShares() error {
 		}
 	}
 	for k, x := range need {
-		if have := float64(e.cluster.GPUs[k]); !e.out.Wish && x > have*(1+shareTolerance) {
+		if have := float64(e.cluster.GPUs[k]); !e.out.Oversubscribed && x > have*(1+shareTolerance) {
 			return refuse(e.cluster.Types[k], "the shares need %.6g GPUs, there are %d", x, e.cluster.GPUs[k])
 		}
 	}

@@ -26,7 +26,7 @@ func (p sharer) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) er
 	if p.calls != nil {
 		*p.calls = append(*p.calls, s.NowS)
 	}
-	out.Wish = p.wish
+	out.Oversubscribed = p.wish
 	for i, j := range s.Jobs {
 		copy(out.Share[i*len(s.Types):], p.share(j.Number))
 	}

@@ -17,7 +17,7 @@ func (e *engine) taskFails(slot int32) error {
 	t := e.slots[slot]
 	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
 	e.event(hare.EventTaskFailed, &t)
-	e.books.failures++
+	e.totals.failures++
 	j.failures++
 	if j.tries++; j.tries > maxTries {
 		return fmt.Errorf("%w: job %.60q at %s s: %d tasks of round %d have failed, and it is not over: lower the rate of failures", ErrStalled, spec.ID, hare.FormatMicros(e.nowUs), j.tries, j.round)
@@ -30,7 +30,7 @@ func (e *engine) taskFails(slot int32) error {
 			e.free(t.gpu, false)
 		}
 		e.lose(slot)
-		return e.tell()
+		return e.notify()
 	}
 	e.breaks(t.job)
 	for _, g := range j.held {
@@ -38,7 +38,7 @@ func (e *engine) taskFails(slot int32) error {
 		e.enter(g, false)
 		if s := x.slot; s != none {
 			if s != slot {
-				e.void = append(e.void, place{t.job, j.round, e.slots[s].task, g})
+				e.toWithdraw = append(e.toWithdraw, place{t.job, j.round, e.slots[s].task, g})
 			}
 			e.lose(s)
 		}
@@ -47,7 +47,7 @@ func (e *engine) taskFails(slot int32) error {
 	j.running, j.ended, j.openedUs = 0, 0, e.nowUs
 	clear(j.tasks)
 	e.failed = t.job
-	return e.tell()
+	return e.notify()
 }
 
 // leave takes what a GPU does off it, as it leaves service: its task, and the
@@ -59,7 +59,7 @@ func (e *engine) leave(g int32) {
 		if e.inst.Jobs[ji].Sync == hare.Relaxed {
 			slot := x.slot
 			t := &e.slots[slot]
-			e.void = append(e.void, place{ji, j.round, t.task, g})
+			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, t.task, g})
 			j.tasks[t.task] = 0
 			j.running--
 			j.openedUs = e.nowUs
@@ -82,7 +82,7 @@ func (e *engine) loseRound(ji int32) {
 		s := e.gpus[g].slot
 		e.free(g, false)
 		if s != none {
-			e.void = append(e.void, place{ji, j.round, e.slots[s].task, g})
+			e.toWithdraw = append(e.toWithdraw, place{ji, j.round, e.slots[s].task, g})
 			e.lose(s)
 		}
 	}
@@ -97,20 +97,20 @@ func (e *engine) breaks(ji int32) {
 	}
 }
 
-// lose forgets a task that has not ended. What it has on the agenda is dropped
+// lose forgets a task that has not ended. What the event queue has of it is dropped
 // when there is more of that than of the rest, so that memory does not grow with
 // what was lost.
 func (e *engine) lose(slot int32) {
 	e.forget(slot)
 	e.tail = tail{} // nothing may end with what was lost
-	if e.stale++; e.stale > len(e.agenda)/2+64 {
+	if e.stale++; e.stale > len(e.eventQueue)/2+64 {
 		e.stale = 0
-		e.agenda = slices.DeleteFunc(e.agenda, func(h happening) bool { return e.isStale(&h) })
-		e.agenda.order()
+		e.eventQueue = slices.DeleteFunc(e.eventQueue, func(h occurrence) bool { return e.isStale(&h) })
+		e.eventQueue.order()
 	}
 }
 
 // isStale says that a happening is of a task that was lost.
-func (e *engine) isStale(h *happening) bool {
+func (e *engine) isStale(h *occurrence) bool {
 	return h.kind() <= taskFails && e.slots[h.ref].serial != h.order()
 }

@@ -78,8 +78,8 @@ func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Res
 	return res, nil
 }
 
-// books are the sums of a run.
-type books struct {
+// totals are the sums of a run.
+type totals struct {
 	held, down                            []hare.Amount // GPU-µs by type, in 1e-12 s
 	tasks, lost, lostUs, failures         int64
 	switches, switchUs, preempted, varied int64
@@ -91,7 +91,7 @@ type books struct {
 }
 
 func (e *engine) outcome() *Outcome {
-	b := &e.books
+	b := &e.totals
 	o := &Outcome{
 		Events: e.seq, Tasks: b.tasks, Lost: b.lost, LostUs: b.lostUs, Failures: b.failures, SwitchUs: b.switchUs,
 		Switches: b.switches, Preemptions: b.preempted, Varied: b.varied, Schedule: &hare.Schedule{}, EndUs: b.endUs, window: e.window,
@@ -140,13 +140,13 @@ func (e *engine) use(o *Outcome) {
 				service.Add(service, new(big.Int).Mul(big.NewInt(span), big.NewInt(int64(len(c.GPUs)))))
 			}
 		}
-		down := e.books.downUntil[k]
+		down := e.totals.downUntil[k]
 		service.Sub(service, down.Big())
 		o.downUs = append(o.downUs, down.Float()*1e12)
 		o.DownUs += down.Float() * 1e12
 		use := 0.0
 		if service.Sign() > 0 {
-			use, _ = new(big.Rat).SetFrac(e.books.until[k].Big(), service).Float64()
+			use, _ = new(big.Rat).SetFrac(e.totals.until[k].Big(), service).Float64()
 		}
 		o.Use = append(o.Use, hare.TypeUse{Type: kind, Use: use})
 	}

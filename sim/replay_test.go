@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// replay follows a log of a run with its own books, which know nothing of the
+// replay follows a log of a run with its own totals, which know nothing of the
 // engine's, and says what is wrong first. It stands in for the verifier where
 // tasks do not take the times of their profiles.
 type replay struct {
@@ -72,7 +72,7 @@ func (r *replay) record(rec wire.Record) error {
 	}
 	r.atUs = e.AtUs
 	j, g := r.jobs[e.Job], r.gpus[e.GPU]
-	void := map[string]bool{}
+	toWithdraw := map[string]bool{}
 	if e.GPU != "" && e.Type != hare.EventGPUJoined && e.Type != hare.EventGPULeft && (j == nil || j.running[e.Task] != e.GPU || j.round != e.Round) {
 		return fail("no such task runs there")
 	}
@@ -136,7 +136,7 @@ func (r *replay) record(rec wire.Record) error {
 			delete(j.running, e.Task)
 			break
 		}
-		r.losesRound(e.Job, j, e.GPU, void)
+		r.losesRound(e.Job, j, e.GPU, toWithdraw)
 		j.again = true
 	case hare.EventJobEnded:
 		if j.round != j.spec.Rounds || j.over || len(j.ended) > 0 {
@@ -144,7 +144,7 @@ func (r *replay) record(rec wire.Record) error {
 		}
 		j.over = true
 		for task, id := range j.running { // of a round that it does not have
-			void[key(e.Job, task, id)] = true
+			toWithdraw[key(e.Job, task, id)] = true
 			r.gpus[id].job = ""
 		}
 		for _, x := range r.gpus {
@@ -164,7 +164,7 @@ func (r *replay) record(rec wire.Record) error {
 		if h := r.jobs[g.job]; h != nil && h.spec.Sync == hare.Relaxed {
 			for task, id := range h.running {
 				if id == e.GPU && h.began[task] == g.beginUs && !r.left(h, task) {
-					void[key(g.job, task, id)] = true
+					toWithdraw[key(g.job, task, id)] = true
 					delete(h.running, task)
 				}
 			}
@@ -172,7 +172,7 @@ func (r *replay) record(rec wire.Record) error {
 			r.loses(g)
 		} else if h != nil {
 			id := g.job
-			r.losesRound(id, h, "", void)
+			r.losesRound(id, h, "", toWithdraw)
 		}
 		g.here = false
 	}
@@ -181,10 +181,10 @@ func (r *replay) record(rec wire.Record) error {
 		j, g := r.jobs[d.Job], r.gpus[d.GPU]
 		k := key(d.Job, d.Task, d.GPU)
 		if d.Type == hare.DecisionWithdraw {
-			if !void[k] {
+			if !toWithdraw[k] {
 				return fail("%v is not void", d)
 			}
-			delete(void, k)
+			delete(toWithdraw, k)
 			continue
 		}
 		switch {
@@ -211,8 +211,8 @@ func (r *replay) record(rec wire.Record) error {
 			gang = append(gang, d.Job)
 		}
 	}
-	if len(void) > 0 {
-		return fail("%v not withdrawn", void)
+	if len(toWithdraw) > 0 {
+		return fail("%v not withdrawn", toWithdraw)
 	}
 	for _, id := range gang {
 		j := r.jobs[id]
@@ -262,7 +262,7 @@ func (r *replay) left(j *replayJob, task int64) bool {
 	return g.job != j.spec.ID || g.beginUs != j.began[task]
 }
 
-// leaves books the time of a task that was not lost, or not yet.
+// leaves adds up the time of a task that was not lost, or not yet.
 func (r *replay) leaves(g *replayGPU, beginUs int64) {
 	r.switchUs += beginUs - g.takenUs
 	r.held += r.atUs - beginUs
@@ -282,7 +282,7 @@ func (r *replay) loses(g *replayGPU) {
 	g.job, g.computes = "", false
 }
 
-func (r *replay) losesRound(id string, j *replayJob, but string, void map[string]bool) {
+func (r *replay) losesRound(id string, j *replayJob, but string, toWithdraw map[string]bool) {
 	for _, x := range r.gpus {
 		if x.job == id {
 			r.loses(x)
@@ -291,7 +291,7 @@ func (r *replay) losesRound(id string, j *replayJob, but string, void map[string
 	for task, g := range j.running {
 		r.lost++
 		if g != but {
-			void[key(id, task, g)] = true
+			toWithdraw[key(id, task, g)] = true
 		}
 	}
 	round := j.round

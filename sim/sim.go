@@ -1,4 +1,4 @@
-// Package sim runs policies against a virtual clock and keeps the books. Run
+// Package sim runs policies against a virtual clock and keeps the totals. Run
 // plays the cluster that a session talks to, task by task, to an online.Policy;
 // RunLeases lends GPUs to gangs for leases, as Gavel and its followers do;
 // RunElastic changes the widths of gangs at fixed intervals, as Pollux does.
@@ -124,10 +124,10 @@ func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Con
 		if n%8 == 0 && ctx.Err() != nil {
 			return nil, fmt.Errorf("sim: %w", ctx.Err())
 		}
-		if len(e.agenda) == 0 || len(e.sources) > 0 && e.waitsForFaults() {
+		if len(e.eventQueue) == 0 || len(e.sources) > 0 && e.waitsForFaults() {
 			return nil, e.stalled()
 		}
-		if err := e.happen(e.agenda.pop()); err != nil {
+		if err := e.happen(e.eventQueue.pop()); err != nil {
 			return nil, err
 		}
 	}

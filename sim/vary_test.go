@@ -60,7 +60,7 @@ func randomConfig(r *rand.Rand, inst *hare.Instance, varied bool) sim.Config {
 }
 
 // Whatever happens to a random instance under any policy of tasks, the log can be
-// replayed by other books, the same comes again, and what is a schedule of the
+// replayed by other totals, the same comes again, and what is a schedule of the
 // instance the verifier accepts, lost work left out.
 func TestVariedRuns(t *testing.T) {
 	for _, info := range task.All() {
@@ -78,15 +78,15 @@ func TestVariedRuns(t *testing.T) {
 						t.Fatal(err)
 					}
 					var text []byte
-					books := newReplay(inst, cfg)
+					totals := newReplay(inst, cfg)
 					cfg.Log = func(rec wire.Record) error {
 						text = append(wire.AppendRecord(text, rec), '\n')
-						return books.record(rec)
+						return totals.record(rec)
 					}
 					out, err := sim.Run(t.Context(), inst, p, cfg)
-					return out, string(text), books, err
+					return out, string(text), totals, err
 				}
-				out, log, books, err := run()
+				out, log, totals, err := run()
 				if errors.Is(err, sim.ErrStalled) && seed%4 == 3 {
 					stalled++ // GPUs with windows that are over
 					continue
@@ -97,7 +97,7 @@ func TestVariedRuns(t *testing.T) {
 				if _, other, _, _ := run(); other != log {
 					t.Fatalf("seed %d: another log", seed)
 				}
-				books.check(t, out)
+				totals.check(t, out)
 				failures, lost, switches = failures+int(out.Failures), lost+int(out.Lost), switches+int(out.SwitchUs)
 				if out.Varied > 0 {
 					varied++

@@ -16,12 +16,12 @@ func (e *engine) count(w Window) error {
 	} else if w.First < 0 || w.Last >= n || w.First > w.Last {
 		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", w.First, w.Last, n)
 	}
-	e.window, e.books.counted = w, n
-	e.books.until, e.books.downUntil = e.books.held, e.books.down
+	e.window, e.totals.counted = w, n
+	e.totals.until, e.totals.downUntil = e.totals.held, e.totals.down
 	if w.Last == 0 {
 		return nil
 	}
-	e.books.counted = w.Last - w.First + 1
+	e.totals.counted = w.Last - w.First + 1
 	order := make([]int32, n)
 	for i := range order {
 		order[i] = int32(i)
@@ -36,25 +36,25 @@ func (e *engine) count(w Window) error {
 	return nil
 }
 
-// counts notes the end of a job. With the last that counts it closes the books
+// counts notes the end of a job. With the last that counts it closes the totals
 // of use: what tasks have held so far, those that run included, and what faults
 // have kept out.
 func (e *engine) counts(ji int32) {
 	if e.number != nil && !e.window.has(int(e.number[ji])) {
 		return
 	}
-	if e.books.counted--; e.books.counted > 0 {
+	if e.totals.counted--; e.totals.counted > 0 {
 		return
 	}
-	e.books.endUs = e.nowUs
-	e.books.until, e.books.downUntil = slices.Clone(e.books.held), slices.Clone(e.books.down)
+	e.totals.endUs = e.nowUs
+	e.totals.until, e.totals.downUntil = slices.Clone(e.totals.held), slices.Clone(e.totals.down)
 	for i := range e.gpus {
 		x, k := &e.gpus[i], e.model.GPUs[i].Type
 		if x.job != none && e.nowUs > x.sinceUs && e.number != nil {
-			e.books.until[k] = e.books.until[k].Add(hare.Product(1, e.nowUs-x.sinceUs))
+			e.totals.until[k] = e.totals.until[k].Add(hare.Product(1, e.nowUs-x.sinceUs))
 		}
 		if x.faults > 0 && !x.closed && e.nowUs > x.changedUs {
-			e.books.downUntil[k] = e.books.downUntil[k].Add(hare.Product(1, e.nowUs-x.changedUs))
+			e.totals.downUntil[k] = e.totals.downUntil[k].Add(hare.Product(1, e.nowUs-x.changedUs))
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// centre finds, among the optimal divisions of time, the one in the middle: the
+// analyticCenter finds, among the optimal divisions of time, the one in the middle: the
 // analytic centre, where the product of all slacks that an optimum may have is
 // greatest. An engine of the interior-point kind, such as ECOS, which Gavel uses,
 // ends there; the simplex method ends in a corner. For a program with many optima
@@ -20,10 +20,10 @@ import (
 // Primal-Dual Interior-Point Methods). A step costs O(jobs × (types + rows of a
 // job)³): jobs meet only in the GPUs of a type and in z, which are eliminated
 // last.
-type centre struct {
+type analyticCenter struct {
 	gpus  []float64 // by type
 	width []float64 // by job
-	rows  []centreRow
+	rows  []constraint
 	// greatest asks for the greatest z, and otherwise the least.
 	greatest bool
 
@@ -37,9 +37,9 @@ type centre struct {
 	solved                     [][]float64 // by job
 }
 
-// centreRow is a·x_job + z·Z + d − curve/(a·x_job), which must not be negative;
+// constraint is a·x_job + z·Z + d − curve/(a·x_job), which must not be negative;
 // with a curve, the term a·x_job is only there below it. job −1 means no x.
-type centreRow struct {
+type constraint struct {
 	job         int
 	a           []float64
 	z, d, curve float64
@@ -55,45 +55,45 @@ type slack struct {
 }
 
 const (
-	centreMu    = 1e-8 // the measure of the path at which it is left
-	centreMiss  = 1e-8 // of a row, relative
-	centreEven  = 1e-3 // of products of slack and multiplier, relative
-	centreGood  = 1e-6 // the measure, where rounding stops the method before,
-	centreRough = 1e-5 // and the miss
-	centreSteps = 100
-	centreTries = 8 // steps to become even once the rest is reached
+	endMeasure    = 1e-8 // the measure of the path at which it is left
+	endMiss       = 1e-8 // of a row, relative
+	evenTolerance = 1e-3 // of products of slack and multiplier, relative
+	goodMeasure   = 1e-6 // the measure, where rounding stops the method before,
+	goodMiss      = 1e-5 // and the miss
+	maxSteps      = 100
+	maxEvenSteps  = 8 // steps to become even once the rest is reached
 )
 
-var errNoCentre = errors.New("the interior-point method did not converge")
+var errNotConverged = errors.New("the interior-point method did not converge")
 
-// noGPU stands for no GPU of a type, so that shares of it have a middle.
-const noGPU = 1e-7
+// almostNoGPU stands for no GPU of a type, so that shares of it have a middle.
+const almostNoGPU = 1e-7
 
 // solve fills share, cut to 0 … 1.
-func (c *centre) solve(ctx context.Context, share []float64) error {
+func (c *analyticCenter) solve(ctx context.Context, share []float64) error {
 	c.start()
 	mu, miss, length := 1.0, 1.0, 1.0
 	good, tries := false, 0 // good: share holds an answer
-	for i := range centreSteps {
+	for i := range maxSteps {
 		if i%16 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		miss, mu = c.evaluate(), c.measure()
-		if mu <= centreGood && miss <= centreRough {
+		if mu <= goodMeasure && miss <= goodMiss {
 			good = true
 			for i := range share {
 				share[i] = min(max(c.x[i], 0), 1)
 			}
 		}
-		if mu <= centreMu && miss <= centreMiss {
+		if mu <= endMeasure && miss <= endMiss {
 			// Where rows leave no room at all, nothing ever is even.
-			if tries++; c.even(mu) || tries > centreTries {
+			if tries++; c.even(mu) || tries > maxEvenSteps {
 				break
 			}
 		}
 		// The less of the last step could be gone, the nearer to the path.
-		target := max(centreMu*0.9, mu*min(0.8, max(0.05, 2*(1-length)*(1-length))))
-		if mu <= centreMu {
+		target := max(endMeasure*0.9, mu*min(0.8, max(0.05, 2*(1-length)*(1-length))))
+		if mu <= endMeasure {
 			target = mu
 		}
 		if !c.direction(target) {
@@ -102,15 +102,15 @@ func (c *centre) solve(ctx context.Context, share []float64) error {
 		length = c.advance()
 	}
 	if !good {
-		return fmt.Errorf("%w: measure %.2g, rows miss by %.2g", errNoCentre, mu, miss)
+		return fmt.Errorf("%w: measure %.2g, rows miss by %.2g", errNotConverged, mu, miss)
 	}
 	return nil
 }
 
 // even says that all products of slack and multiplier are near the measure.
-func (c *centre) even(mu float64) bool {
+func (c *analyticCenter) even(mu float64) bool {
 	for i := range c.slacks {
-		if q := c.slacks[i].s * c.slacks[i].l / (c.slacks[i].w * mu); math.Abs(q-1) > centreEven {
+		if q := c.slacks[i].s * c.slacks[i].l / (c.slacks[i].w * mu); math.Abs(q-1) > evenTolerance {
 			return false
 		}
 	}
@@ -118,7 +118,7 @@ func (c *centre) even(mu float64) bool {
 }
 
 // start puts equal shares, half of what fits, and slacks to match.
-func (c *centre) start() {
+func (c *analyticCenter) start() {
 	m, n := len(c.width), len(c.gpus)
 	c.x = make([]float64, m*n)
 	all := 0.0
@@ -159,7 +159,7 @@ func (c *centre) start() {
 }
 
 // value is what a row is.
-func (c *centre) value(r *centreRow) float64 {
+func (c *analyticCenter) value(r *constraint) float64 {
 	v := r.z*c.z + r.d
 	if r.job < 0 {
 		return v
@@ -171,7 +171,7 @@ func (c *centre) value(r *centreRow) float64 {
 	return v + ax
 }
 
-func (c *centre) dot(r *centreRow) float64 {
+func (c *analyticCenter) dot(r *constraint) float64 {
 	n, ax := len(c.gpus), 0.0
 	for k, a := range r.a {
 		ax += a * c.x[r.job*n+k]
@@ -180,7 +180,7 @@ func (c *centre) dot(r *centreRow) float64 {
 }
 
 // values computes all rows: x, jobs, types, then the others.
-func (c *centre) values() {
+func (c *analyticCenter) values() {
 	m, n := len(c.width), len(c.gpus)
 	for k, w := range c.gpus {
 		c.slacks[m*n+m+k].value = w
@@ -201,7 +201,7 @@ func (c *centre) values() {
 }
 
 // evaluate gives the largest miss of a row, relative to its scale.
-func (c *centre) evaluate() float64 {
+func (c *analyticCenter) evaluate() float64 {
 	c.values()
 	miss := 0.0
 	for i := range c.slacks {
@@ -211,7 +211,7 @@ func (c *centre) evaluate() float64 {
 	return miss
 }
 
-func (c *centre) measure() float64 {
+func (c *analyticCenter) measure() float64 {
 	sum, weights := 0.0, 0.0
 	for i := range c.slacks {
 		sum += c.slacks[i].s * c.slacks[i].l
@@ -225,7 +225,7 @@ func (c *centre) measure() float64 {
 // those of x ≥ 0 are eliminated on paper, those of a job row by row in eliminate.
 // Keeping a job's rows apart, rather than adding their products to the matrix of
 // x, is what keeps digits where a row is tight.
-func (c *centre) direction(mu float64) bool {
+func (c *analyticCenter) direction(mu float64) bool {
 	m, n := len(c.width), len(c.gpus)
 	for i := range c.slacks { // the multiplier after the step, if the row stayed
 		s := &c.slacks[i]
@@ -254,12 +254,12 @@ func (c *centre) direction(mu float64) bool {
 
 // eliminate takes jobs out of the equations, one after another, solves what is
 // left for the types' multipliers and the step of z, and goes back.
-func (c *centre) eliminate(corner, low []float64) bool {
+func (c *analyticCenter) eliminate(corner, low []float64) bool {
 	m, n := len(c.width), len(c.gpus)
 	size := n + 1
 	for i := range m {
 		sides := c.block(i)
-		if !gauss(c.matrix, n+1+len(c.of[i]), sides, size+1) {
+		if !solveGauss(c.matrix, n+1+len(c.of[i]), sides, size+1) {
 			return false
 		}
 		for k := range n { // a type's row holds −width × step of x
@@ -277,7 +277,7 @@ func (c *centre) eliminate(corner, low []float64) bool {
 		}
 		c.solved[i] = append(c.solved[i][:0], sides...)
 	}
-	if !gauss(corner, size, low, 1) {
+	if !solveGauss(corner, size, low, 1) {
 		return false
 	}
 	for i := range m {
@@ -307,7 +307,7 @@ func (c *centre) eliminate(corner, low []float64) bool {
 // block sets the matrix of a job, for its steps of x, then the multipliers of its
 // sum and rows, and gives its right sides: the columns of the types and z, then
 // that of the equations.
-func (c *centre) block(i int) []float64 {
+func (c *analyticCenter) block(i int) []float64 {
 	m, n := len(c.width), len(c.gpus)
 	b, columns := n+1+len(c.of[i]), n+2
 	c.matrix = append(c.matrix[:0], make([]float64, b*b)...)
@@ -341,7 +341,7 @@ func (c *centre) block(i int) []float64 {
 }
 
 // advance goes along the step as far as slacks and multipliers stay positive.
-func (c *centre) advance() float64 {
+func (c *analyticCenter) advance() float64 {
 	m, n := len(c.width), len(c.gpus)
 	move := func(at int, by float64) {
 		s := &c.slacks[at]

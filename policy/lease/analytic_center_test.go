@@ -13,8 +13,8 @@ import (
 // One job may have x of one GPU and y of another type of three, x + y = 1: of all
 // optima the centre has the greatest x y (1 − x) (3 − y), at x² + x = 1/2.
 func TestCentre(t *testing.T) {
-	c := &centre{gpus: []float64{1, 3}, width: []float64{1}, greatest: true}
-	c.rows = []centreRow{{job: 0, a: []float64{1, 1}, z: -1}}
+	c := &analyticCenter{gpus: []float64{1, 3}, width: []float64{1}, greatest: true}
+	c.rows = []constraint{{job: 0, a: []float64{1, 1}, z: -1}}
 	share := make([]float64, 2)
 	if err := c.solve(context.Background(), share); err != nil {
 		t.Fatal(err)
@@ -47,11 +47,11 @@ func TestCentreIsOptimal(t *testing.T) {
 		s := randomState(seed, 1+int(seed%12))
 		b := shareProgram(s)
 		z := b.free(-1)
-		c := shareCentre(s)
+		c := shareProgramCenter(s)
 		c.greatest = true
 		for i := range s.Jobs {
 			row := maxMinRow(s, s.Jobs[i].Rate, s.Jobs[i].Weight, s.Jobs[i].GPUs)
-			c.rows = append(c.rows, centreRow{job: i, a: row, z: -1})
+			c.rows = append(c.rows, constraint{job: i, a: row, z: -1})
 			for k, v := range row {
 				b.entry(3*i+k, -v)
 			}

@@ -2,9 +2,9 @@ package lease
 
 import "math"
 
-// gauss solves n equations with m right sides, row by row, in place, the largest
+// solveGauss solves n equations with m right sides, row by row, in place, the largest
 // pivot first; false where none is left. It is O(n²(n + m)).
-func gauss(a []float64, n int, b []float64, m int) bool {
+func solveGauss(a []float64, n int, b []float64, m int) bool {
 	for j := range n {
 		p := j
 		for i := j + 1; i < n; i++ {

@@ -19,8 +19,8 @@ import (
 // depends on the order of the search, which is rows by arrival and columns by
 // position, then type by name, then GPU, as there.
 type gavelAlloX struct {
-	given []given // by number of the job
-	match assignment.Solver
+	assigned []assigned // by number of the job
+	match    assignment.Solver
 }
 
 var _ sim.SharePolicy = (*gavelAlloX)(nil)
@@ -36,7 +36,7 @@ const noRate = 1e-10
 // Shares is O(jobs³ × free GPUs) at worst, with the jobs that wait.
 func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	free := slices.Clone(s.GPUs)
-	p.given = slices.DeleteFunc(p.given, func(g given) bool {
+	p.assigned = slices.DeleteFunc(p.assigned, func(g assigned) bool {
 		_, there := indexOf(s, g.number)
 		if there {
 			free[g.kind]--
@@ -48,7 +48,7 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 		if s.Jobs[i].GPUs != 1 {
 			return fmt.Errorf("job %.60q needs %d GPUs; AlloX places jobs of one GPU only", s.Jobs[i].ID, s.Jobs[i].GPUs)
 		}
-		if !slices.ContainsFunc(p.given, func(g given) bool { return g.number == s.Jobs[i].Number }) {
+		if !slices.ContainsFunc(p.assigned, func(g assigned) bool { return g.number == s.Jobs[i].Number }) {
 			waiting = append(waiting, i)
 		}
 	}
@@ -62,12 +62,12 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 		return fmt.Errorf("%w: %d jobs wait for %d GPUs, and AlloX matches all of them to all places in line", ErrTooLarge, n, len(kinds))
 	}
 	p.match.Stop = func() bool { return ctx.Err() != nil }
-	p.given = append(p.given, p.assign(s, waiting, kinds)...)
+	p.assigned = append(p.assigned, p.assign(s, waiting, kinds)...)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	slices.SortFunc(p.given, func(a, b given) int { return a.number - b.number })
-	for _, g := range p.given {
+	slices.SortFunc(p.assigned, func(a, b assigned) int { return a.number - b.number })
+	for _, g := range p.assigned {
 		i, _ := indexOf(s, g.number)
 		out.Share[i*len(s.Types)+g.kind] = 1
 	}
@@ -75,7 +75,7 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 }
 
 // assign gives the first job of each free GPU.
-func (p *gavelAlloX) assign(s *sim.LeaseState, waiting, kinds []int) []given {
+func (p *gavelAlloX) assign(s *sim.LeaseState, waiting, kinds []int) []assigned {
 	if len(waiting) == 0 || len(kinds) == 0 {
 		return nil
 	}
@@ -104,10 +104,10 @@ func (p *gavelAlloX) assign(s *sim.LeaseState, waiting, kinds []int) []given {
 			from[g], first[g] = at, waiting[row]
 		}
 	}
-	var out []given
+	var out []assigned
 	for g, k := range kinds {
 		if from[g] > 0 {
-			out = append(out, given{s.Jobs[first[g]].Number, k})
+			out = append(out, assigned{s.Jobs[first[g]].Number, k})
 		}
 	}
 	return out

@@ -70,7 +70,7 @@ func (p *gavelCost) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shar
 }
 
 // deadlines adds a row a job that has one, and says whether none is due at once.
-func deadlines(b *builder, s *sim.LeaseState) bool {
+func deadlines(b *programBuilder, s *sim.LeaseState) bool {
 	n, ref := len(s.Types), reference(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]

@@ -53,7 +53,7 @@ func (p *gavelDuration) Shares(ctx context.Context, s *sim.LeaseState, out *sim.
 }
 
 // demands adds a row a job: Σ_k r_ik x_ik ≥ the demand.
-func demands(b *builder, s *sim.LeaseState, rates [][]float64, demand func(i int) float64) {
+func demands(b *programBuilder, s *sim.LeaseState, rates [][]float64, demand func(i int) float64) {
 	n := len(s.Types)
 	for i := range s.Jobs {
 		for k, r := range rates[i] {
@@ -66,7 +66,7 @@ func demands(b *builder, s *sim.LeaseState, rates [][]float64, demand func(i int
 // least is the least T, by the greatest 1/T; rows are divided by the steps left.
 func (p *gavelDuration) least(ctx context.Context, s *sim.LeaseState, rates [][]float64) (float64, error) {
 	n := len(s.Types)
-	var b builder
+	var b programBuilder
 	for range n * len(s.Jobs) {
 		b.column(0)
 	}

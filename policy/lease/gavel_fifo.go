@@ -15,18 +15,18 @@ import (
 // not, and takes the drawn one off the list once the given one is used up
 // exactly. This is followed draw by draw, since the published figures come from
 // it; so shares of the plain form can need more GPUs than there are, and rounds
-// grant what fits (sim.Shares.Wish).
+// grant what fits (sim.Shares.Oversubscribed).
 //
 // With perf, all is given anew each time, each job in the order of arrival the
 // type with room on which it is fastest; the queue stops at the first job that
 // fits nowhere.
 type gavelFIFO struct {
-	perf  bool
-	draws *sim.Twister
-	given []given // by number of the job
+	perf     bool
+	draws    *sim.Twister
+	assigned []assigned // by number of the job
 }
 
-type given struct{ number, kind int }
+type assigned struct{ number, kind int }
 
 var _ sim.SharePolicy = (*gavelFIFO)(nil)
 
@@ -37,21 +37,21 @@ func (p *gavelFIFO) LeaseTraits() sim.LeaseTraits {
 // Shares is O(jobs × types), and O(jobs²) at worst when many jobs end at once.
 func (p *gavelFIFO) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	if p.perf {
-		p.given = p.given[:0]
+		p.assigned = p.assigned[:0]
 	}
 	free := slices.Clone(s.GPUs)
-	kept := p.given
-	p.given = nil
+	kept := p.assigned
+	p.assigned = nil
 	var queue []int // indices into s.Jobs
 	for i := range s.Jobs {
-		if !slices.ContainsFunc(kept, func(g given) bool { return g.number == s.Jobs[i].Number }) {
+		if !slices.ContainsFunc(kept, func(g assigned) bool { return g.number == s.Jobs[i].Number }) {
 			queue = append(queue, i)
 		}
 	}
 	for _, g := range kept {
 		if i, there := indexOf(s, g.number); there {
 			free[g.kind] -= s.Jobs[i].GPUs
-			p.given = append(p.given, g)
+			p.assigned = append(p.assigned, g)
 			continue
 		}
 		// The head of the queue inherits the type of a job that has ended.
@@ -88,13 +88,13 @@ func (p *gavelFIFO) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares
 			}
 		}
 	}
-	slices.SortFunc(p.given, func(a, b given) int { return a.number - b.number })
-	for _, g := range p.given {
+	slices.SortFunc(p.assigned, func(a, b assigned) int { return a.number - b.number })
+	for _, g := range p.assigned {
 		if i, there := indexOf(s, g.number); there {
 			out.Share[i*len(s.Types)+g.kind] = 1
 		}
 	}
-	out.Wish = !p.perf
+	out.Oversubscribed = !p.perf
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (p *gavelFIFO) pick(j *sim.LeaseView, open, room []int) (kind, at int) {
 }
 
 func (p *gavelFIFO) give(j *sim.LeaseView, kind int, free []int) {
-	p.given = append(p.given, given{j.Number, kind})
+	p.assigned = append(p.assigned, assigned{j.Number, kind})
 	free[kind] -= j.GPUs
 }
 

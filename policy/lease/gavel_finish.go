@@ -16,7 +16,7 @@ import (
 // Source: Gavel (OSDI 2020), its code at commit c4fa400. Time with 1/m is summed
 // from call to call: steps done since the last one over the rate of 1/m then.
 // Gavel leaves the convex program to ECOS, which ends in the middle of the optimal
-// shares; so does centre, with the weights that ECOS' cones give to a job's two
+// shares; so does analyticCenter, with the weights that ECOS' cones give to a job's two
 // logarithms: of 1/throughput as Gavel's cvxpy writes it, a cone of second order
 // between throughput and time, and a row between time and ρ, the time eliminated.
 // Where the method does not converge, all are due equal shares, as there. Without
@@ -38,7 +38,7 @@ func (p *gavelFinish) LeaseTraits() sim.LeaseTraits {
 	return sim.LeaseTraits{ShuffleTypes: !p.perf}
 }
 
-// Shares is O(jobs × types³) a step of centre, of which there are some tens.
+// Shares is O(jobs × types³) a step of analyticCenter, of which there are some tens.
 func (p *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	rates := ratesOf(s, p.perf)
 	now := make(map[int]isolated, len(s.Jobs))
@@ -59,15 +59,15 @@ func (p *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sh
 		alone[i] = is.timeS + float64(j.StepsLeft)/is.rate
 	}
 	p.past = now
-	c := shareCentre(s)
+	c := shareProgramCenter(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		c.rows = append(c.rows,
-			centreRow{job: i, a: rates[i], z: 1, d: -(s.NowS - j.ArrivalS) / alone[i], curve: float64(j.StepsLeft) / alone[i], weight: 1.5},
-			centreRow{job: i, a: rates[i], weight: 0.5})
+			constraint{job: i, a: rates[i], z: 1, d: -(s.NowS - j.ArrivalS) / alone[i], curve: float64(j.StepsLeft) / alone[i], weight: 1.5},
+			constraint{job: i, a: rates[i], weight: 0.5})
 	}
 	err := c.solve(ctx, out.Share)
-	if errors.Is(err, errNoCentre) {
+	if errors.Is(err, errNotConverged) {
 		for i, n := 0, len(s.Types); i < len(s.Jobs); i++ {
 			equalShare(s, len(s.Jobs), s.Jobs[i].GPUs, out.Share[i*n:(i+1)*n])
 		}
@@ -76,11 +76,11 @@ func (p *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sh
 	return err
 }
 
-// shareCentre has what every division of time keeps.
-func shareCentre(s *sim.LeaseState) *centre {
-	c := &centre{}
+// shareProgramCenter has what every division of time keeps.
+func shareProgramCenter(s *sim.LeaseState) *analyticCenter {
+	c := &analyticCenter{}
 	for _, w := range s.GPUs {
-		c.gpus = append(c.gpus, max(float64(w), noGPU))
+		c.gpus = append(c.gpus, max(float64(w), almostNoGPU))
 	}
 	for i := range s.Jobs {
 		c.width = append(c.width, float64(s.Jobs[i].GPUs))

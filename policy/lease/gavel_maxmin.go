@@ -111,7 +111,7 @@ func maxMinRow(s *sim.LeaseState, rate []float64, weight float64, gpus int) []fl
 func (p *gavelMaxMin) byClass(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	classes, of := classesOf(s)
 	n := len(s.Types)
-	var b builder
+	var b programBuilder
 	for range n * len(classes) {
 		b.column(0)
 	}

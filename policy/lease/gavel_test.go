@@ -60,7 +60,7 @@ func TestFIFOFollowsGavelsDraws(t *testing.T) {
 	s := state(2, 2, 2, j, j, j, j)
 	out := divide(t, p, s)
 	expect(t, "fifo", out.Share, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1)
-	if !out.Wish {
+	if !out.Oversubscribed {
 		t.Error("four V100 of two are not marked as a wish")
 	}
 	// Job 0 ends; a new one inherits its type where it fits, which it does, since

@@ -52,23 +52,23 @@ func (p *gavelWaterFill) Shares(ctx context.Context, s *sim.LeaseState, out *sim
 		if err := p.weigh(s, jobs); err != nil {
 			return err
 		}
-		c := shareCentre(s)
+		c := shareProgramCenter(s)
 		c.greatest = true
 		waits := false
 		for i := range jobs {
 			j := &jobs[i]
-			c.rows = append(c.rows, centreRow{job: i, a: j.norm, d: -j.level})
+			c.rows = append(c.rows, constraint{job: i, a: j.norm, d: -j.level})
 			if by := float64(s.Jobs[i].GPUs); j.weight > 0 {
-				c.rows = append(c.rows, centreRow{job: i, a: j.norm, d: -j.level, z: -j.weight / by})
+				c.rows = append(c.rows, constraint{job: i, a: j.norm, d: -j.level, z: -j.weight / by})
 			} else {
 				waits = true
 			}
 		}
 		if waits {
-			c.rows = append(c.rows, centreRow{job: -1, d: most, z: -1})
+			c.rows = append(c.rows, constraint{job: -1, d: most, z: -1})
 		}
 		switch err := c.solve(ctx, out.Share); {
-		case errors.Is(err, errNoCentre) && level > 0:
+		case errors.Is(err, errNotConverged) && level > 0:
 			return nil // with the division of the level before, as Gavel
 		case err != nil:
 			return fmt.Errorf("raising the least: %w", err)

@@ -11,24 +11,24 @@ import (
 
 var inf = math.Inf(1)
 
-// builder puts a linear program together, row by row, to be minimised.
-type builder struct{ prob lp.Problem }
+// programBuilder puts a linear program together, row by row, to be minimised.
+type programBuilder struct{ prob lp.Problem }
 
 // column adds a variable from 0 and gives its index.
-func (b *builder) column(cost float64) int {
+func (b *programBuilder) column(cost float64) int {
 	p := &b.prob
 	p.Cost, p.ColLower, p.ColUpper = append(p.Cost, cost), append(p.ColLower, 0), append(p.ColUpper, inf)
 	return len(p.Cost) - 1
 }
 
 // entry adds one to the row that row will end.
-func (b *builder) entry(column int, value float64) {
+func (b *programBuilder) entry(column int, value float64) {
 	if value != 0 {
 		b.prob.Index, b.prob.Value = append(b.prob.Index, int32(column)), append(b.prob.Value, value)
 	}
 }
 
-func (b *builder) row(lower, upper float64) {
+func (b *programBuilder) row(lower, upper float64) {
 	p := &b.prob
 	if len(p.Start) == 0 {
 		p.Start = append(p.Start, 0)
@@ -38,7 +38,7 @@ func (b *builder) row(lower, upper float64) {
 }
 
 // solve fills share with the first columns, cut to 0 … 1.
-func (b *builder) solve(ctx context.Context, solver lp.Solver, share []float64) error {
+func (b *programBuilder) solve(ctx context.Context, solver lp.Solver, share []float64) error {
 	sol, err := solver.Solve(ctx, &b.prob)
 	if err != nil {
 		return err
@@ -55,8 +55,8 @@ func (b *builder) solve(ctx context.Context, solver lp.Solver, share []float64) 
 // a row a job, then what a policy adds. It is the form in which the published
 // figures of data/peer_reference_results.csv came about, which HiGHS then gives
 // to the last digit, with Gavel's rates unrounded (docs/policies.md).
-func shareProgram(s *sim.LeaseState) *builder {
-	b := &builder{}
+func shareProgram(s *sim.LeaseState) *programBuilder {
+	b := &programBuilder{}
 	n := len(s.Types)
 	for c := range n * len(s.Jobs) {
 		b.column(0)
@@ -105,7 +105,7 @@ func classesOf(s *sim.LeaseState) (classes []class, of []int) {
 }
 
 // free adds a variable without bounds.
-func (b *builder) free(cost float64) int {
+func (b *programBuilder) free(cost float64) int {
 	c := b.column(cost)
 	b.prob.ColLower[c] = -inf
 	return c

@@ -15,8 +15,8 @@ const (
 	jobArrives
 )
 
-// happening is something that will take place, unless its task was lost by then.
-type happening struct {
+// occurrence is something that will take place, unless its task was lost by then.
+type occurrence struct {
 	atUs  int64
 	place uint64 // among those of one time: the kind, then the order among equal kinds
 	ref   int32  // a task slot, GPU, source or job
@@ -26,22 +26,22 @@ type happening struct {
 // tasks, of which there are fewer than 2^59.
 const orderBits = 59
 
-func happens(atUs int64, k kind, order int64, ref int32) happening {
-	return happening{atUs, uint64(k)<<orderBits | uint64(order), ref}
+func newOccurrence(atUs int64, k kind, order int64, ref int32) occurrence {
+	return occurrence{atUs, uint64(k)<<orderBits | uint64(order), ref}
 }
 
-func (h *happening) kind() kind { return kind(h.place >> orderBits) }
+func (h *occurrence) kind() kind { return kind(h.place >> orderBits) }
 
-func (h *happening) order() int64 { return int64(h.place & (1<<orderBits - 1)) }
+func (h *occurrence) order() int64 { return int64(h.place & (1<<orderBits - 1)) }
 
-func (h *happening) before(o *happening) bool {
+func (h *occurrence) before(o *occurrence) bool {
 	return h.atUs < o.atUs || h.atUs == o.atUs && h.place < o.place
 }
 
-// agenda is a 4-ary heap of happenings, the next one first.
-type agenda []happening
+// eventQueue is a 4-ary heap of happenings, the next one first.
+type eventQueue []occurrence
 
-func (a *agenda) push(h happening) {
+func (a *eventQueue) push(h occurrence) {
 	*a = append(*a, h)
 	s := *a
 	i := len(s) - 1
@@ -56,7 +56,7 @@ func (a *agenda) push(h happening) {
 	s[i] = h
 }
 
-func (a *agenda) pop() happening {
+func (a *eventQueue) pop() occurrence {
 	s := *a
 	first, last := s[0], len(s)-1
 	s[0] = s[last]
@@ -67,7 +67,7 @@ func (a *agenda) pop() happening {
 	return first
 }
 
-func (s agenda) down(i int) {
+func (s eventQueue) down(i int) {
 	h := s[i]
 	for {
 		next := 4*i + 1
@@ -89,7 +89,7 @@ func (s agenda) down(i int) {
 }
 
 // order makes a heap of what has no order.
-func (s agenda) order() {
+func (s eventQueue) order() {
 	for i := (len(s) - 2) / 4; i >= 0 && len(s) > 1; i-- {
 		s.down(i)
 	}
