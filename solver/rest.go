@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,6 +26,7 @@ type rest struct {
 	constant hare.Amount
 	jobs     []restJob
 	past     []pastEntry // that has run or started, on the whole's clock
+	misfit   string      // why past did not take the times that the whole says, or ""
 	old      *hare.Schedule
 	report   *hare.Replan
 }
@@ -246,6 +248,13 @@ func (d *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
 				e.PeriodUs = 0
 			}
 			d.past = append(d.past, pastEntry{e.gpu, int32(i), e.Entry})
+			switch g, there := d.cluster.gpus[e.gpu]; {
+			case d.misfit != "":
+			case there && g.kind != e.kind:
+				d.misfit = fmt.Sprintf("job %.60q ran on GPU %.60s, which was a %.40s then", q.ID, e.gpu, e.kind)
+			case profileOf(p, e.kind) != profileOf(q, e.kind):
+				d.misfit = fmt.Sprintf("job %.60q has run, and its times on %.40s have changed since", q.ID, e.kind)
+			}
 		}
 	}
 	switch {
@@ -328,6 +337,9 @@ func (r *rest) compose(whole *hare.Instance, sched *hare.Schedule) (*hare.Schedu
 	out.Lanes = lanesOf(all, newCluster(&whole.Cluster).order)
 	if _, _, faults := verify.ScheduleValue(whole, out); len(faults) > 0 {
 		return nil, fmt.Errorf("what has run does not fit this instance: %s", faults[0])
+	}
+	if r.misfit != "" {
+		return nil, errors.New(r.misfit)
 	}
 	return out, nil
 }

@@ -120,7 +120,7 @@ func (c *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.Sc
 	}
 	s, last := prev.Result.Schedule, prev.Result.Replan
 	switch at := prev.Result.InstanceSHA256; {
-	case at == sha, at == "" && last == nil:
+	case at == sha, at == "":
 	case last != nil && last.InstanceSHA256 == sha:
 		s = last.Whole
 	default:

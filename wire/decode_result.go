@@ -222,7 +222,7 @@ func (d *resultReader) certificate(at string) error {
 		return err
 	}
 	c := &hare.Certificate{}
-	form, before := "", len(d.faults)
+	form, sizes, before := "", false, len(d.faults)
 	err := d.Object(certificateFields, func(name string) (bool, error) {
 		switch name {
 		case "hare":
@@ -255,6 +255,7 @@ func (d *resultReader) certificate(at string) error {
 			})
 		case "sizes":
 			return true, d.Object(nil, func(kind string) (bool, error) {
+				sizes = true
 				return true, d.Object(nil, func(tasks string) (bool, error) { return true, d.size(c, kind, tasks) })
 			})
 		case "step_us":
@@ -271,6 +272,9 @@ func (d *resultReader) certificate(at string) error {
 	slices.SortFunc(c.Prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
 	d.res.Certificate = c
 	var found hare.InvalidErrors
+	if sizes && c.Method != hare.MethodPrice {
+		found.Add(at+"/sizes", "not_allowed", "belongs to certificates of method price")
+	}
 	if form != CertificateForm {
 		found.Add(at+"/hare", "unknown_form", "must be %q", CertificateForm)
 	}

@@ -1,0 +1,507 @@
+package verify_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/wire"
+)
+
+// replanned is a plan for the rest of an earlier one, by the solver.
+type replanned struct {
+	inst, before *hare.Instance
+	prev, res    *hare.Result
+}
+
+func (x *replanned) previous() *verify.Previous {
+	return &verify.Previous{Result: x.prev, Instance: x.before}
+}
+
+const tick = 100_000
+
+// workshop makes an instance of all modes with few GPUs, pauses, busy GPUs,
+// long synchronisation and long runs of rounds.
+func workshop(r *rand.Rand) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
+	types := []string{"A", "B"}
+	for i := range 2 + r.IntN(2) {
+		n := hare.Node{Name: []string{"n", "n.0", "m"}[i], GPUs: []hare.TypeCount{{Type: types[i%2], Count: 1 + r.IntN(3)}}}
+		if r.IntN(3) == 0 {
+			n.GPUs = []hare.TypeCount{{Type: "A", Count: 1 + r.IntN(2)}, {Type: "B", Count: 1 + r.IntN(2)}}
+		}
+		if i > 0 && r.IntN(3) == 0 {
+			at := int64(20+r.IntN(60)) * tick
+			n.Windows = []hare.Window{{StartUs: 0, EndUs: at}, {StartUs: at + int64(1+r.IntN(20))*tick, EndUs: hare.Forever}}
+		}
+		if r.IntN(3) == 0 {
+			n.Busy = []hare.Busy{{GPU: 0, UntilUs: int64(1+r.IntN(40)) * tick}}
+		}
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, n)
+	}
+	for i := range 2 + r.IntN(4) {
+		inst.Jobs = append(inst.Jobs, randomJob(r, fmt.Sprintf("j%d", i)))
+	}
+	return inst
+}
+
+func randomJob(r *rand.Rand, id string) hare.Job {
+	j := hare.Job{ID: id, WeightMicro: int64(r.IntN(5)) * 500_000, Rounds: int64(1 + r.IntN(5)), Tasks: int64(1 + r.IntN(2)), Sync: hare.Sync(r.IntN(3))}
+	if r.IntN(2) == 0 {
+		j.ReleaseUs = int64(r.IntN(40)) * tick
+	}
+	switch j.Sync {
+	case hare.Relaxed:
+		j.Tasks = int64(1 + r.IntN(7))
+	case hare.Gang:
+		j.Mix = r.IntN(3) == 0
+		j.Rounds *= int64(1 + r.IntN(3)*100)
+	}
+	for _, t := range []string{"A", "B"} {
+		if r.IntN(5) == 0 && (len(j.On) > 0 || t == "A") {
+			continue
+		}
+		p := hare.Profile{Type: t, ComputeUs: int64(1+r.IntN(20)) * tick, SyncUs: int64(r.IntN(10)) * tick}
+		if j.Rounds > 20 {
+			p.ComputeUs, p.SyncUs = p.ComputeUs/50+1, p.SyncUs/50
+		}
+		j.On = append(j.On, p)
+	}
+	return j
+}
+
+// otherwise is the instance as it is at the instant at: nodes may have gone or go
+// soon, GPUs be busy, jobs be new, gone or changed.
+func otherwise(r *rand.Rand, inst *hare.Instance, at int64) *hare.Instance {
+	out := *inst
+	out.Jobs, out.Cluster.Nodes = slices.Clone(inst.Jobs), slices.Clone(inst.Cluster.Nodes)
+	for range r.IntN(3) {
+		n := &out.Cluster.Nodes[r.IntN(len(out.Cluster.Nodes))]
+		until := max(1, at+int64(r.IntN(30)-10)*tick/2)
+		switch r.IntN(5) {
+		case 0:
+			n.Windows = []hare.Window{{StartUs: 0, EndUs: until}}
+		case 1:
+			n.Windows = []hare.Window{{StartUs: 0, EndUs: until}, {StartUs: until + int64(1+r.IntN(30))*tick, EndUs: hare.Forever}}
+		case 2:
+			n.Busy = []hare.Busy{{GPU: 0, UntilUs: until}}
+		case 3:
+			n.GPUs = slices.Clone(n.GPUs)
+			n.GPUs[0].Count = max(1, n.GPUs[0].Count+r.IntN(3)-1)
+			n.Busy = nil
+		case 4:
+			if r.IntN(4) == 0 && len(out.Cluster.Nodes) > 1 {
+				out.Cluster.Nodes = out.Cluster.Nodes[1:]
+			}
+		}
+	}
+	for range r.IntN(3) {
+		switch i := r.IntN(len(out.Jobs)); r.IntN(6) {
+		case 0:
+			out.Jobs = append(out.Jobs, randomJob(r, fmt.Sprintf("new%d", len(out.Jobs))))
+		case 1:
+			if len(out.Jobs) > 1 {
+				out.Jobs = slices.Delete(slices.Clone(out.Jobs), i, i+1)
+			}
+		case 2:
+			out.Jobs[i].WeightMicro += 700_000
+		case 3:
+			out.Jobs[i].Rounds = max(1, out.Jobs[i].Rounds+int64(r.IntN(4)-2))
+		case 4:
+			out.Jobs[0], out.Jobs[i] = out.Jobs[i], out.Jobs[0]
+		case 5:
+			out.Jobs[i].On = slices.Clone(out.Jobs[i].On)
+			out.Jobs[i].On[0].ComputeUs += int64(r.IntN(3)) * tick / 2
+		}
+	}
+	return &out
+}
+
+// instantOf draws an instant within a schedule, often that of a start or an end.
+func instantOf(r *rand.Rand, inst *hare.Instance, s *hare.Schedule) int64 {
+	_, ends, _ := verify.ScheduleValue(inst, s)
+	at := 1 + r.Int64N(max(1, slices.Max(ends)))
+	if len(s.Lanes) > 0 && r.IntN(3) == 0 {
+		l := &s.Lanes[r.IntN(len(s.Lanes))]
+		e := l.Entry(r.IntN(len(l.Job)))
+		at = e.StartUs + e.PeriodUs*r.Int64N(e.Rounds) + int64(r.IntN(3)-1)
+	}
+	return max(1, at)
+}
+
+var quickly = hare.Options{WorkLimit: 60, Bound: hare.MethodMachine, Order: "wspt", Assign: "insertion", Seed: 1, Gap: 0.01}
+
+// replansOf are plans for the rest of a random plan, one after another; the
+// second goes on from the first.
+func replansOf(t testing.TB, seed uint64) []*replanned {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 29))
+	before := workshop(r)
+	if before.Validate() != nil {
+		return nil
+	}
+	opt := quickly
+	if r.IntN(6) == 0 {
+		opt.Bound, opt.Order = hare.MethodPrice, hare.MethodPrice
+	}
+	prev, err := solver.Solve(t.Context(), before, opt, solver.Config{Workers: 1})
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	var out []*replanned
+	past := prev.Schedule
+	for past != nil && len(out) < 2 {
+		at := instantOf(r, before, past)
+		if len(out) > 0 {
+			at = max(at, out[0].res.Replan.AtUs)
+		}
+		inst := before
+		if r.IntN(4) > 0 {
+			inst = otherwise(r, before, at)
+		}
+		if inst.Validate() != nil {
+			return out
+		}
+		req := hare.ReplanRequest{Previous: prev, Before: before, AtUs: at, HasAt: true, StabilityMicro: int64(r.IntN(3)) * 50_000}
+		res, err := solver.Replan(t.Context(), inst, req, opt, solver.Config{Workers: 1})
+		var bad *hare.InvalidError
+		if errors.As(err, &bad) {
+			return out // nothing is left, or a job that has started has changed
+		}
+		if err != nil {
+			t.Fatalf("seed %d at %d: %v", seed, at, err)
+		}
+		if res.Schedule == nil {
+			return out
+		}
+		out = append(out, &replanned{inst: inst, before: before, prev: prev, res: decoded(t, res)})
+		before, prev, past = inst, out[len(out)-1].res, res.Replan.Whole
+	}
+	return out
+}
+
+// decoded is a result as a reader of its document has it.
+func decoded(t testing.TB, res *hare.Result) *hare.Result {
+	t.Helper()
+	var b bytes.Buffer
+	if err := wire.EncodeResult(&b, res); err != nil {
+		t.Fatal(err)
+	}
+	back, err := wire.DecodeResult(&b, wire.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+// What the solver plans again is accepted, with the plan before, and with the
+// schedule of the whole alone where there is one.
+func TestReplansAreAccepted(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range uint64(replanSeeds) {
+		for n, x := range replansOf(t, seed) {
+			p := x.res.Replan
+			if rep := verify.CheckReplan(x.inst, x.res, x.previous()); !rep.OK {
+				t.Fatalf("seed %d, %d: %s", seed, n, rep)
+			}
+			if rep := verify.Check(p.Rest, x.res); !rep.OK || !strings.Contains(rep.String(), "its replan object was not checked") {
+				t.Fatalf("seed %d, %d, as a plain result: %s", seed, n, rep)
+			}
+			rep := verify.CheckReplan(x.inst, x.res, nil)
+			switch {
+			case p.Whole == nil:
+				seen["no schedule of the whole"]++
+				if rep.OK {
+					t.Fatalf("seed %d, %d: accepted, although nothing says what had started", seed, n)
+				}
+			case !rep.OK:
+				t.Fatalf("seed %d, %d, without the plan before: %s", seed, n, rep)
+			}
+			if strings.Contains(p.WholeMissing, "have changed since") || strings.Contains(p.WholeMissing, "then") {
+				seen["other times"]++
+			}
+			seen["all"]++
+			syncs := map[string]hare.Sync{}
+			for i := range x.inst.Jobs {
+				syncs[x.inst.Jobs[i].ID] = x.inst.Jobs[i].Sync
+			}
+			for _, s := range p.Started {
+				seen["started "+syncs[s.Job].String()]++
+			}
+			for _, l := range p.Lost {
+				seen["lost "+syncs[l.Job].String()]++
+			}
+			if n > 0 {
+				seen["second"]++
+			}
+			if len(p.Renamed) > 0 {
+				seen["split nodes"]++
+			}
+			if len(p.Added) > 0 {
+				seen["added"]++
+			}
+			if len(p.Removed) > 0 {
+				seen["removed"]++
+			}
+			if x.res.Certificate.Method == hare.MethodPrice {
+				seen["price"]++
+			}
+		}
+	}
+	for _, what := range []string{"no schedule of the whole", "started relaxed", "started gang", "started rigid", "lost relaxed", "lost gang", "lost rigid", "second", "split nodes", "added", "removed"} {
+		if seen[what] < 3 {
+			t.Errorf("only %d times: %s", seen[what], what)
+		}
+	}
+	t.Log(seen)
+}
+
+// replanSeeds is how many random plans the tests here plan again.
+const replanSeeds = 150
+
+// forgery changes a decoded plan for a rest; false says that there is nothing to
+// change.
+type forgery struct {
+	name   string
+	change func(x *replanned, res *hare.Result) bool
+	// past says that it shows against the plan before alone.
+	past bool
+}
+
+// longAfter is far beyond every schedule here.
+const longAfter = 1_000_000_000_000
+
+// last finds the entry of a schedule that starts last.
+func last(s *hare.Schedule) (l *hare.Lane, x int) {
+	for i := range s.Lanes {
+		for y := range s.Lanes[i].Job {
+			if l == nil || s.Lanes[i].StartUs[y] > l.StartUs[x] {
+				l, x = &s.Lanes[i], y
+			}
+		}
+	}
+	return l, x
+}
+
+func plus(a *hare.Amount, b hare.Amount) *hare.Amount {
+	if a == nil {
+		return nil
+	}
+	sum := a.Add(b)
+	return &sum
+}
+
+var one = hare.Product(1, 1)
+
+var toyInstance = &hare.Instance{
+	Objective: hare.ObjectiveWeightedJCT,
+	Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "toy", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
+	Jobs:      []hare.Job{{ID: "toy", WeightMicro: 1e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}},
+}
+
+// toy makes an optimal result for another instance of res, and keeps its replan.
+func toy(res *hare.Result) {
+	value := hare.Product(1e6, 1e6)
+	res.InstanceSHA256, res.Value, res.Bound, res.StatedGap, res.Termination = wire.SHA256(toyInstance), &value, &value, "0", hare.TerminationOptimal
+	res.Jobs, res.Schedule = nil, &hare.Schedule{Jobs: []string{"toy"}, Lanes: []hare.Lane{{GPU: "toy/0", Job: []int32{0}, StartUs: []int64{0}}}}
+	res.Certificate = &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT, Bound: "1.000000"}
+	res.Replan.Rest = toyInstance
+	res.Replan.Stated = &hare.StatedReplan{At: true, Constant: true}
+}
+
+var forgeries = []forgery{
+	{name: "at_s", change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.AtUs++
+		return len(res.Replan.Rest.Jobs) > 0
+	}},
+	{name: "no at_s", change: func(_ *replanned, res *hare.Result) bool { res.Replan.Stated.At = false; return true }},
+	{name: "constant", change: func(_ *replanned, res *hare.Result) bool {
+		p := res.Replan
+		p.Constant = p.Constant.Add(one)
+		p.Stated.WholeValue, p.Stated.WholeBound = plus(p.Stated.WholeValue, one), plus(p.Stated.WholeBound, one)
+		return true
+	}},
+	{name: "no constant", change: func(_ *replanned, res *hare.Result) bool { res.Replan.Stated.Constant = false; return true }},
+	{name: "whole_value", change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.Stated.WholeValue = plus(res.Replan.Stated.WholeValue, one)
+		return true
+	}},
+	{name: "whole_bound", change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.Stated.WholeBound = plus(res.Replan.Stated.WholeBound, one)
+		return res.Replan.Stated.WholeBound != nil
+	}},
+	{name: "gain", change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.Stated.Gain = plus(res.Replan.Stated.Gain, one)
+		return res.Replan.Stated.Gain != nil
+	}},
+	{name: "kept_value", change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.KeptValue = plus(res.Replan.KeptValue, one)
+		return res.Replan.Stated.Gain != nil
+	}},
+	{name: "another whole", change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.InstanceSHA256 = wire.SHA256(toyInstance)
+		return true
+	}},
+	{name: "no whole", change: func(_ *replanned, res *hare.Result) bool { res.Replan.InstanceSHA256 = ""; return true }},
+	{name: "another rest", change: func(_ *replanned, res *hare.Result) bool {
+		res.InstanceSHA256 = wire.SHA256(toyInstance)
+		return true
+	}},
+	{name: "no rest", change: func(_ *replanned, res *hare.Result) bool { res.InstanceSHA256 = ""; return true }},
+	{name: "instance", change: func(_ *replanned, res *hare.Result) bool { res.Replan.Rest = toyInstance; return true }},
+	{name: "a weight of instance", change: func(_ *replanned, res *hare.Result) bool {
+		rest := *res.Replan.Rest
+		if rest.Jobs = slices.Clone(rest.Jobs); len(rest.Jobs) == 0 {
+			return false
+		}
+		rest.Jobs[0].WeightMicro++
+		res.Replan.Rest, res.InstanceSHA256 = &rest, wire.SHA256(&rest)
+		return true
+	}},
+	{name: "a toy", change: func(_ *replanned, res *hare.Result) bool { toy(res); return true }},
+	{name: "a toy without schedule", change: func(_ *replanned, res *hare.Result) bool {
+		toy(res)
+		res.Replan.Whole = nil
+		return true
+	}},
+	{name: "a toy from 0 on", change: func(_ *replanned, res *hare.Result) bool {
+		toy(res)
+		res.Replan.AtUs, res.Replan.Constant, res.Replan.Whole = 0, hare.Amount{}, nil
+		return true
+	}},
+	{name: "no schedule of the rest", change: func(_ *replanned, res *hare.Result) bool { res.Schedule = nil; return true }},
+	{name: "the last entry of the rest", change: func(_ *replanned, res *hare.Result) bool {
+		l, x := last(res.Schedule)
+		if l == nil || res.Replan.Whole == nil {
+			return false
+		}
+		l.StartUs[x] += longAfter
+		return true
+	}},
+	{name: "the last entry of the whole, and a constant that allows for it", change: func(x *replanned, res *hare.Result) bool {
+		p := res.Replan
+		if p.Whole == nil {
+			return false
+		}
+		l, y := last(p.Whole)
+		l.StartUs[y] += longAfter
+		value, _, faults := verify.ScheduleValue(x.inst, p.Whole)
+		if len(faults) > 0 {
+			return false
+		}
+		more := value.Sub(res.Value.Add(p.Constant))
+		p.Constant = p.Constant.Add(more)
+		p.Stated.WholeValue, p.Stated.WholeBound = plus(p.Stated.WholeValue, more), plus(p.Stated.WholeBound, more)
+		return true
+	}},
+	{name: "the last entry of the whole alone", change: func(_ *replanned, res *hare.Result) bool {
+		if res.Replan.Whole == nil {
+			return false
+		}
+		l, y := last(res.Replan.Whole)
+		l.StartUs[y] += longAfter
+		return true
+	}},
+	{name: "another past", past: true, change: func(x *replanned, res *hare.Result) bool {
+		p := res.Replan
+		if p.Whole == nil {
+			return false
+		}
+		for i := range p.Whole.Lanes {
+			l := &p.Whole.Lanes[i]
+			if len(l.Job) > 0 && l.StartUs[0] > 0 && l.StartUs[0] < p.AtUs {
+				l.StartUs[0]--
+				return true
+			}
+		}
+		return false
+	}},
+	{name: "started left out", change: func(_ *replanned, res *hare.Result) bool {
+		p := res.Replan
+		if len(p.Started) == 0 {
+			return false
+		}
+		p.Started = p.Started[1:]
+		return true
+	}},
+	{name: "started longer", change: func(_ *replanned, res *hare.Result) bool {
+		if len(res.Replan.Started) == 0 {
+			return false
+		}
+		res.Replan.Started[0].UntilUs++
+		return true
+	}},
+	{name: "started more", change: func(_ *replanned, res *hare.Result) bool {
+		if len(res.Replan.Started) == 0 {
+			return false
+		}
+		res.Replan.Started[0].Rounds++
+		return true
+	}},
+	{name: "gpus", change: func(_ *replanned, res *hare.Result) bool {
+		if len(res.Replan.Renamed) == 0 {
+			res.Replan.Stated.Renamed = true
+			res.Replan.Renamed = []hare.RenamedGPU{{Rest: "n.0/0", Whole: "n/0"}}
+			return true
+		}
+		res.Replan.Renamed[0].Whole += "0"
+		return true
+	}},
+	{name: "added", past: true, change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.Added = append(res.Replan.Added, "j0")
+		return true
+	}},
+	{name: "removed", past: true, change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.Removed = append(res.Replan.Removed, "j0")
+		return true
+	}},
+	{name: "lost", past: true, change: func(_ *replanned, res *hare.Result) bool {
+		res.Replan.Lost = append(res.Replan.Lost, hare.LostWork{Job: "j0", GPU: "n/0"})
+		return true
+	}},
+	{name: "value", change: func(_ *replanned, res *hare.Result) bool { res.Value = plus(res.Value, one); return true }},
+	{name: "bound", change: func(_ *replanned, res *hare.Result) bool {
+		more := hare.Product(1e6, 1e9)
+		res.Bound = plus(res.Bound, more)
+		res.Replan.Stated.WholeBound = plus(res.Replan.Stated.WholeBound, more)
+		return res.Bound != nil
+	}},
+	{name: "optimal", change: func(_ *replanned, res *hare.Result) bool {
+		res.Termination = hare.TerminationOptimal
+		return res.Bound == nil || res.Value.Cmp(*res.Bound) != 0
+	}},
+}
+
+// A result whose replan object says what is not so is refused.
+func TestForgedReplansAreRefused(t *testing.T) {
+	made := map[string]int{}
+	for seed := range uint64(replanSeeds) {
+		for n, x := range replansOf(t, seed) {
+			for _, f := range forgeries {
+				res := decoded(t, x.res)
+				if !f.change(x, res) {
+					continue
+				}
+				made[f.name]++
+				if rep := verify.CheckReplan(x.inst, res, x.previous()); rep.OK {
+					t.Errorf("seed %d, %d: %s is accepted with the plan before", seed, n, f.name)
+				}
+				if rep := verify.CheckReplan(x.inst, res, nil); rep.OK && !f.past {
+					t.Errorf("seed %d, %d: %s is accepted", seed, n, f.name)
+				}
+			}
+		}
+	}
+	for _, f := range forgeries {
+		if made[f.name] < 3 {
+			t.Errorf("only %d times: %s", made[f.name], f.name)
+		}
+	}
+}
