@@ -3,18 +3,23 @@ package verify_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/hare-sched/hare"
@@ -102,45 +107,48 @@ func startPython(t *testing.T) *python {
 }
 
 // verdict is the exit code of hare_verify.py and what it printed.
-func (p *python) verdict(t *testing.T, x *papers) (code int, said string) {
-	t.Helper()
-	put := func(name string, text []byte) string {
-		path := filepath.Join(p.dir, name)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
+func (p *python) verdict(x *papers) (code int, said string, err error) {
+	var args []string
+	for _, f := range []struct {
+		flag, name string
+		text       []byte
+	}{{"", "instance", x.instance}, {"", "result", x.result}, {"--previous", "previous", x.previous}, {"--previous-instance", "before", x.before}} {
+		if f.text == nil {
+			continue
 		}
-		return path
-	}
-	args := []string{put("instance.json", x.instance), put("result.json", x.result)}
-	if x.previous != nil {
-		args = append(args, "--previous", put("previous.json", x.previous))
-	}
-	if x.before != nil {
-		args = append(args, "--previous-instance", put("before.json", x.before))
+		path := filepath.Join(p.dir, f.name+".json")
+		if err := os.WriteFile(path, f.text, 0o600); err != nil {
+			return 0, "", err
+		}
+		if f.flag != "" {
+			args = append(args, f.flag)
+		}
+		args = append(args, path)
 	}
 	line, err := json.Marshal(args)
 	if err != nil {
-		t.Fatal(err)
+		return 0, "", err
 	}
 	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		t.Fatal(err)
+		return 0, "", err
 	}
 	if !p.out.Scan() {
-		t.Fatalf("hare_verify.py ended: %v", p.out.Err())
+		return 0, "", fmt.Errorf("hare_verify.py has ended: %w", cmp.Or(p.out.Err(), io.EOF))
 	}
 	var answer struct {
 		Code int
 		Said string
 	}
-	if err := json.Unmarshal(p.out.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
-	return answer.Code, answer.Said
+	err = json.Unmarshal(p.out.Bytes(), &answer)
+	return answer.Code, answer.Said, err
 }
 
 // Both verifiers, written apart, give one verdict on whatever they are given.
 func TestVerifiersAgree(t *testing.T) {
-	py := startPython(t)
+	var pys []*python
+	for range min(4, runtime.GOMAXPROCS(0)) {
+		pys = append(pys, startPython(t))
+	}
 	all := sound(t)
 	odd := special(t)
 	r := rand.New(rand.NewPCG(2026, 13))
@@ -171,25 +179,41 @@ func TestVerifiersAgree(t *testing.T) {
 		}
 	}
 	all = append(all, odd...)
-	counts := map[string]int{}
+	counts := map[int]int{}
 	differ := 0
-	for i := range all {
-		x := &all[i]
-		ours, oursSaid := goVerdict(x)
-		theirs, theirsSaid := py.verdict(t, x)
-		counts[fmt.Sprintf("%d", ours)]++
-		if (ours == 0) == (theirs == 0) && theirs >= 0 {
-			continue
-		}
-		if differ++; differ <= 20 {
-			t.Errorf("%s:\npackage verify says %d, %.300s\nhare_verify.py says %d, %.600s", x.name, ours, oursSaid, theirs, theirsSaid)
-			keep(t, x, differ)
-		}
+	var next atomic.Int64
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, py := range pys {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
+				x := &all[i]
+				ours, oursSaid := goVerdict(x)
+				theirs, theirsSaid, err := py.verdict(x)
+				mu.Lock()
+				counts[ours]++
+				switch {
+				case err != nil:
+					t.Errorf("%s: %v", x.name, err)
+				case (ours == 0) == (theirs == 0) && theirs >= 0:
+				default:
+					if differ++; differ <= 20 {
+						t.Errorf("%s:\npackage verify says %d, %.300s\nhare_verify.py says %d, %.600s", x.name, ours, oursSaid, theirs, theirsSaid)
+						keep(t, x, differ)
+					}
+				}
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
 	}
+	wg.Wait()
 	t.Logf("%d calls, by exit code %v, %d differ", len(all), counts, differ)
-	for code, least := range map[string]int{"0": 200, "1": 200, "2": 200} {
-		if counts[code] < least {
-			t.Errorf("only %d with exit code %s", counts[code], code)
+	for code := range 3 {
+		if counts[code] < 200 {
+			t.Errorf("only %d with exit code %d", counts[code], code)
 		}
 	}
 }
@@ -223,8 +247,10 @@ func instanceText(t *testing.T, inst *hare.Instance) []byte {
 
 func resultText(t *testing.T, res *hare.Result) []byte {
 	t.Helper()
+	timeless := *res
+	timeless.Timing = hare.Timing{} // so that each run makes the same document
 	var b bytes.Buffer
-	if err := wire.EncodeResult(&b, res); err != nil {
+	if err := wire.EncodeResult(&b, &timeless); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -334,13 +360,13 @@ func special(t *testing.T) (out []papers) {
 	}
 	// Jobs that can never run, by every method.
 	for _, method := range []string{`"critical_path"`, `"machine"`, `"price","grid_us":[0,5],"prices":{}`, `"price","path":true,"grid_us":[0,5],"prices":{}`} {
-		for name, job := range map[string]string{
+		for name, job := range inOrder(map[string]string{
 			"gang":    `{"id":"x","weight":0,"tasks":2,"sync":"gang","on":{"T":{"compute_s":1}}}`,
 			"mix":     `{"id":"x","weight":0,"tasks":2,"sync":"gang","mix":true,"on":{"T":{"compute_s":1},"U":{"compute_s":1}}}`,
 			"rigid":   `{"id":"x","weight":0,"tasks":2,"sync":"rigid","on":{"T":{"compute_s":1}}}`,
 			"no type": `{"id":"x","weight":0,"on":{"U":{"compute_s":1}}}`,
 			"fits":    `{"id":"x","weight":0,"on":{"T":{"compute_s":1}}}`,
-		} {
+		}) {
 			add(name+" by "+method, cluster(``)+job+`]}`, strings.Replace(result("0", "-1.000000", "x"), `"critical_path"`, method, 1))
 		}
 	}
@@ -373,12 +399,12 @@ func special(t *testing.T) (out []papers) {
 	}
 	// What stands in fields that nobody knows, in all documents.
 	deep := func(n int) string { return strings.Repeat(`{"d":[`, n/2) + "0" + strings.Repeat(`]}`, n/2) }
-	for name, x := range map[string]string{
+	for name, x := range inOrder(map[string]string{
 		"a name twice": `{"a":[{"b":1,"b":1}]}`, "a name twice, escaped": `{"b":1,"\u0062":1}`, "names that differ": `{"b":1,"B":1}`,
 		"510 levels": deep(510), "512 levels": deep(512), "5000 levels": deep(5000), "511 arrays": strings.Repeat("[", 511) + strings.Repeat("]", 511), "512 arrays": strings.Repeat("[", 512) + strings.Repeat("]", 512),
 		"400 digits": strings.Repeat("7", 400), "401 digits": strings.Repeat("7", 401), "400 characters": "-0." + strings.Repeat("7", 395) + "e1", "401 characters": "-0." + strings.Repeat("7", 396) + "e1",
 		"half a character": `"\ud800"`, "half a character as name": `{"\ud800":1}`, "a control character": "\"\x01\"", "not UTF-8": "\"\xff\"", "NaN": "NaN", "+1": "+1", "01": "01", "1.": "1.", ".5": ".5", "1e": "1e", "huge exponent": "1e999999999", "true": "true",
-	} {
+	}) {
 		add("result with "+name, plain, strings.Replace(result("5", "4.000000", "x"), `"schedule"`, `"unknown":`+x+`,"schedule"`, 1))
 		add("metrics with "+name, plain, strings.Replace(result("5", "4.000000", "x"), `"schedule"`, `"metrics":`+x+`,"schedule"`, 1))
 		add("options with "+name, plain, strings.Replace(result("5", "4.000000", "x"), `"schedule"`, `"options":{"seed":`+x+`},"schedule"`, 1))
@@ -398,6 +424,18 @@ func special(t *testing.T) (out []papers) {
 	add("something follows", plain, result("5", "4.000000", "x")+" 7")
 	add("a mark of byte order", plain, "\ufeff"+result("5", "4.000000", "x"))
 	return out
+}
+
+// inOrder goes through a map by its sorted keys, so that each run of a test makes
+// the same documents.
+func inOrder(m map[string]string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
 }
 
 // manyEqual are n jobs of one second on three GPUs, whose machine bound is a sum

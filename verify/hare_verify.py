@@ -743,6 +743,8 @@ def check_job(j, entries, faults):
             if e.end_round() == hi and before > e.free_until:
                 detail = "the GPU is given away before the slowest task has synchronised"
                 fault("gang", last, detail, e.gpu, before - e.free_until)
+    if whole and before > LIMIT:
+        fault("form", j.rounds - 1, "the job ends after 2^53 µs", by_us=before - LIMIT)
     return (first, before) if whole else None
 
 
