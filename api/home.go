@@ -16,9 +16,11 @@ type homeLink struct {
 }
 
 var homeBody = template.Must(template.New("").Parse(`<h1>Hare</h1>{{.Theme}}
-<p>This server schedules training jobs on clusters whose GPUs differ, and proves how far each schedule is from the best one.</p>
+<p>This server schedules training jobs on clusters whose GPUs differ, and proves how far each schedule is from the
+best one.</p>
 <p>To begin, read and try the calls on <a href="/docs">the page of the HTTP interface</a>.</p>
-<dl>{{range .Links}}<dt>{{if .Key}}{{.Path}}{{else}}<a href="{{.Path}}">{{.Path}}</a>{{end}}</dt><dd>{{.Text}}{{if .Key}}, with a key{{end}}</dd>
+<dl>{{range .Links}}<dt>{{if .Key}}{{.Path}}{{else}}<a href="{{.Path}}">{{.Path}}</a>{{end}}</dt>
+<dd>{{.Text}}{{if .Key}}, with a key{{end}}</dd>
 {{end}}</dl>
 <p class="soft">hare {{.Version}}</p>
 `))
@@ -72,7 +74,8 @@ func (s *server) home(w http.ResponseWriter, r *http.Request) error {
 
 func (s *server) homeText() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Hare %s schedules training jobs on clusters whose GPUs differ, and proves how far\neach schedule is from the best one.\n\n", s.svc.Version())
+	fmt.Fprintf(&b, "Hare %s schedules training jobs on clusters whose GPUs differ, and proves how far\n"+
+		"each schedule is from the best one.\n\n", s.svc.Version())
 	for _, l := range s.homeLinks() {
 		key := ""
 		if l.Key {

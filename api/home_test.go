@@ -11,7 +11,9 @@ import (
 func TestHome(t *testing.T) {
 	h, _ := newServer(t)
 	page := request(t, h, "GET", "/", "", "Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
-	if page.Code != 200 || page.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(page.Header().Get("Content-Security-Policy"), "script-src 'sha256-") {
+	policy := page.Header().Get("Content-Security-Policy")
+	if page.Code != 200 || page.Header().Get("Content-Type") != "text/html; charset=utf-8" ||
+		!strings.Contains(policy, "script-src 'sha256-") {
 		t.Errorf("%d %v", page.Code, page.Header())
 	}
 	for _, want := range []string{`<a href="/docs">`, `<a href="/healthz">`, `<a href="/metrics">`, `name="viewport"`} {
@@ -20,7 +22,8 @@ func TestHome(t *testing.T) {
 		}
 	}
 	text := request(t, h, "GET", "/", "", "Accept", "*/*")
-	if text.Code != 200 || text.Header().Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(text.Body.String(), "/docs ") || strings.Contains(text.Body.String(), "<") {
+	if text.Code != 200 || text.Header().Get("Content-Type") != "text/plain; charset=utf-8" ||
+		!strings.Contains(text.Body.String(), "/docs ") || strings.Contains(text.Body.String(), "<") {
 		t.Errorf("%d %v %s", text.Code, text.Header(), text.Body)
 	}
 	if text.Header().Get("Vary") == "" {
@@ -47,7 +50,8 @@ func TestHomeNamesWhatThereIs(t *testing.T) {
 func TestDocs(t *testing.T) {
 	h, _ := newServer(t)
 	for _, method := range []string{"GET", "HEAD"} {
-		if w := request(t, h, method, "/docs/", ""); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "/docs" {
+		w := request(t, h, method, "/docs/", "")
+		if w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "/docs" {
 			t.Errorf("%s /docs/: %d to %q", method, w.Code, w.Header().Get("Location"))
 		}
 	}
@@ -56,7 +60,8 @@ func TestDocs(t *testing.T) {
 	}
 	w := request(t, h, "GET", "/docs", "")
 	policy := w.Header().Get("Content-Security-Policy")
-	if w.Code != 200 || !strings.Contains(policy, "connect-src 'self'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "script-src 'unsafe-inline'") {
+	if w.Code != 200 || !strings.Contains(policy, "connect-src 'self'") ||
+		!strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "script-src 'unsafe-inline'") {
 		t.Errorf("%d %s", w.Code, policy)
 	}
 	if !strings.Contains(w.Body.String(), "Hare over HTTP") {

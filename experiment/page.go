@@ -14,11 +14,13 @@ import (
 var pages = template.Must(template.New("").Parse(`{{define "head"}}<h1>{{.Title}}</h1>{{.Theme}}
 {{end}}{{define "page"}}{{template "head" .}}<p>{{.Info.Text}}</p><p>{{.Info.Published}}</p>
 {{range .Pictures}}<figure tabindex="0">{{.}}</figure>
-{{end}}{{range .Tables}}{{$t := .}}<div class="wide" tabindex="0"><table><caption>{{.Caption}}</caption><thead><tr>{{range $i, $h := .Heads}}<th class="wrap{{if lt $i $t.Texts}} w{{end}}">{{$h}}</th>{{end}}</tr></thead>
+{{end}}{{range .Tables}}{{$t := .}}<div class="wide" tabindex="0"><table><caption>{{.Caption}}</caption>
+<thead><tr>{{range $i, $h := .Heads}}<th class="wrap{{if lt $i $t.Texts}} w{{end}}">{{$h}}</th>{{end}}</tr></thead>
 <tbody>{{range .Rows}}<tr>{{range $i, $c := .}}<td{{if lt $i $t.Texts}} class="w"{{end}}>{{$c}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
 {{end}}{{end}}{{define "index"}}{{template "head" .}}<ul>
-{{range .Done}}<li><a href="{{.Name}}.html">{{.Title}}</a> (<a href="{{.Name}}.csv">figures of each run</a>). {{.Text}}</li>
+{{range .Done}}<li><a href="{{.Name}}.html">{{.Title}}</a>
+(<a href="{{.Name}}.csv">figures of each run</a>). {{.Text}}</li>
 {{end}}</ul>
 {{end}}`))
 

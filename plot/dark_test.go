@@ -43,7 +43,7 @@ func TestPicturesOnDarkPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sheet := string(raw)
+	sheet := strings.Join(strings.Fields(string(raw)), " ")
 	for _, c := range []color.RGBA{white, ink, faint, ground, grid} {
 		if !strings.Contains(sheet, `svg [fill="`+hex(c)+`"] { fill: var(--`) {
 			t.Errorf("no rule for the neutral colour %s", hex(c))

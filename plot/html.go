@@ -65,7 +65,8 @@ func (s *scene) page() *page {
 	p.Jobs = make([]any, len(s.inst.Jobs))
 	for i := range s.inst.Jobs {
 		j := &s.inst.Jobs[i]
-		p.Jobs[i] = []any{j.ID, hare.FormatMicros(j.WeightMicro), j.Sync.String(), j.Rounds, j.Tasks, j.ReleaseUs, s.jobs[i].startUs, s.jobs[i].endUs}
+		p.Jobs[i] = []any{j.ID, hare.FormatMicros(j.WeightMicro), j.Sync.String(), j.Rounds, j.Tasks,
+			j.ReleaseUs, s.jobs[i].startUs, s.jobs[i].endUs}
 	}
 	for _, l := range shown {
 		away := make([]int64, 0, 2*len(l.away))
@@ -79,7 +80,8 @@ func (s *scene) page() *page {
 		flat := make([]int64, 0, spanFields*len(l.spans))
 		var last int64
 		for _, sp := range l.spans {
-			flat = append(flat, int64(sp.job), (sp.startUs-last)/p.Unit, sp.rounds, sp.periodUs/p.Unit, sp.holdUs/p.Unit, sp.syncUs/p.Unit, sp.round, sp.tasks)
+			flat = append(flat, int64(sp.job), (sp.startUs-last)/p.Unit, sp.rounds,
+				sp.periodUs/p.Unit, sp.holdUs/p.Unit, sp.syncUs/p.Unit, sp.round, sp.tasks)
 			last = sp.startUs
 		}
 		p.Lanes = append(p.Lanes, []any{l.gpu, l.typ, away, flat})

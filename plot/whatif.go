@@ -83,7 +83,8 @@ func (d *drawing) rect(r rect, fill color.RGBA) { d.rects = append(d.rects, fill
 
 func (d *drawing) writeSVG(w io.Writer) error {
 	p := pen{bufio.NewWriter(w)}
-	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(d.w), `" height="`, number(d.h), `" viewBox="0 0 `, number(d.w), " ", number(d.h),
+	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(d.w), `" height="`, number(d.h),
+		`" viewBox="0 0 `, number(d.w), " ", number(d.h),
 		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
 	p.escaped(d.title)
 	p.raw("</title>\n")
@@ -140,18 +141,22 @@ func layoutIntervals(all []Interval, opt Options) (*drawing, error) {
 	at := func(seconds float64) float64 { return place(seconds / unit.seconds) }
 	d.texts = append(d.texts,
 		text{x: margin, y: 30, s: opt.Title, face: titleFace},
-		text{x: margin, y: 52, s: size + "bars: where the change of the best possible plan must lie · marks: change of the plan found, in weight-" + unit.name, face: figureFace, ink: 1})
+		text{x: margin, y: 52, s: size + "bars: where the change of the best possible plan must lie · " +
+			"marks: change of the plan found, in weight-" + unit.name, face: figureFace, ink: 1})
 	d.rect(area, ground)
 	for _, m := range scale.marks {
 		d.rect(rect{place(m) - 0.5, area.y, 1, area.h + 5}, grid)
-		d.texts = append(d.texts, text{x: place(m), y: area.y + area.h + 20, s: thousands(strconv.FormatFloat(m, 'f', -1, 64)), face: smallFace, ink: 1, mid: true})
+		d.texts = append(d.texts,
+			text{x: place(m), y: area.y + area.h + 20, s: figure(m), face: smallFace, ink: 1, mid: true})
 	}
 	d.rect(rect{at(0) - 0.75, area.y, 1.5, area.h + 5}, faint)
 	for i, x := range all {
 		y := area.y + intervalRow*float64(i)
-		d.texts = append(d.texts, text{x: area.x - 10, y: y + 16, s: measure.fit(smallFace, x.Name, names), face: smallFace, end: true})
+		name := measure.fit(smallFace, x.Name, names)
+		d.texts = append(d.texts, text{x: area.x - 10, y: y + 16, s: name, face: smallFace, end: true})
 		if x.Note != "" {
-			d.texts = append(d.texts, text{x: area.x + area.w + 10, y: y + 16, s: measure.fit(smallFace, x.Note, intervalNote-14), face: smallFace, ink: 1})
+			note := measure.fit(smallFace, x.Note, intervalNote-14)
+			d.texts = append(d.texts, text{x: area.x + area.w + 10, y: y + 16, s: note, face: smallFace, ink: 1})
 		}
 		d.interval(&x, rect{area.x, y + 6, area.w, intervalRow - 12}, at)
 	}

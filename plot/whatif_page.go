@@ -1,6 +1,7 @@
 package plot
 
 import (
+	_ "embed" // the markup
 	"html/template"
 	"io"
 	"math"
@@ -29,21 +30,10 @@ type pageMark struct {
 	Edge  string // first, last or ""
 }
 
-var intervalsBody = template.Must(template.New("").Parse(`<h1>{{.Title}}</h1>{{.Theme}}
-<p>What each scenario changes, beside the base: the weighted completion time of all jobs, Σ weight · (end − arrival). A change of −1 h is one job of weight 1 that is done an hour earlier, or one of weight 2 that is done half an hour earlier. Left of 0 is better.</p>
-<ul class="key">
-<li><span class="track"><i class="bar down" style="left:10%;right:10%"></i></span>The best possible plan gets better, for certain: its change lies between the ends of the bar, whatever plans there may be.</li>
-<li><span class="track"><i class="bar up" style="left:10%;right:10%"></i></span>The best possible plan gets worse, for certain.</li>
-<li><span class="track"><i class="bar open" style="left:10%;right:10%"></i></span>The bar reaches to both sides of 0: whether the best possible plan gets better is not known.</li>
-<li><span class="track"><i class="bar open fade-right" style="left:10%"></i></span>An end that fades is not known.</li>
-<li><span class="track"><i class="mark" style="left:50%"></i></span>The change of the plan that was found.</li>
-</ul>
-{{if .Size}}<p class="soft">{{.Size}}</p>
-{{end}}<ol class="scenarios">
-<li class="axis" aria-hidden="true"><span></span><span class="track">{{range .Marks}}<span class="tick {{.Edge}}" style="left:{{.At}}">{{.Label}}</span>{{end}}</span><span></span></li>
-{{range .Rows}}<li><b>{{.Name}}</b><span class="track" aria-hidden="true">{{range $.Marks}}<i class="grid" style="left:{{.At}}"></i>{{end}}<i class="zero" style="left:{{$.Zero}}"></i>{{if .Shade}}<i class="bar {{.Shade}}{{if .OpenLeft}} fade-left{{end}}{{if .OpenRight}} fade-right{{end}}" style="{{if not .OpenLeft}}left:{{.Left}};{{end}}{{if not .OpenRight}}right:{{.Right}}{{end}}"></i>{{end}}{{if .Mark}}<i class="mark" style="left:{{.Mark}}"></i>{{end}}</span><span>best plan {{.Best}}<br><small>{{.Plan}}{{if .Note}} · {{.Note}}{{end}}</small></span></li>
-{{end}}</ol>
-`))
+//go:embed whatif.html
+var intervalsMarkup string
+
+var intervalsBody = template.Must(template.New("").Parse(intervalsMarkup))
 
 // IntervalsHTML writes a page that shows the bars of IntervalsSVG with their
 // figures in words, and says what they mean. It makes no request. Of more than

@@ -74,7 +74,8 @@ func TestIntervalsPage(t *testing.T) {
 	text := strings.ReplaceAll(b.String(), "&#43;", "+")
 	for _, want := range []string{
 		"What if &lt;x&gt;", `name="viewport"`, "prefers-color-scheme", "for certain", "shortened &lt;here&gt;",
-		"best plan −18 s to −12 s", "plan −15 s · 3 jobs gain, 0 lose", "at least −2 s", "no plan · pruned", "at most +7 s", "best plan not known", "exactly +3 s",
+		"best plan −18 s to −12 s", "plan −15 s · 3 jobs gain, 0 lose", "at least −2 s", "no plan · pruned",
+		"at most +7 s", "best plan not known", "exactly +3 s",
 		"bar down", "bar up", "bar open fade-right", "bar open fade-left", ">−20 s<",
 	} {
 		if !strings.Contains(text, want) {
@@ -105,7 +106,8 @@ func TestIntervalsSpeakOfHours(t *testing.T) {
 		if !strings.Contains(picture.String(), c.unit) {
 			t.Errorf("%v: the picture is not in %s", c.high, c.unit)
 		}
-		if text := strings.ReplaceAll(page.String(), "&#43;", "+"); !strings.Contains(text, c.mark) || !strings.Contains(text, c.s) {
+		text := strings.ReplaceAll(page.String(), "&#43;", "+")
+		if !strings.Contains(text, c.mark) || !strings.Contains(text, c.s) {
 			t.Errorf("%v: the page lacks %s or %s", c.high, c.mark, c.s)
 		}
 	}

@@ -2,7 +2,7 @@
 # Builds and tests the pages of web/; Node.js is only needed here.
 #
 #   web.sh build      the bundles in web/dist, which are committed
-#   web.sh test       types, unit tests, bundles equal to their sources, and one round in Chromium
+#   web.sh test       format, types, unit tests, bundles equal to their sources, and one round in Chromium
 #
 # The round in Chromium is skipped where there is none, unless CHROMIUM_REQUIRED
 # is set. CHROMIUM is the browser; else it is looked for in PATH. HARE is the
@@ -16,12 +16,15 @@ mkdir -p "$cache"
 node=$("$root/scripts/get-node.sh")
 PATH=${node:+$node:}$PATH
 cd web
+formatted=("src/**/*.{ts,css}" "test/*.ts" "browser/*.ts" "*.mjs")
 
 # modules gets node_modules by the lock.
 modules() {
-    [ "$(cat "$cache/modules.stamp" 2>/dev/null)" = "$(sha256sum <package-lock.json)" ] && [ -d node_modules ] && return
+    local wanted
+    wanted=$(sha256sum <package-lock.json)
+    [ "$(cat "$cache/modules.stamp" 2>/dev/null)" = "$wanted" ] && [ -d node_modules ] && return
     npm ci --silent --ignore-scripts --no-audit --no-fund
-    sha256sum <package-lock.json >"$cache/modules.stamp"
+    echo "$wanted" >"$cache/modules.stamp"
 }
 
 # held says that dist is what the sources give.
@@ -46,11 +49,12 @@ find_chromium() {
 browser() {
     local found
     if ! found=$(find_chromium); then
+        local get="on Debian: apt-get install -y --no-install-recommends chromium"
         [ -z "${CHROMIUM_REQUIRED:-}" ] || {
-            echo "Missing: Chromium, on Debian: apt-get install -y --no-install-recommends chromium" >&2
+            echo "Missing: Chromium; $get" >&2
             exit 1
         }
-        echo "Skipped: the pages in a browser, because there is no Chromium; on Debian: apt-get install -y --no-install-recommends chromium"
+        echo "Skipped: the pages in a browser, because there is no Chromium; $get"
         return
     fi
     local hare=${HARE:-$cache/hare}
@@ -66,6 +70,10 @@ build)
     ;;
 test)
     modules
+    node_modules/.bin/prettier --check --log-level warn "${formatted[@]}" || {
+        echo "web/node_modules/.bin/prettier --write these" >&2
+        exit 1
+    }
     node_modules/.bin/tsc -p tsconfig.json
     held
     echo "== pages: geometry"

@@ -52,8 +52,11 @@ var pageFigures = []struct {
 	{"p90_jct_s", "p90 s", 0, "90th percentile of it, by nearest rank"},
 	{"p99_jct_s", "p99 s", 0, "99th percentile of it"},
 	{"mean_wait_s", "wait s", 1, "mean time from the arrival of a job to its first start"},
-	{"p99_slowdown", "p99 slow", 2, "99th percentile of the jobs' slowdowns: completion − arrival over the time that the job's rounds take on its fastest GPUs"},
-	{"mean_rho", "rho", 2, "finish-time fairness, mean: completion − arrival over the time with an equal share of the cluster; above 1 a job was treated worse"},
+	{"p99_slowdown", "p99 slow", 2,
+		"99th percentile of the jobs' slowdowns: completion − arrival over the time " +
+			"that the job's rounds take on its fastest GPUs"},
+	{"mean_rho", "rho", 2, "finish-time fairness, mean: completion − arrival over the time with an equal share of " +
+		"the cluster; above 1 a job was treated worse"},
 	{"worst_rho", "worst rho", 2, "the greatest of these"},
 	{"jain", "Jain", 3, "Jain's index of the slowdowns; 1 where all are alike"},
 	{"makespan_s", "makespan s", 0, "when the last job ended"},
@@ -65,10 +68,13 @@ var pageFigures = []struct {
 
 var pageBody = template.Must(template.New("").Parse(`<h1>{{.Title}}</h1>{{.Theme}}<p class="soft">{{.Text}}</p>
 {{if .Picture}}<figure tabindex="0">{{.Picture}}</figure>
-{{end}}<div class="wide" tabindex="0"><table><thead><tr><th class="w">policy</th><th class="w">knows</th>{{range .Heads}}<th>{{.}}</th>{{end}}</tr></thead>
-<tbody>{{range .Rows}}<tr><td class="w">{{.Policy}}</td><td class="w">{{.Knows}}</td>{{range .Cells}}<td>{{.}}</td>{{end}}</tr>
+{{end}}<div class="wide" tabindex="0"><table>
+<thead><tr><th class="w">policy</th><th class="w">knows</th>{{range .Heads}}<th>{{.}}</th>{{end}}</tr></thead>
+<tbody>{{range .Rows}}<tr><td class="w">{{.Policy}}</td><td class="w">{{.Knows}}</td>
+{{- range .Cells}}<td>{{.}}</td>{{end}}</tr>
 {{end}}</tbody></table></div>
-<details><summary>What the columns say</summary><dl>{{range .Meanings}}<dt>{{.Head}}</dt><dd>{{.Text}}</dd>{{end}}</dl></details>
+<details><summary>What the columns say</summary>
+<dl>{{range .Meanings}}<dt>{{.Head}}</dt><dd>{{.Text}}</dd>{{end}}</dl></details>
 {{if .Notes}}<ul class="soft">{{range .Notes}}<li>{{.}}</li>{{end}}</ul>
 {{end}}`))
 

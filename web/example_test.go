@@ -11,12 +11,13 @@ import (
 // A report is markup of one's own in a document that needs nothing else.
 func ExamplePage() {
 	name := "a < b"
-	page := web.Page{Kind: web.Report, Title: name, Body: "<h1>" + html.EscapeString(name) + "</h1>\n" + web.ThemeButton + "\n"}
+	body := "<h1>" + html.EscapeString(name) + "</h1>\n" + web.ThemeButton + "\n"
+	page := web.Page{Kind: web.Report, Title: name, Body: body}
 	var b strings.Builder
 	if err := page.Write(&b); err != nil {
 		fmt.Println(err)
 	}
-	_, body, _ := strings.Cut(b.String(), "<body>\n")
+	_, body, _ = strings.Cut(b.String(), "<body>\n")
 	first, _, _ := strings.Cut(body, "\n")
 	fmt.Println(first)
 	// Output: <h1>a &lt; b</h1>

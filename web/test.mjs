@@ -10,7 +10,9 @@ const here = dirname(fileURLToPath(import.meta.url));
 const folder = process.argv[2] === "browser" ? "browser" : "test";
 const out = mkdtempSync(join(here, "node_modules", ".tests-"));
 try {
-  const tests = readdirSync(join(here, folder)).filter(f => f.endsWith(".test.ts")).sort();
+  const tests = readdirSync(join(here, folder))
+    .filter(f => f.endsWith(".test.ts"))
+    .sort();
   await build({
     absWorkingDir: here,
     entryPoints: tests.map(f => join(folder, f)),
@@ -24,7 +26,16 @@ try {
     sourcemap: "inline",
     logLevel: "warning",
   });
-  const run = spawnSync(process.execPath, ["--enable-source-maps", "--test", `--test-reporter=${process.env["REPORTER"] ?? "dot"}`, ...readdirSync(out).map(f => join(out, f))], { stdio: "inherit" });
+  const run = spawnSync(
+    process.execPath,
+    [
+      "--enable-source-maps",
+      "--test",
+      `--test-reporter=${process.env["REPORTER"] ?? "dot"}`,
+      ...readdirSync(out).map(f => join(out, f)),
+    ],
+    { stdio: "inherit" },
+  );
   process.exitCode = run.status ?? 1;
 } finally {
   rmSync(out, { recursive: true, force: true });

@@ -40,7 +40,9 @@ var (
 	// Gantt draws a schedule from data.
 	Gantt = &Kind{style: file("dist/gantt.css"), script: file("dist/gantt.js"), markup: file("src/gantt/page.html")}
 	// Docs renders the specification of the server that it comes from.
-	Docs = &Kind{style: file("dist/docs.css"), script: file("dist/docs.js"), markup: file("src/docs/page.html"), calls: true}
+	Docs = &Kind{
+		style: file("dist/docs.css"), script: file("dist/docs.js"), markup: file("src/docs/page.html"), calls: true,
+	}
 	// Report is text, tables and pictures, without a script but the switch
 	// between light and dark.
 	Report = &Kind{style: file("dist/report.css")}
@@ -48,7 +50,8 @@ var (
 
 // ThemeButton is the markup of the switch between light and dark, for pages of
 // kind Report; other kinds have one.
-const ThemeButton = `<button type="button" class="theme" hidden title="Light or dark" aria-label="Dark page">◐</button>`
+const ThemeButton = `<button type="button" class="theme" hidden title="Light or dark" aria-label="Dark page">` +
+	`◐</button>`
 
 // Policy is the Content-Security-Policy of pages of this kind: their own
 // scripts run, by hash, and nothing else.
@@ -98,7 +101,8 @@ func (p *Page) Write(w io.Writer) error {
 	put("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n",
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
 		"<meta name=\"color-scheme\" content=\"light dark\">\n",
-		`<meta http-equiv="Content-Security-Policy" content="`, p.Kind.Policy(), "\">\n<title>", html.EscapeString(p.Title), "</title>\n",
+		`<meta http-equiv="Content-Security-Policy" content="`, p.Kind.Policy(), "\">\n",
+		"<title>", html.EscapeString(p.Title), "</title>\n",
 		"<style>", p.Kind.style, "</style>\n<script>", theme, "</script></head>\n<body>\n", p.Kind.markup, p.Body)
 	if data != nil {
 		put(`<script type="application/json" id="data">`, string(data), "</script>\n")

@@ -18,16 +18,27 @@ mkdirSync(pages, { recursive: true });
 
 // hare runs the program and returns what it prints.
 export function hare(...args: string[]): string {
-  return execFileSync(need("HARE"), args, { cwd: pages, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  return execFileSync(need("HARE"), args, {
+    cwd: pages,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
 }
 
 export function launch(): Promise<Browser> {
   // Chromium's sandbox does not run as root.
-  return chromium.launch({ executablePath: need("CHROMIUM"), args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  return chromium.launch({
+    executablePath: need("CHROMIUM"),
+    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+  });
 }
 
 export const desk: BrowserContextOptions = { viewport: { width: 1280, height: 800 } };
-export const phone: BrowserContextOptions = { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true };
+export const phone: BrowserContextOptions = {
+  viewport: { width: 390, height: 780 },
+  hasTouch: true,
+  isMobile: true,
+};
 
 // Opened is a page with what went wrong on it.
 export interface Opened {
@@ -37,7 +48,11 @@ export interface Opened {
 
 // open loads an address, a file's name among pages or one of a server, and
 // notes errors and every request beyond its own origin.
-export async function open(browser: Browser, address: string, options: BrowserContextOptions): Promise<Opened> {
+export async function open(
+  browser: Browser,
+  address: string,
+  options: BrowserContextOptions,
+): Promise<Opened> {
   const context = await browser.newContext(options);
   const page = await context.newPage();
   const url = address.startsWith("http") ? address : "file://" + join(pages, address);
@@ -58,7 +73,9 @@ export async function open(browser: Browser, address: string, options: BrowserCo
 
 // frame waits until what was asked for has been drawn.
 export async function frame(page: Page): Promise<void> {
-  await page.evaluate(() => new Promise<void>(done => requestAnimationFrame(() => requestAnimationFrame(() => done()))));
+  await page.evaluate(
+    () => new Promise<void>(done => requestAnimationFrame(() => requestAnimationFrame(() => done()))),
+  );
 }
 
 // Text is some text of a page with its contrast.
@@ -72,13 +89,19 @@ async function faint(page: Page): Promise<Text[]> {
   return page.evaluate(() => {
     const rgb = (s: string) => (s.match(/[\d.]+/g) ?? []).map(Number);
     const light = (c: number[]) => {
-      const [r, g, b] = c.map(v => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+      const [r, g, b] = c.map(v =>
+        v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
+      );
       return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
     };
     const out: { text: string; contrast: number }[] = [];
     for (const e of document.querySelectorAll<HTMLElement>("body *")) {
-      const text = [...e.childNodes].filter(n => n.nodeType === 3).map(n => n.textContent!.trim()).join("");
-      if (!text || !e.checkVisibility({ visibilityProperty: true }) || e.closest("svg, noscript, script")) continue;
+      const text = [...e.childNodes]
+        .filter(n => n.nodeType === 3)
+        .map(n => n.textContent!.trim())
+        .join("");
+      if (!text || !e.checkVisibility({ visibilityProperty: true }) || e.closest("svg, noscript, script"))
+        continue;
       let behind: HTMLElement | null = e;
       let ground = [255, 255, 255];
       for (; behind; behind = behind.parentElement) {
@@ -100,7 +123,10 @@ async function faint(page: Page): Promise<Text[]> {
 // sideways scrolling, texts that can be read in light and dark, a switch that
 // is remembered, and controls that have names.
 export async function keepsTheRules(browser: Browser, address: string): Promise<void> {
-  for (const [size, options] of [["desk", desk], ["phone", phone]] as const) {
+  for (const [size, options] of [
+    ["desk", desk],
+    ["phone", phone],
+  ] as const) {
     const grounds: string[] = [];
     for (const colorScheme of ["light", "dark"] as const) {
       const where = `${address}, ${size}, ${colorScheme}`;
@@ -111,10 +137,15 @@ export async function keepsTheRules(browser: Browser, address: string): Promise<
       assert.ok((await page.title()) !== "", `${where}: no title`);
       assert.equal(await page.locator("h1").count(), 1, `${where}: one head`);
       assert.equal(await page.locator('meta[name="viewport"]').count(), 1, `${where}: no viewport`);
-      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${where}: scrolls sideways`);
+      assert.ok(
+        await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth),
+        `${where}: scrolls sideways`,
+      );
       if (size === "desk") assert.deepEqual(await faint(page), [], `${where}: texts of too little contrast`);
       const nameless = await page.evaluate(() =>
-        [...document.querySelectorAll<HTMLInputElement>("button, input, select, textarea, a[href]")].filter(e => !(e.ariaLabel || e.textContent?.trim() || e.labels?.length)).map(e => e.outerHTML.slice(0, 80)),
+        [...document.querySelectorAll<HTMLInputElement>("button, input, select, textarea, a[href]")]
+          .filter(e => !(e.ariaLabel || e.textContent?.trim() || e.labels?.length))
+          .map(e => e.outerHTML.slice(0, 80)),
       );
       assert.deepEqual(nameless, [], `${where}: controls without names`);
       grounds.push(await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor));
@@ -124,7 +155,11 @@ export async function keepsTheRules(browser: Browser, address: string): Promise<
       const turned = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
       assert.notEqual(turned, grounds[grounds.length - 1], `${where}: the switch changes nothing`);
       await page.reload();
-      assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor), turned, `${where}: the switch is forgotten`);
+      assert.equal(
+        await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor),
+        turned,
+        `${where}: the switch is forgotten`,
+      );
       await page.context().close();
     }
     assert.notEqual(grounds[0], grounds[1], `${address}, ${size}: dark is as light`);
@@ -133,7 +168,10 @@ export async function keepsTheRules(browser: Browser, address: string): Promise<
 
 // Server is `hare serve` on a free port.
 export async function serve(): Promise<{ url: string; stop: () => void }> {
-  const child: ChildProcess = spawn(need("HARE"), ["serve", "--listen", "127.0.0.1:0", "--max-time", "2s"], { cwd: pages, stdio: ["ignore", "ignore", "pipe"] });
+  const child: ChildProcess = spawn(need("HARE"), ["serve", "--listen", "127.0.0.1:0", "--max-time", "2s"], {
+    cwd: pages,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   const url = await new Promise<string>((found, failed) => {
     let text = "";
     child.stderr!.on("data", (d: Buffer) => {

@@ -13,10 +13,34 @@ before(async () => {
   const example = (name: string) => join(root, "testdata/examples", name);
   hare("plot", example("windows.instance.json"), example("windows.result.json"), "-o", "windows.html");
   // 2,000 GPUs of two types, 250 nodes, and as many gangs.
-  const jobs = Array.from({ length: 250 }, (_, i) => ({ id: `train-${i}`, rounds: 1000 + (i % 7) * 100, tasks: 8, sync: "gang", on: { V100: { compute_s: 2, sync_s: 0.2 }, T4: { compute_s: 5, sync_s: 0.2 } } }));
-  const cluster = { nodes: [{ name: "t", count: 125, gpus: { T4: 8 } }, { name: "v", count: 125, gpus: { V100: 8 } }] };
-  writeFileSync(join(pages, "many.instance.json"), JSON.stringify({ hare: "instance/v1", name: "2,000 GPUs", cluster, jobs }));
-  hare("solve", "-q", "many.instance.json", "--bound", "machine", "--work-limit", "1", "-o", "many.result.json");
+  const jobs = Array.from({ length: 250 }, (_, i) => ({
+    id: `train-${i}`,
+    rounds: 1000 + (i % 7) * 100,
+    tasks: 8,
+    sync: "gang",
+    on: { V100: { compute_s: 2, sync_s: 0.2 }, T4: { compute_s: 5, sync_s: 0.2 } },
+  }));
+  const cluster = {
+    nodes: [
+      { name: "t", count: 125, gpus: { T4: 8 } },
+      { name: "v", count: 125, gpus: { V100: 8 } },
+    ],
+  };
+  writeFileSync(
+    join(pages, "many.instance.json"),
+    JSON.stringify({ hare: "instance/v1", name: "2,000 GPUs", cluster, jobs }),
+  );
+  hare(
+    "solve",
+    "-q",
+    "many.instance.json",
+    "--bound",
+    "machine",
+    "--work-limit",
+    "1",
+    "-o",
+    "many.result.json",
+  );
   hare("plot", "many.instance.json", "many.result.json", "-o", "many.html");
   browser = await launch();
 });
@@ -30,7 +54,14 @@ async function at(page: Page, x: number, y: number): Promise<string> {
     ([x, y]) => {
       const c = document.querySelector("canvas")!;
       const box = c.getBoundingClientRect();
-      const [r, g, b] = c.getContext("2d")!.getImageData(((x! - box.left) * c.width) / box.width, ((y! - box.top) * c.height) / box.height, 1, 1).data;
+      const [r, g, b] = c
+        .getContext("2d")!
+        .getImageData(
+          ((x! - box.left) * c.width) / box.width,
+          ((y! - box.top) * c.height) / box.height,
+          1,
+          1,
+        ).data;
       return "#" + [r, g, b].map(v => v!.toString(16).padStart(2, "0")).join("");
     },
     [x, y],
@@ -54,7 +85,11 @@ test("a bar is where its task is, and says what it is", async () => {
   assert.equal(await at(page, x(12), b.y + 6), "#ddcc77");
   assert.equal(await at(page, x(15), b.y + 6), "#f3f5f8");
   const tip = page.locator("#tip");
-  for (const [seconds, says] of [[1, /^n-0\/0 · out of service or busy$/], [3.5, /^a\nround 1 of/], [15, /^n-0\/0 · idle$/]] as const) {
+  for (const [seconds, says] of [
+    [1, /^n-0\/0 · out of service or busy$/],
+    [3.5, /^a\nround 1 of/],
+    [15, /^n-0\/0 · idle$/],
+  ] as const) {
     await page.mouse.move(x(seconds), b.y + 6);
     assert.match((await tip.textContent())!, says);
   }
@@ -100,7 +135,20 @@ test("fingers scroll rows, move in time and zoom, and the page stays as it is", 
   await swipe([[0, 0]], [[0, -20]], [[0, -60]], [[0, -120]]);
   await page.waitForFunction(() => document.querySelector("#rows")!.scrollTop > 50);
   const before = [await picture(page), await top()];
-  await swipe([[-20, 0], [20, 0]], [[-40, 0], [40, 0]], [[-100, 0], [100, 0]]);
+  await swipe(
+    [
+      [-20, 0],
+      [20, 0],
+    ],
+    [
+      [-40, 0],
+      [40, 0],
+    ],
+    [
+      [-100, 0],
+      [100, 0],
+    ],
+  );
   const zoomed = await picture(page);
   assert.notEqual(zoomed, before[0], "pinch");
   await swipe([[0, 0]], [[-20, 0]], [[-60, 0]], [[-120, 0]]);
@@ -197,8 +245,14 @@ test("every control is reached by the keyboard", async () => {
   const reached: string[] = [];
   for (let i = 0; i < 20; i++) {
     await page.keyboard.press("Tab");
-    reached.push(await page.evaluate(() => document.activeElement!.id || document.activeElement!.className || document.activeElement!.tagName));
+    reached.push(
+      await page.evaluate(
+        () =>
+          document.activeElement!.id || document.activeElement!.className || document.activeElement!.tagName,
+      ),
+    );
   }
-  for (const id of ["find", "out", "in", "all", "rowh", "theme", "chart"]) assert.ok(reached.includes(id), `${id}: ${reached.join(" ")}`);
+  for (const id of ["find", "out", "in", "all", "rowh", "theme", "chart"])
+    assert.ok(reached.includes(id), `${id}: ${reached.join(" ")}`);
   await page.context().close();
 });

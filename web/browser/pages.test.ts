@@ -11,11 +11,48 @@ let server: { url: string; stop: () => void };
 
 before(async () => {
   const t4 = { T4: { compute_s: 20, sync_s: 2 } };
-  const jobs = Array.from({ length: 6 }, (_, i) => ({ id: `job-${i}`, rounds: 200 + 50 * i, tasks: 2, sync: "gang", on: { V100: { compute_s: 8, sync_s: 2 }, ...t4 } }));
-  const cluster = { nodes: [{ name: "n1", gpus: { V100: 4 } }, { name: "n2", gpus: { T4: 4 } }] };
+  const jobs = Array.from({ length: 6 }, (_, i) => ({
+    id: `job-${i}`,
+    rounds: 200 + 50 * i,
+    tasks: 2,
+    sync: "gang",
+    on: { V100: { compute_s: 8, sync_s: 2 }, ...t4 },
+  }));
+  const cluster = {
+    nodes: [
+      { name: "n1", gpus: { V100: 4 } },
+      { name: "n2", gpus: { T4: 4 } },
+    ],
+  };
   writeFileSync(join(pages, "base.json"), JSON.stringify({ hare: "instance/v1", cluster, jobs }));
-  hare("whatif", "base.json", "--add", "V100=4", "--remove-gpus", "n1=2", "--drop-node", "n2@600", "--scale-weight", "job-1=3", "--work-limit", "20", "-q", "--plot", "whatif.html");
-  hare("simulate", "--policy", "fifo,hlas", "--trace", "gavel_trace_small_test.csv", "--gpus", "v100=4,p100=4,k80=4", "-o", "runs");
+  hare(
+    "whatif",
+    "base.json",
+    "--add",
+    "V100=4",
+    "--remove-gpus",
+    "n1=2",
+    "--drop-node",
+    "n2@600",
+    "--scale-weight",
+    "job-1=3",
+    "--work-limit",
+    "20",
+    "-q",
+    "--plot",
+    "whatif.html",
+  );
+  hare(
+    "simulate",
+    "--policy",
+    "fifo,hlas",
+    "--trace",
+    "gavel_trace_small_test.csv",
+    "--gpus",
+    "v100=4,p100=4,k80=4",
+    "-o",
+    "runs",
+  );
   browser = await launch();
   server = await serve();
 });
@@ -34,8 +71,15 @@ test("what-ifs explain their bars and speak of hours", async () => {
   // Bars lie within their rows, on the side of 0 that their words say.
   const sides = await page.evaluate(() =>
     [...document.querySelectorAll(".scenarios li:not(.axis)")].map(li => {
-      const [bar, zero, track] = [".bar", ".zero", ".track"].map(s => li.querySelector(s)!.getBoundingClientRect());
-      return { words: (li.lastElementChild as HTMLElement).innerText, left: bar!.left - zero!.left, right: bar!.right - zero!.left, inside: bar!.left >= track!.left - 1 && bar!.right <= track!.right + 1 };
+      const [bar, zero, track] = [".bar", ".zero", ".track"].map(s =>
+        li.querySelector(s)!.getBoundingClientRect(),
+      );
+      return {
+        words: (li.lastElementChild as HTMLElement).innerText,
+        left: bar!.left - zero!.left,
+        right: bar!.right - zero!.left,
+        inside: bar!.left >= track!.left - 1 && bar!.right <= track!.right + 1,
+      };
     }),
   );
   assert.equal(sides.length, 4);
@@ -64,7 +108,9 @@ test("reports of simulations", async () => {
 test("/ leads to what the server has", async () => {
   await keepsTheRules(browser, `${server.url}/`);
   const { page, faults } = await open(browser, `${server.url}/`, desk);
-  for (const path of await page.locator("a").evaluateAll(all => all.map(a => (a as HTMLAnchorElement).href))) {
+  for (const path of await page
+    .locator("a")
+    .evaluateAll(all => all.map(a => (a as HTMLAnchorElement).href))) {
     assert.equal((await page.request.get(path)).status(), 200, path);
   }
   await page.getByRole("link", { name: "page of the HTTP interface" }).click();
@@ -78,7 +124,9 @@ test("/docs shows every call, finds them, and tries them", async () => {
   assert.equal(page.url(), `${server.url}/docs`);
   await page.locator("article").first().waitFor();
   const spec = await (await page.request.get(`${server.url}/openapi.json`)).json();
-  const calls = Object.values(spec.paths as Record<string, object>).flatMap(v => Object.values(v)).map(o => (o as { operationId: string }).operationId);
+  const calls = Object.values(spec.paths as Record<string, object>)
+    .flatMap(v => Object.values(v))
+    .map(o => (o as { operationId: string }).operationId);
   for (const id of calls) assert.equal(await page.locator(`article[id="${id}"]`).count(), 1, id);
   const version = page.locator("article#version");
   await version.getByRole("button", { name: "Try it" }).click();

@@ -3,7 +3,10 @@ import { test } from "node:test";
 import { duration, exact, marks, time } from "../src/shared/axis.js";
 
 const S = 1e6;
-const labels = (from: number, to: number, most = 7) => marks(from, to, most).map(m => m.label).join(", ");
+const labels = (from: number, to: number, most = 7) =>
+  marks(from, to, most)
+    .map(m => m.label)
+    .join(", ");
 
 test("marks stand at round times", () => {
   assert.equal(labels(0, 1.5 * S), "0, 0.5 s, 1 s, 1.5 s");

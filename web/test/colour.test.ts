@@ -2,7 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { contrast, hex, inkOn, mix, onDark, rgb, shadesOf } from "../src/shared/colour.js";
 
-const tol = ["#cc6677", "#332288", "#ddcc77", "#117733", "#88ccee", "#882255", "#44aa99", "#999933", "#aa4499"];
+const tol = [
+  "#cc6677",
+  "#332288",
+  "#ddcc77",
+  "#117733",
+  "#88ccee",
+  "#882255",
+  "#44aa99",
+  "#999933",
+  "#aa4499",
+];
 const ground = rgb("#1d232a");
 
 test("colours are read as sheets and browsers write them", () => {
@@ -25,7 +35,8 @@ test("every job stands out from a dark ground, and bright ones stay as they are"
 
 test("text on bars reads, light or dark", () => {
   for (const page of ["#f3f5f8", "#1d232a"]) {
-    for (const s of shadesOf(tol, rgb(page))) assert.ok(contrast(rgb(s.ink), rgb(s.fill)) >= 4, `${s.ink} on ${s.fill}`);
+    for (const s of shadesOf(tol, rgb(page)))
+      assert.ok(contrast(rgb(s.ink), rgb(s.fill)) >= 4, `${s.ink} on ${s.fill}`);
   }
   assert.deepEqual(inkOn([255, 255, 255]), [20, 20, 20]);
 });

@@ -41,7 +41,14 @@ test("spans are decoded into microseconds", () => {
 });
 
 test("above finds the first value above another", () => {
-  for (const [v, want] of [[-1, 0], [0, 1], [1, 1], [5, 3], [9, 3]] as const) assert.equal(above([0, 2, 5], 3, v), want);
+  for (const [v, want] of [
+    [-1, 0],
+    [0, 1],
+    [1, 1],
+    [5, 3],
+    [9, 3],
+  ] as const)
+    assert.equal(above([0, 2, 5], 3, v), want);
   assert.equal(above([], 0, 1), 0);
 });
 
@@ -61,7 +68,10 @@ test("the GPUs of a job", () => {
 
 test("what lies under the pointer", () => {
   const at = (lane: typeof first, t: number) => spot(chart, lane, spanAt(lane, t, 0), t, 8 * S);
-  assert.match(at(first, 2.1 * S), /^a\nround 2 of 3\nn\/0 · V100\n2 s to 3\.5 s \(1\.5 s\)\njob: gang, weight 2, runs 0 to 5\.5 s$/);
+  assert.match(
+    at(first, 2.1 * S),
+    /^a\nround 2 of 3\nn\/0 · V100\n2 s to 3\.5 s \(1\.5 s\)\njob: gang, weight 2, runs 0 to 5\.5 s$/,
+  );
   assert.match(at(second, 3.5 * S), /round 3 of 3, 2 of its 2 tasks here/);
   assert.match(at(first, 7 * S), /weight 1, arrives 1 s, runs/);
   assert.equal(at(second, 1 * S), "n/1 · out of service or busy");
@@ -70,7 +80,10 @@ test("what lies under the pointer", () => {
 });
 
 test("a job in one line", () => {
-  assert.equal(about(chart, 0), "a · gang · weight 2 · 3 rounds of 2 tasks · runs 0 to 5.5 s · done 5.5 s after its arrival · on 2 GPUs");
+  assert.equal(
+    about(chart, 0),
+    "a · gang · weight 2 · 3 rounds of 2 tasks · runs 0 to 5.5 s · done 5.5 s after its arrival · on 2 GPUs",
+  );
   assert.match(about(chart, 1), /arrives 1 s · runs 6 s to 8 s · done 7 s after its arrival · on 1 GPU$/);
   assert.match(about(chart, 2), /none of the GPUs/);
 });

@@ -9,7 +9,8 @@ function view(end = 1000): TimeView {
   return v;
 }
 
-const near = (a: number, b: number) => assert.ok(Math.abs(a - b) < 1e-6 * Math.max(1, Math.abs(b)), `${a} is not ${b}`);
+const near = (a: number, b: number) =>
+  assert.ok(Math.abs(a - b) < 1e-6 * Math.max(1, Math.abs(b)), `${a} is not ${b}`);
 
 test("a time's pixel and a pixel's time are inverse", () => {
   const v = view();
@@ -84,7 +85,10 @@ test("heads stand above every type", () => {
 test("the row at a pixel is the one that is drawn there", () => {
   const r = new Rows([0, 0, 1]);
   r.resize(10);
-  assert.deepEqual([-1, 0, 9.9, 10, 19.9, 20, 29.9, 30, 39.9, 40].map(y => r.at(y)), [-1, 0, 0, 1, 1, -1, -1, 2, 2, -1]);
+  assert.deepEqual(
+    [-1, 0, 9.9, 10, 19.9, 20, 29.9, 30, 39.9, 40].map(y => r.at(y)),
+    [-1, 0, 0, 1, 1, -1, -1, 2, 2, -1],
+  );
   const many = new Rows(Array.from({ length: 2000 }, (_, i) => Math.floor(i / 700)));
   many.resize(3.5, 18);
   for (let i = 0; i < 2000; i++) assert.equal(many.at(many.tops[i]! + 1), i);

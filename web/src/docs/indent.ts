@@ -12,7 +12,10 @@ export function indent(text: string): string {
       while (end < tokens.length && !"[{]}".includes(tokens[end]!)) end++;
       const close = tokens[end] ?? "";
       if ((t === "[" && close === "]") || (end === i + 1 && close !== "" && "]}".includes(close))) {
-        out += tokens.slice(i, end + 1).map(x => (x === "," ? ", " : x)).join("");
+        out += tokens
+          .slice(i, end + 1)
+          .map(x => (x === "," ? ", " : x))
+          .join("");
         i = end;
       } else {
         depth++;

@@ -1,15 +1,28 @@
 // The page that renders the specification of the server it comes from.
 import { indent } from "./indent.js";
-import { fill, kind, limits, type Operation, type Parameter, type Schema, type Specification, type Words } from "./schema.js";
+import {
+  fill,
+  kind,
+  limits,
+  type Operation,
+  type Parameter,
+  type Schema,
+  type Specification,
+  type Words,
+} from "./schema.js";
 
 const MOST_SHOWN = 40_000; // characters of an answer
 
 type Child = Node | string | undefined;
 
-function el<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Record<string, string> = {}, ...inner: Child[]): HTMLElementTagNameMap[K] {
+function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Record<string, string> = {},
+  ...inner: Child[]
+): HTMLElementTagNameMap[K] {
   const e = document.createElement(tag);
   for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
-  e.append(...inner.filter(x => x !== undefined && x !== "") as (Node | string)[]);
+  e.append(...(inner.filter(x => x !== undefined && x !== "") as (Node | string)[]));
   return e;
 }
 
@@ -21,7 +34,8 @@ const main = document.querySelector("main")!;
 const contents = byId<HTMLDetailsElement>("contents");
 const key = byId<HTMLInputElement>("key"); // sent with calls alone, and not kept
 
-const words = (w: Words): HTMLElement => el("span", {}, ...w.map(x => (typeof x === "string" ? x : el("a", { href: `#schema-${x.name}` }, x.name))));
+const words = (w: Words): HTMLElement =>
+  el("span", {}, ...w.map(x => (typeof x === "string" ? x : el("a", { href: `#schema-${x.name}` }, x.name))));
 const wide = (table: HTMLTableElement): HTMLElement => el("div", { class: "wide" }, table);
 const star = (on: boolean): Child => (on ? el("span", { class: "need", title: "required" }, " *") : "");
 
@@ -42,23 +56,42 @@ function fields(s: Schema): HTMLElement {
       "table",
       {},
       el("tr", {}, el("th", {}, "name"), el("th", {}, "value"), el("th", {}, "meaning")),
-      ...Object.entries(s.properties).map(([name, p]) => row(name, (s.required ?? []).includes(name), words(kind(p)), p, p.description ?? "")),
+      ...Object.entries(s.properties).map(([name, p]) =>
+        row(name, (s.required ?? []).includes(name), words(kind(p)), p, p.description ?? ""),
+      ),
     ),
   );
 }
 
 // inputs shows the parameters of a call with a field for each.
-function inputs(parameters: Parameter[]): { table: HTMLElement; values: (where: string) => Record<string, string> } {
-  const all = parameters.map(p => ({ p, field: el("input", { "aria-label": p.name, autocomplete: "off", spellcheck: "false" }) }));
+function inputs(parameters: Parameter[]): {
+  table: HTMLElement;
+  values: (where: string) => Record<string, string>;
+} {
+  const all = parameters.map(p => ({
+    p,
+    field: el("input", { "aria-label": p.name, autocomplete: "off", spellcheck: "false" }),
+  }));
   const table = wide(
     el(
       "table",
       {},
       el("tr", {}, el("th", {}, "parameter"), el("th", {}, "value"), el("th", {}, "meaning")),
-      ...all.map(({ p, field }) => row(p.name, p.required ?? false, el("div", {}, field, el("div", { class: "soft" }, `${p.in}, `, words(kind(p.schema ?? {})))), p.schema ?? {}, p.description ?? "")),
+      ...all.map(({ p, field }) =>
+        row(
+          p.name,
+          p.required ?? false,
+          el("div", {}, field, el("div", { class: "soft" }, `${p.in}, `, words(kind(p.schema ?? {})))),
+          p.schema ?? {},
+          p.description ?? "",
+        ),
+      ),
     ),
   );
-  const values = (where: string) => Object.fromEntries(all.filter(x => x.p.in === where && x.field.value !== "").map(x => [x.p.name, x.field.value]));
+  const values = (where: string) =>
+    Object.fromEntries(
+      all.filter(x => x.p.in === where && x.field.value !== "").map(x => [x.p.name, x.field.value]),
+    );
   return { table, values };
 }
 
@@ -83,17 +116,29 @@ function call(path: string, verb: string, op: Operation): HTMLElement {
   let area: HTMLTextAreaElement | undefined;
   if (body) {
     area = el("textarea", { spellcheck: "false", "aria-label": `request body of ${path}` });
-    const example = typeof body.example === "string" ? body.example : body.example ? indent(JSON.stringify(body.example)) : undefined;
+    const example =
+      typeof body.example === "string"
+        ? body.example
+        : body.example
+          ? indent(JSON.stringify(body.example))
+          : undefined;
     area.value = example ?? (path === "/v1/verify" ? '{"instance": …, "result": …}' : "");
     box.append(el("h4", {}, `Body, ${media}: `, words(kind(body.schema))), area);
   }
   const method = verb === "get" ? "" : verb === "post" && body ? "" : ` -X ${verb.toUpperCase()}`;
-  const sent = body ? ` -H 'Content-Type: ${media}' ${media!.includes("ndjson") ? "--data-binary" : "-d"} @request.json` : "";
+  const sent = body
+    ? ` -H 'Content-Type: ${media}' ${media!.includes("ndjson") ? "--data-binary" : "-d"} @request.json`
+    : "";
   box.append(el("pre", { tabindex: "0" }, `curl -s${method} '${location.origin}${path}'${sent}`));
-  const answers = el("table", {}, el("tr", {}, el("th", {}, "status"), el("th", {}, "media type and schema"), el("th", {}, "when")));
+  const answers = el(
+    "table",
+    {},
+    el("tr", {}, el("th", {}, "status"), el("th", {}, "media type and schema"), el("th", {}, "when")),
+  );
   for (const [code, r] of Object.entries(op.responses)) {
     const kinds = el("td");
-    for (const [type, c] of Object.entries(r.content ?? {})) kinds.append(el("div", {}, `${type} `, c.schema?.$ref ? words(kind(c.schema)) : ""));
+    for (const [type, c] of Object.entries(r.content ?? {}))
+      kinds.append(el("div", {}, `${type} `, c.schema?.$ref ? words(kind(c.schema)) : ""));
     answers.append(el("tr", {}, el("td", {}, el("code", {}, code)), kinds, el("td", {}, r.description)));
   }
   const out = el("pre", { hidden: "", tabindex: "0", "aria-live": "polite" });
@@ -118,7 +163,12 @@ function call(path: string, verb: string, op: Operation): HTMLElement {
     let head = "";
     let text = "";
     try {
-      const r = await fetch(at.path + (query && `?${query}`), { method: verb.toUpperCase(), headers, body: area?.value, signal: cut.signal });
+      const r = await fetch(at.path + (query && `?${query}`), {
+        method: verb.toUpperCase(),
+        headers,
+        body: area?.value,
+        signal: cut.signal,
+      });
       const type = (r.headers.get("Content-Type") ?? "").split(";")[0]!;
       head = `${r.status} ${r.statusText} ${type}`;
       if (type === "image/png") {
@@ -136,8 +186,11 @@ function call(path: string, verb: string, op: Operation): HTMLElement {
           out.textContent = `${head}\n${text.slice(-MOST_SHOWN)}`;
         }
       }
-      if (path === "/v1/solves" && r.ok && area) lastSolve = `{"instance":${JSON.stringify(JSON.parse(area.value).instance)},"result":${text}}`;
-      out.textContent = `${head} in ${(performance.now() - began).toFixed(0)} ms, ${text.length.toLocaleString("en")} characters\n${shown(type, text)}`;
+      if (path === "/v1/solves" && r.ok && area)
+        lastSolve = `{"instance":${JSON.stringify(JSON.parse(area.value).instance)},"result":${text}}`;
+      const took = (performance.now() - began).toFixed(0);
+      const size = text.length.toLocaleString("en");
+      out.textContent = `${head} in ${took} ms, ${size} characters\n${shown(type, text)}`;
     } catch (e) {
       out.textContent = cut.signal.aborted ? `${head}, stopped\n${text.slice(-MOST_SHOWN)}` : String(e);
     } finally {
@@ -174,22 +227,42 @@ function render(spec: Specification): void {
   const add = (link: HTMLElement, article: HTMLElement) => {
     contents.append(link);
     main.append(article);
-    sections[sections.length - 1]!.entries.push({ text: `${link.textContent} ${article.querySelector("h3")!.textContent}`.toLowerCase(), parts: [link, article] });
+    sections[sections.length - 1]!.entries.push({
+      text: `${link.textContent} ${article.querySelector("h3")!.textContent}`.toLowerCase(),
+      parts: [link, article],
+    });
   };
   for (const tag of spec.tags) {
     section(tag.name, tag.description);
     for (const [path, verbs] of Object.entries(spec.paths)) {
       for (const [verb, op] of Object.entries(verbs)) {
         if (!(op.tags ?? []).includes(tag.name)) continue;
-        add(el("a", { href: `#${op.operationId}` }, el("small", { class: verb }, verb.toUpperCase()), ` ${path}`), call(path, verb, op));
+        add(
+          el(
+            "a",
+            { href: `#${op.operationId}` },
+            el("small", { class: verb }, verb.toUpperCase()),
+            ` ${path}`,
+          ),
+          call(path, verb, op),
+        );
       }
     }
   }
   section("Documents", "The JSON documents");
-  main.append(el("p", { class: "soft" }, "Fields with ", el("span", { class: "need" }, "*"), " are required."));
+  main.append(
+    el("p", { class: "soft" }, "Fields with ", el("span", { class: "need" }, "*"), " are required."),
+  );
   for (const [name, s] of Object.entries(spec.components.schemas)) {
-    const article = el("article", { id: `schema-${name}` }, el("h3", {}, name), s.description ? el("p", {}, s.description) : "", fields(s));
-    if (s.additionalProperties === false) article.append(el("p", { class: "soft" }, "Other names are refused."));
+    const article = el(
+      "article",
+      { id: `schema-${name}` },
+      el("h3", {}, name),
+      s.description ? el("p", {}, s.description) : "",
+      fields(s),
+    );
+    if (s.additionalProperties === false)
+      article.append(el("p", { class: "soft" }, "Other names are refused."));
     add(el("a", { href: `#schema-${name}` }, name), article);
   }
   const filter = byId<HTMLInputElement>("filter");

@@ -50,9 +50,11 @@ export function kind(s: Schema): Words {
   if (s.$ref) return [{ name: s.$ref.split("/").pop()! }];
   if (s.enum) return [s.enum.map(x => JSON.stringify(x)).join(" | ")];
   if (s.oneOf) return s.oneOf.flatMap((x, i) => [...(i ? [" or "] : []), ...kind(x)]);
-  if (s.type === "array" && s.prefixItems) return ["[", ...s.prefixItems.flatMap((x, i) => [...(i ? [", "] : []), ...kind(x)]), "]"];
+  if (s.type === "array" && s.prefixItems)
+    return ["[", ...s.prefixItems.flatMap((x, i) => [...(i ? [", "] : []), ...kind(x)]), "]"];
   if (s.type === "array") return ["array of ", ...kind(s.items ?? {})];
-  if (s.type === "object" && typeof s.additionalProperties === "object") return ["map of ", ...kind(s.additionalProperties)];
+  if (s.type === "object" && typeof s.additionalProperties === "object")
+    return ["map of ", ...kind(s.additionalProperties)];
   return [Array.isArray(s.type) ? s.type.join(" or ") : (s.type ?? "anything")];
 }
 

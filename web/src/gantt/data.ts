@@ -13,7 +13,16 @@ export interface PageData {
   palette: string[];
   legend: number[];
   legendHead: string;
-  jobs: [id: string, weight: string, sync: string, rounds: number, tasks: number, release: number, start: number, end: number][];
+  jobs: [
+    id: string,
+    weight: string,
+    sync: string,
+    rounds: number,
+    tasks: number,
+    release: number,
+    start: number,
+    end: number,
+  ][];
   // away: from, to (−1: for ever), …; spans: FIELDS numbers each.
   lanes: [gpu: string, type: number, away: number[], spans: number[]][];
 }
@@ -57,13 +66,23 @@ export interface Chart {
 }
 
 export function chartOf(data: PageData): Chart {
-  const jobs = data.jobs.map(([id, weight, sync, rounds, tasks, release, start, end]) => ({ id, weight, sync, rounds, tasks, release, start, end }));
+  const jobs = data.jobs.map(([id, weight, sync, rounds, tasks, release, start, end]) => ({
+    id,
+    weight,
+    sync,
+    rounds,
+    tasks,
+    release,
+    start,
+    end,
+  }));
   return { data, jobs, lanes: data.lanes.map(l => laneOf(l, data.unit)) };
 }
 
 function laneOf([gpu, type, away, s]: PageData["lanes"][number], unit: number): Lane {
   const n = s.length / FIELDS;
-  const column = (at: number, scale: number) => Float64Array.from({ length: n }, (_, i) => s[i * FIELDS + at]! * scale);
+  const column = (at: number, scale: number) =>
+    Float64Array.from({ length: n }, (_, i) => s[i * FIELDS + at]! * scale);
   const lane: Lane = {
     gpu,
     type,

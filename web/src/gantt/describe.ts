@@ -13,14 +13,17 @@ export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number)
   }
   const j = chart.jobs[l.job[k]!]!;
   const [rounds, period, hold, tasks] = [l.rounds[k]!, l.period[k]!, l.hold[k]!, l.tasks[k]!];
-  const r = rounds > 1 && period > 0 ? Math.max(0, Math.min(rounds - 1, Math.floor((t - l.start[k]!) / period))) : 0;
+  const r =
+    rounds > 1 && period > 0 ? Math.max(0, Math.min(rounds - 1, Math.floor((t - l.start[k]!) / period))) : 0;
   const from = l.start[k]! + r * period;
+  const share = tasks > 1 ? `, ${whole(tasks)} of its ${whole(j.tasks)} tasks here` : "";
+  const arrives = j.release ? `, arrives ${exact(j.release, shown)}` : "";
   return [
     j.id,
-    `round ${whole(l.round[k]! + r + 1)} of ${whole(j.rounds)}${tasks > 1 ? `, ${whole(tasks)} of its ${whole(j.tasks)} tasks here` : ""}`,
+    `round ${whole(l.round[k]! + r + 1)} of ${whole(j.rounds)}${share}`,
     `${l.gpu} · ${chart.data.types[l.type]}`,
     `${exact(from, shown)} to ${exact(from + hold, shown)} (${duration(hold)})`,
-    `job: ${j.sync}, weight ${j.weight}${j.release ? `, arrives ${exact(j.release, shown)}` : ""}, runs ${exact(j.start, shown)} to ${exact(j.end, shown)}`,
+    `job: ${j.sync}, weight ${j.weight}${arrives}, runs ${exact(j.start, shown)} to ${exact(j.end, shown)}`,
   ].join("\n");
 }
 
@@ -33,12 +36,18 @@ export function about(chart: Chart, job: number): string {
     j.id,
     j.sync,
     `weight ${j.weight}`,
-    `${whole(j.rounds)} ${j.rounds === 1 ? "round" : "rounds"} of ${whole(j.tasks)} ${j.tasks === 1 ? "task" : "tasks"}`,
+    `${count(j.rounds, "round")} of ${count(j.tasks, "task")}`,
     j.release ? `arrives ${duration(j.release)}` : "",
     `runs ${duration(j.start)} to ${duration(j.end)}`,
     `done ${duration(j.end - j.release)} after its arrival`,
-    gpus === 1 ? "on 1 GPU" : `on ${whole(gpus)} GPUs`,
-  ].filter(Boolean).join(" · ");
+    `on ${count(gpus, "GPU")}`,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+function count(n: number, what: string): string {
+  return `${whole(n)} ${what}${n === 1 ? "" : "s"}`;
 }
 
 function whole(n: number): string {

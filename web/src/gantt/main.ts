@@ -23,7 +23,12 @@ const { jobs, lanes } = chart;
 const state: State = { scroll: 0, hover: -1, pinned: -1, marked: null, lane: -1 };
 const time = new TimeView(data.end);
 const rows = new Rows(lanes.map(l => l.type));
-const [scroller, space, canvas, tip] = [byId("rows"), byId("space"), byId<HTMLCanvasElement>("chart"), byId("tip")];
+const [scroller, space, canvas, tip] = [
+  byId("rows"),
+  byId("space"),
+  byId<HTMLCanvasElement>("chart"),
+  byId("tip"),
+];
 const painter = new Painter(canvas, chart, time, rows, state);
 
 byId("title").textContent = data.title;
@@ -83,7 +88,8 @@ function pan(dx: number): void {
 function choose(job: number, show = false): void {
   state.pinned = job;
   state.lane = -1;
-  for (const b of byId("legend").querySelectorAll("button")) b.setAttribute("aria-pressed", String(b.dataset.job === String(job)));
+  for (const b of byId("legend").querySelectorAll("button"))
+    b.setAttribute("aria-pressed", String(b.dataset.job === String(job)));
   byId("chosen").hidden = job < 0;
   byId("about").textContent = job < 0 ? "" : about(chart, job);
   if (job >= 0 && show) {
@@ -176,7 +182,8 @@ canvas.addEventListener("pointermove", e => {
     const other = [...touches].find(([id]) => id !== e.pointerId)![1];
     const before = Math.hypot(was[0] - other[0], was[1] - other[1]);
     const now = Math.hypot(e.clientX - other[0], e.clientY - other[1]);
-    if (before > 0 && now > 0) zoom(before / now, (e.clientX + other[0]) / 2 - canvas.getBoundingClientRect().left);
+    if (before > 0 && now > 0)
+      zoom(before / now, (e.clientX + other[0]) / 2 - canvas.getBoundingClientRect().left);
   } else {
     pan(-dx);
     if (e.pointerType !== "touch") scroller.scrollTop -= dy; // fingers scroll by themselves
@@ -217,9 +224,22 @@ scroller.addEventListener(
   e => {
     const unit = e.deltaMode === 1 ? 30 : 1;
     const across = e.shiftKey ? e.deltaX || e.deltaY : e.deltaX;
-    if (e.ctrlKey || e.metaKey || !(e.shiftKey || Math.abs(across) > Math.abs(e.deltaY) || scroller.scrollHeight > scroller.clientHeight + 1)) {
+    if (
+      e.ctrlKey ||
+      e.metaKey ||
+      !(
+        e.shiftKey ||
+        Math.abs(across) > Math.abs(e.deltaY) ||
+        scroller.scrollHeight > scroller.clientHeight + 1
+      )
+    ) {
       e.preventDefault();
-      zoom(Math.exp(e.deltaY * unit * (e.ctrlKey && e.deltaMode === 0 && Math.abs(e.deltaY) < 40 ? 0.008 : 0.0016)), e.clientX - canvas.getBoundingClientRect().left);
+      zoom(
+        Math.exp(
+          e.deltaY * unit * (e.ctrlKey && e.deltaMode === 0 && Math.abs(e.deltaY) < 40 ? 0.008 : 0.0016),
+        ),
+        e.clientX - canvas.getBoundingClientRect().left,
+      );
     } else if (e.shiftKey || Math.abs(across) > Math.abs(e.deltaY)) {
       e.preventDefault();
       pan(across * unit);
@@ -304,7 +324,10 @@ function search(): void {
         swatch.style.background = painter.fill(h.index);
         li.append(swatch);
       }
-      li.append(element("span", h.text), element("small", h.kind === "job" ? "job" : data.types[lanes[h.index]!.type]));
+      li.append(
+        element("span", h.text),
+        element("small", h.kind === "job" ? "job" : data.types[lanes[h.index]!.type]),
+      );
       li.onpointerdown = e => e.preventDefault(); // the field keeps the focus
       li.onclick = () => take(i);
       return li;
@@ -386,7 +409,8 @@ function legend(): void {
     s.append(text);
     box.append(s);
   };
-  if (lanes.some(l => l.sync.some((v, i) => v > 0 && v < l.hold[i]! && jobs[l.job[i]!]!.sync !== "relaxed"))) note("paler: synchronising");
+  if (lanes.some(l => l.sync.some((v, i) => v > 0 && v < l.hold[i]! && jobs[l.job[i]!]!.sync !== "relaxed")))
+    note("paler: synchronising");
   if (lanes.some(l => l.away.length)) note("out of service or busy", "away");
 }
 

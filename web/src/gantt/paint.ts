@@ -15,7 +15,8 @@ export interface State {
   lane: number; // row that is pointed out
 }
 
-const font = (px: number, bold = false) => `${bold ? "bold " : ""}${px}px Go,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif`;
+const font = (px: number, bold = false) =>
+  `${bold ? "bold " : ""}${px}px Go,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif`;
 
 interface Theme {
   ink: string;
@@ -91,7 +92,11 @@ export class Painter {
     q.strokeStyle = stroke;
     q.lineWidth = 1.4;
     q.beginPath();
-    for (const [x, y] of [[-2, 2], [-2, 10], [6, 10]] as const) {
+    for (const [x, y] of [
+      [-2, 2],
+      [-2, 10],
+      [6, 10],
+    ] as const) {
       q.moveTo(x, y);
       q.lineTo(x + (x === -2 && y === 10 ? 12 : 4), y - (x === -2 && y === 10 ? 12 : 4));
     }
@@ -130,7 +135,11 @@ export class Painter {
     for (const m of axis) {
       if (time.px(m.at) >= time.left - 1) g.fillRect(Math.round(time.px(m.at)) - 0.5, 0, 1, bottom);
     }
-    for (let i = Math.max(0, above(rows.tops, rows.tops.length, this.state.scroll - rows.height) - 1); i < rows.tops.length; i++) {
+    for (
+      let i = Math.max(0, above(rows.tops, rows.tops.length, this.state.scroll - rows.height) - 1);
+      i < rows.tops.length;
+      i++
+    ) {
       const y = rows.tops[i]! - this.state.scroll;
       if (y > bottom) break;
       this.lane(this.chart.lanes[i]!, y, i === this.state.lane);
@@ -143,7 +152,8 @@ export class Painter {
     for (const m of axis) {
       const x = time.px(m.at);
       // Half a label may stand beyond the first mark, none beyond the right edge.
-      if (x >= time.left - 1) g.fillText(m.label, Math.min(x, this.width - g.measureText(m.label).width / 2 - 1), bottom + 17);
+      if (x >= time.left - 1)
+        g.fillText(m.label, Math.min(x, this.width - g.measureText(m.label).width / 2 - 1), bottom + 17);
     }
   }
 
@@ -203,7 +213,12 @@ export class Painter {
       g.textAlign = "right";
       g.font = font(10, out);
       g.fillStyle = out ? theme.ink : theme.faint;
-      g.fillText(l.gpu.length > most ? "…" + l.gpu.slice(1 - most) : l.gpu, time.left - 6, y + rows.height / 2 + 3.5, room);
+      g.fillText(
+        l.gpu.length > most ? "…" + l.gpu.slice(1 - most) : l.gpu,
+        time.left - 6,
+        y + rows.height / 2 + 3.5,
+        room,
+      );
     }
     for (let i = 0; i < l.away.length; i += 2) {
       const a = Math.max(time.left, time.px(l.away[i]!));
@@ -228,7 +243,13 @@ export class Painter {
       drawn = Math.max(drawn, last);
       if (rows.height < 11 || (labelled === job && a <= labelEnd + 3)) continue;
       let e = i; // how far the job goes on without a break
-      while (e + 1 < l.n && l.job[e + 1] === job && time.px(l.start[e + 1]!) - time.px(l.end[e]!) < 3 && time.px(l.end[e]!) < right) e++;
+      while (
+        e + 1 < l.n &&
+        l.job[e + 1] === job &&
+        time.px(l.start[e + 1]!) - time.px(l.end[e]!) < 3 &&
+        time.px(l.end[e]!) < right
+      )
+        e++;
       labelled = job;
       labelEnd = time.px(l.end[e]!);
       this.label(job, a + 4, Math.min(right, labelEnd) - a - 8, top + h / 2 + 3.5, strength < 1);
@@ -255,7 +276,13 @@ export class Painter {
     if (text.length > 80) text = text.slice(0, 79) + "…";
     this.g.font = font(10);
     if (this.g.measureText(text).width > room) return;
-    this.labels.push([text, x, base, dim ? this.theme.ink : this.theme.jobs[job % this.theme.jobs.length]!.ink, dim]);
+    this.labels.push([
+      text,
+      x,
+      base,
+      dim ? this.theme.ink : this.theme.jobs[job % this.theme.jobs.length]!.ink,
+      dim,
+    ]);
   }
 
   // span draws span i as one bar, or as its rounds where these can be told apart.
@@ -289,7 +316,13 @@ export class Painter {
     if (whole <= 0) return;
     if (whole >= 4) b -= 0.6;
     const c = time.px(t + hold - sync);
-    if (this.chart.jobs[l.job[i]!]!.sync !== "relaxed" && sync > 0 && sync < hold && whole >= 4 && b - c >= 1) {
+    if (
+      this.chart.jobs[l.job[i]!]!.sync !== "relaxed" &&
+      sync > 0 &&
+      sync < hold &&
+      whole >= 4 &&
+      b - c >= 1
+    ) {
       g.fillStyle = shades.sync;
       g.fillRect(Math.max(a, c), top, b - Math.max(a, c), h);
       b = c;

@@ -55,5 +55,7 @@ export class Index {
 export function counted(found: Found): string {
   const count = (n: number, what: string) => (n === 1 ? `1 ${what}` : `${n.toLocaleString("en")} ${what}s`);
   if (!found.jobs && !found.gpus) return "no job and no GPU has this in its name";
-  return [found.jobs && count(found.jobs, "job"), found.gpus && count(found.gpus, "GPU")].filter(Boolean).join(", ");
+  return [found.jobs && count(found.jobs, "job"), found.gpus && count(found.gpus, "GPU")]
+    .filter(Boolean)
+    .join(", ");
 }

@@ -6,7 +6,8 @@ export const SECOND = 1e6;
 // The distances of marks that people read well.
 const STEPS: number[] = [];
 for (let u = 1; u < SECOND; u *= 10) STEPS.push(u, 2 * u, 5 * u);
-for (const s of [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200]) STEPS.push(s * SECOND);
+for (const s of [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200])
+  STEPS.push(s * SECOND);
 for (let d = 86400; d < 1e11; d *= 10) STEPS.push(d * SECOND, 2 * d * SECOND, 5 * d * SECOND);
 
 export interface Mark {
@@ -18,7 +19,8 @@ export interface Mark {
 export function marks(from: number, to: number, most: number): Mark[] {
   const step = STEPS.find(s => (to - from) / s <= most) ?? STEPS[STEPS.length - 1]!;
   const out: Mark[] = [];
-  for (let i = Math.max(0, Math.ceil(from / step)); i * step <= to; i++) out.push({ at: i * step, label: time(i * step, step) });
+  for (let i = Math.max(0, Math.ceil(from / step)); i * step <= to; i++)
+    out.push({ at: i * step, label: time(i * step, step) });
   return out;
 }
 
@@ -31,7 +33,8 @@ export function time(t: number, step: number): string {
   if (t === 0) return "0";
   const digits = Math.max(0, Math.ceil(6 - Math.log10(step) - 1e-9));
   const s = t / SECOND;
-  if (s < 60 || (step < SECOND && s < 600)) return (step < SECOND ? +s.toFixed(digits) : Math.round(s)) + " s";
+  if (s < 60 || (step < SECOND && s < 600))
+    return (step < SECOND ? +s.toFixed(digits) : Math.round(s)) + " s";
   if (step < SECOND) return two(Math.floor(s / 60), "min", +(s % 60).toFixed(digits), "s");
   // Rounded first, so that 59.6 s makes a minute and not "60 s".
   const unit = step < 60 * SECOND ? 1 : step < 3600 * SECOND ? 60 : 3600;

@@ -19,7 +19,9 @@ export function mix(a: RGB, b: RGB, share: number): RGB {
 
 // luminance and contrast are those of WCAG 2.
 export function luminance(c: RGB): number {
-  const [r, g, b] = c.map(v => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)) as unknown as RGB;
+  const [r, g, b] = c.map(v =>
+    v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
+  ) as unknown as RGB;
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
