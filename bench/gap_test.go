@@ -255,7 +255,7 @@ func TestCPSAT(t *testing.T) {
 
 func TestWithoutNamesParts(t *testing.T) {
 	w, err := ParseWithout([]string{"steps", "search"})
-	if err != nil || w != (solver.Without{Steps: true, Search: true}) {
+	if err != nil || w != (solver.Ablation{Steps: true, Search: true}) {
 		t.Errorf("%+v, %v", w, err)
 	}
 	if _, err := ParseWithout([]string{"luck"}); err == nil || !strings.Contains(err.Error(), "fine-grid") {

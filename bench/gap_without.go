@@ -10,18 +10,18 @@ import (
 // part is one of Hare's that can be left out.
 type part struct {
 	name string
-	out  func(*solver.Without)
+	out  func(*solver.Ablation)
 }
 
 var parts = []part{
-	{"sizes", func(w *solver.Without) { w.Sizes = true }},
-	{"steps", func(w *solver.Without) { w.Steps = true }},
-	{"fine-grid", func(w *solver.Without) { w.FineGrid = true }},
-	{"worth", func(w *solver.Without) { w.Worth = true }},
-	{"plan", func(w *solver.Without) { w.Plan = true }},
-	{"warm", func(w *solver.Without) { w.Warm = true }},
-	{"prices", func(w *solver.Without) { w.Prices = true }},
-	{"search", func(w *solver.Without) { w.Search = true }},
+	{"sizes", func(w *solver.Ablation) { w.Sizes = true }},
+	{"steps", func(w *solver.Ablation) { w.Steps = true }},
+	{"fine-grid", func(w *solver.Ablation) { w.FineGrid = true }},
+	{"worth", func(w *solver.Ablation) { w.MinGain = true }},
+	{"plan", func(w *solver.Ablation) { w.PlanPrices = true }},
+	{"warm", func(w *solver.Ablation) { w.PlanWarmStart = true }},
+	{"prices", func(w *solver.Ablation) { w.SearchPrices = true }},
+	{"search", func(w *solver.Ablation) { w.Search = true }},
 }
 
 // Parts lists what ParseWithout knows.
@@ -33,7 +33,7 @@ func Parts() (names []string) {
 }
 
 // ParseWithout reads the names of parts that are left out.
-func ParseWithout(names []string) (w solver.Without, err error) {
+func ParseWithout(names []string) (w solver.Ablation, err error) {
 	for _, name := range names {
 		found := false
 		for _, p := range parts {

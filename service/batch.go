@@ -50,7 +50,7 @@ var _ warmEngine = solverEngine{}
 
 func (e solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate) (*hare.Result, error) {
 	cfg := e.cfg
-	cfg.Progress, cfg.Warm = both(cfg.Progress, progressOf(ctx)), warm
+	cfg.Progress, cfg.WarmPrices = both(cfg.Progress, progressOf(ctx)), warm
 	return solver.Solve(ctx, inst, opt, cfg)
 }
 

@@ -150,7 +150,7 @@ func (e *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 		if !ok {
 			cfg = e.s.svc.cfg.Solver
 		}
-		cfg.Warm, cfg.Progress, cfg.Checkpoint = e.warm, both(w.progress, progressOf(ctx)), w.checkpoint
+		cfg.WarmPrices, cfg.Progress, cfg.Checkpoint = e.warm, both(w.progress, progressOf(ctx)), w.checkpoint
 		res, err = run(ctx, inst, opt, cfg)
 	} else {
 		res, err = e.s.svc.cfg.Engine.Solve(ctx, inst, opt)

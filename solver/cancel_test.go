@@ -10,11 +10,12 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// A cancelled solve answers at once: with the bound that was told last, or one
-// that takes no evaluation of prices. Whatever the moment, the pair is verified.
+// A cancelled solve answers at once, with the bound that was reported last or with one
+// that needs no evaluation of prices. The pair is verified at whatever moment the caller
+// cancels.
 func TestCancelEvaluatesNoPrices(t *testing.T) {
 	for name, inst := range mixes(16) {
-		free := new(hare.Amount) // of what takes no prices
+		free := new(hare.Amount) // the bound of the methods without prices
 		for _, method := range []string{hare.MethodCriticalPath, hare.MethodMachine} {
 			rel, err := solver.Bound(t.Context(), inst, method, solver.Config{})
 			if err != nil {
@@ -30,17 +31,18 @@ func TestCancelEvaluatesNoPrices(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				told, events := free, 0
-				res, err := solver.Solve(ctx, inst, hare.Options{Seed: 1, WorkLimit: 3000}, solver.Config{Workers: 1, Progress: func(e solver.Event) {
-					if events++; events > at {
-						return
-					}
-					if e.Bound != nil && e.Bound.Cmp(*told) > 0 {
-						told = e.Bound
-					}
-					if events == at {
-						cancel()
-					}
-				}})
+				res, err := solver.Solve(ctx, inst, hare.Options{Seed: 1, WorkLimit: 3000},
+					solver.Config{Workers: 1, Progress: func(e solver.Event) {
+						if events++; events > at {
+							return
+						}
+						if e.Bound != nil && e.Bound.Cmp(*told) > 0 {
+							told = e.Bound
+						}
+						if events == at {
+							cancel()
+						}
+					}})
 				if err != nil {
 					t.Fatal(err)
 				}

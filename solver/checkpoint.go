@@ -5,39 +5,40 @@ import (
 	"github.com/hare-sched/hare/greedy"
 )
 
-// offer lets the caller take the best pair so far: that of plan, or of the
-// incumbent where plan is nil or gives nil. Plain rules offer nothing, since
-// what comes before their own schedule is not answered.
-func (s *solve) offer(plan func() *greedy.Plan) {
+// offerCheckpoint lets the caller take the best pair so far: that of plan, or of the
+// incumbent if plan is nil or returns nil. The plain rules offer no checkpoint, since
+// only their own schedule is the answer.
+func (s *solve) offerCheckpoint(plan func() *greedy.Plan) {
 	if s.cfg.Checkpoint == nil || !s.searches() || s.incumbent == nil && plan == nil {
 		return
 	}
-	if s.settle.prices() {
-		// What is met on the way may have a lesser value than the plan that is
-		// chosen in the end, for its moves; the plan to keep has not.
-		if s.settle.keep == nil {
+	if s.stability.chargesMoves() {
+		// A plan on the way may have a lesser value than the plan that is chosen in the end for
+		// its moves. The kept plan has not, so only the kept plan is offered.
+		if s.stability.kept == nil {
 			return
 		}
-		plan = func() *greedy.Plan { return s.settle.keep }
+		plan = func() *greedy.Plan { return s.stability.kept }
 	}
 	s.cfg.Checkpoint(func() (*hare.Result, error) {
-		// The end of a solve is the end of a copy as well.
+		// The copy is finished as the solve would be.
 		c, res := *s, *s.res
 		c.res, c.cfg.Progress, c.cfg.Checkpoint = &res, nil, nil
 		if c.opt.Detail == "tasks" {
-			c.opt.Detail = "lanes" // the list is made of the schedule
+			c.opt.Detail = "lanes" // the list is made from the schedule
 		}
-		c.takeShown()
+		c.adoptShownBound()
 		if plan != nil {
-			if p := plan(); p != nil && (c.incumbent == nil || s.settle.prices() || p.Value(c.model).Cmp(c.incumbent.Value(c.model)) < 0) {
+			if p := plan(); p != nil && (c.incumbent == nil || s.stability.chargesMoves() ||
+				p.Value(c.model).Cmp(c.incumbent.Value(c.model)) < 0) {
 				c.incumbent = p
 			}
 		}
 		r, err := c.finish()
 		if err == nil {
-			r.Reproducible = false // where it is taken is for the clock to say
-			if s.settle != nil {
-				r.Replan = s.settle.tell(&c)
+			r.Reproducible = false // the clock decides where the checkpoint is taken
+			if s.stability != nil {
+				r.Replan = s.stability.fillReplan(&c)
 			}
 		}
 		return r, err

@@ -11,18 +11,22 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// mixes are instances for each kind of search: gang jobs, relaxed ones, both.
+// mixes returns instances for each kind of search: with gang jobs, with relaxed jobs,
+// and with both.
 func mixes(n int) map[string]*hare.Instance {
 	out := map[string]*hare.Instance{}
-	for name, syncs := range map[string][]hare.Sync{"gang": {hare.Gang}, "relaxed": {hare.Relaxed}, "mixed": {hare.Gang, hare.Relaxed, hare.Rigid}} {
+	for name, syncs := range map[string][]hare.Sync{"gang": {hare.Gang}, "relaxed": {hare.Relaxed},
+		"mixed": {hare.Gang, hare.Relaxed, hare.Rigid}} {
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
 			{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 3}, {Type: "V100", Count: 2}}},
 		}}}
 		for i := range n {
 			p := int64(1_000_000 + 137_000*(i*i%23))
 			inst.Jobs = append(inst.Jobs, hare.Job{
-				ID: string(rune('a'+i/26)) + string(rune('a'+i%26)), WeightMicro: int64(1+i%3) * 1_000_000, ReleaseUs: int64(i%7) * 900_000, Rounds: int64(1 + i%4), Tasks: int64(1 + i%2),
-				Sync: syncs[i%len(syncs)], On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 40_000}, {Type: "V100", ComputeUs: p, SyncUs: 40_000}},
+				ID: string(rune('a'+i/26)) + string(rune('a'+i%26)), WeightMicro: int64(1+i%3) * 1_000_000,
+				ReleaseUs: int64(i%7) * 900_000, Rounds: int64(1 + i%4), Tasks: int64(1 + i%2),
+				Sync: syncs[i%len(syncs)], On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 40_000},
+					{Type: "V100", ComputeUs: p, SyncUs: 40_000}},
 			})
 		}
 		out[name] = inst
@@ -30,8 +34,8 @@ func mixes(n int) map[string]*hare.Instance {
 	return out
 }
 
-// Taking every checkpoint changes nothing that is answered; each is a verified
-// pair, none better than the end, and the search has some better than its start.
+// Taking every checkpoint does not change the answer. Each checkpoint is a verified pair
+// and not better than the end, and some are better than the start of the search.
 func TestCheckpointsChangeNothing(t *testing.T) {
 	for name, work := range map[string]int64{"gang": 20_000, "relaxed": 600, "mixed": 600} {
 		t.Run(name, func(t *testing.T) {
@@ -54,16 +58,17 @@ func TestCheckpointsChangeNothing(t *testing.T) {
 			_, want := solve(solver.Config{})
 			var taken []*hare.Result
 			calls := 0
-			res, got := solve(solver.Config{Progress: func(solver.Event) {}, Checkpoint: func(best func() (*hare.Result, error)) {
-				if calls++; calls > 20 && calls%40 != 0 {
-					return
-				}
-				r, err := best()
-				if err != nil {
-					t.Fatal(err)
-				}
-				taken = append(taken, r)
-			}})
+			res, got := solve(solver.Config{Progress: func(solver.Event) {},
+				Checkpoint: func(best func() (*hare.Result, error)) {
+					if calls++; calls > 20 && calls%40 != 0 {
+						return
+					}
+					r, err := best()
+					if err != nil {
+						t.Fatal(err)
+					}
+					taken = append(taken, r)
+				}})
 			if got != want {
 				t.Errorf("with checkpoints\n%s\nwithout\n%s", got, want)
 			}

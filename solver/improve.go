@@ -8,23 +8,24 @@ import (
 	"github.com/hare-sched/hare/greedy"
 )
 
-// first makes some schedule at once, so that every later end has a pair.
-func (s *solve) first(ctx context.Context) error {
+// firstSchedule makes a schedule at once, so that the solve has a pair whenever it ends.
+func (s *solve) firstSchedule(ctx context.Context) error {
 	s.event(PhaseAssign, true)
 	began := time.Now()
 	defer func() { s.res.Timing.Assign += time.Since(began) }()
 	if s.opt.TimeLimit == 0 && s.parent.Err() == nil {
-		return nil // no hurry: the order of the relaxation gives a better one
+		return nil // without a time limit, the order of the relaxation gives a better schedule
 	}
 	if s.limits.large {
 		return nil // one assignment alone may take most of the time
 	}
-	s.take(greedy.Assign(context.WithoutCancel(ctx), s.model, greedy.Order(s.model, nil, "wspt"), greedy.Insertion))
+	s.updateIncumbent(greedy.Assign(context.WithoutCancel(ctx), s.model, greedy.Order(s.model, nil, "wspt"),
+		greedy.Insertion))
 	return nil
 }
 
-// take keeps plan when it beats the incumbent.
-func (s *solve) take(plan *greedy.Plan, err error) {
+// updateIncumbent keeps plan if it is better than the incumbent.
+func (s *solve) updateIncumbent(plan *greedy.Plan, err error) {
 	if err != nil || plan == nil {
 		return
 	}
@@ -33,8 +34,8 @@ func (s *solve) take(plan *greedy.Plan, err error) {
 	}
 }
 
-// searches says that the schedule is improved after its assignment: the plain
-// rules of the papers are left as they are.
+// searches reports whether the schedule is improved after its assignment. The schedules
+// of the papers' plain rules are not improved.
 func (s *solve) searches() bool { return s.opt.Assign == string(greedy.Insertion) }
 
 func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
@@ -49,35 +50,35 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 		}
 	}
 	if !s.searches() {
-		s.incumbent = nil // the caller asked for this rule's own schedule
+		s.incumbent = nil // the caller asked for the schedule of this rule
 	}
 	assignCtx := ctx
 	if s.incumbent == nil {
 		assignCtx = context.WithoutCancel(ctx)
 	}
 	if s.incumbent == nil || ctx.Err() == nil {
-		s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind), greedy.Rule(s.opt.Assign)))
+		s.updateIncumbent(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind), greedy.Rule(s.opt.Assign)))
 	}
 	if s.searches() {
-		s.take(s.start, nil)
+		s.updateIncumbent(s.start, nil)
 	}
 	for _, fallback := range []string{"wspt", "arrival"} {
 		if s.incumbent == nil {
-			s.take(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback), greedy.Insertion))
+			s.updateIncumbent(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback), greedy.Insertion))
 		}
 	}
-	if s.incumbent == nil && s.settle != nil {
-		s.take(s.settle.keep, nil)
+	if s.incumbent == nil && s.stability != nil {
+		s.updateIncumbent(s.stability.kept, nil)
 	}
 	if assignCtx.Err() != nil {
 		s.cut = true // a better assignment may not have ended
 	}
 }
 
-// improve searches, for a long time from several plans: a search from one
-// comes to its end sooner than the time.
+// improve runs the search. With much time it searches from several plans, since a search
+// from one plan converges before the time is over.
 func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
-	if !s.searches() || s.reached() || s.cfg.Without.Search {
+	if !s.searches() || s.gapReached() || s.cfg.Ablation.Search {
 		return
 	}
 	began := time.Now()
@@ -86,18 +87,19 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 		return float64(s.opt.TimeLimit)*(1-s.limits.reserve) - float64(time.Since(s.began))
 	}
 	plans := 1
-	if s.opt.TimeLimit > 0 && s.limits.beta > 0 && guide != nil && s.opt.Order == hare.MethodPrice && !s.cfg.Without.Plan {
-		each := secondsForAPlan * float64(len(s.model.Jobs)) * 1e9
-		plans = int(min(float64(len(planBetas)), max(1, left()/each)))
+	if s.opt.TimeLimit > 0 && s.limits.syncShare > 0 && guide != nil && s.opt.Order == hare.MethodPrice &&
+		!s.cfg.Ablation.PlanPrices {
+		each := secondsForExtraPlan * float64(len(s.model.Jobs)) * 1e9
+		plans = int(min(float64(len(planSyncShares)), max(1, left()/each)))
 	}
 	for n := range plans {
 		if n > 0 {
-			if ctx.Err() != nil || s.reached() {
+			if ctx.Err() != nil || s.gapReached() {
 				break
 			}
 			s.event(PhasePlan, true)
 			share, cancel := context.WithTimeout(ctx, time.Duration(left()/float64(4*(plans-n))))
-			if other := s.price(share, planBetas[n], s.limits.planEffort, 2*s.limits.planCells, guide); other != nil {
+			if other := s.price(share, planSyncShares[n], s.limits.planEffort, 2*s.limits.planCells, guide); other != nil {
 				guide = other
 			}
 			cancel()
@@ -106,11 +108,10 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 	}
 }
 
-// search improves the incumbent for about span nanoseconds, or until the work
-// is done.
+// search improves the incumbent for about span nanoseconds, or until the work is done.
 func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, span float64) {
 	s.event(PhaseImprove, true)
-	s.offer(nil)
+	s.offerCheckpoint(nil)
 	began := time.Now()
 	cfg := greedy.ImproveConfig{Seed: s.opt.Seed + n<<32, Moves: s.limits.moves, Workers: s.cfg.Workers}
 	cfg.Report = func(v hare.Amount) {
@@ -120,7 +121,7 @@ func (s *solve) search(ctx context.Context, guide *hare.Relaxation, n int64, spa
 		s.event(s.phase, false)
 	}
 	if s.cfg.Checkpoint != nil {
-		cfg.Checkpoint = s.offer
+		cfg.Checkpoint = s.offerCheckpoint
 	}
 	if s.best.rel != nil && s.best.rel.Bound.Sign() > 0 {
 		cfg.StopAt = s.best.rel.Bound.Float() * (1 + s.opt.Gap)

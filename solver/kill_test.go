@@ -22,7 +22,7 @@ const childLists = "/proc/self/task/*/children"
 
 // workers lists the LP workers among the children of this process.
 func workers() []int {
-	lists, _ := filepath.Glob(childLists) // the pattern is sound
+	lists, _ := filepath.Glob(childLists) // the pattern is valid
 	var out []int
 	for _, name := range lists {
 		text, _ := os.ReadFile(name) // a thread may have ended
@@ -36,8 +36,8 @@ func workers() []int {
 	return out
 }
 
-// Workers die at random moments of 200 solves; each is answered, certified, and
-// none hangs.
+// LP workers are killed at random moments of 200 solves. Each solve is answered with a
+// certificate, and none hangs.
 func TestKilledWorkersCostNoAnswer(t *testing.T) {
 	solves := 200
 	if testing.Short() {
@@ -80,7 +80,8 @@ func TestKilledWorkersCostNoAnswer(t *testing.T) {
 		if rep := verify.Check(inst, res); !rep.OK || res.Bound == nil || res.Schedule == nil {
 			t.Fatalf("solve %d: %s", i, rep)
 		}
-		// For a loaded machine: benchmarks measure the promise, this finds hangs.
+		// The limit is for a loaded machine and finds hangs; benchmarks measure the promised
+		// times.
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("solve %d took %v", i, took)
 		}

@@ -7,94 +7,95 @@ import (
 	"github.com/hare-sched/hare/greedy"
 )
 
-// limits are what a solve may spend, from the instance's size and the options.
-// The clock only guards: without a time limit they alone decide.
+// limits are what a solve may spend, from the size of the instance and the options.
+// Without a time limit the result depends on the limits alone; the clock only guards.
 type limits struct {
-	boundEffort, planEffort float64 // multiply the ascent's iterations
-	worth                   float64 // least rise of a step of the ascents, as a share; 0 makes all
-	boundShare, planShare   float64 // of the time limit, by when each is over
-	reserve                 float64 // share kept for verification and encoding
-	beta                    float64 // share of synchronisation charged in the plan
+	boundEffort, planEffort float64 // multiply the iterations of the ascents
+	minGain                 float64 // the least gain of a step of the ascents, as a share; 0 makes all steps
+	boundShare, planShare   float64 // the shares of the time limit by which each is over
+	reserve                 float64 // the share kept for verification and encoding
+	syncShare               float64 // the share of synchronisation charged in the plan
 	cells, planCells        int     // of the finest grids
-	steps                   int     // of relax.Config
-	stepWork                float64 // the same
-	lps                     int     // of relax.Config
+	steps                   int     // see relax.Config
+	stepWork                float64 // see relax.Config
+	maxLPs                  int     // see relax.Config
 	moves                   int64
 	large                   bool
 	unpriced                bool // the work does not pay for any prices
 }
 
-// What the last phase takes for a task (giving out GPUs, checking, encoding),
-// five times as much where there are millions, which no cache holds, and for a
-// job, in seconds. The bound is proved before.
+// The last phase assigns GPUs, checks and encodes. It takes so many seconds for a task
+// and for a job; five times as much for a task if there are millions, which no cache
+// holds. The bound is proved before.
 const (
 	taskSeconds = 4e-7
 	jobSeconds  = 1e-5
 )
 
-// secondsForPlan is the time for each job below which only the bound is worth
-// its while.
+// secondsForPlan is the time for each job below which only the bound is computed, and no
+// prices for the plan.
 const secondsForPlan = 1.5e-4
 
 // secondsForSteps is the time for each job below which relaxed jobs are not
 // bounded round by round.
 const secondsForSteps = 5e-3
 
-// stepWork is the work of one evaluation of that for each second of the time
-// limit.
+// stepWork is the work of one evaluation of bounding round by round, for each second of
+// the time limit.
 const stepWork = 4e7
 
-// stepWorkPerUnit is the same for each unit of a work limit: a third of what a
-// placement takes.
+// stepWorkPerUnit is the same work for each unit of a work limit: a third of the time of
+// a placement.
 const stepWorkPerUnit = 4000
 
-// workPerLP is the work of one linear program: on small instances, where they
-// are solved, it takes as long as 1,000 placements.
+// workPerLP is the work of one linear program: on small instances, where LPs are solved,
+// an LP takes as long as 1,000 placements.
 const workPerLP = 1000
 
-// planBetas are the shares of synchronisation that plans charge as compute,
-// one after another where the time allows secondsForAPlan for each job.
-var planBetas = [...]float64{0.5, 0.35, 0.65, 0.5}
+// planSyncShares are the shares of synchronisation that plans charge as compute, one
+// after another if the time allows secondsForExtraPlan for each job.
+var planSyncShares = [...]float64{0.5, 0.35, 0.65, 0.5}
 
-const secondsForAPlan = 0.035
+const secondsForExtraPlan = 0.035
 
-// Default search effort, in units of work: one job placed once by the search.
-// Placing all rounds of a relaxed job takes far longer than trying another
-// place for a gang or rigid one.
+// These constants are the default search effort in units of work: one job placed once by
+// the search. To place all rounds of a relaxed job takes far longer than to try another
+// place for a gang or rigid job.
 const (
 	relaxedWork = 60_000
-	gangWork    = 50_000 // for each job, up to 300 of them
+	gangWork    = 50_000 // for each job, up to 300 jobs
 	// workPerCall is the work of one oracle call, 1/16 of a placement.
 	workPerCall = 1.0 / 16
-	// callsLeast is the number of oracle calls a job of the shortest ascents:
-	// three steps on each of two grids, for the bound and for the plan.
-	callsLeast = 12
-	// callsFull is the number of oracle calls a job of a full ascent.
-	callsFull = 290
+	// minCalls is the number of oracle calls for each job in the shortest ascents: three
+	// steps on each of two grids, for the bound and for the plan.
+	minCalls = 12
+	// fullCalls is the number of oracle calls for each job in a full ascent.
+	fullCalls = 290
 )
 
-// With a time limit an ascent goes on as long as a hundredth of the time raises
-// the bound by worthShare of it; the rest is the search's. A step on the finest
-// grid takes stepSeconds for each job, on one core.
+// With a time limit, an ascent continues as long as a hundredth of the time raises the
+// bound by minGainShare of it; the search gets the rest. A step on the finest grid takes
+// stepSeconds for each job on one core.
 const (
-	worthShare  = 4e-5
-	stepSeconds = 1e-5
-	fullSteps   = 250 // of the finest grid, that a whole ascent takes the time of
-	timedShare  = 0.3 // of the time, that an ascent is laid out for
-	leastEffort = 0.5 // so much it takes at least,
-	mostEffort  = 3   // and so much at most
+	minGainShare = 4e-5
+	stepSeconds  = 1e-5
+	fullSteps    = 250 // the time of a full ascent, in steps on the finest grid
+	timedShare   = 0.3 // the share of the time for which an ascent is planned
+	minEffort    = 0.5 // the least factor of its effort
+	maxEffort    = 3   // the greatest factor of its effort
 )
 
-func (s *solve) plan() {
+func (s *solve) setLimits() {
 	n := float64(max(1, len(s.model.Jobs)))
 	tasks := float64(greedy.Entries(s.model))
 	relaxed := false
 	for i := range s.model.Jobs {
 		relaxed = relaxed || s.model.Jobs[i].Sync == hare.Relaxed
 	}
-	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96, planCells: 96}
+	l := limits{boundEffort: 1, planEffort: 0.7, boundShare: 0.35, planShare: 0.55, reserve: 0.04, cells: 96,
+		planCells: 96}
 	if relaxed {
-		l.beta = 0.5
+		l.syncShare = 0.5
 	}
 	l.large = tasks > 500_000 || n > 5000
 	if n > 1000 {
@@ -121,22 +122,22 @@ func (s *solve) plan() {
 			cores = runtime.GOMAXPROCS(0)
 		}
 		step := n * stepSeconds / float64(cores) / s.opt.TimeLimit.Seconds()
-		l.worth = worthShare * 100 * step
-		l.cells *= 4 // as far as they are worth it
-		l.boundEffort = min(mostEffort, max(leastEffort, timedShare/(fullSteps*step)))
+		l.minGain = minGainShare * 100 * step
+		l.cells *= 4 // finer grids, as far as they pay
+		l.boundEffort = min(maxEffort, max(minEffort, timedShare/(fullSteps*step)))
 		l.planEffort = l.boundEffort
 		l.boundShare *= 1 - l.reserve
 		l.planShare *= 1 - l.reserve
 	}
-	if w := s.cfg.Without; w != (Without{}) {
+	if w := s.cfg.Ablation; w != (Ablation{}) {
 		if w.Steps {
 			l.steps = 0
 		}
 		if w.FineGrid {
 			l.cells = min(l.cells, 96)
 		}
-		if w.Worth {
-			l.worth, l.boundEffort, l.planEffort = 0, 1, 0.7
+		if w.MinGain {
+			l.minGain, l.boundEffort, l.planEffort = 0, 1, 0.7
 		}
 	}
 	work := float64(s.opt.WorkLimit)
@@ -148,18 +149,18 @@ func (s *solve) plan() {
 	}
 	if s.opt.WorkLimit > 0 {
 		l.stepWork = stepWorkPerUnit * work
-		if l.lps = int(work / workPerLP); l.lps == 0 {
-			l.lps = -1
+		if l.maxLPs = int(work / workPerLP); l.maxLPs == 0 {
+			l.maxLPs = -1
 		}
 	}
-	ascents := callsFull * n * workPerCall * (l.boundEffort + l.planEffort)
-	if s.opt.WorkLimit > 0 && work < callsLeast*n*workPerCall {
+	ascents := fullCalls * n * workPerCall * (l.boundEffort + l.planEffort)
+	if s.opt.WorkLimit > 0 && work < minCalls*n*workPerCall {
 		l.unpriced, ascents = true, 0
 	} else if s.opt.WorkLimit > 0 && ascents > 0.6*work {
 		f := 0.6 * work / ascents
 		l.boundEffort, l.planEffort = l.boundEffort*f, l.planEffort*f
 		ascents = 0.6 * work
-		// A few steps on a fine grid do less than its evaluation costs.
+		// A few steps on a fine grid gain less than its evaluation costs.
 		if f < 0.02 {
 			l.cells = 24
 		} else if f < 0.1 {

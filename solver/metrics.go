@@ -6,7 +6,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// describe fills in job results and metrics from the schedule's plan.
+// describe sets the job results and the metrics from the plan of the schedule.
 func (s *solve) describe() {
 	m, p, r := s.model, s.incumbent, s.res
 	met := &hare.Metrics{}
@@ -28,7 +28,7 @@ func (s *solve) describe() {
 		jct += c
 		weights += float64(j.WeightMicro) / 1e6
 		met.MakespanUs = max(met.MakespanUs, p.EndUs[i])
-		if alone := s.alone(i); alone > 0 {
+		if alone := s.aloneSeconds(i); alone > 0 {
 			x := c / alone
 			sum += x
 			squares += x * x
@@ -74,9 +74,9 @@ func (s *solve) describe() {
 	r.Metrics = met
 }
 
-// alone is a job's least time on its own, in seconds: rounds at its fastest
-// task time.
-func (s *solve) alone(i int) float64 {
+// aloneSeconds returns the least time of a job on an empty cluster: its rounds at its
+// fastest task time.
+func (s *solve) aloneSeconds(i int) float64 {
 	j := &s.model.Jobs[i]
 	least := int64(math.MaxInt64)
 	for _, md := range j.Modes {
@@ -85,5 +85,5 @@ func (s *solve) alone(i int) float64 {
 	return float64(j.Rounds) * float64(least) / 1e6
 }
 
-// round6 keeps six decimals of a figure for people.
+// round6 rounds a figure for people to six decimals.
 func round6(x float64) float64 { return math.Round(x*1e6) / 1e6 }

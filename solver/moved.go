@@ -7,30 +7,32 @@ import (
 	"github.com/hare-sched/hare/greedy"
 )
 
-// piece is tasks of consecutive rounds on width GPUs of a type, as an entry.
-type piece struct {
+// taskRun is the tasks of consecutive rounds on width GPUs of a type, like an entry of a
+// schedule.
+type taskRun struct {
 	kind                                string
 	round, rounds, tasks, start, period int64
-	each                                int64 // GPU-time of a task, µs
+	each                                int64 // the GPU-time of a task in µs
 	width                               int64
 }
 
-// spot is where tasks of one round are.
-type spot struct {
+// roundTasks is the place of the tasks of one round.
+type roundTasks struct {
 	kind                 string
 	start, period, tasks int64
 }
 
-// expandUpTo is up to how many tasks back to back count one by one; more move
-// together or not at all.
-const expandUpTo = 64
+// maxExpanded is the number of tasks back to back up to which each task counts alone;
+// more tasks move together or not at all.
+const maxExpanded = 64
 
-// pieces are those of a plan's blocks.
-func pieces(m *hare.Model, blocks []greedy.Block) []piece {
-	out := make([]piece, 0, len(blocks))
+// taskRuns returns the runs of a plan's blocks.
+func taskRuns(m *hare.Model, blocks []greedy.Block) []taskRun {
+	out := make([]taskRun, 0, len(blocks))
 	for x := range blocks {
 		b := &blocks[x]
-		p := piece{kind: m.Types[m.Classes[b.Class].Type], round: b.Round, rounds: b.Rounds, tasks: int64(b.Tasks), start: b.StartUs, period: b.PeriodUs, each: b.HoldUs / int64(b.Tasks), width: int64(b.Width)}
+		p := taskRun{kind: m.Types[m.Classes[b.Class].Type], round: b.Round, rounds: b.Rounds, tasks: int64(b.Tasks),
+			start: b.StartUs, period: b.PeriodUs, each: b.HoldUs / int64(b.Tasks), width: int64(b.Width)}
 		if b.Rounds == 1 {
 			p.period = 0
 		}
@@ -44,9 +46,9 @@ func pieces(m *hare.Model, blocks []greedy.Block) []piece {
 // start and type in now. Tasks of a round are interchangeable, and so are GPUs of
 // a type. A run of rounds is compared where both keep one period.
 // O((pieces + rounds that they change at) log) but for tasks counted one by one.
-func compareMoves(old, now []piece, do func(us, width, kept int64)) {
+func compareMoves(old, now []taskRun, do func(us, width, kept int64)) {
 	var cuts []int64
-	for _, ps := range [][]piece{old, now} {
+	for _, ps := range [][]taskRun{old, now} {
 		for i := range ps {
 			cuts = append(cuts, ps[i].round, ps[i].round+ps[i].rounds)
 		}
@@ -56,13 +58,13 @@ func compareMoves(old, now []piece, do func(us, width, kept int64)) {
 	before, after := spread(old, cuts), spread(now, cuts)
 	for s := range before {
 		rounds := cuts[s+1] - cuts[s]
-		there := map[spot]int64{}
+		there := map[roundTasks]int64{}
 		for _, x := range after[s] {
-			each(&now[x], cuts[s], rounds, func(at spot) { there[at] += now[x].width })
+			each(&now[x], cuts[s], rounds, func(at roundTasks) { there[at] += now[x].width })
 		}
 		for _, x := range before[s] {
 			p := &old[x]
-			each(p, cuts[s], rounds, func(at spot) {
+			each(p, cuts[s], rounds, func(at roundTasks) {
 				kept := min(p.width, there[at])
 				if kept > 0 {
 					there[at] -= kept
@@ -73,8 +75,8 @@ func compareMoves(old, now []piece, do func(us, width, kept int64)) {
 	}
 }
 
-// movedTime is the GPU-time moved and all of it, in GPU-seconds.
-func movedTime(old, now []piece) (moved, all hare.Amount) {
+// movedTime returns the GPU-time moved and the whole GPU-time, in GPU-seconds.
+func movedTime(old, now []taskRun) (moved, all hare.Amount) {
 	compareMoves(old, now, func(us, width, kept int64) {
 		one := hare.Product(us, 1e6)
 		all = all.Add(times(one, width))
@@ -83,13 +85,13 @@ func movedTime(old, now []piece) (moved, all hare.Amount) {
 	return moved, all
 }
 
-// movedUs is the GPU-time moved in µs, for comparisons within a search.
-func movedUs(old, now []piece) (us float64) {
+// movedUs returns the GPU-time moved in µs, for comparisons within a search.
+func movedUs(old, now []taskRun) (us float64) {
 	compareMoves(old, now, func(one, width, kept int64) { us += float64(one) * float64(width-kept) })
 	return us
 }
 
-// times is n·a for the small n of GPUs side by side.
+// times returns n·a for the small number n of GPUs side by side.
 func times(a hare.Amount, n int64) (sum hare.Amount) {
 	for ; n > 0; n >>= 1 {
 		if n&1 == 1 {
@@ -100,8 +102,8 @@ func times(a hare.Amount, n int64) (sum hare.Amount) {
 	return sum
 }
 
-// spread lists the pieces of each stretch of rounds between cuts.
-func spread(ps []piece, cuts []int64) [][]int {
+// spread lists the runs in each stretch of rounds between cuts.
+func spread(ps []taskRun, cuts []int64) [][]int {
 	out := make([][]int, max(0, len(cuts)-1))
 	for i := range ps {
 		s, _ := slices.BinarySearch(cuts, ps[i].round)
@@ -112,10 +114,10 @@ func spread(ps []piece, cuts []int64) [][]int {
 	return out
 }
 
-// each calls do for the spots of a piece in a stretch of rounds.
-func each(p *piece, from, rounds int64, do func(spot)) {
-	at := spot{p.kind, p.start + (from-p.round)*p.period, p.period, p.tasks}
-	if rounds > 1 || p.tasks > expandUpTo {
+// each calls do for the places of a run in a stretch of rounds.
+func each(p *taskRun, from, rounds int64, do func(roundTasks)) {
+	at := roundTasks{p.kind, p.start + (from-p.round)*p.period, p.period, p.tasks}
+	if rounds > 1 || p.tasks > maxExpanded {
 		do(at)
 		return
 	}

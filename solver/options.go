@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/relax"
 )
 
-// DefaultGap is the gap at which callers stop who name none.
+// DefaultGap is the gap at which a solve stops if the caller names none.
 const DefaultGap = 0.01
 
 // Defaults fills in the names that opt leaves empty.
@@ -29,7 +29,7 @@ func Defaults(opt hare.Options) hare.Options {
 	return opt
 }
 
-// CheckOptions reports the first fault of opt, defaults filled in.
+// CheckOptions returns the first fault of opt, whose defaults must be filled in.
 func CheckOptions(opt hare.Options) error {
 	bad := func(field, format string, a ...any) error {
 		return &hare.InvalidError{Pointer: "/options/" + field, Code: "invalid_option", Detail: fmt.Sprintf(format, a...)}
@@ -61,7 +61,7 @@ func CheckOptions(opt hare.Options) error {
 	return nil
 }
 
-// checkDetail refuses before the work what could not be printed after it.
+// checkDetail refuses, before the work, a result that could not be printed afterwards.
 func (s *solve) checkDetail() error {
 	if s.opt.Detail != "tasks" {
 		return nil

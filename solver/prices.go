@@ -7,28 +7,28 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Prices are what a price certificate charges jobs for GPU time, in floats, to
-// be looked at: what it proves is for package verify to say.
+// Prices are what a price certificate charges jobs for GPU time, as floats for reports.
+// What the certificate proves is for package verify to say.
 type Prices struct {
 	model   *hare.Model
-	tariffs *tariffs
+	tariffs *priceCurves
 	path    bool
 }
 
-// NewPrices reads a certificate that verify.Bound accepts for the instance of
-// m; nil where it is not made of prices.
+// NewPrices reads a certificate that verify.Bound accepts for the instance of m. It
+// returns nil if the certificate has no prices.
 func NewPrices(m *hare.Model, c *hare.Certificate) *Prices {
 	if c == nil || c.Method != hare.MethodPrice {
 		return nil
 	}
-	return &Prices{m, newTariffs(m, c), c.Path}
+	return &Prices{m, newPriceCurves(m, c), c.Path}
 }
 
 // Paid is what a job pays, in weight-seconds, for one GPU of a type (index of
 // Model.Types) that it holds rounds times for holdUs, first at startUs and then
 // every periodUs. O(cells) at most, whatever the rounds.
-func (p *Prices) Paid(job, kind int, startUs, periodUs, rounds, holdUs int64) float64 {
-	return p.tariffs.of(kind, &p.model.Jobs[job]).runs(startUs, periodUs, rounds, holdUs)
+func (pr *Prices) Paid(job, kind int, startUs, periodUs, rounds, holdUs int64) float64 {
+	return pr.tariffs.ofJob(kind, &pr.model.Jobs[job]).ofRuns(startUs, periodUs, rounds, holdUs)
 }
 
 // End is when a job would end that could buy GPUs of one type alone at these
@@ -36,8 +36,8 @@ func (p *Prices) Paid(job, kind int, startUs, periodUs, rounds, holdUs int64) fl
 // else as a fluid (docs/design.md, section 2.2), the earliest end where several are least. Peak
 // is how many GPUs of the type are ever there. It is false where the job has no
 // profile for the type, or a round never finds its GPUs. O(cells²).
-func (p *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
-	j := &p.model.Jobs[job]
+func (pr *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
+	j := &pr.model.Jobs[job]
 	x := slices.IndexFunc(j.Modes, func(md hare.Mode) bool { return md.Type == kind })
 	if x < 0 || peak < 1 || j.Sync != hare.Relaxed && peak < j.Tasks {
 		return 0, false
@@ -48,10 +48,10 @@ func (p *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
 		tau = (j.Tasks+peak-1)/peak*md.ComputeUs + md.SyncUs
 	}
 	earliest := j.ReleaseUs
-	if p.path {
+	if pr.path {
 		earliest += j.Rounds * tau
 	}
-	t := p.tariffs.of(kind, j)
+	t := pr.tariffs.ofJob(kind, j)
 	if j.Sync == hare.Rigid {
 		endUs, _ = t.block(j, j.Rounds*md.DurationUs(), earliest)
 		return endUs, true
@@ -60,16 +60,17 @@ func (p *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
 	return endUs, true
 }
 
-// block is the end, and w C + price, of the cheapest block of a rigid job that ends at earliest
-// or later: an end of it is on the grid, or it begins as soon as it may.
-func (t *tariff) block(j *hare.ModelJob, length, earliest int64) (endUs int64, cost float64) {
+// block returns the end, and w C + price, of the cheapest block of a rigid job that ends
+// at earliest or later. An end of the block is at a grid point, or the block begins at
+// the earliest possible time.
+func (pc *priceCurve) block(j *hare.ModelJob, length, earliest int64) (endUs int64, cost float64) {
 	w := float64(j.WeightMicro) * 1e-12
 	first := max(j.ReleaseUs, earliest-length)
 	at := func(start int64) float64 {
-		return w*float64(start+length) + float64(j.Tasks)*(t.to(start+length)-t.to(start))
+		return w*float64(start+length) + float64(j.Tasks)*(pc.cumulativeAt(start+length)-pc.cumulativeAt(start))
 	}
 	best, least := first, at(first)
-	for _, g := range t.grid {
+	for _, g := range pc.grid {
 		for _, start := range [2]int64{g - length, g} {
 			if c := at(max(start, first)); start > first && (c < least || c == least && start < best) {
 				best, least = start, c
@@ -79,10 +80,10 @@ func (t *tariff) block(j *hare.ModelJob, length, earliest int64) (endUs int64, c
 	return best + length, least
 }
 
-// fluid is the end, and w C + price, of the cheapest fluid of a job that ends at earliest or
-// later: for each piece of time that may be its last, the cheapest time before
-// it and in it.
-func (t *tariff) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) (endUs int64, cost float64) {
+// fluid returns the end, and w C + price, of the cheapest fluid of a job that ends at
+// earliest or later: for each possible last piece of time, the cheapest time before that
+// piece and in it.
+func (pc *priceCurve) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) (endUs int64, cost float64) {
 	w := float64(j.WeightMicro) * 1e-12
 	need := float64(j.Rounds * md.DurationUs())
 	held, window := float64(j.Tasks), int64(0)
@@ -91,7 +92,7 @@ func (t *tariff) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) (endUs in
 		window = md.SyncUs
 	}
 	at := []int64{j.ReleaseUs, earliest}
-	for _, g := range t.grid {
+	for _, g := range pc.grid {
 		at = append(at, g, g+window)
 	}
 	slices.Sort(at)
@@ -101,9 +102,9 @@ func (t *tariff) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) (endUs in
 	rate, long := make([]float64, n), make([]float64, n) // the last piece is endless
 	order := make([]int, n)
 	for i, b := range at {
-		least := t.rate[t.cell(b)]
-		for g := t.cell(max(j.ReleaseUs, b-window)); g < len(t.rate) && t.grid[g] <= b; g++ {
-			least = min(least, t.rate[g])
+		least := pc.rate[pc.cell(b)]
+		for g := pc.cell(max(j.ReleaseUs, b-window)); g < len(pc.rate) && pc.grid[g] <= b; g++ {
+			least = min(least, pc.rate[g])
 		}
 		rate[i], long[i], order[i] = least*held, need, i
 		if i+1 < n {
@@ -116,7 +117,7 @@ func (t *tariff) fluid(j *hare.ModelJob, md hare.Mode, earliest int64) (endUs in
 		if at[last] < earliest {
 			continue
 		}
-		// Time of the last piece costs w beside its price.
+		// Time in the last piece costs w beside its price.
 		cost, left, inLast := w*float64(at[last]), need, 0.0
 		own := rate[last] + w
 		pay := func(rate, most float64) float64 {

@@ -10,12 +10,13 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// What a job would cost on one type is what the verifier proves of the instance
-// that has this job and this type alone, and its end is one that costs so much.
+// The cost of a job on one type equals what the verifier proves of the instance with
+// only this job and this type, and the end that is returned has this cost.
 func TestEndOnOneTypeIsTheVerifiers(t *testing.T) {
 	for seed := range uint64(2) {
 		for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
-			inst, err := trace.Generate(trace.GenerateConfig{Jobs: 12, Seed: seed, GPUs: []hare.TypeCount{{Type: "V100", Count: 18}, {Type: "K80", Count: 21}}})
+			inst, err := trace.Generate(trace.GenerateConfig{Jobs: 12, Seed: seed,
+				GPUs: []hare.TypeCount{{Type: "V100", Count: 18}, {Type: "K80", Count: 21}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,11 +61,12 @@ func TestEndOnOneTypeIsTheVerifiers(t *testing.T) {
 					if end < earliest {
 						t.Errorf("%s: ends at %d, before %d", name, end, earliest)
 					}
-					tariff, cost := p.tariffs.of(md.Type, j), 0.0
+					tariff, cost := p.tariffs.ofJob(md.Type, j), 0.0
 					if sync == hare.Rigid {
 						_, cost = tariff.block(j, j.Rounds*md.DurationUs(), earliest)
 						length := j.Rounds * md.DurationUs()
-						if paid := float64(j.Tasks) * p.Paid(i, md.Type, end-length, length, 1, length); math.Abs(float64(j.WeightMicro)*1e-12*float64(end)+paid-cost) > 1e-6*cost {
+						if paid := float64(j.Tasks) * p.Paid(i, md.Type, end-length, length, 1,
+							length); math.Abs(float64(j.WeightMicro)*1e-12*float64(end)+paid-cost) > 1e-6*cost {
 							t.Errorf("%s: the block to %d does not cost %g", name, end, cost)
 						}
 					} else {

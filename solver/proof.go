@@ -10,32 +10,32 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// proven is a certified bound. That by prices is proved when it is found, by
-// package verify, so that the end of a solve has only the schedule to check:
-// proving takes 0.1 s for 500 jobs, and far more round by round.
+// proven is a certified bound. A bound by prices is proved by package verify when it is
+// found, so that the end of a solve only checks the schedule: a proof takes 0.1 s for
+// 500 jobs, and far more round by round.
 type proven struct {
 	rel   *hare.Relaxation
-	proof *verify.Proof // nil where proving takes no time worth saving
+	proof *verify.Proof // nil if the proof takes too little time to be kept
 }
 
-// amount is the bound that is answered; nil without one.
-func (p *proven) amount() *hare.Amount {
-	if p.rel == nil {
+// amount returns the bound of the answer, or nil without one.
+func (pb *proven) amount() *hare.Amount {
+	if pb.rel == nil {
 		return nil
 	}
-	b := p.rel.Bound.RoundDown()
+	b := pb.rel.Bound.RoundDown()
 	return &b
 }
 
-// beats says that rel is not certified, or no more than p.
-func (p *proven) beats(rel *hare.Relaxation) bool {
-	return rel == nil || !rel.Certified || p.rel != nil && rel.Bound.Cmp(p.rel.Bound) <= 0
+// atLeast reports that rel is not certified or proves no more than pb.
+func (pb *proven) atLeast(rel *hare.Relaxation) bool {
+	return rel == nil || !rel.Certified || pb.rel != nil && rel.Bound.Cmp(pb.rel.Bound) <= 0
 }
 
-// untilCancelled sets s.quit, which ends when the caller cancels and not at a
-// deadline: late work towards a bound is worth its while then, and is not when
-// the caller waits for whatever there is.
-func (s *solve) untilCancelled() (stop func()) {
+// watchCancel sets s.quit, which ends when the caller cancels and not at a deadline.
+// Late work towards a bound is useful at a deadline, but not when the caller waits for
+// the present answer.
+func (s *solve) watchCancel() (stop func()) {
 	quit, cancel := context.WithCancel(context.WithoutCancel(s.parent))
 	s.quit = quit
 	if s.cancelled() {
@@ -52,14 +52,14 @@ func (s *solve) untilCancelled() (stop func()) {
 	}
 }
 
-// cancelled says that the caller ended the solve.
+// cancelled reports whether the caller ended the solve.
 func (s *solve) cancelled() bool {
 	return s.parent.Err() != nil && !errors.Is(s.parent.Err(), context.DeadlineExceeded)
 }
 
-// keep holds on to the best certified bound.
-func (s *solve) keep(rel *hare.Relaxation) {
-	if s.best.beats(rel) {
+// keepBound keeps the best certified bound.
+func (s *solve) keepBound(rel *hare.Relaxation) {
+	if s.best.atLeast(rel) {
 		return
 	}
 	rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
@@ -68,55 +68,56 @@ func (s *solve) keep(rel *hare.Relaxation) {
 		return
 	}
 	began := time.Now()
-	if proof := s.prove(rel); proof != nil {
+	if proof := s.proveBound(rel); proof != nil {
 		s.best = proven{rel, proof}
 	}
 	if s.opt.TimeLimit > 0 {
-		// What is proved now need not be at the end: the plan gets its time.
-		s.limits.planShare = min(1-s.limits.reserve, s.limits.planShare+time.Since(began).Seconds()/s.opt.TimeLimit.Seconds())
+		// The time of this proof is not needed at the end, so the plan gets it.
+		s.limits.planShare = min(1-s.limits.reserve,
+			s.limits.planShare+time.Since(began).Seconds()/s.opt.TimeLimit.Seconds())
 	}
 }
 
-// show holds on to the best bound on the way, which is told and saved, and
-// answered only where the caller cancels: what is answered at other ends must
-// not depend on who looks.
-func (s *solve) show(rel *hare.Relaxation) {
-	if s.shown.beats(rel) {
+// showBound keeps the best bound on the way. Such a bound is reported and saved, and is
+// the answer only if the caller cancels, since other answers must not depend on who
+// watches.
+func (s *solve) showBound(rel *hare.Relaxation) {
+	if s.shown.atLeast(rel) {
 		return
 	}
 	rel.Certificate.InstanceSHA256 = s.res.InstanceSHA256
 	began := time.Now()
-	if proof := s.prove(rel); proof != nil {
+	if proof := s.proveBound(rel); proof != nil {
 		s.shown = proven{rel, proof}
 	}
-	s.proving = time.Since(began)
+	s.proofTime = time.Since(began)
 }
 
-// showShare limits the time for bounds that are shown: a proof comes as many
-// times its length after the one before.
+// showShare limits the time for bounds that are shown: the next proof comes after so
+// many times the length of the last one.
 const showShare = 5
 
-// due says that nothing was told for a while: solves that are over by then do
-// not pay for what would be shown on the way.
-func (s *solve) due() bool {
-	return time.Since(s.toldAt) >= max(50*time.Millisecond, showShare*s.proving)
+// boundDue reports that no bound was shown for a while. Short solves therefore do not
+// pay for bounds on the way.
+func (s *solve) boundDue() bool {
+	return time.Since(s.shownAt) >= max(50*time.Millisecond, showShare*s.proofTime)
 }
 
-// prove is nil where the caller cancels first, or with s.fault set.
-func (s *solve) prove(rel *hare.Relaxation) *verify.Proof {
+// proveBound returns nil if the caller cancels first, or if it sets s.fault.
+func (s *solve) proveBound(rel *hare.Relaxation) *verify.Proof {
 	proof, err := verify.Prove(s.quit, s.inst, rel.Certificate)
 	switch {
 	case s.cancelled():
-		return nil // also where quit came too late: what is answered is what was told
+		return nil // also if quit came too late: the answer is the bound that was shown
 	case err != nil:
 		s.fault = fmt.Errorf("solver: %w: %w", ErrUnverified, err)
 	}
 	return proof
 }
 
-// takeShown makes the best bound on the way the bound, where it is better.
-func (s *solve) takeShown() {
-	if !s.best.beats(s.shown.rel) {
+// adoptShownBound makes the best bound on the way the bound if it is better.
+func (s *solve) adoptShownBound() {
+	if !s.best.atLeast(s.shown.rel) {
 		s.best = s.shown
 	}
 }

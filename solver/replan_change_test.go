@@ -17,7 +17,8 @@ import (
 // scenario reads an instance on node a with two V100 and node b with two T4.
 func scenario(t *testing.T, nodeB, jobs string) *hare.Instance {
 	t.Helper()
-	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", "cluster": {"nodes": [{"name": "a", "gpus": {"V100": 2}}, {"name": "b", "gpus": {"T4": 2}`+nodeB+`}]}, "jobs": [`+jobs+`]}`), wire.Limits{})
+	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", "cluster": {"nodes": [{"name": "a", `+
+		`"gpus": {"V100": 2}}, {"name": "b", "gpus": {"T4": 2}`+nodeB+`}]}, "jobs": [`+jobs+`]}`), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +27,10 @@ func scenario(t *testing.T, nodeB, jobs string) *hare.Instance {
 
 const (
 	relaxedOnB = `{"id": "r", "rounds": 3, "tasks": 2, "on": {"T4": {"compute_s": 2, "sync_s": 1}}}`
-	gangOnB    = `{"id": "g", "rounds": 1000000, "tasks": 2, "sync": "gang", "on": {"T4": {"compute_s": 2, "sync_s": 1}, "V100": {"compute_s": 3}}}`
-	rigidOnB   = `{"id": "s", "rounds": 2, "tasks": 2, "sync": "rigid", "on": {"T4": {"compute_s": 2, "sync_s": 1}, "V100": {"compute_s": 3}}}`
+	gangOnB    = `{"id": "g", "rounds": 1000000, "tasks": 2, "sync": "gang", "on": {"T4": {"compute_s": 2, ` +
+		`"sync_s": 1}, "V100": {"compute_s": 3}}}`
+	rigidOnB = `{"id": "s", "rounds": 2, "tasks": 2, "sync": "rigid", "on": {"T4": {"compute_s": 2, "sync_s": 1},` +
+		` "V100": {"compute_s": 3}}}`
 )
 
 // A GPU that goes takes what runs on it along: the started round, or the whole
@@ -92,7 +95,8 @@ func TestNodeTakenOut(t *testing.T) {
 	if rep := verify.CheckReplan(after, res, &verify.Previous{Result: prev, Instance: before}); !rep.OK {
 		t.Error(rep)
 	}
-	if rep := verify.CheckReplan(after, res, nil); rep.OK || !strings.Contains(rep.String(), "nothing says what had started") {
+	if rep := verify.CheckReplan(after, res, nil); rep.OK ||
+		!strings.Contains(rep.String(), "nothing says what had started") {
 		t.Errorf("without the previous result: %s", rep)
 	}
 	if rep := verify.CheckReplan(after, res, &verify.Previous{Result: prev}); rep.OK {
@@ -100,7 +104,8 @@ func TestNodeTakenOut(t *testing.T) {
 	}
 	var bad *hare.InvalidError
 	again := hare.ReplanRequest{Previous: res, AtUs: 5_000_000, HasAt: true}
-	if _, err := solver.Replan(t.Context(), after, again, hare.Options{}, solver.Config{}); !errors.As(err, &bad) || bad.Pointer != "/previous/replan/schedule" {
+	if _, err := solver.Replan(t.Context(), after, again, hare.Options{}, solver.Config{}); !errors.As(err, &bad) ||
+		bad.Pointer != "/previous/replan/schedule" {
 		t.Errorf("going on from there: %v", err)
 	}
 	again = hare.ReplanRequest{Previous: res, AtUs: 1_000_000}
@@ -172,7 +177,8 @@ func TestStabilityPricesMoves(t *testing.T) {
 	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 19))
 		inst := mixture(r)
-		prev, err := solver.Solve(t.Context(), inst, hare.Options{Bound: hare.MethodMachine, Order: "arrival", Assign: "earliest_available"}, solver.Config{})
+		prev, err := solver.Solve(t.Context(), inst, hare.Options{Bound: hare.MethodMachine, Order: "arrival",
+			Assign: "earliest_available"}, solver.Config{})
 		if err != nil || prev.Schedule == nil {
 			continue
 		}
@@ -259,7 +265,8 @@ func TestStartedJobsAreNotChanged(t *testing.T) {
 		after := *before
 		after.Jobs = slices.Clone(before.Jobs)
 		change(&after.Jobs[0])
-		_, err := solver.Replan(t.Context(), &after, hare.ReplanRequest{Previous: prev, Before: before, AtUs: at, HasAt: true}, hare.Options{}, solver.Config{})
+		_, err := solver.Replan(t.Context(), &after, hare.ReplanRequest{Previous: prev, Before: before, AtUs: at,
+			HasAt: true}, hare.Options{}, solver.Config{})
 		var bad *hare.InvalidError
 		if !errors.As(err, &bad) || bad.Pointer != "/instance/jobs/0/"+field || bad.Code != "changed_job" {
 			t.Errorf("%s: %v", field, err)
@@ -288,13 +295,15 @@ func TestRestAtTheBeginning(t *testing.T) {
 // A run of a hundred million rounds costs no more than one of ten.
 func TestLongRunsAreNotCounted(t *testing.T) {
 	long := strings.Replace(gangOnB, "1000000", "100000000", 1)
-	inst := scenario(t, "", long+","+strings.Replace(strings.Replace(rigidOnB, `"rounds": 2`, `"rounds": 100000000`, 1), `"s"`, `"t"`, 1))
+	inst := scenario(t, "", long+","+strings.Replace(strings.Replace(rigidOnB, `"rounds": 2`, `"rounds": 100000000`, 1),
+		`"s"`, `"t"`, 1))
 	prev := planned(t, inst)
 	bytes := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			req := hare.ReplanRequest{Previous: prev, AtUs: makespan(prev) / 3, HasAt: true, StabilityMicro: 1000}
-			if _, err := solver.Replan(t.Context(), inst, req, hare.Options{WorkLimit: 10, Bound: hare.MethodMachine, Order: "wspt"}, solver.Config{}); err != nil {
+			if _, err := solver.Replan(t.Context(), inst, req, hare.Options{WorkLimit: 10, Bound: hare.MethodMachine,
+				Order: "wspt"}, solver.Config{}); err != nil {
 				b.Fatal(err)
 			}
 		}

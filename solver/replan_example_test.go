@@ -16,9 +16,11 @@ import (
 // as little of it as moves are dear.
 func ExampleReplan() {
 	const cluster = `"cluster": {"nodes": [{"name": "n", "gpus": {"V100": 1}}]}`
-	const jobs = `{"id": "a", "rounds": 2, "on": {"V100": {"compute_s": 10}}}, {"id": "b", "on": {"V100": {"compute_s": 30}}}`
+	const jobs = `{"id": "a", "rounds": 2, "on": {"V100": {"compute_s": 10}}}, {"id": "b", ` +
+		`"on": {"V100": {"compute_s": 30}}}`
 	decode := func(jobs string) *hare.Instance {
-		inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", `+cluster+`, "jobs": [`+jobs+`]}`), wire.Limits{})
+		inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1", `+cluster+`, "jobs": [`+jobs+`]}`),
+			wire.Limits{})
 		if err != nil {
 			panic(err)
 		}
@@ -38,7 +40,8 @@ func ExampleReplan() {
 			panic(err)
 		}
 		p := res.Replan
-		fmt.Printf("stability %s: value %s + %s, %s of %s GPU-seconds moved\n", hare.FormatMicros(stability), res.Value, p.Constant, p.MovedGPU, p.PlannedGPU)
+		fmt.Printf("stability %s: value %s + %s, %s of %s GPU-seconds moved\n", hare.FormatMicros(stability), res.Value,
+			p.Constant, p.MovedGPU, p.PlannedGPU)
 		for _, x := range p.Moved {
 			fmt.Println(" ", x.ID, x.Why, "by", hare.FormatMicros(x.To.EndUs-x.From.EndUs), "s")
 		}

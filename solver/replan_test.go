@@ -38,7 +38,8 @@ func mixture(r *rand.Rand) *hare.Instance {
 	}
 	only := r.IntN(6) // mostly mixtures, else one mode
 	for i := range 2 + r.IntN(7) {
-		j := hare.Job{ID: fmt.Sprintf("j%d", i), WeightMicro: int64(r.IntN(5)) * 500_000, Rounds: int64(1 + r.IntN(5)), Tasks: int64(1 + r.IntN(3)), Sync: hare.Sync(r.IntN(3))}
+		j := hare.Job{ID: fmt.Sprintf("j%d", i), WeightMicro: int64(r.IntN(5)) * 500_000, Rounds: int64(1 + r.IntN(5)),
+			Tasks: int64(1 + r.IntN(3)), Sync: hare.Sync(r.IntN(3))}
 		if only < 3 {
 			j.Sync = hare.Sync(only)
 		}
@@ -166,7 +167,8 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 		}
 		// And on from there.
 		later := at + r.Int64N(end-at)
-		again, err := solver.Replan(t.Context(), inst, hare.ReplanRequest{Previous: back, AtUs: later, HasAt: true}, hare.Options{WorkLimit: 100}, solver.Config{})
+		again, err := solver.Replan(t.Context(), inst, hare.ReplanRequest{Previous: back, AtUs: later, HasAt: true},
+			hare.Options{WorkLimit: 100}, solver.Config{})
 		var bad *hare.InvalidError
 		switch {
 		case errors.As(err, &bad) && bad.Code == "nothing_left":
@@ -211,7 +213,8 @@ func TestReplannedBoundsHold(t *testing.T) {
 		if prev == nil {
 			continue
 		}
-		res := replan(t, inst, hare.ReplanRequest{Previous: prev, AtUs: r.Int64N(makespan(prev)), StabilityMicro: int64(r.IntN(3)) * 500_000})
+		res := replan(t, inst, hare.ReplanRequest{Previous: prev, AtUs: r.Int64N(makespan(prev)),
+			StabilityMicro: int64(r.IntN(3)) * 500_000})
 		best, ok, done := brute.Optimum(res.Replan.Rest, 200_000)
 		if !done || !ok {
 			continue

@@ -14,12 +14,13 @@ import (
 // and no term is negative. O(blocks · cells); runs of rounds count as one.
 func (s *solve) report() *hare.GapReport {
 	rel := s.best.rel
-	if rel == nil || rel.Certificate == nil || rel.Certificate.Method != hare.MethodPrice || len(rel.Phi) != len(s.model.Jobs) {
+	if rel == nil || rel.Certificate == nil || rel.Certificate.Method != hare.MethodPrice ||
+		len(rel.Phi) != len(s.model.Jobs) {
 		return nil
 	}
 	m, p := s.model, s.incumbent
 	rep := &hare.GapReport{}
-	tariffs := newTariffs(m, rel.Certificate)
+	tariffs := newPriceCurves(m, rel.Certificate)
 	used := make([]float64, len(m.Types))
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
@@ -27,7 +28,7 @@ func (s *solve) report() *hare.GapReport {
 		for x := range p.Jobs[i] {
 			b := &p.Jobs[i][x]
 			k := m.Classes[b.Class].Type
-			paid := float64(b.Width) * tariffs.of(k, j).runs(b.StartUs, b.PeriodUs, b.Rounds, b.HoldUs)
+			paid := float64(b.Width) * tariffs.ofJob(k, j).ofRuns(b.StartUs, b.PeriodUs, b.Rounds, b.HoldUs)
 			used[k] += paid
 			cost += paid
 		}

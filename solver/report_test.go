@@ -18,7 +18,8 @@ func TestGapReportAddsUp(t *testing.T) {
 	}
 	for seed := range seeds {
 		for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid, 9} {
-			inst, err := trace.Generate(trace.GenerateConfig{Jobs: 20, Seed: seed, GPUs: []hare.TypeCount{{Type: "V100", Count: 18}, {Type: "K80", Count: 21}}})
+			inst, err := trace.Generate(trace.GenerateConfig{Jobs: 20, Seed: seed,
+				GPUs: []hare.TypeCount{{Type: "V100", Count: 18}, {Type: "K80", Count: 21}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,13 +40,15 @@ func TestGapReportAddsUp(t *testing.T) {
 				}
 				gap := res.Value.Float() - res.Bound.Float()
 				if math.Abs(g.Excess-gap) > 1e-4*gap+1e-5 || math.Abs(g.ReducedCost+g.IdleCapacity-g.Excess) > 1e-5 {
-					t.Errorf("excess %v of reduced cost %v and idle capacity %v; value − bound is %v", g.Excess, g.ReducedCost, g.IdleCapacity, gap)
+					t.Errorf("excess %v of reduced cost %v and idle capacity %v; value − bound is %v", g.Excess, g.ReducedCost,
+						g.IdleCapacity, gap)
 				}
 				idle := 0.0
 				for _, x := range g.IdleByType {
 					idle += x.Idle
 				}
-				if len(g.IdleByType) != 2 || math.Abs(idle-g.IdleCapacity) > 1e-5 || len(g.Jobs) != hare.MaxReportedJobs || g.Jobs[0].ReducedCost < g.Jobs[1].ReducedCost {
+				if len(g.IdleByType) != 2 || math.Abs(idle-g.IdleCapacity) > 1e-5 || len(g.Jobs) != hare.MaxReportedJobs ||
+					g.Jobs[0].ReducedCost < g.Jobs[1].ReducedCost {
 					t.Errorf("%+v", g)
 				}
 			})
@@ -55,7 +58,8 @@ func TestGapReportAddsUp(t *testing.T) {
 
 // A run of a million rounds is priced without looking at each.
 func TestLongRunsAreReportedAtOnce(t *testing.T) {
-	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 12, Seed: 1, GPUs: []hare.TypeCount{{Type: "V100", Count: 10}}})
+	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 12, Seed: 1,
+		GPUs: []hare.TypeCount{{Type: "V100", Count: 10}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ type rest struct {
 	inst     *hare.Instance
 	constant hare.Amount
 	jobs     []restJob
-	past     []pastEntry // that has run or started, on the whole's clock
+	past     []pastEntry // what has run or started, on the clock of the whole
 	misfit   string      // why past did not take the times that the whole says, or ""
 	old      *hare.Schedule
 	report   *hare.Replan
@@ -33,11 +33,11 @@ type rest struct {
 
 // restJob is one job of rest.inst.
 type restJob struct {
-	whole   int     // its index in the whole instance
-	done    int64   // rounds that are gone
-	planned []piece // of the earlier plan, not started; clock and rounds of the rest
+	whole   int       // the index in the whole instance
+	done    int64     // the rounds that are done
+	planned []taskRun // what the previous plan has and has not started, with clock and rounds of the rest
 	from    hare.JobPlace
-	why     string // it cannot stay; "" where it can, or was not planned
+	why     string // why the job cannot stay; "" if it can or was not planned
 	added   bool
 }
 
@@ -48,7 +48,7 @@ type pastEntry struct {
 	hare.Entry
 }
 
-// gpuEntry is an entry of the earlier schedule with its GPU's name and type.
+// gpuEntry is an entry of the previous schedule with its GPU's name and type.
 type gpuEntry struct {
 	gpu, kind string
 	hare.Entry
@@ -65,8 +65,8 @@ type deriver struct {
 	held          map[string][]reservation // by GPU of the whole
 }
 
-// derive finds what is left. The schedule must be of before; it has been
-// checked. O(entries log entries + GPUs + jobs), whatever the number of rounds
+// derive finds what is left. The schedule must be one of before and must have been
+// checked. It takes O(entries log entries + GPUs + jobs), whatever the number of rounds
 // of runs.
 func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest, error) {
 	d := &deriver{before: before, whole: whole, held: map[string][]reservation{}, cluster: newCluster(&whole.Cluster)}
@@ -99,7 +99,9 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 		}
 	}
 	if len(d.inst.Jobs) == 0 && at >= makespan {
-		return nil, &hare.InvalidError{Pointer: "/at_s", Code: "nothing_left", Detail: fmt.Sprintf("at %s s nothing is left of the previous plan, which ends at %s s, and there are no new jobs: name an earlier instant", hare.FormatMicros(at), hare.FormatMicros(makespan))}
+		return nil, &hare.InvalidError{Pointer: "/at_s", Code: "nothing_left",
+			Detail: fmt.Sprintf("at %s s nothing is left of the previous plan, which ends at %s s, and there are no new "+
+				"jobs: name an earlier instant", hare.FormatMicros(at), hare.FormatMicros(makespan))}
 	}
 	if err := d.capacity(); err != nil {
 		return nil, err
@@ -113,17 +115,17 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 }
 
 // entries sorts the entries of sched by job of before.
-func (d *deriver) entries(sched *hare.Schedule) (by [][]gpuEntry, makespan int64) {
-	by = make([][]gpuEntry, len(d.before.Jobs))
-	place := make(map[string]int, len(d.before.Jobs))
-	for i := range d.before.Jobs {
-		place[d.before.Jobs[i].ID] = i
+func (dr *deriver) entries(sched *hare.Schedule) (by [][]gpuEntry, makespan int64) {
+	by = make([][]gpuEntry, len(dr.before.Jobs))
+	place := make(map[string]int, len(dr.before.Jobs))
+	for i := range dr.before.Jobs {
+		place[dr.before.Jobs[i].ID] = i
 	}
 	jobOf := make([]int, len(sched.Jobs))
 	for i, id := range sched.Jobs {
 		jobOf[i] = place[id]
 	}
-	kinds := newCluster(&d.before.Cluster)
+	kinds := newCluster(&dr.before.Cluster)
 	for i := range sched.Lanes {
 		l := &sched.Lanes[i]
 		kind := kinds.gpus[l.GPU].kind
@@ -131,7 +133,7 @@ func (d *deriver) entries(sched *hare.Schedule) (by [][]gpuEntry, makespan int64
 			e := gpuEntry{l.GPU, kind, l.Entry(x)}
 			j := jobOf[e.Job]
 			by[j] = append(by[j], e)
-			makespan = max(makespan, endOf(&d.before.Jobs[j], &e, e.Rounds-1))
+			makespan = max(makespan, endOf(&dr.before.Jobs[j], &e, e.Rounds-1))
 		}
 	}
 	return by, makespan
@@ -146,16 +148,17 @@ func profileOf(j *hare.Job, kind string) hare.Profile {
 	return hare.Profile{}
 }
 
-// startOf is when round n of the entry, from 0, starts.
+// startOf returns when round n of the entry, counted from 0, starts.
 func startOf(e *gpuEntry, n int64) int64 { return e.StartUs + n*e.PeriodUs }
 
-// endOf is when the tasks of round n of the entry, from 0, have synchronised.
+// endOf returns when the tasks of round n of the entry, counted from 0, have
+// synchronised.
 func endOf(j *hare.Job, e *gpuEntry, n int64) int64 {
 	p := profileOf(j, e.kind)
 	return startOf(e, n) + e.Tasks*p.ComputeUs + p.SyncUs
 }
 
-// lastEnd is when all tasks of a round have synchronised; 0 of no round.
+// lastEnd returns when all tasks of a round have synchronised; 0 without tasks.
 func lastEnd(j *hare.Job, entries []gpuEntry, round int64) (end int64) {
 	for i := range entries {
 		if n := round - entries[i].Round; n >= 0 && n < entries[i].Rounds {
@@ -165,7 +168,8 @@ func lastEnd(j *hare.Job, entries []gpuEntry, round int64) (end int64) {
 	return end
 }
 
-// lastStarted is the last round with a task that starts before at; −1 if none.
+// lastStarted returns the last round with a task that starts before at; −1 if there is
+// none.
 func lastStarted(entries []gpuEntry, at int64) int64 {
 	last := int64(-1)
 	for i := range entries {
@@ -182,32 +186,32 @@ func lastStarted(entries []gpuEntry, at int64) int64 {
 	return last
 }
 
-// job takes job i of the whole, p before, apart into what is done, what has
+// job divides job i of the whole, which was p before, into what is done, what has
 // started and what is left.
-func (d *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
-	q := &d.whole.Jobs[i]
-	last := lastStarted(entries, d.at)
+func (dr *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
+	q := &dr.whole.Jobs[i]
+	last := lastStarted(entries, dr.at)
 	r := restJob{whole: i}
 	if last < 0 {
-		d.leave(i, r, d.at)
+		dr.leave(i, r, dr.at)
 		return nil
 	}
 	if err := unchanged(i, p, q); err != nil {
 		return err
 	}
 	if p.Sync == hare.Rigid {
-		last = p.Rounds - 1 // it cannot be stopped and go on
+		last = p.Rounds - 1 // a rigid job cannot be stopped and resumed
 	}
 	end := lastEnd(p, entries, last)
-	var held []gpuEntry // of the last round
+	var held []gpuEntry // the tasks of the last started round
 	for _, e := range entries {
 		if n := last - e.Round; n >= 0 && n < e.Rounds {
 			held = append(held, e)
 		}
 	}
 	r.done = last + 1
-	release := d.at
-	if end > d.at {
+	release := dr.at
+	if end > dr.at {
 		release = end
 		var holds []reservation
 		lost := ""
@@ -217,28 +221,28 @@ func (d *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
 			if p.Sync == hare.Relaxed {
 				to = startOf(e, last-e.Round) + e.Tasks*profileOf(p, e.kind).ComputeUs
 			}
-			h := reservation{max(d.at, startOf(e, last-e.Round)), to}
+			h := reservation{max(dr.at, startOf(e, last-e.Round)), to}
 			if p.Sync == hare.Rigid {
-				h.from = d.at
+				h.from = dr.at
 			}
-			if holds = append(holds, h); h.to > h.from && lost == "" && !d.cluster.covers(e.gpu, e.kind, h.from, h.to) {
+			if holds = append(holds, h); h.to > h.from && lost == "" && !dr.cluster.covers(e.gpu, e.kind, h.from, h.to) {
 				lost = e.gpu
 			}
 		}
 		if lost != "" {
-			r.done, r.why, release = last, hare.MovedLost, d.at
+			r.done, r.why, release = last, hare.MovedLost, dr.at
 			if p.Sync == hare.Rigid {
 				r.done = 0
 			}
 			end = lastEnd(p, entries, r.done-1)
-			d.report.Lost = append(d.report.Lost, hare.LostWork{Job: p.ID, Round: r.done, GPU: lost})
+			dr.report.Lost = append(dr.report.Lost, hare.LostWork{Job: p.ID, Round: r.done, GPU: lost})
 		} else {
 			for x, h := range holds {
 				if h.to > h.from {
-					d.held[held[x].gpu] = append(d.held[held[x].gpu], h)
+					dr.held[held[x].gpu] = append(dr.held[held[x].gpu], h)
 				}
 			}
-			d.report.Started = append(d.report.Started, hare.StartedWork{Job: p.ID, Rounds: r.done, UntilUs: end})
+			dr.report.Started = append(dr.report.Started, hare.StartedWork{Job: p.ID, Rounds: r.done, UntilUs: end})
 		}
 	}
 	for _, e := range entries {
@@ -247,24 +251,25 @@ func (d *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
 			if n == 1 {
 				e.PeriodUs = 0
 			}
-			d.past = append(d.past, pastEntry{e.gpu, int32(i), e.Entry})
-			switch g, there := d.cluster.gpus[e.gpu]; {
-			case d.misfit != "":
+			dr.past = append(dr.past, pastEntry{e.gpu, int32(i), e.Entry})
+			switch g, there := dr.cluster.gpus[e.gpu]; {
+			case dr.misfit != "":
 			case there && g.kind != e.kind:
-				d.misfit = fmt.Sprintf("job %.60q ran on GPU %.60s, which was a %.40s then", q.ID, e.gpu, e.kind)
+				dr.misfit = fmt.Sprintf("job %.60q ran on GPU %.60s, which was a %.40s then", q.ID, e.gpu, e.kind)
 			case profileOf(p, e.kind) != profileOf(q, e.kind):
-				d.misfit = fmt.Sprintf("job %.60q has run, and its times on %.40s have changed since", q.ID, e.kind)
+				dr.misfit = fmt.Sprintf("job %.60q has run, and its times on %.40s have changed since", q.ID, e.kind)
 			}
 		}
 	}
 	switch {
 	case q.Rounds < r.done:
-		return changed(i, "rounds", fmt.Sprintf("%d rounds of it have run or started by at_s: give at least as many", r.done))
+		return changed(i, "rounds", fmt.Sprintf("%d rounds of it have run or started by at_s: give at least as many",
+			r.done))
 	case q.Rounds == r.done:
-		d.constant = d.constant.Add(hare.Product(q.WeightMicro, end-q.ReleaseUs))
+		dr.constant = dr.constant.Add(hare.Product(q.WeightMicro, end-q.ReleaseUs))
 		return nil
 	}
-	d.leave(i, r, release)
+	dr.leave(i, r, release)
 	return nil
 }
 
@@ -289,23 +294,24 @@ func changed(i int, field, detail string) error {
 	if detail == "" {
 		detail = "differs from the previous instance, and the job has started: leave it, or give the job a new id"
 	}
-	return &hare.InvalidError{Pointer: "/instance/jobs/" + strconv.Itoa(i) + "/" + field, Code: "changed_job", Detail: detail}
+	return &hare.InvalidError{Pointer: "/instance/jobs/" + strconv.Itoa(i) + "/" + field, Code: "changed_job",
+		Detail: detail}
 }
 
-// leave adds what is left of job i of the whole, released at an instant of its
+// leave adds what is left of job i of the whole, released at an instant of the whole's
 // clock.
-func (d *deriver) leave(i int, r restJob, release int64) {
-	j := d.whole.Jobs[i]
+func (dr *deriver) leave(i int, r restJob, release int64) {
+	j := dr.whole.Jobs[i]
 	was := j.ReleaseUs
-	j.ReleaseUs = max(release, was) - d.at
+	j.ReleaseUs = max(release, was) - dr.at
 	j.Rounds -= r.done
-	d.constant = d.constant.Add(hare.Product(j.WeightMicro, d.at+j.ReleaseUs-was))
-	d.inst.Jobs = append(d.inst.Jobs, j)
-	d.jobs = append(d.jobs, r)
+	dr.constant = dr.constant.Add(hare.Product(j.WeightMicro, dr.at+j.ReleaseUs-was))
+	dr.inst.Jobs = append(dr.inst.Jobs, j)
+	dr.jobs = append(dr.jobs, r)
 }
 
-// compose is the schedule of the whole: what has run and started, and sched, of
-// the rest.
+// compose returns the schedule of the whole: what has run and started, and sched for the
+// rest.
 func (r *rest) compose(whole *hare.Instance, sched *hare.Schedule) (*hare.Schedule, error) {
 	names := make(map[string]string, len(r.report.Renamed))
 	for _, x := range r.report.Renamed {

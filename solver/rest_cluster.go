@@ -55,8 +55,8 @@ func between(windows []hare.Window, from int64) []hare.Window {
 }
 
 // covers says that the GPU is there, of that type, and available throughout.
-func (c *cluster) covers(name, kind string, from, to int64) bool {
-	g, ok := c.gpus[name]
+func (cl *cluster) covers(name, kind string, from, to int64) bool {
+	g, ok := cl.gpus[name]
 	if !ok || g.kind != kind {
 		return false
 	}
@@ -66,59 +66,62 @@ func (c *cluster) covers(name, kind string, from, to int64) bool {
 // capacity builds the cluster of the rest: windows and busy GPUs on its clock,
 // and what started work holds. A node one of whose GPUs started work holds again
 // later, after a time free, is split into nodes of one GPU, named node.index.
-func (d *deriver) capacity() error {
+func (dr *deriver) capacity() error {
 	names := map[string]bool{}
-	for i := range d.whole.Cluster.Nodes {
-		names[d.whole.Cluster.Nodes[i].Name] = true
+	for i := range dr.whole.Cluster.Nodes {
+		names[dr.whole.Cluster.Nodes[i].Name] = true
 	}
-	for i := range d.whole.Cluster.Nodes {
-		n := &d.whole.Cluster.Nodes[i]
-		if len(between(n.Windows, d.at)) == 0 {
+	for i := range dr.whole.Cluster.Nodes {
+		n := &dr.whole.Cluster.Nodes[i]
+		if len(between(n.Windows, dr.at)) == 0 {
 			continue // it never comes back
 		}
-		windows := shifted(n.Windows, d.at)
+		windows := shifted(n.Windows, dr.at)
 		size := 0
 		for _, g := range n.GPUs {
 			size += g.Count
 		}
 		until := make([]int64, size)
 		for _, b := range n.Busy {
-			until[b.GPU] = max(0, b.UntilUs-d.at)
+			until[b.GPU] = max(0, b.UntilUs-dr.at)
 		}
 		later := make([][]reservation, size)
 		split := false
 		for at := range size {
-			held := d.held[n.Name+"/"+strconv.Itoa(at)]
+			held := dr.held[n.Name+"/"+strconv.Itoa(at)]
 			slices.SortFunc(held, func(a, b reservation) int { return cmp.Compare(a.from, b.from) })
 			for _, h := range held {
-				if h.from-d.at <= until[at] {
-					until[at] = max(until[at], h.to-d.at)
+				if h.from-dr.at <= until[at] {
+					until[at] = max(until[at], h.to-dr.at)
 				} else {
-					later[at] = append(later[at], reservation{h.from - d.at, h.to - d.at})
+					later[at] = append(later[at], reservation{h.from - dr.at, h.to - dr.at})
 					split = true
 				}
 			}
 		}
 		if !split {
-			d.inst.Cluster.Nodes = append(d.inst.Cluster.Nodes, hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs), Windows: windows, Busy: busyOf(until)})
+			dr.inst.Cluster.Nodes = append(dr.inst.Cluster.Nodes, hare.Node{Name: n.Name, GPUs: slices.Clone(n.GPUs),
+				Windows: windows, Busy: busyOf(until)})
 			continue
 		}
 		at := 0
 		for _, g := range n.GPUs {
 			for range g.Count {
-				d.single(n.Name, at, g.Type, windows, until[at], later[at], names)
+				dr.single(n.Name, at, g.Type, windows, until[at], later[at], names)
 				at++
 			}
 		}
 	}
-	if len(d.inst.Cluster.Nodes) == 0 {
-		return &hare.InvalidError{Pointer: "/instance/cluster", Code: "no_gpus", Detail: "no GPU is in service from at_s on: give a node that is"}
+	if len(dr.inst.Cluster.Nodes) == 0 {
+		return &hare.InvalidError{Pointer: "/instance/cluster", Code: "no_gpus",
+			Detail: "no GPU is in service from at_s on: give a node that is"}
 	}
 	return nil
 }
 
 // single adds a GPU as a node of its own.
-func (d *deriver) single(node string, at int, kind string, windows []hare.Window, until int64, later []reservation, names map[string]bool) {
+func (dr *deriver) single(node string, at int, kind string, windows []hare.Window, until int64, later []reservation,
+	names map[string]bool) {
 	open := without(windows, later)
 	if open != nil && len(open) == 0 {
 		return
@@ -128,10 +131,11 @@ func (d *deriver) single(node string, at int, kind string, windows []hare.Window
 		name += "'"
 	}
 	names[name] = true
-	d.inst.Cluster.Nodes = append(d.inst.Cluster.Nodes, hare.Node{
+	dr.inst.Cluster.Nodes = append(dr.inst.Cluster.Nodes, hare.Node{
 		Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}, Windows: open, Busy: busyOf([]int64{until}),
 	})
-	d.report.Renamed = append(d.report.Renamed, hare.RenamedGPU{Rest: name + "/0", Whole: node + "/" + strconv.Itoa(at)})
+	dr.report.Renamed = append(dr.report.Renamed,
+		hare.RenamedGPU{Rest: name + "/0", Whole: node + "/" + strconv.Itoa(at)})
 }
 
 func busyOf(until []int64) (busy []hare.Busy) {

@@ -8,36 +8,37 @@ import (
 
 // plan carries over what the earlier schedule has planned for the jobs of the
 // rest: in old for those that can stay, in restJob.planned for all.
-func (d *deriver) plan(entries [][]gpuEntry) {
-	index := make(map[string]int, len(d.before.Jobs))
-	for i := range d.before.Jobs {
-		index[d.before.Jobs[i].ID] = i
+func (dr *deriver) plan(entries [][]gpuEntry) {
+	index := make(map[string]int, len(dr.before.Jobs))
+	for i := range dr.before.Jobs {
+		index[dr.before.Jobs[i].ID] = i
 	}
-	rename := make(map[string]string, len(d.report.Renamed))
-	for _, x := range d.report.Renamed {
+	rename := make(map[string]string, len(dr.report.Renamed))
+	for _, x := range dr.report.Renamed {
 		rename[x.Whole] = x.Rest
 	}
 	var stay []pastEntry
-	d.old = &hare.Schedule{}
-	for n := range d.jobs {
-		r, q := &d.jobs[n], &d.inst.Jobs[n]
-		d.old.Jobs = append(d.old.Jobs, q.ID)
+	dr.old = &hare.Schedule{}
+	for n := range dr.jobs {
+		r, q := &dr.jobs[n], &dr.inst.Jobs[n]
+		dr.old.Jobs = append(dr.old.Jobs, q.ID)
 		if r.added {
 			continue
 		}
-		p := &d.before.Jobs[index[q.ID]]
-		d.place(r, q, p, entries[index[q.ID]])
-		planned := d.planned(r, q, p, entries[index[q.ID]])
+		p := &dr.before.Jobs[index[q.ID]]
+		dr.place(r, q, p, entries[index[q.ID]])
+		planned := dr.planned(r, q, p, entries[index[q.ID]])
 		for _, e := range planned {
 			prof := profileOf(p, e.kind)
 			hold := prof.ComputeUs
 			if p.Sync != hare.Relaxed {
 				hold = prof.DurationUs()
 			}
-			r.planned = append(r.planned, piece{kind: e.kind, round: e.Round, rounds: e.Rounds, tasks: e.Tasks, start: e.StartUs, period: e.PeriodUs, each: hold, width: 1})
+			r.planned = append(r.planned, taskRun{kind: e.kind, round: e.Round, rounds: e.Rounds, tasks: e.Tasks,
+				start: e.StartUs, period: e.PeriodUs, each: hold, width: 1})
 		}
 		if r.why == "" {
-			r.why = d.obstacle(q, p, planned)
+			r.why = dr.obstacle(q, p, planned)
 		}
 		if r.why != "" {
 			continue
@@ -50,12 +51,12 @@ func (d *deriver) plan(entries [][]gpuEntry) {
 			stay = append(stay, pastEntry{gpu, int32(n), e.Entry})
 		}
 	}
-	d.old.Lanes = lanesOf(stay, newCluster(&d.inst.Cluster).order)
+	dr.old.Lanes = lanesOf(stay, newCluster(&dr.inst.Cluster).order)
 }
 
 // place says from where to where the earlier plan has what is left of job q, a
 // lost round included.
-func (d *deriver) place(r *restJob, q, p *hare.Job, entries []gpuEntry) {
+func (dr *deriver) place(r *restJob, q, p *hare.Job, entries []gpuEntry) {
 	last := min(p.Rounds, r.done+q.Rounds)
 	for _, e := range entries {
 		from, to := max(e.Round, r.done), min(e.Round+e.Rounds, last)
@@ -75,7 +76,7 @@ func (d *deriver) place(r *restJob, q, p *hare.Job, entries []gpuEntry) {
 
 // planned is the entries of rounds of the rest that have not started, on its
 // clock, rounds counted from 0.
-func (d *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpuEntry {
+func (dr *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpuEntry {
 	first := r.done // a lost round has started
 	if r.why == hare.MovedLost {
 		if first++; p.Sync == hare.Rigid {
@@ -89,7 +90,7 @@ func (d *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpuE
 		if from >= to {
 			continue
 		}
-		e.StartUs = startOf(&e, from-e.Round) - d.at
+		e.StartUs = startOf(&e, from-e.Round) - dr.at
 		e.Round, e.Rounds = from-r.done, to-from
 		if e.Rounds == 1 {
 			e.PeriodUs = 0
@@ -101,7 +102,7 @@ func (d *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpuE
 
 // obstacle says why job q of the rest, p before, cannot stay where it is
 // planned.
-func (d *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
+func (dr *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
 	if q.Sync != p.Sync || q.Tasks != p.Tasks || q.Mix != p.Mix {
 		return hare.MovedChanged
 	}
@@ -118,10 +119,10 @@ func (d *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
 	for x, e := range planned {
 		hold := e.Tasks * profileOf(p, e.kind).ComputeUs
 		if p.Sync != hare.Relaxed {
-			hold = d.hold(p, planned, x)
+			hold = dr.hold(p, planned, x)
 		}
-		from := e.StartUs + d.at
-		if !d.cluster.covers(e.gpu, e.kind, from, from+(e.Rounds-1)*e.PeriodUs+hold) {
+		from := e.StartUs + dr.at
+		if !dr.cluster.covers(e.gpu, e.kind, from, from+(e.Rounds-1)*e.PeriodUs+hold) {
 			return hare.MovedCluster
 		}
 	}
@@ -130,7 +131,7 @@ func (d *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
 
 // hold is how long a round of entry x of a gang or rigid job holds its GPU:
 // until its slowest task has synchronised.
-func (d *deriver) hold(p *hare.Job, planned []gpuEntry, x int) int64 {
+func (dr *deriver) hold(p *hare.Job, planned []gpuEntry, x int) int64 {
 	e := &planned[x]
 	hold := profileOf(p, e.kind).DurationUs()
 	if !p.Mix {

@@ -16,76 +16,74 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Phases of a solve, in order.
+// These are the phases of a solve, in order.
 const (
-	PhaseAssign  = "assign"  // a first schedule
-	PhaseBound   = "bound"   // prices for the certificate
-	PhasePlan    = "plan"    // prices for the search
-	PhaseImprove = "improve" // search
-	PhaseVerify  = "verify"  // the independent check
+	PhaseAssign  = "assign"  // makes a first schedule
+	PhaseBound   = "bound"   // finds prices for the certificate
+	PhasePlan    = "plan"    // finds prices for the search
+	PhaseImprove = "improve" // runs the search
+	PhaseVerify  = "verify"  // runs the independent check
 )
 
 // Event is the state of a running solve.
 type Event struct {
 	Phase   string
 	Elapsed time.Duration
-	Left    time.Duration // until the deadline; negative without one
+	Left    time.Duration // until the deadline; negative without a deadline
 	Value   *hare.Amount  // of the incumbent; nil without one
-	Bound   *hare.Amount  // best so far; nil without one
+	Bound   *hare.Amount  // the best so far; nil without one
 }
 
-// Config is what the caller provides beside the options. The zero value works.
+// Config holds the settings beside the options. Its zero value is useful.
 type Config struct {
 	// LP is the linear-programming engine; nil means none.
 	LP relax.LP
 	// EngineVersion names the LP engine in results.
 	EngineVersion string
-	// Version of Hare; zero means "dev".
+	// Version is the version of Hare; empty means "dev".
 	Version string
-	// Workers limits goroutines; zero means GOMAXPROCS.
+	// Workers limits the number of goroutines; zero means GOMAXPROCS.
 	Workers int
-	// BoundWork limits what Bound spends, in units of the option work_limit, so
-	// that the same limit gives the same bound; zero is no limit.
+	// BoundWork limits the work of Bound in units of the option work_limit, so that the same
+	// limit gives the same bound. Zero means no limit.
 	BoundWork int64
-	// Progress is called from the solving goroutine, at most every 50 ms and
-	// at each change of phase; nil means nobody looks.
+	// Progress is called from the solving goroutine, at most every 50 ms and at each change
+	// of phase. It may be nil.
 	Progress func(Event)
-	// Checkpoint is called often from the solving goroutine, once there is a
-	// schedule, with a function that builds the verified result of the best pair
-	// so far, good for the time of the call. Calling that costs about what the
-	// end of a solve does, which a time limit feels; it changes nothing else of
-	// what is answered. Nil means nobody asks.
+	// Checkpoint is called often from the solving goroutine, once there is a schedule. Its
+	// argument builds the verified result of the best pair so far and may be used only
+	// during the call. To call it costs about as much as the end of a solve, which shortens
+	// the search under a time limit; nothing else of the answer changes. Checkpoint may be
+	// nil.
 	Checkpoint func(best func() (*hare.Result, error))
-	// Warm has prices of the same instance or of one like it, which the bound
-	// starts from; nil means none. It decides how soon a bound is good, never
-	// whether it is true.
-	Warm *hare.Certificate
-	// Start is a schedule of the instance that the search begins with where its
-	// own first one is no better; nil means none. One that breaks a constraint is
-	// passed over.
+	// WarmPrices has prices of the same instance or of a similar one, from which the bound
+	// starts; nil means none. WarmPrices influences how soon a bound is good, never whether
+	// it is true.
+	WarmPrices *hare.Certificate
+	// Start is a schedule of the instance from which the search begins if its own first
+	// schedule is no better; nil means none. A schedule that breaks a constraint is ignored.
 	Start *hare.Schedule
-	// Without switches parts off, to measure what each is worth.
-	Without Without
-	// Restarts counts the LP worker's restarts so far: a solve during which it
-	// moved is not reproducible. Nil means 0.
+	// Ablation turns parts off, to measure what each is worth.
+	Ablation Ablation
+	// Restarts returns the number of restarts of the LP workers so far. A solve during which
+	// the number grows is not reproducible. Nil means 0.
 	Restarts func() int64
 }
 
-// Without names the parts of a solve that may be left out.
-type Without struct {
-	Sizes    bool // prices by size for gang and rigid jobs
-	Steps    bool // relaxed jobs bounded round by round
-	FineGrid bool // grids of more than 96 cells
-	Worth    bool // ascents that end when they bring little
-	Plan     bool // prices of their own for the search
-	Warm     bool // the plan's ascent from the bound's prices
-	Prices   bool // prices in the search
-	Search   bool
+// Ablation names the parts of a solve that may be turned off.
+type Ablation struct {
+	Sizes         bool // prices by size for gang and rigid jobs
+	Steps         bool // bounding relaxed jobs round by round
+	FineGrid      bool // grids of more than 96 cells
+	MinGain       bool // ending ascents that gain little
+	PlanPrices    bool // separate prices for the search
+	PlanWarmStart bool // starting the plan's ascent from the bound's prices
+	SearchPrices  bool // prices in the search
+	Search        bool
 }
 
-// Solve answers with the best certified pair of schedule and bound. A limit or
-// the end of ctx is a termination, not an error; an error is a fault of the
-// options or of this program.
+// Solve returns the best certified pair of schedule and bound. A limit or the end of ctx
+// is a termination, not an error; an error is a fault of the options or of this program.
 func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*hare.Result, error) {
 	s, err := newSolve(ctx, inst, opt, cfg)
 	if err != nil {
@@ -101,7 +99,7 @@ func Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Confi
 
 func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Config) (*solve, error) {
 	s := &solve{inst: inst, opt: Defaults(opt), cfg: cfg, began: time.Now(), parent: ctx}
-	s.toldAt = s.began
+	s.shownAt = s.began
 	if err := CheckOptions(s.opt); err != nil {
 		return nil, err
 	}
@@ -122,23 +120,23 @@ func newSolve(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg Co
 	return s, nil
 }
 
-// ErrInfeasible says that a job can never run, so that no finite bound exists.
+// ErrInfeasible says that a job can never run, so that there is no finite bound.
 var ErrInfeasible = relax.ErrInfeasible
 
 // InfeasibleError is ErrInfeasible with the jobs that can never run.
 type InfeasibleError struct{ Reasons []hare.Reason }
 
-func (e *InfeasibleError) Error() string {
-	r := e.Reasons[0]
+func (ie *InfeasibleError) Error() string {
+	r := ie.Reasons[0]
 	return fmt.Sprintf("infeasible: %s: %s (%s)", r.Pointer, r.Detail, r.Code)
 }
 
-func (e *InfeasibleError) Unwrap() error { return ErrInfeasible }
+func (ie *InfeasibleError) Unwrap() error { return ErrInfeasible }
 
-// Methods lists what Bound and the option bound accept.
+// Methods returns the methods that Bound and the option bound accept.
 func Methods() []string { return relax.Methods() }
 
-// Bound computes one relaxation. Price stops at the deadline of ctx with the
+// Bound computes one relaxation. At the deadline of ctx, the price method returns the
 // best prices so far.
 func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) (*hare.Relaxation, error) {
 	rc := relax.Config{Method: method, LP: cfg.LP, Workers: cfg.Workers, Steps: 2}
@@ -147,7 +145,7 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 		if rc.MaxLPs = int(work / workPerLP); rc.MaxLPs == 0 {
 			rc.MaxLPs = -1
 		}
-		if ascent := callsFull * workPerCall * float64(len(inst.Jobs)); ascent > work {
+		if ascent := fullCalls * workPerCall * float64(len(inst.Jobs)); ascent > work {
 			rc.Effort = work / ascent
 		}
 	}
@@ -165,13 +163,13 @@ func Bound(ctx context.Context, inst *hare.Instance, method string, cfg Config) 
 	return rel, nil
 }
 
-// solve is one run.
+// solve is one call of Solve or Replan.
 type solve struct {
 	inst     *hare.Instance
 	model    *hare.Model
 	opt      hare.Options
 	cfg      Config
-	parent   context.Context // of the caller: its end is a cancellation
+	parent   context.Context // the caller's context: its end is a cancellation
 	began    time.Time
 	restarts int64
 	res      *hare.Result
@@ -179,19 +177,19 @@ type solve struct {
 	limits    limits
 	incumbent *greedy.Plan
 	value     hare.Amount
-	best      proven // bound
-	shown     proven // on the way there
-	fault     error  // a bound was not proved: a defect
-	cut       bool   // the clock or the caller ended something
-	clocked   bool   // the clock or the number of cores paced something
+	best      proven // the best bound
+	shown     proven // the best bound on the way
+	fault     error  // a bound could not be proved, which is a defect
+	cut       bool   // the clock or the caller ended some work
+	clocked   bool   // the clock or the number of cores influenced some work
 	lastEvent time.Time
-	toldAt    time.Time       // when a bound on the way was told
-	proving   time.Duration   // what proving that took
+	shownAt   time.Time       // when a bound on the way was shown
+	proofTime time.Duration   // the time that its proof took
 	quit      context.Context // ends when the caller cancels
 	phase     string
 
-	start  *greedy.Plan // of the caller; nil without one
-	settle *settling    // nil but for plans for the rest of an earlier one
+	start     *greedy.Plan     // the caller's schedule; nil without one
+	stability *stabilitySearch // only for plans for the rest of an earlier plan, else nil
 }
 
 func (s *solve) run() (*hare.Result, error) {
@@ -200,11 +198,11 @@ func (s *solve) run() (*hare.Result, error) {
 		s.res.Timing.Total = time.Since(s.began)
 		return s.res, nil
 	}
-	s.plan()
-	defer s.untilCancelled()()
+	s.setLimits()
+	defer s.watchCancel()()
 	work, cancel := s.context(1 - s.limits.reserve)
 	defer cancel()
-	if err := s.first(work); err != nil {
+	if err := s.firstSchedule(work); err != nil {
 		return nil, err
 	}
 	guide, err := s.relaxations(work)
@@ -214,12 +212,14 @@ func (s *solve) run() (*hare.Result, error) {
 	s.assign(work, guide)
 	if s.incumbent == nil {
 		s.res.Termination = hare.TerminationNoSchedule
-		s.res.Reasons = append(s.res.Reasons, hare.Reason{Code: "no_schedule", Detail: "no feasible schedule was found; whether one exists is hard to decide when GPUs pause: lengthen the windows or split the jobs"})
+		s.res.Reasons = append(s.res.Reasons, hare.Reason{Code: "no_schedule",
+			Detail: "no feasible schedule was found; whether one exists is hard to decide when GPUs pause: lengthen the " +
+				"windows or split the jobs"})
 		return s.finish()
 	}
-	if s.settle.prices() {
+	if s.stability.chargesMoves() {
 		whole := s.limits.reserve
-		s.limits.reserve += settleShare * (1 - whole)
+		s.limits.reserve += stabilityShare * (1 - whole)
 		work, cancel := s.context(1 - s.limits.reserve)
 		s.improve(work, guide)
 		cancel()
@@ -227,13 +227,13 @@ func (s *solve) run() (*hare.Result, error) {
 	} else {
 		s.improve(work, guide)
 	}
-	if s.settle != nil {
-		s.settle.choose(work, s)
+	if s.stability != nil {
+		s.stability.choose(work, s)
 	}
 	return s.finish()
 }
 
-// context ends when the share of the time limit is over.
+// context returns a context that ends when the share of the time limit is over.
 func (s *solve) context(share float64) (context.Context, context.CancelFunc) {
 	if s.opt.TimeLimit == 0 {
 		return context.WithCancel(s.parent)
@@ -252,7 +252,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 		if err != nil {
 			return nil, fmt.Errorf("bound: %w", err)
 		}
-		s.keep(rel)
+		s.keepBound(rel)
 		if method == s.opt.Order {
 			guide = rel
 		}
@@ -264,7 +264,7 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 		rel, err := relax.Run(ctx, s.model, relax.Config{Method: method, LP: s.cfg.LP, Workers: s.cfg.Workers})
 		switch {
 		case err == nil:
-			s.keep(rel)
+			s.keepBound(rel)
 			if method == s.opt.Order {
 				guide = rel
 			}
@@ -276,25 +276,25 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 	}
 	if (s.opt.Bound == hare.MethodPrice || s.opt.Order == hare.MethodPrice) && !s.limits.unpriced {
 		share, cancel := s.context(s.limits.boundShare)
-		rel := s.price(share, 0, s.limits.boundEffort, s.limits.cells, warm(s.model, s.cfg.Warm))
+		rel := s.price(share, 0, s.limits.boundEffort, s.limits.cells, warmStart(s.model, s.cfg.WarmPrices))
 		cancel()
-		s.keep(rel)
+		s.keepBound(rel)
 		if s.opt.Order == hare.MethodPrice {
 			guide = rel
-			// Without relaxed jobs the prices are the same, but on a coarser
-			// grid more steps are averaged to an order.
-			if s.searches() && ctx.Err() == nil && !s.cfg.Without.Plan {
+			// Without relaxed jobs the prices are the same, but on a coarser grid more steps are
+			// averaged for the order.
+			if s.searches() && ctx.Err() == nil && !s.cfg.Ablation.PlanPrices {
 				s.event(PhasePlan, true)
 				from := rel
-				if s.cfg.Without.Warm {
+				if s.cfg.Ablation.PlanWarmStart {
 					from = nil
 				}
 				share, cancel := s.context(s.limits.planShare)
-				guide = s.price(share, s.limits.beta, s.limits.planEffort, s.limits.planCells, from)
+				guide = s.price(share, s.limits.syncShare, s.limits.planEffort, s.limits.planCells, from)
 				cancel()
-				s.keep(guide)
+				s.keepBound(guide)
 			}
-			if s.cfg.Without.Prices && guide != nil {
+			if s.cfg.Ablation.SearchPrices && guide != nil {
 				blind := *guide
 				blind.GridUs, blind.Prices = nil, nil
 				guide = &blind
@@ -304,21 +304,23 @@ func (s *solve) relaxations(ctx context.Context) (guide *hare.Relaxation, err er
 	return guide, s.fault
 }
 
-// price finds prices, from those of another relaxation if there is one.
+// price finds prices, starting from those of another relaxation if there is one.
 func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from *hare.Relaxation) *hare.Relaxation {
-	// Its effort depends on the number of cores then.
+	// The effort of the ascent then depends on the number of cores.
 	s.clocked = s.clocked || s.opt.TimeLimit > 0
 	var improved func(*hare.Relaxation)
 	if s.cfg.Progress != nil || s.cfg.Checkpoint != nil {
-		// Only shown: what is answered must not depend on who looks.
+		// These bounds are only shown: the answer must not depend on who watches.
 		improved = func(rel *hare.Relaxation) {
-			s.show(rel)
-			s.toldAt = time.Now()
+			s.showBound(rel)
+			s.shownAt = time.Now()
 			s.event(s.phase, true)
 		}
 	}
 	rel, err := relax.Run(ctx, s.model, relax.Config{
-		Improved: improved, WantImproved: s.due, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers, SyncAsCompute: beta, Effort: effort, WarmStart: from, MinGain: s.limits.worth, Cells: cells, Steps: s.limits.steps, StepWork: s.limits.stepWork, MaxLPs: s.limits.lps, NoSizes: s.cfg.Without.Sizes,
+		Improved: improved, WantImproved: s.boundDue, Quit: s.quit.Done(), LP: s.cfg.LP, Workers: s.cfg.Workers,
+		SyncAsCompute: beta, Effort: effort, WarmStart: from, MinGain: s.limits.minGain, Cells: cells,
+		Steps: s.limits.steps, StepWork: s.limits.stepWork, MaxLPs: s.limits.maxLPs, NoSizes: s.cfg.Ablation.Sizes,
 		Report: func(float64) { s.event(s.phase, false) },
 	})
 	if ctx.Err() != nil {
@@ -330,8 +332,8 @@ func (s *solve) price(ctx context.Context, beta, effort float64, cells int, from
 	return rel
 }
 
-// reached says that the gap asked for is met.
-func (s *solve) reached() bool {
+// gapReached reports whether the requested gap is met.
+func (s *solve) gapReached() bool {
 	gap, ok := gapOf(s.value, s.best.rel)
 	target := new(big.Rat)
 	target.SetFloat64(s.opt.Gap)
@@ -353,13 +355,13 @@ func gapOf(value hare.Amount, bound *hare.Relaxation) (*big.Rat, bool) {
 	return gap.Sub(gap, big.NewRat(1, 1)), true
 }
 
-// finish verifies the pair and says why the solve stopped.
+// finish verifies the pair and records why the solve stopped.
 func (s *solve) finish() (*hare.Result, error) {
 	s.event(PhaseVerify, true)
 	began := time.Now()
 	r := s.res
 	if s.cancelled() {
-		s.takeShown()
+		s.adoptShownBound()
 	}
 	if r.Bound = s.best.amount(); r.Bound != nil {
 		r.Certificate = s.best.rel.Certificate
@@ -378,8 +380,8 @@ func (s *solve) finish() (*hare.Result, error) {
 		s.describe()
 		r.GapReport = s.report()
 		s.terminate()
-		// A plan for the rest of another is checked when its replan object is there.
-		if s.settle == nil {
+		// A plan for the rest of another plan is checked when its replan object is complete.
+		if s.stability == nil {
 			if rep := s.best.proof.Check(s.inst, r); !rep.OK {
 				return nil, fmt.Errorf("solver: %w: %s", ErrUnverified, rep)
 			}
@@ -391,8 +393,8 @@ func (s *solve) finish() (*hare.Result, error) {
 	return r, nil
 }
 
-// ErrUnverified means that this program made a schedule or a bound that its
-// own verifier refuses: a defect, and nothing is answered.
+// ErrUnverified means that the independent verifier refuses a schedule or bound of this
+// program. This is a defect, and Solve returns no result.
 var ErrUnverified = errors.New("the result did not pass verification")
 
 func (s *solve) terminate() {
@@ -414,11 +416,11 @@ func (s *solve) terminate() {
 	}
 }
 
-// event reports the state; now asks for it whatever the last one's age.
+// event reports the state; if now is true, it reports however recent the last report is.
 func (s *solve) event(phase string, now bool) {
 	s.phase = phase
 	if phase != PhaseImprove && phase != PhaseVerify {
-		s.offer(nil) // the search offers plans of its own
+		s.offerCheckpoint(nil) // the search offers its own plans
 	}
 	if s.cfg.Progress == nil {
 		return
@@ -437,7 +439,7 @@ func (s *solve) event(phase string, now bool) {
 		e.Value = &v
 	}
 	e.Bound = s.best.amount()
-	if !s.best.beats(s.shown.rel) {
+	if !s.best.atLeast(s.shown.rel) {
 		e.Bound = s.shown.amount()
 	}
 	s.cfg.Progress(e)

@@ -65,7 +65,7 @@ func TestEqualCallsGiveEqualBytes(t *testing.T) {
 	}
 }
 
-// The least work buys no prices, and a proved pair all the same.
+// The least work pays for no prices, but still gives a proved pair.
 func TestLeastWorkBuysNoPrices(t *testing.T) {
 	inst := instance(t, "three-jobs")
 	for limit, method := range map[int64]string{1: hare.MethodCriticalPath, 3000: hare.MethodPrice} {
@@ -79,8 +79,8 @@ func TestLeastWorkBuysNoPrices(t *testing.T) {
 	}
 }
 
-// A time limit paces bound and search by the clock and the number of cores, also
-// where the gap is reached long before.
+// A time limit makes bound and search depend on the clock and the number of cores, even
+// if the gap is reached long before.
 func TestPacedByTheClockIsNotReproducible(t *testing.T) {
 	for _, c := range []struct {
 		opt  hare.Options
@@ -109,7 +109,8 @@ func TestInfeasibleNamesTheJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Termination != hare.TerminationInfeasible || len(res.Reasons) != 1 || res.Reasons[0].Job != "vgg" || res.Reasons[0].Code != "too_wide" {
+	if res.Termination != hare.TerminationInfeasible || len(res.Reasons) != 1 || res.Reasons[0].Job != "vgg" ||
+		res.Reasons[0].Code != "too_wide" {
 		t.Errorf("%s %+v", res.Termination, res.Reasons)
 	}
 }
@@ -139,8 +140,10 @@ func TestCancelledEndsWithAPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.Termination != hare.TerminationCancelled || res.Reproducible || res.Value == nil || res.Bound == nil || seen < 3 {
-		t.Errorf("%s, reproducible %v, value %v, bound %v after %d events", res.Termination, res.Reproducible, res.Value, res.Bound, seen)
+	if res.Termination != hare.TerminationCancelled || res.Reproducible || res.Value == nil || res.Bound == nil ||
+		seen < 3 {
+		t.Errorf("%s, reproducible %v, value %v, bound %v after %d events", res.Termination, res.Reproducible, res.Value,
+			res.Bound, seen)
 	}
 }
 
@@ -200,12 +203,13 @@ func TestDetailTasksListsEachTask(t *testing.T) {
 	}
 }
 
-// chaos is an LP engine that fails, lies, dawdles or answers garbage.
+// chaos is an LP engine that fails, lies, is slow or answers garbage.
 type chaos struct{ r *rand.Rand }
 
 func (c chaos) Solve(ctx context.Context, p *lp.Problem) (*lp.Solution, error) {
 	n := len(p.Cost)
-	sol := &lp.Solution{Objective: c.r.NormFloat64() * 1e6, X: make([]float64, n), RowDual: make([]float64, len(p.RowLower))}
+	sol := &lp.Solution{Objective: c.r.NormFloat64() * 1e6, X: make([]float64, n),
+		RowDual: make([]float64, len(p.RowLower))}
 	switch c.r.IntN(5) {
 	case 0:
 		return nil, errors.New("killed")
@@ -238,15 +242,16 @@ func TestEngineMayLie(t *testing.T) {
 	for i := range solves {
 		inst := instance(t, names[i%3])
 		began := time.Now()
-		res, err := solver.Solve(t.Context(), inst, hare.Options{TimeLimit: 60 * time.Millisecond, Seed: int64(i)}, solver.Config{LP: chaos{rand.New(rand.NewPCG(uint64(i), 3))}})
+		res, err := solver.Solve(t.Context(), inst, hare.Options{TimeLimit: 60 * time.Millisecond, Seed: int64(i)},
+			solver.Config{LP: chaos{rand.New(rand.NewPCG(uint64(i), 3))}})
 		if err != nil {
 			t.Fatalf("solve %d: %v", i, err)
 		}
 		if rep := verify.Check(inst, res); !rep.OK {
 			t.Fatalf("solve %d: %s", i, rep)
 		}
-		// The slack is for a loaded machine under the race detector: this finds
-		// hangs; benchmarks measure the promise.
+		// The slack is for a loaded machine under the race detector: the test finds hangs, and
+		// benchmarks measure the promised times.
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("solve %d took %v", i, took)
 		}
@@ -255,9 +260,11 @@ func TestEngineMayLie(t *testing.T) {
 
 // TestPapersRelaxationIsTooWeak is the 22-job instance of docs/design.md, section 2.1.
 func TestPapersRelaxationIsTooWeak(t *testing.T) {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}
 	add := func(id string, weight, compute int64) {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: weight, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: compute}}})
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: weight, Rounds: 1, Tasks: 1,
+			On: []hare.Profile{{Type: "A", ComputeUs: compute}}})
 	}
 	for i := range 20 {
 		add(fmt.Sprint("light-", i), 100, 1_000_000)
@@ -297,13 +304,14 @@ func TestPapersRelaxationIsTooWeak(t *testing.T) {
 	}
 }
 
-// A solve that ends within the gap asked for says optimal only where value and
-// bound are the same number.
+// A solve that ends within the requested gap says optimal only if value and bound are
+// the same number.
 func TestOptimalMeansEqual(t *testing.T) {
 	optimal, within := 0, 0
 	for seed := range uint64(60) {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 11)))
-		res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 300, Gap: 1e-7, Seed: 1}, solver.Config{Workers: 1})
+		res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 300, Gap: 1e-7, Seed: 1},
+			solver.Config{Workers: 1})
 		if err != nil || res.Value == nil {
 			continue
 		}

@@ -2,10 +2,10 @@ package solver
 
 import "github.com/hare-sched/hare"
 
-// warm reads the prices of a certificate for the types of m; those that it
-// does not name are free. It is nil where there are no such prices: what they
-// are read for does not depend on them.
-func warm(m *hare.Model, c *hare.Certificate) *hare.Relaxation {
+// warmStart reads the prices of a certificate for the types of m; types without prices
+// are free. It returns nil if there are no such prices. The truth of the bound does not
+// depend on these prices.
+func warmStart(m *hare.Model, c *hare.Certificate) *hare.Relaxation {
 	if c == nil || len(c.GridUs) < 2 || c.GridUs[0] != 0 {
 		return nil
 	}

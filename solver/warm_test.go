@@ -7,8 +7,8 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// Prices of yesterday give a better bound for little work, and prices of
-// nonsense do no harm.
+// The prices of yesterday give a better bound for little work, and senseless prices do
+// no harm.
 func TestWarm(t *testing.T) {
 	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 40, Seed: 4})
 	if err != nil {
@@ -16,7 +16,8 @@ func TestWarm(t *testing.T) {
 	}
 	solve := func(inst *hare.Instance, work int64, warm *hare.Certificate) *hare.Result {
 		t.Helper()
-		res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: work}, Config{Warm: warm, Without: Without{Steps: true}})
+		res, err := Solve(t.Context(), inst, hare.Options{WorkLimit: work},
+			Config{WarmPrices: warm, Ablation: Ablation{Steps: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +36,8 @@ func TestWarm(t *testing.T) {
 		"late grid":    {GridUs: []int64{7, 9}},
 		"short row":    {GridUs: []int64{0, 1 << 40, 1 << 41}, Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{1}}}},
 		"negative":     {GridUs: []int64{0, 1 << 30}, Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{-4}}}},
-		"huge":         {GridUs: []int64{0, 1, hare.MaxExact}, Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{hare.MaxExact, hare.MaxExact}}}},
+		"huge": {GridUs: []int64{0, 1, hare.MaxExact},
+			Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{hare.MaxExact, hare.MaxExact}}}},
 	} {
 		if res := solve(inst, 300, c); res.Bound.Sign() <= 0 {
 			t.Errorf("%s: bound %s", name, res.Bound)

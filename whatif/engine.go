@@ -70,7 +70,7 @@ func (l Local) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options,
 		opt.TimeLimit = max(admission.LeastTime, opt.TimeLimit)
 	}
 	cfg := l.Solver
-	cfg.Warm = from.Warm
+	cfg.WarmPrices = from.Warm
 	res, err = solver.Solve(ctx, inst, opt, cfg)
 	return res, 0, err
 }

@@ -148,7 +148,7 @@ func (g *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 		}
 	}
 	cfg.Limits, cfg.Seed = limits, g.seed
-	if cfg.Solver.Without, err = bench.ParseWithout(g.without); err != nil {
+	if cfg.Solver.Ablation, err = bench.ParseWithout(g.without); err != nil {
 		return bad("--without %w", err)
 	}
 	for _, name := range g.against {
@@ -206,7 +206,7 @@ func listGapSet(w io.Writer, cases []bench.GapCase) error {
 func (g *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
-	engine.Without = cfg.Solver.Without
+	engine.Ablation = cfg.Solver.Ablation
 	cfg.Solver, cfg.LP = engine, engine.LP
 	cfg.Solver.Workers = g.workers
 	live := newLive(os.Stderr, !g.quiet && term.IsTerminal(int(os.Stderr.Fd())))

@@ -124,7 +124,7 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 	defer closeEngine()
 	live := newLive(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	cfg := engine
-	cfg.Progress, cfg.Warm = live.event, warm
+	cfg.Progress, cfg.WarmPrices = live.event, warm
 	res, err := solveOrReplan(ctx, inst, req, opt, cfg)
 	live.end()
 	if err != nil {
