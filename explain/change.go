@@ -21,59 +21,62 @@ const (
 
 // Limits of the search for a change.
 const (
-	weightStep     = 4 // first the weight grows by this factor,
-	weightSteps    = 5 // so often at most,
-	weightHalvings = 4 // and is then halved in this many steps
-	roundsPart     = 32
-	maxGPUTypes    = 8
-	maxMoved       = 10 // jobs listed of a change
+	weightStep       = 4  // factor by which the weight grows from one trial to the next
+	weightSteps      = 5  // trials with a growing weight, at most
+	weightBisections = 4  // bisection steps between the greatest weight that fails and the least that works
+	roundsPrecision  = 32 // the search for rounds stops within 1/32 of the job's rounds
+	maxGPUTypes      = 8  // GPU types that are tried
+	maxDelays        = 10 // delayed jobs that are listed for a change
 )
 
-// Earlier says with which changes a job ends by a time.
+// Earlier lists changes of the instance with which a job ends by a given time.
 type Earlier struct {
 	ByS hare.Seconds `json:"by_s"`
-	// EndS is the job's end without a change, and Baseline where it is from:
-	// "result", or "solved_again" where the result is not one to compare with.
+	// EndS is the job's end without a change. Baseline says which solve EndS comes
+	// from: "result", or "solved_again" where other solves cannot be compared with
+	// the result.
 	EndS     hare.Seconds `json:"end_s"`
 	Baseline string       `json:"baseline"`
 	Already  bool         `json:"already"`
-	// EarliestS is proved: no plan on this cluster ends the job sooner.
+	// EarliestS is a proved lower bound: no plan on this cluster ends the job sooner.
 	EarliestS hare.Seconds `json:"earliest_s"`
 	Changes   []Change     `json:"changes"`
-	// Cheapest is the index in Changes of the one that does it and costs the
-	// other jobs least; absent where none that was tried does.
+	// Cheapest is the index in Changes of the change that works and costs the other
+	// jobs least. Cheapest is absent where no change that was tried works.
 	Cheapest *int `json:"cheapest,omitempty"`
 	Solves   int  `json:"solves"`
 	Finished bool `json:"finished"`
-	// Unfinished says what ended the search.
+	// Unfinished says why the search ended early.
 	Unfinished string `json:"unfinished,omitempty"`
 }
 
-// Change is the least change of a kind that was found to end the job in time,
-// or that none does.
+// Change is the least change of one kind that was found to end the job in time,
+// or the statement that no change of this kind was found.
 type Change struct {
 	Kind string `json:"kind"`
-	Does bool   `json:"does"`
-	// Finished is false where the search for a lesser one did not end.
+	// Does says whether the job ends in time with this change.
+	Does bool `json:"does"`
+	// Finished is false where the search for a lesser change was cut short.
 	Finished bool `json:"finished"`
-	// Weight and Rounds are the job's new ones, Type that of the GPU added, as
-	// the node Node.
+	// Weight and Rounds are the job's new weight and rounds. Type is the type of the
+	// added GPU, and Node the name of the node that holds this GPU.
 	Weight *hare.Seconds `json:"weight,omitempty"`
 	Rounds *int64        `json:"rounds,omitempty"`
 	Type   string        `json:"type,omitempty"`
 	Node   string        `json:"node,omitempty"`
-	// NotWeight and NotRounds are the nearest lesser change that was tried and
-	// does not do it; one between may.
+	// NotWeight and NotRounds are the nearest lesser change that was tried and does
+	// not work. A change between the two may work.
 	NotWeight *hare.Seconds `json:"not_weight,omitempty"`
 	NotRounds *int64        `json:"not_rounds,omitempty"`
 	Tried     int           `json:"tried"`
 	Detail    string        `json:"detail,omitempty"`
-	// What follows is for a change that does it, and for a GPU in any case.
+	// The fields below are set for a change that works, and for an added GPU in any
+	// case.
 	EndS *hare.Seconds `json:"end_s,omitempty"`
 	// OthersCost is how much Σ w (C − a) of the other jobs rises.
 	OthersCost *hare.Amount `json:"others_cost,omitempty"`
-	// Delayed and Sooner count the other jobs that end later and sooner, and
-	// Jobs are up to 10 of those that end later, the greatest w ΔC first.
+	// Delayed and Sooner count the other jobs that end later and sooner. Jobs lists
+	// up to 10 of the delayed jobs, the greatest w ΔC first.
 	Delayed int     `json:"delayed"`
 	Sooner  int     `json:"sooner"`
 	Jobs    []Delay `json:"jobs,omitempty"`
@@ -87,7 +90,8 @@ type Delay struct {
 	Cost hare.Amount  `json:"cost"`
 }
 
-// errStopped says that a solve was not one to compare with.
+// errStopped says that the search ended during a solve; changeSearch.stopped says
+// why.
 var errStopped = errors.New("stopped")
 
 // changeSearch looks for changes.
@@ -103,22 +107,24 @@ type changeSearch struct {
 	stopped string
 }
 
-// Search adds changes with which the job ends as early as the request asks, to
-// what Static said of the same instance, result and request. It solves one
-// instance after another until ctx ends: what is not finished by then says so.
-// Equal input gives an equal answer where ctx does not end.
-func (x *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request, solve SolveFunc) {
-	if x.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
+// Search adds to a, which Static returned for the same instance, result and
+// request, the changes with which the job ends as early as the request asks.
+// Search solves one changed instance after another. Where ctx ends first, the
+// answer says that the search is not finished; otherwise equal input gives an
+// equal answer.
+func (a *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request, solve SolveFunc) {
+	if a.Outcome != outcomeScheduled || req.ByUs == 0 && req.EarlierUs == 0 {
 		return
 	}
-	job, err := jobAt(inst, x.Job)
+	job, err := jobAt(inst, a.Job)
 	if err != nil {
-		return // Static found it
+		return // impossible: Static found the job
 	}
-	s := &changeSearch{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options, out: &Earlier{Baseline: "result", Changes: []Change{}}}
-	x.About, x.Earlier = aboutSolves, s.out
+	s := &changeSearch{ctx: ctx, inst: inst, job: job, solve: solve, opt: res.Options,
+		out: &Earlier{Baseline: "result", Changes: []Change{}}}
+	a.About, a.Earlier = aboutSolves, s.out
 	s.opt.Detail = "jobs"
-	end := int64(x.EndS)
+	end := int64(a.EndS)
 	s.ends = make(map[string]int64, len(inst.Jobs))
 	for _, j := range res.Jobs {
 		s.ends[j.ID] = j.EndUs
@@ -127,30 +133,34 @@ func (x *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Resu
 	s.opt.TimeLimit = 0
 	if timed {
 		s.opt.WorkLimit = 0
-		x.Notes = append(x.Notes, "the clock had a part in this result: other solves of the instance may differ. Changes are compared with a solve of the instance under the default work limit")
+		a.Notes = append(a.Notes, "the clock had a part in this result: other solves of the instance may differ. Changes "+
+			"are compared with a solve of the instance under the default work limit")
 	}
 	if timed || req.Recheck || len(s.ends) < len(inst.Jobs) {
 		s.out.Baseline = "solved_again"
 		ends, _, err := s.run(inst)
 		if err != nil {
-			s.finish(x, end, req)
+			s.finish(a, end, req)
 			return
 		}
-		if s.ends = ends; ends[x.Job] != end && !timed {
-			x.Notes = append(x.Notes, "solved again, the instance gives another schedule: the result is of another version or engine, or was started from another's prices. Changes are compared with the new one")
+		if s.ends = ends; ends[a.Job] != end && !timed {
+			a.Notes = append(a.Notes, "solved again, the instance gives another schedule: the result is of another version "+
+				"or engine, or was started from another's prices. Changes are compared with the new one")
 		}
-		end = ends[x.Job]
+		end = ends[a.Job]
 	}
-	s.finish(x, end, req)
+	s.finish(a, end, req)
 }
 
-func (s *changeSearch) finish(x *Answer, end int64, req Request) {
+// finish searches each kind of change and fills in the answer. end is the job's
+// end without a change.
+func (s *changeSearch) finish(a *Answer, end int64, req Request) {
 	s.by = req.ByUs
 	if req.EarlierUs > 0 {
 		s.by = end - req.EarlierUs
 	}
 	j := &s.inst.Jobs[s.job]
-	earliest := j.ReleaseUs + int64(x.LeastS)
+	earliest := j.ReleaseUs + int64(a.LeastS)
 	o := s.out
 	o.ByS, o.EndS, o.EarliestS = hare.Seconds(s.by), hare.Seconds(end), hare.Seconds(earliest)
 	o.Already = end <= s.by
@@ -170,7 +180,8 @@ func (s *changeSearch) finish(x *Answer, end int64, req Request) {
 	}
 }
 
-// run solves a changed instance: the ends of its jobs.
+// run solves a changed instance and returns the ends of its jobs. ok is false
+// where the solve found no schedule.
 func (s *changeSearch) run(inst *hare.Instance) (ends map[string]int64, ok bool, err error) {
 	if s.stopped != "" {
 		return nil, false, errStopped
@@ -200,11 +211,11 @@ func (s *changeSearch) run(inst *hare.Instance) (ends map[string]int64, ok bool,
 	return ends, true, nil
 }
 
-// try solves a changed instance, and says in c what it does if it is in time,
-// or always.
+// try solves a changed instance and reports whether the job ends in time. try
+// writes the effects of the change to c where the job does, or where always is set.
 func (s *changeSearch) try(c *Change, inst *hare.Instance, always bool) (does bool, err error) {
 	if inst.Validate() != nil {
-		return false, nil // beyond what an instance may hold
+		return false, nil // the changed instance exceeds the limits of the model
 	}
 	ends, ok, err := s.run(inst)
 	if err != nil || !ok {
@@ -237,19 +248,20 @@ func (s *changeSearch) try(c *Change, inst *hare.Instance, always bool) (does bo
 	slices.SortStableFunc(c.Jobs, func(a, b Delay) int {
 		return cmp.Or(b.Cost.Cmp(a.Cost), cmp.Compare(b.ByS, a.ByS))
 	})
-	c.Jobs = slices.Clone(c.Jobs[:min(len(c.Jobs), maxMoved)])
+	c.Jobs = slices.Clone(c.Jobs[:min(len(c.Jobs), maxDelays)])
 	c.EndS, c.OthersCost = &end, &cost
 	return does, nil
 }
 
-// withJob is the instance with job changed.
+// withJob returns the instance with the job changed by f.
 func (s *changeSearch) withJob(f func(*hare.Job)) *hare.Instance {
 	inst := withJobs(s.inst, slices.Clone(s.inst.Jobs)...)
 	f(&inst.Jobs[s.job])
 	return inst
 }
 
-// types are those of the cluster that the job may use, then the others.
+// types lists the cluster's GPU types: first those that the job may use, then the
+// others.
 func (s *changeSearch) types() []string {
 	var own, rest []string
 	for _, n := range s.inst.Cluster.Nodes {
@@ -269,26 +281,29 @@ func (s *changeSearch) types() []string {
 	return own[:min(len(own), maxGPUTypes)]
 }
 
-// addGPU tries one GPU more of a type, on a node of its own, always in service.
+// addGPU tries one more GPU of a type, on a node of its own that is always in
+// service.
 func (s *changeSearch) addGPU(kind string) {
 	c := Change{Kind: changeGPU, Type: kind, Node: "added"}
 	for slices.ContainsFunc(s.inst.Cluster.Nodes, func(n hare.Node) bool { return n.Name == c.Node }) {
 		c.Node += "-1"
 	}
 	inst := withJobs(s.inst, s.inst.Jobs...)
-	inst.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes), hare.Node{Name: c.Node, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
+	inst.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes),
+		hare.Node{Name: c.Node, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
 	does, err := s.try(&c, inst, true)
 	c.Does, c.Finished = does, err == nil
 	s.out.Changes = append(s.out.Changes, c)
 }
 
-// weight searches for the least weight that does it: it grows until one does,
-// and is bisected from there, by ratio.
+// weight searches for the least weight with which the job ends in time. The
+// weight grows until a trial works; bisection by ratio follows from there.
 func (s *changeSearch) weight(earliest int64) {
 	c := Change{Kind: changeWeight}
 	defer func() { s.out.Changes = append(s.out.Changes, c) }()
 	if s.by < earliest {
-		c.Finished, c.Detail = true, fmt.Sprintf("no plan ends the job before %s s: that is proved", hare.FormatMicros(earliest))
+		c.Finished, c.Detail = true, fmt.Sprintf("no plan ends the job before %s s: that is proved",
+			hare.FormatMicros(earliest))
 		return
 	}
 	was := s.inst.Jobs[s.job].WeightMicro
@@ -322,7 +337,7 @@ func (s *changeSearch) weight(earliest int64) {
 		}
 		next *= weightStep
 	}
-	for range weightHalvings {
+	for range weightBisections {
 		if !c.Does || was == 0 {
 			break
 		}
@@ -346,8 +361,8 @@ func (s *changeSearch) rounds() {
 		c.Finished, c.Detail = true, "the job has one round"
 		return
 	}
-	low, high := int64(0), was // the most that do, the least that do not
-	for at := int64(1); high-low > max(1, was/roundsPart); at = low + (high-low)/2 {
+	low, high := int64(0), was // the most rounds that work, the fewest that do not
+	for at := int64(1); high-low > max(1, was/roundsPrecision); at = low + (high-low)/2 {
 		does, err := s.try(&c, s.withJob(func(j *hare.Job) { j.Rounds = at }), false)
 		if err != nil {
 			return

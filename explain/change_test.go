@@ -41,7 +41,8 @@ func TestChangesHoldUnderResolve(t *testing.T) {
 		}
 		e := x.Earlier
 		name := fmt.Sprintf("seed %d, %s by %v instead of %v", seed, j.ID, e.ByS, e.EndS)
-		if !e.Finished || e.Already || int64(e.EndS) != before[j.ID] || len(e.Changes) < 3 || !strings.Contains(x.About, "same options, seed and work limit") {
+		if !e.Finished || e.Already || int64(e.EndS) != before[j.ID] || len(e.Changes) < 3 ||
+			!strings.Contains(x.About, "same options, seed and work limit") {
 			t.Fatalf("%s: %+v", name, e)
 		}
 		if req.Recheck != (e.Baseline == "solved_again") {
@@ -73,7 +74,8 @@ func TestChangesHoldUnderResolve(t *testing.T) {
 	}
 }
 
-func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *explain.Change, before map[string]int64, opt hare.Options) {
+func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int64, c *explain.Change,
+	before map[string]int64, opt hare.Options) {
 	t.Helper()
 	id := inst.Jobs[at].ID
 	if !c.Finished {
@@ -103,7 +105,8 @@ func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int6
 		if c.NotWeight != nil {
 			not = ends(func(x *hare.Instance) { x.Jobs[at].WeightMicro = int64(*c.NotWeight) })
 		}
-		if c.Weight != nil && (int64(*c.Weight) <= inst.Jobs[at].WeightMicro || c.NotWeight != nil && *c.NotWeight >= *c.Weight) {
+		if c.Weight != nil && (int64(*c.Weight) <= inst.Jobs[at].WeightMicro || c.NotWeight != nil &&
+			*c.NotWeight >= *c.Weight) {
 			t.Errorf("%s: weight %v, not %v", name, c.Weight, c.NotWeight)
 		}
 	case "fewer_rounds":
@@ -150,7 +153,8 @@ func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int6
 		}
 	}
 	if delayed != c.Delayed || sooner != c.Sooner || cost.Cmp(*c.OthersCost) != 0 || len(c.Jobs) != min(delayed, 10) {
-		t.Errorf("%s: %s delays %d, not %d; sooner %d, not %d; costs %v, not %v", name, c.Kind, c.Delayed, delayed, c.Sooner, sooner, c.OthersCost, cost)
+		t.Errorf("%s: %s delays %d, not %d; sooner %d, not %d; costs %v, not %v", name, c.Kind, c.Delayed, delayed, c.Sooner,
+			sooner, c.OthersCost, cost)
 	}
 	for _, m := range c.Jobs {
 		if int64(m.EndS) != after[m.Job] || int64(m.ByS) != after[m.Job]-before[m.Job] || m.ByS <= 0 {
@@ -194,12 +198,14 @@ func TestChangesOfATimedResult(t *testing.T) {
 	}
 	res.Reproducible, res.Options.TimeLimit = false, time.Second
 	var opts []hare.Options
-	x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", EarlierUs: second}, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
-		opts = append(opts, opt)
-		opt.WorkLimit = 500
-		return direct(ctx, inst, opt)
-	})
-	if err != nil || x.Earlier.Baseline != "solved_again" || len(x.Notes) != 1 || !strings.Contains(x.Notes[0], "may differ") {
+	x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", EarlierUs: second},
+		func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+			opts = append(opts, opt)
+			opt.WorkLimit = 500
+			return direct(ctx, inst, opt)
+		})
+	if err != nil || x.Earlier.Baseline != "solved_again" || len(x.Notes) != 1 ||
+		!strings.Contains(x.Notes[0], "may differ") {
 		t.Errorf("%+v %q, %v", x.Earlier, x.Notes, err)
 	}
 	for _, o := range opts {
@@ -222,12 +228,13 @@ func TestChangesUnfinished(t *testing.T) {
 	for solves := range 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
-		x, err := explain.Explain(ctx, inst, res, explain.Request{Job: "j0", EarlierUs: second}, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
-			if n++; n > solves {
-				cancel()
-			}
-			return direct(ctx, inst, opt)
-		})
+		x, err := explain.Explain(ctx, inst, res, explain.Request{Job: "j0", EarlierUs: second},
+			func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+				if n++; n > solves {
+					cancel()
+				}
+				return direct(ctx, inst, opt)
+			})
 		cancel()
 		if err != nil || x.Earlier.Finished || x.Earlier.Unfinished == "" || x.Earlier.Solves != solves+1 {
 			t.Errorf("%+v, %v", x.Earlier, err)
@@ -243,9 +250,10 @@ func TestChangesUnfinished(t *testing.T) {
 		}
 	}
 	for _, refusal := range []error{admission.ErrBusy, admission.ErrLate, admission.ErrDraining} {
-		x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", EarlierUs: second}, func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
-			return nil, refusal
-		})
+		x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", EarlierUs: second},
+			func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
+				return nil, refusal
+			})
 		if err != nil || x.Earlier.Finished || x.Earlier.Unfinished != refusal.Error() || x.Earlier.Solves != 1 {
 			t.Errorf("%+v, %v", x.Earlier, err)
 		}
@@ -276,9 +284,10 @@ func FuzzExplain(f *testing.F) {
 		if len(inst.Jobs) > 0 && job != "x" {
 			job = inst.Jobs[0].ID
 		}
-		x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: job, ByUs: by, EarlierUs: earlier}, func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
-			return &hare.Result{Reproducible: true, Jobs: res.Jobs}, nil
-		})
+		x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: job, ByUs: by, EarlierUs: earlier},
+			func(context.Context, *hare.Instance, hare.Options) (*hare.Result, error) {
+				return &hare.Result{Reproducible: true, Jobs: res.Jobs}, nil
+			})
 		if err == nil && x.Outcome == "scheduled" && len(x.Timeline) == 0 {
 			t.Errorf("%+v", x)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// DefaultTime is how long the search for a change may take where the
-// caller names no time.
+// DefaultTime is the time limit of the search for changes where the caller sets
+// none.
 const DefaultTime = 10 * time.Second
 
 // SolveFunc solves one instance, as Service.Solve and solver.Solve do.
@@ -20,11 +20,12 @@ type SolveFunc func(ctx context.Context, inst *hare.Instance, opt hare.Options) 
 // Request says what to explain.
 type Request struct {
 	Job string
-	// ByUs or EarlierUs ask for changes with which the job ends by then, or
-	// earlier by so much; zero asks for none. One of the two at most.
+	// ByUs asks for changes with which the job ends by this time, EarlierUs for
+	// changes with which the job ends earlier by this many microseconds. Zero asks
+	// for no changes; at most one of the two may be set.
 	ByUs, EarlierUs int64
-	// Recheck solves the instance itself again as well, for results of which
-	// it is not known how they came about.
+	// Recheck solves the unchanged instance again too. It is for results that
+	// another version or other settings may have produced.
 	Recheck bool
 }
 
@@ -64,31 +65,35 @@ type Reason struct {
 	Detail string `json:"detail"`
 }
 
-// aboutSchedule and aboutSolves say what the statements are about.
+// aboutSchedule and aboutSolves are the values of Answer.About: they say which
+// plans the answer describes.
 const (
 	aboutSchedule = "this result's schedule and certificate; every time is one of that schedule"
-	aboutSolves   = aboutSchedule + "; changes are what Hare answers to the changed instance with the same options, seed and work limit: not what the best possible plan would do"
+	aboutSolves   = aboutSchedule + "; changes are what Hare answers to the changed instance with the same options, " +
+		"seed and work limit: not what the best possible plan would do"
 )
 
-// ErrNoLanes says that a result leaves its schedule out.
-var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes", Detail: "the result leaves the lanes of its schedule out: solve with detail lanes"}
+// ErrNoLanes says that a result does not hold its schedule.
+var ErrNoLanes = &hare.InvalidError{Pointer: "/schedule", Code: "no_lanes",
+	Detail: "the result leaves the lanes of its schedule out: solve with detail lanes"}
 
-// Explain explains a job of a result for an instance: Static, and then Search
-// where the request asks for changes. O(entries of the schedule · log + waits
-// looked at · GPUs), without the solves.
-func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request, solve SolveFunc) (*Answer, error) {
-	x, err := Static(inst, res, req)
+// Explain explains one job of a result for an instance. Explain calls Static, and
+// then Search where the request asks for changes. The solves aside, Explain is
+// O(n log n + w · g) for n entries of the schedule, w waits of the job and g GPUs.
+func Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req Request,
+	solve SolveFunc) (*Answer, error) {
+	a, err := Static(inst, res, req)
 	if err == nil {
-		x.Search(ctx, inst, res, req, solve)
+		a.Search(ctx, inst, res, req, solve)
 	}
-	return x, err
+	return a, err
 }
 
 const outcomeScheduled = "scheduled"
 
-// Static is the part of Explain that solves nothing: it looks at schedule and
-// certificate alone. Errors are *NoJobError, and *hare.InvalidError where request,
-// schedule or certificate are wrong or missing.
+// Static is the part of Explain that solves nothing: Static reads the schedule and
+// the certificate alone. The error is a *NoJobError, or a *hare.InvalidError where
+// the request, the schedule or the certificate is wrong or missing.
 func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error) {
 	switch {
 	case req.ByUs < 0:
@@ -103,49 +108,50 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 		return nil, err
 	}
 	job := &inst.Jobs[at]
-	x := &Answer{About: aboutSchedule, Job: job.ID, Sync: job.Sync.String(), Outcome: outcomeScheduled}
+	a := &Answer{About: aboutSchedule, Job: job.ID, Sync: job.Sync.String(), Outcome: outcomeScheduled}
 	if res.Value == nil && res.Schedule == nil {
-		x.Outcome = res.Termination
+		a.Outcome = res.Termination
 		for _, r := range res.Reasons {
 			if r.Job == "" || r.Job == job.ID {
-				x.Reasons = append(x.Reasons, Reason{r.Code, r.Detail})
+				a.Reasons = append(a.Reasons, Reason{r.Code, r.Detail})
 			}
 		}
-		if len(x.Reasons) == 0 {
-			x.Notes = append(x.Notes, "nothing is known against this job itself: others cannot run")
+		if len(a.Reasons) == 0 {
+			a.Notes = append(a.Notes, "nothing is known against this job itself: others cannot run")
 		}
-		return x, nil
+		return a, nil
 	}
 	if res.Schedule == nil {
 		return nil, ErrNoLanes
 	}
 	value, ends, faults := verify.ScheduleValue(inst, res.Schedule)
 	if len(faults) > 0 {
-		return nil, &hare.InvalidError{Pointer: "/schedule", Code: "invalid_schedule", Detail: "this is no schedule of the instance: " + faults[0].String()}
+		return nil, &hare.InvalidError{Pointer: "/schedule", Code: "invalid_schedule",
+			Detail: "this is no schedule of the instance: " + faults[0].String()}
 	}
 	v := newLaneView(inst, res.Schedule)
 	runs := v.runsOf(at)
-	x.Times = jobTimes(inst, emptyCluster(v.model), at, runs[0].start, ends[at], value)
-	var pays func(*jobPiece, int64, int64) float64
+	a.Times = jobTimes(inst, emptyCluster(v.model), at, runs[0].start, ends[at], value)
+	var pays func(*jobEntry, int64, int64) float64
 	if c := res.Certificate; c != nil && c.Method == hare.MethodPrice {
 		none, err := verify.Bound(withJobs(inst), c)
 		if err != nil {
 			return nil, &hare.InvalidError{Pointer: "/certificate", Code: "invalid_certificate", Detail: err.Error()}
 		}
 		prices := solver.NewPrices(v.model, c)
-		pays = func(p *jobPiece, round, rounds int64) float64 {
+		pays = func(p *jobEntry, round, rounds int64) float64 {
 			return prices.Paid(at, p.kind, p.start+(round-p.round)*p.period, p.period, rounds, p.hold)
 		}
 		gap := 0.0
 		if res.Bound != nil {
 			gap = value.Sub(*res.Bound).Float()
 		}
-		x.explainPrice(v, at, runs, c, none, gap, prices, pays)
+		a.explainPrice(v, at, runs, c, none, gap, prices, pays)
 	} else {
-		x.Notes = append(x.Notes, "the bound of this result is not made of prices, so that no price is told")
+		a.Notes = append(a.Notes, "the bound of this result is not made of prices, so that no price is told")
 	}
-	x.Timeline = v.timeline(at, runs, pays)
-	return x, nil
+	a.Timeline = v.timeline(at, runs, pays)
+	return a, nil
 }
 
 // jobAt finds a job by its id.
@@ -156,7 +162,7 @@ func jobAt(inst *hare.Instance, id string) (int, error) {
 		}
 	}
 	e := &NoJobError{Job: id}
-	if len(id) <= 200 { // the time grows with it
+	if len(id) <= 200 { // the time that Nearest takes grows with the length of id
 		ids := make([]string, len(inst.Jobs))
 		for i := range inst.Jobs {
 			ids[i] = inst.Jobs[i].ID
@@ -166,7 +172,7 @@ func jobAt(inst *hare.Instance, id string) (int, error) {
 	return 0, e
 }
 
-// withJobs is the cluster of inst with these jobs alone.
+// withJobs returns inst with these jobs in place of its own.
 func withJobs(inst *hare.Instance, jobs ...hare.Job) *hare.Instance {
 	other := *inst
 	other.Jobs = jobs

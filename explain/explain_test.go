@@ -37,7 +37,8 @@ func smallInstance(seed uint64) *hare.Instance {
 		}
 		if i > 0 && rng.IntN(2) == 0 {
 			from := n(0, 9) * second
-			node.Windows = []hare.Window{{StartUs: from, EndUs: from + n(8, 30)*second}, {StartUs: from + 45*second, EndUs: hare.Forever}}
+			node.Windows = []hare.Window{{StartUs: from, EndUs: from + n(8, 30)*second},
+				{StartUs: from + 45*second, EndUs: hare.Forever}}
 		}
 		if rng.IntN(2) == 0 {
 			node.Busy = []hare.Busy{{GPU: 0, UntilUs: n(1, 20) * second}}
@@ -45,7 +46,8 @@ func smallInstance(seed uint64) *hare.Instance {
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes, node)
 	}
 	for i := range int(n(3, 7)) {
-		j := hare.Job{ID: fmt.Sprintf("j%d", i), WeightMicro: n(0, 5) * second, ReleaseUs: n(0, 3) * 4 * second, Rounds: n(1, 5), Tasks: n(1, 3), Sync: hare.Sync(rng.IntN(3))}
+		j := hare.Job{ID: fmt.Sprintf("j%d", i), WeightMicro: n(0, 5) * second, ReleaseUs: n(0, 3) * 4 * second,
+			Rounds: n(1, 5), Tasks: n(1, 3), Sync: hare.Sync(rng.IntN(3))}
 		j.Mix = j.Sync == hare.Gang && rng.IntN(2) == 0
 		for _, kind := range []string{"H100", "K80", "T4", "V100"} {
 			if rng.IntN(3) > 0 {
@@ -286,12 +288,14 @@ func TestExplanationsAreTrue(t *testing.T) {
 				t.Errorf("%s: %d types", name, len(x.Elsewhere))
 			}
 			for _, e := range x.Elsewhere {
-				if e.Least != nil && (*e.Least < x.Price.Least-1e-5 || math.Abs(*e.More-(*e.Least-x.Price.Least)) > 2e-6 || int64(*e.EndS) < j.ReleaseUs) {
+				if e.Least != nil && (*e.Least < x.Price.Least-1e-5 || math.Abs(*e.More-(*e.Least-x.Price.Least)) > 2e-6 ||
+					int64(*e.EndS) < j.ReleaseUs) {
 					t.Errorf("%s: %+v, the least of all types is %g", name, e, x.Price.Least)
 				}
 			}
 		}
-		if g := res.GapReport; g != nil && (math.Abs(reduced-g.ReducedCost) > 1e-4*(1+g.ReducedCost) || res.Value.Sign() > 0 && math.Abs(share-1) > 1e-4) {
+		if g := res.GapReport; g != nil && (math.Abs(reduced-g.ReducedCost) > 1e-4*(1+g.ReducedCost) ||
+			res.Value.Sign() > 0 && math.Abs(share-1) > 1e-4) {
 			t.Errorf("seed %d: reduced costs add up to %g of %g, shares to %g", seed, reduced, g.ReducedCost, share)
 		}
 	}
@@ -304,11 +308,13 @@ func TestExplanationsAreTrue(t *testing.T) {
 }
 
 // checkTimeline compares a timeline second by second with the schedule.
-func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Result, at int, x *explain.Answer, n *naive, seen map[string]int) {
+func checkTimeline(t *testing.T, name string, inst *hare.Instance, res *hare.Result, at int, x *explain.Answer,
+	n *naive, seen map[string]int) {
 	t.Helper()
 	j := &inst.Jobs[at]
 	r := res.Jobs[at]
-	if int64(x.StartS) != r.StartUs || int64(x.EndS) != r.EndUs || int64(x.WaitS) != r.StartUs-j.ReleaseUs || x.JCTS < x.LeastS {
+	if int64(x.StartS) != r.StartUs || int64(x.EndS) != r.EndUs || int64(x.WaitS) != r.StartUs-j.ReleaseUs ||
+		x.JCTS < x.LeastS {
 		t.Errorf("%s: %+v, the result says %d to %d", name, x.Times, r.StartUs, r.EndUs)
 	}
 	now, rounds := hare.Seconds(j.ReleaseUs), int64(0)
@@ -389,8 +395,10 @@ func checkWaits(t *testing.T, name string, j *hare.Job, s explain.Span, n *naive
 				continue
 			}
 			seen[w.Cause] += int(w.ForS / second)
-			if want[w.Cause] != int64(w.ForS) || most[w.Cause] != w.Free || w.FromS < s.FromS || w.ToS > s.ToS || w.ForS > w.ToS-w.FromS {
-				t.Errorf("%s waits for %s: %s for %v with %d free, not %d with %d", name, types, w.Cause, w.ForS, w.Free, want[w.Cause], most[w.Cause])
+			if want[w.Cause] != int64(w.ForS) || most[w.Cause] != w.Free || w.FromS < s.FromS || w.ToS > s.ToS ||
+				w.ForS > w.ToS-w.FromS {
+				t.Errorf("%s waits for %s: %s for %v with %d free, not %d with %d", name, types, w.Cause, w.ForS, w.Free,
+					want[w.Cause], most[w.Cause])
 			}
 			delete(want, w.Cause)
 			for _, h := range w.Jobs {
@@ -403,7 +411,8 @@ func checkWaits(t *testing.T, name string, j *hare.Job, s explain.Span, n *naive
 						}
 					}
 				}
-				if w.Cause != "held" || h.Job == j.ID || h.GPUs < 1 || h.GPUs > int64(len(gpus)) || int64(h.UntilS) > until || w.ForS == w.ToS-w.FromS && (int(h.GPUs) != len(gpus) || int64(h.UntilS) != until) {
+				if w.Cause != "held" || h.Job == j.ID || h.GPUs < 1 || h.GPUs > int64(len(gpus)) || int64(h.UntilS) > until ||
+					w.ForS == w.ToS-w.FromS && (int(h.GPUs) != len(gpus) || int64(h.UntilS) != until) {
 					t.Errorf("%s waits for %s of %+v; it holds %v until %d", name, types, h, gpus, until)
 				}
 			}
@@ -430,10 +439,12 @@ func TestExplainRefuses(t *testing.T) {
 	inst := smallInstance(1)
 	res, _ := solved(t, inst, hare.Options{WorkLimit: 500})
 	var none *explain.NoJobError
-	if _, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "jo"}, nil); !errors.As(err, &none) || none.Nearest != "j0" {
+	if _, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "jo"}, nil); !errors.As(err, &none) ||
+		none.Nearest != "j0" {
 		t.Errorf("%v", err)
 	}
-	if _, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "something else"}, nil); !errors.As(err, &none) || none.Nearest != "" {
+	if _, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "something else"}, nil); !errors.As(err,
+		&none) || none.Nearest != "" {
 		t.Errorf("%v", err)
 	}
 	other := *res
@@ -453,14 +464,16 @@ func TestExplainRefuses(t *testing.T) {
 			t.Errorf("%+v: %v", c.req, err)
 		}
 	}
-	if _, err := explain.Explain(t.Context(), smallInstance(2), res, explain.Request{Job: "j0"}, nil); !errors.As(err, &bad) || bad.Code != "invalid_schedule" {
+	if _, err := explain.Explain(t.Context(), smallInstance(2), res, explain.Request{Job: "j0"}, nil); !errors.As(err,
+		&bad) || bad.Code != "invalid_schedule" {
 		t.Errorf("another instance: %v", err)
 	}
 	forged := *res
 	cert := *res.Certificate
 	cert.GridUs = []int64{5}
 	forged.Certificate = &cert
-	if _, err := explain.Explain(t.Context(), inst, &forged, explain.Request{Job: "j0"}, nil); !errors.As(err, &bad) || bad.Code != "invalid_certificate" {
+	if _, err := explain.Explain(t.Context(), inst, &forged, explain.Request{Job: "j0"}, nil); !errors.As(err, &bad) ||
+		bad.Code != "invalid_certificate" {
 		t.Errorf("a forged certificate: %v", err)
 	}
 }
@@ -531,7 +544,8 @@ func TestListJobs(t *testing.T) {
 				continue
 			}
 			a, b := list[i-1], list[i]
-			if by == "end" && a.EndS > b.EndS || by == "stretch" && a.Stretch < b.Stretch || by == "" && a.Cost.Cmp(b.Cost) < 0 || by == "wait" && a.WaitS < b.WaitS {
+			if by == "end" && a.EndS > b.EndS || by == "stretch" && a.Stretch < b.Stretch || by == "" &&
+				a.Cost.Cmp(b.Cost) < 0 || by == "wait" && a.WaitS < b.WaitS {
 				t.Errorf("by %q: %+v before %+v", by, a, b)
 			}
 		}

@@ -21,21 +21,21 @@ type Times struct {
 	JCTS  hare.Seconds `json:"jct_s"` // from the release to the end
 	// LeastS is a proved bound from below on JCTS.
 	LeastS hare.Seconds `json:"least_s"`
-	// Stretch is JCTS over LeastS; 1 is best.
+	// Stretch is JCTS divided by LeastS; 1 is best.
 	Stretch float64     `json:"stretch"`
 	Cost    hare.Amount `json:"cost"` // w (C − a)
-	// Share is that of the value.
+	// Share is Cost divided by the value of the whole schedule.
 	Share float64 `json:"share"`
 }
 
-// ListedJob is a job of a list.
+// ListedJob is an element of what ListJobs returns.
 type ListedJob struct {
 	Job string `json:"job"`
 	Times
 }
 
-// jobOrders are what a list may be sorted by: the greatest first but for start
-// and end.
+// jobOrders are the keys by which ListJobs can sort. All keys but start and end
+// put the greatest figure first.
 var jobOrders = map[string]func(a, b *ListedJob) int{
 	"share":   func(a, b *ListedJob) int { return b.Cost.Cmp(a.Cost) },
 	"stretch": func(a, b *ListedJob) int { return cmp.Compare(b.Stretch, a.Stretch) },
@@ -45,9 +45,9 @@ var jobOrders = map[string]func(a, b *ListedJob) int{
 	"end":     func(a, b *ListedJob) int { return cmp.Compare(a.EndS, b.EndS) },
 }
 
-// ListJobs gives the figures of the jobs of a result, up to limit of them,
-// sorted by share (the default), stretch, wait, jct, start or end, those equal
-// in the instance's order. The result must be one for inst. O(jobs log jobs).
+// ListJobs returns the figures of up to limit jobs of a result, sorted by share
+// (the default), stretch, wait, jct, start or end. Jobs with equal keys stay in the
+// instance's order. The result must be one for inst. O(jobs log jobs).
 func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]ListedJob, error) {
 	if by == "" {
 		by = "share"
@@ -55,7 +55,8 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 	order := jobOrders[by]
 	switch {
 	case order == nil:
-		return nil, &hare.InvalidError{Pointer: "/sort", Code: "unknown_value", Detail: "sort must be share, stretch, wait, jct, start or end"}
+		return nil, &hare.InvalidError{Pointer: "/sort", Code: "unknown_value",
+			Detail: "sort must be share, stretch, wait, jct, start or end"}
 	case limit < 0:
 		return nil, &hare.InvalidError{Pointer: "/limit", Code: "out_of_range", Detail: "limit must not be negative"}
 	case res.Value == nil:
@@ -80,7 +81,8 @@ func ListJobs(inst *hare.Instance, res *hare.Result, by string, limit int) ([]Li
 func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs int64, value hare.Amount) *Times {
 	j := &inst.Jobs[at]
 	t := &Times{
-		Weight: hare.Seconds(j.WeightMicro), ReleaseS: hare.Seconds(j.ReleaseUs), StartS: hare.Seconds(startUs), EndS: hare.Seconds(endUs),
+		Weight: hare.Seconds(j.WeightMicro), ReleaseS: hare.Seconds(j.ReleaseUs), StartS: hare.Seconds(startUs),
+		EndS:  hare.Seconds(endUs),
 		WaitS: hare.Seconds(startUs - j.ReleaseUs), JCTS: hare.Seconds(endUs - j.ReleaseUs),
 		LeastS: hare.Seconds(pathTime(empty, inst.Jobs[at])), Cost: hare.Product(j.WeightMicro, endUs-j.ReleaseUs),
 	}
@@ -93,26 +95,30 @@ func jobTimes(inst *hare.Instance, empty *hare.Instance, at int, startUs, endUs 
 	return t
 }
 
-// pathTime is R τ of a job (docs/design.md, section 2), as the verifier computes it: no plan
-// completes it sooner after its release. 0 where it can never run.
+// pathTime is R τ of a job (docs/design.md, section 2), as the verifier computes
+// this time: no plan completes the job sooner after its release. pathTime is 0
+// where the job can never run.
 func pathTime(empty *hare.Instance, job hare.Job) int64 {
 	job.WeightMicro = 1e6
-	bound, err := verify.Bound(withJobs(empty, job), &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT})
+	bound, err := verify.Bound(withJobs(empty, job),
+		&hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT})
 	if err != nil {
 		return 0
 	}
-	us := new(big.Rat).Mul(bound, big.NewRat(1e6, 1)) // a whole number of them
+	us := new(big.Rat).Mul(bound, big.NewRat(1e6, 1)) // a whole number of microseconds
 	return us.Num().Int64()
 }
 
-// emptyCluster has of each type as many GPUs as are ever available at once:
-// R τ is the same on it, and nodes are few.
+// emptyCluster returns an instance without jobs whose cluster has one node a type,
+// with as many GPUs as are ever available at once. R τ of a job is the same there
+// as on the cluster of m, and faster to compute.
 func emptyCluster(m *hare.Model) *hare.Instance {
 	inst := *m.Instance
 	inst.Jobs, inst.Cluster.Nodes = nil, nil
 	for k, kind := range m.Types {
 		if n := peakOf(m, k); n > 0 {
-			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: strconv.Itoa(k), GPUs: []hare.TypeCount{{Type: kind, Count: int(n)}}})
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+				hare.Node{Name: strconv.Itoa(k), GPUs: []hare.TypeCount{{Type: kind, Count: int(n)}}})
 		}
 	}
 	return &inst

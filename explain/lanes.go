@@ -9,31 +9,35 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// laneView reads a schedule that verify accepts.
+// laneView gives access to the lanes of a schedule that verify accepts.
 type laneView struct {
 	inst  *hare.Instance
 	model *hare.Model
 	sched *hare.Schedule
-	jobOf []int             // instance job of each of Schedule.Jobs
-	lanes []*hare.Lane      // by GPU of the model; nil where idle
-	longs map[entryAt]int64 // holds of the last rounds of mixing gangs' entries
-	kinds []map[int]hare.Mode
+	jobOf []int        // the job in the instance, by index in Schedule.Jobs
+	lanes []*hare.Lane // by GPU of the model; nil where idle
+	// lastHolds says, for entries of gangs that mix types, how long the last round
+	// of the entry holds its GPU.
+	lastHolds map[entryAt]int64
+	modes     []map[int]hare.Mode // by job and GPU type
 }
 
 type entryAt struct{ gpu, entry int }
 
-// jobPiece is an entry of a job: round round+n starts at start + n·period.
-type jobPiece struct {
+// jobEntry is an entry of a lane that belongs to the job at hand: round round+n
+// starts at start + n·period.
+type jobEntry struct {
 	gpu, kind     int
 	round, rounds int64
 	start, period int64
-	hold          int64 // of the GPU by each round
-	end           int64 // of its last task's synchronisation, from the start of a round
+	hold          int64 // how long each round holds the GPU
+	end           int64 // end of the last task's synchronisation, from the start of a round
 	entry         int
 }
 
 func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {
-	v := &laneView{inst: inst, model: hare.NewModel(inst), sched: sched, jobOf: make([]int, len(sched.Jobs)), longs: map[entryAt]int64{}}
+	v := &laneView{inst: inst, model: hare.NewModel(inst), sched: sched, jobOf: make([]int, len(sched.Jobs)),
+		lastHolds: map[entryAt]int64{}}
 	place := make(map[string]int, len(inst.Jobs))
 	for i := range inst.Jobs {
 		place[inst.Jobs[i].ID] = i
@@ -49,52 +53,52 @@ func newLaneView(inst *hare.Instance, sched *hare.Schedule) *laneView {
 	for i := range sched.Lanes {
 		v.lanes[gpus[sched.Lanes[i].GPU]] = &sched.Lanes[i]
 	}
-	v.kinds = make([]map[int]hare.Mode, len(v.model.Jobs))
+	v.modes = make([]map[int]hare.Mode, len(v.model.Jobs))
 	for i := range v.model.Jobs {
-		v.kinds[i] = make(map[int]hare.Mode, len(v.model.Jobs[i].Modes))
+		v.modes[i] = make(map[int]hare.Mode, len(v.model.Jobs[i].Modes))
 		for _, md := range v.model.Jobs[i].Modes {
-			v.kinds[i][md.Type] = md
+			v.modes[i][md.Type] = md
 		}
 	}
-	v.mixes()
+	v.findLastHolds()
 	return v
 }
 
-// mixes finds how long gangs that mix types hold the GPUs of the last round of
-// each entry: until their slowest task has synchronised.
-func (v *laneView) mixes() {
-	of := map[int][]jobPiece{}
+// findLastHolds fills in lastHolds: a gang that mixes types holds its GPUs until
+// the slowest task of the round has synchronised.
+func (v *laneView) findLastHolds() {
+	of := map[int][]jobEntry{}
 	for g, l := range v.lanes {
 		if l == nil {
 			continue
 		}
 		for e := range l.Job {
 			if job := v.jobOf[l.Job[e]]; v.model.Jobs[job].Mix {
-				of[job] = append(of[job], v.piece(job, g, e))
+				of[job] = append(of[job], v.entry(job, g, e))
 			}
 		}
 	}
 	for _, ps := range of {
-		eachStretch(ps, func(round, rounds int64, active []*jobPiece) {
+		eachRun(ps, func(round, rounds int64, active []*jobEntry) {
 			most := int64(0)
 			for _, p := range active {
 				most = max(most, p.hold)
 			}
 			for _, p := range active {
 				if p.round+p.rounds == round+rounds {
-					v.longs[entryAt{p.gpu, p.entry}] = most
+					v.lastHolds[entryAt{p.gpu, p.entry}] = most
 				}
 			}
 		})
 	}
 }
 
-// piece is entry e of GPU g, of the job.
-func (v *laneView) piece(job, g, e int) jobPiece {
+// entry returns entry e of GPU g, which belongs to job.
+func (v *laneView) entry(job, g, e int) jobEntry {
 	x := v.lanes[g].Entry(e)
 	kind := v.model.GPUs[g].Type
-	md := v.kinds[job][kind]
-	p := jobPiece{gpu: g, kind: kind, round: x.Round, rounds: x.Rounds, start: x.StartUs, period: x.PeriodUs, entry: e}
+	md := v.modes[job][kind]
+	p := jobEntry{gpu: g, kind: kind, round: x.Round, rounds: x.Rounds, start: x.StartUs, period: x.PeriodUs, entry: e}
 	if p.hold, p.end = md.DurationUs(), md.DurationUs(); v.model.Jobs[job].Sync == hare.Relaxed {
 		p.hold = x.Tasks * md.ComputeUs
 		p.end = p.hold + md.SyncUs
@@ -102,14 +106,14 @@ func (v *laneView) piece(job, g, e int) jobPiece {
 	return p
 }
 
-// until is when entry e of GPU g gives it back.
+// until returns when entry e of GPU g releases the GPU.
 func (v *laneView) until(g, e int) int64 {
 	l := v.lanes[g]
 	x := l.Entry(e)
-	hold, long := v.longs[entryAt{g, e}]
+	hold, long := v.lastHolds[entryAt{g, e}]
 	if !long {
 		job := v.jobOf[l.Job[e]]
-		md := v.kinds[job][v.model.GPUs[g].Type]
+		md := v.modes[job][v.model.GPUs[g].Type]
 		if hold = md.DurationUs(); v.model.Jobs[job].Sync == hare.Relaxed {
 			hold = x.Tasks * md.ComputeUs
 		}
@@ -117,7 +121,7 @@ func (v *laneView) until(g, e int) int64 {
 	return x.StartUs + (x.Rounds-1)*x.PeriodUs + hold
 }
 
-// first is the first entry of GPU g that ends after t.
+// first returns the first entry of GPU g that ends after t.
 func (v *laneView) first(g int, t int64) int {
 	l := v.lanes[g]
 	if l == nil {
@@ -126,19 +130,20 @@ func (v *laneView) first(g int, t int64) int {
 	return sort.Search(len(l.Job), func(e int) bool { return v.until(g, e) > t })
 }
 
-// eachStretch calls f for each stretch of rounds with the same pieces, in order.
-func eachStretch(ps []jobPiece, f func(round, rounds int64, active []*jobPiece)) {
-	slices.SortStableFunc(ps, func(a, b jobPiece) int { return cmp.Compare(a.round, b.round) })
+// eachRun calls f for each run of consecutive rounds with the same entries, in
+// order.
+func eachRun(ps []jobEntry, f func(round, rounds int64, active []*jobEntry)) {
+	slices.SortStableFunc(ps, func(a, b jobEntry) int { return cmp.Compare(a.round, b.round) })
 	var at []int64
 	for i := range ps {
 		at = append(at, ps[i].round, ps[i].round+ps[i].rounds)
 	}
 	slices.Sort(at)
 	at = slices.Compact(at)
-	var active []*jobPiece
+	var active []*jobEntry
 	next := 0
 	for i := range len(at) - 1 {
-		active = slices.DeleteFunc(active, func(p *jobPiece) bool { return p.round+p.rounds <= at[i] })
+		active = slices.DeleteFunc(active, func(p *jobEntry) bool { return p.round+p.rounds <= at[i] })
 		for ; next < len(ps) && ps[next].round == at[i]; next++ {
 			active = append(active, &ps[next])
 		}
@@ -148,31 +153,31 @@ func eachStretch(ps []jobPiece, f func(round, rounds int64, active []*jobPiece))
 	}
 }
 
-// runOf is a stretch of rounds of a job with the same entries.
-type runOf struct {
+// roundRun is a run of consecutive rounds of a job with the same entries.
+type roundRun struct {
 	round, rounds int64
-	start, end    int64 // of the first round's first task; of the last round
-	paused        int64 // between its own rounds, in all
-	pieces        []jobPiece
+	start, end    int64 // start of the first round's first task; end of the last round
+	paused        int64 // time between rounds of the run, in all
+	entries       []jobEntry
 	gpus          map[int]int64 // GPUs by type
 }
 
-// runsOf are the stretches of a job, in order. O(entries of the schedule), and
-// for each stretch its entries.
-func (v *laneView) runsOf(job int) []runOf {
-	var ps []jobPiece
+// runsOf returns the runs of a job, in order. runsOf is O(n + m) for n entries of
+// the schedule and m entries of all runs.
+func (v *laneView) runsOf(job int) []roundRun {
+	var ps []jobEntry
 	for g, l := range v.lanes {
 		if l == nil {
 			continue
 		}
 		for e := range l.Job {
 			if v.jobOf[l.Job[e]] == job {
-				ps = append(ps, v.piece(job, g, e))
+				ps = append(ps, v.entry(job, g, e))
 			}
 		}
 	}
-	var runs []runOf
-	eachStretch(ps, func(round, rounds int64, active []*jobPiece) {
+	var runs []roundRun
+	eachRun(ps, func(round, rounds int64, active []*jobEntry) {
 		if v.model.Jobs[job].Mix {
 			longest := int64(0)
 			for _, p := range active {
@@ -190,19 +195,20 @@ func (v *laneView) runsOf(job int) []runOf {
 			}
 			return start, end
 		}
-		x := runOf{round: round, rounds: rounds, gpus: map[int]int64{}}
+		x := roundRun{round: round, rounds: rounds, gpus: map[int]int64{}}
 		var ended, last int64
 		x.start, ended = times(round)
 		last, x.end = times(round + rounds - 1)
 		if rounds > 1 {
-			// Linear in between where all have one period.
+			// The pauses change linearly from the first to the last where all entries
+			// have one period.
 			second, _ := times(round + 1)
 			_, before := times(round + rounds - 2)
 			x.paused = max(0, second-ended+last-before) * (rounds - 1) / 2
 		}
 		seen := map[int]bool{}
 		for _, p := range active {
-			x.pieces = append(x.pieces, *p)
+			x.entries = append(x.entries, *p)
 			if !seen[p.gpu] {
 				seen[p.gpu] = true
 				x.gpus[p.kind]++

@@ -1,9 +1,8 @@
 package explain
 
 import (
-	"math"
-
 	"cmp"
+	"math"
 	"math/big"
 	"slices"
 
@@ -13,16 +12,16 @@ import (
 )
 
 // Price is what a job costs at the certificate's prices, in weight-seconds.
-// Reduced is Cost + Paid − Least, which is not negative: what the job adds to
-// the gap of value and bound.
+// Reduced, the reduced cost, is Cost + Paid − Least. Reduced is not negative, and
+// is what the job adds to the gap between value and bound.
 type Price struct {
 	Paid   float64      `json:"paid"`
 	ByType []TypeCharge `json:"by_type"`
-	// Least is that of w (C − a) + price over the job's own choices, exactly
-	// rounded down: φ − w a of the bound.
+	// Least is the least w (C − a) + price over all choices of the job, rounded
+	// down exactly: φ − w a in the bound.
 	Least   float64 `json:"least"`
 	Reduced float64 `json:"reduced_cost"`
-	// ReducedShare is that of value − bound; 0 where these are equal.
+	// ReducedShare is Reduced divided by value − bound; 0 where these are equal.
 	ReducedShare float64 `json:"reduced_share"`
 }
 
@@ -33,22 +32,25 @@ type TypeCharge struct {
 	Paid float64      `json:"paid"`
 }
 
-// TypeCost is what a job would cost that ran on one type alone and bought its
-// time at the certificate's prices.
+// TypeCost is what a job would cost if the job ran on one type alone and paid the
+// certificate's prices.
 type TypeCost struct {
 	Type string `json:"type"`
-	// Least is that of w (C − a) + price there, and More how much that is above
-	// the least over all types; nil where it can never run there alone.
+	// Least is the least w (C − a) + price on this type, and More is how far Least
+	// is above the least over all types. Both are nil where the job can never run on
+	// this type alone.
 	Least *float64 `json:"least,omitempty"`
 	More  *float64 `json:"more,omitempty"`
-	// EndS is when it would end there for that.
+	// EndS is when the job would end on this type at the cost Least.
 	EndS   *hare.Seconds `json:"end_s,omitempty"`
 	Detail string        `json:"detail,omitempty"`
 }
 
-// explainPrice fills in prices. None is the bound of the instance without jobs:
-// what all capacity costs, so that the bound of one job less that is its φ − w a. Gap is value − bound.
-func (x *Answer) explainPrice(v *laneView, at int, runs []runOf, c *hare.Certificate, none *big.Rat, gap float64, prices *solver.Prices, pays func(*jobPiece, int64, int64) float64) {
+// explainPrice fills in Price and Elsewhere. none is the bound of the instance
+// without jobs, which is what all capacity costs: the bound of one job less none is
+// the job's φ − w a. gap is value − bound.
+func (a *Answer) explainPrice(v *laneView, at int, runs []roundRun, c *hare.Certificate, none *big.Rat, gap float64,
+	prices *solver.Prices, pays func(*jobEntry, int64, int64) float64) {
 	job := v.inst.Jobs[at]
 	least := func(j hare.Job) (float64, bool) {
 		one, err := verify.Bound(withJobs(v.inst, j), c)
@@ -62,8 +64,8 @@ func (x *Answer) explainPrice(v *laneView, at int, runs []runOf, c *hare.Certifi
 	held, paid := make([]int64, len(v.model.Types)), make([]float64, len(v.model.Types))
 	for i := range runs {
 		r := &runs[i]
-		for k := range r.pieces {
-			q := &r.pieces[k]
+		for k := range r.entries {
+			q := &r.entries[k]
 			held[q.kind] += r.rounds * q.hold
 			paid[q.kind] += pays(q, r.round, r.rounds)
 		}
@@ -76,19 +78,19 @@ func (x *Answer) explainPrice(v *laneView, at int, runs []runOf, c *hare.Certifi
 	}
 	phi, ok := least(job)
 	if !ok {
-		return // not in a schedule of the instance
+		return // impossible for a job of a schedule of the instance
 	}
-	reduced := max(0, x.Cost.Float()+p.Paid-phi)
+	reduced := max(0, a.Cost.Float()+p.Paid-phi)
 	if gap > 0 {
 		p.ReducedShare = sixDecimals(reduced / gap)
 	}
 	p.Paid, p.Least, p.Reduced = sixDecimals(p.Paid), sixDecimals(phi), sixDecimals(reduced)
-	x.Price = p
+	a.Price = p
 
 	for _, on := range job.On {
 		k, known := slices.BinarySearch(v.model.Types, on.Type)
 		if !known {
-			x.Elsewhere = append(x.Elsewhere, TypeCost{Type: on.Type, Detail: "the cluster has none"})
+			a.Elsewhere = append(a.Elsewhere, TypeCost{Type: on.Type, Detail: "the cluster has none"})
 			continue
 		}
 		alone := job
@@ -96,23 +98,23 @@ func (x *Answer) explainPrice(v *laneView, at int, runs []runOf, c *hare.Certifi
 		end, fits := prices.End(at, k, peakOf(v.model, k))
 		cost, ok := least(alone)
 		if !fits || !ok {
-			x.Elsewhere = append(x.Elsewhere, TypeCost{Type: on.Type, Detail: "never enough of them together for a round"})
+			a.Elsewhere = append(a.Elsewhere, TypeCost{Type: on.Type, Detail: "never enough of them together for a round"})
 			continue
 		}
 		e := hare.Seconds(end)
-		most, more := sixDecimals(cost), sixDecimals(max(0, cost-phi))
-		x.Elsewhere = append(x.Elsewhere, TypeCost{Type: on.Type, Least: &most, More: &more, EndS: &e})
+		costs, more := sixDecimals(cost), sixDecimals(max(0, cost-phi))
+		a.Elsewhere = append(a.Elsewhere, TypeCost{Type: on.Type, Least: &costs, More: &more, EndS: &e})
 	}
-	slices.SortStableFunc(x.Elsewhere, func(a, b TypeCost) int {
+	slices.SortStableFunc(a.Elsewhere, func(a, b TypeCost) int {
 		switch {
 		case a.Least == nil || b.Least == nil:
-			return cmp.Compare(b2i(a.Least == nil), b2i(b.Least == nil))
+			return cmp.Compare(boolToInt(a.Least == nil), boolToInt(b.Least == nil))
 		}
 		return cmp.Compare(*a.Least, *b.Least)
 	})
 }
 
-func b2i(b bool) int {
+func boolToInt(b bool) int {
 	if b {
 		return 1
 	}

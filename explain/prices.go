@@ -19,14 +19,15 @@ import (
 var ErrNoPrices = errors.New("service: the bound of this solve is not made of prices")
 
 // PricesMeaning goes with prices wherever they are shown.
-const PricesMeaning = "bound_fall is an upper limit on how far the bound, not the value, can fall with one more GPU of the type that is always in service. It is not what the GPU is worth: a what-if tells more."
+const PricesMeaning = "bound_fall is an upper limit on how far the bound, not the value, can fall with one more GPU " +
+	"of the type that is always in service. It is not what the GPU is worth: a what-if tells more."
 
-// Prices are those of a certificate, by type and time.
+// Prices are the prices of a certificate, by type and time.
 type Prices struct {
 	InstanceSHA256 string       `json:"instance_sha256"`
 	Bound          *hare.Amount `json:"bound"`
 	Meaning        string       `json:"meaning"`
-	// GridS are the ends of the cells; prices are 0 behind the last.
+	// GridS are the boundaries of the cells; after the last boundary all prices are 0.
 	GridS []hare.Seconds `json:"grid_s"`
 	Types []TypePrice    `json:"types"`
 	// Sizes are prices of several GPUs that one gang holds together.
@@ -36,23 +37,23 @@ type Prices struct {
 // TypePrice is one type's price of a GPU-second, in weight-seconds, by cell.
 type TypePrice struct {
 	Type string `json:"type"`
-	// Total is Σ price · length, or where gangs have prices of their own what the
-	// dearest use of one more GPU costs; BoundFall is by how much the bound at
-	// these prices falls with one more GPU: Total, and what jobs gain that can
-	// use more GPUs at once. Both are rounded up at six decimals.
+	// Total is Σ price · length. Where gangs have prices of their own, Total is what
+	// the dearest use of one more GPU costs. BoundFall is by how much the bound at
+	// these prices falls with one more GPU: Total, and what those jobs gain that can
+	// then use more GPUs at once. Both are rounded up at six decimals.
 	Total     hare.Amount `json:"total"`
 	BoundFall hare.Amount `json:"bound_fall"`
 	Prices    []nanos     `json:"prices"`
 }
 
-// SizePrice is the price of so many GPUs held together for a second.
+// SizePrice is the price of holding Tasks GPUs of a type together for a second.
 type SizePrice struct {
 	Type   string  `json:"type"`
 	Tasks  int64   `json:"tasks"`
 	Prices []nanos `json:"prices"`
 }
 
-// nanos count 1e-9, written as decimals.
+// nanos is a number in units of 1e-9, written as an exact decimal.
 type nanos int64
 
 func (n nanos) text() string {
@@ -104,7 +105,8 @@ func PricesOf(ctx context.Context, inst *hare.Instance, res *hare.Result) (*Pric
 		if err != nil {
 			return nil, err
 		}
-		p := TypePrice{Type: t.Type, Total: roundUp(t.Total), BoundFall: roundUp(after.Sub(before, after)), Prices: make([]nanos, len(c.GridUs)-1)}
+		p := TypePrice{Type: t.Type, Total: roundUp(t.Total), BoundFall: roundUp(after.Sub(before, after)),
+			Prices: make([]nanos, len(c.GridUs)-1)}
 		if i := slices.IndexFunc(c.Prices, func(p hare.TypePrices) bool { return p.Type == t.Type }); i >= 0 {
 			p.Prices = nanosOf(c.Prices[i].Nanos)
 		}
@@ -124,13 +126,14 @@ func nanosOf(xs []int64) []nanos {
 	return out
 }
 
-// roundUp is b in 1e-6 weight-seconds, rounded up.
+// roundUp returns b rounded up to a multiple of 1e-6 weight-seconds.
 func roundUp(b *big.Rat) hare.Amount {
-	a, _ := hare.FloorAmount(new(big.Rat).Neg(b)) // capacity and weights are limited: it fits
+	a, _ := hare.FloorAmount(new(big.Rat).Neg(b)) // the limits of capacity and weights make b fit
 	return a.Neg()
 }
 
-// EncodeCSV writes a line a cell and type; tasks is 1 for a GPU alone.
+// EncodeCSV writes a line for each cell and type. The column tasks is 1 for the
+// price of a single GPU.
 func (p *Prices) EncodeCSV(w io.Writer) error {
 	b := []byte("type,tasks,from_s,to_s,price\n")
 	row := func(kind string, tasks int64, prices []nanos) {
@@ -150,7 +153,7 @@ func (p *Prices) EncodeCSV(w io.Writer) error {
 	return err
 }
 
-// csvText quotes where a field must be (RFC 4180).
+// csvText returns a field of a CSV file, quoted where RFC 4180 requires quotes.
 func csvText(s string) string {
 	if strings.ContainsAny(s, ",\"\r\n") {
 		return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`

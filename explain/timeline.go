@@ -7,10 +7,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Limits of a timeline, which is to be read by people.
+// Limits of a timeline, which people read.
 const (
-	maxWaits   = 12 // that are told one by one, the longest
-	maxHolders = 6  // of a wait and type
+	maxWaits   = 12 // waits that are spans of their own: the longest
+	maxHolders = 6  // holders that are listed for a wait and type
 )
 
 // States of spans.
@@ -25,27 +25,27 @@ type Span struct {
 	State string       `json:"state"` // waiting or running
 	FromS hare.Seconds `json:"from_s"`
 	ToS   hare.Seconds `json:"to_s"`
-	// Round is the first of Rounds rounds that run, or the one that waits:
-	// every round before it has synchronised, and the job is released.
+	// Round is the first of the Rounds rounds that run, or the round that waits: the
+	// job is released, and every earlier round has synchronised.
 	Round  int64 `json:"round"`
 	Rounds int64 `json:"rounds,omitempty"`
-	// GPUs are by type the most that a round of it uses.
+	// GPUs holds, by type, the most GPUs that a round of the span uses.
 	GPUs map[string]int64 `json:"gpus,omitempty"`
-	// PausedS is for how long in all no round runs within it: short waits,
-	// which are not listed.
+	// PausedS is for how long in all no round runs within the span. These are short
+	// waits, which are not listed.
 	PausedS hare.Seconds `json:"paused_s,omitempty"`
-	// Pays is by type what the GPU time costs at the certificate's prices, in
+	// Pays holds, by type, what the GPU time costs at the certificate's prices, in
 	// weight-seconds.
 	Pays map[string]float64 `json:"pays,omitempty"`
-	// Waits say what a round that waits waits for, by type.
+	// Waits say what a waiting round waits for, by type.
 	Waits []Wait `json:"waits,omitempty"`
 }
 
-// timeline is the job's time as spans: its longest waits, and what lies
-// between them.
-func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, int64) float64) []Span {
+// timeline returns the job's time as spans: its longest waits, and the spans
+// between these waits.
+func (v *laneView) timeline(job int, runs []roundRun, pays func(*jobEntry, int64, int64) float64) []Span {
 	type gap struct {
-		before int // the run that it precedes
+		before int // the run that follows the gap
 		from   int64
 	}
 	var gaps []gap
@@ -67,7 +67,8 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, i
 		if at == to {
 			return
 		}
-		x := Span{State: spanRunning, FromS: hare.Seconds(runs[at].start), ToS: hare.Seconds(runs[to-1].end), Round: runs[at].round, GPUs: map[string]int64{}}
+		x := Span{State: spanRunning, FromS: hare.Seconds(runs[at].start), ToS: hare.Seconds(runs[to-1].end),
+			Round: runs[at].round, GPUs: map[string]int64{}}
 		if pays != nil {
 			x.Pays = map[string]float64{}
 		}
@@ -84,8 +85,8 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, i
 			if pays == nil {
 				continue
 			}
-			for p := range r.pieces {
-				x.Pays[v.model.Types[r.pieces[p].kind]] += pays(&r.pieces[p], r.round, r.rounds)
+			for p := range r.entries {
+				x.Pays[v.model.Types[r.entries[p].kind]] += pays(&r.entries[p], r.round, r.rounds)
 			}
 		}
 		for k, paid := range x.Pays {
@@ -97,7 +98,8 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, i
 	for _, g := range gaps {
 		running(g.before)
 		r := &runs[g.before]
-		spans = append(spans, Span{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(r.start), Round: r.round, Waits: v.waits(job, g.from, r.start)})
+		spans = append(spans, Span{State: spanWaiting, FromS: hare.Seconds(g.from), ToS: hare.Seconds(r.start),
+			Round: r.round, Waits: v.waits(job, g.from, r.start)})
 	}
 	running(len(runs))
 	return spans
@@ -105,42 +107,46 @@ func (v *laneView) timeline(job int, runs []runOf, pays func(*jobPiece, int64, i
 
 // Causes of a wait.
 const (
-	waitNoService = "no_service" // fewer GPUs in service than a round needs
-	waitBusy      = "busy"       // enough in service, and too many of them busy
-	waitHeld      = "held"       // other jobs hold too many
-	waitTooShort  = "too_short"  // enough are free, but not for long enough
-	waitChoice    = "choice"     // it could have started: the plan waits for better
+	waitNoService = "no_service" // fewer GPUs are in service than a round needs
+	waitBusy      = "busy"       // enough GPUs are in service, and too many of them busy
+	waitHeld      = "held"       // other jobs hold too many GPUs
+	waitTooShort  = "too_short"  // enough GPUs are free, but not for long enough
+	waitChoice    = "choice"     // the round could have started: the plan waits for better GPUs
 )
 
 var waitCauses = [...]string{waitNoService, waitBusy, waitHeld, waitTooShort, waitChoice}
 
 // Wait is why a round did not start on GPUs of a type.
 type Wait struct {
-	// Type is that of the GPUs, several with "+" for a gang that mixes them.
+	// Type is the type of the GPUs; a gang that mixes types has several, joined by
+	// "+".
 	Type  string `json:"type"`
 	Cause string `json:"cause"`
-	// FromS and ToS are when it first and last held, ForS for how long in all.
+	// FromS is when the cause first held and ToS when it last did; ForS is for how
+	// long the cause held in all.
 	FromS hare.Seconds `json:"from_s"`
 	ToS   hare.Seconds `json:"to_s"`
 	ForS  hare.Seconds `json:"for_s"`
-	// Need is how many GPUs have to be free together, NeedS for how long; Free
-	// is the most that were.
+	// Need is how many GPUs have to be free together, and NeedS for how long. Free
+	// is the most GPUs that were free at a time.
 	Need  int64        `json:"need"`
 	NeedS hare.Seconds `json:"need_s"`
 	Free  int64        `json:"free"`
-	// UntilS is when that changes for the first GPU to come: back in service,
-	// or no longer busy.
+	// UntilS is when the first GPU becomes available: back in service, or no longer
+	// busy.
 	UntilS *hare.Seconds `json:"until_s,omitempty"`
-	// Jobs hold the GPUs then, those that hold the most first; Others more do.
+	// Jobs are the jobs that hold the GPUs during the wait, those that hold the most
+	// first. Others counts further such jobs.
 	Jobs   []Holder `json:"jobs,omitempty"`
 	Others int      `json:"others,omitempty"`
 }
 
-// Holder is a job that holds GPUs that another waits for.
+// Holder is a job that holds GPUs for which another job waits.
 type Holder struct {
 	Job  string `json:"job"`
 	GPUs int64  `json:"gpus"`
-	// UntilS is when it gives the last of them back that it holds in that time.
+	// UntilS is when the job releases the last of the GPUs that it holds during the
+	// wait.
 	UntilS hare.Seconds `json:"until_s"`
 }
 
@@ -151,9 +157,9 @@ type waitPool struct {
 	need int64
 }
 
-// pools are the sets of types that a round of a job could use, each with the
-// time that it needs a GPU of each for at least: a task's compute where it is
-// relaxed, a round where it is a gang, all of it where it is rigid.
+// pools returns the sets of types that a round of a job could use. Each set has,
+// by type, for how long a round needs a GPU of the type at least: a task's compute
+// time for a relaxed job, a round for a gang, all rounds for a rigid job.
 func (v *laneView) pools(job int) []waitPool {
 	j := &v.model.Jobs[job]
 	var all []waitPool
@@ -178,6 +184,6 @@ func (v *laneView) pools(job int) []waitPool {
 		for k := range p.each {
 			peak += peakOf(v.model, k)
 		}
-		return peak < p.need // it never can
+		return peak < p.need // a round can never run on this pool
 	})
 }

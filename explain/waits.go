@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// waits says what a round of a job waits for that could start at from and
-// starts at to. O(GPUs · log + entries within, · log).
+// waits says what a round of a job waits for that could start at from and starts
+// at to. waits is O(n log n) for n GPUs and entries between from and to.
 func (v *laneView) waits(job int, from, to int64) []Wait {
 	var all []Wait
 	for _, p := range v.pools(job) {
@@ -19,10 +19,10 @@ func (v *laneView) waits(job int, from, to int64) []Wait {
 	return all
 }
 
-// levelChange is that of a count at a time.
+// levelChange says that one of the counts changes at a time.
 type levelChange struct {
 	at    int64
-	level int // what is counted, or countLong + a threshold
+	level int // the count: countService, countUsable, countFree, or countLong + the index of a threshold
 	by    int64
 }
 
@@ -33,14 +33,15 @@ const (
 	countLong
 )
 
-// stretchOfTime is half-open.
-type stretchOfTime struct{ from, to int64 }
+// interval is a half-open interval of time, in microseconds.
+type interval struct{ from, to int64 }
 
-// waitsFor is waits for one pool. The counts of its GPUs change at the ends of
-// windows and entries; between two changes there is one cause.
+// waitsFor is waits for one pool. The counts of the pool's GPUs change at the ends
+// of windows and entries; between two changes the wait has one cause.
 func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
-	// A gang that mixes types holds all GPUs for the slowest task: with each
-	// threshold, GPUs of the types that need no longer can serve together.
+	// A gang that mixes types holds all GPUs until its slowest task ends. The times
+	// that the types need are thresholds: GPUs of all types that need no more than a
+	// threshold can be used together.
 	var thresholds []int64
 	for _, d := range p.each {
 		thresholds = append(thresholds, d)
@@ -65,7 +66,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 				count(countFree, a, b)
 				for i, d := range thresholds {
 					if d >= hold {
-						count(countLong+i, a, b-d+1) // a start at b − d is in time
+						count(countLong+i, a, b-d+1) // a start at b − d is the latest that fits
 					}
 				}
 			})
@@ -75,7 +76,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 
 	levels := make([]int64, countLong+len(thresholds))
 	found := map[string]*Wait{}
-	spans := map[string][]stretchOfTime{}
+	spans := map[string][]interval{}
 	for t, i := from, 0; t < to; {
 		for ; i < len(changes) && changes[i].at <= t; i++ {
 			levels[changes[i].level] += changes[i].by
@@ -96,7 +97,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		if at := spans[cause]; len(at) > 0 && at[len(at)-1].to == t {
 			at[len(at)-1].to = end
 		} else {
-			spans[cause] = append(at, stretchOfTime{t, end})
+			spans[cause] = append(at, interval{t, end})
 		}
 		t = end
 	}
@@ -117,7 +118,7 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 	return all
 }
 
-// causeOf is the cause at these levels.
+// causeOf returns the cause of a wait where the counts stand at these levels.
 func causeOf(levels []int64, need int64) string {
 	for _, n := range levels[countLong:] {
 		if n >= need {
@@ -135,7 +136,7 @@ func causeOf(levels []int64, need int64) string {
 	return waitTooShort
 }
 
-// service gives the windows in which GPU g is in service, busy or not.
+// service calls f with the windows in which GPU g is in service, busy or not.
 func (v *laneView) service(g int, f func(hare.Window)) {
 	n := &v.inst.Cluster.Nodes[v.model.GPUs[g].Node]
 	if n.Windows == nil {
@@ -146,9 +147,9 @@ func (v *laneView) service(g int, f func(hare.Window)) {
 	}
 }
 
-// gaps gives the times in window w, those that begin in [from, to) cut at from,
-// in which no other job holds GPU g: what the job itself does there would move
-// with its start. Ends are looked for no further than need behind to.
+// gaps calls f with the gaps in window w that begin before to, cut at from, in
+// which no other job holds GPU g. What the job itself does there would move with
+// its start. gaps looks no further than need after to for the end of a gap.
 func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(a, b int64)) {
 	at := max(from, w.StartUs)
 	if at >= min(to, w.EndUs) {
@@ -174,12 +175,13 @@ func (v *laneView) gaps(job, g int, w hare.Window, from, to, need int64, f func(
 	}
 }
 
-// holders are the jobs that hold GPUs of a pool in the spans.
-func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]Holder, int) {
+// holders returns the jobs that hold GPUs of a pool in the spans, and the number
+// of further such jobs.
+func (v *laneView) holders(job int, p *waitPool, spans []interval) ([]Holder, int) {
 	type held struct {
 		Holder
 		time int64
-		last int // GPU that was counted last
+		last int // the GPU that was counted last
 	}
 	by := map[int]*held{}
 	for g := range v.model.GPUs {
@@ -229,8 +231,8 @@ func (v *laneView) holders(job int, p *waitPool, spans []stretchOfTime) ([]Holde
 	return out, len(all) - len(out)
 }
 
-// back is the first time from t on at which a GPU of a pool comes into service,
-// or is no longer busy; nil where none does.
+// back returns the first time from t on at which a GPU of a pool comes into
+// service, or is no longer busy; nil where no GPU does.
 func (v *laneView) back(p *waitPool, cause string, t int64) *hare.Seconds {
 	first := int64(math.MaxInt64)
 	look := func(w hare.Window) {
