@@ -22,7 +22,8 @@ func ExampleOf() {
 		{Event: hare.Event{Seq: 5, AtUs: 10e6, Type: hare.EventTaskEnded, Job: "short", GPU: "a/0", ComputeUs: 1e6}},
 		{Event: hare.Event{Seq: 6, AtUs: 10e6, Type: hare.EventJobEnded, Job: "short"}},
 	}
-	hindsight := regret.NewHindsight(&hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}})
+	hindsight := regret.NewHindsight(&hare.Cluster{
+		Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}})
 	for _, rec := range log {
 		if err := hindsight.Add(rec); err != nil {
 			fmt.Println(err)

@@ -9,22 +9,23 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// taskRun is one task that ended, with times that fit into its stay on the GPU.
+// taskRun is one run of a task. The measured times computeUs and syncUs are set
+// once the task has ended, and fit between the start and the end of the run.
 type taskRun struct {
 	round, task        int64
-	gpu                int // of Hindsight.gpus
+	gpu                int // index in Hindsight.gpus
 	startUs            int64
 	computeUs, syncUs  int64
-	computeEnd, endsAt int64 // as reported; computeEnd is notYet where it was not
+	computeEnd, endsAt int64 // as reported; computeEnd is unknownTime without a report
 }
 
-// notYet stands for a time that is not known: 0 is one.
-const notYet = -1
+// unknownTime stands for a time that was not reported. Zero is a valid time.
+const unknownTime = -1
 
-// instant says that the GPU was held for no time. The model gives every task a
-// microsecond, so that what was achieved is no plan of it.
+// instant reports whether the task held its GPU for no time at all. In the model
+// every task takes at least a microsecond, so no plan has such a task.
 func (t *taskRun) instant() bool {
-	if t.computeEnd != notYet {
+	if t.computeEnd != unknownTime {
 		return t.computeEnd == t.startUs
 	}
 	return t.endsAt == t.startUs
@@ -34,38 +35,39 @@ func (t *taskRun) instant() bool {
 type pastJob struct {
 	job       *hare.Job
 	arrivedUs int64
-	open      map[[2]int64]taskRun // started, by round and task
+	open      map[[2]int64]taskRun // tasks that have started and not ended, by round and task
 	done      []taskRun
 	ended     bool
 	cancelled bool
-	outcome   *pastOutcome // of a job that ended and was not cancelled
+	outcome   *pastOutcome // set once the job has ended without being cancelled
 }
 
 // pastGPU is a GPU of one type, with the windows in which it was in service.
 type pastGPU struct {
 	name, kind string
-	windows    []hare.Window // the last is open while the GPU is in service
+	windows    []hare.Window // the last window is open while the GPU is in service
 }
 
-// Hindsight gathers a session's log, record by record, and sees it as an
-// instance of known size, at any moment between two records. Memory is
-// proportional to the tasks. It is not safe for concurrent use.
+// Hindsight reads a session's log record by record. Between any two records,
+// Hindsight can build the offline instance of the jobs that have ended so far.
+// Memory is proportional to the number of tasks. A Hindsight is not safe for
+// concurrent use.
 type Hindsight struct {
 	cluster hare.Cluster
 	gpus    []pastGPU
-	known   map[[2]string]int // GPUs, by name and type
-	here    map[string]int    // GPUs in service, by name
+	known   map[[2]string]int // all GPUs so far, by name and type
+	active  map[string]int    // GPUs in service, by name
 	jobs    []*pastJob
 	byID    map[string]int
 	seq     int64
 	atUs    int64
-	cut     int // tasks whose measured times did not fit
-	version int // goes up when the instance changes
+	clipped int // number of tasks whose measured times were clipped
+	version int // grows when the instance changes
 }
 
-// NewHindsight begins with a session's cluster.
+// NewHindsight returns a Hindsight for a session that begins with this cluster.
 func NewHindsight(cluster *hare.Cluster) *Hindsight {
-	h := &Hindsight{cluster: *cluster, known: map[[2]string]int{}, here: map[string]int{}, byID: map[string]int{}}
+	h := &Hindsight{cluster: *cluster, known: map[[2]string]int{}, active: map[string]int{}, byID: map[string]int{}}
 	for i := range cluster.Nodes {
 		n := &cluster.Nodes[i]
 		at := 0
@@ -79,6 +81,7 @@ func NewHindsight(cluster *hare.Cluster) *Hindsight {
 	return h
 }
 
+// join records that a GPU comes into service.
 func (h *Hindsight) join(name, kind string, atUs int64) {
 	h.version++
 	i, back := h.known[[2]string{name, kind}]
@@ -87,7 +90,7 @@ func (h *Hindsight) join(name, kind string, atUs int64) {
 		h.known[[2]string{name, kind}] = i
 		h.gpus = append(h.gpus, pastGPU{name: name, kind: kind})
 	}
-	h.here[name] = i
+	h.active[name] = i
 	g := &h.gpus[i]
 	if last := len(g.windows) - 1; last >= 0 && g.windows[last].EndUs == atUs {
 		g.windows[last].EndUs = hare.Forever
@@ -96,13 +99,13 @@ func (h *Hindsight) join(name, kind string, atUs int64) {
 	g.windows = append(g.windows, hare.Window{StartUs: atUs, EndUs: hare.Forever})
 }
 
-// LogError says that a log cannot have happened.
+// LogError says that a log contradicts itself.
 type LogError struct{ Reason string }
 
 // Error implements error.
 func (e *LogError) Error() string { return "regret: " + e.Reason }
 
-// Add takes the next record. An error is a *LogError.
+// Add reads the next record. The error is a *LogError.
 func (h *Hindsight) Add(r wire.Record) error {
 	e := &r.Event
 	if e.Seq <= h.seq || e.AtUs < h.atUs {
@@ -136,7 +139,7 @@ func (h *Hindsight) event(e *hare.Event) error {
 		h.join(e.GPU, e.GPUType, e.AtUs)
 		return nil
 	case hare.EventGPULeft:
-		i, ok := h.here[e.GPU]
+		i, ok := h.active[e.GPU]
 		if !ok {
 			return &LogError{fmt.Sprintf("at event %d there is no GPU %.60q", h.seq, e.GPU)}
 		}
@@ -145,11 +148,11 @@ func (h *Hindsight) event(e *hare.Event) error {
 		if g.windows[last].EndUs = e.AtUs; g.windows[last].StartUs == e.AtUs {
 			g.windows = g.windows[:last]
 		}
-		delete(h.here, e.GPU)
+		delete(h.active, e.GPU)
 		h.version++
 		return nil
 	case hare.EventJobArrived:
-		// An id may be used again once its job is gone.
+		// An id may be used again once the job of that id has ended.
 		h.byID[e.Job] = len(h.jobs)
 		h.jobs = append(h.jobs, &pastJob{job: e.Arrived, arrivedUs: e.AtUs, open: map[[2]int64]taskRun{}})
 		return nil
@@ -161,7 +164,7 @@ func (h *Hindsight) event(e *hare.Event) error {
 	key := [2]int64{e.Round, e.Task}
 	switch e.Type {
 	case hare.EventComputeEnded:
-		// Those of gang and rigid jobs keep their GPU.
+		// Tasks of gang and rigid jobs hold their GPU until they have synchronised.
 		if t, ok := j.open[key]; ok && j.job.Sync == hare.Relaxed {
 			t.computeEnd = e.AtUs
 			j.open[key] = t
@@ -169,7 +172,7 @@ func (h *Hindsight) event(e *hare.Event) error {
 	case hare.EventTaskEnded:
 		if t, ok := j.open[key]; ok {
 			delete(j.open, key)
-			h.fit(&t, e)
+			h.measure(&t, e)
 			j.done = append(j.done, t)
 		}
 	case hare.EventTaskFailed:
@@ -177,26 +180,26 @@ func (h *Hindsight) event(e *hare.Event) error {
 	case hare.EventJobEnded, hare.EventJobCancelled:
 		j.ended, j.cancelled, j.open = true, e.Type == hare.EventJobCancelled, nil
 		if !j.cancelled {
-			j.outcome = h.settle(j)
+			j.outcome = h.outcomeOf(j)
 			h.version++
 		}
 	}
 	return nil
 }
 
-// fit takes the measured times of a task, cut to what passed between start,
-// end of compute and end: longer ones would say that the plan that was
-// followed is not possible.
-func (h *Hindsight) fit(t *taskRun, e *hare.Event) {
+// measure sets the measured times of a task that ended. The times are clipped to
+// what passed between the start, the end of compute and the end of the task: with
+// longer times the plan that was followed would not be feasible.
+func (h *Hindsight) measure(t *taskRun, e *hare.Event) {
 	t.endsAt = e.AtUs
 	held := e.AtUs
-	if t.computeEnd != notYet {
+	if t.computeEnd != unknownTime {
 		held = t.computeEnd
 	}
 	t.computeUs = max(1, min(e.ComputeUs, held-t.startUs))
 	t.syncUs = max(0, min(e.SyncUs, e.AtUs-t.startUs-t.computeUs))
 	if t.computeUs != e.ComputeUs || t.syncUs != e.SyncUs {
-		h.cut++
+		h.clipped++
 	}
 }
 
@@ -210,21 +213,21 @@ func (h *Hindsight) decision(d *hare.Decision) error {
 		delete(j.open, key)
 		return nil
 	}
-	gpu, ok := h.here[d.GPU]
+	gpu, ok := h.active[d.GPU]
 	if !ok {
 		return &LogError{fmt.Sprintf("event %d starts a task on GPU %.60q, which is not there", h.seq, d.GPU)}
 	}
-	j.open[key] = taskRun{round: d.Round, task: d.Task, gpu: gpu, startUs: d.AtUs, computeEnd: notYet}
+	j.open[key] = taskRun{round: d.Round, task: d.Task, gpu: gpu, startUs: d.AtUs, computeEnd: unknownTime}
 	return nil
 }
 
-// whole gives the tasks of the whole rounds of a job, which are the first
-// ones, and their number. O(tasks · log tasks); it sorts j.done, and tasks may
-// be a part of it.
+// completeRounds returns the tasks of the complete rounds of a job, which are its
+// first rounds, and the number of these rounds. completeRounds is
+// O(tasks · log tasks) and sorts j.done; tasks may be a slice of j.done.
 //
-// A gang that lost a task starts the round again with all of them, also with
-// those that had ended: of a round only the tasks of its last start count.
-func (j *pastJob) whole() (tasks []taskRun, rounds int64) {
+// A gang that loses a task starts all tasks of the round again, also those that
+// had ended: only the tasks of a round's last start count.
+func (j *pastJob) completeRounds() (tasks []taskRun, rounds int64) {
 	tasks = j.done
 	slices.SortStableFunc(tasks, func(a, b taskRun) int {
 		return cmp.Or(cmp.Compare(a.round, b.round), cmp.Compare(a.task, b.task))
@@ -234,9 +237,9 @@ func (j *pastJob) whole() (tasks []taskRun, rounds int64) {
 		for _, t := range tasks {
 			started[t.round] = max(started[t.round], t.startUs)
 		}
-		void := func(t taskRun) bool { return t.startUs != started[t.round] }
-		if slices.ContainsFunc(tasks, void) {
-			tasks = slices.DeleteFunc(slices.Clone(tasks), void)
+		repeated := func(t taskRun) bool { return t.startUs != started[t.round] }
+		if slices.ContainsFunc(tasks, repeated) {
+			tasks = slices.DeleteFunc(slices.Clone(tasks), repeated)
 		}
 	}
 	for i := range tasks {

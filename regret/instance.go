@@ -11,36 +11,36 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// hindview is a log as an instance.
-type hindview struct {
+// hindsightInstance is the offline instance of the jobs of a log that ended.
+type hindsightInstance struct {
 	instance *hare.Instance
 	jobs     []*pastOutcome
-	lanes    []string // names of the GPUs in instance, by Hindsight.gpus; "" where never in service
+	lanes    []string // names of the GPUs in instance, by index in Hindsight.gpus; "" where never in service
 }
 
-// pastOutcome is a job that ended as one of known size.
+// pastOutcome is a job that ended, as a job of known size.
 type pastOutcome struct {
 	job   hare.Job
-	tasks []taskRun // of its whole rounds
-	endUs int64     // of the last of them
-	// exact says that all tasks took the times that the instance has.
+	tasks []taskRun // the tasks of whole rounds
+	endUs int64     // the end of the last task
+	// exact says that all tasks took the times that job has.
 	exact   bool
-	instant bool // one of them took no time
-	loose   bool // it is bounded as a job that may do more than its sync allows
-	unknown int  // types without a time
+	instant bool // a task took no time at all
+	loose   bool // the bound allows the job more than the job's own sync does
+	unknown int  // number of GPU types without a known time
 }
 
-// settle sees a job that has just ended as one of known size. O(tasks · log
-// tasks); nothing that comes later changes the outcome.
-func (h *Hindsight) settle(j *pastJob) *pastOutcome {
-	tasks, rounds := j.whole()
+// outcomeOf returns the outcome of a job that has just ended. Later records do not
+// change the outcome. O(tasks · log tasks).
+func (h *Hindsight) outcomeOf(j *pastJob) *pastOutcome {
+	tasks, rounds := j.completeRounds()
 	o := &pastOutcome{job: *j.job, tasks: tasks, exact: true}
 	for i := range tasks {
 		o.endUs = max(o.endUs, tasks[i].endsAt)
 		o.instant = o.instant || tasks[i].instant()
 	}
 	o.job.ReleaseUs, o.job.Rounds = j.arrivedUs, rounds
-	if o.job.Sync = h.shape(&o.job, tasks); o.job.Sync != j.job.Sync {
+	if o.job.Sync = h.observedSync(&o.job, tasks); o.job.Sync != j.job.Sync {
 		o.loose = true
 		o.job.Mix = o.job.Mix && o.job.Sync == hare.Gang
 	}
@@ -57,12 +57,12 @@ func (h *Hindsight) settle(j *pastJob) *pastOutcome {
 	return o
 }
 
-// view counts the jobs for r, with notes, and builds the instance of those
-// that ended: O(jobs + GPUs). The instance is the caller's, but for the
-// profiles of its jobs.
-func (h *Hindsight) view(r *Report) (*hindview, error) {
-	v := &hindview{instance: &hare.Instance{Objective: hare.ObjectiveWeightedJCT}}
-	v.instance.Cluster, v.lanes = h.realised()
+// build counts the jobs in r, adds notes to r, and builds the instance of the jobs
+// that ended. The caller owns the instance, but not the profiles of its jobs.
+// O(jobs + GPUs).
+func (h *Hindsight) build(r *Report) (*hindsightInstance, error) {
+	v := &hindsightInstance{instance: &hare.Instance{Objective: hare.ObjectiveWeightedJCT}}
+	v.instance.Cluster, v.lanes = h.realisedCluster()
 	ids := map[string]bool{}
 	var loose, unknown, instant int
 	for _, j := range h.jobs {
@@ -86,7 +86,7 @@ func (h *Hindsight) view(r *Report) (*hindview, error) {
 		}
 		unknown += o.unknown
 		job := o.job
-		for n := 2; ids[job.ID]; n++ { // used again after its end
+		for n := 2; ids[job.ID]; n++ { // an earlier job had the same id
 			job.ID = fmt.Sprintf("%s (%d)", o.job.ID, n)
 		}
 		ids[job.ID] = true
@@ -99,14 +99,18 @@ func (h *Hindsight) view(r *Report) (*hindview, error) {
 			r.Notes = append(r.Notes, fmt.Sprintf(format, n))
 		}
 	}
-	note(r.Running, "%d jobs have not ended and are not counted; what they held of GPUs is not taken from the bound's capacity")
+	note(r.Running, "%d jobs have not ended and are not counted; what they held of GPUs is not taken from the bound's "+
+		"capacity")
 	note(r.Cancelled, "%d jobs were cancelled and are not counted")
 	note(r.Empty, "%d jobs ended without a whole round and are not counted")
-	note(instant, "%d jobs had a task that held its GPU for no time at all and are not counted: a task takes a microsecond at least")
+	note(instant, "%d jobs had a task that held its GPU for no time at all and are not counted: a task takes a "+
+		"microsecond at least")
 	r.Empty += instant
-	note(unknown, "%d pairs of job and GPU type have neither a measured nor a given time: the bound holds for plans that do not use them")
-	note(loose, "%d jobs lost tasks or moved, so that they did not keep to their sync: they are bounded as gang or relaxed jobs, which may do that")
-	note(h.cut, "%d tasks were reported with times longer than their stay: these were cut to it")
+	note(unknown, "%d pairs of job and GPU type have neither a measured nor a given time: the bound holds for plans "+
+		"that do not use them")
+	note(loose, "%d jobs lost tasks or moved, so that they did not keep to their sync: they are bounded as gang or "+
+		"relaxed jobs, which may do that")
+	note(h.clipped, "%d tasks were reported with times longer than their stay: these were cut to it")
 	if len(v.jobs) > 0 {
 		if err := v.instance.Validate(); err != nil {
 			return nil, fmt.Errorf("regret: %w", err)
@@ -115,9 +119,10 @@ func (h *Hindsight) view(r *Report) (*hindview, error) {
 	return v, nil
 }
 
-// times are, by type, the least measured times of a job's tasks, else those of
-// its profile; left counts types without either.
-func (h *Hindsight) times(j *pastJob) (on []hare.Profile, left int) {
+// times returns, by type, the least measured times of a job's tasks, or the times
+// of the job's profile where no task ran on the type. unknown counts the types
+// without either.
+func (h *Hindsight) times(j *pastJob) (on []hare.Profile, unknown int) {
 	least := map[string]hare.Profile{}
 	for _, t := range j.done {
 		kind := h.gpus[t.gpu].kind
@@ -134,25 +139,26 @@ func (h *Hindsight) times(j *pastJob) (on []hare.Profile, left int) {
 			p = given
 		}
 		if p.ComputeUs == 0 {
-			left++
+			unknown++
 			continue
 		}
 		on = append(on, p)
 	}
-	return on, left
+	return on, unknown
 }
 
-// shape is the rule that the tasks of whole rounds kept to: the job's own, or
-// one that allows more where a repeated task, a move or a pause broke it. Every
-// plan of a rigid job is one of a gang, and every one of a gang is a relaxed one.
-func (h *Hindsight) shape(j *hare.Job, tasks []taskRun) hare.Sync {
+// observedSync returns the strictest sync that the tasks of whole rounds kept to.
+// That is the job's own, or one that allows more where a task was repeated, moved
+// or paused. Every plan of a rigid job is also a plan of a gang, and every plan of a
+// gang is also a plan of a relaxed job.
+func (h *Hindsight) observedSync(j *hare.Job, tasks []taskRun) hare.Sync {
 	if j.Sync == hare.Relaxed {
 		return hare.Relaxed
 	}
 	k := int(j.Tasks)
 	keep := j.Sync
 	var first []int // GPUs of the first round, sorted
-	var endUs int64 // of the round before
+	var endUs int64 // the end of the round before
 	for from := 0; from < len(tasks); from += k {
 		round := tasks[from : from+k]
 		gpus := make([]int, 0, k)
@@ -179,17 +185,18 @@ func (h *Hindsight) shape(j *hare.Job, tasks []taskRun) hare.Sync {
 	return keep
 }
 
-// realised is the cluster with the GPUs as they joined and left. A node whose
-// GPUs were always all there keeps its name; of others each GPU becomes a node
-// of its own, so that it can have windows of its own: a/1 is then a:1/0.
-func (h *Hindsight) realised() (c hare.Cluster, lanes []string) {
+// realisedCluster returns the cluster with the GPUs as they joined and left. A
+// node all of whose GPUs were always in service keeps its name. Each GPU of another
+// node becomes a node of its own, which can have windows of its own: a/1 is then
+// a:1/0.
+func (h *Hindsight) realisedCluster() (c hare.Cluster, lanes []string) {
 	lanes = make([]string, len(h.gpus))
 	always := []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
-	steady, used := map[string]bool{}, map[string]bool{}
+	whole, used := map[string]bool{}, map[string]bool{} // nodes that keep their names; names in use
 	for _, n := range h.cluster.Nodes {
-		steady[n.Name], used[n.Name] = true, true
+		whole[n.Name], used[n.Name] = true, true
 	}
-	original := len(h.gpus) // GPUs of the cluster come first, in its order
+	original := len(h.gpus) // the GPUs of the first cluster come first in h.gpus, in the cluster's order
 	count := 0
 	for _, n := range h.cluster.Nodes {
 		for _, g := range n.GPUs {
@@ -200,17 +207,17 @@ func (h *Hindsight) realised() (c hare.Cluster, lanes []string) {
 	for i, g := range h.gpus {
 		node := g.name[:strings.LastIndexByte(g.name, '/')]
 		if i >= original || !slices.Equal(g.windows, always) {
-			steady[node] = false
+			whole[node] = false
 		}
 	}
 	for _, n := range h.cluster.Nodes {
-		if steady[n.Name] {
+		if whole[n.Name] {
 			c.Nodes = append(c.Nodes, hare.Node{Name: n.Name, GPUs: n.GPUs})
 		}
 	}
 	for i, g := range h.gpus {
 		at := strings.LastIndexByte(g.name, '/')
-		if steady[g.name[:at]] {
+		if whole[g.name[:at]] {
 			lanes[i] = g.name
 			continue
 		}
@@ -219,7 +226,7 @@ func (h *Hindsight) realised() (c hare.Cluster, lanes []string) {
 		}
 		name := g.name[:at] + ":" + g.name[at+1:]
 		for used[name] {
-			name += "'" // a node of that name, or the GPU with another type
+			name += "'" // the name is that of a node, or of the GPU while it had another type
 		}
 		used[name] = true
 		n := hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: g.kind, Count: 1}}, Windows: slices.Clone(g.windows)}
@@ -235,22 +242,24 @@ func (h *Hindsight) realised() (c hare.Cluster, lanes []string) {
 // Followed is the plan that a session followed.
 type Followed struct {
 	Seq, AtUs int64
-	// Result is a schedule of the jobs that ended that passes verification for
-	// Instance; nil where there is none, and Why says why.
+	// Result is a schedule of the jobs that ended, which passes verification for
+	// Instance. Result is nil where there is no such schedule; Why says why.
 	Instance *hare.Instance
 	Result   *hare.Result
 	Why      string
-	// Renamed gives the session's names of GPUs that have others in Instance.
+	// Renamed maps the names of GPUs in Instance to the session's names, for those
+	// GPUs whose names differ.
 	Renamed map[string]string
-	// Tasks are those that ended, of all jobs, by start; only without Result.
+	// Tasks are the tasks of all jobs that ended, sorted by start; set where Result
+	// is nil.
 	Tasks []hare.Task
 }
 
-// Followed gives the schedule where measured times equal those of the
-// instance, and a trace otherwise.
+// Followed returns the schedule that the session followed where the measured times
+// of each job agree, and its tasks otherwise.
 func (h *Hindsight) Followed(version string) (*Followed, error) {
 	f := &Followed{Seq: h.seq, AtUs: h.atUs}
-	v, err := h.view(&Report{})
+	v, err := h.build(&Report{})
 	if err != nil {
 		return nil, err
 	}
@@ -285,8 +294,8 @@ func (h *Hindsight) Followed(version string) (*Followed, error) {
 	return f, nil
 }
 
-// schedule puts the tasks into lanes, for jobs with exact times.
-func (h *Hindsight) schedule(v *hindview, version string) *hare.Result {
+// schedule arranges the tasks of jobs with exact times in lanes.
+func (h *Hindsight) schedule(v *hindsightInstance, version string) *hare.Result {
 	s := &hare.Schedule{}
 	value := hare.Amount{}
 	res := &hare.Result{

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// reportJSON is the one form of a Report.
+// reportJSON is the JSON form of a Report.
 type reportJSON struct {
 	Seq         int64           `json:"seq"`
 	AtS         json.RawMessage `json:"at_s"`
@@ -32,12 +32,13 @@ type jobCounts struct {
 	Empty     int `json:"empty"`
 }
 
-// EncodeJSON writes r as a line; full adds the certificate and the instance
-// that it is for.
+// EncodeJSON writes r as one line of JSON. full adds the certificate and the
+// instance whose bound the certificate proves.
 func (r *Report) EncodeJSON(w io.Writer, full bool) error {
 	d := reportJSON{
-		Seq: r.Seq, AtS: json.RawMessage(hare.FormatMicros(r.AtUs)), Last: r.Last, Achieved: r.Achieved, Regret: json.RawMessage("null"),
-		Jobs: jobCounts{r.Counted, r.Running, r.Cancelled, r.Empty}, Method: r.Method, Holds: r.Holds, Notes: r.Notes,
+		Seq: r.Seq, AtS: json.RawMessage(hare.FormatMicros(r.AtUs)), Last: r.Last, Achieved: r.Achieved,
+		Regret: json.RawMessage("null"),
+		Jobs:   jobCounts{r.Counted, r.Running, r.Cancelled, r.Empty}, Method: r.Method, Holds: r.Holds, Notes: r.Notes,
 	}
 	if r.Instance != nil {
 		d.Bound = &r.Bound
@@ -46,7 +47,7 @@ func (r *Report) EncodeJSON(w io.Writer, full bool) error {
 		}
 		if full {
 			var b bytes.Buffer
-			_ = wire.EncodeInstance(&b, r.Instance) // a buffer takes everything
+			_ = wire.EncodeInstance(&b, r.Instance) // writing to a bytes.Buffer cannot fail
 			d.Certificate, d.Instance = wire.CertificateJSON(r.Certificate), b.Bytes()
 		}
 	}

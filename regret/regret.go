@@ -10,31 +10,35 @@ import (
 
 // Report compares what a session achieved with the best that hindsight allows.
 type Report struct {
-	Seq  int64 // of the last event that was looked at
-	AtUs int64 // the moment that this speaks of: the interval's, or the time of that event
-	Last bool  // all of the log was looked at
-	// Counted are the jobs that ended; only these are compared. Running,
-	// Cancelled and Empty ones are not; Empty ended without a whole round, or
-	// with a task that took no time at all, which no plan of the model does.
+	Seq  int64 // the number of the last event that was read
+	AtUs int64 // the end of the interval, or the time of the last event
+	Last bool  // whether all of the log was read
+	// Counted is the number of jobs that ended; only these jobs are compared.
+	// Running, Cancelled and Empty count the other jobs. An Empty job ended without
+	// a whole round, or with a task that took no time at all, which no plan of the
+	// model has.
 	Counted, Running, Cancelled, Empty int
-	// Achieved is Σ w (C − a), C the end of the last task of the last whole
-	// round; nothing counted gives 0.
+	// Achieved is Σ w (C − a), where C is the end of the last task of the last whole
+	// round. Without counted jobs Achieved is 0.
 	Achieved hare.Amount
-	// Bound is at most the Achieved of every plan that Holds speaks of.
+	// Bound is a lower bound on Achieved for every plan that Holds describes.
 	Bound       hare.Amount
 	Method      string
 	Certificate *hare.Certificate // proves Bound for Instance
-	Instance    *hare.Instance    // as it turned out; nil where nothing is counted
+	Instance    *hare.Instance    // the jobs and GPUs as they turned out; nil where no job is counted
 	Holds       string
 	Notes       []string // what was left out or assumed
 }
 
-// holds is what the bound is true for.
-const holds = "every plan for the jobs that ended, with their arrivals as releases, the whole rounds that they turned out to have, and the GPUs as they joined and left, in which a task of a job takes on a GPU type at least the least compute and the least synchronisation that were measured there (where none was: those of its profile), and runs only on types of which either is known"
+// holds is the value of Report.Holds: the plans for which the bound is true.
+const holds = "every plan for the jobs that ended, with their arrivals as releases, the whole rounds that they " +
+	"turned out to have, and the GPUs as they joined and left, in which a task of a job takes on a GPU type at least " +
+	"the least compute and the least synchronisation that were measured there (where none was: those of its profile), " +
+	"and runs only on types of which either is known"
 
-// Ratio is Achieved/Bound, rounded up at six decimals, so that it is never
-// better than proved. ok is false where the bound says nothing; equal amounts
-// give 1.
+// Ratio is Achieved/Bound. Rounding up at six decimals keeps the ratio from being
+// better than proved. ok is false where the bound says nothing; equal amounts give
+// 1.
 func (r *Report) Ratio() (ratio *big.Rat, ok bool) {
 	switch {
 	case r.Counted == 0:
@@ -49,10 +53,12 @@ func (r *Report) Ratio() (ratio *big.Rat, ok bool) {
 	return new(big.Rat).SetFrac(a.Div(a, b), big.NewInt(1e6)), true
 }
 
-// BoundFunc bounds an instance from below by a method, as solver.Bound does.
+// BoundFunc computes a lower bound of an instance by a method, as solver.Bound
+// does.
 type BoundFunc func(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error)
 
-// Of compares what h has seen with a bound of hindsight.
+// Of compares what the session of h achieved with a lower bound on every plan in
+// hindsight.
 func Of(ctx context.Context, h *Hindsight, bound BoundFunc) (*Report, error) {
 	r, err := h.report()
 	if err != nil {
@@ -70,10 +76,10 @@ func Of(ctx context.Context, h *Hindsight, bound BoundFunc) (*Report, error) {
 	return r, nil
 }
 
-// report is everything of a Report but its bound.
+// report returns a Report without its bound.
 func (h *Hindsight) report() (*Report, error) {
 	r := &Report{Seq: h.seq, AtUs: h.atUs, Holds: holds}
-	v, err := h.view(r)
+	v, err := h.build(r)
 	if err != nil {
 		return nil, err
 	}

@@ -106,14 +106,16 @@ func TestRegretOfTheWrongOrder(t *testing.T) {
 func TestTraceWhereTimesDiffer(t *testing.T) {
 	b := newBook(t, v100("a", 1))
 	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"V100":{"compute_s":1},"T4":{}}}}`, "j 0 0 a/0 0")
-	b.add(`{"at_s":3,"type":"task_ended","job":"j","round":0,"task":0,"gpu":"a/0","compute_s":2,"sync_s":1}`, "j 1 0 a/0 3")
+	b.add(`{"at_s":3,"type":"task_ended","job":"j","round":0,"task":0,"gpu":"a/0","compute_s":2,"sync_s":1}`,
+		"j 1 0 a/0 3")
 	b.add(`{"at_s":6,"type":"task_ended","job":"j","round":1,"task":0,"gpu":"a/0","compute_s":2.5,"sync_s":0.5}`)
 	b.add(`{"at_s":6,"type":"job_ended","job":"j"}`)
 	r := b.regret()
 	if on := r.Instance.Jobs[0].On; len(on) != 1 || on[0].ComputeUs != 2e6 || on[0].SyncUs != 5e5 {
 		t.Errorf("%+v", on)
 	}
-	if r.Bound.String() != "5" || r.Achieved.String() != "6" || !strings.Contains(strings.Join(r.Notes, "\n"), "neither a measured nor a given time") {
+	if r.Bound.String() != "5" || r.Achieved.String() != "6" ||
+		!strings.Contains(strings.Join(r.Notes, "\n"), "neither a measured nor a given time") {
 		t.Errorf("%+v", r)
 	}
 	f, err := b.h.Followed("test")
@@ -125,7 +127,8 @@ func TestTraceWhereTimesDiffer(t *testing.T) {
 // A GPU that leaves takes its task along; what is left of the node is split.
 func TestRegretWithGPUsThatComeAndGo(t *testing.T) {
 	b := newBook(t, v100("a", 2), v100("b", 1), v100("a:1", 1))
-	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"sync":"gang","on":{"V100":{"compute_s":2}}}}`, "j 0 0 a/0 0", "j 0 1 a/1 0")
+	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"sync":"gang","on":{"V100":{"compute_s":2}}}}`,
+		"j 0 0 a/0 0", "j 0 1 a/1 0")
 	b.add(`{"at_s":1,"type":"gpu_left","gpu":"a/1"}`, "j 0 0 a/0 1", "j 0 1 b/0 1")
 	b.add(`{"at_s":3,"type":"task_ended","job":"j","round":0,"task":0,"gpu":"a/0","compute_s":2}`)
 	b.add(`{"at_s":3,"type":"task_ended","job":"j","round":0,"task":1,"gpu":"b/0","compute_s":2}`)
@@ -166,7 +169,8 @@ func TestRegretIsAtLeastOne(t *testing.T) {
 		now := int64(0)
 		for id := range int64(6) {
 			compute, sync := 1+rng.Int64N(9), rng.Int64N(3)
-			b.add(fmt.Sprintf(`{"at_s":%d,"type":"job_arrived","job":{"id":"%d","weight":%d,"on":{"V100":{}}}}`, now, id, rng.IntN(4)), fmt.Sprintf("%d 0 0 a/0 %d", id, now))
+			b.add(fmt.Sprintf(`{"at_s":%d,"type":"job_arrived","job":{"id":"%d","weight":%d,"on":{"V100":{}}}}`, now, id,
+				rng.IntN(4)), fmt.Sprintf("%d 0 0 a/0 %d", id, now))
 			rounds := 1 + rng.Int64N(4)
 			for r := range rounds {
 				now += compute + sync + rng.Int64N(2)
@@ -174,7 +178,8 @@ func TestRegretIsAtLeastOne(t *testing.T) {
 				if r+1 < rounds {
 					next = append(next, fmt.Sprintf("%d %d 0 a/0 %d", id, r+1, now))
 				}
-				b.add(fmt.Sprintf(`{"at_s":%d,"type":"task_ended","job":"%d","round":%d,"task":0,"gpu":"a/0","compute_s":%d,"sync_s":%d}`, now, id, r, compute, sync), next...)
+				b.add(fmt.Sprintf(`{"at_s":%d,"type":"task_ended","job":"%d","round":%d,"task":0,"gpu":"a/0","compute_s":%d,`+
+					`"sync_s":%d}`, now, id, r, compute, sync), next...)
 			}
 			b.add(fmt.Sprintf(`{"at_s":%d,"type":"job_ended","job":"%d"}`, now, id))
 		}

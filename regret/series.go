@@ -9,12 +9,12 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// MaxReports is how many regrets one request may ask for.
+// MaxReports is the greatest number of reports that one request may ask for.
 const MaxReports = 1000
 
-// Intervals says how many regrets a log gives whose first event is at firstUs
-// and whose last one is at lastUs: one for each multiple of everyUs between the
-// two, and one for the end.
+// Intervals returns the number of reports for a log whose first event is at
+// firstUs and whose last event is at lastUs: one report for each multiple of
+// everyUs between the two, and one for the end.
 func Intervals(firstUs, lastUs, everyUs int64) int64 {
 	if everyUs <= 0 || lastUs <= firstUs {
 		return 1
@@ -22,23 +22,24 @@ func Intervals(firstUs, lastUs, everyUs int64) int64 {
 	return (lastUs-1)/everyUs - firstUs/everyUs + 1
 }
 
-// LeastInterval is an interval, in whole seconds, that gives no more than
-// MaxReports.
+// LeastInterval returns an interval of whole seconds that gives at most
+// MaxReports reports.
 func LeastInterval(firstUs, lastUs int64) int64 {
 	const second = 1_000_000
 	most := MaxReports - 2 // intervals need not begin with the log
 	return max(1, (lastUs-firstUs+second*int64(most)-1)/(second*int64(most))) * second
 }
 
-// Series reads a log once and gives its regret at each multiple of everyUs
-// after its first event and before its last, as the log stood then, with the
-// events at that time; and last the one of its end. Zero everyUs means the end
-// alone. Each is computed when it is asked for, as Of does; those between which
-// nothing ended and no GPU came or went share one bound. All but the last are the
-// same when the log has grown.
+// Series reads a log once. Series yields a report for each multiple of everyUs
+// between the first and the last event, which covers the events up to and
+// including that time, and a last report for the whole log. Zero everyUs means the
+// last report alone. A report is computed, as Of does, when the caller asks for
+// the next element; reports between which no job ended and no GPU joined or left
+// share one bound. When the log grows, all reports but the last stay the same.
 //
-// An error, of the log or of Of, is the last of the sequence.
-func Series(ctx context.Context, cluster *hare.Cluster, log iter.Seq2[wire.Record, error], everyUs int64, bound BoundFunc) iter.Seq2[*Report, error] {
+// An error, of the log or of Of, ends the sequence.
+func Series(ctx context.Context, cluster *hare.Cluster, log iter.Seq2[wire.Record, error], everyUs int64,
+	bound BoundFunc) iter.Seq2[*Report, error] {
 	return func(yield func(*Report, error) bool) {
 		h := NewHindsight(cluster)
 		var before *Report
@@ -50,11 +51,11 @@ func Series(ctx context.Context, cluster *hare.Cluster, log iter.Seq2[wire.Recor
 				return false
 			}
 			before, version = r, h.version
-			told := *r
-			told.AtUs, told.Last = atUs, last
-			return yield(&told, nil)
+			shown := *r
+			shown.AtUs, shown.Last = atUs, last
+			return yield(&shown, nil)
 		}
-		var next int64 // the next interval's end
+		var next int64 // the end of the next interval
 		for rec, err := range log {
 			if err == nil && h.seq == 0 && everyUs > 0 {
 				next = (rec.Event.AtUs/everyUs + 1) * everyUs
@@ -77,8 +78,8 @@ func Series(ctx context.Context, cluster *hare.Cluster, log iter.Seq2[wire.Recor
 	}
 }
 
-// since is Of, with the bound of before where the instance is still of the
-// version for which that bound was computed.
+// since is Of, but takes the bound of the report before where the instance still
+// has the version for which this bound was computed.
 func since(ctx context.Context, h *Hindsight, before *Report, version int, bound BoundFunc) (*Report, error) {
 	if before == nil || version != h.version || before.Instance == nil {
 		return Of(ctx, h, bound)

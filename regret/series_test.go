@@ -57,7 +57,8 @@ func TestRegretsAreThoseOfTheLogAsItStood(t *testing.T) {
 			t.Errorf("%d events: %s, not %s", n, some[len(some)-1], b.String())
 		}
 	}
-	for i, want := range []string{`{"seq":2,"at_s":2,"last":false,`, `{"seq":4,"at_s":4,"last":false,`, `{"seq":4,"at_s":6,"last":false,`, `{"seq":6,"at_s":8,"last":true,`} {
+	for i, want := range []string{`{"seq":2,"at_s":2,"last":false,`, `{"seq":4,"at_s":4,"last":false,`,
+		`{"seq":4,"at_s":6,"last":false,`, `{"seq":6,"at_s":8,"last":true,`} {
 		if i >= len(all) || !strings.HasPrefix(all[i], want) {
 			t.Fatalf("line %d does not begin with %s:\n%s", i, want, strings.Join(all, ""))
 		}

@@ -27,7 +27,8 @@ import (
 func TestRegretWhateverTheClientSends(t *testing.T) {
 	const arrives = `{"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"V100":{}}}}`
 	ended := func(at, compute float64, round, task int, gpu string) string {
-		return fmt.Sprintf(`{"at_s":%v,"type":"task_ended","job":"j","round":%d,"task":%d,"gpu":%q,"compute_s":%v}`, at, round, task, gpu, compute)
+		return fmt.Sprintf(`{"at_s":%v,"type":"task_ended","job":"j","round":%d,"task":%d,"gpu":%q,"compute_s":%v}`, at,
+			round, task, gpu, compute)
 	}
 	for _, c := range []struct {
 		name        string
@@ -46,7 +47,8 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 			b.add(ended(3, 3, 0, 1, "a/1"), "j 1 0 a/0 3", "j 1 1 a/1 3")
 			b.add(ended(4, 1, 1, 0, "a/0"))
 			b.add(`{"at_s":9,"type":"job_ended","job":"j"}`)
-		}, counted: 1, achieved: "3", least: 1, most: 1}, // the second round, not whole, counts on neither side but by its times
+			// the second round, not whole, counts on neither side but by its times
+		}, counted: 1, achieved: "3", least: 1, most: 1},
 		{name: "job_ended in the first round", nodes: []hare.Node{v100("a", 1)}, play: func(b *book) {
 			b.add(arrives, "j 0 0 a/0 0")
 			b.add(`{"at_s":9,"type":"job_ended","job":"j"}`)
@@ -63,7 +65,8 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 			b.add(`{"at_s":7,"type":"job_ended","job":"j"}`)
 		}, counted: 1, achieved: "7", least: 2, most: 2},
 		{name: "a gang repeats a round and ends within it", nodes: []hare.Node{v100("a", 2)}, play: func(b *book) {
-			b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"sync":"gang","on":{"V100":{}}}}`, "j 0 0 a/0 0", "j 0 1 a/1 0")
+			b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"sync":"gang","on":{"V100":{}}}}`, "j 0 0 a/0 0",
+				"j 0 1 a/1 0")
 			b.add(ended(2, 2, 0, 0, "a/0"))
 			b.add(`{"at_s":3,"type":"task_failed","job":"j","round":0,"task":1,"gpu":"a/1"}`, "j 0 0 a/0 3", "j 0 1 a/1 3")
 			b.add(ended(5, 2, 0, 1, "a/1"))
@@ -264,7 +267,8 @@ func (w *wild) next() hare.Event {
 	case n < 3 && w.arrived < 4:
 		w.arrived++
 		e.Type, e.Job = hare.EventJobArrived, fmt.Sprint("j", w.rng.IntN(3))
-		job := &hare.Job{ID: e.Job, WeightMicro: 1e6 * (1 + w.rng.Int64N(3)), Tasks: 1 + w.rng.Int64N(2), Sync: hare.Sync(w.rng.IntN(3))}
+		job := &hare.Job{ID: e.Job, WeightMicro: 1e6 * (1 + w.rng.Int64N(3)), Tasks: 1 + w.rng.Int64N(2),
+			Sync: hare.Sync(w.rng.IntN(3))}
 		job.Mix = job.Sync == hare.Gang && w.rng.IntN(2) == 0
 		for _, kind := range []string{"T4", "V100"} {
 			job.On = append(job.On, hare.Profile{Type: kind, ComputeUs: w.rng.Int64N(3) * 1e6})
@@ -299,7 +303,8 @@ func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 	if testing.Short() {
 		seeds = 10
 	}
-	cluster := &hare.Cluster{Nodes: []hare.Node{v100("a", 2), {Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 1}}}}}
+	cluster := &hare.Cluster{Nodes: []hare.Node{v100("a", 2),
+		{Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 1}}}}}
 	for seed := range seeds {
 		w := &wild{rng: rand.New(rand.NewPCG(seed, 5))}
 		p, err := policy.OpenSession(policy.SessionNames()[seed%uint64(len(policy.SessionNames()))], cluster, nil)
