@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// mixed lets every other job be gang or rigid.
+// mixed makes every other job gang or rigid.
 func mixed(b testing.TB, jobs int) *hare.Instance {
 	inst := generated(b, jobs, "relaxed")
 	for i := range inst.Jobs {
@@ -24,16 +24,17 @@ func mixed(b testing.TB, jobs int) *hare.Instance {
 	return inst
 }
 
-// cpuTime is what this process has used of all cores; it hardly depends on what
-// else the machine does.
+// cpuTime returns the time that this process has used on all cores, which hardly depends
+// on the load of the machine.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCancel: from the end of the context to the verified answer, encoded,
-// of solves that are watched and cancelled at random moments of their first 2 s.
+// BenchmarkCancel measures the time from the end of the context to the verified and
+// encoded answer, for solves that are watched and cancelled at random moments of their
+// first 2 s.
 func BenchmarkCancel(b *testing.B) {
 	for _, sync := range []string{"relaxed", "gang", "rigid", "mixture"} {
 		for _, jobs := range []int{20, 200, 500} {
@@ -72,7 +73,7 @@ func BenchmarkCancel(b *testing.B) {
 					if err := wire.EncodeResult(io.Discard, res); err != nil {
 						b.Fatal(err)
 					}
-					if ctx.Err() != nil { // else it was solved before
+					if ctx.Err() != nil { // else the solve had ended before
 						span := time.Since(at)
 						spans, cpus = append(spans, span), append(cpus, cpuTime()-cpu)
 						if span > slowest {

@@ -21,17 +21,20 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// wide is a tiny instance in which gangs do not fill a type and relaxed rounds
-// are wider than one: all work is of one length, so brute force can follow.
-func wide(r *rand.Rand) *hare.Instance {
+// tinyGangInstance returns a tiny instance in which gangs do not fill a type and relaxed
+// rounds are wider than a type. All work has the same length, so brute force is
+// feasible.
+func tinyGangInstance(r *rand.Rand) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	gpus := 3 + r.IntN(3)
 	inst.Cluster.Nodes = []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}
 	if r.IntN(3) == 0 {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "m", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Windows: []hare.Window{{StartUs: 1e6, EndUs: 4e6}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "m", GPUs: []hare.TypeCount{{Type: "A", Count: 1}},
+			Windows: []hare.Window{{StartUs: 1e6, EndUs: 4e6}}})
 	}
 	for i := range 2 + r.IntN(2) {
-		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: int64(1+r.IntN(3)) * 1e6, Rounds: int64(1 + r.IntN(2)), Sync: hare.Sync(1 + r.IntN(2)),
+		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: int64(1+r.IntN(3)) * 1e6, Rounds: int64(1 + r.IntN(2)),
+			Sync:  hare.Sync(1 + r.IntN(2)),
 			Tasks: int64(2 + r.IntN(gpus-1)), On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}
 		if i == 0 && r.IntN(2) == 0 {
 			j.Sync, j.Rounds = hare.Relaxed, 2
@@ -41,8 +44,9 @@ func wide(r *rand.Rand) *hare.Instance {
 	return inst
 }
 
-// widen makes some jobs relaxed, of up to four tasks, released between steps.
-func widen(r *rand.Rand, inst *hare.Instance) {
+// addRelaxedJobs makes some jobs relaxed, with up to four tasks and releases between
+// steps.
+func addRelaxedJobs(r *rand.Rand, inst *hare.Instance) {
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		if r.IntN(2) == 0 {
@@ -54,12 +58,13 @@ func widen(r *rand.Rand, inst *hare.Instance) {
 	}
 }
 
-// perturbed is a certificate beside c: its grid on multiples of a step, its
-// prices moved, and prices for sizes near those of as many GPUs alone, or above.
+// perturbed returns a certificate like c: its grid lies on multiples of a step, its
+// prices are changed, and the prices of sizes are near those of as many single GPUs, or
+// above.
 func perturbed(r *rand.Rand, c *hare.Certificate) *hare.Certificate {
 	const step = 500_000
 	out := &hare.Certificate{Method: c.Method, Objective: c.Objective, Path: r.IntN(4) > 0, GridUs: []int64{0}}
-	var cells []int // of c
+	var cells []int // the cells of c's grid
 	for g := range len(c.GridUs) - 1 {
 		if end := (c.GridUs[g+1] + step/2) / step * step; end > out.GridUs[len(out.GridUs)-1] {
 			out.GridUs, cells = append(out.GridUs, end), append(cells, g)
@@ -105,9 +110,10 @@ func perturbed(r *rand.Rand, c *hare.Certificate) *hare.Certificate {
 	return out
 }
 
-// random is a certificate with any prices at all.
+// random returns a certificate with arbitrary prices.
 func random(r *rand.Rand, inst *hare.Instance) *hare.Certificate {
-	out := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, Path: r.IntN(2) == 0, GridUs: []int64{0}, StepUs: 500_000}
+	out := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, Path: r.IntN(2) == 0,
+		GridUs: []int64{0}, StepUs: 500_000}
 	for range 1 + r.IntN(6) {
 		out.GridUs = append(out.GridUs, out.GridUs[len(out.GridUs)-1]+int64(1+r.IntN(4))*out.StepUs)
 	}
@@ -132,11 +138,11 @@ func random(r *rand.Rand, inst *hare.Instance) *hare.Certificate {
 	return out
 }
 
-// extreme is an instance and a certificate of numbers up to the largest that
-// there may be.
+// extreme returns an instance and a certificate with numbers up to the largest allowed.
 func extreme(r *rand.Rand) (*hare.Instance, *hare.Certificate) {
-	any := func(bits int) int64 { return r.Int64N(1 + 1<<r.IntN(bits+1)) } // up to 2^bits
-	c := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, Path: r.IntN(2) == 0, GridUs: []int64{0}, StepUs: 1 << r.IntN(40)}
+	any := func(bits int) int64 { return r.Int64N(1 + 1<<r.IntN(bits+1)) } // a number up to 2^bits
+	c := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, Path: r.IntN(2) == 0,
+		GridUs: []int64{0}, StepUs: 1 << r.IntN(40)}
 	for range 1 + r.IntN(5) {
 		c.GridUs = append(c.GridUs, c.GridUs[len(c.GridUs)-1]+(1+any(8))*c.StepUs)
 	}
@@ -148,14 +154,16 @@ func extreme(r *rand.Rand) (*hare.Instance, *hare.Certificate) {
 	}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for _, kind := range []string{"A", "B"} {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(16 + any(13))}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+			hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(16 + any(13))}}})
 		c.Prices = append(c.Prices, hare.TypePrices{Type: kind, Nanos: row()})
 		for size := int64(2); size <= 16; size += 1 + any(4) {
 			c.Sizes = append(c.Sizes, hare.SizePrices{Type: kind, Tasks: size, Nanos: row()})
 		}
 	}
 	for i := range 2 {
-		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: min(any(53), hare.MaxExact), ReleaseUs: any(8)*c.StepUs + any(1)*r.Int64N(c.StepUs), Rounds: 1 + any(6), Tasks: 1 + r.Int64N(16), Sync: hare.Sync(r.IntN(3))}
+		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: min(any(53), hare.MaxExact), ReleaseUs: any(8)*c.StepUs +
+			any(1)*r.Int64N(c.StepUs), Rounds: 1 + any(6), Tasks: 1 + r.Int64N(16), Sync: hare.Sync(r.IntN(3))}
 		if j.Sync == hare.Relaxed && r.IntN(2) == 0 {
 			j.Rounds, j.Tasks = 1+r.Int64N(2), 1+any(14)
 		}
@@ -171,15 +179,15 @@ func extreme(r *rand.Rand) (*hare.Instance, *hare.Certificate) {
 	return inst, c
 }
 
-// plain is c without sizes and steps.
+// plain returns c without sizes and steps.
 func plain(c *hare.Certificate) *hare.Certificate {
 	out := *c
 	out.Sizes, out.StepUs = nil, 0
 	return &out
 }
 
-// Certificates with sizes and steps, from good prices and from any, are never
-// above the optimum, and both verifiers give the same fraction.
+// Certificates with sizes and steps, from good prices and from arbitrary ones, are never
+// above the optimum, and both verifiers compute the same fraction.
 func TestCertificatesOfSizesAndSteps(t *testing.T) {
 	n := 700
 	if testing.Short() {
@@ -191,9 +199,9 @@ func TestCertificatesOfSizesAndSteps(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 17))
 		inst := brute.Random(r)
 		if seed%2 == 0 {
-			inst = wide(r)
+			inst = tinyGangInstance(r)
 		}
-		widen(r, inst)
+		addRelaxedJobs(r, inst)
 		m := hare.NewModel(inst)
 		opt, found, done := brute.Optimum(inst, 200_000)
 		if !found || !done || len(greedy.Infeasible(m)) > 0 {
@@ -236,7 +244,8 @@ func TestCertificatesOfSizesAndSteps(t *testing.T) {
 		}
 		python.add(t, inst, c, bound)
 	}
-	t.Logf("%d instances, %d certificates, %d better by steps, %d by sizes or steps", judged, len(python.want), bySteps, bySizes)
+	t.Logf("%d instances, %d certificates, %d better by steps, %d by sizes or steps", judged, len(python.want), bySteps,
+		bySizes)
 	if judged < n*6/10 || bySteps < n/20 || bySizes < n/10 {
 		t.Errorf("of %d instances %d were judged; steps raised %d bounds, sizes or steps %d", n, judged, bySteps, bySizes)
 	}
@@ -249,20 +258,21 @@ type pythonBounds struct {
 	want []string
 }
 
-func (p *pythonBounds) add(t *testing.T, inst *hare.Instance, c *hare.Certificate, bound *big.Rat) {
+func (pb *pythonBounds) add(t *testing.T, inst *hare.Instance, c *hare.Certificate, bound *big.Rat) {
 	t.Helper()
 	stated := *c
-	stated.Bound = "-1000000000.000000" // one that is not proved would be refused
+	stated.Bound = "-1000000000.000000" // a bound that is not proved would be refused
 	var doc bytes.Buffer
 	cert := wire.CertificateJSON(&stated)
 	if err := wire.EncodeInstance(&doc, inst); err != nil {
 		t.Fatal(err)
 	}
-	base := filepath.Join(p.dir, fmt.Sprint(len(p.want)))
-	if err := errors.Join(os.WriteFile(base+".instance.json", doc.Bytes(), 0o600), os.WriteFile(base+".certificate.json", cert, 0o600)); err != nil {
+	base := filepath.Join(pb.dir, fmt.Sprint(len(pb.want)))
+	if err := errors.Join(os.WriteFile(base+".instance.json", doc.Bytes(), 0o600),
+		os.WriteFile(base+".certificate.json", cert, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	p.want = append(p.want, bound.String())
+	pb.want = append(pb.want, bound.String())
 }
 
 const bounds = `
@@ -273,9 +283,9 @@ names = ["%s/%d." % (sys.argv[2], i) for i in range(int(sys.argv[3]))]
 print(json.dumps([hare_verify.run([n + "instance.json", n + "certificate.json"], True)["bound_exact"] for n in names]))
 `
 
-func (p *pythonBounds) run(t *testing.T) {
+func (pb *pythonBounds) run(t *testing.T) {
 	var said bytes.Buffer
-	cmd := exec.Command("python3", "-B", "-c", bounds, "../verify", p.dir, fmt.Sprint(len(p.want)))
+	cmd := exec.Command("python3", "-B", "-c", bounds, "../verify", pb.dir, fmt.Sprint(len(pb.want)))
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
@@ -286,8 +296,8 @@ func (p *pythonBounds) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, x := range got {
-		if x != p.want[i] {
-			t.Fatalf("certificate %d: hare_verify.py proves %s, package verify %s", i, x, p.want[i])
+		if x != pb.want[i] {
+			t.Fatalf("certificate %d: hare_verify.py proves %s, package verify %s", i, x, pb.want[i])
 		}
 	}
 }

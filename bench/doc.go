@@ -1,3 +1,3 @@
-// Package bench holds the instance sets, benchmarks and comparisons that the
-// figures of the documentation come from, and the tests that need everything.
+// Package bench holds the instance sets, benchmarks and comparisons behind the figures
+// of the documentation, and the tests that need all packages.
 package bench

@@ -29,7 +29,8 @@ func TestSearchFindsTinyOptima(t *testing.T) {
 			continue
 		}
 		began := time.Now()
-		res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 10_000, Seed: int64(seed)}, solver.Config{Workers: 1})
+		res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 10_000, Seed: int64(seed)},
+			solver.Config{Workers: 1})
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -55,14 +56,16 @@ func TestSearchFindsTinyOptima(t *testing.T) {
 	}
 }
 
-// Optima of nine rigid jobs proved by CP-SAT (testdata/instances/README.md) are
+// The optima of nine rigid jobs, proved by CP-SAT (testdata/instances/README.md), are
 // found from ten seeds each, at a limit of work that takes less than 0.2 s.
 func TestSearchFindsNineJobOptima(t *testing.T) {
-	for i, want := range []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143", "1652.902924"} {
+	for i, want := range []string{"2987.262303", "674.700576", "1448.537145", "1052.687993", "2676.532143",
+		"1652.902924"} {
 		inst := frozen(t, fmt.Sprint("rigid-9-", i+1))
 		for seed := range int64(10) {
 			began := time.Now()
-			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 300_000, Seed: seed + 1}, solver.Config{Workers: 1})
+			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 300_000, Seed: seed + 1},
+				solver.Config{Workers: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Methods of a row.
+// These are the methods of a row.
 const (
 	GapHare       = "hare"
 	GapCPSAT      = "cpsat"
@@ -24,18 +24,19 @@ const (
 // GapConfig says what RunGap measures.
 type GapConfig struct {
 	Cases []GapCase
-	// Limits are for cases that name none.
+	// Limits are used for cases that name none.
 	Limits []time.Duration
-	// Seed of Hare's search and of CP-SAT's.
+	// Seed is the seed of Hare's search and of CP-SAT's.
 	Seed int64
-	// Solver has the LP engine and the number of workers, which CP-SAT gets too.
+	// Solver holds the LP engine and the number of workers; CP-SAT gets as many workers.
 	Solver solver.Config
-	// CPSAT runs beside Hare with the same limits and workers; nil does not.
+	// CPSAT runs beside Hare with the same limits and workers. Nil means that it does not
+	// run.
 	CPSAT *CPSAT
-	// LPLimit is for one interval LP by LP; zero computes none.
+	// LPLimit is the time for one interval LP, solved by LP. Zero means that none is solved.
 	LPLimit time.Duration
 	LP      lp.Solver
-	// Progress is called before each run and Row after it; nil is nobody.
+	// Progress is called before each run and Row after each run. Both may be nil.
 	Progress func(GapProgress)
 	Row      func(*GapRow)
 }
@@ -43,10 +44,10 @@ type GapConfig struct {
 // GapProgress says what runs next.
 type GapProgress struct {
 	Done, Total   int
-	Name          string        // of the instance
+	Name          string        // the name of the instance
 	Method, Model string        // as in rows
-	Limit         time.Duration // of the run
-	Left          time.Duration // for it and the rest, were every limit used up
+	Limit         time.Duration // the limit of the run
+	Left          time.Duration // the time for this run and the others if every limit is used up
 }
 
 // GapRow is one run on one instance.
@@ -57,39 +58,40 @@ type GapRow struct {
 	GPUs     int    `json:"gpus"`
 	SHA256   string `json:"instance_sha256"`
 	Method   string `json:"method"`
-	Model    string `json:"model,omitempty"` // of CP-SAT
-	// LimitS is what was asked and Seconds what it took: for Hare the whole
-	// call with LPs and the check of the plan, for CP-SAT building the model
-	// and solving it, without starting Python.
+	Model    string `json:"model,omitempty"` // the model of CP-SAT
+	// LimitS is the requested limit and Seconds the time used: for Hare the whole call with
+	// LPs and the check of the plan, for CP-SAT building the model and solving it, without
+	// the start of Python.
 	LimitS      float64 `json:"limit_s"`
 	Seconds     float64 `json:"seconds"`
 	Termination string  `json:"termination"`
-	// Value is the weighted JCT of a plan that verify accepted; null is none.
+	// Value is the weighted JCT of a plan that verify accepted; null without one.
 	Value *hare.Amount `json:"value"`
-	// Bound is certified for Hare, in floats for the others. BoundHolds says
-	// that it bounds the instance, and not only a model that leaves out plans.
+	// Bound is certified for Hare and computed in floats for the other methods. BoundHolds
+	// says that the bound holds for the instance, and not only for a model that leaves out
+	// plans.
 	Bound      *hare.Amount `json:"bound"`
 	BoundHolds bool         `json:"bound_holds"`
-	// Gap is value/bound − 1 of this row alone; null is "no useful bound".
+	// Gap is value/bound − 1 of this row alone; null without a useful bound.
 	Gap *float64 `json:"gap"`
-	// Curve is the run from within: what was known when.
+	// Curve lists what was known at which time of the run.
 	Curve []GapPoint `json:"curve,omitempty"`
 }
 
 // GapPoint is the state of a running solve.
 type GapPoint struct {
 	Seconds float64  `json:"t"`
-	Gap     *float64 `json:"gap"` // of the plan and the bound known then
+	Gap     *float64 `json:"gap"` // of the plan and the bound known at that time
 }
 
-// GapReport is everything that was measured.
+// GapReport is the whole measurement.
 type GapReport struct {
 	Version     string    `json:"version"`
 	HiGHS       string    `json:"highs"`
 	Machine     string    `json:"machine"`
 	Workers     int       `json:"workers"`
 	Seed        int64     `json:"seed"`
-	Interrupted bool      `json:"interrupted"` // rows are missing
+	Interrupted bool      `json:"interrupted"` // some rows are missing
 	Rows        []*GapRow `json:"rows"`
 }
 
@@ -100,10 +102,11 @@ type gapRun struct {
 	limit         time.Duration
 }
 
-// RunGap measures the cases one after the other, each limit in a run of its
-// own. The end of ctx drops the run in progress and keeps the others.
+// RunGap measures the cases one after another, each limit in a run of its own. When ctx
+// ends, RunGap drops the current run and keeps the others.
 func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
-	rep := &GapReport{Version: cfg.Solver.Version, HiGHS: cfg.Solver.EngineVersion, Machine: machine(), Workers: cfg.Solver.Workers, Seed: cfg.Seed}
+	rep := &GapReport{Version: cfg.Solver.Version, HiGHS: cfg.Solver.EngineVersion, Machine: machine(),
+		Workers: cfg.Solver.Workers, Seed: cfg.Seed}
 	var runs []gapRun
 	for i := range cfg.Cases {
 		some, err := cfg.runsOf(&cfg.Cases[i])
@@ -131,10 +134,12 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 			made, sha = r.c, wire.SHA256(inst)
 		}
 		if cfg.Progress != nil {
-			cfg.Progress(GapProgress{Done: i, Total: len(runs), Name: r.c.Name, Method: r.method, Model: r.model, Limit: r.limit, Left: left})
+			cfg.Progress(GapProgress{Done: i, Total: len(runs), Name: r.c.Name, Method: r.method, Model: r.model,
+				Limit: r.limit, Left: left})
 		}
 		left -= r.limit
-		row := &GapRow{Instance: r.c.Name, Cell: r.c.Cell, Jobs: len(inst.Jobs), GPUs: len(hare.NewModel(inst).GPUs), SHA256: sha,
+		row := &GapRow{Instance: r.c.Name, Cell: r.c.Cell, Jobs: len(inst.Jobs), GPUs: len(hare.NewModel(inst).GPUs),
+			SHA256: sha,
 			Method: r.method, Model: r.model, LimitS: r.limit.Seconds()}
 		var err error
 		switch r.method {
@@ -161,7 +166,8 @@ func RunGap(ctx context.Context, cfg GapConfig) (*GapReport, error) {
 	return rep, nil
 }
 
-// runsOf are the runs on one case, which is made only to know CP-SAT's models.
+// runsOf returns the runs on one case. The case's instance is made only to choose
+// CP-SAT's models.
 func (cfg *GapConfig) runsOf(c *GapCase) (runs []gapRun, err error) {
 	limits := c.Limits
 	if limits == nil {
@@ -190,14 +196,15 @@ func (cfg *GapConfig) runsOf(c *GapCase) (runs []gapRun, err error) {
 	return runs, nil
 }
 
-// instance makes the case and compares it with its frozen hash.
-func (c *GapCase) instance() (*hare.Instance, error) {
-	inst, err := c.Make()
+// instance makes the instance of the case and compares it with its frozen hash.
+func (gc *GapCase) instance() (*hare.Instance, error) {
+	inst, err := gc.Make()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Name, err)
+		return nil, fmt.Errorf("%s: %w", gc.Name, err)
 	}
-	if frozen := GapSetHash(c.Name); frozen != "" && frozen != wire.SHA256(inst) {
-		return nil, fmt.Errorf("%s has the hash %s and was frozen with %s: this is another set", c.Name, wire.SHA256(inst), frozen)
+	if frozen := GapSetHash(gc.Name); frozen != "" && frozen != wire.SHA256(inst) {
+		return nil, fmt.Errorf("%s has the hash %s and was frozen with %s: this is another set", gc.Name, wire.SHA256(inst),
+			frozen)
 	}
 	return inst, nil
 }
@@ -211,7 +218,7 @@ func (cfg *GapConfig) hare(ctx context.Context, inst *hare.Instance, limit time.
 		}
 	}
 	began := time.Now()
-	// Gap 0: until it is proved optimal or the limit ends it.
+	// With gap 0, the solve ends when the plan is proved optimal or the limit is reached.
 	res, err := solver.Solve(ctx, inst, hare.Options{TimeLimit: limit, Seed: cfg.Seed}, engine)
 	row.Seconds = time.Since(began).Seconds()
 	if err != nil {
@@ -247,8 +254,8 @@ func (cfg *GapConfig) intervalLP(ctx context.Context, inst *hare.Instance, limit
 	return nil
 }
 
-// gapOf is value/bound − 1: 0 where they are equal, nil without both or where
-// the bound is useless.
+// gapOf returns value/bound − 1: 0 if they are equal, nil if one is missing or the bound
+// is useless.
 func gapOf(value, bound *hare.Amount) *float64 {
 	if value == nil || bound == nil {
 		return nil
@@ -263,7 +270,7 @@ func gapOf(value, bound *hare.Amount) *float64 {
 	return &gap
 }
 
-// amountOf is x weight-seconds, rounded down to millionths.
+// amountOf returns x weight-seconds, rounded down to millionths.
 func amountOf(x float64) hare.Amount {
 	n, _ := big.NewFloat(math.Floor(x * 1e6)).Int(nil)
 	a, _ := hare.AmountFromBig(n.Mul(n, big.NewInt(1e6)))

@@ -20,7 +20,7 @@ import (
 
 // CPSAT runs the models of cpsat.py.
 type CPSAT struct {
-	// Python is an interpreter that has ortools; `make cpsat` makes one.
+	// Python is an interpreter with ortools, which `make cpsat` installs.
 	Python string
 }
 
@@ -30,9 +30,9 @@ var cpsatScript string
 // cpsatNames are the models of cpsat.py.
 var cpsatNames = []string{"tasks", "blocks", "rounds", "whole", "split"}
 
-// cpsatModels says that a model is meant for the instance: tasks and blocks
-// where all jobs are relaxed, rounds where some are, whole where none is, and
-// split where some of these are gangs.
+// cpsatModels reports whether a model is made for the instance: tasks and blocks if all
+// jobs are relaxed, rounds if some are, whole if none is, and split if none is and some
+// are gangs.
 func cpsatModels(inst *hare.Instance, model string) bool {
 	var seen [3]bool
 	for i := range inst.Jobs {
@@ -46,17 +46,18 @@ func cpsatModels(inst *hare.Instance, model string) bool {
 	case "whole":
 		return !seen[hare.Relaxed]
 	}
-	return seen[hare.Gang] && !seen[hare.Relaxed] // split
+	return seen[hare.Gang] && !seen[hare.Relaxed] // the model split
 }
 
 // ErrNoORTools says that the interpreter cannot run the models.
 var ErrNoORTools = errors.New("OR-Tools is not there: make cpsat installs it into .venv")
 
 // Check runs the interpreter once and returns the version of OR-Tools.
-func (c *CPSAT) Check(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, c.Python, "-c", "import ortools; from ortools.sat.python import cp_model; print(ortools.__version__)").Output()
+func (cs *CPSAT) Check(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, cs.Python, "-c",
+		"import ortools; from ortools.sat.python import cp_model; print(ortools.__version__)").Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", c.Python, ErrNoORTools)
+		return "", fmt.Errorf("%s: %w", cs.Python, ErrNoORTools)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
@@ -92,9 +93,9 @@ type cpsatBlock struct {
 	startUs, round, rounds, gpus, tasks int64
 }
 
-// run solves inst with row.Model and fills in the row. Plans are rebuilt with
-// every GPU named and must pass verify; the value is that of the plan.
-func (c *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Duration, cfg GapConfig, row *GapRow) error {
+// run solves inst with row.Model and fills in the row. The plan is rebuilt with every
+// GPU named and must pass verify; the value is that of the plan.
+func (cs *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Duration, cfg GapConfig, row *GapRow) error {
 	m := hare.NewModel(inst)
 	if len(m.Classes) != len(m.Types) || slices.ContainsFunc(m.Classes, func(c hare.Class) bool {
 		return len(c.Windows) != 1 || c.Windows[0] != hare.Window{StartUs: 0, EndUs: hare.Forever}
@@ -102,16 +103,16 @@ func (c *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Duratio
 		row.Termination = "no model of pausing nodes"
 		return nil
 	}
-	q, unitUs, unitMicro := cpsatQuestionOf(m)
+	q, unitUs, unitMicro := newCPSATProblem(m)
 	q.Model, q.LimitS, q.Workers, q.Seed = row.Model, limit.Seconds(), cfg.Solver.Workers, cfg.Seed
 	input, err := json.Marshal(q)
 	if err != nil {
 		return err
 	}
-	// CP-SAT keeps to its limit by a second or so; presolve may not.
+	// CP-SAT keeps to its limit within a second or so, but presolve may not.
 	limited, cancel := context.WithTimeout(ctx, 2*limit+30*time.Second)
 	defer cancel()
-	command := exec.CommandContext(limited, c.Python, "-c", cpsatScript)
+	command := exec.CommandContext(limited, cs.Python, "-c", cpsatScript)
 	var out, faults bytes.Buffer
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(input), &out, &faults
 	began := time.Now()
@@ -127,7 +128,7 @@ func (c *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Duratio
 	}
 	if err != nil {
 		last := strings.Split(strings.TrimSpace(faults.String()), "\n")
-		row.Termination = "failed: " + cmp.Or(last[len(last)-1], err.Error()) // memory, numbers beyond 64 bits
+		row.Termination = "failed: " + cmp.Or(last[len(last)-1], err.Error()) // out of memory, or numbers beyond 64 bits
 		return nil
 	}
 	row.Seconds, row.Termination = a.Seconds, a.Status
@@ -164,8 +165,8 @@ func hasGang(m *hare.Model) bool {
 	return slices.ContainsFunc(m.Jobs, func(j hare.ModelJob) bool { return j.Sync == hare.Gang })
 }
 
-// cpsatQuestionOf writes times and weights in their greatest common units.
-func cpsatQuestionOf(m *hare.Model) (q cpsatQuestion, unitUs, unitMicro int64) {
+// newCPSATProblem states times and weights in their greatest common units.
+func newCPSATProblem(m *hare.Model) (q cpsatQuestion, unitUs, unitMicro int64) {
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
 		unitMicro, unitUs = gcd(unitMicro, j.WeightMicro), gcd(unitUs, j.ReleaseUs)
@@ -174,12 +175,13 @@ func cpsatQuestionOf(m *hare.Model) (q cpsatQuestion, unitUs, unitMicro int64) {
 		}
 	}
 	unitMicro = max(unitMicro, 1)
-	for _, c := range m.Classes { // one a type, and in the order of types
+	for _, c := range m.Classes { // one class for each type, in the order of types
 		q.GPUs = append(q.GPUs, int64(len(c.GPUs)))
 	}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		job := cpsatJob{W: j.WeightMicro / unitMicro, A: j.ReleaseUs / unitUs, R: j.Rounds, K: j.Tasks, Sync: j.Sync.String(), On: make([]*[2]int64, len(m.Types))}
+		job := cpsatJob{W: j.WeightMicro / unitMicro, A: j.ReleaseUs / unitUs, R: j.Rounds, K: j.Tasks,
+			Sync: j.Sync.String(), On: make([]*[2]int64, len(m.Types))}
 		for _, mode := range j.Modes {
 			job.On[mode.Type] = &[2]int64{mode.ComputeUs / unitUs, mode.SyncUs / unitUs}
 		}
@@ -195,23 +197,23 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// times are how long a block holds the GPU that has most tasks of a round, and
-// for relaxed jobs the synchronisation after it.
-func (b *cpsatBlock) times(m *hare.Model) (holdUs, syncUs int64) {
-	job := &m.Jobs[b.job]
+// times returns how long a block holds the GPU with the most tasks of a round and, for
+// relaxed jobs, the synchronisation after it.
+func (cb *cpsatBlock) times(m *hare.Model) (holdUs, syncUs int64) {
+	job := &m.Jobs[cb.job]
 	for _, mode := range job.Modes {
-		if mode.Type != m.Classes[b.class].Type {
+		if mode.Type != m.Classes[cb.class].Type {
 			continue
 		}
 		if job.Sync != hare.Relaxed {
 			return mode.DurationUs(), 0
 		}
-		return (b.tasks + b.gpus - 1) / b.gpus * mode.ComputeUs, mode.SyncUs
+		return (cb.tasks + cb.gpus - 1) / cb.gpus * mode.ComputeUs, mode.SyncUs
 	}
-	return 0, 0 // no such mode: verify will say so
+	return 0, 0 // there is no such mode, which verify will report
 }
 
-// cpsatValue is Σ w (C − a), exactly, by the ends of the blocks alone.
+// cpsatValue returns Σ w (C − a), exactly, from the ends of the blocks alone.
 func cpsatValue(m *hare.Model, blocks []cpsatBlock) (sum hare.Amount) {
 	ends := make([]int64, len(m.Jobs))
 	for i := range blocks {
@@ -225,8 +227,8 @@ func cpsatValue(m *hare.Model, blocks []cpsatBlock) (sum hare.Amount) {
 	return sum
 }
 
-// cpsatSchedule gives every block its GPUs, first come first served by start:
-// enough are free where no instant needs more than there are.
+// cpsatSchedule gives every block its GPUs in order of start. Enough GPUs are free if no
+// instant needs more than there are.
 func cpsatSchedule(m *hare.Model, blocks []cpsatBlock) (*hare.Schedule, error) {
 	sched := &hare.Schedule{Jobs: make([]string, len(m.Jobs)), Lanes: make([]hare.Lane, len(m.GPUs))}
 	for i := range m.Instance.Jobs {

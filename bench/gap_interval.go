@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 )
 
-// intervalCells are the intervals of the LP before the last, open one.
+// intervalCells is the number of the LP's intervals before the last, open one.
 const intervalCells = 48
 
 // IntervalLP bounds the weighted JCT from below by the interval-indexed linear
@@ -49,7 +49,7 @@ func IntervalLP(ctx context.Context, engine lp.Solver, inst *hare.Instance) (bou
 		}
 		value := sol.Objective - constant
 		bound = &value
-		violated := map[int]bool{} // jobs
+		violated := map[int]bool{} // by job
 		for _, r := range rates {
 			sum := 0.0
 			for i, y := range r.index {
@@ -80,7 +80,7 @@ type entries struct {
 	value []float64
 }
 
-// rateRow is a row that is added when one of its job's is violated.
+// rateRow is a row that is added when a row of its job is violated.
 type rateRow struct {
 	entries
 	job  int
@@ -93,16 +93,16 @@ func addRow(p *lp.Problem, lower, upper float64, e entries) {
 	p.Start = append(p.Start, int32(len(p.Index)))
 }
 
-// intervalProblem is the LP on Σ w C, in seconds, the rows of K_j tasks at a
-// time, which are not in it, and Σ w a; nil where a job has no type. O(jobs ·
-// types · intervals).
+// intervalProblem returns the LP on Σ w C in seconds, the rows of K_j tasks at a time,
+// which are not in the LP yet, and Σ w a. It returns nil if a job has no type. It takes
+// O(jobs · types · intervals).
 func intervalProblem(m *hare.Model) (p *lp.Problem, rates []rateRow, constant float64) {
 	caps := make([][]hare.Step, len(m.Types))
 	for k := range caps {
 		caps[k] = m.Capacity(k)
 	}
 	ends := intervalEnds(m, caps)
-	cells := len(ends) + 1 // the last is open
+	cells := len(ends) + 1 // the last interval is open
 	left := func(l int) float64 {
 		if l == 0 {
 			return 0
@@ -152,7 +152,7 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, rates []rateRow, constant fl
 				rate = entries{append(rate.index, y), append(rate.value, q)}
 				most = max(most, q)
 			}
-			if most > length { // else the shares alone see to it
+			if most > length { // else the shares alone ensure this
 				rates = append(rates, rateRow{rate, j, length})
 			}
 		}
@@ -169,7 +169,7 @@ func intervalProblem(m *hare.Model) (p *lp.Problem, rates []rateRow, constant fl
 	return p, rates, constant
 }
 
-// work is R q, the seconds that all rounds take on one type.
+// work returns R q, the seconds that all rounds take on one type.
 func work(job *hare.ModelJob, mode hare.Mode) float64 {
 	if job.Sync == hare.Relaxed {
 		return float64(job.Rounds) * seconds(mode.ComputeUs)
@@ -177,7 +177,7 @@ func work(job *hare.ModelJob, mode hare.Mode) float64 {
 	return float64(job.Rounds) * seconds(mode.DurationUs())
 }
 
-// halfWork is how long before its end the mean of a job's work lies at least.
+// halfWork returns the least time from the mean of a job's work to its end.
 func halfWork(job *hare.ModelJob) float64 {
 	least, sync := math.Inf(1), math.Inf(1)
 	for _, mode := range job.Modes {
@@ -189,8 +189,8 @@ func halfWork(job *hare.ModelJob) float64 {
 	return least / 2
 }
 
-// intervalEnds reach to about where the jobs end: the last arrival, the longest
-// job alone, and twice the work on its fastest types over all GPUs.
+// intervalEnds returns ends up to about where the jobs end: the last arrival, the
+// longest job alone, and twice the work on its fastest types over all GPUs.
 func intervalEnds(m *hare.Model, caps [][]hare.Step) []float64 {
 	var gpus, all, longest, last float64
 	for _, steps := range caps {
@@ -211,7 +211,7 @@ func intervalEnds(m *hare.Model, caps [][]hare.Step) []float64 {
 		last = max(last, seconds(job.ReleaseUs))
 	}
 	horizon := last + longest + 2*all/gpus
-	// With ends that grow by x, then by a tenth of the left end.
+	// The ends grow by x, then by a tenth of the left end.
 	reach := func(x float64) (ends []float64) {
 		t := 0.0
 		for range intervalCells {
@@ -232,9 +232,9 @@ func intervalEnds(m *hare.Model, caps [][]hare.Step) []float64 {
 	return reach(high)
 }
 
-// leastRound is τ, the least time of one round in seconds on an empty cluster
-// at its fullest, for gang and rigid jobs by the types that are wide enough,
-// or by any where the job may mix.
+// leastRound returns τ, the least time of one round in seconds on an empty cluster with
+// all GPUs in service: for gang and rigid jobs over the types that are wide enough, or
+// over all types if the job may mix them.
 func leastRound(job *hare.ModelJob, caps [][]hare.Step) float64 {
 	widest := func(k int) (n int64) {
 		for _, s := range caps[k] {
@@ -278,7 +278,7 @@ func leastRound(job *hare.ModelJob, caps [][]hare.Step) float64 {
 	return seconds(low)
 }
 
-// gpuTime is ∫ M from a to b, in GPU-seconds.
+// gpuTime returns ∫ M from a to b, in GPU-seconds.
 func gpuTime(steps []hare.Step, a, b float64) (sum float64) {
 	for i, s := range steps {
 		end := math.Inf(1)

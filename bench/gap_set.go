@@ -16,20 +16,20 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Sets of instances that gaps are measured on.
+// These are the sets of instances on which gaps are measured.
 const (
-	// GapSixty is the frozen set: 60 instances, made on demand.
+	// GapSixty is the frozen set of 60 instances, which are made on demand.
 	GapSixty = "sixty"
-	// GapFigures are the files of testdata/instances and their variants, each
-	// with the limits that figures are asked for.
+	// GapFigures are the files of testdata/instances and their variants, each with the
+	// limits for which figures are given.
 	GapFigures = "figures"
 )
 
 // GapCase is one instance of a set.
 type GapCase struct {
 	Name string
-	Cell string // summaries are by cell
-	// Limits of time that the set names; nil means the caller's.
+	Cell string // the cell in which summaries count the case
+	// Limits are the time limits that the set names; nil means the caller's.
 	Limits []time.Duration
 	// Make makes the instance. It is deterministic.
 	Make func() (*hare.Instance, error)
@@ -38,7 +38,7 @@ type GapCase struct {
 //go:embed gap_set.txt
 var gapSetHashes string
 
-// GapSetHash is the frozen SHA-256 of an instance of GapSixty, "" without one.
+// GapSetHash returns the frozen SHA-256 of an instance of GapSixty, or "".
 func GapSetHash(name string) string {
 	for line := range strings.Lines(gapSetHashes) {
 		if f := strings.Fields(line); len(f) == 2 && f[1] == name {
@@ -48,8 +48,8 @@ func GapSetHash(name string) string {
 	return ""
 }
 
-// GapSet lists a set. dir holds the frozen files and seeds adds to each
-// synthetic file instances of the same generator; both are of GapFigures alone.
+// GapSet returns a set. dir holds the frozen files, and each seed adds an instance of
+// the same generator for each synthetic file; both are only for GapFigures.
 func GapSet(name, dir string, seeds []uint64) ([]GapCase, error) {
 	switch name {
 	case GapSixty:
@@ -64,8 +64,8 @@ func GapSet(name, dir string, seeds []uint64) ([]GapCase, error) {
 type generator struct {
 	jobs int
 	gpus string
-	sync string  // relaxed, gang, rigid, mixed
-	span float64 // seconds over which jobs arrive; 0: all at time 0
+	sync string  // relaxed, gang, rigid or mixed
+	span float64 // the seconds over which jobs arrive; 0 means all at time 0
 	seed uint64
 }
 
@@ -88,9 +88,9 @@ func (g generator) instance() (*hare.Instance, error) {
 	return inst, err
 }
 
-// Synchronise gives every job the rule sync, or by turns rigid, gang, rigid,
-// relaxed where it is "mixed". Gang and rigid jobs get no wider than the widest
-// type; with fold their synchronisation becomes part of compute.
+// Synchronise gives every job the rule sync or, for "mixed", the rules rigid, gang,
+// rigid, relaxed in turn. Gang and rigid jobs are made no wider than the widest type.
+// With fold, their synchronisation is added to compute.
 func Synchronise(inst *hare.Instance, sync string, fold bool) {
 	count := map[string]int64{}
 	for _, n := range inst.Cluster.Nodes {
@@ -119,9 +119,9 @@ func Synchronise(inst *hare.Instance, sync string, fold bool) {
 	}
 }
 
-// Pause splits each node in four, of which the second is away from a quarter
-// to a half of span seconds and the fourth from three quarters on to the whole
-// of it; one GPU of the first is busy for an eighth.
+// Pause splits each node in four. The second is out of service from a quarter to a half
+// of span seconds, the fourth from three quarters to the whole span, and one GPU of the
+// first is busy for an eighth.
 func Pause(inst *hare.Instance, span float64) {
 	at := func(share float64) int64 { return int64(share * span * 1e6) }
 	var nodes []hare.Node
@@ -160,20 +160,21 @@ func imported(format, file, gpus, sync, releases string, jobs int) (*hare.Instan
 	return inst, err
 }
 
-// sixty is the frozen set: 24 cells of synthetic instances, on clusters of 3
-// to 1,600 GPUs, arrivals over about half of the time that the jobs take; and
-// 12 more from traces and with nodes that pause.
+// sixty returns the frozen set: 24 cells of synthetic instances on clusters of 3 to
+// 1,600 GPUs, with arrivals over about half of the time that the jobs take, and 12
+// instances from traces and with nodes that pause.
 func sixty() []GapCase {
 	const tenth, quarter, usual = "V100=4,T4=2,K80=2,M60=2", "V100=16,T4=12,K80=6,M60=6", "V100=64,T4=48,K80=24,M60=24"
 	sizes := []struct {
 		jobs, count int
 		gpus        string
 		seed        uint64
-		when        string // "" is both
+		when        string // "" means both
 	}{
 		{20, 3, "V100=1,T4=2", 1, ""}, {20, 10, tenth, 2, ""}, {20, 32, "V100=16,T4=8,K80=4,M60=4", 3, ""},
 		{200, 160, usual, 1, ""}, {200, 40, quarter, 2, ""},
-		{2000, 1600, "V100=640,T4=480,K80=240,M60=240", 1, "zero"}, {2000, 800, "V100=320,T4=240,K80=120,M60=120", 1, "spread"},
+		{2000, 1600, "V100=640,T4=480,K80=240,M60=240", 1, "zero"}, {2000, 800, "V100=320,T4=240,K80=120,M60=120", 1,
+			"spread"},
 	}
 	var out []GapCase
 	for _, sync := range []string{"relaxed", "gang", "rigid", "mixed"} {
@@ -211,13 +212,14 @@ func sixty() []GapCase {
 		})
 	}
 	for _, sync := range []string{"relaxed", "gang", "rigid", "mixed"} {
-		out = append(out, GapCase{Name: sync + "-pausing-200-on-40", Cell: "pausing " + sync, Make: func() (*hare.Instance, error) {
-			inst, err := generator{jobs: 200, gpus: quarter, sync: sync, seed: 3, span: 2400}.instance()
-			if err == nil {
-				Pause(inst, 4000)
-			}
-			return inst, err
-		}})
+		out = append(out, GapCase{Name: sync + "-pausing-200-on-40", Cell: "pausing " + sync,
+			Make: func() (*hare.Instance, error) {
+				inst, err := generator{jobs: 200, gpus: quarter, sync: sync, seed: 3, span: 2400}.instance()
+				if err == nil {
+					Pause(inst, 4000)
+				}
+				return inst, err
+			}})
 	}
 	return out
 }
@@ -236,35 +238,39 @@ func Frozen(dir, name string) (*hare.Instance, error) {
 	return wire.DecodeInstance(z, wire.Limits{})
 }
 
-// frozenFiles are the files of figures and, for the synthetic ones, their
-// generator, which is after the same rules but draws other numbers.
+// frozenFiles are the files of figures. Synthetic files also have a generator, which
+// follows the same rules but draws other numbers.
 var frozenFiles = []struct {
 	name   string
-	gpus   string // "": not synthetic
+	gpus   string // "" means that the file is not synthetic
 	jobs   int
 	span   float64
-	small  int64 // > 0: a third of the rounds and at most so many tasks
-	fold   bool  // gang and rigid variants: synchronisation is part of compute
+	small  int64 // if > 0: a third of the rounds and at most so many tasks
+	fold   bool  // for gang and rigid variants, synchronisation is added to compute
 	limits map[string]string
 }{
 	{"standard-200", "V100=64,P100=48,K80=24,M60=24", 200, 0, 0, true, map[string]string{
 		"relaxed": "0.3,2,30", "gang": "0.3,2,30", "rigid": "0.3,2,30", "mixed": "2", "pausing": "2", "mixed-pausing": "2"}},
-	{"arrivals-200", "V100=64,P100=48,K80=24,M60=24", 200, 1200, 0, false, map[string]string{"relaxed": "2,30", "gang": "2", "rigid": "2"}},
+	{"arrivals-200", "V100=64,P100=48,K80=24,M60=24", 200, 1200, 0, false,
+		map[string]string{"relaxed": "2,30", "gang": "2", "rigid": "2"}},
 	{"gavel-500-on-108", "", 0, 0, 0, false, map[string]string{"gang": "2", "rigid": "2"}},
 	{"gavel-500-on-36", "", 0, 0, 0, false, map[string]string{"gang": "2", "rigid": "2"}},
-	{"standard-2000", "V100=640,P100=480,K80=240,M60=240", 2000, 0, 0, true, map[string]string{"relaxed": "20", "gang": "20", "rigid": "20"}},
-	{"relaxed-20", "V100=4,P100=2,K80=2,M60=2", 20, 0, 2, true, map[string]string{"relaxed": "2", "gang": "2", "rigid": "2"}},
-	{"relaxed-50", "V100=8,P100=4,K80=4,M60=4", 50, 0, 4, true, map[string]string{"relaxed": "2", "gang": "2", "rigid": "2"}},
+	{"standard-2000", "V100=640,P100=480,K80=240,M60=240", 2000, 0, 0, true,
+		map[string]string{"relaxed": "20", "gang": "20", "rigid": "20"}},
+	{"relaxed-20", "V100=4,P100=2,K80=2,M60=2", 20, 0, 2, true, map[string]string{"relaxed": "2", "gang": "2",
+		"rigid": "2"}},
+	{"relaxed-50", "V100=8,P100=4,K80=4,M60=4", 50, 0, 4, true, map[string]string{"relaxed": "2", "gang": "2",
+		"rigid": "2"}},
 }
 
-// figures lists the frozen files with their variants and the largest instance.
+// figures returns the frozen files with their variants and the largest instance.
 func figures(dir string, seeds []uint64) []GapCase {
 	var out []GapCase
 	for _, f := range frozenFiles {
 		for _, variant := range []string{"relaxed", "gang", "rigid", "mixed", "pausing", "mixed-pausing"} {
 			limits, err := ParseLimits(f.limits[variant])
 			if err != nil {
-				continue // none: the file has no such variant
+				continue // the file has no such variant
 			}
 			change := func(inst *hare.Instance, err error) (*hare.Instance, error) {
 				if err != nil {
@@ -283,21 +289,23 @@ func figures(dir string, seeds []uint64) []GapCase {
 			if variant != "relaxed" {
 				base += "-" + variant
 			}
-			out = append(out, GapCase{Name: base, Cell: base, Limits: limits, Make: func() (*hare.Instance, error) { return change(Frozen(dir, f.name)) }})
+			out = append(out, GapCase{Name: base, Cell: base, Limits: limits,
+				Make: func() (*hare.Instance, error) { return change(Frozen(dir, f.name)) }})
 			if f.gpus == "" {
 				continue
 			}
 			for _, seed := range seeds {
-				out = append(out, GapCase{Name: fmt.Sprintf("%s-seed-%d", base, seed), Cell: base + " (seeds)", Limits: limits, Make: func() (*hare.Instance, error) {
-					inst, err := generator{jobs: f.jobs, gpus: f.gpus, sync: "relaxed", span: f.span, seed: seed}.instance()
-					if err == nil && f.small > 0 {
-						for i := range inst.Jobs {
-							j := &inst.Jobs[i]
-							j.Rounds, j.Tasks = max(1, j.Rounds/3), min(j.Tasks, f.small)
+				out = append(out, GapCase{Name: fmt.Sprintf("%s-seed-%d", base, seed), Cell: base + " (seeds)", Limits: limits,
+					Make: func() (*hare.Instance, error) {
+						inst, err := generator{jobs: f.jobs, gpus: f.gpus, sync: "relaxed", span: f.span, seed: seed}.instance()
+						if err == nil && f.small > 0 {
+							for i := range inst.Jobs {
+								j := &inst.Jobs[i]
+								j.Rounds, j.Tasks = max(1, j.Rounds/3), min(j.Tasks, f.small)
+							}
 						}
-					}
-					return change(inst, err)
-				}})
+						return change(inst, err)
+					}})
 			}
 		}
 	}
@@ -306,7 +314,7 @@ func figures(dir string, seeds []uint64) []GapCase {
 		Make: generator{jobs: 20_000, gpus: "V100=6400,T4=4800,K80=2400,M60=2400", sync: "relaxed", seed: 1}.instance})
 }
 
-// ParseLimits reads limits of time in seconds such as "0.1,1,2".
+// ParseLimits reads time limits in seconds, such as "0.1,1,2".
 func ParseLimits(text string) ([]time.Duration, error) {
 	var out []time.Duration
 	for part := range strings.SplitSeq(text, ",") {

@@ -8,18 +8,18 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// GapSummary is one cell at one limit, of Hare's runs alone.
+// GapSummary summarises one cell at one limit, for Hare's runs alone.
 type GapSummary struct {
 	Cell      string   `json:"cell"`
 	LimitS    float64  `json:"limit_s"`
 	Instances int      `json:"instances"`
-	Median    *float64 `json:"median_gap"` // null: no useful bound, or no plan
+	Median    *float64 `json:"median_gap"` // null without a useful bound or a plan
 	Worst     *float64 `json:"worst_gap"`
 	// WorstSeconds is the longest run.
 	WorstSeconds float64 `json:"worst_seconds"`
 }
 
-// Summary has a row for each cell and limit, cells in the order of the rows.
+// Summary returns a row for each cell and limit, with cells in the order of the rows.
 func (r *GapReport) Summary() []GapSummary {
 	type key struct {
 		cell  string
@@ -66,7 +66,8 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// median sorts x; of an even number it is the mean of the middle two.
+// median sorts x and returns the median; for an even number of values, the mean of the
+// middle two.
 func median(x []float64) float64 {
 	slices.Sort(x)
 	n := len(x)
@@ -76,26 +77,26 @@ func median(x []float64) float64 {
 	return (x[n/2-1] + x[n/2]) / 2
 }
 
-// GapComparison is one instance at one limit beside the other methods.
+// GapComparison compares the methods on one instance at one limit.
 type GapComparison struct {
 	Instance string   `json:"instance"`
 	LimitS   float64  `json:"limit_s"`
-	Gap      *float64 `json:"gap"` // Hare's
-	// Model is CP-SAT's best of those that found a plan; Status says what
-	// became of them where none did.
+	Gap      *float64 `json:"gap"` // Hare's gap
+	// Model is the best of CP-SAT's models that found a plan. If none did, Status says why.
 	Model  string `json:"cpsat_model,omitempty"`
 	Status string `json:"cpsat_status,omitempty"`
-	// OverHare is CP-SAT's best value over Hare's at the same limit, − 1.
+	// OverHare is CP-SAT's best value over Hare's at the same limit, minus 1.
 	OverHare *float64 `json:"cpsat_over_hare"`
-	// CPSATGap is that value over Hare's best certified bound, − 1.
+	// CPSATGap is CP-SAT's best value over Hare's best certified bound, minus 1.
 	CPSATGap *float64 `json:"cpsat_gap"`
-	// Bounds over Hare's at the same limit; null is none that holds.
+	// The next fields are bounds over Hare's bound at the same limit; null if no such bound
+	// holds.
 	CPSATBound    *float64 `json:"cpsat_bound_over_hare"`
 	IntervalBound *float64 `json:"interval_lp_bound_over_hare"`
 	IntervalNote  string   `json:"interval_lp_note,omitempty"`
 }
 
-// Comparisons has a row for each of Hare's runs that another method ran beside.
+// Comparisons returns a row for each of Hare's runs beside which another method ran.
 func (r *GapReport) Comparisons() []GapComparison {
 	var out []GapComparison
 	for _, own := range r.Rows {
@@ -148,7 +149,7 @@ func (r *GapReport) Comparisons() []GapComparison {
 	return out
 }
 
-// ratio is a over b; nil without both or where b is 0.
+// ratio returns a over b, or nil if one is missing or b is 0.
 func ratio(a, b *hare.Amount) *float64 {
 	if a == nil || b == nil || b.Sign() == 0 {
 		return nil

@@ -40,15 +40,16 @@ func TestGapSummary(t *testing.T) {
 		gapRow("b", "z", GapHare, 1, 100, 100),
 		gapRow("c", "z", GapHare, 1, 130, 100),
 		gapRow("d", "z", GapHare, 1, 110, 100),
-		gapRow("e", "y", GapHare, 1, 0, 0),   // no plan
-		gapRow("f", "x", GapHare, 1, 100, 0), // no useful bound
+		gapRow("e", "y", GapHare, 1, 0, 0),   // without a plan
+		gapRow("f", "x", GapHare, 1, 100, 0), // without a useful bound
 		gapRow("g", "x", GapHare, 1, 150, 100),
 		gapRow("h", "x", GapHare, 1, 101, 100),
 		gapRow("a", "z", GapCPSAT, 1, 999, 1),
 	}}
 	var got []string
 	for _, s := range rep.Summary() {
-		got = append(got, strings.Join([]string{s.Cell, figure(s.LimitS), figure(float64(s.Instances)), Percent(s.Median), Percent(s.Worst), figure(s.WorstSeconds)}, " "))
+		got = append(got, strings.Join([]string{s.Cell, figure(s.LimitS), figure(float64(s.Instances)), Percent(s.Median),
+			Percent(s.Worst), figure(s.WorstSeconds)}, " "))
 	}
 	want := []string{"z 1 4 15.00 30.00 1.25", "z 2 1 10.00 10.00 2.25", "y 1 1 – – 1.25", "x 1 3 50.00 – 1.25"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -68,7 +69,8 @@ func TestGapComparisons(t *testing.T) {
 	blocks, restricted := gapRow("a", "z", GapCPSAT, 1, 150, 50), gapRow("a", "z", GapCPSAT, 1, 140, 90)
 	blocks.Model, restricted.Model, restricted.BoundHolds = "tasks", "rounds", false
 	rep := &GapReport{Rows: []*GapRow{
-		gapRow("a", "z", GapHare, 1, 120, 100), gapRow("a", "z", GapHare, 2, 110, 105), gapRow("b", "z", GapHare, 1, 110, 100),
+		gapRow("a", "z", GapHare, 1, 120, 100), gapRow("a", "z", GapHare, 2, 110, 105),
+		gapRow("b", "z", GapHare, 1, 110, 100),
 		blocks, restricted, gapRow("a", "z", GapIntervalLP, 60, 0, 80),
 	}}
 	all := rep.Comparisons()
@@ -76,8 +78,10 @@ func TestGapComparisons(t *testing.T) {
 		t.Fatalf("%d rows", len(all))
 	}
 	c := all[0]
-	if c.Model != "rounds" || signed(c.OverHare) != "+16.67 %" || Percent(c.CPSATGap) != "33.34" || share(c.CPSATBound) != "0.500" || share(c.IntervalBound) != "0.800" {
-		t.Errorf("%+v: %s, %s, %s, %s", c, signed(c.OverHare), Percent(c.CPSATGap), share(c.CPSATBound), share(c.IntervalBound))
+	if c.Model != "rounds" || signed(c.OverHare) != "+16.67 %" || Percent(c.CPSATGap) != "33.34" ||
+		share(c.CPSATBound) != "0.500" || share(c.IntervalBound) != "0.800" {
+		t.Errorf("%+v: %s, %s, %s, %s", c, signed(c.OverHare), Percent(c.CPSATGap), share(c.CPSATBound),
+			share(c.IntervalBound))
 	}
 	if c := all[1]; c.OverHare != nil || c.CPSATBound != nil || share(c.IntervalBound) != "0.762" {
 		t.Errorf("%+v", c)
@@ -151,12 +155,13 @@ func TestRunGap(t *testing.T) {
 		Rows        []struct{ Value, Bound, Gap json.Number }
 		Summary     []struct{ Cell string }
 	}
-	if err := json.Unmarshal(text, &doc); err != nil || !doc.Interrupted || len(doc.Rows) != 3 || len(doc.Summary) != 2 || doc.Rows[0].Value == "" {
+	if err := json.Unmarshal(text, &doc); err != nil || !doc.Interrupted || len(doc.Rows) != 3 || len(doc.Summary) != 2 ||
+		doc.Rows[0].Value == "" {
 		t.Errorf("%v: %+v", err, doc)
 	}
 }
 
-// TestIntervalLPBounds compares the LP with optima by brute force.
+// TestIntervalLPBounds compares the LP with optima found by brute force.
 func TestIntervalLPBounds(t *testing.T) {
 	pool, err := lp.NewPool(lp.PoolConfig{Size: 1})
 	if err != nil {
@@ -244,7 +249,8 @@ func TestCPSAT(t *testing.T) {
 	}
 	Pause(paused, 100)
 	row := &GapRow{Model: "whole"}
-	if err := c.run(context.Background(), paused, time.Second, cfg, row); err != nil || row.Termination != "no model of pausing nodes" {
+	if err := c.run(context.Background(), paused, time.Second, cfg, row); err != nil ||
+		row.Termination != "no model of pausing nodes" {
 		t.Errorf("%v, %+v", err, row)
 	}
 	missing := &CPSAT{Python: "/nowhere/python"}
@@ -254,11 +260,11 @@ func TestCPSAT(t *testing.T) {
 }
 
 func TestWithoutNamesParts(t *testing.T) {
-	w, err := ParseWithout([]string{"steps", "search"})
+	w, err := ParseAblation([]string{"steps", "search"})
 	if err != nil || w != (solver.Ablation{Steps: true, Search: true}) {
 		t.Errorf("%+v, %v", w, err)
 	}
-	if _, err := ParseWithout([]string{"luck"}); err == nil || !strings.Contains(err.Error(), "fine-grid") {
+	if _, err := ParseAblation([]string{"luck"}); err == nil || !strings.Contains(err.Error(), "fine-grid") {
 		t.Errorf("%v does not name the parts", err)
 	}
 }

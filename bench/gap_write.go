@@ -33,14 +33,17 @@ func (r *GapReport) WriteJSON(w io.Writer) error {
 // WriteCSV writes the rows, without curves.
 func (r *GapReport) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	lines := [][]string{{"instance", "cell", "jobs", "gpus", "method", "model", "limit_s", "seconds", "termination", "value", "bound", "bound_holds", "gap"}}
+	lines := [][]string{{"instance", "cell", "jobs", "gpus", "method", "model", "limit_s", "seconds", "termination",
+		"value", "bound", "bound_holds", "gap"}}
 	for _, row := range r.Rows {
 		gap := ""
 		if row.Gap != nil {
 			gap = strconv.FormatFloat(*row.Gap, 'g', 6, 64)
 		}
-		lines = append(lines, []string{row.Instance, row.Cell, strconv.Itoa(row.Jobs), strconv.Itoa(row.GPUs), row.Method, row.Model,
-			figure(row.LimitS), strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value), exact(row.Bound), strconv.FormatBool(row.BoundHolds), gap})
+		lines = append(lines, []string{row.Instance, row.Cell, strconv.Itoa(row.Jobs), strconv.Itoa(row.GPUs), row.Method,
+			row.Model,
+			figure(row.LimitS), strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value),
+			exact(row.Bound), strconv.FormatBool(row.BoundHolds), gap})
 	}
 	return errors.Join(c.WriteAll(lines), c.Error())
 }
@@ -54,8 +57,8 @@ func exact(a *hare.Amount) string {
 
 func figure(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// Percent is a share in percent with two decimals, rounded up as gaps are; "–"
-// is none.
+// Percent returns a share in percent with two decimals, rounded up as gaps are, or "–"
+// for nil.
 func Percent(gap *float64) string {
 	if gap == nil {
 		return "–"
@@ -66,13 +69,15 @@ func Percent(gap *float64) string {
 // WriteMarkdown writes the summary, the comparisons and every run of Hare.
 func (r *GapReport) WriteMarkdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "Hare %s, HiGHS %s, %d workers, seed %d, on %s. Gaps are value / bound − 1 in %%, rounded up.\n", r.Version, r.HiGHS, r.Workers, r.Seed, r.Machine)
+	fmt.Fprintf(b, "Hare %s, HiGHS %s, %d workers, seed %d, on %s. Gaps are value / bound − 1 in %%, rounded up.\n",
+		r.Version, r.HiGHS, r.Workers, r.Seed, r.Machine)
 	if r.Interrupted {
 		b.WriteString("\nInterrupted: runs are missing.\n")
 	}
 	r.writeSummary(b)
 	if all := r.Comparisons(); len(all) > 0 {
-		b.WriteString("\n| instance | limit, s | gap | CP-SAT's best model | its value over Hare's | over Hare's best bound | its bound / Hare's | interval LP / Hare's bound |\n|---|---|---|---|---|---|---|---|\n")
+		b.WriteString("\n| instance | limit, s | gap | CP-SAT's best model | its value over Hare's | over Hare's best " +
+			"bound | its bound / Hare's | interval LP / Hare's bound |\n|---|---|---|---|---|---|---|---|\n")
 		for _, c := range all {
 			model := c.Status
 			if c.Model != "" {
@@ -85,19 +90,22 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 			case c.IntervalNote != "solved":
 				interval += ", " + c.IntervalNote
 			}
-			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Instance, figure(c.LimitS), Percent(c.Gap), dash(model), signed(c.OverHare), Percent(c.CPSATGap), share(c.CPSATBound), interval)
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", c.Instance, figure(c.LimitS), Percent(c.Gap),
+				dash(model), signed(c.OverHare), Percent(c.CPSATGap), share(c.CPSATBound), interval)
 		}
 	}
-	b.WriteString("\n| instance | jobs | GPUs | limit, s | value | bound | gap | ended | s |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\n| instance | jobs | GPUs | limit, s | value | bound | gap | ended | s |\n" +
+		"|---|---|---|---|---|---|---|---|---|\n")
 	for _, row := range r.Rows {
 		if row.Method == GapHare {
-			fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s | %s | %.2f |\n", row.Instance, row.Jobs, row.GPUs, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap), row.Termination, row.Seconds)
+			fmt.Fprintf(b, "| %s | %d | %d | %s | %s | %s | %s | %s | %.2f |\n", row.Instance, row.Jobs, row.GPUs,
+				figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap), row.Termination, row.Seconds)
 		}
 	}
 	return b.Flush()
 }
 
-// writeSummary has a line for each cell, with median and worst gap by limit.
+// writeSummary writes a line for each cell, with the median and worst gap by limit.
 func (r *GapReport) writeSummary(b *bufio.Writer) {
 	all := r.Summary()
 	var limits []float64
@@ -151,7 +159,7 @@ func signed(x *float64) string {
 	return fmt.Sprintf("%+.2f %%", 100**x)
 }
 
-// short is an amount to about seven digits.
+// short returns an amount to about seven digits.
 func short(a *hare.Amount) string {
 	if a == nil {
 		return "–"
@@ -160,23 +168,25 @@ func short(a *hare.Amount) string {
 	return strconv.FormatFloat(x, 'f', max(0, 6-int(math.Log10(max(1, math.Abs(x))))), 64)
 }
 
-// Line is a run for people.
+// Line describes a run for people.
 func (row *GapRow) Line() string {
 	method := row.Method
 	if row.Model != "" {
 		method += " " + row.Model
 	}
 	return fmt.Sprintf("%-32s %-13s %6s s  value %-12s bound %-12s gap %7s %%  %s, %.2f s",
-		row.Instance, method, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap), row.Termination, row.Seconds)
+		row.Instance, method, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap), row.Termination,
+		row.Seconds)
 }
 
-// WriteDir writes results.json, results.csv, results.md and the pictures into
-// a folder, made where it is missing.
+// WriteDir writes results.json, results.csv, results.md and the pictures into a folder,
+// which it creates if necessary.
 func (r *GapReport) WriteDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	files := map[string]func(io.Writer) error{"results.json": r.WriteJSON, "results.csv": r.WriteCSV, "results.md": r.WriteMarkdown}
+	files := map[string]func(io.Writer) error{"results.json": r.WriteJSON, "results.csv": r.WriteCSV,
+		"results.md": r.WriteMarkdown}
 	for _, p := range r.pictures() {
 		files[p.file] = func(w io.Writer) error { return plot.Gap(w, p.curves, plot.Options{Title: p.title, Width: 800}) }
 	}
@@ -197,9 +207,9 @@ type gapPicture struct {
 	curves      []plot.GapCurve
 }
 
-// pictures are, for each group of cells, the median gap at each limit, where
-// each point is made of runs of their own, and the median gap within the
-// longest runs. Cells that end in the same number of jobs are a group.
+// pictures returns, for each group of cells, the median gap at each limit, where each
+// point comes from runs of its own, and the median gap within the longest runs. Cells
+// whose names end in the same number of jobs form a group.
 func (r *GapReport) pictures() []gapPicture {
 	var names []string
 	groups := map[string][]string{}
@@ -221,8 +231,10 @@ func (r *GapReport) pictures() []gapPicture {
 		if name == "others" {
 			title = "all others"
 		}
-		limits := gapPicture{file: "gap-" + name + ".svg", title: "Gap by time limit, " + title + ": median of runs with that limit"}
-		within := gapPicture{file: "within-" + name + ".svg", title: "Gap within a run, " + title + ": median of the longest runs"}
+		limits := gapPicture{file: "gap-" + name + ".svg", title: "Gap by time limit, " + title +
+			": median of runs with that limit"}
+		within := gapPicture{file: "within-" + name + ".svg", title: "Gap within a run, " + title +
+			": median of the longest runs"}
 		for _, cell := range groups[name] {
 			c := plot.GapCurve{Name: cell, Dots: true}
 			for _, s := range r.Summary() {
@@ -242,12 +254,13 @@ func (r *GapReport) pictures() []gapPicture {
 	return out
 }
 
-// within is the median over a cell's instances of the gap at each time of
-// their longest runs, from when each has one.
+// within returns the median over a cell's instances of the gap at each time of their
+// longest runs, from the time at which each run has a gap.
 func (r *GapReport) within(cell string) []plot.GapPoint {
 	longest := map[string]*GapRow{}
 	for _, row := range r.Rows {
-		if row.Method == GapHare && row.Cell == cell && (longest[row.Instance] == nil || longest[row.Instance].LimitS < row.LimitS) {
+		if row.Method == GapHare && row.Cell == cell &&
+			(longest[row.Instance] == nil || longest[row.Instance].LimitS < row.LimitS) {
 			longest[row.Instance] = row
 		}
 	}
@@ -282,7 +295,7 @@ func (r *GapReport) within(cell string) []plot.GapPoint {
 	return out
 }
 
-// machine names the processor.
+// machine returns the name of the processor.
 func machine() string {
 	name := runtime.GOARCH
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {

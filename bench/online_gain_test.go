@@ -21,16 +21,19 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-var onlineDir = flag.String("online", "", "simulate the policies on all traces, print the table of docs/online-results.md and write its pictures into this folder")
+var onlineDir = flag.String("online", "",
+	"simulate the policies on all traces, print the table of docs/online-results.md and write its pictures into this "+
+		"folder")
 
-// gavelRound is how long Gavel lets a job keep its GPUs, so also a round here.
+// gavelRound is how long Gavel lets a job keep its GPUs, and therefore the length of a
+// round here.
 const gavelRound = 360 * time.Second
 
 // workload is a trace on a cluster.
 type workload struct {
 	name, format, trace string
 	gpus                string
-	picture             string // file name, where a picture is drawn
+	picture             string // the name of the picture's file, "" without a picture
 }
 
 const (
@@ -41,8 +44,8 @@ const (
 	continuous = "gavel_trace_continuous5600_single.csv"
 )
 
-// workloads have Gavel's own cluster, 36 of each type, and smaller ones, loaded
-// and overloaded; two are on one type, to tell the effect of speeds from that
+// workloads run on Gavel's own cluster, 36 GPUs of each type, and on smaller ones,
+// loaded and overloaded. Two are on one type, to separate the effect of speeds from that
 // of sizes.
 var workloads = []workload{
 	{"Gavel artifact", "gavel", artifact, "V100=2,P100=2,K80=2", ""},
@@ -61,8 +64,8 @@ var workloads = []workload{
 	{"Philly week", "philly", "", "GPU=480", "online-philly-480.svg"},
 }
 
-// instance reads the workload with weights 1, so that the weighted JCT is n
-// times the mean one.
+// instance reads the workload with weights 1, so that the weighted JCT is n times the
+// mean JCT.
 func (w *workload) instance(t testing.TB, sync string) *hare.Instance {
 	t.Helper()
 	gpus, err := trace.ParseGPUs(w.gpus)
@@ -115,29 +118,29 @@ type setting struct{ name, policy, parameters string }
 
 var settings = []setting{
 	{"FIFO", "fifo", ""},
-	{"HLAS, 1 h", "hlas", ""}, // as it comes
+	{"HLAS, 1 h", "hlas", ""}, // without parameters
 	{"HLAS, 8 h", "hlas", `{"thresholds_s":[28800]}`},
 	{"HLAS, 1, 8, 64 h", "hlas", `{"queues":4,"thresholds_s":[3600,28800,230400]}`},
 	{"HLAS, 1, 4 … 256 h, κ 100", "hlas", `{"queues":6,"thresholds_s":[3600,14400,57600,230400,921600],"kappa":100}`},
 }
 
-// played is what came of a setting.
-type played struct {
+// simulationResult is the outcome of a setting.
+type simulationResult struct {
 	setting
 	out  *sim.Outcome
-	jct  []int64 // sorted
+	jct  []int64 // in ascending order
 	took time.Duration
 }
 
-// meanHours is the mean JCT.
-func (r *played) meanHours() float64 { return r.out.MeanJCTUs / 3.6e9 }
+// meanHours returns the mean JCT in hours.
+func (r *simulationResult) meanHours() float64 { return r.out.MeanJCTUs / 3.6e9 }
 
-func (r *played) quantileHours(q float64) float64 {
+func (r *simulationResult) quantileHours(q float64) float64 {
 	return float64(r.jct[min(len(r.jct)-1, int(q*float64(len(r.jct))))]) / 3.6e9
 }
 
-// play simulates one setting and verifies the plan, with a certificate or nil.
-func play(t testing.TB, inst *hare.Instance, s setting, cert *hare.Certificate) *played {
+// simulate plays one setting and verifies the plan, with a certificate or nil.
+func simulate(t testing.TB, inst *hare.Instance, s setting, cert *hare.Certificate) *simulationResult {
 	t.Helper()
 	p, err := policy.OpenSession(s.policy, sim.Cluster(inst), []byte(s.parameters))
 	if err != nil {
@@ -148,7 +151,7 @@ func play(t testing.TB, inst *hare.Instance, s setting, cert *hare.Certificate) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &played{setting: s, out: out, took: time.Since(began)}
+	r := &simulationResult{setting: s, out: out, took: time.Since(began)}
 	res, err := out.Result(inst, cert)
 	if err != nil {
 		t.Fatal(err)
@@ -163,31 +166,31 @@ func play(t testing.TB, inst *hare.Instance, s setting, cert *hare.Certificate) 
 	return r
 }
 
-// compared is a workload under all settings.
-type compared struct {
+// workloadComparison is a workload under all settings.
+type workloadComparison struct {
 	inst  *hare.Instance
-	bound float64 // certified, on the mean JCT, in hours
-	all   []*played
-	rigid *played // the jobs as rigid ones under FIFO
+	bound float64 // the certified bound on the mean JCT in hours
+	all   []*simulationResult
+	rigid *simulationResult // the jobs as rigid jobs under FIFO
 }
 
 // compare simulates every setting on w.
-func compare(t testing.TB, w *workload) *compared {
+func compare(t testing.TB, w *workload) *workloadComparison {
 	t.Helper()
-	c := &compared{inst: w.instance(t, "gang")}
+	c := &workloadComparison{inst: w.instance(t, "gang")}
 	rel, err := relax.Run(t.Context(), hare.NewModel(c.inst), relax.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.bound = rel.Bound.Float() / float64(len(c.inst.Jobs)) / 3600
 	for _, s := range settings {
-		c.all = append(c.all, play(t, c.inst, s, rel.Certificate))
+		c.all = append(c.all, simulate(t, c.inst, s, rel.Certificate))
 	}
-	// Jobs that hold their GPUs to the end leave HLAS nothing to decide.
+	// Jobs that hold their GPUs to the end leave HLAS no decision.
 	rigid := w.instance(t, "rigid")
-	c.rigid = play(t, rigid, settings[0], nil)
+	c.rigid = simulate(t, rigid, settings[0], nil)
 	for _, s := range settings[1:] {
-		if r := play(t, rigid, s, nil); !slices.Equal(r.jct, c.rigid.jct) {
+		if r := simulate(t, rigid, s, nil); !slices.Equal(r.jct, c.rigid.jct) {
 			t.Errorf("%s on %s: %s differs from FIFO on rigid jobs", w.name, w.gpus, s.name)
 		}
 	}
@@ -217,27 +220,33 @@ func TestOnlineGain(t *testing.T) {
 		c := compare(t, w)
 		gpus := strings.ReplaceAll(w.gpus, ",", ", ")
 		load, spread, short := load(c.inst)
-		fmt.Fprintf(&means, "| %s | %d | %s | %.2f | %.2f | %.0f | %.2f", w.name, len(c.inst.Jobs), gpus, load, spread, 100*short, c.bound)
+		fmt.Fprintf(&means, "| %s | %d | %s | %.2f | %.2f | %.0f | %.2f", w.name, len(c.inst.Jobs), gpus, load, spread,
+			100*short, c.bound)
 		for _, r := range c.all {
-			fmt.Fprintf(&means, " | %.2f (%.2f; %.2f)", r.meanHours(), c.all[0].meanHours()/r.meanHours(), math.Ceil(100*r.meanHours()/c.bound)/100) // never better than proved
+			// never better than what is proved
+			fmt.Fprintf(&means, " | %.2f (%.2f; %.2f)", r.meanHours(), c.all[0].meanHours()/r.meanHours(),
+				math.Ceil(100*r.meanHours()/c.bound)/100)
 			if slices.Equal(c.all[1].jct, c.all[0].jct) || r.name == settings[2].name || r.name == settings[3].name {
-				continue // nothing to tell apart, or told by the others
+				continue // there is no difference, or another workload shows it
 			}
 			var use []string
 			for _, u := range r.out.Use {
 				use = append(use, fmt.Sprintf("%s %.0f", u.Type, 100*u.Use))
 			}
 			fmt.Fprintf(&tails, "| %s | %s | %s | %.2f | %.2f | %.2f | %.2f | %.2f | %s |\n", w.name, gpus, r.name,
-				r.quantileHours(0.5), r.quantileHours(0.95), r.quantileHours(0.99), r.quantileHours(1), float64(r.out.MakespanUs)/8.64e10, strings.Join(use, ", "))
+				r.quantileHours(0.5), r.quantileHours(0.95), r.quantileHours(0.99), r.quantileHours(1),
+				float64(r.out.MakespanUs)/8.64e10, strings.Join(use, ", "))
 		}
 		fmt.Fprintf(&means, " | %.2f |\n", c.rigid.meanHours())
 		if *onlineDir != "" && w.picture != "" {
-			c.draw(t, fmt.Sprintf("%s: completion times of %d jobs on %s", w.name, len(c.inst.Jobs), gpus), filepath.Join(*onlineDir, w.picture))
+			c.draw(t, fmt.Sprintf("%s: completion times of %d jobs on %s", w.name, len(c.inst.Jobs), gpus),
+				filepath.Join(*onlineDir, w.picture))
 		}
 		if c.all[0].out.Events < 100_000 {
-			continue // too short to time
+			continue // too short to measure
 		}
-		fmt.Fprintf(&speed, "| %s | %s | %d | %.2f | %.2f |\n", w.name, gpus, c.all[0].out.Events, c.all[0].took.Seconds(), c.all[1].took.Seconds())
+		fmt.Fprintf(&speed, "| %s | %s | %d | %.2f | %.2f |\n", w.name, gpus, c.all[0].out.Events, c.all[0].took.Seconds(),
+			c.all[1].took.Seconds())
 	}
 	if *onlineDir != "" {
 		fmt.Print(means.String(), tails.String(), speed.String())
@@ -245,10 +254,10 @@ func TestOnlineGain(t *testing.T) {
 }
 
 // draw writes the distributions of all settings as a picture.
-func (c *compared) draw(t testing.TB, title, path string) {
+func (wc *workloadComparison) draw(t testing.TB, title, path string) {
 	t.Helper()
 	var samples []plot.Sample
-	for _, r := range c.all {
+	for _, r := range wc.all {
 		samples = append(samples, plot.Sample{Name: r.name, Us: r.jct})
 	}
 	var svg bytes.Buffer

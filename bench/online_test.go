@@ -21,20 +21,20 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// fed is a simulation as lines: the events that were sent and the answers.
-type fed struct {
+// eventTrace is a simulation as lines: the events that were sent and the answers.
+type eventTrace struct {
 	events          []hare.Event
 	lines, expected []byte
 	out             *sim.Outcome
 }
 
-func feed(t *testing.T, inst *hare.Instance, name, parameters string) *fed {
+func feed(t *testing.T, inst *hare.Instance, name, parameters string) *eventTrace {
 	t.Helper()
 	p, err := policy.OpenSession(name, sim.Cluster(inst), []byte(parameters))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fed{}
+	f := &eventTrace{}
 	f.out, err = sim.Run(t.Context(), inst, p, sim.Config{Log: func(r wire.Record) error {
 		f.events = append(f.events, r.Event)
 		f.lines = append(wire.AppendEvent(f.lines, r.Event), '\n')
@@ -53,8 +53,8 @@ func firstJobs(inst *hare.Instance, n int) *hare.Instance {
 	return inst
 }
 
-// comings adds nodes whose GPUs come and go.
-func comings(inst *hare.Instance) *hare.Instance {
+// addNodeEvents adds nodes whose GPUs come and go.
+func addNodeEvents(inst *hare.Instance) *hare.Instance {
 	for i, n := range inst.Cluster.Nodes {
 		n.Name += "-spot"
 		at := int64(i) * 1e6
@@ -67,9 +67,9 @@ func comings(inst *hare.Instance) *hare.Instance {
 	return inst
 }
 
-// Simulator and session run the same core: the same events get the same
-// answers, byte for byte, from a session over HTTP with its log in SQLite and
-// from one in memory; and the session's schedule is the simulator's.
+// Simulator and session run the same core: the same events get the same answers, byte
+// for byte, from a session over HTTP with its log in SQLite and from a session in
+// memory, and the session's schedule is the simulator's.
 func TestSimulatorAndSessionDecideAlike(t *testing.T) {
 	gavel := func(sync string) *hare.Instance {
 		gpus, err := trace.ParseGPUs("V100=4,P100=4,K80=4")
@@ -95,7 +95,7 @@ func TestSimulatorAndSessionDecideAlike(t *testing.T) {
 		{"gavel, many queues", gavel("gang"), "hlas", `{"queues":3,"thresholds_s":[600,7200],"kappa":1,"reference":"V100"}`},
 		{"gavel, rigid, first come", gavel("rigid"), "fifo", ""},
 		{"relaxed with arrivals", firstJobs(frozen(t, "arrivals-200"), 60), "hlas", `{"thresholds_s":[20]}`},
-		{"relaxed, GPUs come and go", comings(frozen(t, "relaxed-50")), "hlas", `{"thresholds_s":[5]}`},
+		{"relaxed, GPUs come and go", addNodeEvents(frozen(t, "relaxed-50")), "hlas", `{"thresholds_s":[5]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := feed(t, c.inst, c.policy, c.parameters)
@@ -115,8 +115,10 @@ func TestSimulatorAndSessionDecideAlike(t *testing.T) {
 				Why      string
 				Result   struct{ Value json.Number }
 			}
-			if err := json.Unmarshal(schedule, &followed); err != nil || !followed.Verified || followed.Result.Value.String() != f.out.Value.String() {
-				t.Errorf("the session followed a plan of value %s (verified: %v, %s, %v), the simulator one of %s", followed.Result.Value, followed.Verified, followed.Why, err, f.out.Value)
+			if err := json.Unmarshal(schedule, &followed); err != nil || !followed.Verified ||
+				followed.Result.Value.String() != f.out.Value.String() {
+				t.Errorf("the session followed a plan of value %s (verified: %v, %s, %v), the simulator one of %s",
+					followed.Result.Value, followed.Verified, followed.Why, err, f.out.Value)
 			}
 			if f.out.Events < 2000 || len(sim.Cluster(c.inst).Nodes) < len(c.inst.Cluster.Nodes) && f.out.Lost == 0 {
 				t.Errorf("%d events, %d tasks lost: too little to compare", f.out.Events, f.out.Lost)
@@ -130,15 +132,18 @@ func differ(got, want []byte) string {
 	a, b := slices.Collect(bytes.Lines(got)), slices.Collect(bytes.Lines(want))
 	for i := range max(len(a), len(b)) {
 		if i >= len(a) || i >= len(b) || !bytes.Equal(a[i], b[i]) {
-			return "line " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(b)) + ":\n got " + string(bytes.Join(a[min(i, len(a)):min(i+1, len(a))], nil)) + "want " + string(bytes.Join(b[min(i, len(b)):min(i+1, len(b))], nil))
+			return "line " + strconv.Itoa(i+1) + " of " + strconv.Itoa(len(b)) + ":\n got " +
+				string(bytes.Join(a[min(i, len(a)):min(i+1, len(a))], nil)) + "want " +
+				string(bytes.Join(b[min(i, len(b)):min(i+1, len(b))], nil))
 		}
 	}
 	return "no line differs"
 }
 
-// overHTTP sends lines of events to a session on loopback, and asks it for the
-// plan that it followed.
-func overHTTP(t *testing.T, store service.Store, inst *hare.Instance, policy, parameters string, lines []byte) (code int, answers, schedule []byte) {
+// overHTTP sends lines of events to a session on loopback and reads back the plan that
+// the session followed.
+func overHTTP(t *testing.T, store service.Store, inst *hare.Instance, policy, parameters string,
+	lines []byte) (code int, answers, schedule []byte) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{}})
 	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: store})
@@ -186,7 +191,7 @@ func overHTTP(t *testing.T, store service.Store, inst *hare.Instance, policy, pa
 	return resp.StatusCode, answers, schedule
 }
 
-// inMemory submits events to a session without HTTP or disk.
+// inMemory submits events to a session without HTTP and disk.
 func inMemory(t *testing.T, inst *hare.Instance, policy, parameters string, events []hare.Event) (answers []byte) {
 	t.Helper()
 	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: service.NewMemory()})

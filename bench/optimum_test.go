@@ -27,9 +27,9 @@ import (
 
 var instances = flag.Int("hare.instances", 10_000, "random instances to judge by brute force")
 
-// judge compares every bound, order and assignment with the optimum of one
+// judgeInstance compares every bound, order and assignment with the optimum of one
 // random instance, and returns the solver's result for the second verifier.
-func judge(seed uint64) (inst *hare.Instance, res *hare.Result, judged bool, err error) {
+func judgeInstance(seed uint64) (inst *hare.Instance, res *hare.Result, judged bool, err error) {
 	r := rand.New(rand.NewPCG(seed, 11))
 	inst = brute.Random(r)
 	if err := inst.Validate(); err != nil {
@@ -66,7 +66,7 @@ func judge(seed uint64) (inst *hare.Instance, res *hare.Result, judged bool, err
 		for _, rule := range []greedy.Rule{greedy.EarliestAvailable, greedy.EarliestFinish, greedy.Insertion} {
 			plan, err := greedy.Assign(ctx, m, greedy.Order(m, guide, kind), rule)
 			if errors.Is(err, greedy.ErrNoPlace) {
-				continue // windows may close before an order gets there
+				continue // windows may close before an order reaches them
 			}
 			if err != nil {
 				return nil, nil, false, fmt.Errorf("%s, %s: %w", kind, rule, err)
@@ -114,7 +114,7 @@ func TestBruteForce(t *testing.T) {
 				if seed >= int64(*instances) || t.Failed() {
 					return
 				}
-				inst, res, ok, err := judge(uint64(seed))
+				inst, res, ok, err := judgeInstance(uint64(seed))
 				if err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 					return
@@ -135,7 +135,7 @@ func TestBruteForce(t *testing.T) {
 	python.run(t)
 }
 
-// pythonVerifier collects results for the verifier in Python.
+// pythonVerifier collects results for the Python verifier.
 type pythonVerifier struct {
 	dir string
 	n   atomic.Int64
@@ -143,20 +143,21 @@ type pythonVerifier struct {
 
 func newPythonVerifier(t *testing.T) *pythonVerifier { return &pythonVerifier{dir: t.TempDir()} }
 
-func (p *pythonVerifier) add(t *testing.T, seed int64, inst *hare.Instance, res *hare.Result) {
+func (pv *pythonVerifier) add(t *testing.T, seed int64, inst *hare.Instance, res *hare.Result) {
 	var a, b bytes.Buffer
 	if err := errors.Join(wire.EncodeInstance(&a, inst), wire.EncodeResult(&b, res)); err != nil {
 		t.Error(err)
 		return
 	}
-	base := filepath.Join(p.dir, fmt.Sprint(seed))
-	if err := errors.Join(os.WriteFile(base+".instance.json", a.Bytes(), 0o600), os.WriteFile(base+".result.json", b.Bytes(), 0o600)); err != nil {
+	base := filepath.Join(pv.dir, fmt.Sprint(seed))
+	if err := errors.Join(os.WriteFile(base+".instance.json", a.Bytes(), 0o600),
+		os.WriteFile(base+".result.json", b.Bytes(), 0o600)); err != nil {
 		t.Error(err)
 	}
-	p.n.Add(1)
+	pv.n.Add(1)
 }
 
-// all verifies each pair in a directory with the second verifier's own main.
+// all verifies each pair in a directory with the main function of the Python verifier.
 const all = `
 import glob, io, sys, contextlib
 sys.path.insert(0, sys.argv[1])
@@ -172,12 +173,12 @@ for inst in sorted(glob.glob(sys.argv[2] + "/*.instance.json")):
 print(n)
 `
 
-func (p *pythonVerifier) run(t *testing.T) {
-	out, err := exec.Command("python3", "-B", "-c", all, "../verify", p.dir).CombinedOutput()
+func (pv *pythonVerifier) run(t *testing.T) {
+	out, err := exec.Command("python3", "-B", "-c", all, "../verify", pv.dir).CombinedOutput()
 	if err != nil {
 		t.Fatalf("hare_verify.py: %v\n%s", err, out)
 	}
-	if got := strings.TrimSpace(string(out)); got != fmt.Sprint(p.n.Load()) {
-		t.Errorf("hare_verify.py checked %s results of %d", got, p.n.Load())
+	if got := strings.TrimSpace(string(out)); got != fmt.Sprint(pv.n.Load()) {
+		t.Errorf("hare_verify.py checked %s results of %d", got, pv.n.Load())
 	}
 }

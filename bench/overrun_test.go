@@ -15,7 +15,8 @@ import (
 func generated(b testing.TB, jobs int, sync string) *hare.Instance {
 	b.Helper()
 	n := max(1, jobs/20)
-	gpus := []hare.TypeCount{{Type: "V100", Count: 6 * n}, {Type: "T4", Count: 5 * n}, {Type: "K80", Count: 3 * n}, {Type: "M60", Count: 2 * n}}
+	gpus := []hare.TypeCount{{Type: "V100", Count: 6 * n}, {Type: "T4", Count: 5 * n}, {Type: "K80", Count: 3 * n},
+		{Type: "M60", Count: 2 * n}}
 	inst, err := trace.Generate(trace.GenerateConfig{Jobs: jobs, GPUs: gpus, Sync: sync, Seed: 1})
 	if err != nil {
 		b.Fatal(err)
@@ -23,9 +24,9 @@ func generated(b testing.TB, jobs int, sync string) *hare.Instance {
 	return inst
 }
 
-// BenchmarkOverrun reports by how much the worst of five solves, with the
-// encoding of its result, passes its time limit. Instances beyond 500 jobs have
-// a floor instead: what a certified answer takes at the least.
+// BenchmarkOverrun reports by how much the worst of five solves, with the encoding of
+// its result, exceeds its time limit. For instances of more than 500 jobs the limit has
+// a floor: the least time of a certified answer.
 func BenchmarkOverrun(b *testing.B) {
 	answer := func(b *testing.B, inst *hare.Instance, limit time.Duration, seed int) (took time.Duration, ratio float64) {
 		began := time.Now()

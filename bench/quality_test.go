@@ -28,7 +28,7 @@ func frozen(b testing.TB, name string) *hare.Instance {
 	return inst
 }
 
-// held makes every job gang or rigid, its synchronisation part of compute.
+// held makes every job gang or rigid and adds its synchronisation to compute.
 func held(inst *hare.Instance, sync hare.Sync) *hare.Instance {
 	Synchronise(inst, sync.String(), true)
 	return inst
@@ -66,8 +66,10 @@ func BenchmarkQuality(b *testing.B) {
 		limit time.Duration
 	}{
 		{"standard-200", func(b testing.TB) *hare.Instance { return frozen(b, "standard-200") }, 2 * time.Second},
-		{"standard-200-gang", func(b testing.TB) *hare.Instance { return held(frozen(b, "standard-200"), hare.Gang) }, 2 * time.Second},
-		{"standard-200-rigid", func(b testing.TB) *hare.Instance { return held(frozen(b, "standard-200"), hare.Rigid) }, 2 * time.Second},
+		{"standard-200-gang", func(b testing.TB) *hare.Instance { return held(frozen(b, "standard-200"), hare.Gang) },
+			2 * time.Second},
+		{"standard-200-rigid", func(b testing.TB) *hare.Instance { return held(frozen(b, "standard-200"), hare.Rigid) },
+			2 * time.Second},
 		{"gavel-500-on-36", func(b testing.TB) *hare.Instance { return frozen(b, "gavel-500-on-36") }, 2 * time.Second},
 		{"gavel-500-on-108", func(b testing.TB) *hare.Instance { return frozen(b, "gavel-500-on-108") }, 2 * time.Second},
 		{"arrivals-200", func(b testing.TB) *hare.Instance { return frozen(b, "arrivals-200") }, 2 * time.Second},

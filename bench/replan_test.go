@@ -12,9 +12,10 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-var replanTable = flag.Bool("replan", false, "plan standard-200 again at half of its makespan with 10 % new jobs, and print the table of docs/replan.md")
+var replanTable = flag.Bool("replan", false,
+	"plan standard-200 again at half of its makespan with 10 % new jobs, and print the table of docs/replan.md")
 
-// TestReplanTable prints value and moves as stability grows.
+// TestReplanTable prints value and moves for growing stability.
 func TestReplanTable(t *testing.T) {
 	if !*replanTable {
 		t.Skip("takes minutes: go test ./bench -run ReplanTable -replan -v")
@@ -51,7 +52,8 @@ func TestReplanTable(t *testing.T) {
 		p := res.Replan
 		gap, _ := res.Gap()
 		share, _ := gap.Float64()
-		fmt.Printf("| %s | %.1f | %.1f | %d of %d | %.1f %% | %.1f %% |\n", stability, res.Value.Float(), p.KeptValue.Sub(*res.Value).Float(),
+		fmt.Printf("| %s | %.1f | %.1f | %d of %d | %.1f %% | %.1f %% |\n", stability, res.Value.Float(),
+			p.KeptValue.Sub(*res.Value).Float(),
 			len(p.Moved), len(p.Moved)+len(p.Kept), 100*p.MovedGPU.Float()/p.PlannedGPU.Float(), 100*share)
 	}
 }

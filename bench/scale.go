@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// ScaleRow is one run of a task policy on a trace in the likeness of Philly.
+// ScaleRow is one run of a task policy on a trace that resembles Philly.
 type ScaleRow struct {
 	Policy    string  `json:"policy"`
 	Jobs      int     `json:"jobs"`
@@ -25,26 +25,26 @@ type ScaleRow struct {
 	QuantumS  float64 `json:"quantum_s,omitempty"` // of gang jobs
 	Load      float64 `json:"load"`
 	Seed      uint64  `json:"seed"`
-	Events    int64   `json:"events"` // sent to the policy
+	Events    int64   `json:"events"` // the events sent to the policy
 	MeanJCTS  float64 `json:"mean_jct_s"`
 	MakespanS float64 `json:"makespan_s"`
-	// MakeS is how long making the trace took, WallS the run from the making of
-	// the policy to the outcome; both in seconds, and alone differ from run to run.
+	// MakeS is the time for making the trace, and WallS the time from making the policy to
+	// the outcome, both in seconds. Only these figures differ from run to run.
 	MakeS float64 `json:"make_s"`
 	WallS float64 `json:"wall_s"`
-	// PeakRSSBytes is the most memory that the process has held so far, the
-	// trace's included; 0 where the system does not say.
+	// PeakRSSBytes is the greatest memory that the process has held so far, with the trace;
+	// 0 if the system does not report it.
 	PeakRSSBytes int64 `json:"peak_rss_bytes"`
 }
 
-// JobsPerS is jobs simulated a second.
-func (r *ScaleRow) JobsPerS() float64 { return float64(r.Jobs) / r.WallS }
+// JobsPerS returns the jobs simulated per second.
+func (row *ScaleRow) JobsPerS() float64 { return float64(row.Jobs) / row.WallS }
 
-// EventsPerS is events a second.
-func (r *ScaleRow) EventsPerS() float64 { return float64(r.Events) / r.WallS }
+// EventsPerS returns the events per second.
+func (row *ScaleRow) EventsPerS() float64 { return float64(row.Events) / row.WallS }
 
-// RunScale makes a trace and plays it to a policy of the task engine. No schedule
-// is kept.
+// RunScale makes a trace and plays it to a policy of the task engine. It keeps no
+// schedule.
 func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleRow, error) {
 	info, err := policy.FindTask(name)
 	if err != nil {
@@ -55,7 +55,8 @@ func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleR
 	if err != nil {
 		return nil, err
 	}
-	row := &ScaleRow{Policy: name, Jobs: len(inst.Jobs), Sync: inst.Jobs[0].Sync.String(), Load: cfg.Load, Seed: cfg.Seed, MakeS: time.Since(start).Seconds()}
+	row := &ScaleRow{Policy: name, Jobs: len(inst.Jobs), Sync: inst.Jobs[0].Sync.String(), Load: cfg.Load, Seed: cfg.Seed,
+		MakeS: time.Since(start).Seconds()}
 	if row.Sync == "gang" {
 		row.QuantumS = cfg.Quantum.Seconds()
 	}
@@ -79,7 +80,7 @@ func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleR
 	return row, nil
 }
 
-// peakRSS is VmHWM of Linux, or 0.
+// peakRSS returns VmHWM of Linux, or 0.
 func peakRSS() int64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -97,7 +98,9 @@ func peakRSS() int64 {
 
 // WriteScale prints rows as a table in Markdown.
 func WriteScale(w io.Writer, rows []ScaleRow) error {
-	if _, err := fmt.Fprint(w, "| policy | sync | jobs | GPUs | events | simulated days | s | jobs/s | events/s | peak MiB |\n|---|---|---|---|---|---|---|---|---|---|\n"); err != nil {
+	if _, err := fmt.Fprint(w,
+		"| policy | sync | jobs | GPUs | events | simulated days | s | jobs/s | events/s | peak MiB |\n"+
+			"|---|---|---|---|---|---|---|---|---|---|\n"); err != nil {
 		return err
 	}
 	for i := range rows {
@@ -106,7 +109,8 @@ func WriteScale(w io.Writer, rows []ScaleRow) error {
 		if r.QuantumS > 0 {
 			sync += " of " + strconv.FormatFloat(r.QuantumS, 'f', -1, 64) + " s"
 		}
-		if _, err := fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %.0f | %.2f | %.0f | %.0f | %d |\n", r.Policy, sync, r.Jobs, r.GPUs, r.Events,
+		if _, err := fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %.0f | %.2f | %.0f | %.0f | %d |\n", r.Policy, sync, r.Jobs,
+			r.GPUs, r.Events,
 			r.MakespanS/86400, r.WallS, r.JobsPerS(), r.EventsPerS(), r.PeakRSSBytes>>20); err != nil {
 			return err
 		}

@@ -16,10 +16,10 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// mixedScenarios are n changes of all kinds to an instance, fixed by the seed:
-// a fifth adds 1 to 8 GPUs of a type, a fifth takes 1 or 2 off a node, then
-// drains, new jobs (copies of others), jobs gone, weights of one job, weights
-// of all, and patches of releases.
+// mixedScenarios returns n changes of all kinds to an instance, fixed by the seed. A
+// fifth adds 1 to 8 GPUs of a type, and a fifth removes 1 or 2 GPUs from a node. The
+// others are drains, new jobs (copies of others), removed jobs, weights of one job,
+// weights of all jobs, and patches of releases.
 func mixedScenarios(inst *hare.Instance, n int, seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 5))
 	out := make([]string, n)
@@ -33,15 +33,18 @@ func mixedScenarios(inst *hare.Instance, n int, seed uint64) []string {
 		case x < 4:
 			change = fmt.Sprintf(`"add_gpus":{"type":%q,"count":%d}`, kind.Type, 1<<r.IntN(4))
 		case x < 8:
-			change = fmt.Sprintf(`"remove_gpus":{"node":%q,"type":%q,"count":%d}`, node.Name, kind.Type, min(kind.Count, 1+r.IntN(2)))
+			change = fmt.Sprintf(`"remove_gpus":{"node":%q,"type":%q,"count":%d}`, node.Name, kind.Type,
+				min(kind.Count, 1+r.IntN(2)))
 		case x < 11:
 			change = fmt.Sprintf(`"drain":{"node":%q,"at_s":%d}`, node.Name, 60*(1+r.IntN(20)))
 		case x < 14:
 			var on []string
 			for _, p := range job.On {
-				on = append(on, fmt.Sprintf(`%q:{"compute_s":%s,"sync_s":%s}`, p.Type, hare.FormatMicros(p.ComputeUs), hare.FormatMicros(p.SyncUs)))
+				on = append(on, fmt.Sprintf(`%q:{"compute_s":%s,"sync_s":%s}`, p.Type, hare.FormatMicros(p.ComputeUs),
+					hare.FormatMicros(p.SyncUs)))
 			}
-			change = fmt.Sprintf(`"add_jobs":[{"id":"new","weight":%s,"rounds":%d,"tasks":%d,"on":{%s}}]`, hare.FormatMicros(job.WeightMicro), job.Rounds, job.Tasks, strings.Join(on, ","))
+			change = fmt.Sprintf(`"add_jobs":[{"id":"new","weight":%s,"rounds":%d,"tasks":%d,"on":{%s}}]`,
+				hare.FormatMicros(job.WeightMicro), job.Rounds, job.Tasks, strings.Join(on, ","))
 		case x < 16:
 			change = fmt.Sprintf(`"remove_jobs":[%q]`, job.ID)
 		case x < 18:
@@ -56,7 +59,7 @@ func mixedScenarios(inst *hare.Instance, n int, seed uint64) []string {
 	return out
 }
 
-// whatIfRequest asks for the scenarios of an instance.
+// whatIfRequest returns a request for the scenarios of an instance.
 func whatIfRequest(t testing.TB, inst *hare.Instance, scenarios []string, rest string) *wire.WhatIf {
 	t.Helper()
 	var b bytes.Buffer
@@ -71,8 +74,8 @@ func whatIfRequest(t testing.TB, inst *hare.Instance, scenarios []string, rest s
 	return req
 }
 
-// BenchmarkWhatIf answers 100 scenarios of the instance of 200 jobs, the base's
-// solve included, with prune at a tenth of the base's value or without it.
+// BenchmarkWhatIf answers 100 scenarios of the instance of 200 jobs, including the solve
+// of the base, with and without pruning at a tenth of the base's value.
 func BenchmarkWhatIf(b *testing.B) {
 	inst := frozen(b, "standard-200")
 	for _, c := range []struct{ name, rest string }{
@@ -114,7 +117,8 @@ func BenchmarkWhatIf(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				b.Logf("%+v, base after %v, %v in all; mean width of %v whole intervals %.0f", counts, first, time.Since(began), n, width/n)
+				b.Logf("%+v, base after %v, %v in all; mean width of %v whole intervals %.0f", counts, first, time.Since(began), n,
+					width/n)
 			}
 		})
 	}

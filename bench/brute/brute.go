@@ -1,6 +1,6 @@
-// Package brute finds optimal schedules of tiny instances by trying all of
-// them. It is the yardstick of the tests: slow, obvious, and sharing nothing
-// with what it judges but the domain types.
+// Package brute finds optimal schedules of tiny instances by trying all of them. It is
+// the oracle of the tests: slow, obvious, and sharing only the domain types with what it
+// judges.
 package brute
 
 import (
@@ -9,34 +9,34 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// unit is what is placed in one go: a task (relaxed), a round (gang) or a
-// whole job (rigid).
+// state is a partial schedule. Its units are what is placed at once: a task (relaxed), a
+// round (gang) or a whole job (rigid).
 type state struct {
-	free  []int64 // by GPU: when the last unit placed there ends its hold
-	round []int64 // by job: rounds done
-	left  []int64 // by job: tasks of the round still to place
-	ready []int64 // by job: earliest start of the round
-	end   []int64 // by job: latest end of the tasks placed in the round
+	free  []int64 // by GPU: when the last unit placed there ends
+	round []int64 // by job: the rounds done
+	left  []int64 // by job: the tasks of the round that are not placed yet
+	ready []int64 // by job: the earliest start of the round
+	end   []int64 // by job: the latest end of the tasks placed in the round
 }
 
-// search is one run. Every schedule can be rebuilt by placing its units in the
-// order of their starts, each at the earliest time that its GPUs allow after
-// what they got before: no start gets later. So all orders and all choices of
-// GPUs, placed that way, contain an optimal schedule.
+// search is one run. Every schedule can be rebuilt by placing its units in order of
+// start, each at the earliest time that its GPUs allow after their earlier units, and no
+// start gets later. All orders and all choices of GPUs, placed in this way, therefore
+// contain an optimal schedule.
 type search struct {
 	inst  *hare.Instance
 	types []string        // by GPU
-	open  [][]hare.Window // by GPU: when it is available
+	open  [][]hare.Window // by GPU: when it is in service and free
 	on    []map[string]hare.Profile
-	fast  []int64 // by job: least d
+	fast  []int64 // by job: the least d
 	best  int64
 	found bool
 	steps int
 	limit int
 }
 
-// Optimum returns the least Σ w (C − a) in 1e-12 weight-seconds. ok is false
-// when no schedule exists, done is false when it gave up after limit steps.
+// Optimum returns the least Σ w (C − a) in 1e-12 weight-seconds. ok is false if no
+// schedule exists; done is false if the search gave up after limit steps.
 func Optimum(inst *hare.Instance, limit int) (value int64, ok, done bool) {
 	s := &search{inst: inst, best: math.MaxInt64, limit: limit}
 	for _, n := range inst.Cluster.Nodes {
@@ -66,7 +66,8 @@ func Optimum(inst *hare.Instance, limit int) (value int64, ok, done bool) {
 		}
 	}
 	n := len(inst.Jobs)
-	st := state{free: make([]int64, len(s.types)), round: make([]int64, n), left: make([]int64, n), ready: make([]int64, n), end: make([]int64, n)}
+	st := state{free: make([]int64, len(s.types)), round: make([]int64, n), left: make([]int64, n),
+		ready: make([]int64, n), end: make([]int64, n)}
 	for j := range inst.Jobs {
 		job := &inst.Jobs[j]
 		st.left[j], st.ready[j] = job.Tasks, job.ReleaseUs
@@ -82,7 +83,7 @@ func Optimum(inst *hare.Instance, limit int) (value int64, ok, done bool) {
 	return s.best, s.found, s.steps < s.limit
 }
 
-// earliest is the first t ≥ from at which all gpus are open for hold.
+// earliest returns the first t ≥ from at which all gpus are open for hold.
 func (s *search) earliest(gpus []int, from, hold int64) (int64, bool) {
 	t := from
 	for moved := true; moved; {
@@ -106,8 +107,7 @@ func (s *search) earliest(gpus []int, from, hold int64) (int64, bool) {
 	return t, true
 }
 
-// try extends st, whose finished jobs cost value so far; starts never go back
-// before last.
+// try extends st, whose finished jobs cost value so far. No unit starts before last.
 func (s *search) try(st *state, value, last int64) {
 	if s.steps++; s.steps >= s.limit {
 		return
@@ -143,7 +143,7 @@ func (s *search) try(st *state, value, last int64) {
 	}
 }
 
-// same says that GPU g is like one before it, among those not in chosen.
+// same reports whether GPU g equals an earlier GPU that is not in chosen.
 func (s *search) same(st *state, g int, chosen []int) bool {
 	for h := range g {
 		used := false

@@ -7,9 +7,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Random makes a tiny valid instance: one to three GPUs of up to two types,
-// some busy at first or with pauses, and one to three jobs of all modes, some
-// with releases, long synchronisation or weight 0.
+// Random returns a tiny valid instance: one to three GPUs of up to two types, some busy
+// at first or with pauses, and one to three jobs of all modes, some with releases, long
+// synchronisation or weight 0.
 func Random(r *rand.Rand) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B"}[:1+r.IntN(2)]

@@ -148,7 +148,7 @@ func (g *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 		}
 	}
 	cfg.Limits, cfg.Seed = limits, g.seed
-	if cfg.Solver.Ablation, err = bench.ParseWithout(g.without); err != nil {
+	if cfg.Solver.Ablation, err = bench.ParseAblation(g.without); err != nil {
 		return bad("--without %w", err)
 	}
 	for _, name := range g.against {

@@ -7,13 +7,13 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// part is one of Hare's that can be left out.
-type part struct {
+// ablationPart is one part of Hare that can be turned off.
+type ablationPart struct {
 	name string
 	out  func(*solver.Ablation)
 }
 
-var parts = []part{
+var parts = []ablationPart{
 	{"sizes", func(w *solver.Ablation) { w.Sizes = true }},
 	{"steps", func(w *solver.Ablation) { w.Steps = true }},
 	{"fine-grid", func(w *solver.Ablation) { w.FineGrid = true }},
@@ -24,7 +24,7 @@ var parts = []part{
 	{"search", func(w *solver.Ablation) { w.Search = true }},
 }
 
-// Parts lists what ParseWithout knows.
+// Parts returns the names that ParseAblation knows.
 func Parts() (names []string) {
 	for _, p := range parts {
 		names = append(names, p.name)
@@ -32,8 +32,8 @@ func Parts() (names []string) {
 	return names
 }
 
-// ParseWithout reads the names of parts that are left out.
-func ParseWithout(names []string) (w solver.Ablation, err error) {
+// ParseAblation reads the names of parts that are turned off.
+func ParseAblation(names []string) (w solver.Ablation, err error) {
 	for _, name := range names {
 		found := false
 		for _, p := range parts {
