@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tick is a mark of the time axis.
+// tick is a mark on the time axis.
 type tick struct {
 	us    int64
 	label string
@@ -19,7 +19,7 @@ const (
 	day    = 24 * hour
 )
 
-// steps are the distances of ticks that people read well.
+// steps are the distances between ticks that people read easily.
 var steps = func() []int64 {
 	var out []int64
 	for unit := int64(1); unit < second; unit *= 10 {
@@ -34,7 +34,7 @@ var steps = func() []int64 {
 	return out
 }()
 
-// ticks marks 0 to endUs with at most most+1 ticks.
+// ticks returns marks from 0 to endUs, at most most+1.
 func ticks(endUs int64, most int) []tick {
 	step := steps[len(steps)-1]
 	for _, s := range steps {
@@ -50,7 +50,7 @@ func ticks(endUs int64, most int) []tick {
 	return out
 }
 
-// axisLabel is us in the unit that step asks for.
+// axisLabel formats us in the unit that suits step.
 func axisLabel(us, step int64) string {
 	switch {
 	case us == 0:
@@ -60,25 +60,26 @@ func axisLabel(us, step int64) string {
 	case step < second && us < second:
 		return strconv.FormatInt(us/1000, 10) + " ms"
 	case step < second:
-		return trim(fmt.Sprintf("%.3f", float64(us)/1e6)) + " s"
+		return trimZeros(fmt.Sprintf("%.3f", float64(us)/1e6)) + " s"
 	case step < minute && us < minute:
 		return strconv.FormatInt(us/second, 10) + " s"
 	case step < minute:
-		return clock(us/minute, "min", us%minute/second, "s")
+		return twoUnits(us/minute, "min", us%minute/second, "s")
 	case step < hour && us < hour:
 		return strconv.FormatInt(us/minute, 10) + " min"
 	case step < hour:
-		return clock(us/hour, "h", us%hour/minute, "")
+		return twoUnits(us/hour, "h", us%hour/minute, "")
 	case step < day && us < 2*day:
 		return strconv.FormatInt(us/hour, 10) + " h"
 	case step < day:
-		return clock(us/day, "d", us%day/hour, "h")
+		return twoUnits(us/day, "d", us%day/hour, "h")
 	}
 	return strconv.FormatInt(us/day, 10) + " d"
 }
 
-// clock is "2 h 05" and the like, without a part that is zero.
-func clock(big int64, bigUnit string, small int64, smallUnit string) string {
+// twoUnits formats a duration in two units such as "2 h 05", without a part that is
+// zero.
+func twoUnits(big int64, bigUnit string, small int64, smallUnit string) string {
 	s := strconv.FormatInt(big, 10) + " " + bigUnit
 	if small == 0 {
 		return s
@@ -89,26 +90,26 @@ func clock(big int64, bigUnit string, small int64, smallUnit string) string {
 	return fmt.Sprintf("%s %d %s", s, small, smallUnit)
 }
 
-// duration is us for people: three significant digits below two minutes, two
-// units above.
+// duration formats us for people: with three significant digits below two minutes, in
+// two units above.
 func duration(us int64) string {
 	switch {
 	case us < 1000:
 		return strconv.FormatInt(us, 10) + " µs"
 	case us < second:
-		return trim(fmt.Sprintf("%.3f", float64(us)/1e3)) + " ms"
+		return trimZeros(fmt.Sprintf("%.3f", float64(us)/1e3)) + " ms"
 	case us < 2*minute:
-		return trim(fmt.Sprintf("%.2f", float64(us)/1e6)) + " s"
+		return trimZeros(fmt.Sprintf("%.2f", float64(us)/1e6)) + " s"
 	case us < 2*hour:
-		return clock(us/minute, "min", us%minute/second, "s")
+		return twoUnits(us/minute, "min", us%minute/second, "s")
 	case us < 2*day:
-		return clock(us/hour, "h", us%hour/minute, "min")
+		return twoUnits(us/hour, "h", us%hour/minute, "min")
 	}
-	return clock(us/day, "d", us%day/hour, "h")
+	return twoUnits(us/day, "d", us%day/hour, "h")
 }
 
-// trim cuts zeros behind the point.
-func trim(s string) string {
+// trimZeros removes zeros behind the point.
+func trimZeros(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}

@@ -1,24 +1,24 @@
 package plot
 
-// bar is a coloured piece of a row, in CSS pixels from the plot's left.
+// bar is a coloured piece of a row, in CSS pixels from the plot's left edge.
 type bar struct {
 	x0, x1 float64
 	job    int32
-	light  bool // synchronising
+	light  bool // drawn in the light tone of synchronisation
 }
 
 const (
-	visiblePeriod = 9.0    // pixels of a round below which a run of rounds is one bar
-	hairline      = 4.0    // pixels of a bar from which a gap sets it apart from the next
-	maxBars       = 60_000 // of an SVG picture
+	visiblePeriod = 9.0    // the width of a round, in pixels, below which a run of rounds is one bar
+	hairline      = 4.0    // the width of a bar, in pixels, from which a gap separates it from the next
+	maxBars       = 60_000 // in an SVG picture
 )
 
-// barsOf draws spans at scale pixels a microsecond. Pieces narrower than grain
-// pixels are gathered in cells of that width, which take the colour of the job
-// that fills most of them; so a row has at most its width / grain of these.
-// O(spans + pieces drawn).
+// barsOf draws spans at scale pixels per microsecond. Pieces narrower than grain pixels
+// are merged into cells of that width, which take the colour of the job that fills most
+// of them. A row therefore has at most width / grain merged bars. It takes O(spans +
+// pieces drawn).
 func barsOf(spans []span, scale, grain float64) []bar {
-	g := gatherer{grain: grain, cell: -1}
+	g := barMerger{minWidth: grain, cell: -1}
 	for i := range spans {
 		sp := &spans[i]
 		period := float64(sp.periodUs) * scale
@@ -36,88 +36,88 @@ func barsOf(spans []span, scale, grain float64) []bar {
 	return g.out
 }
 
-// gatherer collects bars from left to right.
-type gatherer struct {
-	grain float64
-	out   []bar
-	cell  int // -1: none
-	fill  []share
+// barMerger collects bars from left to right and merges narrow ones.
+type barMerger struct {
+	minWidth float64
+	out      []bar
+	cell     int // −1 means none
+	fill     []share
 }
 
-// share is how many pixels of a cell a job fills.
+// share is the number of pixels of a cell that a job fills.
 type share struct {
 	job    int32
 	pixels float64
 }
 
-// piece adds [x0, x1); whole says that it is one round, whose synchronisation
-// can be shown.
-func (g *gatherer) piece(sp *span, x0, x1 float64, whole bool, scale float64) {
-	if x1-x0 < g.grain {
-		cell := int(x0 / g.grain)
-		if cell != g.cell {
-			g.flush()
-			g.cell = cell
+// piece adds the interval [x0, x1). whole says that it is one round, whose
+// synchronisation can be shown.
+func (bm *barMerger) piece(sp *span, x0, x1 float64, whole bool, scale float64) {
+	if x1-x0 < bm.minWidth {
+		cell := int(x0 / bm.minWidth)
+		if cell != bm.cell {
+			bm.flush()
+			bm.cell = cell
 		}
-		for i := range g.fill {
-			if g.fill[i].job == sp.job {
-				g.fill[i].pixels += x1 - x0
+		for i := range bm.fill {
+			if bm.fill[i].job == sp.job {
+				bm.fill[i].pixels += x1 - x0
 				return
 			}
 		}
-		g.fill = append(g.fill, share{sp.job, x1 - x0})
+		bm.fill = append(bm.fill, share{sp.job, x1 - x0})
 		return
 	}
-	g.flush()
+	bm.flush()
 	wide := x1-x0 >= hairline
 	if wide {
-		x1 -= 0.6 // a hairline between rounds
+		x1 -= 0.6 // leaves a hairline between rounds
 	}
 	if sync := float64(sp.syncUs) * scale; whole && wide && sync >= 1.2 && sp.syncUs < sp.holdUs && sp.gang {
-		g.emit(bar{x0, x1 - sync, sp.job, false})
-		g.emit(bar{x1 - sync, x1, sp.job, true})
+		bm.appendBar(bar{x0, x1 - sync, sp.job, false})
+		bm.appendBar(bar{x1 - sync, x1, sp.job, true})
 		return
 	}
-	g.emit(bar{x0, x1, sp.job, false})
+	bm.appendBar(bar{x0, x1, sp.job, false})
 }
 
 // flush turns the open cell into a bar.
-func (g *gatherer) flush() {
-	if g.cell < 0 {
+func (bm *barMerger) flush() {
+	if bm.cell < 0 {
 		return
 	}
 	best, sum := share{}, 0.0
-	for _, s := range g.fill {
+	for _, s := range bm.fill {
 		sum += s.pixels
 		if s.pixels > best.pixels {
 			best = s
 		}
 	}
-	x0 := float64(g.cell) * g.grain
-	width := g.grain
-	if sum < g.grain/3 {
-		width = max(sum, g.grain/4) // mostly idle: stay thin
+	x0 := float64(bm.cell) * bm.minWidth
+	width := bm.minWidth
+	if sum < bm.minWidth/3 {
+		width = max(sum, bm.minWidth/4) // a cell that is mostly idle stays thin
 	}
 	job := best.job
-	if len(g.fill) > 0 && best.pixels == 0 {
-		job = g.fill[0].job
+	if len(bm.fill) > 0 && best.pixels == 0 {
+		job = bm.fill[0].job
 	}
-	g.emit(bar{x0, x0 + width, job, false})
-	g.cell, g.fill = -1, g.fill[:0]
+	bm.appendBar(bar{x0, x0 + width, job, false})
+	bm.cell, bm.fill = -1, bm.fill[:0]
 }
 
-// emit appends b, joined to a bar of the same job that it touches where
-// neither shows a round.
-func (g *gatherer) emit(b bar) {
-	if n := len(g.out); n > 0 {
-		last := &g.out[n-1]
+// appendBar appends b. A bar is joined to a touching bar of the same job if neither
+// shows a single round.
+func (bm *barMerger) appendBar(b bar) {
+	if n := len(bm.out); n > 0 {
+		last := &bm.out[n-1]
 		if last.job == b.job && last.light == b.light && b.x0-last.x1 < 0.05 && b.x1 > last.x1 {
 			last.x1 = b.x1
 			return
 		}
-		if b.x0 < last.x1 && b.x1 > last.x1 { // a cell next to a bar that ends in it
+		if b.x0 < last.x1 && b.x1 > last.x1 { // the cell is next to a bar that ends in it
 			b.x0 = last.x1
 		}
 	}
-	g.out = append(g.out, b)
+	bm.out = append(bm.out, b)
 }

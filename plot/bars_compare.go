@@ -7,26 +7,26 @@ import (
 	"strconv"
 )
 
-// Bar is a named figure, at least 0.
+// Bar is a named value, at least 0.
 type Bar struct {
 	Name  string
 	Value float64
-	Note  string // at the right
+	Note  string // printed at the right
 }
 
-// Bars is a picture that compares figures.
+// Bars is a picture that compares values.
 type Bars struct {
 	Bars []Bar
-	// Mark is a line across all bars, as a bound that none can pass; NaN: none.
+	// Mark is a line across all bars, such as a bound that no bar can pass; NaN means none.
 	Mark float64
-	// Legend says what bars and mark are.
+	// Legend says what the bars and the mark are.
 	Legend string
 }
 
 // ErrNoBars says that there is nothing to draw.
 var ErrNoBars = errors.New("plot: no bars to draw")
 
-// SVG draws the bars from 0, one a row. O(bars).
+// SVG draws the bars from 0, one in each row. It takes O(bars).
 func (b *Bars) SVG(w io.Writer, opt Options) error {
 	d, err := b.layout(opt)
 	if err != nil {
@@ -35,7 +35,7 @@ func (b *Bars) SVG(w io.Writer, opt Options) error {
 	return d.writeSVG(w)
 }
 
-// PNG draws the picture of SVG as pixels.
+// PNG draws the same picture as SVG in pixels.
 func (b *Bars) PNG(w io.Writer, opt Options) error {
 	opt, err := opt.resolve()
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *Bars) layout(opt Options) (*drawing, error) {
 		return nil, ErrNoBars
 	}
 	d := &drawing{title: opt.Title, w: float64(opt.Width)}
-	measure := &ruler{}
+	measure := &textMeasurer{}
 	names, notes, high := 40.0, 0.0, 0.0
 	for _, x := range b.Bars {
 		names = max(names, measure.width(smallFace, x.Name))
@@ -78,7 +78,8 @@ func (b *Bars) layout(opt Options) (*drawing, error) {
 	d.rect(area, ground)
 	for _, m := range scale.marks {
 		d.rect(rect{at(m) - 0.5, area.y, 1, area.h + 5}, grid)
-		d.texts = append(d.texts, text{x: at(m), y: area.y + area.h + 20, s: thousands(strconv.FormatFloat(m, 'f', -1, 64)), face: smallFace, ink: 1, mid: true})
+		d.texts = append(d.texts, text{x: at(m), y: area.y + area.h + 20, s: thousands(strconv.FormatFloat(m, 'f', -1, 64)),
+			face: smallFace, ink: 1, mid: true})
 	}
 	for i, x := range b.Bars {
 		y := area.y + intervalRow*float64(i)

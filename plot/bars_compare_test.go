@@ -13,10 +13,11 @@ import (
 	"github.com/hare-sched/hare/plot"
 )
 
-// Bars are as long as their figures, names are escaped, and the mark is drawn
-// where there is one.
+// Bars are as long as their values, names are escaped, and the mark is drawn if there is
+// one.
 func TestBars(t *testing.T) {
-	b := &plot.Bars{Mark: 50, Legend: "a & b", Bars: []plot.Bar{{Name: "<one>", Value: 100, Note: "2 ×"}, {Name: "none", Value: 0}, {Name: "two", Value: 60}}}
+	b := &plot.Bars{Mark: 50, Legend: "a & b", Bars: []plot.Bar{{Name: "<one>", Value: 100, Note: "2 ×"},
+		{Name: "none", Value: 0}, {Name: "two", Value: 60}}}
 	draw := func() string {
 		var out bytes.Buffer
 		if err := b.SVG(&out, plot.Options{Title: "bars"}); err != nil {

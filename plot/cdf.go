@@ -12,20 +12,21 @@ import (
 // Sample is a named set of durations to compare.
 type Sample struct {
 	Name string
-	Us   []int64 // > 0
+	Us   []int64 // greater than 0
 }
 
 // ErrNoSample says that there is nothing to draw.
 var ErrNoSample = errors.New("plot: no durations to draw")
 
-// decades are where a logarithmic axis of durations has its ticks.
-var decades = []int64{1, 10, 100, 1000, 10_000, 100_000, second, 10 * second, minute, 10 * minute, hour, 10 * hour, 4 * day, 40 * day, 400 * day, 4000 * day}
+// decades are the ticks of a logarithmic axis of durations.
+var decades = []int64{1, 10, 100, 1000, 10_000, 100_000, second, 10 * second, minute, 10 * minute, hour, 10 * hour,
+	4 * day, 40 * day, 400 * day, 4000 * day}
 
-// mostPoints of a curve; more could not be told apart.
-const mostPoints = 800
+// maxPoints limits the points of a curve; more points could not be distinguished.
+const maxPoints = 800
 
-// CDF writes the share of each sample's durations that are at most x as an SVG
-// picture, x on a logarithmic axis, with the samples' means in its legend.
+// CDF writes, for each sample, the share of durations that are at most x as an SVG
+// picture. The axis of x is logarithmic, and the legend has the samples' means. It takes
 // O(n log n).
 func CDF(w io.Writer, samples []Sample, opt Options) error {
 	opt, err := opt.resolve()
@@ -50,7 +51,7 @@ func CDF(w io.Writer, samples []Sample, opt Options) error {
 	x := func(us int64) float64 {
 		return area.x + area.w*(math.Log(float64(max(1, us)))-from)/(to-from)
 	}
-	p := pen{bufio.NewWriter(w)}
+	p := svgWriter{bufio.NewWriter(w)}
 	names := make([]string, len(samples))
 	for i, s := range samples {
 		names[i] = legend(s)
@@ -71,7 +72,7 @@ func CDF(w io.Writer, samples []Sample, opt Options) error {
 	for i, s := range samples {
 		p.raw(`<path fill="none" stroke-width="2" stroke="`, hex(jobColour(int32(i))), `" d="`)
 		us := slices.Sorted(slices.Values(s.Us))
-		stride := 1 + len(us)/mostPoints
+		stride := 1 + len(us)/maxPoints
 		command := "M"
 		for n := 0; n < len(us); n += stride {
 			p.raw(command, number(x(us[n])), " ", number(bottom-area.h*float64(n)/float64(len(us))))
@@ -97,26 +98,27 @@ func legend(s Sample) string {
 	return fmt.Sprintf("%s: mean %s of %d", s.Name, duration(int64(sum/float64(len(s.Us)))), len(s.Us))
 }
 
-// curveArea is where the curves of a picture with n names lie.
+// curveArea returns the area of the curves in a picture with n names.
 func curveArea(opt Options, n int) rect {
 	width := float64(opt.Width)
 	return rect{58, 56 + 20*float64(n), width - 58 - 24, 0.4 * width}
 }
 
-// openCurves writes the head of a picture of curves: title, ground, and the
-// names with their colours, above the area.
-func (p pen) openCurves(opt Options, area rect, names []string) {
+// openCurves writes the beginning of a picture of curves: title, background, and the
+// names with their colours above the area.
+func (sw svgWriter) openCurves(opt Options, area rect, names []string) {
 	width, height := number(float64(opt.Width)), area.y+area.h+48
-	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, width, `" height="`, number(height), `" viewBox="0 0 `, width, " ", number(height),
+	sw.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, width, `" height="`, number(height), `" viewBox="0 0 `,
+		width, " ", number(height),
 		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
-	p.escaped(opt.Title)
-	p.raw("</title>\n")
-	p.rect(rect{0, 0, float64(opt.Width), height}, "#ffffff")
-	p.rect(area, hex(ground))
-	p.text(text{x: margin, y: 30, s: opt.Title, face: titleFace})
+	sw.escaped(opt.Title)
+	sw.raw("</title>\n")
+	sw.rect(rect{0, 0, float64(opt.Width), height}, "#ffffff")
+	sw.rect(area, hex(ground))
+	sw.text(text{x: margin, y: 30, s: opt.Title, face: titleFace})
 	for i, name := range names {
 		y := 56 + 20*float64(i)
-		p.rect(rect{area.x, y - 5, 22, 4}, hex(jobColour(int32(i))))
-		p.text(text{x: area.x + 30, y: y + 1, s: name, face: figureFace})
+		sw.rect(rect{area.x, y - 5, 22, 4}, hex(jobColour(int32(i))))
+		sw.text(text{x: area.x + 30, y: y + 1, s: name, face: figureFace})
 	}
 }

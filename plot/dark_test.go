@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// luminance and contrast are those of WCAG 2.
+// luminance and contrast are defined by WCAG 2.
 func luminance(c color.RGBA) float64 {
 	linear := func(v uint8) float64 {
 		x := float64(v) / 255
@@ -35,9 +35,9 @@ func colourOf(t *testing.T, text string) color.RGBA {
 	return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 255}
 }
 
-// Pictures inside dark pages: the style sheet of reports has a rule for every
-// neutral colour of pictures, and for every colour of a job that would not stand
-// out from a dark ground.
+// The style sheet of reports has a rule for dark pages for every neutral colour of
+// pictures, and for every colour of a job that would be hard to see on a dark
+// background.
 func TestPicturesOnDarkPages(t *testing.T) {
 	raw, err := os.ReadFile("../web/src/shared/report.css")
 	if err != nil {

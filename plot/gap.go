@@ -11,9 +11,9 @@ import (
 // GapCurve is a gap over time.
 type GapCurve struct {
 	Name   string
-	Points []GapPoint // by time
-	// Dots marks the points and joins them by straight lines; without, the gap
-	// stays as it is until the next point.
+	Points []GapPoint // in order of time
+	// Dots draws the points and joins them by straight lines. Without Dots, the gap stays
+	// constant until the next point.
 	Dots bool
 }
 
@@ -25,10 +25,11 @@ type GapPoint struct {
 // ErrNoGap says that there is nothing to draw.
 var ErrNoGap = errors.New("plot: no gaps to draw")
 
-// leastGap is drawn for gaps below it, 0 too: the axis is logarithmic.
-const leastGap = 1e-4
+// minGap is drawn for smaller gaps and for 0, because the axis is logarithmic.
+const minGap = 1e-4
 
-// Gap writes gaps over time as an SVG picture, both axes logarithmic. O(points).
+// Gap writes gaps over time as an SVG picture with two logarithmic axes. It takes
+// O(points).
 func Gap(w io.Writer, curves []GapCurve, opt Options) error {
 	opt, err := opt.resolve()
 	if err != nil {
@@ -42,7 +43,7 @@ func Gap(w io.Writer, curves []GapCurve, opt Options) error {
 		for _, p := range c.Points {
 			if shown(p) {
 				xs.cover(p.Seconds)
-				ys.cover(max(leastGap, p.Gap))
+				ys.cover(max(minGap, p.Gap))
 			}
 		}
 	}
@@ -51,19 +52,21 @@ func Gap(w io.Writer, curves []GapCurve, opt Options) error {
 	}
 	area := curveArea(opt, len(curves))
 	bottom := area.y + area.h
-	xs.widen()
-	ys.widen()
+	xs.addMargin()
+	ys.addMargin()
 	x := func(s float64) float64 { return area.x + area.w*xs.share(s) }
-	y := func(gap float64) float64 { return bottom - area.h*ys.share(max(leastGap, gap)) }
-	p := pen{bufio.NewWriter(w)}
+	y := func(gap float64) float64 { return bottom - area.h*ys.share(max(minGap, gap)) }
+	p := svgWriter{bufio.NewWriter(w)}
 	p.openCurves(opt, area, names)
 	for _, s := range xs.marks() {
 		p.rect(rect{x(s), area.y, 1, area.h + 5}, hex(grid))
-		p.text(text{x: x(s), y: bottom + 20, s: strconv.FormatFloat(s, 'g', -1, 64) + " s", face: smallFace, ink: 1, mid: true})
+		p.text(text{x: x(s), y: bottom + 20, s: strconv.FormatFloat(s, 'g', -1, 64) + " s", face: smallFace, ink: 1,
+			mid: true})
 	}
 	for _, gap := range ys.marks() {
 		p.rect(rect{area.x, y(gap), area.w, 1}, hex(grid))
-		p.text(text{x: area.x - 8, y: y(gap) + 4, s: strconv.FormatFloat(100*gap, 'g', 4, 64) + " %", face: smallFace, ink: 1, end: true})
+		p.text(text{x: area.x - 8, y: y(gap) + 4, s: strconv.FormatFloat(100*gap, 'g', 4, 64) + " %", face: smallFace,
+			ink: 1, end: true})
 	}
 	for i, c := range curves {
 		colour := hex(jobColour(int32(i)))
@@ -95,27 +98,27 @@ type logAxis struct{ low, high float64 }
 
 func newLogAxis() logAxis { return logAxis{math.Inf(1), 0} }
 
-func (a *logAxis) cover(x float64) { a.low, a.high = min(a.low, x), max(a.high, x) }
+func (la *logAxis) cover(x float64) { la.low, la.high = min(la.low, x), max(la.high, x) }
 
-// widen leaves a margin, and at least a factor of 1.5 in all.
-func (a *logAxis) widen() {
-	margin := max(1.05, math.Sqrt(1.5*a.low/a.high))
-	a.low, a.high = a.low/margin, a.high*margin
+// addMargin adds a margin, and makes the range at least a factor of 1.5.
+func (la *logAxis) addMargin() {
+	margin := max(1.05, math.Sqrt(1.5*la.low/la.high))
+	la.low, la.high = la.low/margin, la.high*margin
 }
 
-func (a *logAxis) share(x float64) float64 { return math.Log(x/a.low) / math.Log(a.high/a.low) }
+func (la *logAxis) share(x float64) float64 { return math.Log(x/la.low) / math.Log(la.high/la.low) }
 
-// marks are 1, 2 and 5 times powers of ten; powers alone where they are many.
-func (a *logAxis) marks() (out []float64) {
+// marks returns 1, 2 and 5 times powers of ten, or powers alone if there are many.
+func (la *logAxis) marks() (out []float64) {
 	heads := []float64{1, 2, 5}
-	if a.high/a.low > 1e4 {
+	if la.high/la.low > 1e4 {
 		heads = heads[:1]
 	}
-	for e := math.Floor(math.Log10(a.low)); e <= math.Ceil(math.Log10(a.high)); e++ {
+	for e := math.Floor(math.Log10(la.low)); e <= math.Ceil(math.Log10(la.high)); e++ {
 		for _, h := range heads {
-			// Parsed, so that labels have no digits of rounding.
+			// The value is parsed from decimals so that labels show no rounding errors.
 			m, err := strconv.ParseFloat(strconv.FormatFloat(h, 'f', 0, 64)+"e"+strconv.Itoa(int(e)), 64)
-			if err == nil && m >= a.low && m <= a.high {
+			if err == nil && m >= la.low && m <= la.high {
 				out = append(out, m)
 			}
 		}

@@ -16,7 +16,8 @@ func TestGap(t *testing.T) {
 	var b bytes.Buffer
 	curves := []plot.GapCurve{
 		{Name: "a <b>", Dots: true, Points: []plot.GapPoint{{Seconds: 0.1, Gap: 0.3}, {Seconds: 2, Gap: 0}}},
-		{Name: "steps", Points: []plot.GapPoint{{Seconds: 0, Gap: 1}, {Seconds: 0.5, Gap: 0.02}, {Seconds: 1, Gap: math.Inf(1)}}},
+		{Name: "steps", Points: []plot.GapPoint{{Seconds: 0, Gap: 1}, {Seconds: 0.5, Gap: 0.02},
+			{Seconds: 1, Gap: math.Inf(1)}}},
 		{Name: "none"},
 	}
 	if err := plot.Gap(&b, curves, plot.Options{Title: "Gap & time", Width: 600}); err != nil {

@@ -11,7 +11,7 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// headlines are the two lines under the title.
+// headlines returns the two lines under the title.
 func (s *scene) headlines() (figures, size string) {
 	var parts []string
 	if v := s.res.Value; v != nil {
@@ -32,12 +32,12 @@ func (s *scene) headlines() (figures, size string) {
 	return strings.Join(parts, " · "), size
 }
 
-// gapWords says value/bound − 1 in words, rounded up, so that it stays true.
+// gapWords says value/bound − 1 in words, rounded up so that the words stay true.
 func gapWords(value, bound hare.Amount) string {
 	if value.Cmp(bound) < 0 {
 		return "value below the bound: not a feasible schedule"
 	}
-	// In tenths of a percent.
+	// n is the gap in tenths of a percent.
 	n := new(big.Int).Mul(new(big.Int).Sub(value.Big(), bound.Big()), big.NewInt(1000))
 	n.Add(n, new(big.Int).Sub(bound.Big(), big.NewInt(1)))
 	n.Div(n, bound.Big())
@@ -45,16 +45,16 @@ func gapWords(value, bound hare.Amount) string {
 	return fmt.Sprintf("at most %s.%s %% above the best possible plan", thousands(q.String()), r)
 }
 
-// amount is a to about six digits.
+// amount formats a to about six digits.
 func amount(a hare.Amount) string {
 	x := a.Float()
 	switch {
 	case x >= 100_000 || x <= -100_000:
 		return thousands(fmt.Sprintf("%.0f", x))
 	case x >= 1000 || x <= -1000:
-		return thousands(trim(fmt.Sprintf("%.1f", x)))
+		return thousands(trimZeros(fmt.Sprintf("%.1f", x)))
 	}
-	return trim(fmt.Sprintf("%.4f", x))
+	return trimZeros(fmt.Sprintf("%.4f", x))
 }
 
 func plural(n int, what string) string {
@@ -66,25 +66,25 @@ func plural(n int, what string) string {
 
 func thousandsOf(n int) string { return thousands(strconv.Itoa(n)) }
 
-// sampled is added to a headline where not every GPU is drawn.
+// sampled is added to a headline if not every GPU is drawn.
 func sampled(stride int) string { return fmt.Sprintf(" · one GPU in %d is drawn", stride) }
 
-// legendJobs are all scheduled jobs, or the heaviest of many, ties in the
-// instance's order.
+// legendJobs returns all scheduled jobs or, of many, the heaviest; ties keep the order
+// of the instance.
 func (s *scene) legendJobs() (jobs []int32, head string) {
 	for j := range s.jobs {
 		if s.jobs[j].seen {
 			jobs = append(jobs, int32(j))
 		}
 	}
-	if len(jobs) <= mostLegend {
+	if len(jobs) <= maxLegendJobs {
 		return jobs, ""
 	}
 	slices.SortStableFunc(jobs, func(a, b int32) int {
 		return cmp.Compare(s.inst.Jobs[b].WeightMicro, s.inst.Jobs[a].WeightMicro)
 	})
-	jobs = jobs[:heaviest]
-	if s.inst.Jobs[jobs[0]].WeightMicro == s.inst.Jobs[jobs[heaviest-1]].WeightMicro {
+	jobs = jobs[:heaviestShown]
+	if s.inst.Jobs[jobs[0]].WeightMicro == s.inst.Jobs[jobs[heaviestShown-1]].WeightMicro {
 		return jobs, "first jobs:"
 	}
 	return jobs, "heaviest jobs:"

@@ -7,11 +7,11 @@ import (
 	"github.com/hare-sched/hare/web"
 )
 
-// maxPageSpans is how many entries a page holds, about 25 bytes each.
+// maxPageSpans limits the entries of a page, which take about 25 bytes each.
 const maxPageSpans = 400_000
 
-// page is what the script draws: PageData of web/src/gantt/data.ts. Times of
-// lanes are multiples of Unit microseconds.
+// page is what the script draws: PageData in web/src/gantt/data.ts. The times of lanes
+// are multiples of Unit microseconds.
 type page struct {
 	Title      string   `json:"title"`
 	Figures    string   `json:"figures"`
@@ -19,7 +19,7 @@ type page struct {
 	Unit       int64    `json:"unit"`
 	End        int64    `json:"end"` // in microseconds
 	Types      []string `json:"types"`
-	Counts     []string `json:"counts"` // GPUs by type
+	Counts     []string `json:"counts"` // the GPUs of each type
 	Palette    []string `json:"palette"`
 	Legend     []int32  `json:"legend"`
 	LegendHead string   `json:"legendHead"`
@@ -27,8 +27,8 @@ type page struct {
 	Lanes      []any    `json:"lanes"` // [gpu, type, [away from, to (−1: for ever), …], [spans]]
 }
 
-// spanFields are, for each span: job, start after the one before, rounds,
-// period, hold, sync, first round, tasks.
+// spanFields is the number of values of each span: job, start after the one before,
+// rounds, period, hold, sync, first round, tasks.
 const spanFields = 8
 
 func (s *scene) writeHTML(w io.Writer) error {
@@ -60,7 +60,7 @@ func (s *scene) page() *page {
 	if p.Legend == nil {
 		p.Legend = []int32{}
 	}
-	shown := s.choose(stride)
+	shown := s.sampleLanes(stride)
 	p.Unit = unitOf(shown)
 	p.Jobs = make([]any, len(s.inst.Jobs))
 	for i := range s.inst.Jobs {
@@ -89,7 +89,7 @@ func (s *scene) page() *page {
 	return p
 }
 
-// unitOf is the greatest unit that all times of the lanes are multiples of.
+// unitOf returns the greatest unit that divides all times of the lanes.
 func unitOf(lanes []*lane) int64 {
 	var unit int64
 	with := func(v int64) {

@@ -8,7 +8,7 @@ import (
 
 // chart is a picture in CSS pixels, ready to be written in any format.
 type chart struct {
-	ruler         *ruler
+	ruler         *textMeasurer
 	title         string
 	figures, size string
 	w, h          float64
@@ -18,23 +18,23 @@ type chart struct {
 	ticks         []mark
 	legend        []text
 	swatches      []swatch
-	names         func(job int32) string // for tooltips
+	names         func(job int32) string // the names for tooltips
 }
 
 type rect struct{ x, y, w, h float64 }
 
-// group is the rows of one GPU type.
+// group holds the rows of one GPU type.
 type group struct {
 	rect
 	label []text
 }
 
-// row is a GPU.
+// row is the row of one GPU.
 type row struct {
 	rect
 	label  text
 	away   []rect
-	bars   []bar // x from plot.x
+	bars   []bar // x counts from plot.x
 	labels []text
 }
 
@@ -43,38 +43,37 @@ type mark struct {
 	label text
 }
 
-// text is one line; y is its baseline.
+// text is one line of text; y is its baseline.
 type text struct {
 	x, y float64
 	s    string
 	face typeface
-	ink  int // 0 ink, 1 faint, 2 white
+	ink  int // 0 is dark, 1 faint, 2 white
 	end  bool
 	mid  bool
 }
 
 type swatch struct {
 	rect
-	job  int32 // −1: hatched
-	tone bool  // synchronisation
+	job  int32 // −1 means hatched
+	tone bool  // whether it shows synchronisation
 }
 
 const (
-	maxRows     = 400 // of a picture
-	groupGap    = 10.0
-	margin      = 16.0
-	plotTop     = 84.0
-	axisHeight  = 26.0
-	legendLine  = 19.0
-	mostLegend  = 20 // jobs that are all named
-	heaviest    = 12 // named of more
-	labelledRow = 11.0
+	maxRows       = 400 // in a picture
+	groupGap      = 10.0
+	margin        = 16.0
+	plotTop       = 84.0
+	axisHeight    = 26.0
+	legendLine    = 19.0
+	maxLegendJobs = 20 // up to so many jobs, all are named
+	heaviestShown = 12 // so many of more jobs are named
+	labelledRow   = 11.0
 )
 
-// layout places everything, with at most about mostBars bars.
-// O(spans + GPUs).
+// layout places everything, with about mostBars bars at most. It takes O(spans + GPUs).
 func (s *scene) layout(opt Options, mostBars int) *chart {
-	c := &chart{ruler: &ruler{}, w: float64(opt.Width)}
+	c := &chart{ruler: &textMeasurer{}, w: float64(opt.Width)}
 	c.figures, c.size = s.headlines()
 	stride := (len(s.lanes) + maxRows - 1) / maxRows
 	if stride > 1 {
@@ -83,9 +82,10 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	c.names = func(job int32) string {
 		j := &s.inst.Jobs[job]
 		t := s.jobs[job]
-		return fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs), duration(t.endUs))
+		return fmt.Sprintf("%s: weight %s, %s to %s", j.ID, hare.FormatMicros(j.WeightMicro), duration(t.startUs),
+			duration(t.endUs))
 	}
-	shown := s.choose(stride)
+	shown := s.sampleLanes(stride)
 	height := min(22, max(2, 720/float64(len(shown))))
 	if height > 4 {
 		height = float64(int(height))
@@ -113,7 +113,8 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	c.place(s, shown, height, scale)
 	for _, t := range ticks(s.endUs, int(c.plot.w/95)) {
 		x := c.plot.x + float64(t.us)*scale
-		c.ticks = append(c.ticks, mark{x, text{x: x, y: c.plot.y + c.plot.h + 17, s: t.label, face: smallFace, ink: 1, mid: true}})
+		c.ticks = append(c.ticks, mark{x, text{x: x, y: c.plot.y + c.plot.h + 17, s: t.label, face: smallFace, ink: 1,
+			mid: true}})
 	}
 	c.fillBars(shown, scale, mostBars)
 	c.h = c.plot.y + c.plot.h + axisHeight
@@ -122,8 +123,8 @@ func (s *scene) layout(opt Options, mostBars int) *chart {
 	return c
 }
 
-// choose is every stride-th lane of each type, at least one.
-func (s *scene) choose(stride int) []*lane {
+// sampleLanes returns every stride-th lane of each type, at least one of each.
+func (s *scene) sampleLanes(stride int) []*lane {
 	var out []*lane
 	n, last := 0, -1
 	for i := range s.lanes {
@@ -138,7 +139,7 @@ func (s *scene) choose(stride int) []*lane {
 	return out
 }
 
-// place stacks rows and groups, and marks when GPUs are away.
+// place stacks rows and groups, and marks the times at which GPUs are out of service.
 func (c *chart) place(s *scene, shown []*lane, height, scale float64) {
 	count := make([]int, len(s.types))
 	for i := range s.lanes {
@@ -156,7 +157,8 @@ func (c *chart) place(s *scene, shown []*lane, height, scale float64) {
 		}
 		r := row{rect: rect{c.plot.x, y, c.plot.w, height}}
 		if height >= labelledRow {
-			r.label = text{x: c.plot.x - 7, y: y + height/2 + 3.6, s: c.ruler.fit(laneFace, l.gpu, 110), face: laneFace, ink: 1, end: true}
+			r.label = text{x: c.plot.x - 7, y: y + height/2 + 3.6, s: c.ruler.fit(laneFace, l.gpu, 110), face: laneFace, ink: 1,
+				end: true}
 		}
 		for _, w := range l.away {
 			if w.StartUs >= s.endUs {
@@ -176,14 +178,15 @@ func (c *chart) place(s *scene, shown []*lane, height, scale float64) {
 		n := "× " + thousandsOf(count[s.laneType(i)])
 		mid := g.y + g.h/2
 		if g.h >= 28 {
-			g.label = []text{{x: margin, y: mid - 1, s: name, face: typeFace}, {x: margin, y: mid + 13, s: n, face: smallFace, ink: 1}}
+			g.label = []text{{x: margin, y: mid - 1, s: name, face: typeFace}, {x: margin, y: mid + 13, s: n, face: smallFace,
+				ink: 1}}
 		} else {
 			g.label = []text{{x: margin, y: mid + 4.5, s: name, face: typeFace}}
 		}
 	}
 }
 
-// laneType is the type of the i-th group: types with GPUs, in order.
+// laneType returns the i-th type among those with GPUs.
 func (s *scene) laneType(i int) int {
 	last, n := -1, -1
 	for k := range s.lanes {
@@ -197,7 +200,7 @@ func (s *scene) laneType(i int) int {
 	return 0
 }
 
-// fillBars draws the rows at the finest grain that keeps the picture small.
+// fillBars draws the rows at the finest resolution that keeps the picture small.
 func (c *chart) fillBars(shown []*lane, scale float64, most int) {
 	for grain := 0.5; ; grain *= 2 {
 		total := 0
@@ -213,8 +216,8 @@ func (c *chart) fillBars(shown []*lane, scale float64, most int) {
 	}
 }
 
-// labelBars writes job names into bars that are wide and high enough, once for
-// each stretch of a job.
+// labelBars writes job names into bars that are wide and high enough, once for each
+// sequence of bars of a job.
 func (c *chart) labelBars(name func(int32) string) {
 	for i := range c.rows {
 		r := &c.rows[i]
@@ -229,16 +232,17 @@ func (c *chart) labelBars(name func(int32) string) {
 			}
 			if s := c.ruler.fit(laneFace, name(first.job), end-first.x0-8); s != "" {
 				shade := 0
-				if inkOn(jobColour(first.job)) == white {
+				if textColour(jobColour(first.job)) == white {
 					shade = 2
 				}
-				r.labels = append(r.labels, text{x: c.plot.x + first.x0 + 4, y: r.y + r.h/2 + 3.6, s: s, face: laneFace, ink: shade})
+				r.labels = append(r.labels, text{x: c.plot.x + first.x0 + 4, y: r.y + r.h/2 + 3.6, s: s, face: laneFace,
+					ink: shade})
 			}
 		}
 	}
 }
 
-// placeLegend names all jobs, or the heaviest of many, below the axis.
+// placeLegend names all jobs or, of many, the heaviest, below the axis.
 func (c *chart) placeLegend(s *scene) {
 	c.labelBars(func(job int32) string { return s.inst.Jobs[job].ID })
 	x, y := margin, c.h+16
@@ -270,7 +274,7 @@ func (c *chart) placeLegend(s *scene) {
 	c.h = y + 4
 }
 
-// shades says which shades the picture has.
+// shades reports which shades the picture has.
 func (c *chart) shades() (light, away bool) {
 	for i := range c.rows {
 		away = away || len(c.rows[i].away) > 0
@@ -284,7 +288,7 @@ func (c *chart) shades() (light, away bool) {
 	return light, away
 }
 
-// inset is how much of a row's height stays free at top and bottom.
+// inset returns how much of a row's height stays free at the top and the bottom.
 func (r *row) inset() float64 {
 	switch {
 	case r.h >= 14:

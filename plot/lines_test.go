@@ -28,12 +28,13 @@ func svgOf(t *testing.T, l *plot.Lines) string {
 	return out.String()
 }
 
-// Names are escaped, the bound is dashed, intervals have three strokes, and lines
-// that lie upon each other have one colour.
+// Names are escaped, the bound is dashed, intervals have three strokes, and lines that
+// lie upon each other have the same colour.
 func TestLines(t *testing.T) {
 	points := []plot.Point{{X: 1, Y: 5}, {X: 2, Y: 7}}
 	l := &plot.Lines{X: "GPUs & more", Legend: "seconds", Curves: []plot.Curve{
-		{Name: "<a>", Points: points}, {Name: "b", Points: []plot.Point{{X: 1, Y: 1}, {X: 2, Y: 2}}}, {Name: "like a", Points: points},
+		{Name: "<a>", Points: points}, {Name: "b", Points: []plot.Point{{X: 1, Y: 1}, {X: 2, Y: 2}}},
+		{Name: "like a", Points: points},
 		{Name: "bound", Points: []plot.Point{{X: 1, Y: 1.5}, {X: 2, Y: 1.5}}, Dashed: true},
 	}}
 	text := svgOf(t, l)
@@ -42,7 +43,7 @@ func TestLines(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
-	if n := strings.Count(text, `stroke="#cc6677"`); n != 2*3 { // line, leader and swatch of two
+	if n := strings.Count(text, `stroke="#cc6677"`); n != 2*3 { // line, leader and swatch of two curves
 		t.Errorf("%d strokes in the first colour", n)
 	}
 	before := strings.Count(text, "<rect")

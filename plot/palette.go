@@ -5,15 +5,15 @@ import (
 	"image/color"
 )
 
-// hues are Paul Tol's "muted" scheme, distinct for colour-blind readers too,
-// in his order.
+// hues are Paul Tol's "muted" scheme in his order; colour-blind readers can tell them
+// apart too.
 var hues = [9]color.RGBA{
 	{0xCC, 0x66, 0x77, 255}, {0x33, 0x22, 0x88, 255}, {0xDD, 0xCC, 0x77, 255},
 	{0x11, 0x77, 0x33, 255}, {0x88, 0xCC, 0xEE, 255}, {0x88, 0x22, 0x55, 255},
 	{0x44, 0xAA, 0x99, 255}, {0x99, 0x99, 0x33, 255}, {0xAA, 0x44, 0x99, 255},
 }
 
-// palette is the hues, then lighter, then darker ones.
+// palette holds the hues, then lighter and then darker ones.
 var palette = func() []color.RGBA {
 	var out []color.RGBA
 	for _, tone := range []struct {
@@ -27,20 +27,20 @@ var palette = func() []color.RGBA {
 	return out
 }()
 
-// jobColour is stable: it follows from the job's place in the instance.
+// jobColour depends only on the job's index in the instance.
 func jobColour(job int32) color.RGBA { return palette[int(job)%len(palette)] }
 
-// blend mixes share of b into a.
+// blend mixes the given share of b into a.
 func blend(a, b color.RGBA, share float64) color.RGBA {
 	mix := func(x, y uint8) uint8 { return uint8(float64(x)*(1-share) + float64(y)*share + 0.5) }
 	return color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 255}
 }
 
-// syncColour is the light tone of synchronisation.
+// syncColour returns the light tone of synchronisation.
 func syncColour(c color.RGBA) color.RGBA { return blend(c, white, 0.55) }
 
-// inkOn is a text colour that reads on c.
-func inkOn(c color.RGBA) color.RGBA {
+// textColour returns a colour of text that is legible on c.
+func textColour(c color.RGBA) color.RGBA {
 	if 0.299*float64(c.R)+0.587*float64(c.G)+0.114*float64(c.B) > 140 {
 		return ink
 	}

@@ -11,14 +11,14 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// Options of a chart. The zero value is good.
+// Options holds the settings of a chart. Its zero value is useful.
 type Options struct {
 	// Title is the headline; empty means the instance's name.
 	Title string
-	// Width is in CSS pixels, 400 to 8000; zero means 1200. HTML pages fit
-	// their window instead.
+	// Width is the width in CSS pixels, 400 to 8000; zero means 1200. HTML pages fit their
+	// window instead.
 	Width int
-	// Scale is how many pixels of a PNG make a CSS pixel, 1 to 4; zero means 2.
+	// Scale is the number of pixels of a PNG per CSS pixel, 1 to 4; zero means 2.
 	Scale int
 }
 
@@ -41,10 +41,9 @@ func (o Options) resolve() (Options, error) {
 	return o, nil
 }
 
-// SVG writes the schedule of res, an answer to inst, as a picture that scales.
-// Its size is bounded however many tasks there are: entries narrower than a
-// pixel are merged and of many GPUs every n-th is drawn.
-// O(entries + GPUs log GPUs).
+// SVG writes the schedule of res, an answer to inst, as a scalable picture. The size of
+// the picture is bounded: entries narrower than a pixel are merged, and of many GPUs
+// every n-th is drawn. It takes O(entries + GPUs log GPUs).
 func SVG(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error {
 	opt, err := opt.resolve()
 	if err != nil {
@@ -57,7 +56,7 @@ func SVG(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error 
 	return s.layout(opt, maxBars).writeSVG(w)
 }
 
-// PNG writes the picture of SVG as pixels.
+// PNG writes the same picture as SVG in pixels.
 func PNG(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error {
 	opt, err := opt.resolve()
 	if err != nil {
@@ -70,9 +69,9 @@ func PNG(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error 
 	return s.layout(opt, math.MaxInt).writePNG(w, opt.Scale)
 }
 
-// HTML writes a page that shows the schedule with zoom, search and details
-// under the pointer. It needs nothing but itself and makes no request. Beyond
-// a few hundred thousand entries it holds every n-th GPU of a type.
+// HTML writes a page that shows the schedule with zoom, search and details under the
+// pointer. The page is self-contained and makes no request. Beyond a few hundred
+// thousand entries, the page holds every n-th GPU of a type.
 func HTML(w io.Writer, inst *hare.Instance, res *hare.Result, opt Options) error {
 	opt, err := opt.resolve()
 	if err != nil {

@@ -62,24 +62,24 @@ type ready struct {
 	job []int
 }
 
-func (q *ready) Len() int { return len(q.at) }
-func (q *ready) Less(a, b int) bool {
-	return q.at[a] < q.at[b] || q.at[a] == q.at[b] && q.job[a] < q.job[b]
+func (rq *ready) Len() int { return len(rq.at) }
+func (rq *ready) Less(a, b int) bool {
+	return rq.at[a] < rq.at[b] || rq.at[a] == rq.at[b] && rq.job[a] < rq.job[b]
 }
-func (q *ready) Swap(a, b int) {
-	q.at[a], q.at[b] = q.at[b], q.at[a]
-	q.job[a], q.job[b] = q.job[b], q.job[a]
+func (rq *ready) Swap(a, b int) {
+	rq.at[a], rq.at[b] = rq.at[b], rq.at[a]
+	rq.job[a], rq.job[b] = rq.job[b], rq.job[a]
 }
-func (q *ready) Push(any) {}
-func (q *ready) Pop() any {
-	n := len(q.at) - 1
-	x := [2]int64{q.at[n], int64(q.job[n])}
-	q.at, q.job = q.at[:n], q.job[:n]
+func (rq *ready) Push(any) {}
+func (rq *ready) Pop() any {
+	n := len(rq.at) - 1
+	x := [2]int64{rq.at[n], int64(rq.job[n])}
+	rq.at, rq.job = rq.at[:n], rq.job[:n]
 	return x
 }
 
-// listSchedule is a plain schedule of relaxed jobs, task by task on the GPU
-// that ends it first, to have something large to draw.
+// listSchedule returns a plain list schedule of relaxed jobs, task by task on the GPU
+// that ends the task first, as a large schedule to draw.
 func listSchedule(inst *hare.Instance) *hare.Result {
 	m := hare.NewModel(inst)
 	free := make([]int64, len(m.GPUs))
@@ -101,7 +101,7 @@ func listSchedule(inst *hare.Instance) *hare.Result {
 	for i := range ids {
 		ids[i] = inst.Jobs[i].ID
 	}
-	next := make([]int, len(m.Types)) // rotating pointer: GPUs of a type free up about in turn
+	next := make([]int, len(m.Types)) // a rotating index: the GPUs of a type become free about in turn
 	for q.Len() > 0 {
 		x := heap.Pop(q).([2]int64)
 		at, j := x[0], int(x[1])
@@ -180,7 +180,7 @@ func TestSVGGolden(t *testing.T) {
 	}
 }
 
-// A bar is where its task is: a GPU that is busy from 2.5 s of 16.25 s.
+// A bar is where its task is: here a GPU is busy from 2.5 s of 16.25 s.
 func TestPNGPlaces(t *testing.T) {
 	inst, res := load(t, "windows.instance.json", "windows.result.json")
 	s, err := newScene(inst, res, "")
@@ -214,7 +214,7 @@ func TestPNGPlaces(t *testing.T) {
 	}
 }
 
-// 41,259 tasks: every format stays small and quick.
+// With 41,259 tasks, every format stays small and fast.
 func TestManyTasks(t *testing.T) {
 	inst := loadInstance(t, "../testdata/instances/standard-200.json.gz")
 	res := listSchedule(inst)
@@ -243,12 +243,14 @@ func TestManyTasks(t *testing.T) {
 	}
 }
 
-// 16,000 GPUs with 100 runs each, most far below a pixel.
+// The schedule has 16,000 GPUs with 100 runs each, most far narrower than a pixel.
 func TestManyGPUs(t *testing.T) {
-	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 8000}, {Type: "B", Count: 8000}}}}}}
+	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n",
+		GPUs: []hare.TypeCount{{Type: "A", Count: 8000}, {Type: "B", Count: 8000}}}}}}
 	for j := range 100 {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", j), WeightMicro: 1e6, Rounds: 1e6, Tasks: 16000, Sync: hare.Gang,
-			On: []hare.Profile{{Type: "A", ComputeUs: 5e6, SyncUs: 1e6}, {Type: "B", ComputeUs: 6e6}}})
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", j), WeightMicro: 1e6, Rounds: 1e6, Tasks: 16000,
+			Sync: hare.Gang,
+			On:   []hare.Profile{{Type: "A", ComputeUs: 5e6, SyncUs: 1e6}, {Type: "B", ComputeUs: 6e6}}})
 	}
 	sched := &hare.Schedule{}
 	for _, j := range inst.Jobs {
@@ -279,12 +281,15 @@ func TestManyGPUs(t *testing.T) {
 	}
 }
 
-// Names from outside stay text.
+// Names from outside are escaped as text.
 func TestEscaping(t *testing.T) {
 	const evil = "</title></script><script>alert(1)</script>\u2028&\"'\x00\x01"
-	inst := &hare.Instance{Name: evil, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: evil, GPUs: []hare.TypeCount{{Type: evil, Count: 1}}}}},
-		Jobs: []hare.Job{{ID: evil, WeightMicro: 1e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: evil, ComputeUs: 1e6}}}}}
-	res := &hare.Result{Schedule: &hare.Schedule{Jobs: []string{evil}, Lanes: []hare.Lane{{GPU: evil + "/0", Job: []int32{0}, StartUs: []int64{0}}}}}
+	inst := &hare.Instance{Name: evil, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: evil,
+		GPUs: []hare.TypeCount{{Type: evil, Count: 1}}}}},
+		Jobs: []hare.Job{{ID: evil, WeightMicro: 1e6, Rounds: 1, Tasks: 1,
+			On: []hare.Profile{{Type: evil, ComputeUs: 1e6}}}}}
+	res := &hare.Result{Schedule: &hare.Schedule{Jobs: []string{evil},
+		Lanes: []hare.Lane{{GPU: evil + "/0", Job: []int32{0}, StartUs: []int64{0}}}}}
 	svg := drawSVG(t, inst, res, Options{Title: evil})
 	wellFormed(t, svg)
 	if strings.Contains(svg, "<script") {
@@ -316,7 +321,8 @@ func TestHTML(t *testing.T) {
 	if err := HTML(&again, inst, res, Options{}); err != nil || again.String() != text {
 		t.Errorf("two writings differ: %v", err)
 	}
-	for _, outside := range []string{"http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest", "innerHTML"} {
+	for _, outside := range []string{"http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest",
+		"innerHTML"} {
 		if strings.Contains(text, outside) {
 			t.Errorf("the page has %q", outside)
 		}
@@ -334,18 +340,21 @@ func TestHTML(t *testing.T) {
 	if p.Unit != 250_000 || p.End != 16_250_000 || len(p.Jobs) != len(inst.Jobs) || len(p.Lanes) != 6 {
 		t.Errorf("unit %d, end %d, %d jobs, %d lanes", p.Unit, p.End, len(p.Jobs), len(p.Lanes))
 	}
-	// n-0/0 is busy to 2.5 s.
+	// The GPU n-0/0 is busy until 2.5 s.
 	if got := fmt.Sprintf("%v %v", p.Lanes[0][0], p.Lanes[0][2]); got != "n-0/0 [0 10]" {
 		t.Errorf("lane %s", got)
 	}
 }
 
-// A gang on mixed types holds its fast GPUs until the slow ones have synchronised.
+// A gang on mixed types holds its fast GPUs until the slow GPUs have synchronised.
 func TestMixedHold(t *testing.T) {
-	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}, {Type: "B", Count: 1}}}}},
-		Jobs: []hare.Job{{ID: "j", Rounds: 3, Tasks: 2, Sync: hare.Gang, Mix: true, On: []hare.Profile{{Type: "A", ComputeUs: 2, SyncUs: 1}, {Type: "B", ComputeUs: 9, SyncUs: 1}}}}}
+	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n",
+		GPUs: []hare.TypeCount{{Type: "A", Count: 2}, {Type: "B", Count: 1}}}}},
+		Jobs: []hare.Job{{ID: "j", Rounds: 3, Tasks: 2, Sync: hare.Gang, Mix: true,
+			On: []hare.Profile{{Type: "A", ComputeUs: 2, SyncUs: 1}, {Type: "B", ComputeUs: 9, SyncUs: 1}}}}}
 	res := &hare.Result{Schedule: &hare.Schedule{Jobs: []string{"j"}, Lanes: []hare.Lane{
-		{GPU: "n/0", Job: []int32{0, 0}, Round: []int64{0, 2}, Rounds: []int64{2, 1}, PeriodUs: []int64{10, 0}, StartUs: []int64{0, 20}},
+		{GPU: "n/0", Job: []int32{0, 0}, Round: []int64{0, 2}, Rounds: []int64{2, 1}, PeriodUs: []int64{10, 0},
+			StartUs: []int64{0, 20}},
 		{GPU: "n/1", Job: []int32{0}, Round: []int64{2}, StartUs: []int64{20}},
 		{GPU: "n/2", Job: []int32{0}, Rounds: []int64{2}, PeriodUs: []int64{10}, StartUs: []int64{0}},
 	}}}
@@ -359,7 +368,7 @@ func TestMixedHold(t *testing.T) {
 }
 
 func TestBars(t *testing.T) {
-	// Ten tasks of a tenth of a pixel by two jobs, then one of ten pixels.
+	// Two jobs have ten tasks of a tenth of a pixel, then one of ten pixels.
 	var spans []span
 	for i := range int64(10) {
 		spans = append(spans, span{job: int32(i % 3 / 2), rounds: 1, startUs: i, holdUs: 1, lastUs: i + 1})
@@ -370,9 +379,10 @@ func TestBars(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("bars %v, want %v", got, want)
 	}
-	// Two rounds of 10 pixels, a fifth of them synchronisation, held.
+	// Two rounds of 10 pixels are held through their synchronisation, a fifth of each.
 	got = barsOf([]span{{job: 1, rounds: 2, periodUs: 10, holdUs: 10, syncUs: 2, lastUs: 20, gang: true}}, 1, 1)
-	want = []bar{{0, 10 - 0.6 - 2, 1, false}, {10 - 0.6 - 2, 10 - 0.6, 1, true}, {10, 20 - 0.6 - 2, 1, false}, {20 - 0.6 - 2, 20 - 0.6, 1, true}}
+	want = []bar{{0, 10 - 0.6 - 2, 1, false}, {10 - 0.6 - 2, 10 - 0.6, 1, true}, {10, 20 - 0.6 - 2, 1, false},
+		{20 - 0.6 - 2, 20 - 0.6, 1, true}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("bars %v, want %v", got, want)
 	}
@@ -386,20 +396,21 @@ func TestRefusals(t *testing.T) {
 		return &hare.Result{Schedule: &hare.Schedule{Jobs: good.Schedule.Jobs, Lanes: []hare.Lane{l}}}
 	}
 	tests := map[string]*hare.Result{
-		"none":      {},
-		"nil":       nil,
-		"GPU":       lane(func(l *hare.Lane) { l.GPU = "z/0" }),
-		"job":       lane(func(l *hare.Lane) { l.Job[0] = 3 }),
-		"job -1":    lane(func(l *hare.Lane) { l.Job[0] = -1 }),
-		"lengths":   lane(func(l *hare.Lane) { l.StartUs = nil }),
-		"columns":   lane(func(l *hare.Lane) { l.Rounds = []int64{1, 1} }),
-		"rounds":    lane(func(l *hare.Lane) { l.Rounds = []int64{0} }),
-		"start":     lane(func(l *hare.Lane) { l.StartUs[0] = -1 }),
-		"too long":  lane(func(l *hare.Lane) { l.Rounds = []int64{1 << 52}; l.PeriodUs = []int64{1 << 52} }),
-		"tasks":     lane(func(l *hare.Lane) { l.Tasks = []int64{1 << 53} }),
-		"type":      lane(func(l *hare.Lane) { l.Job[0] = 2 }), // slurm-4711 has no profile for V100
-		"unknown":   {Schedule: &hare.Schedule{Jobs: []string{"nobody"}}},
-		"two lanes": {Schedule: &hare.Schedule{Jobs: good.Schedule.Jobs, Lanes: []hare.Lane{good.Schedule.Lanes[0], good.Schedule.Lanes[0]}}},
+		"none":     {},
+		"nil":      nil,
+		"GPU":      lane(func(l *hare.Lane) { l.GPU = "z/0" }),
+		"job":      lane(func(l *hare.Lane) { l.Job[0] = 3 }),
+		"job -1":   lane(func(l *hare.Lane) { l.Job[0] = -1 }),
+		"lengths":  lane(func(l *hare.Lane) { l.StartUs = nil }),
+		"columns":  lane(func(l *hare.Lane) { l.Rounds = []int64{1, 1} }),
+		"rounds":   lane(func(l *hare.Lane) { l.Rounds = []int64{0} }),
+		"start":    lane(func(l *hare.Lane) { l.StartUs[0] = -1 }),
+		"too long": lane(func(l *hare.Lane) { l.Rounds = []int64{1 << 52}; l.PeriodUs = []int64{1 << 52} }),
+		"tasks":    lane(func(l *hare.Lane) { l.Tasks = []int64{1 << 53} }),
+		"type":     lane(func(l *hare.Lane) { l.Job[0] = 2 }), // slurm-4711 has no profile for V100
+		"unknown":  {Schedule: &hare.Schedule{Jobs: []string{"nobody"}}},
+		"two lanes": {Schedule: &hare.Schedule{Jobs: good.Schedule.Jobs,
+			Lanes: []hare.Lane{good.Schedule.Lanes[0], good.Schedule.Lanes[0]}}},
 	}
 	for name, res := range tests {
 		if err := SVG(io.Discard, inst, res, Options{}); err == nil {
@@ -414,11 +425,11 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v: drawn", opt)
 		}
 	}
-	// A failing writer is noticed.
+	// An error of the writer is returned.
 	if err := SVG(full{}, inst, good, Options{}); err == nil {
 		t.Error("write error lost")
 	}
-	// An empty schedule is a picture of idle GPUs.
+	// An empty schedule gives a picture of idle GPUs.
 	wellFormed(t, drawSVG(t, inst, &hare.Result{Schedule: &hare.Schedule{}}, Options{}))
 }
 
@@ -479,7 +490,7 @@ func TestPalette(t *testing.T) {
 	}
 }
 
-// Whatever decodes is drawn or refused, in any format.
+// Whatever decodes is drawn or refused, in every format.
 func FuzzDraw(f *testing.F) {
 	inst := loadInstance(f, "../testdata/examples/windows.instance.json")
 	for _, name := range []string{"three-jobs", "windows", "traps"} {

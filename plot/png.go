@@ -12,64 +12,64 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// canvas draws in CSS pixels on an image of scale pixels each.
+// canvas draws in CSS pixels on an image with scale pixels per CSS pixel.
 type canvas struct {
 	img   *image.RGBA
 	scale float64
-	ruler *ruler
+	ruler *textMeasurer
 }
 
-// rect fills r, its edges in proportion to what they cover.
-func (k *canvas) rect(r rect, c color.RGBA) {
-	k.fill(r, func(int, int) color.RGBA { return c })
+// rect fills r; pixels at the edges are blended in proportion to the covered area.
+func (ca *canvas) rect(r rect, c color.RGBA) {
+	ca.fill(r, func(int, int) color.RGBA { return c })
 }
 
 // hatch fills r with diagonal lines.
-func (k *canvas) hatch(r rect) {
-	period := 6 * k.scale * math.Sqrt2
-	k.fill(r, func(x, y int) color.RGBA {
-		if math.Mod(float64(x+y), period) < 1.4*k.scale*math.Sqrt2 {
+func (ca *canvas) hatch(r rect) {
+	period := 6 * ca.scale * math.Sqrt2
+	ca.fill(r, func(x, y int) color.RGBA {
+		if math.Mod(float64(x+y), period) < 1.4*ca.scale*math.Sqrt2 {
 			return hatch
 		}
 		return hatched
 	})
 }
 
-func (k *canvas) fill(r rect, at func(x, y int) color.RGBA) {
-	x0, x1 := r.x*k.scale, (r.x+r.w)*k.scale
-	y0, y1 := r.y*k.scale, (r.y+r.h)*k.scale
-	b := k.img.Bounds()
+func (ca *canvas) fill(r rect, at func(x, y int) color.RGBA) {
+	x0, x1 := r.x*ca.scale, (r.x+r.w)*ca.scale
+	y0, y1 := r.y*ca.scale, (r.y+r.h)*ca.scale
+	b := ca.img.Bounds()
 	for y := max(int(math.Floor(y0)), b.Min.Y); y < min(int(math.Ceil(y1)), b.Max.Y); y++ {
 		cy := min(y1, float64(y+1)) - max(y0, float64(y))
 		for x := max(int(math.Floor(x0)), b.Min.X); x < min(int(math.Ceil(x1)), b.Max.X); x++ {
 			cover := cy * (min(x1, float64(x+1)) - max(x0, float64(x)))
 			c := at(x, y)
 			if cover < 0.999 {
-				c = blend(k.img.RGBAAt(x, y), c, max(0, cover))
+				c = blend(ca.img.RGBAAt(x, y), c, max(0, cover))
 			}
-			k.img.SetRGBA(x, y, c)
+			ca.img.SetRGBA(x, y, c)
 		}
 	}
 }
 
 var textColours = [3]color.RGBA{ink, faint, white}
 
-func (k *canvas) text(t text) {
+func (ca *canvas) text(t text) {
 	if t.s == "" {
 		return
 	}
 	x := t.x
 	switch {
 	case t.end:
-		x -= k.ruler.width(t.face, t.s)
+		x -= ca.ruler.width(t.face, t.s)
 	case t.mid:
-		x -= k.ruler.width(t.face, t.s) / 2
+		x -= ca.ruler.width(t.face, t.s) / 2
 	}
 	d := font.Drawer{
-		Dst:  k.img,
+		Dst:  ca.img,
 		Src:  image.NewUniform(textColours[t.ink]),
-		Face: k.ruler.face(t.face, k.scale),
-		Dot:  fixed.Point26_6{X: fixed.Int26_6(x * k.scale * 64), Y: fixed.Int26_6(t.y * k.scale * 64)},
+		Face: ca.ruler.face(t.face, ca.scale),
+		Dot:  fixed.Point26_6{X: fixed.Int26_6(x * ca.scale * 64), Y: fixed.Int26_6(t.y * ca.scale * 64)},
 	}
 	d.DrawString(t.s)
 }

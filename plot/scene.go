@@ -10,43 +10,43 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// span is one entry of a lane: rounds periods apart, each holding the GPU for
-// holdUs, the last syncUs of which are synchronisation.
+// span is one entry of a lane: rounds that start periodUs apart, each of which holds the
+// GPU for holdUs. The last syncUs of holdUs are synchronisation.
 type span struct {
 	job                    int32
-	gang                   bool // held while it synchronises
+	gang                   bool // whether the GPU is held during synchronisation
 	round, rounds, tasks   int64
 	startUs, periodUs      int64
-	holdUs, syncUs, lastUs int64 // lastUs is when the GPU is let go at last
+	holdUs, syncUs, lastUs int64 // lastUs is when the GPU is finally released
 }
 
-// lane is a GPU and what it does, in time order.
+// lane is a GPU and its spans in order of time.
 type lane struct {
 	gpu   string
-	typ   int // index of scene.types
+	typ   int // the index in scene.types
 	away  []hare.Window
 	spans []span
 }
 
-// scene is a schedule resolved against its instance, apart from any picture.
+// scene is a schedule resolved against its instance, independent of any picture.
 type scene struct {
 	inst  *hare.Instance
 	res   *hare.Result
 	title string
 	types []string
 	lanes []lane // by type, then in the order of the cluster
-	endUs int64  // of the last thing shown, at least 1
+	endUs int64  // the end of the last thing shown, at least 1
 	jobs  []jobTimes
 }
 
-// jobTimes are when a job's first task starts and its last synchronisation ends.
+// jobTimes are the start of a job's first task and the end of its last synchronisation.
 type jobTimes struct {
 	startUs, endUs int64
 	seen           bool
 }
 
-// newScene checks that res fits inst well enough to be drawn; whether the
-// schedule is feasible is for package verify to say.
+// newScene checks that res fits inst well enough to be drawn. Whether the schedule is
+// feasible is for package verify to decide.
 func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, error) {
 	if inst == nil || res == nil || res.Schedule == nil {
 		return nil, ErrNoSchedule
@@ -68,7 +68,7 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 	s.lanes = make([]lane, len(m.GPUs))
 	for at, i := range order {
 		g := m.GPUs[i]
-		s.lanes[at] = lane{gpu: g.ID, typ: g.Type, away: complement(m.Classes[g.Class].Windows)}
+		s.lanes[at] = lane{gpu: g.ID, typ: g.Type, away: outOfService(m.Classes[g.Class].Windows)}
 		laneOf[g.ID] = at
 	}
 	jobOf, err := jobIndex(inst, res.Schedule.Jobs)
@@ -88,7 +88,7 @@ func newScene(inst *hare.Instance, res *hare.Result, title string) (*scene, erro
 			return nil, err
 		}
 	}
-	s.holdMixed()
+	s.extendMixedHolds()
 	for i := range s.lanes {
 		for _, sp := range s.lanes[i].spans {
 			j := &s.jobs[sp.job]
@@ -156,7 +156,8 @@ func (s *scene) fill(to *lane, l *hare.Lane, jobOf []int32) error {
 		if !ok {
 			return fmt.Errorf("plot: GPU %q, entry %d: job %q has no profile for %s", l.GPU, i, job.ID, s.types[to.typ])
 		}
-		sp := span{job: jobOf[e.Job], round: e.Round, rounds: e.Rounds, tasks: e.Tasks, startUs: e.StartUs, periodUs: e.PeriodUs, syncUs: p.SyncUs, gang: job.Sync != hare.Relaxed}
+		sp := span{job: jobOf[e.Job], round: e.Round, rounds: e.Rounds, tasks: e.Tasks, startUs: e.StartUs,
+			periodUs: e.PeriodUs, syncUs: p.SyncUs, gang: job.Sync != hare.Relaxed}
 		if job.Sync == hare.Relaxed {
 			if p.ComputeUs > hare.MaxExact/e.Tasks {
 				return fmt.Errorf("plot: GPU %q, entry %d: runs too long", l.GPU, i)
@@ -191,8 +192,8 @@ func profile(j *hare.Job, typ string) (hare.Profile, bool) {
 	return j.On[i], true
 }
 
-// complement is where the windows are not, up to Forever.
-func complement(windows []hare.Window) []hare.Window {
+// outOfService returns the times outside the windows, up to Forever.
+func outOfService(windows []hare.Window) []hare.Window {
 	var out []hare.Window
 	var from int64
 	for _, w := range windows {
@@ -207,22 +208,22 @@ func complement(windows []hare.Window) []hare.Window {
 	return out
 }
 
-// roundsOn are runs of rounds that a job does on one type, by first round,
-// with the largest end so far.
-type roundsOn struct {
+// roundsByType holds the runs of rounds of a job on one type, by first round, with the
+// greatest end so far.
+type roundsByType struct {
 	durationUs int64
 	from, end  []int64
 }
 
-func (r *roundsOn) holds(round int64) bool {
-	i := sort.Search(len(r.from), func(i int) bool { return r.from[i] > round })
-	return i > 0 && r.end[i-1] > round
+func (rt *roundsByType) holds(round int64) bool {
+	i := sort.Search(len(rt.from), func(i int) bool { return rt.from[i] > round })
+	return i > 0 && rt.end[i-1] > round
 }
 
-// holdMixed lengthens what gang jobs on several types hold: every GPU of a
+// extendMixedHolds lengthens the spans of gang jobs on several types: every GPU of a
 // round is held until the slowest type of the round has synchronised.
-func (s *scene) holdMixed() {
-	byJob := map[int32]map[int]*roundsOn{}
+func (s *scene) extendMixedHolds() {
+	byJob := map[int32]map[int]*roundsByType{}
 	type run struct{ from, end int64 }
 	runs := map[int32]map[int][]run{}
 	for i := range s.lanes {
@@ -232,7 +233,7 @@ func (s *scene) holdMixed() {
 			}
 			if runs[sp.job] == nil {
 				runs[sp.job] = map[int][]run{}
-				byJob[sp.job] = map[int]*roundsOn{}
+				byJob[sp.job] = map[int]*roundsByType{}
 			}
 			t := s.lanes[i].typ
 			runs[sp.job][t] = append(runs[sp.job][t], run{sp.round, sp.round + sp.rounds})
@@ -242,7 +243,7 @@ func (s *scene) holdMixed() {
 		for t, list := range types {
 			sort.Slice(list, func(a, b int) bool { return list[a].from < list[b].from })
 			p, _ := profile(&s.inst.Jobs[job], s.types[t])
-			r := &roundsOn{durationUs: p.DurationUs()}
+			r := &roundsByType{durationUs: p.DurationUs()}
 			var end int64 = math.MinInt64
 			for _, x := range list {
 				end = max(end, x.end)

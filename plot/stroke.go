@@ -12,7 +12,7 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// stroke is a line through points, in CSS pixels.
+// stroke is a polyline in CSS pixels.
 type stroke struct {
 	points       [][2]float64
 	colour       color.RGBA
@@ -20,25 +20,26 @@ type stroke struct {
 }
 
 const (
-	dash = 7.0 // pixels
+	dash = 7.0 // in pixels
 	gap  = 5.0
 )
 
-func (s *stroke) width() float64 {
-	if s.thin {
+func (st *stroke) width() float64 {
+	if st.thin {
 		return 0.75
 	}
 	return 2
 }
 
-func (s *stroke) svg(p pen) {
-	p.raw(`<path fill="none" stroke-linejoin="round" stroke-width="`, hundredths(s.width()), `" stroke="`, hex(s.colour), `"`)
-	if s.dashed {
+func (st *stroke) svg(p svgWriter) {
+	p.raw(`<path fill="none" stroke-linejoin="round" stroke-width="`, hundredths(st.width()), `" stroke="`,
+		hex(st.colour), `"`)
+	if st.dashed {
 		p.raw(` stroke-dasharray="`, number(dash), " ", number(gap), `"`)
 	}
 	p.raw(` d="`)
 	command := "M"
-	for _, at := range s.points {
+	for _, at := range st.points {
 		p.raw(command, number(at[0]), " ", number(at[1]))
 		command = "L"
 	}
@@ -47,13 +48,13 @@ func (s *stroke) svg(p pen) {
 
 func hundredths(x float64) string { return strconv.FormatFloat(math.Round(100*x)/100, 'f', -1, 64) }
 
-// stroke draws s, with the ends of each piece square and its joints round enough
-// at two pixels.
-func (k *canvas) stroke(s *stroke) {
-	b := k.img.Bounds()
+// stroke draws st. The ends of each piece are square, and the joints are round enough at
+// a width of two pixels.
+func (ca *canvas) stroke(s *stroke) {
+	b := ca.img.Bounds()
 	r := vector.NewRasterizer(b.Dx(), b.Dy())
-	half := s.width() * k.scale / 2
-	along := 0.0 // of the line, for dashes
+	half := s.width() * ca.scale / 2
+	along := 0.0 // the length drawn so far, for dashes
 	for i := 1; i < len(s.points); i++ {
 		a, z := s.points[i-1], s.points[i]
 		length := math.Hypot(z[0]-a[0], z[1]-a[1])
@@ -62,23 +63,23 @@ func (k *canvas) stroke(s *stroke) {
 		}
 		ux, uy := (z[0]-a[0])/length, (z[1]-a[1])/length
 		if !s.dashed {
-			k.piece(r, a, ux, uy, 0, length, half)
+			ca.piece(r, a, ux, uy, 0, length, half)
 			continue
 		}
 		for from := -math.Mod(along, dash+gap); from < length; from += dash + gap {
 			if end := min(length, from+dash); end > max(0, from) {
-				k.piece(r, a, ux, uy, max(0, from), end, half)
+				ca.piece(r, a, ux, uy, max(0, from), end, half)
 			}
 		}
 		along += length
 	}
-	r.Draw(k.img, b, image.NewUniform(s.colour), image.Point{})
+	r.Draw(ca.img, b, image.NewUniform(s.colour), image.Point{})
 }
 
-// piece adds a rectangle along a line, a little longer than it.
-func (k *canvas) piece(r *vector.Rasterizer, a [2]float64, ux, uy, from, end, half float64) {
-	x0, y0 := (a[0]+ux*from)*k.scale-ux*half/2, (a[1]+uy*from)*k.scale-uy*half/2
-	x1, y1 := (a[0]+ux*end)*k.scale+ux*half/2, (a[1]+uy*end)*k.scale+uy*half/2
+// piece adds a rectangle along a line, slightly longer than the line.
+func (ca *canvas) piece(r *vector.Rasterizer, a [2]float64, ux, uy, from, end, half float64) {
+	x0, y0 := (a[0]+ux*from)*ca.scale-ux*half/2, (a[1]+uy*from)*ca.scale-uy*half/2
+	x1, y1 := (a[0]+ux*end)*ca.scale+ux*half/2, (a[1]+uy*end)*ca.scale+uy*half/2
 	nx, ny := -uy*half, ux*half
 	r.MoveTo(float32(x0+nx), float32(y0+ny))
 	r.LineTo(float32(x1+nx), float32(y1+ny))
@@ -87,9 +88,9 @@ func (k *canvas) piece(r *vector.Rasterizer, a [2]float64, ux, uy, from, end, ha
 	r.ClosePath()
 }
 
-// writePNG draws what writeSVG does.
+// writePNG draws the same picture as writeSVG.
 func (d *drawing) writePNG(w io.Writer, scale int) error {
-	k := &canvas{scale: float64(scale), ruler: &ruler{}}
+	k := &canvas{scale: float64(scale), ruler: &textMeasurer{}}
 	k.img = image.NewRGBA(image.Rect(0, 0, int(math.Ceil(d.w*k.scale)), int(math.Ceil(d.h*k.scale))))
 	draw.Draw(k.img, k.img.Bounds(), image.White, image.Point{}, draw.Src)
 	for _, r := range d.rects {

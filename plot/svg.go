@@ -8,60 +8,65 @@ import (
 	"strconv"
 )
 
-// pen writes SVG. Errors of the writer are kept for the end.
-type pen struct {
+// svgWriter writes SVG. It keeps the first error of its writer until the end.
+type svgWriter struct {
 	w *bufio.Writer
 }
 
-func (p pen) raw(parts ...string) {
+func (sw svgWriter) raw(parts ...string) {
 	for _, s := range parts {
-		p.w.WriteString(s)
+		sw.w.WriteString(s)
 	}
 }
 
-// number is x to a tenth of a pixel.
+// number formats x to a tenth of a pixel.
 func number(x float64) string {
 	return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
 }
 
-func (p pen) escaped(s string) { xml.EscapeText(p.w, []byte(s)) }
+func (sw svgWriter) escaped(s string) { xml.EscapeText(sw.w, []byte(s)) }
 
-func (p pen) rect(r rect, fill string) {
-	p.raw(`<rect x="`, number(r.x), `" y="`, number(r.y), `" width="`, number(r.w), `" height="`, number(r.h), `" fill="`, fill, `"/>`, "\n")
+func (sw svgWriter) rect(r rect, fill string) {
+	sw.raw(`<rect x="`, number(r.x), `" y="`, number(r.y), `" width="`, number(r.w), `" height="`, number(r.h),
+		`" fill="`, fill, `"/>`, "\n")
 }
 
 var inks = [3]string{hex(ink), hex(faint), hex(white)}
 
-func (p pen) text(t text) {
+func (sw svgWriter) text(t text) {
 	if t.s == "" {
 		return
 	}
-	p.raw(`<text x="`, number(t.x), `" y="`, number(t.y), `" font-size="`, strconv.FormatFloat(t.face.size, 'f', -1, 64), `" fill="`, inks[t.ink], `"`)
+	sw.raw(`<text x="`, number(t.x), `" y="`, number(t.y), `" font-size="`, strconv.FormatFloat(t.face.size, 'f', -1, 64),
+		`" fill="`, inks[t.ink], `"`)
 	if t.face.bold {
-		p.raw(` font-weight="bold"`)
+		sw.raw(` font-weight="bold"`)
 	}
 	switch {
 	case t.end:
-		p.raw(` text-anchor="end"`)
+		sw.raw(` text-anchor="end"`)
 	case t.mid:
-		p.raw(` text-anchor="middle"`)
+		sw.raw(` text-anchor="middle"`)
 	}
-	p.raw(">")
-	p.escaped(t.s)
-	p.raw("</text>\n")
+	sw.raw(">")
+	sw.escaped(t.s)
+	sw.raw("</text>\n")
 }
 
-// writeSVG writes one path a job and shade, so size is linear in bars.
+// writeSVG writes one path for each job and shade, so the size is linear in the number
+// of bars.
 func (c *chart) writeSVG(w io.Writer) error {
-	p := pen{bufio.NewWriter(w)}
-	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(c.w), `" height="`, number(c.h), `" viewBox="0 0 `, number(c.w), " ", number(c.h),
+	p := svgWriter{bufio.NewWriter(w)}
+	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(c.w), `" height="`, number(c.h), `" viewBox="0 0 `,
+		number(c.w), " ", number(c.h),
 		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
 	heading := c.heading()
 	for i, t := range heading {
 		p.escaped([]string{"", ": ", " · "}[i] + t.s)
 	}
 	p.raw("</title>\n",
-		`<defs><pattern id="away" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" fill="`, hex(hatched),
+		`<defs><pattern id="away" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">`+
+			`<rect width="6" height="6" fill="`, hex(hatched),
 		`"/><rect width="1.4" height="6" fill="`, hex(hatch), `"/></pattern></defs>`, "\n")
 	p.rect(rect{0, 0, c.w, c.h}, "#ffffff")
 	for _, t := range heading {
@@ -114,7 +119,7 @@ func (s swatch) fill() string {
 }
 
 // pathsOf writes the bars, job by job.
-func (c *chart) pathsOf(p pen) {
+func (c *chart) pathsOf(p svgWriter) {
 	type place struct {
 		row int
 		bar
@@ -153,7 +158,7 @@ func (c *chart) pathsOf(p pen) {
 				}
 				r := &c.rows[b.row]
 				in := r.inset()
-				// Ends are rounded, not widths, so that neighbours meet.
+				// Ends are rounded, not widths, so that neighbouring bars meet.
 				x0, x1 := math.Round((c.plot.x+b.x0)*10)/10, math.Round((c.plot.x+b.x1)*10)/10
 				width := number(max(0.1, x1-x0))
 				p.raw("M", number(x0), " ", number(r.y+in), "h", width, "v", number(r.h-2*in), "h-", width, "z")
@@ -166,11 +171,12 @@ func (c *chart) pathsOf(p pen) {
 	}
 }
 
-// heading is the title and the lines under it.
+// heading returns the title and the lines under it.
 func (c *chart) heading() []text {
 	lines := []text{{x: margin, y: 30, s: c.title, face: titleFace}}
 	if c.figures == "" {
 		return append(lines, text{x: margin, y: 52, s: c.size, face: figureFace, ink: 1})
 	}
-	return append(lines, text{x: margin, y: 51, s: c.figures, face: figureFace}, text{x: margin, y: 69, s: c.size, face: figureFace, ink: 1})
+	return append(lines, text{x: margin, y: 51, s: c.figures, face: figureFace},
+		text{x: margin, y: 69, s: c.size, face: figureFace, ink: 1})
 }

@@ -12,7 +12,7 @@ import (
 
 // typeface is a size and weight of the Go fonts.
 type typeface struct {
-	size float64 // CSS pixels
+	size float64 // in CSS pixels
 	bold bool
 }
 
@@ -24,7 +24,7 @@ var (
 	laneFace   = typeface{10, false}
 )
 
-// fonts are parsed once; parsing the built-in fonts cannot fail.
+// fonts are parsed once. Parsing the built-in fonts cannot fail.
 var fonts = sync.OnceValue(func() (f [2]*opentype.Font) {
 	for i, ttf := range [][]byte{goregular.TTF, gobold.TTF} {
 		parsed, err := opentype.Parse(ttf)
@@ -36,8 +36,8 @@ var fonts = sync.OnceValue(func() (f [2]*opentype.Font) {
 	return f
 })
 
-// face is t at scale pixels a CSS pixel. Faces are not safe for use by several
-// goroutines, so each chart makes its own.
+// face returns t at scale pixels per CSS pixel. Faces are not safe for concurrent use,
+// so each chart makes its own.
 func (t typeface) face(scale float64) font.Face {
 	f := fonts()[0]
 	if t.bold {
@@ -50,41 +50,40 @@ func (t typeface) face(scale float64) font.Face {
 	return face
 }
 
-// ruler measures texts, at any scale.
-type ruler struct {
+// textMeasurer measures texts at any scale.
+type textMeasurer struct {
 	faces map[typeface]font.Face
 }
 
-func (r *ruler) face(t typeface, scale float64) font.Face {
+func (tm *textMeasurer) face(t typeface, scale float64) font.Face {
 	key := typeface{t.size * scale, t.bold}
-	if r.faces == nil {
-		r.faces = map[typeface]font.Face{}
+	if tm.faces == nil {
+		tm.faces = map[typeface]font.Face{}
 	}
-	if r.faces[key] == nil {
-		r.faces[key] = t.face(scale)
+	if tm.faces[key] == nil {
+		tm.faces[key] = t.face(scale)
 	}
-	return r.faces[key]
+	return tm.faces[key]
 }
 
-// width is in CSS pixels.
-func (r *ruler) width(t typeface, s string) float64 {
-	return float64(font.MeasureString(r.face(t, 1), s)) / float64(fixed.I(1))
+// width returns the width of s in CSS pixels.
+func (tm *textMeasurer) width(t typeface, s string) float64 {
+	return float64(font.MeasureString(tm.face(t, 1), s)) / float64(fixed.I(1))
 }
 
-// fit shortens s in the middle to at most width, or to "" where not even a
-// few letters fit.
-func (r *ruler) fit(t typeface, s string, width float64) string {
+// fit shortens s in the middle to at most width, or to "" if not even a few letters fit.
+func (tm *textMeasurer) fit(t typeface, s string, width float64) string {
 	runes := []rune(s)
 	if len(runes) > 200 { // no screen shows more
 		runes = append(append(runes[:100:100], '…'), runes[len(runes)-99:]...)
 		s = string(runes)
 	}
-	if r.width(t, s) <= width {
+	if tm.width(t, s) <= width {
 		return s
 	}
 	for n := len(runes) - 1; n >= 4; n-- {
 		short := string(runes[:(n+1)/2]) + "…" + string(runes[len(runes)-n/2:])
-		if r.width(t, short) <= width {
+		if tm.width(t, short) <= width {
 			return short
 		}
 	}

@@ -9,23 +9,22 @@ import (
 	"strconv"
 )
 
-// Interval is what is known of a change: it lies between Low and High, which
-// may be NaN where an end is not known; Value is the change of the plan, NaN
-// without one. All are in weight-seconds.
+// Interval is what is known of a change: it lies between Low and High, which are NaN if
+// unknown. Value is the change of the plan, NaN without one. All are in weight-seconds.
 type Interval struct {
 	Name             string
 	Low, High, Value float64
-	Note             string // at the right
+	Note             string // printed at the right
 }
 
 // ErrNoIntervals says that there is nothing to draw.
 var ErrNoIntervals = errors.New("plot: no intervals to draw")
 
-// mostIntervals of a picture.
-const mostIntervals = 400
+// maxIntervals limits the intervals of a picture.
+const maxIntervals = 400
 
-// IntervalsSVG draws a bar an interval, with a mark at its value; an end that
-// is not known fades. Of more than 400 the first are drawn. O(intervals).
+// IntervalsSVG draws one bar for each interval, with a mark at its value; an unknown end
+// fades out. It draws at most the first 400 intervals. It takes O(intervals).
 func IntervalsSVG(w io.Writer, all []Interval, opt Options) error {
 	d, err := layoutIntervals(all, opt)
 	if err != nil {
@@ -34,7 +33,7 @@ func IntervalsSVG(w io.Writer, all []Interval, opt Options) error {
 	return d.writeSVG(w)
 }
 
-// IntervalsPNG draws the picture of IntervalsSVG as pixels.
+// IntervalsPNG draws the same picture as IntervalsSVG in pixels.
 func IntervalsPNG(w io.Writer, all []Interval, opt Options) error {
 	opt, err := opt.resolve()
 	if err != nil {
@@ -47,14 +46,14 @@ func IntervalsPNG(w io.Writer, all []Interval, opt Options) error {
 	return d.writePNG(w, opt.Scale)
 }
 
-// changeUnit is what changes are measured in where people read them.
+// changeUnit is the unit in which a picture shows changes.
 type changeUnit struct {
 	seconds     float64
 	name, short string
 }
 
-// unitOfChange is the unit for changes of up to most weight-seconds: hours from
-// two of them on, days from a hundred.
+// unitOfChange returns the unit for changes of up to most weight-seconds: hours from two
+// hours on, days from a hundred hours.
 func unitOfChange(most float64) changeUnit {
 	switch {
 	case most < 7200:
@@ -65,7 +64,8 @@ func unitOfChange(most float64) changeUnit {
 	return changeUnit{86400, "days", "d"}
 }
 
-// drawing is coloured rectangles and, above them, lines, then texts.
+// drawing is a list of coloured rectangles, with lines above them and texts above the
+// lines.
 type drawing struct {
 	title   string
 	w, h    float64
@@ -82,7 +82,7 @@ type filled struct {
 func (d *drawing) rect(r rect, fill color.RGBA) { d.rects = append(d.rects, filled{r, fill}) }
 
 func (d *drawing) writeSVG(w io.Writer) error {
-	p := pen{bufio.NewWriter(w)}
+	p := svgWriter{bufio.NewWriter(w)}
 	p.raw(`<svg xmlns="http://www.w3.org/2000/svg" width="`, number(d.w), `" height="`, number(d.h),
 		`" viewBox="0 0 `, number(d.w), " ", number(d.h),
 		`" font-family="Go, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif" role="img">`, "\n<title>")
@@ -105,9 +105,9 @@ func (d *drawing) writeSVG(w io.Writer) error {
 const (
 	intervalRow  = 24.0
 	intervalTop  = 78.0
-	intervalName = 250.0 // pixels for names, at most
+	intervalName = 250.0 // the greatest width of names
 	intervalNote = 150.0
-	fading       = 60.0 // pixels in which an open end fades
+	fadeWidth    = 60.0 // the length over which an open end fades
 )
 
 func layoutIntervals(all []Interval, opt Options) (*drawing, error) {
@@ -123,11 +123,11 @@ func layoutIntervals(all []Interval, opt Options) (*drawing, error) {
 	unit := unitOfChange(max(high, -low))
 	low, high = low/unit.seconds, high/unit.seconds
 	size := ""
-	if len(all) > mostIntervals {
-		size = "the first " + thousandsOf(mostIntervals) + " of " + thousandsOf(len(all)) + " scenarios · "
-		all = all[:mostIntervals]
+	if len(all) > maxIntervals {
+		size = "the first " + thousandsOf(maxIntervals) + " of " + thousandsOf(len(all)) + " scenarios · "
+		all = all[:maxIntervals]
 	}
-	measure := &ruler{}
+	measure := &textMeasurer{}
 	names := 40.0
 	for _, x := range all {
 		names = max(names, measure.width(smallFace, x.Name))
@@ -168,9 +168,9 @@ func (d *drawing) interval(x *Interval, r rect, at func(float64) float64) {
 	colour := hues[4]
 	switch {
 	case x.High < 0:
-		colour = hues[6] // the optimum falls for certain
+		colour = hues[6] // the optimum certainly falls
 	case x.Low > 0:
-		colour = hues[0] // it rises for certain
+		colour = hues[0] // the optimum certainly rises
 	}
 	from, to := at(x.Low), at(x.High)
 	fade := func(start, step float64) {
@@ -183,7 +183,7 @@ func (d *drawing) interval(x *Interval, r rect, at func(float64) float64) {
 			}
 		}
 	}
-	const step = fading / 12
+	const step = fadeWidth / 12
 	switch {
 	case math.IsNaN(x.Low) && math.IsNaN(x.High):
 		return
@@ -205,7 +205,8 @@ type linear struct {
 	marks     []float64
 }
 
-// newScale covers low to high with marks at 1, 2 or 5 times a power of ten.
+// newScale returns an axis from low to high with marks at multiples of 1, 2 or 5 times a
+// power of ten.
 func newScale(low, high float64) linear {
 	if !(high > low) {
 		high = low + 1
@@ -220,7 +221,7 @@ func newScale(low, high float64) linear {
 	s := linear{low: math.Floor(low/step) * step, high: math.Ceil(high/step) * step}
 	n := int(math.Round((s.high - s.low) / step))
 	for i := 0; i <= n; i++ {
-		// Rounded, so that labels have no digits of rounding.
+		// The value is parsed from decimals so that labels show no rounding errors.
 		m, err := strconv.ParseFloat(strconv.FormatFloat(s.low+float64(i)*step, 'g', 10, 64), 64)
 		if err == nil {
 			s.marks = append(s.marks, m)
@@ -229,4 +230,4 @@ func newScale(low, high float64) linear {
 	return s
 }
 
-func (s *linear) share(x float64) float64 { return (x - s.low) / (s.high - s.low) }
+func (li *linear) share(x float64) float64 { return (x - li.low) / (li.high - li.low) }

@@ -11,8 +11,8 @@ import (
 	"github.com/hare-sched/hare/web"
 )
 
-// mostRows of a page of intervals.
-const mostRows = 5000
+// maxPageRows of a page of intervals.
+const maxPageRows = 5000
 
 // pageInterval is a scenario on the page: its bar in shares of the width, and
 // its figures in words.
@@ -53,9 +53,9 @@ func IntervalsHTML(w io.Writer, all []Interval, opt Options) error {
 		Marks       []pageMark
 		Rows        []pageInterval
 	}{Title: opt.Title, Theme: web.ThemeButton}
-	if len(all) > mostRows {
-		data.Size = "The first " + thousandsOf(mostRows) + " of " + thousandsOf(len(all)) + " scenarios are shown."
-		all = all[:mostRows]
+	if len(all) > maxPageRows {
+		data.Size = "The first " + thousandsOf(maxPageRows) + " of " + thousandsOf(len(all)) + " scenarios are shown."
+		all = all[:maxPageRows]
 	}
 	low, high := extent(all)
 	unit := unitOfChange(max(high, -low))

@@ -11,7 +11,8 @@ import (
 
 var someIntervals = []Interval{
 	{Name: "add V100=8", Low: -18, High: -12, Value: -15, Note: "3 jobs gain, 0 lose"},
-	{Name: "a name that is far too long to stand on the left of a picture, so that it is shortened <here>", Low: -2, High: math.NaN(), Value: math.NaN(), Note: "pruned"},
+	{Name: "a name that is far too long to stand on the left of a picture, so that it is shortened <here>", Low: -2,
+		High: math.NaN(), Value: math.NaN(), Note: "pruned"},
 	{Name: "drop", Low: math.NaN(), High: 7, Value: 5},
 	{Name: "nothing known", Low: math.NaN(), High: math.NaN(), Value: math.NaN()},
 	{Name: "worse", Low: 3, High: 3, Value: 3},
@@ -49,7 +50,8 @@ func TestIntervals(t *testing.T) {
 		}
 	}
 	unit := bar.w / 6
-	if got := zero.x + zero.w/2 - 18*unit; math.Abs(got-bar.x) > 0.01 || math.Abs(mark.x+mark.w/2-(bar.x+bar.w/2)) > 0.01 {
+	if got := zero.x + zero.w/2 - 18*unit; math.Abs(got-bar.x) > 0.01 ||
+		math.Abs(mark.x+mark.w/2-(bar.x+bar.w/2)) > 0.01 {
 		t.Errorf("bar at %v, zero at %v, mark at %v", bar, zero, mark)
 	}
 	b.Reset()
@@ -60,7 +62,8 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	b.Reset()
-	if err := IntervalsHTML(&b, someIntervals, Options{Title: "x"}); err != nil || !strings.HasPrefix(b.String(), "<!DOCTYPE html>") || strings.Contains(b.String(), "http://www.w3.org/1999") {
+	if err := IntervalsHTML(&b, someIntervals, Options{Title: "x"}); err != nil ||
+		!strings.HasPrefix(b.String(), "<!DOCTYPE html>") || strings.Contains(b.String(), "http://www.w3.org/1999") {
 		t.Errorf("%v: %.100s", err, b.String())
 	}
 }
@@ -119,7 +122,8 @@ func TestIntervalsLimits(t *testing.T) {
 		many[i] = Interval{Name: "s", Low: float64(i), High: float64(2 * i), Value: float64(i)}
 	}
 	var b bytes.Buffer
-	if err := IntervalsSVG(&b, many, Options{}); err != nil || b.Len() > 300_000 || !strings.Contains(b.String(), "the first 400 of 5,000") {
+	if err := IntervalsSVG(&b, many, Options{}); err != nil || b.Len() > 300_000 ||
+		!strings.Contains(b.String(), "the first 400 of 5,000") {
 		t.Errorf("%d bytes, %v", b.Len(), err)
 	}
 	for _, draw := range []func() error{
@@ -147,7 +151,8 @@ func TestPricesPicture(t *testing.T) {
 		t.Error(b.String())
 	}
 	for _, bad := range []error{
-		Prices(&b, []int64{0}, curves, Options{}), Prices(&b, []int64{0, 1}, nil, Options{}), Prices(&b, []int64{0, 1}, curves, Options{}),
+		Prices(&b, []int64{0}, curves, Options{}), Prices(&b, []int64{0, 1}, nil, Options{}),
+		Prices(&b, []int64{0, 1}, curves, Options{}),
 	} {
 		if !errors.Is(bad, ErrNoPrices) {
 			t.Errorf("nothing to draw: %v", bad)
@@ -156,7 +161,8 @@ func TestPricesPicture(t *testing.T) {
 }
 
 func TestScale(t *testing.T) {
-	for _, c := range []struct{ low, high float64 }{{0, 1}, {-3, 7}, {0, 0}, {-1e9, 1e-9}, {5, 5}, {0, 1e-7}, {-48057.3, 123.4}} {
+	for _, c := range []struct{ low, high float64 }{{0, 1}, {-3, 7}, {0, 0}, {-1e9, 1e-9}, {5, 5}, {0, 1e-7},
+		{-48057.3, 123.4}} {
 		s := newScale(c.low, c.high)
 		if s.share(c.low) < 0 || s.share(c.high) > 1 || len(s.marks) < 2 || len(s.marks) > 14 {
 			t.Errorf("%v: %v", c, s)
