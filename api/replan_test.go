@@ -42,6 +42,31 @@ func TestReplan(t *testing.T) {
 			t.Errorf("verify: %d %s", w.Code, w.Body)
 		}
 	}
+	for name, c := range map[string]struct {
+		more string
+		code int
+		want string
+	}{
+		"what it went on from":      {`,"previous":` + prev, http.StatusOK, `"ok":true`},
+		"and its instance":          {`,"previous":` + prev + `,"previous_instance":` + example(t), http.StatusOK, `"ok":true`},
+		"another instance":          {`,"previous":` + prev + `,"previous_instance":` + string(answer.Replan.Instance), http.StatusOK, "another instance"},
+		"an instance alone":         {`,"previous_instance":` + example(t), http.StatusUnprocessableEntity, "missing_field"},
+		"an instant":                {`,"at_s":3`, http.StatusUnprocessableEntity, "unknown_field"},
+		"a previous one of no form": {`,"previous":{}`, http.StatusUnprocessableEntity, "/previous/hare"},
+	} {
+		w := request(t, h, "POST", "/v1/verify", in+`,"result":`+result+c.more+`}`)
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("verify with %s: %d %s", name, w.Code, w.Body)
+		}
+		follows(t, doc, "POST", "/v1/verify", w.Code, w.Header(), w.Body.String())
+	}
+	// A toy that is optimal for itself is no result of the instance.
+	toy := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}`
+	solved := request(t, h, "POST", "/v1/solves", `{"instance":`+toy+`,"options":{"work_limit":1}}`).Body.String()
+	forged := strings.Replace(solved, `"options":`, `"replan":{"at_s":0,"constant":0,"instance_sha256":"`+res.Replan.InstanceSHA256+`","instance":`+toy+`},"options":`, 1)
+	if w := request(t, h, "POST", "/v1/verify", in+`,"result":`+forged+`}`); !strings.Contains(w.Body.String(), `"ok":false`) || !strings.Contains(w.Body.String(), "nothing says what had started") {
+		t.Errorf("a toy is accepted: %s", w.Body)
+	}
 	broken := strings.Replace(result, `"at_s":3,`, `"at_s":4,`, 1)
 	if w := request(t, h, "POST", "/v1/verify", in+`,"result":`+broken+`}`); !strings.Contains(w.Body.String(), `"ok":false`) {
 		t.Errorf("another instant is accepted: %s", w.Body)

@@ -294,3 +294,28 @@ func TestPlanAgain(t *testing.T) {
 		t.Errorf("%v %+v", err, again)
 	}
 }
+
+// A plan for the rest of an earlier one is checked with what it went on from.
+func TestVerifyReplan(t *testing.T) {
+	k := newKeeper(t)
+	c := k.serve(t, nil)
+	inst := instance(t)
+	prev, err := c.Solve(t.Context(), client.Request{Instance: inst, Options: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := c.Solve(t.Context(), client.Request{Instance: inst, Options: quick, Previous: prev, At: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]struct {
+		prev   *hare.Result
+		before *hare.Instance
+		ok     bool
+	}{"with": {prev, nil, true}, "with both": {prev, inst, true}, "without": {nil, nil, true}, "of another instance": {prev, res.Replan.Rest, false}} {
+		rep, err := c.VerifyReplan(t.Context(), inst, res, x.prev, x.before)
+		if err != nil || rep.OK != x.ok || rep.OK != strings.Contains(rep.Note, "this is the rest at 1 s") {
+			t.Errorf("%s: %v %+v", name, err, rep)
+		}
+	}
+}

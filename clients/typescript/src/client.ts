@@ -251,9 +251,13 @@ export class Hare {
     return this.json(path("bounds"), { method: "POST", body: { instance, method } });
   }
 
-  /** Checks a result. */
-  verify(instance: Instance, result: Result): Promise<Report> {
-    return this.json(path("verify"), { method: "POST", body: { instance, result } });
+  /**
+   * Checks a result. What a plan for the rest of an earlier one went on from are the last two:
+   * the result that says what had started, and its instance where that is another one.
+   */
+  verify(instance: Instance, result: Result, previous?: Result, previousInstance?: Instance): Promise<Report> {
+    const body = { instance, result, previous, previous_instance: previousInstance };
+    return this.json(path("verify"), { method: "POST", body });
   }
 
   /** Scenarios, each as it finishes. Once one came, a stream that breaks is not taken up again. */

@@ -228,9 +228,21 @@ class Hare:
         body = {"instance": _dict(instance), "method": method}
         return BoundResult.from_dict(_json(self._call("POST", "/v1/bounds", json=body, repeatable=True)))
 
-    def verify(self, instance: Document, result: Document) -> Report:
-        """Checks a result."""
+    def verify(
+        self,
+        instance: Document,
+        result: Document,
+        previous: Document | None = None,
+        previous_instance: Document | None = None,
+    ) -> Report:
+        """Checks a result. What a plan for the rest of an earlier one went on from are
+        the last two: the result that says what had started, and its instance where
+        that is another one."""
         body = {"instance": _dict(instance), "result": _dict(result)}
+        if previous is not None:
+            body["previous"] = _dict(previous)
+        if previous_instance is not None:
+            body["previous_instance"] = _dict(previous_instance)
         return Report.from_dict(_json(self._call("POST", "/v1/verify", json=body, repeatable=True)))
 
     def what_if(self, request: Document) -> Iterator[dict[str, Any]]:
