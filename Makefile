@@ -11,6 +11,11 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Tests link HiGHS with a run path into .highs; bin/hare gets one beside itself.
 highs_for_tests   := PKG_CONFIG_PATH=$(CURDIR)/.highs/lib/pkgconfig
 highs_for_release := PKG_CONFIG_PATH=$(CURDIR)/.highs/release/pkgconfig
+# What pkg-config says is no part of the build cache's key. So the binary has a
+# name of its own there, or it would get the run path of tests, and is told where
+# HiGHS lies, or it would look in the checkout that was built first.
+release_cflags    := -O2 -g -DHARE_RELEASE
+release_ldflags    = -Wl,-rpath,\$$ORIGIN/lib -Wl,--build-id=none -L$$(dirname "$$(cat .highs/library)")
 
 # make check has vetted everything, and thirty test binaries link in half the
 # time without tables for debuggers.
@@ -20,6 +25,11 @@ quick_build := -vet=off -ldflags=-w
 racy := $(wildcard internal/lp relax greedy solver experiment admission study whatif explain regret service service/sqlite api client)
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
+
+# The commit that hare --version names: no date, so that builds are reproducible.
+COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -changed)
+
+PREFIX ?= /usr/local
 
 .PHONY: help
 help: ## list the targets
@@ -36,8 +46,29 @@ highs: prerequisites ## get HiGHS once, into .highs
 .PHONY: build
 build: highs ## bin/hare, and bin/lib with the library that it finds wherever both are moved
 	@mkdir -p bin/lib
-	CGO_ENABLED=1 $(highs_for_release) $(GO) build -trimpath -ldflags '-s -w -extldflags "-Wl,-rpath,$$ORIGIN/lib"' -o bin/hare ./cmd/hare
+	CGO_ENABLED=1 CGO_CFLAGS='$(release_cflags)' $(highs_for_release) $(GO) build -trimpath -buildvcs=false \
+		-ldflags "-s -w -buildid= -X main.commit=$(COMMIT) -extldflags '$(release_ldflags)'" -o bin/hare ./cmd/hare
 	@cp -Lf "$$(cat .highs/library)" bin/lib/
+
+.PHONY: install
+install: build ## PREFIX=/usr/local DESTDIR=: bin/hare, with its library in lib/hare
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/hare/lib $(DESTDIR)$(PREFIX)/share/doc/hare
+	install -m 755 bin/hare $(DESTDIR)$(PREFIX)/lib/hare/hare
+	install -m 644 bin/lib/* $(DESTDIR)$(PREFIX)/lib/hare/lib/
+	install -m 644 LICENSE NOTICE README.md CHANGELOG.md $(DESTDIR)$(PREFIX)/share/doc/hare/
+	ln -sfn ../lib/hare/hare $(DESTDIR)$(PREFIX)/bin/hare
+
+.PHONY: uninstall
+uninstall: ## remove what make install with the same PREFIX and DESTDIR put there
+	rm -rf $(DESTDIR)$(PREFIX)/bin/hare $(DESTDIR)$(PREFIX)/lib/hare $(DESTDIR)$(PREFIX)/share/doc/hare
+
+.PHONY: release
+release: ## archives, image and wheel of the commit REF (HEAD), in build/release
+	@scripts/release.sh $(or $(REF),HEAD) build/release
+
+.PHONY: test-release
+test-release: ## builds of HEAD in two places are the same, byte for byte
+	@scripts/release.sh --check
 
 .PHONY: demo
 demo: build ## solve a shipped instance, verify it twice, draw it
@@ -53,7 +84,7 @@ demo: build ## solve a shipped instance, verify it twice, draw it
 	@echo "The result is in build/demo.result.json, its picture in $(CURDIR)/build/gantt.svg"
 
 .PHONY: test
-test: prerequisites-clients check test-go test-race test-python test-web test-clients ## every test of the project
+test: prerequisites-clients check test-go test-race test-python test-web test-clients test-release ## every test of the project
 	@echo "All tests passed."
 
 .PHONY: check

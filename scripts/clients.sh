@@ -3,6 +3,7 @@
 # clients/*/node_modules and build/clients.
 #
 #   clients.sh build      the packages, in build/clients: wheel, sdist, npm tarball
+#   clients.sh wheel      the Python package alone
 #   clients.sh test       build them, install them elsewhere, run them against bin/hare serve
 #   clients.sh lint       the specification
 #   clients.sh fuzz [S]   every operation of the specification, a few examples each or twice S seconds: without keys and with
@@ -11,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
-cache=$root/.clients
+cache=${HARE_CLIENTS:-$root/.clients}
 python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1 NO_UPDATE_NOTIFIER=1 REDOCLY_TELEMETRY=off
 mkdir -p "$cache" build/clients
@@ -211,6 +212,7 @@ fuzz() {
 
 case ${1:-} in
 build) build ;;
+wheel) build_python ;;
 test) test_clients ;;
 lint) lint ;;
 fuzz) fuzz "${2:-}" ;;

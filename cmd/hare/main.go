@@ -27,9 +27,6 @@ const (
 	exitInternal = 3 // a fault of Hare or of the machine, such as a full disk
 )
 
-// version of Hare; results carry it.
-const version = "0.1.0"
-
 // errNo ends a command whose answer, already printed, is no.
 var errNo = errors.New("no")
 
@@ -118,13 +115,14 @@ or a fault of the machine, such as a full disk.`,
   hare solve small.json -o result.json
   hare verify small.json result.json
   hare plot small.json result.json -o gantt.html`,
-		Version: version,
+		Version: longVersion(),
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			return checkFlags(c)
 		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("hare {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})

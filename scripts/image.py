@@ -1,0 +1,110 @@
+"""Makes an image of Hare without a daemon: an archive in the OCI layout, for
+podman load, skopeo copy oci-archive:FILE or ctr images import.
+
+    image.py STAGE FILE VERSION COMMIT ARCHITECTURE
+
+STAGE has hare and lib. The image has them, the libraries of this machine that
+they are linked with, and nothing else: no shell and no base image. Equal inputs
+make equal bytes.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+CREATED = int(os.environ["SOURCE_DATE_EPOCH"])
+
+
+def entry(tar, name, data=None, mode=0o644, kind=tarfile.REGTYPE, link=""):
+    info = tarfile.TarInfo(name)
+    info.type, info.mode, info.mtime, info.linkname = kind, mode, CREATED, link
+    info.size = len(data or b"")
+    tar.addfile(info, io.BytesIO(data) if data is not None else None)
+
+
+def libraries(*files):
+    """The shared objects that the loader finds for files, by the path it looks at."""
+    found = set()
+    for file in files:
+        for line in subprocess.run(["ldd", file], check=True, capture_output=True, text=True).stdout.splitlines():
+            if "not found" in line:
+                sys.exit(f"{file}: {line.strip()}")
+            m = re.search(r"(/\S+) \(0x", line)
+            if m:
+                found.add(m[1])
+    return sorted(found)
+
+
+def layer(stage):
+    files = {}
+    for path in sorted(stage.rglob("*")):
+        if path.is_file():
+            files["opt/hare/" + str(path.relative_to(stage))] = (path.read_bytes(), 0o755 if os.access(path, os.X_OK) else 0o644)
+    own = str(stage.resolve())
+    for lib in libraries(stage / "hare", *(stage / "lib").iterdir()):
+        if not os.path.realpath(lib).startswith(own):
+            files[lib.lstrip("/")] = (Path(os.path.realpath(lib)).read_bytes(), 0o755)
+    files["etc/passwd"] = (b"hare:x:65532:65532::/tmp:/sbin/nologin\n", 0o644)
+    folders = {"tmp": 0o1777}
+    for name in files:
+        for parent in Path(name).parents:
+            if str(parent) != ".":
+                folders.setdefault(str(parent), 0o755)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name in sorted(folders):
+            entry(tar, name, mode=folders[name], kind=tarfile.DIRTYPE)
+        for name in sorted(files):
+            entry(tar, name, *files[name])
+    return out.getvalue()
+
+
+def main(stage, target, version, commit, architecture):
+    blobs = {}
+
+    def put(data, media):
+        digest = hashlib.sha256(data).hexdigest()
+        blobs["blobs/sha256/" + digest] = data
+        return {"mediaType": media, "digest": "sha256:" + digest, "size": len(data)}
+
+    def document(value):
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+    tar = layer(Path(stage))
+    packed = put(gzip.compress(tar, 9, mtime=0), "application/vnd.oci.image.layer.v1.tar+gzip")
+    config = put(
+        document({
+            "architecture": architecture,
+            "os": "linux",
+            "config": {
+                "User": "65532:65532",
+                "WorkingDir": "/tmp",
+                "ExposedPorts": {"8080/tcp": {}},
+                "Entrypoint": ["/opt/hare/hare"],
+                "Cmd": ["serve", "--listen", "0.0.0.0:8080", "--insecure"],
+                "Labels": {"org.opencontainers.image.version": version, "org.opencontainers.image.revision": commit},
+            },
+            "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(tar).hexdigest()]},
+        }),
+        "application/vnd.oci.image.config.v1+json",
+    )
+    kind = "application/vnd.oci.image.manifest.v1+json"
+    manifest = put(document({"schemaVersion": 2, "mediaType": kind, "config": config, "layers": [packed]}), kind)
+    manifest["annotations"] = {"org.opencontainers.image.ref.name": version}
+    manifest["platform"] = {"architecture": architecture, "os": "linux"}
+    with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as out:
+        entry(out, "oci-layout", document({"imageLayoutVersion": "1.0.0"}))
+        entry(out, "index.json", document({"schemaVersion": 2, "manifests": [manifest]}))
+        for name in sorted(blobs):
+            entry(out, name, blobs[name])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
