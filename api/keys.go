@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -141,7 +142,7 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 // change changes the keys; once begun, it does not end with the call.
 func (s *server) change(r *http.Request, f func(*service.KeySet) error) error {
 	err := s.cfg.Keys.Update(context.WithoutCancel(r.Context()), f)
-	if bad := (*service.CorruptError)(nil); errors.As(err, &bad) {
+	if bad := (*store.CorruptError)(nil); errors.As(err, &bad) {
 		return errors.New(bad.What) // for the log: where the file is, is nobody's business
 	}
 	return err

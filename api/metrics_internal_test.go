@@ -22,12 +22,13 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // observedServer has all metrics that a server can have.
 func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 	t.Helper()
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: NewTimedStore(service.NewMemory())})
+	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: NewTimedStore(store.NewMemory())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestMetricsAreClean(t *testing.T) {
 	hooks.Predicted(time.Second, 2*time.Second)
 	hooks.Predicted(0, time.Second) // no prediction, so nothing to compare
 	hooks.Committed(t.Context(), time.Now(), 70, nil)
-	hooks.Committed(t.Context(), time.Now(), 5, service.ErrStorage)
+	hooks.Committed(t.Context(), time.Now(), 5, store.ErrStorage)
 	s.met.failed.WithLabelValues("internal").Inc()
 	s.met.refused(http.StatusTooManyRequests, "quota")
 	s.met.refused(http.StatusNotFound, "not_found")

@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -348,7 +349,7 @@ func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 func sessionProblem(err error) *statusError {
 	var conflict *service.ConflictError
 	var limit *admission.LimitError
-	var corrupt *service.CorruptError
+	var corrupt *store.CorruptError
 	var quota *admission.QuotaError
 	switch {
 	case errors.As(err, &quota):
@@ -359,13 +360,13 @@ func sessionProblem(err error) *statusError {
 		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
 	case errors.Is(err, admission.ErrFull):
 		return &statusError{http.StatusServiceUnavailable, "full", "the server has as many of these as it may: try again later"}
-	case errors.Is(err, service.ErrStorage):
+	case errors.Is(err, store.ErrStorage):
 		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full or failing: nothing is lost that was answered; make room, and send this again"}
 	case errors.As(err, &corrupt):
 		return &statusError{http.StatusInternalServerError, "corrupt_log", corrupt.Error()}
 	case errors.Is(err, service.ErrKeyEnded):
 		return &statusError{http.StatusUnauthorized, "bad_key", "the key was revoked or has expired"}
-	case errors.Is(err, service.ErrNoSession):
+	case errors.Is(err, store.ErrNoSession):
 		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}
 	case errors.Is(err, admission.ErrDraining):
 		return &statusError{http.StatusServiceUnavailable, "draining", "the server is shutting down: connect again, and go on behind the last answer"}

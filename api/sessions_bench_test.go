@@ -16,7 +16,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/wire"
 )
 

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -217,7 +218,7 @@ func (c *conversation) listen(ctx context.Context) (whole bool) {
 
 // final says that no event will be taken any more.
 func final(err error) bool {
-	return errors.Is(err, service.ErrNoSession) || errors.Is(err, admission.ErrDraining)
+	return errors.Is(err, store.ErrNoSession) || errors.Is(err, admission.ErrDraining)
 }
 
 // tell writes the answers in order. It flushes whenever it would have to wait.
@@ -302,10 +303,10 @@ func (c *conversation) say(it item) error {
 			}
 			c.buf = append(wire.AppendAnswer(c.buf, answer), '\n')
 		} else {
-			if errors.Is(err, service.ErrStorage) && !c.begun && len(c.buf) == 0 {
+			if errors.Is(err, store.ErrStorage) && !c.begun && len(c.buf) == 0 {
 				return err // a problem of its own
 			}
-			if errors.Is(err, service.ErrStorage) && !c.failed {
+			if errors.Is(err, store.ErrStorage) && !c.failed {
 				c.failed = true
 				c.s.cfg.Logger.Warn("events not recorded", "request_id", requestID(c.r.Context()), "session", c.session.ID(), "seq", it.seq, "error", err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -29,7 +30,7 @@ func FuzzEvents(f *testing.F) {
 	} {
 		f.Add([]byte(body))
 	}
-	sessions, err := service.OpenSessions(f.Context(), service.SessionsConfig{Store: service.NewMemory(), MaxJobs: 8})
+	sessions, err := service.OpenSessions(f.Context(), service.SessionsConfig{Store: store.NewMemory(), MaxJobs: 8})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -493,7 +494,7 @@ func TestDraining(t *testing.T) {
 // A server with open streams ends soon, after it has told them.
 func TestServeEndsStreams(t *testing.T) {
 	svc := service.New(service.Config{})
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: service.NewMemory()})
+	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: store.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // sessionMetrics are about what goes through the streams of sessions.
@@ -71,7 +72,7 @@ func (m *metrics) watch(sessions *service.Sessions) {
 
 // TimedStore measures how long a Store takes to make events durable.
 type TimedStore struct {
-	service.Store
+	store.SessionStore
 	commits  prometheus.Histogram
 	events   prometheus.Histogram
 	bytes    prometheus.Counter
@@ -79,20 +80,20 @@ type TimedStore struct {
 }
 
 // NewTimedStore wraps a store.
-func NewTimedStore(store service.Store) *TimedStore {
+func NewTimedStore(store store.SessionStore) *TimedStore {
 	return &TimedStore{
-		Store:    store,
-		commits:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds", Help: "Time to make a group of events durable.", Buckets: commitTimes}),
-		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_bytes_total", Help: "Bytes of events that became durable."}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total", Help: "Groups of events that the disk refused; none of them was recorded."}),
-		events:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
+		SessionStore: store,
+		commits:      prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds", Help: "Time to make a group of events durable.", Buckets: commitTimes}),
+		bytes:        prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_bytes_total", Help: "Bytes of events that became durable."}),
+		failures:     prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total", Help: "Groups of events that the disk refused; none of them was recorded."}),
+		events:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
 	}
 }
 
 // Append is Store.Append.
-func (t *TimedStore) Append(ctx context.Context, rows []service.Row) error {
+func (t *TimedStore) Append(ctx context.Context, rows []store.Row) error {
 	began := time.Now()
-	err := t.Store.Append(ctx, rows)
+	err := t.SessionStore.Append(ctx, rows)
 	if err != nil {
 		t.failures.Inc()
 		return err

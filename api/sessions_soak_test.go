@@ -19,7 +19,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // soak makes the test of many sessions as long as it is before a release:

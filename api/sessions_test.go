@@ -20,6 +20,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -28,13 +29,13 @@ const twoGPUs = `{"nodes":[{"name":"a","gpus":{"V100":1}},{"name":"b","gpus":{"T
 
 // fullStore fails to append when told to, and gives a damaged row.
 type fullStore struct {
-	service.Store
+	store.SessionStore
 	full    atomic.Bool
 	damaged atomic.Int64 // first event of the row
 }
 
-func (s *fullStore) Rows(ctx context.Context, id string, seq int64, most int) ([]service.Row, error) {
-	rows, err := s.Store.Rows(ctx, id, seq, most)
+func (s *fullStore) Rows(ctx context.Context, id string, seq int64, most int) ([]store.Row, error) {
+	rows, err := s.SessionStore.Rows(ctx, id, seq, most)
 	for i := range rows {
 		if rows[i].First == s.damaged.Load() {
 			rows[i].Sum[0] ^= 1
@@ -43,11 +44,11 @@ func (s *fullStore) Rows(ctx context.Context, id string, seq int64, most int) ([
 	return rows, err
 }
 
-func (s *fullStore) Append(ctx context.Context, rows []service.Row) error {
+func (s *fullStore) Append(ctx context.Context, rows []store.Row) error {
 	if s.full.Load() {
-		return fmt.Errorf("%w: no room", service.ErrStorage)
+		return fmt.Errorf("%w: no room", store.ErrStorage)
 	}
-	return s.Store.Append(ctx, rows)
+	return s.SessionStore.Append(ctx, rows)
 }
 
 // sessionServer serves sessions on loopback.
@@ -60,7 +61,7 @@ type sessionServer struct {
 
 func newSessionServer(t testing.TB, cfg service.SessionsConfig, tune ...func(*api.Config)) *sessionServer {
 	t.Helper()
-	s := &sessionServer{store: &fullStore{Store: service.NewMemory()}, svc: service.New(service.Config{Solver: solver.Config{Version: "test"}})}
+	s := &sessionServer{store: &fullStore{SessionStore: store.NewMemory()}, svc: service.New(service.Config{Solver: solver.Config{Version: "test"}})}
 	cfg.Store = api.NewTimedStore(s.store)
 	cfg.Retry = time.Millisecond
 	var err error

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // reconnect is after how long an EventSource comes again.
@@ -54,15 +55,15 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	return follow(s, w, r, kind == kindEvents, feed[service.SolveEvent]{
+	return follow(s, w, r, kind == kindEvents, feed[store.SolveEvent]{
 		of: "solves", ahead: 1, retry: reconnect,
-		items: func(ctx context.Context) iter.Seq2[service.SolveEvent, error] {
+		items: func(ctx context.Context) iter.Seq2[store.SolveEvent, error] {
 			return solves.Events(ctx, tenant, id, after)
 		},
-		write: func(l *liveWriter, e service.SolveEvent) {
+		write: func(l *liveWriter, e store.SolveEvent) {
 			l.item(e.Seq, e.Type, func(b []byte) []byte { return append(b, solveEventJSON(e)...) })
 		},
-		last: func(e service.SolveEvent) bool { return e.Type == service.SolveDone },
+		last: func(e store.SolveEvent) bool { return e.Type == service.SolveDone },
 		code: func(err error) string {
 			if p := solveProblem(err); p != nil {
 				return p.code
@@ -76,7 +77,7 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func solveEventJSON(e service.SolveEvent) []byte {
+func solveEventJSON(e store.SolveEvent) []byte {
 	text, _ := json.Marshal(struct { // there is nothing in it that cannot be written
 		Seq           int64           `json:"seq"`
 		AtS           json.RawMessage `json:"at_s"`

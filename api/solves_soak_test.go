@@ -15,8 +15,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/wire"
 )
 

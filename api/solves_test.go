@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -48,7 +49,7 @@ func newSolveServer(t testing.TB, cfg service.Config, tune ...func(*api.Config))
 // keepSolves keeps solves in memory until the end of the test.
 func keepSolves(t testing.TB, svc *service.Service) *service.Solves {
 	t.Helper()
-	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves()})
+	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // memoryKeys is a KeyStore that lasts as long as the test.
@@ -102,7 +103,7 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, t
 	ctx, stop := context.WithCancel(context.Background())
 	go s.ring.Follow(ctx)
 	s.quotas = admission.NewQuotas(quota, s.ring.Quota)
-	keep := service.SessionsConfig{Store: service.NewMemory(), Quotas: s.quotas}
+	keep := service.SessionsConfig{Store: store.NewMemory(), Quotas: s.quotas}
 	for _, f := range tune {
 		f(&keep)
 	}
@@ -110,7 +111,7 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, t
 		t.Fatal(err)
 	}
 	s.svc = service.New(work)
-	s.solves, err = service.OpenSolves(t.Context(), service.SolvesConfig{Service: s.svc, Store: service.NewMemorySolves(), Quotas: s.quotas})
+	s.solves, err = service.OpenSolves(t.Context(), service.SolvesConfig{Service: s.svc, Store: store.NewMemorySolves(), Quotas: s.quotas})
 	if err != nil {
 		t.Fatal(err)
 	}

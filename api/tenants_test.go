@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // guarded is what a route is for.
@@ -533,7 +534,7 @@ func TestKeysOverHTTP(t *testing.T) {
 		t.Error(got)
 	}
 	s.store.mu.Lock()
-	s.store.bad = &service.CorruptError{What: "/var/lib/hare/keys.json is damaged"}
+	s.store.bad = &store.CorruptError{What: "/var/lib/hare/keys.json is damaged"}
 	s.store.mu.Unlock()
 	for path, method := range map[string]string{"/v1/keys": "POST", "/v1/keys/" + made.ID: "DELETE"} {
 		if got := s.call(t, admin, method, path, `{"role":"read"}`); got.code != 500 || got.problem() != "internal" || strings.Contains(got.body, "/var") {

@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/study"
 )
 
@@ -76,7 +77,7 @@ func errorKind(err error) string {
 		return "cancelled"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "deadline"
-	case errors.Is(err, service.ErrStorage):
+	case errors.Is(err, store.ErrStorage):
 		return "storage"
 	case errors.Is(err, service.ErrInfeasible):
 		return "infeasible"

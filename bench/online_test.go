@@ -14,9 +14,10 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/wire"
 )
@@ -142,7 +143,7 @@ func differ(got, want []byte) string {
 
 // overHTTP sends lines of events to a session on loopback and reads back the plan that
 // the session followed.
-func overHTTP(t *testing.T, store service.Store, inst *hare.Instance, policy, parameters string,
+func overHTTP(t *testing.T, store store.SessionStore, inst *hare.Instance, policy, parameters string,
 	lines []byte) (code int, answers, schedule []byte) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{}})
@@ -194,7 +195,7 @@ func overHTTP(t *testing.T, store service.Store, inst *hare.Instance, policy, pa
 // inMemory submits events to a session without HTTP and disk.
 func inMemory(t *testing.T, inst *hare.Instance, policy, parameters string, events []hare.Event) (answers []byte) {
 	t.Helper()
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: service.NewMemory()})
+	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: store.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // keeper serves what package api does, and solves that go on behind by the
@@ -48,7 +49,7 @@ type fail struct {
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}, Running: 2, Queue: 8})
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: service.NewMemory()})
+	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: store.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

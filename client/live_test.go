@@ -19,13 +19,14 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/keys"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // live is what hare serve serves: stored solves, and keys where dir is not "".
 func live(t *testing.T, dir string) (url string) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2, Queue: 8})
-	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: service.NewMemorySolves()})
+	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}

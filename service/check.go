@@ -5,7 +5,7 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// CheckSolve reports what the engine would refuse of a solve, so that it is
+// store.CheckSolve reports what the engine would refuse of a solve, so that it is
 // refused before it is taken in.
 func (s *Service) CheckSolve(inst *hare.Instance, opt hare.Options) error {
 	if e, ok := s.cfg.Engine.(solverEngine); ok {

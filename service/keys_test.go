@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 func TestNewKey(t *testing.T) {
@@ -175,7 +176,7 @@ func TestSessionsOfTenants(t *testing.T) {
 	}
 	for tenant, want := range map[string]bool{"a": true, "b": false, "": false} {
 		_, err := s.Session(ctx, tenant, a.ID())
-		if want != (err == nil) || !want && !errors.Is(err, service.ErrNoSession) {
+		if want != (err == nil) || !want && !errors.Is(err, store.ErrNoSession) {
 			t.Errorf("for %q: %v", tenant, err)
 		}
 		infos, err := s.List(ctx, tenant)
@@ -183,7 +184,7 @@ func TestSessionsOfTenants(t *testing.T) {
 			t.Errorf("for %q: %d sessions, %v", tenant, len(infos), err)
 		}
 		if !want {
-			if err := s.Delete(ctx, tenant, a.ID()); !errors.Is(err, service.ErrNoSession) {
+			if err := s.Delete(ctx, tenant, a.ID()); !errors.Is(err, store.ErrNoSession) {
 				t.Errorf("%q deletes: %v", tenant, err)
 			}
 		}

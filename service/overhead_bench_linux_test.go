@@ -11,8 +11,9 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -58,7 +59,7 @@ func BenchmarkOverhead(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer func() { _ = disk.Close() }()
-	for name, store := range map[string]service.SolveStore{"durable": disk, "memory": service.NewMemorySolves()} {
+	for name, store := range map[string]store.SolveStore{"durable": disk, "memory": store.NewMemorySolves()} {
 		b.Run(name, func(b *testing.B) {
 			engine := &timedEngine{}
 			s, err := service.OpenSolves(b.Context(), service.SolvesConfig{Store: store, Service: service.New(service.Config{Engine: engine, Running: 1})})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -63,11 +64,11 @@ func encodeReplan(w io.Writer, req *hare.ReplanRequest) error {
 }
 
 // readReplan reads what encodeReplan wrote.
-func (s *Solves) readReplan(ctx context.Context, id string, ref blobRef) (hare.ReplanRequest, error) {
-	r := openBlob(ctx, s.cfg.Store, id, ref)
+func (s *Solves) readReplan(ctx context.Context, id string, ref store.BlobRef) (hare.ReplanRequest, error) {
+	r := store.OpenBlob(ctx, s.cfg.Store, id, ref)
 	req, err := wire.DecodeRequest(r, wire.Limits{MaxBytes: ref.Size + 1})
 	if err != nil {
-		return hare.ReplanRequest{}, blobFault(r, err)
+		return hare.ReplanRequest{}, r.Fault(err)
 	}
 	return req.Replan, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/wire"
 )
-
-// ErrNoSession says that there is no session of that id, or no more.
-var ErrNoSession = errors.New("service: no such session")
 
 // Clock says who gives the time of events.
 type Clock string
@@ -78,8 +74,8 @@ func (p *Promise) Done() <-chan struct{} { return p.done }
 // Wait returns the answer once the event and its decisions are durable. An
 // error says that the event was not accepted, and changed nothing:
 // *SequenceError, *ConflictError, *admission.LimitError, *hare.InvalidError (the policy
-// refused it, or its time goes back), *CorruptError, ErrNoSession, or admission.ErrDraining.
-// After ErrStorage, and when ctx ended, the event may be recorded or
+// refused it, or its time goes back), *store.CorruptError, store.ErrNoSession, or admission.ErrDraining.
+// After store.ErrStorage, and when ctx ended, the event may be recorded or
 // not: sending it again tells. The decisions are read-only.
 func (p *Promise) Wait(ctx context.Context) (hare.Answer, error) {
 	select {

@@ -9,6 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -26,7 +27,7 @@ type actor struct {
 
 	policy  online.Durable // nil: to be loaded
 	damage  error          // why it cannot be; reading the log again would not help
-	links   chain          // where the log will end
+	links   store.Chain    // where the log will end
 	atUs    int64          // time of the last event
 	jobs    int64          // that have not ended
 	fresh   int            // events since the last snapshot
@@ -43,8 +44,8 @@ type actor struct {
 
 // batch is what becomes durable together, and who waits for it.
 type batch struct {
-	row       Row // without Data: nothing to write
-	snapshot  *Snapshot
+	row       store.Row // without Data: nothing to write
+	snapshot  *store.Snapshot
 	promises  []*Promise
 	decisions []hare.Decision // those of the promises lie in it
 	done      chan error
@@ -125,7 +126,7 @@ func (a *actor) apply(p *Promise) error {
 	if err := a.load(); err != nil {
 		return err
 	}
-	seq := a.links.last + int64(a.pending()) + 1
+	seq := a.links.Last + int64(a.pending()) + 1
 	if p.event.Seq < seq && p.event.Seq > 0 {
 		return a.e.noted(a.recorded(p))
 	}
@@ -213,14 +214,14 @@ func (a *actor) recorded(p *Promise) error {
 		if err != nil {
 			return err
 		}
-		links := chain{session: a.e.id, last: seq - 1, loose: true}
+		links := store.Chain{Session: a.e.id, Last: seq - 1, Loose: true}
 		if len(rows) == 0 {
-			return &CorruptError{Session: a.e.id, Seq: seq, What: "the row is missing"}
+			return &store.CorruptError{Session: a.e.id, Seq: seq, What: "the row is missing"}
 		}
-		if err := links.next(&rows[0]); err != nil {
+		if err := links.Next(&rows[0]); err != nil {
 			return err
 		}
-		if a.row, err = decodeRow(&rows[0]); err != nil {
+		if a.row, err = store.DecodeRow(&rows[0]); err != nil {
 			a.row = nil
 			return err
 		}
@@ -247,9 +248,9 @@ func (a *actor) fly() {
 		}
 		return
 	}
-	b.row.Session, b.row.Prev = a.e.id, a.links.sum
-	b.row.Sum = b.row.sum()
-	a.links.last, a.links.sum = b.row.Last, b.row.Sum
+	b.row.Session, b.row.Prev = a.e.id, a.links.Sum
+	b.row.Sum = b.row.Checksum()
+	a.links.Last, a.links.Sum = b.row.Last, b.row.Sum
 	if a.fresh >= a.e.s.cfg.SnapshotEvery {
 		b.snapshot = a.snapshot()
 	}
@@ -258,9 +259,9 @@ func (a *actor) fly() {
 }
 
 // snapshot is that of the end of the batch that flies next.
-func (a *actor) snapshot() *Snapshot {
-	s := &Snapshot{Session: a.e.id, Seq: a.links.last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.sum, State: a.policy.AppendSnapshot(nil)}
-	s.Sum = s.sum()
+func (a *actor) snapshot() *store.Snapshot {
+	s := &store.Snapshot{Session: a.e.id, Seq: a.links.Last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.Sum, State: a.policy.AppendSnapshot(nil)}
+	s.Sum = s.Checksum()
 	a.fresh = 0
 	return s
 }
@@ -309,7 +310,7 @@ func (a *actor) flush() {
 // leave ends the actor: for good, or only if nobody sends to it.
 func (a *actor) leave(forGood bool) bool {
 	a.flush()
-	if a.policy != nil && a.fresh > 0 && !(forGood && a.e.ended == ErrNoSession) {
+	if a.policy != nil && a.fresh > 0 && !(forGood && a.e.ended == store.ErrNoSession) {
 		b := newBatch()
 		b.snapshot = a.snapshot()
 		a.e.s.commits <- b

@@ -11,32 +11,33 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // picky is a store that cannot write the rows of one session, nor those that
 // come with them.
 type picky struct {
-	service.Store
+	store.SessionStore
 	bad string
 }
 
 var errPicky = errors.New("the page of that row is broken")
 
-func (p *picky) Append(ctx context.Context, rows []service.Row) error {
-	if slices.ContainsFunc(rows, func(r service.Row) bool { return r.Session == p.bad }) {
+func (p *picky) Append(ctx context.Context, rows []store.Row) error {
+	if slices.ContainsFunc(rows, func(r store.Row) bool { return r.Session == p.bad }) {
 		return errPicky
 	}
-	return p.Store.Append(ctx, rows)
+	return p.SessionStore.Append(ctx, rows)
 }
 
 // TestOneFaultIsNotThatOfOthers: sessions whose rows are written together with
 // those of a faulty one are answered, and the operator is told.
 func TestOneFaultIsNotThatOfOthers(t *testing.T) {
 	ctx := context.Background()
-	store := &picky{Store: service.NewMemory()}
+	db := &picky{SessionStore: store.NewMemory()}
 	var log syncBuffer
-	cfg := sessionsConfig(store)
+	cfg := sessionsConfig(db)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := open(t, cfg)
 	defer s.Close()
@@ -44,7 +45,7 @@ func TestOneFaultIsNotThatOfOthers(t *testing.T) {
 	for i := range sessions {
 		sessions[i] = create(t, s)
 	}
-	store.bad = sessions[7].ID()
+	db.bad = sessions[7].ID()
 	var wg sync.WaitGroup
 	for i, e := range sessions {
 		wg.Go(func() {
@@ -109,9 +110,9 @@ func TestDamageIsToldOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := &counting{Store: disk}
+	db := &counting{SessionStore: disk}
 	var log syncBuffer
-	cfg := sessionsConfig(store)
+	cfg := sessionsConfig(db)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s = open(t, cfg)
 	defer s.Close()
@@ -123,11 +124,11 @@ func TestDamageIsToldOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Wait(ctx); !errors.As(err, new(*service.CorruptError)) {
+		if _, err := p.Wait(ctx); !errors.As(err, new(*store.CorruptError)) {
 			t.Fatal(err)
 		}
 	}
-	if n := store.rows.Load(); n != 1 {
+	if n := db.rows.Load(); n != 1 {
 		t.Errorf("it was loaded %d times", n)
 	}
 	if n := strings.Count(log.String(), "a session is damaged"); n != 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // openBench opens a directory with the settings of a server.

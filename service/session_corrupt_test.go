@@ -14,7 +14,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // logOf reads a log as answers, up to its end or what is wrong with it.
@@ -249,11 +250,11 @@ func TestRowsAreChained(t *testing.T) {
 			if !slices.Equal(got, want[:len(got)]) {
 				t.Error("the log is wrong")
 			}
-			if (err == nil) != c.log || err != nil && !errors.As(err, new(*service.CorruptError)) {
+			if (err == nil) != c.log || err != nil && !errors.As(err, new(*store.CorruptError)) {
 				t.Errorf("log of %d: %v", len(got), err)
 			}
 			answers, err := send(ctx, e, events[400:])
-			if c.refused != errors.As(err, new(*service.CorruptError)) || !c.refused && !slices.Equal(answers, want[400:]) {
+			if c.refused != errors.As(err, new(*store.CorruptError)) || !c.refused && !slices.Equal(answers, want[400:]) {
 				t.Errorf("%d answers, %v", len(answers), err)
 			}
 			if !c.refused || c.name == "configuration" {
@@ -350,7 +351,7 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := filepath.Join(t.TempDir(), "new")
-		if err := sqlite.Restore(ctx, file, to); !errors.As(err, new(*service.CorruptError)) {
+		if err := sqlite.Restore(ctx, file, to); !errors.As(err, new(*store.CorruptError)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := os.Stat(filepath.Join(to, "hare.db")); err == nil {

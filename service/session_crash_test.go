@@ -17,7 +17,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -197,29 +198,29 @@ func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, ans
 
 // failing is a store whose disk is full at times.
 type failing struct {
-	service.Store
+	store.SessionStore
 	fail func() bool
 	// late: what fails was written nevertheless, as a failed fsync may leave it.
 	late bool
 }
 
-func (f *failing) Append(ctx context.Context, rows []service.Row) error {
+func (f *failing) Append(ctx context.Context, rows []store.Row) error {
 	if !f.fail() {
-		return f.Store.Append(ctx, rows)
+		return f.SessionStore.Append(ctx, rows)
 	}
 	if f.late {
-		if err := f.Store.Append(ctx, rows); err != nil {
+		if err := f.SessionStore.Append(ctx, rows); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: no space", service.ErrStorage)
+	return fmt.Errorf("%w: no space", store.ErrStorage)
 }
 
-func (f *failing) SaveSnapshot(ctx context.Context, s service.Snapshot) error {
+func (f *failing) SaveSnapshot(ctx context.Context, s store.Snapshot) error {
 	if s.Seq > 0 && f.fail() {
-		return fmt.Errorf("%w: no space", service.ErrStorage)
+		return fmt.Errorf("%w: no space", store.ErrStorage)
 	}
-	return f.Store.SaveSnapshot(ctx, s)
+	return f.SessionStore.SaveSnapshot(ctx, s)
 }
 
 // TestFullDiskRefusesAndRecovers: nothing is answered that is not recorded, and
@@ -228,11 +229,11 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 5)) // of the committer alone, while events go in
-		store, err := sqlite.Open(ctx, t.TempDir())
+		db, err := sqlite.Open(ctx, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, sessionsConfig(&failing{Store: store, fail: func() bool { return rng.IntN(3) == 0 }, late: seed%2 == 1}))
+		s := open(t, sessionsConfig(&failing{SessionStore: db, fail: func() bool { return rng.IntN(3) == 0 }, late: seed%2 == 1}))
 		e := create(t, s)
 		events := script(seed, 400)
 		want := undisturbed(t, events)
@@ -245,7 +246,7 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 			}
 			answered += len(got)
 			switch {
-			case errors.Is(err, service.ErrStorage):
+			case errors.Is(err, store.ErrStorage):
 				failures++
 				if seen, err := logOf(e); err != nil || len(seen) < answered || !slices.Equal(seen, want[:len(seen)]) {
 					t.Fatalf("seed %d: the log cannot be read then: %d of %d, %v", seed, len(seen), answered, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -152,7 +153,7 @@ var cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount
 // soak makes some tests as long as they are before a release.
 var soak = flag.Bool("hare.soak", false, "kill, damage and load for longer")
 
-func sessionsConfig(store service.Store) service.SessionsConfig {
+func sessionsConfig(store store.SessionStore) service.SessionsConfig {
 	return service.SessionsConfig{Store: store, New: newHistory, Restore: restoreHistory, SnapshotEvery: 100, Retry: time.Millisecond}
 }
 

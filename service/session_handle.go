@@ -8,6 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/store"
 )
 
 // Session is one online session. What it needs of memory while nobody uses it
@@ -15,7 +16,7 @@ import (
 type Session struct {
 	s      *Sessions
 	id     string
-	meta   Meta
+	meta   store.Meta
 	cfg    SessionConfig
 	broken error // its configuration is damaged
 	last   atomic.Int64
@@ -114,7 +115,7 @@ func (e *Session) enqueue(ctx context.Context, p *Promise) error {
 
 // noted passes an error on, and tells the operator of the first damage.
 func (e *Session) noted(err error) error {
-	var bad *CorruptError
+	var bad *store.CorruptError
 	if errors.As(err, &bad) {
 		e.told.Do(func() {
 			e.s.cfg.Logger.Error("a session is damaged and takes no events; the others go on: see hare repair --help",

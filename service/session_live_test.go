@@ -13,7 +13,8 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // TestDecisionsFollow: readers that come late, go slowly or resume see each
@@ -78,7 +79,7 @@ func TestDecisionsFollow(t *testing.T) {
 		want error
 	}{
 		{func() {}, context.DeadlineExceeded},
-		{func() { _ = s.Delete(ctx, "", e.ID()) }, service.ErrNoSession},
+		{func() { _ = s.Delete(ctx, "", e.ID()) }, store.ErrNoSession},
 	} {
 		ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 		if c.want != context.DeadlineExceeded {
@@ -98,19 +99,19 @@ func TestDecisionsFollow(t *testing.T) {
 
 // counting counts loads and stores of states.
 type counting struct {
-	service.Store
+	store.SessionStore
 	rows atomic.Int64
 }
 
-func (c *counting) Snapshots(ctx context.Context, id string) ([]service.Snapshot, error) {
+func (c *counting) Snapshots(ctx context.Context, id string) ([]store.Snapshot, error) {
 	c.rows.Add(1)
-	return c.Store.Snapshots(ctx, id)
+	return c.SessionStore.Snapshots(ctx, id)
 }
 
 // TestIdleSessionsLeaveMemory and come back as they were.
 func TestIdleSessionsLeaveMemory(t *testing.T) {
 	ctx := context.Background()
-	store := &counting{Store: service.NewMemory()}
+	store := &counting{SessionStore: store.NewMemory()}
 	cfg := sessionsConfig(store)
 	cfg.Idle = 2 * time.Millisecond
 	s := open(t, cfg)

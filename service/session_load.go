@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/store"
 )
 
 // load brings the state of the session into memory, if it is not there: the
@@ -15,7 +16,7 @@ func (a *actor) load() error {
 		return a.damage
 	}
 	err := a.e.noted(a.read())
-	if errors.As(err, new(*CorruptError)) {
+	if errors.As(err, new(*store.CorruptError)) {
 		a.damage = err
 	}
 	return err
@@ -35,8 +36,8 @@ func (a *actor) read() error {
 	var bad error
 	for i := range snapshots {
 		s := &snapshots[i]
-		if s.Session != a.e.id || s.sum() != s.Sum {
-			bad = &CorruptError{Session: a.e.id, Seq: s.Seq, What: "the checksum of a snapshot does not fit"}
+		if s.Session != a.e.id || s.Checksum() != s.Sum {
+			bad = &store.CorruptError{Session: a.e.id, Seq: s.Seq, What: "the checksum of a snapshot does not fit"}
 			continue
 		}
 		policy, err := a.e.s.cfg.Restore(a.e.cfg.Policy, s.State)
@@ -54,7 +55,7 @@ func (a *actor) read() error {
 	}
 	policy, err := a.e.s.cfg.New(a.e.cfg.Policy, &a.e.cfg.Cluster, a.e.cfg.Parameters)
 	if err == nil {
-		err = a.replay(ctx, policy, &Snapshot{Session: a.e.id, Chain: a.e.meta.Sum})
+		err = a.replay(ctx, policy, &store.Snapshot{Session: a.e.id, Chain: a.e.meta.Sum})
 	}
 	if err != nil {
 		return errors.Join(err, bad)
@@ -63,13 +64,13 @@ func (a *actor) read() error {
 }
 
 // adoptError says that recorded events do not fit the state before them.
-type adoptError struct{ *CorruptError }
+type adoptError struct{ *store.CorruptError }
 
 func (e *adoptError) Unwrap() error { return e.CorruptError }
 
 // replay adopts what lies behind s and makes the result the state.
-func (a *actor) replay(ctx context.Context, policy online.Durable, s *Snapshot) error {
-	links := chain{session: a.e.id, sum: s.Chain}
+func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snapshot) error {
+	links := store.Chain{Session: a.e.id, Sum: s.Chain}
 	atUs, jobs, fresh := s.AtUs, s.Jobs, 0
 	if s.Seq > 0 {
 		// The log must hold the row that the snapshot was taken behind.
@@ -77,13 +78,13 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *Snapshot) 
 		if err != nil {
 			return err
 		}
-		if len(rows) == 0 || rows[0].Last != s.Seq || rows[0].Sum != s.Chain || rows[0].sum() != s.Chain {
-			return &CorruptError{Session: a.e.id, Seq: s.Seq, What: "the log does not lead to the snapshot"}
+		if len(rows) == 0 || rows[0].Last != s.Seq || rows[0].Sum != s.Chain || rows[0].Checksum() != s.Chain {
+			return &store.CorruptError{Session: a.e.id, Seq: s.Seq, What: "the log does not lead to the snapshot"}
 		}
-		links.last = s.Seq
+		links.Last = s.Seq
 	}
 	for {
-		rows, err := a.e.s.cfg.Store.Rows(ctx, a.e.id, links.last+1, readBytes)
+		rows, err := a.e.s.cfg.Store.Rows(ctx, a.e.id, links.Last+1, store.ReadBytes)
 		if err != nil {
 			return err
 		}
@@ -91,19 +92,19 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *Snapshot) 
 			break
 		}
 		for i := range rows {
-			if err := links.next(&rows[i]); err != nil {
+			if err := links.Next(&rows[i]); err != nil {
 				return err
 			}
-			records, err := decodeRow(&rows[i])
+			records, err := store.DecodeRow(&rows[i])
 			if err != nil {
 				return err
 			}
 			for _, rec := range records {
 				if rec.Event.AtUs < atUs {
-					return &CorruptError{Session: a.e.id, Seq: rec.Event.Seq, What: "its time goes back"}
+					return &store.CorruptError{Session: a.e.id, Seq: rec.Event.Seq, What: "its time goes back"}
 				}
 				if err := policy.Adopt(rec.Event.AtUs, rec.Event, rec.Decisions); err != nil {
-					return &adoptError{&CorruptError{Session: a.e.id, Seq: rec.Event.Seq, What: "it does not fit the state: " + err.Error()}}
+					return &adoptError{&store.CorruptError{Session: a.e.id, Seq: rec.Event.Seq, What: "it does not fit the state: " + err.Error()}}
 				}
 				atUs = rec.Event.AtUs
 				jobs += jobChange(rec.Event.Type)
@@ -111,12 +112,12 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *Snapshot) 
 			}
 		}
 	}
-	if links.last < a.e.last.Load() {
-		return &CorruptError{Session: a.e.id, Seq: links.last + 1, What: "the end of the log is missing"}
+	if links.Last < a.e.last.Load() {
+		return &store.CorruptError{Session: a.e.id, Seq: links.Last + 1, What: "the end of the log is missing"}
 	}
 	a.policy, a.links, a.atUs, a.jobs, a.fresh = policy, links, atUs, jobs, fresh
-	if links.last > a.e.last.Load() {
-		a.e.added(links.last) // a commit that seemed to fail had not
+	if links.Last > a.e.last.Load() {
+		a.e.added(links.Last) // a commit that seemed to fail had not
 	}
 	return nil
 }

@@ -1,22 +1,18 @@
 package service
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"iter"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
-
-// readBytes is how much of a log a reader takes at a time.
-const readBytes = 1 << 20
 
 // Decisions gives the durable answers behind event after, first those of the
 // log, then, until ctx ends, each that is added. A reader that is slow reads
 // the log later and holds up nobody. The sequence ends with an error: that of
-// ctx, ErrNoSession, admission.ErrDraining, or *CorruptError where the log is damaged.
+// ctx, store.ErrNoSession, admission.ErrDraining, or *store.CorruptError where the log is damaged.
 func (e *Session) Decisions(ctx context.Context, after int64) iter.Seq2[hare.Answer, error] {
 	return func(yield func(hare.Answer, error) bool) {
 		for rec, err := range e.read(ctx, after, true) {
@@ -36,9 +32,9 @@ func (e *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, e
 func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wire.Record, error] {
 	return func(yield func(wire.Record, error) bool) {
 		after := max(0, after)
-		links := chain{session: e.id, last: after, loose: true}
+		links := store.Chain{Session: e.id, Last: after, Loose: true}
 		if after == 0 {
-			links.loose, links.sum = false, e.meta.Sum
+			links.Loose, links.Sum = false, e.meta.Sum
 		}
 		if e.broken != nil {
 			yield(wire.Record{}, e.broken)
@@ -46,16 +42,16 @@ func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wi
 		}
 		for {
 			more, last := e.more(), e.last.Load()
-			rows, err := e.s.cfg.Store.Rows(ctx, e.id, after+1, readBytes)
+			rows, err := e.s.cfg.Store.Rows(ctx, e.id, after+1, store.ReadBytes)
 			// What the session has not answered yet is not shown either.
 			for len(rows) > 0 && rows[len(rows)-1].Last > last {
 				rows = rows[:len(rows)-1]
 			}
 			for i := range rows {
-				if err = links.next(&rows[i]); err != nil {
+				if err = links.Next(&rows[i]); err != nil {
 					break
 				}
-				records, bad := decodeRow(&rows[i])
+				records, bad := store.DecodeRow(&rows[i])
 				if err = bad; err != nil {
 					break
 				}
@@ -89,7 +85,7 @@ func (e *Session) await(ctx context.Context, more <-chan struct{}, after, last i
 	default:
 	}
 	if after < last {
-		return &CorruptError{Session: e.id, Seq: after + 1, What: "the end of the log is missing"}
+		return &store.CorruptError{Session: e.id, Seq: after + 1, What: "the end of the log is missing"}
 	}
 	select {
 	case <-more:
@@ -99,29 +95,4 @@ func (e *Session) await(ctx context.Context, more <-chan struct{}, after, last i
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// decodeRow reads the records of a row whose checksum fits.
-func decodeRow(r *Row) ([]wire.Record, error) {
-	records := make([]wire.Record, 0, r.Last-r.First+1)
-	for rest := r.Data; len(rest) > 0; {
-		line, after, ok := bytes.Cut(rest, []byte{'\n'})
-		seq := r.First + int64(len(records))
-		if !ok || seq > r.Last {
-			return nil, &CorruptError{Session: r.Session, Seq: seq, What: "a row has other events than it says"}
-		}
-		rec, err := wire.DecodeRecord(line)
-		if err == nil && rec.Event.Seq != seq {
-			err = fmt.Errorf("event %d stands there", rec.Event.Seq)
-		}
-		if err != nil {
-			return nil, &CorruptError{Session: r.Session, Seq: seq, What: err.Error()}
-		}
-		records = append(records, rec)
-		rest = after
-	}
-	if int64(len(records)) != r.Last-r.First+1 {
-		return nil, &CorruptError{Session: r.Session, Seq: r.First + int64(len(records)), What: "a row has other events than it says"}
-	}
-	return records, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // world plays the cluster: it ends the tasks that were started, in any order.

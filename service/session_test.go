@@ -12,7 +12,8 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 func openDir(t testing.TB, dir string) *service.Sessions {
@@ -34,7 +35,7 @@ func TestSessionAnswersInOrder(t *testing.T) {
 	events := script(1, 3000)
 	want := undisturbed(t, events)
 	for name, s := range map[string]*service.Sessions{
-		"memory": open(t, sessionsConfig(service.NewMemory())),
+		"memory": open(t, sessionsConfig(store.NewMemory())),
 		"sqlite": openDir(t, t.TempDir()),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestSessionAnswersInOrder(t *testing.T) {
 // TestSessionRefuses: a refused event changes nothing and keeps no place.
 func TestSessionRefuses(t *testing.T) {
 	ctx := context.Background()
-	cfg := sessionsConfig(service.NewMemory())
+	cfg := sessionsConfig(store.NewMemory())
 	cfg.MaxJobs, cfg.MaxSessions = 2, 1
 	s := open(t, cfg)
 	defer s.Close()
@@ -110,10 +111,10 @@ func TestSessionRefuses(t *testing.T) {
 	if err := s.Delete(ctx, "", e.ID()); err != nil {
 		t.Error(err)
 	}
-	if _, err := e.Submit(ctx, arrive(5, 1000, "d")); !errors.Is(err, service.ErrNoSession) {
+	if _, err := e.Submit(ctx, arrive(5, 1000, "d")); !errors.Is(err, store.ErrNoSession) {
 		t.Error("after the end:", err)
 	}
-	if _, err := s.Session(ctx, "", e.ID()); !errors.Is(err, service.ErrNoSession) {
+	if _, err := s.Session(ctx, "", e.ID()); !errors.Is(err, store.ErrNoSession) {
 		t.Error(err)
 	}
 	create(t, s)

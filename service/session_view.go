@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hare-sched/hare/online"
+	"github.com/hare-sched/hare/store"
 )
 
 var errNoView = errors.New("service: the policy of the session shows nothing of itself")
@@ -40,7 +41,7 @@ func (e *Session) Explain(ctx context.Context, job string) (status online.JobSta
 }
 
 // Store is where the logs are.
-func (s *Sessions) Store() Store { return s.cfg.Store }
+func (s *Sessions) Store() store.SessionStore { return s.cfg.Store }
 
 // Ended is closed when what still runs must end: after Drain's patience.
 func (s *Service) Ended() <-chan struct{} { return s.life.Done() }

@@ -16,11 +16,12 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/store"
 )
 
 // SessionsConfig sizes Sessions. Zeroes are good but for Store.
 type SessionsConfig struct {
-	Store Store
+	Store store.SessionStore
 	// MaxSessions limits the sessions that exist, of all tenants; zero means 10,000.
 	MaxSessions int
 	// Quotas limits the sessions of a tenant and the bytes of their logs; nil
@@ -115,10 +116,10 @@ func OpenSessions(ctx context.Context, cfg SessionsConfig) (*Sessions, error) {
 	for _, m := range metas {
 		e := s.session(m)
 		events += m.Last
-		if m.sum() != m.Sum {
-			e.broken = &CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
+		if m.Checksum() != m.Sum {
+			e.broken = &store.CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
 		} else if e.cfg, err = decodeConfig(m.Config); err != nil {
-			e.broken = &CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
+			e.broken = &store.CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
 		}
 		e.release = s.cfg.Quotas.HasSession(e.cfg.tenant)
 		e.store(sizes[m.ID])
@@ -134,7 +135,7 @@ func OpenSessions(ctx context.Context, cfg SessionsConfig) (*Sessions, error) {
 	return s, nil
 }
 
-func (s *Sessions) session(m Meta) *Session {
+func (s *Sessions) session(m store.Meta) *Session {
 	m.Config = nil // Session.cfg says the same
 	e := &Session{s: s, id: m.ID, meta: m, wake: make(chan struct{}), gone: make(chan struct{})}
 	e.last.Store(m.Last)
@@ -179,17 +180,17 @@ func (s *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig)
 	if err := s.reserve(); err != nil {
 		return nil, err
 	}
-	m := Meta{ID: strings.ToLower(rand.Text()), Created: s.cfg.Now().Truncate(time.Microsecond).UTC()}
+	m := store.Meta{ID: strings.ToLower(rand.Text()), Created: s.cfg.Now().Truncate(time.Microsecond).UTC()}
 	m.Config, err = encodeConfig(&cfg)
 	if err == nil {
-		m.Sum = m.sum()
+		m.Sum = m.Checksum()
 		err = s.cfg.Store.Create(ctx, m)
 	}
 	if err == nil {
 		// The beginning as this version sees it: another one may have other
 		// defaults. Should it be lost, the configuration makes it anew.
-		first := Snapshot{Session: m.ID, Chain: m.Sum, State: policy.AppendSnapshot(nil)}
-		first.Sum = first.sum()
+		first := store.Snapshot{Session: m.ID, Chain: m.Sum, State: policy.AppendSnapshot(nil)}
+		first.Sum = first.Checksum()
 		if err = s.cfg.Store.SaveSnapshot(ctx, first); err != nil {
 			_ = s.cfg.Store.Delete(context.WithoutCancel(ctx), m.ID)
 		}
@@ -223,7 +224,7 @@ func (s *Sessions) reserve() error {
 	return nil
 }
 
-// Session finds a session of a tenant; ErrNoSession without one. A session
+// Session finds a session of a tenant; store.ErrNoSession without one. A session
 // whose configuration is damaged, and its tenant with it, is that of "".
 func (s *Sessions) Session(_ context.Context, tenant, id string) (*Session, error) {
 	s.mu.Lock()
@@ -233,7 +234,7 @@ func (s *Sessions) Session(_ context.Context, tenant, id string) (*Session, erro
 	}
 	e, ok := s.sessions[id]
 	if !ok || e.cfg.tenant != tenant {
-		return nil, ErrNoSession
+		return nil, store.ErrNoSession
 	}
 	return e, nil
 }
@@ -272,7 +273,7 @@ func (s *Sessions) List(_ context.Context, tenant string) ([]SessionInfo, error)
 }
 
 // Delete ends a session of a tenant and removes its log. Events that were not
-// answered before get ErrNoSession, or are answered.
+// answered before get store.ErrNoSession, or are answered.
 func (s *Sessions) Delete(ctx context.Context, tenant, id string) error {
 	s.mu.Lock()
 	e, ok := s.sessions[id]
@@ -287,14 +288,14 @@ func (s *Sessions) Delete(ctx context.Context, tenant, id string) error {
 		return admission.ErrDraining
 	}
 	if !ok {
-		return ErrNoSession
+		return store.ErrNoSession
 	}
-	e.stop(ErrNoSession)
+	e.stop(store.ErrNoSession)
 	err := s.cfg.Store.Delete(ctx, id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reserved--
-	if err != nil && !errors.Is(err, ErrNoSession) {
+	if err != nil && !errors.Is(err, store.ErrNoSession) {
 		// It goes on as if it had been unloaded.
 		m := e.meta
 		m.Last = e.last.Load()
@@ -356,7 +357,7 @@ func (s *Sessions) commitAll() {
 
 // commit makes one group durable.
 func (s *Sessions) commit(group []*batch) {
-	rows := make([]Row, 0, len(group))
+	rows := make([]store.Row, 0, len(group))
 	for _, b := range group {
 		if len(b.row.Data) > 0 {
 			rows = append(rows, b.row)
@@ -367,12 +368,12 @@ func (s *Sessions) commit(group []*batch) {
 		err = s.append(rows)
 	}
 	// What is wrong with one session is not the fault of the others.
-	apart := err != nil && !errors.Is(err, ErrStorage) && len(rows) > 1
+	apart := err != nil && !errors.Is(err, store.ErrStorage) && len(rows) > 1
 	for _, b := range group {
 		alone := len(b.row.Data) == 0
 		if !alone {
 			if apart {
-				err = s.append([]Row{b.row})
+				err = s.append([]store.Row{b.row})
 			}
 			b.done <- err // the snapshot is not waited for
 		}
@@ -387,9 +388,9 @@ func (s *Sessions) commit(group []*batch) {
 }
 
 // append writes rows, and tells when that begins to fail and when it works again.
-func (s *Sessions) append(rows []Row) error {
+func (s *Sessions) append(rows []store.Row) error {
 	err := s.cfg.Store.Append(context.Background(), rows)
-	failing := errors.Is(err, ErrStorage)
+	failing := errors.Is(err, store.ErrStorage)
 	switch {
 	case failing && !s.failing:
 		s.cfg.Logger.Error("events are refused: make room on the disk, or see why it fails", "error", err)

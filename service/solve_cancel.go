@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/store"
 )
 
 // Cancel asks a solve to end with its best pair, and describes it as it is
 // then: Wait waits for the end. The wish is durable when Cancel returns: after a
-// restart the solve does not go on. Where the disk refuses, which is ErrStorage,
+// restart the solve does not go on. Where the disk refuses, which is store.ErrStorage,
 // the solve ends all the same, as long as this server lives. Cancel does nothing
 // to a solve that has ended.
 func (s *Solves) Cancel(_ context.Context, tenant, id string) (SolveInfo, error) {
@@ -20,14 +21,14 @@ func (s *Solves) Cancel(_ context.Context, tenant, id string) (SolveInfo, error)
 	if e.cancel != nil {
 		e.cancel(errCancelled)
 	}
-	if finished(e.seen.Status) {
+	if store.Finished(e.seen.Status) {
 		e.mu.Unlock()
 		return e.info()
 	}
 	ch := &change{solve: e}
-	if !finished(e.next.Status) {
+	if !store.Finished(e.next.Status) {
 		e.next.Cancelled = true
-		ch.batch.Put = []SolveRecord{e.record()}
+		ch.batch.Put = []store.SolveRecord{e.record()}
 	} // else its end is on the way, and durable before this change
 	state := e.next
 	done := make(chan error, 1)

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"github.com/hare-sched/hare/store"
 	"sync"
 	"time"
 )
@@ -17,8 +18,8 @@ const flushBytes = 16 << 20
 // change is a part of a batch that becomes durable with it or not at all.
 type change struct {
 	solve  *solve
-	batch  SolveBatch
-	events []SolveEvent // of solve
+	batch  store.SolveBatch
+	events []store.SolveEvent // of solve
 	// must says that the change is of something that has happened: it is
 	// written again until the disk takes it. Others are refused.
 	must bool
@@ -38,7 +39,7 @@ func (c *change) size() int {
 // committer writes the changes of all solves, in order, those that come while a
 // commit is being written together in the next one.
 type committer struct {
-	store SolveStore
+	store store.SolveStore
 	retry time.Duration
 	tell  func(failing bool, err error)
 	hooks func() *Hooks
@@ -53,7 +54,7 @@ type committer struct {
 	left    chan struct{} // closed when the goroutine has ended
 }
 
-func newCommitter(store SolveStore, retry time.Duration, tell func(bool, error), hooks func() *Hooks) *committer {
+func newCommitter(store store.SolveStore, retry time.Duration, tell func(bool, error), hooks func() *Hooks) *committer {
 	c := &committer{store: store, retry: retry, tell: tell, hooks: hooks, kick: make(chan struct{}, 1), soon: make(chan struct{}, 1), left: make(chan struct{})}
 	go c.run()
 	return c
@@ -157,7 +158,7 @@ func (c *committer) commit(group []*change) {
 		last := c.last
 		c.mu.Unlock()
 		err := c.write(group)
-		apart := err != nil && !errors.Is(err, ErrStorage) && len(group) > 1
+		apart := err != nil && !errors.Is(err, store.ErrStorage) && len(group) > 1
 		rest := group[:0:0]
 		for _, ch := range group {
 			if apart { // what is wrong with one is not the fault of the others
@@ -205,8 +206,8 @@ func (c *committer) pause() {
 }
 
 // together makes one batch of a group: events of one solve become one row.
-func together(group []*change) *SolveBatch {
-	b := &SolveBatch{}
+func together(group []*change) *store.SolveBatch {
+	b := &store.SolveBatch{}
 	rows := map[int64]int{}
 	for _, ch := range group {
 		b.Put = append(b.Put, ch.batch.Put...)
@@ -222,14 +223,14 @@ func together(group []*change) *SolveBatch {
 			if !ok {
 				x = len(b.Events)
 				rows[ch.solve.num] = x
-				b.Events = append(b.Events, SolveRow{Num: ch.solve.num, First: e.Seq})
+				b.Events = append(b.Events, store.SolveRow{Num: ch.solve.num, First: e.Seq})
 			}
 			b.Events[x].Last = e.Seq
-			b.Events[x].Data = appendSolveEvent(b.Events[x].Data, e)
+			b.Events[x].Data = store.AppendSolveEvent(b.Events[x].Data, e)
 		}
 	}
 	for i := range b.Events {
-		b.Events[i].Sum = b.Events[i].sum()
+		b.Events[i].Sum = b.Events[i].Checksum()
 	}
 	return b
 }

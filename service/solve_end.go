@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -16,12 +17,12 @@ const partBytes = 4 << 20
 
 // store puts a document into the batch of ch; of a long one it makes all but
 // the end durable before. It is not to be called with a lock held.
-func (e *solve) store(ch *change, write func(io.Writer) error) (*blobRef, error) {
+func (e *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, error) {
 	s := e.s
 	num := s.newBlobNum()
 	begun, size := false, 0
-	part := SolveBatch{}
-	w := newBlob(num, func(c SolveChunk) error {
+	part := store.SolveBatch{}
+	w := store.NewBlob(num, func(c store.SolveChunk) error {
 		part.Chunks = append(part.Chunks, c)
 		if size += len(c.Data); size < partBytes {
 			return nil
@@ -33,13 +34,13 @@ func (e *solve) store(ch *change, write func(io.Writer) error) (*blobRef, error)
 		if !s.out.add(&change{solve: e, batch: part, must: ch.must, settle: func(err error) { done <- err }}, true) {
 			return admission.ErrDraining
 		}
-		part, size = SolveBatch{}, 0
+		part, size = store.SolveBatch{}, 0
 		return <-done
 	})
 	err := write(w)
-	ref := blobRef{}
+	ref := store.BlobRef{}
 	if err == nil {
-		ref, err = w.end()
+		ref, err = w.End()
 	}
 	if err != nil {
 		return nil, err
@@ -73,13 +74,13 @@ func (e *solve) save(res *hare.Result) {
 		return // the server ends
 	}
 	e.mu.Lock()
-	if finished(e.next.Status) {
+	if store.Finished(e.next.Status) {
 		e.mu.Unlock()
 		return // begun blobs that nobody holds go at the next start
 	}
-	e.next.Checkpoint = &checkpointRef{blobRef: *ref, Value: storedAmount(&value), Bound: storedAmount(bound)}
-	ch.batch.Put = []SolveRecord{e.record()}
-	ch.events = []SolveEvent{e.event(SolveEvent{Type: SolveCheckpoint, Value: &value, Bound: bound})}
+	e.next.Checkpoint = &store.CheckpointRef{BlobRef: *ref, Value: store.StoredAmount(&value), Bound: store.StoredAmount(bound)}
+	ch.batch.Put = []store.SolveRecord{e.record()}
+	ch.events = []store.SolveEvent{e.event(store.SolveEvent{Type: SolveCheckpoint, Value: &value, Bound: bound})}
 	if old != nil {
 		ch.batch.Release = []int64{old.Blob}
 	}
@@ -87,9 +88,9 @@ func (e *solve) save(res *hare.Result) {
 }
 
 // improves says that a pair is no worse than the saved one, and better.
-func improves(old *checkpointRef, value, bound *hare.Amount) bool {
-	v, _ := readAmount(old.Value)
-	b, _ := readAmount(old.Bound)
+func improves(old *store.CheckpointRef, value, bound *hare.Amount) bool {
+	v, _ := store.ReadAmount(old.Value)
+	b, _ := store.ReadAmount(old.Bound)
 	if v == nil || value.Cmp(*v) > 0 || b != nil && (bound == nil || bound.Cmp(*b) < 0) {
 		return false
 	}
@@ -119,19 +120,19 @@ func (e *solve) commit(ch *change) {
 }
 
 // settled counts the blobs of a state that is durable now, and shows it.
-func (e *solve) settled(ch *change, state *solveState) {
+func (e *solve) settled(ch *change, state *store.SolveState) {
 	s := e.s
 	e.mu.Lock()
 	was := e.seen
 	e.mu.Unlock()
 	s.mu.Lock()
-	for _, ref := range state.blobs() {
+	for _, ref := range state.Blobs() {
 		s.hold(ref, e.tenant)
 	}
-	for _, ref := range was.blobs() {
-		s.drop(&SolveBatch{}, ref) // its release is in the batch
+	for _, ref := range was.Blobs() {
+		s.drop(&store.SolveBatch{}, ref) // its release is in the batch
 	}
-	if finished(state.Status) {
+	if store.Finished(state.Status) {
 		s.finished(e, state)
 	}
 	s.mu.Unlock()
@@ -150,7 +151,7 @@ func (e *solve) saved() *hare.Result {
 	if c == nil {
 		return nil
 	}
-	res, err := e.s.readResult(context.Background(), e.id, c.blobRef)
+	res, err := e.s.readResult(context.Background(), e.id, c.BlobRef)
 	if err != nil {
 		e.s.cfg.Logger.Error("a saved pair cannot be read", "solve", e.id, "error", err)
 		return nil
@@ -165,7 +166,7 @@ func (e *solve) saved() *hare.Result {
 func (e *solve) finish(res *hare.Result, err error) {
 	res, err = e.best(res, err)
 	ch := &change{solve: e, must: true}
-	var ref *blobRef
+	var ref *store.BlobRef
 	if err == nil && res != nil {
 		if res.Termination == hare.TerminationCancelled {
 			res.Status = hare.StatusCancelled
@@ -204,7 +205,7 @@ func (e *solve) finish(res *hare.Result, err error) {
 		if res.Termination == hare.TerminationCancelled {
 			st.Status = SolveCancelled
 		}
-		st.Value, st.Bound = storedAmount(res.Value), storedAmount(res.Bound)
+		st.Value, st.Bound = store.StoredAmount(res.Value), store.StoredAmount(res.Bound)
 		if !res.Reproducible {
 			st.Content = nil
 		}
@@ -215,7 +216,7 @@ func (e *solve) finish(res *hare.Result, err error) {
 	}
 	ch.events = append(ch.events, e.doneEvent())
 	st.Events = e.seq
-	ch.batch.Put = []SolveRecord{e.record()}
+	ch.batch.Put = []store.SolveRecord{e.record()}
 	// Whoever sees the end finds the place free.
 	e.release()
 	e.commit(ch)
@@ -256,9 +257,9 @@ func (e *solve) best(res *hare.Result, err error) (*hare.Result, error) {
 
 // worse says that a result has a greater value or a lesser bound than the saved
 // pair.
-func worse(res *hare.Result, c *checkpointRef) bool {
-	v, _ := readAmount(c.Value)
-	b, _ := readAmount(c.Bound)
+func worse(res *hare.Result, c *store.CheckpointRef) bool {
+	v, _ := store.ReadAmount(c.Value)
+	b, _ := store.ReadAmount(c.Bound)
 	return v != nil && (res.Value == nil || res.Value.Cmp(*v) > 0) || b != nil && (res.Bound == nil || res.Bound.Cmp(*b) < 0)
 }
 

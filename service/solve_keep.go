@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/store"
 )
 
 // A solve that was removed, and its idempotency key, are remembered so long,
@@ -29,7 +29,7 @@ const tidyEvery = time.Minute
 func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
 	s := &Solves{
 		cfg: cfg.withDefaults(), svc: cfg.Service, closing: make(chan struct{}), tidy: make(chan struct{}, 1),
-		solves: map[string]*solve{}, tenants: map[string][]*solve{}, keys: map[string]*solve{}, content: map[Sum][]*solve{}, blobs: map[int64]*heldBlob{},
+		solves: map[string]*solve{}, tenants: map[string][]*solve{}, keys: map[string]*solve{}, content: map[store.Sum][]*solve{}, blobs: map[int64]*heldBlob{},
 	}
 	for more := true; more; {
 		var err error
@@ -50,7 +50,7 @@ func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.broken == nil && e.seen.GoneUs == 0 && !finished(e.seen.Status) {
+		if e.broken == nil && e.seen.GoneUs == 0 && !store.Finished(e.seen.Status) {
 			unended = append(unended, e)
 		}
 	}
@@ -86,19 +86,19 @@ func (s *Solves) tell(failing bool, err error) {
 
 // found takes a record into the maps. The error is that of reading; damage is
 // of the solve alone.
-func (s *Solves) found(ctx context.Context, r *SolveRecord) (*solve, error) {
+func (s *Solves) found(ctx context.Context, r *store.SolveRecord) (*solve, error) {
 	e := &solve{s: s, num: r.Num, id: r.ID, accepted: make(chan struct{}), wake: make(chan struct{}), release: func() {}}
 	close(e.accepted)
 	s.lastNum = max(s.lastNum, r.Num)
 	var err error
-	if e.seen, err = decodeSolve(r); err != nil {
+	if e.seen, err = store.DecodeSolve(r); err != nil {
 		e.broken = err
 	}
 	e.next, e.tenant = e.seen, e.seen.Tenant
 	if e.broken == nil && e.seen.GoneUs == 0 {
-		if finished(e.seen.Status) {
+		if store.Finished(e.seen.Status) {
 			e.seq, e.durable = e.seen.Events, e.seen.Events
-		} else if err := e.replay(ctx); errors.As(err, new(*CorruptError)) {
+		} else if err := e.replay(ctx); errors.As(err, new(*store.CorruptError)) {
 			e.broken = err
 		} else if err != nil {
 			return nil, err
@@ -120,25 +120,6 @@ func (s *Solves) found(ctx context.Context, r *SolveRecord) (*solve, error) {
 		s.gone = append(s.gone, e)
 	}
 	return e, nil
-}
-
-// decodeSolve reads a record whose checksum fits.
-func decodeSolve(r *SolveRecord) (st solveState, err error) {
-	if r.sum() != r.Sum {
-		return st, &CorruptError{Solve: r.ID, What: "the checksum of its record does not fit its content"}
-	}
-	if err := json.Unmarshal(r.Data, &st); err != nil {
-		return st, &CorruptError{Solve: r.ID, What: "its record: " + err.Error()}
-	}
-	for _, text := range []json.RawMessage{st.Value, st.Bound} {
-		if _, err := readAmount(text); err != nil {
-			return st, &CorruptError{Solve: r.ID, What: "its record: " + err.Error()}
-		}
-	}
-	if st.Cached && st.Result == nil {
-		return st, &CorruptError{Solve: r.ID, What: "its record has no result"}
-	}
-	return st, nil
 }
 
 // replay reads the events of a solve that has not ended.
@@ -204,8 +185,8 @@ func (e *solve) resume() {
 		return
 	}
 	e.mu.Lock()
-	ch := &change{solve: e, must: true, events: []SolveEvent{e.event(SolveEvent{Type: SolveStatus, Status: SolveQueued})}}
-	ch.batch.Put = []SolveRecord{e.record()}
+	ch := &change{solve: e, must: true, events: []store.SolveEvent{e.event(store.SolveEvent{Type: SolveStatus, Status: SolveQueued})}}
+	ch.batch.Put = []store.SolveRecord{e.record()}
 	state := e.next
 	ch.settle = func(err error) {
 		if err == nil {
@@ -258,7 +239,7 @@ func (s *Solves) Delete(_ context.Context, tenant, id string) error {
 		return err
 	}
 	e.mu.Lock()
-	over := finished(e.seen.Status)
+	over := store.Finished(e.seen.Status)
 	e.mu.Unlock()
 	if !over {
 		return ErrRunning
@@ -274,15 +255,15 @@ func (s *Solves) remove(e *solve) error {
 		return ErrGone
 	}
 	was := e.next
-	e.next = solveState{Tenant: was.Tenant, Status: was.Status, CreatedUs: was.CreatedUs, EndedUs: was.EndedUs, Key: was.Key, Digest: was.Digest, GoneUs: micros(s.cfg.Now())}
+	e.next = store.SolveState{Tenant: was.Tenant, Status: was.Status, CreatedUs: was.CreatedUs, EndedUs: was.EndedUs, Key: was.Key, Digest: was.Digest, GoneUs: micros(s.cfg.Now())}
 	ch := &change{solve: e}
 	ch.batch.Clear = []int64{e.num}
-	ch.batch.Put = []SolveRecord{e.record()}
+	ch.batch.Put = []store.SolveRecord{e.record()}
 	state := e.next
 	e.mu.Unlock()
 	s.mu.Lock()
 	s.unlist(&was, e)
-	for _, ref := range was.blobs() {
+	for _, ref := range was.Blobs() {
 		s.drop(&ch.batch, ref)
 	}
 	s.keeps(e.tenant, -recordBytes)
@@ -318,7 +299,7 @@ func (s *Solves) remove(e *solve) error {
 }
 
 // unlist takes a solve out of what it is looked up by, but for its id and key.
-func (s *Solves) unlist(was *solveState, e *solve) {
+func (s *Solves) unlist(was *store.SolveState, e *solve) {
 	list := s.tenants[e.tenant]
 	if i, ok := slices.BinarySearchFunc(list, e.num, func(o *solve, num int64) int { return cmp.Compare(o.num, num) }); ok {
 		s.tenants[e.tenant] = slices.Delete(list, i, i+1)

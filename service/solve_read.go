@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/store"
 )
 
 // Most solves that List returns at a time.
@@ -57,19 +57,19 @@ func (s *Solves) List(_ context.Context, tenant string, f SolveFilter) (infos []
 // is added, and ends behind the one that says done. A reader that is slow holds
 // up nobody. An error is the last of the sequence: that of ctx, ErrNoSolve,
 // ErrGone, admission.ErrDraining where the solve waits for the next start of the server,
-// or *CorruptError.
-func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[SolveEvent, error] {
-	return func(yield func(SolveEvent, error) bool) {
+// or *store.CorruptError.
+func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[store.SolveEvent, error] {
+	return func(yield func(store.SolveEvent, error) bool) {
 		e, err := s.find(tenant, id)
 		if err != nil {
-			yield(SolveEvent{}, err)
+			yield(store.SolveEvent{}, err)
 			return
 		}
 		after := max(0, after)
 		for {
 			events, wake, err := e.behind(ctx, after)
 			if err != nil {
-				yield(SolveEvent{}, err)
+				yield(store.SolveEvent{}, err)
 				return
 			}
 			for i := range events {
@@ -87,7 +87,7 @@ func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) ite
 			select {
 			case <-wake:
 			case <-ctx.Done():
-				yield(SolveEvent{}, ctx.Err())
+				yield(store.SolveEvent{}, ctx.Err())
 				return
 			}
 		}
@@ -96,10 +96,10 @@ func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) ite
 
 // behind returns some of the durable events behind event after. Where there are
 // none, wake is closed when there may be more, nil where there never will be.
-func (e *solve) behind(ctx context.Context, after int64) (events []SolveEvent, wake <-chan struct{}, err error) {
+func (e *solve) behind(ctx context.Context, after int64) (events []store.SolveEvent, wake <-chan struct{}, err error) {
 	e.mu.Lock()
 	wake, last := e.wake, e.durable
-	gone, over, parked := e.seen.GoneUs != 0, finished(e.seen.Status), e.parked
+	gone, over, parked := e.seen.GoneUs != 0, store.Finished(e.seen.Status), e.parked
 	if n := len(e.tail); n > 0 && e.tail[0].Seq <= after+1 && after < last {
 		events = append(events, e.tail[after+1-e.tail[0].Seq:]...)
 	}
@@ -115,7 +115,7 @@ func (e *solve) behind(ctx context.Context, after int64) (events []SolveEvent, w
 			events = events[:len(events)-1] // written, and not yet known to be
 		}
 		if err == nil && len(events) == 0 {
-			err = &CorruptError{Solve: e.id, What: fmt.Sprintf("event %d is missing", after+1)}
+			err = &store.CorruptError{Solve: e.id, What: fmt.Sprintf("event %d is missing", after+1)}
 		}
 		if e.isGone() {
 			err = ErrGone // removed meanwhile
@@ -137,13 +137,13 @@ func (e *solve) isGone() bool {
 
 // readEvents reads some events behind event after from the store, and checks
 // them.
-func (s *Solves) readEvents(ctx context.Context, e *solve, after int64) (events []SolveEvent, err error) {
-	rows, err := s.cfg.Store.SolveEvents(ctx, e.num, after+1, readBytes)
+func (s *Solves) readEvents(ctx context.Context, e *solve, after int64) (events []store.SolveEvent, err error) {
+	rows, err := s.cfg.Store.SolveEvents(ctx, e.num, after+1, store.ReadBytes)
 	if err != nil {
 		return nil, err
 	}
 	for i := range rows {
-		got, err := decodeSolveRow(e.id, &rows[i])
+		got, err := store.DecodeSolveRow(e.id, &rows[i])
 		if err != nil {
 			return events, err
 		}
@@ -152,38 +152,11 @@ func (s *Solves) readEvents(ctx context.Context, e *solve, after int64) (events 
 				continue
 			}
 			if got[x].Seq != after+1 {
-				return events, &CorruptError{Solve: e.id, What: fmt.Sprintf("event %d is missing", after+1)}
+				return events, &store.CorruptError{Solve: e.id, What: fmt.Sprintf("event %d is missing", after+1)}
 			}
 			after++
 			events = append(events, got[x])
 		}
-	}
-	return events, nil
-}
-
-// decodeSolveRow checks a row and reads its events.
-func decodeSolveRow(id string, r *SolveRow) ([]SolveEvent, error) {
-	bad := func(what string) error {
-		return &CorruptError{Solve: id, What: fmt.Sprintf("event %d: %s", r.First, what)}
-	}
-	if r.sum() != r.Sum {
-		return nil, bad("the checksum of a row does not fit its content")
-	}
-	var events []SolveEvent
-	for rest := r.Data; len(rest) > 0; {
-		line, after, _ := bytes.Cut(rest, []byte{'\n'})
-		e, err := decodeSolveEvent(line)
-		if err != nil {
-			return nil, bad(err.Error())
-		}
-		if e.Seq != r.First+int64(len(events)) {
-			return nil, bad("another event stands there")
-		}
-		events = append(events, e)
-		rest = after
-	}
-	if int64(len(events)) != r.Last-r.First+1 {
-		return nil, bad("a row has other events than it says")
 	}
 	return events, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // start lets a solve that is durable and admitted line up and run. It has the
@@ -39,7 +40,7 @@ func (s *Solves) start(ctx context.Context, e *solve) {
 func (e *solve) attach(ctx context.Context) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.next.Attached || finished(e.next.Status) {
+	if !e.next.Attached || store.Finished(e.next.Status) {
 		return
 	}
 	e.attached++
@@ -70,7 +71,7 @@ func (e *solve) life(ctx context.Context) {
 	e.mu.Lock()
 	e.next.StartedUs = micros(e.s.cfg.Now())
 	e.next.Status = SolveRunning
-	e.tell(e.event(SolveEvent{Type: SolveStatus, Status: SolveRunning}))
+	e.tell(e.event(store.SolveEvent{Type: SolveStatus, Status: SolveRunning}))
 	e.mu.Unlock()
 	res, err := e.compute(work)
 	drained := errors.Is(context.Cause(work), admission.ErrDraining)

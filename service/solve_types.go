@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // Sentinels of solves.
@@ -67,7 +67,7 @@ type RunFunc func(ctx context.Context, inst *hare.Instance, opt hare.Options, cf
 type SolvesConfig struct {
 	// Service runs the work: its places and its queue are shared with all else.
 	Service *Service
-	Store   SolveStore
+	Store   store.SolveStore
 	// MaxAge is how long a finished solve is kept; zero means 7 days.
 	MaxAge time.Duration
 	// MaxBytes is how much finished solves may take, the oldest of them go
@@ -124,7 +124,7 @@ type SolveInput struct {
 	// Key makes a repetition of the request find the first one's solve; Digest
 	// is of all that the request asked for. "" means none.
 	Key    string
-	Digest Sum
+	Digest store.Sum
 	// Attached solves end, as cancelled, when the contexts of all calls of
 	// Submit that named them end; after a restart they do too.
 	Attached bool
@@ -167,11 +167,7 @@ type SolveInfo struct {
 }
 
 // Finished says that the solve has ended.
-func (i *SolveInfo) Finished() bool { return finished(i.Status) }
-
-func finished(status string) bool {
-	return status == SolveSucceeded || status == SolveCancelled || status == SolveFailed
-}
+func (i *SolveInfo) Finished() bool { return store.Finished(i.Status) }
 
 // SolveFilter selects solves; zeroes select all.
 type SolveFilter struct {
@@ -180,133 +176,17 @@ type SolveFilter struct {
 	Limit                               int    // zero means 100; at most 1,000
 }
 
-// SolveEvent is one thing that happened to a solve.
-type SolveEvent struct {
-	Seq  int64 // from 1, without gaps
-	AtUs int64 // since submission; never goes back
-	Type string
-	// The others are set where the type has them.
-	Status, Phase, Termination string
-	Value, Bound               *hare.Amount
-	QueuePosition              int
-	Error                      string
-}
-
-// eventLine is how an event is kept.
-type eventLine struct {
-	Seq    int64           `json:"seq"`
-	AtUs   int64           `json:"at_us"`
-	Type   string          `json:"type"`
-	Status string          `json:"status,omitempty"`
-	Phase  string          `json:"phase,omitempty"`
-	Term   string          `json:"termination,omitempty"`
-	Value  json.RawMessage `json:"value,omitempty"`
-	Bound  json.RawMessage `json:"bound,omitempty"`
-	Place  int             `json:"queue_position,omitempty"`
-	Error  string          `json:"error,omitempty"`
-}
-
-// appendSolveEvent appends the line of an event.
-func appendSolveEvent(b []byte, e *SolveEvent) []byte {
-	// Strings and numbers alone: it cannot fail.
-	line, _ := json.Marshal(eventLine{Seq: e.Seq, AtUs: e.AtUs, Type: e.Type, Status: e.Status, Phase: e.Phase, Term: e.Termination,
-		Value: storedAmount(e.Value), Bound: storedAmount(e.Bound), Place: e.QueuePosition, Error: e.Error})
-	return append(append(b, line...), '\n')
-}
-
-func decodeSolveEvent(line []byte) (e SolveEvent, err error) {
-	var l eventLine
-	if err = json.Unmarshal(line, &l); err != nil {
-		return e, err
+// micros is a time as it is kept.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
 	}
-	e = SolveEvent{Seq: l.Seq, AtUs: l.AtUs, Type: l.Type, Status: l.Status, Phase: l.Phase, Termination: l.Term, QueuePosition: l.Place, Error: l.Error}
-	if e.Value, err = readAmount(l.Value); err == nil {
-		e.Bound, err = readAmount(l.Bound)
+	return t.UnixMicro()
+}
+
+func fromMicros(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
 	}
-	return e, err
-}
-
-func storedAmount(a *hare.Amount) json.RawMessage {
-	if a == nil {
-		return nil
-	}
-	return json.RawMessage(a.String())
-}
-
-func readAmount(text json.RawMessage) (*hare.Amount, error) {
-	if len(text) == 0 || string(text) == "null" {
-		return nil, nil
-	}
-	a, err := hare.ParseAmount(string(text))
-	return &a, err
-}
-
-// solveState is the JSON of a record.
-type solveState struct {
-	Tenant      string          `json:"tenant,omitempty"`
-	Status      string          `json:"status"`
-	Termination string          `json:"termination,omitempty"`
-	CreatedUs   int64           `json:"created_us"`
-	BeganUs     int64           `json:"began_us"`
-	StartedUs   int64           `json:"started_us,omitempty"`
-	EndedUs     int64           `json:"ended_us,omitempty"`
-	Hash        string          `json:"instance_sha256"`
-	Options     storedOptions   `json:"options"`
-	Jobs        int             `json:"jobs"`
-	GPUs        int             `json:"gpus"`
-	Value       json.RawMessage `json:"value,omitempty"`
-	Bound       json.RawMessage `json:"bound,omitempty"`
-	Error       string          `json:"error,omitempty"`
-	Events      int64           `json:"events,omitempty"` // set when it has ended
-	Attached    bool            `json:"attached,omitempty"`
-	Cancelled   bool            `json:"cancelled,omitempty"` // somebody asked for its end
-	Cached      bool            `json:"cached,omitempty"`
-	Resumed     bool            `json:"resumed,omitempty"`
-	Degraded    bool            `json:"degraded,omitempty"`
-	Kind        string          `json:"kind,omitempty"`
-	Parameters  []byte          `json:"parameters,omitempty"`
-	Key         string          `json:"key,omitempty"`
-	Digest      *Sum            `json:"digest,omitempty"`
-	Content     *Sum            `json:"content,omitempty"` // key of the cache, of reproducible results
-	Instance    *blobRef        `json:"instance,omitempty"`
-	Warm        *blobRef        `json:"warm,omitempty"`
-	Replan      *blobRef        `json:"replan,omitempty"` // what is asked for, until it has ended
-	Checkpoint  *checkpointRef  `json:"checkpoint,omitempty"`
-	Result      *blobRef        `json:"result,omitempty"`
-	GoneUs      int64           `json:"gone_us,omitempty"` // removed then: nothing is left but this
-}
-
-// checkpointRef is the best pair that was saved.
-type checkpointRef struct {
-	blobRef
-	Value json.RawMessage `json:"value"`
-	Bound json.RawMessage `json:"bound,omitempty"`
-}
-
-// storedOptions are hare.Options with names of their own, which a change there
-// does not change here.
-type storedOptions struct {
-	TimeLimit time.Duration `json:"time_limit_ns,omitempty"`
-	WorkLimit int64         `json:"work_limit,omitempty"`
-	Gap       float64       `json:"gap"`
-	Seed      int64         `json:"seed"`
-	Bound     string        `json:"bound"`
-	Order     string        `json:"order"`
-	Assign    string        `json:"assign"`
-	Detail    string        `json:"detail"`
-	Degrade   bool          `json:"degrade,omitempty"`
-}
-
-// blobs are those that the record refers to.
-func (st *solveState) blobs() []blobRef {
-	var refs []blobRef
-	for _, r := range []*blobRef{st.Instance, st.Warm, st.Replan, st.Result} {
-		if r != nil {
-			refs = append(refs, *r)
-		}
-	}
-	if st.Checkpoint != nil {
-		refs = append(refs, st.Checkpoint.blobRef)
-	}
-	return refs
+	return time.UnixMicro(us).UTC()
 }

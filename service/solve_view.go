@@ -2,11 +2,11 @@ package service
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -55,12 +55,12 @@ func (e *solve) info() (SolveInfo, error) {
 		Revision: e.durable, Events: e.durable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed, Degraded: st.Degraded, Kind: st.Kind,
 	}
 	// What was written was made by String of an Amount.
-	i.Value, _ = readAmount(st.Value)
-	i.Bound, _ = readAmount(st.Bound)
+	i.Value, _ = store.ReadAmount(st.Value)
+	i.Bound, _ = store.ReadAmount(st.Bound)
 	if st.Result != nil {
 		i.ResultBytes = st.Result.Size
 	}
-	if !finished(st.Status) {
+	if !store.Finished(st.Status) {
 		if e.live.Status != "" {
 			i.Status = e.live.Status
 		}
@@ -69,8 +69,8 @@ func (e *solve) info() (SolveInfo, error) {
 			i.QueuePosition = e.turn.Position()
 		}
 		if c := st.Checkpoint; c != nil {
-			i.CheckpointValue, _ = readAmount(c.Value)
-			i.CheckpointBound, _ = readAmount(c.Bound)
+			i.CheckpointValue, _ = store.ReadAmount(c.Value)
+			i.CheckpointBound, _ = store.ReadAmount(c.Bound)
 			i.Value, i.Bound = better(i.Value, i.CheckpointValue, -1), better(i.Bound, i.CheckpointBound, 1)
 		}
 	}
@@ -103,7 +103,7 @@ func (s *Solves) Wait(ctx context.Context, tenant, id string) (SolveInfo, error)
 	}
 	for {
 		e.mu.Lock()
-		wake, over := e.wake, finished(e.seen.Status) || e.parked || e.seen.GoneUs != 0
+		wake, over := e.wake, store.Finished(e.seen.Status) || e.parked || e.seen.GoneUs != 0
 		e.mu.Unlock()
 		if over {
 			return e.info()
@@ -126,7 +126,7 @@ func (s *Solves) Result(ctx context.Context, tenant, id string) (*hare.Result, e
 	e.mu.Lock()
 	ref, detail := e.seen.Result, e.seen.Options.Detail
 	if ref == nil && e.seen.Checkpoint != nil {
-		ref = &e.seen.Checkpoint.blobRef
+		ref = &e.seen.Checkpoint.BlobRef
 	}
 	e.mu.Unlock()
 	if ref == nil {
@@ -139,32 +139,21 @@ func (s *Solves) Result(ctx context.Context, tenant, id string) (*hare.Result, e
 	return res, err
 }
 
-func (s *Solves) readResult(ctx context.Context, id string, ref blobRef) (*hare.Result, error) {
-	r := openBlob(ctx, s.cfg.Store, id, ref)
+func (s *Solves) readResult(ctx context.Context, id string, ref store.BlobRef) (*hare.Result, error) {
+	r := store.OpenBlob(ctx, s.cfg.Store, id, ref)
 	res, err := wire.DecodeResult(r, wire.Limits{MaxBytes: ref.Size + 1})
-	return res, blobFault(r, err)
-}
-
-// blobFault prefers what was wrong with the store to what a reader made of it.
-func blobFault(r *blobReader, err error) error {
-	if err == nil {
-		return nil
-	}
-	if r.err != nil && !errors.Is(r.err, io.EOF) {
-		return r.err
-	}
-	return &CorruptError{Solve: r.id, What: err.Error()}
+	return res, r.Fault(err)
 }
 
 // ResultBytes streams the result of a finished solve as it is stored, and says
-// how long it is. What is damaged gives *CorruptError at the end at the latest.
+// how long it is. What is damaged gives *store.CorruptError at the end at the latest.
 func (s *Solves) ResultBytes(ctx context.Context, tenant, id string) (io.ReadCloser, int64, error) {
 	e, err := s.find(tenant, id)
 	if err != nil {
 		return nil, 0, err
 	}
 	e.mu.Lock()
-	ref, over := e.seen.Result, finished(e.seen.Status)
+	ref, over := e.seen.Result, store.Finished(e.seen.Status)
 	e.mu.Unlock()
 	switch {
 	case !over:
@@ -172,7 +161,7 @@ func (s *Solves) ResultBytes(ctx context.Context, tenant, id string) (io.ReadClo
 	case ref == nil:
 		return nil, 0, ErrNoResult
 	}
-	return openBlob(ctx, s.cfg.Store, e.id, *ref), ref.Size, nil
+	return store.OpenBlob(ctx, s.cfg.Store, e.id, *ref), ref.Size, nil
 }
 
 // Instance is the instance of a solve.
@@ -195,7 +184,7 @@ func (e *solve) instance(ctx context.Context) (*hare.Instance, error) {
 	if ref == nil {
 		return nil, ErrGone
 	}
-	r := openBlob(ctx, e.s.cfg.Store, e.id, *ref)
+	r := store.OpenBlob(ctx, e.s.cfg.Store, e.id, *ref)
 	inst, err := wire.DecodeInstance(r, wire.Limits{MaxBytes: ref.Size + 1})
-	return inst, blobFault(r, err)
+	return inst, r.Fault(err)
 }

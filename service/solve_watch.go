@@ -5,6 +5,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // Of what a running solve tells.
@@ -46,7 +47,7 @@ func (w *watcher) progress(ev solver.Event) {
 	events := w.news(nil)
 	if ev.Phase != w.phase {
 		w.phase = ev.Phase
-		events = append(events, w.e.event(SolveEvent{Type: SolvePhase, Phase: ev.Phase}))
+		events = append(events, w.e.event(store.SolveEvent{Type: SolvePhase, Phase: ev.Phase}))
 	}
 	if len(events) > 0 {
 		w.toldAt = now
@@ -56,14 +57,14 @@ func (w *watcher) progress(ev solver.Event) {
 
 // news appends events of what is better than all that was told, with the lock
 // of the solve held.
-func (w *watcher) news(events []SolveEvent) []SolveEvent {
+func (w *watcher) news(events []store.SolveEvent) []store.SolveEvent {
 	if w.value != nil && (w.toldValue == nil || w.value.Cmp(*w.toldValue) < 0) {
 		w.toldValue = w.value
-		events = append(events, w.e.event(SolveEvent{Type: SolveIncumbent, Value: w.value}))
+		events = append(events, w.e.event(store.SolveEvent{Type: SolveIncumbent, Value: w.value}))
 	}
 	if w.bound != nil && (w.toldBound == nil || w.bound.Cmp(*w.toldBound) > 0) {
 		w.toldBound = w.bound
-		events = append(events, w.e.event(SolveEvent{Type: SolveBound, Bound: w.bound}))
+		events = append(events, w.e.event(store.SolveEvent{Type: SolveBound, Bound: w.bound}))
 	}
 	return events
 }
@@ -102,7 +103,7 @@ func (w *watcher) checkpoint(best func() (*hare.Result, error)) {
 }
 
 // event gives an event its number and time, with the lock held.
-func (e *solve) event(ev SolveEvent) SolveEvent {
+func (e *solve) event(ev store.SolveEvent) store.SolveEvent {
 	e.seq++
 	e.atUs = max(e.atUs, micros(e.s.cfg.Now())-e.next.CreatedUs)
 	ev.Seq, ev.AtUs = e.seq, e.atUs
@@ -110,15 +111,15 @@ func (e *solve) event(ev SolveEvent) SolveEvent {
 }
 
 // doneEvent is the last event of what next says, with the lock held.
-func (e *solve) doneEvent() SolveEvent {
-	ev := SolveEvent{Type: SolveDone, Status: e.next.Status, Termination: e.next.Termination, Error: e.next.Error}
-	ev.Value, _ = readAmount(e.next.Value) // made by String of an Amount
-	ev.Bound, _ = readAmount(e.next.Bound)
+func (e *solve) doneEvent() store.SolveEvent {
+	ev := store.SolveEvent{Type: SolveDone, Status: e.next.Status, Termination: e.next.Termination, Error: e.next.Error}
+	ev.Value, _ = store.ReadAmount(e.next.Value) // made by String of an Amount
+	ev.Bound, _ = store.ReadAmount(e.next.Bound)
 	return e.event(ev)
 }
 
 // tell lets events become durable in time, with the lock held.
-func (e *solve) tell(events ...SolveEvent) {
+func (e *solve) tell(events ...store.SolveEvent) {
 	ch := &change{solve: e, must: true, events: events}
 	ch.settle = func(err error) {
 		if err == nil {
@@ -129,7 +130,7 @@ func (e *solve) tell(events ...SolveEvent) {
 }
 
 // publish shows what is durable now.
-func (e *solve) publish(events []SolveEvent, state *solveState) {
+func (e *solve) publish(events []store.SolveEvent, state *store.SolveState) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if state != nil {
@@ -140,20 +141,20 @@ func (e *solve) publish(events []SolveEvent, state *solveState) {
 	}
 	e.tail = append(e.tail, events...)
 	if n := len(e.tail); n > 2*tailEvents {
-		e.tail = append([]SolveEvent(nil), e.tail[n-tailEvents:]...)
+		e.tail = append([]store.SolveEvent(nil), e.tail[n-tailEvents:]...)
 	}
-	if finished(e.seen.Status) {
+	if store.Finished(e.seen.Status) {
 		e.tail = nil
 	}
 	e.broadcast()
 }
 
 // fold takes a durable event into what is shown of a running solve.
-func (e *solve) fold(ev *SolveEvent) {
+func (e *solve) fold(ev *store.SolveEvent) {
 	e.durable = ev.Seq
 	switch ev.Type {
 	case SolveStatus:
-		e.live = SolveEvent{Status: ev.Status}
+		e.live = store.SolveEvent{Status: ev.Status}
 	case SolvePhase:
 		e.live.Phase = ev.Phase
 	case SolveIncumbent:

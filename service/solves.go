@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -28,10 +29,10 @@ type Solves struct {
 	closed   bool
 	lastNum  int64
 	lastBlob int64
-	solves   map[string]*solve   // by id, those that were accepted
-	tenants  map[string][]*solve // by number, those that are not gone
-	keys     map[string]*solve   // by tenant and idempotency key
-	content  map[Sum][]*solve    // those that have a reproducible result
+	solves   map[string]*solve      // by id, those that were accepted
+	tenants  map[string][]*solve    // by number, those that are not gone
+	keys     map[string]*solve      // by tenant and idempotency key
+	content  map[store.Sum][]*solve // those that have a reproducible result
 	blobs    map[int64]*heldBlob
 	ended    []*solve // finished ones, the first to end first; some may be gone
 	gone     []*solve // in the order in which they went
@@ -68,27 +69,27 @@ type solve struct {
 	release func()
 
 	mu       sync.Mutex
-	next     solveState // as it will be durable
-	seq      int64      // of the last event made
-	atUs     int64      // of that
-	saving   bool       // a checkpoint is on its way
-	attached int        // calls that hold it
+	next     store.SolveState // as it will be durable
+	seq      int64            // of the last event made
+	atUs     int64            // of that
+	saving   bool             // a checkpoint is on its way
+	attached int              // calls that hold it
 	turn     *admission.Turn
 	cancel   context.CancelCauseFunc
 
-	seen    solveState    // as it is durable
-	durable int64         // the last durable event
-	tail    []SolveEvent  // the last durable events, while it runs
-	live    SolveEvent    // what they say together
-	wake    chan struct{} // closed and replaced when there is more to see
-	parked  bool          // left for the next start
-	broken  error         // the record is damaged
+	seen    store.SolveState   // as it is durable
+	durable int64              // the last durable event
+	tail    []store.SolveEvent // the last durable events, while it runs
+	live    store.SolveEvent   // what they say together
+	wake    chan struct{}      // closed and replaced when there is more to see
+	parked  bool               // left for the next start
+	broken  error              // the record is damaged
 }
 
 // Submit takes a solve: it is durable when Submit returns. A request with the
 // idempotency key and digest of an earlier one returns that one's solve, as
 // replayed. The error is that of bad options, admission.ErrBusy, admission.ErrDraining, *KeyError,
-// *admission.QuotaError, ErrStorage, or ErrGone for a key whose solve is deleted.
+// *admission.QuotaError, store.ErrStorage, or ErrGone for a key whose solve is deleted.
 func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, replayed bool, err error) {
 	release, started := func() {}, false
 	if in.Release != nil {
@@ -112,9 +113,9 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 	}
 	e := &solve{s: s, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan, release: release, inst: in.Instance, warm: in.Warm,
 		accepted: make(chan struct{}), wake: make(chan struct{})}
-	e.next = solveState{
+	e.next = store.SolveState{
 		Tenant: in.Tenant, Status: SolveQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: wire.SHA256(in.Instance),
-		Options: storedOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind, Parameters: in.Parameters, Key: in.Key,
+		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind, Parameters: in.Parameters, Key: in.Key,
 	}
 	for i := range in.Instance.Cluster.Nodes {
 		for _, g := range in.Instance.Cluster.Nodes[i].GPUs {
@@ -154,11 +155,11 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 }
 
 // contentOf is the key of the cache: all that a result depends on.
-func (s *Solves) contentOf(st *solveState) Sum {
+func (s *Solves) contentOf(st *store.SolveState) store.Sum {
 	opt := st.Options
 	opt.Degrade = false             // not made use of
 	options, _ := json.Marshal(opt) // cannot fail
-	return sumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(s.svc.Version()), []byte(s.svc.EngineVersion()))
+	return store.SumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(s.svc.Version()), []byte(s.svc.EngineVersion()))
 }
 
 // keyOf names a tenant's idempotency key.
@@ -219,7 +220,7 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit 
 		var granted hare.Options
 		granted, e.place, err = s.svc.admitSolve(e.inst, in.Options, e.deadline())
 		if e.place.Degraded {
-			e.next.Options, e.next.Degraded, e.next.Content = storedOptions(granted), true, nil
+			e.next.Options, e.next.Degraded, e.next.Content = store.StoredOptions(granted), true, nil
 		}
 	} else if !s.svc.Ready() {
 		err = admission.ErrDraining
@@ -262,14 +263,14 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 	if err == nil {
 		deadline := e.deadline()
 		if hit != nil {
-			ch.events = append(ch.events, e.event(SolveEvent{Type: SolveStatus, Status: e.next.Status}), e.doneEvent())
+			ch.events = append(ch.events, e.event(store.SolveEvent{Type: SolveStatus, Status: e.next.Status}), e.doneEvent())
 			e.next.Events = e.seq
 		} else {
-			ch.events = append(ch.events, e.event(SolveEvent{Type: SolveStatus, Status: SolveQueued, QueuePosition: s.svc.queue.Rank(deadline)}))
+			ch.events = append(ch.events, e.event(store.SolveEvent{Type: SolveStatus, Status: SolveQueued, QueuePosition: s.svc.queue.Rank(deadline)}))
 		}
 		done := make(chan error, 1)
 		state := e.next
-		ch.batch.Put = []SolveRecord{e.record()}
+		ch.batch.Put = []store.SolveRecord{e.record()}
 		ch.settle = func(err error) {
 			if err == nil {
 				s.learn(e, state)
@@ -288,7 +289,7 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 			delete(s.keys, keyOf(e.tenant, e.next.Key))
 		}
 		if hit != nil {
-			s.drop(&SolveBatch{}, *e.next.Result)
+			s.drop(&store.SolveBatch{}, *e.next.Result)
 		}
 		s.mu.Unlock()
 		if hit == nil {
@@ -301,15 +302,15 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 }
 
 // blob puts a document in a batch.
-func (s *Solves) blob(b *SolveBatch, write func(io.Writer) error) (*blobRef, error) {
-	w := newBlob(s.newBlobNum(), func(c SolveChunk) error {
+func (s *Solves) blob(b *store.SolveBatch, write func(io.Writer) error) (*store.BlobRef, error) {
+	w := store.NewBlob(s.newBlobNum(), func(c store.SolveChunk) error {
 		b.Chunks = append(b.Chunks, c)
 		return nil
 	})
 	if err := write(w); err != nil {
 		return nil, err
 	}
-	ref, err := w.end()
+	ref, err := w.End()
 	return &ref, err
 }
 
@@ -321,15 +322,15 @@ func (s *Solves) newBlobNum() int64 {
 }
 
 // record is e as it will be durable.
-func (e *solve) record() SolveRecord {
+func (e *solve) record() store.SolveRecord {
 	data, _ := json.Marshal(&e.next) // strings, numbers and checked amounts: cannot fail
-	r := SolveRecord{Num: e.num, ID: e.id, Data: data}
-	r.Sum = r.sum()
+	r := store.SolveRecord{Num: e.num, ID: e.id, Data: data}
+	r.Sum = r.Checksum()
 	return r
 }
 
 // learn takes a solve that is durable into the maps.
-func (s *Solves) learn(e *solve, st solveState) {
+func (s *Solves) learn(e *solve, st store.SolveState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.solves[e.id] = e
@@ -341,13 +342,13 @@ func (s *Solves) learn(e *solve, st solveState) {
 		list[i-1], list[i] = list[i], list[i-1]
 	}
 	s.tenants[e.tenant] = list
-	for _, ref := range st.blobs() {
+	for _, ref := range st.Blobs() {
 		if st.Cached && ref == *st.Result {
 			continue // held since it was found
 		}
 		s.hold(ref, e.tenant)
 	}
-	if finished(st.Status) {
+	if store.Finished(st.Status) {
 		s.finished(e, &st)
 	}
 }
@@ -360,7 +361,7 @@ func (s *Solves) keeps(tenant string, bytes int64) {
 
 // hold counts a reference of a tenant; drop takes it back, and releases the blob
 // behind the last one. Blobs are shared by solves of one tenant alone.
-func (s *Solves) hold(ref blobRef, tenant string) {
+func (s *Solves) hold(ref store.BlobRef, tenant string) {
 	h := s.blobs[ref.Blob]
 	if h == nil {
 		h = &heldBlob{size: ref.Size, of: tenant}
@@ -370,7 +371,7 @@ func (s *Solves) hold(ref blobRef, tenant string) {
 	h.refs++
 }
 
-func (s *Solves) drop(b *SolveBatch, ref blobRef) {
+func (s *Solves) drop(b *store.SolveBatch, ref store.BlobRef) {
 	h := s.blobs[ref.Blob]
 	if h == nil {
 		return
@@ -383,7 +384,7 @@ func (s *Solves) drop(b *SolveBatch, ref blobRef) {
 }
 
 // finished files a solve that has ended under what it is looked up by.
-func (s *Solves) finished(e *solve, st *solveState) {
+func (s *Solves) finished(e *solve, st *store.SolveState) {
 	s.ended = append(s.ended, e)
 	s.keeps(e.tenant, recordBytes)
 	if st.Content != nil && st.Result != nil {

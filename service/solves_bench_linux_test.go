@@ -11,8 +11,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // percentile is that of unsorted spans.

@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // deaf is work that does not hear of a cancellation, and says all the while that
@@ -40,8 +41,8 @@ func TestCancelledStaysCancelled(t *testing.T) {
 	}
 	for _, saved := range []bool{false, true} {
 		t.Run(fmt.Sprint("saved ", saved), func(t *testing.T) {
-			store := newMortal()
-			s := openSolves(t, service.SolvesConfig{Store: store, Checkpoint: 4 * time.Millisecond})
+			db := newMortal()
+			s := openSolves(t, service.SolvesConfig{Store: db, Checkpoint: 4 * time.Millisecond})
 			begin := make(chan struct{})
 			in := service.SolveInput{Instance: inst, Options: hare.Options{Seed: 1, TimeLimit: time.Hour}}
 			if saved {
@@ -61,18 +62,18 @@ func TestCancelledStaysCancelled(t *testing.T) {
 					break
 				}
 			}
-			store.left.Store(1) // the wish is the last that is written
+			db.left.Store(1) // the wish is the last that is written
 			if _, err := s.Cancel(ctx, "", info.ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Cancel(ctx, "", info.ID); !errors.Is(err, service.ErrStorage) {
+			if _, err := s.Cancel(ctx, "", info.ID); !errors.Is(err, store.ErrStorage) {
 				t.Error("on a dead disk:", err)
 			}
-			store.left.Store(0)
+			db.left.Store(0)
 			close(begin)
 			_ = s.Close()
-			store.left.Store(-1)
-			s = openSolves(t, service.SolvesConfig{Store: store, Resume: func(string, []byte) (service.RunFunc, error) {
+			db.left.Store(-1)
+			s = openSolves(t, service.SolvesConfig{Store: db, Resume: func(string, []byte) (service.RunFunc, error) {
 				t.Error("it goes on")
 				return nil, errors.ErrUnsupported
 			}})

@@ -10,7 +10,8 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // A solve that is not as it was written is reported, by the server and by what
@@ -27,13 +28,13 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			open := func(dir string) (*service.Solves, *sqlite.Store) {
-				store, err := sqlite.Open(ctx, dir)
+				disk, err := sqlite.Open(ctx, dir)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return openSolves(t, service.SolvesConfig{Store: store}), store
+				return openSolves(t, service.SolvesConfig{Store: disk}), disk
 			}
-			s, store := open(dir)
+			s, disk := open(dir)
 			var ids []string
 			for i := range 3 {
 				info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(5, int64(i)), Options: hare.Options{WorkLimit: 1}})
@@ -46,7 +47,7 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 				ids = append(ids, info.ID)
 			}
 			want := resultText(t, s, ids[2])
-			if err := errors.Join(s.Close(), store.Close()); err != nil {
+			if err := errors.Join(s.Close(), disk.Close()); err != nil {
 				t.Fatal(err)
 			}
 			db, err := sql.Open("sqlite", filepath.Join(dir, "hare.db"))
@@ -56,11 +57,11 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 			if err = errors.Join(err, db.Close()); err != nil {
 				t.Fatal(err)
 			}
-			var bad *service.CorruptError
+			var bad *store.CorruptError
 			if err := sqlite.Backup(ctx, dir, filepath.Join(t.TempDir(), "backup")); !errors.As(err, &bad) || bad.Solve != ids[0] {
 				t.Errorf("backup: %v", err)
 			}
-			s, store = open(dir)
+			s, disk = open(dir)
 			read := func() error {
 				r, _, err := s.ResultBytes(ctx, "", ids[0])
 				if err == nil {
@@ -77,7 +78,7 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 			if resultText(t, s, ids[2]) != want {
 				t.Error("another solve is not as it was")
 			}
-			if err := errors.Join(s.Close(), store.Close()); err != nil {
+			if err := errors.Join(s.Close(), disk.Close()); err != nil {
 				t.Fatal(err)
 			}
 			mended := filepath.Join(t.TempDir(), "mended")
@@ -85,11 +86,11 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 			if err != nil || len(all) != 3 || all[0].ID != ids[0] || all[0].Damage == nil || all[1].Damage != nil || all[2].Damage != nil {
 				t.Fatal(all, err)
 			}
-			s, store = open(mended)
+			s, disk = open(mended)
 			if list, _, _ := s.List(ctx, "", service.SolveFilter{}); len(list) != 2 || resultText(t, s, ids[2]) != want {
 				t.Errorf("after repair: %v", list)
 			}
-			if err := errors.Join(s.Close(), store.Close()); err != nil {
+			if err := errors.Join(s.Close(), disk.Close()); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 )
 
 // held is work that waits to be told to end.
@@ -36,10 +37,10 @@ func TestOneSolveForOneKey(t *testing.T) {
 	ctx := t.Context()
 	for name, open := range solveStores(t) {
 		t.Run(name, func(t *testing.T) {
-			store, shut := open()
-			s := openSolves(t, service.SolvesConfig{Store: store})
+			db, shut := open()
+			s := openSolves(t, service.SolvesConfig{Store: db})
 			inst := jobsOn(8, 1)
-			in := service.SolveInput{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a", Key: "k", Digest: service.Sum{1}}
+			in := service.SolveInput{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a", Key: "k", Digest: store.Sum{1}}
 			var ids sync.Map
 			var first atomic.Int64
 			var wg sync.WaitGroup
@@ -67,7 +68,7 @@ func TestOneSolveForOneKey(t *testing.T) {
 			check := func() {
 				t.Helper()
 				other := in
-				other.Digest = service.Sum{2}
+				other.Digest = store.Sum{2}
 				var bad *service.KeyError
 				if _, _, err := s.Submit(ctx, other); !errors.As(err, &bad) || bad.InFlight || bad.Key != "k" {
 					t.Error("another body:", err)
@@ -87,9 +88,9 @@ func TestOneSolveForOneKey(t *testing.T) {
 			}
 			_ = s.Close()
 			shut()
-			store, shut = open()
+			db, shut = open()
 			defer func() { shut() }()
-			s = openSolves(t, service.SolvesConfig{Store: store})
+			s = openSolves(t, service.SolvesConfig{Store: db})
 			check()
 			if err := s.Delete(ctx, "a", id); err != nil {
 				t.Fatal(err)
@@ -108,8 +109,8 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 	ctx := t.Context()
 	for name, open := range solveStores(t) {
 		t.Run(name, func(t *testing.T) {
-			store, shut := open()
-			s := openSolves(t, service.SolvesConfig{Store: store})
+			db, shut := open()
+			s := openSolves(t, service.SolvesConfig{Store: db})
 			submit := func(tenant string, seed int64) service.SolveInfo {
 				t.Helper()
 				info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(9, 1), Options: hare.Options{Seed: seed, WorkLimit: 1}, Tenant: tenant})
@@ -146,9 +147,9 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 			}
 			_ = s.Close()
 			shut()
-			store, shut = open()
+			db, shut = open()
 			defer func() { shut() }()
-			s = openSolves(t, service.SolvesConfig{Store: store})
+			s = openSolves(t, service.SolvesConfig{Store: db})
 			if resultText(t, s, b.ID) != want {
 				t.Error("the result is another after a restart")
 			}
@@ -242,9 +243,9 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 // gone; what cannot be written is refused, and reading goes on.
 func TestRetentionAndAFullDisk(t *testing.T) {
 	ctx := t.Context()
-	store := newMortal()
+	db := newMortal()
 	var ahead atomic.Int64
-	s := openSolves(t, service.SolvesConfig{Store: store, MaxBytes: 400 << 10, Retry: time.Millisecond, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	s := openSolves(t, service.SolvesConfig{Store: db, MaxBytes: 400 << 10, Retry: time.Millisecond, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	var ids []string
 	for i := range 8 {
 		info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, int64(i)), Run: hugeRun(100 << 10)})
@@ -278,17 +279,17 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 	if _, err := s.Get(ctx, "", ids[7]); err != nil {
 		t.Error("the last one:", err)
 	}
-	store.left.Store(0)
-	if _, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, 1)}); !errors.Is(err, service.ErrStorage) {
+	db.left.Store(0)
+	if _, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, 1)}); !errors.Is(err, store.ErrStorage) {
 		t.Error(err)
 	}
-	if err := s.Delete(ctx, "", ids[7]); !errors.Is(err, service.ErrStorage) {
+	if err := s.Delete(ctx, "", ids[7]); !errors.Is(err, store.ErrStorage) {
 		t.Error(err)
 	}
 	if res, err := s.Result(ctx, "", ids[7]); err != nil || len(res.Reasons) != 1 {
 		t.Error(err)
 	}
-	store.left.Store(-1)
+	db.left.Store(-1)
 	ahead.Store(int64(8 * 24 * time.Hour))
 	// What ends pokes the janitor only when there is too much; deleting does too.
 	if err := s.Delete(ctx, "", ids[7]); err != nil {

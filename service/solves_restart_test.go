@@ -15,26 +15,27 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
 // mortal is a store that outlives its owner: once dead, nothing more is written.
 type mortal struct {
-	*service.MemorySolves
+	*store.MemorySolves
 	left atomic.Int64 // writes until it dies; negative: it does not
 }
 
 func newMortal() *mortal {
-	m := &mortal{MemorySolves: service.NewMemorySolves()}
+	m := &mortal{MemorySolves: store.NewMemorySolves()}
 	m.left.Store(-1)
 	return m
 }
 
 func (*mortal) Durable() bool { return true }
 
-func (m *mortal) WriteSolves(ctx context.Context, b *service.SolveBatch) error {
+func (m *mortal) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 	if left := m.left.Load(); left == 0 {
-		return fmt.Errorf("%w: dead", service.ErrStorage)
+		return fmt.Errorf("%w: dead", store.ErrStorage)
 	} else if left > 0 {
 		m.left.Add(-1)
 	}
@@ -43,7 +44,7 @@ func (m *mortal) WriteSolves(ctx context.Context, b *service.SolveBatch) error {
 
 func (m *mortal) SweepSolves(ctx context.Context, all bool) (bool, error) {
 	if m.left.Load() == 0 {
-		return false, service.ErrStorage
+		return false, store.ErrStorage
 	}
 	return m.MemorySolves.SweepSolves(ctx, all)
 }
@@ -83,9 +84,9 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 		most = 8
 	}
 	for after := int64(1); after <= most; after++ {
-		store := newMortal()
-		s := openSolves(t, service.SolvesConfig{Store: store, Checkpoint: 4 * time.Millisecond, Retry: time.Millisecond})
-		store.left.Store(after)
+		db := newMortal()
+		s := openSolves(t, service.SolvesConfig{Store: db, Checkpoint: 4 * time.Millisecond, Retry: time.Millisecond})
+		db.left.Store(after)
 		rng := rand.New(rand.NewPCG(uint64(after), 3))
 		var acknowledged []string
 		for i := range 6 {
@@ -93,18 +94,18 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 			if i%3 == 2 {
 				opt = hare.Options{Seed: int64(i), TimeLimit: 150 * time.Millisecond}
 			}
-			info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(12, int64(i)), Options: opt, Key: fmt.Sprint(i), Digest: service.Sum{byte(i)}})
+			info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(12, int64(i)), Options: opt, Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
 			if err != nil {
-				if !errors.Is(err, service.ErrStorage) {
+				if !errors.Is(err, store.ErrStorage) {
 					t.Fatal(err)
 				}
 				break
 			}
 			acknowledged = append(acknowledged, info.ID)
 		}
-		for wait := time.Now(); store.left.Load() > 0 && time.Since(wait) < time.Second; time.Sleep(time.Millisecond) {
+		for wait := time.Now(); db.left.Load() > 0 && time.Since(wait) < time.Second; time.Sleep(time.Millisecond) {
 		}
-		store.left.Store(0)
+		db.left.Store(0)
 		kept, finished := map[string]service.SolveInfo{}, map[string]string{}
 		for _, id := range acknowledged {
 			info, err := s.Get(ctx, "", id)
@@ -116,8 +117,8 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 			}
 		}
 		_ = s.Close()
-		store.left.Store(-1)
-		s = openSolves(t, service.SolvesConfig{Store: store})
+		db.left.Store(-1)
+		s = openSolves(t, service.SolvesConfig{Store: db})
 		for i, id := range acknowledged {
 			info, err := s.Wait(ctx, "", id)
 			if err == nil && info.Options.TimeLimit > 0 && info.Status == service.SolveFailed && info.Termination == hare.TerminationDeadline && kept[id].CheckpointValue == nil {
@@ -155,7 +156,7 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 			if !slices.IsSorted(seqs) || int64(len(seqs)) != info.Events || last != service.SolveDone {
 				t.Errorf("after %d writes, solve %d: events %v, the last %s, of %d", after, i, seqs, last, info.Events)
 			}
-			again, replayed, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(12, int64(i)), Key: fmt.Sprint(i), Digest: service.Sum{byte(i)}})
+			again, replayed, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(12, int64(i)), Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
 			if err != nil || !replayed || again.ID != id {
 				t.Errorf("after %d writes: the key of solve %d gives %v %t %v", after, i, again.ID, replayed, err)
 			}
@@ -168,9 +169,9 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 }
 
 // saveOne lets a solve run until it has saved a pair, and stops the server.
-func saveOne(t *testing.T, store service.SolveStore, in service.SolveInput) service.SolveInfo {
+func saveOne(t *testing.T, db store.SolveStore, in service.SolveInput) service.SolveInfo {
 	t.Helper()
-	s := openSolves(t, service.SolvesConfig{Store: store, Checkpoint: 10 * time.Millisecond})
+	s := openSolves(t, service.SolvesConfig{Store: db, Checkpoint: 10 * time.Millisecond})
 	info, _, err := s.Submit(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -209,11 +210,11 @@ func TestRunningSolvesAtARestart(t *testing.T) {
 		{"the caller is gone", service.SolveInput{Options: hare.Options{Seed: 1, TimeLimit: time.Minute}, Kind: "lost"}, 0, service.SolveCancelled, hare.TerminationCancelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			store := newMortal()
+			db := newMortal()
 			c.in.Instance = jobsOn(40, 5)
-			was := saveOne(t, store, c.in)
+			was := saveOne(t, db, c.in)
 			time.Sleep(c.pause)
-			s := openSolves(t, service.SolvesConfig{Store: store})
+			s := openSolves(t, service.SolvesConfig{Store: db})
 			info, err := s.Wait(t.Context(), "", was.ID)
 			term := info.Termination
 			if c.pause == 0 && term == hare.TerminationWorkLimit {

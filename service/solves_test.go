@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -41,7 +42,7 @@ func openSolves(t testing.TB, cfg service.SolvesConfig) *service.Solves {
 		cfg.Service = service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
 	}
 	if cfg.Store == nil {
-		cfg.Store = service.NewMemorySolves()
+		cfg.Store = store.NewMemorySolves()
 	}
 	s, err := service.OpenSolves(context.Background(), cfg)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 func backupCommand() *cobra.Command {
@@ -26,7 +26,7 @@ has what the directory has, and hare repair takes the good of it.`,
 		ValidArgsFunction: directories(0),
 		RunE: func(c *cobra.Command, args []string) error {
 			err := sqlite.Backup(c.Context(), args[0], args[1])
-			var bad *service.CorruptError
+			var bad *store.CorruptError
 			if errors.As(err, &bad) && (bad.Session != "" || bad.Solve != "") {
 				sayDamage(c.OutOrStdout(), err)
 				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s is written, with the damage in it: see hare repair --help\n", args[1])
@@ -138,7 +138,7 @@ func sayHolds(c *cobra.Command, path string) error {
 	return err
 }
 
-func holds(metas []service.Meta, solves int) string {
+func holds(metas []store.Meta, solves int) string {
 	events := int64(0)
 	for _, m := range metas {
 		events += m.Last

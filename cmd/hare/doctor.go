@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hare-sched/hare/internal/lp"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // check is one line of the doctor.
@@ -127,7 +127,7 @@ func sessionsCheck(ctx context.Context, dir string) check {
 	case errors.Is(err, fs.ErrNotExist):
 		k.ok, k.found = true, "none in "+dir
 		return k
-	case errors.As(err, new(*service.CorruptError)):
+	case errors.As(err, new(*store.CorruptError)):
 		k.found = err.Error()
 		return k
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/keys"
+	"github.com/hare-sched/hare/store"
 )
 
 func keyCommand() *cobra.Command {
@@ -57,7 +58,7 @@ func changeKeys(c *cobra.Command, dir string, change func(*service.KeySet) error
 }
 
 func keyError(f *keys.File, err error) error {
-	if errors.As(err, new(*service.CorruptError)) {
+	if errors.As(err, new(*store.CorruptError)) {
 		return usageError{fmt.Errorf("%w: put a copy of it back, or remove %s, with which all keys end", err, f.Path())}
 	}
 	return usageError{err}

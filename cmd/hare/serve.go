@@ -17,7 +17,8 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/sqlite"
+	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // idleHeap is held and never touched, so that it takes no memory: the collector
@@ -87,25 +88,25 @@ rest with the best certified pair so far.`,
 			}
 			cfg.Solver = engine
 			svc := service.New(cfg)
-			store, err := openStore(c.Context(), dataDir)
+			kept, err := openStore(c.Context(), dataDir)
 			if err != nil {
 				return err
 			}
 			log := seen.log
-			if disk, ok := store.(*sqlite.Store); ok {
+			if disk, ok := kept.(*sqlite.Store); ok {
 				go tellDamage(c.Context(), disk, dataDir, log)
 			}
 			keys, quotas, err := who.open(c.Context(), dataDir, log)
 			if err != nil {
-				return errors.Join(err, store.Close())
+				return errors.Join(err, kept.Close())
 			}
-			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(store), log, quotas
+			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(kept), log, quotas
 			sessions, err := service.OpenSessions(c.Context(), keep)
 			if err != nil {
-				return errors.Join(err, store.Close())
+				return errors.Join(err, kept.Close())
 			}
-			retain.Service, retain.Store, retain.Logger, retain.Quotas = svc, service.NewMemorySolves(), log, quotas
-			if disk, ok := store.(*sqlite.Store); ok {
+			retain.Service, retain.Store, retain.Logger, retain.Quotas = svc, store.NewMemorySolves(), log, quotas
+			if disk, ok := kept.(*sqlite.Store); ok {
 				retain.Store = disk
 			}
 			retain.MaxBytes = retainMiB << 20
@@ -151,24 +152,24 @@ rest with the best certified pair so far.`,
 }
 
 // openStore opens the directory for sessions, or memory without one.
-func openStore(ctx context.Context, dir string) (service.Store, error) {
+func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 	if dir == "" {
-		return service.NewMemory(), nil
+		return store.NewMemory(), nil
 	}
-	store, err := sqlite.Open(ctx, dir)
-	if errors.As(err, new(*service.CorruptError)) {
+	kept, err := sqlite.Open(ctx, dir)
+	if errors.As(err, new(*store.CorruptError)) {
 		return nil, usageError{fmt.Errorf("--data-dir: %w: restore a backup, or copy what can be trusted with hare repair %s NEWDIR", err, dir)}
 	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--data-dir: %w", err)}
 	}
-	return store, nil
+	return kept, nil
 }
 
 // tellDamage waits for the check of all pages that goes on behind a start after
 // a clean end.
 func tellDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.Logger) {
-	if err := disk.Damage(ctx); errors.As(err, new(*service.CorruptError)) {
+	if err := disk.Damage(ctx); errors.As(err, new(*store.CorruptError)) {
 		log.Error("nothing more is written: restore a backup, or copy what can be trusted with hare repair "+dir+" NEWDIR", "error", err)
 	} else if err != nil && ctx.Err() == nil {
 		log.Warn("the pages of the database could not be checked", "error", err)

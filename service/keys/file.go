@@ -18,6 +18,7 @@ import (
 
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // Names of files in the data directory.
@@ -77,7 +78,7 @@ func (f *File) State() string {
 }
 
 // Read implements service.KeyStore. A file that is damaged is
-// *service.CorruptError.
+// *store.CorruptError.
 func (f *File) Read() (*service.KeySet, error) {
 	file, err := os.Open(f.Path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +97,7 @@ func (f *File) Read() (*service.KeySet, error) {
 	}
 	set, err := decode(text)
 	if err != nil {
-		return nil, &service.CorruptError{What: f.Path() + ": " + err.Error()}
+		return nil, &store.CorruptError{What: f.Path() + ": " + err.Error()}
 	}
 	return set, nil
 }

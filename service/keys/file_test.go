@@ -20,6 +20,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/service/keys"
+	"github.com/hare-sched/hare/store"
 )
 
 // add makes a key in a directory and returns it.
@@ -107,7 +108,7 @@ func TestDamage(t *testing.T) {
 		if err == nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v", what, got)
 		}
-		if err != nil && !errors.As(err, new(*service.CorruptError)) {
+		if err != nil && !errors.As(err, new(*store.CorruptError)) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -127,7 +128,7 @@ func TestDamage(t *testing.T) {
 	try("another role", bytes.Replace(good, []byte(`"read"`), []byte(`"admin"`), 1))
 	// A damaged file is not written over.
 	err = f.Update(t.Context(), func(*service.KeySet) error { return nil })
-	if !errors.As(err, new(*service.CorruptError)) {
+	if !errors.As(err, new(*store.CorruptError)) {
 		t.Error(err)
 	}
 }
@@ -145,7 +146,7 @@ func FuzzRead(f *testing.F) {
 		}
 		set, err := file.Read()
 		if err != nil {
-			if !errors.As(err, new(*service.CorruptError)) {
+			if !errors.As(err, new(*store.CorruptError)) {
 				t.Error(err)
 			}
 			return

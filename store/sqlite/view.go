@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // View is what a data directory or a backup holds at one moment, to be read
@@ -18,12 +18,12 @@ type View struct {
 }
 
 var (
-	_ service.Reader      = (*View)(nil)
-	_ service.SolveReader = (*View)(nil)
+	_ store.SessionReader = (*View)(nil)
+	_ store.SolveReader   = (*View)(nil)
 )
 
 // OpenView opens a data directory, or a file that Backup wrote. What is neither
-// is *service.CorruptError; nothing is checked but that.
+// is *store.CorruptError; nothing is checked but that.
 func OpenView(ctx context.Context, path string) (_ *View, err error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -49,7 +49,7 @@ func OpenView(ctx context.Context, path string) (_ *View, err error) {
 	}
 	version, err := schemaVersion(ctx, v.s.read)
 	if err != nil {
-		return nil, &service.CorruptError{What: path + " is no data directory and no backup of Hare: " + err.Error()}
+		return nil, &store.CorruptError{What: path + " is no data directory and no backup of Hare: " + err.Error()}
 	}
 	if err := known(version); err != nil {
 		return nil, err
@@ -57,12 +57,12 @@ func OpenView(ctx context.Context, path string) (_ *View, err error) {
 	return v, fault(v.s.number(ctx))
 }
 
-// Structure is SQLite's own check of all pages: *service.CorruptError where one
+// Structure is SQLite's own check of all pages: *store.CorruptError where one
 // is damaged, be it in use or not.
 func (v *View) Structure(ctx context.Context) error { return fault(check(ctx, v.s.read)) }
 
 // Check reads every row of every session, and all of every solve. The damage
-// joins a *service.CorruptError for each that has some.
+// joins a *store.CorruptError for each that has some.
 func (v *View) Check(ctx context.Context) (damage, err error) {
 	metas, err := v.Sessions(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (v *View) Check(ctx context.Context) (damage, err error) {
 	}
 	var bad []error
 	for _, m := range metas {
-		if _, err := service.Check(ctx, v, m); errors.As(err, new(*service.CorruptError)) {
+		if _, err := store.CheckSession(ctx, v, m); errors.As(err, new(*store.CorruptError)) {
 			bad = append(bad, err)
 		} else if err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func (v *View) Check(ctx context.Context) (damage, err error) {
 		return nil, err
 	}
 	for i := range solves {
-		if err := service.CheckSolve(ctx, v, &solves[i]); errors.As(err, new(*service.CorruptError)) {
+		if err := store.CheckSolve(ctx, v, &solves[i]); errors.As(err, new(*store.CorruptError)) {
 			bad = append(bad, err)
 		} else if err != nil {
 			return nil, err
@@ -100,40 +100,40 @@ func (v *View) Bytes() (n int64) {
 	return n
 }
 
-// Sessions implements service.Reader. Where the ends of logs cannot be read,
+// Sessions implements store.SessionReader. Where the ends of logs cannot be read,
 // it leaves Meta.Last at 0.
-func (v *View) Sessions(ctx context.Context) ([]service.Meta, error) {
+func (v *View) Sessions(ctx context.Context) ([]store.Meta, error) {
 	metas, err := v.s.Sessions(ctx)
-	if errors.As(err, new(*service.CorruptError)) {
+	if errors.As(err, new(*store.CorruptError)) {
 		return v.s.sessions(ctx, "0")
 	}
 	return metas, err
 }
 
-// Rows implements service.Reader.
-func (v *View) Rows(ctx context.Context, id string, seq int64, bytes int) ([]service.Row, error) {
+// Rows implements store.SessionReader.
+func (v *View) Rows(ctx context.Context, id string, seq int64, bytes int) ([]store.Row, error) {
 	return v.s.Rows(ctx, id, seq, bytes)
 }
 
-// Snapshots implements service.Reader.
-func (v *View) Snapshots(ctx context.Context, id string) ([]service.Snapshot, error) {
+// Snapshots implements store.SessionReader.
+func (v *View) Snapshots(ctx context.Context, id string) ([]store.Snapshot, error) {
 	return v.s.Snapshots(ctx, id)
 }
 
-// Solves implements service.SolveReader.
-func (v *View) Solves(ctx context.Context) ([]service.SolveRecord, error) { return v.s.Solves(ctx) }
+// Solves implements store.SolveReader.
+func (v *View) Solves(ctx context.Context) ([]store.SolveRecord, error) { return v.s.Solves(ctx) }
 
-// SolveEvents implements service.SolveReader.
-func (v *View) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]service.SolveRow, error) {
+// SolveEvents implements store.SolveReader.
+func (v *View) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]store.SolveRow, error) {
 	return v.s.SolveEvents(ctx, num, seq, bytes)
 }
 
-// Chunk implements service.SolveReader.
+// Chunk implements store.SolveReader.
 func (v *View) Chunk(ctx context.Context, blob int64, index int) ([]byte, error) {
 	return v.s.Chunk(ctx, blob, index)
 }
 
-// LastBlob implements service.SolveReader.
+// LastBlob implements store.SolveReader.
 func (v *View) LastBlob(ctx context.Context) (int64, error) { return v.s.LastBlob(ctx) }
 
 // Close ends the view.

@@ -1,11 +1,10 @@
-package service
+package store
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -13,12 +12,18 @@ import (
 // was recorded before can still be read, and the same call may succeed later.
 var ErrStorage = errors.New("service: the log cannot be written")
 
-// Store keeps the logs of sessions. What Create, Append, SaveSnapshot and
+// ErrNoSession says that there is no session of that id, or no more.
+var ErrNoSession = errors.New("service: no such session")
+
+// ErrFence says that rows do not begin where the log of their session ends.
+var ErrFence = errors.New("store: the rows do not continue the log of their session")
+
+// SessionStore keeps the logs of sessions. What Create, Append, SaveSnapshot and
 // Delete did survives a crash once they return nil. Everything is found again
 // as it was written or reported as *CorruptError. Create, Append, SaveSnapshot
 // and Delete wrap ErrStorage where the disk refuses; the others go on working
 // then. A Store is safe for concurrent use.
-type Store interface {
+type SessionStore interface {
 	// Create adds a session without rows.
 	Create(ctx context.Context, m Meta) error
 	// Sessions lists all, by time of creation, then id.
@@ -27,8 +32,11 @@ type Store interface {
 	Sizes(ctx context.Context) (map[string]int64, error)
 	// Delete removes a session with all its rows; ErrNoSession without one.
 	Delete(ctx context.Context, id string) error
-	// Append adds rows of any sessions, all or none. The rows of one session
-	// stand in order and continue its log.
+	// Append adds rows of any sessions. The rows of one session are added all or
+	// none, and only where the first one begins with the event behind the last one
+	// that is stored, and each with the event behind the row before: else the error
+	// is ErrFence, so that two writers of a session cannot both go on. Whether rows
+	// of other sessions were added when there is an error is not said.
 	Append(ctx context.Context, rows []Row) error
 	// Rows returns the rows in order from the one that holds event seq, or the
 	// first one behind it, until they have more than about bytes, one row at least.
@@ -54,9 +62,9 @@ type Meta struct {
 	Last    int64     // the last event in the log; not in Sum
 }
 
-// sum is the checksum that m should carry.
-func (m *Meta) sum() Sum {
-	return sumOf("meta", []int64{m.Created.UnixMicro()}, []byte(m.ID), m.Config)
+// Checksum is the checksum that m should carry.
+func (m *Meta) Checksum() Sum {
+	return SumOf("meta", []int64{m.Created.UnixMicro()}, []byte(m.ID), m.Config)
 }
 
 // Row is a piece of the log: the events of a session that became durable
@@ -69,8 +77,9 @@ type Row struct {
 	Sum         Sum // of the other fields
 }
 
-func (r *Row) sum() Sum {
-	return sumOf("row", []int64{r.First, r.Last}, []byte(r.Session), r.Prev[:], r.Data)
+// Checksum is the checksum that r should carry.
+func (r *Row) Checksum() Sum {
+	return SumOf("row", []int64{r.First, r.Last}, []byte(r.Session), r.Prev[:], r.Data)
 }
 
 // Snapshot is the state of a session behind event Seq.
@@ -84,13 +93,14 @@ type Snapshot struct {
 	Sum     Sum // of the other fields
 }
 
-func (s *Snapshot) sum() Sum {
-	return sumOf("snapshot", []int64{s.Seq, s.AtUs, s.Jobs}, []byte(s.Session), s.Chain[:], s.State)
+// Checksum is the checksum that s should carry.
+func (s *Snapshot) Checksum() Sum {
+	return SumOf("snapshot", []int64{s.Seq, s.AtUs, s.Jobs}, []byte(s.Session), s.Chain[:], s.State)
 }
 
-// sumOf hashes its parts with their lengths, so that no two lists of parts
+// SumOf hashes its parts with their lengths, so that no two lists of parts
 // give the same bytes.
-func sumOf(kind string, numbers []int64, parts ...[]byte) Sum {
+func SumOf(kind string, numbers []int64, parts ...[]byte) Sum {
 	h := sha256.New()
 	head := append(make([]byte, 0, 64), kind...)
 	for _, n := range numbers {
@@ -106,55 +116,4 @@ func sumOf(kind string, numbers []int64, parts ...[]byte) Sum {
 	var sum Sum
 	h.Sum(sum[:0])
 	return sum
-}
-
-// CorruptError says that what is stored is not what was written. The session
-// takes no events until it is salvaged, restored or deleted; see docs/durability.md.
-type CorruptError struct {
-	Session string // "" is the whole store, or Solve
-	Solve   string
-	Seq     int64 // the first event that is lost; 0 where there is none to name
-	What    string
-}
-
-func (e *CorruptError) Error() string {
-	if e.Solve != "" {
-		return fmt.Sprintf("service: solve %s is damaged: %s", e.Solve, e.What)
-	}
-	if e.Session == "" {
-		return "service: the store is damaged: " + e.What
-	}
-	return fmt.Sprintf("service: the log of session %s is damaged at event %d: %s", e.Session, e.Seq, e.What)
-}
-
-// chain checks that rows follow each other and what came before.
-type chain struct {
-	session string
-	last    int64 // seq of the last event that was checked
-	sum     Sum   // of its row
-	loose   bool  // sum is not known: reading began inside the log
-}
-
-// next checks one row and moves behind it.
-func (c *chain) next(r *Row) error {
-	bad := func(what string) error {
-		return &CorruptError{Session: c.session, Seq: c.last + 1, What: what}
-	}
-	switch {
-	case r.Session != c.session:
-		return bad("a row of another session stands there")
-	case r.sum() != r.Sum:
-		return bad("the checksum of a row does not fit its content")
-	case c.loose && r.First <= c.last+1:
-		c.loose = false
-	case r.First != c.last+1:
-		return bad(fmt.Sprintf("the next row begins with event %d: rows are missing or out of order", r.First))
-	case r.Prev != c.sum:
-		return bad("a row does not continue the one before it")
-	}
-	if r.Last < r.First {
-		return bad("a row without events")
-	}
-	c.last, c.sum = r.Last, r.Sum
-	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // chunkBits are the bits of a key of solve_chunk that number the chunk; the
@@ -16,9 +16,9 @@ const chunkBits = 24
 // sweepChunks is how many chunks go in one transaction, which others wait for.
 const sweepChunks = 16
 
-var _ service.SolveStore = (*Store)(nil)
+var _ store.SolveStore = (*Store)(nil)
 
-// Durable implements service.SolveStore.
+// Durable implements store.SolveStore.
 func (*Store) Durable() bool { return true }
 
 // Statements of the writer, each prepared once a transaction.
@@ -34,8 +34,8 @@ const (
 	releaseBegun = "UPDATE solve_loose SET released = 1 WHERE released = 0"
 )
 
-// WriteSolves implements service.SolveStore.
-func (s *Store) WriteSolves(ctx context.Context, b *service.SolveBatch) error {
+// WriteSolves implements store.SolveStore.
+func (s *Store) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bytes := 0
@@ -101,7 +101,7 @@ func (s *Store) WriteSolves(ctx context.Context, b *service.SolveBatch) error {
 	return err
 }
 
-// SweepSolves implements service.SolveStore.
+// SweepSolves implements store.SolveStore.
 func (s *Store) SweepSolves(ctx context.Context, all bool) (more bool, err error) {
 	if all {
 		if err := s.inTx(ctx, func(tx *sql.Tx) error {
@@ -133,16 +133,16 @@ func (s *Store) SweepSolves(ctx context.Context, all bool) (more bool, err error
 	return err == nil, err
 }
 
-// Solves implements service.SolveReader.
-func (s *Store) Solves(ctx context.Context) ([]service.SolveRecord, error) {
+// Solves implements store.SolveReader.
+func (s *Store) Solves(ctx context.Context) ([]store.SolveRecord, error) {
 	rows, err := s.read.QueryContext(ctx, "SELECT num, id, sum, data FROM solve ORDER BY num")
 	if err != nil {
 		return nil, fault(err)
 	}
 	defer rows.Close()
-	var all []service.SolveRecord
+	var all []store.SolveRecord
 	for rows.Next() {
-		var r service.SolveRecord
+		var r store.SolveRecord
 		var sum []byte
 		if err := rows.Scan(&r.Num, &r.ID, &sum, &r.Data); err != nil {
 			return nil, fault(err)
@@ -153,8 +153,8 @@ func (s *Store) Solves(ctx context.Context) ([]service.SolveRecord, error) {
 	return all, fault(rows.Err())
 }
 
-// SolveEvents implements service.SolveReader.
-func (s *Store) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]service.SolveRow, error) {
+// SolveEvents implements store.SolveReader.
+func (s *Store) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]store.SolveRow, error) {
 	low := num << seqBits
 	at := low | min(max(seq, 0), maxSeq)
 	rows, err := s.read.QueryContext(ctx, `SELECT key, last, sum, data FROM solve_event WHERE key < ?1 AND key >=
@@ -163,9 +163,9 @@ func (s *Store) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]s
 		return nil, fault(err)
 	}
 	defer rows.Close()
-	var out []service.SolveRow
+	var out []store.SolveRow
 	for size := 0; (len(out) == 0 || size < bytes) && rows.Next(); {
-		r := service.SolveRow{Num: num}
+		r := store.SolveRow{Num: num}
 		var key int64
 		var sum []byte
 		if err := rows.Scan(&key, &r.Last, &sum, &r.Data); err != nil {
@@ -182,7 +182,7 @@ func (s *Store) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]s
 	return out, fault(rows.Err())
 }
 
-// Chunk implements service.SolveReader.
+// Chunk implements store.SolveReader.
 func (s *Store) Chunk(ctx context.Context, blob int64, index int) (data []byte, err error) {
 	err = s.read.QueryRowContext(ctx, "SELECT data FROM solve_chunk WHERE key = ?", blob<<chunkBits|int64(index)).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -191,7 +191,7 @@ func (s *Store) Chunk(ctx context.Context, blob int64, index int) (data []byte, 
 	return data, fault(err)
 }
 
-// LastBlob implements service.SolveReader.
+// LastBlob implements store.SolveReader.
 func (s *Store) LastBlob(ctx context.Context) (last int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT max(coalesce((SELECT max(key) >> 24 FROM solve_chunk), 0), coalesce((SELECT max(blob) FROM solve_loose), 0))`).Scan(&last)
 	return last, fault(err)

@@ -1,4 +1,4 @@
-package service
+package store
 
 import (
 	"context"
@@ -15,13 +15,13 @@ func CheckSolve(ctx context.Context, store SolveReader, r *SolveRecord) error {
 }
 
 // checkSolve is CheckSolve, and hands over rows and documents as it reads them.
-func checkSolve(ctx context.Context, store SolveReader, r *SolveRecord, good func(*SolveBatch) error) (st solveState, err error) {
-	if st, err = decodeSolve(r); err != nil || st.GoneUs != 0 {
+func checkSolve(ctx context.Context, store SolveReader, r *SolveRecord, good func(*SolveBatch) error) (st SolveState, err error) {
+	if st, err = DecodeSolve(r); err != nil || st.GoneUs != 0 {
 		return st, err
 	}
 	last := int64(0)
 	for {
-		rows, err := store.SolveEvents(ctx, r.Num, last+1, readBytes)
+		rows, err := store.SolveEvents(ctx, r.Num, last+1, ReadBytes)
 		if err != nil {
 			return st, ofSolve(err, r.ID)
 		}
@@ -29,7 +29,7 @@ func checkSolve(ctx context.Context, store SolveReader, r *SolveRecord, good fun
 			break
 		}
 		for i := range rows {
-			if _, err := decodeSolveRow(r.ID, &rows[i]); err != nil {
+			if _, err := DecodeSolveRow(r.ID, &rows[i]); err != nil {
 				return st, err
 			}
 			if rows[i].First != last+1 {
@@ -41,11 +41,11 @@ func checkSolve(ctx context.Context, store SolveReader, r *SolveRecord, good fun
 			return st, err
 		}
 	}
-	if finished(st.Status) && last != st.Events {
+	if Finished(st.Status) && last != st.Events {
 		return st, &CorruptError{Solve: r.ID, What: fmt.Sprintf("it has %d events of %d", last, st.Events)}
 	}
-	for _, ref := range st.blobs() {
-		if _, err := io.Copy(io.Discard, openBlob(ctx, store, r.ID, ref)); err != nil {
+	for _, ref := range st.Blobs() {
+		if _, err := io.Copy(io.Discard, OpenBlob(ctx, store, r.ID, ref)); err != nil {
 			return st, ofSolve(err, r.ID)
 		}
 	}
@@ -85,7 +85,7 @@ func SalvageSolves(ctx context.Context, from SolveReader, to SolveStore) (all []
 		} else if err != nil {
 			return all, err
 		}
-		for _, ref := range st.blobs() {
+		for _, ref := range st.Blobs() {
 			if copied[ref.Blob] {
 				continue
 			}
@@ -105,7 +105,7 @@ func SalvageSolves(ctx context.Context, from SolveReader, to SolveStore) (all []
 }
 
 // copyBlob copies a document that was checked, a chunk at a time.
-func copyBlob(ctx context.Context, from SolveReader, to SolveStore, ref blobRef) error {
+func copyBlob(ctx context.Context, from SolveReader, to SolveStore, ref BlobRef) error {
 	for i, done := 0, int64(0); done < ref.Size; i++ {
 		chunk, err := from.Chunk(ctx, ref.Blob, i)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,13 +29,13 @@ func openStore(t *testing.T, dir string) *Store {
 
 func newSession(t *testing.T, s *Store, id string) {
 	t.Helper()
-	if err := s.Create(context.Background(), service.Meta{ID: id, Created: time.UnixMicro(1), Config: []byte("{}")}); err != nil {
+	if err := s.Create(context.Background(), store.Meta{ID: id, Created: time.UnixMicro(1), Config: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func row(id string, first, last int64, size int) service.Row {
-	return service.Row{Session: id, First: first, Last: last, Data: bytes.Repeat([]byte("x"), size)}
+func row(id string, first, last int64, size int) store.Row {
+	return store.Row{Session: id, First: first, Last: last, Data: bytes.Repeat([]byte("x"), size)}
 }
 
 func TestRowsAreFoundByAnyEvent(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRowsAreFoundByAnyEvent(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		newSession(t, s, id)
 	}
-	if err := s.Append(ctx, []service.Row{row("a", 1, 1, 9), row("b", 1, 5, 10), row("b", 6, 6, 10), row("b", 7, 9, 10), row("c", 1, 2, 9)}); err != nil {
+	if err := s.Append(ctx, []store.Row{row("a", 1, 1, 9), row("b", 1, 5, 10), row("b", 6, 6, 10), row("b", 7, 9, 10), row("c", 1, 2, 9)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestRowsAreFoundByAnyEvent(t *testing.T) {
 			t.Errorf("from %d, %d bytes: events %d to %d", c.seq, c.bytes, first, last)
 		}
 	}
-	if err := s.Append(ctx, []service.Row{row("a", 2, 2, 9), row("b", 7, 7, 9)}); err == nil {
+	if err := s.Append(ctx, []store.Row{row("a", 2, 2, 9), row("b", 7, 7, 9)}); err == nil {
 		t.Error("an event was recorded twice")
 	}
 	if rows, err := s.Rows(ctx, "a", 1, 1000); err != nil || len(rows) != 1 {
@@ -80,7 +80,7 @@ func TestRowsAreFoundByAnyEvent(t *testing.T) {
 	if err := s.read.QueryRow("SELECT (SELECT count(*) FROM log) + (SELECT count(*) FROM deleted)").Scan(&left); err != nil || left != 2 {
 		t.Error("rows left:", left, err)
 	}
-	if err := s.Append(ctx, []service.Row{row("b", 10, 10, 9)}); !errors.Is(err, service.ErrNoSession) {
+	if err := s.Append(ctx, []store.Row{row("b", 10, 10, 9)}); !errors.Is(err, store.ErrNoSession) {
 		t.Error("to a deleted session:", err)
 	}
 	metas, err := s.Sessions(ctx)
@@ -95,7 +95,7 @@ func TestSnapshotsKept(t *testing.T) {
 	defer s.Close()
 	newSession(t, s, "a")
 	for _, seq := range []int64{0, 100, 200, 300} {
-		if err := s.SaveSnapshot(ctx, service.Snapshot{Session: "a", Seq: seq, State: []byte("state")}); err != nil {
+		if err := s.SaveSnapshot(ctx, store.Snapshot{Session: "a", Seq: seq, State: []byte("state")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,15 +148,15 @@ func fill(t *testing.T, s *Store, makeRoom func()) {
 	seq := int64(1)
 	var err error
 	for ; seq < 1000; seq++ {
-		if err = s.Append(ctx, []service.Row{row("a", seq, seq, 5000)}); err != nil {
+		if err = s.Append(ctx, []store.Row{row("a", seq, seq, 5000)}); err != nil {
 			break
 		}
 	}
-	if !errors.Is(err, service.ErrStorage) || seq < 5 {
+	if !errors.Is(err, store.ErrStorage) || seq < 5 {
 		t.Fatalf("event %d: %v", seq, err)
 	}
 	for range 3 {
-		if err := s.Append(ctx, []service.Row{row("a", seq, seq, 50_000)}); !errors.Is(err, service.ErrStorage) {
+		if err := s.Append(ctx, []store.Row{row("a", seq, seq, 50_000)}); !errors.Is(err, store.ErrStorage) {
 			t.Fatal("again:", err)
 		}
 		rows, err := s.Rows(ctx, "a", 1, 1<<30)
@@ -166,7 +166,7 @@ func fill(t *testing.T, s *Store, makeRoom func()) {
 	}
 	makeRoom()
 	for range 10 {
-		if err := s.Append(ctx, []service.Row{row("a", seq, seq, 5000)}); err != nil {
+		if err := s.Append(ctx, []store.Row{row("a", seq, seq, 5000)}); err != nil {
 			t.Fatal("with room:", err)
 		}
 		seq++
@@ -204,7 +204,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(odd, databaseFile), bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(ctx, odd); !errors.As(err, new(*service.CorruptError)) {
+	if _, err := Open(ctx, odd); !errors.As(err, new(*store.CorruptError)) {
 		t.Error("a file that is no database:", err)
 	}
 }
@@ -215,12 +215,12 @@ func TestDamageIsFoundAside(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	s := openStore(t, dir)
-	m := service.Meta{ID: "a", Created: micros(1), Config: []byte("{}")}
+	m := store.Meta{ID: "a", Created: micros(1), Config: []byte("{}")}
 	if err := s.Create(ctx, m); err != nil {
 		t.Fatal(err)
 	}
-	row := func(seq int64) []service.Row {
-		return []service.Row{{Session: "a", First: seq, Last: seq, Data: make([]byte, 1000)}}
+	row := func(seq int64) []store.Row {
+		return []store.Row{{Session: "a", First: seq, Last: seq, Data: make([]byte, 1000)}}
 	}
 	for seq := int64(1); seq <= 100; seq++ {
 		if err := s.Append(ctx, row(seq)); err != nil {
@@ -250,7 +250,7 @@ func TestDamageIsFoundAside(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, cleanFile)); err == nil {
 			t.Error("the mark of a clean end is there while the directory is used")
 		}
-		if err := s.Damage(ctx); damage != errors.As(err, new(*service.CorruptError)) {
+		if err := s.Damage(ctx); damage != errors.As(err, new(*store.CorruptError)) {
 			t.Errorf("found %v", err)
 		}
 	}
@@ -259,7 +259,7 @@ func TestDamageIsFoundAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	reopen(true)
-	if err := s.Append(ctx, row(102)); !errors.As(err, new(*service.CorruptError)) {
+	if err := s.Append(ctx, row(102)); !errors.As(err, new(*store.CorruptError)) {
 		t.Error("written:", err)
 	}
 	if rows, err := s.Rows(ctx, "a", 101, 1); err != nil || len(rows) != 1 || rows[0].First != 101 {
@@ -268,7 +268,7 @@ func TestDamageIsFoundAside(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(ctx, dir); !errors.As(err, new(*service.CorruptError)) {
+	if _, err := Open(ctx, dir); !errors.As(err, new(*store.CorruptError)) {
 		t.Error("started:", err)
 	}
 }
@@ -281,7 +281,7 @@ func TestLogIsBounded(t *testing.T) {
 	defer s.Close()
 	newSession(t, s, "a")
 	for seq := range int64(300) {
-		if err := s.Append(ctx, []service.Row{row("a", seq+1, seq+1, 500<<10)}); err != nil {
+		if err := s.Append(ctx, []store.Row{row("a", seq+1, seq+1, 500<<10)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package service
+package store
 
 import (
 	"context"
@@ -19,7 +19,7 @@ type memoryLog struct {
 	snapshots []Snapshot // the newest first
 }
 
-var _ Store = (*Memory)(nil)
+var _ SessionStore = (*Memory)(nil)
 
 // NewMemory makes an empty store.
 func NewMemory() *Memory { return &Memory{logs: map[string]*memoryLog{}} }
@@ -77,10 +77,21 @@ func (s *Memory) Delete(_ context.Context, id string) error {
 func (s *Memory) Append(_ context.Context, rows []Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	ends := map[string]int64{}
 	for i := range rows {
-		if s.logs[rows[i].Session] == nil {
+		r := &rows[i]
+		l := s.logs[r.Session]
+		if l == nil {
 			return ErrNoSession
 		}
+		last, seen := ends[r.Session]
+		if n := len(l.rows); !seen && n > 0 {
+			last = l.rows[n-1].Last
+		}
+		if r.First != last+1 || r.Last < r.First {
+			return ErrFence
+		}
+		ends[r.Session] = r.Last
 	}
 	for i := range rows {
 		l := s.logs[rows[i].Session]

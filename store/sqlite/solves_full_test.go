@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -62,10 +63,10 @@ func stuff(t *testing.T, s *Store, blob int64) {
 	t.Helper()
 	index := 0
 	for size := 64 << 10; size > 0; {
-		err := s.WriteSolves(t.Context(), &service.SolveBatch{Chunks: []service.SolveChunk{{Blob: blob, Index: index, Data: make([]byte, size)}}})
+		err := s.WriteSolves(t.Context(), &store.SolveBatch{Chunks: []store.SolveChunk{{Blob: blob, Index: index, Data: make([]byte, size)}}})
 		if err == nil {
 			index++
-		} else if size /= 2; !errors.Is(err, service.ErrStorage) {
+		} else if size /= 2; !errors.Is(err, store.ErrStorage) {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // BenchmarkOpen opens a database of 1.5 GB in rows of 20 KB, of which nothing is
@@ -21,18 +21,18 @@ func BenchmarkOpen(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := s.Create(ctx, service.Meta{ID: "a", Created: micros(1), Config: []byte("{}")}); err != nil {
+	if err := s.Create(ctx, store.Meta{ID: "a", Created: micros(1), Config: []byte("{}")}); err != nil {
 		b.Fatal(err)
 	}
 	const rows, batch = 75_000, 500
 	data := make([]byte, 20_000)
 	next := int64(1)
-	row := func() service.Row {
+	row := func() store.Row {
 		next++
-		return service.Row{Session: "a", First: next - 1, Last: next - 1, Data: data}
+		return store.Row{Session: "a", First: next - 1, Last: next - 1, Data: data}
 	}
 	for range rows / batch {
-		some := make([]service.Row, batch)
+		some := make([]store.Row, batch)
 		for i := range some {
 			some[i] = row()
 		}
@@ -59,7 +59,7 @@ func BenchmarkOpen(b *testing.B) {
 				if s, err = Open(ctx, dir); err != nil {
 					b.Fatal(err)
 				}
-				if err := s.Append(ctx, []service.Row{row()}); err != nil {
+				if err := s.Append(ctx, []store.Row{row()}); err != nil {
 					b.Fatal(err)
 				}
 				first += time.Since(began)

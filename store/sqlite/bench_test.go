@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // BenchmarkCommit times commits of one row, beside an append and fsync of as
@@ -21,7 +21,7 @@ func BenchmarkCommit(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	if err := s.Create(ctx, service.Meta{ID: "a", Config: []byte("{}")}); err != nil {
+	if err := s.Create(ctx, store.Meta{ID: "a", Config: []byte("{}")}); err != nil {
 		b.Fatal(err)
 	}
 	f, err := os.Create(filepath.Join(dir, "plain"))
@@ -33,7 +33,7 @@ func BenchmarkCommit(b *testing.B) {
 	var commits, fsyncs []time.Duration
 	for seq := int64(1); b.Loop(); seq++ {
 		start := time.Now()
-		if err := s.Append(ctx, []service.Row{{Session: "a", First: seq, Last: seq, Data: data}}); err != nil {
+		if err := s.Append(ctx, []store.Row{{Session: "a", First: seq, Last: seq, Data: data}}); err != nil {
 			b.Fatal(err)
 		}
 		commits = append(commits, time.Since(start))

@@ -1,4 +1,4 @@
-package service
+package store
 
 import (
 	"context"
@@ -6,33 +6,33 @@ import (
 	"slices"
 )
 
-// Reader is the reading half of a Store.
-type Reader interface {
+// SessionReader is the reading half of a Store.
+type SessionReader interface {
 	Sessions(ctx context.Context) ([]Meta, error)
 	Rows(ctx context.Context, id string, seq int64, bytes int) ([]Row, error)
 	Snapshots(ctx context.Context, id string) ([]Snapshot, error)
 }
 
-// Check reads the whole log of a session, and says with which event what can
+// CheckSession reads the whole log of a session, and says with which event what can
 // be trusted ends. The error, *CorruptError, says why not later.
-func Check(ctx context.Context, store Reader, m Meta) (last int64, err error) {
+func CheckSession(ctx context.Context, store SessionReader, m Meta) (last int64, err error) {
 	return check(ctx, store, m, func([]Row) error { return nil })
 }
 
-// check is Check, and hands over what can be trusted.
-func check(ctx context.Context, store Reader, m Meta, good func([]Row) error) (last int64, err error) {
-	if m.sum() != m.Sum {
+// check is CheckSession, and hands over what can be trusted.
+func check(ctx context.Context, store SessionReader, m Meta, good func([]Row) error) (last int64, err error) {
+	if m.Checksum() != m.Sum {
 		return 0, &CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
 	}
-	links := chain{session: m.ID, sum: m.Sum}
-	for bytes := readBytes; ; {
-		rows, err := store.Rows(ctx, m.ID, links.last+1, bytes)
+	links := Chain{Session: m.ID, Sum: m.Sum}
+	for bytes := ReadBytes; ; {
+		rows, err := store.Rows(ctx, m.ID, links.Last+1, bytes)
 		if errors.As(err, new(*CorruptError)) && bytes > 1 {
 			bytes = 1 // up to the very row that cannot be read
 			continue
 		}
 		if err != nil {
-			return links.last, named(err, m.ID, links.last+1)
+			return links.Last, named(err, m.ID, links.Last+1)
 		}
 		if len(rows) == 0 {
 			break
@@ -40,8 +40,8 @@ func check(ctx context.Context, store Reader, m Meta, good func([]Row) error) (l
 		n := 0
 		for n < len(rows) && err == nil {
 			before := links
-			if err = links.next(&rows[n]); err == nil {
-				_, err = decodeRow(&rows[n])
+			if err = links.Next(&rows[n]); err == nil {
+				_, err = DecodeRow(&rows[n])
 			}
 			if err != nil {
 				links = before
@@ -50,23 +50,23 @@ func check(ctx context.Context, store Reader, m Meta, good func([]Row) error) (l
 			n++
 		}
 		if bad := good(rows[:n]); bad != nil {
-			return links.last, bad
+			return links.Last, bad
 		}
 		if err != nil {
-			return links.last, err
+			return links.Last, err
 		}
 	}
 	snapshots, err := store.Snapshots(ctx, m.ID)
 	if err != nil {
-		return links.last, err
+		return links.Last, err
 	}
 	for i := range snapshots {
 		m.Last = max(m.Last, snapshots[i].Seq)
 	}
-	if links.last < m.Last {
-		return links.last, &CorruptError{Session: m.ID, Seq: links.last + 1, What: "the end of the log is missing"}
+	if links.Last < m.Last {
+		return links.Last, &CorruptError{Session: m.ID, Seq: links.Last + 1, What: "the end of the log is missing"}
 	}
-	return links.last, nil
+	return links.Last, nil
 }
 
 // named says of damage in the store whose log it was met in.
@@ -86,17 +86,17 @@ type Salvaged struct {
 	Damage error
 }
 
-// Salvage copies to an empty store what can be trusted of each session, and
+// SalvageSessions copies to an empty store what can be trusted of each session, and
 // leaves out those whose configuration cannot be. An error ends it before all
 // are copied.
-func Salvage(ctx context.Context, from Reader, to Store) (all []Salvaged, err error) {
+func SalvageSessions(ctx context.Context, from SessionReader, to SessionStore) (all []Salvaged, err error) {
 	metas, err := from.Sessions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range metas {
 		s := Salvaged{ID: m.ID, Was: m.Last}
-		if m.sum() == m.Sum {
+		if m.Checksum() == m.Sum {
 			err = to.Create(ctx, m)
 		}
 		if err != nil {
@@ -121,8 +121,8 @@ func Salvage(ctx context.Context, from Reader, to Store) (all []Salvaged, err er
 
 // salvageSnapshots copies those of the events that were kept. Whether they fit
 // the log is found when they are used; without any, it is read from its start.
-func salvageSnapshots(ctx context.Context, from Reader, to Store, m Meta, last int64) error {
-	if m.sum() != m.Sum {
+func salvageSnapshots(ctx context.Context, from SessionReader, to SessionStore, m Meta, last int64) error {
+	if m.Checksum() != m.Sum {
 		return nil
 	}
 	snapshots, err := from.Snapshots(ctx, m.ID)
@@ -130,7 +130,7 @@ func salvageSnapshots(ctx context.Context, from Reader, to Store, m Meta, last i
 		return nil // they are a help, not the truth
 	}
 	for _, s := range slices.Backward(snapshots) {
-		if s.Seq <= last && s.sum() == s.Sum {
+		if s.Seq <= last && s.Checksum() == s.Sum {
 			if err := to.SaveSnapshot(ctx, s); err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // num is the number of a session, or false.
@@ -18,8 +18,8 @@ func (s *Store) num(id string) (int64, bool) {
 	return n.(int64), true
 }
 
-// Create implements service.Store.
-func (s *Store) Create(ctx context.Context, m service.Meta) error {
+// Create implements store.SessionStore.
+func (s *Store) Create(ctx context.Context, m store.Meta) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var num int64
@@ -41,21 +41,21 @@ func (s *Store) Create(ctx context.Context, m service.Meta) error {
 	return err
 }
 
-// Sessions implements service.Store.
-func (s *Store) Sessions(ctx context.Context) ([]service.Meta, error) {
+// Sessions implements store.SessionStore.
+func (s *Store) Sessions(ctx context.Context) ([]store.Meta, error) {
 	return s.sessions(ctx, "coalesce((SELECT last FROM log WHERE key >= num << 40 AND key < (num + 1) << 40 ORDER BY key DESC LIMIT 1), 0)")
 }
 
 // sessions lists all, with an expression for the last event.
-func (s *Store) sessions(ctx context.Context, last string) ([]service.Meta, error) {
+func (s *Store) sessions(ctx context.Context, last string) ([]store.Meta, error) {
 	rows, err := s.read.QueryContext(ctx, "SELECT id, created_us, config, sum, "+last+" FROM session ORDER BY created_us, id")
 	if err != nil {
 		return nil, fault(err)
 	}
 	defer rows.Close()
-	var metas []service.Meta
+	var metas []store.Meta
 	for rows.Next() {
-		var m service.Meta
+		var m store.Meta
 		var us int64
 		var sum []byte
 		if err := rows.Scan(&m.ID, &us, &m.Config, &sum, &m.Last); err != nil {
@@ -68,12 +68,12 @@ func (s *Store) sessions(ctx context.Context, last string) ([]service.Meta, erro
 	return metas, fault(rows.Err())
 }
 
-// Delete implements service.Store. The session is gone at once, its rows go in
+// Delete implements store.SessionStore. The session is gone at once, its rows go in
 // pieces that do not hold up others.
 func (s *Store) Delete(ctx context.Context, id string) error {
 	num, ok := s.num(id)
 	if !ok {
-		return service.ErrNoSession
+		return store.ErrNoSession
 	}
 	err := s.inTx(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM session WHERE num = ?", num); err != nil {
@@ -121,13 +121,14 @@ func (s *Store) sweep(ctx context.Context) error {
 	}
 }
 
-// Append implements service.Store.
-func (s *Store) Append(ctx context.Context, rows []service.Row) error {
+// Append implements store.SessionStore.
+func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bytes := 0
 	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
-		insert, err := tx.PrepareContext(ctx, "INSERT INTO log (key, last, prev, sum, data) VALUES (?, ?, ?, ?, ?)")
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO log (key, last, prev, sum, data) SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 =
+			coalesce((SELECT last FROM log WHERE key >= ?7 AND key < ?8 ORDER BY key DESC LIMIT 1), 0) + 1`)
 		if err != nil {
 			return err
 		}
@@ -136,13 +137,23 @@ func (s *Store) Append(ctx context.Context, rows []service.Row) error {
 			r := &rows[i]
 			num, ok := s.num(r.Session)
 			if !ok {
-				return service.ErrNoSession
+				return store.ErrNoSession
 			}
 			if r.First < 1 || r.Last > maxSeq {
 				return fmt.Errorf("sqlite: event %d is out of range", r.Last)
 			}
-			if _, err := insert.ExecContext(ctx, num<<seqBits|r.First, r.Last, r.Prev[:], r.Sum[:], r.Data); err != nil {
+			if r.Last < r.First {
+				return store.ErrFence
+			}
+			low := num << seqBits
+			done, err := insert.ExecContext(ctx, low|r.First, r.Last, r.Prev[:], r.Sum[:], r.Data, r.First, low, low+1<<seqBits)
+			if err != nil {
 				return err
+			}
+			if n, err := done.RowsAffected(); err != nil {
+				return err
+			} else if n == 0 {
+				return store.ErrFence // the log ends elsewhere
 			}
 			bytes += len(r.Data)
 		}
@@ -154,8 +165,8 @@ func (s *Store) Append(ctx context.Context, rows []service.Row) error {
 	return err
 }
 
-// Rows implements service.Store.
-func (s *Store) Rows(ctx context.Context, id string, seq int64, bytes int) ([]service.Row, error) {
+// Rows implements store.SessionStore.
+func (s *Store) Rows(ctx context.Context, id string, seq int64, bytes int) ([]store.Row, error) {
 	num, ok := s.num(id)
 	if !ok {
 		return nil, nil
@@ -168,9 +179,9 @@ func (s *Store) Rows(ctx context.Context, id string, seq int64, bytes int) ([]se
 		return nil, fault(err)
 	}
 	defer rows.Close()
-	var out []service.Row
+	var out []store.Row
 	for size := 0; (len(out) == 0 || size < bytes) && rows.Next(); {
-		r := service.Row{Session: id}
+		r := store.Row{Session: id}
 		var key int64
 		var prev, sum []byte
 		if err := rows.Scan(&key, &r.Last, &prev, &sum, &r.Data); err != nil {
@@ -188,13 +199,13 @@ func (s *Store) Rows(ctx context.Context, id string, seq int64, bytes int) ([]se
 	return out, fault(rows.Err())
 }
 
-// SaveSnapshot implements service.Store.
-func (s *Store) SaveSnapshot(ctx context.Context, snap service.Snapshot) error {
+// SaveSnapshot implements store.SessionStore.
+func (s *Store) SaveSnapshot(ctx context.Context, snap store.Snapshot) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	num, ok := s.num(snap.Session)
 	if !ok {
-		return service.ErrNoSession
+		return store.ErrNoSession
 	}
 	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO snapshot (session, seq, at_us, jobs, chain, sum, state) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -211,8 +222,8 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap service.Snapshot) error {
 	return err
 }
 
-// Snapshots implements service.Store.
-func (s *Store) Snapshots(ctx context.Context, id string) ([]service.Snapshot, error) {
+// Snapshots implements store.SessionStore.
+func (s *Store) Snapshots(ctx context.Context, id string) ([]store.Snapshot, error) {
 	num, ok := s.num(id)
 	if !ok {
 		return nil, nil
@@ -222,9 +233,9 @@ func (s *Store) Snapshots(ctx context.Context, id string) ([]service.Snapshot, e
 		return nil, fault(err)
 	}
 	defer rows.Close()
-	var out []service.Snapshot
+	var out []store.Snapshot
 	for rows.Next() {
-		snap := service.Snapshot{Session: id}
+		snap := store.Snapshot{Session: id}
 		var chain, sum []byte
 		if err := rows.Scan(&snap.Seq, &snap.AtUs, &snap.Jobs, &chain, &sum, &snap.State); err != nil {
 			return nil, fault(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 var update = flag.Bool("update", false, "write the database of this schema version")
@@ -25,7 +26,7 @@ const (
 )
 
 // asServed opens a directory as a server does, and sends ticks up to one.
-func asServed(t *testing.T, dir string, upto int64) (kept []service.Meta) {
+func asServed(t *testing.T, dir string, upto int64) (kept []store.Meta) {
 	t.Helper()
 	ctx := context.Background()
 	s, err := service.OpenSessions(ctx, service.SessionsConfig{Store: openStore(t, dir), SnapshotEvery: 10})
@@ -149,7 +150,7 @@ func TestSweepAtStart(t *testing.T) {
 	newSession(t, s, "a")
 	newSession(t, s, "b")
 	for seq := range int64(200) {
-		if err := s.Append(ctx, []service.Row{row("a", seq+1, seq+1, 100), row("b", seq+1, seq+1, 100)}); err != nil {
+		if err := s.Append(ctx, []store.Row{row("a", seq+1, seq+1, 100), row("b", seq+1, seq+1, 100)}); err != nil {
 			t.Fatal(err)
 		}
 	}

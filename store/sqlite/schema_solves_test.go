@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -40,16 +41,16 @@ func makeSolves(t *testing.T, to string) {
 	t.Helper()
 	ctx := t.Context()
 	dir := t.TempDir()
-	store := openStore(t, dir)
-	defer store.Close()
+	db := openStore(t, dir)
+	defer db.Close()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 1})
-	s, err := service.OpenSolves(ctx, service.SolvesConfig{Service: svc, Store: store, Checkpoint: 10 * time.Millisecond})
+	s, err := service.OpenSolves(ctx, service.SolvesConfig{Service: svc, Store: db, Checkpoint: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	submit := func(key string, jobs int, opt hare.Options, replan bool) string {
-		in := service.SolveInput{Instance: gangs(jobs), Options: opt, Key: key, Digest: service.Sum{1}}
+		in := service.SolveInput{Instance: gangs(jobs), Options: opt, Key: key, Digest: store.Sum{1}}
 		if replan {
 			req := rerun(t, in.Instance)
 			in.Replan = &req
@@ -96,14 +97,14 @@ func TestSolveSchemaIsTakenOver(t *testing.T) {
 		makeSolves(t, solveSchema)
 	}
 	dir := copyOf(t, solveSchema)
-	store := openStore(t, dir)
+	db := openStore(t, dir)
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
-	s, err := service.OpenSolves(ctx, service.SolvesConfig{Service: svc, Store: store, MaxAge: 1 << 62})
+	s, err := service.OpenSolves(ctx, service.SolvesConfig{Service: svc, Store: db, MaxAge: 1 << 62})
 	if err != nil {
 		t.Fatal(err)
 	}
 	find := func(key string) (service.SolveInfo, error) {
-		info, replayed, err := s.Submit(ctx, service.SolveInput{Instance: gangs(1), Key: key, Digest: service.Sum{1}})
+		info, replayed, err := s.Submit(ctx, service.SolveInput{Instance: gangs(1), Key: key, Digest: store.Sum{1}})
 		if err == nil && !replayed {
 			t.Errorf("%s: its key is forgotten", key)
 		}
@@ -156,7 +157,7 @@ func TestSolveSchemaIsTakenOver(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	v, err := OpenView(ctx, dir)

@@ -9,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // Backup writes what the data directory holds at this moment to the new file
 // dst, whether a server uses the directory or not, and checks every row of the
-// copy. The error is fs.ErrExist where dst exists, and *service.CorruptError
+// copy. The error is fs.ErrExist where dst exists, and *store.CorruptError
 // for each damaged session: dst is there then, with the others in it.
 func Backup(ctx context.Context, dir, dst string) error {
 	path := filepath.Join(dir, databaseFile)
@@ -96,7 +96,7 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 // Salvage makes the new data directory dir of what can be trusted in src, a
 // damaged data directory or backup, which it leaves as it is. It refuses, with
 // fs.ErrExist, a directory that has a database.
-func Salvage(ctx context.Context, src, dir string) (all []service.Salvaged, solves []service.SalvagedSolve, err error) {
+func Salvage(ctx context.Context, src, dir string) (all []store.Salvaged, solves []store.SalvagedSolve, err error) {
 	v, err := OpenView(ctx, src)
 	if err != nil {
 		return nil, nil, err
@@ -111,10 +111,10 @@ func Salvage(ctx context.Context, src, dir string) (all []service.Salvaged, solv
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	if all, err = service.Salvage(ctx, v, to); err != nil {
+	if all, err = store.SalvageSessions(ctx, v, to); err != nil {
 		return all, nil, err
 	}
-	solves, err = service.SalvageSolves(ctx, v, to)
+	solves, err = store.SalvageSolves(ctx, v, to)
 	return all, solves, err
 }
 

@@ -17,7 +17,7 @@ import (
 	msqlite "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
 )
 
 // Names of files in the data directory. SQLite adds -wal and -shm to the first.
@@ -43,7 +43,7 @@ const (
 	walMost  = 16_000
 )
 
-// Store implements service.Store and service.SolveStore.
+// Store implements store.SessionStore and store.SolveStore.
 type Store struct {
 	dir  string
 	lock *os.File
@@ -64,10 +64,10 @@ type Store struct {
 	swept  chan struct{}
 }
 
-var _ service.Store = (*Store)(nil)
+var _ store.SessionStore = (*Store)(nil)
 
 // Open opens or creates the database in dir, for this process alone. What is
-// damaged is *service.CorruptError. After a clean end it does not wait for the
+// damaged is *store.CorruptError. After a clean end it does not wait for the
 // check of all pages, which takes a minute where a few GB come from the disk:
 // Damage does, and once it has found something nothing more is written.
 func Open(ctx context.Context, dir string) (_ *Store, err error) {
@@ -113,7 +113,7 @@ func (s *Store) inspect(ctx context.Context) error {
 }
 
 // Damage waits until all pages were checked and says what was found, as
-// *service.CorruptError, or what kept it from that; or it returns the error of
+// *store.CorruptError, or what kept it from that; or it returns the error of
 // ctx.
 func (s *Store) Damage(ctx context.Context) error {
 	select {
@@ -232,7 +232,7 @@ func check(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	if what != "ok" {
-		return &service.CorruptError{What: what}
+		return &store.CorruptError{What: what}
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func (s *Store) inTx(ctx context.Context, f func(tx *sql.Tx) error) error {
 }
 
 func (s *Store) inTxLocked(ctx context.Context, f func(tx *sql.Tx) error) error {
-	if _, err := s.inspected(); errors.As(err, new(*service.CorruptError)) {
+	if _, err := s.inspected(); errors.As(err, new(*store.CorruptError)) {
 		return err // writing would spread it
 	}
 	if s.write == nil {
@@ -263,7 +263,7 @@ func (s *Store) inTxLocked(ctx context.Context, f func(tx *sql.Tx) error) error 
 			_ = tx.Rollback()
 		}
 	}
-	if err != nil && !errors.Is(err, service.ErrNoSession) {
+	if err != nil && !errors.Is(err, store.ErrNoSession) {
 		// Whatever state the failure left the connection in ends with it.
 		_ = s.write.Close()
 		s.write = nil
@@ -279,10 +279,10 @@ func fault(err error) error {
 	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return &service.CorruptError{What: err.Error()}
+		return &store.CorruptError{What: err.Error()}
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN,
 		sqlite3.SQLITE_PERM, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM:
-		return fmt.Errorf("%w: %w", service.ErrStorage, err)
+		return fmt.Errorf("%w: %w", store.ErrStorage, err)
 	}
 	return err
 }
@@ -322,7 +322,7 @@ func (s *Store) wrote(bytes int) {
 	}
 }
 
-// Close implements service.Store.
+// Close implements store.SessionStore.
 func (s *Store) Close() error {
 	s.stop()
 	<-s.swept

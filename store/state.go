@@ -1,0 +1,102 @@
+package store
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/hare-sched/hare"
+)
+
+// SolveState is the JSON of a record.
+type SolveState struct {
+	Tenant      string          `json:"tenant,omitempty"`
+	Status      string          `json:"status"`
+	Termination string          `json:"termination,omitempty"`
+	CreatedUs   int64           `json:"created_us"`
+	BeganUs     int64           `json:"began_us"`
+	StartedUs   int64           `json:"started_us,omitempty"`
+	EndedUs     int64           `json:"ended_us,omitempty"`
+	Hash        string          `json:"instance_sha256"`
+	Options     StoredOptions   `json:"options"`
+	Jobs        int             `json:"jobs"`
+	GPUs        int             `json:"gpus"`
+	Value       json.RawMessage `json:"value,omitempty"`
+	Bound       json.RawMessage `json:"bound,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Events      int64           `json:"events,omitempty"` // set when it has ended
+	Attached    bool            `json:"attached,omitempty"`
+	Cancelled   bool            `json:"cancelled,omitempty"` // somebody asked for its end
+	Cached      bool            `json:"cached,omitempty"`
+	Resumed     bool            `json:"resumed,omitempty"`
+	Degraded    bool            `json:"degraded,omitempty"`
+	Kind        string          `json:"kind,omitempty"`
+	Parameters  []byte          `json:"parameters,omitempty"`
+	Key         string          `json:"key,omitempty"`
+	Digest      *Sum            `json:"digest,omitempty"`
+	Content     *Sum            `json:"content,omitempty"` // key of the cache, of reproducible results
+	Instance    *BlobRef        `json:"instance,omitempty"`
+	Warm        *BlobRef        `json:"warm,omitempty"`
+	Replan      *BlobRef        `json:"replan,omitempty"` // what is asked for, until it has ended
+	Checkpoint  *CheckpointRef  `json:"checkpoint,omitempty"`
+	Result      *BlobRef        `json:"result,omitempty"`
+	GoneUs      int64           `json:"gone_us,omitempty"` // removed then: nothing is left but this
+}
+
+// CheckpointRef is the best pair that was saved.
+type CheckpointRef struct {
+	BlobRef
+	Value json.RawMessage `json:"value"`
+	Bound json.RawMessage `json:"bound,omitempty"`
+}
+
+// StoredOptions are hare.Options with names of their own, which a change there
+// does not change here.
+type StoredOptions struct {
+	TimeLimit time.Duration `json:"time_limit_ns,omitempty"`
+	WorkLimit int64         `json:"work_limit,omitempty"`
+	Gap       float64       `json:"gap"`
+	Seed      int64         `json:"seed"`
+	Bound     string        `json:"bound"`
+	Order     string        `json:"order"`
+	Assign    string        `json:"assign"`
+	Detail    string        `json:"detail"`
+	Degrade   bool          `json:"degrade,omitempty"`
+}
+
+// Blobs are those that the record refers to.
+func (st *SolveState) Blobs() []BlobRef {
+	var refs []BlobRef
+	for _, r := range []*BlobRef{st.Instance, st.Warm, st.Replan, st.Result} {
+		if r != nil {
+			refs = append(refs, *r)
+		}
+	}
+	if st.Checkpoint != nil {
+		refs = append(refs, st.Checkpoint.BlobRef)
+	}
+	return refs
+}
+
+// Finished says that the state is final: succeeded, cancelled or failed.
+func Finished(status string) bool {
+	return status == hare.StatusSucceeded || status == hare.StatusCancelled || status == hare.StatusFailed
+}
+
+// DecodeSolve reads a record whose checksum fits.
+func DecodeSolve(r *SolveRecord) (st SolveState, err error) {
+	if r.Checksum() != r.Sum {
+		return st, &CorruptError{Solve: r.ID, What: "the checksum of its record does not fit its content"}
+	}
+	if err := json.Unmarshal(r.Data, &st); err != nil {
+		return st, &CorruptError{Solve: r.ID, What: "its record: " + err.Error()}
+	}
+	for _, text := range []json.RawMessage{st.Value, st.Bound} {
+		if _, err := ReadAmount(text); err != nil {
+			return st, &CorruptError{Solve: r.ID, What: "its record: " + err.Error()}
+		}
+	}
+	if st.Cached && st.Result == nil {
+		return st, &CorruptError{Solve: r.ID, What: "its record has no result"}
+	}
+	return st, nil
+}
