@@ -48,7 +48,7 @@ func (a Amount) Neg() Amount {
 // Sub returns a − b.
 func (a Amount) Sub(b Amount) Amount { return a.Add(b.Neg()) }
 
-// Sign is −1, 0 or 1.
+// Sign returns −1, 0 or 1.
 func (a Amount) Sign() int {
 	switch {
 	case a.hi < 0:
@@ -83,7 +83,7 @@ func (a Amount) Big() *big.Int {
 	return x.Add(x, new(big.Int).SetUint64(a.lo))
 }
 
-// AmountFromBig converts x units of 1e-12; ok is false outside 128 bits.
+// AmountFromBig converts x units of 1e-12. It returns false outside 128 bits.
 func AmountFromBig(x *big.Int) (a Amount, ok bool) {
 	if x.BitLen() > 126 {
 		return Amount{}, false
@@ -97,24 +97,24 @@ func AmountFromBig(x *big.Int) (a Amount, ok bool) {
 	return a, true
 }
 
-// Float is the nearest float64 in weight-seconds.
+// Float returns the nearest float64 in weight-seconds.
 func (a Amount) Float() float64 {
 	f, _ := new(big.Rat).SetFrac(a.Big(), big.NewInt(1e12)).Float64()
 	return f
 }
 
-// String is the exact decimal, without trailing zeros.
-func (a Amount) String() string { return trimmed(decimal(a.Big())) }
+// String returns the exact decimal without trailing zeros.
+func (a Amount) String() string { return trimZeros(decimal(a.Big())) }
 
-// trimmed is a decimal without trailing zeros.
-func trimmed(s string) string {
+// trimZeros returns a decimal without trailing zeros.
+func trimZeros(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
 	return s
 }
 
-// decimal prints x units of 1e-12 with twelve decimals; x is lost.
+// decimal prints x units of 1e-12 with twelve decimals. It overwrites x.
 func decimal(x *big.Int) string {
 	sign := ""
 	if x.Sign() < 0 {
@@ -129,7 +129,7 @@ func decimal(x *big.Int) string {
 func (a Amount) RoundDown() Amount {
 	m := big.NewInt(1e6)
 	x := a.Big()
-	x.Div(x, m) // Euclidean: rounds towards −∞ for m > 0
+	x.Div(x, m) // Div is Euclidean: it rounds towards −∞ for m > 0
 	b, _ := AmountFromBig(x.Mul(x, m))
 	return b
 }

@@ -78,7 +78,7 @@ func TestAmountsPrintExactly(t *testing.T) {
 		if err != nil || string(text) != a.String() {
 			t.Fatalf("got %s, %v", text, err)
 		}
-		// Down: the printed bound is at most the bound, by less than 1e-6.
+		// The printed bound is at most the bound, by less than 1e-6.
 		down, ok := new(big.Rat).SetString(a.Bound6())
 		if !ok || down.Cmp(exact) > 0 {
 			t.Fatalf("%s is above %s", a.Bound6(), exact)
@@ -106,12 +106,14 @@ func TestAmountsEnd(t *testing.T) {
 			t.Errorf("%s: got %s, %v", x, a.Big(), ok)
 		}
 	}
-	for _, text := range []string{"", "-", ".", "1.", ".5", "1e", "--1", "+1", "1_0", "0x1", "NaN", "1e999999999999999999999", "1e-13", "0.1234567890123", strings.Repeat("9", 60), "1e30"} {
+	for _, text := range []string{"", "-", ".", "1.", ".5", "1e", "--1", "+1", "1_0", "0x1", "NaN",
+		"1e999999999999999999999", "1e-13", "0.1234567890123", strings.Repeat("9", 60), "1e30"} {
 		if a, err := hare.ParseAmount(text); err == nil {
 			t.Errorf("%q: got %s", text, a)
 		}
 	}
-	for text, want := range map[string]string{"-0": "0", "1.50": "1.5", "-2.25e1": "-22.5", "1e-12": "0.000000000001", "12e3": "12000", "100e-2": "1"} {
+	for text, want := range map[string]string{"-0": "0", "1.50": "1.5", "-2.25e1": "-22.5", "1e-12": "0.000000000001",
+		"12e3": "12000", "100e-2": "1"} {
 		if a, err := hare.ParseAmount(text); err != nil || a.String() != want {
 			t.Errorf("%s: got %s, %v, want %s", text, a, err, want)
 		}

@@ -8,9 +8,9 @@ import (
 
 // InvalidError is one fault of an input document.
 type InvalidError struct {
-	Pointer string `json:"pointer"` // RFC 6901; "" is the whole document
-	Code    string `json:"code"`    // stable, snake_case
-	Detail  string `json:"detail"`  // what is wrong and what to do
+	Pointer string `json:"pointer"` // a JSON pointer (RFC 6901); "" is the whole document
+	Code    string `json:"code"`    // a stable name in snake_case
+	Detail  string `json:"detail"`  // what is wrong and how to mend it
 	Line    int    `json:"line,omitempty"`
 }
 
@@ -22,7 +22,8 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("%s: %s (%s)", p, e.Detail, e.Code)
 }
 
-// InvalidErrors are all faults found in one pass, in document order, at least one.
+// InvalidErrors holds all faults found in one pass, in document order. It has at least
+// one.
 type InvalidErrors []*InvalidError
 
 func (es InvalidErrors) Error() string {
@@ -41,7 +42,7 @@ func (es InvalidErrors) Error() string {
 	return b.String()
 }
 
-// Unwrap gives errors.As each fault.
+// Unwrap gives errors.As access to each fault.
 func (es InvalidErrors) Unwrap() []error {
 	out := make([]error, len(es))
 	for i, e := range es {
@@ -58,7 +59,7 @@ func (es *InvalidErrors) Add(pointer, code, format string, a ...any) {
 	*es = append(*es, &InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)})
 }
 
-// EscapePointer writes a name as a part of a JSON pointer (RFC 6901).
+// EscapePointer escapes a name as a part of a JSON pointer (RFC 6901).
 func EscapePointer(s string) string {
 	if !strings.ContainsAny(s, "~/") {
 		return s
@@ -66,10 +67,10 @@ func EscapePointer(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
 
-// Clip keeps quoted input short.
+// Clip shortens quoted input to 40 bytes.
 func Clip(text string) string { return Cut(text, 40) }
 
-// Cut shortens text to most bytes, between characters.
+// Cut shortens text to at most most bytes, without cutting a character.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -80,8 +81,8 @@ func Cut(text string, most int) string {
 	return text[:most] + "…"
 }
 
-// Nearest is the known name at the least edit distance, "" if none is near.
-// O(len(name) · length of all known).
+// Nearest returns the known name at the least edit distance, or "" if none is near. It
+// takes O(len(name) · length of all known).
 func Nearest(name string, known []string) string {
 	best, at := len(name)/2+1, ""
 	for _, k := range known {
@@ -92,7 +93,7 @@ func Nearest(name string, known []string) string {
 	return at
 }
 
-// editDistance counts the bytes to insert, remove or change. O(len(a)·len(b)).
+// editDistance counts the bytes to insert, remove or change. It takes O(len(a)·len(b)).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// All faults come at once, each with its place and what to do.
+// All faults are reported at once, each with its place and what to do.
 func ExampleInvalidErrors() {
 	_, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 		"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 4}}]},

@@ -13,7 +13,7 @@ const ObjectiveWeightedJCT = "weighted_jct"
 // and the length of the sequential schedule of an instance.
 const MaxExact = 1 << 53
 
-// MaxGPUs limits the GPUs of a cluster, all copies of all nodes counted.
+// MaxGPUs limits the GPUs of a cluster, counted over all copies of all nodes.
 const MaxGPUs = 1 << 20
 
 // Forever is the end of a window that stays open.
@@ -22,16 +22,16 @@ const Forever int64 = math.MaxInt64
 // Sync is the synchronisation rule of a job (docs/design.md, section 1).
 type Sync uint8
 
-// The three rules.
+// These are the three rules.
 const (
-	Relaxed Sync = iota // tasks of a round one after another or side by side, any types
-	Gang                // tasks of a round start together on distinct GPUs of one type (or several, with Mix)
-	Rigid               // as Gang, on the same GPUs for all rounds, back to back
+	Relaxed Sync = iota // the tasks of a round run one after another or in parallel, on any types
+	Gang                // the tasks of a round start together on distinct GPUs of one type (or of several, with Mix)
+	Rigid               // like Gang, on the same GPUs for all rounds, back to back
 )
 
-// String is the JSON name of the rule.
-func (s Sync) String() string {
-	switch s {
+// String returns the JSON name of the rule.
+func (sy Sync) String() string {
+	switch sy {
 	case Gang:
 		return "gang"
 	case Rigid:
@@ -41,8 +41,8 @@ func (s Sync) String() string {
 	}
 }
 
-// Instance is a cluster and the jobs to run on it. A decoded instance is
-// valid, with defaults explicit, nodes expanded and windows merged.
+// Instance is a cluster and the jobs to run on it. A decoded instance is valid: defaults
+// are explicit, nodes are expanded and windows are merged.
 type Instance struct {
 	Name      string
 	Objective string
@@ -50,20 +50,21 @@ type Instance struct {
 	Jobs      []Job
 }
 
-// Cluster is a list of nodes, counts expanded.
+// Cluster is a list of nodes; counts of nodes are expanded.
 type Cluster struct {
 	Nodes []Node
 }
 
-// Node is one machine. GPU i of it is named Name/i, i running through GPUs in order.
+// Node is one machine. Its GPU number i is named Name/i; the numbers run through GPUs in
+// order.
 type Node struct {
 	Name string
 	// GPUs is sorted by type.
 	GPUs []TypeCount
-	// Windows are the times in service: half-open, in order, disjoint, not
-	// touching. Nil means always in service.
+	// Windows are the times in service: half-open, in order, disjoint and not touching. Nil
+	// means always in service.
 	Windows []Window
-	// Busy GPUs, sorted by GPU, one entry a GPU.
+	// Busy lists the busy GPUs, sorted by GPU, with one entry for each GPU.
 	Busy []Busy
 }
 
@@ -87,12 +88,12 @@ type Busy struct {
 // Job is R rounds of K parallel tasks.
 type Job struct {
 	ID          string
-	WeightMicro int64 // in 1e-6
+	WeightMicro int64 // in units of 1e-6
 	ReleaseUs   int64
 	Rounds      int64 // R ≥ 1
 	Tasks       int64 // K ≥ 1
 	Sync        Sync
-	Mix         bool // gang only: a round may mix types
+	Mix         bool // only for gangs: a round may mix types
 	// On is sorted by type; the types need not be in the cluster.
 	On []Profile
 }
@@ -104,5 +105,5 @@ type Profile struct {
 	SyncUs    int64 // s ≥ 0
 }
 
-// DurationUs is d = p + s.
+// DurationUs returns d = p + s.
 func (p Profile) DurationUs() int64 { return p.ComputeUs + p.SyncUs }

@@ -20,11 +20,11 @@ import (
 
 const modulePath = "github.com/hare-sched/hare"
 
-// layoutPage has the table of packages: which packages of this module each
-// package may import.
+// layoutPage holds the table of packages: which packages of this module each package may
+// import.
 const layoutPage = "docs/design.md"
 
-// anything is what packages may import that wire the others together.
+// anything stands for the packages that may import all others, to wire them together.
 const anything = "*"
 
 var (
@@ -68,7 +68,7 @@ func readLayout(t *testing.T) map[string][]string {
 	return layout
 }
 
-// cgoPackages may contain cgo; everything else must build without.
+// cgoPackages may contain cgo; all other packages must build without it.
 var cgoPackages = []string{"internal/lp/highs"}
 
 type listedPackage struct {
@@ -82,9 +82,9 @@ type listedPackage struct {
 
 func listPackages(t *testing.T) []listedPackage {
 	t.Helper()
-	// -e: what does not compile is for the compiler to say.
+	// The flag -e leaves errors of packages that do not compile to the compiler.
 	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,GoFiles,Imports,CgoFiles,CFiles", "./...")
-	// Without cgo its files would count as ignored and could not be found.
+	// Without cgo, the files of cgo packages would be ignored and could not be found.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -103,7 +103,8 @@ func listPackages(t *testing.T) []listedPackage {
 	}
 }
 
-// relative is the path inside the module, or false for another module's.
+// relative returns the path inside the module; it returns false for another module's
+// path.
 func relative(importPath string) (string, bool) {
 	if importPath == modulePath {
 		return ".", true
@@ -119,7 +120,7 @@ func TestImportsFollowTheLayout(t *testing.T) {
 			t.Fatalf("go list names %s", p.ImportPath)
 		}
 		if len(p.GoFiles)+len(p.CgoFiles) == 0 {
-			continue // tests alone
+			continue // packages with tests only
 		}
 		seen[name], seen[path.Dir(name)+"/*"] = true, true
 		for _, fault := range layoutFaults(layout, name, p) {
@@ -154,7 +155,7 @@ func layoutFaults(layout map[string][]string, name string, p listedPackage) []st
 	return faults
 }
 
-// The check itself can fail, and the table only points downwards.
+// The check itself can fail, and the table has no cycles: it only points downwards.
 func TestLayoutTable(t *testing.T) {
 	layout := readLayout(t)
 	for _, bad := range []struct {
@@ -198,9 +199,12 @@ func TestLayoutTable(t *testing.T) {
 // instance, schedules, bounds or takes a plan apart is among them.
 var verifierTakes = map[string][]string{
 	modulePath: {
-		"Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang", "Instance", "Job", "Lane",
-		"LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node", "ObjectiveWeightedJCT", "Product",
-		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "SizePrices", "StartedWork", "StatedReplan",
+		"Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang", "Instance",
+		"Job", "Lane",
+		"LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
+		"ObjectiveWeightedJCT", "Product",
+		"Profile", "Relaxed", "RenamedGPU", "Replan", "Result", "Rigid", "Schedule", "SizePrices", "StartedWork",
+		"StatedReplan",
 		"TerminationOptimal", "TypeCount", "TypePrices", "Window",
 	},
 	modulePath + "/wire": {"SHA256"},
@@ -233,7 +237,7 @@ func TestVerifierSharesNoModel(t *testing.T) {
 	}
 }
 
-// selectorsOf lists the names that file uses of the package at importPath.
+// selectorsOf lists the names of the package at importPath that file uses.
 func selectorsOf(file *ast.File, importPath string) []string {
 	local := ""
 	for _, imp := range file.Imports {

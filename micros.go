@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Faults of a decimal number.
+// These are the faults of a decimal number.
 var (
 	ErrDecimalSyntax = errors.New("is not a decimal number")
 	ErrDecimalPlaces = errors.New("has more than six decimals: round it to millionths")
 	ErrDecimalRange  = errors.New("is too large")
 )
 
-// ParseMicros reads a JSON number as an exact count of millionths. It never
-// goes through a float; more than six decimals are an error, not a rounding.
-// O(len(text)), whatever the exponent.
+// ParseMicros reads a JSON number as an exact count of millionths. It never uses a
+// float; more than six decimals are an error and are not rounded. It takes O(len(text)),
+// whatever the exponent.
 func ParseMicros(text string) (int64, error) { return ParseDecimal(text, 6) }
 
-// splitDecimal reads a decimal number as digits, which neither begin nor end
-// with a zero, and the power of ten that makes them a count of 10^-places. There
-// are no digits where the number is zero. O(len(text)), whatever the exponent.
+// splitDecimal reads a decimal number as digits, which neither begin nor end with a
+// zero, and the power of ten that makes the digits a count of 10^-places. A number that
+// is zero has no digits. It takes O(len(text)), whatever the exponent.
 func splitDecimal(text string, places int) (digits string, shift int, neg bool, err error) {
 	mantissa, neg := strings.CutPrefix(text, "-")
 	exponent := 0
@@ -29,8 +29,8 @@ func splitDecimal(text string, places int) (digits string, shift int, neg bool, 
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return "", 0, false, ErrDecimalSyntax
 		}
-		// Atoi gives the nearest integer where e is out of range. The longest
-		// mantissa has less than 2^30 digits, so that this changes no answer.
+		// Atoi returns the nearest integer if the exponent is out of range. The longest mantissa
+		// has less than 2^30 digits, so this limit changes no result.
 		mantissa, exponent = mantissa[:i], max(-1<<30, min(1<<30, e))
 	}
 	whole, fraction, dotted := strings.Cut(mantissa, ".")

@@ -14,7 +14,8 @@ import (
 
 func TestMicrosAreExact(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "-0": 0, "0.0": 0, "1": 1e6, "0.000001": 1, "1.5e1": 15e6, "15e-1": 1500000, "1.5E+1": 15e6, "12.5": 12500000, "1e-6": 1, "-2.25": -2250000,
+		"0": 0, "-0": 0, "0.0": 0, "1": 1e6, "0.000001": 1, "1.5e1": 15e6, "15e-1": 1500000, "1.5E+1": 15e6,
+		"12.5": 12500000, "1e-6": 1, "-2.25": -2250000,
 		"1200000e-5": 12e6, "0e999999999999": 0, "0.1": 100000, "1.1000000000": 1100000, "9007199254.740992": 1 << 53,
 		"9223372036854.775807": math.MaxInt64, "-9223372036854.775808": math.MinInt64,
 		"1" + strings.Repeat("0", 5000) + "e-5000": 1e6, "0." + strings.Repeat("0", 5000) + "1e5001": 1e6,
@@ -24,7 +25,8 @@ func TestMicrosAreExact(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "-", "1e", "1.", ".5", "0.0000001", "1e13", "abc", "1e-7", "--1", "+1", "1e1.5", "1 ", "NaN", "Infinity", "1_0", "0x1", "1e1_0", "1.2.3", "١",
+		"", "-", "1e", "1.", ".5", "0.0000001", "1e13", "abc", "1e-7", "--1", "+1", "1e1.5", "1 ", "NaN", "Infinity", "1_0",
+		"0x1", "1e1_0", "1.2.3", "١",
 		"9223372036854.775808", "1e999999999999999999999", "1e-999999999999999999999",
 	} {
 		if got, err := hare.ParseMicros(text); err == nil {
@@ -33,7 +35,7 @@ func TestMicrosAreExact(t *testing.T) {
 	}
 }
 
-// Against math/big on numbers of every shape.
+// The results are compared with math/big on numbers of every shape.
 func TestMicrosAgreeWithRationals(t *testing.T) {
 	million := big.NewRat(1e6, 1)
 	rapid.Check(t, func(t *rapid.T) {
@@ -61,7 +63,8 @@ func TestMicrosAgreeWithRationals(t *testing.T) {
 }
 
 func TestMicrosPrintShort(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 1: "0.000001", -1: "-0.000001", 100000: "0.1", 1500000: "1.5", 12e6: "12", -12000010: "-12.00001", math.MinInt64: "-9223372036854.775808"} {
+	for n, want := range map[int64]string{0: "0", 1: "0.000001", -1: "-0.000001", 100000: "0.1", 1500000: "1.5",
+		12e6: "12", -12000010: "-12.00001", math.MinInt64: "-9223372036854.775808"} {
 		if got := hare.FormatMicros(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Model is an instance with its names resolved, the form that relaxations and
-// schedulers work on. It is read-only and may be shared.
+// Model is an instance with its names resolved: the form for relaxations and schedulers.
+// A Model is read-only and may be shared.
 type Model struct {
 	Instance *Instance
-	Types    []string // of the cluster, sorted
-	GPUs     []GPU    // in node order, then index
-	// Classes hold GPUs of one type that are available at the same times;
-	// GPUs of one class are interchangeable. Sorted by type, then first GPU.
+	Types    []string // the types of the cluster, sorted
+	GPUs     []GPU    // in the order of nodes, then by index
+	// Classes hold GPUs of one type that are available at the same times. The GPUs of a
+	// class are interchangeable. Classes are sorted by type, then by first GPU.
 	Classes []Class
 	Jobs    []ModelJob
 }
@@ -21,16 +21,16 @@ type Model struct {
 // GPU is one device of the cluster.
 type GPU struct {
 	ID    string // node/index
-	Node  int    // index of Instance.Cluster.Nodes
-	Type  int    // index of Model.Types
-	Class int    // index of Model.Classes
+	Node  int    // the index in Instance.Cluster.Nodes
+	Type  int    // the index in Model.Types
+	Class int    // the index in Model.Classes
 }
 
 // Class is a set of interchangeable GPUs.
 type Class struct {
 	Type    int
-	Windows []Window // when available: in service and not busy; at least [0, Forever) or explicit
-	GPUs    []int32  // indices of Model.GPUs, ascending
+	Windows []Window // the times in service and not busy; at least [0, Forever) or explicit
+	GPUs    []int32  // the indices in Model.GPUs, ascending
 }
 
 // ModelJob is a job with its profiles on the types of the cluster.
@@ -38,19 +38,19 @@ type ModelJob struct {
 	WeightMicro, ReleaseUs, Rounds, Tasks int64
 	Sync                                  Sync
 	Mix                                   bool
-	Modes                                 []Mode // by type; only types that are ever available
+	Modes                                 []Mode // sorted by type; only types that are available at some time
 }
 
 // Mode is one GPU type that a job may use.
 type Mode struct {
-	Type              int // index of Model.Types
+	Type              int // the index in Model.Types
 	ComputeUs, SyncUs int64
 }
 
-// DurationUs is d = p + s.
-func (m Mode) DurationUs() int64 { return m.ComputeUs + m.SyncUs }
+// DurationUs returns d = p + s.
+func (md Mode) DurationUs() int64 { return md.ComputeUs + md.SyncUs }
 
-// NewModel resolves inst, which must be valid. O(GPUs log GPUs + jobs · types).
+// NewModel resolves inst, which must be valid. It takes O(GPUs log GPUs + jobs · types).
 func NewModel(inst *Instance) *Model {
 	m := &Model{Instance: inst}
 	seen := map[string]bool{}
@@ -105,7 +105,8 @@ func NewModel(inst *Instance) *Model {
 	m.Jobs = make([]ModelJob, len(inst.Jobs))
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix}
+		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks, Sync: j.Sync,
+			Mix: j.Mix}
 		for _, p := range j.On {
 			if t, ok := typeIndex[p.Type]; ok && served[t] {
 				mj.Modes = append(mj.Modes, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
@@ -157,14 +158,14 @@ func classKey(t int, windows []Window) string {
 	return b.String()
 }
 
-// Step is a level that holds from FromUs until the next step.
+// Step says that Count GPUs are in service from FromUs until the next step.
 type Step struct {
 	FromUs int64
 	Count  int64
 }
 
-// Capacity returns M_k(t) of type k as steps from time 0, levels changing at
-// each. O(windows log windows).
+// Capacity returns M_k(t) of type k as steps from time 0; the count changes at each
+// step. It takes O(windows log windows).
 func (m *Model) Capacity(k int) []Step {
 	changes := map[int64]int64{0: 0}
 	for _, c := range m.Classes {

@@ -12,14 +12,14 @@ import (
 	"github.com/hare-sched/hare/internal/haretest"
 )
 
-// device is a GPU written down from the instance alone.
+// device is a GPU described by the instance alone.
 type device struct {
 	id, kind string
 	node     *hare.Node
 	until    int64
 }
 
-// free says whether the GPU is in service and not busy at t.
+// free reports whether the GPU is in service and not busy at t.
 func (d *device) free(t int64) bool {
 	if t < d.until {
 		return false
@@ -51,7 +51,7 @@ func devices(inst *hare.Instance) []device {
 	return all
 }
 
-// moments are the times at which a GPU may come or go, and their neighbours.
+// moments returns the times at which a GPU may come or go, and the times next to them.
 func moments(inst *hare.Instance) []int64 {
 	ts := []int64{0, 1}
 	add := func(t int64) { ts = append(ts, max(0, t-1), t, t+1) }
@@ -79,7 +79,7 @@ func at(steps []hare.Step, t int64) int64 {
 	return level
 }
 
-// The model agrees with looking at every GPU at every moment.
+// The model agrees with a look at every GPU at every moment.
 func TestModelAgreesWithItsInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inst := haretest.Instance(t)
@@ -138,14 +138,16 @@ func TestModelAgreesWithItsInstance(t *testing.T) {
 				}
 			}
 			got := m.Jobs[i]
-			if diff := cmp.Diff(hare.ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix, Modes: modes}, got); diff != "" {
+			if diff := cmp.Diff(hare.ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds,
+				Tasks: j.Tasks, Sync: j.Sync, Mix: j.Mix, Modes: modes}, got); diff != "" {
 				t.Fatal(diff)
 			}
 		}
 	})
 }
 
-// checkClasses: each GPU is in one class, classes differ and are sorted.
+// checkClasses checks that each GPU is in one class, and that classes differ and are
+// sorted.
 func checkClasses(t *rapid.T, m *hare.Model) {
 	seen := map[int32]bool{}
 	for i, c := range m.Classes {

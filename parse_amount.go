@@ -22,18 +22,18 @@ func ParseAmount(text string) (Amount, error) {
 	return a, nil
 }
 
-// exactDigits limits what parseExact returns, in decimal digits; 39 fill an
-// Amount.
+// exactDigits limits the decimal digits of what parseExact returns; an Amount has at
+// most 39.
 const exactDigits = 60
 
-// TrimDecimal writes a decimal with at most twelve decimals without needless
-// zeros and without an exponent. It may lie beyond every Amount.
+// TrimDecimal writes a decimal of at most twelve decimals without needless zeros and
+// without an exponent. The number may be outside the range of an Amount.
 func TrimDecimal(text string) (string, error) {
 	x, err := parseExact(text)
 	if err != nil {
 		return "", err
 	}
-	return trimmed(decimal(x)), nil
+	return trimZeros(decimal(x)), nil
 }
 
 // parseExact reads a decimal with at most twelve decimals, in units of 1e-12.

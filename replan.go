@@ -1,54 +1,56 @@
 package hare
 
-// Replan says what a plan for the rest of an earlier one keeps, moves and
-// gains. The result that it is part of is about Rest, on a clock that starts at
-// AtUs; the times here, and Whole, are on the clock of the whole instance.
+// Replan says what a plan for the rest of an earlier plan keeps, moves and gains. Its
+// result is about Rest, on a clock that starts at AtUs. The times in Replan and in Whole
+// are on the clock of the whole instance.
 type Replan struct {
 	AtUs int64
-	// StabilityMicro is what moving planned work must bring, in 1e-6
+	// StabilityMicro is the least gain for which planned work is moved, in 1e-6
 	// weight-seconds per GPU-second moved.
 	StabilityMicro int64
-	// InstanceSHA256 names the whole instance, finished jobs included.
+	// InstanceSHA256 is the hash of the whole instance, with finished jobs.
 	InstanceSHA256 string
-	// Constant is the part of Σ w (C − a) of the whole instance that no plan for
-	// the rest can change: the whole's value is the result's plus this.
+	// Constant is the part of Σ w (C − a) of the whole instance that no plan for the rest
+	// can change. The value of the whole is the result's value plus Constant.
 	Constant Amount
-	// KeptValue is the value of the plan for the rest that moves only what it
-	// must; nil where there is none.
+	// KeptValue is the value of the plan for the rest that moves only what must move; nil if
+	// there is no such plan.
 	KeptValue *Amount
-	// PlannedGPU is the GPU-time of the earlier plan that had not started,
-	// MovedGPU how much of it now starts at another time or on another type, and
-	// ForcedGPU how much of that could not stay. In GPU-seconds.
+	// PlannedGPU is the GPU-time of the earlier plan that had not started. MovedGPU is the
+	// part of PlannedGPU that now starts at another time or on another type, and ForcedGPU
+	// the part of MovedGPU that could not stay. All are in GPU-seconds.
 	PlannedGPU, MovedGPU, ForcedGPU Amount
 	Started                         []StartedWork // by job, in the order of the earlier instance
-	Lost                            []LostWork    // likewise
+	Lost                            []LostWork    // by job, in the order of the earlier instance
 	Moved                           []MovedJob    // in the order of Rest
 	Kept                            []string      // planned jobs of Rest that stay
-	Added, Removed                  []string      // jobs that the earlier instance lacks, or that this one does
-	// Renamed GPUs are those of nodes that Rest splits, because a GPU of them is
-	// held later for the rest of a started round; in the order of Rest.
+	// jobs that only this instance has, and jobs that only the earlier one has
+	Added, Removed []string
+	// Renamed lists the GPUs of nodes that Rest splits, because a GPU of the node is held
+	// again later for the rest of a started round. It is in the order of Rest.
 	Renamed []RenamedGPU
 	Rest    *Instance
-	// Whole is the schedule of the whole instance: what has run, what has
-	// started, and the new plan. It is nil where none can be, as WholeMissing says.
+	// Whole is the schedule of the whole instance: what has run, what has started, and the
+	// new plan. It is nil if there is no such schedule; WholeMissing says why.
 	Whole        *Schedule
 	WholeMissing string
-	// Stated is what a decoded document states of this and beside it. It is for
-	// verifiers, and nil in what a program built.
+	// Stated holds what a decoded document states of this object and beside it. Only
+	// verifiers use it; it is nil in what a program built.
 	Stated *StatedReplan
 }
 
-// StatedReplan says which fields a replan document has, and what it states of
-// the values that its encoder computes from others.
+// StatedReplan says which fields a replan document has, and which values it states for
+// what its encoder computes.
 type StatedReplan struct {
 	At, Constant, Started, Lost, Added, Removed, Renamed bool
 	WholeValue, WholeBound, Gain                         *Amount
 }
 
-// StartedWork is what runs at the planning instant and stays.
+// StartedWork is work that runs at the planning instant and stays.
 type StartedWork struct {
 	Job string
-	// Rounds are done when it ends, those that have ended before included.
+	// Rounds is the number of rounds that are done when the work ends, with those that ended
+	// before.
 	Rounds  int64
 	UntilUs int64
 }
@@ -57,10 +59,10 @@ type StartedWork struct {
 type LostWork struct {
 	Job   string
 	Round int64
-	GPU   string // that it would have needed
+	GPU   string // the GPU that it would have needed
 }
 
-// MovedJob is a job whose work has another start or type than before.
+// MovedJob is a job whose work starts at another time or on another type than before.
 type MovedJob struct {
 	ID       string
 	From, To JobPlace
@@ -70,19 +72,19 @@ type MovedJob struct {
 	Why string
 }
 
-// JobPlace is what of a job is planned: from its first start to its end.
+// JobPlace is the planned place of a job, from its first start to its end.
 type JobPlace struct {
 	Types          []string // sorted
 	StartUs, EndUs int64
 }
 
-// Reasons of moves.
+// These are the reasons of moves.
 const (
 	MovedLost    = "lost"     // a started round must be repeated
 	MovedCluster = "cluster"  // its GPUs are no longer available as planned
-	MovedChanged = "changed"  // the job itself is another than before
-	MovedEarlier = "earlier"  // it ends earlier, which is worth the move
-	MovedMadeWay = "made_way" // others end earlier, which is worth the move
+	MovedChanged = "changed"  // the job itself has changed
+	MovedEarlier = "earlier"  // the job ends earlier, which is worth the move
+	MovedMadeWay = "made_way" // other jobs end earlier, which is worth the move
 )
 
 // RenamedGPU is one GPU of the rest and its name in the whole instance.
@@ -90,18 +92,18 @@ type RenamedGPU struct {
 	Rest, Whole string
 }
 
-// ReplanRequest asks for a plan for the rest of an earlier one.
+// ReplanRequest asks for a plan for the rest of an earlier plan.
 type ReplanRequest struct {
-	// Previous is the earlier result, with its schedule; nil asks for a plan from
-	// the beginning.
+	// Previous is the earlier result with its schedule. Nil asks for a plan from the
+	// beginning.
 	Previous *Result
-	// Before is the instance that Previous is for; nil means that of the request.
+	// Before is the instance of Previous; nil means the instance of the request.
 	Before *Instance
 	// AtUs is the planning instant, on the clock of the earlier schedule.
 	AtUs int64
-	// StabilityMicro is what moving planned work must bring, in 1e-6
+	// StabilityMicro is the least gain for which planned work is moved, in 1e-6
 	// weight-seconds per GPU-second; 0 moves freely.
 	StabilityMicro int64
-	// HasAt says that AtUs was given, HasStability the same.
+	// HasAt and HasStability say whether AtUs and StabilityMicro were given.
 	HasAt, HasStability bool
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Statuses and terminations of a result.
+// These are the statuses and terminations of a result.
 const (
 	StatusSucceeded = "succeeded"
 	StatusCancelled = "cancelled"
@@ -28,56 +28,56 @@ type Result struct {
 	Status         string
 	Termination    string
 	Reproducible   bool
-	// Degraded says that a busy server made use of Options.Degrade.
+	// Degraded says whether a busy server made use of Options.Degrade.
 	Degraded  bool
 	Objective string
-	// Value is nil without a schedule, Bound nil without a certificate.
+	// Value is nil without a schedule, and Bound is nil without a certificate.
 	Value *Amount
 	Bound *Amount
-	// StatedGap is the gap that a decoded document states: a decimal, "null", or
-	// "" without one. It is for verifiers; what is encoded is Gap.
+	// StatedGap is the gap that a decoded document states: a decimal, "null", or "" without
+	// one. Only verifiers use it; the encoder writes Gap.
 	StatedGap string
 	// Reasons say why a result is infeasible or has no schedule.
 	Reasons []Reason
 	Options Options
 	Engine  Engine
 	Metrics *Metrics
-	// GapReport is nil where the bound is not made of prices.
+	// GapReport is nil if the bound is not made of prices.
 	GapReport *GapReport
 	Timing    Timing
 	Jobs      []JobResult
 	// Schedule and Certificate may be left out by Options.Detail.
 	Schedule *Schedule
-	// TaskList is filled for Options.Detail "tasks" alone.
+	// TaskList is only set for Options.Detail "tasks".
 	TaskList    []Task
 	Certificate *Certificate
-	// Replan is nil but for plans for the rest of an earlier one.
+	// Replan is only set for plans for the rest of an earlier plan.
 	Replan *Replan
 }
 
-// Options are what the caller asked for, defaults filled in.
+// Options are the options of the caller with defaults filled in.
 type Options struct {
-	TimeLimit time.Duration // 0: none
-	WorkLimit int64         // 0: computed from the instance's size
-	Gap       float64       // stop at this gap, a fraction; 0 means only when proved optimal
+	TimeLimit time.Duration // 0 means none
+	WorkLimit int64         // 0 means computed from the size of the instance
+	Gap       float64       // stops at this gap, a fraction; 0 means only when proved optimal
 	Seed      int64
 	Bound     string // price, critical_path, machine, queyranne, paper
 	Order     string // price, queyranne, paper, critical_path, machine, wspt, arrival
 	Assign    string // earliest_available, earliest_finish, insertion
-	Detail    string // lanes (default), jobs, none, tasks
-	// Degrade allows a server that has too much to do to answer with a greedy
-	// schedule and a coarse bound, in place of a refusal.
+	Detail    string // lanes (the default), jobs, none, tasks
+	// Degrade allows a busy server to answer with a greedy schedule and a coarse bound
+	// instead of a refusal.
 	Degrade bool
 }
 
 // Engine names what computed the result.
 type Engine struct {
-	HiGHS string // version, "" when the Go engine alone was used
+	HiGHS string // the version; "" if only the Go engine was used
 }
 
 // Reason explains one obstacle.
 type Reason struct {
-	Pointer string // of the job in the instance
+	Pointer string // the job in the instance
 	Job     string
 	Code    string
 	Detail  string
@@ -89,31 +89,31 @@ type Metrics struct {
 	WeightedMeanJCTSeconds float64 // value / Σ w
 	MakespanUs             int64
 	Utilization            []TypeUse // by type, sorted
-	Switches               int64     // changes of job on a GPU
-	JainIndex              float64   // fairness of JCT over the job's least time; 1 is even
+	Switches               int64     // the changes of job on GPUs
+	JainIndex              float64   // the fairness of JCT over the job's least time; 1 is even
 	BoundMethod            string    // of the certificate
 	Tasks                  int64
 }
 
-// TypeUse is the share of the GPU time in service, up to the makespan, that was held.
+// TypeUse is the used share of the GPU time in service up to the makespan.
 type TypeUse struct {
 	Type string
 	Use  float64
 }
 
-// GapReport says where value − bound sits, in weight-seconds: a schedule would
-// be optimal if no job had a reduced cost and no priced capacity were idle.
+// GapReport divides value − bound, in weight-seconds. A schedule would be optimal if no
+// job had a reduced cost and no priced capacity were idle.
 type GapReport struct {
 	// Excess is value − bound: ReducedCost + IdleCapacity.
 	Excess float64
-	// ReducedCost sums over jobs w C + the price of their use − the least of
-	// that for the job on its own.
+	// ReducedCost sums over jobs w C + the price of their use − the least such sum of the
+	// job alone.
 	ReducedCost float64
-	// IdleCapacity is the price of what GPUs could have been used for and were
-	// not, IdleByType the same by type, sorted.
+	// IdleCapacity is the price of the capacity that could have been used and was not.
+	// IdleByType is the same by type, sorted.
 	IdleCapacity float64
 	IdleByType   []TypeIdle
-	// Jobs are those of the greatest reduced cost, at most MaxReportedJobs.
+	// Jobs are the jobs of the greatest reduced cost, at most MaxReportedJobs.
 	Jobs []JobExcess
 }
 
@@ -132,7 +132,7 @@ type JobExcess struct {
 	ReducedCost float64
 }
 
-// Timing is wall time by phase; it alone may differ between equal runs.
+// Timing is the wall time by phase. Only Timing may differ between equal runs.
 type Timing struct {
 	Total, Relax, Assign, Improve, Verify time.Duration
 }
@@ -146,8 +146,8 @@ type JobResult struct {
 // MaxTaskObjects limits results with detail "tasks".
 const MaxTaskObjects = 10_000
 
-// Gap is value/bound − 1 rounded up at six decimals: 0 where they are equal.
-// ok is false, "no useful bound", where bound ≤ 0 < value or either is missing.
+// Gap returns value/bound − 1 rounded up at six decimals; 0 if they are equal. It
+// returns false ("no useful bound") if bound ≤ 0 < value or one of them is missing.
 func (r *Result) Gap() (gap *big.Rat, ok bool) {
 	switch {
 	case r.Value == nil || r.Bound == nil:

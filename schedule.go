@@ -2,7 +2,7 @@ package hare
 
 // Schedule gives every task a GPU and a start, as runs of rounds in lanes.
 type Schedule struct {
-	Jobs  []string // ids that Lane.Job indexes
+	Jobs  []string // the IDs to which Lane.Job refers
 	Lanes []Lane
 }
 
@@ -45,16 +45,16 @@ func (l *Lane) Entry(i int) Entry {
 	return e
 }
 
-// Certificate methods.
+// These are the certificate methods.
 const (
 	MethodPrice        = "price"
 	MethodCriticalPath = "critical_path"
 	MethodMachine      = "machine"
 )
 
-// Certificate proves a lower bound on the objective of an instance
-// (docs/design.md, section 2). GridUs and what follows, and Path, belong to the price method
-// alone; docs/certificate.md says how each is evaluated.
+// Certificate proves a lower bound on the objective of an instance (docs/design.md,
+// section 2). Path, GridUs and the fields after it belong to the price method only;
+// docs/certificate.md says how each method is evaluated.
 type Certificate struct {
 	Method         string
 	Path           bool
@@ -63,52 +63,53 @@ type Certificate struct {
 	// Bound is a decimal with six places, rounded down, on the weighted JCT.
 	Bound  string
 	GridUs []int64 // 0 = τ_0 < … < τ_G; nil for the other methods
-	// Prices are sorted by type; a type left out has price 0.
+	// Prices are sorted by type; a type that is left out has price 0.
 	Prices []TypePrices
-	// Sizes are sorted by type and tasks: what gang and rigid jobs of so many
-	// tasks pay instead of tasks times the price of one GPU.
+	// Sizes are sorted by type and tasks. A gang or rigid job of so many tasks pays this
+	// price instead of tasks times the price of one GPU.
 	Sizes []SizePrices
-	// StepUs is the step of time at which relaxed jobs are bounded round by
-	// round; 0 bounds them as fluids alone.
+	// StepUs is the step of time at which relaxed jobs are bounded round by round; 0 bounds
+	// them only as fluids.
 	StepUs int64
 }
 
-// SizePrices are the prices of Tasks GPUs of one type held together, one a
-// grid cell, in 1e-9 weight-seconds per second, each ≥ 0; Tasks ≥ 2.
+// SizePrices are the prices of Tasks GPUs of one type held together, one for each grid
+// cell, in 1e-9 weight-seconds per second. Each is ≥ 0, and Tasks ≥ 2.
 type SizePrices struct {
 	Type  string
 	Tasks int64
 	Nanos []int64
 }
 
-// TypePrices are the prices of one GPU type, one a grid cell, in 1e-9
-// weight-seconds per GPU-second, each ≥ 0.
+// TypePrices are the prices of one GPU type, one for each grid cell, in 1e-9
+// weight-seconds per GPU-second. Each is ≥ 0.
 type TypePrices struct {
 	Type  string
 	Nanos []int64
 }
 
-// Relaxation is what a relaxation of an instance yields: a bound and a
-// fractional schedule for the orders.
+// Relaxation is the result of relaxing an instance: a bound, and a fractional schedule
+// for orders.
 type Relaxation struct {
 	Method string
-	// Certified says that Certificate proves Bound.
+	// Certified says whether Certificate proves Bound.
 	Certified   bool
 	Bound       Amount // on the weighted JCT
 	Certificate *Certificate
-	// Progress has for each job the fractional schedule's rounds done over
+	// Progress holds, for each job, the rounds that the fractional schedule has done over
 	// time, as a non-decreasing polyline from (t, 0) to (t', R).
 	Progress [][]Point
-	// GridUs and Prices (one row a type of Model.Types, one column a cell, in
-	// weight-seconds per GPU-second) guide the scheduler; nil without prices.
+	// GridUs and Prices guide the scheduler; they are nil without prices. Prices has one row
+	// for each type of Model.Types and one column for each cell, in weight-seconds per
+	// GPU-second.
 	GridUs []int64
 	Prices [][]float64
-	// Phi has for each job the least of w C + price over the relaxation's
-	// schedules of the job alone, less w a, in weight-seconds; nil where no
-	// price certificate proves the bound.
+	// Phi holds, for each job, the least w C + price over the relaxation's schedules of the
+	// job alone, minus w a, in weight-seconds. It is nil if no price certificate proves the
+	// bound.
 	Phi []float64
-	// Capacity has for each type of Model.Types the price of all capacity, in
-	// weight-seconds: the bound is the sum of Phi less that of Capacity.
+	// Capacity holds, for each type of Model.Types, the price of all capacity in
+	// weight-seconds. The bound is the sum of Phi minus the sum of Capacity.
 	Capacity []float64
 }
 

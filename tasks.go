@@ -2,7 +2,7 @@ package hare
 
 import "strconv"
 
-// Task is one task of a schedule, for people.
+// Task is one task of a schedule in a form for people.
 type Task struct {
 	Job                          string
 	Round                        int64

@@ -8,21 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// Validate finds the faults of an instance that a program built, with the
-// pointers and codes of DecodeInstance, up to 100. It changes nothing: types
-// must be in order, and windows and busy GPUs as the fields say. A valid
-// instance is what decoding its encoded form gives.
+// Validate finds up to 100 faults of an instance that a program built, with the pointers
+// and codes of wire.DecodeInstance. It changes nothing: types must be in order, and
+// windows and busy GPUs must be as the fields say. A valid instance equals what decoding
+// its encoded form gives.
 func (inst *Instance) Validate() error { return inst.validate(false) }
 
-// ValidateLong is Validate for instances that are simulated and not planned: each
-// job alone must fit into the times that there are, 285 years, but all of them
-// one after another need not. A simulation refuses times beyond as it meets them.
+// ValidateLong is Validate for instances that are simulated and not planned. Each job
+// alone must fit into the representable times, 285 years, but all jobs one after another
+// need not. A simulation refuses later times when it meets them.
 func (inst *Instance) ValidateLong() error { return inst.validate(true) }
 
 func (inst *Instance) validate(long bool) error {
 	var all InvalidErrors
 	if inst.Objective != ObjectiveWeightedJCT {
-		all.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q", Clip(inst.Objective), ObjectiveWeightedJCT)
+		all.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q", Clip(inst.Objective),
+			ObjectiveWeightedJCT)
 	}
 	if !utf8.ValidString(inst.Name) {
 		all.Add("/name", "bad_name", "must be UTF-8")
@@ -33,9 +34,10 @@ func (inst *Instance) validate(long bool) error {
 		n := &inst.Cluster.Nodes[i]
 		at := "/cluster/nodes/" + strconv.Itoa(i)
 		all.CheckNode(at, n, true)
-		all.order(at, n)
+		all.checkOrder(at, n)
 		if first, twice := nodes[n.Name]; twice {
-			all.Add(at+"/name", "duplicate_id", "node %q stands twice, first at /cluster/nodes/%d: names must differ", Clip(n.Name), first)
+			all.Add(at+"/name", "duplicate_id", "node %q stands twice, first at /cluster/nodes/%d: names must differ",
+				Clip(n.Name), first)
 		} else {
 			nodes[n.Name] = i
 		}
@@ -74,7 +76,7 @@ func (inst *Instance) validate(long bool) error {
 		}
 		if len(all) == before && !over && !h.add(j) {
 			over = true
-			all.tooMuch(at, &h)
+			all.addHorizonFault(at, &h)
 		}
 		if len(all) >= MaxFaults {
 			return all
@@ -86,8 +88,9 @@ func (inst *Instance) validate(long bool) error {
 	return nil
 }
 
-// CheckNode adds the faults of a node, whose windows and busy GPUs are in the
-// order of the document. Without countable GPUs, busy ones have no place.
+// CheckNode adds the faults of a node whose windows and busy GPUs are in the order of
+// the document. countable says whether the node's GPUs can be counted, without which
+// busy GPUs cannot be checked.
 func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 	switch {
 	case n.Name == "":
@@ -108,9 +111,10 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 		}
 	}
 	if n.Windows != nil && len(n.Windows) == 0 {
-		es.Add(at+"/in_service_s", "bad_window", "there is no window, so the node is never in service: leave the node out, or this field for always")
+		es.Add(at+"/in_service_s", "bad_window",
+			"there is no window, so the node is never in service: leave the node out, or this field for always")
 	}
-	end := int64(-1) // of the windows so far
+	end := int64(-1) // the latest end of the windows so far
 	for i, w := range n.Windows {
 		p := at + "/in_service_s/" + strconv.Itoa(i)
 		switch {
@@ -121,7 +125,8 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 		case end == Forever:
 			es.Add(p, "bad_window", "follows a window that never ends: put windows in order, disjoint")
 		case w.StartUs < end:
-			es.Add(p, "bad_window", "starts at %s, before the end of the last one at %s: put windows in order, disjoint", FormatMicros(w.StartUs), FormatMicros(end))
+			es.Add(p, "bad_window", "starts at %s, before the end of the last one at %s: put windows in order, disjoint",
+				FormatMicros(w.StartUs), FormatMicros(end))
 		default:
 			end = w.EndUs
 		}
@@ -143,8 +148,9 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 	}
 }
 
-// order finds where a node that a program built differs from a decoded one.
-func (es *InvalidErrors) order(at string, n *Node) {
+// checkOrder adds a fault where a node that a program built is not in the order of a
+// decoded node.
+func (es *InvalidErrors) checkOrder(at string, n *Node) {
 	for i := 1; i < len(n.GPUs); i++ {
 		if n.GPUs[i-1].Type >= n.GPUs[i].Type {
 			es.Add(at+"/gpus", "unordered", "types must be sorted, each once")
@@ -161,8 +167,8 @@ func (es *InvalidErrors) order(at string, n *Node) {
 	}
 }
 
-// Normalise merges touching windows, sorts busy GPUs and drops those that are
-// free from 0. The node must have no faults for this to mean anything.
+// Normalise merges touching windows, sorts busy GPUs and drops those that are free from
+// 0. The node must have no faults.
 func (n *Node) Normalise() {
 	var merged []Window
 	for _, w := range n.Windows {
@@ -183,7 +189,7 @@ func (n *Node) Normalise() {
 	}
 }
 
-// GPUCount counts the node's GPUs, at most one above MaxGPUs.
+// GPUCount counts the node's GPUs, up to one more than MaxGPUs.
 func (n *Node) GPUCount() int64 {
 	var sum int64
 	for _, g := range n.GPUs {
@@ -192,9 +198,9 @@ func (n *Node) GPUCount() int64 {
 	return sum
 }
 
-// MaxTasks limits the tasks of a round. A gang wider than its type is
-// infeasible, which is for the solver to say; one wider than any cluster is
-// refused.
+// MaxTasks limits the tasks of a round. A gang that is wider than its type is
+// infeasible, which the solver reports; a gang that is wider than any cluster is refused
+// here.
 func MaxTasks(s Sync) int64 {
 	if s == Relaxed {
 		return 1<<31 - 1
@@ -239,7 +245,8 @@ func (es *InvalidErrors) CheckJob(at string, j *Job) {
 }
 
 func (p *Profile) sound() bool {
-	return p.Type != "" && p.ComputeUs >= 1 && p.ComputeUs <= MaxExact && p.SyncUs >= 0 && p.SyncUs <= MaxExact && utf8.ValidString(p.Type)
+	return p.Type != "" && p.ComputeUs >= 1 && p.ComputeUs <= MaxExact && p.SyncUs >= 0 && p.SyncUs <= MaxExact &&
+		utf8.ValidString(p.Type)
 }
 
 func (es *InvalidErrors) profile(at string, p Profile) {
@@ -267,13 +274,13 @@ func (es *InvalidErrors) typeName(at, kind string) {
 // that times add up in 64 bits; the weights are kept within 2^62, so that
 // objectives add up in 128.
 type horizon struct {
-	edge    int64 // µs: last change of the cluster
-	release int64 // µs: last release
-	work    int64 // µs
-	weight  int64 // 1e-6
+	edge    int64 // the last change of the cluster, in µs
+	release int64 // the last release, in µs
+	work    int64 // in µs
+	weight  int64 // in units of 1e-6
 }
 
-// node takes the last finite edge of a node's windows and busy GPUs.
+// node updates the last finite edge of a node's windows and busy GPUs.
 func (h *horizon) node(n *Node) {
 	for _, w := range n.Windows {
 		h.edge = max(h.edge, w.StartUs)
@@ -286,10 +293,10 @@ func (h *horizon) node(n *Node) {
 	}
 }
 
-// maxWeight limits the sum of all weights, in 1e-6.
+// maxWeight limits the sum of all weights, in units of 1e-6.
 const maxWeight = 1 << 62
 
-// add adds a job without faults; it reports false when that is too much.
+// add adds a job without faults. It returns false if the sums become too large.
 func (h *horizon) add(j *Job) bool {
 	if h.weight += j.WeightMicro; h.weight > maxWeight {
 		return false
@@ -309,18 +316,20 @@ func (h *horizon) add(j *Job) bool {
 	return ok && h.edge <= MaxExact && h.edge+h.release+h.work <= MaxExact
 }
 
-// tooMuch is the fault of the job with which h became too much.
-func (es *InvalidErrors) tooMuch(at string, h *horizon) {
+// addHorizonFault adds the fault of the job at which h became too large.
+func (es *InvalidErrors) addHorizonFault(at string, h *horizon) {
 	if h.weight > maxWeight {
-		es.Add(at+"/weight", "too_large", "the weights up to this one add up to more than %s: divide all by the same number", FormatMicros(maxWeight))
+		es.Add(at+"/weight", "too_large", "the weights up to this one add up to more than %s: divide all by the same number",
+			FormatMicros(maxWeight))
 		return
 	}
-	es.Add(at, "too_large", "the last change of the cluster, the last release and the work of all jobs up to this one, task after task, add up to more than 2^53 µs (285 years): shorten or split the instance")
+	es.Add(at, "too_large",
+		"the last change of the cluster, the last release and the work of all jobs up to this one, task after task, add "+
+			"up to more than 2^53 µs (285 years): shorten or split the instance")
 }
 
-// CheckHorizon adds the fault of the first job of inst, which stands at a
-// pointer, with which times or weights become too large. It passes over jobs
-// without rounds.
+// CheckHorizon adds the fault of the first job at which times or weights become too
+// large. at is the pointer of inst. Jobs without rounds are ignored.
 func (es *InvalidErrors) CheckHorizon(at string, inst *Instance) {
 	var h horizon
 	for i := range inst.Cluster.Nodes {
@@ -328,13 +337,13 @@ func (es *InvalidErrors) CheckHorizon(at string, inst *Instance) {
 	}
 	for i := range inst.Jobs {
 		if j := &inst.Jobs[i]; j.Rounds > 0 && !h.add(j) {
-			es.tooMuch(at+"/jobs/"+strconv.Itoa(i), &h)
+			es.addHorizonFault(at+"/jobs/"+strconv.Itoa(i), &h)
 			return
 		}
 	}
 }
 
-// product multiplies numbers that are not negative, up to MaxExact.
+// product multiplies two numbers from 0 to MaxExact.
 func product(a, b int64) (int64, bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	return int64(lo), hi == 0 && lo <= MaxExact

@@ -53,7 +53,7 @@ type changeUnit struct {
 }
 
 // unitOfChange returns the unit for changes of up to most weight-seconds: hours from two
-// hours on, days from a hundred hours.
+// hours on, days from a hundred days on.
 func unitOfChange(most float64) changeUnit {
 	switch {
 	case most < 7200:
