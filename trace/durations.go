@@ -40,10 +40,11 @@ func Philly(trace Source, cfg Config) (*hare.Instance, *Report, error) {
 			return nil, nil, err
 		}
 	}
+	b.rep.Renamed = &Renamed{As: "philly-N, with N the row from 0", Why: "the reader takes no names from a Philly trace"}
 	b.rep.Measured = "arrivals, run times and numbers of GPUs"
 	b.rep.Assumed = []string{"the trace names no models and one GPU type: every type of the cluster takes the same time",
 		"durations hold all of a job's GPUs from start to end; synchronisation is part of them; weights are 1",
-		"the default cluster of 2,490 GPUs; node boundaries are left out"}
+		"node boundaries are left out"}
 	return b.finish(t)
 }
 

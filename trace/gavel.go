@@ -166,7 +166,6 @@ func Shockwave(trace, throughputs Source, cfg Config) (*hare.Instance, *Report, 
 			"); the trace's arrivals, models and steps"
 		rep.Assumed = []string{"batch sizes stay as they start: accordion and gns are read as static, and stated " +
 			"durations are left out",
-			"the default cluster of 12 V100, 12 P100 and 12 K80",
 			"a job's compute time on several GPUs is that of one GPU; the rest of its step is synchronisation"}
 	}
 	return inst, rep, err
@@ -201,6 +200,7 @@ func gavelLike(format, gpus string, trace, throughputs Source, config *Config) (
 			return nil, nil, err
 		}
 	}
+	b.rep.Renamed = &Renamed{As: "JOB_ID-MODEL", Why: "a number alone says little"}
 	return b.finish(t)
 }
 

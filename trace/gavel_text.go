@@ -43,7 +43,8 @@ func newJobs(src Source) (*table, error) {
 		return nil, &RowError{src.Name, 1, 1, fmt.Sprintf("%d fields between tabs; a trace of Gavel has %d: %s", tabs+1,
 			len(nativeColumns), strings.Join(nativeColumns, ", "))}
 	}
-	t := &table{file: src.Name, column: map[string]int{"job_id": len(nativeColumns)}, native: true}
+	t := &table{file: src.Name, column: map[string]int{"job_id": len(nativeColumns)}, native: true,
+		used: map[int]bool{}, names: nativeColumns, values: make([]int, len(nativeColumns))}
 	for i, name := range nativeColumns {
 		t.column[name] = i
 	}

@@ -138,6 +138,11 @@ func (b *builder) add(t *table, job hare.Job) {
 // finish returns the instance, which must have a job.
 func (b *builder) finish(t *table) (*hare.Instance, *Report, error) {
 	b.rep.Jobs = len(b.inst.Jobs)
+	b.rep.Used, b.rep.Ignored = t.columns()
+	b.rep.Cluster = b.clusterText()
+	if b.rep.Renamed != nil {
+		b.rep.Renamed.Jobs = b.rep.Jobs
+	}
 	if b.rep.Jobs == 0 {
 		return nil, b.rep, &RowError{t.file, 1, 1, "no row of this text gives a job"}
 	}
@@ -151,4 +156,21 @@ func (b *builder) finish(t *table) (*hare.Instance, *Report, error) {
 		return nil, b.rep, fmt.Errorf("%s: %w", t.file, err)
 	}
 	return b.inst, b.rep, nil
+}
+
+// clusterText says how many GPUs of which type there are, and who chose them.
+func (b *builder) clusterText() string {
+	types := make([]string, 0, len(b.widest))
+	for name := range b.widest {
+		types = append(types, name)
+	}
+	slices.Sort(types)
+	for i, name := range types {
+		types[i] = fmt.Sprintf("%s=%d", name, b.widest[name])
+	}
+	who := "the default of " + b.rep.Format
+	if b.cfg.given {
+		who = "as given"
+	}
+	return who + ", " + strings.Join(types, ",")
 }

@@ -11,6 +11,14 @@ type Report struct {
 	Source string `json:"source"`
 	Rows   int    `json:"rows"` // the rows of the trace that were read
 	Jobs   int    `json:"jobs"` // the jobs of the instance
+	// Used and Ignored are the columns of the trace: those that the reader takes, and those
+	// that it drops.
+	Used    []Column `json:"columns_used"`
+	Ignored []Column `json:"columns_ignored,omitempty"`
+	// Renamed says that the jobs have other names than in the trace.
+	Renamed *Renamed `json:"renamed,omitempty"`
+	// Cluster says where the jobs run, and whether that was asked for.
+	Cluster string `json:"cluster"`
 	// Skipped groups rows that gave no job, in order of first appearance.
 	Skipped []Skipped `json:"skipped,omitempty"`
 	// Steps are synchronised training steps of all jobs, before merging.
@@ -31,6 +39,19 @@ type Report struct {
 	// Measured and Assumed say what is real in the instance and what is not.
 	Measured string   `json:"measured"`
 	Assumed  []string `json:"assumed"`
+}
+
+// Column is a column of a trace and how many of its rows have a value there.
+type Column struct {
+	Name   string `json:"name"`
+	Values int    `json:"values"`
+}
+
+// Renamed says which names the jobs of an instance have.
+type Renamed struct {
+	Jobs int    `json:"jobs"`
+	As   string `json:"as"` // the form of a name
+	Why  string `json:"why"`
 }
 
 // Skipped says why rows gave no job.
@@ -73,6 +94,14 @@ func (rep *Report) Overcount() float64 {
 func (rep *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d jobs from %d rows of %s\n", rep.Format, rep.Jobs, rep.Rows, rep.Source)
+	fmt.Fprintf(&b, "  columns used: %s\n", columnList(rep.Used))
+	if len(rep.Ignored) > 0 {
+		fmt.Fprintf(&b, "  columns ignored: %s\n", columnList(rep.Ignored))
+	}
+	if r := rep.Renamed; r != nil {
+		fmt.Fprintf(&b, "  renamed: %d jobs are %s, since %s\n", r.Jobs, r.As, r.Why)
+	}
+	fmt.Fprintf(&b, "  cluster: %s\n", rep.Cluster)
 	for _, s := range rep.Skipped {
 		fmt.Fprintf(&b, "  skipped %d: %s (first at %s)\n", s.Rows, s.Reason, s.First)
 	}
@@ -94,4 +123,13 @@ func (rep *Report) String() string {
 		fmt.Fprintf(&b, "  assumed: %s\n", a)
 	}
 	return b.String()
+}
+
+// columnList names columns with the numbers of their values.
+func columnList(columns []Column) string {
+	text := make([]string, len(columns))
+	for i, c := range columns {
+		text[i] = fmt.Sprintf("%s (%d values)", c.Name, c.Values)
+	}
+	return strings.Join(text, ", ")
 }

@@ -36,11 +36,14 @@ type table struct {
 	row    []string
 	native bool // the text has Gavel's own form: see newJobs
 	rows   int
+	names  []string     // the columns of the text, in their order
+	values []int        // how many rows have a value, by column
+	used   map[int]bool // the columns that were asked for
 }
 
 // newTable reads the header, which must have the required columns; others may follow.
 func newTable(src Source, required ...string) (*table, error) {
-	t := &table{file: src.Name, column: map[string]int{}}
+	t := &table{file: src.Name, column: map[string]int{}, used: map[int]bool{}}
 	if t.file == "" {
 		t.file = "input"
 	}
@@ -65,7 +68,9 @@ func newTable(src Source, required ...string) (*table, error) {
 			return nil, &RowError{t.file, line, col, fmt.Sprintf("column %q is named twice", name)}
 		}
 		t.column[name] = i
+		t.names = append(t.names, name)
 	}
+	t.values = make([]int, len(t.names))
 	for _, name := range required {
 		if _, ok := t.column[name]; !ok {
 			return nil, &RowError{t.file, 1, 1, fmt.Sprintf("no column %q; needed are %s", name, strings.Join(required, ","))}
@@ -99,6 +104,11 @@ func (t *table) read() error {
 		return fmt.Errorf("%s: %w", t.file, err)
 	}
 	t.row = row
+	for i := range t.values {
+		if row[i] != "" {
+			t.values[i]++
+		}
+	}
 	if t.native {
 		t.nativeRow()
 	}
@@ -106,7 +116,24 @@ func (t *table) read() error {
 }
 
 // text returns the field of the named column without blanks around it.
-func (t *table) text(column string) string { return strings.TrimSpace(t.row[t.column[column]]) }
+func (t *table) text(column string) string {
+	at := t.column[column]
+	t.used[at] = true
+	return strings.TrimSpace(t.row[at])
+}
+
+// columns lists the columns that were asked for and those that were not.
+func (t *table) columns() (used, ignored []Column) {
+	for i, name := range t.names {
+		c := Column{name, t.values[i]}
+		if t.used[i] {
+			used = append(used, c)
+		} else {
+			ignored = append(ignored, c)
+		}
+	}
+	return used, ignored
+}
 
 // errorAt returns an error at the named column of this row.
 func (t *table) errorAt(column, format string, args ...any) error {

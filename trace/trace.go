@@ -52,6 +52,8 @@ type Config struct {
 	// Long allows traces whose jobs, one after another, would last longer than 285 years,
 	// for simulations: see hare.Instance.ValidateLong.
 	Long bool
+
+	given bool // GPUs is not the default of the format
 }
 
 // ImportConfig is Config with the texts to read.
@@ -209,6 +211,7 @@ func (c Config) resolve(format string, trace Source, sync string, gpus string) (
 		}
 	}
 	var err error
+	c.given = c.GPUs != nil
 	if c.GPUs == nil && gpus != "" {
 		c.GPUs, err = ParseGPUs(gpus)
 	}
