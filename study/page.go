@@ -92,6 +92,9 @@ func (r *Report) Page(w io.Writer) error {
 	}{Title: "Simulated schedulers", Theme: web.ThemeButton, Notes: r.notes()}
 	if len(r.Runs) > 0 {
 		data.Text = fmt.Sprintf("%d jobs, the same for every policy.", r.Runs[0].Jobs)
+		if p := r.Played; p != nil {
+			data.Text += fmt.Sprintf(" Jobs: %s. GPUs: %s. Seed: %d.", p.Jobs, p.Cluster, p.Seed)
+		}
 	}
 	var b bytes.Buffer
 	if err := r.CDF(&b); err == nil {

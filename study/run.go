@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
 )
@@ -58,7 +59,8 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 		return nil, err
 	}
 	rep := req.NewReport()
-	rep.Notes = slices.Concat(first.notes, req.World.note())
+	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.World.note())
+	rep.Played = &simulation.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: req.Seed}
 	if req.Generate == nil {
 		rep.Instance = first.tasks
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strconv"
@@ -136,6 +137,9 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 	live.end()
 	if err != nil {
 		return simulationFault(err)
+	}
+	if rep.Played != nil && req.Trace != nil && req.Trace.Text != nil {
+		rep.Played.Jobs = "trace " + filepath.Base(f.trace) // a server knows the text alone
 	}
 	if err := f.write(rep); err != nil {
 		return err

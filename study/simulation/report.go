@@ -7,9 +7,21 @@ type Summary struct {
 	Means []Means `json:"means,omitempty"`
 	// Notes say what was assumed or changed to make the jobs fit.
 	Notes []string `json:"notes,omitempty"`
+	// Played says what was simulated; left out where no run ended.
+	Played *Played `json:"played,omitempty"`
 	// Labels are those of the request.
 	Labels map[string]string `json:"labels,omitempty"`
 }
+
+// Played is what the policies played.
+type Played struct {
+	// Jobs says where they came from: the name of a trace or instance, or how they were drawn.
+	Jobs string `json:"jobs" validate:"required"`
+	// Cluster is its GPUs, by type.
+	Cluster string `json:"cluster" validate:"required"`
+	// Seed is that of the first repeat.
+	Seed uint64 `json:"seed" validate:"required"`
+} //	@name	SimulationPlayed
 
 // Means is a policy over its repeats.
 type Means struct {

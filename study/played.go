@@ -1,0 +1,81 @@
+package study
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// jobsText says where the jobs of a request come from.
+func (r *Request) jobsText() string {
+	switch {
+	case r.Trace != nil && r.Trace.Text != nil:
+		return "a trace that was sent"
+	case r.Trace != nil:
+		return "trace " + r.Trace.Name
+	case r.Generate != nil:
+		return fmt.Sprintf("%d jobs drawn, arrivals %s, sync %s", r.Generate.Jobs, cmp.Or(r.Generate.Arrivals, "none"), cmp.Or(r.Generate.Sync, "relaxed"))
+	}
+	return "instance " + cmp.Or(r.Instance.Name, "without a name")
+}
+
+// clusterText lists the GPUs by type.
+func (in *jobsInput) clusterText() string {
+	var counts []hare.TypeCount
+	add := func(name string, n int) {
+		at := slices.IndexFunc(counts, func(c hare.TypeCount) bool { return c.Type == name })
+		if at < 0 {
+			at = len(counts)
+			counts = append(counts, hare.TypeCount{Type: name})
+		}
+		counts[at].Count += n
+	}
+	switch {
+	case in.tasks != nil:
+		for _, n := range in.tasks.Cluster.Nodes {
+			for _, g := range n.GPUs {
+				add(g.Type, g.Count)
+			}
+		}
+	case in.leases != nil:
+		for i, name := range in.leases.cluster.Types {
+			add(name, in.leases.cluster.GPUs[i])
+		}
+	default:
+		for _, n := range in.elastic.cluster.Nodes {
+			add(in.elastic.cluster.GPUType, n)
+		}
+	}
+	slices.SortFunc(counts, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
+	text := make([]string, len(counts))
+	for i, c := range counts {
+		text[i] = fmt.Sprintf("%s=%d", c.Type, c.Count)
+	}
+	return strings.Join(text, ",")
+}
+
+// speedNote says that the types of the cluster count as equally fast where they do:
+// every job takes the same time on all types that it may use, and some job may use
+// several.
+func (in *jobsInput) speedNote() []string {
+	if in.tasks == nil {
+		return nil
+	}
+	several := false
+	for i := range in.tasks.Jobs {
+		on := in.tasks.Jobs[i].On
+		several = several || len(on) > 1
+		for _, p := range on {
+			if p.ComputeUs != on[0].ComputeUs || p.SyncUs != on[0].SyncUs {
+				return nil
+			}
+		}
+	}
+	if !several {
+		return nil
+	}
+	return []string{"all GPU types count as equally fast: every job takes the same time on each type that it may use"}
+}
