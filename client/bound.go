@@ -75,7 +75,9 @@ func (c *Client) Verify(ctx context.Context, inst *hare.Instance, res *hare.Resu
 // VerifyReplan is Verify for a plan for the rest of an earlier one. The result
 // previous, of the instance before, says what had started; a nil before stands
 // for inst. A nil previous leaves that to the schedule of the whole in res.
-func (c *Client) VerifyReplan(ctx context.Context, inst *hare.Instance, res, previous *hare.Result, before *hare.Instance) (*Report, error) {
+func (c *Client) VerifyReplan(
+	ctx context.Context, inst *hare.Instance, res, previous *hare.Result, before *hare.Instance,
+) (*Report, error) {
 	result, err := resultJSON(res)
 	if err != nil {
 		return nil, err

@@ -189,7 +189,8 @@ func (p *parting) job(i int, old *hare.Job, stints []stint) error {
 		}
 	}
 	if done > now.Rounds {
-		return fmt.Errorf("job %.60q has %d rounds in the instance, and %d of it have run or started", now.ID, now.Rounds, done)
+		return fmt.Errorf("job %.60q has %d rounds in the instance, and %d of it have run or started",
+			now.ID, now.Rounds, done)
 	}
 	p.done[i] = done
 	for _, s := range stints {
@@ -232,9 +233,12 @@ func (p *parting) needs(j *hare.Job, stints []stint, r, end int64) (needs []need
 			continue // computed: what is left is synchronisation
 		}
 		node, number, kind, ok := p.nodes.find(&p.whole.Cluster, s.gpu)
-		if ok && kind == s.kind && slices.ContainsFunc(openTimes(&p.whole.Cluster.Nodes[node], number), func(w hare.Window) bool {
-			return w.StartUs <= hold.from && hold.to <= w.EndUs
-		}) {
+		open := func() bool {
+			return slices.ContainsFunc(openTimes(&p.whole.Cluster.Nodes[node], number), func(w hare.Window) bool {
+				return w.StartUs <= hold.from && hold.to <= w.EndUs
+			})
+		}
+		if ok && kind == s.kind && open() {
 			needs = append(needs, need{node, number, hold})
 		} else {
 			missing = append(missing, s.gpu)
@@ -317,7 +321,7 @@ func (p *parting) cluster() error {
 			gpus += g.Count
 		}
 		if split += gpus * (1 + len(windows)); split > maxSplit {
-			return fmt.Errorf("started work splits nodes into more than %d GPUs and windows: that is too much to check", maxSplit)
+			return fmt.Errorf("started work splits nodes into more than %d GPUs and windows, too many to check", maxSplit)
 		}
 		number := 0
 		for _, g := range n.GPUs {

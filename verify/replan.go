@@ -37,7 +37,8 @@ func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previo
 	r := &Report{}
 	c := &replanCheck{Report: r, inst: inst, res: res, says: res.Replan}
 	if c.says.InstanceSHA256 != sha {
-		c.refuse(CodeInstance, "the result belongs to another instance (neither instance_sha256 nor replan.instance_sha256 is this one's)")
+		c.refuse(CodeInstance, "the result belongs to another instance: "+
+			"neither instance_sha256 nor replan.instance_sha256 is this one's")
 		return r
 	}
 	if !c.given(func(s *hare.StatedReplan) bool { return s.At }) || c.says.AtUs < 0 || c.says.AtUs > hare.MaxExact {
@@ -67,7 +68,8 @@ func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previo
 		return r
 	}
 	plain.Constant = &c.says.Constant
-	plain.Note = fmt.Sprintf("this is the rest at %s s, and the whole instance costs %s more", hare.FormatMicros(c.says.AtUs), c.says.Constant)
+	plain.Note = fmt.Sprintf("this is the rest at %s s, and the whole instance costs %s more",
+		hare.FormatMicros(c.says.AtUs), c.says.Constant)
 	if prev == nil || prev.Result == nil {
 		plain.Note += "; what had started is as replan.schedule says"
 	}
@@ -124,7 +126,8 @@ func (c *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.Sc
 	case last != nil && last.InstanceSHA256 == sha:
 		s = last.Whole
 	default:
-		c.refuse(CodeInstance, "the previous result belongs to another instance: give the one that it was for, --previous-instance")
+		c.refuse(CodeInstance, "the previous result belongs to another instance: "+
+			"give the one that it was for, --previous-instance")
 		return nil, nil
 	}
 	if s == nil {
@@ -139,7 +142,9 @@ func (c *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.Sc
 func (c *replanCheck) compare(left *remainder, previous bool) {
 	says, stated := c.says, c.says.Stated
 	if stated == nil {
-		stated = &hare.StatedReplan{At: true, Constant: true, Started: true, Lost: true, Added: true, Removed: true, Renamed: true}
+		stated = &hare.StatedReplan{
+			At: true, Constant: true, Started: true, Lost: true, Added: true, Removed: true, Renamed: true,
+		}
 	}
 	sha := wire.SHA256(left.rest)
 	if c.res.InstanceSHA256 != sha {
@@ -156,7 +161,8 @@ func (c *replanCheck) compare(left *remainder, previous bool) {
 	}
 	c.sum("whole_value", stated.WholeValue, c.res.Value, left.constant)
 	c.sum("whole_bound", stated.WholeBound, c.res.Bound, left.constant)
-	if stated.Gain != nil && (says.KeptValue == nil || c.res.Value == nil || new(big.Int).Sub(says.KeptValue.Big(), c.res.Value.Big()).Cmp(stated.Gain.Big()) != 0) {
+	if kept, gain := says.KeptValue, stated.Gain; gain != nil &&
+		(kept == nil || c.res.Value == nil || !isSum(kept, c.res.Value, gain.Big())) {
 		c.refuse(CodeValue, "replan.gain is not kept_value less value")
 	}
 	if stated.Started && !slices.Equal(says.Started, left.started) {
@@ -184,9 +190,14 @@ func (c *replanCheck) compare(left *remainder, previous bool) {
 // sum checks that a field of the replan object is one of the result's plus the
 // constant.
 func (c *replanCheck) sum(name string, stated, part *hare.Amount, constant *big.Int) {
-	if stated != nil && (part == nil || new(big.Int).Add(part.Big(), constant).Cmp(stated.Big()) != 0) {
+	if stated != nil && (part == nil || !isSum(stated, part, constant)) {
 		c.refuse(CodeValue, "replan.%s is not %s plus replan.constant", name, strings.TrimPrefix(name, "whole_"))
 	}
+}
+
+// isSum says whether sum is a + b, where b is in 1e-12.
+func isSum(sum, a *hare.Amount, b *big.Int) bool {
+	return new(big.Int).Add(a.Big(), b).Cmp(sum.Big()) == 0
 }
 
 func inSeconds(x *big.Int) string { return new(big.Rat).SetFrac(x, big.NewInt(1e12)).FloatString(12) }
@@ -280,6 +291,12 @@ func differs(a, b []stint) *stint {
 	return nil
 }
 
+// precedes says whether the round after those of s is the first of next, with as
+// many tasks on the same GPU.
+func (s *stint) precedes(next *stint) bool {
+	return s.gpu == next.gpu && s.job == next.job && s.Tasks == next.Tasks && s.Round+s.Rounds == next.Round
+}
+
 // longest writes a schedule with the longest entries there are, the earlier ones
 // of a GPU first, so that all that mean the same become equal.
 func longest(all []stint) []stint {
@@ -292,7 +309,7 @@ func longest(all []stint) []stint {
 		if s.Rounds == 1 {
 			s.PeriodUs = 0
 		}
-		if n := len(out); n > 0 && out[n-1].gpu == s.gpu && out[n-1].job == s.job && out[n-1].Tasks == s.Tasks && out[n-1].Round+out[n-1].Rounds == s.Round {
+		if n := len(out); n > 0 && out[n-1].precedes(&s) {
 			last := &out[n-1]
 			period := s.StartUs - last.StartUs // from the first round of s to the one before it
 			if last.Rounds > 1 {

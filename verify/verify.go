@@ -123,7 +123,8 @@ func (r *Report) quality() string {
 	gap.Mul(gap, big.NewRat(10000, 1))
 	up := new(big.Int).Add(gap.Num(), gap.Denom())
 	up.Sub(up, big.NewInt(1)).Div(up, gap.Denom())
-	return s + ", at most " + new(big.Rat).SetFrac(up, big.NewInt(100)).FloatString(2) + " % above the best possible plan"
+	percent := new(big.Rat).SetFrac(up, big.NewInt(100))
+	return s + ", at most " + percent.FloatString(2) + " % above the best possible plan"
 }
 
 // Check verifies a result against its instance: every constraint, the value,
@@ -153,15 +154,18 @@ func check(inst *hare.Instance, res *hare.Result, prev *Previous, p *Proof) *Rep
 // given hash, without its replan object.
 func checkPlain(inst *hare.Instance, res *hare.Result, sha string, p *Proof) *Report {
 	r := &Report{}
+	bad := func(constraint, detail string, a ...any) {
+		r.fault(Fault{Constraint: constraint, Detail: fmt.Sprintf(detail, a...)})
+	}
 	if res == nil || res.Schedule == nil {
-		r.fault(Fault{Constraint: CodeForm, Detail: "the result has no schedule to verify"})
+		bad(CodeForm, "the result has no schedule to verify")
 		return r
 	}
 	if res.InstanceSHA256 != "" && res.InstanceSHA256 != sha {
-		r.fault(Fault{Constraint: CodeInstance, Detail: "the result belongs to another instance (instance_sha256 differs)"})
+		bad(CodeInstance, "the result belongs to another instance (instance_sha256 differs)")
 	}
 	if res.Objective != hare.ObjectiveWeightedJCT {
-		r.fault(Fault{Constraint: CodeForm, Detail: fmt.Sprintf("objective %.40q is not %q", res.Objective, hare.ObjectiveWeightedJCT)})
+		bad(CodeForm, "objective %.40q is not %q", res.Objective, hare.ObjectiveWeightedJCT)
 	}
 	value, ends, starts, faults := checkSchedule(inst, res.Schedule)
 	for _, f := range faults {
@@ -170,7 +174,7 @@ func checkPlain(inst *hare.Instance, res *hare.Result, sha string, p *Proof) *Re
 	if len(faults) == 0 {
 		r.Value = &value
 		if res.Value == nil || value.Cmp(*res.Value) != 0 {
-			r.fault(Fault{Constraint: CodeValue, Detail: fmt.Sprintf("the schedule's value is %s, not what the result says", value)})
+			bad(CodeValue, "the schedule's value is %s, not what the result says", value)
 		}
 		checkJobs(inst, res, starts, ends, r)
 	}
@@ -195,9 +199,11 @@ func checkJobs(inst *hare.Instance, res *hare.Result, starts, ends []int64, r *R
 		case !ok:
 			r.fault(Fault{Constraint: CodeForm, Job: j.ID, Detail: "jobs lists an unknown job, or one twice"})
 		case j.EndUs >= 0 && j.EndUs != ends[i]:
-			r.fault(Fault{Constraint: CodeValue, Job: j.ID, ByUs: j.EndUs - ends[i], Detail: "end_s is not the job's completion"})
+			by := j.EndUs - ends[i]
+			r.fault(Fault{Constraint: CodeValue, Job: j.ID, ByUs: by, Detail: "end_s is not the job's completion"})
 		case j.StartUs >= 0 && j.StartUs != starts[i]:
-			r.fault(Fault{Constraint: CodeValue, Job: j.ID, ByUs: j.StartUs - starts[i], Detail: "start_s is not the job's first start"})
+			by := j.StartUs - starts[i]
+			r.fault(Fault{Constraint: CodeValue, Job: j.ID, ByUs: by, Detail: "start_s is not the job's first start"})
 		}
 		delete(index, j.ID)
 	}
@@ -264,7 +270,8 @@ func checkBound(inst *hare.Instance, res *hare.Result, sha string, p *Proof, r *
 		return
 	}
 	if c.InstanceSHA256 != "" && c.InstanceSHA256 != sha {
-		r.fault(Fault{Constraint: CodeInstance, Detail: "the certificate belongs to another instance (instance_sha256 differs)"})
+		const detail = "the certificate belongs to another instance (instance_sha256 differs)"
+		r.fault(Fault{Constraint: CodeInstance, Detail: detail})
 	}
 	bound, err := p.of(inst, sha, c)
 	if err != nil {
@@ -298,7 +305,8 @@ func checkBound(inst *hare.Instance, res *hare.Result, sha string, p *Proof, r *
 	if value.Cmp(bound.low) < 0 {
 		bad("the schedule costs less than the proved bound %s: one of the two is wrong", bound.low.FloatString(9))
 	}
-	if res.Termination == hare.TerminationOptimal && (res.Bound == nil || res.Bound.Cmp(*r.Value) != 0 || value.Cmp(r.stated) != 0) {
+	equal := res.Bound != nil && res.Bound.Cmp(*r.Value) == 0 && value.Cmp(r.stated) == 0
+	if res.Termination == hare.TerminationOptimal && !equal {
 		bad("the result says it is optimal, but value and bound differ")
 	}
 }
