@@ -2,21 +2,26 @@ package admission
 
 import "time"
 
-// LeastTime is what a solve gets when the queue took nearly all of its limit.
+// LeastTime is the time that a solve gets where waiting in the queue used up
+// nearly all of its time limit.
 const LeastTime = 10 * time.Millisecond
 
-// Call says how a call may be taken.
+// Call describes a call that asks for admission.
 type Call struct {
 	Deadline time.Time
-	Cost     time.Duration // expected, of its work
-	Trust    float64       // factor by which costs are off; 1 at least
-	Degraded bool          // it takes little: it goes first, and may wait where others are refused
-	Before   bool          // was admitted before, by a server that is gone
+	Cost     time.Duration // expected time of the call's work
+	// ErrorFactor is the factor by which predicted costs are wrong, at least 1.
+	ErrorFactor float64
+	// Degraded calls take little time: they go first, and twice as many of them may
+	// wait.
+	Degraded bool
+	// Readmitted calls were admitted before a restart and are never refused.
+	Readmitted bool
 }
 
-// Admit counts a call that will line up. It refuses where as many hold and wait
-// as may, and where the call's time would pass in the queue even if all before
-// it took less than expected by the factor of a.trust.
+// Admit counts a call for which Enqueue will be called. Admit refuses the call
+// where the queue is full, and where the call's deadline would pass in the queue
+// even if all calls before took less than expected by the call's ErrorFactor.
 func (q *Queue) Admit(a Call) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -24,16 +29,16 @@ func (q *Queue) Admit(a Call) error {
 	if a.Degraded {
 		most *= 2
 	}
-	if a.Before {
+	if a.Readmitted {
 		q.take(a.Cost)
 		return nil
 	}
 	now := time.Now()
 	wait := q.wait(now, a.Deadline)
-	if q.taken >= most {
+	if q.admitted >= most {
 		return &OverloadError{Wait: wait}
 	}
-	if !a.Degraded && wait > LeastTime && time.Duration(float64(wait)/max(1, a.Trust)) > a.Deadline.Sub(now) {
+	if !a.Degraded && wait > LeastTime && time.Duration(float64(wait)/max(1, a.ErrorFactor)) > a.Deadline.Sub(now) {
 		return &OverloadError{Wait: wait, late: true}
 	}
 	q.take(a.Cost)
@@ -41,19 +46,20 @@ func (q *Queue) Admit(a Call) error {
 }
 
 func (q *Queue) take(cost time.Duration) {
-	q.taken++
-	q.coming += cost
+	q.admitted++
+	q.pendingCost += cost
 }
 
-// wait is how long a call of this deadline is expected to wait for a place:
-// what runs, and what has an earlier deadline, over the places. What has not
-// lined up yet counts as earlier. O(calls that wait).
+// wait returns how long a call of this deadline is expected to wait for a slot:
+// the remaining cost of the calls that run and of those with an earlier deadline,
+// divided by the number of slots. Admitted calls that are not in the queue yet
+// count as earlier. O(waiting calls).
 func (q *Queue) wait(now, deadline time.Time) time.Duration {
-	if q.taken < q.places {
+	if q.admitted < q.slots {
 		return 0
 	}
-	work := q.coming
-	for t := range q.held {
+	work := q.pendingCost
+	for t := range q.running {
 		work += max(0, t.cost-now.Sub(t.since))
 	}
 	for _, t := range q.heap {
@@ -61,5 +67,5 @@ func (q *Queue) wait(now, deadline time.Time) time.Duration {
 			work += t.cost
 		}
 	}
-	return work / time.Duration(q.places)
+	return work / time.Duration(q.slots)
 }

@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// Two places, each taken by a call of 10 s: one that has 4 s is refused at
+// Two slots, each held by a call of 10 s: one that has 4 s is refused at
 // once, and told when to come again; one that has 8 s is taken, because the
 // work is expected to take at least half of what was predicted.
 func TestAdmissionByCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(2, 8)
 		call := func(left time.Duration) Call {
-			return Call{Deadline: time.Now().Add(left), Cost: 10 * time.Second, Trust: 2}
+			return Call{Deadline: time.Now().Add(left), Cost: 10 * time.Second, ErrorFactor: 2}
 		}
-		var turns []*Turn
+		var tickets []*Ticket
 		for range 2 {
 			a := call(10 * time.Second)
 			if err := q.Admit(a); err != nil {
 				t.Fatal(err)
 			}
-			turns = append(turns, q.LineUp(a))
+			tickets = append(tickets, q.Enqueue(a))
 		}
 		var over *OverloadError
-		if err := q.Admit(call(4 * time.Second)); !errors.As(err, &over) || !errors.Is(err, ErrLate) || over.Wait != 10*time.Second {
+		if err := q.Admit(call(4 * time.Second)); !errors.As(err, &over) || !errors.Is(err, ErrLate) ||
+			over.Wait != 10*time.Second {
 			t.Errorf("%v, want late with a wait of 10 s", err)
 		}
 		late := call(8 * time.Second)
@@ -36,37 +37,37 @@ func TestAdmissionByCost(t *testing.T) {
 		if err := q.Admit(call(7 * time.Second)); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want late", err)
 		}
-		waiting := q.LineUp(late)
+		waiting := q.Enqueue(late)
 		if err := q.Admit(call(7 * time.Second)); err != nil {
 			t.Errorf("%v, though the one that waits has a later deadline", err)
 		}
-		q.Renounce(10 * time.Second)
+		q.Cancel(10 * time.Second)
 		time.Sleep(5 * time.Second)
 		if got := q.wait(time.Now(), time.Now()); got != 5*time.Second {
 			t.Errorf("a wait of %v, want what is left: 5 s", got)
 		}
-		turns[0].Leave()
-		<-waiting.got
-		turns[1].Leave()
-		waiting.Leave()
-		if q.taken != 0 || q.coming != 0 || len(q.held) != 0 || len(q.heap) != 0 {
+		tickets[0].Release()
+		<-waiting.granted
+		tickets[1].Release()
+		waiting.Release()
+		if q.admitted != 0 || q.pendingCost != 0 || len(q.running) != 0 || len(q.heap) != 0 {
 			t.Errorf("left over: %+v", q)
 		}
 	})
 }
 
-// A degraded call waits in places of its own, before the others.
+// A degraded call has waiting slots of its own, before the others.
 func TestDegradedGoFirst(t *testing.T) {
 	q := NewQueue(1, 1)
-	far := Call{Deadline: time.Now().Add(time.Hour), Cost: time.Second, Trust: 1}
+	far := Call{Deadline: time.Now().Add(time.Hour), Cost: time.Second, ErrorFactor: 1}
 	soon := far
 	soon.Deadline = time.Now().Add(time.Minute)
-	take := func(a Call) *Turn {
+	take := func(a Call) *Ticket {
 		t.Helper()
 		if err := q.Admit(a); err != nil {
 			t.Fatal(err)
 		}
-		return q.LineUp(a)
+		return q.Enqueue(a)
 	}
 	running, waiting := take(far), take(soon)
 	if err := q.Admit(soon); !errors.Is(err, ErrBusy) || errors.Is(err, ErrLate) {
@@ -80,11 +81,11 @@ func TestDegradedGoFirst(t *testing.T) {
 	}
 	take(cheap)
 	if err := q.Admit(cheap); !errors.Is(err, ErrBusy) {
-		t.Errorf("%v, want busy: twice the places are taken", err)
+		t.Errorf("%v, want busy: twice the slots are taken", err)
 	}
-	running.Leave()
-	<-first.got
-	first.Leave()
+	running.Release()
+	<-first.granted
+	first.Release()
 	if p := waiting.Position(); p != 1 {
 		t.Errorf("number %d behind one degraded call, want 1", p)
 	}

@@ -8,59 +8,58 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// features is the number of what a prediction looks at.
+// features is the number of features of the model.
 const features = 7
 
-// Costs predicts how long solves take, from those before: a linear model of
-// the logarithm of the time, fitted by recursive least squares that forget
-// slowly (Haykin, Adaptive Filter Theory, chapter 10). Safe for concurrent use.
+// Costs predicts how long a solve takes from the times of earlier solves. The
+// model is linear in the logarithm of the time and is fitted by recursive least
+// squares with a forgetting factor (Haykin, Adaptive Filter Theory, chapter 10).
+// Safe for concurrent use.
 type Costs struct {
 	mu    sync.Mutex
 	beta  [features]float64
 	cov   [features][features]float64
-	error float64 // mean of |ln(predicted/true)| lately
+	error float64 // moving mean of |ln(predicted/true)|
 	seen  int64
 }
 
-// What is forgotten with each solve, how unsure the first model is, and how
-// much the mean error follows the last one.
 const (
-	forget    = 0.998
-	unsure    = 0.3
-	errorRate = 0.05
-	leastCost = 500e-6 // seconds
-	// firstError is by how much the first model may be off on this machine.
+	forgetting    = 0.998  // forgetting factor of the recursive least squares
+	firstVariance = 0.3    // variance of each coefficient of the first model
+	errorRate     = 0.05   // weight of the last error in the moving mean
+	leastCost     = 500e-6 // seconds
+	// firstError is the factor by which the first model may be wrong on this machine.
 	firstError = 20
 )
 
-// firstModel is a rough guess, which firstError allows for; what a server sees
-// corrects it.
+// firstModel is a rough guess, which firstError allows for. The solves of a server
+// correct the guess.
 var firstModel = [features]float64{-4.2, 0.75, 0.15, -1.2, 0.15, 0.5, 0.5}
 
 // NewCosts makes a predictor that knows nothing but the first model.
 func NewCosts() *Costs {
 	c := &Costs{beta: firstModel, error: math.Log(firstError)}
 	for i := range features {
-		c.cov[i][i] = unsure
+		c.cov[i][i] = firstVariance
 	}
 	return c
 }
 
-// NewCostsAt is NewCosts with another constant in the first model: the logarithm of
-// the seconds that a solve of one job takes.
-func NewCostsAt(begin float64) *Costs {
+// NewCostsAt is NewCosts with another intercept of the first model: the logarithm
+// of the seconds that a solve of one job takes.
+func NewCostsAt(intercept float64) *Costs {
 	c := NewCosts()
-	c.beta[0] = begin
+	c.beta[0] = intercept
 	return c
 }
 
-// Work is what the cost of a solve depends on.
+// Work describes a solve by what its cost depends on.
 type Work struct {
-	Jobs, Tasks float64 // tasks of relaxed jobs, runs of the others
+	Jobs, Tasks float64 // Tasks counts each round of a relaxed job, but the other jobs' tasks only once
 	Options     hare.Options
 }
 
-// WorkOf sizes a solve. O(jobs).
+// WorkOf returns the Work of a solve. O(jobs).
 func WorkOf(inst *hare.Instance, opt hare.Options) Work {
 	w := Work{Options: opt}
 	if inst == nil {
@@ -89,13 +88,14 @@ func (w Work) vector() (x [features]float64) {
 	return x
 }
 
-// Predict is the time that a solve is expected to run, its time limit at most.
+// Predict returns the time that a solve is expected to run, at most its time
+// limit.
 func (c *Costs) Predict(w Work) time.Duration {
 	x := w.vector()
 	c.mu.Lock()
 	log := dot(&c.beta, &x)
 	c.mu.Unlock()
-	// A day is more than any solve may take.
+	// No solve may take a day.
 	took := time.Duration(math.Exp(min(log, math.Log(86400))) * float64(time.Second))
 	took = max(took, time.Duration(leastCost*float64(time.Second)))
 	if t := w.Options.TimeLimit; t > 0 {
@@ -104,9 +104,10 @@ func (c *Costs) Predict(w Work) time.Duration {
 	return took
 }
 
-// Learn takes in how long a solve ran. One that was cut, by the clock or by its
-// caller, says only that it would have taken longer; where it took its whole
-// time limit, as predicted, predictions are to be trusted all the same.
+// Learn fits the model to a solve that took this time. A solve that was cut short,
+// by the clock or by its caller, shows only that the whole solve would have taken
+// longer. Where such a solve used up its time limit, as predicted, the prediction
+// counts as correct.
 func (c *Costs) Learn(w Work, took time.Duration, cut bool) {
 	x, y := w.vector(), math.Log(max(took.Seconds(), leastCost))
 	c.mu.Lock()
@@ -124,23 +125,24 @@ func (c *Costs) Learn(w Work, took time.Duration, cut bool) {
 	for i := range features {
 		px[i] = dot(&c.cov[i], &x)
 	}
-	gain := forget + dot(&px, &x)
+	gain := forgetting + dot(&px, &x)
 	for i := range features {
 		c.beta[i] += px[i] / gain * miss
 	}
 	for i := range features {
 		for j := range features {
-			c.cov[i][j] = (c.cov[i][j] - px[i]*px[j]/gain) / forget
+			c.cov[i][j] = (c.cov[i][j] - px[i]*px[j]/gain) / forgetting
 		}
-		// What no solve shows would otherwise be forgotten without end.
+		// The variance of a feature that no solve has would grow without limit.
 		if c.cov[i][i] > 1 {
-			c.calm(i)
+			c.limitVariance(i)
 		}
 	}
 }
 
-// calm limits the variance of one coefficient to 1, its correlations kept.
-func (c *Costs) calm(i int) {
+// limitVariance limits the variance of one coefficient to 1 and keeps its
+// correlations.
+func (c *Costs) limitVariance(i int) {
 	by := 1 / math.Sqrt(c.cov[i][i])
 	for j := range features {
 		c.cov[i][j] *= by
@@ -148,8 +150,8 @@ func (c *Costs) calm(i int) {
 	}
 }
 
-// Error is the mean factor by which predictions miss, lately, and over how
-// many solves: 1 is exact.
+// Error returns the recent mean factor by which predictions are wrong, where 1 is
+// exact, and the number of solves that the model has learned from.
 func (c *Costs) Error() (factor float64, solves int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,3 +1,3 @@
-// Package admission decides which calls a server takes: a queue for a fixed
-// number of places, predicted costs, and quotas of tenants.
+// Package admission is the admission control of a server: a queue for a fixed
+// number of slots, predicted costs of calls, and quotas of tenants.
 package admission

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Sentinels of refused work.
+// Sentinels of refused calls.
 var (
 	ErrBusy     = errors.New("service: the queue is full")
 	ErrDraining = errors.New("service: shutting down")
-	// ErrLate says that the time limit passed before a place was free.
+	// ErrLate says that the time limit passed before a slot was free.
 	ErrLate = errors.New("service: the time limit passed in the queue")
 )
 
-// ErrFull says that all tenants together have as much as fits.
+// ErrFull says that a limit on all tenants together is reached.
 var ErrFull = errors.New("service: as many exist as may, of all tenants together")
 
-// OverloadError says that a call was refused because of what is already
-// admitted. It is ErrBusy, or ErrLate where the queue has room but the time
-// limit would pass in it.
+// OverloadError says that a call was refused because of the calls that are already
+// admitted. An OverloadError wraps ErrBusy, or ErrLate where the queue has room
+// but the call's time limit would pass in the queue.
 type OverloadError struct {
 	// Wait is how long the queue is expected to take.
 	Wait time.Duration

@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 )
 
-// One place, for which nobody may wait: the second call is refused until the
+// One slot, for which nobody may wait: the second call is refused until the
 // first one has left.
 func ExampleQueue() {
 	queue := admission.NewQueue(1, 0)
@@ -17,10 +17,10 @@ func ExampleQueue() {
 		fmt.Println(err)
 		return
 	}
-	turn := queue.LineUp(call)
-	<-turn.Granted()
+	ticket := queue.Enqueue(call)
+	<-ticket.Granted()
 	fmt.Println(errors.Is(queue.Admit(call), admission.ErrBusy))
-	turn.Leave()
+	ticket.Release()
 	fmt.Println(queue.Admit(call))
 	// Output:
 	// true

@@ -6,97 +6,102 @@ import (
 	"time"
 )
 
-// Queue hands out a fixed number of places, the earliest deadline first, and
-// those of the same deadline in the order in which they came. A call costs
-// O(log n) of those that wait, Rank O(n).
+// Queue grants a fixed number of slots. The waiting call with the earliest
+// deadline comes first, and of equal deadlines the call that came first. With n
+// waiting calls a method is O(log n), but Rank and Position are O(n). Safe for
+// concurrent use.
 type Queue struct {
-	places int // that may be held at a time
-	most   int // that may be held and waited for together
+	slots int // number of calls that may run at a time
+	most  int // number of calls that may run and wait together
 
-	mu     sync.Mutex
-	taken  int // admitted: held, waited for, or about to be
-	held   map[*Turn]struct{}
-	coming time.Duration // cost of what is admitted and has not lined up
-	order  int64
-	heap   waitingTurns
+	mu          sync.Mutex
+	admitted    int // calls that run, wait, or were admitted and are not in the queue yet
+	running     map[*Ticket]struct{}
+	pendingCost time.Duration // cost of the calls that were admitted and are not in the queue yet
+	order       int64
+	heap        ticketHeap
 }
 
-// Turn is a place, or the wait for one.
-type Turn struct {
-	q        *Queue
+// Ticket is a call in a queue: the call waits for a slot, or holds a slot.
+type Ticket struct {
+	queue    *Queue
 	deadline time.Time
-	cost     time.Duration // expected, of its work
-	first    bool          // before all that are not: it takes little
-	since    time.Time     // when it got a place
+	cost     time.Duration // expected time of the call's work
+	degraded bool          // degraded calls come before the others
+	since    time.Time     // when the slot was granted
 	order    int64
-	index    int           // in the heap; -1 when it has a place or is over
-	got      chan struct{} // closed when it has a place
+	index    int           // index in the heap; -1 where the call does not wait
+	granted  chan struct{} // closed when the slot is granted
 }
 
-// NewQueue makes a queue of so many places, for which so many calls may wait.
-func NewQueue(places, waiting int) *Queue {
-	return &Queue{places: places, most: places + max(0, waiting), held: map[*Turn]struct{}{}}
+// NewQueue makes a queue of this many slots, in which at most waiting calls may
+// wait.
+func NewQueue(slots, waiting int) *Queue {
+	return &Queue{slots: slots, most: slots + max(0, waiting), running: map[*Ticket]struct{}{}}
 }
 
-// Renounce takes back what was admitted at this cost.
-func (q *Queue) Renounce(cost time.Duration) {
+// Cancel withdraws a call that was admitted at this cost and will not be enqueued.
+func (q *Queue) Cancel(cost time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.taken--
-	q.coming -= cost
+	q.admitted--
+	q.pendingCost -= cost
 }
 
-// LineUp lets a call that was admitted so wait for a place, or gives it one at
-// once.
-func (q *Queue) LineUp(a Call) *Turn {
+// Enqueue lets a call, which Admit must have admitted, wait for a slot. Where a
+// slot is free the call gets the slot at once.
+func (q *Queue) Enqueue(a Call) *Ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.order++
-	q.coming -= a.Cost
-	t := &Turn{q: q, deadline: a.Deadline, cost: a.Cost, first: a.Degraded, order: q.order, index: -1, got: make(chan struct{})}
-	if len(q.held) < q.places {
-		q.serve(t)
+	q.pendingCost -= a.Cost
+	t := &Ticket{
+		queue: q, deadline: a.Deadline, cost: a.Cost, degraded: a.Degraded,
+		order: q.order, index: -1, granted: make(chan struct{}),
+	}
+	if len(q.running) < q.slots {
+		q.grant(t)
 		return t
 	}
 	heap.Push(&q.heap, t)
 	return t
 }
 
-// Granted is closed when t has a place.
-func (t *Turn) Granted() <-chan struct{} { return t.got }
+// Granted returns a channel that is closed when t gets its slot.
+func (t *Ticket) Granted() <-chan struct{} { return t.granted }
 
-// Deadline is by when t must have a place.
-func (t *Turn) Deadline() time.Time { return t.deadline }
+// Deadline is the time by which t must have a slot.
+func (t *Ticket) Deadline() time.Time { return t.deadline }
 
-// serve gives t a place.
-func (q *Queue) serve(t *Turn) {
-	q.held[t] = struct{}{}
+// grant gives t a slot.
+func (q *Queue) grant(t *Ticket) {
+	q.running[t] = struct{}{}
 	t.since = time.Now()
-	close(t.got)
+	close(t.granted)
 }
 
-// Leave gives the place back, or ends the wait for one.
-func (t *Turn) Leave() {
-	q := t.q
+// Release gives the slot back, or ends the wait for a slot.
+func (t *Ticket) Release() {
+	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.taken--
+	q.admitted--
 	if t.index >= 0 {
 		heap.Remove(&q.heap, t.index)
 		return
 	}
-	delete(q.held, t)
+	delete(q.running, t)
 	if len(q.heap) > 0 {
-		q.serve(heap.Pop(&q.heap).(*Turn))
+		q.grant(heap.Pop(&q.heap).(*Ticket))
 	}
 }
 
-// Rank says how many would be served before a call of this deadline that came
-// now, and itself; 0 where there is a place.
+// Rank is the position in the queue, from 1, that a call of this deadline would
+// get now; 0 where a slot is free.
 func (q *Queue) Rank(deadline time.Time) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.held) < q.places {
+	if len(q.running) < q.slots {
 		return 0
 	}
 	n := 1
@@ -108,37 +113,38 @@ func (q *Queue) Rank(deadline time.Time) int {
 	return n
 }
 
-// Position is that of t in the queue, from 1; 0 when it has a place.
-func (t *Turn) Position() int {
-	t.q.mu.Lock()
-	defer t.q.mu.Unlock()
+// Position is the position of t in the queue, from 1; 0 when t has a slot.
+func (t *Ticket) Position() int {
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
 	if t.index < 0 {
 		return 0
 	}
 	n := 1
-	for i := range t.q.heap {
-		if t.q.heap.Less(i, t.index) {
+	for i := range t.queue.heap {
+		if t.queue.heap.Less(i, t.index) {
 			n++
 		}
 	}
 	return n
 }
 
-// Load is the number of calls that wait and that hold a place.
-func (q *Queue) Load() (waiting, held int) {
+// Load returns the number of calls that wait and the number of calls that run.
+func (q *Queue) Load() (waiting, running int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.heap), len(q.held)
+	return len(q.heap), len(q.running)
 }
 
-// waitingTurns is a heap: degraded calls first, then by deadline, then order.
-type waitingTurns []*Turn
+// ticketHeap is a heap of waiting calls: degraded calls first, then by deadline,
+// then by order.
+type ticketHeap []*Ticket
 
-func (h waitingTurns) Len() int { return len(h) }
+func (h ticketHeap) Len() int { return len(h) }
 
-func (h waitingTurns) Less(i, j int) bool {
-	if h[i].first != h[j].first {
-		return h[i].first
+func (h ticketHeap) Less(i, j int) bool {
+	if h[i].degraded != h[j].degraded {
+		return h[i].degraded
 	}
 	if c := h[i].deadline.Compare(h[j].deadline); c != 0 {
 		return c < 0
@@ -146,18 +152,18 @@ func (h waitingTurns) Less(i, j int) bool {
 	return h[i].order < h[j].order
 }
 
-func (h waitingTurns) Swap(i, j int) {
+func (h ticketHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
-func (h *waitingTurns) Push(x any) {
-	t := x.(*Turn)
+func (h *ticketHeap) Push(x any) {
+	t := x.(*Ticket)
 	t.index = len(*h)
 	*h = append(*h, t)
 }
 
-func (h *waitingTurns) Pop() any {
+func (h *ticketHeap) Pop() any {
 	old := *h
 	t := old[len(old)-1]
 	old[len(old)-1] = nil

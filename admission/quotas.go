@@ -11,21 +11,30 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Quota is what a tenant may have. Zero fields mean the default: that of the
-// server for one that is set for a tenant.
+// Quota limits what a tenant may use. A zero field of a tenant's quota means the
+// server's default, and a zero field of that the value of DefaultQuota.
 type Quota struct {
-	Solves      int     `json:"solves,omitempty"`       // solves and other calls that compute, queued and running; zero means 16
-	Rate        float64 `json:"rate,omitempty"`         // requests a second, twice as many at once; zero means 100
-	BodyBytes   int64   `json:"body_bytes,omitempty"`   // of a request; zero means the server's limit
-	StoredBytes int64   `json:"stored_bytes,omitempty"` // of logs of sessions, and of solves; zero means 10 GiB
-	Sessions    int     `json:"sessions,omitempty"`     // that exist; zero means 1,000
-	Streams     int     `json:"streams,omitempty"`      // of events and decisions that are open; zero means 256
+	// Solves limits solves and other calls that compute, both queued and running;
+	// zero means 16.
+	Solves int `json:"solves,omitempty"`
+	// Rate limits requests a second; bursts may be twice as large. Zero means 100.
+	Rate float64 `json:"rate,omitempty"`
+	// BodyBytes limits the body of a request; zero means the server's limit.
+	BodyBytes int64 `json:"body_bytes,omitempty"`
+	// StoredBytes limits the logs of sessions and the solves that are stored; zero
+	// means 10 GiB.
+	StoredBytes int64 `json:"stored_bytes,omitempty"`
+	// Sessions limits the sessions that exist; zero means 1,000.
+	Sessions int `json:"sessions,omitempty"`
+	// Streams limits the open streams of events and decisions; zero means 256.
+	Streams int `json:"streams,omitempty"`
 }
 
-// DefaultQuota is what the zero Quota means.
-var DefaultQuota = Quota{Solves: 16, Rate: 100, BodyBytes: math.MaxInt64, StoredBytes: 10 << 30, Sessions: 1000, Streams: 256}
+// DefaultQuota holds the defaults of the zero fields of a Quota.
+var DefaultQuota = Quota{Solves: 16, Rate: 100, BodyBytes: math.MaxInt64, StoredBytes: 10 << 30, Sessions: 1000,
+	Streams: 256}
 
-// Check refuses what is negative or not a number.
+// Check refuses fields that are negative or not a number.
 func (q Quota) Check() error {
 	for _, f := range []struct {
 		name string
@@ -41,11 +50,12 @@ func (q Quota) Check() error {
 	return nil
 }
 
-// Or fills the zero fields with those of d.
+// Or returns q with the zero fields filled from d.
 func (q Quota) Or(d Quota) Quota {
 	return Quota{
 		Solves: or(q.Solves, d.Solves), Rate: or(q.Rate, d.Rate), BodyBytes: or(q.BodyBytes, d.BodyBytes),
-		StoredBytes: or(q.StoredBytes, d.StoredBytes), Sessions: or(q.Sessions, d.Sessions), Streams: or(q.Streams, d.Streams),
+		StoredBytes: or(q.StoredBytes, d.StoredBytes), Sessions: or(q.Sessions, d.Sessions),
+		Streams: or(q.Streams, d.Streams),
 	}
 }
 
@@ -56,12 +66,12 @@ func or[T int | int64 | float64](v, d T) T {
 	return v
 }
 
-// QuotaError says that a tenant has as much as it may.
+// QuotaError says that a tenant has reached a quota.
 type QuotaError struct {
 	Code  string // quota_solves, quota_rate, quota_stored_bytes, quota_sessions or quota_streams
 	Limit float64
 	What  string
-	// After is when to try again; for those that something must end for, a guess.
+	// After is when to try again. Where something must end first, After is a guess.
 	After time.Duration
 }
 
@@ -70,18 +80,18 @@ func (e *QuotaError) Error() string {
 }
 
 // Quotas counts what tenants use. A nil *Quotas limits nothing. Safe for
-// concurrent use. Its memory is bounded by the number of tenants with keys, and
-// of those that still have something.
+// concurrent use. The memory is proportional to the number of tenants that have
+// keys or still use something.
 type Quotas struct {
 	defaults Quota
 	set      func(tenant string) Quota
 
 	mu    sync.Mutex
 	used  map[string]*usage
-	sweep int // the number of tenants at which those that use nothing are forgotten
+	sweep int // the number of tenants at which tenants that use nothing are removed
 }
 
-// usage is of one tenant.
+// usage counts what one tenant uses.
 type usage struct {
 	limiter  *rate.Limiter
 	solves   int
@@ -90,7 +100,8 @@ type usage struct {
 	stored   int64
 }
 
-// NewQuotas counts by the defaults where set gives zeroes; nil sets nothing.
+// NewQuotas returns the quotas that set gives to tenants, with the zero fields
+// filled from defaults. A nil set gives no tenant a quota of its own.
 func NewQuotas(defaults Quota, set func(tenant string) Quota) *Quotas {
 	if set == nil {
 		set = func(string) Quota { return Quota{} }
@@ -98,7 +109,7 @@ func NewQuotas(defaults Quota, set func(tenant string) Quota) *Quotas {
 	return &Quotas{defaults: defaults.Or(DefaultQuota), set: set, used: map[string]*usage{}, sweep: 1024}
 }
 
-// Of is the quota of a tenant, without zeroes.
+// Of returns the quota of a tenant, with all zero fields filled.
 func (q *Quotas) Of(tenant string) Quota {
 	if q == nil {
 		return Quota{math.MaxInt, math.Inf(1), math.MaxInt64, math.MaxInt64, math.MaxInt, math.MaxInt}
@@ -106,41 +117,42 @@ func (q *Quotas) Of(tenant string) Quota {
 	return q.set(tenant).Or(q.defaults)
 }
 
-// Usage is what a tenant has of its quota: Solves, StoredBytes, Sessions and
-// Streams.
+// Usage returns what a tenant uses. Only the fields Solves, StoredBytes, Sessions
+// and Streams are set.
 func (q *Quotas) Usage(tenant string) (u Quota) {
 	if q == nil {
 		return u
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if a := q.used[tenant]; a != nil {
-		u = Quota{Solves: a.solves, StoredBytes: a.stored, Sessions: a.sessions, Streams: a.streams}
+	if have := q.used[tenant]; have != nil {
+		u = Quota{Solves: have.solves, StoredBytes: have.stored, Sessions: have.sessions, Streams: have.streams}
 	}
 	return u
 }
 
-// of finds the usage of a tenant, with the lock held.
-func (q *Quotas) of(tenant string) *usage {
-	a := q.used[tenant]
-	if a != nil {
-		return a
+// usageOf returns the usage of a tenant. The caller holds the lock.
+func (q *Quotas) usageOf(tenant string) *usage {
+	u := q.used[tenant]
+	if u != nil {
+		return u
 	}
 	if len(q.used) >= q.sweep {
-		for t, a := range q.used {
-			idle := a.limiter == nil || a.limiter.Tokens() >= float64(a.limiter.Burst())
-			if idle && a.solves+a.streams+a.sessions == 0 && a.stored == 0 {
+		for t, u := range q.used {
+			idle := u.limiter == nil || u.limiter.Tokens() >= float64(u.limiter.Burst())
+			if idle && u.solves+u.streams+u.sessions == 0 && u.stored == 0 {
 				delete(q.used, t)
 			}
 		}
 		q.sweep = max(1024, 2*len(q.used))
 	}
-	a = &usage{}
-	q.used[tenant] = a
-	return a
+	u = &usage{}
+	q.used[tenant] = u
+	return u
 }
 
-// Allow counts one request; *QuotaError says when the next one may come.
+// Allow counts one request. The error is a *QuotaError, which says when the next
+// request is allowed.
 func (q *Quotas) Allow(tenant string) error {
 	if q == nil {
 		return nil
@@ -149,50 +161,52 @@ func (q *Quotas) Allow(tenant string) error {
 	burst := int(min(1e9, math.Ceil(2*limit)))
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	a := q.of(tenant)
+	u := q.usageOf(tenant)
 	switch {
-	case a.limiter == nil:
-		a.limiter = rate.NewLimiter(rate.Limit(limit), burst)
-	case a.limiter.Limit() != rate.Limit(limit):
-		a.limiter.SetLimit(rate.Limit(limit))
-		a.limiter.SetBurst(burst)
+	case u.limiter == nil:
+		u.limiter = rate.NewLimiter(rate.Limit(limit), burst)
+	case u.limiter.Limit() != rate.Limit(limit):
+		u.limiter.SetLimit(rate.Limit(limit))
+		u.limiter.SetBurst(burst)
 	}
-	if a.limiter.Allow() {
+	if u.limiter.Allow() {
 		return nil
 	}
-	missing := 1 - a.limiter.Tokens()
-	return &QuotaError{Code: "quota_rate", Limit: limit, What: "requests a second", After: time.Duration(missing / limit * float64(time.Second))}
+	missing := 1 - u.limiter.Tokens()
+	return &QuotaError{Code: "quota_rate", Limit: limit, What: "requests a second",
+		After: time.Duration(missing / limit * float64(time.Second))}
 }
 
-// Acquire takes the place of one solve, queued or running, until release is
-// called, once.
+// Acquire counts one more solve, queued or running, until release is called.
+// release must be called once.
 func (q *Quotas) Acquire(tenant string) (release func(), err error) {
-	return q.take(tenant, func(a *usage) *int { return &a.solves }, q.Of(tenant).Solves,
+	return q.take(tenant, func(u *usage) *int { return &u.solves }, q.Of(tenant).Solves,
 		&QuotaError{Code: "quota_solves", What: "solves and other calls at a time that compute", After: time.Second})
 }
 
-// HasSolve takes the place of a solve that was taken in before a restart.
+// HasSolve counts a solve that was accepted before a restart, also beyond the
+// quota.
 func (q *Quotas) HasSolve(tenant string) (release func()) {
-	release, _ = q.take(tenant, func(a *usage) *int { return &a.solves }, math.MaxInt, nil)
+	release, _ = q.take(tenant, func(u *usage) *int { return &u.solves }, math.MaxInt, nil)
 	return release
 }
 
-// Stream takes the place of one stream, as Acquire does.
+// Stream counts one more open stream until release is called.
 func (q *Quotas) Stream(tenant string) (release func(), err error) {
-	return q.take(tenant, func(a *usage) *int { return &a.streams }, q.Of(tenant).Streams,
+	return q.take(tenant, func(u *usage) *int { return &u.streams }, q.Of(tenant).Streams,
 		&QuotaError{Code: "quota_streams", What: "open streams", After: time.Second})
 }
 
-// Session takes the place of a session, until release is called when it is
+// Session counts one more session until release is called, when the session is
 // deleted.
 func (q *Quotas) Session(tenant string) (release func(), err error) {
-	return q.take(tenant, func(a *usage) *int { return &a.sessions }, q.Of(tenant).Sessions,
+	return q.take(tenant, func(u *usage) *int { return &u.sessions }, q.Of(tenant).Sessions,
 		&QuotaError{Code: "quota_sessions", What: "sessions", After: time.Minute})
 }
 
-// HasSession takes the place of a session that exists already.
+// HasSession counts a session that exists already, also beyond the quota.
 func (q *Quotas) HasSession(tenant string) (release func()) {
-	release, _ = q.take(tenant, func(a *usage) *int { return &a.sessions }, math.MaxInt, nil)
+	release, _ = q.take(tenant, func(u *usage) *int { return &u.sessions }, math.MaxInt, nil)
 	return release
 }
 
@@ -202,8 +216,7 @@ func (q *Quotas) take(tenant string, field func(*usage) *int, limit int, full *Q
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	a := q.of(tenant)
-	n := field(a)
+	n := field(q.usageOf(tenant))
 	if *n >= limit {
 		full.Limit = float64(limit)
 		return nil, full
@@ -216,17 +229,17 @@ func (q *Quotas) take(tenant string, field func(*usage) *int, limit int, full *Q
 	}, nil
 }
 
-// Stored counts bytes that a tenant stores more, or less, than before.
+// Stored adds to the number of bytes that a tenant stores; bytes may be negative.
 func (q *Quotas) Stored(tenant string, bytes int64) {
 	if q == nil || bytes == 0 {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.of(tenant).stored += bytes
+	q.usageOf(tenant).stored += bytes
 }
 
-// Room says with *QuotaError that a tenant may store nothing more.
+// Room returns a *QuotaError where a tenant may store nothing more.
 func (q *Quotas) Room(tenant string) error {
 	if q == nil {
 		return nil
@@ -234,7 +247,7 @@ func (q *Quotas) Room(tenant string) error {
 	limit := q.Of(tenant).StoredBytes
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if a := q.used[tenant]; a != nil && a.stored >= limit {
+	if u := q.used[tenant]; u != nil && u.stored >= limit {
 		return &QuotaError{Code: "quota_stored_bytes", Limit: float64(limit), What: "stored bytes", After: time.Minute}
 	}
 	return nil

@@ -34,7 +34,7 @@ func (s *Service) admitSolve(inst *hare.Instance, opt hare.Options, deadline tim
 	try := func(opt hare.Options, degraded bool) (admission.Call, error) {
 		costs := s.costsOf(opt)
 		a := admission.Call{Deadline: deadline, Cost: costs.Predict(admission.WorkOf(inst, opt)), Degraded: degraded}
-		a.Trust, _ = costs.Error()
+		a.ErrorFactor, _ = costs.Error()
 		return a, s.admit(a)
 	}
 	a, err := try(opt, false)

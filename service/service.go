@@ -117,7 +117,7 @@ func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.C
 	if err := s.admit(a); err != nil {
 		return nil, nil, err
 	}
-	return s.await(ctx, s.queue.LineUp(a), nil)
+	return s.await(ctx, s.queue.Enqueue(a), nil)
 }
 
 // admit counts a call among those that Drain waits for and that the queue
@@ -137,15 +137,15 @@ func (s *Service) admit(a admission.Call) error {
 
 // quit ends a call that was admitted and did not line up.
 func (s *Service) quit(a admission.Call) {
-	s.queue.Renounce(a.Cost)
+	s.queue.Cancel(a.Cost)
 	s.active.Done()
 }
 
 // await waits for the place of a call that has lined up, as enter says, and
 // with admission.ErrDraining no longer than until quit is closed.
-func (s *Service) await(ctx context.Context, t *admission.Turn, quit <-chan struct{}) (work context.Context, leave func(), err error) {
+func (s *Service) await(ctx context.Context, t *admission.Ticket, quit <-chan struct{}) (work context.Context, leave func(), err error) {
 	out := func() {
-		t.Leave()
+		t.Release()
 		s.active.Done()
 	}
 	began := time.Now()
@@ -164,7 +164,7 @@ func (s *Service) await(ctx context.Context, t *admission.Turn, quit <-chan stru
 	}, nil
 }
 
-func (s *Service) wait(ctx context.Context, t *admission.Turn, quit <-chan struct{}) error {
+func (s *Service) wait(ctx context.Context, t *admission.Ticket, quit <-chan struct{}) error {
 	select {
 	case <-t.Granted():
 		return nil
@@ -211,7 +211,7 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 		return nil, err
 	}
 	opt = granted
-	ctx, leave, err := s.await(ctx, s.queue.LineUp(a), nil)
+	ctx, leave, err := s.await(ctx, s.queue.Enqueue(a), nil)
 	if err != nil {
 		return nil, err
 	}

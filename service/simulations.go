@@ -32,11 +32,11 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 	deadline := time.Now().Add(limit)
 	work, costs := simulationWork(req, limit), s.simulationCosts(req)
 	a := admission.Call{Deadline: deadline, Cost: costs.Predict(work)}
-	a.Trust, _ = costs.Error()
+	a.ErrorFactor, _ = costs.Error()
 	if err := s.admit(a); err != nil {
 		return nil, err
 	}
-	ctx, leave, err := s.await(ctx, s.queue.LineUp(a), nil)
+	ctx, leave, err := s.await(ctx, s.queue.Enqueue(a), nil)
 	if err != nil {
 		return nil, err
 	}

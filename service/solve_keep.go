@@ -63,7 +63,7 @@ func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
 	for _, e := range unended {
 		// Its tasks are not known without its instance.
 		jobs := float64(e.next.Jobs)
-		e.place = admission.Call{Before: true, Degraded: e.next.Degraded, Cost: s.svc.costs.Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
+		e.place = admission.Call{Readmitted: true, Degraded: e.next.Degraded, Cost: s.svc.costs.Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
 		s.svc.readmit(e.place)
 		e.release = sync.OnceFunc(s.cfg.Quotas.HasSolve(e.tenant))
 		s.work.Add(1)

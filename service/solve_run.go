@@ -19,7 +19,7 @@ func (s *Solves) start(ctx context.Context, e *solve) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	e.mu.Lock()
 	e.place.Deadline = e.deadline()
-	e.turn = s.svc.queue.LineUp(e.place)
+	e.turn = s.svc.queue.Enqueue(e.place)
 	e.cancel = cancel
 	if e.next.Cancelled {
 		cancel(errCancelled) // before it could begin

@@ -74,7 +74,7 @@ type solve struct {
 	atUs     int64            // of that
 	saving   bool             // a checkpoint is on its way
 	attached int              // calls that hold it
-	turn     *admission.Turn
+	turn     *admission.Ticket
 	cancel   context.CancelCauseFunc
 
 	seen    store.SolveState   // as it is durable
