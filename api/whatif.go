@@ -102,8 +102,8 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	}
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
-	places := whatif.WithPlaces(r.Context(), func() (func(), error) { return s.acquire(r.Context()) })
-	return s.svc.WhatIf(places, req, func(l *whatif.Line) error {
+	ctx := whatif.WithQuota(r.Context(), func() (func(), error) { return s.acquire(r.Context()) })
+	return s.svc.WhatIf(ctx, req, func(l *whatif.Line) error {
 		if l.Err != nil {
 			l.Error = s.document(r, l.Err)
 		}

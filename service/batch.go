@@ -32,11 +32,11 @@ type batchEngine struct{ s *Service }
 
 var _ whatif.Engine = batchEngine{}
 
-// Places implements Engine.
-func (e batchEngine) Places() int { return e.s.cfg.Running }
+// Slots implements Engine.
+func (e batchEngine) Slots() int { return e.s.cfg.Running }
 
-// Place implements Engine.
-func (e batchEngine) Place(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error) {
+// Acquire implements Engine.
+func (e batchEngine) Acquire(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error) {
 	work, leave, _, err = e.s.place(ctx, deadline, true)
 	return work, leave, err
 }
@@ -48,7 +48,8 @@ type warmEngine interface {
 
 var _ warmEngine = solverEngine{}
 
-func (e solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options, warm *hare.Certificate) (*hare.Result, error) {
+func (e solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt hare.Options,
+	warm *hare.Certificate) (*hare.Result, error) {
 	cfg := e.cfg
 	cfg.Progress, cfg.WarmPrices = both(cfg.Progress, progressOf(ctx)), warm
 	return solver.Solve(ctx, inst, opt, cfg)
@@ -57,10 +58,11 @@ func (e solverEngine) SolveWarm(ctx context.Context, inst *hare.Instance, opt ha
 // queueRetry is how long a scenario waits to queue again when the queue is full.
 const queueRetry = 20 * time.Millisecond
 
-// place waits for a place to work in until deadline (zero: the service's own
-// limit), where it is patient also while the queue is full: a batch that has
-// begun has been admitted as a whole.
-func (s *Service) place(ctx context.Context, deadline time.Time, patient bool) (work context.Context, leave func(), wait time.Duration, err error) {
+// place waits for a slot of the queue until the deadline, or for Config.MaxTime
+// where deadline is zero. With waitWhenFull the call waits also while the queue is
+// full: a batch that has begun has been admitted as a whole.
+func (s *Service) place(ctx context.Context, deadline time.Time,
+	waitWhenFull bool) (work context.Context, leave func(), wait time.Duration, err error) {
 	began := time.Now()
 	if deadline.IsZero() {
 		deadline = began.Add(s.cfg.MaxTime)
@@ -68,7 +70,7 @@ func (s *Service) place(ctx context.Context, deadline time.Time, patient bool) (
 	for {
 		work, leave, err = s.enter(ctx, deadline)
 		wait = time.Since(began)
-		if !patient || !errors.Is(err, admission.ErrBusy) {
+		if !waitWhenFull || !errors.Is(err, admission.ErrBusy) {
 			return work, leave, wait, err
 		}
 		if time.Until(deadline) < queueRetry {
@@ -83,12 +85,13 @@ func (s *Service) place(ctx context.Context, deadline time.Time, patient bool) (
 }
 
 // Solve queues and solves. A time limit of opt covers the queue too.
-func (e batchEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, from whatif.Start) (res *hare.Result, wait time.Duration, err error) {
+func (e batchEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options,
+	from whatif.Start) (res *hare.Result, wait time.Duration, err error) {
 	s, deadline := e.s, from.Deadline
 	if opt.TimeLimit > 0 && deadline.IsZero() {
 		deadline = time.Now().Add(opt.TimeLimit)
 	}
-	work, leave, wait, err := s.place(ctx, deadline, from.Patient)
+	work, leave, wait, err := s.place(ctx, deadline, from.WaitWhenFull)
 	if err != nil {
 		return nil, wait, err
 	}

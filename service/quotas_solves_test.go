@@ -104,7 +104,7 @@ func (*crowd) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Rep
 }
 
 // A what-if solves no more at a time than its tenant may, and all in the end.
-func TestWhatIfTakesPlaces(t *testing.T) {
+func TestWhatIfCountsInQuota(t *testing.T) {
 	for _, may := range []int{1, 2, 3, 9} {
 		engine := &crowd{}
 		svc := service.New(service.Config{Engine: engine, Running: 4})
@@ -122,7 +122,7 @@ func TestWhatIfTakesPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := 0
-		ctx := whatif.WithPlaces(t.Context(), func() (func(), error) { return quotas.Acquire("a") })
+		ctx := whatif.WithQuota(t.Context(), func() (func(), error) { return quotas.Acquire("a") })
 		if err := svc.WhatIf(ctx, req, func(l *whatif.Line) error {
 			if lines++; l.Err != nil {
 				t.Error(l.Err)

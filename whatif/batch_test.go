@@ -52,7 +52,8 @@ func TestDoesNotDependOnConcurrency(t *testing.T) {
 		}
 		if first == nil {
 			first = lines
-			if all := strings.Join(lines, "\n"); !strings.Contains(all, `"pruned":true`) || !strings.Contains(all, `"plan":"search"`) {
+			if all := strings.Join(lines, "\n"); !strings.Contains(all, `"pruned":true`) ||
+				!strings.Contains(all, `"plan":"search"`) {
 				t.Errorf("not of all kinds: %s", all)
 			}
 		} else if a, b := strings.Join(first, "\n"), strings.Join(lines, "\n"); a != b {
@@ -104,16 +105,20 @@ func TestLinesHold(t *testing.T) {
 // Without a plan of the base nothing can be compared or pruned, but scenarios
 // are solved all the same.
 func TestOfAnInfeasibleBase(t *testing.T) {
-	const wide = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":1}}]},"jobs":[{"id":"x","tasks":2,"sync":"gang","on":{"A":{"compute_s":5}}}]}}`
-	req := request(t, wide, []string{`{"add_gpus":{"type":"A","count":1}}`, `{"drain":{"node":"a","at_s":9}}`}, `,"prune":{"below_s":1000},"options":{"work_limit":50}`)
+	const wide = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":1}}]},` +
+		`"jobs":[{"id":"x","tasks":2,"sync":"gang","on":{"A":{"compute_s":5}}}]}}`
+	req := request(t, wide, []string{`{"add_gpus":{"type":"A","count":1}}`, `{"drain":{"node":"a","at_s":9}}`},
+		`,"prune":{"below_s":1000},"options":{"work_limit":50}`)
 	base, lines, summary := answers(t, whatif.Local{}, req)
 	if base.Value != nil || base.Termination != hare.TerminationInfeasible || len(base.Reasons) == 0 {
 		t.Errorf("base %+v", base)
 	}
-	if l := lines[0]; l.Value == nil || l.Value.String() != "5" || l.ValueChange != nil || l.OptimumChange[0] != nil || l.OptimumChange[1] != nil {
+	if l := lines[0]; l.Value == nil || l.Value.String() != "5" || l.ValueChange != nil || l.OptimumChange[0] != nil ||
+		l.OptimumChange[1] != nil {
 		t.Errorf("with one more: %+v", l)
 	}
-	if l := lines[1]; l.Termination != hare.TerminationInfeasible || len(l.Reasons) == 0 || *l.Pruned || summary.Counts.Solved != 2 {
+	if l := lines[1]; l.Termination != hare.TerminationInfeasible || len(l.Reasons) == 0 || *l.Pruned ||
+		summary.Counts.Solved != 2 {
 		t.Errorf("drained: %+v", l)
 	}
 }
@@ -135,7 +140,8 @@ func TestDeadline(t *testing.T) {
 	}
 	req = request(t, wideBase, twenty()[:2], `,"options":{"time_limit_s":0.000001}`)
 	_, lines, summary := answers(t, engine, req)
-	if summary.Counts.Bounded != 2 || lines[0].Termination != hare.TerminationDeadline || lines[0].OptimumChange[1] == nil {
+	if summary.Counts.Bounded != 2 || lines[0].Termination != hare.TerminationDeadline ||
+		lines[0].OptimumChange[1] == nil {
 		t.Errorf("%+v %+v", summary.Counts, lines)
 	}
 }

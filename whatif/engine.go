@@ -11,33 +11,35 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// Engine is what a batch computes with: Local, or the places of a server.
+// Engine runs the computations of a batch: Local, or a server with a queue.
 type Engine interface {
-	// Places is how many solves may run at a time.
-	Places() int
-	// Place waits for a place to work in, no longer than until deadline, zero
-	// meaning a limit of the engine's own. It goes on waiting while a queue is
-	// full: a batch that has begun has been admitted as a whole. The work must end
-	// with the context that is returned, and leave gives the place back. Without a
-	// place the error is admission.ErrLate, or why there will be none.
-	Place(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error)
-	// Solve waits for a place and solves; wait is how long it waited.
-	Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, from Start) (res *hare.Result, wait time.Duration, err error)
+	// Slots is how many solves may run at a time.
+	Slots() int
+	// Acquire waits for a slot until the deadline; the zero deadline means a limit
+	// of the engine's own. Acquire also waits while a queue is full, since a batch
+	// is admitted as a whole. The computation must end with the context work, and
+	// release gives the slot back. Where there is no slot in time the error is
+	// admission.ErrLate, or the reason why there will be none.
+	Acquire(ctx context.Context, deadline time.Time) (work context.Context, release func(), err error)
+	// Solve waits for a slot and solves; wait is how long the call waited.
+	Solve(ctx context.Context, inst *hare.Instance, opt hare.Options,
+		from Start) (res *hare.Result, wait time.Duration, err error)
 }
 
-// Start says how a solve of a batch begins.
+// Start holds the conditions under which a solve of a batch begins.
 type Start struct {
-	// Warm has prices to start from; nil means none.
+	// Warm has the prices of a warm start; nil means a cold start.
 	Warm *hare.Certificate
-	// Deadline is by when the solve must have a place and end; zero means the time
-	// limit of its options.
+	// Deadline is the time by which the solve must have a slot and end; zero means
+	// the time limit of the solve's options.
 	Deadline time.Time
-	// Patient solves wait while the queue is full, where others are refused.
-	Patient bool
+	// WaitWhenFull makes the solve wait while the queue is full; without it the
+	// solve is refused then.
+	WaitWhenFull bool
 }
 
-// Local is an Engine without a queue. The zero value solves one scenario at a
-// time.
+// Local is an Engine without a queue, in this process. The zero value solves one
+// scenario at a time.
 type Local struct {
 	Solver solver.Config
 	// Parallel is how many solves run at a time; zero means one.
@@ -46,18 +48,19 @@ type Local struct {
 
 var _ Engine = Local{}
 
-// Places implements Engine.
-func (l Local) Places() int { return max(1, l.Parallel) }
+// Slots implements Engine.
+func (l Local) Slots() int { return max(1, l.Parallel) }
 
-// Place implements Engine. There is always a place.
-func (l Local) Place(ctx context.Context, _ time.Time) (context.Context, func(), error) {
+// Acquire implements Engine. A slot is always free.
+func (l Local) Acquire(ctx context.Context, _ time.Time) (context.Context, func(), error) {
 	return ctx, func() {}, ctx.Err()
 }
 
 // Solve implements Engine.
-func (l Local) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options, from Start) (res *hare.Result, wait time.Duration, err error) {
-	// Solves of a batch have goroutines of their own, where a panic would end the
-	// process: a panic fails its scenario alone.
+func (l Local) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options,
+	from Start) (res *hare.Result, wait time.Duration, err error) {
+	// Solves of a batch run in goroutines of their own, where a panic would end the
+	// process. Here a panic fails only its own scenario.
 	defer func() {
 		if p := recover(); p != nil {
 			res, err = nil, fmt.Errorf("whatif: a solve panicked: %v\n%s", p, debug.Stack())

@@ -25,12 +25,17 @@ func patchedInstance(t testing.TB, scenario string) (*hare.Instance, error) {
 func TestPatches(t *testing.T) {
 	for _, c := range []struct{ name, patch, want string }{
 		{"as it was sent", `{"op":"replace","path":"/cluster/nodes/0/count","value":3}`, `{"name":"a-2","gpus":{"A":1}}`},
-		{"test and add", `{"op":"test","path":"/jobs/1/weight","value":2.50},{"op":"add","path":"/jobs/0/weight","value":9007199254.740991}`, `"id":"x","weight":9007199254.740991`},
-		{"move", `{"op":"move","from":"/jobs/0/on","path":"/jobs/1/on"},{"op":"add","path":"/jobs/0/on","value":{"A":{"compute_s":7}}}`, `"compute_s":7`},
-		{"moves in a circle", `{"op":"move","from":"/jobs/0","path":"/jobs/1"},{"op":"move","from":"/jobs/1","path":"/jobs/0"}`, `"jobs":[
+		{"test and add", `{"op":"test","path":"/jobs/1/weight","value":2.50},{"op":"add","path":"/jobs/0/weight",` +
+			`"value":9007199254.740991}`, `"id":"x","weight":9007199254.740991`},
+		{"move", `{"op":"move","from":"/jobs/0/on","path":"/jobs/1/on"},{"op":"add","path":"/jobs/0/on",` +
+			`"value":{"A":{"compute_s":7}}}`, `"compute_s":7`},
+		{"moves in a circle", `{"op":"move","from":"/jobs/0","path":"/jobs/1"},{"op":"move","from":"/jobs/1",` +
+			`"path":"/jobs/0"}`, `"jobs":[
   {"id":"x"`},
-		{"copy", `{"op":"copy","from":"/jobs/0","path":"/jobs/-"},{"op":"replace","path":"/jobs/2/id","value":"z"}`, `"id":"z"`},
-		{"whole", `{"op":"replace","path":"","value":{"hare":"instance/v1","cluster":{"nodes":[{"name":"q","gpus":{"Q":1}}]},"jobs":[]}}`, `"name":"q"`},
+		{"copy", `{"op":"copy","from":"/jobs/0","path":"/jobs/-"},{"op":"replace","path":"/jobs/2/id","value":"z"}`,
+			`"id":"z"`},
+		{"whole", `{"op":"replace","path":"","value":{"hare":"instance/v1","cluster":{"nodes":[{"name":"q",` +
+			`"gpus":{"Q":1}}]},"jobs":[]}}`, `"name":"q"`},
 		{"no jobs", `{"op":"replace","path":"/jobs","value":[]}`, `"jobs":[]`},
 		{"a name with a slash in the path", `{"op":"add","path":"/jobs/0/on/B~1C","value":{"compute_s":2}}`, `"B/C"`},
 	} {
@@ -49,9 +54,11 @@ func TestPatchFaults(t *testing.T) {
 	many := strings.Repeat(`{"op":"copy","from":"/jobs","path":"/jobs/-"},`, 40)
 	for _, c := range []struct{ name, patch, pointer, code string }{
 		{"unknown field", `{"op":"add","path":"/jobs/0/wieght","value":2}`, "/0/value", "unknown_field"},
-		{"unknown field inside", `{"op":"test","path":"/jobs/0/id","value":"x"},{"op":"replace","path":"/jobs/0","value":{"id":"x","on":{"A":{"compute":1}}}}`, "/1/value/on/A/compute", "unknown_field"},
+		{"unknown field inside", `{"op":"test","path":"/jobs/0/id","value":"x"},{"op":"replace","path":"/jobs/0",` +
+			`"value":{"id":"x","on":{"A":{"compute":1}}}}`, "/1/value/on/A/compute", "unknown_field"},
 		{"remove everything", `{"op":"remove","path":"/cluster"},{"op":"remove","path":"/jobs"}`, "", "missing_field"},
-		{"remove what is not there", `{"op":"add","path":"/name","value":"m"},{"op":"remove","path":"/jobs/7"}`, "/1", "patch_failed"},
+		{"remove what is not there", `{"op":"add","path":"/name","value":"m"},{"op":"remove","path":"/jobs/7"}`, "/1",
+			"patch_failed"},
 		{"negative index", `{"op":"remove","path":"/jobs/-1"}`, "/0", "patch_failed"},
 		{"leading zero", `{"op":"remove","path":"/jobs/x"}`, "/0", "patch_failed"},
 		{"replace what is not there", `{"op":"replace","path":"/jobs/0/weight","value":1}`, "/0", "patch_failed"},

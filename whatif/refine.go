@@ -8,44 +8,47 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// relation says how a scenario's limits compare with the base's. Where one of
-// the two is looser, the best plan of the other costs at least slack more.
+// relation says how the constraints of a scenario compare with those of the base.
+// Where one of the two is a relaxation of the other, the best plan of the other
+// costs at least slack more.
 type relation struct {
-	looser, tighter bool // of the scenario; both where nothing that matters changes
-	slack           hare.Amount
+	looser  bool // the scenario is a relaxation of the base
+	tighter bool // the base is a relaxation of the scenario; both hold where nothing that matters changes
+	slack   hare.Amount
 }
 
 // relate compares a scenario with the base.
 func (w *whatIf) relate(inst *hare.Instance) (r relation) {
-	if w.limits == nil {
-		w.limits = newLimits(w.base)
+	if w.constraints == nil {
+		w.constraints = newConstraints(w.base)
 	}
-	l := newLimits(inst)
-	if r.looser = l.looserThan(w.limits); r.looser {
-		r.slack = l.slackOver(w.limits)
+	c := newConstraints(inst)
+	if r.looser = c.relaxes(w.constraints); r.looser {
+		r.slack = c.slackOver(w.constraints)
 	}
-	if r.tighter = w.limits.looserThan(l); r.tighter && !r.looser {
-		r.slack = w.limits.slackOver(l)
+	if r.tighter = w.constraints.relaxes(c); r.tighter && !r.looser {
+		r.slack = w.constraints.slackOver(c)
 	}
 	return r
 }
 
-// atMost is the lesser of two figures, nil being unknown.
-func atMost(a, b *hare.Amount) *hare.Amount {
+// lesser returns the lesser of two amounts, where nil is unknown.
+func lesser(a, b *hare.Amount) *hare.Amount {
 	if a == nil || b != nil && b.Cmp(*a) < 0 {
 		return b
 	}
 	return a
 }
 
-// atLeast is the greater of two figures, nil being unknown.
-func atLeast(a, b *hare.Amount) *hare.Amount {
+// greater returns the greater of two amounts, where nil is unknown.
+func greater(a, b *hare.Amount) *hare.Amount {
 	if a == nil || b != nil && b.Cmp(*a) > 0 {
 		return b
 	}
 	return a
 }
 
+// plus returns a + b, or nil where a is unknown.
 func plus(a *hare.Amount, b hare.Amount) *hare.Amount {
 	if a == nil {
 		return nil
@@ -54,16 +57,16 @@ func plus(a *hare.Amount, b hare.Amount) *hare.Amount {
 	return &sum
 }
 
-// between is the ends of the difference of two optima: the scenario's, which
-// lies from low to high, less the base's, from baseLow to baseHigh. What is not
-// known is nil.
-func (r relation) between(low, high, baseLow, baseHigh *hare.Amount) []*hare.Amount {
+// differenceOfOptima returns the interval of the scenario's optimum, which lies
+// between low and high, less the base's optimum, which lies between baseLow and
+// baseHigh. An end that is not known is nil.
+func (r relation) differenceOfOptima(low, high, baseLow, baseHigh *hare.Amount) []*hare.Amount {
 	slack, saved := r.slack, r.slack.Neg()
-	if r.looser && baseLow != nil { // without a bound the base may have no plan at all
-		high, baseLow = atMost(high, plus(baseHigh, saved)), atLeast(baseLow, plus(low, slack))
+	if r.looser && baseLow != nil { // a base without a bound may have no plan at all
+		high, baseLow = lesser(high, plus(baseHigh, saved)), greater(baseLow, plus(low, slack))
 	}
 	if r.tighter {
-		low, baseHigh = atLeast(low, plus(baseLow, slack)), atMost(baseHigh, plus(high, saved))
+		low, baseHigh = greater(low, plus(baseLow, slack)), lesser(baseHigh, plus(high, saved))
 	}
 	ends := make([]*hare.Amount, 2)
 	if low != nil && baseHigh != nil {
@@ -73,17 +76,18 @@ func (r relation) between(low, high, baseLow, baseHigh *hare.Amount) []*hare.Amo
 		ends[1] = plus(high, baseLow.Neg())
 	}
 	if r.looser && baseHigh != nil {
-		ends[1] = atMost(ends[1], &saved)
+		ends[1] = lesser(ends[1], &saved)
 	}
 	if r.tighter && baseHigh != nil {
-		ends[0] = atLeast(ends[0], &slack)
+		ends[0] = greater(ends[0], &slack)
 	}
 	return ends
 }
 
-// Refined is what all answers of a batch together prove about one scenario,
-// where that is more than its own line says: a looser scenario's bound holds for
-// a tighter one, and a tighter one's plan for a looser one.
+// Refined is what all answers of a batch together prove about one scenario beyond
+// the scenario's own line: where one scenario is a relaxation of another, the
+// bound of the first holds for the second, and the plan of the second is feasible
+// for the first.
 type Refined struct {
 	Index         int            `json:"index"`
 	ID            string         `json:"id,omitempty"`
@@ -91,24 +95,24 @@ type Refined struct {
 	OptimumChange []*hare.Amount `json:"optimum_change"`
 }
 
-// mostCompared limits what comparing all pairs of scenarios may cost, in jobs
-// and nodes looked at; larger batches have the relations to the base alone.
-const mostCompared = 50_000_000
+// maxComparisons limits the cost of comparing all pairs of scenarios, in jobs and
+// nodes. In larger batches each scenario is compared with the base alone.
+const maxComparisons = 50_000_000
 
-// refine carries bounds and plans between all scenarios, once they are
-// answered. O(scenarios² · (jobs + nodes)).
+// refine propagates bounds and plans between all scenarios, once all are answered.
+// O(scenarios² · (jobs + nodes)).
 func (w *whatIf) refine(ctx context.Context) (out []Refined) {
 	n := len(w.final)
 	size := len(w.base.Jobs) + len(w.base.Cluster.Nodes) + 1
-	if (n+1)*(n+1) > mostCompared/size {
+	if (n+1)*(n+1) > maxComparisons/size {
 		return nil
 	}
 	// The base is the last of the compared instances.
-	all := make([]*limits, n+1)
+	all := make([]*constraints, n+1)
 	low, high := make([]*hare.Amount, n+1), make([]*hare.Amount, n+1)
 	low[n], high[n] = w.result.Bound, w.result.Value
 	if w.result.Termination != hare.TerminationInfeasible {
-		all[n] = w.limits
+		all[n] = w.constraints
 	}
 	for i, l := range w.final {
 		if ctx.Err() != nil {
@@ -118,7 +122,7 @@ func (w *whatIf) refine(ctx context.Context) (out []Refined) {
 			continue
 		}
 		if inst, err := ScenarioInstance(w.req, i); err == nil {
-			all[i], low[i], high[i] = newLimits(inst), l.Bound, l.Value
+			all[i], low[i], high[i] = newConstraints(inst), l.Bound, l.Value
 		}
 	}
 	type pair struct {
@@ -136,7 +140,7 @@ func (w *whatIf) refine(ctx context.Context) (out []Refined) {
 				pairs = append(pairs, pair{i, n, w.known[i].base.slack})
 			case i == n && w.known[k].base.tighter:
 				pairs = append(pairs, pair{n, k, w.known[k].base.slack})
-			case i < n && k < n && all[i].looserThan(all[k]):
+			case i < n && k < n && all[i].relaxes(all[k]):
 				pairs = append(pairs, pair{loose: i, tight: k})
 			}
 		}
@@ -144,14 +148,14 @@ func (w *whatIf) refine(ctx context.Context) (out []Refined) {
 			return nil
 		}
 	}
-	for again := true; again; {
-		again = false
+	for changed := true; changed; {
+		changed = false
 		for _, p := range pairs {
-			if b := atLeast(low[p.tight], plus(low[p.loose], p.slack)); b != low[p.tight] {
-				low[p.tight], again = b, true
+			if b := greater(low[p.tight], plus(low[p.loose], p.slack)); b != low[p.tight] {
+				low[p.tight], changed = b, true
 			}
-			if v := atMost(high[p.loose], plus(high[p.tight], p.slack.Neg())); v != high[p.loose] {
-				high[p.loose], again = v, true
+			if v := lesser(high[p.loose], plus(high[p.tight], p.slack.Neg())); v != high[p.loose] {
+				high[p.loose], changed = v, true
 			}
 		}
 	}
@@ -159,8 +163,8 @@ func (w *whatIf) refine(ctx context.Context) (out []Refined) {
 		if all[i] == nil || len(l.OptimumChange) != 2 {
 			continue
 		}
-		ends := w.known[i].base.between(low[i], high[i], low[n], high[n])
-		ends[0], ends[1] = atLeast(l.OptimumChange[0], ends[0]), atMost(l.OptimumChange[1], ends[1])
+		ends := w.known[i].base.differenceOfOptima(low[i], high[i], low[n], high[n])
+		ends[0], ends[1] = greater(l.OptimumChange[0], ends[0]), lesser(l.OptimumChange[1], ends[1])
 		if ends[0] != l.OptimumChange[0] || ends[1] != l.OptimumChange[1] {
 			out = append(out, Refined{i, l.ID, low[i], ends})
 		}
@@ -168,8 +172,8 @@ func (w *whatIf) refine(ctx context.Context) (out []Refined) {
 	return out
 }
 
-// unused says which added GPUs no job of the scenario can use, and why.
-func unused(sc *wire.Scenario, inst *hare.Instance) (notes []string) {
+// unusedGPUs says which added GPUs no job of the scenario can use, and why.
+func unusedGPUs(sc *wire.Scenario, inst *hare.Instance) (notes []string) {
 	counts := map[string]int64{}
 	for i := range inst.Cluster.Nodes {
 		for _, g := range inst.Cluster.Nodes[i].GPUs {
@@ -194,9 +198,11 @@ func unused(sc *wire.Scenario, inst *hare.Instance) (notes []string) {
 		}
 		switch {
 		case !wide:
-			notes = append(notes, fmt.Sprintf("no job can use the added %s: none has times for that type in its \"on\"", added.Type))
+			notes = append(notes, fmt.Sprintf("no job can use the added %s: none has times for that type in its \"on\"",
+				added.Type))
 		case !fits:
-			notes = append(notes, fmt.Sprintf("no job can use the added %s: each that could needs more than %d of them at once", added.Type, counts[added.Type]))
+			notes = append(notes, fmt.Sprintf("no job can use the added %s: each that could needs more than %d of them at once",
+				added.Type, counts[added.Type]))
 		}
 	}
 	return notes

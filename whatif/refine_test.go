@@ -14,7 +14,8 @@ import (
 )
 
 // batch runs a batch whose base is inst and whose scenarios are given in JSON.
-func batch(t *testing.T, inst *hare.Instance, scenarios string) (base *whatif.Line, lines []*whatif.Line, summary *whatif.Line) {
+func batch(t *testing.T, inst *hare.Instance,
+	scenarios string) (base *whatif.Line, lines []*whatif.Line, summary *whatif.Line) {
 	t.Helper()
 	doc := fmt.Sprintf(`{"base": {"solve_id": "x"}, "scenarios": %s}`, scenarios)
 	req, err := wire.DecodeWhatIf(strings.NewReader(doc), wire.Limits{}, hare.Options{WorkLimit: 200, Seed: 1})
@@ -52,7 +53,8 @@ func TestEndsHoldTheOptima(t *testing.T) {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 31)))
 		node := &inst.Cluster.Nodes[0]
 		kind := node.GPUs[0].Type
-		scenarios := fmt.Sprintf(`[{"add_gpus": {"type": %q, "count": 1}}, {"add_gpus": {"type": %q, "count": 2}}, {"scale_weights": 2}, {"drain": {"node": %q, "at_s": 30}}]`, kind, kind, node.Name)
+		scenarios := fmt.Sprintf(`[{"add_gpus": {"type": %q, "count": 1}}, {"add_gpus": {"type": %q, "count": 2}}, `+
+			`{"scale_weights": 2}, {"drain": {"node": %q, "at_s": 30}}]`, kind, kind, node.Name)
 		base, lines, summary := batch(t, inst, scenarios)
 		if base.Value == nil {
 			continue
@@ -77,7 +79,9 @@ func TestEndsHoldTheOptima(t *testing.T) {
 				}
 			},
 		} {
-			other := &hare.Instance{Objective: inst.Objective, Cluster: hare.Cluster{Nodes: append([]hare.Node(nil), inst.Cluster.Nodes...)}, Jobs: append([]hare.Job(nil), inst.Jobs...)}
+			other := &hare.Instance{Objective: inst.Objective,
+				Cluster: hare.Cluster{Nodes: append([]hare.Node(nil), inst.Cluster.Nodes...)},
+				Jobs:    append([]hare.Job(nil), inst.Jobs...)}
 			sc(other)
 			value, found, done := brute.Optimum(other, 20_000)
 			if !done || !found || len(ends[i]) != 2 {
@@ -114,12 +118,15 @@ func extra(kind string, count int) hare.Node {
 func TestNotesSayWhatNoJobCanUse(t *testing.T) {
 	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 		"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 4}}]},
-		"jobs": [{"id": "wide", "tasks": 4, "sync": "gang", "on": {"V100": {"compute_s": 1}, "T4": {"compute_s": 2}}}]}`), wire.Limits{})
+		"jobs": [{"id": "wide", "tasks": 4, "sync": "gang", "on": {"V100": {"compute_s": 1}, "T4": {"compute_s": 2}}}]}`),
+		wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, lines, _ := batch(t, inst, `[{"add_gpus": {"type": "K80", "count": 2}}, {"add_gpus": {"type": "T4", "count": 2}}, {"add_gpus": {"type": "T4", "count": 4}}]`)
-	for i, want := range []string{"no job can use the added K80: none has times", "needs more than 2 of them at once", ""} {
+	_, lines, _ := batch(t, inst, `[{"add_gpus": {"type": "K80", "count": 2}}, {"add_gpus": {"type": "T4", "count": `+
+		`2}}, {"add_gpus": {"type": "T4", "count": 4}}]`)
+	for i, want := range []string{"no job can use the added K80: none has times", "needs more than 2 of them at once",
+		""} {
 		got := strings.Join(lines[i].Notes, "; ")
 		if !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("scenario %d: notes %q, want %q", i, got, want)
@@ -146,7 +153,8 @@ func TestBatchesRefineEachOther(t *testing.T) {
 	}
 	for i := 1; i < len(ends); i++ {
 		if ends[i][1].Cmp(*ends[i-1][1]) > 0 || ends[i][0].Cmp(*ends[i-1][0]) > 0 {
-			t.Errorf("%d GPUs more: from %s to %s, and one less: from %s to %s", i+1, ends[i][0], ends[i][1], ends[i-1][0], ends[i-1][1])
+			t.Errorf("%d GPUs more: from %s to %s, and one less: from %s to %s", i+1, ends[i][0], ends[i][1], ends[i-1][0],
+				ends[i-1][1])
 		}
 	}
 }

@@ -10,17 +10,18 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// limits is an instance, prepared to be compared with others.
-type limits struct {
+// constraints is an instance, prepared for comparisons with other instances.
+type constraints struct {
 	inst    *hare.Instance
 	jobs    map[string]*hare.Job
 	classes map[string]gpuClass
 	order   []string        // the keys of classes, sorted
-	used    map[string]bool // the types that some job has times for
+	used    map[string]bool // the types for which some job has times
 }
 
-func newLimits(inst *hare.Instance) *limits {
-	c := &limits{inst: inst, jobs: make(map[string]*hare.Job, len(inst.Jobs)), classes: gpuClasses(&inst.Cluster), used: map[string]bool{}}
+func newConstraints(inst *hare.Instance) *constraints {
+	c := &constraints{inst: inst, jobs: make(map[string]*hare.Job, len(inst.Jobs)), classes: gpuClasses(&inst.Cluster),
+		used: map[string]bool{}}
 	for i := range inst.Jobs {
 		c.jobs[inst.Jobs[i].ID] = &inst.Jobs[i]
 		for _, p := range inst.Jobs[i].On {
@@ -31,19 +32,20 @@ func newLimits(inst *hare.Instance) *limits {
 	return c
 }
 
-// looserThan reports whether the best plan of c is proved to cost no more than
-// the best plan of tight.
+// relaxes reports whether c is proved to be a relaxation of tight: the best plan
+// of c costs no more than the best plan of tight.
 //
-// That is so where every plan of tight can be followed in c: each GPU of tight
-// that its jobs could use has a GPU of its own in c, of the same type and available whenever the first
-// one is, and each job of c is in tight with the same release, as many tasks, no
-// fewer rounds, no less weight, no looser rule and no shorter times. Then each
-// job of c ends in c no later than in tight.
+// c is a relaxation where every plan of tight can be followed in c. Two conditions
+// are checked. First, each GPU of tight that a job of tight could use is matched
+// with a GPU of c that has the same type and is available at all the same times.
+// Second, each job of c is a job of tight with the same release, the same number of
+// tasks, no fewer rounds in tight, no less weight, no looser sync and no shorter
+// times. Then each job of c ends in c no later than in tight.
 //
-// The answer may be false although no plan of c costs more: GPUs are matched
-// greedily. O(jobs + classes²), where a class is GPUs of one type that are
-// available at the same times.
-func (c *limits) looserThan(tight *limits) bool {
+// relaxes matches GPUs greedily, so the result may be false for a relaxation.
+// O(jobs + classes²), where a class is the GPUs of one type that are available at
+// the same times.
+func (c *constraints) relaxes(tight *constraints) bool {
 	if len(c.jobs) > len(tight.jobs) {
 		return false
 	}
@@ -55,11 +57,11 @@ func (c *limits) looserThan(tight *limits) bool {
 	return c.offersAll(tight)
 }
 
-// slackOver is by how much less than the best plan of tight the best plan of c
-// costs at least, where c is looser: a lower bound, in tight, of the part of the
-// objective that tight's weights exceed those of c by, jobs that c lacks
-// included.
-func (c *limits) slackOver(tight *limits) (slack hare.Amount) {
+// slackOver returns a lower bound on the cost of the best plan of tight less the
+// cost of the best plan of c, a relaxation of tight. The bound is a bound of tight
+// with other weights: each job's weight in tight less its weight in c, where a job
+// that c lacks has weight 0 in c.
+func (c *constraints) slackOver(tight *constraints) (slack hare.Amount) {
 	excess := &hare.Instance{Objective: tight.inst.Objective, Cluster: tight.inst.Cluster}
 	for _, j := range tight.inst.Jobs {
 		if l := c.jobs[j.ID]; l != nil {
@@ -75,7 +77,7 @@ func (c *limits) slackOver(tight *limits) (slack hare.Amount) {
 		}
 		b, err := verify.Bound(excess, &hare.Certificate{Method: method, Objective: hare.ObjectiveWeightedJCT})
 		if err != nil {
-			continue // tight has no plan at all
+			continue // tight is infeasible
 		}
 		if a, fits := hare.FloorAmount(b); fits && a.Cmp(slack) > 0 {
 			slack = a
@@ -84,17 +86,19 @@ func (c *limits) slackOver(tight *limits) (slack hare.Amount) {
 	return slack
 }
 
-// easier reports whether job l can be followed by whatever plan job t has, and
-// ends no later then.
+// easier reports whether every plan of job t is also a plan of job l in which l
+// ends no later.
 func easier(l, t *hare.Job) bool {
-	if l.ReleaseUs != t.ReleaseUs || l.Tasks != t.Tasks || l.Rounds > t.Rounds || l.WeightMicro > t.WeightMicro || l.Sync > t.Sync {
+	if l.ReleaseUs != t.ReleaseUs || l.Tasks != t.Tasks || l.Rounds > t.Rounds || l.WeightMicro > t.WeightMicro ||
+		l.Sync > t.Sync {
 		return false
 	}
 	if l.Sync == hare.Gang && t.Mix && !l.Mix {
 		return false
 	}
 	for _, p := range t.On {
-		at, found := slices.BinarySearchFunc(l.On, p.Type, func(q hare.Profile, kind string) int { return strings.Compare(q.Type, kind) })
+		at, found := slices.BinarySearchFunc(l.On, p.Type,
+			func(q hare.Profile, kind string) int { return strings.Compare(q.Type, kind) })
 		if !found || l.On[at].ComputeUs > p.ComputeUs || l.On[at].SyncUs > p.SyncUs {
 			return false
 		}
@@ -102,21 +106,21 @@ func easier(l, t *hare.Job) bool {
 	return true
 }
 
-// gpuClass is GPUs of one type that are available at the same times.
+// gpuClass is the GPUs of one type that are available at the same times.
 type gpuClass struct {
 	kind    string
 	windows []hare.Window
 	count   int
 }
 
-// mostClasses limits the classes of GPUs that are matched with each other; what
-// has more counts as not comparable.
-const mostClasses = 1000
+// maxClasses limits the classes of GPUs that are matched with each other.
+// Instances with more classes count as not comparable.
+const maxClasses = 1000
 
-// offersAll reports whether each GPU of tight that some job of tight could use
-// can be given one of c, of its type and available at least as long. GPUs that are available at the same times go
-// together first, then whichever is first.
-func (c *limits) offersAll(tight *limits) bool {
+// offersAll reports whether each GPU of tight that some job of tight could use can
+// be matched with a GPU of c that has the same type and is available at all the
+// same times. GPUs with equal times are matched first, and the others greedily.
+func (c *constraints) offersAll(tight *constraints) bool {
 	left := make(map[string]int, len(c.classes))
 	for key, class := range c.classes {
 		left[key] = class.count
@@ -133,7 +137,7 @@ func (c *limits) offersAll(tight *limits) bool {
 			rest = append(rest, class)
 		}
 	}
-	if len(rest) > 0 && max(len(rest), len(c.order)) > mostClasses {
+	if len(rest) > 0 && max(len(rest), len(c.order)) > maxClasses {
 		return false
 	}
 	for _, need := range rest {
@@ -151,11 +155,12 @@ func (c *limits) offersAll(tight *limits) bool {
 	return true
 }
 
+// gpuClasses returns the classes of a cluster's GPUs, by type and windows.
 func gpuClasses(c *hare.Cluster) map[string]gpuClass {
 	classes := map[string]gpuClass{}
 	add := func(kind string, windows []hare.Window, count int) {
 		if len(windows) == 0 || count == 0 {
-			return // it never serves
+			return // the GPUs are never in service
 		}
 		key := fmt.Sprint(kind, windows)
 		classes[key] = gpuClass{kind, windows, classes[key].count + count}
@@ -180,7 +185,7 @@ func gpuClasses(c *hare.Cluster) map[string]gpuClass {
 	return classes
 }
 
-// windowsFrom is the windows from an instant on.
+// windowsFrom returns the windows without the time before from.
 func windowsFrom(windows []hare.Window, from int64) (out []hare.Window) {
 	for _, w := range windows {
 		if w.EndUs > from {
@@ -190,7 +195,7 @@ func windowsFrom(windows []hare.Window, from int64) (out []hare.Window) {
 	return out
 }
 
-// coverAll reports whether each window of inner lies inside one of outer.
+// coverAll reports whether each window of inner lies inside a window of outer.
 func coverAll(outer, inner []hare.Window) bool {
 	at := 0
 	for _, w := range inner {

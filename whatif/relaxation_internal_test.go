@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/bench/brute"
 )
 
-// loosened is a copy of inst in which some limits are looser and some jobs
+// loosened returns a copy of inst in which some constraints are looser and some jobs
 // easier or gone.
 func loosened(r *rand.Rand, inst *hare.Instance) *hare.Instance {
 	out := &hare.Instance{Objective: inst.Objective}
@@ -29,7 +29,8 @@ func loosened(r *rand.Rand, inst *hare.Instance) *hare.Instance {
 	}
 	if r.IntN(2) == 0 {
 		kind := inst.Cluster.Nodes[0].GPUs[0].Type
-		out.Cluster.Nodes = append(out.Cluster.Nodes, hare.Node{Name: "more", GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
+		out.Cluster.Nodes = append(out.Cluster.Nodes,
+			hare.Node{Name: "more", GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
 	}
 	for _, j := range inst.Jobs {
 		j.On = slices.Clone(j.On)
@@ -57,17 +58,18 @@ func loosened(r *rand.Rand, inst *hare.Instance) *hare.Instance {
 	return out
 }
 
-// looser compares two instances.
+// looser reports whether loose is a relaxation of tight, and by how much.
 func looser(loose, tight *hare.Instance) (slack hare.Amount, ok bool) {
-	l, t := newLimits(loose), newLimits(tight)
-	if !l.looserThan(t) {
+	l, t := newConstraints(loose), newConstraints(tight)
+	if !l.relaxes(t) {
 		return slack, false
 	}
 	return l.slackOver(t), true
 }
 
-// What looserThan claims is true of the optima, on instances small enough to try
-// all schedules; and it sees what is looser by construction.
+// The test compares what relaxes claims with the optima of instances that are small
+// enough to try all schedules, and checks that relaxes recognises instances that are
+// relaxations by construction.
 func TestLooserAgainstBruteForce(t *testing.T) {
 	judged, slacks := 0, 0
 	for seed := range uint64(1500) {
@@ -112,7 +114,8 @@ func TestLooserAgainstBruteForce(t *testing.T) {
 // Pairs that are drawn apart are almost never comparable; those that are called
 // so must be.
 func TestLooserOfUnrelated(t *testing.T) {
-	unused := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}
+	unused := &hare.Instance{Cluster: hare.Cluster{
+		Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}
 	if _, ok := looser(&hare.Instance{}, unused); !ok {
 		t.Error("GPUs that no job can use make a difference")
 	}
@@ -127,7 +130,9 @@ func TestLooserOfUnrelated(t *testing.T) {
 		"a new job":          func(i *hare.Instance) { i.Jobs = append(i.Jobs, hare.Job{ID: "new"}) },
 		"a GPU less":         func(i *hare.Instance) { i.Cluster.Nodes[0].GPUs[0].Count-- },
 		"another type":       func(i *hare.Instance) { i.Cluster.Nodes[0].GPUs[0].Type = "C" },
-		"a later window":     func(i *hare.Instance) { i.Cluster.Nodes[0].Windows = []hare.Window{{StartUs: 1, EndUs: hare.Forever}} },
+		"a later window": func(i *hare.Instance) {
+			i.Cluster.Nodes[0].Windows = []hare.Window{{StartUs: 1, EndUs: hare.Forever}}
+		},
 		"a pause": func(i *hare.Instance) {
 			i.Cluster.Nodes[0].Windows = []hare.Window{{StartUs: 0, EndUs: 5}, {StartUs: 6, EndUs: hare.Forever}}
 		},
@@ -136,7 +141,8 @@ func TestLooserOfUnrelated(t *testing.T) {
 		base := func() *hare.Instance {
 			return &hare.Instance{
 				Objective: hare.ObjectiveWeightedJCT,
-				Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}, {Name: "m", GPUs: []hare.TypeCount{{Type: "B", Count: 1}}}}},
+				Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}},
+					{Name: "m", GPUs: []hare.TypeCount{{Type: "B", Count: 1}}}}},
 				Jobs: []hare.Job{{ID: "j", WeightMicro: 1e6, ReleaseUs: 10, Rounds: 2, Tasks: 2, Sync: hare.Gang,
 					On: []hare.Profile{{Type: "A", ComputeUs: 4}, {Type: "B", ComputeUs: 3}}}},
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// ScenarioInstance makes the instance of scenario i of a request whose base has
-// its instance. Faults have pointers into the request.
+// ScenarioInstance returns the instance of scenario i of a request, whose base must
+// have its instance. Errors have pointers into the request.
 func ScenarioInstance(req *wire.WhatIf, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	inst := req.Base.Instance
@@ -39,18 +39,20 @@ func ScenarioInstance(req *wire.WhatIf, i int) (*hare.Instance, error) {
 	return sc.Apply(inst)
 }
 
-// patchCopies limits what copy operations of one patch may add, in bytes.
+// patchCopies limits, in bytes, how much the copy operations of one patch may add.
 const patchCopies = 16 << 20
 
-// patched applies the scenario's patch to the base's document and reads the
-// outcome strictly. Faults point to the operation that did it, if one can be
-// named.
+// patched applies the scenario's patch to the base's document and decodes the
+// patched document strictly. Errors point to the operation that caused them, where
+// one operation did.
 func patched(text []byte, sc *wire.Scenario) (inst *hare.Instance, err error) {
 	at := sc.At() + "/patch"
 	defer func() {
-		// The document comes from outside, and so does the code that patches it.
+		// The document is a client's, and the code that patches the document is a
+		// library's.
 		if p := recover(); p != nil {
-			inst, err = nil, &hare.InvalidError{Pointer: at, Code: "patch_failed", Detail: "this patch cannot be applied: take simpler operations"}
+			inst, err = nil, &hare.InvalidError{Pointer: at, Code: "patch_failed",
+				Detail: "this patch cannot be applied: take simpler operations"}
 		}
 	}()
 	out, k, err := applyPatch(text, sc.Patch)
@@ -60,24 +62,26 @@ func patched(text []byte, sc *wire.Scenario) (inst *hare.Instance, err error) {
 			code = "test_failed"
 		}
 		if k < 0 {
-			return nil, &hare.InvalidError{Pointer: at, Code: "too_large", Detail: fmt.Sprintf("its copy operations add more than %d MiB: send the instance by itself", patchCopies>>20)}
+			return nil, &hare.InvalidError{Pointer: at, Code: "too_large", Detail: fmt.Sprintf("its copy operations add more "+
+				"than %d MiB: send the instance by itself", patchCopies>>20)}
 		}
-		return nil, &hare.InvalidError{Pointer: at + "/" + strconv.Itoa(k), Code: code, Detail: fmt.Sprintf("%s %.200q: %.200s", sc.Patch[k].Op, sc.Patch[k].Path, patchWords(err))}
+		return nil, &hare.InvalidError{Pointer: at + "/" + strconv.Itoa(k), Code: code,
+			Detail: fmt.Sprintf("%s %.200q: %.200s", sc.Patch[k].Op, sc.Patch[k].Path, patchReason(err))}
 	}
 	inst, err = wire.DecodeInstanceValue(jsontext.Value(out), "")
 	var faults hare.InvalidErrors
 	if errors.As(err, &faults) {
 		for _, f := range faults {
 			f.Detail = "the patched instance at " + cmp.Or(f.Pointer, "its top") + ": " + f.Detail
-			f.Pointer = at + blamed(sc.Patch, f.Pointer)
+			f.Pointer = at + operationAt(sc.Patch, f.Pointer)
 			f.Line = 0
 		}
 	}
 	return inst, err
 }
 
-// applyPatch applies all operations at once, and on a failure finds which one;
-// that is -1 where they copy too much.
+// applyPatch applies all operations at once. On a failure failed is the index of
+// the operation that failed, or -1 where the operations copy too much.
 func applyPatch(text []byte, ops []wire.PatchOperation) (out []byte, failed int, err error) {
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
@@ -88,7 +92,7 @@ func applyPatch(text []byte, ops []wire.PatchOperation) (out []byte, failed int,
 		if i > 0 {
 			list = append(list, ',')
 		}
-		list = operation(list, &ops[i])
+		list = appendOperation(list, &ops[i])
 	}
 	patch, err := jsonpatch.DecodePatch(append(list, ']'))
 	if err != nil {
@@ -101,8 +105,8 @@ func applyPatch(text []byte, ops []wire.PatchOperation) (out []byte, failed int,
 	if errors.As(err, &copied) {
 		return nil, -1, err
 	}
-	// The first prefix that fails; how long it is can be halved.
-	low, high := 0, len(ops) // a prefix of low operations works, one of high does not
+	// Bisection finds the shortest prefix of the operations that fails.
+	low, high := 0, len(ops) // a prefix of low operations works, a prefix of high operations fails
 	for low+1 < high {
 		mid := (low + high) / 2
 		if _, e := patch[:mid].ApplyWithOptions(text, options); e != nil {
@@ -114,12 +118,12 @@ func applyPatch(text []byte, ops []wire.PatchOperation) (out []byte, failed int,
 	return nil, high - 1, err
 }
 
-// operation writes one operation with the members that it has.
-func operation(b []byte, p *wire.PatchOperation) []byte {
+// appendOperation appends the JSON form of one operation.
+func appendOperation(b []byte, p *wire.PatchOperation) []byte {
 	text := func(s string) { b, _ = jsontext.AppendQuote(b, s) }
 	op := p.Op
 	if op == "add" && p.Path == "" {
-		op = "replace" // the same, which the library knows
+		op = "replace" // the library does not know an add of the whole document, which is the same
 	}
 	b = append(b, `{"op":`...)
 	text(op)
@@ -135,8 +139,8 @@ func operation(b []byte, p *wire.PatchOperation) []byte {
 	return append(b, '}')
 }
 
-// patchWords is the reason alone, without the library's preamble.
-func patchWords(err error) string {
+// patchReason is the reason of an error, without the library's preamble.
+func patchReason(err error) string {
 	switch {
 	case errors.Is(err, jsonpatch.ErrTestFailed):
 		return "the value is another one"
@@ -146,9 +150,9 @@ func patchWords(err error) string {
 	return strings.TrimSuffix(err.Error(), ": %!w(<nil>)")
 }
 
-// blamed is the pointer, behind that of the patch, of the last operation that
-// wrote where a fault lies; "" where none did.
-func blamed(ops []wire.PatchOperation, pointer string) string {
+// operationAt returns the pointer, relative to the patch, of the last operation
+// that wrote the value at pointer; "" where no operation did.
+func operationAt(ops []wire.PatchOperation, pointer string) string {
 	for k, p := range slices.Backward(ops) {
 		rest, ok := strings.CutPrefix(pointer, p.Path)
 		if !ok || rest != "" && rest[0] != '/' || p.Op == "test" || p.Op == "remove" {
@@ -162,17 +166,17 @@ func blamed(ops []wire.PatchOperation, pointer string) string {
 	return ""
 }
 
-// carry is what the base's plan costs in the scenario, if it is a plan there:
-// where jobs are as they were but for weight and release, or gone. The verifier
-// says so.
-func (w *whatIf) carry(inst *hare.Instance) (hare.Amount, bool) {
+// costOfBasePlan returns what the base's plan costs in the scenario, and whether
+// the base's plan is a plan of the scenario: jobs may differ in weight and release
+// alone, or be gone. The verifier decides.
+func (w *whatIf) costOfBasePlan(inst *hare.Instance) (hare.Amount, bool) {
 	if w.result.Schedule == nil || w.result.Value == nil {
 		return hare.Amount{}, false
 	}
 	stays := make(map[string]bool, len(inst.Jobs))
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		at, ok := w.places[j.ID]
+		at, ok := w.index[j.ID]
 		if !ok {
 			return hare.Amount{}, false
 		}
@@ -184,7 +188,7 @@ func (w *whatIf) carry(inst *hare.Instance) (hare.Amount, bool) {
 	}
 	plan := w.result.Schedule
 	if len(stays) < len(w.base.Jobs) {
-		plan = without(plan, stays)
+		plan = onlyJobs(plan, stays)
 	}
 	rep := verify.Check(inst, &hare.Result{Objective: hare.ObjectiveWeightedJCT, Schedule: plan})
 	if rep.Value == nil {
@@ -193,8 +197,8 @@ func (w *whatIf) carry(inst *hare.Instance) (hare.Amount, bool) {
 	return *rep.Value, true
 }
 
-// without is the schedule of the jobs that stay.
-func without(s *hare.Schedule, stays map[string]bool) *hare.Schedule {
+// onlyJobs returns the part of a schedule that belongs to the jobs that stay.
+func onlyJobs(s *hare.Schedule, stays map[string]bool) *hare.Schedule {
 	out := &hare.Schedule{}
 	place := make([]int32, len(s.Jobs))
 	for i, id := range s.Jobs {
@@ -211,7 +215,8 @@ func without(s *hare.Schedule, stays map[string]bool) *hare.Schedule {
 			if x := place[l.Job[e]]; x >= 0 {
 				n.Job = append(n.Job, x)
 				entry := l.Entry(e)
-				n.Round, n.Rounds, n.Tasks = append(n.Round, entry.Round), append(n.Rounds, entry.Rounds), append(n.Tasks, entry.Tasks)
+				n.Round, n.Rounds, n.Tasks = append(n.Round, entry.Round), append(n.Rounds, entry.Rounds),
+					append(n.Tasks, entry.Tasks)
 				n.PeriodUs, n.StartUs = append(n.PeriodUs, entry.PeriodUs), append(n.StartUs, entry.StartUs)
 			}
 		}
@@ -225,14 +230,15 @@ func without(s *hare.Schedule, stays map[string]bool) *hare.Schedule {
 // MaxChangedJobs limits each list of a JobChanges.
 const MaxChangedJobs = 20
 
-// JobChanges compares the jobs that both the base and the scenario have, plan
-// with plan.
+// JobChanges compares the plans of the base and the scenario for the jobs that
+// both have.
 type JobChanges struct {
-	// Gain and Lose count those that end earlier and later.
+	// Gain and Lose count the jobs that end earlier and later.
 	Gain int `json:"gain"`
 	Lose int `json:"lose"`
-	// ByWeightedChange are those whose w·(C − a) changes most, ByEndChange those
-	// whose end does, either way; at most MaxChangedJobs.
+	// ByWeightedChange are the jobs whose w·(C − a) changes most, and ByEndChange
+	// the jobs whose end changes most, in either direction; at most MaxChangedJobs
+	// each.
 	ByWeightedChange []ScenarioJob `json:"by_weighted_change"`
 	ByEndChange      []ScenarioJob `json:"by_end_change"`
 }
@@ -246,7 +252,8 @@ type ScenarioJob struct {
 	WeightedChange hare.Amount  `json:"weighted_change"`
 }
 
-// changes compares ends with the base's, ties in the order of the instance.
+// changes compares the ends of jobs with those in the base's plan. Ties keep the
+// order of the instance.
 func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges {
 	end := make(map[string]int64, len(ends))
 	for _, e := range ends {
@@ -261,9 +268,11 @@ func (w *whatIf) changes(inst *hare.Instance, ends []hare.JobResult) *JobChanges
 		if !both || !ok {
 			continue
 		}
-		b := &w.base.Jobs[w.places[j.ID]]
-		x := ScenarioJob{ID: j.ID, BaseEndS: hare.Seconds(before.EndUs), EndS: hare.Seconds(now), EndChangeS: hare.Seconds(now - before.EndUs)}
-		x.WeightedChange = hare.Product(j.WeightMicro, now-j.ReleaseUs).Sub(hare.Product(b.WeightMicro, before.EndUs-b.ReleaseUs))
+		b := &w.base.Jobs[w.index[j.ID]]
+		x := ScenarioJob{ID: j.ID, BaseEndS: hare.Seconds(before.EndUs), EndS: hare.Seconds(now),
+			EndChangeS: hare.Seconds(now - before.EndUs)}
+		x.WeightedChange = hare.Product(j.WeightMicro,
+			now-j.ReleaseUs).Sub(hare.Product(b.WeightMicro, before.EndUs-b.ReleaseUs))
 		switch {
 		case now < before.EndUs:
 			c.Gain++

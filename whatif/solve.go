@@ -15,28 +15,29 @@ import (
 
 // known is what is known of a scenario before it is solved.
 type known struct {
-	bound *hare.Amount // nil: none, or the scenario may be infeasible
+	bound *hare.Amount // nil where there is no bound or the scenario may be infeasible
 	from  string
-	value *hare.Amount // of the base's plan; nil where it does not fit
+	value *hare.Amount // cost of the base's plan; nil where this is no plan of the scenario
 	base  relation
 	notes []string
 	sha   string
 	began time.Time
 	spent time.Duration
-	done  bool // it has been answered
+	done  bool // the scenario has been answered
 }
 
-// boundAll bounds every scenario and answers those that fail or are pruned.
-// The bounds of a batch hold one place of the service, scenario by scenario.
+// boundAll bounds every scenario and answers the scenarios that fail or are pruned.
+// The bounds hold one slot of the engine, which boundAll acquires anew for each
+// scenario.
 func (w *whatIf) boundAll(ctx context.Context) error {
 	all := make([]known, len(w.req.Scenarios))
 	for i := range all {
 		k := &all[i]
-		work, leave, err := w.engine.Place(ctx, w.deadline)
+		work, release, err := w.engine.Acquire(ctx, w.deadline)
 		switch {
 		case errors.Is(err, admission.ErrLate):
-			// Bounds are quick and come without a place, rather than not at all.
-			work, leave = ctx, func() {}
+			// Bounds are quick: late bounds without a slot are better than none.
+			work, release = ctx, func() {}
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
@@ -52,13 +53,14 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 			w.bound(work, i, inst, k)
 		}
 		k.spent = time.Since(k.began)
-		leave()
+		release()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
 			k.done = true
-			if err := w.answer(i, &Line{Status: hare.StatusFailed, Err: err, Timing: Timing{TotalS: k.spent.Seconds()}}); err != nil {
+			if err := w.answer(i, &Line{Status: hare.StatusFailed, Err: err,
+				Timing: Timing{TotalS: k.spent.Seconds()}}); err != nil {
 				return err
 			}
 			continue
@@ -79,15 +81,15 @@ func (w *whatIf) boundAll(ctx context.Context) error {
 	return nil
 }
 
-// prunes says that the scenario's value is proved not to fall by more than is
-// asked for: bound ≥ value of the base − below.
+// prunes reports whether the scenario's value is proved not to fall by more than
+// PruneBelow: whether bound ≥ value of the base − PruneBelow.
 func (w *whatIf) prunes(k *known) bool {
 	below, v := w.req.PruneBelow, w.result.Value
 	return below != nil && v != nil && k.bound != nil && k.bound.Cmp(v.Sub(*below)) >= 0
 }
 
-// bound finds the best bound of scenario i without a solve, and what the base's
-// plan would cost in it.
+// bound finds the best bound of scenario i that needs no solve, and the cost of the
+// base's plan in the scenario.
 func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known) {
 	k.sha = wire.SHA256(inst)
 	if ctx.Err() != nil {
@@ -106,7 +108,7 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 		keep(method, b, err)
 	}
 	if k.bound == nil {
-		return // a job can never run: the solve says which
+		return // a job can never run; the solve says which job
 	}
 	if w.prices != nil {
 		b, err := w.prices.Bound(inst)
@@ -117,10 +119,10 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 			keep(BoundBasePrices, b, err)
 		}
 	}
-	if v, ok := w.carry(inst); ok {
+	if v, ok := w.costOfBasePlan(inst); ok {
 		k.value = &v
 	}
-	k.base, k.notes = w.relate(inst), unused(&w.req.Scenarios[i], inst)
+	k.base, k.notes = w.relate(inst), unusedGPUs(&w.req.Scenarios[i], inst)
 	if k.base.tighter && w.result.Bound != nil {
 		if b := w.result.Bound.Add(k.base.slack); b.Cmp(*k.bound) > 0 {
 			k.bound, k.from = &b, BoundBase
@@ -128,7 +130,7 @@ func (w *whatIf) bound(ctx context.Context, i int, inst *hare.Instance, k *known
 	}
 }
 
-// line is the answer from what is known without a solve.
+// line returns the answer that is known without a solve.
 func (w *whatIf) line(k *known) *Line {
 	l := &Line{
 		Status: hare.StatusSucceeded, InstanceSHA256: k.sha, Pruned: new(bool),
@@ -148,27 +150,27 @@ func (w *whatIf) compare(l *Line, k *known) {
 		d := l.Value.Sub(*b.Value)
 		l.ValueChange = &d
 	}
-	l.OptimumChange = k.base.between(l.Bound, l.Value, b.Bound, b.Value)
+	l.OptimumChange = k.base.differenceOfOptima(l.Bound, l.Value, b.Bound, b.Value)
 }
 
-type placesKey struct{}
+type quotaKey struct{}
 
-// WithPlaces lets a what-if take a place of its tenant for each solve that it
-// runs beside the first, and run no more where the tenant has none; without it
-// the service alone limits them.
-func WithPlaces(ctx context.Context, take func() (release func(), err error)) context.Context {
-	return context.WithValue(ctx, placesKey{}, take)
+// WithQuota makes a what-if call acquire for each solve that runs beside its first,
+// and run no more solves at a time than acquire allows. Without a quota the slots
+// of the engine alone limit the solves.
+func WithQuota(ctx context.Context, acquire func() (release func(), err error)) context.Context {
+	return context.WithValue(ctx, quotaKey{}, acquire)
 }
 
-// solveAll solves what is not answered yet, in order, as many at a time as the
-// service runs and the tenant may.
+// solveAll solves the scenarios that are not answered yet, in order, as many at a
+// time as the engine's slots and the quota allow.
 func (w *whatIf) solveAll(ctx context.Context) error {
-	w.at = max(1, min(w.engine.Places(), w.left))
-	if take, ok := ctx.Value(placesKey{}).(func() (func(), error)); ok {
-		for n := 1; n < w.at; n++ {
-			release, err := take()
+	w.parallel = max(1, min(w.engine.Slots(), w.left))
+	if acquire, ok := ctx.Value(quotaKey{}).(func() (func(), error)); ok {
+		for n := 1; n < w.parallel; n++ {
+			release, err := acquire()
 			if err != nil {
-				w.at = n
+				w.parallel = n
 				break
 			}
 			defer release()
@@ -180,7 +182,7 @@ func (w *whatIf) solveAll(ctx context.Context) error {
 	var once sync.Once
 	var first error
 	todo := make(chan int)
-	for range w.at {
+	for range w.parallel {
 		wg.Go(func() {
 			for i := range todo {
 				if err := w.solve(ctx, i); err != nil {
@@ -200,25 +202,25 @@ func (w *whatIf) solveAll(ctx context.Context) error {
 	return first
 }
 
-// share is what scenario i may take of the time that is left: it is dealt out
-// evenly, by how many run at a time.
+// share returns the time limit of the next scenario: an even share of the time that
+// is left, given how many scenarios run at a time.
 func (w *whatIf) share(own time.Duration) (limit time.Duration, deadline time.Time) {
 	if w.deadline.IsZero() {
 		return own, time.Time{}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	turns := (w.left + w.at - 1) / w.at
+	turns := (w.left + w.parallel - 1) / w.parallel
 	w.left--
-	limit = (time.Until(w.deadline) - lastTime) / time.Duration(max(1, turns))
+	limit = (time.Until(w.deadline) - answerTime) / time.Duration(max(1, turns))
 	if own > 0 {
 		limit = min(limit, own)
 	}
 	return limit, w.deadline
 }
 
-// solve solves one scenario and answers it. What it costs another is not known
-// before, so a failure is the scenario's, except where the batch has ended.
+// solve solves one scenario and answers it. A failure is the scenario's alone,
+// except where the batch has ended.
 func (w *whatIf) solve(ctx context.Context, i int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -235,15 +237,15 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 	opt.TimeLimit = limit
 	inst, err := ScenarioInstance(w.req, i)
 	if err != nil {
-		return err // it was possible before
+		return err // impossible: boundAll made this instance before
 	}
-	// The lanes are for the comparison of jobs alone.
+	// The comparison of jobs needs the ends of jobs and no lanes.
 	opt.Detail = "jobs"
 	var warm *hare.Certificate
 	if w.prices != nil {
 		warm = w.result.Certificate
 	}
-	res, wait, err := w.engine.Solve(ctx, inst, opt, Start{Warm: warm, Deadline: deadline, Patient: true})
+	res, wait, err := w.engine.Solve(ctx, inst, opt, Start{Warm: warm, Deadline: deadline, WaitWhenFull: true})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -264,8 +266,8 @@ func (w *whatIf) solve(ctx context.Context, i int) error {
 	return w.answer(i, l)
 }
 
-// solved is the answer of a solve: the better plan and the better bound of the
-// solve's own and of what was known before.
+// solved returns the answer after a solve: the better plan and the better bound of
+// the solve and of what was known before.
 func (w *whatIf) solved(inst *hare.Instance, k *known, res *hare.Result) *Line {
 	l := w.line(k)
 	l.Termination, l.Reasons, l.Reproducible = res.Termination, reasonLines(res.Reasons), &res.Reproducible

@@ -17,23 +17,23 @@ import (
 
 // Where a scenario's plan is from.
 const (
-	PlanSearch = "search" // its own solve
+	PlanSearch = "search" // the scenario's own solve
 	PlanBase   = "base"   // the base's plan, which the scenario allows too
 )
 
 // Where a scenario's bound is from, beside the methods of certificates.
 const (
 	BoundBasePrices = "base_prices" // the base's prices, evaluated for the scenario
-	BoundBase       = "base"        // the base's bound, where the scenario only tightens limits
+	BoundBase       = "base"        // the base's bound, where the base is a relaxation of the scenario
 )
 
-// Line is one line of the answer to a what-if: of the base, of a
-// scenario, or the summary.
+// Line is one line of the answer to a what-if: the base's, a scenario's, or the
+// summary.
 type Line struct {
 	Line  string `json:"line"` // base, scenario or summary
 	Index *int   `json:"index,omitempty"`
 	ID    string `json:"id,omitempty"`
-	// Status is succeeded or failed; a scenario that failed has an Error.
+	// Status is succeeded or failed. A scenario that failed has an Error.
 	Status         string       `json:"status"`
 	InstanceSHA256 string       `json:"instance_sha256,omitempty"`
 	Pruned         *bool        `json:"pruned,omitempty"`
@@ -45,21 +45,21 @@ type Line struct {
 	BoundFrom string          `json:"bound_from,omitempty"`
 	// ValueChange is the value less the base's.
 	ValueChange *hare.Amount `json:"value_change,omitempty"`
-	// OptimumChange holds the ends between which the scenario's optimum less the
-	// base's must lie; an end that is not known is nil.
+	// OptimumChange is the interval in which the scenario's optimum less the base's
+	// optimum must lie. An end that is not known is nil.
 	OptimumChange []*hare.Amount `json:"optimum_change,omitempty"`
 	Jobs          *JobChanges    `json:"jobs,omitempty"`
 	Termination   string         `json:"termination,omitempty"`
 	Reasons       []ReasonLine   `json:"reasons,omitempty"`
-	// Notes say what of the scenario has no effect, and why.
+	// Notes say which parts of the scenario have no effect, and why.
 	Notes        []string `json:"notes,omitempty"`
 	Reproducible *bool    `json:"reproducible,omitempty"`
 	Counts       *Counts  `json:"counts,omitempty"`
-	// Refined stands in the summary: what all answers together prove of scenarios
-	// beyond their own lines.
+	// Refined is in the summary: what all answers together prove about scenarios
+	// beyond the scenarios' own lines.
 	Refined []Refined `json:"refined,omitempty"`
 	Timing  Timing    `json:"timing"`
-	Err     error     `json:"-"` // why it failed
+	Err     error     `json:"-"` // why the scenario failed
 	Error   any       `json:"error,omitempty"`
 }
 
@@ -76,7 +76,7 @@ type Counts struct {
 	Scenarios int `json:"scenarios"`
 	Solved    int `json:"solved"`
 	Pruned    int `json:"pruned"`
-	// Bounded had no time for a solve.
+	// Bounded counts the scenarios for which there was no time to solve.
 	Bounded int `json:"bounded"`
 	Failed  int `json:"failed"`
 }
@@ -96,15 +96,16 @@ const (
 )
 
 // shareOfBase is the share of the batch's time limit that solving the base may
-// take: all scenarios profit from its prices.
+// take: all scenarios profit from the base's prices.
 const shareOfBase = 0.2
 
-// lastTime is what is kept of the batch's time limit to write the answers.
-const lastTime = 20 * time.Millisecond
+// answerTime is the part of the batch's time limit that is kept for writing the
+// answers.
+const answerTime = 20 * time.Millisecond
 
-// Check finds what can be known to be wrong before any work, and fills in
-// defaults. A result that comes with the base is passed to check; nil means the
-// verifier.
+// Check finds the faults of a request that can be found without solving, and fills
+// in defaults. check verifies a result that comes with the base; nil means
+// verify.Check.
 func Check(req *wire.WhatIf, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
 	if check == nil {
 		check = func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
@@ -156,36 +157,38 @@ type whatIf struct {
 	base     *hare.Instance
 	result   *hare.Result
 	sha      string
-	prices   *verify.Prices // nil without
+	prices   *verify.Prices // nil where the base's bound is not made of prices
 	ends     map[string]hare.JobResult
-	places   map[string]int // of jobs in the base
-	deadline time.Time      // zero: none
+	index    map[string]int // index of jobs in the base
+	deadline time.Time      // zero means none
 	began    time.Time
-	limits   *limits // of the base
-	known    []known // by scenario
-	at       int     // how many are solved at a time
 
-	mu     sync.Mutex // guards what follows
-	emit   func(*Line) error
-	failed error
-	final  []*Line // by scenario: what was answered
-	held   []*Line // by scenario, that wait for their turn
-	next   int
-	left   int // scenarios still to be solved
-	counts Counts
+	constraints *constraints // of the base
+	known       []known      // by scenario
+	parallel    int          // how many scenarios are solved at a time
+
+	mu      sync.Mutex // guards the fields below
+	emit    func(*Line) error
+	failed  error
+	final   []*Line // by scenario: the answers so far
+	pending []*Line // by scenario: answers that wait for those of earlier scenarios
+	next    int
+	left    int // scenarios still to be solved
+	counts  Counts
 }
 
-// Run answers the base first and then each scenario as soon as it is known,
-// and ends with a summary; emit is called from one goroutine at a time. Where
-// emit fails, or ctx ends, the rest is not answered. The request must have
-// passed Check, and its base have an instance.
+// Run answers the base first, then each scenario as soon as its answer is known,
+// and ends with a summary. Run calls emit from one goroutine at a time. Where emit
+// fails or ctx ends, the remaining scenarios are not answered. The request must
+// have passed Check, and its base must have an instance.
 //
-// Each scenario is bounded by the base's prices first. With PruneBelow those
-// whose value that shows not to fall by more are answered so; the others queue
-// as other calls do, no more at a time than the engine has places. What is answered
-// depends on the clock under a time limit alone.
+// Run first bounds each scenario by the base's prices. With PruneBelow, scenarios
+// whose bound shows that the value falls by no more than that are answered without a
+// solve. The others are solved, no more at a time than the engine has slots. The
+// answers depend on the clock only under a time limit.
 func Run(ctx context.Context, req *wire.WhatIf, engine Engine, emit func(*Line) error) error {
-	w := &whatIf{engine: engine, req: req, base: req.Base.Instance, began: time.Now(), emit: emit, final: make([]*Line, len(req.Scenarios)), held: make([]*Line, len(req.Scenarios))}
+	w := &whatIf{engine: engine, req: req, base: req.Base.Instance, began: time.Now(), emit: emit,
+		final: make([]*Line, len(req.Scenarios)), pending: make([]*Line, len(req.Scenarios))}
 	if req.Options.TimeLimit > 0 {
 		w.deadline = w.began.Add(req.Options.TimeLimit)
 	}
@@ -199,11 +202,12 @@ func Run(ctx context.Context, req *wire.WhatIf, engine Engine, emit func(*Line) 
 	if err := w.solveAll(ctx); err != nil {
 		return err
 	}
-	return w.say(&Line{Line: lineSummary, Status: hare.StatusSucceeded, Counts: &w.counts, Refined: w.refine(ctx), Timing: Timing{TotalS: time.Since(w.began).Seconds()}})
+	return w.send(&Line{Line: lineSummary, Status: hare.StatusSucceeded, Counts: &w.counts, Refined: w.refine(ctx),
+		Timing: Timing{TotalS: time.Since(w.began).Seconds()}})
 }
 
-// say emits one line; the first failure is kept and ends the batch.
-func (w *whatIf) say(l *Line) error {
+// send emits one line. The first failure is kept and ends the batch.
+func (w *whatIf) send(l *Line) error {
 	if w.failed == nil {
 		if l.Gap == nil {
 			l.Gap = gapText(l.Value, l.Bound)
@@ -213,7 +217,8 @@ func (w *whatIf) say(l *Line) error {
 	return w.failed
 }
 
-// answer emits a scenario's line, in turn where that is asked for.
+// answer emits a scenario's line. Where the request asks for ordered answers, the
+// line waits for those of earlier scenarios.
 func (w *whatIf) answer(i int, l *Line) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -230,20 +235,21 @@ func (w *whatIf) answer(i int, l *Line) error {
 		w.counts.Bounded++
 	}
 	if !w.req.Ordered {
-		return w.say(l)
+		return w.send(l)
 	}
-	w.held[i] = l
-	for w.next < len(w.held) && w.held[w.next] != nil {
-		if err := w.say(w.held[w.next]); err != nil {
+	w.pending[i] = l
+	for w.next < len(w.pending) && w.pending[w.next] != nil {
+		if err := w.send(w.pending[w.next]); err != nil {
 			return err
 		}
-		w.held[w.next] = nil
+		w.pending[w.next] = nil
 		w.next++
 	}
 	return nil
 }
 
-// solveBase solves the base where its result is not given, and says its line.
+// solveBase solves the base where the request has no result of it, and emits the
+// base's line.
 func (w *whatIf) solveBase(ctx context.Context) error {
 	began := time.Now()
 	var wait time.Duration
@@ -272,16 +278,16 @@ func (w *whatIf) solveBase(ctx context.Context) error {
 	for _, j := range r.Jobs {
 		w.ends[j.ID] = j
 	}
-	w.places = make(map[string]int, len(w.base.Jobs))
+	w.index = make(map[string]int, len(w.base.Jobs))
 	for i := range w.base.Jobs {
-		w.places[w.base.Jobs[i].ID] = i
+		w.index[w.base.Jobs[i].ID] = i
 	}
 	l := &Line{
 		Line: lineBase, Status: hare.StatusSucceeded, InstanceSHA256: w.sha, Value: r.Value, Bound: r.Bound,
 		Termination: r.Termination, Reasons: reasonLines(r.Reasons), Reproducible: &r.Reproducible,
 		Timing: Timing{time.Since(began).Seconds(), wait.Seconds()},
 	}
-	return w.say(l)
+	return w.send(l)
 }
 
 func reasonLines(reasons []hare.Reason) (out []ReasonLine) {
@@ -291,7 +297,8 @@ func reasonLines(reasons []hare.Reason) (out []ReasonLine) {
 	return out
 }
 
-// gapText is value/bound − 1 rounded up at six decimals, or null.
+// gapText returns value/bound − 1 in JSON, rounded up at six decimals, or null
+// where this is not defined.
 func gapText(value, bound *hare.Amount) json.RawMessage {
 	if value == nil || bound == nil {
 		return json.RawMessage("null")
@@ -301,6 +308,6 @@ func gapText(value, bound *hare.Amount) json.RawMessage {
 	if !ok {
 		return json.RawMessage("null")
 	}
-	text := gap.FloatString(6) // exact: it is a multiple of 1e-6
+	text := gap.FloatString(6) // exact, since gap is a multiple of 1e-6
 	return json.RawMessage(strings.TrimSuffix(strings.TrimRight(text, "0"), "."))
 }

@@ -40,7 +40,8 @@ func document(t testing.TB, inst *hare.Instance) string {
 }
 
 // answers runs a what-if to its end: base, scenarios by index, summary.
-func answers(t testing.TB, engine whatif.Engine, req *wire.WhatIf) (base whatif.Line, lines []whatif.Line, summary whatif.Line) {
+func answers(t testing.TB, engine whatif.Engine,
+	req *wire.WhatIf) (base whatif.Line, lines []whatif.Line, summary whatif.Line) {
 	t.Helper()
 	if err := whatif.Check(req, nil); err != nil {
 		t.Fatal(err)
@@ -98,7 +99,8 @@ func randomScenario(r *rand.Rand, inst *hare.Instance, id int) string {
 	case 6:
 		change = fmt.Sprintf(`"scale_weights":{%q:4}`, job.ID)
 	default:
-		change = fmt.Sprintf(`"patch":[{"op":"replace","path":"/jobs/%d/on","value":{"A":{"compute_s":%d,"sync_s":1}}},{"op":"add","path":"/jobs/0/release_s","value":1}]`, r.IntN(len(inst.Jobs)), 1+r.IntN(3))
+		change = fmt.Sprintf(`"patch":[{"op":"replace","path":"/jobs/%d/on","value":{"A":{"compute_s":%d,"sync_s":1}}},`+
+			`{"op":"add","path":"/jobs/0/release_s","value":1}]`, r.IntN(len(inst.Jobs)), 1+r.IntN(3))
 	}
 	return fmt.Sprintf(`{"id":"s%d",%s}`, id, change)
 }
