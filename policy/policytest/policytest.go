@@ -94,7 +94,7 @@ func (s Subject) run(seed uint64, events int) error {
 		}
 		var ok bool
 		if p.adopter, ok = made.(online.Durable); !ok {
-			return errors.New("Restore is given, and Open makes no online.Durable")
+			return errors.New("the spec has Restore, and its Open makes no online.Durable")
 		}
 	}
 	for p.number = 1; p.number <= events; p.number++ {

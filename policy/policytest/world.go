@@ -193,13 +193,12 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 		case 2: // a task that no round has
 			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round, Task: []int64{-1, j.spec.Tasks, 1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
 		}
-		for i, s := range j.tasks {
-			if s == ready || s == ended { // a task that does not run
-				return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round, Task: int64(i), GPU: here[0].name}, nowUs
-			}
-			// a task that runs elsewhere
-			return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round, Task: int64(i), GPU: "nowhere/7"}, nowUs
+		// A task that does not run, or one that runs elsewhere.
+		task, gpu := rng.IntN(len(j.tasks)), here[0].name
+		if state := j.tasks[task]; state != ready && state != ended {
+			gpu = "nowhere/7"
 		}
+		return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round, Task: int64(task), GPU: gpu}, nowUs
 	}
 	return hare.Event{Type: 250, Job: "nobody"}, nowUs
 }
