@@ -13,25 +13,29 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// large is an instance of the given size with prices that fall over 60 cells,
-// as optimised ones do.
+// large returns an instance of the given size with prices that fall over 60 cells, as
+// optimised prices do.
 func large(jobs int, sync hare.Sync) (*hare.Instance, *hare.Certificate) {
 	rng := rand.New(rand.NewPCG(7, uint64(jobs)))
 	types := []string{"K80", "M60", "P100", "V100"}
 	speed := []float64{6, 4, 2, 1}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for k, kind := range types {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: max(16, jobs/5*(k+1)/2)}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+			hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: max(16, jobs/5*(k+1)/2)}}})
 	}
 	for i := range jobs {
-		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 50000 + rng.Int64N(1000000), Rounds: 5 + rng.Int64N(60), Tasks: []int64{1, 2, 4, 4, 8, 8, 16}[rng.IntN(7)], Sync: sync}
+		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 50000 + rng.Int64N(1000000), Rounds: 5 + rng.Int64N(60),
+			Tasks: []int64{1, 2, 4, 4, 8, 8, 16}[rng.IntN(7)], Sync: sync}
 		base := 5e6 * math.Exp(0.3*rng.NormFloat64())
 		for k, kind := range types {
-			j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: int64(base*speed[k]*(0.8+0.4*rng.Float64()))/1e6*1e6 + 1e6, SyncUs: int64(base * 0.2 * (0.5 + rng.Float64()))})
+			j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: int64(base*speed[k]*(0.8+0.4*rng.Float64()))/1e6*1e6 + 1e6,
+				SyncUs: int64(base * 0.2 * (0.5 + rng.Float64()))})
 		}
 		inst.Jobs = append(inst.Jobs, j)
 	}
-	cert := &hare.Certificate{Method: hare.MethodPrice, Path: true, Objective: hare.ObjectiveWeightedJCT, Bound: "0.000000", GridUs: []int64{0}}
+	cert := &hare.Certificate{Method: hare.MethodPrice, Path: true, Objective: hare.ObjectiveWeightedJCT,
+		Bound: "0.000000", GridUs: []int64{0}}
 	for range 60 {
 		last := cert.GridUs[len(cert.GridUs)-1]
 		cert.GridUs = append(cert.GridUs, last+18e6+last/30)
@@ -46,7 +50,7 @@ func large(jobs int, sync hare.Sync) (*hare.Instance, *hare.Certificate) {
 	return inst, cert
 }
 
-// stepped is a certificate on cells of equal whole seconds, with steps of 1 s.
+// stepped returns a certificate on cells of equal whole seconds, with steps of 1 s.
 func stepped(c *hare.Certificate, cells int64) *hare.Certificate {
 	out := &hare.Certificate{Method: c.Method, Path: c.Path, Objective: c.Objective, StepUs: 1e6}
 	length := c.GridUs[len(c.GridUs)-1] / cells / out.StepUs * out.StepUs
@@ -89,19 +93,21 @@ func BenchmarkBound(b *testing.B) {
 		run("20000-"+sync.String(), inst, cert)
 		if sync == hare.Relaxed {
 			run("20000-machine", inst, &hare.Certificate{Method: hare.MethodMachine, Objective: hare.ObjectiveWeightedJCT})
-			run("20000-critical", inst, &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT})
+			run("20000-critical", inst, &hare.Certificate{Method: hare.MethodCriticalPath,
+				Objective: hare.ObjectiveWeightedJCT})
 		}
 	}
 }
 
-// fourMillion is a relaxed schedule of about 4 million tasks, an entry each, on
+// fourMillion returns a relaxed schedule of about 4 million tasks, one entry each, on
 // 16,000 GPUs: every job runs on a block of 8 GPUs of one type.
 func fourMillion() (*hare.Instance, *hare.Result) {
 	inst, cert := large(20000, hare.Relaxed)
 	inst.Cluster.Nodes = nil
 	types := []string{"K80", "M60", "P100", "V100"}
 	for _, kind := range types {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: 4000}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+			hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: 4000}}})
 	}
 	s := &hare.Schedule{Lanes: make([]hare.Lane, 16000)}
 	free := make([]int64, 16000)
@@ -139,7 +145,7 @@ func fourMillion() (*hare.Instance, *hare.Result) {
 	return inst, &hare.Result{Objective: hare.ObjectiveWeightedJCT, Value: &value, Schedule: s, Certificate: cert}
 }
 
-// BenchmarkFourMillionTasks decodes and checks; the text is some 130 MB.
+// BenchmarkFourMillionTasks decodes and checks a result of some 130 MB.
 func BenchmarkFourMillionTasks(b *testing.B) {
 	inst, res := fourMillion()
 	var text bytes.Buffer

@@ -15,9 +15,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// maxPriceWork limits jobs × types × grid cells of a price certificate, the
-// GPUs × sizes × grid cells of its knapsacks and the steps of its jobs, each
-// alone, so that hostile ones cost minutes at most.
+// maxPriceWork limits each of these, so that hostile documents cost minutes at most: the
+// jobs × types × grid cells of a price certificate, the GPUs × sizes × grid cells of its
+// knapsacks, and the steps of its jobs.
 const maxPriceWork = 1 << 33
 
 // Bound returns the lower bound on the weighted JCT that a certificate proves
@@ -33,7 +33,7 @@ func Bound(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
 	return p.low, nil
 }
 
-// prove is Bound; what it returns means nothing once ctx has ended.
+// prove is Bound. Its result has no meaning once ctx has ended.
 func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*proved, error) {
 	if err := plausible(inst); err != nil {
 		return nil, err
@@ -44,50 +44,50 @@ func prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*prov
 	if c.Objective != hare.ObjectiveWeightedJCT {
 		return nil, fmt.Errorf("the certificate's objective %.40q is not %q", c.Objective, hare.ObjectiveWeightedJCT)
 	}
-	supply := supplies(inst)
+	capacities := capacitiesByType(inst)
 	switch c.Method {
 	case hare.MethodPrice:
-		return priceBound(ctx, inst, supply, c)
+		return priceBound(ctx, inst, capacities, c)
 	case hare.MethodCriticalPath, hare.MethodMachine:
 		if len(c.GridUs) > 0 || len(c.Prices) > 0 || c.Path || len(c.Sizes) > 0 || c.StepUs != 0 {
 			return nil, fmt.Errorf("a %s certificate has no grid, prices, path, sizes or step", c.Method)
 		}
 		if c.Method == hare.MethodMachine {
-			return machineBound(inst, supply)
+			return machineBound(inst, capacities)
 		}
-		return criticalPathBound(inst, supply)
+		return criticalPathBound(inst, capacities)
 	}
 	return nil, fmt.Errorf("unknown certificate method %.40q", c.Method)
 }
 
-// choice is a GPU type that a job may use and that is in service at some time.
-type choice struct {
+// typeChoice is a GPU type that a job may use and that is in service at some time.
+type typeChoice struct {
 	kind    string
 	p, s, d int64
-	count   int64   // max over t of M_k
-	units   int64   // what a round holds, in units of its price: K GPUs, or one size
-	tariff  *tariff // of one unit; nil where free
+	count   int64       // the maximum of M_k over time
+	units   int64       // what a round holds, in units of its price: K GPUs or one size
+	curve   *priceCurve // of one unit; nil if free
 }
 
-func choices(job *hare.Job, supply map[string]*supply) []choice {
-	out := make([]choice, 0, len(job.On))
+func choices(job *hare.Job, capacities map[string]*typeCapacity) []typeChoice {
+	out := make([]typeChoice, 0, len(job.On))
 	for _, p := range job.On {
-		if n := supply[p.Type].peak(); n > 0 {
-			out = append(out, choice{kind: p.Type, p: p.ComputeUs, s: p.SyncUs, d: p.ComputeUs + p.SyncUs, count: n})
+		if n := capacities[p.Type].peak(); n > 0 {
+			out = append(out, typeChoice{kind: p.Type, p: p.ComputeUs, s: p.SyncUs, d: p.ComputeUs + p.SyncUs, count: n})
 		}
 	}
 	return out
 }
 
-// errNever refuses to bound what is infeasible: no finite figure is meant.
+// errNever is returned for infeasible jobs, since no finite bound has a meaning.
 var errNever = errors.New("a job can never run on this cluster, so no finite bound is meant")
 
-// leastRound is τ, the least time of one round on an empty cluster.
-func leastRound(job *hare.Job, cs []choice) (int64, error) {
+// leastRound returns τ, the least time of one round on an empty cluster.
+func leastRound(job *hare.Job, cs []typeChoice) (int64, error) {
 	tau := int64(math.MaxInt64)
 	switch {
 	case job.Sync == hare.Relaxed:
-		// One GPU alone takes p·K + s, an upper end for the bisection.
+		// One GPU alone takes p·K + s, which is an upper end for the bisection.
 		for _, c := range cs {
 			if work, ok := mul(c.p, job.Tasks); ok {
 				tau = min(tau, work+c.s)
@@ -103,7 +103,7 @@ func leastRound(job *hare.Job, cs []choice) (int64, error) {
 		}
 	case job.Mix:
 		byTime := slices.Clone(cs)
-		slices.SortFunc(byTime, func(a, b choice) int { return int(min(1, max(-1, a.d-b.d))) })
+		slices.SortFunc(byTime, func(a, b typeChoice) int { return int(min(1, max(-1, a.d-b.d))) })
 		need := job.Tasks
 		for _, c := range byTime {
 			if need -= c.count; need <= 0 {
@@ -123,9 +123,9 @@ func leastRound(job *hare.Job, cs []choice) (int64, error) {
 	return tau, nil
 }
 
-// holdsRound says whether all GPUs together do tasks tasks in t µs:
-// Σ_k M_k ⌊(t − s)/p⌋ ≥ tasks.
-func holdsRound(tasks int64, cs []choice, t int64) bool {
+// holdsRound reports whether all GPUs together do tasks tasks in t µs: Σ_k M_k ⌊(t −
+// s)/p⌋ ≥ tasks.
+func holdsRound(tasks int64, cs []typeChoice, t int64) bool {
 	for _, c := range cs {
 		if t < c.s+c.p {
 			continue
@@ -141,11 +141,11 @@ func holdsRound(tasks int64, cs []choice, t int64) bool {
 	return false
 }
 
-func criticalPathBound(inst *hare.Instance, supply map[string]*supply) (*proved, error) {
+func criticalPathBound(inst *hare.Instance, capacities map[string]*typeCapacity) (*proved, error) {
 	sum := new(big.Int)
 	for i := range inst.Jobs {
 		job := &inst.Jobs[i]
-		tau, err := leastRound(job, choices(job, supply))
+		tau, err := leastRound(job, choices(job, capacities))
 		if err != nil {
 			return nil, err
 		}
@@ -154,26 +154,27 @@ func criticalPathBound(inst *hare.Instance, supply map[string]*supply) (*proved,
 	return &proved{low: new(big.Rat).SetFrac(sum, big.NewInt(1e12))}, nil
 }
 
-// good is what prices are for: so many GPUs of a type held together by one job;
-// 1 is a GPU alone.
-type good struct {
+// resource is what a price is for: so many GPUs of a type that one job holds together; 1
+// is a single GPU.
+type resource struct {
 	kind string
 	gpus int64
 }
 
-// market is a price certificate that has passed its checks, for an instance.
-type market struct {
-	cert    *hare.Certificate
-	supply  map[string]*supply
-	tariffs map[good]*tariff
-	sizes   map[string][]int64 // by type: numbers of GPUs that have a price of their own
-	spent   atomic.Int64       // steps counted against maxPriceWork
+// priceCertificate is a price certificate that has passed its checks, for one instance.
+type priceCertificate struct {
+	cert       *hare.Certificate
+	capacities map[string]*typeCapacity
+	curves     map[resource]*priceCurve
+	sizes      map[string][]int64 // by type: the numbers of GPUs with a price of their own
+	spent      atomic.Int64       // the steps counted against maxPriceWork
 }
 
-// priceBound is Σ φ_j − Σ w a − the price of all capacity. Prices count 1e-9,
-// times µs and weights 1e-6, so sums are kept in 1e-15 weight-seconds.
-func priceBound(ctx context.Context, inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (*proved, error) {
-	m, err := newMarket(inst, supply, c)
+// priceBound returns Σ φ_j − Σ w a − the price of all capacity. Prices count 1e-9, times
+// µs and weights 1e-6, so sums are in 1e-15 weight-seconds.
+func priceBound(ctx context.Context, inst *hare.Instance, capacities map[string]*typeCapacity,
+	c *hare.Certificate) (*proved, error) {
+	m, err := newPriceCertificate(inst, capacities, c)
 	if err != nil {
 		return nil, err
 	}
@@ -204,8 +205,10 @@ func priceBound(ctx context.Context, inst *hare.Instance, supply map[string]*sup
 	return m.total(inst, phis), nil
 }
 
-// newMarket refuses what is not a grid with a price for each of its cells.
-func newMarket(inst *hare.Instance, supply map[string]*supply, c *hare.Certificate) (*market, error) {
+// newPriceCertificate refuses a certificate that is not a grid with a price for each of
+// its cells.
+func newPriceCertificate(inst *hare.Instance, capacities map[string]*typeCapacity,
+	c *hare.Certificate) (*priceCertificate, error) {
 	if len(c.GridUs) < 2 || c.GridUs[0] != 0 {
 		return nil, errors.New("grid_us must start with 0 and have at least one cell")
 	}
@@ -220,22 +223,23 @@ func newMarket(inst *hare.Instance, supply map[string]*supply, c *hare.Certifica
 			return nil, fmt.Errorf("entry %d of grid_us is no multiple of step_us", i)
 		}
 	}
-	m := &market{cert: c, supply: supply, tariffs: map[good]*tariff{}, sizes: map[string][]int64{}}
+	m := &priceCertificate{cert: c, capacities: capacities, curves: map[resource]*priceCurve{},
+		sizes: map[string][]int64{}}
 	for _, p := range c.Prices {
-		if err := m.offer("prices", good{p.Type, 1}, p.Nanos); err != nil {
+		if err := m.addPrices("prices", resource{p.Type, 1}, p.Nanos); err != nil {
 			return nil, err
 		}
 	}
-	var work uint64 // of the knapsacks
+	var work uint64 // the work of the knapsacks
 	for _, p := range c.Sizes {
 		if p.Tasks < 2 || p.Tasks > hare.MaxGPUs {
 			return nil, fmt.Errorf("sizes have %d GPUs: 2 to %d may be held together", p.Tasks, hare.MaxGPUs)
 		}
-		if err := m.offer("sizes", good{p.Type, p.Tasks}, p.Nanos); err != nil {
+		if err := m.addPrices("sizes", resource{p.Type, p.Tasks}, p.Nanos); err != nil {
 			return nil, err
 		}
-		// Each factor is at most 2^21, 2^53 in all memory there is.
-		if work += uint64(len(p.Nanos)) * uint64(supply[p.Type].peak()+1); work > maxPriceWork {
+		// Each factor is at most 2^21, and the product at most 2^53 in any memory.
+		if work += uint64(len(p.Nanos)) * uint64(capacities[p.Type].peak()+1); work > maxPriceWork {
 			return nil, fmt.Errorf("a grid of %d cells is too fine to check with %d sizes", len(c.GridUs)-1, len(c.Sizes))
 		}
 		m.sizes[p.Type] = append(m.sizes[p.Type], p.Tasks)
@@ -250,15 +254,15 @@ func newMarket(inst *hare.Instance, supply map[string]*supply, c *hare.Certifica
 	return m, nil
 }
 
-// offer takes the prices of a good; field is where they stand.
-func (m *market) offer(field string, g good, nanos []int64) error {
-	if m.supply[g.kind] == nil {
+// addPrices adds the prices of a resource; field is their field in the document.
+func (pc *priceCertificate) addPrices(field string, g resource, nanos []int64) error {
+	if pc.capacities[g.kind] == nil {
 		return fmt.Errorf("%s name the unknown type %.40q", field, g.kind)
 	}
-	if _, twice := m.tariffs[g]; twice {
+	if _, twice := pc.curves[g]; twice {
 		return fmt.Errorf("%s name %d of type %.40q twice", field, g.gpus, g.kind)
 	}
-	cells := len(m.cert.GridUs) - 1
+	cells := len(pc.cert.GridUs) - 1
 	if len(nanos) != cells {
 		return fmt.Errorf("%d of type %.40q have %d prices for %d cells", g.gpus, g.kind, len(nanos), cells)
 	}
@@ -267,19 +271,19 @@ func (m *market) offer(field string, g good, nanos []int64) error {
 			return fmt.Errorf("%d of type %.40q have a price outside 0 to 2^53", g.gpus, g.kind)
 		}
 	}
-	m.tariffs[g] = newTariff(m.cert.GridUs, nanos)
+	pc.curves[g] = newPriceCurve(pc.cert.GridUs, nanos)
 	return nil
 }
 
-// phi is the least weighted completion plus price of one job alone, in 1e-15.
-func (m *market) phi(job *hare.Job) (*big.Rat, error) {
-	cs := choices(job, m.supply)
+// phi returns the least weighted completion plus price of one job alone, in 1e-15.
+func (pc *priceCertificate) phi(job *hare.Job) (*big.Rat, error) {
+	cs := choices(job, pc.capacities)
 	tau, err := leastRound(job, cs)
 	if err != nil {
 		return nil, err
 	}
 	path := job.ReleaseUs
-	if m.cert.Path {
+	if pc.cert.Path {
 		length, ok := mul(job.Rounds, tau)
 		if !ok {
 			return nil, errLong(job)
@@ -288,18 +292,18 @@ func (m *market) phi(job *hare.Job) (*big.Rat, error) {
 	}
 	for i := range cs {
 		c := &cs[i]
-		c.units, c.tariff = job.Tasks, m.tariffs[good{c.kind, 1}]
-		// Relaxed tasks and parts of mixing gangs are GPUs alone.
-		if own := m.tariffs[good{c.kind, job.Tasks}]; own != nil && job.Sync != hare.Relaxed && !job.Mix {
-			c.units, c.tariff = 1, own
+		c.units, c.curve = job.Tasks, pc.curves[resource{c.kind, 1}]
+		// Relaxed tasks and parts of mixing gangs use single GPUs.
+		if own := pc.curves[resource{c.kind, job.Tasks}]; own != nil && job.Sync != hare.Relaxed && !job.Mix {
+			c.units, c.curve = 1, own
 		}
 	}
 	if job.Sync == hare.Rigid {
 		return rigidPhi(job, cs, path)
 	}
-	phi := fluidPhi(job, cs, m.cert.GridUs, path)
-	if job.Sync == hare.Relaxed && m.cert.StepUs > 0 {
-		exact, err := m.stepsPhi(job, cs, tau)
+	phi := fluidPhi(job, cs, pc.cert.GridUs, path)
+	if job.Sync == hare.Relaxed && pc.cert.StepUs > 0 {
+		exact, err := pc.stepsPhi(job, cs, tau)
 		if err != nil {
 			return nil, err
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// TestMain draws more cases than rapid does by itself; -rapid.checks still
-// says how many.
+// TestMain draws more cases than the default of rapid; -rapid.checks overrides the
+// number.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
@@ -29,9 +29,9 @@ func TestMain(m *testing.M) {
 
 func rat(x int64) *big.Rat { return new(big.Rat).SetInt64(x) }
 
-// knapsackPhi is φ of a relaxed or gang job by the primal of docs/design.md, section 2.2, in
-// rationals and in units of 1e-15: for each last piece the cheapest rounds
-// first, from the lower hull of each piece.
+// knapsackPhi computes φ of a relaxed or gang job by the primal of docs/design.md,
+// section 2.2, in rationals and in units of 1e-15: for each last piece, it takes the
+// cheapest rounds first from the lower hulls of the pieces.
 func knapsackPhi(job *hare.Job, grid []int64, prices map[string][]int64, path int64) *big.Rat {
 	w := rat(1000 * job.WeightMicro)
 	a := job.ReleaseUs
@@ -39,7 +39,7 @@ func knapsackPhi(job *hare.Job, grid []int64, prices map[string][]int64, path in
 	for _, t := range append([]int64{a, path}, grid...) {
 		cuts = append(cuts, t)
 		for _, p := range job.On {
-			cuts = append(cuts, t+p.SyncUs) // more cuts than needed do no harm
+			cuts = append(cuts, t+p.SyncUs) // more cuts than needed change nothing
 		}
 	}
 	slices.Sort(cuts)
@@ -57,16 +57,17 @@ func knapsackPhi(job *hare.Job, grid []int64, prices map[string][]int64, path in
 				}
 			}
 		}
-		// The trailing window at the middle of the piece.
+		// least is the minimum of the trailing window at the middle of the piece.
 		least := int64(-1)
 		for g := range row {
 			if 2*grid[g] <= t+next && 2*grid[g+1] > max(t+next-2*p.SyncUs, 2*a) && (least < 0 || row[g] < least) {
 				least = row[g]
 			}
 		}
-		return new(big.Rat).Mul(rat(job.Tasks), big.NewRat(p.ComputeUs, p.DurationUs()).Mul(big.NewRat(p.ComputeUs, p.DurationUs()), rat(least)))
+		return new(big.Rat).Mul(rat(job.Tasks), big.NewRat(p.ComputeUs,
+			p.DurationUs()).Mul(big.NewRat(p.ComputeUs, p.DurationUs()), rat(least)))
 	}
-	type part struct{ slope, rounds *big.Rat } // rounds nil: no end
+	type part struct{ slope, rounds *big.Rat } // rounds is nil in an endless piece
 	hull := func(i int, extra *big.Rat) []part {
 		type point struct{ rate, cost *big.Rat }
 		next := cuts[len(cuts)-1] + 2
@@ -129,12 +130,13 @@ func knapsackPhi(job *hare.Job, grid []int64, prices map[string][]int64, path in
 	return least
 }
 
-// The dual that Bound evaluates equals the knapsack, to the last digit.
+// The dual that Bound evaluates equals the knapsack exactly.
 func TestBoundIsTheKnapsack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(least, most int, what string) int64 { return int64(rapid.IntRange(least, most).Draw(t, what)) }
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-		cert := &hare.Certificate{Method: hare.MethodPrice, Path: rapid.Bool().Draw(t, "path"), Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0}}
+		cert := &hare.Certificate{Method: hare.MethodPrice, Path: rapid.Bool().Draw(t, "path"),
+			Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0}}
 		scale := rapid.SampledFrom([]int64{1, 1, 7, 1_000_003}).Draw(t, "scale")
 		for range n(1, 7, "cells") {
 			cert.GridUs = append(cert.GridUs, cert.GridUs[len(cert.GridUs)-1]+n(1, 6, "cell")*scale)
@@ -142,7 +144,8 @@ func TestBoundIsTheKnapsack(t *testing.T) {
 		want, prices := new(big.Rat), map[string][]int64{}
 		for _, kind := range []string{"A", "B", "C"} {
 			count := n(1, 3, "gpus")
-			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(count)}}})
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+				hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(count)}}})
 			if n(0, 3, "priced") == 0 {
 				continue
 			}
@@ -156,7 +159,8 @@ func TestBoundIsTheKnapsack(t *testing.T) {
 			cert.Prices = append(cert.Prices, p)
 		}
 		for i := range n(1, 2, "jobs") {
-			j := hare.Job{ID: fmt.Sprint(i), WeightMicro: n(0, 4, "weight") * 999_983, ReleaseUs: n(0, 20, "release") * scale, Rounds: n(1, 6, "rounds"), Tasks: n(1, 3, "tasks"), Sync: hare.Sync(n(0, 1, "sync"))}
+			j := hare.Job{ID: fmt.Sprint(i), WeightMicro: n(0, 4, "weight") * 999_983, ReleaseUs: n(0, 20, "release") * scale,
+				Rounds: n(1, 6, "rounds"), Tasks: n(1, 3, "tasks"), Sync: hare.Sync(n(0, 1, "sync"))}
 			for _, kind := range []string{"A", "B", "C"} {
 				j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: n(1, 5, "p") * scale, SyncUs: n(0, 8, "s") * scale})
 			}
@@ -179,7 +183,7 @@ func TestBoundIsTheKnapsack(t *testing.T) {
 	})
 }
 
-// naiveTau lists the ends of tasks on an empty cluster of one node a type.
+// naiveTau lists the ends of tasks on an empty cluster with one node for each type.
 func naiveTau(inst *hare.Instance, j *hare.Job) int64 {
 	var ends []int64
 	for _, p := range j.On {
@@ -209,14 +213,18 @@ func naiveTau(inst *hare.Instance, j *hare.Job) int64 {
 	return ends[j.Tasks-1]
 }
 
-// Figures by hand: one GPU, jobs of 1, 2 and 3 s with weights 1, 4 and 3.
+// The figures are computed by hand: one GPU, jobs of 1, 2 and 3 s with weights 1, 4 and
+// 3.
 func TestMachineAndCriticalPath(t *testing.T) {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}
 	for i, w := range []int64{1, 4, 3} {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint(i), WeightMicro: w * 1e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: int64(i+1) * 1e6, SyncUs: 500000}}})
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint(i), WeightMicro: w * 1e6, Rounds: 1, Tasks: 1,
+			On: []hare.Profile{{Type: "A", ComputeUs: int64(i+1) * 1e6, SyncUs: 500000}}})
 	}
 	for method, want := range map[string]*big.Rat{
-		// Speed 2, by w/W = 1, 2, 1: ends at 1.5, 1 and 3 of the machine, and σ.
+		// At speed 2 and w/W = 1, 2, 1, the jobs end at 1.5, 1 and 3 on the machine; then σ is
+		// added.
 		hare.MethodMachine:      big.NewRat(1*20+4*15+3*35, 10),
 		hare.MethodCriticalPath: big.NewRat(1*15+4*25+3*35, 10),
 	} {
@@ -225,7 +233,7 @@ func TestMachineAndCriticalPath(t *testing.T) {
 			t.Errorf("%s: %v %v, want %v", method, got, err, want)
 		}
 	}
-	// A release that preempts: B of the first is the mean of two parts.
+	// The release preempts the first job, so its B is the mean of two parts.
 	inst.Jobs = inst.Jobs[:2]
 	inst.Jobs[0].Rounds = 4 // 4 s of work at speed 2: [0, 0.5) and [1.5, 3)
 	inst.Jobs[1].ReleaseUs = 500000
@@ -237,8 +245,7 @@ func TestMachineAndCriticalPath(t *testing.T) {
 	}
 }
 
-// Whatever is done to the certificate of an accepted result that it should not
-// survive is refused.
+// A certificate of an accepted result is refused after every change that makes it false.
 func TestCertificateMutations(t *testing.T) {
 	for name, change := range map[string]func(*hare.Result){
 		"bound raised by 1e-6":       func(r *hare.Result) { r.Certificate.Bound = raised(r.Certificate.Bound) },
@@ -270,10 +277,14 @@ func TestCertificateMutations(t *testing.T) {
 		"a job not listed":           func(r *hare.Result) { r.Jobs = r.Jobs[1:] },
 		"no schedule":                func(r *hare.Result) { r.Schedule = nil },
 		"gpu renamed":                func(r *hare.Result) { r.Schedule.Lanes[0].GPU += "0" },
-		"gpu with a leading zero":    func(r *hare.Result) { g := &r.Schedule.Lanes[0].GPU; *g = strings.Replace(*g, "/", "/0", 1) },
-		"gpu twice":                  func(r *hare.Result) { r.Schedule.Lanes[1].GPU = r.Schedule.Lanes[0].GPU },
-		"a lane less":                func(r *hare.Result) { r.Schedule.Lanes = r.Schedule.Lanes[1:] },
-		"columns unequal":            func(r *hare.Result) { l := &r.Schedule.Lanes[0]; l.StartUs = l.StartUs[1:] },
+		"gpu with a leading zero": func(r *hare.Result) {
+			g := &r.Schedule.Lanes[0].GPU
+			*g = strings.Replace(*g, "/",
+				"/0", 1)
+		},
+		"gpu twice":       func(r *hare.Result) { r.Schedule.Lanes[1].GPU = r.Schedule.Lanes[0].GPU },
+		"a lane less":     func(r *hare.Result) { r.Schedule.Lanes = r.Schedule.Lanes[1:] },
+		"columns unequal": func(r *hare.Result) { l := &r.Schedule.Lanes[0]; l.StartUs = l.StartUs[1:] },
 	} {
 		for _, file := range []string{"three-jobs", "windows", "traps"} {
 			inst, res := example(t, file)
@@ -289,14 +300,14 @@ func TestCertificateMutations(t *testing.T) {
 	}
 }
 
-// raised is a printed bound, one unit of its last place higher.
+// raised returns a printed bound with one unit more in its last place.
 func raised(bound string) string {
 	x, _ := new(big.Rat).SetString(bound)
 	return x.Add(x, big.NewRat(1, 1e6)).FloatString(6)
 }
 
-// Random changes to prices and grids never make a bound above the value of a
-// feasible schedule.
+// Random changes to prices and grids never give a bound above the value of a feasible
+// schedule.
 func TestAnyPricesBoundAnySchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inst, s := tiny(t)
@@ -304,7 +315,8 @@ func TestAnyPricesBoundAnySchedule(t *testing.T) {
 		if len(faults) > 0 {
 			t.Skip("no schedule")
 		}
-		cert := &hare.Certificate{Method: rapid.SampledFrom([]string{hare.MethodPrice, hare.MethodPrice, hare.MethodPrice, hare.MethodMachine, hare.MethodCriticalPath}).Draw(t, "method"), Objective: hare.ObjectiveWeightedJCT}
+		cert := &hare.Certificate{Method: rapid.SampledFrom([]string{hare.MethodPrice, hare.MethodPrice, hare.MethodPrice,
+			hare.MethodMachine, hare.MethodCriticalPath}).Draw(t, "method"), Objective: hare.ObjectiveWeightedJCT}
 		if cert.Method == hare.MethodPrice {
 			cert.Path = rapid.Bool().Draw(t, "path")
 			cert.GridUs = []int64{0}

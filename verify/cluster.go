@@ -7,7 +7,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// openTimes are the windows of GPU number of a node, less what it is busy.
+// openTimes returns the windows of GPU number of a node, without the time in which the
+// GPU is busy.
 func openTimes(n *hare.Node, number int) []hare.Window {
 	windows := n.Windows
 	if windows == nil {
@@ -29,14 +30,14 @@ func openTimes(n *hare.Node, number int) []hare.Window {
 	return out
 }
 
-// supply is M_k(t) of one type: level[i] from at[i] on.
-type supply struct {
+// typeCapacity is M_k(t) of one type: level[i] from at[i] on.
+type typeCapacity struct {
 	at    []int64
 	level []int64
 }
 
-// supplies returns M_k(t) by type.
-func supplies(inst *hare.Instance) map[string]*supply {
+// capacitiesByType returns M_k(t) by type.
+func capacitiesByType(inst *hare.Instance) map[string]*typeCapacity {
 	deltas := map[string]map[int64]int64{}
 	for i := range inst.Cluster.Nodes {
 		n := &inst.Cluster.Nodes[i]
@@ -57,7 +58,7 @@ func supplies(inst *hare.Instance) map[string]*supply {
 					}
 				}
 			}
-			// GPUs without a busy time share the node's windows.
+			// GPUs without a busy time share the windows of the node.
 			windows := n.Windows
 			if windows == nil {
 				windows = []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
@@ -69,9 +70,9 @@ func supplies(inst *hare.Instance) map[string]*supply {
 			number += g.Count
 		}
 	}
-	out := map[string]*supply{}
+	out := map[string]*typeCapacity{}
 	for kind, d := range deltas {
-		s := &supply{}
+		s := &typeCapacity{}
 		for t := range d {
 			if t != hare.Forever {
 				s.at = append(s.at, t)
@@ -88,37 +89,37 @@ func supplies(inst *hare.Instance) map[string]*supply {
 	return out
 }
 
-// peak is max over t.
-func (s *supply) peak() int64 {
-	if s == nil {
+// peak returns the maximum over time.
+func (tc *typeCapacity) peak() int64 {
+	if tc == nil {
 		return 0
 	}
-	return slices.Max(s.level)
+	return slices.Max(tc.level)
 }
 
-// walk calls do for every stretch of a grid cell in which M_k stands still:
-// both are steps, walked side by side.
-func (s *supply) walk(grid []int64, do func(cell int, level, length int64)) {
+// walk calls do for every part of a grid cell in which M_k is constant. Both are steps,
+// which walk merges.
+func (tc *typeCapacity) walk(grid []int64, do func(cell int, level, length int64)) {
 	step := 0
 	for g := range grid[1:] {
 		for from := grid[g]; from < grid[g+1]; {
-			for step+1 < len(s.at) && s.at[step+1] <= from {
+			for step+1 < len(tc.at) && tc.at[step+1] <= from {
 				step++
 			}
 			to := grid[g+1]
-			if step+1 < len(s.at) {
-				to = min(to, s.at[step+1])
+			if step+1 < len(tc.at) {
+				to = min(to, tc.at[step+1])
 			}
-			do(g, s.level[step], to-from)
+			do(g, tc.level[step], to-from)
 			from = to
 		}
 	}
 }
 
-// cost is ∫ M_k π over the grid.
-func (s *supply) cost(grid, prices []int64) *big.Int {
-	held := make([]sum128, len(prices)) // GPU-time by cell
-	s.walk(grid, func(cell int, level, length int64) { held[cell].addProduct(length, level) })
+// cost returns ∫ M_k π over the grid.
+func (tc *typeCapacity) cost(grid, prices []int64) *big.Int {
+	held := make([]sum128, len(prices)) // the GPU-time by cell
+	tc.walk(grid, func(cell int, level, length int64) { held[cell].addProduct(length, level) })
 	total := new(big.Int)
 	for g, x := range prices {
 		amount := held[g].big()

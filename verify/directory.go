@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// directory finds the GPUs of a cluster by their names, node/number.
+// directory finds the GPUs of a cluster by their names node/number.
 type directory map[string]int // node name to its index in the cluster
 
 func newDirectory(c *hare.Cluster) directory {
@@ -18,7 +18,8 @@ func newDirectory(c *hare.Cluster) directory {
 	return d
 }
 
-// find returns the node, by its index, the number of the GPU on it, and its type.
+// find returns the index of the GPU's node, the number of the GPU on the node, and its
+// type.
 func (d directory) find(c *hare.Cluster, name string) (node, number int, kind string, ok bool) {
 	slash := strings.LastIndexByte(name, '/')
 	if slash < 0 {

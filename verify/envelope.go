@@ -72,8 +72,8 @@ func (e *envelope) push(n int, i int32) {
 	}
 }
 
-// at returns the greatest value in round number x of the row, and its line;
-// a line covers every round.
+// at returns the greatest value in round number x of the row, and its line. Some line
+// covers every round.
 func (e *envelope) at(x int) (value int64, line int32) {
 	line = -1
 	for n := x + e.size; n >= 1; n /= 2 {

@@ -8,46 +8,46 @@ import (
 	"slices"
 )
 
-// sum128 is an unsigned sum of products.
+// sum128 is an unsigned 128-bit sum of products.
 type sum128 struct{ hi, lo uint64 }
 
 // addProduct adds a·b of non-negative numbers. Lengths that add up to at most
 // 2^56, times prices of at most 2^53, stay within 128 bits.
-func (s *sum128) addProduct(a, b int64) { *s = s.plus(a, b) }
+func (su *sum128) addProduct(a, b int64) { *su = su.plus(a, b) }
 
-// plus is s + a·b of non-negative numbers.
-func (s sum128) plus(a, b int64) sum128 {
+// plus returns s + a·b for non-negative numbers.
+func (su sum128) plus(a, b int64) sum128 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	return s.add(sum128{hi, lo})
+	return su.add(sum128{hi, lo})
 }
 
-func (s sum128) add(t sum128) sum128 {
-	lo, carry := bits.Add64(s.lo, t.lo, 0)
-	hi, _ := bits.Add64(s.hi, t.hi, carry)
+func (su sum128) add(t sum128) sum128 {
+	lo, carry := bits.Add64(su.lo, t.lo, 0)
+	hi, _ := bits.Add64(su.hi, t.hi, carry)
 	return sum128{hi, lo}
 }
 
-// sub is s − t, which is not negative.
-func (s sum128) sub(t sum128) sum128 {
-	lo, borrow := bits.Sub64(s.lo, t.lo, 0)
-	hi, _ := bits.Sub64(s.hi, t.hi, borrow)
+// sub returns s − t, which must not be negative.
+func (su sum128) sub(t sum128) sum128 {
+	lo, borrow := bits.Sub64(su.lo, t.lo, 0)
+	hi, _ := bits.Sub64(su.hi, t.hi, borrow)
 	return sum128{hi, lo}
 }
 
-// times is s·n; of n GPUs at the price of one slot each it fits.
-func (s sum128) times(n int64) sum128 {
-	hi, lo := bits.Mul64(s.lo, uint64(n))
-	return sum128{hi + s.hi*uint64(n), lo}
+// times returns s·n, which fits for n GPUs at the price of one slot each.
+func (su sum128) times(n int64) sum128 {
+	hi, lo := bits.Mul64(su.lo, uint64(n))
+	return sum128{hi + su.hi*uint64(n), lo}
 }
 
-// compare is −1, 0 or 1 as s is less than, equal to or greater than t.
-func (s sum128) compare(t sum128) int {
-	return cmp.Or(cmp.Compare(s.hi, t.hi), cmp.Compare(s.lo, t.lo))
+// compare returns −1, 0 or 1 if s is less than, equal to or greater than t.
+func (su sum128) compare(t sum128) int {
+	return cmp.Or(cmp.Compare(su.hi, t.hi), cmp.Compare(su.lo, t.lo))
 }
 
-func (s sum128) big() *big.Int {
-	x := new(big.Int).SetUint64(s.hi)
-	return x.Lsh(x, 64).Add(x, new(big.Int).SetUint64(s.lo))
+func (su sum128) big() *big.Int {
+	x := new(big.Int).SetUint64(su.hi)
+	return x.Lsh(x, 64).Add(x, new(big.Int).SetUint64(su.lo))
 }
 
 // times multiplies integers of any size.
@@ -59,10 +59,9 @@ func times(xs ...int64) *big.Int {
 	return p
 }
 
-// evaluate raises f.alt to D_L(μ), exactly, for each last piece L that is not
-// done and not proved to cost bound or more, save where D is −∞. The seconds
-// given to each type, and their prices, are running sums of integers, so only
-// such L cost big arithmetic.
+// evaluate raises f.alt to D_L(μ), exactly, for each last piece L that is neither done
+// nor proved to cost at least bound, unless D is −∞. The seconds of each type and their
+// prices are running sums of integers, so only such L need big arithmetic.
 func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
 	types, n := len(f.cs), len(f.from)
 	approx, _ := mu.Float64()
@@ -74,7 +73,7 @@ func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
 		if i >= first && !done[i] && f.low[i] < bound {
 			last := new(big.Int) // den times the gain of a second of the last piece, times d
 			if k >= 0 {
-				last = f.over(i, k, num, den)
+				last = f.gain(i, k, num, den)
 				last.Sub(last, new(big.Int).Mul(den, times(f.weight, f.cs[k].d)))
 			}
 			if i < n-1 || last.Sign() <= 0 {
@@ -105,9 +104,9 @@ func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
 	}
 }
 
-// turns are the exact μ nearest to f.mu[L] at which D_L may turn: where a type
-// becomes worth its price, or another takes over.
-func (f *fluid) turns(L int) []*big.Rat {
+// breakpoints returns the exact μ nearest to f.mu[L] at which the slope of D_L may
+// change: where a type becomes worth its price, or another type takes over.
+func (f *fluid) breakpoints(L int) []*big.Rat {
 	type place struct {
 		distance, at float64
 		i, k, m      int // m = k: where k becomes worth its price
@@ -148,25 +147,25 @@ func (f *fluid) turns(L int) []*big.Rat {
 	out := make([]*big.Rat, 0, most)
 	for _, p := range near {
 		dk, dm := f.cs[p.k].d, f.cs[p.m].d
-		ck := f.round(p.i, p.k, p.i == L)
-		turn := new(big.Rat)
+		ck := f.roundPrice(p.i, p.k, p.i == L)
+		breakpoint := new(big.Rat)
 		if p.m == p.k {
-			turn.SetInt(ck)
+			breakpoint.SetInt(ck)
 		} else {
-			cm := f.round(p.i, p.m, p.i == L)
+			cm := f.roundPrice(p.i, p.m, p.i == L)
 			ck.Mul(ck, big.NewInt(dm)).Sub(ck, cm.Mul(cm, big.NewInt(dk)))
-			turn.SetFrac(ck, big.NewInt(dm-dk))
+			breakpoint.SetFrac(ck, big.NewInt(dm-dk))
 		}
-		if turn.Sign() >= 0 {
-			out = append(out, turn)
+		if breakpoint.Sign() >= 0 {
+			out = append(out, breakpoint)
 		}
 	}
 	return out
 }
 
-// round is n, the exact price of a round of type k in piece i; the last piece
-// costs w for each second beside it.
-func (f *fluid) round(i, k int, last bool) *big.Int {
+// roundPrice returns n, the exact price of a round of type k in piece i. In the last
+// piece, each second costs w in addition.
+func (f *fluid) roundPrice(i, k int, last bool) *big.Int {
 	n := big.NewInt(f.price[i*len(f.cs)+k])
 	n.Mul(n, f.factor[k])
 	if last {
@@ -175,33 +174,34 @@ func (f *fluid) round(i, k int, last bool) *big.Int {
 	return n
 }
 
-// best is the type with the greatest gain at μ = num/den in piece i, or −1
-// where none gains. Floats decide where they can tell, integers elsewhere.
+// best returns the type with the greatest gain at μ = num/den in piece i, or −1 if no
+// type gains. Floats decide if they can, integers otherwise.
 func (f *fluid) best(i int, mu float64, num, den *big.Int) int {
 	types := len(f.cs)
 	at, atGain := -1, 0.0
 	for k, c := range f.unit[i*types : (i+1)*types] {
 		x := (mu - c) * f.rate[k]
-		if e := (mu + c) * f.rate[k] * 0x1p-48; x+e < 0 || at >= 0 && x+e < atGain-(mu+f.unit[i*types+at])*f.rate[at]*0x1p-48 {
+		if e := (mu + c) * f.rate[k] * 0x1p-48; x+e < 0 || at >= 0 &&
+			x+e < atGain-(mu+f.unit[i*types+at])*f.rate[at]*0x1p-48 {
 			continue
 		}
 		if at >= 0 {
 			e := ((mu+c)*f.rate[k] + (mu+f.unit[i*types+at])*f.rate[at]) * 0x1p-48
-			if x > atGain+e || f.over(i, k, num, den).Mul(f.over(i, k, num, den), big.NewInt(f.cs[at].d)).
-				Cmp(new(big.Int).Mul(f.over(i, at, num, den), big.NewInt(f.cs[k].d))) > 0 {
+			if x > atGain+e || f.gain(i, k, num, den).Mul(f.gain(i, k, num, den), big.NewInt(f.cs[at].d)).
+				Cmp(new(big.Int).Mul(f.gain(i, at, num, den), big.NewInt(f.cs[k].d))) > 0 {
 				at, atGain = k, x
 			}
 			continue
 		}
-		if e := (mu + c) * f.rate[k] * 0x1p-48; x > e || f.over(i, k, num, den).Sign() > 0 {
+		if e := (mu + c) * f.rate[k] * 0x1p-48; x > e || f.gain(i, k, num, den).Sign() > 0 {
 			at, atGain = k, x
 		}
 	}
 	return at
 }
 
-// over is num − n·den: den times what a round of type k gains in piece i.
-func (f *fluid) over(i, k int, num, den *big.Int) *big.Int {
-	x := f.round(i, k, false)
+// gain returns num − n·den: den times the gain of a round of type k in piece i.
+func (f *fluid) gain(i, k int, num, den *big.Int) *big.Int {
+	x := f.roundPrice(i, k, false)
 	return x.Sub(num, x.Mul(x, den))
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// fluid is the time of one relaxed or gang job cut into pieces of constant
-// prices. Costs count 1e-15 weight-seconds, times µs.
+// fluid is the time of one relaxed or gang job, cut into pieces of constant prices.
+// Costs count 1e-15 weight-seconds, times count µs.
 type fluid struct {
 	job    *hare.Job
-	cs     []choice
-	weight int64 // 1e-15 weight-seconds per µs
+	cs     []typeChoice
+	weight int64 // in 1e-15 weight-seconds per µs
 	path   int64
-	from   []int64 // starts of pieces; the last is endless
-	// At piece i and type k, index i·len(cs)+k: the least price within the
-	// trailing window, and n = factor·price, the price of a round, in floats.
+	from   []int64 // the starts of the pieces; the last piece is endless
+	// For piece i and type k, at index i·len(cs)+k: the least price within the trailing
+	// window, and n = factor·price, the price of a round, in floats.
 	price  []int64
 	unit   []float64
 	rate   []float64  // 1/d by type
 	fast   float64    // the greatest rate
 	factor []*big.Int // what a round holds, in units times µs: K·p, or K·d for a gang
 
-	low []float64  // by last piece, proved: its cost is no less
-	mu  []float64  // by last piece: where its dual is greatest, by the floats; −1 where not searched
-	alt []*big.Rat // by last piece: the greatest D_L(μ) found in integers, nil where none
+	low []float64  // by last piece: a proved lower bound on its cost
+	mu  []float64  // by last piece: where its dual is greatest in floats; −1 if not searched
+	alt []*big.Rat // by last piece: the greatest D_L(μ) found in integers; nil without one
 }
 
 // fluidPhi returns φ of a relaxed or gang job by the dual of docs/design.md, section 2.2: with n
@@ -42,7 +42,7 @@ type fluid struct {
 // others are evaluated in integers at turns of D_L. So what is returned is
 // never above φ; it equals φ unless turns lie closer together than floats can
 // tell. O(n·types) for each μ tried, some tens of them a job.
-func fluidPhi(job *hare.Job, cs []choice, grid []int64, path int64) *big.Rat {
+func fluidPhi(job *hare.Job, cs []typeChoice, grid []int64, path int64) *big.Rat {
 	f := newFluid(job, cs, grid, path)
 	first := f.candidates()
 	for {
@@ -79,10 +79,10 @@ func fluidPhi(job *hare.Job, cs []choice, grid []int64, path int64) *big.Rat {
 				continue
 			}
 		}
-		// Beside L, the others that floats cannot tell from it are looked at.
+		// Besides L, all pieces that floats cannot tell from L are evaluated.
 		near := min(bound, f.low[L]+f.low[L]*1e-9+1)
-		for _, turn := range f.turns(L) {
-			f.evaluate(turn, first, done, near)
+		for _, breakpoint := range f.breakpoints(L) {
+			f.evaluate(breakpoint, first, done, near)
 		}
 		if f.alt[L] == nil {
 			f.evaluate(new(big.Rat), first, done, near)
@@ -96,10 +96,10 @@ func fluidPhi(job *hare.Job, cs []choice, grid []int64, path int64) *big.Rat {
 	}
 }
 
-// newFluid cuts time at the release, the path, every grid point and, for a
-// relaxed job, every grid point plus a synchronisation time; between cuts the
-// trailing minima of all types are constant. O(n log n).
-func newFluid(job *hare.Job, cs []choice, grid []int64, path int64) *fluid {
+// newFluid cuts time at the release, the path, every grid point and, for a relaxed job,
+// every grid point plus a synchronisation time. Between cuts the trailing minima of all
+// types are constant. It takes O(n log n).
+func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64) *fluid {
 	f := &fluid{job: job, cs: cs, weight: job.WeightMicro * 1000, path: path}
 	relaxed := job.Sync == hare.Relaxed
 	cuts := append(make([]int64, 0, 2+len(grid)*(1+len(cs))), job.ReleaseUs, path)
@@ -111,7 +111,7 @@ func newFluid(job *hare.Job, cs []choice, grid []int64, path int64) *fluid {
 	for _, t := range grid {
 		add(t)
 		for k := range cs {
-			if relaxed && cs[k].s > 0 && !slices.ContainsFunc(cs[:k], func(c choice) bool { return c.s == cs[k].s }) {
+			if relaxed && cs[k].s > 0 && !slices.ContainsFunc(cs[:k], func(c typeChoice) bool { return c.s == cs[k].s }) {
 				add(t + cs[k].s)
 			}
 		}
@@ -128,11 +128,11 @@ func newFluid(job *hare.Job, cs []choice, grid []int64, path int64) *fluid {
 		f.factor = append(f.factor, times(cs[k].units, held))
 		f.rate = append(f.rate, 1/float64(cs[k].d))
 		f.fast = max(f.fast, f.rate[k])
-		if cs[k].tariff != nil {
-			f.trail(k, grid, back)
+		if cs[k].curve != nil {
+			f.trailingMinima(k, grid, back)
 		}
 	}
-	f.join()
+	f.mergePieces()
 	n = len(f.from)
 	f.unit = make([]float64, n*types)
 	for k := range cs {
@@ -145,12 +145,13 @@ func newFluid(job *hare.Job, cs []choice, grid []int64, path int64) *fluid {
 	return f
 }
 
-// trail fills in the least price of type k over [max(t − back, a), t] for each
-// piece, t in it, with a queue of cells of rising prices. O(pieces + cells).
-func (f *fluid) trail(k int, grid []int64, back int64) {
-	prices := f.cs[k].tariff.prices
+// trailingMinima computes, for each piece, the least price of type k over [max(t − back,
+// a), t] with t in the piece, by a queue of cells of rising prices. It takes O(pieces +
+// cells).
+func (f *fluid) trailingMinima(k int, grid []int64, back int64) {
+	prices := f.cs[k].curve.prices
 	queue := make([]int, 0, len(grid))
-	oldest, next := 0, 0 // cells before next have been queued
+	oldest, next := 0, 0 // the cells before next have been queued
 	for i, b := range f.from {
 		if b >= grid[len(grid)-1] {
 			break // free from the horizon on
@@ -173,9 +174,9 @@ func (f *fluid) trail(k int, grid []int64, back int64) {
 	}
 }
 
-// join makes one piece of neighbours in which every type costs the same; the
-// cut at the path stays, where last pieces begin.
-func (f *fluid) join() {
+// mergePieces merges neighbouring pieces in which every type costs the same. It keeps
+// the cut at the path, where last pieces begin.
+func (f *fluid) mergePieces() {
 	types := len(f.cs)
 	n := 1
 	for i := 1; i < len(f.from); i++ {
@@ -190,9 +191,9 @@ func (f *fluid) join() {
 	f.price = f.price[:n*types]
 }
 
-// candidates returns the first last piece: at or after the path, and ending
-// late enough for all rounds on the fastest type; the dual of those before is
-// not bounded. It also starts f.low with w·b.
+// candidates returns the first possible last piece: it starts at or after the path and
+// ends late enough for all rounds on the fastest type. The dual of earlier pieces is
+// unbounded. candidates also sets f.low to w·b.
 func (f *fluid) candidates() int {
 	dmin := f.cs[0].d
 	for _, c := range f.cs {
@@ -234,7 +235,7 @@ func (f *fluid) sweep(mu float64, L int) (value, slope float64) {
 			}
 		}
 		if i == n-1 {
-			// Endless and free: D is −∞ where a round is worth more than w·d.
+			// The piece is endless and free: D is −∞ if a round is worth more than w·d.
 			if gain <= w*(1-0x1p-40) {
 				v := w*float64(b) + rounds
 				f.low[i] = max(f.low[i], v-sum-slop*(v+mu*f.fast*float64(b-f.from[0])))
@@ -262,7 +263,7 @@ func (f *fluid) sweep(mu float64, L int) (value, slope float64) {
 
 // maximise searches the μ at which D_L is greatest. D_L is concave and
 // piecewise linear: the next μ is where the tangents at the ends of the
-// bracket meet, which is the turn itself when D_L reaches them there.
+// bracket meet, which is the breakpoint itself when D_L reaches them there.
 func (f *fluid) maximise(L int) float64 {
 	lo, vlo, slo := 0.0, 0.0, float64(f.job.Rounds)
 	hi, vhi, shi := math.Inf(1), 0.0, 0.0
@@ -276,13 +277,14 @@ func (f *fluid) maximise(L int) float64 {
 		}
 		hi = guess
 		if vhi, shi = f.sweep(hi, L); shi >= 0 {
-			f.sweep(hi*(1-0x1p-39), L) // below the edge, where f.low[L] is raised
+			f.sweep(hi*(1-0x1p-39), L) // below the end of the bracket, where f.low[L] is raised
 			return hi
 		}
 	}
-	// A slope within its rounding error of 0 is 0.
-	flat := float64(len(f.from)+16) * 0x1p-51 * (float64(f.job.Rounds) + f.fast*float64(f.from[min(L+1, len(f.from)-1)]-f.from[0]))
-	const steps = 300 // tens suffice; any μ gives a bound
+	// A slope within its rounding error of 0 counts as 0.
+	flat := float64(len(f.from)+16) * 0x1p-51 * (float64(f.job.Rounds) +
+		f.fast*float64(f.from[min(L+1, len(f.from)-1)]-f.from[0]))
+	const steps = 300 // tens suffice, and any μ gives a bound
 	for step := range steps {
 		mu, top := guess, math.Inf(1)
 		if !math.IsInf(hi, 1) {

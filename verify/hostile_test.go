@@ -84,7 +84,8 @@ func TestHostileSizesAndSteps(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = many
 	}
-	cert := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0, 1 << 16}, StepUs: 1}
+	cert := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0, 1 << 16},
+		StepUs: 1}
 	if _, err := verify.Bound(small(kinds, jobs...), cert); err == nil || !strings.Contains(err.Error(), "too fine") {
 		t.Errorf("33 jobs of 2^28 steps: %v", err)
 	}

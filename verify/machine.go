@@ -12,8 +12,8 @@ import (
 // machineBound replays all jobs on one machine with the speed of the whole
 // cluster, preemptively, by greatest w/W (docs/design.md, section 2), in ticks of 1/M µs: a job
 // of work W takes W ticks. O(n log n).
-func machineBound(inst *hare.Instance, supply map[string]*supply) (*proved, error) {
-	speed := wholePeak(supply)
+func machineBound(inst *hare.Instance, capacities map[string]*typeCapacity) (*proved, error) {
+	speed := wholePeak(capacities)
 	type item struct {
 		release, work, left, twice *big.Int
 		job                        *hare.Job
@@ -23,7 +23,7 @@ func machineBound(inst *hare.Instance, supply map[string]*supply) (*proved, erro
 	items := make([]*item, len(inst.Jobs))
 	for i := range inst.Jobs {
 		job := &inst.Jobs[i]
-		cs := choices(job, supply)
+		cs := choices(job, capacities)
 		if _, err := leastRound(job, cs); err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func machineBound(inst *hare.Instance, supply map[string]*supply) (*proved, erro
 		x.left = new(big.Int).Set(x.work)
 		items[i] = x
 	}
-	// Ranks by w/W make the choice among the released an integer comparison.
+	// Ranks by w/W reduce the choice among released jobs to a comparison of integers.
 	byRank := slices.Clone(items)
 	slices.SortStableFunc(byRank, func(a, b *item) int {
 		l := new(big.Int).Mul(big.NewInt(a.job.WeightMicro), b.work)
@@ -51,7 +51,7 @@ func machineBound(inst *hare.Instance, supply map[string]*supply) (*proved, erro
 	}
 	waiting := slices.Clone(items)
 	slices.SortStableFunc(waiting, func(a, b *item) int { return a.release.Cmp(b.release) })
-	released := &ranks{}
+	released := &readyHeap{}
 	now := new(big.Int)
 	for len(waiting) > 0 || released.Len() > 0 {
 		if released.Len() == 0 && waiting[0].release.Cmp(now) > 0 {
@@ -73,7 +73,8 @@ func machineBound(inst *hare.Instance, supply map[string]*supply) (*proved, erro
 		}
 		now = end
 	}
-	// w (mean busy time + W/2M + σ − a), mean busy time = twice/(2WM).
+	// Each term is w (mean busy time + W/2M + σ − a), where the mean busy time is
+	// twice/(2WM).
 	terms := make([]*big.Rat, len(items))
 	for i, x := range items {
 		num := new(big.Int).Mul(x.work, x.work)
@@ -85,16 +86,16 @@ func machineBound(inst *hare.Instance, supply map[string]*supply) (*proved, erro
 	return addUp(terms, new(big.Int)), nil
 }
 
-// wholePeak is max over t of Σ_k M_k(t).
-func wholePeak(supply map[string]*supply) int64 {
+// wholePeak returns the maximum of Σ_k M_k(t) over time.
+func wholePeak(capacities map[string]*typeCapacity) int64 {
 	var times []int64
-	for _, s := range supply {
+	for _, s := range capacities {
 		times = append(times, s.at...)
 	}
 	most := int64(1)
 	for _, t := range times {
 		sum := int64(0)
-		for _, s := range supply {
+		for _, s := range capacities {
 			at, found := slices.BinarySearch(s.at, t)
 			if !found {
 				at--
@@ -108,16 +109,16 @@ func wholePeak(supply map[string]*supply) int64 {
 	return most
 }
 
-// ranks is a heap of the released jobs by rank.
-type ranks []int
+// readyHeap is a heap of the released jobs by rank.
+type readyHeap []int
 
-func (r ranks) Len() int           { return len(r) }
-func (r ranks) Less(i, j int) bool { return r[i] < r[j] }
-func (r ranks) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
-func (r *ranks) Push(x any)        { *r = append(*r, x.(int)) }
-func (r *ranks) Pop() any {
-	last := len(*r) - 1
-	x := (*r)[last]
-	*r = (*r)[:last]
+func (rh readyHeap) Len() int           { return len(rh) }
+func (rh readyHeap) Less(i, j int) bool { return rh[i] < rh[j] }
+func (rh readyHeap) Swap(i, j int)      { rh[i], rh[j] = rh[j], rh[i] }
+func (rh *readyHeap) Push(x any)        { *rh = append(*rh, x.(int)) }
+func (rh *readyHeap) Pop() any {
+	last := len(*rh) - 1
+	x := (*rh)[last]
+	*rh = (*rh)[:last]
 	return x
 }

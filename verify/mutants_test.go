@@ -59,7 +59,7 @@ func TestFalseReadingsAreKilled(t *testing.T) {
 	}
 }
 
-// A type left out of the prices is free, not infinitely dear.
+// A type that is left out of the prices is free, not infinitely dear.
 func TestAbsentTypeIsFree(t *testing.T) {
 	for _, name := range []string{"three-jobs", "windows", "traps"} {
 		for drop := range 2 {
@@ -81,8 +81,8 @@ func TestAbsentTypeIsFree(t *testing.T) {
 	}
 }
 
-// The verifier is none of the mutants: on the examples, the instances on which
-// they show, it gives the right figure where each of them gives another.
+// On the examples, which tell them apart, the verifier gives the right figure and each
+// mutant another one.
 func TestVerifierIsNoMutant(t *testing.T) {
 	for _, name := range []string{"three-jobs", "windows", "traps"} {
 		inst, res := example(t, name)
@@ -129,7 +129,8 @@ func TestFloatsWouldLie(t *testing.T) {
 			t.Fatal(err)
 		}
 		res := &hare.Result{
-			InstanceSHA256: wire.SHA256(inst), Objective: hare.ObjectiveWeightedJCT, Value: &value, Bound: &b, Certificate: cert,
+			InstanceSHA256: wire.SHA256(inst), Objective: hare.ObjectiveWeightedJCT, Value: &value, Bound: &b,
+			Certificate: cert,
 			Schedule: &hare.Schedule{Jobs: []string{"x"}, Lanes: []hare.Lane{{GPU: "n/0", Job: []int32{0}, Round: []int64{0},
 				Rounds: []int64{1}, Tasks: []int64{1}, PeriodUs: []int64{0}, StartUs: []int64{0}}}},
 		}
@@ -139,9 +140,9 @@ func TestFloatsWouldLie(t *testing.T) {
 	}
 }
 
-// TestFalseReadingsOfSizesAndSteps evaluates by each false reading a certificate
-// that shows it, on an instance with a schedule of the given value: the reading's
-// figure is above the value, the right one is not.
+// TestFalseReadingsOfSizesAndSteps evaluates, by each false reading, a certificate on an
+// instance with a schedule of the given value. The figure of the false reading is above
+// the value, the right figure is not.
 func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 	second := []int64{0, 1e6}
 	gang := func(tasks int64) hare.Job { return brief(hare.Gang, tasks) }
@@ -150,10 +151,12 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 	mixing.On = append(slices.Clone(mixing.On), hare.Profile{Type: "B", ComputeUs: 1e6})
 	twice := brief(hare.Relaxed, 2)
 	twice.Rounds = 2
-	pair := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 2, On: []hare.Profile{{Type: "A", ComputeUs: 2e6}, {Type: "B", ComputeUs: 2e6}}}
+	pair := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 2, On: []hare.Profile{{Type: "A", ComputeUs: 2e6},
+		{Type: "B", ComputeUs: 2e6}}}
 	early := hare.Job{WeightMicro: 10e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "B", ComputeUs: 1e6}}}
 	onA := func(release int64) hare.Job {
-		return hare.Job{WeightMicro: 10e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}, ReleaseUs: release}
+		return hare.Job{WeightMicro: 10e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}},
+			ReleaseUs: release}
 	}
 	slow := pair
 	slow.On = []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 2e6}}
@@ -189,17 +192,20 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 		{"own GPUs at time 0", small(append(nodes("A", 1), nodes("A", 1, joins)...), twice),
 			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{ownAtZero: true}, 3, big.NewRat(2, 1)},
 		// Both tasks on B in [0, 4), while others have A until 5.
-		{"no last level", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(1e6), onA(2e6), onA(3e6), onA(4e6)),
+		{"no last level", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(1e6), onA(2e6), onA(3e6),
+			onA(4e6)),
 			stepped(priced([]int64{0, 5e6}, "A", 9e9)), reading{noLast: true}, 4 + 5*10, big.NewRat(54, 1)},
 		// The pair runs on A in [0, 2) and on B in [1, 3), where nobody else is: 3.
 		{"slots of a level within its own length", small(append(nodes("A", 1), nodes("B", 1)...), pair, early, onA(2e6)),
-			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0, 0)), reading{levelWindow: true}, 3 + 10 + 10, big.NewRat(22, 1)},
+			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0, 0)), reading{levelWindow: true},
+			3 + 10 + 10, big.NewRat(22, 1)},
 		// One task on each type in [0, 2).
 		{"no sharing", small(append(nodes("A", 1), nodes("B", 1)...), pair),
 			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{noSharing: true}, 2, big.NewRat(2, 1)},
 		// B in [0, 2) and A in [1, 2), while others have A in [0, 1) and [2, 4).
 		{"no sharing where A holds all", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(2e6), onA(3e6)),
-			stepped(priced([]int64{0, 1e6, 2e6, 4e6}, "A", 2e9, 1e9, 2e9)), reading{wholeAlone: true}, 2 + 3*10, big.NewRat(32, 1)},
+			stepped(priced([]int64{0, 1e6, 2e6, 4e6}, "A", 2e9, 1e9, 2e9)), reading{wholeAlone: true}, 2 + 3*10,
+			big.NewRat(32, 1)},
 		// Two tasks in [0.5, 2.5) on one GPU; a job from 1 on would end at 3.
 		{"release up to the step", small(nodes("A", 1), between),
 			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{stepUp: true}, 2, big.NewRat(2, 1)},

@@ -36,8 +36,8 @@ type reading struct {
 	noPath        bool // path false: not a false reading, C may be before P
 }
 
-// naive evaluates the price bound of a certificate in floats, by the knapsack,
-// piece by piece: slow, obvious, and with every false reading built in.
+// naive evaluates the price bound of a certificate in floats by the knapsack, piece by
+// piece. It is slow and obvious, and it has every false reading built in.
 func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 	grid := c.GridUs
 	prices := map[string][]int64{}
@@ -144,7 +144,8 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 		rows, units := map[string][]int64{}, map[string]int64{}
 		for kind, row := range prices {
 			rows[kind], units[kind] = row, job.Tasks
-			if own := sizes[kind][job.Tasks]; own != nil && (job.Sync != hare.Relaxed || r.sizesRelaxed) && (!job.Mix || r.sizesMixing) {
+			if own := sizes[kind][job.Tasks]; own != nil && (job.Sync != hare.Relaxed || r.sizesRelaxed) &&
+				(!job.Mix || r.sizesMixing) {
 				rows[kind], units[kind] = own, 1
 			}
 		}
@@ -161,8 +162,9 @@ func naive(inst *hare.Instance, c *hare.Certificate, r reading) float64 {
 	return total
 }
 
-// naivePhi is φ of one job; it pays units of the price of a type at a time.
-func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[string]int64, peak func(string) int64, tau int64, r reading) float64 {
+// naivePhi returns φ of one job, which pays units of the price of a type at a time.
+func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[string]int64, peak func(string) int64,
+	tau int64, r reading) float64 {
 	w := float64(job.WeightMicro) * 1e-6
 	release := job.ReleaseUs
 	path := release
@@ -196,7 +198,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 		}
 	}
 	if r.dropNarrow && len(wide) > 0 {
-		kinds = wide // where some type is wide enough
+		kinds = wide // if some type is wide enough
 	}
 	price := func(row []int64, t int64) float64 {
 		at, found := slices.BinarySearch(grid, t)
@@ -358,7 +360,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 	return best
 }
 
-// naiveRound is τ by counting up task ends; 0 where the job does not fit.
+// naiveRound returns τ by counting up the ends of tasks; 0 if the job does not fit.
 func naiveRound(job *hare.Job, peak func(string) int64) int64 {
 	var ends []int64
 	for _, p := range job.On {
@@ -382,7 +384,7 @@ func naiveRound(job *hare.Job, peak func(string) int64) int64 {
 	return ends[job.Tasks-1]
 }
 
-// naivePattern is F for m GPUs in 1e-9: every number of every good is tried.
+// naivePattern returns F for m GPUs in 1e-9 by trying every number of every resource.
 // sizes holds the price of so many GPUs together.
 func naivePattern(m, single int64, sizes map[int64]int64, r reading) int64 {
 	best := m * single
@@ -390,7 +392,7 @@ func naivePattern(m, single int64, sizes map[int64]int64, r reading) int64 {
 		best = 0
 	}
 	if r.greedyPattern {
-		// The good of the greatest price a GPU first, as often as it fits.
+		// The resource of the greatest price per GPU comes first, as often as it fits.
 		at, each := int64(1), single
 		for k, x := range sizes {
 			if k <= m && (x*at > each*k || x*at == each*k && k > at) {
@@ -412,7 +414,8 @@ func naivePattern(m, single int64, sizes map[int64]int64, r reading) int64 {
 
 // naiveV is the recursion V of docs/bounds.md to the letter, in 1e-15
 // weight-seconds. rows are prices by type, peak counts GPUs.
-func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, peak func(string) int64, path bool, tau int64, as reading) int64 {
+func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, peak func(string) int64, path bool,
+	tau int64, as reading) int64 {
 	release := job.ReleaseUs / delta * delta
 	if as.stepUp && release < job.ReleaseUs {
 		release += delta
@@ -459,7 +462,7 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 		}
 		return sum
 	}
-	slot := func(k kind, from, to int64) int64 { // the cheapest that starts within
+	slot := func(k kind, from, to int64) int64 { // the cheapest slot that starts within
 		least := int64(math.MaxInt64)
 		for v := from; v <= to; v += delta {
 			least = min(least, paid(k, v+k.p)-paid(k, v))

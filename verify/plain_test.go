@@ -15,9 +15,9 @@ type plainTask struct {
 	start, p, d int64
 }
 
-// plainCheck is the text of docs/design.md, section 1 and 6, task by task: it expands every
-// round, compares every pair, and is only fit for tiny schedules. It returns
-// the first condition that fails, or "" and Σ w (C − a) in 1e-12.
+// plainCheck implements the text of docs/design.md, sections 1 and 6, task by task: it
+// expands every round and compares every pair, and is only fit for tiny schedules. It
+// returns the first condition that fails, or "" and Σ w (C − a) in 1e-12.
 func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 	var value hare.Amount
 	kinds, open := map[string]string{}, map[string][]hare.Window{}
@@ -71,7 +71,8 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		before := int64(-1)
 		for y := range l.Job {
 			e := l.Entry(y)
-			if e.Job < 0 || int(e.Job) >= len(s.Jobs) || e.Round < 0 || e.Rounds < 1 || e.Tasks < 1 || e.PeriodUs < 0 || e.StartUs < 0 {
+			if e.Job < 0 || int(e.Job) >= len(s.Jobs) || e.Round < 0 || e.Rounds < 1 || e.Tasks < 1 || e.PeriodUs < 0 ||
+				e.StartUs < 0 {
 				return "range", value
 			}
 			job := slices.Index(ids, s.Jobs[e.Job])
@@ -127,7 +128,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		}
 		value = value.Add(hare.Product(j.WeightMicro, ends[key{i, j.Rounds - 1}]-j.ReleaseUs))
 	}
-	// What holds a GPU from when to when.
+	// held returns what holds a GPU from when to when.
 	held := func(t plainTask) (int64, int64) {
 		if inst.Jobs[t.job].Sync == hare.Relaxed {
 			return t.start, t.start + t.p
@@ -153,7 +154,8 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 				continue
 			}
 			j := &inst.Jobs[t.job]
-			if j.Sync != hare.Relaxed && o.round == t.round && (o.start != t.start || o.gpu == t.gpu || o.kind != t.kind && !j.Mix) {
+			if j.Sync != hare.Relaxed && o.round == t.round && (o.start != t.start || o.gpu == t.gpu || o.kind != t.kind &&
+				!j.Mix) {
 				return "gang", value
 			}
 			if j.Sync == hare.Rigid && o.kind != t.kind {
@@ -162,13 +164,16 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		}
 		if j := &inst.Jobs[t.job]; j.Sync == hare.Rigid {
 			for r := range j.Rounds {
-				if !slices.ContainsFunc(tasks, func(o plainTask) bool { return o.job == t.job && o.round == r && o.gpu == t.gpu }) {
+				if !slices.ContainsFunc(tasks, func(o plainTask) bool {
+					return o.job == t.job && o.round == r &&
+						o.gpu == t.gpu
+				}) {
 					return "rigid moves", value
 				}
 			}
 		}
 	}
-	// Nothing runs inside an entry, and the whole of it is in one window.
+	// Nothing runs inside an entry, and each entry lies in one window.
 	for gpu, row := range spans {
 		for x, s := range row {
 			if x > 0 && s.from < row[x-1].to {

@@ -8,9 +8,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// plausible refuses instances on which the arithmetic here would not be exact:
-// those that no decoder returns. With it, times are within 2^53 µs, counts
-// within 2^31 and weights within 2^53 micro-units.
+// plausible refuses instances on which the arithmetic of this package would not be
+// exact; no decoder returns such instances. In plausible instances, times are within
+// 2^53 µs, counts within 2^31 and weights within 2^53 micro-units.
 func plausible(inst *hare.Instance) error {
 	if inst == nil {
 		return errors.New("there is no instance")
@@ -36,7 +36,8 @@ func plausible(inst *hare.Instance) error {
 		}
 		end := int64(-1)
 		for _, w := range n.Windows {
-			if w.StartUs <= end || w.EndUs <= w.StartUs || w.StartUs > hare.MaxExact || w.EndUs > hare.MaxExact && w.EndUs != hare.Forever {
+			if w.StartUs <= end || w.EndUs <= w.StartUs || w.StartUs > hare.MaxExact || w.EndUs > hare.MaxExact &&
+				w.EndUs != hare.Forever {
 				return fmt.Errorf("node %.40q has windows out of order or range", n.Name)
 			}
 			end = w.EndUs

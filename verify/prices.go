@@ -20,14 +20,14 @@ import (
 type Prices struct {
 	cert *hare.Certificate
 	mu   sync.Mutex
-	phis map[string]*big.Rat // by what φ depends on
+	phis map[string]*big.Rat // by all that φ depends on
 }
 
-// mostPhis limits the φ that are kept; beyond, all are forgotten.
-const mostPhis = 1 << 18
+// maxPhis limits the φ that are kept; beyond it, all are forgotten.
+const maxPhis = 1 << 18
 
-// NewPrices takes a certificate of method price; it is not modified and must
-// not be.
+// NewPrices takes a certificate of method price. NewPrices does not modify the
+// certificate, and the caller must not do so later.
 func NewPrices(c *hare.Certificate) (*Prices, error) {
 	if c == nil || c.Method != hare.MethodPrice {
 		return nil, errors.New("verify: these are no prices")
@@ -41,14 +41,14 @@ func NewPrices(c *hare.Certificate) (*Prices, error) {
 // job that is new or has changed, or for which a change of the cluster could
 // change it: a type that was in service nowhere, or fewer or more GPUs of one
 // of its types than it has tasks (docs/design.md, section 2.2).
-func (p *Prices) Bound(inst *hare.Instance) (*big.Rat, error) {
-	return p.scaled(inst, p.cert, false)
+func (pr *Prices) Bound(inst *hare.Instance) (*big.Rat, error) {
+	return pr.scaled(inst, pr.cert, false)
 }
 
-// Scaled is Bound with all prices times factorMicro/1e6, each rounded down:
-// where all weights have changed by that factor, so have the best prices.
-func (p *Prices) Scaled(inst *hare.Instance, factorMicro int64) (*big.Rat, error) {
-	c := *p.cert
+// Scaled is Bound with all prices times factorMicro/1e6, each rounded down. If all
+// weights have changed by that factor, the best prices have too.
+func (pr *Prices) Scaled(inst *hare.Instance, factorMicro int64) (*big.Rat, error) {
+	c := *pr.cert
 	var ok bool
 	c.Prices = slices.Clone(c.Prices)
 	for i := range c.Prices {
@@ -62,7 +62,7 @@ func (p *Prices) Scaled(inst *hare.Instance, factorMicro int64) (*big.Rat, error
 			return nil, errors.New("verify: prices become too large")
 		}
 	}
-	return p.scaled(inst, &c, true)
+	return pr.scaled(inst, &c, true)
 }
 
 func scaledBy(nanos []int64, factorMicro int64) ([]int64, bool) {
@@ -78,32 +78,33 @@ func scaledBy(nanos []int64, factorMicro int64) ([]int64, bool) {
 	return out, true
 }
 
-func (p *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool) (*big.Rat, error) {
+func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool) (*big.Rat, error) {
 	if err := plausible(inst); err != nil {
 		return nil, err
 	}
-	supply := supplies(inst)
+	capacities := capacitiesByType(inst)
 	c := *cert
-	c.Prices = slices.DeleteFunc(slices.Clone(c.Prices), func(t hare.TypePrices) bool { return supply[t.Type] == nil })
-	c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes), func(t hare.SizePrices) bool { return supply[t.Type] == nil })
-	m, err := newMarket(inst, supply, &c)
+	c.Prices = slices.DeleteFunc(slices.Clone(c.Prices),
+		func(t hare.TypePrices) bool { return capacities[t.Type] == nil })
+	c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes), func(t hare.SizePrices) bool { return capacities[t.Type] == nil })
+	m, err := newPriceCertificate(inst, capacities, &c)
 	if err != nil {
 		return nil, err
 	}
 	phis := make([]*big.Rat, len(inst.Jobs))
 	keys := make([]string, len(inst.Jobs))
 	var missing []int
-	p.mu.Lock()
+	pr.mu.Lock()
 	for i := range inst.Jobs {
-		keys[i] = phiKey(&inst.Jobs[i], supply)
+		keys[i] = phiKey(&inst.Jobs[i], capacities)
 		if !fresh {
-			phis[i] = p.phis[keys[i]]
+			phis[i] = pr.phis[keys[i]]
 		}
 		if phis[i] == nil {
 			missing = append(missing, i)
 		}
 	}
-	p.mu.Unlock()
+	pr.mu.Unlock()
 	errs := make([]error, len(missing))
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -124,21 +125,21 @@ func (p *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool)
 		}
 	}
 	if !fresh {
-		p.mu.Lock()
-		if len(p.phis)+len(missing) > mostPhis {
-			clear(p.phis)
+		pr.mu.Lock()
+		if len(pr.phis)+len(missing) > maxPhis {
+			clear(pr.phis)
 		}
 		for _, i := range missing {
-			p.phis[keys[i]] = phis[i]
+			pr.phis[keys[i]] = phis[i]
 		}
-		p.mu.Unlock()
+		pr.mu.Unlock()
 	}
 	return m.total(inst, phis).low, nil
 }
 
-// total is Σ φ_j − Σ w a − the price of all capacity, in weight-seconds.
-func (m *market) total(inst *hare.Instance, phis []*big.Rat) *proved {
-	fixed := m.capacity()
+// total returns Σ φ_j − Σ w a − the price of all capacity, in weight-seconds.
+func (pc *priceCertificate) total(inst *hare.Instance, phis []*big.Rat) *proved {
+	fixed := pc.capacity()
 	for i := range inst.Jobs {
 		fixed.Add(fixed, times(inst.Jobs[i].WeightMicro, 1000, inst.Jobs[i].ReleaseUs))
 	}
@@ -149,7 +150,7 @@ func (m *market) total(inst *hare.Instance, phis []*big.Rat) *proved {
 // but the id, and of each type that is ever in service how many GPUs serve it,
 // of which it can use no more than it has tasks: so many colours, slots or
 // members of a gang are enough for a whole round.
-func phiKey(j *hare.Job, supply map[string]*supply) string {
+func phiKey(j *hare.Job, capacities map[string]*typeCapacity) string {
 	b := make([]byte, 0, 64+32*len(j.On))
 	for _, x := range []int64{j.WeightMicro, j.ReleaseUs, j.Rounds, j.Tasks, int64(j.Sync)} {
 		b = binary.AppendVarint(b, x)
@@ -160,7 +161,7 @@ func phiKey(j *hare.Job, supply map[string]*supply) string {
 		b = append(b, 0)
 	}
 	for _, p := range j.On {
-		n := supply[p.Type].peak()
+		n := capacities[p.Type].peak()
 		if n == 0 {
 			continue
 		}
@@ -191,7 +192,7 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 		return nil, err
 	}
 	capacity := func(inst *hare.Instance) (*big.Int, error) {
-		m, err := newMarket(inst, supplies(inst), c)
+		m, err := newPriceCertificate(inst, capacitiesByType(inst), c)
 		if err != nil {
 			return nil, err
 		}
@@ -202,7 +203,7 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 		return nil, err
 	}
 	var out []TypeTotal
-	for kind := range supplies(inst) {
+	for kind := range capacitiesByType(inst) {
 		after, err := capacity(WithOneMore(inst, kind))
 		if err != nil {
 			return nil, err
@@ -218,14 +219,16 @@ func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 	return out, nil
 }
 
-// WithOneMore is inst with one more GPU of a type on a node of its own, always
-// in service. What is the same is shared.
+// WithOneMore returns inst with one more GPU of a type on a node of its own, always in
+// service. Unchanged parts are shared with inst.
 func WithOneMore(inst *hare.Instance, kind string) *hare.Instance {
 	more := *inst
 	name := ""
-	for n := 0; name == "" || slices.ContainsFunc(inst.Cluster.Nodes, func(x hare.Node) bool { return x.Name == name }); n++ {
+	for n := 0; name == "" || slices.ContainsFunc(inst.Cluster.Nodes,
+		func(x hare.Node) bool { return x.Name == name }); n++ {
 		name = fmt.Sprintf("more-%d", n)
 	}
-	more.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes), hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
+	more.Cluster.Nodes = append(slices.Clone(inst.Cluster.Nodes),
+		hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: kind, Count: 1}}})
 	return &more
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// What is remembered from instance to instance is what Bound computes anew,
-// whatever changes: every type, releases, sizes, own capacities.
+// What Prices remembers from instance to instance equals what Bound computes anew,
+// whatever changes: types, releases, sizes, capacities.
 func TestPricesAreAsGoodAsNew(t *testing.T) {
 	seeds := 600
 	if testing.Short() {
@@ -97,17 +97,20 @@ func TestPricesAreAsGoodAsNew(t *testing.T) {
 	}
 }
 
-// With one more GPU the price of capacity rises by Σ π·length.
+// One more GPU raises the price of capacity by Σ π·length.
 func TestOneMore(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
-		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "more-0", GPUs: []hare.TypeCount{{Type: "A", Count: 3}, {Type: "B", Count: 1}}}}},
-		Jobs:    []hare.Job{{ID: "x", WeightMicro: 1e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}}}
-	c := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0, 1e6, 3e6}, Prices: []hare.TypePrices{{Type: "A", Nanos: []int64{5e8, 25e7}}}}
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "more-0", GPUs: []hare.TypeCount{{Type: "A", Count: 3},
+			{Type: "B", Count: 1}}}}},
+		Jobs: []hare.Job{{ID: "x", WeightMicro: 1e6, Rounds: 1, Tasks: 1,
+			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}}}
+	c := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0, 1e6, 3e6},
+		Prices: []hare.TypePrices{{Type: "A", Nanos: []int64{5e8, 25e7}}}}
 	got, err := verify.OneMore(inst, c)
 	if err != nil || len(got) != 2 || got[0].Total.Cmp(big.NewRat(1, 1)) != 0 || got[1].Total.Sign() != 0 {
 		t.Fatalf("%v, %v", got, err)
 	}
-	// Pairs at 3 a second: three GPUs hold one and a single, four hold two.
+	// A pair costs 3 a second: three GPUs hold a pair and a single GPU, four hold two pairs.
 	c.Sizes = []hare.SizePrices{{Type: "A", Tasks: 2, Nanos: []int64{3e9, 0}}}
 	if got, err = verify.OneMore(inst, c); err != nil || got[0].Total.Cmp(big.NewRat(3, 1)) != 0 {
 		t.Fatalf("with sizes: %v, %v", got, err) // [0,1): 6 − 3.5 = 2.5; [1,3): 0.25 · 2

@@ -19,8 +19,8 @@ type Proof struct {
 	bound *proved
 }
 
-// Prove is Bound, for later checks. It refuses a certificate that states more
-// than it proves. The error is that of ctx where that ends first.
+// Prove is Bound for later checks. It refuses a certificate that states more than it
+// proves. It returns the error of ctx if ctx ends first.
 func Prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*Proof, error) {
 	bound, err := prove(ctx, inst, c)
 	if err != nil {
@@ -41,24 +41,24 @@ func Prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*Proo
 
 // Check is Check, and takes as proved what p has for the same certificate, in
 // memory and not only alike, and an equal instance. A nil proof has nothing.
-func (p *Proof) Check(inst *hare.Instance, res *hare.Result) *Report {
-	return check(inst, res, nil, p)
+func (pf *Proof) Check(inst *hare.Instance, res *hare.Result) *Report {
+	return check(inst, res, nil, pf)
 }
 
-// CheckReplan is CheckReplan with what p has proved.
-func (p *Proof) CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report {
-	return check(inst, res, prev, p)
+// CheckReplan is CheckReplan with what the proof has proved.
+func (pf *Proof) CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report {
+	return check(inst, res, prev, pf)
 }
 
-// of is what the certificate proves for the instance, which has the given hash.
-func (p *Proof) of(inst *hare.Instance, sha string, c *hare.Certificate) (*proved, error) {
-	if p != nil && p.cert == c && (p.inst == inst || wire.SHA256(p.inst) == sha) {
-		return p.bound, nil
+// of returns what the certificate proves for the instance, which has the given hash.
+func (pf *Proof) of(inst *hare.Instance, sha string, c *hare.Certificate) (*proved, error) {
+	if pf != nil && pf.cert == c && (pf.inst == inst || wire.SHA256(pf.inst) == sha) {
+		return pf.bound, nil
 	}
 	return prove(context.Background(), inst, c)
 }
 
-// statedBound is the bound that a certificate states.
+// statedBound returns the bound that a certificate states.
 func statedBound(c *hare.Certificate) (*big.Rat, bool) {
 	if !boundForm.MatchString(c.Bound) || c.Bound == "-0.000000" {
 		return nil, false

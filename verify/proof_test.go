@@ -10,12 +10,14 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// A proof answers for its own certificate and instance and for no other, and
-// there is none for a certificate that states too much or while nobody waits.
+// A proof answers for its own certificate and instance and for no other. There is no
+// proof of a certificate that states too much, or after the context has ended.
 func TestProof(t *testing.T) {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}}}
 	for _, id := range []string{"a", "b", "c"} {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1_000_000, Rounds: 3, Tasks: 2, Sync: hare.Relaxed, On: []hare.Profile{{Type: "V100", ComputeUs: 1_000_000, SyncUs: 100_000}}})
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1_000_000, Rounds: 3, Tasks: 2, Sync: hare.Relaxed,
+			On: []hare.Profile{{Type: "V100", ComputeUs: 1_000_000, SyncUs: 100_000}}})
 	}
 	res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 2000}, solver.Config{Workers: 1})
 	if err != nil {
@@ -50,13 +52,14 @@ func TestProof(t *testing.T) {
 		t.Error("a proof vouches for a value")
 	}
 
-	// Half the time makes the same certificate prove too much.
+	// With half the compute time, the same certificate proves too much.
 	other := *inst
 	other.Jobs = append([]hare.Job(nil), inst.Jobs...)
 	for i := range other.Jobs {
 		other.Jobs[i].Rounds = 1
 	}
-	if rep := proof.Check(&other, &hare.Result{Objective: res.Objective, Schedule: res.Schedule, Value: res.Value, Bound: res.Bound, Certificate: res.Certificate}); rep.OK || rep.Bound != nil && rep.Bound.Cmp(*res.Bound) >= 0 {
+	if rep := proof.Check(&other, &hare.Result{Objective: res.Objective, Schedule: res.Schedule, Value: res.Value,
+		Bound: res.Bound, Certificate: res.Certificate}); rep.OK || rep.Bound != nil && rep.Bound.Cmp(*res.Bound) >= 0 {
 		t.Errorf("a proof vouches for another instance: %v", rep)
 	}
 

@@ -4,7 +4,7 @@ import (
 	"math/big"
 )
 
-// unit is how many units of the terms below are one weight-second.
+// unit is the number of units of the terms below in one weight-second.
 const unit = 1e15
 
 // fewTerms is how many fractions are added as they are. The sum of more takes
@@ -18,12 +18,12 @@ const (
 
 // proved is a lower bound that a certificate proves: a sum of fractions.
 type proved struct {
-	low   *big.Rat   // at most the bound, and equal to it where terms is nil
+	low   *big.Rat   // at most the bound, and equal to it if terms is nil
 	terms []*big.Rat // of the exact bound, in units
-	fixed *big.Int   // what is taken off their sum
+	fixed *big.Int   // subtracted from their sum
 }
 
-// addUp is the bound (Σ terms − fixed) / unit.
+// addUp returns the bound (Σ terms − fixed) / unit.
 func addUp(terms []*big.Rat, fixed *big.Int) *proved {
 	p := &proved{low: new(big.Rat)}
 	if len(terms) <= fewTerms {
@@ -47,28 +47,28 @@ func addUp(terms []*big.Rat, fixed *big.Int) *proved {
 // atLeast says whether the exact bound is at least what a certificate states.
 // The rounded sum decides nearly always; the exact one is computed where what is
 // stated lies between the two.
-func (p *proved) atLeast(stated *big.Rat) bool {
-	switch over := new(big.Rat).Sub(stated, p.low); {
+func (pb *proved) atLeast(stated *big.Rat) bool {
+	switch over := new(big.Rat).Sub(stated, pb.low); {
 	case over.Sign() <= 0:
 		return true
-	case p.terms == nil, over.Cmp(p.lost()) >= 0:
+	case pb.terms == nil, over.Cmp(pb.lost()) >= 0:
 		return false
 	}
 	sum := new(big.Rat).Mul(stated, new(big.Rat).SetInt64(unit))
-	sum.Add(sum, new(big.Rat).SetInt(p.fixed))
-	num, den := exactSum(p.terms)
+	sum.Add(sum, new(big.Rat).SetInt(pb.fixed))
+	num, den := exactSum(pb.terms)
 	// num/den ≥ sum, and denominators are positive.
 	return num.Mul(num, sum.Denom()).Cmp(den.Mul(den, sum.Num())) >= 0
 }
 
-// lost is more than rounding has taken off the bound.
-func (p *proved) lost() *big.Rat {
+// lost returns an upper limit of what rounding has taken off the bound.
+func (pb *proved) lost() *big.Rat {
 	most := new(big.Int).Lsh(big.NewInt(unit), termBits)
-	return new(big.Rat).SetFrac(big.NewInt(int64(len(p.terms))), most)
+	return new(big.Rat).SetFrac(big.NewInt(int64(len(pb.terms))), most)
 }
 
-// exactSum adds fractions: first those of one denominator, then in pairs, which
-// keeps both factors of each product about equally long.
+// exactSum adds fractions: first those of equal denominators, then in pairs, so that
+// both factors of each product are about equally long.
 func exactSum(xs []*big.Rat) (num, den *big.Int) {
 	type fraction struct{ num, den *big.Int }
 	var all []fraction

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A sum of many fractions is never above the exact one, and what lies between
-// the two is decided by the exact one.
+// A rounded sum of many fractions is never above the exact sum, and bounds between the
+// two are decided by the exact sum.
 func TestManyFractions(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, n := range []int{0, 1, fewTerms, fewTerms + 1, 1000} {

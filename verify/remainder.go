@@ -9,14 +9,14 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// remainder is what a schedule leaves to be planned at an instant, by the rules
-// of docs/replan.md: an instance whose time 0 is that instant.
+// remainder is what a schedule leaves to be planned at an instant, by the rules of
+// docs/replan.md: an instance whose time 0 is that instant.
 type remainder struct {
 	at       int64
 	rest     *hare.Instance
-	constant *big.Int // of Σ w (C − a), what no plan of the rest changes; in 1e-12
-	done     []int64  // by job of the whole instance, rounds that the rest lacks
-	kept     []stint  // of the schedule, what the whole keeps of it
+	constant *big.Int    // the part of Σ w (C − a) that no plan for the rest changes, in 1e-12
+	done     []int64     // by job of the whole instance: the rounds that the rest lacks
+	kept     []laneEntry // what the whole keeps of the schedule
 
 	started        []hare.StartedWork
 	lost           []lostJob
@@ -24,38 +24,38 @@ type remainder struct {
 	renamed        []hare.RenamedGPU
 }
 
-// lostJob is work that had started and has to be done again.
+// lostJob is work that had started and must be repeated.
 type lostJob struct {
 	job   string
 	round int64
-	gpus  []string // that it would still have needed and cannot have
+	gpus  []string // the GPUs that it would still have needed
 }
 
-// stint is one entry of a schedule on its GPU.
-type stint struct {
+// laneEntry is one entry of a schedule on its GPU.
+type laneEntry struct {
 	gpu, kind string
-	job       int // of the whole instance
+	job       int // the index in the whole instance
 	hare.Entry
 }
 
-// span is a time on a GPU, half-open.
+// span is a half-open interval of time on a GPU.
 type span struct{ from, to int64 }
 
-// parting takes a schedule apart at an instant.
-type parting struct {
+// remainderBuilder divides a schedule at an instant.
+type remainderBuilder struct {
 	remainder
 	whole, before *hare.Instance
 	nodes         directory // of the whole
 	held          map[int]map[int][]span
 }
 
-// remains is what is left of whole at the instant at, when s, a feasible
+// remainderOf is what is left of whole at the instant at, when s, a feasible
 // schedule of before, has been followed until then. An error says that s has
 // started something that whole contradicts.
 // O(entries log entries + jobs + nodes), whatever the number of rounds, and the
 // GPUs of nodes that must be split.
-func remains(whole, before *hare.Instance, s *hare.Schedule, at int64) (*remainder, error) {
-	p := &parting{
+func remainderOf(whole, before *hare.Instance, s *hare.Schedule, at int64) (*remainder, error) {
+	p := &remainderBuilder{
 		remainder: remainder{at: at, constant: new(big.Int), done: make([]int64, len(whole.Jobs))},
 		whole:     whole, before: before, nodes: newDirectory(&whole.Cluster), held: map[int]map[int][]span{},
 	}
@@ -64,17 +64,17 @@ func remains(whole, before *hare.Instance, s *hare.Schedule, at int64) (*remaind
 	for i := range before.Jobs {
 		old[before.Jobs[i].ID] = i
 	}
-	stints := stintsOf(before, s, old)
+	entries := laneEntries(before, s, old)
 	for i := range whole.Jobs {
 		job := &whole.Jobs[i]
 		b, ok := old[job.ID]
 		if !ok {
 			p.added = append(p.added, job.ID)
-			p.goesOn(i, at)
+			p.addRest(i, at)
 			continue
 		}
 		delete(old, job.ID)
-		if err := p.job(i, &before.Jobs[b], stints[b]); err != nil {
+		if err := p.job(i, &before.Jobs[b], entries[b]); err != nil {
 			return nil, err
 		}
 	}
@@ -92,9 +92,9 @@ func remains(whole, before *hare.Instance, s *hare.Schedule, at int64) (*remaind
 	return &p.remainder, nil
 }
 
-// stintsOf gathers the entries of a feasible schedule by job of its instance.
-func stintsOf(inst *hare.Instance, s *hare.Schedule, place map[string]int) [][]stint {
-	out := make([][]stint, len(inst.Jobs))
+// laneEntries gathers the entries of a feasible schedule by job of its instance.
+func laneEntries(inst *hare.Instance, s *hare.Schedule, place map[string]int) [][]laneEntry {
+	out := make([][]laneEntry, len(inst.Jobs))
 	nodes := newDirectory(&inst.Cluster)
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
@@ -102,36 +102,36 @@ func stintsOf(inst *hare.Instance, s *hare.Schedule, place map[string]int) [][]s
 		for x := range l.Job {
 			e := l.Entry(x)
 			j := place[s.Jobs[e.Job]]
-			out[j] = append(out[j], stint{gpu: l.GPU, kind: kind, Entry: e})
+			out[j] = append(out[j], laneEntry{gpu: l.GPU, kind: kind, Entry: e})
 		}
 	}
 	return out
 }
 
-// begun counts the rounds of the stint that have begun before at, including all
-// that the job has before them.
-func (s *stint) begun(at int64) int64 {
+// roundsBegun counts the rounds that have begun before at up to those of the entry,
+// including all that the job has before the entry.
+func (le *laneEntry) roundsBegun(at int64) int64 {
 	switch {
-	case s.StartUs >= at:
+	case le.StartUs >= at:
 		return 0
-	case s.Rounds == 1:
-		return s.Round + 1
+	case le.Rounds == 1:
+		return le.Round + 1
 	}
-	return s.Round + min(s.Rounds, 1+(at-s.StartUs-1)/s.PeriodUs)
+	return le.Round + min(le.Rounds, 1+(at-le.StartUs-1)/le.PeriodUs)
 }
 
-// begin is when round r of the job begins here.
-func (s *stint) begin(r int64) int64 {
-	if r == s.Round {
-		return s.StartUs
+// roundStart returns when round r of the job begins on this entry.
+func (le *laneEntry) roundStart(r int64) int64 {
+	if r == le.Round {
+		return le.StartUs
 	}
-	return s.StartUs + (r-s.Round)*s.PeriodUs
+	return le.StartUs + (r-le.Round)*le.PeriodUs
 }
 
-// has says whether the stint has tasks of round r.
-func (s *stint) has(r int64) bool { return s.Round <= r && r < s.Round+s.Rounds }
+// hasRound reports whether the entry has tasks of round r.
+func (le *laneEntry) hasRound(r int64) bool { return le.Round <= r && r < le.Round+le.Rounds }
 
-// taskTimes are the compute and synchronisation of the job's tasks on a type.
+// taskTimes returns the compute and synchronisation times of the job's tasks on a type.
 func taskTimes(j *hare.Job, kind string) (compute, sync int64) {
 	for i := range j.On {
 		if j.On[i].Type == kind {
@@ -141,27 +141,27 @@ func taskTimes(j *hare.Job, kind string) (compute, sync int64) {
 	return 0, 0
 }
 
-// endOf is when all tasks of round r have synchronised.
-func endOf(j *hare.Job, all []stint, r int64) int64 {
+// endOf returns when all tasks of round r have synchronised.
+func endOf(j *hare.Job, all []laneEntry, r int64) int64 {
 	end := int64(0)
 	for i := range all {
-		if s := &all[i]; s.has(r) {
+		if s := &all[i]; s.hasRound(r) {
 			compute, sync := taskTimes(j, s.kind)
-			end = max(end, s.begin(r)+s.Tasks*compute+sync)
+			end = max(end, s.roundStart(r)+s.Tasks*compute+sync)
 		}
 	}
 	return end
 }
 
-// job parts job i of the whole, which was old and has these stints.
-func (p *parting) job(i int, old *hare.Job, stints []stint) error {
-	now := &p.whole.Jobs[i]
+// job divides job i of the whole, which was old and has these entries.
+func (rb *remainderBuilder) job(i int, old *hare.Job, entries []laneEntry) error {
+	now := &rb.whole.Jobs[i]
 	done := int64(0)
-	for x := range stints {
-		done = max(done, stints[x].begun(p.at))
+	for x := range entries {
+		done = max(done, entries[x].roundsBegun(rb.at))
 	}
 	if done == 0 {
-		p.goesOn(i, p.at)
+		rb.addRest(i, rb.at)
 		return nil
 	}
 	if old.Sync != now.Sync || old.Tasks != now.Tasks || old.Mix != now.Mix || old.ReleaseUs != now.ReleaseUs ||
@@ -171,70 +171,70 @@ func (p *parting) job(i int, old *hare.Job, stints []stint) error {
 	if old.Sync == hare.Rigid {
 		done = old.Rounds
 	}
-	release := p.at
-	if end := endOf(old, stints, done-1); end > p.at {
-		needs, missing := p.needs(old, stints, done-1, end)
+	release := rb.at
+	if end := endOf(old, entries, done-1); end > rb.at {
+		needs, missing := rb.needs(old, entries, done-1, end)
 		if len(missing) == 0 {
 			for _, n := range needs {
-				p.hold(n)
+				rb.hold(n)
 			}
-			p.started = append(p.started, hare.StartedWork{Job: now.ID, Rounds: done, UntilUs: end})
+			rb.started = append(rb.started, hare.StartedWork{Job: now.ID, Rounds: done, UntilUs: end})
 			release = end
 		} else {
 			done--
 			if old.Sync == hare.Rigid {
 				done = 0
 			}
-			p.lost = append(p.lost, lostJob{now.ID, done, missing})
+			rb.lost = append(rb.lost, lostJob{now.ID, done, missing})
 		}
 	}
 	if done > now.Rounds {
 		return fmt.Errorf("job %.60q has %d rounds in the instance, and %d of it have run or started",
 			now.ID, now.Rounds, done)
 	}
-	p.done[i] = done
-	for _, s := range stints {
+	rb.done[i] = done
+	for _, s := range entries {
 		if s.Round < done {
 			s.job, s.Rounds = i, min(s.Rounds, done-s.Round)
-			p.kept = append(p.kept, s)
+			rb.kept = append(rb.kept, s)
 		}
 	}
 	if done == now.Rounds {
-		p.count(now, endOf(old, stints, done-1))
+		rb.addToConstant(now, endOf(old, entries, done-1))
 		return nil
 	}
-	p.goesOn(i, release)
+	rb.addRest(i, release)
 	return nil
 }
 
-// need is a GPU that started work keeps for a time.
+// need is a GPU that started work holds for a time.
 type need struct {
 	node, number int
 	span
 }
 
-// needs are the GPUs that the started round r, which ends at end, still needs,
-// and the names of those that the instance does not offer for that time.
-func (p *parting) needs(j *hare.Job, stints []stint, r, end int64) (needs []need, missing []string) {
-	for x := range stints {
-		s := &stints[x]
-		if !s.has(r) {
+// needs returns the GPUs that the started round r, which ends at end, still needs, and
+// the names of those that the instance does not offer for that time.
+func (rb *remainderBuilder) needs(j *hare.Job, entries []laneEntry, r, end int64) (needs []need, missing []string) {
+	for x := range entries {
+		s := &entries[x]
+		if !s.hasRound(r) {
 			continue
 		}
-		hold := span{max(p.at, s.begin(r)), end}
+		hold := span{max(rb.at, s.roundStart(r)), end}
 		switch j.Sync {
 		case hare.Relaxed:
 			compute, _ := taskTimes(j, s.kind)
-			hold.to = s.begin(r) + s.Tasks*compute
+			hold.to = s.roundStart(r) + s.Tasks*compute
 		case hare.Rigid:
-			hold.from = p.at // all rounds until then are one block
+			hold.from = rb.at // all rounds until then are one block
 		}
 		if hold.to <= hold.from {
-			continue // computed: what is left is synchronisation
+			continue // computed already: only synchronisation is left
 		}
-		node, number, kind, ok := p.nodes.find(&p.whole.Cluster, s.gpu)
+		node, number, kind, ok := rb.nodes.find(&rb.whole.Cluster, s.gpu)
 		open := func() bool {
-			return slices.ContainsFunc(openTimes(&p.whole.Cluster.Nodes[node], number), func(w hare.Window) bool {
+			return slices.ContainsFunc(openTimes(&rb.whole.Cluster.Nodes[node], number), func(w hare.Window) bool {
 				return w.StartUs <= hold.from && hold.to <= w.EndUs
 			})
 		}
@@ -247,59 +247,59 @@ func (p *parting) needs(j *hare.Job, stints []stint, r, end int64) (needs []need
 	return needs, missing
 }
 
-func (p *parting) hold(n need) {
-	of := p.held[n.node]
+func (rb *remainderBuilder) hold(n need) {
+	of := rb.held[n.node]
 	if of == nil {
 		of = map[int][]span{}
-		p.held[n.node] = of
+		rb.held[n.node] = of
 	}
 	of[n.number] = append(of[n.number], n.span)
 }
 
-// goesOn adds what is left of job i of the whole, which can go on at release.
-func (p *parting) goesOn(i int, release int64) {
-	j := p.whole.Jobs[i]
+// addRest adds what is left of job i of the whole, which can continue at release.
+func (rb *remainderBuilder) addRest(i int, release int64) {
+	j := rb.whole.Jobs[i]
 	from := max(release, j.ReleaseUs)
-	p.count(&j, from)
-	j.ReleaseUs = from - p.at
-	j.Rounds -= p.done[i]
-	p.rest.Jobs = append(p.rest.Jobs, j)
+	rb.addToConstant(&j, from)
+	j.ReleaseUs = from - rb.at
+	j.Rounds -= rb.done[i]
+	rb.rest.Jobs = append(rb.rest.Jobs, j)
 }
 
-// count adds w (t − a) to the constant.
-func (p *parting) count(j *hare.Job, t int64) {
+// addToConstant adds w (t − a) to the constant.
+func (rb *remainderBuilder) addToConstant(j *hare.Job, t int64) {
 	x := times(j.WeightMicro)
-	p.constant.Add(p.constant, x.Mul(x, big.NewInt(t-j.ReleaseUs)))
+	rb.constant.Add(rb.constant, x.Mul(x, big.NewInt(t-j.ReleaseUs)))
 }
 
-// maxSplit limits GPUs × windows of the nodes that are split, so that a hostile
-// document cannot make a rest that is far larger than itself.
+// maxSplit limits GPUs × windows of the nodes that are split, so that a hostile document
+// cannot make a rest that is far larger than the document.
 const maxSplit = 1 << 24
 
 // cluster builds the nodes of the rest.
-func (p *parting) cluster() error {
+func (rb *remainderBuilder) cluster() error {
 	split := 0
-	taken := make(map[string]bool, len(p.nodes))
-	for name := range p.nodes {
+	taken := make(map[string]bool, len(rb.nodes))
+	for name := range rb.nodes {
 		taken[name] = true
 	}
-	for i := range p.whole.Cluster.Nodes {
-		n := &p.whole.Cluster.Nodes[i]
-		windows := p.windowsFromNow(n)
+	for i := range rb.whole.Cluster.Nodes {
+		n := &rb.whole.Cluster.Nodes[i]
+		windows := rb.windowsFromNow(n)
 		if len(windows) == 0 {
-			continue // the node never comes back
+			continue // the node never returns
 		}
 		busy := map[int]int64{}
 		for _, b := range n.Busy {
-			if b.UntilUs > p.at {
-				busy[b.GPU] = b.UntilUs - p.at
+			if b.UntilUs > rb.at {
+				busy[b.GPU] = b.UntilUs - rb.at
 			}
 		}
 		later := map[int][]span{}
-		for number, spans := range p.held[i] {
+		for number, spans := range rb.held[i] {
 			slices.SortFunc(spans, func(a, b span) int { return int(min(1, max(-1, a.from-b.from))) })
 			for _, s := range spans {
-				s.from, s.to = s.from-p.at, s.to-p.at
+				s.from, s.to = s.from-rb.at, s.to-rb.at
 				if s.from <= busy[number] {
 					busy[number] = max(busy[number], s.to)
 				} else {
@@ -313,7 +313,7 @@ func (p *parting) cluster() error {
 				out.Busy = append(out.Busy, hare.Busy{GPU: number, UntilUs: until})
 			}
 			slices.SortFunc(out.Busy, func(a, b hare.Busy) int { return a.GPU - b.GPU })
-			p.rest.Cluster.Nodes = append(p.rest.Cluster.Nodes, out)
+			rb.rest.Cluster.Nodes = append(rb.rest.Cluster.Nodes, out)
 			continue
 		}
 		gpus := 0
@@ -326,7 +326,7 @@ func (p *parting) cluster() error {
 		number := 0
 		for _, g := range n.GPUs {
 			for range g.Count {
-				p.alone(n.Name, g.Type, number, cutOut(windows, later[number]), busy[number], taken)
+				rb.addSplitGPU(n.Name, g.Type, number, cutOut(windows, later[number]), busy[number], taken)
 				number++
 			}
 		}
@@ -334,8 +334,9 @@ func (p *parting) cluster() error {
 	return nil
 }
 
-// alone adds one GPU of a split node as a node of its own.
-func (p *parting) alone(node, kind string, number int, windows []hare.Window, until int64, taken map[string]bool) {
+// addSplitGPU adds one GPU of a split node as a node of its own.
+func (rb *remainderBuilder) addSplitGPU(node, kind string, number int, windows []hare.Window, until int64,
+	taken map[string]bool) {
 	if len(windows) == 0 {
 		return
 	}
@@ -348,30 +349,30 @@ func (p *parting) alone(node, kind string, number int, windows []hare.Window, un
 	if until > 0 {
 		out.Busy = []hare.Busy{{GPU: 0, UntilUs: until}}
 	}
-	p.rest.Cluster.Nodes = append(p.rest.Cluster.Nodes, out)
-	p.renamed = append(p.renamed, hare.RenamedGPU{Rest: name + "/0", Whole: node + "/" + strconv.Itoa(number)})
+	rb.rest.Cluster.Nodes = append(rb.rest.Cluster.Nodes, out)
+	rb.renamed = append(rb.renamed, hare.RenamedGPU{Rest: name + "/0", Whole: node + "/" + strconv.Itoa(number)})
 }
 
-// windowsFromNow are the windows of a node on the clock of the rest, explicit.
-func (p *parting) windowsFromNow(n *hare.Node) []hare.Window {
+// windowsFromNow returns the windows of a node on the clock of the rest, explicit.
+func (rb *remainderBuilder) windowsFromNow(n *hare.Node) []hare.Window {
 	if n.Windows == nil {
 		return []hare.Window{{StartUs: 0, EndUs: hare.Forever}}
 	}
 	var out []hare.Window
 	for _, w := range n.Windows {
-		if w.EndUs <= p.at {
+		if w.EndUs <= rb.at {
 			continue
 		}
-		w.StartUs = max(0, w.StartUs-p.at)
+		w.StartUs = max(0, w.StartUs-rb.at)
 		if w.EndUs != hare.Forever {
-			w.EndUs -= p.at
+			w.EndUs -= rb.at
 		}
 		out = append(out, w)
 	}
 	return out
 }
 
-// plainWindows is nil for windows that are always open.
+// plainWindows returns nil for windows that are always open.
 func plainWindows(windows []hare.Window) []hare.Window {
 	if len(windows) == 1 && windows[0] == (hare.Window{StartUs: 0, EndUs: hare.Forever}) {
 		return nil
@@ -379,7 +380,7 @@ func plainWindows(windows []hare.Window) []hare.Window {
 	return slices.Clone(windows)
 }
 
-// cutOut is the windows less spans, both in order and disjoint.
+// cutOut returns the windows without the spans; both are in order and disjoint. It takes
 // O(windows + spans).
 func cutOut(windows []hare.Window, spans []span) []hare.Window {
 	var out []hare.Window

@@ -12,13 +12,13 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// CodeReplan is the code of what a replan object states and what is not so.
+// CodeReplan is the code for a statement of a replan object that is not true.
 const CodeReplan = "replan"
 
-// Previous is what a plan for the rest of an earlier one went on from.
+// Previous is the result from which a plan for the rest of an earlier plan started.
 type Previous struct {
 	Result *hare.Result
-	// Instance is the one that Result is for; nil means the instance at hand.
+	// Instance is the instance of Result; nil means the present instance.
 	Instance *hare.Instance
 }
 
@@ -32,7 +32,7 @@ func CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report 
 	return check(inst, res, prev, nil)
 }
 
-// checkReplan checks a result whose replan object counts.
+// checkReplan checks a result with a replan object.
 func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previous, proof *Proof) *Report {
 	r := &Report{}
 	c := &replanCheck{Report: r, inst: inst, res: res, says: res.Replan}
@@ -49,7 +49,7 @@ func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previo
 	if len(r.Faults) > 0 {
 		return r
 	}
-	left, err := remains(inst, before, past, c.says.AtUs)
+	left, err := remainderOf(inst, before, past, c.says.AtUs)
 	if err != nil {
 		c.refuse(CodeReplan, err.Error())
 		return r
@@ -84,38 +84,37 @@ type replanCheck struct {
 	says *hare.Replan
 }
 
-func (c *replanCheck) refuse(code, detail string, a ...any) {
+func (rc *replanCheck) refuse(code, detail string, a ...any) {
 	if len(a) > 0 {
 		detail = fmt.Sprintf(detail, a...)
 	}
-	c.fault(Fault{Constraint: code, Detail: detail})
+	rc.fault(Fault{Constraint: code, Detail: detail})
 }
 
-// given says whether a field stands in the document; what a program built has
-// all of them.
-func (c *replanCheck) given(field func(*hare.StatedReplan) bool) bool {
-	return c.says.Stated == nil || field(c.says.Stated)
+// given reports whether a field is in the document; what a program built has all fields.
+func (rc *replanCheck) given(field func(*hare.StatedReplan) bool) bool {
+	return rc.says.Stated == nil || field(rc.says.Stated)
 }
 
-// past finds the schedule that says what had started, and its instance.
-func (c *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.Schedule) {
+// past returns the schedule that says what had started, and its instance.
+func (rc *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.Schedule) {
 	feasible := func(inst *hare.Instance, s *hare.Schedule, name string) {
 		_, _, faults := ScheduleValue(inst, s)
 		for _, f := range faults {
 			f.Detail = name + ": " + f.Detail
-			c.fault(f)
+			rc.fault(f)
 		}
 	}
-	if c.says.Whole != nil {
-		feasible(c.inst, c.says.Whole, "replan.schedule")
+	if rc.says.Whole != nil {
+		feasible(rc.inst, rc.says.Whole, "replan.schedule")
 	}
 	if prev == nil || prev.Result == nil {
-		if c.says.Whole == nil {
-			c.refuse(CodeReplan, "nothing says what had started: give the previous result, --previous")
+		if rc.says.Whole == nil {
+			rc.refuse(CodeReplan, "nothing says what had started: give the previous result, --previous")
 		}
-		return c.inst, c.says.Whole
+		return rc.inst, rc.says.Whole
 	}
-	before := c.inst
+	before := rc.inst
 	if prev.Instance != nil {
 		before = prev.Instance
 		sha = wire.SHA256(before)
@@ -126,72 +125,72 @@ func (c *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.Sc
 	case last != nil && last.InstanceSHA256 == sha:
 		s = last.Whole
 	default:
-		c.refuse(CodeInstance, "the previous result belongs to another instance: "+
+		rc.refuse(CodeInstance, "the previous result belongs to another instance: "+
 			"give the one that it was for, --previous-instance")
 		return nil, nil
 	}
 	if s == nil {
-		c.refuse(CodeReplan, "the previous result has no schedule of its instance, so nothing says what had started")
+		rc.refuse(CodeReplan, "the previous result has no schedule of its instance, so nothing says what had started")
 		return nil, nil
 	}
 	feasible(before, s, "previous schedule")
 	return before, s
 }
 
-// compare compares what the replan object states with what is left.
-func (c *replanCheck) compare(left *remainder, previous bool) {
-	says, stated := c.says, c.says.Stated
+// compare compares the statements of the replan object with what is left.
+func (rc *replanCheck) compare(left *remainder, previous bool) {
+	says, stated := rc.says, rc.says.Stated
 	if stated == nil {
 		stated = &hare.StatedReplan{
 			At: true, Constant: true, Started: true, Lost: true, Added: true, Removed: true, Renamed: true,
 		}
 	}
 	sha := wire.SHA256(left.rest)
-	if c.res.InstanceSHA256 != sha {
-		c.refuse(CodeInstance, "instance_sha256 is not that of what is left at replan.at_s")
+	if rc.res.InstanceSHA256 != sha {
+		rc.refuse(CodeInstance, "instance_sha256 is not that of what is left at replan.at_s")
 	}
 	if says.Rest != nil && wire.SHA256(says.Rest) != sha {
-		c.refuse(CodeInstance, "replan.instance is not what is left at replan.at_s")
+		rc.refuse(CodeInstance, "replan.instance is not what is left at replan.at_s")
 	}
 	switch {
 	case !stated.Constant:
-		c.refuse(CodeReplan, "replan.constant is missing")
+		rc.refuse(CodeReplan, "replan.constant is missing")
 	case says.Constant.Big().Cmp(left.constant) != 0:
-		c.refuse(CodeValue, "replan.constant is %s, not %s", inSeconds(left.constant), says.Constant)
+		rc.refuse(CodeValue, "replan.constant is %s, not %s", inSeconds(left.constant), says.Constant)
 	}
-	c.sum("whole_value", stated.WholeValue, c.res.Value, left.constant)
-	c.sum("whole_bound", stated.WholeBound, c.res.Bound, left.constant)
+	rc.sum("whole_value", stated.WholeValue, rc.res.Value, left.constant)
+	rc.sum("whole_bound", stated.WholeBound, rc.res.Bound, left.constant)
 	if kept, gain := says.KeptValue, stated.Gain; gain != nil &&
-		(kept == nil || c.res.Value == nil || !isSum(kept, c.res.Value, gain.Big())) {
-		c.refuse(CodeValue, "replan.gain is not kept_value less value")
+		(kept == nil || rc.res.Value == nil || !isSum(kept, rc.res.Value, gain.Big())) {
+		rc.refuse(CodeValue, "replan.gain is not kept_value less value")
 	}
 	if stated.Started && !slices.Equal(says.Started, left.started) {
-		c.refuse(CodeReplan, "replan.started is not what has started and stays")
+		rc.refuse(CodeReplan, "replan.started is not what has started and stays")
 	}
 	if stated.Renamed && !sameNames(says.Renamed, left.renamed) {
-		c.refuse(CodeReplan, "replan.gpus does not name the GPUs of the nodes that are split")
+		rc.refuse(CodeReplan, "replan.gpus does not name the GPUs of the nodes that are split")
 	}
 	if !previous {
 		return
 	}
 	if stated.Added && !slices.Equal(says.Added, left.added) {
-		c.refuse(CodeReplan, "replan.added is not the jobs that the previous instance lacks")
+		rc.refuse(CodeReplan, "replan.added is not the jobs that the previous instance lacks")
 	}
 	if stated.Removed && !slices.Equal(says.Removed, left.removed) {
-		c.refuse(CodeReplan, "replan.removed is not the jobs that this instance lacks")
+		rc.refuse(CodeReplan, "replan.removed is not the jobs that this instance lacks")
 	}
 	if stated.Lost && !slices.EqualFunc(says.Lost, left.lost, func(a hare.LostWork, b lostJob) bool {
 		return a.Job == b.job && a.Round == b.round && slices.Contains(b.gpus, a.GPU)
 	}) {
-		c.refuse(CodeReplan, "replan.lost is not the started work that the instance has no GPU for")
+		rc.refuse(CodeReplan, "replan.lost is not the started work that the instance has no GPU for")
 	}
 }
 
-// sum checks that a field of the replan object is one of the result's plus the
-// constant.
-func (c *replanCheck) sum(name string, stated, part *hare.Amount, constant *big.Int) {
+// sum checks that a field of the replan object equals one of the result's fields plus
+// the constant.
+func (rc *replanCheck) sum(name string, stated, part *hare.Amount, constant *big.Int) {
 	if stated != nil && (part == nil || !isSum(stated, part, constant)) {
-		c.refuse(CodeValue, "replan.%s is not %s plus replan.constant", name, strings.TrimPrefix(name, "whole_"))
+		rc.refuse(CodeValue, "replan.%s is not %s plus replan.constant", name, strings.TrimPrefix(name, "whole_"))
 	}
 }
 
@@ -202,7 +201,7 @@ func isSum(sum, a *hare.Amount, b *big.Int) bool {
 
 func inSeconds(x *big.Int) string { return new(big.Rat).SetFrac(x, big.NewInt(1e12)).FloatString(12) }
 
-// sameNames says whether both name the same GPUs, in any order.
+// sameNames reports whether both name the same GPUs, in any order.
 func sameNames(a, b []hare.RenamedGPU) bool {
 	if len(a) != len(b) {
 		return false
@@ -217,20 +216,20 @@ func sameNames(a, b []hare.RenamedGPU) bool {
 	return maps.Equal(names(a), names(b))
 }
 
-// sameSchedule refuses a schedule of the whole that is not what the schedule
-// before had done and started, followed by that of the rest.
-func (c *replanCheck) sameSchedule(left *remainder) {
-	index := make(map[string]int, len(c.inst.Jobs))
-	for i := range c.inst.Jobs {
-		index[c.inst.Jobs[i].ID] = i
+// sameSchedule refuses a schedule of the whole that is not what the previous schedule
+// had done and started, followed by the schedule of the rest.
+func (rc *replanCheck) sameSchedule(left *remainder) {
+	index := make(map[string]int, len(rc.inst.Jobs))
+	for i := range rc.inst.Jobs {
+		index[rc.inst.Jobs[i].ID] = i
 	}
 	whole := make(map[string]string, len(left.renamed))
 	for _, x := range left.renamed {
 		whole[x.Rest] = x.Whole
 	}
-	var past, future, planned []stint
-	eachEntry(c.says.Whole, func(gpu, job string, e hare.Entry) {
-		s := stint{gpu: gpu, job: index[job], Entry: e}
+	var past, future, planned []laneEntry
+	eachEntry(rc.says.Whole, func(gpu, job string, e hare.Entry) {
+		s := laneEntry{gpu: gpu, job: index[job], Entry: e}
 		if n := left.done[s.job] - e.Round; n >= e.Rounds {
 			past = append(past, s)
 		} else if n <= 0 {
@@ -242,25 +241,25 @@ func (c *replanCheck) sameSchedule(left *remainder) {
 			past, future = append(past, a), append(future, b)
 		}
 	})
-	eachEntry(c.res.Schedule, func(gpu, job string, e hare.Entry) {
+	eachEntry(rc.res.Schedule, func(gpu, job string, e hare.Entry) {
 		if name, ok := whole[gpu]; ok {
 			gpu = name
 		}
 		i := index[job]
 		e.Round += left.done[i]
 		e.StartUs += left.at
-		planned = append(planned, stint{gpu: gpu, job: i, Entry: e})
+		planned = append(planned, laneEntry{gpu: gpu, job: i, Entry: e})
 	})
 	if s := differs(past, left.kept); s != nil {
-		c.fault(c.at(s, "replan.schedule does not keep what had run or started by replan.at_s"))
+		rc.fault(rc.at(s, "replan.schedule does not keep what had run or started by replan.at_s"))
 	}
 	if s := differs(future, planned); s != nil {
-		c.fault(c.at(s, "replan.schedule does not go on as the result's schedule does"))
+		rc.fault(rc.at(s, "replan.schedule does not go on as the result's schedule does"))
 	}
 }
 
-func (c *replanCheck) at(s *stint, detail string) Fault {
-	return Fault{Constraint: CodeReplan, Job: c.inst.Jobs[s.job].ID, Round: &s.Round, GPU: s.gpu, Detail: detail}
+func (rc *replanCheck) at(s *laneEntry, detail string) Fault {
+	return Fault{Constraint: CodeReplan, Job: rc.inst.Jobs[s.job].ID, Round: &s.Round, GPU: s.gpu, Detail: detail}
 }
 
 func eachEntry(s *hare.Schedule, do func(gpu, job string, e hare.Entry)) {
@@ -273,10 +272,10 @@ func eachEntry(s *hare.Schedule, do func(gpu, job string, e hare.Entry)) {
 	}
 }
 
-// differs returns an entry at which two schedules do not mean the same, or nil.
-// Entries of one GPU must not overlap. O(entries log entries).
-func differs(a, b []stint) *stint {
-	a, b = longest(a), longest(b)
+// differs returns an entry at which two schedules differ in meaning, or nil. Entries of
+// one GPU must not overlap. It takes O(entries log entries).
+func differs(a, b []laneEntry) *laneEntry {
+	a, b = canonical(a), canonical(b)
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
 			return &a[i]
@@ -293,17 +292,17 @@ func differs(a, b []stint) *stint {
 
 // precedes says whether the round after those of s is the first of next, with as
 // many tasks on the same GPU.
-func (s *stint) precedes(next *stint) bool {
-	return s.gpu == next.gpu && s.job == next.job && s.Tasks == next.Tasks && s.Round+s.Rounds == next.Round
+func (le *laneEntry) precedes(next *laneEntry) bool {
+	return le.gpu == next.gpu && le.job == next.job && le.Tasks == next.Tasks && le.Round+le.Rounds == next.Round
 }
 
-// longest writes a schedule with the longest entries there are, the earlier ones
-// of a GPU first, so that all that mean the same become equal.
-func longest(all []stint) []stint {
-	slices.SortFunc(all, func(a, b stint) int {
+// canonical writes a schedule with the longest possible entries, the earlier entries of
+// a GPU first, so that all schedules of the same meaning become equal.
+func canonical(all []laneEntry) []laneEntry {
+	slices.SortFunc(all, func(a, b laneEntry) int {
 		return cmp.Or(strings.Compare(a.gpu, b.gpu), cmp.Compare(a.StartUs, b.StartUs))
 	})
-	out := make([]stint, 0, len(all))
+	out := make([]laneEntry, 0, len(all))
 	for _, s := range all {
 		s.Entry.Job, s.kind = 0, ""
 		if s.Rounds == 1 {
@@ -311,7 +310,7 @@ func longest(all []stint) []stint {
 		}
 		if n := len(out); n > 0 && out[n-1].precedes(&s) {
 			last := &out[n-1]
-			period := s.StartUs - last.StartUs // from the first round of s to the one before it
+			period := s.StartUs - last.StartUs // from the first round of s to the round before it
 			if last.Rounds > 1 {
 				period = last.PeriodUs
 			}
@@ -321,7 +320,7 @@ func longest(all []stint) []stint {
 					last.Rounds += s.Rounds
 					continue
 				}
-				// The first round of s goes on as those before it, the others do not.
+				// The first round of s continues the rounds before it, the others do not.
 				last.Rounds++
 				s.Round, s.Rounds, s.StartUs = s.Round+1, s.Rounds-1, s.StartUs+s.PeriodUs
 				if s.Rounds == 1 {

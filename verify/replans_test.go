@@ -15,21 +15,21 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// replanned is a plan for the rest of an earlier one, by the solver.
-type replanned struct {
+// replanCase is a plan for the rest of an earlier plan, by the solver.
+type replanCase struct {
 	inst, before *hare.Instance
 	prev, res    *hare.Result
 }
 
-func (x *replanned) previous() *verify.Previous {
-	return &verify.Previous{Result: x.prev, Instance: x.before}
+func (ca *replanCase) previous() *verify.Previous {
+	return &verify.Previous{Result: ca.prev, Instance: ca.before}
 }
 
 const tick = 100_000
 
-// workshop makes an instance of all modes with few GPUs, pauses, busy GPUs,
-// long synchronisation and long runs of rounds.
-func workshop(r *rand.Rand) *hare.Instance {
+// randomReplanInstance returns an instance of all modes with few GPUs, pauses, busy
+// GPUs, long synchronisation and long runs of rounds.
+func randomReplanInstance(r *rand.Rand) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B"}
 	for i := range 2 + r.IntN(2) {
@@ -53,7 +53,8 @@ func workshop(r *rand.Rand) *hare.Instance {
 }
 
 func randomJob(r *rand.Rand, id string) hare.Job {
-	j := hare.Job{ID: id, WeightMicro: int64(r.IntN(5)) * 500_000, Rounds: int64(1 + r.IntN(5)), Tasks: int64(1 + r.IntN(2)), Sync: hare.Sync(r.IntN(3))}
+	j := hare.Job{ID: id, WeightMicro: int64(r.IntN(5)) * 500_000, Rounds: int64(1 + r.IntN(5)),
+		Tasks: int64(1 + r.IntN(2)), Sync: hare.Sync(r.IntN(3))}
 	if r.IntN(2) == 0 {
 		j.ReleaseUs = int64(r.IntN(40)) * tick
 	}
@@ -77,9 +78,9 @@ func randomJob(r *rand.Rand, id string) hare.Job {
 	return j
 }
 
-// otherwise is the instance as it is at the instant at: nodes may have gone or go
-// soon, GPUs be busy, jobs be new, gone or changed.
-func otherwise(r *rand.Rand, inst *hare.Instance, at int64) *hare.Instance {
+// changedInstance returns the instance at the instant at: nodes may have gone or go
+// soon, GPUs may be busy, and jobs may be new, gone or changed.
+func changedInstance(r *rand.Rand, inst *hare.Instance, at int64) *hare.Instance {
 	out := *inst
 	out.Jobs, out.Cluster.Nodes = slices.Clone(inst.Jobs), slices.Clone(inst.Cluster.Nodes)
 	for range r.IntN(3) {
@@ -89,7 +90,8 @@ func otherwise(r *rand.Rand, inst *hare.Instance, at int64) *hare.Instance {
 		case 0:
 			n.Windows = []hare.Window{{StartUs: 0, EndUs: until}}
 		case 1:
-			n.Windows = []hare.Window{{StartUs: 0, EndUs: until}, {StartUs: until + int64(1+r.IntN(30))*tick, EndUs: hare.Forever}}
+			n.Windows = []hare.Window{{StartUs: 0, EndUs: until},
+				{StartUs: until + int64(1+r.IntN(30))*tick, EndUs: hare.Forever}}
 		case 2:
 			n.Busy = []hare.Busy{{GPU: 0, UntilUs: until}}
 		case 3:
@@ -136,14 +138,15 @@ func instantOf(r *rand.Rand, inst *hare.Instance, s *hare.Schedule) int64 {
 	return max(1, at)
 }
 
-var quickly = hare.Options{WorkLimit: 60, Bound: hare.MethodMachine, Order: "wspt", Assign: "insertion", Seed: 1, Gap: 0.01}
+var quickly = hare.Options{WorkLimit: 60, Bound: hare.MethodMachine, Order: "wspt", Assign: "insertion", Seed: 1,
+	Gap: 0.01}
 
-// replansOf are plans for the rest of a random plan, one after another; the
-// second goes on from the first.
-func replansOf(t testing.TB, seed uint64) []*replanned {
+// replansOf returns plans for the rest of a random plan, one after another; the second
+// continues from the first.
+func replansOf(t testing.TB, seed uint64) []*replanCase {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 29))
-	before := workshop(r)
+	before := randomReplanInstance(r)
 	if before.Validate() != nil {
 		return nil
 	}
@@ -155,7 +158,7 @@ func replansOf(t testing.TB, seed uint64) []*replanned {
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	var out []*replanned
+	var out []*replanCase
 	past := prev.Schedule
 	for past != nil && len(out) < 2 {
 		at := instantOf(r, before, past)
@@ -164,16 +167,17 @@ func replansOf(t testing.TB, seed uint64) []*replanned {
 		}
 		inst := before
 		if r.IntN(4) > 0 {
-			inst = otherwise(r, before, at)
+			inst = changedInstance(r, before, at)
 		}
 		if inst.Validate() != nil {
 			return out
 		}
-		req := hare.ReplanRequest{Previous: prev, Before: before, AtUs: at, HasAt: true, StabilityMicro: int64(r.IntN(3)) * 50_000}
+		req := hare.ReplanRequest{Previous: prev, Before: before, AtUs: at, HasAt: true,
+			StabilityMicro: int64(r.IntN(3)) * 50_000}
 		res, err := solver.Replan(t.Context(), inst, req, opt, solver.Config{Workers: 1})
 		var bad *hare.InvalidError
 		if errors.As(err, &bad) {
-			return out // nothing is left, or a job that has started has changed
+			return out // nothing is left, or a started job has changed
 		}
 		if err != nil {
 			t.Fatalf("seed %d at %d: %v", seed, at, err)
@@ -181,13 +185,13 @@ func replansOf(t testing.TB, seed uint64) []*replanned {
 		if res.Schedule == nil {
 			return out
 		}
-		out = append(out, &replanned{inst: inst, before: before, prev: prev, res: decoded(t, res)})
+		out = append(out, &replanCase{inst: inst, before: before, prev: prev, res: decoded(t, res)})
 		before, prev, past = inst, out[len(out)-1].res, res.Replan.Whole
 	}
 	return out
 }
 
-// decoded is a result as a reader of its document has it.
+// decoded returns a result as a reader of its document has it.
 func decoded(t testing.TB, res *hare.Result) *hare.Result {
 	t.Helper()
 	var b bytes.Buffer
@@ -201,8 +205,8 @@ func decoded(t testing.TB, res *hare.Result) *hare.Result {
 	return back
 }
 
-// What the solver plans again is accepted, with the plan before, and with the
-// schedule of the whole alone where there is one.
+// Replans by the solver are accepted, with the previous plan and, if there is a schedule
+// of the whole, with that schedule alone.
 func TestReplansAreAccepted(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(replanSeeds) {
@@ -211,7 +215,8 @@ func TestReplansAreAccepted(t *testing.T) {
 			if rep := verify.CheckReplan(x.inst, x.res, x.previous()); !rep.OK {
 				t.Fatalf("seed %d, %d: %s", seed, n, rep)
 			}
-			if rep := verify.Check(p.Rest, x.res); !rep.OK || !strings.Contains(rep.String(), "its replan object was not checked") {
+			if rep := verify.Check(p.Rest, x.res); !rep.OK ||
+				!strings.Contains(rep.String(), "its replan object was not checked") {
 				t.Fatalf("seed %d, %d, as a plain result: %s", seed, n, rep)
 			}
 			rep := verify.CheckReplan(x.inst, x.res, nil)
@@ -255,7 +260,8 @@ func TestReplansAreAccepted(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"no schedule of the whole", "started relaxed", "started gang", "started rigid", "lost relaxed", "lost gang", "lost rigid", "second", "split nodes", "added", "removed"} {
+	for _, what := range []string{"no schedule of the whole", "started relaxed", "started gang", "started rigid",
+		"lost relaxed", "lost gang", "lost rigid", "second", "split nodes", "added", "removed"} {
 		if seen[what] < 3 {
 			t.Errorf("only %d times: %s", seen[what], what)
 		}
@@ -263,22 +269,22 @@ func TestReplansAreAccepted(t *testing.T) {
 	t.Log(seen)
 }
 
-// replanSeeds is how many random plans the tests here plan again.
+// replanSeeds is the number of random plans that the tests here replan.
 const replanSeeds = 150
 
-// forgery changes a decoded plan for a rest; false says that there is nothing to
+// forgery changes a decoded plan for a rest; it returns false if there is nothing to
 // change.
 type forgery struct {
 	name   string
-	change func(x *replanned, res *hare.Result) bool
-	// past says that it shows against the plan before alone.
+	change func(x *replanCase, res *hare.Result) bool
+	// past says that only a check against the previous plan finds the forgery.
 	past bool
 }
 
-// longAfter is far beyond every schedule here.
+// longAfter is far beyond the end of every schedule here.
 const longAfter = 1_000_000_000_000
 
-// last finds the entry of a schedule that starts last.
+// last returns the entry of a schedule that starts last.
 func last(s *hare.Schedule) (l *hare.Lane, x int) {
 	for i := range s.Lanes {
 		for y := range s.Lanes[i].Job {
@@ -303,60 +309,73 @@ var one = hare.Product(1, 1)
 var toyInstance = &hare.Instance{
 	Objective: hare.ObjectiveWeightedJCT,
 	Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "toy", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
-	Jobs:      []hare.Job{{ID: "toy", WeightMicro: 1e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}},
+	Jobs: []hare.Job{{ID: "toy", WeightMicro: 1e6, Rounds: 1, Tasks: 1,
+		On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}},
 }
 
-// toy makes an optimal result for another instance of res, and keeps its replan.
-func toy(res *hare.Result) {
+// replaceByToy replaces res by an optimal result for another instance and keeps its
+// replan.
+func replaceByToy(res *hare.Result) {
 	value := hare.Product(1e6, 1e6)
-	res.InstanceSHA256, res.Value, res.Bound, res.StatedGap, res.Termination = wire.SHA256(toyInstance), &value, &value, "0", hare.TerminationOptimal
-	res.Jobs, res.Schedule = nil, &hare.Schedule{Jobs: []string{"toy"}, Lanes: []hare.Lane{{GPU: "toy/0", Job: []int32{0}, StartUs: []int64{0}}}}
-	res.Certificate = &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT, Bound: "1.000000"}
+	res.InstanceSHA256, res.Value, res.Bound, res.StatedGap, res.Termination = wire.SHA256(toyInstance), &value, &value,
+		"0", hare.TerminationOptimal
+	res.Jobs, res.Schedule = nil, &hare.Schedule{Jobs: []string{"toy"},
+		Lanes: []hare.Lane{{GPU: "toy/0", Job: []int32{0}, StartUs: []int64{0}}}}
+	res.Certificate = &hare.Certificate{Method: hare.MethodCriticalPath, Objective: hare.ObjectiveWeightedJCT,
+		Bound: "1.000000"}
 	res.Replan.Rest = toyInstance
 	res.Replan.Stated = &hare.StatedReplan{At: true, Constant: true}
 }
 
 var forgeries = []forgery{
-	{name: "at_s", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "at_s", change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.AtUs++
 		return len(res.Replan.Rest.Jobs) > 0
 	}},
-	{name: "no at_s", change: func(_ *replanned, res *hare.Result) bool { res.Replan.Stated.At = false; return true }},
-	{name: "constant", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "no at_s", change: func(_ *replanCase, res *hare.Result) bool { res.Replan.Stated.At = false; return true }},
+	{name: "constant", change: func(_ *replanCase, res *hare.Result) bool {
 		p := res.Replan
 		p.Constant = p.Constant.Add(one)
 		p.Stated.WholeValue, p.Stated.WholeBound = plus(p.Stated.WholeValue, one), plus(p.Stated.WholeBound, one)
 		return true
 	}},
-	{name: "no constant", change: func(_ *replanned, res *hare.Result) bool { res.Replan.Stated.Constant = false; return true }},
-	{name: "whole_value", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "no constant", change: func(_ *replanCase,
+		res *hare.Result) bool {
+		res.Replan.Stated.Constant = false
+		return true
+	}},
+	{name: "whole_value", change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.Stated.WholeValue = plus(res.Replan.Stated.WholeValue, one)
 		return true
 	}},
-	{name: "whole_bound", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "whole_bound", change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.Stated.WholeBound = plus(res.Replan.Stated.WholeBound, one)
 		return res.Replan.Stated.WholeBound != nil
 	}},
-	{name: "gain", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "gain", change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.Stated.Gain = plus(res.Replan.Stated.Gain, one)
 		return res.Replan.Stated.Gain != nil
 	}},
-	{name: "kept_value", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "kept_value", change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.KeptValue = plus(res.Replan.KeptValue, one)
 		return res.Replan.Stated.Gain != nil
 	}},
-	{name: "another whole", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "another whole", change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.InstanceSHA256 = wire.SHA256(toyInstance)
 		return true
 	}},
-	{name: "no whole", change: func(_ *replanned, res *hare.Result) bool { res.Replan.InstanceSHA256 = ""; return true }},
-	{name: "another rest", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "no whole", change: func(_ *replanCase,
+		res *hare.Result) bool {
+		res.Replan.InstanceSHA256 = ""
+		return true
+	}},
+	{name: "another rest", change: func(_ *replanCase, res *hare.Result) bool {
 		res.InstanceSHA256 = wire.SHA256(toyInstance)
 		return true
 	}},
-	{name: "no rest", change: func(_ *replanned, res *hare.Result) bool { res.InstanceSHA256 = ""; return true }},
-	{name: "instance", change: func(_ *replanned, res *hare.Result) bool { res.Replan.Rest = toyInstance; return true }},
-	{name: "a weight of instance", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "no rest", change: func(_ *replanCase, res *hare.Result) bool { res.InstanceSHA256 = ""; return true }},
+	{name: "instance", change: func(_ *replanCase, res *hare.Result) bool { res.Replan.Rest = toyInstance; return true }},
+	{name: "a weight of instance", change: func(_ *replanCase, res *hare.Result) bool {
 		rest := *res.Replan.Rest
 		if rest.Jobs = slices.Clone(rest.Jobs); len(rest.Jobs) == 0 {
 			return false
@@ -365,19 +384,23 @@ var forgeries = []forgery{
 		res.Replan.Rest, res.InstanceSHA256 = &rest, wire.SHA256(&rest)
 		return true
 	}},
-	{name: "a toy", change: func(_ *replanned, res *hare.Result) bool { toy(res); return true }},
-	{name: "a toy without schedule", change: func(_ *replanned, res *hare.Result) bool {
-		toy(res)
+	{name: "a toy", change: func(_ *replanCase, res *hare.Result) bool { replaceByToy(res); return true }},
+	{name: "a toy without schedule", change: func(_ *replanCase, res *hare.Result) bool {
+		replaceByToy(res)
 		res.Replan.Whole = nil
 		return true
 	}},
-	{name: "a toy from 0 on", change: func(_ *replanned, res *hare.Result) bool {
-		toy(res)
+	{name: "a toy from 0 on", change: func(_ *replanCase, res *hare.Result) bool {
+		replaceByToy(res)
 		res.Replan.AtUs, res.Replan.Constant, res.Replan.Whole = 0, hare.Amount{}, nil
 		return true
 	}},
-	{name: "no schedule of the rest", change: func(_ *replanned, res *hare.Result) bool { res.Schedule = nil; return true }},
-	{name: "the last entry of the rest", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "no schedule of the rest", change: func(_ *replanCase,
+		res *hare.Result) bool {
+		res.Schedule = nil
+		return true
+	}},
+	{name: "the last entry of the rest", change: func(_ *replanCase, res *hare.Result) bool {
 		l, x := last(res.Schedule)
 		if l == nil || res.Replan.Whole == nil {
 			return false
@@ -385,23 +408,24 @@ var forgeries = []forgery{
 		l.StartUs[x] += longAfter
 		return true
 	}},
-	{name: "the last entry of the whole, and a constant that allows for it", change: func(x *replanned, res *hare.Result) bool {
-		p := res.Replan
-		if p.Whole == nil {
-			return false
-		}
-		l, y := last(p.Whole)
-		l.StartUs[y] += longAfter
-		value, _, faults := verify.ScheduleValue(x.inst, p.Whole)
-		if len(faults) > 0 {
-			return false
-		}
-		more := value.Sub(res.Value.Add(p.Constant))
-		p.Constant = p.Constant.Add(more)
-		p.Stated.WholeValue, p.Stated.WholeBound = plus(p.Stated.WholeValue, more), plus(p.Stated.WholeBound, more)
-		return true
-	}},
-	{name: "the last entry of the whole alone", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "the last entry of the whole, and a constant that allows for it",
+		change: func(x *replanCase, res *hare.Result) bool {
+			p := res.Replan
+			if p.Whole == nil {
+				return false
+			}
+			l, y := last(p.Whole)
+			l.StartUs[y] += longAfter
+			value, _, faults := verify.ScheduleValue(x.inst, p.Whole)
+			if len(faults) > 0 {
+				return false
+			}
+			more := value.Sub(res.Value.Add(p.Constant))
+			p.Constant = p.Constant.Add(more)
+			p.Stated.WholeValue, p.Stated.WholeBound = plus(p.Stated.WholeValue, more), plus(p.Stated.WholeBound, more)
+			return true
+		}},
+	{name: "the last entry of the whole alone", change: func(_ *replanCase, res *hare.Result) bool {
 		if res.Replan.Whole == nil {
 			return false
 		}
@@ -409,7 +433,7 @@ var forgeries = []forgery{
 		l.StartUs[y] += longAfter
 		return true
 	}},
-	{name: "another past", past: true, change: func(x *replanned, res *hare.Result) bool {
+	{name: "another past", past: true, change: func(x *replanCase, res *hare.Result) bool {
 		p := res.Replan
 		if p.Whole == nil {
 			return false
@@ -423,7 +447,7 @@ var forgeries = []forgery{
 		}
 		return false
 	}},
-	{name: "started left out", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "started left out", change: func(_ *replanCase, res *hare.Result) bool {
 		p := res.Replan
 		if len(p.Started) == 0 {
 			return false
@@ -431,21 +455,21 @@ var forgeries = []forgery{
 		p.Started = p.Started[1:]
 		return true
 	}},
-	{name: "started longer", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "started longer", change: func(_ *replanCase, res *hare.Result) bool {
 		if len(res.Replan.Started) == 0 {
 			return false
 		}
 		res.Replan.Started[0].UntilUs++
 		return true
 	}},
-	{name: "started more", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "started more", change: func(_ *replanCase, res *hare.Result) bool {
 		if len(res.Replan.Started) == 0 {
 			return false
 		}
 		res.Replan.Started[0].Rounds++
 		return true
 	}},
-	{name: "gpus", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "gpus", change: func(_ *replanCase, res *hare.Result) bool {
 		if len(res.Replan.Renamed) == 0 {
 			res.Replan.Stated.Renamed = true
 			res.Replan.Renamed = []hare.RenamedGPU{{Rest: "n.0/0", Whole: "n/0"}}
@@ -454,32 +478,32 @@ var forgeries = []forgery{
 		res.Replan.Renamed[0].Whole += "0"
 		return true
 	}},
-	{name: "added", past: true, change: func(_ *replanned, res *hare.Result) bool {
+	{name: "added", past: true, change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.Added = append(res.Replan.Added, "j0")
 		return true
 	}},
-	{name: "removed", past: true, change: func(_ *replanned, res *hare.Result) bool {
+	{name: "removed", past: true, change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.Removed = append(res.Replan.Removed, "j0")
 		return true
 	}},
-	{name: "lost", past: true, change: func(_ *replanned, res *hare.Result) bool {
+	{name: "lost", past: true, change: func(_ *replanCase, res *hare.Result) bool {
 		res.Replan.Lost = append(res.Replan.Lost, hare.LostWork{Job: "j0", GPU: "n/0"})
 		return true
 	}},
-	{name: "value", change: func(_ *replanned, res *hare.Result) bool { res.Value = plus(res.Value, one); return true }},
-	{name: "bound", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "value", change: func(_ *replanCase, res *hare.Result) bool { res.Value = plus(res.Value, one); return true }},
+	{name: "bound", change: func(_ *replanCase, res *hare.Result) bool {
 		more := hare.Product(1e6, 1e9)
 		res.Bound = plus(res.Bound, more)
 		res.Replan.Stated.WholeBound = plus(res.Replan.Stated.WholeBound, more)
 		return res.Bound != nil
 	}},
-	{name: "optimal", change: func(_ *replanned, res *hare.Result) bool {
+	{name: "optimal", change: func(_ *replanCase, res *hare.Result) bool {
 		res.Termination = hare.TerminationOptimal
 		return res.Bound == nil || res.Value.Cmp(*res.Bound) != 0
 	}},
 }
 
-// A result whose replan object says what is not so is refused.
+// A result whose replan object states something false is refused.
 func TestForgedReplansAreRefused(t *testing.T) {
 	made := map[string]int{}
 	for seed := range uint64(replanSeeds) {

@@ -7,16 +7,16 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// tariff is the price of a good from time 0 on.
-type tariff struct {
+// priceCurve is the price of a resource from time 0 on.
+type priceCurve struct {
 	grid   []int64
 	prices []int64
 	spent  []sum128 // ∫ π up to each grid point, in 1e-15 weight-seconds
 	spentF []float64
 }
 
-func newTariff(grid, prices []int64) *tariff {
-	t := &tariff{grid: grid, prices: prices, spent: make([]sum128, len(grid)), spentF: make([]float64, len(grid))}
+func newPriceCurve(grid, prices []int64) *priceCurve {
+	t := &priceCurve{grid: grid, prices: prices, spent: make([]sum128, len(grid)), spentF: make([]float64, len(grid))}
 	var sum sum128
 	for g, x := range prices {
 		sum.addProduct(grid[g+1]-grid[g], x)
@@ -26,48 +26,48 @@ func newTariff(grid, prices []int64) *tariff {
 	return t
 }
 
-// cell is the cell of time t, or the last grid point from the horizon on.
-func (t *tariff) cell(at int64) int {
-	g, found := slices.BinarySearch(t.grid, at)
+// cell returns the cell of time t, or the last grid point from the horizon on.
+func (cv *priceCurve) cell(at int64) int {
+	g, found := slices.BinarySearch(cv.grid, at)
 	if !found {
 		g--
 	}
 	return g
 }
 
-// upTo is ∫_0^at π; nil tariffs are free.
-func (t *tariff) upTo(at int64) *big.Int {
-	if t == nil {
+// upTo returns ∫_0^at π; a nil price curve is free.
+func (cv *priceCurve) upTo(at int64) *big.Int {
+	if cv == nil {
 		return new(big.Int)
 	}
-	g := t.cell(at)
-	sum := t.spent[g]
-	if g < len(t.prices) {
-		sum.addProduct(at-t.grid[g], t.prices[g])
+	g := cv.cell(at)
+	sum := cv.spent[g]
+	if g < len(cv.prices) {
+		sum.addProduct(at-cv.grid[g], cv.prices[g])
 	}
 	return sum.big()
 }
 
-func (t *tariff) upToF(at int64) float64 {
-	if t == nil {
+func (cv *priceCurve) upToF(at int64) float64 {
+	if cv == nil {
 		return 0
 	}
-	g := t.cell(at)
-	if g == len(t.prices) {
-		return t.spentF[g]
+	g := cv.cell(at)
+	if g == len(cv.prices) {
+		return cv.spentF[g]
 	}
-	return t.spentF[g] + float64(at-t.grid[g])*float64(t.prices[g])
+	return cv.spentF[g] + float64(at-cv.grid[g])*float64(cv.prices[g])
 }
 
 // rigidPhi is the least over types and starts S of w (S + Rd) + K ∫ π over the
-// block, or ∫ ρ where the job's size has a price of its own, S ≥ a and S + Rd ≥ path. In S this is piecewise linear and turns only
-// where an end of the block meets the grid, and it rises after the horizon, so
-// these S and the least one suffice. Floats drop what is not near the least.
-// O(cells log cells) a type.
-func rigidPhi(job *hare.Job, cs []choice, path int64) (*big.Rat, error) {
+// block, or ∫ ρ where the job's size has a price of its own, S ≥ a and S + Rd ≥ path. In
+// S this is piecewise linear and turns only where an end of the block meets the grid,
+// and it rises after the horizon, so these S and the least one suffice. Floats drop what
+// is not near the least. O(cells log cells) a type.
+func rigidPhi(job *hare.Job, cs []typeChoice, path int64) (*big.Rat, error) {
 	type block struct {
 		start, length int64
-		by            *choice
+		by            *typeChoice
 		cost          float64
 	}
 	var all []block
@@ -79,7 +79,7 @@ func rigidPhi(job *hare.Job, cs []choice, path int64) (*big.Rat, error) {
 		if !ok {
 			return nil, errLong(job)
 		}
-		t, units := c.tariff, float64(c.units)
+		t, units := c.curve, float64(c.units)
 		first := max(job.ReleaseUs, path-length)
 		try := func(start int64) {
 			if start < first {
@@ -100,15 +100,15 @@ func rigidPhi(job *hare.Job, cs []choice, path int64) (*big.Rat, error) {
 			}
 		}
 	}
-	// Each cost is within a few units of 2^-53 of size.
+	// Each cost is exact within a few units of 2^-53 of size.
 	margin := size * 0x1p-48
 	var best *big.Int
 	for _, b := range all {
 		if b.cost > least+margin {
 			continue
 		}
-		v := b.by.tariff.upTo(b.start + b.length)
-		v.Sub(v, b.by.tariff.upTo(b.start)).Mul(v, big.NewInt(b.by.units))
+		v := b.by.curve.upTo(b.start + b.length)
+		v.Sub(v, b.by.curve.upTo(b.start)).Mul(v, big.NewInt(b.by.units))
 		v.Add(v, times(job.WeightMicro, 1000, b.start+b.length))
 		if best == nil || v.Cmp(best) < 0 {
 			best = v

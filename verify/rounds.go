@@ -9,16 +9,16 @@ import (
 
 // piece is one entry of a lane, resolved.
 type piece struct {
-	gpu, mode      int32 // indices of Schedule.Lanes and of the job's profiles
+	gpu, mode      int32 // the indices in Schedule.Lanes and in the job's profiles
 	round, rounds  int64
 	tasks          int64
 	period, start  int64
 	compute, after int64 // of a round: on the GPU, and until it has synchronised
-	limit          int64 // when the GPU must be free: next entry or end of service
+	limit          int64 // when the GPU must be free: at the next entry or the end of service
 }
 
-// startOf and endOf are when a round starts on this GPU, and when its tasks
-// there have synchronised. Both are linear in the round.
+// startOf and endOf return when a round starts on this GPU and when its tasks there have
+// synchronised. Both are linear in the round.
 func (x *piece) startOf(r int64) int64 { return x.start + (r-x.round)*x.period }
 func (x *piece) endOf(r int64) int64   { return x.startOf(r) + x.compute + x.after }
 
@@ -34,14 +34,14 @@ func (x *piece) endOf(r int64) int64   { return x.startOf(r) + x.compute + x.aft
 // after all of the round before have synchronised; only after its last round is
 // there something to check. So four rounds of a stretch stand for all of it.
 type roundChecker struct {
-	cuts   []int64 // where stretches start, and the end of the last
-	tasks  []int64 // in a stretch
-	rounds []int64 // looked at: up to four of each stretch
-	first  []int   // by stretch, its first of rounds
+	cuts   []int64 // the starts of the stretches, and the end of the last
+	tasks  []int64 // of a stretch
+	rounds []int64 // the rounds to examine: up to four of each stretch
+	first  []int   // by stretch: the index of its first round in rounds
 	end    envelope
-	start  envelope // of −start: the earliest
-	late   envelope // of start: the latest; gang and rigid
-	low    envelope // of −mode and mode: whether types mix
+	start  envelope // of −start, for the earliest start
+	late   envelope // of start, for the latest start; only gang and rigid
+	low    envelope // of −mode and mode, to see whether types mix
 	high   envelope
 }
 
@@ -55,9 +55,9 @@ func newRoundChecker() *roundChecker {
 	return c
 }
 
-// check returns completion and first start of a job, or a fault. ps are its
-// entries, lane by lane, each within the job's rounds. O(n log² n).
-func (c *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
+// check returns the completion and the first start of a job, or a fault. ps are the
+// job's entries, lane by lane, each within the job's rounds. It takes O(n log² n).
+func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
 	bad := func(constraint string, round, by int64, line int32, detail string, a ...any) (int64, int64, *Fault) {
 		f := &Fault{Constraint: constraint, Job: job.ID, Round: &round, ByUs: by, Detail: fmt.Sprintf(detail, a...)}
 		if line >= 0 {
@@ -70,114 +70,116 @@ func (c *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end,
 			return bad(CodeRigid, round, by, line, "%s", detail)
 		}
 	}
-	if s := c.cut(job, ps); s >= 0 {
-		return bad(CodeRounds, c.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", c.tasks[s], job.Tasks)
+	if s := ck.cut(job, ps); s >= 0 {
+		return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", ck.tasks[s], job.Tasks)
 	}
-	c.build(job, ps)
-	previous := int64(-1) // the latest end of the round before
-	for s := range c.tasks {
-		from, to := c.first[s], c.first[s+1]
+	ck.build(job, ps)
+	previous := int64(-1) // the latest end of the previous round
+	for s := range ck.tasks {
+		from, to := ck.first[s], ck.first[s+1]
 		for x := from; x < to; x++ {
-			earliest, early := c.start.at(x)
+			earliest, early := ck.start.at(x)
 			earliest = -earliest
 			if job.Sync != hare.Relaxed && (x == from || x == to-1) {
-				if latest, line := c.late.at(x); latest != earliest {
-					return bad(CodeGang, c.rounds[x], latest-earliest, line, "the tasks of a round do not start together")
+				if latest, line := ck.late.at(x); latest != earliest {
+					return bad(CodeGang, ck.rounds[x], latest-earliest, line, "the tasks of a round do not start together")
 				}
 				if !job.Mix {
-					low, _ := c.low.at(x)
-					if high, line := c.high.at(x); high != -low {
-						return bad(CodeGang, c.rounds[x], 0, line, "a round mixes GPU types")
+					low, _ := ck.low.at(x)
+					if high, line := ck.high.at(x); high != -low {
+						return bad(CodeGang, ck.rounds[x], 0, line, "a round mixes GPU types")
 					}
 				}
 			}
 			// Rounds that are left out lie within the stretch.
-			if next := x == from || c.rounds[x] == c.rounds[x-1]+1; next && earliest < previous {
-				return bad(CodePrecedence, c.rounds[x], previous-earliest, early, "a task starts before the round before it has synchronised")
+			if next := x == from || ck.rounds[x] == ck.rounds[x-1]+1; next && earliest < previous {
+				return bad(CodePrecedence, ck.rounds[x], previous-earliest, early,
+					"a task starts before the round before it has synchronised")
 			}
-			previous, _ = c.end.at(x)
+			previous, _ = ck.end.at(x)
 		}
 	}
 	if job.Sync != hare.Relaxed {
 		for i := range ps {
 			x := &ps[i]
-			last, _ := slices.BinarySearch(c.rounds, x.round+x.rounds-1)
-			if free, _ := c.end.at(last); free > x.limit {
-				return bad(CodeGang, c.rounds[last], free-x.limit, int32(i), "the GPU is used or leaves service before the round's slowest task has synchronised")
+			last, _ := slices.BinarySearch(ck.rounds, x.round+x.rounds-1)
+			if free, _ := ck.end.at(last); free > x.limit {
+				return bad(CodeGang, ck.rounds[last], free-x.limit, int32(i),
+					"the GPU is used or leaves service before the round's slowest task has synchronised")
 			}
 		}
 	}
 	if previous > hare.MaxExact {
 		return bad(CodeForm, job.Rounds-1, previous-hare.MaxExact, -1, "the job ends after 2^53 µs")
 	}
-	earliest, _ := c.start.at(0)
+	earliest, _ := ck.start.at(0)
 	return previous, -earliest, nil
 }
 
-// cut makes the stretches and returns the first without exactly K tasks, or −1.
-func (c *roundChecker) cut(job *hare.Job, ps []piece) int {
-	c.cuts = append(c.cuts[:0], 0, job.Rounds)
+// cut makes the stretches and returns the first one without exactly K tasks, or −1.
+func (ck *roundChecker) cut(job *hare.Job, ps []piece) int {
+	ck.cuts = append(ck.cuts[:0], 0, job.Rounds)
 	for i := range ps {
-		c.cuts = append(c.cuts, ps[i].round, ps[i].round+ps[i].rounds)
+		ck.cuts = append(ck.cuts, ps[i].round, ps[i].round+ps[i].rounds)
 	}
-	slices.Sort(c.cuts)
-	c.cuts = slices.Compact(c.cuts)
-	n := len(c.cuts) - 1
-	c.tasks = append(c.tasks[:0], make([]int64, n+1)...)
+	slices.Sort(ck.cuts)
+	ck.cuts = slices.Compact(ck.cuts)
+	n := len(ck.cuts) - 1
+	ck.tasks = append(ck.tasks[:0], make([]int64, n+1)...)
 	for i := range ps {
 		x := &ps[i]
-		at, _ := slices.BinarySearch(c.cuts, x.round)
-		c.tasks[at] += x.tasks
-		at, _ = slices.BinarySearch(c.cuts, x.round+x.rounds)
-		c.tasks[at] -= x.tasks
+		at, _ := slices.BinarySearch(ck.cuts, x.round)
+		ck.tasks[at] += x.tasks
+		at, _ = slices.BinarySearch(ck.cuts, x.round+x.rounds)
+		ck.tasks[at] -= x.tasks
 	}
-	c.tasks = c.tasks[:n]
-	for s := range c.tasks {
+	ck.tasks = ck.tasks[:n]
+	for s := range ck.tasks {
 		if s > 0 {
-			c.tasks[s] += c.tasks[s-1]
+			ck.tasks[s] += ck.tasks[s-1]
 		}
-		if c.tasks[s] != job.Tasks {
+		if ck.tasks[s] != job.Tasks {
 			return s
 		}
 	}
 	return -1
 }
 
-// build picks the rounds to look at and fills the envelopes.
-func (c *roundChecker) build(job *hare.Job, ps []piece) {
-	c.rounds, c.first = c.rounds[:0], c.first[:0]
-	for s := range c.tasks {
-		a, b := c.cuts[s], c.cuts[s+1]
-		c.first = append(c.first, len(c.rounds))
+// build selects the rounds to examine and fills the envelopes.
+func (ck *roundChecker) build(job *hare.Job, ps []piece) {
+	ck.rounds, ck.first = ck.rounds[:0], ck.first[:0]
+	for s := range ck.tasks {
+		a, b := ck.cuts[s], ck.cuts[s+1]
+		ck.first = append(ck.first, len(ck.rounds))
 		at := a
 		for _, r := range []int64{a, a + 1, b - 2, b - 1} {
 			if r >= at && r < b {
-				c.rounds = append(c.rounds, r)
+				ck.rounds = append(ck.rounds, r)
 				at = r + 1
 			}
 		}
 	}
-	c.first = append(c.first, len(c.rounds))
-	all := []*envelope{&c.end, &c.start, &c.late, &c.low, &c.high}
+	ck.first = append(ck.first, len(ck.rounds))
+	all := []*envelope{&ck.end, &ck.start, &ck.late, &ck.low, &ck.high}
 	if job.Sync == hare.Relaxed {
 		all = all[:2]
 	} else if job.Mix {
 		all = all[:3]
 	}
 	for _, e := range all {
-		e.reset(c.rounds, ps)
+		e.reset(ck.rounds, ps)
 	}
 	for i := range ps {
-		from, _ := slices.BinarySearch(c.rounds, ps[i].round)
-		to, _ := slices.BinarySearch(c.rounds, ps[i].round+ps[i].rounds)
+		from, _ := slices.BinarySearch(ck.rounds, ps[i].round)
+		to, _ := slices.BinarySearch(ck.rounds, ps[i].round+ps[i].rounds)
 		for _, e := range all {
 			e.insert(int32(i), from, to)
 		}
 	}
 }
 
-// offRigid finds where a rigid job is not on K GPUs of one type from its first
-// round to its last, back to back. ps come lane by lane.
+// offRigid finds where a rigid job is not on K GPUs of one type from its first round to
+// its last, back to back. ps are sorted by lane.
 func offRigid(job *hare.Job, ps []piece) (line int32, round, by int64, detail string) {
 	gpus := int64(0)
 	for i := range ps {

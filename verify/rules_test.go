@@ -9,11 +9,13 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// The rules of docs/certificate.md, each on a document that keeps it and on one
-// that does not. TestVerifiersAgree holds hare_verify.py to the same.
+// Each rule of docs/certificate.md is tested on a document that keeps it and on one that
+// does not. TestVerifiersAgree holds hare_verify.py to the same rules.
 func TestWhatIsRequired(t *testing.T) {
-	const inst = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T":1}}]},"jobs":[{"id":"x","weight":5,"on":{"T":{"compute_s":1}}}]}`
-	const wide = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T":1}}]},"jobs":[{"id":"x","weight":0,"tasks":2,"sync":"gang","on":{"T":{"compute_s":1}}}]}`
+	const inst = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T":1}}]},` +
+		`"jobs":[{"id":"x","weight":5,"on":{"T":{"compute_s":1}}}]}`
+	const wide = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T":1}}]},` +
+		`"jobs":[{"id":"x","weight":0,"tasks":2,"sync":"gang","on":{"T":{"compute_s":1}}}]}`
 	parsed, err := wire.DecodeInstance(strings.NewReader(inst), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +25,8 @@ func TestWhatIsRequired(t *testing.T) {
 		if certificate != "" {
 			certificate = `,"certificate":{"hare":"certificate/v1","objective":"weighted_jct",` + certificate + `}`
 		}
-		return `{"hare":"result/v1","objective":"weighted_jct","value":5,` + fields + `"schedule":{"jobs":["x"],"lanes":[{"gpu":"a/0","job":[0],"start_us":[0]}]}` + certificate + `}`
+		return `{"hare":"result/v1","objective":"weighted_jct","value":5,` + fields +
+			`"schedule":{"jobs":["x"],"lanes":[{"gpu":"a/0","job":[0],"start_us":[0]}]}` + certificate + `}`
 	}
 	const four, five = `"method":"machine","bound":"4.000000"`, `"method":"machine","bound":"5.000000"`
 	for _, c := range []struct {
@@ -60,8 +63,10 @@ func TestWhatIsRequired(t *testing.T) {
 		{"path of critical_path", inst, doc(``, `"path":true,"method":"critical_path","bound":"4.000000"`), 1},
 		{"no grid", inst, doc(``, `"grid_us":[],"prices":{},"sizes":{},`+four), 0},
 		{"sizes of machine", inst, doc(``, `"sizes":{"T":{}},`+four), 2},
-		{"a gang that is too wide, path", wide, doc(``, `"path":true,"method":"price","bound":"-1.000000","grid_us":[0,1]`), 1},
-		{"a gang that is too wide, no path", wide, doc(``, `"path":false,"method":"price","bound":"-1.000000","grid_us":[0,1]`), 1},
+		{"a gang that is too wide, path", wide, doc(``, `"path":true,"method":"price","bound":"-1.000000","grid_us":[0,1]`),
+			1},
+		{"a gang that is too wide, no path", wide,
+			doc(``, `"path":false,"method":"price","bound":"-1.000000","grid_us":[0,1]`), 1},
 		{"jobs", inst, doc(`"jobs":[{"id":"x","start_s":0,"end_s":1}],`, ""), 0},
 		{"no jobs", inst, doc(`"jobs":[],`, ""), 0},
 		{"another job", inst, doc(`"jobs":[{"id":"y"}],`, ""), 1},
@@ -80,19 +85,22 @@ func TestWhatIsRequired(t *testing.T) {
 		{"400 digits inside", inst, doc(`"unknown":`+strings.Repeat("1", 400)+`,`, ""), 0},
 		{"401 digits inside", inst, doc(`"unknown":`+strings.Repeat("1", 401)+`,`, ""), 2},
 	} {
-		if code, said := goVerdict(&papers{instance: []byte(c.inst), result: []byte(c.result)}); code != c.code {
+		if code, said := goVerdict(&documents{instance: []byte(c.inst), result: []byte(c.result)}); code != c.code {
 			t.Errorf("%s: %d, want %d: %s", c.name, code, c.code, said)
 		}
 	}
-	left := strings.Replace(inst, `"jobs":[`, `"jobs":[{"id":"y","weight":0,"release_s":1,"on":{"T":{"compute_s":1}}},`, 1)
-	two := `{"hare":"result/v1","objective":"weighted_jct","value":5,"jobs":[{"id":"x"}],"schedule":{"jobs":["x","y"],"lanes":[{"gpu":"a/0","job":[0,1],"start_us":[0,1000000]}]}}`
-	if code, said := goVerdict(&papers{instance: []byte(left), result: []byte(two)}); code != 1 || !strings.Contains(said, "leaves out 1") {
+	left := strings.Replace(inst, `"jobs":[`, `"jobs":[{"id":"y","weight":0,"release_s":1,"on":{"T":{"compute_s":1}}},`,
+		1)
+	two := `{"hare":"result/v1","objective":"weighted_jct","value":5,"jobs":[{"id":"x"}],"schedule":{"jobs":["x","y"]` +
+		`,"lanes":[{"gpu":"a/0","job":[0,1],"start_us":[0,1000000]}]}}`
+	if code, said := goVerdict(&documents{instance: []byte(left), result: []byte(two)}); code != 1 ||
+		!strings.Contains(said, "leaves out 1") {
 		t.Errorf("a job that is left out: %d, %s", code, said)
 	}
 }
 
-// A bound that is a sum of many fractions is decided by the exact sum where the
-// one that was rounded down cannot tell.
+// A bound that is a sum of many fractions is decided by the exact sum if the rounded sum
+// cannot decide.
 func TestSumsOfManyFractions(t *testing.T) {
 	for _, c := range []struct {
 		jobs  int

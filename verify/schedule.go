@@ -11,10 +11,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// ScheduleValue checks every constraint on a schedule and returns its value and
-// the completion of each job, in the order of the instance; both mean nothing
-// where there are faults. O(n log² n) in entries of lanes, whatever the number
-// of rounds.
+// ScheduleValue checks every constraint on a schedule and returns its value and the
+// completion of each job, in the order of the instance. Both have no meaning if there
+// are faults. It takes O(n log² n) in entries of lanes, whatever the number of rounds.
 func ScheduleValue(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, endsUs []int64, faults []Fault) {
 	value, endsUs, _, faults = checkSchedule(inst, s)
 	return value, endsUs, faults
@@ -23,16 +22,16 @@ func ScheduleValue(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 // scheduleCheck resolves the names of a schedule and gathers entries by job.
 type scheduleCheck struct {
 	inst   *hare.Instance
-	jobOf  []int // instance job of each of Schedule.Jobs
+	jobOf  []int // the job of the instance for each of Schedule.Jobs
 	nodes  directory
-	before []int  // GPUs of the nodes before
+	before []int  // the number of GPUs of the nodes before
 	seen   []bool // by GPU
 	pieces []piece
-	next   []int // by instance job, where in pieces its next entry goes
+	next   []int // by job of the instance: where in pieces its next entry goes
 }
 
-// checkSchedule reports the first fault of each lane, or where lanes are
-// faultless the first fault of each job, up to maxFaults.
+// checkSchedule reports the first fault of each lane or, if lanes have no fault, the
+// first fault of each job, up to maxFaults.
 func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, ends, starts []int64, faults []Fault) {
 	if err := plausible(inst); err != nil {
 		return value, nil, nil, []Fault{{Constraint: CodeInstance, Detail: err.Error()}}
@@ -81,7 +80,7 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 		return value, nil, nil, faults
 	}
 	for i := range inst.Jobs {
-		// Terms are below 2^107 and not negative: a sum beyond 127 bits shows.
+		// Terms are below 2^107 and not negative, so a sum beyond 127 bits is noticed.
 		if value = value.Add(hare.Product(inst.Jobs[i].WeightMicro, ends[i]-inst.Jobs[i].ReleaseUs)); value.Sign() < 0 {
 			return value, nil, nil, []Fault{{Constraint: CodeValue, Detail: "the value does not fit 127 bits"}}
 		}
@@ -89,29 +88,29 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 	return value, ends, starts, faults
 }
 
-// resolve checks names and columns, and makes room for the entries of each job.
-func (c *scheduleCheck) resolve(s *hare.Schedule) *Fault {
-	place := make(map[string]int, len(c.inst.Jobs))
-	for i := range c.inst.Jobs {
-		place[c.inst.Jobs[i].ID] = i
+// resolve checks names and columns, and allocates the entries of each job.
+func (sc *scheduleCheck) resolve(s *hare.Schedule) *Fault {
+	place := make(map[string]int, len(sc.inst.Jobs))
+	for i := range sc.inst.Jobs {
+		place[sc.inst.Jobs[i].ID] = i
 	}
-	c.jobOf = make([]int, len(s.Jobs))
+	sc.jobOf = make([]int, len(s.Jobs))
 	for i, id := range s.Jobs {
 		at, ok := place[id]
 		if !ok {
 			return &Fault{Constraint: CodeForm, Job: id, Detail: "schedule.jobs lists an unknown job, or one twice"}
 		}
 		delete(place, id)
-		c.jobOf[i] = at
+		sc.jobOf[i] = at
 	}
-	for i := range c.inst.Jobs {
-		if id := c.inst.Jobs[i].ID; len(place) > 0 {
+	for i := range sc.inst.Jobs {
+		if id := sc.inst.Jobs[i].ID; len(place) > 0 {
 			if _, missing := place[id]; missing {
 				return &Fault{Constraint: CodeForm, Job: id, Detail: "the job is not in schedule.jobs"}
 			}
 		}
 	}
-	counts := make([]int, len(c.inst.Jobs))
+	counts := make([]int, len(sc.inst.Jobs))
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
 		n := len(l.Job)
@@ -121,50 +120,50 @@ func (c *scheduleCheck) resolve(s *hare.Schedule) *Fault {
 			}
 		}
 		for _, j := range l.Job {
-			if j < 0 || int(j) >= len(c.jobOf) {
+			if j < 0 || int(j) >= len(sc.jobOf) {
 				return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: fmt.Sprintf("job index %d is not in schedule.jobs", j)}
 			}
-			counts[c.jobOf[j]]++
+			counts[sc.jobOf[j]]++
 		}
 	}
-	c.next = make([]int, len(counts))
+	sc.next = make([]int, len(counts))
 	total := 0
 	for i, n := range counts {
-		c.next[i] = total
+		sc.next[i] = total
 		total += n
 	}
-	c.pieces = make([]piece, total)
-	c.nodes = newDirectory(&c.inst.Cluster)
-	c.before = make([]int, len(c.inst.Cluster.Nodes))
+	sc.pieces = make([]piece, total)
+	sc.nodes = newDirectory(&sc.inst.Cluster)
+	sc.before = make([]int, len(sc.inst.Cluster.Nodes))
 	gpus := 0
-	for i := range c.inst.Cluster.Nodes {
-		n := &c.inst.Cluster.Nodes[i]
-		c.before[i] = gpus
+	for i := range sc.inst.Cluster.Nodes {
+		n := &sc.inst.Cluster.Nodes[i]
+		sc.before[i] = gpus
 		for _, g := range n.GPUs {
 			gpus += g.Count
 		}
 	}
-	c.seen = make([]bool, gpus)
+	sc.seen = make([]bool, gpus)
 	return nil
 }
 
-// gpu finds the node and number of a GPU that no lane before has named.
-func (c *scheduleCheck) gpu(name string) (node *hare.Node, number int, kind, fault string) {
-	n, number, kind, ok := c.nodes.find(&c.inst.Cluster, name)
+// gpu finds the node and number of a GPU that no earlier lane has named.
+func (sc *scheduleCheck) gpu(name string) (node *hare.Node, number int, kind, fault string) {
+	n, number, kind, ok := sc.nodes.find(&sc.inst.Cluster, name)
 	if !ok {
 		return nil, 0, "", "a lane names an unknown GPU"
 	}
-	if c.seen[c.before[n]+number] {
+	if sc.seen[sc.before[n]+number] {
 		return nil, 0, "", "two lanes name the same GPU"
 	}
-	c.seen[c.before[n]+number] = true
-	return &c.inst.Cluster.Nodes[n], number, kind, ""
+	sc.seen[sc.before[n]+number] = true
+	return &sc.inst.Cluster.Nodes[n], number, kind, ""
 }
 
-// lane checks what concerns one GPU alone: numbers in range, entries that
-// follow each other within windows of service, periods, releases.
-func (c *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
-	node, number, kind, unknown := c.gpu(l.GPU)
+// lane checks what concerns one GPU alone: the range of numbers, entries that follow
+// each other within windows of service, periods and releases.
+func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
+	node, number, kind, unknown := sc.gpu(l.GPU)
 	if unknown != "" {
 		return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: unknown}
 	}
@@ -173,12 +172,14 @@ func (c *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 	var last *piece
 	for x := range l.Job {
 		e := l.Entry(x)
-		i := c.jobOf[e.Job]
-		job := &c.inst.Jobs[i]
+		i := sc.jobOf[e.Job]
+		job := &sc.inst.Jobs[i]
 		bad := func(constraint string, by int64, detail string, a ...any) *Fault {
-			return &Fault{Constraint: constraint, Job: job.ID, Round: &e.Round, GPU: l.GPU, ByUs: by, Detail: fmt.Sprintf(detail, a...)}
+			return &Fault{Constraint: constraint, Job: job.ID, Round: &e.Round, GPU: l.GPU, ByUs: by,
+				Detail: fmt.Sprintf(detail, a...)}
 		}
-		mode, ok := slices.BinarySearchFunc(job.On, kind, func(p hare.Profile, k string) int { return strings.Compare(p.Type, k) })
+		mode, ok := slices.BinarySearchFunc(job.On, kind,
+			func(p hare.Profile, k string) int { return strings.Compare(p.Type, k) })
 		if !ok {
 			return bad(CodeService, 0, "the job has no profile for this GPU's type %.40q", kind)
 		}
@@ -203,7 +204,7 @@ func (c *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		}
 		hold := compute
 		if job.Sync != hare.Relaxed {
-			// A slower task of the round may hold it longer: see roundChecker.
+			// A slower task of the round may hold the GPU longer: see roundChecker.
 			hold += job.On[mode].SyncUs
 		}
 		end := e.StartUs + span + hold
@@ -230,17 +231,18 @@ func (c *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		if last != nil {
 			last.limit = min(last.limit, e.StartUs)
 		}
-		last = &c.pieces[c.next[i]]
-		c.next[i]++
+		last = &sc.pieces[sc.next[i]]
+		sc.next[i]++
 		*last = piece{
-			gpu: index, mode: int32(mode), round: e.Round, rounds: e.Rounds, tasks: e.Tasks, period: e.PeriodUs, start: e.StartUs,
+			gpu: index, mode: int32(mode), round: e.Round, rounds: e.Rounds, tasks: e.Tasks, period: e.PeriodUs,
+			start:   e.StartUs,
 			compute: compute, after: job.On[mode].SyncUs, limit: open[0].EndUs,
 		}
 	}
 	return nil
 }
 
-// mul is a·b of non-negative numbers, ok up to 2^53.
+// mul returns a·b for non-negative numbers; false beyond 2^53.
 func mul(a, b int64) (int64, bool) {
 	if a != 0 && b > hare.MaxExact/a {
 		return 0, false

@@ -12,8 +12,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// tiny draws an instance of a few GPUs and jobs with times of a few µs, and a
-// schedule of it in runs of rounds, most often feasible.
+// tiny draws an instance of a few GPUs and jobs with times of a few µs, and a schedule
+// of the instance in runs of rounds, which is mostly feasible.
 func tiny(t *rapid.T) (*hare.Instance, *hare.Schedule) {
 	n := func(least, most int, what string) int64 { return int64(rapid.IntRange(least, most).Draw(t, what)) }
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
@@ -63,7 +63,8 @@ func tiny(t *rapid.T) (*hare.Instance, *hare.Schedule) {
 	}
 	s := &hare.Schedule{}
 	for i := range n(1, 3, "jobs") {
-		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: n(0, 3, "weight"), ReleaseUs: n(0, 6, "release"), Rounds: n(1, 7, "rounds"), Tasks: n(1, 3, "tasks"), Sync: hare.Sync(n(0, 2, "sync"))}
+		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: n(0, 3, "weight"), ReleaseUs: n(0, 6, "release"),
+			Rounds: n(1, 7, "rounds"), Tasks: n(1, 3, "tasks"), Sync: hare.Sync(n(0, 2, "sync"))}
 		j.Mix = j.Sync == hare.Gang && rapid.Bool().Draw(t, "mix")
 		for _, kind := range []string{"A", "B"} {
 			j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: n(1, 4, "compute"), SyncUs: n(0, 3, "sync_us")})
@@ -142,7 +143,7 @@ func tiny(t *rapid.T) (*hare.Instance, *hare.Schedule) {
 	return inst, s
 }
 
-// mutate changes one thing of a schedule.
+// mutate changes one thing in a schedule.
 func mutate(t *rapid.T, s *hare.Schedule) string {
 	var used []int
 	for i := range s.Lanes {
@@ -157,7 +158,8 @@ func mutate(t *rapid.T, s *hare.Schedule) string {
 	x := rapid.IntRange(0, len(l.Job)-1).Draw(t, "entry")
 	by := rapid.SampledFrom([]int64{-3, -1, 1, 2}).Draw(t, "by")
 	columns := []*[]int64{&l.Round, &l.Rounds, &l.Tasks, &l.PeriodUs, &l.StartUs}
-	what := rapid.SampledFrom([]string{"start", "start", "period", "period", "rounds", "round", "tasks", "drop", "double", "swap gpu", "swap order", "other job", "split", "job list"}).Draw(t, "mutation")
+	what := rapid.SampledFrom([]string{"start", "start", "period", "period", "rounds", "round", "tasks", "drop", "double",
+		"swap gpu", "swap order", "other job", "split", "job list"}).Draw(t, "mutation")
 	switch what {
 	case "start":
 		l.StartUs[x] += by
@@ -208,8 +210,8 @@ func mutate(t *rapid.T, s *hare.Schedule) string {
 	return what
 }
 
-// The check on runs agrees with the one task by task, on feasible schedules
-// and on any that a change or three has made of them.
+// The check on runs agrees with the check task by task, on feasible schedules and on
+// schedules after up to three changes.
 func TestScheduleAgreesWithPlainCheck(t *testing.T) {
 	ok, refused := 0, map[string]int{}
 	judge := func(t *rapid.T) {
@@ -240,8 +242,8 @@ func TestScheduleAgreesWithPlainCheck(t *testing.T) {
 	}
 }
 
-// Every change to a feasible schedule that the plain check refuses has a fault
-// that says where.
+// Each change to a feasible schedule that the plain check refuses gives a fault with its
+// place.
 func TestFaultsSayWhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inst, s := tiny(t)
@@ -259,7 +261,8 @@ func TestFaultsSayWhere(t *testing.T) {
 // ends of a stretch decide, and the cost does not depend on R.
 func TestLongStretches(t *testing.T) {
 	const R = 1 << 40
-	job := hare.Job{ID: "j", WeightMicro: 1, Rounds: R, Tasks: 2, On: []hare.Profile{{Type: "A", ComputeUs: 10, SyncUs: 5}}}
+	job := hare.Job{ID: "j", WeightMicro: 1, Rounds: R, Tasks: 2,
+		On: []hare.Profile{{Type: "A", ComputeUs: 10, SyncUs: 5}}}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Jobs: []hare.Job{job},
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}
 	lane := func(gpu string, start, period int64) hare.Lane {
@@ -288,7 +291,7 @@ func TestLongStretches(t *testing.T) {
 	}
 }
 
-// Numbers at the edge of 64 bits are refused, not wrapped.
+// Numbers at the limit of 64 bits are refused, not wrapped.
 func TestNumbersOutOfRange(t *testing.T) {
 	inst, res := example(t, "three-jobs")
 	for _, v := range []int64{math.MinInt64, -1, hare.MaxExact, hare.MaxExact + 1, math.MaxInt64} {

@@ -5,37 +5,37 @@ import (
 	"slices"
 )
 
-// capacity is what all GPUs in service cost: for each type ∫ M π, or ∫ F where
+// capacity returns the price of all GPUs in service: for each type ∫ M π, or ∫ F if
 // several GPUs held together have prices of their own.
-func (m *market) capacity() *big.Int {
+func (pc *priceCertificate) capacity() *big.Int {
 	total := new(big.Int)
-	for _, p := range m.cert.Prices {
-		if len(m.sizes[p.Type]) == 0 {
-			total.Add(total, m.supply[p.Type].cost(m.cert.GridUs, p.Nanos))
+	for _, p := range pc.cert.Prices {
+		if len(pc.sizes[p.Type]) == 0 {
+			total.Add(total, pc.capacities[p.Type].cost(pc.cert.GridUs, p.Nanos))
 		}
 	}
-	for kind, sizes := range m.sizes {
-		total.Add(total, m.patterns(kind, sizes))
+	for kind, sizes := range pc.sizes {
+		total.Add(total, pc.patterns(kind, sizes))
 	}
 	return total
 }
 
-// patterns is ∫ F over the grid. A table gives F for every M of a cell, and
-// stands until prices change. O(cells · GPUs · sizes).
-func (m *market) patterns(kind string, sizes []int64) *big.Int {
-	s := m.supply[kind]
+// patterns returns ∫ F over the grid. A table gives F for every M of a cell, and is
+// valid until prices change. It takes O(cells · GPUs · sizes).
+func (pc *priceCertificate) patterns(kind string, sizes []int64) *big.Int {
+	s := pc.capacities[kind]
 	k := knapsack{peak: s.peak()}
 	total := new(big.Int)
 	known := -1 // the cell of the table
-	s.walk(m.cert.GridUs, func(cell int, level, length int64) {
+	s.walk(pc.cert.GridUs, func(cell int, level, length int64) {
 		if cell != known {
 			known = cell
-			var offers []offer
-			if t := m.tariffs[good{kind, 1}]; t != nil {
-				offers = append(offers, offer{1, t.prices[cell]})
+			var offers []pricedSize
+			if t := pc.curves[resource{kind, 1}]; t != nil {
+				offers = append(offers, pricedSize{1, t.prices[cell]})
 			}
 			for _, gpus := range sizes {
-				offers = append(offers, offer{gpus, m.tariffs[good{kind, gpus}].prices[cell]})
+				offers = append(offers, pricedSize{gpus, pc.curves[resource{kind, gpus}].prices[cell]})
 			}
 			k.fill(offers)
 		}
@@ -45,19 +45,19 @@ func (m *market) patterns(kind string, sizes []int64) *big.Int {
 	return total
 }
 
-// offer is so many GPUs at a price, as often as wanted.
-type offer struct{ gpus, price int64 }
+// pricedSize is so many GPUs at a price, as often as wanted.
+type pricedSize struct{ gpus, price int64 }
 
-// knapsack gives the greatest price of a pattern that n GPUs hold, n up to peak:
-// max Σ count·price subject to Σ count·gpus ≤ n, counts whole and ≥ 0.
+// knapsack returns the greatest price of a pattern that n GPUs hold, for n up to peak:
+// max Σ count·price subject to Σ count·gpus ≤ n, with integer counts ≥ 0.
 type knapsack struct {
 	peak   int64
-	offers []offer
-	short  []uint64 // by n, where all values fit
-	long   []sum128 // by n, elsewhere
+	offers []pricedSize
+	short  []uint64 // by n, if all values fit
+	long   []sum128 // by n, otherwise
 }
 
-func (k *knapsack) fill(offers []offer) {
+func (k *knapsack) fill(offers []pricedSize) {
 	if k.offers != nil && slices.Equal(offers, k.offers) {
 		return
 	}
@@ -66,7 +66,7 @@ func (k *knapsack) fill(offers []offer) {
 	for _, o := range offers {
 		dear = max(dear, o.price)
 	}
-	// No pattern costs more than peak times the dearest.
+	// No pattern costs more than peak times the dearest price.
 	if most := (sum128{}).plus(k.peak, dear); most.hi > 0 {
 		k.short, k.long = nil, cleared(k.long, k.peak+1)
 		for _, o := range offers {
@@ -93,7 +93,7 @@ func (k *knapsack) value(gpus int64) *big.Int {
 	return k.long[gpus].big()
 }
 
-// cleared is n zeros, in the room of xs where there is enough.
+// cleared returns n zeros, in the memory of xs if that is large enough.
 func cleared[T any](xs []T, n int64) []T {
 	xs = slices.Grow(xs[:0], int(n))[:n]
 	clear(xs)

@@ -11,9 +11,10 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// nodes is a node of so many GPUs of a type.
+// nodes returns a node with so many GPUs of a type.
 func nodes(kind string, count int, windows ...hare.Window) []hare.Node {
-	return []hare.Node{{Name: fmt.Sprint(kind, len(windows)), GPUs: []hare.TypeCount{{Type: kind, Count: count}}, Windows: windows}}
+	return []hare.Node{{Name: fmt.Sprint(kind, len(windows)), GPUs: []hare.TypeCount{{Type: kind, Count: count}},
+		Windows: windows}}
 }
 
 func small(nodes []hare.Node, jobs ...hare.Job) *hare.Instance {
@@ -25,9 +26,10 @@ func small(nodes []hare.Node, jobs ...hare.Job) *hare.Instance {
 	return inst
 }
 
-// brief is a job of weight 1 and one round of 1 s on A.
+// brief returns a job of weight 1 with one round of 1 s on A.
 func brief(sync hare.Sync, tasks int64) hare.Job {
-	return hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: tasks, Sync: sync, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}
+	return hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: tasks, Sync: sync,
+		On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}
 }
 
 func priced(grid []int64, kind string, nanos ...int64) *hare.Certificate {
@@ -58,19 +60,21 @@ func TestSizesByHand(t *testing.T) {
 	// Four GPUs at 1 and two at 1/4 cost as much as six at 1/4.
 	wantBound(t, two, sized(priced(grid, "A", 25e7), "A", 4, 1e9), big.NewRat(5, 2))
 	// A relaxed job of two tasks fills up: 1 + 0.5 more, and no better than 1 + 1 + 2.
-	wantBound(t, small(six, gang, gang, brief(hare.Relaxed, 2)), sized(priced(grid, "A", 25e7), "A", 4, 1e9), big.NewRat(4, 1))
+	wantBound(t, small(six, gang, gang, brief(hare.Relaxed, 2)), sized(priced(grid, "A", 25e7), "A", 4, 1e9),
+		big.NewRat(4, 1))
 	// A rigid block of two rounds pays for both seconds of [0, 3), or waits for 3.
 	rigid := brief(hare.Rigid, 2)
 	rigid.Rounds = 2
 	for price, phi := range map[int64]int64{1e9: 4, 4e9: 5} {
-		wantBound(t, small(nodes("A", 3), rigid), sized(priced([]int64{0, 3e6}, "A", 0), "A", 2, price), big.NewRat(phi-3*price/1e9, 1))
+		wantBound(t, small(nodes("A", 3), rigid), sized(priced([]int64{0, 3e6}, "A", 0), "A", 2, price),
+			big.NewRat(phi-3*price/1e9, 1))
 	}
 	// Of 2^20 GPUs a third of the threes and one more fit; values pass 64 bits.
 	wantBound(t, small(nodes("A", 1<<20)), sized(priced([]int64{0, 1}, "A", 1<<51), "A", 3, 1<<53),
 		new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(-(349525*4+1)), big.NewInt(1<<51)), big.NewInt(1e15)))
 }
 
-// F by trying all patterns, for every M that a cell sees; with prices scaled up
+// F is compared with trying all patterns, for every M of a cell; with prices scaled up
 // the tables must hold 128 bits.
 func TestSizesAreTheKnapsack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,39 +10,39 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// mostSteps limits rounds × steps × (levels − 1 + types) of a job that is
-// bounded round by round; it is part of what a certificate means.
-const mostSteps = 1 << 22
+// maxSteps limits rounds × steps × (levels − 1 + types) of a job that is bounded round
+// by round. The limit is part of the meaning of a certificate.
+const maxSteps = 1 << 22
 
 var errSteps = errors.New("step_us is too fine to check for this many jobs")
 
-// stepped is a relaxed job with all times in steps of δ. Prices and weights
-// count 1e-9, so costs count δ·1e-15 weight-seconds.
+// stepped is a relaxed job with all times in steps of δ. Prices and weights count 1e-9,
+// so costs count δ·1e-15 weight-seconds.
 type stepped struct {
 	job     *hare.Job
 	weight  int64
 	tau     int64      // τ, which is the first level
-	release int64      // the last step that is no later
+	release int64      // the last step that is not later
 	width   int64      // from the release to the horizon
 	kinds   []stepKind // the types
-	levels  []int64    // lengths of a round at which it holds more tasks
-	waiting sum128     // of waiting from the release to the horizon
+	levels  []int64    // the lengths of a round at which it holds more tasks
+	waiting sum128     // the cost of waiting from the release to the horizon
 }
 
 type stepKind struct {
 	p, s   int64
-	count  int64    // max over t of M_k
-	rounds int64    // ⌈K/count⌉: tasks one after another, at most
+	count  int64    // the maximum of M_k over time
+	rounds int64    // ⌈K/count⌉: the most tasks one after another
 	slot   []sum128 // the price of one GPU for p, by start from the release on
 }
 
 // stepsPhi is φ of a relaxed job alone by the recursion V of docs/bounds.md, in
 // 1e-15 weight-seconds, or nil where that is not asked for. O(rounds · steps ·
 // levels), and log of types times steps · levels · types.
-func (m *market) stepsPhi(job *hare.Job, cs []choice, tau int64) (*big.Rat, error) {
-	delta, grid := m.cert.StepUs, m.cert.GridUs
+func (pc *priceCertificate) stepsPhi(job *hare.Job, cs []typeChoice, tau int64) (*big.Rat, error) {
+	delta, grid := pc.cert.StepUs, pc.cert.GridUs
 	horizon, types := grid[len(grid)-1]/delta, int64(len(cs))
-	if job.Rounds > mostSteps || horizon > mostSteps || types > mostSteps || job.Rounds*horizon > mostSteps/types {
+	if job.Rounds > maxSteps || horizon > maxSteps || types > maxSteps || job.Rounds*horizon > maxSteps/types {
 		return nil, nil
 	}
 	j := &stepped{job: job, weight: job.WeightMicro * 1000, tau: tau / delta, release: job.ReleaseUs / delta}
@@ -57,41 +57,41 @@ func (m *market) stepsPhi(job *hare.Job, cs []choice, tau int64) (*big.Rat, erro
 		}
 		j.kinds = append(j.kinds, k)
 	}
-	if m.spent.Load() > maxPriceWork || !j.findLevels(mostSteps/(job.Rounds*horizon)-types+1) {
+	if pc.spent.Load() > maxPriceWork || !j.findLevels(maxSteps/(job.Rounds*horizon)-types+1) {
 		return nil, nil
 	}
-	if m.spent.Add((job.Rounds+types)*horizon*(int64(len(j.levels))-1+types)) > maxPriceWork {
+	if pc.spent.Add((job.Rounds+types)*horizon*(int64(len(j.levels))-1+types)) > maxPriceWork {
 		return nil, errSteps
 	}
 	cost := times(j.tau, job.Rounds)
 	cost.Mul(cost.Add(cost, big.NewInt(j.release)), big.NewInt(j.weight))
 	if j.width > 0 {
 		for k := range j.kinds {
-			j.kinds[k].price(cs[k].tariff, delta, j.release, j.width)
+			j.kinds[k].price(cs[k].curve, delta, j.release, j.width)
 		}
 		j.waiting = sum128{}.plus(j.weight, j.width)
 		if j.waiting.hi == 0 && j.waiting.lo < 1<<62 {
-			cost.Add(cost, new(big.Int).SetUint64(uint64(regret(j, func(x sum128) short { return short(x.lo) }))))
+			cost.Add(cost, new(big.Int).SetUint64(uint64(excessCost(j, func(x sum128) short { return short(x.lo) }))))
 		} else {
-			cost.Add(cost, regret(j, func(x sum128) sum128 { return x }).big())
+			cost.Add(cost, excessCost(j, func(x sum128) sum128 { return x }).big())
 		}
 	}
 	return new(big.Rat).SetInt(cost.Mul(cost, big.NewInt(delta))), nil
 }
 
-// findLevels lists m·p + s from τ on, without repetition, and says whether there
-// are no more than most.
-func (j *stepped) findLevels(most int64) bool {
-	next := make([]int64, len(j.kinds)) // m
-	for k, t := range j.kinds {
-		next[k] = max(1, (j.tau-t.s+t.p-1)/t.p)
+// findLevels lists m·p + s from τ on, without repetition, and reports whether there are
+// no more than most.
+func (sd *stepped) findLevels(most int64) bool {
+	next := make([]int64, len(sd.kinds)) // m
+	for k, t := range sd.kinds {
+		next[k] = max(1, (sd.tau-t.s+t.p-1)/t.p)
 		if t.rounds-next[k] >= most {
 			return false
 		}
 	}
 	for {
 		level := int64(math.MaxInt64)
-		for k, t := range j.kinds {
+		for k, t := range sd.kinds {
 			if next[k] <= t.rounds {
 				level = min(level, next[k]*t.p+t.s)
 			}
@@ -99,11 +99,11 @@ func (j *stepped) findLevels(most int64) bool {
 		if level == math.MaxInt64 {
 			return true
 		}
-		if int64(len(j.levels)) == most {
+		if int64(len(sd.levels)) == most {
 			return false
 		}
-		j.levels = append(j.levels, level)
-		for k, t := range j.kinds {
+		sd.levels = append(sd.levels, level)
+		for k, t := range sd.kinds {
 			if next[k] <= t.rounds && next[k]*t.p+t.s == level {
 				next[k]++
 			}
@@ -111,9 +111,9 @@ func (j *stepped) findLevels(most int64) bool {
 	}
 }
 
-// price fills in the prices of slots that start within width steps from the
-// given one; a nil tariff is free. O(width).
-func (k *stepKind) price(t *tariff, delta, from, width int64) {
+// price computes the prices of slots that start within width steps from the given step;
+// a nil price curve is free. It takes O(width).
+func (sk *stepKind) price(t *priceCurve, delta, from, width int64) {
 	paid := make([]sum128, width+1) // Π
 	if t != nil {
 		cell := t.cell(from * delta)
@@ -124,19 +124,19 @@ func (k *stepKind) price(t *tariff, delta, from, width int64) {
 			paid[x+1] = paid[x].plus(1, t.prices[cell])
 		}
 	}
-	k.slot = make([]sum128, width)
+	sk.slot = make([]sum128, width)
 	for x := range width {
-		k.slot[x] = paid[min(x+k.p, width)].sub(paid[x])
+		sk.slot[x] = paid[min(x+sk.p, width)].sub(paid[x])
 	}
 }
 
-// cheapest is by x the least price of a slot that starts in [x, x + window];
-// from the horizon on they are free. O(width).
-func (k *stepKind) cheapest(window int64) []sum128 {
-	out := make([]sum128, len(k.slot))
+// cheapest returns, by x, the least price of a slot that starts in [x, x + window].
+// Slots are free from the horizon on. It takes O(width).
+func (sk *stepKind) cheapest(window int64) []sum128 {
+	out := make([]sum128, len(sk.slot))
 	var queue []int // starts of rising prices
-	for i, price := range k.slot {
-		for len(queue) > 0 && k.slot[queue[len(queue)-1]].compare(price) >= 0 {
+	for i, price := range sk.slot {
+		for len(queue) > 0 && sk.slot[queue[len(queue)-1]].compare(price) >= 0 {
 			queue = queue[:len(queue)-1]
 		}
 		queue = append(queue, i)
@@ -144,20 +144,20 @@ func (k *stepKind) cheapest(window int64) []sum128 {
 			if queue[0] < x {
 				queue = queue[1:]
 			}
-			out[x] = k.slot[queue[0]]
+			out[x] = sk.slot[queue[0]]
 		}
 	}
 	return out
 }
 
-// holds says how many tasks a round of so many steps has on the type at most,
-// of all that there are.
-func (k *stepKind) holds(length, all int64) int64 {
-	if length < k.s+k.p {
+// holds returns how many tasks a round of so many steps has on the type at most, out of
+// all tasks.
+func (sk *stepKind) holds(length, all int64) int64 {
+	if length < sk.s+sk.p {
 		return 0
 	}
-	if each := (length - k.s) / k.p; each < k.rounds {
-		return each * k.count
+	if each := (length - sk.s) / sk.p; each < sk.rounds {
+		return each * sk.count
 	}
 	return all
 }
@@ -167,14 +167,14 @@ func (k *stepKind) holds(length, all int64) int64 {
 // what a type alone does that holds them all from this level on. Elsewhere only
 // such types are asked for, of which there is one, or it were no level.
 // O(width · types²).
-func (j *stepped) costs(l int) []sum128 {
-	tasks, length := j.job.Tasks, j.levels[l]
-	if !slices.ContainsFunc(j.kinds, func(k stepKind) bool {
+func (sd *stepped) costs(l int) []sum128 {
+	tasks, length := sd.job.Tasks, sd.levels[l]
+	if !slices.ContainsFunc(sd.kinds, func(k stepKind) bool {
 		n := k.holds(length, tasks)
 		return 0 < n && n < tasks
 	}) {
 		var least []sum128
-		for _, k := range j.kinds {
+		for _, k := range sd.kinds {
 			if k.rounds*k.p+k.s != length {
 				continue
 			}
@@ -198,12 +198,12 @@ func (j *stepped) costs(l int) []sum128 {
 		by   []sum128
 	}
 	var parts []part
-	for _, k := range j.kinds {
+	for _, k := range sd.kinds {
 		if most := k.holds(length, tasks); most > 0 {
-			parts = append(parts, part{most, k.cheapest(j.levels[l+1] - 1 - k.s - k.p)})
+			parts = append(parts, part{most, k.cheapest(sd.levels[l+1] - 1 - k.s - k.p)})
 		}
 	}
-	out := make([]sum128, j.width)
+	out := make([]sum128, sd.width)
 	for x := range out {
 		slices.SortFunc(parts, func(a, b part) int { return a.by[x].compare(b.by[x]) })
 		left := tasks
@@ -229,7 +229,7 @@ type short uint64
 func (a short) add(b short) short   { return a + b }
 func (a short) compare(b short) int { return cmp.Compare(a, b) }
 
-// regret is what the job pays at least beyond running from its release on
+// excessCost is what the job pays at least beyond running from its release on
 // without a pause, each round in τ: with D_r(x) that of its last r rounds from
 // x on, and c the cost of a round's tasks,
 //
@@ -238,13 +238,13 @@ func (a short) compare(b short) int { return cmp.Compare(a, b) }
 // and D is 0 from the horizon on, where nothing is to pay; V = w (x + rτ) + D. A
 // round takes τ at least, so r rounds before the last one need not look at x
 // earlier than (R − r) τ. Costs above waiting for the horizon play no part.
-func regret[T value[T]](j *stepped, as func(sum128) T) T {
+func excessCost[T value[T]](j *stepped, as func(sum128) T) T {
 	step := as(sum128{}.plus(j.weight, 1))
-	last := make([]T, j.width) // where no round ends before the horizon
+	last := make([]T, j.width) // when no round ends before the horizon
 	for x := range last {
 		last[x] = as(sum128{}.plus(j.weight, j.width-int64(x)))
 	}
-	inside := make([][]T, len(j.levels)) // where the round does
+	inside := make([][]T, len(j.levels)) // when the round does
 	for l, length := range j.levels {
 		if length-j.tau >= j.width {
 			break // waiting costs less
@@ -277,10 +277,10 @@ func regret[T value[T]](j *stepped, as func(sum128) T) T {
 	return before[0]
 }
 
-// lower lowers each of to to the sum of a and b there.
+// lower lowers each element of to to the sum of a and b there.
 func lower[T value[T]](to, a, b []T) {
 	if to, ok := any(to).([]short); ok {
-		// As the general case, without calls.
+		// This is the general case without calls.
 		a, b := any(a).([]short)[:len(to)], any(b).([]short)[:len(to)]
 		for i := range to {
 			to[i] = min(to[i], a[i]+b[i])
@@ -294,7 +294,7 @@ func lower[T value[T]](to, a, b []T) {
 	}
 }
 
-// wait lowers each of to to its neighbour after it and one step more.
+// wait lowers each element of to to the next element plus one step.
 func wait[T value[T]](to []T, step T) {
 	if to, ok := any(to).([]short); ok {
 		step, next := any(step).(short), to[len(to)-1]

@@ -19,15 +19,18 @@ func TestStepsAreTheRecursion(t *testing.T) {
 		n := func(least, most int, what string) int64 { return int64(rapid.IntRange(least, most).Draw(t, what)) }
 		delta := n(1, 3, "delta")
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-		cert := &hare.Certificate{Method: hare.MethodPrice, Path: rapid.Bool().Draw(t, "path"), Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0}}
+		cert := &hare.Certificate{Method: hare.MethodPrice, Path: rapid.Bool().Draw(t, "path"),
+			Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0}}
 		for range n(1, 6, "cells") {
 			cert.GridUs = append(cert.GridUs, cert.GridUs[len(cert.GridUs)-1]+n(1, 5, "cell")*delta)
 		}
 		rows, counts, fixed := map[string][]int64{}, map[string]int64{}, int64(0)
-		j := hare.Job{ID: "x", WeightMicro: n(0, 4, "weight"), ReleaseUs: n(0, 20, "release")*delta + n(0, int(delta)-1, "late"), Rounds: n(1, 4, "rounds"), Tasks: n(1, 9, "tasks")}
+		j := hare.Job{ID: "x", WeightMicro: n(0, 4, "weight"), ReleaseUs: n(0, 20, "release")*delta +
+			n(0, int(delta)-1, "late"), Rounds: n(1, 4, "rounds"), Tasks: n(1, 9, "tasks")}
 		for _, kind := range []string{"A", "B", "C"}[:n(1, 3, "types")] {
 			counts[kind] = n(1, 3, "gpus")
-			inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(counts[kind])}}})
+			inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+				hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(counts[kind])}}})
 			j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: n(1, 4, "p") * delta, SyncUs: n(0, 5, "s") * delta})
 			if n(0, 4, "priced") == 0 {
 				continue
@@ -112,7 +115,8 @@ func TestStepsByHand(t *testing.T) {
 // tasks: two on A and one on B take 4 s, the first level, then 6, 7 and 10. At
 // prices 1 and 1/2 slots cost 2 and 1.5 throughout, so V = 4 + 2·2 + 1.5.
 func TestLevelsByHand(t *testing.T) {
-	job := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 3, On: []hare.Profile{{Type: "A", ComputeUs: 2e6}, {Type: "B", ComputeUs: 3e6, SyncUs: 1e6}}}
+	job := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 3, On: []hare.Profile{{Type: "A", ComputeUs: 2e6},
+		{Type: "B", ComputeUs: 3e6, SyncUs: 1e6}}}
 	cert := priced([]int64{0, 12e6}, "A", 1e9)
 	cert.Prices = append(cert.Prices, hare.TypePrices{Type: "B", Nanos: []int64{5e8}})
 	cert.StepUs = 1e6
@@ -123,7 +127,8 @@ func TestLevelsByHand(t *testing.T) {
 // the first level, A holds all tasks and B none: a slot on A must start by 3 after
 // the round does, though the next level is 7, so the first round starts at 1.
 func TestLevelOfWholeTypesByHand(t *testing.T) {
-	job := hare.Job{WeightMicro: 1e6, Rounds: 2, Tasks: 8, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 1e6, SyncUs: 6e6}}}
+	job := hare.Job{WeightMicro: 1e6, Rounds: 2, Tasks: 8, On: []hare.Profile{{Type: "A", ComputeUs: 1e6},
+		{Type: "B", ComputeUs: 1e6, SyncUs: 6e6}}}
 	cert := priced([]int64{0, 4e6}, "A", 1e9)
 	cert.StepUs = 1e6
 	wantBound(t, small(append(nodes("A", 2), nodes("B", 8)...), job), cert, big.NewRat(9-8, 1))

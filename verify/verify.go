@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Codes of faults, by the condition that fails.
+// These are the codes of faults, by the condition that fails.
 const (
 	CodeInstance   = "instance"   // the result belongs to another instance, or the instance is not one
 	CodeForm       = "form"       // names, columns or numbers that no schedule has
@@ -33,11 +33,11 @@ const (
 
 // Fault is one violated condition.
 type Fault struct {
-	Constraint string `json:"constraint"` // a Code
+	Constraint string `json:"constraint"` // one of the codes
 	Job        string `json:"job,omitempty"`
 	Round      *int64 `json:"round,omitempty"`
 	GPU        string `json:"gpu,omitempty"`
-	// ByUs is by how many microseconds the condition fails, where it is a time.
+	// ByUs is the number of microseconds by which the condition fails, if it is one of time.
 	ByUs   int64  `json:"by_us,omitempty"`
 	Detail string `json:"detail"`
 }
@@ -65,21 +65,21 @@ func (f Fault) String() string {
 // Report is the outcome of Check.
 type Report struct {
 	OK bool `json:"ok"`
-	// Value is the schedule's, recomputed; nil where it has faults.
+	// Value is the recomputed value of the schedule; nil if the schedule has faults.
 	Value *hare.Amount `json:"value,omitempty"`
-	// Bound is what the certificate proves, recomputed and rounded down to
-	// 1e-12; nil without one. The one it states may be less.
+	// Bound is what the certificate proves, recomputed and rounded down to 1e-12; nil
+	// without a certificate. The stated bound may be less.
 	Bound *hare.Amount `json:"bound,omitempty"`
-	// Constant is what a schedule of the whole instance costs beside Value, where
-	// the result is the rest of an earlier plan; nil elsewhere.
+	// Constant is what a schedule of the whole instance costs beside Value, if the result is
+	// the rest of an earlier plan; nil otherwise.
 	Constant *hare.Amount `json:"constant,omitempty"`
-	// Note says what the figures are of, or what was not checked.
+	// Note says to what the figures apply, or what was not checked.
 	Note   string   `json:"note,omitempty"`
 	Faults []Fault  `json:"faults,omitempty"`
 	stated *big.Rat // the certificate's bound
 }
 
-// maxFaults limits a report.
+// maxFaults limits the faults of a report.
 const maxFaults = 50
 
 func (r *Report) fault(f Fault) {
@@ -88,7 +88,7 @@ func (r *Report) fault(f Fault) {
 	}
 }
 
-// String is one line for an accepted result, and a line a fault for others.
+// String returns one line for an accepted result, and one line for each fault of others.
 func (r *Report) String() string {
 	if !r.OK {
 		var b strings.Builder
@@ -118,7 +118,7 @@ func (r *Report) quality() string {
 	case r.stated.Sign() <= 0:
 		return s + ", no useful bound"
 	}
-	// In hundredths of a percent, rounded up: never better than proved.
+	// The gap is in hundredths of a percent, rounded up: never better than proved.
 	gap := value.Quo(value.Sub(value, r.stated), r.stated)
 	gap.Mul(gap, big.NewRat(10000, 1))
 	up := new(big.Int).Add(gap.Num(), gap.Denom())
@@ -150,8 +150,8 @@ func check(inst *hare.Instance, res *hare.Result, prev *Previous, p *Proof) *Rep
 	return checkReplan(inst, sha, res, prev, p)
 }
 
-// checkPlain checks a result for an instance, which is plausible and has the
-// given hash, without its replan object.
+// checkPlain checks a result, without its replan object, for an instance that is
+// plausible and has the given hash.
 func checkPlain(inst *hare.Instance, res *hare.Result, sha string, p *Proof) *Report {
 	r := &Report{}
 	bad := func(constraint, detail string, a ...any) {
@@ -186,8 +186,8 @@ func checkPlain(inst *hare.Instance, res *hare.Result, sha string, p *Proof) *Re
 	return r
 }
 
-// checkJobs compares the times a result lists with those of the schedule. A
-// time below 0 was not given.
+// checkJobs compares the times that a result lists with those of the schedule. A time
+// below 0 was not given.
 func checkJobs(inst *hare.Instance, res *hare.Result, starts, ends []int64, r *Report) {
 	index := make(map[string]int, len(inst.Jobs))
 	for i := range inst.Jobs {
@@ -212,9 +212,9 @@ func checkJobs(inst *hare.Instance, res *hare.Result, starts, ends []int64, r *R
 	}
 }
 
-// checkGap compares the gap that the result states with that of its value and
-// bound. 0 means that they are equal, null that the bound is of no use; anything
-// else has six decimals, rounded either way.
+// checkGap compares the stated gap with that of value and bound. 0 means that they are
+// equal, and null that the bound is useless; any other gap has six decimals, rounded
+// either way.
 func checkGap(res *hare.Result, r *Report) {
 	bad := func(detail string) { r.fault(Fault{Constraint: CodeGap, Detail: detail}) }
 	equal := res.Bound != nil && res.Value.Cmp(*res.Bound) == 0
@@ -249,12 +249,12 @@ func checkGap(res *hare.Result, r *Report) {
 	}
 }
 
-// boundForm is how a certificate writes its bound: six decimals.
+// boundForm is the form of a bound in a certificate: six decimals.
 var boundForm = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)
 
-// checkBound compares what the certificate proves with what it and the result
-// state. Stated bounds have six decimals, so being at most the proved one and
-// being at most that rounded down are the same.
+// checkBound compares what the certificate proves with what the certificate and the
+// result state. Stated bounds have six decimals, so a bound is at most the proved one
+// exactly if it is at most the proved one rounded down.
 func checkBound(inst *hare.Instance, res *hare.Result, sha string, p *Proof, r *Report) {
 	bad := func(detail string, a ...any) {
 		r.fault(Fault{Constraint: CodeBound, Detail: fmt.Sprintf(detail, a...)})

@@ -70,7 +70,7 @@ func TestExamplesExactly(t *testing.T) {
 	}
 }
 
-// The examples leave gap out or state it with the digits they have.
+// The examples leave out the gap or state it with the digits that they have.
 func TestStatedGap(t *testing.T) {
 	inst, res := example(t, "three-jobs") // value 62.12, bound 57.08447330…
 	near := new(big.Rat).SetFrac(res.Value.Big(), res.Bound.Big())
