@@ -1,3 +1,3 @@
-// Package study plays the jobs of a trace, an instance or a generator to
-// scheduling policies in simulation, and reports what each policy achieved.
+// Package study simulates the jobs of a trace, an instance or a generator under
+// scheduling policies, and reports what each policy achieved.
 package study

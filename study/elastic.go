@@ -14,24 +14,24 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// elasticInput is what policies that change widths play.
+// elasticInput is the input of elastic policies, which change the widths of jobs.
 type elasticInput struct {
 	cluster sim.ElasticCluster
 	jobs    []sim.ElasticJob
 }
 
-// The nodes of counts of GPUs, as in Pollux's testbed, and the type that its
-// tables are of.
+// The nodes that are made from counts of GPUs, as in Pollux's testbed, and the GPU
+// type of its tables.
 const (
 	elasticNodeGPUs = 4
 	elasticNodes    = 16
 	elasticType     = "T4"
 )
 
-// readElastic reads a Pollux workload with the measurements that are shipped. A
-// table of step times in the request takes their place, and then placements that
-// are not in it are refused, as the cells are of the shipped ones. others says
-// that policies of other engines play the workload too.
+// readElastic reads a Pollux workload with the shipped measurements. A table of
+// step times in the request replaces the shipped table; placements that are not in
+// the request's table are refused then, since the shipped interpolation does not
+// apply. others says whether policies of other engines simulate the workload too.
 func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 	at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
 	format := ""
@@ -42,7 +42,8 @@ func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 		}
 	}
 	if format != "pollux" {
-		return invalidAt(at, "not_elastic", "%s changes the widths of jobs, and needs a Pollux workload, whose columns are name, time, application, num_replicas and batch_size", p.Name)
+		return invalidAt(at, "not_elastic", "%s changes the widths of jobs, and needs a Pollux workload, whose columns "+
+			"are name, time, application, num_replicas and batch_size", p.Name)
 	}
 	text, err := r.Trace.source()
 	if err != nil {
@@ -64,7 +65,8 @@ func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 	}
 	in.elastic = &elasticInput{}
 	if others {
-		in.notes = append(in.notes, "elastic policies play the measured epochs of this workload, the others assumed sizes: do not compare the two kinds")
+		in.notes = append(in.notes, "elastic policies play the measured epochs of this workload, the others assumed "+
+			"sizes: do not compare the two kinds")
 	}
 	if in.elastic.cluster, err = r.elasticCluster(); err != nil {
 		return err
@@ -72,15 +74,17 @@ func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 	for _, j := range read.Jobs {
 		a := j.Training
 		in.elastic.jobs = append(in.elastic.jobs, sim.ElasticJob{
-			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs, Batch: j.Batch, Epochs: a.Epochs,
+			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs, Batch: j.Batch,
+			Epochs: a.Epochs,
 			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
 		})
 	}
 	return nil
 }
 
-// elasticCluster is the nodes of the request, which are of one type; counts of
-// GPUs are nodes of four, and without any there are Pollux's sixteen.
+// elasticCluster returns the nodes of the request, which must have one type. Counts
+// of GPUs become nodes of four, and without GPUs in the request the cluster is
+// Pollux's sixteen nodes.
 func (r *Request) elasticCluster() (sim.ElasticCluster, error) {
 	c := sim.ElasticCluster{GPUType: elasticType}
 	add := func(g hare.TypeCount, at string) error {
@@ -88,7 +92,8 @@ func (r *Request) elasticCluster() (sim.ElasticCluster, error) {
 			return invalidAt(at, "not_measured", "the step times are of %s, not of %.60q", elasticType, g.Type)
 		}
 		if len(c.Nodes) > 0 && g.Type != c.GPUType {
-			return invalidAt(at, "two_types", "GPUs of elastic jobs are all of one type, here are %.60q and %.60q", c.GPUType, g.Type)
+			return invalidAt(at, "two_types", "GPUs of elastic jobs are all of one type, here are %.60q and %.60q", c.GPUType,
+				g.Type)
 		}
 		c.GPUType = g.Type
 		return nil
@@ -123,14 +128,16 @@ func (r *Request) elasticCluster() (sim.ElasticCluster, error) {
 	return c, nil
 }
 
-// playElastic runs a policy that changes widths.
-func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.Info, in *elasticInput) (*sim.Metrics, error) {
+// playElastic runs an elastic policy.
+func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.Info,
+	in *elasticInput) (*sim.Metrics, error) {
 	p, ok := info.New(lease.Config{Seed: r.run.Seed}).(sim.ElasticPolicy)
 	if !ok {
 		return nil, fmt.Errorf("service: policy %s changes no widths", info.Name)
 	}
-	// Whole seconds: Validate has seen to it.
-	cfg := sim.ElasticConfig{IntervalS: int64(s.req.IntervalS), RestartS: int64(s.req.RestartS), First: s.req.First, Last: s.req.Last}
+	// Validate has checked that the times are whole seconds.
+	cfg := sim.ElasticConfig{IntervalS: int64(s.req.IntervalS), RestartS: int64(s.req.RestartS), First: s.req.First,
+		Last: s.req.Last}
 	if s.cfg.Progress != nil {
 		cfg.Progress = func(p sim.LeaseProgress) {
 			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
@@ -144,8 +151,8 @@ func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.I
 	return out.Metrics(in.cluster, in.jobs), nil
 }
 
-// checkElastic finds faults of what only elastic policies use, and what they do
-// not simulate.
+// checkElastic finds faults in the fields that only elastic policies use, and
+// fields that these policies do not simulate.
 func (r *Request) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
 	if !(r.IntervalS >= 0 && r.IntervalS <= 1e9) || r.IntervalS != math.Trunc(r.IntervalS) { // also NaN
 		bad("/interval_s", "out_of_range", "the interval of elastic jobs is a whole number of seconds, from 1 to 1e9")
@@ -168,7 +175,8 @@ func (r *Request) checkElastic(infos []policy.Info, bad func(pointer, code, form
 		{"stragglers", "/stragglers", w.Stragglers},
 	} {
 		if c.given {
-			bad(c.at, "not_simulated", "policy %s changes the widths of jobs, and with that %s are not simulated", infos[i].Name, c.what)
+			bad(c.at, "not_simulated", "policy %s changes the widths of jobs, and with that %s are not simulated",
+				infos[i].Name, c.what)
 		}
 	}
 }

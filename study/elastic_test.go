@@ -29,7 +29,8 @@ func TestSimulateElastic(t *testing.T) {
 	rep := mustSimulate(t, req)
 	for i, want := range []float64{3469.69375, 5301.875} {
 		r := &rep.Runs[i]
-		if r.MeanJCTS != want || r.Engine != "elastic" || r.Jobs != 160 || r.Rounds == 0 || r.UtilizationByType["T4"] != r.Utilization {
+		if r.MeanJCTS != want || r.Engine != "elastic" || r.Jobs != 160 || r.Rounds == 0 ||
+			r.UtilizationByType["T4"] != r.Utilization {
 			t.Errorf("%s: %+v; published mean JCT %v s", r.Policy, r, want)
 		}
 		for _, f := range r.Each {
@@ -45,7 +46,8 @@ func TestSimulateElastic(t *testing.T) {
 	}
 	req.GPUs, req.Cluster = nil, &hare.Cluster{}
 	for i := range 16 {
-		req.Cluster.Nodes = append(req.Cluster.Nodes, hare.Node{Name: string(rune('a' + i)), GPUs: []hare.TypeCount{{Type: "T4", Count: 4}}})
+		req.Cluster.Nodes = append(req.Cluster.Nodes,
+			hare.Node{Name: string(rune('a' + i)), GPUs: []hare.TypeCount{{Type: "T4", Count: 4}}})
 	}
 	if got := mustSimulate(t, req).Runs[0].MeanJCTS; got != 3469.69375 {
 		t.Errorf("16 nodes: mean JCT %v s", got)
@@ -59,7 +61,8 @@ func TestSimulateElastic(t *testing.T) {
 
 func TestSimulateElasticWithOthers(t *testing.T) {
 	rep := mustSimulate(t, workload6("pollux:tiresias", "tiresias"))
-	if len(rep.Runs) != 2 || !rep.Runs[1].Verified || len(rep.Notes) == 0 || !strings.Contains(rep.Notes[0], "do not compare") {
+	if len(rep.Runs) != 2 || !rep.Runs[1].Verified || len(rep.Notes) == 0 ||
+		!strings.Contains(rep.Notes[0], "do not compare") {
 		t.Errorf("notes %q", rep.Notes)
 	}
 }
@@ -70,15 +73,17 @@ func TestSimulateElasticRefusals(t *testing.T) {
 		change func(*study.Request)
 		want   string
 	}{
-		"format":   {func(r *study.Request) { r.Trace = gavel }, "needs a Pollux workload"},
-		"type":     {func(r *study.Request) { r.GPUs = []hare.TypeCount{{Type: "V100", Count: 8}} }, "the step times are of T4"},
+		"format": {func(r *study.Request) { r.Trace = gavel }, "needs a Pollux workload"},
+		"type": {func(r *study.Request) { r.GPUs = []hare.TypeCount{{Type: "V100", Count: 8}} },
+			"the step times are of T4"},
 		"interval": {func(r *study.Request) { r.IntervalS = .5 }, "whole number of seconds"},
 		"restart":  {func(r *study.Request) { r.RestartS = .5 }, "whole number of seconds"},
 		"faults":   {func(r *study.Request) { r.World.Stragglers = true }, "with that stragglers are not simulated"},
 		"window":   {func(r *study.Request) { r.Last = 160 }, "the trace has 160 jobs"},
 		"narrow":   {func(r *study.Request) { r.GPUs = []hare.TypeCount{{Type: "T4", Count: 4}} }, "jobs wait for ever"},
 		"table": {func(r *study.Request) {
-			r.Trace.Table = []byte("application,placement,num_nodes,num_replicas,local_batch,step_time_s,sync_time_s\nbert,1,1,1,12,1,0.1\n")
+			r.Trace.Table = []byte(
+				"application,placement,num_nodes,num_replicas,local_batch,step_time_s,sync_time_s\nbert,1,1,1,12,1,0.1\n")
 		}, "unknown model"},
 	} {
 		req := workload6("pollux:tiresias")

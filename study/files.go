@@ -11,12 +11,13 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// This file writes reports as tables: jobs, a row a job and run, and a summary,
-// a row a run. CSV and Parquet have the same columns, but for the use of GPU
-// types, and none has figures of the clock: same report, same bytes.
+// This file writes reports as tables: a table of jobs with a row for each job and
+// run, and a summary with a row for each run. CSV and Parquet have the same columns,
+// except for the utilization by GPU type. No column holds wall time, so the same
+// report gives the same bytes.
 
-// jobRow is a job of a run. Times are in seconds; nil where it had not started
-// or ended when the run did.
+// jobRow is a job of a run. Times are in seconds. StartS and EndS are nil where the
+// job had not started or ended when the run ended.
 type jobRow struct {
 	Policy      string   `parquet:"policy,dict"`
 	Seed        int64    `parquet:"seed"`
@@ -35,7 +36,8 @@ type jobRow struct {
 	State       string   `parquet:"state,dict"` // ended, dropped or unfinished
 }
 
-var jobColumns = []string{"policy", "seed", "number", "job_id", "weight", "arrival_s", "start_s", "end_s", "jct_s", "wait_s", "slowdown", "rho", "preemptions", "counts", "state"}
+var jobColumns = []string{"policy", "seed", "number", "job_id", "weight", "arrival_s", "start_s", "end_s", "jct_s",
+	"wait_s", "slowdown", "rho", "preemptions", "counts", "state"}
 
 func (r *Run) jobRow(number int) jobRow {
 	f := &r.Each[number]
@@ -65,7 +67,7 @@ func stateOf(f *sim.JobFigures) string {
 	return "ended"
 }
 
-// JobsCSV writes a row for each job of each run. Seconds have six decimals.
+// JobsCSV writes a row for each job of each run, with seconds of six decimals.
 func (r *Report) JobsCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(jobColumns); err != nil {
@@ -83,7 +85,8 @@ func (r *Report) JobsCSV(w io.Writer) error {
 		for number := range run.Each {
 			x := run.jobRow(number)
 			if err := c.Write([]string{
-				x.Policy, strconv.FormatUint(run.Seed, 10), n(x.Number), x.JobID, f(&x.Weight), f(&x.ArrivalS), f(x.StartS), f(x.EndS), f(x.JCTS), f(x.WaitS),
+				x.Policy, strconv.FormatUint(run.Seed, 10), n(x.Number), x.JobID, f(&x.Weight), f(&x.ArrivalS), f(x.StartS),
+				f(x.EndS), f(x.JCTS), f(x.WaitS),
 				f(x.Slowdown), f(x.Rho), n(x.Preemptions), strconv.FormatBool(x.Counts), x.State,
 			}); err != nil {
 				return err
@@ -94,7 +97,7 @@ func (r *Report) JobsCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// JobsParquet writes the table of JobsCSV, seconds unrounded.
+// JobsParquet writes the table of JobsCSV with unrounded seconds.
 func (r *Report) JobsParquet(w io.Writer) error {
 	p := parquet.NewGenericWriter[jobRow](w, parquet.CreatedBy("hare", "", ""))
 	rows := make([]jobRow, 0, 4096)
@@ -113,7 +116,7 @@ func (r *Report) JobsParquet(w io.Writer) error {
 	return p.Close()
 }
 
-// summaryRow is a run.
+// summaryRow is a run in the summary.
 type summaryRow struct {
 	Policy           string    `parquet:"policy"`
 	Engine           string    `parquet:"engine"`
@@ -154,15 +157,18 @@ type typeUse struct {
 	Use  float64 `parquet:"utilization"`
 }
 
-// SummaryParquet writes a row a run.
+// SummaryParquet writes a row for each run.
 func (r *Report) SummaryParquet(w io.Writer) error {
 	p := parquet.NewGenericWriter[summaryRow](w, parquet.CreatedBy("hare", "", ""))
 	for i := range r.Runs {
 		x := &r.Runs[i]
 		row := summaryRow{
-			Policy: x.Policy, Engine: string(x.Engine), Knows: string(x.Knows), Seed: int64(x.Seed), Jobs: int64(x.Jobs), Dropped: int64(x.Dropped),
-			MeanJCTS: x.MeanJCTS, WeightedMeanJCTS: x.WeightedMeanJCTS, WeightedJCTS: x.WeightedJCTS, P50JCTS: x.P50JCTS, P90JCTS: x.P90JCTS, P99JCTS: x.P99JCTS,
-			MeanWaitS: x.MeanWaitS, P99WaitS: x.P99WaitS, MeanSlowdown: x.MeanSlowdown, P99Slowdown: x.P99Slowdown, MeanRho: x.MeanRho, WorstRho: x.WorstRho, Jain: x.Jain,
+			Policy: x.Policy, Engine: string(x.Engine), Knows: string(x.Knows), Seed: int64(x.Seed), Jobs: int64(x.Jobs),
+			Dropped:  int64(x.Dropped),
+			MeanJCTS: x.MeanJCTS, WeightedMeanJCTS: x.WeightedMeanJCTS, WeightedJCTS: x.WeightedJCTS, P50JCTS: x.P50JCTS,
+			P90JCTS: x.P90JCTS, P99JCTS: x.P99JCTS,
+			MeanWaitS: x.MeanWaitS, P99WaitS: x.P99WaitS, MeanSlowdown: x.MeanSlowdown, P99Slowdown: x.P99Slowdown,
+			MeanRho: x.MeanRho, WorstRho: x.WorstRho, Jain: x.Jain,
 			TotalS: x.TotalS, MakespanS: x.MakespanS, Utilization: x.Utilization, Switches: x.Switches, SwitchS: x.SwitchS,
 			Preemptions: x.Preemptions, LostTasks: x.LostTasks, Failures: x.Failures, LostS: x.LostS, DownS: x.DownS,
 			Verified: x.Verified, LP: x.LP,
@@ -177,7 +183,7 @@ func (r *Report) SummaryParquet(w io.Writer) error {
 	return p.Close()
 }
 
-// types are those of the cluster, sorted.
+// types returns the GPU types of the cluster, sorted.
 func (r *Run) types() []string {
 	var out []string
 	for kind := range r.UtilizationByType {
@@ -187,7 +193,7 @@ func (r *Run) types() []string {
 	return out
 }
 
-// SummaryCSV writes a row a run, with a column utilization_TYPE for each type.
+// SummaryCSV writes a row for each run, with a column utilization_TYPE for each type.
 func (r *Report) SummaryCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"policy", "engine", "knows", "seed", "jobs", "dropped"}
@@ -208,7 +214,8 @@ func (r *Report) SummaryCSV(w io.Writer) error {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	for i := range r.Runs {
 		x := &r.Runs[i]
-		row := []string{x.Policy, string(x.Engine), string(x.Knows), strconv.FormatUint(x.Seed, 10), strconv.Itoa(x.Jobs), strconv.Itoa(x.Dropped)}
+		row := []string{x.Policy, string(x.Engine), string(x.Knows), strconv.FormatUint(x.Seed, 10), strconv.Itoa(x.Jobs),
+			strconv.Itoa(x.Dropped)}
 		for _, f := range figures {
 			row = append(row, number(f.of(x)))
 		}

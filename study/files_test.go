@@ -85,17 +85,21 @@ func TestTables(t *testing.T) {
 	if rows, err = csv.NewReader(&c).ReadAll(); err != nil || len(rows) != 5 || len(runs) != 4 {
 		t.Fatal(len(rows), len(runs), err)
 	}
-	if want := append(slices.Clone(columns[:len(columns)-1]), "utilization_K80", "utilization_P100", "utilization_V100"); !slices.Equal(rows[0], want) {
+	if want := append(slices.Clone(columns[:len(columns)-1]), "utilization_K80", "utilization_P100",
+		"utilization_V100"); !slices.Equal(rows[0], want) {
 		t.Errorf("columns\n%v\n%v", rows[0], want)
 	}
 	for i, row := range runs {
-		if row["mean_jct_s"] != rep.Runs[i].MeanJCTS || row["policy"] != rep.Runs[i].Policy || row["seed"] != int64(rep.Runs[i].Seed) || row["verified"] != rep.Runs[i].Verified {
+		if row["mean_jct_s"] != rep.Runs[i].MeanJCTS || row["policy"] != rep.Runs[i].Policy ||
+			row["seed"] != int64(rep.Runs[i].Seed) || row["verified"] != rep.Runs[i].Verified {
 			t.Errorf("%v", row)
 		}
-		if got := rows[i+1][slices.Index(rows[0], "weighted_jct_s")]; got != strconv.FormatFloat(rep.Runs[i].WeightedJCTS, 'f', -1, 64) {
+		if got := rows[i+1][slices.Index(rows[0], "weighted_jct_s")]; got != strconv.FormatFloat(rep.Runs[i].WeightedJCTS,
+			'f', -1, 64) {
 			t.Errorf("weighted_jct_s %s", got)
 		}
-		if got := rows[i+1][slices.Index(rows[0], "utilization_V100")]; got != strconv.FormatFloat(rep.Runs[i].UtilizationByType["V100"], 'f', -1, 64) {
+		if got := rows[i+1][slices.Index(rows[0], "utilization_V100")]; got != strconv.FormatFloat(
+			rep.Runs[i].UtilizationByType["V100"], 'f', -1, 64) {
 			t.Errorf("use %s", got)
 		}
 	}
@@ -139,7 +143,8 @@ func TestTable(t *testing.T) {
 				t.Errorf("%d columns wide, not %d: %s", n, width, line)
 			}
 		}
-		if !strings.HasPrefix(lines[0], "policy ") || !strings.Contains(lines[0], "mean JCT s") || !strings.Contains(lines[1], " ± ") || !strings.Contains(lines[4], "means of 3 repeats") {
+		if !strings.HasPrefix(lines[0], "policy ") || !strings.Contains(lines[0], "mean JCT s") ||
+			!strings.Contains(lines[1], " ± ") || !strings.Contains(lines[4], "means of 3 repeats") {
 			t.Errorf("%s", b.String())
 		}
 		if all := strings.Contains(lines[0], "jobs/s"); all != (width == 0 || width == 200) {
@@ -147,7 +152,8 @@ func TestTable(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := simulate(t, smallTest("gavel:fifo"), study.Config{}).Table(&b, 0); err != nil || strings.Contains(b.String(), "jobs/s") || !strings.Contains(b.String(), "165.210") {
+	if err := simulate(t, smallTest("gavel:fifo"), study.Config{}).Table(&b, 0); err != nil ||
+		strings.Contains(b.String(), "jobs/s") || !strings.Contains(b.String(), "165.210") {
 		t.Errorf("%v %s", err, b.String())
 	}
 }
@@ -155,7 +161,8 @@ func TestTable(t *testing.T) {
 // The page stands alone: it asks for nothing, and what comes from outside is text.
 func TestPage(t *testing.T) {
 	req := smallTest("gavel:fifo", "hlas")
-	req.Trace.Text = []byte("job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n<script>,0,A3C,1000,1,1\n1,4,A3C,2000,1,2\n")
+	req.Trace.Text = []byte(
+		"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n<script>,0,A3C,1000,1,1\n1,4,A3C,2000,1,2\n")
 	rep := simulate(t, req, study.Config{})
 	rep.Notes = append(rep.Notes, "<b>")
 	var b, c bytes.Buffer
@@ -169,7 +176,8 @@ func TestPage(t *testing.T) {
 	if n := strings.Count(strings.ToLower(page), "<script"); n != 1 {
 		t.Errorf("%d scripts in the page, want the switch between light and dark alone", n)
 	}
-	for _, want := range []string{"default-src 'none'", `name="viewport"`, "<svg ", ">gavel:fifo</td>", "&lt;b&gt;", "<dt>Jain</dt>"} {
+	for _, want := range []string{"default-src 'none'", `name="viewport"`, "<svg ", ">gavel:fifo</td>", "&lt;b&gt;",
+		"<dt>Jain</dt>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}

@@ -9,12 +9,12 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// lease makes of an instance what policies that lend GPUs play: a job of K
-// tasks and R rounds needs K GPUs and has R·K steps, each GPU doing one a round,
-// so its gang makes K/(compute + sync) steps a second and a lease is of whole
-// rounds. A type on which a round
-// does not fit into usableS, what a lease has left for it, is no use to the job.
-// Instances with windows of service or busy GPUs are refused.
+// lease converts an instance to the input of policies that lease GPUs. A job of K
+// tasks and R rounds becomes a job of R·K steps on K GPUs, each of which does one
+// step a round: the gang makes K/(compute + sync) steps a second, and a lease
+// consists of whole rounds. A job does not use a type on which a round takes longer
+// than usableS, the part of a lease in which the job computes. Instances with
+// windows of service or busy GPUs are refused.
 func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 	counts, err := clusterCounts(&inst.Cluster)
 	if err != nil {
@@ -25,16 +25,18 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 		l.cluster.Types, l.cluster.GPUs = append(l.cluster.Types, c.Type), append(l.cluster.GPUs, c.Count)
 	}
 	var kinds [3]int
-	long := 0 // profiles left out
+	long := 0 // number of profiles that are left out
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		kinds[j.Sync]++
 		if j.WeightMicro == 0 {
 			return invalidAt("", "no_weight", "job %.60q weighs nothing, and leases are shared by weight: give it one", j.ID)
 		}
-		job := sim.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6, Steps: j.Rounds * j.Tasks, Rounds: true, Rate: make([]float64, len(counts))}
+		job := sim.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6,
+			Steps: j.Rounds * j.Tasks, Rounds: true, Rate: make([]float64, len(counts))}
 		if job.Steps/j.Tasks != j.Rounds || job.Steps > hare.MaxExact || j.Tasks > hare.MaxGPUs {
-			return invalidAt("", "out_of_range", "job %.60q has too many tasks for leases: at most 2^53 in all and %d a round", j.ID, hare.MaxGPUs)
+			return invalidAt("", "out_of_range", "job %.60q has too many tasks for leases: at most 2^53 in all and %d a round",
+				j.ID, hare.MaxGPUs)
 		}
 		job.GPUs = int(j.Tasks)
 		wide, usable := false, false
@@ -54,9 +56,11 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 		}
 		switch {
 		case !wide:
-			return invalidAt("", "no_gpu", "job %.60q needs %d GPUs of one type among %s, and leases are of one type: this cluster does not have them", j.ID, j.Tasks, typeNames(j))
+			return invalidAt("", "no_gpu", "job %.60q needs %d GPUs of one type among %s, and leases are of one type: this "+
+				"cluster does not have them", j.ID, j.Tasks, typeNames(j))
 		case !usable:
-			return invalidAt("/lease_s", "long_round", "a round of job %.60q does not fit into a lease of %g s on any type: make leases longer, or rounds shorter", j.ID, usableS)
+			return invalidAt("/lease_s", "long_round", "a round of job %.60q does not fit into a lease of %g s on any type: "+
+				"make leases longer, or rounds shorter", j.ID, usableS)
 		}
 		l.jobs = append(l.jobs, job)
 	}
@@ -65,7 +69,8 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 		jobs int
 		note string
 	}{
-		{kinds[hare.Relaxed], "leases: %d relaxed jobs run as gangs, which hold a GPU for each task of a round while it synchronises too"},
+		{kinds[hare.Relaxed], "leases: %d relaxed jobs run as gangs, which hold a GPU for each task of a round while it " +
+			"synchronises too"},
 		{kinds[hare.Rigid], "leases: %d rigid jobs may stop, and go on elsewhere, between two leases"},
 		{long, "leases: %d times a job does not use a type of GPU, since a round takes longer there than a lease"},
 	} {

@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// leaseInput is what policies that lend GPUs play.
+// leaseInput is the input of policies that lease GPUs.
 type leaseInput struct {
 	cluster sim.LeaseCluster
 	jobs    []sim.LeaseJob
@@ -23,8 +23,8 @@ type leaseInput struct {
 	nodes   *hare.Cluster     // as faults name it
 }
 
-// jobsInput is the jobs of a repeat, as each engine needs them; parts that
-// no policy needs are nil. Runs share it and change nothing.
+// jobsInput holds the jobs of a repeat in the form that each engine needs. Forms
+// that no policy needs are nil. Runs share a jobsInput and do not modify it.
 type jobsInput struct {
 	tasks   *hare.Instance
 	merged  *sim.Merged // of tasks, or nil
@@ -33,12 +33,12 @@ type jobsInput struct {
 	notes   []string
 }
 
-// invalidAt is one fault of a request.
+// invalidAt returns one fault of a request.
 func invalidAt(pointer, code, format string, a ...any) error {
 	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)}
 }
 
-// input reads or draws the jobs of a repeat.
+// input reads or generates the jobs of a repeat.
 func (r *Request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 	tasks := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Task })
 	leases := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Lease })
@@ -68,7 +68,8 @@ func (r *Request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 		if inst, err = r.onCluster(inst); err == nil {
 			if in.tasks = inst; r.Merge > 0 && tasks {
 				in.merged = sim.Merge(inst, r.Merge.Microseconds())
-				in.notes = append(in.notes, fmt.Sprintf("tasks: rounds of gangs are merged up to %v on their fastest type, all of rigid jobs; policies stop gangs between merged rounds alone", r.Merge))
+				in.notes = append(in.notes, fmt.Sprintf("tasks: rounds of gangs are merged up to %v on their fastest type, all "+
+					"of rigid jobs; policies stop gangs between merged rounds alone", r.Merge))
 			}
 			if leases {
 				err = in.lease(inst, r.leaseS()-r.RestartS)
@@ -81,7 +82,7 @@ func (r *Request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 	return in, r.checkInput(in, infos)
 }
 
-// checkInput finds what the jobs lack that the request needs.
+// checkInput finds faults of the jobs that the request's policies cannot use.
 func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 	n := in.jobs()
 	if in.tasks != nil {
@@ -93,12 +94,14 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 		return invalidAt("", "no_jobs", "there are no jobs to simulate")
 	}
 	if r.Last >= n {
-		return invalidAt("/jobs", "out_of_range", "jobs %d to %d are asked for: the trace has %d jobs, numbered from 0", r.First, r.Last, n)
+		return invalidAt("/jobs", "out_of_range", "jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
+			r.First, r.Last, n)
 	}
 	for _, p := range infos {
 		at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
 		if p.Needs.PairRates && (in.leases.rated == nil || !in.leases.rated.HasPairs()) {
-			return invalidAt(at, "no_pair_rates", "%s needs the rates of jobs that share GPUs: give a trace in Gavel's terms, and leave the table out or give one with other_job_type and other_steps_per_second", p.Name)
+			return invalidAt(at, "no_pair_rates", "%s needs the rates of jobs that share GPUs: give a trace in Gavel's "+
+				"terms, and leave the table out or give one with other_job_type and other_steps_per_second", p.Name)
 		}
 		if in.leases != nil {
 			if lack := p.Needs.Lacks(in.leases.jobs); lack != "" {
@@ -116,7 +119,8 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 		if p.Needs.OneGPU {
 			for _, j := range in.leases.jobs {
 				if j.GPUs > 1 {
-					return invalidAt(at, "wide_job", "%s places jobs of one GPU, and job %.60q of the trace needs %d", p.Name, j.ID, j.GPUs)
+					return invalidAt(at, "wide_job", "%s places jobs of one GPU, and job %.60q of the trace needs %d", p.Name, j.ID,
+						j.GPUs)
 				}
 			}
 		}
@@ -124,7 +128,8 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 	return nil
 }
 
-// onCluster puts an instance on the request's GPUs, if it names any.
+// onCluster returns the instance with the request's GPUs in place of its own, where
+// the request names GPUs.
 func (r *Request) onCluster(inst *hare.Instance) (*hare.Instance, error) {
 	if r.Cluster == nil && (r.GPUs == nil || r.Generate != nil) {
 		return inst, nil
@@ -141,7 +146,7 @@ func (r *Request) onCluster(inst *hare.Instance) (*hare.Instance, error) {
 	return &moved, nil
 }
 
-// nodesOf is a node a type.
+// nodesOf returns a cluster with one node for each type.
 func nodesOf(gpus []hare.TypeCount) hare.Cluster {
 	var c hare.Cluster
 	for _, g := range gpus {
@@ -150,7 +155,8 @@ func nodesOf(gpus []hare.TypeCount) hare.Cluster {
 	return c
 }
 
-// checkFits refuses jobs that no GPU, or no type that is wide enough, can run.
+// checkFits refuses jobs that need more GPUs at once than the cluster has of the
+// types that the job can use.
 func checkFits(inst *hare.Instance) error {
 	have := map[string]int64{}
 	for _, n := range inst.Cluster.Nodes {
@@ -171,7 +177,8 @@ func checkFits(inst *hare.Instance) error {
 			most = sum
 		}
 		if most < need {
-			return invalidAt("", "no_gpu", "job %.60q needs %d GPUs at once among %s, which this cluster does not have", j.ID, need, typeNames(j))
+			return invalidAt("", "no_gpu", "job %.60q needs %d GPUs at once among %s, which this cluster does not have", j.ID,
+				need, typeNames(j))
 		}
 	}
 	return nil
@@ -185,7 +192,7 @@ func typeNames(j *hare.Job) string {
 	return strings.Join(names, ", ")
 }
 
-// counts are the GPUs by type of the request; nil where it names none.
+// counts returns the request's GPUs by type, or nil where the request names none.
 func (r *Request) counts() ([]hare.TypeCount, error) {
 	if r.Cluster == nil {
 		return r.GPUs, nil
@@ -193,13 +200,15 @@ func (r *Request) counts() ([]hare.TypeCount, error) {
 	return clusterCounts(r.Cluster)
 }
 
-// clusterCounts adds up GPUs by type, which must always be in service.
+// clusterCounts counts the GPUs of a cluster by type. All GPUs must always be in
+// service.
 func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
 	var counts []hare.TypeCount
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
 		if n.Windows != nil || len(n.Busy) > 0 {
-			return nil, invalidAt(fmt.Sprintf("/cluster/nodes/%d", i), "not_steady", "leases are of GPUs that are always in service, and those of node %.60q are not", n.Name)
+			return nil, invalidAt(fmt.Sprintf("/cluster/nodes/%d", i), "not_steady",
+				"leases are of GPUs that are always in service, and those of node %.60q are not", n.Name)
 		}
 		for _, g := range n.GPUs {
 			at := slices.IndexFunc(counts, func(c hare.TypeCount) bool { return c.Type == g.Type })
@@ -214,7 +223,7 @@ func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
 	return counts, nil
 }
 
-// readTrace reads the text for each engine.
+// readTrace reads the trace into the form of each engine that is needed.
 func (r *Request) readTrace(in *jobsInput, tasks, leases bool) error {
 	t := r.Trace
 	format, err := t.format()
@@ -244,13 +253,14 @@ func (r *Request) readTrace(in *jobsInput, tasks, leases bool) error {
 		if inst, err = r.importTrace(in, format, t.Sync, quantum); err != nil {
 			return err
 		}
-		in.notes = append(in.notes, fmt.Sprintf("tasks: rounds of %s, as rounds of a minute come to %d tasks; a quantum chooses", quantum, n))
+		in.notes = append(in.notes, fmt.Sprintf("tasks: rounds of %s, as rounds of a minute come to %d tasks; a quantum "+
+			"chooses", quantum, n))
 	}
 	if tasks {
 		in.tasks = inst
 	}
 	if leases && !rates {
-		if t.Sync == "rigid" || quantum != t.Quantum { // a lease is of rounds that can be cut, and fit into it
+		if t.Sync == "rigid" || quantum != t.Quantum { // leases need gangs whose rounds fit into a lease
 			if inst, err = r.importTrace(&jobsInput{}, format, "gang", t.Quantum); err != nil {
 				return err
 			}
@@ -260,11 +270,12 @@ func (r *Request) readTrace(in *jobsInput, tasks, leases bool) error {
 	return nil
 }
 
-// defaultTasks is about how many tasks a trace may come to before its rounds are
-// made longer than a minute, where the request does not say how long they are.
+// defaultTasks is the number of tasks from which on the rounds of a trace are made
+// longer than a minute, where the request does not set their length.
 const defaultTasks = 10_000_000
 
-// format is the one that is given, or that the columns tell.
+// format returns the format that the request names, or the format that the columns
+// of the text show.
 func (t *Trace) format() (string, error) {
 	if t.Format != "" {
 		return t.Format, nil
@@ -280,6 +291,8 @@ func (t *Trace) format() (string, error) {
 	return format, nil
 }
 
+// source returns the text of the trace: the request's, or the shipped trace that the
+// request names.
 func (t *Trace) source() (trace.Source, error) {
 	if t.Text != nil {
 		return trace.Source{Name: t.Name, R: bytes.NewReader(t.Text)}, nil
@@ -291,7 +304,8 @@ func (t *Trace) source() (trace.Source, error) {
 	return src, nil
 }
 
-// table is the given one, or the named one that is shipped.
+// table returns the request's table, or the shipped table that the request names.
+// shipped is the name of the default.
 func (t *Trace) table(shipped string) (trace.Source, error) {
 	if t.Table != nil {
 		return trace.Source{Name: t.TableName, R: bytes.NewReader(t.Table)}, nil
@@ -309,13 +323,15 @@ func (t *Trace) table(shipped string) (trace.Source, error) {
 	return src, nil
 }
 
-// defaultRated is the cluster that comes with a format, as in package trace.
+// defaultRated holds the default cluster of each format with step rates, as in
+// package trace.
 var defaultRated = map[string][]hare.TypeCount{
 	"gavel":     {{Type: "V100", Count: 36}, {Type: "P100", Count: 36}, {Type: "K80", Count: 36}},
 	"shockwave": {{Type: "V100", Count: 12}, {Type: "P100", Count: 12}, {Type: "K80", Count: 12}},
 }
 
-// readRated reads the steps of a trace in Gavel's terms, unmerged.
+// readRated reads a trace with step rates for leases, without merging steps into
+// rounds.
 func (r *Request) readRated(in *jobsInput, format string) error {
 	text, err := r.Trace.source()
 	if err != nil {
@@ -336,18 +352,20 @@ func (r *Request) readRated(in *jobsInput, format string) error {
 	if err != nil {
 		return invalidAt("/trace/text", "bad_trace", "%v", err)
 	}
-	in.leases = &leaseInput{cluster: sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated, nodes: r.Cluster}
+	in.leases = &leaseInput{cluster: sim.LeaseCluster{Types: rated.Types, GPUs: rated.GPUs}, rated: rated,
+		nodes: r.Cluster}
 	if r.Cluster == nil {
 		nodes := nodesOf(gpus)
 		in.leases.nodes = &nodes
 	}
 	for _, j := range rated.Jobs {
-		in.leases.jobs = append(in.leases.jobs, sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)})
+		in.leases.jobs = append(in.leases.jobs, sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
+			Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)})
 	}
 	return nil
 }
 
-// importTrace makes an instance of the text, on the request's cluster.
+// importTrace converts the trace to an instance on the request's cluster.
 func (r *Request) importTrace(in *jobsInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
 	t := r.Trace
 	text, err := t.source()
@@ -359,12 +377,12 @@ func (r *Request) importTrace(in *jobsInput, format, sync string, quantum time.D
 	}
 	cfg := trace.ImportConfig{Trace: text, Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: quantum, Long: true}}
 	if r.Cluster != nil {
-		steady := *r.Cluster
-		steady.Nodes = slices.Clone(steady.Nodes)
-		for i := range steady.Nodes {
-			steady.Nodes[i].Windows, steady.Nodes[i].Busy = nil, nil
+		always := *r.Cluster // the cluster with all GPUs always in service
+		always.Nodes = slices.Clone(always.Nodes)
+		for i := range always.Nodes {
+			always.Nodes[i].Windows, always.Nodes[i].Busy = nil, nil
 		}
-		if cfg.GPUs, err = clusterCounts(&steady); err != nil {
+		if cfg.GPUs, err = clusterCounts(&always); err != nil {
 			return nil, err
 		}
 	}
@@ -391,7 +409,8 @@ func importNotes(rep *trace.Report) []string {
 		notes = append(notes, fmt.Sprintf("%d rows give no job (%s; the first is %s)", s.Rows, s.Reason, s.First))
 	}
 	if rep.RoundsRoundedUp > 0 {
-		notes = append(notes, fmt.Sprintf("tasks: steps are merged into rounds, of which the last of %d jobs counts whole: %.3f %% more steps in all, at most %.1f %% more of a job",
+		notes = append(notes, fmt.Sprintf("tasks: steps are merged into rounds, of which the last of %d jobs counts "+
+			"whole: %.3f %% more steps in all, at most %.1f %% more of a job",
 			rep.RoundsRoundedUp, 100*float64(rep.ExtraSteps)/float64(max(1, rep.Steps)), 100*rep.MaxOvercount))
 	}
 	return notes

@@ -2,7 +2,7 @@ package study
 
 import "github.com/hare-sched/hare/sim"
 
-// Job is one job of a run in JSON. What it does not have is null.
+// Job is one job of a run in JSON. Figures that the job does not have are null.
 type Job struct {
 	ID          string   `json:"id"`
 	Weight      float64  `json:"weight"`
@@ -15,15 +15,16 @@ type Job struct {
 	Rho         *float64 `json:"rho"`
 	Preemptions int64    `json:"preemptions"`
 	State       string   `json:"state"`   // ended, dropped or unfinished
-	Counted     bool     `json:"counted"` // it is in the window of jobs
+	Counted     bool     `json:"counted"` // the job is in the window of jobs that count
 }
 
-// EachJob are the jobs of the run, by number.
+// EachJob returns the jobs of the run, by number.
 func (r *Run) EachJob() []Job {
 	out := make([]Job, len(r.Each))
 	for i := range r.Each {
 		x := r.jobRow(i)
-		out[i] = Job{x.JobID, x.Weight, x.ArrivalS, x.StartS, x.EndS, x.JCTS, x.WaitS, x.Slowdown, x.Rho, x.Preemptions, x.State, x.Counts}
+		out[i] = Job{x.JobID, x.Weight, x.ArrivalS, x.StartS, x.EndS, x.JCTS, x.WaitS, x.Slowdown, x.Rho, x.Preemptions,
+			x.State, x.Counts}
 	}
 	return out
 }

@@ -8,32 +8,33 @@ import (
 	"github.com/hare-sched/hare/policy"
 )
 
-// Limits bound a simulation by its input, so that time and memory are
-// bounded before it begins. Zeroes limit nothing.
+// Limits bound the time and memory of a simulation by its input, before the
+// simulation begins. A zero field limits nothing.
 type Limits struct {
-	Runs int   // policies · repeats
-	Jobs int   // of a run
-	Sum  int   // of the jobs of all runs, whose figures are kept
+	Runs int   // policies times repeats
+	Jobs int   // jobs of a run
+	Sum  int   // jobs of all runs together, whose figures are kept
 	Work int64 // tasks of a run of the task engine, which are simulated one by one
-	GPUs int   // of the cluster
-	// Faults · GPUs, of faults that name nodes.
+	GPUs int   // GPUs of the cluster
+	// Faults limits the number of faults that name nodes times the number of GPUs.
 	Faults int
-	// Matched are jobs of a run with a policy that matches all of those that wait
-	// to all places at each change, in memory by the square of them.
+	// Matched limits the jobs of a run of a policy that matches all waiting jobs with
+	// all positions at each change: the memory grows with the square of the jobs.
 	Matched int
 }
 
-// matching are the policies that Limits.Matched is about.
+// matching lists the policies that Limits.Matched limits.
 var matching = []string{"sched_allox"}
 
-// Check refuses what is too large by the request alone.
+// Check refuses requests that are too large, as far as the request alone shows.
 func (l *Limits) Check(r *Request) error {
 	if n := r.CountRuns(); l.Runs > 0 && n > l.Runs {
 		at := "/repeat"
 		if len(r.Policies) > l.Runs {
 			at = "/policies"
 		}
-		return invalidAt(at, "too_large", "%d policies, %d times each, make %d runs: at most %d are allowed here", len(r.Policies), r.repeats(), n, l.Runs)
+		return invalidAt(at, "too_large", "%d policies, %d times each, make %d runs: at most %d are allowed here",
+			len(r.Policies), r.repeats(), n, l.Runs)
 	}
 	if g := r.Generate; g != nil && l.Jobs > 0 && g.Jobs > l.Jobs {
 		return invalidAt("/generate/jobs", "too_large", "%d jobs: at most %d are allowed here", g.Jobs, l.Jobs)
@@ -41,8 +42,8 @@ func (l *Limits) Check(r *Request) error {
 	return nil
 }
 
-// after refuses what is too large by the jobs that were read.
-func (l *Limits) after(r *Request, in *jobsInput) error {
+// checkInput refuses requests that are too large, given the jobs that were read.
+func (l *Limits) checkInput(r *Request, in *jobsInput) error {
 	at := "/instance"
 	switch {
 	case r.Trace != nil:
@@ -55,15 +56,18 @@ func (l *Limits) after(r *Request, in *jobsInput) error {
 		return invalidAt(at, "too_large", "%d jobs: at most %d are allowed here", jobs, l.Jobs)
 	}
 	if l.Sum > 0 && jobs > l.Sum/max(1, runs) {
-		return invalidAt(at, "too_large", "%d jobs in %d runs: at most %d of both together are allowed here", jobs, runs, l.Sum)
+		return invalidAt(at, "too_large", "%d jobs in %d runs: at most %d of both together are allowed here", jobs, runs,
+			l.Sum)
 	}
 	for i, name := range r.Policies {
 		if l.Matched > 0 && jobs > l.Matched && slices.Contains(matching, name) {
-			return invalidAt(fmt.Sprintf("/policies/%d", i), "too_large", "%d jobs: at most %d are allowed here for %s, which matches all that wait at each change", jobs, l.Matched, name)
+			return invalidAt(fmt.Sprintf("/policies/%d", i), "too_large", "%d jobs: at most %d are allowed here for %s, "+
+				"which matches all that wait at each change", jobs, l.Matched, name)
 		}
 	}
 	if inst := in.played(r); inst != nil && l.Work > 0 && tasksOf(inst, l.Work) > l.Work {
-		return invalidAt(at, "too_large", "the jobs have more than %d tasks, which are simulated one by one: merge rounds (merge_s; quantum_s of a trace), or take fewer jobs", l.Work)
+		return invalidAt(at, "too_large", "the jobs have more than %d tasks, which are simulated one by one: merge rounds "+
+			"(merge_s; quantum_s of a trace), or take fewer jobs", l.Work)
 	}
 	gpus, nodes := in.gpus(), 0
 	for _, f := range r.World.Faults {
@@ -75,12 +79,14 @@ func (l *Limits) after(r *Request, in *jobsInput) error {
 	case l.GPUs > 0 && gpus > l.GPUs:
 		return invalidAt("", "too_large", "the cluster has %d GPUs: at most %d are allowed here", gpus, l.GPUs)
 	case l.Faults > 0 && nodes > 0 && gpus > l.Faults/nodes:
-		return invalidAt("/faults", "too_large", "%d faults of nodes, of a cluster of %d GPUs: at most %d of both together are allowed here", nodes, gpus, l.Faults)
+		return invalidAt("/faults", "too_large", "%d faults of nodes, of a cluster of %d GPUs: at most %d of both "+
+			"together are allowed here", nodes, gpus, l.Faults)
 	}
 	return nil
 }
 
-// played is the instance that policies of tasks play; nil where there are none.
+// played returns the instance that the task engine simulates; nil where no policy
+// is one of tasks.
 func (in *jobsInput) played(r *Request) *hare.Instance {
 	tasks := slices.ContainsFunc(r.Policies, func(name string) bool {
 		p, err := policy.Find(name)
@@ -95,7 +101,7 @@ func (in *jobsInput) played(r *Request) *hare.Instance {
 	return in.tasks
 }
 
-// gpus counts those of the cluster.
+// gpus counts the GPUs of the cluster.
 func (in *jobsInput) gpus() int {
 	n := 0
 	if in.tasks == nil && in.leases == nil {
@@ -118,7 +124,7 @@ func (in *jobsInput) gpus() int {
 	return n
 }
 
-// tasksOf counts rounds · tasks of all jobs, as far as most + 1.
+// tasksOf returns the sum of rounds · tasks over all jobs, but at most most + 1.
 func tasksOf(inst *hare.Instance, most int64) int64 {
 	n := int64(0)
 	for i := range inst.Jobs {

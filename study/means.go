@@ -5,13 +5,13 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// figure is one that has a mean over repeats.
+// figure is a figure of a run that has a mean over repeats.
 type figure struct {
 	name string
 	of   func(*Run) float64
 }
 
-// figures are in the order of Run.
+// figures lists the figures in the order of Run.
 var figures = []figure{
 	{"mean_jct_s", func(r *Run) float64 { return r.MeanJCTS }},
 	{"weighted_mean_jct_s", func(r *Run) float64 { return r.WeightedMeanJCTS }},
@@ -38,11 +38,13 @@ var figures = []figure{
 	{"down_gpu_s", func(r *Run) float64 { return r.DownS }},
 }
 
-// meansOf takes the runs of each policy together, repeats in a row.
+// meansOf returns the means of each policy. The repeats of a policy must be
+// consecutive in runs.
 func meansOf(runs []Run, repeats int) []simulation.Means {
 	var out []simulation.Means
 	for ; len(runs) >= repeats; runs = runs[repeats:] {
-		m := simulation.Means{Policy: runs[0].Policy, Engine: string(runs[0].Engine), Repeats: int64(repeats), Figures: map[string]simulation.MeanInterval{}}
+		m := simulation.Means{Policy: runs[0].Policy, Engine: string(runs[0].Engine), Repeats: int64(repeats),
+			Figures: map[string]simulation.MeanInterval{}}
 		values := make([]float64, repeats)
 		for _, f := range figures {
 			for i := range values {
@@ -55,7 +57,8 @@ func meansOf(runs []Run, repeats int) []simulation.Means {
 	return out
 }
 
-// interval is the mean of values with its interval, of which one value has none.
+// interval returns the mean of values with its confidence interval, which a single
+// value does not have.
 func interval(values []float64) simulation.MeanInterval {
 	var s sim.Stat
 	for _, v := range values {

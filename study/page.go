@@ -13,8 +13,8 @@ import (
 	"github.com/hare-sched/hare/web"
 )
 
-// CDF draws the distribution of completion times of each policy, its repeats
-// together, as an SVG picture. Jobs that took no time at all do not occur.
+// CDF draws the distribution of completion times of each policy as an SVG picture.
+// The repeats of a policy are one distribution.
 func (r *Report) CDF(w io.Writer) error {
 	var samples []plot.Sample
 	for i := range r.Runs {
@@ -39,8 +39,8 @@ type pageRow struct {
 	Cells  []string
 }
 
-// pageFigures are the columns of the page's table: figure, head, digits, and
-// what the column says.
+// pageFigures are the columns of the page's table: figure, heading, digits, and the
+// meaning of the column.
 var pageFigures = []struct {
 	name, head string
 	digits     int
@@ -78,8 +78,8 @@ var pageBody = template.Must(template.New("").Parse(`<h1>{{.Title}}</h1>{{.Theme
 {{if .Notes}}<ul class="soft">{{range .Notes}}<li>{{.}}</li>{{end}}</ul>
 {{end}}`))
 
-// Page writes one HTML page with the picture of CDF and a table. It makes no
-// request.
+// Page writes one HTML page with the picture of CDF and a table. The page loads
+// nothing from elsewhere.
 func (r *Report) Page(w io.Writer) error {
 	data := struct {
 		Title, Text string
@@ -98,7 +98,7 @@ func (r *Report) Page(w io.Writer) error {
 	}
 	var b bytes.Buffer
 	if err := r.CDF(&b); err == nil {
-		data.Picture = template.HTML(b.String()) // our own, its texts escaped
+		data.Picture = template.HTML(b.String()) // CDF has escaped all texts
 	} else if !errors.Is(err, plot.ErrNoSample) {
 		return err
 	}

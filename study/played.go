@@ -17,7 +17,8 @@ func (r *Request) jobsText() string {
 	case r.Trace != nil:
 		return "trace " + r.Trace.Name
 	case r.Generate != nil:
-		return fmt.Sprintf("%d jobs drawn, arrivals %s, sync %s", r.Generate.Jobs, cmp.Or(r.Generate.Arrivals, "none"), cmp.Or(r.Generate.Sync, "relaxed"))
+		return fmt.Sprintf("%d jobs drawn, arrivals %s, sync %s", r.Generate.Jobs, cmp.Or(r.Generate.Arrivals, "none"),
+			cmp.Or(r.Generate.Sync, "relaxed"))
 	}
 	return "instance " + cmp.Or(r.Instance.Name, "without a name")
 }

@@ -34,7 +34,8 @@ func TestPlayed(t *testing.T) {
 		if err := rep.Page(&page); err != nil {
 			t.Fatal(err)
 		}
-		if want := "Jobs: trace week.csv. GPUs: A=4"; !strings.Contains(page.String(), want) || !strings.Contains(page.String(), "Seed: 7.") {
+		if want := "Jobs: trace week.csv. GPUs: A=4"; !strings.Contains(page.String(), want) ||
+			!strings.Contains(page.String(), "Seed: 7.") {
 			t.Errorf("the page lacks %q", want)
 		}
 	}

@@ -27,7 +27,8 @@ func TestLongRoundsOfLargeTraces(t *testing.T) {
 	input := func(tr Trace) *jobsInput {
 		t.Helper()
 		tr.Text, tr.Name = text, "t.csv"
-		r := &Request{Policies: []string{"hlas", "gavel:isolated"}, Trace: &tr, GPUs: []hare.TypeCount{{Type: "GPU", Count: 1200}}}
+		r := &Request{Policies: []string{"hlas", "gavel:isolated"}, Trace: &tr,
+			GPUs: []hare.TypeCount{{Type: "GPU", Count: 1200}}}
 		in, err := r.input(infos, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +36,10 @@ func TestLongRoundsOfLargeTraces(t *testing.T) {
 		return in
 	}
 	noted := func(in *jobsInput) bool {
-		return slices.ContainsFunc(in.notes, func(n string) bool { return strings.Contains(n, "rounds of 3m0s") && strings.Contains(n, "20000401") })
+		return slices.ContainsFunc(in.notes, func(n string) bool {
+			return strings.Contains(n, "rounds of 3m0s") &&
+				strings.Contains(n, "20000401")
+		})
 	}
 	in := input(Trace{})
 	if got := in.tasks.Jobs[0].Rounds; got != 5556 || !noted(in) { // ⌈1000000 / 180⌉

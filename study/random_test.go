@@ -19,16 +19,21 @@ func randomSimulation(r *rand.Rand, policies []string) string {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	var nodes, jobs []string
 	for i := range 1 + r.IntN(3) {
-		nodes = append(nodes, fmt.Sprintf(`{"name":"n%d","gpus":{"%s":%d}%s}`, i, pick("V100", "T4"), 1+r.IntN(3), pick("", "", `,"in_service_s":[[0,20],[30,null]]`, `,"busy":[{"gpu":0,"until_s":7}]`)))
+		nodes = append(nodes, fmt.Sprintf(`{"name":"n%d","gpus":{"%s":%d}%s}`, i, pick("V100", "T4"), 1+r.IntN(3),
+			pick("", "", `,"in_service_s":[[0,20],[30,null]]`, `,"busy":[{"gpu":0,"until_s":7}]`)))
 	}
 	for i := range 1 + r.IntN(6) {
-		jobs = append(jobs, fmt.Sprintf(`{"id":"j%d","weight":%d,"release_s":%d,"rounds":%d,"tasks":%d,"sync":"%s","on":{"V100":{"compute_s":%d,"sync_s":%d}%s}}`,
-			i, 1+r.IntN(3), r.IntN(20), 1+r.IntN(5), 1+r.IntN(3), pick("relaxed", "gang", "rigid"), 1+r.IntN(9), r.IntN(3), pick("", fmt.Sprintf(`,"T4":{"compute_s":%d}`, 1+r.IntN(9)))))
+		jobs = append(jobs, fmt.Sprintf(`{"id":"j%d","weight":%d,"release_s":%d,"rounds":%d,"tasks":%d,"sync":"%s",`+
+			`"on":{"V100":{"compute_s":%d,"sync_s":%d}%s}}`,
+			i, 1+r.IntN(3), r.IntN(20), 1+r.IntN(5), 1+r.IntN(3), pick("relaxed", "gang", "rigid"), 1+r.IntN(9), r.IntN(3),
+			pick("", fmt.Sprintf(`,"T4":{"compute_s":%d}`, 1+r.IntN(9)))))
 	}
-	more := pick("", "", `,"faults":[{"gpu":"n0/0","from_s":5,"until_s":15}]`, `,"fault_rate":{"gpu_mean_s":40,"gpu_repair_s":5}`) +
+	more := pick("", "", `,"faults":[{"gpu":"n0/0","from_s":5,"until_s":15}]`,
+		`,"fault_rate":{"gpu_mean_s":40,"gpu_repair_s":5}`) +
 		pick("", `,"switch_s":1`) + pick("", `,"merge_s":9`) + pick("", `,"jobs":[0,1]`, `,"cdf":true`)
 	names, _ := json.Marshal(policies)
-	return fmt.Sprintf(`{"policies":%s,"seed":%d,"lease_s":%d,"reset_s":0,"restart_s":%d%s,"instance":{"hare":"instance/v1","cluster":{"nodes":[%s]},"jobs":[%s]}}`,
+	return fmt.Sprintf(`{"policies":%s,"seed":%d,"lease_s":%d,"reset_s":0,"restart_s":%d%s,`+
+		`"instance":{"hare":"instance/v1","cluster":{"nodes":[%s]},"jobs":[%s]}}`,
 		names, r.IntN(9), 5+r.IntN(30), r.IntN(2), more, strings.Join(nodes, ","), strings.Join(jobs, ","))
 }
 

@@ -24,67 +24,66 @@ type Request struct {
 	Policies []string
 	Trace    *Trace
 	Instance *hare.Instance
-	// Generate draws an instance anew for every repeat: its Seed is added to the
-	// repeat's. GPUs, where given, replaces its own.
+	// Generate generates a new instance for every repeat, whose seed is the sum of
+	// Generate.Seed and the repeat's. Request.GPUs replaces the GPUs of Generate.
 	Generate *trace.GenerateConfig
-	// GPUs or Cluster is where the jobs run. Without either it is the cluster of
-	// the instance, or the one that comes with the trace's format. Leases are of
-	// GPUs that are always in service; they take the counts of a Cluster alone.
+	// GPUs or Cluster is where the jobs run. Without either, the jobs run on the
+	// cluster of the instance, or on the default cluster of the trace's format. Leases
+	// need GPUs that are always in service, and use only the counts of a Cluster.
 	GPUs    []hare.TypeCount
 	Cluster *hare.Cluster
 	// First and Last are the numbers, by arrival from 0, of the jobs that count.
 	// Last zero means all jobs.
 	First, Last int
-	// Seed is of all draws of the first repeat, Seed+1 of the second.
+	// Seed is the seed of the first repeat, and Seed+1 the seed of the second.
 	Seed uint64
 	// Repeat is how often each policy runs; zero means once.
 	Repeat int
-	// LeaseS is how long a gang holds its GPUs, ResetS the least time between two
-	// divisions of the GPUs, RestartS what a lease on other GPUs than before
-	// loses; all in seconds, and of leases alone. LeaseS zero means 360.
+	// LeaseS, ResetS and RestartS are used by leases alone, and are in seconds.
+	// LeaseS is how long a gang holds its GPUs; zero means 360. ResetS is the least
+	// time between two allocations of the GPUs. RestartS is the time that a lease on
+	// other GPUs than before loses.
 	LeaseS, ResetS, RestartS float64
-	// Merge, where not zero, simulates as one as many rounds of a gang job of
-	// Instance or Generate as take so long on its fastest type, and all of a rigid
-	// one, so that the time it takes does not grow with rounds. Policies of tasks
-	// then stop gangs between merged rounds alone. Traces have Quantum instead.
+	// Merge makes the simulation faster: as many rounds of a gang job of Instance or
+	// Generate as take this long on its fastest type are simulated as one round, and
+	// all rounds of a rigid job. Task policies then stop gangs only between merged
+	// rounds. Zero merges nothing. Traces have Quantum instead.
 	Merge time.Duration
 	World World
-	// IntervalS is how often policies that change widths are asked, in whole
-	// seconds; zero means 60. For them RestartS zero means 30, and they need a
-	// Pollux workload.
+	// IntervalS is how often elastic policies decide, in whole seconds; zero means 60.
+	// For elastic policies a RestartS of zero means 30. They need a Pollux workload.
 	IntervalS float64
-	// Prices are what an hour of a GPU costs, by type, for policies of cost, which
-	// need one of every type of the cluster; nil means lease.GavelPrices.
+	// Prices are what an hour of a GPU costs, by type. Policies of cost need a price
+	// for every type of the cluster; nil means lease.GavelPrices.
 	Prices map[string]float64
 	// CDF asks for the distribution of completion times.
 	CDF bool
-	// Labels are the caller's own, and come back with the report.
+	// Labels are copied to the report.
 	Labels map[string]string
-	// Record keeps runs of tasks as results, in Run.Result.
+	// Record keeps the runs of task policies as results, in Run.Result.
 	Record bool
 }
 
-// DefaultResetS is Gavel's least time between two divisions, in seconds.
+// DefaultResetS is Gavel's least time between two allocations, in seconds.
 const DefaultResetS = 1920
 
-// Trace is a text of jobs.
+// Trace is a trace of jobs, as text.
 type Trace struct {
-	// Name is that of a shipped trace where Text is nil, else what messages call
-	// the text.
+	// Name is the name of a shipped trace where Text is nil. With a Text, messages use
+	// Name for the text.
 	Name string
 	Text []byte
-	// Format is one of trace.Formats; empty means that the columns tell.
+	// Format is one of trace.Formats; empty means the format that the columns show.
 	Format string
-	// Table is the format's second text: step rates for gavel and shockwave, step
-	// times for pollux, nodes for openb. Nil means the one that is shipped.
+	// Table is the second text of the format: step rates for gavel and shockwave, step
+	// times for pollux, nodes for openb. Nil means the shipped table.
 	Table     []byte
 	TableName string
-	// Quantum is how long a round of merged steps takes on a job's fastest type;
-	// zero means 60 s, and as many minutes as keep a trace to about 10 million
-	// tasks where that is too many. Leases of formats with step rates are of the steps
-	// themselves.
+	// Quantum is how long a round of merged steps takes on a job's fastest type. Zero
+	// means 60 s, or as many minutes as keep the trace below about 10 million tasks.
+	// Formats with step rates give leases the steps themselves.
 	Quantum time.Duration
-	// Sync is gang (default) or rigid, and for policies of tasks alone.
+	// Sync is gang (default) or rigid, and is used by task policies alone.
 	Sync string
 }
 
@@ -92,44 +91,44 @@ type Trace struct {
 const (
 	MaxPolicies = 64
 	MaxRepeat   = 1000
-	// maxPrice is what documents can say.
+	// maxPrice is the greatest price that the JSON form can hold.
 	maxPrice = hare.MaxExact / 1e6
 )
 
-// Config is what simulations run with. None of it changes what they
-// find, but for the LP engine.
+// Config configures how simulations run. Apart from the LP engine, no field changes
+// the results.
 type Config struct {
 	// Solver has the LP engine, its name, and the version for recorded results.
 	Solver solver.Config
-	// Parallel is how many runs go on at a time; zero means one.
+	// Parallel is how many runs are simulated at a time; zero means one.
 	Parallel int
-	// Timed adds the figures of the clock to runs: WallS and JobsPerS.
+	// Timed adds the wall time of runs: WallS and JobsPerS.
 	Timed bool
-	// Progress is called now and then, from one goroutine at a time; nil means
-	// nobody looks.
+	// Progress is called from time to time, from one goroutine at a time. Nil means
+	// that progress is not reported.
 	Progress func(Progress)
-	// Limits refuse what is too large; the zero value limits nothing.
+	// Limits refuses requests that are too large; the zero value limits nothing.
 	Limits Limits
-	// Ended is called with each run that has figures as it ends, from one
-	// goroutine at a time, with its place in the report; it must not keep the
-	// run. Its error ends the simulation. Nil means that nobody waits for runs.
+	// Ended is called when a run has ended with figures, from one goroutine at a time,
+	// with the run's index in the report. Ended must not keep the run. An error of
+	// Ended ends the simulation. Ended may be nil.
 	Ended func(int, *Run) error
 }
 
-// Progress is how far a simulation is.
+// Progress is the progress of a simulation.
 type Progress struct {
-	Policy     string // of the run that has news
+	Policy     string // policy of the run that reports
 	Seed       uint64
-	NowS       float64 // on its clock
-	Runs, Done int     // all runs, and those that ended
-	// Jobs counts those of all runs; JobsDone of them have ended.
+	NowS       float64 // simulated time of the run that reports
+	Runs, Done int     // the number of runs, and of runs that have ended
+	// Jobs counts the jobs of all runs; JobsDone of them have ended.
 	Jobs, JobsDone int64
-	// Events are those of tasks, or rounds of leases, of all runs.
+	// Events counts, over all runs, the events of tasks and the rounds of leases.
 	Events int64
 }
 
-// Validate finds all faults that can be known before any text is read. They are
-// hare.InvalidErrors, with pointers into the request's JSON form.
+// Validate finds all faults that can be found before the trace is read. The error
+// is hare.InvalidErrors, with pointers into the request's JSON form.
 func (r *Request) Validate() error {
 	var faults hare.InvalidErrors
 	bad := func(pointer, code, format string, a ...any) {
@@ -160,7 +159,8 @@ func (r *Request) Validate() error {
 		}
 	}
 	if sources != 1 {
-		bad("", "one_source", "give one of trace, instance and generate: they say which jobs there are, and here are %d", sources)
+		bad("", "one_source", "give one of trace, instance and generate: they say which jobs there are, and here are %d",
+			sources)
 	}
 	if r.Trace != nil {
 		r.Trace.check(bad)
@@ -215,12 +215,13 @@ func (t *Trace) check(bad func(pointer, code, format string, a ...any)) {
 	}
 }
 
-// checkPrices finds prices that are none. Whether all types of the cluster have
-// one is known when the jobs are read.
+// checkPrices finds prices that are out of range. Whether all types of the cluster
+// have a price is known only when the jobs are read.
 func (r *Request) checkPrices(bad func(pointer, code, format string, a ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(r.Prices)) {
 		if v := r.Prices[name]; !(v > 0 && v <= maxPrice) { // also NaN
-			bad(string(jsontext.Pointer("/prices").AppendToken(name)), "out_of_range", "the price of an hour of a GPU is more than 0 and at most %v", float64(maxPrice))
+			bad(string(jsontext.Pointer("/prices").AppendToken(name)), "out_of_range",
+				"the price of an hour of a GPU is more than 0 and at most %v", float64(maxPrice))
 		}
 	}
 }
@@ -234,12 +235,12 @@ func (r *Request) leaseS() float64 {
 
 func (r *Request) repeats() int { return max(1, r.Repeat) }
 
-// NewReport begins the report on r.
+// NewReport returns the empty report on r.
 func (r *Request) NewReport() *Report {
 	return &Report{Runs: make([]Run, 0, r.CountRuns()), Summary: simulation.Summary{Labels: r.Labels}}
 }
 
-// RequestOf is the request that a document asks for.
+// RequestOf returns the request of a document.
 func RequestOf(doc *simulation.Request) *Request {
 	seconds := func(us *int64, none float64) float64 {
 		if us == nil {
@@ -253,8 +254,9 @@ func RequestOf(doc *simulation.Request) *Request {
 		LeaseS: seconds(doc.LeaseUs, 0), ResetS: seconds(doc.ResetUs, DefaultResetS), RestartS: seconds(doc.RestartUs, 0),
 		Merge: time.Duration(doc.MergeUs) * time.Microsecond, CDF: doc.CDF, Labels: doc.Labels,
 		World: World{
-			FaultRate:  sim.FaultRate(doc.FaultRate),
-			Failures:   sim.FailureRate{Probability: float64(doc.Failures.ProbabilityMicro) / 1e6, PerGPUHour: float64(doc.Failures.PerGPUHourMicro) / 1e6},
+			FaultRate: sim.FaultRate(doc.FaultRate),
+			Failures: sim.FailureRate{Probability: float64(doc.Failures.ProbabilityMicro) / 1e6,
+				PerGPUHour: float64(doc.Failures.PerGPUHourMicro) / 1e6},
 			Stragglers: doc.Stragglers, SwitchS: float64(doc.SwitchUs) / 1e6,
 		},
 	}
@@ -269,7 +271,8 @@ func RequestOf(doc *simulation.Request) *Request {
 		r.World.Faults = append(r.World.Faults, sim.Fault(f))
 	}
 	if t := doc.Trace; t != nil {
-		r.Trace = &Trace{Name: t.Name, Format: t.Format, TableName: t.TableName, Quantum: time.Duration(t.QuantumUs) * time.Microsecond, Sync: t.Sync}
+		r.Trace = &Trace{Name: t.Name, Format: t.Format, TableName: t.TableName,
+			Quantum: time.Duration(t.QuantumUs) * time.Microsecond, Sync: t.Sync}
 		if t.Text != "" {
 			r.Trace.Name, r.Trace.Text = "trace", []byte(t.Text)
 		}
@@ -283,9 +286,9 @@ func RequestOf(doc *simulation.Request) *Request {
 	return r
 }
 
-// Document is the document that asks for r, where Validate accepts it:
-// RequestOf of it is r, but for what is less than a millionth, and for Record,
-// which no document has.
+// Document returns the document of a request that Validate accepts. RequestOf
+// returns r again, except that numbers are rounded to millionths and that documents
+// have no Record.
 func (r *Request) Document() *simulation.Request {
 	micros := func(s float64) int64 { return int64(math.Round(s * 1e6)) }
 	time := func(s float64) *int64 {
@@ -295,9 +298,12 @@ func (r *Request) Document() *simulation.Request {
 	doc := &simulation.Request{
 		Policies: r.Policies, Instance: r.Instance, GPUs: r.GPUs, Cluster: r.Cluster,
 		First: int64(r.First), Last: int64(r.Last), Seed: int64(r.Seed), Repeat: int64(r.Repeat),
-		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS), MergeUs: r.Merge.Microseconds(), CDF: r.CDF, Labels: r.Labels,
-		FaultRate: simulation.FaultRate(r.World.FaultRate), Stragglers: r.World.Stragglers, SwitchUs: micros(r.World.SwitchS),
-		Failures: simulation.Failures{ProbabilityMicro: micros(r.World.Failures.Probability), PerGPUHourMicro: micros(r.World.Failures.PerGPUHour)},
+		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS), MergeUs: r.Merge.Microseconds(),
+		CDF: r.CDF, Labels: r.Labels,
+		FaultRate: simulation.FaultRate(r.World.FaultRate), Stragglers: r.World.Stragglers,
+		SwitchUs: micros(r.World.SwitchS),
+		Failures: simulation.Failures{ProbabilityMicro: micros(r.World.Failures.Probability),
+			PerGPUHourMicro: micros(r.World.Failures.PerGPUHour)},
 	}
 	if r.LeaseS != 0 {
 		doc.LeaseUs = time(r.LeaseS)
@@ -309,7 +315,8 @@ func (r *Request) Document() *simulation.Request {
 		doc.Faults = append(doc.Faults, simulation.Fault(f))
 	}
 	if t := r.Trace; t != nil {
-		doc.Trace = &simulation.Trace{Name: t.Name, Format: t.Format, TableName: t.TableName, QuantumUs: t.Quantum.Microseconds(), Sync: t.Sync}
+		doc.Trace = &simulation.Trace{Name: t.Name, Format: t.Format, TableName: t.TableName,
+			QuantumUs: t.Quantum.Microseconds(), Sync: t.Sync}
 		if t.Text != nil {
 			doc.Trace.Name, doc.Trace.Text = "", string(t.Text)
 		}

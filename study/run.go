@@ -20,14 +20,14 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// BuiltInLP names the engine of linear programs where HiGHS does not run.
+// BuiltInLP is the name of the LP engine that is used where HiGHS does not run.
 const BuiltInLP = "built-in simplex"
 
-// Simulate plays the jobs of req to each of its policies, Repeat times. Runs are
-// independent, so Parallel changes nothing but the time that it takes; the first
-// that fails, in the order of the report, is the error, and then there is no
-// report. Errors are hare.InvalidErrors or *hare.InvalidError about the request,
-// *RunError about a run, and those of ctx.
+// Simulate simulates the jobs of req under each of its policies, Repeat times. Runs
+// are independent, so Parallel changes nothing but the time that Simulate takes.
+// Where runs fail, Simulate returns the error of the first failed run in the order
+// of the report, and no report. Errors are hare.InvalidErrors or *hare.InvalidError
+// about the request, *RunError about a run, and the error of ctx.
 func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.Limits.after(req, first); err != nil {
+	if err := cfg.Limits.checkInput(req, first); err != nil {
 		return nil, err
 	}
 	s.state = Progress{Runs: len(s.infos) * repeats}
@@ -73,16 +73,16 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	return rep, nil
 }
 
-// series is a request that is worked on. Run i is of policy i / repeats and
+// series is the state of one call of Simulate. Run i simulates policy i / repeats in
 // repeat i mod repeats.
 type series struct {
 	req    *Request
 	cfg    Config
 	infos  []policy.Info
-	inputs []onceInput // by repeat; all share the first where nothing is drawn
+	inputs []onceInput // by repeat; all repeats use the first where nothing is random
 	runs   []simulatedRun
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	state Progress
 }
 
@@ -92,7 +92,8 @@ type onceInput struct {
 	err  error
 }
 
-// simulatedRun is what came of a run, and how much of it progress has counted.
+// simulatedRun is the outcome of a run, and how many of its jobs and events the
+// progress includes.
 type simulatedRun struct {
 	run          Run
 	err          error
@@ -118,9 +119,9 @@ func (s *series) input(repeat int) (*jobsInput, error) {
 	return o.in, o.err
 }
 
-// runAll runs everything, in order of the report as places are free. With the
-// first failure no further run begins; those before it in the report end, so
-// that the same one is always told.
+// runAll starts all runs in the order of the report, as workers are free. After the
+// first failure no further run begins. The runs before the failed one in the report
+// continue to their end, so that the error does not depend on timing.
 func (s *series) runAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -138,7 +139,7 @@ func (s *series) runAll(ctx context.Context) error {
 				if stop || i >= len(s.runs) {
 					return
 				}
-				if err := s.one(ctx, i); err != nil {
+				if err := s.simulate(ctx, i); err != nil {
 					mu.Lock()
 					s.runs[i].err = err
 					failed = min(failed, i)
@@ -156,9 +157,9 @@ func (s *series) runAll(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// one does run i.
-func (s *series) one(ctx context.Context, i int) (err error) {
-	// Runs have goroutines of their own, where a panic would end the process.
+// simulate simulates run i.
+func (s *series) simulate(ctx context.Context, i int) (err error) {
+	// A run has a goroutine of its own, where a panic would end the process.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("service: a simulation panicked: %v\n%s", p, debug.Stack())
@@ -186,7 +187,7 @@ func (s *series) one(ctx context.Context, i int) (err error) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return s.fault(r, err)
+		return s.runError(r, err)
 	}
 	r.run.fill(m)
 	if s.req.CDF {
@@ -206,11 +207,11 @@ func (s *series) one(ctx context.Context, i int) (err error) {
 	return s.cfg.Ended(i, &r.run)
 }
 
-// fault says what kind of failure a run's error is.
-func (s *series) fault(r *simulatedRun, err error) error {
+// runError returns the error of a run as a fault of the request or as a *RunError.
+func (s *series) runError(r *simulatedRun, err error) error {
 	code := "failed"
 	var invalid *hare.InvalidError
-	if errors.As(err, &invalid) { // the request's: faults that cannot be
+	if errors.As(err, &invalid) { // a fault of the request
 		return invalid
 	}
 	var decision *sim.DecisionError
@@ -232,7 +233,7 @@ func (s *series) fault(r *simulatedRun, err error) error {
 	return &RunError{Policy: r.run.Policy, Seed: r.run.Seed, Code: code, Err: err}
 }
 
-// progress counts what run r has newly done.
+// progress adds the new jobs and events of run r to the progress and reports it.
 func (s *series) progress(r *simulatedRun, nowS float64, jobs, events int64, done bool) {
 	if s.cfg.Progress == nil {
 		return
@@ -250,14 +251,17 @@ func (s *series) progress(r *simulatedRun, nowS float64, jobs, events int64, don
 	s.cfg.Progress(*p)
 }
 
-// every is after how many events of tasks a run tells its progress.
-const every = 1 << 16
+// progressEvents is the number of events after which a run of a task policy reports
+// its progress.
+const progressEvents = 1 << 16
 
-// playTasks runs a policy of tasks, and passes what it did to the verifier.
-func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Info, in *jobsInput) (*sim.Metrics, error) {
+// playTasks runs a task policy, and verifies the recorded schedule.
+func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Info,
+	in *jobsInput) (*sim.Metrics, error) {
 	inst, run := in.tasks, sim.Run
 	if in.merged != nil {
-		inst, run = in.merged.Inst, func(ctx context.Context, _ *hare.Instance, p online.Policy, cfg sim.Config) (*sim.Outcome, error) {
+		inst, run = in.merged.Inst, func(ctx context.Context, _ *hare.Instance, p online.Policy,
+			cfg sim.Config) (*sim.Outcome, error) {
 			return in.merged.Run(ctx, p, cfg)
 		}
 	}
@@ -275,7 +279,7 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 			if rec.Event.Type == hare.EventJobEnded {
 				ended++
 			}
-			if rec.Event.Seq%every == 0 {
+			if rec.Event.Seq%progressEvents == 0 {
 				s.progress(r, float64(rec.Event.AtUs)/1e6, ended, rec.Event.Seq, false)
 			}
 			return nil
@@ -287,15 +291,15 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 	}
 	r.run.Events, r.run.Tasks = out.Events, out.Tasks
 	if !s.req.World.varied() {
-		if err := s.prove(r, in.tasks, out); err != nil {
+		if err := s.verify(r, in.tasks, out); err != nil {
 			return nil, err
 		}
 	}
 	return out.Metrics(in.tasks), nil
 }
 
-// prove passes what a run did to the verifier.
-func (s *series) prove(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) error {
+// verify passes the schedule of a run to the verifier.
+func (s *series) verify(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) error {
 	res, err := out.Result(inst, nil)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errMoved, err)
@@ -311,13 +315,15 @@ func (s *series) prove(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) e
 	return nil
 }
 
-// errMoved says that a run left the model: rigid jobs went on elsewhere, which
-// no schedule says and no verifier can check.
+// errMoved says that a run left the model: a rigid job moved to other GPUs, which a
+// schedule cannot express and the verifier cannot check.
 var errMoved = errors.New("service: the run is not in the model")
 
-// playLeases runs a policy that lends GPUs.
-func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.Info, in *leaseInput) (*sim.Metrics, error) {
-	cfg := sim.LeaseConfig{LeaseS: s.req.leaseS(), ResetS: s.req.ResetS, RestartS: s.req.RestartS, Seed: r.run.Seed, First: s.req.First, Last: s.req.Last}
+// playLeases runs a policy that leases GPUs.
+func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.Info,
+	in *leaseInput) (*sim.Metrics, error) {
+	cfg := sim.LeaseConfig{LeaseS: s.req.leaseS(), ResetS: s.req.ResetS, RestartS: s.req.RestartS, Seed: r.run.Seed,
+		First: s.req.First, Last: s.req.Last}
 	if cfg.ResetS == 0 {
 		cfg.ResetS = -1
 	}
@@ -354,7 +360,7 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.In
 	return out.Metrics(in.cluster, in.jobs), nil
 }
 
-// fill copies the figures.
+// fill copies the figures of m to r.
 func (r *Run) fill(m *sim.Metrics) {
 	r.Jobs, r.Dropped = m.Jobs, m.Dropped
 	r.MeanJCTS, r.WeightedMeanJCTS, r.WeightedJCTS = m.MeanJCTS, m.WeightedMeanJCTS, m.WeightedJCTS
@@ -371,8 +377,8 @@ func (r *Run) fill(m *sim.Metrics) {
 	r.Each = m.Each
 }
 
-// RunError says that a run came to nothing: its policy decided what is
-// not possible or left jobs waiting for ever. No figures of it are kept.
+// RunError says that a run failed: its policy made an infeasible decision, or left
+// jobs waiting for ever. The figures of the run are not kept.
 type RunError struct {
 	Policy string
 	Seed   uint64
@@ -381,7 +387,7 @@ type RunError struct {
 }
 
 func (e *RunError) Error() string {
-	if e.Code == codeInfeasibleDecision { // which names the policy, the time and the GPU
+	if e.Code == codeInfeasibleDecision { // this error names the policy, the time and the GPU itself
 		return e.Err.Error()
 	}
 	return fmt.Sprintf("policy %s, seed %d: %v", e.Policy, e.Seed, e.Err)
@@ -392,5 +398,5 @@ func (e *RunError) Unwrap() error { return e.Err }
 
 const codeInfeasibleDecision = "infeasible_decision"
 
-// errRefused says that the verifier does not accept what a policy of tasks did.
+// errRefused says that the verifier does not accept the schedule of a task policy.
 var errRefused = errors.New("service: the recorded run does not pass the verifier")

@@ -17,7 +17,8 @@ import (
 var eights = []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "P100", Count: 8}, {Type: "K80", Count: 8}}
 
 func smallTest(policies ...string) *study.Request {
-	return &study.Request{Policies: policies, Trace: &study.Trace{Name: "small_test"}, GPUs: eights, ResetS: study.DefaultResetS}
+	return &study.Request{Policies: policies, Trace: &study.Trace{Name: "small_test"}, GPUs: eights,
+		ResetS: study.DefaultResetS}
 }
 
 func simulate(t *testing.T, req *study.Request, cfg study.Config) *study.Report {
@@ -55,13 +56,16 @@ func TestSimulateBothEngines(t *testing.T) {
 		switch {
 		case r.Jobs != 20, len(r.Each) != 20, len(r.CDF.JCTS) != 20, r.CDF.Share[19] != 1, r.CDF.JCTS[9] != r.P50JCTS:
 			t.Errorf("%+v", r)
-		case r.MeanSlowdown < 1 || r.Jain <= 0 || r.Jain > 1 || r.MeanRho <= 0 || r.WorstRho < r.MeanRho || r.P99Slowdown < r.MeanSlowdown:
+		case r.MeanSlowdown < 1 || r.Jain <= 0 || r.Jain > 1 || r.MeanRho <= 0 || r.WorstRho < r.MeanRho ||
+			r.P99Slowdown < r.MeanSlowdown:
 			t.Errorf("%+v", r)
-		case r.Utilization <= 0 || r.Utilization > 1 || len(r.UtilizationByType) != 3 || r.MakespanS > r.TotalS || r.MakespanS < r.P99JCTS:
+		case r.Utilization <= 0 || r.Utilization > 1 || len(r.UtilizationByType) != 3 || r.MakespanS > r.TotalS ||
+			r.MakespanS < r.P99JCTS:
 			t.Errorf("%+v", r)
 		case math.Abs(r.WeightedJCTS-20*r.MeanJCTS) > 1e-6: // all weights are 1
 			t.Errorf("%s: Σ is %v, the mean %v", r.Policy, r.WeightedJCTS, r.MeanJCTS)
-		case r.Verified != tasks, (r.Result != nil) != tasks, (r.Events > 0) != tasks, (r.Leases > 0) == tasks, r.WallS != nil:
+		case r.Verified != tasks, (r.Result != nil) != tasks, (r.Events > 0) != tasks, (r.Leases > 0) == tasks,
+			r.WallS != nil:
 			t.Errorf("%+v", r)
 		}
 		if tasks {
@@ -115,7 +119,8 @@ func TestSimulateIsDeterministic(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The policy that draws differs from repeat to repeat, HLAS does not.
-	if form.Runs[0]["mean_jct_s"] == form.Runs[1]["mean_jct_s"] || form.Runs[6]["mean_jct_s"] != form.Runs[7]["mean_jct_s"] {
+	if form.Runs[0]["mean_jct_s"] == form.Runs[1]["mean_jct_s"] ||
+		form.Runs[6]["mean_jct_s"] != form.Runs[7]["mean_jct_s"] {
 		t.Error("draws")
 	}
 	for name := range form.Means[0].Figures {
@@ -131,7 +136,8 @@ func TestSimulateIsDeterministic(t *testing.T) {
 // The quantiles of Student's distribution that tables print.
 func TestIntervalByHand(t *testing.T) {
 	// 1, 2, 3, 4: mean 2.5, s = √(5/3), t(3) = 3.182446: 3.182446·√(5/3)/2.
-	req := &study.Request{Policies: []string{"fifo"}, Generate: &trace.GenerateConfig{Jobs: 5, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}, Repeat: 4}
+	req := &study.Request{Policies: []string{"fifo"},
+		Generate: &trace.GenerateConfig{Jobs: 5, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}, Repeat: 4}
 	rep := simulate(t, req, study.Config{})
 	var mean, squares float64
 	for _, r := range rep.Runs {
@@ -141,7 +147,8 @@ func TestIntervalByHand(t *testing.T) {
 		squares += (r.MeanJCTS - mean) * (r.MeanJCTS - mean)
 	}
 	got := rep.Means[0].Figures["mean_jct_s"]
-	if want := 3.182446 * math.Sqrt(squares/3/4); math.Abs(got.Mean/mean-1) > 1e-12 || math.Abs(*got.Half/want-1) > 1e-6 || squares == 0 {
+	if want := 3.182446 * math.Sqrt(squares/3/4); math.Abs(got.Mean/mean-1) > 1e-12 ||
+		math.Abs(*got.Half/want-1) > 1e-6 || squares == 0 {
 		t.Errorf("%+v, want %v ± %v", got, mean, want)
 	}
 	// Repeat 2 is the instance of seed 2.
@@ -153,20 +160,24 @@ func TestIntervalByHand(t *testing.T) {
 
 func gangs(sync hare.Sync) *hare.Instance {
 	on := []hare.Profile{{Type: "K80", ComputeUs: 18e6, SyncUs: 2e6}, {Type: "V100", ComputeUs: 9e6, SyncUs: 1e6}}
-	return &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "K80", Count: 2}, {Type: "V100", Count: 2}}}}}, Jobs: []hare.Job{
-		{ID: "x", WeightMicro: 2e6, Rounds: 60, Tasks: 2, Sync: sync, On: on},
-		{ID: "y", WeightMicro: 1e6, Rounds: 36, Tasks: 2, Sync: sync, On: on},
-	}}
+	return &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
+			GPUs: []hare.TypeCount{{Type: "K80", Count: 2}, {Type: "V100", Count: 2}}}}}, Jobs: []hare.Job{
+			{ID: "x", WeightMicro: 2e6, Rounds: 60, Tasks: 2, Sync: sync, On: on},
+			{ID: "y", WeightMicro: 1e6, Rounds: 36, Tasks: 2, Sync: sync, On: on},
+		}}
 }
 
 // An instance on leases, by hand: x on both V100 (36 rounds a lease: ⌊0.2·360⌋
 // = 72 steps) takes 600 s, y on both K80 (0.1 steps a second) 720 s; the round
 // in which x ends lasts until y does.
 func TestSimulateAnInstanceOnLeases(t *testing.T) {
-	req := &study.Request{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang), ResetS: study.DefaultResetS}
+	req := &study.Request{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang),
+		ResetS: study.DefaultResetS}
 	rep := simulate(t, req, study.Config{})
 	lease := rep.Runs[0]
-	if lease.MeanJCTS != (600+720)/2 || lease.WeightedJCTS != 2*600+720 || lease.TotalS != 720 || lease.MakespanS != 720 || lease.Leases != 4 || lease.Switches != 0 || rep.Notes != nil {
+	if lease.MeanJCTS != (600+720)/2 || lease.WeightedJCTS != 2*600+720 || lease.TotalS != 720 ||
+		lease.MakespanS != 720 || lease.Leases != 4 || lease.Switches != 0 || rep.Notes != nil {
 		t.Errorf("%+v %q", lease, rep.Notes)
 	}
 	// Slowdowns 1 and 2; rho of x 600 / max(600, 2·1200/4), of y 720 / max(360, (600·2+120)/720·720/4).
@@ -180,7 +191,8 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 		t.Errorf("%v GPU-seconds of restarts", r.SwitchS)
 	}
 	req.RestartS = 0
-	for sync, want := range map[hare.Sync]string{hare.Relaxed: "2 relaxed jobs run as gangs", hare.Rigid: "2 rigid jobs may stop"} {
+	for sync, want := range map[hare.Sync]string{hare.Relaxed: "2 relaxed jobs run as gangs",
+		hare.Rigid: "2 rigid jobs may stop"} {
 		req.Instance = gangs(sync)
 		if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], want) {
 			t.Errorf("%v: %q", sync, rep.Notes)
@@ -191,14 +203,17 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	// not deal to all GPUs.
 	wide := gangs(hare.Gang)
 	wide.Cluster.Nodes[0].GPUs[1].Count = 3
-	wide.Jobs = []hare.Job{{ID: "z", WeightMicro: 1e6, Rounds: 4, Tasks: 3, Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 100e6}}}}
+	wide.Jobs = []hare.Job{{ID: "z", WeightMicro: 1e6, Rounds: 4, Tasks: 3, Sync: hare.Gang,
+		On: []hare.Profile{{Type: "V100", ComputeUs: 100e6}}}}
 	req.Instance = wide
-	if r := simulate(t, req, study.Config{}).Runs[0]; r.MeanJCTS != 400 || r.Leases != 2 || r.Dropped+int(r.LostTasks) != 0 {
+	if r := simulate(t, req, study.Config{}).Runs[0]; r.MeanJCTS != 400 || r.Leases != 2 || r.Dropped+
+		int(r.LostTasks) != 0 {
 		t.Errorf("%+v", r)
 	}
 	// A round that takes longer on K80 than a lease.
 	req.Instance, req.LeaseS = gangs(hare.Gang), 15
-	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "2 times a job does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
+	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "2 times a job "+
+		"does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
 		t.Errorf("%q %+v", rep.Notes, rep.Runs[0])
 	}
 }
@@ -209,13 +224,19 @@ func TestSimulateEveryFormat(t *testing.T) {
 		text string
 		gpus []hare.TypeCount
 	}{
-		"philly.csv":  {"arrival_s,duration_s,num_gpus,vc\n0,300,1,a\n10,600,2,b\n", []hare.TypeCount{{Type: "GPU", Count: 2}}},
-		"openb.csv":   {"pod,arrival_s,num_gpu,gpu_milli,gpu_spec,run_s\na,0,1,1000,,120\nb,5,1,1000,T4,600\n", []hare.TypeCount{{Type: "T4", Count: 1}}},
-		"pollux.csv":  {"name,time,application,num_replicas,batch_size\na,0,cifar10,1,128\nb,5,cifar10,2,256\n", []hare.TypeCount{{Type: "T4", Count: 2}}},
-		"gavel.csv":   {"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,A3C,1000,1,1\n1,4,A3C,2000,1,2\n", eights},
-		"shocked.csv": {"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,batch_mode\n0,0,A3C,1000,1,1,gns\n1,4,A3C,2000,1,2,gns\n", eights},
+		"philly.csv": {"arrival_s,duration_s,num_gpus,vc\n0,300,1,a\n10,600,2,b\n",
+			[]hare.TypeCount{{Type: "GPU", Count: 2}}},
+		"openb.csv": {"pod,arrival_s,num_gpu,gpu_milli,gpu_spec,run_s\na,0,1,1000,,120\nb,5,1,1000,T4,600\n",
+			[]hare.TypeCount{{Type: "T4", Count: 1}}},
+		"pollux.csv": {"name,time,application,num_replicas,batch_size\na,0,cifar10,1,128\nb,5,cifar10,2,256\n",
+			[]hare.TypeCount{{Type: "T4", Count: 2}}},
+		"gavel.csv": {
+			"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,A3C,1000,1,1\n1,4,A3C,2000,1,2\n", eights},
+		"shocked.csv": {
+			"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,batch_mode\n0,0,A3C,1000,1,1,gns\n1,4,A3C,2000,1,2,gns\n", eights},
 	} {
-		req := &study.Request{Policies: []string{"gavel:fifo_perf", "fifo"}, Trace: &study.Trace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus, ResetS: study.DefaultResetS}
+		req := &study.Request{Policies: []string{"gavel:fifo_perf", "fifo"},
+			Trace: &study.Trace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus, ResetS: study.DefaultResetS}
 		rep := simulate(t, req, study.Config{})
 		for _, r := range rep.Runs {
 			if r.Jobs != 2 || r.Dropped != 0 || r.MeanJCTS <= 0 {
@@ -239,7 +260,8 @@ func TestSimulateWindow(t *testing.T) {
 		for _, f := range all.Runs[i].Each[2:6] {
 			sum, last = sum+f.JCTS, max(last, f.EndS)
 		}
-		if r.Jobs != 4 || math.Abs(r.MeanJCTS-sum/4) > 1e-9 || r.MakespanS != last || r.TotalS >= all.Runs[i].TotalS || r.Utilization <= 0 || r.Utilization > 1 {
+		if r.Jobs != 4 || math.Abs(r.MeanJCTS-sum/4) > 1e-9 || r.MakespanS != last || r.TotalS >= all.Runs[i].TotalS ||
+			r.Utilization <= 0 || r.Utilization > 1 {
 			t.Errorf("%s: %+v, want mean %v and last %v", r.Policy, r, sum/4, last)
 		}
 	}
@@ -265,22 +287,29 @@ func TestSimulateRefuses(t *testing.T) {
 		"no jobs":       {small(func(r *study.Request) { r.Trace = nil }), "", "one of trace, instance and generate"},
 		"two sources":   {small(func(r *study.Request) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
 		"no such trace": {small(func(r *study.Request) { r.Trace.Name = "absent" }), "/trace/name", "no shipped file"},
-		"format":        {small(func(r *study.Request) { r.Trace.Format = "phily" }), "/trace/format", `did you mean "philly"?`},
-		"columns":       {small(func(r *study.Request) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text", "the columns tell no format"},
-		"window":        {small(func(r *study.Request) { r.First, r.Last = 18, 20 }), "/jobs", "the trace has 20 jobs"},
-		"lease":         {small(func(r *study.Request) { r.LeaseS, r.RestartS = 5, 5 }), "/restart_s", "less than a lease"},
-		"NaN":           {small(func(r *study.Request) { r.ResetS = math.NaN() }), "/reset_s", "from 0"},
-		"repeat":        {small(func(r *study.Request) { r.Repeat = 1001 }), "/repeat", "1 to 1000"},
-		"one GPU":       {smallTest("gavel:allox"), "/policies/0", `job "0" of the trace needs 2`},
-		"pairs":         {&study.Request{Policies: []string{"fifo", "gavel:gandiva"}, Instance: gangs(hare.Gang)}, "/policies/1", "rates of jobs that share GPUs"},
-		"windows":       {&study.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0", "always in service"},
-		"wide":          {&study.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
-		"long round":    {&study.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseS: 5}, "/lease_s", `a round of job "x"`},
-		"other types":   {&study.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang), GPUs: []hare.TypeCount{{Type: "A10", Count: 2}}}, "", `job "x" needs 2 GPUs at once among K80, V100`},
+		"format": {small(func(r *study.Request) { r.Trace.Format = "phily" }), "/trace/format",
+			`did you mean "philly"?`},
+		"columns": {small(func(r *study.Request) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text",
+			"the columns tell no format"},
+		"window":  {small(func(r *study.Request) { r.First, r.Last = 18, 20 }), "/jobs", "the trace has 20 jobs"},
+		"lease":   {small(func(r *study.Request) { r.LeaseS, r.RestartS = 5, 5 }), "/restart_s", "less than a lease"},
+		"NaN":     {small(func(r *study.Request) { r.ResetS = math.NaN() }), "/reset_s", "from 0"},
+		"repeat":  {small(func(r *study.Request) { r.Repeat = 1001 }), "/repeat", "1 to 1000"},
+		"one GPU": {smallTest("gavel:allox"), "/policies/0", `job "0" of the trace needs 2`},
+		"pairs": {&study.Request{Policies: []string{"fifo", "gavel:gandiva"}, Instance: gangs(hare.Gang)},
+			"/policies/1", "rates of jobs that share GPUs"},
+		"windows": {&study.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0",
+			"always in service"},
+		"wide": {&study.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
+		"long round": {&study.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseS: 5}, "/lease_s",
+			`a round of job "x"`},
+		"other types": {&study.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang),
+			GPUs: []hare.TypeCount{{Type: "A10", Count: 2}}}, "", `job "x" needs 2 GPUs at once among K80, V100`},
 	} {
 		rep, err := study.Simulate(t.Context(), c.req, study.Config{})
 		var fault *hare.InvalidError
-		if rep != nil || !errors.As(err, &fault) || fault.Pointer != c.pointer || !strings.Contains(fault.Detail, c.message) || fault.Code == "" {
+		if rep != nil || !errors.As(err, &fault) || fault.Pointer != c.pointer ||
+			!strings.Contains(fault.Detail, c.message) || fault.Code == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -291,9 +320,11 @@ func TestSimulateFailure(t *testing.T) {
 	inst := gangs(hare.Gang)
 	// All GPUs leave before the jobs can end.
 	inst.Cluster.Nodes[0].Windows = []hare.Window{{StartUs: 0, EndUs: 50e6}}
-	rep, err := study.Simulate(t.Context(), &study.Request{Policies: []string{"hlas", "fifo"}, Instance: inst}, study.Config{Parallel: 2})
+	rep, err := study.Simulate(t.Context(), &study.Request{Policies: []string{"hlas", "fifo"}, Instance: inst},
+		study.Config{Parallel: 2})
 	var fault *study.RunError
-	if rep != nil || !errors.As(err, &fault) || fault.Policy != "hlas" || fault.Code != "stalled" || !strings.Contains(err.Error(), `job "x" among them`) {
+	if rep != nil || !errors.As(err, &fault) || fault.Policy != "hlas" || fault.Code != "stalled" ||
+		!strings.Contains(err.Error(), `job "x" among them`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/hare-sched/hare/policy"
 )
 
-// CountRuns is the number of runs that the request asks for.
+// CountRuns returns the number of runs that the request asks for.
 func (r *Request) CountRuns() int { return len(r.Policies) * r.repeats() }
 
-// GuessJobs is about the number of jobs of a run, before any text is read: a
-// trace has a job a line. O(bytes of the trace).
+// GuessJobs estimates the number of jobs of a run without parsing the trace: a trace
+// has about one job a line. O(bytes of the trace).
 func (r *Request) GuessJobs() int {
 	switch {
 	case r.Instance != nil:
@@ -20,13 +20,13 @@ func (r *Request) GuessJobs() int {
 	}
 	var n lineCount
 	if src, err := r.Trace.source(); err == nil {
-		_, _ = io.Copy(&n, src.R) // memory, or a file of the program's own
+		_, _ = io.Copy(&n, src.R) // reading memory or an embedded file cannot fail
 	}
 	return int(n)
 }
 
-// NeedsLP says that a policy of the request solves linear programs, so that its
-// runs take far longer than others.
+// NeedsLP reports whether a policy of the request solves linear programs, which
+// makes its runs far longer than others.
 func (r *Request) NeedsLP() bool {
 	for _, name := range r.Policies {
 		if p, err := policy.Find(name); err == nil && p.Needs.LP {

@@ -10,15 +10,16 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// column is one of the table for people. Those that it can do without have a
-// rank: the highest goes first where the table is too wide.
+// column is a column of the table for terminals. Where the table is too wide, the
+// column of the highest rank is left out first; columns of rank 0 always stay.
 type column struct {
 	head string
 	rank int
 	of   func(*Run, *simulation.Means) string
 }
 
-// plusMinus writes a figure, with half the width of its interval over repeats.
+// plusMinus formats a figure, with half the width of its confidence interval over
+// repeats.
 func plusMinus(name string, digits int) func(*Run, *simulation.Means) string {
 	var of func(*Run) float64
 	for _, f := range figures {
@@ -38,8 +39,8 @@ func plusMinus(name string, digits int) func(*Run, *simulation.Means) string {
 	}
 }
 
-// only is plusMinus without the interval, for columns of less weight.
-func only(name string, digits int) func(*Run, *simulation.Means) string {
+// meanOnly is plusMinus without the interval.
+func meanOnly(name string, digits int) func(*Run, *simulation.Means) string {
 	with := plusMinus(name, digits)
 	return func(r *Run, m *simulation.Means) string {
 		s, _, _ := strings.Cut(with(r, m), " ±")
@@ -52,15 +53,15 @@ var columns = []column{
 	{"jobs", 3, func(r *Run, _ *simulation.Means) string { return fmt.Sprint(r.Jobs - r.Dropped) }},
 	{"mean JCT s", 0, plusMinus("mean_jct_s", 3)},
 	{"weighted", 4, plusMinus("weighted_mean_jct_s", 3)},
-	{"p50 s", 6, only("p50_jct_s", 0)},
-	{"p90 s", 2, only("p90_jct_s", 0)},
-	{"p99 s", 1, only("p99_jct_s", 0)},
-	{"total s", 0, only("total_duration_s", 3)},
-	{"use", 0, only("utilization", 3)},
-	{"rho", 1, only("mean_rho", 2)},
-	{"Jain", 5, only("jain", 2)},
-	{"switches", 7, only("switches", 0)},
-	{"stopped", 3, only("preemptions", 0)},
+	{"p50 s", 6, meanOnly("p50_jct_s", 0)},
+	{"p90 s", 2, meanOnly("p90_jct_s", 0)},
+	{"p99 s", 1, meanOnly("p99_jct_s", 0)},
+	{"total s", 0, meanOnly("total_duration_s", 3)},
+	{"use", 0, meanOnly("utilization", 3)},
+	{"rho", 1, meanOnly("mean_rho", 2)},
+	{"Jain", 5, meanOnly("jain", 2)},
+	{"switches", 7, meanOnly("switches", 0)},
+	{"stopped", 3, meanOnly("preemptions", 0)},
 	{"jobs/s", 8, func(r *Run, _ *simulation.Means) string {
 		if r.JobsPerS == nil {
 			return ""
@@ -69,9 +70,10 @@ var columns = []column{
 	}},
 }
 
-// Table writes a table for people, a row a policy, of at most width columns of a
-// terminal where that can be; 0 means any. Repeats give means with half the
-// width of their 95 % confidence intervals. Below it stand notes.
+// Table writes a table for terminals with a row for each policy, and notes below
+// the table. The table is at most width characters wide where that is possible; 0
+// means any width. Repeats give means with half the width of their 95 % confidence
+// intervals.
 func (r *Report) Table(w io.Writer, width int) error {
 	b := bufio.NewWriter(w)
 	cells := make([][]string, len(columns))
@@ -109,8 +111,8 @@ func (r *Report) Table(w io.Writer, width int) error {
 	return b.Flush()
 }
 
-// fitting are the columns that stay: those with something to say, and as many as
-// fit.
+// fitting returns the columns that are shown: those with a value in some row, and as
+// many as fit.
 func fitting(cells [][]string, width int) []int {
 	var shown []int
 	sum := 0
@@ -148,25 +150,28 @@ func widest(cells []string) int {
 	return most
 }
 
-// notes are what a reader of the figures should know.
+// notes returns the notes that a reader of the figures needs.
 func (r *Report) notes() []string {
 	var out []string
 	if r.Means != nil {
-		out = append(out, fmt.Sprintf("means of %d repeats, ± half the width of the 95 %% confidence interval", r.Means[0].Repeats))
+		out = append(out, fmt.Sprintf("means of %d repeats, ± half the width of the 95 %% confidence interval",
+			r.Means[0].Repeats))
 	}
 	simplex, dropped := "", 0
 	for i := range r.Runs {
 		x := &r.Runs[i]
 		if x.LP == BuiltInLP && simplex != x.Policy {
 			simplex = x.Policy
-			out = append(out, simplex+": HiGHS does not run, the built-in simplex chose among equally good divisions; see docs/policies.md")
+			out = append(out, simplex+": HiGHS does not run, the built-in simplex chose among equally good divisions; see "+
+				"docs/policies.md")
 		}
 		if dropped = x.Dropped; dropped > 0 {
 			who := x.Policy
 			if r.Means != nil {
 				who = fmt.Sprintf("%s, seed %d", x.Policy, x.Seed)
 			}
-			out = append(out, fmt.Sprintf("%s: %d of %d jobs were dropped after five leases without a step for each GPU, as in Gavel; no mean counts them", who, dropped, x.Jobs))
+			out = append(out, fmt.Sprintf("%s: %d of %d jobs were dropped after five leases without a step for each GPU, as "+
+				"in Gavel; no mean counts them", who, dropped, x.Jobs))
 		}
 	}
 	return append(out, r.Notes...)

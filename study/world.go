@@ -10,12 +10,12 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// World is what goes wrong, and what changing jobs costs. The zero
-// value is a world in which everything takes the time of its profile.
+// World holds the disturbances of a simulation: faults, failures, stragglers and the
+// cost of switching jobs. In the zero World every task takes the time of its profile.
 type World struct {
-	// Faults take GPUs, or nodes, out of service in both engines, and FaultRate
-	// does so by chance; leases know no rate of nodes. A cluster that is given as
-	// GPU counts has a node a type, named as that in lower case.
+	// Faults take GPUs or nodes out of service at given times, and FaultRate does so
+	// at random. Leases have no random faults of nodes. A cluster that is given as GPU
+	// counts has one node for each type, whose name is the type's in lower case.
 	Faults    []sim.Fault
 	FaultRate sim.FaultRate
 	// Failures make tasks fail and start again. Leases have no tasks.
@@ -23,12 +23,13 @@ type World struct {
 	// Stragglers stretches every task as Alibaba measured training steps to vary
 	// (trace.MiniBatch). Leases have no tasks.
 	Stragglers bool
-	// SwitchS is lost when a GPU begins a task of another job than its last one,
-	// in seconds; leases lose Request.RestartS instead.
+	// SwitchS is the time, in seconds, that is lost when a GPU begins a task of
+	// another job than before. Leases lose Request.RestartS instead.
 	SwitchS float64
 }
 
-// check finds what cannot be, or not in an engine that a policy needs.
+// check finds values that are not possible, and disturbances that the engine of a
+// policy does not simulate.
 func (w *World) check(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
 	if !(w.SwitchS >= 0 && w.SwitchS <= hare.MaxExact/1e6) { // also NaN
 		bad("/switch_s", "out_of_range", "a switch takes from 0 to 2^53 µs")
@@ -48,16 +49,17 @@ func (w *World) check(infos []policy.Info, bad func(pointer, code, format string
 		default:
 			continue
 		}
-		bad(at, "needs_tasks", "%s are not simulated for policy %s, which places no tasks: ask for policies of tasks alone", what, p.Name)
+		bad(at, "needs_tasks", "%s are not simulated for policy %s, which places no tasks: ask for policies of tasks alone",
+			what, p.Name)
 		return
 	}
 }
 
-// varied says that tasks do not take the times of their profiles, so that a run
-// is no schedule of the instance that the verifier could check.
+// varied reports whether tasks take other times than those of their profiles. Then a
+// run is no schedule of the instance, and the verifier cannot check the run.
 func (w *World) varied() bool { return w.Stragglers }
 
-// tasks tells the engine of tasks.
+// tasks configures the task engine.
 func (w *World) tasks(cfg *sim.Config, seed uint64) error {
 	cfg.Seed, cfg.Faults, cfg.FaultRate, cfg.Failures = seed, w.Faults, w.FaultRate, w.Failures
 	cfg.SwitchUs = int64(math.Round(w.SwitchS * 1e6))
@@ -71,8 +73,8 @@ func (w *World) tasks(cfg *sim.Config, seed uint64) error {
 	return nil
 }
 
-// leases tells the engine of leases, which numbers the GPUs of a type through
-// the nodes of the cluster.
+// leases configures the lease engine, which numbers the GPUs of a type across all
+// nodes of the cluster.
 func (w *World) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
 	r := w.FaultRate
 	cfg.FaultRate = sim.LeaseFaultRate{MeanS: float64(r.GPUMeanUs) / 1e6, RepairS: float64(r.GPURepairUs) / 1e6}
@@ -100,7 +102,8 @@ func (w *World) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
 			who = "node " + f.Node
 		}
 		if (f.GPU == "") == (f.Node == "") || places[who] == nil {
-			return invalidAt(fmt.Sprintf("/faults/%d", i), "unknown_gpu", "there is no %.60s in the cluster: name a GPU as node/index, or a node", who)
+			return invalidAt(fmt.Sprintf("/faults/%d", i), "unknown_gpu",
+				"there is no %.60s in the cluster: name a GPU as node/index, or a node", who)
 		}
 		until := math.Inf(1)
 		if f.UntilUs != hare.Forever {
@@ -113,10 +116,11 @@ func (w *World) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
 	return nil
 }
 
-// note says what a world does to the proof of a run.
+// note says whether the verifier can check runs in this world.
 func (w *World) note() []string {
 	if w.varied() {
-		return []string{"tasks: stragglers make tasks take other times than their profiles say, so runs are no schedules of the instance: the engine checks them, the verifier cannot"}
+		return []string{"tasks: stragglers make tasks take other times than their profiles say, so runs are no schedules " +
+			"of the instance: the engine checks them, the verifier cannot"}
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ import (
 func TestSimulateFaults(t *testing.T) {
 	inst := gangs(hare.Gang)
 	inst.Jobs = inst.Jobs[:1]
-	req := &study.Request{Policies: []string{"gavel_fifo", "gavel:fifo_perf"}, Instance: inst, ResetS: study.DefaultResetS}
+	req := &study.Request{Policies: []string{"gavel_fifo", "gavel:fifo_perf"}, Instance: inst,
+		ResetS: study.DefaultResetS}
 	req.World.Faults = []sim.Fault{{GPU: "a/2", FromUs: 5e6, UntilUs: 105e6}} // the first V100
 	rep := simulate(t, req, study.Config{})
 	for _, r := range rep.Runs {
@@ -31,7 +32,8 @@ func TestSimulateFaults(t *testing.T) {
 	}
 	whole := *req
 	whole.World.Faults = []sim.Fault{{Node: "a", FromUs: 5e6, UntilUs: 105e6}}
-	if r := simulate(t, &whole, study.Config{}).Runs; r[0].MeanJCTS != 105+60*20 || r[1].MeanJCTS != 705 || r[0].DownS != 400 || r[1].DownS != 400 {
+	if r := simulate(t, &whole, study.Config{}).Runs; r[0].MeanJCTS != 105+60*20 || r[1].MeanJCTS != 705 ||
+		r[0].DownS != 400 || r[1].DownS != 400 {
 		t.Errorf("%+v\n%+v", r[0], r[1])
 	}
 	for name, c := range map[string]struct {
@@ -41,7 +43,8 @@ func TestSimulateFaults(t *testing.T) {
 		"overlap": {func(r *study.Request) {
 			r.World.Faults = append(r.World.Faults, sim.Fault{Node: "a", FromUs: 104e6, UntilUs: hare.Forever})
 		}, "/faults/1", "overlap"},
-		"unknown": {func(r *study.Request) { r.World.Faults = []sim.Fault{{GPU: "b/0", UntilUs: 1}} }, "/faults/0", "unknown_gpu"},
+		"unknown": {func(r *study.Request) { r.World.Faults = []sim.Fault{{GPU: "b/0", UntilUs: 1}} }, "/faults/0",
+			"unknown_gpu"},
 		"unknown, lease": {func(r *study.Request) {
 			r.Policies, r.World.Faults = r.Policies[1:], []sim.Fault{{GPU: "b/0", UntilUs: 1}}
 		}, "/faults/0", "unknown_gpu"},

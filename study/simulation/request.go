@@ -128,7 +128,8 @@ const (
 // Form is the table of requests: every field of the document stands here and in
 // Request, and nowhere else.
 var Form = wire.NewTable("SimulationRequest",
-	"SimulationRequest says which jobs are played to which policies, and on what. One of trace, instance and generate gives the jobs.",
+	"SimulationRequest says which jobs are played to which policies, and on what. One of trace, instance and generate "+
+		"gives the jobs.",
 	wire.Strings("policies", func(r *Request) *[]string { return &r.Policies }, maxPolicies, "policies").
 		Required(`give an array of names, e.g. ["hlas", "gavel:fifo"]`).
 		About("policies are names, none twice: docs/policies.md and docs/task-policies.md have all.").
@@ -136,11 +137,14 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.Object("trace", func(r *Request) **Trace { return &r.Trace }, traceForm),
 	wire.Instance("instance", func(r *Request) **hare.Instance { return &r.Instance }),
 	wire.Object("generate", func(r *Request) **Generate { return &r.Generate }, generateForm),
-	wire.NewField("gpus", wire.MapOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 1}), readGPUs, writeGPUs).
-		About("gpus is the number of GPUs by type where the jobs run; left out, with cluster: that of the instance, or the one that comes with the trace's format.").
+	wire.NewField("gpus", wire.MapOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 1}), readGPUs,
+		writeGPUs).
+		About("gpus is the number of GPUs by type where the jobs run; left out, with cluster: that of the instance, or "+
+			"the one that comes with the trace's format.").
 		Example(wire.Schema{"V100": 36, "K80": 12}).With("minProperties", 1),
 	wire.Cluster("cluster", func(r *Request) **hare.Cluster { return &r.Cluster }),
-	wire.NewField("jobs", wire.ListOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 0}), readWindow, writeWindow).
+	wire.NewField("jobs", wire.ListOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 0}), readWindow,
+		writeWindow).
 		About("jobs are the first and the last number, by arrival from 0, of the jobs that figures are of; left out: all.").
 		With("minItems", 2).With("maxItems", 2),
 	wire.Integer("seed", func(r *Request) *int64 { return &r.Seed }, 0, hare.MaxExact).
@@ -153,23 +157,31 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.OptionalMicros("reset_s", func(r *Request) **int64 { return &r.ResetUs }, 0).
 		About("reset_s is the least time between two divisions of the GPUs.").Default(1920),
 	wire.OptionalMicros("restart_s", func(r *Request) **int64 { return &r.RestartUs }, 0).
-		About("restart_s is what a lease on other GPUs than before loses; 0 is 30 for elastic policies, for which it is whole seconds.").
+		About("restart_s is what a lease on other GPUs than before loses; 0 is 30 for elastic policies, for which it is "+
+			"whole seconds.").
 		Default(0),
 	wire.Integer("interval_s", func(r *Request) *int64 { return &r.IntervalS }, 1, maxIntervalS).
-		About("interval_s is how often elastic policies are asked, in whole seconds.").Default(60).With("maximum", maxIntervalS),
-	wire.NewField("prices", wire.MapOf(wire.Schema{"type": "number", "format": "double", "exclusiveMinimum": 0}), readPrices, writePrices).
-		About("prices are of an hour of a GPU, by type, for policies of cost, which need one of every type of the cluster; others may be there too. Left out: Gavel's, 0.74 for V100, 0.43 for P100 and 0.135 for K80.").
+		About("interval_s is how often elastic policies are asked, in whole seconds.").Default(60).With("maximum",
+		maxIntervalS),
+	wire.NewField("prices", wire.MapOf(wire.Schema{"type": "number", "format": "double", "exclusiveMinimum": 0}),
+		readPrices, writePrices).
+		About("prices are of an hour of a GPU, by type, for policies of cost, which need one of every type of the "+
+			"cluster; others may be there too. Left out: Gavel's, 0.74 for V100, 0.43 for P100 and 0.135 for K80.").
 		With("minProperties", 1),
 	wire.Micros("merge_s", func(r *Request) *int64 { return &r.MergeUs }, 1).
-		About("merge_s simulates as one as many rounds of a gang of instance or generate as take so long on its fastest type, and all of a rigid job; a trace has quantum_s."),
-	wire.Objects("faults", func(r *Request) *[]Fault { return &r.Faults }, faultForm).About("faults take GPUs out of service."),
+		About("merge_s simulates as one as many rounds of a gang of instance or generate as take so long on its fastest "+
+			"type, and all of a rigid job; a trace has quantum_s."),
+	wire.Objects("faults", func(r *Request) *[]Fault { return &r.Faults },
+		faultForm).About("faults take GPUs out of service."),
 	wire.Part("fault_rate", func(r *Request) *FaultRate { return &r.FaultRate }, faultRateForm),
 	wire.Part("failures", func(r *Request) *Failures { return &r.Failures }, failuresForm),
 	wire.Bool("stragglers", func(r *Request) *bool { return &r.Stragglers }).
 		About("stragglers stretches tasks as Alibaba measured training steps to vary; for policies that place tasks alone."),
 	wire.Micros("switch_s", func(r *Request) *int64 { return &r.SwitchUs }, 0).
-		About("switch_s is lost when a GPU begins a task of another job than its last one; leases have restart_s.").Default(0),
-	wire.Bool("cdf", func(r *Request) *bool { return &r.CDF }).About("cdf asks for the distribution of completion times."),
+		About("switch_s is lost when a GPU begins a task of another job than its last one; leases have "+
+			"restart_s.").Default(0),
+	wire.Bool("cdf", func(r *Request) *bool { return &r.CDF }).About("cdf asks for the distribution of completion "+
+		"times."),
 	wire.OneOf("detail", func(r *Request) *string { return &r.Detail }, DetailRuns, DetailJobs).
 		About("detail jobs asks for the figures of every job.").Default(DetailRuns),
 	wire.TimeLimit("time_limit_s", func(r *Request) *time.Duration { return &r.TimeLimit }, 1).
@@ -178,14 +190,18 @@ var Form = wire.NewTable("SimulationRequest",
 		About("labels are the caller's own, and come back with the report."),
 )
 
-var traceForm = wire.NewTable("SimulationTrace", "SimulationTrace is a text of jobs, one a line. One of name and text is needed.",
+var traceForm = wire.NewTable("SimulationTrace",
+	"SimulationTrace is a text of jobs, one a line. One of name and text is needed.",
 	wire.String("name", func(t *Trace) *string { return &t.Name }).
-		About("name is that of a trace that comes with the program, or a part of it that no other has.").Example("max_min_fairness"),
+		About("name is that of a trace that comes with the program, or a part of it that no other "+
+			"has.").Example("max_min_fairness"),
 	wire.String("text", func(t *Trace) *string { return &t.Text }),
 	wire.String("format", func(t *Trace) *string { return &t.Format }).
-		About("format, left out: the columns tell.").With("enum", []string{"gavel", "openb", "philly", "pollux", "shockwave"}),
+		About("format, left out: the columns tell.").With("enum",
+		[]string{"gavel", "openb", "philly", "pollux", "shockwave"}),
 	wire.String("table", func(t *Trace) *string { return &t.Table }).
-		About("table is the format's second text: step rates for gavel and shockwave, step times for pollux, nodes for openb; left out: the one that comes with the program."),
+		About("table is the format's second text: step rates for gavel and shockwave, step times for pollux, nodes for "+
+			"openb; left out: the one that comes with the program."),
 	wire.String("table_name", func(t *Trace) *string { return &t.TableName }).
 		About("table_name is in place of table: one that comes with the program."),
 	wire.Micros("quantum_s", func(t *Trace) *int64 { return &t.QuantumUs }, 1).
@@ -197,29 +213,36 @@ var traceForm = wire.NewTable("SimulationTrace", "SimulationTrace is a text of j
 	case t.Name == "" && t.Text == "":
 		found.Add("", "missing_field", `give "text", one job a line, or "name" of a trace that comes with the program`)
 	case t.Name != "" && t.Text != "":
-		found.Add("", "not_allowed", `give "text" or "name", not both: a name is that of a trace that comes with the program`)
+		found.Add("", "not_allowed", `give "text" or "name", not both: a name is that of a trace that comes with the `+
+			`program`)
 	}
 	if t.Table != "" && t.TableName != "" {
 		found.Add("", "not_allowed", `give "table" or "table_name", not both`)
 	}
 })
 
-var generateForm = wire.NewTable("SimulationGenerate", "SimulationGenerate draws an instance for every repeat, as hare generate does.",
-	wire.Integer("jobs", func(g *Generate) *int64 { return &g.Jobs }, 1, hare.MaxExact).Default(200).With("maximum", 100000),
+var generateForm = wire.NewTable("SimulationGenerate",
+	"SimulationGenerate draws an instance for every repeat, as hare generate does.",
+	wire.Integer("jobs", func(g *Generate) *int64 { return &g.Jobs }, 1, hare.MaxExact).Default(200).With("maximum",
+		100000),
 	wire.String("arrivals", func(g *Generate) *string { return &g.Arrivals }).
-		About("arrivals is none (all at 0), poisson:RATE in jobs a second, or uniform:SPAN, evenly at random over SPAN seconds.").
+		About("arrivals is none (all at 0), poisson:RATE in jobs a second, or uniform:SPAN, evenly at random over SPAN "+
+			"seconds.").
 		Default("none").Example("uniform:1200"),
 	wire.OneOf("sync", func(g *Generate) *string { return &g.Sync }, "relaxed", "gang", "rigid").Default("relaxed"),
 	wire.Micros("grain_s", func(g *Generate) *int64 { return &g.GrainUs }, 1).
 		About("grain_s is what times are rounded to.").Default(1).With("maximum", 1000),
 )
 
-var faultForm = wire.NewTable("SimulationFault", "SimulationFault takes a GPU or a whole node out of service. One of gpu and node is needed.",
+var faultForm = wire.NewTable("SimulationFault",
+	"SimulationFault takes a GPU or a whole node out of service. One of gpu and node is needed.",
 	wire.String("gpu", func(f *Fault) *string { return &f.GPU }).
-		About("gpu is node/index. A cluster that is given as gpus has a node a type, named as that in lower case.").Example("a/0"),
+		About("gpu is node/index. A cluster that is given as gpus has a node a type, named as that in lower "+
+			"case.").Example("a/0"),
 	wire.String("node", func(f *Fault) *string { return &f.Node }),
 	wire.Micros("from_s", func(f *Fault) *int64 { return &f.FromUs }, 0).Needed(),
-	wire.NewField("until_s", wire.Schema{"type": []string{"number", "null"}, "format": "double", "exclusiveMinimum": 0}, readUntil, writeUntil).
+	wire.NewField("until_s", wire.Schema{"type": []string{"number", "null"}, "format": "double", "exclusiveMinimum": 0},
+		readUntil, writeUntil).
 		About("until_s is when it returns; null or left out: never."),
 ).Check(func(f *Fault, has wire.Members, found *hare.InvalidErrors) {
 	if !has.Has("until_s") {
@@ -237,7 +260,9 @@ var faultForm = wire.NewTable("SimulationFault", "SimulationFault takes a GPU or
 	}
 })
 
-var faultRateForm = wire.NewTable("SimulationFaultRate", "SimulationFaultRate makes GPUs, and nodes, fail and return by chance, after exponential times of these means. A mean between failures goes with one to repair. Nodes are for policies that place tasks alone.",
+var faultRateForm = wire.NewTable("SimulationFaultRate", "SimulationFaultRate makes GPUs, and nodes, fail and "+
+	"return by chance, after exponential times of these means. A mean between failures goes with one to repair. Nodes "+
+	"are for policies that place tasks alone.",
 	wire.Micros("gpu_mean_s", func(r *FaultRate) *int64 { return &r.GPUMeanUs }, 1),
 	wire.Micros("gpu_repair_s", func(r *FaultRate) *int64 { return &r.GPURepairUs }, 1),
 	wire.Micros("node_mean_s", func(r *FaultRate) *int64 { return &r.NodeMeanUs }, 1),
@@ -248,8 +273,10 @@ var faultRateForm = wire.NewTable("SimulationFaultRate", "SimulationFaultRate ma
 	}
 })
 
-var failuresForm = wire.NewTable("SimulationFailures", "SimulationFailures make tasks fail and start again; for policies that place tasks alone.",
-	wire.NewField("probability", wire.Schema{"type": "number", "format": "double", "minimum": 0}, readProbability, writeProbability).
+var failuresForm = wire.NewTable("SimulationFailures",
+	"SimulationFailures make tasks fail and start again; for policies that place tasks alone.",
+	wire.NewField("probability", wire.Schema{"type": "number", "format": "double", "minimum": 0}, readProbability,
+		writeProbability).
 		About("probability that a task fails, less than 1.").With("exclusiveMaximum", 1),
 	wire.Micros("per_gpu_hour", func(f *Failures) *int64 { return &f.PerGPUHourMicro }, 0).
 		About("per_gpu_hour is how many tasks fail for each hour that a GPU computes."),

@@ -16,32 +16,42 @@ import (
 )
 
 func TestDecode(t *testing.T) {
-	got, err := simulation.Decode(strings.NewReader(`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},
+	got, err := simulation.Decode(strings.NewReader(
+		`{"policies":["hlas","gavel:fifo"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},
 		"gpus":{"V100":36,"K80":12},"jobs":[4000,4999],"seed":7,"repeat":3,"lease_s":360,"reset_s":0,"restart_s":1.5,"interval_s":30,"prices":{"V100":2.48,"K80":0.000001},"cdf":true,"detail":"jobs","time_limit_s":20}`), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	us := func(n int64) *int64 { return &n }
 	want := &simulation.Request{
-		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulation.Trace{Text: "a\nb", Format: "gavel", Table: "t", QuantumUs: 2_500_000, Sync: "rigid"},
-		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7, Repeat: 3,
-		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), IntervalS: 30, Prices: []simulation.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second,
+		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulation.Trace{Text: "a\nb", Format: "gavel", Table: "t",
+			QuantumUs: 2_500_000, Sync: "rigid"},
+		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7,
+		Repeat:  3,
+		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), IntervalS: 30,
+		Prices: []simulation.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true, Detail: "jobs",
+		TimeLimit: 20 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	got, err = simulation.Decode(strings.NewReader(`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},
+	got, err = simulation.Decode(strings.NewReader(
+		`{"policies":["srtf"],"generate":{"jobs":20,"arrivals":"poisson:0.5","sync":"gang","grain_s":0.1},
 		"merge_s":60,"faults":[{"gpu":"a-0/1","from_s":1,"until_s":2.5},{"node":"a-1","from_s":0},{"node":"a-1","from_s":7,"until_s":null}],"fault_rate":{"gpu_mean_s":100,"gpu_repair_s":5},
 		"failures":{"probability":0.25,"per_gpu_hour":3},"stragglers":true,"switch_s":0.5,"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2}}]}}`), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&simulation.Generate{Jobs: 20, Arrivals: "poisson:0.5", Sync: "gang", GrainUs: 100_000}, got.Generate); diff != "" || len(got.Cluster.Nodes) != 2 {
+	if diff := cmp.Diff(&simulation.Generate{Jobs: 20, Arrivals: "poisson:0.5", Sync: "gang", GrainUs: 100_000},
+		got.Generate); diff != "" || len(got.Cluster.Nodes) != 2 {
 		t.Errorf("%s %v", diff, got.Cluster)
 	}
-	faults := []simulation.Fault{{GPU: "a-0/1", FromUs: 1e6, UntilUs: 2.5e6}, {Node: "a-1", UntilUs: hare.Forever}, {Node: "a-1", FromUs: 7e6, UntilUs: hare.Forever}}
-	if diff := cmp.Diff(faults, got.Faults); diff != "" || got.FaultRate != (simulation.FaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
-		got.Failures != (simulation.Failures{ProbabilityMicro: 250_000, PerGPUHourMicro: 3e6}) || got.MergeUs != 60e6 || !got.Stragglers || got.SwitchUs != 500_000 {
+	faults := []simulation.Fault{{GPU: "a-0/1", FromUs: 1e6, UntilUs: 2.5e6}, {Node: "a-1", UntilUs: hare.Forever},
+		{Node: "a-1", FromUs: 7e6, UntilUs: hare.Forever}}
+	if diff := cmp.Diff(faults, got.Faults); diff != "" ||
+		got.FaultRate != (simulation.FaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
+		got.Failures != (simulation.Failures{ProbabilityMicro: 250_000, PerGPUHourMicro: 3e6}) || got.MergeUs != 60e6 ||
+		!got.Stragglers || got.SwitchUs != 500_000 {
 		t.Errorf("%s %+v", diff, got)
 	}
 }
@@ -67,7 +77,8 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"gpus":{"A":0}}`, "/gpus/A", "out_of_range"},
 		{`{"policies":["x"],"gpus":{"A":600000,"B":600000}}`, "/gpus", "too_large"},
 		{`{"policies":["x"],"cluster":{"nodes":[{"name":"a","gpus":{"A":0}}]}}`, "/cluster/nodes/0/gpus/A", "out_of_range"},
-		{`{"policies":["x"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}}`, "/instance", "missing_field"},
+		{`{"policies":["x"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}}`,
+			"/instance", "missing_field"},
 		{`{"policies":["x"],"jobs":[1]}`, "/jobs", "wrong_type"},
 		{`{"policies":["x"],"jobs":[9,1]}`, "/jobs", "out_of_range"},
 		{`{"policies":["x"],"jobs":[9,"1"]}`, "/jobs/1", "wrong_type"},
@@ -136,9 +147,14 @@ const twoNodes = `{"hare":"instance/v1","cluster":{"nodes":[
 // What decodes is written so that it decodes to the same.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
-		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0,"interval_s":30,"prices":{"V100":2.48,"K/80":1e-6}}`,
-		`{"policies":["hlas"],"instance":` + twoNodes + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,"repeat":2,"seed":9,"labels":{"ticket":"47\"11","":"é"}}`,
-		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
+		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},` +
+			`"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0,"interval_s":30,"prices":{"V100":2.48,"K/80":1e-6}}`,
+		`{"policies":["hlas"],"instance":` + twoNodes + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,` +
+			`"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},` +
+			`"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,` +
+			`"repeat":2,"seed":9,"labels":{"ticket":"47\"11","":"é"}}`,
+		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,` +
+			`"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
 	} {
 		f.Add(s)
 	}
