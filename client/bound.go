@@ -16,12 +16,13 @@ type Bound struct {
 	Method    string
 	Bound     hare.Amount
 	Certified bool // Certificate proves it
-	// Certificate is as it was sent, for wire.DecodeCertificate; nil without one.
+	// Certificate is the certificate as the server sent it, for
+	// wire.DecodeCertificate; nil where there is none.
 	Certificate json.RawMessage
 }
 
-// Bound computes one; method "" means price. It may be repeated at will, and
-// is, when the network fails.
+// Bound computes a lower bound; method "" means price. The call is retried when the
+// network fails.
 func (c *Client) Bound(ctx context.Context, inst *hare.Instance, method string) (*Bound, error) {
 	parts := map[string]any{}
 	if method != "" {
@@ -50,14 +51,14 @@ func (c *Client) Bound(ctx context.Context, inst *hare.Instance, method string) 
 	return b, err
 }
 
-// Report is the outcome of a check.
+// Report is the outcome of a verification.
 type Report struct {
 	OK     bool    `json:"ok"`
 	Note   string  `json:"note"` // what the figures are of, or what was not checked
 	Faults []Fault `json:"faults"`
 }
 
-// Fault is one condition that a result breaks.
+// Fault is one constraint that a result violates.
 type Fault struct {
 	Constraint string `json:"constraint"` // stable
 	Job        string `json:"job"`
@@ -67,14 +68,15 @@ type Fault struct {
 	Detail     string `json:"detail"`
 }
 
-// Verify asks the server to check a result. Package verify does so without one.
+// Verify asks the server to verify a result. Package verify does the same without a
+// server.
 func (c *Client) Verify(ctx context.Context, inst *hare.Instance, res *hare.Result) (*Report, error) {
 	return c.VerifyReplan(ctx, inst, res, nil, nil)
 }
 
-// VerifyReplan is Verify for a plan for the rest of an earlier one. The result
-// previous, of the instance before, says what had started; a nil before stands
-// for inst. A nil previous leaves that to the schedule of the whole in res.
+// VerifyReplan is Verify for a replan. The result previous, for the instance before,
+// says what had started; a nil before means inst. Where previous is nil, the
+// schedule of the whole in res says what had started.
 func (c *Client) VerifyReplan(
 	ctx context.Context, inst *hare.Instance, res, previous *hare.Result, before *hare.Instance,
 ) (*Report, error) {
@@ -102,13 +104,13 @@ func (c *Client) VerifyReplan(
 	return fetch[Report](ctx, c, call{method: http.MethodPost, path: "/v1/verify", body: text, repeatable: true})
 }
 
-// Version is that of the server.
+// Version is the version of the server.
 type Version struct {
 	Version string `json:"version"`
 	HiGHS   string `json:"highs"` // "" without the LP engine
 }
 
-// Version asks what the server is.
+// Version returns the version of the server.
 func (c *Client) Version(ctx context.Context) (Version, error) {
 	var v Version
 	err := c.do(ctx, call{method: http.MethodGet, path: "/v1/version", repeatable: true,
@@ -116,7 +118,7 @@ func (c *Client) Version(ctx context.Context) (Version, error) {
 	return v, err
 }
 
-// resultJSON is a result as a part of a document.
+// resultJSON returns a result in JSON, as a part of a document.
 func resultJSON(res *hare.Result) (json.RawMessage, error) {
 	if res == nil {
 		return nil, errors.New("client: Result is nil")

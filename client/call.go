@@ -24,31 +24,31 @@ const (
 	kindNDJSON = "application/x-ndjson"
 	kindEvents = "text/event-stream"
 
-	// gzipFrom is the size from which on a body goes out compressed.
+	// gzipFrom is the size, in bytes, from which on a request's body is compressed.
 	gzipFrom = 16 << 10
 )
 
-// call is one request, and what to do with its answer.
+// call is one request, and how to read its answer.
 type call struct {
 	method string
 	path   string // escaped, from the root of the server
 	query  url.Values
 	header http.Header
-	body   []byte // JSON; nil without one
-	plain  bool   // body goes out as it is, never compressed
-	// repeatable says that sending it twice does no more than once.
+	body   []byte // JSON; nil for a request without a body
+	plain  bool   // body is never compressed
+	// repeatable says that the request is idempotent.
 	repeatable bool
-	// attempts counts how often it was sent, where that matters; nil otherwise.
+	// attempts, where not nil, counts how often the request was sent.
 	attempts *int
 	// take reads an answer of status 2xx.
 	take func(*http.Response) error
 }
 
-// do sends a call until it is answered, may not be repeated, or has failed too
-// often. Errors are *Problem for refusals, those of ctx, of the network and of
-// take.
+// do sends a call until the call is answered, may not be repeated, or has failed
+// too often. The error is a *Problem where the server refused the call, or an error
+// of ctx, of the network or of take.
 func (c *Client) do(ctx context.Context, x call) error {
-	x.pack()
+	x.compress()
 	for attempt := 0; ; attempt++ {
 		err := c.once(ctx, &x)
 		if err == nil {
@@ -67,32 +67,32 @@ func (c *Client) do(ctx context.Context, x call) error {
 	}
 }
 
-// brokenError says that the network failed, not the server.
-type brokenError struct{ error }
+// networkError says that the network failed, and not the server.
+type networkError struct{ error }
 
-func (e brokenError) Unwrap() error { return e.error }
+func (e networkError) Unwrap() error { return e.error }
 
-// unanswered is an error of a request that got no answer. It counts as one of the
-// network, which a retry may mend, unless it lasts.
+// unanswered returns the error of a request that got no answer. The error is a
+// networkError, so that the request is retried, unless the failure is permanent.
 func unanswered(err error) error {
-	said := fmt.Errorf("client: %w", err)
-	if lasting(err) {
-		return said
+	wrapped := fmt.Errorf("client: %w", err)
+	if permanent(err) {
+		return wrapped
 	}
-	return brokenError{said}
+	return networkError{wrapped}
 }
 
-// lasting says that a connection would fail in the same way again: the server's
-// certificate is not trusted, or the two sides do not agree on TLS.
-func lasting(err error) bool {
+// permanent reports whether a connection would fail in the same way again: the
+// server's certificate is not trusted, or the two sides do not agree on TLS.
+func permanent(err error) bool {
 	var cert *tls.CertificateVerificationError
 	var header tls.RecordHeaderError
 	var alert tls.AlertError
 	return errors.As(err, &cert) || errors.As(err, &header) || errors.As(err, &alert) ||
-		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") // net/http has no name for it
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") // net/http exports no such error
 }
 
-// retry says whether a failed call is worth repeating, and after how long.
+// retry says whether to repeat a failed call, and after how long.
 func (c *Client) retry(err error, repeatable bool, attempt int) (wait time.Duration, again bool) {
 	if attempt >= c.cfg.Retries {
 		return 0, false
@@ -101,13 +101,14 @@ func (c *Client) retry(err error, repeatable bool, attempt int) (wait time.Durat
 	var p *Problem
 	if errors.As(err, &p) {
 		wait = max(wait, p.RetryAfter)
-		return wait, wait <= c.cfg.Patience && (p.refused() || repeatable && p.passing())
+		return wait, wait <= c.cfg.MaxRetryAfter && (p.refused() || repeatable && p.transient())
 	}
-	return wait, repeatable && errors.As(err, new(brokenError))
+	return wait, repeatable && errors.As(err, new(networkError))
 }
 
-// backoff is drawn from the upper half of what doubles with each attempt, so
-// that clients that failed together do not come back together.
+// backoff returns the wait before a retry: exponential backoff with jitter. The
+// wait is random in the upper half of a time that doubles with each attempt, so
+// that clients that failed together do not retry together.
 func (c *Client) backoff(attempt int) time.Duration {
 	most := max(c.cfg.Backoff, 1)
 	for ; attempt > 0 && most < maxBackoff; attempt-- {
@@ -117,8 +118,8 @@ func (c *Client) backoff(attempt int) time.Duration {
 	return most/2 + mathrand.N(most/2+1)
 }
 
-// sleep waits, unless ctx would end before: then err, which is why there is
-// something to wait for, says more than that the time is up.
+// sleep waits for a retry. Where ctx would end before the wait does, sleep returns
+// at once, with err, the reason of the retry, in its error.
 func sleep(ctx context.Context, wait time.Duration, err error) error {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait {
 		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
@@ -133,6 +134,7 @@ func sleep(ctx context.Context, wait time.Duration, err error) error {
 	}
 }
 
+// request returns the HTTP request of a call.
 func (c *Client) request(ctx context.Context, x *call) (*http.Request, error) {
 	var body io.Reader
 	header := http.Header{"Accept": {kindJSON}, "User-Agent": {c.cfg.UserAgent}}
@@ -158,14 +160,14 @@ func (c *Client) request(ctx context.Context, x *call) (*http.Request, error) {
 	return r, nil
 }
 
-// pack compresses the body where that pays.
-func (x *call) pack() {
+// compress compresses a large body with gzip.
+func (x *call) compress() {
 	if len(x.body) < gzipFrom || x.plain {
 		return
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, _ = z.Write(x.body) // a buffer takes everything
+	_, _ = z.Write(x.body) // writing to a bytes.Buffer cannot fail
 	_ = z.Close()
 	x.body = packed.Bytes()
 	if x.header = x.header.Clone(); x.header == nil {
@@ -174,7 +176,7 @@ func (x *call) pack() {
 	x.header.Set("Content-Encoding", "gzip")
 }
 
-// once sends a call.
+// once sends a call one time.
 func (c *Client) once(ctx context.Context, x *call) error {
 	r, err := c.request(ctx, x)
 	if err != nil {
@@ -187,7 +189,7 @@ func (c *Client) once(ctx context.Context, x *call) error {
 	if err != nil {
 		return unanswered(err)
 	}
-	body := &watched{from: resp.Body, left: c.cfg.MaxBytes}
+	body := &limitedBody{from: resp.Body, left: c.cfg.MaxBytes}
 	resp.Body = body
 	defer body.drain()
 	if resp.StatusCode >= 300 {
@@ -197,16 +199,17 @@ func (c *Client) once(ctx context.Context, x *call) error {
 		return nil
 	}
 	if err := x.take(resp); err != nil {
-		if body.err != nil && !errors.Is(body.err, errTooLong) && !errors.As(err, new(*partError)) && !errors.Is(err, errStopped) {
-			return brokenError{fmt.Errorf("client: the answer broke off: %w", body.err)}
+		if body.err != nil && !errors.Is(body.err, errTooLong) && !errors.As(err, new(*partError)) &&
+			!errors.Is(err, errStopped) {
+			return networkError{fmt.Errorf("client: the answer broke off: %w", body.err)}
 		}
 		return err
 	}
 	return nil
 }
 
-// partError says that a part of an answer was handed on before it broke off, so
-// that it cannot be asked for again.
+// partError says that the connection failed after the caller got a part of the
+// answer, so that the call cannot be repeated.
 type partError struct {
 	got int64 // bytes or lines
 	err error
@@ -220,52 +223,53 @@ func (e *partError) Unwrap() error { return e.err }
 
 var errTooLong = errors.New("client: the answer is longer than Config.MaxBytes")
 
-// watched is a body that is limited, and that remembers how reading it failed:
-// what a decoder makes of half an answer is not the answer's fault.
-type watched struct {
+// limitedBody is the body of an answer, limited in size. limitedBody keeps the error
+// of the connection: a decoder's error about a truncated answer hides that error.
+type limitedBody struct {
 	from io.ReadCloser
 	left int64
 	err  error
 }
 
-func (w *watched) Read(b []byte) (int, error) {
-	if w.err != nil {
-		return 0, w.err
+func (l *limitedBody) Read(b []byte) (int, error) {
+	if l.err != nil {
+		return 0, l.err
 	}
-	if w.left <= 0 {
-		// Whether there is more decides.
+	if l.left <= 0 {
+		// The answer is too long only where another byte follows.
 		var one [1]byte
-		n, err := w.from.Read(one[:])
+		n, err := l.from.Read(one[:])
 		if n > 0 {
-			w.err = errTooLong
-			return 0, w.err
+			l.err = errTooLong
+			return 0, l.err
 		}
 		return 0, err
 	}
-	if int64(len(b)) > w.left {
-		b = b[:w.left]
+	if int64(len(b)) > l.left {
+		b = b[:l.left]
 	}
-	n, err := w.from.Read(b)
-	w.left -= int64(n)
+	n, err := l.from.Read(b)
+	l.left -= int64(n)
 	if err != nil && err != io.EOF {
-		w.err = err
+		l.err = err
 	}
 	return n, err
 }
 
-func (w *watched) Close() error { return w.from.Close() }
+func (l *limitedBody) Close() error { return l.from.Close() }
 
-// drain reads what little is left, so that the connection can be used again.
-func (w *watched) drain() {
-	_, _ = io.CopyN(io.Discard, w.from, 4<<10)
-	_ = w.from.Close()
+// drain reads a short rest of the body, so that the connection can be reused.
+func (l *limitedBody) drain() {
+	_, _ = io.CopyN(io.Discard, l.from, 4<<10)
+	_ = l.from.Close()
 }
 
-// decodeJSON reads an answer into v. Names that it does not know are passed
-// over: later servers may send more.
+// decodeJSON reads an answer into v. Unknown names are ignored, since later servers
+// may send more.
 func decodeJSON(resp *http.Response, v any) error {
 	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
-		return fmt.Errorf("client: %s %s answered with something else than expected: %w", resp.Request.Method, resp.Request.URL.Path, err)
+		return fmt.Errorf("client: %s %s answered with something else than expected: %w", resp.Request.Method,
+			resp.Request.URL.Path, err)
 	}
 	return nil
 }
@@ -283,13 +287,14 @@ func fetch[T any](ctx context.Context, c *Client, x call) (*T, error) {
 // NewKey makes an Idempotency-Key: 128 random bits.
 func NewKey() string { return rand.Text() }
 
-// isLoopback says that a host is this machine.
+// isLoopback reports whether a host is this machine.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func seconds(header string) time.Duration {
+// retryAfter parses a Retry-After header: seconds or a date.
+func retryAfter(header string) time.Duration {
 	n, err := strconv.ParseInt(header, 10, 32)
 	if err == nil && n >= 0 {
 		return time.Duration(n) * time.Second

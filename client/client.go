@@ -1,6 +1,7 @@
-// Package client calls a Hare server over HTTP: solves that wait or go on behind,
-// their events across broken connections, bounds, checks, online sessions and
-// scenarios. It retries what is safe to repeat, and gives refusals as *Problem.
+// Package client calls a Hare server over HTTP: synchronous and asynchronous solves,
+// their events across broken connections, bounds, verification, online sessions,
+// what-ifs and simulations. The client retries calls that are safe to repeat, and
+// returns refusals as *Problem.
 package client
 
 import (
@@ -12,36 +13,36 @@ import (
 	"time"
 )
 
-// Config says where the server is and how patient the client is.
+// Config says where the server is, and holds the limits and timeouts of the client.
 type Config struct {
 	// URL of the server; empty means http://127.0.0.1:8080.
 	URL string
-	// Key is sent as Authorization: Bearer; empty sends none. It goes over
-	// plain HTTP to loopback alone, unless Insecure is set.
+	// Key is sent as Authorization: Bearer; an empty Key is not sent. Over plain HTTP
+	// the Key is sent only to loopback addresses, unless Insecure is set.
 	Key      string
 	Insecure bool
-	// HTTPClient sends the requests; nil means one of its own. It must have no
-	// Timeout, which would cut streams: contexts limit calls.
+	// HTTPClient sends the requests; nil means an http.Client of this client alone.
+	// HTTPClient must have no Timeout, which would cut streams: contexts limit calls.
 	HTTPClient *http.Client
-	// Retries is how often a call that may be repeated is sent again, and how
-	// often in a row a stream may fail without an event in between; zero means
-	// 4, less means never. What would fail again, such as a certificate that is
-	// not trusted or a refused document, is never sent again.
+	// Retries is how often a call that is safe to repeat is retried, and how often in
+	// a row a stream may fail without an event in between. Zero means 4, and a
+	// negative number means never. Permanent failures, such as a certificate that is
+	// not trusted or a refused document, are never retried.
 	Retries int
-	// Backoff is the longest wait before the first retry; it doubles with each,
-	// up to 10 s, and the wait is drawn evenly from its upper half. Zero means
-	// 200 ms. A Retry-After of the server counts where it is longer.
+	// Backoff is the longest wait before the first retry; zero means 200 ms. The limit
+	// doubles with each retry, up to 10 s, and the wait is random in the upper half
+	// below the limit. A longer Retry-After of the server replaces the wait.
 	Backoff time.Duration
-	// Patience is the longest Retry-After that is waited for: beyond it the
-	// refusal is returned at once. Zero means 1 min.
-	Patience time.Duration
-	// Silence is after how long without a byte a stream counts as broken; the
-	// server sends something every 15 s. Zero means 1 min.
-	Silence time.Duration
-	// MaxBytes limits an answer and each of its lines, decompressed; zero means
-	// 1 GiB.
+	// MaxRetryAfter is the longest Retry-After for which the client waits. With a
+	// longer one the refusal is returned at once. Zero means 1 min.
+	MaxRetryAfter time.Duration
+	// IdleTimeout is the time without a byte after which a stream counts as broken.
+	// The server sends something every 15 s. Zero means 1 min.
+	IdleTimeout time.Duration
+	// MaxBytes limits the decompressed size of an answer and of each of its lines;
+	// zero means 1 GiB.
 	MaxBytes int64
-	// UserAgent zero means hare-client-go.
+	// UserAgent is the User-Agent header; empty means hare-client-go.
 	UserAgent string
 }
 
@@ -50,7 +51,7 @@ const (
 	defaultBytes = 1 << 30
 )
 
-// ErrInClear says that a key would go over plain HTTP to another machine.
+// ErrInClear says that a key would be sent over plain HTTP to another machine.
 var ErrInClear = errors.New("client: a key over plain HTTP can be read on the way: use https, or set Insecure")
 
 func (cfg *Config) validate() (*url.URL, error) {
@@ -61,7 +62,8 @@ func (cfg *Config) validate() (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: URL: %w", err)
 	}
-	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" || base.User != nil {
+	if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" ||
+		base.User != nil {
 		return nil, fmt.Errorf("client: URL %q: give scheme and host, as in https://hare.example:8443", cfg.URL)
 	}
 	if cfg.Key != "" && base.Scheme == "http" && !cfg.Insecure && !isLoopback(base.Hostname()) {
@@ -77,7 +79,7 @@ func (cfg *Config) validate() (*url.URL, error) {
 	for _, d := range []struct {
 		field *time.Duration
 		value time.Duration
-	}{{&cfg.Backoff, 200 * time.Millisecond}, {&cfg.Patience, time.Minute}, {&cfg.Silence, time.Minute}} {
+	}{{&cfg.Backoff, 200 * time.Millisecond}, {&cfg.MaxRetryAfter, time.Minute}, {&cfg.IdleTimeout, time.Minute}} {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
@@ -103,7 +105,7 @@ type Client struct {
 	base *url.URL
 }
 
-// New makes a client. It sends nothing yet.
+// New makes a client. New sends nothing.
 func New(cfg Config) (*Client, error) {
 	base, err := cfg.validate()
 	if err != nil {
@@ -112,5 +114,5 @@ func New(cfg Config) (*Client, error) {
 	return &Client{cfg: cfg, base: base}, nil
 }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() { c.cfg.HTTPClient.CloseIdleConnections() }

@@ -61,7 +61,8 @@ func TestSolveVerifyBound(t *testing.T) {
 	if err != nil || b.Bound.String() != "30.1" || !b.Certified {
 		t.Fatalf("%v %+v", err, b)
 	}
-	if cert, err := wire.DecodeCertificate(bytes.NewReader(b.Certificate), wire.Limits{}); err != nil || cert.Bound != "30.100000" {
+	if cert, err := wire.DecodeCertificate(bytes.NewReader(b.Certificate), wire.Limits{}); err != nil ||
+		cert.Bound != "30.100000" {
 		t.Errorf("%v %+v", err, cert)
 	}
 	if v, err := c.Version(t.Context()); err != nil || v.Version != "test" {
@@ -76,7 +77,8 @@ func TestProblems(t *testing.T) {
 	seven := 7.0
 	_, err := c.Solve(t.Context(), client.Request{Instance: instance(t), Options: client.Options{Gap: &seven}})
 	var p *client.Problem
-	if !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || p.Code != "out_of_range" || p.RequestID == "" || len(p.Faults) != 1 || p.Faults[0].Pointer != "/options/gap" {
+	if !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || p.Code != "out_of_range" ||
+		p.RequestID == "" || len(p.Faults) != 1 || p.Faults[0].Pointer != "/options/gap" {
 		t.Fatalf("%#v", err)
 	}
 	var fault *hare.InvalidError
@@ -128,7 +130,8 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	for name, cfg := range map[string]client.Config{
-		"none": {}, "loopback": {URL: "http://[::1]:9", Key: "hare_1"}, "tls": {URL: "https://x", Key: "hare_1"}, "insecure": {URL: "http://x", Key: "k", Insecure: true},
+		"none": {}, "loopback": {URL: "http://[::1]:9", Key: "hare_1"}, "tls": {URL: "https://x", Key: "hare_1"},
+		"insecure": {URL: "http://x", Key: "k", Insecure: true},
 	} {
 		if _, err := client.New(cfg); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -260,7 +263,8 @@ func TestScheduleGoesToTheWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := c.Schedule(t.Context(), s.ID, "text/csv", nil, &out); err != nil || !strings.HasPrefix(out.String(), "job,round,gpu\n") {
+	if err := c.Schedule(t.Context(), s.ID, "text/csv", nil, &out); err != nil ||
+		!strings.HasPrefix(out.String(), "job,round,gpu\n") {
 		t.Errorf("%v %q", err, out.String())
 	}
 	if err := c.Delete(t.Context(), s.ID); err != nil {
@@ -289,7 +293,8 @@ func TestPlanAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := c.Solve(t.Context(), client.Request{Instance: inst, Options: quick, Previous: first, PreviousInstance: inst, At: 3 * time.Second, Stability: 0.5})
+	again, err := c.Solve(t.Context(), client.Request{Instance: inst, Options: quick, Previous: first,
+		PreviousInstance: inst, At: 3 * time.Second, Stability: 0.5})
 	if err != nil || again.Value == nil || again.InstanceSHA256 == first.InstanceSHA256 {
 		t.Errorf("%v %+v", err, again)
 	}
@@ -312,7 +317,8 @@ func TestVerifyReplan(t *testing.T) {
 		prev   *hare.Result
 		before *hare.Instance
 		ok     bool
-	}{"with": {prev, nil, true}, "with both": {prev, inst, true}, "without": {nil, nil, true}, "of another instance": {prev, res.Replan.Rest, false}} {
+	}{"with": {prev, nil, true}, "with both": {prev, inst, true}, "without": {nil, nil, true},
+		"of another instance": {prev, res.Replan.Rest, false}} {
 		rep, err := c.VerifyReplan(t.Context(), inst, res, x.prev, x.before)
 		if err != nil || rep.OK != x.ok || rep.OK != strings.Contains(rep.Note, "this is the rest at 1 s") {
 			t.Errorf("%s: %v %+v", name, err, rep)

@@ -18,24 +18,25 @@ import (
 type Event struct {
 	ID   int64  // counts the events of the solve from 1
 	Type string // status, phase, incumbent, bound, checkpoint or done; later servers may send others
-	// What most events have; what one lacks is zero or nil.
-	AtS         float64 `json:"at_s"` // since the solve was taken in, in seconds
+	// The fields below are those of most events. Fields that an event does not have
+	// are zero or nil.
+	AtS         float64 `json:"at_s"` // seconds since the solve was submitted
 	Status      string  `json:"status"`
 	Phase       string  `json:"phase"`
 	Termination string  `json:"termination"`
-	// QueuePosition counts from 1; 0 when it does not wait.
+	// QueuePosition counts from 1; 0 when the solve does not wait.
 	QueuePosition int      `json:"queue_position"`
-	Value         *float64 `json:"value"` // of the best schedule so far
-	Bound         *float64 `json:"bound"` // best so far
+	Value         *float64 `json:"value"` // value of the best schedule so far
+	Bound         *float64 `json:"bound"` // best bound so far
 	Gap           *float64 `json:"gap"`
-	// Data is the whole event as it was sent, JSON.
+	// Data is the whole event as the server sent it, in JSON.
 	Data json.RawMessage `json:"-"`
 }
 
-// Events gives the events of a solve behind the one with the id after (0: all),
-// up to done, with which they end. A stream that breaks, or is silent for
-// Config.Silence, is taken up again behind the last event, so that each comes
-// once.
+// Events yields the events of a solve that follow the event with the id after (0:
+// all events), up to the event done, which is the last. Where the stream breaks, or
+// nothing comes for Config.IdleTimeout, the client reconnects and resumes after the
+// last event, so that each event comes once.
 func (c *Client) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for m, err := range c.follow(ctx, solvePath(id, "/events"), after) {
@@ -58,17 +59,17 @@ func (c *Client) Events(ctx context.Context, id string, after int64) iter.Seq2[E
 
 // message is one server-sent event.
 type message struct {
-	id    int64 // 0 without one
+	id    int64 // 0 for an event without an id
 	event string
 	data  []byte
 }
 
-// errEnded says that a stream ended where more should have come.
+// errEnded says that a stream ended before its last event.
 var errEnded = errors.New("client: the stream ended early")
 
-// follow reads a stream of server-sent events and connects again, behind the
-// last id, whenever it breaks. It ends with an error alone: who reads knows
-// what the last event is.
+// follow reads a stream of server-sent events, and reconnects with the last id
+// whenever the connection breaks. The sequence ends only with an error: the reader
+// knows which event is the last.
 func (c *Client) follow(ctx context.Context, path string, after int64) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		for failures := 0; ; failures++ {
@@ -76,7 +77,7 @@ func (c *Client) follow(ctx context.Context, path string, after int64) iter.Seq2
 			err := c.connect(ctx, path, after, func(m message) bool {
 				if m.id != 0 {
 					if m.id <= after {
-						return true // sent twice
+						return true // the event came before
 					}
 					after = m.id
 				}
@@ -100,13 +101,15 @@ func (c *Client) follow(ctx context.Context, path string, after int64) iter.Seq2
 	}
 }
 
-// connect reads one connection of a stream until it breaks, which is an error,
-// or each wants no more.
+// connect reads one connection of a stream until the connection breaks, which is an
+// error, or each returns false.
 func (c *Client) connect(ctx context.Context, path string, after int64, each func(message) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := time.AfterFunc(c.cfg.Silence, func() { cancel(fmt.Errorf("client: nothing came for %v", c.cfg.Silence)) })
-	defer silence.Stop()
+	idle := time.AfterFunc(c.cfg.IdleTimeout, func() {
+		cancel(fmt.Errorf("client: nothing came for %v", c.cfg.IdleTimeout))
+	})
+	defer idle.Stop()
 	x := call{method: http.MethodGet, path: path, header: http.Header{"Accept": {kindEvents}}}
 	if after > 0 {
 		x.header.Set("Last-Event-ID", strconv.FormatInt(after, 10))
@@ -123,7 +126,7 @@ func (c *Client) connect(ctx context.Context, path string, after int64, each fun
 	if resp.StatusCode != http.StatusOK {
 		return problemOf(resp)
 	}
-	in := bufio.NewReaderSize(&lively{resp.Body, silence, c.cfg.Silence}, 64<<10)
+	in := bufio.NewReaderSize(&idleReader{resp.Body, idle, c.cfg.IdleTimeout}, 64<<10)
 	for {
 		m, err := readMessage(in, c.cfg.MaxBytes)
 		if errors.Is(err, errTooLong) {
@@ -133,7 +136,7 @@ func (c *Client) connect(ctx context.Context, path string, after int64, each fun
 			if cause := context.Cause(ctx); cause != nil {
 				err = cause
 			}
-			return brokenError{fmt.Errorf("%w: %w", errEnded, err)}
+			return networkError{fmt.Errorf("%w: %w", errEnded, err)}
 		}
 		if m.event == "end" {
 			return endOf(m)
@@ -144,32 +147,32 @@ func (c *Client) connect(ctx context.Context, path string, after int64, each fun
 	}
 }
 
-// endOf is why the server ended a stream.
+// endOf returns the reason why the server ended a stream.
 func endOf(m message) error {
 	p := &Problem{Title: "the stream ended"}
-	_ = json.Unmarshal(m.data, p) // without a code it is an end all the same
+	_ = json.Unmarshal(m.data, p) // the stream also ends where the message has no code
 	p.Status = map[string]int{
 		"draining": http.StatusServiceUnavailable, "no_session": http.StatusNotFound, "no_solve": http.StatusNotFound,
 	}[p.Code]
 	return p
 }
 
-// lively postpones what happens in silence.
-type lively struct {
+// idleReader restarts the idle timeout with each read.
+type idleReader struct {
 	io.Reader
-	silence *time.Timer
-	most    time.Duration
+	idle *time.Timer
+	most time.Duration
 }
 
-func (l *lively) Read(b []byte) (int, error) {
-	n, err := l.Reader.Read(b)
-	l.silence.Reset(l.most)
+func (r *idleReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	r.idle.Reset(r.most)
 	return n, err
 }
 
-// readMessage reads up to the end of the next event that has data. Comments,
-// and events that the end of the stream cuts, count for nothing, as the HTML
-// standard wants it (9.2.6). limit is for the bytes of one event.
+// readMessage reads up to the end of the next event that has data. Comments, and an
+// event that the end of the stream truncates, are ignored, as the HTML standard
+// requires (9.2.6). limit is the greatest size of an event in bytes.
 func readMessage(in *bufio.Reader, limit int64) (message, error) {
 	var m message
 	has := false
@@ -205,8 +208,8 @@ func readMessage(in *bufio.Reader, limit int64) (message, error) {
 	}
 }
 
-// readLine returns a line without its end, or errTooLong. What the end of the
-// stream cuts is no line.
+// readLine returns a line without its line break, or errTooLong. Text without a line
+// break at the end of the stream is not a line.
 func readLine(in *bufio.Reader, limit int64) ([]byte, error) {
 	var long []byte
 	for {

@@ -24,7 +24,8 @@ const readme = `{"hare": "instance/v1",
 // server is what hare serve listens with, for the examples.
 func server() (url string, close func()) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: "example"}})
-	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := service.OpenSolves(context.Background(),
+		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		panic(err)
 	}
@@ -49,7 +50,8 @@ func ExampleClient_Solve() {
 		fmt.Println(err)
 		return
 	}
-	res, err := c.Solve(context.Background(), client.Request{Instance: inst, Options: client.Options{Bound: "critical_path"}})
+	res, err := c.Solve(context.Background(), client.Request{Instance: inst,
+		Options: client.Options{Bound: "critical_path"}})
 	if err != nil {
 		fmt.Println(err)
 		return

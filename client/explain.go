@@ -47,7 +47,8 @@ func (c *Client) Jobs(ctx context.Context, id, sort string, limit int) (*JobList
 	if limit > 0 {
 		query.Set("limit", strconv.Itoa(limit))
 	}
-	return fetch[JobList](ctx, c, call{method: http.MethodGet, path: solvePath(id, "/jobs"), query: query, repeatable: true})
+	return fetch[JobList](ctx, c, call{method: http.MethodGet, path: solvePath(id, "/jobs"), query: query,
+		repeatable: true})
 }
 
 // Change asks for changes with which a job ends By a time of the schedule, or
@@ -175,13 +176,15 @@ type JobChange struct {
 func (c *Client) Explain(ctx context.Context, id, job string, change *Change) (*Explanation, error) {
 	query := url.Values{}
 	if change != nil {
-		for name, d := range map[string]time.Duration{"by_s": change.By, "earlier_s": change.Earlier, "time_limit_s": change.TimeLimit} {
+		for name, d := range map[string]time.Duration{"by_s": change.By, "earlier_s": change.Earlier,
+			"time_limit_s": change.TimeLimit} {
 			if d > 0 {
 				query.Set(name, hare.FormatMicros(d.Microseconds()))
 			}
 		}
 	}
-	return fetch[Explanation](ctx, c, call{method: http.MethodGet, path: solvePath(id, "/jobs/"+url.PathEscape(job)), query: query, repeatable: true})
+	return fetch[Explanation](ctx, c, call{method: http.MethodGet, path: solvePath(id, "/jobs/"+url.PathEscape(job)),
+		query: query, repeatable: true})
 }
 
 // Prices are those of a solve's certificate, by type and time.

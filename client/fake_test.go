@@ -112,7 +112,8 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(f.status)
-		fmt.Fprintf(w, `{"type":"about:blank","title":"x","status":%d,"code":"%s","detail":"told so","request_id":"r1"}`, f.status, f.code)
+		fmt.Fprintf(w, `{"type":"about:blank","title":"x","status":%d,"code":"%s","detail":"told so","request_id":"r1"}`,
+			f.status, f.code)
 		return
 	}
 	if lose {
@@ -207,7 +208,8 @@ func (k *keeper) describe(w io.Writer, id string) {
 	if k.done() {
 		status, more = "succeeded", `"termination":"work_limit",`
 	}
-	fmt.Fprintf(w, `{"id":"%s","status":"%s",%s"created":"2026-11-21T10:00:00Z","value":3.5,"bound":3,"gap":null,"news":[1],"links":{"self":"/v1/solves/%s"}}`, id, status, more, id)
+	fmt.Fprintf(w, `{"id":"%s","status":"%s",%s"created":"2026-11-21T10:00:00Z","value":3.5,"bound":3,"gap":null,`+
+		`"news":[1],"links":{"self":"/v1/solves/%s"}}`, id, status, more, id)
 }
 
 func (k *keeper) post(w http.ResponseWriter, r *http.Request) {
@@ -291,7 +293,8 @@ func (k *keeper) events(w http.ResponseWriter, r *http.Request) {
 
 func (k *keeper) list(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("after"))
-	page := map[string]any{"solves": []any{map[string]any{"id": "s" + strconv.Itoa(from), "status": "queued"}, map[string]any{"id": "t" + strconv.Itoa(from), "status": r.URL.Query().Get("status")}}}
+	page := map[string]any{"solves": []any{map[string]any{"id": "s" + strconv.Itoa(from), "status": "queued"},
+		map[string]any{"id": "t" + strconv.Itoa(from), "status": r.URL.Query().Get("status")}}}
 	if from < 2 {
 		page["next"] = strconv.Itoa(from + 1)
 	}

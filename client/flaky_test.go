@@ -34,15 +34,16 @@ func TestEventsResume(t *testing.T) {
 	k.cut = 2
 	c := k.serve(t, nil)
 	var ids []int64
-	res, err := c.Solve(t.Context(), client.Request{Instance: instance(t), Options: quick, Progress: func(e client.Event) {
-		ids = append(ids, e.ID)
-		if e.Type == "incumbent" && (*e.Value != float64(100-e.ID) || e.Bound != nil || e.AtS != float64(e.ID)+.5) {
-			t.Errorf("%+v", e)
-		}
-		if e.Type == "done" && (e.Status != "succeeded" || e.Termination != "gap") {
-			t.Errorf("%+v", e)
-		}
-	}})
+	res, err := c.Solve(t.Context(), client.Request{Instance: instance(t), Options: quick,
+		Progress: func(e client.Event) {
+			ids = append(ids, e.ID)
+			if e.Type == "incumbent" && (*e.Value != float64(100-e.ID) || e.Bound != nil || e.AtS != float64(e.ID)+.5) {
+				t.Errorf("%+v", e)
+			}
+			if e.Type == "done" && (e.Status != "succeeded" || e.Termination != "gap") {
+				t.Errorf("%+v", e)
+			}
+		}})
 	if err != nil || res.Value == nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestEventsResume(t *testing.T) {
 // A stream without a byte is broken, however open it looks.
 func TestSilentStreamIsTakenUpAgain(t *testing.T) {
 	k := newKeeper(t)
-	c := k.serve(t, func(cfg *client.Config) { cfg.Silence = 50 * time.Millisecond })
+	c := k.serve(t, func(cfg *client.Config) { cfg.IdleTimeout = 50 * time.Millisecond })
 	s, err := c.Submit(t.Context(), client.Request{Instance: instance(t), Options: quick})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +78,7 @@ func TestSilentStreamIsTakenUpAgain(t *testing.T) {
 
 func TestStreamThatGivesNothingEnds(t *testing.T) {
 	k := newKeeper(t)
-	c := k.serve(t, func(cfg *client.Config) { cfg.Silence, cfg.Retries = 10*time.Millisecond, -1 })
+	c := k.serve(t, func(cfg *client.Config) { cfg.IdleTimeout, cfg.Retries = 10*time.Millisecond, -1 })
 	s, err := c.Submit(t.Context(), client.Request{Instance: instance(t), Options: quick})
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +155,8 @@ func TestRetries(t *testing.T) {
 		status int // of the problem in the end
 	}{
 		{"busy", []fail{{503, 0, "busy"}, {503, 0, "draining"}}, 0, false, 3, 0},
-		{"too often", []fail{{503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}}, 0, false, 5, 503},
+		{"too often", []fail{{503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}, {503, 0, "busy"}}, 0,
+			false, 5, 503},
 		{"a long way off", []fail{{503, 3600, "busy"}}, 0, false, 1, 503},
 		{"it would take as long again", []fail{{503, 0, "deadline"}}, 0, false, 1, 503},
 		{"a defect", []fail{{500, -1, "internal"}}, 0, false, 1, 500},
@@ -202,7 +204,8 @@ func TestDeadlineBeforeRetry(t *testing.T) {
 	began := time.Now()
 	_, err := c.Version(ctx)
 	var p *client.Problem
-	if !errors.As(err, &p) || p.RetryAfter != 30*time.Second || !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 4*time.Second {
+	if !errors.As(err, &p) || p.RetryAfter != 30*time.Second || !errors.Is(err, context.DeadlineExceeded) ||
+		time.Since(began) > 4*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
@@ -222,7 +225,8 @@ func TestWhatIf(t *testing.T) {
 	c := k.serve(t, nil)
 	below := 1.5
 	ask := client.WhatIf{SolveID: "s1", Scenarios: []client.Scenario{
-		{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}}, {ID: "bad", Drain: []client.Drain{{Node: "x", AtS: 3}}},
+		{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}},
+		{ID: "bad", Drain: []client.Drain{{Node: "x", AtS: 3}}},
 	}, PruneBelow: &below}
 	var got []client.Outcome
 	for o, err := range c.WhatIf(t.Context(), ask) {
@@ -231,10 +235,12 @@ func TestWhatIf(t *testing.T) {
 		}
 		got = append(got, o)
 	}
-	if len(got) != 4 || *got[1].ValueChange != -9.5 || *got[1].OptimumChange[0] != -10 || got[2].Error == nil || got[2].Error.Faults[0].Pointer != "/scenarios/1/drain/node" || got[3].Value != nil {
+	if len(got) != 4 || *got[1].ValueChange != -9.5 || *got[1].OptimumChange[0] != -10 || got[2].Error == nil ||
+		got[2].Error.Faults[0].Pointer != "/scenarios/1/drain/node" || got[3].Value != nil {
 		t.Errorf("%+v", got)
 	}
-	if want := `{"base":{"solve_id":"s1"},"prune":{"below_s":1.5},"scenarios":[{"id":"more","add_gpus":[{"type":"V100","count":2}]},{"id":"bad","drain":[{"node":"x","at_s":3}]}]}`; k.asked != want {
+	if want := `{"base":{"solve_id":"s1"},"prune":{"below_s":1.5},"scenarios":[{"id":"more","add_gpus":[{"type":"V100",` +
+		`"count":2}]},{"id":"bad","drain":[{"node":"x","at_s":3}]}]}`; k.asked != want {
 		t.Error(k.asked)
 	}
 	for range c.WhatIf(t.Context(), ask) {

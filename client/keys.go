@@ -95,5 +95,6 @@ func (c *Client) SetQuota(ctx context.Context, tenant string, q Quota) (*TenantQ
 	if err != nil {
 		return nil, err
 	}
-	return fetch[TenantQuota](ctx, c, call{method: http.MethodPut, path: "/v1/quotas/" + url.PathEscape(tenant), body: text, repeatable: true})
+	return fetch[TenantQuota](ctx, c, call{method: http.MethodPut, path: "/v1/quotas/" + url.PathEscape(tenant),
+		body: text, repeatable: true})
 }

@@ -26,7 +26,8 @@ import (
 func live(t *testing.T, dir string) (url string) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2, Queue: 8})
-	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := service.OpenSolves(context.Background(),
+		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,8 @@ func TestStoredSolve(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
 	ctx, inst := t.Context(), instance(t)
 	var seen []client.Event
-	req := client.Request{Instance: inst, Options: client.Options{WorkLimit: 500}, Key: "k", Progress: func(e client.Event) { seen = append(seen, e) }}
+	req := client.Request{Instance: inst, Options: client.Options{WorkLimit: 500}, Key: "k",
+		Progress: func(e client.Event) { seen = append(seen, e) }}
 	res, err := c.Solve(ctx, req)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +82,8 @@ func TestStoredSolve(t *testing.T) {
 		}
 		types = append(types, e.Type)
 	}
-	if len(seen) == 0 || seen[len(seen)-1].Type != "done" || !slices.Contains(types, "incumbent") || !slices.Contains(types, "bound") {
+	if len(seen) == 0 || seen[len(seen)-1].Type != "done" || !slices.Contains(types, "incumbent") ||
+		!slices.Contains(types, "bound") {
 		t.Fatalf("events %v", types)
 	}
 	s, err := c.Submit(ctx, req) // joins it by its key
@@ -103,7 +106,8 @@ func TestStoredSolve(t *testing.T) {
 	}
 	for accept, first := range map[string]string{"text/csv": "gpu,type,job,", "application/x-ndjson": `{"jobs":[`} {
 		var b bytes.Buffer
-		if err := c.Schedule(ctx, s.ID, accept, url.Values{"job": {"bert"}}, &b); err != nil || !strings.HasPrefix(b.String(), first) || accept == "text/csv" && strings.Contains(b.String(), "vgg") {
+		if err := c.Schedule(ctx, s.ID, accept, url.Values{"job": {"bert"}}, &b); err != nil ||
+			!strings.HasPrefix(b.String(), first) || accept == "text/csv" && strings.Contains(b.String(), "vgg") {
 			t.Errorf("%s: %v %s", accept, err, &b)
 		}
 	}
@@ -150,7 +154,8 @@ func TestExplainAndPrices(t *testing.T) {
 			t.Fatal(err)
 		}
 		end := float64(job.EndUs) / 1e6
-		if x.Job != job.ID || x.Outcome != "scheduled" || x.EndS != end || x.Timeline[len(x.Timeline)-1].ToS != end || x.Price == nil || len(x.Elsewhere) == 0 || x.Earlier != nil {
+		if x.Job != job.ID || x.Outcome != "scheduled" || x.EndS != end || x.Timeline[len(x.Timeline)-1].ToS != end ||
+			x.Price == nil || len(x.Elsewhere) == 0 || x.Earlier != nil {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -165,15 +170,18 @@ func TestExplainAndPrices(t *testing.T) {
 		t.Error(err)
 	}
 	p, err := c.Prices(ctx, s.ID)
-	if err != nil || p.InstanceSHA256 != res.InstanceSHA256 || len(p.Types) == 0 || len(p.GridS) != len(p.Types[0].Prices)+1 || p.Meaning == "" {
+	if err != nil || p.InstanceSHA256 != res.InstanceSHA256 || len(p.Types) == 0 ||
+		len(p.GridS) != len(p.Types[0].Prices)+1 || p.Meaning == "" {
 		t.Errorf("%v %+v", err, p)
 	}
 	lines := 0
-	for o, err := range c.WhatIf(ctx, client.WhatIf{SolveID: s.ID, Options: client.Options{WorkLimit: 500}, Scenarios: []client.Scenario{{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}}}}) {
+	for o, err := range c.WhatIf(ctx, client.WhatIf{SolveID: s.ID, Options: client.Options{WorkLimit: 500},
+		Scenarios: []client.Scenario{{ID: "more", AddGPUs: []client.AddGPUs{{Type: "V100", Count: 2}}}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lines++; o.Line == "scenario" && (o.Status != "succeeded" || len(o.OptimumChange) != 2 || *o.OptimumChange[0] > *o.OptimumChange[1]) {
+		if lines++; o.Line == "scenario" && (o.Status != "succeeded" || len(o.OptimumChange) != 2 ||
+			*o.OptimumChange[0] > *o.OptimumChange[1]) {
 			t.Errorf("%s", o.Data)
 		}
 	}
@@ -216,7 +224,8 @@ func TestReplan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := c.Solve(t.Context(), client.Request{Instance: inst, Previous: first, At: 5 * time.Second, Options: client.Options{WorkLimit: 500}})
+	res, err := c.Solve(t.Context(), client.Request{Instance: inst, Previous: first, At: 5 * time.Second,
+		Options: client.Options{WorkLimit: 500}})
 	if err != nil || res.Replan == nil || res.Replan.Rest == nil {
 		t.Errorf("%v %+v", err, res)
 	}
@@ -229,13 +238,17 @@ func TestKeysAndQuotas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := keys.In(dir).Update(t.Context(), func(set *service.KeySet) error { return set.Add(key, time.Now()) }); err != nil {
+	if err := keys.In(dir).Update(t.Context(), func(set *service.KeySet) error {
+		return set.Add(key, time.Now())
+	}); err != nil {
 		t.Fatal(err)
 	}
 	at, ctx := live(t, dir), t.Context()
 	admin := connect(t, client.Config{URL: at, Key: secret})
-	made, err := admin.CreateKey(ctx, client.KeyRequest{Tenant: "blue", Role: "solve", Lasts: time.Hour, Note: "of a test"})
-	if err != nil || made.Key == "" || made.Tenant != "blue" || made.State != "valid" || made.Expires.Sub(made.Created) != time.Hour {
+	made, err := admin.CreateKey(ctx, client.KeyRequest{Tenant: "blue", Role: "solve", Lasts: time.Hour,
+		Note: "of a test"})
+	if err != nil || made.Key == "" || made.Tenant != "blue" || made.State != "valid" ||
+		made.Expires.Sub(made.Created) != time.Hour {
 		t.Fatalf("%v %+v", err, made)
 	}
 	q, err := admin.SetQuota(ctx, "blue", client.Quota{Solves: 3})
@@ -253,7 +266,8 @@ func TestKeysAndQuotas(t *testing.T) {
 		t.Error(err)
 	}
 	all, err := admin.Keys(ctx)
-	if err != nil || len(all) != 2 || !slices.ContainsFunc(all, func(k client.Key) bool { return k.ID == made.ID && k.Key == "" && k.Note == "of a test" }) {
+	if err != nil || len(all) != 2 || !slices.ContainsFunc(all,
+		func(k client.Key) bool { return k.ID == made.ID && k.Key == "" && k.Note == "of a test" }) {
 		t.Errorf("%v %+v", err, all)
 	}
 	if err := admin.RevokeKey(ctx, made.ID); err != nil {

@@ -15,19 +15,19 @@ import (
 
 // Problem is why the server refused (RFC 9457).
 type Problem struct {
-	Status    int                `json:"status"` // of HTTP
-	Code      string             `json:"code"`   // stable; "" where something before the server refused
+	Status    int                `json:"status"` // status of HTTP
+	Code      string             `json:"code"`   // stable; "" where a proxy before the server refused
 	Title     string             `json:"title"`
 	Detail    string             `json:"detail"`
 	RequestID string             `json:"request_id"` // is in the server's log
 	Faults    hare.InvalidErrors `json:"errors"`     // each with a pointer into the request
-	// RetryAfter is what the server asks to wait; 0 where it says nothing.
+	// RetryAfter is how long the server asks to wait; 0 where the server does not say.
 	RetryAfter time.Duration `json:"-"`
 }
 
 var _ error = (*Problem)(nil)
 
-// Error has all that a person needs to act: detail, code and request id.
+// Error returns what a person needs to act: detail, code and request id.
 func (p *Problem) Error() string {
 	text := p.Detail
 	if text == "" {
@@ -43,25 +43,25 @@ func (p *Problem) Error() string {
 	return out
 }
 
-// Unwrap gives errors.As each fault.
+// Unwrap returns the faults, so that errors.As finds each.
 func (p *Problem) Unwrap() []error { return p.Faults.Unwrap() }
 
-// refused says that the server did nothing, so that also what must happen once
-// may be sent again.
+// refused reports whether the server did nothing, so that even a call that is not
+// idempotent may be repeated.
 func (p *Problem) refused() bool {
 	return slices.Contains([]string{"busy", "draining", "rate", "quota", "too_many_streams"}, p.Code) ||
 		p.Status == http.StatusTooManyRequests && p.RetryAfter > 0
 }
 
-// passing says that the reason may pass by itself.
-func (p *Problem) passing() bool {
+// transient reports whether the same call may succeed later.
+func (p *Problem) transient() bool {
 	switch p.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return p.Code != "limit"
 	case http.StatusServiceUnavailable:
-		return p.Code != "deadline" // it would take as long again
+		return p.Code != "deadline" // the same call would reach its deadline again
 	case http.StatusConflict:
-		// The first call with this Idempotency-Key is on its way.
+		// The first call with this Idempotency-Key is still in progress.
 		return p.RetryAfter > 0
 	}
 	return false
@@ -74,12 +74,12 @@ func problemOf(resp *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxProblemBytes))
 	if kind != "application/problem+json" || err != nil || json.Unmarshal(text, p) != nil {
-		// Not Hare's: a proxy's page, or half an answer.
+		// The body is not Hare's: a proxy's page, or a part of an answer.
 		p = &Problem{Title: http.StatusText(resp.StatusCode), Detail: firstLine(text)}
 	}
 	p.Faults = slices.DeleteFunc(p.Faults, func(f *hare.InvalidError) bool { return f == nil })
 	p.Status = resp.StatusCode
-	p.RetryAfter = seconds(resp.Header.Get("Retry-After"))
+	p.RetryAfter = retryAfter(resp.Header.Get("Retry-After"))
 	if p.RequestID == "" {
 		p.RequestID = resp.Header.Get("X-Request-Id")
 	}

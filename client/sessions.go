@@ -17,12 +17,12 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// SessionRequest opens an online session.
+// SessionRequest describes an online session that CreateSession opens.
 type SessionRequest struct {
 	Cluster    *hare.Cluster
-	Policy     string          // "": hlas
-	Parameters json.RawMessage // of the policy; nil: its defaults
-	// ServerClock lets the server stamp the events: AtUs of them does not count.
+	Policy     string          // empty means hlas
+	Parameters json.RawMessage // parameters of the policy; nil means the defaults
+	// ServerClock makes the server set the times of events, in place of their AtUs.
 	ServerClock bool
 }
 
@@ -34,13 +34,13 @@ type Session struct {
 	Clock   string    `json:"clock"` // events or server
 	GPUs    int       `json:"gpus"`  // when it began
 	LastSeq int64     `json:"last_seq"`
-	Active  bool      `json:"active"` // its state is in memory
-	// Status is how it stands, JSON; lists leave it out.
+	Active  bool      `json:"active"` // the session's state is in memory
+	// Status is the state of the session in JSON; lists do not have Status.
 	Status json.RawMessage `json:"status"`
 }
 
-// CreateSession opens a session. It is not sent again when the network fails,
-// for it may have been opened: Sessions lists them.
+// CreateSession opens a session. The call is not retried when the network fails,
+// since the server may have opened the session: Sessions lists it then.
 func (c *Client) CreateSession(ctx context.Context, req SessionRequest) (*Session, error) {
 	if req.Cluster == nil {
 		return nil, errors.New("client: Cluster is nil")
@@ -64,12 +64,12 @@ func (c *Client) CreateSession(ctx context.Context, req SessionRequest) (*Sessio
 
 func sessionPath(id, more string) string { return "/v1/sessions/" + url.PathEscape(id) + more }
 
-// Session looks at one.
+// Session returns the session of an id.
 func (c *Client) Session(ctx context.Context, id string) (*Session, error) {
 	return fetch[Session](ctx, c, call{method: http.MethodGet, path: sessionPath(id, ""), repeatable: true})
 }
 
-// Sessions lists them, the oldest first.
+// Sessions lists all sessions, the oldest first.
 func (c *Client) Sessions(ctx context.Context) iter.Seq2[*Session, error] {
 	return pages(ctx, c, "/v1/sessions", "after", nil, func(page json.RawMessage) ([]*Session, string, error) {
 		var p struct {
@@ -86,25 +86,25 @@ func (c *Client) DeleteSession(ctx context.Context, id string) error {
 	return c.remove(ctx, sessionPath(id, ""))
 }
 
-// EventError is why the server refused an event of a session, which changed
-// nothing.
+// EventError says why the server refused an event of a session. A refused event
+// changes nothing.
 type EventError struct {
 	Seq      int64
 	Status   int    `json:"status"`
 	Pointer  string `json:"pointer"` // into the event
 	Code     string `json:"code"`
 	Detail   string `json:"detail"`
-	Expected int64  `json:"expected"` // the number that must come next, where that is what is wrong
+	Expected int64  `json:"expected"` // the number that must come next, where the event has another number
 }
 
 func (e *EventError) Error() string {
 	return fmt.Sprintf("hare: event %d refused: %s: %s (%s)", e.Seq, e.Pointer, e.Detail, e.Code)
 }
 
-// Apply sends events and returns an answer for each. They are numbered, so that
-// after a broken connection all are sent again and what was recorded before is
-// answered as it was then. The first event that is refused is the error, an
-// *EventError; the answers are those before it.
+// Apply sends events and returns an answer for each. The events are numbered: after
+// a broken connection Apply sends all events again, and the server repeats its
+// answers to those that it has recorded. Where the server refuses an event, the
+// error is an *EventError, and Apply returns the answers to the events before.
 func (c *Client) Apply(ctx context.Context, s *Session, events ...hare.Event) ([]hare.Answer, error) {
 	var text []byte
 	for _, e := range events {
@@ -123,7 +123,7 @@ func (c *Client) Apply(ctx context.Context, s *Session, events ...hare.Event) ([
 			for len(answers) < len(events) {
 				line, err := readLine(in, c.cfg.MaxBytes)
 				if err != nil {
-					return brokenError{fmt.Errorf("client: %d of %d events were answered: %w", len(answers), len(events), err)}
+					return networkError{fmt.Errorf("client: %d of %d events were answered: %w", len(answers), len(events), err)}
 				}
 				var refused struct {
 					Seq   int64       `json:"seq"`
@@ -145,22 +145,22 @@ func (c *Client) Apply(ctx context.Context, s *Session, events ...hare.Event) ([
 				}
 				answers = append(answers, a)
 			}
-			_, _ = io.Copy(io.Discard, in) // nothing follows
+			_, _ = io.Copy(io.Discard, in) // reach the end, so that the connection can be reused
 			return nil
 		}})
 	return answers, err
 }
 
-// untimed takes the time out of an event as wire.AppendEvent writes it.
+// untimed removes the time from an event as wire.AppendEvent writes it.
 func untimed(line []byte) []byte {
 	from := bytes.Index(line, []byte(`,"at_s":`))
 	to := bytes.Index(line, []byte(`,"type":`))
 	return append(line[:from:from], line[to:]...)
 }
 
-// Decisions follows the answers of a session behind the event after, also those
-// to come, until ctx ends, the session is deleted, or reading stops. A stream
-// that breaks is taken up again.
+// Decisions yields the answers of a session to the events that follow the event
+// after, past and future, until ctx ends, the session is deleted, or the caller
+// stops. A stream that breaks is resumed.
 func (c *Client) Decisions(ctx context.Context, id string, after int64) iter.Seq2[hare.Answer, error] {
 	return func(yield func(hare.Answer, error) bool) {
 		for m, err := range c.follow(ctx, sessionPath(id, "/decisions"), after) {

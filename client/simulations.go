@@ -11,18 +11,18 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// Simulation is what came of playing jobs to policies.
+// Simulation is the report of a simulation.
 type Simulation struct {
-	// Status is succeeded, or deadline where the time limit passed: Runs are those
-	// that had ended by then.
+	// Status is succeeded, or deadline where the time limit passed. Runs are the runs
+	// that have ended.
 	Status string          `json:"status"`
 	Asked  int64           `json:"asked"` // runs that were asked for
 	Runs   []SimulationRun `json:"runs"`  // by policy as asked for, then seed
 	simulation.Summary
 }
 
-// SimulationRun is a policy on the jobs, with one seed. Times are in seconds;
-// docs/simulations.md says what each figure is.
+// SimulationRun holds the figures of one policy with one seed. Times are in seconds;
+// docs/simulations.md defines each figure.
 type SimulationRun struct {
 	Policy            string             `json:"policy"`
 	Engine            string             `json:"engine"` // task, lease or elastic
@@ -58,8 +58,8 @@ type SimulationRun struct {
 	Leases            int64              `json:"leases"`
 	Events            int64              `json:"events"` // of tasks
 	Tasks             int64              `json:"tasks"`
-	// Verified says that the run was recorded and passes the verifier: all of the
-	// task engine do but with stragglers, leases have no schedule.
+	// Verified says that the run's schedule passes the verifier. All runs of the task
+	// engine without stragglers do; leases have no schedule.
 	Verified bool           `json:"verified"`
 	LP       string         `json:"lp"`   // engine of linear programs
 	CDF      *SimulationCDF `json:"cdf"`  // where it was asked for
@@ -73,7 +73,7 @@ type SimulationCDF struct {
 	Share []float64 `json:"share"`
 }
 
-// SimulatedJob is one job of a run. What it does not have is nil.
+// SimulatedJob is one job of a run. Figures that the job does not have are nil.
 type SimulatedJob struct {
 	ID          string   `json:"id"`
 	Weight      float64  `json:"weight"`
@@ -89,8 +89,8 @@ type SimulatedJob struct {
 	Counted     bool     `json:"counted"` // it is among the jobs that figures are of
 }
 
-// SimulationLine is one line of a simulation that is followed. The member that
-// Line names is not nil.
+// SimulationLine is one line of the answer to FollowSimulation. The member that Line
+// names is not nil.
 type SimulationLine struct {
 	Line     string              `json:"line"` // progress, run or summary
 	Progress *SimulationProgress `json:"progress"`
@@ -99,8 +99,8 @@ type SimulationLine struct {
 	Data     json.RawMessage     `json:"-"` // the whole line
 }
 
-// SimulationProgress is how far all runs together are, but for the clock, which
-// is that of the run with news.
+// SimulationProgress is the progress of all runs together. Only the simulated time
+// is that of one run, the run that reports.
 type SimulationProgress struct {
 	Policy   string  `json:"policy"`
 	Seed     int64   `json:"seed"`
@@ -120,8 +120,8 @@ type SimulationSummary struct {
 	simulation.Summary
 }
 
-// Simulate plays jobs to policies, and returns when all have ended or the time
-// limit has passed. When ctx ends, the simulation does.
+// Simulate simulates jobs under policies, and returns when all runs have ended or
+// the time limit has passed. The simulation ends with ctx.
 func (c *Client) Simulate(ctx context.Context, s *simulation.Request) (*Simulation, error) {
 	text, err := simulationBody(s)
 	if err != nil {
@@ -130,9 +130,9 @@ func (c *Client) Simulate(ctx context.Context, s *simulation.Request) (*Simulati
 	return fetch[Simulation](ctx, c, call{method: http.MethodPost, path: "/v1/simulations", body: text, repeatable: true})
 }
 
-// FollowSimulation is Simulate line by line: each run as it ends, lines of
-// progress, a summary last. A run that fails is the error, as *Problem. Until the
-// first line came the call is sent again; a stream that breaks later is an error.
+// FollowSimulation is Simulate line by line: each run as it ends, lines of progress,
+// and a summary last. A run that fails ends the sequence with a *Problem. The call is
+// retried until the first line has come; a stream that breaks later is an error.
 func (c *Client) FollowSimulation(ctx context.Context, s *simulation.Request) iter.Seq2[SimulationLine, error] {
 	return func(yield func(SimulationLine, error) bool) {
 		text, err := simulationBody(s)
@@ -141,7 +141,7 @@ func (c *Client) FollowSimulation(ctx context.Context, s *simulation.Request) it
 			return
 		}
 		whole := false
-		var failed *Problem // after the first line: not to be sent again
+		var failed *Problem // a failure after the first line, which is not retried
 		err = c.lines(ctx, "/v1/simulations", text, func(line []byte) error {
 			var l struct {
 				SimulationLine

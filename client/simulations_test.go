@@ -18,7 +18,8 @@ import (
 // What comes line by line is what comes as one document.
 func TestSimulate(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	ask := &simulation.Request{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5, CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second}
+	ask := &simulation.Request{Policies: []string{"srtf", "gavel:fifo_perf"}, Instance: instance(t), Repeat: 2, Seed: 5,
+		CDF: true, Detail: "jobs", TimeLimit: 20 * time.Second}
 	got, err := c.Simulate(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,8 @@ func TestSimulate(t *testing.T) {
 	if got.Status != "succeeded" || got.Asked != 4 || len(got.Runs) != 4 || len(got.Means) != 2 {
 		t.Fatalf("%+v", got)
 	}
-	if r := got.Runs[1]; r.Policy != "srtf" || r.Seed != 6 || !r.Verified || len(r.Each) != len(ask.Instance.Jobs) || *r.Each[0].EndS > r.MakespanS || len(r.CDF.Share) == 0 {
+	if r := got.Runs[1]; r.Policy != "srtf" || r.Seed != 6 || !r.Verified || len(r.Each) != len(ask.Instance.Jobs) ||
+		*r.Each[0].EndS > r.MakespanS || len(r.CDF.Share) == 0 {
 		t.Errorf("%+v", r)
 	}
 	lines := client.Simulation{Runs: []client.SimulationRun{}}
@@ -38,7 +40,8 @@ func TestSimulate(t *testing.T) {
 		case "run":
 			lines.Runs = append(lines.Runs, *l.Run)
 		case "summary":
-			lines.Status, lines.Asked, lines.Means, lines.Notes = l.Summary.Status, l.Summary.Asked, l.Summary.Means, l.Summary.Notes
+			lines.Status, lines.Asked, lines.Means, lines.Notes = l.Summary.Status, l.Summary.Asked, l.Summary.Means,
+				l.Summary.Notes
 		}
 	}
 	if diff := cmp.Diff(got, &lines); diff != "" {
@@ -49,7 +52,8 @@ func TestSimulate(t *testing.T) {
 	}
 	var p *client.Problem
 	ask.Policies = []string{"srft"}
-	if _, err := c.Simulate(t.Context(), ask); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity || p.Faults[0].Pointer != "/policies/0" {
+	if _, err := c.Simulate(t.Context(), ask); !errors.As(err, &p) || p.Status != http.StatusUnprocessableEntity ||
+		p.Faults[0].Pointer != "/policies/0" {
 		t.Error(err)
 	}
 	ask.Policies = nil
@@ -62,7 +66,8 @@ func TestSimulate(t *testing.T) {
 // and one that is not.
 func TestSimulateIntervalAndPrices(t *testing.T) {
 	c := connect(t, client.Config{URL: live(t, "")})
-	got, err := c.Simulate(t.Context(), &simulation.Request{Policies: []string{"pollux:tiresias"}, Trace: &simulation.Trace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
+	got, err := c.Simulate(t.Context(), &simulation.Request{Policies: []string{"pollux:tiresias"},
+		Trace: &simulation.Trace{Name: "pollux_workload_6.csv"}, IntervalS: 30, TimeLimit: 20 * time.Second})
 	if err != nil || len(got.Runs) != 1 || got.Runs[0].MeanJCTS != 3416.5 {
 		t.Errorf("%v %+v", err, got)
 	}
@@ -76,7 +81,8 @@ func TestSimulateIntervalAndPrices(t *testing.T) {
 	}
 	ask.Prices = ask.Prices[:1]
 	var p *client.Problem
-	if _, err = c.Simulate(t.Context(), ask); !errors.As(err, &p) || p.Code != "no_price" || p.Faults[0].Pointer != "/prices" {
+	if _, err = c.Simulate(t.Context(), ask); !errors.As(err, &p) || p.Code != "no_price" ||
+		p.Faults[0].Pointer != "/prices" {
 		t.Error(err)
 	}
 }
@@ -85,7 +91,8 @@ func TestSimulateIntervalAndPrices(t *testing.T) {
 func TestSimulationFailsBehindARun(t *testing.T) {
 	k := newKeeper(t)
 	c := k.serve(t, nil)
-	inst, err := wire.DecodeInstance(strings.NewReader(`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
+	inst, err := wire.DecodeInstance(strings.NewReader(
+		`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"V100":2},"in_service_s":[[0,6]]}]},"jobs":[
 		{"id":"first","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}},
 		{"id":"long","release_s":0.2,"tasks":2,"sync":"gang","on":{"V100":{"compute_s":4}}},
 		{"id":"wide","release_s":0.3,"tasks":4,"sync":"gang","on":{"V100":{"compute_s":3}}}]}`), wire.Limits{})

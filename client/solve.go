@@ -19,7 +19,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Options of a solve; what is zero or nil is left to the server.
+// Options are the options of a solve. The server chooses options that are zero or
+// nil.
 type Options struct {
 	TimeLimit time.Duration // covers waiting in the queue; 0: a work limit decides
 	WorkLimit int64         // oracle calls and moves; 0: computed from the size
@@ -29,8 +30,8 @@ type Options struct {
 	Order     string
 	Assign    string // insertion, earliest_finish or earliest_available
 	Detail    string // lanes, jobs, none or tasks
-	// Degrade allows a busy server to answer with a greedy schedule and a coarse
-	// bound in place of a refusal.
+	// Degrade allows a busy server to answer with a greedy schedule and a coarse bound
+	// instead of refusing the solve.
 	Degrade bool
 }
 
@@ -51,7 +52,8 @@ func (o Options) json() map[string]any {
 	if o.Degrade {
 		m["degrade"] = true
 	}
-	for name, value := range map[string]string{"bound": o.Bound, "order": o.Order, "assign": o.Assign, "detail": o.Detail} {
+	for name, value := range map[string]string{"bound": o.Bound, "order": o.Order, "assign": o.Assign,
+		"detail": o.Detail} {
 		if value != "" {
 			m[name] = value
 		}
@@ -59,28 +61,28 @@ func (o Options) json() map[string]any {
 	return m
 }
 
-// Request is what to solve, and how.
+// Request says what to solve, and how.
 type Request struct {
 	Instance *hare.Instance
 	Options  Options
-	// Key names this solve: a call with the same key and content joins it
-	// instead of solving twice, also days later from another process. Empty
-	// means a random one.
+	// Key is the Idempotency-Key of this solve: a call with the same key and content
+	// gets the same solve instead of a second one, also days later from another
+	// process. Empty means a random key.
 	Key string
-	// Previous is an earlier result, with its schedule, whose rest is planned
-	// again from At on, on its clock. PreviousInstance is the instance that it is
-	// for, where Instance is another one. Stability is what moving planned work
-	// must bring, in weight-seconds per GPU-second moved.
+	// Previous is an earlier result with its schedule: the part of that schedule from
+	// At on is planned again. PreviousInstance is the instance of Previous where
+	// Instance is another one. Stability is the least gain of moving planned work, in
+	// weight-seconds for each GPU-second that is moved.
 	Previous         *hare.Result
 	PreviousInstance *hare.Instance
 	At               time.Duration
 	Stability        float64
-	// Progress is called with each event of Solve, one at a time, in order; nil
-	// means that nobody watches.
+	// Progress is called with each event of Solve, one at a time, in order. Nil means
+	// that events are not read.
 	Progress func(Event)
 }
 
-// parts are what goes beside the instance.
+// parts returns the members of the request's document beside the instance.
 func (r *Request) parts() (map[string]any, error) {
 	m := map[string]any{"options": r.Options.json()}
 	if r.Previous == nil {
@@ -104,7 +106,8 @@ func (r *Request) parts() (map[string]any, error) {
 	return m, nil
 }
 
-// body is {instance, and the parts}, in the order of their names.
+// body returns the document of an instance and the other parts, in the order of
+// their names.
 func body(inst *hare.Instance, parts map[string]any) ([]byte, error) {
 	if inst == nil {
 		return nil, errors.New("client: Instance is nil")
@@ -126,11 +129,11 @@ func body(inst *hare.Instance, parts map[string]any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Solve returns the result of an instance; an infeasible one is a result too.
-// The solve runs behind: a connection that breaks costs nothing, it is found
-// again. When ctx ends, the solve is cancelled.
+// Solve solves an instance and returns the result; infeasible is a result too. The
+// solve runs asynchronously on the server: after a broken connection the client
+// resumes waiting for the same solve. When ctx ends, the solve is cancelled.
 func (c *Client) Solve(ctx context.Context, req Request) (*hare.Result, error) {
-	prefer := "wait=" + strconv.Itoa(int(longWait/time.Second))
+	prefer := "wait=" + strconv.Itoa(int(longPoll/time.Second))
 	if req.Progress != nil {
 		prefer = "respond-async"
 	}
@@ -140,8 +143,8 @@ func (c *Client) Solve(ctx context.Context, req Request) (*hare.Result, error) {
 	}
 	res, err = c.finish(ctx, s, req.Progress)
 	if ctx.Err() != nil {
-		// Nobody waits for it any more. It ends by itself where this does not
-		// arrive.
+		// Nobody waits for the solve any more. Where the cancellation does not arrive,
+		// the solve ends by itself.
 		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		_, _ = c.Cancel(late, s.ID)
@@ -149,7 +152,7 @@ func (c *Client) Solve(ctx context.Context, req Request) (*hare.Result, error) {
 	return res, err
 }
 
-// finish follows a solve to its end.
+// finish follows the events of a solve to its end and returns the result.
 func (c *Client) finish(ctx context.Context, s *Solve, progress func(Event)) (*hare.Result, error) {
 	if progress != nil {
 		for e, err := range c.Events(ctx, s.ID, 0) {
@@ -169,8 +172,8 @@ func (c *Client) finish(ctx context.Context, s *Solve, progress func(Event)) (*h
 	return c.Result(ctx, s.ID)
 }
 
-// Submit hands a solve over and does not wait for it. What is already known, by
-// the key or from the cache, has its result beside it.
+// Submit submits a solve and does not wait for its end. A solve that the server has
+// already, by its key or in its cache, comes with its result.
 func (c *Client) Submit(ctx context.Context, req Request) (*Solve, error) {
 	res, s, err := c.post(ctx, req, "respond-async")
 	if err == nil && s.ID == "" {
@@ -182,7 +185,7 @@ func (c *Client) Submit(ctx context.Context, req Request) (*Solve, error) {
 	return s, err
 }
 
-// post sends a solve. A nil result means that it goes on.
+// post sends a solve. A nil result means that the solve has not ended.
 func (c *Client) post(ctx context.Context, req Request, prefer string) (res *hare.Result, s *Solve, err error) {
 	parts, err := req.parts()
 	if err != nil {
@@ -212,12 +215,12 @@ func (c *Client) post(ctx context.Context, req Request, prefer string) (res *har
 	return res, s, err
 }
 
-// Solve is what the server says of one.
+// Solve is the state of a solve on the server.
 type Solve struct {
 	ID     string `json:"id"`
 	Status string `json:"status"` // queued, running, succeeded, cancelled or failed
-	// Termination says why it stopped: optimal, gap, work_limit, deadline,
-	// cancelled, infeasible or no_schedule; "" before.
+	// Termination says why the solve stopped: optimal, gap, work_limit, deadline,
+	// cancelled, infeasible or no_schedule; "" while the solve has not ended.
 	Termination    string            `json:"termination"`
 	QueuePosition  int               `json:"queue_position"` // from 1; 0 when it does not wait
 	Created        time.Time         `json:"created"`
@@ -233,15 +236,17 @@ type Solve struct {
 	Links          map[string]string `json:"links"`
 }
 
-// Done says that nothing will change any more.
+// Done reports whether the solve has ended.
 func (s *Solve) Done() bool { return s.Status != "queued" && s.Status != "running" }
 
 func solvePath(id string, more string) string { return "/v1/solves/" + url.PathEscape(id) + more }
 
 // Get returns the state of a solve.
-func (c *Client) Get(ctx context.Context, id string) (*Solve, error) { return c.look(ctx, id, 0) }
+func (c *Client) Get(ctx context.Context, id string) (*Solve, error) { return c.get(ctx, id, 0) }
 
-func (c *Client) look(ctx context.Context, id string, wait time.Duration) (*Solve, error) {
+// get returns the state of a solve. The server waits up to wait for the end of the
+// solve before it answers.
+func (c *Client) get(ctx context.Context, id string, wait time.Duration) (*Solve, error) {
 	x := call{method: http.MethodGet, path: solvePath(id, ""), repeatable: true}
 	if wait > 0 {
 		x.query = url.Values{"wait": {strconv.Itoa(int(wait / time.Second))}}
@@ -249,24 +254,24 @@ func (c *Client) look(ctx context.Context, id string, wait time.Duration) (*Solv
 	return fetch[Solve](ctx, c, x)
 }
 
-// longWait is how long one request is kept waiting: less than what proxies
-// usually allow.
-const longWait = 25 * time.Second
+// longPoll is how long one request waits for the end of a solve: less than the usual
+// timeouts of proxies.
+const longPoll = 25 * time.Second
 
 // Wait returns once the solve has ended or ctx does.
 func (c *Client) Wait(ctx context.Context, id string) (*Solve, error) {
 	for attempt := 0; ; {
 		began := time.Now()
-		s, err := c.look(ctx, id, longWait)
+		s, err := c.get(ctx, id, longPoll)
 		if err != nil || s.Done() {
 			return s, err
 		}
-		if time.Since(began) >= longWait/2 {
+		if time.Since(began) >= longPoll/2 {
 			attempt = 0
 			continue
 		}
-		// The server did not wait: it is shutting down, or something between
-		// answers for it.
+		// The server answered without waiting: the server is shutting down, or a proxy
+		// answered in its place.
 		if err := sleep(ctx, c.backoff(attempt), errors.New("client: the solve goes on")); err != nil {
 			return nil, err
 		}
@@ -274,8 +279,8 @@ func (c *Client) Wait(ctx context.Context, id string) (*Solve, error) {
 	}
 }
 
-// Result returns the whole result of a solve that has ended, or the best so far
-// of one that runs.
+// Result returns the whole result of a solve that has ended, or the best result so
+// far of a running solve.
 func (c *Client) Result(ctx context.Context, id string) (res *hare.Result, err error) {
 	err = c.do(ctx, call{method: http.MethodGet, path: solvePath(id, "/result"), repeatable: true,
 		take: func(resp *http.Response) (err error) {
@@ -285,16 +290,17 @@ func (c *Client) Result(ctx context.Context, id string) (res *hare.Result, err e
 	return res, err
 }
 
-// Schedule writes the schedule alone to w, as the server sends it, in the form
-// that accept names: application/json, application/x-ndjson (a lane a line) or
-// text/csv. The query narrows it; see docs/http.md. It is not sent again once
-// w has got something.
+// Schedule writes the schedule of a solve to w, as the server sends it, in the media
+// type accept: application/json, application/x-ndjson (one lane a line) or text/csv.
+// The query selects a part of the schedule; see docs/http.md. Once w has received a
+// part, the call is not retried.
 func (c *Client) Schedule(ctx context.Context, id, accept string, query url.Values, w io.Writer) error {
 	return c.copy(ctx, solvePath(id, "/schedule"), accept, query, w)
 }
 
 func (c *Client) copy(ctx context.Context, path, accept string, query url.Values, w io.Writer) error {
-	return c.do(ctx, call{method: http.MethodGet, path: path, query: query, repeatable: true, header: http.Header{"Accept": {accept}},
+	return c.do(ctx, call{method: http.MethodGet, path: path, query: query, repeatable: true,
+		header: http.Header{"Accept": {accept}},
 		take: func(resp *http.Response) error {
 			n, err := io.Copy(w, resp.Body)
 			if err != nil && n > 0 {
@@ -304,7 +310,8 @@ func (c *Client) copy(ctx context.Context, path, accept string, query url.Values
 		}})
 }
 
-// Cancel asks a solve to stop with the best pair so far. It may be repeated.
+// Cancel asks a solve to stop with its best schedule and bound so far. Cancel is
+// idempotent.
 func (c *Client) Cancel(ctx context.Context, id string) (*Solve, error) {
 	return fetch[Solve](ctx, c, call{method: http.MethodPost, path: solvePath(id, "/cancel"), repeatable: true})
 }
@@ -314,8 +321,8 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.remove(ctx, solvePath(id, ""))
 }
 
-// remove deletes. Where an attempt before may have done it, not finding it is
-// what was asked for.
+// remove sends a DELETE. Where an earlier attempt may have succeeded, not found
+// counts as success.
 func (c *Client) remove(ctx context.Context, path string) error {
 	attempts := 0
 	err := c.do(ctx, call{method: http.MethodDelete, path: path, repeatable: true, attempts: &attempts})
@@ -325,8 +332,8 @@ func (c *Client) remove(ctx context.Context, path string) error {
 	return err
 }
 
-// List gives the solves that the server keeps, page by page as they are asked
-// for. The query filters them; see docs/http.md.
+// List yields the solves that the server keeps, and fetches them page by page. The
+// query filters the solves; see docs/http.md.
 func (c *Client) List(ctx context.Context, query url.Values) iter.Seq2[*Solve, error] {
 	return pages(ctx, c, "/v1/solves", "after", query, func(page json.RawMessage) ([]*Solve, string, error) {
 		var p struct {
@@ -338,8 +345,10 @@ func (c *Client) List(ctx context.Context, query url.Values) iter.Seq2[*Solve, e
 	})
 }
 
-// pages walks through a list whose next page is named by a query parameter.
-func pages[T any](ctx context.Context, c *Client, path, parameter string, query url.Values, read func(json.RawMessage) ([]T, string, error)) iter.Seq2[T, error] {
+// pages yields the elements of a paged list, whose next page is named by a query
+// parameter.
+func pages[T any](ctx context.Context, c *Client, path, parameter string, query url.Values,
+	read func(json.RawMessage) ([]T, string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		at := url.Values{}

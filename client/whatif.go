@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// WhatIf asks what would change.
+// WhatIf describes a base and scenarios to compare with the base.
 type WhatIf struct {
 	// Instance is the base; Result, where not nil, its result. SolveID names a
 	// solve that the server keeps, in place of both.
@@ -20,8 +20,8 @@ type WhatIf struct {
 	SolveID   string
 	Scenarios []Scenario
 	Options   Options // of all solves; TimeLimit covers the whole batch
-	// PruneBelow, in weight-seconds: scenarios whose value is proved not to fall
-	// by more than this are answered from the bound alone; nil solves all.
+	// PruneBelow is in weight-seconds. Scenarios whose value is proved not to fall by
+	// more than PruneBelow are answered from the bound alone; nil solves all scenarios.
 	PruneBelow *float64
 	Ordered    bool // answers come in the order of the scenarios
 }
@@ -39,7 +39,7 @@ type Scenario struct {
 	AddGPUs      []AddGPUs          `json:"add_gpus,omitempty"`
 }
 
-// RemoveGPUs takes GPUs of a node away, those of the highest index first.
+// RemoveGPUs removes GPUs of a node, those of the highest index first.
 type RemoveGPUs struct {
 	Node  string `json:"node"`
 	Type  string `json:"type,omitempty"` // needed where the node has several
@@ -71,14 +71,14 @@ type Outcome struct {
 	Bound       *float64 `json:"bound"`
 	Gap         *float64 `json:"gap"`
 	ValueChange *float64 `json:"value_change"` // value − value of the base
-	// OptimumChange are the ends between which the scenario's optimum less the
-	// base's lies for certain; empty or nil where not known.
+	// OptimumChange is the interval in which the scenario's optimum less the base's
+	// optimum must lie; empty or nil where this is not known.
 	OptimumChange []*float64 `json:"optimum_change"`
 	Termination   string     `json:"termination"`
-	// Notes say what of the scenario has no effect, and why.
+	// Notes say which parts of the scenario have no effect, and why.
 	Notes []string `json:"notes"`
-	// Refined stands in the summary: what all answers together prove of
-	// scenarios beyond their own lines.
+	// Refined is in the summary: what all answers together prove about scenarios
+	// beyond the scenarios' own lines.
 	Refined []Refined       `json:"refined"`
 	Error   *Problem        `json:"error"`
 	Data    json.RawMessage `json:"-"` // the whole line
@@ -126,9 +126,9 @@ func (w *WhatIf) body() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// WhatIf gives the outcome of the base, of each scenario as it is known, and a
-// summary. Until the first one came it is sent again like any call that changes
-// nothing; a stream that breaks later is an error, for what came is of use.
+// WhatIf yields the outcome of the base, of each scenario as soon as the server has
+// it, and a summary. The call is retried until the first outcome has come; a stream
+// that breaks later is an error, and the outcomes until then are valid.
 func (c *Client) WhatIf(ctx context.Context, w WhatIf) iter.Seq2[Outcome, error] {
 	return func(yield func(Outcome, error) bool) {
 		text, err := w.body()
