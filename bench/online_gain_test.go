@@ -133,10 +133,10 @@ type simulationResult struct {
 }
 
 // meanHours returns the mean JCT in hours.
-func (r *simulationResult) meanHours() float64 { return r.out.MeanJCTUs / 3.6e9 }
+func (sr *simulationResult) meanHours() float64 { return sr.out.MeanJCTUs / 3.6e9 }
 
-func (r *simulationResult) quantileHours(q float64) float64 {
-	return float64(r.jct[min(len(r.jct)-1, int(q*float64(len(r.jct))))]) / 3.6e9
+func (sr *simulationResult) quantileHours(q float64) float64 {
+	return float64(sr.jct[min(len(sr.jct)-1, int(q*float64(len(sr.jct))))]) / 3.6e9
 }
 
 // simulate plays one setting and verifies the plan, with a certificate or nil.

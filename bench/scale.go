@@ -38,10 +38,10 @@ type ScaleRow struct {
 }
 
 // JobsPerS returns the jobs simulated per second.
-func (row *ScaleRow) JobsPerS() float64 { return float64(row.Jobs) / row.WallS }
+func (sc *ScaleRow) JobsPerS() float64 { return float64(sc.Jobs) / sc.WallS }
 
 // EventsPerS returns the events per second.
-func (row *ScaleRow) EventsPerS() float64 { return float64(row.Events) / row.WallS }
+func (sc *ScaleRow) EventsPerS() float64 { return float64(sc.Events) / sc.WallS }
 
 // RunScale makes a trace and plays it to a policy of the task engine. It keeps no
 // schedule.

@@ -32,7 +32,7 @@ type jobPlan struct {
 	kind   uint8
 }
 
-func (p *jobPlan) uses() []int16 { return p.types[:p.n] }
+func (jp *jobPlan) uses() []int16 { return jp.types[:jp.n] }
 
 func contiguousOn(k int16) jobPlan { return jobPlan{kind: contiguous, n: 1, types: [maxSet]int16{k}} }
 

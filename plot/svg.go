@@ -108,14 +108,14 @@ func (c *chart) writeSVG(w io.Writer) error {
 	return p.w.Flush()
 }
 
-func (s swatch) fill() string {
+func (sw swatch) fill() string {
 	switch {
-	case s.tone:
+	case sw.tone:
 		return hex(syncColour(hues[6]))
-	case s.job < 0:
+	case sw.job < 0:
 		return "url(#away)"
 	}
-	return hex(jobColour(s.job))
+	return hex(jobColour(sw.job))
 }
 
 // pathsOf writes the bars, job by job.

@@ -45,9 +45,9 @@ func TestShippedExample(t *testing.T) {
 }
 
 func ExampleGavel() {
-	jobs := trace.Source{Name: "jobs.csv", R: strings.NewReader(`job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight
-7,30.5,ResNet-18 (batch size 128),925982,4,2
-`)}
+	jobs := trace.Source{Name: "jobs.csv", R: strings.NewReader(
+		"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n" +
+			"7,30.5,ResNet-18 (batch size 128),925982,4,2\n")}
 	rates, err := trace.Shipped("gavel_throughputs.csv")
 	if err != nil {
 		panic(err)

@@ -1780,7 +1780,8 @@ def verify_replan(inst, res, previous, before):
     faults, p = Faults(), res.replan
     nothing = faults, None, None, None
     if p.sha256 != inst.sha256():
-        detail = "the result is neither for this instance nor for what a plan of it leaves: its replan.instance_sha256 is %s"
+        detail = ("the result is neither for this instance nor for what a plan of it leaves: "
+                  "its replan.instance_sha256 is %s")
         faults.add("instance", detail % (p.sha256 or "not stated"))
     if p.at is None:
         faults.add("replan", "replan.at_s is not stated")

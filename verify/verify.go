@@ -42,24 +42,24 @@ type Fault struct {
 	Detail string `json:"detail"`
 }
 
-func (f Fault) String() string {
+func (ft Fault) String() string {
 	var where []string
-	if f.Job != "" {
-		where = append(where, fmt.Sprintf("job %.60q", f.Job))
+	if ft.Job != "" {
+		where = append(where, fmt.Sprintf("job %.60q", ft.Job))
 	}
-	if f.Round != nil {
-		where = append(where, fmt.Sprintf("round %d", *f.Round))
+	if ft.Round != nil {
+		where = append(where, fmt.Sprintf("round %d", *ft.Round))
 	}
-	if f.GPU != "" {
-		where = append(where, fmt.Sprintf("GPU %.60s", f.GPU))
+	if ft.GPU != "" {
+		where = append(where, fmt.Sprintf("GPU %.60s", ft.GPU))
 	}
-	if f.ByUs != 0 {
-		where = append(where, "by "+hare.FormatMicros(f.ByUs)+" s")
+	if ft.ByUs != 0 {
+		where = append(where, "by "+hare.FormatMicros(ft.ByUs)+" s")
 	}
 	if len(where) == 0 {
-		return f.Constraint + ": " + f.Detail
+		return ft.Constraint + ": " + ft.Detail
 	}
-	return fmt.Sprintf("%s: %s (%s)", f.Constraint, f.Detail, strings.Join(where, ", "))
+	return fmt.Sprintf("%s: %s (%s)", ft.Constraint, ft.Detail, strings.Join(where, ", "))
 }
 
 // Report is the outcome of Check.
