@@ -18,7 +18,8 @@ type jobBlock struct {
 
 // Schedule assigns the blocks to single GPUs of each class by interval colouring: blocks
 // in order of start, each on free GPUs, with preference for GPUs that last ran the same
-// job. It always succeeds for a plan within the capacity. It takes O(blocks · width ·
+// job. Where gang or rigid jobs run on a class with several nodes, a block fills as few
+// nodes as it can, unless GPUs would change jobs more often by that. It always succeeds for a plan within the capacity. It takes O(blocks · width ·
 // log).
 func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	s := &hare.Schedule{Jobs: make([]string, len(m.Jobs)), Lanes: make([]hare.Lane, len(m.GPUs))}
@@ -43,7 +44,9 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 			slices.SortFunc(blocks, func(a, b jobBlock) int {
 				return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
 			})
-			errs[c] = colour(m, c, blocks, s.Lanes)
+			if errs[c] = colour(m, c, blocks, s.Lanes); errs[c] == nil && packsNodes(m, c, blocks) {
+				errs[c] = colourFewNodes(m, c, blocks, s.Lanes)
+			}
 		})
 	}
 	all.Wait()
