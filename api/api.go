@@ -105,12 +105,12 @@ func New(svc *service.Service, cfg Config) http.Handler {
 		s.cfg.Solved = cfg.Solves
 	}
 	if cfg.Sessions != nil {
-		s.met.watch(cfg.Sessions)
+		s.met.registerSessions(cfg.Sessions)
 	}
 	svc.Watch(s.hooks())
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
-	r.Use(s.traced, s.identify, s.patience, s.observe, s.survive, s.harden, s.authenticate, s.compress, middleware.GetHead)
+	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.survive, s.harden, s.authenticate, s.compress, middleware.GetHead)
 	r.NotFound(s.nothing)
 	r.MethodNotAllowed(s.methodNotAllowed(r))
 	s.solveRoutes(r)

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// leastCompressed is the size from which on compression pays.
+// leastCompressed is the size, in bytes, from which on answers are compressed.
 const leastCompressed = 1 << 10
 
 type encoder interface {
@@ -19,7 +19,8 @@ type encoder interface {
 	Reset(io.Writer)
 }
 
-// encoders by content coding, kept for reuse: a new one costs some 100 kB.
+// encoders holds a pool of encoders for each content coding, since a new encoder
+// costs about 100 kB.
 var encoders = map[string]*sync.Pool{
 	"gzip": {New: func() any { return gzip.NewWriter(nil) }},
 	"zstd": {New: func() any {
@@ -29,26 +30,26 @@ var encoders = map[string]*sync.Pool{
 	}},
 }
 
-// squeezed compresses what is written, from leastCompressed on.
-type squeezed struct {
+// compressWriter compresses an answer of at least leastCompressed bytes.
+type compressWriter struct {
 	http.ResponseWriter
 	coding string
 	status int
-	held   []byte // what was written before it was clear that it is much
+	held   []byte // the answer so far, while it is shorter than leastCompressed
 	z      encoder
 }
 
-func (w *squeezed) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *compressWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *squeezed) started() bool { return w.status != 0 }
+func (w *compressWriter) started() bool { return w.status != 0 }
 
-func (w *squeezed) WriteHeader(status int) {
+func (w *compressWriter) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
 }
 
-func (w *squeezed) Write(b []byte) (int, error) {
+func (w *compressWriter) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if w.z != nil {
 		return w.z.Write(b)
@@ -68,8 +69,8 @@ func (w *squeezed) Write(b []byte) (int, error) {
 	return w.z.Write(b)
 }
 
-// finish sends what is held or ends the stream.
-func (w *squeezed) finish() {
+// finish sends a short answer as it is, or ends the compressed answer.
+func (w *compressWriter) finish() {
 	switch {
 	case w.z != nil:
 		// An error here means that the client is gone.
@@ -82,8 +83,8 @@ func (w *squeezed) finish() {
 	}
 }
 
-// compress answers in zstd or gzip where the client takes it. After a panic
-// nothing that was held is sent.
+// compress compresses answers with zstd or gzip where the client accepts one of
+// these. After a panic the bytes that a compressWriter holds are not sent.
 func (s *server) compress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")
@@ -92,25 +93,25 @@ func (s *server) compress(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		out := &squeezed{ResponseWriter: w, coding: coding}
+		out := &compressWriter{ResponseWriter: w, coding: coding}
 		next.ServeHTTP(out, r)
 		out.finish()
 	})
 }
 
-// contentCoding is the coding that the client likes best of zstd and gzip, in
-// this order where it likes both as much; "" is none.
+// contentCoding returns the one of zstd and gzip that the client prefers, and zstd
+// where the client prefers neither; "" where the client accepts neither.
 func contentCoding(headers []string) string {
-	best, like := "", 0.0
+	best, most := "", 0.0
 	for _, coding := range []string{"zstd", "gzip"} {
-		if q := quality(headers, coding); q > like {
-			best, like = coding, q
+		if q := quality(headers, coding); q > most {
+			best, most = coding, q
 		}
 	}
 	return best
 }
 
-// quality is the weight of a coding in Accept-Encoding (RFC 9110, 12.5.3).
+// quality returns the weight of a coding in Accept-Encoding (RFC 9110, 12.5.3).
 func quality(headers []string, coding string) float64 {
 	rest := 0.0
 	for _, part := range strings.Split(strings.Join(headers, ","), ",") {

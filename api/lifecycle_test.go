@@ -175,7 +175,7 @@ func TestBodyTime(t *testing.T) {
 	}
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || !strings.Contains(string(text), `"optimal"`) {
-		t.Errorf("patient: %d %s %v", resp.StatusCode, text, err)
+		t.Errorf("slow reader: %d %s %v", resp.StatusCode, text, err)
 	}
 	_ = resp.Body.Close()
 }

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// lineWriter answers with NDJSON, each line at once. A client that reads none
-// for as long as patience is given up.
+// lineWriter answers with NDJSON and flushes each line. The connection of a client
+// that reads nothing for the write timeout is closed.
 type lineWriter struct {
-	w        http.ResponseWriter
-	control  *http.ResponseController
-	patience time.Duration
-	began    bool // a line was sent
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	began   bool // a line was sent
 }
 
-func newLineWriter(w http.ResponseWriter, patience time.Duration) *lineWriter {
-	return &lineWriter{w: w, control: http.NewResponseController(w), patience: patience}
+func newLineWriter(w http.ResponseWriter, timeout time.Duration) *lineWriter {
+	return &lineWriter{w: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
 func (l *lineWriter) write(v any) error {
@@ -27,7 +27,7 @@ func (l *lineWriter) write(v any) error {
 	}
 	l.began = true
 	l.w.Header().Set("Content-Type", kindNDJSON)
-	_ = l.control.SetWriteDeadline(time.Now().Add(l.patience))
+	_ = l.control.SetWriteDeadline(time.Now().Add(l.timeout))
 	if _, err := l.w.Write(append(line, '\n')); err != nil {
 		return err
 	}

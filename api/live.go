@@ -11,23 +11,23 @@ import (
 	"github.com/hare-sched/hare/admission"
 )
 
-// feed is what a live stream sends.
+// feed describes what a live stream sends.
 type feed[T any] struct {
-	of    string // for the metrics
+	of    string // name of the stream in metrics
 	items func(ctx context.Context) iter.Seq2[T, error]
 	// write appends an item: an event with its id, or a line.
 	write func(l *liveWriter, item T)
-	// last says that no item follows; nil means that one may follow each.
+	// last reports whether an item is the last; nil means that no item is.
 	last func(item T) bool
-	// code says why the items broke off.
+	// code returns the code of an error that ended the items.
 	code func(error) string
-	// ahead is how many items may wait for a slow client.
+	// ahead is how many items are buffered for a slow client.
 	ahead int
-	retry time.Duration // what an EventSource is told; 0 is nothing
+	retry time.Duration // reconnection time that is sent to an EventSource; 0 is not sent
 }
 
-// behind is the id that a stream begins behind: Last-Event-ID of an EventSource
-// that reconnects, or ?after=.
+// behind returns the id after which a stream begins: the Last-Event-ID of an
+// EventSource that reconnects, or ?after=.
 func behind(r *http.Request) (int64, error) {
 	after, err := number(r, "after")
 	if err != nil {
@@ -47,9 +47,9 @@ type found[T any] struct {
 	err  error
 }
 
-// follow sends items until the last one, the client goes, what they belong to
-// is deleted or the server ends. A slow client reads what is stored later and
-// holds up nobody.
+// follow sends items until the last item has been sent, the client disconnects, the
+// owner of the items is deleted, or the server ends. A slow client delays nobody
+// else: items that it has not read yet stay in the store.
 func follow[T any](s *server, w http.ResponseWriter, r *http.Request, events bool, f feed[T]) error {
 	if !s.svc.Ready() {
 		return admission.ErrDraining
@@ -60,7 +60,7 @@ func follow[T any](s *server, w http.ResponseWriter, r *http.Request, events boo
 	}
 	defer end()
 	ctx, cancel := context.WithCancel(r.Context())
-	// Buffered, so that the reader can leave whenever this one has.
+	// The goroutine reads items ahead of the client.
 	next, gone := make(chan found[T], f.ahead), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -77,7 +77,7 @@ func follow[T any](s *server, w http.ResponseWriter, r *http.Request, events boo
 		cancel()
 		<-gone
 	}()
-	out := &liveWriter{w: w, control: http.NewResponseController(w), events: events, patience: s.cfg.BodyTime}
+	out := &liveWriter{w: w, control: http.NewResponseController(w), events: events, timeout: s.cfg.BodyTime}
 	defer func() { _ = out.control.SetWriteDeadline(time.Time{}) }()
 	beat := time.NewTicker(s.cfg.Heartbeat)
 	defer beat.Stop()
@@ -133,11 +133,11 @@ func follow[T any](s *server, w http.ResponseWriter, r *http.Request, events boo
 
 // liveWriter writes items as server-sent events or as lines.
 type liveWriter struct {
-	w        http.ResponseWriter
-	control  *http.ResponseController
-	events   bool
-	patience time.Duration // for a client that reads nothing
-	buf      []byte
+	w       http.ResponseWriter
+	control *http.ResponseController
+	events  bool
+	timeout time.Duration // write timeout: how long a client may read nothing
+	buf     []byte
 }
 
 // item appends an item that one line holds, as an event with its id and, where
@@ -156,14 +156,14 @@ func (l *liveWriter) item(id int64, name string, line func(b []byte) []byte) {
 	}
 }
 
-// open says after how long a client that lost its connection comes again.
+// open tells an EventSource how long to wait before it reconnects.
 func (l *liveWriter) open(retry time.Duration) {
 	if l.events && retry > 0 {
 		l.buf = append(strconv.AppendInt(append(l.buf, "retry: "...), retry.Milliseconds(), 10), "\n\n"...)
 	}
 }
 
-// beat says that the stream lives. One that is idle keeps no buffer.
+// beat sends a heartbeat and releases the buffer of an idle stream.
 func (l *liveWriter) beat() {
 	l.buf = nil
 	if l.events {
@@ -171,7 +171,7 @@ func (l *liveWriter) beat() {
 	}
 }
 
-// end says why there is no more.
+// end says why the stream ends.
 func (l *liveWriter) end(code string) {
 	if l.events {
 		l.buf = append(append(append(l.buf, "event: end\ndata: {\"code\":\""...), code...), "\"}\n\n"...)
@@ -179,7 +179,7 @@ func (l *liveWriter) end(code string) {
 }
 
 func (l *liveWriter) flush() error {
-	_ = l.control.SetWriteDeadline(time.Now().Add(l.patience))
+	_ = l.control.SetWriteDeadline(time.Now().Add(l.timeout))
 	if _, err := l.w.Write(l.buf); err != nil {
 		return err
 	}

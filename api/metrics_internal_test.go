@@ -40,7 +40,7 @@ func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 		Engine: func() EngineStats { return EngineStats{Starts: 2, Idle: 1, Available: true} },
 	}
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), calls: make(chan struct{}, 1)}
-	s.met.watch(sessions)
+	s.met.registerSessions(sessions)
 	s.metrics = MetricsHandler(cfg.Registry)
 	svc.Watch(s.hooks())
 	h := chi.NewRouter()

@@ -43,7 +43,7 @@ func (s *server) sessionRoutes(r chi.Router) {
 // direct goes past compression, which would hold back what must go out at once.
 func direct(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if z, ok := w.(*squeezed); ok {
+		if z, ok := w.(*compressWriter); ok {
 			w = z.ResponseWriter
 		}
 		h(w, r)

@@ -86,8 +86,8 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 		s: s, r: r, w: w, control: control, session: session, cancel: cancel,
 		items: make(chan item, eventWindow), timed: session.Info().Config.Clock != service.ClockServer,
 	}
-	told := make(chan error, 1)
-	go func() { told <- c.tell(ctx) }()
+	sent := make(chan error, 1)
+	go func() { sent <- c.tell(ctx) }()
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
@@ -119,7 +119,7 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 		c.cut = !whole && keyEnded(r.Context())
 	}
 	close(c.items)
-	err = <-told
+	err = <-sent
 	s.cfg.Logger.Info("events ended", "request_id", requestID(r.Context()), "session", session.ID(),
 		"recorded", c.total, "duplicates", c.duplicates, "refused", c.refused, "last_seq", c.last)
 	return err

@@ -60,8 +60,9 @@ func (s *server) stream(ctx context.Context, of string) (end func(), err error) 
 	}, nil
 }
 
-// watch counts the sessions when somebody looks.
-func (m *metrics) watch(sessions *service.Sessions) {
+// registerSessions registers the gauges of sessions, which are computed when the
+// metrics are read.
+func (m *metrics) registerSessions(sessions *service.Sessions) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."}, func() float64 { n, _ := sessions.Count(); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions_active", Help: "Sessions that are in memory."}, func() float64 { _, n := sessions.Count(); return float64(n) }))

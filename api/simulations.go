@@ -122,7 +122,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simulation.Request, req *study.Request) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
-	told := time.Now()
+	reported := time.Now()
 	runs := 0
 	ended := func(_ int, run *study.Run) error {
 		runs++
@@ -130,8 +130,8 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 		return lines.write(simulationLine{Line: "run", Run: &line})
 	}
 	progress := func(p study.Progress) {
-		if now := time.Now(); now.Sub(told) >= progressEvery {
-			told = now
+		if now := time.Now(); now.Sub(reported) >= progressEvery {
+			reported = now
 			// That the client is gone shows at the next run, and by the context.
 			_ = lines.write(simulationLine{Line: "progress", Progress: &simulationProgress{
 				Policy: p.Policy, Seed: p.Seed, NowS: p.NowS, Runs: p.Runs, RunsDone: p.Done, Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events}})

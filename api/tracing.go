@@ -83,7 +83,7 @@ func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	life, abort := context.WithCancel(context.Background())
 	counts := &spanCounts{}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithSpanProcessor(counts),
-		sdktrace.WithBatcher(&watchedExporter{SpanExporter: exporter, counts: counts, log: cfg.Logger, life: life}))
+		sdktrace.WithBatcher(&countingExporter{SpanExporter: exporter, counts: counts, log: cfg.Logger, life: life}))
 	return &Tracing{provider: provider, tracer: provider.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version)), counts: counts, abort: abort}, nil
 }
 
@@ -137,19 +137,19 @@ func (*spanCounts) Shutdown(context.Context) error { return nil }
 
 func (*spanCounts) ForceFlush(context.Context) error { return nil }
 
-// watchedExporter counts what becomes of spans, says so where they are lost,
+// countingExporter counts what becomes of spans, says so where they are lost,
 // and lets an export that hangs be ended.
-type watchedExporter struct {
+type countingExporter struct {
 	sdktrace.SpanExporter
 	counts *spanCounts
 	log    *slog.Logger
 	life   context.Context // ends when exports must
 
-	mu   sync.Mutex
-	told time.Time
+	mu     sync.Mutex
+	logged time.Time
 }
 
-func (e *watchedExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+func (e *countingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
@@ -161,8 +161,8 @@ func (e *watchedExporter) ExportSpans(ctx context.Context, spans []sdktrace.Read
 	e.counts.failed.Add(int64(len(spans)))
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if now := time.Now(); now.Sub(e.told) > time.Minute {
-		e.told = now
+	if now := time.Now(); now.Sub(e.logged) > time.Minute {
+		e.logged = now
 		e.log.Warn("traces are lost: see that the OTLP collector answers", "error", err)
 	}
 	return nil // it has been said

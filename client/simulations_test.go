@@ -40,8 +40,7 @@ func TestSimulate(t *testing.T) {
 		case "run":
 			lines.Runs = append(lines.Runs, *l.Run)
 		case "summary":
-			lines.Status, lines.Asked, lines.Means, lines.Notes = l.Summary.Status, l.Summary.Asked, l.Summary.Means,
-				l.Summary.Notes
+			lines.Status, lines.Asked, lines.Summary = l.Summary.Status, l.Summary.Asked, l.Summary.Summary
 		}
 	}
 	if diff := cmp.Diff(got, &lines); diff != "" {

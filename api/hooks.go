@@ -53,7 +53,7 @@ func solveID(ctx context.Context) string {
 	return requestID(ctx)
 }
 
-// hooks watch the service.
+// hooks returns the hooks that log and count what the service does.
 func (s *server) hooks() service.Hooks {
 	return service.Hooks{
 		Waited: func(ctx context.Context, began time.Time, err error) {
@@ -114,8 +114,8 @@ func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Opti
 		progress = spans.progress
 	}
 	log := s.cfg.Logger
-	told := log.Enabled(ctx, slog.LevelInfo)
-	if told {
+	logged := log.Enabled(ctx, slog.LevelInfo)
+	if logged {
 		line := append(about(ctx), "solve", solveID(ctx))
 		if tenant := tenantOf(ctx); tenant != "" {
 			line = append(line, "tenant", tenant)
@@ -126,7 +126,7 @@ func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Opti
 	return ctx, progress, func(res *hare.Result, err error) {
 		if res != nil {
 			s.met.outcome(tenantOf(ctx), res)
-			if told {
+			if logged {
 				log.InfoContext(ctx, "solve ends", outcomeLine(res)...)
 			}
 		} else {
