@@ -85,33 +85,39 @@ func bearer(headers []string) string {
 func (s *server) refuseKey(w http.ResponseWriter, r *http.Request, had bool) {
 	if !had {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="hare"`)
-		s.problem(w, r, http.StatusUnauthorized, "no_key", "this server wants a key: send Authorization: Bearer hare_… (hare key create makes one)", nil)
+		s.problem(w, r, http.StatusUnauthorized, "no_key",
+			"this server wants a key: send Authorization: Bearer hare_… (hare key create makes one)", nil)
 		return
 	}
 	if wait, ok := s.guesses.allow(r.RemoteAddr, s.cfg.Keys.Now()); !ok {
 		w.Header().Set("Retry-After", retryAfter(wait))
-		s.problem(w, r, http.StatusTooManyRequests, "too_many_bad_keys", "too many calls with bad keys came from this address: slow down, and see that the key is right", nil)
+		s.problem(w, r, http.StatusTooManyRequests, "too_many_bad_keys",
+			"too many calls with bad keys came from this address: slow down, and see that the key is right", nil)
 		return
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="hare", error="invalid_token"`)
-	s.problem(w, r, http.StatusUnauthorized, "bad_key", "the key is unknown, revoked or expired: hare key list shows those that are valid", nil)
+	s.problem(w, r, http.StatusUnauthorized, "bad_key",
+		"the key is unknown, revoked or expired: hare key list shows those that are valid", nil)
 }
 
 // forbidden says which role is wanted.
 func forbidden(need service.Role) error {
-	return &statusError{http.StatusForbidden, "forbidden", "the key's role does not allow this: use one of role " + need.String()}
+	return &statusError{http.StatusForbidden, "forbidden",
+		"the key's role does not allow this: use one of role " + need.String()}
 }
 
 // only lets a handler run for admins alone, those of the operator where that
 // is asked; on a server without keys for all.
-func only(operator bool, f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func only(operator bool, f func(http.ResponseWriter,
+	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if key := callerOf(r.Context()); key != nil {
 			if key.Role < service.RoleAdmin {
 				return forbidden(service.RoleAdmin)
 			}
 			if operator && key.Tenant != service.Operator {
-				return &statusError{http.StatusForbidden, "forbidden", `this is of the whole server: use a key of tenant "*" with role admin`}
+				return &statusError{http.StatusForbidden, "forbidden",
+					`this is of the whole server: use a key of tenant "*" with role admin`}
 			}
 		}
 		return f(w, r)

@@ -17,7 +17,8 @@ func FuzzBearer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, text := range []string{"", "Bearer", "Bearer ", "Bearer  x", "bearer " + secret, "Basic YTpi", "Bearer " + secret + " ", "Bearer a,b", "\x00", "Bearer hare_\xff_"} {
+	for _, text := range []string{"", "Bearer", "Bearer ", "Bearer  x", "bearer " + secret, "Basic YTpi",
+		"Bearer " + secret + " ", "Bearer a,b", "\x00", "Bearer hare_\xff_"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
@@ -25,7 +26,8 @@ func FuzzBearer(f *testing.F) {
 		if len(got) > max(len(header), len("none")) {
 			t.Errorf("%q gives %q", header, got)
 		}
-		if id := service.KeyID(got); id != "" && (len(got) != len(secret) || !strings.Contains(got, id) || !strings.HasSuffix(header, got)) {
+		if id := service.KeyID(got); id != "" && (len(got) != len(secret) || !strings.Contains(got, id) ||
+			!strings.HasSuffix(header, got)) {
 			t.Errorf("%q gives the key %q", header, got)
 		}
 		if bearer([]string{header, header}) != "none" {
@@ -35,7 +37,8 @@ func FuzzBearer(f *testing.F) {
 }
 
 func TestBearer(t *testing.T) {
-	for header, want := range map[string]string{"Bearer x": "x", "bEARER  x": "x", "Basic x": "none", "Bearer": "none", "": "none"} {
+	for header, want := range map[string]string{"Bearer x": "x", "bEARER  x": "x", "Basic x": "none", "Bearer": "none",
+		"": "none"} {
 		if got := bearer([]string{header}); got != want {
 			t.Errorf("%q gives %q", header, got)
 		}
@@ -70,7 +73,8 @@ func TestGuessesAreBounded(t *testing.T) {
 		t.Error("refused for ever")
 	}
 	// One network of IPv6 is one guesser, and IPv4 is the same inside IPv6.
-	for a, b := range map[string]string{"[2001:db8::1]:1": "[2001:db8::ffff:1%eth0]:2", "192.0.2.7:1": "[::ffff:192.0.2.7]:2", "@": "pipe"} {
+	for a, b := range map[string]string{"[2001:db8::1]:1": "[2001:db8::ffff:1%eth0]:2",
+		"192.0.2.7:1": "[::ffff:192.0.2.7]:2", "@": "pipe"} {
 		if network(a) != network(b) {
 			t.Errorf("%v and %v", network(a), network(b))
 		}

@@ -100,7 +100,8 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
 	}
-	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), guesses: newGuesses(), calls: make(chan struct{}, 2*svc.Capacity())}
+	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), guesses: newGuesses(),
+		calls: make(chan struct{}, 2*svc.Capacity())}
 	if cfg.Solves != nil && cfg.Solved == nil {
 		s.cfg.Solved = cfg.Solves
 	}
@@ -110,7 +111,8 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	svc.Watch(s.hooks())
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
-	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.survive, s.harden, s.authenticate, s.compress, middleware.GetHead)
+	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.survive, s.harden, s.authenticate, s.compress,
+		middleware.GetHead)
 	r.NotFound(s.nothing)
 	r.MethodNotAllowed(s.methodNotAllowed(r))
 	s.solveRoutes(r)
@@ -148,6 +150,7 @@ func (s *server) methodNotAllowed(routes chi.Routes) http.HandlerFunc {
 			}
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		s.problem(w, r, http.StatusMethodNotAllowed, "method_not_allowed", r.Method+" is not allowed here, but "+strings.Join(allowed, ", ")+": see /docs", nil)
+		s.problem(w, r, http.StatusMethodNotAllowed, "method_not_allowed",
+			r.Method+" is not allowed here, but "+strings.Join(allowed, ", ")+": see /docs", nil)
 	}
 }

@@ -75,7 +75,8 @@ func TestSolveThenVerify(t *testing.T) {
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"certified":true`) {
 		t.Errorf("bounds: %d %s", w.Code, w.Body)
 	}
-	w = request(t, h, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":{"work_limit":2000}}`, "Accept", "application/x-ndjson")
+	w = request(t, h, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":{"work_limit":2000}}`, "Accept",
+		"application/x-ndjson")
 	if lines := strings.Count(w.Body.String(), "\n"); w.Code != http.StatusOK || lines < 3 {
 		t.Errorf("NDJSON: %d, %d lines", w.Code, lines)
 	}
@@ -83,8 +84,10 @@ func TestSolveThenVerify(t *testing.T) {
 
 func TestInfeasibleIsAnAnswer(t *testing.T) {
 	h, _ := newServer(t)
-	w := request(t, h, "POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}}`)
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"termination":"infeasible"`) || !strings.Contains(w.Body.String(), `"too_wide"`) {
+	w := request(t, h, "POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",`+
+		`"gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}}`)
+	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"termination":"infeasible"`) ||
+		!strings.Contains(w.Body.String(), `"too_wide"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -99,20 +102,23 @@ func TestBadRequests(t *testing.T) {
 		status             int
 		code               string
 	}{
-		"empty":            {"POST", "/v1/solves", "", nil, 400, "malformed"},
-		"blank":            {"POST", "/v1/solves", " \n", nil, 400, "malformed"},
-		"two documents":    {"POST", "/v1/solves", in(``) + "{}", nil, 400, "malformed"},
-		"not an object":    {"POST", "/v1/solves", "[]", nil, 422, "wrong_type"},
-		"truncated":        {"POST", "/v1/solves", `{"instance":{"hare":`, nil, 400, "malformed"},
-		"brackets":         {"POST", "/v1/solves", strings.Repeat("[", 1<<19), nil, 400, "malformed"},
-		"nan":              {"POST", "/v1/solves", in(`,"options":{"gap":NaN}`), nil, 400, "malformed"},
-		"duplicate":        {"POST", "/v1/solves", in(`,"instance":{}`), nil, 400, "duplicate_name"},
-		"no instance":      {"POST", "/v1/solves", `{}`, nil, 422, "missing_field"},
-		"unknown field":    {"POST", "/v1/solves", in(`,"option":{}`), nil, 422, "unknown_field"},
-		"unknown option":   {"POST", "/v1/solves", in(`,"options":{"time_limit":3}`), nil, 422, "unknown_field"},
-		"huge number":      {"POST", "/v1/solves", in(`,"options":{"time_limit_s":1e309}`), nil, 422, "too_large"},
-		"1e309 in job":     {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1e309}}}]}}`, nil, 422, "too_large"},
-		"reserved":         {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x","deadline_s":3,"on":{"V100":{"compute_s":1}}}]}}`, nil, 422, "not_supported"},
+		"empty":          {"POST", "/v1/solves", "", nil, 400, "malformed"},
+		"blank":          {"POST", "/v1/solves", " \n", nil, 400, "malformed"},
+		"two documents":  {"POST", "/v1/solves", in(``) + "{}", nil, 400, "malformed"},
+		"not an object":  {"POST", "/v1/solves", "[]", nil, 422, "wrong_type"},
+		"truncated":      {"POST", "/v1/solves", `{"instance":{"hare":`, nil, 400, "malformed"},
+		"brackets":       {"POST", "/v1/solves", strings.Repeat("[", 1<<19), nil, 400, "malformed"},
+		"nan":            {"POST", "/v1/solves", in(`,"options":{"gap":NaN}`), nil, 400, "malformed"},
+		"duplicate":      {"POST", "/v1/solves", in(`,"instance":{}`), nil, 400, "duplicate_name"},
+		"no instance":    {"POST", "/v1/solves", `{}`, nil, 422, "missing_field"},
+		"unknown field":  {"POST", "/v1/solves", in(`,"option":{}`), nil, 422, "unknown_field"},
+		"unknown option": {"POST", "/v1/solves", in(`,"options":{"time_limit":3}`), nil, 422, "unknown_field"},
+		"huge number":    {"POST", "/v1/solves", in(`,"options":{"time_limit_s":1e309}`), nil, 422, "too_large"},
+		"1e309 in job": {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
+			`"gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1e309}}}]}}`, nil, 422, "too_large"},
+		"reserved": {"POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
+			`"gpus":{"V100":1}}]},"jobs":[{"id":"x","deadline_s":3,"on":{"V100":{"compute_s":1}}}]}}`, nil, 422,
+			"not_supported"},
 		"time limit":       {"POST", "/v1/solves", in(`,"options":{"time_limit_s":86401}`), nil, 422, "out_of_range"},
 		"gap":              {"POST", "/v1/solves", in(`,"options":{"gap":-0.1}`), nil, 422, "out_of_range"},
 		"unknown method":   {"POST", "/v1/solves", in(`,"options":{"bound":"magic"}`), nil, 422, "invalid_option"},
@@ -127,21 +133,26 @@ func TestBadRequests(t *testing.T) {
 		"options at check": {"POST", "/v1/verify", in(`,"options":{}`), nil, 422, "unknown_field"},
 		"moment of verify": {"POST", "/v1/verify", in(`,"at_s":0`), nil, 422, "unknown_field"},
 		"no engine":        {"POST", "/v1/bounds", in(`,"method":"queyranne"`), nil, 422, "no_lp_engine"},
-		"infeasible bound": {"POST", "/v1/bounds", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"K80":{"compute_s":1}}}]}}`, nil, 422, "infeasible"},
-		"no result":        {"POST", "/v1/verify", in(``), nil, 422, "missing_field"},
-		"path":             {"GET", "/v2/solves", "", nil, 404, "not_found"},
-		"method":           {"GET", "/v1/bounds", "", nil, 405, "method_not_allowed"},
-		"accept":           {"POST", "/v1/solves", in(``), []string{"Accept", "image/png"}, 406, "not_acceptable"},
-		"accept of bounds": {"POST", "/v1/bounds", in(``), []string{"Accept", "application/x-ndjson"}, 406, "not_acceptable"},
-		"refused by q":     {"POST", "/v1/solves", in(``), []string{"Accept", "application/json;q=0"}, 406, "not_acceptable"},
-		"large":            {"POST", "/v1/solves", strings.Repeat(" ", 2<<20), nil, 413, "body_too_large"},
-		"bomb":             {"POST", "/v1/solves", bomb, []string{"Content-Encoding", "gzip"}, 413, "body_too_large"},
-		"not gzip":         {"POST", "/v1/solves", in(``), []string{"Content-Encoding", "gzip"}, 400, "bad_encoding"},
-		"cut gzip":         {"POST", "/v1/solves", gzipped(in(``))[:200], []string{"Content-Encoding", "gzip"}, 400, "bad_encoding"},
+		"infeasible bound": {"POST", "/v1/bounds", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
+			`"gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"K80":{"compute_s":1}}}]}}`, nil, 422, "infeasible"},
+		"no result": {"POST", "/v1/verify", in(``), nil, 422, "missing_field"},
+		"path":      {"GET", "/v2/solves", "", nil, 404, "not_found"},
+		"method":    {"GET", "/v1/bounds", "", nil, 405, "method_not_allowed"},
+		"accept":    {"POST", "/v1/solves", in(``), []string{"Accept", "image/png"}, 406, "not_acceptable"},
+		"accept of bounds": {"POST", "/v1/bounds", in(``), []string{"Accept", "application/x-ndjson"}, 406,
+			"not_acceptable"},
+		"refused by q": {"POST", "/v1/solves", in(``), []string{"Accept", "application/json;q=0"}, 406,
+			"not_acceptable"},
+		"large":    {"POST", "/v1/solves", strings.Repeat(" ", 2<<20), nil, 413, "body_too_large"},
+		"bomb":     {"POST", "/v1/solves", bomb, []string{"Content-Encoding", "gzip"}, 413, "body_too_large"},
+		"not gzip": {"POST", "/v1/solves", in(``), []string{"Content-Encoding", "gzip"}, 400, "bad_encoding"},
+		"cut gzip": {"POST", "/v1/solves", gzipped(in(``))[:200], []string{"Content-Encoding", "gzip"}, 400,
+			"bad_encoding"},
 		"not zstd":         {"POST", "/v1/solves", in(``), []string{"Content-Encoding", "zstd"}, 400, "bad_encoding"},
 		"zstd bomb":        {"POST", "/v1/solves", zstdBomb(), []string{"Content-Encoding", "zstd"}, 413, "body_too_large"},
 		"unknown encoding": {"POST", "/v1/solves", in(``), []string{"Content-Encoding", "br"}, 415, "unsupported_encoding"},
-		"media type":       {"POST", "/v1/solves", in(``), []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
+		"media type": {"POST", "/v1/solves", in(``), []string{"Content-Type", "text/plain"}, 415,
+			"unsupported_media_type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := request(t, h, c.method, c.path, c.body, c.header...)
@@ -180,7 +191,8 @@ func zstdBomb() string {
 // Pointers lead into the request document, all faults at once.
 func TestPointers(t *testing.T) {
 	h, _ := newServer(t)
-	w := request(t, h, "POST", "/v1/solves", `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[
+	w := request(t, h, "POST", "/v1/solves",
+		`{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[
 		{"id":"ok","on":{"V100":{"compute_s":1}}},{"id":"x","weight":-3,"on":{"V100":{"compute_s":1}}}]},"options":{"gap":7,"seeds":1}}`, "X-Request-Id", "mine")
 	var p struct {
 		RequestID string `json:"request_id"`
@@ -281,7 +293,8 @@ func TestCompressedBothWays(t *testing.T) {
 		{body, "", "gzip;q=0", ""},
 	} {
 		w := request(t, h, "POST", "/v1/solves", c.body, "Content-Encoding", c.in, "Accept-Encoding", c.accept)
-		if w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != c.out || w.Header().Get("Vary") != "Accept-Encoding" {
+		if w.Code != http.StatusOK || w.Header().Get("Content-Encoding") != c.out ||
+			w.Header().Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s: %d %v", c.accept, w.Code, w.Header())
 			continue
 		}
@@ -302,7 +315,8 @@ func TestCompressedBothWays(t *testing.T) {
 			t.Errorf("%s: %v", c.accept, err)
 		}
 	}
-	if w := request(t, h, "GET", "/v1/version", "", "Accept-Encoding", "gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.Len() == 0 {
+	if w := request(t, h, "GET", "/v1/version", "", "Accept-Encoding",
+		"gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.Len() == 0 {
 		t.Error("a short answer was compressed, or lost")
 	}
 }

@@ -57,7 +57,8 @@ func paperScale(tb testing.TB) (text []byte, res *hare.Result) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	res, err = solver.Solve(context.Background(), inst, hare.Options{Seed: 1, WorkLimit: 1000, Bound: "machine"}, solver.Config{})
+	res, err = solver.Solve(context.Background(), inst, hare.Options{Seed: 1, WorkLimit: 1000, Bound: "machine"},
+		solver.Config{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -72,7 +73,8 @@ func BenchmarkHTTP(b *testing.B) {
 	body := append(append([]byte(`{"instance":`), text...), '}')
 	server := httptest.NewServer(api.New(service.New(service.Config{Engine: ready{res}}), api.Config{}))
 	defer server.Close()
-	for _, c := range []struct{ name, accept, detail string }{{"plain", "identity", "lanes"}, {"zstd", "zstd", "lanes"}, {"gzip", "gzip", "lanes"}, {"no-schedule", "identity", "none"}} {
+	for _, c := range []struct{ name, accept, detail string }{{"plain", "identity", "lanes"}, {"zstd", "zstd", "lanes"},
+		{"gzip", "gzip", "lanes"}, {"no-schedule", "identity", "none"}} {
 		b.Run(c.name, func(b *testing.B) {
 			with := strings.TrimSuffix(string(body), "}") + `,"options":{"detail":"` + c.detail + `"}}`
 			b.ReportAllocs()

@@ -17,9 +17,12 @@ func crowded(t *testing.T) string {
 	t.Helper()
 	var jobs []string
 	for i := range 40 {
-		jobs = append(jobs, fmt.Sprintf(`{"id":"j%d","weight":%d,"release_s":%d,"rounds":%d,"tasks":2,"on":{"V100":{"compute_s":%d.5,"sync_s":0.3},"T4":{"compute_s":%d.1,"sync_s":0.2}}}`, i, i%5+1, i*3, 20+i%7, i%4+1, i%3+3))
+		jobs = append(jobs, fmt.Sprintf(`{"id":"j%d","weight":%d,"release_s":%d,"rounds":%d,"tasks":2,`+
+			`"on":{"V100":{"compute_s":%d.5,"sync_s":0.3},"T4":{"compute_s":%d.1,"sync_s":0.2}}}`, i, i%5+1, i*3, 20+i%7, i%4+1,
+			i%3+3))
 	}
-	return `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"T4":2}}]},"jobs":[` + strings.Join(jobs, ",") + `]}`
+	return `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}},{"name":"b","gpus":{"T4":2}}]},` +
+		`"jobs":[` + strings.Join(jobs, ",") + `]}`
 }
 
 // TestOverload: where the queue is full a call is refused with the time that the
@@ -30,7 +33,8 @@ func TestOverload(t *testing.T) {
 	in := `{"instance":` + crowded(t) + `,"options":`
 	var going []string
 	for seed := range 3 {
-		code, text, h := s.call(t, "POST", "/v1/solves", in+fmt.Sprintf(`{"time_limit_s":40,"gap":0,"seed":%d}}`, seed), "Prefer", "respond-async")
+		code, text, h := s.call(t, "POST", "/v1/solves", in+fmt.Sprintf(`{"time_limit_s":40,"gap":0,"seed":%d}}`, seed),
+			"Prefer", "respond-async")
 		if code != 202 {
 			t.Fatalf("%d %s", code, text)
 		}
@@ -43,11 +47,13 @@ func TestOverload(t *testing.T) {
 		"full, a rule": {"/v1/solves", quick, "busy"},
 		"not allowed":  {"/v1/solves", `{"degrade":false}`, "busy"},
 	} {
-		for _, header := range [][]string{nil, {"Prefer", "respond-async"}, {"Idempotency-Key", strings.ReplaceAll(name, " ", "")}} {
+		for _, header := range [][]string{nil, {"Prefer", "respond-async"},
+			{"Idempotency-Key", strings.ReplaceAll(name, " ", "")}} {
 			code, text, h := s.call(t, "POST", c.path, in+c.options+`}`, header...)
 			follows(t, doc, "POST", "/v1/solves", code, h, text)
 			after, _ := strconv.Atoi(h.Get("Retry-After"))
-			if code != http.StatusServiceUnavailable || !strings.Contains(text, `"code":"`+c.code+`"`) || after <= 1 || !strings.Contains(text, "degrade") {
+			if code != http.StatusServiceUnavailable || !strings.Contains(text, `"code":"`+c.code+`"`) || after <= 1 ||
+				!strings.Contains(text, "degrade") {
 				t.Errorf("%s: %d, Retry-After %s: %s", name, code, h.Get("Retry-After"), text)
 			}
 		}
@@ -71,7 +77,8 @@ func TestOverload(t *testing.T) {
 	got := <-done
 	follows(t, doc, "POST", "/v1/solves", got.code, got.h, got.text)
 	res, err := wire.DecodeResult(strings.NewReader(got.text), wire.Limits{})
-	if err != nil || got.code != 200 || !strings.Contains(got.text, `"degraded":true`) || !res.Degraded || res.Value == nil || res.Bound == nil {
+	if err != nil || got.code != 200 || !strings.Contains(got.text, `"degraded":true`) || !res.Degraded ||
+		res.Value == nil || res.Bound == nil {
 		t.Fatalf("%d %v %.300s", got.code, err, got.text)
 	}
 	inst, err := wire.DecodeInstance(strings.NewReader(crowded(t)), wire.Limits{})

@@ -74,7 +74,8 @@ func secondsOf(r *http.Request, name string) (int64, error) {
 	}
 	us, err := hare.ParseMicros(text)
 	if err != nil || us <= 0 || us > hare.MaxExact {
-		return 0, &statusError{http.StatusBadRequest, "bad_query", "?" + name + "= must be a positive number of seconds, with at most six decimals"}
+		return 0, &statusError{http.StatusBadRequest, "bad_query",
+			"?" + name + "= must be a positive number of seconds, with at most six decimals"}
 	}
 	return us, nil
 }

@@ -99,12 +99,14 @@ func TestExplanationsFollowTheirSchemas(t *testing.T) {
 func TestJobsOfASolve(t *testing.T) {
 	h := explained(t, hare.Options{WorkLimit: 500})
 	var list struct{ Jobs []struct{ Job string } }
-	if err := json.Unmarshal(request(t, h, "GET", "/v1/solves/s1/jobs", "").Body.Bytes(), &list); err != nil || len(list.Jobs) != 4 {
+	if err := json.Unmarshal(request(t, h, "GET", "/v1/solves/s1/jobs", "").Body.Bytes(), &list); err != nil ||
+		len(list.Jobs) != 4 {
 		t.Errorf("%d jobs, %v", len(list.Jobs), err)
 	}
 	none := api.New(service.New(service.Config{}), api.Config{})
 	for _, path := range []string{"/v1/solves/s1/jobs", "/v1/solves/s1/jobs/vgg"} {
-		if w := request(t, none, "GET", path, ""); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "no_solve") {
+		if w := request(t, none, "GET", path, ""); w.Code != http.StatusNotFound ||
+			!strings.Contains(w.Body.String(), "no_solve") {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}

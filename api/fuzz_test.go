@@ -14,11 +14,15 @@ import (
 // Whatever is sent to whatever path, the answer is JSON with a status of the
 // contract, and never a 500.
 func FuzzRequests(f *testing.F) {
-	const instance = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}`
+	const instance = `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x",` +
+		`"on":{"V100":{"compute_s":1}}}]}`
 	for _, body := range []string{
-		"", "{", "[]", "null", `{"instance":` + instance + `}`, `{"instance":` + instance + `,"options":{"gap":1e-9,"seed":-1}}`,
-		`{"instance":` + instance + `,"method":"machine"}`, `{"instance":` + instance + `,"result":{"hare":"result/v1","schedule":null}}`,
-		`{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","count":2000000000,"gpus":{"V100":2}}]},"jobs":[]}}`,
+		"", "{", "[]", "null", `{"instance":` + instance + `}`,
+		`{"instance":` + instance + `,"options":{"gap":1e-9,"seed":-1}}`,
+		`{"instance":` + instance + `,"method":"machine"}`,
+		`{"instance":` + instance + `,"result":{"hare":"result/v1","schedule":null}}`,
+		`{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","count":2000000000,"gpus":{"V100":2}}]},` +
+			`"jobs":[]}}`,
 	} {
 		f.Add("/v1/solves", "", "", []byte(body))
 		f.Add("/v1/bounds", "", "application/json", []byte(body))

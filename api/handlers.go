@@ -42,7 +42,8 @@ func (s *server) handle(f func(http.ResponseWriter, *http.Request) error, takes 
 
 // admit sends a call away before its body is read when as many are in hand as
 // may run and wait, so that memory is bounded by their number and size.
-func (s *server) admit(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (s *server) admit(f func(http.ResponseWriter,
+	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		// The tenant's own quota comes first, so that one that has used it up
 		// learns nothing of the others, and takes no place from them.
@@ -56,7 +57,8 @@ func (s *server) admit(f func(http.ResponseWriter, *http.Request) error) func(ht
 }
 
 // count is admit without the tenant's quota.
-func (s *server) count(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (s *server) count(f func(http.ResponseWriter,
+	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		select {
 		case s.calls <- struct{}{}:
@@ -99,7 +101,8 @@ func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 		req.Method = hare.MethodPrice
 	}
 	if methods := service.Methods(); !slices.Contains(methods, req.Method) {
-		return &hare.InvalidError{Pointer: "/method", Code: "unknown_value", Detail: "must be one of " + strings.Join(methods, ", ")}
+		return &hare.InvalidError{Pointer: "/method", Code: "unknown_value",
+			Detail: "must be one of " + strings.Join(methods, ", ")}
 	}
 	rel, err := s.svc.Bound(r.Context(), req.Instance, req.Method)
 	if err != nil {

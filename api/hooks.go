@@ -92,7 +92,8 @@ func (s *server) committed(ctx context.Context, began time.Time, bytes int, err 
 	}
 	// A commit that belongs to no one call has no trace to stand in.
 	if s.cfg.Tracing != nil && trace.SpanContextFromContext(ctx).IsValid() {
-		_, span := s.cfg.Tracing.tracer.Start(ctx, "commit", trace.WithTimestamp(began), trace.WithAttributes(attribute.Int("hare.bytes", bytes)))
+		_, span := s.cfg.Tracing.tracer.Start(ctx, "commit", trace.WithTimestamp(began),
+			trace.WithAttributes(attribute.Int("hare.bytes", bytes)))
 		fail(span, err)
 		span.End()
 	}
@@ -100,7 +101,8 @@ func (s *server) committed(ctx context.Context, began time.Time, bytes int, err 
 
 // solving follows one solve: two lines in the log, a span with one below it for
 // each phase, and the metrics.
-func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (context.Context, func(service.PhaseEvent), func(*hare.Result, error)) {
+func (s *server) solving(ctx context.Context, inst *hare.Instance,
+	opt hare.Options) (context.Context, func(service.PhaseEvent), func(*hare.Result, error)) {
 	gpus := 0
 	for i := range inst.Cluster.Nodes {
 		for _, c := range inst.Cluster.Nodes[i].GPUs {
@@ -121,7 +123,8 @@ func (s *server) solving(ctx context.Context, inst *hare.Instance, opt hare.Opti
 			line = append(line, "tenant", tenant)
 		}
 		log = log.With(line...)
-		log.InfoContext(ctx, "solve begins", "jobs", len(inst.Jobs), "gpus", gpus, "time_limit_s", opt.TimeLimit.Seconds(), "work_limit", opt.WorkLimit, "seed", opt.Seed)
+		log.InfoContext(ctx, "solve begins", "jobs", len(inst.Jobs), "gpus", gpus, "time_limit_s", opt.TimeLimit.Seconds(),
+			"work_limit", opt.WorkLimit, "seed", opt.Seed)
 	}
 	return ctx, progress, func(res *hare.Result, err error) {
 		if res != nil {
@@ -172,7 +175,8 @@ type solveSpans struct {
 
 // solve begins the span of a solve: below that of its request, if there is one.
 func (t *Tracing) solve(ctx context.Context, jobs, gpus int, tenant string) (context.Context, *solveSpans) {
-	attrs := []attribute.KeyValue{attribute.Int("hare.jobs", jobs), attribute.Int("hare.gpus", gpus), attribute.String("hare.solve_id", solveID(ctx))}
+	attrs := []attribute.KeyValue{attribute.Int("hare.jobs", jobs), attribute.Int("hare.gpus", gpus),
+		attribute.String("hare.solve_id", solveID(ctx))}
 	if tenant != "" {
 		attrs = append(attrs, attribute.String("hare.tenant", tenant))
 	}
@@ -205,7 +209,8 @@ func (s *solveSpans) end(res *hare.Result, err error) {
 	s.endPhase()
 	fail(s.span, err)
 	if res != nil {
-		s.span.SetAttributes(attribute.String("hare.termination", res.Termination), attribute.Bool("hare.reproducible", res.Reproducible))
+		s.span.SetAttributes(attribute.String("hare.termination", res.Termination),
+			attribute.Bool("hare.reproducible", res.Reproducible))
 		s.span.SetAttributes(pair(res.Value, res.Bound)...)
 		if g, ok := res.Gap(); ok {
 			f, _ := g.Float64()

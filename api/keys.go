@@ -30,7 +30,8 @@ func (s *server) keyRoutes(r chi.Router) {
 }
 
 // keyed refuses where the server has no keys.
-func (s *server) keyed(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+func (s *server) keyed(f func(http.ResponseWriter,
+	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.cfg.Keys == nil {
 			return &statusError{http.StatusNotFound, "no_keys", "this server has no keys: see hare serve --require-keys"}
@@ -54,7 +55,8 @@ type keyJSON struct {
 }
 
 func describeKey(k *service.Key, now time.Time) keyJSON {
-	d := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), State: k.State(now), Created: k.Created.UTC().Format(time.RFC3339), Note: k.Note}
+	d := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), State: k.State(now),
+		Created: k.Created.UTC().Format(time.RFC3339), Note: k.Note}
 	if !k.Expires.IsZero() {
 		d.Expires = k.Expires.UTC().Format(time.RFC3339)
 	}
@@ -116,23 +118,27 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	}
 	if ask.Tenant != caller.Tenant && caller.Tenant != service.Operator {
 		// The same for all names, so that it tells of none.
-		return &statusError{http.StatusForbidden, "forbidden", "this key makes keys of its own tenant alone: leave tenant out"}
+		return &statusError{http.StatusForbidden, "forbidden",
+			"this key makes keys of its own tenant alone: leave tenant out"}
 	}
 	role, err := service.ParseRole(ask.Role)
 	if err != nil {
 		return err
 	}
 	if most := int64(100 * 365 * 86_400); ask.ExpiresS < 0 || ask.ExpiresS > most {
-		return &hare.InvalidError{Pointer: "/expires_s", Code: "out_of_range", Detail: "must be between 0, which is never, and a hundred years"}
+		return &hare.InvalidError{Pointer: "/expires_s", Code: "out_of_range",
+			Detail: "must be between 0, which is never, and a hundred years"}
 	}
-	secret, key, err := service.NewKey(ask.Tenant, role, ask.Note, s.cfg.Keys.Now(), time.Duration(ask.ExpiresS)*time.Second)
+	secret, key, err := service.NewKey(ask.Tenant, role, ask.Note, s.cfg.Keys.Now(),
+		time.Duration(ask.ExpiresS)*time.Second)
 	if err != nil {
 		return err
 	}
 	if err := s.change(r, func(set *service.KeySet) error { return set.Add(key, s.cfg.Keys.Now()) }); err != nil {
 		return err
 	}
-	s.cfg.Logger.Info("key created", "request_id", requestID(r.Context()), "key", key.ID, "tenant", key.Tenant, "role", key.Role.String(), "by", caller.ID)
+	s.cfg.Logger.Info("key created", "request_id", requestID(r.Context()), "key", key.ID, "tenant", key.Tenant, "role",
+		key.Role.String(), "by", caller.ID)
 	d := describeKey(&key, s.cfg.Keys.Now())
 	d.Key = secret
 	w.Header().Set("Location", "/v1/keys/"+key.ID)
@@ -290,9 +296,11 @@ func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) err
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
 		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "unknown_field", Detail: "is not known here"}
 	case errors.As(err, &semantic):
-		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "wrong_type", Detail: "has another type than it should"}
+		return &hare.InvalidError{Pointer: string(semantic.JSONPointer), Code: "wrong_type",
+			Detail: "has another type than it should"}
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
-		return &hare.InvalidError{Pointer: string(syntactic.JSONPointer), Code: "duplicate_name", Detail: "a name is there twice"}
+		return &hare.InvalidError{Pointer: string(syntactic.JSONPointer), Code: "duplicate_name",
+			Detail: "a name is there twice"}
 	}
 	return &hare.InvalidError{Code: wire.CodeMalformed, Detail: "is not JSON"}
 }

@@ -71,10 +71,12 @@ func TestQueueIsBounded(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	w := request(t, h, "POST", "/v1/solves", text)
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"busy"`) {
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
+		!strings.Contains(w.Body.String(), `"code":"busy"`) {
 		t.Errorf("one too many: %d %s", w.Code, w.Body)
 	}
-	if m := request(t, h, "GET", "/metrics", "").Body.String(); !strings.Contains(m, "hare_queue_waiting 1") || !strings.Contains(m, "hare_queue_running 2") {
+	if m := request(t, h, "GET", "/metrics", "").Body.String(); !strings.Contains(m, "hare_queue_waiting 1") ||
+		!strings.Contains(m, "hare_queue_running 2") {
 		t.Error("the queue is not in the metrics")
 	}
 	close(engine.free)
@@ -103,7 +105,8 @@ func TestLateInTheQueue(t *testing.T) {
 
 func TestBoundTakesTooLong(t *testing.T) {
 	h := api.New(service.New(service.Config{Engine: newHeld(), MaxTime: 10 * time.Millisecond}), api.Config{})
-	if w := request(t, h, "POST", "/v1/bounds", body(t)); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"code":"deadline"`) {
+	if w := request(t, h, "POST", "/v1/bounds", body(t)); w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), `"code":"deadline"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -152,7 +155,8 @@ func TestClientLeaves(t *testing.T) {
 // that waits long for its answer is not cut off by the same limit.
 func TestBodyTime(t *testing.T) {
 	engine := newHeld()
-	server := httptest.NewServer(api.New(service.New(service.Config{Engine: engine}), api.Config{BodyTime: 50 * time.Millisecond}))
+	server := httptest.NewServer(api.New(service.New(service.Config{Engine: engine}),
+		api.Config{BodyTime: 50 * time.Millisecond}))
 	defer server.Close()
 	slow, quick := io.Pipe()
 	go func() { _, _ = quick.Write([]byte(`{"instance":`)) }()
@@ -182,16 +186,19 @@ func TestBodyTime(t *testing.T) {
 
 func TestPanicIsOne500(t *testing.T) {
 	var log bytes.Buffer
-	h := api.New(service.New(service.Config{Engine: newHeld(), Running: 1}), api.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	h := api.New(service.New(service.Config{Engine: newHeld(), Running: 1}),
+		api.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	text := strings.TrimSuffix(body(t), "}") + `,"result":{"hare":"result/v1"}}`
 	for range 2 {
 		w := request(t, h, "POST", "/v1/verify", text, "Accept-Encoding", "gzip")
-		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"code":"internal"`) || strings.Contains(w.Body.String(), "a defect") {
+		if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"code":"internal"`) ||
+			strings.Contains(w.Body.String(), "a defect") {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}
 	m := request(t, h, "GET", "/metrics", "").Body.String()
-	for _, want := range []string{"hare_panics_total 2", `hare_http_requests_total{code="500",method="POST",route="/v1/verify"} 2`, "hare_queue_running 0"} {
+	for _, want := range []string{"hare_panics_total 2",
+		`hare_http_requests_total{code="500",method="POST",route="/v1/verify"} 2`, "hare_queue_running 0"} {
 		if !strings.Contains(m, want) {
 			t.Errorf("the metrics lack %s", want)
 		}

@@ -35,7 +35,8 @@ func behind(r *http.Request) (int64, error) {
 	}
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		if after, err = strconv.ParseInt(id, 10, 64); err != nil || after < 0 || id[0] == '+' || id[0] == '-' {
-			return 0, &statusError{http.StatusBadRequest, "bad_query", "Last-Event-ID must be the id of an event of this stream, a whole number"}
+			return 0, &statusError{http.StatusBadRequest, "bad_query",
+				"Last-Event-ID must be the id of an event of this stream, a whole number"}
 		}
 	}
 	return after, nil

@@ -67,36 +67,48 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 	m := &metrics{
 		registry: cfg.Registry,
 		requests: counter("hare_http_requests_total", "Requests by route, method and status.", "route", "method", "code"),
-		latency:  prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_http_request_seconds", Help: "Time to answer by route.", Buckets: shortTimes}, []string{"route"}),
-		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hare_http_in_flight", Help: "Requests that are being answered, streams included."}),
-		refusals: counter("hare_refused_total", "Requests that were refused with 429, 503 or 507, by the code of the problem.", "reason"),
-		waits:    histogram("hare_queue_wait_seconds", "Time that calls waited for a place, whether they got one or not.", shortTimes),
-		phases:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_solve_phase_seconds", Help: "Time of a solve by phase.", Buckets: longTimes}, []string{"phase"}),
-		gap:      histogram("hare_solve_gap_ratio", "Value over bound less one.", []float64{0, .005, .01, .02, .05, .1, .2, .5, 1, 5}),
-		bounds:   counter("hare_solve_bounds_total", "Solves by the method of their bound.", "method"),
-		ended:    counter("hare_solves_total", "Solves by termination.", "termination"),
-		failed:   counter("hare_solve_failures_total", "Solves that ended without a result, by kind of error.", "kind"),
-		cached:   counter("hare_cache_lookups_total", "Solves looked for among the stored results, by outcome.", "outcome"),
-		cost:     histogram("hare_cost_ratio", "True over predicted time of a solve: 1 is exact, more is too hopeful.", []float64{.1, .25, .5, .8, 1, 1.25, 2, 4, 10}),
-		panics:   prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_panics_total", Help: "Requests that ended in a panic."}),
-		commits:  newCommitMetrics(),
-		tenants:  newTenantMetrics(cfg.MetricTenants),
-		plays:    newSimulationMetrics(),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_http_request_seconds",
+			Help: "Time to answer by route.", Buckets: shortTimes}, []string{"route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "hare_http_in_flight",
+			Help: "Requests that are being answered, streams included."}),
+		refusals: counter("hare_refused_total", "Requests that were refused with 429, 503 or 507, by the code of the "+
+			"problem.", "reason"),
+		waits: histogram("hare_queue_wait_seconds", "Time that calls waited for a place, whether they got one or not.",
+			shortTimes),
+		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "hare_solve_phase_seconds",
+			Help: "Time of a solve by phase.", Buckets: longTimes}, []string{"phase"}),
+		gap: histogram("hare_solve_gap_ratio", "Value over bound less one.",
+			[]float64{0, .005, .01, .02, .05, .1, .2, .5, 1, 5}),
+		bounds: counter("hare_solve_bounds_total", "Solves by the method of their bound.", "method"),
+		ended:  counter("hare_solves_total", "Solves by termination.", "termination"),
+		failed: counter("hare_solve_failures_total", "Solves that ended without a result, by kind of error.", "kind"),
+		cached: counter("hare_cache_lookups_total", "Solves looked for among the stored results, by outcome.", "outcome"),
+		cost: histogram("hare_cost_ratio", "True over predicted time of a solve: 1 is exact, more is too hopeful.",
+			[]float64{.1, .25, .5, .8, 1, 1.25, 2, 4, 10}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_panics_total",
+			Help: "Requests that ended in a panic."}),
+		commits: newCommitMetrics(),
+		tenants: newTenantMetrics(cfg.MetricTenants),
+		plays:   newSimulationMetrics(),
 	}
 	for _, outcome := range []string{"hit", "miss"} {
 		m.cached.WithLabelValues(outcome)
 	}
 	m.sessions = newSessionMetrics(m.registry)
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_build_info", Help: "1, with the versions as labels."}, []string{"version", "highs", "go"})
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_build_info",
+		Help: "1, with the versions as labels."}, []string{"version", "highs", "go"})
 	build.WithLabelValues(svc.Version(), svc.EngineVersion(), runtime.Version()).Set(1)
-	m.registry.MustRegister(m.requests, m.latency, m.inFlight, m.refusals, m.waits, m.phases, m.gap, m.bounds, m.ended, m.failed, m.cached, m.cost, m.panics,
+	m.registry.MustRegister(m.requests, m.latency, m.inFlight, m.refusals, m.waits, m.phases, m.gap, m.bounds, m.ended,
+		m.failed, m.cached, m.cost, m.panics,
 		m.commits.took, m.commits.bytes, m.commits.failures,
 		m.plays.ended, m.plays.took, m.plays.jobs,
 		m.tenants.requests, m.tenants.solves, m.tenants.seconds, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gaugeFunc("hare_queue_waiting", "Calls that wait for a place.", func() float64 { w, _ := svc.Load(); return float64(w) }),
+		gaugeFunc("hare_queue_waiting", "Calls that wait for a place.",
+			func() float64 { w, _ := svc.Load(); return float64(w) }),
 		gaugeFunc("hare_queue_running", "Calls that run.", func() float64 { _, r := svc.Load(); return float64(r) }),
-		gaugeFunc("hare_queue_capacity", "Calls that may run and wait together.", func() float64 { return float64(svc.Capacity()) }),
+		gaugeFunc("hare_queue_capacity", "Calls that may run and wait together.",
+			func() float64 { return float64(svc.Capacity()) }),
 		gaugeFunc("hare_ready", "1 while new work is taken, 0 while the server drains.", func() float64 {
 			if svc.Ready() {
 				return 1
@@ -106,7 +118,8 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 	m.registerEngine(cfg.Engine, cfg.EngineRestarts)
 	m.registerTracing(cfg.Tracing)
 	if cfg.StoreBytes != nil {
-		m.registry.MustRegister(gaugeFunc("hare_store_bytes", "Bytes of the files of the data directory.", func() float64 { return float64(cfg.StoreBytes()) }))
+		m.registry.MustRegister(gaugeFunc("hare_store_bytes", "Bytes of the files of the data directory.",
+			func() float64 { return float64(cfg.StoreBytes()) }))
 	}
 	return m
 }
@@ -119,9 +132,11 @@ type commitMetrics struct {
 
 func newCommitMetrics() commitMetrics {
 	return commitMetrics{
-		took:     histogram("hare_solve_commit_seconds", "Time until what is kept of a solve was durable.", commitTimes),
-		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_solve_commit_bytes_total", Help: "Bytes of solves that became durable."}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_solve_commit_failures_total", Help: "Writes of solves that the disk refused."}),
+		took: histogram("hare_solve_commit_seconds", "Time until what is kept of a solve was durable.", commitTimes),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_solve_commit_bytes_total",
+			Help: "Bytes of solves that became durable."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_solve_commit_failures_total",
+			Help: "Writes of solves that the disk refused."}),
 	}
 }
 
@@ -140,19 +155,24 @@ func (m *metrics) registerEngine(stats func() EngineStats, restarts func() int64
 		return counterFunc(name, help, func() float64 { s := stats(); return float64(of(&s)) })
 	}
 	m.registry.MustRegister(
-		counterFunc("hare_lp_worker_restarts_total", "LP workers started in place of one that failed.", func() float64 { return float64(restarts()) }),
+		counterFunc("hare_lp_worker_restarts_total", "LP workers started in place of one that failed.",
+			func() float64 { return float64(restarts()) }),
 		count("hare_lp_worker_starts_total", "LP workers that started.", func(s *EngineStats) int64 { return s.Starts }),
-		count("hare_lp_worker_recycled_total", "LP workers replaced after their number of solves.", func(s *EngineStats) int64 { return s.Recycled }),
-		count("hare_lp_worker_kills_total", "LP workers killed at a deadline.", func(s *EngineStats) int64 { return s.Kills }),
-		count("hare_lp_worker_failures_total", "LP workers that died, lied or did not start.", func(s *EngineStats) int64 { return s.Failures }),
+		count("hare_lp_worker_recycled_total", "LP workers replaced after their number of solves.",
+			func(s *EngineStats) int64 { return s.Recycled }),
+		count("hare_lp_worker_kills_total", "LP workers killed at a deadline.",
+			func(s *EngineStats) int64 { return s.Kills }),
+		count("hare_lp_worker_failures_total", "LP workers that died, lied or did not start.",
+			func(s *EngineStats) int64 { return s.Failures }),
 		count("hare_lp_solves_total", "Linear programs solved.", func(s *EngineStats) int64 { return s.Solves }),
 		gaugeFunc("hare_lp_workers_idle", "LP workers that are ready.", func() float64 { return float64(stats().Idle) }),
-		gaugeFunc("hare_lp_available", "1 while the LP engine is tried, 0 while the Go engine serves alone.", func() float64 {
-			if stats().Available {
-				return 1
-			}
-			return 0
-		}))
+		gaugeFunc("hare_lp_available", "1 while the LP engine is tried, 0 while the Go engine serves alone.",
+			func() float64 {
+				if stats().Available {
+					return 1
+				}
+				return 0
+			}))
 }
 
 // request counts an answer. A trace that is kept is named beside its time.
@@ -165,7 +185,8 @@ func (m *metrics) request(ctx context.Context, route, method, tenant string, sta
 	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 	latency := m.latency.WithLabelValues(route)
 	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
-		latency.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
+		latency.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(),
+			prometheus.Labels{"trace_id": span.TraceID().String()})
 	} else {
 		latency.Observe(took.Seconds())
 	}
@@ -184,7 +205,8 @@ func (m *metrics) refused(status int, code string) {
 // outcome counts a solve that has a result.
 func (m *metrics) outcome(tenant string, r *hare.Result) {
 	t := r.Timing
-	for phase, d := range map[string]time.Duration{"total": t.Total, "relax": t.Relax, "assign": t.Assign, "improve": t.Improve, "verify": t.Verify} {
+	for phase, d := range map[string]time.Duration{"total": t.Total, "relax": t.Relax, "assign": t.Assign,
+		"improve": t.Improve, "verify": t.Verify} {
 		m.phases.WithLabelValues(phase).Observe(d.Seconds())
 	}
 	m.ended.WithLabelValues(r.Termination).Inc()

@@ -35,7 +35,8 @@ func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 	t.Cleanup(func() { _ = sessions.Close() })
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
 	cfg := Config{
-		Sessions: sessions, MetricTenants: tenants, StoreBytes: func() int64 { return 1 }, Registry: prometheus.NewRegistry(), MaxBodyBytes: 1 << 20,
+		Sessions: sessions, MetricTenants: tenants, StoreBytes: func() int64 { return 1 },
+		Registry: prometheus.NewRegistry(), MaxBodyBytes: 1 << 20,
 		Logger: slog.New(slog.DiscardHandler), EngineRestarts: func() int64 { return 0 },
 		Engine: func() EngineStats { return EngineStats{Starts: 2, Idle: 1, Available: true} },
 	}
@@ -86,7 +87,8 @@ func serve(h http.Handler, method, path, body string) int {
 	return w.Code
 }
 
-const small = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}}`
+const small = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},` +
+	`"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}}`
 
 func TestMetricsAreClean(t *testing.T) {
 	s, h := observedServer(t, 0)
@@ -110,9 +112,12 @@ func TestMetricsAreClean(t *testing.T) {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
 	for _, want := range []string{
-		`hare_cache_lookups_total{outcome="hit"} 1`, `hare_cache_lookups_total{outcome="miss"} 0`, `hare_cost_ratio_count 2`, `hare_solve_commit_bytes_total 70`, `hare_solve_commit_failures_total 1`,
-		`hare_refused_total{reason="quota"} 1`, `hare_http_in_flight 1`, `hare_queue_wait_seconds_count 1`, `hare_solves_total{termination="optimal"} 1`,
-		`hare_tenant_solves_total{tenant="none"} 1`, `hare_lp_workers_idle 1`, `hare_lp_available 1`, `hare_store_bytes 1`, `hare_ready 1`,
+		`hare_cache_lookups_total{outcome="hit"} 1`, `hare_cache_lookups_total{outcome="miss"} 0`, `hare_cost_ratio_count 2`,
+		`hare_solve_commit_bytes_total 70`, `hare_solve_commit_failures_total 1`,
+		`hare_refused_total{reason="quota"} 1`, `hare_http_in_flight 1`, `hare_queue_wait_seconds_count 1`,
+		`hare_solves_total{termination="optimal"} 1`,
+		`hare_tenant_solves_total{tenant="none"} 1`, `hare_lp_workers_idle 1`, `hare_lp_available 1`, `hare_store_bytes 1`,
+		`hare_ready 1`,
 		fmt.Sprintf(`hare_queue_capacity %d`, s.svc.Capacity()),
 	} {
 		if text := scrape(h); !strings.Contains(text, want+"\n") {
@@ -228,7 +233,8 @@ func TestMetricsPage(t *testing.T) {
 }
 
 // words of PromQL that are no metrics.
-var words = strings.Fields("by without on ignoring group_left group_right and or unless offset bool sum avg min max count topk")
+var words = strings.Fields("by without on ignoring group_left group_right and or unless offset bool sum avg min max " +
+	"count topk")
 
 var (
 	promString   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
@@ -361,7 +367,8 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	if _, err := yaml.Unmarshal([]byte(read(t, "../deploy/prometheus/alerts.yml")), &file, yaml.DecodeOpts{}); err != nil {
+	if _, err := yaml.Unmarshal([]byte(read(t, "../deploy/prometheus/alerts.yml")), &file,
+		yaml.DecodeOpts{}); err != nil {
 		t.Fatal(err)
 	}
 	all := registered(t)

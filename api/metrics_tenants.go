@@ -61,10 +61,11 @@ func newTenantMetrics(most int) tenantMetrics {
 		most = defaultMetricTenants
 	}
 	return tenantMetrics{
-		table:    &tenantTable{known: map[string]struct{}{}, most: most},
-		requests: counter("hare_tenant_requests_total", "Requests by tenant and class of status; tenants beyond the table are other.", "tenant", "class"),
-		solves:   counter("hare_tenant_solves_total", "Solves with a result by tenant.", "tenant"),
-		seconds:  counter("hare_tenant_solve_seconds_total", "Time that solves ran by tenant.", "tenant"),
+		table: &tenantTable{known: map[string]struct{}{}, most: most},
+		requests: counter("hare_tenant_requests_total",
+			"Requests by tenant and class of status; tenants beyond the table are other.", "tenant", "class"),
+		solves:  counter("hare_tenant_solves_total", "Solves with a result by tenant.", "tenant"),
+		seconds: counter("hare_tenant_solve_seconds_total", "Time that solves ran by tenant.", "tenant"),
 	}
 }
 

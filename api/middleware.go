@@ -113,7 +113,8 @@ func (s *server) survive(next http.Handler) http.Handler {
 				panic(p)
 			}
 			s.met.panics.Inc()
-			s.cfg.Logger.Error("panic", "request_id", requestID(r.Context()), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			s.cfg.Logger.Error("panic", "request_id", requestID(r.Context()), "panic", fmt.Sprint(p), "stack",
+				string(debug.Stack()))
 			if started(w) {
 				panic(http.ErrAbortHandler)
 			}

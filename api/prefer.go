@@ -43,7 +43,8 @@ func prefer(headers []string) (p preference, err error) {
 		case "wait":
 			seconds, ok := digits(value)
 			if !has || !ok || seconds > int64(maxWait/time.Second) {
-				return p, badHeader("Prefer: wait must be a whole number of seconds from 0 to %d, as in wait=10", int64(maxWait/time.Second))
+				return p, badHeader("Prefer: wait must be a whole number of seconds from 0 to %d, as in wait=10",
+					int64(maxWait/time.Second))
 			}
 			if !p.some {
 				p.wait, p.some = time.Duration(seconds)*time.Second, true
@@ -126,9 +127,11 @@ func idempotencyKey(r *http.Request) (string, error) {
 		return "", nil
 	}
 	key := unquoted(strings.TrimSpace(headers[0]))
-	if len(headers) > 1 || len(key) == 0 || len(key) > maxKey || strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' }) {
+	if len(headers) > 1 || len(key) == 0 || len(key) > maxKey ||
+		strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' }) {
 		return "", &statusError{http.StatusUnprocessableEntity, "invalid_key",
-			fmt.Sprintf("Idempotency-Key must be one value of 1 to %d printable ASCII characters without spaces: a random UUID is good", maxKey)}
+			fmt.Sprintf("Idempotency-Key must be one value of 1 to %d printable ASCII characters without spaces: a random "+
+				"UUID is good", maxKey)}
 	}
 	return key, nil
 }

@@ -31,7 +31,8 @@ func TestPrefer(t *testing.T) {
 			t.Errorf("%q: %+v %v, applied %q", c.headers, p, err, p.applied())
 		}
 	}
-	for _, bad := range []string{"wait", "wait=", "wait=-1", "wait=+1", "wait=1.5", "wait=3601", "wait=99999999999999999999", "wait=x", "wait=٣", "wait=5, wait=x"} {
+	for _, bad := range []string{"wait", "wait=", "wait=-1", "wait=+1", "wait=1.5", "wait=3601",
+		"wait=99999999999999999999", "wait=x", "wait=٣", "wait=5, wait=x"} {
 		if _, err := prefer([]string{bad}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
@@ -54,7 +55,8 @@ func TestNoneMatch(t *testing.T) {
 }
 
 func TestIdempotencyKey(t *testing.T) {
-	for text, want := range map[string]string{"abc": "abc", `"abc"`: "abc", " x-1 ": "x-1", strings.Repeat("k", 255): strings.Repeat("k", 255), `"`: `"`} {
+	for text, want := range map[string]string{"abc": "abc", `"abc"`: "abc", " x-1 ": "x-1",
+		strings.Repeat("k", 255): strings.Repeat("k", 255), `"`: `"`} {
 		r := &http.Request{Header: http.Header{"Idempotency-Key": {text}}}
 		if key, err := idempotencyKey(r); err != nil || key != want {
 			t.Errorf("%q: %q %v", text, key, err)
@@ -70,7 +72,8 @@ func TestIdempotencyKey(t *testing.T) {
 // Whatever headers and parameters say, they are read to what they may say or
 // refused; what was applied reads as what was asked for.
 func FuzzHeaders(f *testing.F) {
-	for _, h := range []string{"wait=10, respond-async", `wait="1";a="b\",c"`, "wait=", `"abc", W/"abc", *`, `"\`, "\x00,;=\"", "wait=3600,wait=3601", "é", strings.Repeat(",", 100)} {
+	for _, h := range []string{"wait=10, respond-async", `wait="1";a="b\",c"`, "wait=", `"abc", W/"abc", *`, `"\`,
+		"\x00,;=\"", "wait=3600,wait=3601", "é", strings.Repeat(",", 100)} {
 		f.Add(h, "1.5", "2")
 	}
 	f.Add("", "-1", "1e3")
@@ -84,14 +87,17 @@ func FuzzHeaders(f *testing.F) {
 		}
 		const tag = `"0123"`
 		none := noneMatch([]string{header}, tag)
-		if none && strings.TrimSpace(header) == tag || !none && !strings.Contains(header, tag) && !strings.Contains(header, "*") {
+		if none && strings.TrimSpace(header) == tag || !none && !strings.Contains(header, tag) &&
+			!strings.Contains(header, "*") {
 			t.Errorf("If-None-Match %q: %t", header, none)
 		}
 		if noneMatch([]string{tag, header}, tag) {
 			t.Errorf("a tag before %q does not match", header)
 		}
 		if key, err := idempotencyKey(&http.Request{Header: http.Header{"Idempotency-Key": {header}}}); err == nil {
-			if again, err := idempotencyKey(&http.Request{Header: http.Header{"Idempotency-Key": {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`}}}); err != nil || again != key {
+			if again, err := idempotencyKey(&http.Request{
+				Header: http.Header{"Idempotency-Key": {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) +
+					`"`}}}); err != nil || again != key {
 				t.Errorf("key %q: %q, then %q %v", header, key, again, err)
 			}
 		}
@@ -105,7 +111,8 @@ func FuzzHeaders(f *testing.F) {
 		if after, err := behind(r); err == nil && after < 0 {
 			t.Errorf("behind %q: %d", header, after)
 		}
-		if err := onlyQuery(&http.Request{URL: &url.URL{RawQuery: header}}, []string{"a", "b" + often}); err == nil && strings.Count(header, "a=") > 1 && strings.HasPrefix(header, "a=") && strings.Contains(header, "&a=") {
+		if err := onlyQuery(&http.Request{URL: &url.URL{RawQuery: header}}, []string{"a", "b" + often}); err == nil &&
+			strings.Count(header, "a=") > 1 && strings.HasPrefix(header, "a=") && strings.Contains(header, "&a=") {
 			t.Errorf("%q is taken", header)
 		}
 	})

@@ -33,8 +33,10 @@ const refusedTime = 5 * time.Second
 // statusClientGone is what logs and metrics show when nobody waits any more.
 const statusClientGone = 499
 
-func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, code, detail string, faults hare.InvalidErrors) {
-	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
+func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, code, detail string,
+	faults hare.InvalidErrors) {
+	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) &&
+		w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	// The rest of a body is read before the answer goes out, up to a point: who
@@ -47,7 +49,8 @@ func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, cod
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	// An error here means that the client is gone.
-	_ = e.Encode(problem{Type: "about:blank", Title: title, Status: status, Code: code, Detail: detail, RequestID: requestID(r.Context()), Errors: faults})
+	_ = e.Encode(problem{Type: "about:blank", Title: title, Status: status, Code: code, Detail: detail,
+		RequestID: requestID(r.Context()), Errors: faults})
 }
 
 // statusError is a refusal by HTTP's own rules.
@@ -69,7 +72,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var over *admission.OverloadError
 	switch {
 	case errors.Is(err, errSlow):
-		s.problem(w, r, http.StatusRequestTimeout, "request_timeout", fmt.Sprintf("the body took longer than %v to arrive: send it compressed", s.cfg.BodyTime), nil)
+		s.problem(w, r, http.StatusRequestTimeout, "request_timeout",
+			fmt.Sprintf("the body took longer than %v to arrive: send it compressed", s.cfg.BodyTime), nil)
 	case keyEnded(r.Context()):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="hare", error="invalid_token"`)
 		s.problem(w, r, http.StatusUnauthorized, "bad_key", "the key was revoked or has expired", nil)
@@ -96,13 +100,15 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", retryAfter(over.Wait))
 		code, detail := "busy", "the queue is full: try again"
 		if errors.Is(err, admission.ErrLate) {
-			code, detail = "late", fmt.Sprintf("the time limit would pass in the queue, which takes about %.1f s: try again, or allow more time", over.Wait.Seconds())
+			code, detail = "late", fmt.Sprintf("the time limit would pass in the queue, which takes about %.1f s: try again, "+
+				"or allow more time", over.Wait.Seconds())
 		}
 		s.problem(w, r, http.StatusServiceUnavailable, code, detail+`, or set the option "degrade"`, nil)
 	case errors.Is(err, admission.ErrBusy):
 		s.problem(w, r, http.StatusServiceUnavailable, "busy", "the queue is full: try again", nil)
 	case errors.Is(err, admission.ErrLate):
-		s.problem(w, r, http.StatusServiceUnavailable, "late", "the time limit passed in the queue: try again, or allow more time", nil)
+		s.problem(w, r, http.StatusServiceUnavailable, "late",
+			"the time limit passed in the queue: try again, or allow more time", nil)
 	case errors.Is(err, admission.ErrDraining), errors.Is(err, context.Canceled):
 		s.problem(w, r, http.StatusServiceUnavailable, "draining", "the server is shutting down: try another or later", nil)
 	case solveProblem(err) != nil:
@@ -119,9 +125,11 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		s.problem(w, r, p.status, p.code, p.detail, nil)
 	case errors.Is(err, context.DeadlineExceeded):
-		s.problem(w, r, http.StatusServiceUnavailable, "deadline", "this took longer than the server allows: try a smaller instance or another method", nil)
+		s.problem(w, r, http.StatusServiceUnavailable, "deadline",
+			"this took longer than the server allows: try a smaller instance or another method", nil)
 	case errors.Is(err, service.ErrInfeasible):
-		s.problem(w, r, http.StatusUnprocessableEntity, "infeasible", fmt.Sprintf("a job can never run on this cluster, so there is no finite bound: %.400s", err), nil)
+		s.problem(w, r, http.StatusUnprocessableEntity, "infeasible",
+			fmt.Sprintf("a job can never run on this cluster, so there is no finite bound: %.400s", err), nil)
 	default:
 		s.cfg.Logger.Error("request failed", "request_id", requestID(r.Context()), "error", err)
 		s.problem(w, r, http.StatusInternalServerError, "internal", internalDetail, nil)
@@ -143,5 +151,6 @@ func (s *server) invalid(w http.ResponseWriter, r *http.Request, faults hare.Inv
 }
 
 func (s *server) tooLarge(w http.ResponseWriter, r *http.Request, limit int64) {
-	s.problem(w, r, http.StatusRequestEntityTooLarge, wire.CodeBodyTooLarge, fmt.Sprintf("the body is larger than the limit of %d bytes, before or after decompression", limit), nil)
+	s.problem(w, r, http.StatusRequestEntityTooLarge, wire.CodeBodyTooLarge,
+		fmt.Sprintf("the body is larger than the limit of %d bytes, before or after decompression", limit), nil)
 }

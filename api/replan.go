@@ -15,9 +15,11 @@ func replanFaults(req *hare.ReplanRequest) (faults hare.InvalidErrors) {
 	given := req.Before != nil || req.HasAt || req.HasStability
 	switch {
 	case req.Previous == nil && given:
-		faults = append(faults, &hare.InvalidError{Code: "missing_field", Detail: `"previous" is missing: previous_instance, at_s and stability belong to it`})
+		faults = append(faults, &hare.InvalidError{Code: "missing_field",
+			Detail: `"previous" is missing: previous_instance, at_s and stability belong to it`})
 	case req.Previous != nil && !req.HasAt:
-		faults = append(faults, &hare.InvalidError{Code: "missing_field", Detail: `"at_s" is missing: give the planning instant on the clock of the previous schedule`})
+		faults = append(faults, &hare.InvalidError{Code: "missing_field",
+			Detail: `"at_s" is missing: give the planning instant on the clock of the previous schedule`})
 	}
 	return faults
 }

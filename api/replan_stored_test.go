@@ -20,7 +20,8 @@ func TestStoredReplan(t *testing.T) {
 	_, prev, _ := s.call(t, "POST", "/v1/solves", in+`,"options":{"work_limit":300}}`)
 	ask := func(at, options string, header ...string) (int, string, http.Header) {
 		t.Helper()
-		return s.call(t, "POST", "/v1/solves", in+`,"previous":`+prev+`,"at_s":`+at+`,"stability":0.5,"options":`+options+`}`, header...)
+		return s.call(t, "POST", "/v1/solves", in+`,"previous":`+prev+`,"at_s":`+at+`,"stability":0.5,"options":`+options+
+			`}`, header...)
 	}
 	once := []string{"Prefer", "respond-async", "Idempotency-Key", "again"}
 	var v solveView
@@ -44,7 +45,8 @@ func TestStoredReplan(t *testing.T) {
 		t.Errorf("another instant: %d %s", code, text)
 	}
 	// What is wrong with it is said before it is taken in.
-	if code, text, _ := ask("100000", `{}`, "Prefer", "respond-async"); code != 422 || !strings.Contains(text, `"pointer":"/at_s"`) {
+	if code, text, _ := ask("100000", `{}`, "Prefer", "respond-async"); code != 422 ||
+		!strings.Contains(text, `"pointer":"/at_s"`) {
 		t.Errorf("nothing left: %d %s", code, text)
 	}
 	at := "/v1/solves/" + v.ID
@@ -69,7 +71,8 @@ func TestStoredReplan(t *testing.T) {
 	}
 	rest := res.Replan.Rest
 	for what, instance := range map[string]string{"the whole": get("/instance"), "the rest": rawOf(t, rest)} {
-		if code, report, _ := s.call(t, "POST", "/v1/verify", `{"instance":`+instance+`,"result":`+result+`}`); code != 200 || !strings.Contains(report, `"ok":true`) {
+		if code, report, _ := s.call(t, "POST", "/v1/verify",
+			`{"instance":`+instance+`,"result":`+result+`}`); code != 200 || !strings.Contains(report, `"ok":true`) {
 			t.Errorf("verified against %s: %d %s", what, code, report)
 		}
 	}
@@ -87,7 +90,8 @@ func TestStoredReplan(t *testing.T) {
 		t.Errorf("%s\n%s", schedule, whole.Schedule)
 	}
 	for _, lane := range res.Schedule.Lanes {
-		if csv := get("/schedule?format=csv&gpu=" + lane.GPU); len(lane.Job) > 0 && !strings.Contains(csv, "\n"+lane.GPU+",") {
+		if csv := get("/schedule?format=csv&gpu=" + lane.GPU); len(lane.Job) > 0 &&
+			!strings.Contains(csv, "\n"+lane.GPU+",") {
 			t.Errorf("%s: %s", lane.GPU, csv)
 		}
 	}
@@ -122,19 +126,23 @@ func TestStoredReplan(t *testing.T) {
 		t.Errorf("%.300s", lines)
 	}
 	// A what-if compares with the rest.
-	code, text, _ := s.call(t, "POST", "/v1/what-if", `{"base":{"solve_id":"`+v.ID+`"},"options":{"work_limit":100},"scenarios":[{"id":"x","add_gpus":{"type":"V100","count":1}}]}`)
-	if code != 200 || !strings.Contains(text, `"instance_sha256":"`+wire.SHA256(rest)+`"`) || strings.Contains(text, `"status":"failed"`) || !strings.Contains(text, `"value":`+res.Value.String()) {
+	code, text, _ := s.call(t, "POST", "/v1/what-if", `{"base":{"solve_id":"`+v.ID+`"},"options":{"work_limit":100},`+
+		`"scenarios":[{"id":"x","add_gpus":{"type":"V100","count":1}}]}`)
+	if code != 200 || !strings.Contains(text, `"instance_sha256":"`+wire.SHA256(rest)+`"`) ||
+		strings.Contains(text, `"status":"failed"`) || !strings.Contains(text, `"value":`+res.Value.String()) {
 		t.Errorf("%d %s", code, text)
 	}
 	// It goes on from this plan, by the whole instance or by the rest.
 	for _, c := range []string{in, `{"instance":` + rawOf(t, rest)} {
-		if code, text, _ := s.call(t, "POST", "/v1/solves", c+`,"previous":`+result+`,"at_s":5,"options":{"work_limit":100}}`); code != 200 {
+		if code, text, _ := s.call(t, "POST", "/v1/solves",
+			c+`,"previous":`+result+`,"at_s":5,"options":{"work_limit":100}}`); code != 200 {
 			t.Errorf("%d %s", code, text)
 		}
 	}
 	// With less detail there is less to show, and no fault.
 	for detail, want := range map[string]map[string]int{
-		"none":  {"/schedule": 404, "/gantt.svg": 404, "/jobs": 404, "/jobs/bert": 404, "/prices": 404, "/certificate": 404, "/result": 200, "/instance": 200},
+		"none": {"/schedule": 404, "/gantt.svg": 404, "/jobs": 404, "/jobs/bert": 404, "/prices": 404, "/certificate": 404,
+			"/result": 200, "/instance": 200},
 		"jobs":  {"/schedule": 404, "/jobs": 200},
 		"tasks": {"/schedule": 200, "/jobs": 200, "/result": 200},
 	} {
@@ -143,11 +151,13 @@ func TestStoredReplan(t *testing.T) {
 			t.Fatalf("%s: %d %s", detail, code, text)
 		}
 		for path, want := range want {
-			if code, text, _ := s.call(t, "GET", h.Get("Location")+path, "", "Accept", "application/x-ndjson, */*"); code != want {
+			if code, text, _ := s.call(t, "GET", h.Get("Location")+path, "", "Accept",
+				"application/x-ndjson, */*"); code != want {
 				t.Errorf("%s%s: %d, want %d: %.300s", detail, path, code, want, text)
 			}
 		}
-		code, text, _ = s.call(t, "POST", "/v1/what-if", `{"base":{"solve_id":"`+strings.TrimPrefix(h.Get("Location"), "/v1/solves/")+`"},"scenarios":[]}`)
+		code, text, _ = s.call(t, "POST", "/v1/what-if",
+			`{"base":{"solve_id":"`+strings.TrimPrefix(h.Get("Location"), "/v1/solves/")+`"},"scenarios":[]}`)
 		if detail == "none" && (code < 400 || code >= 500) || detail == "tasks" && code != 200 {
 			t.Errorf("a what-if of one with detail %s: %d %s", detail, code, text)
 		}

@@ -26,7 +26,8 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*wi
 
 // readThrough is read with a look at the bytes, decompressed, that are decoded;
 // nil is none.
-func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes string, look io.Writer) (_ *wire.Request, err error) {
+func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes string,
+	look io.Writer) (_ *wire.Request, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
 	// Not all connections have deadlines; without them the body is still limited.
@@ -58,7 +59,8 @@ func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes strin
 			again = false
 		}
 		if name != "instance" && name != takes && !again {
-			faults = append(faults, &hare.InvalidError{Pointer: "/" + name, Code: "unknown_field", Detail: "this path takes instance and " + takes})
+			faults = append(faults, &hare.InvalidError{Pointer: "/" + name, Code: "unknown_field",
+				Detail: "this path takes instance and " + takes})
 		}
 	}
 	if req.Instance == nil {
@@ -109,13 +111,15 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (io.ReadCloser, er
 		}
 		return &coded{z, "the gzip body"}, nil
 	case "zstd":
-		z, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(8<<20))
+		z, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(8<<20))
 		if err != nil {
 			return nil, &statusError{http.StatusBadRequest, "bad_encoding", "the body is not zstd: " + err.Error()}
 		}
 		return &coded{z.IOReadCloser(), "the zstd body"}, nil
 	}
-	return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding", "send the body plain, as gzip or as zstd"}
+	return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding",
+		"send the body plain, as gzip or as zstd"}
 }
 
 // errSlow says that the body took longer than Config.BodyTime to arrive.

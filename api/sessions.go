@@ -142,13 +142,15 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 	session, err := s.cfg.Sessions.Create(r.Context(), tenantOf(r.Context()), service.SessionConfig{
 		Cluster: h.Cluster, Policy: h.Policy, Parameters: h.Parameters, Clock: service.Clock(h.Clock),
 	})
-	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) && !strings.HasPrefix(fault.Pointer, "/cluster") && fault.Pointer != "/policy" {
+	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) && !strings.HasPrefix(fault.Pointer, "/cluster") &&
+		fault.Pointer != "/policy" {
 		return &hare.InvalidError{Pointer: "/parameters" + fault.Pointer, Code: fault.Code, Detail: fault.Detail}
 	}
 	if err != nil {
 		return err
 	}
-	s.cfg.Logger.Info("session created", "request_id", requestID(r.Context()), "session", session.ID(), "policy", session.Info().Config.Policy)
+	s.cfg.Logger.Info("session created", "request_id", requestID(r.Context()), "session", session.ID(), "policy",
+		session.Info().Config.Policy)
 	w.Header().Set("Location", "/v1/sessions/"+session.ID())
 	return answerJSON(w, http.StatusCreated, describe(session.Info()))
 }
@@ -174,7 +176,8 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	}
 	limit, err := number(r, "limit")
 	if err != nil || limit > listMost || limit < 1 && r.URL.Query().Has("limit") {
-		return &statusError{http.StatusBadRequest, "bad_query", fmt.Sprintf("?limit= must be a whole number from 1 to %d", listMost)}
+		return &statusError{http.StatusBadRequest, "bad_query",
+			fmt.Sprintf("?limit= must be a whole number from 1 to %d", listMost)}
 	}
 	if limit == 0 {
 		limit = listMost
@@ -266,7 +269,8 @@ func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	if err := s.cfg.Sessions.Delete(r.Context(), tenantOf(r.Context()), session.ID()); err != nil {
 		return err
 	}
-	s.cfg.Logger.Info("session deleted", "request_id", requestID(r.Context()), "session", session.ID(), "last_seq", session.Info().Last)
+	s.cfg.Logger.Info("session deleted", "request_id", requestID(r.Context()), "session", session.ID(), "last_seq",
+		session.Info().Last)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -302,7 +306,8 @@ func (s *server) getJob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !ok {
-		return &statusError{http.StatusNotFound, "no_such_job", "no job of that id is in the session: it did not arrive, or has ended"}
+		return &statusError{http.StatusNotFound, "no_such_job",
+			"no job of that id is in the session: it did not arrive, or has ended"}
 	}
 	return answerJSON(w, http.StatusOK, explanation)
 }
@@ -359,9 +364,11 @@ func sessionProblem(err error) *statusError {
 	case errors.As(err, &limit):
 		return &statusError{http.StatusTooManyRequests, "limit", limit.Error()}
 	case errors.Is(err, admission.ErrFull):
-		return &statusError{http.StatusServiceUnavailable, "full", "the server has as many of these as it may: try again later"}
+		return &statusError{http.StatusServiceUnavailable, "full",
+			"the server has as many of these as it may: try again later"}
 	case errors.Is(err, store.ErrStorage):
-		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full or failing: nothing is lost that was answered; make room, and send this again"}
+		return &statusError{http.StatusInsufficientStorage, "storage_full", "the log cannot be written, the disk is full " +
+			"or failing: nothing is lost that was answered; make room, and send this again"}
 	case errors.As(err, &corrupt):
 		return &statusError{http.StatusInternalServerError, "corrupt_log", corrupt.Error()}
 	case errors.Is(err, service.ErrKeyEnded):
@@ -369,7 +376,8 @@ func sessionProblem(err error) *statusError {
 	case errors.Is(err, store.ErrNoSession):
 		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}
 	case errors.Is(err, admission.ErrDraining):
-		return &statusError{http.StatusServiceUnavailable, "draining", "the server is shutting down: connect again, and go on behind the last answer"}
+		return &statusError{http.StatusServiceUnavailable, "draining",
+			"the server is shutting down: connect again, and go on behind the last answer"}
 	}
 	return nil
 }

@@ -50,7 +50,8 @@ func newConnection(b *testing.B, gpus int) *connection {
 		server.Close()
 		_ = sessions.Close()
 	})
-	resp, err := http.Post(server.URL+"/v1/sessions", "application/json", strings.NewReader(fmt.Sprintf(`{"cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]}}`, gpus)))
+	resp, err := http.Post(server.URL+"/v1/sessions", "application/json",
+		strings.NewReader(fmt.Sprintf(`{"cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]}}`, gpus)))
 	if err != nil || resp.StatusCode != http.StatusCreated {
 		b.Fatal(err, resp)
 	}
@@ -72,7 +73,8 @@ func newConnection(b *testing.B, gpus int) *connection {
 	go func() {
 		for j := range gpus {
 			w.begin()
-			w.buf = append(strconv.AppendInt(append(w.buf, `"type":"job_arrived","job":{"id":"j`...), int64(j), 10), `","on":{"V100":{"compute_s":1}}}}`...)
+			w.buf = append(strconv.AppendInt(append(w.buf, `"type":"job_arrived","job":{"id":"j`...), int64(j), 10),
+				`","on":{"V100":{"compute_s":1}}}}`...)
 			w.send()
 		}
 		w.flush()

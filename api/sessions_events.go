@@ -130,11 +130,13 @@ func eventBody(r *http.Request) error {
 	if t := r.Header.Get("Content-Type"); t != "" {
 		kind, _, err := mime.ParseMediaType(t)
 		if err != nil || kind != kindJSON && kind != kindNDJSON {
-			return &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send application/x-ndjson: one event a line"}
+			return &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type",
+				"send application/x-ndjson: one event a line"}
 		}
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding", "send events plain: they are answered as they come"}
+		return &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding",
+			"send events plain: they are answered as they come"}
 	}
 	return nil
 }
@@ -187,7 +189,8 @@ func (c *conversation) listen(ctx context.Context) (whole bool) {
 		it := item{line: n}
 		switch {
 		case errors.Is(err, wire.ErrLongEvent):
-			it.refusal = &wire.Refusal{Status: http.StatusRequestEntityTooLarge, Errors: hare.InvalidErrors{{Code: wire.CodeBodyTooLarge, Detail: err.Error()}}}
+			it.refusal = &wire.Refusal{Status: http.StatusRequestEntityTooLarge,
+				Errors: hare.InvalidErrors{{Code: wire.CodeBodyTooLarge, Detail: err.Error()}}}
 		case err != nil:
 			return errors.Is(err, io.EOF) // otherwise the client is gone: half a line counts for nothing
 		case len(bytes.TrimSpace(line)) == 0:
@@ -308,7 +311,8 @@ func (c *conversation) say(it item) error {
 			}
 			if errors.Is(err, store.ErrStorage) && !c.failed {
 				c.failed = true
-				c.s.cfg.Logger.Warn("events not recorded", "request_id", requestID(c.r.Context()), "session", c.session.ID(), "seq", it.seq, "error", err)
+				c.s.cfg.Logger.Warn("events not recorded", "request_id", requestID(c.r.Context()), "session", c.session.ID(),
+					"seq", it.seq, "error", err)
 			}
 			refusal = c.s.refusal(c.r, err)
 			if final(err) {

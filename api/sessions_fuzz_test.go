@@ -21,12 +21,18 @@ import (
 // decisions is what is recorded; and the session goes on.
 func FuzzEvents(f *testing.F) {
 	for _, body := range []string{
-		"", "\n\n", "x", run, run + endOfRun, strings.Replace(run, `"seq":3`, `"seq":2`, 1), strings.ReplaceAll(run, "\n", "\r\n"),
-		strings.Replace(run+endOfRun, `"round":0`, `"round":-1`, -1), strings.ReplaceAll(run, `"tasks":2`, `"tasks":2,"sync":"gang"`),
-		strings.ReplaceAll(run, `"tasks":2`, `"tasks":1,"sync":"rigid"`), run[:len(run)-9], run + run, ticks(1, 3) + "\xff\n" + ticks(4, 5),
-		`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a/0"}` + "\n" + `{"seq":2,"at_s":9007199254.740991,"type":"gpu_joined","gpu":"a/0","gpu_type":"T4"}` + "\n" + ticks(3, 3),
-		`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"\u0000\"\\","weight":9007199254.740992,"tasks":9,"on":{"T4":{"compute_s":1e3}}}}`,
-		`{"seq":1,"at_s":1,"type":"task_failed","job":"j","round":0,"task":0,"gpu":"a/0"}`, `{"seq":1,"at_s":1,"type":"compute_ended"}`,
+		"", "\n\n", "x", run, run + endOfRun, strings.Replace(run, `"seq":3`, `"seq":2`, 1),
+		strings.ReplaceAll(run, "\n", "\r\n"),
+		strings.Replace(run+endOfRun, `"round":0`, `"round":-1`, -1),
+		strings.ReplaceAll(run, `"tasks":2`, `"tasks":2,"sync":"gang"`),
+		strings.ReplaceAll(run, `"tasks":2`, `"tasks":1,"sync":"rigid"`), run[:len(run)-9], run + run,
+		ticks(1, 3) + "\xff\n" + ticks(4, 5),
+		`{"seq":1,"at_s":0,"type":"gpu_left","gpu":"a/0"}` + "\n" +
+			`{"seq":2,"at_s":9007199254.740991,"type":"gpu_joined","gpu":"a/0","gpu_type":"T4"}` + "\n" + ticks(3, 3),
+		`{"seq":1,"at_s":0,"type":"job_arrived","job":{"id":"\u0000\"\\","weight":9007199254.740992,"tasks":9,` +
+			`"on":{"T4":{"compute_s":1e3}}}}`,
+		`{"seq":1,"at_s":1,"type":"task_failed","job":"j","round":0,"task":0,"gpu":"a/0"}`,
+		`{"seq":1,"at_s":1,"type":"compute_ended"}`,
 	} {
 		f.Add([]byte(body))
 	}
@@ -96,7 +102,8 @@ func FuzzEvents(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if last = rec.Event; accepted[last.Seq] != string(wire.AppendAnswer(nil, hare.Answer{Seq: last.Seq, Decisions: rec.Decisions}))+"\n" {
+			if last = rec.Event; accepted[last.Seq] != string(
+				wire.AppendAnswer(nil, hare.Answer{Seq: last.Seq, Decisions: rec.Decisions}))+"\n" {
 				t.Errorf("event %d is recorded, and answered %q", last.Seq, accepted[last.Seq])
 			}
 		}

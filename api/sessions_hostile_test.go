@@ -110,7 +110,8 @@ func TestHostileLines(t *testing.T) {
 			}
 		}
 		err := json.Unmarshal([]byte(answers[i]), &a)
-		if err != nil || a.Error == nil || a.Error.Line != i+1 || a.Error.Detail == "" || a.Error.Code == "" || a.Error.Status < 400 || a.Error.Status >= 500 ||
+		if err != nil || a.Error == nil || a.Error.Line != i+1 || a.Error.Detail == "" || a.Error.Code == "" ||
+			a.Error.Status < 400 || a.Error.Status >= 500 ||
 			!strings.HasPrefix(a.Error.Pointer, l.pointer) || l.code != "" && a.Error.Code != l.code || len(answers[i]) > 4096 {
 			t.Errorf("%.100q: %v %.300s", l.line, err, answers[i])
 		}
@@ -140,7 +141,8 @@ func TestTwoWriters(t *testing.T) {
 	}
 	s.eventually(t, fmt.Sprintf("hare_session_events_total %d", n))
 	s.eventually(t, fmt.Sprintf("hare_session_duplicates_total %d", n))
-	if _, text, _ := s.call(t, "POST", at+"/events", `{"seq":7,"at_s":0,"type":"gpu_left","gpu":"a/0"}`); !strings.HasPrefix(text, `{"seq":7,"error":{"status":409,"line":1,"pointer":"","code":"conflict"`) {
+	if _, text, _ := s.call(t, "POST", at+"/events", `{"seq":7,"at_s":0,"type":"gpu_left",`+
+		`"gpu":"a/0"}`); !strings.HasPrefix(text, `{"seq":7,"error":{"status":409,"line":1,"pointer":"","code":"conflict"`) {
 		t.Error(text)
 	}
 }
@@ -153,7 +155,8 @@ func TestEventsAfterDelete(t *testing.T) {
 	if code, _, _ := s.call(t, "DELETE", at, ""); code != http.StatusNoContent {
 		t.Fatal(code)
 	}
-	if got := c.say(strings.TrimSpace(tick(2))); !strings.HasPrefix(got, `{"seq":2,"error":{"status":404,"line":2,"pointer":"","code":"no_session"`) {
+	if got := c.say(strings.TrimSpace(tick(2))); !strings.HasPrefix(got,
+		`{"seq":2,"error":{"status":404,"line":2,"pointer":"","code":"no_session"`) {
 		t.Error(got)
 	}
 	if rest, err := io.ReadAll(c.out); len(rest) > 0 || err != nil {
@@ -236,7 +239,8 @@ func TestBareConnections(t *testing.T) {
 		_, _ = io.WriteString(c, chunk(tick(2))+chunk(tick(3)))
 		began := time.Now()
 		rest, err := io.ReadAll(in)
-		if !strings.Contains(string(rest), `"no_session"`) || !strings.HasSuffix(string(rest), "\r\n0\r\n\r\n") || err != nil && !errors.Is(err, syscall.ECONNRESET) || time.Since(began) > 10*time.Second {
+		if !strings.Contains(string(rest), `"no_session"`) || !strings.HasSuffix(string(rest), "\r\n0\r\n\r\n") ||
+			err != nil && !errors.Is(err, syscall.ECONNRESET) || time.Since(began) > 10*time.Second {
 			t.Errorf("%q %v after %v", rest, err, time.Since(began))
 		}
 	})
@@ -252,7 +256,8 @@ func TestBareConnections(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) {
 		at := s.open(t, "")
-		for headers, want := range map[string]string{"": "404", "Content-Type: text/html\r\n": "415", "Content-Encoding: gzip\r\n": "415"} {
+		for headers, want := range map[string]string{"": "404", "Content-Type: text/html\r\n": "415",
+			"Content-Encoding: gzip\r\n": "415"} {
 			path := at
 			if want == "404" {
 				path = "/v1/sessions/none"
@@ -277,7 +282,8 @@ func TestBareConnections(t *testing.T) {
 		at := s.open(t, "")
 		_, in := s.dial(t, head(at, "1.1", "Transfer-Encoding: chunked\r\n")+chunk(tick(1))+"zz\r\n"+tick(2))
 		status(t, in, "200 OK")
-		if rest, _ := io.ReadAll(in); !strings.Contains(string(rest), ticked(1, 1)) || strings.Contains(string(rest), `"seq":2`) {
+		if rest, _ := io.ReadAll(in); !strings.Contains(string(rest), ticked(1, 1)) ||
+			strings.Contains(string(rest), `"seq":2`) {
 			t.Errorf("%s", rest)
 		}
 	})
@@ -293,10 +299,12 @@ func TestBareConnections(t *testing.T) {
 		}
 	})
 	t.Run("compressed session", func(t *testing.T) {
-		if code, text, _ := s.call(t, "POST", "/v1/sessions", gzipped(`{"cluster":`+twoGPUs+`}`), "Content-Encoding", "gzip"); code != http.StatusCreated {
+		if code, text, _ := s.call(t, "POST", "/v1/sessions", gzipped(`{"cluster":`+twoGPUs+`}`), "Content-Encoding",
+			"gzip"); code != http.StatusCreated {
 			t.Errorf("%d %s", code, text)
 		}
-		if code, text, _ := s.call(t, "POST", "/v1/sessions", gzipped(strings.Repeat(" ", 8<<20)), "Content-Encoding", "gzip"); code != http.StatusRequestEntityTooLarge {
+		if code, text, _ := s.call(t, "POST", "/v1/sessions", gzipped(strings.Repeat(" ", 8<<20)), "Content-Encoding",
+			"gzip"); code != http.StatusRequestEntityTooLarge {
 			t.Errorf("%d %s", code, text)
 		}
 	})
@@ -399,7 +407,8 @@ func TestDamagedLog(t *testing.T) {
 		if err == nil || bytes.Contains(text, []byte(`"seq":3001,`)) {
 			t.Errorf("%s: %v, %d bytes", path, err, len(text))
 		}
-		if code, text, _ := s.call(t, "GET", at+path+"?after=3000", ""); code != 500 || !strings.Contains(text, `"corrupt_log"`) {
+		if code, text, _ := s.call(t, "GET", at+path+"?after=3000", ""); code != 500 ||
+			!strings.Contains(text, `"corrupt_log"`) {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
@@ -543,10 +552,12 @@ func TestServeEndsStreams(t *testing.T) {
 	}
 	began := time.Now()
 	stop()
-	if rest, err := io.ReadAll(in); err != nil || !strings.HasSuffix(string(rest), "event: end\ndata: {\"code\":\"draining\"}\n\n") {
+	if rest, err := io.ReadAll(in); err != nil ||
+		!strings.HasSuffix(string(rest), "event: end\ndata: {\"code\":\"draining\"}\n\n") {
 		t.Errorf("%q %v", rest, err)
 	}
-	if text, err := io.ReadAll(events.Body); !strings.HasPrefix(string(text), ticked(1, 100)+`{"seq":null,"error":{"status":503,`) || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if text, err := io.ReadAll(events.Body); !strings.HasPrefix(string(text),
+		ticked(1, 100)+`{"seq":null,"error":{"status":503,`) || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%v %.200s", err, text)
 	}
 	_ = w.Close()
@@ -619,7 +630,8 @@ func TestEventsLeaveTheWriterAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	body, in := io.Pipe()
 	r := httptest.NewRequest("POST", at+"/events", body).WithContext(ctx)
-	w := &slowDeadline{ResponseRecorder: httptest.NewRecorder(), setting: make(chan struct{}), returned: make(chan struct{})}
+	w := &slowDeadline{ResponseRecorder: httptest.NewRecorder(), setting: make(chan struct{}),
+		returned: make(chan struct{})}
 	go func() {
 		defer close(w.returned)
 		defer func() { _ = recover() }() // http.ErrAbortHandler

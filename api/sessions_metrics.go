@@ -24,12 +24,19 @@ type sessionMetrics struct {
 
 func newSessionMetrics(registry *prometheus.Registry) sessionMetrics {
 	m := sessionMetrics{
-		events:     prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_events_total", Help: "Events that were recorded and answered."}),
-		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_duplicates_total", Help: "Events that had been recorded before, and were answered as then."}),
-		decisions:  prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_decisions_total", Help: "Decisions in the answers to recorded events."}),
-		refused:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_session_refused_total", Help: "Lines of events that were refused, by code."}, []string{"code"}),
-		answers:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_answer_seconds", Help: "Time from reading an event to its durable answer.", Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}}),
-		streams:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_session_streams", Help: "Open streams by what goes through them."}, []string{"of"}),
+		events: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_events_total",
+			Help: "Events that were recorded and answered."}),
+		duplicates: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_duplicates_total",
+			Help: "Events that had been recorded before, and were answered as then."}),
+		decisions: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_decisions_total",
+			Help: "Decisions in the answers to recorded events."}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "hare_session_refused_total",
+			Help: "Lines of events that were refused, by code."}, []string{"code"}),
+		answers: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_answer_seconds", Help: "Time from " +
+			"reading an event to its durable answer.", Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05,
+			.1, .5, 2}}),
+		streams: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "hare_session_streams",
+			Help: "Open streams by what goes through them."}, []string{"of"}),
 	}
 	for _, of := range []string{"events", "decisions"} {
 		m.streams.WithLabelValues(of)
@@ -49,7 +56,8 @@ func (s *server) stream(ctx context.Context, of string) (end func(), err error) 
 	if s.streams.Add(1) > int64(s.cfg.MaxStreams) {
 		s.streams.Add(-1)
 		release()
-		return nil, &statusError{http.StatusServiceUnavailable, "too_many_streams", fmt.Sprintf("%d streams are open, as many as may be: close some, or try again", s.cfg.MaxStreams)}
+		return nil, &statusError{http.StatusServiceUnavailable, "too_many_streams",
+			fmt.Sprintf("%d streams are open, as many as may be: close some, or try again", s.cfg.MaxStreams)}
 	}
 	g := s.met.sessions.streams.WithLabelValues(of)
 	g.Inc()
@@ -64,8 +72,10 @@ func (s *server) stream(ctx context.Context, of string) (end func(), err error) 
 // metrics are read.
 func (m *metrics) registerSessions(sessions *service.Sessions) {
 	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."}, func() float64 { n, _ := sessions.Count(); return float64(n) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions_active", Help: "Sessions that are in memory."}, func() float64 { _, n := sessions.Count(); return float64(n) }))
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."},
+			func() float64 { n, _ := sessions.Count(); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions_active", Help: "Sessions that are in memory."},
+			func() float64 { _, n := sessions.Count(); return float64(n) }))
 	if timed, ok := sessions.Store().(*TimedStore); ok {
 		m.registry.MustRegister(timed.commits, timed.events, timed.bytes, timed.failures)
 	}
@@ -84,10 +94,14 @@ type TimedStore struct {
 func NewTimedStore(store store.SessionStore) *TimedStore {
 	return &TimedStore{
 		SessionStore: store,
-		commits:      prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds", Help: "Time to make a group of events durable.", Buckets: commitTimes}),
-		bytes:        prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_bytes_total", Help: "Bytes of events that became durable."}),
-		failures:     prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total", Help: "Groups of events that the disk refused; none of them was recorded."}),
-		events:       prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
+		commits: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_seconds",
+			Help: "Time to make a group of events durable.", Buckets: commitTimes}),
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_bytes_total",
+			Help: "Bytes of events that became durable."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_session_commit_failures_total",
+			Help: "Groups of events that the disk refused; none of them was recorded."}),
+		events: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "hare_session_commit_events", Help: "Events that " +
+			"became durable together.", Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000}}),
 	}
 }
 
