@@ -60,6 +60,8 @@ type Request struct {
 	CDF bool
 	// Labels are copied to the report.
 	Labels map[string]string
+	// Bound is simulation.BoundNever (also when empty), BoundAuto or BoundAlways.
+	Bound string
 	// Record keeps the runs of task policies as results, in Run.Result.
 	Record bool
 }
@@ -252,7 +254,7 @@ func RequestOf(doc *simulation.Request) *Request {
 		Policies: doc.Policies, Instance: doc.Instance, GPUs: doc.GPUs, Cluster: doc.Cluster,
 		First: int(doc.First), Last: int(doc.Last), Seed: uint64(doc.Seed), Repeat: int(doc.Repeat),
 		LeaseS: seconds(doc.LeaseUs, 0), ResetS: seconds(doc.ResetUs, DefaultResetS), RestartS: seconds(doc.RestartUs, 0),
-		Merge: time.Duration(doc.MergeUs) * time.Microsecond, CDF: doc.CDF, Labels: doc.Labels,
+		Merge: time.Duration(doc.MergeUs) * time.Microsecond, CDF: doc.CDF, Labels: doc.Labels, Bound: doc.Bound,
 		World: World{
 			FaultRate: sim.FaultRate(doc.FaultRate),
 			Failures: sim.FailureRate{Probability: float64(doc.Failures.ProbabilityMicro) / 1e6,
@@ -299,7 +301,7 @@ func (r *Request) Document() *simulation.Request {
 		Policies: r.Policies, Instance: r.Instance, GPUs: r.GPUs, Cluster: r.Cluster,
 		First: int64(r.First), Last: int64(r.Last), Seed: int64(r.Seed), Repeat: int64(r.Repeat),
 		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS), MergeUs: r.Merge.Microseconds(),
-		CDF: r.CDF, Labels: r.Labels,
+		CDF: r.CDF, Labels: r.Labels, Bound: r.Bound,
 		FaultRate: simulation.FaultRate(r.World.FaultRate), Stragglers: r.World.Stragglers,
 		SwitchUs: micros(r.World.SwitchS),
 		Failures: simulation.Failures{ProbabilityMicro: micros(r.World.Failures.Probability),

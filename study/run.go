@@ -70,6 +70,9 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	if repeats > 1 {
 		rep.Means = meansOf(rep.Runs, repeats)
 	}
+	if rep.Bound, err = s.bound(ctx, first, rep.Runs); err != nil {
+		return nil, err
+	}
 	return rep, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -174,5 +175,5 @@ func (r *Report) notes() []string {
 				"in Gavel; no mean counts them", who, dropped, x.Jobs))
 		}
 	}
-	return append(out, r.Notes...)
+	return slices.Concat(out, r.boundNote(), r.Notes)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/wire"
 )
@@ -38,7 +39,7 @@ type simulateFlags struct {
 	lease, reset, restart, interval     time.Duration
 	seed                                uint64
 	repeat, parallel                    int
-	out, record                         string
+	out, record, bound                  string
 	faults                              string
 	mtbf, mttr, switches                time.Duration
 	failures                            float64
@@ -106,6 +107,7 @@ an instance (--instance); or drawn (--generate).`,
 	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many runs go on at a time; changes no figure")
 	flags.StringVarP(&f.out, "output", "o", "", "write tables (CSV, JSON, Parquet), a picture (SVG) and a page (HTML) into this folder")
 	flags.StringVar(&f.record, "record", "", "write each run of a policy of tasks into this folder, as a result that hare verify accepts")
+	flags.StringVar(&f.bound, "bound", simulation.BoundAuto, "the certified bound of what policies of tasks play: auto, where there are few enough jobs for some seconds; always; or never")
 	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress line")
@@ -113,6 +115,7 @@ an instance (--instance); or drawn (--generate).`,
 	flags.DurationVar(&f.limit, "time-limit", 0, "with --server: how long it may take there, waiting included (default: the server's --max-time)")
 	choices(c, "policy", policy.Names()...)
 	choices(c, "format", trace.Formats()...)
+	choices(c, "bound", simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever)
 	positive(c, "quantum", "lease", "mttr", "repeat", "parallel", "time-limit")
 	anyValue(c, "generate", "interval", "failures") // refused with more to say
 	return c
@@ -235,7 +238,7 @@ func flagged(e *hare.InvalidError) string {
 // request reads flags and files.
 func (f *simulateFlags) request() (*study.Request, error) {
 	req := &study.Request{
-		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(), IntervalS: f.interval.Seconds(), CDF: f.cdf, Record: f.record != "",
+		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(), IntervalS: f.interval.Seconds(), CDF: f.cdf, Bound: f.bound, Record: f.record != "",
 	}
 	if len(f.policies) == 0 {
 		return nil, fmt.Errorf("give policies: --policy NAME[,NAME…]; there are %s", strings.Join(policy.Names(), ", "))

@@ -9,6 +9,8 @@ type Summary struct {
 	Notes []string `json:"notes,omitempty"`
 	// Played says what was simulated; left out where no run ended.
 	Played *Played `json:"played,omitempty"`
+	// Bound is what no plan of the jobs can go below; left out where it was not asked for.
+	Bound *Bound `json:"bound,omitempty"`
 	// Labels are those of the request.
 	Labels map[string]string `json:"labels,omitempty"`
 }
@@ -22,6 +24,17 @@ type Played struct {
 	// Seed is that of the first repeat.
 	Seed uint64 `json:"seed" validate:"required"`
 } //	@name	SimulationPlayed
+
+// Bound is a certified bound of the jobs that policies of tasks played.
+type Bound struct {
+	// WeightedJCTS is the bound on the sum of weight times completion less arrival, rounded down.
+	WeightedJCTS float64 `json:"weighted_jct_s" validate:"required"`
+	// Method is how it was computed.
+	Method string `json:"method" validate:"required"`
+	// Above says by which fraction the runs of a policy exceed the bound at most, by policy,
+	// the worst of its repeats; of verified runs alone, and empty where the bound is 0.
+	Above map[string]float64 `json:"above" validate:"required"`
+} //	@name	SimulationBound
 
 // Means is a policy over its repeats.
 type Means struct {

@@ -60,6 +60,8 @@ type Request struct {
 	TimeLimit time.Duration
 	// Labels are the caller's own, and come back with the report.
 	Labels map[string]string
+	// Bound says whether the jobs' weighted JCT is bounded: BoundNever, BoundAuto or BoundAlways.
+	Bound string
 }
 
 // Trace is a text of jobs, one job a line.
@@ -188,6 +190,15 @@ var Form = wire.NewTable("SimulationRequest",
 		About("time_limit_s covers waiting in the queue too; left out: the server's."),
 	wire.StringMap("labels", func(r *Request) *map[string]string { return &r.Labels }, 64).
 		About("labels are the caller's own, and come back with the report."),
+	wire.OneOf("bound", func(r *Request) *string { return &r.Bound }, BoundNever, BoundAuto, BoundAlways).
+		About("bound auto adds the certified bound of what policies of tasks played, where there are few enough jobs for some seconds; always does so for any number.").Default(BoundNever),
+)
+
+// When the jobs of a simulation are bounded.
+const (
+	BoundNever  = "never"
+	BoundAuto   = "auto"
+	BoundAlways = "always"
 )
 
 var traceForm = wire.NewTable("SimulationTrace",
