@@ -89,15 +89,23 @@ func AppendMicros(b []byte, n int64) []byte {
 	if n < 0 {
 		b = append(b, '-')
 	}
-	b = strconv.AppendUint(b, u/1e6, 10)
-	f := u % 1e6
+	if whole := u / 1e6; whole < 10 {
+		b = append(b, byte('0'+whole))
+	} else {
+		b = strconv.AppendUint(b, whole, 10)
+	}
+	f := uint32(u % 1e6)
 	if f == 0 {
 		return b
 	}
-	b = append(b, '.')
-	for place := uint64(1e5); f > 0; place /= 10 {
-		b = append(b, byte('0'+f/place))
-		f %= place
+	high, middle, low := f/1e4*2, f/100%100*2, f%100*2
+	b = append(b, '.', pairs[high], pairs[high+1], pairs[middle], pairs[middle+1], pairs[low], pairs[low+1])
+	for b[len(b)-1] == '0' {
+		b = b[:len(b)-1]
 	}
 	return b
 }
+
+// pairs are the numbers from 00 to 99.
+const pairs = "00010203040506070809" + "10111213141516171819" + "20212223242526272829" + "30313233343536373839" + "40414243444546474849" +
+	"50515253545556575859" + "60616263646566676869" + "70717273747576777879" + "80818283848586878889" + "90919293949596979899"

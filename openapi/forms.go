@@ -5,67 +5,6 @@ package openapi
 // them. Nothing decodes into them: package hare reads and writes the forms, in
 // exact decimals and without reflection.
 
-// Instance is a cluster and the jobs to run on it. Times are decimal seconds,
-// weights decimals, with at most six decimals each.
-type Instance struct {
-	// Hare names the form.
-	Hare string `json:"hare" validate:"required" enums:"instance/v1"`
-	// Name is for people.
-	Name      string  `json:"name,omitempty"`
-	Objective string  `json:"objective,omitempty" enums:"weighted_jct" default:"weighted_jct"`
-	Cluster   Cluster `json:"cluster" validate:"required"`
-	Jobs      []Job   `json:"jobs" validate:"required"`
-} //	@name	Instance
-
-// Cluster is a list of machines.
-type Cluster struct {
-	Nodes []Node `json:"nodes" validate:"required"`
-} //	@name	Cluster
-
-// Node is one machine, or count equal ones. A GPU is named node/index, the
-// index running through the node's types in sorted order.
-type Node struct {
-	Name string `json:"name" validate:"required"`
-	// Count makes copies named name-0, name-1 and so on.
-	Count int64 `json:"count,omitempty" minimum:"1"`
-	// GPUs is the number of GPUs by type, each at least 1.
-	GPUs map[string]int64 `json:"gpus" validate:"required" example:"V100:2,T4:4"`
-	// InServiceS are the windows in service, half-open, in order, disjoint: [start, end], where null is open. Left out: always.
-	InServiceS [][]float64 `json:"in_service_s,omitempty"`
-	Busy       []Busy      `json:"busy,omitempty"`
-} //	@name	Node
-
-// Busy makes a GPU unavailable from time 0 on, on every copy of its node.
-type Busy struct {
-	// GPU is the index on the node.
-	GPU    int64   `json:"gpu" validate:"required" minimum:"0"`
-	UntilS float64 `json:"until_s" validate:"required" minimum:"0"`
-} //	@name	Busy
-
-// Job is rounds one after another, each of parallel tasks.
-type Job struct {
-	ID     string  `json:"id" validate:"required" example:"bert"`
-	Weight float64 `json:"weight,omitempty" minimum:"0" default:"1"`
-	// ReleaseS is the earliest start, in seconds.
-	ReleaseS float64 `json:"release_s,omitempty" minimum:"0" default:"0"`
-	Rounds   int64   `json:"rounds,omitempty" minimum:"1" default:"1"`
-	// Tasks of one round.
-	Tasks int64 `json:"tasks,omitempty" minimum:"1" default:"1"`
-	// Sync is relaxed (tasks of a round one after another or side by side), gang (together, on distinct GPUs) or rigid (gang, on the same GPUs throughout).
-	Sync string `json:"sync,omitempty" enums:"relaxed,gang,rigid" default:"relaxed"`
-	// Mix lets a round of a gang job mix GPU types.
-	Mix bool `json:"mix,omitempty"`
-	// On has the times of a task by GPU type; a job never runs on a type left out.
-	On map[string]Profile `json:"on" validate:"required"`
-} //	@name	Job
-
-// Profile is the time of one task on one GPU type, in seconds.
-type Profile struct {
-	// ComputeS is more than 0.
-	ComputeS float64 `json:"compute_s" validate:"required" minimum:"0" example:"1.2"`
-	SyncS    float64 `json:"sync_s,omitempty" minimum:"0" default:"0" example:"0.1"`
-} //	@name	Profile
-
 // Options of a solve; each may be left out.
 type Options struct {
 	// TimeLimitS covers waiting in the queue too; 0 or left out: a work limit decides, and equal calls give equal answers.

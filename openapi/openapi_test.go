@@ -54,7 +54,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 }
 
 // tables are the forms of documents that are read by a table.
-var tables = []wire.Form{simulation.Form}
+var tables = append(wire.Forms(), simulation.Form)
 
 // fromTables puts the forms of tables into the components, with the forms that they
 // refer to.

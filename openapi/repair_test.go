@@ -95,7 +95,7 @@ func readFormsOf(file string, forms map[string]form) error {
 
 // strict are the components that refuse names they do not know.
 var strict = []string{
-	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
+	"SolveRequest", "BoundRequest", "VerifyRequest", "Options",
 	"Schedule", "Lane", "Certificate", "SessionRequest", "Event", "KeyRequest", "Quota",
 	"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "PatchOperation", "RemoveGPUs", "Drain", "AddGPUs",
 }
@@ -130,11 +130,8 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	property := func(component, name string) map[string]any {
 		return schemas[component].(map[string]any)["properties"].(map[string]any)[name].(map[string]any)
 	}
-	// swag takes no fractions as defaults, no exclusive limits and no tuples.
+	// swag takes no fractions as defaults.
 	property("Options", "gap")["default"] = json.Number("0.01")
-	delete(property("Profile", "compute_s"), "minimum")
-	property("Profile", "compute_s")["exclusiveMinimum"] = json.Number("0")
-	property("Node", "gpus")["additionalProperties"].(map[string]any)["minimum"] = json.Number("1")
 	property("Event", "job")["type"] = []any{"string", "object"}
 	// One, or an array of them; a factor for all, or by job; any value at all.
 	for _, name := range []string{"add_gpus", "remove_gpus", "drain"} {
@@ -147,11 +144,6 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 		change := property(component, "optimum_change")
 		change["items"] = map[string]any{"type": []any{"number", "null"}, "format": "double"}
 		change["minItems"], change["maxItems"] = json.Number("2"), json.Number("2")
-	}
-	second := map[string]any{"type": []any{"number", "null"}, "format": "double", "minimum": json.Number("0")}
-	first := map[string]any{"type": "number", "format": "double", "minimum": json.Number("0")}
-	property("Node", "in_service_s")["items"] = map[string]any{
-		"type": "array", "prefixItems": []any{first, second}, "minItems": json.Number("2"), "maxItems": json.Number("2"),
 	}
 }
 

@@ -3,23 +3,10 @@ package openapi_test
 import "encoding/json"
 
 // sharpen says what swag has no words for, and what readers of the
-// specification that are programs want to know: the least that a value may be,
+// specification that are programs want to know: the least that a parameter may be,
 // and which call gives the id that another one takes. What is
 // there already, or is not served, stays as it is.
 func sharpen(spec map[string]any) {
-	schemas := spec["components"].(map[string]any)["schemas"].(map[string]any)
-	limit := func(component, field, rule string, value any) {
-		if s, ok := schemas[component].(map[string]any); ok {
-			s["properties"].(map[string]any)[field].(map[string]any)[rule] = value
-		}
-	}
-	one := json.Number("1")
-	limit("Cluster", "nodes", "minItems", one)
-	limit("Node", "name", "minLength", one)
-	limit("Node", "gpus", "minProperties", one)
-	limit("Node", "in_service_s", "minItems", one)
-	limit("Job", "id", "minLength", one)
-	limit("Job", "on", "minProperties", one)
 	for _, item := range spec["paths"].(map[string]any) {
 		for _, o := range item.(map[string]any) {
 			op := o.(map[string]any)

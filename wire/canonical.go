@@ -113,8 +113,24 @@ func SHA256(inst *hare.Instance) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// quoted are the bytes that a JSON string may not hold as they are, or that are
+// part of a longer character.
+var quoted = func() (is [256]bool) {
+	for c := range is {
+		is[c] = c < 0x20 || c >= 0x7F || c == '"' || c == '\\'
+	}
+	return is
+}()
+
 // appendString appends s as RFC 8785 writes strings.
 func appendString(b []byte, s string) []byte {
-	out, _ := jsontext.AppendQuote(b, s) // where not UTF-8, with U+FFFD
-	return out
+	for i := range len(s) {
+		if quoted[s[i]] {
+			out, _ := jsontext.AppendQuote(b, s) // where not UTF-8, with U+FFFD
+			return out
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
 }

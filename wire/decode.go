@@ -40,10 +40,11 @@ type Reader struct {
 	in     *source
 	d      *jsontext.Decoder
 	faults hare.InvalidErrors
-	failed error             // of the underlying reader
-	prefix string            // of all pointers, for the lines of NDJSON
-	one    bool              // the document is a line of something, whose number the caller knows
-	names  map[string]string // names met so far, to hold each once
+	failed error              // of the underlying reader
+	prefix string             // of all pointers, for the lines of NDJSON
+	one    bool               // the document is a line of something, whose number the caller knows
+	names  map[string]string  // names met so far, to hold each once
+	found  hare.InvalidErrors // of a check, for Table
 }
 
 func NewReader(r io.Reader, lim Limits) *Reader {

@@ -214,7 +214,15 @@ func isGPUName(s string) bool {
 		return false
 	}
 	index := s[i+1:]
-	return index != "" && len(index) <= 7 && strings.Trim(index, "0123456789") == "" && (index == "0" || index[0] != '0')
+	if index == "" || len(index) > 7 || index != "0" && index[0] == '0' {
+		return false
+	}
+	for i := range len(index) {
+		if index[i] < '0' || index[i] > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 // arrivingJob reads a job of unknown size. It returns one also where it is
@@ -232,7 +240,10 @@ func (d *instanceReader) arrivingJob(at string) (*hare.Job, error) {
 		case "tasks":
 			return true, d.Integer(&j.Tasks, 1, hare.MaxTasks(hare.Relaxed))
 		case "sync":
-			return true, d.sync(&j.Sync, &knowsSync)
+			unknown := false
+			err := d.sync(&j.Sync, &unknown)
+			knowsSync = !unknown
+			return true, err
 		case "mix":
 			hasMix = true
 			return true, d.Bool(&mix)
@@ -281,12 +292,9 @@ func (d *instanceReader) arrivingJob(at string) (*hare.Job, error) {
 // arrivingProfiles reads profiles of which each is complete or empty.
 func (d *instanceReader) arrivingProfiles(j *hare.Job) error {
 	err := d.Object(nil, func(kind string) (bool, error) {
-		p := hare.Profile{Type: kind}
-		missing, empty, err := d.profile(&p)
-		if err == nil && missing && !empty {
-			err = d.Fault("missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, hare.Clip(kind))
-		}
-		j.On = append(j.On, p)
+		j.On = append(j.On, hare.Profile{Type: kind})
+		d.profileDoc = profileDoc{Profile: &j.On[len(j.On)-1], mayLearn: true}
+		err := profileTable.Read(d.Reader, &d.profileDoc)
 		return true, err
 	})
 	slices.SortFunc(j.On, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })

@@ -280,11 +280,25 @@ func (r *Reader) Bool(to *bool) error {
 
 // Number reads a number's text.
 func (r *Reader) Number() (text string, ok bool, err error) {
-	if ok, err := r.Want('0'); !ok {
-		return "", false, err
-	}
-	v, err := r.numberText()
+	v, err := r.numberOrFault()
 	return string(v), v != nil, err
+}
+
+// numberOrFault reads a number's text, which is valid until the next read; nil
+// stands for a value of another kind, and for a number that is too long.
+func (r *Reader) numberOrFault() ([]byte, error) {
+	if ok, err := r.Want('0'); !ok {
+		return nil, err
+	}
+	return r.numberText()
+}
+
+// plainDecimal reads a number in the form in which programs write it, as a count of
+// 10^-places up to MaxExact; what it refuses is for hare.ParseDecimal to read.
+func plainDecimal(text []byte, places int) (int64, bool) {
+	s := scanner{b: text}
+	n, ok := s.decimal(places)
+	return n, ok && s.i == len(text)
 }
 
 // numberText reads a number; nil stands for one that is too long, and said so.
@@ -318,10 +332,15 @@ func (r *Reader) sha256(to *string) error {
 
 // Micros reads a decimal as millionths between least, 0 or 1, and MaxExact.
 func (r *Reader) Micros(to *int64, least int64) error {
-	text, ok, err := r.Number()
-	if !ok {
+	v, err := r.numberOrFault()
+	if v == nil {
 		return err
 	}
+	if n, ok := plainDecimal(v, 6); ok && n >= least {
+		*to = n
+		return nil
+	}
+	text := string(v)
 	n, bad := hare.ParseDecimal(text, 6)
 	switch {
 	case errors.Is(bad, hare.ErrDecimalPlaces):
@@ -339,10 +358,15 @@ func (r *Reader) Micros(to *int64, least int64) error {
 
 // Integer reads a whole number between least and most.
 func (r *Reader) Integer(to *int64, least, most int64) error {
-	text, ok, err := r.Number()
-	if !ok {
+	v, err := r.numberOrFault()
+	if v == nil {
 		return err
 	}
+	if n, ok := plainDecimal(v, 0); ok && least <= n && n <= most {
+		*to = n
+		return nil
+	}
+	text := string(v)
 	n, bad := hare.ParseDecimal(text, 0)
 	negative := strings.HasPrefix(text, "-")
 	switch {

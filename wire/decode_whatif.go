@@ -252,7 +252,7 @@ func (d *whatIfReader) scenario(i int) error {
 			return true, d.Array(func(k int) error {
 				jobs := newInstanceReader(d.Reader, "")
 				a := AddedJob{at: at + "/" + strconv.Itoa(k)}
-				err := jobs.job(a.at)
+				err := jobs.job()
 				if err == nil {
 					a.Job = jobs.inst.Jobs[0]
 					s.AddJobs = append(s.AddJobs, a)

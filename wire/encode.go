@@ -13,28 +13,27 @@ import (
 // EncodeInstance writes the instance/v1 form, a node and a job a line.
 func EncodeInstance(w io.Writer, inst *hare.Instance) error {
 	b := bufio.NewWriter(w)
-	line := append([]byte(nil), `{"hare":"instance/v1"`...)
-	if inst.Name != "" {
-		line = append(line, `,"name":`...)
-		line = appendString(line, inst.Name)
-	}
-	line = append(line, `,"objective":`...)
-	line = appendString(line, inst.Objective)
+	doc := &instanceDoc{Instance: inst}
+	line := instanceTable.appendFields(nil, doc, "hare", "name", "objective")
 	line = append(line, ",\n \"cluster\":{\"nodes\":["...)
+	node := nodeDoc{}
 	for i := range inst.Cluster.Nodes {
 		if i > 0 {
 			line = append(line, ',')
 		}
 		line = append(line, "\n  "...)
-		line = appendNode(line, &inst.Cluster.Nodes[i])
+		node.Node = inst.Cluster.Nodes[i]
+		line = nodeTable.Append(line, &node)
 	}
 	line = append(line, "]},\n \"jobs\":["...)
+	job := jobDoc{}
 	for i := range inst.Jobs {
 		if i > 0 {
 			line = append(line, ',')
 		}
 		line = append(line, "\n  "...)
-		line = appendJob(line, &inst.Jobs[i])
+		job.Job = &inst.Jobs[i]
+		line = jobTable.Append(line, &job)
 		if _, err := b.Write(line); err != nil {
 			return err
 		}
@@ -47,90 +46,91 @@ func EncodeInstance(w io.Writer, inst *hare.Instance) error {
 	return b.Flush()
 }
 
-func appendNode(b []byte, n *hare.Node) []byte {
-	b = append(b, `{"name":`...)
-	b = appendString(b, n.Name)
-	b = append(b, `,"gpus":{`...)
-	for i, g := range n.GPUs {
+// AppendCluster appends the JSON form of a cluster.
+func AppendCluster(b []byte, c *hare.Cluster) []byte {
+	return clusterTable.Append(b, &clusterDoc{Cluster: c})
+}
+
+func appendNodes(b []byte, nodes []hare.Node) []byte {
+	var doc nodeDoc
+	return appendList(b, nodes, func(b []byte, n hare.Node) []byte {
+		doc.Node = n
+		return nodeTable.Append(b, &doc)
+	})
+}
+
+func appendCounts(b []byte, counts []hare.TypeCount) []byte {
+	b = append(b, '{')
+	for i, g := range counts {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, g.Type)
-		b = append(b, ':')
-		b = strconv.AppendInt(b, int64(g.Count), 10)
-	}
-	b = append(b, '}')
-	if n.Windows != nil {
-		b = append(b, `,"in_service_s":[`...)
-		for i, w := range n.Windows {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, '[')
-			b = hare.AppendMicros(b, w.StartUs)
-			b = append(b, ',')
-			if w.EndUs == hare.Forever {
-				b = append(b, "null"...)
-			} else {
-				b = hare.AppendMicros(b, w.EndUs)
-			}
-			b = append(b, ']')
-		}
-		b = append(b, ']')
-	}
-	if len(n.Busy) > 0 {
-		b = append(b, `,"busy":[`...)
-		for i, x := range n.Busy {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, `{"gpu":`...)
-			b = strconv.AppendInt(b, int64(x.GPU), 10)
-			b = append(b, `,"until_s":`...)
-			b = hare.AppendMicros(b, x.UntilUs)
-			b = append(b, '}')
-		}
-		b = append(b, ']')
+		b = append(appendString(b, g.Type), ':')
+		b = appendInt(b, int64(g.Count))
 	}
 	return append(b, '}')
 }
 
-func appendJob(b []byte, j *hare.Job) []byte {
-	b = append(b, `{"id":`...)
-	b = appendString(b, j.ID)
-	b = append(b, `,"weight":`...)
-	b = hare.AppendMicros(b, j.WeightMicro)
-	if j.ReleaseUs != 0 {
-		b = append(b, `,"release_s":`...)
-		b = hare.AppendMicros(b, j.ReleaseUs)
+func appendWindows(b []byte, windows []hare.Window) []byte {
+	if windows == nil {
+		return b
 	}
-	b = append(b, `,"rounds":`...)
-	b = strconv.AppendInt(b, j.Rounds, 10)
-	b = append(b, `,"tasks":`...)
-	b = strconv.AppendInt(b, j.Tasks, 10)
-	if j.Sync != hare.Relaxed {
-		b = append(b, `,"sync":"`...)
-		b = append(b, j.Sync.String()...)
-		b = append(b, '"')
+	return appendList(b, windows, func(b []byte, w hare.Window) []byte {
+		b = hare.AppendMicros(append(b, '['), w.StartUs)
+		if w.EndUs == hare.Forever {
+			return append(b, ",null]"...)
+		}
+		return append(hare.AppendMicros(append(b, ','), w.EndUs), ']')
+	})
+}
+
+func appendBusy(b []byte, busy []hare.Busy) []byte {
+	if len(busy) == 0 {
+		return b
 	}
-	if j.Mix {
-		b = append(b, `,"mix":true`...)
-	}
-	b = append(b, `,"on":{`...)
-	for i, p := range j.On {
+	return appendList(b, busy, func(b []byte, x hare.Busy) []byte {
+		return busyTable.Append(b, &busyDoc{int64(x.GPU), x.UntilUs})
+	})
+}
+
+func appendJobs(b []byte, jobs []hare.Job) []byte {
+	var doc jobDoc
+	b = append(b, '[')
+	for i := range jobs {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, p.Type)
-		b = append(b, `:{"compute_s":`...)
-		b = hare.AppendMicros(b, p.ComputeUs)
-		if p.SyncUs != 0 {
-			b = append(b, `,"sync_s":`...)
-			b = hare.AppendMicros(b, p.SyncUs)
-		}
-		b = append(b, '}')
+		doc.Job = &jobs[i]
+		b = jobTable.Append(b, &doc)
 	}
-	return append(b, "}}"...)
+	return append(b, ']')
+}
+
+func appendSync(b []byte, s hare.Sync) []byte {
+	if s == hare.Relaxed {
+		return b
+	}
+	return appendString(b, s.String())
+}
+
+func appendMix(b []byte, mix bool) []byte {
+	if !mix {
+		return b
+	}
+	return append(b, "true"...)
+}
+
+func appendProfiles(b []byte, profiles []hare.Profile, doc *profileDoc) []byte {
+	b = append(b, '{')
+	for i := range profiles {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		doc.Profile = &profiles[i]
+		b = append(appendString(b, doc.Type), ':')
+		b = profileTable.Append(b, doc)
+	}
+	return append(b, '}')
 }
 
 // CertificateJSON is the certificate/v1 form; nil for no certificate.

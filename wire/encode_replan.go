@@ -115,24 +115,5 @@ func appendList[T any](b []byte, xs []T, item func([]byte, T) []byte) []byte {
 
 // appendInstance writes the instance/v1 form on one line.
 func appendInstance(b []byte, inst *hare.Instance) []byte {
-	b = append(b, `{"hare":"instance/v1"`...)
-	if inst.Name != "" {
-		b = appendString(append(b, `,"name":`...), inst.Name)
-	}
-	b = appendString(append(b, `,"objective":`...), inst.Objective)
-	b = append(b, `,"cluster":{"nodes":[`...)
-	for i := range inst.Cluster.Nodes {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendNode(b, &inst.Cluster.Nodes[i])
-	}
-	b = append(b, `]},"jobs":[`...)
-	for i := range inst.Jobs {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendJob(b, &inst.Jobs[i])
-	}
-	return append(b, `]}`...)
+	return instanceTable.Append(b, &instanceDoc{Instance: inst})
 }

@@ -185,10 +185,7 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 		switch name {
 		case "nodes":
 			hasNodes = true
-			return true, d.Array(func(i int) error {
-				seen++
-				return d.node(i, "/nodes/"+strconv.Itoa(i))
-			})
+			return true, d.nodeList(&seen)
 		case "cluster":
 			hasCluster = true
 			return true, d.cluster()
@@ -222,16 +219,4 @@ func (d *instanceReader) clusterAlone() (lines bool, err error) {
 		}
 	}
 	return form != "" && !d.hasJobs, d.Report(before, found)
-}
-
-// AppendCluster appends the JSON form of a cluster.
-func AppendCluster(b []byte, c *hare.Cluster) []byte {
-	b = append(b, `{"nodes":[`...)
-	for i := range c.Nodes {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendNode(b, &c.Nodes[i])
-	}
-	return append(b, "]}"...)
 }

@@ -172,3 +172,7 @@ func (n namedForm) About() string          { return "" }
 func (n namedForm) Names() []string        { return nil }
 func (n namedForm) Schema() map[string]any { return nil }
 func (n namedForm) Parts() []Form          { return nil }
+
+// Forms are those of the documents of the domain that have tables, without their
+// parts.
+func Forms() []Form { return []Form{instanceTable} }

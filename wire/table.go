@@ -17,6 +17,7 @@ import (
 type Table[T any] struct {
 	name, about string
 	fields      []Field[T]
+	rows        []writer[T]
 	names       []string
 	index       nameIndex
 	required    uint64 // a bit a field
@@ -27,14 +28,53 @@ type Table[T any] struct {
 // Field is one row of a Table.
 type Field[T any] struct {
 	name   string
-	key    string // as it is written: ,"name":
 	read   func(r *Reader, v *T) error
 	write  func(b []byte, v *T) []byte // appends nothing where the field is left out
+	micros func(v *T) *int64           // of Micros alone
 	needed bool
+	always bool   // written where it has its zero value too
 	quiet  bool   // the table's check says where the field is missing
 	remedy string // said where a needed field is missing
 	zero   string // what a needed field has where write appends nothing
 	form   fieldForm
+}
+
+// writer is what Append needs of a field that is written.
+type writer[T any] struct {
+	key   [16]byte // as it is written, ,"name":
+	short int      // length of key; 0 where long has it
+	long  string
+	write func(b []byte, v *T) []byte
+	zero  string // written where write appends nothing; "" leaves the field out
+	// micros is where the number is of a field that is written as millionths, in
+	// place of write.
+	micros func(v *T) *int64
+}
+
+func (w *writer[T]) appendKey(b []byte) []byte {
+	if w.short > 0 {
+		n := len(b) + w.short
+		return append(b, w.key[:]...)[:n] // a copy of fixed length is fast
+	}
+	return append(b, w.long...)
+}
+
+func newWriters[T any](fields []Field[T]) []writer[T] {
+	var rows []writer[T]
+	for _, f := range fields {
+		if f.write == nil {
+			continue
+		}
+		w := writer[T]{long: `,"` + f.name + `":`, write: f.write, micros: f.micros}
+		if len(w.long) <= len(w.key) {
+			w.short = copy(w.key[:], w.long)
+		}
+		if f.always {
+			w.zero = f.zero
+		}
+		rows = append(rows, w)
+	}
+	return rows
 }
 
 // NewTable makes the table of a document, which the specification calls name.
@@ -55,6 +95,7 @@ func NewTable[T any](name, about string, fields ...Field[T]) *Table[T] {
 		}
 	}
 	t.index = newNameIndex(t.names)
+	t.rows = newWriters(fields)
 	return t
 }
 
@@ -89,6 +130,9 @@ func (m Members) Has(name string) bool {
 	}
 	panic("wire: the table has no field " + name)
 }
+
+// None says that the object has no field of the table.
+func (m Members) None() bool { return m.bits == 0 }
 
 // Read reads an object into v. Errors end the pass; faults are kept by r.
 func (t *Table[T]) Read(r *Reader, v *T) error {
@@ -143,23 +187,24 @@ func (t *Table[T]) unknown(r *Reader, name string, strange *nameSet) error {
 
 // checked reports what the whole object lacks.
 func (t *Table[T]) checked(r *Reader, v *T, has uint64, before int) error {
-	var found hare.InvalidErrors
+	found := &r.found // held by the reader, because a check lets it escape
+	*found = (*found)[:0]
 	for i := range t.fields {
 		if f := &t.fields[i]; t.required&^has>>i&1 != 0 {
 			found.Add("", "missing_field", "%s", f.missing())
 		}
 	}
 	if t.check != nil {
-		t.check(v, Members{len(r.faults) == before, t.names, has}, &found)
+		t.check(v, Members{len(r.faults) == before, t.names, has}, found)
 	}
-	if len(found) == 0 {
+	if len(*found) == 0 {
 		return nil
 	}
 	at := string(r.d.StackPointer())
-	for _, f := range found {
+	for _, f := range *found {
 		f.Pointer = at + f.Pointer
 	}
-	return r.Report(before, found)
+	return r.Report(before, *found)
 }
 
 func (f *Field[T]) missing() string {
@@ -173,19 +218,22 @@ func (f *Field[T]) missing() string {
 // out, but for those that are needed.
 func (t *Table[T]) Append(b []byte, v *T) []byte {
 	begin := len(b)
-	for i := range t.fields {
-		f := &t.fields[i]
-		if f.write == nil {
+	for i := range t.rows {
+		w := &t.rows[i]
+		if w.micros != nil { // most fields of most documents: one call, and not two
+			if n := *w.micros(v); n != 0 || w.zero != "" {
+				b = hare.AppendMicros(w.appendKey(b), n)
+			}
 			continue
 		}
 		before := len(b)
-		b = append(b, f.key...)
+		b = w.appendKey(b)
 		value := len(b)
-		if b = f.write(b, v); len(b) == value {
-			if f.needed && f.zero != "" {
-				b = append(b, f.zero...)
-			} else {
+		if b = w.write(b, v); len(b) == value {
+			if w.zero == "" {
 				b = b[:before]
+			} else {
+				b = append(b, w.zero...)
 			}
 		}
 	}
@@ -196,6 +244,13 @@ func (t *Table[T]) Append(b []byte, v *T) []byte {
 	return append(b, '}')
 }
 
+// appendFields begins an object with some of its fields.
+func (t *Table[T]) appendFields(b []byte, v *T, names ...string) []byte {
+	part := slices.DeleteFunc(slices.Clone(t.fields), func(f Field[T]) bool { return !slices.Contains(names, f.name) })
+	b = (&Table[T]{rows: newWriters(part)}).Append(b, v)
+	return b[:len(b)-1]
+}
+
 // Decode reads a document that is one object.
 func (t *Table[T]) Decode(r *Reader, v *T) error { return r.Finish(t.Read(r, v)) }
 
@@ -203,7 +258,7 @@ func (t *Table[T]) Decode(r *Reader, v *T) error { return r.Finish(t.Read(r, v))
 // or passes over it. An encoder appends the value, or nothing where the field is
 // left out; it is nil where the field is never written.
 func NewField[T any](name string, kind Schema, read func(r *Reader, v *T) error, write func(b []byte, v *T) []byte) Field[T] {
-	f := Field[T]{name: name, key: `,"` + name + `":`, read: read, write: write, form: fieldForm{schema: kind}}
+	f := Field[T]{name: name, read: read, write: write, form: fieldForm{schema: kind}}
 	switch kind["type"] {
 	case "string":
 		f.zero = `""`
@@ -220,14 +275,26 @@ func NewField[T any](name string, kind Schema, read func(r *Reader, v *T) error,
 // Required says that the document must have the field, and what to do where the
 // field is missing.
 func (f Field[T]) Required(remedy string) Field[T] {
-	f.needed, f.remedy = true, remedy
+	f.needed, f.always, f.remedy = true, true, remedy
 	return f
 }
 
 // Needed is Required for a field of which the table's check says that it is
 // missing.
 func (f Field[T]) Needed() Field[T] {
-	f.needed, f.quiet = true, true
+	f.needed, f.always, f.quiet = true, true, true
+	return f
+}
+
+// Reading replaces the parser.
+func (f Field[T]) Reading(read func(r *Reader, v *T) error) Field[T] {
+	f.read = read
+	return f
+}
+
+// Always says that the field is written where it has its zero value too.
+func (f Field[T]) Always() Field[T] {
+	f.always = true
 	return f
 }
 
@@ -278,14 +345,11 @@ func Integer[T any](name string, at func(*T) *int64, least, most int64) Field[T]
 // Micros is a decimal that is held in millionths, from least, which is 0 or 1; 0
 // is left out.
 func Micros[T any](name string, at func(*T) *int64, least int64) Field[T] {
-	return NewField(name, microsSchema(least),
+	f := NewField(name, microsSchema(least),
 		func(r *Reader, v *T) error { return r.Micros(at(v), least) },
-		func(b []byte, v *T) []byte {
-			if n := *at(v); n != 0 {
-				return hare.AppendMicros(b, n)
-			}
-			return b
-		})
+		func(b []byte, v *T) []byte { return hare.AppendMicros(b, *at(v)) })
+	f.micros = at
+	return f
 }
 
 // OptionalMicros is Micros with nil for what is left out, so that 0 can be said.
@@ -460,7 +524,7 @@ func (r *Reader) timeLimit(to *time.Duration, least int64) error {
 
 // Instance is an instance/v1 document; nil is left out.
 func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
-	return NewField(name, RefTo(NamedForm("Instance")),
+	return NewField(name, RefTo(instanceTable),
 		func(r *Reader, v *T) error { return r.instanceAt(string(r.d.StackPointer()), at(v)) },
 		func(b []byte, v *T) []byte {
 			if inst := *at(v); inst != nil {
@@ -472,7 +536,7 @@ func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
 
 // Cluster is a cluster; nil is left out.
 func Cluster[T any](name string, at func(*T) **hare.Cluster) Field[T] {
-	return NewField(name, RefTo(NamedForm("Cluster")),
+	return NewField(name, RefTo(clusterTable),
 		func(r *Reader, v *T) error {
 			d := newInstanceReader(r, strings.TrimSuffix(string(r.d.StackPointer()), "/cluster"))
 			*at(v) = &d.inst.Cluster

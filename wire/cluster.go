@@ -1,0 +1,178 @@
+package wire
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// clusterDoc is a cluster that is read or written.
+type clusterDoc struct {
+	*hare.Cluster
+	d    *instanceReader
+	seen int // nodes in the document
+}
+
+var clusterTable = NewTable("Cluster", "Cluster is a list of machines.",
+	NewField("nodes", ListOf(RefTo(nodeTable)),
+		func(_ *Reader, v *clusterDoc) error { return v.d.nodeList(&v.seen) },
+		func(b []byte, v *clusterDoc) []byte { return appendNodes(b, v.Nodes) }).
+		Required("give an array of nodes").With("minItems", 1),
+).Check(func(v *clusterDoc, has Members, found *hare.InvalidErrors) {
+	if has.Has("nodes") && v.seen == 0 {
+		found.Add("/nodes", "no_gpus", "the cluster has no GPUs: give at least one node with gpus")
+	}
+})
+
+func (d *instanceReader) cluster() error {
+	return clusterTable.Read(d.Reader, &clusterDoc{Cluster: &d.inst.Cluster, d: d})
+}
+
+// nodeDoc is a node that is read or written, with its copies.
+type nodeDoc struct {
+	hare.Node
+	d       *instanceReader
+	index   int   // in the document
+	count   int64 // 0: none given
+	badGPUs bool
+}
+
+var nodeTable = NewTable("Node",
+	"Node is one machine, or count equal ones. A GPU is named node/index, the index running through the node's types in sorted order.",
+	String("name", func(v *nodeDoc) *string { return &v.Name }).Needed().With("minLength", 1),
+	NewField("count", Schema{"type": "integer", "format": "int64", "minimum": 1},
+		func(r *Reader, v *nodeDoc) error { return r.Integer(&v.count, 1, hare.MaxGPUs) }, nil).
+		About("count makes copies named name-0, name-1 and so on."),
+	NewField("gpus", MapOf(Schema{"type": "integer", "format": "int64", "minimum": 1}),
+		func(r *Reader, v *nodeDoc) error {
+			before := r.Faults()
+			err := v.d.typeCounts(&v.Node)
+			v.badGPUs = r.Faults() > before
+			return err
+		},
+		func(b []byte, v *nodeDoc) []byte { return appendCounts(b, v.GPUs) }).Needed().
+		About("gpus is the number of GPUs by type, each at least 1.").
+		Example(Schema{"V100": 2, "T4": 4}).With("minProperties", 1),
+	NewField("in_service_s", ListOf(Schema{
+		"type": "array", "minItems": 2, "maxItems": 2,
+		"prefixItems": []Schema{microsSchema(0), {"type": []string{"number", "null"}, "format": "double", "minimum": 0}},
+	}),
+		func(r *Reader, v *nodeDoc) error {
+			before := r.Faults()
+			v.Windows = []hare.Window{}
+			err := v.d.windows(&v.Node)
+			if r.Faults() > before {
+				v.Windows = nil // they would be out of step with the document
+			}
+			return err
+		},
+		func(b []byte, v *nodeDoc) []byte { return appendWindows(b, v.Windows) }).
+		About("in_service_s are the windows in service, half-open, in order, disjoint: [start, end], where null is open. Left out: always.").
+		With("minItems", 1),
+	NewField("busy", ListOf(RefTo(busyTable)),
+		func(r *Reader, v *nodeDoc) error {
+			before := r.Faults()
+			err := r.Array(func(int) error {
+				busy := busyDoc{GPU: -1, UntilUs: -1}
+				err := busyTable.Read(r, &busy)
+				v.Busy = append(v.Busy, hare.Busy{GPU: int(busy.GPU), UntilUs: busy.UntilUs})
+				return err
+			})
+			if r.Faults() > before {
+				v.Busy = nil
+			}
+			return err
+		},
+		func(b []byte, v *nodeDoc) []byte { return appendBusy(b, v.Busy) }),
+).Check(func(v *nodeDoc, has Members, found *hare.InvalidErrors) {
+	found.CheckNode("", &v.Node, !v.badGPUs)
+	v.Normalise()
+	v.d.addNode(v, has.Sound, found)
+})
+
+// busyDoc is a hare.Busy in the document.
+type busyDoc struct{ GPU, UntilUs int64 }
+
+var busyTable = NewTable("Busy", "Busy makes a GPU unavailable from time 0 on, on every copy of its node.",
+	Integer("gpu", func(v *busyDoc) *int64 { return &v.GPU }, 0, hare.MaxGPUs).Needed().About("gpu is the index on the node."),
+	Micros("until_s", func(v *busyDoc) *int64 { return &v.UntilUs }, 0).Needed(),
+).Check(func(v *busyDoc, has Members, found *hare.InvalidErrors) {
+	if has.Sound && (v.GPU < 0 || v.UntilUs < 0) {
+		found.Add("", "missing_field", `needs "gpu" (counted from 0 on its node) and "until_s"`)
+	}
+})
+
+// nodeList reads the nodes of a cluster.
+func (d *instanceReader) nodeList(seen *int) error {
+	doc := new(nodeDoc)
+	return d.Array(func(i int) error {
+		*seen = i + 1
+		*doc = nodeDoc{d: d, index: i}
+		return nodeTable.Read(d.Reader, doc)
+	})
+}
+
+// addNode appends a node with its copies; sound says that reading found no fault.
+func (d *instanceReader) addNode(v *nodeDoc, sound bool, found *hare.InvalidErrors) {
+	if d.full {
+		return
+	}
+	copies := max(1, v.count)
+	if d.gpus += v.GPUCount() * copies; d.gpus > hare.MaxGPUs || int64(len(d.nodes))+copies > hare.MaxGPUs {
+		found.Add("", "too_large", "the cluster has more than %d GPUs up to here: split it", hare.MaxGPUs)
+		d.full = true
+		return
+	}
+	n := v.Node
+	for c := range copies {
+		if v.count > 0 {
+			n.Name = v.Name + "-" + strconv.FormatInt(c, 10)
+		}
+		if first, twice := d.nodes[n.Name]; twice && v.Name != "" {
+			found.Add("/name", "duplicate_id", "node %q stands twice, first at %s/cluster/nodes/%d: names must differ", hare.Clip(n.Name), d.root, first)
+			return
+		}
+		d.nodes[n.Name] = v.index
+		if sound && len(*found) == 0 {
+			d.inst.Cluster.Nodes = append(d.inst.Cluster.Nodes, n)
+		}
+	}
+}
+
+func (d *instanceReader) typeCounts(n *hare.Node) error {
+	err := d.Object(nil, func(name string) (bool, error) {
+		c := int64(1) // replaced, or a fault
+		err := d.Integer(&c, 1, hare.MaxGPUs)
+		n.GPUs = append(n.GPUs, hare.TypeCount{Type: name, Count: int(c)})
+		return true, err
+	})
+	slices.SortFunc(n.GPUs, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })
+	return err
+}
+
+func (d *instanceReader) windows(n *hare.Node) error {
+	return d.Array(func(int) error {
+		w := hare.Window{EndUs: hare.Forever}
+		parts, before := 0, len(d.faults)
+		err := d.Array(func(i int) error {
+			parts++
+			switch {
+			case i == 0:
+				return d.Micros(&w.StartUs, 0)
+			case i == 1 && !d.Is('n'):
+				return d.Micros(&w.EndUs, 0)
+			}
+			return d.Skip()
+		})
+		if err != nil || len(d.faults) > before {
+			return err
+		}
+		if parts != 2 {
+			return d.Fault("bad_window", "must be [start, end] with end a number, or null for open")
+		}
+		n.Windows = append(n.Windows, w)
+		return nil
+	})
+}

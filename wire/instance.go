@@ -1,0 +1,294 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hare-sched/hare"
+)
+
+// Forms name the versions of the JSON documents.
+const (
+	InstanceForm    = "instance/v1"
+	ResultForm      = "result/v1"
+	CertificateForm = "certificate/v1"
+)
+
+// instanceDoc is an instance that is read or written.
+type instanceDoc struct {
+	*hare.Instance
+	d    *instanceReader
+	form string
+}
+
+var instanceTable = NewTable("Instance",
+	"Instance is a cluster and the jobs to run on it. Times are decimal seconds, weights decimals, with at most six decimals each.",
+	NewField("hare", Schema{"type": "string", "enum": []string{InstanceForm}},
+		func(r *Reader, v *instanceDoc) error { return r.String(&v.form) },
+		func(b []byte, _ *instanceDoc) []byte { return appendString(b, InstanceForm) }).Needed().
+		About("hare names the form."),
+	String("name", func(v *instanceDoc) *string { return &v.Name }).About("name is for people."),
+	String("objective", func(v *instanceDoc) *string { return &v.Objective }).Always().
+		With("enum", []string{hare.ObjectiveWeightedJCT}).Default(hare.ObjectiveWeightedJCT),
+	NewField("cluster", RefTo(clusterTable),
+		func(_ *Reader, v *instanceDoc) error { return v.d.cluster() },
+		func(b []byte, v *instanceDoc) []byte { return AppendCluster(b, &v.Cluster) }).Needed(),
+	NewField("jobs", ListOf(RefTo(jobTable)),
+		func(r *Reader, v *instanceDoc) error {
+			v.d.hasJobs = true
+			return r.Array(func(int) error { return v.d.job() })
+		},
+		func(b []byte, v *instanceDoc) []byte { return appendJobs(b, v.Jobs) }).Needed(),
+).Check(func(v *instanceDoc, has Members, found *hare.InvalidErrors) {
+	if v.form != InstanceForm {
+		found.Add("/hare", "unknown_form", "must be %q", InstanceForm)
+	}
+	if v.Objective != hare.ObjectiveWeightedJCT {
+		found.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q or leave it out", hare.Clip(v.Objective), hare.ObjectiveWeightedJCT)
+	}
+	if !has.Has("cluster") {
+		found.Add("", "missing_field", `"cluster" is missing: give {"nodes": [{"name": "a", "gpus": {"V100": 4}}]}`)
+	}
+})
+
+// jobDoc is a job that is read or written.
+type jobDoc struct {
+	*hare.Job
+	d           *instanceReader
+	mix         bool
+	unknownSync bool
+	profile     profileDoc // what is written now
+}
+
+var jobTable = NewTable("Job", "Job is rounds one after another, each of parallel tasks.",
+	String("id", func(v *jobDoc) *string { return &v.ID }).Needed().Example("bert").With("minLength", 1),
+	Micros("weight", func(v *jobDoc) *int64 { return &v.WeightMicro }, 0).Always().Default(1),
+	Micros("release_s", func(v *jobDoc) *int64 { return &v.ReleaseUs }, 0).
+		About("release_s is the earliest start, in seconds.").Default(0),
+	Integer("rounds", func(v *jobDoc) *int64 { return &v.Rounds }, 1, hare.MaxExact).Always().Default(1),
+	Integer("tasks", func(v *jobDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)).Always().
+		About("tasks of one round.").Default(1),
+	NewField("sync", Schema{"type": "string", "enum": []string{"relaxed", "gang", "rigid"}},
+		func(r *Reader, v *jobDoc) error { return r.sync(&v.Sync, &v.unknownSync) },
+		func(b []byte, v *jobDoc) []byte { return appendSync(b, v.Sync) }).
+		About("sync is relaxed (tasks of a round one after another or side by side), gang (together, on distinct GPUs) or rigid (gang, on the same GPUs throughout).").
+		Default("relaxed"),
+	NewField("mix", Schema{"type": "boolean"},
+		func(r *Reader, v *jobDoc) error { return r.Bool(&v.mix) },
+		func(b []byte, v *jobDoc) []byte { return appendMix(b, v.Mix) }).
+		About("mix lets a round of a gang job mix GPU types."),
+	NewField("on", MapOf(RefTo(profileTable)),
+		func(_ *Reader, v *jobDoc) error { return v.d.profiles(v.Job) },
+		func(b []byte, v *jobDoc) []byte { return appendProfiles(b, v.On, &v.profile) }).
+		Required(`give the times on each GPU type, e.g. {"V100": {"compute_s": 1.2}}`).
+		About("on has the times of a task by GPU type; a job never runs on a type left out.").With("minProperties", 1),
+).Check(func(v *jobDoc, has Members, found *hare.InvalidErrors) {
+	checkMix(v.Job, has.Has("mix") && !v.unknownSync, v.mix, found)
+	if !has.Has("on") {
+		v.On = []hare.Profile{{Type: "-", ComputeUs: 1}}
+	}
+	found.CheckJob("", v.Job)
+	v.d.unique(v.ID, found)
+	// Faulty jobs are kept, without rounds, so that the index of a job is its
+	// place in the document.
+	if !has.Sound || len(*found) > 0 {
+		v.Rounds = 0
+	}
+})
+
+// checkMix sets whether a job may mix types. A relaxed job always may, a rigid one
+// never: saying so is allowed, only the contrary is an error.
+func checkMix(j *hare.Job, given, mix bool, found *hare.InvalidErrors) {
+	switch {
+	case !given:
+	case j.Sync == hare.Relaxed && !mix:
+		found.Add("/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
+	case j.Sync == hare.Rigid && mix:
+		found.Add("/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
+	}
+	j.Mix = mix && j.Sync == hare.Gang
+}
+
+// profileDoc is a profile that is read or written.
+type profileDoc struct {
+	*hare.Profile
+	mayLearn bool // an empty profile says that the speed is to be learned
+	learned  bool // the profile is empty
+}
+
+var profileTable = NewTable("Profile", "Profile is the time of one task on one GPU type, in seconds.",
+	Micros("compute_s", func(v *profileDoc) *int64 { return &v.ComputeUs }, 1).Needed().
+		About("compute_s is more than 0.").Example(1.2),
+	Micros("sync_s", func(v *profileDoc) *int64 { return &v.SyncUs }, 0).Reading(readSyncTime).
+		Default(0).Example(0.1),
+).Check(func(v *profileDoc, has Members, found *hare.InvalidErrors) {
+	switch v.learned = has.None(); {
+	case has.Has("compute_s") || v.mayLearn && v.learned:
+	case v.mayLearn:
+		found.Add("", "missing_field", `"compute_s" is missing: give the seconds of compute of one task on %s, or {} where the speed is to be learned`, hare.Clip(v.Type))
+	default:
+		found.Add("", "missing_field", `"compute_s" is missing: the seconds of compute of one task on %s`, hare.Clip(v.Type))
+	}
+})
+
+func readSyncTime(r *Reader, v *profileDoc) error {
+	if !r.Is('{') {
+		return r.Micros(&v.SyncUs, 0)
+	}
+	if err := r.Skip(); err != nil {
+		return err
+	}
+	return r.Fault("not_supported", "sync_s as an object is not supported by this version: give seconds")
+}
+
+// DecodeInstance reads an instance/v1 document: one JSON object, or NDJSON with
+// everything but the jobs on the first line and then a job a line. The error
+// is InvalidErrors with every fault of one pass, or the reader's own.
+func DecodeInstance(r io.Reader, lim Limits) (*hare.Instance, error) {
+	rd := NewReader(r, lim)
+	d := newInstanceReader(rd, "")
+	err := d.instance()
+	if err == nil && !d.hasJobs {
+		err = d.jobLines()
+	}
+	rd.prefix = ""
+	if err == nil {
+		err = d.sums()
+	}
+	if err := rd.Finish(err); err != nil {
+		return nil, err
+	}
+	return d.inst, nil
+}
+
+// DecodeInstanceValue reads an instance that is part of a larger document, at
+// the given pointer.
+func DecodeInstanceValue(text jsontext.Value, pointer string) (*hare.Instance, error) {
+	inst, err := DecodeInstance(strings.NewReader(string(text)), Limits{MaxBytes: int64(len(text)) + 1})
+	var all hare.InvalidErrors
+	if errors.As(err, &all) {
+		for _, f := range all {
+			f.Pointer = pointer + f.Pointer
+		}
+	}
+	return inst, err
+}
+
+type instanceReader struct {
+	*Reader
+	root    string // pointer of the instance in its document
+	inst    *hare.Instance
+	ids     map[string]int // job id to index
+	nodes   map[string]int // node name to index in the document
+	gpus    int64
+	full    bool // more than MaxGPUs, and said so
+	hasJobs bool
+	// What is read now, here to be held once.
+	jobDoc     jobDoc
+	profileDoc profileDoc
+	one        hare.Job
+	scratch    []hare.Profile
+}
+
+func newInstanceReader(rd *Reader, root string) *instanceReader {
+	return &instanceReader{Reader: rd, root: root, inst: &hare.Instance{}, ids: map[string]int{}, nodes: map[string]int{}}
+}
+
+func (d *instanceReader) instance() error {
+	d.hasJobs = !d.Is('{') // there are no lines of jobs either
+	d.inst.Objective = hare.ObjectiveWeightedJCT
+	return instanceTable.Read(d.Reader, &instanceDoc{Instance: d.inst, d: d})
+}
+
+// jobLines reads the jobs of the NDJSON form.
+func (d *instanceReader) jobLines() error {
+	n := 0
+	for ; ; n++ {
+		if d.d.PeekKind() == 0 {
+			if _, err := d.d.ReadToken(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return d.broken(err)
+			}
+		}
+		d.prefix = "/jobs/" + strconv.Itoa(n)
+		if err := d.job(); err != nil {
+			return err
+		}
+	}
+	d.prefix = ""
+	if n == 0 {
+		return d.noJobs()
+	}
+	return nil
+}
+
+func (d *instanceReader) noJobs() error {
+	return d.FaultAt(d.root, "missing_field", `"jobs" is missing: give an array of jobs, which may be empty`)
+}
+
+// job reads a job and appends it.
+func (d *instanceReader) job() error {
+	d.one = hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 1}
+	if !d.Is('{') {
+		d.one = hare.Job{}
+	}
+	d.jobDoc = jobDoc{Job: &d.one, d: d}
+	err := jobTable.Read(d.Reader, &d.jobDoc)
+	d.inst.Jobs = append(d.inst.Jobs, d.one)
+	return err
+}
+
+// unique adds the fault of an id that another job has.
+func (d *instanceReader) unique(id string, found *hare.InvalidErrors) {
+	if first, twice := d.ids[id]; twice && id != "" {
+		found.Add("/id", "duplicate_id", "id %q stands twice, first at %s/jobs/%d: ids must differ", hare.Clip(id), d.root, first)
+		return
+	}
+	d.ids[id] = len(d.inst.Jobs)
+}
+
+// sums checks what only the whole instance shows.
+func (d *instanceReader) sums() error {
+	var found hare.InvalidErrors
+	found.CheckHorizon(d.root, d.inst)
+	return d.Report(len(d.faults), found)
+}
+
+func (r *Reader) sync(to *hare.Sync, unknown *bool) error {
+	*unknown = true
+	text := ""
+	if !r.Is('"') {
+		return r.String(&text)
+	}
+	if err := r.String(&text); err != nil {
+		return err
+	}
+	for _, s := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
+		if text == s.String() {
+			*to, *unknown = s, false
+			return nil
+		}
+	}
+	return r.Fault("unknown_value", "sync %q: must be relaxed, gang or rigid", hare.Clip(text))
+}
+
+// profiles reads the times of a job by type.
+func (d *instanceReader) profiles(j *hare.Job) error {
+	d.scratch = d.scratch[:0]
+	err := d.Object(nil, func(kind string) (bool, error) {
+		d.scratch = append(d.scratch, hare.Profile{Type: kind, ComputeUs: 1}) // replaced, or a fault
+		d.profileDoc = profileDoc{Profile: &d.scratch[len(d.scratch)-1]}
+		return true, profileTable.Read(d.Reader, &d.profileDoc)
+	})
+	if len(d.scratch) > 0 {
+		j.On = slices.Clone(d.scratch)
+		slices.SortFunc(j.On, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
+	}
+	return err
+}
