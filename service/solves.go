@@ -288,10 +288,16 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 		if e.next.Key != "" {
 			delete(s.keys, keyOf(e.tenant, e.next.Key))
 		}
+		// The solve that the answer is from may be removed meanwhile: what was its
+		// result is released here then.
+		release := &change{solve: e, must: true, settle: func(error) { poke(s.tidy) }}
 		if hit != nil {
-			s.drop(&store.SolveBatch{}, *e.next.Result)
+			s.drop(&release.batch, *e.next.Result)
 		}
 		s.mu.Unlock()
+		if len(release.batch.Release) > 0 {
+			s.out.add(release, false) // a server that ends before this is written leaves the document
+		}
 		if hit == nil {
 			s.svc.quit(e.place)
 			s.work.Done()

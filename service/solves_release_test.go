@@ -1,0 +1,79 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/store"
+)
+
+// refusing is a store whose next write, once it is armed, waits and is refused.
+type refusing struct {
+	*store.MemorySolves
+	armed         chan struct{} // holds one where the next write is refused
+	entered, open chan struct{}
+}
+
+func (r *refusing) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
+	select {
+	case <-r.armed:
+		close(r.entered)
+		<-r.open
+		return fmt.Errorf("%w: full", store.ErrStorage)
+	default:
+		return r.MemorySolves.WriteSolves(ctx, b)
+	}
+}
+
+// The disk refuses an answer from the cache after the solve that it came from
+// was deleted: the document of both goes.
+func TestRefusedCacheHitReleasesItsDocument(t *testing.T) {
+	ctx := t.Context()
+	kept := &refusing{MemorySolves: store.NewMemorySolves(), armed: make(chan struct{}, 1), entered: make(chan struct{}), open: make(chan struct{})}
+	s := openSolves(t, service.SolvesConfig{Store: kept, Retry: time.Millisecond})
+	in := service.SolveInput{Instance: jobsOn(5, 3), Options: hare.Options{WorkLimit: 20}}
+	first, _, err := s.Submit(ctx, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err = s.Wait(ctx, "", first.ID); err != nil || first.ResultBytes == 0 {
+		t.Fatalf("%+v %v", first, err)
+	}
+	kept.armed <- struct{}{}
+	submitted, deleted := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, _, err := s.Submit(ctx, in)
+		submitted <- err
+	}()
+	<-kept.entered // the answer from the cache is being written
+	go func() { deleted <- s.Delete(ctx, "", first.ID) }()
+	for all := []service.SolveInfo{first}; len(all) > 0; {
+		if all, _, err = s.List(ctx, "", service.SolveFilter{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(kept.open)
+	if err := <-submitted; !errors.Is(err, store.ErrStorage) {
+		t.Fatalf("submitted: %v", err)
+	}
+	if err := <-deleted; err != nil {
+		t.Fatalf("deleted: %v", err)
+	}
+	last := int64(-1)
+	for began := time.Now(); last != 0 && time.Since(began) < 10*time.Second; time.Sleep(time.Millisecond) {
+		if last, err = kept.LastBlob(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last != 0 {
+		t.Errorf("document %d is still there", last)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
