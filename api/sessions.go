@@ -356,6 +356,7 @@ func sessionProblem(err error) *statusError {
 	var limit *admission.LimitError
 	var corrupt *store.CorruptError
 	var quota *admission.QuotaError
+	var quarantined *service.QuarantineError
 	switch {
 	case errors.As(err, &quota):
 		return &statusError{http.StatusTooManyRequests, quota.Code, quota.Error()}
@@ -371,6 +372,8 @@ func sessionProblem(err error) *statusError {
 			"or failing: nothing is lost that was answered; make room, and send this again"}
 	case errors.As(err, &corrupt):
 		return &statusError{http.StatusInternalServerError, "corrupt_log", corrupt.Error()}
+	case errors.As(err, &quarantined):
+		return &statusError{http.StatusInternalServerError, "quarantined", quarantined.Error()}
 	case errors.Is(err, service.ErrKeyEnded):
 		return &statusError{http.StatusUnauthorized, "bad_key", "the key was revoked or has expired"}
 	case errors.Is(err, store.ErrNoSession):

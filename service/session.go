@@ -74,7 +74,8 @@ func (p *Promise) Done() <-chan struct{} { return p.done }
 // Wait returns the answer once the event and its decisions are durable. An
 // error says that the event was not accepted, and changed nothing:
 // *SequenceError, *ConflictError, *admission.LimitError, *hare.InvalidError (the policy
-// refused it, or its time goes back), *store.CorruptError, store.ErrNoSession, or admission.ErrDraining.
+// refused it, or its time goes back), *store.CorruptError,
+// *QuarantineError, store.ErrNoSession, or admission.ErrDraining.
 // After store.ErrStorage, and when ctx ended, the event may be recorded or
 // not: sending it again tells. The decisions are read-only.
 func (p *Promise) Wait(ctx context.Context) (hare.Answer, error) {

@@ -106,13 +106,16 @@ func (a *actor) full() bool {
 // take applies one event, or looks at the policy, and puts the promise where
 // it is kept as soon as everything before it is durable.
 func (a *actor) take(p *Promise) {
-	if p.view != nil {
-		if p.err = a.load(); p.err == nil {
+	p.err = a.guard(p.event.Seq, func() error {
+		if p.view == nil {
+			return a.apply(p)
+		}
+		err := a.load()
+		if err == nil {
 			p.view(a.policy)
 		}
-	} else if err := a.apply(p); err != nil {
-		p.err = err
-	}
+		return err
+	})
 	switch {
 	case len(a.filling.row.Data) > 0 || a.flying == nil:
 		a.filling.promises = append(a.filling.promises, p)
@@ -162,12 +165,11 @@ func (a *actor) apply(p *Promise) error {
 	from := len(b.decisions)
 	b.decisions = append(b.decisions, decisions...)
 	p.answer = hare.Answer{Seq: seq, Decisions: b.decisions[from:len(b.decisions):len(b.decisions)]}
+	data := append(wire.AppendRecord(b.row.Data, wire.Record{Event: p.event, Decisions: decisions}), '\n')
 	if len(b.row.Data) == 0 {
 		b.row.First = seq
 	}
-	b.row.Last = seq
-	b.row.Data = wire.AppendRecord(b.row.Data, wire.Record{Event: p.event, Decisions: decisions})
-	b.row.Data = append(b.row.Data, '\n')
+	b.row.Last, b.row.Data = seq, data
 	a.atUs = p.event.AtUs
 	a.jobs += jobChange(p.event.Type)
 	a.fresh++
@@ -251,16 +253,20 @@ func (a *actor) fly() {
 	b.row.Session, b.row.Prev = a.e.id, a.links.Sum
 	b.row.Sum = b.row.Checksum()
 	a.links.Last, a.links.Sum = b.row.Last, b.row.Sum
-	if a.fresh >= a.e.s.cfg.SnapshotEvery {
+	if a.policy != nil && a.fresh >= a.e.s.cfg.SnapshotEvery { // a policy that failed has no state to save
 		b.snapshot = a.snapshot()
 	}
 	a.flying, a.filling = b, newBatch()
 	a.e.s.commits <- b
 }
 
-// snapshot is that of the end of the batch that flies next.
+// snapshot is that of the end of the batch that flies next; nil where the policy
+// panicked.
 func (a *actor) snapshot() *store.Snapshot {
-	s := &store.Snapshot{Session: a.e.id, Seq: a.links.Last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.Sum, State: a.policy.AppendSnapshot(nil)}
+	s := &store.Snapshot{Session: a.e.id, Seq: a.links.Last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.Sum}
+	if a.guard(0, func() error { s.State = a.policy.AppendSnapshot(nil); return nil }) != nil {
+		return nil
+	}
 	s.Sum = s.Checksum()
 	a.fresh = 0
 	return s
@@ -312,9 +318,10 @@ func (a *actor) leave(forGood bool) bool {
 	a.flush()
 	if a.policy != nil && a.fresh > 0 && !(forGood && a.e.ended == store.ErrNoSession) {
 		b := newBatch()
-		b.snapshot = a.snapshot()
-		a.e.s.commits <- b
-		<-b.done
+		if b.snapshot = a.snapshot(); b.snapshot != nil {
+			a.e.s.commits <- b
+			<-b.done
+		}
 	}
 	if forGood {
 		a.e.mu.Lock()

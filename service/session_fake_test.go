@@ -26,7 +26,7 @@ type history struct {
 	Hash   uint64
 	AtUs   int64
 	Jobs   []string
-	Breaks bool // Step fails once with an error that is no refusal
+	Breaks bool // fragile gives it a fault
 	out    []hare.Decision
 	buf    []byte
 }

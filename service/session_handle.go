@@ -29,6 +29,8 @@ type Session struct {
 	mu    sync.RWMutex
 	actor *actor
 
+	quarantine atomic.Pointer[QuarantineError] // nil: the policy never panicked
+
 	told  sync.Once // of damage
 	once  sync.Once
 	ended error         // why nothing more is taken; set before gone is closed

@@ -12,6 +12,9 @@ import (
 // last snapshot, and the events behind it with the decisions that were
 // recorded for them, be they what this version would decide or not.
 func (a *actor) load() error {
+	if bad := a.e.quarantine.Load(); bad != nil {
+		return bad
+	}
 	if a.policy != nil || a.damage != nil {
 		return a.damage
 	}

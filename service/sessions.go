@@ -94,7 +94,8 @@ type Sessions struct {
 
 	mu       sync.Mutex
 	sessions map[string]*Session
-	reserved int // being created
+	reserved int            // being created
+	changes  sync.WaitGroup // sessions that are being created or deleted: Close waits for them
 	closed   bool
 }
 
@@ -180,6 +181,7 @@ func (s *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig)
 	if err := s.reserve(); err != nil {
 		return nil, err
 	}
+	defer s.changes.Done()
 	m := store.Meta{ID: strings.ToLower(rand.Text()), Created: s.cfg.Now().Truncate(time.Microsecond).UTC()}
 	m.Config, err = encodeConfig(&cfg)
 	if err == nil {
@@ -221,6 +223,7 @@ func (s *Sessions) reserve() error {
 		return &admission.LimitError{What: "sessions", Limit: s.cfg.MaxSessions}
 	}
 	s.reserved++
+	s.changes.Add(1)
 	return nil
 }
 
@@ -282,6 +285,8 @@ func (s *Sessions) Delete(ctx context.Context, tenant, id string) error {
 	if ok && !closed {
 		delete(s.sessions, id)
 		s.reserved++ // its place is free when its log is gone
+		s.changes.Add(1)
+		defer s.changes.Done()
 	}
 	s.mu.Unlock()
 	if closed {
@@ -319,6 +324,9 @@ func (s *Sessions) Close() error {
 		return nil
 	}
 	s.closed = true
+	s.mu.Unlock()
+	s.changes.Wait() // what was created before is ended too
+	s.mu.Lock()
 	all := make([]*Session, 0, len(s.sessions))
 	for _, e := range s.sessions {
 		all = append(all, e)

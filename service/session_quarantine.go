@@ -1,0 +1,38 @@
+package service
+
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+// QuarantineError says that the policy of a session panicked. The session takes
+// no events until the server starts again; its log can be read, and it can be
+// deleted.
+type QuarantineError struct {
+	Session string
+	Seq     int64 // the event at which the policy panicked; 0 where it was at none
+}
+
+func (e *QuarantineError) Error() string {
+	at := ""
+	if e.Seq > 0 {
+		at = fmt.Sprintf(" at event %d", e.Seq)
+	}
+	return fmt.Sprintf("service: the policy of session %s panicked%s: the session takes no events until the server starts again; its log can be read", e.Session, at)
+}
+
+// guard calls f, which calls the policy. A panic quarantines the session: the
+// state of the policy is given up, and nothing is asked of it again.
+func (a *actor) guard(seq int64, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.policy = nil
+			bad := &QuarantineError{Session: a.e.id, Seq: seq}
+			a.e.quarantine.Store(bad)
+			a.e.s.cfg.Logger.Error("the policy of a session panicked: the session is quarantined, the others go on",
+				"session", a.e.id, "event", seq, "panic", p, "stack", string(debug.Stack()))
+			err = bad
+		}
+	}()
+	return f()
+}
