@@ -21,12 +21,12 @@ import (
 // newPlayer is a client with a session of its own.
 func newPlayer(t testing.TB, s *served, seed uint64) *player {
 	t.Helper()
-	crew, cluster := newCrew(seed)
+	machines, cluster := newSimulatedCluster(seed)
 	policy, err := policy.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &player{crew: crew, want: &undisturbed{policy: policy}, id: newSession(t, s.url, cluster)}
+	return &player{machines: machines, want: &undisturbed{policy: policy}, id: newSession(t, s.url, cluster)}
 }
 
 // alter changes a database behind its owner's back.

@@ -120,29 +120,29 @@ func (w *interruptibleWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// Close ends the goroutine when what it writes is written.
+// Close ends the goroutine once its last write is done.
 func (w *interruptibleWriter) Close() { close(w.bytes) }
 
-// unreadGrace is how long answers may take to be read after the first signal.
+// unreadGrace is the grace period for reading the answers after the first signal.
 const unreadGrace = 2 * time.Second
 
-// secondSignal returns a channel that is closed at the second signal, or
-// unreadGrace after ctx ended by the first one. Until then a signal does not end
-// the process; a third one does. The caller calls stop at its end.
-func secondSignal(ctx context.Context) (hurry <-chan struct{}, stop func()) {
+// secondSignal returns a channel that is closed at the second signal, or unreadGrace
+// after the first signal has ended ctx. Until then a signal does not end the
+// process; a third signal does. The caller must call stop.
+func secondSignal(ctx context.Context) (second <-chan struct{}, stop func()) {
 	signals, closed, ended := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		defer close(closed)
 		defer signal.Stop(signals)
-		first, patience := ctx.Done(), (<-chan time.Time)(nil)
+		first, grace := ctx.Done(), (<-chan time.Time)(nil)
 		for n := 0; n < 2; {
 			select {
 			case <-signals:
 				n++
 			case <-first:
-				first, patience = nil, time.After(unreadGrace)
-			case <-patience:
+				first, grace = nil, time.After(unreadGrace)
+			case <-grace:
 				return
 			case <-ended:
 				return

@@ -68,14 +68,14 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 // onPipes answers the events of standard input. The log is complete up to the
 // last event that was applied, however the session ended.
 func onPipes(c *cobra.Command, p online.Policy, h *wire.LogHeader, log string) error {
-	hurry, stop := secondSignal(c.Context())
+	second, stop := secondSignal(c.Context())
 	defer stop()
 	if log != "" {
 		// Writing decisions that nobody reads then fails, and does not end the process.
 		signal.Ignore(syscall.SIGPIPE)
 		defer signal.Reset(syscall.SIGPIPE)
 	}
-	out := newInterruptibleWriter(hurry, c.OutOrStdout())
+	out := newInterruptibleWriter(second, c.OutOrStdout())
 	defer out.Close()
 	s := &stream{policy: p, out: bufio.NewWriterSize(out, 1<<16)}
 	in := newInterruptibleReader(c.Context().Done(), c.InOrStdin())

@@ -120,9 +120,9 @@ func (r *remote) submit(ctx context.Context, inst *hare.Instance, opt hare.Optio
 // lastWait is how long a cancelled solve may take to end.
 const lastWait = 30 * time.Second
 
-// watch follows a solve to its end. When ctx ends, the solve is cancelled, and
+// follow waits for a solve to its end. When ctx ends, the solve is cancelled, and
 // ends with its best pair.
-func (r *remote) watch(ctx context.Context, id string, limit time.Duration, l *live) error {
+func (r *remote) follow(ctx context.Context, id string, limit time.Duration, l *live) error {
 	whole, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	events, failed := make(chan client.Event), make(chan error, 1)
@@ -214,7 +214,7 @@ func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare
 	}
 	if !s.Done() {
 		l := newLive(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
-		err = r.watch(ctx, s.ID, opt.TimeLimit, l)
+		err = r.follow(ctx, s.ID, opt.TimeLimit, l)
 		l.end()
 	}
 	var res *hare.Result

@@ -207,17 +207,17 @@ type cancelOn struct {
 func (c cancelOn) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.RoundTripper.RoundTrip(r)
 	if err == nil && strings.HasSuffix(r.URL.Path, "/events") {
-		resp.Body = watchedBody{resp.Body, c.cancel}
+		resp.Body = cancellingBody{resp.Body, c.cancel}
 	}
 	return resp, err
 }
 
-type watchedBody struct {
+type cancellingBody struct {
 	io.ReadCloser
 	cancel func()
 }
 
-func (w watchedBody) Read(b []byte) (int, error) {
+func (w cancellingBody) Read(b []byte) (int, error) {
 	n, err := w.ReadCloser.Read(b)
 	if bytes.Contains(b[:n], []byte("event: incumbent")) {
 		w.cancel()

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// watched is a server whose log is read line by line.
-type watched struct {
+// loggedServer is a server whose log is read line by line.
+type loggedServer struct {
 	lines chan map[string]any
 	ended chan error
 	stop  func(syscall.Signal)
 }
 
-// serveWatched starts hare serve with a log in JSON. The test ends it, or its end does.
-func serveWatched(t *testing.T, args ...string) *watched {
+// serveLogged starts hare serve with a log in JSON. The test ends it, or its end does.
+func serveLogged(t *testing.T, args ...string) *loggedServer {
 	t.Helper()
 	c := command(append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
 	pipe, err := c.StderrPipe()
@@ -33,7 +33,7 @@ func serveWatched(t *testing.T, args ...string) *watched {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &watched{lines: make(chan map[string]any, 1000), ended: make(chan error, 1), stop: func(sig syscall.Signal) { _ = c.Process.Signal(sig) }}
+	s := &loggedServer{lines: make(chan map[string]any, 1000), ended: make(chan error, 1), stop: func(sig syscall.Signal) { _ = c.Process.Signal(sig) }}
 	go func() {
 		defer close(s.lines)
 		in := bufio.NewScanner(pipe)
@@ -51,7 +51,7 @@ func serveWatched(t *testing.T, args ...string) *watched {
 }
 
 // line waits for a line of the log.
-func (s *watched) line(t *testing.T, msg string) map[string]any {
+func (s *loggedServer) line(t *testing.T, msg string) map[string]any {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -102,7 +102,7 @@ func TestServeObserved(t *testing.T) {
 	}))
 	defer collector.Close()
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // nothing is sent before the end
-	s := serveWatched(t, "--debug-listen", "127.0.0.1:0", "--private-metrics", "--otlp-endpoint", collector.URL, "--data-dir", t.TempDir())
+	s := serveLogged(t, "--debug-listen", "127.0.0.1:0", "--private-metrics", "--otlp-endpoint", collector.URL, "--data-dir", t.TempDir())
 	profiles := strings.TrimSuffix(s.line(t, "profiles")["address"].(string), "/debug/pprof/")
 	public := "http://" + s.line(t, "listening")["address"].(string)
 	resp, err := http.Post(public+"/v1/solves", "application/json", strings.NewReader(`{"instance":`+tiny+`}`))
@@ -163,7 +163,7 @@ func TestServeEndsWithoutItsCollector(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-free }))
 	defer collector.Close()
 	defer close(free)
-	s := serveWatched(t, "--otlp-endpoint", collector.URL)
+	s := serveLogged(t, "--otlp-endpoint", collector.URL)
 	public := "http://" + s.line(t, "listening")["address"].(string)
 	getAs(t, public+"/v1/version", "")
 	began := time.Now()

@@ -219,7 +219,7 @@ func (l *link) close() {
 
 // player drives a session through servers that die.
 type player struct {
-	crew     *crew
+	machines *simulatedCluster
 	want     *undisturbed
 	id       string
 	sent     []hare.Event // the events of this batch
@@ -235,7 +235,7 @@ func (p *player) batch(t testing.TB) {
 	if p.answered < len(p.sent) {
 		return
 	}
-	p.sent, p.answers, p.answered = p.crew.next(), nil, 0
+	p.sent, p.answers, p.answered = p.machines.next(), nil, 0
 	for _, e := range p.sent {
 		p.answers = append(p.answers, p.want.answer(t, e))
 	}
@@ -254,7 +254,7 @@ func (p *player) heard(t testing.TB, lines [][]byte) {
 		}
 		p.answered++
 		p.total++
-		if err := p.crew.obey(a.Decisions); err != nil {
+		if err := p.machines.apply(a.Decisions); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -327,12 +327,12 @@ func TestServeSurvivesKills(t *testing.T) {
 	}
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(4, 300))
-	crew, cluster := newCrew(4)
+	machines, cluster := newSimulatedCluster(4)
 	policy, err := policy.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &player{crew: crew, want: &undisturbed{policy: policy}}
+	p := &player{machines: machines, want: &undisturbed{policy: policy}}
 	args := []string{"--data-dir", dir, "--snapshot-every", "250"}
 	first := serve(t, -1, args...)
 	p.id = newSession(t, first.url, cluster)

@@ -8,61 +8,61 @@ import (
 	"slices"
 )
 
-// answerUs is how long decisions take to reach the simulated cluster: what
-// happens within it does not hang on them, so that much is sent at once.
+// answerUs is how long decisions take to reach the simulated cluster. Events within
+// this time do not depend on the decisions, so all of them are sent at once.
 const answerUs = 200_000
 
-// shortestUs is the least time that anything takes there.
+// shortestUs is the least time that a task takes on the simulated cluster.
 const shortestUs = answerUs
 
-// crew is a cluster that does what it is told, on a clock of its own. What it
-// sends next follows from the answers that it got alone.
-type crew struct {
+// simulatedCluster executes the decisions of a session on a simulated clock. Its next
+// events depend only on the seed and the answers so far.
+type simulatedCluster struct {
 	rng     *rand.Rand
 	seq     int64
-	due     happenings
+	due     eventQueue
 	ordered int64
-	jobs    map[string]*crewJob
+	jobs    map[string]*clusterJob
 	gpus    map[string]string // name to type
 	names   []string          // in service
 	made    int
 }
 
-type crewJob struct {
-	rounds int64 // until it ends
+type clusterJob struct {
+	rounds int64 // rounds until the job ends
 	tasks  int64
 	ended  map[int64]int64 // tasks by round
 	gone   bool
 }
 
-// happening is an event to come. A task that is withdrawn takes its events
-// along by way of valid.
-type happening struct {
+// plannedEvent is a future event. valid is false once the task of the event has been
+// withdrawn.
+type plannedEvent struct {
 	event hare.Event
 	order int64
 	valid *bool
 }
 
-type happenings []happening
+type eventQueue []plannedEvent
 
-func (h happenings) Len() int { return len(h) }
-func (h happenings) Less(i, j int) bool {
+func (h eventQueue) Len() int { return len(h) }
+func (h eventQueue) Less(i, j int) bool {
 	if h[i].event.AtUs != h[j].event.AtUs {
 		return h[i].event.AtUs < h[j].event.AtUs
 	}
 	return h[i].order < h[j].order
 }
-func (h happenings) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *happenings) Push(x any)   { *h = append(*h, x.(happening)) }
-func (h *happenings) Pop() any {
+func (h eventQueue) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *eventQueue) Push(x any)   { *h = append(*h, x.(plannedEvent)) }
+func (h *eventQueue) Pop() any {
 	old := *h
 	x := old[len(old)-1]
 	*h = old[:len(old)-1]
 	return x
 }
 
-func newCrew(seed uint64) (*crew, *hare.Cluster) {
-	c := &crew{rng: rand.New(rand.NewPCG(seed, 7)), jobs: map[string]*crewJob{}, gpus: map[string]string{}}
+func newSimulatedCluster(seed uint64) (*simulatedCluster, *hare.Cluster) {
+	c := &simulatedCluster{rng: rand.New(rand.NewPCG(seed, 7)), jobs: map[string]*clusterJob{}, gpus: map[string]string{}}
 	cluster := &hare.Cluster{}
 	for i, kind := range []string{"A100", "V100", "T4"} {
 		n := hare.Node{Name: string(rune('a' + i)), GPUs: []hare.TypeCount{{Type: kind, Count: 16}}}
@@ -80,20 +80,20 @@ func newCrew(seed uint64) (*crew, *hare.Cluster) {
 	return c, cluster
 }
 
-func (c *crew) plan(e hare.Event, valid *bool) {
+func (c *simulatedCluster) plan(e hare.Event, valid *bool) {
 	if valid == nil {
 		valid = new(true)
 	}
 	c.ordered++
-	heap.Push(&c.due, happening{e, c.ordered, valid})
+	heap.Push(&c.due, plannedEvent{e, c.ordered, valid})
 }
 
 // next returns the events that can be sent before the answer to the first of
 // them is known.
-func (c *crew) next() (events []hare.Event) {
+func (c *simulatedCluster) next() (events []hare.Event) {
 	var until int64
 	for len(c.due) > 0 && (len(events) == 0 || c.due[0].event.AtUs < until) {
-		x := heap.Pop(&c.due).(happening)
+		x := heap.Pop(&c.due).(plannedEvent)
 		if !*x.valid {
 			continue
 		}
@@ -101,10 +101,10 @@ func (c *crew) next() (events []hare.Event) {
 			until = x.event.AtUs + answerUs
 		}
 		from := len(events)
-		events = c.happen(events, x.event)
+		events = c.emit(events, x.event)
 		last := events[len(events)-1].Type
 		if len(events) > from && (last == hare.EventGPULeft || last == hare.EventTaskFailed || last == hare.EventJobCancelled) {
-			break // it may void others: what, the answer says
+			break // the answer says which planned events this event cancels
 		}
 	}
 	for i := range events {
@@ -114,8 +114,8 @@ func (c *crew) next() (events []hare.Event) {
 	return events
 }
 
-// happen makes the events of what was planned.
-func (c *crew) happen(events []hare.Event, e hare.Event) []hare.Event {
+// emit appends the events that a planned event causes.
+func (c *simulatedCluster) emit(events []hare.Event, e hare.Event) []hare.Event {
 	later := func(least, most int64) hare.Event {
 		e := e
 		e.AtUs += least + c.rng.Int64N(most-least)
@@ -172,7 +172,7 @@ func (c *crew) happen(events []hare.Event, e hare.Event) []hare.Event {
 	return append(events, e)
 }
 
-func (c *crew) newJob() *hare.Job {
+func (c *simulatedCluster) newJob() *hare.Job {
 	c.made++
 	j := &hare.Job{ID: fmt.Sprintf("job-%d", c.made), WeightMicro: 1_000_000 * (1 + c.rng.Int64N(3)), Tasks: 1 + c.rng.Int64N(6)}
 	if c.rng.IntN(2) == 0 {
@@ -181,18 +181,18 @@ func (c *crew) newJob() *hare.Job {
 	for _, kind := range []string{"A100", "H100", "T4", "V100"} {
 		if kind == "V100" || c.rng.IntN(3) > 0 {
 			p := hare.Profile{Type: kind}
-			if c.rng.IntN(3) > 0 { // else its speed is to be learned
+			if c.rng.IntN(3) > 0 { // without times the policy must learn the speed
 				p.ComputeUs, p.SyncUs = shortestUs+c.rng.Int64N(2_000_000), c.rng.Int64N(300_000)
 			}
 			j.On = append(j.On, p)
 		}
 	}
-	c.jobs[j.ID] = &crewJob{rounds: 1 + c.rng.Int64N(30), tasks: j.Tasks, ended: map[int64]int64{}}
+	c.jobs[j.ID] = &clusterJob{rounds: 1 + c.rng.Int64N(30), tasks: j.Tasks, ended: map[int64]int64{}}
 	return j
 }
 
-// running finds what is planned for a task.
-func (c *crew) running(d *hare.Decision) (found []*bool) {
+// running returns the valid flags of the events that are planned for a task.
+func (c *simulatedCluster) running(d *hare.Decision) (found []*bool) {
 	for i := range c.due {
 		e := &c.due[i].event
 		if e.Job == d.Job && e.Round == d.Round && e.Task == d.Task && e.GPU == d.GPU &&
@@ -203,8 +203,8 @@ func (c *crew) running(d *hare.Decision) (found []*bool) {
 	return found
 }
 
-// obey plans what follows from decisions.
-func (c *crew) obey(ds []hare.Decision) error {
+// apply plans the events that follow from decisions.
+func (c *simulatedCluster) apply(ds []hare.Decision) error {
 	for i := range ds {
 		d := &ds[i]
 		if d.Type == hare.DecisionWithdraw {
