@@ -30,13 +30,16 @@ type access struct {
 
 func (a *access) flags(f *pflag.FlagSet) {
 	d := admission.DefaultQuota
-	f.BoolVar(&a.insecure, "insecure", false, "allow an address beyond loopback without keys, or with keys and without TLS")
+	f.BoolVar(&a.insecure, "insecure", false, "allow an address beyond loopback without keys, or with keys and without "+
+		"TLS")
 	f.BoolVar(&a.requireKeys, "require-keys", false, "ask for keys on loopback too: see hare key --help")
-	f.StringVar(&a.certFile, "tls-cert", "", "certificate, with its chain, as PEM: serve HTTPS; read again when it changes, and on SIGHUP")
+	f.StringVar(&a.certFile, "tls-cert", "", "certificate, with its chain, as PEM: serve HTTPS; read again when it "+
+		"changes, and on SIGHUP")
 	f.StringVar(&a.keyFile, "tls-key", "", "its key as PEM")
 	f.IntVar(&a.quota.Solves, "quota-solves", d.Solves, "with keys: calls that compute, queued and running, of a tenant")
 	f.Float64Var(&a.quota.Rate, "quota-rate", d.Rate, "with keys: requests a second of a tenant, twice as many at once")
-	f.Int64Var(&a.bodyMiB, "quota-body", 0, "with keys: largest request body of a tenant in MiB (default: that of --max-body)")
+	f.Int64Var(&a.bodyMiB, "quota-body", 0, "with keys: largest request body of a tenant in MiB (default: that of "+
+		"--max-body)")
 	f.Int64Var(&a.storedMiB, "quota-stored", d.StoredBytes>>20, "with keys: what a tenant may store, in MiB")
 	f.IntVar(&a.quota.Sessions, "quota-sessions", d.Sessions, "with keys: sessions of a tenant")
 	f.IntVar(&a.quota.Streams, "quota-streams", d.Streams, "with keys: open streams of a tenant")
@@ -58,18 +61,21 @@ func (a *access) check(listen, dataDir string) error {
 	ip := net.ParseIP(host)
 	if loopback := host == "localhost" || ip != nil && ip.IsLoopback(); !loopback && !a.insecure {
 		if a.certFile == "" {
-			return usageError{errors.New("--listen " + listen + " is beyond loopback, where keys must not travel in clear: give --tls-cert and --tls-key, or add --insecure to do it all the same")}
+			return usageError{errors.New("--listen " + listen + " is beyond loopback, where keys must not travel in clear: " +
+				"give --tls-cert and --tls-key, or add --insecure to do it all the same")}
 		}
 		a.requireKeys = true
 	}
 	if a.requireKeys && dataDir == "" {
-		return usageError{errors.New("keys are kept in the data directory: give --data-dir, and make one with hare key create --data-dir DIR")}
+		return usageError{errors.New("keys are kept in the data directory: give --data-dir, and make one with hare key " +
+			"create --data-dir DIR")}
 	}
 	return nil
 }
 
 // open reads the keys and the certificate; nil keys and quotas are none.
-func (a *access) open(ctx context.Context, dataDir string, log *slog.Logger) (ring *service.Keyring, quotas *admission.Quotas, err error) {
+func (a *access) open(ctx context.Context, dataDir string,
+	log *slog.Logger) (ring *service.Keyring, quotas *admission.Quotas, err error) {
 	if a.certFile != "" {
 		if a.cert, err = api.OpenCertificate(a.certFile, a.keyFile, log); err != nil {
 			return nil, nil, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
@@ -85,7 +91,8 @@ func (a *access) open(ctx context.Context, dataDir string, log *slog.Logger) (ri
 		return nil, nil, usageError{fmt.Errorf("--data-dir: %w: see hare key --help", err)}
 	}
 	if len(ring.List(service.Operator)) == 0 {
-		log.Warn("there are no keys yet, so all calls are refused: hare key create --data-dir " + dataDir + " --tenant NAME --role admin")
+		log.Warn("there are no keys yet, so all calls are refused: hare key create --data-dir " + dataDir +
+			" --tenant NAME --role admin")
 	}
 	go ring.Follow(ctx)
 	return ring, admission.NewQuotas(a.quota, ring.Quota), nil

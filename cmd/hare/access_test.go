@@ -56,8 +56,10 @@ func TestKeysOfServer(t *testing.T) {
 	}
 	expect(t, exitUsage, "--role", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "root")
 	expect(t, exitUsage, "--tenant", "key", "create", "--data-dir", dir, "--tenant", "A", "--role", "read")
-	expect(t, exitUsage, "--expires", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read", "--expires", "1e3d")
-	expect(t, exitUsage, "--expires", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read", "--expires", "-1h")
+	expect(t, exitUsage, "--expires", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read", "--expires",
+		"1e3d")
+	expect(t, exitUsage, "--expires", "key", "create", "--data-dir", dir, "--tenant", "a", "--role", "read", "--expires",
+		"-1h")
 	expect(t, exitUsage, "no key has that id", "key", "revoke", "--data-dir", dir, "x")
 	down := create("--tenant", "a", "--role", "solve", "--expires", "90d", "--note", "made before")
 	s := serve(t, -1, "--data-dir", dir, "--require-keys")
@@ -140,7 +142,8 @@ func TestKeysOfServer(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, _, _ := runHare(t, "", "doctor", "--listen", "127.0.0.1:0", "--data-dir", dir); !strings.Contains(out, "chmod 600") {
+	if out, _, _ := runHare(t, "", "doctor", "--listen", "127.0.0.1:0", "--data-dir", dir); !strings.Contains(out,
+		"chmod 600") {
 		t.Error(out)
 	}
 }
@@ -175,7 +178,8 @@ func TestAccess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.a.check(c.listen, c.dir)
-			if (err != nil) != (c.err != "") || err != nil && (!strings.Contains(err.Error(), c.err) || exitCode(err) != exitUsage) {
+			if (err != nil) != (c.err != "") || err != nil &&
+				(!strings.Contains(err.Error(), c.err) || exitCode(err) != exitUsage) {
 				t.Errorf("%v, want %q", err, c.err)
 			}
 			if err == nil && c.a.requireKeys != c.keys {
@@ -186,12 +190,14 @@ func TestAccess(t *testing.T) {
 }
 
 func TestParseDays(t *testing.T) {
-	for text, want := range map[string]time.Duration{"": 0, "90d": 90 * 24 * time.Hour, "12h": 12 * time.Hour, "1h30m": 90 * time.Minute} {
+	for text, want := range map[string]time.Duration{"": 0, "90d": 90 * 24 * time.Hour, "12h": 12 * time.Hour,
+		"1h30m": 90 * time.Minute} {
 		if got, err := parseDays(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"d", "0d", "-1d", "1.5d", "36501d", "99999999999999999999d", "90", "0s", "-5m", "1e3d", "+1d", " 1d", "NaN"} {
+	for _, text := range []string{"d", "0d", "-1d", "1.5d", "36501d", "99999999999999999999d", "90", "0s", "-5m", "1e3d",
+		"+1d", " 1d", "NaN"} {
 		if got, err := parseDays(text); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}

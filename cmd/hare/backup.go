@@ -42,9 +42,10 @@ has what the directory has, and hare repair takes the good of it.`,
 
 func restoreCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "restore FILE DIR",
-		Short:             "Make a data directory of a backup",
-		Long:              "Restore checks every row of the backup and makes a data directory of it, which must\nnot hold sessions yet. A damaged backup is refused: hare repair takes the good of it.",
+		Use:   "restore FILE DIR",
+		Short: "Make a data directory of a backup",
+		Long: "Restore checks every row of the backup and makes a data directory of it, which must\nnot hold " +
+			"sessions yet. A damaged backup is refused: hare repair takes the good of it.",
 		Example:           "  hare restore sessions.backup /var/lib/hare\n  hare serve --data-dir /var/lib/hare",
 		Args:              exactly(2, "a backup and a data directory"),
 		ValidArgsFunction: directories(1),
@@ -67,7 +68,8 @@ is as it was written and follows from the ones before it, and says for each what
 was lost. DIR stays as it is. A client goes on behind the last event that was
 kept, by sending the lost ones again: tell it, because they had been answered.
 Exit codes: 0 nothing was lost, 1 something was.`,
-		Example:           "  hare doctor --data-dir /var/lib/hare\n  hare repair /var/lib/hare /var/lib/hare-new\n  hare serve --data-dir /var/lib/hare-new",
+		Example: "  hare doctor --data-dir /var/lib/hare\n  hare repair /var/lib/hare /var/lib/hare-new\n  hare " +
+			"serve --data-dir /var/lib/hare-new",
 		Args:              exactly(2, "a data directory or backup and a new data directory"),
 		ValidArgsFunction: directories(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -93,7 +95,8 @@ Exit codes: 0 nothing was lost, 1 something was.`,
 					_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: left out: %v\n", s.ID, s.Damage)
 				}
 			}
-			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d solves, %d of them with losses\n", args[1], len(all), len(solves), lost)
+			_, _ = fmt.Fprintf(c.OutOrStdout(), "%s: %d sessions, %d solves, %d of them with losses\n", args[1], len(all),
+				len(solves), lost)
 			if lost > 0 {
 				return errNo
 			}

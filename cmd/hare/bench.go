@@ -86,7 +86,8 @@ and Wein once for each instance. Ctrl-C keeps what is done.`,
 	f.StringSliceVar(&g.without, "without", nil, "leave these parts of Hare out: "+strings.Join(bench.Parts(), ", "))
 	f.DurationVar(&g.lpLimit, "lp-limit", time.Minute, "limit of one interval LP")
 	f.StringVar(&g.python, "python", filepath.Join(".venv", "bin", "python"), "interpreter that has OR-Tools")
-	f.StringVar(&g.dir, "instances", filepath.Join("testdata", "instances"), "folder of the frozen files, for --set figures")
+	f.StringVar(&g.dir, "instances", filepath.Join("testdata", "instances"),
+		"folder of the frozen files, for --set figures")
 	f.StringVarP(&g.out, "output", "o", "", "write results.json, results.csv, results.md and pictures into this folder")
 	f.BoolVar(&g.json, "json", false, "print the results as JSON instead of lines and tables")
 	f.BoolVar(&g.list, "list", false, "list the instances with their hashes and run nothing")
@@ -212,7 +213,8 @@ func (g *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) er
 	live := newLive(os.Stderr, !g.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	cfg.Progress = func(p bench.GapProgress) {
 		live.text("run %d of %d  %s  %s  %s s  about %s left", p.Done+1, p.Total, p.Name,
-			strings.TrimSpace(p.Method+" "+p.Model), strconv.FormatFloat(p.Limit.Seconds(), 'f', -1, 64), p.Left.Round(time.Second))
+			strings.TrimSpace(p.Method+" "+p.Model), strconv.FormatFloat(p.Limit.Seconds(), 'f', -1, 64),
+			p.Left.Round(time.Second))
 	}
 	cfg.Row = func(row *bench.GapRow) {
 		live.end()

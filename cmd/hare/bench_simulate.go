@@ -45,11 +45,13 @@ making of the trace; the peak of memory is of the whole process.`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), c.OutOrStdout()) },
 	}
 	f := c.Flags()
-	f.StringSliceVar(&s.policies, "policies", []string{"hlas", "fifo", "tiresias"}, "policies of tasks, see docs/task-policies.md")
+	f.StringSliceVar(&s.policies, "policies", []string{"hlas", "fifo", "tiresias"},
+		"policies of tasks, see docs/task-policies.md")
 	f.IntSliceVar(&s.jobs, "jobs", []int{10_000, 100_000, 1_000_000}, "numbers of jobs")
 	f.StringVar(&s.gpus, "gpus", "GPU=2490", "the cluster")
 	f.Float64Var(&s.cfg.Load, "load", 1, "work that arrives over what the cluster does")
-	f.StringVar(&s.cfg.Sync, "sync", "rigid", "rigid (a job is a round) or gang (rounds of --quantum, between which jobs are preempted)")
+	f.StringVar(&s.cfg.Sync, "sync", "rigid", "rigid (a job is a round) or gang (rounds of --quantum, between which "+
+		"jobs are preempted)")
 	f.DurationVar(&s.cfg.Quantum, "quantum", time.Hour, "how long a round of a gang takes on the fastest type")
 	f.Uint64Var(&s.cfg.Seed, "seed", 1, "seed of the trace")
 	f.BoolVar(&s.json, "json", false, "print JSON")
@@ -112,8 +114,10 @@ func (s *scaleFlags) row(ctx context.Context, name string, jobs int) (*bench.Sca
 		return nil, err
 	}
 	var out, said bytes.Buffer
-	cmd := exec.CommandContext(ctx, self, "bench", "simulate", "--in-this-process", "--json", "--quiet", "--policies", name,
-		"--jobs", strconv.Itoa(jobs), "--gpus", s.gpus, "--load", strconv.FormatFloat(s.cfg.Load, 'g', -1, 64), "--sync", s.cfg.Sync,
+	cmd := exec.CommandContext(ctx, self, "bench", "simulate", "--in-this-process", "--json", "--quiet", "--policies",
+		name,
+		"--jobs", strconv.Itoa(jobs), "--gpus", s.gpus, "--load", strconv.FormatFloat(s.cfg.Load, 'g', -1, 64), "--sync",
+		s.cfg.Sync,
 		"--quantum", s.cfg.Quantum.String(), "--seed", strconv.FormatUint(s.cfg.Seed, 10))
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {

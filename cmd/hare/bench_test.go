@@ -36,14 +36,17 @@ func TestBenchGapRefuses(t *testing.T) {
 
 func TestBenchGap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gap")
-	stdout, stderr, code := runHare(t, "", "bench", "gap", "--only", "rigid-zero-20-on-(3|10)$", "--times", "0.1", "--against", "interval-lp", "-o", dir)
-	if code != 0 || stderr != "" || !strings.Contains(stdout, "| rigid zero 20 | 2 |") || !strings.Contains(stdout, "interval-lp") {
+	stdout, stderr, code := runHare(t, "", "bench", "gap", "--only", "rigid-zero-20-on-(3|10)$", "--times", "0.1",
+		"--against", "interval-lp", "-o", dir)
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "| rigid zero 20 | 2 |") ||
+		!strings.Contains(stdout, "interval-lp") {
 		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "gap-20.svg")); err != nil {
 		t.Error(err)
 	}
-	stdout, stderr, code = runHare(t, "", "bench", "gap", "--set", "figures", "--instances", "../../testdata/instances", "--only", "^relaxed-20-seed", "--seeds", "1,3-4", "--times", "0.05", "--json")
+	stdout, stderr, code = runHare(t, "", "bench", "gap", "--set", "figures", "--instances", "../../testdata/instances",
+		"--only", "^relaxed-20-seed", "--seeds", "1,3-4", "--times", "0.05", "--json")
 	var doc struct {
 		Rows    []struct{ Instance string }
 		Summary []struct {
@@ -51,7 +54,8 @@ func TestBenchGap(t *testing.T) {
 			Cell      string
 		}
 	}
-	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != 0 || len(doc.Rows) != 3 || doc.Summary[0].Instances != 3 || doc.Rows[1].Instance != "relaxed-20-seed-3" {
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != 0 || len(doc.Rows) != 3 ||
+		doc.Summary[0].Instances != 3 || doc.Rows[1].Instance != "relaxed-20-seed-3" {
 		t.Errorf("exit %d, %v\n%s%s", code, err, stdout, stderr)
 	}
 	stdout, _, code = runHare(t, "", "bench", "gap", "--list")
@@ -86,7 +90,8 @@ func TestBenchGapInterrupted(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "results.md"))
-	if err != nil || !strings.Contains(string(text), "Interrupted") || strings.Count(string(text), "gang-zero-20-on-10") != 1 {
+	if err != nil || !strings.Contains(string(text), "Interrupted") ||
+		strings.Count(string(text), "gang-zero-20-on-10") != 1 {
 		t.Errorf("%v\n%s", err, text)
 	}
 }

@@ -39,7 +39,8 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 	if err := onLoopback(flags["debug-listen"]); err != nil {
 		t.Error(err)
 	}
-	who := access{certFile: c.Flags().Lookup("tls-cert").Value.String(), keyFile: c.Flags().Lookup("tls-key").Value.String()}
+	who := access{certFile: c.Flags().Lookup("tls-cert").Value.String(),
+		keyFile: c.Flags().Lookup("tls-key").Value.String()}
 	if err := who.check(flags["listen"], flags["data-dir"]); err != nil {
 		t.Error(err)
 	}
@@ -72,7 +73,8 @@ func TestSystemdUnit(t *testing.T) {
 	if flags["data-dir"] != "/var/lib/"+settings["StateDirectory"] {
 		t.Errorf("--data-dir %s is not the StateDirectory", flags["data-dir"])
 	}
-	for name, want := range map[string]string{"DynamicUser": "yes", "ProtectSystem": "strict", "NoNewPrivileges": "yes", "KillMode": "mixed", "CapabilityBoundingSet": ""} {
+	for name, want := range map[string]string{"DynamicUser": "yes", "ProtectSystem": "strict", "NoNewPrivileges": "yes",
+		"KillMode": "mixed", "CapabilityBoundingSet": ""} {
 		if settings[name] != want {
 			t.Errorf("%s=%s, not %s", name, settings[name], want)
 		}
@@ -134,7 +136,8 @@ func TestKubernetesManifest(t *testing.T) {
 		t.Fatalf("%d containers", len(pod.Containers))
 	}
 	hare := pod.Containers[0]
-	if !pod.SecurityContext.RunAsNonRoot || !hare.SecurityContext.ReadOnlyRootFilesystem || hare.SecurityContext.AllowPrivilegeEscalation {
+	if !pod.SecurityContext.RunAsNonRoot || !hare.SecurityContext.ReadOnlyRootFilesystem ||
+		hare.SecurityContext.AllowPrivilegeEscalation {
 		t.Error("the container may too much")
 	}
 	grace, flags := serveFlags(t, hare.Args)
@@ -145,7 +148,8 @@ func TestKubernetesManifest(t *testing.T) {
 	for _, v := range hare.VolumeMounts {
 		mounted[v.Name+" "+v.MountPath] = true
 	}
-	if !mounted["data "+flags["data-dir"]] || !mounted["tls "+path.Dir(flags["tls-cert"])] || !mounted["tls "+path.Dir(flags["tls-key"])] {
+	if !mounted["data "+flags["data-dir"]] || !mounted["tls "+path.Dir(flags["tls-cert"])] ||
+		!mounted["tls "+path.Dir(flags["tls-key"])] {
 		t.Errorf("%v are mounted, and %v asked for", mounted, flags)
 	}
 	stop := hare.Lifecycle.PreStop.Exec.Command
@@ -158,12 +162,14 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 	wait := time.Duration(seconds) * time.Second
 	if p := hare.ReadinessProbe; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second > wait {
-		t.Errorf("/readyz may be asked for the last time %d s before, and preStop waits %v", p.PeriodSeconds*p.FailureThreshold, wait)
+		t.Errorf("/readyz may be asked for the last time %d s before, and preStop waits %v",
+			p.PeriodSeconds*p.FailureThreshold, wait)
 	}
 	if need := wait + grace + lastWords + flushTime; time.Duration(pod.TerminationGracePeriodSeconds)*time.Second < need {
 		t.Errorf("terminationGracePeriodSeconds is %d, and an end may take %v", pod.TerminationGracePeriodSeconds, need)
 	}
-	for at, probe := range map[string]string{"/readyz": hare.ReadinessProbe.HTTPGet.Path, "/healthz": hare.LivenessProbe.HTTPGet.Path} {
+	for at, probe := range map[string]string{"/readyz": hare.ReadinessProbe.HTTPGet.Path,
+		"/healthz": hare.LivenessProbe.HTTPGet.Path} {
 		if probe != at {
 			t.Errorf("a probe asks %s, not %s", probe, at)
 		}

@@ -7,7 +7,8 @@ import (
 
 // changingSpeed is the last column of tables, what else the clock says, and the
 // names of all policies.
-var changingSpeed = regexp.MustCompile(`(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|"(wall_s|simulated_jobs_per_s)": .*|The policies are .*`)
+var changingSpeed = regexp.MustCompile(`(?m)(?:\s{2,}jobs/s|\s{2,}\d+)$|"(wall_s|simulated_jobs_per_s)": .*|The ` +
+	`policies are .*`)
 
 func TestSimulatePage(t *testing.T) {
 	if testing.Short() {

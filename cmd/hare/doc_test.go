@@ -31,7 +31,8 @@ var pageFiles = map[string]string{
 var changing = regexp.MustCompile(`[a-z2-7]{26}|[0-9a-f]{16}|"created":"[^"]*"|"at_s":\d+\.\d{3,}`)
 
 // changingKeys is the same of keys and their dates.
-var changingKeys = regexp.MustCompile(changing.String() + `|\b[a-z2-7]{16}\b|hare_[a-z2-7_]{69}|20\d\d-\d\d-\d\d(T[0-9:.]+Z)?`)
+var changingKeys = regexp.MustCompile(changing.String() +
+	`|\b[a-z2-7]{16}\b|hare_[a-z2-7_]{69}|20\d\d-\d\d-\d\d(T[0-9:.]+Z)?`)
 
 func TestOnlinePage(t *testing.T) {
 	checkPage(t, "../../docs/online.md", changing, 20, "timeout")
@@ -88,7 +89,8 @@ func checkPage(t *testing.T, page string, changing *regexp.Regexp, least int, ne
 		}
 		got := strings.TrimRight(sh.run(command), "\n")
 		commands++
-		if changing.ReplaceAllString(got, "*") != changing.ReplaceAllString(strings.TrimRight(want, "\n"), "*") && !*updatePage {
+		if changing.ReplaceAllString(got, "*") != changing.ReplaceAllString(strings.TrimRight(want, "\n"), "*") &&
+			!*updatePage {
 			t.Errorf("$ %sprints\n%s\nand the page says\n%s", command, got, want)
 		}
 		for line := range strings.SplitSeq(got, "\n") {
@@ -126,7 +128,8 @@ func newShell(t *testing.T) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bin, "hare"), []byte(fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asHare, self)), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(bin, "hare"),
+		[]byte(fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asHare, self)), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range pageFiles {

@@ -29,13 +29,15 @@ type check struct {
 func doctorCommand() *cobra.Command {
 	var listen, dataDir, cert string
 	c := &cobra.Command{
-		Use:     "doctor",
-		Short:   "Check what Hare needs on this machine, each with its remedy",
-		Long:    "Doctor also reads every solve and every session in the data directory and checks it,\nalso while a server uses the directory.",
+		Use:   "doctor",
+		Short: "Check what Hare needs on this machine, each with its remedy",
+		Long: "Doctor also reads every solve and every session in the data directory and checks it,\nalso while a " +
+			"server uses the directory.",
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), sessionsCheck(c.Context(), dataDir), keysCheck(dataDir), portCheck(listen), coreCheck()}
+			checks := []check{engineCheck(c.Context()), memoryCheck(), dirCheck(dataDir), sessionsCheck(c.Context(), dataDir),
+				keysCheck(dataDir), portCheck(listen), coreCheck()}
 			if cert != "" {
 				checks = append(checks, certificateCheck(cert, time.Now()))
 			}
@@ -57,7 +59,8 @@ func doctorCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "the address that serve would use")
-	c.Flags().StringVar(&dataDir, "data-dir", os.TempDir(), "a directory that must be writable, and whose sessions are checked")
+	c.Flags().StringVar(&dataDir, "data-dir", os.TempDir(),
+		"a directory that must be writable, and whose sessions are checked")
 	c.Flags().StringVar(&cert, "tls-cert", "", "the certificate that serve would use: is it good for two weeks more?")
 	_ = c.MarkFlagDirname("data-dir")
 	return c
@@ -65,7 +68,8 @@ func doctorCommand() *cobra.Command {
 
 // engineCheck solves max x, x ≤ 3 in a worker.
 func engineCheck(ctx context.Context) check {
-	k := check{name: "HiGHS worker", remedy: "build with make build (it gets HiGHS) and keep bin/lib beside bin/hare; without it the Go engine alone serves price bounds"}
+	k := check{name: "HiGHS worker", remedy: "build with make build (it gets HiGHS) and keep bin/lib beside bin/hare; " +
+		"without it the Go engine alone serves price bounds"}
 	pool, err := newPool()
 	if err != nil {
 		k.found = err.Error()
@@ -77,7 +81,8 @@ func engineCheck(ctx context.Context) check {
 	began := time.Now()
 	sol, err := pool.Solve(ctx, &lp.Problem{
 		Maximize: true, Cost: []float64{1}, ColLower: []float64{0}, ColUpper: []float64{math.Inf(1)},
-		RowLower: []float64{math.Inf(-1)}, RowUpper: []float64{3}, Start: []int32{0, 1}, Index: []int32{0}, Value: []float64{1},
+		RowLower: []float64{math.Inf(-1)}, RowUpper: []float64{3}, Start: []int32{0, 1}, Index: []int32{0},
+		Value: []float64{1},
 	})
 	switch {
 	case err != nil:
@@ -85,13 +90,15 @@ func engineCheck(ctx context.Context) check {
 	case math.Abs(sol.Objective-3) > 1e-6:
 		k.found = fmt.Sprintf("answers %g for a problem whose optimum is 3", sol.Objective)
 	default:
-		k.ok, k.found = true, fmt.Sprintf("HiGHS %s, solved a test problem in %.0f ms", pool.Version(), float64(time.Since(began).Microseconds())/1e3)
+		k.ok, k.found = true, fmt.Sprintf("HiGHS %s, solved a test problem in %.0f ms", pool.Version(),
+			float64(time.Since(began).Microseconds())/1e3)
 	}
 	return k
 }
 
 func memoryCheck() check {
-	k := check{name: "memory limit", ok: true, remedy: "raise it with ulimit -v (kilobytes); each LP worker needs up to 4 GiB of address space"}
+	k := check{name: "memory limit", ok: true, remedy: "raise it with ulimit -v (kilobytes); each LP worker needs up " +
+		"to 4 GiB of address space"}
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil {
 		k.found = err.Error()
@@ -107,7 +114,8 @@ func memoryCheck() check {
 }
 
 func dirCheck(dir string) check {
-	k := check{name: "data directory", remedy: "create it and make it writable for this user: mkdir -p DIR && chown $(id -u) DIR"}
+	k := check{name: "data directory", remedy: "create it and make it writable for this user: mkdir -p DIR && chown " +
+		"$(id -u) DIR"}
 	f, err := os.CreateTemp(dir, ".hare-doctor-*")
 	if err != nil {
 		k.found = err.Error()
@@ -121,7 +129,8 @@ func dirCheck(dir string) check {
 
 // sessionsCheck reads all that is kept, also while a server uses it.
 func sessionsCheck(ctx context.Context, dir string) check {
-	k := check{name: "sessions", remedy: "restore a backup with hare restore, or copy what can be trusted with hare repair " + dir + " NEWDIR"}
+	k := check{name: "sessions", remedy: "restore a backup with hare restore, or copy what can be trusted with hare " +
+		"repair " + dir + " NEWDIR"}
 	v, err := sqlite.OpenView(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -168,5 +177,6 @@ func portCheck(listen string) check {
 }
 
 func coreCheck() check {
-	return check{name: "cores", ok: true, found: fmt.Sprintf("%d, Go %s, hare %s", runtime.GOMAXPROCS(0), runtime.Version(), version)}
+	return check{name: "cores", ok: true, found: fmt.Sprintf("%d, Go %s, hare %s", runtime.GOMAXPROCS(0),
+		runtime.Version(), version)}
 }

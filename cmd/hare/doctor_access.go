@@ -28,7 +28,8 @@ func keysCheck(dir string) check {
 	}
 	ring, err := service.OpenKeyring(f, nil, nil)
 	if err != nil {
-		k.found, k.remedy = err.Error(), "put a copy of "+f.Path()+" back, or remove it, with which all keys end, and make new ones with hare key create"
+		k.found, k.remedy = err.Error(), "put a copy of "+f.Path()+
+			" back, or remove it, with which all keys end, and make new ones with hare key create"
 		return k
 	}
 	valid := 0
@@ -62,7 +63,8 @@ func certificateCheck(path string, now time.Time) check {
 		k.found = err.Error()
 		return k
 	}
-	k.found = fmt.Sprintf("for %v, valid until %s", append(cert.DNSNames, addresses(cert)...), cert.NotAfter.Format(time.RFC3339))
+	k.found = fmt.Sprintf("for %v, valid until %s", append(cert.DNSNames, addresses(cert)...),
+		cert.NotAfter.Format(time.RFC3339))
 	k.ok = now.After(cert.NotBefore) && now.Add(expiresSoon).Before(cert.NotAfter)
 	return k
 }

@@ -86,14 +86,16 @@ func TestOperator(t *testing.T) {
 	s.stop(t)
 
 	// One row of one session is altered.
-	alter(t, dir, "UPDATE log SET data = zeroblob(length(data)) WHERE key = (SELECT max(key) FROM log WHERE key < 2 << 40)")
+	alter(t, dir, "UPDATE log SET data = zeroblob(length(data)) WHERE key = (SELECT max(key) FROM log WHERE key < 2 << "+
+		"40)")
 	alter(t, dir, "DELETE FROM snapshot WHERE session = 1 AND seq > 100")
 	doctor(dir, "the log of session "+a.id+" is damaged at event ")
 	expect(t, exitNo, "is written, with the damage in it", "backup", dir, at("bad"))
 	expect(t, exitUsage, "is damaged at event", "restore", at("bad"), at("none"))
 	s = serve(t, -1, "--data-dir", dir)
 	for range 3 {
-		if code, body := get(t, s.url+"/v1/sessions/"+a.id); code != http.StatusInternalServerError || !bytes.Contains(body, []byte("corrupt_log")) {
+		if code, body := get(t, s.url+"/v1/sessions/"+a.id); code != http.StatusInternalServerError ||
+			!bytes.Contains(body, []byte("corrupt_log")) {
 			t.Errorf("%d %s", code, body)
 		}
 	}
@@ -105,7 +107,8 @@ func TestOperator(t *testing.T) {
 		to := filepath.Join(t.TempDir(), "new")
 		out := expect(t, exitNo, "2 sessions, 0 solves, 1 of them with losses", "repair", from, to)
 		var kept int64
-		if _, err := fmt.Sscanf(strings.TrimPrefix(out, a.id), ": kept %d events of", &kept); err != nil || kept < 100 || kept >= int64(a.total) {
+		if _, err := fmt.Sscanf(strings.TrimPrefix(out, a.id), ": kept %d events of", &kept); err != nil || kept < 100 ||
+			kept >= int64(a.total) {
 			t.Errorf("%v: %s", err, out)
 		}
 		expect(t, exitUsage, "file already exists", "repair", from, to)
@@ -125,7 +128,8 @@ func TestOperator(t *testing.T) {
 		l := connect(s, a.id)
 		got, err := l.exchange(append(wire.AppendEvent(nil, rec.Event), '\n'), 1)
 		l.close()
-		if want := wire.AppendAnswer(nil, hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}); err != nil || string(got[0]) != string(want)+"\n" {
+		if want := wire.AppendAnswer(nil, hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}); err != nil ||
+			string(got[0]) != string(want)+"\n" {
 			t.Errorf("%v: %s\nwant %s", err, got, want)
 		}
 		s.stop(t)
@@ -145,7 +149,8 @@ func TestOperator(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(at("broken"), "hare.db"), broken, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, exitUsage, "hare repair "+at("broken")+" NEWDIR", "serve", "--listen", "127.0.0.1:0", "--data-dir", at("broken"))
+	expect(t, exitUsage, "hare repair "+at("broken")+" NEWDIR", "serve", "--listen", "127.0.0.1:0", "--data-dir",
+		at("broken"))
 	doctor(at("broken"), "FAIL  sessions")
 	expect(t, exitNo, "2 sessions, ", "repair", at("broken"), at("mended"))
 	var events int
@@ -158,9 +163,11 @@ func TestOperator(t *testing.T) {
 
 	// Directories that cannot be one.
 	alter(t, at("restored"), "INSERT INTO schema VALUES (99, '')")
-	expect(t, exitUsage, "has schema version 99, this program knows", "serve", "--listen", "127.0.0.1:0", "--data-dir", at("restored"))
+	expect(t, exitUsage, "has schema version 99, this program knows", "serve", "--listen", "127.0.0.1:0", "--data-dir",
+		at("restored"))
 	doctor(at("restored"), "schema version 99")
-	expect(t, exitUsage, "not a directory", "serve", "--listen", "127.0.0.1:0", "--data-dir", filepath.Join(at("good"), "x"))
+	expect(t, exitUsage, "not a directory", "serve", "--listen", "127.0.0.1:0", "--data-dir",
+		filepath.Join(at("good"), "x"))
 	expect(t, exitUsage, "is no data directory and no backup", "repair", file(t, "text", "hello"), at("none"))
 	if _, err := os.Stat(filepath.Join(at("none"), "hare.db")); err == nil {
 		t.Error("what was refused left a database")
@@ -211,14 +218,16 @@ func TestServeDiskFull(t *testing.T) {
 		code, _ := get(t, s.url+"/v1/sessions/"+p.id)
 		other, log := get(t, s.url+"/v1/sessions/"+p.id+"/log")
 		_, records, _ := bytes.Cut(log, []byte("\n"))
-		if code != http.StatusOK || other != http.StatusOK || !bytes.HasPrefix(p.want.log, records) || bytes.Count(records, []byte("\n")) < p.total {
+		if code != http.StatusOK || other != http.StatusOK || !bytes.HasPrefix(p.want.log, records) ||
+			bytes.Count(records, []byte("\n")) < p.total {
 			t.Errorf("on a full disk: %d, %d, %d bytes of log", code, other, len(records))
 		}
 		if again := p.playUntilFull(t, s); !strings.Contains(again, "storage_full") {
 			t.Errorf("first %s\nthen %s", full, again)
 		}
 	}
-	if resp, err := http.Post(s.url+"/v1/sessions", "application/json", strings.NewReader(`{"cluster":`+twoGPUs+`}`)); err != nil || resp.StatusCode != http.StatusInsufficientStorage {
+	if resp, err := http.Post(s.url+"/v1/sessions", "application/json",
+		strings.NewReader(`{"cluster":`+twoGPUs+`}`)); err != nil || resp.StatusCode != http.StatusInsufficientStorage {
 		t.Error("a new session:", resp.Status, err)
 	}
 	before := p.total
@@ -234,7 +243,8 @@ func TestServeDiskFull(t *testing.T) {
 		t.Errorf("with room: %d events, %d before", p.total, before)
 	}
 	s.stop(t)
-	if text := s.stderr(); strings.Count(text, "make room on the disk") == 0 || !strings.Contains(text, "events are taken again") {
+	if text := s.stderr(); strings.Count(text, "make room on the disk") == 0 ||
+		!strings.Contains(text, "events are taken again") {
 		t.Error(text)
 	}
 	t.Logf("full at event %d, %d answered in all", before, p.total)
@@ -246,7 +256,8 @@ func (p *player) playUntilFull(t testing.TB, s *served) string {
 	t.Helper()
 	for range 20_000 {
 		p.batch(t)
-		resp, err := http.Post(s.url+"/v1/sessions/"+p.id+"/events", "application/x-ndjson", bytes.NewReader(append(wire.AppendEvent(nil, p.sent[p.answered]), '\n')))
+		resp, err := http.Post(s.url+"/v1/sessions/"+p.id+"/events", "application/x-ndjson",
+			bytes.NewReader(append(wire.AppendEvent(nil, p.sent[p.answered]), '\n')))
 		if err != nil {
 			t.Fatal(err)
 		}

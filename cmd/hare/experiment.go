@@ -49,7 +49,8 @@ every one, list describes them.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[0] == "list" {
 				for _, x := range experiment.All() {
-					if _, err := fmt.Fprintf(c.OutOrStdout(), "%s\n  %s. %s\n  %s\n", x.Name, x.Title, x.Text, x.Published); err != nil {
+					if _, err := fmt.Fprintf(c.OutOrStdout(), "%s\n  %s. %s\n  %s\n", x.Name, x.Title, x.Text,
+						x.Published); err != nil {
 						return err
 					}
 				}
@@ -67,8 +68,10 @@ every one, list describes them.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&g.out, "output", "o", "", "write tables (CSV, Markdown), pictures (SVG, PNG) and a page (HTML) into this folder")
-	f.StringSliceVar(&g.names, "policy", nil, "these policies instead of the experiment's; the first is what the others are compared with")
+	f.StringVarP(&g.out, "output", "o", "", "write tables (CSV, Markdown), pictures (SVG, PNG) and a page (HTML) into "+
+		"this folder")
+	f.StringSliceVar(&g.names, "policy", nil, "these policies instead of the experiment's; the first is what the "+
+		"others are compared with")
 	f.StringSliceVar(&g.files, "instance", nil, "these instances instead of the experiment's, each a group of its own")
 	f.BoolVar(&g.small, "small", false, "a fifth of the jobs and GPUs; as --scale 5")
 	f.IntVar(&g.scale, "scale", 1, "divide jobs and GPUs by this")

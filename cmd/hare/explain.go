@@ -114,13 +114,15 @@ func timeFlag(name, text string) (int64, error) {
 		us, err = d.Microseconds(), nil
 	}
 	if err != nil || us <= 0 || us > hare.MaxExact {
-		return 0, usageError{fmt.Errorf("--%s %s: give a positive time, in seconds as 3600 or with units as 1h", name, strconv.Quote(text))}
+		return 0, usageError{fmt.Errorf("--%s %s: give a positive time, in seconds as 3600 or with units as 1h", name,
+			strconv.Quote(text))}
 	}
 	return us, nil
 }
 
 // explainJob solves with an engine of its own where changes are asked for.
-func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request, limit time.Duration) (*explain.Answer, error) {
+func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request,
+	limit time.Duration) (*explain.Answer, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -132,7 +134,8 @@ func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req 
 		engine, closeEngine = startEngine()
 		defer closeEngine()
 	}
-	return explain.Explain(ctx, inst, res, req, func(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	return explain.Explain(ctx, inst, res, req, func(ctx context.Context, inst *hare.Instance,
+		opt hare.Options) (*hare.Result, error) {
 		return solver.Solve(ctx, inst, opt, engine)
 	})
 }

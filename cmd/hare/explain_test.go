@@ -33,10 +33,13 @@ func TestExplainForPeopleAndPrograms(t *testing.T) {
 		{[]string{}, 0, []string{"stretch", "slurm-4711"}},
 		{[]string{"--sort", "end", "--limit", "1"}, 0, []string{"(1 of 3 jobs"}},
 		{[]string{"--json"}, 0, []string{`"share":`}},
-		{[]string{"vgg", "--plot"}, 0, []string{"vgg (gang, weight 1) is released at 1.5 s", "on T4 alone", "# runs", "  bert |"}},
-		{[]string{"vgg", "--earlier", "3"}, 0, []string{"To end by", "* costs the other jobs least", "same options, seed and work limit"}},
+		{[]string{"vgg", "--plot"}, 0, []string{"vgg (gang, weight 1) is released at 1.5 s", "on T4 alone", "# runs",
+			"  bert |"}},
+		{[]string{"vgg", "--earlier", "3"}, 0, []string{"To end by", "* costs the other jobs least",
+			"same options, seed and work limit"}},
 		{[]string{"vgg", "--by", "1h"}, 0, []string{"as it is"}},
-		{[]string{"vgg", "--by", "15", "--time-limit", "1us"}, 0, []string{"Not finished after 1 solves: the time limit passed"}},
+		{[]string{"vgg", "--by", "15", "--time-limit", "1us"}, 0,
+			[]string{"Not finished after 1 solves: the time limit passed"}},
 		{[]string{"vgg", "--json"}, 0, []string{`"timeline": [`}},
 		{[]string{"vg"}, 2, []string{`did you mean "vgg"?`}},
 		{[]string{"vgg", "--by", "soon"}, 2, []string{"--by"}},
@@ -97,21 +100,25 @@ func TestReplayOfResults(t *testing.T) {
 		code           int
 		want           string
 	}{
-		"as it is":         {string(text), threeJobs, 0, "identical, byte for byte"},
-		"a lane a line":    {string(lines), threeJobs, 0, "identical, byte for byte"},
-		"laid out":         {pretty.String(), threeJobs, 0, "identical but for timing and the layout"},
-		"laid out lines":   {strings.ReplaceAll(string(lines), `,"`, `, "`), threeJobs, 0, "the layout"},
-		"another seed":     {edit(`"seed":1,"status"`, `"seed":9,"status"`), threeJobs, 1, "/seed was 9 and is 1"},
-		"another start":    {edit(`"start_us":[0`, `"start_us":[7`), threeJobs, 1, "/schedule/lanes/0/start_us/0 was 7 and is 0"},
-		"a field less":     {edit(`"switches"`, `"changes"`), threeJobs, 1, "/metrics/changes is missing now"},
-		"a line less":      {string(lines[:bytes.LastIndexByte(lines[:len(lines)-1], '\n')+1]), threeJobs, 1, "/schedule/lanes had 5 items and has 6"},
+		"as it is":       {string(text), threeJobs, 0, "identical, byte for byte"},
+		"a lane a line":  {string(lines), threeJobs, 0, "identical, byte for byte"},
+		"laid out":       {pretty.String(), threeJobs, 0, "identical but for timing and the layout"},
+		"laid out lines": {strings.ReplaceAll(string(lines), `,"`, `, "`), threeJobs, 0, "the layout"},
+		"another seed":   {edit(`"seed":1,"status"`, `"seed":9,"status"`), threeJobs, 1, "/seed was 9 and is 1"},
+		"another start": {edit(`"start_us":[0`, `"start_us":[7`), threeJobs, 1,
+			"/schedule/lanes/0/start_us/0 was 7 and is 0"},
+		"a field less": {edit(`"switches"`, `"changes"`), threeJobs, 1, "/metrics/changes is missing now"},
+		"a line less": {string(lines[:bytes.LastIndexByte(lines[:len(lines)-1], '\n')+1]), threeJobs, 1,
+			"/schedule/lanes had 5 items and has 6"},
 		"another version":  {edit(`"version":"`+version, `"version":"9.9`), threeJobs, 2, `version "9.9"`},
 		"another engine":   {edit(`"highs":"`+doc.Engine.HiGHS+`"`, `"highs":"0.1"`), threeJobs, 2, `HiGHS "0.1"`},
 		"another instance": {string(text), other, 2, "another instance"},
-		"cut by the clock": {strings.NewReplacer(`"reproducible":true`, `"reproducible":false`, `"termination":"work_limit"`, `"termination":"deadline"`).Replace(string(text)), threeJobs, 2, "the clock ended it"},
-		"cancelled":        {strings.NewReplacer(`"reproducible":true`, `"reproducible":false`, `"termination":"work_limit"`, `"termination":"cancelled"`).Replace(string(text)), threeJobs, 2, "its caller ended it"},
-		"a restart":        {edit(`"reproducible":true`, `"reproducible":false`), threeJobs, 2, "restarted"},
-		"no result":        {"{}", threeJobs, 2, "result/v1"},
+		"cut by the clock": {strings.NewReplacer(`"reproducible":true`, `"reproducible":false`, `"termination":"work_limit"`,
+			`"termination":"deadline"`).Replace(string(text)), threeJobs, 2, "the clock ended it"},
+		"cancelled": {strings.NewReplacer(`"reproducible":true`, `"reproducible":false`, `"termination":"work_limit"`,
+			`"termination":"cancelled"`).Replace(string(text)), threeJobs, 2, "its caller ended it"},
+		"a restart": {edit(`"reproducible":true`, `"reproducible":false`), threeJobs, 2, "restarted"},
+		"no result": {"{}", threeJobs, 2, "result/v1"},
 	} {
 		stdout, stderr, code := runHare(t, c.text, "replay", c.instance, "-")
 		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
@@ -119,7 +126,8 @@ func TestReplayOfResults(t *testing.T) {
 		}
 	}
 	// The two replays do not take each other's files, and say so.
-	if _, stderr, code := runHare(t, "", "replay", result); code != 2 || !strings.Contains(stderr, "an instance and a result") {
+	if _, stderr, code := runHare(t, "", "replay", result); code != 2 ||
+		!strings.Contains(stderr, "an instance and a result") {
 		t.Errorf("exit %d %s", code, stderr)
 	}
 }

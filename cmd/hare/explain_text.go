@@ -28,7 +28,8 @@ func printJobs(w io.Writer, all int, jobs []explain.ListedJob) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "job\tweight\trelease s\tstart s\tend s\twait s\tJCT s\tstretch\tof value\t")
 	for _, j := range jobs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.1f %%\t\n", j.Job, j.Weight, j.ReleaseS, j.StartS, j.EndS, j.WaitS, j.JCTS, j.Stretch, 100*j.Share)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.1f %%\t\n", j.Job, j.Weight, j.ReleaseS, j.StartS, j.EndS,
+			j.WaitS, j.JCTS, j.Stretch, 100*j.Share)
 	}
 	if err := t.Flush(); err != nil || len(jobs) == all {
 		return err
@@ -46,8 +47,10 @@ func (p *explainPrinter) explanation(x *explain.Answer) {
 		p.notes(x)
 		return
 	}
-	p.line("%s (%s, weight %s) is released at %s s, starts at %s s and ends at %s s.", x.Job, x.Sync, x.Weight, x.ReleaseS, x.StartS, x.EndS)
-	p.line("It takes %s s; no plan does it in less than %s s. It is %.1f %% of the plan's value.", x.JCTS, x.LeastS, 100*x.Share)
+	p.line("%s (%s, weight %s) is released at %s s, starts at %s s and ends at %s s.", x.Job, x.Sync, x.Weight,
+		x.ReleaseS, x.StartS, x.EndS)
+	p.line("It takes %s s; no plan does it in less than %s s. It is %.1f %% of the plan's value.", x.JCTS, x.LeastS,
+		100*x.Share)
 	p.line("")
 	for i := range x.Timeline {
 		p.span(&x.Timeline[i], x.JCTS/20)
@@ -59,7 +62,8 @@ func (p *explainPrinter) explanation(x *explain.Answer) {
 			paid = append(paid, fmt.Sprintf("%s for %s GPU-s of %s", short(t.Paid), t.GPUs, t.Type))
 		}
 		p.line("Price: weighted time %s + GPU time %s (%s).", x.Cost, short(c.Paid), strings.Join(paid, ", "))
-		p.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", short(c.Least), short(c.Reduced), 100*c.ReducedShare)
+		p.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", short(c.Least),
+			short(c.Reduced), 100*c.ReducedShare)
 		for _, t := range x.Elsewhere {
 			if t.Least == nil {
 				p.line("  on %s alone: %s", t.Type, t.Detail)
@@ -211,7 +215,8 @@ func changeWords(c *explain.Change) string {
 		text += ": " + c.Detail
 	}
 	if c.EndS != nil {
-		text += fmt.Sprintf(": it ends at %s s; of the others %d end later and %d sooner, their weighted time changes by %s", c.EndS, c.Delayed, c.Sooner, c.OthersCost)
+		text += fmt.Sprintf(": it ends at %s s; of the others %d end later and %d sooner, their weighted time changes by %s",
+			c.EndS, c.Delayed, c.Sooner, c.OthersCost)
 	}
 	return text
 }

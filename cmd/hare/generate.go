@@ -60,7 +60,8 @@ func generateCommand() *cobra.Command {
 				return writeOut(out, func(w io.Writer) error { return trace.WritePhilly(w, inst) })
 			}
 			if err := inst.Validate(); err != nil {
-				return usageError{fmt.Errorf("this can be simulated, but is too long to be an instance; write it as a trace (-o F.csv), for hare simulate --trace F.csv: %w", err)}
+				return usageError{fmt.Errorf("this can be simulated, but is too long to be an instance; write it as a trace (-o "+
+					"F.csv), for hare simulate --trace F.csv: %w", err)}
 			}
 			return writeOut(out, func(w io.Writer) error { return wire.EncodeInstance(w, inst) })
 		},
@@ -70,7 +71,8 @@ func generateCommand() *cobra.Command {
 	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster (with --like philly: GPU=2490)")
 	f.StringVar(&like, "like", "", "philly: arrivals, widths and durations drawn from Microsoft's trace")
 	f.Float64Var(&philly.Load, "load", 0.8, "with --like: work that arrives over what the cluster does")
-	f.DurationVar(&philly.Quantum, "quantum", time.Minute, "with --like and --sync gang: how long a round takes on the fastest type")
+	f.DurationVar(&philly.Quantum, "quantum", time.Minute,
+		"with --like and --sync gang: how long a round takes on the fastest type")
 	f.StringVar(&cfg.Arrivals, "arrivals", "none", "none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")
 	f.StringVar(&cfg.Sync, "sync", "relaxed", "relaxed, gang or rigid (with --like philly: rigid)")
 	f.Uint64Var(&cfg.Seed, "seed", 1, "seed: equal seeds give equal instances")

@@ -67,11 +67,13 @@ func keyError(f *keys.File, err error) error {
 func keyCreateCommand(dir *string) *cobra.Command {
 	var tenant, role, expires, note string
 	c := &cobra.Command{
-		Use:     "create",
-		Short:   "Make a key and print it, once",
-		Long:    "Create prints the key, of which only a hash is kept, to standard output, and what\nit is to standard error.",
-		Example: "  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d --note 'CI of team vision'",
-		Args:    exactly(0, "no arguments"),
+		Use:   "create",
+		Short: "Make a key and print it, once",
+		Long: "Create prints the key, of which only a hash is kept, to standard output, and what\nit is to standard " +
+			"error.",
+		Example: "  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d --note 'CI of " +
+			"team vision'",
+		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := service.ParseRole(role)
 			if err != nil {
@@ -93,7 +95,8 @@ func keyCreateCommand(dir *string) *cobra.Command {
 			if !k.Expires.IsZero() {
 				until = "until " + k.Expires.Format(time.RFC3339)
 			}
-			_, _ = fmt.Fprintf(c.ErrOrStderr(), "key %s of tenant %s, role %s, valid %s: it is not shown again\n", k.ID, k.Tenant, k.Role, until)
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "key %s of tenant %s, role %s, valid %s: it is not shown again\n", k.ID,
+				k.Tenant, k.Role, until)
 			_, err = fmt.Fprintln(c.OutOrStdout(), secret)
 			return err
 		},
@@ -110,7 +113,8 @@ func keyCreateCommand(dir *string) *cobra.Command {
 func flagError(err error) error {
 	var bad *hare.InvalidError
 	if errors.As(err, &bad) {
-		return usageError{fmt.Errorf("--%s: %s", strings.ReplaceAll(strings.TrimPrefix(bad.Pointer, "/"), "_", "-"), bad.Detail)}
+		return usageError{fmt.Errorf("--%s: %s", strings.ReplaceAll(strings.TrimPrefix(bad.Pointer, "/"), "_", "-"),
+			bad.Detail)}
 	}
 	return usageError{err}
 }
@@ -163,7 +167,8 @@ func keyListCommand(dir *string) *cobra.Command {
 				if !k.Expires.IsZero() {
 					expires = k.Expires.Format(time.DateOnly)
 				}
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Role, k.State(time.Now()), k.Created.Format(time.DateOnly), expires, k.Note)
+				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Role, k.State(time.Now()),
+					k.Created.Format(time.DateOnly), expires, k.Note)
 			}
 			return w.Flush()
 		},
@@ -203,9 +208,10 @@ func keyQuotaCommand(dir *string) *cobra.Command {
 	var q admission.Quota
 	var bodyMiB, storedMiB int64
 	c := &cobra.Command{
-		Use:     "quota TENANT",
-		Short:   "Set what a tenant may have, where it is not the server's default",
-		Long:    "Quota sets all of a tenant's quotas: those without a flag, or with 0, are the\nserver's defaults, which hare serve --quota-… sets.",
+		Use:   "quota TENANT",
+		Short: "Set what a tenant may have, where it is not the server's default",
+		Long: "Quota sets all of a tenant's quotas: those without a flag, or with 0, are the\nserver's defaults, which " +
+			"hare serve --quota-… sets.",
 		Example: "  hare key quota --data-dir /var/lib/hare vision --solves 4 --rate 20",
 		Args:    exactly(1, "a tenant"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -220,9 +226,11 @@ func keyQuotaCommand(dir *string) *cobra.Command {
 				}
 				return fmt.Sprint(n) + unit
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: solves %s, rate %s, body %s, stored %s, sessions %s, streams %s\n", args[0],
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: solves %s, rate %s, body %s, stored %s, sessions %s, streams %s\n",
+				args[0],
 				text(q.Solves, q.Solves == 0, ""), text(q.Rate, q.Rate == 0, "/s"), text(bodyMiB, bodyMiB == 0, " MiB"),
-				text(storedMiB, storedMiB == 0, " MiB"), text(q.Sessions, q.Sessions == 0, ""), text(q.Streams, q.Streams == 0, ""))
+				text(storedMiB, storedMiB == 0, " MiB"), text(q.Sessions, q.Sessions == 0, ""),
+				text(q.Streams, q.Streams == 0, ""))
 			return err
 		},
 	}

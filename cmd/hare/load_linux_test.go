@@ -26,7 +26,9 @@ import (
 func generated(t testing.TB, jobs int, sync string, seed int64) *hare.Instance {
 	t.Helper()
 	n := max(1, jobs/20)
-	cfg := trace.GenerateConfig{Jobs: jobs, GPUs: []hare.TypeCount{{Type: "V100", Count: 6 * n}, {Type: "T4", Count: 5 * n}, {Type: "K80", Count: 3 * n}, {Type: "M60", Count: 2 * n}}, Sync: sync, Seed: uint64(seed)}
+	cfg := trace.GenerateConfig{Jobs: jobs, GPUs: []hare.TypeCount{{Type: "V100", Count: 6 * n},
+		{Type: "T4", Count: 5 * n}, {Type: "K80", Count: 3 * n}, {Type: "M60", Count: 2 * n}}, Sync: sync,
+		Seed: uint64(seed)}
 	if sync == "mixture" {
 		cfg.Sync = "relaxed"
 	}
@@ -138,7 +140,8 @@ func BenchmarkServeSolves(b *testing.B) {
 			defer s.stop(b)
 			bodies := make([][]byte, b.N)
 			for i := range bodies {
-				bodies[i] = loadBody(b, generated(b, 20, "relaxed", int64(i)), fmt.Sprintf(`{"work_limit":1,"seed":%d,"detail":%q}`, i, detail))
+				bodies[i] = loadBody(b, generated(b, 20, "relaxed", int64(i)),
+					fmt.Sprintf(`{"work_limit":1,"seed":%d,"detail":%q}`, i, detail))
 			}
 			var took spans
 			var next atomic.Int64

@@ -90,7 +90,8 @@ func exitCode(err error) int {
 // command line mends that.
 func ofTheMachine(err error) bool {
 	for _, errno := range []syscall.Errno{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EPIPE,
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
+		syscall.EPIPE,
 	} {
 		if errors.Is(err, errno) {
 			return true
@@ -127,7 +128,9 @@ or a fault of the machine, such as a full disk.`,
 		return usageError{fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
 	})
 	root.AddCommand(solveCommand(), verifyCommand(), boundCommand(), plotCommand(), importCommand(), generateCommand(),
-		hashCommand(), doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(), replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(), simulateCommand(), experimentCommand(), workerCommand())
+		hashCommand(), doctorCommand(), whatIfCommand(), serveCommand(), keyCommand(), healthCommand(), explainCommand(),
+		replayResultCommand(), onlineCommand(), backupCommand(), restoreCommand(), repairCommand(), benchCommand(),
+		simulateCommand(), experimentCommand(), workerCommand())
 	return root
 }
 
@@ -135,7 +138,8 @@ or a fault of the machine, such as a full disk.`,
 func exactly(n int, names string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usageError{fmt.Errorf("%s takes %s, got %d argument(s) (see %s --help)", c.CommandPath(), names, len(args), c.CommandPath())}
+			return usageError{fmt.Errorf("%s takes %s, got %d argument(s) (see %s --help)", c.CommandPath(), names, len(args),
+				c.CommandPath())}
 		}
 		return nil
 	}

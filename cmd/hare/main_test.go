@@ -74,11 +74,14 @@ func TestFromInstanceToPicture(t *testing.T) {
 		want string // in standard output
 	}{
 		{[]string{"generate", "--jobs", "6", "--gpus", "V100=3,T4=2", "--seed", "4", "-o", at("i.json.gz")}, ""},
-		{[]string{"generate", "--like", "philly", "--jobs", "50", "--gpus", "V100=8,K80=8", "--sync", "gang", "--quantum", "1h", "-o", at("philly.json")}, ""},
+		{[]string{"generate", "--like", "philly", "--jobs", "50", "--gpus", "V100=8,K80=8", "--sync", "gang", "--quantum",
+			"1h", "-o", at("philly.json")}, ""},
 		{[]string{"hash", at("philly.json")}, ""},
 		{[]string{"generate", "--like", "philly", "--jobs", "50", "--gpus", "GPU=64", "-o", at("philly.csv")}, ""},
-		{[]string{"simulate", "--policy", "hlas", "--trace", at("philly.csv"), "--gpus", "GPU=64", "--sync", "rigid"}, "hlas"},
-		{[]string{"bench", "simulate", "--policies", "hlas", "--jobs", "200", "--in-this-process"}, "| hlas | rigid | 200 | 2490 |"},
+		{[]string{"simulate", "--policy", "hlas", "--trace", at("philly.csv"), "--gpus", "GPU=64", "--sync", "rigid"},
+			"hlas"},
+		{[]string{"bench", "simulate", "--policies", "hlas", "--jobs", "200", "--in-this-process"},
+			"| hlas | rigid | 200 | 2490 |"},
 		{[]string{"solve", at("i.json.gz"), "--work-limit", "3000", "-o", at("r.json.zst")}, "above the best possible plan"},
 		{[]string{"verify", at("i.json.gz"), at("r.json.zst")}, "accepted"},
 		{[]string{"verify", "--json", at("i.json.gz"), at("r.json.zst")}, `"ok": true`},
@@ -133,35 +136,41 @@ func TestExitCodes(t *testing.T) {
 		code  int
 		want  string // in what is printed
 	}{
-		"forged value":     {[]string{"verify", instance, forged}, "", 1, "value"},
-		"infeasible":       {[]string{"solve", "-"}, strings.Replace(tiny, `"on": {"V100"`, `"on": {"H100"`, 1), 1, "/jobs/0"},
-		"infeasible bound": {[]string{"bound", "-"}, strings.Replace(tiny, `"on": {"V100"`, `"on": {"H100"`, 1), 1, "infeasible"},
-		"unknown command":  {[]string{"sovle"}, "", 2, "unknown command"},
-		"unknown flag":     {[]string{"solve", "--magic"}, "", 2, "--help"},
-		"no argument":      {[]string{"solve"}, "", 2, "one instance file"},
-		"bad option":       {[]string{"solve", "--gap", "2", instance}, "", 2, "gap"},
-		"absent file":      {[]string{"solve", "/nowhere/x.json"}, "", 2, "/nowhere/x.json"},
-		"no place to put":  {[]string{"solve", instance, "-o", "/nowhere/x.json"}, "", 2, "/nowhere"},
-		"empty":            {[]string{"solve", "-"}, "", 2, "standard input"},
-		"truncated":        {[]string{"solve", "-"}, tiny[:80], 2, "standard input"},
-		"brackets":         {[]string{"solve", "-"}, strings.Repeat("[", 1e7), 2, "standard input"},
-		"unknown field":    {[]string{"solve", "-"}, strings.Replace(tiny, `"rounds"`, `"round"`, 1), 2, `did you mean "rounds"`},
-		"many GPUs":        {[]string{"solve", "-"}, strings.Replace(tiny, `"name"`, `"count": 2000000000, "name"`, 1), 2, "count"},
-		"seven decimals":   {[]string{"solve", "-"}, strings.Replace(tiny, "0.5", "0.5000001", 1), 2, "sync_s"},
-		"huge number":      {[]string{"solve", "-"}, strings.Replace(tiny, "0.5", "1e309", 1), 2, "sync_s"},
-		"sum beyond":       {[]string{"solve", "-"}, strings.Replace(tiny, `"rounds": 3`, `"rounds": 9007199254740992`, 1), 2, "/jobs"},
-		"stdin twice":      {[]string{"verify", "-", "-"}, "", 2, "standard input"},
-		"unknown picture":  {[]string{"plot", instance, forged, "-o", "x.gif"}, "", 2, ".svg"},
-		"unknown trace":    {[]string{"import", "magic"}, "", 2, "gavel"},
-		"long instance":    {[]string{"generate", "--like", "philly", "--jobs", "1000000"}, "", 2, "as a trace"},
-		"two types":        {[]string{"generate", "--like", "philly", "--jobs", "5", "--gpus", "V100=2,K80=2", "-o", "x.csv"}, "", 2, "one GPU type"},
-		"like nothing":     {[]string{"generate", "--like", "borg"}, "", 2, "only philly"},
-		"load, no trace":   {[]string{"generate", "--load", "2"}, "", 2, "--like philly"},
-		"like, arrivals":   {[]string{"generate", "--like", "philly", "--arrivals", "none"}, "", 2, "--arrivals"},
-		"bench policy":     {[]string{"bench", "simulate", "--policies", "hlass"}, "", 2, "hlas"},
-		"bad GPUs":         {[]string{"generate", "--gpus", "V100"}, "", 2, "V100"},
-		"beyond loopback":  {[]string{"serve", "--listen", "0.0.0.0:0"}, "", 2, "--insecure"},
-		"no server":        {[]string{"healthcheck", "http://127.0.0.1:1/healthz"}, "", 1, "refused"},
+		"forged value": {[]string{"verify", instance, forged}, "", 1, "value"},
+		"infeasible": {[]string{"solve", "-"}, strings.Replace(tiny, `"on": {"V100"`, `"on": {"H100"`, 1), 1,
+			"/jobs/0"},
+		"infeasible bound": {[]string{"bound", "-"}, strings.Replace(tiny, `"on": {"V100"`, `"on": {"H100"`, 1), 1,
+			"infeasible"},
+		"unknown command": {[]string{"sovle"}, "", 2, "unknown command"},
+		"unknown flag":    {[]string{"solve", "--magic"}, "", 2, "--help"},
+		"no argument":     {[]string{"solve"}, "", 2, "one instance file"},
+		"bad option":      {[]string{"solve", "--gap", "2", instance}, "", 2, "gap"},
+		"absent file":     {[]string{"solve", "/nowhere/x.json"}, "", 2, "/nowhere/x.json"},
+		"no place to put": {[]string{"solve", instance, "-o", "/nowhere/x.json"}, "", 2, "/nowhere"},
+		"empty":           {[]string{"solve", "-"}, "", 2, "standard input"},
+		"truncated":       {[]string{"solve", "-"}, tiny[:80], 2, "standard input"},
+		"brackets":        {[]string{"solve", "-"}, strings.Repeat("[", 1e7), 2, "standard input"},
+		"unknown field": {[]string{"solve", "-"}, strings.Replace(tiny, `"rounds"`, `"round"`, 1), 2,
+			`did you mean "rounds"`},
+		"many GPUs": {[]string{"solve", "-"}, strings.Replace(tiny, `"name"`, `"count": 2000000000, "name"`, 1), 2,
+			"count"},
+		"seven decimals": {[]string{"solve", "-"}, strings.Replace(tiny, "0.5", "0.5000001", 1), 2, "sync_s"},
+		"huge number":    {[]string{"solve", "-"}, strings.Replace(tiny, "0.5", "1e309", 1), 2, "sync_s"},
+		"sum beyond": {[]string{"solve", "-"}, strings.Replace(tiny, `"rounds": 3`, `"rounds": 9007199254740992`, 1), 2,
+			"/jobs"},
+		"stdin twice":     {[]string{"verify", "-", "-"}, "", 2, "standard input"},
+		"unknown picture": {[]string{"plot", instance, forged, "-o", "x.gif"}, "", 2, ".svg"},
+		"unknown trace":   {[]string{"import", "magic"}, "", 2, "gavel"},
+		"long instance":   {[]string{"generate", "--like", "philly", "--jobs", "1000000"}, "", 2, "as a trace"},
+		"two types": {[]string{"generate", "--like", "philly", "--jobs", "5", "--gpus", "V100=2,K80=2", "-o", "x.csv"},
+			"", 2, "one GPU type"},
+		"like nothing":    {[]string{"generate", "--like", "borg"}, "", 2, "only philly"},
+		"load, no trace":  {[]string{"generate", "--load", "2"}, "", 2, "--like philly"},
+		"like, arrivals":  {[]string{"generate", "--like", "philly", "--arrivals", "none"}, "", 2, "--arrivals"},
+		"bench policy":    {[]string{"bench", "simulate", "--policies", "hlass"}, "", 2, "hlas"},
+		"bad GPUs":        {[]string{"generate", "--gpus", "V100"}, "", 2, "V100"},
+		"beyond loopback": {[]string{"serve", "--listen", "0.0.0.0:0"}, "", 2, "--insecure"},
+		"no server":       {[]string{"healthcheck", "http://127.0.0.1:1/healthz"}, "", 1, "refused"},
 	} {
 		stdout, stderr, code := runHare(t, c.stdin, c.args...)
 		if code != c.code || !strings.Contains(stdout+stderr, c.want) {
@@ -176,7 +185,8 @@ func TestExitCodes(t *testing.T) {
 // Ctrl-C ends a simulation with one line and 1, and leaves no file.
 func TestInterruptedSimulation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
-	c := command("simulate", "--policy", "hlas", "--generate", "300", "--arrivals", "none", "--repeat", "1000", "-o", dir, "--record", dir)
+	c := command("simulate", "--policy", "hlas", "--generate", "300", "--arrivals", "none", "--repeat", "1000", "-o", dir,
+		"--record", dir)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Start(); err != nil {
@@ -187,7 +197,8 @@ func TestInterruptedSimulation(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = c.Wait()
-	if _, err := os.Stat(dir); c.ProcessState.ExitCode() != exitNo || out.Len() > 0 || errs.String() != "hare: interrupted before there was an answer\n" || err == nil {
+	if _, err := os.Stat(dir); c.ProcessState.ExitCode() != exitNo || out.Len() > 0 ||
+		errs.String() != "hare: interrupted before there was an answer\n" || err == nil {
 		t.Errorf("%v: %s%s, %v", c.ProcessState, &out, &errs, err)
 	}
 }
@@ -226,7 +237,8 @@ func TestInterrupt(t *testing.T) {
 
 func TestHelpTeaches(t *testing.T) {
 	for _, c := range newRoot().Commands() {
-		if !c.Hidden && c.Name() != "completion" && c.Name() != "help" && !c.HasSubCommands() && (c.Example == "" || c.Short == "") {
+		if !c.Hidden && c.Name() != "completion" && c.Name() != "help" && !c.HasSubCommands() &&
+			(c.Example == "" || c.Short == "") {
 			t.Errorf("hare %s has no example", c.Name())
 		}
 	}
@@ -236,17 +248,21 @@ func TestHelpTeaches(t *testing.T) {
 // whichever command meets it.
 func TestInfeasibleIsANo(t *testing.T) {
 	for name, c := range map[string]struct{ doc, code string }{
-		"never in service together": {`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":1},"in_service_s":[[0,10]]},{"name":"b","gpus":{"T4":1},"in_service_s":[[20,null]]}]},
+		"never in service " +
+			"together": {
+			`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":1},"in_service_s":[[0,10]]},{"name":"b","gpus":{"T4":1},"in_service_s":[[20,null]]}]},
 			"jobs":[{"id":"g","tasks":2,"sync":"gang","on":{"T4":{"compute_s":1}}}]}`, "never_together"},
 		"wider than its type": {strings.Replace(tiny, `"tasks": 2`, `"tasks": 3, "sync": "gang"`, 1), "too_wide"},
 		"no such GPU":         {strings.Replace(tiny, `"on": {"V100"`, `"on": {"T4"`, 1), "no_gpu"},
 	} {
 		path := file(t, "i.json", c.doc)
-		for _, args := range [][]string{{"solve", path}, {"bound", path}, {"bound", path, "--method", "machine"}, {"whatif", path, "--remove-job", "x"}, {"whatif", path, "--scale-weight", "g=2"}} {
+		for _, args := range [][]string{{"solve", path}, {"bound", path}, {"bound", path, "--method", "machine"},
+			{"whatif", path, "--remove-job", "x"}, {"whatif", path, "--scale-weight", "g=2"}} {
 			if args[0] == "whatif" && !strings.Contains(c.doc, `"id": "x"`) == (args[2] == "--remove-job") {
 				continue
 			}
-			if _, stderr, code := runHare(t, "", args...); code != exitNo || !strings.Contains(stderr, "infeasible: /jobs/0: ") || !strings.Contains(stderr, "("+c.code+")") {
+			if _, stderr, code := runHare(t, "", args...); code != exitNo ||
+				!strings.Contains(stderr, "infeasible: /jobs/0: ") || !strings.Contains(stderr, "("+c.code+")") {
 				t.Errorf("%s: %v: exit %d, %s", name, args, code, stderr)
 			}
 		}
@@ -259,7 +275,8 @@ func TestFlagsRefuseNothing(t *testing.T) {
 	// These are refused by their commands, with more to say.
 	own := []string{"--every", "--workers", "--lp-limit", "--generate", "--interval", "--failures"}
 	// The help of these says what zero means.
-	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--reset", "--restart", "--mtbf", "--failures", "--switch",
+	zero := []string{"--work-limit", "--gap", "--seed", "--queue", "--grace", "--reset", "--restart", "--mtbf",
+		"--failures", "--switch",
 		"--solves", "--rate", "--body", "--stored", "--sessions", "--streams",
 		"solve --time-limit", "bound --time-limit", "whatif --time-limit", "explain --time-limit", "import --jobs"}
 	tried := 0
@@ -329,7 +346,8 @@ func TestFlagsRefuseNothing(t *testing.T) {
 		{"whatif - --remove-job=", "--remove-job"},
 		{"key list --data-dir=", "--data-dir must not be empty"},
 	} {
-		if _, errs, code := runHare(t, tiny, strings.Fields(c.args)...); code != exitUsage || !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+		if _, errs, code := runHare(t, tiny, strings.Fields(c.args)...); code != exitUsage ||
+			!strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d: %s", c.args, code, errs)
 		}
 	}

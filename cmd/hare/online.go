@@ -217,7 +217,8 @@ func (s *stream) apply(line []byte, bad error) (hare.Event, []hare.Decision, *wi
 	}
 	if e.AtUs < s.last.AtUs {
 		return e, nil, refuse(e.Seq, 422, &hare.InvalidError{Pointer: "/at_s", Code: "time_goes_back",
-			Detail: fmt.Sprintf("%s lies before the event before, at %s: times never go back", hare.FormatMicros(e.AtUs), hare.FormatMicros(s.last.AtUs))})
+			Detail: fmt.Sprintf("%s lies before the event before, at %s: times never go back", hare.FormatMicros(e.AtUs),
+				hare.FormatMicros(s.last.AtUs))})
 	}
 	decisions, err := s.policy.Step(e.AtUs, []hare.Event{e})
 	var refused *online.RefusedError

@@ -31,7 +31,8 @@ func TestOnlineAndReplay(t *testing.T) {
 		if out != want || code != exitDone {
 			t.Errorf("%s: %d %s\n%s", policy, code, errs, out)
 		}
-		if out, errs, code := runHare(t, "", "online", "replay", log); out != "3 events, decisions identical\n" || code != exitDone {
+		if out, errs, code := runHare(t, "", "online", "replay", log); out != "3 events, decisions identical\n" ||
+			code != exitDone {
 			t.Errorf("%s: %d %s\n%s", policy, code, errs, out)
 		}
 	}
@@ -43,12 +44,15 @@ func TestOnlineAndReplay(t *testing.T) {
 		log, want string
 		code      int
 	}{
-		"other decision": {strings.Replace(string(text), `"gpu":"a/0","at_s":0}]`, `"gpu":"a/1","at_s":0}]`, 1), "event 1 (line 2) is decided in another way", exitNo},
-		"no header":      {strings.SplitN(string(text), "\n", 2)[1], "unknown field", exitUsage},
-		"gap":            {strings.Replace(string(text), `"seq":2`, `"seq":3`, 1), "line 3: event 3 at 1 cannot follow event 1", exitUsage},
-		"cut":            {string(text[:len(text)-9]), "line 4: ", exitUsage},
-		"empty":          {"", "the document is empty", exitUsage},
-		"impossible":     {strings.Replace(string(text), `"task":0,"gpu":"a/0","compute_s"`, `"task":1,"gpu":"a/0","compute_s"`, 1), "line 3: ", exitUsage},
+		"other decision": {strings.Replace(string(text), `"gpu":"a/0","at_s":0}]`, `"gpu":"a/1","at_s":0}]`, 1),
+			"event 1 (line 2) is decided in another way", exitNo},
+		"no header": {strings.SplitN(string(text), "\n", 2)[1], "unknown field", exitUsage},
+		"gap": {strings.Replace(string(text), `"seq":2`, `"seq":3`, 1), "line 3: event 3 at 1 cannot follow event 1",
+			exitUsage},
+		"cut":   {string(text[:len(text)-9]), "line 4: ", exitUsage},
+		"empty": {"", "the document is empty", exitUsage},
+		"impossible": {strings.Replace(string(text), `"task":0,"gpu":"a/0","compute_s"`, `"task":1,"gpu":"a/0","compute_s"`,
+			1), "line 3: ", exitUsage},
 	} {
 		out, errs, code := runHare(t, c.log, "online", "replay", "-")
 		if code != c.code || !strings.Contains(out+errs, c.want) {
@@ -70,7 +74,8 @@ func TestOnlineRegret(t *testing.T) {
 `
 	starts := []string{
 		`{"seq":2,"at_s":5,"last":false,"jobs":{"counted":0,"running":2,`,
-		`{"seq":4,"at_s":10,"last":false,"jobs":{"counted":1,"running":1,"cancelled":0,"empty":0},"achieved":10,"bound":10,"regret":1.000000,`,
+		`{"seq":4,"at_s":10,"last":false,"jobs":{"counted":1,"running":1,"cancelled":0,"empty":0},"achieved":10,` +
+			`"bound":10,"regret":1.000000,`,
 		`{"seq":6,"at_s":11,"last":true,"jobs":{"counted":2,"running":0,"cancelled":0,"empty":0},"achieved":21,"bound":1`,
 	}
 	for _, c := range []struct {
@@ -83,8 +88,10 @@ func TestOnlineRegret(t *testing.T) {
 		{"the end", log, nil, starts[2:], exitDone, ""},
 		{"in full", log, []string{"--detail", "full"}, starts[2:], exitDone, ""},
 		{"cut", log[:len(log)-20], []string{"--every", "5s"}, starts[:2], exitUsage, "standard input: line 7: "},
-		{"gap", strings.Replace(log, `"seq":5`, `"seq":7`, 1), []string{"--every", "5s"}, starts[:1], exitUsage, "line 6: event 7 at 11 cannot follow event 4 at 10"},
-		{"impossible", strings.Replace(log, `"job_ended","job":"short"`, `"job_ended","job":"shirt"`, 1), []string{"--every", "5s"}, starts[:2], exitUsage, `event 6 names job "shirt", which did not arrive`},
+		{"gap", strings.Replace(log, `"seq":5`, `"seq":7`, 1), []string{"--every", "5s"}, starts[:1], exitUsage,
+			"line 6: event 7 at 11 cannot follow event 4 at 10"},
+		{"impossible", strings.Replace(log, `"job_ended","job":"short"`, `"job_ended","job":"shirt"`, 1),
+			[]string{"--every", "5s"}, starts[:2], exitUsage, `event 6 names job "shirt", which did not arrive`},
 		{"no log", "", nil, nil, exitUsage, "the document is empty"},
 	} {
 		out, errs, code := runHare(t, c.log, append([]string{"online", "regret", "-"}, c.args...)...)
@@ -140,7 +147,8 @@ func TestOnlineUsage(t *testing.T) {
 		{[]string{"online", "--cluster", cluster, "--policy", "best"}, "not known"},
 		{[]string{"online", "--cluster", cluster, "--parameters", file(t, "p", `[]`)}, "must be a JSON object"},
 		{[]string{"online", "--cluster", cluster, "--parameters", file(t, "p", `{"kapa":1}`)}, "kapa"},
-		{[]string{"online", "--cluster", file(t, "c", `{"nodes":[{"name":"a","gpus":{"V100":2},"in_service_s":[[0,4]]}]}`)}, "in_service_s"},
+		{[]string{"online", "--cluster", file(t, "c", `{"nodes":[{"name":"a","gpus":{"V100":2},"in_service_s":[[0,4]]}]}`)},
+			"in_service_s"},
 		{[]string{"online", "replay"}, "one log"},
 		{[]string{"online", "regret"}, "one log"},
 		{[]string{"online", "regret", filepath.Join(t.TempDir(), "none")}, "no such file"},
@@ -248,7 +256,8 @@ func TestOnlineInterrupted(t *testing.T) {
 			if code := c.ProcessState.ExitCode(); code != want {
 				t.Errorf("%v: %s", c.ProcessState, &errs)
 			}
-			if out, errs, code := runHare(t, "", "online", "replay", log); code != exitDone || !strings.Contains(out, "decisions identical") {
+			if out, errs, code := runHare(t, "", "online", "replay", log); code != exitDone ||
+				!strings.Contains(out, "decisions identical") {
 				t.Errorf("exit %d: %s%s", code, out, errs)
 			}
 			if got := names(t, filepath.Dir(log)); len(got) != 1 {
@@ -274,7 +283,8 @@ func TestOnlineLogOutlivesItsReader(t *testing.T) {
 	if c.ProcessState.ExitCode() != exitInternal {
 		t.Errorf("%v", c.ProcessState)
 	}
-	if out, errs, code := runHare(t, "", "online", "replay", log); code != exitDone || !strings.HasPrefix(out, "1 events") {
+	if out, errs, code := runHare(t, "", "online", "replay", log); code != exitDone ||
+		!strings.HasPrefix(out, "1 events") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

@@ -136,7 +136,8 @@ func followLinks(name string) (string, error) {
 		}
 		name = to
 	}
-	return "", &os.PathError{Op: "write", Path: name, Err: fmt.Errorf("more than %d symbolic links: %w", maxLinks, syscall.ELOOP)}
+	return "", &os.PathError{Op: "write", Path: name,
+		Err: fmt.Errorf("more than %d symbolic links: %w", maxLinks, syscall.ELOOP)}
 }
 
 // compressed writes as the ending of name says.

@@ -70,7 +70,8 @@ func TestOutputKeepsWhatStandsThere(t *testing.T) {
 	t.Run("link to itself", func(t *testing.T) {
 		loop := filepath.Join(t.TempDir(), "loop")
 		link(t, "loop", loop)
-		if _, errs, code := runHare(t, "", "bound", instance, "-o", loop); code != exitUsage || strings.Count(errs, "\n") != 1 {
+		if _, errs, code := runHare(t, "", "bound", instance, "-o", loop); code != exitUsage ||
+			strings.Count(errs, "\n") != 1 {
 			t.Errorf("exit %d: %s", code, errs)
 		}
 		isLink(t, loop)
@@ -105,7 +106,8 @@ func TestOutputKeepsWhatStandsThere(t *testing.T) {
 		dir := t.TempDir()
 		to := filepath.Join(dir, "elsewhere")
 		link(t, to, filepath.Join(dir, "summary.csv"))
-		if _, errs, code := runHare(t, "", "simulate", "--policy", "fifo", "--generate", "5", "--gpus", "V100=4", "-o", dir); code != exitDone {
+		if _, errs, code := runHare(t, "", "simulate", "--policy", "fifo", "--generate", "5", "--gpus", "V100=4", "-o",
+			dir); code != exitDone {
 			t.Fatal(errs)
 		}
 		isLink(t, filepath.Join(dir, "summary.csv"))
@@ -124,7 +126,8 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Symlink("/dev/full", full); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, code := runHare(t, "", "bound", instance, "-o", full); code != exitInternal || !strings.Contains(errs, "no space left") {
+	if _, errs, code := runHare(t, "", "bound", instance, "-o", full); code != exitInternal ||
+		!strings.Contains(errs, "no space left") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	out, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -133,7 +136,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer func() { _ = out.Close() }()
 	for _, args := range [][]string{
-		{"bound", instance}, {"hash", instance}, {"solve", instance}, {"generate", "--jobs", "5"}, {"import", "gavel", "--jobs", "5"},
+		{"bound", instance}, {"hash", instance}, {"solve", instance}, {"generate", "--jobs", "5"},
+		{"import", "gavel", "--jobs", "5"},
 		{"whatif", instance, "--add", "V100=1"}, {"simulate", "--policy", "fifo", "--generate", "5"}, {"experiment", "list"},
 	} {
 		c := command(args...)
@@ -144,7 +148,8 @@ func TestFullDisk(t *testing.T) {
 		}
 	}
 	for _, err := range []error{
-		usageError{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}}, &os.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT},
+		usageError{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}},
+		&os.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT},
 	} {
 		if code := exitCode(err); code != exitInternal {
 			t.Errorf("%v: exit %d", err, code)

@@ -31,7 +31,8 @@ func TestOverload(t *testing.T) {
 	bodies := map[bool][]byte{}
 	inst := generated(t, 100, "relaxed", 1)
 	for _, degrade := range []bool{false, true} {
-		bodies[degrade] = loadBody(t, inst, fmt.Sprintf(`{"time_limit_s":%.1f,"gap":0,"detail":"none","degrade":%v}`, limit.Seconds(), degrade))
+		bodies[degrade] = loadBody(t, inst, fmt.Sprintf(`{"time_limit_s":%.1f,"gap":0,"detail":"none","degrade":%v}`,
+			limit.Seconds(), degrade))
 	}
 	var refused, late, answered, lateness spans
 	var degraded, whole, kept atomic.Int64
@@ -73,10 +74,14 @@ func TestOverload(t *testing.T) {
 	}
 	all.Wait()
 	rss = append(rss, s.rss(t))
-	t.Logf("%d refused: p50 %.1f ms, p99 %.1f ms; %d more after a wait, as it was too late for them", len(refused.all), refused.at(0.5), refused.at(0.99), len(late.all))
-	t.Logf("%d answered in whole, %d degraded: p50 %.0f ms, p99 %.0f ms; over their limit p99 %.0f ms; %.1f %% within a quarter of it", whole.Load(), degraded.Load(), answered.at(0.5), answered.at(0.99), lateness.at(0.99), 100*float64(kept.Load())/float64(max(1, len(answered.all))))
+	t.Logf("%d refused: p50 %.1f ms, p99 %.1f ms; %d more after a wait, as it was too late for them", len(refused.all),
+		refused.at(0.5), refused.at(0.99), len(late.all))
+	t.Logf("%d answered in whole, %d degraded: p50 %.0f ms, p99 %.0f ms; over their limit p99 %.0f ms; %.1f %% within "+
+		"a quarter of it", whole.Load(), degraded.Load(), answered.at(0.5), answered.at(0.99), lateness.at(0.99),
+		100*float64(kept.Load())/float64(max(1, len(answered.all))))
 	half := len(rss) / 2
-	t.Logf("MiB resident: %d at first, at most %d in the first half and %d in the second", rss[0], slices.Max(rss[:half+1]), slices.Max(rss[half:]))
+	t.Logf("MiB resident: %d at first, at most %d in the first half and %d in the second", rss[0],
+		slices.Max(rss[:half+1]), slices.Max(rss[half:]))
 	if whole.Load() == 0 || len(refused.all) == 0 {
 		t.Errorf("%d answered in whole, %d refused", whole.Load(), len(refused.all))
 	}

@@ -49,7 +49,8 @@ not a log or cannot have happened; the lines before that are printed.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case c.Flags().Changed("every") && every < time.Microsecond:
-				return usageError{errors.New("--every must be a microsecond or more, as in --every 1h; without it only the end is printed")}
+				return usageError{errors.New("--every must be a microsecond or more, as in --every 1h; without it only the end " +
+					"is printed")}
 			case detail != "summary" && detail != "full":
 				return usageError{errors.New("--detail must be summary or full")}
 			}
@@ -62,7 +63,8 @@ not a log or cannot have happened; the lines before that are printed.`,
 		},
 	}
 	f := c.Flags()
-	f.DurationVar(&every, "every", 0, "time between lines, e.g. 1h or 10m, of the session's clock (default: only the end)")
+	f.DurationVar(&every, "every", 0, "time between lines, e.g. 1h or 10m, of the session's clock (default: only the "+
+		"end)")
 	f.StringVar(&detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
 	choices(c, "detail", "summary", "full")
 	anyValue(c, "every") // refused with what the flag is for

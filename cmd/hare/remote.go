@@ -34,7 +34,8 @@ type remoteFlags struct {
 
 func (f *remoteFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.server, "server", "", "work on this server instead of here, e.g. http://127.0.0.1:8080")
-	c.Flags().StringVar(&f.keyFile, "api-key-file", "", "file that holds the server's API key (default: the environment's HARE_API_KEY)")
+	c.Flags().StringVar(&f.keyFile, "api-key-file", "",
+		"file that holds the server's API key (default: the environment's HARE_API_KEY)")
 	c.Flags().StringVar(&f.ca, "ca", "", caUsage)
 	c.Flags().BoolVar(&f.insecure, "insecure", false, "send the key over plain HTTP, also to other machines")
 	_ = c.MarkFlagFilename("api-key-file") // fails for flags that are not there
@@ -55,7 +56,8 @@ func (f *remoteFlags) connect() (*remote, error) {
 		}
 		key = string(text)
 	}
-	cfg := client.Config{URL: strings.TrimRight(u.String(), "/"), Key: strings.TrimSpace(key), Insecure: f.insecure, Retries: retries}
+	cfg := client.Config{URL: strings.TrimRight(u.String(), "/"), Key: strings.TrimSpace(key), Insecure: f.insecure,
+		Retries: retries}
 	if f.ca != "" {
 		if cfg.HTTPClient, err = trusting(f.ca); err != nil {
 			return nil, err
@@ -63,7 +65,8 @@ func (f *remoteFlags) connect() (*remote, error) {
 	}
 	r, err := newRemote(cfg)
 	if errors.Is(err, client.ErrInClear) {
-		return nil, usageError{fmt.Errorf("--server %s: the key could be read on the way: use https, or add --insecure to send it all the same", f.server)}
+		return nil, usageError{fmt.Errorf("--server %s: the key could be read on the way: use https, or add --insecure to "+
+			"send it all the same", f.server)}
 	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--server %s: %w", f.server, err)}
@@ -206,7 +209,8 @@ func (p *progress) draw(l *live) {
 }
 
 // solveRemotely is solveAndPrint on a server.
-func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare.Options, out string, quiet, ndjson bool) error {
+func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare.Options, out string, quiet,
+	ndjson bool) error {
 	defer r.Close()
 	s, err := r.submit(ctx, inst, opt)
 	if err != nil {

@@ -88,7 +88,8 @@ func (c *cutAfter) Write(b []byte) (int, error) {
 func newPoorLine(t *testing.T, tune ...func(*http.Client)) (*poorLine, *remote) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := service.OpenSolves(context.Background(),
+		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,8 @@ func newPoorLine(t *testing.T, tune ...func(*http.Client)) (*poorLine, *remote) 
 	for _, f := range tune {
 		f(server.Client())
 	}
-	r, err := newRemote(client.Config{URL: server.URL, Key: "secret", HTTPClient: server.Client(), Backoff: time.Millisecond})
+	r, err := newRemote(client.Config{URL: server.URL, Key: "secret", HTTPClient: server.Client(),
+		Backoff: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +231,8 @@ func (w cancellingBody) Read(b []byte) (int, error) {
 // bytes, the same exit codes.
 func TestSolveOnAServer(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := service.OpenSolves(context.Background(),
+		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +253,8 @@ func TestSolveOnAServer(t *testing.T) {
 	server := "http://" + l.Addr().String() + "/"
 	const three = "../../testdata/examples/three-jobs.instance.json"
 	far, here := filepath.Join(t.TempDir(), "far.json.gz"), filepath.Join(t.TempDir(), "here.json")
-	table, stderr, code := runHare(t, "", "solve", three, "--server", server, "--work-limit", "2000", "--bound", "machine", "-o", far)
+	table, stderr, code := runHare(t, "", "solve", three, "--server", server, "--work-limit", "2000", "--bound",
+		"machine", "-o", far)
 	if code != 0 || stderr != "" {
 		t.Fatalf("%d %s", code, stderr)
 	}
@@ -283,8 +287,10 @@ func TestSolveOnAServer(t *testing.T) {
 	if _, err := wire.DecodeResult(strings.NewReader(stdout), wire.Limits{}); err != nil || code != 0 {
 		t.Errorf("%d %v %s", code, err, stdout)
 	}
-	wide := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}`
-	if _, stderr, code := runHare(t, wide, "solve", "-", "--server", server); code != exitNo || !strings.Contains(stderr, "too_wide") {
+	wide := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,` +
+		`"sync":"gang","on":{"V100":{"compute_s":1}}}]}`
+	if _, stderr, code := runHare(t, wide, "solve", "-", "--server", server); code != exitNo ||
+		!strings.Contains(stderr, "too_wide") {
 		t.Errorf("infeasible: %d %s", code, stderr)
 	}
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -306,9 +312,11 @@ func TestSolveOnAServer(t *testing.T) {
 		"refused":          {[]string{"--server", server, "--gap", "0.0000001"}, "/options/gap"},
 		"warm":             {[]string{"--server", server, "--warm", far}, "--warm"},
 		"key in the clear": {[]string{"--server", "http://192.0.2.1:8080", "--api-key-file", keyFile}, "use https"},
-		"no keyfile":       {[]string{"--server", server, "--api-key-file", filepath.Join(t.TempDir(), "none")}, "--api-key-file"},
+		"no keyfile": {[]string{"--server", server, "--api-key-file", filepath.Join(t.TempDir(), "none")},
+			"--api-key-file"},
 	} {
-		if _, stderr, code := runHare(t, tiny, append([]string{"solve", "-"}, c.args...)...); code != exitUsage || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := runHare(t, tiny, append([]string{"solve", "-"}, c.args...)...); code != exitUsage ||
+			!strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: %d %s", name, code, stderr)
 		}
 	}
@@ -318,7 +326,8 @@ func TestSolveOnAServer(t *testing.T) {
 // how it is trusted; so does a server that speaks no TLS.
 func TestServersCertificate(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := service.OpenSolves(context.Background(),
+		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func (f *replanFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.previous, "previous", "", "plan the rest of this result again; what has started stays")
 	c.Flags().StringVar(&f.before, "previous-instance", "", "the instance that it was for, where INSTANCE differs")
 	c.Flags().StringVar(&f.at, "at", "", "the planning instant on its clock: seconds, or 1h30m")
-	c.Flags().StringVar(&f.stability, "stability", "0", "what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves freely")
+	c.Flags().StringVar(&f.stability, "stability", "0",
+		"what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves freely")
 	c.Flags().StringVar(&f.rest, "rest", "", "write what is left at --at as an instance, which the result is about")
 }
 
@@ -42,7 +43,8 @@ func (f *replanFlags) request() (*hare.ReplanRequest, error) {
 	req := &hare.ReplanRequest{}
 	var err error
 	if f.at == "" {
-		return nil, usageError{fmt.Errorf("--previous needs --at: the planning instant on its clock, e.g. --at 3600 or --at 1h")}
+		return nil, usageError{fmt.Errorf("--previous needs --at: the planning instant on its clock, e.g. --at 3600 or " +
+			"--at 1h")}
 	}
 	if req.AtUs, err = instant(f.at); err != nil {
 		return nil, err
@@ -70,13 +72,15 @@ func instant(text string) (int64, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d%time.Microsecond != 0 {
-		return 0, usageError{fmt.Errorf("--at %q is no instant: give seconds with at most six decimals, e.g. 3600, or a duration like 1h30m", text)}
+		return 0, usageError{fmt.Errorf("--at %q is no instant: give seconds with at most six decimals, e.g. 3600, or a "+
+			"duration like 1h30m", text)}
 	}
 	return d.Microseconds(), nil
 }
 
 // solveOrReplan plans inst, or with req what is left of it.
-func solveOrReplan(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options, cfg solver.Config) (*hare.Result, error) {
+func solveOrReplan(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options,
+	cfg solver.Config) (*hare.Result, error) {
 	if req == nil {
 		return solver.Solve(ctx, inst, opt, cfg)
 	}
@@ -89,7 +93,8 @@ func printReplan(w io.Writer, res *hare.Result) {
 	if p == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nAt %s s: %d jobs have work started that stays, %d planned jobs stay, %d move, %d are new, %d are gone.\n",
+	fmt.Fprintf(w, "\nAt %s s: %d jobs have work started that stays, %d planned jobs stay, %d move, %d are new, %d are "+
+		"gone.\n",
 		hare.FormatMicros(p.AtUs), len(p.Started), len(p.Kept), len(p.Moved), len(p.Added), len(p.Removed))
 	for _, x := range p.Lost {
 		fmt.Fprintf(w, "Lost: round %d of %s, which needed GPU %s.\n", x.Round, x.Job, x.GPU)
@@ -98,9 +103,11 @@ func printReplan(w io.Writer, res *hare.Result) {
 	if p.PlannedGPU.Sign() > 0 {
 		share = 100 * p.MovedGPU.Float() / p.PlannedGPU.Float()
 	}
-	fmt.Fprintf(w, "Moved: %.1f of %.1f planned GPU-seconds (%.1f %%), of which %.1f had to.\n", p.MovedGPU.Float(), p.PlannedGPU.Float(), share, p.ForcedGPU.Float())
+	fmt.Fprintf(w, "Moved: %.1f of %.1f planned GPU-seconds (%.1f %%), of which %.1f had to.\n", p.MovedGPU.Float(),
+		p.PlannedGPU.Float(), share, p.ForcedGPU.Float())
 	if p.KeptValue != nil && res.Value != nil {
-		fmt.Fprintf(w, "Value of the rest: %.1f; moving only what must: %.1f; gain: %.1f.\n", res.Value.Float(), p.KeptValue.Float(), p.KeptValue.Sub(*res.Value).Float())
+		fmt.Fprintf(w, "Value of the rest: %.1f; moving only what must: %.1f; gain: %.1f.\n", res.Value.Float(),
+			p.KeptValue.Float(), p.KeptValue.Sub(*res.Value).Float())
 	}
 	if res.Value != nil && res.Bound != nil {
 		fmt.Fprintf(w, "Of the whole instance: value %.1f, bound %.1f, of which %.1f no plan can change.\n",
@@ -115,7 +122,8 @@ func printReplan(w io.Writer, res *hare.Result) {
 			fmt.Fprintf(w, "  and %d more: see replan.moved in the result\n", len(p.Moved)-shown)
 			break
 		}
-		fmt.Fprintf(w, "  %s  %s  end %s → %s s\n", x.ID, x.Why, hare.FormatMicros(x.From.EndUs), hare.FormatMicros(x.To.EndUs))
+		fmt.Fprintf(w, "  %s  %s  end %s → %s s\n", x.ID, x.Why, hare.FormatMicros(x.From.EndUs),
+			hare.FormatMicros(x.To.EndUs))
 	}
 }
 

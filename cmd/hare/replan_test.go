@@ -45,7 +45,8 @@ func TestReplanFlags(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 	broken := file(t, "x.json", strings.Replace(stdout, `"constant":`, `"constant":1`, 1))
-	if out, _, code := runHare(t, "", "verify", inst, broken); code != exitNo || !strings.Contains(out, "replan.constant is 1.5") {
+	if out, _, code := runHare(t, "", "verify", inst, broken); code != exitNo ||
+		!strings.Contains(out, "replan.constant is 1.5") {
 		t.Errorf("%d %s", code, out)
 	}
 	for _, c := range []struct {
@@ -58,7 +59,8 @@ func TestReplanFlags(t *testing.T) {
 		{[]string{"--previous", again}, exitDone, "accepted"}, // of the same whole, with the same past
 		{[]string{"--previous-instance", inst}, exitUsage, "--previous"},
 		{[]string{"--previous", inst}, exitUsage, "/hare"},
-		{[]string{"--previous", prev, "--previous-instance", file(t, "o.json", strings.Replace(tiny, `"rounds": 3`, `"rounds": 4`, 1))}, exitNo, "another instance"},
+		{[]string{"--previous", prev, "--previous-instance",
+			file(t, "o.json", strings.Replace(tiny, `"rounds": 3`, `"rounds": 4`, 1))}, exitNo, "another instance"},
 	} {
 		out, stderr, code := runHare(t, "", append([]string{"verify", inst, again}, c.args...)...)
 		if code != c.code || !strings.Contains(out+stderr, c.want) {
@@ -66,11 +68,14 @@ func TestReplanFlags(t *testing.T) {
 		}
 	}
 	// A toy that is optimal for itself is no result of the instance.
-	toy := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}`
+	toy := `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x",` +
+		`"on":{"V100":{"compute_s":1}}}]}`
 	solved, _, _ := runHare(t, toy, "solve", "-", "-q")
 	sha, _, _ := runHare(t, "", "hash", inst)
-	forged := strings.Replace(solved, `"options":`, `"replan":{"at_s":0,"constant":0,"instance_sha256":"`+strings.TrimSpace(sha)+`","instance":`+toy+`},"options":`, 1)
-	if out, stderr, code := runHare(t, "", "verify", inst, file(t, "f.json", forged)); code != exitNo || !strings.Contains(out, "nothing says what had started") {
+	forged := strings.Replace(solved, `"options":`, `"replan":{"at_s":0,"constant":0,`+
+		`"instance_sha256":"`+strings.TrimSpace(sha)+`","instance":`+toy+`},"options":`, 1)
+	if out, stderr, code := runHare(t, "", "verify", inst, file(t, "f.json", forged)); code != exitNo ||
+		!strings.Contains(out, "nothing says what had started") {
 		t.Errorf("a toy: %d %s%s", code, out, stderr)
 	}
 }

@@ -70,7 +70,8 @@ func replay(ctx context.Context, in io.Reader) (events int64, difference string,
 		}
 		was, is = wire.AppendDecisions(was[:0], rec.Decisions), wire.AppendDecisions(is[:0], got)
 		if !bytes.Equal(was, is) {
-			return events, fmt.Sprintf("event %d (line %d) is decided in another way\nrecorded %s\nnow      %s", e.Seq, events+2, was, is), nil
+			return events, fmt.Sprintf("event %d (line %d) is decided in another way\nrecorded %s\nnow      %s", e.Seq,
+				events+2, was, is), nil
 		}
 		events++
 	}
@@ -106,7 +107,8 @@ func readLog(ctx context.Context, in io.Reader) (*wire.LogHeader, iter.Seq2[wire
 				rec, err = wire.DecodeRecord(text)
 			}
 			if e := rec.Event; err == nil && (e.Seq != last.Seq+1 || e.AtUs < last.AtUs) {
-				err = fmt.Errorf("event %d at %s cannot follow event %d at %s", e.Seq, hare.FormatMicros(e.AtUs), last.Seq, hare.FormatMicros(last.AtUs))
+				err = fmt.Errorf("event %d at %s cannot follow event %d at %s", e.Seq, hare.FormatMicros(e.AtUs), last.Seq,
+					hare.FormatMicros(last.AtUs))
 			}
 			if err != nil {
 				yield(wire.Record{}, fmt.Errorf("line %d: %w", line, err))

@@ -82,7 +82,8 @@ not recorded: floating-point results may differ between amd64 and others. Nor is
 func unlike(inst *hare.Instance, res *hare.Result) string {
 	switch sha := wire.SHA256(inst); {
 	case res.InstanceSHA256 != sha:
-		return fmt.Sprintf("the result is of another instance: its instance_sha256 is %.12s…, this one's is %.12s…", res.InstanceSHA256, sha)
+		return fmt.Sprintf("the result is of another instance: its instance_sha256 is %.12s…, this one's is %.12s…",
+			res.InstanceSHA256, sha)
 	case res.Version != version:
 		return fmt.Sprintf("the result is of version %.40q of Hare, this is %s", res.Version, version)
 	}
@@ -91,11 +92,13 @@ func unlike(inst *hare.Instance, res *hare.Result) string {
 	}
 	switch res.Termination {
 	case hare.TerminationDeadline:
-		return "the result is not reproducible: the clock ended it (termination deadline); solve with --work-limit instead of --time-limit"
+		return "the result is not reproducible: the clock ended it (termination deadline); solve with --work-limit " +
+			"instead of --time-limit"
 	case hare.TerminationCancelled:
 		return "the result is not reproducible: its caller ended it (termination cancelled)"
 	}
-	return "the result is not reproducible: the clock had a part in it, or a worker for linear programs was restarted meanwhile"
+	return "the result is not reproducible: the clock had a part in it, or a worker for linear programs was restarted " +
+		"meanwhile"
 }
 
 func otherEngine(res *hare.Result, now string) string {
@@ -121,7 +124,8 @@ func tellReplay(ctx context.Context, out io.Writer, was []byte, again *hare.Resu
 		return usageError{fmt.Errorf("cannot replay: interrupted")}
 	}
 	if !again.Reproducible {
-		return usageError{fmt.Errorf("cannot replay: a worker for linear programs was restarted, or the time limit %s ended this solve: try again", again.Options.TimeLimit)}
+		return usageError{fmt.Errorf("cannot replay: a worker for linear programs was restarted, or the time limit %s "+
+			"ended this solve: try again", again.Options.TimeLimit)}
 	}
 	without := func(text []byte) []byte { return timing.ReplaceAllLiteral(text, []byte(`"timing":{}`)) }
 	was = without(was)

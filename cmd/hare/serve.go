@@ -119,8 +119,10 @@ rest with the best certified pair so far.`,
 			if who.cert != nil {
 				l, scheme = tls.NewListener(l, who.cert.Config()), "https://"
 			}
-			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version, "highs", engine.EngineVersion)
-			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts, Sessions: sessions, Solves: solves, Keys: keys, Quotas: quotas}, engine, dataDir))
+			log.Info("listening", "address", address, "docs", scheme+address+"/docs", "keys", keys != nil, "version", version,
+				"highs", engine.EngineVersion)
+			h := api.New(svc, seen.config(api.Config{MaxBodyBytes: bodyMiB << 20, EngineRestarts: engine.Restarts,
+				Sessions: sessions, Solves: solves, Keys: keys, Quotas: quotas}, engine, dataDir))
 			idle := make([]byte, idleHeap)
 			defer runtime.KeepAlive(idle)
 			// The streams of solves and sessions end before they do.
@@ -130,14 +132,18 @@ rest with the best certified pair so far.`,
 	f := c.Flags()
 	look.add(c)
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "address and port")
-	f.StringVar(&dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with the server)")
-	f.DurationVar(&retain.Checkpoint, "checkpoint", time.Second, "about how often the best schedule and bound of a running solve are saved")
+	f.StringVar(&dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with "+
+		"the server)")
+	f.DurationVar(&retain.Checkpoint, "checkpoint", time.Second,
+		"about how often the best schedule and bound of a running solve are saved")
 	f.DurationVar(&retain.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are kept")
 	f.Int64Var(&retainMiB, "retain-size", 1024, "most that finished solves may take, in MiB: the oldest go first")
 	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "sessions that may exist")
 	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "jobs of a session that may be there at a time")
-	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000, "events of a session between snapshots: the most that is read again after a crash")
-	f.DurationVar(&keep.Idle, "idle", 5*time.Minute, "a session without events for this long leaves memory until its next one")
+	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000,
+		"events of a session between snapshots: the most that is read again after a crash")
+	f.DurationVar(&keep.Idle, "idle", 5*time.Minute,
+		"a session without events for this long leaves memory until its next one")
 	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
 	f.IntVar(&cfg.Running, "running", 0, "solves at a time (default: one a core)")
@@ -145,7 +151,8 @@ rest with the best certified pair so far.`,
 	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "limit of solves that name none")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running solves may go on at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // fails for flags that are not there
-	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle", "max-body", "running", "max-time")
+	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
+		"max-body", "running", "max-time")
 	mebibytes(c, "retain-size", "max-body", "quota-body", "quota-stored")
 	positive(c, "quota-solves", "quota-rate", "quota-body", "quota-stored", "quota-sessions", "quota-streams")
 	return c
@@ -158,7 +165,8 @@ func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 	}
 	kept, err := sqlite.Open(ctx, dir)
 	if errors.As(err, new(*store.CorruptError)) {
-		return nil, usageError{fmt.Errorf("--data-dir: %w: restore a backup, or copy what can be trusted with hare repair %s NEWDIR", err, dir)}
+		return nil, usageError{fmt.Errorf("--data-dir: %w: restore a backup, or copy what can be trusted with hare repair "+
+			"%s NEWDIR", err, dir)}
 	}
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--data-dir: %w", err)}
@@ -170,7 +178,8 @@ func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 // a clean end.
 func tellDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.Logger) {
 	if err := disk.Damage(ctx); errors.As(err, new(*store.CorruptError)) {
-		log.Error("nothing more is written: restore a backup, or copy what can be trusted with hare repair "+dir+" NEWDIR", "error", err)
+		log.Error("nothing more is written: restore a backup, or copy what can be trusted with hare repair "+dir+" NEWDIR",
+			"error", err)
 	} else if err != nil && ctx.Err() == nil {
 		log.Warn("the pages of the database could not be checked", "error", err)
 	}

@@ -38,8 +38,10 @@ func (o *observeFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.logFormat, "log-format", "text", "form of the log on standard error: text, json")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
-	f.StringVar(&o.otlp, "otlp-endpoint", "", "send traces to this OTLP/HTTP collector, as http://127.0.0.1:4318 (default: what OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")
-	f.StringVar(&o.debugListen, "debug-listen", "", "serve profiles (/debug/pprof/) and /metrics on this loopback address, as 127.0.0.1:6060")
+	f.StringVar(&o.otlp, "otlp-endpoint", "", "send traces to this OTLP/HTTP collector, as http://127.0.0.1:4318 "+
+		"(default: what OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")
+	f.StringVar(&o.debugListen, "debug-listen", "",
+		"serve profiles (/debug/pprof/) and /metrics on this loopback address, as 127.0.0.1:6060")
 	f.BoolVar(&o.privateMetrics, "private-metrics", false, "serve /metrics on --debug-listen alone")
 	f.IntVar(&o.tenants, "metric-tenants", 50, "tenants with series of their own in the metrics; the rest are other")
 	choices(c, "log-format", "text", "json")
@@ -84,7 +86,8 @@ func (o *observeFlags) open(ctx context.Context) (*observed, error) {
 			}
 		}()
 	}
-	if s.tracing, err = api.OpenTracing(ctx, api.TracingConfig{Endpoint: o.otlp, Version: version, Logger: log}); err != nil {
+	if s.tracing, err = api.OpenTracing(ctx, api.TracingConfig{Endpoint: o.otlp, Version: version,
+		Logger: log}); err != nil {
 		s.close()
 		var invalid *hare.InvalidError
 		if errors.As(err, &invalid) {
@@ -102,7 +105,8 @@ func (s *observed) config(cfg api.Config, engine solver.Config, dataDir string) 
 	if pool, ok := engine.LP.(*lp.Pool); ok {
 		cfg.Engine = func() api.EngineStats {
 			x := pool.Stats()
-			return api.EngineStats{Starts: x.Starts, Recycled: x.Recycled, Kills: x.Kills, Failures: x.Failures, Solves: x.Solves, Idle: x.Idle, Available: x.Available}
+			return api.EngineStats{Starts: x.Starts, Recycled: x.Recycled, Kills: x.Kills, Failures: x.Failures,
+				Solves: x.Solves, Idle: x.Idle, Available: x.Available}
 		}
 	}
 	if dataDir != "" {
@@ -154,7 +158,8 @@ func onLoopback(listen string) error {
 		return fmt.Errorf("--debug-listen %q: %w", listen, err)
 	}
 	if !isLoopback(host) {
-		return fmt.Errorf("--debug-listen %s is beyond loopback, where profiles must not be: give 127.0.0.1:6060, and reach it through ssh -L or kubectl port-forward", listen)
+		return fmt.Errorf("--debug-listen %s is beyond loopback, where profiles must not be: give 127.0.0.1:6060, and "+
+			"reach it through ssh -L or kubectl port-forward", listen)
 	}
 	return nil
 }

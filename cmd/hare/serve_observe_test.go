@@ -33,7 +33,8 @@ func serveLogged(t *testing.T, args ...string) *loggedServer {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &loggedServer{lines: make(chan map[string]any, 1000), ended: make(chan error, 1), stop: func(sig syscall.Signal) { _ = c.Process.Signal(sig) }}
+	s := &loggedServer{lines: make(chan map[string]any, 1000), ended: make(chan error, 1),
+		stop: func(sig syscall.Signal) { _ = c.Process.Signal(sig) }}
 	go func() {
 		defer close(s.lines)
 		in := bufio.NewScanner(pipe)
@@ -102,7 +103,8 @@ func TestServeObserved(t *testing.T) {
 	}))
 	defer collector.Close()
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "600000") // nothing is sent before the end
-	s := serveLogged(t, "--debug-listen", "127.0.0.1:0", "--private-metrics", "--otlp-endpoint", collector.URL, "--data-dir", t.TempDir())
+	s := serveLogged(t, "--debug-listen", "127.0.0.1:0", "--private-metrics", "--otlp-endpoint", collector.URL,
+		"--data-dir", t.TempDir())
 	profiles := strings.TrimSuffix(s.line(t, "profiles")["address"].(string), "/debug/pprof/")
 	public := "http://" + s.line(t, "listening")["address"].(string)
 	resp, err := http.Post(public+"/v1/solves", "application/json", strings.NewReader(`{"instance":`+tiny+`}`))
@@ -120,7 +122,8 @@ func TestServeObserved(t *testing.T) {
 		t.Errorf("solve ends: %v", ends)
 	}
 	id, _ := request["trace_id"].(string)
-	if len(id) != 32 || begins["trace_id"] != id || ends["trace_id"] != id || begins["request_id"] != request["request_id"] || request["status"] != 200.0 {
+	if len(id) != 32 || begins["trace_id"] != id || ends["trace_id"] != id ||
+		begins["request_id"] != request["request_id"] || request["status"] != 200.0 {
 		t.Errorf("the lines do not belong together: %v, %v, %v", begins, ends, request)
 	}
 	for _, c := range []struct {
@@ -188,15 +191,16 @@ func TestObserveFlags(t *testing.T) {
 		args []string
 		want string
 	}{
-		"profiles for all":    {[]string{"--debug-listen", "0.0.0.0:6060"}, "beyond loopback"},
-		"profiles anywhere":   {[]string{"--debug-listen", ":6060"}, "beyond loopback"},
-		"no port":             {[]string{"--debug-listen", "127.0.0.1"}, "missing port"},
-		"metrics nowhere":     {[]string{"--private-metrics"}, "--debug-listen"},
-		"form of the log":     {[]string{"--log-format", "xml"}, "text or json"},
-		"level of the log":    {[]string{"--log-level", "loud"}, "debug, info, warn or error"},
-		"no URL":              {[]string{"--otlp-endpoint", "127.0.0.1:4318"}, "--otlp-endpoint: give the URL"},
-		"an address in use":   {[]string{"--debug-listen", taken(t)}, "in use"},
-		"another's collector": {[]string{"--otlp-endpoint", "http://127.0.0.1:1", "--debug-listen", "192.0.2.1:1"}, "beyond loopback"},
+		"profiles for all":  {[]string{"--debug-listen", "0.0.0.0:6060"}, "beyond loopback"},
+		"profiles anywhere": {[]string{"--debug-listen", ":6060"}, "beyond loopback"},
+		"no port":           {[]string{"--debug-listen", "127.0.0.1"}, "missing port"},
+		"metrics nowhere":   {[]string{"--private-metrics"}, "--debug-listen"},
+		"form of the log":   {[]string{"--log-format", "xml"}, "text or json"},
+		"level of the log":  {[]string{"--log-level", "loud"}, "debug, info, warn or error"},
+		"no URL":            {[]string{"--otlp-endpoint", "127.0.0.1:4318"}, "--otlp-endpoint: give the URL"},
+		"an address in use": {[]string{"--debug-listen", taken(t)}, "in use"},
+		"another's collector": {[]string{"--otlp-endpoint", "http://127.0.0.1:1", "--debug-listen", "192.0.2.1:1"},
+			"beyond loopback"},
 	} {
 		_, stderr, code := runHare(t, "", append([]string{"serve", "--listen", "127.0.0.1:0"}, c.args...)...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
@@ -204,7 +208,8 @@ func TestObserveFlags(t *testing.T) {
 		}
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-	if _, stderr, code := runHare(t, "", "serve", "--listen", "127.0.0.1:0", "--otlp-endpoint", "http://127.0.0.1:1"); code != exitUsage || !strings.Contains(stderr, "http/protobuf") {
+	if _, stderr, code := runHare(t, "", "serve", "--listen", "127.0.0.1:0", "--otlp-endpoint",
+		"http://127.0.0.1:1"); code != exitUsage || !strings.Contains(stderr, "http/protobuf") {
 		t.Errorf("exit %d\n%s", code, stderr)
 	}
 }

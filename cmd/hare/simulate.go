@@ -73,7 +73,8 @@ an instance (--instance); or drawn (--generate).`,
   hare simulate --policy hlas,srtf --generate 200 --arrivals uniform:1200 --repeat 10`,
 		Args: exactly(0, "no arguments: see its flags"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.traceSet, f.syncSet, f.quantumSet = c.Flags().Changed("trace"), c.Flags().Changed("sync"), c.Flags().Changed("quantum")
+			f.traceSet, f.syncSet, f.quantumSet = c.Flags().Changed("trace"), c.Flags().Changed("sync"),
+				c.Flags().Changed("quantum")
 			f.drawn = c.Flags().Changed("generate")
 			return f.run(c.Context(), c.OutOrStdout())
 		},
@@ -81,38 +82,52 @@ an instance (--instance); or drawn (--generate).`,
 	flags := c.Flags()
 	flags.StringSliceVar(&f.policies, "policy", nil, "policies, separated by commas")
 	flags.StringVar(&f.trace, "trace", "gavel_trace_max_min_fairness.csv", "the jobs: a file, or a shipped trace")
-	flags.StringVar(&f.format, "format", "", "of the trace, where its columns do not tell: "+strings.Join(trace.Formats(), ", "))
-	flags.StringVar(&f.table, "table", "", "the format's second text, such as steps a second by job_type, scale_factor and gpu_type: a file, or a shipped table")
+	flags.StringVar(&f.format, "format", "", "of the trace, where its columns do not tell: "+
+		strings.Join(trace.Formats(), ", "))
+	flags.StringVar(&f.table, "table", "", "the format's second text, such as steps a second by job_type, scale_factor "+
+		"and gpu_type: a file, or a shipped table")
 	flags.StringVar(&f.instance, "instance", "", "the jobs, and a cluster, from an instance instead of a trace")
 	flags.IntVar(&f.generate, "generate", 0, "draw this many jobs instead, as hare generate does, anew for each repeat")
 	flags.StringVar(&f.arrivals, "arrivals", "none", "of --generate: none, poisson:RATE a second, or uniform:SPAN")
-	flags.StringVar(&f.sync, "sync", "gang", "of a trace's jobs for policies of tasks: gang or rigid; of --generate: relaxed too, its default")
-	flags.DurationVar(&f.quantum, "quantum", time.Minute, "how long a round of a trace's merged steps takes, for policies of tasks; more where a trace comes to over 10 million tasks; where given, merge rounds of an instance's gangs so too")
+	flags.StringVar(&f.sync, "sync", "gang", "of a trace's jobs for policies of tasks: gang or rigid; of --generate: "+
+		"relaxed too, its default")
+	flags.DurationVar(&f.quantum, "quantum", time.Minute, "how long a round of a trace's merged steps takes, for "+
+		"policies of tasks; more where a trace comes to over 10 million tasks; where given, merge rounds of an instance's "+
+		"gangs so too")
 	flags.StringVar(&f.gpus, "gpus", "", "the cluster, e.g. v100=36,p100=36,k80=36")
 	flags.StringVar(&f.cluster, "cluster", "", "the cluster from a file, instead of --gpus")
 	flags.StringVar(&f.jobs, "jobs", "", "count only these jobs, numbered from 0 by arrival, e.g. 4000-4999")
-	flags.StringVar(&f.prices, "prices", "", "of an hour of a GPU, for policies of cost, e.g. v100=0.74,p100=0.43,k80=0.135, which is the default")
+	flags.StringVar(&f.prices, "prices", "", "of an hour of a GPU, for policies of cost, e.g. "+
+		"v100=0.74,p100=0.43,k80=0.135, which is the default")
 	flags.DurationVar(&f.lease, "lease", 6*time.Minute, "how long a gang holds its GPUs")
 	flags.DurationVar(&f.reset, "reset", 32*time.Minute, "of leases: the least time between two divisions of the GPUs")
-	flags.DurationVar(&f.restart, "restart", 0, "lost at the start of a lease on other GPUs than before; 0 is 30s for elastic policies")
-	flags.StringVar(&f.faults, "faults", "", "GPUs that fail: a CSV file with the columns gpu (node/index, or a node), from_s and until_s (empty: for ever)")
+	flags.DurationVar(&f.restart, "restart", 0, "lost at the start of a lease on other GPUs than before; 0 is 30s for "+
+		"elastic policies")
+	flags.StringVar(&f.faults, "faults", "", "GPUs that fail: a CSV file with the columns gpu (node/index, or a node), "+
+		"from_s and until_s (empty: for ever)")
 	flags.DurationVar(&f.mtbf, "mtbf", 0, "every GPU fails after so long in the mean")
 	flags.DurationVar(&f.mttr, "mttr", time.Hour, "and returns after so long in the mean")
-	flags.Float64Var(&f.failures, "failures", 0, "tasks that fail, and start again, for each hour that a GPU computes; policies of tasks alone")
-	flags.BoolVar(&f.stragglers, "stragglers", false, "stretch tasks as Alibaba measured training steps to vary; policies of tasks alone")
+	flags.Float64Var(&f.failures, "failures", 0, "tasks that fail, and start again, for each hour that a GPU computes; "+
+		"policies of tasks alone")
+	flags.BoolVar(&f.stragglers, "stragglers", false,
+		"stretch tasks as Alibaba measured training steps to vary; policies of tasks alone")
 	flags.DurationVar(&f.switches, "switch", 0, "lost when a GPU begins a task of another job; leases have --restart")
 	flags.DurationVar(&f.interval, "interval", time.Minute, "of elastic policies: how often they are asked")
 	flags.Uint64Var(&f.seed, "seed", 0, "of all draws; the second repeat has the next one, and so on")
 	flags.IntVar(&f.repeat, "repeat", 1, "run so often, and print means with 95 % confidence intervals")
 	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many runs go on at a time; changes no figure")
-	flags.StringVarP(&f.out, "output", "o", "", "write tables (CSV, JSON, Parquet), a picture (SVG) and a page (HTML) into this folder")
-	flags.StringVar(&f.record, "record", "", "write each run of a policy of tasks into this folder, as a result that hare verify accepts")
-	flags.StringVar(&f.bound, "bound", simulation.BoundAuto, "the certified bound of what policies of tasks play: auto, where there are few enough jobs for some seconds; always; or never")
+	flags.StringVarP(&f.out, "output", "o", "", "write tables (CSV, JSON, Parquet), a picture (SVG) and a page (HTML) "+
+		"into this folder")
+	flags.StringVar(&f.record, "record", "", "write each run of a policy of tasks into this folder, as a result that "+
+		"hare verify accepts")
+	flags.StringVar(&f.bound, "bound", simulation.BoundAuto, "the certified bound of what policies of tasks play: "+
+		"auto, where there are few enough jobs for some seconds; always; or never")
 	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress line")
 	f.remote.add(c)
-	flags.DurationVar(&f.limit, "time-limit", 0, "with --server: how long it may take there, waiting included (default: the server's --max-time)")
+	flags.DurationVar(&f.limit, "time-limit", 0, "with --server: how long it may take there, waiting included "+
+		"(default: the server's --max-time)")
 	choices(c, "policy", policy.Names()...)
 	choices(c, "format", trace.Formats()...)
 	choices(c, "bound", simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever)
@@ -215,7 +230,8 @@ func simulationFault(err error) error {
 		return usageError{errors.New(strings.Join(said, "; "))}
 	case errors.As(err, &one):
 		return usageError{errors.New(flagged(one))}
-	case errors.As(err, &run) && (run.Code == "stalled" || run.Code == "infeasible" || run.Code == "too_large" || run.Code == "not_in_model"):
+	case errors.As(err, &run) && (run.Code == "stalled" || run.Code == "infeasible" || run.Code == "too_large" ||
+		run.Code == "not_in_model"):
 		return usageError{err} // the jobs do not fit the cluster
 	}
 	return err
@@ -224,7 +240,9 @@ func simulationFault(err error) error {
 // flagged names the flag of a fault whose text does not.
 func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
-		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart", "/interval_s": "--interval", "/prices": "--prices", "/trace/quantum_s": "--quantum", "/generate": "--generate", "/switch_s": "--switch", "/merge_s": "--quantum", "/failures/per_gpu_hour": "--failures",
+		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart",
+		"/interval_s": "--interval", "/prices": "--prices", "/trace/quantum_s": "--quantum", "/generate": "--generate",
+		"/switch_s": "--switch", "/merge_s": "--quantum", "/failures/per_gpu_hour": "--failures",
 	}[e.Pointer]
 	switch {
 	case at != "":
@@ -238,7 +256,8 @@ func flagged(e *hare.InvalidError) string {
 // request reads flags and files.
 func (f *simulateFlags) request() (*study.Request, error) {
 	req := &study.Request{
-		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(), IntervalS: f.interval.Seconds(), CDF: f.cdf, Bound: f.bound, Record: f.record != "",
+		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(),
+		IntervalS: f.interval.Seconds(), CDF: f.cdf, Bound: f.bound, Record: f.record != "",
 	}
 	if len(f.policies) == 0 {
 		return nil, fmt.Errorf("give policies: --policy NAME[,NAME…]; there are %s", strings.Join(policy.Names(), ", "))
@@ -257,13 +276,15 @@ func (f *simulateFlags) request() (*study.Request, error) {
 		return nil, errors.New("--record keeps runs of policies of tasks, and none of these is one")
 	}
 	if f.record != "" && f.stragglers {
-		return nil, errors.New("--record keeps runs as results, and those with --stragglers are no schedules of the instance")
+		return nil, errors.New("--record keeps runs as results, and those with --stragglers are no schedules of the " +
+			"instance")
 	}
 	if f.interval <= 0 || f.interval%time.Second != 0 {
 		return nil, errors.New("--interval must be whole seconds, at least 1s")
 	}
 	if f.lease <= 0 || f.reset < 0 || f.restart < 0 || f.restart >= f.lease {
-		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than --lease")
+		return nil, errors.New("--lease must be positive, --reset and --restart not negative, and --restart less than " +
+			"--lease")
 	}
 	if f.limit != 0 && f.remote.server == "" {
 		return nil, errors.New("--time-limit is for --server: leave it out, and end a run here by Ctrl-C")
@@ -284,7 +305,8 @@ func (f *simulateFlags) request() (*study.Request, error) {
 		first, err1 := strconv.Atoi(from)
 		last, err2 := strconv.Atoi(to)
 		if !ok || err1 != nil || err2 != nil || first < 0 || last < first || last == 0 {
-			return nil, fmt.Errorf("--jobs %.60q: write FIRST-LAST, such as 4000-4999; jobs are numbered from 0, and the last is at least 1", f.jobs)
+			return nil, fmt.Errorf("--jobs %.60q: write FIRST-LAST, such as 4000-4999; jobs are numbered from 0, and the "+
+				"last is at least 1", f.jobs)
 		}
 		req.First, req.Last = first, last
 	}

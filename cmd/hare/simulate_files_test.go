@@ -27,16 +27,20 @@ func names(t *testing.T, dir string) []string {
 
 // Policies of both engines on one trace file; files hold nothing of the clock.
 func TestSimulateBothEngines(t *testing.T) {
-	trace := file(t, "trace.csv", "job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\na,0,A3C,100000,1,1\nb,30,ResNet-18 (batch size 128),9000,2,3\nc,40,A3C,90000,1,1\n")
+	trace := file(t, "trace.csv",
+		"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\na,0,A3C,100000,1,1\nb,30,ResNet-18 (batch "+
+			"size 128),9000,2,3\nc,40,A3C,90000,1,1\n")
 	dirs := []string{t.TempDir(), t.TempDir()}
 	for i, dir := range dirs {
-		args := []string{"simulate", "--policy", "hlas,tiresias,gavel:max_min_fairness_perf", "--trace", trace, "--gpus", "v100=36,p100=36,k80=36", "-o", dir, "--repeat", "2", "--parallel", []string{"1", "5"}[i]}
+		args := []string{"simulate", "--policy", "hlas,tiresias,gavel:max_min_fairness_perf", "--trace", trace, "--gpus",
+			"v100=36,p100=36,k80=36", "-o", dir, "--repeat", "2", "--parallel", []string{"1", "5"}[i]}
 		out, errs, code := runHare(t, "", args...)
 		if code != exitDone || errs != "" || strings.Count(out, " ± ") < 6 || !strings.Contains(out, "\ntiresias") {
 			t.Fatal(code, errs, out)
 		}
 	}
-	want := []string{"cdf.svg", "jobs.csv", "jobs.parquet", "report.html", "summary.csv", "summary.json", "summary.parquet"}
+	want := []string{"cdf.svg", "jobs.csv", "jobs.parquet", "report.html", "summary.csv", "summary.json",
+		"summary.parquet"}
 	if got := names(t, dirs[0]); !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
@@ -53,10 +57,12 @@ func TestSimulateBothEngines(t *testing.T) {
 func TestSimulateRecord(t *testing.T) {
 	dir := t.TempDir()
 	instance := filepath.Join(t.TempDir(), "i.json")
-	if _, errs, code := runHare(t, "", "generate", "--jobs", "6", "--gpus", "V100=2,K80=16", "--sync", "gang", "-o", instance); code != exitDone {
+	if _, errs, code := runHare(t, "", "generate", "--jobs", "6", "--gpus", "V100=2,K80=16", "--sync", "gang", "-o",
+		instance); code != exitDone {
 		t.Fatal(errs)
 	}
-	out, errs, code := runHare(t, "", "simulate", "--policy", "hlas,gavel:isolated,kueue", "--instance", instance, "--record", dir, "--quantum", "20s")
+	out, errs, code := runHare(t, "", "simulate", "--policy", "hlas,gavel:isolated,kueue", "--instance", instance,
+		"--record", dir, "--quantum", "20s")
 	if code != exitDone || !strings.Contains(out, "rounds of gangs are merged") {
 		t.Fatal(errs, out)
 	}
@@ -64,15 +70,18 @@ func TestSimulateRecord(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for _, i := range []string{instance, filepath.Join(dir, "instance.json")} {
-		if out, errs, code := runHare(t, "", "verify", i, filepath.Join(dir, "kueue.result.json")); code != exitDone || !strings.HasPrefix(out, "accepted") {
+		if out, errs, code := runHare(t, "", "verify", i, filepath.Join(dir, "kueue.result.json")); code != exitDone ||
+			!strings.HasPrefix(out, "accepted") {
 			t.Error(code, out, errs)
 		}
 	}
 	drawn := t.TempDir()
-	if _, errs, code := runHare(t, "", "simulate", "--policy", "srtf", "--generate", "5", "--seed", "3", "--repeat", "2", "--record", drawn, "--gpus", "V100=4"); code != exitDone {
+	if _, errs, code := runHare(t, "", "simulate", "--policy", "srtf", "--generate", "5", "--seed", "3", "--repeat", "2",
+		"--record", drawn, "--gpus", "V100=4"); code != exitDone {
 		t.Fatal(errs)
 	}
-	if out, _, code := runHare(t, "", "verify", filepath.Join(drawn, "seed-4.instance.json"), filepath.Join(drawn, "srtf.seed-4.result.json")); code != exitDone {
+	if out, _, code := runHare(t, "", "verify", filepath.Join(drawn, "seed-4.instance.json"),
+		filepath.Join(drawn, "srtf.seed-4.result.json")); code != exitDone {
 		t.Error(out)
 	}
 }
@@ -81,23 +90,27 @@ func TestSimulateRecord(t *testing.T) {
 func TestSimulateLeavesNoPart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs")
 	cluster := file(t, "cluster.json", `{"nodes": [{"name": "a", "gpus": {"V100": 8}, "in_service_s": [[0, 100]]}]}`)
-	args := []string{"simulate", "--policy", "hlas", "--trace", "max_min_fairness", "--cluster", cluster, "-o", dir, "--record", dir}
+	args := []string{"simulate", "--policy", "hlas", "--trace", "max_min_fairness", "--cluster", cluster, "-o", dir,
+		"--record", dir}
 	out, errs, code := runHare(t, "", args...)
-	if code != exitUsage || out != "" || !strings.Contains(errs, "policy hlas, seed 0: sim: jobs wait for ever") || names(t, dir) != nil {
+	if code != exitUsage || out != "" || !strings.Contains(errs, "policy hlas, seed 0: sim: jobs wait for ever") ||
+		names(t, dir) != nil {
 		t.Error(code, out, errs, names(t, dir))
 	}
 	dir = t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "jobs.csv", "x"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, errs, code = runHare(t, "", "simulate", "--policy", "gavel:fifo", "--trace", "small_test", "--gpus", "v100=8", "-o", dir); code == exitDone || out != "" || !slices.Equal(names(t, dir), []string{"jobs.csv"}) {
+	if out, errs, code = runHare(t, "", "simulate", "--policy", "gavel:fifo", "--trace", "small_test", "--gpus", "v100=8",
+		"-o", dir); code == exitDone || out != "" || !slices.Equal(names(t, dir), []string{"jobs.csv"}) {
 		t.Error(code, out, errs, names(t, dir))
 	}
 }
 
 func TestSimulateFaults(t *testing.T) {
 	faults := file(t, "faults.csv", "gpu,from_s,until_s\nv100/0,5,20.5\nv100,30,300\nk80/2,1,\n")
-	args := []string{"simulate", "--policy", "fifo,gavel:fifo_perf", "--trace", "small_test", "--gpus", "v100=8,p100=8,k80=8", "--json", "--faults"}
+	args := []string{"simulate", "--policy", "fifo,gavel:fifo_perf", "--trace", "small_test", "--gpus",
+		"v100=8,p100=8,k80=8", "--json", "--faults"}
 	out, errs, code := runHare(t, "", append(args, faults)...)
 	if code != exitDone || strings.Contains(out, `"down_gpu_s": 0,`) {
 		t.Error(code, errs, out)

@@ -14,7 +14,8 @@ import (
 // remotely has a server simulate.
 func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *live) (*study.Report, error) {
 	if f.record != "" {
-		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave --server out")}
+		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave " +
+			"--server out")}
 	}
 	r, err := f.remote.connect()
 	if err != nil {
@@ -41,7 +42,8 @@ func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *
 		switch l.Line {
 		case "progress":
 			p := l.Progress
-			show(study.Progress{Policy: p.Policy, Seed: uint64(p.Seed), NowS: p.NowS, Runs: int(p.Runs), Done: int(p.RunsDone), Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events})
+			show(study.Progress{Policy: p.Policy, Seed: uint64(p.Seed), NowS: p.NowS, Runs: int(p.Runs), Done: int(p.RunsDone),
+				Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events})
 		case "run":
 			var line struct {
 				Run struct {
@@ -60,7 +62,8 @@ func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *
 		}
 	}
 	if status == study.StatusDeadline {
-		return nil, usageError{fmt.Errorf("--server %s: its time limit passed when %d of %d runs had ended: allow more by --time-limit, ask for less, or leave --server out", r.base, len(rep.Runs), asked)}
+		return nil, usageError{fmt.Errorf("--server %s: its time limit passed when %d of %d runs had ended: allow more by "+
+			"--time-limit, ask for less, or leave --server out", r.base, len(rep.Runs), asked)}
 	}
 	return rep, nil
 }

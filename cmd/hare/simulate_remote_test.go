@@ -26,8 +26,10 @@ func TestSimulateOnAServer(t *testing.T) {
 `)
 	faults := file(t, "faults.csv", "gpu,from_s,until_s\nv100/0,100,900\n")
 	for _, args := range [][]string{
-		{"--policy", "gavel:fifo_perf,hlas", "--trace", trace, "--gpus", "v100=2,k80=2", "--repeat", "2", "--seed", "3", "--faults", faults, "--jobs", "1-2", "--restart", "1s"},
-		{"--policy", "srtf,kueue", "--generate", "12", "--sync", "gang", "--arrivals", "uniform:60", "--repeat", "2", "--quantum", "10s", "--switch", "500ms", "--mtbf", "2h"},
+		{"--policy", "gavel:fifo_perf,hlas", "--trace", trace, "--gpus", "v100=2,k80=2", "--repeat", "2", "--seed", "3",
+			"--faults", faults, "--jobs", "1-2", "--restart", "1s"},
+		{"--policy", "srtf,kueue", "--generate", "12", "--sync", "gang", "--arrivals", "uniform:60", "--repeat", "2",
+			"--quantum", "10s", "--switch", "500ms", "--mtbf", "2h"},
 		{"--policy", "pollux:tiresias", "--trace", "pollux_workload_6.csv", "--interval", "240s"},
 		{"--policy", cost, "--trace", trace, "--gpus", "v100=2,k80=2", "--prices", "v100=2.48,k80=0.1,t4=0.35"},
 		{"--policy", "gavel:isolated", "--trace", "small_test", "--gpus", "v100=8,p100=8,k80=8", "--cdf"},
@@ -57,7 +59,8 @@ func TestSimulateOnAServer(t *testing.T) {
 		{"--time-limit", "0 of 1 runs had ended"},
 		{"--jobs", "/jobs"},
 	} {
-		args := []string{"simulate", "--policy", "gavel:max_min_fairness_perf", "--trace", "gavel_trace_continuous5600_single.csv", "--gpus", "v100=36,p100=36,k80=36", "--server", srv.URL}
+		args := []string{"simulate", "--policy", "gavel:max_min_fairness_perf", "--trace",
+			"gavel_trace_continuous5600_single.csv", "--gpus", "v100=36,p100=36,k80=36", "--server", srv.URL}
 		switch c.more {
 		case "--record":
 			args[2] = "hlas"

@@ -11,7 +11,8 @@ import (
 
 func TestSimulate(t *testing.T) {
 	dir := t.TempDir()
-	args := []string{"simulate", "--policy", "gavel:fifo,gavel:max_min_fairness_perf", "--trace", "gavel_trace_small_test.csv", "--gpus", "v100=8,p100=8,k80=8"}
+	args := []string{"simulate", "--policy", "gavel:fifo,gavel:max_min_fairness_perf", "--trace",
+		"gavel_trace_small_test.csv", "--gpus", "v100=8,p100=8,k80=8"}
 	out, errs, code := runHare(t, "", append(args, "--json", "-o", dir)...)
 	if code != exitDone || errs != "" {
 		t.Fatal(code, errs)
@@ -37,7 +38,8 @@ func TestSimulate(t *testing.T) {
 	if err != nil || strings.Count(string(jobs), "\n") != 41 || strings.Count(string(jobs), ",ended\n") != 40 {
 		t.Errorf("%v\n%s", err, jobs)
 	}
-	if summary, err := os.ReadFile(filepath.Join(dir, "summary.json")); err != nil || withoutClock(string(summary)) != withoutClock(out) || strings.Contains(string(summary), "wall_s") {
+	if summary, err := os.ReadFile(filepath.Join(dir, "summary.json")); err != nil ||
+		withoutClock(string(summary)) != withoutClock(out) || strings.Contains(string(summary), "wall_s") {
 		t.Errorf("%v\n%s", err, summary)
 	}
 	// The same again but for the clock, and as a table.
@@ -50,8 +52,10 @@ func TestSimulate(t *testing.T) {
 		t.Errorf("%d\n%s", code, table)
 	}
 	// The cluster from a file, and a window: the last three jobs.
-	cluster := file(t, "cluster.json", `{"nodes": [{"name": "a", "count": 1, "gpus": {"V100": 8, "K80": 8}}, {"name": "b", "gpus": {"P100": 8}}]}`)
-	out, errs, code = runHare(t, "", "simulate", "--policy", "gavel:fifo", "--trace", "small_test", "--cluster", cluster, "--jobs", "17-19", "--json")
+	cluster := file(t, "cluster.json", `{"nodes": [{"name": "a", "count": 1, "gpus": {"V100": 8, "K80": 8}}, {"name": `+
+		`"b", "gpus": {"P100": 8}}]}`)
+	out, errs, code = runHare(t, "", "simulate", "--policy", "gavel:fifo", "--trace", "small_test", "--cluster", cluster,
+		"--jobs", "17-19", "--json")
 	if code != exitDone || !strings.Contains(out, `"jobs": 3,`) {
 		t.Error(code, errs, out)
 	}
@@ -78,42 +82,56 @@ func TestSimulateBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no policy":      {gpus, "give policies"},
-		"unknown policy": {append(gpus, "--policy", "gavel:fifo,gavel:fifo_pref"), `unknown policy "gavel:fifo_pref": did you mean "gavel:fifo_perf"?`},
-		"no cluster":     {[]string{"--policy", "gavel:fifo"}, "give the cluster: --gpus"},
-		"bad cluster":    {[]string{"--policy", "gavel:fifo", "--gpus", "v100"}, "write TYPE=COUNT"},
-		"no such trace":  {append(gpus, "--policy", "gavel:fifo", "--trace", "absent.csv"), "absent.csv: no such file"},
-		"job type":       {append(gpus, "--policy", "gavel:fifo", "--trace", trace("1,0,GPT-9,1,1,1")), `jobs.csv:2:5: job_type: unknown model "GPT-9"`},
-		"one GPU":        {append(gpus, "--policy", "gavel:allox", "--trace", "small_test"), `gavel:allox places jobs of one GPU, and job "0" of the trace needs 2`},
-		"pairs":          {append(gpus, "--policy", "gavel:gandiva", "--table", "gavel_throughputs.csv"), "needs the rates of jobs that share GPUs"},
-		"window":         {append(gpus, "--policy", "gavel:fifo", "--jobs", "4000-4999"), "the trace has 96 jobs"},
-		"window's form":  {append(gpus, "--policy", "gavel:fifo", "--jobs", "7"), "write FIRST-LAST"},
-		"restart":        {append(gpus, "--policy", "gavel:fifo", "--restart", "6m"), "less than --lease"},
-		"entities":       {append(gpus, "--policy", "gavel:hierarchical", "--trace", "small_test"), "needs an entity for every job, and 20 of 20 have none: give the trace a column entity"},
-		"deadlines":      {append(gpus, "--policy", cost+"_SLOs", "--trace", "small_test"), "give the trace a column slo"},
-		"price":          {append(gpus, "--policy", cost, "--prices", "k80=0.1"), `GPU type "V100" has no price above 0 for an hour; those with one are K80`},
-		"price's form":   {append(gpus, "--policy", cost, "--prices", "v100"), `--prices: "v100": write TYPE=PRICE`},
-		"no price":       {append(gpus, "--policy", cost, "--prices", "v100=0"), "a price above 0"},
-		"price below 0":  {append(gpus, "--policy", cost, "--prices", "v100=-1"), "a price above 0"},
-		"no number":      {append(gpus, "--policy", cost, "--prices", "v100=NaN"), "a price above 0"},
-		"endless price":  {append(gpus, "--policy", cost, "--prices", "v100=Inf"), "a price above 0"},
-		"decimals":       {append(gpus, "--policy", cost, "--prices", "v100=0.0000001"), "at most six decimals"},
-		"interval":       {append(gpus, "--policy", "gavel:fifo", "--interval", "500ms"), "--interval must be whole seconds"},
-		"no interval":    {append(gpus, "--policy", "gavel:fifo", "--interval", "0s"), "--interval must be whole seconds"},
-		"long interval":  {append(gpus, "--policy", "gavel:fifo", "--interval", "300000h"), "--interval: the interval of elastic jobs is"},
-		"quantum":        {append(gpus, "--policy", "hlas", "--quantum", "0"), "--quantum must be positive"},
-		"two inputs":     {append(gpus, "--policy", "hlas", "--trace", "-", "--faults", "-"), "only one argument can be standard input"},
-		"several traces": {append(gpus, "--policy", "hlas", "--trace", "gavel_trace"), `"gavel_trace" names several shipped files`},
-		"time limit":     {append(gpus, "--policy", "hlas", "--time-limit", "1s"), "--time-limit is for --server"},
-		"nobody there":   {append(gpus, "--policy", "hlas", "--server", "http://127.0.0.1:1"), "is hare serve running there?"},
-		"none drawn":     {append(gpus, "--policy", "hlas", "--generate", "0"), "draw at least one job"},
-		"no folder":      {append(gpus, "--policy", "hlas", "-o", filepath.Join(file(t, "plain", ""), "deep", "er")), "plain is not a folder"},
-		"no record":      {append(gpus, "--policy", "hlas", "--record", file(t, "plain", "")), "--record: "},
-		"fault's time":   {append(gpus, "--policy", "hlas", "--faults", file(t, "f.csv", "gpu,from_s,until_s\nv100/0,1,NaN\n")), `f.csv:2:10: until_s: "NaN" is not a decimal number`},
+		"no policy": {gpus, "give policies"},
+		"unknown policy": {append(gpus, "--policy", "gavel:fifo,gavel:fifo_pref"),
+			`unknown policy "gavel:fifo_pref": did you mean "gavel:fifo_perf"?`},
+		"no cluster":    {[]string{"--policy", "gavel:fifo"}, "give the cluster: --gpus"},
+		"bad cluster":   {[]string{"--policy", "gavel:fifo", "--gpus", "v100"}, "write TYPE=COUNT"},
+		"no such trace": {append(gpus, "--policy", "gavel:fifo", "--trace", "absent.csv"), "absent.csv: no such file"},
+		"job type": {append(gpus, "--policy", "gavel:fifo", "--trace", trace("1,0,GPT-9,1,1,1")),
+			`jobs.csv:2:5: job_type: unknown model "GPT-9"`},
+		"one GPU": {append(gpus, "--policy", "gavel:allox", "--trace", "small_test"),
+			`gavel:allox places jobs of one GPU, and job "0" of the trace needs 2`},
+		"pairs": {append(gpus, "--policy", "gavel:gandiva", "--table", "gavel_throughputs.csv"),
+			"needs the rates of jobs that share GPUs"},
+		"window":        {append(gpus, "--policy", "gavel:fifo", "--jobs", "4000-4999"), "the trace has 96 jobs"},
+		"window's form": {append(gpus, "--policy", "gavel:fifo", "--jobs", "7"), "write FIRST-LAST"},
+		"restart":       {append(gpus, "--policy", "gavel:fifo", "--restart", "6m"), "less than --lease"},
+		"entities": {append(gpus, "--policy", "gavel:hierarchical", "--trace", "small_test"),
+			"needs an entity for every job, and 20 of 20 have none: give the trace a column entity"},
+		"deadlines": {append(gpus, "--policy", cost+"_SLOs", "--trace", "small_test"), "give the trace a column slo"},
+		"price": {append(gpus, "--policy", cost, "--prices", "k80=0.1"),
+			`GPU type "V100" has no price above 0 for an hour; those with one are K80`},
+		"price's form":  {append(gpus, "--policy", cost, "--prices", "v100"), `--prices: "v100": write TYPE=PRICE`},
+		"no price":      {append(gpus, "--policy", cost, "--prices", "v100=0"), "a price above 0"},
+		"price below 0": {append(gpus, "--policy", cost, "--prices", "v100=-1"), "a price above 0"},
+		"no number":     {append(gpus, "--policy", cost, "--prices", "v100=NaN"), "a price above 0"},
+		"endless price": {append(gpus, "--policy", cost, "--prices", "v100=Inf"), "a price above 0"},
+		"decimals":      {append(gpus, "--policy", cost, "--prices", "v100=0.0000001"), "at most six decimals"},
+		"interval": {append(gpus, "--policy", "gavel:fifo", "--interval", "500ms"),
+			"--interval must be whole seconds"},
+		"no interval": {append(gpus, "--policy", "gavel:fifo", "--interval", "0s"), "--interval must be whole seconds"},
+		"long interval": {append(gpus, "--policy", "gavel:fifo", "--interval", "300000h"),
+			"--interval: the interval of elastic jobs is"},
+		"quantum": {append(gpus, "--policy", "hlas", "--quantum", "0"), "--quantum must be positive"},
+		"two inputs": {append(gpus, "--policy", "hlas", "--trace", "-", "--faults", "-"),
+			"only one argument can be standard input"},
+		"several traces": {append(gpus, "--policy", "hlas", "--trace", "gavel_trace"),
+			`"gavel_trace" names several shipped files`},
+		"time limit": {append(gpus, "--policy", "hlas", "--time-limit", "1s"), "--time-limit is for --server"},
+		"nobody there": {append(gpus, "--policy", "hlas", "--server", "http://127.0.0.1:1"),
+			"is hare serve running there?"},
+		"none drawn": {append(gpus, "--policy", "hlas", "--generate", "0"), "draw at least one job"},
+		"no folder": {append(gpus, "--policy", "hlas", "-o", filepath.Join(file(t, "plain", ""), "deep", "er")),
+			"plain is not a folder"},
+		"no record": {append(gpus, "--policy", "hlas", "--record", file(t, "plain", "")), "--record: "},
+		"fault's time": {append(gpus, "--policy", "hlas", "--faults",
+			file(t, "f.csv", "gpu,from_s,until_s\nv100/0,1,NaN\n")), `f.csv:2:10: until_s: "NaN" is not a decimal number`},
 		"failures":       {append(gpus, "--policy", "hlas", "--failures", "NaN"), "--failures: NaN must be"},
 		"failing always": {append(gpus, "--policy", "hlas", "--failures", "1e9"), "lower the rate of failures"},
-		"elastic faults": {[]string{"--policy", "optimus", "--trace", "pollux_workload_6.csv", "--mtbf", "1h"}, "hare: policy optimus changes the widths of jobs, and with that faults by chance are not simulated"},
-		"two prices":     {append(gpus, "--policy", cost, "--prices", "v100=1,V100=2"), `"V100" has two prices`},
+		"elastic faults": {[]string{"--policy", "optimus", "--trace", "pollux_workload_6.csv", "--mtbf", "1h"},
+			"hare: policy optimus changes the widths of jobs, and with that faults by chance are not simulated"},
+		"two prices": {append(gpus, "--policy", cost, "--prices", "v100=1,V100=2"), `"V100" has two prices`},
 	} {
 		out, errs, code := runHare(t, "", append([]string{"simulate"}, f.args...)...)
 		if code != exitUsage || out != "" || !strings.Contains(errs, f.want) || strings.Count(errs, "\n") != 1 {

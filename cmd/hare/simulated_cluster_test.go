@@ -103,7 +103,8 @@ func (c *simulatedCluster) next() (events []hare.Event) {
 		from := len(events)
 		events = c.emit(events, x.event)
 		last := events[len(events)-1].Type
-		if len(events) > from && (last == hare.EventGPULeft || last == hare.EventTaskFailed || last == hare.EventJobCancelled) {
+		if len(events) > from && (last == hare.EventGPULeft || last == hare.EventTaskFailed ||
+			last == hare.EventJobCancelled) {
 			break // the answer says which planned events this event cancels
 		}
 	}
@@ -174,7 +175,8 @@ func (c *simulatedCluster) emit(events []hare.Event, e hare.Event) []hare.Event 
 
 func (c *simulatedCluster) newJob() *hare.Job {
 	c.made++
-	j := &hare.Job{ID: fmt.Sprintf("job-%d", c.made), WeightMicro: 1_000_000 * (1 + c.rng.Int64N(3)), Tasks: 1 + c.rng.Int64N(6)}
+	j := &hare.Job{ID: fmt.Sprintf("job-%d", c.made), WeightMicro: 1_000_000 * (1 + c.rng.Int64N(3)),
+		Tasks: 1 + c.rng.Int64N(6)}
 	if c.rng.IntN(2) == 0 {
 		j.Sync = hare.Gang
 	}

@@ -61,7 +61,8 @@ func (s *served) stderr() string {
 // after kill, if that is not negative.
 func serve(t testing.TB, kill time.Duration, args ...string) *served {
 	t.Helper()
-	s := &served{cmd: command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), done: make(chan struct{})}
+	s := &served{cmd: command(append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...),
+		done: make(chan struct{})}
 	errs, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +247,8 @@ func (p *player) heard(t testing.TB, lines [][]byte) {
 	t.Helper()
 	for _, line := range lines {
 		if !bytes.Equal(line, p.answers[p.answered]) {
-			t.Fatalf("event %d is answered with\n%s, undisturbed it was\n%s", p.sent[p.answered].Seq, line, p.answers[p.answered])
+			t.Fatalf("event %d is answered with\n%s, undisturbed it was\n%s", p.sent[p.answered].Seq, line,
+				p.answers[p.answered])
 		}
 		a, err := wire.DecodeAnswer(line)
 		if err != nil {
@@ -374,5 +376,6 @@ func TestServeSurvivesKills(t *testing.T) {
 	if code != exitDone {
 		t.Error(out, errs)
 	}
-	t.Logf("%d kills, %d of them before it listened; %d events, %d sent again; replay: %s", kills, early, p.total, p.again, strings.TrimSpace(out))
+	t.Logf("%d kills, %d of them before it listened; %d events, %d sent again; replay: %s", kills, early, p.total,
+		p.again, strings.TrimSpace(out))
 }

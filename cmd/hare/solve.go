@@ -86,7 +86,8 @@ earliest_available (the plain rules, as in the paper).`,
 					return err
 				}
 				if prices = before.Certificate; prices == nil {
-					return usageError{fmt.Errorf("--warm %s: there is no certificate in it: keep one with --detail jobs or lanes", warm)}
+					return usageError{fmt.Errorf("--warm %s: there is no certificate in it: keep one with --detail jobs or lanes",
+						warm)}
 				}
 			}
 			return solveAndPrint(c.Context(), inst, req, opt, prices, out, again.rest, quiet, ndjson)
@@ -119,7 +120,8 @@ func choices(c *cobra.Command, flag string, values ...string) {
 	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options, warm *hare.Certificate, out, rest string, quiet, ndjson bool) error {
+func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options,
+	warm *hare.Certificate, out, rest string, quiet, ndjson bool) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
 	live := newLive(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
@@ -232,7 +234,8 @@ and paper proves nothing.`,
 	}
 	c.Flags().StringVar(&method, "method", hare.MethodPrice, "price, critical_path, machine, queyranne, paper")
 	c.Flags().StringVarP(&out, "output", "o", "", "write to this file")
-	c.Flags().DurationVar(&limit, "time-limit", 0, "stop after this time with the best bound so far; 0 means when it is done")
+	c.Flags().DurationVar(&limit, "time-limit", 0,
+		"stop after this time with the best bound so far; 0 means when it is done")
 	choices(c, "method", relax.Methods()...)
 	return c
 }
@@ -244,7 +247,8 @@ func writeBound(w io.Writer, rel *hare.Relaxation) error {
 		Bound       json.RawMessage `json:"bound"`
 		Certified   bool            `json:"certified"`
 		Certificate json.RawMessage `json:"certificate,omitempty"`
-	}{Method: rel.Method, Bound: json.RawMessage(rel.Bound.RoundDown().String()), Certified: rel.Certified, Certificate: wire.CertificateJSON(rel.Certificate)}
+	}{Method: rel.Method, Bound: json.RawMessage(rel.Bound.RoundDown().String()), Certified: rel.Certified,
+		Certificate: wire.CertificateJSON(rel.Certificate)}
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(doc)

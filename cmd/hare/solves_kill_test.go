@@ -36,13 +36,15 @@ type heldSolve struct {
 func solveBody(seed int64, jobs int, options string) string {
 	rng := rand.New(rand.NewPCG(uint64(seed), 8))
 	var b strings.Builder
-	b.WriteString(`{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":2,"V100":2}}]},"jobs":[`)
+	b.WriteString(`{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":2,"V100":2}}]},` +
+		`"jobs":[`)
 	for i := range jobs {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		p := 1 + rng.IntN(9)
-		fmt.Fprintf(&b, `{"id":"j%d","weight":%d,"rounds":%d,"tasks":%d,"sync":"gang","on":{"T4":{"compute_s":%d},"V100":{"compute_s":%d}}}`, i, 1+rng.IntN(4), 1+rng.IntN(20), 1+rng.IntN(2), 2*p, p)
+		fmt.Fprintf(&b, `{"id":"j%d","weight":%d,"rounds":%d,"tasks":%d,"sync":"gang","on":{"T4":{"compute_s":%d},`+
+			`"V100":{"compute_s":%d}}}`, i, 1+rng.IntN(4), 1+rng.IntN(20), 1+rng.IntN(2), 2*p, p)
 	}
 	fmt.Fprintf(&b, `]},"options":{"seed":%d,%s}}`, seed, options)
 	return b.String()
@@ -143,7 +145,8 @@ func (c *solveClient) next() *heldSolve {
 }
 
 // do makes a call; false where the server is gone.
-func (c *solveClient) do(method, path, body string, header map[string]string) (code int, got http.Header, text []byte, ok bool) {
+func (c *solveClient) do(method, path, body string,
+	header map[string]string) (code int, got http.Header, text []byte, ok bool) {
 	resp, ok := c.open(method, path, body, header)
 	if !ok {
 		return 0, nil, nil, false
@@ -170,7 +173,8 @@ func (c *solveClient) open(method, path, body string, header map[string]string) 
 // taken, or false where the server is gone.
 func (c *solveClient) post(h *heldSolve) (id string, ok bool) {
 	for {
-		code, header, text, ok := c.do(http.MethodPost, "/v1/solves", h.body, map[string]string{"Content-Type": "application/json", "Prefer": "wait=0", "Idempotency-Key": h.key})
+		code, header, text, ok := c.do(http.MethodPost, "/v1/solves", h.body,
+			map[string]string{"Content-Type": "application/json", "Prefer": "wait=0", "Idempotency-Key": h.key})
 		if !ok {
 			return "", false
 		}
@@ -205,7 +209,8 @@ func (c *solveClient) follow(h *heldSolve) bool {
 	if h.cancel && h.value != nil && !c.cancel(h) {
 		return false
 	}
-	resp, ok := c.open(http.MethodGet, "/v1/solves/"+h.id+"/events", "", map[string]string{"Accept": "text/event-stream", "Last-Event-ID": h.last})
+	resp, ok := c.open(http.MethodGet, "/v1/solves/"+h.id+"/events", "",
+		map[string]string{"Accept": "text/event-stream", "Last-Event-ID": h.last})
 	if !ok {
 		return false
 	}
@@ -303,7 +308,8 @@ func (c *solveClient) read(h *heldSolve) bool {
 	if info.Status == "failed" && info.Termination == "deadline" && h.value == nil {
 		return true // on a busy machine its time was over before it had begun
 	}
-	if want := map[bool]string{false: "succeeded", true: "cancelled"}[h.cancelled]; info.Status != want && (!h.cancel || h.cancelled) {
+	if want := map[bool]string{false: "succeeded", true: "cancelled"}[h.cancelled]; info.Status != want &&
+		(!h.cancel || h.cancelled) {
 		c.t.Errorf("%s is not %s: %s", h.id, want, text)
 		return true
 	}
@@ -379,7 +385,8 @@ func TestSolvesSurviveKills(t *testing.T) {
 	}
 	var clients []*solveClient
 	for i := range 3 {
-		clients = append(clients, &solveClient{t: t, name: string(rune('a' + i)), rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), saved: tell(saved), ended: tell(ended)})
+		clients = append(clients, &solveClient{t: t, name: string(rune('a' + i)),
+			rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), saved: tell(saved), ended: tell(ended)})
 	}
 	early := 0
 	for range kills {
@@ -460,12 +467,16 @@ func TestSolvesSurviveKills(t *testing.T) {
 				cancelled++
 			}
 		}
-		sum.checkpoints, sum.tested, sum.resumed, sum.retried = sum.checkpoints+c.checkpoints, sum.tested+c.tested, sum.resumed+c.resumed, sum.retried+c.retried
+		sum.checkpoints, sum.tested, sum.resumed, sum.retried = sum.checkpoints+c.checkpoints, sum.tested+c.tested,
+			sum.resumed+c.resumed, sum.retried+c.retried
 	}
 	s.stop(t)
-	t.Logf("%d kills, %d of them before it listened; %d solves acknowledged, %d with a result, %d cancelled, %d deleted; %d checkpoints heard of, %d times of a solve that was killed then; %d streams went on, %d requests were sent again",
+	t.Logf("%d kills, %d of them before it listened; %d solves acknowledged, %d with a result, %d cancelled, %d "+
+		"deleted; %d checkpoints heard of, %d times of a solve that was killed then; %d streams went on, %d requests were "+
+		"sent again",
 		kills, early, solves, results, cancelled, deleted, sum.checkpoints, sum.tested, sum.resumed, sum.retried)
-	if solves < kills/2 || results < (solves-deleted)/2 || sum.tested < kills/4 || sum.resumed < kills/4 || cancelled < kills/20 || deleted < kills/40 {
+	if solves < kills/2 || results < (solves-deleted)/2 || sum.tested < kills/4 || sum.resumed < kills/4 ||
+		cancelled < kills/20 || deleted < kills/40 {
 		t.Error("that proves too little")
 	}
 }

@@ -24,7 +24,8 @@ import (
 type previousFlags struct{ result, instance string }
 
 func (p *previousFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&p.result, "previous", "", "of a plan for the rest of an earlier one: the result that it went on from, which says what had started")
+	c.Flags().StringVar(&p.result, "previous", "",
+		"of a plan for the rest of an earlier one: the result that it went on from, which says what had started")
 	c.Flags().StringVar(&p.instance, "previous-instance", "", "the instance that it was for, where INSTANCE differs")
 }
 
@@ -192,7 +193,8 @@ func importCommand() *cobra.Command {
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 1 || len(args) > 2 {
-				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file", strings.Join(trace.Formats(), ", "))}
+				return usageError{fmt.Errorf("import takes a format (%s) and perhaps a trace file",
+					strings.Join(trace.Formats(), ", "))}
 			}
 			return nil
 		},
@@ -237,12 +239,14 @@ func importCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&gpus, "gpus", "", "the cluster, e.g. V100=36,P100=36,K80=36 (default: the format's)")
 	f.StringVar(&table, "table", "", "table of speeds (gavel, shockwave), step times (pollux) or nodes (openb)")
-	f.StringVar(&cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a duration is)")
+	f.StringVar(&cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a "+
+		"duration is)")
 	f.DurationVar(&cfg.Quantum, "quantum", 60*time.Second, "how long a round of merged steps takes on the fastest type")
 	f.IntVar(&cfg.Jobs, "jobs", 0, "the most jobs to import, the first of the trace; 0 means all")
 	f.StringVar(&cfg.Releases, "releases", "trace", "trace (jobs arrive as recorded) or zero")
 	f.StringVar(&cfg.Weights, "weights", "trace", "trace or one")
-	f.StringVar(&cfg.Placement, "placement", "consolidated", "gavel: speeds of GPUs in one server (consolidated) or in several (unconsolidated)")
+	f.StringVar(&cfg.Placement, "placement", "consolidated",
+		"gavel: speeds of GPUs in one server (consolidated) or in several (unconsolidated)")
 	f.StringVar(&cfg.Shared, "shared", "skip", "openb: pods that ask for a part of a GPU: skip, or count a whole one")
 	f.StringVar(&cfg.Name, "name", "", "name of the instance (default: format and trace)")
 	f.StringVarP(&out, "output", "o", "", "write to this file (.gz, .zst compress)")

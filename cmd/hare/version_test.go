@@ -8,10 +8,12 @@ import (
 
 func TestVersion(t *testing.T) {
 	out, _, code := runHare(t, "", "--version")
-	if code != exitDone || !regexp.MustCompile(`^hare 0\.1\.0 \((of an unknown commit|commit [0-9a-f]{12}(-changed)?)\)\n$`).MatchString(out) {
+	if code != exitDone || !regexp.MustCompile(`^hare 0\.1\.0 \((of an unknown commit|commit `+
+		`[0-9a-f]{12}(-changed)?)\)\n$`).MatchString(out) {
 		t.Errorf("exit %d: %s", code, out)
 	}
-	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.modified", Value: "true"}}}
+	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"},
+		{Key: "vcs.modified", Value: "true"}}}
 	if got := revision(info); got != "0123456789ab-changed" {
 		t.Error(got)
 	}

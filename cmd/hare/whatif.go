@@ -54,7 +54,8 @@ calls give equal answers.`,
 		Args: exactly(1, "one instance file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(all) == 0 {
-				return usageError{errors.New("there is no scenario: give at least one flag such as --add V100=8 (see hare whatif --help)")}
+				return usageError{errors.New("there is no scenario: give at least one flag such as --add V100=8 (see hare " +
+					"whatif --help)")}
 			}
 			draw, err := intervalDrawing(picture)
 			if err != nil {
@@ -91,12 +92,14 @@ calls give equal answers.`,
 	changeFlags(f, &all)
 	f.BoolVar(&together, "together", false, "join all flags above, but --scenario, to one scenario")
 	f.StringVar(&result, "result", "", "the base's result, instead of solving it")
-	f.StringVar(&below, "prune-below", "", "answer from the bound alone where the value cannot fall by more than this, in weight-seconds")
+	f.StringVar(&below, "prune-below", "", "answer from the bound alone where the value cannot fall by more than this, "+
+		"in weight-seconds")
 	f.DurationVar(&limit, "time-limit", 0, "for all, e.g. 20s; 0 means by work alone")
 	f.Int64Var(&opt.WorkLimit, "work-limit", 0, "of each solve; 0 means by the instance's size")
 	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap, "stop a solve when its plan is proved to be this close to the best")
 	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
-	f.StringVarP(&out, "output", "o", "", "write a line a scenario as JSON to this file as they finish (- is standard output)")
+	f.StringVarP(&out, "output", "o", "", "write a line a scenario as JSON to this file as they finish (- is standard "+
+		"output)")
 	f.BoolVar(&ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
 	f.StringVar(&picture, "plot", "", "draw the intervals: .svg, .png or .html")
 	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
@@ -121,7 +124,8 @@ func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options
 
 // whatIfRequest makes the request of flags and files; labels are those of its
 // scenarios.
-func whatIfRequest(name, result string, all []change, together bool, opt hare.Options, below string) (*wire.WhatIf, []string, error) {
+func whatIfRequest(name, result string, all []change, together bool, opt hare.Options,
+	below string) (*wire.WhatIf, []string, error) {
 	if err := noTwice(name, result); err != nil {
 		return nil, nil, err
 	}
@@ -313,7 +317,8 @@ func (w *whatIfPrinter) remarks(to io.Writer) {
 
 // problemOf is the problem document of a scenario that is wrong.
 func problemOf(err error) any {
-	p := map[string]any{"type": "about:blank", "title": http.StatusText(http.StatusUnprocessableEntity), "status": http.StatusUnprocessableEntity, "code": "failed", "detail": err.Error()}
+	p := map[string]any{"type": "about:blank", "title": http.StatusText(http.StatusUnprocessableEntity),
+		"status": http.StatusUnprocessableEntity, "code": "failed", "detail": err.Error()}
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
 	if errors.As(err, &faults) {
@@ -326,7 +331,8 @@ func problemOf(err error) any {
 
 // table is the account for people.
 func (w *whatIfPrinter) table(to io.Writer) error {
-	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(w.base.Value), amountWords(w.base.Bound), percentWords(w.base.Gap))
+	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(w.base.Value), amountWords(w.base.Bound),
+		percentWords(w.base.Gap))
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "scenario\tvalue\tchange\tbest plan changes by\tgap\tgain\tlose\tmost changed")
 	for i, l := range w.lines {
@@ -336,7 +342,8 @@ func (w *whatIfPrinter) table(to io.Writer) error {
 		case l.Err != nil:
 			fmt.Fprintf(t, "%s\tfailed\n", w.label(i, l))
 		default:
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", w.label(i, l), valueWords(l), signedWords(l.ValueChange), intervalWords(l), percentWords(l.Gap), jobWords(l.Jobs))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", w.label(i, l), valueWords(l), signedWords(l.ValueChange),
+				intervalWords(l), percentWords(l.Gap), jobWords(l.Jobs))
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -345,7 +352,8 @@ func (w *whatIfPrinter) table(to io.Writer) error {
 	w.remarks(to)
 	if w.summary != nil {
 		c := w.summary.Counts
-		fmt.Fprintf(to, "\n%d scenarios: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n", c.Scenarios, c.Solved, c.Pruned, c.Bounded, c.Failed, w.summary.Timing.TotalS)
+		fmt.Fprintf(to, "\n%d scenarios: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n", c.Scenarios, c.Solved,
+			c.Pruned, c.Bounded, c.Failed, w.summary.Timing.TotalS)
 	}
 	return nil
 }
@@ -437,7 +445,8 @@ func (w *whatIfPrinter) intervals() (out []plot.Interval) {
 		if l == nil || len(l.OptimumChange) != 2 {
 			continue
 		}
-		x := plot.Interval{Name: w.label(i, l), Low: number(l.OptimumChange[0]), High: number(l.OptimumChange[1]), Value: number(l.ValueChange)}
+		x := plot.Interval{Name: w.label(i, l), Low: number(l.OptimumChange[0]), High: number(l.OptimumChange[1]),
+			Value: number(l.ValueChange)}
 		if l.Pruned != nil && *l.Pruned {
 			x.Note = "pruned"
 		} else if l.Value == nil {

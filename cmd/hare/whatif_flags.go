@@ -61,43 +61,46 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 		kind, count, err := pair(text, "=", "V100=8")
 		return "add_gpus", map[string]any{"type": kind, "count": count}, err
 	})
-	add("remove-gpus", "fewer GPUs on a node: NODE=COUNT, or NODE:TYPE=COUNT where it has several types", func(text string) (string, any, error) {
-		node, count, err := pair(text, "=", "n1=2")
-		v := map[string]any{"node": node, "count": count}
-		if name, kind, ok := strings.Cut(node, ":"); ok {
-			v["node"], v["type"] = name, kind
-		}
-		return "remove_gpus", v, err
-	})
-	add("drop-node", "end the service of a node: NODE@SECONDS, or NODE for at once", func(text string) (string, any, error) {
-		if !strings.Contains(text, "@") {
-			text += "@0"
-		}
-		at := strings.LastIndex(text, "@")
-		node, seconds, err := text[:at], json.Number(text[at+1:]), error(nil)
-		if _, bad := hare.ParseMicros(seconds.String()); bad != nil || node == "" {
-			err = errors.New("give NODE@SECONDS, e.g. n3@3600")
-		}
-		return "drain", map[string]any{"node": node, "at_s": seconds}, err
-	})
+	add("remove-gpus", "fewer GPUs on a node: NODE=COUNT, or NODE:TYPE=COUNT where it has several types",
+		func(text string) (string, any, error) {
+			node, count, err := pair(text, "=", "n1=2")
+			v := map[string]any{"node": node, "count": count}
+			if name, kind, ok := strings.Cut(node, ":"); ok {
+				v["node"], v["type"] = name, kind
+			}
+			return "remove_gpus", v, err
+		})
+	add("drop-node", "end the service of a node: NODE@SECONDS, or NODE for at once",
+		func(text string) (string, any, error) {
+			if !strings.Contains(text, "@") {
+				text += "@0"
+			}
+			at := strings.LastIndex(text, "@")
+			node, seconds, err := text[:at], json.Number(text[at+1:]), error(nil)
+			if _, bad := hare.ParseMicros(seconds.String()); bad != nil || node == "" {
+				err = errors.New("give NODE@SECONDS, e.g. n3@3600")
+			}
+			return "drain", map[string]any{"node": node, "at_s": seconds}, err
+		})
 	add("remove-job", "without this job", func(text string) (string, any, error) { return "remove_jobs", text, nil })
 	add("add-job", "with the job, or the array of jobs, of this file", func(text string) (string, any, error) {
 		jobs, err := oneOrMore(text)
 		return "add_jobs", jobs, err
 	})
-	add("scale-weight", "weight times a factor: JOB=FACTOR, or FACTOR for all jobs", func(text string) (string, any, error) {
-		job, factor := "", text
-		if i := strings.LastIndex(text, "="); i >= 0 {
-			job, factor = text[:i], text[i+1:]
-		}
-		if _, bad := hare.ParseMicros(factor); bad != nil || strings.HasPrefix(text, "=") {
-			return "", nil, errors.New("give JOB=FACTOR, e.g. bert=2, or a factor for all")
-		}
-		if job == "" {
-			return "scale_weights", json.Number(factor), nil
-		}
-		return "scale_weights", map[string]any{job: json.Number(factor)}, nil
-	})
+	add("scale-weight", "weight times a factor: JOB=FACTOR, or FACTOR for all jobs",
+		func(text string) (string, any, error) {
+			job, factor := "", text
+			if i := strings.LastIndex(text, "="); i >= 0 {
+				job, factor = text[:i], text[i+1:]
+			}
+			if _, bad := hare.ParseMicros(factor); bad != nil || strings.HasPrefix(text, "=") {
+				return "", nil, errors.New("give JOB=FACTOR, e.g. bert=2, or a factor for all")
+			}
+			if job == "" {
+				return "scale_weights", json.Number(factor), nil
+			}
+			return "scale_weights", map[string]any{job: json.Number(factor)}, nil
+		})
 	add("patch", "the instance with the JSON patch (RFC 6902) of this file", func(text string) (string, any, error) {
 		ops, err := oneOrMore(text)
 		return "patch", ops, err
@@ -220,7 +223,8 @@ func cutLabel(s string) string {
 
 // known is a type's name as the instance writes it, whatever the case.
 func known(kind string, kinds []string) string {
-	if i := slices.IndexFunc(kinds, func(k string) bool { return strings.EqualFold(k, kind) }); i >= 0 && !slices.Contains(kinds, kind) {
+	if i := slices.IndexFunc(kinds, func(k string) bool { return strings.EqualFold(k, kind) }); i >= 0 &&
+		!slices.Contains(kinds, kind) {
 		return kinds[i]
 	}
 	return kind

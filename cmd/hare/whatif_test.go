@@ -10,7 +10,8 @@ import (
 )
 
 // whatIfChanging is what differs from run to run on the page.
-var whatIfChanging = regexp.MustCompile(`"reproducible":(true|false)|"(total|wait)_s":[0-9.e-]+|; \d+\.\d+ s\b|"request_id":"[0-9a-f]+"`)
+var whatIfChanging = regexp.MustCompile(`"reproducible":(true|false)|"(total|wait)_s":[0-9.e-]+|; \d+\.\d+ ` +
+	`s\b|"request_id":"[0-9a-f]+"`)
 
 func TestWhatIfPage(t *testing.T) { checkPage(t, "../../docs/whatif.md", whatIfChanging, 5) }
 
@@ -26,15 +27,19 @@ func TestWhatIfCommand(t *testing.T) {
 	}
 	base := put("base.json", tiny)
 	job := put("job.json", `{"id": "new", "on": {"V100": {"compute_s": 2}}}`)
-	more := put("more.json", `[{"id": "both", "add_gpus": {"type": "V100", "count": 1}, "remove_jobs": ["x"]}, {"scale_weights": 3}]`)
+	more := put("more.json", `[{"id": "both", "add_gpus": {"type": "V100", "count": 1}, "remove_jobs": ["x"]}, `+
+		`{"scale_weights": 3}]`)
 	patch := put("patch.json", `[{"op": "replace", "path": "/jobs/0/rounds", "value": 1}]`)
 	lines, picture := filepath.Join(dir, "lines.ndjson"), filepath.Join(dir, "whatif.svg")
-	out, errs, code := runHare(t, "", "whatif", base, "--add", "v100=2", "--remove-gpus", "a:V100=1", "--drop-node", "a@3", "--add-job", job,
-		"--scale-weight", "x=2", "--patch", patch, "--scenario", more, "--work-limit", "100", "-o", lines, "--ordered", "--plot", picture)
+	out, errs, code := runHare(t, "", "whatif", base, "--add", "v100=2", "--remove-gpus", "a:V100=1", "--drop-node",
+		"a@3", "--add-job", job,
+		"--scale-weight", "x=2", "--patch", patch, "--scenario", more, "--work-limit", "100", "-o", lines, "--ordered",
+		"--plot", picture)
 	if code != exitDone {
 		t.Fatalf("%d: %s", code, errs)
 	}
-	for _, want := range []string{"base: value 4.50", "add v100=2", "drop-node a@3", "no_schedule", "both", "8 scenarios: 8 solved, 0 pruned", "gain  lose"} {
+	for _, want := range []string{"base: value 4.50", "add v100=2", "drop-node a@3", "no_schedule", "both",
+		"8 scenarios: 8 solved, 0 pruned", "gain  lose"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}
@@ -52,7 +57,8 @@ func TestWhatIfCommand(t *testing.T) {
 		}
 		ids = append(ids, l.ID)
 	}
-	want := []string{"add v100=2", "remove-gpus a:V100=1", "drop-node a@3", "add-job " + job, "scale-weight x=2", "patch " + patch, "both", "7"}
+	want := []string{"add v100=2", "remove-gpus a:V100=1", "drop-node a@3", "add-job " + job, "scale-weight x=2",
+		"patch " + patch, "both", "7"}
 	if strings.Join(ids, ",") != strings.Join(want, ",") {
 		t.Errorf("scenarios %q", ids)
 	}
@@ -64,8 +70,10 @@ func TestWhatIfCommand(t *testing.T) {
 	if _, errs, code := runHare(t, "", "solve", base, "-q", "-o", result); code != exitDone {
 		t.Fatal(errs)
 	}
-	out, errs, code = runHare(t, "", "whatif", base, "--result", result, "--add", "V100=2", "--remove-job", "x", "--add-job", job, "--together", "--prune-below", "100", "-o", "-")
-	if code != exitDone || strings.Count(out, "\n") != 3 || !strings.Contains(out, `"id":"add V100=2, remove-job x`) || !strings.Contains(out, `"pruned":true`) {
+	out, errs, code = runHare(t, "", "whatif", base, "--result", result, "--add", "V100=2", "--remove-job", "x",
+		"--add-job", job, "--together", "--prune-below", "100", "-o", "-")
+	if code != exitDone || strings.Count(out, "\n") != 3 || !strings.Contains(out, `"id":"add V100=2, remove-job x`) ||
+		!strings.Contains(out, `"pruned":true`) {
 		t.Errorf("%d, %s: %s", code, errs, out)
 	}
 }
