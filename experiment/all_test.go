@@ -166,7 +166,8 @@ func TestCompared(t *testing.T) {
 		}
 	}
 	rows := r.Rows()
-	if len(rows) != 4 || rows[0].Group != rows[1].Group || rows[1].Group == rows[2].Group || rows[0].WeightedJCTS.Half <= 0 {
+	if len(rows) != 4 || rows[0].Group != rows[1].Group || rows[1].Group == rows[2].Group ||
+		rows[0].WeightedJCTS.Half <= 0 {
 		t.Errorf("rows %+v", rows)
 	}
 	index, err := experiment.WriteIndex(t.TempDir(), experiment.All())

@@ -11,7 +11,8 @@ import (
 // disturbed takes the standard instances with arrivals, each with every x, and
 // lets something go otherwise than planned.
 func (s set) disturbed(sync string, xs []float64, with func(c *Case, x float64) error) ([]Case, error) {
-	base, err := s.sweep("arrivals over 1200 s", []float64{0}, func(float64) setting { return setting{arrivals: arriving(), sync: sync} })
+	base, err := s.sweep("arrivals over 1200 s", []float64{0},
+		func(float64) setting { return setting{arrivals: arriving(), sync: sync} })
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,8 @@ func Find(name string) (Info, error) {
 	if best := hare.Nearest(name, Names()); best != "" {
 		hint = fmt.Sprintf(": did you mean %q?", best)
 	}
-	return Info{}, fmt.Errorf("unknown experiment %.60q%s The experiments are %s", name, hint, strings.Join(Names(), ", "))
+	return Info{}, fmt.Errorf("unknown experiment %.60q%s The experiments are %s", name, hint, strings.Join(Names(),
+		", "))
 }
 
 // named are schemes by the names of their policies.

@@ -36,7 +36,8 @@ func TestWrong(t *testing.T) {
 		for k, p := range inst.Jobs[i].On {
 			a, b := small.Jobs[i].On[k].ComputeUs-p.ComputeUs, large.Jobs[i].On[k].ComputeUs-p.ComputeUs
 			if float64(max(b, -b)) > 0.2*float64(p.ComputeUs)+500 || max(b-2*a, 2*a-b) > 2000 {
-				t.Fatalf("job %d: %d, told %d and %d", i, p.ComputeUs, small.Jobs[i].On[k].ComputeUs, large.Jobs[i].On[k].ComputeUs)
+				t.Fatalf("job %d: %d, told %d and %d", i, p.ComputeUs, small.Jobs[i].On[k].ComputeUs,
+					large.Jobs[i].On[k].ComputeUs)
 			}
 			if b < 0 {
 				below++
@@ -66,11 +67,13 @@ func TestTold(t *testing.T) {
 	on := []hare.Profile{{Type: "V100", ComputeUs: 7}}
 	w := &misprofiled{policy: l, on: map[string][]hare.Profile{"a": on}}
 	job := hare.Job{ID: "a", Tasks: 3, On: []hare.Profile{{Type: "V100", ComputeUs: 5}}}
-	events := []hare.Event{{Type: hare.EventJobArrived, Job: "a", Arrived: &job}, {Type: hare.EventTaskEnded, Job: "a", ComputeUs: 5}}
+	events := []hare.Event{{Type: hare.EventJobArrived, Job: "a", Arrived: &job}, {Type: hare.EventTaskEnded, Job: "a",
+		ComputeUs: 5}}
 	if _, err := w.Step(0, events); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.heard[0].Arrived; got.On[0].ComputeUs != 7 || got.Tasks != 3 || job.On[0].ComputeUs != 5 || events[0].Arrived != &job {
+	if got := l.heard[0].Arrived; got.On[0].ComputeUs != 7 || got.Tasks != 3 || job.On[0].ComputeUs != 5 ||
+		events[0].Arrived != &job {
 		t.Errorf("heard %+v of %+v", got, job)
 	}
 	if l.heard[1] != events[1] {
@@ -89,7 +92,8 @@ func TestSyncsAreTheSameJobs(t *testing.T) {
 		like := cases[i%2].Inst
 		for k, j := range c.Inst.Jobs {
 			o := like.Jobs[k]
-			if j.ID != o.ID || j.Rounds != o.Rounds || j.ReleaseUs != o.ReleaseUs || j.WeightMicro != o.WeightMicro || j.On[0] != o.On[0] || j.Tasks > o.Tasks {
+			if j.ID != o.ID || j.Rounds != o.Rounds || j.ReleaseUs != o.ReleaseUs || j.WeightMicro != o.WeightMicro ||
+				j.On[0] != o.On[0] || j.Tasks > o.Tasks {
 				t.Fatalf("%s and %s: job %d", c.Inst.Name, like.Name, k)
 			}
 		}

@@ -20,7 +20,8 @@ func tiny(t *testing.T) []experiment.Case {
 	t.Helper()
 	var cases []experiment.Case
 	for seed := range uint64(2) {
-		inst, err := trace.Generate(trace.GenerateConfig{Jobs: 6, Seed: seed, GPUs: []hare.TypeCount{{Type: "V100", Count: 4}, {Type: "K80", Count: 4}}, Arrivals: "uniform:100", Sync: "gang"})
+		inst, err := trace.Generate(trace.GenerateConfig{Jobs: 6, Seed: seed, GPUs: []hare.TypeCount{{Type: "V100",
+			Count: 4}, {Type: "K80", Count: 4}}, Arrivals: "uniform:100", Sync: "gang"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,11 +107,13 @@ func TestWeightedJCT(t *testing.T) {
 func TestRefusedRun(t *testing.T) {
 	x := experiment.All()[0]
 	bad := errors.New("refused")
-	r, err := x.Run(t.Context(), experiment.Config{Policies: []string{"fifo"}, Instances: tiny(t)[:1], Check: func(*hare.Instance, *hare.Result) error { return bad }})
+	r, err := x.Run(t.Context(), experiment.Config{Policies: []string{"fifo"}, Instances: tiny(t)[:1],
+		Check: func(*hare.Instance, *hare.Result) error { return bad }})
 	if r != nil || !errors.Is(err, bad) || !strings.Contains(err.Error(), "fifo") {
 		t.Error(r, err)
 	}
-	if _, err := x.Run(t.Context(), experiment.Config{Policies: []string{"hals"}, Instances: tiny(t)[:1]}); err == nil || !strings.Contains(err.Error(), `"hlas"`) {
+	if _, err := x.Run(t.Context(), experiment.Config{Policies: []string{"hals"}, Instances: tiny(t)[:1]}); err == nil ||
+		!strings.Contains(err.Error(), `"hlas"`) {
 		t.Error(err)
 	}
 	if _, err := experiment.Find("weighted"); err == nil || !strings.Contains(err.Error(), "weighted-jct") {

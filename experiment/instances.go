@@ -56,7 +56,8 @@ func (s set) generate(g setting, seed uint64) (*hare.Instance, error) {
 
 // cluster is the standard one times a/b.
 func cluster(a, b int) []hare.TypeCount {
-	return []hare.TypeCount{{Type: "V100", Count: 64 * a / b}, {Type: "T4", Count: 48 * a / b}, {Type: "K80", Count: 24 * a / b}, {Type: "M60", Count: 24 * a / b}}
+	return []hare.TypeCount{{Type: "V100", Count: 64 * a / b}, {Type: "T4", Count: 48 * a / b}, {Type: "K80",
+		Count: 24 * a / b}, {Type: "M60", Count: 24 * a / b}}
 }
 
 // arriving is arrivals over spanS.

@@ -41,7 +41,10 @@ var thresholds = Info{
 	schemes:  named("hlas", "tiresias", "fifo"),
 	cases: func(s set) ([]Case, error) {
 		cases, err := s.twoLoads()
-		return again(cases, []float64{60, 180, 600, 1800, 3600, 7200}, func(c *Case, x float64) { c.ThresholdUs = int64(x) * 1e6 }), err
+		return again(cases, []float64{60, 180, 600, 1800, 3600, 7200}, func(c *Case,
+			x float64) {
+			c.ThresholdUs = int64(x) * 1e6
+		}), err
 	},
 }
 

@@ -44,7 +44,8 @@ func bars(rows []Row) *plot.Bars {
 	}
 	for i := range rows {
 		y := &rows[i]
-		b.Bars = append(b.Bars, plot.Bar{Name: y.label(), Value: y.WeightedJCTS.Mean, Note: fmt.Sprintf("%.2f × bound", y.Ratio.Mean)})
+		b.Bars = append(b.Bars, plot.Bar{Name: y.label(), Value: y.WeightedJCTS.Mean, Note: fmt.Sprintf("%.2f × bound",
+			y.Ratio.Mean)})
 	}
 	return b
 }

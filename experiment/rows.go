@@ -44,7 +44,8 @@ func (r *Report) Rows() []Row {
 			if !slices.Contains(groups, x.Group) {
 				groups = append(groups, x.Group)
 			}
-			rows = append(rows, Row{Group: x.Group, Variant: x.Variant, Scheme: x.Scheme, X: x.X, Knows: string(x.Policy.Knows())})
+			rows = append(rows, Row{Group: x.Group, Variant: x.Variant, Scheme: x.Scheme, X: x.X,
+				Knows: string(x.Policy.Knows())})
 		}
 		y, m := &rows[i], x.Metrics
 		y.Instances++
@@ -65,7 +66,10 @@ func (r *Report) Rows() []Row {
 			y.Ratio.Add(x.Ratio)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int { return slices.Index(groups, a.Group) - slices.Index(groups, b.Group) })
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		return slices.Index(groups, a.Group) - slices.Index(groups,
+			b.Group)
+	})
 	return rows
 }
 
@@ -88,7 +92,8 @@ var (
 	p99Slowdown   = measure{name: "p99 slowdown", digits: 1, of: func(y *Row) sim.Stat { return y.P99Slowdown }}
 	worstSlowdown = measure{name: "worst slowdown", digits: 1, of: func(y *Row) sim.Stat { return y.WorstSlowdown }}
 	within        = measure{name: "within 25 min %", digits: 1, of: func(y *Row) sim.Stat { return y.Within }}
-	then          = measure{name: "when the first has 90.5 %", digits: 1, of: func(y *Row) sim.Stat { return y.ShareThen }}
+	then          = measure{name: "when the first has 90.5 %", digits: 1,
+		of: func(y *Row) sim.Stat { return y.ShareThen }}
 )
 
 // pictured are the measures that have a picture each.

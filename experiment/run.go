@@ -106,8 +106,10 @@ func (p *prepared) size() int { return len(p.instances) + len(p.cases)*len(p.sch
 
 // prepare fills in defaults and makes the instances.
 func (x Info) prepare(cfg *Config) (*prepared, error) {
-	if cfg.Scale < 0 || cfg.Repeat < 0 || cfg.Parallel < 0 || cfg.Scale > 1000 || cfg.Repeat > 10_000 || cfg.Parallel > 1000 {
-		return nil, fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000", cfg.Scale, cfg.Repeat, cfg.Parallel)
+	if cfg.Scale < 0 || cfg.Repeat < 0 || cfg.Parallel < 0 || cfg.Scale > 1000 || cfg.Repeat > 10_000 ||
+		cfg.Parallel > 1000 {
+		return nil, fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000",
+			cfg.Scale, cfg.Repeat, cfg.Parallel)
 	}
 	if cfg.Solver.BoundWork == 0 {
 		cfg.Solver.BoundWork = boundWork

@@ -44,7 +44,8 @@ var mix = Info{
 	schemes:   six,
 	cases: func(s set) ([]Case, error) {
 		return s.sweep("arrivals over 1200 s", []float64{0, 32, 64, 96, 128, 160}, func(x float64) setting {
-			return setting{gpus: []hare.TypeCount{{Type: "V100", Count: int(x)}, {Type: "K80", Count: 160 - int(x)}}, arrivals: arriving()}
+			return setting{gpus: []hare.TypeCount{{Type: "V100", Count: int(x)}, {Type: "K80", Count: 160 - int(x)}},
+				arrivals: arriving()}
 		})
 	},
 }

@@ -65,7 +65,8 @@ var heterogeneity = Info{
 						}},
 					}
 					if fast > 0 {
-						inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "v", GPUs: []hare.TypeCount{{Type: "V100", Count: fast}}})
+						inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "v", GPUs: []hare.TypeCount{{Type: "V100",
+							Count: fast}}})
 						inst.Jobs[0].On = append(inst.Jobs[0].On, hare.Profile{Type: "V100", ComputeUs: us(m.fast), SyncUs: us(m.syncS)})
 					}
 					cases = append(cases, Case{Group: m.name, X: float64(fast), Variant: v.name, Inst: inst})

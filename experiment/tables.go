@@ -84,7 +84,8 @@ func (x *Info) flat(rows []Row) table {
 
 // pivot has a row a scheme and a column a value.
 func (x *Info) pivot(rows []Row, m measure) table {
-	t := table{Caption: rows[0].Group + ": " + m.name + over(rows), Heads: []string{"policy \\ " + x.axis, "knows"}, Texts: 2}
+	t := table{Caption: rows[0].Group + ": " + m.name + over(rows), Heads: []string{"policy \\ " + x.axis, "knows"},
+		Texts: 2}
 	var labels []string
 	var xs []float64
 	for i := range rows {

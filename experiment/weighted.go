@@ -39,10 +39,13 @@ var algorithm1 = Info{
 	schemes: []Scheme{
 		{Policy: "hare_offline"},
 		{Policy: "hare_offline", Name: "order by prices, gaps used, no search", Config: task.Config{Moves: -1}},
-		{Policy: "hare_offline", Name: "order by prices, GPU that finishes first", Config: task.Config{Moves: -1, Assign: "earliest_finish"}},
-		{Policy: "hare_offline", Name: "order by prices, GPU available first", Config: task.Config{Moves: -1, Assign: "earliest_available"}},
+		{Policy: "hare_offline", Name: "order by prices, GPU that finishes first", Config: task.Config{Moves: -1,
+			Assign: "earliest_finish"}},
+		{Policy: "hare_offline", Name: "order by prices, GPU available first", Config: task.Config{Moves: -1,
+			Assign: "earliest_available"}},
 		{Policy: "hare_paper", Name: "order of the relaxation, gaps used", Config: task.Config{Assign: "insertion"}},
-		{Policy: "hare_paper", Name: "order of the relaxation, GPU that finishes first", Config: task.Config{Assign: "earliest_finish"}},
+		{Policy: "hare_paper", Name: "order of the relaxation, GPU that finishes first",
+			Config: task.Config{Assign: "earliest_finish"}},
 		{Policy: "hare_paper", Name: "hare_paper: that order, GPU available first"},
 	},
 	cases: func(s set) ([]Case, error) {

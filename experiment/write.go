@@ -54,7 +54,8 @@ func (r *Report) CSV(w io.Writer) error {
 	for _, x := range r.Runs {
 		m := x.Metrics
 		lines = append(lines, []string{
-			x.Group, strconv.FormatFloat(x.X, 'g', -1, 64), x.Variant, strconv.FormatUint(x.Seed, 10), x.Instance, x.Scheme, x.Policy.Name, string(x.Policy.Knows()),
+			x.Group, strconv.FormatFloat(x.X, 'g', -1, 64), x.Variant, strconv.FormatUint(x.Seed,
+				10), x.Instance, x.Scheme, x.Policy.Name, string(x.Policy.Knows()),
 			f(m.WeightedJCTS), f(x.Bound), f(x.Ratio), f(x.Lower), f(m.MeanJCTS), f(x.MeanOver), f(m.P50JCTS), f(m.P90JCTS), f(m.P99JCTS), f(m.MakespanS),
 			f(m.Utilization), f(m.MeanWaitS), f(m.P99WaitS), f(m.MeanSlowdown), f(m.P99Slowdown), f(x.WorstSlowdown), f(x.LongJCTS), f(m.MeanRho), f(m.WorstRho),
 			f(m.Jain), strconv.FormatInt(m.Switches, 10), f(m.Share(withinS)), f(x.ShareThen),
@@ -68,7 +69,8 @@ func (r *Report) Markdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "# %s\n\n%s\n%s\n", r.Info.Title, r.Info.Text, r.Info.Published)
 	for _, t := range r.tables() {
-		fmt.Fprintf(b, "\n%s\n\n| %s |\n|%s\n", t.Caption, strings.Join(t.Heads, " | "), strings.Repeat("---|", len(t.Heads)))
+		fmt.Fprintf(b, "\n%s\n\n| %s |\n|%s\n", t.Caption, strings.Join(t.Heads, " | "), strings.Repeat("---|",
+			len(t.Heads)))
 		for _, cells := range t.Rows {
 			fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 		}

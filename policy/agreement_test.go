@@ -121,7 +121,8 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 			jobs[i].SLO = []float64{1.2, 2, 10}[i%3]
 		}
 		if info.Needs.Entities {
-			jobs[i].Entity = []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3, FIFO: true}}[i%3]
+			jobs[i].Entity = []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 3,
+				FIFO: true}}[i%3]
 		}
 	}
 	o, err := sim.RunLeases(context.Background(), info.Name, sim.LeaseCluster{Types: r.rated.Types, GPUs: r.rated.GPUs},
@@ -137,7 +138,8 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 func leaseJobs(r *trace.RatedTrace) []sim.LeaseJob {
 	jobs := make([]sim.LeaseJob, len(r.Jobs))
 	for i, j := range r.Jobs {
-		jobs[i] = sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)}
+		jobs[i] = sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs, Steps: j.Steps,
+			Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)}
 	}
 	return jobs
 }
@@ -163,33 +165,35 @@ func TestGavelAgreement(t *testing.T) {
 	_, noEngine := solver.Ready(context.Background())
 	// The second file is of clusters and a trace that no code was written to.
 	for _, r := range append(references(t, "gavel_reference.csv"), references(t, "gavel_more.csv")...) {
-		t.Run(r.policy+"/"+strings.TrimSuffix(strings.TrimPrefix(r.trace, "gavel_trace_"), ".csv")+"/"+r.gpus, func(t *testing.T) {
-			within := 0.02
-			if r.policy == "isolated" || r.policy == "gandiva" {
-				within = 0.05
-			}
-			if info, err := policy.Find("gavel:" + r.policy); err == nil && info.Needs.LP && noEngine != nil {
-				t.Skip(noEngine)
-			}
-			r.play(t, solver)
-			for _, f := range []struct {
-				name      string
-				got, want float64
-			}{{"jct", r.gotJCT, r.jct}, {"total", r.gotTotal, r.total}} {
-				limit := within
-				if v, ok := apart[r.policy+" "+r.trace+" "+f.name]; ok {
-					f.want, limit = v, 1e-6
+		t.Run(r.policy+"/"+strings.TrimSuffix(strings.TrimPrefix(r.trace, "gavel_trace_"), ".csv")+"/"+r.gpus,
+			func(t *testing.T) {
+				within := 0.02
+				if r.policy == "isolated" || r.policy == "gandiva" {
+					within = 0.05
 				}
-				if off := f.got/f.want - 1; !(math.Abs(off) <= limit) {
-					t.Errorf("%s %.3f, Gavel %.3f: %+.2f %%", f.name, f.got, f.want, 100*off)
+				if info, err := policy.Find("gavel:" + r.policy); err == nil && info.Needs.LP && noEngine != nil {
+					t.Skip(noEngine)
 				}
-			}
-			if math.Abs(r.gotUse-r.utilization) > 0.03 {
-				t.Errorf("utilization %.3f, Gavel %.3f", r.gotUse, r.utilization)
-			}
-			t.Logf("jct %.3f (%+.3f %%), total %.3f (%+.3f %%), utilization %.3f (%.3f), %.2f s", r.gotJCT, 100*(r.gotJCT/r.jct-1),
-				r.gotTotal, 100*(r.gotTotal/r.total-1), r.gotUse, r.utilization, r.took.Seconds())
-		})
+				r.play(t, solver)
+				for _, f := range []struct {
+					name      string
+					got, want float64
+				}{{"jct", r.gotJCT, r.jct}, {"total", r.gotTotal, r.total}} {
+					limit := within
+					if v, ok := apart[r.policy+" "+r.trace+" "+f.name]; ok {
+						f.want, limit = v, 1e-6
+					}
+					if off := f.got/f.want - 1; !(math.Abs(off) <= limit) {
+						t.Errorf("%s %.3f, Gavel %.3f: %+.2f %%", f.name, f.got, f.want, 100*off)
+					}
+				}
+				if math.Abs(r.gotUse-r.utilization) > 0.03 {
+					t.Errorf("utilization %.3f, Gavel %.3f", r.gotUse, r.utilization)
+				}
+				t.Logf("jct %.3f (%+.3f %%), total %.3f (%+.3f %%), utilization %.3f (%.3f), %.2f s", r.gotJCT,
+					100*(r.gotJCT/r.jct-1),
+					r.gotTotal, 100*(r.gotTotal/r.total-1), r.gotUse, r.utilization, r.took.Seconds())
+			})
 	}
 }
 
@@ -231,7 +235,8 @@ func TestGavelAgreementInTheMiddle(t *testing.T) {
 				}
 				t.Logf("%s %.3f, Gavel%s (%+.3f %% of the first)", name, got, text, 100*(got/of(&all[0])-1))
 				within := 0.02
-				if !strings.Contains(k.policy, "_perf") && !strings.Contains(k.trace, "max_min") && !strings.Contains(k.trace, "500") {
+				if !strings.Contains(k.policy, "_perf") && !strings.Contains(k.trace, "max_min") && !strings.Contains(k.trace,
+					"500") {
 					within = 0.1
 				}
 				if got < low*(1-within) || got > high*(1+within) {
@@ -252,18 +257,21 @@ func TestGavelWithoutAnEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !info.Needs.LP || !strings.Contains(r.trace, "generated") && !(*oracle && strings.Contains(r.trace, "continuous")) {
+		if !info.Needs.LP || !strings.Contains(r.trace, "generated") && !(*oracle && strings.Contains(r.trace,
+			"continuous")) {
 			continue
 		}
 		r.play(t, nil)
-		t.Logf("%s, %s: jct %.3f (%+.2f %%), total %.3f (%+.2f %%), %.2f s", r.policy, r.trace, r.gotJCT, 100*(r.gotJCT/r.jct-1),
+		t.Logf("%s, %s: jct %.3f (%+.2f %%), total %.3f (%+.2f %%), %.2f s", r.policy, r.trace, r.gotJCT,
+			100*(r.gotJCT/r.jct-1),
 			r.gotTotal, 100*(r.gotTotal/r.total-1), r.took.Seconds())
 		limit := 0.02
 		if r.policy == "max_min_fairness" {
 			limit = 0.12
 		}
 		if math.Abs(r.gotJCT/r.jct-1) > limit || math.Abs(r.gotTotal/r.total-1) > limit {
-			t.Errorf("%s, %s: jct %.3f, Gavel %.3f; total %.3f, Gavel %.3f", r.policy, r.trace, r.gotJCT, r.jct, r.gotTotal, r.total)
+			t.Errorf("%s, %s: jct %.3f, Gavel %.3f; total %.3f, Gavel %.3f", r.policy, r.trace, r.gotJCT, r.jct, r.gotTotal,
+				r.total)
 		}
 	}
 }

@@ -26,7 +26,8 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			for seed := range seeds {
 				r := rand.New(rand.NewPCG(seed, 13))
-				cluster := sim.LeaseCluster{Types: []string{"K80", "P100", "V100"}, GPUs: []int{1 + r.IntN(4), 1 + r.IntN(4), 1 + r.IntN(4)}}
+				cluster := sim.LeaseCluster{Types: []string{"K80", "P100", "V100"}, GPUs: []int{1 + r.IntN(4), 1 + r.IntN(4),
+					1 + r.IntN(4)}}
 				entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2.5, FIFO: true}}
 				var jobs []sim.LeaseJob
 				atS := 0.0
@@ -47,7 +48,10 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 					atS += float64(r.IntN(3)) * 900 * r.Float64()
 					jobs = append(jobs, j)
 				}
-				cfg := sim.LeaseConfig{PairRates: func(a, b *sim.LeaseJob, k int) (float64, float64) { return 0.7 * a.Rate[k], 0.7 * b.Rate[k] }}
+				cfg := sim.LeaseConfig{PairRates: func(a, b *sim.LeaseJob, k int) (float64, float64) {
+					return 0.7 * a.Rate[k],
+						0.7 * b.Rate[k]
+				}}
 				o, err := sim.RunLeases(t.Context(), p.Name, cluster, jobs, p.New(lease.Config{}), cfg)
 				if p.Name == "gavel:fifo" && errors.Is(err, sim.ErrStalled) {
 					continue // it may promise a job a type that is too narrow, as Gavel's does

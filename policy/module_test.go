@@ -32,7 +32,8 @@ func TestExampleModule(t *testing.T) {
 	run("test", "./...")
 	shows := func(what, text string) {
 		for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
-			if line = strings.TrimRight("    "+strings.ReplaceAll(line, "\t", "    "), " "); line != "" && !strings.Contains(string(page), "\n"+line+"\n") {
+			if line = strings.TrimRight("    "+strings.ReplaceAll(line, "\t", "    "), " "); line != "" &&
+				!strings.Contains(string(page), "\n"+line+"\n") {
 				t.Errorf("docs/own-policy.md lacks a line of %s: %q", what, line)
 			}
 		}

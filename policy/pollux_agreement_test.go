@@ -19,7 +19,8 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-var polluxDir = flag.String("pollux", "", "folder simulator of petuum/adaptdl, branch osdi21-artifact: compare all of its 64 runs")
+var polluxDir = flag.String("pollux", "",
+	"folder simulator of petuum/adaptdl, branch osdi21-artifact: compare all of its 64 runs")
 
 // elasticJobs reads a workload with the shipped tables.
 func elasticJobs(t testing.TB, name, workload string) []sim.ElasticJob {
@@ -49,13 +50,15 @@ func playPollux(t testing.TB, name string, jobs []sim.ElasticJob) *sim.ElasticOu
 	return playElastic(t, "pollux:"+name, slices.Repeat([]int{4}, 16), jobs, sim.ElasticConfig{})
 }
 
-func playElastic(t testing.TB, name string, nodes []int, jobs []sim.ElasticJob, cfg sim.ElasticConfig) *sim.ElasticOutcome {
+func playElastic(t testing.TB, name string, nodes []int, jobs []sim.ElasticJob,
+	cfg sim.ElasticConfig) *sim.ElasticOutcome {
 	t.Helper()
 	info, err := policy.Find(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs, info.New(lease.Config{}).(sim.ElasticPolicy), cfg)
+	o, err := sim.RunElastic(context.Background(), name, sim.ElasticCluster{GPUType: "T4", Nodes: nodes}, jobs,
+		info.New(lease.Config{}).(sim.ElasticPolicy), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +125,8 @@ func TestPolluxAgreement(t *testing.T) {
 			what := fmt.Sprintf("%s on workload %d", name, n)
 			o := playPollux(t, name, jobs)
 			agree(t, what, o, want[name+strconv.Itoa(n)])
-			if published := map[string]float64{"tiresias": 3469.69375, "optimus": 5301.875}[name]; n == 6 && o.MeanJCTS != published {
+			if published := map[string]float64{"tiresias": 3469.69375, "optimus": 5301.875}[name]; n == 6 &&
+				o.MeanJCTS != published {
 				t.Errorf("%s: mean JCT %v s, published %v", what, o.MeanJCTS, published)
 			}
 		}
@@ -160,9 +164,11 @@ func TestPolluxSettings(t *testing.T) {
 		{"optimus", 20, 3, sim.ElasticConfig{}, 5876.46875, 69600},
 	} {
 		o := playElastic(t, "pollux:"+c.name, slices.Repeat([]int{c.gpus}, c.nodes), jobs, c.cfg)
-		t.Logf("%s, %d nodes, %+v: mean JCT %.5f s, Pollux %.5f; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS, c.meanS, o.TotalS, c.totalS)
+		t.Logf("%s, %d nodes, %+v: mean JCT %.5f s, Pollux %.5f; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS, c.meanS,
+			o.TotalS, c.totalS)
 		if o.MeanJCTS != c.meanS || o.TotalS != c.totalS {
-			t.Errorf("%s, %d nodes, %+v: mean JCT %v s, Pollux %v; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS, c.meanS, o.TotalS, c.totalS)
+			t.Errorf("%s, %d nodes, %+v: mean JCT %v s, Pollux %v; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS, c.meanS,
+				o.TotalS, c.totalS)
 		}
 	}
 }
@@ -201,11 +207,13 @@ func TestPolluxArtifact(t *testing.T) {
 			}
 			for n := 1; n <= 8; n++ {
 				workload := fmt.Sprintf("workload-%d", n)
-				text, err := os.ReadFile(filepath.Join(*polluxDir, "workloads"+strings.TrimPrefix("-"+load, "-1.0"), workload+".csv"))
+				text, err := os.ReadFile(filepath.Join(*polluxDir, "workloads"+strings.TrimPrefix("-"+load, "-1.0"),
+					workload+".csv"))
 				if err != nil {
 					t.Fatal(err)
 				}
-				agree(t, fmt.Sprintf("%s at load %s on %s", name, load, workload), playPollux(t, name, elasticJobs(t, workload, string(text))), want.JCTs[workload])
+				agree(t, fmt.Sprintf("%s at load %s on %s", name, load, workload), playPollux(t, name, elasticJobs(t, workload,
+					string(text))), want.JCTs[workload])
 			}
 		}
 	}

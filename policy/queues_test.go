@@ -63,7 +63,8 @@ const cutS = 800
 // queueRows: the seeds are the numbers of the rows, and were not chosen.
 func queueRows() []queueRow {
 	fifos := map[string]play{
-		"fifo": named("fifo", hare.Relaxed), "fifo (gang)": named("fifo", hare.Gang), "fifo (rigid)": named("fifo", hare.Rigid),
+		"fifo": named("fifo", hare.Relaxed), "fifo (gang)": named("fifo", hare.Gang), "fifo (rigid)": named("fifo",
+			hare.Rigid),
 		"kueue": named("kueue", hare.Rigid), "kueue_strict": named("kueue_strict", hare.Rigid),
 		"gavel_fifo": named("gavel_fifo", hare.Rigid), "easy_backfill": named("easy_backfill", hare.Rigid),
 	}
@@ -78,7 +79,8 @@ func queueRows() []queueRow {
 		return erlangC(k, rho) // the number in the system moves as in M/M/k, and the law does not matter
 	}
 	isolated := map[string]play{"gavel:isolated": lent("gavel:isolated")}
-	las := map[string]play{"gavel:max_min_fairness": lent("gavel:max_min_fairness"), "gavel:max_min_fairness_perf": lent("gavel:max_min_fairness_perf")}
+	las := map[string]play{"gavel:max_min_fairness": lent("gavel:max_min_fairness"),
+		"gavel:max_min_fairness_perf": lent("gavel:max_min_fairness_perf")}
 	levels := map[string]play{"hlas": tasks(hare.Gang, func(i *hare.Instance) (online.Policy, error) {
 		return online.NewHLAS(sim.Cluster(i), online.HLASConfig{ThresholdsUs: []int64{cutS*1e6 - 1e3}, Kappa: 1e6})
 	}), "tiresias": tasks(hare.Gang, func(i *hare.Instance) (online.Policy, error) {
@@ -143,7 +145,8 @@ func TestQueues(t *testing.T) {
 				}
 				who[line] = append(who[line], name)
 				if !(math.Abs(mean-want) <= all*half) {
-					t.Errorf("mean time in the system %.2f s, known %.2f s, %.1f standard errors apart, allowed %.1f", mean, want, math.Abs(mean-want)/half, all)
+					t.Errorf("mean time in the system %.2f s, known %.2f s, %.1f standard errors apart, allowed %.1f", mean, want,
+						math.Abs(mean-want)/half, all)
 				}
 			})
 		}
@@ -226,7 +229,8 @@ func named(name string, sync hare.Sync) play {
 func tasks(sync hare.Sync, make func(*hare.Instance) (online.Policy, error)) play {
 	return func(t *testing.T, s *stream, stepS float64) []float64 {
 		t.Helper()
-		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "GPU", Count: s.servers}}}}}}
+		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
+			GPUs: []hare.TypeCount{{Type: "GPU", Count: s.servers}}}}}}
 		var workUs int64
 		roundingS := 1e-3 // at most, of equal rounds
 		for i, size := range s.sizes {
@@ -285,7 +289,8 @@ func (w *watcher) see(r wire.Record) error {
 		w.jobsUs += span * int64(w.there)
 		w.busyUs += span * int64(w.running)
 		if w.running != min(w.there, w.servers) {
-			return fmt.Errorf("before %d µs %d GPUs of %d computed while %d jobs were there", r.Event.AtUs, w.running, w.servers, w.there)
+			return fmt.Errorf("before %d µs %d GPUs of %d computed while %d jobs were there", r.Event.AtUs, w.running,
+				w.servers, w.there)
 		}
 	}
 	switch r.Event.Type {
@@ -321,9 +326,11 @@ func lent(name string) play {
 		jobs := make([]sim.LeaseJob, len(s.sizes))
 		for i, size := range s.sizes {
 			steps := int64(math.Round(size * 1000))
-			jobs[i] = sim.LeaseJob{ID: strconv.Itoa(i), ArrivalS: s.arrivals[i], Weight: 1, GPUs: 1, Steps: steps, Rate: []float64{1000}}
+			jobs[i] = sim.LeaseJob{ID: strconv.Itoa(i), ArrivalS: s.arrivals[i], Weight: 1, GPUs: 1, Steps: steps,
+				Rate: []float64{1000}}
 		}
-		o, err := sim.RunLeases(context.Background(), name, sim.LeaseCluster{Types: []string{"GPU"}, GPUs: []int{s.servers}}, jobs, info.New(lease.Config{}), sim.LeaseConfig{LeaseS: stepS, ResetS: -1})
+		o, err := sim.RunLeases(context.Background(), name, sim.LeaseCluster{Types: []string{"GPU"},
+			GPUs: []int{s.servers}}, jobs, info.New(lease.Config{}), sim.LeaseConfig{LeaseS: stepS, ResetS: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

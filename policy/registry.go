@@ -55,14 +55,17 @@ func All() []Info {
 		return task.Nothing
 	}
 	for _, p := range lease.All() {
-		out = append(out, Info{Name: p.Name, Engine: Lease, Needs: p.Needs, Knows: knows(p.Needs.Sizes), Text: p.Text, lease: p})
+		out = append(out, Info{Name: p.Name, Engine: Lease, Needs: p.Needs, Knows: knows(p.Needs.Sizes), Text: p.Text,
+			lease: p})
 	}
 	for _, p := range elastic.All() {
-		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: lease.Needs{Sizes: p.Sizes}, Knows: knows(p.Sizes), Text: p.Text, elastic: p})
+		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: lease.Needs{Sizes: p.Sizes}, Knows: knows(p.Sizes),
+			Text: p.Text, elastic: p})
 	}
 	for _, p := range task.All() {
 		sizes := p.Knows() == task.Sizes || p.Knows() == task.Future
-		out = append(out, Info{Name: p.Name, Engine: Task, Needs: lease.Needs{Sizes: sizes}, Knows: p.Knows(), Text: p.Text, task: p})
+		out = append(out, Info{Name: p.Name, Engine: Task, Needs: lease.Needs{Sizes: sizes}, Knows: p.Knows(),
+			Text: p.Text, task: p})
 	}
 	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return out
@@ -116,7 +119,8 @@ func FindTask(name string) (task.Info, error) {
 		names = append(names, p.Name)
 	}
 	if p, err := Find(name); err == nil {
-		return task.Info{}, fmt.Errorf("policy %s lends whole gangs, and this takes policies of tasks: %s", p.Name, strings.Join(names, ", "))
+		return task.Info{}, fmt.Errorf("policy %s lends whole gangs, and this takes policies of tasks: %s", p.Name,
+			strings.Join(names, ", "))
 	}
 	return task.Info{}, &UnknownError{name, nearest(name, names), names}
 }

@@ -43,7 +43,8 @@ func RestoreSession(name string, snapshot []byte) (online.Durable, error) {
 // forSession finds a policy that can run in a session, or says why there is none.
 func forSession(name string) (task.FromEvents, error) {
 	refuse := func(code, format string, a ...any) (task.FromEvents, error) {
-		return task.FromEvents{}, &hare.InvalidError{Pointer: "/policy", Code: code, Detail: fmt.Sprintf(format, a...) + ": use one of " + strings.Join(SessionNames(), ", ")}
+		return task.FromEvents{}, &hare.InvalidError{Pointer: "/policy", Code: code, Detail: fmt.Sprintf(format,
+			a...) + ": use one of " + strings.Join(SessionNames(), ", ")}
 	}
 	info, err := Find(name)
 	if err != nil {

@@ -21,7 +21,8 @@ var small = &hare.Cluster{Nodes: []hare.Node{
 // restored, by its own name alone.
 func TestSessionPolicies(t *testing.T) {
 	names := policy.SessionNames()
-	if want := []string{"fifo", "gandiva", "gavel_fifo", "hlas", "kueue", "kueue_strict", "tiresias"}; !slices.Equal(names, want) {
+	if want := []string{"fifo", "gandiva", "gavel_fifo", "hlas", "kueue", "kueue_strict",
+		"tiresias"}; !slices.Equal(names, want) {
 		t.Errorf("sessions run %s", names)
 	}
 	for _, name := range names {
@@ -50,7 +51,8 @@ func TestSessionPolicies(t *testing.T) {
 		if p, err := policy.OpenSession(name, small, []byte(`{"no": 1}`)); err == nil || p != nil {
 			t.Errorf("%s takes an unknown parameter", name)
 		}
-		windows := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: small.Nodes[0].GPUs, Windows: []hare.Window{{EndUs: 1}}}}}
+		windows := &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: small.Nodes[0].GPUs,
+			Windows: []hare.Window{{EndUs: 1}}}}}
 		if p, err := policy.OpenSession(name, windows, nil); err == nil || p != nil {
 			t.Errorf("%s knows the future", name)
 		}
@@ -69,7 +71,8 @@ func TestSessionRefusesPolicies(t *testing.T) {
 	} {
 		_, err := policy.OpenSession(name, small, nil)
 		var inv *hare.InvalidError
-		if !errors.As(err, &inv) || inv.Pointer != "/policy" || !strings.Contains(inv.Detail, want) || !strings.HasSuffix(inv.Detail, strings.Join(policy.SessionNames(), ", ")) {
+		if !errors.As(err, &inv) || inv.Pointer != "/policy" || !strings.Contains(inv.Detail, want) ||
+			!strings.HasSuffix(inv.Detail, strings.Join(policy.SessionNames(), ", ")) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := policy.RestoreSession(name, nil); err == nil {
@@ -94,11 +97,13 @@ func TestSessionParameters(t *testing.T) {
 		{"gandiva", `{"slice_s": 1e99}`, "/slice_s"},
 	} {
 		var inv *hare.InvalidError
-		if _, err := policy.OpenSession(c.name, small, []byte(c.parameters)); !errors.As(err, &inv) || inv.Pointer != c.pointer {
+		if _, err := policy.OpenSession(c.name, small, []byte(c.parameters)); !errors.As(err, &inv) ||
+			inv.Pointer != c.pointer {
 			t.Errorf("%s %s: %v", c.name, c.parameters, err)
 		}
 	}
-	for name, parameters := range map[string]string{"tiresias": ` {"thresholds_s": [10.5, 20], "knob": -1}`, "gandiva": `{"slice_s": 0.5}`, "kueue": "{}"} {
+	for name, parameters := range map[string]string{"tiresias": ` {"thresholds_s": [10.5, 20], "knob": -1}`,
+		"gandiva": `{"slice_s": 0.5}`, "kueue": "{}"} {
 		p, err := policy.OpenSession(name, small, []byte(parameters))
 		if err != nil {
 			t.Fatal(err)

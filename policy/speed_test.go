@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	speedRuns   = flag.Int("hare.speed", 0, "run every policy of leases so many times, and print the table of docs/policies.md; 3 is good")
+	speedRuns = flag.Int("hare.speed", 0,
+		"run every policy of leases so many times, and print the table of docs/policies.md; 3 is good")
 	speedPolicy = flag.String("hare.policies", "", "of these names alone, separated by commas")
 )
 
@@ -66,7 +67,8 @@ func TestSpeedTable(t *testing.T) {
 		if peer.trace != continuous {
 			took = fastest(peer)
 		}
-		fmt.Printf("%s %s | %.2f | %.3f | %.0f |\n", line, strings.TrimSuffix(strings.TrimPrefix(peer.trace, "gavel_trace_"), ".csv"),
+		fmt.Printf("%s %s | %.2f | %.3f | %.0f |\n", line, strings.TrimSuffix(strings.TrimPrefix(peer.trace,
+			"gavel_trace_"), ".csv"),
 			peer.wallS, took.Seconds(), peer.wallS/took.Seconds())
 	}
 }

@@ -29,7 +29,8 @@ func (s *series) bound(ctx context.Context, in *jobsInput, runs []Run) (*simulat
 	r := s.req
 	verified := slices.ContainsFunc(runs, func(x Run) bool { return x.Verified })
 	switch {
-	case r.Bound == "" || r.Bound == simulation.BoundNever || in.tasks == nil || !verified || r.First > 0 || r.Last > 0 || r.Generate != nil && r.repeats() > 1:
+	case r.Bound == "" || r.Bound == simulation.BoundNever || in.tasks == nil || !verified || r.First > 0 ||
+		r.Last > 0 || r.Generate != nil && r.repeats() > 1:
 		return nil, nil
 	case r.Bound == simulation.BoundAuto && len(in.tasks.Jobs) > boundJobs:
 		return nil, nil
@@ -45,7 +46,8 @@ func (s *series) bound(ctx context.Context, in *jobsInput, runs []Run) (*simulat
 	case !rel.Certified:
 		return nil, nil
 	}
-	b := &simulation.Bound{WeightedJCTS: floatBelow(rel.Bound.RoundDown()), Method: rel.Method, Above: map[string]float64{}}
+	b := &simulation.Bound{WeightedJCTS: floatBelow(rel.Bound.RoundDown()), Method: rel.Method,
+		Above: map[string]float64{}}
 	for i := range runs {
 		if x := &runs[i]; x.Verified && b.WeightedJCTS > 0 {
 			b.Above[x.Policy] = max(b.Above[x.Policy], x.WeightedJCTS/b.WeightedJCTS-1)
@@ -76,7 +78,8 @@ func (r *Report) boundNote() []string {
 			above = append(above, fmt.Sprintf("%s %.1f %%", name, math.Abs(math.Ceil(v*1000-1e-9))/10))
 		}
 	}
-	note := fmt.Sprintf("bound: no plan of these jobs has a sum of weight × JCT below %.3f s (certified)", math.Floor(r.Bound.WeightedJCTS*1000)/1000)
+	note := fmt.Sprintf("bound: no plan of these jobs has a sum of weight × JCT below %.3f s (certified)",
+		math.Floor(r.Bound.WeightedJCTS*1000)/1000)
 	if len(above) > 0 {
 		note += "; above it at most: " + strings.Join(above, ", ")
 	}

@@ -114,7 +114,8 @@ func TestPolluxOptimusPlacement(t *testing.T) {
 // comes first, runs with the third; the first does not fit any more.
 func TestPolluxTiresias(t *testing.T) {
 	p := &polluxTiresias{}
-	s := &sim.ElasticState{Nodes: []int{2, 2}, Jobs: []sim.ElasticView{elastic(0, 3, nil), elastic(1, 2, nil), elastic(2, 1, nil)}}
+	s := &sim.ElasticState{Nodes: []int{2, 2}, Jobs: []sim.ElasticView{elastic(0, 3, nil), elastic(1, 2, nil),
+		elastic(2, 1, nil)}}
 	s.NowS = 60
 	allocate(t, p, s, at(0, 2, 1, 1), nil, at(1, 1))
 	s.NowS = 60 + 19140

@@ -19,7 +19,8 @@ func TestCentre(t *testing.T) {
 	if err := c.solve(context.Background(), share); err != nil {
 		t.Fatal(err)
 	}
-	if x := (math.Sqrt(3) - 1) / 2; math.Abs(share[0]-x) > 1e-6 || math.Abs(share[1]-(1-x)) > 1e-6 || math.Abs(c.z-1) > 1e-6 {
+	if x := (math.Sqrt(3) - 1) / 2; math.Abs(share[0]-x) > 1e-6 || math.Abs(share[1]-(1-x)) > 1e-6 ||
+		math.Abs(c.z-1) > 1e-6 {
 		t.Errorf("share %v of %v, z %v", share, x, c.z)
 	}
 }
@@ -30,7 +31,8 @@ func randomState(seed uint64, jobs int) *sim.LeaseState {
 	s := state(1+r.IntN(4), 1+r.IntN(4), 1+r.IntN(4))
 	s.NowS = 1000
 	for i := range jobs {
-		j := job(1+r.IntN(4), float64(1+r.IntN(3)), 1+int64(r.IntN(100_000)), 0.1+r.Float64(), 1+3*r.Float64(), 2+5*r.Float64())
+		j := job(1+r.IntN(4), float64(1+r.IntN(3)), 1+int64(r.IntN(100_000)), 0.1+r.Float64(), 1+3*r.Float64(),
+			2+5*r.Float64())
 		if r.IntN(5) == 0 {
 			j.Rate[0] = 0
 		}
@@ -160,7 +162,8 @@ func TestDivisionsOfExtremeJobs(t *testing.T) {
 			j.StepsLeft, j.Weight = 1+int64(math.Pow(10, 10*r.Float64())), math.Pow(10, 4*r.Float64()-2)
 		}
 		for _, p := range []sim.SharePolicy{
-			&gavelFinish{perf: true}, &gavelFinish{}, &gavelWaterFill{perf: true}, &gavelWaterFill{perf: true, entities: true}, &gavelWaterFill{entities: true},
+			&gavelFinish{perf: true}, &gavelFinish{}, &gavelWaterFill{perf: true}, &gavelWaterFill{perf: true,
+				entities: true}, &gavelWaterFill{entities: true},
 		} {
 			keepsBounds(t, s, divide(t, p, s).Share)
 		}

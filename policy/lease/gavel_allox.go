@@ -59,7 +59,8 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 		}
 	}
 	if n := len(waiting); n > 0 && len(kinds) > maxCells/n/n {
-		return fmt.Errorf("%w: %d jobs wait for %d GPUs, and AlloX matches all of them to all places in line", ErrTooLarge, n, len(kinds))
+		return fmt.Errorf("%w: %d jobs wait for %d GPUs, and AlloX matches all of them to all places in line", ErrTooLarge,
+			n, len(kinds))
 	}
 	p.match.Stop = func() bool { return ctx.Err() != nil }
 	p.assigned = append(p.assigned, p.assign(s, waiting, kinds)...)

@@ -110,7 +110,8 @@ func pricesOf(types []string, prices map[string]float64) ([]float64, error) {
 			price, ok = prices[strings.ToUpper(name)]
 		}
 		if !ok || !(price > 0 && price <= math.MaxFloat64) { // also NaN
-			return nil, fmt.Errorf("GPU type %.60q has no price above 0 for an hour; those with one are %s", name, priced(prices))
+			return nil, fmt.Errorf("GPU type %.60q has no price above 0 for an hour; those with one are %s", name,
+				priced(prices))
 		}
 		out[k] = price
 	}

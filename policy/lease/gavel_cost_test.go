@@ -21,7 +21,8 @@ func TestCost(t *testing.T) {
 	s.Types[1] = "T4"
 	p.prices = nil
 	err := p.Shares(context.Background(), s, &sim.Shares{Share: make([]float64, 6)})
-	if err == nil || !strings.Contains(err.Error(), `"T4" has no price above 0 for an hour; those with one are K80, P100, V100`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`"T4" has no price above 0 for an hour; those with one are K80, P100, V100`) {
 		t.Error(err)
 	}
 }
@@ -30,7 +31,8 @@ func TestCost(t *testing.T) {
 // second: (1 − y) + 3 y on K80 and V100, y = 1/4. In half of that it cannot end at
 // all, and then no deadline counts. What has passed asks for nothing.
 func TestCostWithDeadlines(t *testing.T) {
-	for slo, want := range map[float64][]float64{2: {0.75, 0, 0.25, 0, 1, 0}, 0.5: {1, 0, 0, 0, 1, 0}, 0.1: {1, 0, 0, 0, 1, 0}} {
+	for slo, want := range map[float64][]float64{2: {0.75, 0, 0.25, 0, 1, 0}, 0.5: {1, 0, 0, 0, 1, 0}, 0.1: {1, 0, 0, 0,
+		1, 0}} {
 		s := state(1, 1, 1, job(1, 1, 100, 1, 2, 3), job(1, 1, 100, 1, 5, 5))
 		s.NowS = 1000
 		s.Jobs[0].SLO, s.Jobs[0].EnteredS = slo, 1000

@@ -63,7 +63,8 @@ func (p *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sh
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		c.rows = append(c.rows,
-			constraint{job: i, a: rates[i], z: 1, d: -(s.NowS - j.ArrivalS) / alone[i], curve: float64(j.StepsLeft) / alone[i], weight: 1.5},
+			constraint{job: i, a: rates[i], z: 1, d: -(s.NowS - j.ArrivalS) / alone[i],
+				curve: float64(j.StepsLeft) / alone[i], weight: 1.5},
 			constraint{job: i, a: rates[i], weight: 0.5})
 	}
 	err := c.solve(ctx, out.Share)

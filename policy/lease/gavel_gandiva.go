@@ -62,7 +62,10 @@ func (p *gavelGandiva) Shares(_ context.Context, s *sim.LeaseState, out *sim.Sha
 // width become pairs. It gives the jobs that stay alone.
 func (p *gavelGandiva) pair(s *sim.LeaseState) (alone []int) {
 	for i := range s.Jobs {
-		if !slices.ContainsFunc(p.pairs, func(pair [2]int) bool { return pair[0] == s.Jobs[i].Number || pair[1] == s.Jobs[i].Number }) {
+		if !slices.ContainsFunc(p.pairs, func(pair [2]int) bool {
+			return pair[0] == s.Jobs[i].Number ||
+				pair[1] == s.Jobs[i].Number
+		}) {
 			alone = append(alone, i)
 		}
 	}

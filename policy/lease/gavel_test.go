@@ -21,7 +21,8 @@ func state(k80, p100, v100 int, jobs ...sim.LeaseView) *sim.LeaseState {
 }
 
 func job(gpus int, weight float64, steps int64, rate ...float64) sim.LeaseView {
-	return sim.LeaseView{LeaseJob: &sim.LeaseJob{ID: fmt.Sprint(rate), Weight: weight, GPUs: gpus, Steps: steps, Rate: rate}, StepsLeft: steps}
+	return sim.LeaseView{LeaseJob: &sim.LeaseJob{ID: fmt.Sprint(rate), Weight: weight, GPUs: gpus, Steps: steps,
+		Rate: rate}, StepsLeft: steps}
 }
 
 func divide(t *testing.T, p sim.SharePolicy, s *sim.LeaseState) *sim.Shares {
@@ -105,9 +106,12 @@ func TestMaxMinPlain(t *testing.T) {
 		s    *sim.LeaseState
 		want []float64 // sums
 	}{
-		"equal":    {state(1, 0, 1, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{2. / 3, 2. / 3, 2. / 3}},
-		"weighted": {state(1, 0, 1, job(1, 2, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{1, 0.5, 0.5}},
-		"wide":     {state(2, 0, 0, job(2, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{1. / 3, 2. / 3, 2. / 3}},
+		"equal": {state(1, 0, 1, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{2. / 3,
+			2. / 3, 2. / 3}},
+		"weighted": {state(1, 0, 1, job(1, 2, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{1, 0.5,
+			0.5}},
+		"wide": {state(2, 0, 0, job(2, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{1. / 3,
+			2. / 3, 2. / 3}},
 	} {
 		p := &gavelMaxMin{solver: &lp.Simplex{}}
 		for range 2 { // solved, then remembered
@@ -171,7 +175,8 @@ func TestAlloX(t *testing.T) {
 	s = state(1, 0, 1, job(1, 1, 100, 0.05, 0, 1), job(1, 1, 110, 0.05, 0, 1))
 	expect(t, "allox, types", divide(t, &gavelAlloX{}, s).Share, 0, 0, 1, 0, 0, 0)
 	s = state(1, 0, 0, job(2, 1, 1, 1, 1, 1))
-	if err := p.Shares(context.Background(), s, &sim.Shares{Share: make([]float64, 3)}); err == nil || !strings.Contains(err.Error(), "one GPU only") {
+	if err := p.Shares(context.Background(), s, &sim.Shares{Share: make([]float64, 3)}); err == nil ||
+		!strings.Contains(err.Error(), "one GPU only") {
 		t.Error(err)
 	}
 }

@@ -106,7 +106,8 @@ func TestWaterFillingAgreesWithGavel(t *testing.T) {
 				}
 				worst = max(worst, math.Abs(has-due))
 			}
-			t.Logf("cluster %d, entities %v, %d jobs: throughputs differ by at most %.1e, shares by %.1e", n, nested, len(jobs), worst, apart)
+			t.Logf("cluster %d, entities %v, %d jobs: throughputs differ by at most %.1e, shares by %.1e", n, nested,
+				len(jobs), worst, apart)
 			if worst > 1e-3 || apart > 0.1 {
 				t.Errorf("cluster %d, entities %v: throughputs differ by %v, shares by %v", n, nested, worst, apart)
 			}

@@ -95,7 +95,8 @@ var policies = []Info{
 		func(Config) any { return &gavelWaterFill{perf: true} }},
 	{"gavel:max_sum_throughput_normalized_by_cost_perf", Needs{LP: true, Prices: true}, "most steps for a dollar",
 		func(c Config) any { return &gavelCost{prices: c.Prices, solver: c.Solver} }},
-	{"gavel:max_sum_throughput_normalized_by_cost_perf_SLOs", Needs{LP: true, Sizes: true, SLOs: true, Prices: true}, "most steps for a dollar, with deadlines kept where all can be",
+	{"gavel:max_sum_throughput_normalized_by_cost_perf_SLOs", Needs{LP: true, Sizes: true, SLOs: true, Prices: true},
+		"most steps for a dollar, with deadlines kept where all can be",
 		func(c Config) any { return &gavelCost{slos: true, prices: c.Prices, solver: c.Solver} }},
 	{"gavel:max_sum_throughput_perf", Needs{LP: true}, "greatest sum of throughputs",
 		func(c Config) any { return &gavelThroughput{solver: c.Solver} }},
@@ -118,7 +119,8 @@ func (n Needs) Lacks(jobs []sim.LeaseJob) string {
 		return count
 	}
 	if have := has(func(j *sim.LeaseJob) bool { return j.Entity != nil }); n.Entities && have < len(jobs) {
-		return fmt.Sprintf("an entity for every job, and %d of %d have none: give the trace a column entity", len(jobs)-have, len(jobs))
+		return fmt.Sprintf("an entity for every job, and %d of %d have none: give the trace a column entity",
+			len(jobs)-have, len(jobs))
 	}
 	if n.SLOs && has(func(j *sim.LeaseJob) bool { return j.SLO > 0 }) == 0 {
 		return "a deadline for some job, and no job has one: give the trace a column slo"

@@ -154,7 +154,8 @@ func (p *player) compareStored(at string, e hare.Event, decisions []hare.Decisio
 		return fmt.Errorf("%s: after adopting the decisions the snapshot is another one:\n%q\n%q", at, other, snapshot)
 	}
 	prefix := []byte("before")
-	if got := p.policy.(online.Durable).AppendSnapshot(slices.Clone(prefix)); !bytes.Equal(got, append(prefix, snapshot...)) {
+	if got := p.policy.(online.Durable).AppendSnapshot(slices.Clone(prefix)); !bytes.Equal(got, append(prefix,
+		snapshot...)) {
 		return fmt.Errorf("%s: AppendSnapshot does not append the same bytes again", at)
 	}
 	var err error
@@ -191,7 +192,8 @@ func (p *player) hostile() error {
 		case !errors.As(err, &refused):
 			return fmt.Errorf("%s: not refused: %v, decided %v", at, err, decisions)
 		case refused.Index != index || refused.Err == nil || refused.Err.Code == "" || refused.Err.Detail == "":
-			return fmt.Errorf("%s: refused as event %d with %+v: index, code and detail must say what is wrong", at, refused.Index, refused.Err)
+			return fmt.Errorf("%s: refused as event %d with %+v: index, code and detail must say what is wrong", at,
+				refused.Index, refused.Err)
 		case len(decisions) > 0:
 			return fmt.Errorf("%s: refused, and decided %v", at, decisions)
 		}
@@ -218,7 +220,8 @@ func (p *player) alone() error {
 		return err
 	}
 	if len(p.world.jobs) == 1 && !p.world.jobs[0].runs() && !p.world.jobs[0].over() {
-		return fmt.Errorf("after event %d: job %q is alone on a cluster with room for it, and does not run", p.number, p.world.jobs[0].spec.ID)
+		return fmt.Errorf("after event %d: job %q is alone on a cluster with room for it, and does not run", p.number,
+			p.world.jobs[0].spec.ID)
 	}
 	return nil
 }

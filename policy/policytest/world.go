@@ -57,7 +57,8 @@ func newWorld(rng *rand.Rand) *world {
 		}
 	}
 	for i := range 40 {
-		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1e6 * (1 + rng.Int64N(4)), Rounds: 1 + rng.Int64N(4), Tasks: 1 + rng.Int64N(4), Sync: hare.Sync(rng.IntN(3))}
+		j := hare.Job{ID: fmt.Sprint("j", i), WeightMicro: 1e6 * (1 + rng.Int64N(4)), Rounds: 1 + rng.Int64N(4),
+			Tasks: 1 + rng.Int64N(4), Sync: hare.Sync(rng.IntN(3))}
 		j.Mix = j.Sync == hare.Gang && rng.IntN(2) == 0
 		for _, t := range []string{"A", "B", "C", "D"} {
 			if rng.IntN(2) == 0 {
@@ -102,7 +103,8 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType}
 		}
 		if w.joined < 4 {
-			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined), GPUType: []string{"A", "B", "D"}[rng.IntN(3)]}
+			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined), GPUType: []string{"A", "B",
+				"D"}[rng.IntN(3)]}
 		}
 	}
 	if e, ok := w.taskEvent(rng); ok {
@@ -133,7 +135,8 @@ func (w *world) taskEvent(rng *rand.Rand) (hare.Event, bool) {
 		return hare.Event{}, false
 	}
 	r := all[rng.IntN(len(all))]
-	e := hare.Event{Type: hare.EventTaskEnded, Job: r.j.spec.ID, Round: r.j.round, Task: int64(r.task), GPU: r.j.on[r.task]}
+	e := hare.Event{Type: hare.EventTaskEnded, Job: r.j.spec.ID, Round: r.j.round, Task: int64(r.task),
+		GPU: r.j.on[r.task]}
 	switch n := rng.IntN(10); {
 	case n == 0:
 		e.Type = hare.EventTaskFailed
@@ -163,9 +166,12 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 		return hare.Event{Type: hare.EventJobArrived}, nowUs
 	case 6:
 		bad := []hare.Job{
-			{ID: "bad", Tasks: 0, On: []hare.Profile{{Type: "A"}}}, {ID: "bad", Tasks: 1}, {Tasks: 1, On: []hare.Profile{{Type: "A"}}},
-			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: -1}}}, {ID: "bad", Tasks: 1, Sync: 9, On: []hare.Profile{{Type: "A"}}},
-			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}}, {ID: "bad", Tasks: 1 << 40, Sync: hare.Gang, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 0, On: []hare.Profile{{Type: "A"}}}, {ID: "bad", Tasks: 1}, {Tasks: 1,
+				On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: -1}}}, {ID: "bad", Tasks: 1, Sync: 9,
+				On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}}, {ID: "bad", Tasks: 1 << 40, Sync: hare.Gang,
+				On: []hare.Profile{{Type: "A"}}},
 		}
 		j := bad[rng.IntN(len(bad))]
 		return hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}, nowUs
@@ -191,7 +197,8 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 		case 1: // a round that does not run
 			return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round + 1, GPU: here[0].name}, nowUs
 		case 2: // a task that no round has
-			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round, Task: []int64{-1, j.spec.Tasks, 1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
+			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round, Task: []int64{-1, j.spec.Tasks,
+				1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
 		}
 		// A task that does not run, or one that runs elsewhere.
 		task, gpu := rng.IntN(len(j.tasks)), here[0].name
@@ -205,7 +212,8 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 
 func (w *world) isRunning(e *hare.Event) bool {
 	j := w.find(e.Job)
-	return j != nil && j.round == e.Round && e.Task < j.spec.Tasks && (j.tasks[e.Task] == computing || j.tasks[e.Task] == syncing) && j.on[e.Task] == e.GPU
+	return j != nil && j.round == e.Round && e.Task < j.spec.Tasks && (j.tasks[e.Task] == computing ||
+		j.tasks[e.Task] == syncing) && j.on[e.Task] == e.GPU
 }
 
 func (w *world) find(id string) *job {
@@ -362,7 +370,8 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 	}
 	for i := range decisions {
 		d := &decisions[i]
-		text := fmt.Sprintf("decision %d, %s of task %d of round %d of job %q on %s", i, d.Type, d.Task, d.Round, d.Job, d.GPU)
+		text := fmt.Sprintf("decision %d, %s of task %d of round %d of job %q on %s", i, d.Type, d.Task, d.Round, d.Job,
+			d.GPU)
 		if d.AtUs != nowUs {
 			return fmt.Errorf("%s: is dated %d µs, not %d", text, d.AtUs, nowUs)
 		}

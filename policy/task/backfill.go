@@ -46,7 +46,10 @@ func (l *ListScheduler) expectedEnds() []gpuEnd {
 			ends = append(ends, gpuEnd{max(end, l.nowUs), x.gpuType})
 		}
 	}
-	slices.SortFunc(ends, func(a, b gpuEnd) int { return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.gpuType, b.gpuType)) })
+	slices.SortFunc(ends, func(a, b gpuEnd) int {
+		return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.gpuType,
+			b.gpuType))
+	})
 	return ends
 }
 

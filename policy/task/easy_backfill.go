@@ -11,5 +11,6 @@ import "github.com/hare-sched/hare"
 // users' limits are mostly too long; the reservation is on the type where the
 // job is expected to end first; the fastest type with room is taken.
 func NewEASY(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
-	return NewListScheduler(cluster, Rule{Name: "easy_backfill", Hold: hare.Rigid, Backfill: true, Priority: byArrival, Rounds: sizes.Rounds})
+	return NewListScheduler(cluster, Rule{Name: "easy_backfill", Hold: hare.Rigid, Backfill: true, Priority: byArrival,
+		Rounds: sizes.Rounds})
 }

@@ -39,7 +39,8 @@ func (cfg GandivaConfig) rule() (Rule, error) {
 		cfg.SliceUs = 60e6
 	}
 	if cfg.SliceUs < 0 || cfg.SliceUs > hare.MaxExact {
-		return Rule{}, invalid("/slice_s", "out_of_range", "gandiva: a slice of %s s: it must be positive, and at most %s", hare.FormatMicros(cfg.SliceUs), hare.FormatMicros(hare.MaxExact))
+		return Rule{}, invalid("/slice_s", "out_of_range", "gandiva: a slice of %s s: it must be positive, and at most %s",
+			hare.FormatMicros(cfg.SliceUs), hare.FormatMicros(hare.MaxExact))
 	}
 	slice := timeSlice{cfg.SliceUs}
 	return Rule{
@@ -76,7 +77,8 @@ func parseGandiva(parameters []byte) (Rule, error) {
 func positiveMicros(pointer string, seconds json.Number) (int64, error) {
 	us, err := hare.ParseMicros(seconds.String())
 	if err != nil || us <= 0 || us > hare.MaxExact {
-		return 0, invalid(pointer, "out_of_range", "%.60s must be above 0 and at most %s, with at most six decimals", seconds, hare.FormatMicros(hare.MaxExact))
+		return 0, invalid(pointer, "out_of_range", "%.60s must be above 0 and at most %s, with at most six decimals",
+			seconds, hare.FormatMicros(hare.MaxExact))
 	}
 	return us, nil
 }

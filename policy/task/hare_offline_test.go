@@ -13,7 +13,8 @@ import (
 // available first and ends at 10 s, or waits for the V100 and ends at 2 s.
 func TestHareAssign(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
-		{Name: "k", GPUs: []hare.TypeCount{{Type: "K80", Count: 1}}}, {Name: "v", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}},
+		{Name: "k", GPUs: []hare.TypeCount{{Type: "K80", Count: 1}}}, {Name: "v", GPUs: []hare.TypeCount{{Type: "V100",
+			Count: 1}}},
 	}}}
 	for _, id := range []string{"a", "b"} {
 		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, Rounds: 1, Tasks: 1, On: []hare.Profile{
@@ -25,7 +26,8 @@ func TestHareAssign(t *testing.T) {
 		rule   greedy.Rule
 		want   float64
 	}{
-		{"hare_paper", "", 11}, {"hare_paper", greedy.EarliestFinish, 3}, {"hare_offline", greedy.EarliestAvailable, 11}, {"hare_offline", "", 3},
+		{"hare_paper", "", 11}, {"hare_paper", greedy.EarliestFinish, 3}, {"hare_offline", greedy.EarliestAvailable,
+			11}, {"hare_offline", "", 3},
 	} {
 		info, ok := task.Find(c.policy)
 		if !ok {

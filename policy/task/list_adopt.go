@@ -41,7 +41,8 @@ func sameDecisions(a, b []hare.Decision) bool {
 		return true
 	}
 	order := func(x, y hare.Decision) int {
-		return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(x.Job, y.Job), cmp.Compare(x.Task, y.Task), cmp.Compare(x.GPU, y.GPU))
+		return cmp.Or(cmp.Compare(x.Type, y.Type), cmp.Compare(x.Job, y.Job), cmp.Compare(x.Task, y.Task),
+			cmp.Compare(x.GPU, y.GPU))
 	}
 	a, b = slices.Clone(a), slices.Clone(b)
 	slices.SortFunc(a, order)

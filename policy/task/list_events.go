@@ -59,9 +59,12 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	switch {
 	case e.Type == hare.EventComputeEnded && g < 0:
-		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task, e.Job, e.GPU)
-	case e.Type == hare.EventTaskEnded && (e.ComputeUs < 0 || e.ComputeUs > hare.MaxExact || e.SyncUs < 0 || e.SyncUs > hare.MaxExact):
-		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s", hare.FormatMicros(hare.MaxExact))
+		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
+			e.Job, e.GPU)
+	case e.Type == hare.EventTaskEnded && (e.ComputeUs < 0 || e.ComputeUs > hare.MaxExact || e.SyncUs < 0 ||
+		e.SyncUs > hare.MaxExact):
+		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
+			hare.FormatMicros(hare.MaxExact))
 	}
 	l.nowUs = nowUs
 	switch e.Type {
@@ -79,14 +82,16 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 // its place among the tasks that synchronise.
 func (l *ListScheduler) findTask(j *JobState, e *hare.Event) (g, at int, err *hare.InvalidError) {
 	if e.Round != j.round {
-		return 0, 0, invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round, e.Job, j.round)
+		return 0, 0, invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round, e.Job,
+			j.round)
 	}
 	if g, ok := l.gpuOf[e.GPU]; ok && l.gpus[g].job == j && l.gpus[g].task == e.Task && e.Task >= 0 {
 		return g, 0, nil
 	}
 	at, ok := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
 	if !ok || j.syncing[at].gpu != e.GPU {
-		return 0, 0, invalid("/gpu", "not_running", "task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn", e.Task, e.Round, e.Job, e.GPU)
+		return 0, 0, invalid("/gpu", "not_running",
+			"task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn", e.Task, e.Round, e.Job, e.GPU)
 	}
 	return -1, at, nil
 }
@@ -96,13 +101,15 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 		return err
 	}
 	if _, twice := l.jobOf[e.Arrived.ID]; twice {
-		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must differ", e.Arrived.ID)
+		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must differ",
+			e.Arrived.ID)
 	}
 	l.nowUs = nowUs
 	spec := new(hare.Job)
 	*spec = *e.Arrived
 	spec.On = slices.Clone(spec.On)
-	j := &JobState{spec: spec, serial: l.serial, rounds: l.rule.Rounds[spec.ID], modes: l.modesOf(spec), arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
+	j := &JobState{spec: spec, serial: l.serial, rounds: l.rule.Rounds[spec.ID], modes: l.modesOf(spec),
+		arrivedUs: nowUs, startedUs: -1, sinceUs: nowUs, onlyType: -1}
 	l.serial++
 	l.jobs = append(l.jobs, j)
 	l.jobOf[spec.ID] = j

@@ -73,7 +73,8 @@ type heldGPU struct {
 
 // AppendSnapshot is online.Durable.AppendSnapshot, O(jobs + GPUs).
 func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
-	s := schedulerSnapshot{Policy: l.rule.Name, Parameters: l.rule.parameters, NowUs: l.nowUs, Serial: l.serial, Types: l.types}
+	s := schedulerSnapshot{Policy: l.rule.Name, Parameters: l.rule.parameters, NowUs: l.nowUs, Serial: l.serial,
+		Types: l.types}
 	for i := range l.gpus {
 		x := &l.gpus[i]
 		s.GPUs = append(s.GPUs, gpuSnapshot{x.name, x.gpuType, x.inService, x.initial})
@@ -111,7 +112,8 @@ func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 
 // OpenListScheduler makes a scheduler for a session on a cluster. Errors are
 // *hare.InvalidError.
-func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(parameters []byte) (Rule, error)) (*ListScheduler, error) {
+func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(parameters []byte) (Rule,
+	error)) (*ListScheduler, error) {
 	r, err := rule(parameters)
 	if err != nil {
 		return nil, err
@@ -129,7 +131,8 @@ func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(param
 // given the parameters of the session. A torn or altered snapshot is an error.
 func RestoreListScheduler(snapshot []byte, rule func(parameters []byte) (Rule, error)) (*ListScheduler, error) {
 	broken := func(why string) (*ListScheduler, error) {
-		return nil, invalid("/snapshot", "bad_snapshot", "the snapshot %s: start from an older one and the log behind it", why)
+		return nil, invalid("/snapshot", "bad_snapshot", "the snapshot %s: start from an older one and the log behind it",
+			why)
 	}
 	n := len(snapshot) - sha256.Size
 	if n < 0 || !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
@@ -207,7 +210,8 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 	if n := len(l.jobs); n > 0 {
 		last = l.jobs[n-1].serial
 	}
-	if twice || s.Serial <= last || s.Serial >= l.serial || s.Round < 0 || s.Next < 0 || s.Next > s.Tasks || s.Ended < 0 || s.Hold > hare.Rigid ||
+	if twice || s.Serial <= last || s.Serial >= l.serial || s.Round < 0 || s.Next < 0 || s.Next > s.Tasks ||
+		s.Ended < 0 || s.Hold > hare.Rigid ||
 		s.Queue < 0 || s.Queue > len(l.rule.thresholdsUs) || s.OnlyType < -1 || s.OnlyType >= len(l.types) {
 		return false
 	}
@@ -238,7 +242,8 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 		}
 	}
 	slices.Sort(tasks)
-	if len(slices.Compact(slices.Clone(tasks))) != len(tasks) || len(tasks) > 0 && (tasks[0] < 0 || tasks[len(tasks)-1] >= j.next) ||
+	if len(slices.Compact(slices.Clone(tasks))) != len(tasks) || len(tasks) > 0 && (tasks[0] < 0 ||
+		tasks[len(tasks)-1] >= j.next) ||
 		int64(len(tasks)) != j.next-j.ended {
 		return false
 	}

@@ -31,7 +31,8 @@ func (l *ListScheduler) Status() online.Status {
 	}
 	for t, name := range l.types {
 		if n, free := l.inService[t], len(l.free[t]); n > 0 {
-			s.GPUs = append(s.GPUs, online.TypeStatus{Type: name, InService: int64(n), Free: int64(free), Held: int64(n - free)})
+			s.GPUs = append(s.GPUs, online.TypeStatus{Type: name, InService: int64(n), Free: int64(free),
+				Held: int64(n - free)})
 		}
 	}
 	slices.SortFunc(s.GPUs, func(a, b online.TypeStatus) int { return strings.Compare(a.Type, b.Type) })
@@ -73,7 +74,8 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 	s.AttainedUs, s.CountedUs = times(j.spec.Tasks, total), times(j.spec.Tasks, s.ExecutedUs)
 	priority := l.rule.Priority(l, j)
 	for _, o := range l.jobs {
-		if p := l.rule.Priority(l, o); o != j && o.ready() > 0 && (p < priority || p == priority && o.serial < j.serial) && sharesType(o, j) {
+		if p := l.rule.Priority(l, o); o != j && o.ready() > 0 && (p < priority || p == priority && o.serial < j.serial) &&
+			sharesType(o, j) {
 			s.JobsAhead++
 		}
 	}
@@ -114,9 +116,11 @@ func (l *ListScheduler) why(j *JobState, s *online.JobStatus) string {
 	all, _ := l.room(j)
 	switch {
 	case s.TasksReady == 0 && j.hold == hare.Rigid:
-		return fmt.Sprintf("Its round %d runs on %s, which it keeps until the job ends.", j.round, count(len(j.gpus), "GPU", "GPUs"))
+		return fmt.Sprintf("Its round %d runs on %s, which it keeps until the job ends.", j.round, count(len(j.gpus),
+			"GPU", "GPUs"))
 	case s.TasksReady == 0:
-		return fmt.Sprintf("Its round %d runs (tasks on GPUs: %d of %d). The next round starts when all have ended.", j.round, j.active, j.spec.Tasks)
+		return fmt.Sprintf("Its round %d runs (tasks on GPUs: %d of %d). The next round starts when all have ended.",
+			j.round, j.active, j.spec.Tasks)
 	case all == 0:
 		return "No GPU of a type that it has a profile for is in service. One that joins would let it start."
 	case !l.fitsWhenEmpty(j):
@@ -126,7 +130,8 @@ func (l *ListScheduler) why(j *JobState, s *online.JobStatus) string {
 	if l.rule.Strict {
 		passed = "a job that does not fit is waited for"
 	}
-	return fmt.Sprintf("Too few GPUs that it may use are free, and %s before it; under this policy %s.", count(s.JobsAhead, "job stands", "jobs stand"), passed)
+	return fmt.Sprintf("Too few GPUs that it may use are free, and %s before it; under this policy %s.",
+		count(s.JobsAhead, "job stands", "jobs stand"), passed)
 }
 
 // count is a number with the words that go with it.

@@ -15,10 +15,12 @@ import (
 func TestOneNode(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for i, n := range []int{1, 4, 2} {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: string(rune('a' + i)), GPUs: []hare.TypeCount{{Type: "A", Count: n}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: string(rune('a' + i)),
+			GPUs: []hare.TypeCount{{Type: "A", Count: n}}})
 	}
 	for i, tasks := range []int64{2, 3} {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: string(rune('x' + i)), WeightMicro: 1e6, Rounds: 2, Tasks: tasks, Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 5e6}}})
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: string(rune('x' + i)), WeightMicro: 1e6, Rounds: 2, Tasks: tasks,
+			Sync: hare.Gang, On: []hare.Profile{{Type: "A", ComputeUs: 5e6}}})
 	}
 	// 2 (K − 1)/K · D at 1 byte a second: 10 s for D = 10 and K = 2.
 	net := sim.Network{InterBytesPerS: 1, Bytes: func(*hare.Job) int64 { return 10 }}
@@ -31,7 +33,8 @@ func TestOneNode(t *testing.T) {
 		if !ok {
 			t.Fatal("gavel_fifo")
 		}
-		out, err := sim.Run(t.Context(), inst, fresh(t, info, inst, task.Config{OneNode: c.oneNode}), sim.Config{Network: net})
+		out, err := sim.Run(t.Context(), inst, fresh(t, info, inst, task.Config{OneNode: c.oneNode}),
+			sim.Config{Network: net})
 		if err != nil {
 			t.Fatal(err)
 		}

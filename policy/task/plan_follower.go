@@ -102,7 +102,8 @@ func (f *follower) Step(nowUs int64, events []hare.Event) ([]hare.Decision, erro
 			f.taskFailed(f.gpuOf[e.GPU], f.jobOf[e.Job], e.Task)
 		case hare.EventTick:
 		default:
-			return f.out, &online.RefusedError{Index: i, Err: &hare.InvalidError{Pointer: "/type", Code: "not_supported", Detail: fmt.Sprintf("a plan that is followed knows no %v: plan again", e.Type)}}
+			return f.out, &online.RefusedError{Index: i, Err: &hare.InvalidError{Pointer: "/type", Code: "not_supported",
+				Detail: fmt.Sprintf("a plan that is followed knows no %v: plan again", e.Type)}}
 		}
 	}
 	f.startAll()
@@ -296,7 +297,8 @@ func (f *follower) begin(g, job int, task int64) {
 }
 
 func (f *follower) say(t hare.DecisionType, g, job int, task int64) {
-	f.out = append(f.out, hare.Decision{Type: t, Job: f.model.Instance.Jobs[job].ID, Round: f.jobs[job].round, Task: task, GPU: f.model.GPUs[g].ID, AtUs: f.nowUs})
+	f.out = append(f.out, hare.Decision{Type: t, Job: f.model.Instance.Jobs[job].ID, Round: f.jobs[job].round,
+		Task: task, GPU: f.model.GPUs[g].ID, AtUs: f.nowUs})
 }
 
 // lasts says whether a GPU stays in service for so long.

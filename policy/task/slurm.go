@@ -36,5 +36,6 @@ func NewSlurm(cluster *hare.Cluster, sizes JobSizes, cfg SlurmConfig) *ListSched
 		size := min(1, float64(j.spec.Tasks)/gpus)
 		return -(cfg.Age*age + cfg.Size*size + cfg.QOS*float64(j.spec.WeightMicro)/heaviest)
 	}
-	return NewListScheduler(cluster, Rule{Name: "slurm", Hold: hare.Rigid, Backfill: true, Priority: priority, Rounds: sizes.Rounds})
+	return NewListScheduler(cluster, Rule{Name: "slurm", Hold: hare.Rigid, Backfill: true, Priority: priority,
+		Rounds: sizes.Rounds})
 }

@@ -201,7 +201,8 @@ var policies = []Info{
 	}},
 	{"gandiva", "time slicing in turn", FromRule(
 		func(cfg Config) (Rule, error) { return GandivaConfig{SliceUs: cfg.LeaseUs}.rule() }, parseGandiva)},
-	{"gavel_fifo", "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room", without(gavelFIFO())},
+	{"gavel_fifo", "the Hare paper's Gavel_FIFO: whole jobs by arrival, on the fastest type with room",
+		without(gavelFIFO())},
 	{"hare_offline", "Hare's plan by prices and search, followed",
 		FromFuture(func(ctx context.Context, i *hare.Instance, c Config) (online.Policy, error) {
 			return NewHare(ctx, i, HareConfig{LP: c.LP, Moves: c.Moves, Seed: c.Seed, Assign: c.Assign})

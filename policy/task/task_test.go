@@ -23,10 +23,12 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 	steady := map[string]int{}
 	for i, k := range types {
 		steady[k] = 1 + r.IntN(4)
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: k, Count: steady[k]}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: fmt.Sprint("n", i),
+			GPUs: []hare.TypeCount{{Type: k, Count: steady[k]}}})
 	}
 	for i := 0; windows && i < 3; i++ {
-		n := hare.Node{Name: fmt.Sprint("w", i), GPUs: []hare.TypeCount{{Type: types[r.IntN(len(types))], Count: 1 + r.IntN(2)}}}
+		n := hare.Node{Name: fmt.Sprint("w", i), GPUs: []hare.TypeCount{{Type: types[r.IntN(len(types))],
+			Count: 1 + r.IntN(2)}}}
 		at := int64(r.IntN(5)) * 500_000
 		for range r.IntN(4) {
 			end := at + int64(1+r.IntN(12))*500_000
@@ -47,7 +49,8 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 		for n, k := range types {
 			if last := n == len(types)-1; r.IntN(2) == 0 || last && most == 0 {
 				most = max(most, steady[k])
-				j.On = append(j.On, hare.Profile{Type: k, ComputeUs: int64(1+r.IntN(6)) * 250_000, SyncUs: int64(r.IntN(4)) * 250_000})
+				j.On = append(j.On, hare.Profile{Type: k, ComputeUs: int64(1+r.IntN(6)) * 250_000,
+					SyncUs: int64(r.IntN(4)) * 250_000})
 			}
 		}
 		if j.Tasks = int64(1 + r.IntN(most)); j.Sync == hare.Relaxed {
@@ -138,7 +141,8 @@ func TestTaskPoliciesByHand(t *testing.T) {
 		return c
 	}
 	job := func(id string, releaseS, rounds, tasks int64, on ...hare.Profile) hare.Job {
-		return hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: releaseS * 1e6, Rounds: rounds, Tasks: tasks, Sync: hare.Gang, On: on}
+		return hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: releaseS * 1e6, Rounds: rounds, Tasks: tasks, Sync: hare.Gang,
+			On: on}
 	}
 	on := func(kind string, s int64) hare.Profile { return hare.Profile{Type: kind, ComputeUs: s * 1e6} }
 	two := cluster(hare.TypeCount{Type: "A", Count: 2})
@@ -180,19 +184,22 @@ func TestTaskPoliciesByHand(t *testing.T) {
 		// wide has the least left; short next, then long; late in the end.
 		{"srtf", "least time left", two, gated(backfill, wideGate), "gate 0-1 long 3-13 wide 1-3 late 7-27 short 3-7"},
 		// y arrives at 1 and is shorter: x waits after its first round.
-		{"srtf", "preemption between rounds", one, []hare.Job{job("x", 0, 3, 1, on("A", 2)), job("y", 1, 1, 1, on("A", 2))}, "x 0-8 y 2-4"},
+		{"srtf", "preemption between rounds", one, []hare.Job{job("x", 0, 3, 1, on("A", 2)), job("y", 1, 1, 1, on("A",
+			2))}, "x 0-8 y 2-4"},
 		// The fastest type for who comes first: x on A, y on B: 2 + 30.
 		{"gavel_fifo", "the fastest type", both, mixed, "x 0-2 y 0-30"},
 		// Matched: x on B and y on A take 3 + 3, both on A 2 + 5.
 		{"sched_allox", "matching", both, gated(mixed, gateBoth), "gate 0-1 x 1-4 y 1-4"},
 		// On one GPU the shorter first.
-		{"sched_allox", "places", one, []hare.Job{job("x", 0, 5, 1, on("A", 1)), job("y", 0, 2, 1, on("A", 1))}, "x 0-5 y 5-7"},
+		{"sched_allox", "places", one, []hare.Job{job("x", 0, 5, 1, on("A", 1)), job("y", 0, 2, 1, on("A", 1))},
+			"x 0-5 y 5-7"},
 		// 2.5 s and 16.5 s on average: x comes first, and takes the first type.
 		{"sched_homo", "averages", both, mixed, "x 0-2 y 0-30"},
 		{"sched_homo", "weights", one, gated(weighty, gate), "gate 0-1 light 5-9 heavy 1-5"},
 		// Threshold 3 GPU-seconds: x leaves the first queue after 3 rounds, y gets
 		// its three, then x (by arrival) ends before y.
-		{"tiresias", "two queues", one, []hare.Job{job("x", 0, 5, 1, on("A", 1)), job("y", 0, 5, 1, on("A", 1))}, "x 0-8 y 3-10"},
+		{"tiresias", "two queues", one, []hare.Job{job("x", 0, 5, 1, on("A", 1)), job("y", 0, 5, 1, on("A", 1))},
+			"x 0-8 y 3-10"},
 		{"hare_offline", "the whole plan", both, mixed, "x 0-3 y 0-3"},
 		{"hare_offline", "weights", one, weighty, "light 4-8 heavy 0-4"},
 		// Three relaxed tasks on two GPUs: no gang of three, so task by task.
@@ -225,7 +232,8 @@ func TestTwiceAllocatedGPURefused(t *testing.T) {
 	long := []hare.Profile{{Type: "A", ComputeUs: 5e6}}
 	inst := &hare.Instance{
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
-		Jobs:    []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: long}, {ID: "y", ReleaseUs: 1_500_000, Rounds: 1, Tasks: 1, On: long}},
+		Jobs: []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: long}, {ID: "y", ReleaseUs: 1_500_000, Rounds: 1, Tasks: 1,
+			On: long}},
 	}
 	for _, p := range task.All() {
 		out, err := sim.Run(t.Context(), inst, twice{fresh(t, p, inst, task.Config{})}, sim.Config{Name: p.Name})

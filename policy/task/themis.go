@@ -46,7 +46,8 @@ func NewThemis(cluster *hare.Cluster, sizes JobSizes, cfg ThemisConfig) (*ListSc
 		cfg.LeaseUs = 600e6
 	}
 	if !(cfg.Fairness <= 1) || cfg.LeaseUs < 0 {
-		return nil, fmt.Errorf("policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive", cfg.Fairness, hare.FormatMicros(cfg.LeaseUs))
+		return nil, fmt.Errorf("policy: themis: fairness %v and leases of %s s: they must be at most 1, and positive",
+			cfg.Fairness, hare.FormatMicros(cfg.LeaseUs))
 	}
 	t := &themis{lease: timeSlice{cfg.LeaseUs}, bid: 1 - cfg.Fairness}
 	return NewListScheduler(cluster, Rule{

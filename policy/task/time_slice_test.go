@@ -69,7 +69,8 @@ func TestGandivaByHand(t *testing.T) {
 // y again, for log 16/13 twice beats x's log 17/14 and log 20/17.
 func TestThemisByHand(t *testing.T) {
 	inst := gangs(1, gang("x", 0, 10, 1), gang("y", 0, 6, 1), gang("z", 2, 4, 1))
-	for f, want := range map[float64]string{0: "x 0-20 y 3-12 z 6-13", 0.9: "x 0-20 y 3-12 z 6-13", -1: "x 0-20 y 7-13 z 3-7"} {
+	for f, want := range map[float64]string{0: "x 0-20 y 3-12 z 6-13", 0.9: "x 0-20 y 3-12 z 6-13",
+		-1: "x 0-20 y 7-13 z 3-7"} {
 		p := must(t)(task.NewThemis(&inst.Cluster, task.SizesOf(inst), task.ThemisConfig{Fairness: f, LeaseUs: 3e6}))
 		if got := times(t, p, inst); got != want {
 			t.Errorf("f %v: %s, want %s", f, got, want)
@@ -90,7 +91,8 @@ func TestThemisByHand(t *testing.T) {
 func TestGittinsByHand(t *testing.T) {
 	inst := gangs(1, gang("x", 0, 10, 1), gang("y", 0, 2, 1), gang("z", 0, 2, 1))
 	cfg := task.TiresiasConfig{ThresholdsUs: []int64{3e6}}
-	if got, want := times(t, must(t)(task.NewTiresiasGittins(&inst.Cluster, task.DistributionOf(inst), cfg)), inst), "x 0-14 y 2-4 z 4-6"; got != want {
+	if got, want := times(t, must(t)(task.NewTiresiasGittins(&inst.Cluster, task.DistributionOf(inst), cfg)),
+		inst), "x 0-14 y 2-4 z 4-6"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got, want := times(t, must(t)(task.NewTiresias(&inst.Cluster, cfg)), inst), "x 0-14 y 3-5 z 5-7"; got != want {
@@ -109,7 +111,8 @@ func TestGandivaLetsNobodyWait(t *testing.T) {
 			jobs[i] = gang(string(rune('a'+i)), 0, int64(20+r.IntN(20)), int64(1+r.IntN(4)))
 		}
 		inst := gangs(4, jobs...)
-		out, err := sim.Run(t.Context(), inst, must(t)(task.NewGandiva(&inst.Cluster, task.GandivaConfig{SliceUs: 2e6})), sim.Config{})
+		out, err := sim.Run(t.Context(), inst, must(t)(task.NewGandiva(&inst.Cluster, task.GandivaConfig{SliceUs: 2e6})),
+			sim.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,8 @@ func (cfg *TiresiasConfig) queues() (Rule, error) {
 	}
 	for i, t := range cfg.ThresholdsUs {
 		if t <= 0 || i > 0 && t <= cfg.ThresholdsUs[i-1] {
-			return Rule{}, invalid("/thresholds_s/"+strconv.Itoa(i), "out_of_range", "tiresias: threshold %d is %s s: it must be positive and more than the one before", i, hare.FormatMicros(t))
+			return Rule{}, invalid("/thresholds_s/"+strconv.Itoa(i), "out_of_range",
+				"tiresias: threshold %d is %s s: it must be positive and more than the one before", i, hare.FormatMicros(t))
 		}
 	}
 	if math.IsNaN(cfg.Knob) {
@@ -88,7 +89,8 @@ func parseTiresias(parameters []byte) (Rule, error) {
 	}
 	cfg := TiresiasConfig{Knob: form.Knob}
 	if len(form.ThresholdsS) > maxQueues-1 {
-		return Rule{}, invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d", len(form.ThresholdsS), maxQueues-1)
+		return Rule{}, invalid("/thresholds_s", "out_of_range", "%d thresholds: at most %d", len(form.ThresholdsS),
+			maxQueues-1)
 	}
 	for i, t := range form.ThresholdsS {
 		us, err := positiveMicros("/thresholds_s/"+strconv.Itoa(i), t)
