@@ -13,41 +13,41 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// batchBytes is about the most that a row holds.
+// batchBytes is the approximate greatest size of a row.
 const batchBytes = 1 << 20
 
-// actor is a session in memory. One goroutine applies its events to the policy
-// at once, and promises are kept when the batch that they are in is durable:
-// until then the policy is ahead of the log, and nobody sees it. One batch is
-// being written while the next one fills.
+// actor holds the state of a session in memory. One goroutine applies events to the
+// policy at once, and resolves the promises of a batch once the batch is durable:
+// until then the policy is ahead of the log, and no caller sees the policy's state.
+// One batch is written while the next batch fills.
 type actor struct {
 	e     *Session
 	inbox chan *Promise
 	left  chan struct{} // closed when the goroutine has ended
 
-	policy  online.Durable // nil: to be loaded
-	damage  error          // why it cannot be; reading the log again would not help
-	links   store.Chain    // where the log will end
+	policy  online.Durable // nil: not loaded yet
+	damage  error          // why the log cannot be loaded; a second try would not help
+	links   store.Chain    // the end of the log, batches in memory included
 	atUs    int64          // time of the last event
-	jobs    int64          // that have not ended
+	jobs    int64          // jobs that have not ended
 	fresh   int            // events since the last snapshot
-	retryAt time.Time      // when events are taken again after failure
-	failure error          // of writing the log
-	epoch   time.Time      // of the server's clock, with its monotonic reading
-	epochUs int64          // what that clock said at epoch
+	retryAt time.Time      // when events are accepted again after failure
+	failure error          // the last failure to write the log
+	epoch   time.Time      // a reading of the server's clock, with the monotonic clock
+	epochUs int64          // the session's time at epoch
 
 	filling *batch
-	flying  *batch // nil: nothing is being written
+	writing *batch // nil: nothing is being written
 	step    [1]hare.Event
 	row     []wire.Record // the last row that was read for a duplicate
 }
 
-// batch is what becomes durable together, and who waits for it.
+// batch holds what becomes durable together, and the promises that wait for it.
 type batch struct {
-	row       store.Row // without Data: nothing to write
+	row       store.Row // without Data there is nothing to write
 	snapshot  *store.Snapshot
 	promises  []*Promise
-	decisions []hare.Decision // those of the promises lie in it
+	decisions []hare.Decision // memory of the promises' decisions
 	done      chan error
 }
 
@@ -64,12 +64,12 @@ func (a *actor) run() {
 	defer idle.Stop()
 	for {
 		inbox, done := a.inbox, (chan error)(nil)
-		if a.flying != nil {
-			done = a.flying.done
+		if a.writing != nil {
+			done = a.writing.done
 		} else {
-			a.fly()
-			if a.flying != nil {
-				done = a.flying.done
+			a.startWrite()
+			if a.writing != nil {
+				done = a.writing.done
 			}
 		}
 		if a.full() {
@@ -78,13 +78,13 @@ func (a *actor) run() {
 		select {
 		case p := <-inbox:
 			a.take(p)
-			// More that is there already goes into the same batch.
+			// Promises that wait already go into the same batch.
 			for n := len(a.inbox); n > 0 && !a.full(); n-- {
 				a.take(<-a.inbox)
 			}
 			idle.Reset(a.e.s.cfg.Idle)
 		case err := <-done:
-			a.land(err)
+			a.finishWrite(err)
 		case <-idle.C:
 			if a.leave(false) {
 				return
@@ -100,11 +100,11 @@ func (a *actor) run() {
 func (a *actor) full() bool {
 	most := a.e.s.cfg.Window
 	return len(a.filling.promises) >= most || len(a.filling.row.Data) >= batchBytes ||
-		a.flying != nil && len(a.flying.promises) >= 2*most
+		a.writing != nil && len(a.writing.promises) >= 2*most
 }
 
-// take applies one event, or looks at the policy, and puts the promise where
-// it is kept as soon as everything before it is durable.
+// take applies one event, or shows the policy to a view, and adds the promise to the
+// batch with which everything before the promise becomes durable.
 func (a *actor) take(p *Promise) {
 	p.err = a.guard(p.event.Seq, func() error {
 		if p.view == nil {
@@ -117,14 +117,14 @@ func (a *actor) take(p *Promise) {
 		return err
 	})
 	switch {
-	case len(a.filling.row.Data) > 0 || a.flying == nil:
+	case len(a.filling.row.Data) > 0 || a.writing == nil:
 		a.filling.promises = append(a.filling.promises, p)
 	default:
-		a.flying.promises = append(a.flying.promises, p)
+		a.writing.promises = append(a.writing.promises, p)
 	}
 }
 
-// apply makes the answer of p.
+// apply computes the answer of p.
 func (a *actor) apply(p *Promise) error {
 	if err := a.load(); err != nil {
 		return err
@@ -239,13 +239,13 @@ func (a *actor) recorded(p *Promise) error {
 	return nil
 }
 
-// fly hands the batch that has filled to be written, or keeps its promises at
+// startWrite hands the filled batch to the writer, or resolves its promises at
 // once where there is nothing to write.
-func (a *actor) fly() {
+func (a *actor) startWrite() {
 	b := a.filling
 	if len(b.row.Data) == 0 {
 		if len(b.promises) > 0 {
-			keep(b.promises)
+			resolve(b.promises)
 			b.promises = nil
 		}
 		return
@@ -256,12 +256,12 @@ func (a *actor) fly() {
 	if a.policy != nil && a.fresh >= a.e.s.cfg.SnapshotEvery { // a policy that failed has no state to save
 		b.snapshot = a.snapshot()
 	}
-	a.flying, a.filling = b, newBatch()
+	a.writing, a.filling = b, newBatch()
 	a.e.s.commits <- b
 }
 
-// snapshot is that of the end of the batch that flies next; nil where the policy
-// panicked.
+// snapshot returns a snapshot of the end of the batch that is written next, or nil
+// where the policy panicked.
 func (a *actor) snapshot() *store.Snapshot {
 	s := &store.Snapshot{Session: a.e.id, Seq: a.links.Last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.Sum}
 	if a.guard(0, func() error { s.State = a.policy.AppendSnapshot(nil); return nil }) != nil {
@@ -272,25 +272,25 @@ func (a *actor) snapshot() *store.Snapshot {
 	return s
 }
 
-func keep(promises []*Promise) {
+func resolve(promises []*Promise) {
 	for _, p := range promises {
 		close(p.done)
 	}
 }
 
-// land takes note of what became of the batch that was being written.
-func (a *actor) land(err error) {
-	b := a.flying
-	a.flying = nil
+// finishWrite records the outcome of the batch that was being written.
+func (a *actor) finishWrite(err error) {
+	b := a.writing
+	a.writing = nil
 	if err == nil {
 		a.retryAt = time.Time{}
 		a.e.store(int64(len(b.row.Data)))
 		a.e.added(b.row.Last)
-		keep(b.promises)
+		resolve(b.promises)
 		return
 	}
-	// The policy went ahead of what is recorded, and what was applied since
-	// builds on that: everything is read anew.
+	// The policy is ahead of the log, and later events were applied to that state: the
+	// policy must be loaded from the log again.
 	a.policy = nil
 	a.retryAt, a.failure = time.Now().Add(a.e.s.cfg.Retry), err
 	for _, p := range append(b.promises, a.filling.promises...) {
@@ -300,20 +300,20 @@ func (a *actor) land(err error) {
 	a.filling = newBatch()
 }
 
-// flush waits until all that was applied is durable, or lost.
+// flush waits until all applied events are durable or lost.
 func (a *actor) flush() {
 	for {
-		if a.flying == nil {
-			a.fly()
+		if a.writing == nil {
+			a.startWrite()
 		}
-		if a.flying == nil {
+		if a.writing == nil {
 			return
 		}
-		a.land(<-a.flying.done)
+		a.finishWrite(<-a.writing.done)
 	}
 }
 
-// leave ends the actor: for good, or only if nobody sends to it.
+// leave ends the actor: for good, or only where no event waits in its inbox.
 func (a *actor) leave(forGood bool) bool {
 	a.flush()
 	if a.policy != nil && a.fresh > 0 && !(forGood && a.e.ended == store.ErrNoSession) {

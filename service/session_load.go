@@ -26,7 +26,7 @@ func (a *actor) load() error {
 }
 
 func (a *actor) read() error {
-	if len(a.filling.row.Data) > 0 || a.flying != nil {
+	if len(a.filling.row.Data) > 0 || a.writing != nil {
 		a.flush() // only after a policy failed; what it decided before stands
 	}
 	ctx := context.Background()

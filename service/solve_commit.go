@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// Events wait so long for others to become durable with; submissions and ends
-// do not wait, and take along what waits.
-const eventPatience = 20 * time.Millisecond
+// groupDelay is how long the committer waits for more events before it writes a
+// batch. Submissions and ends are written at once, together with the waiting events.
+const groupDelay = 20 * time.Millisecond
 
-// flushBytes is about how much a commit takes.
+// flushBytes is the approximate greatest size of a commit.
 const flushBytes = 16 << 20
 
-// change is a part of a batch that becomes durable with it or not at all.
+// change is a part of a batch that becomes durable as a whole or not at all.
 type change struct {
 	solve  *solve
 	batch  store.SolveBatch
 	events []store.SolveEvent // of solve
-	// must says that the change is of something that has happened: it is
-	// written again until the disk takes it. Others are refused.
+	// must says that the change records something that has happened: the committer
+	// retries the change until the write succeeds. Other changes are refused when the
+	// write fails.
 	must bool
 	// settle is called by the committer, in order, when the change is durable
 	// or refused.
@@ -36,8 +37,8 @@ func (c *change) size() int {
 	return n
 }
 
-// committer writes the changes of all solves, in order, those that come while a
-// commit is being written together in the next one.
+// committer writes the changes of all solves in order (group commit): the changes
+// that arrive during a commit are written together in the next commit.
 type committer struct {
 	store store.SolveStore
 	retry time.Duration
@@ -46,23 +47,23 @@ type committer struct {
 
 	mu      sync.Mutex
 	pending []*change
-	ended   bool // nothing more is taken
-	last    bool // what is refused now is not tried again
+	ended   bool // no further changes are accepted
+	last    bool // failed writes are not retried any more
 	failing bool
-	kick    chan struct{} // there is something urgent
+	urgent  chan struct{} // there is something urgent
 	soon    chan struct{} // there is something
 	left    chan struct{} // closed when the goroutine has ended
 }
 
 func newCommitter(store store.SolveStore, retry time.Duration, tell func(bool, error), hooks func() *Hooks) *committer {
-	c := &committer{store: store, retry: retry, tell: tell, hooks: hooks, kick: make(chan struct{}, 1), soon: make(chan struct{}, 1), left: make(chan struct{})}
+	c := &committer{store: store, retry: retry, tell: tell, hooks: hooks, urgent: make(chan struct{}, 1), soon: make(chan struct{}, 1), left: make(chan struct{})}
 	go c.run()
 	return c
 }
 
-// add puts a change in the line, or says that there is none any more. It does
-// not wait.
-func (c *committer) add(ch *change, urgent bool) bool {
+// add queues a change, or returns false once the committer has ended. now asks for
+// a commit without groupDelay. add does not wait.
+func (c *committer) add(ch *change, now bool) bool {
 	c.mu.Lock()
 	ended := c.ended
 	if !ended {
@@ -71,52 +72,54 @@ func (c *committer) add(ch *change, urgent bool) bool {
 	c.mu.Unlock()
 	switch {
 	case ended:
-	case urgent:
-		poke(c.kick)
+	case now:
+		notify(c.urgent)
 	default:
-		poke(c.soon)
+		notify(c.soon)
 	}
 	return !ended
 }
 
-func poke(c chan struct{}) {
+// notify signals c without waiting.
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// hurry tries everything once more, since the server ends.
-func (c *committer) hurry() {
+// lastTry makes the committer try every pending change only once more, since the
+// server ends.
+func (c *committer) lastTry() {
 	c.mu.Lock()
 	c.last = true
 	c.mu.Unlock()
-	poke(c.kick)
+	notify(c.urgent)
 }
 
-// end writes what is pending, once, and ends the committer.
+// end writes the pending changes, once, and ends the committer.
 func (c *committer) end() {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()
-	poke(c.kick)
+	notify(c.urgent)
 	<-c.left
 }
 
 func (c *committer) run() {
 	defer close(c.left)
-	var patience <-chan time.Time
+	var delay <-chan time.Time
 	for {
 		select {
 		case <-c.soon:
-			if patience == nil {
-				patience = time.After(eventPatience)
+			if delay == nil {
+				delay = time.After(groupDelay)
 			}
 			continue
-		case <-patience:
-		case <-c.kick:
+		case <-delay:
+		case <-c.urgent:
 		}
-		patience = nil
+		delay = nil
 		for {
 			group := c.take()
 			if len(group) == 0 {
@@ -133,7 +136,7 @@ func (c *committer) run() {
 	}
 }
 
-// take removes what the next commit takes from the line.
+// take removes the changes of the next commit from the queue.
 func (c *committer) take() (group []*change) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +153,8 @@ func (c *committer) take() (group []*change) {
 	return group
 }
 
-// commit makes one group durable, or refuses what may be refused of it and
-// tries the rest again.
+// commit makes one group durable. Where the write fails, commit refuses the changes
+// that may be refused and retries the others.
 func (c *committer) commit(group []*change) {
 	for {
 		c.mu.Lock()
@@ -161,7 +164,7 @@ func (c *committer) commit(group []*change) {
 		apart := err != nil && !errors.Is(err, store.ErrStorage) && len(group) > 1
 		rest := group[:0:0]
 		for _, ch := range group {
-			if apart { // what is wrong with one is not the fault of the others
+			if apart { // one bad change must not fail the others
 				err = c.write([]*change{ch})
 			}
 			if err != nil && ch.must && !last {
@@ -174,13 +177,13 @@ func (c *committer) commit(group []*change) {
 			return
 		}
 		c.pause()
-		// Submissions that came meanwhile find out at once how it stands.
+		// Submissions that came meanwhile are written, or refused, at once.
 		group = append(group, c.take()...)
 	}
 }
 
-// write makes a group durable, all or none, and tells when that begins to fail
-// and when it works again.
+// write makes a group durable, all or none. write calls tell when writes begin to
+// fail and when they work again.
 func (c *committer) write(group []*change) error {
 	ctx, began, size := context.Background(), time.Now(), 0
 	for _, ch := range group {
@@ -195,17 +198,17 @@ func (c *committer) write(group []*change) error {
 	return err
 }
 
-// pause waits after a failure, but not for a submission, which wants an answer.
+// pause waits before a retry. An urgent change ends the wait.
 func (c *committer) pause() {
 	timer := time.NewTimer(c.retry)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-c.kick:
+	case <-c.urgent:
 	}
 }
 
-// together makes one batch of a group: events of one solve become one row.
+// together merges a group into one batch: the events of one solve become one row.
 func together(group []*change) *store.SolveBatch {
 	b := &store.SolveBatch{}
 	rows := map[int64]int{}

@@ -138,7 +138,7 @@ func (e *solve) settled(ch *change, state *store.SolveState) {
 	s.mu.Unlock()
 	e.publish(ch.events, state)
 	if len(ch.batch.Release) > 0 {
-		poke(s.tidy)
+		notify(s.tidy)
 	}
 }
 

@@ -71,7 +71,7 @@ func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
 	}
 	s.work.Add(1)
 	go s.janitor()
-	poke(s.tidy)
+	notify(s.tidy)
 	return s, nil
 }
 
@@ -294,7 +294,7 @@ func (s *Solves) remove(e *solve) error {
 		s.learn(e, was)
 		return err
 	}
-	poke(s.tidy)
+	notify(s.tidy)
 	return nil
 }
 
@@ -404,7 +404,7 @@ func (s *Solves) Close() error {
 		e.mu.Unlock()
 	}
 	s.mu.Unlock()
-	s.out.hurry()
+	s.out.lastTry()
 	s.work.Wait()
 	s.out.end()
 	return nil

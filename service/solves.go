@@ -290,7 +290,7 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 		}
 		// The solve that the answer is from may be removed meanwhile: what was its
 		// result is released here then.
-		release := &change{solve: e, must: true, settle: func(error) { poke(s.tidy) }}
+		release := &change{solve: e, must: true, settle: func(error) { notify(s.tidy) }}
 		if hit != nil {
 			s.drop(&release.batch, *e.next.Result)
 		}
@@ -397,6 +397,6 @@ func (s *Solves) finished(e *solve, st *store.SolveState) {
 		s.content[*st.Content] = append(s.content[*st.Content], e)
 	}
 	if s.bytes > s.cfg.MaxBytes {
-		poke(s.tidy)
+		notify(s.tidy)
 	}
 }
