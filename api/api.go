@@ -15,6 +15,7 @@ import (
 
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -50,7 +51,7 @@ type Config struct {
 	// MaxWhatIfs limits the what-ifs of a tenant that run at a time; zero means 4.
 	MaxWhatIfs int
 	// Sessions are served under /v1/sessions; nil means none.
-	Sessions *service.Sessions
+	Sessions *sessions.Sessions
 	// Solves are kept, and served under /v1/solves; nil means that each lasts as
 	// long as its call.
 	Solves *service.Solves

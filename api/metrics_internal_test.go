@@ -21,6 +21,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
 )
@@ -28,7 +29,7 @@ import (
 // observedServer has all metrics that a server can have.
 func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 	t.Helper()
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: NewTimedStore(store.NewMemory())})
+	sessions, err := sessions.Open(t.Context(), sessions.Config{Store: NewTimedStore(store.NewMemory())})
 	if err != nil {
 		t.Fatal(err)
 	}

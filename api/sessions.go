@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -51,7 +52,7 @@ func direct(h http.HandlerFunc) http.HandlerFunc {
 }
 
 // session finds the session of the path.
-func (s *server) session(r *http.Request) (*service.Session, error) {
+func (s *server) session(r *http.Request) (*sessions.Session, error) {
 	if s.cfg.Sessions == nil {
 		return nil, &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
 	}
@@ -71,7 +72,7 @@ type sessionJSON struct {
 	Status     json.RawMessage `json:"status,omitempty"`
 }
 
-func describe(info service.SessionInfo) sessionJSON {
+func describe(info sessions.Info) sessionJSON {
 	d := sessionJSON{
 		ID: info.ID, Created: info.Created.UTC().Format(time.RFC3339Nano), Policy: info.Config.Policy,
 		Parameters: info.Config.Parameters, Clock: string(info.Config.Clock), LastSeq: info.Last, Active: info.Active,
@@ -139,8 +140,8 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	session, err := s.cfg.Sessions.Create(r.Context(), tenantOf(r.Context()), service.SessionConfig{
-		Cluster: h.Cluster, Policy: h.Policy, Parameters: h.Parameters, Clock: service.Clock(h.Clock),
+	session, err := s.cfg.Sessions.Create(r.Context(), tenantOf(r.Context()), sessions.SessionConfig{
+		Cluster: h.Cluster, Policy: h.Policy, Parameters: h.Parameters, Clock: sessions.Clock(h.Clock),
 	})
 	if fault := (*hare.InvalidError)(nil); errors.As(err, &fault) && !strings.HasPrefix(fault.Pointer, "/cluster") &&
 		fault.Pointer != "/policy" {
@@ -329,7 +330,7 @@ func number(r *http.Request, name string) (int64, error) {
 func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
-	var gap *service.SequenceError
+	var gap *sessions.SequenceError
 	one := func(status int, pointer, code, detail string) *wire.Refusal {
 		return &wire.Refusal{Status: status, Errors: hare.InvalidErrors{{Pointer: pointer, Code: code, Detail: detail}}}
 	}
@@ -352,11 +353,11 @@ func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 
 // sessionProblem is the status of an error of a session; nil for others.
 func sessionProblem(err error) *statusError {
-	var conflict *service.ConflictError
+	var conflict *sessions.ConflictError
 	var limit *admission.LimitError
 	var corrupt *store.CorruptError
 	var quota *admission.QuotaError
-	var quarantined *service.QuarantineError
+	var quarantined *sessions.QuarantineError
 	switch {
 	case errors.As(err, &quota):
 		return &statusError{http.StatusTooManyRequests, quota.Code, quota.Error()}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/wire"
 )
@@ -41,7 +42,7 @@ func newConnection(b *testing.B, gpus int) *connection {
 	if err != nil {
 		b.Fatal(err)
 	}
-	sessions, err := service.OpenSessions(b.Context(), service.SessionsConfig{Store: api.NewTimedStore(store)})
+	sessions, err := sessions.Open(b.Context(), sessions.Config{Store: api.NewTimedStore(store)})
 	if err != nil {
 		b.Fatal(err)
 	}

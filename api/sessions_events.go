@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -84,7 +85,7 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	c := &conversation{
 		s: s, r: r, w: w, control: control, session: session, cancel: cancel,
-		items: make(chan item, eventWindow), timed: session.Info().Config.Clock != service.ClockServer,
+		items: make(chan item, eventWindow), timed: session.Info().Config.Clock != sessions.ClockServer,
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- c.tell(ctx) }()
@@ -143,7 +144,7 @@ func eventBody(r *http.Request) error {
 
 // item is one line and its answer: a promise, or a refusal.
 type item struct {
-	promise *service.Promise
+	promise *sessions.Promise
 	refusal *wire.Refusal
 	seq     int64
 	line    int64
@@ -158,7 +159,7 @@ type conversation struct {
 	r       *http.Request
 	w       http.ResponseWriter
 	control *http.ResponseController
-	session *service.Session
+	session *sessions.Session
 	cancel  context.CancelFunc
 	timed   bool
 	items   chan item

@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -36,22 +37,22 @@ func FuzzEvents(f *testing.F) {
 	} {
 		f.Add([]byte(body))
 	}
-	sessions, err := service.OpenSessions(f.Context(), service.SessionsConfig{Store: store.NewMemory(), MaxJobs: 8})
+	all, err := sessions.Open(f.Context(), sessions.Config{Store: store.NewMemory(), MaxJobs: 8})
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(func() { _ = sessions.Close() })
-	h := api.New(service.New(service.Config{}), api.Config{Sessions: sessions})
+	f.Cleanup(func() { _ = all.Close() })
+	h := api.New(service.New(service.Config{}), api.Config{Sessions: all})
 	cluster, err := wire.DecodeCluster(strings.NewReader(twoGPUs), wire.Limits{})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		session, err := sessions.Create(t.Context(), "", service.SessionConfig{Cluster: *cluster})
+		session, err := all.Create(t.Context(), "", sessions.SessionConfig{Cluster: *cluster})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = sessions.Delete(t.Context(), "", session.ID()) }()
+		defer func() { _ = all.Delete(t.Context(), "", session.ID()) }()
 		at := "/v1/sessions/" + session.ID()
 		post := func(body []byte) [][]byte {
 			w := httptest.NewRecorder()

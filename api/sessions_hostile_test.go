@@ -22,6 +22,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -61,7 +62,7 @@ func (s *sessionServer) eventually(t *testing.T, want string) {
 // Every line that is not an event is refused with its number, a pointer and a
 // reason, in JSON, and the event behind it is taken.
 func TestHostileLines(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	lines := []struct{ line, pointer, code string }{
 		{"\xff\xfe", "", "malformed"},
@@ -124,7 +125,7 @@ func TestHostileLines(t *testing.T) {
 // Two clients that send the same events at once both get all answers, and each
 // event is recorded once; one that says something else is told.
 func TestTwoWriters(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	const n = 2000
 	var writers sync.WaitGroup
@@ -148,7 +149,7 @@ func TestTwoWriters(t *testing.T) {
 }
 
 func TestEventsAfterDelete(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	c := s.talk(t, t.Context(), at)
 	c.say(strings.TrimSpace(tick(1)))
@@ -186,7 +187,7 @@ func (s *sessionServer) dial(t *testing.T, text string) (net.Conn, *bufio.Reader
 func chunk(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
 
 func TestBareConnections(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	head := func(at, version, headers string) string {
 		return "POST " + at + "/events HTTP/" + version + "\r\nHost: x\r\n" + headers + "\r\n"
 	}
@@ -313,7 +314,7 @@ func TestBareConnections(t *testing.T) {
 // A reader that goes on behind its last event misses none and gets none twice;
 // while nothing happens it is told that the stream lives.
 func TestEventSource(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{}, func(c *api.Config) { c.Heartbeat = 10 * time.Millisecond })
+	s := newSessionServer(t, sessions.Config{}, func(c *api.Config) { c.Heartbeat = 10 * time.Millisecond })
 	at := s.open(t, "")
 	s.call(t, "POST", at+"/events", ticks(1, 5))
 	read := func(last string, want ...string) {
@@ -356,7 +357,7 @@ func TestEventSource(t *testing.T) {
 
 // Readers that do not read hold up nobody, and are given up in the end.
 func TestSlowReaders(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
+	s := newSessionServer(t, sessions.Config{}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
 	at := s.open(t, "")
 	// So much that it does not fit into the buffers of a connection.
 	const n = 20_000
@@ -392,7 +393,7 @@ func TestSlowReaders(t *testing.T) {
 
 // An answer that breaks off inside does not look whole.
 func TestDamagedLog(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	s.call(t, "POST", at+"/events", ticks(1, 3000))
 	s.call(t, "POST", at+"/events", ticks(3001, 3003))
@@ -439,7 +440,7 @@ func (s *safeBuffer) String() string {
 func TestLogLines(t *testing.T) {
 	var out safeBuffer
 	logger := slog.New(slog.NewTextHandler(&out, nil))
-	s := newSessionServer(t, service.SessionsConfig{Logger: logger}, func(c *api.Config) { c.Logger = logger })
+	s := newSessionServer(t, sessions.Config{Logger: logger}, func(c *api.Config) { c.Logger = logger })
 	at := s.open(t, "")
 	id := strings.TrimPrefix(at, "/v1/sessions/")
 	s.call(t, "POST", at+"/events", ticks(1, 3)+"x\n"+ticks(2, 3))
@@ -476,7 +477,7 @@ func TestLogLines(t *testing.T) {
 
 // While the server drains, streams are refused, and what is recorded is read.
 func TestDraining(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	s.call(t, "POST", at+"/events", ticks(1, 3))
 	s.svc.Drain(t.Context())
@@ -503,7 +504,7 @@ func TestDraining(t *testing.T) {
 // A server with open streams ends soon, after it has told them.
 func TestServeEndsStreams(t *testing.T) {
 	svc := service.New(service.Config{})
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: store.NewMemory()})
+	all, err := sessions.Open(t.Context(), sessions.Config{Store: store.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -513,7 +514,7 @@ func TestServeEndsStreams(t *testing.T) {
 	} else {
 		cluster = *c
 	}
-	session, err := sessions.Create(t.Context(), "", service.SessionConfig{Cluster: cluster})
+	session, err := all.Create(t.Context(), "", sessions.SessionConfig{Cluster: cluster})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -524,7 +525,7 @@ func TestServeEndsStreams(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- api.Serve(ctx, l, api.New(svc, api.Config{Sessions: sessions}), svc, 10*time.Second)
+		ended <- api.Serve(ctx, l, api.New(svc, api.Config{Sessions: all}), svc, 10*time.Second)
 	}()
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -566,14 +567,14 @@ func TestServeEndsStreams(t *testing.T) {
 	if err := <-ended; err != nil || time.Since(began) > 5*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	if err := sessions.Close(); err != nil {
+	if err := all.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
 // Streams beyond the limit are refused, and those that are open go on.
 func TestTooManyStreams(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{}, func(c *api.Config) { c.MaxStreams = 2 })
+	s := newSessionServer(t, sessions.Config{}, func(c *api.Config) { c.MaxStreams = 2 })
 	at := s.open(t, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -624,7 +625,7 @@ func (w *slowDeadline) SetReadDeadline(at time.Time) error {
 // Nothing touches the writer of an answer after its handler has returned: in
 // HTTP/2 that ends the process.
 func TestEventsLeaveTheWriterAlone(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	h := s.Config.Handler
 	at := s.open(t, "")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -70,7 +70,7 @@ func (s *server) stream(ctx context.Context, of string) (end func(), err error) 
 
 // registerSessions registers the gauges of sessions, which are computed when the
 // metrics are read.
-func (m *metrics) registerSessions(sessions *service.Sessions) {
+func (m *metrics) registerSessions(sessions *sessions.Sessions) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "hare_sessions", Help: "Sessions that exist."},
 			func() float64 { n, _ := sessions.Count(); return float64(n) }),

@@ -11,7 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/regret"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -128,7 +128,7 @@ func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {
 }
 
 // hindsight reads the log of a session.
-func hindsight(r *http.Request, session *service.Session) (*regret.Hindsight, error) {
+func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, error) {
 	cluster := session.Info().Config.Cluster
 	h := regret.NewHindsight(&cluster)
 	for rec, err := range session.Log(r.Context(), 0) {
@@ -229,7 +229,7 @@ func interval(r *http.Request) (int64, error) {
 
 // fewEnough refuses an interval that gives too many lines for the log up to
 // event last.
-func fewEnough(ctx context.Context, session *service.Session, last, everyUs int64) error {
+func fewEnough(ctx context.Context, session *sessions.Session, last, everyUs int64) error {
 	var ends [2]int64
 	for i, after := range []int64{0, last - 1} {
 		for rec, err := range session.Log(ctx, after) {

@@ -12,11 +12,12 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/verify"
 )
 
 func TestRegretAtIntervals(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	if code, text, h := s.call(t, "GET", at+"/regret?every_s=3600", ""); code != 200 || !strings.HasPrefix(text, `{"seq":0,"at_s":0,"last":true,`) || h.Get("Content-Type") != "application/x-ndjson" {
 		t.Errorf("no events: %d %s", code, text)
@@ -111,7 +112,7 @@ func (e *step) Bound(ctx context.Context, _ *hare.Instance, method string) (*har
 // client that leaves ends the work.
 func TestRegretLinesComeOneByOne(t *testing.T) {
 	engine := &step{on: make(chan struct{}), out: make(chan error, 1)}
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	s.Server.Close()
 	s.Server = httptest.NewServer(api.New(service.New(service.Config{Engine: engine}), api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}))
 	at := s.open(t, "")

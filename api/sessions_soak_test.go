@@ -19,6 +19,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
@@ -38,7 +39,7 @@ func TestSoakSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: api.NewTimedStore(store)})
+	sessions, err := sessions.Open(t.Context(), sessions.Config{Store: api.NewTimedStore(store)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/verify"
@@ -55,17 +56,17 @@ func (s *fullStore) Append(ctx context.Context, rows []store.Row) error {
 type sessionServer struct {
 	*httptest.Server
 	store    *fullStore
-	sessions *service.Sessions
+	sessions *sessions.Sessions
 	svc      *service.Service
 }
 
-func newSessionServer(t testing.TB, cfg service.SessionsConfig, tune ...func(*api.Config)) *sessionServer {
+func newSessionServer(t testing.TB, cfg sessions.Config, tune ...func(*api.Config)) *sessionServer {
 	t.Helper()
 	s := &sessionServer{store: &fullStore{SessionStore: store.NewMemory()}, svc: service.New(service.Config{Solver: solver.Config{Version: "test"}})}
 	cfg.Store = api.NewTimedStore(s.store)
 	cfg.Retry = time.Millisecond
 	var err error
-	if s.sessions, err = service.OpenSessions(t.Context(), cfg); err != nil {
+	if s.sessions, err = sessions.Open(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
 	served := api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}
@@ -153,7 +154,7 @@ const endOfRun = `{"seq":5,"at_s":2.5,"type":"job_ended","job":"bert/1"}
 
 // Everything that a session can be asked, on one that went well.
 func TestSession(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	if code, text, h := s.call(t, "POST", at+"/events", run); code != 200 || text != ranTo || h.Get("Content-Type") != "application/x-ndjson" {
 		t.Fatalf("%d %s", code, text)
@@ -248,7 +249,7 @@ func TestSession(t *testing.T) {
 }
 
 func TestBadSessions(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{MaxSessions: 1})
+	s := newSessionServer(t, sessions.Config{MaxSessions: 1})
 	at := s.open(t, "")
 	for name, c := range map[string]struct {
 		method, path, body string
@@ -296,7 +297,7 @@ func TestBadSessions(t *testing.T) {
 }
 
 func TestListInPages(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	var all, got []string
 	for range 7 {
 		all = append(all, strings.TrimPrefix(s.open(t, ""), "/v1/sessions/"))
@@ -330,7 +331,7 @@ func TestListInPages(t *testing.T) {
 
 // Each refused line says which it is and why, and the stream goes on.
 func TestRefusedEvents(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{MaxJobs: 1})
+	s := newSessionServer(t, sessions.Config{MaxJobs: 1})
 	at := s.open(t, "")
 	job := `,"at_s":1,"type":"job_arrived","job":{"id":"%s","on":{"T4":{}}}}`
 	body := `{"seq":1,"at_s":1,"type":"tick"}
@@ -413,7 +414,7 @@ func (c *talk) end() string {
 
 // Each answer comes before the next event is sent, and followers see it.
 func TestFullDuplex(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -464,7 +465,7 @@ func TestFullDuplex(t *testing.T) {
 
 // A client that breaks off and comes back goes on exactly once.
 func TestBrokenConnection(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	c := s.talk(t, ctx, at)
@@ -481,7 +482,7 @@ func TestBrokenConnection(t *testing.T) {
 }
 
 func TestServerClock(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, `,"clock":"server","policy":"fifo"`)
 	_, text, _ := s.call(t, "POST", at+"/events", "{\"seq\":1,\"type\":\"tick\"}\n{\"seq\":2,\"at_s\":1,\"type\":\"tick\"}\n")
 	if !strings.HasPrefix(text, "{\"seq\":1,\"decisions\":[]}\n") || !strings.Contains(text, `"pointer":"/at_s","code":"not_allowed"`) {
@@ -494,7 +495,7 @@ func TestServerClock(t *testing.T) {
 
 // A full disk is a problem before the first answer and a line after it.
 func TestFullStore(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	s.store.full.Store(true)
 	if code, text, _ := s.call(t, "POST", at+"/events", `{"seq":1,"at_s":0,"type":"tick"}`); code != http.StatusInsufficientStorage || !strings.Contains(text, `"storage_full"`) {
@@ -523,7 +524,7 @@ func TestFullStore(t *testing.T) {
 
 // Streams end when the server does, after what was sent was answered.
 func TestStreamsEndWithTheServer(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	c := s.talk(t, t.Context(), at)
 	c.say(`{"seq":1,"at_s":0,"type":"tick"}`)

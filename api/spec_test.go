@@ -12,6 +12,7 @@ import (
 
 	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 )
 
 func specification(t *testing.T) *openapi3.T {
@@ -291,7 +292,7 @@ func TestSolvesFollowTheirSchemas(t *testing.T) {
 
 func TestSessionsFollowTheirSchemas(t *testing.T) {
 	doc := specification(t)
-	s := newSessionServer(t, service.SessionsConfig{MaxSessions: 2})
+	s := newSessionServer(t, sessions.Config{MaxSessions: 2})
 	first, second := s.open(t, ""), s.open(t, "")
 	const one = "/v1/sessions/{id}"
 	for _, c := range []struct{ name, method, path, at, body string }{
@@ -354,7 +355,7 @@ func unknown(schema *openapi3.Schema, v any, at string) []string {
 // pass both, and a name more fails both.
 func TestExamplesOfTheSpecification(t *testing.T) {
 	doc := specification(t)
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	seen := 0
 	for path, item := range doc.Paths.Map() {
 		op := item.Post
@@ -394,7 +395,7 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 // The example of events is taken line by line, by both.
 func TestExampleOfEvents(t *testing.T) {
 	doc := specification(t)
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	const path = "/v1/sessions/{id}/events"
 	text := doc.Paths.Value(path).Post.RequestBody.Value.Content["application/x-ndjson"].Example.(string)
 	_, answers, _ := s.call(t, "POST", s.open(t, "")+"/events", text)
@@ -413,7 +414,7 @@ func TestExampleOfEvents(t *testing.T) {
 }
 
 func TestLimitOfLists(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	for query, want := range map[string]int{"": 200, "?limit=1": 200, "?limit=1000": 200, "?limit=0": 400, "?limit=": 400, "?limit=-1": 400, "?limit=1001": 400} {
 		if code, text, _ := s.call(t, "GET", "/v1/sessions"+query, ""); code != want {
 			t.Errorf("%q: %d %s", query, code, text)
@@ -422,7 +423,7 @@ func TestLimitOfLists(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "") + "/decisions"
 	for query, want := range map[string]int{"": 200, "?follow=false": 200, "?follow=null": 400, "?follow=": 400, "?follow=true&follow=false": 400} {
 		if code, text, _ := s.call(t, "GET", at+query, ""); code != want {

@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
 )
@@ -59,7 +60,7 @@ type keyedServer struct {
 	store    *memoryKeys
 	ring     *service.Keyring
 	quotas   *admission.Quotas
-	sessions *service.Sessions
+	sessions *sessions.Sessions
 	svc      *service.Service
 	solves   *service.Solves
 	log      *syncBuffer
@@ -85,12 +86,12 @@ func (s *syncBuffer) String() string {
 // fromHeader names the address that a call of a test comes from.
 const fromHeader = "X-Test-From"
 
-func newKeyedServer(t testing.TB, quota admission.Quota, tune ...func(*service.SessionsConfig)) *keyedServer {
+func newKeyedServer(t testing.TB, quota admission.Quota, tune ...func(*sessions.Config)) *keyedServer {
 	t.Helper()
 	return newKeyedService(t, quota, service.Config{Solver: solver.Config{Version: "test"}}, tune...)
 }
 
-func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, tune ...func(*service.SessionsConfig)) *keyedServer {
+func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, tune ...func(*sessions.Config)) *keyedServer {
 	t.Helper()
 	if quota.Rate == 0 {
 		quota.Rate = 1e6
@@ -103,11 +104,11 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, t
 	ctx, stop := context.WithCancel(context.Background())
 	go s.ring.Follow(ctx)
 	s.quotas = admission.NewQuotas(quota, s.ring.Quota)
-	keep := service.SessionsConfig{Store: store.NewMemory(), Quotas: s.quotas}
+	keep := sessions.Config{Store: store.NewMemory(), Quotas: s.quotas}
 	for _, f := range tune {
 		f(&keep)
 	}
-	if s.sessions, err = service.OpenSessions(t.Context(), keep); err != nil {
+	if s.sessions, err = sessions.Open(t.Context(), keep); err != nil {
 		t.Fatal(err)
 	}
 	s.svc = service.New(work)

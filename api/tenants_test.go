@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
 )
@@ -399,7 +400,7 @@ func wait(t testing.TB, what string, holds func() bool) {
 // TestFullServerTellsNothing: where all tenants together have what fits, the
 // answer does not say how much that is.
 func TestFullServerTellsNothing(t *testing.T) {
-	s := newKeyedServer(t, admission.Quota{}, func(c *service.SessionsConfig) { c.MaxSessions = 2 })
+	s := newKeyedServer(t, admission.Quota{}, func(c *sessions.Config) { c.MaxSessions = 2 })
 	a, _ := s.key(t, "a", service.RoleSolve, 0)
 	b, _ := s.key(t, "b", service.RoleSolve, 0)
 	s.session(t, a)

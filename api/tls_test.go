@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 )
 
 // writePair writes a self-signed certificate for 127.0.0.1 and its key.
@@ -64,7 +64,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	go cert.Follow(t.Context())
-	s := newSessionServer(t, service.SessionsConfig{})
+	s := newSessionServer(t, sessions.Config{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
@@ -147,14 +148,14 @@ func overHTTP(t *testing.T, store store.SessionStore, inst *hare.Instance, polic
 	lines []byte) (code int, answers, schedule []byte) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{}})
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: store})
+	all, err := sessions.Open(t.Context(), sessions.Config{Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(svc, api.Config{Sessions: sessions}))
+	server := httptest.NewServer(api.New(svc, api.Config{Sessions: all}))
 	defer func() {
 		server.Close()
-		if err := sessions.Close(); err != nil {
+		if err := all.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -195,24 +196,24 @@ func overHTTP(t *testing.T, store store.SessionStore, inst *hare.Instance, polic
 // inMemory submits events to a session without HTTP and disk.
 func inMemory(t *testing.T, inst *hare.Instance, policy, parameters string, events []hare.Event) (answers []byte) {
 	t.Helper()
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: store.NewMemory()})
+	all, err := sessions.Open(t.Context(), sessions.Config{Store: store.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := sessions.Close(); err != nil {
+		if err := all.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	cfg := service.SessionConfig{Cluster: *sim.Cluster(inst), Policy: policy}
+	cfg := sessions.SessionConfig{Cluster: *sim.Cluster(inst), Policy: policy}
 	if parameters != "" {
 		cfg.Parameters = json.RawMessage(parameters)
 	}
-	session, err := sessions.Create(t.Context(), "", cfg)
+	session, err := all.Create(t.Context(), "", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	promises := make([]*service.Promise, len(events))
+	promises := make([]*sessions.Promise, len(events))
 	for i, e := range events {
 		if promises[i], err = session.Submit(t.Context(), e); err != nil {
 			t.Fatal(err)

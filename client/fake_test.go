@@ -15,6 +15,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
 )
@@ -49,7 +50,7 @@ type fail struct {
 func newKeeper(t *testing.T) *keeper {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}, Running: 2, Queue: 8})
-	sessions, err := service.OpenSessions(t.Context(), service.SessionsConfig{Store: store.NewMemory()})
+	sessions, err := sessions.Open(t.Context(), sessions.Config{Store: store.NewMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -283,6 +283,9 @@ func (s *Service) Drain(ctx context.Context) {
 	s.stop()
 }
 
+// Ended is closed when what still runs must end: after Drain's patience.
+func (s *Service) Ended() <-chan struct{} { return s.life.Done() }
+
 // solverEngine is package solver behind Engine.
 type solverEngine struct{ cfg solver.Config }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
@@ -38,7 +39,7 @@ func serveCommand() *cobra.Command {
 	var cfg service.Config
 	var grace time.Duration
 	var dataDir string
-	var keep service.SessionsConfig
+	var keep sessions.Config
 	var look observeFlags
 	var retain service.SolvesConfig
 	var retainMiB int64
@@ -101,7 +102,7 @@ rest with the best certified pair so far.`,
 				return errors.Join(err, kept.Close())
 			}
 			keep.Store, keep.Logger, keep.Quotas = api.NewTimedStore(kept), log, quotas
-			sessions, err := service.OpenSessions(c.Context(), keep)
+			sessions, err := sessions.Open(c.Context(), keep)
 			if err != nil {
 				return errors.Join(err, kept.Close())
 			}

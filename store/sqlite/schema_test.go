@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -29,7 +29,7 @@ const (
 func asServed(t *testing.T, dir string, upto int64) (kept []store.Meta) {
 	t.Helper()
 	ctx := context.Background()
-	s, err := service.OpenSessions(ctx, service.SessionsConfig{Store: openStore(t, dir), SnapshotEvery: 10})
+	s, err := sessions.Open(ctx, sessions.Config{Store: openStore(t, dir), SnapshotEvery: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func asServed(t *testing.T, dir string, upto int64) (kept []store.Meta) {
 		t.Fatal(err)
 	}
 	if len(infos) == 0 {
-		e, err := s.Create(ctx, "", service.SessionConfig{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}})
+		e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -153,22 +153,22 @@ var cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount
 // soak makes some tests as long as they are before a release.
 var soak = flag.Bool("hare.soak", false, "kill, damage and load for longer")
 
-func sessionsConfig(store store.SessionStore) service.SessionsConfig {
-	return service.SessionsConfig{Store: store, New: newHistory, Restore: restoreHistory, SnapshotEvery: 100, Retry: time.Millisecond}
+func sessionsConfig(store store.SessionStore) sessions.Config {
+	return sessions.Config{Store: store, New: newHistory, Restore: restoreHistory, SnapshotEvery: 100, Retry: time.Millisecond}
 }
 
-func open(t testing.TB, cfg service.SessionsConfig) *service.Sessions {
+func open(t testing.TB, cfg sessions.Config) *sessions.Sessions {
 	t.Helper()
-	s, err := service.OpenSessions(context.Background(), cfg)
+	s, err := sessions.Open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func create(t testing.TB, s *service.Sessions) *service.Session {
+func create(t testing.TB, s *sessions.Sessions) *sessions.Session {
 	t.Helper()
-	e, err := s.Create(context.Background(), "", service.SessionConfig{Cluster: cluster, Policy: "history"})
+	e, err := s.Create(context.Background(), "", sessions.SessionConfig{Cluster: cluster, Policy: "history"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,8 +177,8 @@ func create(t testing.TB, s *service.Sessions) *service.Session {
 
 // send submits events as fast as the session takes them, and returns the
 // answers up to the first error.
-func send(ctx context.Context, e *service.Session, events []hare.Event) (answers []string, err error) {
-	promises := make([]*service.Promise, 0, len(events))
+func send(ctx context.Context, e *sessions.Session, events []hare.Event) (answers []string, err error) {
+	promises := make([]*sessions.Promise, 0, len(events))
 	for _, ev := range events {
 		p, bad := e.Submit(ctx, ev)
 		if bad != nil {

@@ -1,4 +1,4 @@
-package service
+package sessions
 
 import (
 	"context"
@@ -44,10 +44,10 @@ type Session struct {
 func (e *Session) ID() string { return e.id }
 
 // Info describes the session.
-func (e *Session) Info() SessionInfo {
+func (e *Session) Info() Info {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	return SessionInfo{ID: e.id, Created: e.meta.Created, Config: e.cfg, Last: e.last.Load(), Active: e.actor != nil}
+	return Info{ID: e.id, Created: e.meta.Created, Config: e.cfg, Last: e.last.Load(), Active: e.actor != nil}
 }
 
 // store counts bytes that its log has more than before.

@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"testing"
@@ -16,8 +16,4 @@ func TestFakesAreStores(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { storetest.Sessions(t, s) })
 	}
-	t.Run("mortal", func(t *testing.T) {
-		m := newMortal()
-		storetest.Solves(t, func(*testing.T) (store.SolveStore, func()) { return m, func() {} })
-	})
 }

@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -31,7 +31,7 @@ func (p *fragile) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error
 }
 
 // fragileConfig makes policies of which those with parameters have the fault.
-func fragileConfig(kept store.SessionStore, fault func(e hare.Event) error) service.SessionsConfig {
+func fragileConfig(kept store.SessionStore, fault func(e hare.Event) error) sessions.Config {
 	cfg := sessionsConfig(kept)
 	cfg.New = func(name string, c *hare.Cluster, parameters []byte) (online.Durable, error) {
 		return &fragile{history: &history{Breaks: len(parameters) > 0}}, nil // to be restored before its first event
@@ -81,13 +81,13 @@ func TestPlainErrorBeforeASnapshot(t *testing.T) {
 	})
 	cfg.SnapshotEvery = 2
 	s := open(t, cfg)
-	e, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history", Parameters: []byte("{}")})
+	e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history", Parameters: []byte("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	events := script(3, 20)
 	want := undisturbed(t, events)
-	var promises []*service.Promise
+	var promises []*sessions.Promise
 	for i, ev := range events[:4] {
 		p, err := e.Submit(ctx, ev)
 		if err != nil {
@@ -129,7 +129,7 @@ func TestPanicQuarantinesTheSession(t *testing.T) {
 	})
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := open(t, cfg)
-	bad, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history", Parameters: []byte("{}")})
+	bad, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history", Parameters: []byte("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestPanicQuarantinesTheSession(t *testing.T) {
 	events := script(5, 30)
 	want := undisturbed(t, events)
 	got, err := send(ctx, bad, events)
-	var quarantined *service.QuarantineError
+	var quarantined *sessions.QuarantineError
 	if !errors.As(err, &quarantined) || quarantined.Session != bad.ID() || quarantined.Seq != 8 || !slices.Equal(got, want[:7]) {
 		t.Fatalf("%d answers, %v", len(got), err)
 	}
@@ -173,10 +173,10 @@ func TestPanicOfAView(t *testing.T) {
 	if _, err := send(ctx, e, events[:3]); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.View(ctx, func(online.Durable) { panic("a defect") }); !errors.As(err, new(*service.QuarantineError)) {
+	if err := e.View(ctx, func(online.Durable) { panic("a defect") }); !errors.As(err, new(*sessions.QuarantineError)) {
 		t.Errorf("%v", err)
 	}
-	if _, err := send(ctx, e, events[3:]); !errors.As(err, new(*service.QuarantineError)) {
+	if _, err := send(ctx, e, events[3:]); !errors.As(err, new(*sessions.QuarantineError)) {
 		t.Errorf("%v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -201,9 +201,9 @@ func TestCreateDuringClose(t *testing.T) {
 	ctx := t.Context()
 	kept := &slowCreate{SessionStore: store.NewMemory(), entered: make(chan struct{}), open: make(chan struct{})}
 	s := open(t, sessionsConfig(kept))
-	made := make(chan *service.Session, 1)
+	made := make(chan *sessions.Session, 1)
 	go func() {
-		e, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history"})
+		e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history"})
 		if err != nil {
 			t.Error(err)
 		}

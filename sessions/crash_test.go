@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/wire"
@@ -40,7 +40,7 @@ func TestCrashChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var e *service.Session
+	var e *sessions.Session
 	if len(infos) > 0 {
 		if e, err = s.Session(ctx, "", infos[0].ID); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestCrashChild(t *testing.T) {
 	}
 	fmt.Fprintln(out, e.Info().Last)
 	out.Flush()
-	promises := make(chan *service.Promise, 500)
+	promises := make(chan *sessions.Promise, 500)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,4 +1,4 @@
-package service
+package sessions
 
 import (
 	"context"
@@ -42,6 +42,3 @@ func (e *Session) Explain(ctx context.Context, job string) (status online.JobSta
 
 // Store is where the logs are.
 func (s *Sessions) Store() store.SessionStore { return s.cfg.Store }
-
-// Ended is closed when what still runs must end: after Drain's patience.
-func (s *Service) Ended() <-chan struct{} { return s.life.Done() }

@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
@@ -41,7 +41,7 @@ func TestOneFaultIsNotThatOfOthers(t *testing.T) {
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := open(t, cfg)
 	defer s.Close()
-	sessions := make([]*service.Session, 20)
+	sessions := make([]*sessions.Session, 20)
 	for i := range sessions {
 		sessions[i] = create(t, s)
 	}

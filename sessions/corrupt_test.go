@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"context"
@@ -13,13 +13,13 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // logOf reads a log as answers, up to its end or what is wrong with it.
-func logOf(e *service.Session) (answers []string, err error) {
+func logOf(e *sessions.Session) (answers []string, err error) {
 	for rec, err := range e.Log(context.Background(), 0) {
 		if err != nil {
 			return answers, err
@@ -164,7 +164,7 @@ func tryImage(t *testing.T, im *image, dir, what string) string {
 	if err != nil {
 		return "refused"
 	}
-	s, err := service.OpenSessions(ctx, sessionsConfig(store))
+	s, err := sessions.Open(ctx, sessionsConfig(store))
 	if err != nil {
 		store.Close()
 		return "refused"

@@ -1,4 +1,4 @@
-package service
+package sessions
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// SessionsConfig sizes Sessions. Zeroes are good but for Store.
-type SessionsConfig struct {
+// Config sizes Sessions. Zeroes are good but for Store.
+type Config struct {
 	Store store.SessionStore
 	// MaxSessions limits the sessions that exist, of all tenants; zero means 10,000.
 	MaxSessions int
@@ -50,7 +50,7 @@ type SessionsConfig struct {
 	Logger *slog.Logger
 }
 
-func (c SessionsConfig) withDefaults() SessionsConfig {
+func (c Config) withDefaults() Config {
 	number := func(n *int, d int) {
 		if *n <= 0 {
 			*n = d
@@ -86,7 +86,7 @@ const DefaultPolicy = "hlas"
 
 // Sessions are the online sessions of one server. Safe for concurrent use.
 type Sessions struct {
-	cfg     SessionsConfig
+	cfg     Config
 	commits chan *batch
 	written chan struct{} // closed when the committer has ended
 	actors  sync.WaitGroup
@@ -99,9 +99,9 @@ type Sessions struct {
 	closed   bool
 }
 
-// OpenSessions takes over the store and finds the sessions in it. Their logs
+// Open takes over the store and finds the sessions in it. Their logs
 // are read when they are used.
-func OpenSessions(ctx context.Context, cfg SessionsConfig) (*Sessions, error) {
+func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 	s := &Sessions{cfg: cfg.withDefaults(), sessions: map[string]*Session{}}
 	metas, err := cfg.Store.Sessions(ctx)
 	if err != nil {
@@ -257,16 +257,16 @@ func (s *Sessions) Count() (exist, active int) {
 }
 
 // List describes all sessions of a tenant, the oldest first.
-func (s *Sessions) List(_ context.Context, tenant string) ([]SessionInfo, error) {
+func (s *Sessions) List(_ context.Context, tenant string) ([]Info, error) {
 	s.mu.Lock()
-	infos := []SessionInfo{}
+	infos := []Info{}
 	for _, e := range s.sessions {
 		if e.cfg.tenant == tenant {
 			infos = append(infos, e.Info())
 		}
 	}
 	s.mu.Unlock()
-	slices.SortFunc(infos, func(a, b SessionInfo) int {
+	slices.SortFunc(infos, func(a, b Info) int {
 		if c := a.Created.Compare(b.Created); c != 0 {
 			return c
 		}

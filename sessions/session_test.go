@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/online"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-func openDir(t testing.TB, dir string) *service.Sessions {
+func openDir(t testing.TB, dir string) *sessions.Sessions {
 	t.Helper()
 	return open(t, sessionsConfig(openSQLite(t, dir)))
 }
@@ -34,7 +34,7 @@ func TestSessionAnswersInOrder(t *testing.T) {
 	ctx := context.Background()
 	events := script(1, 3000)
 	want := undisturbed(t, events)
-	for name, s := range map[string]*service.Sessions{
+	for name, s := range map[string]*sessions.Sessions{
 		"memory": open(t, sessionsConfig(store.NewMemory())),
 		"sqlite": openDir(t, t.TempDir()),
 	} {
@@ -77,13 +77,13 @@ func TestSessionRefuses(t *testing.T) {
 	s := open(t, cfg)
 	defer s.Close()
 	e := create(t, s)
-	if _, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history"}); !errors.As(err, new(*admission.LimitError)) {
+	if _, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history"}); !errors.As(err, new(*admission.LimitError)) {
 		t.Error("a second session:", err)
 	}
 	arrive := func(seq, at int64, id string) hare.Event {
 		return hare.Event{Seq: seq, AtUs: at, Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, On: []hare.Profile{{Type: "V100"}}}}
 	}
-	var gap *service.SequenceError
+	var gap *sessions.SequenceError
 	for _, c := range []struct {
 		name  string
 		event hare.Event
@@ -93,7 +93,7 @@ func TestSessionRefuses(t *testing.T) {
 		{"gap", arrive(2, 0, "a"), func(err error) bool { return errors.As(err, &gap) && gap.Expected == 1 }},
 		{"first", arrive(1, 1000, "a"), func(err error) bool { return err == nil }},
 		{"again", arrive(1, 1000, "a"), func(err error) bool { return err == nil }},
-		{"other content", arrive(1, 1000, "b"), func(err error) bool { return errors.As(err, new(*service.ConflictError)) }},
+		{"other content", arrive(1, 1000, "b"), func(err error) bool { return errors.As(err, new(*sessions.ConflictError)) }},
 		{"back in time", arrive(2, 999, "b"), func(err error) bool { return errors.As(err, new(*hare.InvalidError)) }},
 		{"known job", arrive(2, 1000, "a"), func(err error) bool { return errors.As(err, new(*hare.InvalidError)) }},
 		{"second", arrive(2, 1000, "b"), func(err error) bool { return err == nil }},
@@ -136,7 +136,7 @@ func TestServerClockNeverGoesBack(t *testing.T) {
 		cfg.Now = func() time.Time { return at }
 		s := open(t, cfg)
 		if round == 0 {
-			e, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: "history", Clock: service.ClockServer})
+			e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history", Clock: sessions.ClockServer})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestSessionSurvivesAnything(t *testing.T) {
 				}
 				s = openDir(t, dir)
 			case 1: // gap
-				var gap *service.SequenceError
+				var gap *sessions.SequenceError
 				ev := events[next-1]
 				ev.Seq += 1 + rng.Int64N(3)
 				if _, err := send(ctx, e, []hare.Event{ev}); !errors.As(err, &gap) || gap.Expected != next {

@@ -1,4 +1,4 @@
-package service
+package sessions
 
 import (
 	"bytes"
@@ -32,8 +32,8 @@ type SessionConfig struct {
 	tenant string // the owner
 }
 
-// SessionInfo describes a session without reading its log.
-type SessionInfo struct {
+// Info describes a session without reading its log.
+type Info struct {
 	ID      string
 	Created time.Time
 	Config  SessionConfig
@@ -96,8 +96,8 @@ func (p *Promise) Wait(ctx context.Context) (hare.Answer, error) {
 // answer is the recorded one.
 func (p *Promise) Duplicate() bool { return p.duplicate }
 
-// sessionConfig is the stored form of a SessionConfig.
-type sessionConfig struct {
+// storedConfig is the stored form of a SessionConfig.
+type storedConfig struct {
 	// Tenant is left out for "", as in sessions made before there were tenants.
 	Tenant     string          `json:"tenant,omitempty"`
 	Policy     string          `json:"policy"`
@@ -107,11 +107,11 @@ type sessionConfig struct {
 }
 
 func encodeConfig(cfg *SessionConfig) ([]byte, error) {
-	return json.Marshal(sessionConfig{cfg.tenant, cfg.Policy, cfg.Parameters, cfg.Clock, wire.AppendCluster(nil, &cfg.Cluster)})
+	return json.Marshal(storedConfig{cfg.tenant, cfg.Policy, cfg.Parameters, cfg.Clock, wire.AppendCluster(nil, &cfg.Cluster)})
 }
 
 func decodeConfig(b []byte) (cfg SessionConfig, err error) {
-	var c sessionConfig
+	var c storedConfig
 	if err := json.Unmarshal(b, &c); err != nil {
 		return cfg, err
 	}

@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"context"
@@ -14,17 +14,17 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
 // openBench opens a directory with the settings of a server.
-func openBench(b testing.TB, dir string) *service.Sessions {
+func openBench(b testing.TB, dir string) *sessions.Sessions {
 	store, err := sqlite.Open(context.Background(), dir)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return open(b, service.SessionsConfig{Store: store, New: newHistory, Restore: restoreHistory})
+	return open(b, sessions.Config{Store: store, New: newHistory, Restore: restoreHistory})
 }
 
 // ticks are events of the usual length that history takes without end.
@@ -33,9 +33,9 @@ func tick(seq int64) hare.Event {
 }
 
 // pipeline sends n events of one session with many on their way, and waits for all.
-func pipeline(b testing.TB, e *service.Session, first, n int64) {
+func pipeline(b testing.TB, e *sessions.Session, first, n int64) {
 	ctx := context.Background()
-	promises := make(chan *service.Promise, 4096)
+	promises := make(chan *sessions.Promise, 4096)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -58,22 +58,22 @@ func pipeline(b testing.TB, e *service.Session, first, n int64) {
 
 // BenchmarkDurable is the rate of durable events, pipelined: one op is one event.
 func BenchmarkDurable(b *testing.B) {
-	for _, sessions := range []int{1, 16, 256} {
-		b.Run(fmt.Sprintf("sessions=%d", sessions), func(b *testing.B) {
+	for _, count := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("sessions=%d", count), func(b *testing.B) {
 			s := openBench(b, b.TempDir())
 			defer s.Close()
-			all := make([]*service.Session, sessions)
+			all := make([]*sessions.Session, count)
 			for i := range all {
 				all[i] = create(b, s)
 			}
-			each := int64(b.N/sessions + 1)
+			each := int64(b.N/count + 1)
 			b.ResetTimer()
 			var wg sync.WaitGroup
 			for _, e := range all {
 				wg.Go(func() { pipeline(b, e, 1, each) })
 			}
 			wg.Wait()
-			b.ReportMetric(float64(each*int64(sessions))/b.Elapsed().Seconds(), "events/s")
+			b.ReportMetric(float64(each*int64(count))/b.Elapsed().Seconds(), "events/s")
 		})
 	}
 }
@@ -114,11 +114,11 @@ func BenchmarkLatency(b *testing.B) {
 }
 
 // steady sends events at rate for a while; each is due at its own time.
-func steady(b testing.TB, e *service.Session, seq *int64, rate int, length time.Duration) []time.Duration {
+func steady(b testing.TB, e *sessions.Session, seq *int64, rate int, length time.Duration) []time.Duration {
 	ctx := context.Background()
 	n := int(length.Seconds() * float64(rate))
 	type sent struct {
-		p   *service.Promise
+		p   *sessions.Promise
 		due time.Time
 	}
 	queue := make(chan sent, n)
@@ -219,15 +219,15 @@ func BenchmarkRecovery(b *testing.B) {
 	cluster := hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 128}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 128}}}}}
 	stream := steadily(b, &cluster, events+100)
 	dir := b.TempDir()
-	serve := func() *service.Sessions {
+	serve := func() *sessions.Sessions {
 		store, err := sqlite.Open(ctx, dir)
 		if err != nil {
 			b.Fatal(err)
 		}
-		return open(b, service.SessionsConfig{Store: store})
+		return open(b, sessions.Config{Store: store})
 	}
 	s := serve()
-	e, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster})
+	e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
@@ -90,9 +90,9 @@ func TestPoliciesComeBack(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					s := open(t, service.SessionsConfig{Store: store, SnapshotEvery: 30})
+					s := open(t, sessions.Config{Store: store, SnapshotEvery: 30})
 					if id == "" {
-						e, err := s.Create(ctx, "", service.SessionConfig{Cluster: cluster, Policy: name})
+						e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: name})
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -1,4 +1,4 @@
-package service_test
+package sessions_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
@@ -155,7 +155,7 @@ func TestManySessions(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var memory [2]uint64
 	var events atomic.Int64
-	sessions := make([]*service.Session, count)
+	sessions := make([]*sessions.Session, count)
 	for i := range sessions {
 		sessions[i] = create(t, s)
 	}
@@ -191,7 +191,7 @@ func TestRefusedAtClose(t *testing.T) {
 	for range 20 {
 		s := openDir(t, t.TempDir())
 		e := create(t, s)
-		var promises []*service.Promise
+		var promises []*sessions.Promise
 		sent := make(chan struct{})
 		go func() {
 			defer close(sent)
