@@ -5,56 +5,6 @@ package openapi
 // them. Nothing decodes into them: package hare reads and writes the forms, in
 // exact decimals and without reflection.
 
-// Options of a solve; each may be left out.
-type Options struct {
-	// TimeLimitS covers waiting in the queue too; 0 or left out: a work limit decides, and equal calls give equal answers.
-	TimeLimitS float64 `json:"time_limit_s,omitempty" minimum:"0" maximum:"86400"`
-	// WorkLimit is in oracle calls and moves of the search; 0 or left out: computed from the instance's size.
-	WorkLimit int64 `json:"work_limit,omitempty" minimum:"0"`
-	// Gap at which to stop, a fraction; 0: only when proved optimal.
-	Gap  float64 `json:"gap,omitempty" minimum:"0" maximum:"1"`
-	Seed int64   `json:"seed,omitempty" default:"1"`
-	// Bound is the relaxation that bounds the objective from below; paper proves nothing.
-	Bound string `json:"bound,omitempty" enums:"price,critical_path,machine,queyranne,paper" default:"price"`
-	// Order of the first schedule; left out: that of the bound.
-	Order  string `json:"order,omitempty" enums:"price,critical_path,machine,queyranne,paper,wspt,arrival"`
-	Assign string `json:"assign,omitempty" enums:"insertion,earliest_finish,earliest_available" default:"insertion"`
-	// Detail of the schedule in the answer; tasks goes up to 10,000 tasks.
-	Detail string `json:"detail,omitempty" enums:"none,jobs,lanes,tasks" default:"lanes"`
-	// Degrade allows a server that has too much to do to answer with a greedy schedule and a coarse bound, in place of a refusal.
-	Degrade bool `json:"degrade,omitempty"`
-} //	@name	Options
-
-// SolveRequest asks for a schedule.
-type SolveRequest struct {
-	Instance Instance `json:"instance" validate:"required"`
-	Options  Options  `json:"options,omitempty"`
-	// Previous is an earlier result, with its schedule, whose rest is to be planned again.
-	Previous Result `json:"previous,omitempty"`
-	// PreviousInstance is the instance that previous is for, where instance differs.
-	PreviousInstance Instance `json:"previous_instance,omitempty"`
-	// AtS is the planning instant on the clock of the previous schedule; it goes with previous.
-	AtS float64 `json:"at_s,omitempty" minimum:"0"`
-	// Stability is what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves freely.
-	Stability float64 `json:"stability,omitempty" minimum:"0" default:"0"`
-} //	@name	SolveRequest
-
-// BoundRequest asks for a lower bound alone.
-type BoundRequest struct {
-	Instance Instance `json:"instance" validate:"required"`
-	Method   string   `json:"method,omitempty" enums:"price,critical_path,machine,queyranne,paper" default:"price"`
-} //	@name	BoundRequest
-
-// VerifyRequest asks whether a result is right.
-type VerifyRequest struct {
-	Instance Instance `json:"instance" validate:"required"`
-	Result   Result   `json:"result" validate:"required"`
-	// Previous is the result that a plan for the rest of an earlier one went on from: it says what had started.
-	Previous Result `json:"previous,omitempty"`
-	// PreviousInstance is the instance that previous is for, where instance differs.
-	PreviousInstance Instance `json:"previous_instance,omitempty"`
-} //	@name	VerifyRequest
-
 // Result is the answer to a solve. Later versions may add fields.
 type Result struct {
 	Hare string `json:"hare" validate:"required" enums:"result/v1"`
@@ -168,51 +118,6 @@ type Task struct {
 	ComputeEndS float64 `json:"compute_end_s" validate:"required"`
 	SyncEndS    float64 `json:"sync_end_s" validate:"required"`
 } //	@name	Task
-
-// Schedule gives every task a GPU and a start.
-type Schedule struct {
-	// Jobs are the ids that lanes refer to by position.
-	Jobs  []string `json:"jobs" validate:"required"`
-	Lanes []Lane   `json:"lanes" validate:"required"`
-} //	@name	Schedule
-
-// Lane is what one GPU does: columns of equal length, in time order. Entry i is
-// rounds[i] rounds of a job from round[i] on, each of tasks[i] tasks back to
-// back, round r starting at start_us[i] + (r − round[i])·period_us[i].
-type Lane struct {
-	GPU string `json:"gpu" validate:"required" example:"a/0"`
-	// Job is a position in the schedule's jobs.
-	Job []int64 `json:"job" validate:"required"`
-	// Round is 0 throughout when left out.
-	Round []int64 `json:"round,omitempty"`
-	// Rounds is 1 throughout when left out.
-	Rounds []int64 `json:"rounds,omitempty"`
-	// Tasks is 1 throughout when left out.
-	Tasks []int64 `json:"tasks,omitempty"`
-	// PeriodUs is 0 throughout when left out.
-	PeriodUs []int64 `json:"period_us,omitempty"`
-	StartUs  []int64 `json:"start_us" validate:"required"`
-} //	@name	Lane
-
-// Certificate proves the bound: anyone can recompute it.
-type Certificate struct {
-	Hare   string `json:"hare" validate:"required" enums:"certificate/v1"`
-	Method string `json:"method" validate:"required" enums:"price,critical_path,machine"`
-	// Path says that completions are not before the critical path.
-	Path           bool   `json:"path,omitempty"`
-	InstanceSHA256 string `json:"instance_sha256,omitempty"`
-	Objective      string `json:"objective" validate:"required" enums:"weighted_jct"`
-	// Bound is a decimal with six places, rounded down.
-	Bound string `json:"bound" validate:"required" example:"790.113204"`
-	// GridUs are the ends of the price cells, from 0.
-	GridUs []int64 `json:"grid_us,omitempty"`
-	// Prices by GPU type, one a cell, in 1e-9 weight-seconds per GPU-second; a type left out has price 0.
-	Prices map[string][]int64 `json:"prices,omitempty"`
-	// Sizes by GPU type and number of tasks: what gang and rigid jobs pay for so many GPUs together, one a cell, in 1e-9 weight-seconds per second.
-	Sizes map[string]map[string][]int64 `json:"sizes,omitempty"`
-	// StepUs is the step of time at which relaxed jobs are bounded round by round; none where left out.
-	StepUs int64 `json:"step_us,omitempty"`
-} //	@name	Certificate
 
 // BoundResult is a lower bound on the objective of every feasible schedule.
 type BoundResult struct {

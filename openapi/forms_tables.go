@@ -4,10 +4,16 @@ package openapi
 // specification takes their forms from there. The types only name them.
 
 type (
-	// Instance is of package wire, as the next two are.
-	Instance struct{} //	@name	Instance
-	Cluster  struct{} //	@name	Cluster
-	Job      struct{} //	@name	Job
+	// Instance and the types below are of package wire.
+	Instance      struct{} //	@name	Instance
+	Cluster       struct{} //	@name	Cluster
+	Job           struct{} //	@name	Job
+	Schedule      struct{} //	@name	Schedule
+	Certificate   struct{} //	@name	Certificate
+	Options       struct{} //	@name	Options
+	SolveRequest  struct{} //	@name	SolveRequest
+	BoundRequest  struct{} //	@name	BoundRequest
+	VerifyRequest struct{} //	@name	VerifyRequest
 
 	// SimulationRequest is simulation.Form.
 	SimulationRequest struct{} //	@name	SimulationRequest

@@ -95,8 +95,7 @@ func readFormsOf(file string, forms map[string]form) error {
 
 // strict are the components that refuse names they do not know.
 var strict = []string{
-	"SolveRequest", "BoundRequest", "VerifyRequest", "Options",
-	"Schedule", "Lane", "Certificate", "SessionRequest", "Event", "KeyRequest", "Quota",
+	"SessionRequest", "Event", "KeyRequest", "Quota",
 	"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "PatchOperation", "RemoveGPUs", "Drain", "AddGPUs",
 }
 
@@ -130,8 +129,6 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	property := func(component, name string) map[string]any {
 		return schemas[component].(map[string]any)["properties"].(map[string]any)[name].(map[string]any)
 	}
-	// swag takes no fractions as defaults.
-	property("Options", "gap")["default"] = json.Number("0.01")
 	property("Event", "job")["type"] = []any{"string", "object"}
 	// One, or an array of them; a factor for all, or by job; any value at all.
 	for _, name := range []string{"add_gpus", "remove_gpus", "drain"} {

@@ -4,67 +4,106 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/hare-sched/hare"
 )
 
+// scheduleDoc is a schedule that is read.
+type scheduleDoc struct{ d *resultReader }
+
+var scheduleTable = NewTable("Schedule", "Schedule gives every task a GPU and a start.",
+	NewField("jobs", ListOf(Schema{"type": "string"}),
+		func(r *Reader, v *scheduleDoc) error {
+			return r.Array(func(int) error {
+				id := ""
+				err := r.String(&id)
+				s := v.d.res.Schedule
+				s.Jobs = append(s.Jobs, id)
+				return err
+			})
+		}, nil).
+		Required("give the ids that lanes index").About("jobs are the ids that lanes refer to by position."),
+	NewField("lanes", ListOf(RefTo(laneTable)),
+		func(r *Reader, v *scheduleDoc) error { return r.Array(func(int) error { return v.d.lane() }) }, nil).
+		Required("give an array with a lane a GPU"),
+)
+
+func (d *resultReader) schedule() error {
+	if d.Is('{') {
+		d.res.Schedule = &hare.Schedule{}
+	}
+	return scheduleTable.Read(d.Reader, &scheduleDoc{d})
+}
+
+// laneDoc is a lane that is read or written.
+type laneDoc struct{ *hare.Lane }
+
+var laneTable = NewTable("Lane",
+	"Lane is what one GPU does: columns of equal length, in time order. Entry i is rounds[i] rounds of a job from round[i] on, each of tasks[i] tasks back to back, round r starting at start_us[i] + (r − round[i])·period_us[i].",
+	String("gpu", func(v *laneDoc) *string { return &v.GPU }).Needed().Example("a/0"),
+	NewField("job", integers,
+		func(r *Reader, v *laneDoc) error { return column(r, &v.Job, math.MaxInt32) },
+		func(b []byte, v *laneDoc) []byte { return appendColumn(b, v.Job) }).Needed().
+		About("job is a position in the schedule's jobs."),
+	laneColumn("round", func(v *laneDoc) *[]int64 { return &v.Round }, 0),
+	laneColumn("rounds", func(v *laneDoc) *[]int64 { return &v.Rounds }, 1),
+	laneColumn("tasks", func(v *laneDoc) *[]int64 { return &v.Tasks }, 1),
+	laneColumn("period_us", func(v *laneDoc) *[]int64 { return &v.PeriodUs }, 0),
+	NewField("start_us", integers,
+		func(r *Reader, v *laneDoc) error { return r.column(&v.StartUs, hare.MaxExact) },
+		func(b []byte, v *laneDoc) []byte { return appendColumn(b, v.StartUs) }).Needed(),
+).Check(func(v *laneDoc, has Members, found *hare.InvalidErrors) {
+	if has.Sound {
+		checkColumns(v.Lane, found)
+	}
+})
+
+// laneColumn is a column that is left out where it has its default throughout.
+func laneColumn(name string, at func(*laneDoc) *[]int64, otherwise int64) Field[laneDoc] {
+	return NewField(name, integers,
+		func(r *Reader, v *laneDoc) error { return r.column(at(v), hare.MaxExact) },
+		func(b []byte, v *laneDoc) []byte {
+			xs := *at(v)
+			if !slices.ContainsFunc(xs, func(x int64) bool { return x != otherwise }) {
+				return b
+			}
+			return appendColumn(b, xs)
+		}).
+		About(fmt.Sprintf("%s is %d throughout when left out.", name, otherwise))
+}
+
 // lane reads one lane and appends it, faulty or not, so that the index of a
 // lane is its place in the document.
 func (d *resultReader) lane() error {
 	l := hare.Lane{}
-	if !d.Is('{') {
-		d.res.Schedule.Lanes = append(d.res.Schedule.Lanes, l)
-		_, err := d.Want('{')
-		return err
-	}
-	before := len(d.faults)
-	err := d.Object(laneFields, func(name string) (bool, error) {
-		switch name {
-		case "gpu":
-			return true, d.String(&l.GPU)
-		case "job":
-			return true, column(d.Reader, &l.Job, math.MaxInt32)
-		case "round":
-			return true, d.column(&l.Round, hare.MaxExact)
-		case "rounds":
-			return true, d.column(&l.Rounds, hare.MaxExact)
-		case "tasks":
-			return true, d.column(&l.Tasks, hare.MaxExact)
-		case "period_us":
-			return true, d.column(&l.PeriodUs, hare.MaxExact)
-		case "start_us":
-			return true, d.column(&l.StartUs, hare.MaxExact)
-		}
-		return false, nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(d.faults) == before {
-		err = d.equalColumns(&l)
-	}
+	err := laneTable.Read(d.Reader, &laneDoc{&l})
 	d.res.Schedule.Lanes = append(d.res.Schedule.Lanes, l)
 	return err
 }
 
-// equalColumns checks that each column given has an entry a row.
-func (d *resultReader) equalColumns(l *hare.Lane) error {
+func appendLane(b []byte, l *hare.Lane) []byte { return laneTable.Append(b, &laneDoc{l}) }
+
+// checkColumns finds a column that lacks entries.
+func checkColumns(l *hare.Lane, found *hare.InvalidErrors) {
 	switch {
 	case l.Job == nil:
-		return d.Fault("missing_field", `"job" is missing: a position in the schedule's jobs for each entry`)
+		found.Add("", "missing_field", `"job" is missing: a position in the schedule's jobs for each entry`)
+		return
 	case l.StartUs == nil:
-		return d.Fault("missing_field", `"start_us" is missing: a start for each entry, in microseconds`)
+		found.Add("", "missing_field", `"start_us" is missing: a start for each entry, in microseconds`)
+		return
 	}
 	for _, c := range []struct {
 		name   string
 		column []int64
 	}{{"start_us", l.StartUs}, {"round", l.Round}, {"rounds", l.Rounds}, {"tasks", l.Tasks}, {"period_us", l.PeriodUs}} {
 		if c.column != nil && len(c.column) != len(l.Job) {
-			return d.Fault("unequal_columns", "the columns of a lane must be equally long: job has %d entries, %s has %d", len(l.Job), c.name, len(c.column))
+			found.Add("", "unequal_columns", "the columns of a lane must be equally long: job has %d entries, %s has %d", len(l.Job), c.name, len(c.column))
+			return
 		}
 	}
-	return nil
 }
 
 // indices checks that every entry's job is one of the schedule's.

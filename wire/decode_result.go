@@ -1,20 +1,10 @@
 package wire
 
 import (
-	"cmp"
 	"io"
-	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/hare-sched/hare"
-)
-
-var (
-	scheduleFields    = []string{"jobs", "lanes"}
-	laneFields        = []string{"gpu", "job", "round", "rounds", "tasks", "period_us", "start_us"}
-	certificateFields = []string{"hare", "method", "path", "instance_sha256", "objective", "bound", "grid_us", "prices", "sizes", "step_us"}
 )
 
 // DecodeResult reads a result/v1 document, as one object or as NDJSON with a
@@ -46,15 +36,11 @@ func DecodeResult(r io.Reader, lim Limits) (*hare.Result, error) {
 func DecodeCertificate(r io.Reader, lim Limits) (*hare.Certificate, error) {
 	rd := NewReader(r, lim)
 	d := &resultReader{Reader: rd, res: &hare.Result{}}
-	if err := rd.Finish(d.certificate("")); err != nil {
+	if err := rd.Finish(d.certificate()); err != nil {
 		return nil, err
 	}
 	return d.res.Certificate, nil
 }
-
-// boundForm is the one way to write a bound: six decimals, no other zeros in
-// front or behind. It is a string so that no reader goes through a float.
-var boundForm = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)
 
 type resultReader struct {
 	*Reader
@@ -109,7 +95,7 @@ func (d *resultReader) result() error {
 			if d.Is('n') {
 				return true, d.Skip()
 			}
-			return true, d.certificate(d.root + "/certificate")
+			return true, d.certificate()
 		case "replan":
 			return true, d.replan()
 		}
@@ -174,124 +160,5 @@ func (d *resultReader) jobResult() error {
 		return true, d.Skip()
 	})
 	d.res.Jobs = append(d.res.Jobs, j)
-	return err
-}
-
-func (d *resultReader) schedule() error {
-	if !d.Is('{') {
-		_, err := d.Want('{')
-		return err
-	}
-	s := &hare.Schedule{}
-	d.res.Schedule = s
-	hasJobs, hasLanes := false, false
-	before := len(d.faults)
-	err := d.Object(scheduleFields, func(name string) (bool, error) {
-		switch name {
-		case "jobs":
-			hasJobs = true
-			return true, d.Array(func(int) error {
-				id := ""
-				err := d.String(&id)
-				s.Jobs = append(s.Jobs, id)
-				return err
-			})
-		case "lanes":
-			hasLanes = true
-			return true, d.Array(func(int) error { return d.lane() })
-		}
-		return false, nil
-	})
-	if err != nil {
-		return err
-	}
-	var found hare.InvalidErrors
-	at := d.root + "/schedule"
-	if !hasJobs {
-		found.Add(at, "missing_field", `"jobs" is missing: give the ids that lanes index`)
-	}
-	if !hasLanes {
-		found.Add(at, "missing_field", `"lanes" is missing: give an array with a lane a GPU`)
-	}
-	return d.Report(before, found)
-}
-
-func (d *resultReader) certificate(at string) error {
-	if !d.Is('{') {
-		_, err := d.Want('{')
-		return err
-	}
-	c := &hare.Certificate{}
-	form, sizes, before := "", false, len(d.faults)
-	err := d.Object(certificateFields, func(name string) (bool, error) {
-		switch name {
-		case "hare":
-			return true, d.String(&form)
-		case "method":
-			return true, d.String(&c.Method)
-		case "path":
-			return true, d.Bool(&c.Path)
-		case "instance_sha256":
-			return true, d.sha256(&c.InstanceSHA256)
-		case "objective":
-			return true, d.String(&c.Objective)
-		case "bound":
-			before := len(d.faults)
-			if err := d.String(&c.Bound); err != nil || len(d.faults) > before {
-				return true, err
-			}
-			if !boundForm.MatchString(c.Bound) || c.Bound == "-0.000000" {
-				return true, d.Fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`, hare.Clip(c.Bound))
-			}
-			return true, nil
-		case "grid_us":
-			return true, d.column(&c.GridUs, hare.MaxExact)
-		case "prices":
-			return true, d.Object(nil, func(kind string) (bool, error) {
-				p := hare.TypePrices{Type: kind}
-				err := d.column(&p.Nanos, hare.MaxExact)
-				c.Prices = append(c.Prices, p)
-				return true, err
-			})
-		case "sizes":
-			return true, d.Object(nil, func(kind string) (bool, error) {
-				sizes = true
-				return true, d.Object(nil, func(tasks string) (bool, error) { return true, d.size(c, kind, tasks) })
-			})
-		case "step_us":
-			return true, d.Integer(&c.StepUs, 1, hare.MaxExact)
-		}
-		return false, nil
-	})
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(c.Sizes, func(a, b hare.SizePrices) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
-	})
-	slices.SortFunc(c.Prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
-	d.res.Certificate = c
-	var found hare.InvalidErrors
-	if sizes && c.Method != hare.MethodPrice {
-		found.Add(at+"/sizes", "not_allowed", "belongs to certificates of method price")
-	}
-	if form != CertificateForm {
-		found.Add(at+"/hare", "unknown_form", "must be %q", CertificateForm)
-	}
-	return d.Report(before, found)
-}
-
-// size reads the prices of so many GPUs of a type.
-func (d *resultReader) size(c *hare.Certificate, kind, tasks string) error {
-	n, bad := strconv.ParseInt(tasks, 10, 64)
-	if bad != nil || n < 2 || n > hare.MaxTasks(hare.Gang) || strconv.FormatInt(n, 10) != tasks {
-		if err := d.Skip(); err != nil {
-			return err
-		}
-		return d.Fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", hare.Clip(tasks), hare.MaxTasks(hare.Gang))
-	}
-	p := hare.SizePrices{Type: kind, Tasks: n}
-	err := d.column(&p.Nanos, hare.MaxExact)
-	c.Sizes = append(c.Sizes, p)
 	return err
 }

@@ -59,10 +59,7 @@ func (d *whatIfReader) read() error {
 			hasScenarios = true
 			return true, d.scenarios()
 		case "options":
-			o := Request{Options: req.Options}
-			err := d.Reader.options(&o)
-			req.Options = o.Options
-			return true, err
+			return true, d.Options(&req.Options, new(bool))
 		case "prune":
 			return true, d.prune()
 		case "ordered":
@@ -99,22 +96,22 @@ func (d *whatIfReader) read() error {
 // ownOptions reads a scenario's options over those of the batch.
 func (d *whatIfReader) ownOptions(i int, found *hare.InvalidErrors) error {
 	s := &d.req.Scenarios[i]
-	o := Request{Options: d.req.Options}
-	o.Options.TimeLimit = 0
+	o := d.req.Options
+	o.TimeLimit = 0
 	if d.options[i] != nil {
 		sub := newLineReader(d.options[i])
 		sub.prefix = s.at + "/options"
 		var faults hare.InvalidErrors
-		if err := sub.Finish(sub.options(&o)); errors.As(err, &faults) {
+		if err := sub.Finish(sub.Options(&o, new(bool))); errors.As(err, &faults) {
 			*found = append(*found, faults...)
 		} else if err != nil {
 			return err
 		}
 		if d.req.Options.Detail == "" {
-			noDetail(s.at+"/options", &o.Options, found)
+			noDetail(s.at+"/options", &o, found)
 		}
 	}
-	s.Options = o.Options
+	s.Options = o
 	return nil
 }
 

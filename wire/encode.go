@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/hare-sched/hare"
@@ -133,73 +132,6 @@ func appendProfiles(b []byte, profiles []hare.Profile, doc *profileDoc) []byte {
 	return append(b, '}')
 }
 
-// CertificateJSON is the certificate/v1 form; nil for no certificate.
-func CertificateJSON(c *hare.Certificate) json.RawMessage {
-	if c == nil {
-		return nil
-	}
-	return appendCertificate(nil, c)
-}
-
-func appendCertificate(b []byte, c *hare.Certificate) []byte {
-	b = append(b, `{"hare":"certificate/v1","method":`...)
-	b = appendString(b, c.Method)
-	if c.Method == hare.MethodPrice {
-		b = append(b, `,"path":`...)
-		b = strconv.AppendBool(b, c.Path)
-	}
-	if c.InstanceSHA256 != "" {
-		b = append(b, `,"instance_sha256":`...)
-		b = appendString(b, c.InstanceSHA256)
-	}
-	b = append(b, `,"objective":`...)
-	b = appendString(b, c.Objective)
-	if c.Bound != "" {
-		b = append(b, `,"bound":`...)
-		b = appendString(b, c.Bound)
-	}
-	if c.Method == hare.MethodPrice {
-		b = appendColumn(append(b, `,"grid_us":`...), c.GridUs)
-		b = append(b, `,"prices":{`...)
-		for i, p := range c.Prices {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendString(b, p.Type)
-			b = appendColumn(append(b, ':'), p.Nanos)
-		}
-		b = append(b, '}')
-		b = appendSizes(b, c.Sizes)
-		if c.StepUs != 0 {
-			b = strconv.AppendInt(append(b, `,"step_us":`...), c.StepUs, 10)
-		}
-	}
-	return append(b, '}')
-}
-
-// appendSizes writes {type: {tasks: prices}}; sizes are sorted.
-func appendSizes(b []byte, sizes []hare.SizePrices) []byte {
-	for i, s := range sizes {
-		switch {
-		case i == 0:
-			b = append(b, `,"sizes":{`...)
-		case s.Type != sizes[i-1].Type:
-			b = append(b, `},`...)
-		default:
-			b = append(b, ',')
-		}
-		if i == 0 || s.Type != sizes[i-1].Type {
-			b = append(appendString(b, s.Type), `:{`...)
-		}
-		b = append(strconv.AppendInt(append(b, '"'), s.Tasks, 10), `":`...)
-		b = appendColumn(b, s.Nanos)
-	}
-	if len(sizes) > 0 {
-		b = append(b, `}}`...)
-	}
-	return b
-}
-
 func appendColumn[T int32 | int64](b []byte, xs []T) []byte {
 	b = append(b, '[')
 	for i, x := range xs {
@@ -209,26 +141,6 @@ func appendColumn[T int32 | int64](b []byte, xs []T) []byte {
 		b = strconv.AppendInt(b, int64(x), 10)
 	}
 	return append(b, ']')
-}
-
-func appendLane(b []byte, l *hare.Lane) []byte {
-	b = append(b, `{"gpu":`...)
-	b = appendString(b, l.GPU)
-	b = appendColumn(append(b, `,"job":`...), l.Job)
-	for _, c := range []struct {
-		name   string
-		column []int64
-		def    int64
-	}{{"round", l.Round, 0}, {"rounds", l.Rounds, 1}, {"tasks", l.Tasks, 1}, {"period_us", l.PeriodUs, 0}} {
-		if c.column == nil || !slices.ContainsFunc(c.column, func(x int64) bool { return x != c.def }) {
-			continue
-		}
-		b = append(b, `,"`...)
-		b = append(b, c.name...)
-		b = appendColumn(append(b, `":`...), c.column)
-	}
-	b = appendColumn(append(b, `,"start_us":`...), l.StartUs)
-	return append(b, '}')
 }
 
 // raw keeps numbers as they are written.

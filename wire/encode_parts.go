@@ -13,19 +13,6 @@ func AppendLane(b []byte, l *hare.Lane) []byte { return appendLane(b, l) }
 // AppendString appends a JSON string to b.
 func AppendString(b []byte, s string) []byte { return appendString(b, s) }
 
-// OptionsJSON is the form of options in results and requests: all of them.
-func OptionsJSON(o hare.Options) json.RawMessage {
-	text, _ := json.Marshal(formOf(o)) // strings and finite numbers
-	return text
-}
-
-func formOf(o hare.Options) optionsJSON {
-	return optionsJSON{
-		TimeLimit: raw(hare.FormatMicros(o.TimeLimit.Microseconds())), WorkLimit: o.WorkLimit, Gap: o.Gap, Seed: o.Seed,
-		Bound: o.Bound, Order: o.Order, Assign: o.Assign, Detail: o.Detail, Degrade: o.Degrade,
-	}
-}
-
 // GapJSON is the gap of a result as results print it: null without a useful bound.
 func GapJSON(r *hare.Result) json.RawMessage {
 	g, ok := r.Gap()

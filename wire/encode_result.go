@@ -26,7 +26,7 @@ type head struct {
 	Bound          json.RawMessage `json:"bound"`
 	Gap            json.RawMessage `json:"gap"`
 	Reasons        []reasonJSON    `json:"reasons,omitempty"`
-	Options        optionsJSON     `json:"options"`
+	Options        json.RawMessage `json:"options"`
 	Engine         engineJSON      `json:"engine"`
 	Metrics        *metricsJSON    `json:"metrics,omitempty"`
 	GapReport      *gapReportJSON  `json:"gap_report,omitempty"`
@@ -38,18 +38,6 @@ type reasonJSON struct {
 	Job     string `json:"job,omitempty"`
 	Code    string `json:"code"`
 	Detail  string `json:"detail"`
-}
-
-type optionsJSON struct {
-	TimeLimit json.RawMessage `json:"time_limit_s"`
-	WorkLimit int64           `json:"work_limit"`
-	Gap       float64         `json:"gap"`
-	Seed      int64           `json:"seed"`
-	Bound     string          `json:"bound"`
-	Order     string          `json:"order"`
-	Assign    string          `json:"assign"`
-	Detail    string          `json:"detail"`
-	Degrade   bool            `json:"degrade,omitempty"`
 }
 
 type engineJSON struct {
@@ -93,7 +81,7 @@ func headOf(r *hare.Result) head {
 		Hare: ResultForm, InstanceSHA256: r.InstanceSHA256, Version: r.Version, Seed: r.Seed, Status: r.Status,
 		Termination: r.Termination, Reproducible: r.Reproducible, Degraded: r.Degraded, Objective: r.Objective,
 		Value: raw("null"), Bound: raw("null"), Gap: GapJSON(r),
-		Options: formOf(r.Options),
+		Options: OptionsJSON(r.Options),
 		Engine:  engineJSON{r.Engine.HiGHS},
 		Timing:  timingJSON{seconds(r.Timing.Total), seconds(r.Timing.Relax), seconds(r.Timing.Assign), seconds(r.Timing.Improve), seconds(r.Timing.Verify)},
 	}

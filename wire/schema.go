@@ -175,4 +175,6 @@ func (n namedForm) Parts() []Form          { return nil }
 
 // Forms are those of the documents of the domain that have tables, without their
 // parts.
-func Forms() []Form { return []Form{instanceTable} }
+func Forms() []Form {
+	return []Form{instanceTable, scheduleTable, certificateTable, solveForm, boundForm, verifyForm}
+}

@@ -106,6 +106,15 @@ func (t *Table[T]) Open() *Table[T] {
 	return t
 }
 
+// Part is the table of a document with some of the fields, in the order of names.
+func (t *Table[T]) Part(name, about string, names ...string) *Table[T] {
+	var fields []Field[T]
+	for _, n := range names {
+		fields = append(fields, t.fields[slices.Index(t.names, n)])
+	}
+	return NewTable(name, about, fields...)
+}
+
 // Check adds a check of the whole object. Its pointers are relative to the
 // object, and a fault at a pointer at which reading found one is not reported.
 func (t *Table[T]) Check(check func(v *T, has Members, found *hare.InvalidErrors)) *Table[T] {
@@ -129,6 +138,17 @@ func (m Members) Has(name string) bool {
 		}
 	}
 	panic("wire: the table has no field " + name)
+}
+
+// Names are the fields that the object has, in the order of the table.
+func (m Members) Names() []string {
+	var names []string
+	for i, x := range m.names {
+		if m.bits>>i&1 != 0 {
+			names = append(names, x)
+		}
+	}
+	return names
 }
 
 // None says that the object has no field of the table.
@@ -286,6 +306,13 @@ func (f Field[T]) Needed() Field[T] {
 	return f
 }
 
+// MayLack says that a field that is needed is not written where it has its zero
+// value: the document is of a caller who does not know it.
+func (f Field[T]) MayLack() Field[T] {
+	f.always = false
+	return f
+}
+
 // Reading replaces the parser.
 func (f Field[T]) Reading(read func(r *Reader, v *T) error) Field[T] {
 	f.read = read
@@ -308,6 +335,14 @@ func String[T any](name string, at func(*T) *string) Field[T] {
 			}
 			return b
 		})
+}
+
+// Choice is a string that chooses something, and so is not empty where it is given.
+// Readers do not look it up: who chooses refuses names that are not known.
+func Choice[T any](name string, at func(*T) *string, known ...string) Field[T] {
+	f := String(name, at).With("enum", known)
+	f.read = func(r *Reader, v *T) error { return r.Word(at(v)) }
+	return f
 }
 
 // OneOf is a string that is one of those known.
@@ -532,6 +567,12 @@ func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
 			}
 			return b
 		})
+}
+
+// Result is a result/v1 document, which is not written.
+func Result[T any](name string, at func(*T) **hare.Result) Field[T] {
+	return NewField(name, RefTo(NamedForm("Result")),
+		func(r *Reader, v *T) error { return r.resultAt(string(r.d.StackPointer()), at(v)) }, nil)
 }
 
 // Cluster is a cluster; nil is left out.

@@ -1,0 +1,185 @@
+package wire
+
+import (
+	"cmp"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hare-sched/hare"
+)
+
+// certificateDoc is a certificate that is read or written.
+type certificateDoc struct {
+	*hare.Certificate
+	form  string
+	sizes bool // there are prices by size
+}
+
+var integers = ListOf(Schema{"type": "integer", "format": "int64"})
+
+var certificateTable = NewTable("Certificate", "Certificate proves the bound: anyone can recompute it.",
+	NewField("hare", Schema{"type": "string", "enum": []string{CertificateForm}},
+		func(r *Reader, v *certificateDoc) error { return r.String(&v.form) },
+		func(b []byte, _ *certificateDoc) []byte { return appendString(b, CertificateForm) }).Needed(),
+	String("method", func(v *certificateDoc) *string { return &v.Method }).Needed().
+		With("enum", []string{hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine}),
+	NewField("path", Schema{"type": "boolean"},
+		func(r *Reader, v *certificateDoc) error { return r.Bool(&v.Path) },
+		ofPrices(func(b []byte, c *hare.Certificate) []byte { return strconv.AppendBool(b, c.Path) })).
+		About("path says that completions are not before the critical path."),
+	String("instance_sha256", func(v *certificateDoc) *string { return &v.InstanceSHA256 }).
+		Reading(func(r *Reader, v *certificateDoc) error { return r.sha256(&v.InstanceSHA256) }),
+	String("objective", func(v *certificateDoc) *string { return &v.Objective }).Needed().
+		With("enum", []string{hare.ObjectiveWeightedJCT}),
+	NewField("bound", Schema{"type": "string"}, readBound, func(b []byte, v *certificateDoc) []byte {
+		if v.Bound == "" {
+			return b
+		}
+		return appendString(b, v.Bound)
+	}).Needed().MayLack().About("bound is a decimal with six places, rounded down.").Example("790.113204"),
+	NewField("grid_us", integers,
+		func(r *Reader, v *certificateDoc) error { return r.column(&v.GridUs, hare.MaxExact) },
+		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendColumn(b, c.GridUs) })).
+		About("grid_us are the ends of the price cells, from 0."),
+	NewField("prices", MapOf(integers), readTypePrices,
+		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendTypePrices(b, c.Prices) })).
+		About("prices by GPU type, one a cell, in 1e-9 weight-seconds per GPU-second; a type left out has price 0."),
+	NewField("sizes", MapOf(MapOf(integers)), readSizes,
+		ofPrices(func(b []byte, c *hare.Certificate) []byte { return appendSizes(b, c.Sizes) })).
+		About("sizes by GPU type and number of tasks: what gang and rigid jobs pay for so many GPUs together, one a cell, in 1e-9 weight-seconds per second."),
+	NewField("step_us", Schema{"type": "integer", "format": "int64"},
+		func(r *Reader, v *certificateDoc) error { return r.Integer(&v.StepUs, 1, hare.MaxExact) },
+		ofPrices(func(b []byte, c *hare.Certificate) []byte {
+			if c.StepUs == 0 {
+				return b
+			}
+			return appendInt(b, c.StepUs)
+		})).
+		About("step_us is the step of time at which relaxed jobs are bounded round by round; none where left out."),
+).Check(func(v *certificateDoc, _ Members, found *hare.InvalidErrors) {
+	slices.SortFunc(v.Sizes, func(a, b hare.SizePrices) int {
+		return cmp.Or(strings.Compare(a.Type, b.Type), cmp.Compare(a.Tasks, b.Tasks))
+	})
+	slices.SortFunc(v.Prices, func(a, b hare.TypePrices) int { return strings.Compare(a.Type, b.Type) })
+	if v.sizes && v.Method != hare.MethodPrice {
+		found.Add("/sizes", "not_allowed", "belongs to certificates of method price")
+	}
+	if v.form != CertificateForm {
+		found.Add("/hare", "unknown_form", "must be %q", CertificateForm)
+	}
+})
+
+// ofPrices writes what certificates of method price alone have.
+func ofPrices(write func([]byte, *hare.Certificate) []byte) func([]byte, *certificateDoc) []byte {
+	return func(b []byte, v *certificateDoc) []byte {
+		if v.Method != hare.MethodPrice {
+			return b
+		}
+		return write(b, v.Certificate)
+	}
+}
+
+func (d *resultReader) certificate() error {
+	isObject, c := d.Is('{'), &hare.Certificate{}
+	err := certificateTable.Read(d.Reader, &certificateDoc{Certificate: c})
+	if err == nil && isObject {
+		d.res.Certificate = c
+	}
+	return err
+}
+
+// CertificateJSON is the certificate/v1 form; nil for no certificate.
+func CertificateJSON(c *hare.Certificate) json.RawMessage {
+	if c == nil {
+		return nil
+	}
+	return appendCertificate(nil, c)
+}
+
+func appendCertificate(b []byte, c *hare.Certificate) []byte {
+	return certificateTable.Append(b, &certificateDoc{Certificate: c})
+}
+
+// boundText is the one way to write a bound: six decimals, no other zeros in
+// front or behind. It is a string so that no reader goes through a float.
+var boundText = regexp.MustCompile(`^-?(0|[1-9][0-9]{0,40})\.[0-9]{6}$`)
+
+func readBound(r *Reader, v *certificateDoc) error {
+	before := r.Faults()
+	if err := r.String(&v.Bound); err != nil || r.Faults() > before {
+		return err
+	}
+	if !boundText.MatchString(v.Bound) || v.Bound == "-0.000000" {
+		return r.Fault("bad_amount", `%q is no bound: give a decimal with six places as a string, such as "37.614500"`, hare.Clip(v.Bound))
+	}
+	return nil
+}
+
+func readTypePrices(r *Reader, v *certificateDoc) error {
+	return r.Object(nil, func(kind string) (bool, error) {
+		p := hare.TypePrices{Type: kind}
+		err := r.column(&p.Nanos, hare.MaxExact)
+		v.Prices = append(v.Prices, p)
+		return true, err
+	})
+}
+
+func appendTypePrices(b []byte, prices []hare.TypePrices) []byte {
+	b = append(b, '{')
+	for i, p := range prices {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, p.Type), ':')
+		b = appendColumn(b, p.Nanos)
+	}
+	return append(b, '}')
+}
+
+func readSizes(r *Reader, v *certificateDoc) error {
+	return r.Object(nil, func(kind string) (bool, error) {
+		v.sizes = true
+		return true, r.Object(nil, func(tasks string) (bool, error) { return true, readSize(r, v, kind, tasks) })
+	})
+}
+
+// readSize reads the prices of so many GPUs of a type.
+func readSize(r *Reader, v *certificateDoc, kind, tasks string) error {
+	n, bad := strconv.ParseInt(tasks, 10, 64)
+	if bad != nil || n < 2 || n > hare.MaxTasks(hare.Gang) || strconv.FormatInt(n, 10) != tasks {
+		if err := r.Skip(); err != nil {
+			return err
+		}
+		return r.Fault("bad_size", "%q is no number of GPUs held together: give 2 to %d", hare.Clip(tasks), hare.MaxTasks(hare.Gang))
+	}
+	p := hare.SizePrices{Type: kind, Tasks: n}
+	err := r.column(&p.Nanos, hare.MaxExact)
+	v.Sizes = append(v.Sizes, p)
+	return err
+}
+
+// appendSizes writes {type: {tasks: prices}}; sizes are sorted.
+func appendSizes(b []byte, sizes []hare.SizePrices) []byte {
+	for i, s := range sizes {
+		switch {
+		case i == 0:
+			b = append(b, '{')
+		case s.Type != sizes[i-1].Type:
+			b = append(b, `},`...)
+		default:
+			b = append(b, ',')
+		}
+		if i == 0 || s.Type != sizes[i-1].Type {
+			b = append(appendString(b, s.Type), `:{`...)
+		}
+		b = append(strconv.AppendInt(append(b, '"'), s.Tasks, 10), `":`...)
+		b = appendColumn(b, s.Nanos)
+	}
+	if len(sizes) > 0 {
+		b = append(b, `}}`...)
+	}
+	return b
+}
