@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/access"
 )
 
 type callerKey struct{}
 
 // callerOf is the key of a call; nil where the server has no keys.
-func callerOf(ctx context.Context) *service.Key {
-	key, _ := ctx.Value(callerKey{}).(*service.Key)
+func callerOf(ctx context.Context) *access.Key {
+	key, _ := ctx.Value(callerKey{}).(*access.Key)
 	return key
 }
 
@@ -49,9 +49,9 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 			s.fail(w, r, err)
 			return
 		}
-		need := service.RoleSolve
+		need := access.RoleSolve
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			need = service.RoleRead
+			need = access.RoleRead
 		}
 		if key.Role < need {
 			s.fail(w, r, forbidden(need))
@@ -101,7 +101,7 @@ func (s *server) refuseKey(w http.ResponseWriter, r *http.Request, had bool) {
 }
 
 // forbidden says which role is wanted.
-func forbidden(need service.Role) error {
+func forbidden(need access.Role) error {
 	return &statusError{http.StatusForbidden, "forbidden",
 		"the key's role does not allow this: use one of role " + need.String()}
 }
@@ -112,10 +112,10 @@ func only(operator bool, f func(http.ResponseWriter,
 	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if key := callerOf(r.Context()); key != nil {
-			if key.Role < service.RoleAdmin {
-				return forbidden(service.RoleAdmin)
+			if key.Role < access.RoleAdmin {
+				return forbidden(access.RoleAdmin)
 			}
-			if operator && key.Tenant != service.Operator {
+			if operator && key.Tenant != access.Operator {
 				return &statusError{http.StatusForbidden, "forbidden",
 					`this is of the whole server: use a key of tenant "*" with role admin`}
 			}
@@ -126,7 +126,7 @@ func only(operator bool, f func(http.ResponseWriter,
 
 // keyEnded says that a call ends because its key has.
 func keyEnded(ctx context.Context) bool {
-	return errors.Is(context.Cause(ctx), service.ErrKeyEnded)
+	return errors.Is(context.Cause(ctx), access.ErrKeyEnded)
 }
 
 // bodyLimit is how large a body of this call may be.

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/access"
 )
 
 // FuzzBearer: whatever the header is, what comes out is no longer than it, and
 // a key comes out as it went in.
 func FuzzBearer(f *testing.F) {
-	secret, _, err := service.NewKey("a", service.RoleRead, "", time.Unix(0, 0), 0)
+	secret, _, err := access.NewKey("a", access.RoleRead, "", time.Unix(0, 0), 0)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func FuzzBearer(f *testing.F) {
 		if len(got) > max(len(header), len("none")) {
 			t.Errorf("%q gives %q", header, got)
 		}
-		if id := service.KeyID(got); id != "" && (len(got) != len(secret) || !strings.Contains(got, id) ||
+		if id := access.KeyID(got); id != "" && (len(got) != len(secret) || !strings.Contains(got, id) ||
 			!strings.HasSuffix(header, got)) {
 			t.Errorf("%q gives the key %q", header, got)
 		}

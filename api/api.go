@@ -13,6 +13,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
@@ -59,7 +60,7 @@ type Config struct {
 	// means Solves.
 	Solved Solved
 	// Keys are asked of callers; nil means that everybody may do everything.
-	Keys *service.Keyring
+	Keys *access.Keyring
 	// Quotas limits what each tenant of Keys has; nil means not at all.
 	Quotas *admission.Quotas
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -54,7 +54,7 @@ type keyJSON struct {
 	Key     string `json:"key,omitempty"`
 }
 
-func describeKey(k *service.Key, now time.Time) keyJSON {
+func describeKey(k *access.Key, now time.Time) keyJSON {
 	d := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), State: k.State(now),
 		Created: k.Created.UTC().Format(time.RFC3339), Note: k.Note}
 	if !k.Expires.IsZero() {
@@ -116,12 +116,12 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	if err := s.readSmall(w, r, &ask); err != nil {
 		return err
 	}
-	if ask.Tenant != caller.Tenant && caller.Tenant != service.Operator {
+	if ask.Tenant != caller.Tenant && caller.Tenant != access.Operator {
 		// The same for all names, so that it tells of none.
 		return &statusError{http.StatusForbidden, "forbidden",
 			"this key makes keys of its own tenant alone: leave tenant out"}
 	}
-	role, err := service.ParseRole(ask.Role)
+	role, err := access.ParseRole(ask.Role)
 	if err != nil {
 		return err
 	}
@@ -129,12 +129,12 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 		return &hare.InvalidError{Pointer: "/expires_s", Code: "out_of_range",
 			Detail: "must be between 0, which is never, and a hundred years"}
 	}
-	secret, key, err := service.NewKey(ask.Tenant, role, ask.Note, s.cfg.Keys.Now(),
+	secret, key, err := access.NewKey(ask.Tenant, role, ask.Note, s.cfg.Keys.Now(),
 		time.Duration(ask.ExpiresS)*time.Second)
 	if err != nil {
 		return err
 	}
-	if err := s.change(r, func(set *service.KeySet) error { return set.Add(key, s.cfg.Keys.Now()) }); err != nil {
+	if err := s.change(r, func(set *access.KeySet) error { return set.Add(key, s.cfg.Keys.Now()) }); err != nil {
 		return err
 	}
 	s.cfg.Logger.Info("key created", "request_id", requestID(r.Context()), "key", key.ID, "tenant", key.Tenant, "role",
@@ -146,7 +146,7 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 // change changes the keys; once begun, it does not end with the call.
-func (s *server) change(r *http.Request, f func(*service.KeySet) error) error {
+func (s *server) change(r *http.Request, f func(*access.KeySet) error) error {
 	err := s.cfg.Keys.Update(context.WithoutCancel(r.Context()), f)
 	if bad := (*store.CorruptError)(nil); errors.As(err, &bad) {
 		return errors.New(bad.What) // for the log: where the file is, is nobody's business
@@ -169,8 +169,8 @@ func (s *server) change(r *http.Request, f func(*service.KeySet) error) error {
 func (s *server) revokeKey(w http.ResponseWriter, r *http.Request) error {
 	caller := callerOf(r.Context())
 	id := chi.URLParam(r, "id")
-	err := s.change(r, func(set *service.KeySet) error { return set.Revoke(caller.Tenant, id, s.cfg.Keys.Now()) })
-	if errors.Is(err, service.ErrNoKey) {
+	err := s.change(r, func(set *access.KeySet) error { return set.Revoke(caller.Tenant, id, s.cfg.Keys.Now()) })
+	if errors.Is(err, access.ErrNoKey) {
 		return &statusError{http.StatusNotFound, "no_such_key", "there is no key of that id"}
 	}
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
 			return &statusError{http.StatusBadRequest, "bad_path", "the tenant in the path is not percent-encoded"}
 		}
 	}
-	if err := service.CheckTenant(tenant); err != nil {
+	if err := access.CheckTenant(tenant); err != nil {
 		return err
 	}
 	var q admission.Quota
@@ -253,12 +253,12 @@ func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if err := s.change(r, func(set *service.KeySet) error { return set.SetQuota(tenant, q) }); err != nil {
+	if err := s.change(r, func(set *access.KeySet) error { return set.SetQuota(tenant, q) }); err != nil {
 		return err
 	}
 	s.cfg.Logger.Info("quota set", "request_id", requestID(r.Context()), "tenant", tenant, "by", callerOf(r.Context()).ID)
 	owner := tenant
-	if tenant == service.Operator {
+	if tenant == access.Operator {
 		owner = ""
 	}
 	return answerJSON(w, http.StatusOK, s.quotaOf(tenant, owner))

@@ -15,8 +15,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
@@ -375,7 +375,7 @@ func sessionProblem(err error) *statusError {
 		return &statusError{http.StatusInternalServerError, "corrupt_log", corrupt.Error()}
 	case errors.As(err, &quarantined):
 		return &statusError{http.StatusInternalServerError, "quarantined", quarantined.Error()}
-	case errors.Is(err, service.ErrKeyEnded):
+	case errors.Is(err, access.ErrKeyEnded):
 		return &statusError{http.StatusUnauthorized, "bad_key", "the key was revoked or has expired"}
 	case errors.Is(err, store.ErrNoSession):
 		return &statusError{http.StatusNotFound, "no_session", "there is no session of that id, or no more"}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
@@ -272,7 +272,7 @@ func (c *conversation) end() error {
 	}
 	why := admission.ErrDraining
 	if keyEnded(c.r.Context()) {
-		why = service.ErrKeyEnded
+		why = access.ErrKeyEnded
 	}
 	if !c.begun && len(c.buf) == 0 {
 		return why // a problem of its own

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
@@ -26,18 +27,18 @@ import (
 // memoryKeys is a KeyStore that lasts as long as the test.
 type memoryKeys struct {
 	mu  sync.Mutex
-	set service.KeySet
+	set access.KeySet
 	gen int
 	bad error // of Update
 }
 
-func (m *memoryKeys) Read() (*service.KeySet, error) {
+func (m *memoryKeys) Read() (*access.KeySet, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return &service.KeySet{Keys: slices.Clone(m.set.Keys), Quotas: m.set.Quotas}, nil
+	return &access.KeySet{Keys: slices.Clone(m.set.Keys), Quotas: m.set.Quotas}, nil
 }
 
-func (m *memoryKeys) Update(_ context.Context, change func(*service.KeySet) error) error {
+func (m *memoryKeys) Update(_ context.Context, change func(*access.KeySet) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.bad != nil {
@@ -58,7 +59,7 @@ type keyedServer struct {
 	*httptest.Server
 	handler  http.Handler
 	store    *memoryKeys
-	ring     *service.Keyring
+	ring     *access.Keyring
 	quotas   *admission.Quotas
 	sessions *sessions.Sessions
 	svc      *service.Service
@@ -98,7 +99,7 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, t
 	}
 	s := &keyedServer{store: &memoryKeys{}, log: &syncBuffer{}}
 	var err error
-	if s.ring, err = service.OpenKeyring(s.store, nil, nil); err != nil {
+	if s.ring, err = access.OpenKeyring(s.store, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -140,17 +141,17 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, t
 }
 
 // key makes a key.
-func (s *keyedServer) key(t testing.TB, tenant string, role service.Role, lasts time.Duration) (secret, id string) {
+func (s *keyedServer) key(t testing.TB, tenant string, role access.Role, lasts time.Duration) (secret, id string) {
 	t.Helper()
 	now := time.Now()
 	if lasts < 0 {
 		now, lasts = now.Add(2*lasts), -lasts // it has expired
 	}
-	secret, k, err := service.NewKey(tenant, role, "", now, lasts)
+	secret, k, err := access.NewKey(tenant, role, "", now, lasts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
+	if err := s.ring.Update(t.Context(), func(set *access.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	return secret, k.ID
@@ -158,7 +159,7 @@ func (s *keyedServer) key(t testing.TB, tenant string, role service.Role, lasts 
 
 func (s *keyedServer) revoke(t testing.TB, id string) {
 	t.Helper()
-	if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.Revoke(service.Operator, id, time.Now()) }); err != nil {
+	if err := s.ring.Update(t.Context(), func(set *access.KeySet) error { return set.Revoke(access.Operator, id, time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
@@ -34,9 +35,9 @@ func (s *keyedServer) list(t *testing.T, key, query string) (ids []string, next 
 // what is left of one that was deleted.
 func TestSolvesAreOfTheirTenant(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
-	a, _ := s.key(t, "a", service.RoleSolve, 0)
-	b, _ := s.key(t, "b", service.RoleSolve, 0)
-	op, _ := s.key(t, "*", service.RoleAdmin, 0)
+	a, _ := s.key(t, "a", access.RoleSolve, 0)
+	b, _ := s.key(t, "b", access.RoleSolve, 0)
+	op, _ := s.key(t, "*", access.RoleAdmin, 0)
 	ask := `{"instance":` + example(t) + `,"options":` + quick + `}`
 	post := func(key, body string, header ...string) reply {
 		t.Helper()
@@ -108,8 +109,8 @@ func (s *keyedServer) later(t *testing.T, key, options string, header ...string)
 func TestQueueTellsANumber(t *testing.T) {
 	engine := newHeld()
 	s := newKeyedService(t, admission.Quota{}, service.Config{Engine: engine, Running: 1})
-	a, _ := s.key(t, "a", service.RoleSolve, 0)
-	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	a, _ := s.key(t, "a", access.RoleSolve, 0)
+	b, _ := s.key(t, "b", access.RoleSolve, 0)
 	var ids []string
 	for seed := range 3 {
 		v, got := s.later(t, a, fmt.Sprintf(`{"seed":%d}`, seed))
@@ -145,8 +146,8 @@ func TestQueueTellsANumber(t *testing.T) {
 func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 	engine := newHeld()
 	s := newKeyedService(t, admission.Quota{Solves: 1}, service.Config{Engine: engine, Running: 2})
-	a, _ := s.key(t, "a", service.RoleSolve, 0)
-	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	a, _ := s.key(t, "a", access.RoleSolve, 0)
+	b, _ := s.key(t, "b", access.RoleSolve, 0)
 	one, got := s.later(t, a, `{}`, "Idempotency-Key", "one")
 	if got.code != 202 {
 		t.Fatalf("%d %s", got.code, got.body)
@@ -214,8 +215,8 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 // share it, until they are deleted.
 func TestQuotaOfStoredSolves(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{StoredBytes: 20_000})
-	a, _ := s.key(t, "a", service.RoleSolve, 0)
-	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	a, _ := s.key(t, "a", access.RoleSolve, 0)
+	b, _ := s.key(t, "b", access.RoleSolve, 0)
 	var ids []string
 	used := int64(0)
 	for {
@@ -261,7 +262,7 @@ func TestQuotaOfStoredSolves(t *testing.T) {
 // TestBodyLimitOfTenants, on every route that takes a body.
 func TestBodyLimitOfTenants(t *testing.T) {
 	s := newKeyedService(t, admission.Quota{BodyBytes: 3000}, service.Config{Solver: solver.Config{Version: "test"}})
-	key, _ := s.key(t, "*", service.RoleAdmin, 0)
+	key, _ := s.key(t, "*", access.RoleAdmin, 0)
 	session := s.session(t, key)
 	long := strings.Repeat(" ", 3000)
 	in := `{"instance":` + example(t) + `}`

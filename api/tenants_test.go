@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
@@ -24,7 +25,7 @@ import (
 
 // guarded is what a route is for.
 type guarded struct {
-	role     service.Role // RoleNone: open to all
+	role     access.Role // RoleNone: open to all
 	operator bool
 	of       string // what {id}, in the path or the body, or {tenant} names: session, solve, key, tenant
 	job      string // what {job} names, none without
@@ -35,7 +36,7 @@ type guarded struct {
 // guardedRoutes has every route: one that is missing fails the test.
 func guardedRoutes(t *testing.T) map[string]guarded {
 	in := `{"instance":` + example(t)
-	const read, solve, admin = service.RoleRead, service.RoleSolve, service.RoleAdmin
+	const read, solve, admin = access.RoleRead, access.RoleSolve, access.RoleAdmin
 	return map[string]guarded{
 		"POST /v1/solves":                  {role: solve, body: in + `,"options":` + quick + `}`, want: 200},
 		"GET /v1/solves":                   {role: read, want: 200},
@@ -105,30 +106,30 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 	}
 	type caller struct {
 		name, key string
-		role      service.Role
+		role      access.Role
 		operator  bool
 		code      string // of a refusal of all
 	}
-	makeKey := func(tenant string, role service.Role, lasts time.Duration) string {
+	makeKey := func(tenant string, role access.Role, lasts time.Duration) string {
 		secret, _ := s.key(t, tenant, role, lasts)
 		return secret
 	}
-	revoked, id := s.key(t, "a", service.RoleAdmin, 0)
+	revoked, id := s.key(t, "a", access.RoleAdmin, 0)
 	s.revoke(t, id)
-	good := makeKey("a", service.RoleAdmin, 0)
+	good := makeKey("a", access.RoleAdmin, 0)
 	callers := []caller{
 		{name: "none", code: "no_key"},
 		{name: "garbage", key: "hare", code: "bad_key"},
 		{name: "another secret", key: good[:len(good)-4] + "aaaa", code: "bad_key"},
 		{name: "revoked", key: revoked, code: "bad_key"},
-		{name: "expired", key: makeKey("a", service.RoleAdmin, -time.Hour), code: "bad_key"},
-		{name: "read", key: makeKey("a", service.RoleRead, time.Hour), role: service.RoleRead},
-		{name: "solve", key: makeKey("a", service.RoleSolve, 0), role: service.RoleSolve},
-		{name: "admin", key: good, role: service.RoleAdmin},
-		{name: "operator", key: makeKey("*", service.RoleAdmin, 0), role: service.RoleAdmin, operator: true},
-		{name: "operator, read", key: makeKey("*", service.RoleRead, 0), role: service.RoleRead, operator: true},
+		{name: "expired", key: makeKey("a", access.RoleAdmin, -time.Hour), code: "bad_key"},
+		{name: "read", key: makeKey("a", access.RoleRead, time.Hour), role: access.RoleRead},
+		{name: "solve", key: makeKey("a", access.RoleSolve, 0), role: access.RoleSolve},
+		{name: "admin", key: good, role: access.RoleAdmin},
+		{name: "operator", key: makeKey("*", access.RoleAdmin, 0), role: access.RoleAdmin, operator: true},
+		{name: "operator, read", key: makeKey("*", access.RoleRead, 0), role: access.RoleRead, operator: true},
 	}
-	other, operator := makeKey("b", service.RoleAdmin, 0), makeKey("*", service.RoleAdmin, 0)
+	other, operator := makeKey("b", access.RoleAdmin, 0), makeKey("*", access.RoleAdmin, 0)
 	// thing makes what {id} names: of the caller's tenant, of b, or of nobody.
 	thing := func(of, whose string, c caller) string {
 		owner, key := "a", good
@@ -150,7 +151,7 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 		case of == "key" && whose == "absent":
 			return "abcdefghijklmnop"
 		case of == "key":
-			_, id := s.key(t, owner, service.RoleRead, 0)
+			_, id := s.key(t, owner, access.RoleRead, 0)
 			return id
 		case whose == "absent":
 			return "nobody"
@@ -178,7 +179,7 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				}
 				want, code := g.want, ""
 				switch {
-				case g.role == service.RoleNone:
+				case g.role == access.RoleNone:
 				case c.code != "":
 					want, code = 401, c.code
 				case c.role < g.role, g.operator && !c.operator:
@@ -253,9 +254,9 @@ func faceless(r reply) string {
 // TestTenantsSeeTheirOwn: lists, counts, cursors and quotas.
 func TestTenantsSeeTheirOwn(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{Sessions: 2})
-	a, _ := s.key(t, "a", service.RoleAdmin, 0)
-	b, _ := s.key(t, "b", service.RoleAdmin, 0)
-	op, _ := s.key(t, "*", service.RoleAdmin, 0)
+	a, _ := s.key(t, "a", access.RoleAdmin, 0)
+	b, _ := s.key(t, "b", access.RoleAdmin, 0)
+	op, _ := s.key(t, "*", access.RoleAdmin, 0)
 	mine := s.session(t, a)
 	theirs := []string{s.session(t, b), s.session(t, b)}
 	if got := s.call(t, b, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`); got.code != 429 || got.problem() != "quota_sessions" {
@@ -291,11 +292,11 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 // TestQuotas of rate, body, solves, stored bytes and streams.
 func TestQuotas(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
-	key, _ := s.key(t, "a", service.RoleSolve, 0)
-	other, _ := s.key(t, "b", service.RoleSolve, 0)
+	key, _ := s.key(t, "a", access.RoleSolve, 0)
+	other, _ := s.key(t, "b", access.RoleSolve, 0)
 	set := func(q admission.Quota) {
 		t.Helper()
-		if err := s.ring.Update(t.Context(), func(set *service.KeySet) error { return set.SetQuota("a", q) }); err != nil {
+		if err := s.ring.Update(t.Context(), func(set *access.KeySet) error { return set.SetQuota("a", q) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -401,8 +402,8 @@ func wait(t testing.TB, what string, holds func() bool) {
 // answer does not say how much that is.
 func TestFullServerTellsNothing(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{}, func(c *sessions.Config) { c.MaxSessions = 2 })
-	a, _ := s.key(t, "a", service.RoleSolve, 0)
-	b, _ := s.key(t, "b", service.RoleSolve, 0)
+	a, _ := s.key(t, "a", access.RoleSolve, 0)
+	b, _ := s.key(t, "b", access.RoleSolve, 0)
 	s.session(t, a)
 	s.session(t, a)
 	got := s.call(t, b, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`)
@@ -417,7 +418,7 @@ func TestFullServerTellsNothing(t *testing.T) {
 // TestRevocationEndsStreams, those of decisions and of events.
 func TestRevocationEndsStreams(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{Streams: 2})
-	key, id := s.key(t, "a", service.RoleSolve, 0)
+	key, id := s.key(t, "a", access.RoleSolve, 0)
 	session := s.session(t, key)
 	open := func(method, path string, body io.Reader, header ...string) *http.Response {
 		t.Helper()
@@ -444,7 +445,7 @@ func TestRevocationEndsStreams(t *testing.T) {
 		t.Errorf("a third stream: %d %s", got.code, got.body)
 	}
 	// Behind the server's back, as hare key does.
-	err := s.store.Update(t.Context(), func(set *service.KeySet) error { return set.Revoke("*", id, time.Now()) })
+	err := s.store.Update(t.Context(), func(set *access.KeySet) error { return set.Revoke("*", id, time.Now()) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +473,7 @@ func TestRevocationEndsStreams(t *testing.T) {
 // TestGuessing: bad keys are slowed down by address, good ones are not.
 func TestGuessing(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
-	good, _ := s.key(t, "a", service.RoleRead, 0)
+	good, _ := s.key(t, "a", access.RoleRead, 0)
 	codes := map[int]int{}
 	for range 60 {
 		got := s.call(t, strings.Repeat("x", 70), "GET", "/v1/sessions", "")
@@ -493,7 +494,7 @@ func TestGuessing(t *testing.T) {
 // TestKeysOverHTTP makes a key, uses and revokes it.
 func TestKeysOverHTTP(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{})
-	admin, _ := s.key(t, "a", service.RoleAdmin, 0)
+	admin, _ := s.key(t, "a", access.RoleAdmin, 0)
 	for _, c := range []struct {
 		body string
 		code int
@@ -568,7 +569,7 @@ func TestWithoutKeys(t *testing.T) {
 // BenchmarkKeyed is what a call costs with a key, and the same one without.
 func BenchmarkKeyed(b *testing.B) {
 	with := newKeyedServer(b, admission.Quota{Rate: 1e9})
-	key, _ := with.key(b, "a", service.RoleRead, 0)
+	key, _ := with.key(b, "a", access.RoleRead, 0)
 	call := func(b *testing.B, h http.Handler) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/keys"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
 )
@@ -33,7 +33,7 @@ func live(t *testing.T, dir string) (url string) {
 	}
 	cfg := api.Config{Solves: solves, Heartbeat: 50 * time.Millisecond}
 	if dir != "" {
-		ring, err := service.OpenKeyring(keys.In(dir), nil, nil)
+		ring, err := access.OpenKeyring(access.FileIn(dir), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,11 +234,11 @@ func TestReplan(t *testing.T) {
 // An administrator's life: keys of a tenant, its quota, and what they may not.
 func TestKeysAndQuotas(t *testing.T) {
 	dir := t.TempDir()
-	secret, key, err := service.NewKey(service.Operator, service.RoleAdmin, "", time.Now(), 0)
+	secret, key, err := access.NewKey(access.Operator, access.RoleAdmin, "", time.Now(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := keys.In(dir).Update(t.Context(), func(set *service.KeySet) error {
+	if err := access.FileIn(dir).Update(t.Context(), func(set *access.KeySet) error {
 		return set.Add(key, time.Now())
 	}); err != nil {
 		t.Fatal(err)

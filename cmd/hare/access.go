@@ -12,14 +12,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/api"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/keys"
 )
 
-// access is who may call a server: keys, what their tenants may have, TLS.
-type access struct {
+// accessFlags is who may call a server: keys, what their tenants may have, TLS.
+type accessFlags struct {
 	insecure, requireKeys bool
 	certFile, keyFile     string
 	quota                 admission.Quota
@@ -28,7 +27,7 @@ type access struct {
 	cert *api.Certificate
 }
 
-func (a *access) flags(f *pflag.FlagSet) {
+func (a *accessFlags) flags(f *pflag.FlagSet) {
 	d := admission.DefaultQuota
 	f.BoolVar(&a.insecure, "insecure", false, "allow an address beyond loopback without keys, or with keys and without "+
 		"TLS")
@@ -46,7 +45,7 @@ func (a *access) flags(f *pflag.FlagSet) {
 }
 
 // check refuses what would let others in, or read along.
-func (a *access) check(listen, dataDir string) error {
+func (a *accessFlags) check(listen, dataDir string) error {
 	if (a.certFile == "") != (a.keyFile == "") {
 		return usageError{errors.New("--tls-cert and --tls-key go together: give both")}
 	}
@@ -74,8 +73,8 @@ func (a *access) check(listen, dataDir string) error {
 }
 
 // open reads the keys and the certificate; nil keys and quotas are none.
-func (a *access) open(ctx context.Context, dataDir string,
-	log *slog.Logger) (ring *service.Keyring, quotas *admission.Quotas, err error) {
+func (a *accessFlags) open(ctx context.Context, dataDir string,
+	log *slog.Logger) (ring *access.Keyring, quotas *admission.Quotas, err error) {
 	if a.certFile != "" {
 		if a.cert, err = api.OpenCertificate(a.certFile, a.keyFile, log); err != nil {
 			return nil, nil, usageError{fmt.Errorf("--tls-cert, --tls-key: %w", err)}
@@ -86,11 +85,11 @@ func (a *access) open(ctx context.Context, dataDir string,
 	if !a.requireKeys {
 		return nil, nil, nil
 	}
-	ring, err = service.OpenKeyring(keys.In(dataDir), nil, log)
+	ring, err = access.OpenKeyring(access.FileIn(dataDir), nil, log)
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("--data-dir: %w: see hare key --help", err)}
 	}
-	if len(ring.List(service.Operator)) == 0 {
+	if len(ring.List(access.Operator)) == 0 {
 		log.Warn("there are no keys yet, so all calls are refused: hare key create --data-dir " + dataDir +
 			" --tenant NAME --role admin")
 	}
@@ -99,7 +98,7 @@ func (a *access) open(ctx context.Context, dataDir string,
 }
 
 // reloadOnHangup reads the certificate again on SIGHUP.
-func (a *access) reloadOnHangup(ctx context.Context) {
+func (a *accessFlags) reloadOnHangup(ctx context.Context) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
 )
 
 // with makes a call with a key.
@@ -129,7 +129,7 @@ func TestKeysOfServer(t *testing.T) {
 	}
 	list := expect(t, exitDone, "made before", "key", "list", "--data-dir", dir)
 	s.stop(t)
-	if all := logs + s.stderr() + list; strings.Contains(all, "hare_") || !strings.Contains(all, service.KeyID(again)) {
+	if all := logs + s.stderr() + list; strings.Contains(all, "hare_") || !strings.Contains(all, access.KeyID(again)) {
 		t.Error("a log or a list has a key, or not its id")
 	}
 	// Damage is said, with what to do, and nothing is served on it.
@@ -151,30 +151,30 @@ func TestKeysOfServer(t *testing.T) {
 // TestAccess: which addresses want what.
 func TestAccess(t *testing.T) {
 	for name, c := range map[string]struct {
-		a      access
+		a      accessFlags
 		listen string
 		dir    string
 		keys   bool
 		err    string
 	}{
-		"loopback":                   {access{}, "127.0.0.1:1", "", false, ""},
-		"loopback by name":           {access{}, "localhost:1", "", false, ""},
-		"loopback of IPv6":           {access{}, "[::1]:1", "", false, ""},
-		"loopback with TLS":          {access{certFile: "c", keyFile: "k"}, "127.0.0.1:1", "", false, ""},
-		"loopback with keys":         {access{requireKeys: true}, "127.0.0.1:1", "d", true, ""},
-		"keys without directory":     {access{requireKeys: true}, "127.0.0.1:1", "", false, "--data-dir"},
-		"everywhere":                 {access{}, ":1", "d", false, "--tls-cert"},
-		"everywhere of IPv4":         {access{}, "0.0.0.0:1", "d", false, "--insecure"},
-		"keys in clear":              {access{requireKeys: true}, "0.0.0.0:1", "d", false, "in clear"},
-		"keys in clear all the same": {access{requireKeys: true, insecure: true}, "0.0.0.0:1", "d", true, ""},
-		"open":                       {access{insecure: true}, "0.0.0.0:1", "", false, ""},
-		"by name":                    {access{}, "example.org:1", "d", false, "--tls-cert"},
-		"TLS":                        {access{certFile: "c", keyFile: "k"}, "0.0.0.0:1", "d", true, ""},
-		"TLS without directory":      {access{certFile: "c", keyFile: "k"}, "0.0.0.0:1", "", false, "--data-dir"},
-		"TLS without keys":           {access{certFile: "c", keyFile: "k", insecure: true}, "0.0.0.0:1", "", false, ""},
-		"half a pair":                {access{certFile: "c"}, "127.0.0.1:1", "", false, "--tls-key"},
-		"no port":                    {access{}, "127.0.0.1", "", false, "--listen"},
-		"a bad quota":                {access{quota: admission.Quota{Rate: -1}}, "127.0.0.1:1", "", false, "/rate"},
+		"loopback":                   {accessFlags{}, "127.0.0.1:1", "", false, ""},
+		"loopback by name":           {accessFlags{}, "localhost:1", "", false, ""},
+		"loopback of IPv6":           {accessFlags{}, "[::1]:1", "", false, ""},
+		"loopback with TLS":          {accessFlags{certFile: "c", keyFile: "k"}, "127.0.0.1:1", "", false, ""},
+		"loopback with keys":         {accessFlags{requireKeys: true}, "127.0.0.1:1", "d", true, ""},
+		"keys without directory":     {accessFlags{requireKeys: true}, "127.0.0.1:1", "", false, "--data-dir"},
+		"everywhere":                 {accessFlags{}, ":1", "d", false, "--tls-cert"},
+		"everywhere of IPv4":         {accessFlags{}, "0.0.0.0:1", "d", false, "--insecure"},
+		"keys in clear":              {accessFlags{requireKeys: true}, "0.0.0.0:1", "d", false, "in clear"},
+		"keys in clear all the same": {accessFlags{requireKeys: true, insecure: true}, "0.0.0.0:1", "d", true, ""},
+		"open":                       {accessFlags{insecure: true}, "0.0.0.0:1", "", false, ""},
+		"by name":                    {accessFlags{}, "example.org:1", "d", false, "--tls-cert"},
+		"TLS":                        {accessFlags{certFile: "c", keyFile: "k"}, "0.0.0.0:1", "d", true, ""},
+		"TLS without directory":      {accessFlags{certFile: "c", keyFile: "k"}, "0.0.0.0:1", "", false, "--data-dir"},
+		"TLS without keys":           {accessFlags{certFile: "c", keyFile: "k", insecure: true}, "0.0.0.0:1", "", false, ""},
+		"half a pair":                {accessFlags{certFile: "c"}, "127.0.0.1:1", "", false, "--tls-key"},
+		"no port":                    {accessFlags{}, "127.0.0.1", "", false, "--listen"},
+		"a bad quota":                {accessFlags{quota: admission.Quota{Rate: -1}}, "127.0.0.1:1", "", false, "/rate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.a.check(c.listen, c.dir)

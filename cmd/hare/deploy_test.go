@@ -39,7 +39,7 @@ func serveFlags(t *testing.T, args []string) (grace time.Duration, flags map[str
 	if err := onLoopback(flags["debug-listen"]); err != nil {
 		t.Error(err)
 	}
-	who := access{certFile: c.Flags().Lookup("tls-cert").Value.String(),
+	who := accessFlags{certFile: c.Flags().Lookup("tls-cert").Value.String(),
 		keyFile: c.Flags().Lookup("tls-key").Value.String()}
 	if err := who.check(flags["listen"], flags["data-dir"]); err != nil {
 		t.Error(err)

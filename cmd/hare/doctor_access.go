@@ -9,14 +9,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/keys"
+	"github.com/hare-sched/hare/access"
 )
 
 // keysCheck reads the keys, which nobody but the server should be able to.
 func keysCheck(dir string) check {
 	k := check{name: "keys"}
-	f := keys.In(dir)
+	f := access.FileIn(dir)
 	exposed, err := f.Exposed()
 	if errors.Is(err, fs.ErrNotExist) {
 		k.ok, k.found = true, "none in "+dir
@@ -26,14 +25,14 @@ func keysCheck(dir string) check {
 		k.found, k.remedy = f.Path()+" is open to others", "chmod 600 "+f.Path()
 		return k
 	}
-	ring, err := service.OpenKeyring(f, nil, nil)
+	ring, err := access.OpenKeyring(f, nil, nil)
 	if err != nil {
 		k.found, k.remedy = err.Error(), "put a copy of "+f.Path()+
 			" back, or remove it, with which all keys end, and make new ones with hare key create"
 		return k
 	}
 	valid := 0
-	all := ring.List(service.Operator)
+	all := ring.List(access.Operator)
 	for i := range all {
 		if all[i].Valid(time.Now()) {
 			valid++

@@ -10,9 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/keys"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -38,15 +37,15 @@ its admins see metrics and the keys of all.`,
 }
 
 // keyFile is the file of keys of --data-dir.
-func keyFile(dir string) (*keys.File, error) {
+func keyFile(dir string) (*access.File, error) {
 	if dir == "" {
 		return nil, usageError{errors.New("--data-dir is missing: the directory that hare serve has")}
 	}
-	return keys.In(dir), nil
+	return access.FileIn(dir), nil
 }
 
 // changeKeys changes them; what is wrong is the caller's to mend.
-func changeKeys(c *cobra.Command, dir string, change func(*service.KeySet) error) error {
+func changeKeys(c *cobra.Command, dir string, change func(*access.KeySet) error) error {
 	f, err := keyFile(dir)
 	if err != nil {
 		return err
@@ -57,7 +56,7 @@ func changeKeys(c *cobra.Command, dir string, change func(*service.KeySet) error
 	return nil
 }
 
-func keyError(f *keys.File, err error) error {
+func keyError(f *access.File, err error) error {
 	if errors.As(err, new(*store.CorruptError)) {
 		return usageError{fmt.Errorf("%w: put a copy of it back, or remove %s, with which all keys end", err, f.Path())}
 	}
@@ -75,7 +74,7 @@ func keyCreateCommand(dir *string) *cobra.Command {
 			"team vision'",
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := service.ParseRole(role)
+			r, err := access.ParseRole(role)
 			if err != nil {
 				return flagError(err)
 			}
@@ -84,11 +83,11 @@ func keyCreateCommand(dir *string) *cobra.Command {
 				return usageError{fmt.Errorf("--expires: %w", err)}
 			}
 			now := time.Now()
-			secret, k, err := service.NewKey(tenant, r, note, now, lasts)
+			secret, k, err := access.NewKey(tenant, r, note, now, lasts)
 			if err != nil {
 				return flagError(err)
 			}
-			if err := changeKeys(c, *dir, func(set *service.KeySet) error { return set.Add(k, now) }); err != nil {
+			if err := changeKeys(c, *dir, func(set *access.KeySet) error { return set.Add(k, now) }); err != nil {
 				return err
 			}
 			until := "for ever"
@@ -153,12 +152,12 @@ func keyListCommand(dir *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ring, err := service.OpenKeyring(f, nil, nil)
+			ring, err := access.OpenKeyring(f, nil, nil)
 			if err != nil {
 				return keyError(f, err)
 			}
 			if tenant == "" {
-				tenant = service.Operator
+				tenant = access.Operator
 			}
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(w, "ID\tTENANT\tROLE\tSTATE\tCREATED\tEXPIRES\tNOTE")
@@ -185,12 +184,12 @@ func keyRevokeCommand(dir *string) *cobra.Command {
 		Args:    exactly(1, "the ID of a key"),
 		RunE: func(c *cobra.Command, args []string) error {
 			id := args[0]
-			if public := service.KeyID(id); public != "" {
+			if public := access.KeyID(id); public != "" {
 				id = public // the whole key is a way to say it too
 			}
-			err := changeKeys(c, *dir, func(set *service.KeySet) error {
-				err := set.Revoke(service.Operator, id, time.Now())
-				if errors.Is(err, service.ErrNoKey) {
+			err := changeKeys(c, *dir, func(set *access.KeySet) error {
+				err := set.Revoke(access.Operator, id, time.Now())
+				if errors.Is(err, access.ErrNoKey) {
 					return errors.New("no key has that id: see hare key list")
 				}
 				return err
@@ -216,7 +215,7 @@ func keyQuotaCommand(dir *string) *cobra.Command {
 		Args:    exactly(1, "a tenant"),
 		RunE: func(c *cobra.Command, args []string) error {
 			q.BodyBytes, q.StoredBytes = bodyMiB<<20, storedMiB<<20
-			err := changeKeys(c, *dir, func(set *service.KeySet) error { return set.SetQuota(args[0], q) })
+			err := changeKeys(c, *dir, func(set *access.KeySet) error { return set.SetQuota(args[0], q) })
 			if err != nil {
 				return err
 			}

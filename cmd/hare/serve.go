@@ -34,7 +34,7 @@ const spareProcs = 2
 
 func serveCommand() *cobra.Command {
 	var listen string
-	var who access
+	var who accessFlags
 	var bodyMiB int64
 	var cfg service.Config
 	var grace time.Duration

@@ -1,6 +1,4 @@
-// Package keys keeps API keys in one file of a data directory. It is replaced
-// as a whole, so that hare key and a running server may both change it.
-package keys
+package access
 
 import (
 	"bytes"
@@ -17,7 +15,6 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -30,13 +27,14 @@ const (
 // maxBytes bounds what is read: ten thousand keys take less than 5 MB.
 const maxBytes = 16 << 20
 
-// File implements service.KeyStore.
+// File is a KeyStore in one file of a data directory. The file is replaced as a
+// whole, so that hare key and a running server may both change it.
 type File struct{ dir string }
 
-var _ service.KeyStore = (*File)(nil)
+var _ KeyStore = (*File)(nil)
 
-// In is the file in a data directory, which need not exist yet.
-func In(dir string) *File { return &File{dir} }
+// FileIn is the file in a data directory, which need not exist yet.
+func FileIn(dir string) *File { return &File{dir} }
 
 // Path names the file.
 func (f *File) Path() string { return filepath.Join(f.dir, FileName) }
@@ -67,7 +65,7 @@ type keyJSON struct {
 	Note    string     `json:"note,omitempty"`
 }
 
-// State implements service.KeyStore. The file is never changed in place, so
+// State implements KeyStore. The file is never changed in place, so
 // that its number, size and time tell one content from the next.
 func (f *File) State() string {
 	info, err := os.Stat(f.Path())
@@ -77,15 +75,15 @@ func (f *File) State() string {
 	return fmt.Sprint(info.Size(), info.ModTime().UnixNano(), info.Mode(), number(info))
 }
 
-// Read implements service.KeyStore. A file that is damaged is
+// Read implements KeyStore. A file that is damaged is
 // *store.CorruptError.
-func (f *File) Read() (*service.KeySet, error) {
+func (f *File) Read() (*KeySet, error) {
 	file, err := os.Open(f.Path())
 	if errors.Is(err, fs.ErrNotExist) {
 		if info, err := os.Stat(f.dir); err != nil || !info.IsDir() {
 			return nil, &os.PathError{Op: "open", Path: f.dir, Err: errors.New("no such directory")}
 		}
-		return &service.KeySet{}, nil
+		return &KeySet{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -102,7 +100,7 @@ func (f *File) Read() (*service.KeySet, error) {
 	return set, nil
 }
 
-func decode(text []byte) (*service.KeySet, error) {
+func decode(text []byte) (*KeySet, error) {
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("it is larger than %d bytes", maxBytes)
 	}
@@ -120,13 +118,13 @@ func decode(text []byte) (*service.KeySet, error) {
 	if err := json.Unmarshal(d.Set, &s); err != nil {
 		return nil, err
 	}
-	set := &service.KeySet{Quotas: s.Quotas}
+	set := &KeySet{Quotas: s.Quotas}
 	for i, k := range s.Keys {
-		role, err := service.ParseRole(k.Role)
+		role, err := ParseRole(k.Role)
 		if err != nil {
 			return nil, fmt.Errorf("key %d: %w", i, err)
 		}
-		key := service.Key{ID: k.ID, Tenant: k.Tenant, Role: role, Created: k.Created, Expires: instant(k.Expires), Revoked: instant(k.Revoked), Note: k.Note}
+		key := Key{ID: k.ID, Tenant: k.Tenant, Role: role, Created: k.Created, Expires: instant(k.Expires), Revoked: instant(k.Revoked), Note: k.Note}
 		sum, err := hex.DecodeString(k.Sum)
 		if err != nil || len(sum) != len(key.Sum) {
 			return nil, fmt.Errorf("key %d: not a SHA-256", i)
@@ -144,7 +142,7 @@ func instant(t *time.Time) time.Time {
 	return *t
 }
 
-func encode(set *service.KeySet) ([]byte, error) {
+func encode(set *KeySet) ([]byte, error) {
 	s := setJSON{Keys: []keyJSON{}, Quotas: set.Quotas}
 	for i := range set.Keys {
 		k := &set.Keys[i]
@@ -168,8 +166,8 @@ func encode(set *service.KeySet) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Update implements service.KeyStore. A file that is damaged is left as it is.
-func (f *File) Update(ctx context.Context, change func(*service.KeySet) error) (err error) {
+// Update implements KeyStore. A file that is damaged is left as it is.
+func (f *File) Update(ctx context.Context, change func(*KeySet) error) (err error) {
 	unlock, err := lock(ctx, f.dir)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package service_test
+package access_test
 
 import (
 	"errors"
@@ -8,20 +8,20 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
 )
 
 func TestNewKey(t *testing.T) {
 	now := time.Unix(1_000_000, 5)
-	secret, k, err := service.NewKey("vision", service.RoleSolve, "CI", now, time.Hour)
+	secret, k, err := access.NewKey("vision", access.RoleSolve, "CI", now, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if service.KeyID(secret) != k.ID || len(secret) != 74 || strings.Contains(k.ID+k.Note, secret[25:]) {
+	if access.KeyID(secret) != k.ID || len(secret) != 74 || strings.Contains(k.ID+k.Note, secret[25:]) {
 		t.Errorf("%q, %+v", secret, k)
 	}
-	again, _, err := service.NewKey("vision", service.RoleSolve, "CI", now, time.Hour)
+	again, _, err := access.NewKey("vision", access.RoleSolve, "CI", now, time.Hour)
 	if err != nil || again == secret {
 		t.Error("two keys are one", err)
 	}
@@ -32,18 +32,18 @@ func TestNewKey(t *testing.T) {
 	}
 	for _, bad := range []struct {
 		tenant string
-		role   service.Role
+		role   access.Role
 		note   string
 		lasts  time.Duration
 		at     string
 	}{
-		{"", service.RoleRead, "", 0, "/tenant"}, {"A", service.RoleRead, "", 0, "/tenant"}, {".a", service.RoleRead, "", 0, "/tenant"},
-		{strings.Repeat("a", 64), service.RoleRead, "", 0, "/tenant"}, {"a/b", service.RoleRead, "", 0, "/tenant"}, {"**", service.RoleRead, "", 0, "/tenant"},
-		{"a", service.RoleNone, "", 0, "/role"}, {"a", 9, "", 0, "/role"},
-		{"a", service.RoleRead, "a\nb", 0, "/note"}, {"a", service.RoleRead, strings.Repeat("x", 201), 0, "/note"}, {"a", service.RoleRead, "\xff", 0, "/note"},
-		{"a", service.RoleRead, "", -1, "/expires_s"},
+		{"", access.RoleRead, "", 0, "/tenant"}, {"A", access.RoleRead, "", 0, "/tenant"}, {".a", access.RoleRead, "", 0, "/tenant"},
+		{strings.Repeat("a", 64), access.RoleRead, "", 0, "/tenant"}, {"a/b", access.RoleRead, "", 0, "/tenant"}, {"**", access.RoleRead, "", 0, "/tenant"},
+		{"a", access.RoleNone, "", 0, "/role"}, {"a", 9, "", 0, "/role"},
+		{"a", access.RoleRead, "a\nb", 0, "/note"}, {"a", access.RoleRead, strings.Repeat("x", 201), 0, "/note"}, {"a", access.RoleRead, "\xff", 0, "/note"},
+		{"a", access.RoleRead, "", -1, "/expires_s"},
 	} {
-		_, _, err := service.NewKey(bad.tenant, bad.role, bad.note, now, bad.lasts)
+		_, _, err := access.NewKey(bad.tenant, bad.role, bad.note, now, bad.lasts)
 		var fault *hare.InvalidError
 		if !errors.As(err, &fault) || fault.Pointer != bad.at {
 			t.Errorf("%+v: %v", bad, err)
@@ -53,7 +53,7 @@ func TestNewKey(t *testing.T) {
 
 // FuzzKeyID: what is not exactly the form of a key has no id.
 func FuzzKeyID(f *testing.F) {
-	secret, _, err := service.NewKey("a", service.RoleRead, "", time.Unix(0, 0), 0)
+	secret, _, err := access.NewKey("a", access.RoleRead, "", time.Unix(0, 0), 0)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func FuzzKeyID(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		id := service.KeyID(text)
+		id := access.KeyID(text)
 		if id == "" {
 			return
 		}
@@ -73,11 +73,11 @@ func FuzzKeyID(f *testing.F) {
 
 // TestKeySetForgets keys that have not been valid for long, and no others.
 func TestKeySetForgets(t *testing.T) {
-	set := &service.KeySet{}
+	set := &access.KeySet{}
 	begin := time.Unix(1_000_000, 0)
 	add := func(now time.Time, lasts time.Duration) string {
 		t.Helper()
-		_, k, err := service.NewKey("a", service.RoleRead, "", now, lasts)
+		_, k, err := access.NewKey("a", access.RoleRead, "", now, lasts)
 		if err == nil {
 			err = set.Add(k, now)
 		}
@@ -87,7 +87,7 @@ func TestKeySetForgets(t *testing.T) {
 		return k.ID
 	}
 	stays, expires, revoked := add(begin, 0), add(begin, time.Hour), add(begin, 0)
-	if err := set.Revoke("b", revoked, begin); !errors.Is(err, service.ErrNoKey) {
+	if err := set.Revoke("b", revoked, begin); !errors.Is(err, access.ErrNoKey) {
 		t.Error("another tenant revokes:", err)
 	}
 	if err := set.Revoke("a", revoked, begin); err != nil {
@@ -110,10 +110,10 @@ func TestKeySetForgets(t *testing.T) {
 
 // TestKeysOfOneTenant take no place from others.
 func TestKeysOfOneTenant(t *testing.T) {
-	set := &service.KeySet{}
+	set := &access.KeySet{}
 	now := time.Unix(1_000_000, 0)
 	add := func(tenant string) error {
-		_, k, err := service.NewKey(tenant, service.RoleRead, "", now, 0)
+		_, k, err := access.NewKey(tenant, access.RoleRead, "", now, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

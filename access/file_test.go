@@ -1,4 +1,4 @@
-package keys_test
+package access_test
 
 import (
 	"bytes"
@@ -17,20 +17,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hare-sched/hare/access"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/service/keys"
 	"github.com/hare-sched/hare/store"
 )
 
 // add makes a key in a directory and returns it.
-func add(t testing.TB, dir, tenant string, role service.Role) (secret string, k service.Key) {
+func add(t testing.TB, dir, tenant string, role access.Role) (secret string, k access.Key) {
 	t.Helper()
-	secret, k, err := service.NewKey(tenant, role, "", time.Now(), 0)
+	secret, k, err := access.NewKey(tenant, role, "", time.Now(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := keys.In(dir).Update(t.Context(), func(set *service.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
+	if err := access.FileIn(dir).Update(t.Context(), func(set *access.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	return secret, k
@@ -38,15 +37,15 @@ func add(t testing.TB, dir, tenant string, role service.Role) (secret string, k 
 
 func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
-	f := keys.In(dir)
+	f := access.FileIn(dir)
 	set, err := f.Read()
 	if err != nil || len(set.Keys) != 0 {
 		t.Fatal(set, err)
 	}
 	now := time.Unix(1_700_000_000, 0).UTC()
-	want := &service.KeySet{Quotas: map[string]admission.Quota{"a": {Solves: 3, Rate: 0.25, BodyBytes: 1, StoredBytes: 2, Sessions: 4, Streams: 5}}}
+	want := &access.KeySet{Quotas: map[string]admission.Quota{"a": {Solves: 3, Rate: 0.25, BodyBytes: 1, StoredBytes: 2, Sessions: 4, Streams: 5}}}
 	for i, tenant := range []string{"a", "*", "b.c-d_9"} {
-		secret, k, err := service.NewKey(tenant, service.Role(i+1), `a "note" <é>`, now, time.Duration(i)*time.Hour)
+		secret, k, err := access.NewKey(tenant, access.Role(i+1), `a "note" <é>`, now, time.Duration(i)*time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +53,7 @@ func TestRoundTrip(t *testing.T) {
 			k.Revoked = now
 		}
 		want.Keys = append(want.Keys, k)
-		if err := f.Update(t.Context(), func(set *service.KeySet) error {
+		if err := f.Update(t.Context(), func(set *access.KeySet) error {
 			set.Quotas = want.Quotas
 			return set.Add(k, now)
 		}); err != nil {
@@ -74,7 +73,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	// An update that fails leaves all as it was.
 	broken := errors.New("broken")
-	if err := f.Update(t.Context(), func(set *service.KeySet) error { set.Keys = nil; return broken }); !errors.Is(err, broken) {
+	if err := f.Update(t.Context(), func(set *access.KeySet) error { set.Keys = nil; return broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	if got, err := f.Read(); err != nil || len(got.Keys) != 3 {
@@ -88,8 +87,8 @@ func TestRoundTrip(t *testing.T) {
 // TestDamage: no change of any byte gives a key, or another role.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
-	add(t, dir, "a", service.RoleRead)
-	f := keys.In(dir)
+	add(t, dir, "a", access.RoleRead)
+	f := access.FileIn(dir)
 	good, err := os.ReadFile(f.Path())
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +126,7 @@ func TestDamage(t *testing.T) {
 	}
 	try("another role", bytes.Replace(good, []byte(`"read"`), []byte(`"admin"`), 1))
 	// A damaged file is not written over.
-	err = f.Update(t.Context(), func(*service.KeySet) error { return nil })
+	err = f.Update(t.Context(), func(*access.KeySet) error { return nil })
 	if !errors.As(err, new(*store.CorruptError)) {
 		t.Error(err)
 	}
@@ -139,7 +138,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, "solve", "admin", 1)))
 	f.Add([]byte(`{"hare":"keys/v1","sha256":"","set":{}}`))
-	file := keys.In(f.TempDir())
+	file := access.FileIn(f.TempDir())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if err := os.WriteFile(file.Path(), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -174,15 +173,15 @@ func TestManyAtOnce(t *testing.T) {
 	for w := range 4 {
 		all.Go(func() {
 			for range 10 {
-				add(t, dir, fmt.Sprint("t", w), service.RoleRead)
-				if _, err := keys.In(dir).Read(); err != nil {
+				add(t, dir, fmt.Sprint("t", w), access.RoleRead)
+				if _, err := access.FileIn(dir).Read(); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	set, err := keys.In(dir).Read()
+	set, err := access.FileIn(dir).Read()
 	if err != nil || len(set.Keys) != 40 {
 		t.Errorf("%d keys, %v", len(set.Keys), err)
 	}
@@ -192,7 +191,7 @@ func TestManyAtOnce(t *testing.T) {
 // revoked ones, damage (nothing changes), and its end (no key is left).
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
-	first, _ := add(t, dir, "a", service.RoleRead)
+	first, _ := add(t, dir, "a", access.RoleRead)
 	var mu sync.Mutex
 	var told bytes.Buffer
 	log := slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
@@ -200,7 +199,7 @@ func TestFollow(t *testing.T) {
 		defer mu.Unlock()
 		return told.Write(b)
 	}), nil))
-	ring, err := service.OpenKeyring(keys.In(dir), nil, log)
+	ring, err := access.OpenKeyring(access.FileIn(dir), nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +225,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	valid(first, true)
-	second, k := add(t, dir, "b", service.RoleAdmin)
+	second, k := add(t, dir, "b", access.RoleAdmin)
 	valid(second, true)
 	cause := make(chan error, 1)
 	defer ring.Hold(k.ID, func(err error) {
@@ -235,19 +234,19 @@ func TestFollow(t *testing.T) {
 		default:
 		}
 	})()
-	if err := keys.In(dir).Update(ctx, func(set *service.KeySet) error { return set.Revoke("b", k.ID, time.Now()) }); err != nil {
+	if err := access.FileIn(dir).Update(ctx, func(set *access.KeySet) error { return set.Revoke("b", k.ID, time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	valid(second, false)
 	select {
 	case err := <-cause:
-		if !errors.Is(err, service.ErrKeyEnded) {
+		if !errors.Is(err, access.ErrKeyEnded) {
 			t.Error(err)
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the call goes on")
 	}
-	file := keys.In(dir).Path()
+	file := access.FileIn(dir).Path()
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -293,19 +292,19 @@ type writer func([]byte) (int, error)
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 func TestNoDirectory(t *testing.T) {
-	f := keys.In(filepath.Join(t.TempDir(), "none"))
+	f := access.FileIn(filepath.Join(t.TempDir(), "none"))
 	if _, err := f.Read(); err == nil {
 		t.Error("keys of nowhere")
 	}
-	if err := f.Update(t.Context(), func(*service.KeySet) error { return nil }); err == nil {
+	if err := f.Update(t.Context(), func(*access.KeySet) error { return nil }); err == nil {
 		t.Error("keys nowhere")
 	}
 }
 
 func BenchmarkAuthenticate(b *testing.B) {
 	dir := b.TempDir()
-	secret, _ := add(b, dir, "a", service.RoleRead)
-	ring, err := service.OpenKeyring(keys.In(dir), nil, nil)
+	secret, _ := add(b, dir, "a", access.RoleRead)
+	ring, err := access.OpenKeyring(access.FileIn(dir), nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
