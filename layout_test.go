@@ -55,9 +55,6 @@ func readLayout(t *testing.T) map[string][]string {
 		for _, quoted := range backquoted.FindAllStringSubmatch(imports, -1) {
 			layout[name] = append(layout[name], quoted[1])
 		}
-		if above, ok := strings.CutSuffix(name, "/*"); ok && strings.Contains(imports, "what it may import") {
-			layout[name] = append(layout[name], layout[above]...)
-		}
 		if len(layout[name]) == 0 && imports != "nothing" {
 			t.Errorf("%s: the row of %s names no package: say nothing, all, or packages in backquotes", layoutPage, name)
 		}
