@@ -112,7 +112,7 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readWhatIf decodes the request's document.
-func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*wire.WhatIf, error) {
+func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*whatif.Request, error) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
 	body, err := s.body(w, r)
@@ -120,7 +120,7 @@ func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*wire.WhatI
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	req, err := wire.DecodeWhatIf(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())}, hare.Options{Seed: 1, Gap: service.DefaultGap})
+	req, err := whatif.Decode(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())}, hare.Options{Seed: 1, Gap: service.DefaultGap})
 	if err != nil {
 		return nil, err
 	}

@@ -60,14 +60,14 @@ func mixedScenarios(inst *hare.Instance, n int, seed uint64) []string {
 }
 
 // whatIfRequest returns a request for the scenarios of an instance.
-func whatIfRequest(t testing.TB, inst *hare.Instance, scenarios []string, rest string) *wire.WhatIf {
+func whatIfRequest(t testing.TB, inst *hare.Instance, scenarios []string, rest string) *whatif.Request {
 	t.Helper()
 	var b bytes.Buffer
 	if err := wire.EncodeInstance(&b, inst); err != nil {
 		t.Fatal(err)
 	}
 	text := `{"base":{"instance":` + b.String() + `},"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
-	req, err := wire.DecodeWhatIf(strings.NewReader(text), wire.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
+	req, err := whatif.Decode(strings.NewReader(text), wire.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,9 @@ type (
 	BoundRequest  struct{} //	@name	BoundRequest
 	VerifyRequest struct{} //	@name	VerifyRequest
 
+	// WhatIfRequest is whatif.Form.
+	WhatIfRequest struct{} //	@name	WhatIfRequest
+
 	// SimulationRequest is simulation.Form.
 	SimulationRequest struct{} //	@name	SimulationRequest
 )

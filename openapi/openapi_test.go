@@ -16,6 +16,7 @@ import (
 
 	"github.com/hare-sched/hare/openapi"
 	"github.com/hare-sched/hare/study/simulation"
+	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -54,7 +55,7 @@ func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 }
 
 // tables are the forms of documents that are read by a table.
-var tables = append(wire.Forms(), simulation.Form)
+var tables = append(wire.Forms(), simulation.Form, whatif.Form)
 
 // fromTables puts the forms of tables into the components, with the forms that they
 // refer to.

@@ -96,7 +96,6 @@ func readFormsOf(file string, forms map[string]form) error {
 // strict are the components that refuse names they do not know.
 var strict = []string{
 	"SessionRequest", "Event", "KeyRequest", "Quota",
-	"WhatIfRequest", "WhatIfBase", "Prune", "Scenario", "PatchOperation", "RemoveGPUs", "Drain", "AddGPUs",
 }
 
 // repair mends what swag cannot say or says wrongly. It changes spec in place.
@@ -130,13 +129,6 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 		return schemas[component].(map[string]any)["properties"].(map[string]any)[name].(map[string]any)
 	}
 	property("Event", "job")["type"] = []any{"string", "object"}
-	// One, or an array of them; a factor for all, or by job; any value at all.
-	for _, name := range []string{"add_gpus", "remove_gpus", "drain"} {
-		property("Scenario", name)["type"] = []any{"array", "object"}
-	}
-	property("Scenario", "scale_weights")["type"] = []any{"object", "number"}
-	property("PatchOperation", "value")["type"] = []any{"object", "array", "string", "number", "boolean", "null"}
-	property("PatchOperation", "value")["items"] = map[string]any{} // generators want to know
 	for _, component := range []string{"WhatIfLine", "RefinedLine"} {
 		change := property(component, "optimum_change")
 		change["items"] = map[string]any{"type": []any{"number", "null"}, "format": "double"}

@@ -12,18 +12,17 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/wire"
 )
 
 // CheckWhatIf is whatif.Check, with a place for the verifier.
-func (s *Service) CheckWhatIf(ctx context.Context, req *wire.WhatIf) error {
+func (s *Service) CheckWhatIf(ctx context.Context, req *whatif.Request) error {
 	return whatif.Check(req, func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
 		return s.Verify(ctx, inst, res, nil, nil)
 	})
 }
 
 // WhatIf is whatif.Run, whose scenarios queue as other calls do.
-func (s *Service) WhatIf(ctx context.Context, req *wire.WhatIf, emit func(*whatif.Line) error) error {
+func (s *Service) WhatIf(ctx context.Context, req *whatif.Request, emit func(*whatif.Line) error) error {
 	return whatif.Run(ctx, req, batchEngine{s}, emit)
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/whatif"
-	"github.com/hare-sched/hare/wire"
 )
 
 // A solve that goes on after a restart holds its tenant's place again, and what
@@ -113,10 +112,10 @@ func TestWhatIfCountsInQuota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := &wire.WhatIf{Options: hare.Options{Seed: 1}}
+		req := &whatif.Request{Options: hare.Options{Seed: 1}}
 		req.Base.Instance = jobsOn(6, 1)
 		for i := range 12 {
-			req.Scenarios = append(req.Scenarios, wire.Scenario{ID: fmt.Sprint(i), Options: hare.Options{Seed: int64(i)}})
+			req.Scenarios = append(req.Scenarios, whatif.Scenario{ID: fmt.Sprint(i), Options: hare.Options{Seed: int64(i)}})
 		}
 		if err := svc.CheckWhatIf(t.Context(), req); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ func ExampleRun() {
 	   {"id": "y in a hurry", "scale_weights": {"y": 9}},
 	   {"id": "no such node", "drain": {"node": "m", "at_s": 60}}],
 	 "options": {"gap": 0}, "ordered": true}`
-	req, err := wire.DecodeWhatIf(strings.NewReader(document), wire.Limits{},
+	req, err := whatif.Decode(strings.NewReader(document), wire.Limits{},
 		hare.Options{Seed: 1, Gap: solver.DefaultGap})
 	if err != nil {
 		fmt.Println(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/wire"
 )
 
 // relation says how the constraints of a scenario compare with those of the base.
@@ -173,7 +172,7 @@ func (w *whatIf) refine(ctx context.Context) (out []Refined) {
 }
 
 // unusedGPUs says which added GPUs no job of the scenario can use, and why.
-func unusedGPUs(sc *wire.Scenario, inst *hare.Instance) (notes []string) {
+func unusedGPUs(sc *Scenario, inst *hare.Instance) (notes []string) {
 	counts := map[string]int64{}
 	for i := range inst.Cluster.Nodes {
 		for _, g := range inst.Cluster.Nodes[i].GPUs {

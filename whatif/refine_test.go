@@ -18,11 +18,11 @@ func batch(t *testing.T, inst *hare.Instance,
 	scenarios string) (base *whatif.Line, lines []*whatif.Line, summary *whatif.Line) {
 	t.Helper()
 	doc := fmt.Sprintf(`{"base": {"solve_id": "x"}, "scenarios": %s}`, scenarios)
-	req, err := wire.DecodeWhatIf(strings.NewReader(doc), wire.Limits{}, hare.Options{WorkLimit: 200, Seed: 1})
+	req, err := whatif.Decode(strings.NewReader(doc), wire.Limits{}, hare.Options{WorkLimit: 200, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Base = wire.WhatIfBase{Instance: inst}
+	req.Base = whatif.Base{Instance: inst}
 	req.Ordered = true
 	if err := whatif.Check(req, nil); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 
 // ScenarioInstance returns the instance of scenario i of a request, whose base must
 // have its instance. Errors have pointers into the request.
-func ScenarioInstance(req *wire.WhatIf, i int) (*hare.Instance, error) {
+func ScenarioInstance(req *Request, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	inst := req.Base.Instance
 	if len(sc.Patch) > 0 {
@@ -45,7 +45,7 @@ const patchCopies = 16 << 20
 // patched applies the scenario's patch to the base's document and decodes the
 // patched document strictly. Errors point to the operation that caused them, where
 // one operation did.
-func patched(text []byte, sc *wire.Scenario) (inst *hare.Instance, err error) {
+func patched(text []byte, sc *Scenario) (inst *hare.Instance, err error) {
 	at := sc.At() + "/patch"
 	defer func() {
 		// The document is a client's, and the code that patches the document is a
@@ -82,7 +82,7 @@ func patched(text []byte, sc *wire.Scenario) (inst *hare.Instance, err error) {
 
 // applyPatch applies all operations at once. On a failure failed is the index of
 // the operation that failed, or -1 where the operations copy too much.
-func applyPatch(text []byte, ops []wire.PatchOperation) (out []byte, failed int, err error) {
+func applyPatch(text []byte, ops []PatchOperation) (out []byte, failed int, err error) {
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
 	options.AccumulatedCopySizeLimit = patchCopies
@@ -119,7 +119,7 @@ func applyPatch(text []byte, ops []wire.PatchOperation) (out []byte, failed int,
 }
 
 // appendOperation appends the JSON form of one operation.
-func appendOperation(b []byte, p *wire.PatchOperation) []byte {
+func appendOperation(b []byte, p *PatchOperation) []byte {
 	text := func(s string) { b, _ = jsontext.AppendQuote(b, s) }
 	op := p.Op
 	if op == "add" && p.Path == "" {
@@ -152,7 +152,7 @@ func patchReason(err error) string {
 
 // operationAt returns the pointer, relative to the patch, of the last operation
 // that wrote the value at pointer; "" where no operation did.
-func operationAt(ops []wire.PatchOperation, pointer string) string {
+func operationAt(ops []PatchOperation, pointer string) string {
 	for k, p := range slices.Backward(ops) {
 		rest, ok := strings.CutPrefix(pointer, p.Path)
 		if !ok || rest != "" && rest[0] != '/' || p.Op == "test" || p.Op == "remove" {

@@ -106,7 +106,7 @@ const answerTime = 20 * time.Millisecond
 // Check finds the faults of a request that can be found without solving, and fills
 // in defaults. check verifies a result that comes with the base; nil means
 // verify.Check.
-func Check(req *wire.WhatIf, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
+func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Report, error)) error {
 	if check == nil {
 		check = func(inst *hare.Instance, res *hare.Result) (*verify.Report, error) {
 			return verify.Check(inst, res), nil
@@ -153,7 +153,7 @@ func Check(req *wire.WhatIf, check func(*hare.Instance, *hare.Result) (*verify.R
 // whatIf is one batch.
 type whatIf struct {
 	engine   Engine
-	req      *wire.WhatIf
+	req      *Request
 	base     *hare.Instance
 	result   *hare.Result
 	sha      string
@@ -186,7 +186,7 @@ type whatIf struct {
 // whose bound shows that the value falls by no more than that are answered without a
 // solve. The others are solved, no more at a time than the engine has slots. The
 // answers depend on the clock only under a time limit.
-func Run(ctx context.Context, req *wire.WhatIf, engine Engine, emit func(*Line) error) error {
+func Run(ctx context.Context, req *Request, engine Engine, emit func(*Line) error) error {
 	w := &whatIf{engine: engine, req: req, base: req.Base.Instance, began: time.Now(), emit: emit,
 		final: make([]*Line, len(req.Scenarios)), pending: make([]*Line, len(req.Scenarios))}
 	if req.Options.TimeLimit > 0 {

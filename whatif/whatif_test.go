@@ -16,7 +16,7 @@ import (
 )
 
 // request is a what-if as a client would send it.
-func request(t testing.TB, base string, scenarios []string, rest string) *wire.WhatIf {
+func request(t testing.TB, base string, scenarios []string, rest string) *whatif.Request {
 	t.Helper()
 	req, err := decodeWhatIf(base, scenarios, rest)
 	if err != nil {
@@ -25,9 +25,9 @@ func request(t testing.TB, base string, scenarios []string, rest string) *wire.W
 	return req
 }
 
-func decodeWhatIf(base string, scenarios []string, rest string) (*wire.WhatIf, error) {
+func decodeWhatIf(base string, scenarios []string, rest string) (*whatif.Request, error) {
 	text := `{"base":` + base + `,"scenarios":[` + strings.Join(scenarios, ",") + `]` + rest + `}`
-	return wire.DecodeWhatIf(strings.NewReader(text), wire.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
+	return whatif.Decode(strings.NewReader(text), wire.Limits{}, hare.Options{Seed: 1, Gap: solver.DefaultGap})
 }
 
 func document(t testing.TB, inst *hare.Instance) string {
@@ -41,7 +41,7 @@ func document(t testing.TB, inst *hare.Instance) string {
 
 // answers runs a what-if to its end: base, scenarios by index, summary.
 func answers(t testing.TB, engine whatif.Engine,
-	req *wire.WhatIf) (base whatif.Line, lines []whatif.Line, summary whatif.Line) {
+	req *whatif.Request) (base whatif.Line, lines []whatif.Line, summary whatif.Line) {
 	t.Helper()
 	if err := whatif.Check(req, nil); err != nil {
 		t.Fatal(err)
@@ -190,7 +190,7 @@ func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 }
 
 // changed is the instance of scenario i, its patch applied by hand.
-func changed(inst *hare.Instance, req *wire.WhatIf, i int) (*hare.Instance, error) {
+func changed(inst *hare.Instance, req *whatif.Request, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	out := *inst
 	out.Jobs = append([]hare.Job(nil), inst.Jobs...)

@@ -64,6 +64,34 @@ func newLineReader(line []byte) *Reader {
 	return r
 }
 
+// NewPartReader reads a part of a document, which stands at a pointer.
+func NewPartReader(text []byte, pointer string) *Reader {
+	r := newLineReader(text)
+	r.prefix = pointer
+	return r
+}
+
+// Pointer is that of the name or the value just read.
+func (r *Reader) Pointer() string { return string(r.d.StackPointer()) }
+
+// Raw copies a value as it stands.
+func (r *Reader) Raw() ([]byte, error) {
+	v, err := r.d.ReadValue()
+	if err != nil {
+		return nil, r.broken(err)
+	}
+	return []byte(v.Clone()), nil
+}
+
+// AddFaults records faults that were found apart.
+func (r *Reader) AddFaults(faults hare.InvalidErrors) error {
+	r.faults = append(r.faults, faults...)
+	if len(r.faults) >= hare.MaxFaults {
+		return errStop
+	}
+	return nil
+}
+
 // Faults counts the faults so far.
 func (r *Reader) Faults() int { return len(r.faults) }
 

@@ -232,6 +232,13 @@ func (d *instanceReader) noJobs() error {
 	return d.FaultAt(d.root, "missing_field", `"jobs" is missing: give an array of jobs, which may be empty`)
 }
 
+// Job reads a job that stands alone.
+func (r *Reader) Job() (hare.Job, error) {
+	d := newInstanceReader(r, "")
+	err := d.job()
+	return d.one, err
+}
+
 // job reads a job and appends it.
 func (d *instanceReader) job() error {
 	d.one = hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 1}

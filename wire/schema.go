@@ -178,3 +178,10 @@ func (n namedForm) Parts() []Form          { return nil }
 func Forms() []Form {
 	return []Form{instanceTable, scheduleTable, certificateTable, solveForm, boundForm, verifyForm}
 }
+
+// Forms that those of requests refer to.
+var (
+	InstanceDocument Form = instanceTable
+	JobDocument      Form = jobTable
+	OptionsDocument  Form = optionsTable
+)

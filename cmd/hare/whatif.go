@@ -125,7 +125,7 @@ func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options
 // whatIfRequest makes the request of flags and files; labels are those of its
 // scenarios.
 func whatIfRequest(name, result string, all []change, together bool, opt hare.Options,
-	below string) (*wire.WhatIf, []string, error) {
+	below string) (*whatif.Request, []string, error) {
 	if err := noTwice(name, result); err != nil {
 		return nil, nil, err
 	}
@@ -152,12 +152,12 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	req, err := wire.DecodeWhatIf(bytes.NewReader(body), wire.Limits{MaxBytes: maxFileBytes}, opt)
+	req, err := whatif.Decode(bytes.NewReader(body), wire.Limits{MaxBytes: maxFileBytes}, opt)
 	if err != nil {
 		return nil, nil, labelled(labels, err)
 	}
 	// The file stands in for the stored solve.
-	req.Base = wire.WhatIfBase{Instance: inst}
+	req.Base = whatif.Base{Instance: inst}
 	if json.Valid(text) { // an instance of many lines is patched as Hare writes it
 		req.Base.Text = text
 	}
@@ -208,7 +208,7 @@ type whatIfPrinter struct {
 	failure error // of the first scenario that was wrong
 }
 
-func (w *whatIfPrinter) run(ctx context.Context, req *wire.WhatIf) error {
+func (w *whatIfPrinter) run(ctx context.Context, req *whatif.Request) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
 	svc := service.New(service.Config{Solver: engine, MaxTime: 24 * time.Hour})

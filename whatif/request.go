@@ -1,4 +1,4 @@
-package wire
+package whatif
 
 import (
 	"encoding/json"
@@ -11,9 +11,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// WhatIf asks what would change: a base, and scenarios that differ from it.
-type WhatIf struct {
-	Base      WhatIfBase
+// Request asks what would change: a base, and scenarios that differ from it.
+type Request struct {
+	Base      Base
 	Scenarios []Scenario
 	// Options are the batch's; TimeLimit covers all of it.
 	Options hare.Options
@@ -24,9 +24,9 @@ type WhatIf struct {
 	Ordered bool
 }
 
-// WhatIfBase is what scenarios are compared with: an instance, to be solved or
+// Base is what scenarios are compared with: an instance, to be solved or
 // with its result, or the id of a solve that the server keeps.
-type WhatIfBase struct {
+type Base struct {
 	Instance *hare.Instance
 	// Text is the instance's document, which patches apply to.
 	Text    []byte

@@ -1,4 +1,4 @@
-package wire_test
+package whatif_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -16,9 +17,9 @@ const whatIfBase = `{"hare":"instance/v1","cluster":{"nodes":[
  {"name":"b","count":2,"gpus":{"T4":2},"in_service_s":[[0,10],[20,null]]}]},
  "jobs":[{"id":"x","weight":0.000003,"on":{"T4":{"compute_s":1}}},{"id":"y","weight":2,"on":{"T4":{"compute_s":1}}}]}`
 
-func whatIf(t *testing.T, scenario string) (*wire.WhatIf, error) {
+func whatIf(t *testing.T, scenario string) (*whatif.Request, error) {
 	t.Helper()
-	return wire.DecodeWhatIf(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`), wire.Limits{}, hare.Options{})
+	return whatif.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`), wire.Limits{}, hare.Options{})
 }
 
 func TestShorthands(t *testing.T) {
@@ -198,10 +199,10 @@ func TestWhatIfDocumentFaults(t *testing.T) {
 		{`{` + base + `,"scenarios":[],"prune":{"below_s":-1}}`, "/prune/below_s", "out_of_range"},
 		{`{` + base + `,"scenarios":[],"prune":{"below":1}}`, "/prune/below", "unknown_field"},
 		{`{` + base + `,"scenarios":[],"ordered":1}`, "/ordered", "wrong_type"},
-		{`{` + base + `,"scenarios":[` + strings.Repeat("{},", wire.MaxScenarios) + `{}]}`, "/scenarios/1000", "too_many"},
+		{`{` + base + `,"scenarios":[` + strings.Repeat("{},", whatif.MaxScenarios) + `{}]}`, "/scenarios/1000", "too_many"},
 		{`{` + base + `,"scenarios":[],"scenarios":[]}`, "/scenarios", "duplicate_name"},
 	} {
-		_, err := wire.DecodeWhatIf(strings.NewReader(c.doc), wire.Limits{}, hare.Options{})
+		_, err := whatif.Decode(strings.NewReader(c.doc), wire.Limits{}, hare.Options{})
 		var faults hare.InvalidErrors
 		if !errors.As(err, &faults) || faults[0].Pointer != c.pointer || faults[0].Code != c.code {
 			t.Errorf("%.80s: %v, want %s at %s", c.doc, err, c.code, c.pointer)
@@ -218,7 +219,7 @@ func FuzzWhatIf(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, scenario string) {
-		req, err := wire.DecodeWhatIf(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`), wire.Limits{}, hare.Options{})
+		req, err := whatif.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`), wire.Limits{}, hare.Options{})
 		if err != nil {
 			return
 		}
