@@ -22,7 +22,7 @@ release_ldflags    = -Wl,-rpath,\$$ORIGIN/lib -Wl,--build-id=none -L$$(dirname "
 quick_build := -vet=off -ldflags=-w
 
 # Packages with goroutines of their own are tested under the race detector too.
-racy := $(wildcard internal/lp relax greedy solver experiment admission access study whatif explain regret store store/sqlite service sessions api client)
+racy := $(wildcard internal/lp relax greedy solver experiment admission access study whatif explain regret store store/sqlite service sessions solves api client)
 
 demo_instance = $(firstword $(filter-out %.result.json,$(wildcard examples/gavel-*.json)))
 

@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -55,7 +56,7 @@ type Config struct {
 	Sessions *sessions.Sessions
 	// Solves are kept, and served under /v1/solves; nil means that each lasts as
 	// long as its call.
-	Solves *service.Solves
+	Solves *solves.Solves
 	// Solved has the solves that explanations, prices and what-ifs are about; nil
 	// means Solves.
 	Solved Solved

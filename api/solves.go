@@ -13,7 +13,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -37,7 +37,7 @@ func (s *server) solveRoutes(r chi.Router) {
 }
 
 // solves are those that the server keeps.
-func (s *server) solves() (*service.Solves, error) {
+func (s *server) solves() (*solves.Solves, error) {
 	if s.cfg.Solves == nil {
 		return nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
 	}
@@ -94,9 +94,9 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	in := service.SolveInput{Key: key, Attached: key == "" && pref == (preference{}), Release: sync.OnceFunc(release)}
+	in := solves.Input{Key: key, Attached: key == "" && pref == (preference{}), Release: sync.OnceFunc(release)}
 	attached := in.Attached
-	var info service.SolveInfo
+	var info solves.Info
 	var replayed bool
 	defer func() {
 		if info.ID == "" { // it was not taken in
@@ -151,9 +151,9 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 }
 
 // unanswered says why a solve ended without a result.
-func (s *server) unanswered(info service.SolveInfo) error {
+func (s *server) unanswered(info solves.Info) error {
 	switch {
-	case info.Status == service.SolveCancelled:
+	case info.Status == solves.StatusCancelled:
 		return &statusError{http.StatusConflict, "cancelled", "the solve was cancelled before it had a schedule"}
 	case info.Termination == hare.TerminationDeadline:
 		return admission.ErrLate
@@ -186,7 +186,7 @@ func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key s
 }
 
 // submit reads the body and hands the solve over.
-func (s *server) submit(w http.ResponseWriter, r *http.Request, in service.SolveInput) (service.SolveInfo, bool, error) {
+func (s *server) submit(w http.ResponseWriter, r *http.Request, in solves.Input) (solves.Info, bool, error) {
 	body := &meter{ReadCloser: r.Body}
 	r.Body = body
 	in.Tenant = tenantOf(r.Context())
@@ -198,7 +198,7 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request, in service.Solve
 	}
 	req, err := s.readThrough(w, r, "options", look)
 	if err != nil {
-		return service.SolveInfo{}, false, err
+		return solves.Info{}, false, err
 	}
 	if in.Key != "" {
 		digest.Sum(in.Digest[:0])
@@ -214,7 +214,7 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request, in service.Solve
 		err = s.svc.CheckSolve(in.Instance, in.Options)
 	}
 	if err != nil {
-		return service.SolveInfo{}, false, err
+		return solves.Info{}, false, err
 	}
 	return s.cfg.Solves.Submit(r.Context(), in)
 }
@@ -234,7 +234,7 @@ func (m *meter) Read(b []byte) (int, error) {
 
 // await waits until the solve has ended or ctx does; when the server ends, so
 // does the solve, or it is left to the next start.
-func (s *server) await(ctx context.Context, info service.SolveInfo) (service.SolveInfo, error) {
+func (s *server) await(ctx context.Context, info solves.Info) (solves.Info, error) {
 	if info.Finished() {
 		return info, nil
 	}
@@ -281,7 +281,7 @@ type solveLinks struct {
 	Certificate string `json:"certificate,omitempty"`
 }
 
-func describeSolve(info service.SolveInfo) solveJSON {
+func describeSolve(info solves.Info) solveJSON {
 	at := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
@@ -297,7 +297,7 @@ func describeSolve(info service.SolveInfo) solveJSON {
 		Cached: info.Cached, Error: info.Error, Events: info.Events, ResultBytes: info.ResultBytes,
 		Links: solveLinks{Self: self, Events: self + "/events", Instance: self + "/instance"},
 	}
-	if info.Status == service.SolveQueued {
+	if info.Status == solves.StatusQueued {
 		d.QueuePosition = info.QueuePosition
 	}
 	if !info.Finished() {

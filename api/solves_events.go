@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
-	"github.com/hare-sched/hare/store"
+	"github.com/hare-sched/hare/solves"
 )
 
 // reconnect is after how long an EventSource comes again.
@@ -42,12 +41,12 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	solves, tenant, id, err := s.solveOf(r)
+	kept, tenant, id, err := s.solveOf(r)
 	if err != nil {
 		return err
 	}
 	// A refusal has to come before the status goes out.
-	if _, err := solves.Get(r.Context(), tenant, id); err != nil {
+	if _, err := kept.Get(r.Context(), tenant, id); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", kind)
@@ -55,15 +54,15 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil
 	}
-	return follow(s, w, r, kind == kindEvents, feed[store.SolveEvent]{
+	return follow(s, w, r, kind == kindEvents, feed[solves.Event]{
 		of: "solves", ahead: 1, retry: reconnect,
-		items: func(ctx context.Context) iter.Seq2[store.SolveEvent, error] {
-			return solves.Events(ctx, tenant, id, after)
+		items: func(ctx context.Context) iter.Seq2[solves.Event, error] {
+			return kept.Events(ctx, tenant, id, after)
 		},
-		write: func(l *liveWriter, e store.SolveEvent) {
+		write: func(l *liveWriter, e solves.Event) {
 			l.item(e.Seq, e.Type, func(b []byte) []byte { return append(b, solveEventJSON(e)...) })
 		},
-		last: func(e store.SolveEvent) bool { return e.Type == service.SolveDone },
+		last: func(e solves.Event) bool { return e.Type == solves.EventDone },
 		code: func(err error) string {
 			if p := solveProblem(err); p != nil {
 				return p.code
@@ -77,7 +76,7 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func solveEventJSON(e store.SolveEvent) []byte {
+func solveEventJSON(e solves.Event) []byte {
 	text, _ := json.Marshal(struct { // there is nothing in it that cannot be written
 		Seq           int64           `json:"seq"`
 		AtS           json.RawMessage `json:"at_s"`

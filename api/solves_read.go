@@ -18,11 +18,12 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/wire"
 )
 
 // solveOf is the solve of the path.
-func (s *server) solveOf(r *http.Request) (*service.Solves, string, string, error) {
+func (s *server) solveOf(r *http.Request) (*solves.Solves, string, string, error) {
 	solves, err := s.solves()
 	return solves, tenantOf(r.Context()), chi.URLParam(r, "id"), err
 }
@@ -92,7 +93,7 @@ func (s *server) getSolve(w http.ResponseWriter, r *http.Request) error {
 
 // tagged is the description of a solve and its strong ETag, which is that of
 // the bytes.
-func tagged(info service.SolveInfo) (text []byte, tag string) {
+func tagged(info solves.Info) (text []byte, tag string) {
 	text, _ = json.Marshal(describeSolve(info)) // there is nothing in it that cannot be written
 	text = append(text, '\n')
 	sum := sha256.Sum256(text)
@@ -101,7 +102,7 @@ func tagged(info service.SolveInfo) (text []byte, tag string) {
 
 // changed waits until the description has another tag, or ctx ends, or the
 // server.
-func (s *server) changed(ctx context.Context, info service.SolveInfo, tag string) (service.SolveInfo, error) {
+func (s *server) changed(ctx context.Context, info solves.Info, tag string) (solves.Info, error) {
 	whole := context.WithoutCancel(ctx)
 	for _, err := range s.cfg.Solves.Events(ctx, info.Tenant, info.ID, info.Events) {
 		if err != nil && ctx.Err() == nil && !errors.Is(err, admission.ErrDraining) {
@@ -145,8 +146,8 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 		}
 		return v, nil
 	}
-	f := service.SolveFilter{Limit: 100, After: q.Get("after"), InstanceSHA256: q.Get("instance_sha256")}
-	if f.Status, err = oneOf("status", service.SolveQueued, service.SolveRunning, service.SolveSucceeded, service.SolveCancelled, service.SolveFailed); err != nil {
+	f := solves.Filter{Limit: 100, After: q.Get("after"), InstanceSHA256: q.Get("instance_sha256")}
+	if f.Status, err = oneOf("status", solves.StatusQueued, solves.StatusRunning, solves.StatusSucceeded, solves.StatusCancelled, solves.StatusFailed); err != nil {
 		return err
 	}
 	if f.Termination, err = oneOf("termination", hare.TerminationOptimal, hare.TerminationGap, hare.TerminationWorkLimit, hare.TerminationDeadline,
@@ -282,7 +283,7 @@ func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sendResult streams the stored bytes, or as NDJSON what they say.
-func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info service.SolveInfo, kind string) (err error) {
+func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info solves.Info, kind string) (err error) {
 	_, end := s.step(r.Context(), "encode")
 	defer func() { end(err) }()
 	w.Header().Add("Vary", "Accept")
@@ -388,17 +389,17 @@ func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
 
 // solveProblem is the status of an error of solves; nil for others.
 func solveProblem(err error) *statusError {
-	var key *service.KeyError
+	var key *solves.KeyError
 	switch {
 	case errors.As(err, &key):
 		return keyProblem(key)
-	case errors.Is(err, service.ErrNoSolve):
+	case errors.Is(err, solves.ErrNoSolve):
 		return &statusError{http.StatusNotFound, "no_solve", "there is no solve of that id"}
-	case errors.Is(err, service.ErrGone):
+	case errors.Is(err, solves.ErrGone):
 		return &statusError{http.StatusGone, "gone", "the solve of that id was deleted"}
-	case errors.Is(err, service.ErrRunning):
+	case errors.Is(err, solves.ErrRunning):
 		return &statusError{http.StatusConflict, "not_ended", "the solve has not ended: cancel it first, POST …/cancel"}
-	case errors.Is(err, service.ErrNoResult):
+	case errors.Is(err, solves.ErrNoResult):
 		return &statusError{http.StatusNotFound, "no_result", "there is nothing to show of this solve yet: GET it with ?wait=, or follow its events"}
 	case errors.Is(err, service.ErrNoSchedule):
 		return &statusError{http.StatusNotFound, "no_schedule", "the result holds no schedule: none was found, or the solve was asked for detail none or jobs"}
@@ -407,7 +408,7 @@ func solveProblem(err error) *statusError {
 }
 
 // keyProblem is the status of a key that came before.
-func keyProblem(err *service.KeyError) *statusError {
+func keyProblem(err *solves.KeyError) *statusError {
 	if err.InFlight {
 		return &statusError{http.StatusConflict, "key_in_flight", "a call with this Idempotency-Key is being taken in: send it again"}
 	}

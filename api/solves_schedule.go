@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -86,7 +87,7 @@ func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error 
 }
 
 // drawable is a solve's result that has a schedule, and the instance of that.
-func drawable(r *http.Request, solves *service.Solves, tenant, id string) (*hare.Instance, *hare.Result, error) {
+func drawable(r *http.Request, solves *solves.Solves, tenant, id string) (*hare.Instance, *hare.Result, error) {
 	inst, res, err := answered(r, solves, tenant, id)
 	if err == nil && res.Schedule == nil {
 		err = service.ErrNoSchedule

@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/wire"
 )
@@ -46,20 +47,20 @@ func TestSoakLongResult(t *testing.T) {
 		bytes = 100 << 20
 	}
 	dir := t.TempDir()
-	open := func() (*service.Solves, *httptest.Server, func()) {
+	open := func() (*solves.Solves, *httptest.Server, func()) {
 		store, err := sqlite.Open(t.Context(), dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}})
-		solves, err := service.OpenSolves(t.Context(), service.SolvesConfig{Service: svc, Store: store})
+		kept, err := solves.Open(t.Context(), solves.Config{Service: svc, Store: store})
 		if err != nil {
 			t.Fatal(err)
 		}
-		srv := httptest.NewServer(api.New(svc, api.Config{Solves: solves}))
-		return solves, srv, func() {
+		srv := httptest.NewServer(api.New(svc, api.Config{Solves: kept}))
+		return kept, srv, func() {
 			srv.Close()
-			if err := solves.Close(); err != nil {
+			if err := kept.Close(); err != nil {
 				t.Error(err)
 			}
 			if err := store.Close(); err != nil {
@@ -67,21 +68,21 @@ func TestSoakLongResult(t *testing.T) {
 			}
 		}
 	}
-	solves, srv, shut := open()
+	kept, srv, shut := open()
 	inst, err := wire.DecodeInstance(strings.NewReader(example(t)), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := sha256.New()
 	began := time.Now()
-	info, _, err := solves.Submit(t.Context(), service.SolveInput{Instance: inst, Run: func(context.Context, *hare.Instance, hare.Options, solver.Config) (*hare.Result, error) {
+	info, _, err := kept.Submit(t.Context(), solves.Input{Instance: inst, Run: func(context.Context, *hare.Instance, hare.Options, solver.Config) (*hare.Result, error) {
 		res := long(inst, bytes)
 		return res, wire.EncodeResult(want, res)
 	}})
 	if err == nil {
-		info, err = solves.Wait(t.Context(), "", info.ID)
+		info, err = kept.Wait(t.Context(), "", info.ID)
 	}
-	if err != nil || info.Status != service.SolveSucceeded || info.ResultBytes < int64(bytes)*9/10 {
+	if err != nil || info.Status != solves.StatusSucceeded || info.ResultBytes < int64(bytes)*9/10 {
 		t.Fatalf("%+v %v", info, err)
 	}
 	t.Logf("%d bytes are durable after %v", info.ResultBytes, time.Since(began).Round(time.Millisecond))

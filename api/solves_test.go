@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -26,7 +27,7 @@ import (
 // solveServer serves solves on loopback; what it takes is that of sessions.
 type solveServer struct {
 	sessionServer
-	solves *service.Solves
+	solves *solves.Solves
 }
 
 func newSolveServer(t testing.TB, cfg service.Config, tune ...func(*api.Config)) *solveServer {
@@ -47,9 +48,9 @@ func newSolveServer(t testing.TB, cfg service.Config, tune ...func(*api.Config))
 }
 
 // keepSolves keeps solves in memory until the end of the test.
-func keepSolves(t testing.TB, svc *service.Service) *service.Solves {
+func keepSolves(t testing.TB, svc *service.Service) *solves.Solves {
 	t.Helper()
-	solves, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := solves.Open(context.Background(), solves.Config{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}

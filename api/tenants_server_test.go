@@ -21,6 +21,7 @@ import (
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -63,7 +64,7 @@ type keyedServer struct {
 	quotas   *admission.Quotas
 	sessions *sessions.Sessions
 	svc      *service.Service
-	solves   *service.Solves
+	solves   *solves.Solves
 	log      *syncBuffer
 }
 
@@ -113,7 +114,7 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, t
 		t.Fatal(err)
 	}
 	s.svc = service.New(work)
-	s.solves, err = service.OpenSolves(t.Context(), service.SolvesConfig{Service: s.svc, Store: store.NewMemorySolves(), Quotas: s.quotas})
+	s.solves, err = solves.Open(t.Context(), solves.Config{Service: s.svc, Store: store.NewMemorySolves(), Quotas: s.quotas})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
 	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/whatif"
 	"github.com/hare-sched/hare/wire"
 )
@@ -150,7 +151,7 @@ func (c *captured) Write(b []byte) (int, error) { return c.body.Write(b) }
 
 // pointed says where in the request the id of a solve that is not there stands.
 func pointed(err error, pointer string) error {
-	if !errors.Is(err, service.ErrNoSolve) {
+	if !errors.Is(err, solves.ErrNoSolve) {
 		return err
 	}
 	return &absentSolve{pointer}

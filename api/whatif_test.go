@@ -16,6 +16,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/wire"
 )
 
@@ -27,14 +28,14 @@ type kept struct {
 
 func (k *kept) Instance(_ context.Context, tenant, id string) (*hare.Instance, error) {
 	if id != "one" || tenant != "" {
-		return nil, service.ErrNoSolve
+		return nil, solves.ErrNoSolve
 	}
 	return k.inst, nil
 }
 
 func (k *kept) Result(_ context.Context, tenant, id string) (*hare.Result, error) {
 	if id != "one" || tenant != "" {
-		return nil, service.ErrNoSolve
+		return nil, solves.ErrNoSolve
 	}
 	return k.res, nil
 }

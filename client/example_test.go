@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -24,8 +25,8 @@ const readme = `{"hare": "instance/v1",
 // server is what hare serve listens with, for the examples.
 func server() (url string, close func()) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: "example"}})
-	solves, err := service.OpenSolves(context.Background(),
-		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := solves.Open(context.Background(),
+		solves.Config{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		panic(err)
 	}

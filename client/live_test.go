@@ -19,6 +19,7 @@ import (
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -26,8 +27,8 @@ import (
 func live(t *testing.T, dir string) (url string) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2, Queue: 8})
-	solves, err := service.OpenSolves(context.Background(),
-		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := solves.Open(context.Background(),
+		solves.Config{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}

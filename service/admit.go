@@ -27,10 +27,10 @@ func (s *Service) costsOf(opt hare.Options) *admission.Costs {
 // Costs is the model that solves are admitted by.
 func (s *Service) Costs() *admission.Costs { return s.costs }
 
-// admitSolve counts a solve among those that Drain waits for and that the queue
+// AdmitSolve counts a solve among those that Drain waits for and that the queue
 // holds. Where there is too much to do and opt allows it, that is of the
 // options that it returns, which make a degraded answer.
-func (s *Service) admitSolve(inst *hare.Instance, opt hare.Options, deadline time.Time) (hare.Options, admission.Call, error) {
+func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, deadline time.Time) (hare.Options, admission.Call, error) {
 	try := func(opt hare.Options, degraded bool) (admission.Call, error) {
 		costs := s.costsOf(opt)
 		a := admission.Call{Deadline: deadline, Cost: costs.Predict(admission.WorkOf(inst, opt)), Degraded: degraded}
@@ -45,12 +45,20 @@ func (s *Service) admitSolve(inst *hare.Instance, opt hare.Options, deadline tim
 	return opt, a, err
 }
 
-// learn takes in how long a solve ran that was admitted as a says.
-func (s *Service) learn(inst *hare.Instance, opt hare.Options, a admission.Call, res *hare.Result, took time.Duration) {
+// Learn takes in how long a solve ran that was admitted as a says.
+func (s *Service) Learn(inst *hare.Instance, opt hare.Options, a admission.Call, res *hare.Result, took time.Duration) {
 	if res == nil {
 		return
 	}
 	s.watching().predicted(a.Cost, took)
 	cut := res.Termination == hare.TerminationCancelled || res.Termination == hare.TerminationDeadline
 	s.costsOf(opt).Learn(admission.WorkOf(inst, opt), took, cut)
+}
+
+// Readmit counts a call that an earlier server had admitted.
+func (s *Service) Readmit(a admission.Call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = s.queue.Admit(a) // is not refused
+	s.active.Add(1)
 }

@@ -14,7 +14,7 @@ import (
 
 // The service explains under one deadline, with a place for each part.
 func TestServiceExplains(t *testing.T) {
-	inst := jobsOn(4, 3)
+	inst := someJobs(4, 3)
 	const second = 1_000_000
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 1, Queue: -1})
 	res, err := svc.Solve(t.Context(), inst, hare.Options{WorkLimit: 500})

@@ -117,11 +117,11 @@ func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.C
 	if err := s.admit(a); err != nil {
 		return nil, nil, err
 	}
-	return s.await(ctx, s.queue.Enqueue(a), nil)
+	return s.Await(ctx, s.queue.Enqueue(a), nil)
 }
 
 // admit counts a call among those that Drain waits for and that the queue
-// holds; await ends that, or quit.
+// holds; Await ends that, or Quit.
 func (s *Service) admit(a admission.Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,15 +135,15 @@ func (s *Service) admit(a admission.Call) error {
 	return nil
 }
 
-// quit ends a call that was admitted and did not line up.
-func (s *Service) quit(a admission.Call) {
+// Quit ends a call that was admitted and did not line up.
+func (s *Service) Quit(a admission.Call) {
 	s.queue.Cancel(a.Cost)
 	s.active.Done()
 }
 
-// await waits for the place of a call that has lined up, as enter says, and
+// Await waits for the place of a call that has lined up, as enter says, and
 // with admission.ErrDraining no longer than until quit is closed.
-func (s *Service) await(ctx context.Context, t *admission.Ticket, quit <-chan struct{}) (work context.Context, leave func(), err error) {
+func (s *Service) Await(ctx context.Context, t *admission.Ticket, quit <-chan struct{}) (work context.Context, leave func(), err error) {
 	out := func() {
 		t.Release()
 		s.active.Done()
@@ -206,12 +206,12 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 		limit = s.cfg.MaxTime
 	}
 	deadline := time.Now().Add(limit)
-	granted, a, err := s.admitSolve(inst, opt, deadline)
+	granted, a, err := s.AdmitSolve(inst, opt, deadline)
 	if err != nil {
 		return nil, err
 	}
 	opt = granted
-	ctx, leave, err := s.await(ctx, s.queue.Enqueue(a), nil)
+	ctx, leave, err := s.Await(ctx, s.queue.Enqueue(a), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 	ctx, ended := s.watching().solving(ctx, inst, opt)
 	defer func() { ended(res, err) }()
 	res, err = run(ctx, opt)
-	s.learn(inst, opt, a, res, time.Since(began))
+	s.Learn(inst, opt, a, res, time.Since(began))
 	if res != nil {
 		res.Options.TimeLimit, res.Degraded = asked, a.Degraded
 	}

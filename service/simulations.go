@@ -36,7 +36,7 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 	if err := s.admit(a); err != nil {
 		return nil, err
 	}
-	ctx, leave, err := s.await(ctx, s.queue.Enqueue(a), nil)
+	ctx, leave, err := s.Await(ctx, s.queue.Enqueue(a), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/hare-sched/hare/client"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/verify"
 	"github.com/hare-sched/hare/wire"
@@ -88,8 +89,8 @@ func (c *cutAfter) Write(b []byte) (int, error) {
 func newPoorLine(t *testing.T, tune ...func(*http.Client)) (*poorLine, *remote) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := service.OpenSolves(context.Background(),
-		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := solves.Open(context.Background(),
+		solves.Config{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,8 +232,8 @@ func (w cancellingBody) Read(b []byte) (int, error) {
 // bytes, the same exit codes.
 func TestSolveOnAServer(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := service.OpenSolves(context.Background(),
-		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := solves.Open(context.Background(),
+		solves.Config{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,8 +327,8 @@ func TestSolveOnAServer(t *testing.T) {
 // how it is trusted; so does a server that speaks no TLS.
 func TestServersCertificate(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: version, Workers: 1}})
-	solves, err := service.OpenSolves(context.Background(),
-		service.SolvesConfig{Service: svc, Store: store.NewMemorySolves()})
+	solves, err := solves.Open(context.Background(),
+		solves.Config{Service: svc, Store: store.NewMemorySolves()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/sessions"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
@@ -41,7 +42,7 @@ func serveCommand() *cobra.Command {
 	var dataDir string
 	var keep sessions.Config
 	var look observeFlags
-	var retain service.SolvesConfig
+	var retain solves.Config
 	var retainMiB int64
 	c := &cobra.Command{
 		Use:   "serve",
@@ -111,7 +112,7 @@ rest with the best certified pair so far.`,
 				retain.Store = disk
 			}
 			retain.MaxBytes = retainMiB << 20
-			solves, err := service.OpenSolves(c.Context(), retain)
+			solves, err := solves.Open(c.Context(), retain)
 			if err != nil {
 				return errors.Join(err, sessions.Close())
 			}

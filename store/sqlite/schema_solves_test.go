@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -44,13 +45,13 @@ func makeSolves(t *testing.T, to string) {
 	db := openStore(t, dir)
 	defer db.Close()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 1})
-	s, err := service.OpenSolves(ctx, service.SolvesConfig{Service: svc, Store: db, Checkpoint: 10 * time.Millisecond})
+	s, err := solves.Open(ctx, solves.Config{Service: svc, Store: db, Checkpoint: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	submit := func(key string, jobs int, opt hare.Options, replan bool) string {
-		in := service.SolveInput{Instance: gangs(jobs), Options: opt, Key: key, Digest: store.Sum{1}}
+		in := solves.Input{Instance: gangs(jobs), Options: opt, Key: key, Digest: store.Sum{1}}
 		if replan {
 			req := rerun(t, in.Instance)
 			in.Replan = &req
@@ -79,7 +80,7 @@ func makeSolves(t *testing.T, to string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ev.Type == service.SolveCheckpoint {
+		if ev.Type == solves.EventCheckpoint {
 			break
 		}
 	}
@@ -99,12 +100,12 @@ func TestSolveSchemaIsTakenOver(t *testing.T) {
 	dir := copyOf(t, solveSchema)
 	db := openStore(t, dir)
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
-	s, err := service.OpenSolves(ctx, service.SolvesConfig{Service: svc, Store: db, MaxAge: 1 << 62})
+	s, err := solves.Open(ctx, solves.Config{Service: svc, Store: db, MaxAge: 1 << 62})
 	if err != nil {
 		t.Fatal(err)
 	}
-	find := func(key string) (service.SolveInfo, error) {
-		info, replayed, err := s.Submit(ctx, service.SolveInput{Instance: gangs(1), Key: key, Digest: store.Sum{1}})
+	find := func(key string) (solves.Info, error) {
+		info, replayed, err := s.Submit(ctx, solves.Input{Instance: gangs(1), Key: key, Digest: store.Sum{1}})
 		if err == nil && !replayed {
 			t.Errorf("%s: its key is forgotten", key)
 		}
@@ -113,7 +114,7 @@ func TestSolveSchemaIsTakenOver(t *testing.T) {
 		}
 		return info, err
 	}
-	text := func(info service.SolveInfo) []byte {
+	text := func(info solves.Info) []byte {
 		r, _, err := s.ResultBytes(ctx, "", info.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +131,7 @@ func TestSolveSchemaIsTakenOver(t *testing.T) {
 		jobs            int
 	}{keyDone: {jobs: 10}, keyCached: {cached: true, jobs: 10}, keyRan: {resumed: true, jobs: 30}, keyReplan: {resumed: true, jobs: 10}, keyQueued: {resumed: true, jobs: 5}} {
 		info, err := find(key)
-		if err != nil || info.Status != service.SolveSucceeded || info.Value == nil || info.Bound == nil || info.Cached != want.cached || info.Resumed != want.resumed || info.Jobs != want.jobs {
+		if err != nil || info.Status != solves.StatusSucceeded || info.Value == nil || info.Bound == nil || info.Cached != want.cached || info.Resumed != want.resumed || info.Jobs != want.jobs {
 			t.Errorf("%s: %+v %v", key, info, err)
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/hare-sched/hare/api"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -35,10 +36,10 @@ func gangs(n int) *hare.Instance {
 }
 
 // solvesOf opens the solves of a store, until the end of the test at the latest.
-func solvesOf(t *testing.T, store *Store) (*service.Service, *service.Solves) {
+func solvesOf(t *testing.T, store *Store) (*service.Service, *solves.Solves) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
-	s, err := service.OpenSolves(context.Background(), service.SolvesConfig{Service: svc, Store: store, Checkpoint: time.Hour, Retry: 10 * time.Millisecond})
+	s, err := solves.Open(context.Background(), solves.Config{Service: svc, Store: store, Checkpoint: time.Hour, Retry: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +78,8 @@ func stuff(t *testing.T, s *Store, blob int64) {
 func TestSolvesOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	store := openStore(t, dir)
-	svc, solves := solvesOf(t, store)
-	srv := httptest.NewServer(api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: solves}))
+	svc, kept := solvesOf(t, store)
+	srv := httptest.NewServer(api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: kept}))
 	defer srv.Close()
 	var inst bytes.Buffer
 	if err := wire.EncodeInstance(&inst, gangs(100)); err != nil {
@@ -124,11 +125,11 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 		t.Fatal(text)
 	}
 	_, id, _ := strings.Cut(long, "/v1/solves/")
-	for ev, err := range solves.Events(t.Context(), "", id, 0) {
+	for ev, err := range kept.Events(t.Context(), "", id, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ev.Type == service.SolveBound {
+		if ev.Type == solves.EventBound {
 			break
 		}
 	}
@@ -171,14 +172,14 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 		t.Errorf("with room, a new solve: %d %s", code, text)
 	}
 	_, events, _ := do("GET", long+"/events", "")
-	if err := errors.Join(solves.Close(), store.Close()); err != nil {
+	if err := errors.Join(kept.Close(), store.Close()); err != nil {
 		t.Fatal(err)
 	}
 
 	store = openStore(t, dir)
 	defer store.Close()
-	svc, solves = solvesOf(t, store)
-	srv = httptest.NewServer(api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: solves}))
+	svc, kept = solvesOf(t, store)
+	srv = httptest.NewServer(api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: kept}))
 	defer srv.Close()
 	for path, want := range map[string]string{long + "/result": result, long + "/events": events, done + "/result": before[done+"/result"]} {
 		if code, text, _ := do("GET", path, ""); code != 200 || text != want {

@@ -1,7 +1,6 @@
-package service
+package solves
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,7 +8,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -30,21 +29,21 @@ var errCancelled = errors.New("service: cancelled")
 
 // States of a solve. The last three are final.
 const (
-	SolveQueued    = "queued"
-	SolveRunning   = "running"
-	SolveSucceeded = hare.StatusSucceeded
-	SolveCancelled = hare.StatusCancelled
-	SolveFailed    = hare.StatusFailed
+	StatusQueued    = "queued"
+	StatusRunning   = "running"
+	StatusSucceeded = hare.StatusSucceeded
+	StatusCancelled = hare.StatusCancelled
+	StatusFailed    = hare.StatusFailed
 )
 
 // Types of the events of a solve.
 const (
-	SolveStatus     = "status"     // Status changed; QueuePosition is that of the moment
-	SolvePhase      = "phase"      // Phase begins
-	SolveIncumbent  = "incumbent"  // a better Value
-	SolveBound      = "bound"      // a better Bound
-	SolveCheckpoint = "checkpoint" // the pair that a crash would leave: the final one is at least as good
-	SolveDone       = "done"       // the last one
+	EventStatus     = "status"     // Status changed; QueuePosition is that of the moment
+	EventPhase      = "phase"      // Phase begins
+	EventIncumbent  = "incumbent"  // a better Value
+	EventBound      = "bound"      // a better Bound
+	EventCheckpoint = "checkpoint" // the pair that a crash would leave: the final one is at least as good
+	EventDone       = "done"       // the last one
 )
 
 // KeyError says that an idempotency key cannot be used again so.
@@ -60,13 +59,10 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("service: the idempotency key %q was used for another request", e.Key)
 }
 
-// RunFunc solves. It calls the hooks of cfg from one goroutine.
-type RunFunc func(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg solver.Config) (*hare.Result, error)
-
-// SolvesConfig sizes Solves. Zeroes are good but for Service and Store.
-type SolvesConfig struct {
+// Config sizes Solves. Zeroes are good but for Service and Store.
+type Config struct {
 	// Service runs the work: its places and its queue are shared with all else.
-	Service *Service
+	Service *service.Service
 	Store   store.SolveStore
 	// MaxAge is how long a finished solve is kept; zero means 7 days.
 	MaxAge time.Duration
@@ -78,7 +74,7 @@ type SolvesConfig struct {
 	Checkpoint time.Duration
 	// Resume finds the work of a solve of this kind after a restart; nil means
 	// that of kinds other than "" none is found, and they end with what was saved.
-	Resume func(kind string, parameters []byte) (RunFunc, error)
+	Resume func(kind string, parameters []byte) (service.RunFunc, error)
 	// Retry is how long writing waits after the disk refused; zero means 1 s.
 	Retry time.Duration
 	// Quotas counts what is kept and what goes on of each tenant; nil limits
@@ -90,7 +86,7 @@ type SolvesConfig struct {
 	Logger *slog.Logger
 }
 
-func (c SolvesConfig) withDefaults() SolvesConfig {
+func (c Config) withDefaults() Config {
 	span := func(d *time.Duration, zero time.Duration) {
 		if *d <= 0 {
 			*d = zero
@@ -111,8 +107,8 @@ func (c SolvesConfig) withDefaults() SolvesConfig {
 	return c
 }
 
-// SolveInput is a solve that is asked for.
-type SolveInput struct {
+// Input is a solve that is asked for.
+type Input struct {
 	Instance *hare.Instance
 	Options  hare.Options
 	Tenant   string // "" without keys
@@ -130,7 +126,7 @@ type SolveInput struct {
 	Attached bool
 	// Run is the work; nil means the service's engine. Solves of another work
 	// than the engine's are not answered from the cache.
-	Run RunFunc
+	Run service.RunFunc
 	// Replan asks for a plan for the rest of an earlier one, which goes on after
 	// a restart; it is in place of Run, Kind and Parameters.
 	Replan *hare.ReplanRequest
@@ -138,13 +134,13 @@ type SolveInput struct {
 	// called once: when the solve has ended, or before Submit returns where
 	// nothing goes on. Nil holds none.
 	Release func()
-	// Kind and Parameters let SolvesConfig.Resume find Run again.
+	// Kind and Parameters let Config.Resume find Run again.
 	Kind       string
 	Parameters []byte
 }
 
-// SolveInfo describes a solve as it is durable.
-type SolveInfo struct {
+// Info describes a solve as it is durable.
+type Info struct {
 	ID, Tenant                       string
 	Status, Termination              string
 	Phase                            string // of a running one
@@ -167,10 +163,13 @@ type SolveInfo struct {
 }
 
 // Finished says that the solve has ended.
-func (i *SolveInfo) Finished() bool { return store.Finished(i.Status) }
+func (i *Info) Finished() bool { return store.Finished(i.Status) }
 
-// SolveFilter selects solves; zeroes select all.
-type SolveFilter struct {
+// Event is one thing that happened to a solve.
+type Event = store.SolveEvent
+
+// Filter selects solves; zeroes select all.
+type Filter struct {
 	Status, Termination, InstanceSHA256 string
 	After                               string // cursor: what List gave as next
 	Limit                               int    // zero means 100; at most 1,000

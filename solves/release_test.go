@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -35,8 +35,8 @@ func (r *refusing) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 func TestRefusedCacheHitReleasesItsDocument(t *testing.T) {
 	ctx := t.Context()
 	kept := &refusing{MemorySolves: store.NewMemorySolves(), armed: make(chan struct{}, 1), entered: make(chan struct{}), open: make(chan struct{})}
-	s := openSolves(t, service.SolvesConfig{Store: kept, Retry: time.Millisecond})
-	in := service.SolveInput{Instance: jobsOn(5, 3), Options: hare.Options{WorkLimit: 20}}
+	s := openSolves(t, solves.Config{Store: kept, Retry: time.Millisecond})
+	in := solves.Input{Instance: jobsOn(5, 3), Options: hare.Options{WorkLimit: 20}}
 	first, _, err := s.Submit(ctx, in)
 	if err != nil {
 		t.Fatal(err)
@@ -52,8 +52,8 @@ func TestRefusedCacheHitReleasesItsDocument(t *testing.T) {
 	}()
 	<-kept.entered // the answer from the cache is being written
 	go func() { deleted <- s.Delete(ctx, "", first.ID) }()
-	for all := []service.SolveInfo{first}; len(all) > 0; {
-		if all, _, err = s.List(ctx, "", service.SolveFilter{}); err != nil {
+	for all := []solves.Info{first}; len(all) > 0; {
+		if all, _, err = s.List(ctx, "", solves.Filter{}); err != nil {
 			t.Fatal(err)
 		}
 	}

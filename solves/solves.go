@@ -1,4 +1,4 @@
-package service
+package solves
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
@@ -18,8 +19,8 @@ import (
 
 // Solves are the stored solves of one server. Safe for concurrent use.
 type Solves struct {
-	cfg     SolvesConfig
-	svc     *Service
+	cfg     Config
+	svc     *service.Service
 	out     *committer
 	work    sync.WaitGroup // goroutines of solves, and the janitor
 	closing chan struct{}
@@ -59,7 +60,7 @@ type solve struct {
 	refused  error         // set before accepted is closed
 
 	// Of the goroutine that runs it.
-	run   RunFunc
+	run   service.RunFunc
 	after *hare.ReplanRequest // nil: not of an earlier plan
 	inst  *hare.Instance
 	warm  *hare.Certificate
@@ -77,20 +78,20 @@ type solve struct {
 	turn     *admission.Ticket
 	cancel   context.CancelCauseFunc
 
-	seen    store.SolveState   // as it is durable
-	durable int64              // the last durable event
-	tail    []store.SolveEvent // the last durable events, while it runs
-	live    store.SolveEvent   // what they say together
-	wake    chan struct{}      // closed and replaced when there is more to see
-	parked  bool               // left for the next start
-	broken  error              // the record is damaged
+	seen    store.SolveState // as it is durable
+	durable int64            // the last durable event
+	tail    []Event          // the last durable events, while it runs
+	live    Event            // what they say together
+	wake    chan struct{}    // closed and replaced when there is more to see
+	parked  bool             // left for the next start
+	broken  error            // the record is damaged
 }
 
 // Submit takes a solve: it is durable when Submit returns. A request with the
 // idempotency key and digest of an earlier one returns that one's solve, as
 // replayed. The error is that of bad options, admission.ErrBusy, admission.ErrDraining, *KeyError,
 // *admission.QuotaError, store.ErrStorage, or ErrGone for a key whose solve is deleted.
-func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, replayed bool, err error) {
+func (s *Solves) Submit(ctx context.Context, in Input) (info Info, replayed bool, err error) {
 	release, started := func() {}, false
 	if in.Release != nil {
 		release = sync.OnceFunc(in.Release)
@@ -102,7 +103,7 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 	}()
 	in.Options = solver.Defaults(in.Options)
 	if err := solver.CheckOptions(in.Options); err != nil {
-		return SolveInfo{}, false, err
+		return Info{}, false, err
 	}
 	now := s.cfg.Now()
 	if in.Began.IsZero() || in.Began.After(now) {
@@ -114,7 +115,7 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 	e := &solve{s: s, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan, release: release, inst: in.Instance, warm: in.Warm,
 		accepted: make(chan struct{}), wake: make(chan struct{})}
 	e.next = store.SolveState{
-		Tenant: in.Tenant, Status: SolveQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: wire.SHA256(in.Instance),
+		Tenant: in.Tenant, Status: StatusQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: wire.SHA256(in.Instance),
 		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind, Parameters: in.Parameters, Key: in.Key,
 	}
 	for i := range in.Instance.Cluster.Nodes {
@@ -131,17 +132,17 @@ func (s *Solves) Submit(ctx context.Context, in SolveInput) (info SolveInfo, rep
 	}
 	old, hit, err := s.enrol(ctx, e, &in)
 	if err != nil {
-		return SolveInfo{}, false, err
+		return Info{}, false, err
 	}
 	if old == nil && e.next.Content != nil {
-		s.svc.watching().cached(hit != nil)
+		s.svc.NoteCached(hit != nil)
 	}
 	if old != nil {
 		info, err = old.info()
 		return info, err == nil, err
 	}
 	if err := s.accept(e, hit); err != nil {
-		return SolveInfo{}, false, err
+		return Info{}, false, err
 	}
 	if hit == nil {
 		started = true
@@ -175,7 +176,7 @@ func (s *Solves) HasKey(tenant, key string) bool {
 // enrol finds the earlier solve of the same key, or gives e its number, a place
 // in the queue where it needs one, and its key. A hit is the solve whose result
 // answers e; its result is held.
-func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit *solve, err error) {
+func (s *Solves) enrol(ctx context.Context, e *solve, in *Input) (old, hit *solve, err error) {
 	for {
 		s.mu.Lock()
 		if s.closed {
@@ -218,7 +219,7 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *SolveInput) (old, hit 
 	}
 	if hit == nil {
 		var granted hare.Options
-		granted, e.place, err = s.svc.admitSolve(e.inst, in.Options, e.deadline())
+		granted, e.place, err = s.svc.AdmitSolve(e.inst, in.Options, e.deadline())
 		if e.place.Degraded {
 			e.next.Options, e.next.Degraded, e.next.Content = store.StoredOptions(granted), true, nil
 		}
@@ -263,10 +264,10 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 	if err == nil {
 		deadline := e.deadline()
 		if hit != nil {
-			ch.events = append(ch.events, e.event(store.SolveEvent{Type: SolveStatus, Status: e.next.Status}), e.doneEvent())
+			ch.events = append(ch.events, e.event(Event{Type: EventStatus, Status: e.next.Status}), e.doneEvent())
 			e.next.Events = e.seq
 		} else {
-			ch.events = append(ch.events, e.event(store.SolveEvent{Type: SolveStatus, Status: SolveQueued, QueuePosition: s.svc.queue.Rank(deadline)}))
+			ch.events = append(ch.events, e.event(Event{Type: EventStatus, Status: StatusQueued, QueuePosition: s.svc.Rank(deadline)}))
 		}
 		done := make(chan error, 1)
 		state := e.next
@@ -299,7 +300,7 @@ func (s *Solves) accept(e *solve, hit *solve) error {
 			s.out.add(release, false) // a server that ends before this is written leaves the document
 		}
 		if hit == nil {
-			s.svc.quit(e.place)
+			s.svc.Quit(e.place)
 			s.work.Done()
 		}
 	}

@@ -1,4 +1,4 @@
-package service
+package solves
 
 import (
 	"cmp"
@@ -24,9 +24,9 @@ const (
 // tidyEvery is how often solves are looked at that may be too old.
 const tidyEvery = time.Minute
 
-// OpenSolves takes over the store: finished solves are there again, and those
+// Open takes over the store: finished solves are there again, and those
 // that had not ended go on.
-func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
+func Open(ctx context.Context, cfg Config) (*Solves, error) {
 	s := &Solves{
 		cfg: cfg.withDefaults(), svc: cfg.Service, closing: make(chan struct{}), tidy: make(chan struct{}, 1),
 		solves: map[string]*solve{}, tenants: map[string][]*solve{}, keys: map[string]*solve{}, content: map[store.Sum][]*solve{}, blobs: map[int64]*heldBlob{},
@@ -59,12 +59,12 @@ func OpenSolves(ctx context.Context, cfg SolvesConfig) (*Solves, error) {
 	if len(records) > 0 {
 		s.cfg.Logger.Info("solves found", "solves", len(records), "unended", len(unended))
 	}
-	s.out = newCommitter(s.cfg.Store, s.cfg.Retry, s.tell, s.svc.watching)
+	s.out = newCommitter(s.cfg.Store, s.cfg.Retry, s.tell, s.svc.NoteCommitted)
 	for _, e := range unended {
 		// Its tasks are not known without its instance.
 		jobs := float64(e.next.Jobs)
-		e.place = admission.Call{Readmitted: true, Degraded: e.next.Degraded, Cost: s.svc.costs.Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
-		s.svc.readmit(e.place)
+		e.place = admission.Call{Readmitted: true, Degraded: e.next.Degraded, Cost: s.svc.Costs().Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
+		s.svc.Readmit(e.place)
 		e.release = sync.OnceFunc(s.cfg.Quotas.HasSolve(e.tenant))
 		s.work.Add(1)
 		e.resume()
@@ -140,21 +140,13 @@ func (e *solve) replay(ctx context.Context) error {
 	}
 }
 
-// readmit counts a call that an earlier server had admitted.
-func (s *Service) readmit(a admission.Call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_ = s.queue.Admit(a) // is not refused
-	s.active.Add(1)
-}
-
 // resume lets a solve go on after a restart (docs/durability.md says how).
 func (e *solve) resume() {
 	s := e.s
 	now := s.cfg.Now()
 	e.mu.Lock()
 	st := &e.next
-	st.Resumed, st.Status = true, SolveQueued
+	st.Resumed, st.Status = true, StatusQueued
 	left := !now.After(e.deadline())
 	if st.Options.TimeLimit == 0 || st.Checkpoint == nil {
 		// Under a work limit it runs again as it would have; and what has
@@ -165,7 +157,7 @@ func (e *solve) resume() {
 	kept := st.Checkpoint != nil
 	e.mu.Unlock()
 	end := func(err error) {
-		s.svc.quit(e.place)
+		s.svc.Quit(e.place)
 		go func() {
 			defer s.work.Done()
 			defer e.release()
@@ -185,7 +177,7 @@ func (e *solve) resume() {
 		return
 	}
 	e.mu.Lock()
-	ch := &change{solve: e, must: true, events: []store.SolveEvent{e.event(store.SolveEvent{Type: SolveStatus, Status: SolveQueued})}}
+	ch := &change{solve: e, must: true, events: []Event{e.event(Event{Type: EventStatus, Status: StatusQueued})}}
 	ch.batch.Put = []store.SolveRecord{e.record()}
 	state := e.next
 	ch.settle = func(err error) {

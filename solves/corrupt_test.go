@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 )
@@ -27,17 +27,17 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			open := func(dir string) (*service.Solves, *sqlite.Store) {
+			open := func(dir string) (*solves.Solves, *sqlite.Store) {
 				disk, err := sqlite.Open(ctx, dir)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return openSolves(t, service.SolvesConfig{Store: disk}), disk
+				return openSolves(t, solves.Config{Store: disk}), disk
 			}
 			s, disk := open(dir)
 			var ids []string
 			for i := range 3 {
-				info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(5, int64(i)), Options: hare.Options{WorkLimit: 1}})
+				info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(5, int64(i)), Options: hare.Options{WorkLimit: 1}})
 				if err == nil {
 					_, err = s.Wait(ctx, "", info.ID)
 				}
@@ -87,7 +87,7 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 				t.Fatal(all, err)
 			}
 			s, disk = open(mended)
-			if list, _, _ := s.List(ctx, "", service.SolveFilter{}); len(list) != 2 || resultText(t, s, ids[2]) != want {
+			if list, _, _ := s.List(ctx, "", solves.Filter{}); len(list) != 2 || resultText(t, s, ids[2]) != want {
 				t.Errorf("after repair: %v", list)
 			}
 			if err := errors.Join(s.Close(), disk.Close()); err != nil {

@@ -1,4 +1,4 @@
-package service
+package solves
 
 import (
 	"time"
@@ -47,7 +47,7 @@ func (w *watcher) progress(ev solver.Event) {
 	events := w.news(nil)
 	if ev.Phase != w.phase {
 		w.phase = ev.Phase
-		events = append(events, w.e.event(store.SolveEvent{Type: SolvePhase, Phase: ev.Phase}))
+		events = append(events, w.e.event(Event{Type: EventPhase, Phase: ev.Phase}))
 	}
 	if len(events) > 0 {
 		w.toldAt = now
@@ -57,14 +57,14 @@ func (w *watcher) progress(ev solver.Event) {
 
 // news appends events of what is better than all that was told, with the lock
 // of the solve held.
-func (w *watcher) news(events []store.SolveEvent) []store.SolveEvent {
+func (w *watcher) news(events []Event) []Event {
 	if w.value != nil && (w.toldValue == nil || w.value.Cmp(*w.toldValue) < 0) {
 		w.toldValue = w.value
-		events = append(events, w.e.event(store.SolveEvent{Type: SolveIncumbent, Value: w.value}))
+		events = append(events, w.e.event(Event{Type: EventIncumbent, Value: w.value}))
 	}
 	if w.bound != nil && (w.toldBound == nil || w.bound.Cmp(*w.toldBound) > 0) {
 		w.toldBound = w.bound
-		events = append(events, w.e.event(store.SolveEvent{Type: SolveBound, Bound: w.bound}))
+		events = append(events, w.e.event(Event{Type: EventBound, Bound: w.bound}))
 	}
 	return events
 }
@@ -103,7 +103,7 @@ func (w *watcher) checkpoint(best func() (*hare.Result, error)) {
 }
 
 // event gives an event its number and time, with the lock held.
-func (e *solve) event(ev store.SolveEvent) store.SolveEvent {
+func (e *solve) event(ev Event) Event {
 	e.seq++
 	e.atUs = max(e.atUs, micros(e.s.cfg.Now())-e.next.CreatedUs)
 	ev.Seq, ev.AtUs = e.seq, e.atUs
@@ -111,15 +111,15 @@ func (e *solve) event(ev store.SolveEvent) store.SolveEvent {
 }
 
 // doneEvent is the last event of what next says, with the lock held.
-func (e *solve) doneEvent() store.SolveEvent {
-	ev := store.SolveEvent{Type: SolveDone, Status: e.next.Status, Termination: e.next.Termination, Error: e.next.Error}
+func (e *solve) doneEvent() Event {
+	ev := store.SolveEvent{Type: EventDone, Status: e.next.Status, Termination: e.next.Termination, Error: e.next.Error}
 	ev.Value, _ = store.ReadAmount(e.next.Value) // made by String of an Amount
 	ev.Bound, _ = store.ReadAmount(e.next.Bound)
 	return e.event(ev)
 }
 
 // tell lets events become durable in time, with the lock held.
-func (e *solve) tell(events ...store.SolveEvent) {
+func (e *solve) tell(events ...Event) {
 	ch := &change{solve: e, must: true, events: events}
 	ch.settle = func(err error) {
 		if err == nil {
@@ -130,7 +130,7 @@ func (e *solve) tell(events ...store.SolveEvent) {
 }
 
 // publish shows what is durable now.
-func (e *solve) publish(events []store.SolveEvent, state *store.SolveState) {
+func (e *solve) publish(events []Event, state *store.SolveState) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if state != nil {
@@ -141,7 +141,7 @@ func (e *solve) publish(events []store.SolveEvent, state *store.SolveState) {
 	}
 	e.tail = append(e.tail, events...)
 	if n := len(e.tail); n > 2*tailEvents {
-		e.tail = append([]store.SolveEvent(nil), e.tail[n-tailEvents:]...)
+		e.tail = append([]Event(nil), e.tail[n-tailEvents:]...)
 	}
 	if store.Finished(e.seen.Status) {
 		e.tail = nil
@@ -150,16 +150,16 @@ func (e *solve) publish(events []store.SolveEvent, state *store.SolveState) {
 }
 
 // fold takes a durable event into what is shown of a running solve.
-func (e *solve) fold(ev *store.SolveEvent) {
+func (e *solve) fold(ev *Event) {
 	e.durable = ev.Seq
 	switch ev.Type {
-	case SolveStatus:
+	case EventStatus:
 		e.live = store.SolveEvent{Status: ev.Status}
-	case SolvePhase:
+	case EventPhase:
 		e.live.Phase = ev.Phase
-	case SolveIncumbent:
+	case EventIncumbent:
 		e.live.Value = ev.Value
-	case SolveBound:
+	case EventBound:
 		e.live.Bound = ev.Bound
 	}
 }

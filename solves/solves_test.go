@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -36,7 +37,7 @@ func jobsOn(n int, seed int64) *hare.Instance {
 	return inst
 }
 
-func openSolves(t testing.TB, cfg service.SolvesConfig) *service.Solves {
+func openSolves(t testing.TB, cfg solves.Config) *solves.Solves {
 	t.Helper()
 	if cfg.Service == nil {
 		cfg.Service = service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
@@ -44,7 +45,7 @@ func openSolves(t testing.TB, cfg service.SolvesConfig) *service.Solves {
 	if cfg.Store == nil {
 		cfg.Store = store.NewMemorySolves()
 	}
-	s, err := service.OpenSolves(context.Background(), cfg)
+	s, err := solves.Open(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +55,15 @@ func openSolves(t testing.TB, cfg service.SolvesConfig) *service.Solves {
 
 func TestSolveFromSubmissionToDeletion(t *testing.T) {
 	ctx := t.Context()
-	s := openSolves(t, service.SolvesConfig{})
+	s := openSolves(t, solves.Config{})
 	inst := jobsOn(10, 1)
-	info, replayed, err := s.Submit(ctx, service.SolveInput{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a"})
+	info, replayed, err := s.Submit(ctx, solves.Input{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a"})
 	if err != nil || replayed || info.ID == "" || info.Jobs != 10 || info.GPUs != 4 || info.Events < 1 {
 		t.Fatalf("%+v %t %v", info, replayed, err)
 	}
 	id := info.ID
 	info, err = s.Wait(ctx, "a", id)
-	if err != nil || info.Status != service.SolveSucceeded || info.Value == nil || info.Bound == nil || info.ResultBytes == 0 || info.Ended.Before(info.Started) {
+	if err != nil || info.Status != solves.StatusSucceeded || info.Value == nil || info.Bound == nil || info.ResultBytes == 0 || info.Ended.Before(info.Started) {
 		t.Fatalf("%+v %v", info, err)
 	}
 	res, err := s.Result(ctx, "a", id)
@@ -92,49 +93,49 @@ func TestSolveFromSubmissionToDeletion(t *testing.T) {
 		}
 		seq, last, at = ev.Seq, ev.Type, ev.AtUs
 	}
-	if last != service.SolveDone || seq != info.Events {
+	if last != solves.EventDone || seq != info.Events {
 		t.Errorf("%d events, the last %q; the solve says %d", seq, last, info.Events)
 	}
 	for _, tenant := range []string{"", "b"} {
 		_, err1 := s.Get(ctx, tenant, id)
 		_, err2 := s.Result(ctx, tenant, id)
 		_, err3 := s.Cancel(ctx, tenant, id)
-		if err4 := s.Delete(ctx, tenant, id); !errors.Is(err1, service.ErrNoSolve) || !errors.Is(err2, service.ErrNoSolve) || !errors.Is(err3, service.ErrNoSolve) || !errors.Is(err4, service.ErrNoSolve) {
+		if err4 := s.Delete(ctx, tenant, id); !errors.Is(err1, solves.ErrNoSolve) || !errors.Is(err2, solves.ErrNoSolve) || !errors.Is(err3, solves.ErrNoSolve) || !errors.Is(err4, solves.ErrNoSolve) {
 			t.Error(tenant, err1, err2, err3, err4)
 		}
-		if all, _, _ := s.List(ctx, tenant, service.SolveFilter{}); len(all) != 0 {
+		if all, _, _ := s.List(ctx, tenant, solves.Filter{}); len(all) != 0 {
 			t.Error(all)
 		}
 	}
-	if all, next, err := s.List(ctx, "a", service.SolveFilter{Status: service.SolveSucceeded}); len(all) != 1 || next != "" || err != nil {
+	if all, next, err := s.List(ctx, "a", solves.Filter{Status: solves.StatusSucceeded}); len(all) != 1 || next != "" || err != nil {
 		t.Error(all, next, err)
 	}
 	if err := s.Delete(ctx, "a", id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get(ctx, "a", id); !errors.Is(err, service.ErrGone) {
+	if _, err := s.Get(ctx, "a", id); !errors.Is(err, solves.ErrGone) {
 		t.Error(err)
 	}
 }
 
 func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 	ctx := t.Context()
-	s := openSolves(t, service.SolvesConfig{})
-	info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(60, 2), Options: hare.Options{Seed: 1, TimeLimit: 20 * time.Second}})
+	s := openSolves(t, solves.Config{})
+	info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(60, 2), Options: hare.Options{Seed: 1, TimeLimit: 20 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Result(ctx, "", info.ID); !errors.Is(err, service.ErrNoResult) {
+	if _, err := s.Result(ctx, "", info.ID); !errors.Is(err, solves.ErrNoResult) {
 		t.Error(err)
 	}
-	if err := s.Delete(ctx, "", info.ID); !errors.Is(err, service.ErrRunning) {
+	if err := s.Delete(ctx, "", info.ID); !errors.Is(err, solves.ErrRunning) {
 		t.Error(err)
 	}
 	for ev, err := range s.Events(ctx, "", info.ID, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ev.Type == service.SolvePhase && ev.Phase == solver.PhaseImprove {
+		if ev.Type == solves.EventPhase && ev.Phase == solver.PhaseImprove {
 			break
 		}
 	}
@@ -142,7 +143,7 @@ func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err = s.Wait(ctx, "", info.ID)
-	if err != nil || info.Status != service.SolveCancelled || info.Value == nil || info.Bound == nil {
+	if err != nil || info.Status != solves.StatusCancelled || info.Value == nil || info.Bound == nil {
 		t.Errorf("%+v %v", info, err)
 	}
 }

@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/wire"
@@ -41,9 +41,9 @@ func TestLongResultsAreStreamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store, shut := open()
 			defer shut()
-			s := openSolves(t, service.SolvesConfig{Store: store})
+			s := openSolves(t, solves.Config{Store: store})
 			inst := jobsOn(12, 3)
-			info, _, err := s.Submit(ctx, service.SolveInput{Instance: inst, Run: hugeRun(10 << 20)})
+			info, _, err := s.Submit(ctx, solves.Input{Instance: inst, Run: hugeRun(10 << 20)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +69,7 @@ func TestLongResultsAreStreamed(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			if _, _, err := s.Submit(ctx, service.SolveInput{Instance: inst}); !errors.Is(err, admission.ErrDraining) {
+			if _, _, err := s.Submit(ctx, solves.Input{Instance: inst}); !errors.Is(err, admission.ErrDraining) {
 				t.Error(err)
 			}
 		})

@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -38,9 +39,9 @@ func TestOneSolveForOneKey(t *testing.T) {
 	for name, open := range solveStores(t) {
 		t.Run(name, func(t *testing.T) {
 			db, shut := open()
-			s := openSolves(t, service.SolvesConfig{Store: db})
+			s := openSolves(t, solves.Config{Store: db})
 			inst := jobsOn(8, 1)
-			in := service.SolveInput{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a", Key: "k", Digest: store.Sum{1}}
+			in := solves.Input{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a", Key: "k", Digest: store.Sum{1}}
 			var ids sync.Map
 			var first atomic.Int64
 			var wg sync.WaitGroup
@@ -69,7 +70,7 @@ func TestOneSolveForOneKey(t *testing.T) {
 				t.Helper()
 				other := in
 				other.Digest = store.Sum{2}
-				var bad *service.KeyError
+				var bad *solves.KeyError
 				if _, _, err := s.Submit(ctx, other); !errors.As(err, &bad) || bad.InFlight || bad.Key != "k" {
 					t.Error("another body:", err)
 				}
@@ -90,12 +91,12 @@ func TestOneSolveForOneKey(t *testing.T) {
 			shut()
 			db, shut = open()
 			defer func() { shut() }()
-			s = openSolves(t, service.SolvesConfig{Store: db})
+			s = openSolves(t, solves.Config{Store: db})
 			check()
 			if err := s.Delete(ctx, "a", id); err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := s.Submit(ctx, in); !errors.Is(err, service.ErrGone) {
+			if _, _, err := s.Submit(ctx, in); !errors.Is(err, solves.ErrGone) {
 				t.Error("the key of a deleted solve:", err)
 			}
 			_ = s.Close()
@@ -110,10 +111,10 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 	for name, open := range solveStores(t) {
 		t.Run(name, func(t *testing.T) {
 			db, shut := open()
-			s := openSolves(t, service.SolvesConfig{Store: db})
-			submit := func(tenant string, seed int64) service.SolveInfo {
+			s := openSolves(t, solves.Config{Store: db})
+			submit := func(tenant string, seed int64) solves.Info {
 				t.Helper()
-				info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(9, 1), Options: hare.Options{Seed: seed, WorkLimit: 1}, Tenant: tenant})
+				info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(9, 1), Options: hare.Options{Seed: seed, WorkLimit: 1}, Tenant: tenant})
 				if err == nil {
 					info, err = s.Wait(ctx, tenant, info.ID)
 				}
@@ -149,7 +150,7 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 			shut()
 			db, shut = open()
 			defer func() { shut() }()
-			s = openSolves(t, service.SolvesConfig{Store: db})
+			s = openSolves(t, solves.Config{Store: db})
 			if resultText(t, s, b.ID) != want {
 				t.Error("the result is another after a restart")
 			}
@@ -166,7 +167,7 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 			if seqs < 2 {
 				t.Error(seqs, "events")
 			}
-			all, _, _ := s.List(ctx, "", service.SolveFilter{InstanceSHA256: d.InstanceSHA256})
+			all, _, _ := s.List(ctx, "", solves.Filter{InstanceSHA256: d.InstanceSHA256})
 			for _, i := range all {
 				if i.Options.Seed == 1 {
 					if err := s.Delete(ctx, "", i.ID); err != nil {
@@ -187,7 +188,7 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 func TestQueueIsServedByDeadline(t *testing.T) {
 	ctx := t.Context()
 	svc := service.New(service.Config{Running: 1, Queue: 4, MaxTime: 30 * time.Second})
-	s := openSolves(t, service.SolvesConfig{Service: svc})
+	s := openSolves(t, solves.Config{Service: svc})
 	var mu sync.Mutex
 	var order []string
 	release := make(chan struct{})
@@ -197,7 +198,7 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 		name  string
 		limit time.Duration
 	}{{"first", 0}, {"none", 0}, {"50s", 50 * time.Second}, {"10s", 10 * time.Second}, {"20s", 20 * time.Second}} {
-		info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, 1), Options: hare.Options{TimeLimit: c.limit}, Run: work(c.name)})
+		info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, 1), Options: hare.Options{TimeLimit: c.limit}, Run: work(c.name)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +209,7 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 			mu.Unlock()
 		}
 	}
-	if _, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, 1)}); !errors.Is(err, admission.ErrBusy) {
+	if _, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, 1)}); !errors.Is(err, admission.ErrBusy) {
 		t.Error(err)
 	}
 	if _, err := svc.Solve(ctx, jobsOn(3, 1), hare.Options{}); !errors.Is(err, admission.ErrBusy) {
@@ -222,10 +223,10 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 	if info, err := s.Cancel(ctx, "", ids["20s"]); err != nil {
 		t.Error(info, err)
 	}
-	if info, err := s.Wait(ctx, "", ids["20s"]); err != nil || info.Status != service.SolveCancelled || info.Value != nil {
+	if info, err := s.Wait(ctx, "", ids["20s"]); err != nil || info.Status != solves.StatusCancelled || info.Value != nil {
 		t.Errorf("%+v %v", info, err)
 	}
-	if _, err := s.Result(ctx, "", ids["20s"]); !errors.Is(err, service.ErrNoResult) {
+	if _, err := s.Result(ctx, "", ids["20s"]); !errors.Is(err, solves.ErrNoResult) {
 		t.Error(err)
 	}
 	close(release)
@@ -245,10 +246,10 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 	ctx := t.Context()
 	db := newMortal()
 	var ahead atomic.Int64
-	s := openSolves(t, service.SolvesConfig{Store: db, MaxBytes: 400 << 10, Retry: time.Millisecond, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	s := openSolves(t, solves.Config{Store: db, MaxBytes: 400 << 10, Retry: time.Millisecond, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	var ids []string
 	for i := range 8 {
-		info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, int64(i)), Run: hugeRun(100 << 10)})
+		info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, int64(i)), Run: hugeRun(100 << 10)})
 		if err == nil {
 			_, err = s.Wait(ctx, "", info.ID)
 		}
@@ -261,7 +262,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 		for _, id := range ids {
 			if _, err := s.Get(ctx, "", id); err == nil {
 				n++
-			} else if !errors.Is(err, service.ErrGone) && ahead.Load() == 0 {
+			} else if !errors.Is(err, solves.ErrGone) && ahead.Load() == 0 {
 				t.Fatal(err)
 			}
 		}
@@ -280,7 +281,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 		t.Error("the last one:", err)
 	}
 	db.left.Store(0)
-	if _, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, 1)}); !errors.Is(err, store.ErrStorage) {
+	if _, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, 1)}); !errors.Is(err, store.ErrStorage) {
 		t.Error(err)
 	}
 	if err := s.Delete(ctx, "", ids[7]); !errors.Is(err, store.ErrStorage) {
@@ -297,7 +298,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 	}
 	until(0)
 	ahead.Store(int64(10 * 24 * time.Hour))
-	info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(3, 1), Options: hare.Options{WorkLimit: 1}})
+	info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, 1), Options: hare.Options{WorkLimit: 1}})
 	if err == nil {
 		_, err = s.Wait(ctx, "", info.ID)
 	}
@@ -308,7 +309,7 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for wait := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, err := s.Get(ctx, "", ids[0]); errors.Is(err, service.ErrNoSolve) {
+		if _, err := s.Get(ctx, "", ids[0]); errors.Is(err, solves.ErrNoSolve) {
 			break
 		}
 		if time.Since(wait) > 5*time.Second {

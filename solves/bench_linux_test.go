@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
@@ -29,12 +30,12 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func benchSolves(b *testing.B) *service.Solves {
+func benchSolves(b *testing.B) *solves.Solves {
 	store, err := sqlite.Open(context.Background(), b.TempDir())
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := service.OpenSolves(context.Background(), service.SolvesConfig{Store: store, Service: service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})})
+	s, err := solves.Open(context.Background(), solves.Config{Store: store, Service: service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -64,11 +65,11 @@ func BenchmarkDurableSolves(b *testing.B) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
 				began := time.Now()
-				info, _, err := s.Submit(ctx, service.SolveInput{Instance: instances[i], Options: hare.Options{Seed: i, WorkLimit: 1}})
+				info, _, err := s.Submit(ctx, solves.Input{Instance: instances[i], Options: hare.Options{Seed: i, WorkLimit: 1}})
 				if err == nil {
 					info, err = s.Wait(ctx, "", info.ID)
 				}
-				if err != nil || info.Status != service.SolveSucceeded || info.Cached {
+				if err != nil || info.Status != solves.StatusSucceeded || info.Cached {
 					b.Error(info, err)
 					return
 				}
@@ -104,7 +105,7 @@ func BenchmarkCancelToAnswer(b *testing.B) {
 	var ends, firsts []time.Duration
 	for i := range b.N {
 		began := time.Now()
-		info, _, err := s.Submit(ctx, service.SolveInput{Instance: inst, Options: hare.Options{Seed: int64(i), TimeLimit: time.Minute}})
+		info, _, err := s.Submit(ctx, solves.Input{Instance: inst, Options: hare.Options{Seed: int64(i), TimeLimit: time.Minute}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func BenchmarkCancelToAnswer(b *testing.B) {
 		if _, err := s.Cancel(ctx, "", info.ID); err != nil {
 			b.Fatal(err)
 		}
-		if info, err = s.Wait(ctx, "", info.ID); err != nil || info.Status != service.SolveCancelled || info.Value == nil {
+		if info, err = s.Wait(ctx, "", info.ID); err != nil || info.Status != solves.StatusCancelled || info.Value == nil {
 			b.Fatalf("%+v %v", info, err)
 		}
 		ends = append(ends, time.Since(began))

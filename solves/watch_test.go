@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -10,23 +10,24 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 )
 
 // Hooks may be set while solves run and are written, as a server does that
 // finds solves at its start.
 func TestWatchWhileSolvesRun(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
-	s := openSolves(t, service.SolvesConfig{Service: svc})
+	s := openSolves(t, solves.Config{Service: svc})
 	var writes atomic.Int64
 	hooks := service.Hooks{Committed: func(context.Context, time.Time, int, error) { writes.Add(1) }}
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
-			info, _, err := s.Submit(t.Context(), service.SolveInput{Instance: jobsOn(6, int64(i)), Options: hare.Options{WorkLimit: 300}})
+			info, _, err := s.Submit(t.Context(), solves.Input{Instance: jobsOn(6, int64(i)), Options: hare.Options{WorkLimit: 300}})
 			if err == nil {
 				info, err = s.Wait(t.Context(), "", info.ID)
 			}
-			if err != nil || info.Status != service.SolveSucceeded {
+			if err != nil || info.Status != solves.StatusSucceeded {
 				t.Errorf("%+v %v", info, err)
 			}
 		})
@@ -37,7 +38,7 @@ func TestWatchWhileSolvesRun(t *testing.T) {
 	}
 	wg.Wait()
 	before := writes.Load()
-	if _, _, err := s.Submit(t.Context(), service.SolveInput{Instance: jobsOn(6, 9), Options: hare.Options{WorkLimit: 1}}); err != nil || writes.Load() <= before {
+	if _, _, err := s.Submit(t.Context(), solves.Input{Instance: jobsOn(6, 9), Options: hare.Options{WorkLimit: 1}}); err != nil || writes.Load() <= before {
 		t.Errorf("%d writes were seen, then %d: %v", before, writes.Load(), err)
 	}
 }

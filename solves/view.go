@@ -1,4 +1,4 @@
-package service
+package solves
 
 import (
 	"context"
@@ -30,26 +30,26 @@ func (s *Solves) find(tenant, id string) (*solve, error) {
 }
 
 // Get describes a solve.
-func (s *Solves) Get(_ context.Context, tenant, id string) (SolveInfo, error) {
+func (s *Solves) Get(_ context.Context, tenant, id string) (Info, error) {
 	e, err := s.find(tenant, id)
 	if err != nil {
-		return SolveInfo{}, err
+		return Info{}, err
 	}
 	return e.info()
 }
 
 // info describes e as it is durable.
-func (e *solve) info() (SolveInfo, error) {
+func (e *solve) info() (Info, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.broken != nil {
-		return SolveInfo{}, e.broken
+		return Info{}, e.broken
 	}
 	st := &e.seen
 	if st.GoneUs != 0 {
-		return SolveInfo{}, ErrGone
+		return Info{}, ErrGone
 	}
-	i := SolveInfo{
+	i := Info{
 		ID: e.id, Tenant: e.tenant, Status: st.Status, Termination: st.Termination, Created: fromMicros(st.CreatedUs), Started: fromMicros(st.StartedUs),
 		Ended: fromMicros(st.EndedUs), Deadline: e.deadline(), InstanceSHA256: st.Hash, Options: hare.Options(st.Options), Jobs: st.Jobs, GPUs: st.GPUs,
 		Revision: e.durable, Events: e.durable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed, Degraded: st.Degraded, Kind: st.Kind,
@@ -65,7 +65,7 @@ func (e *solve) info() (SolveInfo, error) {
 			i.Status = e.live.Status
 		}
 		i.Phase, i.Value, i.Bound = e.live.Phase, e.live.Value, e.live.Bound
-		if i.Status == SolveQueued && e.turn != nil {
+		if i.Status == StatusQueued && e.turn != nil {
 			i.QueuePosition = e.turn.Position()
 		}
 		if c := st.Checkpoint; c != nil {
@@ -90,16 +90,16 @@ func better(a, b *hare.Amount, sign int) *hare.Amount {
 func (e *solve) deadline() time.Time {
 	limit := e.next.Options.TimeLimit
 	if limit == 0 {
-		limit = e.s.svc.cfg.MaxTime
+		limit = e.s.svc.MaxTime()
 	}
 	return fromMicros(e.next.BeganUs).Add(limit)
 }
 
 // Wait waits until the solve has ended, or ctx, and describes it as it is then.
-func (s *Solves) Wait(ctx context.Context, tenant, id string) (SolveInfo, error) {
+func (s *Solves) Wait(ctx context.Context, tenant, id string) (Info, error) {
 	e, err := s.find(tenant, id)
 	if err != nil {
-		return SolveInfo{}, err
+		return Info{}, err
 	}
 	for {
 		e.mu.Lock()

@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/store/sqlite"
 	"github.com/hare-sched/hare/verify"
@@ -62,7 +63,7 @@ func BenchmarkOverhead(b *testing.B) {
 	for name, store := range map[string]store.SolveStore{"durable": disk, "memory": store.NewMemorySolves()} {
 		b.Run(name, func(b *testing.B) {
 			engine := &timedEngine{}
-			s, err := service.OpenSolves(b.Context(), service.SolvesConfig{Store: store, Service: service.New(service.Config{Engine: engine, Running: 1})})
+			s, err := solves.Open(b.Context(), solves.Config{Store: store, Service: service.New(service.Config{Engine: engine, Running: 1})})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -70,12 +71,12 @@ func BenchmarkOverhead(b *testing.B) {
 			var beside, encode []time.Duration
 			for i := range b.N {
 				began := time.Now()
-				info, _, err := s.Submit(b.Context(), service.SolveInput{Instance: inst, Options: hare.Options{Seed: began.UnixNano(), WorkLimit: int64(1 + i%2)}})
+				info, _, err := s.Submit(b.Context(), solves.Input{Instance: inst, Options: hare.Options{Seed: began.UnixNano(), WorkLimit: int64(1 + i%2)}})
 				if err == nil {
 					info, err = s.Wait(b.Context(), "", info.ID)
 				}
 				span := time.Since(began)
-				if err != nil || info.Status != service.SolveSucceeded || info.Cached {
+				if err != nil || info.Status != solves.StatusSucceeded || info.Cached {
 					b.Fatal(info, err)
 				}
 				began = time.Now()

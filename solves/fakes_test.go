@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"testing"

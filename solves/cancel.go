@@ -1,4 +1,4 @@
-package service
+package solves
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 // restart the solve does not go on. Where the disk refuses, which is store.ErrStorage,
 // the solve ends all the same, as long as this server lives. Cancel does nothing
 // to a solve that has ended.
-func (s *Solves) Cancel(_ context.Context, tenant, id string) (SolveInfo, error) {
+func (s *Solves) Cancel(_ context.Context, tenant, id string) (Info, error) {
 	e, err := s.find(tenant, id)
 	if err != nil {
-		return SolveInfo{}, err
+		return Info{}, err
 	}
 	e.mu.Lock()
 	if e.cancel != nil {
@@ -41,10 +41,10 @@ func (s *Solves) Cancel(_ context.Context, tenant, id string) (SolveInfo, error)
 	added := s.out.add(ch, true)
 	e.mu.Unlock()
 	if !added {
-		return SolveInfo{}, admission.ErrDraining
+		return Info{}, admission.ErrDraining
 	}
 	if err := <-done; err != nil {
-		return SolveInfo{}, err
+		return Info{}, err
 	}
 	return e.info()
 }

@@ -1,11 +1,12 @@
-package service
+package solves
 
 import (
 	"context"
 	"errors"
-	"github.com/hare-sched/hare/store"
 	"sync"
 	"time"
+
+	"github.com/hare-sched/hare/store"
 )
 
 // groupDelay is how long the committer waits for more events before it writes a
@@ -19,7 +20,7 @@ const flushBytes = 16 << 20
 type change struct {
 	solve  *solve
 	batch  store.SolveBatch
-	events []store.SolveEvent // of solve
+	events []Event // of solve
 	// must says that the change records something that has happened: the committer
 	// retries the change until the write succeeds. Other changes are refused when the
 	// write fails.
@@ -43,7 +44,7 @@ type committer struct {
 	store store.SolveStore
 	retry time.Duration
 	tell  func(failing bool, err error)
-	hooks func() *Hooks
+	note  func(ctx context.Context, began time.Time, bytes int, err error)
 
 	mu      sync.Mutex
 	pending []*change
@@ -55,8 +56,8 @@ type committer struct {
 	left    chan struct{} // closed when the goroutine has ended
 }
 
-func newCommitter(store store.SolveStore, retry time.Duration, tell func(bool, error), hooks func() *Hooks) *committer {
-	c := &committer{store: store, retry: retry, tell: tell, hooks: hooks, urgent: make(chan struct{}, 1), soon: make(chan struct{}, 1), left: make(chan struct{})}
+func newCommitter(store store.SolveStore, retry time.Duration, tell func(bool, error), note func(context.Context, time.Time, int, error)) *committer {
+	c := &committer{store: store, retry: retry, tell: tell, note: note, urgent: make(chan struct{}, 1), soon: make(chan struct{}, 1), left: make(chan struct{})}
 	go c.run()
 	return c
 }
@@ -190,7 +191,7 @@ func (c *committer) write(group []*change) error {
 		size += ch.size()
 	}
 	err := c.store.WriteSolves(ctx, together(group))
-	c.hooks().committed(ctx, began, size, err)
+	c.note(ctx, began, size, err)
 	if failing := err != nil; failing != c.failing {
 		c.failing = failing
 		c.tell(failing, err)

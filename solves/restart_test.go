@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 	"github.com/hare-sched/hare/wire"
 )
@@ -49,7 +49,7 @@ func (m *mortal) SweepSolves(ctx context.Context, all bool) (bool, error) {
 	return m.MemorySolves.SweepSolves(ctx, all)
 }
 
-func resultText(t *testing.T, s *service.Solves, id string) string {
+func resultText(t *testing.T, s *solves.Solves, id string) string {
 	t.Helper()
 	r, _, err := s.ResultBytes(t.Context(), "", id)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 	}
 	for after := int64(1); after <= most; after++ {
 		db := newMortal()
-		s := openSolves(t, service.SolvesConfig{Store: db, Checkpoint: 4 * time.Millisecond, Retry: time.Millisecond})
+		s := openSolves(t, solves.Config{Store: db, Checkpoint: 4 * time.Millisecond, Retry: time.Millisecond})
 		db.left.Store(after)
 		rng := rand.New(rand.NewPCG(uint64(after), 3))
 		var acknowledged []string
@@ -94,7 +94,7 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 			if i%3 == 2 {
 				opt = hare.Options{Seed: int64(i), TimeLimit: 150 * time.Millisecond}
 			}
-			info, _, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(12, int64(i)), Options: opt, Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
+			info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(12, int64(i)), Options: opt, Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
 			if err != nil {
 				if !errors.Is(err, store.ErrStorage) {
 					t.Fatal(err)
@@ -106,7 +106,7 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 		for wait := time.Now(); db.left.Load() > 0 && time.Since(wait) < time.Second; time.Sleep(time.Millisecond) {
 		}
 		db.left.Store(0)
-		kept, finished := map[string]service.SolveInfo{}, map[string]string{}
+		kept, finished := map[string]solves.Info{}, map[string]string{}
 		for _, id := range acknowledged {
 			info, err := s.Get(ctx, "", id)
 			if err != nil {
@@ -118,13 +118,13 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 		}
 		_ = s.Close()
 		db.left.Store(-1)
-		s = openSolves(t, service.SolvesConfig{Store: db})
+		s = openSolves(t, solves.Config{Store: db})
 		for i, id := range acknowledged {
 			info, err := s.Wait(ctx, "", id)
-			if err == nil && info.Options.TimeLimit > 0 && info.Status == service.SolveFailed && info.Termination == hare.TerminationDeadline && kept[id].CheckpointValue == nil {
+			if err == nil && info.Options.TimeLimit > 0 && info.Status == solves.StatusFailed && info.Termination == hare.TerminationDeadline && kept[id].CheckpointValue == nil {
 				continue // on a busy machine its time was over in the queue
 			}
-			if err != nil || info.Value == nil || info.Bound == nil || info.Status != service.SolveSucceeded {
+			if err != nil || info.Value == nil || info.Bound == nil || info.Status != solves.StatusSucceeded {
 				t.Fatalf("after %d writes, solve %d: %+v %v", after, i, info, err)
 			}
 			if text, ok := finished[id]; ok && text != resultText(t, s, id) {
@@ -153,15 +153,15 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 				}
 				seqs, last = append(seqs, ev.Seq), ev.Type
 			}
-			if !slices.IsSorted(seqs) || int64(len(seqs)) != info.Events || last != service.SolveDone {
+			if !slices.IsSorted(seqs) || int64(len(seqs)) != info.Events || last != solves.EventDone {
 				t.Errorf("after %d writes, solve %d: events %v, the last %s, of %d", after, i, seqs, last, info.Events)
 			}
-			again, replayed, err := s.Submit(ctx, service.SolveInput{Instance: jobsOn(12, int64(i)), Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
+			again, replayed, err := s.Submit(ctx, solves.Input{Instance: jobsOn(12, int64(i)), Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
 			if err != nil || !replayed || again.ID != id {
 				t.Errorf("after %d writes: the key of solve %d gives %v %t %v", after, i, again.ID, replayed, err)
 			}
 		}
-		if all, _, _ := s.List(ctx, "", service.SolveFilter{}); len(all) != len(acknowledged) {
+		if all, _, _ := s.List(ctx, "", solves.Filter{}); len(all) != len(acknowledged) {
 			t.Errorf("after %d writes: %d solves of %d that were acknowledged", after, len(all), len(acknowledged))
 		}
 		_ = s.Close()
@@ -169,9 +169,9 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 }
 
 // saveOne lets a solve run until it has saved a pair, and stops the server.
-func saveOne(t *testing.T, db store.SolveStore, in service.SolveInput) service.SolveInfo {
+func saveOne(t *testing.T, db store.SolveStore, in solves.Input) solves.Info {
 	t.Helper()
-	s := openSolves(t, service.SolvesConfig{Store: db, Checkpoint: 10 * time.Millisecond})
+	s := openSolves(t, solves.Config{Store: db, Checkpoint: 10 * time.Millisecond})
 	info, _, err := s.Submit(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func saveOne(t *testing.T, db store.SolveStore, in service.SolveInput) service.S
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ev.Type == service.SolveCheckpoint {
+		if ev.Type == solves.EventCheckpoint {
 			break
 		}
 	}
@@ -190,7 +190,7 @@ func saveOne(t *testing.T, db store.SolveStore, in service.SolveInput) service.S
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if info, err = s.Get(t.Context(), "", info.ID); err != nil || info.Status != service.SolveRunning || info.CheckpointValue == nil {
+	if info, err = s.Get(t.Context(), "", info.ID); err != nil || info.Status != solves.StatusRunning || info.CheckpointValue == nil {
 		t.Fatalf("%+v %v", info, err)
 	}
 	return info
@@ -200,21 +200,21 @@ func saveOne(t *testing.T, db store.SolveStore, in service.SolveInput) service.S
 func TestRunningSolvesAtARestart(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		in     service.SolveInput
+		in     solves.Input
 		pause  time.Duration
 		status string
 		term   string
 	}{
-		{"time is left", service.SolveInput{Options: hare.Options{Seed: 1, TimeLimit: 1200 * time.Millisecond}}, 0, service.SolveSucceeded, hare.TerminationDeadline},
-		{"the limit has passed", service.SolveInput{Options: hare.Options{Seed: 1, TimeLimit: 800 * time.Millisecond}}, 900 * time.Millisecond, service.SolveSucceeded, hare.TerminationDeadline},
-		{"the caller is gone", service.SolveInput{Options: hare.Options{Seed: 1, TimeLimit: time.Minute}, Kind: "lost"}, 0, service.SolveCancelled, hare.TerminationCancelled},
+		{"time is left", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: 1200 * time.Millisecond}}, 0, solves.StatusSucceeded, hare.TerminationDeadline},
+		{"the limit has passed", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: 800 * time.Millisecond}}, 900 * time.Millisecond, solves.StatusSucceeded, hare.TerminationDeadline},
+		{"the caller is gone", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: time.Minute}, Kind: "lost"}, 0, solves.StatusCancelled, hare.TerminationCancelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := newMortal()
 			c.in.Instance = jobsOn(40, 5)
 			was := saveOne(t, db, c.in)
 			time.Sleep(c.pause)
-			s := openSolves(t, service.SolvesConfig{Store: db})
+			s := openSolves(t, solves.Config{Store: db})
 			info, err := s.Wait(t.Context(), "", was.ID)
 			term := info.Termination
 			if c.pause == 0 && term == hare.TerminationWorkLimit {

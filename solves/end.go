@@ -1,4 +1,4 @@
-package service
+package solves
 
 import (
 	"context"
@@ -80,7 +80,7 @@ func (e *solve) save(res *hare.Result) {
 	}
 	e.next.Checkpoint = &store.CheckpointRef{BlobRef: *ref, Value: store.StoredAmount(&value), Bound: store.StoredAmount(bound)}
 	ch.batch.Put = []store.SolveRecord{e.record()}
-	ch.events = []store.SolveEvent{e.event(store.SolveEvent{Type: SolveCheckpoint, Value: &value, Bound: bound})}
+	ch.events = []Event{e.event(Event{Type: EventCheckpoint, Value: &value, Bound: bound})}
 	if old != nil {
 		ch.batch.Release = []int64{old.Blob}
 	}
@@ -192,18 +192,18 @@ func (e *solve) finish(res *hare.Result, err error) {
 	st.Warm, st.Checkpoint, st.Replan = nil, nil, nil
 	switch {
 	case err != nil:
-		st.Status, st.Error, st.Content = SolveFailed, err.Error(), nil
+		st.Status, st.Error, st.Content = StatusFailed, err.Error(), nil
 		if errors.Is(err, admission.ErrLate) {
 			st.Termination = hare.TerminationDeadline
 		} else {
 			e.s.cfg.Logger.Error("a solve failed", "solve", e.id, "error", err)
 		}
 	case res == nil:
-		st.Status, st.Termination, st.Content = SolveCancelled, hare.TerminationCancelled, nil
+		st.Status, st.Termination, st.Content = StatusCancelled, hare.TerminationCancelled, nil
 	default:
-		st.Status, st.Termination, st.Result = SolveSucceeded, res.Termination, ref
+		st.Status, st.Termination, st.Result = StatusSucceeded, res.Termination, ref
 		if res.Termination == hare.TerminationCancelled {
-			st.Status = SolveCancelled
+			st.Status = StatusCancelled
 		}
 		st.Value, st.Bound = store.StoredAmount(res.Value), store.StoredAmount(res.Bound)
 		if !res.Reproducible {

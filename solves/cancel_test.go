@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -42,9 +43,9 @@ func TestCancelledStaysCancelled(t *testing.T) {
 	for _, saved := range []bool{false, true} {
 		t.Run(fmt.Sprint("saved ", saved), func(t *testing.T) {
 			db := newMortal()
-			s := openSolves(t, service.SolvesConfig{Store: db, Checkpoint: 4 * time.Millisecond})
+			s := openSolves(t, solves.Config{Store: db, Checkpoint: 4 * time.Millisecond})
 			begin := make(chan struct{})
-			in := service.SolveInput{Instance: inst, Options: hare.Options{Seed: 1, TimeLimit: time.Hour}}
+			in := solves.Input{Instance: inst, Options: hare.Options{Seed: 1, TimeLimit: time.Hour}}
 			if saved {
 				in.Run = deaf(begin, pair)
 			} else {
@@ -58,7 +59,7 @@ func TestCancelledStaysCancelled(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if saved && ev.Type == service.SolveCheckpoint || !saved && ev.Status == service.SolveRunning {
+				if saved && ev.Type == solves.EventCheckpoint || !saved && ev.Status == solves.StatusRunning {
 					break
 				}
 			}
@@ -73,12 +74,12 @@ func TestCancelledStaysCancelled(t *testing.T) {
 			close(begin)
 			_ = s.Close()
 			db.left.Store(-1)
-			s = openSolves(t, service.SolvesConfig{Store: db, Resume: func(string, []byte) (service.RunFunc, error) {
+			s = openSolves(t, solves.Config{Store: db, Resume: func(string, []byte) (service.RunFunc, error) {
 				t.Error("it goes on")
 				return nil, errors.ErrUnsupported
 			}})
 			info, err = s.Wait(ctx, "", info.ID)
-			if err != nil || info.Status != service.SolveCancelled || (info.Value != nil) != saved {
+			if err != nil || info.Status != solves.StatusCancelled || (info.Value != nil) != saved {
 				t.Fatalf("%+v %v", info, err)
 			}
 			if _, err := s.Cancel(ctx, "", info.ID); err != nil {

@@ -1,4 +1,4 @@
-package service_test
+package solves_test
 
 import (
 	"context"
@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/verify"
 )
 
@@ -28,7 +28,7 @@ func earlierPlan(t *testing.T, stability int64) (*hare.Instance, *hare.ReplanReq
 func TestStoredReplans(t *testing.T) {
 	for _, stability := range []int64{0, 500_000} {
 		inst, req := earlierPlan(t, stability)
-		check := func(what string, s *service.Solves, id string) *hare.Result {
+		check := func(what string, s *solves.Solves, id string) *hare.Result {
 			t.Helper()
 			res, err := s.Result(t.Context(), "", id)
 			if err != nil {
@@ -42,12 +42,12 @@ func TestStoredReplans(t *testing.T) {
 			}
 			return res
 		}
-		in := service.SolveInput{Instance: inst, Replan: req, Options: hare.Options{Seed: 1, WorkLimit: 300}}
+		in := solves.Input{Instance: inst, Replan: req, Options: hare.Options{Seed: 1, WorkLimit: 300}}
 		want, err := solver.Replan(t.Context(), inst, *req, in.Options, solver.Config{Version: "test", Workers: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := openSolves(t, service.SolvesConfig{Checkpoint: time.Millisecond})
+		s := openSolves(t, solves.Config{Checkpoint: time.Millisecond})
 		info, _, err := s.Submit(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -63,12 +63,12 @@ func TestStoredReplans(t *testing.T) {
 		store := newMortal()
 		in.Options = hare.Options{Seed: 1, TimeLimit: 20 * time.Second}
 		was := saveOne(t, store, in)
-		s = openSolves(t, service.SolvesConfig{Store: store})
+		s = openSolves(t, solves.Config{Store: store})
 		saved := check("saved", s, was.ID)
 		if _, err = s.Cancel(t.Context(), "", was.ID); err != nil {
 			t.Fatal(err)
 		}
-		if info, err = s.Wait(t.Context(), "", was.ID); err != nil || !info.Resumed || info.Status != service.SolveCancelled || info.Error != "" {
+		if info, err = s.Wait(t.Context(), "", was.ID); err != nil || !info.Resumed || info.Status != solves.StatusCancelled || info.Error != "" {
 			t.Fatalf("%+v %v", info, err)
 		}
 		if res := check("cancelled", s, was.ID); res.Value.Cmp(*saved.Value) > 0 || res.Bound.Cmp(*saved.Bound) < 0 {
@@ -79,7 +79,7 @@ func TestStoredReplans(t *testing.T) {
 		store = newMortal()
 		in.Options = hare.Options{Seed: 1, WorkLimit: 300_000}
 		was = saveOne(t, store, in)
-		s = openSolves(t, service.SolvesConfig{Store: store})
+		s = openSolves(t, solves.Config{Store: store})
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		go func() {
@@ -99,10 +99,10 @@ func TestReplanOfABareSchedule(t *testing.T) {
 	req.Previous = &hare.Result{Schedule: req.Previous.Schedule}
 	req.Before = inst
 	store := newMortal()
-	was := saveOne(t, store, service.SolveInput{Instance: inst, Replan: req, Options: hare.Options{Seed: 1, TimeLimit: time.Second}})
-	s := openSolves(t, service.SolvesConfig{Store: store})
+	was := saveOne(t, store, solves.Input{Instance: inst, Replan: req, Options: hare.Options{Seed: 1, TimeLimit: time.Second}})
+	s := openSolves(t, solves.Config{Store: store})
 	info, err := s.Wait(t.Context(), "", was.ID)
-	if err != nil || info.Status != service.SolveSucceeded || !info.Resumed {
+	if err != nil || info.Status != solves.StatusSucceeded || !info.Resumed {
 		t.Errorf("%+v %v", info, err)
 	}
 }

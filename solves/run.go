@@ -1,4 +1,4 @@
-package service
+package solves
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/service"
 	"github.com/hare-sched/hare/store"
 )
 
@@ -19,7 +19,7 @@ func (s *Solves) start(ctx context.Context, e *solve) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	e.mu.Lock()
 	e.place.Deadline = e.deadline()
-	e.turn = s.svc.queue.Enqueue(e.place)
+	e.turn = s.svc.Enqueue(e.place)
 	e.cancel = cancel
 	if e.next.Cancelled {
 		cancel(errCancelled) // before it could begin
@@ -59,19 +59,19 @@ func (e *solve) parks() bool { return e.s.cfg.Store.Durable() && !e.next.Attache
 
 // life is the life of a solve: it waits, runs, and ends.
 func (e *solve) life(ctx context.Context) {
-	var quit chan struct{}
+	var quit <-chan struct{}
 	if e.parks() {
-		quit = e.s.svc.drain
+		quit = e.s.svc.Draining()
 	}
-	work, leave, err := e.s.svc.await(ctx, e.turn, quit)
+	work, leave, err := e.s.svc.Await(ctx, e.turn, quit)
 	if err != nil {
 		e.unserved(err)
 		return
 	}
 	e.mu.Lock()
 	e.next.StartedUs = micros(e.s.cfg.Now())
-	e.next.Status = SolveRunning
-	e.tell(e.event(store.SolveEvent{Type: SolveStatus, Status: SolveRunning}))
+	e.next.Status = StatusRunning
+	e.tell(e.event(Event{Type: EventStatus, Status: StatusRunning}))
 	e.mu.Unlock()
 	res, err := e.compute(work)
 	drained := errors.Is(context.Cause(work), admission.ErrDraining)
@@ -138,26 +138,14 @@ func (e *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	ctx, ended := e.s.svc.watching().solving(WithSolveID(ctx, e.id), inst, opt)
+	ctx, ended := e.s.svc.Solving(service.WithSolveID(ctx, e.id), inst, opt)
 	defer func() { ended(res, err) }()
 	w := &e.watch
 	w.begin(e)
 	began := time.Now()
-	if engine, ok := e.s.svc.cfg.Engine.(solverEngine); ok || e.run != nil {
-		run, cfg := e.run, engine.cfg
-		if run == nil {
-			run = solver.Solve
-		}
-		if !ok {
-			cfg = e.s.svc.cfg.Solver
-		}
-		cfg.WarmPrices, cfg.Progress, cfg.Checkpoint = e.warm, both(w.progress, progressOf(ctx)), w.checkpoint
-		res, err = run(ctx, inst, opt, cfg)
-	} else {
-		res, err = e.s.svc.cfg.Engine.Solve(ctx, inst, opt)
-	}
+	res, err = e.s.svc.Run(ctx, inst, opt, e.run, service.Watch{Warm: e.warm, Progress: w.progress, Checkpoint: w.checkpoint})
 	if e.run == nil {
-		e.s.svc.learn(inst, opt, e.place, res, time.Since(began))
+		e.s.svc.Learn(inst, opt, e.place, res, time.Since(began))
 	}
 	if res != nil {
 		res.Options.TimeLimit, res.Degraded = asked, e.next.Degraded

@@ -1,4 +1,4 @@
-package service
+package solves
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const (
 // List describes the solves of a tenant that pass the filter, the newest first,
 // and gives the cursor behind them, "" at the end. A bad cursor is
 // *hare.InvalidError. O(solves of the tenant).
-func (s *Solves) List(_ context.Context, tenant string, f SolveFilter) (infos []SolveInfo, next string, err error) {
+func (s *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info, next string, err error) {
 	limit := min(f.Limit, mostSolves)
 	if limit <= 0 {
 		limit = defaultSolves
@@ -58,22 +58,22 @@ func (s *Solves) List(_ context.Context, tenant string, f SolveFilter) (infos []
 // up nobody. An error is the last of the sequence: that of ctx, ErrNoSolve,
 // ErrGone, admission.ErrDraining where the solve waits for the next start of the server,
 // or *store.CorruptError.
-func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[store.SolveEvent, error] {
-	return func(yield func(store.SolveEvent, error) bool) {
+func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
 		e, err := s.find(tenant, id)
 		if err != nil {
-			yield(store.SolveEvent{}, err)
+			yield(Event{}, err)
 			return
 		}
 		after := max(0, after)
 		for {
 			events, wake, err := e.behind(ctx, after)
 			if err != nil {
-				yield(store.SolveEvent{}, err)
+				yield(Event{}, err)
 				return
 			}
 			for i := range events {
-				if !yield(events[i], nil) || events[i].Type == SolveDone {
+				if !yield(events[i], nil) || events[i].Type == EventDone {
 					return
 				}
 				after = events[i].Seq
@@ -87,7 +87,7 @@ func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) ite
 			select {
 			case <-wake:
 			case <-ctx.Done():
-				yield(store.SolveEvent{}, ctx.Err())
+				yield(Event{}, ctx.Err())
 				return
 			}
 		}
@@ -96,7 +96,7 @@ func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) ite
 
 // behind returns some of the durable events behind event after. Where there are
 // none, wake is closed when there may be more, nil where there never will be.
-func (e *solve) behind(ctx context.Context, after int64) (events []store.SolveEvent, wake <-chan struct{}, err error) {
+func (e *solve) behind(ctx context.Context, after int64) (events []Event, wake <-chan struct{}, err error) {
 	e.mu.Lock()
 	wake, last := e.wake, e.durable
 	gone, over, parked := e.seen.GoneUs != 0, store.Finished(e.seen.Status), e.parked
@@ -137,7 +137,7 @@ func (e *solve) isGone() bool {
 
 // readEvents reads some events behind event after from the store, and checks
 // them.
-func (s *Solves) readEvents(ctx context.Context, e *solve, after int64) (events []store.SolveEvent, err error) {
+func (s *Solves) readEvents(ctx context.Context, e *solve, after int64) (events []Event, err error) {
 	rows, err := s.cfg.Store.SolveEvents(ctx, e.num, after+1, store.ReadBytes)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,99 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/admission"
+	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/solver"
+	"github.com/hare-sched/hare/verify"
+	"github.com/hare-sched/hare/whatif"
+)
+
+// A what-if solves no more at a time than its tenant may, and all in the end.
+func TestWhatIfCountsInQuota(t *testing.T) {
+	for _, may := range []int{1, 2, 3, 9} {
+		engine := &crowd{}
+		svc := service.New(service.Config{Engine: engine, Running: 4})
+		quotas := admission.NewQuotas(admission.Quota{Solves: may}, nil)
+		release, err := quotas.Acquire("a") // that of the call
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := &whatif.Request{Options: hare.Options{Seed: 1}}
+		req.Base.Instance = someJobs(6, 1)
+		for i := range 12 {
+			req.Scenarios = append(req.Scenarios, whatif.Scenario{ID: fmt.Sprint(i), Options: hare.Options{Seed: int64(i)}})
+		}
+		if err := svc.CheckWhatIf(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		ctx := whatif.WithQuota(t.Context(), func() (func(), error) { return quotas.Acquire("a") })
+		if err := svc.WhatIf(ctx, req, func(l *whatif.Line) error {
+			if lines++; l.Err != nil {
+				t.Error(l.Err)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if most := int(engine.most.Load()); most > min(may, 4) || lines != 14 {
+			t.Errorf("%d at a time where %d may be, %d lines", most, may, lines)
+		}
+		release()
+		if u := quotas.Usage("a"); u.Solves != 0 {
+			t.Errorf("%+v is left", u)
+		}
+	}
+}
+
+// crowd counts the solves that run at a time.
+type crowd struct {
+	now, most atomic.Int32
+}
+
+func (c *crowd) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	n := c.now.Add(1)
+	defer c.now.Add(-1)
+	for m := c.most.Load(); n > m && !c.most.CompareAndSwap(m, n); m = c.most.Load() {
+	}
+	time.Sleep(10 * time.Millisecond)
+	opt.WorkLimit = 1
+	return solver.Solve(ctx, inst, opt, solver.Config{Workers: 1})
+}
+
+func (*crowd) Bound(context.Context, *hare.Instance, string) (*hare.Relaxation, error) {
+	return nil, errors.New("not asked for")
+}
+
+func (*crowd) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report {
+	return &verify.Report{OK: true}
+}
+
+// someJobs is n gang jobs on four GPUs of two types.
+func someJobs(n int, seed int64) *hare.Instance {
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
+	}}}
+	x := uint64(seed)*2654435761 + 12345
+	next := func(n int64) int64 {
+		x = x*6364136223846793005 + 1442695040888963407
+		return int64(x>>33) % n
+	}
+	for i := range n {
+		p := 1_000_000 + next(5_000_000)
+		inst.Jobs = append(inst.Jobs, hare.Job{
+			ID: "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)), WeightMicro: 1_000_000 + next(4)*500_000, ReleaseUs: next(20) * 500_000,
+			Rounds: 1 + next(20), Tasks: 1 + next(2), Sync: hare.Gang,
+			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 50_000}, {Type: "V100", ComputeUs: p, SyncUs: 50_000}},
+		})
+	}
+	return inst
+}
