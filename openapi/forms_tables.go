@@ -8,6 +8,10 @@ type (
 	Instance      struct{} //	@name	Instance
 	Cluster       struct{} //	@name	Cluster
 	Job           struct{} //	@name	Job
+	Result        struct{} //	@name	Result
+	Reason        struct{} //	@name	Reason
+	JobResult     struct{} //	@name	JobResult
+	Task          struct{} //	@name	Task
 	Schedule      struct{} //	@name	Schedule
 	Certificate   struct{} //	@name	Certificate
 	Options       struct{} //	@name	Options

@@ -10,8 +10,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// scheduleDoc is a schedule that is read.
-type scheduleDoc struct{ d *resultReader }
+// scheduleDoc is a schedule that is read or written.
+type scheduleDoc struct {
+	*hare.Schedule
+	d *resultReader
+}
 
 var scheduleTable = NewTable("Schedule", "Schedule gives every task a GPU and a start.",
 	NewField("jobs", ListOf(Schema{"type": "string"}),
@@ -19,52 +22,54 @@ var scheduleTable = NewTable("Schedule", "Schedule gives every task a GPU and a 
 			return r.Array(func(int) error {
 				id := ""
 				err := r.String(&id)
-				s := v.d.res.Schedule
-				s.Jobs = append(s.Jobs, id)
+				v.Jobs = append(v.Jobs, id)
 				return err
 			})
-		}, nil).
+		}, func(b []byte, v *scheduleDoc) []byte { return appendList(b, v.Jobs, appendString) }).
 		Required("give the ids that lanes index").About("jobs are the ids that lanes refer to by position."),
 	NewField("lanes", ListOf(RefTo(laneTable)),
-		func(r *Reader, v *scheduleDoc) error { return r.Array(func(int) error { return v.d.lane() }) }, nil).
+		func(r *Reader, v *scheduleDoc) error { return r.Array(func(int) error { return v.d.lane() }) },
+		func(b []byte, v *scheduleDoc) []byte { return appendObjects(b, v.Lanes, laneTable) }).
 		Required("give an array with a lane a GPU"),
 )
 
 func (d *resultReader) schedule() error {
+	s := &hare.Schedule{}
 	if d.Is('{') {
-		d.res.Schedule = &hare.Schedule{}
+		d.res.Schedule = s
 	}
-	return scheduleTable.Read(d.Reader, &scheduleDoc{d})
+	return scheduleTable.Read(d.Reader, &scheduleDoc{s, d})
 }
 
-// laneDoc is a lane that is read or written.
-type laneDoc struct{ *hare.Lane }
+func appendSchedule(b []byte, s *hare.Schedule) []byte {
+	return scheduleTable.Append(b, &scheduleDoc{Schedule: s})
+}
 
 var laneTable = NewTable("Lane",
 	"Lane is what one GPU does: columns of equal length, in time order. Entry i is rounds[i] rounds of a job from round[i] on, each of tasks[i] tasks back to back, round r starting at start_us[i] + (r − round[i])·period_us[i].",
-	String("gpu", func(v *laneDoc) *string { return &v.GPU }).Needed().Example("a/0"),
+	String("gpu", func(v *hare.Lane) *string { return &v.GPU }).Needed().Example("a/0"),
 	NewField("job", integers,
-		func(r *Reader, v *laneDoc) error { return column(r, &v.Job, math.MaxInt32) },
-		func(b []byte, v *laneDoc) []byte { return appendColumn(b, v.Job) }).Needed().
+		func(r *Reader, v *hare.Lane) error { return column(r, &v.Job, math.MaxInt32) },
+		func(b []byte, v *hare.Lane) []byte { return appendColumn(b, v.Job) }).Needed().
 		About("job is a position in the schedule's jobs."),
-	laneColumn("round", func(v *laneDoc) *[]int64 { return &v.Round }, 0),
-	laneColumn("rounds", func(v *laneDoc) *[]int64 { return &v.Rounds }, 1),
-	laneColumn("tasks", func(v *laneDoc) *[]int64 { return &v.Tasks }, 1),
-	laneColumn("period_us", func(v *laneDoc) *[]int64 { return &v.PeriodUs }, 0),
+	laneColumn("round", func(v *hare.Lane) *[]int64 { return &v.Round }, 0),
+	laneColumn("rounds", func(v *hare.Lane) *[]int64 { return &v.Rounds }, 1),
+	laneColumn("tasks", func(v *hare.Lane) *[]int64 { return &v.Tasks }, 1),
+	laneColumn("period_us", func(v *hare.Lane) *[]int64 { return &v.PeriodUs }, 0),
 	NewField("start_us", integers,
-		func(r *Reader, v *laneDoc) error { return r.column(&v.StartUs, hare.MaxExact) },
-		func(b []byte, v *laneDoc) []byte { return appendColumn(b, v.StartUs) }).Needed(),
-).Check(func(v *laneDoc, has Members, found *hare.InvalidErrors) {
+		func(r *Reader, v *hare.Lane) error { return r.column(&v.StartUs, hare.MaxExact) },
+		func(b []byte, v *hare.Lane) []byte { return appendColumn(b, v.StartUs) }).Needed(),
+).Check(func(v *hare.Lane, has Members, found *hare.InvalidErrors) {
 	if has.Sound {
-		checkColumns(v.Lane, found)
+		checkColumns(v, found)
 	}
 })
 
 // laneColumn is a column that is left out where it has its default throughout.
-func laneColumn(name string, at func(*laneDoc) *[]int64, otherwise int64) Field[laneDoc] {
+func laneColumn(name string, at func(*hare.Lane) *[]int64, otherwise int64) Field[hare.Lane] {
 	return NewField(name, integers,
-		func(r *Reader, v *laneDoc) error { return r.column(at(v), hare.MaxExact) },
-		func(b []byte, v *laneDoc) []byte {
+		func(r *Reader, v *hare.Lane) error { return r.column(at(v), hare.MaxExact) },
+		func(b []byte, v *hare.Lane) []byte {
 			xs := *at(v)
 			if !slices.ContainsFunc(xs, func(x int64) bool { return x != otherwise }) {
 				return b
@@ -78,12 +83,12 @@ func laneColumn(name string, at func(*laneDoc) *[]int64, otherwise int64) Field[
 // lane is its place in the document.
 func (d *resultReader) lane() error {
 	l := hare.Lane{}
-	err := laneTable.Read(d.Reader, &laneDoc{&l})
+	err := laneTable.Read(d.Reader, &l)
 	d.res.Schedule.Lanes = append(d.res.Schedule.Lanes, l)
 	return err
 }
 
-func appendLane(b []byte, l *hare.Lane) []byte { return laneTable.Append(b, &laneDoc{l}) }
+func appendLane(b []byte, l *hare.Lane) []byte { return laneTable.Append(b, l) }
 
 // checkColumns finds a column that lacks entries.
 func checkColumns(l *hare.Lane, found *hare.InvalidErrors) {

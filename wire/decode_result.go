@@ -49,116 +49,50 @@ type resultReader struct {
 }
 
 func (d *resultReader) result() error {
-	if !d.Is('{') {
-		_, err := d.Want('{')
-		return err
-	}
-	form, before := "", len(d.faults)
-	r := d.res
-	err := d.Object(nil, func(name string) (bool, error) {
-		switch name {
-		case "hare":
-			return true, d.String(&form)
-		case "instance_sha256":
-			return true, d.sha256(&r.InstanceSHA256)
-		case "version":
-			return true, d.String(&r.Version)
-		case "status":
-			return true, d.String(&r.Status)
-		case "termination":
-			return true, d.String(&r.Termination)
-		case "objective":
-			return true, d.String(&r.Objective)
-		case "seed":
-			return true, d.Integer(&r.Seed, -1<<63, 1<<63-1)
-		case "reproducible":
-			return true, d.Bool(&r.Reproducible)
-		case "degraded":
-			return true, d.Bool(&r.Degraded)
-		case "value":
-			return true, d.amount(&r.Value)
-		case "bound":
-			return true, d.amount(&r.Bound)
-		case "gap":
-			return true, d.gap()
-		case "jobs":
-			if d.Is('n') {
-				return true, d.Skip()
-			}
-			return true, d.Array(func(int) error { return d.jobResult() })
-		case "schedule":
-			if d.Is('n') {
-				return true, d.Skip()
-			}
-			return true, d.schedule()
-		case "certificate":
-			if d.Is('n') {
-				return true, d.Skip()
-			}
-			return true, d.certificate()
-		case "replan":
-			return true, d.replan()
-		}
-		return true, d.info(name)
-	})
-	if err != nil {
-		return err
-	}
-	var found hare.InvalidErrors
-	if form != ResultForm {
-		found.Add(d.root+"/hare", "unknown_form", "must be %q", ResultForm)
-	}
-	return d.Report(before, found)
+	return resultTable.Read(d.Reader, &resultDoc{Result: d.res, d: d})
 }
 
 // amount reads an exact value with up to twelve decimals; null is none.
-func (d *resultReader) amount(to **hare.Amount) error {
-	if d.Is('n') {
-		return d.Skip()
+func (r *Reader) amount(to **hare.Amount) error {
+	if r.Is('n') {
+		return r.Skip()
 	}
-	text, ok, err := d.Number()
+	text, ok, err := r.Number()
 	if !ok {
 		return err
 	}
 	a, bad := hare.ParseAmount(text)
 	if bad != nil {
-		return d.Fault("bad_amount", "%s %v", hare.Clip(text), bad)
+		return r.Fault("bad_amount", "%s %v", hare.Clip(text), bad)
 	}
 	*to = &a
 	return nil
 }
 
 // gap reads the gap that is stated, which may lie beyond every amount.
-func (d *resultReader) gap() error {
-	if d.Is('n') {
-		d.res.StatedGap = "null"
-		return d.Skip()
+func (r *Reader) gap(to *string) error {
+	if r.Is('n') {
+		*to = "null"
+		return r.Skip()
 	}
-	text, ok, err := d.Number()
+	text, ok, err := r.Number()
 	if !ok {
 		return err
 	}
 	gap, bad := hare.TrimDecimal(text)
 	if bad != nil {
-		return d.Fault("bad_amount", "%s %v", hare.Clip(text), bad)
+		return r.Fault("bad_amount", "%s %v", hare.Clip(text), bad)
 	}
-	d.res.StatedGap = gap
+	*to = gap
 	return nil
 }
 
-func (d *resultReader) jobResult() error {
-	j := hare.JobResult{StartUs: -1, EndUs: -1}
-	err := d.Object(nil, func(name string) (bool, error) {
-		switch name {
-		case "id":
-			return true, d.String(&j.ID)
-		case "start_s":
-			return true, d.Micros(&j.StartUs, 0)
-		case "end_s":
-			return true, d.Micros(&j.EndUs, 0)
-		}
-		return true, d.Skip()
-	})
-	d.res.Jobs = append(d.res.Jobs, j)
+// amountTo reads an amount that is not null.
+func (r *Reader) amountTo(to *hare.Amount) error {
+	var a *hare.Amount
+	err := r.amount(&a)
+	if a != nil {
+		*to = *a
+	}
 	return err
 }

@@ -147,3 +147,19 @@ func appendColumn[T int32 | int64](b []byte, xs []T) []byte {
 func raw(s string) json.RawMessage { return json.RawMessage(s) }
 
 func appendInt(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
+
+func appendList[T any](b []byte, xs []T, item func([]byte, T) []byte) []byte {
+	b = append(b, '[')
+	for i, x := range xs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = item(b, x)
+	}
+	return append(b, ']')
+}
+
+// appendInstance writes the instance/v1 form on one line.
+func appendInstance(b []byte, inst *hare.Instance) []byte {
+	return instanceTable.Append(b, &instanceDoc{Instance: inst})
+}

@@ -70,6 +70,9 @@ func (t *Table[T]) Schema() map[string]any {
 	properties, required := map[string]any{}, []any{}
 	for i := range t.fields {
 		f := &t.fields[i]
+		if f.hidden {
+			continue
+		}
 		properties[f.name] = f.form.property()
 		if f.needed {
 			required = append(required, f.name)
@@ -176,7 +179,7 @@ func (n namedForm) Parts() []Form          { return nil }
 // Forms are those of the documents of the domain that have tables, without their
 // parts.
 func Forms() []Form {
-	return []Form{instanceTable, scheduleTable, certificateTable, solveForm, boundForm, verifyForm}
+	return []Form{resultTable, solveForm, boundForm, verifyForm}
 }
 
 // Forms that those of requests refer to.

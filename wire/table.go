@@ -33,6 +33,7 @@ type Field[T any] struct {
 	micros func(v *T) *int64           // of Micros alone
 	needed bool
 	always bool   // written where it has its zero value too
+	hidden bool   // from the specification
 	quiet  bool   // the table's check says where the field is missing
 	remedy string // said where a needed field is missing
 	zero   string // what a needed field has where write appends nothing
@@ -266,7 +267,10 @@ func (t *Table[T]) Append(b []byte, v *T) []byte {
 
 // appendFields begins an object with some of its fields.
 func (t *Table[T]) appendFields(b []byte, v *T, names ...string) []byte {
-	part := slices.DeleteFunc(slices.Clone(t.fields), func(f Field[T]) bool { return !slices.Contains(names, f.name) })
+	part := make([]Field[T], len(names))
+	for i, name := range names {
+		part[i] = t.fields[slices.Index(t.names, name)]
+	}
 	b = (&Table[T]{rows: newWriters(part)}).Append(b, v)
 	return b[:len(b)-1]
 }
@@ -316,6 +320,18 @@ func (f Field[T]) MayLack() Field[T] {
 // Reading replaces the parser.
 func (f Field[T]) Reading(read func(r *Reader, v *T) error) Field[T] {
 	f.read = read
+	return f
+}
+
+// Writing replaces the encoder.
+func (f Field[T]) Writing(write func(b []byte, v *T) []byte) Field[T] {
+	f.write, f.micros = write, nil
+	return f
+}
+
+// Hidden keeps the field out of the specification: an old name, which is read.
+func (f Field[T]) Hidden() Field[T] {
+	f.hidden = true
 	return f
 }
 
@@ -571,7 +587,7 @@ func Instance[T any](name string, at func(*T) **hare.Instance) Field[T] {
 
 // Result is a result/v1 document, which is not written.
 func Result[T any](name string, at func(*T) **hare.Result) Field[T] {
-	return NewField(name, RefTo(NamedForm("Result")),
+	return NewField(name, RefTo(resultTable),
 		func(r *Reader, v *T) error { return r.resultAt(string(r.d.StackPointer()), at(v)) }, nil)
 }
 

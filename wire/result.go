@@ -1,0 +1,251 @@
+package wire
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hare-sched/hare"
+)
+
+// resultDoc is a result that is read or written.
+type resultDoc struct {
+	*hare.Result
+	d    *resultReader
+	form string
+}
+
+var (
+	numberSchema   = Schema{"type": "number", "format": "double"}
+	nullableNumber = Schema{"type": []string{"number", "null"}, "format": "double"}
+)
+
+// resultTable is of results, whose order in the specification is here; encodeHead
+// has the order in which they are written.
+var resultTable = NewTable("Result", "Result is the answer to a solve. Later versions may add fields.",
+	NewField("hare", Schema{"type": "string", "enum": []string{ResultForm}},
+		func(r *Reader, v *resultDoc) error { return r.String(&v.form) },
+		func(b []byte, _ *resultDoc) []byte { return appendString(b, ResultForm) }).Needed(),
+	String("instance_sha256", func(v *resultDoc) *string { return &v.InstanceSHA256 }).
+		Reading(func(r *Reader, v *resultDoc) error { return r.sha256(&v.InstanceSHA256) }).Needed().MayLack().
+		About("instance_sha256 is over the canonical form of the instance, as hare hash prints it."),
+	String("version", func(v *resultDoc) *string { return &v.Version }).Needed(),
+	Integer("seed", func(v *resultDoc) *int64 { return &v.Seed }, math.MinInt64, math.MaxInt64).Needed().With("minimum", nil),
+	String("status", func(v *resultDoc) *string { return &v.Status }).Needed().
+		With("enum", []string{hare.StatusSucceeded, hare.StatusCancelled, hare.StatusFailed}),
+	String("termination", func(v *resultDoc) *string { return &v.Termination }).Needed().
+		With("enum", []string{"optimal", "gap", "work_limit", "deadline", "cancelled", "infeasible", "no_schedule"}).
+		About("termination says why the solve stopped."),
+	Bool("reproducible", func(v *resultDoc) *bool { return &v.Reproducible }).Needed().
+		About("reproducible: the clock decided nothing, so that the same call gives the same bytes, timing excepted."),
+	Bool("degraded", func(v *resultDoc) *bool { return &v.Degraded }).
+		About("degraded: the server had too much to do, and the options allowed a greedy schedule and a coarse bound."),
+	String("objective", func(v *resultDoc) *string { return &v.Objective }).Needed().
+		With("enum", []string{hare.ObjectiveWeightedJCT}),
+	NewField("value", nullableNumber,
+		func(r *Reader, v *resultDoc) error { return r.amount(&v.Value) },
+		func(b []byte, v *resultDoc) []byte { return appendAmountOrNull(b, v.Value) }).Needed().
+		About("value of the schedule, exact; null without a schedule."),
+	NewField("bound", nullableNumber,
+		func(r *Reader, v *resultDoc) error { return r.amount(&v.Bound) },
+		func(b []byte, v *resultDoc) []byte { return appendAmountOrNull(b, v.Bound) }).Needed().
+		About("bound below which no schedule can be, rounded down at six decimals; null without one."),
+	NewField("gap", nullableNumber,
+		func(r *Reader, v *resultDoc) error { return r.gap(&v.StatedGap) },
+		func(b []byte, v *resultDoc) []byte { return append(b, GapJSON(v.Result)...) }).Needed().
+		About("gap is value/bound − 1, rounded up at six decimals; null without a useful bound."),
+	infoObjects("reasons", func(v *resultDoc) *[]hare.Reason { return &v.Reasons }, math.MaxInt, reasonTable).
+		About("reasons say why the instance is infeasible or no schedule was found."),
+	NewField("options", RefTo(optionsTable),
+		func(r *Reader, v *resultDoc) error { return infoObject(r, infoOptionsTable, &v.Options) },
+		func(b []byte, v *resultDoc) []byte { return append(b, OptionsJSON(v.Options)...) }).Needed(),
+	NewField("engine", RefTo(engineTable),
+		func(r *Reader, v *resultDoc) error { return infoObject(r, engineTable, &v.Engine) },
+		func(b []byte, v *resultDoc) []byte { return engineTable.Append(b, &v.Engine) }).Needed(),
+	infoPointer("metrics", func(v *resultDoc) **hare.Metrics { return &v.Metrics }, metricsTable),
+	infoPointer("gap_report", func(v *resultDoc) **hare.GapReport { return &v.GapReport }, gapReportTable),
+	NewField("timing", RefTo(timingTable),
+		func(r *Reader, v *resultDoc) error { return infoObject(r, timingTable, &v.Timing) },
+		func(b []byte, v *resultDoc) []byte { return timingTable.Append(b, &v.Timing) }).Needed(),
+	NewField("jobs", ListOf(RefTo(jobResultTable)), notNull(func(r *Reader, v *resultDoc) error {
+		return r.Array(func(int) error {
+			j := hare.JobResult{StartUs: -1, EndUs: -1}
+			err := jobResultTable.Read(r, &j)
+			v.Jobs = append(v.Jobs, j)
+			return err
+		})
+	}), func(b []byte, v *resultDoc) []byte {
+		if len(v.Jobs) == 0 || v.Options.Detail == "none" {
+			return b
+		}
+		return appendObjects(b, v.Jobs, jobResultTable)
+	}).About("jobs in the order of the instance."),
+	NewField("certificate", RefTo(certificateTable),
+		notNull(func(_ *Reader, v *resultDoc) error { return v.d.certificate() }),
+		func(b []byte, v *resultDoc) []byte {
+			if v.Certificate == nil || v.Options.Detail == "none" {
+				return b
+			}
+			return appendCertificate(b, v.Certificate)
+		}),
+	infoObjects("tasks", func(v *resultDoc) *[]hare.Task { return &v.TaskList }, hare.MaxTaskObjects, taskTable).
+		Writing(func(b []byte, v *resultDoc) []byte {
+			if v.Options.Detail != "tasks" || v.Schedule == nil {
+				return b
+			}
+			return appendObjects(b, v.TaskList, taskTable)
+		}).
+		About("tasks are listed with detail tasks alone."),
+	NewField("schedule", RefTo(scheduleTable), notNull(func(_ *Reader, v *resultDoc) error { return v.d.schedule() }), nil),
+	NewField("replan", RefTo(replanTable), notNull(func(r *Reader, v *resultDoc) error {
+		p := &hare.Replan{Stated: &hare.StatedReplan{}}
+		if r.Is('{') {
+			v.Replan = p
+		}
+		return replanTable.Read(r, &replanDoc{Replan: p, d: v.d})
+	}), func(b []byte, v *resultDoc) []byte {
+		if v.Replan == nil {
+			return b
+		}
+		return replanTable.Append(b, &replanDoc{Replan: v.Replan, of: v.Result})
+	}),
+).Open().Check(func(v *resultDoc, _ Members, found *hare.InvalidErrors) {
+	if v.form != ResultForm {
+		found.Add("/hare", "unknown_form", "must be %q", ResultForm)
+	}
+})
+
+var reasonTable = NewTable("Reason", "Reason is one obstacle.",
+	infoString("pointer", func(x *hare.Reason) *string { return &x.Pointer }).About("pointer (RFC 6901) into the instance."),
+	infoString("job", func(x *hare.Reason) *string { return &x.Job }),
+	infoString("code", func(x *hare.Reason) *string { return &x.Code }).Needed(),
+	infoString("detail", func(x *hare.Reason) *string { return &x.Detail }).Needed(),
+).Open()
+
+var engineTable = NewTable("Engine", "Engine names what computed the result.",
+	infoString("highs", func(x *hare.Engine) *string { return &x.HiGHS }).Needed().
+		About("highs is its version, empty when the LP engine was not there."),
+).Open()
+
+var metricsTable = NewTable("Metrics", "Metrics stand beside the objective.",
+	infoFloat("mean_jct_s", func(m *hare.Metrics) *float64 { return &m.MeanJCTSeconds }).Needed(),
+	infoFloat("weighted_mean_jct_s", func(m *hare.Metrics) *float64 { return &m.WeightedMeanJCTSeconds }).Needed(),
+	infoMicros("makespan_s", func(m *hare.Metrics) *int64 { return &m.MakespanUs }).Needed(),
+	NewField("utilization", MapOf(numberSchema), readUtilization, func(b []byte, m *hare.Metrics) []byte {
+		return appendFloats(b, m.Utilization, func(x *hare.TypeUse) (string, float64) { return x.Type, x.Use })
+	}).Needed().
+		About("utilization by GPU type is the share of the GPU time in service, up to the makespan, that was held."),
+	NewField("utilisation", Schema{}, readUtilization, nil).Hidden(), // of results from before the spelling was one
+	infoInteger("switches", func(m *hare.Metrics) *int64 { return &m.Switches }).Needed().
+		About("switches are changes of job on a GPU."),
+	infoFloat("jain_index", func(m *hare.Metrics) *float64 { return &m.JainIndex }).Needed().
+		About("jain_index is the fairness of completion times over least times; 1 is even."),
+	infoString("bound_method", func(m *hare.Metrics) *string { return &m.BoundMethod }).Needed(),
+	infoInteger("tasks", func(m *hare.Metrics) *int64 { return &m.Tasks }).Needed(),
+).Open()
+
+func readUtilization(r *Reader, m *hare.Metrics) error {
+	err := r.infoFloats(func(kind string, x float64) { m.Utilization = append(m.Utilization, hare.TypeUse{Type: kind, Use: x}) })
+	slices.SortFunc(m.Utilization, func(a, b hare.TypeUse) int { return strings.Compare(a.Type, b.Type) })
+	return err
+}
+
+var gapReportTable = NewTable("GapReport", "GapReport says where value − bound sits, in weight-seconds.",
+	infoFloat("excess", func(g *hare.GapReport) *float64 { return &g.Excess }).Needed().
+		About("excess is value − bound: the sum of the next two."),
+	infoFloat("reduced_cost", func(g *hare.GapReport) *float64 { return &g.ReducedCost }).Needed().
+		About("reduced_cost sums over jobs what they cost over the least that each could cost on its own at the certificate's prices."),
+	infoFloat("idle_capacity", func(g *hare.GapReport) *float64 { return &g.IdleCapacity }).Needed().
+		About("idle_capacity is the price of what GPUs could have been used for and were not."),
+	NewField("idle_by_type", MapOf(numberSchema), func(r *Reader, g *hare.GapReport) error {
+		err := r.infoFloats(func(kind string, x float64) { g.IdleByType = append(g.IdleByType, hare.TypeIdle{Type: kind, Idle: x}) })
+		slices.SortFunc(g.IdleByType, func(a, b hare.TypeIdle) int { return strings.Compare(a.Type, b.Type) })
+		return err
+	}, func(b []byte, g *hare.GapReport) []byte {
+		return appendFloats(b, g.IdleByType, func(x *hare.TypeIdle) (string, float64) { return x.Type, x.Idle })
+	}).Needed(),
+	infoObjects("jobs", func(g *hare.GapReport) *[]hare.JobExcess { return &g.Jobs }, hare.MaxReportedJobs, jobExcessTable).Needed().
+		About("jobs are those of the greatest reduced cost, at most 20."),
+).Open()
+
+var jobExcessTable = NewTable("JobExcess", "JobExcess is a job's reduced cost, in weight-seconds.",
+	infoString("id", func(x *hare.JobExcess) *string { return &x.ID }).Needed(),
+	infoFloat("reduced_cost", func(x *hare.JobExcess) *float64 { return &x.ReducedCost }).Needed(),
+).Open()
+
+var timingTable = NewTable("Timing", "Timing is wall time by phase, in seconds; it alone differs between equal runs.",
+	infoSeconds("total_s", func(t *hare.Timing) *time.Duration { return &t.Total }).Needed(),
+	infoSeconds("relax_s", func(t *hare.Timing) *time.Duration { return &t.Relax }).Needed(),
+	infoSeconds("assign_s", func(t *hare.Timing) *time.Duration { return &t.Assign }).Needed(),
+	infoSeconds("improve_s", func(t *hare.Timing) *time.Duration { return &t.Improve }).Needed(),
+	infoSeconds("verify_s", func(t *hare.Timing) *time.Duration { return &t.Verify }).Needed(),
+).Open()
+
+var jobResultTable = NewTable("JobResult", "JobResult has one job's times, in seconds.",
+	String("id", func(j *hare.JobResult) *string { return &j.ID }).Needed(),
+	timeOrNone("start_s", func(j *hare.JobResult) *int64 { return &j.StartUs }),
+	timeOrNone("end_s", func(j *hare.JobResult) *int64 { return &j.EndUs }).Needed().MayLack(),
+).Open()
+
+// timeOrNone is a time, which is −1 where it is left out.
+func timeOrNone(name string, at func(*hare.JobResult) *int64) Field[hare.JobResult] {
+	return NewField(name, numberSchema,
+		func(r *Reader, j *hare.JobResult) error { return r.Micros(at(j), 0) },
+		func(b []byte, j *hare.JobResult) []byte {
+			if us := *at(j); us >= 0 {
+				return hare.AppendMicros(b, us)
+			}
+			return b
+		})
+}
+
+var taskTable = NewTable("Task", "Task is one task of the schedule, in seconds.",
+	infoString("job", func(t *hare.Task) *string { return &t.Job }).Needed(),
+	infoInteger("round", func(t *hare.Task) *int64 { return &t.Round }).Needed(),
+	infoString("gpu", func(t *hare.Task) *string { return &t.GPU }).Needed(),
+	infoMicros("start_s", func(t *hare.Task) *int64 { return &t.StartUs }).Needed(),
+	infoMicros("compute_end_s", func(t *hare.Task) *int64 { return &t.ComputeEndUs }).Needed(),
+	infoMicros("sync_end_s", func(t *hare.Task) *int64 { return &t.EndUs }).Needed(),
+).Open()
+
+// infoOptionsTable reads the options of a result, which inform and ask for nothing;
+// optionsTable writes them.
+var infoOptionsTable = NewTable("", "",
+	infoSeconds("time_limit_s", func(o *hare.Options) *time.Duration { return &o.TimeLimit }),
+	infoInteger("work_limit", func(o *hare.Options) *int64 { return &o.WorkLimit }),
+	infoFloat("gap", func(o *hare.Options) *float64 { return &o.Gap }),
+	infoInteger("seed", func(o *hare.Options) *int64 { return &o.Seed }),
+	infoString("bound", func(o *hare.Options) *string { return &o.Bound }),
+	infoString("order", func(o *hare.Options) *string { return &o.Order }),
+	infoString("assign", func(o *hare.Options) *string { return &o.Assign }),
+	infoString("detail", func(o *hare.Options) *string { return &o.Detail }),
+).Open()
+
+func appendAmountOrNull(b []byte, a *hare.Amount) []byte {
+	if a == nil {
+		return append(b, "null"...)
+	}
+	return append(b, a.String()...)
+}
+
+func appendObjects[T any](b []byte, xs []T, t *Table[T]) []byte {
+	b = append(b, '[')
+	for i := range xs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = t.Append(b, &xs[i])
+	}
+	return append(b, ']')
+}
+
+// notNull reads a value that may be null, which is as good as none.
+func notNull[T any](read func(r *Reader, v *T) error) func(r *Reader, v *T) error {
+	return func(r *Reader, v *T) error {
+		if r.Is('n') {
+			return r.Skip()
+		}
+		return read(r, v)
+	}
+}
