@@ -264,7 +264,8 @@ func worse(res *hare.Result, c *store.CheckpointRef) bool {
 }
 
 // combine takes the better schedule, with what is said of its moves, and the
-// better bound of two results of one instance, or of the same rest of it. The gap report was of either pair and is left out.
+// better bound of two results of one instance, or of the same rest of it. The gap
+// report was of either pair and is left out.
 func combine(inst *hare.Instance, res, saved *hare.Result) *hare.Result {
 	out := *res
 	out.Reproducible, out.GapReport = false, nil
