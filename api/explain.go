@@ -11,7 +11,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/explain"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/plot"
 )
 
 // Solved gives what stored solves were asked and what they answered.
@@ -60,7 +60,7 @@ func planned(r *http.Request, of Solved, tenant, id string, res *hare.Result) (*
 	case res.Replan == nil:
 		return of.Instance(r.Context(), tenant, id)
 	case res.Replan.Rest == nil:
-		return nil, service.ErrNoSchedule // detail none leaves both out
+		return nil, plot.ErrNoSchedule // detail none leaves both out
 	}
 	return res.Replan.Rest, nil
 }

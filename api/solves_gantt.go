@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/web"
 )
 
@@ -23,7 +23,7 @@ import (
 //	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
 //	@Router		/v1/solves/{id}/gantt.svg [get]
 func (s *server) getGanttSVG(w http.ResponseWriter, r *http.Request) error {
-	return s.gantt(w, r, service.GanttSVG, "image/svg+xml")
+	return s.gantt(w, r, plot.GanttSVG, "image/svg+xml")
 }
 
 // getGanttPNG draws the schedule.
@@ -42,7 +42,7 @@ func (s *server) getGanttSVG(w http.ResponseWriter, r *http.Request) error {
 //	@Failure	503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
 //	@Router		/v1/solves/{id}/gantt.png [get]
 func (s *server) getGanttPNG(w http.ResponseWriter, r *http.Request) error {
-	return s.gantt(w, r, service.GanttPNG, "image/png")
+	return s.gantt(w, r, plot.GanttPNG, "image/png")
 }
 
 // getGanttHTML draws the schedule.
@@ -61,7 +61,7 @@ func (s *server) getGanttPNG(w http.ResponseWriter, r *http.Request) error {
 //	@Failure		503	{object}	openapi.Problem	"busy: Retry-After says when to come back"
 //	@Router			/v1/solves/{id}/gantt.html [get]
 func (s *server) getGanttHTML(w http.ResponseWriter, r *http.Request) error {
-	return s.gantt(w, r, service.GanttHTML, "text/html; charset=utf-8")
+	return s.gantt(w, r, plot.GanttHTML, "text/html; charset=utf-8")
 }
 
 func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media string) error {
@@ -69,8 +69,8 @@ func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media strin
 	width := int64(0)
 	if q.Has("width") {
 		var ok bool
-		if width, ok = digits(q.Get("width")); !ok || width < service.LeastGanttWidth || width > service.MostGanttWidth {
-			return badQuery("?width= must be a whole number from %d to %d", service.LeastGanttWidth, service.MostGanttWidth)
+		if width, ok = digits(q.Get("width")); !ok || width < plot.LeastGanttWidth || width > plot.MostGanttWidth {
+			return badQuery("?width= must be a whole number from %d to %d", plot.LeastGanttWidth, plot.MostGanttWidth)
 		}
 	}
 	solves, tenant, id, err := s.solveOf(r)
@@ -87,9 +87,9 @@ func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media strin
 	// Names of jobs are the client's: a picture runs nothing, and the page
 	// nothing but its own.
 	policy := "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-	if kind == service.GanttHTML {
+	if kind == plot.GanttHTML {
 		policy = web.Gantt.Policy()
 	}
 	h.Set("Content-Security-Policy", policy+"; frame-ancestors 'none'")
-	return service.Gantt(w, kind, inst, res, int(width))
+	return plot.Gantt(w, kind, inst, res, int(width))
 }

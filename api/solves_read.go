@@ -17,7 +17,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/wire"
 )
@@ -401,7 +401,7 @@ func solveProblem(err error) *statusError {
 		return &statusError{http.StatusConflict, "not_ended", "the solve has not ended: cancel it first, POST …/cancel"}
 	case errors.Is(err, solves.ErrNoResult):
 		return &statusError{http.StatusNotFound, "no_result", "there is nothing to show of this solve yet: GET it with ?wait=, or follow its events"}
-	case errors.Is(err, service.ErrNoSchedule):
+	case errors.Is(err, plot.ErrNoSchedule):
 		return &statusError{http.StatusNotFound, "no_schedule", "the result holds no schedule: none was found, or the solve was asked for detail none or jobs"}
 	}
 	return nil

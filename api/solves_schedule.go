@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/service"
+	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/solves"
 	"github.com/hare-sched/hare/wire"
 )
@@ -90,7 +90,7 @@ func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error 
 func drawable(r *http.Request, solves *solves.Solves, tenant, id string) (*hare.Instance, *hare.Result, error) {
 	inst, res, err := answered(r, solves, tenant, id)
 	if err == nil && res.Schedule == nil {
-		err = service.ErrNoSchedule
+		err = plot.ErrNoSchedule
 	}
 	return inst, res, err
 }

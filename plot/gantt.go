@@ -1,16 +1,11 @@
-package service
+package plot
 
 import (
 	"errors"
 	"io"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/plot"
 )
-
-// ErrNoSchedule says that a result holds no schedule: none was found, or the
-// solve was asked to leave it out.
-var ErrNoSchedule = errors.New("service: the result has no schedule")
 
 // Kinds of charts.
 const (
@@ -31,14 +26,14 @@ func Gantt(w io.Writer, kind string, inst *hare.Instance, res *hare.Result, widt
 	if res.Schedule == nil {
 		return ErrNoSchedule
 	}
-	opt := plot.Options{Width: width}
+	opt := Options{Width: width}
 	switch kind {
 	case GanttSVG:
-		return plot.SVG(w, inst, res, opt)
+		return SVG(w, inst, res, opt)
 	case GanttPNG:
-		return plot.PNG(w, inst, res, opt)
+		return PNG(w, inst, res, opt)
 	case GanttHTML:
-		return plot.HTML(w, inst, res, opt)
+		return HTML(w, inst, res, opt)
 	}
-	return errors.New("service: unknown kind of chart: " + kind)
+	return errors.New("plot: unknown kind of chart: " + kind)
 }
