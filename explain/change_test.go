@@ -17,6 +17,9 @@ import (
 // the job ends when it says, others are delayed as it says, and what it says is
 // not enough is not.
 func TestChangesHoldUnderResolve(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	does, cheapest, none := map[string]int{}, 0, 0
 	for seed := range uint64(24) {
 		inst := smallInstance(seed)

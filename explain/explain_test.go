@@ -239,6 +239,9 @@ func (n *naive) cause(j *hare.Job, types []hare.Profile, t int64) (cause string,
 
 // What an explanation says of waits, times and prices is true of the schedule.
 func TestExplanationsAreTrue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	seen := map[string]int{}
 	jobs := 0
 	for seed := range uint64(60) {

@@ -117,6 +117,9 @@ func TestNodeTakenOut(t *testing.T) {
 // New jobs get a place, those taken out give theirs up, weights count as they
 // are now, and at an endless price nothing else moves.
 func TestInstancesThatChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	moved, free := 0, 0
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 17))
@@ -174,6 +177,9 @@ func TestInstancesThatChange(t *testing.T) {
 // Moves bring what they cost: with their price the answer is no dearer than the
 // plan that moves only what it must.
 func TestStabilityPricesMoves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	for seed := range uint64(25) {
 		r := rand.New(rand.NewPCG(seed, 19))
 		inst := mixture(r)
@@ -276,6 +282,9 @@ func TestStartedJobsAreNotChanged(t *testing.T) {
 
 // At the beginning all is left.
 func TestRestAtTheBeginning(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	for seed := range uint64(20) {
 		inst := mixture(rand.New(rand.NewPCG(seed, 29)))
 		prev := planned(t, inst)

@@ -118,6 +118,9 @@ func text(t *testing.T, res *hare.Result) []byte {
 // instance; what has started is in it as it was planned; nothing moves that
 // need not where moves are dear.
 func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		inst := mixture(r)
@@ -205,6 +208,9 @@ func startedStays(t *testing.T, seed uint64, inst *hare.Instance, was, is *hare.
 // No bound lies above the optimum of the rest, and no plan for the rest is
 // better than the best.
 func TestReplannedBoundsHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	checked := 0
 	for seed := range uint64(130) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -235,6 +241,9 @@ func TestReplannedBoundsHold(t *testing.T) {
 // Without a price on moves the answer is that of a plain solve of the rest, or
 // the earlier plan where that is better.
 func TestFreeMovesAreAPlainSolve(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	same := 0
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 13))

@@ -307,6 +307,9 @@ func TestPapersRelaxationIsTooWeak(t *testing.T) {
 // A solve that ends within the requested gap says optimal only if value and bound are
 // the same number.
 func TestOptimalMeansEqual(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	optimal, within := 0, 0
 	for seed := range uint64(60) {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 11)))

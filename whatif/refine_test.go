@@ -48,6 +48,9 @@ func batch(t *testing.T, inst *hare.Instance,
 // all schedules; GPUs that come never raise the best plan, and GPUs that leave
 // never lower it.
 func TestEndsHoldTheOptima(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	judged := 0
 	for seed := range uint64(60) {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 31)))

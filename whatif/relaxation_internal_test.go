@@ -71,6 +71,9 @@ func looser(loose, tight *hare.Instance) (slack hare.Amount, ok bool) {
 // enough to try all schedules, and checks that relaxes recognises instances that are
 // relaxations by construction.
 func TestLooserAgainstBruteForce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("random instances are for the run without the race detector")
+	}
 	judged, slacks := 0, 0
 	for seed := range uint64(1500) {
 		r := rand.New(rand.NewPCG(seed, 29))
