@@ -10,6 +10,7 @@ import (
 // plainTask is one task of an expanded schedule.
 type plainTask struct {
 	gpu, kind   string
+	entry       int // of the GPU's lane
 	job         int
 	round       int64
 	start, p, d int64
@@ -53,12 +54,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		return "jobs", value
 	}
 	var tasks []plainTask
-	type span struct {
-		from, to int64
-		job      int
-		first    int64
-		last     int64
-	}
+	type span struct{ from, to int64 }
 	spans := map[string][]span{}
 	lanes := map[string]bool{}
 	for x := range s.Lanes {
@@ -87,14 +83,14 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			}
 			for r := range e.Rounds {
 				for n := range e.Tasks {
-					tasks = append(tasks, plainTask{l.GPU, kind, job, e.Round + r, e.StartUs + r*e.PeriodUs + n*p, p, d})
+					tasks = append(tasks, plainTask{l.GPU, kind, y, job, e.Round + r, e.StartUs + r*e.PeriodUs + n*p, p, d})
 				}
 			}
 			if e.StartUs < before {
 				return "order of a lane", value
 			}
 			before = e.StartUs
-			spans[l.GPU] = append(spans[l.GPU], span{e.StartUs, 0, job, e.Round, e.Round + e.Rounds - 1})
+			spans[l.GPU] = append(spans[l.GPU], span{e.StartUs, 0})
 		}
 	}
 	// Ends of rounds, and how many tasks they have.
@@ -140,12 +136,8 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		if !slices.ContainsFunc(open[t.gpu], func(w hare.Window) bool { return w.StartUs <= from && to <= w.EndUs }) {
 			return "service", value
 		}
-		for x := range spans[t.gpu] {
-			s := &spans[t.gpu][x]
-			if s.job == t.job && s.first <= t.round && t.round <= s.last && s.from <= t.start {
-				s.to = max(s.to, to)
-			}
-		}
+		entry := &spans[t.gpu][t.entry]
+		entry.to = max(entry.to, to)
 		for _, o := range tasks[:a] {
 			if oFrom, oTo := held(o); o.gpu == t.gpu && from < oTo && oFrom < to {
 				return "overlap", value
