@@ -163,19 +163,6 @@ func formsIn(v any) []Form {
 	return nil
 }
 
-// namedForm is the form of a document that has no table:
-// its name alone.
-type namedForm string
-
-// NamedForm refers to a component that the specification has from elsewhere.
-func NamedForm(name string) Form { return namedForm(name) }
-
-func (n namedForm) Name() string           { return string(n) }
-func (n namedForm) About() string          { return "" }
-func (n namedForm) Names() []string        { return nil }
-func (n namedForm) Schema() map[string]any { return nil }
-func (n namedForm) Parts() []Form          { return nil }
-
 // Forms are those of the documents of the domain that have tables, without their
 // parts.
 func Forms() []Form {
