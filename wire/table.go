@@ -506,12 +506,12 @@ func Strings[T any](name string, at func(*T) *[]string, most int, what string) F
 		})
 }
 
-// maxLabel limits the characters of names and values of a StringMap.
-const maxLabel = 200
+// MaxLabel is the largest number of characters of a name or a value of a StringMap.
+const MaxLabel = 200
 
 // StringMap is an object of at most so many strings; an empty one is left out.
 func StringMap[T any](name string, at func(*T) *map[string]string, most int) Field[T] {
-	f := NewField(name, MapOf(Schema{"type": "string", "maxLength": maxLabel}),
+	f := NewField(name, MapOf(Schema{"type": "string", "maxLength": MaxLabel}),
 		func(r *Reader, v *T) error { return r.stringMap(at(v), most) },
 		func(b []byte, v *T) []byte {
 			m := *at(v)
@@ -531,8 +531,8 @@ func (r *Reader) stringMap(to *map[string]string, most int) error {
 			return true, err
 		}
 		m[name] = text
-		if utf8.RuneCountInString(name) > maxLabel || utf8.RuneCountInString(text) > maxLabel {
-			return true, r.Fault("too_large", "names and values have at most %d characters", maxLabel)
+		if utf8.RuneCountInString(name) > MaxLabel || utf8.RuneCountInString(text) > MaxLabel {
+			return true, r.Fault("too_large", "names and values have at most %d characters", MaxLabel)
 		}
 		return true, nil
 	})

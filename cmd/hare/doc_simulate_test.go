@@ -22,5 +22,5 @@ func TestSimulatePage(t *testing.T) {
 	if _, err := pool.Ready(t.Context()); err != nil {
 		t.Skip(err) // the page's figures are HiGHS's
 	}
-	checkPage(t, "../../docs/simulate.md", changingSpeed, 15)
+	checkPage(t, "../../docs/simulate.md", changingSpeed, 16)
 }

@@ -69,7 +69,7 @@ func checkFlag(f *pflag.Flag) string {
 			return "not be empty: leave it out for the default"
 		}
 		return ""
-	case "stringSlice":
+	case "stringSlice", "stringArray":
 		all := f.Value.(pflag.SliceValue).GetSlice()
 		for _, s := range all {
 			if s == "" {

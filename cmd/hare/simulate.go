@@ -30,7 +30,7 @@ import (
 type simulateFlags struct {
 	remote                              remoteFlags
 	limit                               time.Duration
-	policies                            []string
+	policies, labels                    []string
 	trace, format, table, instance      string
 	generate                            int
 	arrivals, sync                      string
@@ -125,6 +125,8 @@ an instance (--instance); or drawn (--generate).`,
 	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress line")
+	flags.StringArrayVar(&f.labels, "label", nil, "KEY=VALUE, a text of your own that the JSON of the report repeats; "+
+		"may be given several times")
 	f.remote.add(c)
 	flags.DurationVar(&f.limit, "time-limit", 0, "with --server: how long it may take there, waiting included "+
 		"(default: the server's --max-time)")
@@ -312,6 +314,9 @@ func (f *simulateFlags) request() (*study.Request, error) {
 	}
 	var err error
 	if req.Prices, err = parsePrices(f.prices); err != nil {
+		return nil, err
+	}
+	if req.Labels, err = parseLabels(f.labels); err != nil {
 		return nil, err
 	}
 	if err := noTwice(f.trace, f.table, f.cluster, f.instance, f.faults); err != nil {

@@ -27,7 +27,7 @@ func TestSimulateOnAServer(t *testing.T) {
 	faults := file(t, "faults.csv", "gpu,from_s,until_s\nv100/0,100,900\n")
 	for _, args := range [][]string{
 		{"--policy", "gavel:fifo_perf,hlas", "--trace", trace, "--gpus", "v100=2,k80=2", "--repeat", "2", "--seed", "3",
-			"--faults", faults, "--jobs", "1-2", "--restart", "1s"},
+			"--faults", faults, "--jobs", "1-2", "--restart", "1s", "--label", "ticket=4711"},
 		{"--policy", "srtf,kueue", "--generate", "12", "--sync", "gang", "--arrivals", "uniform:60", "--repeat", "2",
 			"--quantum", "10s", "--switch", "500ms", "--mtbf", "2h"},
 		{"--policy", "pollux:tiresias", "--trace", "pollux_workload_6.csv", "--interval", "240s"},

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -72,6 +73,36 @@ func withoutClock(text string) string {
 	return strings.ReplaceAll(strings.Join(kept, "\n"), ",\n    }", "\n    }") // they are a run's last
 }
 
+// manyLabels are flags of n labels.
+func manyLabels(n int) []string {
+	var flags []string
+	for i := range n {
+		flags = append(flags, "--label", strconv.Itoa(i)+"=x")
+	}
+	return flags
+}
+
+// Labels come back with the report, whatever characters they have.
+func TestSimulateLabels(t *testing.T) {
+	args := []string{"simulate", "--policy", "gavel:fifo", "--trace", "small_test", "--gpus", "v100=8", "--json",
+		"--label", "ticket=4711", "--label", `note=a=b, "é"`, "--label", "empty="}
+	for _, more := range [][]string{nil, manyLabels(61)} {
+		out, errs, code := runHare(t, "", append(args, more...)...)
+		var got struct {
+			Labels map[string]string `json:"labels"`
+		}
+		if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitDone {
+			t.Fatal(code, errs, err)
+		}
+		if len(got.Labels) != 3+len(more)/2 || got.Labels["ticket"] != "4711" || got.Labels["note"] != `a=b, "é"` {
+			t.Errorf("labels %q", got.Labels)
+		}
+		if v, there := got.Labels["empty"]; v != "" || !there {
+			t.Errorf("labels %q", got.Labels)
+		}
+	}
+}
+
 func TestSimulateBadInput(t *testing.T) {
 	trace := func(row string) string {
 		return file(t, "jobs.csv", "job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n"+row+"\n")
@@ -131,7 +162,14 @@ func TestSimulateBadInput(t *testing.T) {
 		"failing always": {append(gpus, "--policy", "hlas", "--failures", "1e9"), "lower the rate of failures"},
 		"elastic faults": {[]string{"--policy", "optimus", "--trace", "pollux_workload_6.csv", "--mtbf", "1h"},
 			"hare: policy optimus changes the widths of jobs, and with that faults by chance are not simulated"},
-		"two prices": {append(gpus, "--policy", cost, "--prices", "v100=1,V100=2"), `"V100" has two prices`},
+		"label's form":   {append(gpus, "--policy", "hlas", "--label", "ticket"), `--label: "ticket": write KEY=VALUE`},
+		"label's key":    {append(gpus, "--policy", "hlas", "--label", "=4711"), `--label: "=4711": write KEY=VALUE`},
+		"empty label":    {append(gpus, "--policy", "hlas", "--label", ""), "--label must not have empty parts"},
+		"two labels":     {append(gpus, "--policy", "hlas", "--label", "a=1", "--label", "a=2"), `--label: "a" has two values`},
+		"label's length": {append(gpus, "--policy", "hlas", "--label", "a="+strings.Repeat("é", 201)), "at most 200 characters"},
+		"label's bytes":  {append(gpus, "--policy", "hlas", "--label", "a=\xff"), `--label: "a=\xff" is not UTF-8`},
+		"labels":         {append(append(gpus, "--policy", "hlas"), manyLabels(65)...), "there are 65 labels: at most 64"},
+		"two prices":     {append(gpus, "--policy", cost, "--prices", "v100=1,V100=2"), `"V100" has two prices`},
 	} {
 		out, errs, code := runHare(t, "", append([]string{"simulate"}, f.args...)...)
 		if code != exitUsage || out != "" || !strings.Contains(errs, f.want) || strings.Count(errs, "\n") != 1 {

@@ -121,6 +121,9 @@ const (
 	DetailJobs = "jobs"
 )
 
+// MaxLabels is the largest number of labels of a request.
+const MaxLabels = 64
+
 // Limits of what a document can say.
 const (
 	maxPolicies  = 1000 // keeps the list of a hostile document short; who simulates has a limit too
@@ -188,7 +191,7 @@ var Form = wire.NewTable("SimulationRequest",
 		About("detail jobs asks for the figures of every job.").Default(DetailRuns),
 	wire.TimeLimit("time_limit_s", func(r *Request) *time.Duration { return &r.TimeLimit }, 1).
 		About("time_limit_s covers waiting in the queue too; left out: the server's."),
-	wire.StringMap("labels", func(r *Request) *map[string]string { return &r.Labels }, 64).
+	wire.StringMap("labels", func(r *Request) *map[string]string { return &r.Labels }, MaxLabels).
 		About("labels are the caller's own, and come back with the report."),
 	wire.OneOf("bound", func(r *Request) *string { return &r.Bound }, BoundNever, BoundAuto, BoundAlways).
 		About("bound auto adds the certified bound of what policies of tasks played, where there are few enough jobs for some seconds; always does so for any number.").Default(BoundNever),
