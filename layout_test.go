@@ -56,7 +56,8 @@ func readLayout(t *testing.T) map[string][]string {
 			layout[name] = append(layout[name], quoted[1])
 		}
 		if len(layout[name]) == 0 && imports != "nothing" {
-			t.Errorf("%s: the row of %s names no package: say nothing, all, or packages in backquotes", layoutPage, name)
+			t.Errorf("%s: the row of %s names no package: say nothing, all, or packages in backquotes", layoutPage,
+				name)
 		}
 	}
 	if len(layout) < 10 {
@@ -196,7 +197,8 @@ func TestLayoutTable(t *testing.T) {
 // instance, schedules, bounds or takes a plan apart is among them.
 var verifierTakes = map[string][]string{
 	modulePath: {
-		"Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang", "Instance",
+		"Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang",
+		"Instance",
 		"Job", "Lane",
 		"LostWork", "MaxExact", "MaxGPUs", "MethodCriticalPath", "MethodMachine", "MethodPrice", "Node",
 		"ObjectiveWeightedJCT", "Product",

@@ -105,8 +105,9 @@ func NewModel(inst *Instance) *Model {
 	m.Jobs = make([]ModelJob, len(inst.Jobs))
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
-		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks, Sync: j.Sync,
-			Mix: j.Mix}
+		mj := ModelJob{WeightMicro: j.WeightMicro, ReleaseUs: j.ReleaseUs, Rounds: j.Rounds, Tasks: j.Tasks,
+			Sync: j.Sync,
+			Mix:  j.Mix}
 		for _, p := range j.On {
 			if t, ok := typeIndex[p.Type]; ok && served[t] {
 				mj.Modes = append(mj.Modes, Mode{Type: t, ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})

@@ -134,7 +134,8 @@ func TestModelAgreesWithItsInstance(t *testing.T) {
 			var modes []hare.Mode
 			for _, p := range j.On {
 				if ever[p.Type] {
-					modes = append(modes, hare.Mode{Type: slices.Index(m.Types, p.Type), ComputeUs: p.ComputeUs, SyncUs: p.SyncUs})
+					modes = append(modes, hare.Mode{Type: slices.Index(m.Types, p.Type), ComputeUs: p.ComputeUs,
+						SyncUs: p.SyncUs})
 				}
 			}
 			got := m.Jobs[i]

@@ -22,7 +22,8 @@ func (inst *Instance) ValidateLong() error { return inst.validate(true) }
 func (inst *Instance) validate(long bool) error {
 	var all InvalidErrors
 	if inst.Objective != ObjectiveWeightedJCT {
-		all.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q", Clip(inst.Objective),
+		all.Add("/objective", "not_supported", "objective %q is not supported by this version: use %q",
+			Clip(inst.Objective),
 			ObjectiveWeightedJCT)
 	}
 	if !utf8.ValidString(inst.Name) {
@@ -67,7 +68,8 @@ func (inst *Instance) validate(long bool) error {
 		}
 		all.CheckJob(at, j)
 		if first, twice := ids[j.ID]; twice {
-			all.Add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", Clip(j.ID), first)
+			all.Add(at+"/id", "duplicate_id", "id %q stands twice, first at /jobs/%d: ids must differ", Clip(j.ID),
+				first)
 		} else {
 			ids[j.ID] = i
 		}
@@ -96,7 +98,8 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 	case n.Name == "":
 		es.Add(at+"/name", "missing_field", "a node needs a name")
 	case strings.Contains(n.Name, "/"):
-		es.Add(at+"/name", "bad_name", "node name %q must not contain a slash: GPUs are called node/index", Clip(n.Name))
+		es.Add(at+"/name", "bad_name", "node name %q must not contain a slash: GPUs are called node/index",
+			Clip(n.Name))
 	case !utf8.ValidString(n.Name):
 		es.Add(at+"/name", "bad_name", "must be UTF-8")
 	}
@@ -125,7 +128,8 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 		case end == Forever:
 			es.Add(p, "bad_window", "follows a window that never ends: put windows in order, disjoint")
 		case w.StartUs < end:
-			es.Add(p, "bad_window", "starts at %s, before the end of the last one at %s: put windows in order, disjoint",
+			es.Add(p, "bad_window", "starts at %s, before the end of the last one at %s: put windows in order, "+
+				"disjoint",
 				FormatMicros(w.StartUs), FormatMicros(end))
 		default:
 			end = w.EndUs
@@ -138,7 +142,8 @@ func (es *InvalidErrors) CheckNode(at string, n *Node, countable bool) {
 		if b.GPU < 0 || countable && int64(b.GPU) >= each {
 			es.Add(p+"/gpu", "out_of_range", "GPU %d: this node has %d, counted from 0", b.GPU, each)
 		} else if first, twice := place[b.GPU]; twice {
-			es.Add(p+"/gpu", "duplicate_id", "GPU %d stands twice, first at busy/%d: give its last until_s once", b.GPU, first)
+			es.Add(p+"/gpu", "duplicate_id", "GPU %d stands twice, first at busy/%d: give its last until_s once",
+				b.GPU, first)
 		} else {
 			place[b.GPU] = i
 		}
@@ -319,7 +324,8 @@ func (h *horizon) add(j *Job) bool {
 // addHorizonFault adds the fault of the job at which h became too large.
 func (es *InvalidErrors) addHorizonFault(at string, h *horizon) {
 	if h.weight > maxWeight {
-		es.Add(at+"/weight", "too_large", "the weights up to this one add up to more than %s: divide all by the same number",
+		es.Add(at+"/weight", "too_large", "the weights up to this one add up to more than %s: divide all by the "+
+			"same number",
 			FormatMicros(maxWeight))
 		return
 	}

@@ -23,7 +23,8 @@ func valid() *hare.Instance {
 		Jobs: []hare.Job{
 			{ID: "x", WeightMicro: 1e6, Rounds: 2, Tasks: 3, On: []hare.Profile{{Type: "K80", ComputeUs: 1},
 				{Type: "T4", ComputeUs: 2, SyncUs: 1}}},
-			{ID: "y", Rounds: 1, Tasks: 1, Sync: hare.Gang, Mix: true, On: []hare.Profile{{Type: "V100", ComputeUs: 1}}},
+			{ID: "y", Rounds: 1, Tasks: 1, Sync: hare.Gang, Mix: true,
+				On: []hare.Profile{{Type: "V100", ComputeUs: 1}}},
 		},
 	}
 }
@@ -92,8 +93,9 @@ func TestBuiltInstancesAreValidated(t *testing.T) {
 		}, "too_large /jobs/1"},
 		"too heavy": {func(i *hare.Instance) {
 			for n := range 600 {
-				i.Jobs = append(i.Jobs, hare.Job{ID: strings.Repeat("z", n+1), WeightMicro: hare.MaxExact, Rounds: 1, Tasks: 1,
-					On: i.Jobs[0].On})
+				i.Jobs = append(i.Jobs, hare.Job{ID: strings.Repeat("z", n+1), WeightMicro: hare.MaxExact, Rounds: 1,
+					Tasks: 1,
+					On:    i.Jobs[0].On})
 			}
 		}, "too_large /jobs/513/weight"},
 	} {

@@ -29,8 +29,9 @@ func tinyGangInstance(r *rand.Rand) *hare.Instance {
 	gpus := 3 + r.IntN(3)
 	inst.Cluster.Nodes = []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: gpus}}}}
 	if r.IntN(3) == 0 {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "m", GPUs: []hare.TypeCount{{Type: "A", Count: 1}},
-			Windows: []hare.Window{{StartUs: 1e6, EndUs: 4e6}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+			hare.Node{Name: "m", GPUs: []hare.TypeCount{{Type: "A", Count: 1}},
+				Windows: []hare.Window{{StartUs: 1e6, EndUs: 4e6}}})
 	}
 	for i := range 2 + r.IntN(2) {
 		j := hare.Job{ID: fmt.Sprint(i), WeightMicro: int64(1+r.IntN(3)) * 1e6, Rounds: int64(1 + r.IntN(2)),
@@ -208,7 +209,8 @@ func TestCertificatesOfSizesAndSteps(t *testing.T) {
 			continue
 		}
 		judged++
-		rel, err := relax.Run(t.Context(), m, relax.Config{Method: hare.MethodPrice, Workers: 1, Cells: 24, Effort: 0.3})
+		rel, err := relax.Run(t.Context(), m, relax.Config{Method: hare.MethodPrice, Workers: 1, Cells: 24,
+			Effort: 0.3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,10 +246,12 @@ func TestCertificatesOfSizesAndSteps(t *testing.T) {
 		}
 		python.add(t, inst, c, bound)
 	}
-	t.Logf("%d instances, %d certificates, %d better by steps, %d by sizes or steps", judged, len(python.want), bySteps,
+	t.Logf("%d instances, %d certificates, %d better by steps, %d by sizes or steps", judged, len(python.want),
+		bySteps,
 		bySizes)
 	if judged < n*6/10 || bySteps < n/20 || bySizes < n/10 {
-		t.Errorf("of %d instances %d were judged; steps raised %d bounds, sizes or steps %d", n, judged, bySteps, bySizes)
+		t.Errorf("of %d instances %d were judged; steps raised %d bounds, sizes or steps %d", n, judged, bySteps,
+			bySizes)
 	}
 	python.run(t)
 }

@@ -203,7 +203,8 @@ func (gc *GapCase) instance() (*hare.Instance, error) {
 		return nil, fmt.Errorf("%s: %w", gc.Name, err)
 	}
 	if frozen := GapSetHash(gc.Name); frozen != "" && frozen != wire.SHA256(inst) {
-		return nil, fmt.Errorf("%s has the hash %s and was frozen with %s: this is another set", gc.Name, wire.SHA256(inst),
+		return nil, fmt.Errorf("%s has the hash %s and was frozen with %s: this is another set", gc.Name,
+			wire.SHA256(inst),
 			frozen)
 	}
 	return inst, nil

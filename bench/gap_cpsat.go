@@ -128,7 +128,8 @@ func (cs *CPSAT) run(ctx context.Context, inst *hare.Instance, limit time.Durati
 	}
 	if err != nil {
 		last := strings.Split(strings.TrimSpace(faults.String()), "\n")
-		row.Termination = "failed: " + cmp.Or(last[len(last)-1], err.Error()) // out of memory, or numbers beyond 64 bits
+		// out of memory, or numbers beyond 64 bits
+		row.Termination = "failed: " + cmp.Or(last[len(last)-1], err.Error())
 		return nil
 	}
 	row.Seconds, row.Termination = a.Seconds, a.Status
@@ -257,7 +258,8 @@ func cpsatSchedule(m *hare.Model, blocks []cpsatBlock) (*hare.Schedule, error) {
 			given++
 			free[g] = b.startUs + b.rounds*hold
 			l := &sched.Lanes[g]
-			l.Job, l.Round, l.Rounds = append(l.Job, int32(b.job)), append(l.Round, b.round), append(l.Rounds, b.rounds)
+			l.Job, l.Round, l.Rounds = append(l.Job, int32(b.job)), append(l.Round, b.round), append(l.Rounds,
+				b.rounds)
 			l.Tasks, l.StartUs = append(l.Tasks, tasks), append(l.StartUs, b.startUs)
 			period := int64(0)
 			if b.rounds > 1 {

@@ -132,14 +132,17 @@ func Pause(inst *hare.Instance, span float64) {
 				if count == 0 {
 					continue
 				}
-				node := hare.Node{Name: fmt.Sprintf("%s-%d", n.Name, part), GPUs: []hare.TypeCount{{Type: g.Type, Count: count}}}
+				node := hare.Node{Name: fmt.Sprintf("%s-%d", n.Name, part),
+					GPUs: []hare.TypeCount{{Type: g.Type, Count: count}}}
 				switch part {
 				case 0:
 					node.Busy = []hare.Busy{{GPU: 0, UntilUs: at(1. / 8)}}
 				case 1:
-					node.Windows = []hare.Window{{StartUs: 0, EndUs: at(1. / 4)}, {StartUs: at(1. / 2), EndUs: hare.Forever}}
+					node.Windows = []hare.Window{{StartUs: 0, EndUs: at(1. / 4)},
+						{StartUs: at(1. / 2), EndUs: hare.Forever}}
 				case 3:
-					node.Windows = []hare.Window{{StartUs: 0, EndUs: at(3. / 4)}, {StartUs: at(1), EndUs: hare.Forever}}
+					node.Windows = []hare.Window{{StartUs: 0, EndUs: at(3. / 4)},
+						{StartUs: at(1), EndUs: hare.Forever}}
 				}
 				nodes = append(nodes, node)
 			}
@@ -250,7 +253,8 @@ var frozenFiles = []struct {
 	limits map[string]string
 }{
 	{"standard-200", "V100=64,P100=48,K80=24,M60=24", 200, 0, 0, true, map[string]string{
-		"relaxed": "0.3,2,30", "gang": "0.3,2,30", "rigid": "0.3,2,30", "mixed": "2", "pausing": "2", "mixed-pausing": "2"}},
+		"relaxed": "0.3,2,30", "gang": "0.3,2,30", "rigid": "0.3,2,30", "mixed": "2", "pausing": "2",
+		"mixed-pausing": "2"}},
 	{"arrivals-200", "V100=64,P100=48,K80=24,M60=24", 200, 1200, 0, false,
 		map[string]string{"relaxed": "2,30", "gang": "2", "rigid": "2"}},
 	{"gavel-500-on-108", "", 0, 0, 0, false, map[string]string{"gang": "2", "rigid": "2"}},
@@ -295,9 +299,11 @@ func figures(dir string, seeds []uint64) []GapCase {
 				continue
 			}
 			for _, seed := range seeds {
-				out = append(out, GapCase{Name: fmt.Sprintf("%s-seed-%d", base, seed), Cell: base + " (seeds)", Limits: limits,
+				out = append(out, GapCase{Name: fmt.Sprintf("%s-seed-%d", base, seed), Cell: base + " (seeds)",
+					Limits: limits,
 					Make: func() (*hare.Instance, error) {
-						inst, err := generator{jobs: f.jobs, gpus: f.gpus, sync: "relaxed", span: f.span, seed: seed}.instance()
+						inst, err := generator{jobs: f.jobs, gpus: f.gpus, sync: "relaxed", span: f.span,
+							seed: seed}.instance()
 						if err == nil && f.small > 0 {
 							for i := range inst.Jobs {
 								j := &inst.Jobs[i]

@@ -20,7 +20,8 @@ import (
 )
 
 func gapRow(instance, cell, method string, limit float64, value, bound int64) *GapRow {
-	row := &GapRow{Instance: instance, Cell: cell, Method: method, LimitS: limit, Seconds: limit + 0.25, BoundHolds: true}
+	row := &GapRow{Instance: instance, Cell: cell, Method: method, LimitS: limit, Seconds: limit + 0.25,
+		BoundHolds: true}
 	if value > 0 {
 		v := hare.Product(value, 1e12)
 		row.Value = &v
@@ -48,7 +49,8 @@ func TestGapSummary(t *testing.T) {
 	}}
 	var got []string
 	for _, s := range rep.Summary() {
-		got = append(got, strings.Join([]string{s.Cell, figure(s.LimitS), figure(float64(s.Instances)), Percent(s.Median),
+		got = append(got, strings.Join([]string{s.Cell, figure(s.LimitS), figure(float64(s.Instances)),
+			Percent(s.Median),
 			Percent(s.Worst), figure(s.WorstSeconds)}, " "))
 	}
 	want := []string{"z 1 4 15.00 30.00 1.25", "z 2 1 10.00 10.00 2.25", "y 1 1 – – 1.25", "x 1 3 50.00 – 1.25"}
@@ -117,7 +119,8 @@ func TestRunGap(t *testing.T) {
 	rows := 0
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	cfg := GapConfig{Cases: cases[:2], Limits: []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}, Seed: 1,
+	cfg := GapConfig{Cases: cases[:2], Limits: []time.Duration{100 * time.Millisecond, 200 * time.Millisecond},
+		Seed: 1,
 		Progress: func(p GapProgress) {
 			if p.Total != 4 || p.Left != []time.Duration{600e6, 500e6, 300e6, 200e6}[p.Done] {
 				t.Errorf("%+v", p)
@@ -155,7 +158,8 @@ func TestRunGap(t *testing.T) {
 		Rows        []struct{ Value, Bound, Gap json.Number }
 		Summary     []struct{ Cell string }
 	}
-	if err := json.Unmarshal(text, &doc); err != nil || !doc.Interrupted || len(doc.Rows) != 3 || len(doc.Summary) != 2 ||
+	if err := json.Unmarshal(text, &doc); err != nil || !doc.Interrupted || len(doc.Rows) != 3 ||
+		len(doc.Summary) != 2 ||
 		doc.Rows[0].Value == "" {
 		t.Errorf("%v: %+v", err, doc)
 	}

@@ -40,7 +40,8 @@ func (r *GapReport) WriteCSV(w io.Writer) error {
 		if row.Gap != nil {
 			gap = strconv.FormatFloat(*row.Gap, 'g', 6, 64)
 		}
-		lines = append(lines, []string{row.Instance, row.Cell, strconv.Itoa(row.Jobs), strconv.Itoa(row.GPUs), row.Method,
+		lines = append(lines, []string{row.Instance, row.Cell, strconv.Itoa(row.Jobs), strconv.Itoa(row.GPUs),
+			row.Method,
 			row.Model,
 			figure(row.LimitS), strconv.FormatFloat(row.Seconds, 'f', 3, 64), row.Termination, exact(row.Value),
 			exact(row.Bound), strconv.FormatBool(row.BoundHolds), gap})
@@ -76,7 +77,8 @@ func (r *GapReport) WriteMarkdown(w io.Writer) error {
 	}
 	r.writeSummary(b)
 	if all := r.Comparisons(); len(all) > 0 {
-		b.WriteString("\n| instance | limit, s | gap | CP-SAT's best model | its value over Hare's | over Hare's best " +
+		b.WriteString("\n| instance | limit, s | gap | CP-SAT's best model | its value over Hare's | over Hare's " +
+			"best " +
 			"bound | its bound / Hare's | interval LP / Hare's bound |\n|---|---|---|---|---|---|---|---|\n")
 		for _, c := range all {
 			model := c.Status
@@ -175,7 +177,8 @@ func (row *GapRow) Line() string {
 		method += " " + row.Model
 	}
 	return fmt.Sprintf("%-32s %-13s %6s s  value %-12s bound %-12s gap %7s %%  %s, %.2f s",
-		row.Instance, method, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap), row.Termination,
+		row.Instance, method, figure(row.LimitS), short(row.Value), short(row.Bound), Percent(row.Gap),
+		row.Termination,
 		row.Seconds)
 }
 

@@ -245,7 +245,8 @@ func TestOnlineGain(t *testing.T) {
 		if c.all[0].out.Events < 100_000 {
 			continue // too short to measure
 		}
-		fmt.Fprintf(&speed, "| %s | %s | %d | %.2f | %.2f |\n", w.name, gpus, c.all[0].out.Events, c.all[0].took.Seconds(),
+		fmt.Fprintf(&speed, "| %s | %s | %d | %.2f | %.2f |\n", w.name, gpus, c.all[0].out.Events,
+			c.all[0].took.Seconds(),
 			c.all[1].took.Seconds())
 	}
 	if *onlineDir != "" {

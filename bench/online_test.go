@@ -94,7 +94,8 @@ func TestSimulatorAndSessionDecideAlike(t *testing.T) {
 		parameters string
 	}{
 		{"gavel", gavel("gang"), "hlas", ""},
-		{"gavel, many queues", gavel("gang"), "hlas", `{"queues":3,"thresholds_s":[600,7200],"kappa":1,"reference":"V100"}`},
+		{"gavel, many queues", gavel("gang"), "hlas",
+			`{"queues":3,"thresholds_s":[600,7200],"kappa":1,"reference":"V100"}`},
 		{"gavel, rigid, first come", gavel("rigid"), "fifo", ""},
 		{"relaxed with arrivals", firstJobs(frozen(t, "arrivals-200"), 60), "hlas", `{"thresholds_s":[20]}`},
 		{"relaxed, GPUs come and go", addNodeEvents(frozen(t, "relaxed-50")), "hlas", `{"thresholds_s":[5]}`},

@@ -71,7 +71,8 @@ func TestJobsFillFewNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(inst.Jobs) > 600 || !strings.Contains(c.Name, "gang") && !strings.Contains(c.Name, "rigid") && !strings.Contains(c.Name, "mixed") {
+			if len(inst.Jobs) > 600 || !strings.Contains(c.Name, "gang") && !strings.Contains(c.Name, "rigid") &&
+				!strings.Contains(c.Name, "mixed") {
 				continue
 			}
 			onNodesOf(inst, size)

@@ -42,7 +42,8 @@ func BenchmarkQuality(b *testing.B) {
 			b.Fatal(err)
 		}
 		inst, _, err := trace.Import("gavel", trace.ImportConfig{
-			Config: trace.Config{GPUs: gpus, Sync: "gang"}, Trace: trace.Source{Name: "gavel_trace_continuous5600_single.csv"},
+			Config: trace.Config{GPUs: gpus, Sync: "gang"},
+			Trace:  trace.Source{Name: "gavel_trace_continuous5600_single.csv"},
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -70,8 +71,10 @@ func BenchmarkQuality(b *testing.B) {
 			2 * time.Second},
 		{"standard-200-rigid", func(b testing.TB) *hare.Instance { return held(frozen(b, "standard-200"), hare.Rigid) },
 			2 * time.Second},
-		{"gavel-500-on-36", func(b testing.TB) *hare.Instance { return frozen(b, "gavel-500-on-36") }, 2 * time.Second},
-		{"gavel-500-on-108", func(b testing.TB) *hare.Instance { return frozen(b, "gavel-500-on-108") }, 2 * time.Second},
+		{"gavel-500-on-36", func(b testing.TB) *hare.Instance { return frozen(b, "gavel-500-on-36") },
+			2 * time.Second},
+		{"gavel-500-on-108", func(b testing.TB) *hare.Instance { return frozen(b, "gavel-500-on-108") },
+			2 * time.Second},
 		{"arrivals-200", func(b testing.TB) *hare.Instance { return frozen(b, "arrivals-200") }, 2 * time.Second},
 		{"standard-2000", func(b testing.TB) *hare.Instance { return frozen(b, "standard-2000") }, 10 * time.Second},
 		{"gavel-continuous-5600", continuous, 5 * time.Second},

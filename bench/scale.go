@@ -55,7 +55,8 @@ func RunScale(ctx context.Context, name string, cfg trace.PhillyConfig) (*ScaleR
 	if err != nil {
 		return nil, err
 	}
-	row := &ScaleRow{Policy: name, Jobs: len(inst.Jobs), Sync: inst.Jobs[0].Sync.String(), Load: cfg.Load, Seed: cfg.Seed,
+	row := &ScaleRow{Policy: name, Jobs: len(inst.Jobs), Sync: inst.Jobs[0].Sync.String(), Load: cfg.Load,
+		Seed:  cfg.Seed,
 		MakeS: time.Since(start).Seconds()}
 	if row.Sync == "gang" {
 		row.QuantumS = cfg.Quantum.Seconds()
@@ -109,7 +110,8 @@ func WriteScale(w io.Writer, rows []ScaleRow) error {
 		if r.QuantumS > 0 {
 			sync += " of " + strconv.FormatFloat(r.QuantumS, 'f', -1, 64) + " s"
 		}
-		if _, err := fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %.0f | %.2f | %.0f | %.0f | %d |\n", r.Policy, sync, r.Jobs,
+		if _, err := fmt.Fprintf(w, "| %s | %s | %d | %d | %d | %.0f | %.2f | %.0f | %.0f | %d |\n", r.Policy, sync,
+			r.Jobs,
 			r.GPUs, r.Events,
 			r.MakespanS/86400, r.WallS, r.JobsPerS(), r.EventsPerS(), r.PeakRSSBytes>>20); err != nil {
 			return err

@@ -52,7 +52,8 @@ func mixedScenarios(inst *hare.Instance, n int, seed uint64) []string {
 		case x < 19:
 			change = fmt.Sprintf(`"scale_weights":%s`, []string{"2", "3"}[r.IntN(2)])
 		default:
-			change = fmt.Sprintf(`"patch":[{"op":"add","path":"/jobs/%d/release_s","value":%d}]`, at, 30*(1+r.IntN(10)))
+			change = fmt.Sprintf(`"patch":[{"op":"add","path":"/jobs/%d/release_s","value":%d}]`, at,
+				30*(1+r.IntN(10)))
 		}
 		out[i] = fmt.Sprintf(`{"id":"s%d",%s}`, i, change)
 	}
@@ -117,7 +118,8 @@ func BenchmarkWhatIf(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				b.Logf("%+v, base after %v, %v in all; mean width of %v whole intervals %.0f", counts, first, time.Since(began), n,
+				b.Logf("%+v, base after %v, %v in all; mean width of %v whole intervals %.0f", counts, first,
+					time.Since(began), n,
 					width/n)
 			}
 		})

@@ -60,7 +60,8 @@ func TestAll(t *testing.T) {
 					bounded++
 				}
 				if run.Bound > 0 && !(run.Ratio >= 1) || !(run.Metrics.MeanJCTS > 0) {
-					t.Errorf("%s on %s: ratio %g, mean JCT %g", run.Scheme, run.Instance, run.Ratio, run.Metrics.MeanJCTS)
+					t.Errorf("%s on %s: ratio %g, mean JCT %g", run.Scheme, run.Instance, run.Ratio,
+						run.Metrics.MeanJCTS)
 				}
 			}
 			if checked != bounded || said != size || bounded < len(r.Runs) && x.Name != "stragglers" {
@@ -128,7 +129,8 @@ func TestHeterogeneity(t *testing.T) {
 		}
 		seen++
 		if math.Abs(run.Metrics.MeanJCTS-jct) > 1e-6 || run.Ratio != 1 {
-			t.Errorf("%s with %g V100: %g s, %g × bound; want %g", run.Variant, run.X, run.Metrics.MeanJCTS, run.Ratio, jct)
+			t.Errorf("%s with %g V100: %g s, %g × bound; want %g", run.Variant, run.X, run.Metrics.MeanJCTS,
+				run.Ratio, jct)
 		}
 	}
 	if seen != 13 {

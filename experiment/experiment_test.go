@@ -112,7 +112,8 @@ func TestRefusedRun(t *testing.T) {
 	if r != nil || !errors.Is(err, bad) || !strings.Contains(err.Error(), "fifo") {
 		t.Error(r, err)
 	}
-	if _, err := x.Run(t.Context(), experiment.Config{Policies: []string{"hals"}, Instances: tiny(t)[:1]}); err == nil ||
+	if _, err := x.Run(t.Context(), experiment.Config{Policies: []string{"hals"},
+		Instances: tiny(t)[:1]}); err == nil ||
 		!strings.Contains(err.Error(), `"hlas"`) {
 		t.Error(err)
 	}

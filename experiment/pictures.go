@@ -94,7 +94,8 @@ const cdfPoints = 150
 
 // curves are the CDFs of the JCT, over the jobs of all instances of a group.
 func (r *Report) curves(rows []Row) *plot.Lines {
-	l := &plot.Lines{X: "JCT, minutes", Legend: rows[0].Group + " · share of jobs completed within, %, over all instances", High: 100, LogX: true}
+	l := &plot.Lines{X: "JCT, minutes", Legend: rows[0].Group +
+		" · share of jobs completed within, %, over all instances", High: 100, LogX: true}
 	for i := range rows {
 		y := &rows[i]
 		var all []float64

@@ -55,7 +55,8 @@ func (r *Report) Rows() []Row {
 		}{
 			{&y.WeightedJCTS, m.WeightedJCTS}, {&y.Lower, x.Lower},
 			{&y.MeanJCTS, m.MeanJCTS}, {&y.MeanOver, x.MeanOver}, {&y.P90JCTS, m.P90JCTS}, {&y.P99JCTS, m.P99JCTS},
-			{&y.MakespanS, m.MakespanS}, {&y.Utilization, 100 * m.Utilization}, {&y.MeanRho, m.MeanRho}, {&y.Jain, m.Jain},
+			{&y.MakespanS, m.MakespanS}, {&y.Utilization, 100 * m.Utilization}, {&y.MeanRho, m.MeanRho}, {&y.Jain,
+				m.Jain},
 			{&y.Switches, float64(m.Switches)}, {&y.P99Slowdown, m.P99Slowdown}, {&y.WorstSlowdown, x.WorstSlowdown},
 			{&y.LongJCTS, x.LongJCTS}, {&y.Within, 100 * m.Share(withinS)}, {&y.ShareThen, 100 * x.ShareThen},
 		} {
@@ -83,11 +84,13 @@ type measure struct {
 }
 
 var (
-	weighted      = measure{name: "weighted JCT", of: func(y *Row) sim.Stat { return y.WeightedJCTS }, bounded: true}
-	overBound     = measure{name: "value/bound", digits: 3, of: func(y *Row) sim.Stat { return y.Ratio }, bounded: true}
-	lower         = measure{name: "first is lower by %", digits: 1, of: func(y *Row) sim.Stat { return y.Lower }}
-	meanJCT       = measure{name: "mean JCT s", of: func(y *Row) sim.Stat { return y.MeanJCTS }}
-	meanOver      = measure{name: "mean JCT over the first's", digits: 2, of: func(y *Row) sim.Stat { return y.MeanOver }}
+	weighted  = measure{name: "weighted JCT", of: func(y *Row) sim.Stat { return y.WeightedJCTS }, bounded: true}
+	overBound = measure{name: "value/bound", digits: 3, of: func(y *Row) sim.Stat { return y.Ratio },
+		bounded: true}
+	lower    = measure{name: "first is lower by %", digits: 1, of: func(y *Row) sim.Stat { return y.Lower }}
+	meanJCT  = measure{name: "mean JCT s", of: func(y *Row) sim.Stat { return y.MeanJCTS }}
+	meanOver = measure{name: "mean JCT over the first's", digits: 2,
+		of: func(y *Row) sim.Stat { return y.MeanOver }}
 	longJCT       = measure{name: "mean JCT of long jobs s", of: func(y *Row) sim.Stat { return y.LongJCTS }}
 	p99Slowdown   = measure{name: "p99 slowdown", digits: 1, of: func(y *Row) sim.Stat { return y.P99Slowdown }}
 	worstSlowdown = measure{name: "worst slowdown", digits: 1, of: func(y *Row) sim.Stat { return y.WorstSlowdown }}

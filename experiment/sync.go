@@ -25,7 +25,8 @@ var syncs = Info{
 					return nil, err
 				}
 				inst.Name += "-" + sync.String()
-				cases = append(cases, Case{Group: "arrivals over 1200 s", Variant: sync.String(), Seed: seed, Inst: inst})
+				cases = append(cases, Case{Group: "arrivals over 1200 s", Variant: sync.String(), Seed: seed,
+					Inst: inst})
 			}
 		}
 		return cases, nil
@@ -58,16 +59,19 @@ var heterogeneity = Info{
 					us := func(s float64) int64 { return int64(s*1e6 + 0.5) }
 					inst := &hare.Instance{
 						Name: fmt.Sprintf("%s-%s-%d", m.name, v.name, fast), Objective: hare.ObjectiveWeightedJCT,
-						Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "k", GPUs: []hare.TypeCount{{Type: "K80", Count: 8}}}}},
+						Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "k",
+							GPUs: []hare.TypeCount{{Type: "K80", Count: 8}}}}},
 						Jobs: []hare.Job{{
 							ID: m.name, WeightMicro: 1e6, Rounds: 20, Tasks: 8, Sync: v.sync, Mix: v.mix,
 							On: []hare.Profile{{Type: "K80", ComputeUs: us(m.slow), SyncUs: us(m.syncS)}},
 						}},
 					}
 					if fast > 0 {
-						inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "v", GPUs: []hare.TypeCount{{Type: "V100",
-							Count: fast}}})
-						inst.Jobs[0].On = append(inst.Jobs[0].On, hare.Profile{Type: "V100", ComputeUs: us(m.fast), SyncUs: us(m.syncS)})
+						inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+							hare.Node{Name: "v", GPUs: []hare.TypeCount{{Type: "V100",
+								Count: fast}}})
+						inst.Jobs[0].On = append(inst.Jobs[0].On,
+							hare.Profile{Type: "V100", ComputeUs: us(m.fast), SyncUs: us(m.syncS)})
 					}
 					cases = append(cases, Case{Group: m.name, X: float64(fast), Variant: v.name, Inst: inst})
 				}

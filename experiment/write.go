@@ -46,9 +46,12 @@ func (r *Report) Write(dir string) ([]string, error) {
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	lines := [][]string{{
-		"group", "x", "variant", "seed", "instance", "scheme", "policy", "knows", "weighted_jct_s", "bound_s", "value_over_bound", "first_lower_percent",
-		"mean_jct_s", "mean_jct_over_first", "p50_jct_s", "p90_jct_s", "p99_jct_s", "makespan_s", "utilization", "mean_wait_s", "p99_wait_s", "mean_slowdown",
-		"p99_slowdown", "worst_slowdown", "long_jobs_jct_s", "mean_rho", "worst_rho", "jain", "switches", "share_within_25_min", "share_when_first_has_90_5",
+		"group", "x", "variant", "seed", "instance", "scheme", "policy", "knows", "weighted_jct_s", "bound_s",
+		"value_over_bound", "first_lower_percent",
+		"mean_jct_s", "mean_jct_over_first", "p50_jct_s", "p90_jct_s", "p99_jct_s", "makespan_s", "utilization",
+		"mean_wait_s", "p99_wait_s", "mean_slowdown",
+		"p99_slowdown", "worst_slowdown", "long_jobs_jct_s", "mean_rho", "worst_rho", "jain", "switches",
+		"share_within_25_min", "share_when_first_has_90_5",
 	}}
 	f := func(x float64) string { return strconv.FormatFloat(x, 'f', 6, 64) }
 	for _, x := range r.Runs {
@@ -56,8 +59,10 @@ func (r *Report) CSV(w io.Writer) error {
 		lines = append(lines, []string{
 			x.Group, strconv.FormatFloat(x.X, 'g', -1, 64), x.Variant, strconv.FormatUint(x.Seed,
 				10), x.Instance, x.Scheme, x.Policy.Name, string(x.Policy.Knows()),
-			f(m.WeightedJCTS), f(x.Bound), f(x.Ratio), f(x.Lower), f(m.MeanJCTS), f(x.MeanOver), f(m.P50JCTS), f(m.P90JCTS), f(m.P99JCTS), f(m.MakespanS),
-			f(m.Utilization), f(m.MeanWaitS), f(m.P99WaitS), f(m.MeanSlowdown), f(m.P99Slowdown), f(x.WorstSlowdown), f(x.LongJCTS), f(m.MeanRho), f(m.WorstRho),
+			f(m.WeightedJCTS), f(x.Bound), f(x.Ratio), f(x.Lower), f(m.MeanJCTS), f(x.MeanOver), f(m.P50JCTS),
+			f(m.P90JCTS), f(m.P99JCTS), f(m.MakespanS),
+			f(m.Utilization), f(m.MeanWaitS), f(m.P99WaitS), f(m.MeanSlowdown), f(m.P99Slowdown), f(x.WorstSlowdown),
+			f(x.LongJCTS), f(m.MeanRho), f(m.WorstRho),
 			f(m.Jain), strconv.FormatInt(m.Switches, 10), f(m.Share(withinS)), f(x.ShareThen),
 		})
 	}

@@ -145,7 +145,8 @@ func (an *annealing) findInitialState(ctx context.Context, rel *hare.Relaxation)
 	}
 	ranks := p.priorities(rel)
 	for n := range len(ranks) * len(lambdas) * 2 {
-		if n > 0 && (l.work >= an.cfg.Moves/10 || ctx.Err() != nil || an.cfg.Elapsed != nil && an.cfg.Elapsed() > 1.0/3) {
+		if n > 0 && (l.work >= an.cfg.Moves/10 || ctx.Err() != nil ||
+			an.cfg.Elapsed != nil && an.cfg.Elapsed() > 1.0/3) {
 			break
 		}
 		if n%2 == 1 && !p.gangs {

@@ -88,7 +88,8 @@ func newDecoder(ap *annealProblem) *decoder {
 		end:      make([]int64, n), seq: make([][]entry, types), snapshots: make([]typeCapacity, 1),
 		snapshotType:  make([]int16, 1),
 		freeSnapshots: make([][]int32, types), snapshotInterval: make([]int, types), dirty: make([]dirtyRange, types),
-		abortAbove: math.Inf(1), trialOf: make([]int64, n), newSegments: make([][]segment, n), newEnd: make([]int64, n)}
+		abortAbove: math.Inf(1), trialOf: make([]int64, n), newSegments: make([][]segment, n), newEnd: make([]int64,
+			n)}
 	for k := range ap.empty {
 		dec.capacities = append(dec.capacities, newTypeCapacity(ap.empty[k]))
 	}

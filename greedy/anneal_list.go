@@ -50,7 +50,8 @@ func (ls *listScheduler) schedule(ctx context.Context, order []int32, lambda flo
 			if lambda > 0 {
 				for x := range ls.finder.segments {
 					s := &ls.finder.segments[x]
-					cost += lambda * float64(s.width) * (ls.p.cumulativePrice(s.typ, s.end) - ls.p.cumulativePrice(s.typ, s.start))
+					cost += lambda * float64(s.width) * (ls.p.cumulativePrice(s.typ,
+						s.end) - ls.p.cumulativePrice(s.typ, s.start))
 				}
 			}
 			if best == never || cost < bestCost || cost == bestCost && end < best {

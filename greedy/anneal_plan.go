@@ -112,7 +112,8 @@ func (dec *decoder) toPlan() *Plan {
 	}
 	for _, blocks := range out.Jobs {
 		slices.SortStableFunc(blocks, func(a, b Block) int {
-			return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.Class, b.Class))
+			return cmp.Or(cmp.Compare(a.Round, b.Round), cmp.Compare(a.StartUs, b.StartUs),
+				cmp.Compare(a.Class, b.Class))
 		})
 	}
 	return out

@@ -66,8 +66,9 @@ func (sf *slotFinder) appendSegment(k int16, pools int, width []int64, round, ro
 	}
 	for i, w := range width[:pools] {
 		if w > 0 {
-			sf.segments = append(sf.segments, segment{typ: k, pool: int16(i), width: int32(w), round: round, rounds: rounds,
-				start: start, end: end})
+			sf.segments = append(sf.segments, segment{typ: k, pool: int16(i), width: int32(w), round: round,
+				rounds: rounds,
+				start:  start, end: end})
 		}
 	}
 }

@@ -31,7 +31,8 @@ func checkGangs(m *hare.Model, p *Plan) error {
 		rounds := make([]round, j.Rounds)
 		for _, b := range p.Jobs[i] {
 			k := m.Classes[b.Class].Type
-			if d := dur[k]; d == 0 || b.PeriodUs < b.HoldUs || !j.Mix && b.HoldUs != d || b.HoldUs < d || b.Tasks != 1 ||
+			if d := dur[k]; d == 0 || b.PeriodUs < b.HoldUs || !j.Mix && b.HoldUs != d || b.HoldUs < d ||
+				b.Tasks != 1 ||
 				b.Width < 1 {
 				return fmt.Errorf("%s: block %+v", id, b)
 			}
@@ -74,7 +75,8 @@ func checkGangs(m *hare.Model, p *Plan) error {
 				}
 			}
 			if !fits || used > int64(len(m.Classes[c].GPUs)) {
-				return fmt.Errorf("class %d at %d: %d of %d GPUs, in a window: %v", c, h.from, used, len(m.Classes[c].GPUs), fits)
+				return fmt.Errorf("class %d at %d: %d of %d GPUs, in a window: %v", c, h.from, used,
+					len(m.Classes[c].GPUs), fits)
 			}
 		}
 	}
@@ -155,7 +157,8 @@ func TestPlacesAgainstInstants(t *testing.T) {
 			if s.round+s.rounds < round || s.start < until && s.round != round {
 				t.Fatalf("seed %d: segs %+v", seed, sc.segments)
 			}
-			if s.end-s.start != s.rounds*j.dur[s.typ] || tracks[s.typ][s.pool].minFree(s.start, s.end) < int64(s.width) {
+			if s.end-s.start != s.rounds*j.dur[s.typ] ||
+				tracks[s.typ][s.pool].minFree(s.start, s.end) < int64(s.width) {
 				t.Fatalf("seed %d: seg %+v has no room", seed, s)
 			}
 			until, round = s.start, s.round

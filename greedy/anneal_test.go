@@ -281,8 +281,9 @@ func TestAnnealIsDeterministic(t *testing.T) {
 		m := standard(t, sync)
 		run := func(workers int, seed int64) (*Plan, []hare.Amount) {
 			var seen []hare.Amount
-			p, _, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: seed, Moves: moves, Workers: workers,
-				Report: func(v hare.Amount) { seen = append(seen, v) }})
+			p, _, err := anneal(context.Background(), m, nil, nil,
+				ImproveConfig{Seed: seed, Moves: moves, Workers: workers,
+					Report: func(v hare.Amount) { seen = append(seen, v) }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -344,7 +345,8 @@ func BenchmarkAnneal(b *testing.B) {
 			m := standard(b, sync)
 			evaluations := int64(0)
 			for b.Loop() {
-				_, stats, err := anneal(context.Background(), m, nil, nil, ImproveConfig{Seed: 1, Moves: 1_000_000, Workers: 1})
+				_, stats, err := anneal(context.Background(), m, nil, nil,
+					ImproveConfig{Seed: 1, Moves: 1_000_000, Workers: 1})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -42,7 +42,8 @@ func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	for c, blocks := range byClass {
 		all.Go(func() {
 			slices.SortFunc(blocks, func(a, b jobBlock) int {
-				return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.job, b.job), cmp.Compare(a.index, b.index))
+				return cmp.Or(cmp.Compare(a.StartUs, b.StartUs), cmp.Compare(a.job, b.job),
+					cmp.Compare(a.index, b.index))
 			})
 			if errs[c] = colour(m, c, blocks, s.Lanes); errs[c] == nil && packsNodes(m, c, blocks) {
 				errs[c] = colourFewNodes(m, c, blocks, s.Lanes)
@@ -91,7 +92,8 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 				idle = idle[:len(idle)-1]
 			}
 			if g < 0 {
-				return fmt.Errorf("greedy: class %d has no free GPU at %d µs for job %q", c, b.StartUs, m.Instance.Jobs[b.job].ID)
+				return fmt.Errorf("greedy: class %d has no free GPU at %d µs for job %q", c, b.StartUs,
+					m.Instance.Jobs[b.job].ID)
 			}
 			free[g], last[g] = false, b.job
 			busy.push(event{b.endUs(), g})
@@ -104,7 +106,8 @@ func colour(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 // appendEntry adds a block to a lane. It extends the last entry instead if the block's
 // tasks follow that entry in the same round without a gap.
 func appendEntry(l *hare.Lane, b jobBlock) {
-	if n := len(l.Job) - 1; n >= 0 && b.Rounds == 1 && l.Rounds[n] == 1 && l.Job[n] == b.job && l.Round[n] == b.Round &&
+	if n := len(l.Job) - 1; n >= 0 && b.Rounds == 1 && l.Rounds[n] == 1 && l.Job[n] == b.job &&
+		l.Round[n] == b.Round &&
 		b.PeriodUs == 0 {
 		// HoldUs is the compute time of Tasks tasks in a relaxed round.
 		each := b.HoldUs / int64(b.Tasks)

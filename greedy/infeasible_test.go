@@ -29,7 +29,8 @@ func TestGangsThatAreNeverTogether(t *testing.T) {
 		code  string
 	}{
 		{"apart", job(hare.Gang, 2), []hare.Node{node("a", "A", 0, 20), node("b", "A", 20, 40)}, "never_together"},
-		{"together for less than a round", job(hare.Gang, 2), []hare.Node{node("a", "A", 0, 14), node("b", "A", 10, 40)},
+		{"together for less than a round", job(hare.Gang, 2),
+			[]hare.Node{node("a", "A", 0, 14), node("b", "A", 10, 40)},
 			"never_together"},
 		{"together for a round", job(hare.Gang, 2), []hare.Node{node("a", "A", 0, 15), node("b", "A", 10, 40)}, ""},
 		{"rigid, for a round", job(hare.Rigid, 2), []hare.Node{node("a", "A", 0, 19), node("b", "A", 10, 40)},

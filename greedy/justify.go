@@ -124,7 +124,8 @@ func (res *residual) latestCandidate(cands []candidate, release int64) (best int
 	best = -1
 	from := release
 	for x := range cands {
-		if c := &cands[x]; c.width > 0 && (c.start > from || c.start == from && (best < 0 || c.width > cands[best].width)) {
+		if c := &cands[x]; c.width > 0 && (c.start > from ||
+			c.start == from && (best < 0 || c.width > cands[best].width)) {
 			best, from = x, c.start
 		}
 	}

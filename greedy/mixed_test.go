@@ -51,7 +51,8 @@ func TestMixedPlansAreFeasible(t *testing.T) {
 			better++
 		}
 		cfg.Workers = 3
-		if again, _, err := Improve(t.Context(), m, relaxation(m), given, cfg); err != nil || !reflect.DeepEqual(p, again) {
+		if again, _, err := Improve(t.Context(), m, relaxation(m), given, cfg); err != nil ||
+			!reflect.DeepEqual(p, again) {
 			t.Fatalf("seed %d: one worker and three differ: %v", seed, err)
 		}
 	}

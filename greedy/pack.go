@@ -93,7 +93,8 @@ func colourNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) err
 			byJob[last[g]] = append(byJob[last[g]], g)
 		}
 		if b.Width > idle.total {
-			return fmt.Errorf("greedy: class %d has no free GPU at %d µs for job %q", c, b.StartUs, m.Instance.Jobs[b.job].ID)
+			return fmt.Errorf("greedy: class %d has no free GPU at %d µs for job %q", c, b.StartUs,
+				m.Instance.Jobs[b.job].ID)
 		}
 		chosen = chosen[:0]
 		missing := func() int32 { return b.Width - int32(len(chosen)) }

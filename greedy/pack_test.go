@@ -14,13 +14,16 @@ import (
 func threeNodes(rounds int64) (*hare.Model, *Plan) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	for _, name := range []string{"a", "b", "c"} {
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: "V100", Count: 8}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+			hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: "V100", Count: 8}}})
 	}
 	plan := &Plan{}
 	add := func(id string, width, compute, start int64) {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, Rounds: rounds, Tasks: width, Sync: hare.Rigid,
-			On: []hare.Profile{{Type: "V100", ComputeUs: compute}}})
-		plan.Jobs = append(plan.Jobs, []Block{{Width: int32(width), Tasks: 1, Rounds: rounds, StartUs: start * rounds, PeriodUs: compute, HoldUs: compute}})
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: id, WeightMicro: 1e6, Rounds: rounds, Tasks: width,
+			Sync: hare.Rigid,
+			On:   []hare.Profile{{Type: "V100", ComputeUs: compute}}})
+		plan.Jobs = append(plan.Jobs, []Block{{Width: int32(width), Tasks: 1, Rounds: rounds, StartUs: start * rounds,
+			PeriodUs: compute, HoldUs: compute}})
 		plan.EndUs = append(plan.EndUs, (start+compute)*rounds)
 	}
 	add("short", 4, 10, 0)
@@ -39,7 +42,8 @@ func TestWideJobGetsTheEmptyNode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if value, _, faults := verify.ScheduleValue(m.Instance, s); len(faults) > 0 || value.Cmp(plan.Value(m)) != 0 {
+			if value, _, faults := verify.ScheduleValue(m.Instance, s); len(faults) > 0 ||
+				value.Cmp(plan.Value(m)) != 0 {
 				t.Fatal(value, faults)
 			}
 			for _, l := range s.Lanes {

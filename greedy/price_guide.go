@@ -121,7 +121,8 @@ func (pg *priceGuide) tabulate(i int, horizon int64) {
 		share := float64(t.rounds*md.ComputeUs) * float64(j.Tasks) / float64(span)
 		for x := range n {
 			from := int64(x) * t.step
-			price[k*n+x] = share * (pg.cumulativePrice(int(md.Type), from+span) - pg.cumulativePrice(int(md.Type), from))
+			price[k*n+x] = share * (pg.cumulativePrice(int(md.Type), from+span) - pg.cumulativePrice(int(md.Type),
+				from))
 		}
 	}
 	for l := range levels {

@@ -48,7 +48,8 @@ func TestGuideValues(t *testing.T) {
 				if left > 0 {
 					best = math.Inf(1)
 					for _, md := range m.Jobs[0].Modes {
-						best = min(best, float64(j.Tasks)*price(int(md.Type), u, u+md.ComputeUs)+before(left-1, u+md.DurationUs()))
+						best = min(best, float64(j.Tasks)*price(int(md.Type), u, u+md.ComputeUs)+before(left-1,
+							u+md.DurationUs()))
 					}
 					if u < 100 {
 						best = min(best, memo[u+1])

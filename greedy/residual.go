@@ -117,7 +117,8 @@ func (res *residual) candidates(j *hare.ModelJob, ready int64) []candidate {
 	for i := range j.Modes {
 		md := &j.Modes[i]
 		for _, c := range res.byType[md.Type] {
-			cands = append(cands, candidate{class: c, mode: int32(i), hold: md.ComputeUs, dur: md.DurationUs(), start: ready})
+			cands = append(cands, candidate{class: c, mode: int32(i), hold: md.ComputeUs, dur: md.DurationUs(),
+				start: ready})
 		}
 	}
 	res.candidatesBuffer = cands

@@ -171,7 +171,8 @@ func (rr *ruinRecreate) evictBlockers(i int) bool {
 	rr.releaseAll(rr.plan.Jobs[i])
 	fits := rr.reserveAll(old)
 	for j := 0; j < len(rr.m.Jobs) && !fits && len(rr.ruined) <= maxEvicted; j++ {
-		if j == i || rr.plan.EndUs[j] <= rr.m.Jobs[i].ReleaseUs || firstStart(rr.plan.Jobs[j]) >= rr.cfg.Previous.EndUs[i] {
+		if j == i || rr.plan.EndUs[j] <= rr.m.Jobs[i].ReleaseUs ||
+			firstStart(rr.plan.Jobs[j]) >= rr.cfg.Previous.EndUs[i] {
 			continue
 		}
 		rr.left -= int64(len(old)) * int64(len(rr.plan.Jobs[j])) / comparisonsPerMove

@@ -59,8 +59,9 @@ func (res *residual) placeRuns(i int, ready int64, out *[]Block) (end int64, ok 
 	j := &res.m.Jobs[i]
 	first := len(*out)
 	free, now := newMergedProfile(res, j, ready)
-	rp := &runPlacer{residual: res, job: j, free: free, allocator: newAllocator(j, res.costs.byJob[i], res.costs.speed),
-		modes: make([]int64, len(j.Modes))}
+	rp := &runPlacer{residual: res, job: j, free: free,
+		allocator: newAllocator(j, res.costs.byJob[i], res.costs.speed),
+		modes:     make([]int64, len(j.Modes))}
 	all := make([]int64, len(j.Modes))
 	for at, c := range free.classes {
 		all[free.mode[at]] += int64(len(res.m.Classes[c].GPUs))

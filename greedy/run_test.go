@@ -101,7 +101,8 @@ func TestRunsAreFeasible(t *testing.T) {
 				t.Fatal(err)
 			}
 			accept(t, m, better, fmt.Sprint("seed ", seed, " improved"))
-			single, _, err := searchRelaxed(t.Context(), m, relaxation(m), p, ImproveConfig{Seed: 1, Moves: 300, Workers: 1},
+			single, _, err := searchRelaxed(t.Context(), m, relaxation(m), p,
+				ImproveConfig{Seed: 1, Moves: 300, Workers: 1},
 				big)
 			if err != nil || !reflect.DeepEqual(single, better) {
 				t.Fatalf("seed %d: one worker and several differ: %v", seed, err)
@@ -124,8 +125,9 @@ func relaxation(m *hare.Model) *hare.Relaxation {
 	rel := &hare.Relaxation{Progress: make([][]hare.Point, len(m.Jobs)), GridUs: []int64{0, 50, 300, 4000}}
 	for i := range m.Jobs {
 		j := &m.Jobs[i]
-		rel.Progress[i] = []hare.Point{{TimeUs: float64(j.ReleaseUs)}, {TimeUs: float64(j.ReleaseUs) + float64(j.Rounds),
-			Rounds: float64(j.Rounds)}}
+		rel.Progress[i] = []hare.Point{{TimeUs: float64(j.ReleaseUs)},
+			{TimeUs: float64(j.ReleaseUs) + float64(j.Rounds),
+				Rounds: float64(j.Rounds)}}
 	}
 	for k := range m.Types {
 		rel.Prices = append(rel.Prices, []float64{3, float64(k), 0.5})

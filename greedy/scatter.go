@@ -131,7 +131,8 @@ func (rp *runPlacer) placeInIntervals(spans []freeInterval, t, by, round int64, 
 	out *[]Block) (end int64, ok bool) {
 	slices.SortStableFunc(spans, func(a, b freeInterval) int {
 		x, y := &rp.job.Modes[rp.free.mode[a.at]], &rp.job.Modes[rp.free.mode[b.at]]
-		return cmp.Or(cmp.Compare(x.DurationUs(), y.DurationUs()), cmp.Compare(a.start, b.start), cmp.Compare(a.at, b.at))
+		return cmp.Or(cmp.Compare(x.DurationUs(), y.DurationUs()), cmp.Compare(a.start, b.start),
+			cmp.Compare(a.at, b.at))
 	})
 	first := len(*out)
 	left, held := rp.job.Tasks, 0.0
@@ -141,7 +142,8 @@ func (rp *runPlacer) placeInIntervals(spans []freeInterval, t, by, round int64, 
 		}
 		k := rp.free.mode[x.at]
 		hold := tasks * rp.job.Modes[k].ComputeUs
-		*out = append(*out, Block{Class: rp.free.classes[x.at], Width: width, Tasks: int32(tasks), Round: round, Rounds: 1,
+		*out = append(*out, Block{Class: rp.free.classes[x.at], Width: width, Tasks: int32(tasks), Round: round,
+			Rounds:  1,
 			StartUs: x.start, HoldUs: hold})
 		left -= int64(width) * tasks
 		held += float64(width) * float64(hold) * rp.allocator.speed[k]

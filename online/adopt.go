@@ -33,7 +33,8 @@ func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error
 		starts = starts[used:]
 	}
 	if c.restarting != none {
-		return fmt.Errorf("recorded decisions: job %q holds its GPUs for the next round, and the record does not start it", c.jobs[c.restarting].id)
+		return fmt.Errorf("recorded decisions: job %q holds its GPUs for the next round, and the record does not "+
+			"start it", c.jobs[c.restarting].id)
 	}
 	c.gatherOnly()
 	return nil

@@ -47,7 +47,8 @@ func (c *core) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	a := e.Arrived
 	if _, twice := c.jobOf[a.ID]; twice {
-		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must differ", a.ID)
+		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must "+
+			"differ", a.ID)
 	}
 	fresh := 0
 	for _, p := range a.On {
@@ -107,7 +108,8 @@ func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	j := &c.jobs[ji]
 	if g == none {
-		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task, j.id, j.syncing[at].gpu)
+		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
+			j.id, j.syncing[at].gpu)
 	}
 	c.pass(nowUs)
 	if j.sync != hare.Relaxed {
@@ -127,7 +129,8 @@ func (c *core) taskEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return err
 	}
 	if e.ComputeUs < 0 || e.ComputeUs > hare.MaxExact || e.SyncUs < 0 || e.SyncUs > hare.MaxExact {
-		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s", hare.FormatMicros(hare.MaxExact))
+		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
+			hare.FormatMicros(hare.MaxExact))
 	}
 	c.pass(nowUs)
 	j := &c.jobs[ji]

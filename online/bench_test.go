@@ -56,7 +56,8 @@ func newLoad(b testing.TB, name string, events int) *load {
 	kindOf := map[string]int{}
 	for n := range gpus / 8 {
 		k := n % len(kinds)
-		cl.Nodes = append(cl.Nodes, hare.Node{Name: "n" + strconv.Itoa(n), GPUs: []hare.TypeCount{{Type: kinds[k], Count: 8}}})
+		cl.Nodes = append(cl.Nodes, hare.Node{Name: "n" + strconv.Itoa(n),
+			GPUs: []hare.TypeCount{{Type: kinds[k], Count: 8}}})
 		for g := range 8 {
 			kindOf[fmt.Sprintf("n%d/%d", n, g)] = k
 		}
@@ -105,7 +106,8 @@ func newLoad(b testing.TB, name string, events int) *load {
 		}
 		for _, d := range ds {
 			us := base[d.Job]*slowdown[kindOf[d.GPU]] + r.Int64N(1000)
-			push(hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU, ComputeUs: us, AtUs: e.AtUs + us})
+			push(hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU,
+				ComputeUs: us, AtUs: e.AtUs + us})
 		}
 	}
 	loads[name] = l
@@ -180,7 +182,8 @@ func (c *core) someRunning(n int) []hare.Event {
 		j := &c.jobs[i]
 		for g := j.head; g != none && len(events) < n; g = c.gpus[g].next {
 			if x := &c.gpus[g]; !x.ended {
-				events = append(events, hare.Event{Type: hare.EventTaskEnded, Job: j.id, Round: j.round, Task: x.task, GPU: x.name, ComputeUs: 1e6})
+				events = append(events, hare.Event{Type: hare.EventTaskEnded, Job: j.id, Round: j.round, Task: x.task,
+					GPU: x.name, ComputeUs: 1e6})
 			}
 		}
 	}

@@ -22,7 +22,8 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	case a.Sync > hare.Rigid:
 		return invalid("/job/sync", "bad_value", "must be relaxed, gang or rigid")
 	case a.Sync != hare.Relaxed && a.Tasks > hare.MaxGPUs:
-		return invalid("/job/tasks", "out_of_range", "%d GPUs at once are more than a session can have (%d): lower tasks or use relaxed", a.Tasks, hare.MaxGPUs)
+		return invalid("/job/tasks", "out_of_range",
+			"%d GPUs at once are more than a session can have (%d): lower tasks or use relaxed", a.Tasks, hare.MaxGPUs)
 	case a.Mix && a.Sync != hare.Gang:
 		return invalid("/job/mix", "not_allowed", "mix is a choice of gang jobs alone")
 	case len(a.On) == 0:
@@ -30,7 +31,8 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	}
 	for i, p := range a.On {
 		if p.ComputeUs < 0 || p.ComputeUs > hare.MaxExact || p.SyncUs < 0 || p.SyncUs > hare.MaxExact {
-			return invalid("/job/on", "out_of_range", "the times on %q must not be negative or above %s", p.Type, hare.FormatMicros(hare.MaxExact))
+			return invalid("/job/on", "out_of_range", "the times on %q must not be negative or above %s", p.Type,
+				hare.FormatMicros(hare.MaxExact))
 		}
 		if slices.ContainsFunc(a.On[:i], func(q hare.Profile) bool { return q.Type == p.Type }) {
 			return invalid("/job/on", "duplicate_name", "type %q stands twice", p.Type)

@@ -53,7 +53,8 @@ func unlike(b testing.TB, distinct, mixing, warm int) (h *HLAS, events func([]ha
 	cl := &hare.Cluster{}
 	kindOf := map[string]int{}
 	for n := range gpus / 8 {
-		cl.Nodes = append(cl.Nodes, hare.Node{Name: "n" + strconv.Itoa(n), GPUs: []hare.TypeCount{{Type: fmt.Sprintf("T%02d", n%types), Count: 8}}})
+		cl.Nodes = append(cl.Nodes, hare.Node{Name: "n" + strconv.Itoa(n),
+			GPUs: []hare.TypeCount{{Type: fmt.Sprintf("T%02d", n%types), Count: 8}}})
 		for g := range 8 {
 			kindOf[fmt.Sprintf("n%d/%d", n, g)] = n % types
 		}
@@ -80,7 +81,8 @@ func unlike(b testing.TB, distinct, mixing, warm int) (h *HLAS, events func([]ha
 		mask := 1 + r.IntN(1<<types-1)
 		for k := range types {
 			if mask>>k&1 == 1 {
-				j.On = append(j.On, hare.Profile{Type: fmt.Sprintf("T%02d", k), ComputeUs: (1 + r.Int64N(9)) * 300_000})
+				j.On = append(j.On, hare.Profile{Type: fmt.Sprintf("T%02d", k),
+					ComputeUs: (1 + r.Int64N(9)) * 300_000})
 			}
 		}
 		models[i] = j
@@ -99,7 +101,8 @@ func unlike(b testing.TB, distinct, mixing, warm int) (h *HLAS, events func([]ha
 		us := 300_000 + r.Int64N(2_000_000)
 		for _, d := range ds {
 			us += r.Int64N(1000)
-			push(hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU, ComputeUs: us, AtUs: e.AtUs + us})
+			push(hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU,
+				ComputeUs: us, AtUs: e.AtUs + us})
 		}
 		return e
 	}

@@ -177,7 +177,8 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 		n := &cl.Nodes[i]
 		at := "/cluster/nodes/" + strconv.Itoa(i)
 		if n.Windows != nil || len(n.Busy) > 0 {
-			return invalid(at, "not_supported", "a session does not know the future: leave in_service_s and busy out and send gpu_joined and gpu_left")
+			return invalid(at, "not_supported", "a session does not know the future: leave in_service_s and busy "+
+				"out and send gpu_joined and gpu_left")
 		}
 		if n.Name == "" {
 			return invalid(at+"/name", "missing_field", "a node needs a name")
@@ -204,7 +205,8 @@ func (c *core) addCluster(cl *hare.Cluster) error {
 				name := n.Name + "/" + strconv.Itoa(at)
 				at++
 				if _, twice := c.gpuOf[name]; twice {
-					return invalid("/cluster/nodes/"+strconv.Itoa(i)+"/name", "duplicate_id", "GPU %q stands twice: node names must differ", name)
+					return invalid("/cluster/nodes/"+strconv.Itoa(i)+"/name", "duplicate_id",
+						"GPU %q stands twice: node names must differ", name)
 				}
 				if len(c.gpuOf) >= hare.MaxGPUs {
 					return invalid("/cluster", "too_large", "a session has at most %d GPUs", hare.MaxGPUs)
@@ -221,7 +223,8 @@ func invalid(pointer, code, format string, a ...any) *hare.InvalidError {
 }
 
 func tooManyTypes(pointer string) *hare.InvalidError {
-	return invalid(pointer, "too_many_types", "a session names at most %d GPU types, of GPUs and profiles together: leave out those that it does not have", maxTypes)
+	return invalid(pointer, "too_many_types", "a session names at most %d GPU types, of GPUs and profiles "+
+		"together: leave out those that it does not have", maxTypes)
 }
 
 // roomForType says whether kind(name) may be called.

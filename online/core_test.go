@@ -161,7 +161,8 @@ func TestAdoptGathersInTurn(t *testing.T) {
 		{Name: "c", GPUs: []hare.TypeCount{{Type: "C", Count: 2}}},
 	}}
 	arrive := func(id string, tasks int64, sync hare.Sync, on ...hare.Profile) hare.Event {
-		return hare.Event{Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, Tasks: tasks, Sync: sync, On: on}}
+		return hare.Event{Type: hare.EventJobArrived, Job: id,
+			Arrived: &hare.Job{ID: id, Tasks: tasks, Sync: sync, On: on}}
 	}
 	on := func(kind string, us int64) hare.Profile { return hare.Profile{Type: kind, ComputeUs: us} }
 	cfg := HLASConfig{ThresholdsUs: []int64{100_000}, Kappa: 1000}
@@ -203,7 +204,8 @@ func TestNothingGrows(t *testing.T) {
 	c := h.c
 	for i := range int64(20_000) {
 		name := strconv.FormatInt(i, 10)
-		j := &hare.Job{ID: name, Tasks: 1 + i%3, Sync: hare.Sync(i % 3), Mix: i%3 == 1 && i%2 == 0, On: onBoth()[:1+i%2]}
+		j := &hare.Job{ID: name, Tasks: 1 + i%3, Sync: hare.Sync(i % 3), Mix: i%3 == 1 && i%2 == 0,
+			On: onBoth()[:1+i%2]}
 		for k, e := range []hare.Event{
 			{Type: hare.EventGPUJoined, GPU: "x/" + name, GPUType: "T4"},
 			{Type: hare.EventJobArrived, Job: name, Arrived: j},
@@ -217,9 +219,11 @@ func TestNothingGrows(t *testing.T) {
 			}
 		}
 	}
-	if len(c.jobs) > 8 || len(c.gpus) > 4 || len(c.classes) > 8 || len(c.due) > 8 || len(c.types) != 2 || cap(c.out) > 64 ||
+	if len(c.jobs) > 8 || len(c.gpus) > 4 || len(c.classes) > 8 || len(c.due) > 8 || len(c.types) != 2 ||
+		cap(c.out) > 64 ||
 		len(c.types[0].line.at) > 8 || len(c.lineAt) > 8 || len(c.vacantJobs) > 8 || len(c.vacantClasses) > 8 {
-		t.Errorf("%d jobs, %d GPUs, %d classes, %d due, %d types", len(c.jobs), len(c.gpus), len(c.classes), len(c.due), len(c.types))
+		t.Errorf("%d jobs, %d GPUs, %d classes, %d due, %d types", len(c.jobs), len(c.gpus), len(c.classes),
+			len(c.due), len(c.types))
 	}
 	if n := len(h.AppendSnapshot(nil)); n > 2000 {
 		t.Errorf("a snapshot of %d bytes", n)
@@ -248,11 +252,14 @@ func TestExtremes(t *testing.T) {
 			h = again
 			return ds
 		}
-		ds := step(hare.Event{Type: hare.EventJobArrived, Arrived: &hare.Job{ID: "j", Tasks: tasks, Sync: sync, On: on}})
-		step(hare.Event{Type: hare.EventJobArrived, Arrived: &hare.Job{ID: "k", Tasks: 1, On: []hare.Profile{{Type: "T4"}, {Type: "V100"}}}})
+		ds := step(hare.Event{Type: hare.EventJobArrived,
+			Arrived: &hare.Job{ID: "j", Tasks: tasks, Sync: sync, On: on}})
+		step(hare.Event{Type: hare.EventJobArrived,
+			Arrived: &hare.Job{ID: "k", Tasks: 1, On: []hare.Profile{{Type: "T4"}, {Type: "V100"}}}})
 		now = hare.MaxExact
 		for _, d := range ds {
-			step(hare.Event{Type: hare.EventTaskEnded, Job: "j", Round: d.Round, Task: d.Task, GPU: d.GPU, ComputeUs: hare.MaxExact, SyncUs: hare.MaxExact})
+			step(hare.Event{Type: hare.EventTaskEnded, Job: "j", Round: d.Round, Task: d.Task, GPU: d.GPU,
+				ComputeUs: hare.MaxExact, SyncUs: hare.MaxExact})
 		}
 		step(hare.Event{Type: hare.EventTick})
 		if j, _ := h.Explain("j"); j.CountedUs != math.MaxInt64 || j.Queue != "last" {
@@ -292,7 +299,8 @@ func TestAdoptRefusesWhatCannotBe(t *testing.T) {
 		{"no GPU", false, []hare.Decision{start(0, "a/1"), start(1, "a/9")}, "not free"},
 	} {
 		h, _ := NewHLAS(small, HLASConfig{})
-		e := hare.Event{Type: hare.EventJobArrived, Arrived: &hare.Job{ID: "j", Tasks: 2, Sync: hare.Gang, Mix: c.mix, On: onBoth()}}
+		e := hare.Event{Type: hare.EventJobArrived,
+			Arrived: &hare.Job{ID: "j", Tasks: 2, Sync: hare.Gang, Mix: c.mix, On: onBoth()}}
 		err := h.Adopt(1, e, c.ds)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)

@@ -27,7 +27,8 @@ func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidEr
 	}
 	j := &c.jobs[ji]
 	if e.Round != j.round {
-		err = invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round, j.id, j.round)
+		err = invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round, j.id,
+			j.round)
 		return
 	}
 	if g = c.findHeld(j, ji, e); g != none {
@@ -35,7 +36,8 @@ func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidEr
 	}
 	at, ok := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return compare(s.task, t) })
 	if !ok || j.syncing[at].gpu != e.GPU {
-		err = invalid("/gpu", "not_running", "task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn", e.Task, e.Round, j.id, e.GPU)
+		err = invalid("/gpu", "not_running", "task %d of round %d of job %q does not run on GPU %q: it was never "+
+			"started there, has ended, or was withdrawn", e.Task, e.Round, j.id, e.GPU)
 	}
 	return
 }
@@ -45,7 +47,8 @@ func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidEr
 // last and the job's first are tried before the names.
 func (c *core) findHeld(j *job, ji int32, e *hare.Event) int32 {
 	for _, g := range [...]int32{c.lastFound.next, j.head} {
-		if g >= 0 && int(g) < len(c.gpus) && c.gpus[g].job == ji && c.gpus[g].task == e.Task && !c.gpus[g].ended && c.gpus[g].name == e.GPU {
+		if g >= 0 && int(g) < len(c.gpus) && c.gpus[g].job == ji && c.gpus[g].task == e.Task && !c.gpus[g].ended &&
+			c.gpus[g].name == e.GPU {
 			c.lastFound.next = c.gpus[g].next
 			return g
 		}

@@ -42,7 +42,8 @@ func (g *garble) event(w *world) (now int64, e hare.Event) {
 	case hare.EventJobArrived:
 		w.made++
 		y := g.byte()
-		j := &hare.Job{ID: "j" + strconv.Itoa(w.made), Tasks: int64(x & 7), Sync: hare.Sync(x >> 3 & 3), Mix: x>>5&1 == 1}
+		j := &hare.Job{ID: "j" + strconv.Itoa(w.made), Tasks: int64(x & 7), Sync: hare.Sync(x >> 3 & 3),
+			Mix: x>>5&1 == 1}
 		for k, name := range []string{"A", "B", "C", "D"} {
 			if y>>k&1 == 1 {
 				j.On = append(j.On, hare.Profile{Type: name, ComputeUs: int64(y>>4) * 200_000 * int64(k+1)})

@@ -132,7 +132,8 @@ func (p *play) follow(ds []hare.Decision) {
 		}
 		x.running[d.Task] = d.GPU
 		hold, sync := x.times()
-		e := hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU, ComputeUs: hold}
+		e := hare.Event{Type: hare.EventTaskEnded, Job: d.Job, Round: d.Round, Task: d.Task, GPU: d.GPU,
+			ComputeUs: hold}
 		if sync > 0 {
 			c := e
 			c.Type, c.ComputeUs = hare.EventComputeEnded, 0
@@ -191,11 +192,13 @@ func TestGuardServesUnderEndlessArrivals(t *testing.T) {
 			kappa  float64
 			starts int
 		}{{2, 90}, {0.5, 90}, {1e6, 20}} {
-			p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
+			p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a",
+				GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
 				HLASConfig{ThresholdsUs: []int64{10e6}, Kappa: c.kappa})
 			long := p.arrive(0, hare.Job{ID: "long", Tasks: 2, Sync: sync, On: on}, 0, fixed(1e6))
 			for i := range int64(4000) {
-				p.arrive(12e6+i*490_000, hare.Job{ID: strconv.FormatInt(i, 10), Tasks: 1, Sync: sync, On: on}, 1, fixed(1e6))
+				p.arrive(12e6+i*490_000, hare.Job{ID: strconv.FormatInt(i, 10), Tasks: 1, Sync: sync, On: on}, 1,
+					fixed(1e6))
 			}
 			p.until(1000e6)
 			if c.kappa == 1e6 && long.starts > c.starts || c.kappa < 1e6 && long.starts < c.starts {
@@ -303,7 +306,8 @@ func TestGuardsBound(t *testing.T) {
 					deadline[id], began[id] = p.now+w, p.now
 				}
 				if p.now > deadline[id] {
-					t.Fatalf("seed %d at %d: %s waits since %d in the first queue and should have started by %d", seed, p.now, id, began[id], deadline[id])
+					t.Fatalf("seed %d at %d: %s waits since %d in the first queue and should have started by %d",
+						seed, p.now, id, began[id], deadline[id])
 				}
 			}
 		}
@@ -328,7 +332,8 @@ func slowestShare(j *job, q0 int64) int64 {
 // docs/hlas.md, section 5: what no rule can help, and what this one does not.
 func TestGatheringBesideARigidJob(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
-	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}, HLASConfig{})
+	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
+		HLASConfig{})
 	p.arrive(0, hare.Job{ID: "rigid", Tasks: 1, Sync: hare.Rigid, On: on}, 100, fixed(1e6))
 	gang := p.arrive(1, hare.Job{ID: "gang", Tasks: 2, Sync: hare.Gang, On: on}, 1, fixed(1e6))
 	relaxed := p.arrive(2, hare.Job{ID: "relaxed", Tasks: 1, On: on}, 1, fixed(1e6))
@@ -344,7 +349,8 @@ func TestGatheringBesideARigidJob(t *testing.T) {
 
 func TestOneQueueHasNoBound(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
-	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}, HLASConfig{Queues: 1})
+	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}},
+		HLASConfig{Queues: 1})
 	p.arrive(0, hare.Job{ID: "endless", Tasks: 1, On: on}, 0, fixed(1e6))
 	x := p.arrive(1, hare.Job{ID: "x", Tasks: 1, On: on}, 1, fixed(1e6))
 	p.until(1000e6)

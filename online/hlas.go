@@ -47,7 +47,8 @@ func (cfg HLASConfig) params() (params, error) {
 		return p, invalid("/queues", "out_of_range", "%d must be between 1 and %d", n, maxQueues)
 	}
 	if cfg.ThresholdsUs != nil && len(cfg.ThresholdsUs) != n-1 {
-		return p, invalid("/thresholds_s", "bad_value", "%d queues need %d thresholds, not %d: give one less than queues", n, n-1, len(cfg.ThresholdsUs))
+		return p, invalid("/thresholds_s", "bad_value",
+			"%d queues need %d thresholds, not %d: give one less than queues", n, n-1, len(cfg.ThresholdsUs))
 	}
 	next := firstThreshold
 	for i := range n - 1 {
@@ -56,7 +57,9 @@ func (cfg HLASConfig) params() (params, error) {
 			t = cfg.ThresholdsUs[i]
 		}
 		if t <= 0 || t > hare.MaxExact || i > 0 && t <= p.thresholds[i-1] {
-			return p, invalid(fmt.Sprintf("/thresholds_s/%d", i), "out_of_range", "%s must be positive, at most %s and more than the one before", hare.FormatMicros(t), hare.FormatMicros(hare.MaxExact))
+			return p, invalid(fmt.Sprintf("/thresholds_s/%d", i), "out_of_range",
+				"%s must be positive, at most %s and more than the one before", hare.FormatMicros(t),
+				hare.FormatMicros(hare.MaxExact))
 		}
 		p.thresholds = append(p.thresholds, t)
 		next = min(next*thresholdFactor, hare.MaxExact-int64(maxQueues)+int64(i)+1)

@@ -10,7 +10,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-var small = &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 1}, {Type: "V100", Count: 2}}}}}
+var small = &hare.Cluster{Nodes: []hare.Node{{Name: "a",
+	GPUs: []hare.TypeCount{{Type: "T4", Count: 1}, {Type: "V100", Count: 2}}}}}
 
 func onBoth() []hare.Profile {
 	return []hare.Profile{{Type: "T4", ComputeUs: 2e6}, {Type: "V100", ComputeUs: 1e6}}
@@ -31,15 +32,19 @@ func TestRefusals(t *testing.T) {
 		{"type", "/type", "unknown_type", hare.Event{Type: 99}},
 		{"no job", "/job", "missing_field", hare.Event{Type: hare.EventJobArrived}},
 		{"no id", "/job/id", "missing_field", arrive(hare.Job{Tasks: 1, On: onBoth()})},
-		{"two ids", "/job/id", "bad_id", hare.Event{Type: hare.EventJobArrived, Job: "y", Arrived: &hare.Job{ID: "x", Tasks: 1, On: onBoth()}}},
+		{"two ids", "/job/id", "bad_id", hare.Event{Type: hare.EventJobArrived, Job: "y",
+			Arrived: &hare.Job{ID: "x", Tasks: 1, On: onBoth()}}},
 		{"id twice", "/job/id", "duplicate_id", arrive(hare.Job{ID: "j", Tasks: 1, On: onBoth()})},
 		{"no tasks", "/job/tasks", "out_of_range", arrive(hare.Job{ID: "x", On: onBoth()})},
-		{"too wide", "/job/tasks", "out_of_range", arrive(hare.Job{ID: "x", Tasks: 1 << 30, Sync: hare.Gang, On: onBoth()})},
+		{"too wide", "/job/tasks", "out_of_range",
+			arrive(hare.Job{ID: "x", Tasks: 1 << 30, Sync: hare.Gang, On: onBoth()})},
 		{"sync", "/job/sync", "bad_value", arrive(hare.Job{ID: "x", Tasks: 1, Sync: 7, On: onBoth()})},
 		{"mix", "/job/mix", "not_allowed", arrive(hare.Job{ID: "x", Tasks: 1, Mix: true, On: onBoth()})},
 		{"no profile", "/job/on", "missing_field", arrive(hare.Job{ID: "x", Tasks: 1})},
-		{"profile twice", "/job/on", "duplicate_name", arrive(hare.Job{ID: "x", Tasks: 1, On: append(onBoth(), onBoth()...)})},
-		{"negative time", "/job/on", "out_of_range", arrive(hare.Job{ID: "x", Tasks: 1, On: []hare.Profile{{Type: "T4", ComputeUs: -1}}})},
+		{"profile twice", "/job/on", "duplicate_name",
+			arrive(hare.Job{ID: "x", Tasks: 1, On: append(onBoth(), onBoth()...)})},
+		{"negative time", "/job/on", "out_of_range",
+			arrive(hare.Job{ID: "x", Tasks: 1, On: []hare.Profile{{Type: "T4", ComputeUs: -1}}})},
 		{"types", "/job/on", "too_many_types", arrive(many)},
 		{"unknown job", "/job", "unknown_job", with(func(e *hare.Event) { e.Job = "x" })},
 		{"round", "/round", "wrong_round", with(func(e *hare.Event) { e.Round = 7 })},
@@ -47,7 +52,8 @@ func TestRefusals(t *testing.T) {
 		{"gpu", "/gpu", "not_running", with(func(e *hare.Event) { e.GPU = "a/2" })},
 		{"no such gpu", "/gpu", "not_running", with(func(e *hare.Event) { e.GPU = "z/9" })},
 		{"measured", "/compute_s", "out_of_range", with(func(e *hare.Event) { e.ComputeUs = -1 })},
-		{"failed elsewhere", "/gpu", "not_running", with(func(e *hare.Event) { e.Type, e.GPU = hare.EventTaskFailed, "a/0" })},
+		{"failed elsewhere", "/gpu", "not_running",
+			with(func(e *hare.Event) { e.Type, e.GPU = hare.EventTaskFailed, "a/0" })},
 		{"end unknown", "/job", "unknown_job", hare.Event{Type: hare.EventJobEnded, Job: "x"}},
 		{"join without name", "/gpu", "missing_field", hare.Event{Type: hare.EventGPUJoined, GPUType: "T4"}},
 		{"join without type", "/gpu_type", "missing_field", hare.Event{Type: hare.EventGPUJoined, GPU: "b/0"}},
@@ -121,8 +127,9 @@ func TestConfigFaults(t *testing.T) {
 	for name, cl := range map[string]*hare.Cluster{
 		"node twice": {Nodes: []hare.Node{small.Nodes[0], small.Nodes[0]}},
 		"no name":    {Nodes: []hare.Node{{GPUs: small.Nodes[0].GPUs}}},
-		"windows":    {Nodes: []hare.Node{{Name: "a", GPUs: small.Nodes[0].GPUs, Windows: []hare.Window{{StartUs: 0, EndUs: 1}}}}},
-		"huge":       {Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: math.MaxInt}}}}},
+		"windows": {Nodes: []hare.Node{{Name: "a", GPUs: small.Nodes[0].GPUs,
+			Windows: []hare.Window{{StartUs: 0, EndUs: 1}}}}},
+		"huge": {Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: math.MaxInt}}}}},
 	} {
 		if _, err := NewFIFO(cl); err == nil {
 			t.Errorf("%s: taken", name)
@@ -239,7 +246,8 @@ func TestAdoptGarbage(t *testing.T) {
 				} else {
 					taken++
 					if _, err := RestoreHLAS(other.AppendSnapshot(nil)); err != nil {
-						t.Fatalf("seed %d: adopting %v on %+v gives a state that contradicts itself: %v", seed, bad, e, err)
+						t.Fatalf("seed %d: adopting %v on %+v gives a state that contradicts itself: %v", seed, bad,
+							e, err)
 					}
 					if _, err := other.Step(w.now, []hare.Event{{Type: hare.EventTick}}); err != nil {
 						t.Fatal(err)

@@ -192,7 +192,8 @@ func (r *reader) tasksOf(c *core, ji int32) {
 	last = -1
 	for n := r.count(); n > 0 && r.err == nil; n-- {
 		g, task, ended, since := int32(r.uint(2*hare.MaxGPUs)), r.int(j.next-1), r.bool(), r.int(c.nowUs)
-		if int(g) >= len(c.gpus) || c.gpus[g].name == "" || c.gpus[g].job != none || task <= last || j.mask>>c.gpus[g].kind&1 == 0 {
+		if int(g) >= len(c.gpus) || c.gpus[g].name == "" || c.gpus[g].job != none || task <= last ||
+			j.mask>>c.gpus[g].kind&1 == 0 {
 			r.fail("tasks")
 			return
 		}
@@ -209,7 +210,8 @@ func (c *core) plausible(j *job) bool {
 	switch {
 	case j.tasks < 1 || len(j.on) == 0 || j.queue < 0 || j.next < 0 || j.next > j.tasks || j.ended < 0 ||
 		j.round < 0 || j.attained < 0 || j.attainedUs < 0 || j.executedUs < 0 || j.executedUs > hare.MaxExact ||
-		j.waitedUs < 0 || j.waitedUs > hare.MaxExact || j.stateUs < 0 || j.stateUs > c.nowUs || j.seq == 0 || j.ticket == 0:
+		j.waitedUs < 0 || j.waitedUs > hare.MaxExact || j.stateUs < 0 || j.stateUs > c.nowUs || j.seq == 0 ||
+		j.ticket == 0:
 		return false
 	case j.owns&^j.mask != 0 || j.owns != 0 && (j.sync == hare.Relaxed || j.active > 0) || c.owned&j.owns != 0:
 		return false

@@ -561,7 +561,8 @@ func (s *slow) step(now int64, e hare.Event) []hare.Decision {
 
 func (s *slow) arrive(a *hare.Job) {
 	s.tickets++
-	j := &slowJob{Job: *a, ticket: s.tickets, since: s.now, state: make([]int, a.Tasks), syncOn: map[int64]string{}, measured: map[string][]int64{}}
+	j := &slowJob{Job: *a, ticket: s.tickets, since: s.now, state: make([]int, a.Tasks), syncOn: map[int64]string{},
+		measured: map[string][]int64{}}
 	given := 0
 	for _, p := range a.On {
 		s.name(p.Type)

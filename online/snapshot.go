@@ -146,7 +146,8 @@ func restore(policy string, snapshot []byte) (*core, error) {
 }
 
 func broken(format string, a ...any) error {
-	return invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log behind it", a...)
+	return invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log "+
+		"behind it", a...)
 }
 
 func checksum(b []byte) [sha256.Size]byte { return sha256.Sum256(b) }

@@ -241,16 +241,20 @@ func (c *core) why(j *job, s *JobStatus) string {
 	total := c.inService(j.mask)
 	switch {
 	case s.State == "running" && s.TasksReady == 0 && j.sync == hare.Rigid:
-		return fmt.Sprintf("Its round %d runs on %s, which it keeps until the job ends.", s.Round, count(j.held, "GPU", "GPUs"))
+		return fmt.Sprintf("Its round %d runs on %s, which it keeps until the job ends.", s.Round,
+			count(j.held, "GPU", "GPUs"))
 	case s.State == "running" && s.TasksReady == 0:
-		return fmt.Sprintf("Its round %d runs (tasks on GPUs: %d of %d). The next round starts when all have ended.", s.Round, s.TasksActive, s.Tasks)
+		return fmt.Sprintf("Its round %d runs (tasks on GPUs: %d of %d). The next round starts when all have ended.",
+			s.Round, s.TasksActive, s.Tasks)
 	case total == 0:
 		return "No GPU of a type that it has a profile for is in service. One that joins would let it start."
 	case s.GPUType == "" || j.mix && total < j.tasks:
-		return fmt.Sprintf("It needs %s at once, and no type that it may use has that many in service. GPUs that join would let it start.", count(s.Tasks, "GPU", "GPUs"))
+		return fmt.Sprintf("It needs %s at once, and no type that it may use has that many in service. GPUs that "+
+			"join would let it start.", count(s.Tasks, "GPU", "GPUs"))
 	case s.State == "gathering":
 		free := c.freeOf(j.owns)
-		return fmt.Sprintf("It stands first and needs %s at once: %s free and kept for it. It starts when %s released.",
+		return fmt.Sprintf("It stands first and needs %s at once: %s free and kept for it. It starts when %s "+
+			"released.",
 			count(s.Tasks, "GPU", "GPUs"), count(free, "is", "are"), count(j.tasks-free, "more is", "more are"))
 	}
 	what := "No GPU that it may use is free"
@@ -259,7 +263,8 @@ func (c *core) why(j *job, s *JobStatus) string {
 	}
 	text := fmt.Sprintf("%s, and %s before it.", what, count(int64(s.JobsAhead), "job stands", "jobs stand"))
 	if s.GuardUs >= 0 {
-		return text + fmt.Sprintf(" It moves up as they are served; at %s s the starvation guard returns it to the first queue.", hare.FormatMicros(s.GuardUs))
+		return text + fmt.Sprintf(" It moves up as they are served; at %s s the starvation guard returns it to the "+
+			"first queue.", hare.FormatMicros(s.GuardUs))
 	}
 	return text + " It moves up as they are served; a GPU that joins or a job that ends would let it start earlier."
 }

@@ -8,7 +8,8 @@ import (
 )
 
 func TestWhyAJobWaits(t *testing.T) {
-	h, err := NewHLAS(&hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}, HLASConfig{})
+	h, err := NewHLAS(&hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},
+		HLASConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,8 @@ func TestWhyAJobWaits(t *testing.T) {
 		{"wide", 3, hare.Gang, "A"},
 		{"none", 1, hare.Relaxed, "B"},
 	} {
-		job := &hare.Job{ID: c.job, WeightMicro: 1e6, Tasks: c.tasks, Sync: c.sync, On: []hare.Profile{{Type: c.on, ComputeUs: 1e6}}}
+		job := &hare.Job{ID: c.job, WeightMicro: 1e6, Tasks: c.tasks, Sync: c.sync,
+			On: []hare.Profile{{Type: c.on, ComputeUs: 1e6}}}
 		if _, err := h.Step(0, []hare.Event{{Type: hare.EventJobArrived, Job: c.job, Arrived: job}}); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,8 @@ func newWorld(r *rand.Rand) (*world, *hare.Cluster) {
 	w.calm = r.IntN(3) == 0
 	cl := &hare.Cluster{}
 	for i := range 1 + r.IntN(4) {
-		n := hare.Node{Name: "n" + strconv.Itoa(i), GPUs: []hare.TypeCount{{Type: w.types[r.IntN(len(w.types))], Count: 1 + r.IntN(4)}}}
+		n := hare.Node{Name: "n" + strconv.Itoa(i),
+			GPUs: []hare.TypeCount{{Type: w.types[r.IntN(len(w.types))], Count: 1 + r.IntN(4)}}}
 		for g := range n.GPUs[0].Count {
 			w.gpus[n.Name+"/"+strconv.Itoa(g)] = n.GPUs[0].Type
 			w.names = append(w.names, n.Name+"/"+strconv.Itoa(g))
@@ -68,7 +69,8 @@ func newWorld(r *rand.Rand) (*world, *hare.Cluster) {
 func (w *world) newJob() *hare.Job {
 	r := w.r
 	w.made++
-	j := &hare.Job{ID: "j" + strconv.Itoa(w.made), WeightMicro: 1e6, Tasks: 1 + int64(r.IntN(5)), Sync: w.syncs[r.IntN(len(w.syncs))]}
+	j := &hare.Job{ID: "j" + strconv.Itoa(w.made), WeightMicro: 1e6, Tasks: 1 + int64(r.IntN(5)),
+		Sync: w.syncs[r.IntN(len(w.syncs))]}
 	j.Mix = j.Sync == hare.Gang && r.IntN(3) == 0
 	for _, k := range []string{"A", "B", "C", "D", "E"} {
 		if r.IntN(2) == 0 {
@@ -110,7 +112,8 @@ func (w *world) event() hare.Event {
 			}
 		case x < 80 && len(live) > 0:
 			t := w.running[live[r.IntN(len(live))]]
-			return hare.Event{Type: hare.EventTaskEnded, Job: t.job, Round: t.round, Task: t.task, GPU: t.gpu, ComputeUs: int64(r.IntN(4)) * 700_000}
+			return hare.Event{Type: hare.EventTaskEnded, Job: t.job, Round: t.round, Task: t.task, GPU: t.gpu,
+				ComputeUs: int64(r.IntN(4)) * 700_000}
 		case x < 84 && len(live) > 0 && !w.calm:
 			t := w.running[live[r.IntN(len(live))]]
 			return hare.Event{Type: hare.EventTaskFailed, Job: t.job, Round: t.round, Task: t.task, GPU: t.gpu}
@@ -118,7 +121,8 @@ func (w *world) event() hare.Event {
 			return hare.Event{Type: hare.EventJobEnded + hare.EventType(r.IntN(2)), Job: w.ids[r.IntN(len(w.ids))]}
 		case x < 92 && len(w.names) < 16:
 			w.made++
-			return hare.Event{Type: hare.EventGPUJoined, GPU: "x/" + strconv.Itoa(w.made), GPUType: w.types[r.IntN(len(w.types))]}
+			return hare.Event{Type: hare.EventGPUJoined, GPU: "x/" + strconv.Itoa(w.made),
+				GPUType: w.types[r.IntN(len(w.types))]}
 		case x < 96 && len(w.names) > 0 && !w.calm:
 			return hare.Event{Type: hare.EventGPULeft, GPU: w.names[r.IntN(len(w.names))]}
 		}
@@ -275,7 +279,8 @@ func (w *world) idle(s Status) error {
 	}
 	free := map[string]int64{}
 	for _, g := range w.names {
-		if !slices.ContainsFunc(w.running, func(t running) bool { return t.gpu == g && !t.off }) && !gathered[w.gpus[g]] {
+		if !slices.ContainsFunc(w.running, func(t running) bool { return t.gpu == g && !t.off }) &&
+			!gathered[w.gpus[g]] {
 			free[w.gpus[g]]++
 		}
 	}

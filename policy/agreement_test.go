@@ -125,7 +125,8 @@ func (r *reference) play(tb testing.TB, solver lp.Solver) *sim.LeaseOutcome {
 				FIFO: true}}[i%3]
 		}
 	}
-	o, err := sim.RunLeases(context.Background(), info.Name, sim.LeaseCluster{Types: r.rated.Types, GPUs: r.rated.GPUs},
+	o, err := sim.RunLeases(context.Background(), info.Name,
+		sim.LeaseCluster{Types: r.rated.Types, GPUs: r.rated.GPUs},
 		jobs, info.New(lease.Config{Solver: solver}), cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -235,8 +236,9 @@ func TestGavelAgreementInTheMiddle(t *testing.T) {
 				}
 				t.Logf("%s %.3f, Gavel%s (%+.3f %% of the first)", name, got, text, 100*(got/of(&all[0])-1))
 				within := 0.02
-				if !strings.Contains(k.policy, "_perf") && !strings.Contains(k.trace, "max_min") && !strings.Contains(k.trace,
-					"500") {
+				if !strings.Contains(k.policy, "_perf") && !strings.Contains(k.trace, "max_min") &&
+					!strings.Contains(k.trace,
+						"500") {
 					within = 0.1
 				}
 				if got < low*(1-within) || got > high*(1+within) {
@@ -270,7 +272,8 @@ func TestGavelWithoutAnEngine(t *testing.T) {
 			limit = 0.12
 		}
 		if math.Abs(r.gotJCT/r.jct-1) > limit || math.Abs(r.gotTotal/r.total-1) > limit {
-			t.Errorf("%s, %s: jct %.3f, Gavel %.3f; total %.3f, Gavel %.3f", r.policy, r.trace, r.gotJCT, r.jct, r.gotTotal,
+			t.Errorf("%s, %s: jct %.3f, Gavel %.3f; total %.3f, Gavel %.3f", r.policy, r.trace, r.gotJCT, r.jct,
+				r.gotTotal,
 				r.total)
 		}
 	}

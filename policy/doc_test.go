@@ -40,7 +40,8 @@ func TestPoliciesPage(t *testing.T) {
 		_, code, _ := strings.Cut(string(example), x.from)
 		code, _, _ = strings.Cut(x.from+code, x.to)
 		for line := range strings.SplitSeq(strings.TrimSpace(code), "\n") {
-			if line = strings.ReplaceAll(line, "\t", "    "); line != "" && !strings.Contains(x.page, "\n    "+line+"\n") {
+			if line = strings.ReplaceAll(line, "\t", "    "); line != "" &&
+				!strings.Contains(x.page, "\n    "+line+"\n") {
 				t.Errorf("the page of %s lacks %q", x.file, line)
 			}
 		}

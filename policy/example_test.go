@@ -53,7 +53,8 @@ func Example() {
 		return
 	}
 	for _, p := range []any{ShortestFirst{}, fifo.New(lease.Config{})} {
-		o, err := sim.RunLeases(context.Background(), fmt.Sprintf("%T", p), cluster, jobs, p, sim.LeaseConfig{ResetS: -1})
+		o, err := sim.RunLeases(context.Background(), fmt.Sprintf("%T", p), cluster, jobs, p,
+			sim.LeaseConfig{ResetS: -1})
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -31,7 +31,8 @@ func TestHostileEvents(t *testing.T) {
 				}
 			default:
 				s.Open = func(c *hare.Cluster, jobs []hare.Job) (online.Policy, error) {
-					return info.New(t.Context(), &hare.Instance{Cluster: *c, Jobs: jobs}, task.Config{LeaseUs: 2e6, ThresholdUs: 3e6})
+					return info.New(t.Context(), &hare.Instance{Cluster: *c, Jobs: jobs},
+						task.Config{LeaseUs: 2e6, ThresholdUs: 3e6})
 				}
 			}
 			if testing.Short() {
@@ -44,7 +45,8 @@ func TestHostileEvents(t *testing.T) {
 
 // parameters are such that queues and slices change in a short run.
 var parameters = map[string][]byte{
-	"gandiva": []byte(`{"slice_s": 2}`), "tiresias": []byte(`{"thresholds_s": [3, 9], "knob": 1}`), "hlas": []byte(`{"queues": 3, "thresholds_s": [2, 6], "kappa": 0.5}`),
+	"gandiva": []byte(`{"slice_s": 2}`), "tiresias": []byte(`{"thresholds_s": [3, 9], "knob": 1}`),
+	"hlas": []byte(`{"queues": 3, "thresholds_s": [2, 6], "kappa": 0.5}`),
 }
 
 // known is an instance of the jobs that can run on the cluster from the start, for

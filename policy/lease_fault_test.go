@@ -34,14 +34,16 @@ func TestLeasePoliciesUnderFaults(t *testing.T) {
 		t.Run(info.Name, func(t *testing.T) {
 			var before float64
 			for range 2 {
-				o, err := sim.RunLeases(t.Context(), info.Name, cluster, jobs, info.New(lease.Config{Solver: new(lp.Simplex)}),
+				o, err := sim.RunLeases(t.Context(), info.Name, cluster, jobs,
+					info.New(lease.Config{Solver: new(lp.Simplex)}),
 					cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
 				m := o.Metrics(cluster, jobs)
-				if o.Cut == 0 || o.Dropped > 0 || m.DownS == 0 || m.LostS == 0 || m.Jobs != len(jobs) || !(m.Utilization > 0 &&
-					m.Utilization <= 1+1e-9) {
+				if o.Cut == 0 || o.Dropped > 0 || m.DownS == 0 || m.LostS == 0 || m.Jobs != len(jobs) ||
+					!(m.Utilization > 0 &&
+						m.Utilization <= 1+1e-9) {
 					t.Errorf("%d leases cut, %d dropped, %+v", o.Cut, o.Dropped, m)
 				}
 				for i, j := range o.Jobs {

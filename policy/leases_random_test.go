@@ -26,22 +26,26 @@ func TestLeasePoliciesEndAllJobs(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			for seed := range seeds {
 				r := rand.New(rand.NewPCG(seed, 13))
-				cluster := sim.LeaseCluster{Types: []string{"K80", "P100", "V100"}, GPUs: []int{1 + r.IntN(4), 1 + r.IntN(4),
-					1 + r.IntN(4)}}
+				cluster := sim.LeaseCluster{Types: []string{"K80", "P100", "V100"},
+					GPUs: []int{1 + r.IntN(4), 1 + r.IntN(4),
+						1 + r.IntN(4)}}
 				entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 2.5, FIFO: true}}
 				var jobs []sim.LeaseJob
 				atS := 0.0
 				for i := range 1 + r.IntN(14) {
 					j := sim.LeaseJob{
-						ID: fmt.Sprint("j", i), ArrivalS: atS, Weight: float64(1 + r.IntN(5)), GPUs: 1 + r.IntN(slices.Max(cluster.GPUs)),
-						Steps: 100 + int64(r.IntN(50_000)), Rate: []float64{1 + r.Float64(), 2 + 5*r.Float64(), 3 + 20*r.Float64()},
+						ID: fmt.Sprint("j", i), ArrivalS: atS, Weight: float64(1 + r.IntN(5)),
+						GPUs:  1 + r.IntN(slices.Max(cluster.GPUs)),
+						Steps: 100 + int64(r.IntN(50_000)), Rate: []float64{1 + r.Float64(), 2 + 5*r.Float64(),
+							3 + 20*r.Float64()},
 						SLO: float64(r.IntN(3)) * r.Float64() * 4, Entity: entities[r.IntN(2)],
 					}
 					if p.Needs.OneGPU {
 						j.GPUs = 1
 					}
 					for k := range j.Rate { // where it cannot run, as on a type that is too narrow
-						if cluster.GPUs[k] < j.GPUs || r.IntN(4) == 0 && k < 2 && slices.Max(cluster.GPUs[k+1:]) >= j.GPUs {
+						if cluster.GPUs[k] < j.GPUs ||
+							r.IntN(4) == 0 && k < 2 && slices.Max(cluster.GPUs[k+1:]) >= j.GPUs {
 							j.Rate[k] = 0
 						}
 					}

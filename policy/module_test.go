@@ -39,7 +39,8 @@ func TestExampleModule(t *testing.T) {
 		}
 	}
 	shows("what compare prints", run("run", "./compare"))
-	for name, from := range map[string]string{"narrow.go": "// Policy describes", "narrow_test.go": "// Hare's test kit"} {
+	for name, from := range map[string]string{"narrow.go": "// Policy describes",
+		"narrow_test.go": "// Hare's test kit"} {
 		text, err := os.ReadFile("../examples/policy/" + name)
 		if err != nil {
 			t.Fatal(err)

@@ -37,7 +37,8 @@ func elasticJobs(t testing.TB, name, workload string) []sim.ElasticJob {
 	for i, j := range read.Jobs {
 		a := j.Training
 		jobs[i] = sim.ElasticJob{
-			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs, Batch: j.Batch, Epochs: a.Epochs,
+			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs,
+			Batch: j.Batch, Epochs: a.Epochs,
 			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
 		}
 	}
@@ -164,10 +165,12 @@ func TestPolluxSettings(t *testing.T) {
 		{"optimus", 20, 3, sim.ElasticConfig{}, 5876.46875, 69600},
 	} {
 		o := playElastic(t, "pollux:"+c.name, slices.Repeat([]int{c.gpus}, c.nodes), jobs, c.cfg)
-		t.Logf("%s, %d nodes, %+v: mean JCT %.5f s, Pollux %.5f; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS, c.meanS,
+		t.Logf("%s, %d nodes, %+v: mean JCT %.5f s, Pollux %.5f; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS,
+			c.meanS,
 			o.TotalS, c.totalS)
 		if o.MeanJCTS != c.meanS || o.TotalS != c.totalS {
-			t.Errorf("%s, %d nodes, %+v: mean JCT %v s, Pollux %v; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS, c.meanS,
+			t.Errorf("%s, %d nodes, %+v: mean JCT %v s, Pollux %v; end %v, %v", c.name, c.nodes, c.cfg, o.MeanJCTS,
+				c.meanS,
 				o.TotalS, c.totalS)
 		}
 	}
@@ -212,8 +215,9 @@ func TestPolluxArtifact(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				agree(t, fmt.Sprintf("%s at load %s on %s", name, load, workload), playPollux(t, name, elasticJobs(t, workload,
-					string(text))), want.JCTs[workload])
+				agree(t, fmt.Sprintf("%s at load %s on %s", name, load, workload),
+					playPollux(t, name, elasticJobs(t, workload,
+						string(text))), want.JCTs[workload])
 			}
 		}
 	}

@@ -145,16 +145,19 @@ func TestQueues(t *testing.T) {
 				}
 				who[line] = append(who[line], name)
 				if !(math.Abs(mean-want) <= all*half) {
-					t.Errorf("mean time in the system %.2f s, known %.2f s, %.1f standard errors apart, allowed %.1f", mean, want,
+					t.Errorf("mean time in the system %.2f s, known %.2f s, %.1f standard errors apart, allowed %.1f",
+						mean, want,
 						math.Abs(mean-want)/half, all)
 				}
 			})
 		}
 		for _, line := range figures {
-			fmt.Printf("| M/%s/%d | %s | %s | %s\n", r.law.name, r.servers, r.rule, strings.Join(who[line], ", "), line)
+			fmt.Printf("| M/%s/%d | %s | %s | %s\n", r.law.name, r.servers, r.rule, strings.Join(who[line], ", "),
+				line)
 		}
 	}
-	t.Logf("%d of %d means lie outside their own interval of 99 %%; intervals that hold together are %.2f times as wide", outside, compared, all/one)
+	t.Logf("%d of %d means lie outside their own interval of 99 %%; intervals that hold together are %.2f times as "+
+		"wide", outside, compared, all/one)
 }
 
 // run gives the times in the system, extrapolated where there are steps, and
@@ -229,8 +232,9 @@ func named(name string, sync hare.Sync) play {
 func tasks(sync hare.Sync, make func(*hare.Instance) (online.Policy, error)) play {
 	return func(t *testing.T, s *stream, stepS float64) []float64 {
 		t.Helper()
-		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
-			GPUs: []hare.TypeCount{{Type: "GPU", Count: s.servers}}}}}}
+		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+			Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
+				GPUs: []hare.TypeCount{{Type: "GPU", Count: s.servers}}}}}}
 		var workUs int64
 		roundingS := 1e-3 // at most, of equal rounds
 		for i, size := range s.sizes {
@@ -242,7 +246,8 @@ func tasks(sync hare.Sync, make func(*hare.Instance) (online.Policy, error)) pla
 			roundingS += float64(rounds) * 0.5e-6
 			workUs += us * rounds
 			inst.Jobs = append(inst.Jobs, hare.Job{
-				ID: strconv.Itoa(i), WeightMicro: 1e6, ReleaseUs: int64(math.Round(s.arrivals[i] * 1e6)), Rounds: rounds, Tasks: 1, Sync: sync,
+				ID: strconv.Itoa(i), WeightMicro: 1e6, ReleaseUs: int64(math.Round(s.arrivals[i] * 1e6)),
+				Rounds: rounds, Tasks: 1, Sync: sync,
 				On: []hare.Profile{{Type: "GPU", ComputeUs: us}},
 			})
 		}
@@ -263,13 +268,15 @@ func tasks(sync hare.Sync, make func(*hare.Instance) (online.Policy, error)) pla
 			out = append(out, float64(us)/1e6)
 		}
 		if w.jobsUs != sumUs {
-			t.Errorf("Little's law: jobs in the system integrate to %d µs, times in the system sum to %d", w.jobsUs, sumUs)
+			t.Errorf("Little's law: jobs in the system integrate to %d µs, times in the system sum to %d", w.jobsUs,
+				sumUs)
 		}
 		if w.busyUs != workUs {
 			t.Errorf("GPUs computed for %d µs, the work is %d", w.busyUs, workUs)
 		}
 		if s.servers == 1 && math.Abs(float64(o.MakespanUs)/1e6-s.lastEnd()) > roundingS {
-			t.Errorf("the last job ends at %d µs, and %f s of a server that never idles with work", o.MakespanUs, s.lastEnd())
+			t.Errorf("the last job ends at %d µs, and %f s of a server that never idles with work", o.MakespanUs,
+				s.lastEnd())
 		}
 		return out
 	}
@@ -339,7 +346,8 @@ func lent(name string) play {
 			out = append(out, j.EndS-j.ArrivalS)
 		}
 		if s.servers == 1 && math.Abs(o.TotalS-s.lastEnd()) > 1e-3 {
-			t.Errorf("the last job ends at %f s, and %f s of a server that never idles with work", o.TotalS, s.lastEnd())
+			t.Errorf("the last job ends at %f s, and %f s of a server that never idles with work", o.TotalS,
+				s.lastEnd())
 		}
 		if o.Dropped > 0 || math.Abs(average(out)-o.MeanJCTS) > 1e-6 {
 			t.Errorf("%d dropped, mean %f and %f", o.Dropped, average(out), o.MeanJCTS)

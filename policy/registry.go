@@ -59,8 +59,9 @@ func All() []Info {
 			lease: p})
 	}
 	for _, p := range elastic.All() {
-		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: lease.Needs{Sizes: p.Sizes}, Knows: knows(p.Sizes),
-			Text: p.Text, elastic: p})
+		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: lease.Needs{Sizes: p.Sizes},
+			Knows: knows(p.Sizes),
+			Text:  p.Text, elastic: p})
 	}
 	for _, p := range task.All() {
 		sizes := p.Knows() == task.Sizes || p.Knows() == task.Future

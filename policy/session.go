@@ -55,7 +55,8 @@ func forSession(name string) (task.FromEvents, error) {
 	}
 	switch {
 	case info.Engine != Task:
-		return refuse("not_online", "%q runs in simulations alone: it changes what gangs hold at fixed intervals, and a session places tasks", name)
+		return refuse("not_online", "%q runs in simulations alone: it changes what gangs hold at fixed intervals, "+
+			"and a session places tasks", name)
 	case info.Knows == task.Distribution:
 		return refuse("not_online", "%q needs the distribution of sizes; sessions do not know it", name)
 	case info.Knows == task.Sizes:

@@ -47,7 +47,8 @@ func TestSpeedTable(t *testing.T) {
 	fmt.Println("| policy | Hare, s | Hare, jobs/s | of Gavel's run on | Gavel, s | Hare, s | times Gavel |")
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for _, info := range policy.All() {
-		if info.Engine != policy.Lease || *speedPolicy != "" && !strings.Contains(","+*speedPolicy+",", ","+info.Name+",") {
+		if info.Engine != policy.Lease || *speedPolicy != "" &&
+			!strings.Contains(","+*speedPolicy+",", ","+info.Name+",") {
 			continue
 		}
 		r := long

@@ -92,7 +92,8 @@ func TestOracleAgainstSorting(t *testing.T) {
 				want := slowFluid(o, &pr.jobs[i])
 				if math.Abs(ans.phi-want) > exactMargin*(want+ans.scale)+1 ||
 					math.Abs(used-pr.jobs[i].rounds) > 1e-9*pr.jobs[i].rounds {
-					t.Fatalf("seed %d job %d: φ %g with %g of %g rounds, want %g", seed, i, ans.phi, used, pr.jobs[i].rounds, want)
+					t.Fatalf("seed %d job %d: φ %g with %g of %g rounds, want %g", seed, i, ans.phi, used,
+						pr.jobs[i].rounds, want)
 				}
 			}
 		}

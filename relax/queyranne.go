@@ -148,7 +148,8 @@ func (pr *problem) queyranne(ctx context.Context, cfg *Config) (*hare.Relaxation
 			pts = append(pts, hare.Point{TimeUs: (mid + half) * 1e6, Rounds: g.first + g.rounds - 0.5})
 		}
 		if i+1 == n || groups[i+1].job != g.job {
-			pts = append(pts, hare.Point{TimeUs: max(sol.X[n+g.job]*1e6, (mid+half)*1e6), Rounds: pr.jobs[g.job].rounds})
+			pts = append(pts, hare.Point{TimeUs: max(sol.X[n+g.job]*1e6, (mid+half)*1e6),
+				Rounds: pr.jobs[g.job].rounds})
 		}
 		rel.Progress[g.job] = pts
 	}

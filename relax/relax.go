@@ -91,7 +91,8 @@ func (c *Config) validate() error {
 	}
 	if c.Effort < 0 || c.Cells < 0 || c.SyncAsCompute < 0 || c.SyncAsCompute > 1 || c.Workers < 0 || c.Steps < 0 ||
 		c.StepWork < 0 {
-		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d, steps %d: must not be negative, plan at most 1",
+		return fmt.Errorf("relax: effort %g, cells %d, plan %g, workers %d, steps %d: must not be negative, plan "+
+			"at most 1",
 			c.Effort, c.Cells, c.SyncAsCompute, c.Workers, c.Steps)
 	}
 	return nil

@@ -89,7 +89,8 @@ func (pr *problem) chooseStep() int64 {
 		return 0
 	}
 	best, most := int64(0), 0
-	for _, step := range []int64{all, 60_000_000, 10_000_000, 1_000_000, 500_000, 100_000, 50_000, 10_000, 5_000, 1_000} {
+	for _, step := range []int64{all, 60_000_000, 10_000_000, 1_000_000, 500_000, 100_000, 50_000, 10_000, 5_000,
+		1_000} {
 		if n := count(step); step >= 1000 && n > most {
 			best, most = step, n
 		}

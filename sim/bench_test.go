@@ -17,8 +17,10 @@ func BenchmarkRun(b *testing.B) { benchmarkRun(b, sim.Config{}) }
 // BenchmarkRunVaried is the same with faults, failures, switches and a network.
 func BenchmarkRunVaried(b *testing.B) {
 	benchmarkRun(b, sim.Config{
-		FaultRate: sim.FaultRate{GPUMeanUs: 3600e6, GPURepairUs: 60e6}, Failures: sim.FailureRate{Probability: 0.001}, SwitchUs: 500_000,
-		Network: sim.Network{InterBytesPerS: 1e9, IntraBytesPerS: 1e10, Bytes: func(*hare.Job) int64 { return 1e8 }}, Stretch: halves{},
+		FaultRate: sim.FaultRate{GPUMeanUs: 3600e6,
+			GPURepairUs: 60e6}, Failures: sim.FailureRate{Probability: 0.001}, SwitchUs: 500_000,
+		Network: sim.Network{InterBytesPerS: 1e9, IntraBytesPerS: 1e10,
+			Bytes: func(*hare.Job) int64 { return 1e8 }}, Stretch: halves{},
 	})
 }
 
@@ -54,12 +56,15 @@ func benchmarkRun(b *testing.B, cfg sim.Config) {
 
 func benchInstance(sync hare.Sync) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
-		{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 50}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 50}}},
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 50}}}, {Name: "b",
+			GPUs: []hare.TypeCount{{Type: "B", Count: 50}}},
 	}}}
 	for i := range int64(1000) {
 		inst.Jobs = append(inst.Jobs, hare.Job{
-			ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: i * 1e6, Rounds: 20 + i%50, Tasks: 1 + i%4, Sync: sync,
-			On: []hare.Profile{{Type: "A", ComputeUs: 1e6 + i%7*1e5, SyncUs: 2e5}, {Type: "B", ComputeUs: 2e6 + i%5*1e5, SyncUs: 2e5}},
+			ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: i * 1e6, Rounds: 20 + i%50, Tasks: 1 + i%4,
+			Sync: sync,
+			On: []hare.Profile{{Type: "A", ComputeUs: 1e6 + i%7*1e5, SyncUs: 2e5},
+				{Type: "B", ComputeUs: 2e6 + i%5*1e5, SyncUs: 2e5}},
 		})
 	}
 	return inst
@@ -83,11 +88,13 @@ func benchOnce(b *testing.B, inst *hare.Instance, cfg sim.Config) int64 {
 // BenchmarkMerged simulates 100 gang and rigid jobs of 10^8 rounds of a
 // millisecond, on 32 GPUs under HLAS.
 func BenchmarkMerged(b *testing.B) {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 32}}}}}}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 32}}}}}}
 	for i := range int64(100) {
 		inst.Jobs = append(inst.Jobs, hare.Job{
-			ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: i * 1000e6, Rounds: 100_000_000, Tasks: 1 + i%4, Sync: hare.Gang + hare.Sync(i%2),
-			On: []hare.Profile{{Type: "A", ComputeUs: 900, SyncUs: 100}},
+			ID: fmt.Sprint("j", i), WeightMicro: 1e6, ReleaseUs: i * 1000e6, Rounds: 100_000_000, Tasks: 1 + i%4,
+			Sync: hare.Gang + hare.Sync(i%2),
+			On:   []hare.Profile{{Type: "A", ComputeUs: 900, SyncUs: 100}},
 		})
 	}
 	var events int64

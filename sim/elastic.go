@@ -53,7 +53,8 @@ type ElasticCluster struct {
 // the policy is not asked. Errors are *AllocationError, ErrStalled, those of the
 // policy, of the measurements and of ctx. An interval is O(jobs that are there +
 // nodes) and the policy's work; memory is proportional to jobs and nodes.
-func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy, cfg ElasticConfig) (*ElasticOutcome, error) {
+func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy,
+	cfg ElasticConfig) (*ElasticOutcome, error) {
 	if err := cfg.validate(len(jobs)); err != nil {
 		return nil, err
 	}
@@ -99,7 +100,8 @@ func (c *ElasticConfig) validate(jobs int) error {
 	case !(c.Interference >= 0 && c.Interference < 1): // also NaN
 		return errors.New("sim: interference is a fraction of speed, from 0 to less than 1")
 	case c.First < 0 || c.Last >= jobs || c.First > c.Last:
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", c.First, c.Last, jobs)
+		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", c.First,
+			c.Last, jobs)
 	}
 	return nil
 }
@@ -118,8 +120,10 @@ func checkElastic(c ElasticCluster, jobs []ElasticJob) error {
 		switch {
 		case !(j.ArrivalS >= 0 && j.ArrivalS < maxElasticS) || i > 0 && j.ArrivalS < jobs[i-1].ArrivalS:
 			return fmt.Errorf("sim: job %.60q: arrivals must not be negative nor fall", j.ID)
-		case !(j.Weight > 0 && j.Weight <= math.MaxFloat64) || min(j.GPUs, j.MaxGPUs, j.Batch, j.Epochs) < 1 || j.Training == nil:
-			return fmt.Errorf("sim: job %.60q: weight, GPUs, batch and epochs must be positive, with measurements of its training", j.ID)
+		case !(j.Weight > 0 && j.Weight <= math.MaxFloat64) || min(j.GPUs, j.MaxGPUs, j.Batch, j.Epochs) < 1 ||
+			j.Training == nil:
+			return fmt.Errorf("sim: job %.60q: weight, GPUs, batch and epochs must be positive, with measurements "+
+				"of its training", j.ID)
 		case min(j.Limits.Init, j.Limits.Max, j.Limits.MaxLocal) < 1:
 			return fmt.Errorf("sim: job %.60q: limits of batches must be positive", j.ID)
 		}

@@ -47,11 +47,13 @@ type elasticJobState struct {
 	preemptions int64
 }
 
-func newElasticEngine(name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy, cfg ElasticConfig) *elasticEngine {
+func newElasticEngine(name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy,
+	cfg ElasticConfig) *elasticEngine {
 	n := cfg.Last - cfg.First + 1
 	e := &elasticEngine{
 		name: name, cluster: cluster, cfg: cfg, specs: jobs, policy: policy, counted: n, left: n,
-		jobs: make([]elasticJobState, len(jobs)), spanning: make([]int, len(cluster.Nodes)), used: make([]int, len(cluster.Nodes)),
+		jobs: make([]elasticJobState, len(jobs)), spanning: make([]int, len(cluster.Nodes)),
+		used: make([]int, len(cluster.Nodes)),
 	}
 	for i := range e.jobs {
 		e.jobs[i].startS, e.jobs[i].endS = -1, -1
@@ -109,7 +111,8 @@ func (e *elasticEngine) run(i int32) error {
 		if !j.known {
 			var err error
 			if j.gain, j.endProgress, _, err = spec.Training.Epoch(j.batch, j.epoch); err != nil {
-				return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: %w", spec.ID, e.nowS, j.epoch, j.batch, err)
+				return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: %w", spec.ID, e.nowS, j.epoch,
+					j.batch, err)
 			}
 			j.known = true
 		}
@@ -151,14 +154,16 @@ func (e *elasticEngine) allocate(ctx context.Context) error {
 	e.state.NowS = float64(e.nowS)
 	e.state.Jobs = e.state.Jobs[:0]
 	for _, i := range e.present {
-		e.state.Jobs = append(e.state.Jobs, ElasticView{ElasticJob: &e.specs[i], Number: int(i), Epoch: e.jobs[i].epoch, Held: e.jobs[i].held})
+		e.state.Jobs = append(e.state.Jobs, ElasticView{ElasticJob: &e.specs[i], Number: int(i),
+			Epoch: e.jobs[i].epoch, Held: e.jobs[i].held})
 	}
 	all, err := e.policy.Allocate(ctx, &e.state)
 	if err != nil {
 		return fmt.Errorf("sim: policy %s at %d s: %w", e.name, e.nowS, err)
 	}
 	if len(all) != len(e.present) {
-		return fmt.Errorf("sim: policy %s at %d s: it allocates to %d of %d jobs", e.name, e.nowS, len(all), len(e.present))
+		return fmt.Errorf("sim: policy %s at %d s: it allocates to %d of %d jobs", e.name, e.nowS, len(all),
+			len(e.present))
 	}
 	clear(e.used)
 	clear(e.spanning)
@@ -177,7 +182,8 @@ func (e *elasticEngine) allocate(ctx context.Context) error {
 		}
 	}
 	if given == 0 && e.arrived == len(e.specs) {
-		return fmt.Errorf("%w: policy %s at %d s gives job %.60q nothing on an empty cluster", ErrStalled, e.name, e.nowS, e.specs[e.present[0]].ID)
+		return fmt.Errorf("%w: policy %s at %d s gives job %.60q nothing on an empty cluster", ErrStalled, e.name,
+			e.nowS, e.specs[e.present[0]].ID)
 	}
 	return nil
 }
@@ -194,7 +200,8 @@ func (e *elasticEngine) count(i int32, held []NodeGPUs) error {
 		case slices.ContainsFunc(held[:n], func(o NodeGPUs) bool { return o.Node == h.Node }):
 			reason = fmt.Sprintf("named twice for job %.60q", e.specs[i].ID)
 		case h.GPUs > e.cluster.Nodes[h.Node]-e.used[h.Node]:
-			reason = fmt.Sprintf("job %.60q gets %d GPUs there, %d of %d are left", e.specs[i].ID, h.GPUs, e.cluster.Nodes[h.Node]-e.used[h.Node], e.cluster.Nodes[h.Node])
+			reason = fmt.Sprintf("job %.60q gets %d GPUs there, %d of %d are left", e.specs[i].ID, h.GPUs,
+				e.cluster.Nodes[h.Node]-e.used[h.Node], e.cluster.Nodes[h.Node])
 		}
 		if reason != "" {
 			return &AllocationError{e.name, float64(e.nowS), "of node " + strconv.Itoa(h.Node), reason}

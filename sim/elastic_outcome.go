@@ -50,7 +50,8 @@ func (e *elasticEngine) outcome() *ElasticOutcome {
 	var sum, weighted, weights, waits float64
 	for i := range e.jobs[:e.arrived] {
 		j, spec := &e.jobs[i], &e.specs[i]
-		o.Jobs = append(o.Jobs, ElasticRecord{spec.ID, spec.ArrivalS, float64(j.startS), float64(j.endS), j.epoch, j.restarts, j.preemptions})
+		o.Jobs = append(o.Jobs, ElasticRecord{spec.ID, spec.ArrivalS, float64(j.startS), float64(j.endS), j.epoch,
+			j.restarts, j.preemptions})
 		if i < e.cfg.First || i > e.cfg.Last {
 			continue
 		}

@@ -82,7 +82,8 @@ func TestElasticOneJob(t *testing.T) {
 	if r := o.Jobs[0]; r.StartS != 60 || r.EndS != 240 || r.Epochs != 2 || r.Restarts != 0 {
 		t.Errorf("record %+v", r)
 	}
-	if o.MeanJCTS != 235 || o.MeanWaitS != 55 || o.TotalS != 240 || o.MakespanS != 240 || o.Utilization != 180./480 || o.Intervals != 3 || o.Starts != 1 || o.LostS != 30 {
+	if o.MeanJCTS != 235 || o.MeanWaitS != 55 || o.TotalS != 240 || o.MakespanS != 240 || o.Utilization != 180./480 ||
+		o.Intervals != 3 || o.Starts != 1 || o.LostS != 30 {
 		t.Errorf("outcome %+v", o)
 	}
 }
@@ -148,7 +149,8 @@ func TestElasticPasses(t *testing.T) {
 	} {
 		j.Batch = c.batch
 		if local, passes := j.Split(c.gpus); local != c.local || passes != c.passes {
-			t.Errorf("batch %d on %d GPUs: %d passes of %d, by hand %d of %d", c.batch, c.gpus, passes, local, c.passes, c.local)
+			t.Errorf("batch %d on %d GPUs: %d passes of %d, by hand %d of %d", c.batch, c.gpus, passes, local,
+				c.passes, c.local)
 		}
 	}
 	j.Limits.MaxLocal = 64
@@ -199,7 +201,8 @@ func TestElasticRefusals(t *testing.T) {
 		{"idle", give(nil, nil), `sim: jobs wait for ever: policy test at 60 s gives job "a" nothing`},
 		{"short", shortPolicy{}, "it allocates to 1 of 2 jobs"},
 	} {
-		_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2, 2}}, jobs, c.p, ElasticConfig{})
+		_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2, 2}}, jobs, c.p,
+			ElasticConfig{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -223,28 +226,34 @@ func TestElasticRefusals(t *testing.T) {
 			j.Training = &plain{func(int) float64 { return math.Inf(1) }, 0, 8, []float64{1}}
 		}),
 	} {
-		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, jobs, give(on(0, 1), nil), ElasticConfig{}); err == nil {
+		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, jobs,
+			give(on(0, 1), nil), ElasticConfig{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	for name, cfg := range map[string]ElasticConfig{"interval": {IntervalS: -1}, "restart": {RestartS: 2e9}, "interference": {Interference: 1}, "window": {First: 1, Last: 2}} {
-		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, jobs, give(on(0, 1), nil), cfg); err == nil {
+	for name, cfg := range map[string]ElasticConfig{"interval": {IntervalS: -1}, "restart": {RestartS: 2e9},
+		"interference": {Interference: 1}, "window": {First: 1, Last: 2}} {
+		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{2}}, jobs,
+			give(on(0, 1), nil), cfg); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	for _, nodes := range [][]int{nil, {2, 0}} {
-		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", nodes}, jobs, give(on(0, 1), nil), ElasticConfig{}); err == nil {
+		if _, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", nodes}, jobs, give(on(0, 1), nil),
+			ElasticConfig{}); err == nil {
 			t.Errorf("nodes %v: no error", nodes)
 		}
 	}
 	wide := []ElasticJob{elasticJob("a", 0, 10)}
-	_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{16}}, wide, give(on(0, 13), nil), ElasticConfig{})
+	_, err := RunElastic(context.Background(), "test", ElasticCluster{"T4", []int{16}}, wide, give(on(0, 13), nil),
+		ElasticConfig{})
 	if err == nil || err.Error() != `sim: job "a" at 60 s, as policy test places it: 13 GPUs were not measured` {
 		t.Errorf("not measured: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := RunElastic(ctx, "test", ElasticCluster{"T4", []int{2}}, jobs, give(nil, nil), ElasticConfig{}); !errors.Is(err, context.Canceled) {
+	if _, err := RunElastic(ctx, "test", ElasticCluster{"T4", []int{2}}, jobs, give(nil, nil),
+		ElasticConfig{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

@@ -128,7 +128,8 @@ type place struct {
 func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, error) {
 	e := &engine{
 		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log, name: cfg.Name,
-		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32, len(inst.Jobs)), jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
+		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32,
+			len(inst.Jobs)), jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
 		gpuOf: map[string]int32{}, failed: none,
 	}
 	e.gpus = make([]gpu, len(e.model.GPUs))
@@ -155,7 +156,8 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 	for i := range inst.Jobs {
 		j := &inst.Jobs[i]
 		if j.Tasks > maxTasks {
-			return nil, fmt.Errorf("sim: job %.60q has %d tasks a round; every one is simulated, so %d are the most", j.ID, j.Tasks, maxTasks)
+			return nil, fmt.Errorf("sim: job %.60q has %d tasks a round; every one is simulated, so %d are the most",
+				j.ID, j.Tasks, maxTasks)
 		}
 		e.jobs[i].startUs = -1
 		e.arrivals[i] = int32(i)
@@ -245,7 +247,8 @@ func (e *engine) computeEnds(slot int32) error {
 // event makes the event of a task that tell then sends.
 func (e *engine) event(kind hare.EventType, t *running) *hare.Event {
 	x := &e.events[0]
-	x.Type, x.Job, x.Round, x.Task, x.GPU = kind, e.inst.Jobs[t.job].ID, e.jobs[t.job].round, t.task, e.model.GPUs[t.gpu].ID
+	x.Type, x.Job, x.Round, x.Task, x.GPU = kind, e.inst.Jobs[t.job].ID, e.jobs[t.job].round, t.task,
+		e.model.GPUs[t.gpu].ID
 	x.Arrived, x.GPUType, x.ComputeUs, x.SyncUs = nil, "", 0, 0
 	return x
 }

@@ -59,7 +59,8 @@ func checkFaults(m *hare.Model, faults []Fault) ([][]int, error) {
 	}
 	for i, f := range faults {
 		refuse := func(code, format string, args ...any) ([][]int, error) {
-			return nil, &hare.InvalidError{Pointer: fmt.Sprintf("/faults/%d", i), Code: code, Detail: fmt.Sprintf(format, args...)}
+			return nil, &hare.InvalidError{Pointer: fmt.Sprintf("/faults/%d", i), Code: code,
+				Detail: fmt.Sprintf(format, args...)}
 		}
 		who := "gpu " + f.GPU
 		if f.GPU == "" {
@@ -73,7 +74,8 @@ func checkFaults(m *hare.Model, faults []Fault) ([][]int, error) {
 		case gpus[who] == nil:
 			return refuse("unknown_node", "there is no node %.60q with GPUs in the cluster", f.Node)
 		case f.FromUs < 0 || f.UntilUs <= f.FromUs || f.FromUs > hare.MaxExact:
-			return refuse("bad_value", "GPU %.60q: the fault %s: it must begin at 0 s or later and end after that", m.GPUs[gpus[who][0]].ID, fromUntil(f.FromUs, f.UntilUs))
+			return refuse("bad_value", "GPU %.60q: the fault %s: it must begin at 0 s or later and end after that",
+				m.GPUs[gpus[who][0]].ID, fromUntil(f.FromUs, f.UntilUs))
 		}
 		of[i] = gpus[who]
 		for _, g := range of[i] {
@@ -89,8 +91,11 @@ func checkFaults(m *hare.Model, faults []Fault) ([][]int, error) {
 		slices.SortStableFunc(s, func(a, b span) int { return cmp.Compare(a.fromUs, b.fromUs) })
 		for k := 1; k < len(s); k++ {
 			if a, b := s[k-1], s[k]; b.fromUs < a.untilUs {
-				return nil, &hare.InvalidError{Pointer: fmt.Sprintf("/faults/%d", max(a.entry, b.entry)), Code: "overlap",
-					Detail: fmt.Sprintf("GPU %.60q: the fault %s (entry %d) overlaps the fault %s (entry %d): make them one", m.GPUs[g].ID, fromUntil(a.fromUs, a.untilUs), a.entry, fromUntil(b.fromUs, b.untilUs), b.entry)}
+				return nil, &hare.InvalidError{Pointer: fmt.Sprintf("/faults/%d", max(a.entry, b.entry)),
+					Code: "overlap",
+					Detail: fmt.Sprintf("GPU %.60q: the fault %s (entry %d) overlaps the fault %s (entry %d): make "+
+						"them one", m.GPUs[g].ID, fromUntil(a.fromUs, a.untilUs), a.entry, fromUntil(b.fromUs,
+						b.untilUs), b.entry)}
 			}
 		}
 	}
@@ -129,7 +134,8 @@ func (r *FaultRate) validate() error {
 	}{{"GPU", r.GPUMeanUs, r.GPURepairUs}, {"node", r.NodeMeanUs, r.NodeRepairUs}} {
 		if p.mean < 0 || p.repair < 0 || (p.mean == 0) != (p.repair == 0) || max(p.mean, p.repair) > hare.MaxExact {
 			return &hare.InvalidError{Pointer: "/fault_rate", Code: "bad_value",
-				Detail: fmt.Sprintf("a %s fails every %s s for %s s: both must be positive, or both 0", p.name, hare.FormatMicros(p.mean), hare.FormatMicros(p.repair))}
+				Detail: fmt.Sprintf("a %s fails every %s s for %s s: both must be positive, or both 0", p.name,
+					hare.FormatMicros(p.mean), hare.FormatMicros(p.repair))}
 		}
 	}
 	return nil
@@ -169,11 +175,13 @@ func (e *engine) addFaults(cfg *Config) error {
 			at++
 		}
 		if at > first {
-			e.addSource(source{first: int32(first), n: int32(at - first), meanUs: r.NodeMeanUs, repairUs: r.NodeRepairUs, draws: rand.New(rand.NewPCG(cfg.Seed, mix(nodeFaults, uint64(n))))})
+			e.addSource(source{first: int32(first), n: int32(at - first), meanUs: r.NodeMeanUs,
+				repairUs: r.NodeRepairUs, draws: rand.New(rand.NewPCG(cfg.Seed, mix(nodeFaults, uint64(n))))})
 		}
 	}
 	for g := 0; g < len(e.model.GPUs) && r.GPUMeanUs > 0; g++ {
-		e.addSource(source{first: int32(g), n: 1, meanUs: r.GPUMeanUs, repairUs: r.GPURepairUs, draws: rand.New(rand.NewPCG(cfg.Seed, mix(gpuFaults, uint64(g))))})
+		e.addSource(source{first: int32(g), n: 1, meanUs: r.GPUMeanUs, repairUs: r.GPURepairUs,
+			draws: rand.New(rand.NewPCG(cfg.Seed, mix(gpuFaults, uint64(g))))})
 	}
 	return nil
 }
@@ -214,7 +222,8 @@ func (e *engine) turn(i int32) error {
 	}
 	e.idleFaults++
 	if e.fruitlessFaults++; e.running > 0 && e.fruitlessFaults > maxFruitlessFaults*len(e.sources) {
-		return fmt.Errorf("%w: at %s s, after %d drawn faults in which no task ended: let GPUs fail more rarely", ErrStalled, hare.FormatMicros(e.nowUs), e.fruitlessFaults)
+		return fmt.Errorf("%w: at %s s, after %d drawn faults in which no task ended: let GPUs fail more rarely",
+			ErrStalled, hare.FormatMicros(e.nowUs), e.fruitlessFaults)
 	}
 	return nil
 }
@@ -222,7 +231,8 @@ func (e *engine) turn(i int32) error {
 // waitsForFaults says that nothing runs or is to come but drawn faults: with all
 // sources in service, or after very many of them, that is for ever.
 func (e *engine) waitsForFaults() bool {
-	return e.running == 0 && len(e.eventQueue) == len(e.sources) && (e.sourcesOut == 0 || e.idleFaults > maxIdleFaults*len(e.sources))
+	return e.running == 0 && len(e.eventQueue) == len(e.sources) &&
+		(e.sourcesOut == 0 || e.idleFaults > maxIdleFaults*len(e.sources))
 }
 
 // change lets a GPU's window of service open or close, or faults of it begin or

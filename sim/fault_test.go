@@ -21,7 +21,8 @@ import (
 func nodes(counts ...int) hare.Cluster {
 	c := hare.Cluster{}
 	for i, n := range counts {
-		c.Nodes = append(c.Nodes, hare.Node{Name: string(rune('a' + i)), GPUs: []hare.TypeCount{{Type: "A", Count: n}}})
+		c.Nodes = append(c.Nodes, hare.Node{Name: string(rune('a' + i)),
+			GPUs: []hare.TypeCount{{Type: "A", Count: n}}})
 	}
 	return c
 }
@@ -62,40 +63,52 @@ func TestVariedByHand(t *testing.T) {
 	}{
 		// 1 s is lost; then 3 to 5 and 5 to 7, of 5 s in service.
 		{"a GPU out", nodes(1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 1, On: onA(2e6, 0)}},
-			sim.Config{Faults: []sim.Fault{{GPU: "a/0", FromUs: 1e6, UntilUs: 3e6}}}, want{"7", 1e6, 2e6, 0, 0, 0, 0.8}},
+			sim.Config{Faults: []sim.Fault{{GPU: "a/0", FromUs: 1e6, UntilUs: 3e6}}}, want{"7", 1e6, 2e6, 0, 0, 0,
+				0.8}},
 		// Two faults that touch are one: 4 to 6.
 		{"touching faults", nodes(1), []hare.Job{{ID: "j", Rounds: 1, Tasks: 1, On: onA(2e6, 0)}},
-			sim.Config{Faults: []sim.Fault{{GPU: "a/0", FromUs: 2e6, UntilUs: 4e6}, {Node: "a", FromUs: 1e6, UntilUs: 2e6}}}, want{"6", 1e6, 3e6, 0, 0, 0, 2. / 3}},
+			sim.Config{Faults: []sim.Fault{{GPU: "a/0", FromUs: 2e6, UntilUs: 4e6},
+				{Node: "a", FromUs: 1e6, UntilUs: 2e6}}}, want{"6", 1e6, 3e6, 0, 0, 0, 2. / 3}},
 		// Out from the start.
 		{"out at 0", nodes(1), []hare.Job{{ID: "j", Rounds: 1, Tasks: 1, On: onA(2e6, 0)}},
 			sim.Config{Faults: []sim.Fault{{GPU: "a/0", FromUs: 0, UntilUs: 1e6}}}, want{"3", 0, 1e6, 0, 0, 0, 1}},
 		// A node with both GPUs of a gang: 0 to 2, lost from 2 to 3, 4 to 6.
 		{"a node out", nodes(2), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, Sync: hare.Gang, On: onA(2e6, 0)}},
-			sim.Config{Faults: []sim.Fault{{Node: "a", FromUs: 3e6, UntilUs: 4e6}}}, want{"6", 2e6, 2e6, 0, 0, 0, 0.8}},
+			sim.Config{Faults: []sim.Fault{{Node: "a", FromUs: 3e6, UntilUs: 4e6}}}, want{"6", 2e6, 2e6, 0, 0, 0,
+				0.8}},
 		// A fault for ever after the first round: the other GPU goes on.
 		{"for ever", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, On: onA(2e6, 0)}},
-			sim.Config{Faults: []sim.Fault{{Node: "b", FromUs: 2e6, UntilUs: hare.Forever}}}, want{"6", 0, 4e6, 0, 0, 0, 1}},
+			sim.Config{Faults: []sim.Fault{{Node: "b", FromUs: 2e6, UntilUs: hare.Forever}}}, want{"6", 0, 4e6, 0, 0,
+				0, 1}},
 		// y begins half a second after x has ended.
-		{"switch", nodes(1), []hare.Job{{ID: "x", Rounds: 2, Tasks: 1, On: onA(1e6, 0)}, {ID: "y", Rounds: 2, Tasks: 1, On: onA(1e6, 0)}},
+		{"switch", nodes(1), []hare.Job{{ID: "x", Rounds: 2, Tasks: 1, On: onA(1e6, 0)},
+			{ID: "y", Rounds: 2, Tasks: 1, On: onA(1e6, 0)}},
 			sim.Config{SwitchUs: 500_000}, want{"2 4.5", 0, 0, 500_000, 1, 0, 4 / 4.5}},
 		// The gang waits for the GPU that switches from x; both GPUs are lost to it.
-		{"gang switch", nodes(2), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}, {ID: "y", Rounds: 2, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 1e6)}},
+		{"gang switch", nodes(2), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)},
+			{ID: "y", Rounds: 2, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 1e6)}},
 			sim.Config{SwitchUs: 500_000}, want{"1 5.5", 0, 0, 1e6, 1, 0, 9. / 11}},
 		// By job and type.
-		{"switch of a job", nodes(1), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}, {ID: "y", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}, {ID: "z", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}},
+		{"switch of a job", nodes(1), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)},
+			{ID: "y", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}, {ID: "z", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}},
 			sim.Config{SwitchOfUs: func(j *hare.Job, kind string) int64 {
 				return map[string]int64{"yA": 2e6, "zA": 3e6}[j.ID+kind]
 			}}, want{"1 4 8", 0, 0, 5e6, 2, 0, 3. / 8}},
 		// Out while it switches: 1 to 1.2 is lost to the switch; back at 2, and the
 		// GPU has forgotten x.
-		{"out in a switch", nodes(1), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}, {ID: "y", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}},
-			sim.Config{SwitchUs: 500_000, Faults: []sim.Fault{{GPU: "a/0", FromUs: 1_200_000, UntilUs: 2e6}}}, want{"1 3", 0, 800_000, 200_000, 1, 0, 2 / 2.2}},
+		{"out in a switch", nodes(1), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)},
+			{ID: "y", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}},
+			sim.Config{SwitchUs: 500_000, Faults: []sim.Fault{{GPU: "a/0", FromUs: 1_200_000,
+				UntilUs: 2e6}}}, want{"1 3", 0, 800_000, 200_000, 1, 0, 2 / 2.2}},
 		// 2 · 1/2 · 1e9 · (1/1e9 − 1/4e9) = 0.75 s more a round.
-		{"network, gang", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 500_000)}},
+		{"network, gang", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, Sync: hare.Gang,
+			On: onA(1e6, 500_000)}},
 			sim.Config{Network: network}, want{"4.5", 0, 0, 0, 0, 4, 1}},
-		{"network, one node", nodes(2), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 500_000)}},
+		{"network, one node", nodes(2), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, Sync: hare.Gang,
+			On: onA(1e6, 500_000)}},
 			sim.Config{Network: network}, want{"3", 0, 0, 0, 0, 0, 1}},
-		{"network, one task", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 1, Sync: hare.Gang, On: onA(1e6, 500_000)}},
+		{"network, one task", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 1, Sync: hare.Gang,
+			On: onA(1e6, 500_000)}},
 			sim.Config{Network: network}, want{"3", 0, 0, 0, 0, 0, 0.5}},
 		// The first task of the round gathers, the other pays.
 		{"network, relaxed", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, On: onA(1e6, 500_000)}},
@@ -118,7 +131,8 @@ func TestVariedByHand(t *testing.T) {
 		for _, j := range out.Jobs {
 			ends = append(ends, hare.FormatMicros(j.EndUs))
 		}
-		got := want{strings.Join(ends, " "), out.LostUs, int64(out.DownUs), out.SwitchUs, out.Switches, out.Varied, out.Use[0].Use}
+		got := want{strings.Join(ends, " "), out.LostUs, int64(out.DownUs), out.SwitchUs, out.Switches, out.Varied,
+			out.Use[0].Use}
 		if math.Abs(got.use-c.want.use) < 1e-12 {
 			got.use = c.want.use
 		}
@@ -128,7 +142,8 @@ func TestVariedByHand(t *testing.T) {
 		if c.cfg.Log != nil {
 			totals.check(t, out)
 		}
-		if m := out.Metrics(inst); m.DownS*1e6 != float64(c.want.downUs) || math.Abs(m.Utilization-c.want.use) > 1e-9 || m.SwitchS*1e6 != float64(c.want.switchUs) {
+		if m := out.Metrics(inst); m.DownS*1e6 != float64(c.want.downUs) ||
+			math.Abs(m.Utilization-c.want.use) > 1e-9 || m.SwitchS*1e6 != float64(c.want.switchUs) {
 			t.Errorf("%s: metrics %+v", c.name, m)
 		}
 		if (out.Schedule == nil) != (c.want.varied > 0) {
@@ -149,8 +164,11 @@ func TestVariedByHand(t *testing.T) {
 
 func TestFaultsRefused(t *testing.T) {
 	inst := &hare.Instance{Cluster: nodes(2, 1), Jobs: []hare.Job{{ID: "j", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}}}
-	inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: "w", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Windows: []hare.Window{{StartUs: 1e6, EndUs: 5e6}, {StartUs: 9e6, EndUs: hare.Forever}}},
-		hare.Node{Name: "busy", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Busy: []hare.Busy{{GPU: 0, UntilUs: 4e6}}})
+	inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+		hare.Node{Name: "w", GPUs: []hare.TypeCount{{Type: "A", Count: 1}},
+			Windows: []hare.Window{{StartUs: 1e6, EndUs: 5e6}, {StartUs: 9e6, EndUs: hare.Forever}}},
+		hare.Node{Name: "busy", GPUs: []hare.TypeCount{{Type: "A", Count: 1}},
+			Busy: []hare.Busy{{GPU: 0, UntilUs: 4e6}}})
 	bytes := func(*hare.Job) int64 { return 1 }
 	for want, cfg := range map[string]sim.Config{
 		`/faults/0: a fault names either a GPU or a node (bad_value)`:                                                               {Faults: []sim.Fault{{UntilUs: 1}}},
@@ -173,20 +191,24 @@ func TestFaultsRefused(t *testing.T) {
 		`/network: -2 and 1 bytes/s`:                                                                                                {Network: sim.Network{InterBytesPerS: -2, IntraBytesPerS: 1, Bytes: bytes}},
 	} {
 		out, err := sim.Run(t.Context(), inst, silent{}, cfg)
-		if bad, ok := errors.AsType[*hare.InvalidError](err); !ok || out != nil || !strings.HasPrefix(bad.Error(), want) {
+		if bad, ok := errors.AsType[*hare.InvalidError](err); !ok || out != nil ||
+			!strings.HasPrefix(bad.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	// What is asked while it runs.
 	for want, cfg := range map[string]sim.Config{
-		`the switch to job "k"`:      {SwitchOfUs: func(*hare.Job, string) int64 { return -1 }},
-		`is stretched by 0`:          {Stretch: steadily(0)},
-		`is stretched by NaN`:        {Stretch: steadily(math.NaN())},
-		`is stretched by 1e+15`:      {Stretch: steadily(1e15)},
-		`job "k" reduces -1 bytes`:   {Network: sim.Network{InterBytesPerS: 1, Bytes: func(*hare.Job) int64 { return -1 }}},
+		`the switch to job "k"`: {SwitchOfUs: func(*hare.Job, string) int64 { return -1 }},
+		`is stretched by 0`:     {Stretch: steadily(0)},
+		`is stretched by NaN`:   {Stretch: steadily(math.NaN())},
+		`is stretched by 1e+15`: {Stretch: steadily(1e15)},
+		`job "k" reduces -1 bytes`: {Network: sim.Network{InterBytesPerS: 1,
+			Bytes: func(*hare.Job) int64 { return -1 }}},
 		`have failed, and it is not`: {Failures: sim.FailureRate{PerGPUHour: 3.6e9}},
 	} {
-		inst := &hare.Instance{Cluster: nodes(1, 1), Jobs: []hare.Job{{ID: "j", Rounds: 1, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 0)}, {ID: "k", Rounds: 1, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 0)}}}
+		inst := &hare.Instance{Cluster: nodes(1, 1),
+			Jobs: []hare.Job{{ID: "j", Rounds: 1, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 0)},
+				{ID: "k", Rounds: 1, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 0)}}}
 		out, err := sim.Run(t.Context(), inst, fifo(t, inst), cfg)
 		if err == nil || out != nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"j"`, `"k"`), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -197,7 +219,8 @@ func TestFaultsRefused(t *testing.T) {
 // After a failure of a gang its round starts again on its GPUs at once, or the
 // policy is refused.
 func TestFailedGangMustStartAgain(t *testing.T) {
-	inst := &hare.Instance{Cluster: nodes(4), Jobs: []hare.Job{{ID: "j", Rounds: 9, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 0)}}}
+	inst := &hare.Instance{Cluster: nodes(4), Jobs: []hare.Job{{ID: "j", Rounds: 9, Tasks: 2, Sync: hare.Gang,
+		On: onA(1e6, 0)}}}
 	for want, change := range map[string]func([]hare.Decision) []hare.Decision{
 		"it is missing: a round of which a task failed starts again at once": func(ds []hare.Decision) []hare.Decision {
 			return slices.DeleteFunc(ds, func(d hare.Decision) bool { return d.Type == hare.DecisionStart })
@@ -243,20 +266,23 @@ func TestRates(t *testing.T) {
 			t.Errorf("%s %v, expected %v", what, got, want)
 		}
 	}
-	out, err := sim.Run(t.Context(), inst, fifo(t, inst), sim.Config{Failures: sim.FailureRate{Probability: 0.2}, Seed: 3})
+	out, err := sim.Run(t.Context(), inst, fifo(t, inst),
+		sim.Config{Failures: sim.FailureRate{Probability: 0.2}, Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	within("failures", float64(out.Failures), n*0.25, 0.05)
 	within("lost seconds", float64(out.LostUs)/1e6, n*0.125, 0.05)
 	// One in ten GPU-seconds: a task of 1 s fails with 1 − e^−0.1.
-	out, err = sim.Run(t.Context(), inst, fifo(t, inst), sim.Config{Failures: sim.FailureRate{PerGPUHour: 360}, Seed: 4})
+	out, err = sim.Run(t.Context(), inst, fifo(t, inst),
+		sim.Config{Failures: sim.FailureRate{PerGPUHour: 360}, Seed: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
 	within("failures a GPU-second", float64(out.Failures)/(float64(out.MakespanUs)/1e6), 0.1, 0.05)
 
-	cfg := sim.Config{FaultRate: sim.FaultRate{GPUMeanUs: 30e6, GPURepairUs: 10e6, NodeMeanUs: 200e6, NodeRepairUs: 20e6}, Seed: 5}
+	cfg := sim.Config{FaultRate: sim.FaultRate{GPUMeanUs: 30e6, GPURepairUs: 10e6, NodeMeanUs: 200e6,
+		NodeRepairUs: 20e6}, Seed: 5}
 	changes := func(inst *hare.Instance) (list []string, out *sim.Outcome) {
 		cfg.Log = func(r wire.Record) error {
 			if r.Event.Type == hare.EventGPULeft || r.Event.Type == hare.EventGPUJoined {
@@ -291,7 +317,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang} {
 		inst := &hare.Instance{Cluster: nodes(4, 4)}
 		for i := range 6 {
-			inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", i), Rounds: 8000, Tasks: 2, Sync: sync, On: onA(900_000, 100_000)})
+			inst.Jobs = append(inst.Jobs, hare.Job{ID: fmt.Sprint("j", i), Rounds: 8000, Tasks: 2, Sync: sync,
+				On: onA(900_000, 100_000)})
 		}
 		var heap []uint64
 		cfg := sim.Config{

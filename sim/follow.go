@@ -42,7 +42,8 @@ func (e *engine) notify() error {
 	}
 	if e.withdrawn < len(e.toWithdraw) {
 		p := e.toWithdraw[e.withdrawn]
-		return e.refuse(hare.Decision{Type: hare.DecisionWithdraw, Job: e.inst.Jobs[p.job].ID, Round: p.round, Task: p.task, GPU: e.model.GPUs[p.gpu].ID, AtUs: e.nowUs}, "it is missing")
+		return e.refuse(hare.Decision{Type: hare.DecisionWithdraw, Job: e.inst.Jobs[p.job].ID, Round: p.round,
+			Task: p.task, GPU: e.model.GPUs[p.gpu].ID, AtUs: e.nowUs}, "it is missing")
 	}
 	e.toWithdraw, e.withdrawn, e.freed, e.used = e.toWithdraw[:0], 0, e.freed[:0], 0
 	for _, ji := range e.touched {
@@ -83,7 +84,8 @@ func (e *engine) refuse(d hare.Decision, reason string) error {
 func (e *engine) withdraw(d *hare.Decision) (reason string) {
 	left := e.toWithdraw[e.withdrawn:]
 	i := slices.IndexFunc(left, func(p place) bool {
-		return p.round == d.Round && p.task == d.Task && e.model.GPUs[p.gpu].ID == d.GPU && e.inst.Jobs[p.job].ID == d.Job
+		return p.round == d.Round && p.task == d.Task && e.model.GPUs[p.gpu].ID == d.GPU &&
+			e.inst.Jobs[p.job].ID == d.Job
 	})
 	if i < 0 {
 		return "neither has its job ended nor has a GPU left that it needs: running tasks are not killed"

@@ -20,7 +20,8 @@ func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
 	e.serial++
 	e.running++
 	e.idleFaults = 0
-	e.slots[slot] = running{serial: e.serial, job: ji, task: task, gpu: g, next: none, computeUs: p.ComputeUs, syncUs: p.SyncUs}
+	e.slots[slot] = running{serial: e.serial, job: ji, task: task, gpu: g, next: none, computeUs: p.ComputeUs,
+		syncUs: p.SyncUs}
 	j.tasks[task] = slot + 1
 	j.running++
 	x.job, x.slot, x.heldUs, x.sinceUs = ji, slot, e.nowUs, e.nowUs

@@ -93,7 +93,8 @@ func (e *AllocationError) Error() string {
 // A jobs that are there; memory is proportional to jobs and GPUs (and pairs of
 // jobs that are there, where a policy pairs). Times are float64 seconds, as
 // Gavel's are; the same input gives the same run.
-func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []LeaseJob, policy any, cfg LeaseConfig) (*LeaseOutcome, error) {
+func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []LeaseJob, policy any,
+	cfg LeaseConfig) (*LeaseOutcome, error) {
 	if err := cfg.validate(len(jobs)); err != nil {
 		return nil, err
 	}
@@ -136,7 +137,8 @@ func (c *LeaseConfig) validate(jobs int) error {
 	case !(c.RestartS >= 0 && c.RestartS < c.LeaseS):
 		return errors.New("sim: the restart cost must not be negative and must be less than a lease")
 	case c.First < 0 || c.Last >= jobs || c.First > c.Last:
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", c.First, c.Last, jobs)
+		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", c.First,
+			c.Last, jobs)
 	}
 	return nil
 }
@@ -159,7 +161,8 @@ func checkLeases(c LeaseCluster, jobs []LeaseJob) error {
 		case !(j.ArrivalS >= 0 && j.ArrivalS < math.MaxInt64) || i > 0 && j.ArrivalS < jobs[i-1].ArrivalS:
 			return fmt.Errorf("sim: job %.60q: arrivals must not be negative nor fall", j.ID)
 		case !(j.Weight > 0) || j.GPUs < 1 || j.Steps < 1 || j.Steps > maxLeaseSteps || len(j.Rate) != len(c.Types):
-			return fmt.Errorf("sim: job %.60q: weight, GPUs and steps must be positive, with a rate for each type", j.ID)
+			return fmt.Errorf("sim: job %.60q: weight, GPUs and steps must be positive, with a rate for each type",
+				j.ID)
 		}
 		if j.Rounds && j.Steps%int64(j.GPUs) != 0 {
 			return fmt.Errorf("sim: job %.60q: %d steps are no whole rounds of %d GPUs", j.ID, j.Steps, j.GPUs)

@@ -103,12 +103,14 @@ type leaseEnd struct {
 	a, b, at int32 // the jobs, and the index into running
 }
 
-func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy any, cfg LeaseConfig) (*leaseEngine, error) {
+func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy any, cfg LeaseConfig) (*leaseEngine,
+	error) {
 	n := len(cluster.Types)
 	e := &leaseEngine{
 		name: name, cluster: cluster, cfg: cfg, specs: jobs, draws: NewTwister(cfg.Seed + 5),
 		roundEndS: -1, counted: cfg.Last - cfg.First + 1, jobs: make([]leaseJobState, len(jobs)),
-		workerS: make([]float64, n), chosen: make([][]int32, n), wanted: make([][]pick, n), others: make([][]int32, n), busyS: make([]float64, n),
+		workerS: make([]float64, n), chosen: make([][]int32, n), wanted: make([][]pick, n), others: make([][]int32,
+			n), busyS: make([]float64, n),
 	}
 	e.left = e.counted
 	switch p := policy.(type) {
@@ -171,7 +173,8 @@ func (e *leaseEngine) round(ctx context.Context) error {
 	}
 	if e.faults != nil {
 		if e.faults.vain > maxFruitlessFaults*len(e.faults.gpus) {
-			return fmt.Errorf("%w: policy %s at %.3f s: faults ended %d leases in a row before a step: let GPUs fail more rarely", ErrStalled, e.name, e.nowS, e.faults.vain)
+			return fmt.Errorf("%w: policy %s at %.3f s: faults ended %d leases in a row before a step: let GPUs "+
+				"fail more rarely", ErrStalled, e.name, e.nowS, e.faults.vain)
 		}
 		e.pass()
 		e.state.Out = e.faults.listed
@@ -198,7 +201,8 @@ func (e *leaseEngine) round(ctx context.Context) error {
 func (e *leaseEngine) stalled() error {
 	for i := range e.jobs {
 		if !e.jobs[i].over {
-			return fmt.Errorf("%w: policy %s at %.3f s lends job %.60q nothing", ErrStalled, e.name, e.nowS, e.specs[i].ID)
+			return fmt.Errorf("%w: policy %s at %.3f s lends job %.60q nothing", ErrStalled, e.name, e.nowS,
+				e.specs[i].ID)
 		}
 	}
 	return nil

@@ -55,7 +55,9 @@ type leaseFaults struct {
 func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFaults, error) {
 	r := cfg.FaultRate
 	if !(r.MeanS >= 0 && r.RepairS >= 0 && max(r.MeanS, r.RepairS) <= 1e9) || (r.MeanS == 0) != (r.RepairS == 0) {
-		return nil, &hare.InvalidError{Pointer: "/fault_rate", Code: "bad_value", Detail: fmt.Sprintf("a GPU fails every %v s for %v s: both must be positive, or both 0", r.MeanS, r.RepairS)}
+		return nil, &hare.InvalidError{Pointer: "/fault_rate", Code: "bad_value",
+			Detail: fmt.Sprintf("a GPU fails every %v s for %v s: both must be positive, or both 0", r.MeanS,
+				r.RepairS)}
 	}
 	if len(cfg.Faults) == 0 && r.MeanS == 0 {
 		return nil, nil
@@ -75,7 +77,8 @@ func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFault
 	f.out = make([]bool, len(f.gpus))
 	for i, x := range cfg.Faults {
 		refuse := func(code, format string, args ...any) error {
-			return &hare.InvalidError{Pointer: fmt.Sprintf("/faults/%d", i), Code: code, Detail: fmt.Sprintf("GPU %.60q: ", x.GPU) + fmt.Sprintf(format, args...)}
+			return &hare.InvalidError{Pointer: fmt.Sprintf("/faults/%d", i), Code: code,
+				Detail: fmt.Sprintf("GPU %.60q: ", x.GPU) + fmt.Sprintf(format, args...)}
 		}
 		cut := strings.LastIndexByte(x.GPU, '/')
 		k, known := slices.BinarySearch(c.Types, x.GPU[:max(cut, 0)])
@@ -84,12 +87,14 @@ func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFault
 		case !known || err != nil || n < 0 || n >= c.GPUs[k]:
 			return nil, refuse("unknown_gpu", "is not in the cluster: name one as type/index")
 		case !(x.FromS >= 0 && x.FromS < x.UntilS) || math.IsInf(x.FromS, 1):
-			return nil, refuse("bad_value", "the fault from %v to %v s: it must begin at 0 s or later and end after that", x.FromS, x.UntilS)
+			return nil, refuse("bad_value", "the fault from %v to %v s: it must begin at 0 s or later and end "+
+				"after that", x.FromS, x.UntilS)
 		}
 		o := &f.gpus[int(base[k])+n]
 		for _, y := range o.listed {
 			if x.FromS < y.untilS && y.fromS < x.UntilS {
-				return nil, refuse("overlap", "the fault from %v to %v s overlaps the fault from %v to %v s: make them one", x.FromS, x.UntilS, y.fromS, y.untilS)
+				return nil, refuse("overlap", "the fault from %v to %v s overlaps the fault from %v to %v s: make "+
+					"them one", x.FromS, x.UntilS, y.fromS, y.untilS)
 			}
 		}
 		o.listed = append(o.listed, outage{x.FromS, x.UntilS})
@@ -113,7 +118,8 @@ func (o *outages) next() {
 	o.now = outage{math.Inf(1), math.Inf(-1)}
 	for {
 		switch {
-		case len(o.listed) > 0 && o.listed[0].fromS <= o.drawn.fromS && (o.now.fromS > o.now.untilS || o.listed[0].fromS <= o.now.untilS):
+		case len(o.listed) > 0 && o.listed[0].fromS <= o.drawn.fromS &&
+			(o.now.fromS > o.now.untilS || o.listed[0].fromS <= o.now.untilS):
 			o.join(o.listed[0])
 			o.listed = o.listed[1:]
 		case o.draws != nil && (o.now.fromS > o.now.untilS || o.drawn.fromS <= o.now.untilS):

@@ -54,14 +54,20 @@ func TestLeaseFaultsRefused(t *testing.T) {
 		rate   sim.LeaseFaultRate
 		want   string
 	}{
-		{[]sim.LeaseFault{{GPU: "V100/2", FromS: 1, UntilS: 2}}, sim.LeaseFaultRate{}, `/faults/0: GPU "V100/2": is not in the cluster`},
-		{[]sim.LeaseFault{{GPU: "V100", FromS: 1, UntilS: 2}}, sim.LeaseFaultRate{}, `/faults/0: GPU "V100": is not in the cluster`},
-		{[]sim.LeaseFault{{GPU: "K80/0", FromS: 2, UntilS: 2}}, sim.LeaseFaultRate{}, `GPU "K80/0": the fault from 2 to 2 s`},
-		{[]sim.LeaseFault{{GPU: "K80/0", FromS: 2, UntilS: 4}, {GPU: "V100/1", FromS: 3, UntilS: 5}, {GPU: "K80/0", FromS: 3, UntilS: 5}}, sim.LeaseFaultRate{}, `/faults/2: GPU "K80/0": the fault from 3 to 5 s overlaps the fault from 2 to 4 s`},
+		{[]sim.LeaseFault{{GPU: "V100/2", FromS: 1, UntilS: 2}}, sim.LeaseFaultRate{},
+			`/faults/0: GPU "V100/2": is not in the cluster`},
+		{[]sim.LeaseFault{{GPU: "V100", FromS: 1, UntilS: 2}}, sim.LeaseFaultRate{},
+			`/faults/0: GPU "V100": is not in the cluster`},
+		{[]sim.LeaseFault{{GPU: "K80/0", FromS: 2, UntilS: 2}}, sim.LeaseFaultRate{},
+			`GPU "K80/0": the fault from 2 to 2 s`},
+		{[]sim.LeaseFault{{GPU: "K80/0", FromS: 2, UntilS: 4}, {GPU: "V100/1", FromS: 3, UntilS: 5},
+			{GPU: "K80/0", FromS: 3, UntilS: 5}}, sim.LeaseFaultRate{},
+			`/faults/2: GPU "K80/0": the fault from 3 to 5 s overlaps the fault from 2 to 4 s`},
 		{nil, sim.LeaseFaultRate{MeanS: 5}, "/fault_rate: a GPU fails every 5 s for 0 s"},
 		{nil, sim.LeaseFaultRate{MeanS: math.NaN(), RepairS: 1}, "/fault_rate"},
 	} {
-		_, err := sim.RunLeases(t.Context(), "x", c, jobs, equally(1), sim.LeaseConfig{Faults: c2.faults, FaultRate: c2.rate})
+		_, err := sim.RunLeases(t.Context(), "x", c, jobs, equally(1),
+			sim.LeaseConfig{Faults: c2.faults, FaultRate: c2.rate})
 		if bad, ok := errors.AsType[*hare.InvalidError](err); !ok || !strings.Contains(bad.Error(), c2.want) {
 			t.Errorf("%v, want %s", err, c2.want)
 		}
@@ -69,12 +75,14 @@ func TestLeaseFaultsRefused(t *testing.T) {
 	// A policy that lends a GPU that is out is refused: who, when and which.
 	cfg := sim.LeaseConfig{Faults: []sim.LeaseFault{{GPU: "V100/1", FromS: 0, UntilS: 9}}}
 	_, err := sim.RunLeases(t.Context(), "blind", c, jobs, holder{{Job: 0, GPUs: []int32{2}}}, cfg)
-	if refused, ok := errors.AsType[*sim.AllocationError](err); !ok || err.Error() != `sim: policy blind at 0.000 s: GPU V100/1: is out of service and was allocated to job "a"` {
+	if refused, ok := errors.AsType[*sim.AllocationError](err); !ok ||
+		err.Error() != `sim: policy blind at 0.000 s: GPU V100/1: is out of service and was allocated to job "a"` {
 		t.Errorf("%v, %v", refused, err)
 	}
 	// A GPU that never returns.
 	cfg.Faults[0] = sim.LeaseFault{GPU: "V100/0", FromS: 3, UntilS: math.Inf(1)}
-	if _, err := sim.RunLeases(t.Context(), "x", one(1), []sim.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1), cfg); !errors.Is(err, sim.ErrStalled) {
+	if _, err := sim.RunLeases(t.Context(), "x", one(1), []sim.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1),
+		cfg); !errors.Is(err, sim.ErrStalled) {
 		t.Error(err)
 	}
 }
@@ -86,7 +94,8 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 	for seed := range seeds(100) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		c := sim.LeaseCluster{Types: []string{"K80", "V100"}, GPUs: []int{1 + r.IntN(4), 2 + r.IntN(4)}}
-		cfg := sim.LeaseConfig{Seed: seed, KeepSteps: seed%2 == 1, FaultRate: sim.LeaseFaultRate{MeanS: 5000, RepairS: 500}, ResetS: -1}
+		cfg := sim.LeaseConfig{Seed: seed, KeepSteps: seed%2 == 1,
+			FaultRate: sim.LeaseFaultRate{MeanS: 5000, RepairS: 500}, ResetS: -1}
 		var jobs []sim.LeaseJob
 		var work float64
 		for i := range 1 + r.IntN(8) {
@@ -117,7 +126,8 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 			} else {
 				last = text
 			}
-			if m.MeanSlowdown < 1-1e-9 || m.Jain <= 0 || m.Jain > 1+1e-9 || m.WorstRho < m.MeanRho-1e-9 || m.Jobs != len(jobs) || m.LostTasks < o.Cut {
+			if m.MeanSlowdown < 1-1e-9 || m.Jain <= 0 || m.Jain > 1+1e-9 || m.WorstRho < m.MeanRho-1e-9 ||
+				m.Jobs != len(jobs) || m.LostTasks < o.Cut {
 				t.Fatalf("seed %d: %+v", seed, m)
 			}
 		}

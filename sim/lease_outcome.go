@@ -51,7 +51,8 @@ type LeaseRecord struct {
 func (e *leaseEngine) outcome() *LeaseOutcome {
 	o := &LeaseOutcome{
 		Counted: e.counted, TotalS: e.nowS, Rounds: e.rounds, Leases: e.stats.leases,
-		Lost: e.stats.lost, Cut: e.stats.cut, LostS: e.stats.lostS, SwitchS: e.stats.switchS, Switches: e.stats.switches,
+		Lost: e.stats.lost, Cut: e.stats.cut, LostS: e.stats.lostS, SwitchS: e.stats.switchS,
+		Switches:    e.stats.switches,
 		Preemptions: e.stats.preemptions, first: e.cfg.First, last: e.cfg.Last,
 	}
 	if e.stats.chances > 0 {
@@ -122,8 +123,9 @@ func (e *leaseEngine) use(o *LeaseOutcome) {
 // lost lease counts as one task. O(jobs log jobs).
 func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 	x := &Metrics{
-		TotalS: o.TotalS, Utilization: o.Utilization, Switches: o.Switches, SwitchS: o.SwitchS, Preemptions: o.Preemptions,
-		LostTasks: o.Lost, LostS: o.LostS, DownS: o.DownS,
+		TotalS: o.TotalS, Utilization: o.Utilization, Switches: o.Switches, SwitchS: o.SwitchS,
+		Preemptions: o.Preemptions,
+		LostTasks:   o.Lost, LostS: o.LostS, DownS: o.DownS,
 	}
 	gpus := 0.0
 	for k, kind := range c.Types {
@@ -134,7 +136,8 @@ func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 		j, spec := &o.Jobs[i], &jobs[i]
 		f := JobFigures{
 			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
-			Preemptions: j.Preemptions, Dropped: j.Dropped, Counts: i >= o.first && i <= o.last, from: j.ArrivalS, until: o.TotalS,
+			Preemptions: j.Preemptions, Dropped: j.Dropped, Counts: i >= o.first &&
+				i <= o.last, from: j.ArrivalS, until: o.TotalS,
 		}
 		if j.EndS >= 0 {
 			f.until, f.JCTS = j.EndS, j.EndS-j.ArrivalS

@@ -108,7 +108,8 @@ func (e *leaseEngine) view() {
 	for _, slot := range e.order {
 		if u := &e.units[slot]; u.b == none {
 			e.state.Jobs = append(e.state.Jobs, LeaseView{
-				LeaseJob: &e.specs[u.a], Number: int(u.a), StepsLeft: e.specs[u.a].Steps - e.jobs[u.a].stepsRun, EnteredS: e.jobs[u.a].enteredS,
+				LeaseJob: &e.specs[u.a], Number: int(u.a), StepsLeft: e.specs[u.a].Steps - e.jobs[u.a].stepsRun,
+				EnteredS: e.jobs[u.a].enteredS,
 			})
 		}
 	}
@@ -143,7 +144,8 @@ func (e *leaseEngine) checkShares() error {
 		}
 	}
 	for _, p := range e.out.Pairs {
-		if !e.traits.Pairs || p.A < 0 || p.B <= p.A || p.B >= len(e.state.Jobs) || len(p.Share) != n || e.state.Jobs[p.A].GPUs != e.state.Jobs[p.B].GPUs {
+		if !e.traits.Pairs || p.A < 0 || p.B <= p.A || p.B >= len(e.state.Jobs) || len(p.Share) != n ||
+			e.state.Jobs[p.A].GPUs != e.state.Jobs[p.B].GPUs {
 			return refuse("of any type", "jobs %d and %d are no pair that can share GPUs", p.A, p.B)
 		}
 		if err := row(e.state.Jobs[p.A].ID, e.state.Jobs[p.A].GPUs, p.Share); err != nil {
@@ -328,7 +330,8 @@ func (e *leaseEngine) checkHold(h Hold) (kind int, err error) {
 		case e.given(g) || slices.Contains(h.GPUs[:i], g):
 			return 0, refuse(e.gpuName(g, k), "allocated twice, the second time to job %.60q", j.ID)
 		case kind >= 0 && k != kind:
-			return 0, refuse(e.gpuName(g, k), "job %.60q holds %s GPUs and needs one type", j.ID, e.cluster.Types[kind])
+			return 0, refuse(e.gpuName(g, k), "job %.60q holds %s GPUs and needs one type", j.ID,
+				e.cluster.Types[kind])
 		case j.Rate[k] == 0:
 			return 0, refuse(e.gpuName(g, k), "job %.60q cannot run on this type", j.ID)
 		}

@@ -152,23 +152,27 @@ func TestAllocationsThatAreNotThere(t *testing.T) {
 		"negative":           {shares(-0.1, 0), `GPU K80: the share of job "a" is -0.1`},
 		"not a number":       {shares(math.NaN(), 0), `GPU K80: the share of job "a" is NaN`},
 		"more than all time": {shares(0.6, 0.6), `the shares of job "a" sum to 1.2`},
-		"GPU twice":          {holder{{Job: 1, GPUs: []int32{2, 3}}, {Job: 0, GPUs: []int32{3}}}, `GPU V100/1: allocated twice, the second time to job "a"`},
-		"GPU twice in one":   {holder{{Job: 1, GPUs: []int32{2, 2}}}, `GPU V100/0: allocated twice`},
-		"no such GPU":        {holder{{Job: 0, GPUs: []int32{4}}}, "GPU 4: there are 4"},
-		"two types":          {holder{{Job: 1, GPUs: []int32{1, 2}}}, `GPU V100/0: job "b" holds K80 GPUs`},
-		"no rate":            {holder{{Job: 0, GPUs: []int32{0}}}, `GPU K80/0: job "a" cannot run`},
-		"too few":            {holder{{Job: 1, GPUs: []int32{0}}}, `job "b" got 1 and needs 2 at once`},
-		"job twice":          {holder{{Job: 0, GPUs: []int32{2}}, {Job: 0, GPUs: []int32{3}}}, `GPU V100/1: job "a" holds GPUs already`},
-		"no such job":        {holder{{Job: 3}}, "job 3 is not there"},
+		"GPU twice": {holder{{Job: 1, GPUs: []int32{2, 3}}, {Job: 0, GPUs: []int32{3}}},
+			`GPU V100/1: allocated twice, the second time to job "a"`},
+		"GPU twice in one": {holder{{Job: 1, GPUs: []int32{2, 2}}}, `GPU V100/0: allocated twice`},
+		"no such GPU":      {holder{{Job: 0, GPUs: []int32{4}}}, "GPU 4: there are 4"},
+		"two types":        {holder{{Job: 1, GPUs: []int32{1, 2}}}, `GPU V100/0: job "b" holds K80 GPUs`},
+		"no rate":          {holder{{Job: 0, GPUs: []int32{0}}}, `GPU K80/0: job "a" cannot run`},
+		"too few":          {holder{{Job: 1, GPUs: []int32{0}}}, `job "b" got 1 and needs 2 at once`},
+		"job twice": {holder{{Job: 0, GPUs: []int32{2}}, {Job: 0, GPUs: []int32{3}}},
+			`GPU V100/1: job "a" holds GPUs already`},
+		"no such job": {holder{{Job: 3}}, "job 3 is not there"},
 	} {
 		o, err := sim.RunLeases(context.Background(), "greedy", c, jobs, f.policy, sim.LeaseConfig{})
 		var refused *sim.AllocationError
-		if o != nil || !errors.As(err, &refused) || refused.Policy != "greedy" || refused.NowS != 5 || !strings.Contains(err.Error(), f.want) {
+		if o != nil || !errors.As(err, &refused) || refused.Policy != "greedy" || refused.NowS != 5 ||
+			!strings.Contains(err.Error(), f.want) {
 			t.Errorf("%s: %v, %v", name, o, err)
 		}
 	}
 	for name, p := range map[string]any{"nothing held": holder{}} {
-		if _, err := sim.RunLeases(context.Background(), "idle", c, jobs, p, sim.LeaseConfig{}); !errors.Is(err, sim.ErrStalled) {
+		if _, err := sim.RunLeases(context.Background(), "idle", c, jobs, p, sim.LeaseConfig{}); !errors.Is(err,
+			sim.ErrStalled) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -207,19 +211,27 @@ func TestBadLeaseInput(t *testing.T) {
 		change func(c *sim.LeaseCluster, j *sim.LeaseJob, cfg *sim.LeaseConfig)
 		want   string
 	}{
-		"lease":    {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.LeaseS = math.NaN() }, "a lease must be longer"},
-		"restart":  {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.RestartS = 360 }, "less than a lease"},
-		"window":   {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.Last = 1 }, "not a window of 1 jobs"},
-		"types":    {func(c *sim.LeaseCluster, _ *sim.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = nil }, "a number of GPUs for each"},
-		"no GPUs":  {func(c *sim.LeaseCluster, _ *sim.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = []int{0} }, "types must rise"},
-		"arrival":  {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
-		"steps":    {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Steps = 0 }, "must be positive"},
-		"rate":     {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Rate = []float64{math.Inf(1)} }, "is not a number"},
-		"too wide": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.GPUs = 3 }, "needs 3 GPUs of one type"},
+		"lease": {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.LeaseS = math.NaN() },
+			"a lease must be longer"},
+		"restart": {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.RestartS = 360 },
+			"less than a lease"},
+		"window": {func(_ *sim.LeaseCluster, _ *sim.LeaseJob, cfg *sim.LeaseConfig) { cfg.Last = 1 },
+			"not a window of 1 jobs"},
+		"types": {func(c *sim.LeaseCluster, _ *sim.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = nil },
+			"a number of GPUs for each"},
+		"no GPUs": {func(c *sim.LeaseCluster, _ *sim.LeaseJob, _ *sim.LeaseConfig) { c.GPUs = []int{0} },
+			"types must rise"},
+		"arrival": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.ArrivalS = -1 }, "arrivals"},
+		"steps": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Steps = 0 },
+			"must be positive"},
+		"rate": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.Rate = []float64{math.Inf(1)} }, "is not a number"},
+		"too wide": {func(_ *sim.LeaseCluster, j *sim.LeaseJob, _ *sim.LeaseConfig) { j.GPUs = 3 },
+			"needs 3 GPUs of one type"},
 	} {
 		c, j, cfg := one(2), good, sim.LeaseConfig{}
 		f.change(&c, &j, &cfg)
-		if _, err := sim.RunLeases(context.Background(), "test", c, []sim.LeaseJob{j}, equally(1), cfg); err == nil || !strings.Contains(err.Error(), f.want) {
+		if _, err := sim.RunLeases(context.Background(), "test", c, []sim.LeaseJob{j}, equally(1), cfg); err == nil ||
+			!strings.Contains(err.Error(), f.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -228,7 +240,8 @@ func TestBadLeaseInput(t *testing.T) {
 // Ten times the simulated time must not take more memory.
 func TestLeaseMemoryIsFlatInTime(t *testing.T) {
 	allocated := func(steps int64) uint64 {
-		jobs := []sim.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1), leaseJob("c", 0, 2, steps, 1)}
+		jobs := []sim.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1),
+			leaseJob("c", 0, 2, steps, 1)}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		o := lend(t, one(2), jobs, equally(0.4), sim.LeaseConfig{})

@@ -20,7 +20,8 @@ func (e *engine) taskFails(slot int32) error {
 	e.totals.failures++
 	j.failures++
 	if j.tries++; j.tries > maxTries {
-		return fmt.Errorf("%w: job %.60q at %s s: %d tasks of round %d have failed, and it is not over: lower the rate of failures", ErrStalled, spec.ID, hare.FormatMicros(e.nowUs), j.tries, j.round)
+		return fmt.Errorf("%w: job %.60q at %s s: %d tasks of round %d have failed, and it is not over: lower the "+
+			"rate of failures", ErrStalled, spec.ID, hare.FormatMicros(e.nowUs), j.tries, j.round)
 	}
 	if spec.Sync == hare.Relaxed {
 		j.tasks[t.task] = 0

@@ -95,7 +95,8 @@ func (m *Merged) expand(s *hare.Schedule) *hare.Schedule {
 				if last {
 					rounds += m.last[e.Job] - n
 				}
-				l.extend(hare.Entry{Job: e.Job, Round: e.Round * n, Rounds: rounds, Tasks: 1, PeriodUs: d, StartUs: e.StartUs})
+				l.extend(hare.Entry{Job: e.Job, Round: e.Round * n, Rounds: rounds, Tasks: 1, PeriodUs: d,
+					StartUs: e.StartUs})
 				continue
 			}
 			for r := range e.Rounds {
@@ -104,7 +105,8 @@ func (m *Merged) expand(s *hare.Schedule) *hare.Schedule {
 					rounds = m.last[e.Job]
 				}
 				period := max(d, slow[jobRound{e.Job, e.Round + r}])
-				l.extend(hare.Entry{Job: e.Job, Round: (e.Round + r) * n, Rounds: rounds, Tasks: 1, PeriodUs: period, StartUs: e.StartUs + r*e.PeriodUs})
+				l.extend(hare.Entry{Job: e.Job, Round: (e.Round + r) * n, Rounds: rounds, Tasks: 1, PeriodUs: period,
+					StartUs: e.StartUs + r*e.PeriodUs})
 			}
 		}
 		out.Lanes = append(out.Lanes, l.columns(from.GPU))

@@ -14,7 +14,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-func play(t *testing.T, name string, inst *hare.Instance, run func(context.Context, *hare.Instance, task.Info) (*sim.Outcome, error)) *sim.Outcome {
+func play(t *testing.T, name string, inst *hare.Instance,
+	run func(context.Context, *hare.Instance, task.Info) (*sim.Outcome, error)) *sim.Outcome {
 	t.Helper()
 	info, err := policy.FindTask(name)
 	if err != nil {
@@ -73,7 +74,8 @@ func TestMerged(t *testing.T) {
 		quantumUs int64
 		same      bool
 	}{
-		{"gavel_fifo", 5e6, true}, {"easy_backfill", 5e6, false}, {"kueue", 5e6, true}, {"slurm", 3e6, false}, {"sched_homo", 5e6, false},
+		{"gavel_fifo", 5e6, true}, {"easy_backfill", 5e6, false}, {"kueue", 5e6, true}, {"slurm", 3e6,
+			false}, {"sched_homo", 5e6, false},
 		{"hlas", 1, false}, {"hlas", 5e6, false}, {"fifo", 5e6, false}, {"srtf", 4e6, false}, {"tiresias", 6e6, false},
 	} {
 		t.Run(c.policy, func(t *testing.T) {
@@ -114,22 +116,29 @@ func TestMerged(t *testing.T) {
 func TestMergedByHand(t *testing.T) {
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
-		Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 1}}}}},
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}},
+			{Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 1}}}}},
 		Jobs: []hare.Job{
 			// Rounds of 3 s, as long as its task on B; merged by twos, then one.
-			{ID: "mixed", Rounds: 5, Tasks: 2, Sync: hare.Gang, Mix: true, On: []hare.Profile{{Type: "A", ComputeUs: 2e6}, {Type: "B", ComputeUs: 2e6, SyncUs: 1e6}}},
+			{ID: "mixed", Rounds: 5, Tasks: 2, Sync: hare.Gang, Mix: true,
+				On: []hare.Profile{{Type: "A", ComputeUs: 2e6}, {Type: "B", ComputeUs: 2e6, SyncUs: 1e6}}},
 			// From 1 s on it waits for the end of a merged round, at 6 s; and srtf
 			// lets it go first. 2 rounds of 1 s.
-			{ID: "short", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Rigid, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}},
+			{ID: "short", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Rigid,
+				On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}},
 		},
 	}
 	got := merged(t, "srtf", inst, 4e6, sim.Config{})
 	want := []hare.Lane{
-		{GPU: "a/0", Job: []int32{0, 1, 0}, Round: []int64{0, 0, 2}, Rounds: []int64{2, 2, 3}, Tasks: []int64{1, 1, 1}, PeriodUs: []int64{3e6, 1e6, 3e6}, StartUs: []int64{0, 6e6, 8e6}},
-		{GPU: "b/0", Job: []int32{0, 0}, Round: []int64{0, 2}, Rounds: []int64{2, 3}, Tasks: []int64{1, 1}, PeriodUs: []int64{3e6, 3e6}, StartUs: []int64{0, 8e6}},
+		{GPU: "a/0", Job: []int32{0, 1, 0}, Round: []int64{0, 0, 2}, Rounds: []int64{2, 2, 3},
+			Tasks: []int64{1, 1, 1}, PeriodUs: []int64{3e6, 1e6, 3e6}, StartUs: []int64{0, 6e6, 8e6}},
+		{GPU: "b/0", Job: []int32{0, 0}, Round: []int64{0, 2}, Rounds: []int64{2, 3}, Tasks: []int64{1, 1},
+			PeriodUs: []int64{3e6, 3e6}, StartUs: []int64{0, 8e6}},
 	}
 	for i, l := range got.Schedule.Lanes {
-		if !slices.Equal(l.Round, want[i].Round) || !slices.Equal(l.Rounds, want[i].Rounds) || !slices.Equal(l.PeriodUs, want[i].PeriodUs) || !slices.Equal(l.StartUs, want[i].StartUs) || !slices.Equal(l.Job, want[i].Job) {
+		if !slices.Equal(l.Round, want[i].Round) || !slices.Equal(l.Rounds, want[i].Rounds) ||
+			!slices.Equal(l.PeriodUs, want[i].PeriodUs) || !slices.Equal(l.StartUs, want[i].StartUs) ||
+			!slices.Equal(l.Job, want[i].Job) {
 			t.Errorf("lane %+v, want %+v", l, want[i])
 		}
 	}
@@ -144,9 +153,12 @@ func TestMergedByHand(t *testing.T) {
 
 // Jobs of a hundred million rounds.
 func TestMergedLongJobs(t *testing.T) {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}}}}}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}}}}}
 	for i, sync := range []hare.Sync{hare.Rigid, hare.Gang, hare.Gang} {
-		inst.Jobs = append(inst.Jobs, hare.Job{ID: string(rune('a' + i)), WeightMicro: 1e6, ReleaseUs: int64(i) * 7e6, Rounds: 100_000_000 + int64(i), Tasks: 2, Sync: sync, On: []hare.Profile{{Type: "A", ComputeUs: 1100, SyncUs: 77}}})
+		inst.Jobs = append(inst.Jobs, hare.Job{ID: string(rune('a' + i)), WeightMicro: 1e6, ReleaseUs: int64(i) * 7e6,
+			Rounds: 100_000_000 + int64(i), Tasks: 2, Sync: sync, On: []hare.Profile{{Type: "A", ComputeUs: 1100,
+				SyncUs: 77}}})
 	}
 	if err := inst.Validate(); err != nil {
 		t.Fatal(err)

@@ -102,7 +102,8 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	model := hare.NewModel(inst)
 	x := &Metrics{
 		TotalS: float64(o.EndUs) / 1e6, Use: o.Use, Switches: o.Switches, SwitchS: float64(o.SwitchUs) / 1e6,
-		Preemptions: o.Preemptions, LostTasks: o.Lost, Failures: o.Failures, LostS: float64(o.LostUs) / 1e6, DownS: o.DownUs / 1e6,
+		Preemptions: o.Preemptions, LostTasks: o.Lost, Failures: o.Failures, LostS: float64(o.LostUs) / 1e6,
+		DownS: o.DownUs / 1e6,
 	}
 	order := make([]int, len(o.Jobs))
 	for i := range order {
@@ -122,9 +123,12 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 			work = min(work, float64(held)/1e6)
 		}
 		f := JobFigures{
-			ID: j.ID, Weight: float64(m.WeightMicro) / 1e6, ArrivalS: float64(m.ReleaseUs) / 1e6, StartS: float64(j.StartUs) / 1e6, EndS: float64(j.EndUs) / 1e6,
-			JCTS: float64(j.EndUs-m.ReleaseUs) / 1e6, WaitS: float64(j.StartUs-m.ReleaseUs) / 1e6, Counts: o.window.has(number),
-			from: float64(m.ReleaseUs), until: float64(j.EndUs), aloneS: float64(m.Rounds) * long, workS: float64(m.Rounds) * float64(m.Tasks) * work,
+			ID: j.ID, Weight: float64(m.WeightMicro) / 1e6, ArrivalS: float64(m.ReleaseUs) / 1e6,
+			StartS: float64(j.StartUs) / 1e6, EndS: float64(j.EndUs) / 1e6,
+			JCTS: float64(j.EndUs-m.ReleaseUs) / 1e6, WaitS: float64(j.StartUs-m.ReleaseUs) / 1e6,
+			Counts: o.window.has(number),
+			from:   float64(m.ReleaseUs), until: float64(j.EndUs), aloneS: float64(m.Rounds) * long,
+			workS: float64(m.Rounds) * float64(m.Tasks) * work,
 		}
 		if o.preempted != nil {
 			f.Preemptions = o.preempted[i]

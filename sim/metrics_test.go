@@ -15,7 +15,8 @@ import (
 // 10. JCTs 6, 6, 6; slowdowns 1, 3, 3.
 func TestMetricsByHand(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
-	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}, Jobs: []hare.Job{
+	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
+		GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}, Jobs: []hare.Job{
 		{ID: "x", WeightMicro: 1e6, Rounds: 6, Tasks: 1, On: on},
 		{ID: "y", WeightMicro: 2e6, ReleaseUs: 2e6, Rounds: 2, Tasks: 1, On: on},
 		{ID: "z", WeightMicro: 1e6, ReleaseUs: 4e6, Rounds: 2, Tasks: 1, On: on},

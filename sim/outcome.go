@@ -57,16 +57,19 @@ type Outcome struct {
 func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Result, error) {
 	switch {
 	case o.Varied > 0:
-		return nil, fmt.Errorf("sim: %d tasks did not take the times of their profiles, so the run is no schedule of the instance", o.Varied)
+		return nil, fmt.Errorf("sim: %d tasks did not take the times of their profiles, so the run is no schedule "+
+			"of the instance", o.Varied)
 	case o.Schedule == nil && o.Moved == nil:
 		return nil, errors.New("sim: the schedule was not recorded")
 	case o.Schedule == nil:
-		return nil, fmt.Errorf("sim: job %.60q lost a round after its first, and rounds of rigid jobs follow each other back to back on the same GPUs in a schedule", o.Moved[0])
+		return nil, fmt.Errorf("sim: job %.60q lost a round after its first, and rounds of rigid jobs follow each "+
+			"other back to back on the same GPUs in a schedule", o.Moved[0])
 	}
 	value := o.Value
 	res := &hare.Result{
-		InstanceSHA256: wire.SHA256(inst), Status: hare.StatusSucceeded, Reproducible: true, Objective: hare.ObjectiveWeightedJCT,
-		Value: &value, Options: hare.Options{Detail: "lanes"}, Jobs: o.Jobs, Schedule: o.Schedule, Certificate: cert,
+		InstanceSHA256: wire.SHA256(inst), Status: hare.StatusSucceeded, Reproducible: true,
+		Objective: hare.ObjectiveWeightedJCT,
+		Value:     &value, Options: hare.Options{Detail: "lanes"}, Jobs: o.Jobs, Schedule: o.Schedule, Certificate: cert,
 	}
 	if cert != nil {
 		bound, err := hare.ParseAmount(cert.Bound)
@@ -94,7 +97,8 @@ func (e *engine) outcome() *Outcome {
 	b := &e.totals
 	o := &Outcome{
 		Events: e.seq, Tasks: b.tasks, Lost: b.lost, LostUs: b.lostUs, Failures: b.failures, SwitchUs: b.switchUs,
-		Switches: b.switches, Preemptions: b.preempted, Varied: b.varied, Schedule: &hare.Schedule{}, EndUs: b.endUs, window: e.window,
+		Switches: b.switches, Preemptions: b.preempted, Varied: b.varied, Schedule: &hare.Schedule{}, EndUs: b.endUs,
+		window: e.window,
 	}
 	var sum hare.Amount
 	for i := range e.jobs {

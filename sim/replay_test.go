@@ -51,7 +51,8 @@ func newReplay(inst *hare.Instance, cfg sim.Config) *replay {
 		at := 0
 		for _, g := range n.GPUs {
 			for range g.Count {
-				r.gpus[fmt.Sprintf("%s/%d", n.Name, at)] = &replayGPU{kind: g.Type, node: n.Name, here: n.Windows == nil && len(n.Busy) == 0}
+				r.gpus[fmt.Sprintf("%s/%d", n.Name, at)] = &replayGPU{kind: g.Type, node: n.Name,
+					here: n.Windows == nil && len(n.Busy) == 0}
 				at++
 			}
 		}
@@ -65,7 +66,8 @@ func newReplay(inst *hare.Instance, cfg sim.Config) *replay {
 func (r *replay) record(rec wire.Record) error {
 	e := &rec.Event
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("event %d (%v at %d of %s task %d round %d on %s): %s", e.Seq, e.Type, e.AtUs, e.Job, e.Task, e.Round, e.GPU, fmt.Sprintf(format, args...))
+		return fmt.Errorf("event %d (%v at %d of %s task %d round %d on %s): %s", e.Seq, e.Type, e.AtUs, e.Job,
+			e.Task, e.Round, e.GPU, fmt.Sprintf(format, args...))
 	}
 	if e.AtUs < r.atUs {
 		return fail("time goes back")
@@ -73,7 +75,8 @@ func (r *replay) record(rec wire.Record) error {
 	r.atUs = e.AtUs
 	j, g := r.jobs[e.Job], r.gpus[e.GPU]
 	toWithdraw := map[string]bool{}
-	if e.GPU != "" && e.Type != hare.EventGPUJoined && e.Type != hare.EventGPULeft && (j == nil || j.running[e.Task] != e.GPU || j.round != e.Round) {
+	if e.GPU != "" && e.Type != hare.EventGPUJoined && e.Type != hare.EventGPULeft &&
+		(j == nil || j.running[e.Task] != e.GPU || j.round != e.Round) {
 		return fail("no such task runs there")
 	}
 	switch e.Type {
@@ -90,7 +93,8 @@ func (r *replay) record(rec wire.Record) error {
 		r.leaves(g, g.beginUs)
 	case hare.EventTaskEnded:
 		p := profile(j.spec, g.kind)
-		if e.ComputeUs < 1 || e.SyncUs < p.SyncUs || r.cfg.Stretch == nil && e.ComputeUs != p.ComputeUs || r.cfg.Network.Bytes == nil && e.SyncUs != p.SyncUs {
+		if e.ComputeUs < 1 || e.SyncUs < p.SyncUs || r.cfg.Stretch == nil && e.ComputeUs != p.ComputeUs ||
+			r.cfg.Network.Bytes == nil && e.SyncUs != p.SyncUs {
 			return fail("took %d + %d, not %d + %d", e.ComputeUs, e.SyncUs, p.ComputeUs, p.SyncUs)
 		}
 		if e.ComputeUs != p.ComputeUs || e.SyncUs != p.SyncUs {
@@ -99,7 +103,8 @@ func (r *replay) record(rec wire.Record) error {
 		if e.AtUs != j.began[e.Task]+e.ComputeUs+e.SyncUs {
 			return fail("began at %d", j.began[e.Task])
 		}
-		if j.spec.Sync == hare.Relaxed && g.job == e.Job && g.computes && g.beginUs == j.began[e.Task] && e.SyncUs == 0 {
+		if j.spec.Sync == hare.Relaxed && g.job == e.Job && g.computes && g.beginUs == j.began[e.Task] &&
+			e.SyncUs == 0 {
 			r.leaves(g, g.beginUs)
 		}
 		if j.spec.Sync == hare.Relaxed {
@@ -188,11 +193,13 @@ func (r *replay) record(rec wire.Record) error {
 			continue
 		}
 		switch {
-		case d.AtUs != e.AtUs, j == nil, g == nil, !g.here, j.over, j.round < 0, d.Round != j.round, d.Task < 0, d.Task >= j.spec.Tasks:
+		case d.AtUs != e.AtUs, j == nil, g == nil, !g.here, j.over, j.round < 0, d.Round != j.round, d.Task < 0,
+			d.Task >= j.spec.Tasks:
 			return fail("%v cannot be", d)
 		case j.ended[d.Task] || j.running[d.Task] != "":
 			return fail("%v: it runs or has ended", d)
-		case g.job != "" && !(j.again && g.job == d.Job && !g.computes) && !(j.spec.Sync == hare.Rigid && g.job == d.Job && !g.computes):
+		case g.job != "" && !(j.again && g.job == d.Job && !g.computes) &&
+			!(j.spec.Sync == hare.Rigid && g.job == d.Job && !g.computes):
 			return fail("%v: %s holds the GPU", d, g.job)
 		case profile(j.spec, g.kind) == nil:
 			return fail("%v: no profile", d)
@@ -309,11 +316,14 @@ func (r *replay) check(t *testing.T, out *sim.Outcome) {
 			t.Fatalf("job %s: over %v, started at %d, not %d", j.spec.ID, j.over, out.Jobs[i].StartUs, j.startUs)
 		}
 	}
-	if r.tasks != tasks || r.tasks != out.Tasks || r.lost != out.Lost || r.failures != out.Failures || out.Varied < r.varied || r.lostUs != out.LostUs || r.switchUs != out.SwitchUs {
-		t.Fatalf("replayed %d tasks, %d lost for %d µs, %d failures, %d varied, %d µs switched; simulated %+v", r.tasks, r.lost, r.lostUs, r.failures, r.varied, r.switchUs, out)
+	if r.tasks != tasks || r.tasks != out.Tasks || r.lost != out.Lost || r.failures != out.Failures ||
+		out.Varied < r.varied || r.lostUs != out.LostUs || r.switchUs != out.SwitchUs {
+		t.Fatalf("replayed %d tasks, %d lost for %d µs, %d failures, %d varied, %d µs switched; simulated %+v",
+			r.tasks, r.lost, r.lostUs, r.failures, r.varied, r.switchUs, out)
 	}
 	m := out.Metrics(r.inst)
-	if service := float64(r.held) / 1e6 / m.Utilization; math.Abs(m.Utilization*service-float64(r.held)/1e6) > 1e-6 || m.Utilization > 1+1e-9 {
+	if service := float64(r.held) / 1e6 / m.Utilization; math.Abs(m.Utilization*service-float64(r.held)/1e6) > 1e-6 ||
+		m.Utilization > 1+1e-9 {
 		t.Fatalf("held %d µs, use %v", r.held, m.Utilization)
 	}
 }

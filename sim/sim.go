@@ -73,7 +73,8 @@ func (e *DecisionError) Error() string {
 	if e.Policy != "" {
 		who = "policy " + e.Policy + " at "
 	}
-	return fmt.Sprintf("sim: %s%s s, event %d: %s of task %d of round %d of job %.60q on GPU %.60q: %s", who, hare.FormatMicros(e.AtUs), e.Event, d.Type, d.Task, d.Round, d.Job, d.GPU, e.Reason)
+	return fmt.Sprintf("sim: %s%s s, event %d: %s of task %d of round %d of job %.60q on GPU %.60q: %s", who,
+		hare.FormatMicros(e.AtUs), e.Event, d.Type, d.Task, d.Round, d.Job, d.GPU, e.Reason)
 }
 
 // Cluster is the part of an instance's cluster that is there from the start,

@@ -26,13 +26,15 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 	for i, k := range types {
 		n := 1 + r.IntN(4)
 		steady[k] = n
-		inst.Cluster.Nodes = append(inst.Cluster.Nodes, hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: k, Count: n}}})
+		inst.Cluster.Nodes = append(inst.Cluster.Nodes,
+			hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: k, Count: n}}})
 	}
 	for i := range 3 {
 		if !windows {
 			break
 		}
-		n := hare.Node{Name: fmt.Sprint("w", i), GPUs: []hare.TypeCount{{Type: types[r.IntN(len(types))], Count: 1 + r.IntN(2)}}}
+		n := hare.Node{Name: fmt.Sprint("w", i), GPUs: []hare.TypeCount{{Type: types[r.IntN(len(types))],
+			Count: 1 + r.IntN(2)}}}
 		at := int64(r.IntN(5)) * 500_000
 		for range r.IntN(4) {
 			end := at + int64(1+r.IntN(12))*500_000
@@ -48,7 +50,8 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 	}
 	for i := range 1 + r.IntN(9) {
 		j := hare.Job{
-			ID: fmt.Sprint("j", i), WeightMicro: int64(r.IntN(4)) * 500_000, Rounds: int64(1 + r.IntN(6)), Sync: hare.Sync(r.IntN(3)),
+			ID: fmt.Sprint("j", i), WeightMicro: int64(r.IntN(4)) * 500_000, Rounds: int64(1 + r.IntN(6)),
+			Sync: hare.Sync(r.IntN(3)),
 		}
 		if r.IntN(3) > 0 {
 			j.ReleaseUs = int64(r.IntN(20)) * 500_000
@@ -57,7 +60,8 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 		for _, k := range types {
 			if r.IntN(3) == 0 && k != types[len(types)-1] || most == 0 && k == types[len(types)-1] || r.IntN(2) == 0 {
 				most = max(most, steady[k])
-				j.On = append(j.On, hare.Profile{Type: k, ComputeUs: int64(1+r.IntN(6)) * 250_000, SyncUs: int64(r.IntN(4)) * 250_000})
+				j.On = append(j.On, hare.Profile{Type: k, ComputeUs: int64(1+r.IntN(6)) * 250_000,
+					SyncUs: int64(r.IntN(4)) * 250_000})
 			}
 		}
 		if j.Tasks = int64(1 + r.IntN(most)); j.Sync == hare.Relaxed {
@@ -80,7 +84,8 @@ func seeds(n uint64) uint64 {
 // policies makes one of each, for a random instance.
 func policies(t testing.TB, inst *hare.Instance) map[string]online.Policy {
 	t.Helper()
-	hlas, err := online.NewHLAS(sim.Cluster(inst), online.HLASConfig{Queues: 3, ThresholdsUs: []int64{1_000_000, 4_000_000}, Kappa: 1})
+	hlas, err := online.NewHLAS(sim.Cluster(inst),
+		online.HLASConfig{Queues: 3, ThresholdsUs: []int64{1_000_000, 4_000_000}, Kappa: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +162,8 @@ func TestVerified(t *testing.T) {
 		}
 	}
 	if lost == 0 || moved == 0 || slices.Contains(counted[:], 0) {
-		t.Errorf("the instances show too little: %d tasks lost, %d runs with moved jobs, %v jobs by sync", lost, moved, counted)
+		t.Errorf("the instances show too little: %d tasks lost, %d runs with moved jobs, %v jobs by sync", lost,
+			moved, counted)
 	}
 }
 
@@ -170,7 +176,8 @@ func counts(t *testing.T, inst *hare.Instance, out *sim.Outcome, log string) {
 		tasks += j.Rounds * j.Tasks
 		mean += float64(out.Jobs[i].EndUs-j.ReleaseUs) / float64(len(inst.Jobs))
 	}
-	if out.Tasks != tasks || out.Events != int64(strings.Count(log, "\n")) || mean-out.MeanJCTUs > 1 || out.MeanJCTUs-mean > 1 {
+	if out.Tasks != tasks || out.Events != int64(strings.Count(log, "\n")) || mean-out.MeanJCTUs > 1 ||
+		out.MeanJCTUs-mean > 1 {
 		t.Fatalf("%+v, not %d tasks, %d events, mean %g", out, tasks, strings.Count(log, "\n"), mean)
 	}
 	for _, u := range out.Use {
@@ -196,17 +203,20 @@ func TestByHand(t *testing.T) {
 	}{
 		// Tasks at 0 and 2; the second has synchronised at 5; again to 10.
 		{"relaxed", hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{node("a")}},
-			Jobs: []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, On: on}}}, hare.JobResult{ID: "j", StartUs: 0, EndUs: 10e6}, 4, 0, 0.8},
+			Jobs: []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, On: on}}},
+			hare.JobResult{ID: "j", StartUs: 0, EndUs: 10e6}, 4, 0, 0.8},
 		// From 1 to 4, then lost from 4 to 5; back at 6, to 9.
 		{"gang that loses a round", hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{node("a", hare.Window{StartUs: 0, EndUs: 5e6}, hare.Window{StartUs: 6e6, EndUs: hare.Forever})}},
-			Jobs: []hare.Job{{ID: "j", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Gang, On: on}}}, hare.JobResult{ID: "j", StartUs: 1e6, EndUs: 9e6}, 2, 1, 6.0 / 8},
+			Jobs: []hare.Job{{ID: "j", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Gang, On: on}}},
+			hare.JobResult{ID: "j", StartUs: 1e6, EndUs: 9e6}, 2, 1, 6.0 / 8},
 	} {
 		for name, p := range policies(t, &c.inst) {
 			out, log, err := logged(&c.inst, p)
 			if err != nil {
 				t.Fatalf("%s, %s: %v", c.name, name, err)
 			}
-			if out.Jobs[0] != c.want || out.Tasks != c.tasks || out.Lost != c.lost || out.LostUs != c.lost*1e6 || out.Use[0].Use != c.use || out.MakespanUs != c.want.EndUs {
+			if out.Jobs[0] != c.want || out.Tasks != c.tasks || out.Lost != c.lost || out.LostUs != c.lost*1e6 ||
+				out.Use[0].Use != c.use || out.MakespanUs != c.want.EndUs {
 				t.Errorf("%s, %s: %+v\n%s", c.name, name, out, log)
 			}
 		}
@@ -218,7 +228,8 @@ func TestOrderAtOneTime(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
 	inst := &hare.Instance{
 		Cluster: hare.Cluster{Nodes: []hare.Node{
-			{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Windows: []hare.Window{{StartUs: 0, EndUs: 1e6}, {StartUs: 2e6, EndUs: hare.Forever}}},
+			{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}},
+				Windows: []hare.Window{{StartUs: 0, EndUs: 1e6}, {StartUs: 2e6, EndUs: hare.Forever}}},
 			{Name: "b", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Busy: []hare.Busy{{GPU: 0, UntilUs: 1e6}}},
 		}},
 		Jobs: []hare.Job{
@@ -241,7 +252,8 @@ func TestOrderAtOneTime(t *testing.T) {
 	}
 	want := []string{
 		"0 gpu_joined a/0", "0 job_arrived x",
-		"1 task_ended xa/0", "1 job_ended x", "1 gpu_left a/0", "1 gpu_joined b/0", "1 job_arrived y", "1 job_arrived z",
+		"1 task_ended xa/0", "1 job_ended x", "1 gpu_left a/0", "1 gpu_joined b/0", "1 job_arrived y",
+		"1 job_arrived z",
 		"2 task_ended yb/0", "2 job_ended y", "2 gpu_joined a/0",
 		"3 task_ended zb/0", "3 job_ended z",
 	}
@@ -266,12 +278,15 @@ func TestImpossibleDecisions(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
 	inst := &hare.Instance{
 		Cluster: hare.Cluster{Nodes: []hare.Node{
-			{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 1}}},
-			{Name: "c", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Windows: []hare.Window{{StartUs: 2e6, EndUs: hare.Forever}}},
+			{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}}, {Name: "b",
+				GPUs: []hare.TypeCount{{Type: "B", Count: 1}}},
+			{Name: "c", GPUs: []hare.TypeCount{{Type: "A", Count: 1}},
+				Windows: []hare.Window{{StartUs: 2e6, EndUs: hare.Forever}}},
 		}},
 		Jobs: []hare.Job{
 			{ID: "relaxed", Rounds: 2, Tasks: 1, On: on},
-			{ID: "gang", Rounds: 2, Tasks: 2, Sync: hare.Gang, On: append(on, hare.Profile{Type: "B", ComputeUs: 1e6})},
+			{ID: "gang", Rounds: 2, Tasks: 2, Sync: hare.Gang,
+				On: append(on, hare.Profile{Type: "B", ComputeUs: 1e6})},
 			{ID: "rigid", Rounds: 3, Tasks: 1, Sync: hare.Rigid, On: on},
 		},
 	}
@@ -283,14 +298,22 @@ func TestImpossibleDecisions(t *testing.T) {
 		edit        edit
 		want        string
 	}{
-		{"time", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].AtUs++; return ds }, "it is dated"},
-		{"type", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Type = 9; return ds }, "no type of decision"},
-		{"job", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Job = "none"; return ds }, "no such job"},
-		{"GPU", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "a/9"; return ds }, "no such GPU"},
-		{"service", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "c/0"; return ds }, "not in service"},
-		{"profile", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "b/0"; return ds }, "no profile"},
-		{"round", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Round = 1; return ds }, "round 0 is the one"},
-		{"task", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Task = 1; return ds }, "a round has 1 tasks"},
+		{"time", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].AtUs++; return ds },
+			"it is dated"},
+		{"type", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Type = 9; return ds },
+			"no type of decision"},
+		{"job", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Job = "none"; return ds },
+			"no such job"},
+		{"GPU", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "a/9"; return ds },
+			"no such GPU"},
+		{"service", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "c/0"; return ds },
+			"not in service"},
+		{"profile", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "b/0"; return ds },
+			"no profile"},
+		{"round", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Round = 1; return ds },
+			"round 0 is the one"},
+		{"task", "relaxed", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].Task = 1; return ds },
+			"a round has 1 tasks"},
 		{"twice", "relaxed", 1, 0, func(ds []hare.Decision, i int) []hare.Decision {
 			again := ds[i]
 			again.GPU = "a/3"
@@ -301,13 +324,16 @@ func TestImpossibleDecisions(t *testing.T) {
 			again.GPU = "a/3"
 			return append(ds, again)
 		}, "runs or has ended"},
-		{"held", "gang", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "a/0"; return ds }, `job "relaxed" holds the GPU`},
+		{"held", "gang", 0, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "a/0"; return ds },
+			`job "relaxed" holds the GPU`},
 		{"killed", "gang", 0, 0, func(ds []hare.Decision, i int) []hare.Decision {
 			return append(ds, hare.Decision{Type: hare.DecisionWithdraw, Job: "relaxed", GPU: "a/0"})
 		}, "running tasks are not killed"},
 		{"half a gang", "gang", 0, 1, func(ds []hare.Decision, i int) []hare.Decision { return slices.Delete(ds, i, i+1) }, "start together"},
-		{"two types", "gang", 0, 1, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "b/0"; return ds }, "mixes GPU types"},
-		{"moving", "rigid", 2, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "a/0"; return ds }, "stays on its GPUs"},
+		{"two types", "gang", 0, 1, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "b/0"; return ds },
+			"mixes GPU types"},
+		{"moving", "rigid", 2, 0, func(ds []hare.Decision, i int) []hare.Decision { ds[i].GPU = "a/0"; return ds },
+			"stays on its GPUs"},
 		{"no withdrawal", "rigid", 3, 0, func(ds []hare.Decision, i int) []hare.Decision {
 			if ds[i].Type == hare.DecisionWithdraw {
 				return ds[:i]
@@ -399,7 +425,8 @@ func TestOtherErrors(t *testing.T) {
 		t.Error(err)
 	}
 	stop := errors.New("stop")
-	if _, err := sim.Run(t.Context(), inst, silent{}, sim.Config{Log: func(wire.Record) error { return stop }}); !errors.Is(err, stop) {
+	if _, err := sim.Run(t.Context(), inst, silent{},
+		sim.Config{Log: func(wire.Record) error { return stop }}); !errors.Is(err, stop) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -422,7 +449,8 @@ func TestOtherErrors(t *testing.T) {
 		t.Error("2^40 tasks a round")
 	}
 	none := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
-	if out, err := sim.Run(t.Context(), none, silent{}, sim.Config{}); err != nil || out.Events != 0 || out.MeanJCTUs != 0 {
+	if out, err := sim.Run(t.Context(), none, silent{}, sim.Config{}); err != nil || out.Events != 0 ||
+		out.MeanJCTUs != 0 {
 		t.Error(out, err)
 	}
 }

@@ -7,7 +7,8 @@ import (
 
 // Points of Student's t as tables print them.
 func TestStudent(t *testing.T) {
-	for n, want := range map[int]float64{1: 12.706, 4: 2.776, 10: 2.228, 11: 2.201, 15: 2.131, 20: 2.086, 30: 2.042, 60: 2.000, 120: 1.980, 1 << 30: 1.960} {
+	for n, want := range map[int]float64{1: 12.706, 4: 2.776, 10: 2.228, 11: 2.201, 15: 2.131, 20: 2.086, 30: 2.042,
+		60: 2.000, 120: 1.980, 1 << 30: 1.960} {
 		if got := student(n); math.Abs(got-want) > 6e-4 {
 			t.Errorf("%d degrees of freedom: %.4f, want %.3f", n, got, want)
 		}

@@ -19,8 +19,10 @@ func ExampleConfig() {
 		Objective: hare.ObjectiveWeightedJCT,
 		Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}},
 		Jobs: []hare.Job{
-			{ID: "gang", WeightMicro: 1e6, Rounds: 2, Tasks: 2, Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 10e6}}},
-			{ID: "late", WeightMicro: 1e6, ReleaseUs: 30e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "V100", ComputeUs: 5e6}}},
+			{ID: "gang", WeightMicro: 1e6, Rounds: 2, Tasks: 2, Sync: hare.Gang,
+				On: []hare.Profile{{Type: "V100", ComputeUs: 10e6}}},
+			{ID: "late", WeightMicro: 1e6, ReleaseUs: 30e6, Rounds: 1, Tasks: 1,
+				On: []hare.Profile{{Type: "V100", ComputeUs: 5e6}}},
 		},
 	}
 	policy, err := online.NewHLAS(sim.Cluster(inst), online.HLASConfig{})
@@ -40,7 +42,8 @@ func ExampleConfig() {
 		fmt.Printf("%s from %s to %s s\n", j.ID, hare.FormatMicros(j.StartUs), hare.FormatMicros(j.EndUs))
 	}
 	m := out.Metrics(inst)
-	fmt.Printf("%d tasks and %g GPU-s lost, %g GPU-s out of service, %g GPU-s switching\n", m.LostTasks, m.LostS, m.DownS, m.SwitchS)
+	fmt.Printf("%d tasks and %g GPU-s lost, %g GPU-s out of service, %g GPU-s switching\n", m.LostTasks, m.LostS,
+		m.DownS, m.SwitchS)
 	res, err := out.Result(inst, nil)
 	if err != nil {
 		fmt.Println(err)
@@ -66,7 +69,8 @@ func ExampleStretch() {
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
 		Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 8}}}}},
-		Jobs:      []hare.Job{{ID: "j", WeightMicro: 1e6, Rounds: 1000, Tasks: 8, Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}}},
+		Jobs: []hare.Job{{ID: "j", WeightMicro: 1e6, Rounds: 1000, Tasks: 8, Sync: hare.Gang,
+			On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}}},
 	}
 	policy, err := online.NewFIFO(sim.Cluster(inst))
 	if err != nil {
@@ -93,7 +97,8 @@ func ExampleMerge() {
 		Objective: hare.ObjectiveWeightedJCT,
 		Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}},
 		Jobs: []hare.Job{
-			{ID: "long", WeightMicro: 1e6, Rounds: 100_000_000, Tasks: 2, Sync: hare.Gang, On: []hare.Profile{{Type: "V100", ComputeUs: 900, SyncUs: 100}}},
+			{ID: "long", WeightMicro: 1e6, Rounds: 100_000_000, Tasks: 2, Sync: hare.Gang,
+				On: []hare.Profile{{Type: "V100", ComputeUs: 900, SyncUs: 100}}},
 		},
 	}
 	merged := sim.Merge(inst, 0) // rounds of about a minute

@@ -82,18 +82,21 @@ func newVariation(cfg *Config) (*variation, error) {
 	case !(n.InterBytesPerS >= 0 && n.IntraBytesPerS >= 0) || math.IsInf(n.InterBytesPerS, 0):
 		return nil, refuse("/network", "%v and %v bytes/s must not be negative", n.InterBytesPerS, n.IntraBytesPerS)
 	case n.IntraBytesPerS > 0 && n.IntraBytesPerS < n.InterBytesPerS:
-		return nil, refuse("/network", "%v bytes/s inside a node are less than %v between nodes", n.IntraBytesPerS, n.InterBytesPerS)
+		return nil, refuse("/network", "%v bytes/s inside a node are less than %v between nodes", n.IntraBytesPerS,
+			n.InterBytesPerS)
 	case n.InterBytesPerS > 0 && n.Bytes == nil:
 		return nil, refuse("/network", "a network needs the bytes of jobs")
 	}
-	v := &variation{stretch: cfg.Stretch, failures: f, switchUs: cfg.SwitchUs, switchOf: cfg.SwitchOfUs, seed: cfg.Seed, runs: cfg.runs, lastRuns: cfg.lastRuns}
+	v := &variation{stretch: cfg.Stretch, failures: f, switchUs: cfg.SwitchUs, switchOf: cfg.SwitchOfUs,
+		seed: cfg.Seed, runs: cfg.runs, lastRuns: cfg.lastRuns}
 	if n.InterBytesPerS > 0 {
 		v.perByte, v.bytes = 1e6/n.InterBytesPerS, n.Bytes
 		if n.IntraBytesPerS > 0 {
 			v.perByte -= 1e6 / n.IntraBytesPerS
 		}
 	}
-	if v.stretch == nil && v.failures == (FailureRate{}) && v.switchUs == 0 && v.switchOf == nil && v.bytes == nil && v.runs == nil {
+	if v.stretch == nil && v.failures == (FailureRate{}) && v.switchUs == 0 && v.switchOf == nil && v.bytes == nil &&
+		v.runs == nil {
 		return nil, nil
 	}
 	v.source = rand.NewPCG(0, 0)
@@ -129,7 +132,8 @@ func (v *variation) switching(spec *hare.Job, kind string) (int64, error) {
 	}
 	us := v.switchOf(spec, kind)
 	if us < 0 || us > hare.MaxExact {
-		return 0, fmt.Errorf("sim: the switch to job %.60q on %.60q takes %s s, which must not be negative", spec.ID, kind, hare.FormatMicros(us))
+		return 0, fmt.Errorf("sim: the switch to job %.60q on %.60q takes %s s, which must not be negative", spec.ID,
+			kind, hare.FormatMicros(us))
 	}
 	return us, nil
 }
@@ -143,7 +147,8 @@ func (v *variation) stretched(computeUs int64, key uint64, spec *hare.Job) (int6
 	by := v.stretch.Draw(v.draws)
 	us := math.Round(float64(computeUs) * by)
 	if !(by > 0) || us > hare.MaxExact {
-		return 0, fmt.Errorf("sim: a task of job %.60q is stretched by %v, from %s s: the factor must be positive and the time at most %s s", spec.ID, by, hare.FormatMicros(computeUs), hare.FormatMicros(hare.MaxExact))
+		return 0, fmt.Errorf("sim: a task of job %.60q is stretched by %v, from %s s: the factor must be positive "+
+			"and the time at most %s s", spec.ID, by, hare.FormatMicros(computeUs), hare.FormatMicros(hare.MaxExact))
 	}
 	return max(int64(us), 1), nil
 }
@@ -176,7 +181,8 @@ func (v *variation) extraUs(spec *hare.Job) (int64, error) {
 	d := v.bytes(spec)
 	us := math.Round(2 * float64(spec.Tasks-1) / float64(spec.Tasks) * float64(d) * v.perByte)
 	if d < 0 || us > hare.MaxExact {
-		return 0, fmt.Errorf("sim: job %.60q reduces %d bytes, in %v s more than inside a node: at least 0 bytes, and at most %s s", spec.ID, d, us/1e6, hare.FormatMicros(hare.MaxExact))
+		return 0, fmt.Errorf("sim: job %.60q reduces %d bytes, in %v s more than inside a node: at least 0 bytes, "+
+			"and at most %s s", spec.ID, d, us/1e6, hare.FormatMicros(hare.MaxExact))
 	}
 	return int64(us), nil
 }

@@ -53,7 +53,8 @@ func randomConfig(r *rand.Rand, inst *hare.Instance, varied bool) sim.Config {
 			cfg.Stretch = halves{}
 		}
 		if cfg.Stretch == nil || r.IntN(2) == 0 {
-			cfg.Network = sim.Network{IntraBytesPerS: 1e9, InterBytesPerS: 1e8, Bytes: func(j *hare.Job) int64 { return 1e6 * j.Tasks }}
+			cfg.Network = sim.Network{IntraBytesPerS: 1e9, InterBytesPerS: 1e8,
+				Bytes: func(j *hare.Job) int64 { return 1e6 * j.Tasks }}
 		}
 	}
 	return cfg
@@ -117,8 +118,10 @@ func TestVariedRuns(t *testing.T) {
 				}
 				verified++
 			}
-			if n > 50 && (verified < 20 || varied < 20 || failures == 0 || lost == 0 || switches == 0) || stalled > int(n)/8 {
-				t.Errorf("%d verified, %d varied, %d failures, %d lost, %d µs switched, %d stalled", verified, varied, failures, lost, switches, stalled)
+			if n > 50 && (verified < 20 || varied < 20 || failures == 0 || lost == 0 || switches == 0) ||
+				stalled > int(n)/8 {
+				t.Errorf("%d verified, %d varied, %d failures, %d lost, %d µs switched, %d stalled", verified, varied,
+					failures, lost, switches, stalled)
 			}
 		})
 	}

@@ -14,7 +14,8 @@ func (e *engine) count(w Window) error {
 	if w.Last == 0 {
 		w = Window{}
 	} else if w.First < 0 || w.Last >= n || w.First > w.Last {
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", w.First, w.Last, n)
+		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", w.First,
+			w.Last, n)
 	}
 	e.window, e.totals.counted = w, n
 	e.totals.until, e.totals.downUntil = e.totals.held, e.totals.down

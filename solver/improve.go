@@ -57,14 +57,16 @@ func (s *solve) assign(ctx context.Context, guide *hare.Relaxation) {
 		assignCtx = context.WithoutCancel(ctx)
 	}
 	if s.incumbent == nil || ctx.Err() == nil {
-		s.updateIncumbent(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind), greedy.Rule(s.opt.Assign)))
+		s.updateIncumbent(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, guide, kind),
+			greedy.Rule(s.opt.Assign)))
 	}
 	if s.searches() {
 		s.updateIncumbent(s.start, nil)
 	}
 	for _, fallback := range []string{"wspt", "arrival"} {
 		if s.incumbent == nil {
-			s.updateIncumbent(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback), greedy.Insertion))
+			s.updateIncumbent(greedy.Assign(assignCtx, s.model, greedy.Order(s.model, nil, fallback),
+				greedy.Insertion))
 		}
 	}
 	if s.incumbent == nil && s.stability != nil {
@@ -99,7 +101,8 @@ func (s *solve) improve(ctx context.Context, guide *hare.Relaxation) {
 			}
 			s.event(PhasePlan, true)
 			share, cancel := context.WithTimeout(ctx, time.Duration(left()/float64(4*(plans-n))))
-			if other := s.price(share, planSyncShares[n], s.limits.planEffort, 2*s.limits.planCells, guide); other != nil {
+			if other := s.price(share, planSyncShares[n], s.limits.planEffort, 2*s.limits.planCells,
+				guide); other != nil {
 				guide = other
 			}
 			cancel()

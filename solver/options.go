@@ -32,7 +32,8 @@ func Defaults(opt hare.Options) hare.Options {
 // CheckOptions returns the first fault of opt, whose defaults must be filled in.
 func CheckOptions(opt hare.Options) error {
 	bad := func(field, format string, a ...any) error {
-		return &hare.InvalidError{Pointer: "/options/" + field, Code: "invalid_option", Detail: fmt.Sprintf(format, a...)}
+		return &hare.InvalidError{Pointer: "/options/" + field, Code: "invalid_option",
+			Detail: fmt.Sprintf(format, a...)}
 	}
 	oneOf := func(x string, known ...string) bool {
 		for _, k := range known {
@@ -75,6 +76,7 @@ func (s *solve) checkDetail() error {
 	}
 	return &hare.InvalidError{
 		Pointer: "/options/detail", Code: "too_many_tasks",
-		Detail: fmt.Sprintf("tasks lists up to %d tasks, and this instance has %d: use lanes", hare.MaxTaskObjects, tasks),
+		Detail: fmt.Sprintf("tasks lists up to %d tasks, and this instance has %d: use lanes", hare.MaxTaskObjects,
+			tasks),
 	}
 }

@@ -109,14 +109,16 @@ func previousSchedule(inst *hare.Instance, req *hare.ReplanRequest) (*hare.Insta
 		return nil, nil, &hare.InvalidError{Pointer: "/at_s", Code: "out_of_range", Detail: "must be between 0 and " +
 			hare.FormatMicros(hare.MaxExact)}
 	case req.StabilityMicro < 0 || req.StabilityMicro > hare.MaxExact:
-		return nil, nil, &hare.InvalidError{Pointer: "/stability", Code: "out_of_range", Detail: "must be between 0 and " +
-			hare.FormatMicros(hare.MaxExact)}
+		return nil, nil, &hare.InvalidError{Pointer: "/stability", Code: "out_of_range",
+			Detail: "must be between 0 and " +
+				hare.FormatMicros(hare.MaxExact)}
 	}
 	sched, field, sha := prev.Schedule, "/previous/schedule", wire.SHA256(before)
 	switch {
 	case prev.InstanceSHA256 == "" || prev.InstanceSHA256 == sha:
 	case prev.Replan != nil && prev.Replan.InstanceSHA256 == sha:
-		if sched, field = prev.Replan.Whole, "/previous/replan/schedule"; sched == nil && prev.Replan.WholeMissing != "" {
+		if sched, field = prev.Replan.Whole, "/previous/replan/schedule"; sched == nil &&
+			prev.Replan.WholeMissing != "" {
 			return nil, nil, &hare.InvalidError{Pointer: field, Code: "missing_field",
 				Detail: "there is no schedule of the whole instance (" + prev.Replan.WholeMissing +
 					"): go on from replan.instance instead, given as previous_instance, on its clock"}
@@ -218,7 +220,8 @@ func (ss *stabilitySearch) choose(ctx context.Context, s *solve) {
 			share, cancel := shareOf(ctx, runs-n*(1+len(moveCostShares))-k)
 			defer cancel()
 			p = greedy.RuinAndRecreate(share, s.model, p, greedy.RuinAndRecreateConfig{
-				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: max(1, moves/int64(runs)), Previous: ss.previous, DescentOnly: k == 0,
+				Seed: s.opt.Seed + int64(n*8+k)<<32, Moves: max(1,
+					moves/int64(runs)), Previous: ss.previous, DescentOnly: k == 0,
 				MoveCost: func(i int, blocks []greedy.Block) float64 { return price * ss.moveCost(s.model, i, blocks) },
 			})
 			if share.Err() != nil {

@@ -57,7 +57,8 @@ func TestWorkOnAGoneGPUIsRepeated(t *testing.T) {
 			t.Fatalf("%s: the plan is not on b", c.name)
 		}
 		after := scenario(t, c.after, c.job)
-		res := replan(t, after, hare.ReplanRequest{Previous: prev, Before: before, AtUs: c.at, StabilityMicro: 1 << 50})
+		res := replan(t, after, hare.ReplanRequest{Previous: prev, Before: before, AtUs: c.at,
+			StabilityMicro: 1 << 50})
 		p := res.Replan
 		switch {
 		case c.round < 0:
@@ -214,7 +215,8 @@ func TestReplansAreReproducible(t *testing.T) {
 		var first []byte
 		for _, workers := range []int{1, 3} {
 			req := hare.ReplanRequest{Previous: prev, AtUs: makespan(prev) / 2, HasAt: true, StabilityMicro: 10_000}
-			res, err := solver.Replan(t.Context(), inst, req, hare.Options{WorkLimit: 500}, solver.Config{Workers: workers})
+			res, err := solver.Replan(t.Context(), inst, req, hare.Options{WorkLimit: 500},
+				solver.Config{Workers: workers})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -304,7 +306,8 @@ func TestRestAtTheBeginning(t *testing.T) {
 // A run of a hundred million rounds costs no more than one of ten.
 func TestLongRunsAreNotCounted(t *testing.T) {
 	long := strings.Replace(gangOnB, "1000000", "100000000", 1)
-	inst := scenario(t, "", long+","+strings.Replace(strings.Replace(rigidOnB, `"rounds": 2`, `"rounds": 100000000`, 1),
+	inst := scenario(t, "", long+","+strings.Replace(strings.Replace(rigidOnB, `"rounds": 2`, `"rounds": 100000000`,
+		1),
 		`"s"`, `"t"`, 1))
 	prev := planned(t, inst)
 	bytes := testing.Benchmark(func(b *testing.B) {

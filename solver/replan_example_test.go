@@ -40,7 +40,8 @@ func ExampleReplan() {
 			panic(err)
 		}
 		p := res.Replan
-		fmt.Printf("stability %s: value %s + %s, %s of %s GPU-seconds moved\n", hare.FormatMicros(stability), res.Value,
+		fmt.Printf("stability %s: value %s + %s, %s of %s GPU-seconds moved\n", hare.FormatMicros(stability),
+			res.Value,
 			p.Constant, p.MovedGPU, p.PlannedGPU)
 		for _, x := range p.Moved {
 			fmt.Println(" ", x.ID, x.Why, "by", hare.FormatMicros(x.To.EndUs-x.From.EndUs), "s")

@@ -29,7 +29,8 @@ func mixture(r *rand.Rand) *hare.Instance {
 		}
 		if i > 0 && r.IntN(3) == 0 {
 			at := int64(50+r.IntN(100)) * tick
-			n.Windows = []hare.Window{{StartUs: 0, EndUs: at}, {StartUs: at + int64(1+r.IntN(40))*tick, EndUs: hare.Forever}}
+			n.Windows = []hare.Window{{StartUs: 0, EndUs: at},
+				{StartUs: at + int64(1+r.IntN(40))*tick, EndUs: hare.Forever}}
 		}
 		if r.IntN(3) == 0 {
 			n.Busy = []hare.Busy{{GPU: 0, UntilUs: int64(1+r.IntN(60)) * tick}}
@@ -253,7 +254,8 @@ func TestFreeMovesAreAPlainSolve(t *testing.T) {
 			continue
 		}
 		res := replan(t, inst, hare.ReplanRequest{Previous: prev, AtUs: makespan(prev) / 2})
-		plain, err := solver.Solve(t.Context(), res.Replan.Rest, hare.Options{WorkLimit: 400, Seed: 5}, solver.Config{})
+		plain, err := solver.Solve(t.Context(), res.Replan.Rest, hare.Options{WorkLimit: 400, Seed: 5},
+			solver.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +264,8 @@ func TestFreeMovesAreAPlainSolve(t *testing.T) {
 		case bytes.Equal(text(t, res), text(t, plain)):
 			same++
 		case plain.Value != nil && res.Value.Cmp(*plain.Value) >= 0:
-			t.Errorf("seed %d: %v is no better than a plain solve's %v, and another answer", seed, res.Value, plain.Value)
+			t.Errorf("seed %d: %v is no better than a plain solve's %v, and another answer", seed, res.Value,
+				plain.Value)
 		case res.Value.Cmp(*rep.KeptValue) != 0:
 			t.Errorf("seed %d: %v is neither the plain solve's nor the earlier plan's", seed, res.Value)
 		}

@@ -40,14 +40,16 @@ func TestGapReportAddsUp(t *testing.T) {
 				}
 				gap := res.Value.Float() - res.Bound.Float()
 				if math.Abs(g.Excess-gap) > 1e-4*gap+1e-5 || math.Abs(g.ReducedCost+g.IdleCapacity-g.Excess) > 1e-5 {
-					t.Errorf("excess %v of reduced cost %v and idle capacity %v; value − bound is %v", g.Excess, g.ReducedCost,
+					t.Errorf("excess %v of reduced cost %v and idle capacity %v; value − bound is %v", g.Excess,
+						g.ReducedCost,
 						g.IdleCapacity, gap)
 				}
 				idle := 0.0
 				for _, x := range g.IdleByType {
 					idle += x.Idle
 				}
-				if len(g.IdleByType) != 2 || math.Abs(idle-g.IdleCapacity) > 1e-5 || len(g.Jobs) != hare.MaxReportedJobs ||
+				if len(g.IdleByType) != 2 || math.Abs(idle-g.IdleCapacity) > 1e-5 ||
+					len(g.Jobs) != hare.MaxReportedJobs ||
 					g.Jobs[0].ReducedCost < g.Jobs[1].ReducedCost {
 					t.Errorf("%+v", g)
 				}

@@ -100,7 +100,8 @@ func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest
 	}
 	if len(d.inst.Jobs) == 0 && at >= makespan {
 		return nil, &hare.InvalidError{Pointer: "/at_s", Code: "nothing_left",
-			Detail: fmt.Sprintf("at %s s nothing is left of the previous plan, which ends at %s s, and there are no new "+
+			Detail: fmt.Sprintf("at %s s nothing is left of the previous plan, which ends at %s s, and there are "+
+				"no new "+
 				"jobs: name an earlier instant", hare.FormatMicros(at), hare.FormatMicros(makespan))}
 	}
 	if err := d.capacity(); err != nil {
@@ -225,7 +226,8 @@ func (dr *deriver) job(i int, p *hare.Job, entries []gpuEntry) error {
 			if p.Sync == hare.Rigid {
 				h.from = dr.at
 			}
-			if holds = append(holds, h); h.to > h.from && lost == "" && !dr.cluster.covers(e.gpu, e.kind, h.from, h.to) {
+			if holds = append(holds, h); h.to > h.from && lost == "" &&
+				!dr.cluster.covers(e.gpu, e.kind, h.from, h.to) {
 				lost = e.gpu
 			}
 		}

@@ -44,7 +44,8 @@ func TestEqualCallsGiveEqualBytes(t *testing.T) {
 		inst := instance(t, name)
 		var first []byte
 		for _, workers := range []int{1, 2, 3} {
-			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 3000, Seed: 5}, solver.Config{Workers: workers})
+			res, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 3000, Seed: 5},
+				solver.Config{Workers: workers})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +143,8 @@ func TestCancelledEndsWithAPair(t *testing.T) {
 	}
 	if res.Termination != hare.TerminationCancelled || res.Reproducible || res.Value == nil || res.Bound == nil ||
 		seen < 3 {
-		t.Errorf("%s, reproducible %v, value %v, bound %v after %d events", res.Termination, res.Reproducible, res.Value,
+		t.Errorf("%s, reproducible %v, value %v, bound %v after %d events", res.Termination, res.Reproducible,
+			res.Value,
 			res.Bound, seen)
 	}
 }

@@ -34,8 +34,9 @@ func TestWarm(t *testing.T) {
 		"empty":        {},
 		"falling grid": {GridUs: []int64{0, 5, 3}, Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{1, 2}}}},
 		"late grid":    {GridUs: []int64{7, 9}},
-		"short row":    {GridUs: []int64{0, 1 << 40, 1 << 41}, Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{1}}}},
-		"negative":     {GridUs: []int64{0, 1 << 30}, Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{-4}}}},
+		"short row": {GridUs: []int64{0, 1 << 40, 1 << 41},
+			Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{1}}}},
+		"negative": {GridUs: []int64{0, 1 << 30}, Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{-4}}}},
 		"huge": {GridUs: []int64{0, 1, hare.MaxExact},
 			Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{hare.MaxExact, hare.MaxExact}}}},
 	} {

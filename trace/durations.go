@@ -40,9 +40,11 @@ func Philly(trace Source, cfg Config) (*hare.Instance, *Report, error) {
 			return nil, nil, err
 		}
 	}
-	b.rep.Renamed = &Renamed{As: "philly-N, with N the row from 0", Why: "the reader takes no names from a Philly trace"}
+	b.rep.Renamed = &Renamed{As: "philly-N, with N the row from 0",
+		Why: "the reader takes no names from a Philly trace"}
 	b.rep.Measured = "arrivals, run times and numbers of GPUs"
-	b.rep.Assumed = []string{"the trace names no models and one GPU type: every type of the cluster takes the same time",
+	b.rep.Assumed = []string{"the trace names no models and one GPU type: every type of the cluster takes the same " +
+		"time",
 		"durations hold all of a job's GPUs from start to end; synchronisation is part of them; weights are 1",
 		"node boundaries are left out"}
 	return b.finish(t)
@@ -97,7 +99,8 @@ func Openb(pods, nodes Source, cfg Config) (*hare.Instance, *Report, error) {
 		"pods are not training jobs as such; each is one rigid round; CPU, memory and node boundaries are left out; " +
 			"weights are 1"}
 	if shared > 0 {
-		b.rep.Assumed = append(b.rep.Assumed, strconv.Itoa(shared)+" pods that ask for a part of a GPU hold a whole one")
+		b.rep.Assumed = append(b.rep.Assumed, strconv.Itoa(shared)+" pods that ask for a part of a GPU hold a "+
+			"whole one")
 	}
 	return b.finish(t)
 }

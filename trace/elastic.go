@@ -77,7 +77,8 @@ func ReadElastic(workload Source, tables ElasticTables) (*Elastic, error) {
 	for _, read := range []struct {
 		src Source
 		f   func(Source) error
-	}{{tables.Steps, e.readSteps}, {tables.Cells, e.readCells}, {tables.Epochs, e.readEpochs}, {workload, e.readJobs}} {
+	}{{tables.Steps, e.readSteps}, {tables.Cells, e.readCells}, {tables.Epochs, e.readEpochs}, {workload,
+		e.readJobs}} {
 		if err := read.f(read.src); err != nil {
 			return nil, err
 		}
@@ -178,7 +179,8 @@ func (e *Elastic) readSteps(src Source) error {
 			if err != nil {
 				return err
 			}
-			at, twice := slices.BinarySearchFunc(a.placed[key], r.local, func(x passTime, b int) int { return x.local - b })
+			at, twice := slices.BinarySearchFunc(a.placed[key], r.local,
+				func(x passTime, b int) int { return x.local - b })
 			if twice {
 				return t.errorAt("local_batch", "%d on %s was measured twice", r.local, p)
 			}
@@ -324,7 +326,8 @@ func (e *Elastic) readEpochs(src Source) error {
 	for _, a := range e.Trainings {
 		for i, rows := range a.epochs {
 			if len(rows) != len(a.epochs[0]) {
-				return &RowError{t.file, 1, 1, truncate(a.Application) + ": batches " + strconv.Itoa(a.batches[0]) + " and " +
+				return &RowError{t.file, 1, 1, truncate(a.Application) + ": batches " + strconv.Itoa(a.batches[0]) +
+					" and " +
 					strconv.Itoa(a.batches[i]) + " differ in their number of epochs"}
 			}
 			for k, r := range rows {
@@ -374,7 +377,8 @@ func (e *Elastic) readJobs(src Source) error {
 			return t.errorAt("application", "%s has no epochs", a.Application)
 		}
 		if j.Batch < a.InitBatch || j.Batch > a.MaxBatch {
-			return t.errorAt("batch_size", "%s was trained with batches of %d to %d", a.Application, a.InitBatch, a.MaxBatch)
+			return t.errorAt("batch_size", "%s was trained with batches of %d to %d", a.Application, a.InitBatch,
+				a.MaxBatch)
 		}
 		j.MaxGPUs = max(1, j.Batch/a.MinLocal)
 		if a.Application == "ncf" {

@@ -93,7 +93,8 @@ func TestElasticEpoch(t *testing.T) {
 	}{{10, 0, 1, 90, 100}, {20, 0, 5. / 3, 90, 70}, {30, 1, 6 / (4./3 + 2), 200, 90}} {
 		gain, end, steps, err := a.Epoch(c.batch, c.epoch)
 		if err != nil || math.Abs(gain-c.gain) > 1e-12 || end != c.end || steps != c.steps {
-			t.Errorf("batch %d, epoch %d: %v, %v, %v, %v; by hand %v, %v, %v", c.batch, c.epoch, gain, end, steps, err, c.gain,
+			t.Errorf("batch %d, epoch %d: %v, %v, %v, %v; by hand %v, %v, %v", c.batch, c.epoch, gain, end, steps,
+				err, c.gain,
 				c.end, c.steps)
 		}
 	}

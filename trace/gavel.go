@@ -218,7 +218,8 @@ func (b *builder) gavelRow(t *table, tp *Throughputs) error {
 		return err
 	}
 	if !slices.Contains(tp.scales[jobType], gpus) {
-		return t.errorAt("scale_factor", "%s was not measured on %d GPUs; it was on %v", jobType, gpus, tp.scales[jobType])
+		return t.errorAt("scale_factor", "%s was not measured on %d GPUs; it was on %v", jobType, gpus,
+			tp.scales[jobType])
 	}
 	weight, err := t.decimal("priority_weight", 6)
 	if err != nil {

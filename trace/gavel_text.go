@@ -40,7 +40,8 @@ func newJobs(src Source) (*table, error) {
 		src.Name = "input"
 	}
 	if tabs+1 != len(nativeColumns) {
-		return nil, &RowError{src.Name, 1, 1, fmt.Sprintf("%d fields between tabs; a trace of Gavel has %d: %s", tabs+1,
+		return nil, &RowError{src.Name, 1, 1, fmt.Sprintf("%d fields between tabs; a trace of Gavel has %d: %s",
+			tabs+1,
 			len(nativeColumns), strings.Join(nativeColumns, ", "))}
 	}
 	t := &table{file: src.Name, column: map[string]int{"job_id": len(nativeColumns)}, native: true,

@@ -171,7 +171,8 @@ func arrivals(kind string, n int, rng *rand.Rand) ([]int64, error) {
 	}
 	x, err := strconv.ParseFloat(value, 64)
 	if name != "poisson" && name != "uniform" || err != nil || !(x > 0) || math.IsInf(x, 0) {
-		return nil, fmt.Errorf("trace: arrivals %q; write none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)",
+		return nil, fmt.Errorf("trace: arrivals %q; write none, poisson:RATE (jobs a second) or uniform:SPAN "+
+			"(seconds)",
 			kind)
 	}
 	var t float64
@@ -182,7 +183,8 @@ func arrivals(kind string, n int, rng *rand.Rand) ([]int64, error) {
 			t = rng.Float64() * x
 		}
 		if t > maxArrival {
-			return nil, fmt.Errorf("trace: arrivals %q: a job arrives after %.0f seconds; raise the rate or shorten the span",
+			return nil, fmt.Errorf("trace: arrivals %q: a job arrives after %.0f seconds; raise the rate or "+
+				"shorten the span",
 				kind, t)
 		}
 		out[i] = roundSeconds(t, 1000)

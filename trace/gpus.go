@@ -30,7 +30,8 @@ func ParseGPUs(text string) ([]hare.TypeCount, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		name, count, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if !ok || name == "" {
-			return nil, fmt.Errorf("trace: GPUs %q: write TYPE=COUNT, separated by commas, such as V100=36,K80=12", part)
+			return nil, fmt.Errorf("trace: GPUs %q: write TYPE=COUNT, separated by commas, such as V100=36,K80=12",
+				part)
 		}
 		name = canonicalType(strings.TrimSpace(name))
 		if strings.ContainsAny(name, "/ \t\"") {
@@ -71,7 +72,8 @@ func requireTypes(gpus []hare.TypeCount, known []string, what string) error {
 			ok = ok || k == g.Type
 		}
 		if !ok {
-			return fmt.Errorf("trace: %s: unknown GPU type %q; the types are %s", what, g.Type, strings.Join(known, ", "))
+			return fmt.Errorf("trace: %s: unknown GPU type %q; the types are %s", what, g.Type,
+				strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -145,7 +145,8 @@ func FuzzReadRated(f *testing.F) {
 // Gavel's own form gives the same jobs as the CSV text.
 func TestNativeTrace(t *testing.T) {
 	line := func(kind, steps, gpus, weight, slo, arrival string) string {
-		return kind + "\tpython3 \"train.py\" --dir %s/data\tdir\t-n\t1\t" + steps + "\t" + gpus + "\t" + weight + "\t" +
+		return kind + "\tpython3 \"train.py\" --dir %s/data\tdir\t-n\t1\t" + steps + "\t" + gpus + "\t" + weight +
+			"\t" +
 			slo + "\t" + arrival + "\n"
 	}
 	text := line("LM", "100", "1", "5", "-1.000000", "7.5") + line("GAN", "9", "1", "1", "1.200000", "0.25") +

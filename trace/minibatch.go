@@ -89,6 +89,7 @@ func (m *MiniBatch) Quantile(p float64) float64 {
 }
 
 func (m *MiniBatch) String() string {
-	return fmt.Sprintf("%d steps: median %.3g, p95 %.3g, p99 %.3g, most %.3g times the worker's median", len(m.factors),
+	return fmt.Sprintf("%d steps: median %.3g, p95 %.3g, p99 %.3g, most %.3g times the worker's median",
+		len(m.factors),
 		m.Quantile(.5), m.Quantile(.95), m.Quantile(.99), m.Quantile(1))
 }

@@ -94,7 +94,8 @@ func PhillyLike(cfg PhillyConfig) (*hare.Instance, error) {
 	for i := range inst.Jobs {
 		at += gaps[i] * scale
 		if at > maxArrival {
-			return nil, fmt.Errorf("trace: a job arrives after %.0f seconds; take fewer jobs, more GPUs or a higher load", at)
+			return nil, fmt.Errorf("trace: a job arrives after %.0f seconds; take fewer jobs, more GPUs or a "+
+				"higher load", at)
 		}
 		inst.Jobs[i].ReleaseUs = roundSeconds(at, 1000)
 	}

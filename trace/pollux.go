@@ -106,7 +106,8 @@ func readPolluxSteps(src Source) (map[polluxKey][]polluxStep, error) {
 		key := polluxKey{application: strings.Clone(t.text("application"))}
 		if polluxGPUHours[key.application] == nil {
 			return nil,
-				t.errorAt("application", "unknown model %q; known are bert, cifar10, deepspeech2, imagenet, ncf and yolov3",
+				t.errorAt("application", "unknown model %q; known are bert, cifar10, deepspeech2, imagenet, ncf "+
+					"and yolov3",
 					truncate(key.application))
 		}
 		var s polluxStep
@@ -159,7 +160,8 @@ func (b *builder) polluxRow(t *table, measured map[polluxKey][]polluxStep) error
 	application := strings.Clone(t.text("application"))
 	hours := polluxGPUHours[application]
 	if hours == nil {
-		return t.errorAt("application", "unknown model %q; known are bert, cifar10, deepspeech2, imagenet, ncf and yolov3",
+		return t.errorAt("application", "unknown model %q; known are bert, cifar10, deepspeech2, imagenet, ncf and "+
+			"yolov3",
 			truncate(application))
 	}
 	replicas, err := t.count("num_replicas", 1)

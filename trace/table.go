@@ -54,7 +54,8 @@ func newTable(src Source, required ...string) (*table, error) {
 	t.r = csv.NewReader(t.limit)
 	t.r.ReuseRecord = true
 	if err := t.read(); err == io.EOF {
-		return nil, &RowError{t.file, 1, 1, "empty; the first line must name the columns " + strings.Join(required, ",")}
+		return nil, &RowError{t.file, 1, 1, "empty; the first line must name the columns " +
+			strings.Join(required, ",")}
 	} else if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,8 @@ func newTable(src Source, required ...string) (*table, error) {
 	t.values = make([]int, len(t.names))
 	for _, name := range required {
 		if _, ok := t.column[name]; !ok {
-			return nil, &RowError{t.file, 1, 1, fmt.Sprintf("no column %q; needed are %s", name, strings.Join(required, ","))}
+			return nil, &RowError{t.file, 1, 1, fmt.Sprintf("no column %q; needed are %s", name,
+				strings.Join(required, ","))}
 		}
 	}
 	return t, nil

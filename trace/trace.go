@@ -130,7 +130,8 @@ func Shipped(name string) (Source, error) {
 	}
 	switch len(found) {
 	case 0:
-		return Source{}, fmt.Errorf("trace: no shipped file %q; there are %s", name, strings.Join(shippedFiles(), ", "))
+		return Source{}, fmt.Errorf("trace: no shipped file %q; there are %s", name,
+			strings.Join(shippedFiles(), ", "))
 	case 1:
 	default:
 		return Source{}, fmt.Errorf("trace: %q names several shipped files: %s", name, strings.Join(found, ", "))
@@ -180,7 +181,8 @@ func (c Config) resolve(format string, trace Source, sync string, gpus string) (
 		c.Sync = sync
 	}
 	if c.Sync != "gang" && c.Sync != "rigid" {
-		return c, fmt.Errorf("trace: sync is %q; merged steps are gang or rigid (merged relaxed rounds would be another "+
+		return c, fmt.Errorf("trace: sync is %q; merged steps are gang or rigid (merged relaxed rounds would be "+
+			"another "+
 			"algorithm)", c.Sync)
 	}
 	if c.Quantum == 0 {

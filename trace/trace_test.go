@@ -80,26 +80,31 @@ func TestGavelRows(t *testing.T) {
 1,244.586073,ResNet-18 (batch size 128),925982,4,5.0,1.2
 2,3,ResNet-50 (batch size 64),2931,1,0.000001,
 `
-	inst, rep, err := Gavel(Source{"t.csv", strings.NewReader(text)}, mustShipped(t, "gavel_throughputs.csv"), Config{})
+	inst, rep, err := Gavel(Source{"t.csv", strings.NewReader(text)}, mustShipped(t, "gavel_throughputs.csv"),
+		Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []hare.Job{
 		{ID: "0-transformer", WeightMicro: 1e6, Rounds: 1, Tasks: 2, Sync: hare.Gang, On: []hare.Profile{
-			{Type: "K80", ComputeUs: 176245921, SyncUs: 32505720}, {Type: "P100", ComputeUs: 56286979, SyncUs: 11723798},
+			{Type: "K80", ComputeUs: 176245921, SyncUs: 32505720}, {Type: "P100", ComputeUs: 56286979,
+				SyncUs: 11723798},
 			{Type: "V100", ComputeUs: 31765822, SyncUs: 2596262}}},
 		{ID: "1-resnet-18", WeightMicro: 5e6, ReleaseUs: 244586073, Rounds: 221, Tasks: 4, Sync: hare.Gang,
 			On: []hare.Profile{
-				{Type: "K80", ComputeUs: 580671232, SyncUs: 20328525}, {Type: "P100", ComputeUs: 89846259, SyncUs: 2677038},
+				{Type: "K80", ComputeUs: 580671232, SyncUs: 20328525}, {Type: "P100", ComputeUs: 89846259,
+					SyncUs: 2677038},
 				{Type: "V100", ComputeUs: 58294275, SyncUs: 1690985}}},
 		{ID: "2-resnet-50", WeightMicro: 1, ReleaseUs: 3e6, Rounds: 12, Tasks: 1, Sync: hare.Gang, On: []hare.Profile{
-			{Type: "K80", ComputeUs: 424859619}, {Type: "P100", ComputeUs: 100402028}, {Type: "V100", ComputeUs: 59843792}}},
+			{Type: "K80", ComputeUs: 424859619}, {Type: "P100", ComputeUs: 100402028}, {Type: "V100",
+				ComputeUs: 59843792}}},
 	}
 	if d := cmp.Diff(want, inst.Jobs); d != "" {
 		t.Errorf("jobs (-want +got):\n%s", d)
 	}
 	// The last rounds add 221·1049 − 231,496 = 333 and 12·263 − 2,931 = 225 steps.
-	if rep.Steps != 173+231496+2931 || rep.ExtraSteps != 333+225 || rep.RoundsRoundedUp != 2 || rep.StepsRoundedUp != 1 ||
+	if rep.Steps != 173+231496+2931 || rep.ExtraSteps != 333+225 || rep.RoundsRoundedUp != 2 ||
+		rep.StepsRoundedUp != 1 ||
 		rep.MaxOvercount != 225.0/2931 {
 		t.Errorf("report %+v", rep)
 	}
@@ -209,7 +214,8 @@ func TestImportAll(t *testing.T) {
 				skipped += s.Rows
 			}
 			if len(inst.Jobs) != tt.jobs || gpus != tt.gpus || skipped != tt.skipped {
-				t.Errorf("%d jobs, %d GPUs, %d skipped; want %d, %d, %d\n%s", len(inst.Jobs), gpus, skipped, tt.jobs, tt.gpus,
+				t.Errorf("%d jobs, %d GPUs, %d skipped; want %d, %d, %d\n%s", len(inst.Jobs), gpus, skipped, tt.jobs,
+					tt.gpus,
 					tt.skipped, rep)
 			}
 			if rep.Measured == "" || len(rep.Assumed) == 0 {
@@ -299,7 +305,8 @@ func TestFaults(t *testing.T) {
 		{"negative steps", "gavel", gavel + "0,0,A3C,10,1,1\n1,0,A3C,-10,1,1\n", "",
 			`t:3:9: total_steps: "-10" is negative`},
 		{"no steps", "gavel", gavel + "0,0,A3C,0,1,1\n", "", "t:2:9: total_steps: 0 is less than 1"},
-		{"broken steps", "gavel", gavel + "0,0,A3C,1.5,1,1\n", "", "t:2:9: total_steps: \"1.5\" is not a whole number"},
+		{"broken steps", "gavel", gavel + "0,0,A3C,1.5,1,1\n", "",
+			"t:2:9: total_steps: \"1.5\" is not a whole number"},
 		{"negative arrival", "gavel", gavel + "0,-1,A3C,10,1,1\n", "", `t:2:3: arrival_s: "-1" is negative`},
 		{"NaN arrival", "gavel", gavel + "0,NaN,A3C,10,1,1\n", "", `t:2:3: arrival_s: "NaN" is not a number`},
 		{"huge arrival", "gavel", gavel + "0,1e309,A3C,10,1,1\n", "", `t:2:3: arrival_s: "1e309" is not a number`},
@@ -313,7 +320,8 @@ func TestFaults(t *testing.T) {
 		{"bare quote", "gavel", gavel + "0,0,\"A\"3C,10,1,1\n", "", "t:2:7: extraneous or missing"},
 		{"too long", "gavel", gavel + "0,0,A3C,9007199254740992,1,1\n", "", "t:2:5: job_type: the job takes longer"},
 		{"unknown GPU", "gavel", "", rates + "A3C,1,v101,consolidated,1\n", `b:2:7: gpu_type: unknown GPU "v101"`},
-		{"negative rate", "gavel", "", rates + "A3C,1,v100,consolidated,-1\n", `b:2:25: steps_per_second: "-1" is negative`},
+		{"negative rate", "gavel", "", rates + "A3C,1,v100,consolidated,-1\n",
+			`b:2:25: steps_per_second: "-1" is negative`},
 		{"no such placement", "gavel", "", rates + "A3C,1,v100,cosy,1\n", `b:2:12: placement: "cosy" is neither`},
 		{"rate twice", "gavel", "", rates + "A3C,1,v100,consolidated,1\nA3C,1,V100,consolidated,1\n",
 			"b:3:1: job_type: A3C on 1 V100, consolidated, is given twice"},

@@ -29,8 +29,9 @@ func large(jobs int, sync hare.Sync) (*hare.Instance, *hare.Certificate) {
 			Tasks: []int64{1, 2, 4, 4, 8, 8, 16}[rng.IntN(7)], Sync: sync}
 		base := 5e6 * math.Exp(0.3*rng.NormFloat64())
 		for k, kind := range types {
-			j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: int64(base*speed[k]*(0.8+0.4*rng.Float64()))/1e6*1e6 + 1e6,
-				SyncUs: int64(base * 0.2 * (0.5 + rng.Float64()))})
+			j.On = append(j.On, hare.Profile{Type: kind,
+				ComputeUs: int64(base*speed[k]*(0.8+0.4*rng.Float64()))/1e6*1e6 + 1e6,
+				SyncUs:    int64(base * 0.2 * (0.5 + rng.Float64()))})
 		}
 		inst.Jobs = append(inst.Jobs, j)
 	}
@@ -92,7 +93,8 @@ func BenchmarkBound(b *testing.B) {
 		inst, cert := large(20000, sync)
 		run("20000-"+sync.String(), inst, cert)
 		if sync == hare.Relaxed {
-			run("20000-machine", inst, &hare.Certificate{Method: hare.MethodMachine, Objective: hare.ObjectiveWeightedJCT})
+			run("20000-machine", inst, &hare.Certificate{Method: hare.MethodMachine,
+				Objective: hare.ObjectiveWeightedJCT})
 			run("20000-critical", inst, &hare.Certificate{Method: hare.MethodCriticalPath,
 				Objective: hare.ObjectiveWeightedJCT})
 		}

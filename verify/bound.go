@@ -73,7 +73,8 @@ func choices(job *hare.Job, capacities map[string]*typeCapacity) []typeChoice {
 	out := make([]typeChoice, 0, len(job.On))
 	for _, p := range job.On {
 		if n := capacities[p.Type].peak(); n > 0 {
-			out = append(out, typeChoice{kind: p.Type, p: p.ComputeUs, s: p.SyncUs, d: p.ComputeUs + p.SyncUs, count: n})
+			out = append(out, typeChoice{kind: p.Type, p: p.ComputeUs, s: p.SyncUs, d: p.ComputeUs + p.SyncUs,
+				count: n})
 		}
 	}
 	return out
@@ -240,7 +241,8 @@ func newPriceCertificate(inst *hare.Instance, capacities map[string]*typeCapacit
 		}
 		// Each factor is at most 2^21, and the product at most 2^53 in any memory.
 		if work += uint64(len(p.Nanos)) * uint64(capacities[p.Type].peak()+1); work > maxPriceWork {
-			return nil, fmt.Errorf("a grid of %d cells is too fine to check with %d sizes", len(c.GridUs)-1, len(c.Sizes))
+			return nil, fmt.Errorf("a grid of %d cells is too fine to check with %d sizes", len(c.GridUs)-1,
+				len(c.Sizes))
 		}
 		m.sizes[p.Type] = append(m.sizes[p.Type], p.Tasks)
 	}

@@ -159,10 +159,12 @@ func TestBoundIsTheKnapsack(t *testing.T) {
 			cert.Prices = append(cert.Prices, p)
 		}
 		for i := range n(1, 2, "jobs") {
-			j := hare.Job{ID: fmt.Sprint(i), WeightMicro: n(0, 4, "weight") * 999_983, ReleaseUs: n(0, 20, "release") * scale,
-				Rounds: n(1, 6, "rounds"), Tasks: n(1, 3, "tasks"), Sync: hare.Sync(n(0, 1, "sync"))}
+			j := hare.Job{ID: fmt.Sprint(i), WeightMicro: n(0, 4, "weight") * 999_983,
+				ReleaseUs: n(0, 20, "release") * scale,
+				Rounds:    n(1, 6, "rounds"), Tasks: n(1, 3, "tasks"), Sync: hare.Sync(n(0, 1, "sync"))}
 			for _, kind := range []string{"A", "B", "C"} {
-				j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: n(1, 5, "p") * scale, SyncUs: n(0, 8, "s") * scale})
+				j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: n(1, 5, "p") * scale,
+					SyncUs: n(0, 8, "s") * scale})
 			}
 			inst.Jobs = append(inst.Jobs, j)
 			path := j.ReleaseUs
@@ -315,13 +317,15 @@ func TestAnyPricesBoundAnySchedule(t *testing.T) {
 		if len(faults) > 0 {
 			t.Skip("no schedule")
 		}
-		cert := &hare.Certificate{Method: rapid.SampledFrom([]string{hare.MethodPrice, hare.MethodPrice, hare.MethodPrice,
+		cert := &hare.Certificate{Method: rapid.SampledFrom([]string{hare.MethodPrice, hare.MethodPrice,
+			hare.MethodPrice,
 			hare.MethodMachine, hare.MethodCriticalPath}).Draw(t, "method"), Objective: hare.ObjectiveWeightedJCT}
 		if cert.Method == hare.MethodPrice {
 			cert.Path = rapid.Bool().Draw(t, "path")
 			cert.GridUs = []int64{0}
 			for range rapid.IntRange(1, 12).Draw(t, "cells") {
-				cert.GridUs = append(cert.GridUs, cert.GridUs[len(cert.GridUs)-1]+rapid.Int64Range(1, 4).Draw(t, "cell"))
+				cert.GridUs = append(cert.GridUs, cert.GridUs[len(cert.GridUs)-1]+rapid.Int64Range(1, 4).Draw(t,
+					"cell"))
 			}
 			for _, kind := range []string{"A", "B"} {
 				p := hare.TypePrices{Type: kind}

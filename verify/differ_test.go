@@ -202,7 +202,8 @@ func TestVerifiersAgree(t *testing.T) {
 				case (ours == 0) == (theirs == 0) && theirs >= 0:
 				default:
 					if differ++; differ <= 20 {
-						t.Errorf("%s:\npackage verify says %d, %.300s\nhare_verify.py says %d, %.600s", x.name, ours, oursSaid, theirs,
+						t.Errorf("%s:\npackage verify says %d, %.300s\nhare_verify.py says %d, %.600s", x.name, ours,
+							oursSaid, theirs,
 							theirsSaid)
 						keep(t, x, differ)
 					}
@@ -329,7 +330,8 @@ func edgeDocuments(t *testing.T) (out []documents) {
 				solved(fmt.Sprintf("%d equal jobs, %s, %+d", n, method, more), inst,
 					hare.Options{WorkLimit: 1, Bound: method, Order: "wspt", Assign: "earliest_available"}, func(res *hare.Result) {
 						b := exactThirds(int64(n), method).Add(hare.Product(more, 1_000_000))
-						res.Bound, res.Certificate.Bound, res.Certificate.Method, res.Termination = &b, b.Bound6(), method,
+						res.Bound, res.Certificate.Bound, res.Certificate.Method, res.Termination = &b, b.Bound6(),
+							method,
 							hare.TerminationWorkLimit
 					})
 			}
@@ -390,25 +392,29 @@ func edgeDocuments(t *testing.T) (out []documents) {
 			"no type": `{"id":"x","weight":0,"on":{"U":{"compute_s":1}}}`,
 			"fits":    `{"id":"x","weight":0,"on":{"T":{"compute_s":1}}}`,
 		}) {
-			add(name+" by "+method, cluster(``)+job+`]}`, strings.Replace(result("0", "-1.000000", "x"), `"critical_path"`,
-				method, 1))
+			add(name+" by "+method, cluster(``)+job+`]}`,
+				strings.Replace(result("0", "-1.000000", "x"), `"critical_path"`,
+					method, 1))
 		}
 	}
 	// These documents vary the spelling of bounds, paths, gaps and terminations.
 	plain := cluster(``) + `{"id":"x","weight":5,"on":{"T":{"compute_s":1}}}]}`
-	for _, bound := range []string{"5", "5.0", "5.000000", "05.000000", "+5.000000", "5.0000000", "5.00000", "-0.000000",
+	for _, bound := range []string{"5", "5.0", "5.000000", "05.000000", "+5.000000", "5.0000000", "5.00000",
+		"-0.000000",
 		"0.000000", "-1.000000", "5.000001", "4.999999", "", " 5.000000", "5.000000 ", "5e0", "٥.000000",
 		"-12345678901234567890123456789012345678901.000000", "-123456789012345678901234567890123456789012.000000"} {
 		add("bound "+strconv.Quote(bound), plain, strings.Replace(result("5", "4.000000", "x"), `"bound":"4.000000"`,
 			`"bound":"`+bound+`"`, 1))
 		add("bound alone "+strconv.Quote(bound), plain,
-			strings.Replace(strings.Replace(result("5", "4.000000", "x"), `"bound":4.000000,`, ``, 1), `"bound":"4.000000"`,
+			strings.Replace(strings.Replace(result("5", "4.000000", "x"), `"bound":4.000000,`, ``, 1),
+				`"bound":"4.000000"`,
 				`"bound":"`+bound+`"`, 1))
 	}
 	for _, c := range [][2]string{{"5", "5.000000"}, {"5", "4.000000"}, {"5", "4.999999"}, {"5", "0.000000"},
 		{"5", "-1.000000"}, {"5", "null"}} {
 		for _, gap := range []string{"0", "0.0", "-0", "0e9", "null", "0.25", "0.250000999999", "0.250001",
-			"0.2499990000001", "0.249999000001", "0.000001", "0.0000000000001", "1e-7", "2e-6", `"0"`, "false", "1e99"} {
+			"0.2499990000001", "0.249999000001", "0.000001", "0.0000000000001", "1e-7", "2e-6", `"0"`, "false",
+			"1e99"} {
 			res := strings.Replace(result(c[0], c[1], "x"), `"schedule"`, `"gap":`+gap+`,"schedule"`, 1)
 			if c[1] == "null" {
 				res = strings.Replace(res, `"bound":"null"`, `"bound":"1.000000"`, 1)
@@ -417,7 +423,8 @@ func edgeDocuments(t *testing.T) (out []documents) {
 		}
 		for _, termination := range []string{`"optimal"`, `"gap"`, `"whatever"`, `""`, "null", "7"} {
 			add("value "+c[0]+", bound "+c[1]+", termination "+termination, plain,
-				strings.Replace(strings.Replace(result(c[0], c[1], "x"), `"schedule"`, `"termination":`+termination+`,"schedule"`,
+				strings.Replace(strings.Replace(result(c[0], c[1], "x"), `"schedule"`,
+					`"termination":`+termination+`,"schedule"`,
 					1), `"bound":"null"`, `"bound":"1.000000"`, 1))
 		}
 	}
@@ -430,9 +437,12 @@ func edgeDocuments(t *testing.T) (out []documents) {
 		}
 	}
 	for _, jobs := range []string{"null", "[]", `[{"id":"x"}]`, `[{"id":"x","start_s":0,"end_s":1}]`,
-		`[{"id":"x","start_s":0,"end_s":1.000001}]`, `[{"id":"x","start_s":1}]`, `[{"id":"x"},{"id":"x"}]`, `[{"id":"y"}]`,
-		`[{"id":"x"},{"id":"y"}]`, `[{}]`, `{}`, `[{"id":"x","start_s":null}]`, `[{"id":"x","end_s":null,"more":[]}]`} {
-		add("jobs "+jobs, plain, strings.Replace(result("5", "4.000000", "x"), `"schedule"`, `"jobs":`+jobs+`,"schedule"`,
+		`[{"id":"x","start_s":0,"end_s":1.000001}]`, `[{"id":"x","start_s":1}]`, `[{"id":"x"},{"id":"x"}]`,
+		`[{"id":"y"}]`,
+		`[{"id":"x"},{"id":"y"}]`, `[{}]`, `{}`, `[{"id":"x","start_s":null}]`,
+		`[{"id":"x","end_s":null,"more":[]}]`} {
+		add("jobs "+jobs, plain, strings.Replace(result("5", "4.000000", "x"), `"schedule"`,
+			`"jobs":`+jobs+`,"schedule"`,
 			1))
 	}
 	// These values stand in unknown fields of all documents.
@@ -471,7 +481,8 @@ func edgeDocuments(t *testing.T) (out []documents) {
 	// These documents vary lines, blanks and trailing text.
 	add("lines", strings.Replace(plain, `,"jobs":[{`, "}\n{", 1)[:len(plain)-len(`,"jobs":[`)+len("}\n")-2],
 		result("5", "4.000000", "x"))
-	add("lanes as lines", plain, strings.Replace(result("5", "4.000000", "x"), `{"gpu":"a/0","job":[0],"start_us":[0]}`,
+	add("lanes as lines", plain, strings.Replace(result("5", "4.000000", "x"),
+		`{"gpu":"a/0","job":[0],"start_us":[0]}`,
 		``, 1)+"\n"+`{"gpu":"a/0","job":[0],"start_us":[0]}`+"\n")
 	add("empty", plain, "")
 	add("something follows", plain, result("5", "4.000000", "x")+" 7")
@@ -606,7 +617,8 @@ func change(r *rand.Rand, root map[string]any, pool map[string][]any) string {
 		}
 	}
 	what := func(format string, a ...any) string { return fmt.Sprintf(path+": "+format, a...) }
-	kinds := []any{nil, true, "x", json.Number("7"), map[string]any{}, []any{}, json.Number("-1"), json.Number("1.5"), ""}
+	kinds := []any{nil, true, "x", json.Number("7"), map[string]any{}, []any{}, json.Number("-1"), json.Number("1.5"),
+		""}
 	switch v := value.(type) {
 	case json.Number:
 		if r.IntN(3) > 0 {
@@ -628,7 +640,8 @@ func change(r *rand.Rand, root map[string]any, pool map[string][]any) string {
 			set(json.RawMessage("{" + string(name) + ":0," + string(text[1:])))
 			return what("%s twice", name)
 		default:
-			v["unknown"] = json.RawMessage([]string{"1", `{"a":1,"a":2}`, strings.Repeat("[", 505) + strings.Repeat("]", 505),
+			v["unknown"] = json.RawMessage([]string{"1", `{"a":1,"a":2}`,
+				strings.Repeat("[", 505) + strings.Repeat("]", 505),
 				strings.Repeat("9", 401)}[r.IntN(4)])
 			return what("an unknown field")
 		}
@@ -693,7 +706,8 @@ func word(r *rand.Rand, was string) string {
 		list = append(list, was[1:], was[:len(was)-1])
 	}
 	if strings.Contains(was, ".") {
-		list = append(list, "0"+was, "+"+was, was+"0", was[:len(was)-1]+"0", was[:len(was)-1]+"1", "-"+was, "5", "-0.000000")
+		list = append(list, "0"+was, "+"+was, was+"0", was[:len(was)-1]+"0", was[:len(was)-1]+"1", "-"+was, "5",
+			"-0.000000")
 	}
 	return list[r.IntN(len(list))]
 }

@@ -111,7 +111,8 @@ func newFluid(job *hare.Job, cs []typeChoice, grid []int64, path int64) *fluid {
 	for _, t := range grid {
 		add(t)
 		for k := range cs {
-			if relaxed && cs[k].s > 0 && !slices.ContainsFunc(cs[:k], func(c typeChoice) bool { return c.s == cs[k].s }) {
+			if relaxed && cs[k].s > 0 && !slices.ContainsFunc(cs[:k],
+				func(c typeChoice) bool { return c.s == cs[k].s }) {
 				add(t + cs[k].s)
 			}
 		}

@@ -29,7 +29,8 @@ func TestBadSizesAndSteps(t *testing.T) {
 		{"outside 0 to 2^53", sized(&hare.Certificate{GridUs: []int64{0, 5}}, "A", 2, -1)},
 		{"price outside 0 to 2^53", sized(&hare.Certificate{GridUs: []int64{0, 5}}, "A", 2, 1<<53+1)},
 		{"has no grid, prices, path, sizes or step", &hare.Certificate{Method: hare.MethodMachine, StepUs: 1}},
-		{"has no grid, prices, path, sizes or step", sized(&hare.Certificate{Method: hare.MethodCriticalPath}, "A", 2)},
+		{"has no grid, prices, path, sizes or step",
+			sized(&hare.Certificate{Method: hare.MethodCriticalPath}, "A", 2)},
 	} {
 		if c.Objective = hare.ObjectiveWeightedJCT; c.Method == "" {
 			c.Method = hare.MethodPrice
@@ -59,7 +60,8 @@ func TestHostileSizesAndSteps(t *testing.T) {
 		"a round past the end":    {small(nodes("B", 1), wide), []int64{0, 1}, 1},
 		"the greatest of numbers": {small(nodes("A", 1), dear), []int64{0, 1e12}, 1e6},
 	} {
-		cert := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: c.grid, Path: true}
+		cert := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: c.grid,
+			Path: true}
 		for _, n := range c.inst.Cluster.Nodes {
 			cert.Prices = append(cert.Prices, hare.TypePrices{Type: n.GPUs[0].Type, Nanos: []int64{hare.MaxExact}})
 		}
@@ -84,7 +86,8 @@ func TestHostileSizesAndSteps(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = many
 	}
-	cert := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0, 1 << 16},
+	cert := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT,
+		GridUs: []int64{0, 1 << 16},
 		StepUs: 1}
 	if _, err := verify.Bound(small(kinds, jobs...), cert); err == nil || !strings.Contains(err.Error(), "too fine") {
 		t.Errorf("33 jobs of 2^28 steps: %v", err)
@@ -95,7 +98,8 @@ func TestHostileSizesAndSteps(t *testing.T) {
 		fine.GridUs = append(fine.GridUs, g+1)
 	}
 	fine = sized(fine, "A", 1<<20, make([]int64, 8192)...)
-	if _, err := verify.Bound(small(nodes("A", 1<<20)), fine); err == nil || !strings.Contains(err.Error(), "too fine") {
+	if _, err := verify.Bound(small(nodes("A", 1<<20)), fine); err == nil ||
+		!strings.Contains(err.Error(), "too fine") {
 		t.Errorf("2^33 of a knapsack: %v", err)
 	}
 	wantBound(t, small(nodes("A", 1<<20-1)), fine, new(big.Rat))

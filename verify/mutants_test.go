@@ -131,8 +131,9 @@ func TestFloatsWouldLie(t *testing.T) {
 		res := &hare.Result{
 			InstanceSHA256: wire.SHA256(inst), Objective: hare.ObjectiveWeightedJCT, Value: &value, Bound: &b,
 			Certificate: cert,
-			Schedule: &hare.Schedule{Jobs: []string{"x"}, Lanes: []hare.Lane{{GPU: "n/0", Job: []int32{0}, Round: []int64{0},
-				Rounds: []int64{1}, Tasks: []int64{1}, PeriodUs: []int64{0}, StartUs: []int64{0}}}},
+			Schedule: &hare.Schedule{Jobs: []string{"x"},
+				Lanes: []hare.Lane{{GPU: "n/0", Job: []int32{0}, Round: []int64{0},
+					Rounds: []int64{1}, Tasks: []int64{1}, PeriodUs: []int64{0}, StartUs: []int64{0}}}},
 		}
 		if rep := verify.Check(inst, res); rep.OK != ok {
 			t.Errorf("bound %s: %s", stated, rep)
@@ -184,7 +185,8 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 			sized(priced(second, "A", 166666667), "A", 4, 0), reading{noSingles: true}, 3, big.NewRat(3, 1)},
 		// Two gangs of four on three A and one B, 1 + 2; no four of a type are there to be paid.
 		{"sizes for mixing gangs", small(append(nodes("A", 3), nodes("B", 1)...), mixing, mixing),
-			sized(sized(priced(second, "A", 0), "A", 4, 1e9), "B", 4, 1e9), reading{sizesMixing: true}, 3, big.NewRat(2, 1)},
+			sized(sized(priced(second, "A", 0), "A", 4, 1e9), "B", 4,
+				1e9), reading{sizesMixing: true}, 3, big.NewRat(2, 1)},
 		// Three GPUs from 0 and three from 1 s on: the gangs end at 2 and 3.
 		{"the first M of a cell", small(append(nodes("A", 3), nodes("A", 3, joins)...), gang(4), gang(4)),
 			sized(priced([]int64{0, 2e6}, "A", 0), "A", 4, 2e9), reading{leftCapacity: true}, 5, big.NewRat(4, 1)},
@@ -196,14 +198,17 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 			onA(4e6)),
 			stepped(priced([]int64{0, 5e6}, "A", 9e9)), reading{noLast: true}, 4 + 5*10, big.NewRat(54, 1)},
 		// The pair runs on A in [0, 2) and on B in [1, 3), where nobody else is: 3.
-		{"slots of a level within its own length", small(append(nodes("A", 1), nodes("B", 1)...), pair, early, onA(2e6)),
-			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0, 0)), reading{levelWindow: true},
+		{"slots of a level within its own length",
+			small(append(nodes("A", 1), nodes("B", 1)...), pair, early, onA(2e6)),
+			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0,
+				0)), reading{levelWindow: true},
 			3 + 10 + 10, big.NewRat(22, 1)},
 		// One task on each type in [0, 2).
 		{"no sharing", small(append(nodes("A", 1), nodes("B", 1)...), pair),
 			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{noSharing: true}, 2, big.NewRat(2, 1)},
 		// B in [0, 2) and A in [1, 2), while others have A in [0, 1) and [2, 4).
-		{"no sharing where A holds all", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(2e6), onA(3e6)),
+		{"no sharing where A holds all", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(2e6),
+			onA(3e6)),
 			stepped(priced([]int64{0, 1e6, 2e6, 4e6}, "A", 2e9, 1e9, 2e9)), reading{wholeAlone: true}, 2 + 3*10,
 			big.NewRat(32, 1)},
 		// Two tasks in [0.5, 2.5) on one GPU; a job from 1 on would end at 3.
@@ -211,10 +216,12 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{stepUp: true}, 2, big.NewRat(2, 1)},
 		// Two gangs of three at once and then one of four: 1 + 1 + 2.
 		{"the dearest good first", small(nodes("A", 6), gang(3), gang(3), gang(4)),
-			sized(sized(priced(second, "A", 0), "A", 3, 7e8), "A", 4, 1e9), reading{greedyPattern: true}, 4, big.NewRat(4, 1)},
+			sized(sized(priced(second, "A", 0), "A", 3, 7e8), "A", 4,
+				1e9), reading{greedyPattern: true}, 4, big.NewRat(4, 1)},
 		// Four tasks on three GPUs take 2 s; no four GPUs are there to be paid.
 		{"sizes for relaxed jobs", small(nodes("A", 3), brief(hare.Relaxed, 4)),
-			stepped(sized(priced([]int64{0, 4e6}, "A", 0), "A", 4, 1e9)), reading{sizesRelaxed: true}, 2, big.NewRat(2, 1)},
+			stepped(sized(priced([]int64{0, 4e6}, "A", 0), "A", 4,
+				1e9)), reading{sizesRelaxed: true}, 2, big.NewRat(2, 1)},
 	} {
 		t.Run(m.name, func(t *testing.T) {
 			got, err := verify.Bound(m.inst, m.cert)

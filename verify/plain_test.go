@@ -67,7 +67,8 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		before := int64(-1)
 		for y := range l.Job {
 			e := l.Entry(y)
-			if e.Job < 0 || int(e.Job) >= len(s.Jobs) || e.Round < 0 || e.Rounds < 1 || e.Tasks < 1 || e.PeriodUs < 0 ||
+			if e.Job < 0 || int(e.Job) >= len(s.Jobs) || e.Round < 0 || e.Rounds < 1 || e.Tasks < 1 ||
+				e.PeriodUs < 0 ||
 				e.StartUs < 0 {
 				return "range", value
 			}
@@ -83,7 +84,8 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			}
 			for r := range e.Rounds {
 				for n := range e.Tasks {
-					tasks = append(tasks, plainTask{l.GPU, kind, y, job, e.Round + r, e.StartUs + r*e.PeriodUs + n*p, p, d})
+					tasks = append(tasks, plainTask{l.GPU, kind, y, job, e.Round + r, e.StartUs + r*e.PeriodUs + n*p,
+						p, d})
 				}
 			}
 			if e.StartUs < before {
@@ -146,8 +148,9 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 				continue
 			}
 			j := &inst.Jobs[t.job]
-			if j.Sync != hare.Relaxed && o.round == t.round && (o.start != t.start || o.gpu == t.gpu || o.kind != t.kind &&
-				!j.Mix) {
+			if j.Sync != hare.Relaxed && o.round == t.round &&
+				(o.start != t.start || o.gpu == t.gpu || o.kind != t.kind &&
+					!j.Mix) {
 				return "gang", value
 			}
 			if j.Sync == hare.Rigid && o.kind != t.kind {

@@ -86,7 +86,8 @@ func (pr *Prices) scaled(inst *hare.Instance, cert *hare.Certificate, fresh bool
 	c := *cert
 	c.Prices = slices.DeleteFunc(slices.Clone(c.Prices),
 		func(t hare.TypePrices) bool { return capacities[t.Type] == nil })
-	c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes), func(t hare.SizePrices) bool { return capacities[t.Type] == nil })
+	c.Sizes = slices.DeleteFunc(slices.Clone(c.Sizes),
+		func(t hare.SizePrices) bool { return capacities[t.Type] == nil })
 	m, err := newPriceCertificate(inst, capacities, &c)
 	if err != nil {
 		return nil, err

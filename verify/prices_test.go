@@ -26,7 +26,8 @@ func TestPricesAreAsGoodAsNew(t *testing.T) {
 		for i := range inst.Jobs {
 			inst.Jobs[i].Tasks = int64(1 + r.IntN(5)) // wider than the cluster, too
 		}
-		rel, err := relax.Run(t.Context(), hare.NewModel(inst), relax.Config{Workers: 1, Cells: 12, Effort: 0.2, Steps: 2})
+		rel, err := relax.Run(t.Context(), hare.NewModel(inst),
+			relax.Config{Workers: 1, Cells: 12, Effort: 0.2, Steps: 2})
 		if err != nil {
 			continue
 		}
@@ -52,7 +53,8 @@ func TestPricesAreAsGoodAsNew(t *testing.T) {
 			case 2:
 				j.ID = "other"
 			case 3:
-				other.Jobs = append(other.Jobs, hare.Job{ID: "new", WeightMicro: 1e6, Rounds: 2, Tasks: 3, On: inst.Jobs[0].On})
+				other.Jobs = append(other.Jobs, hare.Job{ID: "new", WeightMicro: 1e6, Rounds: 2, Tasks: 3,
+					On: inst.Jobs[0].On})
 			}
 			for range r.IntN(4) {
 				other = *verify.WithOneMore(&other, []string{"A", "B", "C"}[r.IntN(3)])
@@ -104,7 +106,8 @@ func TestOneMore(t *testing.T) {
 			{Type: "B", Count: 1}}}}},
 		Jobs: []hare.Job{{ID: "x", WeightMicro: 1e6, Rounds: 1, Tasks: 1,
 			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}}}
-	c := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0, 1e6, 3e6},
+	c := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT,
+		GridUs: []int64{0, 1e6, 3e6},
 		Prices: []hare.TypePrices{{Type: "A", Nanos: []int64{5e8, 25e7}}}}
 	got, err := verify.OneMore(inst, c)
 	if err != nil || len(got) != 2 || got[0].Total.Cmp(big.NewRat(1, 1)) != 0 || got[1].Total.Sign() != 0 {

@@ -59,7 +59,8 @@ func TestProof(t *testing.T) {
 		other.Jobs[i].Rounds = 1
 	}
 	if rep := proof.Check(&other, &hare.Result{Objective: res.Objective, Schedule: res.Schedule, Value: res.Value,
-		Bound: res.Bound, Certificate: res.Certificate}); rep.OK || rep.Bound != nil && rep.Bound.Cmp(*res.Bound) >= 0 {
+		Bound: res.Bound, Certificate: res.Certificate}); rep.OK ||
+		rep.Bound != nil && rep.Bound.Cmp(*res.Bound) >= 0 {
 		t.Errorf("a proof vouches for another instance: %v", rep)
 	}
 

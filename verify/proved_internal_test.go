@@ -33,7 +33,8 @@ func TestManyFractions(t *testing.T) {
 			{new(big.Rat).Add(sum, big.NewRat(1, 1)), false}, {new(big.Rat).Sub(sum, big.NewRat(1, 1)), true},
 		} {
 			if got := p.atLeast(c.stated); got != c.want {
-				t.Errorf("%d terms: at least %s is %t, the exact sum is %s", n, c.stated.FloatString(70), got, sum.FloatString(70))
+				t.Errorf("%d terms: at least %s is %t, the exact sum is %s", n, c.stated.FloatString(70), got,
+					sum.FloatString(70))
 			}
 		}
 	}

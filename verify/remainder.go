@@ -321,7 +321,8 @@ func (rb *remainderBuilder) cluster() error {
 			gpus += g.Count
 		}
 		if split += gpus * (1 + len(windows)); split > maxSplit {
-			return fmt.Errorf("started work splits nodes into more than %d GPUs and windows, too many to check", maxSplit)
+			return fmt.Errorf("started work splits nodes into more than %d GPUs and windows, too many to check",
+				maxSplit)
 		}
 		number := 0
 		for _, g := range n.GPUs {

@@ -33,13 +33,15 @@ func randomReplanInstance(r *rand.Rand) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B"}
 	for i := range 2 + r.IntN(2) {
-		n := hare.Node{Name: []string{"n", "n.0", "m"}[i], GPUs: []hare.TypeCount{{Type: types[i%2], Count: 1 + r.IntN(3)}}}
+		n := hare.Node{Name: []string{"n", "n.0", "m"}[i],
+			GPUs: []hare.TypeCount{{Type: types[i%2], Count: 1 + r.IntN(3)}}}
 		if r.IntN(3) == 0 {
 			n.GPUs = []hare.TypeCount{{Type: "A", Count: 1 + r.IntN(2)}, {Type: "B", Count: 1 + r.IntN(2)}}
 		}
 		if i > 0 && r.IntN(3) == 0 {
 			at := int64(20+r.IntN(60)) * tick
-			n.Windows = []hare.Window{{StartUs: 0, EndUs: at}, {StartUs: at + int64(1+r.IntN(20))*tick, EndUs: hare.Forever}}
+			n.Windows = []hare.Window{{StartUs: 0, EndUs: at},
+				{StartUs: at + int64(1+r.IntN(20))*tick, EndUs: hare.Forever}}
 		}
 		if r.IntN(3) == 0 {
 			n.Busy = []hare.Busy{{GPU: 0, UntilUs: int64(1+r.IntN(40)) * tick}}
@@ -317,7 +319,8 @@ var toyInstance = &hare.Instance{
 // replan.
 func replaceByToy(res *hare.Result) {
 	value := hare.Product(1e6, 1e6)
-	res.InstanceSHA256, res.Value, res.Bound, res.StatedGap, res.Termination = wire.SHA256(toyInstance), &value, &value,
+	res.InstanceSHA256, res.Value, res.Bound, res.StatedGap, res.Termination = wire.SHA256(toyInstance), &value,
+		&value,
 		"0", hare.TerminationOptimal
 	res.Jobs, res.Schedule = nil, &hare.Schedule{Jobs: []string{"toy"},
 		Lanes: []hare.Lane{{GPU: "toy/0", Job: []int32{0}, StartUs: []int64{0}}}}

@@ -82,7 +82,8 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 			earliest = -earliest
 			if job.Sync != hare.Relaxed && (x == from || x == to-1) {
 				if latest, line := ck.late.at(x); latest != earliest {
-					return bad(CodeGang, ck.rounds[x], latest-earliest, line, "the tasks of a round do not start together")
+					return bad(CodeGang, ck.rounds[x], latest-earliest, line,
+						"the tasks of a round do not start together")
 				}
 				if !job.Mix {
 					low, _ := ck.low.at(x)

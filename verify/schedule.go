@@ -81,7 +81,8 @@ func checkSchedule(inst *hare.Instance, s *hare.Schedule) (value hare.Amount, en
 	}
 	for i := range inst.Jobs {
 		// Terms are below 2^107 and not negative, so a sum beyond 127 bits is noticed.
-		if value = value.Add(hare.Product(inst.Jobs[i].WeightMicro, ends[i]-inst.Jobs[i].ReleaseUs)); value.Sign() < 0 {
+		if value = value.Add(hare.Product(inst.Jobs[i].WeightMicro,
+			ends[i]-inst.Jobs[i].ReleaseUs)); value.Sign() < 0 {
 			return value, nil, nil, []Fault{{Constraint: CodeValue, Detail: "the value does not fit 127 bits"}}
 		}
 	}
@@ -121,7 +122,8 @@ func (sc *scheduleCheck) resolve(s *hare.Schedule) *Fault {
 		}
 		for _, j := range l.Job {
 			if j < 0 || int(j) >= len(sc.jobOf) {
-				return &Fault{Constraint: CodeForm, GPU: l.GPU, Detail: fmt.Sprintf("job index %d is not in schedule.jobs", j)}
+				return &Fault{Constraint: CodeForm, GPU: l.GPU,
+					Detail: fmt.Sprintf("job index %d is not in schedule.jobs", j)}
 			}
 			counts[sc.jobOf[j]]++
 		}
@@ -223,7 +225,8 @@ func (sc *scheduleCheck) lane(l *hare.Lane, index int32) *Fault {
 		case len(open) == 0:
 			return bad(CodeService, 0, "the GPU has left service for good before the entry starts")
 		case e.StartUs < open[0].StartUs:
-			return bad(CodeService, open[0].StartUs-e.StartUs, "the GPU is not in service or still busy when the entry starts")
+			return bad(CodeService, open[0].StartUs-e.StartUs,
+				"the GPU is not in service or still busy when the entry starts")
 		case end > open[0].EndUs:
 			return bad(CodeService, end-open[0].EndUs, "the GPU leaves service before the entry ends")
 		}

@@ -108,7 +108,8 @@ func tiny(t *rapid.T) (*hare.Instance, *hare.Schedule) {
 				for _, d := range on {
 					fits := false
 					for _, w := range d.open {
-						if at := max(again, w.StartUs); !fits && (w.EndUs == hare.Forever || at+rounds*period <= w.EndUs) {
+						if at := max(again, w.StartUs); !fits &&
+							(w.EndUs == hare.Forever || at+rounds*period <= w.EndUs) {
 							again, fits = at, true
 						}
 					}
@@ -158,7 +159,8 @@ func mutate(t *rapid.T, s *hare.Schedule) string {
 	x := rapid.IntRange(0, len(l.Job)-1).Draw(t, "entry")
 	by := rapid.SampledFrom([]int64{-3, -1, 1, 2}).Draw(t, "by")
 	columns := []*[]int64{&l.Round, &l.Rounds, &l.Tasks, &l.PeriodUs, &l.StartUs}
-	what := rapid.SampledFrom([]string{"start", "start", "period", "period", "rounds", "round", "tasks", "drop", "double",
+	what := rapid.SampledFrom([]string{"start", "start", "period", "period", "rounds", "round", "tasks", "drop",
+		"double",
 		"swap gpu", "swap order", "other job", "split", "job list"}).Draw(t, "mutation")
 	switch what {
 	case "start":
@@ -266,7 +268,8 @@ func TestLongStretches(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Jobs: []hare.Job{job},
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}
 	lane := func(gpu string, start, period int64) hare.Lane {
-		return hare.Lane{GPU: gpu, Job: []int32{0}, Rounds: []int64{R}, PeriodUs: []int64{period}, StartUs: []int64{start}}
+		return hare.Lane{GPU: gpu, Job: []int32{0}, Rounds: []int64{R}, PeriodUs: []int64{period},
+			StartUs: []int64{start}}
 	}
 	for _, c := range []struct {
 		name string
@@ -280,7 +283,8 @@ func TestLongStretches(t *testing.T) {
 		{"periods apart at the end", lane("n/0", 0, 15), lane("n/1", 0, 16), verify.CodePrecedence, R - 2},
 		{"short period", lane("n/0", 0, 9), lane("n/1", 0, 9), verify.CodeOverlap, 1},
 	} {
-		_, ends, faults := verify.ScheduleValue(inst, &hare.Schedule{Jobs: []string{"j"}, Lanes: []hare.Lane{c.a, c.b}})
+		_, ends, faults := verify.ScheduleValue(inst,
+			&hare.Schedule{Jobs: []string{"j"}, Lanes: []hare.Lane{c.a, c.b}})
 		if c.want == "" {
 			if len(faults) > 0 || ends[0] != c.b.StartUs[0]+(R-1)*c.b.PeriodUs[0]+15 {
 				t.Errorf("%s: %v %v", c.name, ends, faults)

@@ -31,7 +31,8 @@ func TestStepsAreTheRecursion(t *testing.T) {
 			counts[kind] = n(1, 3, "gpus")
 			inst.Cluster.Nodes = append(inst.Cluster.Nodes,
 				hare.Node{Name: kind, GPUs: []hare.TypeCount{{Type: kind, Count: int(counts[kind])}}})
-			j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: n(1, 4, "p") * delta, SyncUs: n(0, 5, "s") * delta})
+			j.On = append(j.On, hare.Profile{Type: kind, ComputeUs: n(1, 4, "p") * delta,
+				SyncUs: n(0, 5, "s") * delta})
 			if n(0, 4, "priced") == 0 {
 				continue
 			}
@@ -55,7 +56,8 @@ func TestStepsAreTheRecursion(t *testing.T) {
 			t.Fatal(err)
 		}
 		tau := naiveTau(inst, &j)
-		v := naiveV(&j, cert.GridUs, delta, rows, func(kind string) int64 { return counts[kind] }, cert.Path, tau, reading{})
+		v := naiveV(&j, cert.GridUs, delta, rows, func(kind string) int64 { return counts[kind] }, cert.Path, tau,
+			reading{})
 		want := rat(v - fixed - 1000*j.WeightMicro*j.ReleaseUs)
 		want.Quo(want, rat(1e15))
 		if fluid.Cmp(want) > 0 {

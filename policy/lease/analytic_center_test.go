@@ -141,7 +141,8 @@ func TestDivisionsOfExtremeJobs(t *testing.T) {
 	if testing.Short() {
 		seeds = 10
 	}
-	entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200}, {Name: "c", Weight: 0.3, FIFO: true}}
+	entities := []*sim.LeaseEntity{{Name: "a", Weight: 1}, {Name: "b", Weight: 200},
+		{Name: "c", Weight: 0.3, FIFO: true}}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(seed, 5))
 		s := randomState(seed, 1+int(seed*7%60))

@@ -46,7 +46,8 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 	var waiting []int
 	for i := range s.Jobs {
 		if s.Jobs[i].GPUs != 1 {
-			return fmt.Errorf("job %.60q needs %d GPUs; AlloX places jobs of one GPU only", s.Jobs[i].ID, s.Jobs[i].GPUs)
+			return fmt.Errorf("job %.60q needs %d GPUs; AlloX places jobs of one GPU only", s.Jobs[i].ID,
+				s.Jobs[i].GPUs)
 		}
 		if !slices.ContainsFunc(p.assigned, func(g assigned) bool { return g.number == s.Jobs[i].Number }) {
 			waiting = append(waiting, i)
@@ -59,7 +60,8 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 		}
 	}
 	if n := len(waiting); n > 0 && len(kinds) > maxCells/n/n {
-		return fmt.Errorf("%w: %d jobs wait for %d GPUs, and AlloX matches all of them to all places in line", ErrTooLarge,
+		return fmt.Errorf("%w: %d jobs wait for %d GPUs, and AlloX matches all of them to all places in line",
+			ErrTooLarge,
 			n, len(kinds))
 	}
 	p.match.Stop = func() bool { return ctx.Err() != nil }

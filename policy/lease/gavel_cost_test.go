@@ -31,8 +31,9 @@ func TestCost(t *testing.T) {
 // second: (1 − y) + 3 y on K80 and V100, y = 1/4. In half of that it cannot end at
 // all, and then no deadline counts. What has passed asks for nothing.
 func TestCostWithDeadlines(t *testing.T) {
-	for slo, want := range map[float64][]float64{2: {0.75, 0, 0.25, 0, 1, 0}, 0.5: {1, 0, 0, 0, 1, 0}, 0.1: {1, 0, 0, 0,
-		1, 0}} {
+	for slo, want := range map[float64][]float64{2: {0.75, 0, 0.25, 0, 1, 0}, 0.5: {1, 0, 0, 0, 1, 0},
+		0.1: {1, 0, 0, 0,
+			1, 0}} {
 		s := state(1, 1, 1, job(1, 1, 100, 1, 2, 3), job(1, 1, 100, 1, 5, 5))
 		s.NowS = 1000
 		s.Jobs[0].SLO, s.Jobs[0].EnteredS = slo, 1000
@@ -105,7 +106,8 @@ func TestCostIsTheBest(t *testing.T) {
 				}
 			}
 			if steps, met := worth(other); (met || !kept) && steps > best*(1+1e-9) || met && !kept {
-				t.Fatalf("seed %d: %v steps for a dollar, deadlines kept %v; %v does %v, %v", seed, best, kept, other, steps, met)
+				t.Fatalf("seed %d: %v steps for a dollar, deadlines kept %v; %v does %v, %v", seed, best, kept, other,
+					steps, met)
 			}
 		}
 	}

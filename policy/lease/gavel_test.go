@@ -106,10 +106,12 @@ func TestMaxMinPlain(t *testing.T) {
 		s    *sim.LeaseState
 		want []float64 // sums
 	}{
-		"equal": {state(1, 0, 1, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{2. / 3,
-			2. / 3, 2. / 3}},
-		"weighted": {state(1, 0, 1, job(1, 2, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{1, 0.5,
-			0.5}},
+		"equal": {state(1, 0, 1, job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)),
+			[]float64{2. / 3,
+				2. / 3, 2. / 3}},
+		"weighted": {state(1, 0, 1, job(1, 2, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)),
+			[]float64{1, 0.5,
+				0.5}},
 		"wide": {state(2, 0, 0, job(2, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1), job(1, 1, 9, 1, 1, 1)), []float64{1. / 3,
 			2. / 3, 2. / 3}},
 	} {

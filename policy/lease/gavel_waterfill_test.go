@@ -37,7 +37,8 @@ func TestWaterFilling(t *testing.T) {
 func TestHierarchical(t *testing.T) {
 	a, b := &sim.LeaseEntity{Name: "a", Weight: 1}, &sim.LeaseEntity{Name: "b", Weight: 3, FIFO: true}
 	for gpus, want := range map[int][]float64{1: {1. / 16, 3. / 16, 3. / 4, 0}, 2: {1. / 8, 3. / 8, 1, 1. / 2}} {
-		s := state(0, 0, gpus, job(1, 1, 9, 0, 0, 1), job(1, 3, 9, 0, 0, 1), job(1, 1, 9, 0, 0, 1), job(1, 1, 9, 0, 0, 1))
+		s := state(0, 0, gpus, job(1, 1, 9, 0, 0, 1), job(1, 3, 9, 0, 0, 1), job(1, 1, 9, 0, 0, 1),
+			job(1, 1, 9, 0, 0, 1))
 		for i, e := range []*sim.LeaseEntity{a, a, b, b} {
 			s.Jobs[i].Entity = e
 		}

@@ -141,7 +141,8 @@ func (p *player) compareStored(at string, e hare.Event, decisions []hare.Decisio
 	if p.stored != nil {
 		got, err := p.stored.Step(p.nowUs, []hare.Event{e})
 		if err != nil || !slices.Equal(got, decisions) {
-			return fmt.Errorf("%s: decided %v; restored from a snapshot before the event %v (%v)", at, decisions, got, err)
+			return fmt.Errorf("%s: decided %v; restored from a snapshot before the event %v (%v)", at, decisions, got,
+				err)
 		}
 		if !bytes.Equal(p.stored.AppendSnapshot(nil), snapshot) {
 			return fmt.Errorf("%s: restored before the event, the policy has another snapshot after it", at)

@@ -103,8 +103,9 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType}
 		}
 		if w.joined < 4 {
-			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined), GPUType: []string{"A", "B",
-				"D"}[rng.IntN(3)]}
+			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined),
+				GPUType: []string{"A", "B",
+					"D"}[rng.IntN(3)]}
 		}
 	}
 	if e, ok := w.taskEvent(rng); ok {
@@ -170,8 +171,9 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 				On: []hare.Profile{{Type: "A"}}},
 			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: -1}}}, {ID: "bad", Tasks: 1, Sync: 9,
 				On: []hare.Profile{{Type: "A"}}},
-			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}}, {ID: "bad", Tasks: 1 << 40, Sync: hare.Gang,
-				On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}}, {ID: "bad", Tasks: 1 << 40,
+				Sync: hare.Gang,
+				On:   []hare.Profile{{Type: "A"}}},
 		}
 		j := bad[rng.IntN(len(bad))]
 		return hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}, nowUs
@@ -181,7 +183,8 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 		}
 	case 8: // the event before, again
 		switch last.Type {
-		case hare.EventTaskEnded, hare.EventComputeEnded, hare.EventJobEnded, hare.EventJobCancelled, hare.EventGPULeft, hare.EventGPUJoined, hare.EventJobArrived:
+		case hare.EventTaskEnded, hare.EventComputeEnded, hare.EventJobEnded, hare.EventJobCancelled,
+			hare.EventGPULeft, hare.EventGPUJoined, hare.EventJobArrived:
 			// After a gang's round or a failure the same task may run again.
 			if last.Type != hare.EventTaskEnded || !w.isRunning(last) {
 				return *last, nowUs
@@ -197,15 +200,17 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 		case 1: // a round that does not run
 			return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round + 1, GPU: here[0].name}, nowUs
 		case 2: // a task that no round has
-			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round, Task: []int64{-1, j.spec.Tasks,
-				1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
+			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round,
+				Task: []int64{-1, j.spec.Tasks,
+					1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
 		}
 		// A task that does not run, or one that runs elsewhere.
 		task, gpu := rng.IntN(len(j.tasks)), here[0].name
 		if state := j.tasks[task]; state != ready && state != ended {
 			gpu = "nowhere/7"
 		}
-		return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round, Task: int64(task), GPU: gpu}, nowUs
+		return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round, Task: int64(task), GPU: gpu},
+			nowUs
 	}
 	return hare.Event{Type: 250, Job: "nobody"}, nowUs
 }
@@ -370,7 +375,8 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 	}
 	for i := range decisions {
 		d := &decisions[i]
-		text := fmt.Sprintf("decision %d, %s of task %d of round %d of job %q on %s", i, d.Type, d.Task, d.Round, d.Job,
+		text := fmt.Sprintf("decision %d, %s of task %d of round %d of job %q on %s", i, d.Type, d.Task, d.Round,
+			d.Job,
 			d.GPU)
 		if d.AtUs != nowUs {
 			return fmt.Errorf("%s: is dated %d µs, not %d", text, d.AtUs, nowUs)
@@ -403,7 +409,8 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 		started[j] = append(started[j], g)
 	}
 	for v := range maps.Keys(voids) {
-		return fmt.Errorf("task %d of round %d of job %q on %s is void, and is not withdrawn", v.task, v.round, v.job, v.gpu)
+		return fmt.Errorf("task %d of round %d of job %q on %s is void, and is not withdrawn", v.task, v.round, v.job,
+			v.gpu)
 	}
 	if again != nil && started[again] == nil {
 		return fmt.Errorf("job %q keeps its GPUs, and its round %d does not start at once", again.spec.ID, again.round)
@@ -421,7 +428,8 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 // checkGang checks the starts of a gang or rigid job.
 func checkGang(j *job, gpus, keeps []*gpu) error {
 	if int64(len(gpus)) != j.spec.Tasks {
-		return fmt.Errorf("job %q starts %d tasks; the %d of its round start together", j.spec.ID, len(gpus), j.spec.Tasks)
+		return fmt.Errorf("job %q starts %d tasks; the %d of its round start together", j.spec.ID, len(gpus),
+			j.spec.Tasks)
 	}
 	for _, g := range gpus {
 		if !j.spec.Mix && g.gpuType != gpus[0].gpuType {

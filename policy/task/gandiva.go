@@ -39,7 +39,8 @@ func (cfg GandivaConfig) rule() (Rule, error) {
 		cfg.SliceUs = 60e6
 	}
 	if cfg.SliceUs < 0 || cfg.SliceUs > hare.MaxExact {
-		return Rule{}, invalid("/slice_s", "out_of_range", "gandiva: a slice of %s s: it must be positive, and at most %s",
+		return Rule{}, invalid("/slice_s", "out_of_range",
+			"gandiva: a slice of %s s: it must be positive, and at most %s",
 			hare.FormatMicros(cfg.SliceUs), hare.FormatMicros(hare.MaxExact))
 	}
 	slice := timeSlice{cfg.SliceUs}

@@ -85,8 +85,9 @@ func planHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (*hare.S
 		return nil, err
 	}
 	if !cfg.Paper && cfg.Moves >= 0 {
-		plan, _, err = greedy.Improve(ctx, m, rel, plan, greedy.ImproveConfig{Seed: cfg.Seed, Moves: moves, Workers: max(1,
-			cfg.Workers)})
+		plan, _, err = greedy.Improve(ctx, m, rel, plan,
+			greedy.ImproveConfig{Seed: cfg.Seed, Moves: moves, Workers: max(1,
+				cfg.Workers)})
 		if err != nil {
 			return nil, err
 		}

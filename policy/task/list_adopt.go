@@ -106,7 +106,8 @@ func sameJob(starts []hare.Decision) int {
 // checkStart checks a recorded start and finds its GPU.
 func (l *ListScheduler) checkStart(j *JobState, d *hare.Decision) (int, error) {
 	if d.Type != hare.DecisionStart || d.Job != j.spec.ID || d.Round != j.round || d.AtUs != l.nowUs {
-		return 0, fmt.Errorf("is not a start of round %d of job %q at %s", j.round, j.spec.ID, hare.FormatMicros(l.nowUs))
+		return 0, fmt.Errorf("is not a start of round %d of job %q at %s", j.round, j.spec.ID,
+			hare.FormatMicros(l.nowUs))
 	}
 	if d.Task != j.nextTask() {
 		return 0, fmt.Errorf("task %d of job %q is not the next to start", d.Task, j.spec.ID)

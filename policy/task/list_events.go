@@ -82,13 +82,15 @@ func (l *ListScheduler) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 // its place among the tasks that synchronise.
 func (l *ListScheduler) findTask(j *JobState, e *hare.Event) (g, at int, err *hare.InvalidError) {
 	if e.Round != j.round {
-		return 0, 0, invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round, e.Job,
+		return 0, 0, invalid("/round", "wrong_round", "round %d of job %q is not the one that runs, %d", e.Round,
+			e.Job,
 			j.round)
 	}
 	if g, ok := l.gpuOf[e.GPU]; ok && l.gpus[g].job == j && l.gpus[g].task == e.Task && e.Task >= 0 {
 		return g, 0, nil
 	}
-	at, ok := slices.BinarySearchFunc(j.syncing, e.Task, func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
+	at, ok := slices.BinarySearchFunc(j.syncing, e.Task,
+		func(s syncing, t int64) int { return cmp.Compare(s.task, t) })
 	if !ok || j.syncing[at].gpu != e.GPU {
 		return 0, 0, invalid("/gpu", "not_running",
 			"task %d of round %d of job %q does not run on GPU %q: it was never started there, has ended, or was withdrawn", e.Task, e.Round, e.Job, e.GPU)
@@ -101,7 +103,8 @@ func (l *ListScheduler) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidErro
 		return err
 	}
 	if _, twice := l.jobOf[e.Arrived.ID]; twice {
-		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must differ",
+		return invalid("/job/id", "duplicate_id", "job %q is there already: ids of jobs that have not ended must "+
+			"differ",
 			e.Arrived.ID)
 	}
 	l.nowUs = nowUs

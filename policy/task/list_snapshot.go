@@ -94,9 +94,12 @@ func (l *ListScheduler) AppendSnapshot(b []byte) []byte {
 
 func (l *ListScheduler) jobSnapshot(j *JobState) jobSnapshot {
 	s := jobSnapshot{
-		ID: j.spec.ID, WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks, Sync: j.spec.Sync, Mix: j.spec.Mix, On: j.spec.On, Serial: j.serial,
-		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs, SinceUs: j.sinceUs,
-		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType, LeaseEndUs: j.leaseEndUs,
+		ID: j.spec.ID, WeightMicro: j.spec.WeightMicro, Tasks: j.spec.Tasks, Sync: j.spec.Sync, Mix: j.spec.Mix,
+		On: j.spec.On, Serial: j.serial,
+		Round: j.round, Next: j.next, Ended: j.ended, Redo: j.redo, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
+		SinceUs:    j.sinceUs,
+		ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, TotalUs: j.totalUs, Queue: j.queue, OnlyType: j.onlyType,
+		LeaseEndUs: j.leaseEndUs,
 	}
 	if j.next > 0 {
 		s.Hold = j.hold // before the first start it has no meaning
@@ -131,7 +134,8 @@ func OpenListScheduler(cluster *hare.Cluster, parameters []byte, rule func(param
 // given the parameters of the session. A torn or altered snapshot is an error.
 func RestoreListScheduler(snapshot []byte, rule func(parameters []byte) (Rule, error)) (*ListScheduler, error) {
 	broken := func(why string) (*ListScheduler, error) {
-		return nil, invalid("/snapshot", "bad_snapshot", "the snapshot %s: start from an older one and the log behind it",
+		return nil, invalid("/snapshot", "bad_snapshot",
+			"the snapshot %s: start from an older one and the log behind it",
 			why)
 	}
 	n := len(snapshot) - sha256.Size
@@ -218,7 +222,8 @@ func (l *ListScheduler) restoreJob(s *jobSnapshot) bool {
 	j := &JobState{
 		spec: spec, serial: s.Serial, rounds: l.rule.Rounds[s.ID], modes: l.modesOf(spec),
 		round: s.Round, next: s.Next, ended: s.Ended, redo: s.Redo, hold: s.Hold,
-		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs, waitedUs: s.WaitedUs, totalUs: s.TotalUs,
+		arrivedUs: s.ArrivedUs, startedUs: s.StartedUs, sinceUs: s.SinceUs, executedUs: s.ExecutedUs,
+		waitedUs: s.WaitedUs, totalUs: s.TotalUs,
 		queue: s.Queue, onlyType: s.OnlyType, leaseEndUs: s.LeaseEndUs,
 	}
 	tasks := slices.Clone(s.Redo) // all that have been started and not ended

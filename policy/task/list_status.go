@@ -59,8 +59,9 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 	}
 	s := online.JobStatus{
 		Job: id, Sync: j.spec.Sync.String(), State: "running", Round: j.round, Tasks: j.spec.Tasks,
-		TasksReady: j.ready(), TasksActive: j.active, TasksEnded: j.ended, ArrivedUs: j.arrivedUs, StartedUs: j.startedUs,
-		Queue: l.queueName(j.queue), ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, GuardUs: -1,
+		TasksReady: j.ready(), TasksActive: j.active, TasksEnded: j.ended, ArrivedUs: j.arrivedUs,
+		StartedUs: j.startedUs,
+		Queue:     l.queueName(j.queue), ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, GuardUs: -1,
 		Speeds: []online.SpeedGuess{},
 	}
 	total := j.totalUs
@@ -74,14 +75,16 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 	s.AttainedUs, s.CountedUs = times(j.spec.Tasks, total), times(j.spec.Tasks, s.ExecutedUs)
 	priority := l.rule.Priority(l, j)
 	for _, o := range l.jobs {
-		if p := l.rule.Priority(l, o); o != j && o.ready() > 0 && (p < priority || p == priority && o.serial < j.serial) &&
+		if p := l.rule.Priority(l, o); o != j && o.ready() > 0 &&
+			(p < priority || p == priority && o.serial < j.serial) &&
 			sharesType(o, j) {
 			s.JobsAhead++
 		}
 	}
 	for _, m := range j.modes {
 		if m.durationUs > 0 {
-			s.Speeds = append(s.Speeds, online.SpeedGuess{Type: l.types[m.gpuType], ComputeUs: m.computeUs, Source: "given"})
+			s.Speeds = append(s.Speeds, online.SpeedGuess{Type: l.types[m.gpuType], ComputeUs: m.computeUs,
+				Source: "given"})
 		}
 	}
 	hold, _ := l.holding(j)
@@ -124,7 +127,8 @@ func (l *ListScheduler) why(j *JobState, s *online.JobStatus) string {
 	case all == 0:
 		return "No GPU of a type that it has a profile for is in service. One that joins would let it start."
 	case !l.fitsWhenEmpty(j):
-		return fmt.Sprintf("It needs %d GPUs at once, and no type that it may use has that many in service. GPUs that join would let it start.", j.spec.Tasks)
+		return fmt.Sprintf("It needs %d GPUs at once, and no type that it may use has that many in service. GPUs "+
+			"that join would let it start.", j.spec.Tasks)
 	}
 	passed := "a job that does not fit is passed over"
 	if l.rule.Strict {

@@ -38,7 +38,8 @@ func TestOneNode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := float64(out.Jobs[0].EndUs) / 1e6; got != c.wantS || out.Varied != c.varied || out.Jobs[1].EndUs != 10e6 {
+		if got := float64(out.Jobs[0].EndUs) / 1e6; got != c.wantS || out.Varied != c.varied ||
+			out.Jobs[1].EndUs != 10e6 {
 			t.Errorf("one node %v: ends at %v and %v, %d varied", c.oneNode, got, out.Jobs[1].EndUs, out.Varied)
 		}
 	}

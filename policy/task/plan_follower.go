@@ -66,7 +66,8 @@ func NewFollower(inst *hare.Instance, s *hare.Schedule) (online.Policy, error) {
 	for i := range s.Lanes {
 		g, ok := f.gpuOf[s.Lanes[i].GPU]
 		if !ok {
-			return nil, fmt.Errorf("policy: the plan names GPU %.60q, which the instance does not have", s.Lanes[i].GPU)
+			return nil, fmt.Errorf("policy: the plan names GPU %.60q, which the instance does not have",
+				s.Lanes[i].GPU)
 		}
 		f.gpus[g].lane = &s.Lanes[i]
 	}
@@ -102,8 +103,9 @@ func (f *follower) Step(nowUs int64, events []hare.Event) ([]hare.Decision, erro
 			f.taskFailed(f.gpuOf[e.GPU], f.jobOf[e.Job], e.Task)
 		case hare.EventTick:
 		default:
-			return f.out, &online.RefusedError{Index: i, Err: &hare.InvalidError{Pointer: "/type", Code: "not_supported",
-				Detail: fmt.Sprintf("a plan that is followed knows no %v: plan again", e.Type)}}
+			return f.out, &online.RefusedError{Index: i,
+				Err: &hare.InvalidError{Pointer: "/type", Code: "not_supported",
+					Detail: fmt.Sprintf("a plan that is followed knows no %v: plan again", e.Type)}}
 		}
 	}
 	f.startAll()

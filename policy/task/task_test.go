@@ -141,8 +141,9 @@ func TestTaskPoliciesByHand(t *testing.T) {
 		return c
 	}
 	job := func(id string, releaseS, rounds, tasks int64, on ...hare.Profile) hare.Job {
-		return hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: releaseS * 1e6, Rounds: rounds, Tasks: tasks, Sync: hare.Gang,
-			On: on}
+		return hare.Job{ID: id, WeightMicro: 1e6, ReleaseUs: releaseS * 1e6, Rounds: rounds, Tasks: tasks,
+			Sync: hare.Gang,
+			On:   on}
 	}
 	on := func(kind string, s int64) hare.Profile { return hare.Profile{Type: kind, ComputeUs: s * 1e6} }
 	two := cluster(hare.TypeCount{Type: "A", Count: 2})
@@ -179,7 +180,8 @@ func TestTaskPoliciesByHand(t *testing.T) {
 		// wide is kept both GPUs from 10 on: short ends before, late would not.
 		{"easy_backfill", "who does not delay overtakes", two, backfill, "long 0-10 wide 10-12 late 12-32 short 0-4"},
 		// Equal weights and ages: wide is the largest, so first; then by arrival.
-		{"slurm", "the largest first", two, gated(backfill, wideGate), "gate 0-1 long 3-13 wide 1-3 late 3-23 short 13-17"},
+		{"slurm", "the largest first", two, gated(backfill, wideGate),
+			"gate 0-1 long 3-13 wide 1-3 late 3-23 short 13-17"},
 		{"slurm", "the heaviest first", one, gated(weighty, gate), "gate 0-1 light 5-9 heavy 1-5"},
 		// wide has the least left; short next, then long; late in the end.
 		{"srtf", "least time left", two, gated(backfill, wideGate), "gate 0-1 long 3-13 wide 1-3 late 7-27 short 3-7"},

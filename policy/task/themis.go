@@ -80,7 +80,8 @@ func (t *themis) plan(l *ListScheduler, waiting []*JobState) {
 		}
 		round := float64(l.RoundUs(j))
 		fair := max(1, float64(len(l.jobs))*float64(j.spec.Tasks)/float64(max(1, gpus))) * float64(j.rounds) * round
-		t.waiting = append(t.waiting, themisJob{j, (float64(l.nowUs-j.arrivedUs) + float64(j.RoundsLeft())*round) / fair})
+		t.waiting = append(t.waiting, themisJob{j,
+			(float64(l.nowUs-j.arrivedUs) + float64(j.RoundsLeft())*round) / fair})
 	}
 	slices.SortStableFunc(t.waiting, func(a, b themisJob) int {
 		return cmp.Or(cmp.Compare(b.rho, a.rho), cmp.Compare(a.j.serial, b.j.serial))

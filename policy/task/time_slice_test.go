@@ -111,7 +111,8 @@ func TestGandivaLetsNobodyWait(t *testing.T) {
 			jobs[i] = gang(string(rune('a'+i)), 0, int64(20+r.IntN(20)), int64(1+r.IntN(4)))
 		}
 		inst := gangs(4, jobs...)
-		out, err := sim.Run(t.Context(), inst, must(t)(task.NewGandiva(&inst.Cluster, task.GandivaConfig{SliceUs: 2e6})),
+		out, err := sim.Run(t.Context(), inst, must(t)(task.NewGandiva(&inst.Cluster,
+			task.GandivaConfig{SliceUs: 2e6})),
 			sim.Config{})
 		if err != nil {
 			t.Fatal(err)

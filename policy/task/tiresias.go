@@ -53,7 +53,8 @@ func (cfg *TiresiasConfig) queues() (Rule, error) {
 	for i, t := range cfg.ThresholdsUs {
 		if t <= 0 || i > 0 && t <= cfg.ThresholdsUs[i-1] {
 			return Rule{}, invalid("/thresholds_s/"+strconv.Itoa(i), "out_of_range",
-				"tiresias: threshold %d is %s s: it must be positive and more than the one before", i, hare.FormatMicros(t))
+				"tiresias: threshold %d is %s s: it must be positive and more than the one before", i,
+				hare.FormatMicros(t))
 		}
 	}
 	if math.IsNaN(cfg.Knob) {
