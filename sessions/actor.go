@@ -21,7 +21,7 @@ const batchBytes = 1 << 20
 // until then the policy is ahead of the log, and no caller sees the policy's state.
 // One batch is written while the next batch fills.
 type actor struct {
-	e     *Session
+	session     *Session
 	inbox chan *Promise
 	left  chan struct{} // closed when the goroutine has ended
 
@@ -51,16 +51,16 @@ type batch struct {
 	done      chan error
 }
 
-func newActor(e *Session) *actor {
-	return &actor{e: e, inbox: make(chan *Promise, e.s.cfg.Window), left: make(chan struct{}), filling: newBatch()}
+func newActor(s *Session) *actor {
+	return &actor{session: s, inbox: make(chan *Promise, s.parent.cfg.Window), left: make(chan struct{}), filling: newBatch()}
 }
 
 func newBatch() *batch { return &batch{done: make(chan error, 1)} }
 
 func (a *actor) run() {
-	defer a.e.s.actors.Done()
+	defer a.session.parent.actors.Done()
 	defer close(a.left)
-	idle := time.NewTimer(a.e.s.cfg.Idle)
+	idle := time.NewTimer(a.session.parent.cfg.Idle)
 	defer idle.Stop()
 	for {
 		inbox, done := a.inbox, (chan error)(nil)
@@ -82,15 +82,15 @@ func (a *actor) run() {
 			for n := len(a.inbox); n > 0 && !a.full(); n-- {
 				a.take(<-a.inbox)
 			}
-			idle.Reset(a.e.s.cfg.Idle)
+			idle.Reset(a.session.parent.cfg.Idle)
 		case err := <-done:
 			a.finishWrite(err)
 		case <-idle.C:
 			if a.leave(false) {
 				return
 			}
-			idle.Reset(a.e.s.cfg.Idle)
-		case <-a.e.gone:
+			idle.Reset(a.session.parent.cfg.Idle)
+		case <-a.session.gone:
 			a.leave(true)
 			return
 		}
@@ -98,7 +98,7 @@ func (a *actor) run() {
 }
 
 func (a *actor) full() bool {
-	most := a.e.s.cfg.Window
+	most := a.session.parent.cfg.Window
 	return len(a.filling.promises) >= most || len(a.filling.row.Data) >= batchBytes ||
 		a.writing != nil && len(a.writing.promises) >= 2*most
 }
@@ -131,7 +131,7 @@ func (a *actor) apply(p *Promise) error {
 	}
 	seq := a.links.Last + int64(a.pending()) + 1
 	if p.event.Seq < seq && p.event.Seq > 0 {
-		return a.e.noted(a.recorded(p))
+		return a.session.noted(a.recorded(p))
 	}
 	if p.event.Seq != seq {
 		return &SequenceError{Got: p.event.Seq, Expected: seq}
@@ -139,17 +139,17 @@ func (a *actor) apply(p *Promise) error {
 	if !a.retryAt.IsZero() && time.Now().Before(a.retryAt) {
 		return fmt.Errorf("not tried again yet: %w", a.failure)
 	}
-	if a.e.cfg.Clock == ClockServer {
+	if a.session.cfg.Clock == ClockServer {
 		p.event.AtUs = a.serverUs()
 	}
 	if p.event.AtUs < a.atUs {
 		return &hare.InvalidError{Pointer: "/at_s", Code: "time_goes_back", Detail: fmt.Sprintf("the event before was at %s: times never go back", hare.FormatMicros(a.atUs))}
 	}
-	if err := a.e.s.cfg.Quotas.Room(a.e.cfg.tenant); err != nil {
+	if err := a.session.parent.cfg.Quotas.Room(a.session.cfg.tenant); err != nil {
 		return err
 	}
-	if p.event.Type == hare.EventJobArrived && a.jobs >= int64(a.e.s.cfg.MaxJobs) {
-		return &admission.LimitError{What: "active jobs of the session", Limit: a.e.s.cfg.MaxJobs}
+	if p.event.Type == hare.EventJobArrived && a.jobs >= int64(a.session.parent.cfg.MaxJobs) {
+		return &admission.LimitError{What: "active jobs of the session", Limit: a.session.parent.cfg.MaxJobs}
 	}
 	a.step[0] = p.event
 	decisions, err := a.policy.Step(p.event.AtUs, a.step[:])
@@ -197,28 +197,28 @@ func (a *actor) pending() int64 {
 // serverUs reads the server's clock, which goes on by the monotonic clock and
 // never back, whatever is done to that of the machine.
 func (a *actor) serverUs() int64 {
-	now := a.e.s.cfg.Now()
+	now := a.session.parent.cfg.Now()
 	if a.epoch.IsZero() {
-		a.epoch, a.epochUs = now, max(a.atUs, now.Sub(a.e.meta.Created).Microseconds())
+		a.epoch, a.epochUs = now, max(a.atUs, now.Sub(a.session.meta.Created).Microseconds())
 	}
 	return max(a.atUs, a.epochUs+now.Sub(a.epoch).Microseconds())
 }
 
 // recorded answers an event that came before, once that is durable.
 func (a *actor) recorded(p *Promise) error {
-	if p.event.Seq > a.e.last.Load() {
+	if p.event.Seq > a.session.last.Load() {
 		a.flush()
 		return a.apply(p) // it may be the next one after all
 	}
 	seq := p.event.Seq
 	if len(a.row) == 0 || seq < a.row[0].Event.Seq || seq > a.row[len(a.row)-1].Event.Seq {
-		rows, err := a.e.s.cfg.Store.Rows(context.Background(), a.e.id, seq, 1)
+		rows, err := a.session.parent.cfg.Store.Rows(context.Background(), a.session.id, seq, 1)
 		if err != nil {
 			return err
 		}
-		links := store.Chain{Session: a.e.id, Last: seq - 1, Loose: true}
+		links := store.Chain{Session: a.session.id, Last: seq - 1, Loose: true}
 		if len(rows) == 0 {
-			return &store.CorruptError{Session: a.e.id, Seq: seq, What: "the row is missing"}
+			return &store.CorruptError{Session: a.session.id, Seq: seq, What: "the row is missing"}
 		}
 		if err := links.Next(&rows[0]); err != nil {
 			return err
@@ -229,7 +229,7 @@ func (a *actor) recorded(p *Promise) error {
 		}
 	}
 	rec := &a.row[seq-a.row[0].Event.Seq]
-	if a.e.cfg.Clock == ClockServer {
+	if a.session.cfg.Clock == ClockServer {
 		p.event.AtUs = rec.Event.AtUs
 	}
 	if string(wire.AppendEvent(nil, p.event)) != string(wire.AppendEvent(nil, rec.Event)) {
@@ -250,20 +250,20 @@ func (a *actor) startWrite() {
 		}
 		return
 	}
-	b.row.Session, b.row.Prev = a.e.id, a.links.Sum
+	b.row.Session, b.row.Prev = a.session.id, a.links.Sum
 	b.row.Sum = b.row.Checksum()
 	a.links.Last, a.links.Sum = b.row.Last, b.row.Sum
-	if a.policy != nil && a.fresh >= a.e.s.cfg.SnapshotEvery { // a policy that failed has no state to save
+	if a.policy != nil && a.fresh >= a.session.parent.cfg.SnapshotEvery { // a policy that failed has no state to save
 		b.snapshot = a.snapshot()
 	}
 	a.writing, a.filling = b, newBatch()
-	a.e.s.commits <- b
+	a.session.parent.commits <- b
 }
 
 // snapshot returns a snapshot of the end of the batch that is written next, or nil
 // where the policy panicked.
 func (a *actor) snapshot() *store.Snapshot {
-	s := &store.Snapshot{Session: a.e.id, Seq: a.links.Last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.Sum}
+	s := &store.Snapshot{Session: a.session.id, Seq: a.links.Last, AtUs: a.atUs, Jobs: a.jobs, Chain: a.links.Sum}
 	if a.guard(0, func() error { s.State = a.policy.AppendSnapshot(nil); return nil }) != nil {
 		return nil
 	}
@@ -284,15 +284,15 @@ func (a *actor) finishWrite(err error) {
 	a.writing = nil
 	if err == nil {
 		a.retryAt = time.Time{}
-		a.e.store(int64(len(b.row.Data)))
-		a.e.added(b.row.Last)
+		a.session.store(int64(len(b.row.Data)))
+		a.session.added(b.row.Last)
 		resolve(b.promises)
 		return
 	}
 	// The policy is ahead of the log, and later events were applied to that state: the
 	// policy must be loaded from the log again.
 	a.policy = nil
-	a.retryAt, a.failure = time.Now().Add(a.e.s.cfg.Retry), err
+	a.retryAt, a.failure = time.Now().Add(a.session.parent.cfg.Retry), err
 	for _, p := range append(b.promises, a.filling.promises...) {
 		p.answer, p.duplicate, p.err = hare.Answer{}, false, err
 		close(p.done)
@@ -316,27 +316,27 @@ func (a *actor) flush() {
 // leave ends the actor: for good, or only where no event waits in its inbox.
 func (a *actor) leave(forGood bool) bool {
 	a.flush()
-	if a.policy != nil && a.fresh > 0 && !(forGood && a.e.ended == store.ErrNoSession) {
+	if a.policy != nil && a.fresh > 0 && !(forGood && a.session.ended == store.ErrNoSession) {
 		b := newBatch()
 		if b.snapshot = a.snapshot(); b.snapshot != nil {
-			a.e.s.commits <- b
+			a.session.parent.commits <- b
 			<-b.done
 		}
 	}
 	if forGood {
-		a.e.mu.Lock()
-	} else if !a.e.mu.TryLock() {
+		a.session.mu.Lock()
+	} else if !a.session.mu.TryLock() {
 		return false
 	}
-	defer a.e.mu.Unlock()
+	defer a.session.mu.Unlock()
 	if !forGood && len(a.inbox) > 0 {
 		return false
 	}
 	for len(a.inbox) > 0 {
 		p := <-a.inbox
-		p.err = a.e.ended
+		p.err = a.session.ended
 		close(p.done)
 	}
-	a.e.actor = nil
+	a.session.actor = nil
 	return true
 }

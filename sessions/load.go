@@ -12,13 +12,13 @@ import (
 // last snapshot, and the events behind it with the decisions that were
 // recorded for them, be they what this version would decide or not.
 func (a *actor) load() error {
-	if bad := a.e.quarantine.Load(); bad != nil {
+	if bad := a.session.quarantine.Load(); bad != nil {
 		return bad
 	}
 	if a.policy != nil || a.damage != nil {
 		return a.damage
 	}
-	err := a.e.noted(a.read())
+	err := a.session.noted(a.read())
 	if errors.As(err, new(*store.CorruptError)) {
 		a.damage = err
 	}
@@ -30,7 +30,7 @@ func (a *actor) read() error {
 		a.flush() // only after a policy failed; what it decided before stands
 	}
 	ctx := context.Background()
-	snapshots, err := a.e.s.cfg.Store.Snapshots(ctx, a.e.id)
+	snapshots, err := a.session.parent.cfg.Store.Snapshots(ctx, a.session.id)
 	if err != nil {
 		return err
 	}
@@ -39,11 +39,11 @@ func (a *actor) read() error {
 	var bad error
 	for i := range snapshots {
 		s := &snapshots[i]
-		if s.Session != a.e.id || s.Checksum() != s.Sum {
-			bad = &store.CorruptError{Session: a.e.id, Seq: s.Seq, What: "the checksum of a snapshot does not fit"}
+		if s.Session != a.session.id || s.Checksum() != s.Sum {
+			bad = &store.CorruptError{Session: a.session.id, Seq: s.Seq, What: "the checksum of a snapshot does not fit"}
 			continue
 		}
-		policy, err := a.e.s.cfg.Restore(a.e.cfg.Policy, s.State)
+		policy, err := a.session.parent.cfg.Restore(a.session.cfg.Policy, s.State)
 		if err != nil {
 			bad = err
 			continue
@@ -56,9 +56,9 @@ func (a *actor) read() error {
 		}
 		bad = err
 	}
-	policy, err := a.e.s.cfg.New(a.e.cfg.Policy, &a.e.cfg.Cluster, a.e.cfg.Parameters)
+	policy, err := a.session.parent.cfg.New(a.session.cfg.Policy, &a.session.cfg.Cluster, a.session.cfg.Parameters)
 	if err == nil {
-		err = a.replay(ctx, policy, &store.Snapshot{Session: a.e.id, Chain: a.e.meta.Sum})
+		err = a.replay(ctx, policy, &store.Snapshot{Session: a.session.id, Chain: a.session.meta.Sum})
 	}
 	if err != nil {
 		return errors.Join(err, bad)
@@ -73,21 +73,21 @@ func (e *adoptError) Unwrap() error { return e.CorruptError }
 
 // replay adopts what lies behind s and makes the result the state.
 func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snapshot) error {
-	links := store.Chain{Session: a.e.id, Sum: s.Chain}
+	links := store.Chain{Session: a.session.id, Sum: s.Chain}
 	atUs, jobs, fresh := s.AtUs, s.Jobs, 0
 	if s.Seq > 0 {
 		// The log must hold the row that the snapshot was taken behind.
-		rows, err := a.e.s.cfg.Store.Rows(ctx, a.e.id, s.Seq, 1)
+		rows, err := a.session.parent.cfg.Store.Rows(ctx, a.session.id, s.Seq, 1)
 		if err != nil {
 			return err
 		}
 		if len(rows) == 0 || rows[0].Last != s.Seq || rows[0].Sum != s.Chain || rows[0].Checksum() != s.Chain {
-			return &store.CorruptError{Session: a.e.id, Seq: s.Seq, What: "the log does not lead to the snapshot"}
+			return &store.CorruptError{Session: a.session.id, Seq: s.Seq, What: "the log does not lead to the snapshot"}
 		}
 		links.Last = s.Seq
 	}
 	for {
-		rows, err := a.e.s.cfg.Store.Rows(ctx, a.e.id, links.Last+1, store.ReadBytes)
+		rows, err := a.session.parent.cfg.Store.Rows(ctx, a.session.id, links.Last+1, store.ReadBytes)
 		if err != nil {
 			return err
 		}
@@ -104,10 +104,10 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 			}
 			for _, rec := range records {
 				if rec.Event.AtUs < atUs {
-					return &store.CorruptError{Session: a.e.id, Seq: rec.Event.Seq, What: "its time goes back"}
+					return &store.CorruptError{Session: a.session.id, Seq: rec.Event.Seq, What: "its time goes back"}
 				}
 				if err := policy.Adopt(rec.Event.AtUs, rec.Event, rec.Decisions); err != nil {
-					return &adoptError{&store.CorruptError{Session: a.e.id, Seq: rec.Event.Seq, What: "it does not fit the state: " + err.Error()}}
+					return &adoptError{&store.CorruptError{Session: a.session.id, Seq: rec.Event.Seq, What: "it does not fit the state: " + err.Error()}}
 				}
 				atUs = rec.Event.AtUs
 				jobs += jobChange(rec.Event.Type)
@@ -115,12 +115,12 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 			}
 		}
 	}
-	if links.Last < a.e.last.Load() {
-		return &store.CorruptError{Session: a.e.id, Seq: links.Last + 1, What: "the end of the log is missing"}
+	if links.Last < a.session.last.Load() {
+		return &store.CorruptError{Session: a.session.id, Seq: links.Last + 1, What: "the end of the log is missing"}
 	}
 	a.policy, a.links, a.atUs, a.jobs, a.fresh = policy, links, atUs, jobs, fresh
-	if links.Last > a.e.last.Load() {
-		a.e.added(links.Last) // a commit that seemed to fail had not
+	if links.Last > a.session.last.Load() {
+		a.session.added(links.Last) // a commit that seemed to fail had not
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 // log, then, until ctx ends, each that is added. A reader that is slow reads
 // the log later and holds up nobody. The sequence ends with an error: that of
 // ctx, store.ErrNoSession, admission.ErrDraining, or *store.CorruptError where the log is damaged.
-func (e *Session) Decisions(ctx context.Context, after int64) iter.Seq2[hare.Answer, error] {
+func (s *Session) Decisions(ctx context.Context, after int64) iter.Seq2[hare.Answer, error] {
 	return func(yield func(hare.Answer, error) bool) {
-		for rec, err := range e.read(ctx, after, true) {
+		for rec, err := range s.read(ctx, after, true) {
 			if !yield(hare.Answer{Seq: rec.Event.Seq, Decisions: rec.Decisions}, err) {
 				return
 			}
@@ -25,24 +25,24 @@ func (e *Session) Decisions(ctx context.Context, after int64) iter.Seq2[hare.Ans
 
 // Log gives the events behind event after that are durable now, with the
 // decisions that were recorded for them. An error is the last of the sequence.
-func (e *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, error] {
-	return e.read(ctx, after, false)
+func (s *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, error] {
+	return s.read(ctx, after, false)
 }
 
-func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wire.Record, error] {
+func (s *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wire.Record, error] {
 	return func(yield func(wire.Record, error) bool) {
 		after := max(0, after)
-		links := store.Chain{Session: e.id, Last: after, Loose: true}
+		links := store.Chain{Session: s.id, Last: after, Loose: true}
 		if after == 0 {
-			links.Loose, links.Sum = false, e.meta.Sum
+			links.Loose, links.Sum = false, s.meta.Sum
 		}
-		if e.broken != nil {
-			yield(wire.Record{}, e.broken)
+		if s.damage != nil {
+			yield(wire.Record{}, s.damage)
 			return
 		}
 		for {
-			more, last := e.more(), e.last.Load()
-			rows, err := e.s.cfg.Store.Rows(ctx, e.id, after+1, store.ReadBytes)
+			more, last := s.more(), s.last.Load()
+			rows, err := s.parent.cfg.Store.Rows(ctx, s.id, after+1, store.ReadBytes)
 			// What the session has not answered yet is not shown either.
 			for len(rows) > 0 && rows[len(rows)-1].Last > last {
 				rows = rows[:len(rows)-1]
@@ -66,10 +66,10 @@ func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wi
 				if !live && after >= last {
 					return
 				}
-				err = e.await(ctx, more, after, last)
+				err = s.await(ctx, more, after, last)
 			}
 			if err != nil {
-				yield(wire.Record{}, e.noted(err))
+				yield(wire.Record{}, s.noted(err))
 				return
 			}
 		}
@@ -78,20 +78,20 @@ func (e *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wi
 
 // await waits for rows behind event after. There should be some already where
 // the log went on to event last.
-func (e *Session) await(ctx context.Context, more <-chan struct{}, after, last int64) error {
+func (s *Session) await(ctx context.Context, more <-chan struct{}, after, last int64) error {
 	select {
-	case <-e.gone:
-		return e.ended
+	case <-s.gone:
+		return s.ended
 	default:
 	}
 	if after < last {
-		return &store.CorruptError{Session: e.id, Seq: after + 1, What: "the end of the log is missing"}
+		return &store.CorruptError{Session: s.id, Seq: after + 1, What: "the end of the log is missing"}
 	}
 	select {
 	case <-more:
 		return nil
-	case <-e.gone:
-		return e.ended
+	case <-s.gone:
+		return s.ended
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -27,10 +27,10 @@ func (a *actor) guard(seq int64, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.policy = nil
-			bad := &QuarantineError{Session: a.e.id, Seq: seq}
-			a.e.quarantine.Store(bad)
-			a.e.s.cfg.Logger.Error("the policy of a session panicked: the session is quarantined, the others go on",
-				"session", a.e.id, "event", seq, "panic", p, "stack", string(debug.Stack()))
+			bad := &QuarantineError{Session: a.session.id, Seq: seq}
+			a.session.quarantine.Store(bad)
+			a.session.parent.cfg.Logger.Error("the policy of a session panicked: the session is quarantined, the others go on",
+				"session", a.session.id, "event", seq, "panic", p, "stack", string(debug.Stack()))
 			err = bad
 		}
 	}()

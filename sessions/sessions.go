@@ -102,7 +102,7 @@ type Sessions struct {
 // Open takes over the store and finds the sessions in it. Their logs
 // are read when they are used.
 func Open(ctx context.Context, cfg Config) (*Sessions, error) {
-	s := &Sessions{cfg: cfg.withDefaults(), sessions: map[string]*Session{}}
+	ss := &Sessions{cfg: cfg.withDefaults(), sessions: map[string]*Session{}}
 	metas, err := cfg.Store.Sessions(ctx)
 	if err != nil {
 		return nil, err
@@ -115,39 +115,39 @@ func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 		}
 	}
 	for _, m := range metas {
-		e := s.session(m)
+		s := ss.session(m)
 		events += m.Last
 		if m.Checksum() != m.Sum {
-			e.broken = &store.CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
-		} else if e.cfg, err = decodeConfig(m.Config); err != nil {
-			e.broken = &store.CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
+			s.damage = &store.CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
+		} else if s.cfg, err = decodeConfig(m.Config); err != nil {
+			s.damage = &store.CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
 		}
-		e.release = s.cfg.Quotas.HasSession(e.cfg.tenant)
-		e.store(sizes[m.ID])
-		s.sessions[m.ID] = e
-		_ = e.noted(e.broken)
+		s.release = ss.cfg.Quotas.HasSession(s.cfg.tenant)
+		s.store(sizes[m.ID])
+		ss.sessions[m.ID] = s
+		_ = s.noted(s.damage)
 	}
 	if len(metas) > 0 {
-		s.cfg.Logger.Info("sessions found", "sessions", len(metas), "events", events)
+		ss.cfg.Logger.Info("sessions found", "sessions", len(metas), "events", events)
 	}
-	s.commits = make(chan *batch, 64)
-	s.written = make(chan struct{})
-	go s.commitAll()
-	return s, nil
+	ss.commits = make(chan *batch, 64)
+	ss.written = make(chan struct{})
+	go ss.commitAll()
+	return ss, nil
 }
 
-func (s *Sessions) session(m store.Meta) *Session {
+func (ss *Sessions) session(m store.Meta) *Session {
 	m.Config = nil // Session.cfg says the same
-	e := &Session{s: s, id: m.ID, meta: m, wake: make(chan struct{}), gone: make(chan struct{})}
-	e.last.Store(m.Last)
-	return e
+	s := &Session{parent: ss, id: m.ID, meta: m, wake: make(chan struct{}), gone: make(chan struct{})}
+	s.last.Store(m.Last)
+	return s
 }
 
 // Create begins a session of a tenant, "" on a server without tenants. Bad
 // parameters give the policy's error, *hare.InvalidError or InvalidErrors; too
 // many sessions *admission.LimitError, or, with Quotas, admission.ErrFull; too many of the tenant
 // *admission.QuotaError.
-func (s *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig) (_ *Session, err error) {
+func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig) (_ *Session, err error) {
 	cfg.tenant = tenant
 	switch cfg.Clock {
 	case "":
@@ -162,14 +162,14 @@ func (s *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig)
 	if cfg.Parameters != nil && !json.Valid(cfg.Parameters) {
 		return nil, &hare.InvalidError{Pointer: "/parameters", Code: "malformed", Detail: "must be a JSON object"}
 	}
-	policy, err := s.cfg.New(cfg.Policy, &cfg.Cluster, cfg.Parameters)
+	policy, err := ss.cfg.New(cfg.Policy, &cfg.Cluster, cfg.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cfg.Quotas.Room(tenant); err != nil {
+	if err := ss.cfg.Quotas.Room(tenant); err != nil {
 		return nil, err
 	}
-	release, err := s.cfg.Quotas.Session(tenant)
+	release, err := ss.cfg.Quotas.Session(tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -178,94 +178,94 @@ func (s *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig)
 			release()
 		}
 	}()
-	if err := s.reserve(); err != nil {
+	if err := ss.reserve(); err != nil {
 		return nil, err
 	}
-	defer s.changes.Done()
-	m := store.Meta{ID: strings.ToLower(rand.Text()), Created: s.cfg.Now().Truncate(time.Microsecond).UTC()}
+	defer ss.changes.Done()
+	m := store.Meta{ID: strings.ToLower(rand.Text()), Created: ss.cfg.Now().Truncate(time.Microsecond).UTC()}
 	m.Config, err = encodeConfig(&cfg)
 	if err == nil {
 		m.Sum = m.Checksum()
-		err = s.cfg.Store.Create(ctx, m)
+		err = ss.cfg.Store.Create(ctx, m)
 	}
 	if err == nil {
 		// The beginning as this version sees it: another one may have other
 		// defaults. Should it be lost, the configuration makes it anew.
 		first := store.Snapshot{Session: m.ID, Chain: m.Sum, State: policy.AppendSnapshot(nil)}
 		first.Sum = first.Checksum()
-		if err = s.cfg.Store.SaveSnapshot(ctx, first); err != nil {
-			_ = s.cfg.Store.Delete(context.WithoutCancel(ctx), m.ID)
+		if err = ss.cfg.Store.SaveSnapshot(ctx, first); err != nil {
+			_ = ss.cfg.Store.Delete(context.WithoutCancel(ctx), m.ID)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reserved--
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.reserved--
 	if err != nil {
 		return nil, err
 	}
-	e := s.session(m)
-	e.cfg, e.release = cfg, release
-	s.sessions[m.ID] = e
-	return e, nil
+	s := ss.session(m)
+	s.cfg, s.release = cfg, release
+	ss.sessions[m.ID] = s
+	return s, nil
 }
 
 // reserve takes a place for a new session.
-func (s *Sessions) reserve() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+func (ss *Sessions) reserve() error {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.closed {
 		return admission.ErrDraining
 	}
-	if len(s.sessions)+s.reserved >= s.cfg.MaxSessions {
-		if s.cfg.Quotas != nil {
+	if len(ss.sessions)+ss.reserved >= ss.cfg.MaxSessions {
+		if ss.cfg.Quotas != nil {
 			return admission.ErrFull // it is not the tenant that reached it
 		}
-		return &admission.LimitError{What: "sessions", Limit: s.cfg.MaxSessions}
+		return &admission.LimitError{What: "sessions", Limit: ss.cfg.MaxSessions}
 	}
-	s.reserved++
-	s.changes.Add(1)
+	ss.reserved++
+	ss.changes.Add(1)
 	return nil
 }
 
 // Session finds a session of a tenant; store.ErrNoSession without one. A session
 // whose configuration is damaged, and its tenant with it, is that of "".
-func (s *Sessions) Session(_ context.Context, tenant, id string) (*Session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+func (ss *Sessions) Session(_ context.Context, tenant, id string) (*Session, error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.closed {
 		return nil, admission.ErrDraining
 	}
-	e, ok := s.sessions[id]
-	if !ok || e.cfg.tenant != tenant {
+	s, ok := ss.sessions[id]
+	if !ok || s.cfg.tenant != tenant {
 		return nil, store.ErrNoSession
 	}
-	return e, nil
+	return s, nil
 }
 
 // Count is the number of sessions of all tenants, and of those in memory.
-func (s *Sessions) Count() (exist, active int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.sessions {
-		e.mu.RLock()
-		if e.actor != nil {
+func (ss *Sessions) Count() (exist, active int) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for _, s := range ss.sessions {
+		s.mu.RLock()
+		if s.actor != nil {
 			active++
 		}
-		e.mu.RUnlock()
+		s.mu.RUnlock()
 	}
-	return len(s.sessions), active
+	return len(ss.sessions), active
 }
 
 // List describes all sessions of a tenant, the oldest first.
-func (s *Sessions) List(_ context.Context, tenant string) ([]Info, error) {
-	s.mu.Lock()
+func (ss *Sessions) List(_ context.Context, tenant string) ([]Info, error) {
+	ss.mu.Lock()
 	infos := []Info{}
-	for _, e := range s.sessions {
-		if e.cfg.tenant == tenant {
-			infos = append(infos, e.Info())
+	for _, s := range ss.sessions {
+		if s.cfg.tenant == tenant {
+			infos = append(infos, s.Info())
 		}
 	}
-	s.mu.Unlock()
+	ss.mu.Unlock()
 	slices.SortFunc(infos, func(a, b Info) int {
 		if c := a.Created.Compare(b.Created); c != 0 {
 			return c
@@ -277,80 +277,80 @@ func (s *Sessions) List(_ context.Context, tenant string) ([]Info, error) {
 
 // Delete ends a session of a tenant and removes its log. Events that were not
 // answered before get store.ErrNoSession, or are answered.
-func (s *Sessions) Delete(ctx context.Context, tenant, id string) error {
-	s.mu.Lock()
-	e, ok := s.sessions[id]
-	ok = ok && e.cfg.tenant == tenant
-	closed := s.closed
+func (ss *Sessions) Delete(ctx context.Context, tenant, id string) error {
+	ss.mu.Lock()
+	s, ok := ss.sessions[id]
+	ok = ok && s.cfg.tenant == tenant
+	closed := ss.closed
 	if ok && !closed {
-		delete(s.sessions, id)
-		s.reserved++ // its place is free when its log is gone
-		s.changes.Add(1)
-		defer s.changes.Done()
+		delete(ss.sessions, id)
+		ss.reserved++ // its place is free when its log is gone
+		ss.changes.Add(1)
+		defer ss.changes.Done()
 	}
-	s.mu.Unlock()
+	ss.mu.Unlock()
 	if closed {
 		return admission.ErrDraining
 	}
 	if !ok {
 		return store.ErrNoSession
 	}
-	e.stop(store.ErrNoSession)
-	err := s.cfg.Store.Delete(ctx, id)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reserved--
+	s.stop(store.ErrNoSession)
+	err := ss.cfg.Store.Delete(ctx, id)
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.reserved--
 	if err != nil && !errors.Is(err, store.ErrNoSession) {
 		// It goes on as if it had been unloaded.
-		m := e.meta
-		m.Last = e.last.Load()
-		again := s.session(m)
-		again.cfg, again.broken, again.release = e.cfg, e.broken, e.release
-		again.stored.Store(e.stored.Load())
-		s.sessions[id] = again
+		m := s.meta
+		m.Last = s.last.Load()
+		again := ss.session(m)
+		again.cfg, again.damage, again.release = s.cfg, s.damage, s.release
+		again.stored.Store(s.stored.Load())
+		ss.sessions[id] = again
 		return err
 	}
-	e.release()
-	e.store(-e.stored.Load())
+	s.release()
+	s.store(-s.stored.Load())
 	return nil
 }
 
 // Close answers what was submitted, saves a snapshot of every session in
 // memory, and closes the store.
-func (s *Sessions) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+func (ss *Sessions) Close() error {
+	ss.mu.Lock()
+	if ss.closed {
+		ss.mu.Unlock()
 		return nil
 	}
-	s.closed = true
-	s.mu.Unlock()
-	s.changes.Wait() // what was created before is ended too
-	s.mu.Lock()
-	all := make([]*Session, 0, len(s.sessions))
-	for _, e := range s.sessions {
-		all = append(all, e)
+	ss.closed = true
+	ss.mu.Unlock()
+	ss.changes.Wait() // what was created before is ended too
+	ss.mu.Lock()
+	all := make([]*Session, 0, len(ss.sessions))
+	for _, s := range ss.sessions {
+		all = append(all, s)
 	}
-	s.mu.Unlock()
-	for _, e := range all {
-		e.finish(admission.ErrDraining)
+	ss.mu.Unlock()
+	for _, s := range all {
+		s.finish(admission.ErrDraining)
 	}
-	s.actors.Wait()
-	close(s.commits)
-	<-s.written
-	return s.cfg.Store.Close()
+	ss.actors.Wait()
+	close(ss.commits)
+	<-ss.written
+	return ss.cfg.Store.Close()
 }
 
 // commitAll makes batches of all sessions durable, those that queued up while
 // the last ones were being written together: one fsync serves them all.
-func (s *Sessions) commitAll() {
-	defer close(s.written)
-	for b := range s.commits {
+func (ss *Sessions) commitAll() {
+	defer close(ss.written)
+	for b := range ss.commits {
 		group := []*batch{b}
 	gather:
-		for len(group) < cap(s.commits) {
+		for len(group) < cap(ss.commits) {
 			select {
-			case b, ok := <-s.commits:
+			case b, ok := <-ss.commits:
 				if !ok {
 					break gather
 				}
@@ -359,12 +359,12 @@ func (s *Sessions) commitAll() {
 				break gather
 			}
 		}
-		s.commit(group)
+		ss.commit(group)
 	}
 }
 
 // commit makes one group durable.
-func (s *Sessions) commit(group []*batch) {
+func (ss *Sessions) commit(group []*batch) {
 	rows := make([]store.Row, 0, len(group))
 	for _, b := range group {
 		if len(b.row.Data) > 0 {
@@ -373,7 +373,7 @@ func (s *Sessions) commit(group []*batch) {
 	}
 	var err error
 	if len(rows) > 0 {
-		err = s.append(rows)
+		err = ss.append(rows)
 	}
 	// What is wrong with one session is not the fault of the others.
 	apart := err != nil && !errors.Is(err, store.ErrStorage) && len(rows) > 1
@@ -381,13 +381,13 @@ func (s *Sessions) commit(group []*batch) {
 		alone := len(b.row.Data) == 0
 		if !alone {
 			if apart {
-				err = s.append([]store.Row{b.row})
+				err = ss.append([]store.Row{b.row})
 			}
 			b.done <- err // the snapshot is not waited for
 		}
 		if b.snapshot != nil && (alone || err == nil) {
 			// Without it the next start takes longer, no more.
-			_ = s.cfg.Store.SaveSnapshot(context.Background(), *b.snapshot)
+			_ = ss.cfg.Store.SaveSnapshot(context.Background(), *b.snapshot)
 		}
 		if alone {
 			b.done <- nil
@@ -396,19 +396,19 @@ func (s *Sessions) commit(group []*batch) {
 }
 
 // append writes rows, and tells when that begins to fail and when it works again.
-func (s *Sessions) append(rows []store.Row) error {
-	err := s.cfg.Store.Append(context.Background(), rows)
+func (ss *Sessions) append(rows []store.Row) error {
+	err := ss.cfg.Store.Append(context.Background(), rows)
 	failing := errors.Is(err, store.ErrStorage)
 	switch {
-	case failing && !s.failing:
-		s.cfg.Logger.Error("events are refused: make room on the disk, or see why it fails", "error", err)
-	case s.failing && err == nil:
-		s.cfg.Logger.Info("events are taken again")
+	case failing && !ss.failing:
+		ss.cfg.Logger.Error("events are refused: make room on the disk, or see why it fails", "error", err)
+	case ss.failing && err == nil:
+		ss.cfg.Logger.Info("events are taken again")
 	case err != nil && !failing:
-		s.cfg.Logger.Error("events were not recorded", "sessions", len(rows), "error", err)
+		ss.cfg.Logger.Error("events were not recorded", "sessions", len(rows), "error", err)
 	}
 	if failing || err == nil {
-		s.failing = failing
+		ss.failing = failing
 	}
 	return err
 }

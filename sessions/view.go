@@ -11,9 +11,9 @@ import (
 var errNoView = errors.New("service: the policy of the session shows nothing of itself")
 
 // Status says how the session stands, of what is durable.
-func (e *Session) Status(ctx context.Context) (status online.Status, err error) {
+func (s *Session) Status(ctx context.Context) (status online.Status, err error) {
 	seen := false
-	err = e.View(ctx, func(p online.Durable) {
+	err = s.View(ctx, func(p online.Durable) {
 		if o, ok := p.(online.Observable); ok {
 			status, seen = o.Status(), true
 		}
@@ -26,9 +26,9 @@ func (e *Session) Status(ctx context.Context) (status online.Status, err error) 
 
 // Explain tells about one active job, of what is durable; found is false where
 // there is none of that id.
-func (e *Session) Explain(ctx context.Context, job string) (status online.JobStatus, found bool, err error) {
+func (s *Session) Explain(ctx context.Context, job string) (status online.JobStatus, found bool, err error) {
 	seen := false
-	err = e.View(ctx, func(p online.Durable) {
+	err = s.View(ctx, func(p online.Durable) {
 		if o, ok := p.(online.Observable); ok {
 			status, found = o.Explain(job)
 			seen = true
@@ -41,4 +41,4 @@ func (e *Session) Explain(ctx context.Context, job string) (status online.JobSta
 }
 
 // Store is where the logs are.
-func (s *Sessions) Store() store.SessionStore { return s.cfg.Store }
+func (ss *Sessions) Store() store.SessionStore { return ss.cfg.Store }

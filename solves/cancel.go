@@ -12,39 +12,39 @@ import (
 // restart the solve does not go on. Where the disk refuses, which is store.ErrStorage,
 // the solve ends all the same, as long as this server lives. Cancel does nothing
 // to a solve that has ended.
-func (s *Solves) Cancel(_ context.Context, tenant, id string) (Info, error) {
-	e, err := s.find(tenant, id)
+func (ss *Solves) Cancel(_ context.Context, tenant, id string) (Info, error) {
+	s, err := ss.find(tenant, id)
 	if err != nil {
 		return Info{}, err
 	}
-	e.mu.Lock()
-	if e.cancel != nil {
-		e.cancel(errCancelled)
+	s.mu.Lock()
+	if s.cancel != nil {
+		s.cancel(errCancelled)
 	}
-	if store.Finished(e.seen.Status) {
-		e.mu.Unlock()
-		return e.info()
+	if store.Finished(s.seen.Status) {
+		s.mu.Unlock()
+		return s.info()
 	}
-	ch := &change{solve: e}
-	if !store.Finished(e.next.Status) {
-		e.next.Cancelled = true
-		ch.batch.Put = []store.SolveRecord{e.record()}
+	ch := &change{solve: s}
+	if !store.Finished(s.next.Status) {
+		s.next.Cancelled = true
+		ch.batch.Put = []store.SolveRecord{s.record()}
 	} // else its end is on the way, and durable before this change
-	state := e.next
+	state := s.next
 	done := make(chan error, 1)
 	ch.settle = func(err error) {
 		if err == nil && len(ch.batch.Put) > 0 {
-			e.publish(nil, &state)
+			s.publish(nil, &state)
 		}
 		done <- err
 	}
-	added := s.out.add(ch, true)
-	e.mu.Unlock()
+	added := ss.out.add(ch, true)
+	s.mu.Unlock()
 	if !added {
 		return Info{}, admission.ErrDraining
 	}
 	if err := <-done; err != nil {
 		return Info{}, err
 	}
-	return e.info()
+	return s.info()
 }

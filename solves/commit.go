@@ -30,10 +30,10 @@ type change struct {
 	settle func(error)
 }
 
-func (c *change) size() int {
-	n := 256 * len(c.events)
-	for i := range c.batch.Chunks {
-		n += len(c.batch.Chunks[i].Data)
+func (ch *change) size() int {
+	n := 256 * len(ch.events)
+	for i := range ch.batch.Chunks {
+		n += len(ch.batch.Chunks[i].Data)
 	}
 	return n
 }

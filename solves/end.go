@@ -17,9 +17,9 @@ const partBytes = 4 << 20
 
 // store puts a document into the batch of ch; of a long one it makes all but
 // the end durable before. It is not to be called with a lock held.
-func (e *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, error) {
-	s := e.s
-	num := s.newBlobNum()
+func (s *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, error) {
+	ss := s.parent
+	num := ss.newBlobNum()
 	begun, size := false, 0
 	part := store.SolveBatch{}
 	w := store.NewBlob(num, func(c store.SolveChunk) error {
@@ -31,7 +31,7 @@ func (e *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, 
 			begun, part.Begin = true, []int64{num}
 		}
 		done := make(chan error, 1)
-		if !s.out.add(&change{solve: e, batch: part, must: ch.must, settle: func(err error) { done <- err }}, true) {
+		if !ss.out.add(&change{solve: s, batch: part, must: ch.must, settle: func(err error) { done <- err }}, true) {
 			return admission.ErrDraining
 		}
 		part, size = store.SolveBatch{}, 0
@@ -54,7 +54,7 @@ func (e *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, 
 
 // save makes a pair durable that a crash would leave, where it is no worse than
 // the one before in any respect. It returns when that is done.
-func (e *solve) save(res *hare.Result) {
+func (s *solve) save(res *hare.Result) {
 	if res.Schedule == nil || res.Value == nil {
 		return
 	}
@@ -62,29 +62,29 @@ func (e *solve) save(res *hare.Result) {
 	kept := *res
 	kept.Options.Detail = "lanes" // the whole of it, whatever is answered
 	kept.TaskList = nil
-	e.mu.Lock()
-	old := e.next.Checkpoint
-	e.mu.Unlock()
+	s.mu.Lock()
+	old := s.next.Checkpoint
+	s.mu.Unlock()
 	if old != nil && !improves(old, &value, bound) {
 		return
 	}
-	ch := &change{solve: e, must: true}
-	ref, err := e.store(ch, func(w io.Writer) error { return wire.EncodeResult(w, &kept) })
+	ch := &change{solve: s, must: true}
+	ref, err := s.store(ch, func(w io.Writer) error { return wire.EncodeResult(w, &kept) })
 	if err != nil {
 		return // the server ends
 	}
-	e.mu.Lock()
-	if store.Finished(e.next.Status) {
-		e.mu.Unlock()
+	s.mu.Lock()
+	if store.Finished(s.next.Status) {
+		s.mu.Unlock()
 		return // begun blobs that nobody holds go at the next start
 	}
-	e.next.Checkpoint = &store.CheckpointRef{BlobRef: *ref, Value: store.StoredAmount(&value), Bound: store.StoredAmount(bound)}
-	ch.batch.Put = []store.SolveRecord{e.record()}
-	ch.events = []Event{e.event(Event{Type: EventCheckpoint, Value: &value, Bound: bound})}
+	s.next.Checkpoint = &store.CheckpointRef{BlobRef: *ref, Value: store.StoredAmount(&value), Bound: store.StoredAmount(bound)}
+	ch.batch.Put = []store.SolveRecord{s.record()}
+	ch.events = []Event{s.event(Event{Type: EventCheckpoint, Value: &value, Bound: bound})}
 	if old != nil {
 		ch.batch.Release = []int64{old.Blob}
 	}
-	e.commit(ch)
+	s.commit(ch)
 }
 
 // improves says that a pair is no worse than the saved one, and better.
@@ -99,61 +99,61 @@ func improves(old *store.CheckpointRef, value, bound *hare.Amount) bool {
 
 // commit makes ch durable, with the state as it is now. It is called with the
 // lock held, gives it back, and returns when all is done.
-func (e *solve) commit(ch *change) {
-	s, state := e.s, e.next
+func (s *solve) commit(ch *change) {
+	ss, state := s.parent, s.next
 	done := make(chan struct{})
 	ch.settle = func(err error) {
 		if err == nil {
-			e.settled(ch, &state)
+			s.settled(ch, &state)
 		} else {
-			e.park() // the server ends
+			s.park() // the server ends
 		}
 		close(done)
 	}
-	added := s.out.add(ch, true)
-	e.mu.Unlock()
+	added := ss.out.add(ch, true)
+	s.mu.Unlock()
 	if !added {
-		e.park()
+		s.park()
 		return
 	}
 	<-done
 }
 
 // settled counts the blobs of a state that is durable now, and shows it.
-func (e *solve) settled(ch *change, state *store.SolveState) {
-	s := e.s
-	e.mu.Lock()
-	was := e.seen
-	e.mu.Unlock()
+func (s *solve) settled(ch *change, state *store.SolveState) {
+	ss := s.parent
 	s.mu.Lock()
+	was := s.seen
+	s.mu.Unlock()
+	ss.mu.Lock()
 	for _, ref := range state.Blobs() {
-		s.hold(ref, e.tenant)
+		ss.hold(ref, s.tenant)
 	}
 	for _, ref := range was.Blobs() {
-		s.drop(&store.SolveBatch{}, ref) // its release is in the batch
+		ss.drop(&store.SolveBatch{}, ref) // its release is in the batch
 	}
 	if store.Finished(state.Status) {
-		s.finished(e, state)
+		ss.finished(s, state)
 	}
-	s.mu.Unlock()
-	e.publish(ch.events, state)
+	ss.mu.Unlock()
+	s.publish(ch.events, state)
 	if len(ch.batch.Release) > 0 {
-		notify(s.tidy)
+		notify(ss.tidy)
 	}
 }
 
 // saved reads the pair that was saved last; nil without one.
-func (e *solve) saved() *hare.Result {
-	e.mu.Lock()
-	c := e.next.Checkpoint
-	detail := e.next.Options.Detail
-	e.mu.Unlock()
+func (s *solve) saved() *hare.Result {
+	s.mu.Lock()
+	c := s.next.Checkpoint
+	detail := s.next.Options.Detail
+	s.mu.Unlock()
 	if c == nil {
 		return nil
 	}
-	res, err := e.s.readResult(context.Background(), e.id, c.BlobRef)
+	res, err := s.parent.readResult(context.Background(), s.id, c.BlobRef)
 	if err != nil {
-		e.s.cfg.Logger.Error("a saved pair cannot be read", "solve", e.id, "error", err)
+		s.parent.cfg.Logger.Error("a saved pair cannot be read", "solve", s.id, "error", err)
 		return nil
 	}
 	res.Options.Detail, res.Reproducible = detail, false
@@ -163,22 +163,22 @@ func (e *solve) saved() *hare.Result {
 // finish makes the end of a solve durable. It returns when that is done, or
 // when the server ends before. A solve without result and error was cancelled
 // before it had a schedule.
-func (e *solve) finish(res *hare.Result, err error) {
-	res, err = e.best(res, err)
-	ch := &change{solve: e, must: true}
+func (s *solve) finish(res *hare.Result, err error) {
+	res, err = s.best(res, err)
+	ch := &change{solve: s, must: true}
 	var ref *store.BlobRef
 	if err == nil && res != nil {
 		if res.Termination == hare.TerminationCancelled {
 			res.Status = hare.StatusCancelled
 		}
-		ref, err = e.store(ch, func(w io.Writer) error { return wire.EncodeResult(w, res) })
+		ref, err = s.store(ch, func(w io.Writer) error { return wire.EncodeResult(w, res) })
 		if errors.Is(err, admission.ErrDraining) {
-			e.park()
+			s.park()
 			return
 		}
 	}
-	e.mu.Lock()
-	st := &e.next
+	s.mu.Lock()
+	st := &s.next
 	if st.Checkpoint != nil {
 		ch.batch.Release = append(ch.batch.Release, st.Checkpoint.Blob)
 	}
@@ -188,7 +188,7 @@ func (e *solve) finish(res *hare.Result, err error) {
 	if st.Replan != nil {
 		ch.batch.Release = append(ch.batch.Release, st.Replan.Blob)
 	}
-	st.EndedUs = micros(e.s.cfg.Now())
+	st.EndedUs = micros(s.parent.cfg.Now())
 	st.Warm, st.Checkpoint, st.Replan = nil, nil, nil
 	switch {
 	case err != nil:
@@ -196,7 +196,7 @@ func (e *solve) finish(res *hare.Result, err error) {
 		if errors.Is(err, admission.ErrLate) {
 			st.Termination = hare.TerminationDeadline
 		} else {
-			e.s.cfg.Logger.Error("a solve failed", "solve", e.id, "error", err)
+			s.parent.cfg.Logger.Error("a solve failed", "solve", s.id, "error", err)
 		}
 	case res == nil:
 		st.Status, st.Termination, st.Content = StatusCancelled, hare.TerminationCancelled, nil
@@ -209,38 +209,38 @@ func (e *solve) finish(res *hare.Result, err error) {
 		if !res.Reproducible {
 			st.Content = nil
 		}
-		if e.watch.e != nil {
-			e.watch.value, e.watch.bound = res.Value, res.Bound
-			ch.events = e.watch.news(ch.events)
+		if s.reporter.solve != nil {
+			s.reporter.value, s.reporter.bound = res.Value, res.Bound
+			ch.events = s.reporter.news(ch.events)
 		}
 	}
-	ch.events = append(ch.events, e.doneEvent())
-	st.Events = e.seq
-	ch.batch.Put = []store.SolveRecord{e.record()}
+	ch.events = append(ch.events, s.doneEvent())
+	st.Events = s.seq
+	ch.batch.Put = []store.SolveRecord{s.record()}
 	// Whoever sees the end finds the place free.
-	e.release()
-	e.commit(ch)
+	s.release()
+	s.commit(ch)
 }
 
 // best is what a solve answers: its result, or the saved pair, or the better
 // part of both.
-func (e *solve) best(res *hare.Result, err error) (*hare.Result, error) {
-	e.mu.Lock()
-	c := e.next.Checkpoint
-	e.mu.Unlock()
+func (s *solve) best(res *hare.Result, err error) (*hare.Result, error) {
+	s.mu.Lock()
+	c := s.next.Checkpoint
+	s.mu.Unlock()
 	switch {
 	case c == nil:
 		return res, err
 	case res != nil && err == nil && !worse(res, c):
 		return res, nil
 	}
-	saved := e.saved()
+	saved := s.saved()
 	switch {
 	case saved == nil:
 		return res, err
 	case err != nil || res == nil:
 		if err != nil && !errors.Is(err, admission.ErrLate) {
-			e.s.cfg.Logger.Error("a solve ends with the pair that was saved", "solve", e.id, "error", err)
+			s.parent.cfg.Logger.Error("a solve ends with the pair that was saved", "solve", s.id, "error", err)
 		}
 		saved.Termination = hare.TerminationCancelled
 		if errors.Is(err, admission.ErrLate) {
@@ -248,7 +248,7 @@ func (e *solve) best(res *hare.Result, err error) (*hare.Result, error) {
 		}
 		return saved, nil
 	}
-	inst, bad := e.instance(context.Background())
+	inst, bad := s.instance(context.Background())
 	if bad != nil {
 		return saved, nil
 	}

@@ -27,127 +27,127 @@ const tidyEvery = time.Minute
 // Open takes over the store: finished solves are there again, and those
 // that had not ended go on.
 func Open(ctx context.Context, cfg Config) (*Solves, error) {
-	s := &Solves{
+	ss := &Solves{
 		cfg: cfg.withDefaults(), svc: cfg.Service, closing: make(chan struct{}), tidy: make(chan struct{}, 1),
 		solves: map[string]*solve{}, tenants: map[string][]*solve{}, keys: map[string]*solve{}, content: map[store.Sum][]*solve{}, blobs: map[int64]*heldBlob{},
 	}
 	for more := true; more; {
 		var err error
-		if more, err = s.cfg.Store.SweepSolves(ctx, true); err != nil {
+		if more, err = ss.cfg.Store.SweepSolves(ctx, true); err != nil {
 			return nil, err
 		}
 	}
-	records, err := s.cfg.Store.Solves(ctx)
+	records, err := ss.cfg.Store.Solves(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.lastBlob, err = s.cfg.Store.LastBlob(ctx); err != nil {
+	if ss.lastBlob, err = ss.cfg.Store.LastBlob(ctx); err != nil {
 		return nil, err
 	}
 	var unended []*solve
 	for i := range records {
-		e, err := s.found(ctx, &records[i])
+		s, err := ss.found(ctx, &records[i])
 		if err != nil {
 			return nil, err
 		}
-		if e.broken == nil && e.seen.GoneUs == 0 && !store.Finished(e.seen.Status) {
-			unended = append(unended, e)
+		if s.damage == nil && s.seen.GoneUs == 0 && !store.Finished(s.seen.Status) {
+			unended = append(unended, s)
 		}
 	}
-	slices.SortStableFunc(s.ended, func(a, b *solve) int { return cmp.Compare(a.seen.EndedUs, b.seen.EndedUs) })
-	slices.SortStableFunc(s.gone, func(a, b *solve) int { return cmp.Compare(a.seen.GoneUs, b.seen.GoneUs) })
+	slices.SortStableFunc(ss.ended, func(a, b *solve) int { return cmp.Compare(a.seen.EndedUs, b.seen.EndedUs) })
+	slices.SortStableFunc(ss.gone, func(a, b *solve) int { return cmp.Compare(a.seen.GoneUs, b.seen.GoneUs) })
 	if len(records) > 0 {
-		s.cfg.Logger.Info("solves found", "solves", len(records), "unended", len(unended))
+		ss.cfg.Logger.Info("solves found", "solves", len(records), "unended", len(unended))
 	}
-	s.out = newCommitter(s.cfg.Store, s.cfg.Retry, s.tell, s.svc.NoteCommitted)
-	for _, e := range unended {
+	ss.out = newCommitter(ss.cfg.Store, ss.cfg.Retry, ss.tell, ss.svc.NoteCommitted)
+	for _, s := range unended {
 		// Its tasks are not known without its instance.
-		jobs := float64(e.next.Jobs)
-		e.place = admission.Call{Readmitted: true, Degraded: e.next.Degraded, Cost: s.svc.Costs().Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(e.next.Options)})}
-		s.svc.Readmit(e.place)
-		e.release = sync.OnceFunc(s.cfg.Quotas.HasSolve(e.tenant))
-		s.work.Add(1)
-		e.resume()
+		jobs := float64(s.next.Jobs)
+		s.place = admission.Call{Readmitted: true, Degraded: s.next.Degraded, Cost: ss.svc.Costs().Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(s.next.Options)})}
+		ss.svc.Readmit(s.place)
+		s.release = sync.OnceFunc(ss.cfg.Quotas.HasSolve(s.tenant))
+		ss.work.Add(1)
+		s.resume()
 	}
-	s.work.Add(1)
-	go s.janitor()
-	notify(s.tidy)
-	return s, nil
+	ss.work.Add(1)
+	go ss.janitor()
+	notify(ss.tidy)
+	return ss, nil
 }
 
 // tell says when the store begins to fail and when it works again.
-func (s *Solves) tell(failing bool, err error) {
+func (ss *Solves) tell(failing bool, err error) {
 	if failing {
-		s.cfg.Logger.Error("solves are refused: make room on the disk, or see why it fails", "error", err)
+		ss.cfg.Logger.Error("solves are refused: make room on the disk, or see why it fails", "error", err)
 	} else {
-		s.cfg.Logger.Info("solves are taken again")
+		ss.cfg.Logger.Info("solves are taken again")
 	}
 }
 
 // found takes a record into the maps. The error is that of reading; damage is
 // of the solve alone.
-func (s *Solves) found(ctx context.Context, r *store.SolveRecord) (*solve, error) {
-	e := &solve{s: s, num: r.Num, id: r.ID, accepted: make(chan struct{}), wake: make(chan struct{}), release: func() {}}
-	close(e.accepted)
-	s.lastNum = max(s.lastNum, r.Num)
+func (ss *Solves) found(ctx context.Context, r *store.SolveRecord) (*solve, error) {
+	s := &solve{parent: ss, num: r.Num, id: r.ID, accepted: make(chan struct{}), wake: make(chan struct{}), release: func() {}}
+	close(s.accepted)
+	ss.lastNum = max(ss.lastNum, r.Num)
 	var err error
-	if e.seen, err = store.DecodeSolve(r); err != nil {
-		e.broken = err
+	if s.seen, err = store.DecodeSolve(r); err != nil {
+		s.damage = err
 	}
-	e.next, e.tenant = e.seen, e.seen.Tenant
-	if e.broken == nil && e.seen.GoneUs == 0 {
-		if store.Finished(e.seen.Status) {
-			e.seq, e.durable = e.seen.Events, e.seen.Events
-		} else if err := e.replay(ctx); errors.As(err, new(*store.CorruptError)) {
-			e.broken = err
+	s.next, s.tenant = s.seen, s.seen.Tenant
+	if s.damage == nil && s.seen.GoneUs == 0 {
+		if store.Finished(s.seen.Status) {
+			s.seq, s.durable = s.seen.Events, s.seen.Events
+		} else if err := s.replay(ctx); errors.As(err, new(*store.CorruptError)) {
+			s.damage = err
 		} else if err != nil {
 			return nil, err
 		}
 	}
-	if e.broken != nil {
-		s.cfg.Logger.Error("a solve is damaged: see hare doctor", "solve", e.id, "error", e.broken)
-		s.solves[e.id] = e
-		return e, nil
+	if s.damage != nil {
+		ss.cfg.Logger.Error("a solve is damaged: see hare doctor", "solve", s.id, "error", s.damage)
+		ss.solves[s.id] = s
+		return s, nil
 	}
-	if e.seen.Key != "" {
-		s.keys[keyOf(e.tenant, e.seen.Key)] = e
+	if s.seen.Key != "" {
+		ss.keys[keyOf(s.tenant, s.seen.Key)] = s
 	}
-	if e.seen.Cached {
-		s.hold(*e.seen.Result, e.tenant) // as enrol does
+	if s.seen.Cached {
+		ss.hold(*s.seen.Result, s.tenant) // as enrol does
 	}
-	s.learn(e, e.seen)
-	if e.seen.GoneUs != 0 {
-		s.gone = append(s.gone, e)
+	ss.learn(s, s.seen)
+	if s.seen.GoneUs != 0 {
+		ss.gone = append(ss.gone, s)
 	}
-	return e, nil
+	return s, nil
 }
 
 // replay reads the events of a solve that has not ended.
-func (e *solve) replay(ctx context.Context) error {
+func (s *solve) replay(ctx context.Context) error {
 	for {
-		events, err := e.s.readEvents(ctx, e, e.durable)
+		events, err := s.parent.readEvents(ctx, s, s.durable)
 		if err != nil {
 			return err
 		}
 		if len(events) == 0 {
-			e.seq = e.durable
+			s.seq = s.durable
 			return nil
 		}
 		for i := range events {
-			e.fold(&events[i])
-			e.atUs = events[i].AtUs
+			s.fold(&events[i])
+			s.atUs = events[i].AtUs
 		}
 	}
 }
 
 // resume lets a solve go on after a restart (docs/durability.md says how).
-func (e *solve) resume() {
-	s := e.s
-	now := s.cfg.Now()
-	e.mu.Lock()
-	st := &e.next
+func (s *solve) resume() {
+	ss := s.parent
+	now := ss.cfg.Now()
+	s.mu.Lock()
+	st := &s.next
 	st.Resumed, st.Status = true, StatusQueued
-	left := !now.After(e.deadline())
+	left := !now.After(s.deadline())
 	if st.Options.TimeLimit == 0 || st.Checkpoint == nil {
 		// Under a work limit it runs again as it would have; and what has
 		// nothing to answer with gets its time anew.
@@ -155,13 +155,13 @@ func (e *solve) resume() {
 		left = true
 	}
 	kept := st.Checkpoint != nil
-	e.mu.Unlock()
+	s.mu.Unlock()
 	end := func(err error) {
-		s.svc.Quit(e.place)
+		ss.svc.Quit(s.place)
 		go func() {
-			defer s.work.Done()
-			defer e.release()
-			e.finish(nil, err)
+			defer ss.work.Done()
+			defer s.release()
+			s.finish(nil, err)
 		}()
 	}
 	switch {
@@ -172,232 +172,232 @@ func (e *solve) resume() {
 		end(admission.ErrLate)
 		return
 	}
-	if err := e.prepare(kept); err != nil {
+	if err := s.prepare(kept); err != nil {
 		end(err)
 		return
 	}
-	e.mu.Lock()
-	ch := &change{solve: e, must: true, events: []Event{e.event(Event{Type: EventStatus, Status: StatusQueued})}}
-	ch.batch.Put = []store.SolveRecord{e.record()}
-	state := e.next
+	s.mu.Lock()
+	ch := &change{solve: s, must: true, events: []Event{s.event(Event{Type: EventStatus, Status: StatusQueued})}}
+	ch.batch.Put = []store.SolveRecord{s.record()}
+	state := s.next
 	ch.settle = func(err error) {
 		if err == nil {
-			e.publish(ch.events, &state)
+			s.publish(ch.events, &state)
 		}
 	}
-	s.out.add(ch, false)
-	e.mu.Unlock()
-	s.start(context.Background(), e)
+	ss.out.add(ch, false)
+	s.mu.Unlock()
+	ss.start(context.Background(), s)
 }
 
 // prepare finds the work of a solve that goes on, and its prices.
-func (e *solve) prepare(kept bool) (err error) {
-	st := &e.next
+func (s *solve) prepare(kept bool) (err error) {
+	st := &s.next
 	switch {
 	case st.Replan != nil:
-		req, err := e.s.readReplan(context.Background(), e.id, *st.Replan)
+		req, err := s.parent.readReplan(context.Background(), s.id, *st.Replan)
 		if err != nil {
 			return err
 		}
-		e.run = runReplan(req)
+		s.run = runReplan(req)
 	case st.Kind != "":
-		if e.s.cfg.Resume == nil {
+		if s.parent.cfg.Resume == nil {
 			return fmt.Errorf("the server was restarted, and a solve of the kind %q cannot go on", st.Kind)
 		}
-		if e.run, err = e.s.cfg.Resume(st.Kind, st.Parameters); err != nil {
+		if s.run, err = s.parent.cfg.Resume(st.Kind, st.Parameters); err != nil {
 			return err
 		}
 	}
 	var res *hare.Result
 	switch {
 	case kept && st.Options.TimeLimit > 0:
-		res = e.saved()
+		res = s.saved()
 	case st.Warm != nil:
-		if res, err = e.s.readResult(context.Background(), e.id, *st.Warm); err != nil {
+		if res, err = s.parent.readResult(context.Background(), s.id, *st.Warm); err != nil {
 			return err
 		}
 	}
 	if res != nil {
-		e.warm = res.Certificate
+		s.warm = res.Certificate
 	}
 	return nil
 }
 
 // Delete removes a solve; ErrRunning while it has not ended. It is gone when
 // Delete returns; what it took goes in the background.
-func (s *Solves) Delete(_ context.Context, tenant, id string) error {
-	e, err := s.find(tenant, id)
+func (ss *Solves) Delete(_ context.Context, tenant, id string) error {
+	s, err := ss.find(tenant, id)
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	over := store.Finished(e.seen.Status)
-	e.mu.Unlock()
+	s.mu.Lock()
+	over := store.Finished(s.seen.Status)
+	s.mu.Unlock()
 	if !over {
 		return ErrRunning
 	}
-	return s.remove(e)
+	return ss.remove(s)
 }
 
 // remove puts a tombstone in place of a finished solve.
-func (s *Solves) remove(e *solve) error {
-	e.mu.Lock()
-	if e.next.GoneUs != 0 {
-		e.mu.Unlock()
+func (ss *Solves) remove(s *solve) error {
+	s.mu.Lock()
+	if s.next.GoneUs != 0 {
+		s.mu.Unlock()
 		return ErrGone
 	}
-	was := e.next
-	e.next = store.SolveState{Tenant: was.Tenant, Status: was.Status, CreatedUs: was.CreatedUs, EndedUs: was.EndedUs, Key: was.Key, Digest: was.Digest, GoneUs: micros(s.cfg.Now())}
-	ch := &change{solve: e}
-	ch.batch.Clear = []int64{e.num}
-	ch.batch.Put = []store.SolveRecord{e.record()}
-	state := e.next
-	e.mu.Unlock()
-	s.mu.Lock()
-	s.unlist(&was, e)
-	for _, ref := range was.Blobs() {
-		s.drop(&ch.batch, ref)
-	}
-	s.keeps(e.tenant, -recordBytes)
+	was := s.next
+	s.next = store.SolveState{Tenant: was.Tenant, Status: was.Status, CreatedUs: was.CreatedUs, EndedUs: was.EndedUs, Key: was.Key, Digest: was.Digest, GoneUs: micros(ss.cfg.Now())}
+	ch := &change{solve: s}
+	ch.batch.Clear = []int64{s.num}
+	ch.batch.Put = []store.SolveRecord{s.record()}
+	state := s.next
 	s.mu.Unlock()
+	ss.mu.Lock()
+	ss.unlist(&was, s)
+	for _, ref := range was.Blobs() {
+		ss.drop(&ch.batch, ref)
+	}
+	ss.keeps(s.tenant, -recordBytes)
+	ss.mu.Unlock()
 	done := make(chan error, 1)
 	ch.settle = func(err error) {
 		if err == nil {
-			e.publish(nil, &state)
-			s.mu.Lock()
-			s.gone = append(s.gone, e)
-			s.mu.Unlock()
+			s.publish(nil, &state)
+			ss.mu.Lock()
+			ss.gone = append(ss.gone, s)
+			ss.mu.Unlock()
 		}
 		done <- err
 	}
 	err := admission.ErrDraining
-	if s.out.add(ch, true) {
+	if ss.out.add(ch, true) {
 		err = <-done
 	}
 	if err != nil {
-		e.mu.Lock()
-		e.next = was
-		e.mu.Unlock()
+		s.mu.Lock()
+		s.next = was
+		s.mu.Unlock()
 		if was.Cached {
-			s.mu.Lock()
-			s.hold(*was.Result, e.tenant)
-			s.mu.Unlock()
+			ss.mu.Lock()
+			ss.hold(*was.Result, s.tenant)
+			ss.mu.Unlock()
 		}
-		s.learn(e, was)
+		ss.learn(s, was)
 		return err
 	}
-	notify(s.tidy)
+	notify(ss.tidy)
 	return nil
 }
 
 // unlist takes a solve out of what it is looked up by, but for its id and key.
-func (s *Solves) unlist(was *store.SolveState, e *solve) {
-	list := s.tenants[e.tenant]
-	if i, ok := slices.BinarySearchFunc(list, e.num, func(o *solve, num int64) int { return cmp.Compare(o.num, num) }); ok {
-		s.tenants[e.tenant] = slices.Delete(list, i, i+1)
+func (ss *Solves) unlist(was *store.SolveState, s *solve) {
+	list := ss.tenants[s.tenant]
+	if i, ok := slices.BinarySearchFunc(list, s.num, func(o *solve, num int64) int { return cmp.Compare(o.num, num) }); ok {
+		ss.tenants[s.tenant] = slices.Delete(list, i, i+1)
 	}
-	if len(s.tenants[e.tenant]) == 0 {
-		delete(s.tenants, e.tenant)
+	if len(ss.tenants[s.tenant]) == 0 {
+		delete(ss.tenants, s.tenant)
 	}
 	if was.Content != nil {
-		same := slices.DeleteFunc(s.content[*was.Content], func(o *solve) bool { return o == e })
-		if s.content[*was.Content] = same; len(same) == 0 {
-			delete(s.content, *was.Content)
+		same := slices.DeleteFunc(ss.content[*was.Content], func(o *solve) bool { return o == s })
+		if ss.content[*was.Content] = same; len(same) == 0 {
+			delete(ss.content, *was.Content)
 		}
 	}
 }
 
 // janitor removes what is too old or too much.
-func (s *Solves) janitor() {
-	defer s.work.Done()
+func (ss *Solves) janitor() {
+	defer ss.work.Done()
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-s.tidy:
+		case <-ss.tidy:
 		case <-ticker.C:
-		case <-s.closing:
+		case <-ss.closing:
 			return
 		}
-		s.expire()
+		ss.expire()
 		for more := true; more; {
 			select {
-			case <-s.closing:
+			case <-ss.closing:
 				return
 			default:
 			}
 			// What is left after a failure goes the next time.
-			more, _ = s.cfg.Store.SweepSolves(context.Background(), false)
+			more, _ = ss.cfg.Store.SweepSolves(context.Background(), false)
 		}
 	}
 }
 
 // expire removes solves by age and size, the first to end first, and forgets
 // those that went long ago.
-func (s *Solves) expire() {
-	now := s.cfg.Now()
+func (ss *Solves) expire() {
+	now := ss.cfg.Now()
 	for {
+		ss.mu.Lock()
+		if len(ss.ended) == 0 {
+			ss.mu.Unlock()
+			break
+		}
+		s, over := ss.ended[0], ss.bytes > ss.cfg.MaxBytes
 		s.mu.Lock()
-		if len(s.ended) == 0 {
-			s.mu.Unlock()
-			break
-		}
-		e, over := s.ended[0], s.bytes > s.cfg.MaxBytes
-		e.mu.Lock()
-		gone, age := e.next.GoneUs != 0, now.Sub(fromMicros(e.seen.EndedUs))
-		e.mu.Unlock()
-		if !gone && !over && age <= s.cfg.MaxAge {
-			s.mu.Unlock()
-			break
-		}
-		s.ended = s.ended[1:]
+		gone, age := s.next.GoneUs != 0, now.Sub(fromMicros(s.seen.EndedUs))
 		s.mu.Unlock()
-		if !gone && s.remove(e) != nil {
+		if !gone && !over && age <= ss.cfg.MaxAge {
+			ss.mu.Unlock()
+			break
+		}
+		ss.ended = ss.ended[1:]
+		ss.mu.Unlock()
+		if !gone && ss.remove(s) != nil {
 			break // the disk refuses: the next time
 		}
 	}
 	ch := &change{settle: func(error) {}}
-	s.mu.Lock()
-	for len(s.gone) > 0 {
-		e := s.gone[0]
-		if len(s.gone) <= mostGone && now.Sub(fromMicros(e.seen.GoneUs)) <= goneFor {
+	ss.mu.Lock()
+	for len(ss.gone) > 0 {
+		s := ss.gone[0]
+		if len(ss.gone) <= mostGone && now.Sub(fromMicros(s.seen.GoneUs)) <= goneFor {
 			break
 		}
-		s.gone = s.gone[1:]
-		delete(s.solves, e.id)
-		if k := keyOf(e.tenant, e.seen.Key); s.keys[k] == e {
-			delete(s.keys, k)
+		ss.gone = ss.gone[1:]
+		delete(ss.solves, s.id)
+		if k := keyOf(s.tenant, s.seen.Key); ss.keys[k] == s {
+			delete(ss.keys, k)
 		}
-		ch.batch.Drop = append(ch.batch.Drop, e.num)
+		ch.batch.Drop = append(ch.batch.Drop, s.num)
 	}
-	s.mu.Unlock()
+	ss.mu.Unlock()
 	if len(ch.batch.Drop) > 0 {
-		s.out.add(ch, false) // what is refused goes after the next start
+		ss.out.add(ch, false) // what is refused goes after the next start
 	}
 }
 
 // Close ends the solves that still run, or leaves them to the next start; drain
 // the service first. It does not close the store.
-func (s *Solves) Close() error {
-	s.mu.Lock()
-	closed := s.closed
-	s.closed = true
-	s.mu.Unlock()
+func (ss *Solves) Close() error {
+	ss.mu.Lock()
+	closed := ss.closed
+	ss.closed = true
+	ss.mu.Unlock()
 	if closed {
 		return nil
 	}
-	close(s.closing)
-	s.mu.Lock()
-	for _, e := range s.solves {
-		e.mu.Lock()
-		if e.cancel != nil {
-			e.cancel(admission.ErrDraining)
+	close(ss.closing)
+	ss.mu.Lock()
+	for _, s := range ss.solves {
+		s.mu.Lock()
+		if s.cancel != nil {
+			s.cancel(admission.ErrDraining)
 		}
-		e.mu.Unlock()
+		s.mu.Unlock()
 	}
-	s.mu.Unlock()
-	s.out.lastTry()
-	s.work.Wait()
-	s.out.end()
+	ss.mu.Unlock()
+	ss.out.lastTry()
+	ss.work.Wait()
+	ss.out.end()
 	return nil
 }

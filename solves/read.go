@@ -22,7 +22,7 @@ const (
 // List describes the solves of a tenant that pass the filter, the newest first,
 // and gives the cursor behind them, "" at the end. A bad cursor is
 // *hare.InvalidError. O(solves of the tenant).
-func (s *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info, next string, err error) {
+func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info, next string, err error) {
 	limit := min(f.Limit, mostSolves)
 	if limit <= 0 {
 		limit = defaultSolves
@@ -34,10 +34,10 @@ func (s *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info,
 			return nil, "", &hare.InvalidError{Pointer: "/after", Code: "invalid_cursor", Detail: "must be the cursor that a list gave"}
 		}
 	}
-	s.mu.Lock()
-	all := s.tenants[tenant]
+	ss.mu.Lock()
+	all := ss.tenants[tenant]
 	all = append([]*solve(nil), all[:sort.Search(len(all), func(i int) bool { return all[i].num >= before })]...)
-	s.mu.Unlock()
+	ss.mu.Unlock()
 	for i := len(all) - 1; i >= 0; i-- {
 		info, err := all[i].info()
 		if err != nil || f.Status != "" && f.Status != info.Status || f.Termination != "" && f.Termination != info.Termination ||
@@ -58,16 +58,16 @@ func (s *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info,
 // up nobody. An error is the last of the sequence: that of ctx, ErrNoSolve,
 // ErrGone, admission.ErrDraining where the solve waits for the next start of the server,
 // or *store.CorruptError.
-func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[Event, error] {
+func (ss *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		e, err := s.find(tenant, id)
+		s, err := ss.find(tenant, id)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
 		after := max(0, after)
 		for {
-			events, wake, err := e.behind(ctx, after)
+			events, wake, err := s.behind(ctx, after)
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -96,28 +96,28 @@ func (s *Solves) Events(ctx context.Context, tenant, id string, after int64) ite
 
 // behind returns some of the durable events behind event after. Where there are
 // none, wake is closed when there may be more, nil where there never will be.
-func (e *solve) behind(ctx context.Context, after int64) (events []Event, wake <-chan struct{}, err error) {
-	e.mu.Lock()
-	wake, last := e.wake, e.durable
-	gone, over, parked := e.seen.GoneUs != 0, store.Finished(e.seen.Status), e.parked
-	if n := len(e.tail); n > 0 && e.tail[0].Seq <= after+1 && after < last {
-		events = append(events, e.tail[after+1-e.tail[0].Seq:]...)
+func (s *solve) behind(ctx context.Context, after int64) (events []Event, wake <-chan struct{}, err error) {
+	s.mu.Lock()
+	wake, last := s.wake, s.durable
+	gone, over, parked := s.seen.GoneUs != 0, store.Finished(s.seen.Status), s.parked
+	if n := len(s.tail); n > 0 && s.tail[0].Seq <= after+1 && after < last {
+		events = append(events, s.tail[after+1-s.tail[0].Seq:]...)
 	}
-	e.mu.Unlock()
+	s.mu.Unlock()
 	switch {
 	case gone:
 		return nil, nil, ErrGone
 	case len(events) > 0:
 		return events, wake, nil
 	case after < last:
-		events, err = e.s.readEvents(ctx, e, after)
+		events, err = s.parent.readEvents(ctx, s, after)
 		for len(events) > 0 && events[len(events)-1].Seq > last {
 			events = events[:len(events)-1] // written, and not yet known to be
 		}
 		if err == nil && len(events) == 0 {
-			err = &store.CorruptError{Solve: e.id, What: fmt.Sprintf("event %d is missing", after+1)}
+			err = &store.CorruptError{Solve: s.id, What: fmt.Sprintf("event %d is missing", after+1)}
 		}
-		if e.isGone() {
+		if s.isGone() {
 			err = ErrGone // removed meanwhile
 		}
 		return events, wake, err
@@ -129,21 +129,21 @@ func (e *solve) behind(ctx context.Context, after int64) (events []Event, wake <
 	return nil, wake, nil
 }
 
-func (e *solve) isGone() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.seen.GoneUs != 0
+func (s *solve) isGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.GoneUs != 0
 }
 
 // readEvents reads some events behind event after from the store, and checks
 // them.
-func (s *Solves) readEvents(ctx context.Context, e *solve, after int64) (events []Event, err error) {
-	rows, err := s.cfg.Store.SolveEvents(ctx, e.num, after+1, store.ReadBytes)
+func (ss *Solves) readEvents(ctx context.Context, s *solve, after int64) (events []Event, err error) {
+	rows, err := ss.cfg.Store.SolveEvents(ctx, s.num, after+1, store.ReadBytes)
 	if err != nil {
 		return nil, err
 	}
 	for i := range rows {
-		got, err := store.DecodeSolveRow(e.id, &rows[i])
+		got, err := store.DecodeSolveRow(s.id, &rows[i])
 		if err != nil {
 			return events, err
 		}
@@ -152,7 +152,7 @@ func (s *Solves) readEvents(ctx context.Context, e *solve, after int64) (events 
 				continue
 			}
 			if got[x].Seq != after+1 {
-				return events, &store.CorruptError{Solve: e.id, What: fmt.Sprintf("event %d is missing", after+1)}
+				return events, &store.CorruptError{Solve: s.id, What: fmt.Sprintf("event %d is missing", after+1)}
 			}
 			after++
 			events = append(events, got[x])

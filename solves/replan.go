@@ -50,8 +50,8 @@ func encodeReplan(w io.Writer, req *hare.ReplanRequest) error {
 }
 
 // readReplan reads what encodeReplan wrote.
-func (s *Solves) readReplan(ctx context.Context, id string, ref store.BlobRef) (hare.ReplanRequest, error) {
-	r := store.OpenBlob(ctx, s.cfg.Store, id, ref)
+func (ss *Solves) readReplan(ctx context.Context, id string, ref store.BlobRef) (hare.ReplanRequest, error) {
+	r := store.OpenBlob(ctx, ss.cfg.Store, id, ref)
 	req, err := wire.DecodeRequest(r, wire.Limits{MaxBytes: ref.Size + 1})
 	if err != nil {
 		return hare.ReplanRequest{}, r.Fault(err)

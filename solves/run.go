@@ -15,82 +15,82 @@ import (
 
 // start lets a solve that is durable and admitted line up and run. It has the
 // values of ctx, for traces, and not its end.
-func (s *Solves) start(ctx context.Context, e *solve) {
+func (ss *Solves) start(ctx context.Context, s *solve) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	e.mu.Lock()
-	e.place.Deadline = e.deadline()
-	e.turn = s.svc.Enqueue(e.place)
-	e.cancel = cancel
-	if e.next.Cancelled {
+	s.mu.Lock()
+	s.place.Deadline = s.deadline()
+	s.turn = ss.svc.Enqueue(s.place)
+	s.cancel = cancel
+	if s.next.Cancelled {
 		cancel(errCancelled) // before it could begin
 	}
-	e.mu.Unlock()
+	s.mu.Unlock()
 	go func() {
-		defer s.work.Done()
-		e.life(life)
+		defer ss.work.Done()
+		s.life(life)
 		cancel(nil)
-		e.release()
-		e.mu.Lock()
-		e.cancel, e.run, e.after, e.inst, e.warm = nil, nil, nil, nil, nil
-		e.mu.Unlock()
+		s.release()
+		s.mu.Lock()
+		s.cancel, s.run, s.after, s.inst, s.warm = nil, nil, nil, nil, nil
+		s.mu.Unlock()
 	}()
 }
 
 // attach ties an attached solve to one more call.
-func (e *solve) attach(ctx context.Context) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.next.Attached || store.Finished(e.next.Status) {
+func (s *solve) attach(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.next.Attached || store.Finished(s.next.Status) {
 		return
 	}
-	e.attached++
+	s.attached++
 	context.AfterFunc(ctx, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.attached--; e.attached == 0 && e.cancel != nil {
-			e.cancel(errCancelled)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.attached--; s.attached == 0 && s.cancel != nil {
+			s.cancel(errCancelled)
 		}
 	})
 }
 
 // parks says that the solve waits for the next start of the server when this
 // one ends, in place of ending with it.
-func (e *solve) parks() bool { return e.s.cfg.Store.Durable() && !e.next.Attached }
+func (s *solve) parks() bool { return s.parent.cfg.Store.Durable() && !s.next.Attached }
 
 // life is the life of a solve: it waits, runs, and ends.
-func (e *solve) life(ctx context.Context) {
+func (s *solve) life(ctx context.Context) {
 	var quit <-chan struct{}
-	if e.parks() {
-		quit = e.s.svc.Draining()
+	if s.parks() {
+		quit = s.parent.svc.Draining()
 	}
-	work, leave, err := e.s.svc.Await(ctx, e.turn, quit)
+	work, leave, err := s.parent.svc.Await(ctx, s.turn, quit)
 	if err != nil {
-		e.unserved(err)
+		s.unserved(err)
 		return
 	}
-	e.mu.Lock()
-	e.next.StartedUs = micros(e.s.cfg.Now())
-	e.next.Status = StatusRunning
-	e.tell(e.event(Event{Type: EventStatus, Status: StatusRunning}))
-	e.mu.Unlock()
-	res, err := e.compute(work)
+	s.mu.Lock()
+	s.next.StartedUs = micros(s.parent.cfg.Now())
+	s.next.Status = StatusRunning
+	s.tell(s.event(Event{Type: EventStatus, Status: StatusRunning}))
+	s.mu.Unlock()
+	res, err := s.compute(work)
 	drained := errors.Is(context.Cause(work), admission.ErrDraining)
 	leave()
-	if drained && e.parks() && (res == nil || res.Termination == hare.TerminationCancelled) {
+	if drained && s.parks() && (res == nil || res.Termination == hare.TerminationCancelled) {
 		if res != nil {
-			e.save(res)
+			s.save(res)
 		}
-		e.park()
+		s.park()
 		return
 	}
-	e.finish(res, err)
+	s.finish(res, err)
 }
 
 // unserved ends a solve whose wait for a place ended without one.
-func (e *solve) unserved(err error) {
+func (s *solve) unserved(err error) {
 	switch {
-	case errors.Is(err, admission.ErrDraining) && e.parks():
-		e.park()
+	case errors.Is(err, admission.ErrDraining) && s.parks():
+		s.park()
 		return
 	case errors.Is(err, admission.ErrLate):
 		err = fmt.Errorf("%w: allow more time, or try when less is going on", admission.ErrLate)
@@ -99,37 +99,37 @@ func (e *solve) unserved(err error) {
 	default:
 		err = nil
 	}
-	e.finish(nil, err)
+	s.finish(nil, err)
 }
 
 // park leaves the solve to the next start.
-func (e *solve) park() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.parked = true
-	e.broadcast()
+func (s *solve) park() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parked = true
+	s.broadcast()
 }
 
 // broadcast wakes all who look on, with the lock held.
-func (e *solve) broadcast() {
-	close(e.wake)
-	e.wake = make(chan struct{})
+func (s *solve) broadcast() {
+	close(s.wake)
+	s.wake = make(chan struct{})
 }
 
 // compute runs the work. A panic in it is an error of this solve alone.
-func (e *solve) compute(ctx context.Context) (res *hare.Result, err error) {
+func (s *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.s.cfg.Logger.Error("a solve panicked", "solve", e.id, "panic", p, "stack", string(debug.Stack()))
+			s.parent.cfg.Logger.Error("a solve panicked", "solve", s.id, "panic", p, "stack", string(debug.Stack()))
 			res, err = nil, errInternal
 		}
 	}()
-	inst, err := e.instance(ctx)
+	inst, err := s.instance(ctx)
 	if err != nil {
 		return nil, err
 	}
-	opt := hare.Options(e.next.Options)
-	asked, deadline := opt.TimeLimit, e.deadline()
+	opt := hare.Options(s.next.Options)
+	asked, deadline := opt.TimeLimit, s.deadline()
 	if asked > 0 {
 		opt.TimeLimit = max(admission.LeastTime, time.Until(deadline))
 	} else {
@@ -138,17 +138,17 @@ func (e *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
-	ctx, ended := e.s.svc.Solving(service.WithSolveID(ctx, e.id), inst, opt)
+	ctx, ended := s.parent.svc.Solving(service.WithSolveID(ctx, s.id), inst, opt)
 	defer func() { ended(res, err) }()
-	w := &e.watch
-	w.begin(e)
+	w := &s.reporter
+	w.begin(s)
 	began := time.Now()
-	res, err = e.s.svc.Run(ctx, inst, opt, e.run, service.Watch{Warm: e.warm, Progress: w.progress, Checkpoint: w.checkpoint})
-	if e.run == nil {
-		e.s.svc.Learn(inst, opt, e.place, res, time.Since(began))
+	res, err = s.parent.svc.Run(ctx, inst, opt, s.run, service.Watch{Warm: s.warm, Progress: w.progress, Checkpoint: w.checkpoint})
+	if s.run == nil {
+		s.parent.svc.Learn(inst, opt, s.place, res, time.Since(began))
 	}
 	if res != nil {
-		res.Options.TimeLimit, res.Degraded = asked, e.next.Degraded
+		res.Options.TimeLimit, res.Degraded = asked, s.next.Degraded
 	}
 	return res, err
 }

@@ -52,7 +52,7 @@ const recordBytes = 2048
 
 // solve is one of them.
 type solve struct {
-	s        *Solves
+	parent        *Solves
 	num      int64
 	id       string
 	tenant   string
@@ -65,7 +65,7 @@ type solve struct {
 	inst  *hare.Instance
 	warm  *hare.Certificate
 	place admission.Call
-	watch watcher
+	reporter watcher
 	// release gives its place in the quota back, as often as it is called.
 	release func()
 
@@ -84,14 +84,14 @@ type solve struct {
 	live    Event            // what they say together
 	wake    chan struct{}    // closed and replaced when there is more to see
 	parked  bool             // left for the next start
-	broken  error            // the record is damaged
+	damage  error            // the record is damaged
 }
 
 // Submit takes a solve: it is durable when Submit returns. A request with the
 // idempotency key and digest of an earlier one returns that one's solve, as
 // replayed. The error is that of bad options, admission.ErrBusy, admission.ErrDraining, *KeyError,
 // *admission.QuotaError, store.ErrStorage, or ErrGone for a key whose solve is deleted.
-func (s *Solves) Submit(ctx context.Context, in Input) (info Info, replayed bool, err error) {
+func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed bool, err error) {
 	release, started := func() {}, false
 	if in.Release != nil {
 		release = sync.OnceFunc(in.Release)
@@ -105,91 +105,91 @@ func (s *Solves) Submit(ctx context.Context, in Input) (info Info, replayed bool
 	if err := solver.CheckOptions(in.Options); err != nil {
 		return Info{}, false, err
 	}
-	now := s.cfg.Now()
+	now := ss.cfg.Now()
 	if in.Began.IsZero() || in.Began.After(now) {
 		in.Began = now
 	}
 	if in.Replan != nil {
 		in.Kind, in.Run = kindReplan, runReplan(*in.Replan)
 	}
-	e := &solve{s: s, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan, release: release, inst: in.Instance, warm: in.Warm,
+	s := &solve{parent: ss, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan, release: release, inst: in.Instance, warm: in.Warm,
 		accepted: make(chan struct{}), wake: make(chan struct{})}
-	e.next = store.SolveState{
+	s.next = store.SolveState{
 		Tenant: in.Tenant, Status: StatusQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: wire.SHA256(in.Instance),
 		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind, Parameters: in.Parameters, Key: in.Key,
 	}
 	for i := range in.Instance.Cluster.Nodes {
 		for _, g := range in.Instance.Cluster.Nodes[i].GPUs {
-			e.next.GPUs += g.Count
+			s.next.GPUs += g.Count
 		}
 	}
 	if in.Key != "" {
-		e.next.Digest = &in.Digest
+		s.next.Digest = &in.Digest
 	}
 	if in.Run == nil && in.Warm == nil && in.Kind == "" {
-		sum := s.contentOf(&e.next)
-		e.next.Content = &sum
+		sum := ss.contentOf(&s.next)
+		s.next.Content = &sum
 	}
-	old, hit, err := s.enrol(ctx, e, &in)
+	old, hit, err := ss.enrol(ctx, s, &in)
 	if err != nil {
 		return Info{}, false, err
 	}
-	if old == nil && e.next.Content != nil {
-		s.svc.NoteCached(hit != nil)
+	if old == nil && s.next.Content != nil {
+		ss.svc.NoteCached(hit != nil)
 	}
 	if old != nil {
 		info, err = old.info()
 		return info, err == nil, err
 	}
-	if err := s.accept(e, hit); err != nil {
+	if err := ss.accept(s, hit); err != nil {
 		return Info{}, false, err
 	}
 	if hit == nil {
 		started = true
-		s.start(ctx, e)
+		ss.start(ctx, s)
 		if in.Attached {
-			e.attach(ctx)
+			s.attach(ctx)
 		}
 	}
-	info, err = e.info()
+	info, err = s.info()
 	return info, false, err
 }
 
 // contentOf is the key of the cache: all that a result depends on.
-func (s *Solves) contentOf(st *store.SolveState) store.Sum {
+func (ss *Solves) contentOf(st *store.SolveState) store.Sum {
 	opt := st.Options
 	opt.Degrade = false             // not made use of
 	options, _ := json.Marshal(opt) // cannot fail
-	return store.SumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(s.svc.Version()), []byte(s.svc.EngineVersion()))
+	return store.SumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(ss.svc.Version()), []byte(ss.svc.EngineVersion()))
 }
 
 // keyOf names a tenant's idempotency key.
 func keyOf(tenant, key string) string { return fmt.Sprintf("%d:%s%s", len(tenant), tenant, key) }
 
 // HasKey says that a solve of this tenant has the idempotency key.
-func (s *Solves) HasKey(tenant, key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keys[keyOf(tenant, key)] != nil
+func (ss *Solves) HasKey(tenant, key string) bool {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.keys[keyOf(tenant, key)] != nil
 }
 
 // enrol finds the earlier solve of the same key, or gives e its number, a place
 // in the queue where it needs one, and its key. A hit is the solve whose result
 // answers e; its result is held.
-func (s *Solves) enrol(ctx context.Context, e *solve, in *Input) (old, hit *solve, err error) {
+func (ss *Solves) enrol(ctx context.Context, s *solve, in *Input) (old, hit *solve, err error) {
 	for {
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
+		ss.mu.Lock()
+		if ss.closed {
+			ss.mu.Unlock()
 			return nil, nil, admission.ErrDraining
 		}
 		if in.Key != "" {
-			old = s.keys[keyOf(in.Tenant, in.Key)]
+			old = ss.keys[keyOf(in.Tenant, in.Key)]
 		}
 		if old == nil {
 			break
 		}
-		s.mu.Unlock()
+		ss.mu.Unlock()
 		old.mu.Lock()
 		digest := old.next.Digest
 		old.mu.Unlock()
@@ -208,109 +208,109 @@ func (s *Solves) enrol(ctx context.Context, e *solve, in *Input) (old, hit *solv
 			return old, nil, nil
 		}
 	}
-	defer s.mu.Unlock()
-	if err := s.cfg.Quotas.Room(in.Tenant); err != nil {
+	defer ss.mu.Unlock()
+	if err := ss.cfg.Quotas.Room(in.Tenant); err != nil {
 		return nil, nil, err
 	}
-	if e.next.Content != nil {
-		if same := s.content[*e.next.Content]; len(same) > 0 {
+	if s.next.Content != nil {
+		if same := ss.content[*s.next.Content]; len(same) > 0 {
 			hit = same[0]
 		}
 	}
 	if hit == nil {
 		var granted hare.Options
-		granted, e.place, err = s.svc.AdmitSolve(e.inst, in.Options, e.deadline())
-		if e.place.Degraded {
-			e.next.Options, e.next.Degraded, e.next.Content = store.StoredOptions(granted), true, nil
+		granted, s.place, err = ss.svc.AdmitSolve(s.inst, in.Options, s.deadline())
+		if s.place.Degraded {
+			s.next.Options, s.next.Degraded, s.next.Content = store.StoredOptions(granted), true, nil
 		}
-	} else if !s.svc.Ready() {
+	} else if !ss.svc.Ready() {
 		err = admission.ErrDraining
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if hit == nil {
-		s.work.Add(1)
+		ss.work.Add(1)
 	}
-	s.lastNum++
-	e.num = s.lastNum
+	ss.lastNum++
+	s.num = ss.lastNum
 	if in.Key != "" {
-		s.keys[keyOf(in.Tenant, in.Key)] = e
+		ss.keys[keyOf(in.Tenant, in.Key)] = s
 	}
 	if hit != nil {
 		hit.mu.Lock()
 		st := hit.seen
 		hit.mu.Unlock()
-		s.hold(*st.Result, e.tenant)
-		e.next.Status, e.next.Termination, e.next.Value, e.next.Bound = st.Status, st.Termination, st.Value, st.Bound
-		e.next.Result, e.next.Cached = st.Result, true
-		e.next.StartedUs, e.next.EndedUs = e.next.CreatedUs, e.next.CreatedUs
+		ss.hold(*st.Result, s.tenant)
+		s.next.Status, s.next.Termination, s.next.Value, s.next.Bound = st.Status, st.Termination, st.Value, st.Bound
+		s.next.Result, s.next.Cached = st.Result, true
+		s.next.StartedUs, s.next.EndedUs = s.next.CreatedUs, s.next.CreatedUs
 	}
 	return nil, hit, nil
 }
 
 // accept makes e durable with its instance and first event, and known.
-func (s *Solves) accept(e *solve, hit *solve) error {
-	ch := &change{solve: e}
+func (ss *Solves) accept(s *solve, hit *solve) error {
+	ch := &change{solve: s}
 	var err error
-	e.next.Instance, err = s.blob(&ch.batch, func(w io.Writer) error { return wire.EncodeInstance(w, e.inst) })
-	if err == nil && e.warm != nil {
-		warm := hare.Result{Certificate: e.warm, Options: hare.Options{Detail: "jobs"}}
-		e.next.Warm, err = s.blob(&ch.batch, func(w io.Writer) error { return wire.EncodeResult(w, &warm) })
+	s.next.Instance, err = ss.blob(&ch.batch, func(w io.Writer) error { return wire.EncodeInstance(w, s.inst) })
+	if err == nil && s.warm != nil {
+		warm := hare.Result{Certificate: s.warm, Options: hare.Options{Detail: "jobs"}}
+		s.next.Warm, err = ss.blob(&ch.batch, func(w io.Writer) error { return wire.EncodeResult(w, &warm) })
 	}
-	if err == nil && e.after != nil {
-		e.next.Replan, err = s.blob(&ch.batch, func(w io.Writer) error { return encodeReplan(w, e.after) })
+	if err == nil && s.after != nil {
+		s.next.Replan, err = ss.blob(&ch.batch, func(w io.Writer) error { return encodeReplan(w, s.after) })
 	}
 	if err == nil {
-		deadline := e.deadline()
+		deadline := s.deadline()
 		if hit != nil {
-			ch.events = append(ch.events, e.event(Event{Type: EventStatus, Status: e.next.Status}), e.doneEvent())
-			e.next.Events = e.seq
+			ch.events = append(ch.events, s.event(Event{Type: EventStatus, Status: s.next.Status}), s.doneEvent())
+			s.next.Events = s.seq
 		} else {
-			ch.events = append(ch.events, e.event(Event{Type: EventStatus, Status: StatusQueued, QueuePosition: s.svc.Rank(deadline)}))
+			ch.events = append(ch.events, s.event(Event{Type: EventStatus, Status: StatusQueued, QueuePosition: ss.svc.Rank(deadline)}))
 		}
 		done := make(chan error, 1)
-		state := e.next
-		ch.batch.Put = []store.SolveRecord{e.record()}
+		state := s.next
+		ch.batch.Put = []store.SolveRecord{s.record()}
 		ch.settle = func(err error) {
 			if err == nil {
-				s.learn(e, state)
-				e.publish(ch.events, &state)
+				ss.learn(s, state)
+				s.publish(ch.events, &state)
 			}
 			done <- err
 		}
-		if err = admission.ErrDraining; s.out.add(ch, true) {
+		if err = admission.ErrDraining; ss.out.add(ch, true) {
 			err = <-done
 		}
 	}
 	if err != nil {
-		e.refused = err
-		s.mu.Lock()
-		if e.next.Key != "" {
-			delete(s.keys, keyOf(e.tenant, e.next.Key))
+		s.refused = err
+		ss.mu.Lock()
+		if s.next.Key != "" {
+			delete(ss.keys, keyOf(s.tenant, s.next.Key))
 		}
 		// The solve that the answer is from may be removed meanwhile: what was its
 		// result is released here then.
-		release := &change{solve: e, must: true, settle: func(error) { notify(s.tidy) }}
+		release := &change{solve: s, must: true, settle: func(error) { notify(ss.tidy) }}
 		if hit != nil {
-			s.drop(&release.batch, *e.next.Result)
+			ss.drop(&release.batch, *s.next.Result)
 		}
-		s.mu.Unlock()
+		ss.mu.Unlock()
 		if len(release.batch.Release) > 0 {
-			s.out.add(release, false) // a server that ends before this is written leaves the document
+			ss.out.add(release, false) // a server that ends before this is written leaves the document
 		}
 		if hit == nil {
-			s.svc.Quit(e.place)
-			s.work.Done()
+			ss.svc.Quit(s.place)
+			ss.work.Done()
 		}
 	}
-	close(e.accepted)
+	close(s.accepted)
 	return err
 }
 
 // blob puts a document in a batch.
-func (s *Solves) blob(b *store.SolveBatch, write func(io.Writer) error) (*store.BlobRef, error) {
-	w := store.NewBlob(s.newBlobNum(), func(c store.SolveChunk) error {
+func (ss *Solves) blob(b *store.SolveBatch, write func(io.Writer) error) (*store.BlobRef, error) {
+	w := store.NewBlob(ss.newBlobNum(), func(c store.SolveChunk) error {
 		b.Chunks = append(b.Chunks, c)
 		return nil
 	})
@@ -321,83 +321,83 @@ func (s *Solves) blob(b *store.SolveBatch, write func(io.Writer) error) (*store.
 	return &ref, err
 }
 
-func (s *Solves) newBlobNum() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastBlob++
-	return s.lastBlob
+func (ss *Solves) newBlobNum() int64 {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.lastBlob++
+	return ss.lastBlob
 }
 
 // record is e as it will be durable.
-func (e *solve) record() store.SolveRecord {
-	data, _ := json.Marshal(&e.next) // strings, numbers and checked amounts: cannot fail
-	r := store.SolveRecord{Num: e.num, ID: e.id, Data: data}
+func (s *solve) record() store.SolveRecord {
+	data, _ := json.Marshal(&s.next) // strings, numbers and checked amounts: cannot fail
+	r := store.SolveRecord{Num: s.num, ID: s.id, Data: data}
 	r.Sum = r.Checksum()
 	return r
 }
 
 // learn takes a solve that is durable into the maps.
-func (s *Solves) learn(e *solve, st store.SolveState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.solves[e.id] = e
+func (ss *Solves) learn(s *solve, st store.SolveState) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	ss.solves[s.id] = s
 	if st.GoneUs != 0 {
 		return
 	}
-	list := append(s.tenants[e.tenant], e)
-	for i := len(list) - 1; i > 0 && list[i-1].num > e.num; i-- {
+	list := append(ss.tenants[s.tenant], s)
+	for i := len(list) - 1; i > 0 && list[i-1].num > s.num; i-- {
 		list[i-1], list[i] = list[i], list[i-1]
 	}
-	s.tenants[e.tenant] = list
+	ss.tenants[s.tenant] = list
 	for _, ref := range st.Blobs() {
 		if st.Cached && ref == *st.Result {
 			continue // held since it was found
 		}
-		s.hold(ref, e.tenant)
+		ss.hold(ref, s.tenant)
 	}
 	if store.Finished(st.Status) {
-		s.finished(e, &st)
+		ss.finished(s, &st)
 	}
 }
 
 // keeps counts bytes that are kept of a tenant, less where they are negative.
-func (s *Solves) keeps(tenant string, bytes int64) {
-	s.bytes += bytes
-	s.cfg.Quotas.Stored(tenant, bytes)
+func (ss *Solves) keeps(tenant string, bytes int64) {
+	ss.bytes += bytes
+	ss.cfg.Quotas.Stored(tenant, bytes)
 }
 
 // hold counts a reference of a tenant; drop takes it back, and releases the blob
 // behind the last one. Blobs are shared by solves of one tenant alone.
-func (s *Solves) hold(ref store.BlobRef, tenant string) {
-	h := s.blobs[ref.Blob]
+func (ss *Solves) hold(ref store.BlobRef, tenant string) {
+	h := ss.blobs[ref.Blob]
 	if h == nil {
 		h = &heldBlob{size: ref.Size, of: tenant}
-		s.blobs[ref.Blob] = h
-		s.keeps(tenant, ref.Size)
+		ss.blobs[ref.Blob] = h
+		ss.keeps(tenant, ref.Size)
 	}
 	h.refs++
 }
 
-func (s *Solves) drop(b *store.SolveBatch, ref store.BlobRef) {
-	h := s.blobs[ref.Blob]
+func (ss *Solves) drop(b *store.SolveBatch, ref store.BlobRef) {
+	h := ss.blobs[ref.Blob]
 	if h == nil {
 		return
 	}
 	if h.refs--; h.refs == 0 {
-		delete(s.blobs, ref.Blob)
-		s.keeps(h.of, -h.size)
+		delete(ss.blobs, ref.Blob)
+		ss.keeps(h.of, -h.size)
 		b.Release = append(b.Release, ref.Blob)
 	}
 }
 
 // finished files a solve that has ended under what it is looked up by.
-func (s *Solves) finished(e *solve, st *store.SolveState) {
-	s.ended = append(s.ended, e)
-	s.keeps(e.tenant, recordBytes)
+func (ss *Solves) finished(s *solve, st *store.SolveState) {
+	ss.ended = append(ss.ended, s)
+	ss.keeps(s.tenant, recordBytes)
 	if st.Content != nil && st.Result != nil {
-		s.content[*st.Content] = append(s.content[*st.Content], e)
+		ss.content[*st.Content] = append(ss.content[*st.Content], s)
 	}
-	if s.bytes > s.cfg.MaxBytes {
-		notify(s.tidy)
+	if ss.bytes > ss.cfg.MaxBytes {
+		notify(ss.tidy)
 	}
 }

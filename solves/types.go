@@ -86,25 +86,25 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (c Config) withDefaults() Config {
+func (cfg Config) withDefaults() Config {
 	span := func(d *time.Duration, zero time.Duration) {
 		if *d <= 0 {
 			*d = zero
 		}
 	}
-	span(&c.MaxAge, 7*24*time.Hour)
-	span(&c.Checkpoint, time.Second)
-	span(&c.Retry, time.Second)
-	if c.MaxBytes <= 0 {
-		c.MaxBytes = 1 << 30
+	span(&cfg.MaxAge, 7*24*time.Hour)
+	span(&cfg.Checkpoint, time.Second)
+	span(&cfg.Retry, time.Second)
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = 1 << 30
 	}
-	if c.Now == nil {
-		c.Now = time.Now
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c
+	return cfg
 }
 
 // Input is a solve that is asked for.
