@@ -16,7 +16,7 @@ import (
 
 // ErrKeyEnded is the cause with which the calls of a key end that was revoked
 // or has expired.
-var ErrKeyEnded = errors.New("service: the key was revoked or has expired")
+var ErrKeyEnded = errors.New("access: the key was revoked or has expired")
 
 // keyLook is how often a Keyring looks whether the keys have changed: what is
 // done to them takes effect within a second.

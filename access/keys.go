@@ -191,7 +191,7 @@ func (s *KeySet) Add(k Key, now time.Time) error {
 }
 
 // ErrNoKey says that there is no key of that id, or none that the caller may see.
-var ErrNoKey = errors.New("service: no such key")
+var ErrNoKey = errors.New("access: no such key")
 
 // Revoke ends a key of tenant; that of Operator ends keys of all. Revoking
 // again changes nothing.

@@ -8,14 +8,14 @@ import (
 
 // Sentinels of refused calls.
 var (
-	ErrBusy     = errors.New("service: the queue is full")
-	ErrDraining = errors.New("service: shutting down")
+	ErrBusy     = errors.New("admission: the queue is full")
+	ErrDraining = errors.New("admission: shutting down")
 	// ErrLate says that the time limit passed before a slot was free.
-	ErrLate = errors.New("service: the time limit passed in the queue")
+	ErrLate = errors.New("the time limit passed in the queue")
 )
 
 // ErrFull says that a limit on all tenants together is reached.
-var ErrFull = errors.New("service: as many exist as may, of all tenants together")
+var ErrFull = errors.New("admission: as many exist as may, of all tenants together")
 
 // OverloadError says that a call was refused because of the calls that are already
 // admitted. An OverloadError wraps ErrBusy, or ErrLate where the queue has room
@@ -28,7 +28,7 @@ type OverloadError struct {
 
 func (e *OverloadError) Error() string {
 	if e.late {
-		return fmt.Sprintf("service: the time limit would pass in the queue, which takes about %.1f s", e.Wait.Seconds())
+		return fmt.Sprintf("the time limit would pass in the queue, which takes about %.1f s", e.Wait.Seconds())
 	}
 	return ErrBusy.Error()
 }

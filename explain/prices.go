@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoPrices says that a result's bound is not made of prices.
-var ErrNoPrices = errors.New("service: the bound of this solve is not made of prices")
+var ErrNoPrices = errors.New("explain: the bound of this solve is not made of prices")
 
 // PricesMeaning goes with prices wherever they are shown.
 const PricesMeaning = "bound_fall is an upper limit on how far the bound, not the value, can fall with one more GPU " +

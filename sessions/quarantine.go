@@ -18,7 +18,7 @@ func (e *QuarantineError) Error() string {
 	if e.Seq > 0 {
 		at = fmt.Sprintf(" at event %d", e.Seq)
 	}
-	return fmt.Sprintf("service: the policy of session %s panicked%s: the session takes no events until the server starts again; its log can be read", e.Session, at)
+	return fmt.Sprintf("the policy of session %s panicked%s: the session takes no events until the server starts again; its log can be read", e.Session, at)
 }
 
 // guard calls f, which calls the policy. A panic quarantines the session: the

@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-var errNoView = errors.New("service: the policy of the session shows nothing of itself")
+var errNoView = errors.New("sessions: the policy of the session shows nothing of itself")
 
 // Status says how the session stands, of what is durable.
 func (s *Session) Status(ctx context.Context) (status online.Status, err error) {

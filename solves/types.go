@@ -15,17 +15,17 @@ import (
 // Sentinels of solves.
 var (
 	// ErrNoSolve says that there is no such solve for this tenant.
-	ErrNoSolve = errors.New("service: no such solve")
+	ErrNoSolve = errors.New("solves: no such solve")
 	// ErrGone says that the solve was deleted, or removed by age or size.
-	ErrGone = errors.New("service: the solve is deleted or expired")
+	ErrGone = errors.New("solves: the solve is deleted or expired")
 	// ErrRunning says that the solve has not ended.
-	ErrRunning = errors.New("service: the solve has not ended")
+	ErrRunning = errors.New("solves: the solve has not ended")
 	// ErrNoResult says that there is no schedule yet, or never was.
-	ErrNoResult = errors.New("service: the solve has no result")
+	ErrNoResult = errors.New("solves: the solve has no result")
 )
 
 // errCancelled is the cause of solves that were asked to end.
-var errCancelled = errors.New("service: cancelled")
+var errCancelled = errors.New("solves: cancelled")
 
 // States of a solve. The last three are final.
 const (
@@ -54,9 +54,9 @@ type KeyError struct {
 
 func (e *KeyError) Error() string {
 	if e.InFlight {
-		return fmt.Sprintf("service: the request with the idempotency key %q is being taken: try again", e.Key)
+		return fmt.Sprintf("the request with the idempotency key %q is being taken: try again", e.Key)
 	}
-	return fmt.Sprintf("service: the idempotency key %q was used for another request", e.Key)
+	return fmt.Sprintf("the idempotency key %q was used for another request", e.Key)
 }
 
 // Config sizes Solves. Zeroes are good but for Service and Store.

@@ -15,10 +15,10 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	if e.Solve != "" {
-		return fmt.Sprintf("service: solve %s is damaged: %s", e.Solve, e.What)
+		return fmt.Sprintf("solve %s is damaged: %s", e.Solve, e.What)
 	}
 	if e.Session == "" {
-		return "service: the store is damaged: " + e.What
+		return "the store is damaged: " + e.What
 	}
-	return fmt.Sprintf("service: the log of session %s is damaged at event %d: %s", e.Session, e.Seq, e.What)
+	return fmt.Sprintf("the log of session %s is damaged at event %d: %s", e.Session, e.Seq, e.What)
 }

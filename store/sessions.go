@@ -10,10 +10,10 @@ import (
 
 // ErrStorage says that the disk is full or failing: nothing was recorded, what
 // was recorded before can still be read, and the same call may succeed later.
-var ErrStorage = errors.New("service: the log cannot be written")
+var ErrStorage = errors.New("store: the log cannot be written")
 
 // ErrNoSession says that there is no session of that id, or no more.
-var ErrNoSession = errors.New("service: no such session")
+var ErrNoSession = errors.New("store: no such session")
 
 // ErrFence says that rows do not begin where the log of their session ends.
 var ErrFence = errors.New("store: the rows do not continue the log of their session")

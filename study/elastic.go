@@ -133,7 +133,7 @@ func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.I
 	in *elasticInput) (*sim.Metrics, error) {
 	p, ok := info.New(lease.Config{Seed: r.run.Seed}).(sim.ElasticPolicy)
 	if !ok {
-		return nil, fmt.Errorf("service: policy %s changes no widths", info.Name)
+		return nil, fmt.Errorf("policy %s changes no widths", info.Name)
 	}
 	// Validate has checked that the times are whole seconds.
 	cfg := sim.ElasticConfig{IntervalS: int64(s.req.IntervalS), RestartS: int64(s.req.RestartS), First: s.req.First,

@@ -165,7 +165,7 @@ func (s *series) simulate(ctx context.Context, i int) (err error) {
 	// A run has a goroutine of its own, where a panic would end the process.
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("service: a simulation panicked: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("study: a simulation panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
 	repeat := i % s.req.repeats()
@@ -320,7 +320,7 @@ func (s *series) verify(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) 
 
 // errMoved says that a run left the model: a rigid job moved to other GPUs, which a
 // schedule cannot express and the verifier cannot check.
-var errMoved = errors.New("service: the run is not in the model")
+var errMoved = errors.New("study: the run is not in the model")
 
 // playLeases runs a policy that leases GPUs.
 func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.Info,
@@ -402,4 +402,4 @@ func (e *RunError) Unwrap() error { return e.Err }
 const codeInfeasibleDecision = "infeasible_decision"
 
 // errRefused says that the verifier does not accept the schedule of a task policy.
-var errRefused = errors.New("service: the recorded run does not pass the verifier")
+var errRefused = errors.New("study: the recorded run does not pass the verifier")
