@@ -21,9 +21,9 @@ const batchBytes = 1 << 20
 // until then the policy is ahead of the log, and no caller sees the policy's state.
 // One batch is written while the next batch fills.
 type actor struct {
-	session     *Session
-	inbox chan *Promise
-	left  chan struct{} // closed when the goroutine has ended
+	session *Session
+	inbox   chan *Promise
+	left    chan struct{} // closed when the goroutine has ended
 
 	policy  online.Durable // nil: not loaded yet
 	damage  error          // why the log cannot be loaded; a second try would not help

@@ -14,7 +14,7 @@ import (
 // Session is one online session. What it needs of memory while nobody uses it
 // is this struct; an actor holds its state. Safe for concurrent use.
 type Session struct {
-	parent      *Sessions
+	parent *Sessions
 	id     string
 	meta   store.Meta
 	cfg    SessionConfig
@@ -31,10 +31,10 @@ type Session struct {
 
 	quarantine atomic.Pointer[QuarantineError] // nil: the policy never panicked
 
-	damageLogged  sync.Once // of damage
-	once  sync.Once
-	ended error         // why nothing more is taken; set before gone is closed
-	gone  chan struct{} // closed when nothing more is taken
+	damageLogged sync.Once // of damage
+	once         sync.Once
+	ended        error         // why nothing more is taken; set before gone is closed
+	gone         chan struct{} // closed when nothing more is taken
 
 	wakeMu sync.Mutex
 	wake   chan struct{} // closed and replaced when rows were added

@@ -52,7 +52,7 @@ const recordBytes = 2048
 
 // solve is one of them.
 type solve struct {
-	parent        *Solves
+	parent   *Solves
 	num      int64
 	id       string
 	tenant   string
@@ -60,11 +60,11 @@ type solve struct {
 	refused  error         // set before accepted is closed
 
 	// Of the goroutine that runs it.
-	run   service.RunFunc
-	after *hare.ReplanRequest // nil: not of an earlier plan
-	inst  *hare.Instance
-	warm  *hare.Certificate
-	place admission.Call
+	run      service.RunFunc
+	after    *hare.ReplanRequest // nil: not of an earlier plan
+	inst     *hare.Instance
+	warm     *hare.Certificate
+	place    admission.Call
 	reporter watcher
 	// release gives its place in the quota back, as often as it is called.
 	release func()

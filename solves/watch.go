@@ -22,13 +22,13 @@ const (
 // watcher turns what the solver says into events and checkpoints. It is of the
 // goroutine that runs the solve.
 type watcher struct {
-	solve            *solve
-	phase        string
-	value, bound *hare.Amount // the best heard of
-	reportedValue    *hare.Amount // the best told
-	reportedBound    *hare.Amount
-	reportedAt       time.Time
-	nextSave     time.Time
+	solve         *solve
+	phase         string
+	value, bound  *hare.Amount // the best heard of
+	reportedValue *hare.Amount // the best told
+	reportedBound *hare.Amount
+	reportedAt    time.Time
+	nextSave      time.Time
 }
 
 func (w *watcher) begin(s *solve) {
