@@ -11,21 +11,21 @@ import (
 
 type callerKey struct{}
 
-// callerOf is the key of a call; nil where the server has no keys.
+// callerOf returns the key of the caller; nil where the server has no keys.
 func callerOf(ctx context.Context) *access.Key {
 	key, _ := ctx.Value(callerKey{}).(*access.Key)
 	return key
 }
 
-// openPaths need no key: they say nothing of what anybody has.
+// openPaths can be read without a key: they disclose nothing of any tenant.
 var openPaths = map[string]bool{
 	"/healthz": true, "/readyz": true, "/v1/version": true,
 	"/": true, "/docs": true, "/docs/": true, "/openapi.json": true, "/openapi.yaml": true,
 }
 
-// authenticate lets through what has a key whose role suffices: read for GET
-// and HEAD, solve for all else; handlers may ask for more with only. The call
-// ends when its key does.
+// authenticate answers requests whose key has a role that suffices: read for GET and
+// HEAD, solve for all other methods; handlers demand more with requireAdmin. The
+// context of the request is cancelled when its key is revoked or expires.
 func (s *server) authenticate(next http.Handler) http.Handler {
 	keys := s.cfg.Keys
 	if keys == nil {
@@ -64,8 +64,9 @@ func (s *server) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// bearer is the key of an Authorization header, "" without one, and something
-// that is no key where there are several headers or another scheme.
+// bearer returns the key of an Authorization header. It returns "" where there is no
+// such header, and "none", which no key equals, where there are several or the scheme
+// is not Bearer.
 func bearer(headers []string) string {
 	if len(headers) == 0 {
 		return ""
@@ -80,8 +81,8 @@ func bearer(headers []string) string {
 	return text
 }
 
-// refuseKey answers a call without a valid key, and slows down those who try
-// many. Why a key is not valid is not said.
+// refuseKey answers a request without a valid key, and limits the rate of such requests
+// by address. The answer does not say whether the key is unknown, revoked or expired.
 func (s *server) refuseKey(w http.ResponseWriter, r *http.Request, had bool) {
 	if !had {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="hare"`)
@@ -89,7 +90,7 @@ func (s *server) refuseKey(w http.ResponseWriter, r *http.Request, had bool) {
 			"this server wants a key: send Authorization: Bearer hare_… (hare key create makes one)", nil)
 		return
 	}
-	if wait, ok := s.guesses.allow(r.RemoteAddr, s.cfg.Keys.Now()); !ok {
+	if wait, ok := s.badKeys.allow(r.RemoteAddr, s.cfg.Keys.Now()); !ok {
 		w.Header().Set("Retry-After", retryAfter(wait))
 		s.problem(w, r, http.StatusTooManyRequests, "too_many_bad_keys",
 			"too many calls with bad keys came from this address: slow down, and see that the key is right", nil)
@@ -100,15 +101,16 @@ func (s *server) refuseKey(w http.ResponseWriter, r *http.Request, had bool) {
 		"the key is unknown, revoked or expired: hare key list shows those that are valid", nil)
 }
 
-// forbidden says which role is wanted.
+// forbidden returns the refusal that names the role that is needed.
 func forbidden(need access.Role) error {
 	return &statusError{http.StatusForbidden, "forbidden",
 		"the key's role does not allow this: use one of role " + need.String()}
 }
 
-// only lets a handler run for admins alone, those of the operator where that
-// is asked; on a server without keys for all.
-func only(operator bool, f func(http.ResponseWriter,
+// requireAdmin wraps a handler that only keys of role admin may use and, where operator
+// is true, only such keys of the operator. On a server without keys every client may
+// use it.
+func requireAdmin(operator bool, f func(http.ResponseWriter,
 	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if key := callerOf(r.Context()); key != nil {
@@ -124,12 +126,13 @@ func only(operator bool, f func(http.ResponseWriter,
 	}
 }
 
-// keyEnded says that a call ends because its key has.
+// keyEnded reports whether a request was cancelled because its key was revoked or
+// expired.
 func keyEnded(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), access.ErrKeyEnded)
 }
 
-// bodyLimit is how large a body of this call may be.
+// bodyLimit returns the greatest size of the request's body, in bytes.
 func (s *server) bodyLimit(ctx context.Context) int64 {
 	if callerOf(ctx) == nil {
 		return s.cfg.MaxBodyBytes
@@ -137,7 +140,7 @@ func (s *server) bodyLimit(ctx context.Context) int64 {
 	return min(s.cfg.MaxBodyBytes, s.cfg.Quotas.Of(tenantOf(ctx)).BodyBytes)
 }
 
-// acquire takes a place of the tenant's for work.
+// acquire takes one of the slots that the tenant's quota allows for work.
 func (s *server) acquire(ctx context.Context) (release func(), err error) {
 	if callerOf(ctx) == nil {
 		return func() {}, nil

@@ -51,14 +51,14 @@ func TestBearer(t *testing.T) {
 // TestGuessesAreBounded: the table does not grow with the number of addresses,
 // and forgets the quietest first.
 func TestGuessesAreBounded(t *testing.T) {
-	g := newGuesses()
+	g := newBadKeyLimiter()
 	now := time.Unix(1, 0)
-	for range guessBurst {
+	for range badKeyBurst {
 		if _, ok := g.allow("192.0.2.1:1", now); !ok {
 			t.Fatal("refused too early")
 		}
 	}
-	for i := range 3 * guessAddresses {
+	for i := range 3 * badKeyAddresses {
 		g.allow(fmt.Sprintf("[2001:db8:%x:%x::1]:9", i>>16, i&0xffff), now)
 		if i%1000 == 0 { // is not quiet
 			if wait, ok := g.allow("192.0.2.1:2", now); ok || wait <= 0 || wait > time.Second {
@@ -66,8 +66,8 @@ func TestGuessesAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if len(g.by) != guessAddresses || g.order.Len() != guessAddresses {
-		t.Errorf("%d addresses, %d in order", len(g.by), g.order.Len())
+	if len(g.buckets) != badKeyAddresses || g.order.Len() != badKeyAddresses {
+		t.Errorf("%d addresses, %d in order", len(g.buckets), g.order.Len())
 	}
 	if _, ok := g.allow("192.0.2.1:3", now.Add(2*time.Second)); !ok {
 		t.Error("refused for ever")

@@ -1,5 +1,5 @@
-// Package api serves Hare over HTTP: thin handlers on the service, one map from
-// errors to problem documents, metrics.
+// Package api serves Hare over HTTP: routes, thin handlers that call package service,
+// the one map from errors to problem documents, and metrics.
 package api
 
 import (
@@ -21,48 +21,53 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Config tunes the server. The zero value is good.
+// Config configures the server. The zero value works.
 type Config struct {
-	// MaxBodyBytes limits request bodies, before and after decompression; zero
-	// means 64 MiB.
+	// MaxBodyBytes limits the size of a request's body, before and after decompression;
+	// zero means 64 MiB.
 	MaxBodyBytes int64
 	// BodyTime is how long a client may take to send a body; zero means 2 min.
 	BodyTime time.Duration
-	// Logger gets one line a request; nil means none.
+	// Logger gets one line for each request; nil means no log.
 	Logger *slog.Logger
-	// EngineRestarts counts restarts of LP workers, for metrics; nil means 0.
+	// EngineRestarts returns how often LP workers were restarted, for metrics; nil
+	// means never.
 	EngineRestarts func() int64
-	// Engine is the state of the LP workers, for metrics; nil means none.
+	// Engine returns the state of the LP workers, for metrics; nil means that there are
+	// none.
 	Engine func() EngineStats
-	// StoreBytes is the size of the data directory, for metrics; nil means none.
+	// StoreBytes returns the size of the data directory, for metrics; nil means that
+	// there is none.
 	StoreBytes func() int64
-	// MetricTenants is how many tenants have series of their own; zero means 50.
+	// MetricTenants is how many tenants have metric series of their own; zero means 50.
 	MetricTenants int
-	// Registry gets the metrics; nil means one of its own.
+	// Registry gets the metrics; nil means a new registry.
 	Registry *prometheus.Registry
-	// PrivateMetrics leaves /metrics out: the registry is served elsewhere.
+	// PrivateMetrics removes /metrics from the routes: the caller serves the registry
+	// elsewhere.
 	PrivateMetrics bool
-	// Tracing gets the spans; nil means no tracing.
+	// Tracing receives the spans; nil means that no spans are recorded.
 	Tracing *Tracing
-	// Heartbeat is how often a stream of events for an EventSource says that it
-	// is alive; zero means 15 s.
+	// Heartbeat is the interval of the comments that keep the connection of an idle
+	// EventSource open; zero means 15 s.
 	Heartbeat time.Duration
-	// MaxStreams limits the streams of events and decisions that are open at a
-	// time; zero means 4,096.
+	// MaxStreams limits how many streams of events and decisions are open at a time;
+	// zero means 4,096.
 	MaxStreams int
-	// MaxWhatIfs limits the what-ifs of a tenant that run at a time; zero means 4.
+	// MaxWhatIfs limits how many what-ifs of one tenant run at a time; zero means 4.
 	MaxWhatIfs int
-	// Sessions are served under /v1/sessions; nil means none.
+	// Sessions are served under /v1/sessions; nil means that the server has no
+	// sessions.
 	Sessions *sessions.Sessions
-	// Solves are kept, and served under /v1/solves; nil means that each lasts as
-	// long as its call.
+	// Solves keeps solves and is served under /v1/solves; nil means that a solve ends
+	// with its request.
 	Solves *solves.Solves
-	// Solved has the solves that explanations, prices and what-ifs are about; nil
-	// means Solves.
+	// Solved reads the stored solves that explanations, prices and what-ifs refer to;
+	// nil means Solves.
 	Solved Solved
-	// Keys are asked of callers; nil means that everybody may do everything.
+	// Keys authenticates callers; nil means that everybody may do everything.
 	Keys *access.Keyring
-	// Quotas limits what each tenant of Keys has; nil means not at all.
+	// Quotas limits each tenant of Keys; nil means no limits.
 	Quotas *admission.Quotas
 }
 
@@ -71,13 +76,13 @@ type server struct {
 	cfg     Config
 	met     *metrics
 	metrics http.Handler
-	guesses *guesses
-	streams atomic.Int64 // that are open
-	whatIfs batches
-	calls   chan struct{} // one for each call whose body is being read or worked on
+	badKeys *badKeyLimiter
+	streams atomic.Int64 // number of open streams
+	whatIfs whatIfLimiter
+	calls   chan struct{} // a semaphore: one item for each request that is admitted
 }
 
-// New returns the routes.
+// New returns the handler of all routes.
 func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.MaxBodyBytes <= 0 {
 		cfg.MaxBodyBytes = wire.DefaultMaxBytes
@@ -92,7 +97,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 		cfg.MaxStreams = 4096
 	}
 	if cfg.MaxWhatIfs <= 0 {
-		cfg.MaxWhatIfs = mostWhatIfs
+		cfg.MaxWhatIfs = defaultMaxWhatIfs
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -103,7 +108,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()
 	}
-	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), guesses: newGuesses(),
+	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), badKeys: newBadKeyLimiter(),
 		calls: make(chan struct{}, 2*svc.Capacity())}
 	if cfg.Solves != nil && cfg.Solved == nil {
 		s.cfg.Solved = cfg.Solves
@@ -114,9 +119,9 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	svc.Watch(s.hooks())
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
-	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.survive, s.harden, s.authenticate, s.compress,
+	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.recoverPanics, s.securityHeaders, s.authenticate, s.compress,
 		middleware.GetHead)
-	r.NotFound(s.nothing)
+	r.NotFound(s.pathNotFound)
 	r.MethodNotAllowed(s.methodNotAllowed(r))
 	s.solveRoutes(r)
 	r.Post("/v1/bounds", s.handle(s.admit(s.bound)))
@@ -130,7 +135,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	r.Get("/healthz", s.handle(s.health))
 	r.Get("/readyz", s.handle(s.ready))
 	if !cfg.PrivateMetrics {
-		r.Get("/metrics", s.handle(only(true, s.measurements), "name[]"+often))
+		r.Get("/metrics", s.handle(requireAdmin(true, s.measurements), "name[]"+repeatable))
 	}
 	r.Get("/openapi.json", s.handle(s.specificationJSON))
 	r.Get("/openapi.yaml", s.handle(s.specificationYAML))
@@ -139,7 +144,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	return r
 }
 
-// methodNotAllowed names the methods that the path has.
+// methodNotAllowed answers 405 and names the methods that the path has.
 func (s *server) methodNotAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string

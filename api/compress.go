@@ -11,8 +11,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// leastCompressed is the size, in bytes, from which on answers are compressed.
-const leastCompressed = 1 << 10
+// minCompressed is the least size, in bytes, of an answer that is compressed.
+const minCompressed = 1 << 10
 
 type encoder interface {
 	io.WriteCloser
@@ -30,56 +30,56 @@ var encoders = map[string]*sync.Pool{
 	}},
 }
 
-// compressWriter compresses an answer of at least leastCompressed bytes.
+// compressWriter compresses an answer of at least minCompressed bytes.
 type compressWriter struct {
 	http.ResponseWriter
-	coding string
-	status int
-	held   []byte // the answer so far, while it is shorter than leastCompressed
-	z      encoder
+	coding   string
+	status   int
+	buffered []byte // the answer so far, while it is shorter than minCompressed
+	z        encoder
 }
 
-func (w *compressWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (cw *compressWriter) Unwrap() http.ResponseWriter { return cw.ResponseWriter }
 
-func (w *compressWriter) started() bool { return w.status != 0 }
+func (cw *compressWriter) started() bool { return cw.status != 0 }
 
-func (w *compressWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
+func (cw *compressWriter) WriteHeader(status int) {
+	if cw.status == 0 {
+		cw.status = status
 	}
 }
 
-func (w *compressWriter) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	if w.z != nil {
-		return w.z.Write(b)
+func (cw *compressWriter) Write(b []byte) (int, error) {
+	cw.WriteHeader(http.StatusOK)
+	if cw.z != nil {
+		return cw.z.Write(b)
 	}
-	if len(w.held)+len(b) < leastCompressed {
-		w.held = append(w.held, b...)
+	if len(cw.buffered)+len(b) < minCompressed {
+		cw.buffered = append(cw.buffered, b...)
 		return len(b), nil
 	}
-	w.Header().Set("Content-Encoding", w.coding)
-	w.Header().Del("Content-Length")
-	w.ResponseWriter.WriteHeader(w.status)
-	w.z = encoders[w.coding].Get().(encoder)
-	w.z.Reset(w.ResponseWriter)
-	if _, err := w.z.Write(w.held); err != nil {
+	cw.Header().Set("Content-Encoding", cw.coding)
+	cw.Header().Del("Content-Length")
+	cw.ResponseWriter.WriteHeader(cw.status)
+	cw.z = encoders[cw.coding].Get().(encoder)
+	cw.z.Reset(cw.ResponseWriter)
+	if _, err := cw.z.Write(cw.buffered); err != nil {
 		return 0, err
 	}
-	return w.z.Write(b)
+	return cw.z.Write(b)
 }
 
 // finish sends a short answer as it is, or ends the compressed answer.
-func (w *compressWriter) finish() {
+func (cw *compressWriter) finish() {
 	switch {
-	case w.z != nil:
+	case cw.z != nil:
 		// An error here means that the client is gone.
-		_ = w.z.Close()
-		w.z.Reset(nil)
-		encoders[w.coding].Put(w.z)
-	case w.status != 0:
-		w.ResponseWriter.WriteHeader(w.status)
-		_, _ = w.ResponseWriter.Write(w.held)
+		_ = cw.z.Close()
+		cw.z.Reset(nil)
+		encoders[cw.coding].Put(cw.z)
+	case cw.status != 0:
+		cw.ResponseWriter.WriteHeader(cw.status)
+		_, _ = cw.ResponseWriter.Write(cw.buffered)
 	}
 }
 
@@ -99,8 +99,8 @@ func (s *server) compress(next http.Handler) http.Handler {
 	})
 }
 
-// contentCoding returns the one of zstd and gzip that the client prefers, and zstd
-// where the client prefers neither; "" where the client accepts neither.
+// contentCoding returns whichever of zstd and gzip the client prefers, zstd where both
+// are equal, and "" where the client accepts neither.
 func contentCoding(headers []string) string {
 	best, most := "", 0.0
 	for _, coding := range []string{"zstd", "gzip"} {

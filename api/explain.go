@@ -14,28 +14,29 @@ import (
 	"github.com/hare-sched/hare/plot"
 )
 
-// Solved gives what stored solves were asked and what they answered.
+// Solved reads the instances and the results of stored solves.
 type Solved interface {
 	Instance(ctx context.Context, tenant, id string) (*hare.Instance, error)
 	Result(ctx context.Context, tenant, id string) (*hare.Result, error)
 }
 
-// maxListedJobs limits a list of the jobs of a solve.
+// maxListedJobs limits how many jobs of a solve one answer lists.
 const maxListedJobs = 10_000
 
-// explainRoutes are there with or without Config.Solved.
+// explainRoutes adds routes that exist also without Config.Solved: they answer 404
+// then.
 func (s *server) explainRoutes(r chi.Router) {
 	r.Get("/v1/solves/{id}/jobs", s.handle(s.admit(s.listSolvedJobs), "sort", "limit"))
 	r.Get("/v1/solves/{id}/jobs/{job}", s.handle(s.admit(s.explainJob), "by_s", "earlier_s", "time_limit_s"))
 }
 
-// solved gives instance and result of the solve in the path.
+// solved returns the instance and the result of the solve in the path.
 func (s *server) solved(r *http.Request) (*hare.Instance, *hare.Result, error) {
 	return s.stored(r, chi.URLParam(r, "id"))
 }
 
-// stored is a solve that the server keeps, of the caller's tenant. A plan for
-// the rest of an earlier one is about that rest.
+// stored returns the instance and the result of a stored solve of the caller's tenant.
+// For a replan, the instance is the remaining work that was planned.
 func (s *server) stored(r *http.Request, id string) (*hare.Instance, *hare.Result, error) {
 	if s.cfg.Solved == nil {
 		return nil, nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
@@ -43,7 +44,7 @@ func (s *server) stored(r *http.Request, id string) (*hare.Instance, *hare.Resul
 	return answered(r, s.cfg.Solved, tenantOf(r.Context()), id)
 }
 
-// answered is the result of a solve and the instance that it is about.
+// answered returns the result of a solve and the instance that the result schedules.
 func answered(r *http.Request, of Solved, tenant, id string) (*hare.Instance, *hare.Result, error) {
 	res, err := of.Result(r.Context(), tenant, id)
 	if err != nil {
@@ -53,20 +54,20 @@ func answered(r *http.Request, of Solved, tenant, id string) (*hare.Instance, *h
 	return inst, res, err
 }
 
-// planned is the instance that the result of a solve is about: for a plan for
-// the rest of an earlier one that rest, else what was asked.
+// planned returns the instance that a result schedules: for a replan the remaining work
+// of the earlier plan, otherwise the instance of the request.
 func planned(r *http.Request, of Solved, tenant, id string, res *hare.Result) (*hare.Instance, error) {
 	switch {
 	case res.Replan == nil:
 		return of.Instance(r.Context(), tenant, id)
 	case res.Replan.Rest == nil:
-		return nil, plot.ErrNoSchedule // detail none leaves both out
+		return nil, plot.ErrNoSchedule // option detail "none" omits rest and schedule
 	}
 	return res.Replan.Rest, nil
 }
 
-// secondsOf reads a positive time of the query, in microseconds; 0 where it is
-// not there.
+// secondsOf reads a positive time in seconds from the query and returns microseconds; 0
+// where the parameter is absent.
 func secondsOf(r *http.Request, name string) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -103,11 +104,11 @@ func secondsOf(r *http.Request, name string) (int64, error) {
 //	@Failure		503	{object}	openapi.Problem		"busy, late or draining: Retry-After says when to come back"
 //	@Router			/v1/solves/{id}/jobs/{job} [get]
 func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
-	if _, err := accepted(r, kindJSON); err != nil {
+	if _, err := negotiate(r, kindJSON); err != nil {
 		return err
 	}
 	job := chi.URLParam(r, "job")
-	if r.URL.RawPath != "" { // the router takes it only where it differs
+	if r.URL.RawPath != "" { // the router decodes the path only where RawPath is empty
 		var err error
 		if job, err = url.PathUnescape(job); err != nil {
 			return &statusError{http.StatusBadRequest, "bad_path", "the job in the path is not percent-encoded"}
@@ -129,10 +130,10 @@ func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// A day is more than any server allows.
+	// The cap of one day keeps the conversion from overflowing; servers allow less.
 	x, err := s.svc.Explain(r.Context(), inst, res, req, time.Duration(min(limit, 86400*1e6))*time.Microsecond)
 	if err != nil {
-		return notFound(err)
+		return jobNotFound(err)
 	}
 	return answerJSON(w, http.StatusOK, x)
 }
@@ -158,7 +159,7 @@ func (s *server) explainJob(w http.ResponseWriter, r *http.Request) error {
 //	@Failure		503	{object}	openapi.Problem		"busy or draining: Retry-After says when to come back"
 //	@Router			/v1/solves/{id}/jobs [get]
 func (s *server) listSolvedJobs(w http.ResponseWriter, r *http.Request) error {
-	if _, err := accepted(r, kindJSON); err != nil {
+	if _, err := negotiate(r, kindJSON); err != nil {
 		return err
 	}
 	limit := int64(100)
@@ -182,8 +183,8 @@ func (s *server) listSolvedJobs(w http.ResponseWriter, r *http.Request) error {
 	}{len(inst.Jobs), jobs})
 }
 
-// notFound makes a 404 of a job that is not there.
-func notFound(err error) error {
+// jobNotFound turns an error about an absent job into a 404.
+func jobNotFound(err error) error {
 	var none *explain.NoJobError
 	if errors.As(err, &none) {
 		return &statusError{http.StatusNotFound, "no_such_job", none.Error()}

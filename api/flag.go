@@ -2,7 +2,7 @@ package api
 
 import "net/http"
 
-// flag reads a query parameter that is true or false; without it, false.
+// flag reads a boolean query parameter; false where the parameter is absent.
 func flag(r *http.Request, name string) (bool, error) {
 	q := r.URL.Query()
 	if !q.Has(name) {

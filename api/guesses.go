@@ -11,70 +11,75 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Calls with bad keys that an address may send: at once, and a second after
-// that. No key could be guessed without: this bounds the noise.
+// An address may send badKeyBurst calls with bad keys at once, and badKeyRate a second
+// after that. Keys are too long to be guessed in any case: the limit keeps the load and
+// the log small.
 const (
-	guessBurst = 20
-	guessRate  = 1
-	// guessAddresses bounds the table: the address that was quiet longest
-	// leaves it.
-	guessAddresses = 16_384
+	badKeyBurst = 20
+	badKeyRate  = 1
+	// badKeyAddresses limits the size of the table: the least recently seen address is
+	// removed.
+	badKeyAddresses = 16_384
 )
 
-// guesses limits calls with bad keys by address. Safe for concurrent use.
-type guesses struct {
-	mu    sync.Mutex
-	by    map[netip.Prefix]*list.Element
-	order list.List // of *guesser, that of the last call first
+// badKeyLimiter limits calls with bad keys by address with token buckets. It is safe
+// for concurrent use.
+type badKeyLimiter struct {
+	mu      sync.Mutex
+	buckets map[netip.Prefix]*list.Element
+	order   list.List // of *badKeyBucket, the most recently used first
 }
 
-type guesser struct {
-	from    netip.Prefix
+type badKeyBucket struct {
+	network netip.Prefix
 	limiter *rate.Limiter
 }
 
-func newGuesses() *guesses { return &guesses{by: map[netip.Prefix]*list.Element{}} }
+func newBadKeyLimiter() *badKeyLimiter {
+	return &badKeyLimiter{buckets: map[netip.Prefix]*list.Element{}}
+}
 
-// allow counts a call from an address and port; wait is when the next one may
-// come where it is refused.
-func (g *guesses) allow(address string, now time.Time) (wait time.Duration, ok bool) {
+// allow counts a call from an address and port. Where the call is refused, wait is the
+// time until the next one may come.
+func (bl *badKeyLimiter) allow(address string, now time.Time) (wait time.Duration, ok bool) {
 	from := network(address)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e := g.by[from]
+	bl.mu.Lock()
+	defer bl.mu.Unlock()
+	e := bl.buckets[from]
 	if e == nil {
-		if len(g.by) >= guessAddresses {
-			last := g.order.Back()
-			delete(g.by, last.Value.(*guesser).from)
-			g.order.Remove(last)
+		if len(bl.buckets) >= badKeyAddresses {
+			last := bl.order.Back()
+			delete(bl.buckets, last.Value.(*badKeyBucket).network)
+			bl.order.Remove(last)
 		}
-		e = g.order.PushFront(&guesser{from, rate.NewLimiter(guessRate, guessBurst)})
-		g.by[from] = e
+		e = bl.order.PushFront(&badKeyBucket{from, rate.NewLimiter(badKeyRate, badKeyBurst)})
+		bl.buckets[from] = e
 	}
-	g.order.MoveToFront(e)
-	l := e.Value.(*guesser).limiter
+	bl.order.MoveToFront(e)
+	l := e.Value.(*badKeyBucket).limiter
 	if l.AllowN(now, 1) {
 		return 0, true
 	}
-	return time.Duration((1 - l.TokensAt(now)) / guessRate * float64(time.Second)), false
+	return time.Duration((1 - l.TokensAt(now)) / badKeyRate * float64(time.Second)), false
 }
 
-// network is what one guesser commands: an address, or 64 bits of IPv6.
+// network returns the network that one caller is assumed to control: an IPv4 address or
+// an IPv6 /64.
 func network(address string) netip.Prefix {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return netip.Prefix{} // not TCP: all share one place
+		return netip.Prefix{} // callers that do not come over TCP share one bucket
 	}
 	ip := at.Addr().Unmap().WithZone("")
 	bits := 64
 	if ip.Is4() {
 		bits = 32
 	}
-	p, _ := ip.Prefix(bits) // the number of bits fits
+	p, _ := ip.Prefix(bits) // no error: the number of bits fits
 	return p
 }
 
-// retryAfter is a time to wait in whole seconds, 1 at least.
+// retryAfter formats a time to wait in whole seconds, at least 1.
 func retryAfter(wait time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(min(wait.Seconds(), 86_400)))))
 }

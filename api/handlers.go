@@ -19,19 +19,20 @@ const (
 	kindText   = "text/plain; charset=utf-8"
 )
 
-// handle turns a handler that returns errors into one of net/http. Of a query the
-// handler gets the parameters that are named here, and others are refused.
+// handle turns a handler that returns errors into an http.HandlerFunc. Query parameters
+// that takes does not name are refused.
 func (s *server) handle(f func(http.ResponseWriter, *http.Request) error, takes ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := onlyQuery(r, takes)
+		err := checkQuery(r, takes)
 		if err == nil {
 			err = f(w, r)
 		}
 		switch {
 		case err == nil:
 		case started(w):
-			// The client is gone, or the rest cannot be read. The connection
-			// breaks, so that what was sent does not pass for the whole.
+			// Either the client has disconnected or the stored answer cannot be read.
+			// The connection is closed, so that the client notices that the answer is
+			// incomplete.
 			s.cfg.Logger.Warn("answer broken off", "request_id", requestID(r.Context()), "error", err)
 			panic(http.ErrAbortHandler)
 		default:
@@ -40,13 +41,14 @@ func (s *server) handle(f func(http.ResponseWriter, *http.Request) error, takes 
 	}
 }
 
-// admit sends a call away before its body is read when as many are in hand as
-// may run and wait, so that memory is bounded by their number and size.
+// admit refuses a request before its body is read when as many are admitted as may run
+// and wait, so that memory is bounded by the number of requests and the size of their
+// bodies.
 func (s *server) admit(f func(http.ResponseWriter,
 	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		// The tenant's own quota comes first, so that one that has used it up
-		// learns nothing of the others, and takes no place from them.
+		// The tenant's quota is checked first, so that a tenant that has used its quota
+		// neither learns about the load of others nor takes a slot from them.
 		release, err := s.acquire(r.Context())
 		if err != nil {
 			return err
@@ -56,7 +58,7 @@ func (s *server) admit(f func(http.ResponseWriter,
 	}
 }
 
-// count is admit without the tenant's quota.
+// count is admit without the check of the tenant's quota.
 func (s *server) count(f func(http.ResponseWriter,
 	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -90,7 +92,7 @@ func (s *server) count(f func(http.ResponseWriter,
 //	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
 //	@Router			/v1/bounds [post]
 func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
-	if _, err := accepted(r, kindJSON); err != nil {
+	if _, err := negotiate(r, kindJSON); err != nil {
 		return err
 	}
 	req, err := s.read(w, r, "method")
@@ -137,7 +139,7 @@ func (s *server) bound(w http.ResponseWriter, r *http.Request) error {
 //	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
 //	@Router			/v1/verify [post]
 func (s *server) verify(w http.ResponseWriter, r *http.Request) error {
-	if _, err := accepted(r, kindJSON); err != nil {
+	if _, err := negotiate(r, kindJSON); err != nil {
 		return err
 	}
 	req, err := s.read(w, r, "result")
@@ -152,7 +154,7 @@ func (s *server) verify(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(rep)
 }
 
-// version names the program.
+// version returns name and version of the program.
 //
 //	@Summary	Versions of Hare and of HiGHS
 //	@Tags		server
@@ -165,7 +167,7 @@ func (s *server) version(w http.ResponseWriter, _ *http.Request) error {
 	return json.NewEncoder(w).Encode(map[string]string{"version": s.svc.Version(), "highs": s.svc.EngineVersion()})
 }
 
-// health says that the process answers.
+// health reports that the process answers requests.
 //
 //	@Summary	Liveness
 //	@Tags		server
@@ -177,7 +179,7 @@ func (s *server) health(w http.ResponseWriter, _ *http.Request) error {
 	return write(w, kindText, []byte("ok\n"))
 }
 
-// ready says whether new work is taken.
+// ready reports whether the server takes new work.
 //
 //	@Summary	Readiness
 //	@Tags		server
@@ -193,7 +195,7 @@ func (s *server) ready(w http.ResponseWriter, _ *http.Request) error {
 	return write(w, kindText, []byte("ready\n"))
 }
 
-// measurements are the metrics.
+// measurements serves the metrics.
 //
 //	@Summary	Metrics in the text format of Prometheus, or as OpenMetrics
 //	@Tags		server
@@ -203,13 +205,13 @@ func (s *server) ready(w http.ResponseWriter, _ *http.Request) error {
 //	@Success	200	{string}	string	"the metrics"
 //	@Router		/metrics [get]
 func (s *server) measurements(w http.ResponseWriter, r *http.Request) error {
-	// Compression is left to this server's own middleware.
+	// The middleware of this server compresses the answer.
 	r.Header.Del("Accept-Encoding")
 	s.metrics.ServeHTTP(w, r)
 	return nil
 }
 
-// specificationJSON is this interface, described.
+// specificationJSON serves the OpenAPI specification as JSON.
 //
 //	@Summary	This specification as JSON
 //	@Tags		documentation
@@ -221,7 +223,7 @@ func (s *server) specificationJSON(w http.ResponseWriter, _ *http.Request) error
 	return write(w, kindJSON, openapi.JSON)
 }
 
-// specificationYAML is the same in YAML.
+// specificationYAML serves the OpenAPI specification as YAML.
 //
 //	@Summary	This specification as YAML
 //	@Tags		documentation

@@ -2,9 +2,9 @@ package api
 
 import "net/http"
 
-// harden sets what keeps a browser from doing with an answer what it is not
-// for. Pages set a Content-Security-Policy of their own.
-func (s *server) harden(next http.Handler) http.Handler {
+// securityHeaders sets headers that keep browsers from guessing media types, framing
+// and running answers. Pages replace the Content-Security-Policy with their own.
+func (s *server) securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")

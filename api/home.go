@@ -9,10 +9,10 @@ import (
 	"github.com/hare-sched/hare/web"
 )
 
-// homeLink is a path that the home page leads to.
+// homeLink is a link on the home page.
 type homeLink struct {
 	Path, Text string
-	Key        bool // a browser cannot open it, because it wants a key
+	Key        bool // a browser cannot open the path, because the path demands a key
 }
 
 var homeBody = template.Must(template.New("").Parse(`<h1>Hare</h1>{{.Theme}}
@@ -25,7 +25,7 @@ best one.</p>
 <p class="soft">hare {{.Version}}</p>
 `))
 
-// homeLinks are what this server has, of what a visitor may want to see.
+// homeLinks returns links to the parts that this server is configured with.
 func (s *server) homeLinks() []homeLink {
 	keys := s.cfg.Keys != nil
 	links := []homeLink{
@@ -47,7 +47,7 @@ func (s *server) homeLinks() []homeLink {
 	return links
 }
 
-// home says what this is, as a page for browsers and as text for all else.
+// home describes the server, as a page for browsers and as text for other clients.
 //
 //	@Summary	What this server is, with links to what it has
 //	@Tags		documentation
@@ -86,7 +86,7 @@ func (s *server) homeText() string {
 	return b.String()
 }
 
-// writePage sends a page, which may run its own scripts and no other.
+// writePage sends a page whose Content-Security-Policy allows its own scripts only.
 func writePage(w http.ResponseWriter, p *web.Page) error {
 	w.Header().Set("Content-Security-Policy", p.Kind.Policy()+"; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -105,9 +105,9 @@ func (s *server) docs(w http.ResponseWriter, _ *http.Request) error {
 	return writePage(w, &web.Page{Kind: web.Docs, Title: "Hare over HTTP"})
 }
 
-// nothing answers for paths that no route has. The page at /docs is found with
-// a slash too.
-func (s *server) nothing(w http.ResponseWriter, r *http.Request) {
+// pathNotFound answers 404 where no route matches. The path /docs/ is redirected to
+// /docs.
+func (s *server) pathNotFound(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/docs/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		http.Redirect(w, r, "/docs", http.StatusPermanentRedirect)
 		return

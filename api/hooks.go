@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
-// about names a request and its trace in a line of the log.
+// about returns the attributes that name a request and its trace in a line of the log.
 func about(ctx context.Context) []any {
 	line := []any{"request_id", requestID(ctx)}
 	if id := traceID(ctx); id != "" {
@@ -24,12 +24,12 @@ func about(ctx context.Context) []any {
 	return line
 }
 
-// subject names the solve or the session of a request, from the path or from
-// the Location of what was created.
+// subject returns the log attributes of the solve or the session of a request, taken
+// from the path or from the Location of what was created.
 func subject(r *http.Request, route string, answer http.Header) (line []any) {
 	id := chi.URLParam(r, "id")
 	if len(id) > loggedID {
-		id = "" // no id is so long, but a key is that got into its place
+		id = "" // ids are never this long: the client may have put a key in the path
 	}
 	for _, kind := range []struct{ path, name string }{{"/v1/solves", "solve"}, {"/v1/sessions", "session"}} {
 		if !strings.HasPrefix(route, kind.path) {
@@ -45,7 +45,7 @@ func subject(r *http.Request, route string, answer http.Header) (line []any) {
 	return line
 }
 
-// solveID names a solve: one without a record of its own by its request.
+// solveID returns the id of a stored solve, or the id of the request for others.
 func solveID(ctx context.Context) string {
 	if id := service.SolveID(ctx); id != "" {
 		return id
@@ -60,7 +60,7 @@ func (s *server) hooks() service.Hooks {
 			s.met.waits.Observe(time.Since(began).Seconds())
 			if s.cfg.Tracing != nil {
 				_, span := s.cfg.Tracing.tracer.Start(ctx, "queue", trace.WithTimestamp(began))
-				fail(span, err)
+				failSpan(span, err)
 				span.End()
 			}
 		},
@@ -82,7 +82,7 @@ func (s *server) hooks() service.Hooks {
 	}
 }
 
-// committed follows what becomes durable of a solve.
+// committed logs and measures a commit of the store of solves.
 func (s *server) committed(ctx context.Context, began time.Time, bytes int, err error) {
 	s.met.commits.took.Observe(time.Since(began).Seconds())
 	if err == nil {
@@ -90,17 +90,17 @@ func (s *server) committed(ctx context.Context, began time.Time, bytes int, err 
 	} else {
 		s.met.commits.failures.Inc()
 	}
-	// A commit that belongs to no one call has no trace to stand in.
+	// A commit that no single request caused has no trace to belong to.
 	if s.cfg.Tracing != nil && trace.SpanContextFromContext(ctx).IsValid() {
 		_, span := s.cfg.Tracing.tracer.Start(ctx, "commit", trace.WithTimestamp(began),
 			trace.WithAttributes(attribute.Int("hare.bytes", bytes)))
-		fail(span, err)
+		failSpan(span, err)
 		span.End()
 	}
 }
 
-// solving follows one solve: two lines in the log, a span with one below it for
-// each phase, and the metrics.
+// solving observes one solve: two lines of the log, a span with a child span for each
+// phase, and metrics.
 func (s *server) solving(ctx context.Context, inst *hare.Instance,
 	opt hare.Options) (context.Context, func(service.PhaseEvent), func(*hare.Result, error)) {
 	gpus := 0
@@ -163,17 +163,18 @@ func outcomeLine(r *hare.Result) []any {
 		"assign_s", t.Assign.Seconds(), "improve_s", t.Improve.Seconds(), "verify_s", t.Verify.Seconds())
 }
 
-// solveSpans are the span of a solve and that of the phase it is in. They are
-// used from the goroutine of the solve alone.
+// solveSpans holds the span of a solve and the span of its current phase. Only the
+// goroutine of the solve uses it.
 type solveSpans struct {
 	tracer trace.Tracer
 	span   trace.Span
 	name   string
-	phase  trace.Span // nil before the first
+	phase  trace.Span // nil before the first phase
 	last   service.PhaseEvent
 }
 
-// solve begins the span of a solve: below that of its request, if there is one.
+// solve begins the span of a solve, as a child of the request's span where there is
+// one.
 func (t *Tracing) solve(ctx context.Context, jobs, gpus int, tenant string) (context.Context, *solveSpans) {
 	attrs := []attribute.KeyValue{attribute.Int("hare.jobs", jobs), attribute.Int("hare.gpus", gpus),
 		attribute.String("hare.solve_id", solveID(ctx))}
@@ -184,40 +185,40 @@ func (t *Tracing) solve(ctx context.Context, jobs, gpus int, tenant string) (con
 	return ctx, &solveSpans{tracer: t.tracer, span: span}
 }
 
-func (s *solveSpans) progress(e service.PhaseEvent) {
-	s.last = e // what a new phase finds, the one before it left
-	if s.phase == nil || e.Phase != s.name {
-		s.endPhase()
-		s.name = e.Phase
-		_, s.phase = s.tracer.Start(trace.ContextWithSpan(context.Background(), s.span), e.Phase)
+func (ss *solveSpans) progress(e service.PhaseEvent) {
+	ss.last = e // the previous phase left the value and the bound that a new phase begins with
+	if ss.phase == nil || e.Phase != ss.name {
+		ss.endPhase()
+		ss.name = e.Phase
+		_, ss.phase = ss.tracer.Start(trace.ContextWithSpan(context.Background(), ss.span), e.Phase)
 	}
 }
 
-func (s *solveSpans) endPhase() {
-	if s.phase == nil {
+func (ss *solveSpans) endPhase() {
+	if ss.phase == nil {
 		return
 	}
-	s.phase.SetAttributes(pair(s.last.Value, s.last.Bound)...)
-	s.phase.End()
-	s.phase = nil
+	ss.phase.SetAttributes(pair(ss.last.Value, ss.last.Bound)...)
+	ss.phase.End()
+	ss.phase = nil
 }
 
-func (s *solveSpans) end(res *hare.Result, err error) {
+func (ss *solveSpans) end(res *hare.Result, err error) {
 	if res != nil {
-		s.last.Value, s.last.Bound = res.Value, res.Bound
+		ss.last.Value, ss.last.Bound = res.Value, res.Bound
 	}
-	s.endPhase()
-	fail(s.span, err)
+	ss.endPhase()
+	failSpan(ss.span, err)
 	if res != nil {
-		s.span.SetAttributes(attribute.String("hare.termination", res.Termination),
+		ss.span.SetAttributes(attribute.String("hare.termination", res.Termination),
 			attribute.Bool("hare.reproducible", res.Reproducible))
-		s.span.SetAttributes(pair(res.Value, res.Bound)...)
+		ss.span.SetAttributes(pair(res.Value, res.Bound)...)
 		if g, ok := res.Gap(); ok {
 			f, _ := g.Float64()
-			s.span.SetAttributes(attribute.Float64("hare.gap", f))
+			ss.span.SetAttributes(attribute.Float64("hare.gap", f))
 		}
 	}
-	s.span.End()
+	ss.span.End()
 }
 
 func pair(value, bound *hare.Amount) (attrs []attribute.KeyValue) {

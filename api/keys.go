@@ -20,17 +20,17 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// keyRoutes are there with or without Config.Keys.
+// keyRoutes adds routes that exist also without Config.Keys: they answer 404 then.
 func (s *server) keyRoutes(r chi.Router) {
-	r.Get("/v1/keys", s.handle(s.keyed(only(false, s.listKeys))))
-	r.Post("/v1/keys", s.handle(s.keyed(only(false, s.createKey))))
-	r.Delete("/v1/keys/{id}", s.handle(s.keyed(only(false, s.revokeKey))))
-	r.Get("/v1/quota", s.handle(s.keyed(s.getQuota)))
-	r.Put("/v1/quotas/{tenant}", s.handle(s.keyed(only(true, s.setQuota))))
+	r.Get("/v1/keys", s.handle(s.requireKeys(requireAdmin(false, s.listKeys))))
+	r.Post("/v1/keys", s.handle(s.requireKeys(requireAdmin(false, s.createKey))))
+	r.Delete("/v1/keys/{id}", s.handle(s.requireKeys(requireAdmin(false, s.revokeKey))))
+	r.Get("/v1/quota", s.handle(s.requireKeys(s.getQuota)))
+	r.Put("/v1/quotas/{tenant}", s.handle(s.requireKeys(requireAdmin(true, s.setQuota))))
 }
 
-// keyed refuses where the server has no keys.
-func (s *server) keyed(f func(http.ResponseWriter,
+// requireKeys wraps a handler that answers 404 where the server has no keys.
+func (s *server) requireKeys(f func(http.ResponseWriter,
 	*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.cfg.Keys == nil {
@@ -41,7 +41,8 @@ func (s *server) keyed(f func(http.ResponseWriter,
 	}
 }
 
-// keyJSON describes a key; Key is there once, when it is made.
+// keyJSON describes a key. Key is the secret text; only the answer that creates a key
+// has it.
 type keyJSON struct {
 	ID      string `json:"id"`
 	Tenant  string `json:"tenant"`
@@ -66,7 +67,7 @@ func describeKey(k *access.Key, now time.Time) keyJSON {
 	return d
 }
 
-// listKeys lists the keys.
+// listKeys answers with the keys.
 //
 //	@Summary		List the API keys of the tenant
 //	@Description	Never their secrets. A key of tenant "*" sees those of all tenants.
@@ -117,7 +118,8 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if ask.Tenant != caller.Tenant && caller.Tenant != access.Operator {
-		// The same for all names, so that it tells of none.
+		// The answer is the same whether the tenant exists or not, so that it discloses
+		// nothing.
 		return &statusError{http.StatusForbidden, "forbidden",
 			"this key makes keys of its own tenant alone: leave tenant out"}
 	}
@@ -145,16 +147,17 @@ func (s *server) createKey(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusCreated, d)
 }
 
-// change changes the keys; once begun, it does not end with the call.
+// change changes the set of keys. Once the change has begun, a disconnecting client
+// does not cancel it.
 func (s *server) change(r *http.Request, f func(*access.KeySet) error) error {
 	err := s.cfg.Keys.Update(context.WithoutCancel(r.Context()), f)
 	if bad := (*store.CorruptError)(nil); errors.As(err, &bad) {
-		return errors.New(bad.What) // for the log: where the file is, is nobody's business
+		return errors.New(bad.What) // for the log: a client must not see the path of the file
 	}
 	return err
 }
 
-// revokeKey ends a key.
+// revokeKey revokes a key.
 //
 //	@Summary		Revoke an API key
 //	@Description	At once: calls that it has open end, streams too. Revoking it again changes nothing.
@@ -181,7 +184,7 @@ func (s *server) revokeKey(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// quotaJSON is what a tenant may have and has.
+// quotaJSON is the quota of a tenant and its present use.
 type quotaJSON struct {
 	Tenant string          `json:"tenant"`
 	Quota  admission.Quota `json:"quota"`
@@ -202,7 +205,7 @@ func (s *server) quotaOf(tenant, owner string) quotaJSON {
 	return quotaJSON{tenant, q, usedJSON{u.Solves, u.StoredBytes, u.Sessions, u.Streams}}
 }
 
-// getQuota says what the tenant may have.
+// getQuota answers with the quota of the caller's tenant.
 //
 //	@Summary	What the tenant of the key may have, and has
 //	@Tags		keys
@@ -215,7 +218,7 @@ func (s *server) getQuota(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusOK, s.quotaOf(callerOf(r.Context()).Tenant, tenantOf(r.Context())))
 }
 
-// setQuota says what a tenant may have.
+// setQuota sets the quota of a tenant.
 //
 //	@Summary		Set what a tenant may have
 //	@Description	For a key of tenant "*" with role admin. What is left out, or 0, is the server's default.
@@ -264,10 +267,11 @@ func (s *server) setQuota(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusOK, s.quotaOf(tenant, owner))
 }
 
-// smallBody is enough for what describes a key or a quota.
-const smallBody = 16 << 10
+// maxSmallBody is the greatest size, in bytes, of a document that describes a key or a
+// quota.
+const maxSmallBody = 16 << 10
 
-// readSmall decodes a small body strictly.
+// readSmall decodes the document of a key or a quota; unknown fields are refused.
 func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) error {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
@@ -276,12 +280,12 @@ func (s *server) readSmall(w http.ResponseWriter, r *http.Request, into any) err
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(body, smallBody+1))
+	text, err := io.ReadAll(io.LimitReader(body, maxSmallBody+1))
 	if err != nil {
 		return err
 	}
-	if len(text) > smallBody {
-		return &http.MaxBytesError{Limit: smallBody}
+	if len(text) > maxSmallBody {
+		return &http.MaxBytesError{Limit: maxSmallBody}
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {

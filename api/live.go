@@ -22,13 +22,13 @@ type feed[T any] struct {
 	// code returns the code of an error that ended the items.
 	code func(error) string
 	// ahead is how many items are buffered for a slow client.
-	ahead int
-	retry time.Duration // reconnection time that is sent to an EventSource; 0 is not sent
+	buffer int
+	retry  time.Duration // reconnection time that is sent to an EventSource; 0 is not sent
 }
 
-// behind returns the id after which a stream begins: the Last-Event-ID of an
-// EventSource that reconnects, or ?after=.
-func behind(r *http.Request) (int64, error) {
+// resumeAfter returns the id after which a stream begins: the Last-Event-ID of an
+// EventSource that reconnects, or the query parameter after.
+func resumeAfter(r *http.Request) (int64, error) {
 	after, err := number(r, "after")
 	if err != nil {
 		return 0, err
@@ -42,8 +42,8 @@ func behind(r *http.Request) (int64, error) {
 	return after, nil
 }
 
-// found is one step of a feed.
-type found[T any] struct {
+// feedStep is an item of a feed, or the error that ended the feed.
+type feedStep[T any] struct {
 	item T
 	err  error
 }
@@ -62,13 +62,13 @@ func follow[T any](s *server, w http.ResponseWriter, r *http.Request, events boo
 	defer end()
 	ctx, cancel := context.WithCancel(r.Context())
 	// The goroutine reads items ahead of the client.
-	next, gone := make(chan found[T], f.ahead), make(chan struct{})
+	next, gone := make(chan feedStep[T], f.buffer), make(chan struct{})
 	go func() {
 		defer close(gone)
 		defer close(next)
 		for item, err := range f.items(ctx) {
 			select {
-			case next <- found[T]{item, err}:
+			case next <- feedStep[T]{item, err}:
 			case <-ctx.Done():
 				return
 			}
@@ -87,7 +87,7 @@ func follow[T any](s *server, w http.ResponseWriter, r *http.Request, events boo
 		return err
 	}
 	for {
-		var x found[T]
+		var x feedStep[T]
 		var ok bool
 		select {
 		case x, ok = <-next:
@@ -98,7 +98,7 @@ func follow[T any](s *server, w http.ResponseWriter, r *http.Request, events boo
 			select {
 			case x, ok = <-next:
 			case <-beat.C:
-				if out.beat(); out.flush() != nil {
+				if out.heartbeat(); out.flush() != nil {
 					return nil
 				}
 				continue
@@ -141,51 +141,51 @@ type liveWriter struct {
 	buf     []byte
 }
 
-// item appends an item that one line holds, as an event with its id and, where
-// it has one, its name.
-func (l *liveWriter) item(id int64, name string, line func(b []byte) []byte) {
-	if l.events {
-		l.buf = strconv.AppendInt(append(l.buf, "id: "...), id, 10)
+// item appends an item. As a server-sent event it has its id and, where the name is not
+// empty, its name.
+func (live *liveWriter) item(id int64, name string, line func(b []byte) []byte) {
+	if live.events {
+		live.buf = strconv.AppendInt(append(live.buf, "id: "...), id, 10)
 		if name != "" {
-			l.buf = append(append(l.buf, "\nevent: "...), name...)
+			live.buf = append(append(live.buf, "\nevent: "...), name...)
 		}
-		l.buf = append(l.buf, "\ndata: "...)
+		live.buf = append(live.buf, "\ndata: "...)
 	}
-	l.buf = append(line(l.buf), '\n')
-	if l.events {
-		l.buf = append(l.buf, '\n')
+	live.buf = append(line(live.buf), '\n')
+	if live.events {
+		live.buf = append(live.buf, '\n')
 	}
 }
 
 // open tells an EventSource how long to wait before it reconnects.
-func (l *liveWriter) open(retry time.Duration) {
-	if l.events && retry > 0 {
-		l.buf = append(strconv.AppendInt(append(l.buf, "retry: "...), retry.Milliseconds(), 10), "\n\n"...)
+func (live *liveWriter) open(retry time.Duration) {
+	if live.events && retry > 0 {
+		live.buf = append(strconv.AppendInt(append(live.buf, "retry: "...), retry.Milliseconds(), 10), "\n\n"...)
 	}
 }
 
-// beat sends a heartbeat and releases the buffer of an idle stream.
-func (l *liveWriter) beat() {
-	l.buf = nil
-	if l.events {
-		l.buf = append(l.buf, ": alive\n\n"...)
+// heartbeat sends a comment and releases the buffer of an idle stream.
+func (live *liveWriter) heartbeat() {
+	live.buf = nil
+	if live.events {
+		live.buf = append(live.buf, ": alive\n\n"...)
 	}
 }
 
-// end says why the stream ends.
-func (l *liveWriter) end(code string) {
-	if l.events {
-		l.buf = append(append(append(l.buf, "event: end\ndata: {\"code\":\""...), code...), "\"}\n\n"...)
+// end sends the code of the error that ended the stream.
+func (live *liveWriter) end(code string) {
+	if live.events {
+		live.buf = append(append(append(live.buf, "event: end\ndata: {\"code\":\""...), code...), "\"}\n\n"...)
 	}
 }
 
-func (l *liveWriter) flush() error {
-	_ = l.control.SetWriteDeadline(time.Now().Add(l.timeout))
-	if _, err := l.w.Write(l.buf); err != nil {
+func (live *liveWriter) flush() error {
+	_ = live.control.SetWriteDeadline(time.Now().Add(live.timeout))
+	if _, err := live.w.Write(live.buf); err != nil {
 		return err
 	}
-	l.buf = l.buf[:0]
-	if err := l.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	live.buf = live.buf[:0]
+	if err := live.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
-// metrics wraps the service; the domain knows nothing of it. docs/metrics.md
-// lists them all, and a test holds the two together.
+// metrics observes the service from outside: the packages of the domain do not know
+// about metrics. docs/metrics.md lists all metrics, and a test compares the two.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -39,8 +39,8 @@ type metrics struct {
 	sessions sessionMetrics
 }
 
-// shortTimes and longTimes are buckets in seconds of answers and of waiting,
-// and of solves.
+// shortTimes and longTimes are histogram buckets in seconds: shortTimes for answers and
+// for time in queues, longTimes for solves.
 var (
 	shortTimes  = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300}
 	commitTimes = []float64{.00005, .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .5, 2}
@@ -124,7 +124,7 @@ func newMetrics(svc *service.Service, cfg *Config) *metrics {
 	return m
 }
 
-// commitMetrics are about what is kept of solves.
+// commitMetrics measures commits of the store of solves.
 type commitMetrics struct {
 	took            prometheus.Histogram
 	bytes, failures prometheus.Counter
@@ -140,11 +140,12 @@ func newCommitMetrics() commitMetrics {
 	}
 }
 
-// EngineStats is the state of the LP workers. Counts are since the start.
+// EngineStats is the state of the LP workers. Counters begin at the start of the
+// process.
 type EngineStats struct {
 	Starts, Recycled, Kills, Failures, Solves int64
-	Idle                                      int  // workers that are ready
-	Available                                 bool // false while the Go engine serves alone
+	Idle                                      int  // workers that wait for a problem
+	Available                                 bool // false while only the Go engine solves LPs
 }
 
 func (m *metrics) registerEngine(stats func() EngineStats, restarts func() int64) {
@@ -175,7 +176,8 @@ func (m *metrics) registerEngine(stats func() EngineStats, restarts func() int64
 			}))
 }
 
-// request counts an answer. A trace that is kept is named beside its time.
+// request counts an answer. If the trace of the request is sampled, its id is the
+// exemplar of the measured time.
 func (m *metrics) request(ctx context.Context, route, method, tenant string, status int, took time.Duration) {
 	switch method {
 	case "GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH":
@@ -193,8 +195,8 @@ func (m *metrics) request(ctx context.Context, route, method, tenant string, sta
 	m.tenants.request(tenant, status)
 }
 
-// refused counts a problem by its code, one of this program's constants, where
-// it says that the server would not rather than could not.
+// refused counts a problem document by its code, one of the program's constants, where
+// the status means overload or a quota.
 func (m *metrics) refused(status int, code string) {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusInsufficientStorage:
@@ -202,7 +204,7 @@ func (m *metrics) refused(status int, code string) {
 	}
 }
 
-// outcome counts a solve that has a result.
+// outcome counts a solve that ended with a result.
 func (m *metrics) outcome(tenant string, r *hare.Result) {
 	t := r.Timing
 	for phase, d := range map[string]time.Duration{"total": t.Total, "relax": t.Relax, "assign": t.Assign,

@@ -7,48 +7,48 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Labels of those that have none of their own.
+// Values of the label tenant where a tenant has no series of its own.
 const (
 	noTenant     = "none"  // the server has no keys
-	otherTenants = "other" // came when the table was full
+	otherTenants = "other" // the tenant came when the table was full
 )
 
-// defaultMetricTenants bounds the tenants with a label of their own.
+// defaultMetricTenants is how many tenants have a label of their own by default.
 const defaultMetricTenants = 50
 
-// tenantTable gives labels to the first tenants that come, for the life of the
-// process, so that a counter never moves from one label to another; the rest
-// share one. Memory and series are bounded by its size.
+// tenantTable gives labels of their own to the tenants that are seen first, for the
+// life of the process, so that a counter never moves from one label to another. All
+// later tenants share one label, so memory and the number of series are bounded.
 type tenantTable struct {
 	mu    sync.RWMutex
 	known map[string]struct{}
-	most  int
+	max   int
 }
 
-func (t *tenantTable) label(tenant string) string {
+func (tt *tenantTable) label(tenant string) string {
 	if tenant == "" {
 		return noTenant
 	}
-	t.mu.RLock()
-	_, known := t.known[tenant]
-	full := len(t.known) >= t.most
-	t.mu.RUnlock()
+	tt.mu.RLock()
+	_, known := tt.known[tenant]
+	full := len(tt.known) >= tt.max
+	tt.mu.RUnlock()
 	if known {
 		return tenant
 	}
 	if full {
 		return otherTenants
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, known := t.known[tenant]; !known && len(t.known) >= t.most {
+	tt.mu.Lock()
+	defer tt.mu.Unlock()
+	if _, known := tt.known[tenant]; !known && len(tt.known) >= tt.max {
 		return otherTenants
 	}
-	t.known[tenant] = struct{}{}
+	tt.known[tenant] = struct{}{}
 	return tenant
 }
 
-// tenantMetrics count what tenants use.
+// tenantMetrics measures what each tenant uses.
 type tenantMetrics struct {
 	table    *tenantTable
 	requests *prometheus.CounterVec
@@ -56,12 +56,12 @@ type tenantMetrics struct {
 	seconds  *prometheus.CounterVec
 }
 
-func newTenantMetrics(most int) tenantMetrics {
-	if most <= 0 {
-		most = defaultMetricTenants
+func newTenantMetrics(max int) tenantMetrics {
+	if max <= 0 {
+		max = defaultMetricTenants
 	}
 	return tenantMetrics{
-		table: &tenantTable{known: map[string]struct{}{}, most: most},
+		table: &tenantTable{known: map[string]struct{}{}, max: max},
 		requests: counter("hare_tenant_requests_total",
 			"Requests by tenant and class of status; tenants beyond the table are other.", "tenant", "class"),
 		solves:  counter("hare_tenant_solves_total", "Solves with a result by tenant.", "tenant"),
@@ -69,7 +69,8 @@ func newTenantMetrics(most int) tenantMetrics {
 	}
 }
 
-// classes of status: what was refused for load or quota is apart.
+// statusClass returns the class of a status; "refused" is the class of refusals because
+// of load or quota.
 func statusClass(status int) string {
 	switch {
 	case status == 429 || status == 503 || status == 507:
@@ -82,12 +83,12 @@ func statusClass(status int) string {
 	return "ok"
 }
 
-func (m *tenantMetrics) request(tenant string, status int) {
-	m.requests.WithLabelValues(m.table.label(tenant), statusClass(status)).Inc()
+func (tm *tenantMetrics) request(tenant string, status int) {
+	tm.requests.WithLabelValues(tm.table.label(tenant), statusClass(status)).Inc()
 }
 
-func (m *tenantMetrics) solved(tenant string, took time.Duration) {
-	label := m.table.label(tenant)
-	m.solves.WithLabelValues(label).Inc()
-	m.seconds.WithLabelValues(label).Add(took.Seconds())
+func (tm *tenantMetrics) solved(tenant string, took time.Duration) {
+	label := tm.table.label(tenant)
+	tm.solves.WithLabelValues(label).Inc()
+	tm.seconds.WithLabelValues(label).Add(took.Seconds())
 }

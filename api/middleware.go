@@ -21,7 +21,8 @@ func requestID(ctx context.Context) string {
 	return id
 }
 
-// identify gives each request an id, the client's own where it sends one.
+// identify gives each request an id: the client's X-Request-ID where it is valid,
+// otherwise a random one.
 func (s *server) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("X-Request-Id")
@@ -35,36 +36,37 @@ func (s *server) identify(next http.Handler) http.Handler {
 	})
 }
 
-// recorder remembers the status and counts the bytes.
+// recorder records the status of an answer and counts its bytes.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	// key and tenant are whose call it is, where that is known.
+	// key and tenant identify the caller, where the caller is known.
 	key, tenant string
 }
 
-func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
+func (rec *recorder) WriteHeader(status int) {
+	if rec.status == 0 {
+		rec.status = status
 	}
-	w.ResponseWriter.WriteHeader(status)
+	rec.ResponseWriter.WriteHeader(status)
 }
 
-func (w *recorder) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
+func (rec *recorder) Write(b []byte) (int, error) {
+	if rec.status == 0 {
+		rec.status = http.StatusOK
 	}
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += int64(n)
+	n, err := rec.ResponseWriter.Write(b)
+	rec.bytes += int64(n)
 	return n, err
 }
 
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
-func (w *recorder) started() bool { return w.status != 0 }
+func (rec *recorder) started() bool { return rec.status != 0 }
 
-// started says that an answer has begun, so that no other can be given.
+// started reports whether the status of the answer has been sent, after which no other
+// answer can be sent.
 func started(w http.ResponseWriter) bool {
 	r, ok := w.(interface{ started() bool })
 	return ok && r.started()
@@ -84,7 +86,7 @@ func (s *server) observe(next http.Handler) http.Handler {
 			}
 			took := time.Since(began)
 			s.met.request(r.Context(), route, r.Method, rec.tenant, rec.status, took)
-			named(r.Context(), r.Method, route, requestID(r.Context()), rec.tenant)
+			nameSpan(r.Context(), r.Method, route, requestID(r.Context()), rec.tenant)
 			level := slog.LevelInfo
 			if rec.status == http.StatusInternalServerError {
 				level = slog.LevelError
@@ -100,9 +102,10 @@ func (s *server) observe(next http.Handler) http.Handler {
 	})
 }
 
-// survive turns a panic into one 500 and a metric. Where the answer has begun,
-// it breaks the connection: what was sent must not pass for the whole.
-func (s *server) survive(next http.Handler) http.Handler {
+// recoverPanics turns a panic of a handler into a 500 and a metric. If the answer has
+// begun, the connection is closed, so that the client notices that the answer is
+// incomplete.
+func (s *server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			p := recover()

@@ -8,34 +8,35 @@ import (
 	"time"
 )
 
-// maxWait is the longest that a request may ask to be kept waiting.
+// maxWait is the longest wait that a request may ask for.
 const maxWait = time.Hour
 
-// preference is what a client prefers of an answer (RFC 7240).
+// preference is what the Prefer headers of a request ask for (RFC 7240).
 type preference struct {
-	wait  time.Duration // how long to wait for the result
-	some  bool          // the client said how long
-	async bool          // respond-async
+	wait      time.Duration // how long to wait for the result
+	waitGiven bool          // the client gave wait
+	async     bool          // respond-async
 }
 
-// applied is the value of Preference-Applied: "" where nothing was asked for.
+// applied returns the value of Preference-Applied; "" where the client asked for
+// nothing.
 func (p preference) applied() string {
 	var parts []string
 	if p.async {
 		parts = append(parts, "respond-async")
 	}
-	if p.some {
+	if p.waitGiven {
 		parts = append(parts, "wait="+strconv.FormatInt(int64(p.wait/time.Second), 10))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// prefer reads the Prefer headers. Of a preference that comes twice the first
-// counts, and those that this server does not know are passed over, as RFC 7240
-// wants it; one that it knows and cannot read is refused.
+// prefer reads the Prefer headers. Of a preference that occurs twice, the first counts.
+// Unknown preferences are ignored, as RFC 7240 demands. A known preference with an
+// invalid value is refused.
 func prefer(headers []string) (p preference, err error) {
-	for _, part := range split(strings.Join(headers, ","), ',') {
-		name, value, has := strings.Cut(split(part, ';')[0], "=")
+	for _, part := range splitUnquoted(strings.Join(headers, ","), ',') {
+		name, value, has := strings.Cut(splitUnquoted(part, ';')[0], "=")
 		value = unquoted(strings.TrimSpace(value))
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "respond-async":
@@ -46,8 +47,8 @@ func prefer(headers []string) (p preference, err error) {
 				return p, badHeader("Prefer: wait must be a whole number of seconds from 0 to %d, as in wait=10",
 					int64(maxWait/time.Second))
 			}
-			if !p.some {
-				p.wait, p.some = time.Duration(seconds)*time.Second, true
+			if !p.waitGiven {
+				p.wait, p.waitGiven = time.Duration(seconds)*time.Second, true
 			}
 		}
 	}
@@ -58,7 +59,7 @@ func badHeader(format string, a ...any) error {
 	return &statusError{http.StatusBadRequest, "bad_header", fmt.Sprintf(format, a...)}
 }
 
-// digits reads a number of at most 18 decimal digits and nothing else.
+// digits parses a number of at most 18 decimal digits without sign or spaces.
 func digits(text string) (int64, bool) {
 	if text == "" || len(text) > 18 || strings.ContainsFunc(text, func(c rune) bool { return c < '0' || c > '9' }) {
 		return 0, false
@@ -67,9 +68,9 @@ func digits(text string) (int64, bool) {
 	return n, err == nil
 }
 
-// split cuts at a separator that is not inside a quoted string. There is one
-// part at least.
-func split(text string, at byte) (parts []string) {
+// split splits a header at a separator outside quoted strings. It returns at least one
+// part.
+func splitUnquoted(text string, at byte) (parts []string) {
 	from, quoted := 0, false
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -85,7 +86,7 @@ func split(text string, at byte) (parts []string) {
 	return append(parts, text[from:])
 }
 
-// unquoted takes the quotes off a quoted string, and leaves anything else.
+// unquoted removes the quotes of a quoted string and returns other text unchanged.
 func unquoted(text string) string {
 	inner, ok := strings.CutPrefix(text, `"`)
 	if !ok {
@@ -104,10 +105,10 @@ func unquoted(text string) string {
 	return b.String()
 }
 
-// noneMatch says whether If-None-Match lets a representation with this tag go
-// out (RFC 9110, 13.1.2: weak comparison).
+// noneMatch reports whether If-None-Match allows an answer with the entity tag tag (RFC
+// 9110, 13.1.2: weak comparison).
 func noneMatch(headers []string, tag string) bool {
-	for _, part := range split(strings.Join(headers, ","), ',') {
+	for _, part := range splitUnquoted(strings.Join(headers, ","), ',') {
 		switch part = strings.TrimSpace(part); {
 		case part == "*", strings.TrimPrefix(part, "W/") == tag:
 			return false
@@ -116,22 +117,22 @@ func noneMatch(headers []string, tag string) bool {
 	return true
 }
 
-// maxKey is how long an Idempotency-Key may be.
-const maxKey = 255
+// maxIdempotencyKey is the greatest length of an Idempotency-Key.
+const maxIdempotencyKey = 255
 
-// idempotencyKey reads the header; "" without one. It may be quoted, as the
-// draft of the IETF has it, or bare, as most clients send it.
+// idempotencyKey reads the header; "" where it is absent. The key may be quoted, as in
+// the IETF draft, or bare, as most clients send it.
 func idempotencyKey(r *http.Request) (string, error) {
 	headers := r.Header.Values("Idempotency-Key")
 	if len(headers) == 0 {
 		return "", nil
 	}
 	key := unquoted(strings.TrimSpace(headers[0]))
-	if len(headers) > 1 || len(key) == 0 || len(key) > maxKey ||
+	if len(headers) > 1 || len(key) == 0 || len(key) > maxIdempotencyKey ||
 		strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' }) {
 		return "", &statusError{http.StatusUnprocessableEntity, "invalid_key",
 			fmt.Sprintf("Idempotency-Key must be one value of 1 to %d printable ASCII characters without spaces: a random "+
-				"UUID is good", maxKey)}
+				"UUID is good", maxIdempotencyKey)}
 	}
 	return key, nil
 }

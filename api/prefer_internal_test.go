@@ -108,10 +108,10 @@ func FuzzHeaders(f *testing.F) {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.URL.RawQuery = "after=" + url.QueryEscape(from)
 		r.Header.Set("Last-Event-ID", header)
-		if after, err := behind(r); err == nil && after < 0 {
+		if after, err := resumeAfter(r); err == nil && after < 0 {
 			t.Errorf("behind %q: %d", header, after)
 		}
-		if err := onlyQuery(&http.Request{URL: &url.URL{RawQuery: header}}, []string{"a", "b" + often}); err == nil &&
+		if err := checkQuery(&http.Request{URL: &url.URL{RawQuery: header}}, []string{"a", "b" + repeatable}); err == nil &&
 			strings.Count(header, "a=") > 1 && strings.HasPrefix(header, "a=") && strings.Contains(header, "&a=") {
 			t.Errorf("%q is taken", header)
 		}

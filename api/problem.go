@@ -14,7 +14,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// problem is an RFC 9457 document.
+// problem is a problem document (RFC 9457).
 type problem struct {
 	Type      string               `json:"type"`
 	Title     string               `json:"title"`
@@ -27,10 +27,11 @@ type problem struct {
 
 const internalDetail = "an internal error, logged under this request_id"
 
-// refusedTime is how long a client that is refused may go on sending its body.
+// refusedTime is how long the client of a refused request may go on sending its body.
 const refusedTime = 5 * time.Second
 
-// statusClientGone is what logs and metrics show when nobody waits any more.
+// statusClientGone is the status in logs and metrics of a request whose client
+// disconnected.
 const statusClientGone = 499
 
 func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, code, detail string,
@@ -39,8 +40,8 @@ func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, cod
 		w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
-	// The rest of a body is read before the answer goes out, up to a point: who
-	// sends it slowly is not waited for.
+	// The rest of the body is read before the answer is sent, but not for longer than
+	// refusedTime, since a client may send slowly.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(min(s.cfg.BodyTime, refusedTime)))
 	s.met.refused(status, code)
 	title := http.StatusText(status)
@@ -48,12 +49,12 @@ func (s *server) problem(w http.ResponseWriter, r *http.Request, status int, cod
 	w.WriteHeader(status)
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
-	// An error here means that the client is gone.
+	// An error here means that the client has disconnected.
 	_ = e.Encode(problem{Type: "about:blank", Title: title, Status: status, Code: code, Detail: detail,
 		RequestID: requestID(r.Context()), Errors: faults})
 }
 
-// statusError is a refusal by HTTP's own rules.
+// statusError is a refusal that carries its own HTTP status.
 type statusError struct {
 	status       int
 	code, detail string
@@ -61,7 +62,8 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.detail }
 
-// fail maps an error to its problem: the one place where that is done.
+// fail answers with the problem document of an error. All errors are mapped to HTTP
+// here.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var status *statusError
 	var absent *absentSolve
@@ -78,7 +80,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="hare", error="invalid_token"`)
 		s.problem(w, r, http.StatusUnauthorized, "bad_key", "the key was revoked or has expired", nil)
 	case r.Context().Err() != nil:
-		// The client is gone: nobody reads the answer.
+		// The client has disconnected: nobody reads the answer.
 		w.WriteHeader(statusClientGone)
 	case errors.As(err, &quota):
 		w.Header().Set("Retry-After", retryAfter(quota.After))
@@ -120,7 +122,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		case http.StatusInternalServerError:
 			s.cfg.Logger.Error("request failed", "request_id", requestID(r.Context()), "error", err)
 		case http.StatusInsufficientStorage:
-			// That the disk refuses, the sessions say once, as an error.
+			// Package sessions logs a failing disk once, at level error; this line only
+			// names the request.
 			s.cfg.Logger.Warn("request refused", "request_id", requestID(r.Context()), "error", err)
 		}
 		s.problem(w, r, p.status, p.code, p.detail, nil)
@@ -136,8 +139,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// invalid answers 400 to what is not JSON, 413 to what is too long and 422 to
-// what is well-formed and wrong.
+// invalid answers 400 to a body that is not JSON, 413 to one that is too large and 422
+// to JSON with invalid values.
 func (s *server) invalid(w http.ResponseWriter, r *http.Request, faults hare.InvalidErrors) {
 	status := http.StatusUnprocessableEntity
 	switch faults[0].Code {

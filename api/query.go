@@ -10,12 +10,12 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// often marks a query parameter that may come more than once.
-const often = "*"
+// often marks, at the end of a name, a query parameter that may occur more than once.
+const repeatable = "*"
 
-// onlyQuery refuses query parameters that a route does not take, and those that
-// come twice where they may not. A name of takes that ends in "*" may come often.
-func onlyQuery(r *http.Request, takes []string) error {
+// checkQuery refuses query parameters that takes does not name, and repeated parameters
+// unless their name in takes ends in "*".
+func checkQuery(r *http.Request, takes []string) error {
 	if r.URL.RawQuery == "" {
 		return nil
 	}
@@ -25,7 +25,7 @@ func onlyQuery(r *http.Request, takes []string) error {
 	}
 	names := make([]string, len(takes))
 	for i, name := range takes {
-		names[i] = strings.TrimSuffix(name, often)
+		names[i] = strings.TrimSuffix(name, repeatable)
 	}
 	for name, values := range q {
 		switch i := slices.Index(names, name); {

@@ -7,10 +7,10 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// replanFields are those of a request that goes on from an earlier result.
+// replanFields are the fields of a request that make it a replan of an earlier result.
 var replanFields = []string{"previous", "previous_instance", "at_s", "stability"}
 
-// replanFaults finds what of such a request is missing.
+// replanFaults returns the faults of a replan with missing fields.
 func replanFaults(req *hare.ReplanRequest) (faults hare.InvalidErrors) {
 	given := req.Before != nil || req.HasAt || req.HasStability
 	switch {
@@ -24,7 +24,8 @@ func replanFaults(req *hare.ReplanRequest) (faults hare.InvalidErrors) {
 	return faults
 }
 
-// solveOrReplan plans an instance, or what is left of an earlier plan for it.
+// solveOrReplan solves an instance or, where the request has an earlier result, plans
+// what remains of that result.
 func (s *server) solveOrReplan(r *http.Request, req *wire.Request) (*hare.Result, error) {
 	if req.Replan.Previous == nil {
 		return s.svc.Solve(r.Context(), req.Instance, req.Options)

@@ -18,19 +18,18 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// read decodes the request document: an instance, and of options, method and
-// result the one that the route takes.
+// read decodes the document of a request: the instance, and whichever of options,
+// method and result takes names.
 func (s *server) read(w http.ResponseWriter, r *http.Request, takes string) (*wire.Request, error) {
-	return s.readThrough(w, r, takes, nil)
+	return s.readTee(w, r, takes, nil)
 }
 
-// readThrough is read with a look at the bytes, decompressed, that are decoded;
-// nil is none.
-func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes string,
+// readTee is read, and copies the decompressed body to look unless look is nil.
+func (s *server) readTee(w http.ResponseWriter, r *http.Request, takes string,
 	look io.Writer) (_ *wire.Request, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
-	// Not all connections have deadlines; without them the body is still limited.
+	// Not all connections have deadlines; without deadlines the size is still limited.
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
 	body, err := s.body(w, r)
@@ -46,7 +45,7 @@ func (s *server) readThrough(w http.ResponseWriter, r *http.Request, takes strin
 	if err != nil {
 		return nil, err
 	}
-	// The connection is read on, to notice when the client goes away.
+	// net/http goes on reading the connection to notice when the client disconnects.
 	_ = control.SetReadDeadline(time.Time{})
 	var faults hare.InvalidErrors
 	for _, name := range req.Given {
@@ -88,7 +87,8 @@ func missing(field string) *hare.InvalidError {
 	return &hare.InvalidError{Code: "missing_field", Detail: `"` + field + `" is missing`}
 }
 
-// body opens the request's body, decompressed, its media type checked.
+// body checks the media type and the content coding of a request and returns its
+// decompressed body.
 func (s *server) body(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
 	if t := r.Header.Get("Content-Type"); t != "" {
 		kind, _, err := mime.ParseMediaType(t)
@@ -96,43 +96,44 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (io.ReadCloser, er
 			return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_media_type", "send application/json"}
 		}
 	}
-	most := s.bodyLimit(r.Context())
-	if r.ContentLength > most {
-		return nil, &http.MaxBytesError{Limit: most}
+	limit := s.bodyLimit(r.Context())
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	limited := http.MaxBytesReader(w, r.Body, most)
+	limited := http.MaxBytesReader(w, r.Body, limit)
 	switch strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ","))) {
 	case "", "identity":
-		return &coded{limited, "the body"}, nil
+		return &bodyReader{limited, "the body"}, nil
 	case "gzip", "x-gzip":
 		z, err := gzip.NewReader(limited)
 		if err != nil {
 			return nil, &statusError{http.StatusBadRequest, "bad_encoding", "the body is not gzip: " + err.Error()}
 		}
-		return &coded{z, "the gzip body"}, nil
+		return &bodyReader{z, "the gzip body"}, nil
 	case "zstd":
 		z, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(8<<20))
 		if err != nil {
 			return nil, &statusError{http.StatusBadRequest, "bad_encoding", "the body is not zstd: " + err.Error()}
 		}
-		return &coded{z.IOReadCloser(), "the zstd body"}, nil
+		return &bodyReader{z.IOReadCloser(), "the zstd body"}, nil
 	}
 	return nil, &statusError{http.StatusUnsupportedMediaType, "unsupported_encoding",
 		"send the body plain, as gzip or as zstd"}
 }
 
-// errSlow says that the body took longer than Config.BodyTime to arrive.
+// errSlow is returned where the body took longer than Config.BodyTime to arrive.
 var errSlow = errors.New("api: the body took too long")
 
-// coded says that it is the client's when a body cannot be read.
-type coded struct {
+// bodyReader turns errors of a decoder into refusals, since a body that cannot be
+// decoded is the client's fault.
+type bodyReader struct {
 	io.ReadCloser
 	what string
 }
 
-func (c *coded) Read(b []byte) (int, error) {
-	n, err := c.ReadCloser.Read(b)
+func (body *bodyReader) Read(b []byte) (int, error) {
+	n, err := body.ReadCloser.Read(b)
 	var long *http.MaxBytesError
 	if err == nil || err == io.EOF || errors.As(err, &long) {
 		return n, err
@@ -140,17 +141,18 @@ func (c *coded) Read(b []byte) (int, error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, errSlow
 	}
-	return n, &statusError{http.StatusBadRequest, "bad_encoding", c.what + " is broken or incomplete: " + err.Error()}
+	return n, &statusError{http.StatusBadRequest, "bad_encoding", body.what + " is broken or incomplete: " + err.Error()}
 }
 
-// accepted checks that the client takes one of the kinds, and says which it
-// likes best; the first is also for clients that do not say.
-func accepted(r *http.Request, kinds ...string) (string, error) {
+// negotiate returns whichever of the media types the client prefers (RFC 9110, 12.5.1),
+// and the first for clients without an Accept header. It fails if the client accepts
+// none.
+func negotiate(r *http.Request, kinds ...string) (string, error) {
 	headers := r.Header.Values("Accept")
 	if len(headers) == 0 {
 		return kinds[0], nil
 	}
-	best, like := "", 0.0
+	best, bestQ := "", 0.0
 	for _, part := range strings.Split(strings.Join(headers, ","), ",") {
 		media, params, err := mime.ParseMediaType(strings.TrimSpace(part))
 		if err != nil {
@@ -160,8 +162,8 @@ func accepted(r *http.Request, kinds ...string) (string, error) {
 		if text, ok := params["q"]; ok {
 			q = quality([]string{"q;q=" + text}, "q")
 		}
-		if i := slices.IndexFunc(kinds, func(kind string) bool { return matches(media, kind) }); i >= 0 && q > like {
-			best, like = kinds[i], q
+		if i := slices.IndexFunc(kinds, func(kind string) bool { return matches(media, kind) }); i >= 0 && q > bestQ {
+			best, bestQ = kinds[i], q
 		}
 	}
 	if best == "" {
@@ -170,7 +172,7 @@ func accepted(r *http.Request, kinds ...string) (string, error) {
 	return best, nil
 }
 
-// matches says that a media range covers a kind.
+// matches reports whether a media range covers a media type.
 func matches(media, kind string) bool {
 	group, isRange := strings.CutSuffix(media, "/*")
 	return media == kind || media == "*/*" || isRange && strings.HasPrefix(kind, group+"/")

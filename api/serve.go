@@ -10,11 +10,13 @@ import (
 	"github.com/hare-sched/hare/service"
 )
 
-// lastWords is how long answers may take to go out once nothing runs any more.
-const lastWords = 5 * time.Second
+// shutdownTimeout is how long the last answers may take to be sent once no work is
+// running.
+const shutdownTimeout = 5 * time.Second
 
-// Serve answers on l until ctx ends; then it stops taking work, lets what runs
-// finish for the grace time, and ends the rest with its best pair.
+// Serve answers requests on l until ctx ends. Then it refuses new work, lets running
+// work finish for the grace time, and afterwards ends the rest with its best results so
+// far.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, svc *service.Service, grace time.Duration) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10}
@@ -25,11 +27,11 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, svc *service.Ser
 		return err
 	case <-ctx.Done():
 	}
-	// The listener stays open meanwhile, so that /readyz can say 503.
+	// The listener stays open while the work ends, so that /readyz can answer 503.
 	end, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	svc.Drain(end)
-	last, cancelLast := context.WithTimeout(context.Background(), lastWords)
+	last, cancelLast := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancelLast()
 	err := srv.Shutdown(last)
 	if err != nil {

@@ -24,25 +24,27 @@ import (
 
 const kindEvents = "text/event-stream"
 
-// loggedID is the longest id of a path that is logged.
+// loggedID is the greatest length of an id from a path that the log shows.
 const loggedID = 40
 
-// sessionRoutes are there with or without Config.Sessions.
+// sessionRoutes adds routes that exist also without Config.Sessions: they answer 404
+// then.
 func (s *server) sessionRoutes(r chi.Router) {
 	r.Post("/v1/sessions", s.handle(s.admit(s.createSession)))
 	r.Get("/v1/sessions", s.handle(s.listSessions, "limit", "after"))
 	r.Get("/v1/sessions/{id}", s.handle(s.getSession))
 	r.Delete("/v1/sessions/{id}", s.handle(s.deleteSession))
 	r.Get("/v1/sessions/{id}/jobs/{job}", s.handle(s.getJob))
-	r.Post("/v1/sessions/{id}/events", direct(s.handle(s.postEvents)))
-	r.Get("/v1/sessions/{id}/decisions", direct(s.handle(s.getDecisions, "after", "follow")))
+	r.Post("/v1/sessions/{id}/events", uncompressed(s.handle(s.postEvents)))
+	r.Get("/v1/sessions/{id}/decisions", uncompressed(s.handle(s.getDecisions, "after", "follow")))
 	r.Get("/v1/sessions/{id}/log", s.handle(s.getLog, "after"))
 	r.Get("/v1/sessions/{id}/regret", regretRoute(s.handle(s.admit(s.getRegret), "detail", "every_s")))
 	r.Get("/v1/sessions/{id}/schedule", s.handle(s.admit(s.getSchedule)))
 }
 
-// direct goes past compression, which would hold back what must go out at once.
-func direct(h http.HandlerFunc) http.HandlerFunc {
+// uncompressed bypasses compression, which would buffer lines that must be sent at
+// once.
+func uncompressed(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if z, ok := w.(*compressWriter); ok {
 			w = z.ResponseWriter
@@ -51,7 +53,7 @@ func direct(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// session finds the session of the path.
+// session returns the session of the path.
 func (s *server) session(r *http.Request) (*sessions.Session, error) {
 	if s.cfg.Sessions == nil {
 		return nil, &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
@@ -93,7 +95,7 @@ func answerJSON(w http.ResponseWriter, status int, v any) error {
 	return e.Encode(v)
 }
 
-// createSession makes a session.
+// createSession creates a session.
 //
 //	@Summary		Open an online session
 //	@Description	A session takes events and answers each with decisions: which task starts where. Its first event has seq 1. With clock "server" events carry no at_s: the server stamps them.
@@ -132,8 +134,8 @@ func (s *server) createSession(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if most := s.bodyLimit(r.Context()); int64(len(text)) > most {
-		return &http.MaxBytesError{Limit: most}
+	if limit := s.bodyLimit(r.Context()); int64(len(text)) > limit {
+		return &http.MaxBytesError{Limit: limit}
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	h, err := wire.DecodeSession(text)
@@ -176,12 +178,12 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 		return &statusError{http.StatusNotFound, "no_sessions", "this server keeps no sessions"}
 	}
 	limit, err := number(r, "limit")
-	if err != nil || limit > listMost || limit < 1 && r.URL.Query().Has("limit") {
+	if err != nil || limit > maxListed || limit < 1 && r.URL.Query().Has("limit") {
 		return &statusError{http.StatusBadRequest, "bad_query",
-			fmt.Sprintf("?limit= must be a whole number from 1 to %d", listMost)}
+			fmt.Sprintf("?limit= must be a whole number from 1 to %d", maxListed)}
 	}
 	if limit == 0 {
-		limit = listMost
+		limit = maxListed
 	}
 	infos, err := s.cfg.Sessions.List(r.Context(), tenantOf(r.Context()))
 	if err != nil {
@@ -194,7 +196,7 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 		if err != nil || !ok {
 			return &statusError{http.StatusBadRequest, "bad_query", "?after= must be the next of a list"}
 		}
-		// The session itself may be gone.
+		// The session after which the list goes on may have been deleted.
 		from = sort.Search(len(infos), func(i int) bool {
 			at := infos[i].Created.UnixMicro()
 			return at > created || at == created && infos[i].ID > id
@@ -212,8 +214,8 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusOK, list)
 }
 
-// listMost is how many sessions one answer lists.
-const listMost = 1000
+// maxListed is how many sessions one answer lists.
+const maxListed = 1000
 
 type sessionListJSON struct {
 	Sessions []sessionJSON `json:"sessions"`
@@ -249,7 +251,7 @@ func (s *server) getSession(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusOK, d)
 }
 
-// deleteSession ends a session.
+// deleteSession ends and deletes a session.
 //
 //	@Summary	End a session and remove its log
 //	@Tags		sessions
@@ -276,7 +278,7 @@ func (s *server) deleteSession(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// getJob explains a job.
+// getJob explains a job of a session.
 //
 //	@Summary		Say why a job waits
 //	@Description	Its queue, the jobs ahead of it, the GPU that it would take, and what would change that.
@@ -295,7 +297,7 @@ func (s *server) getJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// The router takes the raw path only where it differs from the plain one.
+	// The router matches the encoded path only where RawPath is set.
 	id := chi.URLParam(r, "job")
 	if r.URL.RawPath != "" {
 		if id, err = url.PathUnescape(id); err != nil {
@@ -313,7 +315,7 @@ func (s *server) getJob(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusOK, explanation)
 }
 
-// number reads a query parameter that is a whole number.
+// number reads a whole number from the query; 0 where the parameter is absent.
 func number(r *http.Request, name string) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -326,7 +328,8 @@ func number(r *http.Request, name string) (int64, error) {
 	return n, nil
 }
 
-// refusal says for a line of events what fail says for a request.
+// refusal maps an error to the answer to one event, as fail maps it to the answer to a
+// request.
 func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
@@ -351,7 +354,8 @@ func (s *server) refusal(r *http.Request, err error) *wire.Refusal {
 	return one(http.StatusInternalServerError, "", "internal", internalDetail)
 }
 
-// sessionProblem is the status of an error of a session; nil for others.
+// sessionProblem returns the refusal of an error of package sessions; nil for other
+// errors.
 func sessionProblem(err error) *statusError {
 	var conflict *sessions.ConflictError
 	var limit *admission.LimitError

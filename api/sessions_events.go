@@ -22,20 +22,20 @@ import (
 )
 
 const (
-	// eventWindow is how many lines of one connection may wait for answers.
+	// eventWindow is how many events of one connection may wait for their answers.
 	eventWindow = 1024
-	// answerBytes is from when on answers go out before all that are ready are
-	// written.
+	// answerBytes is the number of buffered bytes of answers after which they are
+	// flushed.
 	answerBytes = 32 << 10
-	// bodyWait is how long a client may take to end its body and to read the
-	// last answers when no more is taken.
+	// bodyWait is how long a client may take to end its body and to read the last
+	// answers once the server takes no more events.
 	bodyWait = time.Second
-	// firstWait is how long the status line waits for a first answer, which
-	// could still be a problem instead.
+	// firstWait is how long the server waits for the first answer before it sends the
+	// status 200: the first answer may be a problem instead.
 	firstWait = 250 * time.Millisecond
 )
 
-// postEvents applies events as they come in and answers as they become durable.
+// postEvents applies events as they arrive and answers each as soon as it is durable.
 //
 //	@Summary		Send events, get decisions
 //	@Description	Full duplex: one JSON object a line goes in, an answer a line comes out, in order, as soon as the event and its decisions are durable; there is no need to wait for one before sending the next. A line that is refused is answered with {"seq", "error": {status, line, pointer, code, detail}}, changes nothing, and the stream goes on. An event that was recorded before is answered with the recorded decisions; where one is missing, the error says which number is expected. After a broken connection, send everything behind the last answer again.
@@ -54,13 +54,12 @@ const (
 //	@Router			/v1/sessions/{id}/events [post]
 func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	control := http.NewResponseController(w)
-	// Also a refusal goes out before the body has ended: its client may wait
-	// for the status first. HTTP/2 is full duplex by itself and says that it
-	// cannot be asked.
+	// A refusal, too, is sent before the body has ended, since the client may wait for
+	// the status first. HTTP/2 is always full duplex and returns an error here.
 	_ = control.EnableFullDuplex()
-	// Package http reads what is left of a body once the handler has returned,
-	// and in full duplex must not use the connection again: it would panic, or
-	// take the rest of the events for a request.
+	// After the handler returns, net/http would read the rest of the body and then
+	// reuse the connection. In full duplex that could panic, or take the rest of the
+	// events for a request, so the connection is closed.
 	w.Header().Set("Connection", "close")
 	defer func() {
 		_ = control.SetReadDeadline(time.Now().Add(bodyWait))
@@ -70,7 +69,7 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := eventBody(r); err != nil {
+	if err := checkEventHeaders(r); err != nil {
 		return err
 	}
 	if !s.svc.Ready() {
@@ -83,19 +82,19 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	defer end()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	c := &conversation{
+	c := &eventStream{
 		s: s, r: r, w: w, control: control, session: session, cancel: cancel,
-		items: make(chan item, eventWindow), timed: session.Info().Config.Clock != sessions.ClockServer,
+		items: make(chan eventAnswer, eventWindow), clientClock: session.Info().Config.Clock != sessions.ClockServer,
 	}
 	sent := make(chan error, 1)
-	go func() { sent <- c.tell(ctx) }()
+	go func() { sent <- c.writeAnswers(ctx) }()
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
 		_ = control.SetReadDeadline(time.Now())
 	})
-	// The deadline must not be set after the handler has returned: in HTTP/2 the
-	// writer is gone then, and the process ends with it.
+	// The read deadline must not be set after the handler has returned: in HTTP/2 the
+	// writer is gone then, and using it panics outside of any handler.
 	over := sync.OnceFunc(func() {
 		if !stop() {
 			<-interrupted
@@ -111,7 +110,7 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 		case <-ended:
 		}
 	}()
-	whole := c.listen(ctx)
+	whole := c.readEvents(ctx)
 	over()
 	select {
 	case <-s.svc.Ended():
@@ -126,8 +125,8 @@ func (s *server) postEvents(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// eventBody refuses bodies that are not plain lines.
-func eventBody(r *http.Request) error {
+// checkEventHeaders refuses bodies that are not uncompressed NDJSON.
+func checkEventHeaders(r *http.Request) error {
 	if t := r.Header.Get("Content-Type"); t != "" {
 		kind, _, err := mime.ParseMediaType(t)
 		if err != nil || kind != kindJSON && kind != kindNDJSON {
@@ -142,58 +141,59 @@ func eventBody(r *http.Request) error {
 	return nil
 }
 
-// item is one line and its answer: a promise, or a refusal.
-type item struct {
+// eventAnswer is the answer to one line: a promise of decisions, or a refusal.
+type eventAnswer struct {
 	promise *sessions.Promise
 	refusal *wire.Refusal
 	seq     int64
 	line    int64
-	at      time.Time // when it was submitted
+	at      time.Time // when the event was submitted
 }
 
-// conversation is one connection on which events are sent. One goroutine
-// listens, another one tells; between them wait at most eventWindow lines, so
-// that a client that does not read is not read from either.
-type conversation struct {
-	s       *server
-	r       *http.Request
-	w       http.ResponseWriter
-	control *http.ResponseController
-	session *sessions.Session
-	cancel  context.CancelFunc
-	timed   bool
-	items   chan item
-	buf     []byte
-	begun   bool      // the status is sent
-	until   time.Time // of the write deadline
+// eventStream is one connection on which events arrive. The goroutine of readEvents
+// reads and submits them, the goroutine of writeAnswers answers. At most eventWindow
+// events wait between the two, so a client that does not read its answers cannot send
+// more events.
+type eventStream struct {
+	s           *server
+	r           *http.Request
+	w           http.ResponseWriter
+	control     *http.ResponseController
+	session     *sessions.Session
+	cancel      context.CancelFunc
+	clientClock bool
+	items       chan eventAnswer
+	buf         []byte
+	begun       bool      // the status was sent
+	until       time.Time // when the write deadline ends
 
-	// Of this connection:
+	// Counts of the whole connection:
 	total, duplicates, refused int64
-	last                       int64 // seq that was answered with decisions
-	failed                     bool  // to record, and the log says so
-	cut                        bool  // the server ends before the body has; set before items is closed
-	// Since the last flush:
+	last                       int64 // seq of the last event that was answered with decisions
+	failed                     bool  // an event could not be recorded, which the log reports
+	cut                        bool  // the server ended the stream before the body ended; set before items is closed
+	// Counts since the last flush:
 	recorded, repeated, decisions int64
 }
 
-// listen reads lines and submits them until the body or ctx ends; whole says
-// that it was the body, or that the last answer says that there is no more.
-func (c *conversation) listen(ctx context.Context) (whole bool) {
+// readEvents reads and submits events until the body or ctx ends. It returns true if
+// the body ended or if the last answer says that no more events are taken.
+func (es *eventStream) readEvents(ctx context.Context) (whole bool) {
 	decode := wire.DecodeEvent
-	if !c.timed {
+	if !es.clientClock {
 		decode = wire.DecodeUntimedEvent
 	}
-	in := bufio.NewReaderSize(c.r.Body, 64<<10)
+	in := bufio.NewReaderSize(es.r.Body, 64<<10)
 	over := false
 	for n := int64(1); !over; n++ {
 		line, err := wire.ReadEventLine(in)
-		it := item{line: n}
+		it := eventAnswer{line: n}
 		switch {
 		case errors.Is(err, wire.ErrLongEvent):
 			it.refusal = &wire.Refusal{Status: http.StatusRequestEntityTooLarge,
 				Errors: hare.InvalidErrors{{Code: wire.CodeBodyTooLarge, Detail: err.Error()}}}
 		case err != nil:
-			return errors.Is(err, io.EOF) // otherwise the client is gone: half a line counts for nothing
+			return errors.Is(err, io.EOF) // otherwise the client disconnected, and an incomplete line is ignored
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
 		default:
@@ -201,18 +201,18 @@ func (c *conversation) listen(ctx context.Context) (whole bool) {
 			it.seq = e.Seq
 			if err == nil {
 				it.at = time.Now()
-				it.promise, err = c.session.Submit(ctx, e)
+				it.promise, err = es.session.Submit(ctx, e)
 			}
 			if ctx.Err() != nil {
 				return false
 			}
 			if err != nil {
-				it.refusal = c.s.refusal(c.r, err)
+				it.refusal = es.s.refusal(es.r, err)
 			}
 			over = final(err)
 		}
 		select {
-		case c.items <- it:
+		case es.items <- it:
 		case <-ctx.Done():
 			return false
 		}
@@ -220,154 +220,154 @@ func (c *conversation) listen(ctx context.Context) (whole bool) {
 	return true
 }
 
-// final says that no event will be taken any more.
+// final reports whether the session takes no more events after err.
 func final(err error) bool {
 	return errors.Is(err, store.ErrNoSession) || errors.Is(err, admission.ErrDraining)
 }
 
-// tell writes the answers in order. It flushes whenever it would have to wait.
-func (c *conversation) tell(ctx context.Context) error {
-	defer c.cancel() // the listener need not go on
-	// The status goes out when there is nothing to answer for a while, for
-	// clients that wait for it before they send.
+// writeAnswers writes the answers in order and flushes whenever it would have to wait.
+func (es *eventStream) writeAnswers(ctx context.Context) error {
+	defer es.cancel() // stops readEvents
+	// The status is sent when there has been nothing to answer for firstWait, since
+	// some clients wait for the status before they send events.
 	first := time.NewTimer(firstWait)
 	defer first.Stop()
 	for {
-		var it item
+		var it eventAnswer
 		var ok bool
 		select {
-		case it, ok = <-c.items:
+		case it, ok = <-es.items:
 		default:
-			if c.begun || len(c.buf) > 0 {
-				if err := c.flush(); err != nil {
+			if es.begun || len(es.buf) > 0 {
+				if err := es.flush(); err != nil {
 					return err
 				}
 			}
 			select {
-			case it, ok = <-c.items:
+			case it, ok = <-es.items:
 			case <-first.C:
-				if err := c.flush(); err != nil {
+				if err := es.flush(); err != nil {
 					return err
 				}
 				continue
 			case <-ctx.Done():
-				// What was submitted before is still answered.
-				it, ok = <-c.items
+				// Events that were submitted before are still answered.
+				it, ok = <-es.items
 			}
 		}
 		if !ok {
-			return c.end()
+			return es.end()
 		}
-		if err := c.say(it); err != nil {
+		if err := es.writeAnswer(it); err != nil {
 			return err
 		}
 	}
 }
 
-// end says why no more is taken where the server is the reason, so that no
-// client takes silence for the end of its events.
-func (c *conversation) end() error {
-	if !c.cut {
-		return c.flush()
+// end writes why the stream ends where the server ends it, so that the client does not
+// believe that all its events were applied.
+func (es *eventStream) end() error {
+	if !es.cut {
+		return es.flush()
 	}
 	why := admission.ErrDraining
-	if keyEnded(c.r.Context()) {
+	if keyEnded(es.r.Context()) {
 		why = access.ErrKeyEnded
 	}
-	if !c.begun && len(c.buf) == 0 {
-		return why // a problem of its own
+	if !es.begun && len(es.buf) == 0 {
+		return why // answered as a problem document
 	}
-	c.buf = append(wire.AppendRefusal(c.buf, c.s.refusal(c.r, why)), '\n')
-	return c.flush()
+	es.buf = append(wire.AppendRefusal(es.buf, es.s.refusal(es.r, why)), '\n')
+	return es.flush()
 }
 
-// say writes one answer.
-func (c *conversation) say(it item) error {
+// writeAnswer writes the answer to one event.
+func (es *eventStream) writeAnswer(it eventAnswer) error {
 	refusal := it.refusal
 	if it.promise != nil {
 		select {
 		case <-it.promise.Done():
 		default:
-			if c.begun || len(c.buf) > 0 {
-				if err := c.flush(); err != nil {
+			if es.begun || len(es.buf) > 0 {
+				if err := es.flush(); err != nil {
 					return err
 				}
 			}
 		}
-		// It is kept in any case: when the server ends, with ErrDraining.
-		answer, err := it.promise.Wait(context.WithoutCancel(c.r.Context()))
+		// The promise is always kept: with ErrDraining when the server ends.
+		answer, err := it.promise.Wait(context.WithoutCancel(es.r.Context()))
 		if err == nil {
-			c.last = answer.Seq
+			es.last = answer.Seq
 			if it.promise.Duplicate() {
-				c.repeated++
+				es.repeated++
 			} else {
-				c.recorded++
-				c.decisions += int64(len(answer.Decisions))
-				c.s.met.sessions.answers.Observe(time.Since(it.at).Seconds())
+				es.recorded++
+				es.decisions += int64(len(answer.Decisions))
+				es.s.met.sessions.answers.Observe(time.Since(it.at).Seconds())
 			}
-			c.buf = append(wire.AppendAnswer(c.buf, answer), '\n')
+			es.buf = append(wire.AppendAnswer(es.buf, answer), '\n')
 		} else {
-			if errors.Is(err, store.ErrStorage) && !c.begun && len(c.buf) == 0 {
-				return err // a problem of its own
+			if errors.Is(err, store.ErrStorage) && !es.begun && len(es.buf) == 0 {
+				return err // answered as a problem document
 			}
-			if errors.Is(err, store.ErrStorage) && !c.failed {
-				c.failed = true
-				c.s.cfg.Logger.Warn("events not recorded", "request_id", requestID(c.r.Context()), "session", c.session.ID(),
+			if errors.Is(err, store.ErrStorage) && !es.failed {
+				es.failed = true
+				es.s.cfg.Logger.Warn("events not recorded", "request_id", requestID(es.r.Context()), "session", es.session.ID(),
 					"seq", it.seq, "error", err)
 			}
-			refusal = c.s.refusal(c.r, err)
+			refusal = es.s.refusal(es.r, err)
 			if final(err) {
-				c.cancel()
+				es.cancel()
 			}
 		}
 	}
 	if refusal != nil {
 		refusal.Line, refusal.Seq = it.line, it.seq
-		c.refused++
-		c.s.met.sessions.refused.WithLabelValues(refusal.Errors[0].Code).Inc()
-		c.buf = append(wire.AppendRefusal(c.buf, refusal), '\n')
+		es.refused++
+		es.s.met.sessions.refused.WithLabelValues(refusal.Errors[0].Code).Inc()
+		es.buf = append(wire.AppendRefusal(es.buf, refusal), '\n')
 	}
-	if len(c.buf) >= answerBytes {
-		return c.flush()
+	if len(es.buf) >= answerBytes {
+		return es.flush()
 	}
 	return nil
 }
 
-// flush sends what was written. A client that reads nothing for as long as a
-// body may take is given up.
-func (c *conversation) flush() error {
-	if !c.begun {
-		c.begun = true
-		c.w.Header().Set("Content-Type", kindNDJSON)
-		c.w.WriteHeader(http.StatusOK)
-	} else if len(c.buf) == 0 {
+// flush sends the buffered answers. It closes the connection of a client that reads
+// nothing for Config.BodyTime.
+func (es *eventStream) flush() error {
+	if !es.begun {
+		es.begun = true
+		es.w.Header().Set("Content-Type", kindNDJSON)
+		es.w.WriteHeader(http.StatusOK)
+	} else if len(es.buf) == 0 {
 		return nil
 	}
-	c.count()
-	if now := time.Now(); now.Add(c.s.cfg.BodyTime / 2).After(c.until) {
-		c.until = now.Add(c.s.cfg.BodyTime)
-		_ = c.control.SetWriteDeadline(c.until)
+	es.count()
+	if now := time.Now(); now.Add(es.s.cfg.BodyTime / 2).After(es.until) {
+		es.until = now.Add(es.s.cfg.BodyTime)
+		_ = es.control.SetWriteDeadline(es.until)
 	}
-	if _, err := c.w.Write(c.buf); err != nil {
+	if _, err := es.w.Write(es.buf); err != nil {
 		return err
 	}
-	c.buf = c.buf[:0]
-	if err := c.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	es.buf = es.buf[:0]
+	if err := es.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("nothing was read for %v: %w", c.s.cfg.BodyTime, err)
+			err = fmt.Errorf("nothing was read for %v: %w", es.s.cfg.BodyTime, err)
 		}
 		return err
 	}
 	return nil
 }
 
-// count puts what was answered since the last call into the metrics.
-func (c *conversation) count() {
-	m := &c.s.met.sessions
-	m.events.Add(float64(c.recorded))
-	m.duplicates.Add(float64(c.repeated))
-	m.decisions.Add(float64(c.decisions))
-	c.total += c.recorded
-	c.duplicates += c.repeated
-	c.recorded, c.repeated, c.decisions = 0, 0, 0
+// count adds the counts since the last call to the metrics.
+func (es *eventStream) count() {
+	m := &es.s.met.sessions
+	m.events.Add(float64(es.recorded))
+	m.duplicates.Add(float64(es.repeated))
+	m.decisions.Add(float64(es.decisions))
+	es.total += es.recorded
+	es.duplicates += es.repeated
+	es.recorded, es.repeated, es.decisions = 0, 0, 0
 }

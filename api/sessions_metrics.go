@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// sessionMetrics are about what goes through the streams of sessions.
+// sessionMetrics measures the streams of sessions.
 type sessionMetrics struct {
 	events     prometheus.Counter
 	duplicates prometheus.Counter
@@ -81,7 +81,7 @@ func (m *metrics) registerSessions(sessions *sessions.Sessions) {
 	}
 }
 
-// TimedStore measures how long a Store takes to make events durable.
+// TimedStore measures how long a SessionStore takes to make events durable.
 type TimedStore struct {
 	store.SessionStore
 	commits  prometheus.Histogram
@@ -90,7 +90,7 @@ type TimedStore struct {
 	failures prometheus.Counter
 }
 
-// NewTimedStore wraps a store.
+// NewTimedStore returns a TimedStore around store.
 func NewTimedStore(store store.SessionStore) *TimedStore {
 	return &TimedStore{
 		SessionStore: store,
@@ -105,21 +105,21 @@ func NewTimedStore(store store.SessionStore) *TimedStore {
 	}
 }
 
-// Append is Store.Append.
-func (t *TimedStore) Append(ctx context.Context, rows []store.Row) error {
+// Append implements store.SessionStore.
+func (ts *TimedStore) Append(ctx context.Context, rows []store.Row) error {
 	began := time.Now()
-	err := t.SessionStore.Append(ctx, rows)
+	err := ts.SessionStore.Append(ctx, rows)
 	if err != nil {
-		t.failures.Inc()
+		ts.failures.Inc()
 		return err
 	}
-	t.commits.Observe(time.Since(began).Seconds())
+	ts.commits.Observe(time.Since(began).Seconds())
 	n, size := int64(0), 0
 	for i := range rows {
 		n += rows[i].Last - rows[i].First + 1
 		size += len(rows[i].Data)
 	}
-	t.bytes.Add(float64(size))
-	t.events.Observe(float64(n))
+	ts.bytes.Add(float64(size))
+	ts.events.Observe(float64(n))
 	return nil
 }

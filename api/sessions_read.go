@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// getDecisions gives the decisions as they become durable.
+// getDecisions streams the decisions of a session as they become durable.
 //
 //	@Summary		Follow the decisions
 //	@Description	As text/event-stream (with that Accept header): each answer as an event whose id is its seq, then each new one, with a comment every 15 s; Last-Event-ID goes on behind the one it names, and event: end with a problem code ends the stream. Otherwise NDJSON of the answers that are recorded, or with ?follow=true of those to come as well.
@@ -34,11 +34,11 @@ import (
 //	@Failure		503	{object}	openapi.Problem	"draining"
 //	@Router			/v1/sessions/{id}/decisions [get]
 func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
-	kind, err := accepted(r, kindNDJSON, kindEvents)
+	kind, err := negotiate(r, kindNDJSON, kindEvents)
 	if err != nil {
 		return err
 	}
-	after, err := behind(r)
+	after, err := resumeAfter(r)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 	}
 	if kind == kindEvents || live {
 		return follow(s, w, r, kind == kindEvents, feed[hare.Answer]{
-			of: "decisions", ahead: 64,
+			of: "decisions", buffer: 64,
 			items: func(ctx context.Context) iter.Seq2[hare.Answer, error] { return session.Decisions(ctx, after) },
 			write: func(l *liveWriter, a hare.Answer) {
 				l.item(a.Seq, "", func(b []byte) []byte { return wire.AppendAnswer(b, a) })
@@ -79,7 +79,7 @@ func (s *server) getDecisions(w http.ResponseWriter, r *http.Request) error {
 	return out.Flush()
 }
 
-// getLog gives the log.
+// getLog streams the log of a session.
 //
 //	@Summary		Download the log
 //	@Description	The first line says what the session was made with, then an event and its decisions a line: hare online replay decides it again. With ?after= the lines behind that event alone.
@@ -127,7 +127,7 @@ func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {
 	return out.Flush()
 }
 
-// hindsight reads the log of a session.
+// hindsight replays the log of a session for the comparison with hindsight.
 func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, error) {
 	cluster := session.Info().Config.Cluster
 	h := regret.NewHindsight(&cluster)
@@ -142,7 +142,7 @@ func hindsight(r *http.Request, session *sessions.Session) (*regret.Hindsight, e
 	return h, nil
 }
 
-// getRegret compares with hindsight.
+// getRegret compares a session with what could have been planned in hindsight.
 //
 //	@Summary		Compare with the best in hindsight
 //	@Description	What the jobs that ended cost, over a price bound on every plan for them with the same arrivals, rounds and GPUs whose tasks take at least the least times that were measured. Computed when asked, aside from all decisions. With ?every_s= as NDJSON: a comparison for each multiple of that between the first event and the last, as the log stood at that time, and one for the end of the log, which says "last": true; each is sent when it is computed. Lines but the last stay the same while the log grows. An answer without a last line was broken off.
@@ -175,7 +175,7 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 	}
 	kind := kindJSON
 	if everyUs > 0 {
-		if kind, err = accepted(r, kindNDJSON); err != nil {
+		if kind, err = negotiate(r, kindNDJSON); err != nil {
 			return err
 		}
 	}
@@ -185,7 +185,7 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 	}
 	last := session.Info().Last
 	if everyUs > 0 {
-		if err := fewEnough(r.Context(), session, last, everyUs); err != nil {
+		if err := checkLineCount(r.Context(), session, last, everyUs); err != nil {
 			return err
 		}
 		if r.Method == http.MethodHead {
@@ -215,7 +215,8 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// interval reads ?every_s= as microseconds, 0 where it is not there.
+// interval reads the query parameter every_s and returns microseconds; 0 where it is
+// absent.
 func interval(r *http.Request) (int64, error) {
 	if !r.URL.Query().Has("every_s") {
 		return 0, nil
@@ -227,9 +228,9 @@ func interval(r *http.Request) (int64, error) {
 	return us, nil
 }
 
-// fewEnough refuses an interval that gives too many lines for the log up to
-// event last.
-func fewEnough(ctx context.Context, session *sessions.Session, last, everyUs int64) error {
+// checkLineCount refuses an interval that would give too many lines for the log up to
+// the event numbered last.
+func checkLineCount(ctx context.Context, session *sessions.Session, last, everyUs int64) error {
 	var ends [2]int64
 	for i, after := range []int64{0, last - 1} {
 		for rec, err := range session.Log(ctx, after) {
@@ -247,7 +248,7 @@ func fewEnough(ctx context.Context, session *sessions.Session, last, everyUs int
 	return nil
 }
 
-// upTo gives the records up to event last.
+// upTo returns the records up to the event numbered last.
 func upTo(log iter.Seq2[wire.Record, error], last int64) iter.Seq2[wire.Record, error] {
 	return func(yield func(wire.Record, error) bool) {
 		if last == 0 {
@@ -261,10 +262,10 @@ func upTo(log iter.Seq2[wire.Record, error], last int64) iter.Seq2[wire.Record, 
 	}
 }
 
-// regretRoute sends the lines of ?every_s= as they come, and compresses the
-// one document.
+// regretRoute sends answers with every_s line by line as they are computed, and lets
+// other answers, which are one document, be compressed.
 func regretRoute(h http.HandlerFunc) http.HandlerFunc {
-	lines := direct(h)
+	lines := uncompressed(h)
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("every_s") {
 			lines(w, r)
@@ -274,7 +275,7 @@ func regretRoute(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// getSchedule gives the plan that was followed.
+// getSchedule answers with the schedule that the session followed.
 //
 //	@Summary		The schedule that the session followed
 //	@Description	Where every task of a job took the same times on GPUs of one type, an instance and a result for it, of the jobs that ended, that hare verify accepts; otherwise a trace of the tasks that ended.

@@ -11,14 +11,14 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// instanceJSON is an instance as a part of a document.
+// instanceJSON encodes an instance as a part of a document.
 func instanceJSON(inst *hare.Instance) json.RawMessage {
 	var b bytes.Buffer
-	_ = wire.EncodeInstance(&b, inst) // a buffer takes everything
+	_ = wire.EncodeInstance(&b, inst) // a bytes.Buffer never fails
 	return b.Bytes()
 }
 
-// scheduleJSON is a result without what only a solve has.
+// scheduleJSON encodes a result without the fields that only the result of a solve has.
 func scheduleJSON(res *hare.Result) (json.RawMessage, error) {
 	var text bytes.Buffer
 	if err := wire.EncodeResult(&text, res); err != nil {
@@ -48,7 +48,8 @@ type taskJSON struct {
 	SyncEnd    json.RawMessage `json:"sync_end_s"`
 }
 
-// encodeFollowed writes {seq, at_s, verified, …}, a task a line.
+// encodeFollowed writes the document {seq, at_s, verified, …} with one line for each
+// task.
 func encodeFollowed(w io.Writer, f *regret.Followed) error {
 	b := bufio.NewWriterSize(w, answerBytes)
 	head := struct {
@@ -83,7 +84,7 @@ func encodeFollowed(w io.Writer, f *regret.Followed) error {
 			return err
 		}
 		if i > 0 {
-			_ = b.WriteByte(',') // the error is that of Flush
+			_ = b.WriteByte(',') // a write error is sticky: Flush returns it
 		}
 		_ = b.WriteByte('\n')
 		_, _ = b.Write(line)

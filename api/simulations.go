@@ -20,7 +20,7 @@ func (s *server) simulationRoutes(r chi.Router) {
 	r.Post("/v1/simulations", s.handle(s.admit(s.simulate)))
 }
 
-// simulationRunJSON is a run, with its jobs where they are asked for.
+// simulationRunJSON is a run, with its jobs where the request asks for them.
 type simulationRunJSON struct {
 	*study.Run
 	Each []study.Job `json:"each,omitempty"`
@@ -42,8 +42,8 @@ type simulationAnswerJSON struct {
 	simulation.Summary
 }
 
-// simulationLine is one line of the answer as NDJSON: the member of its name is
-// there.
+// simulationLine is one line of the answer as NDJSON: Line names the one other field
+// that is set.
 type simulationLine struct {
 	Line     string              `json:"line"` // progress, run, summary or error
 	Progress *simulationProgress `json:"progress,omitempty"`
@@ -70,10 +70,10 @@ type simulationSummary struct {
 	simulation.Summary
 }
 
-// progressEvery is how far apart the lines of progress are at least.
+// progressEvery is the least time between two lines of progress.
 const progressEvery = time.Second
 
-// simulate plays jobs to policies.
+// simulate runs a simulation of each policy of the request.
 //
 //	@Summary		Compare policies on a simulated cluster
 //	@Description	Plays the jobs of a trace, of an instance or of a generator to each policy on a virtual clock, repeat times, and answers with mean and percentile completion times, fairness, utilization and what was lost. The same request gives the same bytes. Runs of the task engine are recorded and pass the verifier before any figure is told; a policy that decides what is not possible fails the whole call, by name, time and GPU. As NDJSON a line of each run as it ends, lines of progress between them, and a summary last; where a run fails after the first line, the last one has the problem. Where time_limit_s passes, status is deadline and the runs that had ended are there. When the client goes away, the simulation ends.
@@ -94,7 +94,7 @@ const progressEvery = time.Second
 //	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
 //	@Router			/v1/simulations [post]
 func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
-	kind, err := accepted(r, kindJSON, kindNDJSON)
+	kind, err := negotiate(r, kindJSON, kindNDJSON)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	}
 	req := study.RequestOf(doc)
 	if kind == kindNDJSON {
-		direct(s.handle(func(w http.ResponseWriter, r *http.Request) error { return s.simulateLines(w, r, doc, req) }))(w, r)
+		uncompressed(s.handle(func(w http.ResponseWriter, r *http.Request) error { return s.simulateLines(w, r, doc, req) }))(w, r)
 		return nil
 	}
 	ans, err := s.simulation(r, req, doc.TimeLimit, nil, nil)
@@ -118,7 +118,7 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusOK, out)
 }
 
-// simulateLines answers line by line.
+// simulateLines answers with NDJSON.
 func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simulation.Request, req *study.Request) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
@@ -132,7 +132,8 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 	progress := func(p study.Progress) {
 		if now := time.Now(); now.Sub(reported) >= progressEvery {
 			reported = now
-			// That the client is gone shows at the next run, and by the context.
+			// A disconnected client is noticed when the next run is written, or by the
+			// context.
 			_ = lines.write(simulationLine{Line: "progress", Progress: &simulationProgress{
 				Policy: p.Policy, Seed: p.Seed, NowS: p.NowS, Runs: p.Runs, RunsDone: p.Done, Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events}})
 		}
@@ -142,12 +143,12 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 		if !lines.began || r.Context().Err() != nil {
 			return err
 		}
-		return lines.write(simulationLine{Line: "error", Error: s.document(r, err)})
+		return lines.write(simulationLine{Line: "error", Error: s.problemDocument(r, err)})
 	}
 	return lines.write(simulationLine{Line: "summary", Summary: &simulationSummary{Status: ans.Status, Asked: ans.Asked, Runs: runs, Summary: ans.Summary}})
 }
 
-// readSimulation decodes the request's document.
+// readSimulation decodes the document of the request.
 func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simulation.Request, err error) {
 	_, end := s.step(r.Context(), "decode")
 	defer func() { end(err) }()
@@ -162,12 +163,12 @@ func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simu
 	if err != nil {
 		return nil, err
 	}
-	// The connection is read on, to notice when the client goes away.
+	// net/http goes on reading the connection to notice when the client disconnects.
 	_ = control.SetReadDeadline(time.Time{})
 	return doc, nil
 }
 
-// simulation runs a simulation in a span of its own.
+// simulation runs a simulation inside a span.
 func (s *server) simulation(r *http.Request, req *study.Request, limit time.Duration, ended func(int, *study.Run) error, progress func(study.Progress)) (*study.Answer, error) {
 	ctx, end := s.step(r.Context(), "simulate")
 	ans, err := s.svc.Simulate(ctx, req, limit, ended, progress)
@@ -178,7 +179,8 @@ func (s *server) simulation(r *http.Request, req *study.Request, limit time.Dura
 	return ans, r.Context().Err()
 }
 
-// policyFault says which policy of the request made a run fail.
+// policyFault turns the error of a run into one that points to the policy in the
+// request.
 func (s *server) policyFault(r *http.Request, req *study.Request, err error) error {
 	var run *study.RunError
 	if !errors.As(err, &run) {

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/study"
 )
 
-// simulationMetrics are about simulations that had a place.
+// simulationMetrics measures simulations that were admitted.
 type simulationMetrics struct {
 	ended *prometheus.CounterVec
 	took  prometheus.Histogram
@@ -24,14 +24,14 @@ func newSimulationMetrics() simulationMetrics {
 	}
 }
 
-func (m *simulationMetrics) simulated(_ context.Context, ans *study.Answer, took time.Duration, err error) {
-	m.took.Observe(took.Seconds())
+func (sm *simulationMetrics) simulated(_ context.Context, ans *study.Answer, took time.Duration, err error) {
+	sm.took.Observe(took.Seconds())
 	if err != nil {
-		m.ended.WithLabelValues(errorKind(err)).Inc()
+		sm.ended.WithLabelValues(errorKind(err)).Inc()
 		return
 	}
-	m.ended.WithLabelValues(ans.Status).Inc()
+	sm.ended.WithLabelValues(ans.Status).Inc()
 	for i := range ans.Runs {
-		m.jobs.Add(float64(len(ans.Runs[i].Each)))
+		sm.jobs.Add(float64(len(ans.Runs[i].Each)))
 	}
 }

@@ -17,26 +17,27 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// solveRoutes are there with or without Config.Solves.
+// solveRoutes adds routes that exist also without Config.Solves: they answer 404 then.
 func (s *server) solveRoutes(r chi.Router) {
 	const one = "/v1/solves/{id}"
 	r.Post("/v1/solves", s.handle(s.solve))
 	r.Get("/v1/solves", s.handle(s.listSolves, "status", "termination", "instance_sha256", "limit", "after"))
-	// Its tag is that of the bytes, so that they go out as they are.
-	r.Get(one, direct(s.handle(s.getSolve, "wait")))
+	// The ETag of getSolve is the hash of the uncompressed bytes, so they are sent
+	// uncompressed.
+	r.Get(one, uncompressed(s.handle(s.getSolve, "wait")))
 	r.Delete(one, s.handle(s.deleteSolve))
 	r.Post(one+"/cancel", s.handle(s.cancelSolve))
 	r.Get(one+"/result", s.handle(s.getResult))
-	r.Get(one+"/schedule", s.handle(s.admit(s.getSolveSchedule), "format", "from_s", "to_s", "job"+often, "gpu"+often))
+	r.Get(one+"/schedule", s.handle(s.admit(s.getSolveSchedule), "format", "from_s", "to_s", "job"+repeatable, "gpu"+repeatable))
 	r.Get(one+"/gantt.svg", s.handle(s.admit(s.getGanttSVG), "width"))
 	r.Get(one+"/gantt.png", s.handle(s.admit(s.getGanttPNG), "width"))
-	r.Get(one+"/gantt.html", s.handle(s.admit(s.getGanttHTML))) // a page fits its window
+	r.Get(one+"/gantt.html", s.handle(s.admit(s.getGanttHTML))) // the page fits the window of the browser
 	r.Get(one+"/certificate", s.handle(s.admit(s.getCertificate)))
 	r.Get(one+"/instance", s.handle(s.getInstance))
-	r.Get(one+"/events", direct(s.handle(s.getSolveEvents, "after")))
+	r.Get(one+"/events", uncompressed(s.handle(s.getSolveEvents, "after")))
 }
 
-// solves are those that the server keeps.
+// solves returns the stored solves, or a 404 where the server stores none.
 func (s *server) solves() (*solves.Solves, error) {
 	if s.cfg.Solves == nil {
 		return nil, &statusError{http.StatusNotFound, "no_solves", "this server keeps no solves"}
@@ -44,7 +45,7 @@ func (s *server) solves() (*solves.Solves, error) {
 	return s.cfg.Solves, nil
 }
 
-// solve answers with the result, or says where it will be.
+// solve answers with the result, or with 202 and the path at which the result will be.
 //
 //	@Summary		Solve an instance
 //	@Description	Answers with the best certified pair of schedule and bound that the limits allow, as hare solve does. An infeasible instance is a 200 with its termination and reasons. With Prefer: wait=N the answer comes when the solve ends, or after N seconds as a 202 that says where to look; Prefer: respond-async is wait=0. Without Prefer it waits to the end, and when the client goes away, the solve ends, unless it has an Idempotency-Key. A call that is repeated with the same key and body is answered as the first one was.
@@ -70,7 +71,7 @@ func (s *server) solves() (*solves.Solves, error) {
 //	@Failure		507	{object}	openapi.Problem	"the disk is full"
 //	@Router			/v1/solves [post]
 func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
-	kind, err := accepted(r, kindJSON, kindNDJSON)
+	kind, err := negotiate(r, kindJSON, kindNDJSON)
 	if err != nil {
 		return err
 	}
@@ -85,9 +86,9 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Solves == nil {
 		return s.admit(func(w http.ResponseWriter, r *http.Request) error { return s.solveUnkept(w, r, kind, key) })(w, r)
 	}
-	// The tenant's place is held from before the body is read until the solve
-	// has ended, which may be long after the answer. A call that is repeated
-	// needs none, and learns of its solve also while that holds the last one.
+	// A slot of the tenant is held from before the body is read until the solve has
+	// ended, which may be long after the answer. A repeated request needs no slot, and
+	// is answered also while its own solve holds the last one.
 	release := func() {}
 	if key == "" || !s.cfg.Solves.HasKey(tenantOf(r.Context()), key) {
 		if release, err = s.acquire(r.Context()); err != nil {
@@ -99,13 +100,14 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	var info solves.Info
 	var replayed bool
 	defer func() {
-		if info.ID == "" { // it was not taken in
+		if info.ID == "" { // the solve was not accepted
 			in.Release()
 		}
 	}()
 	take := s.count(func(w http.ResponseWriter, r *http.Request) error {
 		if info, replayed, err = s.submit(w, r, in); err == nil && attached {
-			// As long as a client waits for the one answer, it counts.
+			// The request counts as admitted as long as its client waits for the
+			// result.
 			info, err = s.await(r.Context(), info)
 		}
 		return err
@@ -115,7 +117,7 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !attached && (pref.wait > 0 || pref == (preference{})) {
 		ctx := r.Context()
-		if pref.some {
+		if pref.waitGiven {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, pref.wait)
 			defer cancel()
@@ -150,7 +152,7 @@ func (s *server) solve(w http.ResponseWriter, r *http.Request) error {
 	return s.sendResult(w, r, info, kind)
 }
 
-// unanswered says why a solve ended without a result.
+// unanswered returns the error for a solve that ended without a result.
 func (s *server) unanswered(info solves.Info) error {
 	switch {
 	case info.Status == solves.StatusCancelled:
@@ -163,7 +165,7 @@ func (s *server) unanswered(info solves.Info) error {
 	return &statusError{http.StatusInternalServerError, "solve_failed", info.Error}
 }
 
-// solveUnkept answers where no solves are kept.
+// solveUnkept answers with the result where no solves are stored.
 func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key string) error {
 	if key != "" {
 		return &statusError{http.StatusUnprocessableEntity, "no_solves", "this server keeps no solves: send no Idempotency-Key"}
@@ -185,9 +187,9 @@ func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key s
 	return err
 }
 
-// submit reads the body and hands the solve over.
+// submit reads the body and submits the solve.
 func (s *server) submit(w http.ResponseWriter, r *http.Request, in solves.Input) (solves.Info, bool, error) {
-	body := &meter{ReadCloser: r.Body}
+	body := &timedReader{ReadCloser: r.Body}
 	r.Body = body
 	in.Tenant = tenantOf(r.Context())
 	began := time.Now()
@@ -196,17 +198,17 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request, in solves.Input)
 	if in.Key != "" {
 		look = digest
 	}
-	req, err := s.readThrough(w, r, "options", look)
+	req, err := s.readTee(w, r, "options", look)
 	if err != nil {
 		return solves.Info{}, false, err
 	}
 	if in.Key != "" {
 		digest.Sum(in.Digest[:0])
 	}
-	// The time that a slow network took is not the solve's.
+	// The time that a slow network took does not count as time of the solve.
 	in.Began = began.Add(body.waited)
 	in.Instance, in.Options = req.Instance, req.Options
-	// What the solver would refuse is refused before the solve is taken in.
+	// Requests that the solver would refuse are refused before the solve is stored.
 	if req.Replan.Previous != nil {
 		in.Replan = &req.Replan
 		err = s.svc.CheckReplan(in.Instance, req.Replan, in.Options)
@@ -219,21 +221,21 @@ func (s *server) submit(w http.ResponseWriter, r *http.Request, in solves.Input)
 	return s.cfg.Solves.Submit(r.Context(), in)
 }
 
-// meter counts the time that reading took.
-type meter struct {
+// timedReader measures the time that reads took.
+type timedReader struct {
 	io.ReadCloser
 	waited time.Duration
 }
 
-func (m *meter) Read(b []byte) (int, error) {
+func (tr *timedReader) Read(b []byte) (int, error) {
 	began := time.Now()
-	n, err := m.ReadCloser.Read(b)
-	m.waited += time.Since(began)
+	n, err := tr.ReadCloser.Read(b)
+	tr.waited += time.Since(began)
 	return n, err
 }
 
-// await waits until the solve has ended or ctx does; when the server ends, so
-// does the solve, or it is left to the next start.
+// await waits until the solve or ctx has ended. When the server shuts down, the solve
+// either ends or is resumed at the next start.
 func (s *server) await(ctx context.Context, info solves.Info) (solves.Info, error) {
 	if info.Finished() {
 		return info, nil
@@ -269,7 +271,7 @@ type solveJSON struct {
 	Links          solveLinks      `json:"links"`
 }
 
-// solveLinks are paths; those of what is not there yet are left out.
+// solveLinks holds paths; a path that does not exist yet is omitted.
 type solveLinks struct {
 	Self        string `json:"self"`
 	Events      string `json:"events"`

@@ -11,10 +11,10 @@ import (
 	"github.com/hare-sched/hare/solves"
 )
 
-// reconnect is after how long an EventSource comes again.
+// reconnect is the delay after which an EventSource reconnects.
 const reconnect = time.Second
 
-// getSolveEvents gives what happens to a solve as it happens.
+// getSolveEvents streams the events of a solve as they happen.
 //
 //	@Summary		Follow a solve
 //	@Description	Its states, phases, and every better plan and bound with the time, from the first on, then those to come; done is the last, and ends the stream. Each is a server-sent event with an id and the name of its type, with a comment every 15 s; Last-Event-ID goes on behind the one it names. With Accept: application/x-ndjson they are lines. event: end with a problem code says that the stream ends before the solve does: come again.
@@ -33,11 +33,11 @@ const reconnect = time.Second
 //	@Failure		503	{object}	openapi.Problem		"draining, or as many streams are open as may be: Retry-After says when to come back"
 //	@Router			/v1/solves/{id}/events [get]
 func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
-	kind, err := accepted(r, kindEvents, kindNDJSON)
+	kind, err := negotiate(r, kindEvents, kindNDJSON)
 	if err != nil {
 		return err
 	}
-	after, err := behind(r)
+	after, err := resumeAfter(r)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// A refusal has to come before the status goes out.
+	// A refusal must be sent before the status of the stream.
 	if _, err := kept.Get(r.Context(), tenant, id); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	return follow(s, w, r, kind == kindEvents, feed[solves.Event]{
-		of: "solves", ahead: 1, retry: reconnect,
+		of: "solves", buffer: 1, retry: reconnect,
 		items: func(ctx context.Context) iter.Seq2[solves.Event, error] {
 			return kept.Events(ctx, tenant, id, after)
 		},
@@ -77,7 +77,7 @@ func (s *server) getSolveEvents(w http.ResponseWriter, r *http.Request) error {
 }
 
 func solveEventJSON(e solves.Event) []byte {
-	text, _ := json.Marshal(struct { // there is nothing in it that cannot be written
+	text, _ := json.Marshal(struct { // no error: every field can be encoded
 		Seq           int64           `json:"seq"`
 		AtS           json.RawMessage `json:"at_s"`
 		Type          string          `json:"type"`

@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare/web"
 )
 
-// getGanttSVG draws the schedule.
+// getGanttSVG draws the schedule as SVG.
 //
 //	@Summary	The schedule as a picture that scales
 //	@Tags		solves
@@ -26,7 +26,7 @@ func (s *server) getGanttSVG(w http.ResponseWriter, r *http.Request) error {
 	return s.gantt(w, r, plot.GanttSVG, "image/svg+xml")
 }
 
-// getGanttPNG draws the schedule.
+// getGanttPNG draws the schedule as PNG.
 //
 //	@Summary	The schedule as a picture of pixels
 //	@Tags		solves
@@ -45,7 +45,7 @@ func (s *server) getGanttPNG(w http.ResponseWriter, r *http.Request) error {
 	return s.gantt(w, r, plot.GanttPNG, "image/png")
 }
 
-// getGanttHTML draws the schedule.
+// getGanttHTML draws the schedule as an interactive page.
 //
 //	@Summary		The schedule as a page with zoom and search
 //	@Description	It needs nothing but itself and makes no request.
@@ -84,8 +84,8 @@ func (s *server) gantt(w http.ResponseWriter, r *http.Request, kind, media strin
 	h := w.Header()
 	h.Set("Content-Type", media)
 	h.Set("X-Content-Type-Options", "nosniff")
-	// Names of jobs are the client's: a picture runs nothing, and the page
-	// nothing but its own.
+	// The names of jobs come from the client: the policy forbids scripts in pictures,
+	// and in the page all scripts but its own.
 	policy := "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 	if kind == plot.GanttHTML {
 		policy = web.Gantt.Policy()

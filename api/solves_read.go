@@ -22,7 +22,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// solveOf is the solve of the path.
+// solveOf returns the stored solves, and the tenant and the id of the solve in the
+// path.
 func (s *server) solveOf(r *http.Request) (*solves.Solves, string, string, error) {
 	solves, err := s.solves()
 	return solves, tenantOf(r.Context()), chi.URLParam(r, "id"), err
@@ -91,17 +92,17 @@ func (s *server) getSolve(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// tagged is the description of a solve and its strong ETag, which is that of
-// the bytes.
+// tagged encodes the description of a solve and returns it with its strong ETag, which
+// is a hash of the bytes.
 func tagged(info solves.Info) (text []byte, tag string) {
-	text, _ = json.Marshal(describeSolve(info)) // there is nothing in it that cannot be written
+	text, _ = json.Marshal(describeSolve(info)) // no error: every field can be encoded
 	text = append(text, '\n')
 	sum := sha256.Sum256(text)
 	return text, `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
-// changed waits until the description has another tag, or ctx ends, or the
-// server.
+// changed waits until the description of the solve has an ETag other than tag, ctx ends
+// or the server shuts down.
 func (s *server) changed(ctx context.Context, info solves.Info, tag string) (solves.Info, error) {
 	whole := context.WithoutCancel(ctx)
 	for _, err := range s.cfg.Solves.Events(ctx, info.Tenant, info.ID, info.Events) {
@@ -119,7 +120,7 @@ func (s *server) changed(ctx context.Context, info solves.Info, tag string) (sol
 	return s.cfg.Solves.Get(whole, info.Tenant, info.ID)
 }
 
-// listSolves lists solves.
+// listSolves answers with a page of the list of solves.
 //
 //	@Summary		List the solves, the newest first
 //	@Description	At most limit of them; where there are more, links.next is the rest. Filters combine.
@@ -159,8 +160,8 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 	}
 	if q.Has("limit") {
 		n, ok := digits(q.Get("limit"))
-		if !ok || n < 1 || n > listMost {
-			return badQuery("?limit= must be a whole number from 1 to %d", listMost)
+		if !ok || n < 1 || n > maxListed {
+			return badQuery("?limit= must be a whole number from 1 to %d", maxListed)
 		}
 		f.Limit = int(n)
 	}
@@ -194,7 +195,7 @@ type solveListJSON struct {
 	} `json:"links"`
 }
 
-// cancelSolve ends a solve.
+// cancelSolve cancels a solve.
 //
 //	@Summary		Cancel a solve
 //	@Description	It ends with the best certified pair so far. To cancel again, or a solve that has ended, changes nothing.
@@ -223,7 +224,7 @@ func (s *server) cancelSolve(w http.ResponseWriter, r *http.Request) error {
 	return answerJSON(w, http.StatusAccepted, describeSolve(info))
 }
 
-// deleteSolve removes a solve.
+// deleteSolve deletes a solve.
 //
 //	@Summary	Remove a solve with its result and its events
 //	@Tags		solves
@@ -251,7 +252,7 @@ func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// getResult gives the result as it is stored.
+// getResult answers with the stored result.
 //
 //	@Summary		The result of a solve
 //	@Description	The bytes that are stored, and always the same ones once the solve has ended. While it runs, the best certified pair that was saved so far.
@@ -267,7 +268,7 @@ func (s *server) deleteSolve(w http.ResponseWriter, r *http.Request) error {
 //	@Failure		500	{object}	openapi.Problem	"a defect; the log has the request_id"
 //	@Router			/v1/solves/{id}/result [get]
 func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
-	kind, err := accepted(r, kindJSON, kindNDJSON)
+	kind, err := negotiate(r, kindJSON, kindNDJSON)
 	if err != nil {
 		return err
 	}
@@ -282,17 +283,17 @@ func (s *server) getResult(w http.ResponseWriter, r *http.Request) error {
 	return s.sendResult(w, r, info, kind)
 }
 
-// sendResult streams the stored bytes, or as NDJSON what they say.
+// sendResult sends the stored bytes, or encodes the stored result as NDJSON.
 func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info solves.Info, kind string) (err error) {
 	_, end := s.step(r.Context(), "encode")
 	defer func() { end(err) }()
 	w.Header().Add("Vary", "Accept")
-	if kind == kindNDJSON || !info.Finished() { // a saved pair is not stored as it is answered
+	if kind == kindNDJSON || !info.Finished() { // a saved intermediate result is stored in another form than it is answered
 		res, err := s.cfg.Solves.Result(r.Context(), info.Tenant, info.ID)
 		if err != nil {
 			return err
 		}
-		if res.Options.Detail == "tasks" && res.TaskList == nil && res.Schedule != nil { // not part of what is saved
+		if res.Options.Detail == "tasks" && res.TaskList == nil && res.Schedule != nil { // saved intermediate results have no list of tasks
 			inst, err := planned(r, s.cfg.Solves, info.Tenant, info.ID, res)
 			if err != nil {
 				return err
@@ -312,7 +313,7 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info solves.
 	return err
 }
 
-// encodeResult writes a result as one document or as lines.
+// encodeResult writes a result as one document or as NDJSON.
 func encodeResult(w http.ResponseWriter, res *hare.Result, kind string) error {
 	w.Header().Set("Content-Type", kind)
 	if kind == kindNDJSON {
@@ -321,7 +322,7 @@ func encodeResult(w http.ResponseWriter, res *hare.Result, kind string) error {
 	return wire.EncodeResult(w, res)
 }
 
-// getCertificate gives the proof of the bound.
+// getCertificate answers with the certificate of the bound.
 //
 //	@Summary	The certificate of a solve's bound
 //	@Tags		solves
@@ -337,7 +338,7 @@ func encodeResult(w http.ResponseWriter, res *hare.Result, kind string) error {
 //	@Failure	503	{object}	openapi.Problem		"busy: Retry-After says when to come back"
 //	@Router		/v1/solves/{id}/certificate [get]
 func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
-	if _, err := accepted(r, kindJSON); err != nil {
+	if _, err := negotiate(r, kindJSON); err != nil {
 		return err
 	}
 	solves, tenant, id, err := s.solveOf(r)
@@ -357,7 +358,7 @@ func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// getInstance gives what was solved.
+// getInstance answers with the instance of a solve.
 //
 //	@Summary	The instance of a solve
 //	@Tags		solves
@@ -372,7 +373,7 @@ func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 //	@Failure	500	{object}	openapi.Problem		"a defect; the log has the request_id"
 //	@Router		/v1/solves/{id}/instance [get]
 func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
-	if _, err := accepted(r, kindJSON); err != nil {
+	if _, err := negotiate(r, kindJSON); err != nil {
 		return err
 	}
 	solves, tenant, id, err := s.solveOf(r)
@@ -387,7 +388,7 @@ func (s *server) getInstance(w http.ResponseWriter, r *http.Request) error {
 	return wire.EncodeInstance(w, inst)
 }
 
-// solveProblem is the status of an error of solves; nil for others.
+// solveProblem returns the refusal of an error of package solves; nil for other errors.
 func solveProblem(err error) *statusError {
 	var key *solves.KeyError
 	switch {
@@ -407,7 +408,7 @@ func solveProblem(err error) *statusError {
 	return nil
 }
 
-// keyProblem is the status of a key that came before.
+// keyProblem returns the refusal of an Idempotency-Key that was used before.
 func keyProblem(err *solves.KeyError) *statusError {
 	if err.InFlight {
 		return &statusError{http.StatusConflict, "key_in_flight", "a call with this Idempotency-Key is being taken in: send it again"}

@@ -17,10 +17,10 @@ import (
 
 const kindCSV = "text/csv"
 
-// formats are the values of ?format=.
+// formats maps values of the query parameter format to media types.
 var formats = map[string]string{"json": kindJSON, "ndjson": kindNDJSON, "csv": kindCSV}
 
-// getSolveSchedule gives the schedule or a part of it.
+// getSolveSchedule answers with the schedule or a part of it.
 //
 //	@Summary		The schedule of a solve, or a part of it
 //	@Description	As JSON the schedule of the result; as NDJSON {"jobs": […]} on the first line, then a lane a line; as CSV a line for each entry of a lane, with the columns gpu, type, job, round (the first, from 0), rounds (how many), tasks (of a round, back to back), start_s (of the first round), period_s (from round to round), compute_end_s and end_s (of the last round: its last task has computed, and has synchronised). ?job= and ?gpu=, which may come often, keep what is of one of those jobs and on one of those GPUs; ?from_s= and ?to_s= keep the rounds that run in between, runs of rounds being cut. Lanes that keep nothing are left out.
@@ -49,7 +49,7 @@ func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error 
 		if kind = formats[q.Get("format")]; kind == "" {
 			return badQuery("?format= must be json, ndjson or csv")
 		}
-	} else if kind, err = accepted(r, kindJSON, kindNDJSON, kindCSV); err != nil {
+	} else if kind, err = negotiate(r, kindJSON, kindNDJSON, kindCSV); err != nil {
 		return err
 	}
 	fromUs, toUs, err := timeRange(q)
@@ -86,7 +86,8 @@ func (s *server) getSolveSchedule(w http.ResponseWriter, r *http.Request) error 
 	return out.Flush()
 }
 
-// drawable is a solve's result that has a schedule, and the instance of that.
+// drawable returns the result of a solve that has a schedule, and the instance that was
+// scheduled.
 func drawable(r *http.Request, solves *solves.Solves, tenant, id string) (*hare.Instance, *hare.Result, error) {
 	inst, res, err := answered(r, solves, tenant, id)
 	if err == nil && res.Schedule == nil {
@@ -95,7 +96,7 @@ func drawable(r *http.Request, solves *solves.Solves, tenant, id string) (*hare.
 	return inst, res, err
 }
 
-// timeRange reads ?from_s= and ?to_s= as microseconds.
+// timeRange reads the query parameters from_s and to_s and returns microseconds.
 func timeRange(q url.Values) (fromUs, toUs int64, err error) {
 	toUs = math.MaxInt64
 	for name, to := range map[string]*int64{"from_s": &fromUs, "to_s": &toUs} {
@@ -114,19 +115,19 @@ func timeRange(q url.Values) (fromUs, toUs int64, err error) {
 	return fromUs, toUs, nil
 }
 
-// view is a part of a schedule.
+// view is the part of a schedule that a request selects.
 type view struct {
 	sched        *hare.Schedule
-	types        map[string]string         // of GPUs by name
-	jobs         []int32                   // new position of a job of the schedule, -1 where it is left out
-	ids          []string                  // of the jobs that are kept
-	times        []map[string]hare.Profile // of those, by type
-	gpus         map[string]bool           // that are kept; empty is all
+	types        map[string]string         // the type of each GPU by the name of the GPU
+	jobs         []int32                   // the new index of each job of the schedule; -1 where the job is not selected
+	ids          []string                  // ids of the selected jobs
+	times        []map[string]hare.Profile // profiles of the selected jobs by type
+	gpus         map[string]bool           // selected GPUs; empty means all
 	fromUs, toUs int64
-	whole        bool // nothing is left out
+	whole        bool // everything is selected
 }
 
-// newView refuses jobs and GPUs that are not there. O(GPUs + jobs).
+// newView refuses jobs and GPUs that do not exist. It takes O(GPUs + jobs) time.
 func newView(inst *hare.Instance, sched *hare.Schedule, jobs, gpus []string, fromUs, toUs int64) (*view, error) {
 	v := &view{sched: sched, types: map[string]string{}, gpus: map[string]bool{}, fromUs: fromUs, toUs: toUs,
 		whole: len(jobs) == 0 && len(gpus) == 0 && fromUs == 0 && toUs == math.MaxInt64}
@@ -172,25 +173,25 @@ func newView(inst *hare.Instance, sched *hare.Schedule, jobs, gpus []string, fro
 	return v, nil
 }
 
-// took says how long a round of an entry that is kept computes on its GPU, and
-// until it has synchronised.
-func (v *view) took(gpu string, e hare.Entry) (computeUs, totalUs int64) {
+// roundTimes returns how long a round of an entry computes on its GPU, and how long until it
+// has synchronised.
+func (v *view) roundTimes(gpu string, e hare.Entry) (computeUs, totalUs int64) {
 	p := v.times[e.Job][v.types[gpu]]
 	computeUs = e.Tasks * p.ComputeUs
 	return computeUs, computeUs + p.SyncUs
 }
 
-// keep cuts an entry of the schedule to the rounds that are asked for; ok is
+// clip clips an entry of the schedule to the rounds inside the range of time; ok is
 // false where there are none.
-func (v *view) keep(gpu string, e hare.Entry) (cut hare.Entry, ok bool) {
+func (v *view) clip(gpu string, e hare.Entry) (cut hare.Entry, ok bool) {
 	if int(e.Job) >= len(v.jobs) || v.jobs[e.Job] < 0 {
 		return e, false
 	}
 	e.Job = v.jobs[e.Job]
-	_, long := v.took(gpu, e)
+	_, long := v.roundTimes(gpu, e)
 	first, last := int64(0), e.Rounds-1
 	if e.PeriodUs > 0 {
-		// Round i is from start + i·period on for long; the range is half-open.
+		// Round i occupies [start + i·period, start + i·period + long).
 		if gone := v.fromUs - long - e.StartUs; gone >= 0 {
 			first = gone/e.PeriodUs + 1
 		}
@@ -213,8 +214,8 @@ func (v *view) keep(gpu string, e hare.Entry) (cut hare.Entry, ok bool) {
 	return e, true
 }
 
-// lanes gives what is kept of each lane, in order; the lane is valid until the
-// next one. It copies one lane at a time.
+// lanes yields the selected part of each lane, in order. A lane is valid until the next
+// one is yielded. One lane is copied at a time.
 func (v *view) lanes(yield func(*hare.Lane) error) error {
 	var cut hare.Lane
 	for i := range v.sched.Lanes {
@@ -230,7 +231,7 @@ func (v *view) lanes(yield func(*hare.Lane) error) error {
 		}
 		cut = hare.Lane{GPU: l.GPU, Job: cut.Job[:0], Round: cut.Round[:0], Rounds: cut.Rounds[:0], Tasks: cut.Tasks[:0], PeriodUs: cut.PeriodUs[:0], StartUs: cut.StartUs[:0]}
 		for x := range l.Job {
-			e, ok := v.keep(l.GPU, l.Entry(x))
+			e, ok := v.clip(l.GPU, l.Entry(x))
 			if !ok {
 				continue
 			}
@@ -247,8 +248,8 @@ func (v *view) lanes(yield func(*hare.Lane) error) error {
 	return nil
 }
 
-// json writes the form of a result's schedule, or the jobs and then a lane a
-// line.
+// json writes the schedule as in a result or, with lines, as NDJSON: the jobs first,
+// then one lane a line.
 func (v *view) json(w io.Writer, lines bool) error {
 	b := append([]byte(nil), `{"jobs":[`...)
 	for i, id := range v.ids {
@@ -284,7 +285,7 @@ func (v *view) json(w io.Writer, lines bool) error {
 	return err
 }
 
-// csv writes an entry a line.
+// csv writes one line for each entry.
 func (v *view) csv(w io.Writer) error {
 	b := append([]byte(nil), "gpu,type,job,round,rounds,tasks,start_s,period_s,compute_end_s,end_s\n"...)
 	err := v.lanes(func(l *hare.Lane) error {
@@ -296,7 +297,7 @@ func (v *view) csv(w io.Writer) error {
 			for _, n := range []int64{e.Round, e.Rounds, e.Tasks} {
 				b = strconv.AppendInt(append(b, ','), n, 10)
 			}
-			compute, total := v.took(l.GPU, e)
+			compute, total := v.roundTimes(l.GPU, e)
 			last := e.StartUs + (e.Rounds-1)*e.PeriodUs
 			for _, us := range []int64{e.StartUs, e.PeriodUs, last + compute, last + total} {
 				b = hare.AppendMicros(append(b, ','), us)

@@ -4,7 +4,7 @@ import "context"
 
 type tenantKey struct{}
 
-// tenantOf says whose call this is; "" where the server has no keys.
+// tenantOf returns the tenant of the caller; "" where the server has no keys.
 func tenantOf(ctx context.Context) string {
 	id, _ := ctx.Value(tenantKey{}).(string)
 	return id

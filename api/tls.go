@@ -12,18 +12,19 @@ import (
 	"time"
 )
 
-// certificateLook is how often Follow looks whether the files have changed.
-const certificateLook = time.Second
+// certificatePoll is the interval at which Follow checks whether the files have
+// changed.
+const certificatePoll = time.Second
 
-// Certificate is a certificate and its key in files, which may be replaced
-// while connections go on. Safe for concurrent use.
+// Certificate is a certificate and its private key in files that may be replaced while
+// the server runs. It is safe for concurrent use.
 type Certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
 	now               atomic.Pointer[tls.Certificate]
 
 	mu    sync.Mutex
-	state string // of the files, when they were read last
+	state string // state of the files when they were last read
 }
 
 // OpenCertificate reads a pair of PEM files.
@@ -37,8 +38,8 @@ func OpenCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 	return c, nil
 }
 
-func (c *Certificate) read() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+func (cert *Certificate) read() (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(cert.certFile, cert.keyFile)
 	if err != nil {
 		return nil, err
 	}
@@ -50,59 +51,59 @@ func (c *Certificate) read() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// Reload reads the files again. A bad pair leaves the old one, and the log
-// says why; so it does until the pair is good, once for each change.
-func (c *Certificate) Reload() error { return c.reload(true) }
+// Reload reads the files again. If the pair is invalid, the old pair stays in use, and
+// the log gives the reason once for each change of the files.
+func (cert *Certificate) Reload() error { return cert.reload(true) }
 
-func (c *Certificate) reload(always bool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	state := fileStates(c.certFile, c.keyFile)
-	if state == c.state && !always {
+func (cert *Certificate) reload(always bool) error {
+	cert.mu.Lock()
+	defer cert.mu.Unlock()
+	state := fileStates(cert.certFile, cert.keyFile)
+	if state == cert.state && !always {
 		return nil
 	}
-	c.state = state
-	pair, err := c.read()
+	cert.state = state
+	pair, err := cert.read()
 	if err != nil {
-		c.log.Error("the certificate cannot be read: the one before stays", "expires", c.Expires(), "error", err)
+		cert.log.Error("the certificate cannot be read: the one before stays", "expires", cert.Expires(), "error", err)
 		return err
 	}
-	c.now.Store(pair)
-	c.log.Info("certificate read", "expires", pair.Leaf.NotAfter)
+	cert.now.Store(pair)
+	cert.log.Info("certificate read", "expires", pair.Leaf.NotAfter)
 	if time.Now().After(pair.Leaf.NotAfter) {
-		c.log.Error("the certificate has expired", "expires", pair.Leaf.NotAfter)
+		cert.log.Error("the certificate has expired", "expires", pair.Leaf.NotAfter)
 	}
 	return nil
 }
 
-// Follow takes over what happens to the files, until ctx ends.
-func (c *Certificate) Follow(ctx context.Context) {
-	tick := time.NewTicker(certificateLook)
+// Follow reloads the pair whenever the files change, until ctx ends.
+func (cert *Certificate) Follow(ctx context.Context) {
+	tick := time.NewTicker(certificatePoll)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = c.reload(false) // the log has it
+			_ = cert.reload(false) // reload logs the error
 		}
 	}
 }
 
-// Expires is when the certificate in use does.
-func (c *Certificate) Expires() time.Time { return c.now.Load().Leaf.NotAfter }
+// Expires returns when the certificate in use expires.
+func (cert *Certificate) Expires() time.Time { return cert.now.Load().Leaf.NotAfter }
 
-// Config is for servers: TLS 1.2 and up, HTTP/2 and 1.1, and for each new
-// connection the pair of that time.
-func (c *Certificate) Config() *tls.Config {
+// Config returns a configuration for servers: TLS 1.2 and later, HTTP/2 and HTTP/1.1,
+// and the current pair for each new connection.
+func (cert *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.now.Load(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert.now.Load(), nil },
 	}
 }
 
-// fileStates is another one when a file may have changed.
+// fileStates returns a text that differs whenever one of the files may have changed.
 func fileStates(names ...string) (state string) {
 	for _, name := range names {
 		info, err := os.Stat(name)

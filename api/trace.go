@@ -19,11 +19,11 @@ import (
 	"github.com/hare-sched/hare/study"
 )
 
-// scope names who makes the spans.
+// scope is the instrumentation scope of the spans.
 const scope = "github.com/hare-sched/hare"
 
-// traced puts each request into a span that continues the client's trace
-// (traceparent). Without tracing it is not there. Probes and scrapes have none.
+// traced records each request as a span that continues the client's trace (header
+// traceparent). Without tracing it adds nothing. Probes and scrapes have no spans.
 func (s *server) traced(next http.Handler) http.Handler {
 	if s.cfg.Tracing == nil {
 		return next
@@ -37,28 +37,28 @@ func (s *server) traced(next http.Handler) http.Handler {
 		}))
 }
 
-// step begins a span below that of ctx; end ends it. Without tracing it costs
-// nothing.
+// step begins a child span of the span in ctx; end ends the child. Without tracing both
+// do nothing.
 func (s *server) step(ctx context.Context, name string) (_ context.Context, end func(error)) {
 	if s.cfg.Tracing == nil {
 		return ctx, func(error) {}
 	}
 	ctx, span := s.cfg.Tracing.tracer.Start(ctx, name)
 	return ctx, func(err error) {
-		fail(span, err)
+		failSpan(span, err)
 		span.End()
 	}
 }
 
-// fail marks a span. What the error says may have words of the client in it, so
-// the span gets its kind alone.
-func fail(span trace.Span, err error) {
+// failSpan marks a span as failed. The span gets only the kind of the error, because
+// the text of the error may quote the client's data.
+func failSpan(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, errorKind(err))
 	}
 }
 
-// errorKind sorts errors for metrics and traces.
+// errorKind classifies errors for metrics and traces.
 func errorKind(err error) string {
 	var faults hare.InvalidErrors
 	var fault *hare.InvalidError
@@ -89,8 +89,9 @@ func errorKind(err error) string {
 	return "internal"
 }
 
-// named gives the span of a request its route, which is known when it ends.
-func named(ctx context.Context, method, route, requestID, tenant string) {
+// nameSpan gives the span of a request its route, which is known once the request has
+// ended.
+func nameSpan(ctx context.Context, method, route, requestID, tenant string) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -102,7 +103,7 @@ func named(ctx context.Context, method, route, requestID, tenant string) {
 	}
 }
 
-// traceID is that of a trace that is kept, or "".
+// traceID returns the id of a sampled trace; "" where the trace is not sampled.
 func traceID(ctx context.Context) string {
 	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
 		return span.TraceID().String()

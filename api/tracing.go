@@ -21,29 +21,31 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// TracingConfig says where traces go. Everything else, the sampler and the
-// queue among it, comes from the standard OTEL_ variables of the environment.
+// TracingConfig configures where spans are sent. The sampler, the queue and everything
+// else come from the standard OTEL_ environment variables.
 type TracingConfig struct {
-	// Endpoint is the URL of an OTLP/HTTP collector, to which /v1/traces is
-	// added; "" means that of the environment, and no tracing where that has
+	// Endpoint is the URL of an OTLP/HTTP collector, to which /v1/traces is added. ""
+	// means the endpoint of the environment, and no tracing where the environment has
 	// none.
 	Endpoint string
 	Version  string
-	// Logger hears of failing exports, once a minute at most; nil means nobody.
+	// Logger logs failing exports, at most once a minute; nil means no log.
 	Logger *slog.Logger
 }
 
-// Tracing sends spans to a collector, from a queue of bounded length: while the
-// collector is slow or gone they are dropped, and no request waits for it.
+// Tracing sends spans to a collector from a queue of bounded length. While the
+// collector is slow or unreachable, spans are dropped; requests never wait for the
+// collector.
 type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	counts   *spanCounts
-	abort    context.CancelFunc // of exports that hang
+	abort    context.CancelFunc // cancels exports that hang
 }
 
-// OpenTracing starts the export; nil where nobody asked for traces. Faults of
-// the configuration are *hare.InvalidError with the flag or variable as pointer.
+// OpenTracing starts the export of spans; it returns nil where no endpoint is
+// configured. Faults of the configuration are *hare.InvalidError with the flag or the
+// variable as pointer.
 func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	var opts []otlptracehttp.Option
 	switch {
@@ -70,8 +72,8 @@ func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
-	// What the environment says of the resource comes last and wins. A part
-	// that cannot be read is left out.
+	// The environment's attributes of the resource come last and override the others. A
+	// detector that fails is left out.
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
 		resource.WithAttributes(attribute.String("service.name", "hare"), attribute.String("service.version", cfg.Version)), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
@@ -87,7 +89,7 @@ func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	return &Tracing{provider: provider, tracer: provider.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version)), counts: counts, abort: abort}, nil
 }
 
-// Close sends what is in the queue and gives up when ctx ends. Nil may be closed.
+// Close sends the queued spans and gives up when ctx ends. A nil Tracing may be closed.
 func (t *Tracing) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -100,7 +102,7 @@ func (t *Tracing) Close(ctx context.Context) error {
 	return nil
 }
 
-// Flush sends what is in the queue now.
+// Flush sends the queued spans now.
 func (t *Tracing) Flush(ctx context.Context) error { return t.provider.ForceFlush(ctx) }
 
 func (m *metrics) registerTracing(t *Tracing) {
@@ -120,16 +122,16 @@ func (m *metrics) registerTracing(t *Tracing) {
 	}
 }
 
-// spanCounts is a processor that counts spans.
+// spanCounts is a span processor that counts spans.
 type spanCounts struct{ ended, exported, failed atomic.Int64 }
 
 var _ sdktrace.SpanProcessor = (*spanCounts)(nil)
 
-func (c *spanCounts) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (sc *spanCounts) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-func (c *spanCounts) OnEnd(s sdktrace.ReadOnlySpan) {
+func (sc *spanCounts) OnEnd(s sdktrace.ReadOnlySpan) {
 	if s.SpanContext().IsSampled() {
-		c.ended.Add(1)
+		sc.ended.Add(1)
 	}
 }
 
@@ -137,33 +139,33 @@ func (*spanCounts) Shutdown(context.Context) error { return nil }
 
 func (*spanCounts) ForceFlush(context.Context) error { return nil }
 
-// countingExporter counts what becomes of spans, says so where they are lost,
-// and lets an export that hangs be ended.
+// countingExporter counts exported and failed spans, logs failures, and lets Close
+// cancel an export that hangs.
 type countingExporter struct {
 	sdktrace.SpanExporter
 	counts *spanCounts
 	log    *slog.Logger
-	life   context.Context // ends when exports must
+	life   context.Context // cancelled when exports must end
 
 	mu     sync.Mutex
 	logged time.Time
 }
 
-func (e *countingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+func (ce *countingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.life, cancel)()
-	err := e.SpanExporter.ExportSpans(ctx, spans)
+	defer context.AfterFunc(ce.life, cancel)()
+	err := ce.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {
-		e.counts.exported.Add(int64(len(spans)))
+		ce.counts.exported.Add(int64(len(spans)))
 		return nil
 	}
-	e.counts.failed.Add(int64(len(spans)))
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if now := time.Now(); now.Sub(e.logged) > time.Minute {
-		e.logged = now
-		e.log.Warn("traces are lost: see that the OTLP collector answers", "error", err)
+	ce.counts.failed.Add(int64(len(spans)))
+	ce.mu.Lock()
+	defer ce.mu.Unlock()
+	if now := time.Now(); now.Sub(ce.logged) > time.Minute {
+		ce.logged = now
+		ce.log.Warn("traces are lost: see that the OTLP collector answers", "error", err)
 	}
-	return nil // it has been said
+	return nil // the failure is counted and logged
 }

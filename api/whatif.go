@@ -21,37 +21,37 @@ import (
 
 const kindSVG = "image/svg+xml"
 
-// batches counts the what-ifs that run, by tenant.
-type batches struct {
+// whatIfLimiter counts the running what-ifs of each tenant.
+type whatIfLimiter struct {
 	mu      sync.Mutex
 	running map[string]int
 }
 
-// begin takes one of a tenant's places, of which there are most.
-func (b *batches) begin(tenant string, most int) (end func(), ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.running[tenant] >= most {
+// begin takes one of the tenant's max slots; ok is false where all are taken.
+func (wl *whatIfLimiter) acquire(tenant string, max int) (end func(), ok bool) {
+	wl.mu.Lock()
+	defer wl.mu.Unlock()
+	if wl.running[tenant] >= max {
 		return nil, false
 	}
-	if b.running == nil {
-		b.running = map[string]int{}
+	if wl.running == nil {
+		wl.running = map[string]int{}
 	}
-	b.running[tenant]++
+	wl.running[tenant]++
 	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.running[tenant]--; b.running[tenant] == 0 {
-			delete(b.running, tenant)
+		wl.mu.Lock()
+		defer wl.mu.Unlock()
+		if wl.running[tenant]--; wl.running[tenant] == 0 {
+			delete(wl.running, tenant)
 		}
 	}, true
 }
 
-// mostWhatIfs is how many what-ifs of a tenant run at a time by default.
-const mostWhatIfs = 4
+// defaultMaxWhatIfs is how many what-ifs of a tenant run at a time by default.
+const defaultMaxWhatIfs = 4
 
 func (s *server) whatIfRoutes(r chi.Router) {
-	r.Post("/v1/what-if", direct(s.handle(s.admit(s.whatIf))))
+	r.Post("/v1/what-if", uncompressed(s.handle(s.admit(s.whatIf))))
 	r.Get("/v1/solves/{id}/prices", s.handle(s.admit(s.prices)))
 	r.Get("/v1/solves/{id}/prices.svg", s.handle(s.admit(s.pricesPicture)))
 }
@@ -80,10 +80,10 @@ func (s *server) whatIfRoutes(r chi.Router) {
 //	@Failure		503	{object}	openapi.Problem	"busy, late or draining: Retry-After says when to come back"
 //	@Router			/v1/what-if [post]
 func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
-	if _, err := accepted(r, kindNDJSON); err != nil {
+	if _, err := negotiate(r, kindNDJSON); err != nil {
 		return err
 	}
-	end, ok := s.whatIfs.begin(tenantOf(r.Context()), s.cfg.MaxWhatIfs)
+	end, ok := s.whatIfs.acquire(tenantOf(r.Context()), s.cfg.MaxWhatIfs)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		return &statusError{http.StatusTooManyRequests, "limit", fmt.Sprintf("%d what-ifs run already, as many as may at a time: wait for one, or send more scenarios in one", s.cfg.MaxWhatIfs)}
@@ -95,7 +95,7 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	}
 	if req.Base.SolveID != "" {
 		if req.Base.Instance, req.Base.Result, err = s.stored(r, req.Base.SolveID); err != nil {
-			return pointed(err, "/base/solve_id")
+			return withPointer(err, "/base/solve_id")
 		}
 	}
 	if err := s.svc.CheckWhatIf(r.Context(), req); err != nil {
@@ -106,13 +106,13 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	ctx := whatif.WithQuota(r.Context(), func() (func(), error) { return s.acquire(r.Context()) })
 	return s.svc.WhatIf(ctx, req, func(l *whatif.Line) error {
 		if l.Err != nil {
-			l.Error = s.document(r, l.Err)
+			l.Error = s.problemDocument(r, l.Err)
 		}
 		return lines.write(l)
 	})
 }
 
-// readWhatIf decodes the request's document.
+// readWhatIf decodes the document of the request.
 func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*whatif.Request, error) {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(s.cfg.BodyTime))
@@ -129,50 +129,53 @@ func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*whatif.Req
 	return req, nil
 }
 
-// document is the problem document of an error that does not end the answer.
-func (s *server) document(r *http.Request, err error) json.RawMessage {
-	p := &captured{header: http.Header{}}
+// problemDocument returns the problem document of an error that does not end the
+// answer.
+func (s *server) problemDocument(r *http.Request, err error) json.RawMessage {
+	p := &responseBuffer{header: http.Header{}}
 	s.fail(p, r, err)
 	if p.body.Len() == 0 {
-		return json.RawMessage("null") // the client is gone
+		return json.RawMessage("null") // the client has disconnected
 	}
 	return bytes.TrimSpace(p.body.Bytes())
 }
 
-// captured is an answer that is not sent.
-type captured struct {
+// responseBuffer is an answer that is kept in memory.
+type responseBuffer struct {
 	header http.Header
 	body   bytes.Buffer
 }
 
-func (c *captured) Header() http.Header         { return c.header }
-func (c *captured) WriteHeader(int)             {}
-func (c *captured) Write(b []byte) (int, error) { return c.body.Write(b) }
+func (rb *responseBuffer) Header() http.Header         { return rb.header }
+func (rb *responseBuffer) WriteHeader(int)             {}
+func (rb *responseBuffer) Write(b []byte) (int, error) { return rb.body.Write(b) }
 
-// pointed says where in the request the id of a solve that is not there stands.
-func pointed(err error, pointer string) error {
+// withPointer adds, to an error about an absent solve, the place of the solve's id in
+// the request.
+func withPointer(err error, pointer string) error {
 	if !errors.Is(err, solves.ErrNoSolve) {
 		return err
 	}
 	return &absentSolve{pointer}
 }
 
-// absentSolve is a solve that is not there.
+// absentSolve is returned where a solve does not exist or has no result.
 type absentSolve struct{ pointer string }
 
 func (*absentSolve) Error() string {
 	return "there is no such solve, or it is not finished or no longer kept"
 }
 
-// faults point to the id in the request's document, if it stands there.
-func (e *absentSolve) faults() hare.InvalidErrors {
-	if e.pointer == "" {
+// faults points to the id in the document of the request, where the id comes from
+// there.
+func (absent *absentSolve) faults() hare.InvalidErrors {
+	if absent.pointer == "" {
 		return nil
 	}
-	return hare.InvalidErrors{{Pointer: e.pointer, Code: "no_solve", Detail: e.Error()}}
+	return hare.InvalidErrors{{Pointer: absent.pointer, Code: "no_solve", Detail: absent.Error()}}
 }
 
-// prices are those of a stored solve.
+// prices answers with the prices of a stored solve.
 //
 //	@Summary		Prices of a solve by type and time
 //	@Description	What the certificate charges for a second of a GPU, by type. bound_fall is an upper limit on how far the bound can fall with one more GPU of the type, always in service. It is not what that GPU is worth: only the bound is known to stay above it; a what-if tells more.
@@ -189,7 +192,7 @@ func (e *absentSolve) faults() hare.InvalidErrors {
 //	@Failure		503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
 //	@Router			/v1/solves/{id}/prices [get]
 func (s *server) prices(w http.ResponseWriter, r *http.Request) error {
-	kind, err := accepted(r, kindJSON, kindCSV)
+	kind, err := negotiate(r, kindJSON, kindCSV)
 	if err != nil {
 		return err
 	}
@@ -205,7 +208,7 @@ func (s *server) prices(w http.ResponseWriter, r *http.Request) error {
 	return json.NewEncoder(w).Encode(p)
 }
 
-// pricesPicture draws them.
+// pricesPicture draws the prices of a stored solve.
 //
 //	@Summary	Prices of a solve over time, as a picture
 //	@Tags		scheduling
@@ -221,7 +224,7 @@ func (s *server) prices(w http.ResponseWriter, r *http.Request) error {
 //	@Failure	503	{object}	openapi.Problem	"busy or draining: Retry-After says when to come back"
 //	@Router		/v1/solves/{id}/prices.svg [get]
 func (s *server) pricesPicture(w http.ResponseWriter, r *http.Request) error {
-	if _, err := accepted(r, kindSVG); err != nil {
+	if _, err := negotiate(r, kindSVG); err != nil {
 		return err
 	}
 	p, err := s.pricesOf(r)
@@ -239,7 +242,7 @@ func (s *server) pricesPicture(w http.ResponseWriter, r *http.Request) error {
 func (s *server) pricesOf(r *http.Request) (*explain.Prices, error) {
 	inst, res, err := s.stored(r, chi.URLParam(r, "id"))
 	if err != nil {
-		return nil, pointed(err, "")
+		return nil, withPointer(err, "")
 	}
 	p, err := s.svc.Prices(r.Context(), inst, res)
 	if errors.Is(err, explain.ErrNoPrices) {

@@ -10,7 +10,7 @@ import (
 func (s *server) writeTimeout(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w), time: s.cfg.BodyTime}
-		// The connection may still have the deadline of the request before.
+		// The connection may still have the write deadline of the request before.
 		_ = d.control.SetWriteDeadline(time.Time{})
 		next.ServeHTTP(d, r)
 	})
@@ -24,21 +24,21 @@ type deadlineWriter struct {
 	until   time.Time
 }
 
-func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (dw *deadlineWriter) Unwrap() http.ResponseWriter { return dw.ResponseWriter }
 
-func (w *deadlineWriter) WriteHeader(status int) {
-	w.extend()
-	w.ResponseWriter.WriteHeader(status)
+func (dw *deadlineWriter) WriteHeader(status int) {
+	dw.extend()
+	dw.ResponseWriter.WriteHeader(status)
 }
 
-func (w *deadlineWriter) Write(b []byte) (int, error) {
-	w.extend()
-	return w.ResponseWriter.Write(b)
+func (dw *deadlineWriter) Write(b []byte) (int, error) {
+	dw.extend()
+	return dw.ResponseWriter.Write(b)
 }
 
-func (w *deadlineWriter) extend() {
-	if now := time.Now(); now.Add(w.time / 2).After(w.until) {
-		w.until = now.Add(w.time)
-		_ = w.control.SetWriteDeadline(w.until) // some connections, as in tests, have no deadlines
+func (dw *deadlineWriter) extend() {
+	if now := time.Now(); now.Add(dw.time / 2).After(dw.until) {
+		dw.until = now.Add(dw.time)
+		_ = dw.control.SetWriteDeadline(dw.until) // some connections, as in tests, have no deadlines
 	}
 }
