@@ -196,7 +196,8 @@ func (s *server) getRegret(w http.ResponseWriter, r *http.Request) error {
 	cluster := session.Info().Config.Cluster
 	control := http.NewResponseController(w)
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	for reg, err := range regret.Series(r.Context(), &cluster, upTo(session.Log(r.Context(), 0), last), everyUs, s.svc.Bound) {
+	for reg, err := range regret.Series(r.Context(), &cluster, upTo(session.Log(r.Context(), 0), last), everyUs,
+		s.svc.Bound) {
 		if err != nil {
 			return err
 		}
@@ -223,7 +224,8 @@ func interval(r *http.Request) (int64, error) {
 	}
 	us, err := hare.ParseMicros(r.URL.Query().Get("every_s"))
 	if err != nil || us <= 0 || us > hare.MaxExact {
-		return 0, &statusError{http.StatusBadRequest, "bad_query", "?every_s= must be seconds above 0, with six decimals at most: every_s=3600 is every hour"}
+		return 0, &statusError{http.StatusBadRequest, "bad_query",
+			"?every_s= must be seconds above 0, with six decimals at most: every_s=3600 is every hour"}
 	}
 	return us, nil
 }
@@ -242,8 +244,9 @@ func checkLineCount(ctx context.Context, session *sessions.Session, last, everyU
 		}
 	}
 	if n := regret.Intervals(ends[0], ends[1], everyUs); n > regret.MaxReports {
-		return &statusError{http.StatusUnprocessableEntity, "too_many_lines", fmt.Sprintf("this log has %d lines of every_s=%s, and %d are the most: ask for every_s=%s or more",
-			n, hare.FormatMicros(everyUs), regret.MaxReports, hare.FormatMicros(regret.LeastInterval(ends[0], ends[1])))}
+		return &statusError{http.StatusUnprocessableEntity, "too_many_lines",
+			fmt.Sprintf("this log has %d lines of every_s=%s, and %d are the most: ask for every_s=%s or more",
+				n, hare.FormatMicros(everyUs), regret.MaxReports, hare.FormatMicros(regret.LeastInterval(ends[0], ends[1])))}
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ import (
 func TestRegretAtIntervals(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
-	if code, text, h := s.call(t, "GET", at+"/regret?every_s=3600", ""); code != 200 || !strings.HasPrefix(text, `{"seq":0,"at_s":0,"last":true,`) || h.Get("Content-Type") != "application/x-ndjson" {
+	if code, text, h := s.call(t, "GET", at+"/regret?every_s=3600", ""); code != 200 ||
+		!strings.HasPrefix(text, `{"seq":0,"at_s":0,"last":true,`) || h.Get("Content-Type") != "application/x-ndjson" {
 		t.Errorf("no events: %d %s", code, text)
 	}
 	s.call(t, "POST", at+"/events", run+endOfRun)
@@ -41,10 +42,12 @@ func TestRegretAtIntervals(t *testing.T) {
 	if lines[2] != plain || strings.Contains(text, "certificate") {
 		t.Errorf("%s, not %s", lines[2], plain)
 	}
-	if _, text, _ := s.call(t, "GET", at+"/regret?every_s=3&detail=full", ""); strings.Count(text, `"certificate":{`) != 2 {
+	if _, text, _ := s.call(t, "GET", at+"/regret?every_s=3&detail=full", ""); strings.Count(text,
+		`"certificate":{`) != 2 {
 		t.Error(text)
 	}
-	if code, text, h := s.call(t, "HEAD", at+"/regret?every_s=3", ""); code != 200 || text != "" || h.Get("Content-Type") != "application/x-ndjson" {
+	if code, text, h := s.call(t, "HEAD", at+"/regret?every_s=3", ""); code != 200 || text != "" ||
+		h.Get("Content-Type") != "application/x-ndjson" {
 		t.Errorf("%d %s %v", code, text, h)
 	}
 	for _, c := range []struct {
@@ -79,7 +82,8 @@ func TestRegretAtIntervals(t *testing.T) {
 	}
 	// A damaged log: the answer does not pass for the whole.
 	s.store.damaged.Store(1)
-	if code, text, _ := s.call(t, "GET", at+"/regret?every_s=1", ""); code != 500 || !strings.Contains(text, `"corrupt_log"`) {
+	if code, text, _ := s.call(t, "GET", at+"/regret?every_s=1", ""); code != 500 ||
+		!strings.Contains(text, `"corrupt_log"`) {
 		t.Errorf("%d %s", code, text)
 	}
 }
@@ -114,7 +118,8 @@ func TestRegretLinesComeOneByOne(t *testing.T) {
 	engine := &step{on: make(chan struct{}), out: make(chan error, 1)}
 	s := newSessionServer(t, sessions.Config{})
 	s.Server.Close()
-	s.Server = httptest.NewServer(api.New(service.New(service.Config{Engine: engine}), api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}))
+	s.Server = httptest.NewServer(api.New(service.New(service.Config{Engine: engine}),
+		api.Config{MaxBodyBytes: 1 << 20, Sessions: s.sessions}))
 	at := s.open(t, "")
 	s.call(t, "POST", at+"/events", run+endOfRun)
 	ctx, leave := context.WithCancel(t.Context())
@@ -137,7 +142,8 @@ func TestRegretLinesComeOneByOne(t *testing.T) {
 	}
 	next(`{"seq":2,"at_s":1,"last":false,`) // nothing has ended: no bound
 	next(`{"seq":3,"at_s":2,"last":false,`)
-	if code, text, _ := s.call(t, "POST", at+"/events", `{"seq":8,"at_s":9,"type":"tick"}`); code != 200 || text != "{\"seq\":8,\"decisions\":[]}\n" {
+	if code, text, _ := s.call(t, "POST", at+"/events", `{"seq":8,"at_s":9,"type":"tick"}`); code != 200 ||
+		text != "{\"seq\":8,\"decisions\":[]}\n" {
 		t.Errorf("%d %s", code, text)
 	}
 	engine.on <- struct{}{}

@@ -60,7 +60,8 @@ func encodeFollowed(w io.Writer, f *regret.Followed) error {
 		Renamed  map[string]string `json:"renamed,omitempty"`
 		Instance json.RawMessage   `json:"instance,omitempty"`
 		Result   json.RawMessage   `json:"result,omitempty"`
-	}{Seq: f.Seq, AtS: json.RawMessage(hare.FormatMicros(f.AtUs)), Verified: f.Result != nil, Why: f.Why, Renamed: f.Renamed}
+	}{Seq: f.Seq, AtS: json.RawMessage(hare.FormatMicros(f.AtUs)), Verified: f.Result != nil, Why: f.Why,
+		Renamed: f.Renamed}
 	if f.Result != nil {
 		head.Instance = instanceJSON(f.Instance)
 		var err error
@@ -79,7 +80,8 @@ func encodeFollowed(w io.Writer, f *regret.Followed) error {
 		return err
 	}
 	for i, t := range f.Tasks {
-		line, err := json.Marshal(taskJSON{t.Job, t.Round, t.GPU, seconds(t.StartUs), seconds(t.ComputeEndUs), seconds(t.EndUs)})
+		line, err := json.Marshal(taskJSON{t.Job, t.Round, t.GPU, seconds(t.StartUs), seconds(t.ComputeEndUs),
+			seconds(t.EndUs)})
 		if err != nil {
 			return err
 		}

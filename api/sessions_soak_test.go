@@ -58,7 +58,8 @@ func TestSoakSessions(t *testing.T) {
 	end := make(chan struct{})
 	for i := range number {
 		talking.Go(func() {
-			if err := talkUntil(client, server.URL, time.Duration(i)*pause/time.Duration(number), pause, ready.Done, end, &events); err != nil {
+			if err := talkUntil(client, server.URL, time.Duration(i)*pause/time.Duration(number), pause, ready.Done, end,
+				&events); err != nil {
 				t.Error(err)
 			}
 		})
@@ -70,7 +71,8 @@ func TestSoakSessions(t *testing.T) {
 	for i := range samples {
 		time.Sleep(length / samples)
 		resident[i] = residentBytes(t)
-		t.Logf("after %4.1f s: %d events, %d MiB resident, %d goroutines", time.Since(began).Seconds(), events.Load()-before, resident[i]>>20, runtime.NumGoroutine())
+		t.Logf("after %4.1f s: %d events, %d MiB resident, %d goroutines", time.Since(began).Seconds(), events.Load()-before,
+			resident[i]>>20, runtime.NumGoroutine())
 	}
 	close(end)
 	talking.Wait()
@@ -82,11 +84,13 @@ func TestSoakSessions(t *testing.T) {
 
 // talkUntil holds one session: an event after each answer and a pause. When
 // the server is busy it comes again.
-func talkUntil(client *http.Client, url string, offset, pause time.Duration, ready func(), end <-chan struct{}, events *atomic.Int64) error {
+func talkUntil(client *http.Client, url string, offset, pause time.Duration, ready func(), end <-chan struct{},
+	events *atomic.Int64) error {
 	var resp *http.Response
 	var err error
 	for status := http.StatusServiceUnavailable; status == http.StatusServiceUnavailable; {
-		if resp, err = client.Post(url+"/v1/sessions", "application/json", strings.NewReader(`{"cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}`)); err != nil {
+		if resp, err = client.Post(url+"/v1/sessions", "application/json",
+			strings.NewReader(`{"cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}`)); err != nil {
 			ready()
 			return err
 		}

@@ -62,7 +62,8 @@ type sessionServer struct {
 
 func newSessionServer(t testing.TB, cfg sessions.Config, tune ...func(*api.Config)) *sessionServer {
 	t.Helper()
-	s := &sessionServer{store: &fullStore{SessionStore: store.NewMemory()}, svc: service.New(service.Config{Solver: solver.Config{Version: "test"}})}
+	s := &sessionServer{store: &fullStore{SessionStore: store.NewMemory()},
+		svc: service.New(service.Config{Solver: solver.Config{Version: "test"}})}
 	cfg.Store = api.NewTimedStore(s.store)
 	cfg.Retry = time.Millisecond
 	var err error
@@ -156,7 +157,8 @@ const endOfRun = `{"seq":5,"at_s":2.5,"type":"job_ended","job":"bert/1"}
 func TestSession(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
-	if code, text, h := s.call(t, "POST", at+"/events", run); code != 200 || text != ranTo || h.Get("Content-Type") != "application/x-ndjson" {
+	if code, text, h := s.call(t, "POST", at+"/events", run); code != 200 || text != ranTo ||
+		h.Get("Content-Type") != "application/x-ndjson" {
 		t.Fatalf("%d %s", code, text)
 	}
 	for _, c := range []struct {
@@ -168,7 +170,8 @@ func TestSession(t *testing.T) {
 		{"job", at + "/jobs/bert%2F1", []string{`"job":"bert/1"`, `"state":"running"`}},
 		{"decisions", at + "/decisions?after=2", []string{"{\"seq\":3,", "{\"seq\":4,"}},
 		{"regret", at + "/regret", []string{`"counted":0`, `"running":2`, `"bound":null`, `"regret":null`}},
-		{"schedule", at + "/schedule", []string{`"verified":false`, `"why":"no job has ended`, `"compute_end_s":1.2,"sync_end_s":1.3`}},
+		{"schedule", at + "/schedule",
+			[]string{`"verified":false`, `"why":"no job has ended`, `"compute_end_s":1.2,"sync_end_s":1.3`}},
 		{"log", at + "/log?after=3", []string{`{"event":{"seq":4,`}},
 	} {
 		code, text, _ := s.call(t, "GET", c.path, "")
@@ -180,7 +183,8 @@ func TestSession(t *testing.T) {
 	}
 	// The client reconnects and sends again what it does not know to be recorded.
 	code, text, _ := s.call(t, "POST", at+"/events", run+endOfRun)
-	if code != 200 || !strings.HasPrefix(text, ranTo) || strings.Count(text, "\n") != 7 || strings.Contains(text, "error") {
+	if code != 200 || !strings.HasPrefix(text, ranTo) || strings.Count(text, "\n") != 7 ||
+		strings.Contains(text, "error") {
 		t.Fatalf("%d %s", code, text)
 	}
 	_, decisions, _ := s.call(t, "GET", at+"/decisions", "")
@@ -192,7 +196,8 @@ func TestSession(t *testing.T) {
 		Achieved, Bound, Regret float64
 		Instance, Certificate   json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(text), &regret); err != nil || code != 200 || regret.Achieved != 8.8 || regret.Regret < 1 || regret.Bound > regret.Achieved {
+	if err := json.Unmarshal([]byte(text), &regret); err != nil || code != 200 || regret.Achieved != 8.8 ||
+		regret.Regret < 1 || regret.Bound > regret.Achieved {
 		t.Errorf("%d %s", code, text)
 	}
 	inst, err := wire.DecodeInstanceValue([]byte(regret.Instance), "")
@@ -239,9 +244,11 @@ func TestSession(t *testing.T) {
 		}
 	}
 	_, text, _ = s.call(t, "GET", "/metrics", "")
-	for _, want := range []string{"hare_session_events_total 7\n", "hare_session_duplicates_total 4\n", "hare_session_decisions_total 7\n",
+	for _, want := range []string{"hare_session_events_total 7\n", "hare_session_duplicates_total 4\n",
+		"hare_session_decisions_total 7\n",
 		"hare_sessions 0\n", "hare_sessions_active 0\n", "hare_session_commit_events_sum 7\n",
-		"hare_session_answer_seconds_count 7\n", "hare_session_commit_failures_total 0\n", `hare_session_streams{of="events"} 0`, `hare_session_streams{of="decisions"} 0`} {
+		"hare_session_answer_seconds_count 7\n", "hare_session_commit_failures_total 0\n",
+		`hare_session_streams{of="events"} 0`, `hare_session_streams{of="decisions"} 0`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in the metrics", want)
 		}
@@ -257,13 +264,16 @@ func TestBadSessions(t *testing.T) {
 		status             int
 		code               string
 	}{
-		"no cluster":       {"POST", "/v1/sessions", `{}`, nil, 422, "missing_field"},
-		"malformed":        {"POST", "/v1/sessions", `{`, nil, 400, "malformed"},
-		"media type":       {"POST", "/v1/sessions", `{}`, []string{"Content-Type", "text/plain"}, 415, "unsupported_media_type"},
-		"large":            {"POST", "/v1/sessions", strings.Repeat(" ", 2<<20), nil, 413, "body_too_large"},
-		"clock":            {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"clock":"sun"}`, nil, 422, "unknown_value"},
-		"policy":           {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"policy":"best"}`, nil, 422, "unknown_policy"},
-		"parameter":        {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"parameters":{"queues":99}}`, nil, 422, "out_of_range"},
+		"no cluster": {"POST", "/v1/sessions", `{}`, nil, 422, "missing_field"},
+		"malformed":  {"POST", "/v1/sessions", `{`, nil, 400, "malformed"},
+		"media type": {"POST", "/v1/sessions", `{}`, []string{"Content-Type", "text/plain"}, 415,
+			"unsupported_media_type"},
+		"large": {"POST", "/v1/sessions", strings.Repeat(" ", 2<<20), nil, 413, "body_too_large"},
+		"clock": {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"clock":"sun"}`, nil, 422, "unknown_value"},
+		"policy": {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"policy":"best"}`, nil, 422,
+			"unknown_policy"},
+		"parameter": {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `,"parameters":{"queues":99}}`, nil, 422,
+			"out_of_range"},
 		"one too many":     {"POST", "/v1/sessions", `{"cluster":` + twoGPUs + `}`, nil, 429, "limit"},
 		"unknown":          {"GET", "/v1/sessions/none", "", nil, 404, "no_session"},
 		"unknown events":   {"POST", "/v1/sessions/none/events", run, nil, 404, "no_session"},
@@ -273,19 +283,23 @@ func TestBadSessions(t *testing.T) {
 		"limit":            {"GET", "/v1/sessions?limit=1001", "", nil, 400, "bad_query"},
 		"after in list":    {"GET", "/v1/sessions?after=x", "", nil, 400, "bad_query"},
 		"after in log":     {"GET", at + "/log?after=-1", "", nil, 400, "bad_query"},
-		"last event":       {"GET", at + "/decisions", "", []string{"Accept", "text/event-stream", "Last-Event-ID", "x"}, 400, "bad_query"},
-		"accept":           {"GET", at + "/decisions", "", []string{"Accept", "image/png"}, 406, "not_acceptable"},
-		"form":             {"POST", at + "/events", run, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "unsupported_media_type"},
-		"compressed":       {"POST", at + "/events", run, []string{"Content-Encoding", "gzip"}, 415, "unsupported_encoding"},
-		"method":           {"PUT", at, "", nil, 405, "method_not_allowed"},
+		"last event": {"GET", at + "/decisions", "", []string{"Accept", "text/event-stream", "Last-Event-ID", "x"},
+			400, "bad_query"},
+		"accept": {"GET", at + "/decisions", "", []string{"Accept", "image/png"}, 406, "not_acceptable"},
+		"form": {"POST", at + "/events", run, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
+			"unsupported_media_type"},
+		"compressed": {"POST", at + "/events", run, []string{"Content-Encoding", "gzip"}, 415, "unsupported_encoding"},
+		"method":     {"PUT", at, "", nil, 405, "method_not_allowed"},
 	} {
 		code, text, header := s.call(t, c.method, c.path, c.body, c.header...)
 		var p struct{ Code, Detail string }
-		if err := json.Unmarshal([]byte(text), &p); err != nil || code != c.status || p.Code != c.code || p.Detail == "" || header.Get("Content-Type") != "application/problem+json" {
+		if err := json.Unmarshal([]byte(text), &p); err != nil || code != c.status || p.Code != c.code || p.Detail == "" ||
+			header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %s", name, code, text)
 		}
 	}
-	if _, text, _ := s.call(t, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`,"parameters":{"queues":99}}`); !strings.Contains(text, `"pointer":"/parameters/queues"`) {
+	if _, text, _ := s.call(t, "POST", "/v1/sessions",
+		`{"cluster":`+twoGPUs+`,"parameters":{"queues":99}}`); !strings.Contains(text, `"pointer":"/parameters/queues"`) {
 		t.Error(text)
 	}
 	h, _ := newServer(t)
@@ -475,7 +489,8 @@ func TestBrokenConnection(t *testing.T) {
 	}
 	cancel()
 	_ = c.end()
-	_, text, _ := s.call(t, "POST", at+"/events", "{\"seq\":1,\"at_s\":1,\"type\":\"tick\"}\n{\"seq\":2,\"at_s\":1,\"type\":\"tick\"}\n")
+	_, text, _ := s.call(t, "POST", at+"/events",
+		"{\"seq\":1,\"at_s\":1,\"type\":\"tick\"}\n{\"seq\":2,\"at_s\":1,\"type\":\"tick\"}\n")
 	if text != "{\"seq\":1,\"decisions\":[]}\n{\"seq\":2,\"decisions\":[]}\n" {
 		t.Error(text)
 	}
@@ -484,11 +499,14 @@ func TestBrokenConnection(t *testing.T) {
 func TestServerClock(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, `,"clock":"server","policy":"fifo"`)
-	_, text, _ := s.call(t, "POST", at+"/events", "{\"seq\":1,\"type\":\"tick\"}\n{\"seq\":2,\"at_s\":1,\"type\":\"tick\"}\n")
-	if !strings.HasPrefix(text, "{\"seq\":1,\"decisions\":[]}\n") || !strings.Contains(text, `"pointer":"/at_s","code":"not_allowed"`) {
+	_, text, _ := s.call(t, "POST", at+"/events",
+		"{\"seq\":1,\"type\":\"tick\"}\n{\"seq\":2,\"at_s\":1,\"type\":\"tick\"}\n")
+	if !strings.HasPrefix(text, "{\"seq\":1,\"decisions\":[]}\n") ||
+		!strings.Contains(text, `"pointer":"/at_s","code":"not_allowed"`) {
 		t.Error(text)
 	}
-	if _, text, _ = s.call(t, "GET", at+"/log?after=0", ""); !strings.Contains(text, `"clock":"server"`) || !strings.Contains(text, `"at_s":0.`) {
+	if _, text, _ = s.call(t, "GET", at+"/log?after=0", ""); !strings.Contains(text, `"clock":"server"`) ||
+		!strings.Contains(text, `"at_s":0.`) {
 		t.Error(text)
 	}
 }
@@ -498,7 +516,9 @@ func TestFullStore(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "")
 	s.store.full.Store(true)
-	if code, text, _ := s.call(t, "POST", at+"/events", `{"seq":1,"at_s":0,"type":"tick"}`); code != http.StatusInsufficientStorage || !strings.Contains(text, `"storage_full"`) {
+	if code, text, _ := s.call(t, "POST", at+"/events",
+		`{"seq":1,"at_s":0,"type":"tick"}`); code != http.StatusInsufficientStorage ||
+		!strings.Contains(text, `"storage_full"`) {
 		t.Errorf("%d %s", code, text)
 	}
 	if code, _, _ := s.call(t, "GET", at+"/log", ""); code != 200 {
@@ -511,7 +531,8 @@ func TestFullStore(t *testing.T) {
 		t.Error(got)
 	}
 	s.store.full.Store(true)
-	if got := c.say(`{"seq":2,"at_s":0,"type":"tick"}`); !strings.HasPrefix(got, `{"seq":2,"error":{"status":507,"line":2,`) {
+	if got := c.say(`{"seq":2,"at_s":0,"type":"tick"}`); !strings.HasPrefix(got,
+		`{"seq":2,"error":{"status":507,"line":2,`) {
 		t.Error(got)
 	}
 	s.store.full.Store(false)
@@ -533,7 +554,8 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	cancel()
 	s.svc.Drain(ctx)
 	const last = `{"seq":null,"error":{"status":503,"pointer":"","code":"draining","detail":"`
-	if rest, err := io.ReadAll(c.out); !strings.HasPrefix(string(rest), last) || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(began) > 10*time.Second {
+	if rest, err := io.ReadAll(c.out); !strings.HasPrefix(string(rest), last) ||
+		err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(began) > 10*time.Second {
 		t.Errorf("%q %v after %v", rest, err, time.Since(began))
 	}
 	c.end()

@@ -104,14 +104,18 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	}
 	req := study.RequestOf(doc)
 	if kind == kindNDJSON {
-		uncompressed(s.handle(func(w http.ResponseWriter, r *http.Request) error { return s.simulateLines(w, r, doc, req) }))(w, r)
+		uncompressed(s.handle(func(w http.ResponseWriter,
+			r *http.Request) error {
+			return s.simulateLines(w, r, doc, req)
+		}))(w, r)
 		return nil
 	}
 	ans, err := s.simulation(r, req, doc.TimeLimit, nil, nil)
 	if err != nil {
 		return err
 	}
-	out := simulationAnswerJSON{Status: ans.Status, Asked: ans.Asked, Runs: make([]simulationRunJSON, len(ans.Runs)), Summary: ans.Summary}
+	out := simulationAnswerJSON{Status: ans.Status, Asked: ans.Asked, Runs: make([]simulationRunJSON, len(ans.Runs)),
+		Summary: ans.Summary}
 	for i := range ans.Runs {
 		out.Runs[i] = describeRun(&ans.Runs[i], doc.Detail)
 	}
@@ -119,7 +123,8 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 }
 
 // simulateLines answers with NDJSON.
-func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simulation.Request, req *study.Request) error {
+func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simulation.Request,
+	req *study.Request) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
 	reported := time.Now()
@@ -135,7 +140,8 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 			// A disconnected client is noticed when the next run is written, or by the
 			// context.
 			_ = lines.write(simulationLine{Line: "progress", Progress: &simulationProgress{
-				Policy: p.Policy, Seed: p.Seed, NowS: p.NowS, Runs: p.Runs, RunsDone: p.Done, Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events}})
+				Policy: p.Policy, Seed: p.Seed, NowS: p.NowS, Runs: p.Runs, RunsDone: p.Done, Jobs: p.Jobs, JobsDone: p.JobsDone,
+				Events: p.Events}})
 		}
 	}
 	ans, err := s.simulation(r, req, doc.TimeLimit, ended, progress)
@@ -145,7 +151,8 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 		}
 		return lines.write(simulationLine{Line: "error", Error: s.problemDocument(r, err)})
 	}
-	return lines.write(simulationLine{Line: "summary", Summary: &simulationSummary{Status: ans.Status, Asked: ans.Asked, Runs: runs, Summary: ans.Summary}})
+	return lines.write(simulationLine{Line: "summary", Summary: &simulationSummary{Status: ans.Status, Asked: ans.Asked,
+		Runs: runs, Summary: ans.Summary}})
 }
 
 // readSimulation decodes the document of the request.
@@ -169,7 +176,8 @@ func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simu
 }
 
 // simulation runs a simulation inside a span.
-func (s *server) simulation(r *http.Request, req *study.Request, limit time.Duration, ended func(int, *study.Run) error, progress func(study.Progress)) (*study.Answer, error) {
+func (s *server) simulation(r *http.Request, req *study.Request, limit time.Duration,
+	ended func(int, *study.Run) error, progress func(study.Progress)) (*study.Answer, error) {
 	ctx, end := s.step(r.Context(), "simulate")
 	ans, err := s.svc.Simulate(ctx, req, limit, ended, progress)
 	end(err)

@@ -27,7 +27,8 @@ func TestSimulationOfElasticJobs(t *testing.T) {
 		{`,"interval_s":30,"gpus":{"T4":64}`, 3416.5},
 	} {
 		text, a := simulated(t, h, `{"policies":["pollux:tiresias"],"trace":{"name":"pollux_workload_6.csv"}`+c.more+`}`)
-		if len(a.Runs) != 1 || a.Runs[0]["mean_jct_s"] != c.mean || a.Runs[0]["engine"] != "elastic" || a.Runs[0]["jobs"] != 160.0 {
+		if len(a.Runs) != 1 || a.Runs[0]["mean_jct_s"] != c.mean || a.Runs[0]["engine"] != "elastic" ||
+			a.Runs[0]["jobs"] != 160.0 {
 			t.Errorf("%s: %.600s; the mean should be %v", c.more, text, c.mean)
 		}
 	}
@@ -38,7 +39,8 @@ func TestSimulationOfElasticJobs(t *testing.T) {
 func TestSimulationWithPrices(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
 	ask := func(prices string) string {
-		return `{"policies":["` + costPolicy + `"],"trace":{"name":"gavel_trace_small_test.csv"},"gpus":{"V100":2,"P100":2,"K80":2}` + prices + `}`
+		return `{"policies":["` + costPolicy +
+			`"],"trace":{"name":"gavel_trace_small_test.csv"},"gpus":{"V100":2,"P100":2,"K80":2}` + prices + `}`
 	}
 	runs := func(prices string, with map[string]float64) string {
 		text, _ := simulated(t, h, ask(prices))
@@ -64,18 +66,21 @@ func TestSimulationWithPrices(t *testing.T) {
 		return string(there)
 	}
 	none := runs("", nil)
-	if gavel := runs(`,"prices":{"V100":0.74,"P100":0.43,"K80":0.135}`, map[string]float64{"V100": .74, "P100": .43, "K80": .135}); gavel != none {
+	if gavel := runs(`,"prices":{"V100":0.74,"P100":0.43,"K80":0.135}`,
+		map[string]float64{"V100": .74, "P100": .43, "K80": .135}); gavel != none {
 		t.Errorf("Gavel's prices give\n%s\nand none\n%s", gavel, none)
 	}
 	// T4 is of no GPU here, which does not matter.
-	if cheap := runs(`,"prices":{"V100":2.48,"P100":1.46,"K80":0.001,"T4":0.35}`, map[string]float64{"V100": 2.48, "P100": 1.46, "K80": .001}); cheap == none {
+	if cheap := runs(`,"prices":{"V100":2.48,"P100":1.46,"K80":0.001,"T4":0.35}`,
+		map[string]float64{"V100": 2.48, "P100": 1.46, "K80": .001}); cheap == none {
 		t.Errorf("prices change nothing: %s", cheap)
 	}
 }
 
 func TestSimulationFieldsRefusals(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
-	const elastic, cost = `{"policies":["pollux:tiresias"],"trace":{"name":"pollux_workload_6.csv"}`, `{"policies":["` + costPolicy + `"],"trace":{"name":"small_test"}`
+	const elastic, cost = `{"policies":["pollux:tiresias"],"trace":{"name":"pollux_workload_6.csv"}`, `{"policies":["` +
+		costPolicy + `"],"trace":{"name":"small_test"}`
 	for _, c := range []struct {
 		body, pointer, code, detail string
 		status                      int
@@ -97,22 +102,28 @@ func TestSimulationFieldsRefusals(t *testing.T) {
 		{cost + `,"prices":{"V100":0.0000001}}`, "/prices/V100", "too_many_decimals", "", 422},
 		{cost + `,"prices":{"V100":null}}`, "/prices/V100", "wrong_type", "", 422},
 		{cost + `,"prices":2.48}`, "/prices", "wrong_type", "", 422},
-		{cost + `,"prices":{"V100":1,"p100":1,"K8O":1}}`, "/prices", "no_price", `GPU type \"K80\" has no price above 0 for an hour; those with one are K8O, V100, p100`, 422},
-		{`{"policies":["` + costPolicy + `"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":1}}]},"jobs":[{"id":"x","on":{"T4":{"compute_s":1}}}]}}`, "/policies/0", "no_price", `\"T4\"`, 422},
-		{`{"policies":["hlas","` + costPolicy + `_SLOs"],"trace":{"name":"small_test"}}`, "/policies/1", "lacking", "slo", 422},
+		{cost + `,"prices":{"V100":1,"p100":1,"K8O":1}}`, "/prices", "no_price",
+			`GPU type \"K80\" has no price above 0 for an hour; those with one are K8O, V100, p100`, 422},
+		{`{"policies":["` + costPolicy +
+			`"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T4":1}}]},"jobs":[{"id":"x",` +
+			`"on":{"T4":{"compute_s":1}}}]}}`, "/policies/0", "no_price", `\"T4\"`, 422},
+		{`{"policies":["hlas","` + costPolicy + `_SLOs"],"trace":{"name":"small_test"}}`, "/policies/1", "lacking", "slo",
+			422},
 	} {
 		for _, kind := range []string{"application/json", "application/x-ndjson"} {
 			w := request(t, h, "POST", "/v1/simulations", c.body, "Accept", kind)
 			var p struct {
 				Errors []struct{ Pointer, Code string }
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != c.status || len(p.Errors) != 1 || p.Errors[0].Pointer != c.pointer || p.Errors[0].Code != c.code || !strings.Contains(w.Body.String(), c.detail) {
+			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != c.status || len(p.Errors) != 1 ||
+				p.Errors[0].Pointer != c.pointer || p.Errors[0].Code != c.code || !strings.Contains(w.Body.String(), c.detail) {
 				t.Errorf("%s: %d %s", c.body, w.Code, w.Body)
 			}
 		}
 	}
 	// Prices that are far apart end in figures all the same.
-	if w := request(t, h, "POST", "/v1/simulations", cost+`,"gpus":{"V100":4,"P100":4,"K80":4},"prices":{"V100":9000000000,"P100":0.000001,"K80":1}}`); w.Code != http.StatusOK {
+	if w := request(t, h, "POST", "/v1/simulations",
+		cost+`,"gpus":{"V100":4,"P100":4,"K80":4},"prices":{"V100":9000000000,"P100":0.000001,"K80":1}}`); w.Code != http.StatusOK {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -125,7 +136,8 @@ func TestSimulationLabels(t *testing.T) {
 	for _, c := range []struct{ body, kind string }{
 		{traceBody(t, `"fifo"`, `,`+want), "application/json"},
 		{traceBody(t, `"fifo"`, `,`+want), "application/x-ndjson"},
-		{`{"policies":["gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"},"gpus":{"V100":36,"P100":36,"K80":36},"time_limit_s":0.05,` + want + `}`, "application/json"},
+		{`{"policies":["gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"},` +
+			`"gpus":{"V100":36,"P100":36,"K80":36},"time_limit_s":0.05,` + want + `}`, "application/json"},
 	} {
 		w := request(t, h, "POST", "/v1/simulations", c.body, "Accept", c.kind)
 		var lines []struct {

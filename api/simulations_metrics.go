@@ -20,7 +20,8 @@ func newSimulationMetrics() simulationMetrics {
 	return simulationMetrics{
 		ended: counter("hare_simulations_total", "Simulations that ended, by status or kind of error.", "status"),
 		took:  histogram("hare_simulation_seconds", "Time that simulations ran.", longTimes),
-		jobs:  prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_simulated_jobs_total", Help: "Jobs of the runs that ended."}),
+		jobs: prometheus.NewCounter(prometheus.CounterOpts{Name: "hare_simulated_jobs_total",
+			Help: "Jobs of the runs that ended."}),
 	}
 }
 

@@ -73,7 +73,8 @@ func TestSimulationByHand(t *testing.T) {
 	}{{"fifo", 12, 14, true}, {"srtf", 11.5, 9, true}} {
 		r := a.Runs[i]
 		jobs := r["each"].([]any)
-		if r["policy"] != want.policy || r["mean_jct_s"] != want.mean || r["makespan_s"] != 14.0 || r["verified"] != want.verification || len(jobs) != 2 || jobs[1].(map[string]any)["end_s"] != want.end {
+		if r["policy"] != want.policy || r["mean_jct_s"] != want.mean || r["makespan_s"] != 14.0 ||
+			r["verified"] != want.verification || len(jobs) != 2 || jobs[1].(map[string]any)["end_s"] != want.end {
 			t.Errorf("%v", r)
 		}
 	}
@@ -124,31 +125,41 @@ func TestSimulationLines(t *testing.T) {
 
 func TestSimulationRefusals(t *testing.T) {
 	h, _ := newSimulationServer(t, service.Config{})
-	const inst = `"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}`
+	const inst = `"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},` +
+		`"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}`
 	for _, c := range []struct {
 		name, body, pointer, code, detail string
 		status                            int
 	}{
 		{"nothing", `{}`, "", "missing_field", "policies", 422},
 		{"not JSON", `{`, "", "malformed", "", 400},
-		{"unknown field", `{"policies":["hlas"],"polices":1}`, "/polices", "unknown_field", `did you mean \"policies\"`, 422},
-		{"unknown policy", `{"policies":["hlas","tiresas"],` + inst + `}`, "/policies/1", "unknown_policy", `did you mean \"tiresias\"`, 422},
+		{"unknown field", `{"policies":["hlas"],"polices":1}`, "/polices", "unknown_field", `did you mean \"policies\"`,
+			422},
+		{"unknown policy", `{"policies":["hlas","tiresas"],` + inst + `}`, "/policies/1", "unknown_policy",
+			`did you mean \"tiresias\"`, 422},
 		{"no policies", `{"policies":[],` + inst + `}`, "/policies", "out_of_range", "", 422},
 		{"twice", `{"policies":["hlas","hlas"],` + inst + `}`, "/policies/1", "duplicate", "", 422},
 		{"no jobs", `{"policies":["hlas"]}`, "", "one_source", "", 422},
 		{"two sources", `{"policies":["hlas"],"generate":{},` + inst + `}`, "", "one_source", "", 422},
-		{"no such trace", `{"policies":["hlas"],"trace":{"name":"../../etc/passwd"}}`, "/trace/name", "unknown_trace", "", 422},
+		{"no such trace", `{"policies":["hlas"],"trace":{"name":"../../etc/passwd"}}`, "/trace/name", "unknown_trace", "",
+			422},
 		{"a bad trace", `{"policies":["hlas"],"trace":{"text":"a,b\n1,2\n"}}`, "/trace/text", "unknown_format", "", 422},
 		{"no such job", `{"policies":["hlas"],"jobs":[0,7],` + inst + `}`, "/jobs", "out_of_range", "1 jobs", 422},
 		{"too many runs", `{"policies":["hlas","srtf"],"repeat":501,` + inst + `}`, "/repeat", "too_large", "1000", 422},
 		{"too many jobs", `{"policies":["hlas"],"generate":{"jobs":100001}}`, "/generate/jobs", "too_large", "", 422},
-		{"too many jobs in all", `{"policies":["hlas"],"repeat":1000,"generate":{"jobs":1001}}`, "/generate/jobs", "too_large", "", 422},
-		{"too many tasks", `{"policies":["hlas"],` + strings.Replace(inst, `"id":"x"`, `"id":"x","rounds":10000001`, 1) + `}`, "/instance", "too_large", "", 422},
-		{"no pairs", `{"policies":["srtf","gavel:gandiva"],` + inst + `}`, "/policies/1", "no_pair_rates", "gavel:gandiva", 422},
+		{"too many jobs in all", `{"policies":["hlas"],"repeat":1000,"generate":{"jobs":1001}}`, "/generate/jobs",
+			"too_large", "", 422},
+		{"too many tasks", `{"policies":["hlas"],` + strings.Replace(inst, `"id":"x"`, `"id":"x","rounds":10000001`, 1) +
+			`}`, "/instance", "too_large", "", 422},
+		{"no pairs", `{"policies":["srtf","gavel:gandiva"],` + inst + `}`, "/policies/1", "no_pair_rates", "gavel:gandiva",
+			422},
 		{"no GPU", `{"policies":["srtf"],"gpus":{"T4":1},` + inst + `}`, "", "no_gpu", "", 422},
-		{"no such GPU", `{"policies":["srtf"],"faults":[{"gpu":"a/7","from_s":1}],` + inst + `}`, "/faults/0", "unknown_gpu", "a/7", 422},
-		{"faults that overlap", `{"policies":["srtf"],"faults":[{"gpu":"a/0","from_s":1},{"node":"a","from_s":5}],` + inst + `}`, "/faults/1", "overlap", "a/0", 422},
-		{"stragglers of leases", `{"policies":["gavel:fifo"],"stragglers":true,` + inst + `}`, "/stragglers", "needs_tasks", "gavel:fifo", 422},
+		{"no such GPU", `{"policies":["srtf"],"faults":[{"gpu":"a/7","from_s":1}],` + inst + `}`, "/faults/0", "unknown_gpu",
+			"a/7", 422},
+		{"faults that overlap", `{"policies":["srtf"],"faults":[{"gpu":"a/0","from_s":1},{"node":"a","from_s":5}],` + inst +
+			`}`, "/faults/1", "overlap", "a/0", 422},
+		{"stragglers of leases", `{"policies":["gavel:fifo"],"stragglers":true,` + inst + `}`, "/stragglers", "needs_tasks",
+			"gavel:fifo", 422},
 		{"restart", `{"policies":["srtf"],"lease_s":1,"restart_s":1,` + inst + `}`, "/restart_s", "out_of_range", "", 422},
 	} {
 		for _, kind := range []string{"application/json", "application/x-ndjson"} {
@@ -156,7 +167,8 @@ func TestSimulationRefusals(t *testing.T) {
 			var p struct {
 				Errors []struct{ Pointer, Code string }
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != c.status || len(p.Errors) == 0 || p.Errors[0].Pointer != c.pointer || p.Errors[0].Code != c.code || !strings.Contains(w.Body.String(), c.detail) {
+			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != c.status || len(p.Errors) == 0 ||
+				p.Errors[0].Pointer != c.pointer || p.Errors[0].Code != c.code || !strings.Contains(w.Body.String(), c.detail) {
 				t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
 			}
 		}
@@ -168,13 +180,15 @@ func TestSimulationRefusals(t *testing.T) {
 
 // endless is a simulation that takes minutes behind a run that takes none.
 func endless(more string) string {
-	return `{"policies":["srtf","hlas"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}` + more + `}`
+	return `{"policies":["srtf","hlas"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
+		`"gpus":{"V100":2}}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":1}}}]}` + more + `}`
 }
 
 // A simulation whose time passes says so, with the runs that had ended.
 func TestSimulationDeadline(t *testing.T) {
 	h, svc := newSimulationServer(t, service.Config{Running: 1})
-	body := `{"policies":["gavel:fifo","gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"},"time_limit_s":%}`
+	body := `{"policies":["gavel:fifo","gavel:max_min_fairness_perf"],` +
+		`"trace":{"name":"gavel_trace_continuous5600_single.csv"},"time_limit_s":%}`
 	began := time.Now()
 	text, a := simulated(t, h, strings.Replace(body, "%", "0.001", 1))
 	if a.Status != "deadline" || a.Asked != 2 || len(a.Runs) != 0 || a.Runs == nil || len(a.Means) != 0 {
@@ -193,7 +207,8 @@ func TestSimulationOfAClientThatLeaves(t *testing.T) {
 	h, svc := newSimulationServer(t, service.Config{Running: 1})
 	srv := httptest.NewServer(h)
 	defer srv.Close()
-	body := `{"policies":["gavel:fifo","gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"},"repeat":100}`
+	body := `{"policies":["gavel:fifo","gavel:max_min_fairness_perf"],` +
+		`"trace":{"name":"gavel_trace_continuous5600_single.csv"},"repeat":100}`
 	for _, kind := range []string{"application/json", "application/x-ndjson"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan error, 1)
@@ -225,21 +240,25 @@ func TestSimulationQueues(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/simulations", strings.NewReader(`{"policies":["gavel:max_min_fairness_perf"],"trace":{"name":"gavel_trace_continuous5600_single.csv"}}`))
+		req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/simulations",
+			strings.NewReader(`{"policies":["gavel:max_min_fairness_perf"],`+
+				`"trace":{"name":"gavel_trace_continuous5600_single.csv"}}`))
 		if resp, err := srv.Client().Do(req); err == nil {
 			_ = resp.Body.Close()
 		}
 	}()
 	wait(t, "running", func() bool { _, running := svc.Load(); return running == 1 })
 	w := request(t, h, "POST", "/v1/simulations", endless(""))
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"busy"`) {
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
+		!strings.Contains(w.Body.String(), `"busy"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	cancel()
 	wait(t, "its place back", func() bool { _, running := svc.Load(); return running == 0 })
 	simulated(t, h, endless(""))
 	svc.Drain(t.Context())
-	if w := request(t, h, "POST", "/v1/simulations", endless("")); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"draining"`) {
+	if w := request(t, h, "POST", "/v1/simulations", endless("")); w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), `"draining"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
@@ -252,12 +271,18 @@ func TestSimulationFollowsItsSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stalls := `{"policies":["slurm"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1},"in_service_s":[[0,5]]}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":9}}}]}}`
+	stalls := `{"policies":["slurm"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a",` +
+		`"gpus":{"V100":1},"in_service_s":[[0,5]]}]},"jobs":[{"id":"x","on":{"V100":{"compute_s":9}}}]}}`
 	for _, c := range []struct{ name, body string }{
 		{"example", string(example)},
-		{"everything", traceBody(t, `"gavel:fifo","hlas","gavel:min_total_duration_perf"`, `,"repeat":2,"seed":3,"cdf":true,"detail":"jobs","jobs":[1,2],"lease_s":60,"reset_s":0,"restart_s":1,"time_limit_s":20`)},
-		{"generated", `{"policies":["srtf"],"generate":{"jobs":5,"arrivals":"uniform:10","sync":"gang","grain_s":0.5},"cluster":{"nodes":[{"name":"a","gpus":{"V100":16}}]}}`},
-		{"a bad world", traceBody(t, `"hlas","srtf"`, `,"faults":[{"gpu":"v100/0","from_s":100,"until_s":5000}],"failures":{"per_gpu_hour":0.5},"stragglers":true,"switch_s":2`)},
+		{"everything", traceBody(t, `"gavel:fifo","hlas","gavel:min_total_duration_perf"`,
+			`,"repeat":2,"seed":3,"cdf":true,"detail":"jobs","jobs":[1,2],"lease_s":60,"reset_s":0,"restart_s":1,`+
+				`"time_limit_s":20`)},
+		{"generated", `{"policies":["srtf"],"generate":{"jobs":5,"arrivals":"uniform:10","sync":"gang","grain_s":0.5},` +
+			`"cluster":{"nodes":[{"name":"a","gpus":{"V100":16}}]}}`},
+		{"a bad world", traceBody(t, `"hlas","srtf"`,
+			`,"faults":[{"gpu":"v100/0","from_s":100,"until_s":5000}],"failures":{"per_gpu_hour":0.5},"stragglers":true,`+
+				`"switch_s":2`)},
 		{"late", strings.Replace(string(example), "{", `{"time_limit_s":0.000001,`, 1)},
 		{"stalls", stalls},
 		{"refused", `{"policies":["srt"],"generate":{}}`},
@@ -281,12 +306,18 @@ func TestSimulationFollowsItsSchema(t *testing.T) {
 		more string
 		good bool
 	}{
-		{`"jobs":[0,1]`, true}, {`"jobs":[0]`, false}, {`"jobs":[0,1,2]`, false}, {`"repeat":0`, false}, {`"seed":-1`, false}, {`"time_limit_s":0`, false},
-		{`"reset_s":0`, true}, {`"detail":"job"`, false}, {`"gpus":{"V100":0}`, false}, {`"gpus":{}`, false}, {`"colour":1`, false}, {`"cdf":1`, false},
-		{`"faults":[{"gpu":"a/0","from_s":1,"until_s":2.5},{"node":"a","from_s":7,"until_s":9}],"fault_rate":{"gpu_mean_s":1000,"gpu_repair_s":1}`, true},
-		{`"interval_s":30`, true}, {`"interval_s":30.0`, true}, {`"interval_s":0`, false}, {`"interval_s":1.5`, false}, {`"interval_s":1000000001`, false}, {`"interval_s":"30"`, false},
-		{`"prices":{"V100":0.74}`, true}, {`"prices":{}`, false}, {`"prices":{"V100":0}`, false}, {`"prices":{"V100":-1}`, false}, {`"prices":{"V100":"1"}`, false}, {`"prices":[1]`, false},
-		{`"faults":[{"gpu":"a/0","from_s":1,"until_s":0}]`, false}, {`"faults":[{"gpu":"a/0"}]`, false}, {`"failures":{"probability":1}`, false}, {`"merge_s":0`, false}, {`"merge_s":1`, true}, {`"switch_s":-1`, false},
+		{`"jobs":[0,1]`, true}, {`"jobs":[0]`, false}, {`"jobs":[0,1,2]`, false}, {`"repeat":0`, false},
+		{`"seed":-1`, false}, {`"time_limit_s":0`, false},
+		{`"reset_s":0`, true}, {`"detail":"job"`, false}, {`"gpus":{"V100":0}`, false}, {`"gpus":{}`, false},
+		{`"colour":1`, false}, {`"cdf":1`, false},
+		{`"faults":[{"gpu":"a/0","from_s":1,"until_s":2.5},{"node":"a","from_s":7,"until_s":9}],` +
+			`"fault_rate":{"gpu_mean_s":1000,"gpu_repair_s":1}`, true},
+		{`"interval_s":30`, true}, {`"interval_s":30.0`, true}, {`"interval_s":0`, false}, {`"interval_s":1.5`, false},
+		{`"interval_s":1000000001`, false}, {`"interval_s":"30"`, false},
+		{`"prices":{"V100":0.74}`, true}, {`"prices":{}`, false}, {`"prices":{"V100":0}`, false},
+		{`"prices":{"V100":-1}`, false}, {`"prices":{"V100":"1"}`, false}, {`"prices":[1]`, false},
+		{`"faults":[{"gpu":"a/0","from_s":1,"until_s":0}]`, false}, {`"faults":[{"gpu":"a/0"}]`, false},
+		{`"failures":{"probability":1}`, false}, {`"merge_s":0`, false}, {`"merge_s":1`, true}, {`"switch_s":-1`, false},
 	} {
 		text := strings.Replace(string(example), "{", "{"+c.more+",", 1)
 		var v any
@@ -312,12 +343,15 @@ func TestSimulationThatStalls(t *testing.T) {
 		{"id":"wide","release_s":0.3,"tasks":4,"sync":"gang","on":{"V100":{"compute_s":3}}}]}}`
 	w := request(t, h, "POST", "/v1/simulations", body)
 	const fault = `"pointer":"/policies/1","code":"stalled","detail":"policy kueue`
-	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), fault) || !strings.Contains(w.Body.String(), `wide`) {
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), fault) ||
+		!strings.Contains(w.Body.String(), `wide`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	w = request(t, h, "POST", "/v1/simulations", body, "Accept", "application/x-ndjson")
 	lines := strings.Split(strings.TrimSpace(w.Body.String()), "\n")
-	if w.Code != http.StatusOK || len(lines) != 2 || !strings.HasPrefix(lines[0], `{"line":"run","run":{"policy":"srtf"`) || !strings.HasPrefix(lines[1], `{"line":"error","error":{`) || !strings.Contains(lines[1], fault) {
+	if w.Code != http.StatusOK || len(lines) != 2 ||
+		!strings.HasPrefix(lines[0], `{"line":"run","run":{"policy":"srtf"`) ||
+		!strings.HasPrefix(lines[1], `{"line":"error","error":{`) || !strings.Contains(lines[1], fault) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	follows(t, specification(t), "POST", "/v1/simulations", w.Code, w.Header(), w.Body.String())

@@ -28,7 +28,8 @@ func (s *server) solveRoutes(r chi.Router) {
 	r.Delete(one, s.handle(s.deleteSolve))
 	r.Post(one+"/cancel", s.handle(s.cancelSolve))
 	r.Get(one+"/result", s.handle(s.getResult))
-	r.Get(one+"/schedule", s.handle(s.admit(s.getSolveSchedule), "format", "from_s", "to_s", "job"+repeatable, "gpu"+repeatable))
+	r.Get(one+"/schedule", s.handle(s.admit(s.getSolveSchedule), "format", "from_s", "to_s", "job"+repeatable,
+		"gpu"+repeatable))
 	r.Get(one+"/gantt.svg", s.handle(s.admit(s.getGanttSVG), "width"))
 	r.Get(one+"/gantt.png", s.handle(s.admit(s.getGanttPNG), "width"))
 	r.Get(one+"/gantt.html", s.handle(s.admit(s.getGanttHTML))) // the page fits the window of the browser
@@ -168,7 +169,8 @@ func (s *server) unanswered(info solves.Info) error {
 // solveUnkept answers with the result where no solves are stored.
 func (s *server) solveUnkept(w http.ResponseWriter, r *http.Request, kind, key string) error {
 	if key != "" {
-		return &statusError{http.StatusUnprocessableEntity, "no_solves", "this server keeps no solves: send no Idempotency-Key"}
+		return &statusError{http.StatusUnprocessableEntity, "no_solves",
+			"this server keeps no solves: send no Idempotency-Key"}
 	}
 	req, err := s.read(w, r, "options")
 	if err != nil {
@@ -292,8 +294,9 @@ func describeSolve(info solves.Info) solveJSON {
 	}
 	self := solvePath(info.ID)
 	d := solveJSON{
-		ID: info.ID, Status: info.Status, Termination: info.Termination, Phase: info.Phase, Resumed: info.Resumed, Degraded: info.Degraded,
-		Created: at(info.Created), Started: at(info.Started), Ended: at(info.Ended),
+		ID: info.ID, Status: info.Status, Termination: info.Termination, Phase: info.Phase, Resumed: info.Resumed,
+		Degraded: info.Degraded,
+		Created:  at(info.Created), Started: at(info.Started), Ended: at(info.Ended),
 		InstanceSHA256: info.InstanceSHA256, Jobs: info.Jobs, GPUs: info.GPUs, Options: wire.OptionsJSON(info.Options),
 		Value: info.Value, Bound: info.Bound, Gap: wire.GapJSON(&hare.Result{Value: info.Value, Bound: info.Bound}),
 		Cached: info.Cached, Error: info.Error, Events: info.Events, ResultBytes: info.ResultBytes,
@@ -306,7 +309,8 @@ func describeSolve(info solves.Info) solveJSON {
 		d.Links.Cancel = self + "/cancel"
 	}
 	if info.ResultBytes > 0 || info.CheckpointValue != nil {
-		d.Links.Result, d.Links.Schedule, d.Links.Gantt, d.Links.Certificate = self+"/result", self+"/schedule", self+"/gantt.svg", self+"/certificate"
+		d.Links.Result, d.Links.Schedule, d.Links.Gantt, d.Links.Certificate = self+"/result", self+"/schedule",
+			self+"/gantt.svg", self+"/certificate"
 	}
 	return d
 }

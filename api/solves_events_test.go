@@ -46,7 +46,8 @@ func TestEventsOfASolve(t *testing.T) {
 	in, end := s.stream(t, ctx, at, "Accept", "text/event-stream")
 	live, err := io.ReadAll(in)
 	end()
-	if err != nil || !strings.HasPrefix(string(live), "retry: 1000\n\nid: 1\nevent: status\ndata: {\"seq\":1,\"at_s\":0") {
+	if err != nil || !strings.HasPrefix(string(live),
+		"retry: 1000\n\nid: 1\nevent: status\ndata: {\"seq\":1,\"at_s\":0") {
 		t.Fatalf("%v %s", err, live)
 	}
 	_, lines, _ := s.call(t, "GET", at+"/events", "", "Accept", "application/x-ndjson")
@@ -67,20 +68,24 @@ func TestEventsOfASolve(t *testing.T) {
 		types[e.Type]++
 		events = append(events, fmt.Sprintf("id: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Type, line))
 	}
-	if types["done"] != 1 || types["phase"] < 2 || types["incumbent"] < 1 || types["bound"] < 1 || !strings.Contains(events[len(events)-1], `"type":"done","status":"succeeded"`) {
+	if types["done"] != 1 || types["phase"] < 2 || types["incumbent"] < 1 || types["bound"] < 1 ||
+		!strings.Contains(events[len(events)-1], `"type":"done","status":"succeeded"`) {
 		t.Errorf("%v", types)
 	}
-	if got := strings.ReplaceAll(strings.TrimPrefix(string(live), "retry: 1000\n\n"), ": alive\n\n", ""); got != strings.Join(events, "") {
+	if got := strings.ReplaceAll(strings.TrimPrefix(string(live), "retry: 1000\n\n"), ": alive\n\n",
+		""); got != strings.Join(events, "") {
 		t.Errorf("live\n%s\nstored\n%s", got, strings.Join(events, ""))
 	}
 	for _, after := range []int{0, 1, 3, len(events) - 1, len(events)} {
 		want := strings.Join(events[after:], "")
-		_, got, _ := s.call(t, "GET", at+"/events?after=0", "", "Accept", "text/event-stream", "Last-Event-ID", strconv.Itoa(after))
+		_, got, _ := s.call(t, "GET", at+"/events?after=0", "", "Accept", "text/event-stream", "Last-Event-ID",
+			strconv.Itoa(after))
 		// A slow answer has signs of life in it.
 		if strings.ReplaceAll(strings.TrimPrefix(got, "retry: 1000\n\n"), ": alive\n\n", "") != want {
 			t.Errorf("after %d: %s", after, got)
 		}
-		if _, got, _ = s.call(t, "GET", fmt.Sprintf("%s/events?after=%d", at, after), "", "Accept", "application/x-ndjson"); strings.Count(got, "\n") != len(events)-after {
+		if _, got, _ = s.call(t, "GET", fmt.Sprintf("%s/events?after=%d", at, after), "", "Accept",
+			"application/x-ndjson"); strings.Count(got, "\n") != len(events)-after {
 			t.Errorf("after %d: %s", after, got)
 		}
 	}
@@ -161,7 +166,8 @@ func TestResultSoFar(t *testing.T) {
 	s.call(t, "POST", at+"/cancel", "")
 	last, _ := s.look(t, at+"?wait=60")
 	t.Logf("cancelled to its end in %v", time.Since(began))
-	if last.Status != "cancelled" && last.Termination != "optimal" || *last.Value > res.Value.Float() || *last.Bound < res.Bound.Float() {
+	if last.Status != "cancelled" && last.Termination != "optimal" || *last.Value > res.Value.Float() ||
+		*last.Bound < res.Bound.Float() {
 		t.Errorf("%+v after value %v, bound %v", last, res.Value, res.Bound)
 	}
 }

@@ -25,7 +25,8 @@ import (
 // answers. The status line, or "" where the connection ended, goes to answers.
 func (s *solveServer) slowPost(t *testing.T, answers chan<- string) net.Conn {
 	t.Helper()
-	c, in := s.dial(t, "POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nContent-Length: 1000000\r\n\r\n{\"instance\":")
+	c, in := s.dial(t, "POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nContent-Length: "+
+		"1000000\r\n\r\n{\"instance\":")
 	_ = c.SetDeadline(time.Time{})
 	go func() {
 		for {
@@ -48,7 +49,8 @@ func (s *solveServer) slowPost(t *testing.T, answers chan<- string) net.Conn {
 func TestSlowLoris(t *testing.T) {
 	const running, queue, clients = 1, 3, 12
 	const places = 2 * (running + queue)
-	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationOptimal}}, Running: running, Queue: queue},
+	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded,
+		Termination: hare.TerminationOptimal}}, Running: running, Queue: queue},
 		func(c *api.Config) { c.BodyTime = time.Hour })
 	answers := make(chan string, clients)
 	var conns []net.Conn
@@ -79,7 +81,8 @@ func TestSlowLoris(t *testing.T) {
 
 // A body may take BodyTime to arrive and no longer: then its place is free.
 func TestSlowBodyEnds(t *testing.T) {
-	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationOptimal}}, Running: 1, Queue: -1},
+	s := newSolveServer(t, service.Config{Engine: ready{&hare.Result{Status: hare.StatusSucceeded,
+		Termination: hare.TerminationOptimal}}, Running: 1, Queue: -1},
 		func(c *api.Config) { c.BodyTime = 300 * time.Millisecond })
 	answers := make(chan string, 2)
 	for range cap(answers) { // as many as there are places
@@ -114,15 +117,18 @@ func (s *solveServer) postUntil(t *testing.T, want int) {
 func wide(tb testing.TB, gpus, entries int) (*hare.Instance, *hare.Result) {
 	tb.Helper()
 	inst, err := wire.DecodeInstance(strings.NewReader(fmt.Sprintf(
-		`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]},"jobs":[{"id":"x","rounds":%d,"tasks":%d,"on":{"V100":{"compute_s":1}}}]}`, gpus, entries, gpus)), wire.Limits{})
+		`{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":%d}}]},"jobs":[{"id":"x","rounds":%d,`+
+			`"tasks":%d,"on":{"V100":{"compute_s":1}}}]}`, gpus, entries, gpus)), wire.Limits{})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	v, b := hare.Product(1e6, int64(entries)*1e6), hare.Product(1e6, 1)
-	res := &hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationGap, InstanceSHA256: wire.SHA256(inst), Objective: hare.ObjectiveWeightedJCT, Value: &v, Bound: &b,
+	res := &hare.Result{Status: hare.StatusSucceeded, Termination: hare.TerminationGap, InstanceSHA256: wire.SHA256(inst),
+		Objective: hare.ObjectiveWeightedJCT, Value: &v, Bound: &b,
 		Schedule: &hare.Schedule{Jobs: []string{"x"}}}
 	for g := range gpus {
-		l := hare.Lane{GPU: "a/" + strconv.Itoa(g), Job: make([]int32, entries), Round: make([]int64, entries), StartUs: make([]int64, entries)}
+		l := hare.Lane{GPU: "a/" + strconv.Itoa(g), Job: make([]int32, entries), Round: make([]int64, entries),
+			StartUs: make([]int64, entries)}
 		for i := range entries {
 			l.Round[i], l.StartUs[i] = int64(i), int64(i)*1e6
 		}
@@ -142,7 +148,8 @@ func TestLargeResult(t *testing.T) {
 	s := newSolveServer(t, service.Config{Engine: ready{res}}, func(c *api.Config) { c.BodyTime = 2 * time.Second })
 	var text bytes.Buffer
 	_ = wire.EncodeInstance(&text, inst) // a buffer takes everything
-	code, _, h := s.call(t, "POST", "/v1/solves", `{"instance":`+text.String()+`}`, "Prefer", "wait=60", "Accept-Encoding", "identity")
+	code, _, h := s.call(t, "POST", "/v1/solves", `{"instance":`+text.String()+`}`, "Prefer", "wait=60",
+		"Accept-Encoding", "identity")
 	at := h.Get("Location")
 	size, _ := strconv.ParseInt(h.Get("Content-Length"), 10, 64)
 	if code != 200 || size < int64(gpus)*10_000*10 {
@@ -190,7 +197,8 @@ func TestLargeResult(t *testing.T) {
 // Clients that vanish in the middle of anything leave nothing behind.
 func TestVanishingClients(t *testing.T) {
 	engine := newHeld()
-	s := newSolveServer(t, service.Config{Engine: engine, Running: 1, Queue: 4}, func(c *api.Config) { c.Heartbeat = 5 * time.Millisecond })
+	s := newSolveServer(t, service.Config{Engine: engine, Running: 1, Queue: 4},
+		func(c *api.Config) { c.Heartbeat = 5 * time.Millisecond })
 	_, _, h := s.post(t, `{}`, "Prefer", "respond-async")
 	at := h.Get("Location")
 	<-engine.began
@@ -204,7 +212,8 @@ func TestVanishingClients(t *testing.T) {
 		"GET " + at + "?wait=3600 HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET " + queued + "?wait=3600 HTTP/1.1\r\nHost: x\r\n\r\n",
 		"POST /v1/solves HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{\"instance\":",
-		fmt.Sprintf("POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: wait=3600\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", len(body(t)), body(t)),
+		fmt.Sprintf("POST /v1/solves HTTP/1.1\r\nHost: x\r\nPrefer: wait=3600\r\nIdempotency-Key: k\r\nContent-Length: "+
+			"%d\r\n\r\n%s", len(body(t)), body(t)),
 	} {
 		c, _ := s.dial(t, text)
 		conns = append(conns, c)
@@ -243,9 +252,11 @@ func TestTooManyStreamsOfSolves(t *testing.T) {
 	defer endA()
 	_, endB := s.stream(t, ctx, at, "Accept", "text/event-stream")
 	defer endB()
-	for _, c := range [][]string{{at + "/events", "Accept", "application/x-ndjson"}, {at + "/events", "Accept", "text/event-stream"}, {at + "?wait=5"}} {
+	for _, c := range [][]string{{at + "/events", "Accept", "application/x-ndjson"},
+		{at + "/events", "Accept", "text/event-stream"}, {at + "?wait=5"}} {
 		code, text, h := s.call(t, "GET", c[0], "", c[1:]...)
-		if code != 503 || h.Get("Retry-After") == "" || !strings.Contains(text, `"too_many_streams"`) || h.Get("Content-Type") != "application/problem+json" {
+		if code != 503 || h.Get("Retry-After") == "" || !strings.Contains(text, `"too_many_streams"`) ||
+			h.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%v: %d %s", c, code, text)
 		}
 	}
@@ -274,7 +285,8 @@ func TestIdleStreams(t *testing.T) {
 		t.Skip(err)
 	}
 	engine := newHeld()
-	s := newSolveServer(t, service.Config{Engine: engine}, func(c *api.Config) { c.MaxStreams = 20_000; c.Heartbeat = time.Minute })
+	s := newSolveServer(t, service.Config{Engine: engine},
+		func(c *api.Config) { c.MaxStreams = 20_000; c.Heartbeat = time.Minute })
 	_, _, h := s.post(t, `{}`, "Prefer", "respond-async")
 	at := h.Get("Location")
 	<-engine.began
@@ -322,7 +334,8 @@ func TestIdleStreams(t *testing.T) {
 	if v, _ := s.look(t, at); v.Status != "running" {
 		t.Errorf("%+v", v)
 	}
-	t.Logf("%d streams in %v: %.1f KiB resident each, of which heap and stacks %.1f KiB; a request beside them takes %v", streams, took, per/1024, inUse/1024, time.Since(began))
+	t.Logf("%d streams in %v: %.1f KiB resident each, of which heap and stacks %.1f KiB; a request beside them takes %v",
+		streams, took, per/1024, inUse/1024, time.Since(began))
 	// A goroutine to write, one to read what is stored, one of package http to
 	// notice that the client goes, and the buffers of the connection.
 	if inUse > 64<<10 {

@@ -148,14 +148,17 @@ func (s *server) listSolves(w http.ResponseWriter, r *http.Request) error {
 		return v, nil
 	}
 	f := solves.Filter{Limit: 100, After: q.Get("after"), InstanceSHA256: q.Get("instance_sha256")}
-	if f.Status, err = oneOf("status", solves.StatusQueued, solves.StatusRunning, solves.StatusSucceeded, solves.StatusCancelled, solves.StatusFailed); err != nil {
+	if f.Status, err = oneOf("status", solves.StatusQueued, solves.StatusRunning, solves.StatusSucceeded,
+		solves.StatusCancelled, solves.StatusFailed); err != nil {
 		return err
 	}
-	if f.Termination, err = oneOf("termination", hare.TerminationOptimal, hare.TerminationGap, hare.TerminationWorkLimit, hare.TerminationDeadline,
+	if f.Termination, err = oneOf("termination", hare.TerminationOptimal, hare.TerminationGap, hare.TerminationWorkLimit,
+		hare.TerminationDeadline,
 		hare.TerminationCancelled, hare.TerminationInfeasible, hare.TerminationNoSchedule); err != nil {
 		return err
 	}
-	if sum, err := hex.DecodeString(f.InstanceSHA256); q.Has("instance_sha256") && (err != nil || len(sum) != sha256.Size) {
+	if sum, err := hex.DecodeString(f.InstanceSHA256); q.Has("instance_sha256") &&
+		(err != nil || len(sum) != sha256.Size) {
 		return badQuery("?instance_sha256= must be 64 hexadecimal digits, as hare hash prints them")
 	}
 	if q.Has("limit") {
@@ -288,12 +291,14 @@ func (s *server) sendResult(w http.ResponseWriter, r *http.Request, info solves.
 	_, end := s.step(r.Context(), "encode")
 	defer func() { end(err) }()
 	w.Header().Add("Vary", "Accept")
-	if kind == kindNDJSON || !info.Finished() { // a saved intermediate result is stored in another form than it is answered
+	// a saved intermediate result is stored in another form than it is answered
+	if kind == kindNDJSON || !info.Finished() {
 		res, err := s.cfg.Solves.Result(r.Context(), info.Tenant, info.ID)
 		if err != nil {
 			return err
 		}
-		if res.Options.Detail == "tasks" && res.TaskList == nil && res.Schedule != nil { // saved intermediate results have no list of tasks
+		// saved intermediate results have no list of tasks
+		if res.Options.Detail == "tasks" && res.TaskList == nil && res.Schedule != nil {
 			inst, err := planned(r, s.cfg.Solves, info.Tenant, info.ID, res)
 			if err != nil {
 				return err
@@ -350,7 +355,8 @@ func (s *server) getCertificate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if res.Certificate == nil {
-		return &statusError{http.StatusNotFound, "no_certificate", "the result holds no certificate: solve with detail jobs, lanes or tasks, and a bound that is certified"}
+		return &statusError{http.StatusNotFound, "no_certificate",
+			"the result holds no certificate: solve with detail jobs, lanes or tasks, and a bound that is certified"}
 	}
 	text := wire.CertificateJSON(res.Certificate)
 	w.Header().Set("Content-Type", kindJSON)
@@ -401,9 +407,11 @@ func solveProblem(err error) *statusError {
 	case errors.Is(err, solves.ErrRunning):
 		return &statusError{http.StatusConflict, "not_ended", "the solve has not ended: cancel it first, POST …/cancel"}
 	case errors.Is(err, solves.ErrNoResult):
-		return &statusError{http.StatusNotFound, "no_result", "there is nothing to show of this solve yet: GET it with ?wait=, or follow its events"}
+		return &statusError{http.StatusNotFound, "no_result",
+			"there is nothing to show of this solve yet: GET it with ?wait=, or follow its events"}
 	case errors.Is(err, plot.ErrNoSchedule):
-		return &statusError{http.StatusNotFound, "no_schedule", "the result holds no schedule: none was found, or the solve was asked for detail none or jobs"}
+		return &statusError{http.StatusNotFound, "no_schedule",
+			"the result holds no schedule: none was found, or the solve was asked for detail none or jobs"}
 	}
 	return nil
 }
@@ -411,7 +419,9 @@ func solveProblem(err error) *statusError {
 // keyProblem returns the refusal of an Idempotency-Key that was used before.
 func keyProblem(err *solves.KeyError) *statusError {
 	if err.InFlight {
-		return &statusError{http.StatusConflict, "key_in_flight", "a call with this Idempotency-Key is being taken in: send it again"}
+		return &statusError{http.StatusConflict, "key_in_flight",
+			"a call with this Idempotency-Key is being taken in: send it again"}
 	}
-	return &statusError{http.StatusUnprocessableEntity, "key_reused", "this Idempotency-Key came with another body before: take a new key"}
+	return &statusError{http.StatusUnprocessableEntity, "key_reused",
+		"this Idempotency-Key came with another body before: take a new key"}
 }

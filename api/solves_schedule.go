@@ -143,7 +143,8 @@ func newView(inst *hare.Instance, sched *hare.Schedule, jobs, gpus []string, fro
 	}
 	for _, gpu := range gpus {
 		if _, ok := v.types[gpu]; !ok {
-			return nil, badQuery("?gpu=%.100s is not a GPU of the instance: they are named node/index, as in %s/0", gpu, inst.Cluster.Nodes[0].Name)
+			return nil, badQuery("?gpu=%.100s is not a GPU of the instance: they are named node/index, as in %s/0", gpu,
+				inst.Cluster.Nodes[0].Name)
 		}
 		v.gpus[gpu] = true
 	}
@@ -229,14 +230,16 @@ func (v *view) lanes(yield func(*hare.Lane) error) error {
 		case len(v.gpus) > 0 && !v.gpus[l.GPU]:
 			continue
 		}
-		cut = hare.Lane{GPU: l.GPU, Job: cut.Job[:0], Round: cut.Round[:0], Rounds: cut.Rounds[:0], Tasks: cut.Tasks[:0], PeriodUs: cut.PeriodUs[:0], StartUs: cut.StartUs[:0]}
+		cut = hare.Lane{GPU: l.GPU, Job: cut.Job[:0], Round: cut.Round[:0], Rounds: cut.Rounds[:0], Tasks: cut.Tasks[:0],
+			PeriodUs: cut.PeriodUs[:0], StartUs: cut.StartUs[:0]}
 		for x := range l.Job {
 			e, ok := v.clip(l.GPU, l.Entry(x))
 			if !ok {
 				continue
 			}
 			cut.Job = append(cut.Job, e.Job)
-			cut.Round, cut.Rounds, cut.Tasks = append(cut.Round, e.Round), append(cut.Rounds, e.Rounds), append(cut.Tasks, e.Tasks)
+			cut.Round, cut.Rounds, cut.Tasks = append(cut.Round, e.Round), append(cut.Rounds, e.Rounds),
+				append(cut.Tasks, e.Tasks)
 			cut.PeriodUs, cut.StartUs = append(cut.PeriodUs, e.PeriodUs), append(cut.StartUs, e.StartUs)
 		}
 		if len(cut.Job) > 0 {

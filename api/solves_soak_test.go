@@ -26,8 +26,10 @@ import (
 func long(inst *hare.Instance, bytes int) *hare.Result {
 	const lanes = 100
 	value := hare.Amount{}
-	res := &hare.Result{InstanceSHA256: wire.SHA256(inst), Version: "test", Status: hare.StatusSucceeded, Termination: hare.TerminationWorkLimit,
-		Objective: hare.ObjectiveWeightedJCT, Value: &value, Bound: &value, Options: hare.Options{Detail: "lanes"}, Schedule: &hare.Schedule{Jobs: []string{"j"}}}
+	res := &hare.Result{InstanceSHA256: wire.SHA256(inst), Version: "test", Status: hare.StatusSucceeded,
+		Termination: hare.TerminationWorkLimit,
+		Objective:   hare.ObjectiveWeightedJCT, Value: &value, Bound: &value, Options: hare.Options{Detail: "lanes"},
+		Schedule: &hare.Schedule{Jobs: []string{"j"}}}
 	for i := range lanes {
 		l := hare.Lane{GPU: fmt.Sprint("a/", i)}
 		for x := range bytes / lanes / 16 {
@@ -75,10 +77,12 @@ func TestSoakLongResult(t *testing.T) {
 	}
 	want := sha256.New()
 	began := time.Now()
-	info, _, err := kept.Submit(t.Context(), solves.Input{Instance: inst, Run: func(context.Context, *hare.Instance, hare.Options, solver.Config) (*hare.Result, error) {
-		res := long(inst, bytes)
-		return res, wire.EncodeResult(want, res)
-	}})
+	info, _, err := kept.Submit(t.Context(),
+		solves.Input{Instance: inst, Run: func(context.Context, *hare.Instance, hare.Options, solver.Config) (*hare.Result,
+			error) {
+			res := long(inst, bytes)
+			return res, wire.EncodeResult(want, res)
+		}})
 	if err == nil {
 		info, err = kept.Wait(t.Context(), "", info.ID)
 	}
@@ -128,7 +132,8 @@ func TestSoakLongResult(t *testing.T) {
 		if err != io.EOF || n != info.ResultBytes || fmt.Sprintf("%x", got.Sum(nil)) != fmt.Sprintf("%x", want.Sum(nil)) {
 			t.Errorf("%d bytes of %d: %v", n, info.ResultBytes, err)
 		}
-		t.Logf("read in %v; heap %d KiB before, at most %d KiB meanwhile", time.Since(began).Round(time.Millisecond), base>>10, most>>10)
+		t.Logf("read in %v; heap %d KiB before, at most %d KiB meanwhile", time.Since(began).Round(time.Millisecond),
+			base>>10, most>>10)
 		if *soak && most > base+48<<20 {
 			t.Error("it stands in memory")
 		}

@@ -65,7 +65,8 @@ func keepSolves(t testing.TB, svc *service.Service) *solves.Solves {
 // post asks for a solve and returns its path.
 func (s *solveServer) post(t testing.TB, options string, header ...string) (code int, text string, h http.Header) {
 	t.Helper()
-	return s.call(t, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`, append([]string{"Content-Type", "application/json"}, header...)...)
+	return s.call(t, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`,
+		append([]string{"Content-Type", "application/json"}, header...)...)
 }
 
 type solveView struct {
@@ -90,18 +91,21 @@ func TestSolveAndItsViews(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
 	code, result, h := s.post(t, `{"work_limit":2000}`)
 	at := h.Get("Location")
-	if code != 200 || at == "" || h.Get("Hare-Solve-Id") != strings.TrimPrefix(at, "/v1/solves/") || h.Get("Hare-Cache") != "miss" || h.Get("Preference-Applied") != "" {
+	if code != 200 || at == "" || h.Get("Hare-Solve-Id") != strings.TrimPrefix(at, "/v1/solves/") ||
+		h.Get("Hare-Cache") != "miss" || h.Get("Preference-Applied") != "" {
 		t.Fatalf("%d %v", code, h)
 	}
 	res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, again, h := s.call(t, "GET", at+"/result", "", "Accept-Encoding", "identity"); again != result || h.Get("Content-Length") != strconv.Itoa(len(result)) {
+	if _, again, h := s.call(t, "GET", at+"/result", "", "Accept-Encoding", "identity"); again != result ||
+		h.Get("Content-Length") != strconv.Itoa(len(result)) {
 		t.Errorf("the stored result is another one: %.300s", again)
 	}
 	v, _ := s.look(t, at)
-	if v.Status != "succeeded" || v.Termination != res.Termination || v.Value == nil || *v.Value != res.Value.Float() || *v.Gap <= 0 || v.Links["cancel"] != "" {
+	if v.Status != "succeeded" || v.Termination != res.Termination || v.Value == nil || *v.Value != res.Value.Float() ||
+		*v.Gap <= 0 || v.Links["cancel"] != "" {
 		t.Errorf("%+v", v)
 	}
 	for part, path := range v.Links {
@@ -127,7 +131,9 @@ func TestSolveAndItsViews(t *testing.T) {
 		{"/gantt.png", "image/png", "\x89PNG"}, {"/gantt.html", "text/html; charset=utf-8", "<!doctype html>"},
 	} {
 		code, text, h := s.call(t, "GET", at+c.path, "")
-		if code != 200 || h.Get("Content-Type") != c.kind || !strings.Contains(strings.ToLower(text), strings.ToLower(c.has)) || !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
+		if code != 200 || h.Get("Content-Type") != c.kind ||
+			!strings.Contains(strings.ToLower(text), strings.ToLower(c.has)) ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: %d %v %.200s", c.path, code, h, text)
 		}
 	}
@@ -136,7 +142,8 @@ func TestSolveAndItsViews(t *testing.T) {
 	if code != 200 || cached != result || h.Get("Hare-Cache") != "hit" || h.Get("Location") == at {
 		t.Errorf("%d %v", code, h)
 	}
-	if code, text, _ := s.post(t, `{"work_limit":2000}`, "Accept", "application/x-ndjson"); code != 200 || strings.Count(text, "\n") != len(res.Schedule.Lanes)+1 {
+	if code, text, _ := s.post(t, `{"work_limit":2000}`, "Accept", "application/x-ndjson"); code != 200 ||
+		strings.Count(text, "\n") != len(res.Schedule.Lanes)+1 {
 		t.Errorf("NDJSON: %d, %d lines", code, strings.Count(text, "\n"))
 	}
 	// Every detail says the same as lines; what was left out stays out.
@@ -149,15 +156,18 @@ func TestSolveAndItsViews(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := wire.EncodeResultLines(&b, a); err != nil || b.String() != lines || (a.Schedule != nil) != (detail == "lanes" || detail == "tasks") || (len(a.TaskList) > 0) != (detail == "tasks") {
+		if err := wire.EncodeResultLines(&b, a); err != nil || b.String() != lines ||
+			(a.Schedule != nil) != (detail == "lanes" || detail == "tasks") || (len(a.TaskList) > 0) != (detail == "tasks") {
 			t.Errorf("%s: %v\n%.500s\n%.500s", detail, err, whole, lines)
 		}
 	}
 	if code, text, _ := s.call(t, "DELETE", at, ""); code != http.StatusNoContent || text != "" {
 		t.Errorf("%d %s", code, text)
 	}
-	for _, path := range []string{"", "/result", "/schedule", "/events", "/gantt.svg", "/gantt.png", "/gantt.html", "/certificate", "/instance"} {
-		if code, text, _ := s.call(t, "GET", at+path, ""); code != http.StatusGone || !strings.Contains(text, `"code":"gone"`) {
+	for _, path := range []string{"", "/result", "/schedule", "/events", "/gantt.svg", "/gantt.png", "/gantt.html",
+		"/certificate", "/instance"} {
+		if code, text, _ := s.call(t, "GET", at+path, ""); code != http.StatusGone ||
+			!strings.Contains(text, `"code":"gone"`) {
 			t.Errorf("%s after the end: %d %s", path, code, text)
 		}
 	}
@@ -211,7 +221,8 @@ func TestScheduleViews(t *testing.T) {
 		t.Errorf("%d tasks of %d", len(got), len(all))
 	}
 	job, gpu := inst.Jobs[1].ID, res.Schedule.Lanes[0].GPU
-	if got, want := read("?job="+job), keep(func(x hare.Task) bool { return x.Job == job }); !slices.Equal(got, want) || len(want) == 0 {
+	if got, want := read("?job="+job), keep(func(x hare.Task) bool { return x.Job == job }); !slices.Equal(got, want) ||
+		len(want) == 0 {
 		t.Errorf("job %s: %d tasks, want %d", job, len(got), len(want))
 	}
 	if got, want := read("?gpu="+gpu+"&job="+job+"&job="+inst.Jobs[0].ID), keep(func(x hare.Task) bool {
@@ -241,7 +252,8 @@ func TestScheduleViews(t *testing.T) {
 	}
 	_, text, h := s.call(t, "GET", at, "", "Accept", "text/csv")
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil || !strings.HasPrefix(h.Get("Content-Type"), "text/csv") || strings.Join(rows[0], ",") != "gpu,type,job,round,rounds,tasks,start_s,period_s,compute_end_s,end_s" {
+	if err != nil || !strings.HasPrefix(h.Get("Content-Type"), "text/csv") ||
+		strings.Join(rows[0], ",") != "gpu,type,job,round,rounds,tasks,start_s,period_s,compute_end_s,end_s" {
 		t.Fatalf("%v %v %.200s", err, h, text)
 	}
 	ends, tasks := map[string]int64{}, int64(0)
@@ -279,7 +291,8 @@ func TestPreferAndWaiting(t *testing.T) {
 	s := newSolveServer(t, service.Config{Engine: engine, Running: 1, Queue: 8})
 	code, text, h := s.post(t, `{}`, "Prefer", "respond-async")
 	at := h.Get("Location")
-	if code != 202 || h.Get("Retry-After") == "" || h.Get("Preference-Applied") != "respond-async" || !strings.Contains(text, `"id":"`+h.Get("Hare-Solve-Id")+`"`) || !strings.Contains(text, `"cancel":"`) {
+	if code != 202 || h.Get("Retry-After") == "" || h.Get("Preference-Applied") != "respond-async" ||
+		!strings.Contains(text, `"id":"`+h.Get("Hare-Solve-Id")+`"`) || !strings.Contains(text, `"cancel":"`) {
 		t.Fatalf("%d %v %s", code, h, text)
 	}
 	<-engine.began
@@ -303,7 +316,8 @@ func TestPreferAndWaiting(t *testing.T) {
 	// An answer that the client has is not sent again, until it changes.
 	v, h := s.look(t, second)
 	tag := h.Get("ETag")
-	if code, text, h := s.call(t, "GET", second, "", "If-None-Match", `"x", W/`+tag); code != 304 || text != "" || h.Get("ETag") != tag {
+	if code, text, h := s.call(t, "GET", second, "", "If-None-Match", `"x", W/`+tag); code != 304 || text != "" ||
+		h.Get("ETag") != tag {
 		t.Errorf("%d %s", code, text)
 	}
 	if code, _, _ := s.call(t, "GET", second+"?wait=1", "", "If-None-Match", tag); code != 304 {
@@ -338,7 +352,8 @@ func TestPreferAndWaiting(t *testing.T) {
 		t.Errorf("%+v after %+v", after, before)
 	}
 	close(engine.free)
-	if code, text, h := s.post(t, `{"seed":4}`, "Prefer", "wait=20"); code != 200 || !strings.Contains(text, `"optimal"`) || h.Get("Preference-Applied") != "wait=20" {
+	if code, text, h := s.post(t, `{"seed":4}`, "Prefer", "wait=20"); code != 200 ||
+		!strings.Contains(text, `"optimal"`) || h.Get("Preference-Applied") != "wait=20" {
 		t.Errorf("%d %v", code, h)
 	}
 }
@@ -373,7 +388,8 @@ func TestIdempotency(t *testing.T) {
 		t.Errorf("%d solves of one key", n)
 	}
 	<-engine.began
-	if code, text, _ := s.post(t, `{"seed":2}`, "Idempotency-Key", "one"); code != 422 || !strings.Contains(text, `"key_reused"`) {
+	if code, text, _ := s.post(t, `{"seed":2}`, "Idempotency-Key", "one"); code != 422 ||
+		!strings.Contains(text, `"key_reused"`) {
 		t.Errorf("%d %s", code, text)
 	}
 	// With a key the solve outlives its client, and the next call has its result.
@@ -391,7 +407,8 @@ func TestIdempotency(t *testing.T) {
 		t.Error(resp.Status)
 	}
 	close(engine.free)
-	code, text, h := s.call(t, "POST", "/v1/solves", gzipped(body(t)), "Idempotency-Key", "two", "Content-Encoding", "gzip")
+	code, text, h := s.call(t, "POST", "/v1/solves", gzipped(body(t)), "Idempotency-Key", "two", "Content-Encoding",
+		"gzip")
 	if code != 200 || h.Get("Idempotent-Replayed") != "true" || !strings.Contains(text, `"optimal"`) {
 		t.Errorf("%d %v %s", code, h, text)
 	}
@@ -423,7 +440,8 @@ func TestKeptSolveEndsWithItsClient(t *testing.T) {
 		t.Fatal("the solve goes on")
 	}
 	ids, _ := s.solveIDs(t, "?status=cancelled")
-	for end := time.Now().Add(10 * time.Second); len(ids) == 0 && time.Now().Before(end); ids, _ = s.solveIDs(t, "?status=cancelled") {
+	for end := time.Now().Add(10 * time.Second); len(ids) == 0 && time.Now().Before(end); ids,
+		_ = s.solveIDs(t, "?status=cancelled") {
 		time.Sleep(time.Millisecond)
 	}
 	if len(ids) != 1 {
@@ -484,7 +502,8 @@ func TestBadSolves(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
 	_, _, h := s.post(t, `{"bound":"machine","detail":"none"}`)
 	at := h.Get("Location")
-	paths := []string{"", "/result", "/schedule", "/events", "/gantt.svg", "/gantt.png", "/gantt.html", "/certificate", "/instance"}
+	paths := []string{"", "/result", "/schedule", "/events", "/gantt.svg", "/gantt.png", "/gantt.html", "/certificate",
+		"/instance"}
 	type refusal struct {
 		method, path, body string
 		header             []string
@@ -492,15 +511,21 @@ func TestBadSolves(t *testing.T) {
 		code               string
 	}
 	cases := map[string]refusal{
-		"prefer":         {"POST", "/v1/solves", body(t), []string{"Prefer", "wait=1h"}, 400, "bad_header"},
-		"long wait":      {"POST", "/v1/solves", body(t), []string{"Prefer", "wait=3601"}, 400, "bad_header"},
-		"key":            {"POST", "/v1/solves", body(t), []string{"Idempotency-Key", "a b"}, 422, "invalid_key"},
-		"long key":       {"POST", "/v1/solves", body(t), []string{"Idempotency-Key", strings.Repeat("k", 256)}, 422, "invalid_key"},
-		"too many tasks": {"POST", "/v1/solves", strings.Replace(body(t), `"rounds"`, `"rounds": 9000000, "x"`, 1), []string{"Prefer", "respond-async"}, 422, "unknown_field"},
-		"no engine":      {"POST", "/v1/solves", `{"instance":` + example(t) + `,"options":{"bound":"queyranne"}}`, []string{"Prefer", "respond-async"}, 422, "no_lp_engine"},
-		"option":         {"POST", "/v1/solves", `{"instance":` + example(t) + `,"options":{"bound":"magic"}}`, []string{"Prefer", "respond-async"}, 422, "invalid_option"},
-		"bomb":           {"POST", "/v1/solves", gzipped(strings.Repeat(" ", 8<<20)), []string{"Content-Encoding", "gzip", "Prefer", "respond-async", "Idempotency-Key", "bomb"}, 413, "body_too_large"},
-		"zstd bomb":      {"POST", "/v1/solves", zstdBomb(), []string{"Content-Encoding", "zstd", "Idempotency-Key", "zbomb"}, 413, "body_too_large"},
+		"prefer":    {"POST", "/v1/solves", body(t), []string{"Prefer", "wait=1h"}, 400, "bad_header"},
+		"long wait": {"POST", "/v1/solves", body(t), []string{"Prefer", "wait=3601"}, 400, "bad_header"},
+		"key":       {"POST", "/v1/solves", body(t), []string{"Idempotency-Key", "a b"}, 422, "invalid_key"},
+		"long key": {"POST", "/v1/solves", body(t), []string{"Idempotency-Key", strings.Repeat("k", 256)}, 422,
+			"invalid_key"},
+		"too many tasks": {"POST", "/v1/solves", strings.Replace(body(t), `"rounds"`, `"rounds": 9000000, "x"`, 1),
+			[]string{"Prefer", "respond-async"}, 422, "unknown_field"},
+		"no engine": {"POST", "/v1/solves", `{"instance":` + example(t) + `,"options":{"bound":"queyranne"}}`,
+			[]string{"Prefer", "respond-async"}, 422, "no_lp_engine"},
+		"option": {"POST", "/v1/solves", `{"instance":` + example(t) + `,"options":{"bound":"magic"}}`,
+			[]string{"Prefer", "respond-async"}, 422, "invalid_option"},
+		"bomb": {"POST", "/v1/solves", gzipped(strings.Repeat(" ", 8<<20)),
+			[]string{"Content-Encoding", "gzip", "Prefer", "respond-async", "Idempotency-Key", "bomb"}, 413, "body_too_large"},
+		"zstd bomb": {"POST", "/v1/solves", zstdBomb(),
+			[]string{"Content-Encoding", "zstd", "Idempotency-Key", "zbomb"}, 413, "body_too_large"},
 		"wait":           {"GET", at + "?wait=x", "", nil, 400, "bad_query"},
 		"wait above":     {"GET", at + "?wait=3601", "", nil, 400, "bad_query"},
 		"wait empty":     {"GET", at + "?wait=", "", nil, 400, "bad_query"},
@@ -520,7 +545,8 @@ func TestBadSolves(t *testing.T) {
 		"width":          {"GET", at + "/gantt.svg?width=9", "", nil, 400, "bad_query"},
 		"page width":     {"GET", at + "/gantt.html?width=900", "", nil, 400, "bad_query"},
 		"after":          {"GET", at + "/events?after=-1", "", nil, 400, "bad_query"},
-		"last event":     {"GET", at + "/events", "", []string{"Accept", "text/event-stream", "Last-Event-ID", "x"}, 400, "bad_query"},
+		"last event": {"GET", at + "/events", "", []string{"Accept", "text/event-stream", "Last-Event-ID", "x"}, 400,
+			"bad_query"},
 		"last, lines":    {"GET", at + "/events", "", []string{"Last-Event-ID", "+1"}, 400, "bad_query"},
 		"cancel query":   {"POST", at + "/cancel?now=1", "", nil, 400, "bad_query"},
 		"accept":         {"GET", at + "/result", "", []string{"Accept", "image/png"}, 406, "not_acceptable"},
@@ -550,7 +576,8 @@ func TestBadSolves(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &p); err != nil {
 				t.Fatalf("%d %v: %s", code, err, text)
 			}
-			if code != c.status || p.Status != c.status || p.Code != c.code || p.Detail == "" || p.RequestID == "" || h.Get("Content-Type") != "application/problem+json" {
+			if code != c.status || p.Status != c.status || p.Code != c.code || p.Detail == "" || p.RequestID == "" ||
+				h.Get("Content-Type") != "application/problem+json" {
 				t.Errorf("got %d %q, want %d %q: %s", code, p.Code, c.status, c.code, text)
 			}
 		})

@@ -27,10 +27,11 @@ func specification(t *testing.T) *openapi3.T {
 func TestRoutesAndSpecificationAgree(t *testing.T) {
 	h, _ := newServer(t)
 	routes := map[string]bool{}
-	err := chi.Walk(h.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		routes[method+" "+route] = true
-		return nil
-	})
+	err := chi.Walk(h.(chi.Routes),
+		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			routes[method+" "+route] = true
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,18 +90,21 @@ func TestAnswersFollowTheirSchemas(t *testing.T) {
 	solve := func(options string) string {
 		return request(t, h, "POST", "/v1/solves", in+`,"options":`+options+`}`).Body.String()
 	}
-	wide := `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}`
+	wide := `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":2}}]},` +
+		`"jobs":[{"id":"x","tasks":4,"sync":"gang","on":{"V100":{"compute_s":1}}}]}`
 	for _, c := range []struct{ name, method, path, body string }{
 		{"solve", "POST", "/v1/solves", in + `,"options":{"work_limit":50}}`},
 		{"tasks", "POST", "/v1/solves", in + `,"options":{"work_limit":50,"bound":"machine","detail":"tasks"}}`},
 		{"jobs", "POST", "/v1/solves", in + `,"options":{"work_limit":50,"bound":"machine","detail":"jobs"}}`},
 		{"none", "POST", "/v1/solves", in + `,"options":{"work_limit":50,"bound":"machine","detail":"none"}}`},
-		{"by machine", "POST", "/v1/solves", in + `,"options":{"bound":"machine","assign":"earliest_finish","order":"arrival"}}`},
+		{"by machine", "POST", "/v1/solves", in +
+			`,"options":{"bound":"machine","assign":"earliest_finish","order":"arrival"}}`},
 		{"infeasible", "POST", "/v1/solves", wide + `}`},
 		{"bound", "POST", "/v1/bounds", in + `,"method":"price"}`},
 		{"critical path", "POST", "/v1/bounds", in + `,"method":"critical_path"}`},
 		{"verify", "POST", "/v1/verify", in + `,"result":` + solve(`{"work_limit":50}`) + `}`},
-		{"refused", "POST", "/v1/verify", in + `,"result":` + strings.Replace(solve(`{"work_limit":50}`), `"start_us":[0`, `"start_us":[1`, 1) + `}`},
+		{"refused", "POST", "/v1/verify", in + `,"result":` + strings.Replace(solve(`{"work_limit":50}`), `"start_us":[0`,
+			`"start_us":[1`, 1) + `}`},
 		{"version", "GET", "/v1/version", ""},
 		{"specification", "GET", "/openapi.json", ""},
 		{"malformed", "POST", "/v1/solves", `{`},
@@ -239,7 +243,8 @@ func TestSolvesFollowTheirSchemas(t *testing.T) {
 		_, _, head := s.call(t, "POST", "/v1/solves", in, header...)
 		return head.Get("Location")
 	}
-	done, deleted, running, queued := at(s), at(s), at(h, "Prefer", "wait=0"), at(h, "Prefer", "wait=0", "Idempotency-Key", "k")
+	done, deleted, running, queued := at(s), at(s), at(h, "Prefer", "wait=0"),
+		at(h, "Prefer", "wait=0", "Idempotency-Key", "k")
 	s.call(t, "DELETE", deleted, "")
 	<-engine.began
 	const all, one = "/v1/solves", "/v1/solves/{id}"
@@ -298,7 +303,8 @@ func TestSessionsFollowTheirSchemas(t *testing.T) {
 	for _, c := range []struct{ name, method, path, at, body string }{
 		{"too many", "POST", "/v1/sessions", "/v1/sessions", `{"cluster":` + twoGPUs + `}`},
 		{"delete", "DELETE", one, second, ""},
-		{"create", "POST", "/v1/sessions", "/v1/sessions", `{"cluster":` + twoGPUs + `,"policy":"hlas","parameters":{"queues":3},"clock":"server"}`},
+		{"create", "POST", "/v1/sessions", "/v1/sessions", `{"cluster":` + twoGPUs +
+			`,"policy":"hlas","parameters":{"queues":3},"clock":"server"}`},
 		{"create badly", "POST", "/v1/sessions", "/v1/sessions", `{"cluster":` + twoGPUs + `,"parameters":{"kapa":1}}`},
 		{"list", "GET", "/v1/sessions", "/v1/sessions", ""},
 		{"none yet", "GET", one + "/regret", first + "/regret", ""},
@@ -359,7 +365,8 @@ func TestExamplesOfTheSpecification(t *testing.T) {
 	seen := 0
 	for path, item := range doc.Paths.Map() {
 		op := item.Post
-		if op == nil || op.RequestBody == nil || op.RequestBody.Value.Content["application/json"] == nil || strings.Contains(path, "{") {
+		if op == nil || op.RequestBody == nil || op.RequestBody.Value.Content["application/json"] == nil ||
+			strings.Contains(path, "{") {
 			continue
 		}
 		media := op.RequestBody.Value.Content["application/json"]
@@ -415,7 +422,8 @@ func TestExampleOfEvents(t *testing.T) {
 
 func TestLimitOfLists(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
-	for query, want := range map[string]int{"": 200, "?limit=1": 200, "?limit=1000": 200, "?limit=0": 400, "?limit=": 400, "?limit=-1": 400, "?limit=1001": 400} {
+	for query, want := range map[string]int{"": 200, "?limit=1": 200, "?limit=1000": 200, "?limit=0": 400, "?limit=": 400,
+		"?limit=-1": 400, "?limit=1001": 400} {
 		if code, text, _ := s.call(t, "GET", "/v1/sessions"+query, ""); code != want {
 			t.Errorf("%q: %d %s", query, code, text)
 		}
@@ -425,7 +433,8 @@ func TestLimitOfLists(t *testing.T) {
 func TestFlags(t *testing.T) {
 	s := newSessionServer(t, sessions.Config{})
 	at := s.open(t, "") + "/decisions"
-	for query, want := range map[string]int{"": 200, "?follow=false": 200, "?follow=null": 400, "?follow=": 400, "?follow=true&follow=false": 400} {
+	for query, want := range map[string]int{"": 200, "?follow=false": 200, "?follow=null": 400, "?follow=": 400,
+		"?follow=true&follow=false": 400} {
 		if code, text, _ := s.call(t, "GET", at+query, ""); code != want {
 			t.Errorf("%q: %d %s", query, code, text)
 		}

@@ -93,7 +93,8 @@ func newKeyedServer(t testing.TB, quota admission.Quota, tune ...func(*sessions.
 	return newKeyedService(t, quota, service.Config{Solver: solver.Config{Version: "test"}}, tune...)
 }
 
-func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, tune ...func(*sessions.Config)) *keyedServer {
+func newKeyedService(t testing.TB, quota admission.Quota, work service.Config,
+	tune ...func(*sessions.Config)) *keyedServer {
 	t.Helper()
 	if quota.Rate == 0 {
 		quota.Rate = 1e6
@@ -114,13 +115,15 @@ func newKeyedService(t testing.TB, quota admission.Quota, work service.Config, t
 		t.Fatal(err)
 	}
 	s.svc = service.New(work)
-	s.solves, err = solves.Open(t.Context(), solves.Config{Service: s.svc, Store: store.NewMemorySolves(), Quotas: s.quotas})
+	s.solves, err = solves.Open(t.Context(), solves.Config{Service: s.svc, Store: store.NewMemorySolves(),
+		Quotas: s.quotas})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.handler = api.New(s.svc, api.Config{
-		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Solves: s.solves, Keys: s.ring, Quotas: s.quotas, Heartbeat: 50 * time.Millisecond,
-		Logger: slog.New(slog.NewTextHandler(s.log, nil)),
+		MaxBodyBytes: 1 << 20, Sessions: s.sessions, Solves: s.solves, Keys: s.ring, Quotas: s.quotas,
+		Heartbeat: 50 * time.Millisecond,
+		Logger:    slog.New(slog.NewTextHandler(s.log, nil)),
 	})
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if from := r.Header.Get(fromHeader); from != "" {
@@ -160,7 +163,8 @@ func (s *keyedServer) key(t testing.TB, tenant string, role access.Role, lasts t
 
 func (s *keyedServer) revoke(t testing.TB, id string) {
 	t.Helper()
-	if err := s.ring.Update(t.Context(), func(set *access.KeySet) error { return set.Revoke(access.Operator, id, time.Now()) }); err != nil {
+	if err := s.ring.Update(t.Context(),
+		func(set *access.KeySet) error { return set.Revoke(access.Operator, id, time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -58,10 +58,12 @@ func TestSolvesAreOfTheirTenant(t *testing.T) {
 	// Nor is its idempotency key, also with another body.
 	other := strings.Replace(ask, `"wspt"`, `"arrival"`, 1)
 	mine, theirs := post(a, ask, "Idempotency-Key", "monday"), post(b, other, "Idempotency-Key", "monday")
-	if id(mine) == id(theirs) || theirs.header.Get("Idempotent-Replayed") != "" || theirs.header.Get("Hare-Cache") != "miss" {
+	if id(mine) == id(theirs) || theirs.header.Get("Idempotent-Replayed") != "" ||
+		theirs.header.Get("Hare-Cache") != "miss" {
 		t.Errorf("%v %v", mine.header, theirs.header)
 	}
-	if got := post(a, ask, "Idempotency-Key", "monday"); id(got) != id(mine) || got.header.Get("Idempotent-Replayed") != "true" {
+	if got := post(a, ask, "Idempotency-Key", "monday"); id(got) != id(mine) ||
+		got.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("%v", got.header)
 	}
 	hash := strings.Split(strings.Split(first.body, `"instance_sha256":"`)[1], `"`)[0]
@@ -86,7 +88,8 @@ func TestSolvesAreOfTheirTenant(t *testing.T) {
 	if got := s.call(t, a, "GET", "/v1/solves/"+id(first), ""); got.code != 410 {
 		t.Errorf("%d %s", got.code, got.body)
 	}
-	gone, never := s.call(t, b, "GET", "/v1/solves/"+id(first), ""), s.call(t, b, "GET", "/v1/solves/abcdefghijklmnopqrstuvwxyz", "")
+	gone, never := s.call(t, b, "GET", "/v1/solves/"+id(first), ""),
+		s.call(t, b, "GET", "/v1/solves/abcdefghijklmnopqrstuvwxyz", "")
 	if faceless(gone) != faceless(never) || gone.code != 404 {
 		t.Errorf("%s\n%s", faceless(gone), faceless(never))
 	}
@@ -95,7 +98,8 @@ func TestSolvesAreOfTheirTenant(t *testing.T) {
 // later asks for a solve that is answered before it has ended.
 func (s *keyedServer) later(t *testing.T, key, options string, header ...string) (v solveView, got reply) {
 	t.Helper()
-	got = s.call(t, key, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`, append(header, "Prefer", "respond-async")...)
+	got = s.call(t, key, "POST", "/v1/solves", `{"instance":`+example(t)+`,"options":`+options+`}`,
+		append(header, "Prefer", "respond-async")...)
 	if got.code == http.StatusAccepted {
 		if err := json.Unmarshal([]byte(got.body), &v); err != nil {
 			t.Fatalf("%v %s", err, got.body)
@@ -180,7 +184,8 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 	}
 	for range 3 {
 		s.call(t, a, "POST", "/v1/solves/"+one.ID+"/cancel", "")
-		if got := s.call(t, a, "GET", "/v1/solves/"+one.ID+"?wait=10", ""); !strings.Contains(got.body, `"status":"cancelled"`) {
+		if got := s.call(t, a, "GET", "/v1/solves/"+one.ID+"?wait=10", ""); !strings.Contains(got.body,
+			`"status":"cancelled"`) {
 			t.Fatal(got.body)
 		}
 		// Whoever has seen the end finds the place free.
@@ -189,7 +194,8 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 		}
 	}
 	close(engine.free)
-	if got := s.call(t, a, "GET", "/v1/solves/"+one.ID+"?wait=10", ""); !strings.Contains(got.body, `"status":"succeeded"`) {
+	if got := s.call(t, a, "GET", "/v1/solves/"+one.ID+"?wait=10", ""); !strings.Contains(got.body,
+		`"status":"succeeded"`) {
 		t.Fatal(got.body)
 	}
 	// What is refused, replayed, or answered from the cache keeps no place.
@@ -198,7 +204,8 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 			body string
 			want int
 			key  string
-		}{{in + `,"options":{"seed":"x"}}`, 422, ""}, {`{`, 400, "bad"}, {in + `,"options":{"bound":"machine"}}`, 200, ""}, {in + `,"options":{"bound":"machine"}}`, 200, "k"}} {
+		}{{in + `,"options":{"seed":"x"}}`, 422, ""}, {`{`, 400, "bad"}, {in + `,"options":{"bound":"machine"}}`, 200, ""},
+			{in + `,"options":{"bound":"machine"}}`, 200, "k"}} {
 			var header []string
 			if c.key != "" {
 				header = []string{"Idempotency-Key", c.key}
@@ -208,7 +215,8 @@ func TestQuotaOfSolvesThatGoOn(t *testing.T) {
 			}
 		}
 	}
-	wait(t, "all is given back", func() bool { return s.quotas.Usage("a").Solves == 0 && s.quotas.Usage("b").Solves == 0 })
+	wait(t, "all is given back",
+		func() bool { return s.quotas.Usage("a").Solves == 0 && s.quotas.Usage("b").Solves == 0 })
 }
 
 // TestQuotaOfStoredSolves: what is kept of solves counts, once where solves
@@ -220,7 +228,8 @@ func TestQuotaOfStoredSolves(t *testing.T) {
 	var ids []string
 	used := int64(0)
 	for {
-		body := `{"instance":` + example(t) + fmt.Sprintf(`,"options":{"bound":"machine","order":"wspt","assign":"earliest_finish","seed":%d}}`, len(ids))
+		body := `{"instance":` + example(t) +
+			fmt.Sprintf(`,"options":{"bound":"machine","order":"wspt","assign":"earliest_finish","seed":%d}}`, len(ids))
 		got := s.call(t, a, "POST", "/v1/solves", body, "Idempotency-Key", fmt.Sprint(len(ids)))
 		if got.code == 429 {
 			if got.problem() != "quota_stored_bytes" || got.header.Get("Retry-After") == "" {
@@ -239,7 +248,8 @@ func TestQuotaOfStoredSolves(t *testing.T) {
 		t.Errorf("%d fit", len(ids))
 	}
 	// A repeated call stores nothing; reading goes on.
-	body := `{"instance":` + example(t) + `,"options":{"bound":"machine","order":"wspt","assign":"earliest_finish","seed":0}}`
+	body := `{"instance":` + example(t) +
+		`,"options":{"bound":"machine","order":"wspt","assign":"earliest_finish","seed":0}}`
 	if got := s.call(t, a, "POST", "/v1/solves", body, "Idempotency-Key", "0"); got.code != 200 {
 		t.Errorf("%d %s", got.code, got.body)
 	}
@@ -280,7 +290,8 @@ func TestBodyLimitOfTenants(t *testing.T) {
 		}
 	}
 	// Events are a stream: a line is limited, and not all of them together.
-	if got := s.call(t, key, "POST", "/v1/sessions/"+session+"/events", tick(1)+long+tick(2)); got.code != 200 || strings.Contains(got.body, "error") {
+	if got := s.call(t, key, "POST", "/v1/sessions/"+session+"/events", tick(1)+long+tick(2)); got.code != 200 ||
+		strings.Contains(got.body, "error") {
 		t.Errorf("%d %s", got.code, got.body)
 	}
 }

@@ -38,24 +38,26 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 	in := `{"instance":` + example(t)
 	const read, solve, admin = access.RoleRead, access.RoleSolve, access.RoleAdmin
 	return map[string]guarded{
-		"POST /v1/solves":                  {role: solve, body: in + `,"options":` + quick + `}`, want: 200},
-		"GET /v1/solves":                   {role: read, want: 200},
-		"GET /v1/solves/{id}":              {role: read, of: "solve", want: 200},
-		"DELETE /v1/solves/{id}":           {role: solve, of: "solve", want: 204},
-		"POST /v1/solves/{id}/cancel":      {role: solve, of: "solve", want: 202},
-		"GET /v1/solves/{id}/result":       {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/schedule":     {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/gantt.svg":    {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/gantt.png":    {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/gantt.html":   {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/certificate":  {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/instance":     {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/events":       {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/jobs":         {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/jobs/{job}":   {role: read, of: "solve", job: "bert", want: 200},
-		"GET /v1/solves/{id}/prices":       {role: read, of: "solve", want: 200},
-		"GET /v1/solves/{id}/prices.svg":   {role: read, of: "solve", want: 200},
-		"POST /v1/what-if":                 {role: solve, of: "solve", body: `{"base":{"solve_id":"{id}"},"options":{"work_limit":1},"scenarios":[{"id":"x","scale_weights":{"bert":2}}]}`, want: 200},
+		"POST /v1/solves":                 {role: solve, body: in + `,"options":` + quick + `}`, want: 200},
+		"GET /v1/solves":                  {role: read, want: 200},
+		"GET /v1/solves/{id}":             {role: read, of: "solve", want: 200},
+		"DELETE /v1/solves/{id}":          {role: solve, of: "solve", want: 204},
+		"POST /v1/solves/{id}/cancel":     {role: solve, of: "solve", want: 202},
+		"GET /v1/solves/{id}/result":      {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/schedule":    {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/gantt.svg":   {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/gantt.png":   {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/gantt.html":  {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/certificate": {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/instance":    {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/events":      {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/jobs":        {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/jobs/{job}":  {role: read, of: "solve", job: "bert", want: 200},
+		"GET /v1/solves/{id}/prices":      {role: read, of: "solve", want: 200},
+		"GET /v1/solves/{id}/prices.svg":  {role: read, of: "solve", want: 200},
+		"POST /v1/what-if": {role: solve, of: "solve",
+			body: `{"base":{"solve_id":"{id}"},"options":{"work_limit":1},"scenarios":[{"id":"x","scale_weights":{"bert":2}}]}`,
+			want: 200},
 		"POST /v1/simulations":             {role: solve, body: `{"policies":["srtf"],"generate":{"jobs":2}}`, want: 200},
 		"POST /v1/bounds":                  {role: solve, body: in + `,"method":"machine"}`, want: 200},
 		"POST /v1/verify":                  {role: solve, body: in + `}`, want: 422},
@@ -73,15 +75,16 @@ func guardedRoutes(t *testing.T) map[string]guarded {
 		"POST /v1/keys":                    {role: admin, body: `{"role":"read"}`, want: 201},
 		"DELETE /v1/keys/{id}":             {role: admin, of: "key", want: 204},
 		"GET /v1/quota":                    {role: read, want: 200},
-		"PUT /v1/quotas/{tenant}":          {role: admin, operator: true, of: "tenant", body: `{"sessions":100000}`, want: 200},
-		"GET /metrics":                     {role: admin, operator: true, want: 200},
-		"GET /v1/version":                  {want: 200},
-		"GET /healthz":                     {want: 200},
-		"GET /readyz":                      {want: 200},
-		"GET /openapi.json":                {want: 200},
-		"GET /openapi.yaml":                {want: 200},
-		"GET /":                            {want: 200},
-		"GET /docs":                        {want: 200},
+		"PUT /v1/quotas/{tenant}": {role: admin, operator: true, of: "tenant", body: `{"sessions":100000}`,
+			want: 200},
+		"GET /metrics":      {role: admin, operator: true, want: 200},
+		"GET /v1/version":   {want: 200},
+		"GET /healthz":      {want: 200},
+		"GET /readyz":       {want: 200},
+		"GET /openapi.json": {want: 200},
+		"GET /openapi.yaml": {want: 200},
+		"GET /":             {want: 200},
+		"GET /docs":         {want: 200},
 	}
 }
 
@@ -91,13 +94,14 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 	s := newKeyedServer(t, admission.Quota{Sessions: 100_000})
 	table := guardedRoutes(t)
 	var routes []string
-	err := chi.Walk(s.handler.(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		routes = append(routes, method+" "+route)
-		if _, ok := table[method+" "+route]; !ok {
-			t.Errorf("%s %s is in no table: say who may call it", method, route)
-		}
-		return nil
-	})
+	err := chi.Walk(s.handler.(chi.Routes),
+		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			routes = append(routes, method+" "+route)
+			if _, ok := table[method+" "+route]; !ok {
+				t.Errorf("%s %s is in no table: say who may call it", method, route)
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +200,8 @@ func TestEveryRouteForEveryKey(t *testing.T) {
 				got := s.call(t, c.key, method, path, body, fromHeader, from)
 				calls++
 				if got.code != want || code != "" && got.problem() != code {
-					t.Errorf("%s, %s, %s: %d %s, want %d %s\n%.300s", route, c.name, whose, got.code, got.problem(), want, code, got.body)
+					t.Errorf("%s, %s, %s: %d %s, want %d %s\n%.300s", route, c.name, whose, got.code, got.problem(), want, code,
+						got.body)
 				}
 				hardened(t, route, got)
 				if whose != "own" {
@@ -232,7 +237,8 @@ func hardened(t *testing.T, route string, got reply) {
 	if got.header.Get("Strict-Transport-Security") != "" {
 		t.Errorf("%s: Strict-Transport-Security without TLS", route)
 	}
-	if got.code == 401 && got.header.Get("WWW-Authenticate") == "" || got.code == 429 && got.header.Get("Retry-After") == "" {
+	if got.code == 401 && got.header.Get("WWW-Authenticate") == "" ||
+		got.code == 429 && got.header.Get("Retry-After") == "" {
 		t.Errorf("%s: %d without its header", route, got.code)
 	}
 }
@@ -259,19 +265,23 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 	op, _ := s.key(t, "*", access.RoleAdmin, 0)
 	mine := s.session(t, a)
 	theirs := []string{s.session(t, b), s.session(t, b)}
-	if got := s.call(t, b, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`); got.code != 429 || got.problem() != "quota_sessions" {
+	if got := s.call(t, b, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`); got.code != 429 ||
+		got.problem() != "quota_sessions" {
 		t.Errorf("a third session: %d %s", got.code, got.body)
 	}
-	if got := s.call(t, a, "GET", "/v1/sessions", ""); !strings.Contains(got.body, mine) || strings.Contains(got.body, theirs[0]) {
+	if got := s.call(t, a, "GET", "/v1/sessions", ""); !strings.Contains(got.body, mine) ||
+		strings.Contains(got.body, theirs[0]) {
 		t.Error(got.body)
 	}
 	if got := s.call(t, op, "GET", "/v1/sessions", ""); got.body != "{\"sessions\":[]}\n" {
 		t.Error(got.body)
 	}
-	if got := s.call(t, a, "GET", "/v1/sessions?limit=1&after=0-x", ""); strings.Contains(got.body, "next") || !strings.Contains(got.body, mine) {
+	if got := s.call(t, a, "GET", "/v1/sessions?limit=1&after=0-x", ""); strings.Contains(got.body, "next") ||
+		!strings.Contains(got.body, mine) {
 		t.Error(got.body)
 	}
-	if got := s.call(t, a, "GET", "/v1/keys", ""); strings.Contains(got.body, `"b"`) || !strings.Contains(got.body, `"a"`) || strings.Contains(got.body, "hare_") {
+	if got := s.call(t, a, "GET", "/v1/keys", ""); strings.Contains(got.body, `"b"`) ||
+		!strings.Contains(got.body, `"a"`) || strings.Contains(got.body, "hare_") {
 		t.Error(got.body)
 	}
 	if got := s.call(t, a, "GET", "/v1/quota", ""); !strings.Contains(got.body, `"sessions":1,`) {
@@ -307,7 +317,8 @@ func TestQuotas(t *testing.T) {
 	if got := s.call(t, key, "POST", "/v1/sessions", long); got.code != 413 || !strings.Contains(got.body, "2000 bytes") {
 		t.Errorf("%d %s", got.code, got.body)
 	}
-	if got := s.call(t, key, "POST", "/v1/bounds", strings.Repeat(" ", 2001)); got.code != 413 || !strings.Contains(got.body, "2000 bytes") {
+	if got := s.call(t, key, "POST", "/v1/bounds", strings.Repeat(" ", 2001)); got.code != 413 ||
+		!strings.Contains(got.body, "2000 bytes") {
 		t.Errorf("%d %s", got.code, got.body)
 	}
 	if got := s.call(t, other, "POST", "/v1/sessions", long); got.code != 201 {
@@ -324,7 +335,8 @@ func TestQuotas(t *testing.T) {
 	if lines := strings.Split(got.body, "\n"); strings.Contains(lines[0], "error") {
 		t.Errorf("an event that is recorded is refused: %s", got.body)
 	}
-	if got := s.call(t, key, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`); got.code != 429 || got.problem() != "quota_stored_bytes" {
+	if got := s.call(t, key, "POST", "/v1/sessions", `{"cluster":`+twoGPUs+`}`); got.code != 429 ||
+		got.problem() != "quota_stored_bytes" {
 		t.Errorf("%d %s", got.code, got.body)
 	}
 	if used := s.quotas.Usage("a"); used.StoredBytes < 20 || used.Sessions != 1 {
@@ -441,7 +453,8 @@ func TestRevocationEndsStreams(t *testing.T) {
 	defer body.Close()
 	decisions := open("GET", "/v1/sessions/"+session+"/decisions", nil, "Accept", "text/event-stream")
 	events := open("POST", "/v1/sessions/"+session+"/events", hold)
-	if got := s.call(t, key, "GET", "/v1/sessions/"+session+"/decisions?follow=true", ""); got.code != 429 || got.problem() != "quota_streams" {
+	if got := s.call(t, key, "GET", "/v1/sessions/"+session+"/decisions?follow=true", ""); got.code != 429 ||
+		got.problem() != "quota_streams" {
 		t.Errorf("a third stream: %d %s", got.code, got.body)
 	}
 	// Behind the server's back, as hare key does.
@@ -518,7 +531,8 @@ func TestKeysOverHTTP(t *testing.T) {
 	}
 	got := s.call(t, admin, "POST", "/v1/keys", `{"role":"read","expires_s":3600,"note":"for CI"}`)
 	var made struct{ ID, Key, Tenant, Expires string }
-	if err := json.Unmarshal([]byte(got.body), &made); err != nil || got.code != 201 || made.Tenant != "a" || made.Expires == "" {
+	if err := json.Unmarshal([]byte(got.body), &made); err != nil || got.code != 201 || made.Tenant != "a" ||
+		made.Expires == "" {
 		t.Fatalf("%v %d %s", err, got.code, got.body)
 	}
 	if got.header.Get("Cache-Control") != "no-store" {
@@ -539,7 +553,8 @@ func TestKeysOverHTTP(t *testing.T) {
 	s.store.bad = &store.CorruptError{What: "/var/lib/hare/keys.json is damaged"}
 	s.store.mu.Unlock()
 	for path, method := range map[string]string{"/v1/keys": "POST", "/v1/keys/" + made.ID: "DELETE"} {
-		if got := s.call(t, admin, method, path, `{"role":"read"}`); got.code != 500 || got.problem() != "internal" || strings.Contains(got.body, "/var") {
+		if got := s.call(t, admin, method, path, `{"role":"read"}`); got.code != 500 || got.problem() != "internal" ||
+			strings.Contains(got.body, "/var") {
 			t.Errorf("%d %s", got.code, got.body)
 		}
 	}

@@ -33,7 +33,8 @@ func writePair(t *testing.T, dir string, serial int64) (certFile, keyFile string
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "hare"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "hare"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
@@ -45,7 +46,8 @@ func writePair(t *testing.T, dir string, serial int64) (certFile, keyFile string
 		t.Fatal(err)
 	}
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for name, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
+	for name, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der},
+		keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +71,8 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: s.Config.Handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	srv := &http.Server{Handler: s.Config.Handler, ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -81,7 +84,8 @@ func TestTLS(t *testing.T) {
 	}()
 	url := "https://" + l.Addr().String()
 	client := func(two bool) *http.Client {
-		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: two} // the serial says which it is
+		// the serial says which it is
+		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: two}
 		t.Cleanup(tr.CloseIdleConnections)
 		return &http.Client{Transport: tr}
 	}
@@ -105,7 +109,8 @@ func TestTLS(t *testing.T) {
 	serial := func(resp *http.Response) int64 { return resp.TLS.PeerCertificates[0].SerialNumber.Int64() }
 	old := client(true)
 	resp, _ := get(old, "GET", "/docs", "")
-	if resp.ProtoMajor != 2 || serial(resp) != 1 || resp.Header.Get("Strict-Transport-Security") == "" || !strings.Contains(resp.Header.Get("Content-Security-Policy"), "script-src") {
+	if resp.ProtoMajor != 2 || serial(resp) != 1 || resp.Header.Get("Strict-Transport-Security") == "" ||
+		!strings.Contains(resp.Header.Get("Content-Security-Policy"), "script-src") {
 		t.Error(resp.Proto, serial(resp), resp.Header)
 	}
 	if resp, _ := get(client(false), "GET", "/healthz", ""); resp.ProtoMajor != 1 {
@@ -150,7 +155,8 @@ func TestTLS(t *testing.T) {
 		t.Error(serial(resp))
 	}
 	_ = body.Close()
-	if _, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
+	if _, err := tls.Dial("tcp", l.Addr().String(),
+		&tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 is spoken")
 	}
 	if _, err := api.OpenCertificate(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil {

@@ -128,7 +128,8 @@ func find(t *testing.T, spans []*tracepb.Span, name string) *tracepb.Span {
 
 func openTracing(t testing.TB, url string, log *slog.Logger) *api.Tracing {
 	t.Helper()
-	for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+	for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_TRACES_SAMPLER",
+		"OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
 		t.Setenv(name, "")
 	}
 	tracing, err := api.OpenTracing(t.Context(), api.TracingConfig{Endpoint: url, Version: "test", Logger: log})
@@ -192,7 +193,8 @@ func TestTraceOfASolve(t *testing.T) {
 	}
 	solve := find(t, spans, "solve")
 	for _, s := range spans {
-		if bytes.Equal(s.ParentSpanId, solve.SpanId) && (s.StartTimeUnixNano < solve.StartTimeUnixNano || s.EndTimeUnixNano > solve.EndTimeUnixNano) {
+		if bytes.Equal(s.ParentSpanId, solve.SpanId) && (s.StartTimeUnixNano < solve.StartTimeUnixNano ||
+			s.EndTimeUnixNano > solve.EndTimeUnixNano) {
 			t.Errorf("%s reaches beyond its solve", s.Name)
 		}
 	}
@@ -203,7 +205,8 @@ func TestTraceOfASolve(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &res); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"hare.jobs": "3", "hare.gpus": "6", "hare.termination": res.Termination, "hare.solve_id": "docs-2", "hare.value": res.Value.String(), "hare.bound": res.Bound.String()} {
+	for key, want := range map[string]string{"hare.jobs": "3", "hare.gpus": "6", "hare.termination": res.Termination,
+		"hare.solve_id": "docs-2", "hare.value": res.Value.String(), "hare.bound": res.Bound.String()} {
 		if got := valueOf(solve, key); got != want {
 			t.Errorf("solve: %s is %q, not %q", key, got, want)
 		}
@@ -212,7 +215,8 @@ func TestTraceOfASolve(t *testing.T) {
 		t.Error("the gap or the last value is missing")
 	}
 	root := find(t, spans, "POST /v1/solves")
-	if root.Kind != tracepb.Span_SPAN_KIND_SERVER || valueOf(root, "http.route") != "/v1/solves" || valueOf(root, "http.response.status_code") != "200" || valueOf(root, "hare.request_id") != "docs-2" {
+	if root.Kind != tracepb.Span_SPAN_KIND_SERVER || valueOf(root, "http.route") != "/v1/solves" ||
+		valueOf(root, "http.response.status_code") != "200" || valueOf(root, "hare.request_id") != "docs-2" {
 		t.Errorf("the request: %v", root)
 	}
 	if c.about["service.name"] != "hare" || c.about["service.version"] != "test" {
@@ -230,7 +234,8 @@ func TestTraceOfASolve(t *testing.T) {
 		if err := json.Unmarshal([]byte(lines[i]), &line); err != nil {
 			t.Fatal(err)
 		}
-		if line["msg"] != msg || line["trace_id"] != trace || line["request_id"] != "docs-2" || strings.Contains(lines[i], "bert") {
+		if line["msg"] != msg || line["trace_id"] != trace || line["request_id"] != "docs-2" ||
+			strings.Contains(lines[i], "bert") {
 			t.Errorf("line %d: %s", i, lines[i])
 		}
 		if msg == "solve ends" && (line["gap"] == nil || line["improve_s"] == nil || line["solve"] != "docs-2") {
@@ -278,7 +283,10 @@ func TestCollectorsThatFail(t *testing.T) {
 	}))
 	defer hanging.Close()
 	defer close(free)
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
 	defer refusing.Close()
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -301,7 +309,8 @@ func TestCollectorsThatFail(t *testing.T) {
 			if took := time.Since(began); took > 8*time.Second {
 				t.Errorf("50 solves took %v", took)
 			}
-			if m := request(t, h, "GET", "/metrics", "").Body.String(); !strings.Contains(m, "hare_trace_spans_exported_total 0\n") || strings.Contains(m, "hare_trace_spans_total 0\n") {
+			if m := request(t, h, "GET", "/metrics", "").Body.String(); !strings.Contains(m,
+				"hare_trace_spans_exported_total 0\n") || strings.Contains(m, "hare_trace_spans_total 0\n") {
 				t.Error("the metrics do not say that spans are lost")
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -328,7 +337,8 @@ func TestTracesAreFlushedAtTheEnd(t *testing.T) {
 }
 
 func TestTracingConfig(t *testing.T) {
-	for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+	for _, name := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
 		t.Setenv(name, "")
 	}
 	open := func(t *testing.T, endpoint string) (*api.Tracing, error) {
@@ -388,7 +398,8 @@ func BenchmarkObserved(b *testing.B) {
 			tracing = openTracing(b, c.URL, nil)
 		}
 		h := api.New(service.New(service.Config{Solver: solver.Config{Version: "test"}}), api.Config{Tracing: tracing})
-		for _, r := range []struct{ name, method, path, body string }{{"version", "GET", "/v1/version", ""}, {"solve", "POST", "/v1/solves", text}} {
+		for _, r := range []struct{ name, method, path, body string }{{"version", "GET", "/v1/version", ""},
+			{"solve", "POST", "/v1/solves", text}} {
 			b.Run(fmt.Sprintf("%s/traced=%v", r.name, traced), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -54,7 +54,8 @@ func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	case cfg.Endpoint != "":
 		u, err := url.Parse(cfg.Endpoint)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-			return nil, &hare.InvalidError{Pointer: "--otlp-endpoint", Code: "invalid_option", Detail: "give the URL of an OTLP/HTTP collector, as in http://127.0.0.1:4318"}
+			return nil, &hare.InvalidError{Pointer: "--otlp-endpoint", Code: "invalid_option",
+				Detail: "give the URL of an OTLP/HTTP collector, as in http://127.0.0.1:4318"}
 		}
 		if !strings.HasSuffix(u.Path, "/v1/traces") {
 			u = u.JoinPath("/v1/traces")
@@ -65,7 +66,8 @@ func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if p := os.Getenv(name); p != "" && p != "http/protobuf" {
-			return nil, &hare.InvalidError{Pointer: name, Code: "not_supported", Detail: fmt.Sprintf("%q is not supported: traces go by http/protobuf, to port 4318 of most collectors", p)}
+			return nil, &hare.InvalidError{Pointer: name, Code: "not_supported",
+				Detail: fmt.Sprintf("%q is not supported: traces go by http/protobuf, to port 4318 of most collectors", p)}
 		}
 	}
 	exporter, err := otlptracehttp.New(ctx, opts...)
@@ -75,7 +77,8 @@ func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	// The environment's attributes of the resource come last and override the others. A
 	// detector that fails is left out.
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
-		resource.WithAttributes(attribute.String("service.name", "hare"), attribute.String("service.version", cfg.Version)), resource.WithFromEnv())
+		resource.WithAttributes(attribute.String("service.name", "hare"), attribute.String("service.version", cfg.Version)),
+		resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
@@ -86,7 +89,8 @@ func OpenTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	counts := &spanCounts{}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(about), sdktrace.WithSpanProcessor(counts),
 		sdktrace.WithBatcher(&countingExporter{SpanExporter: exporter, counts: counts, log: cfg.Logger, life: life}))
-	return &Tracing{provider: provider, tracer: provider.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version)), counts: counts, abort: abort}, nil
+	return &Tracing{provider: provider, tracer: provider.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version)),
+		counts: counts, abort: abort}, nil
 }
 
 // Close sends the queued spans and gives up when ctx ends. A nil Tracing may be closed.
@@ -116,7 +120,8 @@ func (m *metrics) registerTracing(t *Tracing) {
 	}{
 		{"hare_trace_spans_total", "Spans that ended and were to be sent.", &counts.ended},
 		{"hare_trace_spans_exported_total", "Spans that a collector took.", &counts.exported},
-		{"hare_trace_spans_failed_total", "Spans that no collector took; those that are neither were dropped, or wait.", &counts.failed},
+		{"hare_trace_spans_failed_total", "Spans that no collector took; those that are neither were dropped, or wait.",
+			&counts.failed},
 	} {
 		m.registry.MustRegister(counterFunc(c.name, c.help, func() float64 { return float64(c.of.Load()) }))
 	}

@@ -86,7 +86,9 @@ func (s *server) whatIf(w http.ResponseWriter, r *http.Request) error {
 	end, ok := s.whatIfs.acquire(tenantOf(r.Context()), s.cfg.MaxWhatIfs)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
-		return &statusError{http.StatusTooManyRequests, "limit", fmt.Sprintf("%d what-ifs run already, as many as may at a time: wait for one, or send more scenarios in one", s.cfg.MaxWhatIfs)}
+		return &statusError{http.StatusTooManyRequests, "limit",
+			fmt.Sprintf("%d what-ifs run already, as many as may at a time: wait for one, or send more scenarios in one",
+				s.cfg.MaxWhatIfs)}
 	}
 	defer end()
 	req, err := s.readWhatIf(w, r)
@@ -121,7 +123,8 @@ func (s *server) readWhatIf(w http.ResponseWriter, r *http.Request) (*whatif.Req
 		return nil, err
 	}
 	defer func() { _ = body.Close() }()
-	req, err := whatif.Decode(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())}, hare.Options{Seed: 1, Gap: service.DefaultGap})
+	req, err := whatif.Decode(body, wire.Limits{MaxBytes: s.bodyLimit(r.Context())},
+		hare.Options{Seed: 1, Gap: service.DefaultGap})
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +249,8 @@ func (s *server) pricesOf(r *http.Request) (*explain.Prices, error) {
 	}
 	p, err := s.svc.Prices(r.Context(), inst, res)
 	if errors.Is(err, explain.ErrNoPrices) {
-		return nil, &statusError{http.StatusNotFound, "no_prices", "the bound of this solve is not made of prices: solve with bound price"}
+		return nil, &statusError{http.StatusNotFound, "no_prices",
+			"the bound of this solve is not made of prices: solve with bound price"}
 	}
 	return p, err
 }

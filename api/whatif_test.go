@@ -95,7 +95,8 @@ func TestWhatIf(t *testing.T) {
 		{"late", "succeeded", "", "", ""},
 	} {
 		l := lines[i+1]
-		if l["id"] != want.id || l["status"] != want.status || want.termination != "" && l["termination"] != want.termination {
+		if l["id"] != want.id || l["status"] != want.status || want.termination != "" &&
+			l["termination"] != want.termination {
 			t.Errorf("scenario %d: %v", i, l)
 		}
 		if want.code == "" {
@@ -158,7 +159,8 @@ func TestWhatIfOfAStoredSolve(t *testing.T) {
 		t.Errorf("with the result %v, from the store %v", got[1]["value"], lines[1]["value"])
 	}
 	lie := strings.Replace(with, `"start_us":[0`, `"start_us":[1`, 1)
-	if w := request(t, h, "POST", "/v1/what-if", lie); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "/base/result") {
+	if w := request(t, h, "POST", "/v1/what-if", lie); w.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(w.Body.String(), "/base/result") {
 		t.Errorf("a false result: %d: %s", w.Code, w.Body)
 	}
 }
@@ -172,21 +174,25 @@ func TestWhatIfRefusals(t *testing.T) {
 	}{
 		{"nothing", `{}`, "", "missing_field", 422},
 		{"not JSON", `{`, "", "malformed", 400},
-		{"bad base", `{"base":{"instance":{"hare":"instance/v1","jobs":[]}},"scenarios":[]}`, "/base/instance", "missing_field", 422},
+		{"bad base", `{"base":{"instance":{"hare":"instance/v1","jobs":[]}},"scenarios":[]}`, "/base/instance",
+			"missing_field", 422},
 		{"detail", `{` + in + `,"scenarios":[],"options":{"detail":"lanes"}}`, "/options/detail", "not_allowed", 422},
 		{"own option", `{` + in + `,"scenarios":[{"options":{"gap":2}}]}`, "/scenarios/0/options/gap", "out_of_range", 422},
-		{"unknown bound", `{` + in + `,"scenarios":[{},{"options":{"bound":"x"}}]}`, "/scenarios/1/options/bound", "invalid_option", 422},
+		{"unknown bound", `{` + in + `,"scenarios":[{},{"options":{"bound":"x"}}]}`, "/scenarios/1/options/bound",
+			"invalid_option", 422},
 		{"unknown field", `{` + in + `,"scenarios":[{"add_gpu":{}}]}`, "/scenarios/0/add_gpu", "unknown_field", 422},
 	} {
 		w := request(t, h, "POST", "/v1/what-if", c.body)
 		var p struct {
 			Errors []struct{ Pointer, Code string }
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != c.status || len(p.Errors) == 0 || p.Errors[0].Pointer != c.pointer || p.Errors[0].Code != c.code {
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != c.status || len(p.Errors) == 0 ||
+			p.Errors[0].Pointer != c.pointer || p.Errors[0].Code != c.code {
 			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
 		}
 	}
-	if w := request(t, h, "POST", "/v1/what-if", `{`+in+`,"scenarios":[]}`, "Accept", "text/html"); w.Code != http.StatusNotAcceptable {
+	if w := request(t, h, "POST", "/v1/what-if", `{`+in+`,"scenarios":[]}`, "Accept",
+		"text/html"); w.Code != http.StatusNotAcceptable {
 		t.Errorf("HTML: %d", w.Code)
 	}
 }
@@ -218,7 +224,8 @@ func TestWhatIfQuotaAndCancellation(t *testing.T) {
 		}
 	}()
 	post := func() *http.Response {
-		resp, err := client.Post(srv.URL+"/v1/what-if", "application/json", strings.NewReader(`{"base":{"solve_id":"one"},"scenarios":[]}`))
+		resp, err := client.Post(srv.URL+"/v1/what-if", "application/json",
+			strings.NewReader(`{"base":{"solve_id":"one"},"scenarios":[]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +303,8 @@ func TestPrices(t *testing.T) {
 		t.Errorf("another solve: %d", w.Code)
 	}
 	h, _ = newWhatIfServer(t, "machine")
-	if w := request(t, h, "GET", "/v1/solves/one/prices", ""); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "no_prices") {
+	if w := request(t, h, "GET", "/v1/solves/one/prices", ""); w.Code != http.StatusNotFound ||
+		!strings.Contains(w.Body.String(), "no_prices") {
 		t.Errorf("a machine bound: %d %s", w.Code, w.Body)
 	}
 }

@@ -28,7 +28,8 @@ const swag = "github.com/swaggo/swag/v2/cmd/swag@v2.0.0-rc5"
 func generate(t *testing.T) (spec map[string]any, forms map[string]form) {
 	t.Helper()
 	out := t.TempDir()
-	cmd := exec.Command("go", "run", swag, "init", "--v3.1", "--quiet", "--generalInfo", "openapi.go", "--dir", "openapi,api,study/simulation", "--outputTypes", "json", "--output", out)
+	cmd := exec.Command("go", "run", swag, "init", "--v3.1", "--quiet", "--generalInfo", "openapi.go", "--dir",
+		"openapi,api,study/simulation", "--outputTypes", "json", "--output", out)
 	cmd.Dir = ".."
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -137,7 +138,8 @@ func decode(t *testing.T, raw []byte) map[string]any {
 // types of the documents say: go test ./openapi -update writes it anew.
 func TestNoDrift(t *testing.T) {
 	spec, forms := generate(t)
-	for name, want := range map[string][]byte{"openapi.json": write(spec, forms, false), "openapi.yaml": write(spec, forms, true)} {
+	for name, want := range map[string][]byte{"openapi.json": write(spec, forms, false),
+		"openapi.yaml": write(spec, forms, true)} {
 		if *update {
 			if err := os.WriteFile(name, want, 0o644); err != nil {
 				t.Fatal(err)
@@ -265,5 +267,6 @@ func TestOperationsAreWhole(t *testing.T) {
 
 // exampleless are pictures, pages and the specification itself.
 func exampleless(id any, kind string) bool {
-	return strings.HasPrefix(kind, "image/") || kind == "text/html" || kind == "application/openmetrics-text" || id == "openapiJson" || id == "openapiYaml"
+	return strings.HasPrefix(kind, "image/") || kind == "text/html" || kind == "application/openmetrics-text" ||
+		id == "openapiJson" || id == "openapiYaml"
 }

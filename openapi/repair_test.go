@@ -105,7 +105,8 @@ func repair(spec map[string]any, forms map[string]form, examples map[string]any,
 	spec["servers"] = []any{map[string]any{"url": "/"}}
 	spec["tags"] = []any{
 		map[string]any{"name": "scheduling", "description": "Schedules, bounds and checks."},
-		map[string]any{"name": "solves", "description": "Solves that the server keeps: state, events, result and its views."},
+		map[string]any{"name": "solves",
+			"description": "Solves that the server keeps: state, events, result and its views."},
 		map[string]any{"name": "sessions", "description": "Online sessions: events in, decisions out."},
 		map[string]any{"name": "keys", "description": "API keys and quotas of tenants."},
 		map[string]any{"name": "server", "description": "The server itself."},
@@ -230,7 +231,8 @@ func headersOf(id, status string) map[string]any {
 		headers["Location"] = header("string", "the path of the solve", true)
 		headers["Hare-Solve-Id"] = header("string", "the solve", true)
 		headers["Hare-Cache"] = header("string", "hit: the answer to an equal call was taken; miss: it was not", true)
-		headers["Idempotent-Replayed"] = header("string", "true: a call with this Idempotency-Key came before, and this is its answer", false)
+		headers["Idempotent-Replayed"] = header("string",
+			"true: a call with this Idempotency-Key came before, and this is its answer", false)
 		headers["Preference-Applied"] = header("string", "what of Prefer was followed", false)
 	case id == "cancelSolve" && status < "300":
 		headers["Location"] = header("string", "the path of the solve", true)
@@ -257,7 +259,8 @@ type answerExamples map[string]map[string]map[string]any
 // patterns of parameters that are text of a certain form. An empty header is as
 // good as none.
 var patterns = map[string]map[string]any{
-	"Prefer":          {"pattern": "^(|respond-async|(respond-async, )?wait=([0-9]{1,3}|[12][0-9]{3}|3[0-5][0-9]{2}|3600))$"},
+	"Prefer": {"pattern": "^(|respond-async|(respond-async, " +
+		")?wait=([0-9]{1,3}|[12][0-9]{3}|3[0-5][0-9]{2}|3600))$"},
 	"Idempotency-Key": {"pattern": "^[!#-~]+$", "minLength": json.Number("1"), "maxLength": json.Number("255")},
 	"Last-Event-ID":   {"pattern": "^[0-9]{0,18}$"},
 	"instance_sha256": {"pattern": "^[0-9a-f]{64}$"},

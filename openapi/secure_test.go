@@ -40,7 +40,8 @@ func secure(spec map[string]any) {
 			if method != "get" || slices.Contains(tags, any("keys")) || id == "metrics" {
 				refuse("403", "WWW-Authenticate", "Bearer", "the key's role does not allow this")
 			}
-			refuse("429", "Retry-After", "seconds", "the tenant has what its quota allows, or the address sent too many bad keys")
+			refuse("429", "Retry-After", "seconds",
+				"the tenant has what its quota allows, or the address sent too many bad keys")
 		}
 	}
 }
@@ -62,7 +63,9 @@ func strictQueries(spec map[string]any) {
 func refusal(text string) map[string]any {
 	return map[string]any{
 		"description": text,
-		"content":     map[string]any{"application/problem+json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Problem"}}},
-		"headers":     map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one", "schema": map[string]any{"type": "string"}}},
+		"content": map[string]any{
+			"application/problem+json": map[string]any{"schema": map[string]any{"$ref": "#/components/schemas/Problem"}}},
+		"headers": map[string]any{"X-Request-Id": map[string]any{"description": "the client's own, or a new one",
+			"schema": map[string]any{"type": "string"}}},
 	}
 }

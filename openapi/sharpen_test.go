@@ -19,7 +19,8 @@ func sharpen(spec map[string]any) {
 	// A body of events may have none.
 	operation(spec, "postEvents")["requestBody"].(map[string]any)["required"] = false
 	// YAML that is read is an object, as JSON is.
-	response(spec, "openapiYaml", "200")["content"].(map[string]any)["application/yaml"] = map[string]any{"schema": map[string]any{"type": "object"}}
+	response(spec, "openapiYaml",
+		"200")["content"].(map[string]any)["application/yaml"] = map[string]any{"schema": map[string]any{"type": "object"}}
 	for _, l := range followers {
 		link(spec, l)
 	}
@@ -57,8 +58,10 @@ type follower struct {
 }
 
 var followers = []follower{
-	{"createSession", "201", []string{"getSession", "deleteSession", "postEvents", "getDecisions", "getLog", "getRegret", "getSchedule"}},
-	{"solve", "202", []string{"getSolve", "getSolveEvents", "getResult", "getSolveSchedule", "cancelSolve", "deleteSolve"}},
+	{"createSession", "201", []string{"getSession", "deleteSession", "postEvents", "getDecisions", "getLog", "getRegret",
+		"getSchedule"}},
+	{"solve", "202", []string{"getSolve", "getSolveEvents", "getResult", "getSolveSchedule", "cancelSolve",
+		"deleteSolve"}},
 }
 
 // link adds the links of a follower, as far as both ends are served.

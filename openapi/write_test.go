@@ -13,16 +13,20 @@ import (
 var order = []string{
 	"openapi", "info", "title", "version", "servers", "tags", "paths", "components",
 	"/v1/solves", "/v1/bounds", "/v1/verify", "/v1/what-if", "/v1/simulations",
-	"/v1/solves/{id}", "/v1/solves/{id}/events", "/v1/solves/{id}/result", "/v1/solves/{id}/schedule", "/v1/solves/{id}/gantt.svg", "/v1/solves/{id}/gantt.png",
+	"/v1/solves/{id}", "/v1/solves/{id}/events", "/v1/solves/{id}/result", "/v1/solves/{id}/schedule",
+	"/v1/solves/{id}/gantt.svg", "/v1/solves/{id}/gantt.png",
 	"/v1/solves/{id}/gantt.html", "/v1/solves/{id}/certificate", "/v1/solves/{id}/instance", "/v1/solves/{id}/cancel",
 	"/v1/solves/{id}/prices", "/v1/solves/{id}/prices.svg",
-	"/v1/sessions", "/v1/sessions/{id}", "/v1/sessions/{id}/events", "/v1/sessions/{id}/decisions", "/v1/sessions/{id}/jobs/{job}",
+	"/v1/sessions", "/v1/sessions/{id}", "/v1/sessions/{id}/events", "/v1/sessions/{id}/decisions",
+	"/v1/sessions/{id}/jobs/{job}",
 	"/v1/sessions/{id}/regret", "/v1/sessions/{id}/schedule", "/v1/sessions/{id}/log",
 	"/v1/keys", "/v1/keys/{id}", "/v1/quota", "/v1/quotas/{tenant}", "/v1/version",
 	"name", "summary", "description", "operationId", "requestBody", "responses", "required", "content",
 	"$ref", "type", "format", "enum", "default", "properties", "items", "prefixItems", "additionalProperties", "schema",
-	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options", "Result",
-	"instance", "hare", "cluster", "nodes", "gpus", "jobs", "id", "weight", "release_s", "rounds", "tasks", "sync", "on", "options",
+	"SolveRequest", "BoundRequest", "VerifyRequest", "Instance", "Cluster", "Node", "Busy", "Job", "Profile", "Options",
+	"Result",
+	"instance", "hare", "cluster", "nodes", "gpus", "jobs", "id", "weight", "release_s", "rounds", "tasks", "sync", "on",
+	"options",
 }
 
 // member is one name and value of an object.

@@ -30,7 +30,8 @@ func (s *Service) Costs() *admission.Costs { return s.costs }
 // AdmitSolve counts a solve among those that Drain waits for and that the queue
 // holds. Where there is too much to do and opt allows it, that is of the
 // options that it returns, which make a degraded answer.
-func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, deadline time.Time) (hare.Options, admission.Call, error) {
+func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, deadline time.Time) (hare.Options, admission.Call,
+	error) {
 	try := func(opt hare.Options, degraded bool) (admission.Call, error) {
 		costs := s.costsOf(opt)
 		a := admission.Call{Deadline: deadline, Cost: costs.Predict(admission.WorkOf(inst, opt)), Degraded: degraded}
@@ -46,7 +47,8 @@ func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, deadline tim
 }
 
 // Learn takes in how long a solve ran that was admitted as a says.
-func (s *Service) Learn(inst *hare.Instance, opt hare.Options, a admission.Call, res *hare.Result, took time.Duration) {
+func (s *Service) Learn(inst *hare.Instance, opt hare.Options, a admission.Call, res *hare.Result,
+	took time.Duration) {
 	if res == nil {
 		return
 	}

@@ -80,7 +80,8 @@ func (*crowd) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Rep
 // someJobs is n gang jobs on four GPUs of two types.
 func someJobs(n int, seed int64) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
-		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},
+		{Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
 	}}}
 	x := uint64(seed)*2654435761 + 12345
 	next := func(n int64) int64 {
@@ -90,7 +91,8 @@ func someJobs(n int, seed int64) *hare.Instance {
 	for i := range n {
 		p := 1_000_000 + next(5_000_000)
 		inst.Jobs = append(inst.Jobs, hare.Job{
-			ID: "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)), WeightMicro: 1_000_000 + next(4)*500_000, ReleaseUs: next(20) * 500_000,
+			ID: "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)), WeightMicro: 1_000_000 +
+				next(4)*500_000, ReleaseUs: next(20) * 500_000,
 			Rounds: 1 + next(20), Tasks: 1 + next(2), Sync: hare.Gang,
 			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 50_000}, {Type: "V100", ComputeUs: p, SyncUs: 50_000}},
 		})

@@ -173,7 +173,8 @@ func TestWhatIfEndsWithItsCaller(t *testing.T) {
 		t.Errorf("%d lines: %v", lines, err)
 	}
 	svc.Drain(t.Context())
-	if err := svc.WhatIf(t.Context(), req, func(*whatif.Line) error { return nil }); !errors.Is(err, admission.ErrDraining) {
+	if err := svc.WhatIf(t.Context(), req, func(*whatif.Line) error { return nil }); !errors.Is(err,
+		admission.ErrDraining) {
 		t.Errorf("draining: %v", err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 // Explain explains a job as the function does, with a place among the running
 // calls for the first part and for each solve. Zero is explain.DefaultTime; more
 // than Config.MaxTime is not taken.
-func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request, limit time.Duration) (*explain.Answer, error) {
+func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request,
+	limit time.Duration) (*explain.Answer, error) {
 	if limit <= 0 {
 		limit = explain.DefaultTime
 	}

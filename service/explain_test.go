@@ -28,7 +28,8 @@ func TestServiceExplains(t *testing.T) {
 	if waiting, running := svc.Load(); waiting != 0 || running != 0 {
 		t.Errorf("%d wait and %d run behind it", waiting, running)
 	}
-	x, err = svc.Explain(t.Context(), inst, res, explain.Request{Job: inst.Jobs[0].ID, EarlierUs: second}, time.Nanosecond)
+	x, err = svc.Explain(t.Context(), inst, res, explain.Request{Job: inst.Jobs[0].ID, EarlierUs: second},
+		time.Nanosecond)
 	if err != nil || x.Earlier.Finished {
 		t.Errorf("%+v, %v", x, err)
 	}
@@ -38,7 +39,8 @@ func TestServiceExplains(t *testing.T) {
 		t.Error("explained to nobody")
 	}
 	svc.Drain(t.Context())
-	if _, err := svc.Explain(t.Context(), inst, res, explain.Request{Job: inst.Jobs[0].ID}, 0); err != admission.ErrDraining {
+	if _, err := svc.Explain(t.Context(), inst, res, explain.Request{Job: inst.Jobs[0].ID},
+		0); err != admission.ErrDraining {
 		t.Errorf("%v", err)
 	}
 }

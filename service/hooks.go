@@ -24,7 +24,8 @@ type Hooks struct {
 	// Solving says that a solve begins to run. The solve gets the context that
 	// is returned. progress sees its states and may be nil; ended sees its
 	// outcome, both nil after a panic.
-	Solving func(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context, progress func(solver.Event), ended func(*hare.Result, error))
+	Solving func(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context,
+		progress func(solver.Event), ended func(*hare.Result, error))
 	// Predicted compares the cost that admission went by with what it came to.
 	Predicted func(predicted, took time.Duration)
 	// Cached says that an answer was looked for among those before.
@@ -55,7 +56,8 @@ func (h *Hooks) waited(ctx context.Context, began time.Time, err error) {
 }
 
 // solving is Hooks.Solving; ended is never nil.
-func (h *Hooks) solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context, ended func(*hare.Result, error)) {
+func (h *Hooks) solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context,
+	ended func(*hare.Result, error)) {
 	if h.Solving == nil {
 		return ctx, func(*hare.Result, error) {}
 	}

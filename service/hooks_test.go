@@ -25,7 +25,8 @@ func TestHooksFollowASolve(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		Solving: func(ctx context.Context, inst *hare.Instance, _ hare.Options) (context.Context, func(solver.Event), func(*hare.Result, error)) {
+		Solving: func(ctx context.Context, inst *hare.Instance, _ hare.Options) (context.Context, func(solver.Event),
+			func(*hare.Result, error)) {
 			seen = append(seen, service.SolveID(ctx))
 			progress := func(e solver.Event) {
 				if len(seen) == 0 || seen[len(seen)-1] != e.Phase {
@@ -42,11 +43,14 @@ func TestHooksFollowASolve(t *testing.T) {
 	})
 	events := 0
 	ctx := service.WithProgress(service.WithSolveID(t.Context(), "s-1"), func(solver.Event) { events++ })
-	if _, err := svc.Solve(ctx, oneJob(t), hare.Options{Seed: 1, WorkLimit: 100, Bound: "machine", Order: "wspt"}); err != nil {
+	if _, err := svc.Solve(ctx, oneJob(t),
+		hare.Options{Seed: 1, WorkLimit: 100, Bound: "machine", Order: "wspt"}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"waited", "s-1", solver.PhaseAssign, solver.PhaseBound, solver.PhaseAssign, solver.PhaseVerify, "ended"}
-	if !slices.Equal(slices.DeleteFunc(slices.Clone(seen), func(s string) bool { return s == solver.PhaseImprove }), want) {
+	want := []string{"waited", "s-1", solver.PhaseAssign, solver.PhaseBound, solver.PhaseAssign, solver.PhaseVerify,
+		"ended"}
+	if !slices.Equal(slices.DeleteFunc(slices.Clone(seen), func(s string) bool { return s == solver.PhaseImprove }),
+		want) {
 		t.Errorf("%q, not %q", seen, want)
 	}
 	if events < 4 {
@@ -67,7 +71,8 @@ func TestHooksSeeFailures(t *testing.T) {
 		}})
 		go func() { _, _ = svc.Solve(context.Background(), oneJob(t), hare.Options{}) }()
 		synctest.Wait()
-		if _, err := svc.Solve(t.Context(), oneJob(t), hare.Options{TimeLimit: time.Second}); !errors.Is(err, admission.ErrLate) {
+		if _, err := svc.Solve(t.Context(), oneJob(t), hare.Options{TimeLimit: time.Second}); !errors.Is(err,
+			admission.ErrLate) {
 			t.Error(err)
 		}
 		svc.Drain(context.Background())
@@ -77,7 +82,8 @@ func TestHooksSeeFailures(t *testing.T) {
 	})
 	ended := false
 	svc := service.New(service.Config{Engine: &solvePanics{}})
-	svc.Watch(service.Hooks{Solving: func(ctx context.Context, _ *hare.Instance, _ hare.Options) (context.Context, func(solver.Event), func(*hare.Result, error)) {
+	svc.Watch(service.Hooks{Solving: func(ctx context.Context, _ *hare.Instance, _ hare.Options) (context.Context,
+		func(solver.Event), func(*hare.Result, error)) {
 		return ctx, nil, func(res *hare.Result, err error) { ended = res == nil && err == nil }
 	}})
 	func() {
@@ -100,7 +106,8 @@ func oneJob(t *testing.T) *hare.Instance {
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
 		Cluster:   hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}}}},
-		Jobs:      []hare.Job{{ID: "x", WeightMicro: 1e6, Rounds: 3, Tasks: 2, On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}}},
+		Jobs: []hare.Job{{ID: "x", WeightMicro: 1e6, Rounds: 3, Tasks: 2,
+			On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}}},
 	}
 	if err := inst.Validate(); err != nil {
 		t.Fatal(err)

@@ -37,7 +37,8 @@ type Watch struct {
 
 // Run does the work of a solve that has its place: run, or where that is nil the
 // service's engine. An engine of the caller's own tells nothing to w.
-func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options, run RunFunc, w Watch) (*hare.Result, error) {
+func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options, run RunFunc, w Watch) (*hare.Result,
+	error) {
 	engine, ok := s.cfg.Engine.(solverEngine)
 	if !ok && run == nil {
 		return s.cfg.Engine.Solve(ctx, inst, opt)
@@ -55,7 +56,8 @@ func (s *Service) Run(ctx context.Context, inst *hare.Instance, opt hare.Options
 
 // Solving tells the hooks that a solve begins to run. The solve gets the context
 // that is returned; ended takes its outcome, both nil after a panic.
-func (s *Service) Solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context, ended func(*hare.Result, error)) {
+func (s *Service) Solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context,
+	ended func(*hare.Result, error)) {
 	return s.watching().solving(ctx, inst, opt)
 }
 

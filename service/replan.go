@@ -9,7 +9,8 @@ import (
 
 // Replan plans again what is left of an earlier plan for inst, under the limits
 // of Solve.
-func (s *Service) Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, opt hare.Options) (*hare.Result, error) {
+func (s *Service) Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest,
+	opt hare.Options) (*hare.Result, error) {
 	return s.limited(ctx, inst, opt, func(ctx context.Context, opt hare.Options) (*hare.Result, error) {
 		cfg := s.cfg.Solver
 		cfg.Progress = both(cfg.Progress, progressOf(ctx))

@@ -79,8 +79,10 @@ func New(cfg Config) *Service {
 		cfg.Engine = solverEngine{cfg.Solver}
 	}
 	life, stop := context.WithCancel(context.Background())
-	return &Service{cfg: cfg, queue: admission.NewQueue(cfg.Running, cfg.Queue), costs: admission.NewCosts(), plainCosts: admission.NewCosts(),
-		playCosts: admission.NewCostsAt(playBegin), programCosts: admission.NewCostsAt(programBegin), life: life, stop: stop, drain: make(chan struct{})}
+	return &Service{cfg: cfg, queue: admission.NewQueue(cfg.Running, cfg.Queue), costs: admission.NewCosts(),
+		plainCosts: admission.NewCosts(),
+		playCosts:  admission.NewCostsAt(playBegin), programCosts: admission.NewCostsAt(programBegin), life: life, stop: stop,
+		drain: make(chan struct{})}
 }
 
 // Version is the version of Hare in results.
@@ -143,7 +145,8 @@ func (s *Service) Quit(a admission.Call) {
 
 // Await waits for the place of a call that has lined up, as enter says, and
 // with admission.ErrDraining no longer than until quit is closed.
-func (s *Service) Await(ctx context.Context, t *admission.Ticket, quit <-chan struct{}) (work context.Context, leave func(), err error) {
+func (s *Service) Await(ctx context.Context, t *admission.Ticket, quit <-chan struct{}) (work context.Context,
+	leave func(), err error) {
 	out := func() {
 		t.Release()
 		s.active.Done()
@@ -195,7 +198,8 @@ func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Optio
 }
 
 // limited runs a solve for inst when there is a place for it, within its time.
-func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Options, run func(context.Context, hare.Options) (*hare.Result, error)) (res *hare.Result, err error) {
+func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Options,
+	run func(context.Context, hare.Options) (*hare.Result, error)) (res *hare.Result, err error) {
 	opt = solver.Defaults(opt)
 	if err := solver.CheckOptions(opt); err != nil {
 		return nil, err
@@ -251,7 +255,8 @@ func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string)
 // Verify checks a result. A plan for the rest of an earlier one went on from
 // previous, a result for before; both may be nil, as verify.Previous says. A
 // check that has begun runs to its end.
-func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res, previous *hare.Result, before *hare.Instance) (*verify.Report, error) {
+func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res, previous *hare.Result,
+	before *hare.Instance) (*verify.Report, error) {
 	_, leave, err := s.enter(ctx, time.Now().Add(s.cfg.MaxTime))
 	if err != nil {
 		return nil, err
@@ -302,7 +307,8 @@ func (e solverEngine) Bound(ctx context.Context, inst *hare.Instance, method str
 	case hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine:
 	default:
 		if e.cfg.LP == nil {
-			return nil, &hare.InvalidError{Pointer: "/method", Code: "no_lp_engine", Detail: method + " needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor"}
+			return nil, &hare.InvalidError{Pointer: "/method", Code: "no_lp_engine", Detail: method +
+				" needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor"}
 		}
 	}
 	return solver.Bound(ctx, inst, method, e.cfg)

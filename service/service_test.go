@@ -115,7 +115,8 @@ func TestWaitingCountsAgainstTheLimit(t *testing.T) {
 		go func() { _, _ = s.Solve(t.Context(), nil, hare.Options{}) }()
 		synctest.Wait()
 		began := time.Now()
-		if _, err := s.Solve(t.Context(), nil, hare.Options{TimeLimit: 2 * time.Second}); !errors.Is(err, admission.ErrLate) {
+		if _, err := s.Solve(t.Context(), nil, hare.Options{TimeLimit: 2 * time.Second}); !errors.Is(err,
+			admission.ErrLate) {
 			t.Errorf("%v, want ErrLate", err)
 		}
 		if took := time.Since(began); took != 2*time.Second {

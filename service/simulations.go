@@ -12,14 +12,16 @@ import (
 
 // SimulationLimits limits simulations that a Service runs: the largest take
 // some hundreds of MiB.
-var SimulationLimits = study.Limits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000, GPUs: 100_000, Faults: 1_000_000, Matched: 1000}
+var SimulationLimits = study.Limits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000, GPUs: 100_000,
+	Faults: 1_000_000, Matched: 1000}
 
 // Simulate runs a simulation when there is a place for it, one run after the
 // other. limit covers waiting and working; 0 is the service's own. ended is
 // called with each run as it ends, in the order of the report, and progress now
 // and then; either may be nil. Where the limit passes, the answer has the runs
 // that ended before, and no means. Errors are those of Simulate and of the queue.
-func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.Duration, ended func(int, *study.Run) error, progress func(study.Progress)) (ans *study.Answer, err error) {
+func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.Duration,
+	ended func(int, *study.Run) error, progress func(study.Progress)) (ans *study.Answer, err error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
@@ -57,7 +59,8 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 			return ended(i, r)
 		},
 	})
-	cut := err != nil && ctx.Err() == nil && errors.Is(timed.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded)
+	cut := err != nil && ctx.Err() == nil && errors.Is(timed.Err(), context.DeadlineExceeded) &&
+		errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case cut:
 		ans.Status, ans.Runs, err = study.StatusDeadline, before, nil

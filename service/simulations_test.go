@@ -45,10 +45,12 @@ func TestSimulationKeepsWhatEndedInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ans.Status != study.StatusDeadline || ans.Asked != 3 || len(ans.Runs) != 1 || ans.Runs[0].MeanJCTS != 10 || ans.Means != nil || len(told) != 1 {
+	if ans.Status != study.StatusDeadline || ans.Asked != 3 || len(ans.Runs) != 1 || ans.Runs[0].MeanJCTS != 10 ||
+		ans.Means != nil || len(told) != 1 {
 		t.Errorf("%+v, told %v", ans, told)
 	}
-	if ans, err = svc.Simulate(t.Context(), req, 0, nil, nil); err != nil || ans.Status != hare.StatusSucceeded || len(ans.Runs) != 3 {
+	if ans, err = svc.Simulate(t.Context(), req, 0, nil, nil); err != nil || ans.Status != hare.StatusSucceeded ||
+		len(ans.Runs) != 3 {
 		t.Errorf("%v %+v", err, ans)
 	}
 }
@@ -57,11 +59,13 @@ func TestSimulationEndsWithItsReader(t *testing.T) {
 	svc := service.New(service.Config{Running: 1})
 	req := simulationOf(t, smallSimulation)
 	gone, told := errors.New("gone"), 0
-	if _, err := svc.Simulate(t.Context(), req, 0, func(int, *study.Run) error { told++; return gone }, nil); !errors.Is(err, gone) || told != 1 {
+	if _, err := svc.Simulate(t.Context(), req, 0, func(int, *study.Run) error { told++; return gone },
+		nil); !errors.Is(err, gone) || told != 1 {
 		t.Errorf("%v, told %d times", err, told)
 	}
 	// A panic fails the call alone.
-	if _, err := svc.Simulate(t.Context(), req, 0, func(int, *study.Run) error { panic("oh") }, nil); err == nil || !strings.Contains(err.Error(), "panicked: oh") {
+	if _, err := svc.Simulate(t.Context(), req, 0, func(int, *study.Run) error { panic("oh") }, nil); err == nil ||
+		!strings.Contains(err.Error(), "panicked: oh") {
 		t.Error(err)
 	}
 	if waiting, running := svc.Load(); waiting+running != 0 {
@@ -100,9 +104,15 @@ func TestSimulationIsDrained(t *testing.T) {
 func FuzzSimulations(f *testing.F) {
 	for _, s := range []string{
 		smallSimulation,
-		`{"policies":["gavel:fifo_perf","hlas"],"trace":{"text":"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight\n0,0,ResNet-18 (batch size 64),200,1,1\n1,3,LM (batch size 20),100,2,2\n"},"gpus":{"V100":2,"K80":2},"lease_s":60,"restart_s":1,"jobs":[0,1]}`,
-		`{"policies":["srtf","gavel:isolated"],"generate":{"jobs":3,"arrivals":"poisson:0.1","sync":"gang"},"gpus":{"V100":16,"T4":2},"repeat":2,"faults":[{"gpu":"v100/1","from_s":5,"until_s":9},{"node":"t4","from_s":1}],"merge_s":100,"cdf":true}`,
-		`{"policies":["tiresias","slurm"],"trace":{"text":"arrival_s,duration_s,num_gpus\n0,100,1\n5,20,2\n"},"gpus":{"V100":2},"failures":{"probability":0.1},"stragglers":true,"switch_s":1,"fault_rate":{"gpu_mean_s":500,"gpu_repair_s":5}}`,
+		`{"policies":["gavel:fifo_perf","hlas"],"trace":{"text":"job_id,arrival_s,job_type,total_steps,scale_factor,` +
+			`priority_weight\n0,0,ResNet-18 (batch size 64),200,1,1\n1,3,LM (batch size 20),100,2,2\n"},"gpus":{"V100":2,` +
+			`"K80":2},"lease_s":60,"restart_s":1,"jobs":[0,1]}`,
+		`{"policies":["srtf","gavel:isolated"],"generate":{"jobs":3,"arrivals":"poisson:0.1","sync":"gang"},` +
+			`"gpus":{"V100":16,"T4":2},"repeat":2,"faults":[{"gpu":"v100/1","from_s":5,"until_s":9},{"node":"t4",` +
+			`"from_s":1}],"merge_s":100,"cdf":true}`,
+		`{"policies":["tiresias","slurm"],"trace":{"text":"arrival_s,duration_s,num_gpus\n0,100,1\n5,20,2\n"},` +
+			`"gpus":{"V100":2},"failures":{"probability":0.1},"stragglers":true,"switch_s":1,` +
+			`"fault_rate":{"gpu_mean_s":500,"gpu_repair_s":5}}`,
 	} {
 		f.Add(s)
 	}

@@ -37,7 +37,8 @@ func Micros(t *rapid.T, least int64, label string) int64 {
 
 // Instance draws a valid instance.
 func Instance(t *rapid.T) *hare.Instance {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Name: rapid.SampledFrom(append(Names, "")).Draw(t, "name")}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Name: rapid.SampledFrom(append(Names, "")).Draw(t, "name")}
 	for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 		n := hare.Node{Name: fmt.Sprintf("n%d%s", i, rapid.SampledFrom([]string{"", "é\"", "~"}).Draw(t, "node"))}
 		gpus := 0
@@ -70,8 +71,10 @@ func Instance(t *rapid.T) *hare.Instance {
 	}
 	for i := range rapid.IntRange(0, 5).Draw(t, "jobs") {
 		j := hare.Job{
-			ID: fmt.Sprintf("%d%s", i, rapid.SampledFrom(Names).Draw(t, "id")), WeightMicro: Micros(t, 0, "weight"), ReleaseUs: Micros(t, 0, "release"),
-			Rounds: rapid.Int64Range(1, 20).Draw(t, "rounds"), Tasks: rapid.Int64Range(1, 9).Draw(t, "tasks"), Sync: hare.Sync(rapid.IntRange(0, 2).Draw(t, "sync")),
+			ID: fmt.Sprintf("%d%s", i, rapid.SampledFrom(Names).Draw(t, "id")), WeightMicro: Micros(t, 0, "weight"),
+			ReleaseUs: Micros(t, 0, "release"),
+			Rounds:    rapid.Int64Range(1, 20).Draw(t, "rounds"), Tasks: rapid.Int64Range(1, 9).Draw(t, "tasks"),
+			Sync: hare.Sync(rapid.IntRange(0, 2).Draw(t, "sync")),
 		}
 		j.Mix = j.Sync == hare.Gang && rapid.Bool().Draw(t, "mix")
 		for _, k := range Types(t, "on") {
