@@ -27,7 +27,7 @@ type actor struct {
 
 	policy  online.Durable // nil: not loaded yet
 	damage  error          // why the log cannot be loaded; a second try would not help
-	links   store.Chain    // the end of the log, batches in memory included
+	links   store.Chain    // the end of the log, with the batches in memory
 	atUs    int64          // time of the last event
 	jobs    int64          // jobs that have not ended
 	fresh   int            // events since the last snapshot
@@ -78,7 +78,7 @@ func (a *actor) run() {
 		select {
 		case p := <-inbox:
 			a.take(p)
-			// Promises that wait already go into the same batch.
+			// Promises that already wait go into the same batch.
 			for n := len(a.inbox); n > 0 && !a.full(); n-- {
 				a.take(<-a.inbox)
 			}
@@ -86,12 +86,12 @@ func (a *actor) run() {
 		case err := <-done:
 			a.finishWrite(err)
 		case <-idle.C:
-			if a.leave(false) {
+			if a.unload(false) {
 				return
 			}
 			idle.Reset(a.session.parent.cfg.Idle)
 		case <-a.session.gone:
-			a.leave(true)
+			a.unload(true)
 			return
 		}
 	}
@@ -131,7 +131,7 @@ func (a *actor) apply(p *Promise) error {
 	}
 	seq := a.links.Last + int64(a.pending()) + 1
 	if p.event.Seq < seq && p.event.Seq > 0 {
-		return a.session.noted(a.recorded(p))
+		return a.session.logDamage(a.recorded(p))
 	}
 	if p.event.Seq != seq {
 		return &SequenceError{Got: p.event.Seq, Expected: seq}
@@ -158,7 +158,7 @@ func (a *actor) apply(p *Promise) error {
 		if errors.As(err, &refused) {
 			return refused.Err
 		}
-		a.policy = nil // its state is anything now
+		a.policy = nil // the state after a failed Step is unknown
 		return err
 	}
 	b := a.filling
@@ -194,8 +194,8 @@ func (a *actor) pending() int64 {
 	return a.filling.row.Last - a.filling.row.First + 1
 }
 
-// serverUs reads the server's clock, which goes on by the monotonic clock and
-// never back, whatever is done to that of the machine.
+// serverUs reads the server's clock. The monotonic clock drives the result, which never
+// goes back, also where the machine's clock is set back.
 func (a *actor) serverUs() int64 {
 	now := a.session.parent.cfg.Now()
 	if a.epoch.IsZero() {
@@ -204,11 +204,12 @@ func (a *actor) serverUs() int64 {
 	return max(a.atUs, a.epochUs+now.Sub(a.epoch).Microseconds())
 }
 
-// recorded answers an event that came before, once that is durable.
+// recorded answers an event whose number was used before, once the recorded event is
+// durable.
 func (a *actor) recorded(p *Promise) error {
 	if p.event.Seq > a.session.last.Load() {
 		a.flush()
-		return a.apply(p) // it may be the next one after all
+		return a.apply(p) // after a failed write, p may be the next event
 	}
 	seq := p.event.Seq
 	if len(a.row) == 0 || seq < a.row[0].Event.Seq || seq > a.row[len(a.row)-1].Event.Seq {
@@ -239,8 +240,8 @@ func (a *actor) recorded(p *Promise) error {
 	return nil
 }
 
-// startWrite hands the filled batch to the writer, or resolves its promises at
-// once where there is nothing to write.
+// startWrite hands the filled batch to the committer, or resolves the promises of the
+// batch at once where there is nothing to write.
 func (a *actor) startWrite() {
 	b := a.filling
 	if len(b.row.Data) == 0 {
@@ -284,8 +285,8 @@ func (a *actor) finishWrite(err error) {
 	a.writing = nil
 	if err == nil {
 		a.retryAt = time.Time{}
-		a.session.store(int64(len(b.row.Data)))
-		a.session.added(b.row.Last)
+		a.session.countStored(int64(len(b.row.Data)))
+		a.session.extend(b.row.Last)
 		resolve(b.promises)
 		return
 	}
@@ -313,8 +314,9 @@ func (a *actor) flush() {
 	}
 }
 
-// leave ends the actor: for good, or only where no event waits in its inbox.
-func (a *actor) leave(forGood bool) bool {
+// unload saves a snapshot and ends the actor. With forGood unset, the actor ends only
+// where no event waits in its inbox, and unload returns false where the actor goes on.
+func (a *actor) unload(forGood bool) bool {
 	a.flush()
 	if a.policy != nil && a.fresh > 0 && !(forGood && a.session.ended == store.ErrNoSession) {
 		b := newBatch()

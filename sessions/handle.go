@@ -11,30 +11,30 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// Session is one online session. What it needs of memory while nobody uses it
-// is this struct; an actor holds its state. Safe for concurrent use.
+// Session is one online session. A session that nobody uses takes no more memory than
+// this struct: the state of the policy belongs to the actor. Safe for concurrent use.
 type Session struct {
 	parent *Sessions
 	id     string
 	meta   store.Meta
 	cfg    SessionConfig
-	damage error // its configuration is damaged
+	damage error // the configuration is damaged
 	last   atomic.Int64
 
-	release func()       // of its place in the tenant's quota
-	stored  atomic.Int64 // bytes of its log that count for the tenant
+	release func()       // gives the session's place in the tenant's quota back
+	stored  atomic.Int64 // bytes of the log that count for the tenant
 
-	// mu is held for reading while something is put in the inbox of the actor,
-	// so that an actor that gets hold of it for writing can leave.
+	// mu is held for reading while a promise is put in the inbox of the actor. An actor
+	// that locks mu for writing can therefore end without losing a promise.
 	mu    sync.RWMutex
 	actor *actor
 
 	quarantine atomic.Pointer[QuarantineError] // nil: the policy never panicked
 
-	damageLogged sync.Once // of damage
+	damageLogged sync.Once // the first damage is logged once
 	once         sync.Once
-	ended        error         // why nothing more is taken; set before gone is closed
-	gone         chan struct{} // closed when nothing more is taken
+	ended        error         // why no more events are accepted; set before gone is closed
+	gone         chan struct{} // closed when no more events are accepted
 
 	wakeMu sync.Mutex
 	wake   chan struct{} // closed and replaced when rows were added
@@ -50,16 +50,16 @@ func (s *Session) Info() Info {
 	return Info{ID: s.id, Created: s.meta.Created, Config: s.cfg, Last: s.last.Load(), Active: s.actor != nil}
 }
 
-// store counts bytes that its log has more than before.
-func (s *Session) store(bytes int64) {
+// countStored counts bytes by which the log has grown.
+func (s *Session) countStored(bytes int64) {
 	s.stored.Add(bytes)
 	s.parent.cfg.Quotas.Stored(s.cfg.tenant, bytes)
 }
 
-// Submit hands over one event, to be applied behind those submitted before. It
-// waits while the window is full, and does not wait for the answer: thousands
-// of events may be on their way. An event that is refused does not hold up
-// those behind it, which are refused with *SequenceError where they build on it.
+// Submit hands over one event, which is applied after the events that were submitted
+// before. Submit waits while the window is full but does not wait for the answer:
+// thousands of events may be on their way. A refused event does not hold up later events;
+// those that depend on the refused event are refused with *SequenceError.
 func (s *Session) Submit(ctx context.Context, event hare.Event) (*Promise, error) {
 	p := &Promise{event: event, done: make(chan struct{})}
 	if err := s.enqueue(ctx, p); err != nil {
@@ -68,15 +68,15 @@ func (s *Session) Submit(ctx context.Context, event hare.Event) (*Promise, error
 	return p, nil
 }
 
-// View calls f with the policy, after the events that were submitted before,
-// and returns once these are durable. What f learned counts only if View
-// returns nil. f runs between two events and must be quick and change nothing.
+// View calls f with the policy, after the events that were submitted before, and returns
+// once those events are durable. What f learned counts only if View returns nil. f runs
+// between two events, must be quick and must not change the policy.
 func (s *Session) View(ctx context.Context, f func(policy online.Durable)) error {
 	p := &Promise{view: f, done: make(chan struct{})}
 	if err := s.enqueue(ctx, p); err != nil {
 		return err
 	}
-	// f writes the caller's variables: no leaving before it has run.
+	// f writes the caller's variables, so View does not return before f has run.
 	select {
 	case <-p.done:
 		return p.err
@@ -115,8 +115,8 @@ func (s *Session) enqueue(ctx context.Context, p *Promise) error {
 	}
 }
 
-// noted passes an error on, and tells the operator of the first damage.
-func (s *Session) noted(err error) error {
+// logDamage returns err, and logs the first damage of the session.
+func (s *Session) logDamage(err error) error {
 	var bad *store.CorruptError
 	if errors.As(err, &bad) {
 		s.damageLogged.Do(func() {
@@ -127,7 +127,7 @@ func (s *Session) noted(err error) error {
 	return err
 }
 
-// start brings the session into memory.
+// start makes the session's actor and starts its goroutine.
 func (s *Session) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,17 +144,18 @@ func (s *Session) start() error {
 	return nil
 }
 
-// finish lets the actor end after what it has in hand, and none start again.
+// finish lets the actor end after the promises that it has, and lets no actor start
+// again.
 func (s *Session) finish(why error) {
 	s.once.Do(func() {
 		s.ended = why
 		close(s.gone)
 	})
-	s.mu.Lock() // a start that did not see it is over then
+	s.mu.Lock() // waits for a concurrent start that did not see the end
 	defer s.mu.Unlock()
 }
 
-// stop is finish, and waits until the actor has ended.
+// stop calls finish and waits until the actor has ended.
 func (s *Session) stop(why error) {
 	s.finish(why)
 	s.mu.RLock()
@@ -165,8 +166,8 @@ func (s *Session) stop(why error) {
 	}
 }
 
-// added wakes those who wait for rows behind the ones that they have read.
-func (s *Session) added(last int64) {
+// extend sets the last durable event and wakes the readers of the log.
+func (s *Session) extend(last int64) {
 	s.last.Store(last)
 	s.wakeMu.Lock()
 	defer s.wakeMu.Unlock()
@@ -174,8 +175,8 @@ func (s *Session) added(last int64) {
 	s.wake = make(chan struct{})
 }
 
-// more is closed when rows are added after this call.
-func (s *Session) more() <-chan struct{} {
+// rowsAdded returns a channel that is closed when rows are added after this call.
+func (s *Session) rowsAdded() <-chan struct{} {
 	s.wakeMu.Lock()
 	defer s.wakeMu.Unlock()
 	return s.wake

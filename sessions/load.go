@@ -8,9 +8,9 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// load brings the state of the session into memory, if it is not there: the
-// last snapshot, and the events behind it with the decisions that were
-// recorded for them, be they what this version would decide or not.
+// load brings the state of the session into memory, if the state is not there: the last
+// snapshot, and the later events with their recorded decisions. Recorded decisions are
+// kept even where this version of the policy would decide otherwise.
 func (a *actor) load() error {
 	if bad := a.session.quarantine.Load(); bad != nil {
 		return bad
@@ -18,7 +18,7 @@ func (a *actor) load() error {
 	if a.policy != nil || a.damage != nil {
 		return a.damage
 	}
-	err := a.session.noted(a.read())
+	err := a.session.logDamage(a.read())
 	if errors.As(err, new(*store.CorruptError)) {
 		a.damage = err
 	}
@@ -27,15 +27,15 @@ func (a *actor) load() error {
 
 func (a *actor) read() error {
 	if len(a.filling.row.Data) > 0 || a.writing != nil {
-		a.flush() // only after a policy failed; what it decided before stands
+		a.flush() // only after a policy failed: its earlier decisions stay valid
 	}
 	ctx := context.Background()
 	snapshots, err := a.session.parent.cfg.Store.Snapshots(ctx, a.session.id)
 	if err != nil {
 		return err
 	}
-	// A snapshot that is damaged, or that this version cannot read, is passed
-	// over: an older one and more of the log, or all of the log, do as well.
+	// A damaged snapshot, and one that this version cannot read, is skipped: an older
+	// snapshot with more of the log, or the whole log, gives the same state.
 	var bad error
 	for i := range snapshots {
 		s := &snapshots[i]
@@ -71,12 +71,13 @@ type adoptError struct{ *store.CorruptError }
 
 func (e *adoptError) Unwrap() error { return e.CorruptError }
 
-// replay adopts what lies behind s and makes the result the state.
+// replay lets policy adopt the events of the log after s, and makes policy the actor's
+// policy.
 func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snapshot) error {
 	links := store.Chain{Session: a.session.id, Sum: s.Chain}
 	atUs, jobs, fresh := s.AtUs, s.Jobs, 0
 	if s.Seq > 0 {
-		// The log must hold the row that the snapshot was taken behind.
+		// The log must hold the row that ends with the snapshot's event.
 		rows, err := a.session.parent.cfg.Store.Rows(ctx, a.session.id, s.Seq, 1)
 		if err != nil {
 			return err
@@ -120,7 +121,7 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 	}
 	a.policy, a.links, a.atUs, a.jobs, a.fresh = policy, links, atUs, jobs, fresh
 	if links.Last > a.session.last.Load() {
-		a.session.added(links.Last) // a commit that seemed to fail had not
+		a.session.extend(links.Last) // a commit that reported an error was durable all the same
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Decisions gives the durable answers behind event after, first those of the
-// log, then, until ctx ends, each that is added. A reader that is slow reads
-// the log later and holds up nobody. The sequence ends with an error: that of
-// ctx, store.ErrNoSession, admission.ErrDraining, or *store.CorruptError where the log is damaged.
+// Decisions gives the durable answers after event after: first those of the log, then,
+// until ctx ends, each new answer. A slow reader reads the log later and holds up nobody.
+// The sequence ends with an error: that of ctx, store.ErrNoSession,
+// admission.ErrDraining, or *store.CorruptError where the log is damaged.
 func (s *Session) Decisions(ctx context.Context, after int64) iter.Seq2[hare.Answer, error] {
 	return func(yield func(hare.Answer, error) bool) {
 		for rec, err := range s.read(ctx, after, true) {
@@ -23,8 +23,8 @@ func (s *Session) Decisions(ctx context.Context, after int64) iter.Seq2[hare.Ans
 	}
 }
 
-// Log gives the events behind event after that are durable now, with the
-// decisions that were recorded for them. An error is the last of the sequence.
+// Log gives the events after event after that are durable now, with their recorded
+// decisions. An error is the last element of the sequence.
 func (s *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, error] {
 	return s.read(ctx, after, false)
 }
@@ -41,9 +41,9 @@ func (s *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wi
 			return
 		}
 		for {
-			more, last := s.more(), s.last.Load()
+			added, last := s.rowsAdded(), s.last.Load()
 			rows, err := s.parent.cfg.Store.Rows(ctx, s.id, after+1, store.ReadBytes)
-			// What the session has not answered yet is not shown either.
+			// Events that the session has not answered yet are not shown either.
 			for len(rows) > 0 && rows[len(rows)-1].Last > last {
 				rows = rows[:len(rows)-1]
 			}
@@ -66,19 +66,19 @@ func (s *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wi
 				if !live && after >= last {
 					return
 				}
-				err = s.await(ctx, more, after, last)
+				err = s.await(ctx, added, after, last)
 			}
 			if err != nil {
-				yield(wire.Record{}, s.noted(err))
+				yield(wire.Record{}, s.logDamage(err))
 				return
 			}
 		}
 	}
 }
 
-// await waits for rows behind event after. There should be some already where
-// the log went on to event last.
-func (s *Session) await(ctx context.Context, more <-chan struct{}, after, last int64) error {
+// await waits for rows after event after. Where the log is known to go on to event last,
+// such rows should be there already, and their lack is damage.
+func (s *Session) await(ctx context.Context, added <-chan struct{}, after, last int64) error {
 	select {
 	case <-s.gone:
 		return s.ended
@@ -88,7 +88,7 @@ func (s *Session) await(ctx context.Context, more <-chan struct{}, after, last i
 		return &store.CorruptError{Session: s.id, Seq: after + 1, What: "the end of the log is missing"}
 	}
 	select {
-	case <-more:
+	case <-added:
 		return nil
 	case <-s.gone:
 		return s.ended

@@ -5,12 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// QuarantineError says that the policy of a session panicked. The session takes
-// no events until the server starts again; its log can be read, and it can be
+// QuarantineError says that the policy of a session panicked. The session takes no events
+// until the server starts again. The session's log can be read, and the session can be
 // deleted.
 type QuarantineError struct {
 	Session string
-	Seq     int64 // the event at which the policy panicked; 0 where it was at none
+	Seq     int64 // the event at which the policy panicked; 0 where the policy handled no event
 }
 
 func (e *QuarantineError) Error() string {
@@ -21,8 +21,8 @@ func (e *QuarantineError) Error() string {
 	return fmt.Sprintf("the policy of session %s panicked%s: the session takes no events until the server starts again; its log can be read", e.Session, at)
 }
 
-// guard calls f, which calls the policy. A panic quarantines the session: the
-// state of the policy is given up, and nothing is asked of it again.
+// guard calls f, which calls the policy. A panic quarantines the session: the policy's
+// state is discarded, and the policy is not called again.
 func (a *actor) guard(seq int64, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

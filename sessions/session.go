@@ -17,15 +17,15 @@ type Clock string
 
 // The clocks.
 const (
-	ClockEvents Clock = "events" // at_s of each event
+	ClockEvents Clock = "events" // the field at_s of each event
 	ClockServer Clock = "server" // seconds since the session was created, stamped on arrival
 )
 
-// SessionConfig is what a session is created with.
+// SessionConfig is the configuration of a new session.
 type SessionConfig struct {
 	Cluster hare.Cluster
 	Policy  string // a name of policy.SessionNames; "" means DefaultPolicy
-	// Parameters are the policy's, a JSON object; nil means its defaults.
+	// Parameters are the parameters of the policy, a JSON object; nil means the defaults.
 	Parameters json.RawMessage
 	Clock      Clock // "" means ClockEvents
 
@@ -43,7 +43,7 @@ type Info struct {
 	Active bool
 }
 
-// SequenceError says that an event came before those that must precede it.
+// SequenceError says that the number of an event is greater than the expected number.
 type SequenceError struct{ Got, Expected int64 }
 
 func (e *SequenceError) Error() string {
@@ -60,7 +60,7 @@ func (e *ConflictError) Error() string {
 // Promise is the answer to an event that was submitted.
 type Promise struct {
 	event hare.Event
-	view  func(online.Durable) // instead of an event
+	view  func(online.Durable) // is called in place of applying an event
 	done  chan struct{}
 
 	answer    hare.Answer
@@ -68,16 +68,15 @@ type Promise struct {
 	err       error
 }
 
-// Done is closed when the answer is there.
+// Done returns a channel that is closed when the answer is there.
 func (p *Promise) Done() <-chan struct{} { return p.done }
 
-// Wait returns the answer once the event and its decisions are durable. An
-// error says that the event was not accepted, and changed nothing:
-// *SequenceError, *ConflictError, *admission.LimitError, *hare.InvalidError (the policy
-// refused it, or its time goes back), *store.CorruptError,
-// *QuarantineError, store.ErrNoSession, or admission.ErrDraining.
-// After store.ErrStorage, and when ctx ended, the event may be recorded or
-// not: sending it again tells. The decisions are read-only.
+// Wait returns the answer once the event and its decisions are durable. An error says
+// that the event was not accepted and changed nothing: *SequenceError, *ConflictError,
+// *admission.LimitError, *hare.InvalidError (the policy refused the event, or the event's
+// time goes back), *store.CorruptError, *QuarantineError, store.ErrNoSession, or
+// admission.ErrDraining. After store.ErrStorage, and where ctx ended, the event may be
+// recorded or not: sending the event again shows which. The decisions are read-only.
 func (p *Promise) Wait(ctx context.Context) (hare.Answer, error) {
 	select {
 	case <-p.done:
@@ -92,13 +91,14 @@ func (p *Promise) Wait(ctx context.Context) (hare.Answer, error) {
 	}
 }
 
-// Duplicate says, when Done, that the event had been recorded before and the
-// answer is the recorded one.
+// Duplicate says, once Done is closed, that the event had been recorded before and that
+// the answer is the recorded one.
 func (p *Promise) Duplicate() bool { return p.duplicate }
 
 // storedConfig is the stored form of a SessionConfig.
 type storedConfig struct {
-	// Tenant is left out for "", as in sessions made before there were tenants.
+	// Tenant is left out where it is "", as in sessions that were made before tenants
+	// existed.
 	Tenant     string          `json:"tenant,omitempty"`
 	Policy     string          `json:"policy"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`

@@ -19,34 +19,35 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// Config sizes Sessions. Zeroes are good but for Store.
+// Config sizes Sessions. Zero is a valid value of each field but Store.
 type Config struct {
 	Store store.SessionStore
 	// MaxSessions limits the sessions that exist, of all tenants; zero means 10,000.
 	MaxSessions int
-	// Quotas limits the sessions of a tenant and the bytes of their logs; nil
-	// means not at all.
+	// Quotas limits the sessions of a tenant and the bytes of their logs; nil means no
+	// limit.
 	Quotas *admission.Quotas
 	// MaxJobs limits the jobs of a session that have not ended; zero means 100,000.
 	MaxJobs int
 	// Idle is how long a session without events stays in memory; zero means 5 min.
 	Idle time.Duration
-	// SnapshotEvery is the number of events between snapshots, the most that
-	// is applied anew after a crash; zero means 50,000.
+	// SnapshotEvery is the number of events between snapshots, and the greatest number of
+	// events that are replayed after a crash; zero means 50,000.
 	SnapshotEvery int
-	// Window is how many events of a session wait to be applied, and how many
-	// become durable together at most; zero means 1,024.
+	// Window is how many events of a session may wait to be applied, and the greatest
+	// number of events that become durable together; zero means 1,024.
 	Window int
-	// Retry is how long a session takes no events after the log could not be
-	// written; zero means 1 s.
+	// Retry is how long a session takes no events after a failed write of the log; zero
+	// means 1 s.
 	Retry time.Duration
-	// New and Restore make policies; nil means those of package policy.
+	// New and Restore make policies; nil means the functions of package policy.
 	New     func(policy string, cluster *hare.Cluster, parameters []byte) (online.Durable, error)
 	Restore func(policy string, snapshot []byte) (online.Durable, error)
 	// Now is the server's clock; nil means time.Now.
 	Now func() time.Time
-	// Logger is told what an operator has to see to: damage, once a session,
-	// and a log that cannot be written, until it can; nil means nobody.
+	// Logger gets what an operator has to act on: damage, once a session, and the begin
+	// and the end of a time in which the log cannot be written; nil means that nothing is
+	// logged.
 	Logger *slog.Logger
 }
 
@@ -81,7 +82,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// DefaultPolicy is that of sessions that name none.
+// DefaultPolicy is the policy of a session whose configuration names none.
 const DefaultPolicy = "hlas"
 
 // Sessions are the online sessions of one server. Safe for concurrent use.
@@ -90,17 +91,17 @@ type Sessions struct {
 	commits chan *batch
 	written chan struct{} // closed when the committer has ended
 	actors  sync.WaitGroup
-	failing bool // the last append did; of the committer alone
+	failing bool // the last append failed; used by the committer alone
 
 	mu       sync.Mutex
 	sessions map[string]*Session
-	reserved int            // being created
+	reserved int            // sessions that are being created or deleted
 	changes  sync.WaitGroup // sessions that are being created or deleted: Close waits for them
 	closed   bool
 }
 
-// Open takes over the store and finds the sessions in it. Their logs
-// are read when they are used.
+// Open takes over the store and finds the sessions in it. The log of a session is read
+// when the session is first used.
 func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 	ss := &Sessions{cfg: cfg.withDefaults(), sessions: map[string]*Session{}}
 	metas, err := cfg.Store.Sessions(ctx)
@@ -123,9 +124,9 @@ func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 			s.damage = &store.CorruptError{Session: m.ID, What: "its configuration: " + err.Error()}
 		}
 		s.release = ss.cfg.Quotas.HasSession(s.cfg.tenant)
-		s.store(sizes[m.ID])
+		s.countStored(sizes[m.ID])
 		ss.sessions[m.ID] = s
-		_ = s.noted(s.damage)
+		_ = s.logDamage(s.damage)
 	}
 	if len(metas) > 0 {
 		ss.cfg.Logger.Info("sessions found", "sessions", len(metas), "events", events)
@@ -137,16 +138,16 @@ func Open(ctx context.Context, cfg Config) (*Sessions, error) {
 }
 
 func (ss *Sessions) session(m store.Meta) *Session {
-	m.Config = nil // Session.cfg says the same
+	m.Config = nil // Session.cfg holds the decoded form
 	s := &Session{parent: ss, id: m.ID, meta: m, wake: make(chan struct{}), gone: make(chan struct{})}
 	s.last.Store(m.Last)
 	return s
 }
 
-// Create begins a session of a tenant, "" on a server without tenants. Bad
-// parameters give the policy's error, *hare.InvalidError or InvalidErrors; too
-// many sessions *admission.LimitError, or, with Quotas, admission.ErrFull; too many of the tenant
-// *admission.QuotaError.
+// Create begins a session of a tenant, which is "" on a server without tenants. Bad
+// parameters give the policy's error, *hare.InvalidError or InvalidErrors. Too many
+// sessions give *admission.LimitError, or admission.ErrFull where there are Quotas; too
+// many sessions of the tenant give *admission.QuotaError.
 func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig) (_ *Session, err error) {
 	cfg.tenant = tenant
 	switch cfg.Clock {
@@ -189,8 +190,9 @@ func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig
 		err = ss.cfg.Store.Create(ctx, m)
 	}
 	if err == nil {
-		// The beginning as this version sees it: another one may have other
-		// defaults. Should it be lost, the configuration makes it anew.
+		// The first snapshot keeps the defaults of this version, since another version may
+		// have other defaults. If the snapshot is lost, the state is made from the
+		// configuration again.
 		first := store.Snapshot{Session: m.ID, Chain: m.Sum, State: policy.AppendSnapshot(nil)}
 		first.Sum = first.Checksum()
 		if err = ss.cfg.Store.SaveSnapshot(ctx, first); err != nil {
@@ -209,7 +211,7 @@ func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig
 	return s, nil
 }
 
-// reserve takes a place for a new session.
+// reserve counts a new session, if the limits allow one more.
 func (ss *Sessions) reserve() error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -218,7 +220,7 @@ func (ss *Sessions) reserve() error {
 	}
 	if len(ss.sessions)+ss.reserved >= ss.cfg.MaxSessions {
 		if ss.cfg.Quotas != nil {
-			return admission.ErrFull // it is not the tenant that reached it
+			return admission.ErrFull // the tenant's own limit is not reached
 		}
 		return &admission.LimitError{What: "sessions", Limit: ss.cfg.MaxSessions}
 	}
@@ -227,8 +229,8 @@ func (ss *Sessions) reserve() error {
 	return nil
 }
 
-// Session finds a session of a tenant; store.ErrNoSession without one. A session
-// whose configuration is damaged, and its tenant with it, is that of "".
+// Session finds a session of a tenant, or returns store.ErrNoSession. A session whose
+// configuration is damaged belongs to the tenant "", because its tenant is not known.
 func (ss *Sessions) Session(_ context.Context, tenant, id string) (*Session, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -242,7 +244,7 @@ func (ss *Sessions) Session(_ context.Context, tenant, id string) (*Session, err
 	return s, nil
 }
 
-// Count is the number of sessions of all tenants, and of those in memory.
+// Count returns the number of sessions of all tenants, and the number of those in memory.
 func (ss *Sessions) Count() (exist, active int) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -275,8 +277,8 @@ func (ss *Sessions) List(_ context.Context, tenant string) ([]Info, error) {
 	return infos, nil
 }
 
-// Delete ends a session of a tenant and removes its log. Events that were not
-// answered before get store.ErrNoSession, or are answered.
+// Delete ends a session of a tenant and removes the session's log. Events that have no
+// answer yet are answered, or get store.ErrNoSession.
 func (ss *Sessions) Delete(ctx context.Context, tenant, id string) error {
 	ss.mu.Lock()
 	s, ok := ss.sessions[id]
@@ -284,7 +286,7 @@ func (ss *Sessions) Delete(ctx context.Context, tenant, id string) error {
 	closed := ss.closed
 	if ok && !closed {
 		delete(ss.sessions, id)
-		ss.reserved++ // its place is free when its log is gone
+		ss.reserved++ // the session counts until its log is gone
 		ss.changes.Add(1)
 		defer ss.changes.Done()
 	}
@@ -301,7 +303,7 @@ func (ss *Sessions) Delete(ctx context.Context, tenant, id string) error {
 	defer ss.mu.Unlock()
 	ss.reserved--
 	if err != nil && !errors.Is(err, store.ErrNoSession) {
-		// It goes on as if it had been unloaded.
+		// The session goes on as if it had been unloaded.
 		m := s.meta
 		m.Last = s.last.Load()
 		again := ss.session(m)
@@ -311,12 +313,12 @@ func (ss *Sessions) Delete(ctx context.Context, tenant, id string) error {
 		return err
 	}
 	s.release()
-	s.store(-s.stored.Load())
+	s.countStored(-s.stored.Load())
 	return nil
 }
 
-// Close answers what was submitted, saves a snapshot of every session in
-// memory, and closes the store.
+// Close answers the submitted events, saves a snapshot of every session in memory, and
+// closes the store.
 func (ss *Sessions) Close() error {
 	ss.mu.Lock()
 	if ss.closed {
@@ -325,7 +327,7 @@ func (ss *Sessions) Close() error {
 	}
 	ss.closed = true
 	ss.mu.Unlock()
-	ss.changes.Wait() // what was created before is ended too
+	ss.changes.Wait() // sessions that are being created are ended too
 	ss.mu.Lock()
 	all := make([]*Session, 0, len(ss.sessions))
 	for _, s := range ss.sessions {
@@ -339,76 +341,4 @@ func (ss *Sessions) Close() error {
 	close(ss.commits)
 	<-ss.written
 	return ss.cfg.Store.Close()
-}
-
-// commitAll makes batches of all sessions durable, those that queued up while
-// the last ones were being written together: one fsync serves them all.
-func (ss *Sessions) commitAll() {
-	defer close(ss.written)
-	for b := range ss.commits {
-		group := []*batch{b}
-	gather:
-		for len(group) < cap(ss.commits) {
-			select {
-			case b, ok := <-ss.commits:
-				if !ok {
-					break gather
-				}
-				group = append(group, b)
-			default:
-				break gather
-			}
-		}
-		ss.commit(group)
-	}
-}
-
-// commit makes one group durable.
-func (ss *Sessions) commit(group []*batch) {
-	rows := make([]store.Row, 0, len(group))
-	for _, b := range group {
-		if len(b.row.Data) > 0 {
-			rows = append(rows, b.row)
-		}
-	}
-	var err error
-	if len(rows) > 0 {
-		err = ss.append(rows)
-	}
-	// What is wrong with one session is not the fault of the others.
-	apart := err != nil && !errors.Is(err, store.ErrStorage) && len(rows) > 1
-	for _, b := range group {
-		alone := len(b.row.Data) == 0
-		if !alone {
-			if apart {
-				err = ss.append([]store.Row{b.row})
-			}
-			b.done <- err // the snapshot is not waited for
-		}
-		if b.snapshot != nil && (alone || err == nil) {
-			// Without it the next start takes longer, no more.
-			_ = ss.cfg.Store.SaveSnapshot(context.Background(), *b.snapshot)
-		}
-		if alone {
-			b.done <- nil
-		}
-	}
-}
-
-// append writes rows, and tells when that begins to fail and when it works again.
-func (ss *Sessions) append(rows []store.Row) error {
-	err := ss.cfg.Store.Append(context.Background(), rows)
-	failing := errors.Is(err, store.ErrStorage)
-	switch {
-	case failing && !ss.failing:
-		ss.cfg.Logger.Error("events are refused: make room on the disk, or see why it fails", "error", err)
-	case ss.failing && err == nil:
-		ss.cfg.Logger.Info("events are taken again")
-	case err != nil && !failing:
-		ss.cfg.Logger.Error("events were not recorded", "sessions", len(rows), "error", err)
-	}
-	if failing || err == nil {
-		ss.failing = failing
-	}
-	return err
 }

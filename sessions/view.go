@@ -10,7 +10,7 @@ import (
 
 var errNoView = errors.New("sessions: the policy of the session shows nothing of itself")
 
-// Status says how the session stands, of what is durable.
+// Status returns the state of the policy after the durable events.
 func (s *Session) Status(ctx context.Context) (status online.Status, err error) {
 	seen := false
 	err = s.View(ctx, func(p online.Durable) {
@@ -24,8 +24,8 @@ func (s *Session) Status(ctx context.Context) (status online.Status, err error) 
 	return status, err
 }
 
-// Explain tells about one active job, of what is durable; found is false where
-// there is none of that id.
+// Explain returns the state of one active job after the durable events. found is false
+// where there is no active job of that ID.
 func (s *Session) Explain(ctx context.Context, job string) (status online.JobStatus, found bool, err error) {
 	seen := false
 	err = s.View(ctx, func(p online.Durable) {
@@ -40,5 +40,5 @@ func (s *Session) Explain(ctx context.Context, job string) (status online.JobSta
 	return status, found, err
 }
 
-// Store is where the logs are.
+// Store returns the store of the logs.
 func (ss *Sessions) Store() store.SessionStore { return ss.cfg.Store }
