@@ -6,10 +6,11 @@ import (
 )
 
 // offerCheckpoint lets the caller take the best pair so far: that of plan, or of the
-// incumbent if plan is nil or returns nil. The plain rules offer no checkpoint, since
-// only their own schedule is the answer.
+// incumbent if plan is nil or returns nil. A schedule without a bound is no pair, so there
+// is no checkpoint before the first bound. The plain rules offer no checkpoint, since only
+// their own schedule is the answer.
 func (s *solve) offerCheckpoint(plan func() *greedy.Plan) {
-	if s.cfg.Checkpoint == nil || !s.searches() || s.incumbent == nil && plan == nil {
+	if s.cfg.Checkpoint == nil || !s.searches() || s.incumbent == nil && plan == nil || s.best.rel == nil {
 		return
 	}
 	if s.stability.chargesMoves() {

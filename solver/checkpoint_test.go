@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"testing"
+	"time"
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/solver"
@@ -86,5 +87,28 @@ func TestCheckpointsChangeNothing(t *testing.T) {
 				t.Errorf("%d calls, %d taken, of %d values", calls, len(taken), len(values))
 			}
 		})
+	}
+}
+
+// The first checkpoint already has a bound, also under a time limit, where there is a
+// schedule before there is a bound: a solve that is cancelled after its process was killed
+// answers with its last checkpoint.
+func TestTheFirstCheckpointHasABound(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var first *hare.Result
+	_, err := solver.Solve(ctx, mixes(8)["gang"], hare.Options{TimeLimit: time.Minute},
+		solver.Config{Workers: 1, Checkpoint: func(best func() (*hare.Result, error)) {
+			if first != nil {
+				return
+			}
+			cancel() // the rest of the minute shows nothing more
+			var err error
+			if first, err = best(); err != nil {
+				t.Fatal(err)
+			}
+		}})
+	if err != nil || first == nil || first.Value == nil || first.Bound == nil || first.Certificate == nil {
+		t.Errorf("%v: %+v", err, first)
 	}
 }
