@@ -9,10 +9,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// adopt is Durable.Adopt. Withdrawals follow from the event and must be those
-// recorded; starts are choices, and any that the state allows are taken. The
-// tasks of a round start lowest first, and a gang's in one run: that is part
-// of the record's form, whatever the policy.
+// adopt is Durable.Adopt. Withdrawals follow from the event and must be the
+// recorded ones; starts are choices, and every start that the state allows is
+// taken. In a record the tasks of a round start lowest first and the starts of a
+// gang stand together, whatever the policy.
 func (c *core) adopt(nowUs int64, e *hare.Event, recorded []hare.Decision) error {
 	c.out = c.out[:0]
 	if err := c.apply(nowUs, e); err != nil {
@@ -55,7 +55,7 @@ func sameDecisions(a, b []hare.Decision) bool {
 }
 
 // adoptStart applies the start at the head of a list, with the rest of its
-// gang, and returns how many decisions that took.
+// gang, and returns the number of decisions applied.
 func (c *core) adoptStart(starts []hare.Decision) (int, error) {
 	d := &starts[0]
 	ji, ok := c.jobOf[d.Job]
@@ -119,7 +119,7 @@ func (c *core) adoptRestart(ji int32, starts []hare.Decision) (int, error) {
 	return n, nil
 }
 
-// checkStart checks what a start says beside its task and GPU.
+// checkStart checks the type, job, round and time of a start.
 func (c *core) checkStart(j *job, d *hare.Decision) error {
 	if d.Type != hare.DecisionStart || d.Job != j.id || d.Round != j.round || d.AtUs != c.nowUs {
 		return fmt.Errorf("is not a start of round %d of job %q at %s", j.round, j.id, hare.FormatMicros(c.nowUs))

@@ -6,8 +6,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// apply checks one event, then lets time pass to nowUs and applies it. What
-// follows of necessity goes to out: the withdrawals. A refused event changes
+// apply checks one event, then lets time pass to nowUs and applies the event.
+// Withdrawals, which follow of necessity, go to out. A refused event changes
 // nothing, not even the time.
 func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if nowUs < c.nowUs || nowUs > hare.MaxExact {
@@ -16,7 +16,7 @@ func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	}
 	switch e.Type {
 	case hare.EventTick:
-		c.pass(nowUs)
+		c.advance(nowUs)
 		return nil
 	case hare.EventJobArrived:
 		return c.jobArrived(nowUs, e)
@@ -36,7 +36,7 @@ func (c *core) apply(nowUs int64, e *hare.Event) *hare.InvalidError {
 	return invalid("/type", "unknown_type", "is no type of event that this version knows")
 }
 
-func (c *core) pass(nowUs int64) {
+func (c *core) advance(nowUs int64) {
 	c.nowUs = nowUs
 	c.guard()
 }
@@ -59,14 +59,14 @@ func (c *core) jobArrived(nowUs int64, e *hare.Event) *hare.InvalidError {
 			return tooManyTypes("/job/on")
 		}
 	}
-	c.pass(nowUs)
+	c.advance(nowUs)
 	ji := c.addJob(a)
 	c.observe(&c.jobs[ji])
 	c.enter(ji)
 	return nil
 }
 
-// addJob takes a checked job into the books, outside the lines.
+// addJob adds a checked job to the state, outside the ready queues.
 func (c *core) addJob(a *hare.Job) int32 {
 	ji := c.newSlot()
 	j := &c.jobs[ji]
@@ -96,7 +96,7 @@ func (c *core) newSlot() int32 {
 		return ji
 	}
 	c.jobs = append(c.jobs, job{})
-	c.lineAt = append(c.lineAt, none)
+	c.readyAt = append(c.readyAt, none)
 	c.dueAt = append(c.dueAt, none)
 	return int32(len(c.jobs) - 1)
 }
@@ -111,7 +111,7 @@ func (c *core) computeEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return invalid("/type", "not_computing", "task %d of job %q has ended its compute before, on GPU %q", e.Task,
 			j.id, j.syncing[at].gpu)
 	}
-	c.pass(nowUs)
+	c.advance(nowUs)
 	if j.sync != hare.Relaxed {
 		return nil // the GPU is held until the round ends
 	}
@@ -132,7 +132,7 @@ func (c *core) taskEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 		return invalid("/compute_s", "out_of_range", "measured times must not be negative or above %s",
 			hare.FormatMicros(hare.MaxExact))
 	}
-	c.pass(nowUs)
+	c.advance(nowUs)
 	j := &c.jobs[ji]
 	j.ended++
 	switch {
@@ -160,8 +160,8 @@ func (c *core) taskEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	return nil
 }
 
-// roundEnded opens the next round: relaxed and gang jobs stand in line for
-// it, a rigid one goes on where it is.
+// roundEnded opens the next round: relaxed and gang jobs enter the ready queue for
+// the round, a rigid job goes on where it is.
 func (c *core) roundEnded(ji int32) {
 	j := &c.jobs[ji]
 	j.doneRounds++
@@ -188,7 +188,7 @@ func (c *core) openRound(ji int32, round int64) {
 }
 
 // creditGang counts the time for which a gang held its GPUs since its round
-// started, types in the order of the list.
+// started, type by type in the order of the job's list of GPUs.
 func (c *core) creditGang(ji int32) {
 	j := &c.jobs[ji]
 	for g := j.head; g != none; {
@@ -207,11 +207,11 @@ func (c *core) releaseAll(j *job) {
 	}
 }
 
-// withdrawGang voids the running tasks of a gang, but for the one on GPU not.
-func (c *core) withdrawGang(j *job, not int32) {
+// withdrawGang withdraws the running tasks of a gang, except the task on GPU but.
+func (c *core) withdrawGang(j *job, but int32) {
 	for g := j.head; g != none; g = c.gpus[g].next {
-		if x := &c.gpus[g]; g != not && !x.ended {
-			c.say(hare.DecisionWithdraw, j, x.task, x.name)
+		if x := &c.gpus[g]; g != but && !x.ended {
+			c.emit(hare.DecisionWithdraw, j, x.task, x.name)
 		}
 	}
 }
@@ -221,11 +221,11 @@ func (c *core) taskFailed(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err != nil {
 		return err
 	}
-	c.pass(nowUs)
+	c.advance(nowUs)
 	j := &c.jobs[ji]
 	if j.sync != hare.Relaxed {
-		// A step of which one worker died is lost as a whole. The GPUs are
-		// there, so the round starts again on them.
+		// A training step of which one worker died is lost as a whole. The GPUs are
+		// still in service, so the round starts again on them.
 		c.withdrawGang(j, g)
 		c.creditGang(ji)
 		c.openRound(ji, j.round)
@@ -238,12 +238,12 @@ func (c *core) taskFailed(nowUs int64, e *hare.Event) *hare.InvalidError {
 		c.credit(ji, c.gpus[g].kind, nowUs-c.gpus[g].sinceUs, 1)
 		c.release(g)
 	}
-	c.lose(ji, e.Task)
+	c.requeue(ji, e.Task)
 	return nil
 }
 
-// lose makes a started relaxed task ready again.
-func (c *core) lose(ji int32, task int64) {
+// requeue makes a started relaxed task, which was lost, ready again.
+func (c *core) requeue(ji int32, task int64) {
 	j := &c.jobs[ji]
 	at, _ := slices.BinarySearch(j.redo, task)
 	j.redo = slices.Insert(j.redo, at, task)
@@ -258,7 +258,7 @@ func (c *core) jobEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	if err != nil {
 		return err
 	}
-	c.pass(nowUs)
+	c.advance(nowUs)
 	j := &c.jobs[ji]
 	if j.sync != hare.Relaxed {
 		c.withdrawGang(j, none)
@@ -278,7 +278,8 @@ func (c *core) jobEnded(nowUs int64, e *hare.Event) *hare.InvalidError {
 	return nil
 }
 
-// withdrawRelaxed voids the tasks of a job, on GPUs or synchronising, by task.
+// withdrawRelaxed withdraws the tasks of a relaxed job that run or synchronise, in
+// the order of the tasks.
 func (c *core) withdrawRelaxed(j *job) {
 	c.scratch = c.scratch[:0]
 	for g := j.head; g != none; g = c.gpus[g].next {
@@ -289,12 +290,12 @@ func (c *core) withdrawRelaxed(j *job) {
 	for _, g := range c.scratch {
 		x := &c.gpus[g]
 		for ; len(s) > 0 && s[0].task < x.task; s = s[1:] {
-			c.say(hare.DecisionWithdraw, j, s[0].task, s[0].gpu)
+			c.emit(hare.DecisionWithdraw, j, s[0].task, s[0].gpu)
 		}
-		c.say(hare.DecisionWithdraw, j, x.task, x.name)
+		c.emit(hare.DecisionWithdraw, j, x.task, x.name)
 	}
 	for _, t := range s {
-		c.say(hare.DecisionWithdraw, j, t.task, t.gpu)
+		c.emit(hare.DecisionWithdraw, j, t.task, t.gpu)
 	}
 }
 
@@ -311,31 +312,32 @@ func (c *core) gpuJoined(nowUs int64, e *hare.Event) *hare.InvalidError {
 	case !c.roomForType(e.GPUType):
 		return tooManyTypes("/gpu_type")
 	}
-	c.pass(nowUs)
+	c.advance(nowUs)
 	k := c.kind(e.GPUType)
 	c.join(e.GPU, k)
 	c.refitAll(k)
 	return nil
 }
 
-// gpuLeft takes a GPU out of service. A relaxed task on it is lost alone. A
-// gang loses its round: its other tasks are withdrawn, its other GPUs are
-// free, and it stands in line for the same round; also a rigid job, which then
-// may go on elsewhere, because there is no other way for it to go on at all.
+// gpuLeft takes a GPU out of service. Where a relaxed task ran on the GPU, only that
+// task is lost. A gang loses its round: its other tasks are withdrawn, its other
+// GPUs are freed, and the gang enters the ready queue for the same round. A rigid
+// job does the same and may go on on other GPUs, because it could not go on at all
+// otherwise.
 func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	g, ok := c.gpuOf[e.GPU]
 	if !ok {
 		return invalid("/gpu", "unknown_gpu", "no GPU %q is in service", e.GPU)
 	}
-	c.pass(nowUs)
+	c.advance(nowUs)
 	if ji := c.gpus[g].job; ji != none {
 		j, x := &c.jobs[ji], &c.gpus[g]
 		if j.sync == hare.Relaxed {
-			c.say(hare.DecisionWithdraw, j, x.task, x.name)
+			c.emit(hare.DecisionWithdraw, j, x.task, x.name)
 			c.credit(ji, x.kind, nowUs-x.sinceUs, 1)
 			task := x.task
 			c.release(g)
-			c.lose(ji, task)
+			c.requeue(ji, task)
 		} else {
 			c.withdrawGang(j, none)
 			c.creditGang(ji)
@@ -354,7 +356,8 @@ func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	c.vacantGPUs.add(g)
 	c.refitAll(k)
 	if ji := c.types[k].owner; ji != none {
-		// A gathering that can never be complete is given up.
+		// The type is no longer gathered for a gang that has become wider than what
+		// is in service.
 		if j := &c.jobs[ji]; c.inService(j.owns) < j.tasks {
 			c.ungather(j)
 			c.enter(ji)
@@ -363,7 +366,7 @@ func (c *core) gpuLeft(nowUs int64, e *hare.Event) *hare.InvalidError {
 	return nil
 }
 
-// step is Policy.Step: events one by one, each with its decisions.
+// step is Policy.Step: it applies the events one by one and decides after each.
 func (c *core) step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 	c.out = c.out[:0]
 	for i := range events {

@@ -6,8 +6,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// CheckArrival checks a job_arrived event by itself. What depends on the state of
-// the session, such as a job of the same name, is for the policy to check.
+// CheckArrival checks a job_arrived event by itself. The policy checks what depends
+// on the state of the session, such as whether a job of the same name is active.
 func CheckArrival(e *hare.Event) *hare.InvalidError {
 	a := e.Arrived
 	switch {
@@ -41,6 +41,7 @@ func CheckArrival(e *hare.Event) *hare.InvalidError {
 	return nil
 }
 
-// CheckCluster checks the cluster that a session begins with; nil is an empty one.
+// CheckCluster checks the cluster that a session begins with; nil means an empty
+// cluster.
 // Errors are *hare.InvalidError.
 func CheckCluster(cl *hare.Cluster) error { return newCore(params{}).addCluster(cl) }

@@ -10,13 +10,14 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// maxTypes is how many GPU types a session may name: a set of types is a word.
+// maxTypes is how many GPU types a session may name: a set of types is a 64-bit
+// word.
 const maxTypes = 64
 
 const none = int32(-1)
 
-// params are the settings of a core. One queue and any kappa is first come,
-// first served: only lower queues have a guard.
+// params are the settings of a core. With one queue the core serves jobs first
+// come, first served, whatever kappa is: only lower queues have a starvation guard.
 type params struct {
 	policy     string
 	thresholds []int64 // reference GPU-µs after which a job leaves queue i; ascending
@@ -24,9 +25,9 @@ type params struct {
 	reference  string  // a GPU type; "" is the fastest for the job
 }
 
-// core keeps the books of a session and decides. Jobs, GPUs and types are
-// indices inside; names are looked up once per event. Nothing here depends on
-// the index a job got, and GPUs keep theirs in a snapshot.
+// core holds the state of a session and makes its decisions. Inside, jobs, GPUs
+// and types are indices; names are looked up once per event. No decision depends on
+// the index of a job; a snapshot keeps the indices of the GPUs.
 type core struct {
 	params
 	ref   int32 // type index of reference, or none
@@ -48,66 +49,69 @@ type core struct {
 	classes       []class
 	classOf       map[classKey]int32
 	vacantClasses []int32
-	mixing        int     // classes that have a job in line and may mix types
-	lineAt        []int32 // by job, its place in the heap of its class
+	mixing        int     // classes that have a ready job and may mix types
+	readyAt       []int32 // by job, its index in the ready queue of its class
 
-	due   jobHeap // waiting jobs of lower queues, by when the guard acts, or earlier
-	dueAt []int32
+	// due has the waiting jobs of lower queues; a key is at most the time at which
+	// the guard acts on the job.
+	due   jobHeap
+	dueAt []int32 // by job, its index in due
 
-	tickets uint64 // given out so far
+	tickets uint64 // how many were given out so far
 
 	// restarting is the job whose round starts again on the GPUs that it
-	// holds, or none; only between an event and its decisions.
+	// holds, or none. It is set only between an event and its decisions.
 	restarting int32
-	// dirty says that the event may have changed what schedule looks at: GPUs
-	// that are free, who stands in line and in which order, speeds. Most ends of
-	// tasks do not end a round, and then nobody can start who could not before.
+	// dirty says that the event may have changed what schedule looks at: the free
+	// GPUs, the ready jobs and their order, or the speeds. Most ends of tasks do not
+	// end a round, and then no job can start that could not start before.
 	dirty   bool
 	out     []hare.Decision
 	scratch []int32
-	// lastFound is where the next event is looked for first; it decides nothing.
+	// lastFound is where the job and the GPU of the next event are looked for first.
+	// It only saves time.
 	lastFound struct{ job, next int32 }
 }
 
 // gpuType is one type that a GPU or a job has named.
 type gpuType struct {
 	name  string
-	free  slotSet // GPUs in service that nothing holds
+	free  slotSet // GPUs in service that no job holds
 	total int64   // GPUs in service
 	owner int32   // the job that this type is gathered for, or none
-	// line has the classes that have a job in line and fit this type, mix
-	// those of them that may mix, both by their first job; with the width for
-	// a tie.
-	line, mix classHeap
-	// relative and relatives are sum and number of the given speeds on this
-	// type, in 1e-6 of the same job's fastest.
-	relative, relatives int64
-	// waiting and waiters are the same over the jobs in line, measured speeds
+	// ready has the classes that have a ready job and fit this type, and mix those of
+	// them that may mix types. Both are ordered by the first job of a class; the tie
+	// of an entry is the width.
+	ready, mix classHeap
+	// priorSum and priorCount are the sum and the number of the given speeds on this
+	// type, in 1e-6 of the same job's speed on its fastest type.
+	priorSum, priorCount int64
+	// readySum and readyCount are the same over the ready jobs, measured speeds
 	// included.
-	waiting, waiters int64
+	readySum, readyCount int64
 }
 
 // gpu is one GPU, or a vacant slot (name "").
 type gpu struct {
 	name       string
 	kind       int32
-	job        int32 // that holds it, or none
+	job        int32 // the job that holds the GPU, or none
 	task       int64
 	ended      bool  // the task has ended; the GPU is held for the rest of its gang
 	sinceUs    int64 // start of the task
-	prev, next int32 // in the list of the job, in order of starts
+	prev, next int32 // neighbours in the job's list of GPUs, in order of starts
 }
 
 // profile says what is known of a job on a type.
 type profile struct {
 	kind  int32
 	given bool
-	// computeUs is the time given, or the mean of the first measured ones; 0
+	// computeUs is the compute time given, or the mean of the first measured ones; 0
 	// where neither is known.
 	computeUs int64
-	sumUs     int64 // of the measured
-	count     int64
-	speed     int64 // in 1e-6 of the job's fastest known type; 0 unknown
+	sumUs     int64 // sum of the measured times
+	count     int64 // how many times were measured
+	speed     int64 // in 1e-6 of the speed on the job's fastest known type; 0 unknown
 	syncUs    int64
 }
 
@@ -129,28 +133,32 @@ type job struct {
 	mask  uint64    // of its types
 	class int32
 
-	seq    uint64 // its first ticket: the order of arrivals
-	ticket uint64 // its place inside a queue
+	seq    uint64 // the first ticket of the job: the order of arrivals
+	ticket uint64 // the place of the job inside its queue
 	queue  int32
 
-	round  int64
-	next   int64   // the least task of the round that never started
-	redo   []int64 // lost tasks below next, ascending
-	ended  int64   // tasks of the round
-	active int64   // tasks that started and have not ended; for gangs all until the round has
+	round int64
+	next  int64   // the least task of the round that never started
+	redo  []int64 // lost tasks below next, ascending
+	ended int64   // tasks of the round that have ended
+	// active counts the tasks that started and have not ended; the tasks of a gang
+	// all count until their round has ended.
+	active int64
 
-	head, tail int32 // its GPUs
+	head, tail int32 // list of the GPUs that the job holds
 	held       int64
 	syncing    []syncing // by task
-	owns       uint64    // types gathered for it
+	owns       uint64    // types gathered for the job
 
-	attained   int64 // reference GPU-µs since the clocks were reset
-	attainedUs int64 // the same in all
-	executedUs int64 // with a task running, since the clocks were reset
-	waitedUs   int64 // with none, in lower queues, since then
-	stateUs    int64 // when it last began to wait or to execute
+	// The guard resets the counts of service, execution and waiting when it returns
+	// the job to the first queue.
+	attained   int64 // service since the reset, in reference GPU-µs
+	attainedUs int64 // service since the arrival, in reference GPU-µs
+	executedUs int64 // time with a running task, since the reset
+	waitedUs   int64 // time without one in lower queues, since the reset
+	stateUs    int64 // when the job last began to wait or to execute
 	arrivedUs  int64
-	startedUs  int64 // first start; −1 before
+	startedUs  int64 // first start, −1 before it
 	weight     int64
 	doneRounds int64
 }
@@ -233,7 +241,7 @@ func (c *core) roomForType(name string) bool {
 	return known || len(c.types) < maxTypes
 }
 
-// kind is the index of a type, which it makes known.
+// kind is the index of a type, which is added if it is new.
 func (c *core) kind(name string) int32 {
 	if k, ok := c.typeOf[name]; ok {
 		return k
@@ -326,7 +334,7 @@ func (j *job) width() int64 {
 	return j.tasks
 }
 
-// order is the place of a job in its line: least first.
+// order is the key of a job in its ready queue: the least comes first.
 func (j *job) order() uint64 { return uint64(j.queue)<<56 | j.ticket }
 
 func (c *core) ticket() uint64 {

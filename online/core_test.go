@@ -221,7 +221,7 @@ func TestNothingGrows(t *testing.T) {
 	}
 	if len(c.jobs) > 8 || len(c.gpus) > 4 || len(c.classes) > 8 || len(c.due) > 8 || len(c.types) != 2 ||
 		cap(c.out) > 64 ||
-		len(c.types[0].line.at) > 8 || len(c.lineAt) > 8 || len(c.vacantJobs) > 8 || len(c.vacantClasses) > 8 {
+		len(c.types[0].ready.at) > 8 || len(c.readyAt) > 8 || len(c.vacantJobs) > 8 || len(c.vacantClasses) > 8 {
 		t.Errorf("%d jobs, %d GPUs, %d classes, %d due, %d types", len(c.jobs), len(c.gpus), len(c.classes),
 			len(c.due), len(c.types))
 	}

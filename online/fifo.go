@@ -2,16 +2,16 @@ package online
 
 import "github.com/hare-sched/hare"
 
-// FIFO serves jobs in the order of their arrival: HLAS with a single queue. No
-// job starts a task while an earlier one could have used the GPU, but later
-// jobs use types that the earlier ones cannot, or that are not gathered for
-// the gang that stands first. It is not for concurrent use.
+// FIFO serves jobs in the order of their arrival: it is HLAS with a single queue. No
+// job starts a task on a GPU that an earlier job could have used, but later jobs use
+// types that the earlier ones cannot use, and types that are not gathered for the
+// first gang. A FIFO is not safe for concurrent use.
 type FIFO struct{ c *core }
 
 var _ Durable = (*FIFO)(nil)
 
-// NewFIFO starts a session on a cluster all of whose GPUs are free; nil is an
-// empty one. Errors are *hare.InvalidError.
+// NewFIFO starts a session on a cluster all of whose GPUs are free; nil means an
+// empty cluster. Errors are *hare.InvalidError.
 func NewFIFO(cluster *hare.Cluster) (*FIFO, error) {
 	c := newCore(params{policy: "fifo", kappa: million})
 	if err := c.addCluster(cluster); err != nil {
@@ -20,7 +20,7 @@ func NewFIFO(cluster *hare.Cluster) (*FIFO, error) {
 	return &FIFO{c}, nil
 }
 
-// RestoreFIFO makes the policy of which snapshot was taken. A torn or altered
+// RestoreFIFO makes the policy that the snapshot was taken of. A torn or altered
 // snapshot is an error.
 func RestoreFIFO(snapshot []byte) (*FIFO, error) {
 	c, err := restore("fifo", snapshot)

@@ -18,8 +18,9 @@ func (c *core) findJob(id string) (int32, *hare.InvalidError) {
 	return none, invalid("/job", "unknown_job", "no job %q runs or waits: it never arrived, or it has ended", id)
 }
 
-// findTask finds the running task that an event names: the GPU that holds it,
-// or, for a relaxed task that has left its GPU, its place in job.syncing.
+// findTask finds the running task that an event names: g is the GPU that runs the
+// task; for a relaxed task that has left its GPU, g is none and at is the index of
+// the task in job.syncing.
 func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidError) {
 	ji, err = c.findJob(e.Job)
 	if err != nil {
@@ -42,9 +43,9 @@ func (c *core) findTask(e *hare.Event) (ji, g int32, at int, err *hare.InvalidEr
 	return
 }
 
-// findHeld is the GPU that holds the task of an event of a job, or none. Tasks
-// mostly end in the order of their starts: the GPU behind the one that was found
-// last and the job's first are tried before the names.
+// findHeld is the GPU that runs the task of an event, or none. Tasks mostly end in
+// the order of their starts, so the GPU that follows the last one found, and the
+// first GPU of the job, are tried before the GPU is looked up by its name.
 func (c *core) findHeld(j *job, ji int32, e *hare.Event) int32 {
 	for _, g := range [...]int32{c.lastFound.next, j.head} {
 		if g >= 0 && int(g) < len(c.gpus) && c.gpus[g].job == ji && c.gpus[g].task == e.Task && !c.gpus[g].ended &&

@@ -2,8 +2,7 @@ package online
 
 import "math"
 
-// execute and wait switch the clocks of a job, whose first task started or
-// last one ended.
+// execute ends the waiting time of a job of which no task ran and one starts.
 func (c *core) execute(ji int32) {
 	j := &c.jobs[ji]
 	if j.queue > 0 {
@@ -15,6 +14,7 @@ func (c *core) execute(ji int32) {
 	}
 }
 
+// wait ends the execution time of a job whose last running task has ended.
 func (c *core) wait(ji int32) {
 	j := &c.jobs[ji]
 	j.executedUs += c.nowUs - j.stateUs
@@ -24,15 +24,16 @@ func (c *core) wait(ji int32) {
 
 // dueUs is when the guard acts on a job that waits in a lower queue.
 func (c *core) dueUs(j *job) int64 {
-	patience := mulDiv(j.executedUs, c.kappa, 1e6) - j.waitedUs
-	if patience > math.MaxInt64-j.stateUs {
+	left := mulDiv(j.executedUs, c.kappa, 1e6) - j.waitedUs
+	if left > math.MaxInt64-j.stateUs {
 		return math.MaxInt64
 	}
-	return j.stateUs + max(patience, 0)
+	return j.stateUs + max(left, 0)
 }
 
-// watch tells the guard of a job that waits. An entry that is too early
-// corrects itself in guard, so that most waits cost nothing here.
+// watch enters a job that waits in the guard's heap. An entry that is there already
+// may be too early; guard corrects such an entry when it is due, so that most waits
+// cost nothing here.
 func (c *core) watch(ji int32) {
 	j := &c.jobs[ji]
 	if j.queue == 0 || j.active > 0 {
@@ -48,8 +49,8 @@ func (c *core) watch(ji int32) {
 	}
 }
 
-// guard returns to the first queue the jobs that have waited long enough at
-// nowUs, in the order in which they fell due.
+// guard returns the jobs that have waited long enough at nowUs to the first queue,
+// in the order in which they fell due.
 func (c *core) guard() {
 	for len(c.due) > 0 && int64(c.due[0].key) <= c.nowUs {
 		x := c.due[0]

@@ -1,49 +1,49 @@
 package online
 
-// item is a job in a heap; least key first, then least tie.
+// item is a job in a heap. The least key comes first; equal keys go by the least tie.
 type item struct {
 	key, tie uint64
 	job      int32
 }
 
-func (a *item) before(b *item) bool {
-	return a.key < b.key || a.key == b.key && a.tie < b.tie
+func (it *item) before(b *item) bool {
+	return it.key < b.key || it.key == b.key && it.tie < b.tie
 }
 
-// jobHeap is a 4-ary heap of jobs that knows where each job is, so that any
-// may be taken out: at[job] is its index here, or −1. Heaps that no job is in
-// twice share one such table.
+// jobHeap is a 4-ary heap of jobs from which any job can be removed: at[job] is the
+// index of the job in the heap, or −1. Heaps may share one table at where no job is
+// in two of them.
 type jobHeap []item
 
-func (h *jobHeap) push(x item, at []int32) {
-	*h = append(*h, x)
-	h.up(len(*h)-1, at)
+func (jh *jobHeap) push(x item, at []int32) {
+	*jh = append(*jh, x)
+	jh.up(len(*jh)-1, at)
 }
 
 // remove takes out the entry at index i.
-func (h *jobHeap) remove(i int, at []int32) {
-	s := *h
+func (jh *jobHeap) remove(i int, at []int32) {
+	s := *jh
 	at[s[i].job] = -1
 	last := len(s) - 1
 	x := s[last]
-	*h = s[:last]
+	*jh = s[:last]
 	if i == last {
 		return
 	}
 	s[i] = x
 	at[x.job] = int32(i)
-	h.fix(i, at)
+	jh.fix(i, at)
 }
 
 // fix restores the order after the entry at index i has changed.
-func (h *jobHeap) fix(i int, at []int32) {
-	if !h.up(i, at) {
-		h.down(i, at)
+func (jh *jobHeap) fix(i int, at []int32) {
+	if !jh.up(i, at) {
+		jh.down(i, at)
 	}
 }
 
-func (h *jobHeap) up(i int, at []int32) bool {
-	s := *h
+func (jh *jobHeap) up(i int, at []int32) bool {
+	s := *jh
 	x := s[i]
 	from := i
 	for i > 0 {
@@ -60,8 +60,8 @@ func (h *jobHeap) up(i int, at []int32) bool {
 	return i != from
 }
 
-func (h *jobHeap) down(i int, at []int32) {
-	s := *h
+func (jh *jobHeap) down(i int, at []int32) {
+	s := *jh
 	x := s[i]
 	for {
 		least := -1

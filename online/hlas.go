@@ -11,21 +11,21 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// HLASConfig holds the parameters of HLAS. The zero value is good.
+// HLASConfig holds the parameters of HLAS. The zero value means the defaults.
 type HLASConfig struct {
-	// Queues is how many there are, at most 16; zero means 2.
+	// Queues is the number of queues, at most 16; zero means 2.
 	Queues int
 	// ThresholdsUs are the attained services after which a job leaves queue
 	// 0, 1, …, in microseconds of a GPU of the job's reference type, ascending
 	// and positive, one less than Queues. Nil means one GPU-hour for the first
 	// queue and ten times as much for each further one.
 	ThresholdsUs []int64
-	// Kappa is the starvation guard's patience: a job in a lower queue that
-	// has waited Kappa times as long as it has executed returns to the first.
-	// Zero means 2; at most a million.
+	// Kappa is the factor of the starvation guard: a job in a lower queue that has
+	// waited Kappa times as long as it has executed returns to the first queue. Kappa
+	// is at most a million; zero means 2.
 	Kappa float64
-	// Reference is the GPU type whose seconds attained service is counted in,
-	// for jobs that may run there. Empty means each job's own fastest type.
+	// Reference is the GPU type in whose seconds attained service is counted, for
+	// jobs that may run on that type. Empty means each job's own fastest type.
 	Reference string
 }
 
@@ -75,11 +75,11 @@ func (cfg HLASConfig) params() (params, error) {
 	return p, nil
 }
 
-// ParseHLASConfig reads parameters from JSON, strictly:
+// ParseHLASConfig reads parameters from JSON, without unknown fields:
 //
 //	{"queues": 2, "thresholds_s": [3600], "kappa": 2, "reference": "V100"}
 //
-// All may be left out; no bytes at all are the defaults. Errors are
+// Every field may be left out; empty input means the defaults. Errors are
 // *hare.InvalidError with a pointer.
 func ParseHLASConfig(raw []byte) (HLASConfig, error) {
 	var form struct {
@@ -107,8 +107,8 @@ func ParseHLASConfig(raw []byte) (HLASConfig, error) {
 	return cfg, err
 }
 
-// DecodeParameters decodes one JSON object without unknown fields; no bytes are {}.
-// Errors are *hare.InvalidError.
+// DecodeParameters decodes one JSON object without unknown fields; empty input means
+// {}. Errors are *hare.InvalidError.
 func DecodeParameters(raw []byte, into any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
@@ -131,30 +131,31 @@ func DecodeParameters(raw []byte, into any) error {
 	return invalid(pointer, "bad_parameters", "%v", err)
 }
 
-// HLAS is heterogeneity-aware least attained service: jobs of unknown length,
-// the least served first, each task on the free GPU that computes it fastest.
-// docs/hlas.md states the algorithm, the guard's bound and its proof.
+// HLAS is heterogeneity-aware least attained service: it serves jobs of unknown
+// length, the least served first, and runs each task on the free GPU that computes
+// the task fastest. docs/hlas.md states the algorithm, the bound of the starvation
+// guard and its proof.
 //
 // A step costs O(types log jobs) for each task that starts or ends, and O(types)
-// more for each class in line while gangs that may mix types wait; jobs of one
+// more for each class of ready jobs while gangs that may mix types wait; jobs of one
 // class have the same types and, for gangs, the same width. A GPU that joins or
-// leaves costs O(types) for each class. It is not for concurrent use.
+// leaves costs O(types) for each class. An HLAS is not safe for concurrent use.
 //
 // The speed of a job on a type with an empty profile is learned from its first
-// four completed tasks there. Until one has completed, its prior is the job's
-// fastest known type scaled by the mean relative speeds of the two types over
-// the profiles given so far with at least two types; a type on which there are
-// none has relative speed 1.
+// four completed tasks there. Until a task has completed there, the speed on the
+// job's fastest known type is scaled by the mean relative speeds of the two types
+// over the profiles given so far with at least two types; a type without any such
+// profile has relative speed 1.
 //
-// After "heterogeneity-aware least attained service" of Hare (IEEE TCC 12(4),
-// 2024), of which name, non-clairvoyance and the claimed gain are published;
-// queues and guard follow Tiresias (NSDI 2019).
+// The policy is named after "heterogeneity-aware least attained service" of Hare
+// (IEEE TCC 12(4), 2024), of which the name, the non-clairvoyance and the claimed
+// gain are published; the queues and the guard follow Tiresias (NSDI 2019).
 type HLAS struct{ c *core }
 
 var _ Durable = (*HLAS)(nil)
 
-// NewHLAS starts a session on a cluster all of whose GPUs are free; nil is an
-// empty one. Errors are *hare.InvalidError.
+// NewHLAS starts a session on a cluster all of whose GPUs are free; nil means an
+// empty cluster. Errors are *hare.InvalidError.
 func NewHLAS(cluster *hare.Cluster, cfg HLASConfig) (*HLAS, error) {
 	p, err := cfg.params()
 	if err != nil {
@@ -167,7 +168,7 @@ func NewHLAS(cluster *hare.Cluster, cfg HLASConfig) (*HLAS, error) {
 	return &HLAS{c}, nil
 }
 
-// RestoreHLAS makes the policy of which snapshot was taken. A torn or altered
+// RestoreHLAS makes the policy that the snapshot was taken of. A torn or altered
 // snapshot is an error.
 func RestoreHLAS(snapshot []byte) (*HLAS, error) {
 	c, err := restore("hlas", snapshot)

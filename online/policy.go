@@ -9,34 +9,34 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Policy schedules one session. The simulator, the service and the executor
-// run the same one.
+// Policy schedules one session. The simulator, the service and the executor run the
+// same policies.
 type Policy interface {
-	// Step applies events in order, all at time nowUs, which is never less
-	// than before, and returns the decisions that they lead to, in the order
-	// in which they were made; the slice is the policy's until the next call.
-	// Event.AtUs and Event.Seq are not looked at. An event that cannot be
-	// true (an unknown job, a task that does not run) is refused with
-	// *RefusedError: those before it are applied and their decisions are
-	// returned; it and those behind it are not applied.
+	// Step applies events in order, all at time nowUs, which never decreases from
+	// call to call, and returns the decisions that the events lead to, in the order
+	// in which they were made. The returned slice is valid until the next call.
+	// Step does not look at Event.AtUs and Event.Seq. An event that cannot be true
+	// (an unknown job, a task that does not run) is refused with *RefusedError: the
+	// events before the refused one are applied and their decisions are returned;
+	// the refused event and the events behind it are not applied.
 	Step(nowUs int64, events []hare.Event) ([]hare.Decision, error)
 }
 
 // Durable is a policy whose state survives a restart.
 type Durable interface {
 	Policy
-	// Adopt applies one event and the decisions that were recorded for it, be
-	// they what this version would decide or not. It fails where they cannot
-	// belong to the state, which is then not to be used any more.
+	// Adopt applies one event and the decisions that were recorded for it, whether
+	// or not this version would decide the same. Adopt fails where the event or the
+	// decisions contradict the state; the policy must not be used afterwards.
 	Adopt(nowUs int64, event hare.Event, decisions []hare.Decision) error
-	// AppendSnapshot appends the whole state. Restore makes a policy of it
-	// that decides as this one does. Same state, same bytes.
+	// AppendSnapshot appends the whole state. A policy that is restored from these
+	// bytes decides as this one does. Equal states give equal bytes.
 	AppendSnapshot(b []byte) []byte
 }
 
 // RefusedError says which event of a step could not be applied, and why.
 type RefusedError struct {
-	Index int // of events
+	Index int // index of the event in the step
 	// Err has a pointer into the event, as "/gpu", a stable code and a remedy.
 	Err *hare.InvalidError
 }

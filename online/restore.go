@@ -9,8 +9,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// reader reads what writer wrote. It remembers its first fault, after which
-// all it returns is zero.
+// reader reads what a writer wrote. It remembers its first error, after which every
+// method returns the zero value.
 type reader struct {
 	b   []byte
 	err error
@@ -70,7 +70,7 @@ func (r *reader) core(policy string) (*core, error) {
 	p.kappa = r.int(math.MaxInt64)
 	p.reference = r.text()
 	if r.err == nil && p.policy != policy {
-		return nil, broken("is one of the policy %q, not of %q", p.policy, policy)
+		return nil, snapshotError("is one of the policy %q, not of %q", p.policy, policy)
 	}
 	c := newCore(params{})
 	c.params = p
@@ -86,7 +86,7 @@ func (r *reader) core(policy string) (*core, error) {
 			break
 		}
 		t := &c.types[c.kind(name)]
-		t.relative, t.relatives = r.int(math.MaxInt64), r.int(math.MaxInt64)
+		t.priorSum, t.priorCount = r.int(math.MaxInt64), r.int(math.MaxInt64)
 	}
 	if k, ok := c.typeOf[p.reference]; ok && p.reference != "" {
 		c.ref = k
@@ -102,7 +102,7 @@ func (r *reader) core(policy string) (*core, error) {
 		c.rebuild()
 		return c, nil
 	}
-	return nil, broken("cannot be read (%v)", r.err)
+	return nil, snapshotError("cannot be read (%v)", r.err)
 }
 
 func (r *reader) gpus(c *core) {
@@ -163,7 +163,7 @@ func (r *reader) job(c *core) {
 	}
 	c.jobOf[j.id] = ji
 	r.tasksOf(c, ji)
-	if r.err == nil && !c.plausible(j) {
+	if r.err == nil && !c.consistent(j) {
 		r.fail("jobs")
 	}
 }
@@ -204,8 +204,8 @@ func (r *reader) tasksOf(c *core, ji int32) {
 	j.active = j.held + int64(len(j.syncing))
 }
 
-// plausible checks that the numbers of a job that was read fit together.
-func (c *core) plausible(j *job) bool {
+// consistent checks that the numbers of a job that was read fit together.
+func (c *core) consistent(j *job) bool {
 	started := j.next - int64(len(j.redo))
 	switch {
 	case j.tasks < 1 || len(j.on) == 0 || j.queue < 0 || j.next < 0 || j.next > j.tasks || j.ended < 0 ||
@@ -230,7 +230,7 @@ func (c *core) plausible(j *job) bool {
 		ended == j.ended && (j.held == 0 || ended < j.tasks) && (!j.mix || j.sync == hare.Gang)
 }
 
-// rebuild derives classes, lines and the guard's heap.
+// rebuild derives the classes, the ready queues and the guard's heap.
 func (c *core) rebuild() {
 	for i := range c.jobs {
 		ji, j := int32(i), &c.jobs[i]

@@ -7,13 +7,13 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// schedule starts whatever can start: the job that stands first in the lines,
-// among those that may use a free GPU, is served until nobody can be. A gang
-// that stands first and does not find enough free GPUs has its cheapest type
-// gathered for it: what is free and becomes free of that type is kept until
-// the gang starts. A type is gathered for one gang at a time, a gang gathers
-// once at a time, and starts elsewhere if it can when its turn comes.
-// O(types log jobs) for each task that starts, but see first.
+// schedule starts whatever can start: it serves the first of the ready jobs that
+// may use a free GPU, until no ready job can be served. For a gang that is first and
+// does not find enough free GPUs, its cheapest type is gathered: the GPUs of that
+// type that are free or become free are kept until the gang starts. A type is
+// gathered for one gang at a time, and a gang gathers one type at a time, or several
+// where it may mix them; a gang that gathers starts on other types if it can when its
+// turn comes. The cost is O(types log jobs) for each task that starts, but see first.
 func (c *core) schedule() {
 	for {
 		ji, set := c.next()
@@ -30,11 +30,11 @@ func (c *core) schedule() {
 	}
 }
 
-// next is the job to serve, and the types on which it can start; none of them
-// where it has to gather first. A gathering gang has the types that are kept
-// for it to itself, but waits its turn for others: were it to pass the jobs
-// before it there, gangs that gather one type and run on another in turns
-// could keep a job that stands first waiting for ever.
+// next is the job to serve and the set of types on which the job can start; the set
+// is empty where types must be gathered for the job first. The types that are
+// gathered for a gang are kept for it alone, but for other types the gang waits its
+// turn: if it passed the jobs before it there, gangs that gather one type and run on
+// another in turns could keep the first job waiting for ever.
 func (c *core) next() (ji int32, set uint64) {
 	for m := c.owned; m != 0; m &= m - 1 {
 		ji := c.types[bits.TrailingZeros64(m)].owner
@@ -64,7 +64,7 @@ func (c *core) next() (ji int32, set uint64) {
 	return ji, 0
 }
 
-// gatherNext does what schedule does until it would start something.
+// gatherNext does what schedule does until schedule would start a task.
 func (c *core) gatherNext() {
 	for {
 		ji, set := c.next()
@@ -75,8 +75,8 @@ func (c *core) gatherNext() {
 	}
 }
 
-// gatherOnly does what schedule does but starts nothing: after recorded
-// decisions it leaves the gatherings as schedule would.
+// gatherOnly does what schedule does but starts no task: after recorded decisions
+// the same types are gathered for the same gangs as after schedule.
 func (c *core) gatherOnly() {
 	open := c.free &^ c.owned
 	for open != 0 {
@@ -86,7 +86,7 @@ func (c *core) gatherOnly() {
 		}
 		j := &c.jobs[ji]
 		if j.sync == hare.Relaxed || c.canStart(j, open) {
-			open &^= j.mask // this version would start it; the record did not
+			open &^= j.mask // this version would start the job; the record did not
 			continue
 		}
 		c.gather(ji)
@@ -94,17 +94,17 @@ func (c *core) gatherOnly() {
 	}
 }
 
-// first is the job that stands first among those in line that may use a GPU
-// of the open types, or none. O(types) unless a mixing gang is in line; then
-// every class that stands before it is looked at, in O(types).
+// first is the first of the ready jobs that may use a GPU of the open types, or
+// none. The cost is O(types) unless a gang that may mix types is ready; then it is
+// O(types) for each class before the one that is found.
 func (c *core) first(open uint64) int32 {
 	best := none
 	bestKey, free := uint64(math.MaxUint64), uint64(0)
 	for m := open; m != 0; m &= m - 1 {
 		t := &c.types[bits.TrailingZeros64(m)]
 		free += uint64(t.free.n)
-		if line := t.line.jobHeap; len(line) > 0 && line[0].key < bestKey {
-			best, bestKey = line[0].job, line[0].key
+		if ready := t.ready.jobHeap; len(ready) > 0 && ready[0].key < bestKey {
+			best, bestKey = ready[0].job, ready[0].key
 		}
 	}
 	if best == none {
@@ -114,14 +114,14 @@ func (c *core) first(open uint64) int32 {
 		best, bestKey = none, math.MaxUint64
 		for m := open; m != 0; m &= m - 1 {
 			t := &c.types[bits.TrailingZeros64(m)]
-			// Behind the first mixing gang nobody may gather this type, and who
-			// is wider than all that is free cannot start.
+			// Behind the first gang that may mix types, no gang may gather this
+			// type, and a gang wider than the number of free GPUs cannot start.
 			mix := uint64(math.MaxUint64)
 			if len(t.mix.jobHeap) > 0 {
 				mix = t.mix.jobHeap[0].key
 			}
-			for i := range t.line.jobHeap {
-				x := &t.line.jobHeap[i]
+			for i := range t.ready.jobHeap {
+				x := &t.ready.jobHeap[i]
 				if x.key < bestKey && (x.tie <= free || x.key <= mix) && c.mayServe(&c.classes[x.job], open) {
 					best, bestKey = x.job, x.key
 				}
@@ -131,24 +131,26 @@ func (c *core) first(open uint64) int32 {
 			return none
 		}
 	}
-	return c.classes[best].line[0].job
+	return c.classes[best].ready[0].job
 }
 
 // mayServe says whether the first job of a class, which fits an open type, can
 // start or gather.
 func (c *core) mayServe(cl *class, open uint64) bool {
-	if cl.width == 0 || c.mixing == 0 || c.canStart(&c.jobs[cl.line[0].job], open) {
+	if cl.width == 0 || c.mixing == 0 || c.canStart(&c.jobs[cl.ready[0].job], open) {
 		return true
 	}
 	set := c.gatherable(cl)
 	return set&open != 0 && (!cl.mix || c.inService(set) >= cl.width)
 }
 
-// gatherable are the types that may be gathered for the first gang of a class:
-// those that nobody gathers. Between mixing gangs and others, only those that
-// no job before it waits for: a mixing gang takes types that are not open, and
-// without this two of them could pass such a type between them for ever, or
-// two others keep a mixing one from ever having all of its types.
+// gatherable is the set of types that may be gathered for the first gang of a class:
+// the types that are gathered for no gang. While gangs that may mix types are ready,
+// a type for which an earlier mixing gang waits is left out as well, and a mixing
+// gang leaves out every type for which any earlier job waits. A mixing gang also
+// gathers types that have no free GPU; without this rule two mixing gangs could pass
+// such a type between them for ever, or two other gangs could keep a mixing one from
+// ever having all of its types.
 func (c *core) gatherable(cl *class) uint64 {
 	set := cl.fits &^ c.owned
 	if c.mixing == 0 {
@@ -158,7 +160,7 @@ func (c *core) gatherable(cl *class) uint64 {
 		k := bits.TrailingZeros64(m)
 		before := c.types[k].mix.jobHeap
 		if cl.mix {
-			before = c.types[k].line.jobHeap
+			before = c.types[k].ready.jobHeap
 		}
 		if len(before) > 0 && before[0].key < cl.listed {
 			set &^= 1 << k
@@ -167,7 +169,7 @@ func (c *core) gatherable(cl *class) uint64 {
 	return set
 }
 
-// inService is how many GPUs of a set of types there are.
+// inService is how many GPUs of a set of types are in service.
 func (c *core) inService(set uint64) int64 {
 	var n int64
 	for m := set & (1<<len(c.types) - 1); m != 0; m &= m - 1 {
@@ -185,13 +187,14 @@ func (c *core) freeOf(set uint64) int64 {
 	return n
 }
 
-// canStart says whether a gang finds its GPUs free on the types of set.
+// canStart says whether the free GPUs of the types of set are enough for a gang.
 func (c *core) canStart(j *job, set uint64) bool {
 	return c.cheapest(j, set, j.tasks, false) != none || j.mix && c.freeOf(j.mask&set) >= j.tasks
 }
 
-// startGang starts the round of a gang, which can start, on free GPUs of one
-// type of set, or of several where it may mix and must, the cheapest first.
+// startGang starts the round of a gang for which canStart holds, on free GPUs of one
+// type of set, or of several where the gang may mix types and must, the cheapest
+// type first.
 func (c *core) startGang(ji int32, set uint64) {
 	j := &c.jobs[ji]
 	k := c.cheapest(j, set, j.tasks, true)
@@ -203,8 +206,9 @@ func (c *core) startGang(ji int32, set uint64) {
 	}
 }
 
-// gather keeps what is and becomes free of a type for a gang: the cheapest of
-// those that have a free one, or every type that it may gather, where it may mix.
+// gather keeps the GPUs of a type that are free or become free for a gang. The type
+// is the cheapest with a free GPU; a gang that may mix types has every gatherable
+// type gathered for it.
 func (c *core) gather(ji int32) {
 	j := &c.jobs[ji]
 	set := c.gatherable(&c.classes[j.class])
@@ -220,7 +224,7 @@ func (c *core) gather(ji int32) {
 	c.owned |= j.owns
 }
 
-// ungather gives up what is gathered for a job.
+// ungather gives the types that are gathered for a job free again.
 func (c *core) ungather(j *job) {
 	for m := j.owns; m != 0; m &= m - 1 {
 		c.types[bits.TrailingZeros64(m)].owner = none
@@ -247,7 +251,7 @@ func (c *core) startTask(ji, g int32) {
 		c.ungather(j)
 		c.leave(ji)
 	}
-	c.say(hare.DecisionStart, j, task, c.gpus[g].name)
+	c.emit(hare.DecisionStart, j, task, c.gpus[g].name)
 }
 
 // restart starts the round of a gang again on the GPUs that it holds.
@@ -263,9 +267,9 @@ func (c *core) restartTask(j *job, g int32) {
 	x := &c.gpus[g]
 	x.task, x.ended, x.sinceUs = j.next, false, c.nowUs
 	j.next++
-	c.say(hare.DecisionStart, j, x.task, x.name)
+	c.emit(hare.DecisionStart, j, x.task, x.name)
 }
 
-func (c *core) say(t hare.DecisionType, j *job, task int64, gpu string) {
+func (c *core) emit(t hare.DecisionType, j *job, task int64, gpu string) {
 	c.out = append(c.out, hare.Decision{Type: t, Job: j.id, Round: j.round, Task: task, GPU: gpu, AtUs: c.nowUs})
 }

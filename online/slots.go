@@ -2,8 +2,9 @@ package online
 
 import "math/bits"
 
-// slotSet is a set of small integers that knows its least: a tree of 64 bits a
-// node, four levels, enough for 2^24. Every operation is O(1).
+// slotSet is a set of small integers that finds its least member: a tree with 64
+// bits in each node and four levels, enough for 2^24 integers. Every operation is
+// O(1).
 type slotSet struct {
 	levels [4][]uint64
 	n      int
@@ -19,7 +20,7 @@ func (s *slotSet) add(i int32) {
 		}
 		w := &s.levels[l][word]
 		if *w |= 1 << (x & 63); *w&(*w-1) != 0 {
-			return // those above know of it
+			return // the node was not empty, so its bit above is set
 		}
 		x = word
 	}

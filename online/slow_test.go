@@ -82,7 +82,7 @@ func (s *slow) name(kind string) {
 	}
 }
 
-func (s *slow) say(t hare.DecisionType, j *slowJob, task int64, gpu string) {
+func (s *slow) emit(t hare.DecisionType, j *slowJob, task int64, gpu string) {
 	s.out = append(s.out, hare.Decision{Type: t, Job: j.ID, Round: j.round, Task: task, GPU: gpu, AtUs: s.now})
 }
 
@@ -104,17 +104,17 @@ func (s *slow) gpu(name string) *slowGPU {
 	return nil
 }
 
-func (j *slowJob) on(kind string) *hare.Profile {
-	for i := range j.On {
-		if j.On[i].Type == kind {
-			return &j.On[i]
+func (sj *slowJob) on(kind string) *hare.Profile {
+	for i := range sj.On {
+		if sj.On[i].Type == kind {
+			return &sj.On[i]
 		}
 	}
 	return nil
 }
 
-func (j *slowJob) count(state int) (n int64) {
-	for _, x := range j.state {
+func (sj *slowJob) count(state int) (n int64) {
+	for _, x := range sj.state {
 		if x == state {
 			n++
 		}
@@ -123,11 +123,11 @@ func (j *slowJob) count(state int) (n int64) {
 }
 
 // known is the time given, or the mean of the first four measured; 0 if neither.
-func (j *slowJob) known(kind string) int64 {
-	if p := j.on(kind); p.ComputeUs > 0 {
+func (sj *slowJob) known(kind string) int64 {
+	if p := sj.on(kind); p.ComputeUs > 0 {
 		return p.ComputeUs
 	}
-	m := j.measured[kind]
+	m := sj.measured[kind]
 	m = m[:min(len(m), 4)]
 	if len(m) == 0 {
 		return 0
@@ -283,7 +283,7 @@ func (s *slow) start(j *slowJob, kind string) {
 			if j.count(0) == 0 {
 				s.drop(j)
 			}
-			s.say(hare.DecisionStart, j, task, g.name)
+			s.emit(hare.DecisionStart, j, task, g.name)
 			return
 		}
 	}
@@ -357,8 +357,8 @@ func (s *slow) schedule() {
 	}
 }
 
-func (j *slowJob) before(o *slowJob) bool {
-	return j.queue < o.queue || j.queue == o.queue && j.ticket < o.ticket
+func (sj *slowJob) before(o *slowJob) bool {
+	return sj.queue < o.queue || sj.queue == o.queue && sj.ticket < o.ticket
 }
 
 // fits says whether j could run on a type if all GPUs were free.
@@ -467,7 +467,7 @@ func (s *slow) endGang(j *slowJob, void, again bool, failed *slowGPU, next int64
 	gpus := s.gang(j)
 	for _, g := range gpus {
 		if void && !g.ended && g != failed {
-			s.say(hare.DecisionWithdraw, j, g.task, g.name)
+			s.emit(hare.DecisionWithdraw, j, g.task, g.name)
 		}
 	}
 	for _, g := range gpus {
@@ -478,7 +478,7 @@ func (s *slow) endGang(j *slowJob, void, again bool, failed *slowGPU, next int64
 	for i, g := range gpus {
 		if again {
 			g.task, g.ended, g.since, j.state[i] = int64(i), false, s.now, 1
-			s.say(hare.DecisionStart, j, g.task, g.name)
+			s.emit(hare.DecisionStart, j, g.task, g.name)
 		} else {
 			g.job = nil
 			j.state[i] = 0
@@ -541,7 +541,7 @@ func (s *slow) step(now int64, e hare.Event) []hare.Decision {
 			s.demote(j)
 			g.job = nil
 		}
-		s.lose(j, e.Task)
+		s.requeue(j, e.Task)
 	case hare.EventJobEnded, hare.EventJobCancelled:
 		s.end(j)
 	case hare.EventGPUJoined:
@@ -582,7 +582,7 @@ func (s *slow) arrive(a *hare.Job) {
 	s.jobs = append(s.jobs, j)
 }
 
-func (s *slow) lose(j *slowJob, task int64) {
+func (s *slow) requeue(j *slowJob, task int64) {
 	j.state[task] = 0
 	if j.count(1)+j.count(2) == 0 {
 		s.rest(j)
@@ -594,11 +594,11 @@ func (s *slow) end(j *slowJob) {
 	for task, x := range j.state {
 		for _, g := range s.gpus {
 			if x == 1 && g.job == j && g.task == int64(task) {
-				s.say(hare.DecisionWithdraw, j, g.task, g.name)
+				s.emit(hare.DecisionWithdraw, j, g.task, g.name)
 			}
 		}
 		if x == 2 {
-			s.say(hare.DecisionWithdraw, j, int64(task), "?") // the test knows where it was
+			s.emit(hare.DecisionWithdraw, j, int64(task), "?") // the test knows where it was
 		}
 	}
 	for _, g := range s.gpus {
@@ -612,11 +612,11 @@ func (s *slow) end(j *slowJob) {
 
 func (s *slow) left(g *slowGPU) {
 	if j := g.job; j != nil && j.Sync == hare.Relaxed {
-		s.say(hare.DecisionWithdraw, j, g.task, g.name)
+		s.emit(hare.DecisionWithdraw, j, g.task, g.name)
 		s.credit(j, g.kind, s.now-g.since)
 		s.demote(j)
 		g.job = nil
-		s.lose(j, g.task)
+		s.requeue(j, g.task)
 	} else if j != nil {
 		s.endGang(j, true, false, nil, j.round)
 	}

@@ -8,27 +8,28 @@ import (
 	"slices"
 )
 
-// snapshotForm begins every snapshot. What follows are varints and strings
-// with their lengths: settings, clock, types, GPUs by slot, jobs by arrival;
-// and the SHA-256 of all before. Heaps and lines are made anew.
+// snapshotForm begins every snapshot. Varints and strings with their lengths follow:
+// the settings, the time, the types, the GPUs by slot and the jobs by arrival. The
+// SHA-256 of all that stands before ends the snapshot. Heaps are not stored but
+// rebuilt.
 const snapshotForm = "hare-online/1\n"
 
 type writer struct{ b []byte }
 
-func (w *writer) int(v int64)   { w.b = binary.AppendVarint(w.b, v) }
-func (w *writer) uint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
+func (wr *writer) int(v int64)   { wr.b = binary.AppendVarint(wr.b, v) }
+func (wr *writer) uint(v uint64) { wr.b = binary.AppendUvarint(wr.b, v) }
 
-func (w *writer) bool(v bool) {
+func (wr *writer) bool(v bool) {
 	if v {
-		w.b = append(w.b, 1)
+		wr.b = append(wr.b, 1)
 	} else {
-		w.b = append(w.b, 0)
+		wr.b = append(wr.b, 0)
 	}
 }
 
-func (w *writer) text(s string) {
-	w.uint(uint64(len(s)))
-	w.b = append(w.b, s...)
+func (wr *writer) text(s string) {
+	wr.uint(uint64(len(s)))
+	wr.b = append(wr.b, s...)
 }
 
 func (c *core) appendSnapshot(b []byte) []byte {
@@ -47,8 +48,8 @@ func (c *core) appendSnapshot(b []byte) []byte {
 	for i := range c.types {
 		t := &c.types[i]
 		w.text(t.name)
-		w.int(t.relative)
-		w.int(t.relatives)
+		w.int(t.priorSum)
+		w.int(t.priorCount)
 	}
 	w.uint(uint64(len(c.gpuOf)))
 	for i := range c.gpus {
@@ -116,7 +117,8 @@ func (c *core) writeJob(w *writer, j *job) {
 	for g := j.head; g != none; g = c.gpus[g].next {
 		held = append(held, g)
 	}
-	// The order of starts is that of the tasks in a gang, and nothing elsewhere.
+	// In a gang the order of starts is the order of the tasks; for other jobs the
+	// order has no meaning.
 	slices.SortFunc(held, func(a, b int32) int { return cmp.Compare(c.gpus[a].task, c.gpus[b].task) })
 	w.uint(uint64(len(held)))
 	for _, g := range held {
@@ -132,10 +134,10 @@ func (c *core) writeJob(w *writer, j *job) {
 func restore(policy string, snapshot []byte) (*core, error) {
 	n := len(snapshot) - sha256.Size
 	if n < 0 || !bytes.HasPrefix(snapshot, []byte(snapshotForm)) {
-		return nil, broken("is torn, or of another version")
+		return nil, snapshotError("is torn, or of another version")
 	}
 	if sum := checksum(snapshot[:n]); !bytes.Equal(sum[:], snapshot[n:]) {
-		return nil, broken("does not have the checksum that it states: it is torn or was altered")
+		return nil, snapshotError("does not have the checksum that it states: it is torn or was altered")
 	}
 	r := &reader{b: snapshot[len(snapshotForm):n]}
 	c, err := r.core(policy)
@@ -145,7 +147,7 @@ func restore(policy string, snapshot []byte) (*core, error) {
 	return c, nil
 }
 
-func broken(format string, a ...any) error {
+func snapshotError(format string, a ...any) error {
 	return invalid("/snapshot", "bad_snapshot", "the snapshot "+format+": start from an older one and the log "+
 		"behind it", a...)
 }

@@ -8,21 +8,21 @@ import (
 // million is the unit of relative speeds.
 const million = 1_000_000
 
-// learnFrom is how many completed tasks of a job on a type its speed there is
-// learned from, where its profile is empty.
+// learnFrom is the number of completed tasks from which the speed of a job on a type
+// is learned where its profile is empty.
 const learnFrom = 4
 
-// nominalUs stands for the compute time of a job of which nothing is known, on
-// a type of relative speed 1. Only ratios of such times are ever used.
+// nominalUs is taken as the compute time, on a type of relative speed 1, of a job of
+// which no time is known. Only ratios of such times are ever used.
 const nominalUs = million
 
 // prior is the relative speed of a type, in 1e-6 of a job's fastest type: the
 // mean over the profiles given so far, or 1.
-func (t *gpuType) prior() int64 {
-	if t.relatives == 0 {
+func (gt *gpuType) prior() int64 {
+	if gt.priorCount == 0 {
 		return million
 	}
-	return max(t.relative/t.relatives, 1)
+	return max(gt.priorSum/gt.priorCount, 1)
 }
 
 // fastestKnown is the profile with the least known compute time, or nil.
@@ -36,8 +36,8 @@ func (j *job) fastestKnown() *profile {
 	return best
 }
 
-// estimate is the compute time of a task of j under profile p: known, or that
-// of the job's fastest known type scaled by the priors of the two types.
+// estimate is the compute time of a task of j under profile p: the known time, or
+// the time on the job's fastest known type scaled by the priors of the two types.
 func (c *core) estimate(j *job, p *profile) int64 {
 	if p.computeUs > 0 {
 		return p.computeUs
@@ -49,8 +49,8 @@ func (c *core) estimate(j *job, p *profile) int64 {
 	return max(mulDiv(base, from, c.types[p.kind].prior()), 1)
 }
 
-// referenceUs is the compute time of j on its reference type: the configured
-// one where it may run there, else its fastest.
+// referenceUs is the compute time of j on its reference type: the configured type
+// where j may run on that, else the job's fastest type.
 func (c *core) referenceUs(j *job) int64 {
 	least := int64(math.MaxInt64)
 	for i := range j.on {
@@ -64,9 +64,9 @@ func (c *core) referenceUs(j *job) int64 {
 	return least
 }
 
-// credit adds heldUs of a GPU type, n times, to the service of a job, which
-// may fall into a lower queue. It is rounded up, so that whatever takes time
-// counts: a job of very short tasks would else stay in its queue for ever.
+// credit adds heldUs of a GPU type, n times, to the service of a job, which may fall
+// into a lower queue. The service is rounded up, so that whatever takes time counts:
+// a job of very short tasks would otherwise stay in its queue for ever. The cost is
 // O(types of the job).
 func (c *core) credit(ji, kind int32, heldUs, n int64) {
 	j := &c.jobs[ji]
@@ -96,7 +96,7 @@ func addUp(a, b int64) int64 {
 	return a + b
 }
 
-// learn takes the measured compute time of a task into an empty profile.
+// learn adds the measured compute time of a task to a profile that was given empty.
 func (c *core) learn(ji, kind int32, computeUs int64) {
 	if computeUs <= 0 {
 		return
@@ -108,16 +108,16 @@ func (c *core) learn(ji, kind int32, computeUs int64) {
 			continue
 		}
 		c.dirty = true
-		inLine := c.lineAt[ji] >= 0
-		if inLine {
-			c.countWaiting(j, -1)
+		wasReady := c.readyAt[ji] >= 0
+		if wasReady {
+			c.countReady(j, -1)
 		}
 		p.count++
 		p.sumUs = addUp(p.sumUs, computeUs)
 		p.computeUs = p.sumUs / p.count
 		j.setSpeeds()
-		if inLine {
-			c.countWaiting(j, 1)
+		if wasReady {
+			c.countReady(j, 1)
 		}
 	}
 }
@@ -134,8 +134,8 @@ func (j *job) setSpeeds() {
 	}
 }
 
-// observe takes the given profile of a job that arrives into the priors. A
-// profile with one known type says nothing of its speed.
+// observe adds the given profiles of an arriving job to the priors. A job with one
+// known type says nothing about relative speeds.
 func (c *core) observe(j *job) {
 	known := 0
 	for i := range j.on {
@@ -149,18 +149,18 @@ func (c *core) observe(j *job) {
 	for i := range j.on {
 		if p := &j.on[i]; p.given {
 			t := &c.types[p.kind]
-			t.relative += p.speed
-			t.relatives++
+			t.priorSum += p.speed
+			t.priorCount++
 		}
 	}
 }
 
-// cheapest is the type of set on which a task of j computes for the least
-// time, among those with at least need free GPUs, or none. Ties go to the
-// comparative advantage: equal times are equal speeds of this job, so to the
-// type whose mean speed for the jobs in line is least; then to the type named
-// first. Where a type is chosen to gather on, ties go by name alone, because
-// that choice must not depend on which jobs left the line a moment ago.
+// cheapest is the type of set with the least compute time for a task of j, among
+// the types with at least need free GPUs, or none. Ties go by comparative advantage:
+// to the type whose mean speed for the ready jobs is least, and then to the type
+// that was named first. Where the choice is which type to gather, byAdvantage is
+// false and ties go to the type that was named first, because that choice must not
+// depend on which jobs left the ready queue a moment ago.
 func (c *core) cheapest(j *job, set uint64, need int64, byAdvantage bool) int32 {
 	best, bestUs := none, int64(0)
 	for i := range j.on {
@@ -169,20 +169,21 @@ func (c *core) cheapest(j *job, set uint64, need int64, byAdvantage bool) int32 
 			continue
 		}
 		us := c.estimate(j, p)
-		if best == none || us < bestUs || us == bestUs && byAdvantage && c.scarcer(p.kind, best) {
+		if best == none || us < bestUs || us == bestUs && byAdvantage && c.slowerForReady(p.kind, best) {
 			best, bestUs = p.kind, us
 		}
 	}
 	return best
 }
 
-// scarcer says whether the jobs in line are slower on type a than on b, in the mean.
-func (c *core) scarcer(a, b int32) bool {
+// slowerForReady says whether the mean speed of the ready jobs is less on type a than
+// on type b.
+func (c *core) slowerForReady(a, b int32) bool {
 	x, y := &c.types[a], &c.types[b]
-	if x.waiters == 0 || y.waiters == 0 {
+	if x.readyCount == 0 || y.readyCount == 0 {
 		return false
 	}
-	xh, xl := bits.Mul64(uint64(x.waiting), uint64(y.waiters))
-	yh, yl := bits.Mul64(uint64(y.waiting), uint64(x.waiters))
+	xh, xl := bits.Mul64(uint64(x.readySum), uint64(y.readyCount))
+	yh, yl := bits.Mul64(uint64(y.readySum), uint64(x.readyCount))
 	return xh < yh || xh == yh && xl < yl
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Observable is a policy that people can look into. What it returns shares
-// nothing with it.
+// Observable is a policy whose state people can inspect. The returned values share no
+// memory with the policy.
 type Observable interface {
 	// Status is the state as a whole, in O(jobs + types).
 	Status() Status
-	// Explain tells about one active job, false where there is none, in O(jobs).
+	// Explain describes one active job, in O(jobs). It returns false where no active
+	// job has that ID.
 	Explain(job string) (JobStatus, bool)
 }
 
@@ -28,22 +29,22 @@ type Status struct {
 	Policy string `json:"policy"`
 	NowUs  int64  `json:"now_us"`
 	Jobs   int    `json:"jobs"`
-	// WaitingTasks could start now if there were GPUs; RunningTasks hold a GPU
-	// or synchronise.
+	// WaitingTasks counts the tasks that would start now if there were GPUs;
+	// RunningTasks counts those that hold a GPU or synchronise.
 	WaitingTasks int64         `json:"waiting_tasks"`
 	RunningTasks int64         `json:"running_tasks"`
 	Queues       []QueueStatus `json:"queues"`
 	GPUs         []TypeStatus  `json:"gpus"`
 }
 
-// QueueStatus is one queue, the first served first.
+// QueueStatus is one queue; the first queue in a Status is served first.
 type QueueStatus struct {
 	Name string `json:"name"`
 	Jobs int    `json:"jobs"`
-	// Waiting are the jobs of which no task runs.
+	// Waiting counts the jobs of which no task runs.
 	Waiting int `json:"waiting"`
-	// ThresholdUs is the attained service that jobs leave it after, in
-	// reference GPU-microseconds; 0 in the last one.
+	// ThresholdUs is the attained service after which jobs leave the queue, in
+	// reference GPU-microseconds; 0 in the last queue.
 	ThresholdUs int64 `json:"threshold_us,omitempty"`
 }
 
@@ -51,10 +52,12 @@ type QueueStatus struct {
 type TypeStatus struct {
 	Type      string `json:"type"`
 	InService int64  `json:"in_service"`
-	Free      int64  `json:"free"`     // and not gathered
-	Gathered  int64  `json:"gathered"` // free, and kept for GatheredFor
-	Held      int64  `json:"held"`
-	// GatheredFor is the gang that the type is gathered for; empty if none.
+	// Free counts the free GPUs that are kept for no gang, Gathered those that are
+	// kept for the job GatheredFor.
+	Free     int64 `json:"free"`
+	Gathered int64 `json:"gathered"`
+	Held     int64 `json:"held"`
+	// GatheredFor is the gang for which the type is gathered; empty means none.
 	GatheredFor string `json:"gathered_for,omitempty"`
 }
 
@@ -67,33 +70,36 @@ type JobStatus struct {
 	Tasks       int64  `json:"tasks"`
 	TasksReady  int64  `json:"tasks_ready"`
 	TasksActive int64  `json:"tasks_running"`
-	TasksEnded  int64  `json:"tasks_ended"` // of the round
+	TasksEnded  int64  `json:"tasks_ended"` // tasks of the round that have ended
 	ArrivedUs   int64  `json:"arrived_us"`
-	// StartedUs is the first start, −1 before it.
+	// StartedUs is the time of the first start, −1 before it.
 	StartedUs int64  `json:"started_us"`
 	Queue     string `json:"queue"`
-	// AttainedUs is the service in all, in reference GPU-microseconds;
-	// CountedUs that since the clocks were reset, which decides the queue.
+	// AttainedUs is the service since the arrival, in reference GPU-microseconds;
+	// CountedUs is the service since the starvation guard last acted, which decides
+	// the queue.
 	AttainedUs int64 `json:"attained_us"`
 	CountedUs  int64 `json:"counted_us"`
 	ExecutedUs int64 `json:"executed_us"`
 	WaitedUs   int64 `json:"waited_us"`
-	// GuardUs is when the starvation guard acts if the job waits until then, −1
-	// where it has nothing to do.
+	// GuardUs is the time at which the starvation guard acts if the job waits until
+	// then; −1 means that the guard does not apply.
 	GuardUs int64 `json:"guard_us"`
-	// JobsAhead stand before it and may use a type that it may use.
+	// JobsAhead counts the jobs that stand before this one and may use a type that
+	// this one may use.
 	JobsAhead int `json:"jobs_ahead"`
-	// GPUType is where its next task would go were all GPUs free; empty where
-	// none in service can ever do.
-	GPUType string       `json:"gpu_type"`
-	Speeds  []SpeedGuess `json:"speeds"`
-	Why     string       `json:"why"`
+	// GPUType is the type on which the next task would start if all GPUs were free;
+	// empty means that no GPU in service can run it.
+	GPUType string          `json:"gpu_type"`
+	Speeds  []SpeedEstimate `json:"speeds"`
+	Why     string          `json:"why"`
 }
 
-// SpeedGuess is what is believed of a job on a type.
-type SpeedGuess struct {
+// SpeedEstimate is the estimated compute time of a job's task on a type.
+type SpeedEstimate struct {
 	Type string `json:"type"`
-	// ComputeUs is a ratio alone where Source is "prior" throughout.
+	// ComputeUs is a time unless Source is "prior" for every type of the job; then
+	// only the ratios between the types have a meaning.
 	ComputeUs int64  `json:"compute_us"`
 	Source    string `json:"source"` // "given", "measured" or "prior"
 }
@@ -198,7 +204,7 @@ func (c *core) explain(id string) (JobStatus, bool) {
 	}
 	for i := range j.on {
 		p := &j.on[i]
-		g := SpeedGuess{c.types[p.kind].name, c.estimate(j, p), "prior"}
+		g := SpeedEstimate{c.types[p.kind].name, c.estimate(j, p), "prior"}
 		if p.given {
 			g.Source = "given"
 		} else if p.count > 0 {
@@ -206,14 +212,14 @@ func (c *core) explain(id string) (JobStatus, bool) {
 		}
 		s.Speeds = append(s.Speeds, g)
 	}
-	s.GPUType = c.wouldTake(j)
+	s.GPUType = c.preferredType(j)
 	s.Why = c.why(j, &s)
 	return s, true
 }
 
-// wouldTake is the type that j computes fastest on among those with enough
+// preferredType is the type on which j computes fastest among those with enough
 // GPUs in service.
-func (c *core) wouldTake(j *job) string {
+func (c *core) preferredType(j *job) string {
 	best := none
 	var bestUs int64
 	for m := c.classes[j.class].fits; m != 0; m &= m - 1 {
@@ -235,8 +241,8 @@ func (c *core) wouldTake(j *job) string {
 	return c.types[best].name
 }
 
-// why says in one or two sentences why a job stands where it does and what
-// would change that.
+// why says in one or two sentences why a job runs or waits and what would let it
+// start.
 func (c *core) why(j *job, s *JobStatus) string {
 	total := c.inService(j.mask)
 	switch {
@@ -269,7 +275,7 @@ func (c *core) why(j *job, s *JobStatus) string {
 	return text + " It moves up as they are served; a GPU that joins or a job that ends would let it start earlier."
 }
 
-// count is a number with the words that go with it.
+// count writes a number with one in the singular, with more otherwise.
 func count(n int64, one, more string) string {
 	if n == 1 {
 		return "1 " + one

@@ -62,7 +62,7 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 		TasksReady: j.ready(), TasksActive: j.active, TasksEnded: j.ended, ArrivedUs: j.arrivedUs,
 		StartedUs: j.startedUs,
 		Queue:     l.queueName(j.queue), ExecutedUs: j.executedUs, WaitedUs: j.waitedUs, GuardUs: -1,
-		Speeds: []online.SpeedGuess{},
+		Speeds: []online.SpeedEstimate{},
 	}
 	total := j.totalUs
 	if j.active > 0 {
@@ -83,7 +83,7 @@ func (l *ListScheduler) Explain(id string) (online.JobStatus, bool) {
 	}
 	for _, m := range j.modes {
 		if m.durationUs > 0 {
-			s.Speeds = append(s.Speeds, online.SpeedGuess{Type: l.types[m.gpuType], ComputeUs: m.computeUs,
+			s.Speeds = append(s.Speeds, online.SpeedEstimate{Type: l.types[m.gpuType], ComputeUs: m.computeUs,
 				Source: "given"})
 		}
 	}

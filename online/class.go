@@ -10,39 +10,40 @@ type classKey struct {
 	mix   bool
 }
 
-// class is the line of the jobs of one key.
+// class is the ready queue of the jobs of one key: a heap of the jobs that have
+// tasks to start.
 type class struct {
 	classKey
 	fits   uint64 // types with enough GPUs in service, together where they may mix
-	jobs   int    // active, in line or not
-	line   jobHeap
-	listed uint64 // the order of its first job in the lines of types; 0: not in them
+	jobs   int    // active jobs, in the ready queue or not
+	ready  jobHeap
+	listed uint64 // the key of the class in the ready queues of types; 0: it is in none
 }
 
-// classHeap is a heap of classes, each with its place, or −1.
+// classHeap is a heap of classes; at is the index of each class in it, or −1.
 type classHeap struct {
 	jobHeap
 	at []int32
 }
 
-// put enters a class, moves it, or takes it out where key is 0.
-func (l *classHeap) put(x int32, key, width uint64) {
-	for int(x) >= len(l.at) {
-		l.at = append(l.at, none)
+// put inserts a class, moves it to its new key, or removes it where key is 0.
+func (ch *classHeap) put(x int32, key, width uint64) {
+	for int(x) >= len(ch.at) {
+		ch.at = append(ch.at, none)
 	}
-	switch i := l.at[x]; {
+	switch i := ch.at[x]; {
 	case key == 0 && i >= 0:
-		l.remove(int(i), l.at)
+		ch.remove(int(i), ch.at)
 	case key == 0:
 	case i < 0:
-		l.push(item{key, width, x}, l.at)
+		ch.push(item{key, width, x}, ch.at)
 	default:
-		l.jobHeap[i].key = key
-		l.fix(int(i), l.at)
+		ch.jobHeap[i].key = key
+		ch.fix(int(i), ch.at)
 	}
 }
 
-// joinClass counts a job under its class, which it makes known.
+// joinClass counts a job under its class, and makes the class if there is none.
 func (c *core) joinClass(ji int32) {
 	j := &c.jobs[ji]
 	key := classKey{j.mask, j.width(), j.mix}
@@ -96,7 +97,8 @@ func (c *core) refit(x int32) {
 	}
 }
 
-// refitAll follows a change of the GPUs in service of a type. O(classes).
+// refitAll refits the classes that name a type, after a change of its GPUs in
+// service. O(classes).
 func (c *core) refitAll(kind int32) {
 	for x := range c.classes {
 		if cl := &c.classes[x]; cl.jobs > 0 && cl.mask>>kind&1 == 1 {
@@ -105,11 +107,11 @@ func (c *core) refitAll(kind int32) {
 	}
 }
 
-// relist tells the lines of types who stands first in a class.
+// relist updates the key of a class in the ready queues of its types.
 func (c *core) relist(x int32) {
 	key := uint64(0)
-	if cl := &c.classes[x]; len(cl.line) > 0 {
-		key = cl.line[0].key
+	if cl := &c.classes[x]; len(cl.ready) > 0 {
+		key = cl.ready[0].key
 	}
 	c.list(x, key)
 }
@@ -122,61 +124,63 @@ func (c *core) list(x int32, key uint64) {
 	cl.listed = key
 	for m := cl.fits; m != 0; m &= m - 1 {
 		t := &c.types[bits.TrailingZeros64(m)]
-		t.line.put(x, key, uint64(cl.width))
+		t.ready.put(x, key, uint64(cl.width))
 		if cl.mix {
 			t.mix.put(x, key, uint64(cl.width))
 		}
 	}
 }
 
-// enter puts a job that has ready tasks in line.
+// enter puts a job that has ready tasks into the ready queue of its class.
 func (c *core) enter(ji int32) {
-	if c.lineAt[ji] >= 0 {
+	if c.readyAt[ji] >= 0 {
 		return
 	}
 	j := &c.jobs[ji]
 	cl := &c.classes[j.class]
-	if len(cl.line) == 0 && cl.mix {
+	if len(cl.ready) == 0 && cl.mix {
 		c.mixing++
 	}
-	cl.line.push(item{key: j.order(), job: ji}, c.lineAt)
+	cl.ready.push(item{key: j.order(), job: ji}, c.readyAt)
 	c.relist(j.class)
-	c.countWaiting(j, 1)
+	c.countReady(j, 1)
 }
 
-// leave takes a job out of line.
+// leave takes a job out of the ready queue.
 func (c *core) leave(ji int32) {
-	at := c.lineAt[ji]
+	at := c.readyAt[ji]
 	if at < 0 {
 		return
 	}
 	j := &c.jobs[ji]
 	cl := &c.classes[j.class]
-	cl.line.remove(int(at), c.lineAt)
-	if len(cl.line) == 0 && cl.mix {
+	cl.ready.remove(int(at), c.readyAt)
+	if len(cl.ready) == 0 && cl.mix {
 		c.mixing--
 	}
 	c.relist(j.class)
-	c.countWaiting(j, -1)
+	c.countReady(j, -1)
 }
 
-// reorder follows a change of queue or ticket.
+// reorder moves a job in its ready queue after a change of its queue or ticket.
 func (c *core) reorder(ji int32) {
 	c.dirty = true
-	if at := c.lineAt[ji]; at >= 0 {
+	if at := c.readyAt[ji]; at >= 0 {
 		j := &c.jobs[ji]
-		line := &c.classes[j.class].line
-		(*line)[at].key = j.order()
-		line.fix(int(at), c.lineAt)
+		ready := &c.classes[j.class].ready
+		(*ready)[at].key = j.order()
+		ready.fix(int(at), c.readyAt)
 		c.relist(j.class)
 	}
 }
 
-func (c *core) countWaiting(j *job, by int64) {
+// countReady adds a job to the mean speeds of the ready jobs, or takes it out
+// where by is −1.
+func (c *core) countReady(j *job, by int64) {
 	for i := range j.on {
 		if p := &j.on[i]; p.speed > 0 {
-			c.types[p.kind].waiting += by * p.speed
-			c.types[p.kind].waiters += by
+			c.types[p.kind].readySum += by * p.speed
+			c.types[p.kind].readyCount += by
 		}
 	}
 }
