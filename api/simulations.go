@@ -20,54 +20,20 @@ func (s *server) simulationRoutes(r chi.Router) {
 	r.Post("/v1/simulations", s.handle(s.admit(s.simulate)))
 }
 
-// simulationRunJSON is a run, with its jobs where the request asks for them.
-type simulationRunJSON struct {
-	*study.Run
-	Each []study.Job `json:"each,omitempty"`
-}
-
-func describeRun(r *study.Run, detail string) simulationRunJSON {
-	out := simulationRunJSON{Run: r}
+// describeRun returns the document of a run, with its jobs where the request asks for
+// them.
+func describeRun(r *study.Run, detail string) *simulation.Run {
+	out := r.Run
 	if detail == simulation.DetailJobs {
 		out.Each = r.EachJob()
 	}
-	return out
+	return &out
 }
 
-// simulationAnswerJSON is the answer as one document.
-type simulationAnswerJSON struct {
-	Status string              `json:"status"`
-	Asked  int                 `json:"asked"`
-	Runs   []simulationRunJSON `json:"runs"`
-	simulation.Summary
-}
-
-// simulationLine is one line of the answer as NDJSON: Line names the one other field
-// that is set.
+// simulationLine is one line of the answer as NDJSON.
 type simulationLine struct {
-	Line     string              `json:"line"` // progress, run, summary or error
-	Progress *simulationProgress `json:"progress,omitempty"`
-	Run      *simulationRunJSON  `json:"run,omitempty"`
-	Summary  *simulationSummary  `json:"summary,omitempty"`
-	Error    json.RawMessage     `json:"error,omitempty"`
-}
-
-type simulationProgress struct {
-	Policy   string  `json:"policy"`
-	Seed     uint64  `json:"seed"`
-	NowS     float64 `json:"now_s"`
-	Runs     int     `json:"runs"`
-	RunsDone int     `json:"runs_done"`
-	Jobs     int64   `json:"jobs"`
-	JobsDone int64   `json:"jobs_done"`
-	Events   int64   `json:"events"`
-}
-
-type simulationSummary struct {
-	Status string `json:"status"`
-	Asked  int    `json:"asked"`
-	Runs   int    `json:"runs"`
-	simulation.Summary
+	simulation.Line
+	Error json.RawMessage `json:"error,omitempty"`
 }
 
 // progressEvery is the least time between two lines of progress.
@@ -82,7 +48,7 @@ const progressEvery = time.Second
 //	@Param			body	body	openapi.SimulationRequest	true	"policies, jobs and where they run"
 //	@Accept			json
 //	@Produce		json,application/x-ndjson,application/problem+json
-//	@Success		200	{object}	openapi.Simulation		"the runs; as NDJSON a line each"
+//	@Success		200	{object}	simulation.Answer		"the runs; as NDJSON a line each"
 //	@Success		299	{object}	openapi.SimulationLine	"the form of the lines"
 //	@Failure		400	{object}	openapi.Problem	"not JSON, a name twice, or broken compression"
 //	@Failure		406	{object}	openapi.Problem	"no media type that the client takes"
@@ -114,10 +80,10 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := simulationAnswerJSON{Status: ans.Status, Asked: ans.Asked, Runs: make([]simulationRunJSON, len(ans.Runs)),
+	out := simulation.Answer{Status: ans.Status, Asked: int64(ans.Asked), Runs: make([]simulation.Run, len(ans.Runs)),
 		Summary: ans.Summary}
 	for i := range ans.Runs {
-		out.Runs[i] = describeRun(&ans.Runs[i], doc.Detail)
+		out.Runs[i] = *describeRun(&ans.Runs[i], doc.Detail)
 	}
 	return answerJSON(w, http.StatusOK, out)
 }
@@ -128,20 +94,17 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
 	reported := time.Now()
-	runs := 0
+	runs := int64(0)
 	ended := func(_ int, run *study.Run) error {
 		runs++
-		line := describeRun(run, doc.Detail)
-		return lines.write(simulationLine{Line: "run", Run: &line})
+		return lines.write(simulation.Line{Kind: "run", Run: describeRun(run, doc.Detail)})
 	}
-	progress := func(p study.Progress) {
+	progress := func(p simulation.Progress) {
 		if now := time.Now(); now.Sub(reported) >= progressEvery {
 			reported = now
 			// A disconnected client is noticed when the next run is written, or by the
 			// context.
-			_ = lines.write(simulationLine{Line: "progress", Progress: &simulationProgress{
-				Policy: p.Policy, Seed: p.Seed, NowS: p.NowS, Runs: p.Runs, RunsDone: p.Done, Jobs: p.Jobs, JobsDone: p.JobsDone,
-				Events: p.Events}})
+			_ = lines.write(simulation.Line{Kind: "progress", Progress: &p})
 		}
 	}
 	ans, err := s.simulation(r, req, doc.TimeLimit, ended, progress)
@@ -149,10 +112,10 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 		if !lines.began || r.Context().Err() != nil {
 			return err
 		}
-		return lines.write(simulationLine{Line: "error", Error: s.problemDocument(r, err)})
+		return lines.write(simulationLine{Line: simulation.Line{Kind: "error"}, Error: s.problemDocument(r, err)})
 	}
-	return lines.write(simulationLine{Line: "summary", Summary: &simulationSummary{Status: ans.Status, Asked: ans.Asked,
-		Runs: runs, Summary: ans.Summary}})
+	return lines.write(simulation.Line{Kind: "summary", Summary: &simulation.LastLine{Status: ans.Status,
+		Asked: int64(ans.Asked), Runs: runs, Summary: ans.Summary}})
 }
 
 // readSimulation decodes the document of the request.
@@ -177,7 +140,7 @@ func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simu
 
 // simulation runs a simulation inside a span.
 func (s *server) simulation(r *http.Request, req *study.Request, limit time.Duration,
-	ended func(int, *study.Run) error, progress func(study.Progress)) (*study.Answer, error) {
+	ended func(int, *study.Run) error, progress func(simulation.Progress)) (*study.Answer, error) {
 	ctx, end := s.step(r.Context(), "simulate")
 	ans, err := s.svc.Simulate(ctx, req, limit, ended, progress)
 	end(err)

@@ -31,12 +31,12 @@ func TestSimulate(t *testing.T) {
 		*r.Each[0].EndS > r.MakespanS || len(r.CDF.Share) == 0 {
 		t.Errorf("%+v", r)
 	}
-	lines := client.Simulation{Runs: []client.SimulationRun{}}
+	lines := simulation.Answer{Runs: []simulation.Run{}}
 	for l, err := range c.FollowSimulation(t.Context(), ask) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch l.Line {
+		switch l.Kind {
 		case "run":
 			lines.Runs = append(lines.Runs, *l.Run)
 		case "summary":
@@ -102,7 +102,7 @@ func TestSimulationFailsBehindARun(t *testing.T) {
 	var runs int
 	var last error
 	for l, err := range c.FollowSimulation(t.Context(), ask) {
-		if last = err; err == nil && l.Line == "run" {
+		if last = err; err == nil && l.Kind == "run" {
 			runs++
 		}
 	}

@@ -18,7 +18,6 @@ type form struct {
 	doc    string
 	fields []string          // JSON names in order
 	names  map[string]string // Go name by JSON name
-	embeds []string          // types whose fields are its own
 }
 
 // readForms parses the documents' types, by component name.
@@ -29,14 +28,32 @@ func readForms(files ...string) (map[string]form, error) {
 			return nil, err
 		}
 	}
-	for name, f := range forms {
-		for _, e := range f.embeds { // which stand last
-			f.fields = append(f.fields, forms[e].fields...)
-			maps.Copy(f.names, forms[e].names)
-		}
-		forms[name] = f
+	for name := range forms {
+		forms[name] = withEmbedded(forms, name)
 	}
 	return forms, nil
+}
+
+// embedded marks the name of a type among the fields of a form that has the type's
+// fields in place of it.
+const embedded = "embedded "
+
+// withEmbedded returns a form with the fields of its embedded types.
+func withEmbedded(forms map[string]form, name string) form {
+	f := forms[name]
+	var fields []string
+	for _, field := range f.fields {
+		inner, ok := strings.CutPrefix(field, embedded)
+		if !ok {
+			fields = append(fields, field)
+			continue
+		}
+		e := withEmbedded(forms, inner)
+		fields = append(fields, e.fields...)
+		maps.Copy(f.names, e.names)
+	}
+	f.fields = fields
+	return f
 }
 
 // componentOf is the name that a comment behind a type gives its component, or
@@ -76,7 +93,11 @@ func readFormsOf(file string, forms map[string]form) error {
 			}
 			for _, field := range st.Fields.List {
 				if field.Names == nil {
-					f.embeds = append(f.embeds, field.Type.(*ast.SelectorExpr).Sel.Name)
+					inner, ok := field.Type.(*ast.Ident)
+					if !ok {
+						inner = field.Type.(*ast.SelectorExpr).Sel
+					}
+					f.fields = append(f.fields, embedded+inner.Name)
 					continue
 				}
 				tag, err := strconv.Unquote(field.Tag.Value)

@@ -8,6 +8,7 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/admission"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // SimulationLimits limits simulations that a Service runs: the largest take
@@ -21,7 +22,7 @@ var SimulationLimits = study.Limits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, W
 // and then; either may be nil. Where the limit passes, the answer has the runs
 // that ended before, and no means. Errors are those of Simulate and of the queue.
 func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.Duration,
-	ended func(int, *study.Run) error, progress func(study.Progress)) (ans *study.Answer, err error) {
+	ended func(int, *study.Run) error, progress func(simulation.Progress)) (ans *study.Answer, err error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}

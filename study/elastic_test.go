@@ -33,7 +33,7 @@ func TestSimulateElastic(t *testing.T) {
 			r.UtilizationByType["T4"] != r.Utilization {
 			t.Errorf("%s: %+v; published mean JCT %v s", r.Policy, r, want)
 		}
-		for _, f := range r.Each {
+		for _, f := range r.Figures {
 			if f.Slowdown < 1 {
 				t.Errorf("%s: job %s is %v times as slow as it can be", r.Policy, f.ID, f.Slowdown)
 			}

@@ -40,7 +40,7 @@ var jobColumns = []string{"policy", "seed", "number", "job_id", "weight", "arriv
 	"wait_s", "slowdown", "rho", "preemptions", "counts", "state"}
 
 func (r *Run) jobRow(number int) jobRow {
-	f := &r.Each[number]
+	f := &r.Figures[number]
 	row := jobRow{
 		Policy: r.Policy, Seed: int64(r.Seed), Number: int64(number), JobID: f.ID, Weight: f.Weight, ArrivalS: f.ArrivalS,
 		Preemptions: f.Preemptions, Counts: f.Counts, State: stateOf(f),
@@ -82,7 +82,7 @@ func (r *Report) JobsCSV(w io.Writer) error {
 	n := func(x int64) string { return strconv.FormatInt(x, 10) }
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		for number := range run.Each {
+		for number := range run.Figures {
 			x := run.jobRow(number)
 			if err := c.Write([]string{
 				x.Policy, strconv.FormatUint(run.Seed, 10), n(x.Number), x.JobID, f(&x.Weight), f(&x.ArrivalS), f(x.StartS),
@@ -103,8 +103,8 @@ func (r *Report) JobsParquet(w io.Writer) error {
 	rows := make([]jobRow, 0, 4096)
 	for i := range r.Runs {
 		run := &r.Runs[i]
-		for number := range run.Each {
-			if rows = append(rows, run.jobRow(number)); len(rows) < cap(rows) && number < len(run.Each)-1 {
+		for number := range run.Figures {
+			if rows = append(rows, run.jobRow(number)); len(rows) < cap(rows) && number < len(run.Figures)-1 {
 				continue
 			}
 			if _, err := p.Write(rows); err != nil {
@@ -163,8 +163,8 @@ func (r *Report) SummaryParquet(w io.Writer) error {
 	for i := range r.Runs {
 		x := &r.Runs[i]
 		row := summaryRow{
-			Policy: x.Policy, Engine: string(x.Engine), Knows: string(x.Knows), Seed: int64(x.Seed), Jobs: int64(x.Jobs),
-			Dropped:  int64(x.Dropped),
+			Policy: x.Policy, Engine: x.Engine, Knows: x.Knows, Seed: int64(x.Seed), Jobs: x.Jobs,
+			Dropped:  x.Dropped,
 			MeanJCTS: x.MeanJCTS, WeightedMeanJCTS: x.WeightedMeanJCTS, WeightedJCTS: x.WeightedJCTS, P50JCTS: x.P50JCTS,
 			P90JCTS: x.P90JCTS, P99JCTS: x.P99JCTS,
 			MeanWaitS: x.MeanWaitS, P99WaitS: x.P99WaitS, MeanSlowdown: x.MeanSlowdown, P99Slowdown: x.P99Slowdown,
@@ -214,8 +214,8 @@ func (r *Report) SummaryCSV(w io.Writer) error {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	for i := range r.Runs {
 		x := &r.Runs[i]
-		row := []string{x.Policy, string(x.Engine), string(x.Knows), strconv.FormatUint(x.Seed, 10), strconv.Itoa(x.Jobs),
-			strconv.Itoa(x.Dropped)}
+		row := []string{x.Policy, x.Engine, x.Knows, strconv.FormatUint(x.Seed, 10), strconv.FormatInt(x.Jobs, 10),
+			strconv.FormatInt(x.Dropped, 10)}
 		for _, f := range figures {
 			row = append(row, number(f.of(x)))
 		}

@@ -41,7 +41,7 @@ func TestTables(t *testing.T) {
 	}
 	want := 0
 	for i := range rep.Runs {
-		want += len(rep.Runs[i].Each)
+		want += len(rep.Runs[i].Figures)
 	}
 	if len(jobs) != want || want < 4*10 {
 		t.Errorf("%d jobs, want %d", len(jobs), want)

@@ -43,7 +43,7 @@ var figures = []figure{
 func meansOf(runs []Run, repeats int) []simulation.Means {
 	var out []simulation.Means
 	for ; len(runs) >= repeats; runs = runs[repeats:] {
-		m := simulation.Means{Policy: runs[0].Policy, Engine: string(runs[0].Engine), Repeats: int64(repeats),
+		m := simulation.Means{Policy: runs[0].Policy, Engine: runs[0].Engine, Repeats: int64(repeats),
 			Figures: map[string]simulation.MeanInterval{}}
 		values := make([]float64, repeats)
 		for _, f := range figures {

@@ -23,8 +23,8 @@ func (r *Report) CDF(w io.Writer) error {
 			samples = append(samples, plot.Sample{Name: x.Policy})
 		}
 		s := &samples[len(samples)-1]
-		for k := range x.Each {
-			if f := &x.Each[k]; f.Counts && !f.Dropped {
+		for k := range x.Figures {
+			if f := &x.Figures[k]; f.Counts && !f.Dropped {
 				s.Us = append(s.Us, int64(math.Round(f.JCTS*1e6)))
 			}
 		}
@@ -115,7 +115,7 @@ func (r *Report) Page(w io.Writer) error {
 			m = &r.Means[len(data.Rows)]
 			step = int(m.Repeats)
 		}
-		row := pageRow{Policy: x.Policy, Knows: string(x.Knows)}
+		row := pageRow{Policy: x.Policy, Knows: x.Knows}
 		for _, f := range of {
 			row.Cells = append(row.Cells, f(x, m))
 		}

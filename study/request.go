@@ -108,25 +108,13 @@ type Config struct {
 	Timed bool
 	// Progress is called from time to time, from one goroutine at a time. Nil means
 	// that progress is not reported.
-	Progress func(Progress)
+	Progress func(simulation.Progress)
 	// Limits refuses requests that are too large; the zero value limits nothing.
 	Limits Limits
 	// Ended is called when a run has ended with figures, from one goroutine at a time,
 	// with the run's index in the report. Ended must not keep the run. An error of
 	// Ended ends the simulation. Ended may be nil.
 	Ended func(int, *Run) error
-}
-
-// Progress is the progress of a simulation.
-type Progress struct {
-	Policy     string // policy of the run that reports
-	Seed       uint64
-	NowS       float64 // simulated time of the run that reports
-	Runs, Done int     // the number of runs, and of runs that have ended
-	// Jobs counts the jobs of all runs; JobsDone of them have ended.
-	Jobs, JobsDone int64
-	// Events counts, over all runs, the events of tasks and the rounds of leases.
-	Events int64
 }
 
 // Validate finds all faults that can be found before the trace is read. The error

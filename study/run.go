@@ -52,9 +52,9 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	if err := cfg.Limits.checkInput(req, first); err != nil {
 		return nil, err
 	}
-	s.state = Progress{Runs: len(s.infos) * repeats}
-	s.runs = make([]simulatedRun, s.state.Runs)
-	s.state.Jobs = int64(s.state.Runs) * int64(first.jobs())
+	s.state = simulation.Progress{Runs: int64(len(s.infos) * repeats)}
+	s.runs = make([]simulatedRun, len(s.infos)*repeats)
+	s.state.Jobs = s.state.Runs * int64(first.jobs())
 	if err := s.runAll(ctx); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ type series struct {
 	runs   []simulatedRun
 
 	mu    sync.Mutex // guards the fields below
-	state Progress
+	state simulation.Progress
 }
 
 type onceInput struct {
@@ -175,7 +175,8 @@ func (s *series) simulate(ctx context.Context, i int) (err error) {
 		return err
 	}
 	r := &s.runs[i]
-	r.run = Run{Policy: info.Name, Engine: info.Engine, Knows: info.Knows, Seed: s.req.Seed + uint64(repeat)}
+	r.run = Run{Run: simulation.Run{Policy: info.Name, Engine: string(info.Engine), Knows: string(info.Knows),
+		Seed: s.req.Seed + uint64(repeat)}}
 	began := time.Now()
 	var m *sim.Metrics
 	switch info.Engine {
@@ -249,7 +250,7 @@ func (s *series) progress(r *simulatedRun, nowS float64, jobs, events int64, don
 	p.Events += events - r.events
 	r.jobs, r.events = jobs, events
 	if done {
-		p.Done++
+		p.RunsDone++
 	}
 	s.cfg.Progress(*p)
 }
@@ -365,7 +366,7 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.In
 
 // fill copies the figures of m to r.
 func (r *Run) fill(m *sim.Metrics) {
-	r.Jobs, r.Dropped = m.Jobs, m.Dropped
+	r.Jobs, r.Dropped = int64(m.Jobs), int64(m.Dropped)
 	r.MeanJCTS, r.WeightedMeanJCTS, r.WeightedJCTS = m.MeanJCTS, m.WeightedMeanJCTS, m.WeightedJCTS
 	r.P50JCTS, r.P90JCTS, r.P99JCTS = m.P50JCTS, m.P90JCTS, m.P99JCTS
 	r.MeanWaitS, r.P99WaitS, r.MeanSlowdown, r.P99Slowdown = m.MeanWaitS, m.P99WaitS, m.MeanSlowdown, m.P99Slowdown
@@ -377,7 +378,7 @@ func (r *Run) fill(m *sim.Metrics) {
 	for _, u := range m.Use {
 		r.UtilizationByType[u.Type] = u.Use
 	}
-	r.Each = m.Each
+	r.Figures = m.Each
 }
 
 // RunError says that a run failed: its policy made an infeasible decision, or left

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
@@ -54,7 +55,7 @@ func TestSimulateBothEngines(t *testing.T) {
 	for _, r := range rep.Runs {
 		tasks := r.Engine == "task"
 		switch {
-		case r.Jobs != 20, len(r.Each) != 20, len(r.CDF.JCTS) != 20, r.CDF.Share[19] != 1, r.CDF.JCTS[9] != r.P50JCTS:
+		case r.Jobs != 20, len(r.Figures) != 20, len(r.CDF.JCTS) != 20, r.CDF.Share[19] != 1, r.CDF.JCTS[9] != r.P50JCTS:
 			t.Errorf("%+v", r)
 		case r.MeanSlowdown < 1 || r.Jain <= 0 || r.Jain > 1 || r.MeanRho <= 0 || r.WorstRho < r.MeanRho ||
 			r.P99Slowdown < r.MeanSlowdown:
@@ -86,10 +87,10 @@ func TestSimulateIsDeterministic(t *testing.T) {
 	req.Repeat, req.Seed, req.CDF = 3, 7, true
 	want := text(t, simulate(t, req, study.Config{}))
 	for _, parallel := range []int{1, 4, 99} {
-		var last study.Progress
+		var last simulation.Progress
 		calls := 0
-		got := text(t, simulate(t, req, study.Config{Parallel: parallel, Progress: func(p study.Progress) {
-			if p.JobsDone < last.JobsDone || p.Events < last.Events || p.Done < last.Done {
+		got := text(t, simulate(t, req, study.Config{Parallel: parallel, Progress: func(p simulation.Progress) {
+			if p.JobsDone < last.JobsDone || p.Events < last.Events || p.RunsDone < last.RunsDone {
 				t.Errorf("%+v after %+v", p, last)
 			}
 			last = p
@@ -98,7 +99,7 @@ func TestSimulateIsDeterministic(t *testing.T) {
 		if got != want {
 			t.Errorf("%d at a time: another report", parallel)
 		}
-		if last.Done != 12 || last.Runs != 12 || last.Jobs != 240 || last.JobsDone != 240 || calls < 12 {
+		if last.RunsDone != 12 || last.Runs != 12 || last.Jobs != 240 || last.JobsDone != 240 || calls < 12 {
 			t.Errorf("%d calls, the last %+v", calls, last)
 		}
 	}
@@ -207,7 +208,7 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 		On: []hare.Profile{{Type: "V100", ComputeUs: 100e6}}}}
 	req.Instance = wide
 	if r := simulate(t, req, study.Config{}).Runs[0]; r.MeanJCTS != 400 || r.Leases != 2 || r.Dropped+
-		int(r.LostTasks) != 0 {
+		r.LostTasks != 0 {
 		t.Errorf("%+v", r)
 	}
 	// A round that takes longer on K80 than a lease.
@@ -257,7 +258,7 @@ func TestSimulateWindow(t *testing.T) {
 	req.First, req.Last = 2, 5
 	for i, r := range simulate(t, req, study.Config{}).Runs {
 		sum, last := 0.0, 0.0
-		for _, f := range all.Runs[i].Each[2:6] {
+		for _, f := range all.Runs[i].Figures[2:6] {
 			sum, last = sum+f.JCTS, max(last, f.EndS)
 		}
 		if r.Jobs != 4 || math.Abs(r.MeanJCTS-sum/4) > 1e-9 || r.MakespanS != last || r.TotalS >= all.Runs[i].TotalS ||

@@ -158,7 +158,7 @@ func (r *Report) notes() []string {
 		out = append(out, fmt.Sprintf("means of %d repeats, ± half the width of the 95 %% confidence interval",
 			r.Means[0].Repeats))
 	}
-	simplex, dropped := "", 0
+	simplex, dropped := "", int64(0)
 	for i := range r.Runs {
 		x := &r.Runs[i]
 		if x.LP == BuiltInLP && simplex != x.Policy {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -39,24 +38,11 @@ func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *
 		if err != nil {
 			return nil, remoteError(r, "", err)
 		}
-		switch l.Line {
+		switch l.Kind {
 		case "progress":
-			p := l.Progress
-			show(study.Progress{Policy: p.Policy, Seed: uint64(p.Seed), NowS: p.NowS, Runs: int(p.Runs), Done: int(p.RunsDone),
-				Jobs: p.Jobs, JobsDone: p.JobsDone, Events: p.Events})
+			show(*l.Progress)
 		case "run":
-			var line struct {
-				Run struct {
-					study.Run
-					Each []study.Job `json:"each"`
-				} `json:"run"`
-			}
-			if err := json.Unmarshal(l.Data, &line); err != nil {
-				return nil, err
-			}
-			run := line.Run.Run
-			run.SetEachJob(line.Run.Each)
-			rep.Runs = append(rep.Runs, run)
+			rep.Runs = append(rep.Runs, study.RunOf(*l.Run))
 		case "summary":
 			status, asked, rep.Summary = l.Summary.Status, l.Summary.Asked, l.Summary.Summary
 		}

@@ -11,14 +11,15 @@ import (
 
 	"github.com/hare-sched/hare/plot"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/wire"
 )
 
 // simulationProgress rewrites the line of a terminal, ten times a second at most.
-func simulationProgress(l *live, now func() time.Time) func(study.Progress) {
+func simulationProgress(l *live, now func() time.Time) func(simulation.Progress) {
 	start := now()
 	var last time.Time
-	return func(p study.Progress) {
+	return func(p simulation.Progress) {
 		at := now()
 		if at.Sub(last) < 100*time.Millisecond || p.Jobs == 0 {
 			return
@@ -30,7 +31,7 @@ func simulationProgress(l *live, now func() time.Time) func(study.Progress) {
 			left = fmt.Sprintf("%.0f s left", took*float64(p.Jobs-p.JobsDone)/float64(p.JobsDone))
 		}
 		l.text("%s  run %d of %d  %d of %d jobs  day %.1f  %s events/s  %s",
-			p.Policy, min(p.Done+1, p.Runs), p.Runs, p.JobsDone, p.Jobs, p.NowS/86400, thousands(float64(p.Events)/took), left)
+			p.Policy, min(p.RunsDone+1, p.Runs), p.Runs, p.JobsDone, p.Jobs, p.NowS/86400, thousands(float64(p.Events)/took), left)
 	}
 }
 

@@ -1,5 +1,134 @@
 package simulation
 
+// Answer is what came of it. Later versions may add fields.
+type Answer struct {
+	// Status is deadline where the time limit passed: the runs that had ended by then are there.
+	Status string `json:"status" validate:"required" enums:"succeeded,deadline"`
+	// Asked is how many runs were asked for.
+	Asked int64 `json:"asked" validate:"required"`
+	// Runs come by policy as asked for, then seed.
+	Runs []Run `json:"runs" validate:"required"`
+	Summary
+} //	@name	Simulation
+
+// Run is a policy on the jobs, with one seed. Means and percentiles are over the jobs that count and were not dropped; percentiles by nearest rank.
+type Run struct {
+	Policy string `json:"policy" validate:"required"`
+	// Engine is task, which places tasks, lease, which lends GPUs to gangs for a fixed time, or elastic, which changes how many GPUs a job has.
+	Engine string `json:"engine" validate:"required" enums:"task,lease,elastic"`
+	// Knows is what the policy is told beyond the events so far.
+	Knows string `json:"knows" validate:"required"`
+	Seed  uint64 `json:"seed" validate:"required"`
+	// Jobs that count; dropped ones are those that a policy gave up, and no mean counts them.
+	Jobs    int64 `json:"jobs" validate:"required"`
+	Dropped int64 `json:"dropped" validate:"required"`
+	// MeanJCTS is the mean of end − arrival.
+	MeanJCTS         float64 `json:"mean_jct_s" validate:"required"`
+	WeightedMeanJCTS float64 `json:"weighted_mean_jct_s" validate:"required"`
+	// WeightedJCTS is the sum of weight · (end − arrival), in weight-seconds.
+	WeightedJCTS float64 `json:"weighted_jct_s" validate:"required"`
+	P50JCTS      float64 `json:"p50_jct_s" validate:"required"`
+	P90JCTS      float64 `json:"p90_jct_s" validate:"required"`
+	P99JCTS      float64 `json:"p99_jct_s" validate:"required"`
+	// MeanWaitS is the mean of first start − arrival.
+	MeanWaitS float64 `json:"mean_wait_s" validate:"required"`
+	P99WaitS  float64 `json:"p99_wait_s" validate:"required"`
+	// MeanSlowdown is of completion time over that of the job alone on its fastest type.
+	MeanSlowdown float64 `json:"mean_slowdown" validate:"required"`
+	P99Slowdown  float64 `json:"p99_slowdown" validate:"required"`
+	// MeanRho is of finish-time fairness: completion time over that with an equal share of the cluster.
+	MeanRho  float64 `json:"mean_rho" validate:"required"`
+	WorstRho float64 `json:"worst_rho" validate:"required"`
+	// Jain is his index of the slowdowns; 1 where all are alike.
+	Jain float64 `json:"jain" validate:"required"`
+	// TotalS is when the run ended; of leases, to the end of the last one.
+	TotalS float64 `json:"total_duration_s" validate:"required"`
+	// MakespanS is when the last job that counts ended.
+	MakespanS         float64            `json:"makespan_s" validate:"required"`
+	Utilization       float64            `json:"utilization" validate:"required"`
+	UtilizationByType map[string]float64 `json:"utilization_by_type" validate:"required"`
+	// Switches are changes of job on a GPU; switch_gpu_s is what they, and restarts of leases, took.
+	Switches    int64   `json:"switches" validate:"required"`
+	SwitchS     float64 `json:"switch_gpu_s" validate:"required"`
+	Preemptions int64   `json:"preemptions" validate:"required"`
+	// LostTasks and lost_gpu_s are work that GPUs took with them when they left, or that leases were too short for.
+	LostTasks int64 `json:"lost_tasks" validate:"required"`
+	// Failures of tasks.
+	Failures int64   `json:"failures" validate:"required"`
+	LostS    float64 `json:"lost_gpu_s" validate:"required"`
+	// DownS is what faults took out of service.
+	DownS float64 `json:"down_gpu_s" validate:"required"`
+	// Rounds and leases are of policies that lend GPUs.
+	Rounds int64 `json:"rounds,omitempty"`
+	Leases int64 `json:"leases,omitempty"`
+	// Events and tasks are of policies that place tasks.
+	Events int64 `json:"events,omitempty"`
+	Tasks  int64 `json:"tasks,omitempty"`
+	// Verified: the run was recorded and passes the verifier, as all of the task engine do but with stragglers; leases have no schedule.
+	Verified bool `json:"verified" validate:"required"`
+	// LP is the engine of linear programs, of policies that use them.
+	LP string `json:"lp,omitempty"`
+	// CDF is there where it was asked for.
+	CDF *CDF `json:"cdf,omitempty"`
+	// Each job, by number, is there where detail is jobs.
+	Each []Job `json:"each,omitempty"`
+} //	@name	SimulationRun
+
+// CDF is a distribution of completion times: share[i] of the jobs took at most jct_s[i] seconds. It has at most 1,000 points.
+type CDF struct {
+	JCTS  []float64 `json:"jct_s" validate:"required"`
+	Share []float64 `json:"share" validate:"required"`
+} //	@name	SimulationCDF
+
+// Job is one job of a run. What it does not have is null.
+type Job struct {
+	ID          string   `json:"id" validate:"required"`
+	Weight      float64  `json:"weight" validate:"required"`
+	ArrivalS    float64  `json:"arrival_s" validate:"required"`
+	StartS      *float64 `json:"start_s" validate:"required" extensions:"x-nullable"`
+	EndS        *float64 `json:"end_s" validate:"required" extensions:"x-nullable"`
+	JCTS        *float64 `json:"jct_s" validate:"required" extensions:"x-nullable"`
+	WaitS       *float64 `json:"wait_s" validate:"required" extensions:"x-nullable"`
+	Slowdown    *float64 `json:"slowdown" validate:"required" extensions:"x-nullable"`
+	Rho         *float64 `json:"rho" validate:"required" extensions:"x-nullable"`
+	Preemptions int64    `json:"preemptions" validate:"required"`
+	State       string   `json:"state" validate:"required" enums:"ended,dropped,unfinished"`
+	// Counted: it is among the jobs that figures are of.
+	Counted bool `json:"counted" validate:"required"`
+} //	@name	SimulatedJob
+
+// Line is one line of the answer as NDJSON: it has the member that line names.
+type Line struct {
+	Kind     string    `json:"line" validate:"required" enums:"progress,run,summary,error"`
+	Progress *Progress `json:"progress,omitempty"`
+	Run      *Run      `json:"run,omitempty"`
+	Summary  *LastLine `json:"summary,omitempty"`
+}
+
+// Progress is how far a simulation is, all runs together but for its clock.
+type Progress struct {
+	// Policy of the run that has news.
+	Policy string `json:"policy" validate:"required"`
+	Seed   uint64 `json:"seed" validate:"required"`
+	// NowS is on the clock of that run.
+	NowS     float64 `json:"now_s" validate:"required"`
+	Runs     int64   `json:"runs" validate:"required"`
+	RunsDone int64   `json:"runs_done" validate:"required"`
+	Jobs     int64   `json:"jobs" validate:"required"`
+	JobsDone int64   `json:"jobs_done" validate:"required"`
+	// Events of tasks, or rounds of leases.
+	Events int64 `json:"events" validate:"required"`
+} //	@name	SimulationProgress
+
+// LastLine is the last line.
+type LastLine struct {
+	Status string `json:"status" validate:"required" enums:"succeeded,deadline"`
+	Asked  int64  `json:"asked" validate:"required"`
+	// Runs is how many lines of runs came before.
+	Runs int64 `json:"runs" validate:"required"`
+	Summary
+} //	@name	SimulationSummary
+
 // Summary is what a report says beside its runs. Reports, the last lines of answers,
 // the client and the specification have it from here.
 type Summary struct {
