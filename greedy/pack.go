@@ -168,31 +168,31 @@ func newNodePool(m *hare.Model, gpus []int32) *nodePool {
 }
 
 // put makes a GPU free.
-func (p *nodePool) put(g int32, wanted bool) {
-	n := p.nodeOf[g]
-	p.free[g] = true
-	to := p.unwanted
+func (np *nodePool) put(g int32, wanted bool) {
+	n := np.nodeOf[g]
+	np.free[g] = true
+	to := np.unwanted
 	if wanted {
-		to = p.wanted
+		to = np.wanted
 	}
 	to[n] = append(to[n], g)
-	p.add(n, 1)
+	np.add(n, 1)
 }
 
 // remove takes a free GPU. Its entry in the stack of its node is passed over later.
-func (p *nodePool) remove(g int32) {
-	p.free[g] = false
-	p.add(p.nodeOf[g], -1)
+func (np *nodePool) remove(g int32) {
+	np.free[g] = false
+	np.add(np.nodeOf[g], -1)
 }
 
 // take appends at most this many free GPUs of a node to chosen.
-func (p *nodePool) take(n, most int32, chosen []int32) []int32 {
+func (np *nodePool) take(n, most int32, chosen []int32) []int32 {
 	taken := int32(0)
-	for _, stacks := range [][][]int32{p.unwanted, p.wanted} {
+	for _, stacks := range [][][]int32{np.unwanted, np.wanted} {
 		stack := stacks[n]
 		for taken < most && len(stack) > 0 {
-			if g := stack[len(stack)-1]; p.free[g] {
-				p.free[g] = false
+			if g := stack[len(stack)-1]; np.free[g] {
+				np.free[g] = false
 				chosen = append(chosen, g)
 				taken++
 			}
@@ -200,53 +200,53 @@ func (p *nodePool) take(n, most int32, chosen []int32) []int32 {
 		}
 		stacks[n] = stack
 	}
-	p.add(n, -taken)
+	np.add(n, -taken)
 	return chosen
 }
 
 // fitting returns a node with the fewest free GPUs that are at least this many, or else
 // with the most. Of equal ones it is the node that changed last.
-func (p *nodePool) fitting(least int32) int32 {
-	least = min(least, int32(len(p.first)-1))
-	for i := least / 64; int(i) < len(p.filled); i++ {
-		x := p.filled[i]
+func (np *nodePool) fitting(least int32) int32 {
+	least = min(least, int32(len(np.first)-1))
+	for i := least / 64; int(i) < len(np.filled); i++ {
+		x := np.filled[i]
 		if i == least/64 {
 			x &= ^uint64(0) << (least % 64)
 		}
 		if x != 0 {
-			return p.first[i*64+int32(bits.TrailingZeros64(x))]
+			return np.first[i*64+int32(bits.TrailingZeros64(x))]
 		}
 	}
-	for i := len(p.filled) - 1; ; i-- {
-		if x := p.filled[i]; x != 0 {
-			return p.first[i*64+bits.Len64(x)-1]
+	for i := len(np.filled) - 1; ; i-- {
+		if x := np.filled[i]; x != 0 {
+			return np.first[i*64+bits.Len64(x)-1]
 		}
 	}
 }
 
 // add moves a node to the list of the nodes with its new number of free GPUs.
-func (p *nodePool) add(n, change int32) {
-	at := p.count[n]
-	if p.next[n] >= 0 {
-		p.previous[p.next[n]] = p.previous[n]
+func (np *nodePool) add(n, change int32) {
+	at := np.count[n]
+	if np.next[n] >= 0 {
+		np.previous[np.next[n]] = np.previous[n]
 	}
-	if p.previous[n] >= 0 {
-		p.next[p.previous[n]] = p.next[n]
-	} else if p.first[at] = p.next[n]; p.first[at] < 0 {
-		p.filled[at/64] &^= 1 << (at % 64)
+	if np.previous[n] >= 0 {
+		np.next[np.previous[n]] = np.next[n]
+	} else if np.first[at] = np.next[n]; np.first[at] < 0 {
+		np.filled[at/64] &^= 1 << (at % 64)
 	}
-	p.count[n] += change
-	p.total += change
-	p.link(n)
+	np.count[n] += change
+	np.total += change
+	np.link(n)
 }
 
 // link puts a node before the others with its number of free GPUs.
-func (p *nodePool) link(n int32) {
-	at := p.count[n]
-	p.previous[n], p.next[n] = -1, p.first[at]
-	if p.first[at] >= 0 {
-		p.previous[p.first[at]] = n
+func (np *nodePool) link(n int32) {
+	at := np.count[n]
+	np.previous[n], np.next[n] = -1, np.first[at]
+	if np.first[at] >= 0 {
+		np.previous[np.first[at]] = n
 	}
-	p.first[at] = n
-	p.filled[at/64] |= 1 << (at % 64)
+	np.first[at] = n
+	np.filled[at/64] |= 1 << (at % 64)
 }

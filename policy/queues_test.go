@@ -162,11 +162,11 @@ func TestQueues(t *testing.T) {
 
 // run gives the times in the system, extrapolated where there are steps, and
 // says how far they are from the exact ones.
-func (r *queueRow) run(t *testing.T, p play, s *stream) ([]float64, string) {
+func (row *queueRow) run(t *testing.T, p play, s *stream) ([]float64, string) {
 	t.Helper()
-	got := p(t, s, r.stepS)
-	if r.stepS == 0 {
-		exact := r.exact(s)
+	got := p(t, s, row.stepS)
+	if row.stepS == 0 {
+		exact := row.exact(s)
 		worst := 0.0
 		for i := range got {
 			worst = max(worst, math.Abs(got[i]-exact[i]))
@@ -176,14 +176,14 @@ func (r *queueRow) run(t *testing.T, p play, s *stream) ([]float64, string) {
 		}
 		return got, "every job's time as by recursion"
 	}
-	finer := p(t, s, r.stepS/2)
+	finer := p(t, s, row.stepS/2)
 	at, half := average(got), average(finer)
 	for i := range got {
 		got[i] = 2*finer[i] - got[i]
 	}
-	note := fmt.Sprintf("%.1f at %g s, %.1f at %g s", at, r.stepS, half, r.stepS/2)
-	if r.exact != nil {
-		exact := average(r.exact(s))
+	note := fmt.Sprintf("%.1f at %g s, %.1f at %g s", at, row.stepS, half, row.stepS/2)
+	if row.exact != nil {
+		exact := average(row.exact(s))
 		if off := average(got)/exact - 1; math.Abs(off) > 0.01 {
 			t.Errorf("extrapolated mean %.2f s, by recursion %.2f s: %+.2f %%", average(got), exact, 100*off)
 		}

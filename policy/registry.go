@@ -143,23 +143,23 @@ func nearest(name string, names []string) string {
 
 // New makes a fresh policy that lends GPUs, a sim.SharePolicy or a
 // sim.HoldPolicy, or a sim.ElasticPolicy; nil where the engine is Task.
-func (p Info) New(cfg lease.Config) any {
-	switch p.Engine {
+func (info Info) New(cfg lease.Config) any {
+	switch info.Engine {
 	case Lease:
-		return p.lease.New(cfg)
+		return info.lease.New(cfg)
 	case Elastic:
-		return p.elastic.New()
+		return info.elastic.New()
 	}
 	return nil
 }
 
 // NewTask makes a fresh policy of tasks for a simulation of inst, which must be
 // valid.
-func (p Info) NewTask(ctx context.Context, inst *hare.Instance, cfg task.Config) (online.Policy, error) {
-	if p.Engine != Task {
-		return nil, fmt.Errorf("policy %s places no tasks", p.Name)
+func (info Info) NewTask(ctx context.Context, inst *hare.Instance, cfg task.Config) (online.Policy, error) {
+	if info.Engine != Task {
+		return nil, fmt.Errorf("policy %s places no tasks", info.Name)
 	}
-	return p.task.New(ctx, inst, cfg)
+	return info.task.New(ctx, inst, cfg)
 }
 
 // Programs is a Solver for lease.Config and task.Config that goes on in the

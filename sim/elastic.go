@@ -81,27 +81,27 @@ func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs [
 // maxElasticS keeps times exact in float64.
 const maxElasticS = 1 << 52
 
-func (c *ElasticConfig) validate(jobs int) error {
-	if c.IntervalS == 0 {
-		c.IntervalS = 60
+func (ec *ElasticConfig) validate(jobs int) error {
+	if ec.IntervalS == 0 {
+		ec.IntervalS = 60
 	}
-	if c.RestartS == 0 {
-		c.RestartS = 30
+	if ec.RestartS == 0 {
+		ec.RestartS = 30
 	}
-	c.RestartS = max(0, c.RestartS)
-	if c.Last == 0 {
-		c.Last = jobs - 1
+	ec.RestartS = max(0, ec.RestartS)
+	if ec.Last == 0 {
+		ec.Last = jobs - 1
 	}
 	switch {
-	case c.IntervalS < 1 || c.IntervalS > 1e9:
+	case ec.IntervalS < 1 || ec.IntervalS > 1e9:
 		return errors.New("sim: an interval must be from 1 s to 1e9 s")
-	case c.RestartS > 1e9:
+	case ec.RestartS > 1e9:
 		return errors.New("sim: the restart cost must be at most 1e9 s")
-	case !(c.Interference >= 0 && c.Interference < 1): // also NaN
+	case !(ec.Interference >= 0 && ec.Interference < 1): // also NaN
 		return errors.New("sim: interference is a fraction of speed, from 0 to less than 1")
-	case c.First < 0 || c.Last >= jobs || c.First > c.Last:
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", c.First,
-			c.Last, jobs)
+	case ec.First < 0 || ec.Last >= jobs || ec.First > ec.Last:
+		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", ec.First,
+			ec.Last, jobs)
 	}
 	return nil
 }

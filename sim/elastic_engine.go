@@ -64,61 +64,61 @@ func newElasticEngine(name string, cluster ElasticCluster, jobs []ElasticJob, po
 
 // interval runs jobs to the end of the interval, and lets the policy choose for
 // the next one.
-func (e *elasticEngine) interval(ctx context.Context) error {
-	if len(e.present) == 0 && e.arrived < len(e.specs) {
+func (ee *elasticEngine) interval(ctx context.Context) error {
+	if len(ee.present) == 0 && ee.arrived < len(ee.specs) {
 		// No need to stop before the last end of an interval at which nobody is there.
-		if n := int64(math.Ceil(e.specs[e.arrived].ArrivalS))/e.cfg.IntervalS - 1; n*e.cfg.IntervalS > e.nowS {
-			e.nowS = n * e.cfg.IntervalS
+		if n := int64(math.Ceil(ee.specs[ee.arrived].ArrivalS))/ee.cfg.IntervalS - 1; n*ee.cfg.IntervalS > ee.nowS {
+			ee.nowS = n * ee.cfg.IntervalS
 		}
 	}
-	for _, i := range e.present {
-		if err := e.run(i); err != nil {
+	for _, i := range ee.present {
+		if err := ee.run(i); err != nil {
 			return err
 		}
 	}
-	e.nowS += e.cfg.IntervalS
-	if e.nowS > maxElasticS {
-		return fmt.Errorf("%w: policy %s: after 2^52 s", ErrStalled, e.name)
+	ee.nowS += ee.cfg.IntervalS
+	if ee.nowS > maxElasticS {
+		return fmt.Errorf("%w: policy %s: after 2^52 s", ErrStalled, ee.name)
 	}
-	e.present = slices.DeleteFunc(e.present, func(i int32) bool { return e.jobs[i].endS >= 0 })
-	for e.arrived < len(e.specs) && e.specs[e.arrived].ArrivalS <= float64(e.nowS) {
-		e.present = append(e.present, int32(e.arrived))
-		e.arrived++
+	ee.present = slices.DeleteFunc(ee.present, func(i int32) bool { return ee.jobs[i].endS >= 0 })
+	for ee.arrived < len(ee.specs) && ee.specs[ee.arrived].ArrivalS <= float64(ee.nowS) {
+		ee.present = append(ee.present, int32(ee.arrived))
+		ee.arrived++
 	}
-	if len(e.present) == 0 || e.left == 0 {
+	if len(ee.present) == 0 || ee.left == 0 {
 		return nil
 	}
-	e.intervals++
-	return e.allocate(ctx)
+	ee.intervals++
+	return ee.allocate(ctx)
 }
 
 // run is what a job does in an interval.
-func (e *elasticEngine) run(i int32) error {
-	j, spec := &e.jobs[i], &e.specs[i]
+func (ee *elasticEngine) run(i int32) error {
+	j, spec := &ee.jobs[i], &ee.specs[i]
 	if j.gpus == 0 {
 		return nil
 	}
 	slow := 1.0
-	if e.disturbed(j) {
-		slow = 1 - e.cfg.Interference
+	if ee.disturbed(j) {
+		slow = 1 - ee.cfg.Interference
 	}
-	leftS := e.cfg.IntervalS
+	leftS := ee.cfg.IntervalS
 	wait := min(j.restartS, leftS)
 	j.restartS -= wait
 	leftS -= wait
-	e.lostS += float64(wait) * float64(j.gpus)
+	ee.lostS += float64(wait) * float64(j.gpus)
 	for leftS > 0 && j.endS < 0 {
 		if !j.known {
 			var err error
 			if j.gain, j.endProgress, _, err = spec.Training.Epoch(j.batch, j.epoch); err != nil {
-				return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: %w", spec.ID, e.nowS, j.epoch,
+				return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: %w", spec.ID, ee.nowS, j.epoch,
 					j.batch, err)
 			}
 			j.known = true
 		}
 		speed := j.gain / j.stepS * slow
 		if !(speed > 0) { // also NaN
-			return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: its measurements give no progress", spec.ID, e.nowS, j.epoch, j.batch)
+			return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: its measurements give no progress", spec.ID, ee.nowS, j.epoch, j.batch)
 		}
 		if reached := j.progress + float64(speed*float64(leftS)); reached < j.endProgress {
 			j.progress = reached
@@ -130,96 +130,96 @@ func (e *elasticEngine) run(i int32) error {
 		leftS -= took
 		j.known = false
 		if j.epoch++; j.epoch == spec.Epochs {
-			j.endS = e.nowS + e.cfg.IntervalS - leftS
-			if int(i) >= e.cfg.First && int(i) <= e.cfg.Last {
-				e.left--
+			j.endS = ee.nowS + ee.cfg.IntervalS - leftS
+			if int(i) >= ee.cfg.First && int(i) <= ee.cfg.Last {
+				ee.left--
 			}
 		}
 	}
-	heldS := e.cfg.IntervalS
+	heldS := ee.cfg.IntervalS
 	if j.endS >= 0 {
 		heldS -= leftS
 	}
-	e.busyS += float64(heldS) * float64(j.gpus)
+	ee.busyS += float64(heldS) * float64(j.gpus)
 	return nil
 }
 
 // disturbed says that the job spans nodes and shares one with another that does.
-func (e *elasticEngine) disturbed(j *elasticJobState) bool {
-	return len(j.held) > 1 && slices.ContainsFunc(j.held, func(h NodeGPUs) bool { return e.spanning[h.Node] > 1 })
+func (ee *elasticEngine) disturbed(j *elasticJobState) bool {
+	return len(j.held) > 1 && slices.ContainsFunc(j.held, func(h NodeGPUs) bool { return ee.spanning[h.Node] > 1 })
 }
 
 // allocate asks the policy and moves jobs.
-func (e *elasticEngine) allocate(ctx context.Context) error {
-	e.state.NowS = float64(e.nowS)
-	e.state.Jobs = e.state.Jobs[:0]
-	for _, i := range e.present {
-		e.state.Jobs = append(e.state.Jobs, ElasticView{ElasticJob: &e.specs[i], Number: int(i),
-			Epoch: e.jobs[i].epoch, Held: e.jobs[i].held})
+func (ee *elasticEngine) allocate(ctx context.Context) error {
+	ee.state.NowS = float64(ee.nowS)
+	ee.state.Jobs = ee.state.Jobs[:0]
+	for _, i := range ee.present {
+		ee.state.Jobs = append(ee.state.Jobs, ElasticView{ElasticJob: &ee.specs[i], Number: int(i),
+			Epoch: ee.jobs[i].epoch, Held: ee.jobs[i].held})
 	}
-	all, err := e.policy.Allocate(ctx, &e.state)
+	all, err := ee.policy.Allocate(ctx, &ee.state)
 	if err != nil {
-		return fmt.Errorf("sim: policy %s at %d s: %w", e.name, e.nowS, err)
+		return fmt.Errorf("sim: policy %s at %d s: %w", ee.name, ee.nowS, err)
 	}
-	if len(all) != len(e.present) {
-		return fmt.Errorf("sim: policy %s at %d s: it allocates to %d of %d jobs", e.name, e.nowS, len(all),
-			len(e.present))
+	if len(all) != len(ee.present) {
+		return fmt.Errorf("sim: policy %s at %d s: it allocates to %d of %d jobs", ee.name, ee.nowS, len(all),
+			len(ee.present))
 	}
-	clear(e.used)
-	clear(e.spanning)
+	clear(ee.used)
+	clear(ee.spanning)
 	given := 0
-	for n, i := range e.present {
+	for n, i := range ee.present {
 		if given += len(all[n]); len(all[n]) == 0 {
 			all[n] = nil
 		}
-		if err := e.count(i, all[n]); err != nil {
+		if err := ee.count(i, all[n]); err != nil {
 			return err
 		}
-		if !slices.Equal(all[n], e.jobs[i].held) {
-			if err := e.move(i, all[n]); err != nil {
+		if !slices.Equal(all[n], ee.jobs[i].held) {
+			if err := ee.move(i, all[n]); err != nil {
 				return err
 			}
 		}
 	}
-	if given == 0 && e.arrived == len(e.specs) {
-		return fmt.Errorf("%w: policy %s at %d s gives job %.60q nothing on an empty cluster", ErrStalled, e.name,
-			e.nowS, e.specs[e.present[0]].ID)
+	if given == 0 && ee.arrived == len(ee.specs) {
+		return fmt.Errorf("%w: policy %s at %d s gives job %.60q nothing on an empty cluster", ErrStalled, ee.name,
+			ee.nowS, ee.specs[ee.present[0]].ID)
 	}
 	return nil
 }
 
 // count adds up what is given out, and refuses what is not there.
-func (e *elasticEngine) count(i int32, held []NodeGPUs) error {
+func (ee *elasticEngine) count(i int32, held []NodeGPUs) error {
 	for n, h := range held {
 		reason := ""
 		switch {
-		case h.Node < 0 || h.Node >= len(e.used):
+		case h.Node < 0 || h.Node >= len(ee.used):
 			reason = "there is no such node"
 		case h.GPUs < 1:
-			reason = fmt.Sprintf("job %.60q gets %d GPUs there", e.specs[i].ID, h.GPUs)
+			reason = fmt.Sprintf("job %.60q gets %d GPUs there", ee.specs[i].ID, h.GPUs)
 		case slices.ContainsFunc(held[:n], func(o NodeGPUs) bool { return o.Node == h.Node }):
-			reason = fmt.Sprintf("named twice for job %.60q", e.specs[i].ID)
-		case h.GPUs > e.cluster.Nodes[h.Node]-e.used[h.Node]:
-			reason = fmt.Sprintf("job %.60q gets %d GPUs there, %d of %d are left", e.specs[i].ID, h.GPUs,
-				e.cluster.Nodes[h.Node]-e.used[h.Node], e.cluster.Nodes[h.Node])
+			reason = fmt.Sprintf("named twice for job %.60q", ee.specs[i].ID)
+		case h.GPUs > ee.cluster.Nodes[h.Node]-ee.used[h.Node]:
+			reason = fmt.Sprintf("job %.60q gets %d GPUs there, %d of %d are left", ee.specs[i].ID, h.GPUs,
+				ee.cluster.Nodes[h.Node]-ee.used[h.Node], ee.cluster.Nodes[h.Node])
 		}
 		if reason != "" {
-			return &AllocationError{e.name, float64(e.nowS), "of node " + strconv.Itoa(h.Node), reason}
+			return &AllocationError{ee.name, float64(ee.nowS), "of node " + strconv.Itoa(h.Node), reason}
 		}
-		e.used[h.Node] += h.GPUs
+		ee.used[h.Node] += h.GPUs
 		if len(held) > 1 {
-			e.spanning[h.Node]++
+			ee.spanning[h.Node]++
 		}
 	}
 	return nil
 }
 
 // move gives a job other GPUs than it holds, or none.
-func (e *elasticEngine) move(i int32, held []NodeGPUs) error {
-	j, spec := &e.jobs[i], &e.specs[i]
+func (ee *elasticEngine) move(i int32, held []NodeGPUs) error {
+	j, spec := &ee.jobs[i], &ee.specs[i]
 	if j.gpus > 0 {
 		j.preemptions++
-		e.stops++
+		ee.stops++
 	}
 	j.held = slices.Clone(held)
 	j.gpus, j.known = 0, false
@@ -235,18 +235,18 @@ func (e *elasticEngine) move(i int32, held []NodeGPUs) error {
 	j.batch = j.gpus * local * passes
 	stepS, syncS, err := spec.Training.Step(placement, local)
 	if err != nil {
-		return fmt.Errorf("sim: job %.60q at %d s, as policy %s places it: %w", spec.ID, e.nowS, e.name, err)
+		return fmt.Errorf("sim: job %.60q at %d s, as policy %s places it: %w", spec.ID, ee.nowS, ee.name, err)
 	}
 	j.stepS = stepS + float64(float64(stepS-syncS)*float64(passes-1))
 	if !(j.stepS > 0 && j.stepS <= math.MaxFloat64) {
-		return fmt.Errorf("sim: job %.60q at %d s: a step of %v s", spec.ID, e.nowS, j.stepS)
+		return fmt.Errorf("sim: job %.60q at %d s: a step of %v s", spec.ID, ee.nowS, j.stepS)
 	}
 	if j.startS < 0 {
-		j.startS = e.nowS
+		j.startS = ee.nowS
 	} else {
 		j.restarts++
 	}
-	j.restartS = e.cfg.RestartS
-	e.moves++
+	j.restartS = ee.cfg.RestartS
+	ee.moves++
 	return nil
 }

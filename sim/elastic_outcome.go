@@ -41,18 +41,18 @@ type ElasticRecord struct {
 	Preemptions            int64
 }
 
-func (e *elasticEngine) outcome() *ElasticOutcome {
+func (ee *elasticEngine) outcome() *ElasticOutcome {
 	o := &ElasticOutcome{
-		Counted: e.counted, TotalS: float64(e.nowS), Intervals: e.intervals,
-		Starts: e.moves, Preemptions: e.stops, LostS: e.lostS, first: e.cfg.First, last: e.cfg.Last,
+		Counted: ee.counted, TotalS: float64(ee.nowS), Intervals: ee.intervals,
+		Starts: ee.moves, Preemptions: ee.stops, LostS: ee.lostS, first: ee.cfg.First, last: ee.cfg.Last,
 	}
 	var jcts []float64
 	var sum, weighted, weights, waits float64
-	for i := range e.jobs[:e.arrived] {
-		j, spec := &e.jobs[i], &e.specs[i]
+	for i := range ee.jobs[:ee.arrived] {
+		j, spec := &ee.jobs[i], &ee.specs[i]
 		o.Jobs = append(o.Jobs, ElasticRecord{spec.ID, spec.ArrivalS, float64(j.startS), float64(j.endS), j.epoch,
 			j.restarts, j.preemptions})
-		if i < e.cfg.First || i > e.cfg.Last {
+		if i < ee.cfg.First || i > ee.cfg.Last {
 			continue
 		}
 		jct := float64(j.endS) - spec.ArrivalS
@@ -69,10 +69,10 @@ func (e *elasticEngine) outcome() *ElasticOutcome {
 	slices.Sort(jcts)
 	o.P50S, o.P90S, o.P99S = percentile(jcts, .5), percentile(jcts, .9), percentile(jcts, .99)
 	gpus := 0
-	for _, n := range e.cluster.Nodes {
+	for _, n := range ee.cluster.Nodes {
 		gpus += n
 	}
-	o.Utilization = e.busyS / o.TotalS / float64(gpus)
+	o.Utilization = ee.busyS / o.TotalS / float64(gpus)
 	return o
 }
 
@@ -81,10 +81,10 @@ func (e *elasticEngine) outcome() *ElasticOutcome {
 // can be, its work the least GPU-seconds of a width; both without restarts.
 // Widths that were not measured are passed over. O(jobs log jobs), and for each
 // training and batch O(GPUs × epochs) and the look-up of step times.
-func (o *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics {
+func (eo *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics {
 	x := &Metrics{
-		TotalS: o.TotalS, Utilization: o.Utilization, Switches: o.Starts, SwitchS: o.LostS, Preemptions: o.Preemptions,
-		Use: []hare.TypeUse{{Type: c.GPUType, Use: o.Utilization}},
+		TotalS: eo.TotalS, Utilization: eo.Utilization, Switches: eo.Starts, SwitchS: eo.LostS, Preemptions: eo.Preemptions,
+		Use: []hare.TypeUse{{Type: c.GPUType, Use: eo.Utilization}},
 	}
 	type key struct {
 		training    Training
@@ -96,11 +96,11 @@ func (o *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics {
 		gpus += n
 		perNode = max(perNode, n)
 	}
-	for i := range o.Jobs {
-		j, spec := &o.Jobs[i], &jobs[i]
+	for i := range eo.Jobs {
+		j, spec := &eo.Jobs[i], &jobs[i]
 		f := JobFigures{
 			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
-			Preemptions: j.Preemptions, Counts: i >= o.first && i <= o.last, from: j.ArrivalS, until: o.TotalS,
+			Preemptions: j.Preemptions, Counts: i >= eo.first && i <= eo.last, from: j.ArrivalS, until: eo.TotalS,
 		}
 		if j.EndS >= 0 {
 			f.until, f.JCTS = j.EndS, j.EndS-j.ArrivalS

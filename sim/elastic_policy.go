@@ -48,19 +48,19 @@ type Training interface {
 // step can be a little larger than Batch, but not than Limits.Max. On one GPU a
 // batch beyond Limits.Init takes two passes at least, as there is then no other
 // way to estimate the noise of gradients. Source: Pollux's simulator.
-func (j *ElasticJob) Split(gpus int) (local, passes int) {
+func (ej *ElasticJob) Split(gpus int) (local, passes int) {
 	least := 1
-	if gpus == 1 && j.Batch > j.Limits.Init {
+	if gpus == 1 && ej.Batch > ej.Limits.Init {
 		least = 2
 	}
-	return j.SplitPasses(gpus, least)
+	return ej.SplitPasses(gpus, least)
 }
 
 // SplitPasses is Split with at least so many passes.
-func (j *ElasticJob) SplitPasses(gpus, least int) (local, passes int) {
-	local = ceilDiv(j.Batch, gpus)
-	passes = max(least, ceilDiv(local, j.Limits.MaxLocal))
-	return min(ceilDiv(local, passes), j.Limits.Max/(gpus*passes)), passes
+func (ej *ElasticJob) SplitPasses(gpus, least int) (local, passes int) {
+	local = ceilDiv(ej.Batch, gpus)
+	passes = max(least, ceilDiv(local, ej.Limits.MaxLocal))
+	return min(ceilDiv(local, passes), ej.Limits.Max/(gpus*passes)), passes
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -17,7 +17,7 @@ type plain struct {
 	ends  []float64
 }
 
-func (p *plain) Step(placement []int, _ int) (stepS, syncS float64, err error) {
+func (pl *plain) Step(placement []int, _ int) (stepS, syncS float64, err error) {
 	n := 0
 	for _, g := range placement {
 		n += g
@@ -25,11 +25,11 @@ func (p *plain) Step(placement []int, _ int) (stepS, syncS float64, err error) {
 	if n == 13 {
 		return 0, 0, errors.New("13 GPUs were not measured")
 	}
-	return p.stepS(n), p.syncS, nil
+	return pl.stepS(n), pl.syncS, nil
 }
 
-func (p *plain) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, err error) {
-	return float64(batch) / float64(p.init), p.ends[epoch], p.ends[epoch] * float64(p.init) / float64(batch), nil
+func (pl *plain) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, err error) {
+	return float64(batch) / float64(pl.init), pl.ends[epoch], pl.ends[epoch] * float64(pl.init) / float64(batch), nil
 }
 
 func second(int) float64 { return 1 }
@@ -45,11 +45,11 @@ func elasticJob(id string, arrivalS float64, ends ...float64) ElasticJob {
 // script allocates what is written for a time, by job; else as before.
 type script map[float64]map[string][]NodeGPUs
 
-func (p script) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
+func (sc script) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
 	var all [][]NodeGPUs
 	for _, j := range s.Jobs {
 		held := j.Held
-		if given, ok := p[s.NowS][j.ID]; ok {
+		if given, ok := sc[s.NowS][j.ID]; ok {
 			held = given
 		}
 		all = append(all, held)

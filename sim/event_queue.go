@@ -30,20 +30,20 @@ func newOccurrence(atUs int64, k kind, order int64, ref int32) occurrence {
 	return occurrence{atUs, uint64(k)<<orderBits | uint64(order), ref}
 }
 
-func (h *occurrence) kind() kind { return kind(h.place >> orderBits) }
+func (oc *occurrence) kind() kind { return kind(oc.place >> orderBits) }
 
-func (h *occurrence) order() int64 { return int64(h.place & (1<<orderBits - 1)) }
+func (oc *occurrence) order() int64 { return int64(oc.place & (1<<orderBits - 1)) }
 
-func (h *occurrence) before(o *occurrence) bool {
-	return h.atUs < o.atUs || h.atUs == o.atUs && h.place < o.place
+func (oc *occurrence) before(o *occurrence) bool {
+	return oc.atUs < o.atUs || oc.atUs == o.atUs && oc.place < o.place
 }
 
 // eventQueue is a 4-ary heap of happenings, the next one first.
 type eventQueue []occurrence
 
-func (a *eventQueue) push(h occurrence) {
-	*a = append(*a, h)
-	s := *a
+func (q *eventQueue) push(h occurrence) {
+	*q = append(*q, h)
+	s := *q
 	i := len(s) - 1
 	for i > 0 {
 		up := (i - 1) / 4
@@ -56,41 +56,41 @@ func (a *eventQueue) push(h occurrence) {
 	s[i] = h
 }
 
-func (a *eventQueue) pop() occurrence {
-	s := *a
+func (q *eventQueue) pop() occurrence {
+	s := *q
 	first, last := s[0], len(s)-1
 	s[0] = s[last]
-	*a = s[:last]
+	*q = s[:last]
 	if last > 0 {
-		(*a).down(0)
+		(*q).down(0)
 	}
 	return first
 }
 
-func (s eventQueue) down(i int) {
-	h := s[i]
+func (q eventQueue) down(i int) {
+	h := q[i]
 	for {
 		next := 4*i + 1
-		if next >= len(s) {
+		if next >= len(q) {
 			break
 		}
-		for c, end := next+1, min(next+4, len(s)); c < end; c++ {
-			if s[c].before(&s[next]) {
+		for c, end := next+1, min(next+4, len(q)); c < end; c++ {
+			if q[c].before(&q[next]) {
 				next = c
 			}
 		}
-		if !s[next].before(&h) {
+		if !q[next].before(&h) {
 			break
 		}
-		s[i] = s[next]
+		q[i] = q[next]
 		i = next
 	}
-	s[i] = h
+	q[i] = h
 }
 
 // order makes a heap of what has no order.
-func (s eventQueue) order() {
-	for i := (len(s) - 2) / 4; i >= 0 && len(s) > 1; i-- {
-		s.down(i)
+func (q eventQueue) order() {
+	for i := (len(q) - 2) / 4; i >= 0 && len(q) > 1; i-- {
+		q.down(i)
 	}
 }

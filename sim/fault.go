@@ -127,11 +127,11 @@ func windowsText(windows []hare.Window) string {
 	return text
 }
 
-func (r *FaultRate) validate() error {
+func (fr *FaultRate) validate() error {
 	for _, p := range []struct {
 		name         string
 		mean, repair int64
-	}{{"GPU", r.GPUMeanUs, r.GPURepairUs}, {"node", r.NodeMeanUs, r.NodeRepairUs}} {
+	}{{"GPU", fr.GPUMeanUs, fr.GPURepairUs}, {"node", fr.NodeMeanUs, fr.NodeRepairUs}} {
 		if p.mean < 0 || p.repair < 0 || (p.mean == 0) != (p.repair == 0) || max(p.mean, p.repair) > hare.MaxExact {
 			return &hare.InvalidError{Pointer: "/fault_rate", Code: "bad_value",
 				Detail: fmt.Sprintf("a %s fails every %s s for %s s: both must be positive, or both 0", p.name,
@@ -263,4 +263,4 @@ func (e *engine) change(g int32, closed bool, faults int32) error {
 	return nil
 }
 
-func (x *gpu) here() bool { return !x.closed && x.faults == 0 }
+func (g *gpu) here() bool { return !g.closed && g.faults == 0 }

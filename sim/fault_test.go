@@ -34,7 +34,7 @@ func onA(computeUs, syncUs int64) []hare.Profile {
 // steady multiplies all compute by itself.
 type steadily float64
 
-func (s steadily) Draw(*rand.Rand) float64 { return float64(s) }
+func (st steadily) Draw(*rand.Rand) float64 { return float64(st) }
 
 func fifo(t testing.TB, inst *hare.Instance) online.Policy {
 	t.Helper()
@@ -252,9 +252,9 @@ type observer struct {
 	see func(*hare.Event, []hare.Decision) []hare.Decision
 }
 
-func (o *observer) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
-	ds, err := o.Policy.Step(nowUs, events)
-	return o.see(&events[0], slices.Clone(ds)), err
+func (ob *observer) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	ds, err := ob.Policy.Step(nowUs, events)
+	return ob.see(&events[0], slices.Clone(ds)), err
 }
 
 // Rates are what was asked for, and draws of a GPU are the same whatever it does.

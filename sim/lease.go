@@ -61,8 +61,8 @@ type AllocationError struct {
 	Reason string
 }
 
-func (e *AllocationError) Error() string {
-	return fmt.Sprintf("sim: policy %s at %.3f s: GPU %s: %s", e.Policy, e.NowS, e.GPU, e.Reason)
+func (ae *AllocationError) Error() string {
+	return fmt.Sprintf("sim: policy %s at %.3f s: GPU %s: %s", ae.Policy, ae.NowS, ae.GPU, ae.Reason)
 }
 
 // RunLeases plays jobs, in the order of their arrival, to a policy that lends
@@ -121,24 +121,24 @@ func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []Le
 	return e.outcome(), nil
 }
 
-func (c *LeaseConfig) validate(jobs int) error {
-	if c.LeaseS == 0 {
-		c.LeaseS = 360
+func (lc *LeaseConfig) validate(jobs int) error {
+	if lc.LeaseS == 0 {
+		lc.LeaseS = 360
 	}
-	if c.ResetS == 0 {
-		c.ResetS = 1920
+	if lc.ResetS == 0 {
+		lc.ResetS = 1920
 	}
-	if c.Last == 0 {
-		c.Last = jobs - 1
+	if lc.Last == 0 {
+		lc.Last = jobs - 1
 	}
 	switch {
-	case !(c.LeaseS > 0 && c.LeaseS <= 1e9): // also NaN
+	case !(lc.LeaseS > 0 && lc.LeaseS <= 1e9): // also NaN
 		return errors.New("sim: a lease must be longer than 0 and at most 1e9 s")
-	case !(c.RestartS >= 0 && c.RestartS < c.LeaseS):
+	case !(lc.RestartS >= 0 && lc.RestartS < lc.LeaseS):
 		return errors.New("sim: the restart cost must not be negative and must be less than a lease")
-	case c.First < 0 || c.Last >= jobs || c.First > c.Last:
-		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", c.First,
-			c.Last, jobs)
+	case lc.First < 0 || lc.Last >= jobs || lc.First > lc.Last:
+		return fmt.Errorf("sim: jobs %d to %d are not a window of %d jobs, which are numbered from 0", lc.First,
+			lc.Last, jobs)
 	}
 	return nil
 }

@@ -140,120 +140,120 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy a
 }
 
 // round ends the round that runs, lets jobs in, and starts the next round.
-func (e *leaseEngine) round(ctx context.Context) error {
-	waiting := e.arrived < len(e.specs)
-	idle := len(e.running) == 0
+func (le *leaseEngine) round(ctx context.Context) error {
+	waiting := le.arrived < len(le.specs)
+	idle := len(le.running) == 0
 	outs := 0
-	if e.faults != nil {
-		outs = e.faults.total
+	if le.faults != nil {
+		outs = le.faults.total
 	}
 	switch {
 	case !idle:
-		e.nowS = e.ends[0].endS
-		if e.roundEndS >= 0 {
-			e.roundStartS = e.roundEndS
+		le.nowS = le.ends[0].endS
+		if le.roundEndS >= 0 {
+			le.roundStartS = le.roundEndS
 		}
-		e.roundEndS = e.nowS
+		le.roundEndS = le.nowS
 	case waiting && outs == 0:
-		e.nowS = e.specs[e.arrived].ArrivalS
+		le.nowS = le.specs[le.arrived].ArrivalS
 	case outs > 0:
-		if err := e.await(waiting); err != nil {
+		if err := le.await(waiting); err != nil {
 			return err
 		}
 	}
 	if idle && !waiting {
-		e.lastResetS = 0 // shares may be computed at once
+		le.lastResetS = 0 // shares may be computed at once
 	}
-	e.endLeases()
-	for e.arrived < len(e.specs) && e.specs[e.arrived].ArrivalS <= e.nowS {
-		e.arrive()
+	le.endLeases()
+	for le.arrived < len(le.specs) && le.specs[le.arrived].ArrivalS <= le.nowS {
+		le.arrive()
 	}
-	if e.left == 0 {
+	if le.left == 0 {
 		return nil
 	}
-	if e.faults != nil {
-		if e.faults.vain > maxFruitlessFaults*len(e.faults.gpus) {
+	if le.faults != nil {
+		if le.faults.vain > maxFruitlessFaults*len(le.faults.gpus) {
 			return fmt.Errorf("%w: policy %s at %.3f s: faults ended %d leases in a row before a step: let GPUs "+
-				"fail more rarely", ErrStalled, e.name, e.nowS, e.faults.vain)
+				"fail more rarely", ErrStalled, le.name, le.nowS, le.faults.vain)
 		}
-		e.pass()
-		e.state.Out = e.faults.listed
-		outs = e.faults.total
+		le.pass()
+		le.state.Out = le.faults.listed
+		outs = le.faults.total
 	}
-	choose := e.chooseByShares
-	if e.holds != nil {
-		choose = e.chooseHolds
+	choose := le.chooseByShares
+	if le.holds != nil {
+		choose = le.chooseHolds
 	}
 	if err := choose(ctx); err != nil {
 		return err
 	}
-	e.rounds++
-	if len(e.running) == 0 && idle && !waiting && outs == 0 {
-		return e.stalled()
+	le.rounds++
+	if len(le.running) == 0 && idle && !waiting && outs == 0 {
+		return le.stalled()
 	}
-	if e.faults != nil && len(e.running) > 0 {
-		e.faults.idle = 0
+	if le.faults != nil && len(le.running) > 0 {
+		le.faults.idle = 0
 	}
 	return nil
 }
 
 // stalled names a job that waits for ever.
-func (e *leaseEngine) stalled() error {
-	for i := range e.jobs {
-		if !e.jobs[i].over {
-			return fmt.Errorf("%w: policy %s at %.3f s lends job %.60q nothing", ErrStalled, e.name, e.nowS,
-				e.specs[i].ID)
+func (le *leaseEngine) stalled() error {
+	for i := range le.jobs {
+		if !le.jobs[i].over {
+			return fmt.Errorf("%w: policy %s at %.3f s lends job %.60q nothing", ErrStalled, le.name, le.nowS,
+				le.specs[i].ID)
 		}
 	}
 	return nil
 }
 
 // arrive lets the next job in, with the pairs that it can be part of.
-func (e *leaseEngine) arrive() {
-	number := int32(e.arrived)
-	e.arrived++
-	e.changed = true
-	spec := &e.specs[number]
-	slot := e.newUnit(number, none, spec.GPUs)
-	e.jobs[number] = leaseJobState{slot: slot, startS: -1, enteredS: e.nowS}
-	u := &e.units[slot]
+func (le *leaseEngine) arrive() {
+	number := int32(le.arrived)
+	le.arrived++
+	le.changed = true
+	spec := &le.specs[number]
+	slot := le.newUnit(number, none, spec.GPUs)
+	le.jobs[number] = leaseJobState{slot: slot, startS: -1, enteredS: le.nowS}
+	u := &le.units[slot]
 	copy(u.rate, spec.Rate)
 	for k := range u.timeS {
-		u.timeS[k] = e.cfg.LeaseS / 2
+		u.timeS[k] = le.cfg.LeaseS / 2
 	}
-	singles := len(e.order)
-	e.order = append(e.order, slot)
-	if !e.traits.Pairs {
+	singles := len(le.order)
+	le.order = append(le.order, slot)
+	if !le.traits.Pairs {
 		return
 	}
-	for _, other := range e.order[:singles] {
-		a := e.units[other].a
-		if e.units[other].b != none || e.units[other].gpus != spec.GPUs {
+	for _, other := range le.order[:singles] {
+		a := le.units[other].a
+		if le.units[other].b != none || le.units[other].gpus != spec.GPUs {
 			continue
 		}
-		slot := e.newUnit(a, number, spec.GPUs)
-		u := &e.units[slot]
+		slot := le.newUnit(a, number, spec.GPUs)
+		u := &le.units[slot]
 		for k := range u.rate {
-			u.rate[k], u.rateB[k] = e.cfg.PairRates(&e.specs[a], spec, k)
+			u.rate[k], u.rateB[k] = le.cfg.PairRates(&le.specs[a], spec, k)
 		}
-		e.order = append(e.order, slot)
+		le.order = append(le.order, slot)
 	}
 }
 
 // newUnit gives a slot with zeros.
-func (e *leaseEngine) newUnit(a, b int32, gpus int) int32 {
-	n := len(e.cluster.Types)
-	if len(e.vacant) == 0 {
-		e.vacant = append(e.vacant, int32(len(e.units)))
+func (le *leaseEngine) newUnit(a, b int32, gpus int) int32 {
+	n := len(le.cluster.Types)
+	if len(le.vacant) == 0 {
+		le.vacant = append(le.vacant, int32(len(le.units)))
 		all := make([]float64, 5*n)
-		e.units = append(e.units, unit{
+		le.units = append(le.units, unit{
 			timeS: all[:n:n], deficitS: all[n : 2*n : 2*n], share: all[2*n : 3*n : 3*n],
 			rate: all[3*n : 4*n : 4*n], rateB: all[4*n:],
 		})
 	}
-	slot := e.vacant[len(e.vacant)-1]
-	e.vacant = e.vacant[:len(e.vacant)-1]
-	u := &e.units[slot]
+	slot := le.vacant[len(le.vacant)-1]
+	le.vacant = le.vacant[:len(le.vacant)-1]
+	u := &le.units[slot]
 	for _, v := range [][]float64{u.timeS, u.deficitS, u.share, u.rate, u.rateB} {
 		clear(v)
 	}
@@ -262,24 +262,24 @@ func (e *leaseEngine) newUnit(a, b int32, gpus int) int32 {
 }
 
 // endLeases adds up the leases of the round, the last to end first.
-func (e *leaseEngine) endLeases() {
-	gone := e.ended
-	for _, end := range e.ends {
-		e.endLease(&e.running[end.at])
+func (le *leaseEngine) endLeases() {
+	gone := le.ended
+	for _, end := range le.ends {
+		le.endLease(&le.running[end.at])
 	}
-	e.before = e.before[:0]
-	for i := range e.running {
-		if slot := e.running[i].slot; !e.over(slot) {
-			e.before = append(e.before, slot)
+	le.before = le.before[:0]
+	for i := range le.running {
+		if slot := le.running[i].slot; !le.over(slot) {
+			le.before = append(le.before, slot)
 		}
 	}
-	e.stats.chances += int64(len(e.before))
-	e.running, e.ends = e.running[:0], e.ends[:0]
-	if e.ended > gone {
-		e.order = slices.DeleteFunc(e.order, func(slot int32) bool {
-			over := e.over(slot)
+	le.stats.chances += int64(len(le.before))
+	le.running, le.ends = le.running[:0], le.ends[:0]
+	if le.ended > gone {
+		le.order = slices.DeleteFunc(le.order, func(slot int32) bool {
+			over := le.over(slot)
 			if over {
-				e.vacant = append(e.vacant, slot)
+				le.vacant = append(le.vacant, slot)
 			}
 			return over
 		})
@@ -287,49 +287,49 @@ func (e *leaseEngine) endLeases() {
 }
 
 // over says that a job of the unit has ended.
-func (e *leaseEngine) over(slot int32) bool {
-	u := &e.units[slot]
-	return e.jobs[u.a].over || u.b != none && e.jobs[u.b].over
+func (le *leaseEngine) over(slot int32) bool {
+	u := &le.units[slot]
+	return le.jobs[u.a].over || u.b != none && le.jobs[u.b].over
 }
 
-func (e *leaseEngine) endLease(l *lease) {
-	u := &e.units[l.slot]
-	span := l.endS - e.roundStartS
+func (le *leaseEngine) endLease(l *lease) {
+	u := &le.units[l.slot]
+	span := l.endS - le.roundStartS
 	good := span > 0
 	members, n := u.members()
 	for i := range n {
 		good = good && l.steps[i] >= int64(u.gpus)
-		e.jobs[members[i]].latestS = l.endS
+		le.jobs[members[i]].latestS = l.endS
 	}
 	if l.cut {
-		e.endCut(l, span)
+		le.endCut(l, span)
 		return
 	}
-	if e.faults != nil {
-		e.faults.vain = 0
+	if le.faults != nil {
+		le.faults.vain = 0
 	}
 	if !good {
-		e.stats.lost++
-		e.stats.lostS += span * float64(u.gpus)
-		e.changed = true
-		if j := &e.jobs[u.a]; u.b == none {
+		le.stats.lost++
+		le.stats.lostS += span * float64(u.gpus)
+		le.changed = true
+		if j := &le.jobs[u.a]; u.b == none {
 			if j.failures++; j.failures == maxLostLeases {
 				j.dropped = true
-				e.end(u.a)
+				le.end(u.a)
 			}
 		}
 		return
 	}
 	for i, number := range members[:n] {
-		j := &e.jobs[number]
+		j := &le.jobs[number]
 		j.failures = 0
-		if j.stepsRun += l.steps[i]; j.stepsRun >= e.specs[number].Steps {
-			e.end(number)
+		if j.stepsRun += l.steps[i]; j.stepsRun >= le.specs[number].Steps {
+			le.end(number)
 		}
 	}
 	u.timeS[l.kind] += span
-	e.workerS[l.kind] += span
-	e.busyS[l.kind] += span * float64(u.gpus)
+	le.workerS[l.kind] += span
+	le.busyS[l.kind] += span * float64(u.gpus)
 }
 
 // members are the n jobs of a unit.
@@ -340,11 +340,11 @@ func (u *unit) members() (jobs [2]int32, n int) {
 	return [2]int32{u.a, u.b}, 2
 }
 
-func (e *leaseEngine) end(number int32) {
-	e.jobs[number].over = true
-	e.ended++
-	e.changed = true
-	if int(number) >= e.cfg.First && int(number) <= e.cfg.Last {
-		e.left--
+func (le *leaseEngine) end(number int32) {
+	le.jobs[number].over = true
+	le.ended++
+	le.changed = true
+	if int(number) >= le.cfg.First && int(number) <= le.cfg.Last {
+		le.left--
 	}
 }

@@ -108,144 +108,144 @@ func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFault
 }
 
 // draw replaces the drawn outage by the one after it.
-func (o *outages) draw() {
-	fromS := o.drawn.untilS + o.draws.ExpFloat64()*o.rate.MeanS
-	o.drawn = outage{fromS, fromS + o.draws.ExpFloat64()*o.rate.RepairS}
+func (og *outages) draw() {
+	fromS := og.drawn.untilS + og.draws.ExpFloat64()*og.rate.MeanS
+	og.drawn = outage{fromS, fromS + og.draws.ExpFloat64()*og.rate.RepairS}
 }
 
 // next moves now on.
-func (o *outages) next() {
-	o.now = outage{math.Inf(1), math.Inf(-1)}
+func (og *outages) next() {
+	og.now = outage{math.Inf(1), math.Inf(-1)}
 	for {
 		switch {
-		case len(o.listed) > 0 && o.listed[0].fromS <= o.drawn.fromS &&
-			(o.now.fromS > o.now.untilS || o.listed[0].fromS <= o.now.untilS):
-			o.join(o.listed[0])
-			o.listed = o.listed[1:]
-		case o.draws != nil && (o.now.fromS > o.now.untilS || o.drawn.fromS <= o.now.untilS):
-			o.join(o.drawn)
-			o.draw()
+		case len(og.listed) > 0 && og.listed[0].fromS <= og.drawn.fromS &&
+			(og.now.fromS > og.now.untilS || og.listed[0].fromS <= og.now.untilS):
+			og.join(og.listed[0])
+			og.listed = og.listed[1:]
+		case og.draws != nil && (og.now.fromS > og.now.untilS || og.drawn.fromS <= og.now.untilS):
+			og.join(og.drawn)
+			og.draw()
 		default:
-			if o.now.fromS > o.now.untilS {
-				o.now = never
+			if og.now.fromS > og.now.untilS {
+				og.now = never
 			}
 			return
 		}
 	}
 }
 
-func (o *outages) join(x outage) {
-	o.now = outage{min(o.now.fromS, x.fromS), max(o.now.untilS, x.untilS)}
+func (og *outages) join(x outage) {
+	og.now = outage{min(og.now.fromS, x.fromS), max(og.now.untilS, x.untilS)}
 }
 
 // pass finds the GPUs that are out at nowS, and marks them as given out.
-func (e *leaseEngine) pass() {
-	f := e.faults
+func (le *leaseEngine) pass() {
+	f := le.faults
 	clear(f.count)
 	f.total = 0
 	f.listed = f.listed[:0]
 	for g := range f.gpus {
 		o := &f.gpus[g]
-		for o.now.untilS <= e.nowS {
+		for o.now.untilS <= le.nowS {
 			o.downS += o.now.untilS - o.now.fromS
 			o.next()
 		}
-		if f.out[g] = o.now.fromS <= e.nowS; f.out[g] {
-			f.count[e.typeOf(int32(g))]++
+		if f.out[g] = o.now.fromS <= le.nowS; f.out[g] {
+			f.count[le.typeOf(int32(g))]++
 			f.total++
 			f.listed = append(f.listed, int32(g))
-			e.taken[g] = e.rounds + 1
+			le.taken[g] = le.rounds + 1
 		}
 	}
 }
 
 // returnS is when the first GPU that is out returns.
-func (f *leaseFaults) returnS() float64 {
+func (lf *leaseFaults) returnS() float64 {
 	at := math.Inf(1)
-	for g := range f.gpus {
-		if f.out[g] {
-			at = min(at, f.gpus[g].now.untilS)
+	for g := range lf.gpus {
+		if lf.out[g] {
+			at = min(at, lf.gpus[g].now.untilS)
 		}
 	}
 	return at
 }
 
 // cut ends a lease where one of its GPUs leaves before its end.
-func (e *leaseEngine) cut(l *lease, gpus []int32, restartS float64) {
+func (le *leaseEngine) cut(l *lease, gpus []int32, restartS float64) {
 	atS := l.endS
 	for _, g := range gpus {
-		atS = min(atS, e.faults.gpus[g].now.fromS)
+		atS = min(atS, le.faults.gpus[g].now.fromS)
 	}
 	if atS == l.endS {
 		return
 	}
 	l.endS, l.cut = atS, true
-	u := &e.units[l.slot]
+	u := &le.units[l.slot]
 	members, n := u.members()
 	for i, number := range members[:n] {
 		rate := u.rate[l.kind]
 		if i == 1 {
 			rate = u.rateB[l.kind]
 		}
-		if !e.cfg.KeepSteps {
+		if !le.cfg.KeepSteps {
 			l.steps[i] = 0
 		} else {
-			l.steps[i] = min(l.steps[i], whole(&e.specs[number], int64(max(0, rate*(atS-e.nowS-restartS)))))
+			l.steps[i] = min(l.steps[i], whole(&le.specs[number], int64(max(0, rate*(atS-le.nowS-restartS)))))
 		}
 	}
 }
 
 // downS is the time that GPUs of each type were out, up to the end of the run.
-func (e *leaseEngine) downS() []float64 {
-	down := make([]float64, len(e.cluster.Types))
-	for g := range e.faults.gpus {
-		o := &e.faults.gpus[g]
-		for o.now.untilS <= e.nowS {
+func (le *leaseEngine) downS() []float64 {
+	down := make([]float64, len(le.cluster.Types))
+	for g := range le.faults.gpus {
+		o := &le.faults.gpus[g]
+		for o.now.untilS <= le.nowS {
 			o.downS += o.now.untilS - o.now.fromS
 			o.next()
 		}
-		down[e.typeOf(int32(g))] += o.downS + max(0, e.nowS-o.now.fromS)
+		down[le.typeOf(int32(g))] += o.downS + max(0, le.nowS-o.now.fromS)
 	}
 	return down
 }
 
 // await moves time to when a GPU returns or the next job comes, whichever is first.
-func (e *leaseEngine) await(waiting bool) error {
-	at := e.faults.returnS()
+func (le *leaseEngine) await(waiting bool) error {
+	at := le.faults.returnS()
 	if waiting {
-		at = min(at, e.specs[e.arrived].ArrivalS)
+		at = min(at, le.specs[le.arrived].ArrivalS)
 	}
-	if e.faults.idle++; math.IsInf(at, 1) || e.faults.idle > maxIdleFaults*len(e.faults.gpus) {
-		return e.stalled()
+	if le.faults.idle++; math.IsInf(at, 1) || le.faults.idle > maxIdleFaults*len(le.faults.gpus) {
+		return le.stalled()
 	}
-	e.nowS = at
-	if e.roundEndS >= 0 {
-		e.roundEndS = at // nobody received the time in which GPUs were out
+	le.nowS = at
+	if le.roundEndS >= 0 {
+		le.roundEndS = at // nobody received the time in which GPUs were out
 	}
 	return nil
 }
 
 // endCut adds up a lease that a fault ended.
-func (e *leaseEngine) endCut(l *lease, span float64) {
-	u := &e.units[l.slot]
-	e.stats.lost++
-	e.stats.cut++
-	e.faults.vain++
+func (le *leaseEngine) endCut(l *lease, span float64) {
+	u := &le.units[l.slot]
+	le.stats.lost++
+	le.stats.cut++
+	le.faults.vain++
 	u.timeS[l.kind] += span
-	e.workerS[l.kind] += span
-	if !e.cfg.KeepSteps {
-		e.stats.lostS += span * float64(u.gpus)
+	le.workerS[l.kind] += span
+	if !le.cfg.KeepSteps {
+		le.stats.lostS += span * float64(u.gpus)
 		return
 	}
-	e.busyS[l.kind] += span * float64(u.gpus)
+	le.busyS[l.kind] += span * float64(u.gpus)
 	members, n := u.members()
 	for i, number := range members[:n] {
-		j := &e.jobs[number]
+		j := &le.jobs[number]
 		if l.steps[i] > 0 {
-			e.faults.vain = 0
+			le.faults.vain = 0
 		}
-		if j.stepsRun += l.steps[i]; j.stepsRun >= e.specs[number].Steps {
-			e.end(number)
+		if j.stepsRun += l.steps[i]; j.stepsRun >= le.specs[number].Steps {
+			le.end(number)
 		}
 	}
 }

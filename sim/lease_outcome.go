@@ -48,27 +48,27 @@ type LeaseRecord struct {
 	Dropped                bool
 }
 
-func (e *leaseEngine) outcome() *LeaseOutcome {
+func (le *leaseEngine) outcome() *LeaseOutcome {
 	o := &LeaseOutcome{
-		Counted: e.counted, TotalS: e.nowS, Rounds: e.rounds, Leases: e.stats.leases,
-		Lost: e.stats.lost, Cut: e.stats.cut, LostS: e.stats.lostS, SwitchS: e.stats.switchS,
-		Switches:    e.stats.switches,
-		Preemptions: e.stats.preemptions, first: e.cfg.First, last: e.cfg.Last,
+		Counted: le.counted, TotalS: le.nowS, Rounds: le.rounds, Leases: le.stats.leases,
+		Lost: le.stats.lost, Cut: le.stats.cut, LostS: le.stats.lostS, SwitchS: le.stats.switchS,
+		Switches:    le.stats.switches,
+		Preemptions: le.stats.preemptions, first: le.cfg.First, last: le.cfg.Last,
 	}
-	if e.stats.chances > 0 {
-		o.Extended = float64(e.stats.extended) / float64(e.stats.chances)
+	if le.stats.chances > 0 {
+		o.Extended = float64(le.stats.extended) / float64(le.stats.chances)
 	}
 	var jcts []float64
 	var sum, weighted, weights, waits float64
-	for i := range e.jobs[:e.arrived] {
-		j, spec := &e.jobs[i], &e.specs[i]
+	for i := range le.jobs[:le.arrived] {
+		j, spec := &le.jobs[i], &le.specs[i]
 		r := LeaseRecord{spec.ID, spec.ArrivalS, j.startS, -1, j.stepsRun, j.preemptions, j.dropped}
 		if j.over {
 			r.EndS = j.latestS
 		}
 		o.Jobs = append(o.Jobs, r)
 		switch {
-		case i < e.cfg.First || i > e.cfg.Last:
+		case i < le.cfg.First || i > le.cfg.Last:
 		case j.dropped:
 			o.Dropped++
 		default:
@@ -85,24 +85,24 @@ func (e *leaseEngine) outcome() *LeaseOutcome {
 	}
 	slices.Sort(jcts)
 	o.P50S, o.P90S, o.P99S = percentile(jcts, .5), percentile(jcts, .9), percentile(jcts, .99)
-	e.use(o)
+	le.use(o)
 	return o
 }
 
 // use divides the time in leases by the time in service.
-func (e *leaseEngine) use(o *LeaseOutcome) {
-	down := make([]float64, len(e.busyS)) // GPUs that were out, in the mean
-	if e.faults != nil && e.nowS > 0 {
-		for k, downS := range e.downS() {
+func (le *leaseEngine) use(o *LeaseOutcome) {
+	down := make([]float64, len(le.busyS)) // GPUs that were out, in the mean
+	if le.faults != nil && le.nowS > 0 {
+		for k, downS := range le.downS() {
 			o.DownS += downS
-			down[k] = downS / e.nowS
+			down[k] = downS / le.nowS
 		}
 	}
 	gpus := 0.0
-	for k, busyS := range e.busyS {
-		share, n := 0.0, float64(e.cluster.GPUs[k])-down[k]
-		if e.nowS > 0 {
-			share = busyS / e.nowS
+	for k, busyS := range le.busyS {
+		share, n := 0.0, float64(le.cluster.GPUs[k])-down[k]
+		if le.nowS > 0 {
+			share = busyS / le.nowS
 		}
 		use := 0.0
 		if n > 0 {
@@ -121,23 +121,23 @@ func (e *leaseEngine) use(o *LeaseOutcome) {
 // cluster, over the jobs of its window that were not dropped. A job's slowdown
 // and rho are against its steps at its greatest rate on a type wide enough; a
 // lost lease counts as one task. O(jobs log jobs).
-func (o *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
+func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 	x := &Metrics{
-		TotalS: o.TotalS, Utilization: o.Utilization, Switches: o.Switches, SwitchS: o.SwitchS,
-		Preemptions: o.Preemptions,
-		LostTasks:   o.Lost, LostS: o.LostS, DownS: o.DownS,
+		TotalS: lo.TotalS, Utilization: lo.Utilization, Switches: lo.Switches, SwitchS: lo.SwitchS,
+		Preemptions: lo.Preemptions,
+		LostTasks:   lo.Lost, LostS: lo.LostS, DownS: lo.DownS,
 	}
 	gpus := 0.0
 	for k, kind := range c.Types {
-		x.Use = append(x.Use, hare.TypeUse{Type: kind, Use: o.UtilizationByType[k]})
+		x.Use = append(x.Use, hare.TypeUse{Type: kind, Use: lo.UtilizationByType[k]})
 		gpus += float64(c.GPUs[k])
 	}
-	for i := range o.Jobs {
-		j, spec := &o.Jobs[i], &jobs[i]
+	for i := range lo.Jobs {
+		j, spec := &lo.Jobs[i], &jobs[i]
 		f := JobFigures{
 			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
-			Preemptions: j.Preemptions, Dropped: j.Dropped, Counts: i >= o.first &&
-				i <= o.last, from: j.ArrivalS, until: o.TotalS,
+			Preemptions: j.Preemptions, Dropped: j.Dropped, Counts: i >= lo.first &&
+				i <= lo.last, from: j.ArrivalS, until: lo.TotalS,
 		}
 		if j.EndS >= 0 {
 			f.until, f.JCTS = j.EndS, j.EndS-j.ArrivalS

@@ -22,13 +22,13 @@ type sharer struct {
 
 func (sharer) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
-func (p sharer) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
-	if p.calls != nil {
-		*p.calls = append(*p.calls, s.NowS)
+func (sh sharer) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
+	if sh.calls != nil {
+		*sh.calls = append(*sh.calls, s.NowS)
 	}
-	out.Oversubscribed = p.wish
+	out.Oversubscribed = sh.wish
 	for i, j := range s.Jobs {
-		copy(out.Share[i*len(s.Types):], p.share(j.Number))
+		copy(out.Share[i*len(s.Types):], sh.share(j.Number))
 	}
 	return nil
 }

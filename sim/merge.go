@@ -63,37 +63,37 @@ func Merge(inst *hare.Instance, quantumUs int64) *Merged {
 // rounds are runs of lane entries. Tasks, losses and preemptions are of merged
 // rounds. cfg is about merged rounds too: one that fails is lost as a whole, and
 // Network.Bytes are of all that it merges.
-func (m *Merged) Run(ctx context.Context, policy online.Policy, cfg Config) (*Outcome, error) {
-	cfg.runs, cfg.lastRuns = m.runs, m.last
-	o, err := Run(ctx, m.Inst, policy, cfg)
+func (mg *Merged) Run(ctx context.Context, policy online.Policy, cfg Config) (*Outcome, error) {
+	cfg.runs, cfg.lastRuns = mg.runs, mg.last
+	o, err := Run(ctx, mg.Inst, policy, cfg)
 	if err == nil && o.Schedule != nil {
-		o.Schedule = m.expand(o.Schedule)
+		o.Schedule = mg.expand(o.Schedule)
 	}
 	return o, err
 }
 
 // expand writes merged rounds as runs of rounds. O(merged rounds) at worst,
 // O(entries) where they follow each other.
-func (m *Merged) expand(s *hare.Schedule) *hare.Schedule {
-	kinds := gpuTypes(m.orig)
-	slow := m.mixedRounds(s, kinds)
+func (mg *Merged) expand(s *hare.Schedule) *hare.Schedule {
+	kinds := gpuTypes(mg.orig)
+	slow := mg.mixedRounds(s, kinds)
 	out := &hare.Schedule{Jobs: s.Jobs}
 	for i := range s.Lanes {
 		from := &s.Lanes[i]
 		l := lane{}
 		for x := range from.Job {
 			e := from.Entry(x)
-			j, n := &m.orig.Jobs[e.Job], m.runs[e.Job]
+			j, n := &mg.orig.Jobs[e.Job], mg.runs[e.Job]
 			if n == 1 {
 				l.extend(e)
 				continue
 			}
 			d := durationOn(j, kinds[from.GPU])
-			last := e.Round+e.Rounds == m.Inst.Jobs[e.Job].Rounds
+			last := e.Round+e.Rounds == mg.Inst.Jobs[e.Job].Rounds
 			if slow == nil && (e.Rounds == 1 || e.PeriodUs == n*d) { // back to back
 				rounds := e.Rounds * n
 				if last {
-					rounds += m.last[e.Job] - n
+					rounds += mg.last[e.Job] - n
 				}
 				l.extend(hare.Entry{Job: e.Job, Round: e.Round * n, Rounds: rounds, Tasks: 1, PeriodUs: d,
 					StartUs: e.StartUs})
@@ -102,7 +102,7 @@ func (m *Merged) expand(s *hare.Schedule) *hare.Schedule {
 			for r := range e.Rounds {
 				rounds := n
 				if last && r == e.Rounds-1 {
-					rounds = m.last[e.Job]
+					rounds = mg.last[e.Job]
 				}
 				period := max(d, slow[jobRound{e.Job, e.Round + r}])
 				l.extend(hare.Entry{Job: e.Job, Round: (e.Round + r) * n, Rounds: rounds, Tasks: 1, PeriodUs: period,
@@ -121,14 +121,14 @@ type jobRound struct {
 
 // mixedRounds are the longest times of tasks of merged rounds of jobs that mix
 // types, nil where there are none: all tasks of a round wait for these.
-func (m *Merged) mixedRounds(s *hare.Schedule, kinds map[string]string) map[jobRound]int64 {
+func (mg *Merged) mixedRounds(s *hare.Schedule, kinds map[string]string) map[jobRound]int64 {
 	var slow map[jobRound]int64
 	for i := range s.Lanes {
 		l := &s.Lanes[i]
 		for x := range l.Job {
 			e := l.Entry(x)
-			j := &m.orig.Jobs[e.Job]
-			if !j.Mix || m.runs[e.Job] == 1 {
+			j := &mg.orig.Jobs[e.Job]
+			if !j.Mix || mg.runs[e.Job] == 1 {
 				continue
 			}
 			if slow == nil {

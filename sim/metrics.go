@@ -152,11 +152,11 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 }
 
 // fill computes what follows from the times of jobs, on a number of GPUs.
-func (x *Metrics) fill(gpus float64) {
+func (m *Metrics) fill(gpus float64) {
 	var waits, slows, rhos []float64
-	present := newPresence(x.Each)
-	for i := range x.Each {
-		f := &x.Each[i]
+	present := newPresence(m.Each)
+	for i := range m.Each {
+		f := &m.Each[i]
 		if f.EndS >= 0 && !f.Dropped {
 			f.Slowdown = f.JCTS / f.aloneS
 			f.Rho = f.JCTS / max(f.aloneS, present.mean(f.from, f.until)*f.workS/gpus)
@@ -164,37 +164,37 @@ func (x *Metrics) fill(gpus float64) {
 		if !f.Counts {
 			continue
 		}
-		if x.Jobs++; f.Dropped {
-			x.Dropped++
+		if m.Jobs++; f.Dropped {
+			m.Dropped++
 			continue
 		}
-		x.JCTsS = append(x.JCTsS, f.JCTS)
-		x.WeightedJCTS += f.Weight * f.JCTS
-		x.MakespanS = max(x.MakespanS, f.EndS)
+		m.JCTsS = append(m.JCTsS, f.JCTS)
+		m.WeightedJCTS += f.Weight * f.JCTS
+		m.MakespanS = max(m.MakespanS, f.EndS)
 		waits, slows, rhos = append(waits, f.WaitS), append(slows, f.Slowdown), append(rhos, f.Rho)
 	}
-	x.weigh()
-	x.MeanJCTS, x.MeanWaitS, x.MeanSlowdown, x.MeanRho = mean(x.JCTsS), mean(waits), mean(slows), mean(rhos)
-	slices.Sort(x.JCTsS)
+	m.weigh()
+	m.MeanJCTS, m.MeanWaitS, m.MeanSlowdown, m.MeanRho = mean(m.JCTsS), mean(waits), mean(slows), mean(rhos)
+	slices.Sort(m.JCTsS)
 	slices.Sort(waits)
 	slices.Sort(slows)
 	slices.Sort(rhos)
-	x.P50JCTS, x.P90JCTS, x.P99JCTS = percentile(x.JCTsS, .5), percentile(x.JCTsS, .9), percentile(x.JCTsS, .99)
-	x.P99WaitS, x.P99Slowdown, x.WorstRho = percentile(waits, .99), percentile(slows, .99), percentile(rhos, 1)
-	x.Jain = jain(slows)
+	m.P50JCTS, m.P90JCTS, m.P99JCTS = percentile(m.JCTsS, .5), percentile(m.JCTsS, .9), percentile(m.JCTsS, .99)
+	m.P99WaitS, m.P99Slowdown, m.WorstRho = percentile(waits, .99), percentile(slows, .99), percentile(rhos, 1)
+	m.Jain = jain(slows)
 }
 
 // weigh divides by the weights of the jobs that count.
-func (x *Metrics) weigh() {
+func (m *Metrics) weigh() {
 	weights := 0.0
-	for i := range x.Each {
-		if f := &x.Each[i]; f.Counts && !f.Dropped {
+	for i := range m.Each {
+		if f := &m.Each[i]; f.Counts && !f.Dropped {
 			weights += f.Weight
 		}
 	}
-	x.WeightedMeanJCTS = 0
+	m.WeightedMeanJCTS = 0
 	if weights > 0 {
-		x.WeightedMeanJCTS = x.WeightedJCTS / weights
+		m.WeightedMeanJCTS = m.WeightedJCTS / weights
 	}
 }
 

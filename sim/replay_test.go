@@ -258,9 +258,9 @@ func profile(j *hare.Job, kind string) *hare.Profile {
 	return nil
 }
 
-func (j *replayJob) open(round int64) {
-	j.round, j.running, j.ended, j.began = round, map[int64]string{}, map[int64]bool{}, map[int64]int64{}
-	j.span = map[int64]int64{}
+func (rj *replayJob) open(round int64) {
+	rj.round, rj.running, rj.ended, rj.began = round, map[int64]string{}, map[int64]bool{}, map[int64]int64{}
+	rj.span = map[int64]int64{}
 }
 
 // left says that a relaxed task has left its GPU and synchronises.

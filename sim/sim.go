@@ -67,14 +67,14 @@ type DecisionError struct {
 	Policy   string // Config.Name
 }
 
-func (e *DecisionError) Error() string {
-	d := &e.Decision
+func (de *DecisionError) Error() string {
+	d := &de.Decision
 	who := ""
-	if e.Policy != "" {
-		who = "policy " + e.Policy + " at "
+	if de.Policy != "" {
+		who = "policy " + de.Policy + " at "
 	}
 	return fmt.Sprintf("sim: %s%s s, event %d: %s of task %d of round %d of job %.60q on GPU %.60q: %s", who,
-		hare.FormatMicros(e.AtUs), e.Event, d.Type, d.Task, d.Round, d.Job, d.GPU, e.Reason)
+		hare.FormatMicros(de.AtUs), de.Event, d.Type, d.Task, d.Round, d.Job, d.GPU, de.Reason)
 }
 
 // Cluster is the part of an instance's cluster that is there from the start,

@@ -268,9 +268,9 @@ type meddler struct {
 	change func([]hare.Decision) []hare.Decision
 }
 
-func (m *meddler) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
-	ds, err := m.Policy.Step(nowUs, events)
-	return m.change(slices.Clone(ds)), err
+func (md *meddler) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	ds, err := md.Policy.Step(nowUs, events)
+	return md.change(slices.Clone(ds)), err
 }
 
 // Each impossible decision is refused with its reason.

@@ -51,8 +51,8 @@ var _ sim.ElasticPolicy = (*optimus)(nil)
 
 // Allocate is O(jobs × GPUs + moved jobs × nodes²) and the look-up of each step
 // time once.
-func (p *optimus) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
-	widths, err := p.widths(s)
+func (opt *optimus) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
+	widths, err := opt.widths(s)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (p *optimus) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.Node
 	for _, i := range order {
 		switch {
 		case all[i] != nil:
-		case p.paper:
+		case opt.paper:
 			all[i] = evenParts(free, widths[i])
 		default:
 			all[i] = mostFree(free, widths[i])
@@ -87,13 +87,13 @@ func width(held []sim.NodeGPUs) int {
 }
 
 // widths is how many GPUs each job gets.
-func (p *optimus) widths(s *sim.ElasticState) ([]int, error) {
+func (opt *optimus) widths(s *sim.ElasticState) ([]int, error) {
 	left, perNode := 0, 0
 	for _, n := range s.Nodes {
 		left += n
 		perNode = max(perNode, n)
 	}
-	if !p.paper {
+	if !opt.paper {
 		perNode = polluxNodeGPUs
 	}
 	widths, steps, gains := make([]int, len(s.Jobs)), make([]float64, len(s.Jobs)), make([]float64, len(s.Jobs))
@@ -104,13 +104,13 @@ func (p *optimus) widths(s *sim.ElasticState) ([]int, error) {
 		if left < 1 || widths[i] >= j.MaxGPUs {
 			return nil
 		}
-		now, err := p.stepS(j.ElasticJob, widths[i], perNode)
+		now, err := opt.stepS(j.ElasticJob, widths[i], perNode)
 		if err != nil {
 			return err
 		}
-		then, err := p.stepS(j.ElasticJob, widths[i]+1, perNode)
+		then, err := opt.stepS(j.ElasticJob, widths[i]+1, perNode)
 		gains[i] = (now - then) * steps[i]
-		if p.paper && j.Epoch == 0 {
+		if opt.paper && j.Epoch == 0 {
 			gains[i] *= youngFactor
 		}
 		return err
@@ -120,7 +120,7 @@ func (p *optimus) widths(s *sim.ElasticState) ([]int, error) {
 			break
 		}
 		var err error
-		if steps[i], err = p.stepsLeft(&s.Jobs[i]); err != nil {
+		if steps[i], err = opt.stepsLeft(&s.Jobs[i]); err != nil {
 			return nil, err
 		}
 		widths[i] = 1
@@ -150,9 +150,9 @@ func (p *optimus) widths(s *sim.ElasticState) ([]int, error) {
 
 // stepsLeft counts from the start of the epoch that runs, or without paper from
 // its end.
-func (p *optimus) stepsLeft(j *sim.ElasticView) (float64, error) {
+func (opt *optimus) stepsLeft(j *sim.ElasticView) (float64, error) {
 	from := j.Epoch
-	if p.paper {
+	if opt.paper {
 		from--
 	} else if from >= j.Epochs-1 {
 		return 1, nil
@@ -170,13 +170,13 @@ func (p *optimus) stepsLeft(j *sim.ElasticView) (float64, error) {
 }
 
 // stepS is a step of the job on so many GPUs, on nodes of perNode.
-func (p *optimus) stepS(j *sim.ElasticJob, gpus, perNode int) (float64, error) {
+func (opt *optimus) stepS(j *sim.ElasticJob, gpus, perNode int) (float64, error) {
 	key := stepKey{j.Training, j.Batch, gpus}
-	if v, ok := p.times[key]; ok {
+	if v, ok := opt.times[key]; ok {
 		return v, nil
 	}
 	local, passes := j.Split(gpus)
-	if gpus == 1 && !p.paper {
+	if gpus == 1 && !opt.paper {
 		local, passes = j.SplitPasses(gpus, 2)
 	}
 	var placement []int
@@ -188,10 +188,10 @@ func (p *optimus) stepS(j *sim.ElasticJob, gpus, perNode int) (float64, error) {
 		return 0, fmt.Errorf("job %.60q: %w", j.ID, err)
 	}
 	v := step + float64(float64(step-sync)*float64(passes-1))
-	if p.times == nil {
-		p.times = map[stepKey]float64{}
+	if opt.times == nil {
+		opt.times = map[stepKey]float64{}
 	}
-	p.times[key] = v
+	opt.times[key] = v
 	return v, nil
 }
 

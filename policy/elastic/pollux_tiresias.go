@@ -37,14 +37,14 @@ type tiresiasJob struct {
 var _ sim.ElasticPolicy = (*polluxTiresias)(nil)
 
 // Allocate is O(jobs + moved jobs × nodes²).
-func (p *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
-	p.update(s)
+func (pt *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]sim.NodeGPUs, error) {
+	pt.update(s)
 	all := make([][]sim.NodeGPUs, len(s.Jobs))
 	left := 0
 	for _, n := range s.Nodes {
 		left += n
 	}
-	for _, queue := range p.queues {
+	for _, queue := range pt.queues {
 		for _, j := range queue {
 			view := &s.Jobs[j.at]
 			if j.running = view.GPUs <= left; j.running {
@@ -54,7 +54,7 @@ func (p *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]s
 		}
 	}
 	free := freeGPUs(s.Nodes, all)
-	for _, queue := range p.queues {
+	for _, queue := range pt.queues {
 		for _, j := range queue {
 			if j.running && all[j.at] == nil {
 				all[j.at] = mostFree(free, s.Jobs[j.at].GPUs)
@@ -65,34 +65,34 @@ func (p *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]s
 }
 
 // update lets jobs come, go and sink.
-func (p *polluxTiresias) update(s *sim.ElasticState) {
-	if p.jobs == nil {
-		p.jobs = map[int]*tiresiasJob{}
+func (pt *polluxTiresias) update(s *sim.ElasticState) {
+	if pt.jobs == nil {
+		pt.jobs = map[int]*tiresiasJob{}
 	}
-	for _, j := range p.jobs {
+	for _, j := range pt.jobs {
 		j.at = -1
 	}
 	for i := range s.Jobs {
 		number := s.Jobs[i].Number
-		j := p.jobs[number]
+		j := pt.jobs[number]
 		if j == nil {
 			j = &tiresiasJob{number: number}
-			p.jobs[number] = j
-			p.queues[0] = append(p.queues[0], j)
+			pt.jobs[number] = j
+			pt.queues[0] = append(pt.queues[0], j)
 		}
 		j.at = i
 	}
-	for q := range p.queues {
-		p.queues[q] = slices.DeleteFunc(p.queues[q], func(j *tiresiasJob) bool {
+	for q := range pt.queues {
+		pt.queues[q] = slices.DeleteFunc(pt.queues[q], func(j *tiresiasJob) bool {
 			if j.at < 0 {
-				delete(p.jobs, j.number)
+				delete(pt.jobs, j.number)
 			}
 			return j.at < 0
 		})
 	}
 	// Those that sink at one time do so by arrival.
 	for i := range s.Jobs {
-		j := p.jobs[s.Jobs[i].Number]
+		j := pt.jobs[s.Jobs[i].Number]
 		spanS := s.NowS - j.seenS
 		j.seenS = s.NowS
 		if !j.running {
@@ -101,8 +101,8 @@ func (p *polluxTiresias) update(s *sim.ElasticState) {
 		before := j.ranS * float64(s.Jobs[i].GPUs)
 		j.ranS += spanS
 		if now := j.ranS * float64(s.Jobs[i].GPUs); before < tiresiasThresholdS && now >= tiresiasThresholdS {
-			p.queues[0] = slices.DeleteFunc(p.queues[0], func(o *tiresiasJob) bool { return o == j })
-			p.queues[1] = append(p.queues[1], j)
+			pt.queues[0] = slices.DeleteFunc(pt.queues[0], func(o *tiresiasJob) bool { return o == j })
+			pt.queues[1] = append(pt.queues[1], j)
 		}
 	}
 }

@@ -70,24 +70,24 @@ var errNotConverged = errors.New("the interior-point method did not converge")
 const almostNoGPU = 1e-7
 
 // solve fills share, cut to 0 … 1.
-func (c *analyticCenter) solve(ctx context.Context, share []float64) error {
-	c.start()
+func (ac *analyticCenter) solve(ctx context.Context, share []float64) error {
+	ac.start()
 	mu, miss, length := 1.0, 1.0, 1.0
 	good, tries := false, 0 // good: share holds an answer
 	for i := range maxSteps {
 		if i%16 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		miss, mu = c.evaluate(), c.measure()
+		miss, mu = ac.evaluate(), ac.measure()
 		if mu <= goodMeasure && miss <= goodMiss {
 			good = true
 			for i := range share {
-				share[i] = min(max(c.x[i], 0), 1)
+				share[i] = min(max(ac.x[i], 0), 1)
 			}
 		}
 		if mu <= endMeasure && miss <= endMiss {
 			// Where rows leave no room at all, nothing ever is even.
-			if tries++; c.even(mu) || tries > maxEvenSteps {
+			if tries++; ac.even(mu) || tries > maxEvenSteps {
 				break
 			}
 		}
@@ -96,10 +96,10 @@ func (c *analyticCenter) solve(ctx context.Context, share []float64) error {
 		if mu <= endMeasure {
 			target = mu
 		}
-		if !c.direction(target) {
+		if !ac.direction(target) {
 			break
 		}
-		length = c.advance()
+		length = ac.advance()
 	}
 	if !good {
 		return fmt.Errorf("%w: measure %.2g, rows miss by %.2g", errNotConverged, mu, miss)
@@ -108,9 +108,9 @@ func (c *analyticCenter) solve(ctx context.Context, share []float64) error {
 }
 
 // even says that all products of slack and multiplier are near the measure.
-func (c *analyticCenter) even(mu float64) bool {
-	for i := range c.slacks {
-		if q := c.slacks[i].s * c.slacks[i].l / (c.slacks[i].w * mu); math.Abs(q-1) > evenTolerance {
+func (ac *analyticCenter) even(mu float64) bool {
+	for i := range ac.slacks {
+		if q := ac.slacks[i].s * ac.slacks[i].l / (ac.slacks[i].w * mu); math.Abs(q-1) > evenTolerance {
 			return false
 		}
 	}
@@ -118,38 +118,38 @@ func (c *analyticCenter) even(mu float64) bool {
 }
 
 // start puts equal shares, half of what fits, and slacks to match.
-func (c *analyticCenter) start() {
-	m, n := len(c.width), len(c.gpus)
-	c.x = make([]float64, m*n)
+func (ac *analyticCenter) start() {
+	m, n := len(ac.width), len(ac.gpus)
+	ac.x = make([]float64, m*n)
 	all := 0.0
-	for _, w := range c.width {
+	for _, w := range ac.width {
 		all += w
 	}
-	for i := range c.x {
-		c.x[i] = 0.5 * min(1/float64(n), c.gpus[i%n]/all)
+	for i := range ac.x {
+		ac.x[i] = 0.5 * min(1/float64(n), ac.gpus[i%n]/all)
 	}
-	c.z = 0
-	for r := range c.rows { // towards rows that hold
-		if row := &c.rows[r]; row.z != 0 {
-			if short := 1 - c.value(row); short > 0 {
-				c.z += short / row.z
+	ac.z = 0
+	for r := range ac.rows { // towards rows that hold
+		if row := &ac.rows[r]; row.z != 0 {
+			if short := 1 - ac.value(row); short > 0 {
+				ac.z += short / row.z
 			}
 		}
 	}
-	c.slacks = make([]slack, m*n+m+n+len(c.rows))
-	c.step, c.corner, c.low = make([]float64, m*n+1), make([]float64, (n+1)*(n+1)), make([]float64, n+1)
-	c.of, c.solved = make([][]int, m), make([][]float64, m)
-	for r := range c.rows {
-		if i := c.rows[r].job; i >= 0 {
-			c.of[i] = append(c.of[i], r)
+	ac.slacks = make([]slack, m*n+m+n+len(ac.rows))
+	ac.step, ac.corner, ac.low = make([]float64, m*n+1), make([]float64, (n+1)*(n+1)), make([]float64, n+1)
+	ac.of, ac.solved = make([][]int, m), make([][]float64, m)
+	for r := range ac.rows {
+		if i := ac.rows[r].job; i >= 0 {
+			ac.of[i] = append(ac.of[i], r)
 		}
 	}
-	c.values()
-	for i := range c.slacks {
-		s := &c.slacks[i]
+	ac.values()
+	for i := range ac.slacks {
+		s := &ac.slacks[i]
 		s.w = 1
-		if r := i - (m*n + m + n); r >= 0 && c.rows[r].weight > 0 {
-			s.w = c.rows[r].weight
+		if r := i - (m*n + m + n); r >= 0 && ac.rows[r].weight > 0 {
+			s.w = ac.rows[r].weight
 		}
 		if s.s = s.value; s.s < 1e-3 {
 			s.s = max(1e-3, -s.value)
@@ -159,63 +159,63 @@ func (c *analyticCenter) start() {
 }
 
 // value is what a row is.
-func (c *analyticCenter) value(r *constraint) float64 {
-	v := r.z*c.z + r.d
+func (ac *analyticCenter) value(r *constraint) float64 {
+	v := r.z*ac.z + r.d
 	if r.job < 0 {
 		return v
 	}
-	ax := c.dot(r)
+	ax := ac.dot(r)
 	if r.curve > 0 {
 		return v - r.curve/ax
 	}
 	return v + ax
 }
 
-func (c *analyticCenter) dot(r *constraint) float64 {
-	n, ax := len(c.gpus), 0.0
+func (ac *analyticCenter) dot(r *constraint) float64 {
+	n, ax := len(ac.gpus), 0.0
 	for k, a := range r.a {
-		ax += a * c.x[r.job*n+k]
+		ax += a * ac.x[r.job*n+k]
 	}
 	return ax
 }
 
 // values computes all rows: x, jobs, types, then the others.
-func (c *analyticCenter) values() {
-	m, n := len(c.width), len(c.gpus)
-	for k, w := range c.gpus {
-		c.slacks[m*n+m+k].value = w
+func (ac *analyticCenter) values() {
+	m, n := len(ac.width), len(ac.gpus)
+	for k, w := range ac.gpus {
+		ac.slacks[m*n+m+k].value = w
 	}
 	for i := range m {
 		sum := 0.0
 		for k := range n {
-			x := c.x[i*n+k]
-			c.slacks[i*n+k].value = x
-			c.slacks[m*n+m+k].value -= c.width[i] * x
+			x := ac.x[i*n+k]
+			ac.slacks[i*n+k].value = x
+			ac.slacks[m*n+m+k].value -= ac.width[i] * x
 			sum += x
 		}
-		c.slacks[m*n+i].value = 1 - sum
+		ac.slacks[m*n+i].value = 1 - sum
 	}
-	for r := range c.rows {
-		c.slacks[m*n+m+n+r].value = c.value(&c.rows[r])
+	for r := range ac.rows {
+		ac.slacks[m*n+m+n+r].value = ac.value(&ac.rows[r])
 	}
 }
 
 // evaluate gives the largest miss of a row, relative to its scale.
-func (c *analyticCenter) evaluate() float64 {
-	c.values()
+func (ac *analyticCenter) evaluate() float64 {
+	ac.values()
 	miss := 0.0
-	for i := range c.slacks {
-		s := &c.slacks[i]
+	for i := range ac.slacks {
+		s := &ac.slacks[i]
 		miss = max(miss, math.Abs(s.value-s.s)/(1+math.Abs(s.value)))
 	}
 	return miss
 }
 
-func (c *analyticCenter) measure() float64 {
+func (ac *analyticCenter) measure() float64 {
 	sum, weights := 0.0, 0.0
-	for i := range c.slacks {
-		sum += c.slacks[i].s * c.slacks[i].l
-		weights += c.slacks[i].w
+	for i := range ac.slacks {
+		sum += ac.slacks[i].s * ac.slacks[i].l
+		weights += ac.slacks[i].w
 	}
 	return sum / weights
 }
@@ -225,64 +225,64 @@ func (c *analyticCenter) measure() float64 {
 // those of x ≥ 0 are eliminated on paper, those of a job row by row in eliminate.
 // Keeping a job's rows apart, rather than adding their products to the matrix of
 // x, is what keeps digits where a row is tight.
-func (c *analyticCenter) direction(mu float64) bool {
-	m, n := len(c.width), len(c.gpus)
-	for i := range c.slacks { // the multiplier after the step, if the row stayed
-		s := &c.slacks[i]
+func (ac *analyticCenter) direction(mu float64) bool {
+	m, n := len(ac.width), len(ac.gpus)
+	for i := range ac.slacks { // the multiplier after the step, if the row stayed
+		s := &ac.slacks[i]
 		s.push = s.l + (s.w*mu-s.s*s.l-s.l*(s.value-s.s))/s.s
 	}
 	size := n + 1
-	corner, low := c.corner, c.low
+	corner, low := ac.corner, ac.low
 	clear(corner)
 	for k := range n {
-		s := &c.slacks[m*n+m+k]
+		s := &ac.slacks[m*n+m+k]
 		corner[k*size+k], low[k] = s.s/s.l, s.s/s.l*s.push
 	}
 	low[n] = 1
-	if c.greatest {
+	if ac.greatest {
 		low[n] = -1
 	}
-	for r := range c.rows {
-		if row := &c.rows[r]; row.job < 0 {
-			s := &c.slacks[m*n+m+n+r]
+	for r := range ac.rows {
+		if row := &ac.rows[r]; row.job < 0 {
+			s := &ac.slacks[m*n+m+n+r]
 			corner[n*size+n] -= s.l / s.s * row.z * row.z
 			low[n] -= row.z * s.push
 		}
 	}
-	return c.eliminate(corner, low)
+	return ac.eliminate(corner, low)
 }
 
 // eliminate takes jobs out of the equations, one after another, solves what is
 // left for the types' multipliers and the step of z, and goes back.
-func (c *analyticCenter) eliminate(corner, low []float64) bool {
-	m, n := len(c.width), len(c.gpus)
+func (ac *analyticCenter) eliminate(corner, low []float64) bool {
+	m, n := len(ac.width), len(ac.gpus)
 	size := n + 1
 	for i := range m {
-		sides := c.block(i)
-		if !solveGauss(c.matrix, n+1+len(c.of[i]), sides, size+1) {
+		sides := ac.block(i)
+		if !solveGauss(ac.matrix, n+1+len(ac.of[i]), sides, size+1) {
 			return false
 		}
 		for k := range n { // a type's row holds −width × step of x
 			for q := range size {
-				corner[k*size+q] += c.width[i] * sides[k*(size+1)+q]
+				corner[k*size+q] += ac.width[i] * sides[k*(size+1)+q]
 			}
-			low[k] += c.width[i] * sides[k*(size+1)+size]
+			low[k] += ac.width[i] * sides[k*(size+1)+size]
 		}
-		for at, r := range c.of[i] { // z's row holds its part of each multiplier
+		for at, r := range ac.of[i] { // z's row holds its part of each multiplier
 			side := sides[(n+1+at)*(size+1):]
 			for q := range size {
-				corner[n*size+q] -= c.rows[r].z * side[q]
+				corner[n*size+q] -= ac.rows[r].z * side[q]
 			}
-			low[n] -= c.rows[r].z * side[size]
+			low[n] -= ac.rows[r].z * side[size]
 		}
-		c.solved[i] = append(c.solved[i][:0], sides...)
+		ac.solved[i] = append(ac.solved[i][:0], sides...)
 	}
 	if !solveGauss(corner, size, low, 1) {
 		return false
 	}
 	for i := range m {
 		of := func(at int) float64 {
-			side := c.solved[i][at*(size+1):]
+			side := ac.solved[i][at*(size+1):]
 			v := side[size]
 			for q := range size {
 				v -= side[q] * low[q]
@@ -290,90 +290,90 @@ func (c *analyticCenter) eliminate(corner, low []float64) bool {
 			return v
 		}
 		for k := range n {
-			c.step[i*n+k] = of(k)
+			ac.step[i*n+k] = of(k)
 		}
-		c.slacks[m*n+i].next = of(n)
-		for at, r := range c.of[i] {
-			c.slacks[m*n+m+n+r].next = of(n + 1 + at)
+		ac.slacks[m*n+i].next = of(n)
+		for at, r := range ac.of[i] {
+			ac.slacks[m*n+m+n+r].next = of(n + 1 + at)
 		}
 	}
 	for k := range n {
-		c.slacks[m*n+m+k].next = low[k]
+		ac.slacks[m*n+m+k].next = low[k]
 	}
-	c.step[m*n] = low[n]
+	ac.step[m*n] = low[n]
 	return !math.IsNaN(low[n])
 }
 
 // block sets the matrix of a job, for its steps of x, then the multipliers of its
 // sum and rows, and gives its right sides: the columns of the types and z, then
 // that of the equations.
-func (c *analyticCenter) block(i int) []float64 {
-	m, n := len(c.width), len(c.gpus)
-	b, columns := n+1+len(c.of[i]), n+2
-	c.matrix = append(c.matrix[:0], make([]float64, b*b)...)
-	c.sides = append(c.sides[:0], make([]float64, b*columns)...)
-	job := &c.slacks[m*n+i]
+func (ac *analyticCenter) block(i int) []float64 {
+	m, n := len(ac.width), len(ac.gpus)
+	b, columns := n+1+len(ac.of[i]), n+2
+	ac.matrix = append(ac.matrix[:0], make([]float64, b*b)...)
+	ac.sides = append(ac.sides[:0], make([]float64, b*columns)...)
+	job := &ac.slacks[m*n+i]
 	for k := range n {
-		s := &c.slacks[i*n+k]
-		c.matrix[k*b+k] = s.l / s.s
-		c.matrix[k*b+n], c.matrix[n*b+k] = 1, -1
-		c.sides[k*columns+k] = c.width[i]
-		c.sides[k*columns+n+1] = s.push
+		s := &ac.slacks[i*n+k]
+		ac.matrix[k*b+k] = s.l / s.s
+		ac.matrix[k*b+n], ac.matrix[n*b+k] = 1, -1
+		ac.sides[k*columns+k] = ac.width[i]
+		ac.sides[k*columns+n+1] = s.push
 	}
-	c.matrix[n*b+n], c.sides[n*columns+n+1] = job.s/job.l, job.s/job.l*job.push
-	for at, r := range c.of[i] {
-		row, s, y := &c.rows[r], &c.slacks[m*n+m+n+r], n+1+at
+	ac.matrix[n*b+n], ac.sides[n*columns+n+1] = job.s/job.l, job.s/job.l*job.push
+	for at, r := range ac.of[i] {
+		row, s, y := &ac.rows[r], &ac.slacks[m*n+m+n+r], n+1+at
 		slope, bend := 1.0, 0.0
 		if row.curve > 0 {
-			ax := c.dot(row)
+			ax := ac.dot(row)
 			slope, bend = row.curve/(ax*ax), 2*row.curve/(ax*ax*ax)
 		}
 		for k, a := range row.a {
-			c.matrix[k*b+y], c.matrix[y*b+k] = -slope*a, slope*a
+			ac.matrix[k*b+y], ac.matrix[y*b+k] = -slope*a, slope*a
 			for q, o := range row.a {
-				c.matrix[k*b+q] += s.l * bend * a * o
+				ac.matrix[k*b+q] += s.l * bend * a * o
 			}
 		}
-		c.matrix[y*b+y] = s.s / s.l
-		c.sides[y*columns+n], c.sides[y*columns+n+1] = row.z, s.s/s.l*s.push
+		ac.matrix[y*b+y] = s.s / s.l
+		ac.sides[y*columns+n], ac.sides[y*columns+n+1] = row.z, s.s/s.l*s.push
 	}
-	return c.sides
+	return ac.sides
 }
 
 // advance goes along the step as far as slacks and multipliers stay positive.
-func (c *analyticCenter) advance() float64 {
-	m, n := len(c.width), len(c.gpus)
+func (ac *analyticCenter) advance() float64 {
+	m, n := len(ac.width), len(ac.gpus)
 	move := func(at int, by float64) {
-		s := &c.slacks[at]
+		s := &ac.slacks[at]
 		s.ds, s.dl = by+s.value-s.s, s.next-s.l
 	}
 	gpus := make([]float64, n)
 	for i := range m {
 		sum := 0.0
 		for k := range n {
-			d, s := c.step[i*n+k], &c.slacks[i*n+k]
+			d, s := ac.step[i*n+k], &ac.slacks[i*n+k]
 			s.next = s.push - s.l/s.s*d
 			move(i*n+k, d)
 			sum += d
-			gpus[k] += c.width[i] * d
+			gpus[k] += ac.width[i] * d
 		}
 		move(m*n+i, -sum)
 	}
 	for k := range n {
 		move(m*n+m+k, -gpus[k])
 	}
-	for r := range c.rows {
-		row, s := &c.rows[r], &c.slacks[m*n+m+n+r]
-		by := row.z * c.step[m*n]
+	for r := range ac.rows {
+		row, s := &ac.rows[r], &ac.slacks[m*n+m+n+r]
+		by := row.z * ac.step[m*n]
 		if row.job < 0 {
 			s.next = s.push - s.l/s.s*by
 		} else {
 			ax, slope := 0.0, 1.0
 			for k, a := range row.a {
-				ax += a * c.step[row.job*n+k]
+				ax += a * ac.step[row.job*n+k]
 			}
 			if row.curve > 0 {
-				at := c.dot(row)
+				at := ac.dot(row)
 				slope = row.curve / (at * at)
 			}
 			by += slope * ax
@@ -381,8 +381,8 @@ func (c *analyticCenter) advance() float64 {
 		move(m*n+m+n+r, by)
 	}
 	length := 1.0
-	for i := range c.slacks {
-		s := &c.slacks[i]
+	for i := range ac.slacks {
+		s := &ac.slacks[i]
 		if s.ds < 0 {
 			length = min(length, -0.99*s.s/s.ds)
 		}
@@ -390,12 +390,12 @@ func (c *analyticCenter) advance() float64 {
 			length = min(length, -0.99*s.l/s.dl)
 		}
 	}
-	for i := range c.x {
-		c.x[i] += length * c.step[i]
+	for i := range ac.x {
+		ac.x[i] += length * ac.step[i]
 	}
-	c.z += length * c.step[m*n]
-	for i := range c.slacks {
-		s := &c.slacks[i]
+	ac.z += length * ac.step[m*n]
+	for i := range ac.slacks {
+		s := &ac.slacks[i]
 		s.s += length * s.ds
 		s.l += length * s.dl
 	}

@@ -25,7 +25,7 @@ type gavelAlloX struct {
 
 var _ sim.SharePolicy = (*gavelAlloX)(nil)
 
-func (p *gavelAlloX) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
+func (ga *gavelAlloX) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
 // maxCells limits what is matched at a time: 1 GiB of costs.
 const maxCells = 1 << 27
@@ -34,9 +34,9 @@ const maxCells = 1 << 27
 const noRate = 1e-10
 
 // Shares is O(jobs³ × free GPUs) at worst, with the jobs that wait.
-func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (ga *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	free := slices.Clone(s.GPUs)
-	p.assigned = slices.DeleteFunc(p.assigned, func(g assigned) bool {
+	ga.assigned = slices.DeleteFunc(ga.assigned, func(g assigned) bool {
 		_, there := indexOf(s, g.number)
 		if there {
 			free[g.kind]--
@@ -49,7 +49,7 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 			return fmt.Errorf("job %.60q needs %d GPUs; AlloX places jobs of one GPU only", s.Jobs[i].ID,
 				s.Jobs[i].GPUs)
 		}
-		if !slices.ContainsFunc(p.assigned, func(g assigned) bool { return g.number == s.Jobs[i].Number }) {
+		if !slices.ContainsFunc(ga.assigned, func(g assigned) bool { return g.number == s.Jobs[i].Number }) {
 			waiting = append(waiting, i)
 		}
 	}
@@ -64,13 +64,13 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 			ErrTooLarge,
 			n, len(kinds))
 	}
-	p.match.Stop = func() bool { return ctx.Err() != nil }
-	p.assigned = append(p.assigned, p.assign(s, waiting, kinds)...)
+	ga.match.Stop = func() bool { return ctx.Err() != nil }
+	ga.assigned = append(ga.assigned, ga.assign(s, waiting, kinds)...)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	slices.SortFunc(p.assigned, func(a, b assigned) int { return a.number - b.number })
-	for _, g := range p.assigned {
+	slices.SortFunc(ga.assigned, func(a, b assigned) int { return a.number - b.number })
+	for _, g := range ga.assigned {
 		i, _ := indexOf(s, g.number)
 		out.Share[i*len(s.Types)+g.kind] = 1
 	}
@@ -78,13 +78,13 @@ func (p *gavelAlloX) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 }
 
 // assign gives the first job of each free GPU.
-func (p *gavelAlloX) assign(s *sim.LeaseState, waiting, kinds []int) []assigned {
+func (ga *gavelAlloX) assign(s *sim.LeaseState, waiting, kinds []int) []assigned {
 	if len(waiting) == 0 || len(kinds) == 0 {
 		return nil
 	}
 	gpus := len(kinds)
-	p.match.Begin(len(waiting), gpus*len(waiting))
-	column := p.match.Solve(func(row int, cost []float64) {
+	ga.match.Begin(len(waiting), gpus*len(waiting))
+	column := ga.match.Solve(func(row int, cost []float64) {
 		j := &s.Jobs[waiting[row]]
 		waitS := s.NowS - j.ArrivalS
 		for g, k := range kinds {

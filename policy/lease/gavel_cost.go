@@ -42,17 +42,17 @@ type gavelCost struct {
 
 var _ sim.SharePolicy = (*gavelCost)(nil)
 
-func (p *gavelCost) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
+func (gc *gavelCost) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
 // Shares solves a program with a column for each job and type; two where
 // deadlines cannot be met.
-func (p *gavelCost) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
-	price, err := pricesOf(s.Types, p.prices)
+func (gc *gavelCost) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+	price, err := pricesOf(s.Types, gc.prices)
 	if err != nil {
 		return err
 	}
 	n := len(s.Types)
-	for _, slos := range []bool{p.slos, false} {
+	for _, slos := range []bool{gc.slos, false} {
 		b := shareProgram(s)
 		for i := range s.Jobs {
 			for k, r := range s.Jobs[i].Rate {
@@ -62,7 +62,7 @@ func (p *gavelCost) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shar
 		if slos && !deadlines(b, s) {
 			continue
 		}
-		if err = b.solve(ctx, p.solver, out.Share); !slos || !errors.Is(err, lp.ErrInfeasible) {
+		if err = b.solve(ctx, gc.solver, out.Share); !slos || !errors.Is(err, lp.ErrInfeasible) {
 			return err
 		}
 	}

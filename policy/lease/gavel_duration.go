@@ -26,14 +26,14 @@ type gavelDuration struct {
 
 var _ sim.SharePolicy = (*gavelDuration)(nil)
 
-func (p *gavelDuration) LeaseTraits() sim.LeaseTraits {
-	return sim.LeaseTraits{ShuffleTypes: !p.perf}
+func (gd *gavelDuration) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !gd.perf}
 }
 
 // Shares solves two programs, each with a column for each job and type.
-func (p *gavelDuration) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
-	rates := ratesOf(s, p.perf)
-	least, err := p.least(ctx, s, rates)
+func (gd *gavelDuration) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+	rates := ratesOf(s, gd.perf)
+	least, err := gd.least(ctx, s, rates)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (p *gavelDuration) Shares(ctx context.Context, s *sim.LeaseState, out *sim.
 	for {
 		b := shareProgram(s)
 		demands(b, s, rates, func(i int) float64 { return float64(s.Jobs[i].StepsLeft) / feasible })
-		err := b.solve(ctx, p.solver, out.Share)
+		err := b.solve(ctx, gd.solver, out.Share)
 		// An engine may call infeasible what misses by its tolerance.
 		if !errors.Is(err, lp.ErrInfeasible) {
 			return err
@@ -64,7 +64,7 @@ func demands(b *programBuilder, s *sim.LeaseState, rates [][]float64, demand fun
 }
 
 // least is the least T, by the greatest 1/T; rows are divided by the steps left.
-func (p *gavelDuration) least(ctx context.Context, s *sim.LeaseState, rates [][]float64) (float64, error) {
+func (gd *gavelDuration) least(ctx context.Context, s *sim.LeaseState, rates [][]float64) (float64, error) {
 	n := len(s.Types)
 	var b programBuilder
 	for range n * len(s.Jobs) {
@@ -88,7 +88,7 @@ func (p *gavelDuration) least(ctx context.Context, s *sim.LeaseState, rates [][]
 		}
 		b.row(-inf, float64(w))
 	}
-	sol, err := p.solver.Solve(ctx, &b.prob)
+	sol, err := gd.solver.Solve(ctx, &b.prob)
 	if err != nil {
 		return 0, err
 	}

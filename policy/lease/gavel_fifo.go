@@ -30,18 +30,18 @@ type assigned struct{ number, kind int }
 
 var _ sim.SharePolicy = (*gavelFIFO)(nil)
 
-func (p *gavelFIFO) LeaseTraits() sim.LeaseTraits {
-	return sim.LeaseTraits{ShuffleTypes: !p.perf, OnlyShares: true}
+func (gf *gavelFIFO) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !gf.perf, OnlyShares: true}
 }
 
 // Shares is O(jobs × types), and O(jobs²) at worst when many jobs end at once.
-func (p *gavelFIFO) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
-	if p.perf {
-		p.assigned = p.assigned[:0]
+func (gf *gavelFIFO) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
+	if gf.perf {
+		gf.assigned = gf.assigned[:0]
 	}
 	free := slices.Clone(s.GPUs)
-	kept := p.assigned
-	p.assigned = nil
+	kept := gf.assigned
+	gf.assigned = nil
 	var queue []int // indices into s.Jobs
 	for i := range s.Jobs {
 		if !slices.ContainsFunc(kept, func(g assigned) bool { return g.number == s.Jobs[i].Number }) {
@@ -51,13 +51,13 @@ func (p *gavelFIFO) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares
 	for _, g := range kept {
 		if i, there := indexOf(s, g.number); there {
 			free[g.kind] -= s.Jobs[i].GPUs
-			p.assigned = append(p.assigned, g)
+			gf.assigned = append(gf.assigned, g)
 			continue
 		}
 		// The head of the queue inherits the type of a job that has ended.
 		if len(queue) > 0 {
 			if j := &s.Jobs[queue[0]]; j.GPUs <= free[g.kind] && j.Rate[g.kind] > 0 {
-				p.give(j, g.kind, free)
+				gf.give(j, g.kind, free)
 				queue = queue[1:]
 			}
 		}
@@ -80,29 +80,29 @@ func (p *gavelFIFO) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares
 		if len(room) == 0 {
 			break
 		}
-		kind, at := p.pick(j, open, room)
+		kind, at := gf.pick(j, open, room)
 		if j.Rate[kind] > 0 {
-			p.give(j, kind, free)
+			gf.give(j, kind, free)
 			if free[kind] == 0 {
 				open = slices.Delete(open, at, at+1)
 			}
 		}
 	}
-	slices.SortFunc(p.assigned, func(a, b assigned) int { return a.number - b.number })
-	for _, g := range p.assigned {
+	slices.SortFunc(gf.assigned, func(a, b assigned) int { return a.number - b.number })
+	for _, g := range gf.assigned {
 		if i, there := indexOf(s, g.number); there {
 			out.Share[i*len(s.Types)+g.kind] = 1
 		}
 	}
-	out.Oversubscribed = !p.perf
+	out.Oversubscribed = !gf.perf
 	return nil
 }
 
 // pick gives the type for a job and the place in open that is taken off when
 // the type is used up.
-func (p *gavelFIFO) pick(j *sim.LeaseView, open, room []int) (kind, at int) {
-	if !p.perf {
-		return open[len(open)-1], room[p.draws.Below(len(room))]
+func (gf *gavelFIFO) pick(j *sim.LeaseView, open, room []int) (kind, at int) {
+	if !gf.perf {
+		return open[len(open)-1], room[gf.draws.Below(len(room))]
 	}
 	at = room[0]
 	for _, i := range room[1:] {
@@ -113,8 +113,8 @@ func (p *gavelFIFO) pick(j *sim.LeaseView, open, room []int) (kind, at int) {
 	return open[at], at
 }
 
-func (p *gavelFIFO) give(j *sim.LeaseView, kind int, free []int) {
-	p.assigned = append(p.assigned, assigned{j.Number, kind})
+func (gf *gavelFIFO) give(j *sim.LeaseView, kind int, free []int) {
+	gf.assigned = append(gf.assigned, assigned{j.Number, kind})
 	free[kind] -= j.GPUs
 }
 

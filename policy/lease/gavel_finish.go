@@ -34,19 +34,19 @@ type isolated struct {
 
 var _ sim.SharePolicy = (*gavelFinish)(nil)
 
-func (p *gavelFinish) LeaseTraits() sim.LeaseTraits {
-	return sim.LeaseTraits{ShuffleTypes: !p.perf}
+func (fin *gavelFinish) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !fin.perf}
 }
 
 // Shares is O(jobs × types³) a step of analyticCenter, of which there are some tens.
-func (p *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
-	rates := ratesOf(s, p.perf)
+func (fin *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+	rates := ratesOf(s, fin.perf)
 	now := make(map[int]isolated, len(s.Jobs))
 	alone := make([]float64, len(s.Jobs)) // isolated_i
 	share := make([]float64, len(s.Types))
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		was := p.past[j.Number]
+		was := fin.past[j.Number]
 		is := isolated{timeS: was.timeS, stepsLeft: j.StepsLeft}
 		if was.rate > 0 {
 			is.timeS += float64(was.stepsLeft-j.StepsLeft) / was.rate
@@ -58,7 +58,7 @@ func (p *gavelFinish) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Sh
 		now[j.Number] = is
 		alone[i] = is.timeS + float64(j.StepsLeft)/is.rate
 	}
-	p.past = now
+	fin.past = now
 	c := shareProgramCenter(s)
 	for i := range s.Jobs {
 		j := &s.Jobs[i]

@@ -21,11 +21,11 @@ type gavelGandiva struct {
 
 var _ sim.SharePolicy = (*gavelGandiva)(nil)
 
-func (p *gavelGandiva) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{Pairs: true} }
+func (gg *gavelGandiva) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{Pairs: true} }
 
 // Shares is O(jobs × types + jobs × pairs).
-func (p *gavelGandiva) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
-	p.pairs = slices.DeleteFunc(p.pairs, func(pair [2]int) bool {
+func (gg *gavelGandiva) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) error {
+	gg.pairs = slices.DeleteFunc(gg.pairs, func(pair [2]int) bool {
 		a, here := indexOf(s, pair[0])
 		b, there := indexOf(s, pair[1])
 		return !here || !there || !pays(s, a, b)
@@ -43,12 +43,12 @@ func (p *gavelGandiva) Shares(_ context.Context, s *sim.LeaseState, out *sim.Sha
 		}
 		return nil
 	}
-	alone := p.pair(s)
-	users := len(alone) + len(p.pairs)
+	alone := gg.pair(s)
+	users := len(alone) + len(gg.pairs)
 	for _, i := range alone {
 		equalShare(s, users, s.Jobs[i].GPUs, out.Share[i*n:(i+1)*n])
 	}
-	for _, pair := range p.pairs {
+	for _, pair := range gg.pairs {
 		a, _ := indexOf(s, pair[0])
 		b, _ := indexOf(s, pair[1])
 		share := make([]float64, n)
@@ -60,9 +60,9 @@ func (p *gavelGandiva) Shares(_ context.Context, s *sim.LeaseState, out *sim.Sha
 
 // pair draws as many couples as there are jobs without a partner; those of equal
 // width become pairs. It gives the jobs that stay alone.
-func (p *gavelGandiva) pair(s *sim.LeaseState) (alone []int) {
+func (gg *gavelGandiva) pair(s *sim.LeaseState) (alone []int) {
 	for i := range s.Jobs {
-		if !slices.ContainsFunc(p.pairs, func(pair [2]int) bool {
+		if !slices.ContainsFunc(gg.pairs, func(pair [2]int) bool {
 			return pair[0] == s.Jobs[i].Number ||
 				pair[1] == s.Jobs[i].Number
 		}) {
@@ -73,12 +73,12 @@ func (p *gavelGandiva) pair(s *sim.LeaseState) (alone []int) {
 		if len(alone) < 2 {
 			break
 		}
-		x, y := p.draws.Two(len(alone))
+		x, y := gg.draws.Two(len(alone))
 		if s.Jobs[alone[x]].GPUs != s.Jobs[alone[y]].GPUs {
 			continue
 		}
 		x, y = min(x, y), max(x, y)
-		p.pairs = append(p.pairs, [2]int{s.Jobs[alone[x]].Number, s.Jobs[alone[y]].Number})
+		gg.pairs = append(gg.pairs, [2]int{s.Jobs[alone[x]].Number, s.Jobs[alone[y]].Number})
 		alone = slices.Delete(slices.Delete(alone, y, y+1), x, x+1)
 	}
 	return alone

@@ -41,37 +41,37 @@ const maxKept = 4096
 
 var _ sim.SharePolicy = (*gavelMaxMin)(nil)
 
-func (p *gavelMaxMin) LeaseTraits() sim.LeaseTraits {
-	return sim.LeaseTraits{ShuffleTypes: !p.perf}
+func (mm *gavelMaxMin) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !mm.perf}
 }
 
-func (p *gavelMaxMin) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
-	if p.perf && len(s.Jobs) > jobByJob {
-		return p.byClass(ctx, s, out)
+func (mm *gavelMaxMin) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+	if mm.perf && len(s.Jobs) > jobByJob {
+		return mm.byClass(ctx, s, out)
 	}
-	if p.perf {
-		return p.byJob(ctx, s, out)
+	if mm.perf {
+		return mm.byJob(ctx, s, out)
 	}
 	key := make([]byte, 0, 16*len(s.Jobs))
 	for i := range s.Jobs {
 		key = binary.LittleEndian.AppendUint64(key, uint64(s.Jobs[i].GPUs))
 		key = binary.LittleEndian.AppendUint64(key, math.Float64bits(s.Jobs[i].Weight))
 	}
-	if share, ok := p.kept[string(key)]; ok {
+	if share, ok := mm.kept[string(key)]; ok {
 		copy(out.Share, share)
 		return nil
 	}
-	if err := p.byJob(ctx, s, out); err != nil {
+	if err := mm.byJob(ctx, s, out); err != nil {
 		return err
 	}
-	if p.kept == nil || len(p.kept) == maxKept {
-		p.kept = map[string][]float64{}
+	if mm.kept == nil || len(mm.kept) == maxKept {
+		mm.kept = map[string][]float64{}
 	}
-	p.kept[string(key)] = slices.Clone(out.Share)
+	mm.kept[string(key)] = slices.Clone(out.Share)
 	return nil
 }
 
-func (p *gavelMaxMin) byJob(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (mm *gavelMaxMin) byJob(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	n := len(s.Types)
 	one := slices.Repeat([]float64{1}, n)
 	b := shareProgram(s)
@@ -79,7 +79,7 @@ func (p *gavelMaxMin) byJob(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		rate := one
-		if p.perf {
+		if mm.perf {
 			rate = j.Rate
 		}
 		for k, c := range maxMinRow(s, rate, j.Weight, j.GPUs) {
@@ -88,7 +88,7 @@ func (p *gavelMaxMin) byJob(ctx context.Context, s *sim.LeaseState, out *sim.Sha
 		b.entry(z, 1)
 		b.row(-inf, 0)
 	}
-	return b.solve(ctx, p.solver, out.Share)
+	return b.solve(ctx, mm.solver, out.Share)
 }
 
 // maxMinRow gives the coefficients of a job's shares in what is maximised.
@@ -108,7 +108,7 @@ func maxMinRow(s *sim.LeaseState, rate []float64, weight float64, gpus int) []fl
 	return row
 }
 
-func (p *gavelMaxMin) byClass(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (mm *gavelMaxMin) byClass(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	classes, of := classesOf(s)
 	n := len(s.Types)
 	var b programBuilder
@@ -135,7 +135,7 @@ func (p *gavelMaxMin) byClass(ctx context.Context, s *sim.LeaseState, out *sim.S
 		b.row(-inf, float64(w))
 	}
 	share := make([]float64, n*len(classes))
-	if err := b.solve(ctx, &p.small, share); err != nil {
+	if err := b.solve(ctx, &mm.small, share); err != nil {
 		return err
 	}
 	for i, c := range of {

@@ -15,10 +15,10 @@ type gavelThroughput struct{ solver lp.Solver }
 
 var _ sim.SharePolicy = (*gavelThroughput)(nil)
 
-func (p *gavelThroughput) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
+func (gt *gavelThroughput) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
 
 // Shares solves a program with a column for each job and type.
-func (p *gavelThroughput) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+func (gt *gavelThroughput) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
 	b := shareProgram(s)
 	n := len(s.Types)
 	for i := range s.Jobs {
@@ -26,5 +26,5 @@ func (p *gavelThroughput) Shares(ctx context.Context, s *sim.LeaseState, out *si
 			b.prob.Cost[i*n+k] = -r
 		}
 	}
-	return b.solve(ctx, p.solver, out.Share)
+	return b.solve(ctx, gt.solver, out.Share)
 }

@@ -26,8 +26,8 @@ type gavelWaterFill struct {
 
 var _ sim.SharePolicy = (*gavelWaterFill)(nil)
 
-func (p *gavelWaterFill) LeaseTraits() sim.LeaseTraits {
-	return sim.LeaseTraits{ShuffleTypes: !p.perf}
+func (wf *gavelWaterFill) LeaseTraits() sim.LeaseTraits {
+	return sim.LeaseTraits{ShuffleTypes: !wf.perf}
 }
 
 // fullBy is what a job that can have more has at least, in what it keeps; Gavel's.
@@ -43,13 +43,13 @@ type filling struct {
 }
 
 // Shares solves as many programs as there are levels, jobs at most.
-func (p *gavelWaterFill) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
-	jobs, most := fillings(s, p.perf), 0.0
+func (wf *gavelWaterFill) Shares(ctx context.Context, s *sim.LeaseState, out *sim.Shares) error {
+	jobs, most := fillings(s, wf.perf), 0.0
 	for i := range jobs {
 		most = max(most, jobs[i].highest*float64(s.Jobs[i].GPUs))
 	}
 	for level := range s.Jobs {
-		if err := p.weigh(s, jobs); err != nil {
+		if err := wf.weigh(s, jobs); err != nil {
 			return err
 		}
 		c := shareProgramCenter(s)
@@ -107,18 +107,18 @@ func fillings(s *sim.LeaseState, perf bool) []filling {
 }
 
 // weigh gives the jobs that are not full their weights for a round.
-func (p *gavelWaterFill) weigh(s *sim.LeaseState, jobs []filling) error {
+func (wf *gavelWaterFill) weigh(s *sim.LeaseState, jobs []filling) error {
 	sums := map[string]float64{} // of the weights of an entity's jobs; of its first: 1
 	for i := range jobs {
 		j, e := &jobs[i], s.Jobs[i].Entity
 		j.weight = s.Jobs[i].Weight
-		if p.entities && e == nil {
+		if wf.entities && e == nil {
 			return fmt.Errorf("job %.60q belongs to no entity", s.Jobs[i].ID)
 		}
 		switch {
 		case j.full:
 			j.weight = 0
-		case !p.entities:
+		case !wf.entities:
 		case !e.FIFO:
 			sums[e.Name] += j.weight
 		case sums[e.Name] > 0:
@@ -127,7 +127,7 @@ func (p *gavelWaterFill) weigh(s *sim.LeaseState, jobs []filling) error {
 			sums[e.Name], j.weight = 1, 1
 		}
 	}
-	if p.entities {
+	if wf.entities {
 		for i := range jobs {
 			if e := s.Jobs[i].Entity; jobs[i].weight > 0 {
 				jobs[i].weight *= e.Weight / sums[e.Name]

@@ -43,11 +43,11 @@ type Info struct {
 }
 
 // New makes a fresh policy, a sim.SharePolicy or a sim.HoldPolicy.
-func (p Info) New(cfg Config) any {
+func (info Info) New(cfg Config) any {
 	if cfg.Solver == nil {
 		cfg.Solver = &lp.Simplex{}
 	}
-	return p.make(cfg)
+	return info.make(cfg)
 }
 
 // ErrTooLarge says that a policy would need too much memory.

@@ -15,21 +15,21 @@ var inf = math.Inf(1)
 type programBuilder struct{ prob lp.Problem }
 
 // column adds a variable from 0 and gives its index.
-func (b *programBuilder) column(cost float64) int {
-	p := &b.prob
+func (pb *programBuilder) column(cost float64) int {
+	p := &pb.prob
 	p.Cost, p.ColLower, p.ColUpper = append(p.Cost, cost), append(p.ColLower, 0), append(p.ColUpper, inf)
 	return len(p.Cost) - 1
 }
 
 // entry adds one to the row that row will end.
-func (b *programBuilder) entry(column int, value float64) {
+func (pb *programBuilder) entry(column int, value float64) {
 	if value != 0 {
-		b.prob.Index, b.prob.Value = append(b.prob.Index, int32(column)), append(b.prob.Value, value)
+		pb.prob.Index, pb.prob.Value = append(pb.prob.Index, int32(column)), append(pb.prob.Value, value)
 	}
 }
 
-func (b *programBuilder) row(lower, upper float64) {
-	p := &b.prob
+func (pb *programBuilder) row(lower, upper float64) {
+	p := &pb.prob
 	if len(p.Start) == 0 {
 		p.Start = append(p.Start, 0)
 	}
@@ -38,8 +38,8 @@ func (b *programBuilder) row(lower, upper float64) {
 }
 
 // solve fills share with the first columns, cut to 0 … 1.
-func (b *programBuilder) solve(ctx context.Context, solver lp.Solver, share []float64) error {
-	sol, err := solver.Solve(ctx, &b.prob)
+func (pb *programBuilder) solve(ctx context.Context, solver lp.Solver, share []float64) error {
+	sol, err := solver.Solve(ctx, &pb.prob)
 	if err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func classesOf(s *sim.LeaseState) (classes []class, of []int) {
 }
 
 // free adds a variable without bounds.
-func (b *programBuilder) free(cost float64) int {
-	c := b.column(cost)
-	b.prob.ColLower[c] = -inf
+func (pb *programBuilder) free(cost float64) int {
+	c := pb.column(cost)
+	pb.prob.ColLower[c] = -inf
 	return c
 }

@@ -34,16 +34,16 @@ func NewGandiva(cluster *hare.Cluster, cfg GandivaConfig) (*ListScheduler, error
 }
 
 // rule fills in the defaults. Errors are *hare.InvalidError.
-func (cfg GandivaConfig) rule() (Rule, error) {
-	if cfg.SliceUs == 0 {
-		cfg.SliceUs = 60e6
+func (gc GandivaConfig) rule() (Rule, error) {
+	if gc.SliceUs == 0 {
+		gc.SliceUs = 60e6
 	}
-	if cfg.SliceUs < 0 || cfg.SliceUs > hare.MaxExact {
+	if gc.SliceUs < 0 || gc.SliceUs > hare.MaxExact {
 		return Rule{}, invalid("/slice_s", "out_of_range",
 			"gandiva: a slice of %s s: it must be positive, and at most %s",
-			hare.FormatMicros(cfg.SliceUs), hare.FormatMicros(hare.MaxExact))
+			hare.FormatMicros(gc.SliceUs), hare.FormatMicros(hare.MaxExact))
 	}
-	slice := timeSlice{cfg.SliceUs}
+	slice := timeSlice{gc.SliceUs}
 	return Rule{
 		Name: "gandiva", Hold: hare.Gang, Strict: true, started: slice.started, review: slice.review,
 		Priority: func(l *ListScheduler, j *JobState) float64 {

@@ -203,27 +203,27 @@ func (f *follower) repeat(g, job int) {
 }
 
 // head is the task that a GPU does next.
-func (x *followGPU) head() (job int, round int64, ok bool) {
-	if len(x.again) > 0 {
-		return x.again[0].job, x.again[0].round, true
+func (fg *followGPU) head() (job int, round int64, ok bool) {
+	if len(fg.again) > 0 {
+		return fg.again[0].job, fg.again[0].round, true
 	}
-	if x.lane == nil || x.at == len(x.lane.Job) {
+	if fg.lane == nil || fg.at == len(fg.lane.Job) {
 		return 0, 0, false
 	}
-	e := x.lane.Entry(x.at)
-	return int(e.Job), e.Round + x.round, true
+	e := fg.lane.Entry(fg.at)
+	return int(e.Job), e.Round + fg.round, true
 }
 
-func (x *followGPU) advance() {
-	e := x.lane.Entry(x.at)
-	if x.done++; x.done < e.Tasks {
+func (fg *followGPU) advance() {
+	e := fg.lane.Entry(fg.at)
+	if fg.done++; fg.done < e.Tasks {
 		return
 	}
-	x.done = 0
-	if x.round++; x.round < e.Rounds {
+	fg.done = 0
+	if fg.round++; fg.round < e.Rounds {
 		return
 	}
-	x.round, x.at = 0, x.at+1
+	fg.round, fg.at = 0, fg.at+1
 }
 
 func (f *follower) startAll() {

@@ -9,39 +9,39 @@ func (j *JobState) before(o *JobState) bool {
 	return j.priority < o.priority || j.priority == o.priority && j.serial < o.serial
 }
 
-func (q priorityQueue) init() {
-	for i := len(q)/2 - 1; i >= 0; i-- {
-		q.down(i)
+func (pq priorityQueue) init() {
+	for i := len(pq)/2 - 1; i >= 0; i-- {
+		pq.down(i)
 	}
 }
 
 // pop takes the first job off.
-func (q *priorityQueue) pop() *JobState {
-	s := *q
+func (pq *priorityQueue) pop() *JobState {
+	s := *pq
 	x, last := s[0], len(s)-1
 	s[0] = s[last]
-	*q = s[:last]
+	*pq = s[:last]
 	if last > 0 {
-		(*q).down(0)
+		(*pq).down(0)
 	}
 	return x
 }
 
-func (q priorityQueue) down(i int) {
-	x := q[i]
+func (pq priorityQueue) down(i int) {
+	x := pq[i]
 	for {
 		next := 2*i + 1
-		if next >= len(q) {
+		if next >= len(pq) {
 			break
 		}
-		if next+1 < len(q) && q[next+1].before(q[next]) {
+		if next+1 < len(pq) && pq[next+1].before(pq[next]) {
 			next++
 		}
-		if !q[next].before(x) {
+		if !pq[next].before(x) {
 			break
 		}
-		q[i] = q[next]
+		pq[i] = pq[next]
 		i = next
 	}
-	q[i] = x
+	pq[i] = x
 }

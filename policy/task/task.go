@@ -62,7 +62,7 @@ type Info struct {
 }
 
 // Knows is what the policy knows beyond the events.
-func (p Info) Knows() Knowledge { return p.Maker.knows() }
+func (info Info) Knows() Knowledge { return info.Maker.knows() }
 
 // Maker makes policies. It is one of FromEvents, FromDistribution, FromSizes and
 // FromFuture: what a policy knows is what it is made from.
@@ -116,20 +116,20 @@ func (FromDistribution) knows() Knowledge { return Distribution }
 func (FromSizes) knows() Knowledge        { return Sizes }
 func (FromFuture) knows() Knowledge       { return Future }
 
-func (m FromEvents) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
-	return orNil(m.New(&inst.Cluster, cfg))
+func (fe FromEvents) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	return orNil(fe.New(&inst.Cluster, cfg))
 }
 
-func (m FromDistribution) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
-	return m(&inst.Cluster, DistributionOf(inst), cfg)
+func (fd FromDistribution) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	return fd(&inst.Cluster, DistributionOf(inst), cfg)
 }
 
-func (m FromSizes) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
-	return m(&inst.Cluster, SizesOf(inst), cfg)
+func (fs FromSizes) make(_ context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	return fs(&inst.Cluster, SizesOf(inst), cfg)
 }
 
-func (m FromFuture) make(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
-	return m(ctx, inst, cfg)
+func (ff FromFuture) make(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	return ff(ctx, inst, cfg)
 }
 
 // orNil keeps a nil pointer from becoming an interface that is not nil.
@@ -148,8 +148,8 @@ func durable[P online.Durable](p P, err error) (online.Durable, error) {
 }
 
 // New makes a fresh policy for a simulation of inst, which must be valid.
-func (p Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
-	made, err := p.Maker.make(ctx, inst, cfg)
+func (info Info) New(ctx context.Context, inst *hare.Instance, cfg Config) (online.Policy, error) {
+	made, err := info.Maker.make(ctx, inst, cfg)
 	if l, ok := made.(*ListScheduler); ok {
 		l.rule.oneNode = cfg.OneNode
 	}

@@ -221,8 +221,8 @@ func TestTaskPoliciesByHand(t *testing.T) {
 // twice starts a task on a GPU that another holds.
 type twice struct{ online.Policy }
 
-func (p twice) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
-	ds, err := p.Policy.Step(nowUs, events)
+func (tw twice) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	ds, err := tw.Policy.Step(nowUs, events)
 	if ds = slices.Clone(ds); len(ds) > 0 && ds[0].Job == "y" {
 		ds[0].GPU = "a/0"
 	}

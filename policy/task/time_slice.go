@@ -8,9 +8,9 @@ import "github.com/hare-sched/hare"
 type timeSlice struct{ lengthUs int64 }
 
 // started begins a slice where none runs. It is Rule.started.
-func (s timeSlice) started(l *ListScheduler, j *JobState, gpuType int) {
+func (ts timeSlice) started(l *ListScheduler, j *JobState, gpuType int) {
 	if l.nowUs >= j.leaseEndUs {
-		j.leaseEndUs = l.nowUs + s.lengthUs
+		j.leaseEndUs = l.nowUs + ts.lengthUs
 	}
 	j.onlyType = -1
 	if _, mix := l.holding(j); j.hold != hare.Relaxed && !mix {
@@ -19,12 +19,12 @@ func (s timeSlice) started(l *ListScheduler, j *JobState, gpuType int) {
 }
 
 // runs says whether a job has time left.
-func (s timeSlice) runs(l *ListScheduler, j *JobState) bool { return l.nowUs < j.leaseEndUs }
+func (ts timeSlice) runs(l *ListScheduler, j *JobState) bool { return l.nowUs < j.leaseEndUs }
 
 // review frees a job that waits at the end of a round to go to any type, where its
 // slice has run out or its GPUs are gone.
-func (s timeSlice) review(l *ListScheduler, j *JobState) {
-	if !s.runs(l, j) || j.onlyType >= 0 && int64(len(l.free[j.onlyType])) < j.spec.Tasks {
+func (ts timeSlice) review(l *ListScheduler, j *JobState) {
+	if !ts.runs(l, j) || j.onlyType >= 0 && int64(len(l.free[j.onlyType])) < j.spec.Tasks {
 		j.onlyType = -1
 	}
 }

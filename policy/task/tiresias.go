@@ -37,8 +37,8 @@ func NewTiresias(cluster *hare.Cluster, cfg TiresiasConfig) (*ListScheduler, err
 }
 
 // rule fills in the defaults. Errors are *hare.InvalidError.
-func (cfg TiresiasConfig) rule() (Rule, error) {
-	r, err := cfg.queues()
+func (tc TiresiasConfig) rule() (Rule, error) {
+	r, err := tc.queues()
 	r.Name = "tiresias"
 	r.Priority = func(_ *ListScheduler, j *JobState) float64 { return float64(j.queue)*math.MaxInt32 + float64(j.serial) }
 	return r, err
@@ -46,24 +46,24 @@ func (cfg TiresiasConfig) rule() (Rule, error) {
 
 // queues is the part of the rule that moves jobs between queues; the order inside
 // the queues is the caller's.
-func (cfg *TiresiasConfig) queues() (Rule, error) {
-	if cfg.ThresholdsUs == nil {
-		cfg.ThresholdsUs = []int64{3600 * 1e6}
+func (tc *TiresiasConfig) queues() (Rule, error) {
+	if tc.ThresholdsUs == nil {
+		tc.ThresholdsUs = []int64{3600 * 1e6}
 	}
-	for i, t := range cfg.ThresholdsUs {
-		if t <= 0 || i > 0 && t <= cfg.ThresholdsUs[i-1] {
+	for i, t := range tc.ThresholdsUs {
+		if t <= 0 || i > 0 && t <= tc.ThresholdsUs[i-1] {
 			return Rule{}, invalid("/thresholds_s/"+strconv.Itoa(i), "out_of_range",
 				"tiresias: threshold %d is %s s: it must be positive and more than the one before", i,
 				hare.FormatMicros(t))
 		}
 	}
-	if math.IsNaN(cfg.Knob) {
+	if math.IsNaN(tc.Knob) {
 		return Rule{}, invalid("/knob", "bad_value", "tiresias: the knob is no number")
 	}
-	if cfg.Knob == 0 {
-		cfg.Knob = 8
+	if tc.Knob == 0 {
+		tc.Knob = 8
 	}
-	thresholds, knob := cfg.ThresholdsUs, cfg.Knob
+	thresholds, knob := tc.ThresholdsUs, tc.Knob
 	review := func(l *ListScheduler, j *JobState) {
 		waitedUs := j.waitedUs
 		if j.active == 0 {
