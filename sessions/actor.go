@@ -52,7 +52,8 @@ type batch struct {
 }
 
 func newActor(s *Session) *actor {
-	return &actor{session: s, inbox: make(chan *Promise, s.parent.cfg.Window), left: make(chan struct{}), filling: newBatch()}
+	return &actor{session: s, inbox: make(chan *Promise, s.parent.cfg.Window), left: make(chan struct{}),
+		filling: newBatch()}
 }
 
 func newBatch() *batch { return &batch{done: make(chan error, 1)} }
@@ -143,7 +144,8 @@ func (a *actor) apply(p *Promise) error {
 		p.event.AtUs = a.serverUs()
 	}
 	if p.event.AtUs < a.atUs {
-		return &hare.InvalidError{Pointer: "/at_s", Code: "time_goes_back", Detail: fmt.Sprintf("the event before was at %s: times never go back", hare.FormatMicros(a.atUs))}
+		return &hare.InvalidError{Pointer: "/at_s", Code: "time_goes_back",
+			Detail: fmt.Sprintf("the event before was at %s: times never go back", hare.FormatMicros(a.atUs))}
 	}
 	if err := a.session.parent.cfg.Quotas.Room(a.session.cfg.tenant); err != nil {
 		return err

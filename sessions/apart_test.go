@@ -60,7 +60,8 @@ func TestOneFaultIsNotThatOfOthers(t *testing.T) {
 				return
 			}
 			for from := 0; from < len(events); from += 10 {
-				if got, err := send(ctx, e, events[from:from+10]); err != nil || !slices.Equal(got, want[from:from+10]) {
+				if got, err := send(ctx, e, events[from:from+10]); err != nil ||
+					!slices.Equal(got, want[from:from+10]) {
 					t.Errorf("session %d: %v", i, err)
 					return
 				}

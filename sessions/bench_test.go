@@ -29,7 +29,8 @@ func openBench(b testing.TB, dir string) *sessions.Sessions {
 
 // ticks are events of the usual length that history takes without end.
 func tick(seq int64) hare.Event {
-	return hare.Event{Seq: seq, AtUs: seq * 10, Type: hare.EventTaskEnded, Job: "j4711", Round: seq, Task: 3, GPU: "a/0", ComputeUs: 1_200_000, SyncUs: 110_000}
+	return hare.Event{Seq: seq, AtUs: seq * 10, Type: hare.EventTaskEnded, Job: "j4711", Round: seq, Task: 3,
+		GPU: "a/0", ComputeUs: 1_200_000, SyncUs: 110_000}
 }
 
 // pipeline sends n events of one session with many on their way, and waits for all.
@@ -193,7 +194,8 @@ func steadily(b testing.TB, cluster *hare.Cluster, n int) []hare.Event {
 		if i := len(events); i < 200 {
 			e.Type, e.Job = hare.EventJobArrived, fmt.Sprintf("job-%d", i)
 			e.Arrived = &hare.Job{ID: e.Job, WeightMicro: 1e6, Tasks: int64(1 + i%4), Sync: hare.Sync(i % 2),
-				On: []hare.Profile{{Type: "T4", ComputeUs: 2_900_000}, {Type: "V100", ComputeUs: 1_200_000, SyncUs: 100_000}}}
+				On: []hare.Profile{{Type: "T4", ComputeUs: 2_900_000},
+					{Type: "V100", ComputeUs: 1_200_000, SyncUs: 100_000}}}
 		} else {
 			d := running[0]
 			running = running[1:]
@@ -216,7 +218,8 @@ func steadily(b testing.TB, cluster *hare.Cluster, n int) []hare.Event {
 func BenchmarkRecovery(b *testing.B) {
 	const events = 1_000_000
 	ctx := context.Background()
-	cluster := hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 128}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 128}}}}}
+	cluster := hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 128}}},
+		{Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 128}}}}}
 	stream := steadily(b, &cluster, events+100)
 	dir := b.TempDir()
 	serve := func() *sessions.Sessions {

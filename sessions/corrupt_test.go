@@ -211,14 +211,20 @@ func TestRowsAreChained(t *testing.T) {
 		refused   bool // the session takes no events
 		log       bool // the log reads to its end
 	}{
-		{"data", "UPDATE log SET data = CAST(replace(CAST(data AS TEXT), '\"compute_s\":1,', '\"compute_s\":2,') AS BLOB) WHERE key = (SELECT max(key) FROM log)", true, false},
-		{"decision", "UPDATE log SET data = CAST(replace(CAST(data AS TEXT), '\"a/0\",\"at_s\"', '\"a/1\",\"at_s\"') AS BLOB) WHERE key = (SELECT max(key) FROM log)", true, false},
+		{"data", "UPDATE log SET data = CAST(replace(CAST(data AS TEXT), '\"compute_s\":1,', '\"compute_s\":2,') " +
+			"AS BLOB) WHERE key = (SELECT max(key) FROM log)", true, false},
+		{"decision", "UPDATE log SET data = CAST(replace(CAST(data AS TEXT), '\"a/0\",\"at_s\"', " +
+			"'\"a/1\",\"at_s\"') AS BLOB) WHERE key = (SELECT max(key) FROM log)", true, false},
 		{"checksum", "UPDATE log SET sum = zeroblob(32) WHERE key = (SELECT max(key) FROM log)", true, false},
-		{"a row missing", "DELETE FROM log WHERE key = (SELECT key FROM log ORDER BY key DESC LIMIT 1 OFFSET 1)", true, false},
-		{"rows exchanged", "UPDATE log SET data = (SELECT data FROM log l WHERE l.key > log.key ORDER BY key LIMIT 1) WHERE key = (SELECT key FROM log ORDER BY key DESC LIMIT 1 OFFSET 1)", true, false},
-		{"before all snapshots", "UPDATE log SET sum = zeroblob(32) WHERE key = (SELECT min(key) FROM log)", false, false},
+		{"a row missing", "DELETE FROM log WHERE key = (SELECT key FROM log ORDER BY key DESC LIMIT 1 OFFSET 1)",
+			true, false},
+		{"rows exchanged", "UPDATE log SET data = (SELECT data FROM log l WHERE l.key > log.key ORDER BY key LIMIT " +
+			"1) WHERE key = (SELECT key FROM log ORDER BY key DESC LIMIT 1 OFFSET 1)", true, false},
+		{"before all snapshots", "UPDATE log SET sum = zeroblob(32) WHERE key = (SELECT min(key) FROM log)", false,
+			false},
 		{"the end behind a snapshot", "DELETE FROM log WHERE last > 300", true, true},
-		{"last snapshot", "UPDATE snapshot SET state = zeroblob(8) WHERE seq = (SELECT max(seq) FROM snapshot)", false, true},
+		{"last snapshot", "UPDATE snapshot SET state = zeroblob(8) WHERE seq = (SELECT max(seq) FROM snapshot)",
+			false, true},
 		{"all snapshots", "UPDATE snapshot SET sum = zeroblob(32)", false, true},
 		{"no snapshot", "DELETE FROM snapshot", false, true},
 		{"configuration", "UPDATE session SET config = replace(config, 'history', 'History')", true, false},
@@ -254,7 +260,8 @@ func TestRowsAreChained(t *testing.T) {
 				t.Errorf("log of %d: %v", len(got), err)
 			}
 			answers, err := send(ctx, e, events[400:])
-			if c.refused != errors.As(err, new(*store.CorruptError)) || !c.refused && !slices.Equal(answers, want[400:]) {
+			if c.refused != errors.As(err, new(*store.CorruptError)) ||
+				!c.refused && !slices.Equal(answers, want[400:]) {
 				t.Errorf("%d answers, %v", len(answers), err)
 			}
 			if !c.refused || c.name == "configuration" {

@@ -233,7 +233,8 @@ func TestFullDiskRefusesAndRecovers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, sessionsConfig(&failing{SessionStore: db, fail: func() bool { return rng.IntN(3) == 0 }, late: seed%2 == 1}))
+		s := open(t, sessionsConfig(&failing{SessionStore: db, fail: func() bool { return rng.IntN(3) == 0 },
+			late: seed%2 == 1}))
 		e := create(t, s)
 		events := script(seed, 400)
 		want := undisturbed(t, events)

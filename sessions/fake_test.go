@@ -86,7 +86,9 @@ func (p *history) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error
 			return p.out, &online.RefusedError{Index: i, Err: err.(*hare.InvalidError)}
 		}
 		for n := range p.Hash % 3 {
-			p.out = append(p.out, hare.Decision{Type: hare.DecisionType(n % 2), Job: "j" + strconv.FormatUint(p.Hash%97, 10), Round: int64(p.Hash >> 40), Task: int64(n), GPU: "a/0", AtUs: nowUs})
+			p.out = append(p.out, hare.Decision{Type: hare.DecisionType(n % 2),
+				Job: "j" + strconv.FormatUint(p.Hash%97, 10), Round: int64(p.Hash >> 40), Task: int64(n), GPU: "a/0",
+				AtUs: nowUs})
 		}
 		p.mix(e, p.out)
 	}
@@ -116,14 +118,16 @@ func script(seed uint64, n int) []hare.Event {
 		switch k := rng.IntN(10); {
 		case k < 2 || len(jobs) == 0:
 			e.Type, e.Job = hare.EventJobArrived, fmt.Sprintf("j%d", i)
-			e.Arrived = &hare.Job{ID: e.Job, WeightMicro: 1e6, Tasks: 1, On: []hare.Profile{{Type: "V100", ComputeUs: 1_000_000}}}
+			e.Arrived = &hare.Job{ID: e.Job, WeightMicro: 1e6, Tasks: 1,
+				On: []hare.Profile{{Type: "V100", ComputeUs: 1_000_000}}}
 			jobs = append(jobs, e.Job)
 		case k == 2:
 			j := rng.IntN(len(jobs))
 			e.Type, e.Job = hare.EventJobEnded, jobs[j]
 			jobs = slices.Delete(jobs, j, j+1)
 		case k < 9:
-			e.Type, e.Job, e.GPU, e.ComputeUs, e.SyncUs = hare.EventTaskEnded, jobs[rng.IntN(len(jobs))], "a/0", 1_000_000, 1000
+			e.Type, e.Job, e.GPU, e.ComputeUs, e.SyncUs = hare.EventTaskEnded, jobs[rng.IntN(len(jobs))], "a/0",
+				1_000_000, 1000
 			e.Round, e.Task = rng.Int64N(100), rng.Int64N(4)
 		}
 		events[i] = e
@@ -154,7 +158,8 @@ var cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount
 var soak = flag.Bool("hare.soak", false, "kill, damage and load for longer")
 
 func sessionsConfig(store store.SessionStore) sessions.Config {
-	return sessions.Config{Store: store, New: newHistory, Restore: restoreHistory, SnapshotEvery: 100, Retry: time.Millisecond}
+	return sessions.Config{Store: store, New: newHistory, Restore: restoreHistory, SnapshotEvery: 100,
+		Retry: time.Millisecond}
 }
 
 func open(t testing.TB, cfg sessions.Config) *sessions.Sessions {

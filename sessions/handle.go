@@ -120,7 +120,8 @@ func (s *Session) logDamage(err error) error {
 	var bad *store.CorruptError
 	if errors.As(err, &bad) {
 		s.damageLogged.Do(func() {
-			s.parent.cfg.Logger.Error("a session is damaged and takes no events; the others go on: see hare repair --help",
+			s.parent.cfg.Logger.Error(
+				"a session is damaged and takes no events; the others go on: see hare repair --help",
 				"session", s.id, "event", bad.Seq, "error", err)
 		})
 	}

@@ -40,7 +40,8 @@ func (a *actor) read() error {
 	for i := range snapshots {
 		s := &snapshots[i]
 		if s.Session != a.session.id || s.Checksum() != s.Sum {
-			bad = &store.CorruptError{Session: a.session.id, Seq: s.Seq, What: "the checksum of a snapshot does not fit"}
+			bad = &store.CorruptError{Session: a.session.id, Seq: s.Seq,
+				What: "the checksum of a snapshot does not fit"}
 			continue
 		}
 		policy, err := a.session.parent.cfg.Restore(a.session.cfg.Policy, s.State)
@@ -83,7 +84,8 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 			return err
 		}
 		if len(rows) == 0 || rows[0].Last != s.Seq || rows[0].Sum != s.Chain || rows[0].Checksum() != s.Chain {
-			return &store.CorruptError{Session: a.session.id, Seq: s.Seq, What: "the log does not lead to the snapshot"}
+			return &store.CorruptError{Session: a.session.id, Seq: s.Seq,
+				What: "the log does not lead to the snapshot"}
 		}
 		links.Last = s.Seq
 	}
@@ -108,7 +110,8 @@ func (a *actor) replay(ctx context.Context, policy online.Durable, s *store.Snap
 					return &store.CorruptError{Session: a.session.id, Seq: rec.Event.Seq, What: "its time goes back"}
 				}
 				if err := policy.Adopt(rec.Event.AtUs, rec.Event, rec.Decisions); err != nil {
-					return &adoptError{&store.CorruptError{Session: a.session.id, Seq: rec.Event.Seq, What: "it does not fit the state: " + err.Error()}}
+					return &adoptError{&store.CorruptError{Session: a.session.id, Seq: rec.Event.Seq,
+						What: "it does not fit the state: " + err.Error()}}
 				}
 				atUs = rec.Event.AtUs
 				jobs += jobChange(rec.Event.Type)

@@ -129,7 +129,8 @@ func TestPanicQuarantinesTheSession(t *testing.T) {
 	})
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	s := open(t, cfg)
-	bad, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history", Parameters: []byte("{}")})
+	bad, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history",
+		Parameters: []byte("{}")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,8 @@ func TestPanicQuarantinesTheSession(t *testing.T) {
 	want := undisturbed(t, events)
 	got, err := send(ctx, bad, events)
 	var quarantined *sessions.QuarantineError
-	if !errors.As(err, &quarantined) || quarantined.Session != bad.ID() || quarantined.Seq != 8 || !slices.Equal(got, want[:7]) {
+	if !errors.As(err, &quarantined) || quarantined.Session != bad.ID() || quarantined.Seq != 8 ||
+		!slices.Equal(got, want[:7]) {
 		t.Fatalf("%d answers, %v", len(got), err)
 	}
 	// It stays so, whatever is asked, and is told once.
@@ -146,7 +148,8 @@ func TestPanicQuarantinesTheSession(t *testing.T) {
 		if _, err := send(ctx, bad, events[7:8]); !errors.As(err, &quarantined) {
 			t.Errorf("again: %v", err)
 		}
-		if err := bad.View(ctx, func(online.Durable) { t.Error("its state is shown") }); !errors.As(err, &quarantined) {
+		if err := bad.View(ctx, func(online.Durable) { t.Error("its state is shown") }); !errors.As(err,
+			&quarantined) {
 			t.Errorf("a look: %v", err)
 		}
 	}
@@ -173,7 +176,8 @@ func TestPanicOfAView(t *testing.T) {
 	if _, err := send(ctx, e, events[:3]); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.View(ctx, func(online.Durable) { panic("a defect") }); !errors.As(err, new(*sessions.QuarantineError)) {
+	if err := e.View(ctx, func(online.Durable) { panic("a defect") }); !errors.As(err,
+		new(*sessions.QuarantineError)) {
 		t.Errorf("%v", err)
 	}
 	if _, err := send(ctx, e, events[3:]); !errors.As(err, new(*sessions.QuarantineError)) {

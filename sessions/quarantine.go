@@ -18,7 +18,8 @@ func (e *QuarantineError) Error() string {
 	if e.Seq > 0 {
 		at = fmt.Sprintf(" at event %d", e.Seq)
 	}
-	return fmt.Sprintf("the policy of session %s panicked%s: the session takes no events until the server starts again; its log can be read", e.Session, at)
+	return fmt.Sprintf("the policy of session %s panicked%s: the session takes no events until the server starts "+
+		"again; its log can be read", e.Session, at)
 }
 
 // guard calls f, which calls the policy. A panic quarantines the session: the policy's
@@ -29,7 +30,8 @@ func (a *actor) guard(seq int64, f func() error) (err error) {
 			a.policy = nil
 			bad := &QuarantineError{Session: a.session.id, Seq: seq}
 			a.session.quarantine.Store(bad)
-			a.session.parent.cfg.Logger.Error("the policy of a session panicked: the session is quarantined, the others go on",
+			a.session.parent.cfg.Logger.Error(
+				"the policy of a session panicked: the session is quarantined, the others go on",
 				"session", a.session.id, "event", seq, "panic", p, "stack", string(debug.Stack()))
 			err = bad
 		}

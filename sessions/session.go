@@ -47,7 +47,8 @@ type Info struct {
 type SequenceError struct{ Got, Expected int64 }
 
 func (e *SequenceError) Error() string {
-	return fmt.Sprintf("event %d came where event %d is expected: send the events from %d on", e.Got, e.Expected, e.Expected)
+	return fmt.Sprintf("event %d came where event %d is expected: send the events from %d on", e.Got, e.Expected,
+		e.Expected)
 }
 
 // ConflictError says that an event was sent again with other content.
@@ -107,7 +108,8 @@ type storedConfig struct {
 }
 
 func encodeConfig(cfg *SessionConfig) ([]byte, error) {
-	return json.Marshal(storedConfig{cfg.tenant, cfg.Policy, cfg.Parameters, cfg.Clock, wire.AppendCluster(nil, &cfg.Cluster)})
+	return json.Marshal(storedConfig{cfg.tenant, cfg.Policy, cfg.Parameters, cfg.Clock,
+		wire.AppendCluster(nil, &cfg.Cluster)})
 }
 
 func decodeConfig(b []byte) (cfg SessionConfig, err error) {
@@ -119,5 +121,6 @@ func decodeConfig(b []byte) (cfg SessionConfig, err error) {
 	if err != nil {
 		return cfg, err
 	}
-	return SessionConfig{Cluster: *cluster, Policy: c.Policy, Parameters: c.Parameters, Clock: c.Clock, tenant: c.Tenant}, nil
+	return SessionConfig{Cluster: *cluster, Policy: c.Policy, Parameters: c.Parameters, Clock: c.Clock,
+		tenant: c.Tenant}, nil
 }

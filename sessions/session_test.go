@@ -77,11 +77,13 @@ func TestSessionRefuses(t *testing.T) {
 	s := open(t, cfg)
 	defer s.Close()
 	e := create(t, s)
-	if _, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history"}); !errors.As(err, new(*admission.LimitError)) {
+	if _, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history"}); !errors.As(err,
+		new(*admission.LimitError)) {
 		t.Error("a second session:", err)
 	}
 	arrive := func(seq, at int64, id string) hare.Event {
-		return hare.Event{Seq: seq, AtUs: at, Type: hare.EventJobArrived, Job: id, Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, On: []hare.Profile{{Type: "V100"}}}}
+		return hare.Event{Seq: seq, AtUs: at, Type: hare.EventJobArrived, Job: id,
+			Arrived: &hare.Job{ID: id, WeightMicro: 1e6, Tasks: 1, On: []hare.Profile{{Type: "V100"}}}}
 	}
 	var gap *sessions.SequenceError
 	for _, c := range []struct {
@@ -93,12 +95,15 @@ func TestSessionRefuses(t *testing.T) {
 		{"gap", arrive(2, 0, "a"), func(err error) bool { return errors.As(err, &gap) && gap.Expected == 1 }},
 		{"first", arrive(1, 1000, "a"), func(err error) bool { return err == nil }},
 		{"again", arrive(1, 1000, "a"), func(err error) bool { return err == nil }},
-		{"other content", arrive(1, 1000, "b"), func(err error) bool { return errors.As(err, new(*sessions.ConflictError)) }},
+		{"other content", arrive(1, 1000, "b"),
+			func(err error) bool { return errors.As(err, new(*sessions.ConflictError)) }},
 		{"back in time", arrive(2, 999, "b"), func(err error) bool { return errors.As(err, new(*hare.InvalidError)) }},
 		{"known job", arrive(2, 1000, "a"), func(err error) bool { return errors.As(err, new(*hare.InvalidError)) }},
 		{"second", arrive(2, 1000, "b"), func(err error) bool { return err == nil }},
-		{"a job too many", arrive(3, 1000, "c"), func(err error) bool { return errors.As(err, new(*admission.LimitError)) }},
-		{"end", hare.Event{Seq: 3, AtUs: 1000, Type: hare.EventJobEnded, Job: "a"}, func(err error) bool { return err == nil }},
+		{"a job too many", arrive(3, 1000, "c"),
+			func(err error) bool { return errors.As(err, new(*admission.LimitError)) }},
+		{"end", hare.Event{Seq: 3, AtUs: 1000, Type: hare.EventJobEnded, Job: "a"},
+			func(err error) bool { return err == nil }},
 		{"room again", arrive(4, 1000, "c"), func(err error) bool { return err == nil }},
 	} {
 		if _, err := send(ctx, e, []hare.Event{c.event}); !c.ok(err) {
@@ -136,7 +141,8 @@ func TestServerClockNeverGoesBack(t *testing.T) {
 		cfg.Now = func() time.Time { return at }
 		s := open(t, cfg)
 		if round == 0 {
-			e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: cluster, Policy: "history", Clock: sessions.ClockServer})
+			e, err := s.Create(ctx, "",
+				sessions.SessionConfig{Cluster: cluster, Policy: "history", Clock: sessions.ClockServer})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -155,7 +155,8 @@ func (ss *Sessions) Create(ctx context.Context, tenant string, cfg SessionConfig
 		cfg.Clock = ClockEvents
 	case ClockEvents, ClockServer:
 	default:
-		return nil, &hare.InvalidError{Pointer: "/clock", Code: "unknown_clock", Detail: fmt.Sprintf("must be %q or %q", ClockEvents, ClockServer)}
+		return nil, &hare.InvalidError{Pointer: "/clock", Code: "unknown_clock",
+			Detail: fmt.Sprintf("must be %q or %q", ClockEvents, ClockServer)}
 	}
 	if cfg.Policy == "" {
 		cfg.Policy = DefaultPolicy
