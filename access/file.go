@@ -124,7 +124,8 @@ func decode(text []byte) (*KeySet, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %d: %w", i, err)
 		}
-		key := Key{ID: k.ID, Tenant: k.Tenant, Role: role, Created: k.Created, Expires: instant(k.Expires), Revoked: instant(k.Revoked), Note: k.Note}
+		key := Key{ID: k.ID, Tenant: k.Tenant, Role: role, Created: k.Created, Expires: instant(k.Expires),
+			Revoked: instant(k.Revoked), Note: k.Note}
 		sum, err := hex.DecodeString(k.Sum)
 		if err != nil || len(sum) != len(key.Sum) {
 			return nil, fmt.Errorf("key %d: not a SHA-256", i)
@@ -146,7 +147,8 @@ func encode(set *KeySet) ([]byte, error) {
 	s := setJSON{Keys: []keyJSON{}, Quotas: set.Quotas}
 	for i := range set.Keys {
 		k := &set.Keys[i]
-		j := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), Sum: hex.EncodeToString(k.Sum[:]), Created: k.Created, Note: k.Note}
+		j := keyJSON{ID: k.ID, Tenant: k.Tenant, Role: k.Role.String(), Sum: hex.EncodeToString(k.Sum[:]),
+			Created: k.Created, Note: k.Note}
 		if !k.Expires.IsZero() {
 			j.Expires = &k.Expires
 		}

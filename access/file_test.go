@@ -29,7 +29,8 @@ func add(t testing.TB, dir, tenant string, role access.Role) (secret string, k a
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := access.FileIn(dir).Update(t.Context(), func(set *access.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
+	if err := access.FileIn(dir).Update(t.Context(),
+		func(set *access.KeySet) error { return set.Add(k, time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	return secret, k
@@ -43,7 +44,8 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(set, err)
 	}
 	now := time.Unix(1_700_000_000, 0).UTC()
-	want := &access.KeySet{Quotas: map[string]admission.Quota{"a": {Solves: 3, Rate: 0.25, BodyBytes: 1, StoredBytes: 2, Sessions: 4, Streams: 5}}}
+	want := &access.KeySet{Quotas: map[string]admission.Quota{"a": {Solves: 3, Rate: 0.25, BodyBytes: 1,
+		StoredBytes: 2, Sessions: 4, Streams: 5}}}
 	for i, tenant := range []string{"a", "*", "b.c-d_9"} {
 		secret, k, err := access.NewKey(tenant, access.Role(i+1), `a "note" <é>`, now, time.Duration(i)*time.Hour)
 		if err != nil {
@@ -73,7 +75,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 	// An update that fails leaves all as it was.
 	broken := errors.New("broken")
-	if err := f.Update(t.Context(), func(set *access.KeySet) error { set.Keys = nil; return broken }); !errors.Is(err, broken) {
+	if err := f.Update(t.Context(), func(set *access.KeySet) error { set.Keys = nil; return broken }); !errors.Is(err,
+		broken) {
 		t.Error(err)
 	}
 	if got, err := f.Read(); err != nil || len(got.Keys) != 3 {
@@ -234,7 +237,8 @@ func TestFollow(t *testing.T) {
 		default:
 		}
 	})()
-	if err := access.FileIn(dir).Update(ctx, func(set *access.KeySet) error { return set.Revoke("b", k.ID, time.Now()) }); err != nil {
+	if err := access.FileIn(dir).Update(ctx,
+		func(set *access.KeySet) error { return set.Revoke("b", k.ID, time.Now()) }); err != nil {
 		t.Fatal(err)
 	}
 	valid(second, false)

@@ -93,7 +93,8 @@ func (k *Keyring) reload(always bool) error {
 	set, err := k.store.Read()
 	if err != nil {
 		k.failed = true
-		k.log.Error("the keys cannot be read: those read before stay in force, and what was revoked since is too: see hare key list", "error", err)
+		k.log.Error("the keys cannot be read: those read before stay in force, and what was revoked since is too: "+
+			"see hare key list", "error", err)
 		return err
 	}
 	if k.failed {

@@ -42,7 +42,8 @@ func ParseRole(name string) (Role, error) {
 	if i := slices.Index(roleNames, name); i > 0 {
 		return Role(i), nil
 	}
-	return RoleNone, &hare.InvalidError{Pointer: "/role", Code: "unknown_role", Detail: fmt.Sprintf("%.40q must be read, solve or admin", name)}
+	return RoleNone, &hare.InvalidError{Pointer: "/role", Code: "unknown_role",
+		Detail: fmt.Sprintf("%.40q must be read, solve or admin", name)}
 }
 
 // Operator is the tenant of the keys that run the server: their admins see
@@ -100,22 +101,26 @@ var keyText = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 // NewKey makes a key that lasts for the given time, zero meaning for ever. The
 // secret is not kept.
-func NewKey(tenant string, role Role, note string, now time.Time, lasts time.Duration) (secret string, k Key, err error) {
+func NewKey(tenant string, role Role, note string, now time.Time, lasts time.Duration) (secret string, k Key,
+	err error) {
 	if err := CheckTenant(tenant); err != nil {
 		return "", k, err
 	}
 	if role < RoleRead || role > RoleAdmin {
-		return "", k, &hare.InvalidError{Pointer: "/role", Code: "unknown_role", Detail: "must be read, solve or admin"}
+		return "", k, &hare.InvalidError{Pointer: "/role", Code: "unknown_role",
+			Detail: "must be read, solve or admin"}
 	}
 	if len(note) > 200 || !utf8.ValidString(note) || strings.ContainsFunc(note, unicode.IsControl) {
-		return "", k, &hare.InvalidError{Pointer: "/note", Code: "bad_note", Detail: "must be one line of at most 200 bytes"}
+		return "", k, &hare.InvalidError{Pointer: "/note", Code: "bad_note",
+			Detail: "must be one line of at most 200 bytes"}
 	}
 	if lasts < 0 {
 		return "", k, &hare.InvalidError{Pointer: "/expires_s", Code: "out_of_range", Detail: "must not be negative"}
 	}
 	var b [10 + sha256.Size]byte
 	_, _ = rand.Read(b[:]) // never fails
-	k = Key{ID: strings.ToLower(keyText.EncodeToString(b[:10])), Tenant: tenant, Role: role, Created: now.UTC().Truncate(time.Second), Note: note}
+	k = Key{ID: strings.ToLower(keyText.EncodeToString(b[:10])), Tenant: tenant, Role: role,
+		Created: now.UTC().Truncate(time.Second), Note: note}
 	if lasts > 0 {
 		k.Expires = now.Add(lasts).UTC().Truncate(time.Second)
 	}
@@ -149,7 +154,9 @@ func CheckTenant(name string) error {
 	if ok || name == Operator {
 		return nil
 	}
-	return &hare.InvalidError{Pointer: "/tenant", Code: "bad_tenant", Detail: fmt.Sprintf("%.80q must be 1 to 63 of a-z, 0-9 and .-_, the first a letter or digit, or %q", name, Operator)}
+	return &hare.InvalidError{Pointer: "/tenant", Code: "bad_tenant",
+		Detail: fmt.Sprintf("%.80q must be 1 to 63 of a-z, 0-9 and .-_, the first a letter or digit, or %q", name,
+			Operator)}
 }
 
 // KeySet is all keys, and what tenants may have where it is not the default.

@@ -37,10 +37,13 @@ func TestNewKey(t *testing.T) {
 		lasts  time.Duration
 		at     string
 	}{
-		{"", access.RoleRead, "", 0, "/tenant"}, {"A", access.RoleRead, "", 0, "/tenant"}, {".a", access.RoleRead, "", 0, "/tenant"},
-		{strings.Repeat("a", 64), access.RoleRead, "", 0, "/tenant"}, {"a/b", access.RoleRead, "", 0, "/tenant"}, {"**", access.RoleRead, "", 0, "/tenant"},
+		{"", access.RoleRead, "", 0, "/tenant"}, {"A", access.RoleRead, "", 0, "/tenant"},
+		{".a", access.RoleRead, "", 0, "/tenant"},
+		{strings.Repeat("a", 64), access.RoleRead, "", 0, "/tenant"}, {"a/b", access.RoleRead, "", 0, "/tenant"},
+		{"**", access.RoleRead, "", 0, "/tenant"},
 		{"a", access.RoleNone, "", 0, "/role"}, {"a", 9, "", 0, "/role"},
-		{"a", access.RoleRead, "a\nb", 0, "/note"}, {"a", access.RoleRead, strings.Repeat("x", 201), 0, "/note"}, {"a", access.RoleRead, "\xff", 0, "/note"},
+		{"a", access.RoleRead, "a\nb", 0, "/note"}, {"a", access.RoleRead, strings.Repeat("x", 201), 0, "/note"},
+		{"a", access.RoleRead, "\xff", 0, "/note"},
 		{"a", access.RoleRead, "", -1, "/expires_s"},
 	} {
 		_, _, err := access.NewKey(bad.tenant, bad.role, bad.note, now, bad.lasts)
@@ -57,7 +60,8 @@ func FuzzKeyID(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, text := range []string{"", "hare_", secret, secret + "a", secret[1:], strings.ToUpper(secret), strings.Replace(secret, "_", "-", 1)} {
+	for _, text := range []string{"", "hare_", secret, secret + "a", secret[1:], strings.ToUpper(secret),
+		strings.Replace(secret, "_", "-", 1)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -65,7 +69,8 @@ func FuzzKeyID(f *testing.F) {
 		if id == "" {
 			return
 		}
-		if len(text) != len(secret) || text[:5] != "hare_" || text[5:21] != id || text[21] != '_' || strings.ContainsAny(text[5:], "018ABC \x00") {
+		if len(text) != len(secret) || text[:5] != "hare_" || text[5:21] != id || text[21] != '_' ||
+			strings.ContainsAny(text[5:], "018ABC \x00") {
 			t.Errorf("%q has the id %q", text, id)
 		}
 	})

@@ -133,8 +133,8 @@ func (a *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Resu
 	s.opt.TimeLimit = 0
 	if timed {
 		s.opt.WorkLimit = 0
-		a.Notes = append(a.Notes, "the clock had a part in this result: other solves of the instance may differ. Changes "+
-			"are compared with a solve of the instance under the default work limit")
+		a.Notes = append(a.Notes, "the clock had a part in this result: other solves of the instance may differ. "+
+			"Changes are compared with a solve of the instance under the default work limit")
 	}
 	if timed || req.Recheck || len(s.ends) < len(inst.Jobs) {
 		s.out.Baseline = "solved_again"
@@ -144,8 +144,9 @@ func (a *Answer) Search(ctx context.Context, inst *hare.Instance, res *hare.Resu
 			return
 		}
 		if s.ends = ends; ends[a.Job] != end && !timed {
-			a.Notes = append(a.Notes, "solved again, the instance gives another schedule: the result is of another version "+
-				"or engine, or was started from another's prices. Changes are compared with the new one")
+			a.Notes = append(a.Notes,
+				"solved again, the instance gives another schedule: the result is of another version "+
+					"or engine, or was started from another's prices. Changes are compared with the new one")
 		}
 		end = ends[a.Job]
 	}

@@ -124,7 +124,8 @@ func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int6
 		}
 	case "add_gpu":
 		after = ends(func(x *hare.Instance) {
-			x.Cluster.Nodes = append(x.Cluster.Nodes, hare.Node{Name: c.Node, GPUs: []hare.TypeCount{{Type: c.Type, Count: 1}}})
+			x.Cluster.Nodes = append(x.Cluster.Nodes,
+				hare.Node{Name: c.Node, GPUs: []hare.TypeCount{{Type: c.Type, Count: 1}}})
 		})
 	default:
 		t.Errorf("%s: a change %s", name, c.Kind)
@@ -139,7 +140,8 @@ func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int6
 		return
 	}
 	if int64(*c.EndS) != after[id] || c.Does != (after[id] <= by) {
-		t.Errorf("%s: %s ends it at %v, does it: %t; solved again it ends at %d", name, c.Kind, c.EndS, c.Does, after[id])
+		t.Errorf("%s: %s ends it at %v, does it: %t; solved again it ends at %d", name, c.Kind, c.EndS, c.Does,
+			after[id])
 	}
 	delayed, sooner, cost := 0, 0, hare.Amount{}
 	for i := range inst.Jobs {
@@ -156,7 +158,8 @@ func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int6
 		}
 	}
 	if delayed != c.Delayed || sooner != c.Sooner || cost.Cmp(*c.OthersCost) != 0 || len(c.Jobs) != min(delayed, 10) {
-		t.Errorf("%s: %s delays %d, not %d; sooner %d, not %d; costs %v, not %v", name, c.Kind, c.Delayed, delayed, c.Sooner,
+		t.Errorf("%s: %s delays %d, not %d; sooner %d, not %d; costs %v, not %v", name, c.Kind, c.Delayed, delayed,
+			c.Sooner,
 			sooner, c.OthersCost, cost)
 	}
 	for _, m := range c.Jobs {
@@ -181,7 +184,8 @@ func TestChangesThatNeedNoSolve(t *testing.T) {
 	if err != nil || !x.Earlier.Already || !x.Earlier.Finished || len(x.Earlier.Changes) != 0 {
 		t.Errorf("%+v, %v", x.Earlier, err)
 	}
-	x, err = explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", ByUs: inst.Jobs[0].ReleaseUs + 1}, direct)
+	x, err = explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0", ByUs: inst.Jobs[0].ReleaseUs + 1},
+		direct)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,9 +99,11 @@ func Static(inst *hare.Instance, res *hare.Result, req Request) (*Answer, error)
 	case req.ByUs < 0:
 		return nil, &hare.InvalidError{Pointer: "/by_s", Code: "out_of_range", Detail: "by_s must be positive"}
 	case req.EarlierUs < 0:
-		return nil, &hare.InvalidError{Pointer: "/earlier_s", Code: "out_of_range", Detail: "earlier_s must be positive"}
+		return nil, &hare.InvalidError{Pointer: "/earlier_s", Code: "out_of_range",
+			Detail: "earlier_s must be positive"}
 	case req.ByUs > 0 && req.EarlierUs > 0:
-		return nil, &hare.InvalidError{Pointer: "/earlier_s", Code: "conflict", Detail: "give by_s or earlier_s, not both"}
+		return nil, &hare.InvalidError{Pointer: "/earlier_s", Code: "conflict",
+			Detail: "give by_s or earlier_s, not both"}
 	}
 	at, err := jobAt(inst, req.Job)
 	if err != nil {

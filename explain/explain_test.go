@@ -272,7 +272,8 @@ func TestExplanationsAreTrue(t *testing.T) {
 			share += x.Share
 			for _, g := range res.GapReport.Jobs {
 				if g.ID == j.ID && math.Abs(g.ReducedCost-x.Price.Reduced) > 1e-5*(1+x.Cost.Float()) {
-					t.Errorf("%s: reduced cost %g, the report of the gap says %g", name, x.Price.Reduced, g.ReducedCost)
+					t.Errorf("%s: reduced cost %g, the report of the gap says %g", name, x.Price.Reduced,
+						g.ReducedCost)
 				}
 			}
 			paid := 0.0
@@ -291,8 +292,9 @@ func TestExplanationsAreTrue(t *testing.T) {
 				t.Errorf("%s: %d types", name, len(x.Elsewhere))
 			}
 			for _, e := range x.Elsewhere {
-				if e.Least != nil && (*e.Least < x.Price.Least-1e-5 || math.Abs(*e.More-(*e.Least-x.Price.Least)) > 2e-6 ||
-					int64(*e.EndS) < j.ReleaseUs) {
+				if e.Least != nil &&
+					(*e.Least < x.Price.Least-1e-5 || math.Abs(*e.More-(*e.Least-x.Price.Least)) > 2e-6 ||
+						int64(*e.EndS) < j.ReleaseUs) {
 					t.Errorf("%s: %+v, the least of all types is %g", name, e, x.Price.Least)
 				}
 			}
@@ -400,7 +402,8 @@ func checkWaits(t *testing.T, name string, j *hare.Job, s explain.Span, n *naive
 			seen[w.Cause] += int(w.ForS / second)
 			if want[w.Cause] != int64(w.ForS) || most[w.Cause] != w.Free || w.FromS < s.FromS || w.ToS > s.ToS ||
 				w.ForS > w.ToS-w.FromS {
-				t.Errorf("%s waits for %s: %s for %v with %d free, not %d with %d", name, types, w.Cause, w.ForS, w.Free,
+				t.Errorf("%s waits for %s: %s for %v with %d free, not %d with %d", name, types, w.Cause, w.ForS,
+					w.Free,
 					want[w.Cause], most[w.Cause])
 			}
 			delete(want, w.Cause)
@@ -408,13 +411,15 @@ func checkWaits(t *testing.T, name string, j *hare.Job, s explain.Span, n *naive
 				gpus, until := map[int]bool{}, int64(0)
 				for g := range n.gpus {
 					for _, x := range n.gpus[g].held {
-						if strings.Contains(types, n.gpus[g].kind) && x.job == h.Job && x.from < int64(w.ToS) && x.to > int64(w.FromS) {
+						if strings.Contains(types, n.gpus[g].kind) && x.job == h.Job && x.from < int64(w.ToS) &&
+							x.to > int64(w.FromS) {
 							gpus[g] = true
 							until = max(until, x.to)
 						}
 					}
 				}
-				if w.Cause != "held" || h.Job == j.ID || h.GPUs < 1 || h.GPUs > int64(len(gpus)) || int64(h.UntilS) > until ||
+				if w.Cause != "held" || h.Job == j.ID || h.GPUs < 1 || h.GPUs > int64(len(gpus)) ||
+					int64(h.UntilS) > until ||
 					w.ForS == w.ToS-w.FromS && (int(h.GPUs) != len(gpus) || int64(h.UntilS) != until) {
 					t.Errorf("%s waits for %s of %+v; it holds %v until %d", name, types, h, gpus, until)
 				}
@@ -463,7 +468,8 @@ func TestExplainRefuses(t *testing.T) {
 		{res, explain.Request{Job: "j0", EarlierUs: -1}, "out_of_range"},
 		{res, explain.Request{Job: "j0", ByUs: 1, EarlierUs: 1}, "conflict"},
 	} {
-		if _, err := explain.Explain(t.Context(), inst, c.res, c.req, nil); !errors.As(err, &bad) || bad.Code != c.code {
+		if _, err := explain.Explain(t.Context(), inst, c.res, c.req, nil); !errors.As(err, &bad) ||
+			bad.Code != c.code {
 			t.Errorf("%+v: %v", c.req, err)
 		}
 	}
@@ -487,7 +493,8 @@ func TestExplainWithoutSchedule(t *testing.T) {
 	inst.Jobs[1].Sync, inst.Jobs[1].Mix, inst.Jobs[1].Tasks = hare.Gang, false, 99
 	res, _ := solved(t, inst, hare.Options{WorkLimit: 500})
 	x, err := explain.Explain(t.Context(), inst, res, explain.Request{Job: "j1", ByUs: 5}, nil)
-	if err != nil || x.Outcome != hare.TerminationInfeasible || len(x.Reasons) != 1 || x.Reasons[0].Code != "too_wide" {
+	if err != nil || x.Outcome != hare.TerminationInfeasible || len(x.Reasons) != 1 ||
+		x.Reasons[0].Code != "too_wide" {
 		t.Errorf("%+v, %v", x, err)
 	}
 	x, err = explain.Explain(t.Context(), inst, res, explain.Request{Job: "j0"}, nil)

@@ -98,7 +98,8 @@ func (a *Answer) explainPrice(v *laneView, at int, runs []roundRun, c *hare.Cert
 		end, fits := prices.End(at, k, peakOf(v.model, k))
 		cost, ok := least(alone)
 		if !fits || !ok {
-			a.Elsewhere = append(a.Elsewhere, TypeCost{Type: on.Type, Detail: "never enough of them together for a round"})
+			a.Elsewhere = append(a.Elsewhere,
+				TypeCost{Type: on.Type, Detail: "never enough of them together for a round"})
 			continue
 		}
 		e := hare.Seconds(end)

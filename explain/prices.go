@@ -140,7 +140,8 @@ func (p *Prices) EncodeCSV(w io.Writer) error {
 		for g, x := range prices {
 			b = append(b, csvText(kind)...)
 			b = append(strconv.AppendInt(append(b, ','), tasks, 10), ',')
-			b = append(b, hare.FormatMicros(int64(p.GridS[g]))+","+hare.FormatMicros(int64(p.GridS[g+1]))+","+x.text()+"\n"...)
+			from, to := hare.FormatMicros(int64(p.GridS[g])), hare.FormatMicros(int64(p.GridS[g+1]))
+			b = append(b, from+","+to+","+x.text()+"\n"...)
 		}
 	}
 	for _, t := range p.Types {

@@ -88,7 +88,8 @@ func (v *laneView) waitsFor(job int, p *waitPool, from, to int64) []Wait {
 		cause := causeOf(levels, p.need)
 		w := found[cause]
 		if w == nil {
-			w = &Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need, NeedS: hare.Seconds(thresholds[0])}
+			w = &Wait{Type: p.name, Cause: cause, FromS: hare.Seconds(t), Need: p.need,
+				NeedS: hare.Seconds(thresholds[0])}
 			found[cause] = w
 		}
 		w.ToS = hare.Seconds(end)

@@ -99,8 +99,8 @@ func (h *Hindsight) build(r *Report) (*hindsightInstance, error) {
 			r.Notes = append(r.Notes, fmt.Sprintf(format, n))
 		}
 	}
-	note(r.Running, "%d jobs have not ended and are not counted; what they held of GPUs is not taken from the bound's "+
-		"capacity")
+	note(r.Running, "%d jobs have not ended and are not counted; what they held of GPUs is not taken from the "+
+		"bound's capacity")
 	note(r.Cancelled, "%d jobs were cancelled and are not counted")
 	note(r.Empty, "%d jobs ended without a whole round and are not counted")
 	note(instant, "%d jobs had a task that held its GPU for no time at all and are not counted: a task takes a "+
@@ -325,7 +325,8 @@ func (h *Hindsight) schedule(v *hindsightInstance, version string) *hare.Result 
 		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.run.startUs, b.run.startUs) })
 		l := hare.Lane{GPU: v.lanes[i]}
 		for _, e := range entries {
-			l.Job, l.Round, l.StartUs = append(l.Job, e.job), append(l.Round, e.run.round), append(l.StartUs, e.run.startUs)
+			l.Job, l.Round, l.StartUs = append(l.Job, e.job), append(l.Round, e.run.round),
+				append(l.StartUs, e.run.startUs)
 		}
 		s.Lanes = append(s.Lanes, l)
 	}

@@ -38,7 +38,8 @@ func (r *Report) EncodeJSON(w io.Writer, full bool) error {
 	d := reportJSON{
 		Seq: r.Seq, AtS: json.RawMessage(hare.FormatMicros(r.AtUs)), Last: r.Last, Achieved: r.Achieved,
 		Regret: json.RawMessage("null"),
-		Jobs:   jobCounts{r.Counted, r.Running, r.Cancelled, r.Empty}, Method: r.Method, Holds: r.Holds, Notes: r.Notes,
+		Jobs:   jobCounts{r.Counted, r.Running, r.Cancelled, r.Empty}, Method: r.Method, Holds: r.Holds,
+		Notes: r.Notes,
 	}
 	if r.Instance != nil {
 		d.Bound = &r.Bound

@@ -32,9 +32,9 @@ type Report struct {
 
 // holds is the value of Report.Holds: the plans for which the bound is true.
 const holds = "every plan for the jobs that ended, with their arrivals as releases, the whole rounds that they " +
-	"turned out to have, and the GPUs as they joined and left, in which a task of a job takes on a GPU type at least " +
-	"the least compute and the least synchronisation that were measured there (where none was: those of its profile), " +
-	"and runs only on types of which either is known"
+	"turned out to have, and the GPUs as they joined and left, in which a task of a job takes on a GPU type at " +
+	"least the least compute and the least synchronisation that were measured there (where none was: those of its " +
+	"profile), and runs only on types of which either is known"
 
 // Ratio is Achieved/Bound. Rounding up at six decimals keeps the ratio from being
 // better than proved. ok is false where the bound says nothing; equal amounts give

@@ -82,7 +82,8 @@ func TestRegretOfTheWrongOrder(t *testing.T) {
 	b := newBook(t, v100("a", 1))
 	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"long","on":{"V100":{}}}}`, "long 0 0 a/0 0")
 	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"short","on":{"V100":{"compute_s":7}}}}`)
-	b.add(`{"at_s":10,"type":"task_ended","job":"long","round":0,"task":0,"gpu":"a/0","compute_s":10}`, "long 1 0 a/0 10")
+	b.add(`{"at_s":10,"type":"task_ended","job":"long","round":0,"task":0,"gpu":"a/0","compute_s":10}`,
+		"long 1 0 a/0 10")
 	if r := b.regret(); r.Counted != 0 || r.Running != 2 || r.Instance != nil {
 		t.Errorf("%+v", r)
 	}
@@ -169,7 +170,8 @@ func TestRegretIsAtLeastOne(t *testing.T) {
 		now := int64(0)
 		for id := range int64(6) {
 			compute, sync := 1+rng.Int64N(9), rng.Int64N(3)
-			b.add(fmt.Sprintf(`{"at_s":%d,"type":"job_arrived","job":{"id":"%d","weight":%d,"on":{"V100":{}}}}`, now, id,
+			b.add(fmt.Sprintf(`{"at_s":%d,"type":"job_arrived","job":{"id":"%d","weight":%d,"on":{"V100":{}}}}`, now,
+				id,
 				rng.IntN(4)), fmt.Sprintf("%d 0 0 a/0 %d", id, now))
 			rounds := 1 + rng.Int64N(4)
 			for r := range rounds {

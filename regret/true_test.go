@@ -27,7 +27,8 @@ import (
 func TestRegretWhateverTheClientSends(t *testing.T) {
 	const arrives = `{"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"V100":{}}}}`
 	ended := func(at, compute float64, round, task int, gpu string) string {
-		return fmt.Sprintf(`{"at_s":%v,"type":"task_ended","job":"j","round":%d,"task":%d,"gpu":%q,"compute_s":%v}`, at,
+		return fmt.Sprintf(`{"at_s":%v,"type":"task_ended","job":"j","round":%d,"task":%d,"gpu":%q,"compute_s":%v}`,
+			at,
 			round, task, gpu, compute)
 	}
 	for _, c := range []struct {
@@ -42,7 +43,8 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 		note        string
 	}{
 		{name: "job_ended before the last task_ended", nodes: []hare.Node{v100("a", 2)}, play: func(b *book) {
-			b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"on":{"V100":{}}}}`, "j 0 0 a/0 0", "j 0 1 a/1 0")
+			b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"on":{"V100":{}}}}`, "j 0 0 a/0 0",
+				"j 0 1 a/1 0")
 			b.add(ended(2, 2, 0, 0, "a/0"))
 			b.add(ended(3, 3, 0, 1, "a/1"), "j 1 0 a/0 3", "j 1 1 a/1 3")
 			b.add(ended(4, 1, 1, 0, "a/0"))
@@ -65,10 +67,12 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 			b.add(`{"at_s":7,"type":"job_ended","job":"j"}`)
 		}, counted: 1, achieved: "7", least: 2, most: 2},
 		{name: "a gang repeats a round and ends within it", nodes: []hare.Node{v100("a", 2)}, play: func(b *book) {
-			b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"sync":"gang","on":{"V100":{}}}}`, "j 0 0 a/0 0",
+			b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"sync":"gang","on":{"V100":{}}}}`,
+				"j 0 0 a/0 0",
 				"j 0 1 a/1 0")
 			b.add(ended(2, 2, 0, 0, "a/0"))
-			b.add(`{"at_s":3,"type":"task_failed","job":"j","round":0,"task":1,"gpu":"a/1"}`, "j 0 0 a/0 3", "j 0 1 a/1 3")
+			b.add(`{"at_s":3,"type":"task_failed","job":"j","round":0,"task":1,"gpu":"a/1"}`, "j 0 0 a/0 3",
+				"j 0 1 a/1 3")
 			b.add(ended(5, 2, 0, 1, "a/1"))
 			b.add(`{"at_s":5,"type":"job_ended","job":"j"}`)
 		}, empty: 1, achieved: "0"},
@@ -187,7 +191,8 @@ func isTrue(t *testing.T, r *regret.Report, limit int) (optimal bool) {
 	}
 	optimum := big.NewInt(value)
 	if !ok || r.Bound.Big().Cmp(optimum) > 0 || optimum.Cmp(r.Achieved.Big()) > 0 {
-		t.Errorf("event %d: optimum %v (%v), bound %v, achieved %v: not in order", r.Seq, optimum, ok, r.Bound, r.Achieved)
+		t.Errorf("event %d: optimum %v (%v), bound %v, achieved %v: not in order", r.Seq, optimum, ok, r.Bound,
+			r.Achieved)
 		text, _ := json.Marshal(r.Instance)
 		t.Log(string(text))
 	}

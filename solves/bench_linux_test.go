@@ -35,7 +35,9 @@ func benchSolves(b *testing.B) *solves.Solves {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := solves.Open(context.Background(), solves.Config{Store: store, Service: service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})})
+	s, err := solves.Open(context.Background(),
+		solves.Config{Store: store, Service: service.New(service.Config{Solver: solver.Config{Version: "test",
+			Workers: 1}, Running: 2})})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -65,7 +67,8 @@ func BenchmarkDurableSolves(b *testing.B) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
 				began := time.Now()
-				info, _, err := s.Submit(ctx, solves.Input{Instance: instances[i], Options: hare.Options{Seed: i, WorkLimit: 1}})
+				info, _, err := s.Submit(ctx,
+					solves.Input{Instance: instances[i], Options: hare.Options{Seed: i, WorkLimit: 1}})
 				if err == nil {
 					info, err = s.Wait(ctx, "", info.ID)
 				}
@@ -88,7 +91,8 @@ func BenchmarkDurableSolves(b *testing.B) {
 func BenchmarkSolverAlone(b *testing.B) {
 	cpu := cpuTime()
 	for i := range b.N {
-		if _, err := solver.Solve(b.Context(), jobsOn(20, int64(i)), hare.Options{Seed: int64(i), WorkLimit: 1}, solver.Config{Version: "test", Workers: 1}); err != nil {
+		if _, err := solver.Solve(b.Context(), jobsOn(20, int64(i)), hare.Options{Seed: int64(i), WorkLimit: 1},
+			solver.Config{Version: "test", Workers: 1}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -105,7 +109,8 @@ func BenchmarkCancelToAnswer(b *testing.B) {
 	var ends, firsts []time.Duration
 	for i := range b.N {
 		began := time.Now()
-		info, _, err := s.Submit(ctx, solves.Input{Instance: inst, Options: hare.Options{Seed: int64(i), TimeLimit: time.Minute}})
+		info, _, err := s.Submit(ctx,
+			solves.Input{Instance: inst, Options: hare.Options{Seed: int64(i), TimeLimit: time.Minute}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -118,7 +123,8 @@ func BenchmarkCancelToAnswer(b *testing.B) {
 		if _, err := s.Cancel(ctx, "", info.ID); err != nil {
 			b.Fatal(err)
 		}
-		if info, err = s.Wait(ctx, "", info.ID); err != nil || info.Status != solves.StatusCancelled || info.Value == nil {
+		if info, err = s.Wait(ctx, "", info.ID); err != nil || info.Status != solves.StatusCancelled ||
+			info.Value == nil {
 			b.Fatalf("%+v %v", info, err)
 		}
 		ends = append(ends, time.Since(began))

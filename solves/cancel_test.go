@@ -36,7 +36,8 @@ func deaf(until <-chan struct{}, pair *hare.Result) service.RunFunc {
 func TestCancelledStaysCancelled(t *testing.T) {
 	ctx := t.Context()
 	inst := jobsOn(10, 5)
-	pair, err := solver.Solve(ctx, inst, solver.Defaults(hare.Options{Seed: 1, WorkLimit: 1}), solver.Config{Version: "test", Workers: 1})
+	pair, err := solver.Solve(ctx, inst, solver.Defaults(hare.Options{Seed: 1, WorkLimit: 1}),
+		solver.Config{Version: "test", Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,8 +56,10 @@ type committer struct {
 	left    chan struct{} // closed when the goroutine has ended
 }
 
-func newCommitter(store store.SolveStore, retry time.Duration, tell func(bool, error), note func(context.Context, time.Time, int, error)) *committer {
-	c := &committer{store: store, retry: retry, tell: tell, note: note, urgent: make(chan struct{}, 1), soon: make(chan struct{}, 1), left: make(chan struct{})}
+func newCommitter(store store.SolveStore, retry time.Duration, tell func(bool, error),
+	note func(context.Context, time.Time, int, error)) *committer {
+	c := &committer{store: store, retry: retry, tell: tell, note: note, urgent: make(chan struct{}, 1),
+		soon: make(chan struct{}, 1), left: make(chan struct{})}
 	go c.run()
 	return c
 }

@@ -37,7 +37,8 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 			s, disk := open(dir)
 			var ids []string
 			for i := range 3 {
-				info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(5, int64(i)), Options: hare.Options{WorkLimit: 1}})
+				info, _, err := s.Submit(ctx,
+					solves.Input{Instance: jobsOn(5, int64(i)), Options: hare.Options{WorkLimit: 1}})
 				if err == nil {
 					_, err = s.Wait(ctx, "", info.ID)
 				}
@@ -58,7 +59,8 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			var bad *store.CorruptError
-			if err := sqlite.Backup(ctx, dir, filepath.Join(t.TempDir(), "backup")); !errors.As(err, &bad) || bad.Solve != ids[0] {
+			if err := sqlite.Backup(ctx, dir, filepath.Join(t.TempDir(), "backup")); !errors.As(err, &bad) ||
+				bad.Solve != ids[0] {
 				t.Errorf("backup: %v", err)
 			}
 			s, disk = open(dir)
@@ -83,7 +85,8 @@ func TestDamagedSolvesAreFound(t *testing.T) {
 			}
 			mended := filepath.Join(t.TempDir(), "mended")
 			_, all, err := sqlite.Salvage(ctx, dir, mended)
-			if err != nil || len(all) != 3 || all[0].ID != ids[0] || all[0].Damage == nil || all[1].Damage != nil || all[2].Damage != nil {
+			if err != nil || len(all) != 3 || all[0].ID != ids[0] || all[0].Damage == nil || all[1].Damage != nil ||
+				all[2].Damage != nil {
 				t.Fatal(all, err)
 			}
 			s, disk = open(mended)

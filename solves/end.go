@@ -78,7 +78,8 @@ func (s *solve) save(res *hare.Result) {
 		s.mu.Unlock()
 		return // begun blobs that nobody holds go at the next start
 	}
-	s.next.Checkpoint = &store.CheckpointRef{BlobRef: *ref, Value: store.StoredAmount(&value), Bound: store.StoredAmount(bound)}
+	s.next.Checkpoint = &store.CheckpointRef{BlobRef: *ref, Value: store.StoredAmount(&value),
+		Bound: store.StoredAmount(bound)}
 	ch.batch.Put = []store.SolveRecord{s.record()}
 	ch.events = []Event{s.event(Event{Type: EventCheckpoint, Value: &value, Bound: bound})}
 	if old != nil {
@@ -260,7 +261,8 @@ func (s *solve) best(res *hare.Result, err error) (*hare.Result, error) {
 func worse(res *hare.Result, c *store.CheckpointRef) bool {
 	v, _ := store.ReadAmount(c.Value)
 	b, _ := store.ReadAmount(c.Bound)
-	return v != nil && (res.Value == nil || res.Value.Cmp(*v) > 0) || b != nil && (res.Bound == nil || res.Bound.Cmp(*b) < 0)
+	return v != nil && (res.Value == nil || res.Value.Cmp(*v) > 0) ||
+		b != nil && (res.Bound == nil || res.Bound.Cmp(*b) < 0)
 }
 
 // combine takes the better schedule, with what is said of its moves, and the
@@ -270,7 +272,8 @@ func combine(inst *hare.Instance, res, saved *hare.Result) *hare.Result {
 	out := *res
 	out.Reproducible, out.GapReport = false, nil
 	if saved.Value != nil && (res.Value == nil || saved.Value.Cmp(*res.Value) < 0) {
-		out.Value, out.Schedule, out.Jobs, out.Metrics, out.TaskList = saved.Value, saved.Schedule, saved.Jobs, saved.Metrics, nil
+		out.Value, out.Schedule, out.Jobs, out.Metrics, out.TaskList = saved.Value, saved.Schedule, saved.Jobs,
+			saved.Metrics, nil
 		out.Reasons, out.Replan = nil, saved.Replan
 		if out.Options.Detail == "tasks" {
 			of := inst

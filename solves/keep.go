@@ -29,7 +29,8 @@ const tidyEvery = time.Minute
 func Open(ctx context.Context, cfg Config) (*Solves, error) {
 	ss := &Solves{
 		cfg: cfg.withDefaults(), svc: cfg.Service, closing: make(chan struct{}), tidy: make(chan struct{}, 1),
-		solves: map[string]*solve{}, tenants: map[string][]*solve{}, keys: map[string]*solve{}, content: map[store.Sum][]*solve{}, blobs: map[int64]*heldBlob{},
+		solves: map[string]*solve{}, tenants: map[string][]*solve{}, keys: map[string]*solve{},
+		content: map[store.Sum][]*solve{}, blobs: map[int64]*heldBlob{},
 	}
 	for more := true; more; {
 		var err error
@@ -63,7 +64,9 @@ func Open(ctx context.Context, cfg Config) (*Solves, error) {
 	for _, s := range unended {
 		// Its tasks are not known without its instance.
 		jobs := float64(s.next.Jobs)
-		s.place = admission.Call{Readmitted: true, Degraded: s.next.Degraded, Cost: ss.svc.Costs().Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs, Options: hare.Options(s.next.Options)})}
+		s.place = admission.Call{Readmitted: true, Degraded: s.next.Degraded,
+			Cost: ss.svc.Costs().Predict(admission.Work{Jobs: jobs, Tasks: 100 * jobs,
+				Options: hare.Options(s.next.Options)})}
 		ss.svc.Readmit(s.place)
 		s.release = sync.OnceFunc(ss.cfg.Quotas.HasSolve(s.tenant))
 		ss.work.Add(1)
@@ -87,7 +90,8 @@ func (ss *Solves) tell(failing bool, err error) {
 // found takes a record into the maps. The error is that of reading; damage is
 // of the solve alone.
 func (ss *Solves) found(ctx context.Context, r *store.SolveRecord) (*solve, error) {
-	s := &solve{parent: ss, num: r.Num, id: r.ID, accepted: make(chan struct{}), wake: make(chan struct{}), release: func() {}}
+	s := &solve{parent: ss, num: r.Num, id: r.ID, accepted: make(chan struct{}), wake: make(chan struct{}),
+		release: func() {}}
 	close(s.accepted)
 	ss.lastNum = max(ss.lastNum, r.Num)
 	var err error
@@ -247,7 +251,8 @@ func (ss *Solves) remove(s *solve) error {
 		return ErrGone
 	}
 	was := s.next
-	s.next = store.SolveState{Tenant: was.Tenant, Status: was.Status, CreatedUs: was.CreatedUs, EndedUs: was.EndedUs, Key: was.Key, Digest: was.Digest, GoneUs: micros(ss.cfg.Now())}
+	s.next = store.SolveState{Tenant: was.Tenant, Status: was.Status, CreatedUs: was.CreatedUs, EndedUs: was.EndedUs,
+		Key: was.Key, Digest: was.Digest, GoneUs: micros(ss.cfg.Now())}
 	ch := &change{solve: s}
 	ch.batch.Clear = []int64{s.num}
 	ch.batch.Put = []store.SolveRecord{s.record()}
@@ -293,7 +298,8 @@ func (ss *Solves) remove(s *solve) error {
 // unlist takes a solve out of what it is looked up by, but for its id and key.
 func (ss *Solves) unlist(was *store.SolveState, s *solve) {
 	list := ss.tenants[s.tenant]
-	if i, ok := slices.BinarySearchFunc(list, s.num, func(o *solve, num int64) int { return cmp.Compare(o.num, num) }); ok {
+	if i, ok := slices.BinarySearchFunc(list, s.num,
+		func(o *solve, num int64) int { return cmp.Compare(o.num, num) }); ok {
 		ss.tenants[s.tenant] = slices.Delete(list, i, i+1)
 	}
 	if len(ss.tenants[s.tenant]) == 0 {

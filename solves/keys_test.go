@@ -20,7 +20,8 @@ import (
 // held is work that waits to be told to end.
 func held(order *[]string, mu *sync.Mutex, go_ <-chan struct{}) func(name string) service.RunFunc {
 	return func(name string) service.RunFunc {
-		return func(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg solver.Config) (*hare.Result, error) {
+		return func(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg solver.Config) (*hare.Result,
+			error) {
 			mu.Lock()
 			*order = append(*order, name)
 			mu.Unlock()
@@ -41,7 +42,8 @@ func TestOneSolveForOneKey(t *testing.T) {
 			db, shut := open()
 			s := openSolves(t, solves.Config{Store: db})
 			inst := jobsOn(8, 1)
-			in := solves.Input{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a", Key: "k", Digest: store.Sum{1}}
+			in := solves.Input{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a", Key: "k",
+				Digest: store.Sum{1}}
 			var ids sync.Map
 			var first atomic.Int64
 			var wg sync.WaitGroup
@@ -114,7 +116,9 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 			s := openSolves(t, solves.Config{Store: db})
 			submit := func(tenant string, seed int64) solves.Info {
 				t.Helper()
-				info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(9, 1), Options: hare.Options{Seed: seed, WorkLimit: 1}, Tenant: tenant})
+				info, _, err := s.Submit(ctx,
+					solves.Input{Instance: jobsOn(9, 1), Options: hare.Options{Seed: seed, WorkLimit: 1},
+						Tenant: tenant})
 				if err == nil {
 					info, err = s.Wait(ctx, tenant, info.ID)
 				}
@@ -134,7 +138,8 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 			a := submit("", 1)
 			want := resultText(t, s, a.ID)
 			b := submit("", 1)
-			if a.Cached || !b.Cached || b.ID == a.ID || b.Value.Cmp(*a.Value) != 0 || resultText(t, s, b.ID) != want || b.Termination != a.Termination {
+			if a.Cached || !b.Cached || b.ID == a.ID || b.Value.Cmp(*a.Value) != 0 ||
+				resultText(t, s, b.ID) != want || b.Termination != a.Termination {
 				t.Errorf("%+v\n%+v", a, b)
 			}
 			if submit("", 2).Cached || submit("x", 1).Cached {
@@ -198,7 +203,8 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 		name  string
 		limit time.Duration
 	}{{"first", 0}, {"none", 0}, {"50s", 50 * time.Second}, {"10s", 10 * time.Second}, {"20s", 20 * time.Second}} {
-		info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, 1), Options: hare.Options{TimeLimit: c.limit}, Run: work(c.name)})
+		info, _, err := s.Submit(ctx,
+			solves.Input{Instance: jobsOn(3, 1), Options: hare.Options{TimeLimit: c.limit}, Run: work(c.name)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +229,8 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 	if info, err := s.Cancel(ctx, "", ids["20s"]); err != nil {
 		t.Error(info, err)
 	}
-	if info, err := s.Wait(ctx, "", ids["20s"]); err != nil || info.Status != solves.StatusCancelled || info.Value != nil {
+	if info, err := s.Wait(ctx, "", ids["20s"]); err != nil || info.Status != solves.StatusCancelled ||
+		info.Value != nil {
 		t.Errorf("%+v %v", info, err)
 	}
 	if _, err := s.Result(ctx, "", ids["20s"]); !errors.Is(err, solves.ErrNoResult) {
@@ -246,7 +253,8 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 	ctx := t.Context()
 	db := newMortal()
 	var ahead atomic.Int64
-	s := openSolves(t, solves.Config{Store: db, MaxBytes: 400 << 10, Retry: time.Millisecond, Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
+	s := openSolves(t, solves.Config{Store: db, MaxBytes: 400 << 10, Retry: time.Millisecond,
+		Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	var ids []string
 	for i := range 8 {
 		info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(3, int64(i)), Run: hugeRun(100 << 10)})

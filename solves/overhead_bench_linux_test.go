@@ -63,7 +63,8 @@ func BenchmarkOverhead(b *testing.B) {
 	for name, store := range map[string]store.SolveStore{"durable": disk, "memory": store.NewMemorySolves()} {
 		b.Run(name, func(b *testing.B) {
 			engine := &timedEngine{}
-			s, err := solves.Open(b.Context(), solves.Config{Store: store, Service: service.New(service.Config{Engine: engine, Running: 1})})
+			s, err := solves.Open(b.Context(),
+				solves.Config{Store: store, Service: service.New(service.Config{Engine: engine, Running: 1})})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -71,7 +72,9 @@ func BenchmarkOverhead(b *testing.B) {
 			var beside, encode []time.Duration
 			for i := range b.N {
 				began := time.Now()
-				info, _, err := s.Submit(b.Context(), solves.Input{Instance: inst, Options: hare.Options{Seed: began.UnixNano(), WorkLimit: int64(1 + i%2)}})
+				info, _, err := s.Submit(b.Context(),
+					solves.Input{Instance: inst,
+						Options: hare.Options{Seed: began.UnixNano(), WorkLimit: int64(1 + i%2)}})
 				if err == nil {
 					info, err = s.Wait(b.Context(), "", info.ID)
 				}

@@ -20,7 +20,9 @@ func TestQuotasAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openSolves(t, solves.Config{Store: store, Quotas: quotas, Checkpoint: 5 * time.Millisecond})
-	info, _, err := s.Submit(t.Context(), solves.Input{Tenant: "a", Instance: jobsOn(40, 5), Options: hare.Options{TimeLimit: 20 * time.Second}, Release: release})
+	info, _, err := s.Submit(t.Context(),
+		solves.Input{Tenant: "a", Instance: jobsOn(40, 5), Options: hare.Options{TimeLimit: 20 * time.Second},
+			Release: release})
 	if err != nil {
 		t.Fatal(err)
 	}

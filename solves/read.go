@@ -31,7 +31,8 @@ func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info
 	if f.After != "" {
 		before, err = strconv.ParseInt(f.After, 36, 64)
 		if err != nil || before < 1 {
-			return nil, "", &hare.InvalidError{Pointer: "/after", Code: "invalid_cursor", Detail: "must be the cursor that a list gave"}
+			return nil, "", &hare.InvalidError{Pointer: "/after", Code: "invalid_cursor",
+				Detail: "must be the cursor that a list gave"}
 		}
 	}
 	ss.mu.Lock()
@@ -40,7 +41,8 @@ func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info
 	ss.mu.Unlock()
 	for i := len(all) - 1; i >= 0; i-- {
 		info, err := all[i].info()
-		if err != nil || f.Status != "" && f.Status != info.Status || f.Termination != "" && f.Termination != info.Termination ||
+		if err != nil || f.Status != "" && f.Status != info.Status ||
+			f.Termination != "" && f.Termination != info.Termination ||
 			f.InstanceSHA256 != "" && !strings.EqualFold(f.InstanceSHA256, info.InstanceSHA256) {
 			continue
 		}

@@ -34,7 +34,8 @@ func (r *refusing) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 // was deleted: the document of both goes.
 func TestRefusedCacheHitReleasesItsDocument(t *testing.T) {
 	ctx := t.Context()
-	kept := &refusing{MemorySolves: store.NewMemorySolves(), armed: make(chan struct{}, 1), entered: make(chan struct{}), open: make(chan struct{})}
+	kept := &refusing{MemorySolves: store.NewMemorySolves(), armed: make(chan struct{}, 1),
+		entered: make(chan struct{}), open: make(chan struct{})}
 	s := openSolves(t, solves.Config{Store: kept, Retry: time.Millisecond})
 	in := solves.Input{Instance: jobsOn(5, 3), Options: hare.Options{WorkLimit: 20}}
 	first, _, err := s.Submit(ctx, in)

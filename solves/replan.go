@@ -34,7 +34,8 @@ func encodeReplan(w io.Writer, req *hare.ReplanRequest) error {
 		}
 		return err
 	}
-	err := text(`{"at_s":`, hare.FormatMicros(req.AtUs), `,"stability":`, hare.FormatMicros(req.StabilityMicro), `,"previous":`)
+	err := text(`{"at_s":`, hare.FormatMicros(req.AtUs), `,"stability":`, hare.FormatMicros(req.StabilityMicro),
+		`,"previous":`)
 	if err == nil {
 		err = wire.EncodeResult(w, &previous)
 	}

@@ -34,7 +34,8 @@ func TestStoredReplans(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
-			if res.Replan == nil || res.Replan.Rest == nil || res.Replan.Whole == nil || res.Replan.StabilityMicro != stability {
+			if res.Replan == nil || res.Replan.Rest == nil || res.Replan.Whole == nil ||
+				res.Replan.StabilityMicro != stability {
 				t.Fatalf("%s: %+v", what, res.Replan)
 			}
 			if rep := verify.CheckReplan(inst, res, nil); !rep.OK {
@@ -68,7 +69,8 @@ func TestStoredReplans(t *testing.T) {
 		if _, err = s.Cancel(t.Context(), "", was.ID); err != nil {
 			t.Fatal(err)
 		}
-		if info, err = s.Wait(t.Context(), "", was.ID); err != nil || !info.Resumed || info.Status != solves.StatusCancelled || info.Error != "" {
+		if info, err = s.Wait(t.Context(), "", was.ID); err != nil || !info.Resumed ||
+			info.Status != solves.StatusCancelled || info.Error != "" {
 			t.Fatalf("%+v %v", info, err)
 		}
 		if res := check("cancelled", s, was.ID); res.Value.Cmp(*saved.Value) > 0 || res.Bound.Cmp(*saved.Bound) < 0 {
@@ -86,7 +88,8 @@ func TestStoredReplans(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			_, _ = s.Cancel(ctx, "", was.ID)
 		}()
-		if info, err = s.Wait(ctx, "", was.ID); err != nil || !info.Resumed || !info.Finished() || strings.Contains(info.Error, "cannot go on") {
+		if info, err = s.Wait(ctx, "", was.ID); err != nil || !info.Resumed || !info.Finished() ||
+			strings.Contains(info.Error, "cannot go on") {
 			t.Fatalf("%+v %v", info, err)
 		}
 		check("gone on", s, was.ID)
@@ -99,7 +102,8 @@ func TestReplanOfABareSchedule(t *testing.T) {
 	req.Previous = &hare.Result{Schedule: req.Previous.Schedule}
 	req.Before = inst
 	store := newMortal()
-	was := saveOne(t, store, solves.Input{Instance: inst, Replan: req, Options: hare.Options{Seed: 1, TimeLimit: time.Second}})
+	was := saveOne(t, store, solves.Input{Instance: inst, Replan: req,
+		Options: hare.Options{Seed: 1, TimeLimit: time.Second}})
 	s := openSolves(t, solves.Config{Store: store})
 	info, err := s.Wait(t.Context(), "", was.ID)
 	if err != nil || info.Status != solves.StatusSucceeded || !info.Resumed {

@@ -94,7 +94,9 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 			if i%3 == 2 {
 				opt = hare.Options{Seed: int64(i), TimeLimit: 150 * time.Millisecond}
 			}
-			info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(12, int64(i)), Options: opt, Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
+			info, _, err := s.Submit(ctx,
+				solves.Input{Instance: jobsOn(12, int64(i)), Options: opt, Key: fmt.Sprint(i),
+					Digest: store.Sum{byte(i)}})
 			if err != nil {
 				if !errors.Is(err, store.ErrStorage) {
 					t.Fatal(err)
@@ -121,7 +123,8 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 		s = openSolves(t, solves.Config{Store: db})
 		for i, id := range acknowledged {
 			info, err := s.Wait(ctx, "", id)
-			if err == nil && info.Options.TimeLimit > 0 && info.Status == solves.StatusFailed && info.Termination == hare.TerminationDeadline && kept[id].CheckpointValue == nil {
+			if err == nil && info.Options.TimeLimit > 0 && info.Status == solves.StatusFailed &&
+				info.Termination == hare.TerminationDeadline && kept[id].CheckpointValue == nil {
 				continue // on a busy machine its time was over in the queue
 			}
 			if err != nil || info.Value == nil || info.Bound == nil || info.Status != solves.StatusSucceeded {
@@ -130,17 +133,21 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 			if text, ok := finished[id]; ok && text != resultText(t, s, id) {
 				t.Errorf("after %d writes: the result of solve %d is another one", after, i)
 			}
-			if c := kept[id]; c.CheckpointValue != nil && (info.Value.Cmp(*c.CheckpointValue) > 0 || info.Bound.Cmp(*c.CheckpointBound) < 0) {
-				t.Errorf("after %d writes, solve %d: %v, %v; saved were %v, %v", after, i, info.Value, info.Bound, c.CheckpointValue, c.CheckpointBound)
+			if c := kept[id]; c.CheckpointValue != nil &&
+				(info.Value.Cmp(*c.CheckpointValue) > 0 || info.Bound.Cmp(*c.CheckpointBound) < 0) {
+				t.Errorf("after %d writes, solve %d: %v, %v; saved were %v, %v", after, i, info.Value, info.Bound,
+					c.CheckpointValue, c.CheckpointBound)
 			}
 			res, err := s.Result(ctx, "", id)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if info.Options.WorkLimit > 0 {
-				want, err := solver.Solve(ctx, jobsOn(12, int64(i)), info.Options, solver.Config{Version: "test", Workers: 1})
+				want, err := solver.Solve(ctx, jobsOn(12, int64(i)), info.Options,
+					solver.Config{Version: "test", Workers: 1})
 				if err != nil || !res.Reproducible || untimed(t, res) != untimed(t, want) {
-					t.Errorf("after %d writes: solve %d, which is reproducible (%t), is not reproduced: %v", after, i, res.Reproducible, err)
+					t.Errorf("after %d writes: solve %d, which is reproducible (%t), is not reproduced: %v", after, i,
+						res.Reproducible, err)
 				}
 			} else if info.Resumed && kept[id].CheckpointValue != nil && res.Reproducible {
 				t.Error("a solve that went on from a saved pair says that it is reproducible")
@@ -156,7 +163,8 @@ func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 			if !slices.IsSorted(seqs) || int64(len(seqs)) != info.Events || last != solves.EventDone {
 				t.Errorf("after %d writes, solve %d: events %v, the last %s, of %d", after, i, seqs, last, info.Events)
 			}
-			again, replayed, err := s.Submit(ctx, solves.Input{Instance: jobsOn(12, int64(i)), Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
+			again, replayed, err := s.Submit(ctx,
+				solves.Input{Instance: jobsOn(12, int64(i)), Key: fmt.Sprint(i), Digest: store.Sum{byte(i)}})
 			if err != nil || !replayed || again.ID != id {
 				t.Errorf("after %d writes: the key of solve %d gives %v %t %v", after, i, again.ID, replayed, err)
 			}
@@ -190,7 +198,8 @@ func saveOne(t *testing.T, db store.SolveStore, in solves.Input) solves.Info {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if info, err = s.Get(t.Context(), "", info.ID); err != nil || info.Status != solves.StatusRunning || info.CheckpointValue == nil {
+	if info, err = s.Get(t.Context(), "", info.ID); err != nil || info.Status != solves.StatusRunning ||
+		info.CheckpointValue == nil {
 		t.Fatalf("%+v %v", info, err)
 	}
 	return info
@@ -205,9 +214,12 @@ func TestRunningSolvesAtARestart(t *testing.T) {
 		status string
 		term   string
 	}{
-		{"time is left", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: 1200 * time.Millisecond}}, 0, solves.StatusSucceeded, hare.TerminationDeadline},
-		{"the limit has passed", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: 800 * time.Millisecond}}, 900 * time.Millisecond, solves.StatusSucceeded, hare.TerminationDeadline},
-		{"the caller is gone", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: time.Minute}, Kind: "lost"}, 0, solves.StatusCancelled, hare.TerminationCancelled},
+		{"time is left", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: 1200 * time.Millisecond}}, 0,
+			solves.StatusSucceeded, hare.TerminationDeadline},
+		{"the limit has passed", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: 800 * time.Millisecond}},
+			900 * time.Millisecond, solves.StatusSucceeded, hare.TerminationDeadline},
+		{"the caller is gone", solves.Input{Options: hare.Options{Seed: 1, TimeLimit: time.Minute}, Kind: "lost"}, 0,
+			solves.StatusCancelled, hare.TerminationCancelled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			db := newMortal()
@@ -220,12 +232,15 @@ func TestRunningSolvesAtARestart(t *testing.T) {
 			if c.pause == 0 && term == hare.TerminationWorkLimit {
 				term = hare.TerminationDeadline // a quick machine is through before
 			}
-			if err != nil || info.Status != c.status || term != c.term || !info.Resumed && c.pause == 0 && c.in.Kind == "" {
+			if err != nil || info.Status != c.status || term != c.term ||
+				!info.Resumed && c.pause == 0 && c.in.Kind == "" {
 				t.Fatalf("%+v %v", info, err)
 			}
 			res, err := s.Result(t.Context(), "", was.ID)
-			if err != nil || res.Reproducible || res.Value.Cmp(*was.CheckpointValue) > 0 || res.Bound.Cmp(*was.CheckpointBound) < 0 {
-				t.Errorf("%v %v, saved were %v %v; %v", res.Value, res.Bound, was.CheckpointValue, was.CheckpointBound, err)
+			if err != nil || res.Reproducible || res.Value.Cmp(*was.CheckpointValue) > 0 ||
+				res.Bound.Cmp(*was.CheckpointBound) < 0 {
+				t.Errorf("%v %v, saved were %v %v; %v", res.Value, res.Bound, was.CheckpointValue,
+					was.CheckpointBound, err)
 			}
 		})
 	}

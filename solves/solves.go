@@ -112,11 +112,14 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 	if in.Replan != nil {
 		in.Kind, in.Run = kindReplan, runReplan(*in.Replan)
 	}
-	s := &solve{parent: ss, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan, release: release, inst: in.Instance, warm: in.Warm,
+	s := &solve{parent: ss, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan,
+		release: release, inst: in.Instance, warm: in.Warm,
 		accepted: make(chan struct{}), wake: make(chan struct{})}
 	s.next = store.SolveState{
-		Tenant: in.Tenant, Status: StatusQueued, CreatedUs: micros(now), BeganUs: micros(in.Began), Hash: wire.SHA256(in.Instance),
-		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind, Parameters: in.Parameters, Key: in.Key,
+		Tenant: in.Tenant, Status: StatusQueued, CreatedUs: micros(now), BeganUs: micros(in.Began),
+		Hash:    wire.SHA256(in.Instance),
+		Options: store.StoredOptions(in.Options), Jobs: len(in.Instance.Jobs), Attached: in.Attached, Kind: in.Kind,
+		Parameters: in.Parameters, Key: in.Key,
 	}
 	for i := range in.Instance.Cluster.Nodes {
 		for _, g := range in.Instance.Cluster.Nodes[i].GPUs {
@@ -160,7 +163,8 @@ func (ss *Solves) contentOf(st *store.SolveState) store.Sum {
 	opt := st.Options
 	opt.Degrade = false             // not made use of
 	options, _ := json.Marshal(opt) // cannot fail
-	return store.SumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(ss.svc.Version()), []byte(ss.svc.EngineVersion()))
+	return store.SumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(ss.svc.Version()),
+		[]byte(ss.svc.EngineVersion()))
 }
 
 // keyOf names a tenant's idempotency key.
@@ -267,7 +271,8 @@ func (ss *Solves) accept(s *solve, hit *solve) error {
 			ch.events = append(ch.events, s.event(Event{Type: EventStatus, Status: s.next.Status}), s.doneEvent())
 			s.next.Events = s.seq
 		} else {
-			ch.events = append(ch.events, s.event(Event{Type: EventStatus, Status: StatusQueued, QueuePosition: ss.svc.Rank(deadline)}))
+			ch.events = append(ch.events,
+				s.event(Event{Type: EventStatus, Status: StatusQueued, QueuePosition: ss.svc.Rank(deadline)}))
 		}
 		done := make(chan error, 1)
 		state := s.next

@@ -19,7 +19,8 @@ import (
 // jobsOn makes an instance of n gang jobs on two types.
 func jobsOn(n int, seed int64) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{
-		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}}, {Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
+		{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}}},
+		{Name: "b", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}},
 	}}}
 	x := uint64(seed)*2654435761 + 12345
 	next := func(n int64) int64 {
@@ -29,9 +30,11 @@ func jobsOn(n int, seed int64) *hare.Instance {
 	for i := range n {
 		p := 1_000_000 + next(5_000_000)
 		inst.Jobs = append(inst.Jobs, hare.Job{
-			ID: "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)), WeightMicro: 1_000_000 + next(4)*500_000, ReleaseUs: next(20) * 500_000,
+			ID:          "j" + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676)),
+			WeightMicro: 1_000_000 + next(4)*500_000, ReleaseUs: next(20) * 500_000,
 			Rounds: 1 + next(20), Tasks: 1 + next(2), Sync: hare.Gang,
-			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 50_000}, {Type: "V100", ComputeUs: p, SyncUs: 50_000}},
+			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p, SyncUs: 50_000},
+				{Type: "V100", ComputeUs: p, SyncUs: 50_000}},
 		})
 	}
 	return inst
@@ -57,20 +60,23 @@ func TestSolveFromSubmissionToDeletion(t *testing.T) {
 	ctx := t.Context()
 	s := openSolves(t, solves.Config{})
 	inst := jobsOn(10, 1)
-	info, replayed, err := s.Submit(ctx, solves.Input{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a"})
+	info, replayed, err := s.Submit(ctx,
+		solves.Input{Instance: inst, Options: hare.Options{Seed: 1, WorkLimit: 1}, Tenant: "a"})
 	if err != nil || replayed || info.ID == "" || info.Jobs != 10 || info.GPUs != 4 || info.Events < 1 {
 		t.Fatalf("%+v %t %v", info, replayed, err)
 	}
 	id := info.ID
 	info, err = s.Wait(ctx, "a", id)
-	if err != nil || info.Status != solves.StatusSucceeded || info.Value == nil || info.Bound == nil || info.ResultBytes == 0 || info.Ended.Before(info.Started) {
+	if err != nil || info.Status != solves.StatusSucceeded || info.Value == nil || info.Bound == nil ||
+		info.ResultBytes == 0 || info.Ended.Before(info.Started) {
 		t.Fatalf("%+v %v", info, err)
 	}
 	res, err := s.Result(ctx, "a", id)
 	if err != nil || res.Value.Cmp(*info.Value) != 0 {
 		t.Fatal(res, err)
 	}
-	want, err := solver.Solve(ctx, inst, hare.Options{Seed: 1, WorkLimit: 1}, solver.Config{Version: "test", Workers: 1})
+	want, err := solver.Solve(ctx, inst, hare.Options{Seed: 1, WorkLimit: 1},
+		solver.Config{Version: "test", Workers: 1})
 	if err != nil || want.Value.Cmp(*res.Value) != 0 || want.Bound.Cmp(*res.Bound) != 0 || !res.Reproducible {
 		t.Errorf("value %v, bound %v; on its own %v, %v, %v", res.Value, res.Bound, want.Value, want.Bound, err)
 	}
@@ -100,14 +106,17 @@ func TestSolveFromSubmissionToDeletion(t *testing.T) {
 		_, err1 := s.Get(ctx, tenant, id)
 		_, err2 := s.Result(ctx, tenant, id)
 		_, err3 := s.Cancel(ctx, tenant, id)
-		if err4 := s.Delete(ctx, tenant, id); !errors.Is(err1, solves.ErrNoSolve) || !errors.Is(err2, solves.ErrNoSolve) || !errors.Is(err3, solves.ErrNoSolve) || !errors.Is(err4, solves.ErrNoSolve) {
+		if err4 := s.Delete(ctx, tenant, id); !errors.Is(err1, solves.ErrNoSolve) ||
+			!errors.Is(err2, solves.ErrNoSolve) || !errors.Is(err3, solves.ErrNoSolve) ||
+			!errors.Is(err4, solves.ErrNoSolve) {
 			t.Error(tenant, err1, err2, err3, err4)
 		}
 		if all, _, _ := s.List(ctx, tenant, solves.Filter{}); len(all) != 0 {
 			t.Error(all)
 		}
 	}
-	if all, next, err := s.List(ctx, "a", solves.Filter{Status: solves.StatusSucceeded}); len(all) != 1 || next != "" || err != nil {
+	if all, next, err := s.List(ctx, "a", solves.Filter{Status: solves.StatusSucceeded}); len(all) != 1 ||
+		next != "" || err != nil {
 		t.Error(all, next, err)
 	}
 	if err := s.Delete(ctx, "a", id); err != nil {
@@ -121,7 +130,8 @@ func TestSolveFromSubmissionToDeletion(t *testing.T) {
 func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 	ctx := t.Context()
 	s := openSolves(t, solves.Config{})
-	info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(60, 2), Options: hare.Options{Seed: 1, TimeLimit: 20 * time.Second}})
+	info, _, err := s.Submit(ctx, solves.Input{Instance: jobsOn(60, 2),
+		Options: hare.Options{Seed: 1, TimeLimit: 20 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +161,8 @@ func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 // hugeRun answers at once with a result of about so many bytes.
 func hugeRun(bytes int) service.RunFunc {
 	return func(_ context.Context, inst *hare.Instance, opt hare.Options, _ solver.Config) (*hare.Result, error) {
-		return &hare.Result{InstanceSHA256: wire.SHA256(inst), Version: "test", Status: hare.StatusSucceeded, Termination: hare.TerminationInfeasible, Objective: hare.ObjectiveWeightedJCT,
+		return &hare.Result{InstanceSHA256: wire.SHA256(inst), Version: "test", Status: hare.StatusSucceeded,
+			Termination: hare.TerminationInfeasible, Objective: hare.ObjectiveWeightedJCT,
 			Options: opt, Reasons: []hare.Reason{{Code: "long", Detail: strings.Repeat("x", bytes)}}}, nil
 	}
 }

@@ -63,7 +63,8 @@ func TestLongResultsAreStreamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			if err := wire.EncodeResult(&b, res); err != nil || len(res.Reasons) != 1 || int64(len(res.Reasons[0].Detail)) < 10<<20 {
+			if err := wire.EncodeResult(&b, res); err != nil || len(res.Reasons) != 1 ||
+				int64(len(res.Reasons[0].Detail)) < 10<<20 {
 				t.Error(err)
 			}
 			if err := s.Close(); err != nil {

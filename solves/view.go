@@ -50,9 +50,12 @@ func (s *solve) info() (Info, error) {
 		return Info{}, ErrGone
 	}
 	i := Info{
-		ID: s.id, Tenant: s.tenant, Status: st.Status, Termination: st.Termination, Created: fromMicros(st.CreatedUs), Started: fromMicros(st.StartedUs),
-		Ended: fromMicros(st.EndedUs), Deadline: s.deadline(), InstanceSHA256: st.Hash, Options: hare.Options(st.Options), Jobs: st.Jobs, GPUs: st.GPUs,
-		Revision: s.durable, Events: s.durable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed, Degraded: st.Degraded, Kind: st.Kind,
+		ID: s.id, Tenant: s.tenant, Status: st.Status, Termination: st.Termination, Created: fromMicros(st.CreatedUs),
+		Started: fromMicros(st.StartedUs),
+		Ended:   fromMicros(st.EndedUs), Deadline: s.deadline(), InstanceSHA256: st.Hash,
+		Options: hare.Options(st.Options), Jobs: st.Jobs, GPUs: st.GPUs,
+		Revision: s.durable, Events: s.durable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed,
+		Degraded: st.Degraded, Kind: st.Kind,
 	}
 	// What was written was made by String of an Amount.
 	i.Value, _ = store.ReadAmount(st.Value)

@@ -112,7 +112,8 @@ func (s *solve) event(ev Event) Event {
 
 // doneEvent is the last event of what next says, with the lock held.
 func (s *solve) doneEvent() Event {
-	ev := store.SolveEvent{Type: EventDone, Status: s.next.Status, Termination: s.next.Termination, Error: s.next.Error}
+	ev := store.SolveEvent{Type: EventDone, Status: s.next.Status, Termination: s.next.Termination,
+		Error: s.next.Error}
 	ev.Value, _ = store.ReadAmount(s.next.Value) // made by String of an Amount
 	ev.Bound, _ = store.ReadAmount(s.next.Bound)
 	return s.event(ev)

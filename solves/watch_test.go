@@ -23,7 +23,8 @@ func TestWatchWhileSolvesRun(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() {
-			info, _, err := s.Submit(t.Context(), solves.Input{Instance: jobsOn(6, int64(i)), Options: hare.Options{WorkLimit: 300}})
+			info, _, err := s.Submit(t.Context(),
+				solves.Input{Instance: jobsOn(6, int64(i)), Options: hare.Options{WorkLimit: 300}})
 			if err == nil {
 				info, err = s.Wait(t.Context(), "", info.ID)
 			}
@@ -38,7 +39,9 @@ func TestWatchWhileSolvesRun(t *testing.T) {
 	}
 	wg.Wait()
 	before := writes.Load()
-	if _, _, err := s.Submit(t.Context(), solves.Input{Instance: jobsOn(6, 9), Options: hare.Options{WorkLimit: 1}}); err != nil || writes.Load() <= before {
+	if _, _, err := s.Submit(t.Context(),
+		solves.Input{Instance: jobsOn(6, 9), Options: hare.Options{WorkLimit: 1}}); err != nil ||
+		writes.Load() <= before {
 		t.Errorf("%d writes were seen, then %d: %v", before, writes.Load(), err)
 	}
 }

@@ -62,7 +62,8 @@ func DecodeRow(r *Row) ([]wire.Record, error) {
 		rest = after
 	}
 	if int64(len(records)) != r.Last-r.First+1 {
-		return nil, &CorruptError{Session: r.Session, Seq: r.First + int64(len(records)), What: "a row has other events than it says"}
+		return nil, &CorruptError{Session: r.Session, Seq: r.First + int64(len(records)),
+			What: "a row has other events than it says"}
 	}
 	return records, nil
 }

@@ -37,7 +37,8 @@ type eventLine struct {
 // AppendSolveEvent appends the line of an event.
 func AppendSolveEvent(b []byte, e *SolveEvent) []byte {
 	// Strings and numbers alone: it cannot fail.
-	line, _ := json.Marshal(eventLine{Seq: e.Seq, AtUs: e.AtUs, Type: e.Type, Status: e.Status, Phase: e.Phase, Term: e.Termination,
+	line, _ := json.Marshal(eventLine{Seq: e.Seq, AtUs: e.AtUs, Type: e.Type, Status: e.Status, Phase: e.Phase,
+		Term:  e.Termination,
 		Value: StoredAmount(e.Value), Bound: StoredAmount(e.Bound), Place: e.QueuePosition, Error: e.Error})
 	return append(append(b, line...), '\n')
 }
@@ -47,7 +48,8 @@ func decodeSolveEvent(line []byte) (e SolveEvent, err error) {
 	if err = json.Unmarshal(line, &l); err != nil {
 		return e, err
 	}
-	e = SolveEvent{Seq: l.Seq, AtUs: l.AtUs, Type: l.Type, Status: l.Status, Phase: l.Phase, Termination: l.Term, QueuePosition: l.Place, Error: l.Error}
+	e = SolveEvent{Seq: l.Seq, AtUs: l.AtUs, Type: l.Type, Status: l.Status, Phase: l.Phase, Termination: l.Term,
+		QueuePosition: l.Place, Error: l.Error}
 	if e.Value, err = ReadAmount(l.Value); err == nil {
 		e.Bound, err = ReadAmount(l.Bound)
 	}

@@ -20,7 +20,8 @@ var _ SolveStore = (*MemorySolves)(nil)
 
 // NewMemorySolves makes an empty store.
 func NewMemorySolves() *MemorySolves {
-	return &MemorySolves{records: map[int64]SolveRecord{}, events: map[int64][]SolveRow{}, blobs: map[int64][][]byte{}, begun: map[int64]bool{}}
+	return &MemorySolves{records: map[int64]SolveRecord{}, events: map[int64][]SolveRow{},
+		blobs: map[int64][][]byte{}, begun: map[int64]bool{}}
 }
 
 // Durable implements SolveStore.

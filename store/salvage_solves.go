@@ -15,7 +15,8 @@ func CheckSolve(ctx context.Context, store SolveReader, r *SolveRecord) error {
 }
 
 // checkSolve is CheckSolve, and hands over rows and documents as it reads them.
-func checkSolve(ctx context.Context, store SolveReader, r *SolveRecord, good func(*SolveBatch) error) (st SolveState, err error) {
+func checkSolve(ctx context.Context, store SolveReader, r *SolveRecord, good func(*SolveBatch) error) (st SolveState,
+	err error) {
 	if st, err = DecodeSolve(r); err != nil || st.GoneUs != 0 {
 		return st, err
 	}
@@ -94,7 +95,8 @@ func SalvageSolves(ctx context.Context, from SolveReader, to SolveStore) (all []
 				return all, err
 			}
 		}
-		if _, err := checkSolve(ctx, from, r, func(b *SolveBatch) error { return to.WriteSolves(ctx, b) }); err != nil {
+		if _, err := checkSolve(ctx, from, r,
+			func(b *SolveBatch) error { return to.WriteSolves(ctx, b) }); err != nil {
 			return all, err
 		}
 		if err := to.WriteSolves(ctx, &SolveBatch{Put: []SolveRecord{*r}}); err != nil {
@@ -115,7 +117,8 @@ func copyBlob(ctx context.Context, from SolveReader, to SolveStore, ref BlobRef)
 			return &CorruptError{What: "a document is shorter than it was"}
 		}
 		done += int64(len(chunk))
-		if err := to.WriteSolves(ctx, &SolveBatch{Chunks: []SolveChunk{{Blob: ref.Blob, Index: i, Data: chunk}}}); err != nil {
+		if err := to.WriteSolves(ctx,
+			&SolveBatch{Chunks: []SolveChunk{{Blob: ref.Blob, Index: i, Data: chunk}}}); err != nil {
 			return err
 		}
 	}

@@ -15,7 +15,8 @@ func TestBound(t *testing.T) {
 	for seed := range uint64(3) {
 		req := &study.Request{
 			Policies: []string{"hare_offline", "hlas", "gavel:isolated"}, Seed: seed, Bound: simulation.BoundAuto,
-			Generate: &trace.GenerateConfig{Jobs: 8, Sync: []string{"gang", "relaxed", "rigid"}[seed%3], Arrivals: "uniform:60"},
+			Generate: &trace.GenerateConfig{Jobs: 8, Sync: []string{"gang", "relaxed", "rigid"}[seed%3],
+				Arrivals: "uniform:60"},
 		}
 		if seed == 2 {
 			req.World.SwitchS = 1
@@ -38,7 +39,8 @@ func TestBound(t *testing.T) {
 			}
 		}
 		var table strings.Builder
-		if err := rep.Table(&table, 0); err != nil || !strings.Contains(table.String(), "bound: no plan of these jobs") {
+		if err := rep.Table(&table, 0); err != nil ||
+			!strings.Contains(table.String(), "bound: no plan of these jobs") {
 			t.Errorf("%v: %s", err, table.String())
 		}
 		again, err := study.Simulate(t.Context(), req, study.Config{Parallel: 3})

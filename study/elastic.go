@@ -42,8 +42,9 @@ func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 		}
 	}
 	if format != "pollux" {
-		return invalidAt(at, "not_elastic", "%s changes the widths of jobs, and needs a Pollux workload, whose columns "+
-			"are name, time, application, num_replicas and batch_size", p.Name)
+		return invalidAt(at, "not_elastic",
+			"%s changes the widths of jobs, and needs a Pollux workload, whose columns "+
+				"are name, time, application, num_replicas and batch_size", p.Name)
 	}
 	text, err := r.Trace.source()
 	if err != nil {
@@ -74,7 +75,8 @@ func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 	for _, j := range read.Jobs {
 		a := j.Training
 		in.elastic.jobs = append(in.elastic.jobs, sim.ElasticJob{
-			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs, Batch: j.Batch,
+			ID: j.ID, Kind: a.Application, ArrivalS: j.ArrivalS, Weight: 1, GPUs: j.GPUs, MaxGPUs: j.MaxGPUs,
+			Batch:  j.Batch,
 			Epochs: a.Epochs,
 			Limits: sim.BatchLimits{Init: a.InitBatch, Max: a.MaxBatch, MaxLocal: a.MaxLocal}, Training: a,
 		})
@@ -92,7 +94,8 @@ func (r *Request) elasticCluster() (sim.ElasticCluster, error) {
 			return invalidAt(at, "not_measured", "the step times are of %s, not of %.60q", elasticType, g.Type)
 		}
 		if len(c.Nodes) > 0 && g.Type != c.GPUType {
-			return invalidAt(at, "two_types", "GPUs of elastic jobs are all of one type, here are %.60q and %.60q", c.GPUType,
+			return invalidAt(at, "two_types", "GPUs of elastic jobs are all of one type, here are %.60q and %.60q",
+				c.GPUType,
 				g.Type)
 		}
 		c.GPUType = g.Type

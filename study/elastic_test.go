@@ -80,7 +80,8 @@ func TestSimulateElasticRefusals(t *testing.T) {
 		"restart":  {func(r *study.Request) { r.RestartS = .5 }, "whole number of seconds"},
 		"faults":   {func(r *study.Request) { r.World.Stragglers = true }, "with that stragglers are not simulated"},
 		"window":   {func(r *study.Request) { r.Last = 160 }, "the trace has 160 jobs"},
-		"narrow":   {func(r *study.Request) { r.GPUs = []hare.TypeCount{{Type: "T4", Count: 4}} }, "jobs wait for ever"},
+		"narrow": {func(r *study.Request) { r.GPUs = []hare.TypeCount{{Type: "T4", Count: 4}} },
+			"jobs wait for ever"},
 		"table": {func(r *study.Request) {
 			r.Trace.Table = []byte(
 				"application,placement,num_nodes,num_replicas,local_batch,step_time_s,sync_time_s\nbert,1,1,1,12,1,0.1\n")

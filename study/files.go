@@ -42,7 +42,8 @@ var jobColumns = []string{"policy", "seed", "number", "job_id", "weight", "arriv
 func (r *Run) jobRow(number int) jobRow {
 	f := &r.Figures[number]
 	row := jobRow{
-		Policy: r.Policy, Seed: int64(r.Seed), Number: int64(number), JobID: f.ID, Weight: f.Weight, ArrivalS: f.ArrivalS,
+		Policy: r.Policy, Seed: int64(r.Seed), Number: int64(number), JobID: f.ID, Weight: f.Weight,
+		ArrivalS:    f.ArrivalS,
 		Preemptions: f.Preemptions, Counts: f.Counts, State: stateOf(f),
 	}
 	if f.StartS >= 0 {
@@ -85,7 +86,8 @@ func (r *Report) JobsCSV(w io.Writer) error {
 		for number := range run.Figures {
 			x := run.jobRow(number)
 			if err := c.Write([]string{
-				x.Policy, strconv.FormatUint(run.Seed, 10), n(x.Number), x.JobID, f(&x.Weight), f(&x.ArrivalS), f(x.StartS),
+				x.Policy, strconv.FormatUint(run.Seed, 10), n(x.Number), x.JobID, f(&x.Weight), f(&x.ArrivalS),
+				f(x.StartS),
 				f(x.EndS), f(x.JCTS), f(x.WaitS),
 				f(x.Slowdown), f(x.Rho), n(x.Preemptions), strconv.FormatBool(x.Counts), x.State,
 			}); err != nil {
@@ -165,11 +167,13 @@ func (r *Report) SummaryParquet(w io.Writer) error {
 		row := summaryRow{
 			Policy: x.Policy, Engine: x.Engine, Knows: x.Knows, Seed: int64(x.Seed), Jobs: x.Jobs,
 			Dropped:  x.Dropped,
-			MeanJCTS: x.MeanJCTS, WeightedMeanJCTS: x.WeightedMeanJCTS, WeightedJCTS: x.WeightedJCTS, P50JCTS: x.P50JCTS,
+			MeanJCTS: x.MeanJCTS, WeightedMeanJCTS: x.WeightedMeanJCTS, WeightedJCTS: x.WeightedJCTS,
+			P50JCTS: x.P50JCTS,
 			P90JCTS: x.P90JCTS, P99JCTS: x.P99JCTS,
 			MeanWaitS: x.MeanWaitS, P99WaitS: x.P99WaitS, MeanSlowdown: x.MeanSlowdown, P99Slowdown: x.P99Slowdown,
 			MeanRho: x.MeanRho, WorstRho: x.WorstRho, Jain: x.Jain,
-			TotalS: x.TotalS, MakespanS: x.MakespanS, Utilization: x.Utilization, Switches: x.Switches, SwitchS: x.SwitchS,
+			TotalS: x.TotalS, MakespanS: x.MakespanS, Utilization: x.Utilization, Switches: x.Switches,
+			SwitchS:     x.SwitchS,
 			Preemptions: x.Preemptions, LostTasks: x.LostTasks, Failures: x.Failures, LostS: x.LostS, DownS: x.DownS,
 			Verified: x.Verified, LP: x.LP,
 		}

@@ -94,7 +94,8 @@ func TestTables(t *testing.T) {
 			row["seed"] != int64(rep.Runs[i].Seed) || row["verified"] != rep.Runs[i].Verified {
 			t.Errorf("%v", row)
 		}
-		if got := rows[i+1][slices.Index(rows[0], "weighted_jct_s")]; got != strconv.FormatFloat(rep.Runs[i].WeightedJCTS,
+		if got := rows[i+1][slices.Index(rows[0],
+			"weighted_jct_s")]; got != strconv.FormatFloat(rep.Runs[i].WeightedJCTS,
 			'f', -1, 64) {
 			t.Errorf("weighted_jct_s %s", got)
 		}

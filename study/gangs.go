@@ -30,12 +30,14 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 		j := &inst.Jobs[i]
 		kinds[j.Sync]++
 		if j.WeightMicro == 0 {
-			return invalidAt("", "no_weight", "job %.60q weighs nothing, and leases are shared by weight: give it one", j.ID)
+			return invalidAt("", "no_weight",
+				"job %.60q weighs nothing, and leases are shared by weight: give it one", j.ID)
 		}
 		job := sim.LeaseJob{ID: j.ID, ArrivalS: float64(j.ReleaseUs) / 1e6, Weight: float64(j.WeightMicro) / 1e6,
 			Steps: j.Rounds * j.Tasks, Rounds: true, Rate: make([]float64, len(counts))}
 		if job.Steps/j.Tasks != j.Rounds || job.Steps > hare.MaxExact || j.Tasks > hare.MaxGPUs {
-			return invalidAt("", "out_of_range", "job %.60q has too many tasks for leases: at most 2^53 in all and %d a round",
+			return invalidAt("", "out_of_range",
+				"job %.60q has too many tasks for leases: at most 2^53 in all and %d a round",
 				j.ID, hare.MaxGPUs)
 		}
 		job.GPUs = int(j.Tasks)
@@ -56,11 +58,13 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 		}
 		switch {
 		case !wide:
-			return invalidAt("", "no_gpu", "job %.60q needs %d GPUs of one type among %s, and leases are of one type: this "+
-				"cluster does not have them", j.ID, j.Tasks, typeNames(j))
+			return invalidAt("", "no_gpu",
+				"job %.60q needs %d GPUs of one type among %s, and leases are of one type: this "+
+					"cluster does not have them", j.ID, j.Tasks, typeNames(j))
 		case !usable:
-			return invalidAt("/lease_s", "long_round", "a round of job %.60q does not fit into a lease of %g s on any type: "+
-				"make leases longer, or rounds shorter", j.ID, usableS)
+			return invalidAt("/lease_s", "long_round",
+				"a round of job %.60q does not fit into a lease of %g s on any type: "+
+					"make leases longer, or rounds shorter", j.ID, usableS)
 		}
 		l.jobs = append(l.jobs, job)
 	}
@@ -69,7 +73,8 @@ func (in *jobsInput) lease(inst *hare.Instance, usableS float64) error {
 		jobs int
 		note string
 	}{
-		{kinds[hare.Relaxed], "leases: %d relaxed jobs run as gangs, which hold a GPU for each task of a round while it " +
+		{kinds[hare.Relaxed], "leases: %d relaxed jobs run as gangs, which hold a GPU for each task of a round " +
+			"while it " +
 			"synchronises too"},
 		{kinds[hare.Rigid], "leases: %d rigid jobs may stop, and go on elsewhere, between two leases"},
 		{long, "leases: %d times a job does not use a type of GPU, since a round takes longer there than a lease"},

@@ -68,8 +68,9 @@ func (r *Request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 		if inst, err = r.onCluster(inst); err == nil {
 			if in.tasks = inst; r.Merge > 0 && tasks {
 				in.merged = sim.Merge(inst, r.Merge.Microseconds())
-				in.notes = append(in.notes, fmt.Sprintf("tasks: rounds of gangs are merged up to %v on their fastest type, all "+
-					"of rigid jobs; policies stop gangs between merged rounds alone", r.Merge))
+				in.notes = append(in.notes,
+					fmt.Sprintf("tasks: rounds of gangs are merged up to %v on their fastest type, all "+
+						"of rigid jobs; policies stop gangs between merged rounds alone", r.Merge))
 			}
 			if leases {
 				err = in.lease(inst, r.leaseS()-r.RestartS)
@@ -94,14 +95,16 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 		return invalidAt("", "no_jobs", "there are no jobs to simulate")
 	}
 	if r.Last >= n {
-		return invalidAt("/jobs", "out_of_range", "jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
+		return invalidAt("/jobs", "out_of_range",
+			"jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
 			r.First, r.Last, n)
 	}
 	for _, p := range infos {
 		at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
 		if p.Needs.PairRates && (in.leases.rated == nil || !in.leases.rated.HasPairs()) {
-			return invalidAt(at, "no_pair_rates", "%s needs the rates of jobs that share GPUs: give a trace in Gavel's "+
-				"terms, and leave the table out or give one with other_job_type and other_steps_per_second", p.Name)
+			return invalidAt(at, "no_pair_rates",
+				"%s needs the rates of jobs that share GPUs: give a trace in Gavel's terms, and leave the table "+
+					"out or give one with other_job_type and other_steps_per_second", p.Name)
 		}
 		if in.leases != nil {
 			if lack := p.Needs.Lacks(in.leases.jobs); lack != "" {
@@ -119,7 +122,8 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 		if p.Needs.OneGPU {
 			for _, j := range in.leases.jobs {
 				if j.GPUs > 1 {
-					return invalidAt(at, "wide_job", "%s places jobs of one GPU, and job %.60q of the trace needs %d", p.Name, j.ID,
+					return invalidAt(at, "wide_job", "%s places jobs of one GPU, and job %.60q of the trace needs %d",
+						p.Name, j.ID,
 						j.GPUs)
 				}
 			}
@@ -177,7 +181,8 @@ func checkFits(inst *hare.Instance) error {
 			most = sum
 		}
 		if most < need {
-			return invalidAt("", "no_gpu", "job %.60q needs %d GPUs at once among %s, which this cluster does not have", j.ID,
+			return invalidAt("", "no_gpu",
+				"job %.60q needs %d GPUs at once among %s, which this cluster does not have", j.ID,
 				need, typeNames(j))
 		}
 	}
@@ -253,8 +258,9 @@ func (r *Request) readTrace(in *jobsInput, tasks, leases bool) error {
 		if inst, err = r.importTrace(in, format, t.Sync, quantum); err != nil {
 			return err
 		}
-		in.notes = append(in.notes, fmt.Sprintf("tasks: rounds of %s, as rounds of a minute come to %d tasks; a quantum "+
-			"chooses", quantum, n))
+		in.notes = append(in.notes, fmt.Sprintf(
+			"tasks: rounds of %s, as rounds of a minute come to %d tasks; a quantum "+
+				"chooses", quantum, n))
 	}
 	if tasks {
 		in.tasks = inst
@@ -359,8 +365,9 @@ func (r *Request) readRated(in *jobsInput, format string) error {
 		in.leases.nodes = &nodes
 	}
 	for _, j := range rated.Jobs {
-		in.leases.jobs = append(in.leases.jobs, sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
-			Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)})
+		in.leases.jobs = append(in.leases.jobs,
+			sim.LeaseJob{ID: j.ID, ArrivalS: j.ArrivalS, Weight: j.Weight, GPUs: j.GPUs,
+				Steps: j.Steps, Rate: j.Rate, Kind: j.Kind, SLO: j.SLO, Entity: (*sim.LeaseEntity)(j.Entity)})
 	}
 	return nil
 }
@@ -375,7 +382,8 @@ func (r *Request) importTrace(in *jobsInput, format, sync string, quantum time.D
 	if sync == "" {
 		sync = "gang"
 	}
-	cfg := trace.ImportConfig{Trace: text, Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: quantum, Long: true}}
+	cfg := trace.ImportConfig{Trace: text,
+		Config: trace.Config{GPUs: r.GPUs, Sync: sync, Quantum: quantum, Long: true}}
 	if r.Cluster != nil {
 		always := *r.Cluster // the cluster with all GPUs always in service
 		always.Nodes = slices.Clone(always.Nodes)

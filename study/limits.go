@@ -56,18 +56,21 @@ func (l *Limits) checkInput(r *Request, in *jobsInput) error {
 		return invalidAt(at, "too_large", "%d jobs: at most %d are allowed here", jobs, l.Jobs)
 	}
 	if l.Sum > 0 && jobs > l.Sum/max(1, runs) {
-		return invalidAt(at, "too_large", "%d jobs in %d runs: at most %d of both together are allowed here", jobs, runs,
+		return invalidAt(at, "too_large", "%d jobs in %d runs: at most %d of both together are allowed here", jobs,
+			runs,
 			l.Sum)
 	}
 	for i, name := range r.Policies {
 		if l.Matched > 0 && jobs > l.Matched && slices.Contains(matching, name) {
-			return invalidAt(fmt.Sprintf("/policies/%d", i), "too_large", "%d jobs: at most %d are allowed here for %s, "+
-				"which matches all that wait at each change", jobs, l.Matched, name)
+			return invalidAt(fmt.Sprintf("/policies/%d", i), "too_large",
+				"%d jobs: at most %d are allowed here for %s, "+
+					"which matches all that wait at each change", jobs, l.Matched, name)
 		}
 	}
 	if inst := in.played(r); inst != nil && l.Work > 0 && tasksOf(inst, l.Work) > l.Work {
-		return invalidAt(at, "too_large", "the jobs have more than %d tasks, which are simulated one by one: merge rounds "+
-			"(merge_s; quantum_s of a trace), or take fewer jobs", l.Work)
+		return invalidAt(at, "too_large",
+			"the jobs have more than %d tasks, which are simulated one by one: merge rounds "+
+				"(merge_s; quantum_s of a trace), or take fewer jobs", l.Work)
 	}
 	gpus, nodes := in.gpus(), 0
 	for _, f := range r.World.Faults {

@@ -21,7 +21,8 @@ func TestPlayed(t *testing.T) {
 		{[]hare.TypeCount{{Type: "A", Count: 4}, {Type: "B", Count: 2}}, true},
 	} {
 		rep, err := study.Simulate(t.Context(), &study.Request{
-			Policies: []string{"fifo"}, Trace: &study.Trace{Text: []byte(text), Format: "philly"}, GPUs: c.gpus, Seed: 7,
+			Policies: []string{"fifo"}, Trace: &study.Trace{Text: []byte(text), Format: "philly"}, GPUs: c.gpus,
+			Seed: 7,
 		}, study.Config{})
 		if err != nil {
 			t.Fatal(err)

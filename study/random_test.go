@@ -25,7 +25,8 @@ func randomSimulation(r *rand.Rand, policies []string) string {
 	for i := range 1 + r.IntN(6) {
 		jobs = append(jobs, fmt.Sprintf(`{"id":"j%d","weight":%d,"release_s":%d,"rounds":%d,"tasks":%d,"sync":"%s",`+
 			`"on":{"V100":{"compute_s":%d,"sync_s":%d}%s}}`,
-			i, 1+r.IntN(3), r.IntN(20), 1+r.IntN(5), 1+r.IntN(3), pick("relaxed", "gang", "rigid"), 1+r.IntN(9), r.IntN(3),
+			i, 1+r.IntN(3), r.IntN(20), 1+r.IntN(5), 1+r.IntN(3), pick("relaxed", "gang", "rigid"), 1+r.IntN(9),
+			r.IntN(3),
 			pick("", fmt.Sprintf(`,"T4":{"compute_s":%d}`, 1+r.IntN(9)))))
 	}
 	more := pick("", "", `,"faults":[{"gpu":"n0/0","from_s":5,"until_s":15}]`,
@@ -56,7 +57,8 @@ func TestRandomSimulations(t *testing.T) {
 				var run *study.RunError
 				var fault *hare.InvalidError
 				switch {
-				case errors.As(err, &run) && run.Code != "stalled" && run.Code != "infeasible" && run.Code != "not_in_model",
+				case errors.As(err, &run) && run.Code != "stalled" && run.Code != "infeasible" &&
+					run.Code != "not_in_model",
 					err != nil && run == nil && !errors.As(err, &fault):
 					t.Errorf("%v\n%s", err, doc)
 				}

@@ -149,7 +149,8 @@ func (r *Request) Validate() error {
 		}
 	}
 	if sources != 1 {
-		bad("", "one_source", "give one of trace, instance and generate: they say which jobs there are, and here are %d",
+		bad("", "one_source", "give one of trace, instance and generate: they say which jobs there are, and here "+
+			"are %d",
 			sources)
 	}
 	if r.Trace != nil {
@@ -241,8 +242,9 @@ func RequestOf(doc *simulation.Request) *Request {
 	r := &Request{
 		Policies: doc.Policies, Instance: doc.Instance, GPUs: doc.GPUs, Cluster: doc.Cluster,
 		First: int(doc.First), Last: int(doc.Last), Seed: uint64(doc.Seed), Repeat: int(doc.Repeat),
-		LeaseS: seconds(doc.LeaseUs, 0), ResetS: seconds(doc.ResetUs, DefaultResetS), RestartS: seconds(doc.RestartUs, 0),
-		Merge: time.Duration(doc.MergeUs) * time.Microsecond, CDF: doc.CDF, Labels: doc.Labels, Bound: doc.Bound,
+		LeaseS: seconds(doc.LeaseUs, 0), ResetS: seconds(doc.ResetUs, DefaultResetS),
+		RestartS: seconds(doc.RestartUs, 0),
+		Merge:    time.Duration(doc.MergeUs) * time.Microsecond, CDF: doc.CDF, Labels: doc.Labels, Bound: doc.Bound,
 		World: World{
 			FaultRate: sim.FaultRate(doc.FaultRate),
 			Failures: sim.FailureRate{Probability: float64(doc.Failures.ProbabilityMicro) / 1e6,
@@ -288,8 +290,9 @@ func (r *Request) Document() *simulation.Request {
 	doc := &simulation.Request{
 		Policies: r.Policies, Instance: r.Instance, GPUs: r.GPUs, Cluster: r.Cluster,
 		First: int64(r.First), Last: int64(r.Last), Seed: int64(r.Seed), Repeat: int64(r.Repeat),
-		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS), MergeUs: r.Merge.Microseconds(),
-		CDF: r.CDF, Labels: r.Labels, Bound: r.Bound,
+		ResetUs: time(r.ResetS), RestartUs: time(r.RestartS), IntervalS: int64(r.IntervalS),
+		MergeUs: r.Merge.Microseconds(),
+		CDF:     r.CDF, Labels: r.Labels, Bound: r.Bound,
 		FaultRate: simulation.FaultRate(r.World.FaultRate), Stragglers: r.World.Stragglers,
 		SwitchUs: micros(r.World.SwitchS),
 		Failures: simulation.Failures{ProbabilityMicro: micros(r.World.Failures.Probability),
@@ -315,7 +318,8 @@ func (r *Request) Document() *simulation.Request {
 		}
 	}
 	if g := r.Generate; g != nil {
-		doc.Generate = &simulation.Generate{Jobs: int64(g.Jobs), Arrivals: g.Arrivals, Sync: g.Sync, GrainUs: g.GrainUs}
+		doc.Generate = &simulation.Generate{Jobs: int64(g.Jobs), Arrivals: g.Arrivals, Sync: g.Sync,
+			GrainUs: g.GrainUs}
 	}
 	return doc
 }

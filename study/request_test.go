@@ -35,7 +35,8 @@ func TestRequestOf(t *testing.T) {
 		r.Trace.Quantum != 2500*time.Millisecond {
 		t.Errorf("%+v", r.Trace)
 	}
-	if r.First != 3 || r.Last != 9 || r.Seed != 4 || r.Repeat != 5 || r.LeaseS != 0 || r.ResetS != study.DefaultResetS ||
+	if r.First != 3 || r.Last != 9 || r.Seed != 4 || r.Repeat != 5 || r.LeaseS != 0 ||
+		r.ResetS != study.DefaultResetS ||
 		r.RestartS != 0.5 || r.IntervalS != 30 || len(r.Prices) != 1 || r.Prices["V100"] != 0.74 {
 		t.Errorf("%+v", r)
 	}
@@ -119,7 +120,8 @@ func TestTooManyThatWait(t *testing.T) {
 		Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 9}}}}}}
 	for i := range 4000 {
 		req.Instance.Jobs = append(req.Instance.Jobs, hare.Job{
-			ID: strconv.Itoa(i), WeightMicro: 1e6, Rounds: 1, Tasks: 1, On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}})
+			ID: strconv.Itoa(i), WeightMicro: 1e6, Rounds: 1, Tasks: 1,
+			On: []hare.Profile{{Type: "V100", ComputeUs: 1e6}}})
 	}
 	var run *study.RunError
 	if _, err := study.Simulate(t.Context(), req, study.Config{}); !errors.As(err, &run) || run.Code != "too_large" ||

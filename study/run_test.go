@@ -55,7 +55,8 @@ func TestSimulateBothEngines(t *testing.T) {
 	for _, r := range rep.Runs {
 		tasks := r.Engine == "task"
 		switch {
-		case r.Jobs != 20, len(r.Figures) != 20, len(r.CDF.JCTS) != 20, r.CDF.Share[19] != 1, r.CDF.JCTS[9] != r.P50JCTS:
+		case r.Jobs != 20, len(r.Figures) != 20, len(r.CDF.JCTS) != 20, r.CDF.Share[19] != 1,
+			r.CDF.JCTS[9] != r.P50JCTS:
 			t.Errorf("%+v", r)
 		case r.MeanSlowdown < 1 || r.Jain <= 0 || r.Jain > 1 || r.MeanRho <= 0 || r.WorstRho < r.MeanRho ||
 			r.P99Slowdown < r.MeanSlowdown:
@@ -213,8 +214,9 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	}
 	// A round that takes longer on K80 than a lease.
 	req.Instance, req.LeaseS = gangs(hare.Gang), 15
-	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "2 times a job "+
-		"does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
+	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 ||
+		!strings.Contains(rep.Notes[0], "2 times a job "+
+			"does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
 		t.Errorf("%q %+v", rep.Notes, rep.Runs[0])
 	}
 }
@@ -302,7 +304,8 @@ func TestSimulateRefuses(t *testing.T) {
 		"windows": {&study.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0",
 			"always in service"},
 		"wide": {&study.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
-		"long round": {&study.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseS: 5}, "/lease_s",
+		"long round": {&study.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseS: 5},
+			"/lease_s",
 			`a round of job "x"`},
 		"other types": {&study.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang),
 			GPUs: []hare.TypeCount{{Type: "A10", Count: 2}}}, "", `job "x" needs 2 GPUs at once among K80, V100`},

@@ -163,7 +163,8 @@ func (r *Report) notes() []string {
 		x := &r.Runs[i]
 		if x.LP == BuiltInLP && simplex != x.Policy {
 			simplex = x.Policy
-			out = append(out, simplex+": HiGHS does not run, the built-in simplex chose among equally good divisions; see "+
+			out = append(out, simplex+": HiGHS does not run, the built-in simplex chose among equally good "+
+				"divisions; see "+
 				"docs/policies.md")
 		}
 		if dropped = x.Dropped; dropped > 0 {
@@ -171,8 +172,9 @@ func (r *Report) notes() []string {
 			if r.Means != nil {
 				who = fmt.Sprintf("%s, seed %d", x.Policy, x.Seed)
 			}
-			out = append(out, fmt.Sprintf("%s: %d of %d jobs were dropped after five leases without a step for each GPU, as "+
-				"in Gavel; no mean counts them", who, dropped, x.Jobs))
+			out = append(out, fmt.Sprintf(
+				"%s: %d of %d jobs were dropped after five leases without a step for each GPU, as "+
+					"in Gavel; no mean counts them", who, dropped, x.Jobs))
 		}
 	}
 	return slices.Concat(out, r.boundNote(), r.Notes)

@@ -49,7 +49,8 @@ func (w *World) check(infos []policy.Info, bad func(pointer, code, format string
 		default:
 			continue
 		}
-		bad(at, "needs_tasks", "%s are not simulated for policy %s, which places no tasks: ask for policies of tasks alone",
+		bad(at, "needs_tasks", "%s are not simulated for policy %s, which places no tasks: ask for policies of "+
+			"tasks alone",
 			what, p.Name)
 		return
 	}
@@ -119,7 +120,8 @@ func (w *World) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
 // note says whether the verifier can check runs in this world.
 func (w *World) note() []string {
 	if w.varied() {
-		return []string{"tasks: stragglers make tasks take other times than their profiles say, so runs are no schedules " +
+		return []string{"tasks: stragglers make tasks take other times than their profiles say, so runs are no " +
+			"schedules " +
 			"of the instance: the engine checks them, the verifier cannot"}
 	}
 	return nil

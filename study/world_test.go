@@ -23,7 +23,8 @@ func TestSimulateFaults(t *testing.T) {
 	req.World.Faults = []sim.Fault{{GPU: "a/2", FromUs: 5e6, UntilUs: 105e6}} // the first V100
 	rep := simulate(t, req, study.Config{})
 	for _, r := range rep.Runs {
-		if r.LostTasks == 0 || r.LostS != 10 || r.DownS != 100 || r.MeanJCTS <= 600 || r.Verified != (r.Engine == "task") {
+		if r.LostTasks == 0 || r.LostS != 10 || r.DownS != 100 || r.MeanJCTS <= 600 ||
+			r.Verified != (r.Engine == "task") {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -40,7 +40,8 @@ func ExampleRun() {
 		case l.Line == "base":
 			fmt.Println("base:", l.Value)
 		case l.Line == "scenario":
-			fmt.Printf("%s: %v, the best plan changes by %v to %v\n", l.ID, l.Value, l.OptimumChange[0], l.OptimumChange[1])
+			fmt.Printf("%s: %v, the best plan changes by %v to %v\n", l.ID, l.Value, l.OptimumChange[0],
+				l.OptimumChange[1])
 		default:
 			fmt.Println(l.Counts.Solved, "solved")
 		}

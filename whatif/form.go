@@ -58,7 +58,8 @@ var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would
 	for i := range v.Scenarios {
 		s := &v.Scenarios[i]
 		if first, twice := ids[s.ID]; twice {
-			found.Add(s.at+"/id", "duplicate_id", "id %q stands twice, first at /scenarios/%d: ids must differ", hare.Clip(s.ID), first)
+			found.Add(s.at+"/id", "duplicate_id", "id %q stands twice, first at /scenarios/%d: ids must differ",
+				hare.Clip(s.ID), first)
 		} else {
 			ids[s.ID] = i
 		}
@@ -123,10 +124,13 @@ func readBaseInstance(r *wire.Reader, b *Base) error {
 
 var pruneTable = wire.NewTable("Prune", "Prune answers from the bound alone where that says enough.",
 	wire.NewField("below_s", wire.Schema{"type": "number", "format": "double", "minimum": 0}, readBelow, nil).Needed().
-		About("below_s: scenarios whose value is proved not to fall by more than this below the base's, in weight-seconds, are not solved."),
+		About("below_s: scenarios whose value is proved not to fall by more than this below the base's, in "+
+			"weight-seconds, are not solved."),
 ).Check(func(q *Request, has wire.Members, found *hare.InvalidErrors) {
 	if has.Sound && q.PruneBelow == nil {
-		found.Add("", "missing_field", `"below_s" is missing: how far the value may fall, in weight-seconds, for a scenario to be answered from its bound`)
+		found.Add("", "missing_field",
+			`"below_s" is missing: how far the value may fall, in weight-seconds, `+
+				`for a scenario to be answered from its bound`)
 	}
 })
 
@@ -152,7 +156,8 @@ func readScenarios(r *wire.Reader, v *requestDoc) error {
 			if err := r.Skip(); err != nil || i > MaxScenarios {
 				return err
 			}
-			return r.Fault("too_many", "there are more than %d scenarios: split them over several requests", MaxScenarios)
+			return r.Fault("too_many", "there are more than %d scenarios: split them over several requests",
+				MaxScenarios)
 		}
 		s := scenarioDoc{Scenario: Scenario{at: "/scenarios/" + strconv.Itoa(i)}, index: i}
 		err := scenarioTable.Read(r, &s)
@@ -172,14 +177,18 @@ type scenarioDoc struct {
 	own   []byte // options
 }
 
-var scenarioTable = wire.NewTable("Scenario", "Scenario is one change of the base. Its parts apply in the order of the fields here.",
+var scenarioTable = wire.NewTable("Scenario",
+	"Scenario is one change of the base. Its parts apply in the order of the fields here.",
 	wire.String("id", func(v *scenarioDoc) *string { return &v.ID }).
 		About("id is unique in the request; left out: the place of the scenario."),
 	wire.NewField("patch", wire.ListOf(wire.RefTo(patchTable)), readPatch, nil).
-		About("patch (RFC 6902) applies to the instance's document as it was sent, or for a stored solve as Hare writes it."),
+		About("patch (RFC 6902) applies to the instance's document as it was sent, or for a stored solve as Hare "+
+			"writes it."),
 	wire.NewField("remove_jobs", wire.ListOf(wire.Schema{"type": "string"}), readRemovedJobs, nil),
-	wire.NewField("scale_weights", wire.Schema{"type": []string{"object", "number"}, "additionalProperties": wire.Schema{"type": "number", "format": "double"}}, readScales, nil).
-		About("scale_weights is a factor for all jobs, or an object of factors by job id. The new weights must have at most six decimals: nothing is rounded."),
+	wire.NewField("scale_weights", wire.Schema{"type": []string{"object", "number"},
+		"additionalProperties": wire.Schema{"type": "number", "format": "double"}}, readScales, nil).
+		About("scale_weights is a factor for all jobs, or an object of factors by job id. The new weights must "+
+			"have at most six decimals: nothing is rounded."),
 	wire.NewField("add_jobs", wire.ListOf(wire.RefTo(wire.JobDocument)), readAddedJobs, nil),
 	oneOrMore("remove_gpus", removeTable, func(v *scenarioDoc, x RemovedGPUs, at string) {
 		x.at = at
@@ -205,7 +214,8 @@ var scenarioTable = wire.NewTable("Scenario", "Scenario is one change of the bas
 })
 
 // oneOrMore reads an object, or an array of them. Objects with faults are not kept.
-func oneOrMore[U any](name string, t *wire.Table[U], keep func(v *scenarioDoc, x U, at string)) wire.Field[scenarioDoc] {
+func oneOrMore[U any](name string, t *wire.Table[U],
+	keep func(v *scenarioDoc, x U, at string)) wire.Field[scenarioDoc] {
 	return wire.NewField(name, wire.ListOf(wire.RefTo(t)),
 		func(r *wire.Reader, v *scenarioDoc) error {
 			one := func(at string) error {
@@ -227,14 +237,17 @@ func oneOrMore[U any](name string, t *wire.Table[U], keep func(v *scenarioDoc, x
 }
 
 var removeTable = wire.NewTable("RemoveGPUs",
-	"RemoveGPUs takes GPUs of one node away, those of the highest index first. What follows them is counted anew; a busy time goes with its GPU. A node without GPUs goes.",
+	"RemoveGPUs takes GPUs of one node away, those of the highest index first. What follows them is counted anew; "+
+		"a busy time goes with its GPU. A node without GPUs goes.",
 	wire.String("node", func(x *RemovedGPUs) *string { return &x.Node }).Required("").
 		About("node is a name; copies of a node with count are named name-0 and so on."),
-	wire.String("type", func(x *RemovedGPUs) *string { return &x.Type }).About("type is needed where the node has several."),
+	wire.String("type", func(x *RemovedGPUs) *string { return &x.Type }).About(
+		"type is needed where the node has several."),
 	wire.Integer("count", func(x *RemovedGPUs) *int64 { return &x.Count }, 1, hare.MaxGPUs).Required(""),
 )
 
-var drainTable = wire.NewTable("Drain", "Drain ends the service of a node. A node that would never be in service goes.",
+var drainTable = wire.NewTable("Drain",
+	"Drain ends the service of a node. A node that would never be in service goes.",
 	wire.String("node", func(x *DrainedNode) *string { return &x.Node }).Required(""),
 	wire.Micros("at_s", func(x *DrainedNode) *int64 { return &x.AtUs }, 0).Required(""),
 )
@@ -294,7 +307,9 @@ func readPatch(r *wire.Reader, v *scenarioDoc) error {
 			if err := r.Skip(); err != nil || i > MaxPatchOperations {
 				return err
 			}
-			return r.Fault("too_many", "a patch has at most %d operations: split the scenario, or send its instance by itself", MaxPatchOperations)
+			return r.Fault("too_many",
+				"a patch has at most %d operations: split the scenario, or send its instance by itself",
+				MaxPatchOperations)
 		}
 		var p PatchOperation
 		err := patchTable.Read(r, &p)
@@ -311,7 +326,8 @@ var patchTable = wire.NewTable("PatchOperation", "PatchOperation is one operatio
 	wire.String("from", func(p *PatchOperation) *string { return &p.From }).
 		Reading(func(r *wire.Reader, p *PatchOperation) error { return readPointer(r, &p.From) }).
 		About("from is needed by move and copy."),
-	wire.NewField("value", wire.Schema{"type": []string{"object", "array", "string", "number", "boolean", "null"}, "items": wire.Schema{}},
+	wire.NewField("value", wire.Schema{"type": []string{"object", "array", "string", "number", "boolean", "null"},
+		"items": wire.Schema{}},
 		func(r *wire.Reader, p *PatchOperation) error {
 			text, err := r.Raw()
 			p.Value = json.RawMessage(text)
@@ -339,7 +355,8 @@ func (p *PatchOperation) check(hasPath, hasFrom bool, found *hare.InvalidErrors)
 	case "move", "copy":
 		needs(hasFrom, "from")
 		if p.Op == "move" && strings.HasPrefix(p.Path, p.From+"/") {
-			found.Add("/path", "bad_path", "%s lies inside %s: a value cannot be moved into itself", hare.Clip(p.Path), hare.Clip(p.From))
+			found.Add("/path", "bad_path", "%s lies inside %s: a value cannot be moved into itself",
+				hare.Clip(p.Path), hare.Clip(p.From))
 		}
 	case "remove":
 		if p.Path == "" && hasPath {
@@ -361,7 +378,8 @@ func readPointer(r *wire.Reader, to *string) error {
 		bad = p[i] == '~' && (i+1 == len(p) || p[i+1] != '0' && p[i+1] != '1')
 	}
 	if bad {
-		return r.Fault("bad_path", "%q is no JSON pointer: e.g. /jobs/0/weight, ~1 for a slash in a name and ~0 for a tilde", hare.Clip(p))
+		return r.Fault("bad_path", "%q is no JSON pointer: e.g. /jobs/0/weight, ~1 for a slash in a name and ~0 "+
+			"for a tilde", hare.Clip(p))
 	}
 	return nil
 }

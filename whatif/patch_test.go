@@ -24,7 +24,8 @@ func patchedInstance(t testing.TB, scenario string) (*hare.Instance, error) {
 
 func TestPatches(t *testing.T) {
 	for _, c := range []struct{ name, patch, want string }{
-		{"as it was sent", `{"op":"replace","path":"/cluster/nodes/0/count","value":3}`, `{"name":"a-2","gpus":{"A":1}}`},
+		{"as it was sent", `{"op":"replace","path":"/cluster/nodes/0/count","value":3}`,
+			`{"name":"a-2","gpus":{"A":1}}`},
 		{"test and add", `{"op":"test","path":"/jobs/1/weight","value":2.50},{"op":"add","path":"/jobs/0/weight",` +
 			`"value":9007199254.740991}`, `"id":"x","weight":9007199254.740991`},
 		{"move", `{"op":"move","from":"/jobs/0/on","path":"/jobs/1/on"},{"op":"add","path":"/jobs/0/on",` +

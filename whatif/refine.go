@@ -197,10 +197,12 @@ func unusedGPUs(sc *Scenario, inst *hare.Instance) (notes []string) {
 		}
 		switch {
 		case !wide:
-			notes = append(notes, fmt.Sprintf("no job can use the added %s: none has times for that type in its \"on\"",
+			notes = append(notes, fmt.Sprintf(
+				"no job can use the added %s: none has times for that type in its \"on\"",
 				added.Type))
 		case !fits:
-			notes = append(notes, fmt.Sprintf("no job can use the added %s: each that could needs more than %d of them at once",
+			notes = append(notes, fmt.Sprintf(
+				"no job can use the added %s: each that could needs more than %d of them at once",
 				added.Type, counts[added.Type]))
 		}
 	}

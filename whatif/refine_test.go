@@ -96,7 +96,8 @@ func TestEndsHoldTheOptima(t *testing.T) {
 				t.Errorf("seed %d, scenario %d: the optima differ by %s, below the lower end %s", seed, i, change, low)
 			}
 			if high := ends[i][1]; high != nil && high.Cmp(change) < 0 {
-				t.Errorf("seed %d, scenario %d: the optima differ by %s, above the upper end %s", seed, i, change, high)
+				t.Errorf("seed %d, scenario %d: the optima differ by %s, above the upper end %s", seed, i, change,
+					high)
 			}
 			if high := ends[i][1]; i < 2 && (high == nil || high.Sign() > 0) {
 				t.Errorf("seed %d, scenario %d: GPUs that are added may raise the best plan by %v", seed, i, high)
@@ -156,7 +157,8 @@ func TestBatchesRefineEachOther(t *testing.T) {
 	}
 	for i := 1; i < len(ends); i++ {
 		if ends[i][1].Cmp(*ends[i-1][1]) > 0 || ends[i][0].Cmp(*ends[i-1][0]) > 0 {
-			t.Errorf("%d GPUs more: from %s to %s, and one less: from %s to %s", i+1, ends[i][0], ends[i][1], ends[i-1][0],
+			t.Errorf("%d GPUs more: from %s to %s, and one less: from %s to %s", i+1, ends[i][0], ends[i][1],
+				ends[i-1][0],
 				ends[i-1][1])
 		}
 	}

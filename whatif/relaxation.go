@@ -142,7 +142,8 @@ func (c *constraints) offersAll(tight *constraints) bool {
 	}
 	for _, need := range rest {
 		for _, key := range c.order {
-			if have := c.classes[key]; left[key] > 0 && have.kind == need.kind && coverAll(have.windows, need.windows) {
+			if have := c.classes[key]; left[key] > 0 && have.kind == need.kind &&
+				coverAll(have.windows, need.windows) {
 				taken := min(left[key], need.count)
 				left[key] -= taken
 				need.count -= taken

@@ -177,7 +177,9 @@ func (s *Scenario) applyJobs(jobs []hare.Job, found *hare.InvalidErrors) []hare.
 	}
 	for _, a := range s.AddJobs {
 		if _, twice := index[a.Job.ID]; twice {
-			found.Add(a.at+"/id", "duplicate_id", "there is a job %q already: give another id, or remove that one with remove_jobs", hare.Clip(a.Job.ID))
+			found.Add(a.at+"/id", "duplicate_id",
+				"there is a job %q already: give another id, or remove that one with remove_jobs",
+				hare.Clip(a.Job.ID))
 			continue
 		}
 		index[a.Job.ID] = len(kept)
@@ -196,9 +198,13 @@ func (x *WeightScale) scale(j *hare.Job, found *hare.InvalidErrors) {
 	q, r := bits.Div64(hi, lo, 1e6)
 	switch {
 	case r != 0:
-		found.Add(x.at, "too_many_decimals", "%s × %s, the weight of job %q, has more than six decimals and is not rounded: take another factor, or patch its weight", hare.FormatMicros(j.WeightMicro), hare.FormatMicros(x.FactorMicro), hare.Clip(j.ID))
+		found.Add(x.at, "too_many_decimals",
+			"%s × %s, the weight of job %q, has more than six decimals and is not rounded: take another factor, or "+
+				"patch its weight", hare.FormatMicros(j.WeightMicro), hare.FormatMicros(x.FactorMicro),
+			hare.Clip(j.ID))
 	case q > hare.MaxExact:
-		found.Add(x.at, "too_large", "the weight of job %q becomes more than %s", hare.Clip(j.ID), hare.FormatMicros(hare.MaxExact))
+		found.Add(x.at, "too_large", "the weight of job %q becomes more than %s", hare.Clip(j.ID),
+			hare.FormatMicros(hare.MaxExact))
 	default:
 		j.WeightMicro = int64(q)
 	}
@@ -251,7 +257,8 @@ func (s *Scenario) applyNodes(nodes []hare.Node, found *hare.InvalidErrors) []ha
 			free++
 		}
 		if _, taken := index[name]; taken {
-			found.Add(a.at+"/name", "duplicate_id", "there is a node %q already: give another name, or none", hare.Clip(name))
+			found.Add(a.at+"/name", "duplicate_id", "there is a node %q already: give another name, or none",
+				hare.Clip(name))
 			continue
 		}
 		index[name] = len(kept)
@@ -272,7 +279,8 @@ func (r *RemovedGPUs) remove(n *hare.Node, found *hare.InvalidErrors) {
 	case kind == "" && len(types) == 1:
 		kind = types[0]
 	case kind == "" && len(types) > 1:
-		found.Add(r.at, "missing_field", `node %q has several types: give "type", one of %s`, hare.Clip(n.Name), hare.Clip(strings.Join(types, ", ")))
+		found.Add(r.at, "missing_field", `node %q has several types: give "type", one of %s`, hare.Clip(n.Name),
+			hare.Clip(strings.Join(types, ", ")))
 		return
 	}
 	first := 0
@@ -282,7 +290,8 @@ func (r *RemovedGPUs) remove(n *hare.Node, found *hare.InvalidErrors) {
 			continue
 		}
 		if r.Count > int64(g.Count) {
-			found.Add(r.at+"/count", "out_of_range", "%d: node %q has %d GPUs of type %s", r.Count, hare.Clip(n.Name), g.Count, hare.Clip(kind))
+			found.Add(r.at+"/count", "out_of_range", "%d: node %q has %d GPUs of type %s", r.Count, hare.Clip(n.Name),
+				g.Count, hare.Clip(kind))
 			return
 		}
 		count := int(r.Count)
@@ -304,7 +313,8 @@ func (r *RemovedGPUs) remove(n *hare.Node, found *hare.InvalidErrors) {
 		}
 		return
 	}
-	found.Add(r.at+"/type", "unknown_type", "node %q has no GPU of type %q left: its types are %s", hare.Clip(n.Name), hare.Clip(kind), hare.Clip(strings.Join(types, ", ")))
+	found.Add(r.at+"/type", "unknown_type", "node %q has no GPU of type %q left: its types are %s", hare.Clip(n.Name),
+		hare.Clip(kind), hare.Clip(strings.Join(types, ", ")))
 }
 
 // drain cuts the windows at atUs; false says that none is left.

@@ -19,7 +19,8 @@ const whatIfBase = `{"hare":"instance/v1","cluster":{"nodes":[
 
 func whatIf(t *testing.T, scenario string) (*whatif.Request, error) {
 	t.Helper()
-	return whatif.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`), wire.Limits{}, hare.Options{})
+	return whatif.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`),
+		wire.Limits{}, hare.Options{})
 }
 
 func TestShorthands(t *testing.T) {
@@ -138,18 +139,23 @@ func TestScenarioFaults(t *testing.T) {
 		{`{"remove_gpus":{"node":"a","count":1}}`, "/scenarios/0/remove_gpus", "missing_field"},
 		{`{"remove_gpus":{"node":"a","type":"K80","count":1}}`, "/scenarios/0/remove_gpus/type", "unknown_type"},
 		{`{"remove_gpus":[{"node":"b-0","count":3}]}`, "/scenarios/0/remove_gpus/0/count", "out_of_range"},
-		{`{"remove_gpus":[{"node":"b-0","count":2},{"node":"b-0","count":1}]}`, "/scenarios/0/remove_gpus/1/type", "unknown_type"},
+		{`{"remove_gpus":[{"node":"b-0","count":2},{"node":"b-0","count":1}]}`, "/scenarios/0/remove_gpus/1/type",
+			"unknown_type"},
 		{`{"drain":{"node":"b-2","at_s":1}}`, "/scenarios/0/drain/node", "unknown_node"},
 		{`{"drain":{"node":"b-0"}}`, "/scenarios/0/drain", "missing_field"},
 		{`{"drain":{"node":"b-0","at_s":-1}}`, "/scenarios/0/drain/at_s", "out_of_range"},
-		{`{"drain":[{"node":"a","at_s":0},{"node":"b-0","at_s":0},{"node":"b-1","at_s":0}]}`, "/scenarios/0", "no_gpus"},
+		{`{"drain":[{"node":"a","at_s":0},{"node":"b-0","at_s":0},{"node":"b-1","at_s":0}]}`, "/scenarios/0",
+			"no_gpus"},
 		{`{"remove_jobs":["z"]}`, "/scenarios/0/remove_jobs/0", "unknown_job"},
 		{`{"remove_jobs":["x","x"]}`, "/scenarios/0/remove_jobs/1", "duplicate_id"},
 		{`{"remove_jobs":[3]}`, "/scenarios/0/remove_jobs/0", "wrong_type"},
 		{`{"add_jobs":[{"id":"x","on":{"T4":{"compute_s":1}}}]}`, "/scenarios/0/add_jobs/0/id", "duplicate_id"},
-		{`{"add_jobs":[{"id":"n","on":{"T4":{"compute_s":1}}},{"id":"n","on":{"T4":{"compute_s":1}}}]}`, "/scenarios/0/add_jobs/1/id", "duplicate_id"},
-		{`{"add_jobs":[{"id":"n","weight":-1,"on":{"T4":{"compute_s":1}}}]}`, "/scenarios/0/add_jobs/0/weight", "out_of_range"},
-		{`{"add_jobs":[{"id":"n","colour":1,"on":{"T4":{"compute_s":1}}}]}`, "/scenarios/0/add_jobs/0/colour", "unknown_field"},
+		{`{"add_jobs":[{"id":"n","on":{"T4":{"compute_s":1}}},{"id":"n","on":{"T4":{"compute_s":1}}}]}`,
+			"/scenarios/0/add_jobs/1/id", "duplicate_id"},
+		{`{"add_jobs":[{"id":"n","weight":-1,"on":{"T4":{"compute_s":1}}}]}`, "/scenarios/0/add_jobs/0/weight",
+			"out_of_range"},
+		{`{"add_jobs":[{"id":"n","colour":1,"on":{"T4":{"compute_s":1}}}]}`, "/scenarios/0/add_jobs/0/colour",
+			"unknown_field"},
 		{`{"add_jobs":[{"id":"n"}]}`, "/scenarios/0/add_jobs/0", "missing_field"},
 		{`{"scale_weights":0.5}`, "/scenarios/0/scale_weights", "too_many_decimals"},
 		{`{"scale_weights":-1}`, "/scenarios/0/scale_weights", "out_of_range"},
@@ -199,7 +205,8 @@ func TestWhatIfDocumentFaults(t *testing.T) {
 		{`{` + base + `,"scenarios":[],"prune":{"below_s":-1}}`, "/prune/below_s", "out_of_range"},
 		{`{` + base + `,"scenarios":[],"prune":{"below":1}}`, "/prune/below", "unknown_field"},
 		{`{` + base + `,"scenarios":[],"ordered":1}`, "/ordered", "wrong_type"},
-		{`{` + base + `,"scenarios":[` + strings.Repeat("{},", whatif.MaxScenarios) + `{}]}`, "/scenarios/1000", "too_many"},
+		{`{` + base + `,"scenarios":[` + strings.Repeat("{},", whatif.MaxScenarios) + `{}]}`, "/scenarios/1000",
+			"too_many"},
 		{`{` + base + `,"scenarios":[],"scenarios":[]}`, "/scenarios", "duplicate_name"},
 	} {
 		_, err := whatif.Decode(strings.NewReader(c.doc), wire.Limits{}, hare.Options{})
@@ -213,13 +220,16 @@ func TestWhatIfDocumentFaults(t *testing.T) {
 // What decodes applies or is refused, and what applies is a valid instance.
 func FuzzWhatIf(f *testing.F) {
 	for _, s := range []string{
-		`{"add_gpus":{"type":"H100","count":8}}`, `{"remove_gpus":{"node":"a","type":"T4","count":1}}`, `{"drain":[{"node":"b-0","at_s":15}]}`,
-		`{"remove_jobs":["x"],"add_jobs":[{"id":"x","on":{"A":{"compute_s":1}}}],"scale_weights":{"y":3}}`, `{"patch":[{"op":"add","path":"/jobs/-","value":{}}],"options":{"seed":4}}`,
+		`{"add_gpus":{"type":"H100","count":8}}`, `{"remove_gpus":{"node":"a","type":"T4","count":1}}`,
+		`{"drain":[{"node":"b-0","at_s":15}]}`,
+		`{"remove_jobs":["x"],"add_jobs":[{"id":"x","on":{"A":{"compute_s":1}}}],"scale_weights":{"y":3}}`,
+		`{"patch":[{"op":"add","path":"/jobs/-","value":{}}],"options":{"seed":4}}`,
 	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, scenario string) {
-		req, err := whatif.Decode(strings.NewReader(`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`), wire.Limits{}, hare.Options{})
+		req, err := whatif.Decode(strings.NewReader(
+			`{"base":{"instance":`+whatIfBase+`},"scenarios":[`+scenario+`]}`), wire.Limits{}, hare.Options{})
 		if err != nil {
 			return
 		}

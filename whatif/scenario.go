@@ -62,8 +62,9 @@ func patched(text []byte, sc *Scenario) (inst *hare.Instance, err error) {
 			code = "test_failed"
 		}
 		if k < 0 {
-			return nil, &hare.InvalidError{Pointer: at, Code: "too_large", Detail: fmt.Sprintf("its copy operations add more "+
-				"than %d MiB: send the instance by itself", patchCopies>>20)}
+			return nil, &hare.InvalidError{Pointer: at, Code: "too_large",
+				Detail: fmt.Sprintf("its copy operations add more "+
+					"than %d MiB: send the instance by itself", patchCopies>>20)}
 		}
 		return nil, &hare.InvalidError{Pointer: at + "/" + strconv.Itoa(k), Code: code,
 			Detail: fmt.Sprintf("%s %.200q: %.200s", sc.Patch[k].Op, sc.Patch[k].Path, patchReason(err))}
@@ -181,7 +182,8 @@ func (w *whatIf) costOfBasePlan(inst *hare.Instance) (hare.Amount, bool) {
 			return hare.Amount{}, false
 		}
 		b := &w.base.Jobs[at]
-		if j.Rounds != b.Rounds || j.Tasks != b.Tasks || j.Sync != b.Sync || j.Mix != b.Mix || !slices.Equal(j.On, b.On) {
+		if j.Rounds != b.Rounds || j.Tasks != b.Tasks || j.Sync != b.Sync || j.Mix != b.Mix ||
+			!slices.Equal(j.On, b.On) {
 			return hare.Amount{}, false
 		}
 		stays[j.ID] = true

@@ -135,14 +135,16 @@ func Check(req *Request, check func(*hare.Instance, *hare.Result) (*verify.Repor
 	}
 	res := req.Base.Result
 	if len(res.Jobs) != len(req.Base.Instance.Jobs) {
-		return bad("missing_field", "the result has no times of all jobs: solve with detail lanes, or leave result out")
+		return bad("missing_field", "the result has no times of all jobs: solve with detail lanes, or leave result "+
+			"out")
 	}
 	rep, err := check(req.Base.Instance, res)
 	if err != nil {
 		return err
 	}
 	if rep.OK && rep.Constant != nil {
-		return bad("wrong_instance", "it is a plan for the rest of an earlier one: take its replan.instance as the base")
+		return bad("wrong_instance",
+			"it is a plan for the rest of an earlier one: take its replan.instance as the base")
 	}
 	if !rep.OK {
 		return bad("refused", fmt.Sprintf("it is not a result of the base's instance: %.300s", rep))

@@ -184,7 +184,8 @@ func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 		}
 	}
 	t.Logf("%d judged, %d of them pruned, others: %v", judged, pruned, kinds)
-	if judged < 2*seeds || pruned < judged/20 || kinds["failed"] == 0 && !testing.Short() || kinds["open"] > judged/10 {
+	if judged < 2*seeds || pruned < judged/20 || kinds["failed"] == 0 && !testing.Short() ||
+		kinds["open"] > judged/10 {
 		t.Errorf("too few to tell: %d judged, %d pruned, %v", judged, pruned, kinds)
 	}
 }

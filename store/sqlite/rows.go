@@ -43,12 +43,14 @@ func (s *Store) Create(ctx context.Context, m store.Meta) error {
 
 // Sessions implements store.SessionStore.
 func (s *Store) Sessions(ctx context.Context) ([]store.Meta, error) {
-	return s.sessions(ctx, "coalesce((SELECT last FROM log WHERE key >= num << 40 AND key < (num + 1) << 40 ORDER BY key DESC LIMIT 1), 0)")
+	return s.sessions(ctx, "coalesce((SELECT last FROM log WHERE key >= num << 40 AND key < (num + 1) << 40 ORDER "+
+		"BY key DESC LIMIT 1), 0)")
 }
 
 // sessions lists all, with an expression for the last event.
 func (s *Store) sessions(ctx context.Context, last string) ([]store.Meta, error) {
-	rows, err := s.read.QueryContext(ctx, "SELECT id, created_us, config, sum, "+last+" FROM session ORDER BY created_us, id")
+	rows, err := s.read.QueryContext(ctx,
+		"SELECT id, created_us, config, sum, "+last+" FROM session ORDER BY created_us, id")
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -127,7 +129,8 @@ func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 	defer s.mu.Unlock()
 	bytes := 0
 	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
-		insert, err := tx.PrepareContext(ctx, `INSERT INTO log (key, last, prev, sum, data) SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 =
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO log (key, last, prev, sum, data)
+			SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?6 =
 			coalesce((SELECT last FROM log WHERE key >= ?7 AND key < ?8 ORDER BY key DESC LIMIT 1), 0) + 1`)
 		if err != nil {
 			return err
@@ -146,7 +149,8 @@ func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 				return store.ErrFence
 			}
 			low := num << seqBits
-			done, err := insert.ExecContext(ctx, low|r.First, r.Last, r.Prev[:], r.Sum[:], r.Data, r.First, low, low+1<<seqBits)
+			done, err := insert.ExecContext(ctx, low|r.First, r.Last, r.Prev[:], r.Sum[:], r.Data, r.First, low,
+				low+1<<seqBits)
 			if err != nil {
 				return err
 			}
@@ -174,7 +178,8 @@ func (s *Store) Rows(ctx context.Context, id string, seq int64, bytes int) ([]st
 	low := num << seqBits
 	at := low | min(max(seq, 0), maxSeq)
 	rows, err := s.read.QueryContext(ctx, `SELECT key, last, prev, sum, data FROM log WHERE key < ?1 AND key >=
-		coalesce((SELECT key FROM log WHERE key <= ?2 AND key >= ?3 ORDER BY key DESC LIMIT 1), ?3) ORDER BY key`, low+1<<seqBits, at, low)
+		coalesce((SELECT key FROM log WHERE key <= ?2 AND key >= ?3 ORDER BY key DESC LIMIT 1), ?3) ORDER BY key`,
+		low+1<<seqBits, at, low)
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -208,7 +213,9 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap store.Snapshot) error {
 		return store.ErrNoSession
 	}
 	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO snapshot (session, seq, at_us, jobs, chain, sum, state) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		_, err := tx.ExecContext(ctx,
+			"INSERT OR REPLACE INTO snapshot (session, seq, at_us, jobs, chain, sum, state) VALUES (?, ?, ?, ?, ?, "+
+				"?, ?)",
 			num, snap.Seq, snap.AtUs, snap.Jobs, snap.Chain[:], snap.Sum[:], snap.State)
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `DELETE FROM snapshot WHERE session = ?1 AND seq > 0 AND seq NOT IN
@@ -228,7 +235,8 @@ func (s *Store) Snapshots(ctx context.Context, id string) ([]store.Snapshot, err
 	if !ok {
 		return nil, nil
 	}
-	rows, err := s.read.QueryContext(ctx, "SELECT seq, at_us, jobs, chain, sum, state FROM snapshot WHERE session = ? ORDER BY seq DESC", num)
+	rows, err := s.read.QueryContext(ctx,
+		"SELECT seq, at_us, jobs, chain, sum, state FROM snapshot WHERE session = ? ORDER BY seq DESC", num)
 	if err != nil {
 		return nil, fault(err)
 	}

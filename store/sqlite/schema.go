@@ -59,7 +59,8 @@ var migrations = []string{
 
 // migrate brings the schema to the version that this program knows.
 func migrate(ctx context.Context, db *sql.DB) error {
-	_, err := db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema (version INTEGER PRIMARY KEY, applied TEXT NOT NULL)")
+	_, err := db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema (version INTEGER PRIMARY KEY, applied TEXT "+
+		"NOT NULL)")
 	if err != nil {
 		return err
 	}
@@ -77,7 +78,8 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		}
 		_, err = tx.ExecContext(ctx, migrations[version])
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "INSERT INTO schema VALUES (?, ?)", version+1, time.Now().UTC().Format(time.RFC3339))
+			_, err = tx.ExecContext(ctx, "INSERT INTO schema VALUES (?, ?)", version+1,
+				time.Now().UTC().Format(time.RFC3339))
 		}
 		if err != nil {
 			_ = tx.Rollback()
@@ -99,9 +101,11 @@ func schemaVersion(ctx context.Context, db *sql.DB) (version int, err error) {
 func known(version int) error {
 	switch {
 	case version > len(migrations):
-		return fmt.Errorf("sqlite: it has schema version %d, this program knows %d: use a newer one", version, len(migrations))
+		return fmt.Errorf("sqlite: it has schema version %d, this program knows %d: use a newer one", version,
+			len(migrations))
 	case version < len(migrations):
-		return fmt.Errorf("sqlite: it has schema version %d, this program reads %d: start hare serve on the data directory once, which migrates it", version, len(migrations))
+		return fmt.Errorf("sqlite: it has schema version %d, this program reads %d: start hare serve on the data "+
+			"directory once, which migrates it", version, len(migrations))
 	}
 	return nil
 }

@@ -29,7 +29,8 @@ const (
 // rerun is what planned again is submitted with.
 func rerun(t *testing.T, inst *hare.Instance) hare.ReplanRequest {
 	t.Helper()
-	prev, err := solver.Solve(context.Background(), inst, solver.Defaults(hare.Options{WorkLimit: 1}), solver.Config{Version: "test", Workers: 1})
+	prev, err := solver.Solve(context.Background(), inst, solver.Defaults(hare.Options{WorkLimit: 1}),
+		solver.Config{Version: "test", Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +130,11 @@ func TestSolveSchemaIsTakenOver(t *testing.T) {
 	for key, want := range map[string]struct {
 		cached, resumed bool
 		jobs            int
-	}{keyDone: {jobs: 10}, keyCached: {cached: true, jobs: 10}, keyRan: {resumed: true, jobs: 30}, keyReplan: {resumed: true, jobs: 10}, keyQueued: {resumed: true, jobs: 5}} {
+	}{keyDone: {jobs: 10}, keyCached: {cached: true, jobs: 10}, keyRan: {resumed: true, jobs: 30},
+		keyReplan: {resumed: true, jobs: 10}, keyQueued: {resumed: true, jobs: 5}} {
 		info, err := find(key)
-		if err != nil || info.Status != solves.StatusSucceeded || info.Value == nil || info.Bound == nil || info.Cached != want.cached || info.Resumed != want.resumed || info.Jobs != want.jobs {
+		if err != nil || info.Status != solves.StatusSucceeded || info.Value == nil || info.Bound == nil ||
+			info.Cached != want.cached || info.Resumed != want.resumed || info.Jobs != want.jobs {
 			t.Errorf("%s: %+v %v", key, info, err)
 			continue
 		}
@@ -139,7 +142,8 @@ func TestSolveSchemaIsTakenOver(t *testing.T) {
 		if res, err := s.Result(ctx, "", info.ID); err != nil || (res.Replan != nil) != (key == keyReplan) {
 			t.Errorf("%s: %v", key, err)
 		}
-		if inst, err := s.Instance(ctx, "", info.ID); err != nil || wire.SHA256(inst) != wire.SHA256(gangs(want.jobs)) {
+		if inst, err := s.Instance(ctx, "", info.ID); err != nil ||
+			wire.SHA256(inst) != wire.SHA256(gangs(want.jobs)) {
 			t.Errorf("%s: its instance: %v", key, err)
 		}
 		seq := int64(0)

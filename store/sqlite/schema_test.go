@@ -38,7 +38,8 @@ func asServed(t *testing.T, dir string, upto int64) (kept []store.Meta) {
 		t.Fatal(err)
 	}
 	if len(infos) == 0 {
-		e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}})
+		e, err := s.Create(ctx, "", sessions.SessionConfig{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
+			GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +155,8 @@ func TestSweepAtStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.write.Exec("INSERT INTO deleted SELECT num FROM session WHERE id = 'a'; DELETE FROM session WHERE id = 'a'"); err != nil {
+	if _, err := s.write.Exec("INSERT INTO deleted SELECT num FROM session WHERE id = 'a'; DELETE FROM session " +
+		"WHERE id = 'a'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -164,7 +166,8 @@ func TestSweepAtStart(t *testing.T) {
 	defer s.Close()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		var rows, left int
-		if err := s.read.QueryRow("SELECT (SELECT count(*) FROM log), (SELECT count(*) FROM deleted)").Scan(&rows, &left); err != nil {
+		if err := s.read.QueryRow("SELECT (SELECT count(*) FROM log), (SELECT count(*) FROM deleted)").Scan(&rows,
+			&left); err != nil {
 			t.Fatal(err)
 		}
 		if rows == 200 && left == 0 {

@@ -23,7 +23,8 @@ func (*Store) Durable() bool { return true }
 
 // Statements of the writer, each prepared once a transaction.
 const (
-	putSolve     = "INSERT INTO solve (num, id, sum, data) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (num) DO UPDATE SET sum = ?3, data = ?4"
+	putSolve = "INSERT INTO solve (num, id, sum, data) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (num) DO UPDATE SET " +
+		"sum = ?3, data = ?4"
 	putRow       = "INSERT INTO solve_event (key, last, sum, data) VALUES (?, ?, ?, ?)"
 	putChunk     = "INSERT INTO solve_chunk (key, data) VALUES (?, ?)"
 	beginBlob    = "INSERT INTO solve_loose (blob, released) VALUES (?, 0)"
@@ -60,7 +61,8 @@ func (s *Store) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 			}
 			return nil
 		}
-		if err := errors.Join(each(clearEvents, b.Clear), each(dropSolve, b.Drop), each(beginBlob, b.Begin), each(holdBlob, b.Hold), each(releaseBlob, b.Release)); err != nil {
+		if err := errors.Join(each(clearEvents, b.Clear), each(dropSolve, b.Drop), each(beginBlob, b.Begin),
+			each(holdBlob, b.Hold), each(releaseBlob, b.Release)); err != nil {
 			return err
 		}
 		for i := range b.Put {
@@ -158,7 +160,9 @@ func (s *Store) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]s
 	low := num << seqBits
 	at := low | min(max(seq, 0), maxSeq)
 	rows, err := s.read.QueryContext(ctx, `SELECT key, last, sum, data FROM solve_event WHERE key < ?1 AND key >=
-		coalesce((SELECT key FROM solve_event WHERE key <= ?2 AND key >= ?3 ORDER BY key DESC LIMIT 1), ?3) ORDER BY key`, low+1<<seqBits, at, low)
+		coalesce((SELECT key FROM solve_event WHERE key <= ?2 AND key >= ?3 ORDER BY key DESC LIMIT 1), ?3)
+		ORDER BY key`,
+		low+1<<seqBits, at, low)
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -184,7 +188,8 @@ func (s *Store) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]s
 
 // Chunk implements store.SolveReader.
 func (s *Store) Chunk(ctx context.Context, blob int64, index int) (data []byte, err error) {
-	err = s.read.QueryRowContext(ctx, "SELECT data FROM solve_chunk WHERE key = ?", blob<<chunkBits|int64(index)).Scan(&data)
+	err = s.read.QueryRowContext(ctx, "SELECT data FROM solve_chunk WHERE key = ?",
+		blob<<chunkBits|int64(index)).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -193,6 +198,7 @@ func (s *Store) Chunk(ctx context.Context, blob int64, index int) (data []byte, 
 
 // LastBlob implements store.SolveReader.
 func (s *Store) LastBlob(ctx context.Context) (last int64, err error) {
-	err = s.read.QueryRowContext(ctx, `SELECT max(coalesce((SELECT max(key) >> 24 FROM solve_chunk), 0), coalesce((SELECT max(blob) FROM solve_loose), 0))`).Scan(&last)
+	err = s.read.QueryRowContext(ctx, `SELECT max(coalesce((SELECT max(key) >> 24 FROM solve_chunk), 0),
+		coalesce((SELECT max(blob) FROM solve_loose), 0))`).Scan(&last)
 	return last, fault(err)
 }

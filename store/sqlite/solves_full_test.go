@@ -24,11 +24,14 @@ import (
 
 // gangs makes a cluster and n gang jobs.
 func gangs(n int) *hare.Instance {
-	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "T4", Count: 2}, {Type: "V100", Count: 2}}}}}}
+	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
+		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
+			GPUs: []hare.TypeCount{{Type: "T4", Count: 2}, {Type: "V100", Count: 2}}}}}}
 	for i := range n {
 		p := 1_000_000 + int64(i*i%17)*250_000
 		inst.Jobs = append(inst.Jobs, hare.Job{
-			ID: fmt.Sprint("j", i), WeightMicro: 1_000_000 * int64(1+i%4), Rounds: int64(1 + i%20), Tasks: int64(1 + i%2), Sync: hare.Gang,
+			ID: fmt.Sprint("j", i), WeightMicro: 1_000_000 * int64(1+i%4), Rounds: int64(1 + i%20),
+			Tasks: int64(1 + i%2), Sync: hare.Gang,
 			On: []hare.Profile{{Type: "T4", ComputeUs: 2 * p}, {Type: "V100", ComputeUs: p}},
 		})
 	}
@@ -39,7 +42,8 @@ func gangs(n int) *hare.Instance {
 func solvesOf(t *testing.T, store *Store) (*service.Service, *solves.Solves) {
 	t.Helper()
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
-	s, err := solves.Open(context.Background(), solves.Config{Service: svc, Store: store, Checkpoint: time.Hour, Retry: 10 * time.Millisecond})
+	s, err := solves.Open(context.Background(),
+		solves.Config{Service: svc, Store: store, Checkpoint: time.Hour, Retry: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +68,8 @@ func stuff(t *testing.T, s *Store, blob int64) {
 	t.Helper()
 	index := 0
 	for size := 64 << 10; size > 0; {
-		err := s.WriteSolves(t.Context(), &store.SolveBatch{Chunks: []store.SolveChunk{{Blob: blob, Index: index, Data: make([]byte, size)}}})
+		err := s.WriteSolves(t.Context(),
+			&store.SolveBatch{Chunks: []store.SolveChunk{{Blob: blob, Index: index, Data: make([]byte, size)}}})
 		if err == nil {
 			index++
 		} else if size /= 2; !errors.Is(err, store.ErrStorage) {
@@ -107,7 +112,8 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 	}
 	post := func(options string) (int, string, string) {
 		t.Helper()
-		code, text, h := do("POST", "/v1/solves", `{"instance":`+inst.String()+`,"options":`+options+`}`, "Content-Type", "application/json", "Prefer", "wait=0")
+		code, text, h := do("POST", "/v1/solves", `{"instance":`+inst.String()+`,"options":`+options+`}`,
+			"Content-Type", "application/json", "Prefer", "wait=0")
 		return code, text, h.Get("Location")
 	}
 	status := func(at string) (status, text string) {
@@ -133,7 +139,8 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 			break
 		}
 	}
-	views := []string{done, done + "/result", done + "/schedule", done + "/instance", done + "/events", "/v1/solves?status=succeeded"}
+	views := []string{done, done + "/result", done + "/schedule", done + "/instance", done + "/events",
+		"/v1/solves?status=succeeded"}
 	before := map[string]string{}
 	for _, path := range views {
 		_, before[path], _ = do("GET", path, "")
@@ -142,7 +149,8 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 	store.limit(1)
 	stuff(t, store, 1<<30)
 	for range 3 {
-		if code, text, _ := post(`{"seed":3,"work_limit":1}`); code != http.StatusInsufficientStorage || !strings.Contains(text, `"code":"storage_full"`) {
+		if code, text, _ := post(`{"seed":3,"work_limit":1}`); code != http.StatusInsufficientStorage ||
+			!strings.Contains(text, `"code":"storage_full"`) {
 			t.Errorf("a new solve: %d %s", code, text)
 		}
 	}
@@ -152,7 +160,8 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 		}
 	}
 	// That it is to end may have room in its record, or not; it ends.
-	if code, text, _ := do("POST", long+"/cancel", ""); code != http.StatusAccepted && code != http.StatusInsufficientStorage {
+	if code, text, _ := do("POST", long+"/cancel", ""); code != http.StatusAccepted &&
+		code != http.StatusInsufficientStorage {
 		t.Errorf("cancel: %d %s", code, text)
 	}
 	if s, text := status(long + "?wait=1"); s != "running" {
@@ -164,7 +173,8 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 		t.Errorf("with room: %s", text)
 	}
 	code, result, _ := do("GET", long+"/result", "")
-	if res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{}); code != 200 || err != nil || res.Value == nil || res.Bound == nil {
+	if res, err := wire.DecodeResult(strings.NewReader(result), wire.Limits{}); code != 200 || err != nil ||
+		res.Value == nil || res.Bound == nil {
 		t.Errorf("%d %v %.300s", code, err, result)
 	}
 	code, text, next := post(`{"seed":3,"work_limit":1}`)
@@ -181,7 +191,8 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 	svc, kept = solvesOf(t, store)
 	srv = httptest.NewServer(api.New(svc, api.Config{MaxBodyBytes: 1 << 20, Solves: kept}))
 	defer srv.Close()
-	for path, want := range map[string]string{long + "/result": result, long + "/events": events, done + "/result": before[done+"/result"]} {
+	for path, want := range map[string]string{long + "/result": result, long + "/events": events,
+		done + "/result": before[done+"/result"]} {
 		if code, text, _ := do("GET", path, ""); code != 200 || text != want {
 			t.Errorf("after a restart, GET %s: %d %.300s\nbefore %.300s", path, code, text, want)
 		}

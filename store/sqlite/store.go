@@ -74,7 +74,8 @@ func Open(ctx context.Context, dir string) (_ *Store, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, signal: make(chan struct{}, 1), ended: make(chan struct{}), swept: make(chan struct{}), checked: make(chan struct{})}
+	s := &Store{dir: dir, signal: make(chan struct{}, 1), ended: make(chan struct{}), swept: make(chan struct{}),
+		checked: make(chan struct{})}
 	if s.lock, err = lockDir(dir); err != nil {
 		return nil, err
 	}
@@ -302,7 +303,8 @@ func (s *Store) checkpoints() {
 		// are checked, which reads one moment, the log cannot begin anew.
 		var busy, log, done int
 		inspected, _ := s.inspected()
-		if db.QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log, &done) == nil && log > walMost && inspected {
+		if db.QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log, &done) == nil && log > walMost &&
+			inspected {
 			s.mu.Lock()
 			_, _ = db.Exec("PRAGMA wal_checkpoint(RESTART)")
 			s.mu.Unlock()

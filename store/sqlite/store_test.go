@@ -29,7 +29,8 @@ func openStore(t *testing.T, dir string) *Store {
 
 func newSession(t *testing.T, s *Store, id string) {
 	t.Helper()
-	if err := s.Create(context.Background(), store.Meta{ID: id, Created: time.UnixMicro(1), Config: []byte("{}")}); err != nil {
+	if err := s.Create(context.Background(),
+		store.Meta{ID: id, Created: time.UnixMicro(1), Config: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,7 +46,8 @@ func TestRowsAreFoundByAnyEvent(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		newSession(t, s, id)
 	}
-	if err := s.Append(ctx, []store.Row{row("a", 1, 1, 9), row("b", 1, 5, 10), row("b", 6, 6, 10), row("b", 7, 9, 10), row("c", 1, 2, 9)}); err != nil {
+	if err := s.Append(ctx, []store.Row{row("a", 1, 1, 9), row("b", 1, 5, 10), row("b", 6, 6, 10), row("b", 7, 9, 10),
+		row("c", 1, 2, 9)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -53,7 +55,8 @@ func TestRowsAreFoundByAnyEvent(t *testing.T) {
 		bytes       int
 		first, last int64
 	}{
-		{0, 1000, 1, 9}, {1, 1, 1, 5}, {3, 11, 1, 6}, {5, 1000, 1, 9}, {6, 0, 6, 6}, {7, 1000, 7, 9}, {9, 1000, 7, 9}, {10, 1000, 0, 0}, {1 << 50, 1000, 0, 0},
+		{0, 1000, 1, 9}, {1, 1, 1, 5}, {3, 11, 1, 6}, {5, 1000, 1, 9}, {6, 0, 6, 6}, {7, 1000, 7, 9}, {9, 1000, 7, 9},
+		{10, 1000, 0, 0}, {1 << 50, 1000, 0, 0},
 	} {
 		rows, err := s.Rows(ctx, "b", c.seq, c.bytes)
 		if err != nil {
@@ -77,7 +80,8 @@ func TestRowsAreFoundByAnyEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left int
-	if err := s.read.QueryRow("SELECT (SELECT count(*) FROM log) + (SELECT count(*) FROM deleted)").Scan(&left); err != nil || left != 2 {
+	if err := s.read.QueryRow("SELECT (SELECT count(*) FROM log) + (SELECT count(*) FROM deleted)").Scan(
+		&left); err != nil || left != 2 {
 		t.Error("rows left:", left, err)
 	}
 	if err := s.Append(ctx, []store.Row{row("b", 10, 10, 9)}); !errors.Is(err, store.ErrNoSession) {
@@ -201,7 +205,8 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(odd, databaseFile)); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join(odd, databaseFile), bytes.Repeat([]byte("no database "), 1000), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(odd, databaseFile), bytes.Repeat([]byte("no database "), 1000),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(ctx, odd); !errors.As(err, new(*store.CorruptError)) {

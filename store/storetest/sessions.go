@@ -23,7 +23,8 @@ func Sessions(t *testing.T, s store.SessionStore) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Append(ctx, []store.Row{row("a", 1, 1), row("b", 1, 5), row("b", 6, 6), row("b", 7, 9), row("c", 1, 2)}); err != nil {
+	if err := s.Append(ctx, []store.Row{row("a", 1, 1), row("b", 1, 5), row("b", 6, 6), row("b", 7, 9),
+		row("c", 1, 2)}); err != nil {
 		t.Fatal(err)
 	}
 	rows(t, s)
@@ -48,7 +49,8 @@ func Sessions(t *testing.T, s store.SessionStore) {
 const rowBytes = 10
 
 func row(id string, first, last int64) store.Row {
-	r := store.Row{Session: id, First: first, Last: last, Data: bytes.Repeat([]byte("x"), rowBytes), Prev: store.Sum{byte(first)}}
+	r := store.Row{Session: id, First: first, Last: last, Data: bytes.Repeat([]byte("x"), rowBytes),
+		Prev: store.Sum{byte(first)}}
 	r.Sum = r.Checksum()
 	return r
 }
@@ -61,7 +63,8 @@ func rows(t *testing.T, s store.SessionStore) {
 		bytes       int
 		first, last int64
 	}{
-		{0, 1000, 1, 9}, {1, 1, 1, 5}, {3, 11, 1, 6}, {5, 1000, 1, 9}, {6, 0, 6, 6}, {7, 1000, 7, 9}, {9, 1000, 7, 9}, {10, 1000, 0, 0}, {1 << 50, 1000, 0, 0},
+		{0, 1000, 1, 9}, {1, 1, 1, 5}, {3, 11, 1, 6}, {5, 1000, 1, 9}, {6, 0, 6, 6}, {7, 1000, 7, 9}, {9, 1000, 7, 9},
+		{10, 1000, 0, 0}, {1 << 50, 1000, 0, 0},
 	} {
 		got, err := s.Rows(t.Context(), "b", c.seq, c.bytes)
 		if err != nil {
@@ -125,7 +128,8 @@ func snapshots(t *testing.T, s store.SessionStore) {
 			t.Errorf("%+v is not as it was written", got[i])
 		}
 	}
-	if err := s.SaveSnapshot(ctx, store.Snapshot{Session: "z", State: []byte("state")}); !errors.Is(err, store.ErrNoSession) {
+	if err := s.SaveSnapshot(ctx, store.Snapshot{Session: "z", State: []byte("state")}); !errors.Is(err,
+		store.ErrNoSession) {
 		t.Error("a snapshot of no session:", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 func rowOf(num, first, last int64) store.SolveRow {
-	return store.SolveRow{Num: num, First: first, Last: last, Data: bytes.Repeat([]byte{byte(first)}, 50), Sum: store.Sum{1, byte(first)}}
+	return store.SolveRow{Num: num, First: first, Last: last, Data: bytes.Repeat([]byte{byte(first)}, 50),
+		Sum: store.Sum{1, byte(first)}}
 }
 
 // Solves holds a store of solves to what store.SolveStore promises. Open opens
@@ -29,29 +30,35 @@ func Solves(t *testing.T, open func(t *testing.T) (s store.SolveStore, shut func
 		t.Error(n, err)
 	}
 	write(store.SolveBatch{
-		Put:    []store.SolveRecord{{Num: 2, ID: "b", Data: []byte("{}"), Sum: store.Sum{2}}, {Num: 1, ID: "a", Data: []byte("[]"), Sum: store.Sum{1}}},
+		Put: []store.SolveRecord{{Num: 2, ID: "b", Data: []byte("{}"), Sum: store.Sum{2}},
+			{Num: 1, ID: "a", Data: []byte("[]"), Sum: store.Sum{1}}},
 		Events: []store.SolveRow{rowOf(1, 1, 3), rowOf(2, 1, 1)},
-		Chunks: []store.SolveChunk{{Blob: 7, Data: []byte("one")}, {Blob: 7, Index: 1, Data: []byte("two")}, {Blob: 8, Data: []byte("x")}},
+		Chunks: []store.SolveChunk{{Blob: 7, Data: []byte("one")}, {Blob: 7, Index: 1, Data: []byte("two")},
+			{Blob: 8, Data: []byte("x")}},
 	})
-	write(store.SolveBatch{Put: []store.SolveRecord{{Num: 1, ID: "a", Data: []byte("new"), Sum: store.Sum{9}}}, Events: []store.SolveRow{rowOf(1, 4, 4), rowOf(1, 5, 9)}})
+	write(store.SolveBatch{Put: []store.SolveRecord{{Num: 1, ID: "a", Data: []byte("new"), Sum: store.Sum{9}}},
+		Events: []store.SolveRow{rowOf(1, 4, 4), rowOf(1, 5, 9)}})
 	write(store.SolveBatch{Begin: []int64{9}, Chunks: []store.SolveChunk{{Blob: 9, Data: []byte("begun")}}})
 	write(store.SolveBatch{Begin: []int64{10}, Chunks: []store.SolveChunk{{Blob: 10, Data: []byte("held")}}})
 	write(store.SolveBatch{Hold: []int64{10}})
 	check := func() {
 		t.Helper()
 		all, err := s.Solves(ctx)
-		if err != nil || len(all) != 2 || all[0].Num != 1 || all[0].ID != "a" || string(all[0].Data) != "new" || all[0].Sum != (store.Sum{9}) || all[1].ID != "b" {
+		if err != nil || len(all) != 2 || all[0].Num != 1 || all[0].ID != "a" || string(all[0].Data) != "new" ||
+			all[0].Sum != (store.Sum{9}) || all[1].ID != "b" {
 			t.Error(all, err)
 		}
 		for _, c := range []struct {
 			seq   int64
 			bytes int
 			want  []int64
-		}{{0, 1 << 20, []int64{1, 4, 5}}, {2, 1, []int64{1}}, {3, 60, []int64{1, 4}}, {4, 1, []int64{4}}, {7, 1 << 20, []int64{5}}, {10, 1, nil}} {
+		}{{0, 1 << 20, []int64{1, 4, 5}}, {2, 1, []int64{1}}, {3, 60, []int64{1, 4}}, {4, 1, []int64{4}},
+			{7, 1 << 20, []int64{5}}, {10, 1, nil}} {
 			rows, err := s.SolveEvents(ctx, 1, c.seq, c.bytes)
 			var got []int64
 			for _, r := range rows {
-				if want := rowOf(1, r.First, r.Last); r.Sum != want.Sum || !bytes.Equal(r.Data, want.Data) || r.Num != 1 {
+				if want := rowOf(1, r.First, r.Last); r.Sum != want.Sum || !bytes.Equal(r.Data, want.Data) ||
+					r.Num != 1 {
 					t.Error(r)
 				}
 				got = append(got, r.First)

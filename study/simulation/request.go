@@ -133,7 +133,8 @@ const (
 // Form is the table of requests: every field of the document stands here and in
 // Request, and nowhere else.
 var Form = wire.NewTable("SimulationRequest",
-	"SimulationRequest says which jobs are played to which policies, and on what. One of trace, instance and generate "+
+	"SimulationRequest says which jobs are played to which policies, and on what. One of trace, instance and "+
+		"generate "+
 		"gives the jobs.",
 	wire.Strings("policies", func(r *Request) *[]string { return &r.Policies }, maxPolicies, "policies").
 		Required(`give an array of names, e.g. ["hlas", "gavel:fifo"]`).
@@ -144,13 +145,15 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.Object("generate", func(r *Request) **Generate { return &r.Generate }, generateForm),
 	wire.NewField("gpus", wire.MapOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 1}), readGPUs,
 		writeGPUs).
-		About("gpus is the number of GPUs by type where the jobs run; left out, with cluster: that of the instance, or "+
+		About("gpus is the number of GPUs by type where the jobs run; left out, with cluster: that of the "+
+			"instance, or "+
 			"the one that comes with the trace's format.").
 		Example(wire.Schema{"V100": 36, "K80": 12}).With("minProperties", 1),
 	wire.Cluster("cluster", func(r *Request) **hare.Cluster { return &r.Cluster }),
 	wire.NewField("jobs", wire.ListOf(wire.Schema{"type": "integer", "format": "int64", "minimum": 0}), readWindow,
 		writeWindow).
-		About("jobs are the first and the last number, by arrival from 0, of the jobs that figures are of; left out: all.").
+		About("jobs are the first and the last number, by arrival from 0, of the jobs that figures are of; left "+
+			"out: all.").
 		With("minItems", 2).With("maxItems", 2),
 	wire.Integer("seed", func(r *Request) *int64 { return &r.Seed }, 0, hare.MaxExact).
 		About("seed is of all draws of the first repeat, seed + 1 of the second.").Default(0),
@@ -162,7 +165,8 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.OptionalMicros("reset_s", func(r *Request) **int64 { return &r.ResetUs }, 0).
 		About("reset_s is the least time between two divisions of the GPUs.").Default(1920),
 	wire.OptionalMicros("restart_s", func(r *Request) **int64 { return &r.RestartUs }, 0).
-		About("restart_s is what a lease on other GPUs than before loses; 0 is 30 for elastic policies, for which it is "+
+		About("restart_s is what a lease on other GPUs than before loses; 0 is 30 for elastic policies, for which "+
+			"it is "+
 			"whole seconds.").
 		Default(0),
 	wire.Integer("interval_s", func(r *Request) *int64 { return &r.IntervalS }, 1, maxIntervalS).
@@ -174,14 +178,16 @@ var Form = wire.NewTable("SimulationRequest",
 			"cluster; others may be there too. Left out: Gavel's, 0.74 for V100, 0.43 for P100 and 0.135 for K80.").
 		With("minProperties", 1),
 	wire.Micros("merge_s", func(r *Request) *int64 { return &r.MergeUs }, 1).
-		About("merge_s simulates as one as many rounds of a gang of instance or generate as take so long on its fastest "+
+		About("merge_s simulates as one as many rounds of a gang of instance or generate as take so long on its "+
+			"fastest "+
 			"type, and all of a rigid job; a trace has quantum_s."),
 	wire.Objects("faults", func(r *Request) *[]Fault { return &r.Faults },
 		faultForm).About("faults take GPUs out of service."),
 	wire.Part("fault_rate", func(r *Request) *FaultRate { return &r.FaultRate }, faultRateForm),
 	wire.Part("failures", func(r *Request) *Failures { return &r.Failures }, failuresForm),
 	wire.Bool("stragglers", func(r *Request) *bool { return &r.Stragglers }).
-		About("stragglers stretches tasks as Alibaba measured training steps to vary; for policies that place tasks alone."),
+		About("stragglers stretches tasks as Alibaba measured training steps to vary; for policies that place "+
+			"tasks alone."),
 	wire.Micros("switch_s", func(r *Request) *int64 { return &r.SwitchUs }, 0).
 		About("switch_s is lost when a GPU begins a task of another job than its last one; leases have "+
 			"restart_s.").Default(0),
@@ -194,7 +200,8 @@ var Form = wire.NewTable("SimulationRequest",
 	wire.StringMap("labels", func(r *Request) *map[string]string { return &r.Labels }, MaxLabels).
 		About("labels are the caller's own, and come back with the report."),
 	wire.OneOf("bound", func(r *Request) *string { return &r.Bound }, BoundNever, BoundAuto, BoundAlways).
-		About("bound auto adds the certified bound of what policies of tasks played, where there are few enough jobs for some seconds; always does so for any number.").Default(BoundNever),
+		About("bound auto adds the certified bound of what policies of tasks played, where there are few enough "+
+			"jobs for some seconds; always does so for any number.").Default(BoundNever),
 )
 
 // When the jobs of a simulation are bounded.
@@ -214,7 +221,8 @@ var traceForm = wire.NewTable("SimulationTrace",
 		About("format, left out: the columns tell.").With("enum",
 		[]string{"gavel", "openb", "philly", "pollux", "shockwave"}),
 	wire.String("table", func(t *Trace) *string { return &t.Table }).
-		About("table is the format's second text: step rates for gavel and shockwave, step times for pollux, nodes for "+
+		About("table is the format's second text: step rates for gavel and shockwave, step times for pollux, nodes "+
+			"for "+
 			"openb; left out: the one that comes with the program."),
 	wire.String("table_name", func(t *Trace) *string { return &t.TableName }).
 		About("table_name is in place of table: one that comes with the program."),
@@ -240,7 +248,8 @@ var generateForm = wire.NewTable("SimulationGenerate",
 	wire.Integer("jobs", func(g *Generate) *int64 { return &g.Jobs }, 1, hare.MaxExact).Default(200).With("maximum",
 		100000),
 	wire.String("arrivals", func(g *Generate) *string { return &g.Arrivals }).
-		About("arrivals is none (all at 0), poisson:RATE in jobs a second, or uniform:SPAN, evenly at random over SPAN "+
+		About("arrivals is none (all at 0), poisson:RATE in jobs a second, or uniform:SPAN, evenly at random over "+
+			"SPAN "+
 			"seconds.").
 		Default("none").Example("uniform:1200"),
 	wire.OneOf("sync", func(g *Generate) *string { return &g.Sync }, "relaxed", "gang", "rigid").Default("relaxed"),
@@ -255,7 +264,8 @@ var faultForm = wire.NewTable("SimulationFault",
 			"case.").Example("a/0"),
 	wire.String("node", func(f *Fault) *string { return &f.Node }),
 	wire.Micros("from_s", func(f *Fault) *int64 { return &f.FromUs }, 0).Needed(),
-	wire.NewField("until_s", wire.Schema{"type": []string{"number", "null"}, "format": "double", "exclusiveMinimum": 0},
+	wire.NewField("until_s", wire.Schema{"type": []string{"number", "null"}, "format": "double",
+		"exclusiveMinimum": 0},
 		readUntil, writeUntil).
 		About("until_s is when it returns; null or left out: never."),
 ).Check(func(f *Fault, has wire.Members, found *hare.InvalidErrors) {
@@ -275,7 +285,8 @@ var faultForm = wire.NewTable("SimulationFault",
 })
 
 var faultRateForm = wire.NewTable("SimulationFaultRate", "SimulationFaultRate makes GPUs, and nodes, fail and "+
-	"return by chance, after exponential times of these means. A mean between failures goes with one to repair. Nodes "+
+	"return by chance, after exponential times of these means. A mean between failures goes with one to repair. "+
+	"Nodes "+
 	"are for policies that place tasks alone.",
 	wire.Micros("gpu_mean_s", func(r *FaultRate) *int64 { return &r.GPUMeanUs }, 1),
 	wire.Micros("gpu_repair_s", func(r *FaultRate) *int64 { return &r.GPURepairUs }, 1),

@@ -29,7 +29,8 @@ func TestDecode(t *testing.T) {
 		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7,
 		Repeat:  3,
 		LeaseUs: us(360e6), ResetUs: us(0), RestartUs: us(1.5e6), IntervalS: 30,
-		Prices: []simulation.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true, Detail: "jobs",
+		Prices: []simulation.TypePrice{{Type: "K80", Micro: 1}, {Type: "V100", Micro: 2_480_000}}, CDF: true,
+		Detail:    "jobs",
 		TimeLimit: 20 * time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -50,7 +51,8 @@ func TestDecode(t *testing.T) {
 		{Node: "a-1", FromUs: 7e6, UntilUs: hare.Forever}}
 	if diff := cmp.Diff(faults, got.Faults); diff != "" ||
 		got.FaultRate != (simulation.FaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
-		got.Failures != (simulation.Failures{ProbabilityMicro: 250_000, PerGPUHourMicro: 3e6}) || got.MergeUs != 60e6 ||
+		got.Failures != (simulation.Failures{ProbabilityMicro: 250_000, PerGPUHourMicro: 3e6}) ||
+		got.MergeUs != 60e6 ||
 		!got.Stragglers || got.SwitchUs != 500_000 {
 		t.Errorf("%s %+v", diff, got)
 	}
@@ -76,7 +78,8 @@ func TestSimulationFaults(t *testing.T) {
 		{`{"policies":["x"],"gpus":{}}`, "/gpus", "no_gpus"},
 		{`{"policies":["x"],"gpus":{"A":0}}`, "/gpus/A", "out_of_range"},
 		{`{"policies":["x"],"gpus":{"A":600000,"B":600000}}`, "/gpus", "too_large"},
-		{`{"policies":["x"],"cluster":{"nodes":[{"name":"a","gpus":{"A":0}}]}}`, "/cluster/nodes/0/gpus/A", "out_of_range"},
+		{`{"policies":["x"],"cluster":{"nodes":[{"name":"a","gpus":{"A":0}}]}}`, "/cluster/nodes/0/gpus/A",
+			"out_of_range"},
 		{`{"policies":["x"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]}}}`,
 			"/instance", "missing_field"},
 		{`{"policies":["x"],"jobs":[1]}`, "/jobs", "wrong_type"},
@@ -149,7 +152,8 @@ func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},` +
 			`"gpus":{"V100":36},"jobs":[1,4],"lease_s":360,"reset_s":0,"interval_s":30,"prices":{"V100":2.48,"K/80":1e-6}}`,
-		`{"policies":["hlas"],"instance":` + twoNodes + `,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,` +
+		`{"policies":["hlas"],"instance":` + twoNodes +
+			`,"restart_s":1,"merge_s":60,"faults":[{"gpu":"a/1","from_s":1,` +
 			`"until_s":2.5},{"node":"b","from_s":0}],"fault_rate":{"node_mean_s":100,"node_repair_s":5},` +
 			`"failures":{"probability":0.25},"stragglers":true,"switch_s":0.5,"cdf":true,"detail":"jobs","time_limit_s":20,` +
 			`"repeat":2,"seed":9,"labels":{"ticket":"47\"11","":"é"}}`,

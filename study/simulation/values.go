@@ -55,8 +55,8 @@ func readPrices(r *wire.Reader, req *Request) error {
 	}
 	slices.SortFunc(req.Prices, func(a, b TypePrice) int { return strings.Compare(a.Type, b.Type) })
 	if len(req.Prices) == 0 && r.Faults() == before {
-		return r.Fault("no_prices", `give what an hour of a GPU costs by type, e.g. {"V100": 2.48, "K80": 0.45}, or leave `+
-			`prices out`)
+		return r.Fault("no_prices", `give what an hour of a GPU costs by type, e.g. {"V100": 2.48, "K80": 0.45}, `+
+			`or leave prices out`)
 	}
 	return nil
 }
