@@ -116,7 +116,7 @@ func New(svc *service.Service, cfg Config) http.Handler {
 	if cfg.Sessions != nil {
 		s.met.registerSessions(cfg.Sessions)
 	}
-	svc.Watch(s.hooks())
+	svc.SetHooks(s.hooks())
 	s.metrics = MetricsHandler(s.met.registry)
 	r := chi.NewRouter()
 	r.Use(s.traced, s.identify, s.writeTimeout, s.observe, s.recoverPanics, s.securityHeaders, s.authenticate, s.compress,

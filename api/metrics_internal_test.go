@@ -44,7 +44,7 @@ func observedServer(t *testing.T, tenants int) (*server, http.Handler) {
 	s := &server{svc: svc, cfg: cfg, met: newMetrics(svc, &cfg), calls: make(chan struct{}, 1)}
 	s.met.registerSessions(sessions)
 	s.metrics = MetricsHandler(cfg.Registry)
-	svc.Watch(s.hooks())
+	svc.SetHooks(s.hooks())
 	h := chi.NewRouter()
 	h.Use(s.identify, s.observe)
 	h.Post("/v1/solves", s.handle(s.solve)) // which admits it

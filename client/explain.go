@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// JobTimes are the figures of one job of a schedule: times in seconds, costs in
-// weight-seconds.
+// JobTimes holds the times and costs of one job of a schedule: times in seconds, costs
+// in weight-seconds.
 type JobTimes struct {
 	Weight   float64 `json:"weight"`
 	ReleaseS float64 `json:"release_s"`
@@ -19,10 +19,10 @@ type JobTimes struct {
 	EndS     float64 `json:"end_s"`
 	WaitS    float64 `json:"wait_s"`  // from the release to the first start
 	JCTS     float64 `json:"jct_s"`   // from the release to the end
-	LeastS   float64 `json:"least_s"` // no plan gets JCTS below it
-	Stretch  float64 `json:"stretch"` // JCTS over LeastS; 1 is best
+	LeastS   float64 `json:"least_s"` // a lower bound on JCTS: the job alone on an empty cluster
+	Stretch  float64 `json:"stretch"` // JCTS divided by LeastS; 1 is best
 	Cost     float64 `json:"cost"`    // weight times JCTS
-	Share    float64 `json:"share"`   // of the value, a fraction
+	Share    float64 `json:"share"`   // fraction of the schedule's value
 }
 
 // ListedJob is a job of a solve.
@@ -31,14 +31,15 @@ type ListedJob struct {
 	JobTimes
 }
 
-// JobList lists jobs of a solve; Count is how many there are in all.
+// JobList is a list of jobs of a solve; Count is the number of jobs of the instance.
 type JobList struct {
 	Count int64       `json:"count"`
 	Jobs  []ListedJob `json:"jobs"`
 }
 
-// Jobs lists the jobs of a solve that has ended, up to limit of them (0: 100),
-// sorted by share (""), stretch, wait, jct, the greatest first, start or end.
+// Jobs lists at most limit jobs (0 means 100) of a solve that has ended. sort is share
+// (also ""), stretch, wait or jct, the greatest first, or start or end, the earliest
+// first.
 func (c *Client) Jobs(ctx context.Context, id, sort string, limit int) (*JobList, error) {
 	query := url.Values{}
 	if sort != "" {
@@ -51,9 +52,9 @@ func (c *Client) Jobs(ctx context.Context, id, sort string, limit int) (*JobList
 		repeatable: true})
 }
 
-// Change asks for changes with which a job ends By a time of the schedule, or
-// Earlier by so much: one of the two. They are searched for until TimeLimit
-// passes; 0: 10 s.
+// Change asks which changes would make a job end earlier: either at the time By of the
+// schedule, or Earlier than now by that time. The search for changes ends after
+// TimeLimit; 0 means 10 s.
 type Change struct {
 	By, Earlier time.Duration
 	TimeLimit   time.Duration
@@ -61,19 +62,19 @@ type Change struct {
 
 // Explanation says why a job starts and ends when it does.
 type Explanation struct {
-	About   string `json:"about"` // what the statements are about
+	About   string `json:"about"` // what the statements refer to
 	Job     string `json:"job"`
 	Sync    string `json:"sync"`
-	Outcome string `json:"outcome"` // scheduled, or the termination of a solve without schedule
+	Outcome string `json:"outcome"` // scheduled, or the termination of a solve without a schedule
 	Reasons []struct {
 		Code   string `json:"code"`
 		Detail string `json:"detail"`
-	} `json:"reasons"` // why it is not scheduled
+	} `json:"reasons"` // why the job is not scheduled
 	JobTimes
 	Timeline  []JobSpan   `json:"timeline"`  // from the release to the end, without gaps
 	Price     *JobPrice   `json:"price"`     // nil where the bound is not made of prices
-	Elsewhere []TypeCost  `json:"elsewhere"` // on each type alone, the least first
-	Earlier   *JobEarlier `json:"earlier"`   // nil where no change was asked for
+	Elsewhere []TypeCost  `json:"elsewhere"` // cost on each type alone, the cheapest first
+	Earlier   *JobEarlier `json:"earlier"`   // nil where no change was requested
 	Notes     []string    `json:"notes"`
 }
 
@@ -82,31 +83,31 @@ type JobSpan struct {
 	State   string             `json:"state"` // waiting or running
 	FromS   float64            `json:"from_s"`
 	ToS     float64            `json:"to_s"`
-	Round   int64              `json:"round"` // the first that runs, or the one that waits
+	Round   int64              `json:"round"` // the first round that runs, or the round that waits
 	Rounds  int64              `json:"rounds"`
-	GPUs    map[string]int64   `json:"gpus"` // by type, the most that a round uses
+	GPUs    map[string]int64   `json:"gpus"` // by type, the most GPUs that a round uses
 	PausedS float64            `json:"paused_s"`
-	Pays    map[string]float64 `json:"pays"` // by type, weight-seconds
+	Pays    map[string]float64 `json:"pays"` // by type, the price of the GPU time in weight-seconds
 	Waits   []JobWait          `json:"waits"`
 }
 
-// JobWait is why a round did not start on GPUs of a type.
+// JobWait is the reason why a round did not start on GPUs of a type.
 type JobWait struct {
 	Type   string  `json:"type"`
 	Cause  string  `json:"cause"` // no_service, busy, held, too_short or choice
 	FromS  float64 `json:"from_s"`
 	ToS    float64 `json:"to_s"`
-	ForS   float64 `json:"for_s"`   // how long in all it held between the two
-	Need   int64   `json:"need"`    // GPUs together
-	NeedS  float64 `json:"need_s"`  // for how long
-	Free   int64   `json:"free"`    // the most that were
-	UntilS float64 `json:"until_s"` // when the first more is there
+	ForS   float64 `json:"for_s"`   // total time for which the cause held within the span
+	Need   int64   `json:"need"`    // GPUs that the round needs at the same time
+	NeedS  float64 `json:"need_s"`  // how long it needs them
+	Free   int64   `json:"free"`    // the most GPUs that were free at the same time
+	UntilS float64 `json:"until_s"` // when the next GPU becomes available
 	Jobs   []struct {
 		Job    string  `json:"job"`
 		GPUs   int64   `json:"gpus"`
 		UntilS float64 `json:"until_s"`
-	} `json:"jobs"` // that hold them
-	Others int64 `json:"others"` // jobs that do so too
+	} `json:"jobs"` // jobs that hold the GPUs
+	Others int64 `json:"others"` // number of further jobs that hold GPUs
 }
 
 // JobPrice is what a job costs at the certificate's prices, in weight-seconds.
@@ -125,37 +126,37 @@ type JobPrice struct {
 // TypeCost is what a job would cost on one type alone, at the same prices.
 type TypeCost struct {
 	Type   string   `json:"type"`
-	Least  *float64 `json:"least"` // nil where it can never run there alone
-	More   *float64 `json:"more"`  // above the least over all types
+	Least  *float64 `json:"least"` // nil where the job can never run on this type alone
+	More   *float64 `json:"more"`  // Least minus the least over all types
 	EndS   *float64 `json:"end_s"`
 	Detail string   `json:"detail"`
 }
 
-// JobEarlier says with which changes a job ends by a time.
+// JobEarlier lists changes with which a job would end by a time.
 type JobEarlier struct {
 	ByS        float64     `json:"by_s"`
-	EndS       float64     `json:"end_s"` // without a change
+	EndS       float64     `json:"end_s"` // end of the job without a change
 	Baseline   string      `json:"baseline"`
 	Already    bool        `json:"already"`
-	EarliestS  float64     `json:"earliest_s"` // proved: no plan on this cluster is sooner
+	EarliestS  float64     `json:"earliest_s"` // proved: no schedule on this cluster ends the job earlier
 	Changes    []JobChange `json:"changes"`
-	Cheapest   *int        `json:"cheapest"` // index in Changes; nil where none does it
+	Cheapest   *int        `json:"cheapest"` // index in Changes; nil where no change suffices
 	Solves     int         `json:"solves"`
 	Finished   bool        `json:"finished"`
-	Unfinished string      `json:"unfinished"` // what ended the search
+	Unfinished string      `json:"unfinished"` // why the search ended early; "" where it is complete
 }
 
-// JobChange is the least change of a kind that was found to do it, or that none
-// does.
+// JobChange is the smallest change of one kind that was found to suffice, or says that
+// no change of the kind does.
 type JobChange struct {
 	Kind       string   `json:"kind"` // add_gpu, weight or fewer_rounds
 	Does       bool     `json:"does"`
-	Finished   bool     `json:"finished"` // false where a lesser one may do
+	Finished   bool     `json:"finished"` // false where a smaller change might suffice
 	Weight     *float64 `json:"weight"`
 	Rounds     *int64   `json:"rounds"`
-	Type       string   `json:"type"` // of the GPU added, as the node Node
+	Type       string   `json:"type"` // type of the added GPU, which is in a node named Node
 	Node       string   `json:"node"`
-	NotWeight  *float64 `json:"not_weight"` // the nearest lesser one, which does not do
+	NotWeight  *float64 `json:"not_weight"` // the greatest tried change below this one, which does not suffice
 	NotRounds  *int64   `json:"not_rounds"`
 	Tried      int      `json:"tried"`
 	Detail     string   `json:"detail"`
@@ -168,11 +169,11 @@ type JobChange struct {
 		ByS  float64 `json:"by_s"`
 		EndS float64 `json:"end_s"`
 		Cost float64 `json:"cost"`
-	} `json:"jobs"` // up to 10 that are delayed, the dearest first
+	} `json:"jobs"` // up to 10 delayed jobs, the most expensive first
 }
 
-// Explain says why a job of a solve that has ended starts and ends when it does;
-// with change also what would end it earlier. Nil asks for no change.
+// Explain says why a job of a solve that has ended starts and ends when it does and,
+// where change is not nil, which changes would make the job end earlier.
 func (c *Client) Explain(ctx context.Context, id, job string, change *Change) (*Explanation, error) {
 	query := url.Values{}
 	if change != nil {
@@ -187,27 +188,27 @@ func (c *Client) Explain(ctx context.Context, id, job string, change *Change) (*
 		query: query, repeatable: true})
 }
 
-// Prices are those of a solve's certificate, by type and time.
+// Prices holds the prices of a solve's certificate by type and time.
 type Prices struct {
 	InstanceSHA256 string      `json:"instance_sha256"`
 	Bound          *float64    `json:"bound"`
 	Meaning        string      `json:"meaning"`
-	GridS          []float64   `json:"grid_s"` // ends of the cells, one more than prices
+	GridS          []float64   `json:"grid_s"` // borders of the cells: one more than there are cells
 	Types          []TypePrice `json:"types"`
 	Sizes          []SizePrice `json:"sizes"`
 }
 
-// TypePrice is one type's price of a GPU-second in weight-seconds, by cell.
+// TypePrice is the price of a GPU-second of one type, in weight-seconds, for each cell.
 type TypePrice struct {
 	Type string `json:"type"`
-	// Total is Σ price · length. BoundFall is how far the bound, not the value,
-	// can fall at most with one more GPU.
+	// Total is Σ price · length. BoundFall limits how far the bound (not the value) can
+	// fall with one more GPU of the type.
 	Total     float64   `json:"total"`
 	BoundFall float64   `json:"bound_fall"`
 	Prices    []float64 `json:"prices"`
 }
 
-// SizePrice is the price of so many GPUs that a gang holds together.
+// SizePrice is the price of a gang that holds several GPUs at the same time.
 type SizePrice struct {
 	Type   string    `json:"type"`
 	Tasks  int64     `json:"tasks"`

@@ -10,27 +10,27 @@ import (
 
 // Key is an API key of the server.
 type Key struct {
-	ID      string    `json:"id"` // the public part
+	ID      string    `json:"id"` // the public part of the key
 	Tenant  string    `json:"tenant"`
 	Role    string    `json:"role"`  // read, solve or admin
 	State   string    `json:"state"` // valid, expired or revoked
 	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires"` // zero: never
+	Expires time.Time `json:"expires"` // zero means never
 	Revoked time.Time `json:"revoked"`
 	Note    string    `json:"note"`
-	Key     string    `json:"key"` // what to send; CreateKey alone has it, once
+	Key     string    `json:"key"` // the secret to send; only CreateKey returns it, once
 }
 
-// KeyRequest asks for a key.
+// KeyRequest describes a key to create.
 type KeyRequest struct {
-	Tenant string // "": the caller's; others are for keys of tenant "*"
+	Tenant string // "" means the caller's tenant; only keys of tenant "*" may name another
 	Role   string // read, solve or admin
 	Lasts  time.Duration
 	Note   string
 }
 
-// CreateKey makes a key. It is not sent again when the network fails, for it may
-// have been made: Keys lists them.
+// CreateKey creates a key. The call is not retried when the network fails, since the
+// server may have created the key; Keys lists it then.
 func (c *Client) CreateKey(ctx context.Context, req KeyRequest) (*Key, error) {
 	text, err := json.Marshal(struct {
 		Tenant   string `json:"tenant,omitempty"`
@@ -44,8 +44,8 @@ func (c *Client) CreateKey(ctx context.Context, req KeyRequest) (*Key, error) {
 	return fetch[Key](ctx, c, call{method: http.MethodPost, path: "/v1/keys", body: text})
 }
 
-// Keys lists the keys of the tenant, those of tenant "*" all, never their
-// secrets.
+// Keys lists the keys of the caller's tenant or, for callers of tenant "*", all keys.
+// The list does not contain secrets.
 func (c *Client) Keys(ctx context.Context) ([]Key, error) {
 	list, err := fetch[struct {
 		Keys []Key `json:"keys"`
@@ -56,22 +56,22 @@ func (c *Client) Keys(ctx context.Context) ([]Key, error) {
 	return list.Keys, nil
 }
 
-// RevokeKey ends a key at once, and the calls that are open with it.
+// RevokeKey revokes a key. Calls that use the key end at once.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
 	return c.do(ctx, call{method: http.MethodDelete, path: "/v1/keys/" + url.PathEscape(id), repeatable: true})
 }
 
-// Quota is what a tenant may have; what is 0 is the server's default.
+// Quota holds the limits of a tenant; a limit of 0 means the server's default.
 type Quota struct {
-	Solves      int64   `json:"solves,omitempty"` // calls that compute, queued and running
-	Rate        float64 `json:"rate,omitempty"`   // requests a second, twice as many at once
+	Solves      int64   `json:"solves,omitempty"` // queued and running solves, bounds and other computations
+	Rate        float64 `json:"rate,omitempty"`   // requests per second; twice as many are allowed at once
 	BodyBytes   int64   `json:"body_bytes,omitempty"`
 	StoredBytes int64   `json:"stored_bytes,omitempty"`
 	Sessions    int64   `json:"sessions,omitempty"`
 	Streams     int64   `json:"streams,omitempty"`
 }
 
-// TenantQuota is what a tenant may have, and has.
+// TenantQuota holds the limits of a tenant and their present use.
 type TenantQuota struct {
 	Tenant string `json:"tenant"`
 	Quota  Quota  `json:"quota"`
@@ -83,13 +83,12 @@ type TenantQuota struct {
 	} `json:"used"`
 }
 
-// Quota returns that of the key's tenant.
+// Quota returns the quota of the caller's tenant.
 func (c *Client) Quota(ctx context.Context) (*TenantQuota, error) {
 	return fetch[TenantQuota](ctx, c, call{method: http.MethodGet, path: "/v1/quota", repeatable: true})
 }
 
-// SetQuota says what a tenant may have. It is for keys of tenant "*" with role
-// admin.
+// SetQuota sets the quota of a tenant. It needs a key of tenant "*" with role admin.
 func (c *Client) SetQuota(ctx context.Context, tenant string, q Quota) (*TenantQuota, error) {
 	text, err := json.Marshal(q)
 	if err != nil {

@@ -9,16 +9,17 @@ import (
 	"net/http"
 )
 
-// errStopped says that the reader of a stream wants no more.
+// errStopped is returned by a consumer that reads no further.
 var errStopped = errors.New("client: stopped")
 
-func strangeLine(err error) error {
+func malformedLine(err error) error {
 	return fmt.Errorf("client: a line of the answer is not what was expected: %w", err)
 }
 
-// lines sends a body and hands each line of the answer to take, which must not
-// keep it. Until the first one came it is sent again like any call that changes
-// nothing; a stream that breaks later is an error, for what came is of use.
+// lines sends a body and calls take with each line of the answer; take must not retain
+// the line. Until the first line has arrived the call is retried like any idempotent
+// call. A stream that breaks later is an error, because the caller has used the lines
+// before.
 func (c *Client) lines(ctx context.Context, path string, body []byte, take func(line []byte) error) error {
 	return c.do(ctx, call{method: http.MethodPost, path: path, body: body, repeatable: true,
 		header: http.Header{"Accept": {kindNDJSON}},

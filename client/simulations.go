@@ -46,7 +46,7 @@ func (c *Client) FollowSimulation(ctx context.Context, s *simulation.Request) it
 				Error *Problem `json:"error"`
 			}
 			if err := json.Unmarshal(line, &l); err != nil {
-				return strangeLine(err)
+				return malformedLine(err)
 			}
 			if l.Error != nil {
 				failed = l.Error

@@ -139,7 +139,7 @@ func (c *Client) WhatIf(ctx context.Context, w WhatIf) iter.Seq2[Outcome, error]
 		err = c.lines(ctx, "/v1/what-if", text, func(line []byte) error {
 			o := Outcome{Data: bytes.Clone(line)}
 			if err := json.Unmarshal(line, &o); err != nil {
-				return strangeLine(err)
+				return malformedLine(err)
 			}
 			if !yield(o, nil) {
 				return errStopped

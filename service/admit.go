@@ -8,28 +8,28 @@ import (
 	"github.com/hare-sched/hare/admission"
 )
 
-// degraded are the options of an answer that takes little: the schedule of a
-// greedy rule, and the bounds that need no prices.
+// degraded returns the options of a degraded solve: a greedy rule for the schedule, and
+// only bounds that need no prices.
 func degraded(opt hare.Options) hare.Options {
 	opt.Bound, opt.Order, opt.Assign = hare.MethodCriticalPath, "wspt", "earliest_finish"
 	return opt
 }
 
-// costsOf predicts solves under these options: those of the plain rules take so
-// much less that they have a model of their own.
+// costsOf returns the model that predicts how long a solve with these options runs.
+// Solves by simple rules run so much shorter that they have a model of their own.
 func (s *Service) costsOf(opt hare.Options) *admission.Costs {
 	if opt.Bound != hare.MethodPrice && opt.Order != hare.MethodPrice && opt.Assign != "insertion" {
-		return s.plainCosts
+		return s.greedyCosts
 	}
 	return s.costs
 }
 
-// Costs is the model that solves are admitted by.
+// Costs returns the model by which solves with prices are admitted.
 func (s *Service) Costs() *admission.Costs { return s.costs }
 
-// AdmitSolve counts a solve among those that Drain waits for and that the queue
-// holds. Where there is too much to do and opt allows it, that is of the
-// options that it returns, which make a degraded answer.
+// AdmitSolve admits a solve to the queue and counts it among the calls that Drain waits
+// for. If the queue is too long and opt allows it, the solve is degraded. The options
+// that AdmitSolve returns are the options to solve with.
 func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, deadline time.Time) (hare.Options, admission.Call,
 	error) {
 	try := func(opt hare.Options, degraded bool) (admission.Call, error) {
@@ -46,21 +46,21 @@ func (s *Service) AdmitSolve(inst *hare.Instance, opt hare.Options, deadline tim
 	return opt, a, err
 }
 
-// Learn takes in how long a solve ran that was admitted as a says.
+// Learn adds the running time of an admitted solve to the model of costs.
 func (s *Service) Learn(inst *hare.Instance, opt hare.Options, a admission.Call, res *hare.Result,
 	took time.Duration) {
 	if res == nil {
 		return
 	}
-	s.watching().predicted(a.Cost, took)
+	s.currentHooks().predicted(a.Cost, took)
 	cut := res.Termination == hare.TerminationCancelled || res.Termination == hare.TerminationDeadline
 	s.costsOf(opt).Learn(admission.WorkOf(inst, opt), took, cut)
 }
 
-// Readmit counts a call that an earlier server had admitted.
+// Readmit admits a call that an earlier process had admitted; it is never refused.
 func (s *Service) Readmit(a admission.Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.queue.Admit(a) // is not refused
+	_ = s.queue.Admit(a) // a resumed call is never refused
 	s.active.Add(1)
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// store.CheckSolve reports what the engine would refuse of a solve, so that it is
-// refused before it is taken in.
+// CheckSolve returns the faults for which the engine would refuse a solve, so that the
+// solve can be refused before it is stored.
 func (s *Service) CheckSolve(inst *hare.Instance, opt hare.Options) error {
 	if e, ok := s.cfg.Engine.(solverEngine); ok {
 		return solver.Check(inst, opt, e.cfg)

@@ -9,16 +9,16 @@ import (
 	"github.com/hare-sched/hare/explain"
 )
 
-// Explain explains a job as the function does, with a place among the running
-// calls for the first part and for each solve. Zero is explain.DefaultTime; more
-// than Config.MaxTime is not taken.
+// Explain is explain.Static followed by the search for changes. Each step and each
+// solve takes a slot of the queue. A limit of zero means explain.DefaultTime;
+// Config.MaxTime is the greatest limit.
 func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request,
 	limit time.Duration) (*explain.Answer, error) {
 	if limit <= 0 {
 		limit = explain.DefaultTime
 	}
 	deadline := time.Now().Add(min(limit, s.cfg.MaxTime))
-	_, leave, err := s.enter(ctx, deadline)
+	_, leave, err := s.acquire(ctx, deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Re
 	defer cancel()
 	x.Search(work, inst, res, req, s.Solve)
 	if x.Earlier == nil {
-		return x, nil // no change was asked for
+		return x, nil // no change was requested
 	}
 	if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return nil, err
@@ -41,12 +41,12 @@ func (s *Service) Explain(ctx context.Context, inst *hare.Instance, res *hare.Re
 	return x, nil
 }
 
-// Prices is explain.PricesOf, with a place among the running calls.
+// Prices is explain.PricesOf in a slot of the queue.
 func (s *Service) Prices(ctx context.Context, inst *hare.Instance, res *hare.Result) (*explain.Prices, error) {
 	if !explain.HasPrices(res) {
 		return nil, explain.ErrNoPrices
 	}
-	_, leave, err := s.enter(ctx, time.Now().Add(s.cfg.MaxTime))
+	_, leave, err := s.acquire(ctx, time.Now().Add(s.cfg.MaxTime))
 	if err != nil {
 		return nil, err
 	}

@@ -9,40 +9,40 @@ import (
 	"github.com/hare-sched/hare/study"
 )
 
-// PhaseEvent is a state of a solve that runs, for callers that know nothing of
-// package solver.
+// PhaseEvent is an event of a running solve, for callers that do not import package
+// solver.
 type PhaseEvent = solver.Event
 
-// Hooks are called at what a Service does, for metrics, traces and logs, as
-// those of net/http/httptrace are; nil ones are left out. They are called from
-// the goroutines of the calls, so they must be quick and safe for concurrent
-// use. No answer depends on them.
+// Hooks are functions that a Service calls for metrics, traces and logs, like those of
+// net/http/httptrace. Nil hooks are not called. Hooks run in the goroutines of the
+// calls, so they must be fast and safe for concurrent use. No answer depends on a hook.
 type Hooks struct {
-	// Waited says that a call has waited for its place since began; err says
-	// why it got none.
+	// Waited is called when a call has waited for its slot since began; err is the
+	// reason why the call got no slot.
 	Waited func(ctx context.Context, began time.Time, err error)
-	// Solving says that a solve begins to run. The solve gets the context that
-	// is returned. progress sees its states and may be nil; ended sees its
-	// outcome, both nil after a panic.
+	// Solving is called when a solve begins to run. The solve runs with the returned
+	// context. The solve calls progress, which may be nil, with each of its events, and
+	// ended with its outcome; both arguments are nil after a panic.
 	Solving func(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context,
 		progress func(solver.Event), ended func(*hare.Result, error))
-	// Predicted compares the cost that admission went by with what it came to.
+	// Predicted is called with the cost by which a call was admitted and its actual
+	// cost.
 	Predicted func(predicted, took time.Duration)
-	// Cached says that an answer was looked for among those before.
+	// Cached is called after each look-up in the cache of answers.
 	Cached func(hit bool)
-	// Simulated says that a simulation that had a place has ended; the answer is
-	// nil where err is not.
+	// Simulated is called when an admitted simulation has ended; ans is nil where err
+	// is not.
 	Simulated func(ctx context.Context, ans *study.Answer, took time.Duration, err error)
-	// Committed says that what belongs to a solve has become durable since
-	// began, or was refused; bytes is its size.
+	// Committed is called when a commit of a solve to the store, begun at began, has
+	// succeeded or failed; bytes is its size.
 	Committed func(ctx context.Context, began time.Time, bytes int, err error)
 }
 
-// Watch sets the hooks. What began before may go on without them.
-func (s *Service) Watch(h Hooks) { s.hooks.Store(&h) }
+// SetHooks sets the hooks. Calls that have begun may end without calling the new hooks.
+func (s *Service) SetHooks(h Hooks) { s.hooks.Store(&h) }
 
-// watching is what Watch set, or no hooks.
-func (s *Service) watching() *Hooks {
+// currentHooks returns the hooks of SetHooks; without them, hooks that do nothing.
+func (s *Service) currentHooks() *Hooks {
 	if h := s.hooks.Load(); h != nil {
 		return h
 	}
@@ -55,7 +55,7 @@ func (h *Hooks) waited(ctx context.Context, began time.Time, err error) {
 	}
 }
 
-// solving is Hooks.Solving; ended is never nil.
+// solving calls Hooks.Solving; the ended that it returns is never nil.
 func (h *Hooks) solving(ctx context.Context, inst *hare.Instance, opt hare.Options) (_ context.Context,
 	ended func(*hare.Result, error)) {
 	if h.Solving == nil {
@@ -97,10 +97,10 @@ type (
 	solveKey    struct{}
 )
 
-// WithProgress lets f see the states of solves under ctx, beside those who see
-// them already.
+// WithProgress adds f to the functions that are called with the events of solves under
+// ctx.
 func WithProgress(ctx context.Context, f func(solver.Event)) context.Context {
-	return context.WithValue(ctx, progressKey{}, both(progressOf(ctx), f))
+	return context.WithValue(ctx, progressKey{}, chainProgress(progressOf(ctx), f))
 }
 
 func progressOf(ctx context.Context) func(solver.Event) {
@@ -108,7 +108,7 @@ func progressOf(ctx context.Context) func(solver.Event) {
 	return f
 }
 
-func both(f, g func(solver.Event)) func(solver.Event) {
+func chainProgress(f, g func(solver.Event)) func(solver.Event) {
 	if f == nil {
 		return g
 	}
@@ -121,12 +121,12 @@ func both(f, g func(solver.Event)) func(solver.Event) {
 	}
 }
 
-// WithSolveID names the solve that runs under ctx, for traces and logs.
+// WithSolveID sets the id, in traces and logs, of the solve that runs under ctx.
 func WithSolveID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, solveKey{}, id)
 }
 
-// SolveID is that of WithSolveID, or "".
+// SolveID returns the id that WithSolveID set, or "".
 func SolveID(ctx context.Context) string {
 	id, _ := ctx.Value(solveKey{}).(string)
 	return id

@@ -18,7 +18,7 @@ import (
 func TestHooksFollowASolve(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test"}})
 	var seen []string
-	svc.Watch(service.Hooks{
+	svc.SetHooks(service.Hooks{
 		Waited: func(_ context.Context, _ time.Time, err error) {
 			seen = append(seen, "waited")
 			if err != nil {
@@ -63,7 +63,7 @@ func TestHooksSeeFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := service.New(service.Config{Engine: &fake{takes: time.Minute}, Running: 1})
 		var late, all int
-		svc.Watch(service.Hooks{Waited: func(_ context.Context, began time.Time, err error) {
+		svc.SetHooks(service.Hooks{Waited: func(_ context.Context, began time.Time, err error) {
 			all++
 			if errors.Is(err, admission.ErrLate) && time.Since(began) == time.Second {
 				late++
@@ -82,7 +82,7 @@ func TestHooksSeeFailures(t *testing.T) {
 	})
 	ended := false
 	svc := service.New(service.Config{Engine: &solvePanics{}})
-	svc.Watch(service.Hooks{Solving: func(ctx context.Context, _ *hare.Instance, _ hare.Options) (context.Context,
+	svc.SetHooks(service.Hooks{Solving: func(ctx context.Context, _ *hare.Instance, _ hare.Options) (context.Context,
 		func(solver.Event), func(*hare.Result, error)) {
 		return ctx, nil, func(res *hare.Result, err error) { ended = res == nil && err == nil }
 	}})

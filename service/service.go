@@ -1,6 +1,6 @@
-// Package service runs solves, bounds and checks for many callers at once: a
-// bounded number at a time, a bounded queue before them, one deadline for
-// waiting and working, and an orderly end. It knows nothing of HTTP.
+// Package service runs solves, bounds and checks for concurrent callers: a bounded
+// number at a time, a bounded queue for the others, one deadline for waiting and
+// working, and a graceful shutdown. It does not know about HTTP.
 package service
 
 import (
@@ -16,55 +16,56 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// ErrInfeasible says that a job can never run, so that no finite bound exists.
+// ErrInfeasible is returned where a job can never run, so that no finite bound exists.
 var ErrInfeasible = solver.ErrInfeasible
 
-// DefaultGap is the gap of solves that name none.
+// DefaultGap is the gap of solves without a gap of their own.
 const DefaultGap = solver.DefaultGap
 
 // Methods lists the methods of Bound.
 func Methods() []string { return solver.Methods() }
 
-// Engine does the work that a Service admits.
+// Engine does the work that a Service admits and queues.
 type Engine interface {
 	Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error)
 	Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error)
 	Verify(inst *hare.Instance, res *hare.Result, prev *verify.Previous) *verify.Report
 }
 
-// Config sizes a Service. The zero value is good.
+// Config configures a Service. The zero value works.
 type Config struct {
 	Solver solver.Config
 	// Engine does the work; nil means package solver, configured by Solver.
 	Engine Engine
-	// Running is how many calls run at a time; zero means one a core.
+	// Running is how many calls run at a time; zero means GOMAXPROCS.
 	Running int
-	// Queue is how many more may wait; zero means 64, less means none.
+	// Queue is how many more calls may wait; zero means 64, a negative number means
+	// none.
 	Queue int
-	// MaxTime limits a solve that names no time limit, and every bound; zero
+	// MaxTime limits solves without a time limit of their own, and all bounds; zero
 	// means 60 s.
 	MaxTime time.Duration
 }
 
-// Service is safe for concurrent use.
+// Service runs calls in the slots of a queue. It is safe for concurrent use.
 type Service struct {
 	cfg   Config
 	queue *admission.Queue
 	costs *admission.Costs
-	// plainCosts is of solves by the plain rules, which take far less.
-	plainCosts *admission.Costs
-	// playCosts and programCosts are of simulations, without and with linear
-	// programs.
-	playCosts, programCosts *admission.Costs
-	life                    context.Context // ends when what runs must end
-	stop                    context.CancelFunc
-	mu                      sync.Mutex    // guards drain against active
-	drain                   chan struct{} // closed when no new work is taken
-	active                  sync.WaitGroup
-	hooks                   atomic.Pointer[Hooks]
+	// greedyCosts predicts solves by simple rules, which run far shorter.
+	greedyCosts *admission.Costs
+	// simCosts and simLPCosts predict simulations without and with policies that solve
+	// linear programs.
+	simCosts, simLPCosts *admission.Costs
+	life                 context.Context // ends when running calls must end
+	stop                 context.CancelFunc
+	mu                   sync.Mutex    // makes Ready and active.Add one step
+	drain                chan struct{} // closed when no new work is admitted
+	active               sync.WaitGroup
+	hooks                atomic.Pointer[Hooks]
 }
 
-// New makes a service.
+// New returns a Service.
 func New(cfg Config) *Service {
 	if cfg.Running <= 0 {
 		cfg.Running = runtime.GOMAXPROCS(0)
@@ -80,27 +81,27 @@ func New(cfg Config) *Service {
 	}
 	life, stop := context.WithCancel(context.Background())
 	return &Service{cfg: cfg, queue: admission.NewQueue(cfg.Running, cfg.Queue), costs: admission.NewCosts(),
-		plainCosts: admission.NewCosts(),
-		playCosts:  admission.NewCostsAt(playBegin), programCosts: admission.NewCostsAt(programBegin), life: life, stop: stop,
+		greedyCosts: admission.NewCosts(),
+		simCosts:    admission.NewCostsAt(simIntercept), simLPCosts: admission.NewCostsAt(simLPIntercept), life: life, stop: stop,
 		drain: make(chan struct{})}
 }
 
-// Version is the version of Hare in results.
+// Version returns the version of Hare that results name.
 func (s *Service) Version() string { return s.cfg.Solver.Version }
 
-// EngineVersion is that of the LP engine, "" without one.
+// EngineVersion returns the version of the LP engine; "" where there is none.
 func (s *Service) EngineVersion() string { return s.cfg.Solver.EngineVersion }
 
-// Load is the number of calls that wait and that run.
+// Load returns how many calls wait and how many run.
 func (s *Service) Load() (waiting, running int64) {
 	w, r := s.queue.Load()
 	return int64(w), int64(r)
 }
 
-// Capacity is how many calls may run and wait together.
+// Capacity returns how many calls may run and wait together.
 func (s *Service) Capacity() int { return s.cfg.Running + max(0, s.cfg.Queue) }
 
-// Ready says whether new work is taken.
+// Ready reports whether new work is admitted.
 func (s *Service) Ready() bool {
 	select {
 	case <-s.drain:
@@ -110,11 +111,10 @@ func (s *Service) Ready() bool {
 	}
 }
 
-// enter waits for a place, the earliest deadline first, no longer than until
-// deadline. The context that it returns ends with ctx, and with the service's
-// patience at shutdown, of which its cause is admission.ErrDraining; leave gives the
-// place back.
-func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.Context, leave func(), err error) {
+// acquire waits for a slot, at most until deadline; waiting calls get slots by earliest
+// deadline. The returned context ends with ctx, and with cause admission.ErrDraining
+// when Drain stops waiting; release frees the slot.
+func (s *Service) acquire(ctx context.Context, deadline time.Time) (work context.Context, release func(), err error) {
 	a := admission.Call{Deadline: deadline}
 	if err := s.admit(a); err != nil {
 		return nil, nil, err
@@ -122,8 +122,8 @@ func (s *Service) enter(ctx context.Context, deadline time.Time) (work context.C
 	return s.Await(ctx, s.queue.Enqueue(a), nil)
 }
 
-// admit counts a call among those that Drain waits for and that the queue
-// holds; Await ends that, or Quit.
+// admit admits a call to the queue and counts it among the calls that Drain waits for,
+// until Await's release or Quit.
 func (s *Service) admit(a admission.Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,23 +137,23 @@ func (s *Service) admit(a admission.Call) error {
 	return nil
 }
 
-// Quit ends a call that was admitted and did not line up.
+// Quit ends a call that was admitted but not enqueued.
 func (s *Service) Quit(a admission.Call) {
 	s.queue.Cancel(a.Cost)
 	s.active.Done()
 }
 
-// Await waits for the place of a call that has lined up, as enter says, and
-// with admission.ErrDraining no longer than until quit is closed.
+// Await waits for the slot of an enqueued call, as acquire does. It fails with
+// admission.ErrDraining when quit is closed.
 func (s *Service) Await(ctx context.Context, t *admission.Ticket, quit <-chan struct{}) (work context.Context,
-	leave func(), err error) {
+	release func(), err error) {
 	out := func() {
 		t.Release()
 		s.active.Done()
 	}
 	began := time.Now()
 	err = s.wait(ctx, t, quit)
-	s.watching().waited(ctx, began, err)
+	s.currentHooks().waited(ctx, began, err)
 	if err != nil {
 		out()
 		return nil, nil, err
@@ -173,12 +173,12 @@ func (s *Service) wait(ctx context.Context, t *admission.Ticket, quit <-chan str
 		return nil
 	default:
 	}
-	late := time.NewTimer(time.Until(t.Deadline()))
-	defer late.Stop()
+	timer := time.NewTimer(time.Until(t.Deadline()))
+	defer timer.Stop()
 	select {
 	case <-t.Granted():
 		return nil
-	case <-late.C:
+	case <-timer.C:
 		return admission.ErrLate
 	case <-s.life.Done():
 		return admission.ErrDraining
@@ -189,15 +189,15 @@ func (s *Service) wait(ctx context.Context, t *admission.Ticket, quit <-chan str
 	}
 }
 
-// Solve solves one instance. Its time limit runs from here on, so that waiting
-// counts; when ctx ends, the answer is the best certified pair so far.
+// Solve solves one instance. The time limit includes the time in the queue. When ctx
+// ends, the answer is the best certified pair of schedule and bound so far.
 func (s *Service) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
 	return s.limited(ctx, inst, opt, func(ctx context.Context, opt hare.Options) (*hare.Result, error) {
 		return s.cfg.Engine.Solve(ctx, inst, opt)
 	})
 }
 
-// limited runs a solve for inst when there is a place for it, within its time.
+// limited waits for a slot and calls run within the time limit of opt.
 func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Options,
 	run func(context.Context, hare.Options) (*hare.Result, error)) (res *hare.Result, err error) {
 	opt = solver.Defaults(opt)
@@ -223,13 +223,13 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 	if asked > 0 {
 		opt.TimeLimit = max(admission.LeastTime, time.Until(deadline))
 	} else {
-		// A work limit decides then; the clock only guards.
+		// The work limit ends such a solve; the clock is only a safeguard.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
 	began := time.Now()
-	ctx, ended := s.watching().solving(ctx, inst, opt)
+	ctx, ended := s.currentHooks().solving(ctx, inst, opt)
 	defer func() { ended(res, err) }()
 	res, err = run(ctx, opt)
 	s.Learn(inst, opt, a, res, time.Since(began))
@@ -239,10 +239,10 @@ func (s *Service) limited(ctx context.Context, inst *hare.Instance, opt hare.Opt
 	return res, err
 }
 
-// Bound computes one relaxation.
+// Bound computes a lower bound by one method.
 func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
 	deadline := time.Now().Add(s.cfg.MaxTime)
-	ctx, leave, err := s.enter(ctx, deadline)
+	ctx, leave, err := s.acquire(ctx, deadline)
 	if err != nil {
 		return nil, err
 	}
@@ -252,12 +252,12 @@ func (s *Service) Bound(ctx context.Context, inst *hare.Instance, method string)
 	return s.cfg.Engine.Bound(ctx, inst, method)
 }
 
-// Verify checks a result. A plan for the rest of an earlier one went on from
-// previous, a result for before; both may be nil, as verify.Previous says. A
-// check that has begun runs to its end.
+// Verify checks a result. The result of a replan is checked against previous, an
+// earlier result for the instance before; both may be nil, as verify.Previous
+// documents. A check that has begun is not cancelled.
 func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res, previous *hare.Result,
 	before *hare.Instance) (*verify.Report, error) {
-	_, leave, err := s.enter(ctx, time.Now().Add(s.cfg.MaxTime))
+	_, leave, err := s.acquire(ctx, time.Now().Add(s.cfg.MaxTime))
 	if err != nil {
 		return nil, err
 	}
@@ -265,9 +265,9 @@ func (s *Service) Verify(ctx context.Context, inst *hare.Instance, res, previous
 	return s.cfg.Engine.Verify(inst, res, &verify.Previous{Result: previous, Instance: before}), nil
 }
 
-// Drain refuses new work, waits until ctx ends for what was admitted, and then
-// sends the queue away and cancels what runs, so that it answers with its best
-// certified pair. It returns when nothing is left.
+// Drain refuses new work and waits until all admitted calls have ended. When ctx ends
+// before that, Drain refuses the waiting calls and cancels the running ones, which then
+// return their best certified pairs so far.
 func (s *Service) Drain(ctx context.Context) {
 	s.mu.Lock()
 	if s.Ready() {
@@ -288,30 +288,30 @@ func (s *Service) Drain(ctx context.Context) {
 	s.stop()
 }
 
-// Ended is closed when what still runs must end: after Drain's patience.
+// Ended is closed when running calls must end, because the context of Drain has ended.
 func (s *Service) Ended() <-chan struct{} { return s.life.Done() }
 
-// solverEngine is package solver behind Engine.
+// solverEngine is the Engine of package solver.
 type solverEngine struct{ cfg solver.Config }
 
 var _ Engine = solverEngine{}
 
-func (e solverEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
-	cfg := e.cfg
-	cfg.Progress = both(cfg.Progress, progressOf(ctx))
+func (se solverEngine) Solve(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.Result, error) {
+	cfg := se.cfg
+	cfg.Progress = chainProgress(cfg.Progress, progressOf(ctx))
 	return solver.Solve(ctx, inst, opt, cfg)
 }
 
-func (e solverEngine) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
+func (se solverEngine) Bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
 	switch method {
 	case hare.MethodPrice, hare.MethodCriticalPath, hare.MethodMachine:
 	default:
-		if e.cfg.LP == nil {
+		if se.cfg.LP == nil {
 			return nil, &hare.InvalidError{Pointer: "/method", Code: "no_lp_engine", Detail: method +
 				" needs the LP engine (HiGHS), which is not running: take another method, or see hare doctor"}
 		}
 	}
-	return solver.Bound(ctx, inst, method, e.cfg)
+	return solver.Bound(ctx, inst, method, se.cfg)
 }
 
 func (solverEngine) Verify(inst *hare.Instance, res *hare.Result, prev *verify.Previous) *verify.Report {

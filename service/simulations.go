@@ -11,16 +11,16 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// SimulationLimits limits simulations that a Service runs: the largest take
-// some hundreds of MiB.
+// SimulationLimits limits simulations that a Service runs: the largest use some
+// hundreds of MiB of memory.
 var SimulationLimits = study.Limits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, Work: 10_000_000, GPUs: 100_000,
 	Faults: 1_000_000, Matched: 1000}
 
-// Simulate runs a simulation when there is a place for it, one run after the
-// other. limit covers waiting and working; 0 is the service's own. ended is
-// called with each run as it ends, in the order of the report, and progress now
-// and then; either may be nil. Where the limit passes, the answer has the runs
-// that ended before, and no means. Errors are those of Simulate and of the queue.
+// Simulate waits for a slot and simulates the runs of req one after another. limit
+// covers waiting and working; 0 means Config.MaxTime. ended is called with each run as
+// it ends, in the order of the report, and progress from time to time; either may be
+// nil. When the limit passes, the answer holds the runs that have ended, without means.
+// Errors are those of study.Simulate and of the queue.
 func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.Duration,
 	ended func(int, *study.Run) error, progress func(simulation.Progress)) (ans *study.Answer, err error) {
 	if err := req.Validate(); err != nil {
@@ -45,7 +45,7 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 	}
 	defer leave()
 	began := time.Now()
-	defer func() { s.watching().simulated(ctx, ans, time.Since(began), err) }()
+	defer func() { s.currentHooks().simulated(ctx, ans, time.Since(began), err) }()
 	timed, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	ans = &study.Answer{Status: hare.StatusSucceeded, Asked: req.CountRuns(), Report: *req.NewReport()}
@@ -76,22 +76,23 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 	return ans, nil
 }
 
-// simulationCosts is the model of how long such simulations take: those with
-// linear programs take so much longer that they have one of their own.
+// simulationCosts returns the model that predicts how long a simulation takes.
+// Simulations with linear programs take so much longer that they have a model of their
+// own.
 func (s *Service) simulationCosts(req *study.Request) *admission.Costs {
 	if req.NeedsLP() {
-		return s.programCosts
+		return s.simLPCosts
 	}
-	return s.playCosts
+	return s.simCosts
 }
 
-// Beginnings of the models of simulations, beside firstModel, which is of solves.
+// Initial intercepts of the models of simulations, as for admission.NewCostsAt.
 const (
-	playBegin    = -8
-	programBegin = -5
+	simIntercept   = -8
+	simLPIntercept = -5
 )
 
-// simulationWork sizes a simulation by what can be seen before it is read.
+// simulationWork estimates the size of a simulation before its trace is read.
 func simulationWork(req *study.Request, limit time.Duration) admission.Work {
 	w := admission.Work{Options: hare.Options{TimeLimit: limit}}
 	if req.Instance != nil {

@@ -144,7 +144,7 @@ func (s *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	w.begin(s)
 	began := time.Now()
 	res, err = s.parent.svc.Run(ctx, inst, opt, s.run,
-		service.Watch{Warm: s.warm, Progress: w.progress, Checkpoint: w.checkpoint})
+		service.RunOptions{Warm: s.warm, Progress: w.progress, Checkpoint: w.checkpoint})
 	if s.run == nil {
 		s.parent.svc.Learn(inst, opt, s.place, res, time.Since(began))
 	}

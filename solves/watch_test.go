@@ -34,7 +34,7 @@ func TestWatchWhileSolvesRun(t *testing.T) {
 		})
 	}
 	for range 20 {
-		svc.Watch(hooks)
+		svc.SetHooks(hooks)
 		time.Sleep(time.Millisecond)
 	}
 	wg.Wait()

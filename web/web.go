@@ -1,7 +1,6 @@
-// Package web holds the pages: their markup, style sheets and scripts, built
-// from the TypeScript beside this file, and the one writer of documents that
-// need nothing but themselves. Building Go programs needs no Node.js, because
-// dist is committed; see docs/pages.md.
+// Package web holds the pages: their markup, style sheets and scripts, built from the
+// TypeScript beside this file, and the writer of self-contained HTML documents.
+// Building Go programs needs no Node.js, because dist is committed; see docs/pages.md.
 package web
 
 import (
@@ -20,41 +19,41 @@ var files embed.FS
 func file(name string) string {
 	b, err := files.ReadFile(name)
 	if err != nil {
-		panic("web: " + err.Error()) // an embedded file
+		panic("web: " + err.Error()) // cannot happen: the file is embedded
 	}
 	return string(b)
 }
 
-// theme is the script of every page: light or dark.
+// theme is the script of every page that switches between light and dark.
 var theme = file("dist/theme.js")
 
-// Kind is a kind of page: its style sheet, script, and what it may ask for.
+// Kind is a kind of page: its style sheet, its script, and what its script may access.
 type Kind struct {
 	style, script string
 	markup        string
-	calls         bool // it calls the server that it comes from
+	calls         bool // the page may call the server that it comes from
 }
 
-// The kinds of pages.
+// The kinds of pages are:
 var (
-	// Gantt draws a schedule from data.
+	// Gantt draws the schedule that Page.Data describes.
 	Gantt = &Kind{style: file("dist/gantt.css"), script: file("dist/gantt.js"), markup: file("src/gantt/page.html")}
-	// Docs renders the specification of the server that it comes from.
+	// Docs renders the specification of the server that the page comes from.
 	Docs = &Kind{
 		style: file("dist/docs.css"), script: file("dist/docs.js"), markup: file("src/docs/page.html"), calls: true,
 	}
-	// Report is text, tables and pictures, without a script but the switch
-	// between light and dark.
+	// Report shows text, tables and pictures. Its only script switches between light
+	// and dark.
 	Report = &Kind{style: file("dist/report.css")}
 )
 
-// ThemeButton is the markup of the switch between light and dark, for pages of
-// kind Report; other kinds have one.
+// ThemeButton is the markup of the button that switches between light and dark, for
+// pages of kind Report; pages of other kinds have the button already.
 const ThemeButton = `<button type="button" class="theme" hidden title="Light or dark" aria-label="Dark page">` +
 	`◐</button>`
 
-// Policy is the Content-Security-Policy of pages of this kind: their own
-// scripts run, by hash, and nothing else.
+// Policy returns the Content-Security-Policy of pages of this kind: only their own
+// scripts run, identified by hash.
 func (k *Kind) Policy() string {
 	p := "default-src 'none'; style-src 'unsafe-inline'; script-src " + hashOf(theme)
 	if k.script != "" {
@@ -71,24 +70,24 @@ func hashOf(script string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// Page is a document.
+// Page is one HTML document.
 type Page struct {
 	Kind  *Kind
-	Title string // text
-	// Body is markup for pages of kind Report, whose texts from outside are
-	// escaped; other kinds have their own.
+	Title string // plain text
+	// Body is the markup of a page of kind Report, in which text from outside must be
+	// escaped; other kinds have their own body.
 	Body string
-	// Data reaches the script as JSON, never as markup; nil is none.
+	// Data is given to the script as JSON, never as markup; nil means no data.
 	Data any
 }
 
-// Write writes the document: one file that makes no request but the calls of
-// kind Docs. The same page gives the same bytes.
+// Write writes the document: one file that makes no requests, except that pages of kind
+// Docs call their server. The same page gives the same bytes.
 func (p *Page) Write(w io.Writer) error {
 	var data []byte
 	if p.Data != nil {
 		var err error
-		if data, err = json.Marshal(p.Data); err != nil { // escapes <, > and & as well
+		if data, err = json.Marshal(p.Data); err != nil { // json.Marshal escapes <, > and & as well
 			return err
 		}
 	}

@@ -1,36 +1,37 @@
-// Package assignment solves the linear assignment problem: a column of its own
-// for each row, at the least sum of costs.
+// Package assignment solves the linear assignment problem: it assigns a different
+// column to each row so that the sum of the costs is minimal.
 package assignment
 
 import "math"
 
-// Solver uses shortest augmenting paths: it takes the rows one after another, each
-// by a search after Dijkstra on reduced costs (Jonker, Volgenant 1987; the form without column
-// reduction of Crouse, IEEE TAES 2016, which SciPy runs too). Columns are
-// scanned from the last to the first at the start of each search; among equally
-// near ones a free one is preferred. Time is O(rows² × columns) at worst. The zero
-// value is ready, and Begin reuses the memory of the problem before.
+// Solver uses shortest augmenting paths. It adds the rows one after another, each by a
+// search like Dijkstra's on reduced costs (Jonker, Volgenant 1987, without column
+// reduction as in Crouse, IEEE TAES 2016, which SciPy uses too). Each search begins
+// with the columns from last to first; among columns at equal distance a free column is
+// preferred. Solving takes O(rows² × columns) time at worst. The zero value is ready
+// for use, and Begin reuses the memory of the previous problem.
 type Solver struct {
-	// Stop says that the search shall end early; nil never does.
+	// Stop ends the search early when it returns true; nil means that the search always
+	// completes.
 	Stop          func() bool
 	rows, columns int
 	cost          []float64 // rows × columns
-	u, v          []float64 // prices of rows and columns
-	near          []float64 // distance of a column in this search
-	via           []int     // the row before a column
-	rowOf         []int     // of a column, or −1
+	u, v          []float64 // dual variables of rows and columns
+	distance      []float64 // distance of each column in the current search
+	previous      []int     // the row before each column on the shortest path
+	rowOf         []int     // the row assigned to each column, or −1
 	columnOf      []int
-	open          []int // columns not yet reached
+	open          []int // columns that the search has not reached
 	inRow         []bool
 	inColumn      []bool
 }
 
-// Begin states the size of the next problem.
+// Begin sets the size of the next problem.
 func (s *Solver) Begin(rows, columns int) {
 	s.rows, s.columns = rows, columns
 	s.cost = grow(s.cost, rows*columns)
-	s.u, s.v, s.near = grow(s.u, rows), grow(s.v, columns), grow(s.near, columns)
-	s.via, s.rowOf, s.columnOf = grow(s.via, columns), grow(s.rowOf, columns), grow(s.columnOf, rows)
+	s.u, s.v, s.distance = grow(s.u, rows), grow(s.v, columns), grow(s.distance, columns)
+	s.previous, s.rowOf, s.columnOf = grow(s.previous, columns), grow(s.rowOf, columns), grow(s.columnOf, rows)
 	s.inRow, s.inColumn = grow(s.inRow, rows), grow(s.inColumn, columns)
 	for c := range s.rowOf {
 		s.rowOf[c] = -1
@@ -40,7 +41,7 @@ func (s *Solver) Begin(rows, columns int) {
 	}
 }
 
-// grow gives n zeros, in the memory of v where that is enough.
+// grow returns n zeros, in the memory of v where v is long enough.
 func grow[T any](v []T, n int) []T {
 	if cap(v) < n {
 		return make([]T, n)
@@ -50,9 +51,9 @@ func grow[T any](v []T, n int) []T {
 	return v
 }
 
-// Solve asks fill for the costs of each row and gives the column of each row.
-// There must be at least as many columns as rows, and costs must be finite. Nil
-// says that Stop ended it.
+// Solve calls fill for the costs of each row and returns the column assigned to each
+// row, or nil where Stop ended the search. There must be at least as many columns as
+// rows, and all costs must be finite.
 func (s *Solver) Solve(fill func(row int, cost []float64)) []int {
 	for r := range s.rows {
 		fill(r, s.cost[r*s.columns:(r+1)*s.columns])
@@ -66,12 +67,13 @@ func (s *Solver) Solve(fill func(row int, cost []float64)) []int {
 	return s.columnOf
 }
 
-// augment matches a row, and moves others where that is cheaper.
+// augment assigns a column to a row, and moves other rows to other columns where that
+// is cheaper.
 func (s *Solver) augment(start int) {
 	s.open = s.open[:0]
 	for c := s.columns - 1; c >= 0; c-- {
 		s.open = append(s.open, c)
-		s.near[c] = math.Inf(1)
+		s.distance[c] = math.Inf(1)
 	}
 	clear(s.inRow)
 	clear(s.inColumn)
@@ -82,11 +84,11 @@ func (s *Solver) augment(start int) {
 		at, lowest := -1, math.Inf(1)
 		for i, c := range s.open {
 			d := least + cost[c] - price - s.v[c]
-			if d < s.near[c] {
-				s.near[c], s.via[c] = d, row
+			if d < s.distance[c] {
+				s.distance[c], s.previous[c] = d, row
 			}
-			if s.near[c] < lowest || s.near[c] == lowest && s.rowOf[c] < 0 {
-				lowest, at = s.near[c], i
+			if s.distance[c] < lowest || s.distance[c] == lowest && s.rowOf[c] < 0 {
+				lowest, at = s.distance[c], i
 			}
 		}
 		least = lowest
@@ -103,16 +105,16 @@ func (s *Solver) augment(start int) {
 	s.u[start] += least
 	for r := range s.rows {
 		if s.inRow[r] && r != start {
-			s.u[r] += least - s.near[s.columnOf[r]]
+			s.u[r] += least - s.distance[s.columnOf[r]]
 		}
 	}
 	for c, in := range s.inColumn {
 		if in {
-			s.v[c] -= least - s.near[c]
+			s.v[c] -= least - s.distance[c]
 		}
 	}
 	for c := sink; ; {
-		row := s.via[c]
+		row := s.previous[c]
 		s.rowOf[c] = row
 		c, s.columnOf[row] = s.columnOf[row], c
 		if row == start {

@@ -1,4 +1,4 @@
-// Package haretest is for tests: instances by chance, and faults as text.
+// Package haretest helps tests: it draws random instances and formats faults as text.
 package haretest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Names are such as tell escapes, orders and surrogates apart.
+// Names are names of types that test escaping, sorting and surrogate pairs.
 var Names = []string{"V100", "T4", "K80", "v100", "a b", "é", "\u2028", "\U0001F407", "\uFFFD", "~1", "<&>", "\"\\\n"}
 
 // Types draws one to four GPU types, sorted.
@@ -29,7 +29,7 @@ func sorted(xs []string) []string {
 	return xs
 }
 
-// Micros draws a number of millionths, small or large.
+// Micros draws a number of millionths of small or large magnitude.
 func Micros(t *rapid.T, least int64, label string) int64 {
 	most := rapid.SampledFrom([]int64{3, 5_000_000, 1 << 40}).Draw(t, label+" scale")
 	return rapid.Int64Range(least, most).Draw(t, label)
@@ -85,7 +85,7 @@ func Instance(t *rapid.T) *hare.Instance {
 	return inst
 }
 
-// Faults writes the code and the pointer of each fault of err.
+// Faults formats the code and the pointer of each fault of err.
 func Faults(err error) string {
 	var all hare.InvalidErrors
 	if !errors.As(err, &all) {
