@@ -234,6 +234,8 @@ func TestSessions(t *testing.T) {
 		t.Error(ids)
 	}
 	// A deleted session ends the stream of its decisions with an error.
+	decisions := "GET /v1/sessions/" + s.ID + "/decisions"
+	before := k.count(decisions)
 	ended := make(chan error)
 	go func() {
 		var last error
@@ -242,7 +244,9 @@ func TestSessions(t *testing.T) {
 		}
 		ended <- last
 	}()
-	time.Sleep(20 * time.Millisecond)
+	for k.count(decisions) == before {
+		time.Sleep(time.Millisecond)
+	}
 	k.set(func() { k.lose["DELETE /v1/sessions/"+s.ID] = 1 })
 	if err := c.DeleteSession(ctx, s.ID); err != nil {
 		t.Error(err)

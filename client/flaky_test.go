@@ -71,20 +71,22 @@ func TestSilentStreamIsTakenUpAgain(t *testing.T) {
 		}
 		n++
 	}
-	if n != manyEvents-3 || len(k.resumed) != 2 {
+	// Where the machine is busy, a stream that is not silent counts as broken too.
+	if n != manyEvents-3 || len(k.resumed) < 2 {
 		t.Errorf("%d events in %d connections", n, len(k.resumed))
 	}
 }
 
 func TestStreamThatGivesNothingEnds(t *testing.T) {
 	k := newKeeper(t)
-	c := k.serve(t, func(cfg *client.Config) { cfg.IdleTimeout, cfg.Retries = 10*time.Millisecond, -1 })
+	hasty := k.serve(t, func(cfg *client.Config) { cfg.IdleTimeout, cfg.Retries = 10*time.Millisecond, -1 })
+	c := k.serve(t, nil)
 	s, err := c.Submit(t.Context(), client.Request{Instance: instance(t), Options: quick})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.set(func() { k.quiet = true })
-	for _, err = range c.Events(t.Context(), s.ID, 0) {
+	for _, err = range hasty.Events(t.Context(), s.ID, 0) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "nothing came for 10ms") {
 		t.Error(err)

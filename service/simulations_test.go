@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hare-sched/hare"
@@ -30,29 +31,31 @@ const smallSimulation = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":
 
 // Where the time passes in the second run, the first one is answered.
 func TestSimulationKeepsWhatEndedInTime(t *testing.T) {
-	svc := service.New(service.Config{Running: 1})
-	req := simulationOf(t, smallSimulation)
-	const limit = 50 * time.Millisecond
-	var told []string
-	ans, err := svc.Simulate(t.Context(), req, limit, func(i int, r *study.Run) error {
-		if len(told) != i {
-			t.Errorf("run %d is told as number %d", i, len(told))
+	synctest.Test(t, func(t *testing.T) {
+		svc := service.New(service.Config{Running: 1})
+		req := simulationOf(t, smallSimulation)
+		const limit = 50 * time.Millisecond
+		var told []string
+		ans, err := svc.Simulate(t.Context(), req, limit, func(i int, r *study.Run) error {
+			if len(told) != i {
+				t.Errorf("run %d is told as number %d", i, len(told))
+			}
+			told = append(told, r.Policy)
+			time.Sleep(2 * limit)
+			return nil
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		told = append(told, r.Policy)
-		time.Sleep(2 * limit)
-		return nil
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if ans.Status != study.StatusDeadline || ans.Asked != 3 || len(ans.Runs) != 1 || ans.Runs[0].MeanJCTS != 10 ||
-		ans.Means != nil || len(told) != 1 {
-		t.Errorf("%+v, told %v", ans, told)
-	}
-	if ans, err = svc.Simulate(t.Context(), req, 0, nil, nil); err != nil || ans.Status != hare.StatusSucceeded ||
-		len(ans.Runs) != 3 {
-		t.Errorf("%v %+v", err, ans)
-	}
+		if ans.Status != study.StatusDeadline || ans.Asked != 3 || len(ans.Runs) != 1 || ans.Runs[0].MeanJCTS != 10 ||
+			ans.Means != nil || len(told) != 1 {
+			t.Errorf("%+v, told %v", ans, told)
+		}
+		if ans, err = svc.Simulate(t.Context(), req, 0, nil, nil); err != nil || ans.Status != hare.StatusSucceeded ||
+			len(ans.Runs) != 3 {
+			t.Errorf("%v %+v", err, ans)
+		}
+	})
 }
 
 func TestSimulationEndsWithItsReader(t *testing.T) {
@@ -85,7 +88,7 @@ func TestSimulationIsDrained(t *testing.T) {
 				close(began)
 				first = false
 			}
-			time.Sleep(200 * time.Millisecond)
+			<-svc.Ended()
 			return nil
 		}, nil)
 		failed <- err

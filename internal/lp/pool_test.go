@@ -159,13 +159,13 @@ func TestPoolWithoutEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		if _, err := p.Solve(within(t, 5*time.Second), small()); !errors.Is(err, ErrUnavailable) {
+		if _, err := p.Solve(t.Context(), small()); !errors.Is(err, ErrUnavailable) {
 			t.Error(err)
 		}
 	})
 	t.Run("ends at once", func(t *testing.T) {
 		p := testPool(t, "absent", PoolConfig{Size: 2, FailureLimit: 3, Cooldown: time.Minute})
-		if _, err := p.Solve(within(t, 5*time.Second), small()); !errors.Is(err, ErrUnavailable) || p.Version() != "" {
+		if _, err := p.Solve(t.Context(), small()); !errors.Is(err, ErrUnavailable) || p.Version() != "" {
 			t.Error(err, p.Version())
 		}
 		if st := p.Stats(); st.Available || st.LastError == "" {
@@ -175,7 +175,7 @@ func TestPoolWithoutEngine(t *testing.T) {
 	t.Run("says nothing", func(t *testing.T) {
 		p := testPool(t, "mute", PoolConfig{Size: 1, FailureLimit: 1, Cooldown: time.Minute,
 			StartTimeout: 50 * time.Millisecond})
-		if _, err := p.Solve(within(t, 5*time.Second), small()); !errors.Is(err, ErrUnavailable) {
+		if _, err := p.Solve(t.Context(), small()); !errors.Is(err, ErrUnavailable) {
 			t.Error(err)
 		}
 	})
