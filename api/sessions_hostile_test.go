@@ -48,15 +48,10 @@ func ticked(first, last int) string {
 // eventually waits until the metrics say it.
 func (s *sessionServer) eventually(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	wait(t, "the metrics say "+want, func() bool {
 		_, text, _ := s.call(t, "GET", "/metrics", "")
-		if strings.Contains(text, want+"\n") {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the metrics never say %s", want)
-		}
-	}
+		return strings.Contains(text, want+"\n")
+	})
 }
 
 // Every line that is not an event is refused with its number, a pointer and a
@@ -257,17 +252,21 @@ func TestBareConnections(t *testing.T) {
 	})
 	t.Run("refused", func(t *testing.T) {
 		at := s.open(t, "")
+		began := time.Now()
+		answers := map[string]*bufio.Reader{} // each stays open for api.refusedTime
 		for headers, want := range map[string]string{"": "404", "Content-Type: text/html\r\n": "415",
 			"Content-Encoding: gzip\r\n": "415"} {
 			path := at
 			if want == "404" {
 				path = "/v1/sessions/none"
 			}
-			began := time.Now()
 			_, in := s.dial(t, head(path, "1.1", "Transfer-Encoding: chunked\r\n"+headers))
 			status(t, in, want)
+			answers[headers] = in
+		}
+		for headers, in := range answers {
 			if _, err := io.ReadAll(in); err != nil || time.Since(began) > 10*time.Second {
-				t.Errorf("%v after %v", err, time.Since(began))
+				t.Errorf("%q: %v after %v", headers, err, time.Since(began))
 			}
 		}
 	})

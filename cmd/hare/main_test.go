@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -179,59 +177,6 @@ func TestExitCodes(t *testing.T) {
 		if c.code == 2 && strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: not one line: %.500s", name, stderr)
 		}
-	}
-}
-
-// Ctrl-C ends a simulation with one line and 1, and leaves no file.
-func TestInterruptedSimulation(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "out")
-	c := command("simulate", "--policy", "hlas", "--generate", "300", "--arrivals", "none", "--repeat", "1000", "-o", dir,
-		"--record", dir)
-	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(700 * time.Millisecond)
-	if err := c.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	_ = c.Wait()
-	if _, err := os.Stat(dir); c.ProcessState.ExitCode() != exitNo || out.Len() > 0 ||
-		errs.String() != "hare: interrupted before there was an answer\n" || err == nil {
-		t.Errorf("%v: %s%s, %v", c.ProcessState, &out, &errs, err)
-	}
-}
-
-// Ctrl-C ends a solve with its best pair, and with 0.
-func TestInterrupt(t *testing.T) {
-	dir := t.TempDir()
-	instance, result := filepath.Join(dir, "i.json"), filepath.Join(dir, "r.json")
-	if _, stderr, code := runHare(t, "", "generate", "--jobs", "60", "-o", instance); code != 0 {
-		t.Fatal(stderr)
-	}
-	c := command("solve", instance, "--gap", "0", "--time-limit", "10m", "-o", result)
-	var out bytes.Buffer
-	c.Stdout = &out
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(700 * time.Millisecond)
-	began := time.Now()
-	if err := c.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("ended %v after the signal", took)
-	}
-	if !strings.Contains(out.String(), "cancelled") {
-		t.Errorf("%s", out.String())
-	}
-	if stdout, _, code := runHare(t, "", "verify", instance, result); code != 0 {
-		t.Errorf("%s", stdout)
 	}
 }
 
