@@ -1,7 +1,7 @@
 package greedy
 
-// replayTo brings the track of type k to the state before entry to, from the last
-// snapshot not after entry last or from where the trial left it.
+// replayTo brings the capacity of type k to the state before entry to. It starts from the
+// last snapshot not after entry last, or from the state that the trial left.
 func (dec *decoder) replayTo(k int16, to, last int) {
 	x := &dec.dirty[k]
 	i := dec.lastSnapshot(k, last)
@@ -16,8 +16,8 @@ func (dec *decoder) replayTo(k int16, to, last int) {
 	x.position = to
 }
 
-// lastSnapshot is the last entry with a snapshot, not after last; 0 where there is
-// none.
+// lastSnapshot returns the last entry with a snapshot that is not after last, or 0 if
+// there is none.
 func (dec *decoder) lastSnapshot(k int16, last int) int {
 	for last > 0 && dec.seq[k][last].snapshot == 0 {
 		last--
@@ -25,7 +25,7 @@ func (dec *decoder) lastSnapshot(k int16, last int) int {
 	return max(0, last)
 }
 
-// restore brings the track of type k to the snapshot before entry i.
+// restore sets the capacity of type k to the snapshot before entry i.
 func (dec *decoder) restore(k int16, i int) {
 	if i == 0 {
 		dec.capacities[k].copyFrom(dec.p.empty[k])

@@ -19,8 +19,8 @@ type jobBlock struct {
 // Schedule assigns the blocks to single GPUs of each class by interval colouring: blocks
 // in order of start, each on free GPUs, with preference for GPUs that last ran the same
 // job. Where gang or rigid jobs run on a class with several nodes, a block fills as few
-// nodes as it can, unless GPUs would change jobs more often by that. It always succeeds for a plan within the capacity. It takes O(blocks · width ·
-// log).
+// nodes as it can, unless GPUs would then change jobs more often. Schedule always
+// succeeds for a plan within the capacity. It takes O(blocks · width · log).
 func (p *Plan) Schedule(m *hare.Model) (*hare.Schedule, error) {
 	s := &hare.Schedule{Jobs: make([]string, len(m.Jobs)), Lanes: make([]hare.Lane, len(m.GPUs))}
 	for i := range m.Jobs {

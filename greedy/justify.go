@@ -10,9 +10,9 @@ import (
 
 // justify is double justification: it shifts every relaxed job that is placed round by
 // round right, in order of falling C and so that the job still ends by its C; then it
-// shifts every job left, in order of start. No C_j grows. p and its
-// blocks change in place, and the residual capacity must hold p. When ctx ends, justify
-// stops between two jobs.
+// shifts every job left, in order of start. No C_j grows. p and its blocks change in
+// place, and the residual capacity must hold p. When ctx ends, justify stops between two
+// jobs.
 func (res *residual) justify(ctx context.Context, p *Plan) {
 	n := len(res.m.Jobs)
 	order := make([]int, n)

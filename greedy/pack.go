@@ -7,9 +7,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// packsNodes says that it matters which GPUs of a class a block gets: the class has
-// several nodes, and a gang or rigid job with several GPUs, whose tasks talk to each
-// other in every round, runs on it.
+// packsNodes reports whether it matters which GPUs of a class a block gets: whether the
+// class has several nodes and runs a gang or rigid job with several GPUs, whose tasks
+// communicate in every round.
 func packsNodes(m *hare.Model, c int, blocks []jobBlock) bool {
 	gpus := m.Classes[c].GPUs
 	if len(gpus) == 0 || m.GPUs[gpus[0]].Node == m.GPUs[gpus[len(gpus)-1]].Node { // GPUs are in order of nodes
@@ -23,12 +23,14 @@ func packsNodes(m *hare.Model, c int, blocks []jobBlock) bool {
 	return false
 }
 
-// moreSwitches is by which part of them the switches may grow for fewer nodes.
+// moreSwitches is the share by which the number of switches may grow if jobs use fewer
+// nodes.
 const moreSwitches = 0.01
 
-// colourFewNodes replaces the lanes of a class, which colour made, by those of
-// colourNodes where jobs fill fewer nodes in these and GPUs hardly change jobs more
-// often: it is the next free GPU that colour hands out, so either may be the better.
+// colourFewNodes replaces the lanes of a class, which colour made, by the lanes of
+// colourNodes if jobs use fewer nodes there and GPUs hardly change jobs more often.
+// Neither function is always better, because colour takes the next free GPU and
+// colourNodes a GPU of the best node.
 func colourFewNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 	gpus := m.Classes[c].GPUs
 	packed := make([]hare.Lane, len(gpus))
@@ -67,11 +69,12 @@ func spread(m *hare.Model, gpus []int32, lane func(g int) *hare.Lane) (nodes, sw
 	return nodes, switches
 }
 
-// colourNodes is colour for GPUs on several nodes. A block gets the free GPUs that last
-// ran its job, then free GPUs of the nodes where it has some already, and for the rest
-// the node whose free GPUs are the fewest that suffice, or the node with the most free
-// GPUs where none suffices. The lanes are those of the class. So whole nodes stay free for wide jobs, and a job fills few
-// nodes. It takes O(blocks · width · log).
+// colourNodes is colour for GPUs on several nodes, with the lanes of one class. A block
+// gets the free GPUs that last ran its job, then free GPUs of the nodes where the block
+// has GPUs already, and for the rest GPUs of the node whose free GPUs are the fewest that
+// suffice (best fit), or of the node with the most free GPUs if none suffices. Whole
+// nodes therefore stay free for wide jobs, and a job uses few nodes. It takes
+// O(blocks · width · log).
 func colourNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) error {
 	gpus := m.Classes[c].GPUs
 	idle := newNodePool(m, gpus)
@@ -124,18 +127,21 @@ func colourNodes(m *hare.Model, c int, blocks []jobBlock, lanes []hare.Lane) err
 	return nil
 }
 
-// nodePool holds the free GPUs of a class by node, and the nodes by how many they have.
+// nodePool holds the free GPUs of a class by node, and the nodes by their number of free
+// GPUs.
 type nodePool struct {
 	nodeOf []int32 // by GPU of the class
 	free   []bool  // by GPU of the class
-	total  int32   // of free GPUs
+	total  int32   // the number of free GPUs
 
-	// By node, the GPUs that became free last on top; some are no longer free. The job
-	// that ran last on a wanted GPU has further blocks, and would go over to another GPU.
+	// unwanted and wanted are stacks of GPUs by node, with the GPU that became free last on
+	// top; some of the GPUs are no longer free. A GPU is wanted if the job that ran last on
+	// it has further blocks, which would have to move if another job took the GPU.
 	unwanted, wanted [][]int32
-	count            []int32 // by node, of free GPUs
+	count            []int32 // by node: the number of free GPUs
 
-	// The nodes with n free GPUs are a list, whose first one is first[n]. −1 ends a list.
+	// The nodes with n free GPUs are a doubly linked list that begins with first[n]; −1 ends
+	// a list.
 	first, next, previous []int32
 	filled                []uint64 // a bit for each n whose list is not empty
 }
@@ -179,7 +185,7 @@ func (np *nodePool) put(g int32, wanted bool) {
 	np.add(n, 1)
 }
 
-// remove takes a free GPU. Its entry in the stack of its node is passed over later.
+// remove takes a free GPU. The GPU's entry in the stack of its node is skipped later.
 func (np *nodePool) remove(g int32) {
 	np.free[g] = false
 	np.add(np.nodeOf[g], -1)
@@ -204,8 +210,9 @@ func (np *nodePool) take(n, most int32, chosen []int32) []int32 {
 	return chosen
 }
 
-// fitting returns a node with the fewest free GPUs that are at least this many, or else
-// with the most. Of equal ones it is the node that changed last.
+// fitting returns the node with the fewest free GPUs among the nodes with at least this
+// many, or the node with the most free GPUs if there is none. Among equal nodes the one
+// that changed last is returned.
 func (np *nodePool) fitting(least int32) int32 {
 	least = min(least, int32(len(np.first)-1))
 	for i := least / 64; int(i) < len(np.filled); i++ {
