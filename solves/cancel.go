@@ -7,11 +7,11 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// Cancel asks a solve to end with its best pair, and describes it as it is
-// then: Wait waits for the end. The wish is durable when Cancel returns: after a
-// restart the solve does not go on. Where the disk refuses, which is store.ErrStorage,
-// the solve ends all the same, as long as this server lives. Cancel does nothing
-// to a solve that has ended.
+// Cancel asks a solve to end with its best pair of schedule and bound, and describes the
+// solve as it is at that moment; Wait waits for the end. The wish is durable when Cancel
+// returns: after a restart the solve does not go on. Where the disk refuses the wish, the
+// error is store.ErrStorage, and the solve ends all the same, as long as this server
+// lives. Cancel does nothing to a solve that has ended.
 func (ss *Solves) Cancel(_ context.Context, tenant, id string) (Info, error) {
 	s, err := ss.find(tenant, id)
 	if err != nil {
@@ -21,7 +21,7 @@ func (ss *Solves) Cancel(_ context.Context, tenant, id string) (Info, error) {
 	if s.cancel != nil {
 		s.cancel(errCancelled)
 	}
-	if store.Finished(s.seen.Status) {
+	if store.Finished(s.stored.Status) {
 		s.mu.Unlock()
 		return s.info()
 	}
@@ -29,7 +29,7 @@ func (ss *Solves) Cancel(_ context.Context, tenant, id string) (Info, error) {
 	if !store.Finished(s.next.Status) {
 		s.next.Cancelled = true
 		ch.batch.Put = []store.SolveRecord{s.record()}
-	} // else its end is on the way, and durable before this change
+	} // else the end of the solve becomes durable before this change
 	state := s.next
 	done := make(chan error, 1)
 	ch.settle = func(err error) {
@@ -38,7 +38,7 @@ func (ss *Solves) Cancel(_ context.Context, tenant, id string) (Info, error) {
 		}
 		done <- err
 	}
-	added := ss.out.add(ch, true)
+	added := ss.committer.add(ch, true)
 	s.mu.Unlock()
 	if !added {
 		return Info{}, admission.ErrDraining

@@ -41,10 +41,10 @@ func (ch *change) size() int {
 // committer writes the changes of all solves in order (group commit): the changes
 // that arrive during a commit are written together in the next commit.
 type committer struct {
-	store store.SolveStore
-	retry time.Duration
-	tell  func(failing bool, err error)
-	note  func(ctx context.Context, began time.Time, bytes int, err error)
+	store     store.SolveStore
+	retry     time.Duration
+	onFailing func(failing bool, err error)
+	observe   func(ctx context.Context, began time.Time, bytes int, err error)
 
 	mu      sync.Mutex
 	pending []*change
@@ -58,7 +58,7 @@ type committer struct {
 
 func newCommitter(store store.SolveStore, retry time.Duration, tell func(bool, error),
 	note func(context.Context, time.Time, int, error)) *committer {
-	c := &committer{store: store, retry: retry, tell: tell, note: note, urgent: make(chan struct{}, 1),
+	c := &committer{store: store, retry: retry, onFailing: tell, observe: note, urgent: make(chan struct{}, 1),
 		soon: make(chan struct{}, 1), left: make(chan struct{})}
 	go c.run()
 	return c
@@ -193,10 +193,10 @@ func (c *committer) write(group []*change) error {
 		size += ch.size()
 	}
 	err := c.store.WriteSolves(ctx, together(group))
-	c.note(ctx, began, size, err)
+	c.observe(ctx, began, size, err)
 	if failing := err != nil; failing != c.failing {
 		c.failing = failing
-		c.tell(failing, err)
+		c.onFailing(failing, err)
 	}
 	return err
 }

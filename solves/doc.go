@@ -1,3 +1,4 @@
-// Package solves keeps solves over a store: they outlive their calls and the
-// server, answer repeated requests once, and tell how they go on.
+// Package solves runs solves and keeps them in a store. A stored solve outlives its call
+// and the server, answers a repeated request only once, and reports its progress as
+// events.
 package solves

@@ -12,11 +12,11 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// partBytes is how much of a long document is written before the rest is made.
+// partBytes is how many bytes of a long document are written at a time.
 const partBytes = 4 << 20
 
-// store puts a document into the batch of ch; of a long one it makes all but
-// the end durable before. It is not to be called with a lock held.
+// store puts a document into the batch of ch. The chunks of a long document become
+// durable before ch, all but the last few. store must not be called with a lock held.
 func (s *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, error) {
 	ss := s.parent
 	num := ss.newBlobNum()
@@ -31,7 +31,8 @@ func (s *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, 
 			begun, part.Begin = true, []int64{num}
 		}
 		done := make(chan error, 1)
-		if !ss.out.add(&change{solve: s, batch: part, must: ch.must, settle: func(err error) { done <- err }}, true) {
+		if !ss.committer.add(&change{solve: s, batch: part, must: ch.must, settle: func(err error) { done <- err }},
+			true) {
 			return admission.ErrDraining
 		}
 		part, size = store.SolveBatch{}, 0
@@ -52,15 +53,15 @@ func (s *solve) store(ch *change, write func(io.Writer) error) (*store.BlobRef, 
 	return &ref, nil
 }
 
-// save makes a pair durable that a crash would leave, where it is no worse than
-// the one before in any respect. It returns when that is done.
+// save makes a checkpoint of a pair that is no worse than the last checkpoint in any
+// respect. It returns when the checkpoint is durable.
 func (s *solve) save(res *hare.Result) {
 	if res.Schedule == nil || res.Value == nil {
 		return
 	}
 	value, bound := *res.Value, res.Bound
 	kept := *res
-	kept.Options.Detail = "lanes" // the whole of it, whatever is answered
+	kept.Options.Detail = "lanes" // the whole schedule, whatever detail was asked for
 	kept.TaskList = nil
 	s.mu.Lock()
 	old := s.next.Checkpoint
@@ -76,7 +77,7 @@ func (s *solve) save(res *hare.Result) {
 	s.mu.Lock()
 	if store.Finished(s.next.Status) {
 		s.mu.Unlock()
-		return // begun blobs that nobody holds go at the next start
+		return // the next start removes a blob that was begun and is in no record
 	}
 	s.next.Checkpoint = &store.CheckpointRef{BlobRef: *ref, Value: store.StoredAmount(&value),
 		Bound: store.StoredAmount(bound)}
@@ -88,7 +89,8 @@ func (s *solve) save(res *hare.Result) {
 	s.commit(ch)
 }
 
-// improves says that a pair is no worse than the saved one, and better.
+// improves says that a pair is no worse than the checkpoint in value and bound, and
+// better in one of them.
 func improves(old *store.CheckpointRef, value, bound *hare.Amount) bool {
 	v, _ := store.ReadAmount(old.Value)
 	b, _ := store.ReadAmount(old.Bound)
@@ -98,8 +100,8 @@ func improves(old *store.CheckpointRef, value, bound *hare.Amount) bool {
 	return value.Cmp(*v) < 0 || bound != nil && (b == nil || bound.Cmp(*b) > 0)
 }
 
-// commit makes ch durable, with the state as it is now. It is called with the
-// lock held, gives it back, and returns when all is done.
+// commit makes ch durable, with the state as it is now. It is called with the lock held,
+// unlocks it, and returns when the change is settled.
 func (s *solve) commit(ch *change) {
 	ss, state := s.parent, s.next
 	done := make(chan struct{})
@@ -107,31 +109,31 @@ func (s *solve) commit(ch *change) {
 		if err == nil {
 			s.settled(ch, &state)
 		} else {
-			s.park() // the server ends
+			s.suspend() // the server ends
 		}
 		close(done)
 	}
-	added := ss.out.add(ch, true)
+	added := ss.committer.add(ch, true)
 	s.mu.Unlock()
 	if !added {
-		s.park()
+		s.suspend()
 		return
 	}
 	<-done
 }
 
-// settled counts the blobs of a state that is durable now, and shows it.
+// settled counts the blobs of a state that has become durable, and publishes the state.
 func (s *solve) settled(ch *change, state *store.SolveState) {
 	ss := s.parent
 	s.mu.Lock()
-	was := s.seen
+	was := s.stored
 	s.mu.Unlock()
 	ss.mu.Lock()
 	for _, ref := range state.Blobs() {
-		ss.hold(ref, s.tenant)
+		ss.retainBlob(ref, s.tenant)
 	}
 	for _, ref := range was.Blobs() {
-		ss.drop(&store.SolveBatch{}, ref) // its release is in the batch
+		ss.releaseBlob(&store.SolveBatch{}, ref) // ch releases the blob in the store
 	}
 	if store.Finished(state.Status) {
 		ss.finished(s, state)
@@ -139,11 +141,11 @@ func (s *solve) settled(ch *change, state *store.SolveState) {
 	ss.mu.Unlock()
 	s.publish(ch.events, state)
 	if len(ch.batch.Release) > 0 {
-		notify(ss.tidy)
+		notify(ss.cleanup)
 	}
 }
 
-// saved reads the pair that was saved last; nil without one.
+// saved reads the last checkpoint; nil without one.
 func (s *solve) saved() *hare.Result {
 	s.mu.Lock()
 	c := s.next.Checkpoint
@@ -161,9 +163,9 @@ func (s *solve) saved() *hare.Result {
 	return res
 }
 
-// finish makes the end of a solve durable. It returns when that is done, or
-// when the server ends before. A solve without result and error was cancelled
-// before it had a schedule.
+// finish makes the end of a solve durable. It returns when the end is durable, or when
+// the server ends before. A solve with neither result nor error was cancelled before it
+// had a schedule.
 func (s *solve) finish(res *hare.Result, err error) {
 	res, err = s.best(res, err)
 	ch := &change{solve: s, must: true}
@@ -174,7 +176,7 @@ func (s *solve) finish(res *hare.Result, err error) {
 		}
 		ref, err = s.store(ch, func(w io.Writer) error { return wire.EncodeResult(w, res) })
 		if errors.Is(err, admission.ErrDraining) {
-			s.park()
+			s.suspend()
 			return
 		}
 	}
@@ -212,19 +214,19 @@ func (s *solve) finish(res *hare.Result, err error) {
 		}
 		if s.reporter.solve != nil {
 			s.reporter.value, s.reporter.bound = res.Value, res.Bound
-			ch.events = s.reporter.news(ch.events)
+			ch.events = s.reporter.newEvents(ch.events)
 		}
 	}
 	ch.events = append(ch.events, s.doneEvent())
 	st.Events = s.seq
 	ch.batch.Put = []store.SolveRecord{s.record()}
-	// Whoever sees the end finds the place free.
+	// The place in the quota is free before the end of the solve can be seen.
 	s.release()
 	s.commit(ch)
 }
 
-// best is what a solve answers: its result, or the saved pair, or the better
-// part of both.
+// best returns what a solve answers: the result, the last checkpoint, or the better
+// schedule and the better bound of both.
 func (s *solve) best(res *hare.Result, err error) (*hare.Result, error) {
 	s.mu.Lock()
 	c := s.next.Checkpoint
@@ -256,8 +258,7 @@ func (s *solve) best(res *hare.Result, err error) (*hare.Result, error) {
 	return combine(inst, res, saved), nil
 }
 
-// worse says that a result has a greater value or a lesser bound than the saved
-// pair.
+// worse says that a result has a greater value or a lesser bound than the checkpoint.
 func worse(res *hare.Result, c *store.CheckpointRef) bool {
 	v, _ := store.ReadAmount(c.Value)
 	b, _ := store.ReadAmount(c.Bound)
@@ -265,9 +266,9 @@ func worse(res *hare.Result, c *store.CheckpointRef) bool {
 		b != nil && (res.Bound == nil || res.Bound.Cmp(*b) < 0)
 }
 
-// combine takes the better schedule, with what is said of its moves, and the
-// better bound of two results of one instance, or of the same rest of it. The gap
-// report was of either pair and is left out.
+// combine takes the better schedule, with the reasons of its moves, and the better bound
+// of two results of one instance, or of one rest of an instance. The gap report describes
+// only one of the pairs and is left out.
 func combine(inst *hare.Instance, res, saved *hare.Result) *hare.Result {
 	out := *res
 	out.Reproducible, out.GapReport = false, nil
@@ -294,8 +295,7 @@ func combine(inst *hare.Instance, res, saved *hare.Result) *hare.Result {
 	if out.Value != nil && out.Bound != nil && out.Value.Cmp(*out.Bound) == 0 {
 		out.Termination = hare.TerminationOptimal
 	}
-	// Both results were checked as what they are; that they are of one rest shows
-	// in its hash.
+	// Each result was checked by itself. The hash shows that both are of the same rest.
 	of := inst
 	for _, r := range []*hare.Result{&out, res} {
 		if r.Replan != nil && r.Replan.Rest != nil {

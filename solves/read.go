@@ -13,14 +13,15 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// Most solves that List returns at a time.
+// List returns defaultSolves at a time, unless the filter asks for more, and at most
+// mostSolves.
 const (
 	defaultSolves = 100
 	mostSolves    = 1000
 )
 
-// List describes the solves of a tenant that pass the filter, the newest first,
-// and gives the cursor behind them, "" at the end. A bad cursor is
+// List describes the solves of a tenant that pass the filter, the newest first, and
+// returns the cursor of the next page, "" at the end. A bad cursor gives
 // *hare.InvalidError. O(solves of the tenant).
 func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info, next string, err error) {
 	limit := min(f.Limit, mostSolves)
@@ -55,11 +56,10 @@ func (ss *Solves) List(_ context.Context, tenant string, f Filter) (infos []Info
 	return infos, "", nil
 }
 
-// Events gives the durable events of a solve behind event after, then each that
-// is added, and ends behind the one that says done. A reader that is slow holds
-// up nobody. An error is the last of the sequence: that of ctx, ErrNoSolve,
-// ErrGone, admission.ErrDraining where the solve waits for the next start of the server,
-// or *store.CorruptError.
+// Events gives the durable events of a solve after event after, then each new event, and
+// ends after the event of type done. A slow reader holds up nobody. An error is the last
+// element of the sequence: that of ctx, ErrNoSolve, ErrGone, admission.ErrDraining where
+// the solve waits for the next start of the server, or *store.CorruptError.
 func (ss *Solves) Events(ctx context.Context, tenant, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		s, err := ss.find(tenant, id)
@@ -69,7 +69,7 @@ func (ss *Solves) Events(ctx context.Context, tenant, id string, after int64) it
 		}
 		after := max(0, after)
 		for {
-			events, wake, err := s.behind(ctx, after)
+			events, wake, err := s.eventsAfter(ctx, after)
 			if err != nil {
 				yield(Event{}, err)
 				return
@@ -96,12 +96,12 @@ func (ss *Solves) Events(ctx context.Context, tenant, id string, after int64) it
 	}
 }
 
-// behind returns some of the durable events behind event after. Where there are
-// none, wake is closed when there may be more, nil where there never will be.
-func (s *solve) behind(ctx context.Context, after int64) (events []Event, wake <-chan struct{}, err error) {
+// eventsAfter returns some of the durable events after event after. Where there are none,
+// wake is closed when there may be more; wake is nil where there will never be more.
+func (s *solve) eventsAfter(ctx context.Context, after int64) (events []Event, wake <-chan struct{}, err error) {
 	s.mu.Lock()
-	wake, last := s.wake, s.durable
-	gone, over, parked := s.seen.GoneUs != 0, store.Finished(s.seen.Status), s.parked
+	wake, last := s.wake, s.lastDurable
+	gone, over, parked := s.stored.GoneUs != 0, store.Finished(s.stored.Status), s.suspended
 	if n := len(s.tail); n > 0 && s.tail[0].Seq <= after+1 && after < last {
 		events = append(events, s.tail[after+1-s.tail[0].Seq:]...)
 	}
@@ -114,7 +114,7 @@ func (s *solve) behind(ctx context.Context, after int64) (events []Event, wake <
 	case after < last:
 		events, err = s.parent.readEvents(ctx, s, after)
 		for len(events) > 0 && events[len(events)-1].Seq > last {
-			events = events[:len(events)-1] // written, and not yet known to be
+			events = events[:len(events)-1] // written, but its commit is not settled yet
 		}
 		if err == nil && len(events) == 0 {
 			err = &store.CorruptError{Solve: s.id, What: fmt.Sprintf("event %d is missing", after+1)}
@@ -134,11 +134,10 @@ func (s *solve) behind(ctx context.Context, after int64) (events []Event, wake <
 func (s *solve) isGone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seen.GoneUs != 0
+	return s.stored.GoneUs != 0
 }
 
-// readEvents reads some events behind event after from the store, and checks
-// them.
+// readEvents reads some events after event after from the store, and checks them.
 func (ss *Solves) readEvents(ctx context.Context, s *solve, after int64) (events []Event, err error) {
 	rows, err := ss.cfg.Store.SolveEvents(ctx, s.num, after+1, store.ReadBytes)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// kindReplan is the kind of stored solves that Replan makes.
+// kindReplan is the kind of the stored solves whose work is a replan.
 const kindReplan = "replan"
 
-// runReplan is Replan as the work of a stored solve.
+// runReplan returns solver.Replan as the work of a stored solve.
 func runReplan(req hare.ReplanRequest) service.RunFunc {
 	return func(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg solver.Config) (*hare.Result, error) {
 		return solver.Replan(ctx, inst, req, opt, cfg)
 	}
 }
 
-// encodeReplan writes what is asked for, all but the instance, as
-// wire.DecodeRequest reads it.
+// encodeReplan writes a replan request without its instance, in the form that
+// wire.DecodeRequest reads.
 func encodeReplan(w io.Writer, req *hare.ReplanRequest) error {
 	previous := *req.Previous
 	previous.Options.Detail, previous.TaskList = "lanes", nil

@@ -13,30 +13,31 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// start lets a solve that is durable and admitted line up and run. It has the
-// values of ctx, for traces, and not its end.
+// start puts a durable, admitted solve into the queue and runs it. The solve's context
+// has the values of ctx, for traces, but does not end with ctx.
 func (ss *Solves) start(ctx context.Context, s *solve) {
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	s.mu.Lock()
-	s.place.Deadline = s.deadline()
-	s.turn = ss.svc.Enqueue(s.place)
+	s.call.Deadline = s.deadline()
+	s.ticket = ss.svc.Enqueue(s.call)
 	s.cancel = cancel
 	if s.next.Cancelled {
-		cancel(errCancelled) // before it could begin
+		cancel(errCancelled) // cancelled before it began
 	}
 	s.mu.Unlock()
 	go func() {
 		defer ss.work.Done()
-		s.life(life)
+		s.execute(life)
 		cancel(nil)
 		s.release()
 		s.mu.Lock()
-		s.cancel, s.run, s.after, s.inst, s.warm = nil, nil, nil, nil, nil
+		s.cancel, s.run, s.replan, s.inst, s.warm = nil, nil, nil, nil, nil
 		s.mu.Unlock()
 	}()
 }
 
-// attach ties an attached solve to one more call.
+// attach ties an attached solve to one more call: the solve is cancelled when the last of
+// its calls has ended.
 func (s *solve) attach(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,44 +54,44 @@ func (s *solve) attach(ctx context.Context) {
 	})
 }
 
-// parks says that the solve waits for the next start of the server when this
-// one ends, in place of ending with it.
-func (s *solve) parks() bool { return s.parent.cfg.Store.Durable() && !s.next.Attached }
+// suspendable says that the solve goes on at the next start of the server when this
+// server ends. Other solves end with the server.
+func (s *solve) suspendable() bool { return s.parent.cfg.Store.Durable() && !s.next.Attached }
 
-// life is the life of a solve: it waits, runs, and ends.
-func (s *solve) life(ctx context.Context) {
+// execute waits for a slot, runs the solve and ends it.
+func (s *solve) execute(ctx context.Context) {
 	var quit <-chan struct{}
-	if s.parks() {
+	if s.suspendable() {
 		quit = s.parent.svc.Draining()
 	}
-	work, leave, err := s.parent.svc.Await(ctx, s.turn, quit)
+	work, leave, err := s.parent.svc.Await(ctx, s.ticket, quit)
 	if err != nil {
-		s.unserved(err)
+		s.finishUnstarted(err)
 		return
 	}
 	s.mu.Lock()
 	s.next.StartedUs = micros(s.parent.cfg.Now())
 	s.next.Status = StatusRunning
-	s.tell(s.event(Event{Type: EventStatus, Status: StatusRunning}))
+	s.logEvents(s.event(Event{Type: EventStatus, Status: StatusRunning}))
 	s.mu.Unlock()
 	res, err := s.compute(work)
 	drained := errors.Is(context.Cause(work), admission.ErrDraining)
 	leave()
-	if drained && s.parks() && (res == nil || res.Termination == hare.TerminationCancelled) {
+	if drained && s.suspendable() && (res == nil || res.Termination == hare.TerminationCancelled) {
 		if res != nil {
 			s.save(res)
 		}
-		s.park()
+		s.suspend()
 		return
 	}
 	s.finish(res, err)
 }
 
-// unserved ends a solve whose wait for a place ended without one.
-func (s *solve) unserved(err error) {
+// finishUnstarted ends a solve that got no slot.
+func (s *solve) finishUnstarted(err error) {
 	switch {
-	case errors.Is(err, admission.ErrDraining) && s.parks():
-		s.park()
+	case errors.Is(err, admission.ErrDraining) && s.suspendable():
+		s.suspend()
 		return
 	case errors.Is(err, admission.ErrLate):
 		err = fmt.Errorf("%w: allow more time, or try when less is going on", admission.ErrLate)
@@ -102,21 +103,21 @@ func (s *solve) unserved(err error) {
 	s.finish(nil, err)
 }
 
-// park leaves the solve to the next start.
-func (s *solve) park() {
+// suspend leaves the solve to the next start.
+func (s *solve) suspend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parked = true
+	s.suspended = true
 	s.broadcast()
 }
 
-// broadcast wakes all who look on, with the lock held.
+// broadcast wakes all who wait for a change of the solve. The lock must be held.
 func (s *solve) broadcast() {
 	close(s.wake)
 	s.wake = make(chan struct{})
 }
 
-// compute runs the work. A panic in it is an error of this solve alone.
+// compute runs the work. A panic of the work is an error of this solve alone.
 func (s *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -133,20 +134,21 @@ func (s *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	if asked > 0 {
 		opt.TimeLimit = max(admission.LeastTime, time.Until(deadline))
 	} else {
-		// A work limit decides then; the clock only guards.
+		// Without a time limit the deadline only guards against a solve that takes too
+		// long.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, deadline)
 		defer cancel()
 	}
 	ctx, ended := s.parent.svc.Solving(service.WithSolveID(ctx, s.id), inst, opt)
 	defer func() { ended(res, err) }()
-	w := &s.reporter
-	w.begin(s)
+	r := &s.reporter
+	r.begin(s)
 	began := time.Now()
 	res, err = s.parent.svc.Run(ctx, inst, opt, s.run,
-		service.RunOptions{Warm: s.warm, Progress: w.progress, Checkpoint: w.checkpoint})
+		service.RunOptions{Warm: s.warm, Progress: r.progress, Checkpoint: r.checkpoint})
 	if s.run == nil {
-		s.parent.svc.Learn(inst, opt, s.place, res, time.Since(began))
+		s.parent.svc.Learn(inst, opt, s.call, res, time.Since(began))
 	}
 	if res != nil {
 		res.Options.TimeLimit, res.Degraded = asked, s.next.Degraded
@@ -154,5 +156,5 @@ func (s *solve) compute(ctx context.Context) (res *hare.Result, err error) {
 	return res, err
 }
 
-// errInternal is what callers are told of defects, which the log describes.
+// errInternal is what callers see of a defect; the log has the details.
 var errInternal = errors.New("an internal error, logged under the id of the solve")

@@ -19,78 +19,69 @@ import (
 
 // Solves are the stored solves of one server. Safe for concurrent use.
 type Solves struct {
-	cfg     Config
-	svc     *service.Service
-	out     *committer
-	work    sync.WaitGroup // goroutines of solves, and the janitor
-	closing chan struct{}
-	tidy    chan struct{} // asks the janitor
+	cfg       Config
+	svc       *service.Service
+	committer *committer
+	work      sync.WaitGroup // goroutines of solves and the janitor
+	closing   chan struct{}
+	cleanup   chan struct{} // wakes the janitor
 
-	mu       sync.Mutex // before that of a solve
+	mu       sync.Mutex // locked before the mu of a solve
 	closed   bool
 	lastNum  int64
 	lastBlob int64
-	solves   map[string]*solve      // by id, those that were accepted
-	tenants  map[string][]*solve    // by number, those that are not gone
+	solves   map[string]*solve      // by ID, those that were accepted
+	tenants  map[string][]*solve    // by number, those that are not removed
 	keys     map[string]*solve      // by tenant and idempotency key
-	content  map[store.Sum][]*solve // those that have a reproducible result
-	blobs    map[int64]*heldBlob
-	ended    []*solve // finished ones, the first to end first; some may be gone
-	gone     []*solve // in the order in which they went
-	bytes    int64    // of finished solves, about
+	content  map[store.Sum][]*solve // those with a reproducible result
+	blobs    map[int64]*sharedBlob
+	ended    []*solve // finished ones, the first to end first; some may be removed
+	gone     []*solve // tombstones, the oldest first
+	bytes    int64    // approximate size of the finished solves
 }
 
-// heldBlob counts the records that refer to a blob.
-type heldBlob struct {
-	size int64
-	refs int
-	of   string // tenant
-}
-
-// recordBytes is about what a solve takes beside its blobs.
-const recordBytes = 2048
-
-// solve is one of them.
+// solve is one stored solve.
 type solve struct {
 	parent   *Solves
 	num      int64
 	id       string
 	tenant   string
-	accepted chan struct{} // closed when it is durable, or refused
+	accepted chan struct{} // closed when the solve is durable or refused
 	refused  error         // set before accepted is closed
 
-	// Of the goroutine that runs it.
+	// Used by the goroutine that runs the solve.
 	run      service.RunFunc
-	after    *hare.ReplanRequest // nil: not of an earlier plan
+	replan   *hare.ReplanRequest // nil: the solve is no replan
 	inst     *hare.Instance
 	warm     *hare.Certificate
-	place    admission.Call
-	reporter watcher
-	// release gives its place in the quota back, as often as it is called.
+	call     admission.Call
+	reporter reporter
+	// release gives the solve's place in the quota back and may be called repeatedly.
 	release func()
 
 	mu       sync.Mutex
-	next     store.SolveState // as it will be durable
-	seq      int64            // of the last event made
-	atUs     int64            // of that
-	saving   bool             // a checkpoint is on its way
-	attached int              // calls that hold it
-	turn     *admission.Ticket
+	next     store.SolveState // the state that becomes durable next
+	seq      int64            // of the last event that was made
+	atUs     int64            // the time of event seq
+	saving   bool             // a checkpoint is being written
+	attached int              // calls that the solve is attached to
+	ticket   *admission.Ticket
 	cancel   context.CancelCauseFunc
 
-	seen    store.SolveState // as it is durable
-	durable int64            // the last durable event
-	tail    []Event          // the last durable events, while it runs
-	live    Event            // what they say together
-	wake    chan struct{}    // closed and replaced when there is more to see
-	parked  bool             // left for the next start
-	damage  error            // the record is damaged
+	stored      store.SolveState // the durable state
+	lastDurable int64            // the last durable event
+	tail        []Event          // the last durable events of a running solve
+	live        Event            // the durable events folded into one
+	wake        chan struct{}    // closed and replaced when the solve has changed
+	suspended   bool             // left to the next start
+	damage      error            // the record or the events are damaged
 }
 
-// Submit takes a solve: it is durable when Submit returns. A request with the
-// idempotency key and digest of an earlier one returns that one's solve, as
-// replayed. The error is that of bad options, admission.ErrBusy, admission.ErrDraining, *KeyError,
-// *admission.QuotaError, store.ErrStorage, or ErrGone for a key whose solve is deleted.
+// Submit accepts a solve, which is durable when Submit returns. A request with the
+// idempotency key and digest of an earlier one returns the earlier request's solve, with
+// replayed set. The error is that of bad options, admission.ErrBusy,
+// admission.ErrDraining, *KeyError, *admission.QuotaError, store.ErrStorage, or ErrGone
+// for a key whose solve is removed.
 func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed bool, err error) {
 	release, started := func() {}, false
 	if in.Release != nil {
@@ -112,7 +103,7 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 	if in.Replan != nil {
 		in.Kind, in.Run = kindReplan, runReplan(*in.Replan)
 	}
-	s := &solve{parent: ss, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, after: in.Replan,
+	s := &solve{parent: ss, id: strings.ToLower(rand.Text()), tenant: in.Tenant, run: in.Run, replan: in.Replan,
 		release: release, inst: in.Instance, warm: in.Warm,
 		accepted: make(chan struct{}), wake: make(chan struct{})}
 	s.next = store.SolveState{
@@ -133,7 +124,7 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 		sum := ss.contentOf(&s.next)
 		s.next.Content = &sum
 	}
-	old, hit, err := ss.enrol(ctx, s, &in)
+	old, hit, err := ss.register(ctx, s, &in)
 	if err != nil {
 		return Info{}, false, err
 	}
@@ -158,16 +149,16 @@ func (ss *Solves) Submit(ctx context.Context, in Input) (info Info, replayed boo
 	return info, false, err
 }
 
-// contentOf is the key of the cache: all that a result depends on.
+// contentOf returns the key of the cache, a hash of all that a result depends on.
 func (ss *Solves) contentOf(st *store.SolveState) store.Sum {
 	opt := st.Options
-	opt.Degrade = false             // not made use of
+	opt.Degrade = false             // a result in the cache is never degraded
 	options, _ := json.Marshal(opt) // cannot fail
 	return store.SumOf("solve content", nil, []byte(st.Tenant), []byte(st.Hash), options, []byte(ss.svc.Version()),
 		[]byte(ss.svc.EngineVersion()))
 }
 
-// keyOf names a tenant's idempotency key.
+// keyOf returns the key of a tenant's idempotency key in Solves.keys.
 func keyOf(tenant, key string) string { return fmt.Sprintf("%d:%s%s", len(tenant), tenant, key) }
 
 // HasKey says that a solve of this tenant has the idempotency key.
@@ -177,10 +168,10 @@ func (ss *Solves) HasKey(tenant, key string) bool {
 	return ss.keys[keyOf(tenant, key)] != nil
 }
 
-// enrol finds the earlier solve of the same key, or gives e its number, a place
-// in the queue where it needs one, and its key. A hit is the solve whose result
-// answers e; its result is held.
-func (ss *Solves) enrol(ctx context.Context, s *solve, in *Input) (old, hit *solve, err error) {
+// register finds the earlier solve of the same idempotency key, or gives s its number,
+// its key and, where s has to be computed, a place in the queue. A hit is the solve whose
+// result answers s; register retains the blob of that result.
+func (ss *Solves) register(ctx context.Context, s *solve, in *Input) (old, hit *solve, err error) {
 	for {
 		ss.mu.Lock()
 		if ss.closed {
@@ -223,8 +214,8 @@ func (ss *Solves) enrol(ctx context.Context, s *solve, in *Input) (old, hit *sol
 	}
 	if hit == nil {
 		var granted hare.Options
-		granted, s.place, err = ss.svc.AdmitSolve(s.inst, in.Options, s.deadline())
-		if s.place.Degraded {
+		granted, s.call, err = ss.svc.AdmitSolve(s.inst, in.Options, s.deadline())
+		if s.call.Degraded {
 			s.next.Options, s.next.Degraded, s.next.Content = store.StoredOptions(granted), true, nil
 		}
 	} else if !ss.svc.Ready() {
@@ -243,9 +234,9 @@ func (ss *Solves) enrol(ctx context.Context, s *solve, in *Input) (old, hit *sol
 	}
 	if hit != nil {
 		hit.mu.Lock()
-		st := hit.seen
+		st := hit.stored
 		hit.mu.Unlock()
-		ss.hold(*st.Result, s.tenant)
+		ss.retainBlob(*st.Result, s.tenant)
 		s.next.Status, s.next.Termination, s.next.Value, s.next.Bound = st.Status, st.Termination, st.Value, st.Bound
 		s.next.Result, s.next.Cached = st.Result, true
 		s.next.StartedUs, s.next.EndedUs = s.next.CreatedUs, s.next.CreatedUs
@@ -253,7 +244,7 @@ func (ss *Solves) enrol(ctx context.Context, s *solve, in *Input) (old, hit *sol
 	return nil, hit, nil
 }
 
-// accept makes e durable with its instance and first event, and known.
+// accept makes s durable, with its instance and first event, and puts s into the maps.
 func (ss *Solves) accept(s *solve, hit *solve) error {
 	ch := &change{solve: s}
 	var err error
@@ -262,8 +253,8 @@ func (ss *Solves) accept(s *solve, hit *solve) error {
 		warm := hare.Result{Certificate: s.warm, Options: hare.Options{Detail: "jobs"}}
 		s.next.Warm, err = ss.blob(&ch.batch, func(w io.Writer) error { return wire.EncodeResult(w, &warm) })
 	}
-	if err == nil && s.after != nil {
-		s.next.Replan, err = ss.blob(&ch.batch, func(w io.Writer) error { return encodeReplan(w, s.after) })
+	if err == nil && s.replan != nil {
+		s.next.Replan, err = ss.blob(&ch.batch, func(w io.Writer) error { return encodeReplan(w, s.replan) })
 	}
 	if err == nil {
 		deadline := s.deadline()
@@ -279,12 +270,12 @@ func (ss *Solves) accept(s *solve, hit *solve) error {
 		ch.batch.Put = []store.SolveRecord{s.record()}
 		ch.settle = func(err error) {
 			if err == nil {
-				ss.learn(s, state)
+				ss.index(s, state)
 				s.publish(ch.events, &state)
 			}
 			done <- err
 		}
-		if err = admission.ErrDraining; ss.out.add(ch, true) {
+		if err = admission.ErrDraining; ss.committer.add(ch, true) {
 			err = <-done
 		}
 	}
@@ -294,18 +285,18 @@ func (ss *Solves) accept(s *solve, hit *solve) error {
 		if s.next.Key != "" {
 			delete(ss.keys, keyOf(s.tenant, s.next.Key))
 		}
-		// The solve that the answer is from may be removed meanwhile: what was its
-		// result is released here then.
-		release := &change{solve: s, must: true, settle: func(error) { notify(ss.tidy) }}
+		// The solve of the hit may have been removed meanwhile. In that case the last
+		// reference to the result is released here.
+		release := &change{solve: s, must: true, settle: func(error) { notify(ss.cleanup) }}
 		if hit != nil {
-			ss.drop(&release.batch, *s.next.Result)
+			ss.releaseBlob(&release.batch, *s.next.Result)
 		}
 		ss.mu.Unlock()
 		if len(release.batch.Release) > 0 {
-			ss.out.add(release, false) // a server that ends before this is written leaves the document
+			ss.committer.add(release, false) // a server that ends before this write leaves the blob
 		}
 		if hit == nil {
-			ss.svc.Quit(s.place)
+			ss.svc.Quit(s.call)
 			ss.work.Done()
 		}
 	}
@@ -333,76 +324,10 @@ func (ss *Solves) newBlobNum() int64 {
 	return ss.lastBlob
 }
 
-// record is e as it will be durable.
+// record returns the record of the next state.
 func (s *solve) record() store.SolveRecord {
-	data, _ := json.Marshal(&s.next) // strings, numbers and checked amounts: cannot fail
+	data, _ := json.Marshal(&s.next) // cannot fail: strings, numbers and valid amounts
 	r := store.SolveRecord{Num: s.num, ID: s.id, Data: data}
 	r.Sum = r.Checksum()
 	return r
-}
-
-// learn takes a solve that is durable into the maps.
-func (ss *Solves) learn(s *solve, st store.SolveState) {
-	ss.mu.Lock()
-	defer ss.mu.Unlock()
-	ss.solves[s.id] = s
-	if st.GoneUs != 0 {
-		return
-	}
-	list := append(ss.tenants[s.tenant], s)
-	for i := len(list) - 1; i > 0 && list[i-1].num > s.num; i-- {
-		list[i-1], list[i] = list[i], list[i-1]
-	}
-	ss.tenants[s.tenant] = list
-	for _, ref := range st.Blobs() {
-		if st.Cached && ref == *st.Result {
-			continue // held since it was found
-		}
-		ss.hold(ref, s.tenant)
-	}
-	if store.Finished(st.Status) {
-		ss.finished(s, &st)
-	}
-}
-
-// keeps counts bytes that are kept of a tenant, less where they are negative.
-func (ss *Solves) keeps(tenant string, bytes int64) {
-	ss.bytes += bytes
-	ss.cfg.Quotas.Stored(tenant, bytes)
-}
-
-// hold counts a reference of a tenant; drop takes it back, and releases the blob
-// behind the last one. Blobs are shared by solves of one tenant alone.
-func (ss *Solves) hold(ref store.BlobRef, tenant string) {
-	h := ss.blobs[ref.Blob]
-	if h == nil {
-		h = &heldBlob{size: ref.Size, of: tenant}
-		ss.blobs[ref.Blob] = h
-		ss.keeps(tenant, ref.Size)
-	}
-	h.refs++
-}
-
-func (ss *Solves) drop(b *store.SolveBatch, ref store.BlobRef) {
-	h := ss.blobs[ref.Blob]
-	if h == nil {
-		return
-	}
-	if h.refs--; h.refs == 0 {
-		delete(ss.blobs, ref.Blob)
-		ss.keeps(h.of, -h.size)
-		b.Release = append(b.Release, ref.Blob)
-	}
-}
-
-// finished files a solve that has ended under what it is looked up by.
-func (ss *Solves) finished(s *solve, st *store.SolveState) {
-	ss.ended = append(ss.ended, s)
-	ss.keeps(s.tenant, recordBytes)
-	if st.Content != nil && st.Result != nil {
-		ss.content[*st.Content] = append(ss.content[*st.Content], s)
-	}
-	if ss.bytes > ss.cfg.MaxBytes {
-		notify(ss.tidy)
-	}
 }

@@ -24,7 +24,7 @@ var (
 	ErrNoResult = errors.New("solves: the solve has no result")
 )
 
-// errCancelled is the cause of solves that were asked to end.
+// errCancelled is the cause with which a cancelled solve ends.
 var errCancelled = errors.New("solves: cancelled")
 
 // States of a solve. The last three are final.
@@ -38,18 +38,18 @@ const (
 
 // Types of the events of a solve.
 const (
-	EventStatus     = "status"     // Status changed; QueuePosition is that of the moment
+	EventStatus     = "status"     // Status changed; QueuePosition is the position at that moment
 	EventPhase      = "phase"      // Phase begins
-	EventIncumbent  = "incumbent"  // a better Value
-	EventBound      = "bound"      // a better Bound
-	EventCheckpoint = "checkpoint" // the pair that a crash would leave: the final one is at least as good
-	EventDone       = "done"       // the last one
+	EventIncumbent  = "incumbent"  // Value is better than before
+	EventBound      = "bound"      // Bound is better than before
+	EventCheckpoint = "checkpoint" // the pair that a crash would leave; the final pair is at least as good
+	EventDone       = "done"       // the last event
 )
 
-// KeyError says that an idempotency key cannot be used again so.
+// KeyError says that an idempotency key is in use for another request.
 type KeyError struct {
 	Key      string
-	InFlight bool // its first request has not been taken yet; else it had another body
+	InFlight bool // the first request with the key is still being accepted; else it had another body
 }
 
 func (e *KeyError) Error() string {
@@ -59,30 +59,31 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("the idempotency key %q was used for another request", e.Key)
 }
 
-// Config sizes Solves. Zeroes are good but for Service and Store.
+// Config sizes Solves. Zero is a valid value of each field but Service and Store.
 type Config struct {
-	// Service runs the work: its places and its queue are shared with all else.
+	// Service runs the work; its slots and its queue are shared with all other calls.
 	Service *service.Service
 	Store   store.SolveStore
 	// MaxAge is how long a finished solve is kept; zero means 7 days.
 	MaxAge time.Duration
-	// MaxBytes is how much finished solves may take, the oldest of them go
-	// first; zero means 1 GiB.
+	// MaxBytes is how much space finished solves may take; the first to end are removed
+	// first. Zero means 1 GiB.
 	MaxBytes int64
 	// Checkpoint is about how often the best pair of a running solve is saved;
 	// zero means 1 s.
 	Checkpoint time.Duration
-	// Resume finds the work of a solve of this kind after a restart; nil means
-	// that of kinds other than "" none is found, and they end with what was saved.
+	// Resume finds the work of a solve of this kind after a restart. Nil means that no
+	// work is found: after a restart, a solve of a kind other than "" ends with its last
+	// checkpoint.
 	Resume func(kind string, parameters []byte) (service.RunFunc, error)
-	// Retry is how long writing waits after the disk refused; zero means 1 s.
+	// Retry is the time between a failed write and the next try; zero means 1 s.
 	Retry time.Duration
-	// Quotas counts what is kept and what goes on of each tenant; nil limits
-	// nothing.
+	// Quotas counts the stored bytes and the running solves of each tenant; nil means no
+	// limit.
 	Quotas *admission.Quotas
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger is told what an operator has to see to; nil means nobody.
+	// Logger gets what an operator has to act on; nil means that nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -107,57 +108,56 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Input is a solve that is asked for.
+// Input describes a solve to submit.
 type Input struct {
 	Instance *hare.Instance
 	Options  hare.Options
 	Tenant   string // "" without keys
-	// Began is when the request came, from which the time limit counts; zero
-	// means now.
+	// Began is when the request arrived; the time limit counts from then. Zero means now.
 	Began time.Time
-	// Warm has prices to start from, as solver.Config.Warm.
+	// Warm has the prices to start from, as in solver.Config.Warm.
 	Warm *hare.Certificate
-	// Key makes a repetition of the request find the first one's solve; Digest
-	// is of all that the request asked for. "" means none.
+	// Key is an idempotency key: a repeated request with the same Key finds the solve of
+	// the first one. Digest is the digest of the whole request. A Key of "" means none.
 	Key    string
 	Digest store.Sum
-	// Attached solves end, as cancelled, when the contexts of all calls of
-	// Submit that named them end; after a restart they do too.
+	// An attached solve is cancelled when the contexts of all calls of Submit that named
+	// it have ended, and after a restart.
 	Attached bool
-	// Run is the work; nil means the service's engine. Solves of another work
-	// than the engine's are not answered from the cache.
+	// Run is the work; nil means the service's engine. A solve with work of its own is not
+	// answered from the cache.
 	Run service.RunFunc
-	// Replan asks for a plan for the rest of an earlier one, which goes on after
-	// a restart; it is in place of Run, Kind and Parameters.
+	// Replan asks for a plan for the rest of an earlier plan. Such a solve goes on after a
+	// restart. Replan takes the place of Run, Kind and Parameters.
 	Replan *hare.ReplanRequest
-	// Release gives back the caller's place in the quota of the tenant, and is
-	// called once: when the solve has ended, or before Submit returns where
-	// nothing goes on. Nil holds none.
+	// Release gives back the caller's place in the tenant's quota. It is called once: when
+	// the solve has ended, or before Submit returns where no new solve goes on. Nil means
+	// that the caller has no place.
 	Release func()
-	// Kind and Parameters let Config.Resume find Run again.
+	// Kind and Parameters let Config.Resume find Run after a restart.
 	Kind       string
 	Parameters []byte
 }
 
-// Info describes a solve as it is durable.
+// Info describes the durable state of a solve.
 type Info struct {
 	ID, Tenant                       string
 	Status, Termination              string
-	Phase                            string // of a running one
-	QueuePosition                    int    // from 1, of a queued one
+	Phase                            string // of a running solve
+	QueuePosition                    int    // from 1, of a queued solve
 	Created, Started, Ended          time.Time
-	Deadline                         time.Time // by when the time limit, or that of the service, ends
+	Deadline                         time.Time // when the solve's time limit, or that of the service, ends
 	InstanceSHA256                   string
-	Options                          hare.Options // defaults filled in
+	Options                          hare.Options // with the defaults filled in
 	Jobs, GPUs                       int
-	Value, Bound                     *hare.Amount // nil without one; of a running solve as last told by events
-	CheckpointValue, CheckpointBound *hare.Amount // of the pair that is saved while it runs
-	Revision                         int64        // grows with every change but that of QueuePosition
-	Events                           int64        // the last one
+	Value, Bound                     *hare.Amount // nil without one; of a running solve those of the last events
+	CheckpointValue, CheckpointBound *hare.Amount // of the last checkpoint of a running solve
+	Revision                         int64        // grows with every change but a change of QueuePosition
+	Events                           int64        // the number of the last event
 	Error                            string       // why it failed
-	Cached                           bool         // answered from an equal solve's result
-	Resumed                          bool         // went on after a restart
-	Degraded                         bool         // the server had too much to do, and Options.Degrade allowed less
+	Cached                           bool         // the answer is the result of an equal solve
+	Resumed                          bool         // the solve went on after a restart
+	Degraded                         bool         // the server was overloaded, and Options.Degrade allowed less work
 	ResultBytes                      int64        // 0 without a result
 	Kind                             string
 }
@@ -165,17 +165,17 @@ type Info struct {
 // Finished says that the solve has ended.
 func (i *Info) Finished() bool { return store.Finished(i.Status) }
 
-// Event is one thing that happened to a solve.
+// Event is something that happened to a solve.
 type Event = store.SolveEvent
 
-// Filter selects solves; zeroes select all.
+// Filter selects solves; a zero field selects all.
 type Filter struct {
 	Status, Termination, InstanceSHA256 string
-	After                               string // cursor: what List gave as next
+	After                               string // cursor: the value next of an earlier List
 	Limit                               int    // zero means 100; at most 1,000
 }
 
-// micros is a time as it is kept.
+// micros returns the stored form of a time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -23,7 +23,7 @@ func (ss *Solves) find(tenant, id string) (*solve, error) {
 	switch {
 	case s.damage != nil:
 		return nil, s.damage
-	case s.seen.GoneUs != 0:
+	case s.stored.GoneUs != 0:
 		return nil, ErrGone
 	}
 	return s, nil
@@ -38,14 +38,14 @@ func (ss *Solves) Get(_ context.Context, tenant, id string) (Info, error) {
 	return s.info()
 }
 
-// info describes e as it is durable.
+// info describes the durable state of s.
 func (s *solve) info() (Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.damage != nil {
 		return Info{}, s.damage
 	}
-	st := &s.seen
+	st := &s.stored
 	if st.GoneUs != 0 {
 		return Info{}, ErrGone
 	}
@@ -54,10 +54,10 @@ func (s *solve) info() (Info, error) {
 		Started: fromMicros(st.StartedUs),
 		Ended:   fromMicros(st.EndedUs), Deadline: s.deadline(), InstanceSHA256: st.Hash,
 		Options: hare.Options(st.Options), Jobs: st.Jobs, GPUs: st.GPUs,
-		Revision: s.durable, Events: s.durable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed,
+		Revision: s.lastDurable, Events: s.lastDurable, Error: st.Error, Cached: st.Cached, Resumed: st.Resumed,
 		Degraded: st.Degraded, Kind: st.Kind,
 	}
-	// What was written was made by String of an Amount.
+	// Amounts in the store were written by Amount.String and can be read.
 	i.Value, _ = store.ReadAmount(st.Value)
 	i.Bound, _ = store.ReadAmount(st.Bound)
 	if st.Result != nil {
@@ -68,8 +68,8 @@ func (s *solve) info() (Info, error) {
 			i.Status = s.live.Status
 		}
 		i.Phase, i.Value, i.Bound = s.live.Phase, s.live.Value, s.live.Bound
-		if i.Status == StatusQueued && s.turn != nil {
-			i.QueuePosition = s.turn.Position()
+		if i.Status == StatusQueued && s.ticket != nil {
+			i.QueuePosition = s.ticket.Position()
 		}
 		if c := st.Checkpoint; c != nil {
 			i.CheckpointValue, _ = store.ReadAmount(c.Value)
@@ -80,8 +80,8 @@ func (s *solve) info() (Info, error) {
 	return i, nil
 }
 
-// better is the greater of two amounts, or with sign −1 the lesser; one that is
-// missing is none.
+// better returns the greater of two amounts, or the lesser one with sign −1. A nil amount
+// is worse than any other.
 func better(a, b *hare.Amount, sign int) *hare.Amount {
 	if a == nil || b != nil && b.Cmp(*a)*sign > 0 {
 		return b
@@ -89,7 +89,8 @@ func better(a, b *hare.Amount, sign int) *hare.Amount {
 	return a
 }
 
-// deadline is by when the time limit ends, or what the service allows.
+// deadline returns the time at which the solve's time limit ends, or the service's limit
+// where the solve has none.
 func (s *solve) deadline() time.Time {
 	limit := s.next.Options.TimeLimit
 	if limit == 0 {
@@ -98,7 +99,7 @@ func (s *solve) deadline() time.Time {
 	return fromMicros(s.next.BeganUs).Add(limit)
 }
 
-// Wait waits until the solve has ended, or ctx, and describes it as it is then.
+// Wait waits until the solve or ctx has ended, and describes the solve as it is then.
 func (ss *Solves) Wait(ctx context.Context, tenant, id string) (Info, error) {
 	s, err := ss.find(tenant, id)
 	if err != nil {
@@ -106,7 +107,7 @@ func (ss *Solves) Wait(ctx context.Context, tenant, id string) (Info, error) {
 	}
 	for {
 		s.mu.Lock()
-		wake, over := s.wake, store.Finished(s.seen.Status) || s.parked || s.seen.GoneUs != 0
+		wake, over := s.wake, store.Finished(s.stored.Status) || s.suspended || s.stored.GoneUs != 0
 		s.mu.Unlock()
 		if over {
 			return s.info()
@@ -119,17 +120,17 @@ func (ss *Solves) Wait(ctx context.Context, tenant, id string) (Info, error) {
 	}
 }
 
-// Result is that of a finished solve, or the best pair that is saved of one
-// that runs; ErrNoResult without one.
+// Result returns the result of a finished solve, or the last checkpoint of a running one;
+// ErrNoResult without either.
 func (ss *Solves) Result(ctx context.Context, tenant, id string) (*hare.Result, error) {
 	s, err := ss.find(tenant, id)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	ref, detail := s.seen.Result, s.seen.Options.Detail
-	if ref == nil && s.seen.Checkpoint != nil {
-		ref = &s.seen.Checkpoint.BlobRef
+	ref, detail := s.stored.Result, s.stored.Options.Detail
+	if ref == nil && s.stored.Checkpoint != nil {
+		ref = &s.stored.Checkpoint.BlobRef
 	}
 	s.mu.Unlock()
 	if ref == nil {
@@ -148,15 +149,15 @@ func (ss *Solves) readResult(ctx context.Context, id string, ref store.BlobRef) 
 	return res, r.Fault(err)
 }
 
-// ResultBytes streams the result of a finished solve as it is stored, and says
-// how long it is. What is damaged gives *store.CorruptError at the end at the latest.
+// ResultBytes streams the stored result of a finished solve, and returns its length.
+// Damage gives *store.CorruptError, at the end of the stream at the latest.
 func (ss *Solves) ResultBytes(ctx context.Context, tenant, id string) (io.ReadCloser, int64, error) {
 	s, err := ss.find(tenant, id)
 	if err != nil {
 		return nil, 0, err
 	}
 	s.mu.Lock()
-	ref, over := s.seen.Result, store.Finished(s.seen.Status)
+	ref, over := s.stored.Result, store.Finished(s.stored.Status)
 	s.mu.Unlock()
 	switch {
 	case !over:
@@ -167,7 +168,7 @@ func (ss *Solves) ResultBytes(ctx context.Context, tenant, id string) (io.ReadCl
 	return store.OpenBlob(ctx, ss.cfg.Store, s.id, *ref), ref.Size, nil
 }
 
-// Instance is the instance of a solve.
+// Instance returns the instance of a solve.
 func (ss *Solves) Instance(ctx context.Context, tenant, id string) (*hare.Instance, error) {
 	s, err := ss.find(tenant, id)
 	if err != nil {
@@ -178,7 +179,7 @@ func (ss *Solves) Instance(ctx context.Context, tenant, id string) (*hare.Instan
 
 func (s *solve) instance(ctx context.Context) (*hare.Instance, error) {
 	s.mu.Lock()
-	ref := s.seen.Instance
+	ref := s.stored.Instance
 	inst := s.inst
 	s.mu.Unlock()
 	if inst != nil {
