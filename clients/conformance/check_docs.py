@@ -24,7 +24,7 @@ def go_example():
     """The part of the Go client's example that the page shows, and its output,
     which go test holds."""
     text = (ROOT / "client/example_solves_test.go").read_text()
-    code, _, output = text[text.index("\t// Handing over") :].partition("\t// Output:\n")
+    code, _, output = text[text.index("\t// Submit a solve") :].partition("\t// Output:\n")
     code = "".join(line.removeprefix("\t").replace("\t", "    ") for line in code.splitlines(True))
     return code, output.replace("\t// ", "").removesuffix("}\n")
 

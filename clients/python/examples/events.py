@@ -12,7 +12,7 @@ with Hare(os.environ.get("HARE_URL", "http://127.0.0.1:8080"), key=os.environ.ge
             print("a schedule of value", event.value)
         last = event
     print(last.type, last.status, last.termination)
-    # Another process goes on behind what it has seen.
+    # Any process can read on after an event, here after the last but one.
     again = list(hare.events(solve.id, after=last.id - 1))
     print(len(again), again[0].type)
     print("value", hare.result(solve.id).value)
