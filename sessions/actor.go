@@ -219,7 +219,7 @@ func (a *actor) recorded(p *Promise) error {
 		if err != nil {
 			return err
 		}
-		links := store.Chain{Session: a.session.id, Last: seq - 1, Loose: true}
+		links := store.Chain{Session: a.session.id, Last: seq - 1, SumUnknown: true}
 		if len(rows) == 0 {
 			return &store.CorruptError{Session: a.session.id, Seq: seq, What: "the row is missing"}
 		}

@@ -32,9 +32,9 @@ func (s *Session) Log(ctx context.Context, after int64) iter.Seq2[wire.Record, e
 func (s *Session) read(ctx context.Context, after int64, live bool) iter.Seq2[wire.Record, error] {
 	return func(yield func(wire.Record, error) bool) {
 		after := max(0, after)
-		links := store.Chain{Session: s.id, Last: after, Loose: true}
+		links := store.Chain{Session: s.id, Last: after, SumUnknown: true}
 		if after == 0 {
-			links.Loose, links.Sum = false, s.meta.Sum
+			links.SumUnknown, links.Sum = false, s.meta.Sum
 		}
 		if s.damage != nil {
 			yield(wire.Record{}, s.damage)

@@ -77,13 +77,13 @@ func (ss *Solves) logStoreState(failing bool, err error) {
 
 // load puts the solve of a record into the maps. An error is one of reading; the damage
 // of a single solve is kept in the solve.
-func (ss *Solves) load(ctx context.Context, r *store.SolveRecord) (*solve, error) {
-	s := &solve{parent: ss, num: r.Num, id: r.ID, accepted: make(chan struct{}), wake: make(chan struct{}),
+func (ss *Solves) load(ctx context.Context, rec *store.SolveRecord) (*solve, error) {
+	s := &solve{parent: ss, num: rec.Num, id: rec.ID, accepted: make(chan struct{}), wake: make(chan struct{}),
 		release: func() {}}
 	close(s.accepted)
-	ss.lastNum = max(ss.lastNum, r.Num)
+	ss.lastNum = max(ss.lastNum, rec.Num)
 	var err error
-	if s.stored, err = store.DecodeSolve(r); err != nil {
+	if s.stored, err = store.DecodeSolve(rec); err != nil {
 		s.damage = err
 	}
 	s.next, s.tenant = s.stored, s.stored.Tenant

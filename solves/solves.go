@@ -327,7 +327,7 @@ func (ss *Solves) newBlobNum() int64 {
 // record returns the record of the next state.
 func (s *solve) record() store.SolveRecord {
 	data, _ := json.Marshal(&s.next) // cannot fail: strings, numbers and valid amounts
-	r := store.SolveRecord{Num: s.num, ID: s.id, Data: data}
-	r.Sum = r.Checksum()
-	return r
+	rec := store.SolveRecord{Num: s.num, ID: s.id, Data: data}
+	rec.Sum = rec.Checksum()
+	return rec
 }

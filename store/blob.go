@@ -8,15 +8,15 @@ import (
 	"io"
 )
 
-// BlobRef is where a record has a blob.
+// BlobRef is a reference of a record to a blob.
 type BlobRef struct {
 	Blob int64 `json:"blob"`
 	Size int64 `json:"size"`
 	Sum  Sum   `json:"sum"`
 }
 
-// BlobReader streams a blob, a chunk in memory at a time, and checks it: what
-// does not fit is *CorruptError in place of io.EOF.
+// BlobReader streams a blob, one chunk in memory at a time, and checks it. Where the blob
+// does not fit its reference, the reader returns *CorruptError in place of io.EOF.
 type BlobReader struct {
 	ctx   context.Context
 	store SolveReader
@@ -32,54 +32,56 @@ type BlobReader struct {
 	err error
 }
 
+// OpenBlob returns a reader of a blob of the solve with this ID.
 func OpenBlob(ctx context.Context, store SolveReader, id string, ref BlobRef) *BlobReader {
 	return &BlobReader{ctx: ctx, store: store, id: id, ref: ref, hash: sha256.New()}
 }
 
-func (b *BlobReader) Read(p []byte) (int, error) {
-	for len(b.rest) == 0 && b.err == nil {
-		b.next()
+func (br *BlobReader) Read(p []byte) (int, error) {
+	for len(br.rest) == 0 && br.err == nil {
+		br.next()
 	}
-	if b.err != nil {
-		return 0, b.err
+	if br.err != nil {
+		return 0, br.err
 	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
+	n := copy(p, br.rest)
+	br.rest = br.rest[n:]
 	return n, nil
 }
 
-// Next reads a chunk. The last one is given out only when all of them fit.
-func (b *BlobReader) next() {
-	bad := func(what string) { b.err = &CorruptError{Solve: b.id, What: what} }
-	if b.read == b.ref.Size {
-		b.err = io.EOF
+// next reads one chunk. The last chunk is only returned where the checksum of the whole
+// fits.
+func (br *BlobReader) next() {
+	bad := func(what string) { br.err = &CorruptError{Solve: br.id, What: what} }
+	if br.read == br.ref.Size {
+		br.err = io.EOF
 		return
 	}
 	var chunk []byte
-	if chunk, b.err = b.store.Chunk(b.ctx, b.ref.Blob, b.index); b.err != nil {
+	if chunk, br.err = br.store.Chunk(br.ctx, br.ref.Blob, br.index); br.err != nil {
 		return
 	}
-	b.index++
-	b.read += int64(len(chunk))
-	_, _ = b.hash.Write(chunk)
+	br.index++
+	br.read += int64(len(chunk))
+	_, _ = br.hash.Write(chunk)
 	switch {
 	case len(chunk) == 0:
-		bad(fmt.Sprintf("piece %d of a document of %d bytes is missing", b.index, b.ref.Size))
-	case b.read > b.ref.Size:
+		bad(fmt.Sprintf("piece %d of a document of %d bytes is missing", br.index, br.ref.Size))
+	case br.read > br.ref.Size:
 		bad("a document is longer than it was")
-	case b.read == b.ref.Size && Sum(b.hash.Sum(nil)) != b.ref.Sum:
+	case br.read == br.ref.Size && Sum(br.hash.Sum(nil)) != br.ref.Sum:
 		bad("the checksum of a document does not fit its content")
 	default:
-		b.rest = chunk
+		br.rest = chunk
 	}
 }
 
-func (b *BlobReader) Close() error {
-	b.rest, b.err = nil, io.ErrClosedPipe
+func (br *BlobReader) Close() error {
+	br.rest, br.err = nil, io.ErrClosedPipe
 	return nil
 }
 
-// BlobWriter cuts what is written into chunks and hands them on.
+// BlobWriter cuts a document into chunks and hands them on.
 type BlobWriter struct {
 	ref  BlobRef
 	hash interface {
@@ -91,19 +93,19 @@ type BlobWriter struct {
 	give  func(SolveChunk) error
 }
 
-// NewBlob writes the blob of this number, and gives each chunk of it to give.
+// NewBlob returns a writer of the blob of this number, which calls give with each chunk.
 func NewBlob(num int64, give func(SolveChunk) error) *BlobWriter {
 	return &BlobWriter{ref: BlobRef{Blob: num}, hash: sha256.New(), give: give}
 }
 
-func (b *BlobWriter) Write(p []byte) (n int, err error) {
+func (bw *BlobWriter) Write(p []byte) (n int, err error) {
 	n = len(p)
 	for len(p) > 0 {
-		k := min(len(p), ChunkBytes-len(b.part))
-		b.part = append(b.part, p[:k]...)
+		k := min(len(p), ChunkBytes-len(bw.part))
+		bw.part = append(bw.part, p[:k]...)
 		p = p[k:]
-		if len(b.part) == ChunkBytes {
-			if err := b.flush(); err != nil {
+		if len(bw.part) == ChunkBytes {
+			if err := bw.flush(); err != nil {
 				return 0, err
 			}
 		}
@@ -111,33 +113,33 @@ func (b *BlobWriter) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-func (b *BlobWriter) flush() error {
-	if len(b.part) == 0 {
+func (bw *BlobWriter) flush() error {
+	if len(bw.part) == 0 {
 		return nil
 	}
-	_, _ = b.hash.Write(b.part)
-	b.ref.Size += int64(len(b.part))
-	chunk := SolveChunk{Blob: b.ref.Blob, Index: b.index, Data: b.part}
-	b.index++
-	b.part = nil
-	return b.give(chunk)
+	_, _ = bw.hash.Write(bw.part)
+	bw.ref.Size += int64(len(bw.part))
+	chunk := SolveChunk{Blob: bw.ref.Blob, Index: bw.index, Data: bw.part}
+	bw.index++
+	bw.part = nil
+	return bw.give(chunk)
 }
 
-// End hands on the last chunk, and says where the whole is.
-func (b *BlobWriter) End() (BlobRef, error) {
-	err := b.flush()
-	b.ref.Sum = Sum(b.hash.Sum(nil))
-	return b.ref, err
+// End hands on the last chunk and returns the reference to the blob.
+func (bw *BlobWriter) End() (BlobRef, error) {
+	err := bw.flush()
+	bw.ref.Sum = Sum(bw.hash.Sum(nil))
+	return bw.ref, err
 }
 
-// Fault is err, of a reader of b, or what was wrong with the store where that
-// was the cause: a document that cannot be read is *CorruptError.
-func (b *BlobReader) Fault(err error) error {
+// Fault returns the cause of an error that a reader of br met: the store's error where
+// there was one, else a *CorruptError, because the document cannot be decoded.
+func (br *BlobReader) Fault(err error) error {
 	if err == nil {
 		return nil
 	}
-	if b.err != nil && !errors.Is(b.err, io.EOF) {
-		return b.err
+	if br.err != nil && !errors.Is(br.err, io.EOF) {
+		return br.err
 	}
-	return &CorruptError{Solve: b.id, What: err.Error()}
+	return &CorruptError{Solve: br.id, What: err.Error()}
 }

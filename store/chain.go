@@ -7,18 +7,18 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// ReadBytes is how much of a log a reader takes at a time.
+// ReadBytes is how many bytes of a log are read at a time.
 const ReadBytes = 1 << 20
 
-// Chain checks that rows follow each other and what came before.
+// Chain checks that each row continues the row before.
 type Chain struct {
-	Session string
-	Last    int64 // seq of the last event that was checked
-	Sum     Sum   // of its row
-	Loose   bool  // sum is not known: reading began inside the log
+	Session    string
+	Last       int64 // number of the last event that was checked
+	Sum        Sum   // checksum of the last row
+	SumUnknown bool  // Sum is unknown because reading began inside the log
 }
 
-// Next checks one row and moves behind it.
+// Next checks one row and moves on to it.
 func (c *Chain) Next(r *Row) error {
 	bad := func(what string) error {
 		return &CorruptError{Session: c.Session, Seq: c.Last + 1, What: what}
@@ -28,8 +28,8 @@ func (c *Chain) Next(r *Row) error {
 		return bad("a row of another session stands there")
 	case r.Checksum() != r.Sum:
 		return bad("the checksum of a row does not fit its content")
-	case c.Loose && r.First <= c.Last+1:
-		c.Loose = false
+	case c.SumUnknown && r.First <= c.Last+1:
+		c.SumUnknown = false
 	case r.First != c.Last+1:
 		return bad(fmt.Sprintf("the next row begins with event %d: rows are missing or out of order", r.First))
 	case r.Prev != c.Sum:
@@ -42,7 +42,7 @@ func (c *Chain) Next(r *Row) error {
 	return nil
 }
 
-// DecodeRow reads the records of a row whose checksum fits.
+// DecodeRow reads the records of a row whose checksum was checked.
 func DecodeRow(r *Row) ([]wire.Record, error) {
 	records := make([]wire.Record, 0, r.Last-r.First+1)
 	for rest := r.Data; len(rest) > 0; {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 )
 
-// CorruptError says that what is stored is not what was written. The session
-// takes no events until it is salvaged, restored or deleted; see docs/durability.md.
+// CorruptError says that stored data is not what was written. A damaged session takes no
+// events until it is salvaged, restored or deleted; see docs/durability.md.
 type CorruptError struct {
-	Session string // "" is the whole store, or Solve
+	Session string // "" where the whole store, or Solve, is damaged
 	Solve   string
-	Seq     int64 // the first event that is lost; 0 where there is none to name
+	Seq     int64 // the first lost event; 0 where none can be named
 	What    string
 }
 

@@ -8,19 +8,19 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// SolveEvent is one thing that happened to a solve.
+// SolveEvent is something that happened to a solve.
 type SolveEvent struct {
 	Seq  int64 // from 1, without gaps
-	AtUs int64 // since submission; never goes back
+	AtUs int64 // since submission; never decreases
 	Type string
-	// The others are set where the type has them.
+	// The other fields are set where the type has them.
 	Status, Phase, Termination string
 	Value, Bound               *hare.Amount
 	QueuePosition              int
 	Error                      string
 }
 
-// eventLine is how an event is kept.
+// eventLine is the stored form of an event.
 type eventLine struct {
 	Seq    int64           `json:"seq"`
 	AtUs   int64           `json:"at_us"`
@@ -34,9 +34,9 @@ type eventLine struct {
 	Error  string          `json:"error,omitempty"`
 }
 
-// AppendSolveEvent appends the line of an event.
+// AppendSolveEvent appends the stored line of an event.
 func AppendSolveEvent(b []byte, e *SolveEvent) []byte {
-	// Strings and numbers alone: it cannot fail.
+	// Marshal cannot fail: the line has only strings and numbers.
 	line, _ := json.Marshal(eventLine{Seq: e.Seq, AtUs: e.AtUs, Type: e.Type, Status: e.Status, Phase: e.Phase,
 		Term:  e.Termination,
 		Value: StoredAmount(e.Value), Bound: StoredAmount(e.Bound), Place: e.QueuePosition, Error: e.Error})
@@ -56,7 +56,7 @@ func decodeSolveEvent(line []byte) (e SolveEvent, err error) {
 	return e, err
 }
 
-// StoredAmount is an amount in a record or an event; nil stays nil.
+// StoredAmount returns the stored form of an amount; nil stays nil.
 func StoredAmount(a *hare.Amount) json.RawMessage {
 	if a == nil {
 		return nil
@@ -64,7 +64,7 @@ func StoredAmount(a *hare.Amount) json.RawMessage {
 	return json.RawMessage(a.String())
 }
 
-// ReadAmount is the inverse of StoredAmount.
+// ReadAmount reads what StoredAmount returned.
 func ReadAmount(text json.RawMessage) (*hare.Amount, error) {
 	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
@@ -74,27 +74,27 @@ func ReadAmount(text json.RawMessage) (*hare.Amount, error) {
 }
 
 // DecodeSolveRow checks a row and reads its events.
-func DecodeSolveRow(id string, r *SolveRow) ([]SolveEvent, error) {
+func DecodeSolveRow(id string, row *SolveRow) ([]SolveEvent, error) {
 	bad := func(what string) error {
-		return &CorruptError{Solve: id, What: fmt.Sprintf("event %d: %s", r.First, what)}
+		return &CorruptError{Solve: id, What: fmt.Sprintf("event %d: %s", row.First, what)}
 	}
-	if r.Checksum() != r.Sum {
+	if row.Checksum() != row.Sum {
 		return nil, bad("the checksum of a row does not fit its content")
 	}
 	var events []SolveEvent
-	for rest := r.Data; len(rest) > 0; {
+	for rest := row.Data; len(rest) > 0; {
 		line, after, _ := bytes.Cut(rest, []byte{'\n'})
 		e, err := decodeSolveEvent(line)
 		if err != nil {
 			return nil, bad(err.Error())
 		}
-		if e.Seq != r.First+int64(len(events)) {
+		if e.Seq != row.First+int64(len(events)) {
 			return nil, bad("another event stands there")
 		}
 		events = append(events, e)
 		rest = after
 	}
-	if int64(len(events)) != r.Last-r.First+1 {
+	if int64(len(events)) != row.Last-row.First+1 {
 		return nil, bad("a row has other events than it says")
 	}
 	return events, nil

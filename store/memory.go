@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Memory is a Store that lasts as long as the process.
+// Memory is a SessionStore that lasts as long as the process.
 type Memory struct {
 	mu    sync.RWMutex
 	order []string
@@ -24,22 +24,22 @@ var _ SessionStore = (*Memory)(nil)
 // NewMemory makes an empty store.
 func NewMemory() *Memory { return &Memory{logs: map[string]*memoryLog{}} }
 
-// Create implements Store.
-func (s *Memory) Create(_ context.Context, m Meta) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.logs[m.ID] = &memoryLog{meta: m}
-	s.order = append(s.order, m.ID)
+// Create implements SessionStore.
+func (mem *Memory) Create(_ context.Context, m Meta) error {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	mem.logs[m.ID] = &memoryLog{meta: m}
+	mem.order = append(mem.order, m.ID)
 	return nil
 }
 
-// Sessions implements Store.
-func (s *Memory) Sessions(context.Context) ([]Meta, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	metas := make([]Meta, len(s.order))
-	for i, id := range s.order {
-		l := s.logs[id]
+// Sessions implements SessionStore.
+func (mem *Memory) Sessions(context.Context) ([]Meta, error) {
+	mem.mu.RLock()
+	defer mem.mu.RUnlock()
+	metas := make([]Meta, len(mem.order))
+	for i, id := range mem.order {
+		l := mem.logs[id]
 		metas[i] = l.meta
 		if n := len(l.rows); n > 0 {
 			metas[i].Last = l.rows[n-1].Last
@@ -48,12 +48,12 @@ func (s *Memory) Sessions(context.Context) ([]Meta, error) {
 	return metas, nil
 }
 
-// Sizes implements Store.
-func (s *Memory) Sizes(context.Context) (map[string]int64, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+// Sizes implements SessionStore.
+func (mem *Memory) Sizes(context.Context) (map[string]int64, error) {
+	mem.mu.RLock()
+	defer mem.mu.RUnlock()
 	sizes := map[string]int64{}
-	for id, l := range s.logs {
+	for id, l := range mem.logs {
 		for i := range l.rows {
 			sizes[id] += int64(len(l.rows[i].Data))
 		}
@@ -61,26 +61,26 @@ func (s *Memory) Sizes(context.Context) (map[string]int64, error) {
 	return sizes, nil
 }
 
-// Delete implements Store.
-func (s *Memory) Delete(_ context.Context, id string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.logs[id] == nil {
+// Delete implements SessionStore.
+func (mem *Memory) Delete(_ context.Context, id string) error {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	if mem.logs[id] == nil {
 		return ErrNoSession
 	}
-	delete(s.logs, id)
-	s.order = slices.DeleteFunc(s.order, func(o string) bool { return o == id })
+	delete(mem.logs, id)
+	mem.order = slices.DeleteFunc(mem.order, func(o string) bool { return o == id })
 	return nil
 }
 
-// Append implements Store. It keeps the data of rows.
-func (s *Memory) Append(_ context.Context, rows []Row) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// Append implements SessionStore. It keeps the data of the rows, without a copy.
+func (mem *Memory) Append(_ context.Context, rows []Row) error {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
 	ends := map[string]int64{}
 	for i := range rows {
 		r := &rows[i]
-		l := s.logs[r.Session]
+		l := mem.logs[r.Session]
 		if l == nil {
 			return ErrNoSession
 		}
@@ -94,17 +94,17 @@ func (s *Memory) Append(_ context.Context, rows []Row) error {
 		ends[r.Session] = r.Last
 	}
 	for i := range rows {
-		l := s.logs[rows[i].Session]
+		l := mem.logs[rows[i].Session]
 		l.rows = append(l.rows, rows[i])
 	}
 	return nil
 }
 
-// Rows implements Store.
-func (s *Memory) Rows(_ context.Context, id string, seq int64, bytes int) ([]Row, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	l := s.logs[id]
+// Rows implements SessionStore.
+func (mem *Memory) Rows(_ context.Context, id string, seq int64, bytes int) ([]Row, error) {
+	mem.mu.RLock()
+	defer mem.mu.RUnlock()
+	l := mem.logs[id]
 	if l == nil {
 		return nil, nil
 	}
@@ -116,11 +116,11 @@ func (s *Memory) Rows(_ context.Context, id string, seq int64, bytes int) ([]Row
 	return slices.Clone(l.rows[from:to]), nil
 }
 
-// SaveSnapshot implements Store.
-func (s *Memory) SaveSnapshot(_ context.Context, snap Snapshot) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.logs[snap.Session]
+// SaveSnapshot implements SessionStore.
+func (mem *Memory) SaveSnapshot(_ context.Context, snap Snapshot) error {
+	mem.mu.Lock()
+	defer mem.mu.Unlock()
+	l := mem.logs[snap.Session]
 	if l == nil {
 		return ErrNoSession
 	}
@@ -131,15 +131,15 @@ func (s *Memory) SaveSnapshot(_ context.Context, snap Snapshot) error {
 	return nil
 }
 
-// Snapshots implements Store.
-func (s *Memory) Snapshots(_ context.Context, id string) ([]Snapshot, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if l := s.logs[id]; l != nil {
+// Snapshots implements SessionStore.
+func (mem *Memory) Snapshots(_ context.Context, id string) ([]Snapshot, error) {
+	mem.mu.RLock()
+	defer mem.mu.RUnlock()
+	if l := mem.logs[id]; l != nil {
 		return slices.Clone(l.snapshots), nil
 	}
 	return nil, nil
 }
 
-// Close implements Store.
-func (s *Memory) Close() error { return nil }
+// Close implements SessionStore.
+func (mem *Memory) Close() error { return nil }

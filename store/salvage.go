@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// SessionReader is the reading half of a Store.
+// SessionReader is the reading half of a SessionStore.
 type SessionReader interface {
 	Sessions(ctx context.Context) ([]Meta, error)
 	Rows(ctx context.Context, id string, seq int64, bytes int) ([]Row, error)
 	Snapshots(ctx context.Context, id string) ([]Snapshot, error)
 }
 
-// CheckSession reads the whole log of a session, and says with which event what can
-// be trusted ends. The error, *CorruptError, says why not later.
+// CheckSession reads the whole log of a session and returns the last event that can be
+// trusted. The error, a *CorruptError, says what is wrong with the next event.
 func CheckSession(ctx context.Context, store SessionReader, m Meta) (last int64, err error) {
 	return check(ctx, store, m, func([]Row) error { return nil })
 }
 
-// check is CheckSession, and hands over what can be trusted.
+// check does what CheckSession does, and calls good with the rows that can be trusted.
 func check(ctx context.Context, store SessionReader, m Meta, good func([]Row) error) (last int64, err error) {
 	if m.Checksum() != m.Sum {
 		return 0, &CorruptError{Session: m.ID, What: "the checksum of its configuration does not fit"}
@@ -28,11 +28,11 @@ func check(ctx context.Context, store SessionReader, m Meta, good func([]Row) er
 	for bytes := ReadBytes; ; {
 		rows, err := store.Rows(ctx, m.ID, links.Last+1, bytes)
 		if errors.As(err, new(*CorruptError)) && bytes > 1 {
-			bytes = 1 // up to the very row that cannot be read
+			bytes = 1 // read single rows up to the damaged one
 			continue
 		}
 		if err != nil {
-			return links.Last, named(err, m.ID, links.Last+1)
+			return links.Last, withSession(err, m.ID, links.Last+1)
 		}
 		if len(rows) == 0 {
 			break
@@ -69,8 +69,8 @@ func check(ctx context.Context, store SessionReader, m Meta, good func([]Row) er
 	return links.Last, nil
 }
 
-// named says of damage in the store whose log it was met in.
-func named(err error, id string, seq int64) error {
+// withSession adds the session to an error of damage in the store.
+func withSession(err error, id string, seq int64) error {
 	var bad *CorruptError
 	if errors.As(err, &bad) && bad.Session == "" {
 		return &CorruptError{Session: id, Seq: seq, What: bad.What}
@@ -78,17 +78,17 @@ func named(err error, id string, seq int64) error {
 	return err
 }
 
-// Salvaged is what became of a session. Damage is nil where all of it was kept.
+// Salvaged is the outcome for one session. Damage is nil where the whole session was
+// kept.
 type Salvaged struct {
 	ID     string
 	Last   int64 // the last event that was kept
-	Was    int64 // the last event that is known of
+	Was    int64 // the last event that is known to have existed
 	Damage error
 }
 
-// SalvageSessions copies to an empty store what can be trusted of each session, and
-// leaves out those whose configuration cannot be. An error ends it before all
-// are copied.
+// SalvageSessions copies to an empty store the part of each session that can be trusted.
+// A session whose configuration is damaged is left out. An error ends the copying early.
 func SalvageSessions(ctx context.Context, from SessionReader, to SessionStore) (all []Salvaged, err error) {
 	metas, err := from.Sessions(ctx)
 	if err != nil {
@@ -119,15 +119,16 @@ func SalvageSessions(ctx context.Context, from SessionReader, to SessionStore) (
 	return all, nil
 }
 
-// salvageSnapshots copies those of the events that were kept. Whether they fit
-// the log is found when they are used; without any, it is read from its start.
+// salvageSnapshots copies the snapshots at or before the last event that was kept. A
+// snapshot that does not fit the log is found when it is used; without any snapshot, the
+// log is read from its start.
 func salvageSnapshots(ctx context.Context, from SessionReader, to SessionStore, m Meta, last int64) error {
 	if m.Checksum() != m.Sum {
 		return nil
 	}
 	snapshots, err := from.Snapshots(ctx, m.ID)
 	if err != nil {
-		return nil // they are a help, not the truth
+		return nil // the log alone holds the whole state
 	}
 	for _, s := range slices.Backward(snapshots) {
 		if s.Seq <= last && s.Checksum() == s.Sum {

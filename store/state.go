@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// SolveState is the JSON of a record.
+// SolveState is the content of a record, in JSON.
 type SolveState struct {
 	Tenant      string          `json:"tenant,omitempty"`
 	Status      string          `json:"status"`
@@ -23,9 +23,9 @@ type SolveState struct {
 	Value       json.RawMessage `json:"value,omitempty"`
 	Bound       json.RawMessage `json:"bound,omitempty"`
 	Error       string          `json:"error,omitempty"`
-	Events      int64           `json:"events,omitempty"` // set when it has ended
+	Events      int64           `json:"events,omitempty"` // the number of events, set at the end
 	Attached    bool            `json:"attached,omitempty"`
-	Cancelled   bool            `json:"cancelled,omitempty"` // somebody asked for its end
+	Cancelled   bool            `json:"cancelled,omitempty"` // a caller asked for the end of the solve
 	Cached      bool            `json:"cached,omitempty"`
 	Resumed     bool            `json:"resumed,omitempty"`
 	Degraded    bool            `json:"degraded,omitempty"`
@@ -33,24 +33,24 @@ type SolveState struct {
 	Parameters  []byte          `json:"parameters,omitempty"`
 	Key         string          `json:"key,omitempty"`
 	Digest      *Sum            `json:"digest,omitempty"`
-	Content     *Sum            `json:"content,omitempty"` // key of the cache, of reproducible results
+	Content     *Sum            `json:"content,omitempty"` // key in the cache, of a reproducible result
 	Instance    *BlobRef        `json:"instance,omitempty"`
 	Warm        *BlobRef        `json:"warm,omitempty"`
-	Replan      *BlobRef        `json:"replan,omitempty"` // what is asked for, until it has ended
+	Replan      *BlobRef        `json:"replan,omitempty"` // the replan request, until the solve has ended
 	Checkpoint  *CheckpointRef  `json:"checkpoint,omitempty"`
 	Result      *BlobRef        `json:"result,omitempty"`
-	GoneUs      int64           `json:"gone_us,omitempty"` // removed then: nothing is left but this
+	GoneUs      int64           `json:"gone_us,omitempty"` // when the solve was removed: only a tombstone is left
 }
 
-// CheckpointRef is the best pair that was saved.
+// CheckpointRef refers to the best pair of schedule and bound that was saved.
 type CheckpointRef struct {
 	BlobRef
 	Value json.RawMessage `json:"value"`
 	Bound json.RawMessage `json:"bound,omitempty"`
 }
 
-// StoredOptions are hare.Options with names of their own, which a change there
-// does not change here.
+// StoredOptions are hare.Options with JSON names of their own: renaming an option there
+// does not change stored records.
 type StoredOptions struct {
 	TimeLimit time.Duration `json:"time_limit_ns,omitempty"`
 	WorkLimit int64         `json:"work_limit,omitempty"`
@@ -63,7 +63,7 @@ type StoredOptions struct {
 	Degrade   bool          `json:"degrade,omitempty"`
 }
 
-// Blobs are those that the record refers to.
+// Blobs returns the blobs to which the record refers.
 func (st *SolveState) Blobs() []BlobRef {
 	var refs []BlobRef
 	for _, r := range []*BlobRef{st.Instance, st.Warm, st.Replan, st.Result} {
@@ -82,21 +82,21 @@ func Finished(status string) bool {
 	return status == hare.StatusSucceeded || status == hare.StatusCancelled || status == hare.StatusFailed
 }
 
-// DecodeSolve reads a record whose checksum fits.
-func DecodeSolve(r *SolveRecord) (st SolveState, err error) {
-	if r.Checksum() != r.Sum {
-		return st, &CorruptError{Solve: r.ID, What: "the checksum of its record does not fit its content"}
+// DecodeSolve checks and reads a record.
+func DecodeSolve(rec *SolveRecord) (st SolveState, err error) {
+	if rec.Checksum() != rec.Sum {
+		return st, &CorruptError{Solve: rec.ID, What: "the checksum of its record does not fit its content"}
 	}
-	if err := json.Unmarshal(r.Data, &st); err != nil {
-		return st, &CorruptError{Solve: r.ID, What: "its record: " + err.Error()}
+	if err := json.Unmarshal(rec.Data, &st); err != nil {
+		return st, &CorruptError{Solve: rec.ID, What: "its record: " + err.Error()}
 	}
 	for _, text := range []json.RawMessage{st.Value, st.Bound} {
 		if _, err := ReadAmount(text); err != nil {
-			return st, &CorruptError{Solve: r.ID, What: "its record: " + err.Error()}
+			return st, &CorruptError{Solve: rec.ID, What: "its record: " + err.Error()}
 		}
 	}
 	if st.Cached && st.Result == nil {
-		return st, &CorruptError{Solve: r.ID, What: "its record has no result"}
+		return st, &CorruptError{Solve: rec.ID, What: "its record has no result"}
 	}
 	return st, nil
 }

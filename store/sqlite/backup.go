@@ -12,10 +12,10 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// Backup writes what the data directory holds at this moment to the new file
-// dst, whether a server uses the directory or not, and checks every row of the
-// copy. The error is fs.ErrExist where dst exists, and *store.CorruptError
-// for each damaged session: dst is there then, with the others in it.
+// Backup writes what the data directory holds at this moment to the new file dst, whether
+// or not a server uses the directory, and checks every row of the copy. The error is
+// fs.ErrExist where dst exists, and *store.CorruptError for each damaged session: dst is
+// written in that case, and has the other sessions too.
 func Backup(ctx context.Context, dir, dst string) error {
 	path := filepath.Join(dir, databaseFile)
 	if _, err := os.Lstat(path); err != nil {
@@ -48,9 +48,8 @@ func Backup(ctx context.Context, dir, dst string) error {
 	return errors.Join(publish(part, dst), damage)
 }
 
-// Restore makes the data directory dir of a file that Backup wrote. It checks
-// every row first, and refuses, with fs.ErrExist, a directory that has a
-// database.
+// Restore makes the data directory dir from a file that Backup wrote. It checks every row
+// first, and refuses a directory that has a database with fs.ErrExist.
 func Restore(ctx context.Context, src, dir string) (err error) {
 	if err := makeDir(dir); err != nil {
 		return err
@@ -64,7 +63,7 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 	if _, err := os.Lstat(dst); err == nil {
 		return &fs.PathError{Op: "restore", Path: dst, Err: fs.ErrExist}
 	}
-	// A log that an older database left there would be read as this one's.
+	// SQLite would apply the leftover log of an older database to this one.
 	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
 		if _, err := os.Lstat(dst + suffix); err == nil {
 			return &fs.PathError{Op: "restore", Path: dst + suffix, Err: fs.ErrExist}
@@ -93,9 +92,9 @@ func Restore(ctx context.Context, src, dir string) (err error) {
 	return publish(part, dst)
 }
 
-// Salvage makes the new data directory dir of what can be trusted in src, a
-// damaged data directory or backup, which it leaves as it is. It refuses, with
-// fs.ErrExist, a directory that has a database.
+// Salvage makes the new data directory dir from the parts of src that can be trusted. src
+// is a damaged data directory or backup and is not changed. Salvage refuses a directory
+// that has a database with fs.ErrExist.
 func Salvage(ctx context.Context, src, dir string) (all []store.Salvaged, solves []store.SalvagedSolve, err error) {
 	v, err := OpenView(ctx, src)
 	if err != nil {
@@ -118,7 +117,7 @@ func Salvage(ctx context.Context, src, dir string) (all []store.Salvaged, solves
 	return all, solves, err
 }
 
-// publish gives a finished file its name, durably, and never over another.
+// publish gives a finished file its name, durably, and never replaces another file.
 func publish(part, dst string) error {
 	f, err := os.OpenFile(part, os.O_RDWR, 0)
 	if err != nil {

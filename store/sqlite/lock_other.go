@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// lockDir cannot lock here: two servers on one directory are the operator's to avoid.
+// lockDir cannot lock on this system: the operator must not start two servers on one
+// directory.
 func lockDir(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 }

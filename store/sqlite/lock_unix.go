@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDir makes dir this process's. The lock ends with the process, however
-// that ends.
+// lockDir takes the directory for this process. The lock ends with the process, however
+// the process ends.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

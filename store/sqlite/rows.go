@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// num is the number of a session, or false.
+// num returns the number of a session, or false where there is no such session.
 func (s *Store) num(id string) (int64, bool) {
 	n, ok := s.nums.Load(id)
 	if !ok {
@@ -36,7 +36,7 @@ func (s *Store) Create(ctx context.Context, m store.Meta) error {
 	})
 	if err == nil {
 		s.nums.Store(m.ID, num)
-		s.wrote(len(m.Config))
+		s.countPages(len(m.Config))
 	}
 	return err
 }
@@ -47,7 +47,7 @@ func (s *Store) Sessions(ctx context.Context) ([]store.Meta, error) {
 		"BY key DESC LIMIT 1), 0)")
 }
 
-// sessions lists all, with an expression for the last event.
+// sessions lists all sessions; last is the SQL expression for the last event.
 func (s *Store) sessions(ctx context.Context, last string) ([]store.Meta, error) {
 	rows, err := s.read.QueryContext(ctx,
 		"SELECT id, created_us, config, sum, "+last+" FROM session ORDER BY created_us, id")
@@ -70,8 +70,8 @@ func (s *Store) sessions(ctx context.Context, last string) ([]store.Meta, error)
 	return metas, fault(rows.Err())
 }
 
-// Delete implements store.SessionStore. The session is gone at once, its rows go in
-// pieces that do not hold up others.
+// Delete implements store.SessionStore. The session is deleted at once. Its rows are
+// deleted in small transactions, which hold up other writers only for a moment.
 func (s *Store) Delete(ctx context.Context, id string) error {
 	num, ok := s.num(id)
 	if !ok {
@@ -88,7 +88,7 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	s.nums.Delete(id)
-	// What is left after a failure goes when the next session is deleted.
+	// The next deletion removes what is left after a failure.
 	_ = s.sweep(ctx)
 	return nil
 }
@@ -157,14 +157,14 @@ func (s *Store) Append(ctx context.Context, rows []store.Row) error {
 			if n, err := done.RowsAffected(); err != nil {
 				return err
 			} else if n == 0 {
-				return store.ErrFence // the log ends elsewhere
+				return store.ErrFence // the row does not begin where the log ends
 			}
 			bytes += len(r.Data)
 		}
 		return nil
 	})
 	if err == nil {
-		s.wrote(bytes)
+		s.countPages(bytes)
 	}
 	return err
 }
@@ -196,7 +196,7 @@ func (s *Store) Rows(ctx context.Context, id string, seq int64, bytes int) ([]st
 		copy(r.Prev[:], prev)
 		copy(r.Sum[:], sum)
 		if len(out) == 0 && r.Last < seq && r.First <= seq {
-			continue // the row before the one wanted
+			continue // this row ends before seq
 		}
 		out = append(out, r)
 		size += len(r.Data)
@@ -224,7 +224,7 @@ func (s *Store) SaveSnapshot(ctx context.Context, snap store.Snapshot) error {
 		return err
 	})
 	if err == nil {
-		s.wrote(len(snap.State))
+		s.countPages(len(snap.State))
 	}
 	return err
 }

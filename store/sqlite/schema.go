@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// migrations make the schema, one version after the other. What was released
-// is never changed: what it lacks goes into the next one.
+// migrations make the schema, one version after the other. A released migration is never
+// changed: a change of the schema is a further migration.
 var migrations = []string{
 	`CREATE TABLE session (
 		num        INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again
@@ -69,7 +69,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	if version > len(migrations) {
-		return known(version)
+		return checkVersion(version)
 	}
 	for ; version < len(migrations); version++ {
 		tx, err := db.BeginTx(ctx, nil)
@@ -97,8 +97,8 @@ func schemaVersion(ctx context.Context, db *sql.DB) (version int, err error) {
 	return version, err
 }
 
-// known says whether this program reads a schema as it is.
-func known(version int) error {
+// checkVersion returns an error where this program cannot read a schema of this version.
+func checkVersion(version int) error {
 	switch {
 	case version > len(migrations):
 		return fmt.Errorf("sqlite: it has schema version %d, this program knows %d: use a newer one", version,

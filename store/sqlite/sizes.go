@@ -2,8 +2,8 @@ package sqlite
 
 import "context"
 
-// Sizes implements store.SessionStore. It reads the whole tree of the log, but not
-// the pages that rows run over to: SQLite knows the length of a row without.
+// Sizes implements store.SessionStore. It reads the whole tree of the log, but no
+// overflow pages, since SQLite knows the length of a row without them.
 func (s *Store) Sizes(ctx context.Context) (map[string]int64, error) {
 	rows, err := s.read.QueryContext(ctx,
 		"SELECT id, sum(length(data)) FROM log JOIN session ON num = key >> 40 GROUP BY num")

@@ -9,11 +9,12 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// chunkBits are the bits of a key of solve_chunk that number the chunk; the
-// blob stands above them. Events of solves are numbered as those of sessions.
+// chunkBits is the number of low bits of a key of solve_chunk that number the chunk; the
+// high bits are the blob. Keys of solve_event use seqBits, as the keys of log do.
 const chunkBits = 24
 
-// sweepChunks is how many chunks go in one transaction, which others wait for.
+// sweepChunks is how many chunks are deleted in one transaction, for which other writers
+// wait.
 const sweepChunks = 16
 
 var _ store.SolveStore = (*Store)(nil)
@@ -21,7 +22,7 @@ var _ store.SolveStore = (*Store)(nil)
 // Durable implements store.SolveStore.
 func (*Store) Durable() bool { return true }
 
-// Statements of the writer, each prepared once a transaction.
+// Statements of the writer. Each is prepared once a transaction.
 const (
 	putSolve = "INSERT INTO solve (num, id, sum, data) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (num) DO UPDATE SET " +
 		"sum = ?3, data = ?4"
@@ -41,7 +42,7 @@ func (s *Store) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 	defer s.mu.Unlock()
 	bytes := 0
 	err := s.inTxLocked(ctx, func(tx *sql.Tx) error {
-		prepared := map[string]*sql.Stmt{} // they end with the transaction
+		prepared := map[string]*sql.Stmt{} // closed by the end of the transaction
 		exec := func(text string, args ...any) (err error) {
 			stmt := prepared[text]
 			if stmt == nil {
@@ -66,24 +67,24 @@ func (s *Store) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 			return err
 		}
 		for i := range b.Put {
-			r := &b.Put[i]
-			if r.Num < 1 || r.Num > maxSessions {
-				return fmt.Errorf("sqlite: solve %d is out of range", r.Num)
+			rec := &b.Put[i]
+			if rec.Num < 1 || rec.Num > maxSessions {
+				return fmt.Errorf("sqlite: solve %d is out of range", rec.Num)
 			}
-			if err := exec(putSolve, r.Num, r.ID, r.Sum[:], r.Data); err != nil {
+			if err := exec(putSolve, rec.Num, rec.ID, rec.Sum[:], rec.Data); err != nil {
 				return err
 			}
-			bytes += len(r.Data)
+			bytes += len(rec.Data)
 		}
 		for i := range b.Events {
-			r := &b.Events[i]
-			if r.First < 1 || r.Last > maxSeq {
-				return fmt.Errorf("sqlite: event %d is out of range", r.Last)
+			row := &b.Events[i]
+			if row.First < 1 || row.Last > maxSeq {
+				return fmt.Errorf("sqlite: event %d is out of range", row.Last)
 			}
-			if err := exec(putRow, r.Num<<seqBits|r.First, r.Last, r.Sum[:], r.Data); err != nil {
+			if err := exec(putRow, row.Num<<seqBits|row.First, row.Last, row.Sum[:], row.Data); err != nil {
 				return err
 			}
-			bytes += len(r.Data)
+			bytes += len(row.Data)
 		}
 		for i := range b.Chunks {
 			c := &b.Chunks[i]
@@ -98,7 +99,7 @@ func (s *Store) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 		return nil
 	})
 	if err == nil {
-		s.wrote(bytes)
+		s.countPages(bytes)
 	}
 	return err
 }
@@ -144,13 +145,13 @@ func (s *Store) Solves(ctx context.Context) ([]store.SolveRecord, error) {
 	defer rows.Close()
 	var all []store.SolveRecord
 	for rows.Next() {
-		var r store.SolveRecord
+		var rec store.SolveRecord
 		var sum []byte
-		if err := rows.Scan(&r.Num, &r.ID, &sum, &r.Data); err != nil {
+		if err := rows.Scan(&rec.Num, &rec.ID, &sum, &rec.Data); err != nil {
 			return nil, fault(err)
 		}
-		copy(r.Sum[:], sum)
-		all = append(all, r)
+		copy(rec.Sum[:], sum)
+		all = append(all, rec)
 	}
 	return all, fault(rows.Err())
 }
@@ -169,19 +170,19 @@ func (s *Store) SolveEvents(ctx context.Context, num, seq int64, bytes int) ([]s
 	defer rows.Close()
 	var out []store.SolveRow
 	for size := 0; (len(out) == 0 || size < bytes) && rows.Next(); {
-		r := store.SolveRow{Num: num}
+		row := store.SolveRow{Num: num}
 		var key int64
 		var sum []byte
-		if err := rows.Scan(&key, &r.Last, &sum, &r.Data); err != nil {
+		if err := rows.Scan(&key, &row.Last, &sum, &row.Data); err != nil {
 			return nil, fault(err)
 		}
-		r.First = key - low
-		copy(r.Sum[:], sum)
-		if len(out) == 0 && r.Last < seq && r.First <= seq {
-			continue // the row before the one wanted
+		row.First = key - low
+		copy(row.Sum[:], sum)
+		if len(out) == 0 && row.Last < seq && row.First <= seq {
+			continue // this row ends before seq
 		}
-		out = append(out, r)
-		size += len(r.Data)
+		out = append(out, row)
+		size += len(row.Data)
 	}
 	return out, fault(rows.Err())
 }

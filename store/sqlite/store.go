@@ -1,5 +1,5 @@
-// Package sqlite keeps solves and the logs of sessions in one SQLite database in
-// a data directory: write-ahead log, an fsync a commit, one writer.
+// Package sqlite keeps solves and the logs of sessions in one SQLite database in a data
+// directory. The database has a write-ahead log, one writer, and one fsync a commit.
 package sqlite
 
 import (
@@ -20,24 +20,25 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// Names of files in the data directory. SQLite adds -wal and -shm to the first.
+// Names of files in the data directory. SQLite adds files with the suffixes -wal and -shm
+// to the first.
 const (
 	databaseFile = "hare.db"
 	lockFile     = "lock"
-	cleanFile    = "clean" // is there from a clean end, after which all pages were sound, to the next start
+	cleanFile    = "clean" // exists after a clean end, when all pages were sound, until the next start
 )
 
-// seqBits are the bits of a key of the log that number the event; the session
-// stands above them. One key in one tree makes one page written a commit,
-// where an index beside the table would make two.
+// seqBits is the number of low bits of a key of log that number the event; the high bits
+// are the session. With one key in one tree a commit writes one page, where an index
+// beside the table would make it two.
 const (
 	seqBits     = 40
 	maxSeq      = 1<<seqBits - 1
 	maxSessions = 1<<(63-seqBits) - 1
 )
 
-// walPages is when the log is copied into the database in the background, and
-// walMost when writing waits for that, which lets the log begin anew.
+// The write-ahead log is copied into the database in the background after walPages pages.
+// After walMost pages, writing waits for the copy, so that the log can begin anew.
 const (
 	walPages = 1000
 	walMost  = 16_000
@@ -51,25 +52,25 @@ type Store struct {
 	nums sync.Map // id to session.num
 
 	mu      sync.Mutex // one writer at a time
-	write   *sql.DB    // of one connection
-	pages   int        // about how many were written since the last checkpoint
-	maxSize int        // pages of the database; for tests of a full disk
+	write   *sql.DB    // a pool of one connection
+	pages   int        // approximate number of pages written since the last checkpoint
+	maxSize int        // greatest size of the database in pages; for tests of a full disk
 
 	checked chan struct{} // closed when all pages were checked
-	damage  error         // what that found; set before checked is closed
+	damage  error         // the outcome of that check; set before checked is closed
 
-	signal chan struct{} // asks for a checkpoint
+	signal chan struct{} // asks for a checkpoint of the write-ahead log
 	ended  chan struct{}
-	stop   context.CancelFunc // ends the sweeping that began with Open
+	stop   context.CancelFunc // ends the sweep that began with Open
 	swept  chan struct{}
 }
 
 var _ store.SessionStore = (*Store)(nil)
 
-// Open opens or creates the database in dir, for this process alone. What is
-// damaged is *store.CorruptError. After a clean end it does not wait for the
-// check of all pages, which takes a minute where a few GB come from the disk:
-// Damage does, and once it has found something nothing more is written.
+// Open opens or creates the database in dir, for this process alone. Damage gives
+// *store.CorruptError. After a clean end, Open does not wait for the check of all pages,
+// which takes a minute where a few GB come from the disk. Damage waits for that check;
+// once the check has found damage, nothing more is written.
 func Open(ctx context.Context, dir string) (_ *Store, err error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
@@ -88,19 +89,19 @@ func Open(ctx context.Context, dir string) (_ *Store, err error) {
 		return nil, fault(err)
 	}
 	go s.checkpoints()
-	// What a server that was killed had not removed yet.
+	// A server that was killed may have left rows of deleted sessions.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	go func() {
 		defer close(s.swept)
 		if s.inspect(background) == nil {
-			_ = s.sweep(background) // again with the next deletion
+			_ = s.sweep(background) // after a failure, the next deletion sweeps again
 		}
 	}()
 	return s, nil
 }
 
-// inspect checks all pages, if Open has not.
+// inspect checks all pages, where Open has not.
 func (s *Store) inspect(ctx context.Context) error {
 	if done, _ := s.inspected(); done {
 		return nil
@@ -113,9 +114,9 @@ func (s *Store) inspect(ctx context.Context) error {
 	return err
 }
 
-// Damage waits until all pages were checked and says what was found, as
-// *store.CorruptError, or what kept it from that; or it returns the error of
-// ctx.
+// Damage waits until all pages were checked and returns the outcome: nil,
+// *store.CorruptError, or the error that kept the check from its end. It returns the
+// error of ctx where ctx ends first.
 func (s *Store) Damage(ctx context.Context) error {
 	select {
 	case <-s.checked:
@@ -125,7 +126,7 @@ func (s *Store) Damage(ctx context.Context) error {
 	}
 }
 
-// inspected says that all pages were checked, and what was found.
+// inspected says whether all pages were checked, and with which outcome.
 func (s *Store) inspected() (bool, error) {
 	select {
 	case <-s.checked:
@@ -135,7 +136,7 @@ func (s *Store) inspected() (bool, error) {
 	}
 }
 
-// makeDir makes a directory whose name survives a crash.
+// makeDir makes a directory and syncs its parent, so that the name survives a crash.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -150,7 +151,8 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if s.write, err = s.connect(); err != nil {
 		return err
 	}
-	// The mark goes first, and durably so below: it is of the last end alone.
+	// The mark of a clean end is removed first, and durably by the sync below: a mark is
+	// only valid for the last end.
 	if err := os.Remove(filepath.Join(s.dir, cleanFile)); errors.Is(err, fs.ErrNotExist) {
 		if err := check(ctx, s.write); err != nil {
 			return err
@@ -165,8 +167,8 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := migrate(ctx, s.write); err != nil {
 		return err
 	}
-	// What a killed process had written, but not synced, was found in the log
-	// and will be shown: it has to be durable first.
+	// Rows that a killed process wrote but did not sync are in the write-ahead log. The
+	// checkpoint makes them durable before anyone sees them.
 	if _, err := s.write.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 		return err
 	}
@@ -179,11 +181,11 @@ func (s *Store) open(ctx context.Context) (err error) {
 	}
 	s.read.SetMaxOpenConns(8)
 	s.read.SetMaxIdleConns(8)
-	return s.number(ctx)
+	return s.loadNumbers(ctx)
 }
 
-// number learns the numbers of the sessions.
-func (s *Store) number(ctx context.Context) error {
+// loadNumbers reads the numbers of the sessions.
+func (s *Store) loadNumbers(ctx context.Context) error {
 	rows, err := s.read.QueryContext(ctx, "SELECT num, id FROM session")
 	if err != nil {
 		return err
@@ -214,7 +216,7 @@ func (s *Store) connect() (*sql.DB, error) {
 	return db, nil
 }
 
-// dsn names a file, whatever characters its path has.
+// dsn returns the data source name of a file, whatever characters its path has.
 func dsn(path string, pragmas ...string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -226,7 +228,7 @@ func dsn(path string, pragmas ...string) string {
 	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: q.Encode()}).String()
 }
 
-// check is SQLite's own check of all pages.
+// check runs SQLite's own check of all pages.
 func check(ctx context.Context, db *sql.DB) error {
 	var what string
 	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&what); err != nil {
@@ -247,7 +249,7 @@ func (s *Store) inTx(ctx context.Context, f func(tx *sql.Tx) error) error {
 
 func (s *Store) inTxLocked(ctx context.Context, f func(tx *sql.Tx) error) error {
 	if _, err := s.inspected(); errors.As(err, new(*store.CorruptError)) {
-		return err // writing would spread it
+		return err // writing would spread the damage
 	}
 	if s.write == nil {
 		db, err := s.connect()
@@ -265,14 +267,14 @@ func (s *Store) inTxLocked(ctx context.Context, f func(tx *sql.Tx) error) error 
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrNoSession) {
-		// Whatever state the failure left the connection in ends with it.
+		// The connection may be in any state after a failure: it is replaced.
 		_ = s.write.Close()
 		s.write = nil
 	}
 	return fault(err)
 }
 
-// fault says what an error of SQLite means to the service.
+// fault maps an error of SQLite to an error of package store.
 func fault(err error) error {
 	var e *msqlite.Error
 	if !errors.As(err, &e) {
@@ -288,8 +290,8 @@ func fault(err error) error {
 	return err
 }
 
-// checkpoints copies the write-ahead log into the database while commits go
-// on. Only when it never catches up does it hold them up, for a moment.
+// checkpoints copies the write-ahead log into the database while commits go on. Writers
+// only wait, for a moment, where the copy never catches up.
 func (s *Store) checkpoints() {
 	defer close(s.ended)
 	db, err := sql.Open("sqlite", dsn(filepath.Join(s.dir, databaseFile), "busy_timeout(1000)", "synchronous(FULL)"))
@@ -299,8 +301,8 @@ func (s *Store) checkpoints() {
 	defer db.Close()
 	db.SetMaxOpenConns(1)
 	for range s.signal {
-		// An error here is met again by a commit, which reports it. While pages
-		// are checked, which reads one moment, the log cannot begin anew.
+		// A commit meets an error of a checkpoint again, and reports it. The check of all
+		// pages reads a snapshot, during which the log cannot begin anew.
 		var busy, log, done int
 		inspected, _ := s.inspected()
 		if db.QueryRow("PRAGMA wal_checkpoint(PASSIVE)").Scan(&busy, &log, &done) == nil && log > walMost &&
@@ -312,8 +314,8 @@ func (s *Store) checkpoints() {
 	}
 }
 
-// wrote counts what goes into the write-ahead log, with the lock held.
-func (s *Store) wrote(bytes int) {
+// countPages counts what is written to the write-ahead log. The lock must be held.
+func (s *Store) countPages(bytes int) {
 	s.pages += 1 + bytes/4096
 	if s.pages >= walPages {
 		s.pages = 0
@@ -334,7 +336,7 @@ func (s *Store) Close() error {
 	return s.closeFiles(done && damage == nil)
 }
 
-// closeFiles closes what is open, and marks the end as a clean one.
+// closeFiles closes the connections and the lock, and marks a clean end.
 func (s *Store) closeFiles(clean bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,7 +349,7 @@ func (s *Store) closeFiles(clean bool) error {
 		s.write = nil
 	}
 	if clean && errors.Join(errs...) == nil {
-		// Without the mark the next start takes longer, no more.
+		// A lost mark only makes the next start take longer.
 		_ = os.WriteFile(filepath.Join(s.dir, cleanFile), nil, 0o600)
 	}
 	errs = append(errs, s.lock.Close())

@@ -10,10 +10,10 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// View is what a data directory or a backup holds at one moment, to be read
-// only. It takes no lock, so that a server may go on meanwhile.
+// View is a read-only view of a data directory or a backup at one moment. It takes no
+// lock: a server may go on meanwhile.
 type View struct {
-	s    Store // its reading half
+	s    Store // only the reading half is used
 	path string
 }
 
@@ -22,8 +22,8 @@ var (
 	_ store.SolveReader   = (*View)(nil)
 )
 
-// OpenView opens a data directory, or a file that Backup wrote. What is neither
-// is *store.CorruptError; nothing is checked but that.
+// OpenView opens a data directory, or a file that Backup wrote. Any other file gives
+// *store.CorruptError. OpenView makes no further checks.
 func OpenView(ctx context.Context, path string) (_ *View, err error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -42,7 +42,7 @@ func OpenView(ctx context.Context, path string) (_ *View, err error) {
 			_ = v.s.read.Close()
 		}
 	}()
-	// One connection, and one transaction on it to the end: it sees one moment.
+	// One connection with one open transaction sees the database at one moment.
 	v.s.read.SetMaxOpenConns(1)
 	if _, err := v.s.read.ExecContext(ctx, "BEGIN"); err != nil {
 		return nil, fault(err)
@@ -51,18 +51,18 @@ func OpenView(ctx context.Context, path string) (_ *View, err error) {
 	if err != nil {
 		return nil, &store.CorruptError{What: path + " is no data directory and no backup of Hare: " + err.Error()}
 	}
-	if err := known(version); err != nil {
+	if err := checkVersion(version); err != nil {
 		return nil, err
 	}
-	return v, fault(v.s.number(ctx))
+	return v, fault(v.s.loadNumbers(ctx))
 }
 
-// Structure is SQLite's own check of all pages: *store.CorruptError where one
-// is damaged, be it in use or not.
+// Structure runs SQLite's own check of all pages. A damaged page gives
+// *store.CorruptError, also where the page is not in use.
 func (v *View) Structure(ctx context.Context) error { return fault(check(ctx, v.s.read)) }
 
-// Check reads every row of every session, and all of every solve. The damage
-// joins a *store.CorruptError for each that has some.
+// Check reads every row of every session and every solve. damage joins a
+// *store.CorruptError for each damaged session and solve.
 func (v *View) Check(ctx context.Context) (damage, err error) {
 	metas, err := v.Sessions(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (v *View) Check(ctx context.Context) (damage, err error) {
 	return errors.Join(bad...), nil
 }
 
-// Bytes is the size of the database and of its log.
+// Bytes returns the size of the database with its write-ahead log.
 func (v *View) Bytes() (n int64) {
 	for _, path := range []string{v.path, v.path + "-wal"} {
 		if info, err := os.Stat(path); err == nil {
@@ -101,7 +101,7 @@ func (v *View) Bytes() (n int64) {
 }
 
 // Sessions implements store.SessionReader. Where the ends of logs cannot be read,
-// it leaves Meta.Last at 0.
+// Meta.Last is 0.
 func (v *View) Sessions(ctx context.Context) ([]store.Meta, error) {
 	metas, err := v.s.Sessions(ctx)
 	if errors.As(err, new(*store.CorruptError)) {

@@ -1,4 +1,5 @@
-// Package storetest is the suite that any store must pass.
+// Package storetest is the test suite for implementations of store.SessionStore and
+// store.SolveStore.
 package storetest
 
 import (
@@ -11,8 +12,8 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// Sessions holds a store of sessions, which must be empty, to what
-// store.SessionStore promises. It does not close the store.
+// Sessions tests an empty store of sessions against the promises of store.SessionStore.
+// It does not close the store.
 func Sessions(t *testing.T, s store.SessionStore) {
 	t.Helper()
 	ctx := t.Context()
@@ -55,7 +56,7 @@ func row(id string, first, last int64) store.Row {
 	return r
 }
 
-// rows reads from any event on, as many rows as are asked for and one at least.
+// rows tests reading from any event, with any limit of bytes.
 func rows(t *testing.T, s store.SessionStore) {
 	t.Helper()
 	for _, c := range []struct {
@@ -85,7 +86,8 @@ func rows(t *testing.T, s store.SessionStore) {
 	}
 }
 
-// fence appends what does not continue the log of b: none of it may stand.
+// fence appends rows that do not continue the log of b. The store must refuse all of
+// them.
 func fence(t *testing.T, s store.SessionStore) {
 	t.Helper()
 	ctx := t.Context()
@@ -108,7 +110,7 @@ func fence(t *testing.T, s store.SessionStore) {
 	}
 }
 
-// snapshots keeps the last two and the one at seq 0.
+// snapshots tests that the last two snapshots and the one at seq 0 are kept.
 func snapshots(t *testing.T, s store.SessionStore) {
 	t.Helper()
 	ctx := t.Context()
@@ -134,7 +136,7 @@ func snapshots(t *testing.T, s store.SessionStore) {
 	}
 }
 
-// remove deletes b: nothing of it is left, and nothing can be added.
+// remove deletes b. Nothing of b may be left, and nothing can be added to b.
 func remove(t *testing.T, s store.SessionStore) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -13,9 +13,9 @@ func rowOf(num, first, last int64) store.SolveRow {
 		Sum: store.Sum{1, byte(first)}}
 }
 
-// Solves holds a store of solves to what store.SolveStore promises. Open opens
-// the store, which must be empty the first time, and shut ends its use: a store
-// that is opened again has what it had before.
+// Solves tests a store of solves against the promises of store.SolveStore. open opens the
+// store, which must be empty the first time, and shut ends its use. A store that is
+// opened again must have the data that it had before.
 func Solves(t *testing.T, open func(t *testing.T) (s store.SolveStore, shut func())) {
 	t.Helper()
 	ctx := t.Context()
@@ -56,12 +56,12 @@ func Solves(t *testing.T, open func(t *testing.T) (s store.SolveStore, shut func
 			{7, 1 << 20, []int64{5}}, {10, 1, nil}} {
 			rows, err := s.SolveEvents(ctx, 1, c.seq, c.bytes)
 			var got []int64
-			for _, r := range rows {
-				if want := rowOf(1, r.First, r.Last); r.Sum != want.Sum || !bytes.Equal(r.Data, want.Data) ||
-					r.Num != 1 {
-					t.Error(r)
+			for _, row := range rows {
+				if want := rowOf(1, row.First, row.Last); row.Sum != want.Sum || !bytes.Equal(row.Data, want.Data) ||
+					row.Num != 1 {
+					t.Error(row)
 				}
-				got = append(got, r.First)
+				got = append(got, row.First)
 			}
 			if err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("from %d: %v %v", c.seq, got, err)
