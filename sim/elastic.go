@@ -11,11 +11,11 @@ import (
 type ElasticConfig struct {
 	// IntervalS is how often the policy is asked, in seconds; zero means 60.
 	IntervalS int64
-	// RestartS is lost after every change of a job's GPUs, in seconds; zero
-	// means 30, negative none.
+	// RestartS is the time that a job loses after every change of its GPUs, in
+	// seconds; zero means 30, negative none.
 	RestartS int64
-	// Interference slows a job that spans nodes by that fraction while it shares
-	// one of them with another that does; at least 0 and less than 1.
+	// Interference is the fraction by which a job that spans nodes is slowed while it
+	// shares one of them with another job that spans nodes; at least 0, less than 1.
 	Interference float64
 	// First and Last are the numbers of the jobs that count, by arrival from 0:
 	// the run ends when all of them have. Last zero means all jobs, and
@@ -25,22 +25,22 @@ type ElasticConfig struct {
 	Progress func(LeaseProgress)
 }
 
-// ElasticCluster is nodes of GPUs of one type.
+// ElasticCluster is a list of nodes with GPUs of one type.
 type ElasticCluster struct {
 	GPUType string
-	Nodes   []int // GPUs of each, ≥ 1
+	Nodes   []int // number of GPUs of each node, ≥ 1
 }
 
 // RunElastic plays jobs, in the order of their arrival, to a policy that may
-// change the number and place of their GPUs at fixed intervals. name is for
+// change the number and place of their GPUs at fixed intervals. name is used in
 // messages.
 //
 // The mechanism is that of Pollux's simulator (OSDI 2021; petuum/adaptdl, branch
-// osdi21-artifact, commit c793c70) [V]. Jobs that have come and not ended are
-// shown to the policy at the end of every interval. One whose GPUs change, in
-// number, place or order of nodes, stands still for RestartS and goes on where
-// it was; the rest of a restart that an interval cuts off is done in the next
-// one in which the job holds GPUs. It then makes progress of
+// osdi21-artifact, commit c793c70) [V]. The policy sees the jobs that have arrived
+// and not ended at the end of every interval. A job whose GPUs change, in number,
+// place or order of nodes, stands still for RestartS and goes on where it was; the
+// rest of a restart that an interval cuts off is done in the next interval in which
+// the job holds GPUs. The job then makes progress of
 //
 //	gain(batch, epoch) / (passes × (step − sync) + sync)
 //
@@ -49,9 +49,9 @@ type ElasticCluster struct {
 // whole seconds, halves to even. A job that ends leaves its GPUs idle for the
 // rest of the interval.
 //
-// Where no job is there, time goes on to the next interval in which one is, and
-// the policy is not asked. Errors are *AllocationError, ErrStalled, those of the
-// policy, of the measurements and of ctx. An interval is O(jobs that are there +
+// While no job is in the system, time jumps to the next interval in which one is, and
+// the policy is not asked. Errors are *AllocationError, ErrStalled, and the errors of
+// the policy, of the measurements and of ctx. An interval costs O(jobs in the system +
 // nodes) and the policy's work; memory is proportional to jobs and nodes.
 func RunElastic(ctx context.Context, name string, cluster ElasticCluster, jobs []ElasticJob, policy ElasticPolicy,
 	cfg ElasticConfig) (*ElasticOutcome, error) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// elasticEngine is the cluster between two intervals.
+// elasticEngine is the state of the cluster between two intervals.
 type elasticEngine struct {
 	name    string
 	cluster ElasticCluster
@@ -17,15 +17,15 @@ type elasticEngine struct {
 	policy  ElasticPolicy
 
 	nowS          int64
-	intervals     int64 // in which jobs were there
+	intervals     int64 // intervals in which jobs were in the system
 	arrived       int
-	counted, left int // jobs of the window; of them not ended
+	counted, left int // jobs of the window, and those of them that have not ended
 	jobs          []elasticJobState
-	present       []int32 // jobs that came and have not ended, by number
-	spanning      []int   // jobs on more than one node, by node
-	used          []int   // GPUs given out, by node
+	present       []int32 // jobs that have arrived and not ended, by number
+	spanning      []int   // by node, the jobs on it that span nodes
+	used          []int   // by node, the GPUs that are allocated
 	state         ElasticState
-	busyS, lostS  float64 // GPU-seconds held, and of them in restarts
+	busyS, lostS  float64 // GPU-seconds held, and those of them spent in restarts
 	moves, stops  int64
 }
 
@@ -33,16 +33,16 @@ type elasticEngine struct {
 type elasticJobState struct {
 	held        []NodeGPUs
 	gpus        int
-	restartS    int64 // still to stand still
+	restartS    int64 // what is left of the restart
 	stepS       float64
-	batch       int // of a step as it is dealt out
+	batch       int // samples of a step, as split over the GPUs
 	progress    float64
 	epoch       int
 	gain        float64
-	endProgress float64 // of the epoch
-	known       bool    // both are of this batch and epoch
+	endProgress float64 // progress at which the epoch ends
+	known       bool    // whether gain and endProgress are of this batch and epoch
 	startS      int64
-	endS        int64 // below 0: not yet
+	endS        int64 // below 0: the job has not ended
 	restarts    int64
 	preemptions int64
 }
@@ -62,11 +62,11 @@ func newElasticEngine(name string, cluster ElasticCluster, jobs []ElasticJob, po
 	return e
 }
 
-// interval runs jobs to the end of the interval, and lets the policy choose for
-// the next one.
+// interval runs the jobs to the end of the interval, and asks the policy for the
+// allocation of the next interval.
 func (ee *elasticEngine) interval(ctx context.Context) error {
 	if len(ee.present) == 0 && ee.arrived < len(ee.specs) {
-		// No need to stop before the last end of an interval at which nobody is there.
+		// Time jumps to the last end of an interval before the next arrival.
 		if n := int64(math.Ceil(ee.specs[ee.arrived].ArrivalS))/ee.cfg.IntervalS - 1; n*ee.cfg.IntervalS > ee.nowS {
 			ee.nowS = n * ee.cfg.IntervalS
 		}
@@ -92,7 +92,7 @@ func (ee *elasticEngine) interval(ctx context.Context) error {
 	return ee.allocate(ctx)
 }
 
-// run is what a job does in an interval.
+// run advances a job by one interval.
 func (ee *elasticEngine) run(i int32) error {
 	j, spec := &ee.jobs[i], &ee.specs[i]
 	if j.gpus == 0 {
@@ -118,7 +118,8 @@ func (ee *elasticEngine) run(i int32) error {
 		}
 		speed := j.gain / j.stepS * slow
 		if !(speed > 0) { // also NaN
-			return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: its measurements give no progress", spec.ID, ee.nowS, j.epoch, j.batch)
+			return fmt.Errorf("sim: job %.60q at %d s, epoch %d with batches of %d: its measurements give no "+
+				"progress", spec.ID, ee.nowS, j.epoch, j.batch)
 		}
 		if reached := j.progress + float64(speed*float64(leftS)); reached < j.endProgress {
 			j.progress = reached
@@ -144,12 +145,13 @@ func (ee *elasticEngine) run(i int32) error {
 	return nil
 }
 
-// disturbed says that the job spans nodes and shares one with another that does.
+// disturbed says whether the job spans nodes and shares one with another job that
+// spans nodes.
 func (ee *elasticEngine) disturbed(j *elasticJobState) bool {
 	return len(j.held) > 1 && slices.ContainsFunc(j.held, func(h NodeGPUs) bool { return ee.spanning[h.Node] > 1 })
 }
 
-// allocate asks the policy and moves jobs.
+// allocate asks the policy and moves the jobs whose GPUs change.
 func (ee *elasticEngine) allocate(ctx context.Context) error {
 	ee.state.NowS = float64(ee.nowS)
 	ee.state.Jobs = ee.state.Jobs[:0]
@@ -188,7 +190,7 @@ func (ee *elasticEngine) allocate(ctx context.Context) error {
 	return nil
 }
 
-// count adds up what is given out, and refuses what is not there.
+// count adds up the allocated GPUs, and refuses an allocation that is not possible.
 func (ee *elasticEngine) count(i int32, held []NodeGPUs) error {
 	for n, h := range held {
 		reason := ""
@@ -214,7 +216,7 @@ func (ee *elasticEngine) count(i int32, held []NodeGPUs) error {
 	return nil
 }
 
-// move gives a job other GPUs than it holds, or none.
+// move gives a job GPUs that differ from those that it holds, or none.
 func (ee *elasticEngine) move(i int32, held []NodeGPUs) error {
 	j, spec := &ee.jobs[i], &ee.specs[i]
 	if j.gpus > 0 {

@@ -7,37 +7,37 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// ElasticOutcome is what came of a run of RunElastic. Means are over the jobs of
-// the window; 0 without any.
+// ElasticOutcome is the result of RunElastic. Means are over the jobs of the window
+// and 0 where the window has none.
 type ElasticOutcome struct {
 	Counted          int
 	MeanJCTS         float64 // mean of end − arrival
-	WeightedJCTS     float64 // the same, weighted
-	P50S, P90S, P99S float64 // of end − arrival, nearest rank
-	MeanWaitS        float64 // first GPUs − arrival
+	WeightedJCTS     float64 // weighted mean of end − arrival
+	P50S, P90S, P99S float64 // percentiles of end − arrival, by nearest rank
+	MeanWaitS        float64 // mean of first allocation − arrival
 	// MakespanS is the last end of a job of the window, TotalS the end of the
-	// interval in which it was.
+	// interval that contains MakespanS.
 	MakespanS, TotalS float64
-	// Utilization is GPU-seconds held by jobs that had not ended over those there
-	// were up to TotalS, restarts included.
+	// Utilization is the GPU-seconds that jobs held before they ended, restarts
+	// included, over the GPU-seconds of the cluster up to TotalS.
 	Utilization float64
-	Intervals   int64 // in which the policy was asked
-	// Starts are grants of GPUs that a job did not hold just so before; each costs
-	// a restart. Preemptions are jobs that held GPUs and lost or changed them.
+	Intervals   int64 // intervals in which the policy was asked
+	// Starts counts allocations that differ from what the job held before; each costs a
+	// restart. Preemptions counts how often a job that held GPUs lost or changed them.
 	Starts, Preemptions int64
 	LostS               float64 // GPU-seconds held in restarts
 	Jobs                []ElasticRecord
 
-	first, last int // job numbers that count
+	first, last int // first and last number of the jobs that count
 }
 
-// ElasticRecord is one job of a run, by number. EndS is below 0 where the job
-// had not ended when the run did, StartS where it had held nothing.
+// ElasticRecord is one job of a run. EndS is below 0 where the job had not ended when
+// the run ended, StartS where the job had never held a GPU.
 type ElasticRecord struct {
 	ID                     string
 	ArrivalS, StartS, EndS float64
-	Epochs                 int   // that it finished
-	Restarts               int64 // grants of other GPUs, after the first
+	Epochs                 int   // epochs that the job finished
+	Restarts               int64 // changes of GPUs after the first allocation
 	Preemptions            int64
 }
 
@@ -76,10 +76,10 @@ func (ee *elasticEngine) outcome() *ElasticOutcome {
 	return o
 }
 
-// Metrics computes the figures of a run of jobs on c. A job's least time is that
-// at the best of all widths up to MaxGPUs or what it asks for, on as few nodes as
-// can be, its work the least GPU-seconds of a width; both without restarts.
-// Widths that were not measured are passed over. O(jobs log jobs), and for each
+// Metrics computes the figures of a run of jobs on c. A job's least time is its time
+// at the best width up to the greater of MaxGPUs and GPUs, on as few nodes as
+// possible; its work is the least GPU-seconds of any width. Both leave restarts out.
+// Widths that were not measured are skipped. The cost is O(jobs log jobs), and for each
 // training and batch O(GPUs × epochs) and the look-up of step times.
 func (eo *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics {
 	x := &Metrics{
@@ -121,7 +121,7 @@ func (eo *ElasticOutcome) Metrics(c ElasticCluster, jobs []ElasticJob) *Metrics 
 	return x
 }
 
-// leastTimes are a job's least time and least GPU-seconds on up to so many GPUs.
+// leastTimes returns a job's least time and least GPU-seconds on up to gpus GPUs.
 func leastTimes(j *ElasticJob, gpus, perNode int) [2]float64 {
 	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for n := 1; n <= gpus; n++ {

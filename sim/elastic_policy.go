@@ -2,20 +2,20 @@ package sim
 
 import "context"
 
-// This file is the interface of policies that change the widths of gangs: at
-// fixed intervals each job may be given more or fewer GPUs, on other nodes, and
-// goes on from its checkpoint. Its speed follows from where its GPUs are, and
-// how much a step helps from its batch and how far it is.
+// This file is the interface of policies that change the widths of gangs: at fixed
+// intervals each job may get more or fewer GPUs, on other nodes, and goes on from its
+// checkpoint. The time of a step follows from the placement of the GPUs, and the
+// progress of a step from the batch and the epoch.
 
-// ElasticJob is a job of the elastic engine. GPUs are all of one type.
+// ElasticJob is a job of the elastic engine. All GPUs are of one type.
 type ElasticJob struct {
 	ID       string
 	ArrivalS float64
 	Weight   float64 // > 0
-	GPUs     int     // asked for, by those policies that keep to it; ≥ 1
-	MaxGPUs  int     // the most that its batch can be dealt out to; ≥ 1
+	GPUs     int     // number that the job asks for, for policies of fixed width; ≥ 1
+	MaxGPUs  int     // the most GPUs over which the batch can be split; ≥ 1
 	Batch    int     // samples of a step, over all GPUs; ≥ 1
-	Epochs   int     // until it ends; ≥ 1
+	Epochs   int     // number of epochs; ≥ 1
 	Limits   BatchLimits
 	Training Training
 	// Kind names what the job trains.
@@ -24,30 +24,30 @@ type ElasticJob struct {
 
 // BatchLimits bound batches. All are at least 1.
 type BatchLimits struct {
-	Init     int // of a step, where gradients need no accumulation on one GPU
-	Max      int // of a step
-	MaxLocal int // of a pass on one GPU
+	Init     int // largest batch of a step that one GPU does without accumulation
+	Max      int // largest batch of a step
+	MaxLocal int // largest batch of a pass on one GPU
 }
 
-// Training is what was measured of an application.
+// Training holds the measurements of an application.
 type Training interface {
-	// Step is how long a pass of local samples on each GPU takes, with the
-	// exchange of gradients, and how long the exchange alone. placement is the
-	// numbers of GPUs on the job's nodes. The error says that this was not
+	// Step returns how long a pass of local samples on each GPU takes with the exchange
+	// of gradients, and how long the exchange takes alone. placement lists the numbers
+	// of GPUs on the job's nodes. The error says that this placement or batch was not
 	// measured and cannot be interpolated.
 	Step(placement []int, local int) (stepS, syncS float64, err error)
-	// Epoch is what steps of a batch do in an epoch, numbered from 0: how much
-	// progress one makes, in steps of the initial batch; the progress at which the
-	// epoch ends, whatever the batch; and how many steps of this batch end it,
-	// from the start of training.
+	// Epoch returns the effect of steps of a batch in an epoch, numbered from 0: the
+	// progress of one step, in steps of the initial batch; the progress at which the
+	// epoch ends, which does not depend on the batch; and the number of steps of this
+	// batch from the start of training to the end of the epoch.
 	Epoch(batch, epoch int) (gain, endProgress, endSteps float64, err error)
 }
 
-// Split deals a step's batch out to GPUs: local samples of each in each of
-// passes, of which the last also exchanges gradients. It rounds up, so that a
-// step can be a little larger than Batch, but not than Limits.Max. On one GPU a
-// batch beyond Limits.Init takes two passes at least, as there is then no other
-// way to estimate the noise of gradients. Source: Pollux's simulator.
+// Split splits the batch of a step over GPUs: each GPU does local samples in each of
+// the passes, of which the last also exchanges gradients. Split rounds up, so that a
+// step can be a little larger than Batch, but not larger than Limits.Max. On one GPU
+// a batch beyond Limits.Init takes at least two passes, because the noise of gradients
+// could not be estimated otherwise. Source: Pollux's simulator.
 func (ej *ElasticJob) Split(gpus int) (local, passes int) {
 	least := 1
 	if gpus == 1 && ej.Batch > ej.Limits.Init {
@@ -56,7 +56,7 @@ func (ej *ElasticJob) Split(gpus int) (local, passes int) {
 	return ej.SplitPasses(gpus, least)
 }
 
-// SplitPasses is Split with at least so many passes.
+// SplitPasses is Split with at least the given number of passes.
 func (ej *ElasticJob) SplitPasses(gpus, least int) (local, passes int) {
 	local = ceilDiv(ej.Batch, gpus)
 	passes = max(least, ceilDiv(local, ej.Limits.MaxLocal))
@@ -65,29 +65,30 @@ func (ej *ElasticJob) SplitPasses(gpus, least int) (local, passes int) {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// NodeGPUs is how many GPUs of a node, numbered from 0, a job holds.
+// NodeGPUs is the number of GPUs that a job holds on a node. Nodes are numbered from 0.
 type NodeGPUs struct{ Node, GPUs int }
 
-// ElasticView is a job that is there, as a policy sees it.
+// ElasticView is what a policy sees of a job in the system.
 type ElasticView struct {
 	*ElasticJob
-	Number int // by arrival, from 0
-	Epoch  int // that it is in, from 0
-	// Held is what it holds, nil if nothing. A policy that returns the same lets
-	// the job go on; any other order of nodes is a move.
+	Number int // number of the job by arrival, from 0
+	Epoch  int // the current epoch, from 0
+	// Held lists the GPUs that the job holds; nil means none. A policy that returns the
+	// same list lets the job go on; another order of nodes is a move.
 	Held []NodeGPUs
 }
 
-// ElasticState is what a policy decides on. It belongs to the engine and is
-// valid during the call; slices of Held may be kept, and not be written to.
+// ElasticState is what a policy decides on. The state belongs to the engine and is
+// valid during the call. The policy may keep slices of Held but must not write to them.
 type ElasticState struct {
 	NowS  float64
 	Nodes []int // GPUs of each
 	Jobs  []ElasticView
 }
 
-// ElasticPolicy says for each interval which GPUs each of s.Jobs holds; nil is
-// none. No node may be named twice for a job, nor give more GPUs than it has.
+// ElasticPolicy returns for each interval which GPUs each of s.Jobs holds; nil means
+// none. An allocation must not name a node twice for a job, nor give out more GPUs
+// than a node has.
 type ElasticPolicy interface {
 	Allocate(ctx context.Context, s *ElasticState) ([][]NodeGPUs, error)
 }

@@ -15,89 +15,90 @@ const none = int32(-1)
 // maxTasks limits the tasks of a round, whose states are kept one by one.
 const maxTasks = 1 << 24
 
-// engine is the cluster: what runs where, and what will happen next.
+// engine is the state of the cluster with the events that are to come.
 type engine struct {
 	inst   *hare.Instance
 	model  *hare.Model
 	policy online.Policy
 	log    func(wire.Record) error
-	name   string // of the policy
+	name   string // name of the policy
 
 	nowUs      int64
-	seq        int64 // of the last event
+	seq        int64 // number of the last event
 	eventQueue eventQueue
-	stale      int // occurrences in the event queue that are of lost tasks, at most
+	stale      int // upper limit of the occurrences of lost tasks in the event queue
 
 	jobs       []job
-	jobOf      map[string]int32 // those that have arrived and not ended
-	arrivals   []int32          // jobs that are to come, the next one last
+	jobOf      map[string]int32 // the jobs that have arrived and not ended
+	arrivals   []int32          // the jobs that are still to arrive, the next one last
 	unfinished int
-	gpus       []gpu // as Model.GPUs
+	gpus       []gpu // in the order of Model.GPUs
 	gpuOf      map[string]int32
-	running    int // tasks
+	running    int // number of running tasks
 	slots      []running
 	vacant     []int32
-	serial     int64 // of the last task that started
+	serial     int64 // serial number of the last task that started
 	tail       tail
 
 	toWithdraw []place // tasks that the policy must withdraw now
-	withdrawn  int     // of void, which come first in it
-	touched    []int32 // gang and rigid jobs that the answer has started tasks of
+	withdrawn  int     // how many of toWithdraw are withdrawn; these come first
+	touched    []int32 // gang and rigid jobs of which the answer has started tasks
 	failed     int32   // the gang or rigid job whose round must start again now, or none
-	err        error   // of a function of Config
+	err        error   // error of a function of Config
 	events     [1]hare.Event
 	freed      []int32 // GPUs that the event has freed: most likely the next to be named
-	used       int     // of freed, which the answer has named
+	used       int     // how many of freed the answer has named
 	named      int32   // the job that a decision named last
 	lanes      []lane  // by GPU; nil where there will be no schedule
 	totals     totals
 
 	window          Window
-	number          []int32    // by job, where there is a window
-	vary            *variation // or nil
+	number          []int32    // by job, its number by arrival; nil without a window
+	vary            *variation // nil where all times are those of the profiles
 	sources         []source
 	sourcesOut      int
-	idleFaults      int // drawn since a task started
-	fruitlessFaults int // drawn since a task ended
+	idleFaults      int // faults drawn since a task started
+	fruitlessFaults int // faults drawn since a task ended
 }
 
-// job is the state of one job. Tasks of a round are 0 (not started), a slot + 1
-// or ended.
+// job is the state of one job. An element of tasks is 0 for a task that has not
+// started, its slot + 1 while the task runs, and ended afterwards.
 type job struct {
 	round   int64
 	tasks   []int32
 	running int64
 	ended   int64
 	held    []int32 // GPUs of a gang's round or of a rigid job
-	// openedUs is when the round could start: the end of the last one. Rigid jobs
-	// must go on then.
+	// openedUs is when the round could start: the end of the round before. A rigid job
+	// must start its next round at that time.
 	openedUs    int64
 	preemptions int64
-	tries       int64 // of tasks of the round at hand, that failed
-	failures    int64 // of tasks, in all
+	tries       int64 // failed tasks of the current round
+	failures    int64 // failed tasks in all
 	home        int32 // node on which a relaxed round started
-	startUs     int64 // first start of a task that was not lost; −1 before
+	startUs     int64 // first start of a task that was not lost; −1 before it
 	endUs       int64
 	over        bool
-	moved       bool
-	roundKind   int // type of a gang's round
-	batch       int64
+	moved       bool  // whether a rigid job lost a round after its first
+	roundKind   int   // type of the GPUs of a gang's round
+	batch       int64 // number of the event at which the round started
 }
 
 const ended = int32(-1)
 
 // gpu is the state of one GPU.
 type gpu struct {
-	closed bool  // out of its windows of service
-	faults int32 // that keep it out
-	job    int32 // that holds it, or none
-	slot   int32 // the task that computes on it, or none
-	last   int32 // the job that last began on it since it joined, or none
-	done   int32 // the job whose task last ended on it, or none
-	// sinceUs is the start of the last task, or its end where the job keeps the
-	// GPU; heldUs is when it was taken for that, which is before where it switches.
+	closed bool  // whether the time is outside the GPU's windows of service
+	faults int32 // number of faults that keep the GPU out of service
+	job    int32 // the job that holds the GPU, or none
+	slot   int32 // the task that computes on the GPU, or none
+	last   int32 // the job that last began on the GPU since it joined, or none
+	done   int32 // the job whose task last ended on the GPU, or none
+	// sinceUs is the start of the last task, or its end where the job keeps the GPU.
+	// heldUs is when the GPU was taken for that task, which is earlier where the GPU
+	// has to switch between jobs.
 	heldUs, sinceUs int64
-	changedUs       int64 // of closed or faults
+	changedUs       int64 // when closed or faults changed last
 }
 
 // running is a task that has started and not ended.
@@ -107,12 +108,13 @@ type running struct {
 	task   int64
 	gpu    int32
 	fails  bool
-	next   int32 // slot of the task of its gang that ends right after it, or none
-	// As they turn out; restUs is what comes after a relaxed task's compute.
+	next   int32 // slot of the task of the same gang that ends right after this one, or none
+	// computeUs and syncUs are the times as drawn; restUs is what follows the compute of
+	// a relaxed task.
 	computeUs, syncUs, restUs int64
 }
 
-// tail is the task of a gang that was put into the event queue last.
+// tail is the task of a gang whose end was put into the event queue last.
 type tail struct {
 	job, slot     int32
 	serial, endUs int64
@@ -128,8 +130,8 @@ type place struct {
 func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, error) {
 	e := &engine{
 		inst: inst, model: hare.NewModel(inst), policy: policy, log: cfg.Log, name: cfg.Name,
-		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32,
-			len(inst.Jobs)), jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
+		jobs: make([]job, len(inst.Jobs)), arrivals: make([]int32, len(inst.Jobs)),
+		jobOf: map[string]int32{}, unfinished: len(inst.Jobs),
 		gpuOf: map[string]int32{}, failed: none,
 	}
 	e.gpus = make([]gpu, len(e.model.GPUs))
@@ -137,11 +139,11 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 		e.lanes = make([]lane, len(e.model.GPUs))
 	}
 	e.totals.held, e.totals.down = make([]hare.Amount, len(e.model.Types)), make([]hare.Amount, len(e.model.Types))
-	if err := e.count(cfg.Window); err != nil {
+	if err := e.numberJobs(cfg.Window); err != nil {
 		return nil, err
 	}
 	for i, g := range e.model.GPUs {
-		e.gpus[i] = gpu{closed: !steady(&inst.Cluster.Nodes[g.Node]), job: none, slot: none, last: none, done: none}
+		e.gpus[i] = gpu{closed: !alwaysInService(&inst.Cluster.Nodes[g.Node]), job: none, slot: none, last: none, done: none}
 		e.gpuOf[g.ID] = int32(i)
 		if !e.gpus[i].closed {
 			continue
@@ -162,7 +164,9 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 		e.jobs[i].startUs = -1
 		e.arrivals[i] = int32(i)
 	}
-	slices.SortStableFunc(e.arrivals, func(a, b int32) int { return cmp.Compare(inst.Jobs[a].ReleaseUs, inst.Jobs[b].ReleaseUs) })
+	slices.SortStableFunc(e.arrivals, func(a, b int32) int {
+		return cmp.Compare(inst.Jobs[a].ReleaseUs, inst.Jobs[b].ReleaseUs)
+	})
 	slices.Reverse(e.arrivals)
 	e.nextArrives()
 	if err := e.addFaults(&cfg); err != nil {
@@ -173,8 +177,8 @@ func newEngine(inst *hare.Instance, policy online.Policy, cfg Config) (*engine, 
 	return e, err
 }
 
-// happen lets one thing happen and tells the policy.
-func (e *engine) happen(h occurrence) error {
+// process applies one occurrence and notifies the policy.
+func (e *engine) process(h occurrence) error {
 	if e.isStale(&h) {
 		return nil
 	}
@@ -204,15 +208,15 @@ func (e *engine) happen(h occurrence) error {
 		return e.change(h.ref, e.gpus[h.ref].closed, 1)
 	case faultEnds:
 		return e.change(h.ref, e.gpus[h.ref].closed, -1)
-	case sourceTurns:
-		return e.turn(h.ref)
+	case sourceChanges:
+		return e.changeSource(h.ref)
 	default:
 		return e.arrive(h.ref)
 	}
 }
 
-// nextArrives puts the arrival of the next job into the event queue. All arrivals at
-// once would make the queue slow.
+// nextArrives puts the arrival of the next job into the event queue. A queue with all
+// arrivals in it would be slow.
 func (e *engine) nextArrives() {
 	if n := len(e.arrivals) - 1; n >= 0 {
 		i := e.arrivals[n]
@@ -221,7 +225,7 @@ func (e *engine) nextArrives() {
 	}
 }
 
-// arrive reveals a job, but for its rounds.
+// arrive reveals a job to the policy, except for its number of rounds.
 func (e *engine) arrive(ji int32) error {
 	j := e.inst.Jobs[ji]
 	e.nextArrives()
@@ -244,7 +248,7 @@ func (e *engine) computeEnds(slot int32) error {
 	return e.notify()
 }
 
-// event makes the event of a task that tell then sends.
+// event makes the event of a task, which notify then sends.
 func (e *engine) event(kind hare.EventType, t *running) *hare.Event {
 	x := &e.events[0]
 	x.Type, x.Job, x.Round, x.Task, x.GPU = kind, e.inst.Jobs[t.job].ID, e.jobs[t.job].round, t.task,
@@ -306,7 +310,8 @@ func (e *engine) roundEnds(ji int32) {
 	clear(j.tasks)
 }
 
-// endJob takes a job and what was started of rounds that it does not have.
+// endJob removes a job, and withdraws the tasks that the policy started of a round that
+// the job does not have.
 func (e *engine) endJob(ji int32) {
 	j := &e.jobs[ji]
 	for task, s := range j.tasks {
@@ -327,22 +332,24 @@ func (e *engine) endJob(ji int32) {
 	j.tasks, j.held, j.over = nil, nil, true
 	delete(e.jobOf, e.inst.Jobs[ji].ID)
 	e.unfinished--
-	e.counts(ji)
+	e.countEnd(ji)
 }
 
-// free hands a GPU back that some job held since the start of its last task.
+// free takes a GPU from its job and adds up what the GPU did since its last task
+// started.
 func (e *engine) free(g int32, done bool) {
 	e.enter(g, done)
 	e.gpus[g].job, e.gpus[g].slot = none, none
 	e.freed = append(e.freed, g)
 }
 
-// enter adds up what a GPU did from the start of its last task until now: a part
-// of the plan, or lost. A rigid job keeps the GPU.
+// enter adds up what a GPU did from the start of its last task until now. With done the
+// time becomes a part of the schedule, otherwise the time is lost. The job still holds
+// the GPU afterwards.
 func (e *engine) enter(g int32, done bool) {
 	x := &e.gpus[g]
 	spec, j := &e.inst.Jobs[x.job], &e.jobs[x.job]
-	startUs := min(x.sinceUs, e.nowUs) // later only where it was lost while it switched
+	startUs := min(x.sinceUs, e.nowUs) // sinceUs is later where the task was lost during the switch
 	span := e.nowUs - startUs
 	e.totals.switchUs += startUs - x.heldUs
 	x.heldUs, x.sinceUs = e.nowUs, e.nowUs
@@ -378,7 +385,8 @@ func (e *engine) forget(slot int32) {
 	e.vacant = append(e.vacant, slot)
 }
 
-// mode gives the times of a job on a GPU, or nil where it has none.
+// mode returns the times of a job on a GPU, or nil where the job has no profile for the
+// type.
 func (e *engine) mode(ji, g int32) *hare.Mode {
 	modes := e.model.Jobs[ji].Modes
 	for i := range modes {

@@ -1,29 +1,30 @@
 package sim
 
-// kind of a happening, in the order in which those of one time take place.
+// kind is the kind of an occurrence. Occurrences at one time take place in the order of
+// the kinds.
 type kind uint8
 
 const (
 	computeEnds kind = iota
 	taskEnds
 	taskFails
-	gpuLeaves // its window of service closes
+	gpuLeaves // a window of service ends
 	faultBegins
-	sourceTurns
+	sourceChanges
 	gpuJoins
 	faultEnds
 	jobArrives
 )
 
-// occurrence is something that will take place, unless its task was lost by then.
+// occurrence is an event that will take place unless its task is lost before.
 type occurrence struct {
 	atUs  int64
-	place uint64 // among those of one time: the kind, then the order among equal kinds
+	place uint64 // order among occurrences at one time: the kind, then the order in the kind
 	ref   int32  // a task slot, GPU, source or job
 }
 
-// orderBits are those of happening.place that hold the order: serial numbers of
-// tasks, of which there are fewer than 2^59.
+// orderBits is the number of bits of occurrence.place that hold the order among equal
+// kinds, such as serial numbers of tasks, of which there are fewer than 2^59.
 const orderBits = 59
 
 func newOccurrence(atUs int64, k kind, order int64, ref int32) occurrence {
@@ -38,7 +39,7 @@ func (oc *occurrence) before(o *occurrence) bool {
 	return oc.atUs < o.atUs || oc.atUs == o.atUs && oc.place < o.place
 }
 
-// eventQueue is a 4-ary heap of happenings, the next one first.
+// eventQueue is a 4-ary heap of occurrences, the next one first.
 type eventQueue []occurrence
 
 func (q *eventQueue) push(h occurrence) {
@@ -88,7 +89,7 @@ func (q eventQueue) down(i int) {
 	q[i] = h
 }
 
-// order makes a heap of what has no order.
+// order makes a heap of occurrences in any order.
 func (q eventQueue) order() {
 	for i := (len(q) - 2) / 4; i >= 0 && len(q) > 1; i-- {
 		q.down(i)

@@ -10,48 +10,49 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Fault takes a GPU, or all GPUs of a node, out of service for a while, in
-// which the instance has them in service. Policies learn of it when it happens.
+// Fault takes a GPU, or all GPUs of a node, out of service for a while in which the
+// instance has them in service. A policy learns of a fault when it begins.
 type Fault struct {
-	GPU  string // node/index, or
+	// GPU is node/index. Either GPU or Node is set.
+	GPU  string
 	Node string
-	// FromUs and UntilUs are simulated times; UntilUs may be hare.Forever. A
-	// fault that begins when another of the GPU ends is one with it.
+	// FromUs and UntilUs are simulated times; UntilUs may be hare.Forever. A fault that
+	// begins when another fault of the GPU ends continues that fault.
 	FromUs, UntilUs int64
 }
 
-// FaultRate makes GPUs, or nodes with all of their GPUs, fail and return. Times
-// between a return and the next failure, and from that to the return, are drawn
-// from exponential distributions. Each GPU has draws of its own, which do not
-// depend on what it does: with one seed all policies meet the same faults. The
-// zero value means none.
+// FaultRate makes GPUs, or nodes with all of their GPUs, fail and return. The times to
+// failure and the times to repair are drawn from exponential distributions. Each GPU
+// has draws of its own, which do not depend on what the GPU does: with one seed all
+// policies meet the same faults. The zero value means no faults.
 type FaultRate struct {
-	// GPUMeanUs is the mean time between failures of a GPU, GPURepairUs that to
-	// repair; both positive, or both zero.
+	// GPUMeanUs is the mean time between failures of a GPU, GPURepairUs the mean time to
+	// repair; both are positive, or both zero.
 	GPUMeanUs, GPURepairUs int64
-	// NodeMeanUs and NodeRepairUs are the same of nodes.
+	// NodeMeanUs and NodeRepairUs are the same times of nodes.
 	NodeMeanUs, NodeRepairUs int64
 }
 
-// maxIdleFaults in a row for each source, while nothing runs and nobody is to
-// come, are the end of a run: the policy waits for what never comes, such as all
-// GPUs of a large cluster at once.
+// maxIdleFaults is the number of faults in a row, for each source, after which a run
+// ends if no task runs and no job is to arrive: the policy then waits for a state that
+// never comes, such as all GPUs of a large cluster in service at once.
 const maxIdleFaults = 1000
 
-// maxFruitlessFaults in a row for each source, in which no task ends, or leases that
-// faults end before a step, are the end of a run too: GPUs fail too often for
-// anything to end. A task of six mean times between failures ends sooner.
+// maxFruitlessFaults is the number of faults in a row, for each source, after which a
+// run ends if no task ended between them (or if each ended a lease before a step): GPUs
+// then fail too often for any task to end. A task that takes six mean times between
+// failures ends within this limit.
 const maxFruitlessFaults = 10 * maxIdleFaults
 
-// checkFaults gives the GPUs of each fault, or refuses what cannot be: it says
-// which entry, GPU and times.
+// checkFaults returns the GPUs of each fault. It refuses a fault that is not possible,
+// with its entry, GPU and times.
 func checkFaults(m *hare.Model, faults []Fault) ([][]int, error) {
 	type span struct {
 		fromUs, untilUs int64
 		entry           int
 	}
 	of, byGPU := make([][]int, len(faults)), map[int][]span{}
-	gpus := map[string][]int{} // of a GPU's or node's name, marked
+	gpus := map[string][]int{} // by "gpu " or "node " and the name
 	for i, g := range m.GPUs {
 		gpus["gpu "+g.ID] = []int{i}
 		node := "node " + m.Instance.Cluster.Nodes[g.Node].Name
@@ -80,8 +81,11 @@ func checkFaults(m *hare.Model, faults []Fault) ([][]int, error) {
 		of[i] = gpus[who]
 		for _, g := range of[i] {
 			id, windows := m.GPUs[g].ID, m.Classes[m.GPUs[g].Class].Windows
-			if !slices.ContainsFunc(windows, func(w hare.Window) bool { return w.StartUs <= f.FromUs && f.UntilUs <= w.EndUs }) {
-				return refuse("overlap", "GPU %.60q: the fault %s is not within one of the GPU's times in service, %s", id, fromUntil(f.FromUs, f.UntilUs), windowsText(windows))
+			if !slices.ContainsFunc(windows, func(w hare.Window) bool {
+				return w.StartUs <= f.FromUs && f.UntilUs <= w.EndUs
+			}) {
+				return refuse("overlap", "GPU %.60q: the fault %s is not within one of the GPU's times in service, %s",
+					id, fromUntil(f.FromUs, f.UntilUs), windowsText(windows))
 			}
 			byGPU[g] = append(byGPU[g], span{f.FromUs, f.UntilUs, i})
 		}
@@ -141,8 +145,8 @@ func (fr *FaultRate) validate() error {
 	return nil
 }
 
-// source is what fails by itself: one GPU, or those of a node. They follow each
-// other in the cluster.
+// source is a set of n GPUs that fail together: one GPU, or the GPUs of a node, which
+// follow each other in the cluster.
 type source struct {
 	first, n         int32
 	meanUs, repairUs int64
@@ -191,7 +195,7 @@ func (e *engine) addSource(s source) {
 	e.next(int32(len(e.sources) - 1))
 }
 
-// next draws when a source changes next.
+// next draws the time at which a source fails or returns next.
 func (e *engine) next(i int32) {
 	s := &e.sources[i]
 	mean := s.meanUs
@@ -200,11 +204,11 @@ func (e *engine) next(i int32) {
 	}
 	// Beyond MaxExact a run ends anyway.
 	us := int64(min(math.Ceil(s.draws.ExpFloat64()*float64(mean)), hare.MaxExact))
-	e.eventQueue.push(newOccurrence(e.nowUs+max(us, 1), sourceTurns, int64(i), i))
+	e.eventQueue.push(newOccurrence(e.nowUs+max(us, 1), sourceChanges, int64(i), i))
 }
 
-// turn lets a source fail or return.
-func (e *engine) turn(i int32) error {
+// changeSource lets a source fail or return.
+func (e *engine) changeSource(i int32) error {
 	s := &e.sources[i]
 	s.out = !s.out
 	by := int32(1)
@@ -228,15 +232,15 @@ func (e *engine) turn(i int32) error {
 	return nil
 }
 
-// waitsForFaults says that nothing runs or is to come but drawn faults: with all
-// sources in service, or after very many of them, that is for ever.
+// waitsForFaults says whether the run would never end because no task runs and only
+// drawn faults are to come, while all sources are in service or after very many faults.
 func (e *engine) waitsForFaults() bool {
 	return e.running == 0 && len(e.eventQueue) == len(e.sources) &&
 		(e.sourcesOut == 0 || e.idleFaults > maxIdleFaults*len(e.sources))
 }
 
-// change lets a GPU's window of service open or close, or faults of it begin or
-// end, and tells the policy where that puts it in or out of service.
+// change opens or closes a window of service of a GPU, or begins or ends faults of the
+// GPU, and notifies the policy if the GPU joins or leaves by that.
 func (e *engine) change(g int32, closed bool, faults int32) error {
 	x := &e.gpus[g]
 	before := x.here()

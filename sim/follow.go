@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// notify sends events[0] to the policy and does what it decides.
+// notify sends events[0] to the policy and carries out the decisions.
 func (e *engine) notify() error {
 	e.seq++
 	e.events[0].Seq, e.events[0].AtUs = e.seq, e.nowUs
@@ -69,7 +69,7 @@ func (e *engine) notify() error {
 	return nil
 }
 
-// firstMissing is the start of the least task of a round that has not started.
+// firstMissing is the start of the lowest task of a round that has not started.
 func (e *engine) firstMissing(ji int32) hare.Decision {
 	j := &e.jobs[ji]
 	return hare.Decision{Job: e.inst.Jobs[ji].ID, Round: j.round, Task: int64(slices.Index(j.tasks, 0)), AtUs: e.nowUs}
@@ -79,8 +79,8 @@ func (e *engine) refuse(d hare.Decision, reason string) error {
 	return &DecisionError{Event: e.seq, AtUs: e.nowUs, Decision: d, Reason: reason, Policy: e.name}
 }
 
-// withdraw checks that a task was void. They come in the order of void, or
-// nearly so.
+// withdraw checks that a task had to be withdrawn. Withdrawals mostly come in the order
+// of toWithdraw.
 func (e *engine) withdraw(d *hare.Decision) (reason string) {
 	left := e.toWithdraw[e.withdrawn:]
 	i := slices.IndexFunc(left, func(p place) bool {
@@ -147,8 +147,8 @@ func (e *engine) findJob(id string) (ji int32, ok bool) {
 	return ji, ok
 }
 
-// findGPU tries those that were freed first: a policy that uses them in their
-// order is found without the map.
+// findGPU finds a GPU by its name. It tries the freed GPUs first, in their order, and
+// so needs no look-up for a policy that uses the freed GPUs in that order.
 func (e *engine) findGPU(id string) (g int32, ok bool) {
 	if e.used < len(e.freed) && e.model.GPUs[e.freed[e.used]].ID == id {
 		e.used++

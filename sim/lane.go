@@ -2,15 +2,15 @@ package sim
 
 import "github.com/hare-sched/hare"
 
-// lane is a lane that grows. Rounds that follow each other with equal periods
-// become one entry, as do tasks of a round back to back.
+// lane builds the lane of a GPU. Rounds that follow each other with equal periods become
+// one entry, and so do tasks of a round back to back.
 type lane struct {
 	entries []hare.Entry
-	cut     bool // the GPU left service since the last entry
+	cut     bool // whether the GPU has left service since the last entry
 }
 
-// add appends a task of a round of a job. computeUs is that of a relaxed task,
-// 0 for gang and rigid ones, of which a GPU has one a round.
+// add appends a task of a round of a job. computeUs is the compute time of a relaxed
+// task; it is 0 for gang and rigid jobs, which have one task of a round on a GPU.
 func (l *lane) add(ji int32, round, startUs, computeUs int64) {
 	if n := len(l.entries); n > 0 && !l.cut {
 		x := &l.entries[n-1]
@@ -32,7 +32,7 @@ func (l *lane) add(ji int32, round, startUs, computeUs int64) {
 	l.cut = false
 }
 
-// extend appends an entry, as a part of the last one where it goes on with that.
+// extend appends an entry, or extends the last entry where the new one continues it.
 func (l *lane) extend(e hare.Entry) {
 	if n := len(l.entries); n > 0 {
 		x := &l.entries[n-1]
@@ -48,7 +48,7 @@ func (l *lane) extend(e hare.Entry) {
 	l.entries = append(l.entries, e)
 }
 
-// columns is the lane as a schedule has it.
+// columns returns the lane in the form of a schedule.
 func (l *lane) columns(gpu string) hare.Lane {
 	n := len(l.entries)
 	all := make([]int64, 5*n)

@@ -4,7 +4,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// launch hands a GPU to a task, which begin then begins.
+// launch gives a GPU to a task. The caller then calls begin for the task.
 func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
 	j, x, spec := &e.jobs[ji], &e.gpus[g], &e.inst.Jobs[ji]
 	if n := len(e.vacant); n > 0 {
@@ -28,9 +28,9 @@ func (e *engine) launch(ji, g int32, task int64, p *hare.Mode) (slot int32) {
 	return slot
 }
 
-// begin queues the ends to come of a task that begins at startUs and fails
-// failsUs later, where that is not 0. Rounds that the job does not have take
-// place in the policy's mind alone.
+// begin puts the end of a task that begins at startUs into the event queue. The task
+// fails failsUs after its start unless failsUs is 0. The round after a job's last one,
+// which only the policy believes in, is not queued.
 func (e *engine) begin(slot int32, startUs, failsUs int64) {
 	t := &e.slots[slot]
 	spec := &e.inst.Jobs[t.job]
@@ -53,8 +53,8 @@ func (e *engine) begin(slot int32, startUs, failsUs int64) {
 	}
 	endUs := startUs + t.computeUs + t.syncUs
 	if spec.Sync != hare.Relaxed {
-		// Tasks of a gang mostly end together, and are lost together: they share a
-		// place in the event queue.
+		// Tasks of a gang mostly end together and are lost together, so they share an
+		// occurrence.
 		if e.tail.job == t.job && e.tail.serial == t.serial-1 && e.tail.endUs == endUs {
 			e.slots[e.tail.slot].next = slot
 			e.tail.slot, e.tail.serial = slot, t.serial
@@ -65,7 +65,7 @@ func (e *engine) begin(slot int32, startUs, failsUs int64) {
 	e.eventQueue.push(newOccurrence(endUs, taskEnds, t.serial, slot))
 }
 
-// beginRelaxed begins a task that was launched, as it turns out.
+// beginRelaxed begins a relaxed task that was launched, with times that are drawn.
 func (e *engine) beginRelaxed(slot int32) error {
 	t := &e.slots[slot]
 	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
@@ -80,7 +80,7 @@ func (e *engine) beginRelaxed(slot int32) error {
 	if err != nil {
 		return err
 	}
-	failsUs, err := e.turnsOut(t, node != j.home)
+	failsUs, err := e.drawTimes(t, node != j.home)
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,8 @@ func (e *engine) beginRelaxed(slot int32) error {
 	return nil
 }
 
-// beginGang begins a round that was launched, when its slowest GPU has switched.
+// beginGang begins a round that was launched, at the time at which its slowest GPU has
+// switched.
 func (e *engine) beginGang(ji int32) error {
 	j, spec := &e.jobs[ji], &e.inst.Jobs[ji]
 	if j.round == spec.Rounds {
@@ -106,7 +107,7 @@ func (e *engine) beginGang(ji int32) error {
 		spread = spread || e.model.GPUs[t.gpu].Node != home
 	}
 	for _, s := range j.tasks {
-		failsUs, err := e.turnsOut(&e.slots[s-1], spread)
+		failsUs, err := e.drawTimes(&e.slots[s-1], spread)
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func (e *engine) beginGang(ji int32) error {
 	return nil
 }
 
-// switching is how long the GPU of a task is lost before it begins.
+// switching is how long the GPU of a task is busy with the switch before the task begins.
 func (e *engine) switching(t *running) (int64, error) {
 	x := &e.gpus[t.gpu]
 	if x.last == none || x.last == t.job {
@@ -124,8 +125,9 @@ func (e *engine) switching(t *running) (int64, error) {
 	return e.vary.switching(&e.inst.Jobs[t.job], e.model.Types[e.model.GPUs[t.gpu].Type])
 }
 
-// turnsOut draws how long a task takes, and after what it fails, or 0.
-func (e *engine) turnsOut(t *running, spread bool) (failsUs int64, err error) {
+// drawTimes draws how long a task takes, and after what time the task fails; 0 means
+// that it does not fail.
+func (e *engine) drawTimes(t *running, spread bool) (failsUs int64, err error) {
 	v, j, spec := e.vary, &e.jobs[t.job], &e.inst.Jobs[t.job]
 	if v.runs != nil && j.round == spec.Rounds-1 {
 		n, last := v.runs[t.job], v.lastRuns[t.job]

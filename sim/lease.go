@@ -14,21 +14,21 @@ type LeaseConfig struct {
 	// ResetS is the least time between two calls of a SharePolicy, in seconds;
 	// zero means 1,920, negative none.
 	ResetS float64
-	// RestartS is lost at the start of a lease on GPUs that the job did not
-	// hold in the round before, in seconds; less than LeaseS.
+	// RestartS is the time that is lost at the start of a lease on GPUs that the job
+	// did not hold in the round before, in seconds; less than LeaseS.
 	RestartS float64
-	// Seed is of the draws of LeaseTraits.ShuffleTypes, and of FaultRate.
+	// Seed is the seed of the draws for LeaseTraits.ShuffleTypes and for FaultRate.
 	Seed uint64
-	// Faults take GPUs out of service, and FaultRate does so by chance: the lease
-	// that a GPU is in ends, and what it did is lost, for a job's last safe state
-	// is from the end of its last lease. The gang's other GPUs idle until the
-	// round ends. Policies that share see the cluster as if it were whole, and
-	// rounds lend what is there; policies that hold see LeaseState.Out. Gavel has
-	// no faults.
+	// Faults take GPUs out of service at given times, FaultRate at random ones. A fault
+	// ends the lease of the GPU, and the work of the lease is lost, because the job's
+	// last checkpoint is from the end of its last lease. The other GPUs of the gang idle
+	// until the round ends. A SharePolicy sees the cluster as if all GPUs were in
+	// service, and a round lends the GPUs that are; a HoldPolicy sees LeaseState.Out.
+	// Gavel has no faults.
 	Faults    []LeaseFault
 	FaultRate LeaseFaultRate
-	// KeepSteps saves a job's state with every step, so that a fault takes the
-	// step at hand alone.
+	// KeepSteps checkpoints a job with every step, so that a fault loses only the
+	// current step.
 	KeepSteps bool
 	// First and Last are the numbers of the jobs that count, by arrival from 0:
 	// the run ends when all of them have. Last zero means all jobs, and
@@ -40,24 +40,24 @@ type LeaseConfig struct {
 	Progress func(LeaseProgress)
 }
 
-// LeaseProgress is how far a run is.
+// LeaseProgress is the progress of a run.
 type LeaseProgress struct {
-	Done, Jobs int // jobs that ended, and that count
+	Done, Jobs int // jobs that count and have ended, and all jobs that count
 	NowS       float64
 	Rounds     int64
 }
 
-// LeaseCluster is the GPUs that leases are of. Types must rise.
+// LeaseCluster is the number of GPUs by type. Types must be in ascending order.
 type LeaseCluster struct {
 	Types []string
 	GPUs  []int // by type
 }
 
-// AllocationError says that a policy allocated what is not there.
+// AllocationError says that a policy made an allocation that is not possible.
 type AllocationError struct {
 	Policy string
 	NowS   float64
-	GPU    string // one, or a type
+	GPU    string // a GPU or a type
 	Reason string
 }
 
@@ -65,34 +65,34 @@ func (ae *AllocationError) Error() string {
 	return fmt.Sprintf("sim: policy %s at %.3f s: GPU %s: %s", ae.Policy, ae.NowS, ae.GPU, ae.Reason)
 }
 
-// RunLeases plays jobs, in the order of their arrival, to a policy that lends
-// the cluster's GPUs for leases; policy is an SharePolicy or an
-// HoldPolicy. name is for messages.
+// RunLeases plays jobs, in the order of their arrival, to a policy that lends the
+// cluster's GPUs for leases; policy is a SharePolicy or a HoldPolicy. name is used in
+// messages.
 //
-// The mechanism is that of Gavel's simulator (OSDI 2020; commit c4fa400), whose
-// facts are in docs/policies.md. A round gives each chosen gang a lease of
-// LeaseS: it runs ⌊rate × LeaseS⌋ steps, at most those left, and ends when they
-// are done. A round ends with its latest gang; then jobs that arrived
-// meanwhile enter, and the next round is chosen. So a job that ends early
-// leaves its GPUs idle for the rest of the round, and time does not go on in
-// equal steps.
+// The mechanism is that of Gavel's simulator (OSDI 2020; commit c4fa400), which
+// docs/policies.md describes. A round gives each chosen gang a lease of LeaseS. The
+// gang runs ⌊rate × LeaseS⌋ steps, or the steps that it has left if these are fewer,
+// and the lease ends when the steps are done. A round ends with its latest lease; then
+// the jobs that arrived meanwhile enter, and the next round is chosen. A job that ends
+// early therefore leaves its GPUs idle for the rest of the round, and rounds differ in
+// length.
 //
-// Priorities are share / fraction, the fraction that of the time received on a
-// type since shares were last computed, in which every job starts with half a
-// lease; ties go to the greater deficit (time due less time received), then the
-// greater share, then the earlier job. They are followed type by type; a gang
-// that does not fit is passed over.
+// The priority of a job on a type is its share over the fraction of time that it has
+// received on the type since shares were last computed; every job starts with half a
+// lease received. Ties go to the greater deficit (time due less time received), then to
+// the greater share, then to the earlier job. Each type chooses its jobs by priority,
+// one type after another; a gang that does not fit is skipped.
 //
-// Where a gang's steps are fewer than its GPUs, the lease is lost, since Gavel
-// gives each worker whole steps; after five such leases in a row the job is
-// dropped (LeaseRecord.Dropped). Where nothing runs for a while, the time until
-// the next round counts as received by those who run in it. Both are Gavel's.
+// Where a gang's steps are fewer than its GPUs, the lease is lost, because Gavel gives
+// each worker whole steps; after five such leases in a row the job is dropped
+// (LeaseRecord.Dropped). After a time in which no job runs, the jobs of the next round
+// count that time as received. Both rules are Gavel's.
 //
-// Errors are *hare.InvalidError of the faults in cfg, *AllocationError,
-// ErrStalled, those of the policy and of ctx. A round is O(A log A + GPUs) for
-// A jobs that are there; memory is proportional to jobs and GPUs (and pairs of
-// jobs that are there, where a policy pairs). Times are float64 seconds, as
-// Gavel's are; the same input gives the same run.
+// Errors are *hare.InvalidError of the faults in cfg, *AllocationError, ErrStalled, and
+// the errors of the policy and of ctx. A round costs O(A log A + GPUs) for A jobs in the
+// system; memory is proportional to jobs and GPUs, and to pairs of jobs in the system
+// where a policy pairs jobs. Times are float64 seconds, as in Gavel; the same input
+// gives the same run.
 func RunLeases(ctx context.Context, name string, cluster LeaseCluster, jobs []LeaseJob, policy any,
 	cfg LeaseConfig) (*LeaseOutcome, error) {
 	if err := cfg.validate(len(jobs)); err != nil {

@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// maxLostLeases in a row are the end of a job, as in Gavel.
+// maxLostLeases is the number of lost leases in a row after which a job is dropped, as in
+// Gavel.
 const maxLostLeases = 5
 
-// leaseEngine is the cluster and its totals between two rounds.
+// leaseEngine is the state of the cluster between two rounds, with its totals.
 type leaseEngine struct {
 	name    string
 	cluster LeaseCluster
 	cfg     LeaseConfig
 	specs   []LeaseJob
-	shares  SharePolicy // or
-	holds   HoldPolicy
+	shares  SharePolicy // either shares
+	holds   HoldPolicy  // or holds is set
 	traits  LeaseTraits
 	draws   *Twister
 
@@ -24,27 +25,27 @@ type leaseEngine struct {
 	roundStartS          float64
 	roundEndS            float64 // below 0 before the end of the first round
 	rounds               int64
-	arrived              int // jobs that have
-	counted, left, ended int // jobs of the window; of them not ended; of all ended
+	arrived              int // number of jobs that have arrived
+	counted, left, ended int // jobs of the window, those of them that have not ended, all ended jobs
 	jobs                 []leaseJobState
 	units                []unit  // by slot
-	vacant               []int32 // slots
-	order                []int32 // slots that are in use, by entry
+	vacant               []int32 // vacant slots
+	order                []int32 // slots in use, in the order of entry
 	running              []lease
-	ends                 []leaseEnd // of running, the last first
+	ends                 []leaseEnd // ends of running, the latest first
 	before               []int32    // slots that ran in the last round and have not ended
 
-	// Of the mechanism of shares.
+	// The fields up to out serve a SharePolicy.
 	lastResetS float64
-	changed    bool      // jobs came, went or failed since shares were computed
-	workerS    []float64 // by type, received since then by all units
+	changed    bool      // whether jobs arrived, ended or failed since shares were computed
+	workerS    []float64 // by type, the time that all units received since shares were computed
 	typeOrder  []int
-	wanted     [][]pick  // by type: units with a priority,
-	others     [][]int32 // and entries without
+	wanted     [][]pick  // by type, the units with a priority
+	others     [][]int32 // by type, the entries without a priority
 	picks      []pick
-	chosen     [][]int32 // slots by type
-	base       []int32   // first GPU of a type
-	taken      []int64   // round in which a GPU was given out, plus 1
+	chosen     [][]int32 // by type, the chosen slots
+	base       []int32   // by type, its first GPU
+	taken      []int64   // by GPU, the round in which it was last given out, plus 1
 	fresh      []int32   // GPUs for one gang
 	state      LeaseState
 	holding    []Hold
@@ -53,7 +54,7 @@ type leaseEngine struct {
 	busyS  []float64 // GPU-seconds by type
 	stats  leaseStats
 	lastOn []int64      // by GPU, the unit that held it last
-	faults *leaseFaults // or nil
+	faults *leaseFaults // nil without faults
 }
 
 type leaseStats struct {
@@ -67,40 +68,40 @@ type leaseJobState struct {
 	enteredS    float64
 	slot        int32
 	failures    int
-	startS      float64 // of the first lease; below 0 before
+	startS      float64 // start of the first lease; below 0 before it
 	latestS     float64 // end of the last lease
 	over        bool
 	dropped     bool
-	picked      int64 // round that it was last chosen in, plus 1
+	picked      int64 // round in which the job was last chosen, plus 1
 	preemptions int64
 }
 
-// unit is what leases are given to: a job, or two that share GPUs.
+// unit is a job, or two jobs that share GPUs. Leases are given to units.
 type unit struct {
-	a, b     int32 // job numbers; b is none for a single
+	a, b     int32 // job numbers; b is none for a single job
 	gpus     int
-	known    bool    // shares were computed with it
+	known    bool    // whether the last computation of shares included the unit
 	held     []int32 // GPUs of the last lease
 	heldType int
-	heldIn   int64 // round of that lease, plus 1; 0: never
-	// By type: time received since shares were computed, deficit, share,
-	// rate of a, rate of b.
+	heldIn   int64 // round of the last lease, plus 1; 0 means never
+	// These are by type: the time received since shares were computed, the deficit, the
+	// share, and the rates of a and b.
 	timeS, deficitS, share, rate, rateB []float64
 }
 
-// lease is one gang in the round.
+// lease is the lease of one unit in the current round.
 type lease struct {
 	slot  int32
 	kind  int // type
 	endS  float64
-	steps [2]int64 // of a and b
-	cut   bool     // by a fault
+	steps [2]int64 // steps of a and b
+	cut   bool     // whether a fault ended the lease
 }
 
-// leaseEnd orders leases.
+// leaseEnd is the end of a lease, for sorting.
 type leaseEnd struct {
 	endS     float64
-	a, b, at int32 // the jobs, and the index into running
+	a, b, at int32 // the jobs of the unit, and the index into running
 }
 
 func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy any, cfg LeaseConfig) (*leaseEngine,
@@ -109,8 +110,8 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy a
 	e := &leaseEngine{
 		name: name, cluster: cluster, cfg: cfg, specs: jobs, draws: NewTwister(cfg.Seed + 5),
 		roundEndS: -1, counted: cfg.Last - cfg.First + 1, jobs: make([]leaseJobState, len(jobs)),
-		workerS: make([]float64, n), chosen: make([][]int32, n), wanted: make([][]pick, n), others: make([][]int32,
-			n), busyS: make([]float64, n),
+		workerS: make([]float64, n), chosen: make([][]int32, n), wanted: make([][]pick, n),
+		others: make([][]int32, n), busyS: make([]float64, n),
 	}
 	e.left = e.counted
 	switch p := policy.(type) {
@@ -139,7 +140,8 @@ func newLeaseEngine(name string, cluster LeaseCluster, jobs []LeaseJob, policy a
 	return e, err
 }
 
-// round ends the round that runs, lets jobs in, and starts the next round.
+// round ends the current round, lets the jobs that have arrived enter, and starts the
+// next round.
 func (le *leaseEngine) round(ctx context.Context) error {
 	waiting := le.arrived < len(le.specs)
 	idle := len(le.running) == 0
@@ -157,7 +159,7 @@ func (le *leaseEngine) round(ctx context.Context) error {
 	case waiting && outs == 0:
 		le.nowS = le.specs[le.arrived].ArrivalS
 	case outs > 0:
-		if err := le.await(waiting); err != nil {
+		if err := le.waitForGPU(waiting); err != nil {
 			return err
 		}
 	}
@@ -172,11 +174,11 @@ func (le *leaseEngine) round(ctx context.Context) error {
 		return nil
 	}
 	if le.faults != nil {
-		if le.faults.vain > maxFruitlessFaults*len(le.faults.gpus) {
+		if le.faults.fruitless > maxFruitlessFaults*len(le.faults.gpus) {
 			return fmt.Errorf("%w: policy %s at %.3f s: faults ended %d leases in a row before a step: let GPUs "+
-				"fail more rarely", ErrStalled, le.name, le.nowS, le.faults.vain)
+				"fail more rarely", ErrStalled, le.name, le.nowS, le.faults.fruitless)
 		}
-		le.pass()
+		le.findOutages()
 		le.state.Out = le.faults.listed
 		outs = le.faults.total
 	}
@@ -197,7 +199,7 @@ func (le *leaseEngine) round(ctx context.Context) error {
 	return nil
 }
 
-// stalled names a job that waits for ever.
+// stalled returns the error that names a job that waits for ever.
 func (le *leaseEngine) stalled() error {
 	for i := range le.jobs {
 		if !le.jobs[i].over {
@@ -208,7 +210,7 @@ func (le *leaseEngine) stalled() error {
 	return nil
 }
 
-// arrive lets the next job in, with the pairs that it can be part of.
+// arrive lets the next job enter, with a unit for each pair that it can be part of.
 func (le *leaseEngine) arrive() {
 	number := int32(le.arrived)
 	le.arrived++
@@ -240,7 +242,7 @@ func (le *leaseEngine) arrive() {
 	}
 }
 
-// newUnit gives a slot with zeros.
+// newUnit returns the slot of a new unit, whose values by type are zeros.
 func (le *leaseEngine) newUnit(a, b int32, gpus int) int32 {
 	n := len(le.cluster.Types)
 	if len(le.vacant) == 0 {
@@ -286,7 +288,7 @@ func (le *leaseEngine) endLeases() {
 	}
 }
 
-// over says that a job of the unit has ended.
+// over says whether a job of the unit has ended.
 func (le *leaseEngine) over(slot int32) bool {
 	u := &le.units[slot]
 	return le.jobs[u.a].over || u.b != none && le.jobs[u.b].over
@@ -306,7 +308,7 @@ func (le *leaseEngine) endLease(l *lease) {
 		return
 	}
 	if le.faults != nil {
-		le.faults.vain = 0
+		le.faults.fruitless = 0
 	}
 	if !good {
 		le.stats.lost++

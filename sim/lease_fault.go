@@ -12,46 +12,45 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// LeaseFault takes a GPU out of service for a while. The lease that it is in ends
-// with it.
+// LeaseFault takes a GPU out of service for a while, and ends the GPU's lease.
 type LeaseFault struct {
 	GPU           string  // type/index, as AllocationError names it
 	FromS, UntilS float64 // UntilS may be +Inf
 }
 
-// LeaseFaultRate makes GPUs fail and return, as FaultRate does: exponential
-// times, draws of each GPU of its own, with one seed the same for all policies.
-// The zero value means never.
+// LeaseFaultRate makes GPUs fail and return, as FaultRate does: times are exponential,
+// each GPU has draws of its own, and with one seed all policies meet the same faults.
+// The zero value means no faults.
 type LeaseFaultRate struct {
-	MeanS, RepairS float64 // both positive, or both 0
+	MeanS, RepairS float64 // mean times to failure and to repair; both positive, or both 0
 }
 
 type outage struct{ fromS, untilS float64 }
 
 var never = outage{math.Inf(1), math.Inf(1)}
 
-// outages are those of one GPU. Times that are asked for never fall.
+// outages are the outages of one GPU, in order of time.
 type outages struct {
-	now    outage // that is, or comes next; overlapping ones are one
-	listed []outage
-	drawn  outage // the next one
+	now    outage   // the current outage or the next one; overlapping outages are merged
+	listed []outage // the listed outages that are not in now
+	drawn  outage   // the next drawn outage
 	draws  *rand.Rand
 	rate   LeaseFaultRate
-	downS  float64 // in those that are over
+	downS  float64 // length of the outages before now
 }
 
-// leaseFaults are the outages by GPU.
+// leaseFaults are the outages of all GPUs.
 type leaseFaults struct {
-	gpus   []outages
-	out    []bool // now
-	count  []int  // of them, by type
-	listed []int32
-	total  int
-	idle   int // rounds in a row that nothing ran
-	vain   int // leases in a row that faults ended without a step
+	gpus      []outages
+	out       []bool  // by GPU, whether it is out of service
+	count     []int   // by type, the number of GPUs that are out
+	listed    []int32 // the GPUs that are out
+	total     int     // the number of GPUs that are out
+	idle      int     // rounds in a row in which no job ran
+	fruitless int     // leases in a row that faults ended before a step
 }
 
-// newLeaseFaults gives nil where cfg asks for none.
+// newLeaseFaults returns nil where cfg asks for no faults.
 func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFaults, error) {
 	r := cfg.FaultRate
 	if !(r.MeanS >= 0 && r.RepairS >= 0 && max(r.MeanS, r.RepairS) <= 1e9) || (r.MeanS == 0) != (r.RepairS == 0) {
@@ -107,13 +106,13 @@ func newLeaseFaults(c LeaseCluster, base []int32, cfg *LeaseConfig) (*leaseFault
 	return f, nil
 }
 
-// draw replaces the drawn outage by the one after it.
+// draw draws the next outage.
 func (og *outages) draw() {
 	fromS := og.drawn.untilS + og.draws.ExpFloat64()*og.rate.MeanS
 	og.drawn = outage{fromS, fromS + og.draws.ExpFloat64()*og.rate.RepairS}
 }
 
-// next moves now on.
+// next sets now to the next outage, merged with the outages that overlap it.
 func (og *outages) next() {
 	og.now = outage{math.Inf(1), math.Inf(-1)}
 	for {
@@ -138,8 +137,9 @@ func (og *outages) join(x outage) {
 	og.now = outage{min(og.now.fromS, x.fromS), max(og.now.untilS, x.untilS)}
 }
 
-// pass finds the GPUs that are out at nowS, and marks them as given out.
-func (le *leaseEngine) pass() {
+// findOutages finds the GPUs that are out of service at nowS, and marks them as taken in
+// this round.
+func (le *leaseEngine) findOutages() {
 	f := le.faults
 	clear(f.count)
 	f.total = 0
@@ -159,7 +159,7 @@ func (le *leaseEngine) pass() {
 	}
 }
 
-// returnS is when the first GPU that is out returns.
+// returnS is the time at which the first of the GPUs that are out returns.
 func (lf *leaseFaults) returnS() float64 {
 	at := math.Inf(1)
 	for g := range lf.gpus {
@@ -170,7 +170,8 @@ func (lf *leaseFaults) returnS() float64 {
 	return at
 }
 
-// cut ends a lease where one of its GPUs leaves before its end.
+// cut ends a lease at the time at which one of its GPUs leaves, if that is before the end
+// of the lease.
 func (le *leaseEngine) cut(l *lease, gpus []int32, restartS float64) {
 	atS := l.endS
 	for _, g := range gpus {
@@ -195,7 +196,7 @@ func (le *leaseEngine) cut(l *lease, gpus []int32, restartS float64) {
 	}
 }
 
-// downS is the time that GPUs of each type were out, up to the end of the run.
+// downS returns the time for which GPUs of each type were out, up to the end of the run.
 func (le *leaseEngine) downS() []float64 {
 	down := make([]float64, len(le.cluster.Types))
 	for g := range le.faults.gpus {
@@ -209,8 +210,8 @@ func (le *leaseEngine) downS() []float64 {
 	return down
 }
 
-// await moves time to when a GPU returns or the next job comes, whichever is first.
-func (le *leaseEngine) await(waiting bool) error {
+// waitForGPU advances time until a GPU returns or the next job arrives.
+func (le *leaseEngine) waitForGPU(waiting bool) error {
 	at := le.faults.returnS()
 	if waiting {
 		at = min(at, le.specs[le.arrived].ArrivalS)
@@ -220,7 +221,7 @@ func (le *leaseEngine) await(waiting bool) error {
 	}
 	le.nowS = at
 	if le.roundEndS >= 0 {
-		le.roundEndS = at // nobody received the time in which GPUs were out
+		le.roundEndS = at // no job received the time in which GPUs were out
 	}
 	return nil
 }
@@ -230,7 +231,7 @@ func (le *leaseEngine) endCut(l *lease, span float64) {
 	u := &le.units[l.slot]
 	le.stats.lost++
 	le.stats.cut++
-	le.faults.vain++
+	le.faults.fruitless++
 	u.timeS[l.kind] += span
 	le.workerS[l.kind] += span
 	if !le.cfg.KeepSteps {
@@ -242,7 +243,7 @@ func (le *leaseEngine) endCut(l *lease, span float64) {
 	for i, number := range members[:n] {
 		j := &le.jobs[number]
 		if l.steps[i] > 0 {
-			le.faults.vain = 0
+			le.faults.fruitless = 0
 		}
 		if j.stepsRun += l.steps[i]; j.stepsRun >= le.specs[number].Steps {
 			le.end(number)

@@ -1,7 +1,7 @@
 package sim
 
 // before is the order in which units are chosen: by falling priority, deficit and
-// share, then by entry. No two are equal.
+// share, then by entry. No two units are equal.
 func (pk *pick) before(y *pick) bool {
 	if pk.priority != y.priority {
 		return pk.priority > y.priority
@@ -19,8 +19,8 @@ func (pk *pick) tied(y *pick) bool {
 	return pk.entry < y.entry
 }
 
-// picks is a binary heap of units that may be chosen, the next one first. A type
-// wants a quarter of them or so; to sort them all took a third of a round.
+// picks is a binary heap of units that may be chosen, the next one first. A type takes
+// about a quarter of the units, and sorting all of them took a third of a round's time.
 type picks []pick
 
 func (ps picks) init() {
@@ -29,7 +29,7 @@ func (ps picks) init() {
 	}
 }
 
-// pop takes the next one off.
+// pop removes the next unit.
 func (ps *picks) pop() pick {
 	s := *ps
 	x, last := s[0], len(s)-1

@@ -6,41 +6,41 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// LeaseOutcome is what came of a run of leases. Means are over the jobs of the
-// window that were not dropped; 0 without any.
+// LeaseOutcome is the result of RunLeases. Means are over the jobs of the window that
+// were not dropped, and 0 where there are none.
 type LeaseOutcome struct {
 	Counted, Dropped int     // jobs of the window, and those of them that were dropped
 	MeanJCTS         float64 // mean of end − arrival
-	WeightedJCTS     float64 // the same, weighted
-	P50S, P90S, P99S float64 // of end − arrival, nearest rank
-	MeanWaitS        float64 // first lease − arrival
-	// TotalS is when the run ended, from time 0; without a window, the makespan.
+	WeightedJCTS     float64 // weighted mean of end − arrival
+	P50S, P90S, P99S float64 // percentiles of end − arrival, by nearest rank
+	MeanWaitS        float64 // mean of first lease − arrival
+	// TotalS is the time at which the run ended; without a window, the makespan.
 	TotalS float64
-	// Utilization is the mean over GPUs of the time in leases over TotalS, where
-	// idle time before a round counts as the round's (see RunLeases).
+	// Utilization is the mean over GPUs of the time in leases over TotalS. Idle time
+	// before a round counts as time of the round (see RunLeases).
 	Utilization       float64
 	UtilizationByType []float64
 	Rounds, Leases    int64
-	Lost              int64 // leases without a step for each GPU, and Cut
+	Lost              int64 // leases with fewer steps than GPUs, and the leases of Cut
 	Cut               int64 // leases that a fault ended
-	// LostS are GPU-seconds of leases that were lost, SwitchS those of restarts,
-	// DownS those that faults took out of service up to TotalS.
+	// LostS are the GPU-seconds of lost leases, SwitchS those of restarts, DownS those
+	// that faults took out of service up to TotalS.
 	LostS, SwitchS, DownS float64
-	// Switches are changes of job on a GPU from one lease to the next.
+	// Switches counts the changes of job on a GPU from one lease to the next.
 	Switches int64
-	// Preemptions are jobs that had not ended and lost their GPUs, or moved, at
+	// Preemptions counts how often a job that had not ended lost its GPUs, or moved, at
 	// the end of a lease.
 	Preemptions int64
-	// Extended is the fraction of leases of jobs that had not ended that went on
-	// with the same GPUs.
+	// Extended is the fraction of the leases of unfinished jobs after which the job kept
+	// the same GPUs.
 	Extended float64
-	Jobs     []LeaseRecord // all that arrived, by number
+	Jobs     []LeaseRecord // all jobs that arrived, by number
 
-	first, last int // numbers of the jobs that count
+	first, last int // first and last number of the jobs that count
 }
 
-// LeaseRecord is one job of a run. EndS is below 0 where the job had not ended
-// when the run did, StartS where it had held nothing.
+// LeaseRecord is one job of a run. EndS is below 0 where the job had not ended when the
+// run ended, StartS where the job had never held a GPU.
 type LeaseRecord struct {
 	ID                     string
 	ArrivalS, StartS, EndS float64
@@ -91,7 +91,7 @@ func (le *leaseEngine) outcome() *LeaseOutcome {
 
 // use divides the time in leases by the time in service.
 func (le *leaseEngine) use(o *LeaseOutcome) {
-	down := make([]float64, len(le.busyS)) // GPUs that were out, in the mean
+	down := make([]float64, len(le.busyS)) // mean number of GPUs that were out, by type
 	if le.faults != nil && le.nowS > 0 {
 		for k, downS := range le.downS() {
 			o.DownS += downS
@@ -117,10 +117,10 @@ func (le *leaseEngine) use(o *LeaseOutcome) {
 	}
 }
 
-// Metrics computes the figures of a run of jobs, which were simulated, on a
-// cluster, over the jobs of its window that were not dropped. A job's slowdown
-// and rho are against its steps at its greatest rate on a type wide enough; a
-// lost lease counts as one task. O(jobs log jobs).
+// Metrics computes the figures of a run of jobs on a cluster, over the jobs of the window
+// that were not dropped. A job's slowdown and rho compare with the time of its steps at
+// its greatest rate on a type wide enough; a lost lease counts as one task. The cost is
+// O(jobs log jobs).
 func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 	x := &Metrics{
 		TotalS: lo.TotalS, Utilization: lo.Utilization, Switches: lo.Switches, SwitchS: lo.SwitchS,
@@ -136,8 +136,8 @@ func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 		j, spec := &lo.Jobs[i], &jobs[i]
 		f := JobFigures{
 			ID: j.ID, Weight: spec.Weight, ArrivalS: j.ArrivalS, StartS: j.StartS, EndS: j.EndS,
-			Preemptions: j.Preemptions, Dropped: j.Dropped, Counts: i >= lo.first &&
-				i <= lo.last, from: j.ArrivalS, until: lo.TotalS,
+			Preemptions: j.Preemptions, Dropped: j.Dropped, Counts: i >= lo.first && i <= lo.last,
+			from: j.ArrivalS, until: lo.TotalS,
 		}
 		if j.EndS >= 0 {
 			f.until, f.JCTS = j.EndS, j.EndS-j.ArrivalS
@@ -153,7 +153,7 @@ func (lo *LeaseOutcome) Metrics(c LeaseCluster, jobs []LeaseJob) *Metrics {
 	return x
 }
 
-// greatestRate is that of a job over the types that are wide enough.
+// greatestRate is the greatest rate of a job over the types that are wide enough.
 func greatestRate(c LeaseCluster, j *LeaseJob) float64 {
 	most := 0.0
 	for k, rate := range j.Rate {

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// pick is a unit that may be chosen for a type.
+// pick is a unit that may be chosen for a type, with its place in the order of choice.
 type pick struct {
 	priority, deficitS, share float64
 	entry                     int32 // index into order
 }
 
-// untried is the priority of a share whose time has not begun to count.
-const untried = 1e9
+// unservedPriority is the priority, per unit of share, of a unit that has received no time.
+const unservedPriority = 1e9
 
-// shareTolerance is how far shares may miss their bounds: LP engines hold rows
-// to about 1e-7.
+// shareTolerance is the error that is allowed in shares: LP engines satisfy rows to
+// about 1e-7.
 const shareTolerance = 1e-6
 
 func (le *leaseEngine) chooseByShares(ctx context.Context) error {
@@ -45,11 +45,11 @@ func (le *leaseEngine) chooseByShares(ctx context.Context) error {
 	for _, k := range le.typeOrder {
 		le.place(k)
 	}
-	le.begun()
+	le.sortLeases()
 	return nil
 }
 
-// reset settles deficits and begins a new count of time received.
+// reset updates the deficits and starts a new count of time received.
 func (le *leaseEngine) reset() {
 	elapsedS, half := le.nowS-le.lastResetS, le.cfg.LeaseS/2
 	clear(le.workerS)
@@ -68,7 +68,7 @@ func (le *leaseEngine) reset() {
 	le.lastResetS = le.nowS
 }
 
-// share asks the policy and takes its shares over.
+// share asks the policy for shares and stores them in the units.
 func (le *leaseEngine) share(ctx context.Context) error {
 	n := len(le.cluster.Types)
 	le.view()
@@ -102,7 +102,7 @@ func (le *leaseEngine) share(ctx context.Context) error {
 	return nil
 }
 
-// view fills in what the policy sees.
+// view fills in the state that the policy sees.
 func (le *leaseEngine) view() {
 	le.state.NowS, le.state.Jobs = le.nowS, le.state.Jobs[:0]
 	for _, slot := range le.order {
@@ -160,8 +160,8 @@ func (le *leaseEngine) checkShares() error {
 	return nil
 }
 
-// prioritise computes share / fraction of time received, and lists the units
-// that can run on a type: those with a priority, and the others.
+// prioritise computes the priorities, and lists the units that can run on each type:
+// the units with a priority in wanted, the others in others.
 func (le *leaseEngine) prioritise() {
 	for k := range le.wanted {
 		le.wanted[k], le.others[k] = le.wanted[k][:0], le.others[k][:0]
@@ -176,7 +176,7 @@ func (le *leaseEngine) prioritise() {
 				le.others[k] = append(le.others[k], int32(i))
 				continue
 			}
-			p := share * untried
+			p := share * unservedPriority
 			if u.timeS[k] > 0 && le.workerS[k] > 0 {
 				p = share / (u.timeS[k] / le.workerS[k])
 			}
@@ -185,8 +185,8 @@ func (le *leaseEngine) prioritise() {
 	}
 }
 
-// choose takes units for type k by falling priority: first those that have one,
-// then, where GPUs are left, the others.
+// choose chooses units for type k: first the units with a priority, by falling priority,
+// and then the others if GPUs are left.
 func (le *leaseEngine) choose(k int) {
 	le.chosen[k] = le.chosen[k][:0]
 	left := le.cluster.GPUs[k]
@@ -204,8 +204,8 @@ func (le *leaseEngine) choose(k int) {
 	le.take(k, left, le.picks)
 }
 
-// take takes units by priority as long as they fit; it gives the GPUs that are
-// left. What it is given it reorders.
+// take chooses units in the order of picks as long as they fit, and returns the number of
+// GPUs left. It reorders from.
 func (le *leaseEngine) take(k, left int, from []pick) int {
 	open := picks(from[:0])
 	for _, p := range from {
@@ -230,14 +230,14 @@ func (le *leaseEngine) take(k, left int, from []pick) int {
 	return left
 }
 
-// pickedNow says that a job of the unit has been chosen in this round.
+// pickedNow says whether a job of the unit has been chosen in this round.
 func (le *leaseEngine) pickedNow(u *unit) bool {
 	return le.jobs[u.a].picked == le.rounds+1 || u.b != none && le.jobs[u.b].picked == le.rounds+1
 }
 
-// place gives the units chosen for type k their GPUs, the widest gangs first:
-// those of the round before where they are free, else the first that are. Units
-// that no shares were computed with wait, and the GPUs kept for them idle.
+// place gives the units chosen for type k their GPUs, the widest gangs first: the GPUs
+// of the round before if these are free, else the first free ones. Units that were not
+// part of the last computation of shares wait, and the GPUs kept for them idle.
 func (le *leaseEngine) place(k int) {
 	chosen := le.chosen[k]
 	slices.SortStableFunc(chosen, func(x, y int32) int { return cmp.Compare(le.units[y].gpus, le.units[x].gpus) })
@@ -282,7 +282,7 @@ func (le *leaseEngine) give(gpus []int32) {
 	}
 }
 
-// chooseHolds asks a policy that says itself who holds what.
+// chooseHolds asks a HoldPolicy and starts the leases that it returns.
 func (le *leaseEngine) chooseHolds(ctx context.Context) error {
 	le.view()
 	le.holding = le.holding[:0]
@@ -306,11 +306,11 @@ func (le *leaseEngine) chooseHolds(ctx context.Context) error {
 		le.jobs[job].picked = le.rounds + 1
 		le.start(le.jobs[job].slot, k, h.GPUs)
 	}
-	le.begun()
+	le.sortLeases()
 	return nil
 }
 
-// checkHold gives the type of the GPUs.
+// checkHold checks a hold and returns the type of its GPUs.
 func (le *leaseEngine) checkHold(h Hold) (kind int, err error) {
 	refuse := func(gpu, format string, args ...any) error {
 		return &AllocationError{le.name, le.nowS, gpu, fmt.Sprintf(format, args...)}
@@ -346,7 +346,7 @@ func (le *leaseEngine) checkHold(h Hold) (kind int, err error) {
 	return kind, nil
 }
 
-// typeOf is −1 for a GPU that is not there.
+// typeOf is the type of a GPU, or −1 where there is no such GPU.
 func (le *leaseEngine) typeOf(gpu int32) int {
 	if gpu < 0 || int(gpu) >= len(le.taken) {
 		return -1

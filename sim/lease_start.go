@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// start gives the unit the GPUs for a round.
+// start gives a unit its GPUs for the round.
 func (le *leaseEngine) start(slot int32, kind int, gpus []int32) {
 	u := &le.units[slot]
-	ran := le.rounds > 0 && u.heldIn == le.rounds // in the round before
+	ran := le.rounds > 0 && u.heldIn == le.rounds // whether the unit ran in the round before
 	var restartS float64
 	if ran && slices.Equal(u.held, gpus) {
 		le.stats.extended++
@@ -52,8 +52,7 @@ func (le *leaseEngine) start(slot int32, kind int, gpus []int32) {
 	le.running = append(le.running, l)
 }
 
-// whole is as many of steps as a job can do: those of whole rounds, where it has
-// rounds.
+// whole rounds steps down to whole rounds for a job with rounds.
 func whole(j *LeaseJob, steps int64) int64 {
 	if j.Rounds {
 		return steps - steps%int64(j.GPUs)
@@ -61,8 +60,8 @@ func whole(j *LeaseJob, steps int64) int64 {
 	return steps
 }
 
-// begun sorts the leases that have started and counts gangs that must wait.
-func (le *leaseEngine) begun() {
+// sortLeases sorts the leases of the round by their ends, and counts the preempted units.
+func (le *leaseEngine) sortLeases() {
 	for _, slot := range le.before {
 		if u := &le.units[slot]; u.heldIn != le.rounds+1 {
 			le.preempted(u)
@@ -80,7 +79,7 @@ func (le *leaseEngine) begun() {
 		if x.b == none && y.b == none {
 			return int(x.a - y.a)
 		}
-		// Pairs after singles.
+		// Pairs come after single jobs.
 		return cmp.Or(cmp.Compare(min(x.b, 0), min(y.b, 0)), cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b))
 	})
 }

@@ -7,12 +7,13 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// maxTries of a round's tasks that failed are the end of a run: the round would
-// never be over.
+// maxTries is the number of failed tasks of a round after which a run ends, because the
+// round would never end.
 const maxTries = 1 << 20
 
-// taskFails loses a task. A gang loses its round and starts it again where it is:
-// a step of which one worker died is lost as a whole, and the GPUs are there.
+// taskFails loses a task. A gang loses its round and starts the round again on the same
+// GPUs: a training step of which one worker died is lost as a whole, and the GPUs are
+// still in service.
 func (e *engine) taskFails(slot int32) error {
 	t := e.slots[slot]
 	j, spec := &e.jobs[t.job], &e.inst.Jobs[t.job]
@@ -33,7 +34,7 @@ func (e *engine) taskFails(slot int32) error {
 		e.lose(slot)
 		return e.notify()
 	}
-	e.breaks(t.job)
+	e.markMoved(t.job)
 	for _, g := range j.held {
 		x := &e.gpus[g]
 		e.enter(g, false)
@@ -51,8 +52,8 @@ func (e *engine) taskFails(slot int32) error {
 	return e.notify()
 }
 
-// leave takes what a GPU does off it, as it leaves service: its task, and the
-// gang of that.
+// leave ends what a GPU does when it leaves service: the task on the GPU is lost, and
+// so is the round of the task's gang.
 func (e *engine) leave(g int32) {
 	x := &e.gpus[g]
 	if ji := x.job; ji != none {
@@ -75,10 +76,10 @@ func (e *engine) leave(g int32) {
 	}
 }
 
-// loseRound takes a gang off its GPUs; it must do the round again.
+// loseRound takes a gang off its GPUs. The gang must do the round again.
 func (e *engine) loseRound(ji int32) {
 	j := &e.jobs[ji]
-	e.breaks(ji)
+	e.markMoved(ji)
 	for _, g := range j.held {
 		s := e.gpus[g].slot
 		e.free(g, false)
@@ -91,19 +92,19 @@ func (e *engine) loseRound(ji int32) {
 	clear(j.tasks)
 }
 
-// breaks notes a rigid job whose rounds no longer follow each other.
-func (e *engine) breaks(ji int32) {
+// markMoved marks a rigid job whose rounds no longer follow each other back to back.
+func (e *engine) markMoved(ji int32) {
 	if j := &e.jobs[ji]; e.inst.Jobs[ji].Sync == hare.Rigid && j.round > 0 {
 		j.moved = true
 	}
 }
 
-// lose forgets a task that has not ended. What the event queue has of it is dropped
-// when there is more of that than of the rest, so that memory does not grow with
-// what was lost.
+// lose forgets a task that has not ended. The occurrences of lost tasks are removed from
+// the event queue when they are more than half of it, so that memory does not grow with
+// the number of lost tasks.
 func (e *engine) lose(slot int32) {
 	e.forget(slot)
-	e.tail = tail{} // nothing may end with what was lost
+	e.tail = tail{} // no later task may share an occurrence with a lost one
 	if e.stale++; e.stale > len(e.eventQueue)/2+64 {
 		e.stale = 0
 		e.eventQueue = slices.DeleteFunc(e.eventQueue, func(h occurrence) bool { return e.isStale(&h) })
@@ -111,7 +112,7 @@ func (e *engine) lose(slot int32) {
 	}
 }
 
-// isStale says that a happening is of a task that was lost.
+// isStale says whether an occurrence belongs to a task that was lost.
 func (e *engine) isStale(h *occurrence) bool {
 	return h.kind() <= taskFails && e.slots[h.ref].serial != h.order()
 }

@@ -10,21 +10,22 @@ import (
 // Merged is an instance with its rounds merged, so that long jobs can be
 // simulated: time and memory do not depend on how many rounds jobs have.
 type Merged struct {
-	// Inst is what policies are made with (and Cluster(Inst)).
+	// Inst is the merged instance; a policy is made with Inst or Cluster(Inst).
 	Inst *hare.Instance
 	orig *hare.Instance
-	// runs are the rounds in a merged one, by job, last those in its last one.
+	// runs is, by job, the number of rounds in a merged round, last the number in the last
+	// merged round.
 	runs, last []int64
 }
 
-// Merge makes one round of all rounds of a rigid job: they follow each other
-// back to back anyway, so that a run is the same unless a round is lost, which is
-// then the whole job. Of a gang job it merges as many as take quantumUs on its
-// fastest type, at least one, or somewhat fewer, so that they are even; the last
-// round has what is left. Policies that preempt do so at merged barriers alone,
-// and those that know sizes count the last round whole, which are approximations.
-// Relaxed jobs are left as they are: their tasks may change place inside a round.
-// quantumUs zero means 60 s. inst must be valid. O(jobs).
+// Merge merges all rounds of a rigid job into one: the rounds follow each other back to
+// back anyway, so that the simulation is the same unless a round is lost, which is then
+// the whole job. Of a gang job it merges as many rounds as take quantumUs on the job's
+// fastest type, at least one, or somewhat fewer so that merged rounds are even; the last
+// merged round has the rest. Two things become approximate: policies that preempt do so
+// at merged barriers alone, and policies that know sizes count the last merged round as
+// a whole one. Relaxed jobs are not merged, because their tasks may change place inside
+// a round. quantumUs zero means 60 s. inst must be valid. The cost is O(jobs).
 func Merge(inst *hare.Instance, quantumUs int64) *Merged {
 	if quantumUs == 0 {
 		quantumUs = 60e6
@@ -59,10 +60,10 @@ func Merge(inst *hare.Instance, quantumUs int64) *Merged {
 	return m
 }
 
-// Run is Run of m.Inst, with a schedule of the instance that was merged: its
-// rounds are runs of lane entries. Tasks, losses and preemptions are of merged
-// rounds. cfg is about merged rounds too: one that fails is lost as a whole, and
-// Network.Bytes are of all that it merges.
+// Run runs m.Inst and returns an outcome whose schedule is of the original instance, with
+// runs of rounds as lane entries. Tasks, losses and preemptions count merged rounds. cfg
+// applies to merged rounds too: a merged round that fails is lost as a whole, and
+// Network.Bytes counts the bytes of all rounds of a merged one.
 func (mg *Merged) Run(ctx context.Context, policy online.Policy, cfg Config) (*Outcome, error) {
 	cfg.runs, cfg.lastRuns = mg.runs, mg.last
 	o, err := Run(ctx, mg.Inst, policy, cfg)
@@ -119,8 +120,8 @@ type jobRound struct {
 	round int64
 }
 
-// mixedRounds are the longest times of tasks of merged rounds of jobs that mix
-// types, nil where there are none: all tasks of a round wait for these.
+// mixedRounds returns, for the merged rounds of jobs that mix types, the longest time of a
+// task, for which all tasks of the round wait. The map is nil where no job mixes types.
 func (mg *Merged) mixedRounds(s *hare.Schedule, kinds map[string]string) map[jobRound]int64 {
 	var slow map[jobRound]int64
 	for i := range s.Lanes {
@@ -144,7 +145,7 @@ func (mg *Merged) mixedRounds(s *hare.Schedule, kinds map[string]string) map[job
 	return slow
 }
 
-// gpuTypes are the types of GPUs by name.
+// gpuTypes maps the names of GPUs to their types.
 func gpuTypes(inst *hare.Instance) map[string]string {
 	m := hare.NewModel(inst)
 	kinds := make(map[string]string, len(m.GPUs))

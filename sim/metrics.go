@@ -8,48 +8,52 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Metrics are the figures by which policies are compared, of either engine.
-// Times are in seconds; means and percentiles are over the jobs that count,
-// percentiles by nearest rank; all are 0 without jobs.
+// Metrics are the figures by which policies of all engines are compared. Times are in
+// seconds. Means and percentiles are over the jobs that count, percentiles by nearest
+// rank; all are 0 without jobs.
 type Metrics struct {
-	// Jobs that count, and those of them that were dropped, which no mean counts.
+	// Jobs is the number of jobs that count, Dropped the number of those that were
+	// dropped; means leave dropped jobs out.
 	Jobs, Dropped int
-	// MeanJCTS is the mean of C − a, WeightedJCTS Σ w (C − a), the objective, and
-	// WeightedMeanJCTS that over Σ w.
+	// MeanJCTS is the mean of C − a, WeightedJCTS is Σ w (C − a), the objective, and
+	// WeightedMeanJCTS is WeightedJCTS / Σ w.
 	MeanJCTS, WeightedJCTS, WeightedMeanJCTS float64
 	P50JCTS, P90JCTS, P99JCTS                float64
-	// MakespanS is the last end of a job that counts, TotalS when the run ended:
-	// that of leases goes on to the end of its round.
+	// MakespanS is the last end of a job that counts, TotalS the time at which the run
+	// ended; a run of leases goes on to the end of its last round.
 	MakespanS, TotalS float64
-	// MeanWaitS and P99WaitS are of first start − a.
+	// MeanWaitS and P99WaitS are the mean and a percentile of first start − a.
 	MeanWaitS, P99WaitS float64
-	// A job's slowdown is (C − a) / (R τ), τ its fastest task: at least 1.
+	// MeanSlowdown and P99Slowdown are of the slowdowns (C − a) / (R τ), where τ is the
+	// time of the job's fastest task. A slowdown is at least 1.
 	MeanSlowdown, P99Slowdown float64
-	// Jain is (Σ x)² / (n Σ x²) of the slowdowns x; 1 where all are alike.
+	// Jain is Jain's fairness index (Σ x)² / (n Σ x²) of the slowdowns x; 1 where all are
+	// equal.
 	Jain float64
-	// A job's rho is its finish-time fairness after Themis: (C − a) over how long
-	// it would take with an equal share of the cluster, max(R τ, N W / M): W its
-	// GPU-seconds of work on its fastest type, M the most GPUs of all types that
-	// are ever there together, N the mean number of jobs in the system from a to
-	// C. Above 1, it was treated worse than by equal shares.
+	// MeanRho and WorstRho are of the jobs' finish-time fairness ρ after Themis: C − a
+	// over the time that the job would take with an equal share of the cluster, which is
+	// max(R τ, N W / M). W is the job's work in GPU-seconds on its fastest type, M the
+	// greatest number of GPUs of all types in service at one time, N the mean number of
+	// jobs in the system from a to C. A job with ρ above 1 was treated worse than by equal
+	// shares.
 	MeanRho, WorstRho float64
-	// Use is by type the share of the GPU time in service up to TotalS that tasks
-	// or leases held, Utilization that over all types.
+	// Use is, by type, the share of the GPU time in service up to TotalS that tasks or
+	// leases held; Utilization is the same share over all types.
 	Use         []hare.TypeUse
 	Utilization float64
-	// Switches are changes of job on a GPU, SwitchS the GPU-seconds that they
-	// took; of elastic jobs, grants of GPUs (ElasticOutcome.Starts) and restarts.
+	// Switches counts changes of job on a GPU, SwitchS the GPU-seconds that they took.
+	// For elastic jobs they are the allocations (ElasticOutcome.Starts) and the restarts.
 	Switches int64
 	SwitchS  float64
-	// Preemptions are how often a job that had not ended let its GPUs go, or
-	// moved: Outcome.Preemptions, LeaseOutcome.Preemptions.
+	// Preemptions counts how often a job that had not ended lost its GPUs or moved; see
+	// Outcome.Preemptions and LeaseOutcome.Preemptions.
 	Preemptions int64
-	// LostTasks are the tasks, or leases, that were lost to faults and failures,
-	// LostS their GPU-seconds. Failures are those of tasks.
+	// LostTasks counts the tasks, or leases, that were lost to faults and failures, LostS
+	// their GPU-seconds. Failures counts the failures of tasks.
 	LostTasks, Failures int64
 	LostS               float64
-	// DownS are the GPU-seconds up to TotalS that faults took out of
-	// service; Use does not count them as there.
+	// DownS are the GPU-seconds up to TotalS that faults took out of service; Use does
+	// not count them as in service.
 	DownS float64
 	// JCTsS are the completion times of all jobs, ascending: their CDF.
 	JCTsS []float64
@@ -57,9 +61,9 @@ type Metrics struct {
 	Each []JobFigures
 }
 
-// JobFigures are one job's. Jobs are numbered by arrival from 0, those of equal
-// arrival as they are given. StartS is below 0 where the job held nothing, EndS
-// where it had not ended when the run did; what follows from them is then 0.
+// JobFigures are the figures of one job. Jobs are numbered by arrival from 0; jobs of
+// equal arrival keep their order. StartS is below 0 where the job never held a GPU, EndS
+// where the job had not ended when the run ended; what is computed from them is then 0.
 type JobFigures struct {
 	ID                     string
 	Weight                 float64
@@ -68,9 +72,9 @@ type JobFigures struct {
 	Slowdown, Rho          float64
 	Preemptions            int64
 	Dropped                bool
-	Counts                 bool // it is in the window that figures are of
+	Counts                 bool // whether the job is in the window, so that means include it
 
-	from, until   float64 // when it was in the system, in any unit
+	from, until   float64 // when the job was in the system, in any unit
 	aloneS, workS float64 // R τ and W
 }
 
@@ -96,8 +100,8 @@ func (m *Metrics) Share(limitS float64) float64 {
 	return float64(n) / float64(m.Jobs)
 }
 
-// Metrics computes the figures of a run of inst, which was simulated, over the
-// jobs of Config.Window. O(jobs log jobs + GPUs).
+// Metrics computes the figures of a run of inst over the jobs of Config.Window. The cost
+// is O(jobs log jobs + GPUs).
 func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	model := hare.NewModel(inst)
 	x := &Metrics{
@@ -151,7 +155,8 @@ func (o *Outcome) Metrics(inst *hare.Instance) *Metrics {
 	return x
 }
 
-// fill computes what follows from the times of jobs, on a number of GPUs.
+// fill computes the figures that follow from the times of the jobs, for a cluster of so
+// many GPUs.
 func (m *Metrics) fill(gpus float64) {
 	var waits, slows, rhos []float64
 	present := newPresence(m.Each)
@@ -184,7 +189,7 @@ func (m *Metrics) fill(gpus float64) {
 	m.Jain = jain(slows)
 }
 
-// weigh divides by the weights of the jobs that count.
+// weigh computes WeightedMeanJCTS from WeightedJCTS and the weights of the jobs that count.
 func (m *Metrics) weigh() {
 	weights := 0.0
 	for i := range m.Each {
@@ -198,8 +203,7 @@ func (m *Metrics) weigh() {
 	}
 }
 
-// serviceUs is the GPU time of a type in service up to EndUs, faults left
-// out.
+// serviceUs is the GPU time of a type in service up to EndUs, without the time of faults.
 func (o *Outcome) serviceUs(m *hare.Model, kind int) float64 {
 	sum := 0.0
 	for _, c := range m.Classes {
@@ -251,7 +255,7 @@ func mostGPUs(m *hare.Model) int64 {
 		if a.atUs != b.atUs {
 			return int(min(1, max(-1, a.atUs-b.atUs)))
 		}
-		return int(a.by - b.by) // those that leave first
+		return int(a.by - b.by) // GPUs that leave come first
 	})
 	level, most := int64(0), int64(1)
 	for _, c := range changes {
@@ -264,8 +268,8 @@ func mostGPUs(m *hare.Model) int64 {
 // presence integrates the number of jobs in the system over time.
 type presence struct {
 	at    []float64
-	level []float64 // from at on
-	sum   []float64 // job-time up to at
+	level []float64 // number of jobs from at on
+	sum   []float64 // integral of the number of jobs up to at
 }
 
 func newPresence(records []JobFigures) *presence {
@@ -292,7 +296,7 @@ func newPresence(records []JobFigures) *presence {
 	return p
 }
 
-// mean is the mean number from one time to a later one, which are among at.
+// mean is the mean number of jobs from one time to a later one; both must be in at.
 func (p *presence) mean(from, to float64) float64 {
 	if to <= from {
 		return 1

@@ -9,41 +9,42 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Outcome is what came of a run.
+// Outcome is the result of Run.
 type Outcome struct {
 	Jobs  []hare.JobResult // in the order of the instance
 	Value hare.Amount      // Σ w (C − a), in weight-seconds
 	// MeanJCTUs is the mean of C − a over the jobs; 0 without jobs.
 	MeanJCTUs  float64
 	MakespanUs int64
-	// EndUs is when the last job of Config.Window ended; the makespan without one.
+	// EndUs is the time at which the last job of Config.Window ended; without a window,
+	// the makespan.
 	EndUs int64
-	// Use is, by type, the share of the GPU time in service up to EndUs that tasks
-	// held that were not lost.
+	// Use is, by type, the share of the GPU time in service up to EndUs that was held by
+	// tasks that were not lost.
 	Use    []hare.TypeUse
-	Events int64 // sent to the policy
-	Tasks  int64 // that ended
-	// Lost are the tasks that ran when their GPU, or one of their gang, left or
-	// failed, LostUs the GPU time that was held for them. Failures are events
+	Events int64 // number of events sent to the policy
+	Tasks  int64 // number of tasks that ended
+	// Lost counts the tasks that ran when their GPU, or a GPU of their gang, left or
+	// failed; LostUs is the GPU time that was held for them. Failures counts the events
 	// task_failed.
 	Lost, LostUs, Failures int64
-	// SwitchUs is GPU time that was held for switches, waits of a gang for its
-	// slowest GPU included, and Switches are changes of job on a GPU between
-	// tasks that were not lost.
+	// SwitchUs is the GPU time that was held for switches, including the waits of a gang
+	// for its slowest GPU. Switches counts the changes of job on a GPU between tasks that
+	// were not lost.
 	SwitchUs, Switches int64
-	// Preemptions are rounds after a job's first that began later than they
-	// could, but for what was lost.
+	// Preemptions counts the rounds after a job's first that began later than they
+	// could, other than after a loss.
 	Preemptions int64
-	// DownUs is GPU time up to EndUs that faults took out of service.
+	// DownUs is the GPU time up to EndUs that faults took out of service.
 	DownUs float64
-	// Schedule is the plan that was followed, lost tasks left out; verify
-	// accepts it. It is nil where Moved is not, Varied is not 0, or
-	// Config.NoSchedule was asked for.
+	// Schedule is the schedule that was carried out, without lost tasks; package verify
+	// accepts it. It is nil where Moved is not nil, Varied is not 0, or Config.NoSchedule
+	// was set.
 	Schedule *hare.Schedule
-	// Moved are rigid jobs that lost a round after their first one and did it
-	// again, later or elsewhere, which no schedule of this model does.
+	// Moved lists the rigid jobs that lost a round after their first one and did the
+	// round again, later or on other GPUs, which no schedule of the model does.
 	Moved []string
-	// Varied are tasks that began and whose times were not those of the profile
+	// Varied counts the tasks that began with other times than those of the profile
 	// (Config.Stretch, Config.Network), which no schedule of the instance has.
 	Varied int64
 
@@ -52,8 +53,8 @@ type Outcome struct {
 	window    Window
 }
 
-// Result makes of the outcome a result of inst, which was simulated, with a
-// certificate for it or nil.
+// Result turns the outcome of a run of inst into a result with a certificate, which may
+// be nil.
 func (o *Outcome) Result(inst *hare.Instance, cert *hare.Certificate) (*hare.Result, error) {
 	switch {
 	case o.Varied > 0:
@@ -88,9 +89,9 @@ type totals struct {
 	switches, switchUs, preempted, varied int64
 
 	counted   int           // jobs of the window that have not ended
-	endUs     int64         // when the last of them did
-	until     []hare.Amount // held, up to then
-	downUntil []hare.Amount // down, up to then
+	endUs     int64         // when the last job of the window ended
+	until     []hare.Amount // held, up to endUs
+	downUntil []hare.Amount // down, up to endUs
 }
 
 func (e *engine) outcome() *Outcome {
@@ -131,7 +132,7 @@ func (e *engine) outcome() *Outcome {
 	return o
 }
 
-// use divides what was held by what was in service.
+// use divides the GPU time that was held by the GPU time in service.
 func (e *engine) use(o *Outcome) {
 	for k, kind := range e.model.Types {
 		service := new(big.Int)

@@ -1,7 +1,7 @@
-// Package sim runs policies against a virtual clock and keeps the totals. Run
-// plays the cluster that a session talks to, task by task, to an online.Policy;
-// RunLeases lends GPUs to gangs for leases, as Gavel and its followers do;
-// RunElastic changes the widths of gangs at fixed intervals, as Pollux does.
+// Package sim runs policies against a virtual clock and measures the result. Run
+// simulates the cluster of a session, task by task, for an online.Policy; RunLeases
+// lends GPUs to gangs for leases, as Gavel and its successors do; RunElastic changes the
+// widths of gangs at fixed intervals, as Pollux does.
 package sim
 
 import (
@@ -16,52 +16,53 @@ import (
 
 // Config tunes Run. The zero value is good.
 type Config struct {
-	// Log is called with each event that is sent to the policy, numbered from
-	// 1, and the decisions on it, which are the policy's until it returns. The
-	// same events in a session with the same policy get the same decisions. An
-	// error ends the run. Nil means that nobody listens.
+	// Log is called with each event that is sent to the policy, numbered from 1, and the
+	// policy's decisions, which are valid until Log returns. The same events in a session
+	// with the same policy get the same decisions. An error ends the run. Nil means no
+	// log.
 	Log func(wire.Record) error
-	// Name is the policy's, for messages; empty leaves it out.
+	// Name is the name of the policy, for messages; empty leaves it out.
 	Name string
-	// NoSchedule leaves Outcome.Schedule out, the one thing that grows with what is
-	// simulated.
+	// NoSchedule leaves out Outcome.Schedule, the one part of the outcome that grows with
+	// the length of the simulation.
 	NoSchedule bool
-	// Seed is of everything that is drawn below.
+	// Seed is the seed of everything that the fields below draw.
 	Seed uint64
-	// Faults take GPUs out of service for a while, and FaultRate does so by
-	// chance. Listed faults of a GPU must not overlap; drawn ones may.
+	// Faults take GPUs out of service at given times, FaultRate at random ones. Listed
+	// faults of a GPU must not overlap; drawn ones may.
 	Faults    []Fault
 	FaultRate FaultRate
 	// Failures make tasks fail and start again.
 	Failures FailureRate
-	// Stretch makes compute take longer or shorter than profiles say; nil does
-	// not. Policies see the profiles, and measured times when tasks end.
+	// Stretch makes compute take longer or shorter than the profiles say; nil means the
+	// times of the profiles. Policies see the profiles, and the measured times when tasks
+	// end.
 	Stretch Stretch
-	// SwitchUs is lost when a GPU begins a task of another job than its last one
-	// since it came into service; the first costs nothing. The GPU is held
+	// SwitchUs is the time that a GPU loses when it begins a task of another job than the
+	// last one since it came into service; the first task costs nothing. The GPU is held
 	// meanwhile. A gang begins when its slowest GPU has switched.
 	SwitchUs int64
-	// SwitchOfUs, where not nil, is asked instead, for the job to come and the
-	// type of the GPU.
+	// SwitchOfUs, where not nil, replaces SwitchUs: it returns the time for the next job
+	// and the type of the GPU.
 	SwitchOfUs func(job *hare.Job, gpuType string) int64
 	// Network makes rounds that are spread over nodes synchronise longer.
 	Network Network
 
-	// Window is the jobs that figures are of. The run goes on until all jobs have
-	// ended, so that its schedule is whole.
+	// Window selects the jobs that the figures are about. The run goes on until all jobs
+	// have ended, so that its schedule is complete.
 	Window Window
 
-	runs, lastRuns []int64 // of Merged
+	runs, lastRuns []int64 // see Merged
 }
 
-// ErrStalled says that jobs wait, nothing runs and nothing more will happen: no
-// GPU that they may use will ever be in service, or the policy forgot them.
+// ErrStalled says that jobs wait although no task runs and no event is to come: no GPU
+// that they may use will ever be in service, or the policy does not start them.
 var ErrStalled = errors.New("sim: jobs wait for ever")
 
-// DecisionError says that a policy decided what is not possible.
+// DecisionError says that a policy made a decision that is not possible.
 type DecisionError struct {
-	Event    int64 // the seq of the event that it answered
-	AtUs     int64 // when
+	Event    int64 // the seq of the event that the decision answered
+	AtUs     int64 // the time of the event
 	Decision hare.Decision
 	Reason   string
 	Policy   string // Config.Name
@@ -77,58 +78,58 @@ func (de *DecisionError) Error() string {
 		hare.FormatMicros(de.AtUs), de.Event, d.Type, d.Task, d.Round, d.Job, d.GPU, de.Reason)
 }
 
-// Cluster is the part of an instance's cluster that is there from the start,
-// and that the policy must be made with. GPUs with windows of service or busy
-// ones are not in it: Run sends gpu_joined and gpu_left for them.
+// Cluster is the part of an instance's cluster that is always in service. The policy
+// must be made with it. GPUs with windows of service and busy GPUs are left out: Run
+// sends gpu_joined and gpu_left for them.
 func Cluster(inst *hare.Instance) *hare.Cluster {
 	c := &hare.Cluster{}
 	for _, n := range inst.Cluster.Nodes {
-		if steady(&n) {
+		if alwaysInService(&n) {
 			c.Nodes = append(c.Nodes, n)
 		}
 	}
 	return c
 }
 
-func steady(n *hare.Node) bool { return n.Windows == nil && len(n.Busy) == 0 }
+func alwaysInService(n *hare.Node) bool { return n.Windows == nil && len(n.Busy) == 0 }
 
-// Run plays inst, which must be valid, to policy, which must be fresh and made
-// with Cluster(inst), until all jobs have ended. The policy learns of a job at
-// its release and never how many rounds it has; after the last task of the
-// last round it is told that the job has ended, at the same time. A task takes
-// the times of its profile, where cfg says nothing else. A relaxed one frees its
-// GPU after compute (compute_ended) and ends after synchronising; tasks of gang
-// and rigid jobs keep theirs as docs/design.md, section 1 says. A GPU that leaves service takes
-// its task with it, and those of a gang on others. Where a task of a gang or
-// rigid job fails, the round is lost, the GPUs stay, and the policy must start
-// it again on them at once; a relaxed task that fails waits to start anywhere.
+// Run plays inst, which must be valid, to policy, which must be fresh and made with
+// Cluster(inst), until all jobs have ended. The policy learns of a job at its release,
+// and never how many rounds the job has; after the last task of the last round it gets
+// the event job_ended, at the same time. A task takes the times of its profile unless cfg
+// changes them. A relaxed task frees its GPU after compute (compute_ended) and ends after
+// synchronising; tasks of gang and rigid jobs hold their GPUs as docs/design.md, section
+// 1, says. When a GPU leaves service its task is lost, with the tasks of the same gang on
+// other GPUs. Where a task of a gang or rigid job fails, the round is lost, the job keeps
+// its GPUs, and the policy must start the round again on them at once; a relaxed task
+// that fails waits to start on any GPU.
 //
 // Events at one time are sent in this order: ends of compute, ends of tasks
 // (each in the order of their starts; the end of a job follows that of its last
 // task), failures, GPUs that leave (windows of service, then faults), those that
 // fail or return by chance, GPUs that join (by their order in the cluster), jobs
-// that arrive (in the order of the instance). Every event is a step of its own.
-// So the same instance, policy and cfg always give the same events.
+// that arrive (in the order of the instance). Every event is a step of its own, so the
+// same instance, policy and cfg always give the same events.
 //
-// Errors are *hare.InvalidError of cfg, *DecisionError, ErrStalled, those of the
-// policy, of Config.Log and of ctx. Time is O(log(tasks that run) + the policy's
-// step) for each task, so long jobs should have merged rounds (Merge, and the
-// trace readers' Quantum). Memory is proportional to jobs, tasks of a round,
-// GPUs, listed faults and runs of the schedule, not to what is simulated.
+// Errors are *hare.InvalidError of cfg, *DecisionError, ErrStalled, and the errors of the
+// policy, of Config.Log and of ctx. A task costs O(log(running tasks)) and the policy's
+// step, so long jobs should have merged rounds (Merge, and the trace readers' Quantum).
+// Memory is proportional to jobs, tasks of a round, GPUs, listed faults and runs of the
+// schedule, not to the length of the simulation.
 func Run(ctx context.Context, inst *hare.Instance, policy online.Policy, cfg Config) (*Outcome, error) {
 	e, err := newEngine(inst, policy, cfg)
 	if err != nil {
 		return nil, err
 	}
 	for n := 0; e.unfinished > 0; n++ {
-		// Often, for a step of a policy may take a while.
+		// The context is checked often, because a step of a policy may take long.
 		if n%8 == 0 && ctx.Err() != nil {
 			return nil, fmt.Errorf("sim: %w", ctx.Err())
 		}
 		if len(e.eventQueue) == 0 || len(e.sources) > 0 && e.waitsForFaults() {
 			return nil, e.stalled()
 		}
-		if err := e.happen(e.eventQueue.pop()); err != nil {
+		if err := e.process(e.eventQueue.pop()); err != nil {
 			return nil, err
 		}
 	}

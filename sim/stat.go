@@ -6,21 +6,20 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Stat is a mean over repeats or instances, with its 95 % confidence interval. It
-// supposes that values are independent and their mean about normal. The zero value
-// has no values.
+// Stat is a mean over repeats or instances, with its 95 % confidence interval. It assumes
+// that the values are independent and that their mean is about normal. The zero value
+// holds no values.
 type Stat struct {
 	Mean float64
 	// Half is half the width of the interval: t s/√n, t the 0.975 quantile of
 	// Student's distribution with n − 1 degrees of freedom and s the standard
-	// deviation of the sample; 0 with fewer than two values, of which nothing is
-	// known.
+	// deviation of the sample; 0 with fewer than two values.
 	Half float64
-	N    int     // values
+	N    int     // number of values
 	m2   float64 // sum of squared differences from the mean
 }
 
-// Add takes a value in (Welford 1962).
+// Add adds a value (Welford 1962).
 func (s *Stat) Add(x float64) {
 	s.N++
 	d := x - s.Mean

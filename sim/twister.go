@@ -2,10 +2,10 @@ package sim
 
 import "math/bits"
 
-// Twister is the Mersenne Twister MT19937 (Matsumoto, Nishimura 1998) with the
-// draws that Python's random module makes of it, so that policies and
-// simulators published in Python can be followed draw by draw. It is not for
-// use by several goroutines, nor for secrets.
+// Twister is the Mersenne Twister MT19937 (Matsumoto, Nishimura 1998) with the draws of
+// Python's random module, so that policies and simulators published in Python can be
+// reproduced draw by draw. A Twister is not safe for concurrent use, and its draws must
+// not be used for secrets.
 type Twister struct {
 	state [624]uint32
 	next  int
@@ -88,7 +88,7 @@ func (t *Twister) Shuffle(n int, swap func(i, j int)) {
 // n must be at least 2.
 func (t *Twister) Two(n int) (a, b int) {
 	a = t.Below(n)
-	if n > 21 { // Python's bound between its two ways, for a sample of two
+	if n > 21 { // above this size Python draws a sample of two by rejection
 		for b = a; b == a; {
 			b = t.Below(n)
 		}

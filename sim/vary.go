@@ -8,10 +8,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// FailureRate makes tasks fail: what they did is lost and they start again. The
-// zero value means that none does. A task fails at most once each time that it
-// starts. Draws depend on the seed, the job, the round, the task and on how many
-// failures the job has had, not on when or where the task runs.
+// FailureRate makes tasks fail: the work of a failed task is lost, and the task starts
+// again. The zero value means no failures. A task fails at most once each time that it
+// starts. Draws depend on the seed, the job, the round, the task and the number of the
+// job's earlier failures, not on when or where the task runs.
 type FailureRate struct {
 	// Probability is the chance that a task fails, from 0 to below 1, at a time
 	// that is uniform over compute and synchronisation.
@@ -21,37 +21,38 @@ type FailureRate struct {
 	PerGPUHour float64
 }
 
-// Stretch draws by how much the compute of a task takes longer than its profile
-// says: a positive factor. It must draw from r alone, at most a few times, and
-// not change. trace.MiniBatch is one from measurements.
+// Stretch draws the positive factor by which the compute time of a task differs from its
+// profile. Draw must draw from r alone, at most a few times, and must not change the
+// receiver. trace.MiniBatch is a Stretch made from measurements.
 type Stretch interface {
 	Draw(r *rand.Rand) float64
 }
 
-// Network says how much longer rounds synchronise that are spread over nodes.
-// Profiles are taken to be measured inside a node. Tasks of a round of K tasks
-// of a job with D bytes to reduce then synchronise for
+// Network makes rounds that are spread over nodes synchronise longer. Profiles are taken
+// to be measured inside a node. A task of a round of K tasks of a job with D bytes to
+// reduce then synchronises for
 //
 //	2 (K − 1)/K · D · (1/InterBytesPerS − 1/IntraBytesPerS)
 //
-// longer than their profile says: the ring all-reduce over its slowest link (Patarasu
-// and Yuan, 2009), in place of that inside a node, which the profile holds. A
-// gang or rigid job pays where its GPUs are on several nodes. [I] Tasks of a
-// relaxed round need not run at one time: the first one that starts gathers, and
-// those on other nodes pay. Links are not shared: jobs do not slow each other.
-// The zero value is no network.
+// longer than its profile says: the time of a ring all-reduce over its slowest link
+// (Patarasu and Yuan, 2009) replaces the time inside a node, which the profile contains.
+// A gang or rigid job takes longer where its GPUs are on several nodes. [I] Tasks of a
+// relaxed round need not run at one time: the tasks on other nodes than the first task's
+// take longer. Links are not shared, so jobs do not slow each other. The zero value means
+// no network.
 type Network struct {
-	// InterBytesPerS is between nodes; zero means no network.
+	// InterBytesPerS is the bandwidth between nodes; zero means no network.
 	InterBytesPerS float64
-	// IntraBytesPerS is inside a node, at least InterBytesPerS; zero means
-	// beyond measure.
+	// IntraBytesPerS is the bandwidth inside a node, at least InterBytesPerS; zero means
+	// unlimited.
 	IntraBytesPerS float64
-	// Bytes are what a job reduces in a round, at least 0: gradients of all of
-	// its merged steps.
+	// Bytes returns how many bytes a job reduces in a round, at least 0: the gradients of
+	// all merged steps.
 	Bytes func(*hare.Job) int64
 }
 
-// variation is how a run differs from the profiles; an engine without has nil.
+// variation is how a run differs from the profiles; it is nil where there is no
+// difference.
 type variation struct {
 	stretch  Stretch
 	failures FailureRate
@@ -66,7 +67,7 @@ type variation struct {
 	draws    *rand.Rand
 }
 
-// newVariation gives nil where cfg asks for none.
+// newVariation returns nil where cfg asks for no variation.
 func newVariation(cfg *Config) (*variation, error) {
 	f, n := cfg.Failures, cfg.Network
 	refuse := func(pointer, format string, args ...any) error {
@@ -104,7 +105,7 @@ func newVariation(cfg *Config) (*variation, error) {
 	return v, nil
 }
 
-// What draws are for; each has streams of its own.
+// These are the purposes of draws; each has random streams of its own.
 const (
 	gpuFaults = iota + 1
 	nodeFaults
@@ -112,8 +113,8 @@ const (
 	taskFailures
 )
 
-// mix makes one number of several, by the finaliser of splitmix64 (Steele, Lea
-// and Flood, 2014).
+// mix hashes several numbers into one with the finaliser of splitmix64 (Steele, Lea and
+// Flood, 2014).
 func mix(v ...uint64) uint64 {
 	x := uint64(0)
 	for _, w := range v {
@@ -125,7 +126,7 @@ func mix(v ...uint64) uint64 {
 	return x
 }
 
-// switching is how long a GPU is lost to a job that takes it over.
+// switching is how long a GPU is busy with the switch to another job.
 func (v *variation) switching(spec *hare.Job, kind string) (int64, error) {
 	if v.switchOf == nil {
 		return v.switchUs, nil
@@ -138,7 +139,7 @@ func (v *variation) switching(spec *hare.Job, kind string) (int64, error) {
 	return us, nil
 }
 
-// stretched is a compute time as it turns out.
+// stretched draws a compute time.
 func (v *variation) stretched(computeUs int64, key uint64, spec *hare.Job) (int64, error) {
 	if v.stretch == nil {
 		return computeUs, nil
@@ -153,8 +154,8 @@ func (v *variation) stretched(computeUs int64, key uint64, spec *hare.Job) (int6
 	return max(int64(us), 1), nil
 }
 
-// failsAfterUs is how long after its start a task fails, or 0. onGPUUs is how
-// long it uses its GPU, longUs how long it takes.
+// failsAfterUs draws how long after its start a task fails; 0 means that it does not.
+// onGPUUs is how long the task uses its GPU, longUs how long it takes in all.
 func (v *variation) failsAfterUs(onGPUUs, longUs int64, key uint64) int64 {
 	f := &v.failures
 	if *f == (FailureRate{}) {
@@ -176,7 +177,7 @@ func (v *variation) failsAfterUs(onGPUUs, longUs int64, key uint64) int64 {
 	return at
 }
 
-// extraUs is what tasks of a job that is spread over nodes synchronise longer.
+// extraUs is the additional synchronisation time of a round that is spread over nodes.
 func (v *variation) extraUs(spec *hare.Job) (int64, error) {
 	d := v.bytes(spec)
 	us := math.Round(2 * float64(spec.Tasks-1) / float64(spec.Tasks) * float64(d) * v.perByte)

@@ -8,8 +8,9 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// count numbers the jobs where there is a window, and says how many are in it.
-func (e *engine) count(w Window) error {
+// numberJobs checks the window and counts its jobs; with a window it numbers the jobs by
+// arrival.
+func (e *engine) numberJobs(w Window) error {
 	n := len(e.inst.Jobs)
 	if w.Last == 0 {
 		w = Window{}
@@ -37,10 +38,10 @@ func (e *engine) count(w Window) error {
 	return nil
 }
 
-// counts notes the end of a job. With the last that counts it closes the totals
-// of use: what tasks have held so far, those that run included, and what faults
-// have kept out.
-func (e *engine) counts(ji int32) {
+// countEnd counts the end of a job. At the end of the last job of the window it stores
+// the totals up to now: the GPU time that tasks have held, including the running tasks,
+// and the GPU time that faults have taken out of service.
+func (e *engine) countEnd(ji int32) {
 	if e.number != nil && !e.window.has(int(e.number[ji])) {
 		return
 	}
