@@ -1,3 +1,3 @@
-// Package access says who may use a server: keys with roles and tenants, the
-// file that keeps them, and the keyring of a server.
+// Package access holds the API keys of a server: whose tenant a key is of, what the key
+// may do by its role, and where keys and quotas are stored.
 package access

@@ -24,23 +24,23 @@ const (
 	lockName = "keys.lock"
 )
 
-// maxBytes bounds what is read: ten thousand keys take less than 5 MB.
+// maxBytes limits the size of the file: ten thousand keys take less than 5 MB.
 const maxBytes = 16 << 20
 
-// File is a KeyStore in one file of a data directory. The file is replaced as a
-// whole, so that hare key and a running server may both change it.
+// File is a KeyStore in one file of a data directory. Each change replaces the whole
+// file, so that hare key and a running server may both change the keys.
 type File struct{ dir string }
 
 var _ KeyStore = (*File)(nil)
 
-// FileIn is the file in a data directory, which need not exist yet.
+// FileIn returns the key file of a data directory, which need not exist yet.
 func FileIn(dir string) *File { return &File{dir} }
 
-// Path names the file.
+// Path returns the path of the file.
 func (f *File) Path() string { return filepath.Join(f.dir, FileName) }
 
-// document is the form of the file. Sum is that of the text of Set: a file
-// that was changed by hand or by a failing disk grants nobody a role.
+// document is the form of the file. Sum is the checksum of the text of Set: a file that
+// was changed by hand or by a failing disk gives nobody a role.
 type document struct {
 	Hare string          `json:"hare"`
 	Sum  string          `json:"sha256"`
@@ -65,18 +65,17 @@ type keyJSON struct {
 	Note    string     `json:"note,omitempty"`
 }
 
-// State implements KeyStore. The file is never changed in place, so
-// that its number, size and time tell one content from the next.
+// State implements KeyStore. The file is replaced, never changed in place, so that its
+// inode, size and time differ between two contents.
 func (f *File) State() string {
 	info, err := os.Stat(f.Path())
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprint(info.Size(), info.ModTime().UnixNano(), info.Mode(), number(info))
+	return fmt.Sprint(info.Size(), info.ModTime().UnixNano(), info.Mode(), inode(info))
 }
 
-// Read implements KeyStore. A file that is damaged is
-// *store.CorruptError.
+// Read implements KeyStore. A damaged file gives *store.CorruptError.
 func (f *File) Read() (*KeySet, error) {
 	file, err := os.Open(f.Path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,13 +161,13 @@ func encode(set *KeySet) ([]byte, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	// Not indented: the checksum is of the text.
+	// The text is not indented, because the checksum is of the text as it is.
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{\"hare\":%q,\"sha256\":%q,\"set\":%s}\n", form, hex.EncodeToString(sum[:]), text)
 	return out.Bytes(), nil
 }
 
-// Update implements KeyStore. A file that is damaged is left as it is.
+// Update implements KeyStore. A damaged file is not changed.
 func (f *File) Update(ctx context.Context, change func(*KeySet) error) (err error) {
 	unlock, err := lock(ctx, f.dir)
 	if err != nil {
@@ -192,10 +191,10 @@ func (f *File) Update(ctx context.Context, change func(*KeySet) error) (err erro
 	return f.replace(text)
 }
 
-// replace writes a new file and gives it the name of the old one when it is
-// durable.
+// replace writes a new file, makes it durable, and renames it to the name of the old
+// file.
 func (f *File) replace(text []byte) (err error) {
-	tmp, err := os.CreateTemp(f.dir, FileName+".*") // for its owner alone
+	tmp, err := os.CreateTemp(f.dir, FileName+".*") // readable by its owner alone
 	if err != nil {
 		return err
 	}
@@ -205,7 +204,7 @@ func (f *File) replace(text []byte) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	if err := own(tmp, f.dir); err != nil {
+	if err := giveToOwner(tmp, f.dir); err != nil {
 		return err
 	}
 	if _, err := tmp.Write(text); err != nil {
@@ -223,8 +222,8 @@ func (f *File) replace(text []byte) (err error) {
 	return syncDir(f.dir)
 }
 
-// Exposed says for whom but its owner the file is readable or writable, as a
-// file mode; 0 is as it should be.
+// Exposed returns the mode bits by which others than the owner may read or write the
+// file. 0 is as it should be.
 func (f *File) Exposed() (fs.FileMode, error) {
 	info, err := os.Stat(f.Path())
 	if err != nil {

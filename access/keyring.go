@@ -14,15 +14,14 @@ import (
 	"github.com/hare-sched/hare/admission"
 )
 
-// ErrKeyEnded is the cause with which the calls of a key end that was revoked
-// or has expired.
+// ErrKeyEnded is the cause with which a call ends whose key was revoked or has expired.
 var ErrKeyEnded = errors.New("access: the key was revoked or has expired")
 
-// keyLook is how often a Keyring looks whether the keys have changed: what is
-// done to them takes effect within a second.
-const keyLook = 250 * time.Millisecond
+// keyPoll is how often a Keyring checks whether the stored keys have changed: a change
+// takes effect within a second.
+const keyPoll = 250 * time.Millisecond
 
-// Keyring is the keys of a server, in memory, after those of a KeyStore. Safe
+// Keyring is the keys of a server in memory, kept equal to the keys of a KeyStore. Safe
 // for concurrent use.
 type Keyring struct {
 	store KeyStore
@@ -30,8 +29,8 @@ type Keyring struct {
 	log   *slog.Logger
 
 	loading sync.Mutex
-	state   string // of the store, when it was read last
-	failed  bool   // to read it
+	state   string // state of the store when it was last read
+	failed  bool   // the last read failed
 
 	mu    sync.RWMutex
 	set   *KeySet
@@ -39,14 +38,14 @@ type Keyring struct {
 	calls map[*heldCall]struct{}
 }
 
-// heldCall is a call that ends with its key.
+// heldCall is a call that ends when its key stops being valid.
 type heldCall struct {
 	id  string
 	end context.CancelCauseFunc
 }
 
-// OpenKeyring reads the keys. now is the server's clock, nil meaning time.Now;
-// the logger is told when the keys cannot be read later, nil meaning nobody.
+// OpenKeyring reads the keys. now is the server's clock; nil means time.Now. log gets an
+// error when the keys cannot be read later; nil means that nothing is logged.
 func OpenKeyring(store KeyStore, now func() time.Time, log *slog.Logger) (*Keyring, error) {
 	if now == nil {
 		now = time.Now
@@ -54,127 +53,127 @@ func OpenKeyring(store KeyStore, now func() time.Time, log *slog.Logger) (*Keyri
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	k := &Keyring{store: store, now: now, log: log, calls: map[*heldCall]struct{}{}}
-	k.state = store.State()
+	kr := &Keyring{store: store, now: now, log: log, calls: map[*heldCall]struct{}{}}
+	kr.state = store.State()
 	set, err := store.Read()
 	if err != nil {
 		return nil, err
 	}
-	k.take(set)
-	return k, nil
+	kr.use(set)
+	return kr, nil
 }
 
-// Follow takes over what happens to the stored keys, until ctx ends. Keys that
-// cannot be read, or are damaged, leave those in force that were read last; an
-// error in the log says so. Stored keys that are gone leave none in force.
-func (k *Keyring) Follow(ctx context.Context) {
-	tick := time.NewTicker(keyLook)
+// Follow reads the stored keys again whenever they change, until ctx ends. Where the
+// stored keys cannot be read or are damaged, the keys that were last read stay in force,
+// and an error is logged. Stored keys that were deleted leave no key in force.
+func (kr *Keyring) Follow(ctx context.Context) {
+	tick := time.NewTicker(keyPoll)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = k.reload(false)
-			k.endCalls()
+			_ = kr.reload(false)
+			kr.endCalls()
 		}
 	}
 }
 
-// reload reads the keys if they have changed, or in any case.
-func (k *Keyring) reload(always bool) error {
-	k.loading.Lock()
-	defer k.loading.Unlock()
-	state := k.store.State()
-	if state == k.state && !always {
+// reload reads the keys if they have changed, or in any case where always is set.
+func (kr *Keyring) reload(always bool) error {
+	kr.loading.Lock()
+	defer kr.loading.Unlock()
+	state := kr.store.State()
+	if state == kr.state && !always {
 		return nil
 	}
-	k.state = state
-	set, err := k.store.Read()
+	kr.state = state
+	set, err := kr.store.Read()
 	if err != nil {
-		k.failed = true
-		k.log.Error("the keys cannot be read: those read before stay in force, and what was revoked since is too: "+
+		kr.failed = true
+		kr.log.Error("the keys cannot be read: those read before stay in force, and what was revoked since is too: "+
 			"see hare key list", "error", err)
 		return err
 	}
-	if k.failed {
-		k.failed = false
-		k.log.Info("the keys can be read again")
+	if kr.failed {
+		kr.failed = false
+		kr.log.Info("the keys can be read again")
 	}
-	k.take(set)
+	kr.use(set)
 	return nil
 }
 
-func (k *Keyring) take(set *KeySet) {
+// use puts a set of keys in force.
+func (kr *Keyring) use(set *KeySet) {
 	byID := make(map[string]*Key, len(set.Keys))
 	for i := range set.Keys {
 		byID[set.Keys[i].ID] = &set.Keys[i]
 	}
-	k.mu.Lock()
-	k.set, k.byID = set, byID
-	k.mu.Unlock()
-	k.endCalls()
+	kr.mu.Lock()
+	kr.set, kr.byID = set, byID
+	kr.mu.Unlock()
+	kr.endCalls()
 }
 
-// Authenticate finds the key that text is; ok is false where it is none, or
-// not valid. It takes the same time for all texts of the form of a key.
-func (k *Keyring) Authenticate(text string) (key Key, ok bool) {
+// Authenticate finds the key whose full text is given; ok is false where there is none or
+// the key is not valid. It takes the same time for every text that has the form of a key.
+func (kr *Keyring) Authenticate(text string) (key Key, ok bool) {
 	id := KeyID(text)
 	if id == "" {
 		return Key{}, false
 	}
 	sum := sha256.Sum256([]byte(text))
 	var none Key
-	k.mu.RLock()
-	found := k.byID[id]
-	k.mu.RUnlock()
+	kr.mu.RLock()
+	found := kr.byID[id]
+	kr.mu.RUnlock()
 	if found == nil {
 		found = &none
 	}
 	same := subtle.ConstantTimeCompare(sum[:], found.Sum[:]) == 1
-	if !same || !found.Valid(k.now()) {
+	if !same || !found.Valid(kr.now()) {
 		return Key{}, false
 	}
 	return *found, true
 }
 
-// Hold lets end be called with ErrKeyEnded when the key stops being valid,
-// until release is called.
-func (k *Keyring) Hold(id string, end context.CancelCauseFunc) (release func()) {
+// Hold calls end with ErrKeyEnded when the key stops being valid, unless release was
+// called before.
+func (kr *Keyring) Hold(id string, end context.CancelCauseFunc) (release func()) {
 	c := &heldCall{id, end}
-	k.mu.Lock()
-	k.calls[c] = struct{}{}
-	key := k.byID[id]
-	k.mu.Unlock()
-	if key == nil || !key.Valid(k.now()) { // since it was authenticated
+	kr.mu.Lock()
+	kr.calls[c] = struct{}{}
+	key := kr.byID[id]
+	kr.mu.Unlock()
+	if key == nil || !key.Valid(kr.now()) { // the key has ended since Authenticate
 		end(ErrKeyEnded)
 	}
 	return func() {
-		k.mu.Lock()
-		delete(k.calls, c)
-		k.mu.Unlock()
+		kr.mu.Lock()
+		delete(kr.calls, c)
+		kr.mu.Unlock()
 		end(nil)
 	}
 }
 
-// endCalls ends those whose key is not valid any more.
-func (k *Keyring) endCalls() {
-	now := k.now()
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	for c := range k.calls {
-		if key := k.byID[c.id]; key == nil || !key.Valid(now) {
+// endCalls ends the calls whose key is not valid any more.
+func (kr *Keyring) endCalls() {
+	now := kr.now()
+	kr.mu.RLock()
+	defer kr.mu.RUnlock()
+	for c := range kr.calls {
+		if key := kr.byID[c.id]; key == nil || !key.Valid(now) {
 			c.end(ErrKeyEnded)
 		}
 	}
 }
 
-// List gives the keys of a tenant, those of all for Operator, by tenant, then
-// by age.
-func (k *Keyring) List(tenant string) []Key {
-	k.mu.RLock()
-	all := slices.Clone(k.set.Keys)
-	k.mu.RUnlock()
+// List returns the keys of a tenant, or all keys for Operator, by tenant, then by age.
+func (kr *Keyring) List(tenant string) []Key {
+	kr.mu.RLock()
+	all := slices.Clone(kr.set.Keys)
+	kr.mu.RUnlock()
 	if tenant != Operator {
 		all = slices.DeleteFunc(all, func(o Key) bool { return o.Tenant != tenant })
 	}
@@ -187,23 +186,23 @@ func (k *Keyring) List(tenant string) []Key {
 	return all
 }
 
-// Quota is what was set for an owner; its zero fields are the defaults.
-func (k *Keyring) Quota(owner string) admission.Quota {
+// Quota returns the quota that was set for an owner; its zero fields mean the defaults.
+func (kr *Keyring) Quota(owner string) admission.Quota {
 	if owner == "" {
 		owner = Operator
 	}
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	return k.set.Quotas[owner]
+	kr.mu.RLock()
+	defer kr.mu.RUnlock()
+	return kr.set.Quotas[owner]
 }
 
-// Update changes the stored keys and puts them in force.
-func (k *Keyring) Update(ctx context.Context, change func(*KeySet) error) error {
-	if err := k.store.Update(ctx, change); err != nil {
+// Update changes the stored keys and puts the new keys in force.
+func (kr *Keyring) Update(ctx context.Context, change func(*KeySet) error) error {
+	if err := kr.store.Update(ctx, change); err != nil {
 		return err
 	}
-	return k.reload(true)
+	return kr.reload(true)
 }
 
-// Now is the clock of the keys.
-func (k *Keyring) Now() time.Time { return k.now() }
+// Now returns the time by the clock of the keys.
+func (kr *Keyring) Now() time.Time { return kr.now() }

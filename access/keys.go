@@ -17,15 +17,15 @@ import (
 	"github.com/hare-sched/hare/admission"
 )
 
-// Role says what a key may do; each may all that those before it may.
+// Role says what a key may do. Each role may also do all that the roles before it may.
 type Role int
 
 // The roles.
 const (
 	RoleNone  Role = iota
-	RoleRead       // look at what the tenant has
-	RoleSolve      // also make, change and delete it
-	RoleAdmin      // also make and revoke keys of the tenant
+	RoleRead       // look at the tenant's sessions, solves and other objects
+	RoleSolve      // also create, change and delete the tenant's objects
+	RoleAdmin      // also create and revoke keys of the tenant
 )
 
 var roleNames = []string{"none", "read", "solve", "admin"}
@@ -37,7 +37,7 @@ func (r Role) String() string {
 	return roleNames[r]
 }
 
-// ParseRole reads read, solve or admin.
+// ParseRole reads "read", "solve" or "admin".
 func ParseRole(name string) (Role, error) {
 	if i := slices.Index(roleNames, name); i > 0 {
 		return Role(i), nil
@@ -46,26 +46,26 @@ func ParseRole(name string) (Role, error) {
 		Detail: fmt.Sprintf("%.40q must be read, solve or admin", name)}
 }
 
-// Operator is the tenant of the keys that run the server: their admins see
-// metrics and the keys of all tenants. What they make has the owner "", as on
-// a server without keys.
+// Operator is the tenant of the keys that run the server: their admins see metrics and
+// the keys of all tenants. Objects that such keys create have the owner "", as on a
+// server without keys.
 const Operator = "*"
 
 // Key is an API key without its secret.
 type Key struct {
 	ID     string // public
-	Tenant string // Operator or a name that CheckTenant takes
+	Tenant string // Operator, or a name that CheckTenant accepts
 	Role   Role
-	// Sum is the SHA-256 of the whole key. A slow hash would add nothing: the
-	// secret has 256 random bits, so there is no list to guess from.
+	// Sum is the SHA-256 of the whole key. A slow hash would add nothing: the secret has
+	// 256 random bits, so that it cannot be guessed from a list.
 	Sum     [sha256.Size]byte
 	Created time.Time
 	Expires time.Time // zero means never
-	Revoked time.Time // zero means that it is not
+	Revoked time.Time // zero means not revoked
 	Note    string
 }
 
-// Owner is the tenant as what is stored names it.
+// Owner returns the tenant in the form that stored objects have: "" for Operator.
 func (k *Key) Owner() string {
 	if k.Tenant == Operator {
 		return ""
@@ -78,7 +78,7 @@ func (k *Key) Valid(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
-// State is valid, expired or revoked.
+// State returns "valid", "expired" or "revoked".
 func (k *Key) State(now time.Time) string {
 	switch {
 	case !k.Revoked.IsZero():
@@ -89,8 +89,8 @@ func (k *Key) State(now time.Time) string {
 	return "valid"
 }
 
-// A key is hare_ID_SECRET, in lower-case base 32: 80 random bits that name it
-// and 256 that prove it.
+// A key is hare_ID_SECRET in lower-case base 32. ID has 80 random bits and names the key;
+// SECRET has 256 random bits.
 const (
 	keyPrefix = "hare_"
 	idLen     = 16
@@ -99,8 +99,8 @@ const (
 
 var keyText = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// NewKey makes a key that lasts for the given time, zero meaning for ever. The
-// secret is not kept.
+// NewKey makes a key that is valid for the given time; zero means for ever. Only the
+// checksum of the secret is part of the Key.
 func NewKey(tenant string, role Role, note string, now time.Time, lasts time.Duration) (secret string, k Key,
 	err error) {
 	if err := CheckTenant(tenant); err != nil {
@@ -129,7 +129,8 @@ func NewKey(tenant string, role Role, note string, now time.Time, lasts time.Dur
 	return secret, k, nil
 }
 
-// KeyID is the public part of a key, "" where text has not its form.
+// KeyID returns the public part of a key, or "" where text does not have the form of a
+// key.
 func KeyID(text string) string {
 	rest, ok := strings.CutPrefix(text, keyPrefix)
 	if !ok || len(rest) != idLen+1+secretLen || rest[idLen] != '_' {
@@ -143,8 +144,8 @@ func KeyID(text string) string {
 	return rest[:idLen]
 }
 
-// CheckTenant takes Operator, and names of 1 to 63 lower-case letters, digits
-// and .-_ that begin with a letter or digit.
+// CheckTenant accepts Operator, and names of 1 to 63 lower-case letters, digits and .-_
+// that begin with a letter or digit.
 func CheckTenant(name string) error {
 	ok := len(name) > 0 && len(name) <= 63
 	for i := 0; ok && i < len(name); i++ {
@@ -159,26 +160,28 @@ func CheckTenant(name string) error {
 			Operator)}
 }
 
-// KeySet is all keys, and what tenants may have where it is not the default.
+// KeySet is all keys of a server, and the quotas of the tenants that have not the default
+// quota.
 type KeySet struct {
 	Keys   []Key
-	Quotas map[string]admission.Quota // by tenant as in Key
+	Quotas map[string]admission.Quota // by tenant, as in Key
 }
 
 const (
-	// maxKeys bounds memory, and the tenants with it; maxTenantKeys keeps one
-	// from taking the places of the others.
+	// maxKeys limits the memory of the keys, and with it the number of tenants.
+	// maxTenantKeys keeps one tenant from using up maxKeys.
 	maxKeys       = 10_000
 	maxTenantKeys = 200
-	// keptFor is how long a key that is not valid any more is listed.
-	keptFor = 90 * 24 * time.Hour
+	// expiredRetention is how long a key that is not valid any more stays in the list.
+	expiredRetention = 90 * 24 * time.Hour
 )
 
-// Add adds a key, and forgets those that have not been valid for 90 days. Too
-// many of the tenant give *admission.LimitError, too many of all admission.ErrFull.
+// Add adds a key, and removes the keys that have not been valid for 90 days. Too many
+// keys of the tenant give *admission.LimitError, too many keys of all tenants
+// admission.ErrFull.
 func (s *KeySet) Add(k Key, now time.Time) error {
 	s.Keys = slices.DeleteFunc(s.Keys, func(o Key) bool {
-		old := now.Add(-keptFor)
+		old := now.Add(-expiredRetention)
 		return !o.Revoked.IsZero() && o.Revoked.Before(old) || !o.Expires.IsZero() && o.Expires.Before(old)
 	})
 	of := 0
@@ -197,11 +200,11 @@ func (s *KeySet) Add(k Key, now time.Time) error {
 	return nil
 }
 
-// ErrNoKey says that there is no key of that id, or none that the caller may see.
+// ErrNoKey says that there is no key of that ID, or none that the caller may see.
 var ErrNoKey = errors.New("access: no such key")
 
-// Revoke ends a key of tenant; that of Operator ends keys of all. Revoking
-// again changes nothing.
+// Revoke revokes a key of tenant, or of any tenant for Operator. Revoking a key again
+// changes nothing.
 func (s *KeySet) Revoke(tenant, id string, now time.Time) error {
 	for i := range s.Keys {
 		k := &s.Keys[i]
@@ -241,16 +244,17 @@ func (s *KeySet) Check() error {
 
 // KeyStore keeps a KeySet.
 type KeyStore interface {
-	// Read returns what is stored; nothing stored is an empty set.
+	// Read returns the stored set, which is empty where nothing was stored.
 	Read() (*KeySet, error)
-	// Update changes what is stored, all or nothing, also while other processes
-	// do: it is durable when nil is returned. An error of change is returned as it is.
+	// Update applies change to the stored set, all or nothing, also while other processes
+	// change the set. The result is durable when Update returns nil. An error of change is
+	// returned unchanged.
 	Update(ctx context.Context, change func(*KeySet) error) error
-	// State is another one whenever what is stored may have changed.
+	// State returns a text that differs whenever the stored set may have changed.
 	State() string
 }
 
-// SetQuota sets what a tenant may have; the zero Quota is the default.
+// SetQuota sets the quota of a tenant; the zero Quota means the default.
 func (s *KeySet) SetQuota(tenant string, q admission.Quota) error {
 	if err := CheckTenant(tenant); err != nil {
 		return err

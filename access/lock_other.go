@@ -9,16 +9,16 @@ import (
 	"sync"
 )
 
-var one sync.Mutex
+var processLock sync.Mutex
 
-// lock knows of this process alone.
+// lock keeps out other calls of this process, but not other processes.
 func lock(context.Context, string) (unlock func(), err error) {
-	one.Lock()
-	return one.Unlock, nil
+	processLock.Lock()
+	return processLock.Unlock, nil
 }
 
-func own(*os.File, string) error { return nil }
+func giveToOwner(*os.File, string) error { return nil }
 
-func number(fs.FileInfo) uint64 { return 0 }
+func inode(fs.FileInfo) uint64 { return 0 }
 
 func syncDir(string) error { return nil }

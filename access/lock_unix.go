@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockWait is how long another process may take to change the keys.
+// lockWait is how long lock waits for another process that changes the keys.
 const lockWait = 5 * time.Second
 
-// lock keeps other processes from changing the keys until unlock is called or
-// this process ends. Each call locks a file of its own, so that it also keeps
-// out other calls of this process.
+// lock keeps other processes and other calls of this process from changing the keys,
+// until unlock is called or this process ends. Each call opens a lock file of its own,
+// which is why the lock also holds within the process.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := own(f, dir); err != nil {
+	if err := giveToOwner(f, dir); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -43,9 +43,9 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	}
 }
 
-// own gives a file that root made to the owner of the directory, who has to
-// read it.
-func own(f *os.File, dir string) error {
+// giveToOwner makes the owner of the directory the owner of a file that root made, since
+// the directory's owner has to read the file.
+func giveToOwner(f *os.File, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -60,8 +60,8 @@ func own(f *os.File, dir string) error {
 	return f.Chown(int(st.Uid), int(st.Gid))
 }
 
-// number tells files apart that have had the same name.
-func number(info fs.FileInfo) uint64 {
+// inode returns a number that differs between a file and its replacement.
+func inode(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ino
 	}
