@@ -16,7 +16,11 @@ import (
 // workers.
 func TestMixedPlansAreFeasible(t *testing.T) {
 	mixtures, better := 0, 0
-	for seed := uint64(1); seed <= 100; seed++ {
+	seeds := 100
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := uint64(1); seed <= uint64(seeds); seed++ {
 		r := rand.New(rand.NewPCG(seed, 12))
 		m := randomMixture(r, 3+r.IntN(20), seed%3 > 0)
 		loose, held := splitJobs(m)
@@ -56,7 +60,7 @@ func TestMixedPlansAreFeasible(t *testing.T) {
 			t.Fatalf("seed %d: one worker and three differ: %v", seed, err)
 		}
 	}
-	if mixtures < 60 || better < mixtures/3 {
+	if mixtures < seeds*6/10 || better < mixtures/3 {
 		t.Errorf("better than the start in %d of %d", better, mixtures)
 	}
 }

@@ -138,6 +138,9 @@ func relaxation(m *hare.Model) *hare.Relaxation {
 // Long jobs find places among the fragments that many single rounds leave, at a cost in
 // proportion to the number of fragments.
 func TestRunsAmongFragments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing to race")
+	}
 	r := rand.New(rand.NewPCG(5, 6))
 	gpus := []hare.TypeCount{{Type: "A", Count: 24}, {Type: "B", Count: 32}, {Type: "C", Count: 4}}
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
@@ -158,11 +161,7 @@ func TestRunsAmongFragments(t *testing.T) {
 	}
 	m := hare.NewModel(inst)
 	big := bigJobs(m, 10_000_000)
-	rules := []Rule{Insertion, EarliestAvailable, EarliestFinish}
-	if testing.Short() {
-		rules = rules[:1]
-	}
-	for _, rule := range rules {
+	for _, rule := range []Rule{Insertion, EarliestAvailable, EarliestFinish} {
 		p, err := Assign(t.Context(), m, order(m, nil, "wspt", big), rule)
 		if err != nil {
 			t.Fatal(err)

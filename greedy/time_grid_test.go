@@ -71,7 +71,7 @@ func TestCellsAreProfiles(t *testing.T) {
 func TestSearchOnCellsAsOnSteps(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
-		seeds = 40
+		seeds = 10
 	}
 	tried := 0
 	for seed := range seeds {

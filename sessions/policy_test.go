@@ -76,8 +76,12 @@ func (w *world) drop(gone func(hare.Decision) bool) {
 // with the same policies alone.
 func TestPoliciesComeBack(t *testing.T) {
 	ctx := context.Background()
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 2
+	}
 	for _, name := range policy.SessionNames() {
-		for seed := range uint64(4) {
+		for seed := range seeds {
 			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
 				plain, err := policy.OpenSession(name, &cluster, nil)
 				if err != nil {

@@ -13,6 +13,9 @@ import (
 // A work limit makes a bound weaker but never untrue, and gives the same bound every
 // time.
 func TestBoundWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute under the race detector, where TestEndOnOneTypeIsTheVerifiers also asks for bounds")
+	}
 	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 12, Seed: 1,
 		GPUs: []hare.TypeCount{{Type: "V100", Count: 4},
 			{Type: "K80", Count: 4}}})

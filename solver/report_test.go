@@ -14,7 +14,7 @@ import (
 func TestGapReportAddsUp(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
-		seeds = 3
+		seeds = 1
 	}
 	for seed := range seeds {
 		for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid, 9} {

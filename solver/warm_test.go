@@ -10,6 +10,10 @@ import (
 // The prices of yesterday give a better bound for little work, and senseless prices do
 // no harm.
 func TestWarm(t *testing.T) {
+	work := int64(20_000)
+	if testing.Short() {
+		work = 2000
+	}
 	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 40, Seed: 4})
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +27,7 @@ func TestWarm(t *testing.T) {
 		}
 		return res
 	}
-	before := solve(inst, 20_000, nil)
+	before := solve(inst, work, nil)
 	inst.Jobs[3].Rounds += 5
 	inst.Jobs[7].WeightMicro *= 2
 	cold, warm := solve(inst, 300, nil), solve(inst, 300, before.Certificate)
