@@ -500,7 +500,7 @@ func TestListOfSolves(t *testing.T) {
 
 func TestBadSolves(t *testing.T) {
 	s := newSolveServer(t, service.Config{})
-	_, _, h := s.post(t, `{"bound":"machine","detail":"none"}`)
+	_, _, h := s.post(t, `{"bound":"machine","detail":"none","work_limit":1}`)
 	at := h.Get("Location")
 	paths := []string{"", "/result", "/schedule", "/events", "/gantt.svg", "/gantt.png", "/gantt.html", "/certificate",
 		"/instance"}
