@@ -64,40 +64,38 @@ func (s *server) simulate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	doc, err := s.readSimulation(w, r)
+	req, err := s.readSimulation(w, r)
 	if err != nil {
 		return err
 	}
-	req := study.RequestOf(doc)
 	if kind == kindNDJSON {
 		uncompressed(s.handle(func(w http.ResponseWriter,
 			r *http.Request) error {
-			return s.simulateLines(w, r, doc, req)
+			return s.simulateLines(w, r, req)
 		}))(w, r)
 		return nil
 	}
-	ans, err := s.simulation(r, req, doc.TimeLimit, nil, nil)
+	ans, err := s.simulation(r, req, req.TimeLimit, nil, nil)
 	if err != nil {
 		return err
 	}
 	out := simulation.Answer{Status: ans.Status, Asked: int64(ans.Asked), Runs: make([]simulation.Run, len(ans.Runs)),
 		Summary: ans.Summary}
 	for i := range ans.Runs {
-		out.Runs[i] = *describeRun(&ans.Runs[i], doc.Detail)
+		out.Runs[i] = *describeRun(&ans.Runs[i], req.Detail)
 	}
 	return answerJSON(w, http.StatusOK, out)
 }
 
 // simulateLines answers with NDJSON.
-func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simulation.Request,
-	req *study.Request) error {
+func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, req *simulation.Request) error {
 	lines := newLineWriter(w, s.cfg.BodyTime)
 	defer lines.end()
 	reported := time.Now()
 	runs := int64(0)
 	ended := func(_ int, run *study.Run) error {
 		runs++
-		return lines.write(simulation.Line{Kind: "run", Run: describeRun(run, doc.Detail)})
+		return lines.write(simulation.Line{Kind: "run", Run: describeRun(run, req.Detail)})
 	}
 	progress := func(p simulation.Progress) {
 		if now := time.Now(); now.Sub(reported) >= progressEvery {
@@ -107,7 +105,7 @@ func (s *server) simulateLines(w http.ResponseWriter, r *http.Request, doc *simu
 			_ = lines.write(simulation.Line{Kind: "progress", Progress: &p})
 		}
 	}
-	ans, err := s.simulation(r, req, doc.TimeLimit, ended, progress)
+	ans, err := s.simulation(r, req, req.TimeLimit, ended, progress)
 	if err != nil {
 		if !lines.began || r.Context().Err() != nil {
 			return err
@@ -139,7 +137,7 @@ func (s *server) readSimulation(w http.ResponseWriter, r *http.Request) (_ *simu
 }
 
 // simulation runs a simulation inside a span.
-func (s *server) simulation(r *http.Request, req *study.Request, limit time.Duration,
+func (s *server) simulation(r *http.Request, req *simulation.Request, limit time.Duration,
 	ended func(int, *study.Run) error, progress func(simulation.Progress)) (*study.Answer, error) {
 	ctx, end := s.step(r.Context(), "simulate")
 	ans, err := s.svc.Simulate(ctx, req, limit, ended, progress)
@@ -152,7 +150,7 @@ func (s *server) simulation(r *http.Request, req *study.Request, limit time.Dura
 
 // policyFault turns the error of a run into one that points to the policy in the
 // request.
-func (s *server) policyFault(r *http.Request, req *study.Request, err error) error {
+func (s *server) policyFault(r *http.Request, req *simulation.Request, err error) error {
 	var run *study.RunError
 	if !errors.As(err, &run) {
 		return err

@@ -42,7 +42,7 @@ func TestSimulationWithPrices(t *testing.T) {
 		return `{"policies":["` + costPolicy +
 			`"],"trace":{"name":"gavel_trace_small_test.csv"},"gpus":{"V100":2,"P100":2,"K80":2}` + prices + `}`
 	}
-	runs := func(prices string, with map[string]float64) string {
+	runs := func(prices string, with []simulation.TypePrice) string {
 		text, _ := simulated(t, h, ask(prices))
 		var got struct{ Runs []study.Run }
 		if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Runs) != 1 {
@@ -52,7 +52,7 @@ func TestSimulationWithPrices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := study.RequestOf(doc)
+		req := doc
 		req.Prices = with
 		rep, err := study.Simulate(t.Context(), req, study.Config{})
 		if err != nil {
@@ -67,12 +67,14 @@ func TestSimulationWithPrices(t *testing.T) {
 	}
 	none := runs("", nil)
 	if gavel := runs(`,"prices":{"V100":0.74,"P100":0.43,"K80":0.135}`,
-		map[string]float64{"V100": .74, "P100": .43, "K80": .135}); gavel != none {
+		[]simulation.TypePrice{{Type: "K80", Micro: 135_000},
+			{Type: "P100", Micro: 430_000}, {Type: "V100", Micro: 740_000}}); gavel != none {
 		t.Errorf("Gavel's prices give\n%s\nand none\n%s", gavel, none)
 	}
 	// T4 is of no GPU here, which does not matter.
 	if cheap := runs(`,"prices":{"V100":2.48,"P100":1.46,"K80":0.001,"T4":0.35}`,
-		map[string]float64{"V100": 2.48, "P100": 1.46, "K80": .001}); cheap == none {
+		[]simulation.TypePrice{{Type: "K80", Micro: 1000},
+			{Type: "P100", Micro: 1_460_000}, {Type: "V100", Micro: 2_480_000}}); cheap == none {
 		t.Errorf("prices change nothing: %s", cheap)
 	}
 }

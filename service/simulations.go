@@ -21,9 +21,9 @@ var SimulationLimits = study.Limits{Runs: 1000, Jobs: 100_000, Sum: 1_000_000, W
 // it ends, in the order of the report, and progress from time to time; either may be
 // nil. When the limit passes, the answer holds the runs that have ended, without means.
 // Errors are those of study.Simulate and of the queue.
-func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.Duration,
+func (s *Service) Simulate(ctx context.Context, req *simulation.Request, limit time.Duration,
 	ended func(int, *study.Run) error, progress func(simulation.Progress)) (ans *study.Answer, err error) {
-	if err := req.Validate(); err != nil {
+	if err := study.Validate(req); err != nil {
 		return nil, err
 	}
 	if err := SimulationLimits.Check(req); err != nil {
@@ -48,7 +48,7 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 	defer func() { s.currentHooks().simulated(ctx, ans, time.Since(began), err) }()
 	timed, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	ans = &study.Answer{Status: hare.StatusSucceeded, Asked: req.CountRuns(), Report: *req.NewReport()}
+	ans = &study.Answer{Status: hare.StatusSucceeded, Asked: study.CountRuns(req), Report: *study.NewReport(req)}
 	var before []study.Run
 	rep, err := study.Simulate(timed, req, study.Config{
 		Solver: s.cfg.Solver, Limits: SimulationLimits, Progress: progress,
@@ -79,8 +79,8 @@ func (s *Service) Simulate(ctx context.Context, req *study.Request, limit time.D
 // simulationCosts returns the model that predicts how long a simulation takes.
 // Simulations with linear programs take so much longer that they have a model of their
 // own.
-func (s *Service) simulationCosts(req *study.Request) *admission.Costs {
-	if req.NeedsLP() {
+func (s *Service) simulationCosts(req *simulation.Request) *admission.Costs {
+	if study.NeedsLP(req) {
 		return s.simLPCosts
 	}
 	return s.simCosts
@@ -93,14 +93,14 @@ const (
 )
 
 // simulationWork estimates the size of a simulation before its trace is read.
-func simulationWork(req *study.Request, limit time.Duration) admission.Work {
+func simulationWork(req *simulation.Request, limit time.Duration) admission.Work {
 	w := admission.Work{Options: hare.Options{TimeLimit: limit}}
 	if req.Instance != nil {
 		w = admission.WorkOf(req.Instance, w.Options)
 	} else {
-		w.Jobs = float64(req.GuessJobs())
+		w.Jobs = float64(study.GuessJobs(req))
 	}
-	runs := float64(req.CountRuns())
+	runs := float64(study.CountRuns(req))
 	w.Jobs, w.Tasks = w.Jobs*runs, w.Tasks*runs
 	return w
 }

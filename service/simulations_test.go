@@ -17,13 +17,13 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-func simulationOf(t *testing.T, doc string) *study.Request {
+func simulationOf(t *testing.T, doc string) *simulation.Request {
 	t.Helper()
 	d, err := simulation.Decode(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return study.RequestOf(d)
+	return d
 }
 
 const smallSimulation = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
@@ -125,7 +125,7 @@ func FuzzSimulations(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ans, err := svc.Simulate(t.Context(), study.RequestOf(doc), 50*time.Millisecond, func(_ int, r *study.Run) error {
+		ans, err := svc.Simulate(t.Context(), doc, 50*time.Millisecond, func(_ int, r *study.Run) error {
 			_, err := json.Marshal(r.EachJob())
 			return err
 		}, nil)

@@ -6,20 +6,19 @@ import (
 
 	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/study/simulation"
-	"github.com/hare-sched/hare/trace"
 )
 
 // No run is below the bound; the bound is the same again, and is left out where it
 // cannot be said.
 func TestBound(t *testing.T) {
-	for seed := range uint64(3) {
-		req := &study.Request{
+	for seed := range int64(3) {
+		req := &simulation.Request{
 			Policies: []string{"hare_offline", "hlas", "gavel:isolated"}, Seed: seed, Bound: simulation.BoundAuto,
-			Generate: &trace.GenerateConfig{Jobs: 8, Sync: []string{"gang", "relaxed", "rigid"}[seed%3],
+			Generate: &simulation.Generate{Jobs: 8, Sync: []string{"gang", "relaxed", "rigid"}[seed%3],
 				Arrivals: "uniform:60"},
 		}
 		if seed == 2 {
-			req.World.SwitchS = 1
+			req.SwitchUs = 1e6
 		}
 		rep, err := study.Simulate(t.Context(), req, study.Config{})
 		if err != nil {
@@ -47,13 +46,13 @@ func TestBound(t *testing.T) {
 		if err != nil || again.Bound.WeightedJCTS != b.WeightedJCTS {
 			t.Errorf("seed %d: %v, then %v (%v)", seed, b, again.Bound, err)
 		}
-		for _, without := range []func(r *study.Request){
-			func(r *study.Request) { r.Bound = "" },
-			func(r *study.Request) { r.Bound = simulation.BoundNever },
-			func(r *study.Request) { r.First, r.Last = 1, 4 },
-			func(r *study.Request) { r.Repeat = 2 },
-			func(r *study.Request) { r.World.Stragglers = true },
-			func(r *study.Request) { r.Policies = []string{"gavel:isolated"} },
+		for _, without := range []func(r *simulation.Request){
+			func(r *simulation.Request) { r.Bound = "" },
+			func(r *simulation.Request) { r.Bound = simulation.BoundNever },
+			func(r *simulation.Request) { r.First, r.Last = 1, 4 },
+			func(r *simulation.Request) { r.Repeat = 2 },
+			func(r *simulation.Request) { r.Stragglers = true },
+			func(r *simulation.Request) { r.Policies = []string{"gavel:isolated"} },
 		} {
 			other := *req
 			other.Policies = []string{"hlas"}

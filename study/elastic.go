@@ -3,7 +3,6 @@ package study
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/policy/lease"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
 )
 
@@ -32,12 +32,12 @@ const (
 // step times in the request replaces the shipped table; placements that are not in
 // the request's table are refused then, since the shipped interpolation does not
 // apply. others says whether policies of other engines simulate the workload too.
-func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
+func (r *request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 	at := fmt.Sprintf("/policies/%d", slices.Index(r.Policies, p.Name))
 	format := ""
 	if r.Trace != nil {
 		var err error
-		if format, err = r.Trace.format(); err != nil {
+		if format, err = (*jobsTrace)(r.Trace).format(); err != nil {
 			return err
 		}
 	}
@@ -46,7 +46,7 @@ func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 			"%s changes the widths of jobs, and needs a Pollux workload, whose columns "+
 				"are name, time, application, num_replicas and batch_size", p.Name)
 	}
-	text, err := r.Trace.source()
+	text, err := (*jobsTrace)(r.Trace).source()
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 		return err
 	}
 	if r.Trace.Table != nil {
-		if tables.Steps, err = r.Trace.table(""); err != nil {
+		if tables.Steps, err = (*jobsTrace)(r.Trace).table(""); err != nil {
 			return err
 		}
 		tables.Cells.R = strings.NewReader("application,a,b,c,d\n")
@@ -87,7 +87,7 @@ func (r *Request) readElastic(in *jobsInput, p policy.Info, others bool) error {
 // elasticCluster returns the nodes of the request, which must have one type. Counts
 // of GPUs become nodes of four, and without GPUs in the request the cluster is
 // Pollux's sixteen nodes.
-func (r *Request) elasticCluster() (sim.ElasticCluster, error) {
+func (r *request) elasticCluster() (sim.ElasticCluster, error) {
 	c := sim.ElasticCluster{GPUType: elasticType}
 	add := func(g hare.TypeCount, at string) error {
 		if !strings.EqualFold(g.Type, elasticType) && r.Trace.Table == nil {
@@ -139,8 +139,8 @@ func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.I
 		return nil, fmt.Errorf("policy %s changes no widths", info.Name)
 	}
 	// Validate has checked that the times are whole seconds.
-	cfg := sim.ElasticConfig{IntervalS: int64(s.req.IntervalS), RestartS: int64(s.req.RestartS), First: s.req.First,
-		Last: s.req.Last}
+	cfg := sim.ElasticConfig{IntervalS: s.req.IntervalS, RestartS: s.req.restartUs() / 1e6, First: int(s.req.First),
+		Last: int(s.req.Last)}
 	if s.cfg.Progress != nil {
 		cfg.Progress = func(p sim.LeaseProgress) {
 			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
@@ -156,26 +156,25 @@ func (s *series) playElastic(ctx context.Context, r *simulatedRun, info policy.I
 
 // checkElastic finds faults in the fields that only elastic policies use, and
 // fields that these policies do not simulate.
-func (r *Request) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
-	if !(r.IntervalS >= 0 && r.IntervalS <= 1e9) || r.IntervalS != math.Trunc(r.IntervalS) { // also NaN
+func (r *request) checkElastic(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+	if r.IntervalS < 0 || r.IntervalS > 1e9 {
 		bad("/interval_s", "out_of_range", "the interval of elastic jobs is a whole number of seconds, from 1 to 1e9")
 	}
 	i := slices.IndexFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Elastic })
 	if i < 0 {
 		return
 	}
-	if r.RestartS != math.Trunc(r.RestartS) {
+	if r.restartUs()%1e6 != 0 {
 		bad("/restart_s", "not_whole", "restarts of elastic jobs take a whole number of seconds")
 	}
-	w := &r.World
 	for _, c := range []struct {
 		what, at string
 		given    bool
 	}{
-		{"faults", "/faults", len(w.Faults) > 0},
-		{"faults by chance", "/fault_rate", w.FaultRate != sim.FaultRate{}},
-		{"failing tasks", "/failures", w.Failures != sim.FailureRate{}},
-		{"stragglers", "/stragglers", w.Stragglers},
+		{"faults", "/faults", len(r.Faults) > 0},
+		{"faults by chance", "/fault_rate", r.FaultRate != simulation.FaultRate{}},
+		{"failing tasks", "/failures", r.Failures != simulation.Failures{}},
+		{"stragglers", "/stragglers", r.Stragglers},
 	} {
 		if c.given {
 			bad(c.at, "not_simulated", "policy %s changes the widths of jobs, and with that %s are not simulated",

@@ -6,17 +6,16 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // Two policies on twenty jobs of Gavel's trace small_test, on eight GPUs of
 // each of three types.
 func ExampleSimulate() {
-	rep, err := study.Simulate(context.Background(), &study.Request{
+	rep, err := study.Simulate(context.Background(), &simulation.Request{
 		Policies: []string{"gavel:fifo", "hlas"},
-		Trace:    &study.Trace{Name: "small_test"},
-		GPUs:     []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "P100", Count: 8}, {Type: "V100", Count: 8}},
-		ResetS:   study.DefaultResetS,
-	}, study.Config{})
+		Trace:    &simulation.Trace{Name: "small_test"},
+		GPUs:     []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "P100", Count: 8}, {Type: "V100", Count: 8}}}, study.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -38,8 +38,11 @@ func invalidAt(pointer, code, format string, a ...any) error {
 	return &hare.InvalidError{Pointer: pointer, Code: code, Detail: fmt.Sprintf(format, a...)}
 }
 
+// micros is a time as a Duration.
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
 // input reads or generates the jobs of a repeat.
-func (r *Request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
+func (r *request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 	tasks := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Task })
 	leases := slices.ContainsFunc(infos, func(p policy.Info) bool { return p.Engine == policy.Lease })
 	in := &jobsInput{}
@@ -56,24 +59,22 @@ func (r *Request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 	default:
 		inst := r.Instance
 		if r.Generate != nil {
-			cfg := *r.Generate
-			cfg.Seed += r.Seed + uint64(repeat)
-			if r.GPUs != nil {
-				cfg.GPUs = r.GPUs
-			}
+			g := r.Generate
+			cfg := trace.GenerateConfig{Jobs: int(g.Jobs), GPUs: r.GPUs, Arrivals: g.Arrivals, Sync: g.Sync,
+				Seed: uint64(r.Seed) + uint64(repeat), GrainUs: g.GrainUs}
 			if inst, err = trace.Generate(cfg); err != nil {
 				return nil, invalidAt("/generate", "invalid", "%v", err)
 			}
 		}
 		if inst, err = r.onCluster(inst); err == nil {
-			if in.tasks = inst; r.Merge > 0 && tasks {
-				in.merged = sim.Merge(inst, r.Merge.Microseconds())
+			if in.tasks = inst; r.MergeUs > 0 && tasks {
+				in.merged = sim.Merge(inst, r.MergeUs)
 				in.notes = append(in.notes,
 					fmt.Sprintf("tasks: rounds of gangs are merged up to %v on their fastest type, all "+
-						"of rigid jobs; policies stop gangs between merged rounds alone", r.Merge))
+						"of rigid jobs; policies stop gangs between merged rounds alone", micros(r.MergeUs)))
 			}
 			if leases {
-				err = in.lease(inst, r.leaseS()-r.RestartS)
+				err = in.lease(inst, seconds(r.workUs()))
 			}
 		}
 	}
@@ -84,7 +85,7 @@ func (r *Request) input(infos []policy.Info, repeat int) (*jobsInput, error) {
 }
 
 // checkInput finds faults of the jobs that the request's policies cannot use.
-func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
+func (r *request) checkInput(in *jobsInput, infos []policy.Info) error {
 	n := in.jobs()
 	if in.tasks != nil {
 		if err := checkFits(in.tasks); err != nil {
@@ -94,9 +95,8 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 	if n == 0 {
 		return invalidAt("", "no_jobs", "there are no jobs to simulate")
 	}
-	if r.Last >= n {
-		return invalidAt("/jobs", "out_of_range",
-			"jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
+	if int(r.Last) >= n {
+		return invalidAt("/jobs", "out_of_range", "jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
 			r.First, r.Last, n)
 	}
 	for _, p := range infos {
@@ -112,7 +112,7 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 			}
 		}
 		if p.Needs.Prices {
-			if err := lease.CheckPrices(in.leases.cluster.Types, r.Prices); err != nil {
+			if err := lease.CheckPrices(in.leases.cluster.Types, r.priceByType()); err != nil {
 				if r.Prices != nil {
 					at = "/prices"
 				}
@@ -134,7 +134,7 @@ func (r *Request) checkInput(in *jobsInput, infos []policy.Info) error {
 
 // onCluster returns the instance with the request's GPUs in place of its own, where
 // the request names GPUs.
-func (r *Request) onCluster(inst *hare.Instance) (*hare.Instance, error) {
+func (r *request) onCluster(inst *hare.Instance) (*hare.Instance, error) {
 	if r.Cluster == nil && (r.GPUs == nil || r.Generate != nil) {
 		return inst, nil
 	}
@@ -198,7 +198,7 @@ func typeNames(j *hare.Job) string {
 }
 
 // counts returns the request's GPUs by type, or nil where the request names none.
-func (r *Request) counts() ([]hare.TypeCount, error) {
+func (r *request) counts() ([]hare.TypeCount, error) {
 	if r.Cluster == nil {
 		return r.GPUs, nil
 	}
@@ -229,8 +229,8 @@ func clusterCounts(c *hare.Cluster) ([]hare.TypeCount, error) {
 }
 
 // readTrace reads the trace into the form of each engine that is needed.
-func (r *Request) readTrace(in *jobsInput, tasks, leases bool) error {
-	t := r.Trace
+func (r *request) readTrace(in *jobsInput, tasks, leases bool) error {
+	t := (*jobsTrace)(r.Trace)
 	format, err := t.format()
 	if err != nil {
 		return err
@@ -247,11 +247,11 @@ func (r *Request) readTrace(in *jobsInput, tasks, leases bool) error {
 			return nil
 		}
 	}
-	inst, err := r.importTrace(in, format, t.Sync, t.Quantum)
+	inst, err := r.importTrace(in, format, t.Sync, micros(t.QuantumUs))
 	if err != nil {
 		return err
 	}
-	quantum := t.Quantum
+	quantum := micros(t.QuantumUs)
 	if n := tasksOf(inst, hare.MaxExact); tasks && quantum == 0 && t.Sync != "rigid" && n > defaultTasks {
 		quantum = time.Duration(1+(n-1)/defaultTasks) * time.Minute
 		in.notes = nil
@@ -266,12 +266,12 @@ func (r *Request) readTrace(in *jobsInput, tasks, leases bool) error {
 		in.tasks = inst
 	}
 	if leases && !rates {
-		if t.Sync == "rigid" || quantum != t.Quantum { // leases need gangs whose rounds fit into a lease
-			if inst, err = r.importTrace(&jobsInput{}, format, "gang", t.Quantum); err != nil {
+		if t.Sync == "rigid" || quantum != micros(t.QuantumUs) { // leases need gangs whose rounds fit into a lease
+			if inst, err = r.importTrace(&jobsInput{}, format, "gang", micros(t.QuantumUs)); err != nil {
 				return err
 			}
 		}
-		return in.lease(inst, r.leaseS()-r.RestartS)
+		return in.lease(inst, seconds(r.workUs()))
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ const defaultTasks = 10_000_000
 
 // format returns the format that the request names, or the format that the columns
 // of the text show.
-func (t *Trace) format() (string, error) {
+func (t *jobsTrace) format() (string, error) {
 	if t.Format != "" {
 		return t.Format, nil
 	}
@@ -299,9 +299,9 @@ func (t *Trace) format() (string, error) {
 
 // source returns the text of the trace: the request's, or the shipped trace that the
 // request names.
-func (t *Trace) source() (trace.Source, error) {
+func (t *jobsTrace) source() (trace.Source, error) {
 	if t.Text != nil {
-		return trace.Source{Name: t.Name, R: bytes.NewReader(t.Text)}, nil
+		return trace.Source{Name: cmp.Or(t.Name, "trace"), R: bytes.NewReader(t.Text)}, nil
 	}
 	src, err := trace.Shipped(t.Name)
 	if err != nil {
@@ -312,9 +312,9 @@ func (t *Trace) source() (trace.Source, error) {
 
 // table returns the request's table, or the shipped table that the request names.
 // shipped is the name of the default.
-func (t *Trace) table(shipped string) (trace.Source, error) {
+func (t *jobsTrace) table(shipped string) (trace.Source, error) {
 	if t.Table != nil {
-		return trace.Source{Name: t.TableName, R: bytes.NewReader(t.Table)}, nil
+		return trace.Source{Name: cmp.Or(t.TableName, "table"), R: bytes.NewReader(t.Table)}, nil
 	}
 	if t.TableName != "" {
 		shipped = t.TableName
@@ -338,12 +338,12 @@ var defaultRated = map[string][]hare.TypeCount{
 
 // readRated reads a trace with step rates for leases, without merging steps into
 // rounds.
-func (r *Request) readRated(in *jobsInput, format string) error {
-	text, err := r.Trace.source()
+func (r *request) readRated(in *jobsInput, format string) error {
+	text, err := (*jobsTrace)(r.Trace).source()
 	if err != nil {
 		return err
 	}
-	table, err := r.Trace.table("gavel_throughputs_colocated.csv")
+	table, err := (*jobsTrace)(r.Trace).table("gavel_throughputs_colocated.csv")
 	if err != nil {
 		return err
 	}
@@ -373,8 +373,8 @@ func (r *Request) readRated(in *jobsInput, format string) error {
 }
 
 // importTrace converts the trace to an instance on the request's cluster.
-func (r *Request) importTrace(in *jobsInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
-	t := r.Trace
+func (r *request) importTrace(in *jobsInput, format, sync string, quantum time.Duration) (*hare.Instance, error) {
+	t := (*jobsTrace)(r.Trace)
 	text, err := t.source()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // Limits bound the time and memory of a simulation by its input, before the
@@ -27,8 +28,9 @@ type Limits struct {
 var matching = []string{"sched_allox"}
 
 // Check refuses requests that are too large, as far as the request alone shows.
-func (l *Limits) Check(r *Request) error {
-	if n := r.CountRuns(); l.Runs > 0 && n > l.Runs {
+func (l *Limits) Check(req *simulation.Request) error {
+	r := (*request)(req)
+	if n := r.countRuns(); l.Runs > 0 && n > l.Runs {
 		at := "/repeat"
 		if len(r.Policies) > l.Runs {
 			at = "/policies"
@@ -36,14 +38,14 @@ func (l *Limits) Check(r *Request) error {
 		return invalidAt(at, "too_large", "%d policies, %d times each, make %d runs: at most %d are allowed here",
 			len(r.Policies), r.repeats(), n, l.Runs)
 	}
-	if g := r.Generate; g != nil && l.Jobs > 0 && g.Jobs > l.Jobs {
+	if g := r.Generate; g != nil && l.Jobs > 0 && g.Jobs > int64(l.Jobs) {
 		return invalidAt("/generate/jobs", "too_large", "%d jobs: at most %d are allowed here", g.Jobs, l.Jobs)
 	}
 	return nil
 }
 
 // checkInput refuses requests that are too large, given the jobs that were read.
-func (l *Limits) checkInput(r *Request, in *jobsInput) error {
+func (l *Limits) checkInput(r *request, in *jobsInput) error {
 	at := "/instance"
 	switch {
 	case r.Trace != nil:
@@ -51,7 +53,7 @@ func (l *Limits) checkInput(r *Request, in *jobsInput) error {
 	case r.Generate != nil:
 		at = "/generate/jobs"
 	}
-	jobs, runs := in.jobs(), r.CountRuns()
+	jobs, runs := in.jobs(), r.countRuns()
 	if l.Jobs > 0 && jobs > l.Jobs {
 		return invalidAt(at, "too_large", "%d jobs: at most %d are allowed here", jobs, l.Jobs)
 	}
@@ -73,7 +75,7 @@ func (l *Limits) checkInput(r *Request, in *jobsInput) error {
 				"(merge_s; quantum_s of a trace), or take fewer jobs", l.Work)
 	}
 	gpus, nodes := in.gpus(), 0
-	for _, f := range r.World.Faults {
+	for _, f := range r.Faults {
 		if f.Node != "" {
 			nodes++
 		}
@@ -90,7 +92,7 @@ func (l *Limits) checkInput(r *Request, in *jobsInput) error {
 
 // played returns the instance that the task engine simulates; nil where no policy
 // is one of tasks.
-func (in *jobsInput) played(r *Request) *hare.Instance {
+func (in *jobsInput) played(r *request) *hare.Instance {
 	tasks := slices.ContainsFunc(r.Policies, func(name string) bool {
 		p, err := policy.Find(name)
 		return err == nil && p.Engine == policy.Task

@@ -10,7 +10,7 @@ import (
 )
 
 // jobsText says where the jobs of a request come from.
-func (r *Request) jobsText() string {
+func (r *request) jobsText() string {
 	switch {
 	case r.Trace != nil && r.Trace.Text != nil:
 		return "a trace that was sent"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // A trace without speeds says that types count as equally fast where there are
@@ -20,8 +21,8 @@ func TestPlayed(t *testing.T) {
 		{[]hare.TypeCount{{Type: "A", Count: 4}}, false},
 		{[]hare.TypeCount{{Type: "A", Count: 4}, {Type: "B", Count: 2}}, true},
 	} {
-		rep, err := study.Simulate(t.Context(), &study.Request{
-			Policies: []string{"fifo"}, Trace: &study.Trace{Text: []byte(text), Format: "philly"}, GPUs: c.gpus,
+		rep, err := study.Simulate(t.Context(), &simulation.Request{
+			Policies: []string{"fifo"}, Trace: &simulation.Trace{Text: []byte(text), Format: "philly"}, GPUs: c.gpus,
 			Seed: 7,
 		}, study.Config{})
 		if err != nil {

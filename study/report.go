@@ -41,7 +41,7 @@ type Run struct {
 
 	// Figures are those of every job of the run, by number.
 	Figures []sim.JobFigures `json:"-"`
-	// Result is the recorded run where Request.Record asked for it, of
+	// Result is the recorded run where Config.Record asked for it, of
 	// Instance.
 	Result   *hare.Result   `json:"-"`
 	Instance *hare.Instance `json:"-"`

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,37 +15,40 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-func requestOf(t *testing.T, doc string) *study.Request {
+func requestOf(t *testing.T, doc string) *simulation.Request {
 	t.Helper()
 	d, err := simulation.Decode(strings.NewReader(doc), wire.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return study.RequestOf(d)
+	return d
 }
+
+// us is a time that is given.
+func us(n int64) *int64 { return &n }
 
 const threePolicies = `{"policies":["fifo","srtf","kueue"],"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"V100":1}}]},
 	"jobs":[{"id":"x","on":{"V100":{"compute_s":10}}}]}}`
 
-func TestRequestOf(t *testing.T) {
+func TestRequest(t *testing.T) {
 	r := requestOf(t, `{"policies":["hlas"],"trace":{"text":"x\n","table_name":"y","quantum_s":2.5},"jobs":[3,9],`+
 		`"seed":4,"repeat":5,"restart_s":0.5,"interval_s":30,"prices":{"V100":0.74}}`)
-	if r.Trace.Name != "trace" || string(r.Trace.Text) != "x\n" || r.Trace.TableName != "y" || r.Trace.Table != nil ||
-		r.Trace.Quantum != 2500*time.Millisecond {
+	if r.Trace.Name != "" || string(r.Trace.Text) != "x\n" || r.Trace.TableName != "y" || r.Trace.Table != nil ||
+		r.Trace.QuantumUs != 2_500_000 {
 		t.Errorf("%+v", r.Trace)
 	}
-	if r.First != 3 || r.Last != 9 || r.Seed != 4 || r.Repeat != 5 || r.LeaseS != 0 ||
-		r.ResetS != study.DefaultResetS ||
-		r.RestartS != 0.5 || r.IntervalS != 30 || len(r.Prices) != 1 || r.Prices["V100"] != 0.74 {
+	if r.First != 3 || r.Last != 9 || r.Seed != 4 || r.Repeat != 5 || r.LeaseUs != nil || r.ResetUs != nil ||
+		*r.RestartUs != 500_000 || r.IntervalS != 30 || len(r.Prices) != 1 ||
+		r.Prices[0] != (simulation.TypePrice{Type: "V100", Micro: 740_000}) {
 		t.Errorf("%+v", r)
 	}
-	if r = requestOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); r.ResetS != 0 || r.IntervalS != 0 ||
+	if r = requestOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); *r.ResetUs != 0 || r.IntervalS != 0 ||
 		r.Prices != nil || r.Trace.Text != nil || r.Trace.Name != "x" {
 		t.Errorf("%+v", r)
 	}
 }
 
-// A request, its document and the document's text say the same.
+// A request and its document say the same.
 func TestDocument(t *testing.T) {
 	for _, text := range []string{
 		`{"policies":["hlas","srtf"],"trace":{"text":"x\n","format":"gavel","table":"y","quantum_s":2.5,"sync":"rigid"},"gpus":{"K80":2,"V100":1},"jobs":[3,9],"seed":4,"repeat":5,
@@ -59,7 +61,7 @@ func TestDocument(t *testing.T) {
 	} {
 		r := requestOf(t, text)
 		var b bytes.Buffer
-		if err := r.Document().EncodeJSON(&b); err != nil {
+		if err := r.EncodeJSON(&b); err != nil {
 			t.Fatal(err)
 		}
 		again := requestOf(t, b.String())

@@ -28,11 +28,12 @@ const BuiltInLP = "built-in simplex"
 // Where runs fail, Simulate returns the error of the first failed run in the order
 // of the report, and no report. Errors are hare.InvalidErrors or *hare.InvalidError
 // about the request, *RunError about a run, and the error of ctx.
-func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
-	if err := req.Validate(); err != nil {
+func Simulate(ctx context.Context, doc *simulation.Request, cfg Config) (*Report, error) {
+	req := (*request)(doc)
+	if err := Validate(doc); err != nil {
 		return nil, err
 	}
-	if err := cfg.Limits.Check(req); err != nil {
+	if err := cfg.Limits.Check(doc); err != nil {
 		return nil, err
 	}
 	s := &series{req: req, cfg: cfg}
@@ -58,9 +59,9 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 	if err := s.runAll(ctx); err != nil {
 		return nil, err
 	}
-	rep := req.NewReport()
-	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.World.note())
-	rep.Played = &simulation.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: req.Seed}
+	rep := NewReport(doc)
+	rep.Notes = slices.Concat(first.notes, first.speedNote(), req.worldNote())
+	rep.Played = &simulation.Played{Jobs: req.jobsText(), Cluster: first.clusterText(), Seed: uint64(req.Seed)}
 	if req.Generate == nil {
 		rep.Instance = first.tasks
 	}
@@ -79,7 +80,7 @@ func Simulate(ctx context.Context, req *Request, cfg Config) (*Report, error) {
 // series is the state of one call of Simulate. Run i simulates policy i / repeats in
 // repeat i mod repeats.
 type series struct {
-	req    *Request
+	req    *request
 	cfg    Config
 	infos  []policy.Info
 	inputs []onceInput // by repeat; all repeats use the first where nothing is random
@@ -176,7 +177,7 @@ func (s *series) simulate(ctx context.Context, i int) (err error) {
 	}
 	r := &s.runs[i]
 	r.run = Run{Run: simulation.Run{Policy: info.Name, Engine: string(info.Engine), Knows: string(info.Knows),
-		Seed: s.req.Seed + uint64(repeat)}}
+		Seed: uint64(s.req.Seed) + uint64(repeat)}}
 	began := time.Now()
 	var m *sim.Metrics
 	switch info.Engine {
@@ -273,8 +274,8 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 	if err != nil {
 		return nil, err
 	}
-	simCfg := sim.Config{Name: info.Name, Window: sim.Window{First: s.req.First, Last: s.req.Last}}
-	if err := s.req.World.tasks(&simCfg, r.run.Seed); err != nil {
+	simCfg := sim.Config{Name: info.Name, Window: sim.Window{First: int(s.req.First), Last: int(s.req.Last)}}
+	if err := s.req.disturbTasks(&simCfg, r.run.Seed); err != nil {
 		return nil, err
 	}
 	if s.cfg.Progress != nil {
@@ -294,7 +295,7 @@ func (s *series) playTasks(ctx context.Context, r *simulatedRun, info policy.Inf
 		return nil, err
 	}
 	r.run.Events, r.run.Tasks = out.Events, out.Tasks
-	if !s.req.World.varied() {
+	if !s.req.Stragglers {
 		if err := s.verify(r, in.tasks, out); err != nil {
 			return nil, err
 		}
@@ -312,7 +313,7 @@ func (s *series) verify(r *simulatedRun, inst *hare.Instance, out *sim.Outcome) 
 		return fmt.Errorf("%w: %s", errRefused, rep)
 	}
 	r.run.Verified = true
-	if s.req.Record {
+	if s.cfg.Record {
 		res.Version, res.Seed = s.cfg.Solver.Version, int64(r.run.Seed)
 		r.run.Result, r.run.Instance = res, inst
 	}
@@ -326,12 +327,12 @@ var errMoved = errors.New("study: the run is not in the model")
 // playLeases runs a policy that leases GPUs.
 func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.Info,
 	in *leaseInput) (*sim.Metrics, error) {
-	cfg := sim.LeaseConfig{LeaseS: s.req.leaseS(), ResetS: s.req.ResetS, RestartS: s.req.RestartS, Seed: r.run.Seed,
-		First: s.req.First, Last: s.req.Last}
+	cfg := sim.LeaseConfig{LeaseS: seconds(s.req.leaseUs()), ResetS: seconds(s.req.resetUs()),
+		RestartS: seconds(s.req.restartUs()), Seed: r.run.Seed, First: int(s.req.First), Last: int(s.req.Last)}
 	if cfg.ResetS == 0 {
 		cfg.ResetS = -1
 	}
-	if err := s.req.World.leases(&cfg, in.nodes); err != nil {
+	if err := s.req.disturbLeases(&cfg, in.nodes); err != nil {
 		return nil, err
 	}
 	if info.Needs.PairRates {
@@ -344,7 +345,7 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.In
 			s.progress(r, p.NowS, int64(p.Done), p.Rounds, false)
 		}
 	}
-	with := lease.Config{Seed: r.run.Seed, Prices: s.req.Prices}
+	with := lease.Config{Seed: r.run.Seed, Prices: s.req.priceByType()}
 	lp := policy.Programs{Primary: s.cfg.Solver.LP}
 	if info.Needs.LP {
 		r.run.LP = BuiltInLP

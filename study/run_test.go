@@ -11,18 +11,16 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/study"
 	"github.com/hare-sched/hare/study/simulation"
-	"github.com/hare-sched/hare/trace"
 	"github.com/hare-sched/hare/verify"
 )
 
 var eights = []hare.TypeCount{{Type: "V100", Count: 8}, {Type: "P100", Count: 8}, {Type: "K80", Count: 8}}
 
-func smallTest(policies ...string) *study.Request {
-	return &study.Request{Policies: policies, Trace: &study.Trace{Name: "small_test"}, GPUs: eights,
-		ResetS: study.DefaultResetS}
+func smallTest(policies ...string) *simulation.Request {
+	return &simulation.Request{Policies: policies, Trace: &simulation.Trace{Name: "small_test"}, GPUs: eights}
 }
 
-func simulate(t *testing.T, req *study.Request, cfg study.Config) *study.Report {
+func simulate(t *testing.T, req *simulation.Request, cfg study.Config) *study.Report {
 	t.Helper()
 	rep, err := study.Simulate(t.Context(), req, cfg)
 	if err != nil {
@@ -44,8 +42,8 @@ func text(t *testing.T, rep *study.Report) string {
 // tasks that the verifier accepts, of about the same work.
 func TestSimulateBothEngines(t *testing.T) {
 	req := smallTest("gavel:fifo", "hlas", "tiresias")
-	req.Record, req.CDF = true, true
-	rep := simulate(t, req, study.Config{})
+	req.CDF = true
+	rep := simulate(t, req, study.Config{Record: true})
 	if len(rep.Runs) != 3 || rep.Means != nil {
 		t.Fatalf("%+v", rep)
 	}
@@ -138,8 +136,8 @@ func TestSimulateIsDeterministic(t *testing.T) {
 // The quantiles of Student's distribution that tables print.
 func TestIntervalByHand(t *testing.T) {
 	// 1, 2, 3, 4: mean 2.5, s = √(5/3), t(3) = 3.182446: 3.182446·√(5/3)/2.
-	req := &study.Request{Policies: []string{"fifo"},
-		Generate: &trace.GenerateConfig{Jobs: 5, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}}, Repeat: 4}
+	req := &simulation.Request{Policies: []string{"fifo"},
+		Generate: &simulation.Generate{Jobs: 5}, GPUs: []hare.TypeCount{{Type: "V100", Count: 2}}, Repeat: 4}
 	rep := simulate(t, req, study.Config{})
 	var mean, squares float64
 	for _, r := range rep.Runs {
@@ -154,7 +152,8 @@ func TestIntervalByHand(t *testing.T) {
 		t.Errorf("%+v, want %v ± %v", got, mean, want)
 	}
 	// Repeat 2 is the instance of seed 2.
-	other := simulate(t, &study.Request{Policies: []string{"fifo"}, Generate: req.Generate, Seed: 2}, study.Config{})
+	other := simulate(t, &simulation.Request{Policies: []string{"fifo"}, Generate: req.Generate,
+		GPUs: req.GPUs, Seed: 2}, study.Config{})
 	if other.Runs[0].MeanJCTS != rep.Runs[2].MeanJCTS || rep.Instance != nil {
 		t.Error("seeds")
 	}
@@ -174,8 +173,7 @@ func gangs(sync hare.Sync) *hare.Instance {
 // = 72 steps) takes 600 s, y on both K80 (0.1 steps a second) 720 s; the round
 // in which x ends lasts until y does.
 func TestSimulateAnInstanceOnLeases(t *testing.T) {
-	req := &study.Request{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang),
-		ResetS: study.DefaultResetS}
+	req := &simulation.Request{Policies: []string{"gavel:fifo_perf", "kueue"}, Instance: gangs(hare.Gang)}
 	rep := simulate(t, req, study.Config{})
 	lease := rep.Runs[0]
 	if lease.MeanJCTS != (600+720)/2 || lease.WeightedJCTS != 2*600+720 || lease.TotalS != 720 ||
@@ -188,11 +186,11 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	}
 	// With restarts of 30 s y makes 33 steps a lease, and goes on the V100 for its
 	// last 6, when x has ended: three starts on two GPUs.
-	req.RestartS = 30
+	req.RestartUs = us(30e6)
 	if r := simulate(t, req, study.Config{}).Runs[0]; r.SwitchS != 3*2*30 || r.Switches != 2 || r.Preemptions != 1 {
 		t.Errorf("%v GPU-seconds of restarts", r.SwitchS)
 	}
-	req.RestartS = 0
+	req.RestartUs = nil
 	for sync, want := range map[hare.Sync]string{hare.Relaxed: "2 relaxed jobs run as gangs",
 		hare.Rigid: "2 rigid jobs may stop"} {
 		req.Instance = gangs(sync)
@@ -213,10 +211,9 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	// A round that takes longer on K80 than a lease.
-	req.Instance, req.LeaseS = gangs(hare.Gang), 15
-	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 ||
-		!strings.Contains(rep.Notes[0], "2 times a job "+
-			"does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
+	req.Instance, req.LeaseUs = gangs(hare.Gang), us(15e6)
+	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "2 times a job "+
+		"does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
 		t.Errorf("%q %+v", rep.Notes, rep.Runs[0])
 	}
 }
@@ -238,8 +235,8 @@ func TestSimulateEveryFormat(t *testing.T) {
 		"shocked.csv": {
 			"job_id,arrival_s,job_type,total_steps,scale_factor,priority_weight,batch_mode\n0,0,A3C,1000,1,1,gns\n1,4,A3C,2000,1,2,gns\n", eights},
 	} {
-		req := &study.Request{Policies: []string{"gavel:fifo_perf", "fifo"},
-			Trace: &study.Trace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus, ResetS: study.DefaultResetS}
+		req := &simulation.Request{Policies: []string{"gavel:fifo_perf", "fifo"},
+			Trace: &simulation.Trace{Name: name, Text: []byte(f.text)}, GPUs: f.gpus}
 		rep := simulate(t, req, study.Config{})
 		for _, r := range rep.Runs {
 			if r.Jobs != 2 || r.Dropped != 0 || r.MeanJCTS <= 0 {
@@ -271,7 +268,7 @@ func TestSimulateWindow(t *testing.T) {
 }
 
 func TestSimulateRefuses(t *testing.T) {
-	small := func(change func(*study.Request)) *study.Request {
+	small := func(change func(*simulation.Request)) *simulation.Request {
 		r := smallTest("gavel:fifo")
 		change(r)
 		return r
@@ -281,33 +278,34 @@ func TestSimulateRefuses(t *testing.T) {
 	wide := gangs(hare.Gang)
 	wide.Jobs[1].Tasks = 3
 	for name, c := range map[string]struct {
-		req              *study.Request
+		req              *simulation.Request
 		pointer, message string
 	}{
-		"no policies":   {small(func(r *study.Request) { r.Policies = nil }), "/policies", "name 1 to 64"},
+		"no policies":   {small(func(r *simulation.Request) { r.Policies = nil }), "/policies", "name 1 to 64"},
 		"unknown":       {smallTest("hlas", "tiresas"), "/policies/1", `did you mean "tiresias"?`},
 		"twice":         {smallTest("hlas", "hlas"), "/policies/1", "twice"},
-		"no jobs":       {small(func(r *study.Request) { r.Trace = nil }), "", "one of trace, instance and generate"},
-		"two sources":   {small(func(r *study.Request) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
-		"no such trace": {small(func(r *study.Request) { r.Trace.Name = "absent" }), "/trace/name", "no shipped file"},
-		"format": {small(func(r *study.Request) { r.Trace.Format = "phily" }), "/trace/format",
+		"no jobs":       {small(func(r *simulation.Request) { r.Trace = nil }), "", "one of trace, instance and generate"},
+		"two sources":   {small(func(r *simulation.Request) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
+		"no such trace": {small(func(r *simulation.Request) { r.Trace.Name = "absent" }), "/trace/name", "no shipped file"},
+		"format": {small(func(r *simulation.Request) { r.Trace.Format = "phily" }), "/trace/format",
 			`did you mean "philly"?`},
-		"columns": {small(func(r *study.Request) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text",
+		"columns": {small(func(r *simulation.Request) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text",
 			"the columns tell no format"},
-		"window":  {small(func(r *study.Request) { r.First, r.Last = 18, 20 }), "/jobs", "the trace has 20 jobs"},
-		"lease":   {small(func(r *study.Request) { r.LeaseS, r.RestartS = 5, 5 }), "/restart_s", "less than a lease"},
-		"NaN":     {small(func(r *study.Request) { r.ResetS = math.NaN() }), "/reset_s", "from 0"},
-		"repeat":  {small(func(r *study.Request) { r.Repeat = 1001 }), "/repeat", "1 to 1000"},
+		"window": {small(func(r *simulation.Request) { r.First, r.Last = 18, 20 }), "/jobs", "the trace has 20 jobs"},
+		"lease": {small(func(r *simulation.Request) { r.LeaseUs, r.RestartUs = us(5e6), us(5e6) }), "/restart_s",
+			"less than a lease"},
+		"reset":   {small(func(r *simulation.Request) { r.ResetUs = us(-1) }), "/reset_s", "from 0"},
+		"repeat":  {small(func(r *simulation.Request) { r.Repeat = 1001 }), "/repeat", "1 to 1000"},
 		"one GPU": {smallTest("gavel:allox"), "/policies/0", `job "0" of the trace needs 2`},
-		"pairs": {&study.Request{Policies: []string{"fifo", "gavel:gandiva"}, Instance: gangs(hare.Gang)},
+		"pairs": {&simulation.Request{Policies: []string{"fifo", "gavel:gandiva"}, Instance: gangs(hare.Gang)},
 			"/policies/1", "rates of jobs that share GPUs"},
-		"windows": {&study.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0",
+		"windows": {&simulation.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0",
 			"always in service"},
-		"wide": {&study.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
-		"long round": {&study.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseS: 5},
+		"wide": {&simulation.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
+		"long round": {&simulation.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseUs: us(5e6)},
 			"/lease_s",
 			`a round of job "x"`},
-		"other types": {&study.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang),
+		"other types": {&simulation.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang),
 			GPUs: []hare.TypeCount{{Type: "A10", Count: 2}}}, "", `job "x" needs 2 GPUs at once among K80, V100`},
 	} {
 		rep, err := study.Simulate(t.Context(), c.req, study.Config{})
@@ -324,7 +322,7 @@ func TestSimulateFailure(t *testing.T) {
 	inst := gangs(hare.Gang)
 	// All GPUs leave before the jobs can end.
 	inst.Cluster.Nodes[0].Windows = []hare.Window{{StartUs: 0, EndUs: 50e6}}
-	rep, err := study.Simulate(t.Context(), &study.Request{Policies: []string{"hlas", "fifo"}, Instance: inst},
+	rep, err := study.Simulate(t.Context(), &simulation.Request{Policies: []string{"hlas", "fifo"}, Instance: inst},
 		study.Config{Parallel: 2})
 	var fault *study.RunError
 	if rep != nil || !errors.As(err, &fault) || fault.Policy != "hlas" || fault.Code != "stalled" ||

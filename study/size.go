@@ -4,30 +4,31 @@ import (
 	"io"
 
 	"github.com/hare-sched/hare/policy"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
-// CountRuns returns the number of runs that the request asks for.
-func (r *Request) CountRuns() int { return len(r.Policies) * r.repeats() }
+// CountRuns returns the number of runs that a request asks for.
+func CountRuns(r *simulation.Request) int { return (*request)(r).countRuns() }
 
 // GuessJobs estimates the number of jobs of a run without parsing the trace: a trace
 // has about one job a line. O(bytes of the trace).
-func (r *Request) GuessJobs() int {
+func GuessJobs(r *simulation.Request) int {
 	switch {
 	case r.Instance != nil:
 		return len(r.Instance.Jobs)
 	case r.Generate != nil:
-		return r.Generate.Jobs
+		return int(r.Generate.Jobs)
 	}
 	var n lineCount
-	if src, err := r.Trace.source(); err == nil {
+	if src, err := (*jobsTrace)(r.Trace).source(); err == nil {
 		_, _ = io.Copy(&n, src.R) // reading memory or an embedded file cannot fail
 	}
 	return int(n)
 }
 
-// NeedsLP reports whether a policy of the request solves linear programs, which
+// NeedsLP reports whether a policy of a request solves linear programs, which
 // makes its runs far longer than others.
-func (r *Request) NeedsLP() bool {
+func NeedsLP(r *simulation.Request) bool {
 	for _, name := range r.Policies {
 		if p, err := policy.Find(name); err == nil && p.Needs.LP {
 			return true

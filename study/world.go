@@ -7,31 +7,14 @@ import (
 	"github.com/hare-sched/hare"
 	"github.com/hare-sched/hare/policy"
 	"github.com/hare-sched/hare/sim"
+	"github.com/hare-sched/hare/study/simulation"
 	"github.com/hare-sched/hare/trace"
 )
 
-// World holds the disturbances of a simulation: faults, failures, stragglers and the
-// cost of switching jobs. In the zero World every task takes the time of its profile.
-type World struct {
-	// Faults take GPUs or nodes out of service at given times, and FaultRate does so
-	// at random. Leases have no random faults of nodes. A cluster that is given as GPU
-	// counts has one node for each type, whose name is the type's in lower case.
-	Faults    []sim.Fault
-	FaultRate sim.FaultRate
-	// Failures make tasks fail and start again. Leases have no tasks.
-	Failures sim.FailureRate
-	// Stragglers stretches every task as Alibaba measured training steps to vary
-	// (trace.MiniBatch). Leases have no tasks.
-	Stragglers bool
-	// SwitchS is the time, in seconds, that is lost when a GPU begins a task of
-	// another job than before. Leases lose Request.RestartS instead.
-	SwitchS float64
-}
-
-// check finds values that are not possible, and disturbances that the engine of a
+// checkWorld finds values that are not possible, and disturbances that the engine of a
 // policy does not simulate.
-func (w *World) check(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
-	if !(w.SwitchS >= 0 && w.SwitchS <= hare.MaxExact/1e6) { // also NaN
+func (r *request) checkWorld(infos []policy.Info, bad func(pointer, code, format string, a ...any)) {
+	if r.SwitchUs < 0 || r.SwitchUs > hare.MaxExact {
 		bad("/switch_s", "out_of_range", "a switch takes from 0 to 2^53 µs")
 	}
 	for _, p := range infos {
@@ -40,11 +23,11 @@ func (w *World) check(infos []policy.Info, bad func(pointer, code, format string
 		}
 		var what, at string
 		switch {
-		case w.Failures != (sim.FailureRate{}):
+		case r.Failures != (simulation.Failures{}):
 			what, at = "failing tasks", "/failures"
-		case w.Stragglers:
+		case r.Stragglers:
 			what, at = "stragglers", "/stragglers"
-		case w.FaultRate.NodeMeanUs != 0:
+		case r.FaultRate.NodeMeanUs != 0:
 			what, at = "faults of whole nodes by chance", "/fault_rate"
 		default:
 			continue
@@ -56,15 +39,14 @@ func (w *World) check(infos []policy.Info, bad func(pointer, code, format string
 	}
 }
 
-// varied reports whether tasks take other times than those of their profiles. Then a
-// run is no schedule of the instance, and the verifier cannot check the run.
-func (w *World) varied() bool { return w.Stragglers }
-
-// tasks configures the task engine.
-func (w *World) tasks(cfg *sim.Config, seed uint64) error {
-	cfg.Seed, cfg.Faults, cfg.FaultRate, cfg.Failures = seed, w.Faults, w.FaultRate, w.Failures
-	cfg.SwitchUs = int64(math.Round(w.SwitchS * 1e6))
-	if w.Stragglers {
+// disturbTasks configures the task engine.
+func (r *request) disturbTasks(cfg *sim.Config, seed uint64) error {
+	cfg.Seed, cfg.SwitchUs = seed, r.SwitchUs
+	cfg.FaultRate, cfg.Failures = sim.FaultRate(r.FaultRate), sim.FailureRate(r.Failures)
+	for _, f := range r.Faults {
+		cfg.Faults = append(cfg.Faults, sim.Fault(f))
+	}
+	if r.Stragglers {
 		times, err := trace.MiniBatchTimes()
 		if err != nil {
 			return err
@@ -74,12 +56,12 @@ func (w *World) tasks(cfg *sim.Config, seed uint64) error {
 	return nil
 }
 
-// leases configures the lease engine, which numbers the GPUs of a type across all
+// disturbLeases configures the lease engine, which numbers the GPUs of a type across all
 // nodes of the cluster.
-func (w *World) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
-	r := w.FaultRate
-	cfg.FaultRate = sim.LeaseFaultRate{MeanS: float64(r.GPUMeanUs) / 1e6, RepairS: float64(r.GPURepairUs) / 1e6}
-	if len(w.Faults) == 0 {
+func (r *request) disturbLeases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
+	cfg.FaultRate = sim.LeaseFaultRate{MeanS: seconds(r.FaultRate.GPUMeanUs),
+		RepairS: seconds(r.FaultRate.GPURepairUs)}
+	if len(r.Faults) == 0 {
 		return nil
 	}
 	places := map[string][]string{} // type/index by node/index and by node
@@ -97,7 +79,7 @@ func (w *World) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
 			}
 		}
 	}
-	for i, f := range w.Faults {
+	for i, f := range r.Faults {
 		who := "gpu " + f.GPU
 		if f.GPU == "" {
 			who = "node " + f.Node
@@ -117,12 +99,13 @@ func (w *World) leases(cfg *sim.LeaseConfig, cluster *hare.Cluster) error {
 	return nil
 }
 
-// note says whether the verifier can check runs in this world.
-func (w *World) note() []string {
-	if w.varied() {
+// worldNote says where the verifier cannot check runs: stragglers make tasks take
+// other times than those of their profiles, so that a run is no schedule of the
+// instance.
+func (r *request) worldNote() []string {
+	if r.Stragglers {
 		return []string{"tasks: stragglers make tasks take other times than their profiles say, so runs are no " +
-			"schedules " +
-			"of the instance: the engine checks them, the verifier cannot"}
+			"schedules of the instance: the engine checks them, the verifier cannot"}
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/sim"
 	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // A GPU that fails from 5 to 105 s, by hand: x begins on both V100, 10 s a round.
@@ -18,9 +18,8 @@ import (
 func TestSimulateFaults(t *testing.T) {
 	inst := gangs(hare.Gang)
 	inst.Jobs = inst.Jobs[:1]
-	req := &study.Request{Policies: []string{"gavel_fifo", "gavel:fifo_perf"}, Instance: inst,
-		ResetS: study.DefaultResetS}
-	req.World.Faults = []sim.Fault{{GPU: "a/2", FromUs: 5e6, UntilUs: 105e6}} // the first V100
+	req := &simulation.Request{Policies: []string{"gavel_fifo", "gavel:fifo_perf"}, Instance: inst}
+	req.Faults = []simulation.Fault{{GPU: "a/2", FromUs: 5e6, UntilUs: 105e6}} // the first V100
 	rep := simulate(t, req, study.Config{})
 	for _, r := range rep.Runs {
 		if r.LostTasks == 0 || r.LostS != 10 || r.DownS != 100 || r.MeanJCTS <= 600 ||
@@ -32,32 +31,32 @@ func TestSimulateFaults(t *testing.T) {
 		t.Errorf("tasks end at %v", got)
 	}
 	whole := *req
-	whole.World.Faults = []sim.Fault{{Node: "a", FromUs: 5e6, UntilUs: 105e6}}
+	whole.Faults = []simulation.Fault{{Node: "a", FromUs: 5e6, UntilUs: 105e6}}
 	if r := simulate(t, &whole, study.Config{}).Runs; r[0].MeanJCTS != 105+60*20 || r[1].MeanJCTS != 705 ||
 		r[0].DownS != 400 || r[1].DownS != 400 {
 		t.Errorf("%+v\n%+v", r[0], r[1])
 	}
 	for name, c := range map[string]struct {
-		change        func(*study.Request)
+		change        func(*simulation.Request)
 		pointer, code string
 	}{
-		"overlap": {func(r *study.Request) {
-			r.World.Faults = append(r.World.Faults, sim.Fault{Node: "a", FromUs: 104e6, UntilUs: hare.Forever})
+		"overlap": {func(r *simulation.Request) {
+			r.Faults = append(r.Faults, simulation.Fault{Node: "a", FromUs: 104e6, UntilUs: hare.Forever})
 		}, "/faults/1", "overlap"},
-		"unknown": {func(r *study.Request) { r.World.Faults = []sim.Fault{{GPU: "b/0", UntilUs: 1}} }, "/faults/0",
+		"unknown": {func(r *simulation.Request) { r.Faults = []simulation.Fault{{GPU: "b/0", UntilUs: 1}} }, "/faults/0",
 			"unknown_gpu"},
-		"unknown, lease": {func(r *study.Request) {
-			r.Policies, r.World.Faults = r.Policies[1:], []sim.Fault{{GPU: "b/0", UntilUs: 1}}
+		"unknown, lease": {func(r *simulation.Request) {
+			r.Policies, r.Faults = r.Policies[1:], []simulation.Fault{{GPU: "b/0", UntilUs: 1}}
 		}, "/faults/0", "unknown_gpu"},
-		"stragglers": {func(r *study.Request) { r.World.Stragglers = true }, "/stragglers", "needs_tasks"},
-		"failures":   {func(r *study.Request) { r.World.Failures.PerGPUHour = 1 }, "/failures", "needs_tasks"},
-		"bad failures": {func(r *study.Request) {
-			r.Policies, r.World.Failures.Probability = r.Policies[:1], 1
+		"stragglers": {func(r *simulation.Request) { r.Stragglers = true }, "/stragglers", "needs_tasks"},
+		"failures":   {func(r *simulation.Request) { r.Failures.PerGPUHour = 1 }, "/failures", "needs_tasks"},
+		"bad failures": {func(r *simulation.Request) {
+			r.Policies, r.Failures.Probability = r.Policies[:1], 1
 		}, "/failures/probability", "bad_value"},
-		"switch": {func(r *study.Request) { r.World.SwitchS = -1 }, "/switch_s", "out_of_range"},
+		"switch": {func(r *simulation.Request) { r.SwitchUs = -1 }, "/switch_s", "out_of_range"},
 	} {
 		bad := *req
-		bad.World.Faults = append([]sim.Fault(nil), req.World.Faults...)
+		bad.Faults = append([]simulation.Fault(nil), req.Faults...)
 		c.change(&bad)
 		_, err := study.Simulate(t.Context(), &bad, study.Config{})
 		var fault *hare.InvalidError
@@ -71,19 +70,20 @@ func TestSimulateFaults(t *testing.T) {
 // repeats meet other faults.
 func TestSimulateWorld(t *testing.T) {
 	req := smallTest("fifo")
-	req.World.SwitchS = 7
+	req.SwitchUs = 7e6
 	r := simulate(t, req, study.Config{}).Runs[0]
 	if r.Switches == 0 || r.SwitchS < 7*float64(r.Switches) || !r.Verified {
 		t.Errorf("%+v", r)
 	}
-	req.World = study.World{Stragglers: true}
+	req.SwitchUs, req.Stragglers = 0, true
 	rep := simulate(t, req, study.Config{})
 	if rep.Runs[0].Verified || !strings.Contains(strings.Join(rep.Notes, "\n"), "the verifier cannot") {
 		t.Errorf("%+v", rep)
 	}
 	req.Policies = []string{"fifo", "gavel:fifo_perf"}
 	req.Repeat = 2
-	req.World = study.World{FaultRate: sim.FaultRate{GPUMeanUs: 600e6, GPURepairUs: 60e6}}
+	req.Stragglers = false
+	req.FaultRate = simulation.FaultRate{GPUMeanUs: 600e6, GPURepairUs: 60e6}
 	rep = simulate(t, req, study.Config{})
 	for i, r := range rep.Runs {
 		if r.DownS <= 0 || r.DownS == rep.Runs[i^1].DownS {
@@ -101,8 +101,8 @@ func TestSimulateMerged(t *testing.T) {
 		j.Rounds *= 100_000
 		j.On = []hare.Profile{{Type: "K80", ComputeUs: 180, SyncUs: 20}, {Type: "V100", ComputeUs: 90, SyncUs: 10}}
 	}
-	req := &study.Request{Policies: []string{"hlas", "kueue"}, Instance: inst, Merge: 100e9, Record: true}
-	rep := simulate(t, req, study.Config{})
+	req := &simulation.Request{Policies: []string{"hlas", "kueue"}, Instance: inst, MergeUs: 100e6}
+	rep := simulate(t, req, study.Config{Record: true})
 	for _, r := range rep.Runs {
 		if !r.Verified || r.Tasks > 100 || r.MeanJCTS < 360 || r.Result == nil || len(rep.Notes) != 1 {
 			t.Errorf("%+v %q", r, rep.Notes)

@@ -353,6 +353,26 @@ func String[T any](name string, at func(*T) *string) Field[T] {
 		})
 }
 
+// Text is a string, of any length, that is held as bytes; an empty one is left out,
+// and is read as nil.
+func Text[T any](name string, at func(*T) *[]byte) Field[T] {
+	return NewField(name, Schema{"type": "string"},
+		func(r *Reader, v *T) error {
+			var s string
+			err := r.String(&s)
+			if s != "" {
+				*at(v) = []byte(s)
+			}
+			return err
+		},
+		func(b []byte, v *T) []byte {
+			if text := *at(v); len(text) > 0 {
+				return appendString(b, string(text))
+			}
+			return b
+		})
+}
+
 // Choice is a string that chooses something, and so is not empty where it is given.
 // Readers do not look it up: who chooses refuses names that are not known.
 func Choice[T any](name string, at func(*T) *string, known ...string) Field[T] {

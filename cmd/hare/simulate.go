@@ -171,8 +171,8 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 }
 
 // here simulates in this process.
-func (f *simulateFlags) here(ctx context.Context, req *study.Request, live *live) (*study.Report, error) {
-	cfg := study.Config{Parallel: f.parallel, Timed: true}
+func (f *simulateFlags) here(ctx context.Context, req *simulation.Request, live *live) (*study.Report, error) {
+	cfg := study.Config{Parallel: f.parallel, Timed: true, Record: f.record != ""}
 	if live.on {
 		cfg.Progress = simulationProgress(live, time.Now)
 	}
@@ -256,10 +256,11 @@ func flagged(e *hare.InvalidError) string {
 }
 
 // request reads flags and files.
-func (f *simulateFlags) request() (*study.Request, error) {
-	req := &study.Request{
-		Seed: f.seed, Repeat: f.repeat, LeaseS: f.lease.Seconds(), ResetS: f.reset.Seconds(), RestartS: f.restart.Seconds(),
-		IntervalS: f.interval.Seconds(), CDF: f.cdf, Bound: f.bound, Record: f.record != "",
+func (f *simulateFlags) request() (*simulation.Request, error) {
+	lease, reset, restart := f.lease.Microseconds(), f.reset.Microseconds(), f.restart.Microseconds()
+	req := &simulation.Request{
+		Seed: int64(f.seed), Repeat: int64(f.repeat), LeaseUs: &lease, ResetUs: &reset, RestartUs: &restart,
+		IntervalS: int64(f.interval.Seconds()), CDF: f.cdf, Bound: f.bound,
 	}
 	if len(f.policies) == 0 {
 		return nil, fmt.Errorf("give policies: --policy NAME[,NAME…]; there are %s", strings.Join(policy.Names(), ", "))
@@ -291,8 +292,8 @@ func (f *simulateFlags) request() (*study.Request, error) {
 	if f.limit != 0 && f.remote.server == "" {
 		return nil, errors.New("--time-limit is for --server: leave it out, and end a run here by Ctrl-C")
 	}
-	if f.quantum <= 0 {
-		return nil, errors.New("--quantum must be positive")
+	if f.quantum < time.Microsecond {
+		return nil, errors.New("--quantum must be positive, and at least 1µs")
 	}
 	for _, x := range [][2]string{{"--output", f.out}, {"--record", f.record}} {
 		if err := canBeFolder(x[1]); err != nil {
@@ -310,7 +311,7 @@ func (f *simulateFlags) request() (*study.Request, error) {
 			return nil, fmt.Errorf("--jobs %.60q: write FIRST-LAST, such as 4000-4999; jobs are numbered from 0, and the "+
 				"last is at least 1", f.jobs)
 		}
-		req.First, req.Last = first, last
+		req.First, req.Last = int64(first), int64(last)
 	}
 	var err error
 	if req.Prices, err = parsePrices(f.prices); err != nil {
@@ -325,14 +326,14 @@ func (f *simulateFlags) request() (*study.Request, error) {
 	if err := f.where(req, elastic); err != nil {
 		return nil, err
 	}
-	if err := f.world(&req.World); err != nil {
+	if err := f.world(req); err != nil {
 		return nil, err
 	}
 	return req, f.what(req)
 }
 
 // where reads the cluster.
-func (f *simulateFlags) where(req *study.Request, elastic bool) error {
+func (f *simulateFlags) where(req *simulation.Request, elastic bool) error {
 	own := f.instance != "" || f.drawn || elastic // their own is there
 	switch {
 	case f.gpus != "" && f.cluster != "" || f.gpus == "" && f.cluster == "" && !own:
@@ -355,7 +356,7 @@ func (f *simulateFlags) where(req *study.Request, elastic bool) error {
 }
 
 // what reads the jobs.
-func (f *simulateFlags) what(req *study.Request) error {
+func (f *simulateFlags) what(req *simulation.Request) error {
 	n := 0
 	for _, given := range []bool{f.traceSet, f.instance != "", f.drawn} {
 		if given {
@@ -366,7 +367,7 @@ func (f *simulateFlags) what(req *study.Request) error {
 		return errors.New("give one of --trace, --instance and --generate")
 	}
 	if f.quantumSet && !f.traceSet {
-		req.Merge = f.quantum
+		req.MergeUs = f.quantum.Microseconds()
 	}
 	var err error
 	switch {
@@ -376,16 +377,16 @@ func (f *simulateFlags) what(req *study.Request) error {
 	case f.drawn && f.generate == 0: // which would mean as many as by default
 		return errors.New("--generate 0: draw at least one job")
 	case f.drawn:
-		req.Generate = &trace.GenerateConfig{Jobs: f.generate, Arrivals: f.arrivals}
+		req.Generate = &simulation.Generate{Jobs: int64(f.generate), Arrivals: f.arrivals}
 		if f.syncSet {
 			req.Generate.Sync = f.sync
 		}
 		return nil
 	}
-	req.Merge = 0
-	t := &study.Trace{Name: f.trace, Format: f.format, Sync: f.sync, TableName: f.table}
+	req.MergeUs = 0
+	t := &simulation.Trace{Name: f.trace, Format: f.format, Sync: f.sync, TableName: f.table}
 	if f.quantumSet {
-		t.Quantum = f.quantum
+		t.QuantumUs = f.quantum.Microseconds()
 	}
 	req.Trace = t
 	if t.Text, err = readText(f.trace); err != nil || f.table == "" {

@@ -2,17 +2,19 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hare-sched/hare"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // parsePrices reads TYPE=PRICE,…; nothing is nil.
-func parsePrices(text string) (map[string]float64, error) {
+func parsePrices(text string) ([]simulation.TypePrice, error) {
 	if text == "" {
 		return nil, nil
 	}
-	prices := map[string]float64{}
+	var prices []simulation.TypePrice
 	for _, part := range strings.Split(text, ",") {
 		name, number, _ := strings.Cut(part, "=")
 		name = strings.ToUpper(strings.TrimSpace(name))
@@ -21,10 +23,11 @@ func parsePrices(text string) (map[string]float64, error) {
 		if name == "" || err != nil || micro <= 0 || micro > hare.MaxExact {
 			return nil, fmt.Errorf("--prices: %.60q: write TYPE=PRICE, with a price above 0 and at most six decimals", part)
 		}
-		if prices[name] > 0 {
+		if slices.ContainsFunc(prices, func(p simulation.TypePrice) bool { return p.Type == name }) {
 			return nil, fmt.Errorf("--prices: %.60q has two prices", name)
 		}
-		prices[name] = float64(micro) / 1e6
+		prices = append(prices, simulation.TypePrice{Type: name, Micro: micro})
 	}
+	slices.SortFunc(prices, func(a, b simulation.TypePrice) int { return strings.Compare(a.Type, b.Type) })
 	return prices, nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // remotely has a server simulate.
-func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *live) (*study.Report, error) {
+func (f *simulateFlags) remotely(ctx context.Context, req *simulation.Request, live *live) (*study.Report, error) {
 	if f.record != "" {
 		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave " +
 			"--server out")}
@@ -24,14 +24,14 @@ func (f *simulateFlags) remotely(ctx context.Context, req *study.Request, live *
 	if err := r.reach(ctx); err != nil {
 		return nil, remoteError(r, "", err)
 	}
-	doc := req.Document()
-	doc.TimeLimit = f.limit
+	ask := *req
+	ask.TimeLimit = f.limit
 	if f.out != "" {
-		doc.Detail = simulation.DetailJobs
+		ask.Detail = simulation.DetailJobs
 	}
 	show := simulationProgress(live, time.Now)
 	rep, status, asked := &study.Report{}, "", int64(0)
-	for l, err := range r.FollowSimulation(ctx, doc) {
+	for l, err := range r.FollowSimulation(ctx, &ask) {
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

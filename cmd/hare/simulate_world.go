@@ -9,19 +9,18 @@ import (
 	"strings"
 
 	"github.com/hare-sched/hare"
-	"github.com/hare-sched/hare/sim"
-	"github.com/hare-sched/hare/study"
+	"github.com/hare-sched/hare/study/simulation"
 )
 
 // world reads what goes wrong.
-func (f *simulateFlags) world(w *study.World) error {
+func (f *simulateFlags) world(req *simulation.Request) error {
 	if f.mtbf < 0 || f.mttr <= 0 || f.switches < 0 {
 		return errors.New("--mtbf and --switch must not be negative, and --mttr must be positive")
 	}
 	if f.mtbf > 0 {
-		w.FaultRate = sim.FaultRate{GPUMeanUs: f.mtbf.Microseconds(), GPURepairUs: f.mttr.Microseconds()}
+		req.FaultRate = simulation.FaultRate{GPUMeanUs: f.mtbf.Microseconds(), GPURepairUs: f.mttr.Microseconds()}
 	}
-	w.Failures.PerGPUHour, w.Stragglers, w.SwitchS = f.failures, f.stragglers, f.switches.Seconds()
+	req.Failures.PerGPUHour, req.Stragglers, req.SwitchUs = f.failures, f.stragglers, f.switches.Microseconds()
 	if f.faults == "" {
 		return nil
 	}
@@ -30,12 +29,12 @@ func (f *simulateFlags) world(w *study.World) error {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	w.Faults, err = readFaults(f.faults, file)
+	req.Faults, err = readFaults(f.faults, file)
 	return err
 }
 
 // readFaults reads a text with the columns gpu, from_s and until_s.
-func readFaults(name string, r io.Reader) ([]sim.Fault, error) {
+func readFaults(name string, r io.Reader) ([]simulation.Fault, error) {
 	c := csv.NewReader(r)
 	c.ReuseRecord = true
 	columns := []string{"gpu", "from_s", "until_s"}
@@ -43,7 +42,7 @@ func readFaults(name string, r io.Reader) ([]sim.Fault, error) {
 	if err != nil || !slices.Equal(head, columns) {
 		return nil, fmt.Errorf("%s:1:1: the first line must be gpu,from_s,until_s", name)
 	}
-	var faults []sim.Fault
+	var faults []simulation.Fault
 	for {
 		row, err := c.Read()
 		if errors.Is(err, io.EOF) {
@@ -54,7 +53,7 @@ func readFaults(name string, r io.Reader) ([]sim.Fault, error) {
 		}
 		line, column := c.FieldPos(1)
 		field := 1
-		x := sim.Fault{GPU: strings.Clone(row[0]), UntilUs: hare.Forever}
+		x := simulation.Fault{GPU: strings.Clone(row[0]), UntilUs: hare.Forever}
 		if !strings.Contains(x.GPU, "/") {
 			x.GPU, x.Node = "", x.GPU
 		}

@@ -30,28 +30,36 @@ type Request struct {
 	Seed int64
 	// Repeat is how often each policy runs; 0 means once.
 	Repeat int64
-	// LeaseUs is how long a gang holds its GPUs, ResetUs the least time between
-	// two divisions of them, RestartUs what a lease on other GPUs than before
-	// loses. Nil leaves a time to the server.
+	// LeaseUs, ResetUs and RestartUs are used by leases alone. LeaseUs is how long a
+	// gang holds its GPUs; nil means 360 s. ResetUs is the least time between two
+	// allocations of the GPUs; nil means 1,920 s, as in Gavel. RestartUs is the time
+	// that a lease on other GPUs than before loses; nil means 0, and for elastic
+	// policies, which use it too, 0 means 30 s.
 	LeaseUs, ResetUs, RestartUs *int64
-	// IntervalS is how often policies that change widths are asked, in seconds; 0
-	// leaves it to the server.
+	// IntervalS is how often elastic policies decide, in seconds; 0 means 60. They
+	// need a Pollux workload.
 	IntervalS int64
-	// Prices are of an hour of a GPU, by type, for policies of cost; types that the
-	// cluster lacks may be among them. Nil leaves them to the server.
+	// Prices are what an hour of a GPU costs, by type. Policies of cost need a price
+	// for every type of the cluster; nil means lease.GavelPrices.
 	Prices []TypePrice
-	// MergeUs, where not 0, simulates as one as many rounds of a gang as take so
-	// long on its fastest type; of Instance and Generate, as a trace has its
-	// QuantumUs.
+	// MergeUs makes the simulation faster: as many rounds of a gang job of Instance or
+	// Generate as take this long on its fastest type are simulated as one round, and
+	// all rounds of a rigid job. Task policies then stop gangs only between merged
+	// rounds. 0 merges nothing. Traces have QuantumUs instead.
 	MergeUs int64
-	// Faults take GPUs out of service, and FaultRate does so by chance; Failures
-	// make tasks start again, and Stragglers stretches them. SwitchUs is lost when
-	// a GPU begins a task of another job.
-	Faults     []Fault
-	FaultRate  FaultRate
-	Failures   Failures
+	// Faults take GPUs or nodes out of service at given times, and FaultRate does so
+	// at random. Leases have no random faults of nodes. A cluster that is given as GPU
+	// counts has one node for each type, whose name is the type's in lower case.
+	Faults    []Fault
+	FaultRate FaultRate
+	// Failures make tasks fail and start again. Leases have no tasks.
+	Failures Failures
+	// Stragglers stretches every task as Alibaba measured training steps to vary
+	// (trace.MiniBatch). Leases have no tasks.
 	Stragglers bool
-	SwitchUs   int64
+	// SwitchUs is the time that is lost when a GPU begins a task of another job than
+	// before. Leases lose RestartUs instead.
+	SwitchUs int64
 	// CDF asks for the distribution of completion times.
 	CDF bool
 	// Detail is runs (default), or jobs for the figures of every job.
@@ -66,18 +74,23 @@ type Request struct {
 
 // Trace is a text of jobs, one job a line.
 type Trace struct {
-	// Name is that of a trace that comes with the program, where Text is empty.
+	// Name is the name of a shipped trace where Text is nil. With a Text, messages use
+	// Name for the text, and the document leaves Name out.
 	Name string
-	Text string
+	Text []byte
 	// Format is one of those of hare import; empty means that the columns tell.
 	Format string
-	// Table is the format's second text, TableName one that comes with the
-	// program; both empty means the one that belongs to the format.
-	Table, TableName string
-	// QuantumUs is how long a round of merged steps takes on a job's fastest
-	// type; 0 means the server's default.
+	// Table is the second text of the format: step rates for gavel and shockwave, step
+	// times for pollux, nodes for openb. Where Table is nil, TableName is the name of a
+	// shipped table, and empty means the one that belongs to the format.
+	Table     []byte
+	TableName string
+	// QuantumUs is how long a round of merged steps takes on a job's fastest type. 0
+	// means 60 s, or as many minutes as keep the trace below about 10 million tasks.
+	// Formats with step rates give leases the steps themselves.
 	QuantumUs int64
-	Sync      string // gang (default) or rigid
+	// Sync is gang (default) or rigid, and is used by task policies alone.
+	Sync string
 }
 
 // Generate draws an instance for every repeat; zeroes are the
@@ -102,10 +115,10 @@ type FaultRate struct {
 	GPUMeanUs, GPURepairUs, NodeMeanUs, NodeRepairUs int64
 }
 
-// Failures say how often tasks fail, in millionths: the chance that one
-// does, and how many do for each hour that a GPU computes.
+// Failures say how often tasks fail: the chance that one does, and how many do for
+// each hour that a GPU computes. The document rounds both to millionths.
 type Failures struct {
-	ProbabilityMicro, PerGPUHourMicro int64
+	Probability, PerGPUHour float64
 }
 
 // TypePrice is what an hour of a GPU of a type costs, in millionths of whatever
@@ -216,11 +229,11 @@ var traceForm = wire.NewTable("SimulationTrace",
 	wire.String("name", func(t *Trace) *string { return &t.Name }).
 		About("name is that of a trace that comes with the program, or a part of it that no other "+
 			"has.").Example("max_min_fairness"),
-	wire.String("text", func(t *Trace) *string { return &t.Text }),
+	wire.Text("text", func(t *Trace) *[]byte { return &t.Text }),
 	wire.String("format", func(t *Trace) *string { return &t.Format }).
 		About("format, left out: the columns tell.").With("enum",
 		[]string{"gavel", "openb", "philly", "pollux", "shockwave"}),
-	wire.String("table", func(t *Trace) *string { return &t.Table }).
+	wire.Text("table", func(t *Trace) *[]byte { return &t.Table }).
 		About("table is the format's second text: step rates for gavel and shockwave, step times for pollux, nodes "+
 			"for "+
 			"openb; left out: the one that comes with the program."),
@@ -232,13 +245,13 @@ var traceForm = wire.NewTable("SimulationTrace",
 		About("sync is for policies that place tasks.").Default("gang"),
 ).Check(func(t *Trace, _ wire.Members, found *hare.InvalidErrors) {
 	switch {
-	case t.Name == "" && t.Text == "":
+	case t.Name == "" && t.Text == nil:
 		found.Add("", "missing_field", `give "text", one job a line, or "name" of a trace that comes with the program`)
-	case t.Name != "" && t.Text != "":
+	case t.Name != "" && t.Text != nil:
 		found.Add("", "not_allowed", `give "text" or "name", not both: a name is that of a trace that comes with the `+
 			`program`)
 	}
-	if t.Table != "" && t.TableName != "" {
+	if t.Table != nil && t.TableName != "" {
 		found.Add("", "not_allowed", `give "table" or "table_name", not both`)
 	}
 })
@@ -303,7 +316,8 @@ var failuresForm = wire.NewTable("SimulationFailures",
 	wire.NewField("probability", wire.Schema{"type": "number", "format": "double", "minimum": 0}, readProbability,
 		writeProbability).
 		About("probability that a task fails, less than 1.").With("exclusiveMaximum", 1),
-	wire.Micros("per_gpu_hour", func(f *Failures) *int64 { return &f.PerGPUHourMicro }, 0).
+	wire.NewField("per_gpu_hour", wire.Schema{"type": "number", "format": "double", "minimum": 0}, readPerGPUHour,
+		writePerGPUHour).
 		About("per_gpu_hour is how many tasks fail for each hour that a GPU computes."),
 )
 
@@ -322,6 +336,17 @@ func (r *Request) EncodeJSON(w io.Writer) error {
 	if len(r.Policies) == 0 {
 		return errors.New("hare: a simulation without policies")
 	}
-	_, err := w.Write(append(Form.Append(nil, r), '\n'))
+	doc := *r
+	if t := r.Trace; t != nil {
+		sent := *t
+		if t.Text != nil {
+			sent.Name = ""
+		}
+		if t.Table != nil {
+			sent.TableName = ""
+		}
+		doc.Trace = &sent
+	}
+	_, err := w.Write(append(Form.Append(nil, &doc), '\n'))
 	return err
 }

@@ -24,7 +24,7 @@ func TestDecode(t *testing.T) {
 	}
 	us := func(n int64) *int64 { return &n }
 	want := &simulation.Request{
-		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulation.Trace{Text: "a\nb", Format: "gavel", Table: "t",
+		Policies: []string{"hlas", "gavel:fifo"}, Trace: &simulation.Trace{Text: []byte("a\nb"), Format: "gavel", Table: []byte("t"),
 			QuantumUs: 2_500_000, Sync: "rigid"},
 		GPUs: []hare.TypeCount{{Type: "K80", Count: 12}, {Type: "V100", Count: 36}}, First: 4000, Last: 4999, Seed: 7,
 		Repeat:  3,
@@ -51,8 +51,7 @@ func TestDecode(t *testing.T) {
 		{Node: "a-1", FromUs: 7e6, UntilUs: hare.Forever}}
 	if diff := cmp.Diff(faults, got.Faults); diff != "" ||
 		got.FaultRate != (simulation.FaultRate{GPUMeanUs: 100e6, GPURepairUs: 5e6}) ||
-		got.Failures != (simulation.Failures{ProbabilityMicro: 250_000, PerGPUHourMicro: 3e6}) ||
-		got.MergeUs != 60e6 ||
+		got.Failures != (simulation.Failures{Probability: 0.25, PerGPUHour: 3}) || got.MergeUs != 60e6 ||
 		!got.Stragglers || got.SwitchUs != 500_000 {
 		t.Errorf("%s %+v", diff, got)
 	}
@@ -159,6 +158,7 @@ func FuzzDecode(f *testing.F) {
 			`"repeat":2,"seed":9,"labels":{"ticket":"47\"11","":"é"}}`,
 		`{"policies":[],"generate":{"jobs":20,"arrivals":"none","grain_s":1},"cluster":{"nodes":[{"name":"a","count":2,` +
 			`"gpus":{"V100":2},"in_service_s":[[0,5],[7,null]],"busy":[{"gpu":1,"until_s":4}]}]}}`,
+		`{"policies":["x"],"failures":{"per_gpu_hour":9007199254.740991}}`,
 	} {
 		f.Add(s)
 	}

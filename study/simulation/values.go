@@ -116,16 +116,38 @@ func writeUntil(b []byte, f *Fault) []byte {
 }
 
 func readProbability(r *wire.Reader, f *Failures) error {
-	err := r.Micros(&f.ProbabilityMicro, 0)
-	if err == nil && f.ProbabilityMicro >= 1e6 {
+	err := readRate(r, &f.Probability)
+	if err == nil && f.Probability >= 1 {
 		return r.Fault("out_of_range", "must be at least 0 and less than 1")
 	}
 	return err
 }
 
-func writeProbability(b []byte, f *Failures) []byte {
-	if f.ProbabilityMicro == 0 {
+func writeProbability(b []byte, f *Failures) []byte { return writeRate(b, f.Probability) }
+
+func readPerGPUHour(r *wire.Reader, f *Failures) error { return readRate(r, &f.PerGPUHour) }
+
+func writePerGPUHour(b []byte, f *Failures) []byte { return writeRate(b, f.PerGPUHour) }
+
+// readRate reads a decimal with at most six digits behind the point.
+func readRate(r *wire.Reader, to *float64) error {
+	var micro int64
+	err := r.Micros(&micro, 0)
+	*to = float64(micro) / 1e6
+	return err
+}
+
+// writeRate rounds a rate to six digits behind the point. A rate that no document can
+// have, such as NaN, is written all the same, so that the reader refuses the document
+// and says where.
+func writeRate(b []byte, rate float64) []byte {
+	text := strconv.FormatFloat(rate, 'f', 6, 64)
+	micro, err := hare.ParseMicros(text)
+	switch {
+	case err != nil:
+		return append(b, text...)
+	case micro == 0:
 		return b
 	}
-	return hare.AppendMicros(b, f.ProbabilityMicro)
+	return hare.AppendMicros(b, micro)
 }
