@@ -88,7 +88,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             page = int(urllib.parse.parse_qs(self.query).get("after", ["0"])[0])
             return self.answer(
                 200,
-                {"solves": [self.solve(f"l{page}a"), self.solve(f"l{page}b")], **({"next": str(page + 1)} if page < 2 else {})},
+                {
+                    "solves": [self.solve(f"l{page}a"), self.solve(f"l{page}b")],
+                    **({"next": str(page + 1)} if page < 2 else {}),
+                },
             )
         if path == "/v1/sessions":
             return self.answer(201, {"id": "x"})
@@ -160,10 +163,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.mode == "quiet" and len(self.state.resumed) == 1:
             time.sleep(2)
         for sent, id in enumerate(range(max(1, last), EVENTS + 1)):
-            event, data = (
-                "incumbent",
-                json.dumps({"seq": id, "at_s": id + 0.5, "type": "incumbent", "value": 100 - id, "é": "ü"}, ensure_ascii=False),
-            )
+            fields = {"seq": id, "at_s": id + 0.5, "type": "incumbent", "value": 100 - id, "é": "ü"}
+            event, data = "incumbent", json.dumps(fields, ensure_ascii=False)
             if id == EVENTS:
                 event, data = "done", '{"status":"succeeded",\ndata: "termination":"gap"}'
             text = f"id: {id}\r\nevent: {event}\r\ndata: {data}\r\n\r\n".encode()
@@ -178,8 +179,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send(status, "application/json", json.dumps(value).encode(), headers)
 
     def problem(self, status, code, after=None):
-        text = {"type": "about:blank", "title": "t", "status": status, "code": code, "detail": "told so", "request_id": "r1"}
-        self.send(status, "application/problem+json", json.dumps(text).encode(), {"Retry-After": after} if after else {})
+        text = {
+            "type": "about:blank",
+            "title": "t",
+            "status": status,
+            "code": code,
+            "detail": "told so",
+            "request_id": "r1",
+        }
+        self.send(
+            status, "application/problem+json", json.dumps(text).encode(), {"Retry-After": after} if after else {}
+        )
 
     def send(self, status, kind, body, headers=None):
         self.send_response(status)

@@ -28,7 +28,9 @@ def before_load_schema(ctx, raw_schema):
                 data = {"anyOf": [media["schema"]["x-item-schema"], {"type": "object", "required": ["code"]}]}
                 media["schema"] = {
                     "type": "object",
-                    "properties": {"data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data}},
+                    "properties": {
+                        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
+                    },
                 }
 
 
@@ -44,5 +46,7 @@ def filter_case(ctx, case):
     if operation == "getDecisions" and "true" in str((case.query or {}).get("follow")).lower():
         return False
     return not (
-        operation == "postEvents" and case.meta is not None and case.meta.generation.mode == schemathesis.GenerationMode.NEGATIVE
+        operation == "postEvents"
+        and case.meta is not None
+        and case.meta.generation.mode == schemathesis.GenerationMode.NEGATIVE
     )

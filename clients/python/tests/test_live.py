@@ -133,16 +133,21 @@ class Live(unittest.TestCase):
         with self.assertRaises(Problem) as caught:
             hare.explain(id, "ver/t")
         self.assertEqual(caught.exception.code, "no_such_job")
-        lines = list(hare.what_if({"base": {"solve_id": id}, "scenarios": [{"id": "x", "drain": {"node": "b", "at_s": 9}}]}))
+        lines = list(
+            hare.what_if({"base": {"solve_id": id}, "scenarios": [{"id": "x", "drain": {"node": "b", "at_s": 9}}]})
+        )
         self.assertEqual([line["line"] for line in lines], ["base", "scenario", "summary"])
         self.assertTrue(hare.schedule(id, "text/csv").startswith(b"gpu,type,job,"))
-        self.assertEqual(len(hare.schedule(id, "application/x-ndjson").splitlines()) - 1, len(hare.result(id).schedule.lanes))
+        self.assertEqual(
+            len(hare.schedule(id, "application/x-ndjson").splitlines()) - 1, len(hare.result(id).schedule.lanes)
+        )
 
     def test_simulations(self):
         ask = {"policies": ["srtf", "kueue"], "instance": THREE, "repeat": 2, "detail": "jobs"}
         report = self.hare.simulate(ask)
         self.assertEqual(
-            [(r.policy, r.seed, r.verified) for r in report.runs], [(p, n, True) for p in ("srtf", "kueue") for n in (0, 1)]
+            [(r.policy, r.seed, r.verified) for r in report.runs],
+            [(p, n, True) for p in ("srtf", "kueue") for n in (0, 1)],
         )
         self.assertEqual(max(job.end_s for job in report.runs[0].each), report.runs[0].makespan_s)
         self.assertEqual(report.means[1].figures["mean_jct_s"].mean, report.runs[2].mean_jct_s)

@@ -57,8 +57,8 @@ class Network(unittest.TestCase):
         self.assertEqual((seen[-1].type, seen[-1].status, seen[-1].termination), ("done", "succeeded", "gap"))
         self.assertEqual(self.stats("cut")["resumed"][:3], [0, 2, 3])
 
-    def test_silence_is_a_broken_stream(self):
-        hare = self.client("quiet", silence=0.1)
+    def test_idle_stream_is_broken(self):
+        hare = self.client("quiet", idle_timeout=0.1)
         id = hare.submit(INSTANCE).id
         self.assertEqual([e.id for e in hare.events(id, after=6)], [7, 8, 9])
         self.assertEqual(len(self.stats("quiet")["resumed"]), 2)
@@ -85,17 +85,23 @@ class Network(unittest.TestCase):
         hare.delete(solve.id)
 
     def test_list(self):
-        self.assertEqual([s.id for s in self.client("plain").solves(status="failed")], ["l0a", "l0b", "l1a", "l1b", "l2a", "l2b"])
+        self.assertEqual(
+            [s.id for s in self.client("plain").solves(status="failed")], ["l0a", "l0b", "l1a", "l1b", "l2a", "l2b"]
+        )
 
     def test_scenarios(self):
         for mode in ("plain", "busy"):
-            self.assertEqual([s["id"] for s in self.client(mode).what_if({"base": INSTANCE, "scenarios": []})], ["more", "less"])
+            self.assertEqual(
+                [s["id"] for s in self.client(mode).what_if({"base": INSTANCE, "scenarios": []})], ["more", "less"]
+            )
 
     def test_simulations(self):
         ask = {"policies": ["srtf", "kueue"]}
         for mode in ("plain", "busy"):
             self.assertEqual(self.client(mode).simulate(ask).status.value, "deadline")
-            self.assertEqual([x["line"] for x in self.client(mode).follow_simulation(ask)], ["progress", "run", "summary"])
+            self.assertEqual(
+                [x["line"] for x in self.client(mode).follow_simulation(ask)], ["progress", "run", "summary"]
+            )
         seen = []
         with self.assertRaises(Problem) as caught:
             seen.extend(self.client("cut").follow_simulation(ask))

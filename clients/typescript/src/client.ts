@@ -22,19 +22,25 @@ import type {
 import { chunks, lines, type Message, messages } from "./streams.js";
 
 export interface Config {
-  /** The server; http://127.0.0.1:8080 without it. */
+  /** The URL of the server; the default is http://127.0.0.1:8080. */
   url?: string;
-  /** Sent as Authorization: Bearer, over plain HTTP to loopback alone unless insecure is set. */
+  /**
+   * The API key, which is sent as Authorization: Bearer. Over plain HTTP it is sent only to loopback addresses, unless
+   * insecure is set.
+   */
   key?: string;
   insecure?: boolean;
-  /** How often a call that may be repeated is sent again, and how often in a row a stream may fail without an event in between: 4. */
+  /**
+   * How often a call that is safe to repeat is retried, and how often in a row a stream may fail without an event in
+   * between; the default is 4.
+   */
   retries?: number;
-  /** Seconds before the first retry; it doubles with each, up to 10 s: 0.2. */
+  /** The longest wait before the first retry, in seconds; it doubles with each retry, up to 10 s. Default: 0.2. */
   backoff?: number;
-  /** The longest Retry-After in seconds that is waited for: 60. */
-  patience?: number;
-  /** Seconds without a byte after which a connection counts as broken: 60. */
-  silence?: number;
+  /** The longest Retry-After, in seconds, for which the client waits; the default is 60. */
+  maxRetryAfter?: number;
+  /** Seconds without a byte after which a connection counts as broken; the default is 60. */
+  idleTimeout?: number;
   fetch?: typeof fetch;
 }
 
@@ -42,14 +48,14 @@ export interface Config {
 export interface Solve {
   id: string;
   status: "queued" | "running" | "succeeded" | "cancelled" | "failed";
-  /** Why it stopped. */
+  /** Why the solve stopped. */
   termination?: string;
   queue_position?: number;
-  /** Best so far, in weight-seconds. */
+  /** The value of the best schedule so far, in weight-seconds. */
   value: number | null;
   bound: number | null;
   gap: number | null;
-  /** Why it failed. */
+  /** Why the solve failed. */
   error?: string;
   [more: string]: unknown;
 }
@@ -59,26 +65,26 @@ export interface Event {
   id: number;
   /** status, phase, incumbent, bound, checkpoint or done; later servers may send others. */
   type: string;
-  /** Since the solve was taken in, in seconds. */
+  /** Seconds since the solve was submitted. */
   at_s: number;
   status?: string;
   phase?: string;
   termination?: string;
-  /** Of the best schedule so far. */
+  /** The value of the best schedule so far. */
   value?: number;
-  /** Best so far. */
+  /** The best bound so far. */
   bound?: number;
   [more: string]: unknown;
 }
 
 export interface SolveCall {
-  /** Plans the rest of an earlier result, from at_s on, on its clock. */
-  again?: Pick<SolveRequest, "previous" | "previous_instance" | "at_s" | "stability">;
-  /** A call with the same key and content joins the solve, also days later. */
+  /** Plans the rest of an earlier result again, from at_s on the clock of that result. */
+  replan?: Pick<SolveRequest, "previous" | "previous_instance" | "at_s" | "stability">;
+  /** A later call with the same key and content gets the same solve, also days later. */
   key?: string;
-  /** Called with each event. */
+  /** Is called with each event. */
   progress?: (event: Event) => void;
-  /** Ends waiting, and cancels the solve. */
+  /** Ends the waiting and cancels the solve. */
   signal?: AbortSignal;
 }
 
@@ -88,35 +94,36 @@ export interface SessionAnswer {
   decisions: { type: "start" | "withdraw"; job: string; round: number; task: number; gpu: string; at_s: number }[];
 }
 
-/** Nothing has changed after it. */
-export const isDone = (solve: Pick<Solve, "status">): boolean => solve.status !== "queued" && solve.status !== "running";
+/** Tells whether a solve has ended. */
+export const isDone = (solve: Pick<Solve, "status">): boolean =>
+  solve.status !== "queued" && solve.status !== "running";
 
-const longWait = 25; // seconds that one request is kept waiting
+const longPoll = 25; // seconds that one request waits for the end of a solve
 const maxBackoff = 10;
 const maxLine = 64 << 20;
 
 interface Call {
   method?: string;
   body?: unknown;
-  text?: string; // in place of body
+  text?: string; // is sent in place of body
   headers?: Record<string, string>;
   query?: Record<string, string | number>;
   repeatable?: boolean;
   signal?: AbortSignal | undefined;
 }
 
-/** The network failed, not the server. */
+/** An error of the network, not of the server. */
 class Broken extends HareError {
   override name = "Broken";
 }
 
 /** A client of one server. */
 export class Hare {
-  /** For the generated operations: pass it as client. They send once. */
+  /** The client to pass to the generated operations, which are not retried. */
   readonly api: Client;
   private readonly url: string;
   private readonly headers: Record<string, string>;
-  private readonly cfg: Required<Pick<Config, "retries" | "backoff" | "patience" | "silence" | "fetch">>;
+  private readonly cfg: Required<Pick<Config, "retries" | "backoff" | "maxRetryAfter" | "idleTimeout" | "fetch">>;
 
   constructor(config: Config = {}) {
     const given = config.url ?? "http://127.0.0.1:8080";
@@ -132,16 +139,16 @@ export class Hare {
     this.cfg = {
       retries: config.retries ?? 4,
       backoff: config.backoff ?? 0.2,
-      patience: config.patience ?? 60,
-      silence: config.silence ?? 60,
+      maxRetryAfter: config.maxRetryAfter ?? 60,
+      idleTimeout: config.idleTimeout ?? 60,
       fetch: config.fetch ?? ((input, init) => fetch(input, init)),
     };
     this.api = createClient({ baseUrl: this.url, headers: this.headers, fetch: this.cfg.fetch });
   }
 
-  /** Solves an instance. The solve runs behind: a connection that breaks costs nothing. */
+  /** Solves an instance. The solve runs on the server: after a broken connection the client resumes waiting for it. */
   async solve(instance: Instance, options?: Options, call: SolveCall = {}): Promise<Result> {
-    const prefer = call.progress ? "respond-async" : `wait=${longWait}`;
+    const prefer = call.progress ? "respond-async" : `wait=${longPoll}`;
     const response = await this.post(instance, options, call, prefer);
     if (response.status === 200) return (await response.json()) as Result;
     let solve = (await response.json()) as Solve;
@@ -154,14 +161,17 @@ export class Hare {
       return await this.result(solve.id, call.signal);
     } catch (error) {
       if (!isDone(solve)) {
-        // It ends by itself where this does not arrive.
-        await this.once(path("solves", solve.id, "cancel"), { method: "POST", signal: AbortSignal.timeout(2000) }).catch(() => undefined);
+        // A solve that is not cancelled ends by itself.
+        await this.once(path("solves", solve.id, "cancel"), {
+          method: "POST",
+          signal: AbortSignal.timeout(2000),
+        }).catch(() => undefined);
       }
       throw error;
     }
   }
 
-  /** Hands a solve over and does not wait for it. */
+  /** Submits a solve and does not wait for its end. */
   async submit(instance: Instance, options?: Options, call: Omit<SolveCall, "progress"> = {}): Promise<Solve> {
     const response = await this.post(instance, options, call, "respond-async");
     if (response.status === 202) return (await response.json()) as Solve;
@@ -172,10 +182,16 @@ export class Hare {
 
   private post(instance: Instance, options: Options | undefined, call: SolveCall, prefer: string): Promise<Response> {
     const headers = { "Idempotency-Key": call.key ?? newKey(), Prefer: prefer };
-    return this.call(path("solves"), { method: "POST", body: { instance, options, ...call.again }, headers, repeatable: true, signal: call.signal });
+    return this.call(path("solves"), {
+      method: "POST",
+      body: { instance, options, ...call.replan },
+      headers,
+      repeatable: true,
+      signal: call.signal,
+    });
   }
 
-  /** The state of a solve. */
+  /** Resolves to the state of a solve. */
   get(id: string): Promise<Solve> {
     return this.json(path("solves", id));
   }
@@ -184,17 +200,17 @@ export class Hare {
   async wait(id: string, signal?: AbortSignal): Promise<Solve> {
     for (let attempt = 0; ; attempt++) {
       const began = Date.now();
-      const solve = await this.json<Solve>(path("solves", id), { query: { wait: longWait }, signal });
+      const solve = await this.json<Solve>(path("solves", id), { query: { wait: longPoll }, signal });
       if (isDone(solve)) return solve;
-      if (Date.now() - began >= longWait * 500) attempt = -1;
-      // Otherwise the server did not wait: it shuts down, or something between answers.
+      if (Date.now() - began >= longPoll * 500) attempt = -1;
+      // Otherwise the server did not wait: it is shutting down, or a proxy answered in its place.
       else await sleep(this.pause(attempt), signal);
     }
   }
 
   /**
-   * The events of a solve behind the one with the id after, up to done. A stream
-   * that breaks is taken up again behind the last event, so that each comes once.
+   * Yields the events of a solve that follow the event with the id after, up to done. After a broken connection the
+   * stream resumes behind the last event, so that each event comes once.
    */
   async *events(id: string, after = 0, signal?: AbortSignal): AsyncGenerator<Event> {
     for await (const m of this.follow(path("solves", id, "events"), after, signal)) {
@@ -203,76 +219,85 @@ export class Hare {
     }
   }
 
-  /** The result of a solve that has ended. */
+  /** Resolves to the result of a solve that has ended. */
   result(id: string, signal?: AbortSignal): Promise<Result> {
     return this.json(path("solves", id, "result"), { signal });
   }
 
-  /** The schedule alone, as application/json, application/x-ndjson or text/csv. */
+  /** Resolves to the schedule alone, as application/json, application/x-ndjson or text/csv. */
   async schedule(id: string, accept = "application/json", query: Record<string, string> = {}): Promise<string> {
-    return (await this.call(path("solves", id, "schedule"), { headers: { Accept: accept }, query, repeatable: true })).text();
+    return (
+      await this.call(path("solves", id, "schedule"), { headers: { Accept: accept }, query, repeatable: true })
+    ).text();
   }
 
-  /** Asks a solve to stop with the best pair so far; may be repeated. */
+  /** Asks a solve to stop with its best schedule and bound so far; idempotent. */
   cancel(id: string): Promise<Solve> {
     return this.json(path("solves", id, "cancel"), { method: "POST" });
   }
 
-  /** Removes a solve that has ended. */
+  /** Deletes a solve that has ended. */
   delete(id: string): Promise<void> {
     return this.remove(path("solves", id));
   }
 
-  /** The solves that the server keeps, page by page as they are asked for. */
+  /** Yields the solves that the server keeps, and fetches them page by page. */
   solves(query: Record<string, string> = {}): AsyncGenerator<Solve> {
     return this.pages(path("solves"), "solves", query);
   }
 
-  /** The jobs of a solve with their times. */
+  /** Resolves to the jobs of a solve with their times. */
   jobs(id: string, query: { sort?: string; limit?: number } = {}): Promise<SolveJobs> {
     return this.json(path("solves", id, "jobs"), { query });
   }
 
   /**
-   * Why a job starts and ends when it does; with by_s or earlier_s also what
-   * would end it in time, looked for until time_limit_s.
+   * Says why a job starts and ends when it does. With by_s or earlier_s it also says which changes would end the job
+   * in time; the search for changes stops after time_limit_s.
    */
-  explain(id: string, job: string, query: { by_s?: number; earlier_s?: number; time_limit_s?: number } = {}): Promise<Explanation> {
+  explain(
+    id: string,
+    job: string,
+    query: { by_s?: number; earlier_s?: number; time_limit_s?: number } = {},
+  ): Promise<Explanation> {
     return this.json(path("solves", id, "jobs", job), { query });
   }
 
-  /** The prices of GPU time, by type and time, that the bound is made of. */
+  /** Resolves to the prices of GPU time, by type and time, that prove the bound. */
   prices(id: string): Promise<Prices> {
     return this.json(path("solves", id, "prices"));
   }
 
-  /** A lower bound on the objective of every feasible schedule. */
+  /** Resolves to a lower bound on the objective of every feasible schedule. */
   bound(instance: Instance, method: Options["bound"] = "price"): Promise<BoundResult> {
     return this.json(path("bounds"), { method: "POST", body: { instance, method } });
   }
 
   /**
-   * Checks a result. What a plan for the rest of an earlier one went on from are the last two:
-   * the result that says what had started, and its instance where that is another one.
+   * Verifies a result. For a replan, previous is the earlier result, which says what had started, and previousInstance
+   * its instance, where that differs from instance.
    */
   verify(instance: Instance, result: Result, previous?: Result, previousInstance?: Instance): Promise<Report> {
     const body = { instance, result, previous, previous_instance: previousInstance };
     return this.json(path("verify"), { method: "POST", body });
   }
 
-  /** Scenarios, each as it finishes. Once one came, a stream that breaks is not taken up again. */
+  /**
+   * Yields the outcome of each scenario as soon as the server has it. The call is retried until the first outcome has
+   * come; a stream that breaks later is an error.
+   */
   whatIf(request: object, signal?: AbortSignal): AsyncGenerator<Record<string, unknown>> {
     return this.jsonLines(path("what-if"), request, signal);
   }
 
-  /** Plays jobs to policies, and resolves to what came of it. */
+  /** Simulates jobs under policies, and resolves to the report. */
   simulate(request: SimulationRequest, signal?: AbortSignal): Promise<Simulation> {
     return this.json(path("simulations"), { method: "POST", body: request, repeatable: true, signal });
   }
 
   /**
-   * Runs of simulate, each as it ends, lines of progress between them, a summary last. A run that fails is a Problem.
-   * Once a line came, a stream that breaks is not taken up again.
+   * Yields each run of simulate as it ends, lines of progress, and a summary last. A run that fails throws Problem.
+   * The call is retried until the first line has come; a stream that breaks later is an error.
    */
   async *followSimulation(request: SimulationRequest, signal?: AbortSignal): AsyncGenerator<SimulationLine> {
     let last = "";
@@ -308,7 +333,9 @@ export class Hare {
     return this.json(path("version"));
   }
 
-  /** Opens a session. It is not sent again when the network fails, for it may have been opened. */
+  /**
+   * Opens a session. The call is not retried when the network fails, since the server may have opened the session.
+   */
   createSession(cluster: Cluster, more: Omit<SessionRequest, "cluster"> = {}): Promise<Session> {
     return this.json(path("sessions"), { method: "POST", body: { cluster, ...more }, repeatable: false });
   }
@@ -317,23 +344,31 @@ export class Hare {
     return this.json(path("sessions", id));
   }
 
-  /** All of them, the oldest first. */
+  /** Yields all sessions, the oldest first. */
   sessions(): AsyncGenerator<Session> {
     return this.pages(path("sessions"), "sessions", {});
   }
 
   /**
-   * Sends events and gives the answer to each. They are numbered: all are sent
-   * again after a broken connection, and what was recorded before is answered as
-   * it was then. The first one refused throws EventRefused.
+   * Sends events and resolves to the answer to each. The events are numbered: after a broken connection all events are
+   * sent again, and the server repeats its answers to those that it has recorded. The first event that the server
+   * refuses throws EventRefused.
    */
   async apply(id: string, events: SessionEvent[]): Promise<SessionAnswer[]> {
     const text = events.map((e) => `${JSON.stringify(e)}\n`).join("");
     const headers = { "Content-Type": "application/x-ndjson", Accept: "application/x-ndjson" };
     let got = 0;
     for (let attempt = 0; attempt <= this.cfg.retries; attempt++) {
-      const response = await this.call(path("sessions", id, "events"), { method: "POST", text, headers, repeatable: true });
-      const answers = (await response.text()).split("\n").filter(Boolean).map((line) => JSON.parse(line));
+      const response = await this.call(path("sessions", id, "events"), {
+        method: "POST",
+        text,
+        headers,
+        repeatable: true,
+      });
+      const answers = (await response.text())
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line));
       const bad = answers.find((a) => a.error);
       if (bad && bad.error.code !== "draining") throw new EventRefused(bad.seq, bad.error);
       if (!bad && answers.length === events.length) return answers;
@@ -343,7 +378,7 @@ export class Hare {
     throw new HareError(`${got} of ${events.length} events were answered`);
   }
 
-  /** The answers of a session, also those to come, until it is deleted. */
+  /** Yields the answers of a session, past and future, until it is deleted. */
   async *decisions(id: string, after = 0, signal?: AbortSignal): AsyncGenerator<SessionAnswer> {
     for await (const m of this.follow(path("sessions", id, "decisions"), after, signal)) yield JSON.parse(m.data);
   }
@@ -352,18 +387,18 @@ export class Hare {
     return this.remove(path("sessions", id));
   }
 
-  // How it is done.
+  // Requests and retries.
 
   private async json<T>(at: string, call: Call = {}): Promise<T> {
     return (await this.call(at, { repeatable: true, ...call })).json() as Promise<T>;
   }
 
-  /** Sends a call until it is answered whole, may not be repeated, or has failed too often. */
+  /** Sends a call until it is answered completely, may not be repeated, or has failed too often. */
   private async call(at: string, call: Call): Promise<Response> {
     for (let attempt = 0; ; attempt++) {
       try {
         const response = await this.once(at, call);
-        // Half an answer is none.
+        // An incomplete answer counts as none.
         const body = await response.arrayBuffer().catch((e) => broken(e, call.signal));
         return new Response(body.byteLength > 0 ? body : null, { status: response.status, headers: response.headers });
       } catch (error) {
@@ -387,38 +422,38 @@ export class Hare {
     return response;
   }
 
-  /** Waits before the next attempt, or throws. */
+  /** Waits before the next attempt, or throws where there is none. */
   private async again(error: unknown, repeatable: boolean, attempt: number, signal?: AbortSignal): Promise<void> {
     let wait = this.pause(attempt);
-    let worth = repeatable && error instanceof Broken && !lasting(error);
+    let retry = repeatable && error instanceof Broken && !permanent(error);
     if (error instanceof Problem) {
       wait = Math.max(wait, error.retryAfter);
-      worth = (error.refused || (repeatable && error.passing)) && wait <= this.cfg.patience;
+      retry = (error.refused || (repeatable && error.transient)) && wait <= this.cfg.maxRetryAfter;
     }
-    if (!worth || attempt >= this.cfg.retries) throw error;
+    if (!retry || attempt >= this.cfg.retries) throw error;
     await sleep(wait, signal);
   }
 
-  /** From the upper half of what doubles, so that clients do not come back together. */
+  /** Returns the wait before a retry: exponential backoff with jitter in its upper half. */
   private pause(attempt: number): number {
     return Math.min(this.cfg.backoff * 2 ** attempt, maxBackoff) * (0.5 + Math.random() / 2);
   }
 
-  /** One connection of a stream: its chunks. It is closed when the loop is left, and breaks after silence. */
+  /** Yields the chunks of one connection of a stream, which breaks after idleTimeout and closes when the loop ends. */
   private async *stream(at: string, call: Call): AsyncGenerator<AsyncGenerator<Uint8Array>> {
     const own = new AbortController();
     const stop = () => own.abort(call.signal?.reason);
     call.signal?.addEventListener("abort", stop);
     if (call.signal?.aborted) stop();
-    const { silence } = this.cfg;
-    const silent = () => own.abort(new Broken(`nothing came for ${silence} s`));
-    let timer = setTimeout(silent, silence * 1000);
+    const { idleTimeout } = this.cfg;
+    const timedOut = () => own.abort(new Broken(`nothing came for ${idleTimeout} s`));
+    let timer = setTimeout(timedOut, idleTimeout * 1000);
     try {
       const response = await this.once(at, { ...call, signal: own.signal });
       if (!response.body) return;
       yield chunks(response.body, () => {
         clearTimeout(timer);
-        timer = setTimeout(silent, silence * 1000);
+        timer = setTimeout(timedOut, idleTimeout * 1000);
       });
     } catch (error) {
       if (error instanceof HareError) throw error;
@@ -480,10 +515,10 @@ export class Hare {
 }
 
 /**
- * Says that a connection would fail in the same way again: the certificate is not
- * trusted, or the two sides do not agree on TLS. Browsers do not tell.
+ * Tells whether a connection would fail in the same way again: the certificate is not
+ * trusted, or the two sides do not agree on TLS. Browsers do not report the reason.
  */
-function lasting(error: unknown): boolean {
+function permanent(error: unknown): boolean {
   for (let e = error; e instanceof Error; e = e.cause) {
     const { code } = e as { code?: unknown };
     if (typeof code === "string" && /^ERR_(SSL|TLS)_|CERT|SIGNATURE/.test(code)) return true;
@@ -495,7 +530,9 @@ function lasting(error: unknown): boolean {
 function broken(error: unknown, signal?: AbortSignal): never {
   if (signal?.aborted && !(signal.reason instanceof Broken)) throw signal.reason;
   if (error instanceof HareError) throw error;
-  throw new Broken(error instanceof Error ? `${error.message}${error.cause instanceof Error ? `: ${error.cause.message}` : ""}` : String(error), { cause: error });
+  if (!(error instanceof Error)) throw new Broken(String(error), { cause: error });
+  const cause = error.cause instanceof Error ? `: ${error.cause.message}` : "";
+  throw new Broken(error.message + cause, { cause: error });
 }
 
 /** Why the server ended a stream. */

@@ -1,4 +1,4 @@
-/** Every error of this package. */
+/** The base class of all errors of this package. */
 export class HareError extends Error {
   override name = "HareError";
 }
@@ -10,25 +10,26 @@ export interface Fault {
   detail: string;
 }
 
-/** The server refused (RFC 9457). */
+/** The server refused a call (RFC 9457). */
 export class Problem extends HareError {
   override name = "Problem";
-  /** Stable; "" where something before the server refused. */
+  /** The code is stable, and "" where a proxy before the server refused. */
   readonly code: string;
   readonly detail: string;
-  /** Is in the server's log. */
+  /** The id of the request in the server's log. */
   readonly requestId: string;
   readonly errors: Fault[];
 
   constructor(
     readonly status: number,
     document: { code?: string; detail?: string; title?: string; request_id?: string; errors?: Fault[] },
-    /** Seconds; 0 where the server says nothing. */
+    /** The seconds of Retry-After; 0 where the server does not send it. */
     readonly retryAfter = 0,
   ) {
     const what = document.detail || document.title || "refused";
     super(
-      `${status}: ${what}${document.code ? ` (${document.code})` : ""}${document.request_id ? `, request ${document.request_id}` : ""}`,
+      `${status}: ${what}${document.code ? ` (${document.code})` : ""}` +
+        `${document.request_id ? `, request ${document.request_id}` : ""}`,
     );
     this.code = document.code ?? "";
     this.detail = document.detail ?? "";
@@ -47,13 +48,13 @@ export class Problem extends HareError {
         document = JSON.parse(text);
       }
     } catch {
-      // Half an answer: the status has to do.
+      // The answer is incomplete: only its status is known.
     }
     const after = Number(response.headers.get("Retry-After") ?? "0");
     return new Problem(response.status, document, after > 0 ? after : 0);
   }
 
-  /** The server did nothing: also what must happen once may be sent again. */
+  /** Tells whether the server did nothing, so that even a call that is not idempotent may be repeated. */
   get refused(): boolean {
     return (
       ["busy", "draining", "rate", "quota", "too_many_streams"].includes(this.code) ||
@@ -61,16 +62,16 @@ export class Problem extends HareError {
     );
   }
 
-  /** The reason may pass by itself. */
-  get passing(): boolean {
+  /** Tells whether the same call may succeed later. */
+  get transient(): boolean {
     if ([429, 502, 504].includes(this.status)) return this.code !== "limit";
-    // A deadline would take as long again.
+    // The same call would reach its deadline again.
     if (this.status === 503) return this.code !== "deadline";
     return this.status === 409 && this.retryAfter > 0;
   }
 }
 
-/** An event of a session was refused and changed nothing. */
+/** The server refused an event of a session; a refused event changes nothing. */
 export class EventRefused extends HareError {
   override name = "EventRefused";
   constructor(

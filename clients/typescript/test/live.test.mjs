@@ -12,7 +12,10 @@ const hare = new Hare({ url: process.env.HARE_URL, key: process.env.HARE_KEY, in
 
 test("the example of the README", async () => {
   const result = await hare.solve(readme);
-  assert.deepEqual([result.value, result.bound, result.gap, result.status, result.termination], [30, 30, 0, "succeeded", "optimal"]);
+  assert.deepEqual(
+    [result.value, result.bound, result.gap, result.status, result.termination],
+    [30, 30, 0, "succeeded", "optimal"],
+  );
   assert.equal((await hare.verify(readme, result)).ok, true);
   result.schedule.lanes[0].start_us[0]++;
   const report = await hare.verify(readme, result);
@@ -22,7 +25,7 @@ test("the example of the README", async () => {
 
 test("planning again", async () => {
   const first = await hare.solve(readme);
-  const again = await hare.solve(readme, undefined, { again: { previous: first, at_s: 5, stability: 0.5 } });
+  const again = await hare.solve(readme, undefined, { replan: { previous: first, at_s: 5, stability: 0.5 } });
   assert.notEqual(again.instance_sha256, first.instance_sha256); // of what is left
   assert.notEqual(again.value, null);
 });
@@ -38,7 +41,10 @@ test("faults have pointers", async () => {
   await assert.rejects(hare.solve(wrong, { gap: 7 }), (p) => {
     assert.ok(p instanceof Problem && p.requestId);
     assert.deepEqual([p.status, p.code], [422, "out_of_range"]);
-    assert.deepEqual(p.errors.map((e) => e.pointer), ["/instance/jobs/0/weight", "/options/gap"]);
+    assert.deepEqual(
+      p.errors.map((e) => e.pointer),
+      ["/instance/jobs/0/weight", "/options/gap"],
+    );
     return true;
   });
 });
@@ -57,7 +63,10 @@ test("session", async () => {
   const answers = await hare.apply(s.id, events);
   assert.equal(answers[0].decisions[0].gpu, "a/0");
   assert.deepEqual(await hare.apply(s.id, events), answers); // recorded
-  await assert.rejects(hare.apply(s.id, [{ seq: 9, at_s: 2, type: "tick" }]), (e) => e instanceof EventRefused && e.error.expected === 3);
+  await assert.rejects(
+    hare.apply(s.id, [{ seq: 9, at_s: 2, type: "tick" }]),
+    (e) => e instanceof EventRefused && e.error.expected === 3,
+  );
   for await (const a of hare.decisions(s.id, 1)) {
     assert.deepEqual(a, answers[1]);
     break;
@@ -83,7 +92,11 @@ test("meaning", async () => {
   assert.equal(prices.grid_s.length, prices.types[0].prices.length + 1);
   await assert.rejects(hare.explain(id, "ver/t"), { code: "no_such_job" });
   const lines = [];
-  for await (const l of hare.whatIf({ base: { solve_id: id }, scenarios: [{ id: "x", drain: { node: "b", at_s: 9 } }] })) lines.push(l.line);
+  for await (const l of hare.whatIf({
+    base: { solve_id: id },
+    scenarios: [{ id: "x", drain: { node: "b", at_s: 9 } }],
+  }))
+    lines.push(l.line);
   assert.deepEqual(lines, ["base", "scenario", "summary"]);
   assert.match(await hare.schedule(id, "text/csv"), /^gpu,type,job,/);
 });
@@ -91,12 +104,23 @@ test("meaning", async () => {
 test("simulations", async () => {
   const ask = { policies: ["srtf", "kueue"], instance: three, repeat: 2, detail: "jobs" };
   const { runs, means } = await hare.simulate(ask);
-  assert.deepEqual(runs.map((r) => [r.policy, r.seed, r.verified]), [["srtf", 0, true], ["srtf", 1, true], ["kueue", 0, true], ["kueue", 1, true]]);
+  assert.deepEqual(
+    runs.map((r) => [r.policy, r.seed, r.verified]),
+    [
+      ["srtf", 0, true],
+      ["srtf", 1, true],
+      ["kueue", 0, true],
+      ["kueue", 1, true],
+    ],
+  );
   assert.equal(Math.max(...runs[0].each.map((job) => job.end_s)), runs[0].makespan_s);
   assert.equal(means[1].figures.mean_jct_s.mean, runs[2].mean_jct_s);
   const lines = [];
   for await (const l of hare.followSimulation(ask)) if (l.run) lines.push(l.run.mean_jct_s);
-  assert.deepEqual(lines, runs.map((r) => r.mean_jct_s));
+  assert.deepEqual(
+    lines,
+    runs.map((r) => r.mean_jct_s),
+  );
   await assert.rejects(hare.simulate({ ...ask, policies: ["srft"] }), (e) => e.errors[0].pointer === "/policies/0");
   const elastic = { policies: ["pollux:tiresias"], trace: { name: "pollux_workload_6.csv" }, interval_s: 3600 };
   assert.equal((await hare.simulate(elastic)).runs[0].engine, "elastic");
@@ -120,14 +144,20 @@ test("kept solves", { skip: !kept && "the specification has no asynchronous solv
   const seen = [];
   const result = await hare.solve(readme, { seed: 4 }, { progress: (e) => seen.push(e) });
   assert.equal(result.value, 30);
-  assert.deepEqual(seen.map((e) => e.id), seen.map((_, i) => i + 1));
+  assert.deepEqual(
+    seen.map((e) => e.id),
+    seen.map((_, i) => i + 1),
+  );
   assert.equal(seen.at(-1).type, "done");
   const { id } = await hare.submit(three, { time_limit_s: 60, gap: 0 });
   assert.equal((await hare.cancel(id)).id, id);
   assert.ok(isDone(await hare.wait(id)));
   const again = [];
   for await (const e of hare.events(id, 1)) again.push(e.id);
-  assert.deepEqual(again, again.map((_, i) => i + 2));
+  assert.deepEqual(
+    again,
+    again.map((_, i) => i + 2),
+  );
   await hare.delete(id);
   await assert.rejects(hare.get(id), (p) => [404, 410].includes(p.status));
 });

@@ -11,7 +11,9 @@ let base;
 const instance = { hare: "instance/v1" }; // the fake does not look at it
 
 before(async () => {
-  fake = spawn(process.env.PYTHON, [process.env.HARE_FAKE, process.env.HARE_RESULT], { stdio: ["pipe", "pipe", "inherit"] });
+  fake = spawn(process.env.PYTHON, [process.env.HARE_FAKE, process.env.HARE_RESULT], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   for await (const line of createInterface({ input: fake.stdout })) {
     base = line;
     break;
@@ -38,7 +40,10 @@ for (const mode of ["lossy", "busy", "proxy"]) {
 test("events resume", async () => {
   const seen = [];
   await client("cut").solve(instance, undefined, { progress: (e) => seen.push(e) });
-  assert.deepEqual(seen.map((e) => e.id), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  assert.deepEqual(
+    seen.map((e) => e.id),
+    [1, 2, 3, 4, 5, 6, 7, 8, 9],
+  );
   assert.equal(seen[2].value, 97);
   assert.equal(seen[2]["é"], "ü");
   assert.equal(seen[2].type, "incumbent");
@@ -46,17 +51,23 @@ test("events resume", async () => {
   assert.deepEqual((await stats("cut")).resumed.slice(0, 3), [0, 2, 3]);
 });
 
-test("silence is a broken stream", async () => {
-  const hare = client("quiet", { silence: 0.1 });
+test("an idle stream is broken", async () => {
+  const hare = client("quiet", { idleTimeout: 0.1 });
   const { id } = await hare.submit(instance);
-  assert.deepEqual((await all(hare.events(id, 6))).map((e) => e.id), [7, 8, 9]);
+  assert.deepEqual(
+    (await all(hare.events(id, 6))).map((e) => e.id),
+    [7, 8, 9],
+  );
   assert.equal((await stats("quiet")).resumed.length, 2);
 });
 
 test("an aborted solve is cancelled", async () => {
   const stop = new AbortController();
   const why = new Error("enough");
-  await assert.rejects(client("slow").solve(instance, undefined, { progress: () => stop.abort(why), signal: stop.signal }), why);
+  await assert.rejects(
+    client("slow").solve(instance, undefined, { progress: () => stop.abort(why), signal: stop.signal }),
+    why,
+  );
   assert.equal((await stats("slow")).cancelled.length, 1);
   const thrown = client("slow").solve(instance, undefined, {
     progress: () => {
@@ -80,9 +91,15 @@ test("wait", async () => {
 });
 
 test("lists, scenarios", async () => {
-  assert.deepEqual((await all(client("plain").solves({ status: "failed" }))).map((s) => s.id), ["l0a", "l0b", "l1a", "l1b", "l2a", "l2b"]);
+  assert.deepEqual(
+    (await all(client("plain").solves({ status: "failed" }))).map((s) => s.id),
+    ["l0a", "l0b", "l1a", "l1b", "l2a", "l2b"],
+  );
   for (const mode of ["plain", "busy"]) {
-    assert.deepEqual((await all(client(mode).whatIf({ base: instance, scenarios: [] }))).map((s) => s.id), ["more", "less"]);
+    assert.deepEqual(
+      (await all(client(mode).whatIf({ base: instance, scenarios: [] }))).map((s) => s.id),
+      ["more", "less"],
+    );
   }
 });
 
@@ -90,12 +107,18 @@ test("simulations", async () => {
   const ask = { policies: ["srtf", "kueue"] };
   for (const mode of ["plain", "busy"]) {
     assert.equal((await client(mode).simulate(ask)).status, "deadline");
-    assert.deepEqual((await all(client(mode).followSimulation(ask))).map((l) => l.line), ["progress", "run", "summary"]);
+    assert.deepEqual(
+      (await all(client(mode).followSimulation(ask))).map((l) => l.line),
+      ["progress", "run", "summary"],
+    );
   }
   const seen = [];
-  await assert.rejects(async () => {
-    for await (const line of client("cut").followSimulation(ask)) seen.push(line);
-  }, { status: 422, code: "stalled" });
+  await assert.rejects(
+    async () => {
+      for await (const line of client("cut").followSimulation(ask)) seen.push(line);
+    },
+    { status: 422, code: "stalled" },
+  );
   assert.equal(seen.length, 2);
   await assert.rejects(all(client("half").followSimulation(ask)), HareError);
 });
@@ -117,7 +140,8 @@ test("a long way off", async () => {
   assert.ok(Date.now() - began < 5000);
 });
 
-test("nobody listens", () => assert.rejects(new Hare({ url: "http://127.0.0.1:9", backoff: 0.001, retries: 1 }).version(), HareError));
+test("nobody listens", () =>
+  assert.rejects(new Hare({ url: "http://127.0.0.1:9", backoff: 0.001, retries: 1 }).version(), HareError));
 
 test("key", async () => {
   await client("plain", { key: "hare_x" }).solve(instance);

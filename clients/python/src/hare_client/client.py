@@ -1,4 +1,4 @@
-"""Calls a server, again where that is safe."""
+"""A client that calls a server, and retries the calls that are safe to repeat."""
 
 from __future__ import annotations
 
@@ -21,27 +21,31 @@ from .results import Result
 from .streams import Message, lines, messages
 from .values import Event, Solve
 
-# Documents are dicts, as json.load gives them, or models of hare_client.generated.
+# A document is a dict, as json.load returns it, or a model of hare_client.generated.
 Document = Mapping[str, Any] | Any
 
-LONG_WAIT = 25  # seconds that one request is kept waiting
+LONG_POLL = 25  # seconds that one request waits for the end of a solve
 MAX_BACKOFF = 10.0
-LINE = 64 << 20  # bytes of a line or event
+MAX_LINE_BYTES = 64 << 20  # of a line or an event
 
 
 class Hare:
     """A client of one server; its methods may be called from several threads.
 
-    key       is sent as Authorization: Bearer, over plain HTTP to loopback
-              alone unless insecure is set
-    retries   how often a call that may be repeated is sent again, and how
-              often in a row a stream may fail without an event in between;
-              what would fail again, such as a certificate that is not
-              trusted, is never sent again
-    backoff   seconds before the first retry; it doubles with each, up to 10 s
-    patience  the longest Retry-After, in seconds, that is waited for
-    silence   seconds without a byte after which a connection counts as broken
-    client    an httpx.Client of your own, for proxies and certificates
+    key              is sent as Authorization: Bearer; over plain HTTP it is sent
+                     only to loopback addresses, unless insecure is set
+    retries          how often a call that is safe to repeat is retried, and how
+                     often in a row a stream may fail without an event in between;
+                     permanent failures, such as a certificate that is not
+                     trusted, are never retried
+    backoff          the longest wait before the first retry, in seconds; the
+                     limit doubles with each retry, up to 10 s
+    max_retry_after  the longest Retry-After, in seconds, for which the client
+                     waits; with a longer one the error is raised at once
+    idle_timeout     seconds without a byte after which a connection counts as
+                     broken
+    client           an httpx.Client to use, for example with proxies or
+                     certificates of its own
     """
 
     def __init__(
@@ -51,8 +55,8 @@ class Hare:
         *,
         retries: int = 4,
         backoff: float = 0.2,
-        patience: float = 60,
-        silence: float = 60,
+        max_retry_after: float = 60,
+        idle_timeout: float = 60,
         insecure: bool = False,
         client: httpx.Client | None = None,
     ) -> None:
@@ -62,16 +66,19 @@ class Hare:
         if key and at.scheme == "http" and not insecure and not _loopback(at.host):
             raise ValueError("a key over plain HTTP can be read on the way: use https, or set insecure")
         self._url = url.rstrip("/")
-        self._retries, self._backoff, self._patience, self._silence = retries, backoff, patience, silence
+        self._retries, self._backoff = retries, backoff
+        self._max_retry_after, self._idle_timeout = max_retry_after, idle_timeout
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._http = client or httpx.Client()
-        self._own = client is None
-        # The generated operations, for what has no method here; they send once.
-        self.api = generated.Client(base_url=self._url, headers=dict(self._headers), timeout=httpx.Timeout(silence))
+        self._owns_http = client is None
+        # The generated operations, for calls that have no method here; they are not retried.
+        self.api = generated.Client(
+            base_url=self._url, headers=dict(self._headers), timeout=httpx.Timeout(idle_timeout)
+        )
 
     def close(self) -> None:
-        """Closes the connections."""
-        if self._own:
+        """Closes all connections."""
+        if self._owns_http:
             self._http.close()
         if self.api._client is not None:
             self.api._client.close()
@@ -91,18 +98,19 @@ class Hare:
         *,
         key: str | None = None,
         progress: Callable[[Event], object] | None = None,
-        **again: Document | float,
+        **replan: Document | float,
     ) -> Result:
         """Solves an instance, and calls progress with each event.
 
-        again, for planning the rest of an earlier result: previous, at_s,
-        previous_instance, stability.
+        To plan the rest of an earlier result again, give previous and at_s, and
+        perhaps previous_instance and stability.
 
-        The solve runs behind: a connection that breaks costs nothing. When
-        waiting is interrupted, also by an error in progress, it is cancelled.
+        The solve runs asynchronously on the server: after a broken connection the
+        client resumes waiting for it. When waiting is interrupted, also by an error
+        in progress, the solve is cancelled.
         """
-        prefer = "respond-async" if progress else f"wait={LONG_WAIT}"
-        response = self._submit(instance, options, key, prefer, again)
+        prefer = "respond-async" if progress else f"wait={LONG_POLL}"
+        response = self._submit(instance, options, key, prefer, replan)
         if response.status_code == 200:
             return Result.from_dict(_json(response))
         solve = Solve.of(_json(response))
@@ -119,17 +127,23 @@ class Hare:
                 try:
                     self._send("POST", f"/v1/solves/{_escape(solve.id)}/cancel", timeout=2)
                 except (HareError, httpx.HTTPError):
-                    pass  # it ends by itself
+                    pass  # a solve that is not cancelled ends by itself
             raise
 
     def submit(
-        self, instance: Document, options: Document | None = None, *, key: str | None = None, **again: Document | float
+        self,
+        instance: Document,
+        options: Document | None = None,
+        *,
+        key: str | None = None,
+        **replan: Document | float,
     ) -> Solve:
-        """Hands a solve over and does not wait for it.
+        """Submits a solve and does not wait for its end.
 
-        A call with the same key and content joins it, also days later.
+        A later call with the same key and content returns the same solve, also
+        days later.
         """
-        response = self._submit(instance, options, key, "respond-async", again)
+        response = self._submit(instance, options, key, "respond-async", replan)
         if response.status_code == 202:
             return Solve.of(_json(response))
         id = response.headers.get("Hare-Solve-Id")
@@ -138,41 +152,46 @@ class Hare:
         return self.get(id)
 
     def _submit(
-        self, instance: Document, options: Document | None, key: str | None, prefer: str, again: Mapping[str, Any]
+        self, instance: Document, options: Document | None, key: str | None, prefer: str, replan: Mapping[str, Any]
     ) -> httpx.Response:
         body: dict[str, Any] = {"instance": _dict(instance)}
-        body.update({name: part if isinstance(part, (int, float)) else _dict(part) for name, part in again.items()})
+        body.update({name: part if isinstance(part, (int, float)) else _dict(part) for name, part in replan.items()})
         if options is not None:
             body["options"] = _dict(options)
         headers = {"Idempotency-Key": key or secrets.token_hex(16), "Prefer": prefer}
         return self._call("POST", "/v1/solves", json=body, headers=headers, repeatable=True)
 
     def get(self, id: str) -> Solve:
-        """The state of a solve."""
+        """Returns the state of a solve."""
         return Solve.of(_json(self._call("GET", f"/v1/solves/{_escape(id)}", repeatable=True)))
 
     def wait(self, id: str, timeout: float | None = None) -> Solve:
-        """Returns once the solve has ended; TimeoutError after so many seconds."""
+        """Returns when the solve has ended; raises TimeoutError after timeout seconds."""
         end = None if timeout is None else time.monotonic() + timeout
         attempt = 0
         while True:
-            left = LONG_WAIT if end is None else min(LONG_WAIT, max(0, end - time.monotonic()))
+            left = LONG_POLL if end is None else min(LONG_POLL, max(0, end - time.monotonic()))
             began = time.monotonic()
-            solve = Solve.of(_json(self._call("GET", f"/v1/solves/{_escape(id)}", params={"wait": int(left)}, repeatable=True)))
+            solve = Solve.of(
+                _json(self._call("GET", f"/v1/solves/{_escape(id)}", params={"wait": int(left)}, repeatable=True))
+            )
             if solve.done:
                 return solve
             if end is not None and time.monotonic() >= end:
                 raise TimeoutError(f"solve {id} is {solve.status}")
             if time.monotonic() - began < left / 2 or left < 1:
-                # The server did not wait: it shuts down, or something between answers.
-                time.sleep(self._pause(attempt) if end is None else min(self._pause(attempt), max(0, end - time.monotonic())))
+                # The server answered without waiting: it is shutting down, or a proxy
+                # answered in its place.
+                time.sleep(
+                    self._pause(attempt) if end is None else min(self._pause(attempt), max(0, end - time.monotonic()))
+                )
                 attempt += 1
 
     def events(self, id: str, after: int = 0) -> Iterator[Event]:
-        """The events of a solve behind the one with the id after, up to done.
+        """Yields the events of a solve that follow the event with the id after, up to done.
 
-        A stream that breaks is taken up again behind the last event, so that
-        each comes once.
+        After a broken connection the stream resumes behind the last event, so
+        that each event comes once.
         """
         for m in self._follow(f"/v1/solves/{_escape(id)}/events", after):
             event = Event.of(m.id, m.event, json.loads(m.data))
@@ -181,50 +200,52 @@ class Hare:
                 return
 
     def result(self, id: str) -> Result:
-        """The result of a solve that has ended."""
+        """Returns the result of a solve that has ended."""
         return Result.from_dict(_json(self._call("GET", f"/v1/solves/{_escape(id)}/result", repeatable=True)))
 
     def schedule(self, id: str, accept: str = "application/json", **query: str) -> bytes:
-        """The schedule alone, as application/json, application/x-ndjson or text/csv."""
+        """Returns the schedule alone, as application/json, application/x-ndjson or text/csv."""
         return self._call(
             "GET", f"/v1/solves/{_escape(id)}/schedule", headers={"Accept": accept}, params=query, repeatable=True
         ).content
 
     def cancel(self, id: str) -> Solve:
-        """Asks a solve to stop with the best pair so far; may be repeated."""
+        """Asks a solve to stop with its best schedule and bound so far; idempotent."""
         return Solve.of(_json(self._call("POST", f"/v1/solves/{_escape(id)}/cancel", repeatable=True)))
 
     def delete(self, id: str) -> None:
-        """Removes a solve that has ended."""
+        """Deletes a solve that has ended."""
         self._delete(f"/v1/solves/{_escape(id)}")
 
     def solves(self, **query: str) -> Iterator[Solve]:
-        """The solves that the server keeps, page by page as they are asked for."""
+        """Yields the solves that the server keeps, and fetches them page by page."""
         return map(Solve.of, self._pages("/v1/solves", "solves", query))
 
-    # What it means
+    # Explanations
 
     def jobs(self, id: str, **query: str | int) -> SolveJobs:
-        """The jobs of a solve with their times; the query has sort and limit."""
-        return SolveJobs.from_dict(_json(self._call("GET", f"/v1/solves/{_escape(id)}/jobs", params=query, repeatable=True)))
+        """Lists the jobs of a solve with their times; the query may have sort and limit."""
+        return SolveJobs.from_dict(
+            _json(self._call("GET", f"/v1/solves/{_escape(id)}/jobs", params=query, repeatable=True))
+        )
 
     def explain(self, id: str, job: str, **query: float) -> Explanation:
-        """Why a job starts and ends when it does.
+        """Says why a job starts and ends when it does.
 
-        With by_s or earlier_s also what would end it in time, looked for until
-        time_limit_s.
+        With by_s or earlier_s it also says which changes would end the job in
+        time; the search for changes stops after time_limit_s.
         """
         path = f"/v1/solves/{_escape(id)}/jobs/{_escape(job)}"
         return Explanation.from_dict(_json(self._call("GET", path, params=query, repeatable=True)))
 
     def prices(self, id: str) -> Prices:
-        """The prices of GPU time, by type and time, that the bound is made of."""
+        """Returns the prices of GPU time, by type and time, that prove the bound."""
         return Prices.from_dict(_json(self._call("GET", f"/v1/solves/{_escape(id)}/prices", repeatable=True)))
 
     # Bounds, checks, scenarios
 
     def bound(self, instance: Document, method: str = "price") -> BoundResult:
-        """A lower bound on the objective of every feasible schedule."""
+        """Returns a lower bound on the objective of every feasible schedule."""
         body = {"instance": _dict(instance), "method": method}
         return BoundResult.from_dict(_json(self._call("POST", "/v1/bounds", json=body, repeatable=True)))
 
@@ -235,9 +256,11 @@ class Hare:
         previous: Document | None = None,
         previous_instance: Document | None = None,
     ) -> Report:
-        """Checks a result. What a plan for the rest of an earlier one went on from are
-        the last two: the result that says what had started, and its instance where
-        that is another one."""
+        """Verifies a result.
+
+        For a replan, previous is the earlier result, which says what had started,
+        and previous_instance its instance, where that differs from instance.
+        """
         body = {"instance": _dict(instance), "result": _dict(result)}
         if previous is not None:
             body["previous"] = _dict(previous)
@@ -246,17 +269,22 @@ class Hare:
         return Report.from_dict(_json(self._call("POST", "/v1/verify", json=body, repeatable=True)))
 
     def what_if(self, request: Document) -> Iterator[dict[str, Any]]:
-        """Scenarios, each as it finishes. Once one came, a stream that breaks is not taken up again."""
+        """Yields the outcome of each scenario as soon as the server has it.
+
+        The call is retried until the first outcome has come; a stream that breaks
+        later raises StreamBroken.
+        """
         return self._lines("/v1/what-if", request, "scenarios")
 
     def simulate(self, request: Document) -> Simulation:
-        """Plays jobs to policies, and returns what came of it."""
+        """Simulates jobs under policies, and returns the report."""
         return Simulation.from_dict(_json(self._call("POST", "/v1/simulations", json=_dict(request), repeatable=True)))
 
     def follow_simulation(self, request: Document) -> Iterator[dict[str, Any]]:
-        """Runs of simulate, each as it ends, lines of progress between them, a summary last.
+        """Yields each run of simulate as it ends, lines of progress, and a summary last.
 
-        A run that fails is a Problem. Once a line came, a stream that breaks is not taken up again.
+        A run that fails raises Problem. The call is retried until the first line has
+        come; a stream that breaks later raises StreamBroken.
         """
         last = ""
         for line in self._lines("/v1/simulations", request, "lines of the simulation"):
@@ -271,8 +299,10 @@ class Hare:
         attempt, came = 0, 0
         while True:
             try:
-                with self._stream("POST", path, json=_dict(request), headers={"Accept": "application/x-ndjson"}) as response:
-                    for line in lines(response.iter_bytes(), LINE):
+                with self._stream(
+                    "POST", path, json=_dict(request), headers={"Accept": "application/x-ndjson"}
+                ) as response:
+                    for line in lines(response.iter_bytes(), MAX_LINE_BYTES):
                         if line:
                             came += 1
                             yield json.loads(line)
@@ -284,32 +314,33 @@ class Hare:
             attempt += 1
 
     def version(self) -> dict[str, str]:
-        """Versions of Hare and HiGHS."""
+        """Returns the versions of Hare and HiGHS."""
         return _json(self._call("GET", "/v1/version", repeatable=True))
 
     # Online sessions
 
     def create_session(self, cluster: Document, **more: Any) -> Session:
-        """Opens a session; more are policy, parameters and clock.
+        """Opens a session; more may have policy, parameters and clock.
 
-        It is not sent again when the network fails, for it may have been opened.
+        The call is not retried when the network fails, since the server may have
+        opened the session.
         """
         return Session.from_dict(_json(self._call("POST", "/v1/sessions", json={"cluster": _dict(cluster), **more})))
 
     def session(self, id: str) -> Session:
-        """Looks at one."""
+        """Returns the session with an id."""
         return Session.from_dict(_json(self._call("GET", f"/v1/sessions/{_escape(id)}", repeatable=True)))
 
     def sessions(self) -> Iterator[Session]:
-        """All of them, the oldest first."""
+        """Yields all sessions, the oldest first."""
         return map(Session.from_dict, self._pages("/v1/sessions", "sessions", {}))
 
     def apply(self, id: str, events: Iterable[Document]) -> list[dict[str, Any]]:
         """Sends events, and returns the answer to each.
 
-        They are numbered: what was recorded before is answered as it was then,
-        so that all are sent again after a broken connection. The first one
-        refused raises EventRefused.
+        The events are numbered: after a broken connection all events are sent
+        again, and the server repeats its answers to those that it has recorded.
+        The first event that the server refuses raises EventRefused.
         """
         documents = [_dict(e) for e in events]
         body = "".join(json.dumps(e) + "\n" for e in documents).encode()
@@ -329,22 +360,26 @@ class Hare:
         raise StreamBroken(f"{len(answers)} of {len(documents)} events were answered")
 
     def decisions(self, id: str, after: int = 0) -> Iterator[dict[str, Any]]:
-        """The answers of a session, also those to come, until it is deleted."""
+        """Yields the answers of a session, past and future, until it is deleted."""
         for m in self._follow(f"/v1/sessions/{_escape(id)}/decisions", after):
             yield json.loads(m.data)
 
     def delete_session(self, id: str) -> None:
-        """Ends a session and removes its log."""
+        """Ends a session and deletes its log."""
         self._delete(f"/v1/sessions/{_escape(id)}")
 
-    # How it is done
+    # Requests and retries
 
     def _send(
         self, method: str, path: str, *, headers: Mapping[str, str] = {}, timeout: float | None = None, **more: Any
     ) -> httpx.Response:
-        limit = httpx.Timeout(timeout or self._silence, connect=10)
+        limit = httpx.Timeout(timeout or self._idle_timeout, connect=10)
         response = self._http.request(
-            method, self._url + path, headers={"Accept": "application/json", **self._headers, **headers}, timeout=limit, **more
+            method,
+            self._url + path,
+            headers={"Accept": "application/json", **self._headers, **headers},
+            timeout=limit,
+            **more,
         )
         if response.status_code >= 300:
             raise Problem.of(response)
@@ -364,19 +399,19 @@ class Hare:
         wait = self._pause(attempt)
         if isinstance(error, Problem):
             wait = max(wait, error.retry_after)
-            worth = (error.refused or repeatable and error.passing) and wait <= self._patience
+            retry = (error.refused or repeatable and error.transient) and wait <= self._max_retry_after
         else:
-            worth = repeatable and not _lasting(error)
-        if not worth or attempt >= self._retries:
+            retry = repeatable and not _permanent(error)
+        if not retry or attempt >= self._retries:
             if isinstance(error, Problem):
                 raise error
             raise HareError(f"{error.request.method} {error.request.url.path}: {error!r}") from error
         time.sleep(wait)
 
     def _pause(self, attempt: int) -> float:
-        """From the upper half of what doubles, so that clients do not come back together."""
-        most = min(self._backoff * 2**attempt, MAX_BACKOFF)
-        return most * random.uniform(0.5, 1)
+        """Returns the wait before a retry: exponential backoff with jitter in its upper half."""
+        longest = min(self._backoff * 2**attempt, MAX_BACKOFF)
+        return longest * random.uniform(0.5, 1)
 
     def _stream(self, method: str, path: str, *, headers: Mapping[str, str] = {}, **more: Any) -> Any:
         return _Checked(
@@ -384,7 +419,7 @@ class Hare:
                 method,
                 self._url + path,
                 headers={**self._headers, **headers},
-                timeout=httpx.Timeout(self._silence, connect=10),
+                timeout=httpx.Timeout(self._idle_timeout, connect=10),
                 **more,
             )
         )
@@ -397,11 +432,11 @@ class Hare:
                 headers["Last-Event-ID"] = str(after)
             try:
                 with self._stream("GET", path, headers=headers) as response:
-                    for m in messages(response.iter_bytes(), LINE):
+                    for m in messages(response.iter_bytes(), MAX_LINE_BYTES):
                         if m.event == "end":
                             _ended(m)
                         if m.id and m.id <= after:
-                            continue  # sent twice
+                            continue  # the event came before
                         after, failures = m.id or after, 0
                         yield m
                     raise httpx.RemoteProtocolError("the stream ended early", request=response.request)
@@ -426,13 +461,13 @@ class Hare:
                 return
             except (Problem, httpx.TransportError) as e:
                 if attempt and isinstance(e, Problem) and e.status == 404:
-                    return  # an attempt before did it
+                    return  # an earlier attempt succeeded
                 self._again(e, True, attempt)
             attempt += 1
 
 
 class _Checked:
-    """A streamed response that is not a refusal."""
+    """A streamed response; refusals are raised as Problem."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -452,7 +487,7 @@ class _Checked:
 
 
 def _ended(m: Message) -> NoReturn:
-    """Why the server ended a stream."""
+    """Raises the reason why the server ended a stream."""
     code = json.loads(m.data).get("code", "")
     status = {"draining": 503, "no_session": 404, "no_solve": 404}.get(code, 0)
     raise Problem(status, {"code": code, "detail": "the server ended the stream"})
@@ -477,14 +512,17 @@ def _escape(part: str) -> str:
     return quote(part, safe="")
 
 
-def _lasting(error: BaseException) -> bool:
-    """Says that a connection would fail in the same way again: the certificate
-    is not trusted, the two sides do not agree on TLS, or the URL is none."""
+def _permanent(error: BaseException) -> bool:
+    """Tells whether a connection would fail in the same way again.
+
+    This is so where the certificate is not trusted, the two sides do not agree on
+    TLS, or the URL is invalid.
+    """
     if isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
         return True
     cause: BaseException | None = error if isinstance(error, httpx.ConnectError) else None
     while cause is not None:
-        # The end of a connection in the middle of a handshake may pass.
+        # A connection that ends during the handshake may succeed at the next attempt.
         if isinstance(cause, ssl.SSLError) and not isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
             return True
         cause = cause.__cause__ or cause.__context__

@@ -1,4 +1,4 @@
-"""What goes wrong."""
+"""The errors of this package."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import httpx
 
 
 class HareError(Exception):
-    """Every error of this package."""
+    """The base class of all errors of this package."""
 
 
 class StreamBroken(HareError):
-    """A stream broke, and could not be taken up again."""
+    """A stream broke and could not be resumed."""
 
 
 class Problem(HareError):
-    """The server refused (RFC 9457).
+    """The server refused a call (RFC 9457).
 
     errors are the faults of the request, each {"pointer", "code", "detail"};
-    code is stable, and "" where something before the server refused.
+    code is stable, and "" where a proxy before the server refused.
     """
 
     def __init__(self, status: int, document: dict[str, Any] | None = None, retry_after: float = 0) -> None:
@@ -46,7 +46,7 @@ class Problem(HareError):
             try:
                 document = json.loads(response.content)
             except ValueError:
-                pass  # half an answer
+                pass  # the answer is incomplete
         if not isinstance(document, dict):
             document = {"title": response.reason_phrase, "request_id": response.headers.get("X-Request-Id", "")}
         after = response.headers.get("Retry-After", "")
@@ -54,22 +54,22 @@ class Problem(HareError):
 
     @property
     def refused(self) -> bool:
-        """The server did nothing: also what must happen once may be sent again."""
+        """Tells whether the server did nothing, so that even a call that is not idempotent may be repeated."""
         known = self.code in ("busy", "draining", "rate", "quota", "too_many_streams")
         return known or self.status == 429 and self.retry_after > 0
 
     @property
-    def passing(self) -> bool:
-        """The reason may pass by itself."""
+    def transient(self) -> bool:
+        """Tells whether the same call may succeed later."""
         if self.status in (429, 502, 504):
             return self.code != "limit"
         if self.status == 503:
-            return self.code != "deadline"  # it would take as long again
+            return self.code != "deadline"  # the same call would reach its deadline again
         return self.status == 409 and self.retry_after > 0
 
 
 class EventRefused(HareError):
-    """An event of a session was refused and changed nothing."""
+    """The server refused an event of a session; a refused event changes nothing."""
 
     def __init__(self, seq: int | None, error: dict[str, Any]) -> None:
         self.seq = seq

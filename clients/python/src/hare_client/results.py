@@ -28,10 +28,10 @@ class ScheduleRow(NamedTuple):
 
 
 class Schedule(ScheduleModel):
-    """What runs where and when. Iterating over it gives its rows."""
+    """Which tasks run where and when. Iterating over a schedule yields its rows."""
 
     def rows(self) -> Iterator[ScheduleRow]:
-        """A row an entry: by GPU, and on each by time."""
+        """Yields one row for each entry, by GPU and then by time."""
         for lane in self.lanes:
             n = len(lane.start_us)
             columns = [
@@ -44,7 +44,7 @@ class Schedule(ScheduleModel):
     __iter__ = rows
 
     def frame(self) -> pandas.DataFrame:
-        """The rows as a frame of pandas, which must be installed."""
+        """Returns the rows as a pandas DataFrame; pandas must be installed."""
         try:
             import pandas
         except ImportError as e:
@@ -53,7 +53,7 @@ class Schedule(ScheduleModel):
 
 
 class Result(ResultModel):
-    """What a solve came to. print shows the figures, schedule what runs where."""
+    """The result of a solve. print shows its figures; schedule says which tasks run where."""
 
     @classmethod
     def from_dict(cls, src_dict: Mapping[str, Any]) -> Self:
@@ -68,28 +68,34 @@ class Result(ResultModel):
 
     def __str__(self) -> str:
         lines = [("termination", self.termination)]
-        if _there(self.value):
+        if _present(self.value):
             lines.append(("value", f"{_number(self.value)} weight-seconds"))
-        if _there(self.bound):
+        if _present(self.bound):
             lines.append(("bound", f"{_number(self.bound)} weight-seconds"))
-        if _there(self.value):
+        if _present(self.value):
             gap = "unknown: no useful bound"
-            if _there(self.gap):
-                gap = f"at most {100 * self.gap:.2f} % above the best possible plan" if self.gap else "0: no plan is better"
+            if _present(self.gap):
+                gap = (
+                    f"at most {100 * self.gap:.2f} % above the best possible plan"
+                    if self.gap
+                    else "0: no plan is better"
+                )
             lines.append(("gap", gap))
-        if _there(self.jobs) and self.jobs:
-            ends = [job.end_s for job in self.jobs if _there(job.end_s)]
+        if _present(self.jobs) and self.jobs:
+            ends = [job.end_s for job in self.jobs if _present(job.end_s)]
             last = f", the last ends at {_number(max(ends))} s" if ends else ""
             lines.append(("jobs", f"{len(self.jobs)}{last}"))
-        for reason in self.reasons if _there(self.reasons) else []:
-            lines.append(("reason", f"{reason.pointer}: {reason.detail}" if _there(reason.pointer) else reason.detail))
+        for reason in self.reasons if _present(self.reasons) else []:
+            lines.append(
+                ("reason", f"{reason.pointer}: {reason.detail}" if _present(reason.pointer) else reason.detail)
+            )
         return "\n".join(f"{name:<12} {text}" for name, text in lines)
 
 
-def _there(value: object) -> bool:
+def _present(value: object) -> bool:
     return value is not None and not isinstance(value, Unset)
 
 
 def _number(x: float) -> str:
-    """Six decimals at most, and no exponent."""
+    """Formats a number with at most six decimals and without an exponent."""
     return f"{x:.6f}".rstrip("0").rstrip(".")

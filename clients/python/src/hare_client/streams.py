@@ -9,30 +9,30 @@ from .errors import HareError
 
 
 class Message(NamedTuple):
-    id: int  # 0 without one
+    id: int  # 0 for an event without an id
     event: str
     data: str
 
 
-def lines(chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """Cuts at newlines. What the end of the stream cuts is no line."""
+def lines(chunks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Yields lines without their line breaks. Text without a line break at the end is ignored."""
     rest = bytearray()
     for chunk in chunks:
         rest += chunk
         *whole, last = rest.split(b"\n")
         yield from (bytes(line).rstrip(b"\r") for line in whole)
         rest = bytearray(last)
-        if len(rest) > most:
-            raise HareError(f"a line of the answer is longer than {most} bytes")
+        if len(rest) > max_bytes:
+            raise HareError(f"a line of the answer is longer than {max_bytes} bytes")
 
 
-def messages(chunks: Iterator[bytes], most: int) -> Iterator[Message]:
-    """Events that have data (HTML standard, 9.2.6); half an event counts for nothing."""
+def messages(chunks: Iterator[bytes], max_bytes: int) -> Iterator[Message]:
+    """Yields events that have data (HTML standard, 9.2.6); an incomplete event is ignored."""
     id, event, data, size = 0, "", [], 0
-    for line in lines(chunks, most):
+    for line in lines(chunks, max_bytes):
         size += len(line)
-        if size > most:
-            raise HareError(f"an event is longer than {most} bytes")
+        if size > max_bytes:
+            raise HareError(f"an event is longer than {max_bytes} bytes")
         if not line:
             if data:
                 yield Message(id, event, "\n".join(data))

@@ -1,4 +1,4 @@
-"""What the server says of a solve, as far as this client reads it; `data` has all."""
+"""Solves and their events. Fields that this client does not know are in `data`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Solve:
 
     id: str
     status: str  # queued, running, succeeded, cancelled or failed
-    termination: str | None = None  # why it stopped
+    termination: str | None = None  # why the solve stopped
     queue_position: int | None = None
-    value: float | None = None  # best so far, in weight-seconds
+    value: float | None = None  # of the best schedule so far, in weight-seconds
     bound: float | None = None
     gap: float | None = None
-    error: str | None = None  # why it failed
+    error: str | None = None  # why the solve failed
     data: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -27,7 +27,7 @@ class Solve:
 
     @property
     def done(self) -> bool:
-        """Nothing will change any more."""
+        """Tells whether the solve has ended."""
         return self.status not in ("queued", "running")
 
 
@@ -37,12 +37,12 @@ class Event:
 
     id: int  # from 1
     type: str  # status, phase, incumbent, bound, checkpoint or done; later servers may send others
-    at_s: float = 0  # since the solve was taken in
+    at_s: float = 0  # seconds since the solve was submitted
     status: str | None = None
     phase: str | None = None
     termination: str | None = None
     value: float | None = None  # of the best schedule so far
-    bound: float | None = None  # best so far
+    bound: float | None = None  # best bound so far
     data: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
