@@ -34,7 +34,7 @@ func (a *accessFlags) flags(f *pflag.FlagSet) {
 	f.BoolVar(&a.requireKeys, "require-keys", false, "ask for keys on loopback too: see hare key --help")
 	f.StringVar(&a.certFile, "tls-cert", "", "certificate, with its chain, as PEM: serve HTTPS; read again when it "+
 		"changes, and on SIGHUP")
-	f.StringVar(&a.keyFile, "tls-key", "", "its key as PEM")
+	f.StringVar(&a.keyFile, "tls-key", "", "private key of --tls-cert as PEM")
 	f.IntVar(&a.quota.Solves, "quota-solves", d.Solves, "with keys: calls that compute, queued and running, of a tenant")
 	f.Float64Var(&a.quota.Rate, "quota-rate", d.Rate, "with keys: requests a second of a tenant, twice as many at once")
 	f.Int64Var(&a.bodyMiB, "quota-body", 0, "with keys: largest request body of a tenant in MiB (default: that of "+

@@ -16,11 +16,13 @@ import (
 func backupCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR FILE",
-		Short: "Copy the solves and sessions of a data directory into one file, also while a server uses it",
-		Long: `Backup copies everything that is durable at one moment, checks every row of the
-copy, and gives it its name only when it is complete; what is there by that name
-is not overwritten. With damaged sessions it says so and exits with 1: the file
-has what the directory has, and hare repair takes the good of it.`,
+		Short: "Copy a data directory into one file, also while a server uses it",
+		Long: `Backup copies all solves and sessions of the data directory DIR into FILE, as they
+are at one moment, and checks every row of the copy. FILE appears only when the
+copy is complete, and an existing FILE is not overwritten.
+
+If sessions or solves are damaged, backup copies them as they are, names them and
+exits with 1; hare repair then copies what is intact.`,
 		Example:           "  hare backup /var/lib/hare sessions.backup\n  hare restore sessions.backup /var/lib/hare-new",
 		Args:              exactly(2, "a data directory and a file"),
 		ValidArgsFunction: directories(0),
@@ -43,9 +45,10 @@ has what the directory has, and hare repair takes the good of it.`,
 func restoreCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE DIR",
-		Short: "Make a data directory of a backup",
-		Long: "Restore checks every row of the backup and makes a data directory of it, which must\nnot hold " +
-			"sessions yet. A damaged backup is refused: hare repair takes the good of it.",
+		Short: "Create a data directory from a backup",
+		Long: `Restore checks every row of the backup FILE and creates the data directory DIR
+from it. DIR must not contain sessions or solves yet. A damaged backup is refused;
+hare repair copies what is intact in it.`,
 		Example:           "  hare restore sessions.backup /var/lib/hare\n  hare serve --data-dir /var/lib/hare",
 		Args:              exactly(2, "a backup and a data directory"),
 		ValidArgsFunction: directories(1),
@@ -61,13 +64,15 @@ func restoreCommand() *cobra.Command {
 func repairCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "repair DIR NEWDIR",
-		Short: "Copy what can be trusted of a damaged data directory or backup",
-		Long: `Repair makes a new data directory with every solve that is whole, and with every
-session up to the last event that
-is as it was written and follows from the ones before it, and says for each what
-was lost. DIR stays as it is. A client goes on behind the last event that was
-kept, by sending the lost ones again: tell it, because they had been answered.
-Exit codes: 0 nothing was lost, 1 something was.`,
+		Short: "Copy what is intact in a damaged data directory or backup",
+		Long: `Repair creates the data directory NEWDIR with every solve of DIR that is intact,
+and with every session up to its last event that is unchanged and follows from the
+events before it. It reports what each session lost. DIR is not changed.
+
+Clients had received answers to the events that are lost. A client continues by
+sending the events after the last one that was kept again.
+
+Exit codes: 0 nothing was lost, 1 something was lost.`,
 		Example: "  hare doctor --data-dir /var/lib/hare\n  hare repair /var/lib/hare /var/lib/hare-new\n  hare " +
 			"serve --data-dir /var/lib/hare-new",
 		Args:              exactly(2, "a data directory or backup and a new data directory"),

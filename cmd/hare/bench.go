@@ -24,9 +24,13 @@ import (
 func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure Hare, beside other methods",
-		Args:  exactly(0, "a subcommand"),
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Short: "Measure Hare and compare it with other methods",
+		Long: `Bench measures Hare on fixed or generated instances: how close plans come to the
+proved bound (gap), and how fast the simulator is (simulate).`,
+		Example: `  hare bench gap --times 0.1,1 --only 'zero-20'
+  hare bench simulate --jobs 10000`,
+		Args: exactly(0, "a subcommand"),
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(gapCommand(), benchSimulateCommand())
 	return c
@@ -46,18 +50,19 @@ func gapCommand() *cobra.Command {
 	var g gapFlags
 	c := &cobra.Command{
 		Use:   "gap",
-		Short: "Measure how close plans come to the best, and beside CP-SAT and an interval LP",
-		Long: `Gap solves the instances of a set, each limit of time in a run of its own, and
-prints a line for each run and a table of median and worst gap. The time of a
-run is the whole call: LPs, search, and the check of the plan.
+		Short: "Measure how close plans come to the proved bound, also for CP-SAT and an interval LP",
+		Long: `Gap solves each instance of a set with each time limit, and prints one line for
+each run and a table of the median and the greatest gap. A limit covers the whole
+call: linear programs, search, and the verification of the plan.
 
-Sets: sixty (frozen: rules, arrivals, sizes, traces, pausing nodes) and figures
-(the files of testdata/instances and their variants, each with its own limits;
---seeds adds instances of the same generators).
+The set sixty is frozen: 60 instances with rules, arrivals, sizes, traces and nodes
+that pause. The set figures has the files of testdata/instances and their variants,
+each with limits of its own; --seeds adds instances of the same generators.
 
---against cpsat runs the models of bench/cpsat.py with the same limits and
-workers (needs OR-Tools: make cpsat), interval-lp the LP of Hall, Schulz, Shmoys
-and Wein once for each instance. Ctrl-C keeps what is done.`,
+--against cpsat also runs the models of bench/cpsat.py with the same limits and
+workers; it needs OR-Tools (make cpsat). --against interval-lp solves the linear
+program of Hall, Schulz, Shmoys and Wein once for each instance. After Ctrl-C the
+finished runs are printed and written.`,
 		Example: `  hare bench gap --times 0.1,1,2 -o gap
   hare bench gap --set figures --seeds 1-10 --json > figures.json
   hare bench gap --only 'zero-20' --times 2,30 --against cpsat,interval-lp
@@ -77,13 +82,14 @@ and Wein once for each instance. Ctrl-C keeps what is done.`,
 	}
 	f := c.Flags()
 	f.StringVar(&g.set, "set", bench.GapSixty, "sixty or figures")
-	f.StringVar(&g.times, "times", "", "limits in seconds, e.g. 0.1,1,2,30 (default: 0.1,1,2, or those of --set figures)")
-	f.StringVar(&g.only, "only", "", "regular expression that names of instances match")
+	f.StringVar(&g.times, "times", "", "time limits in seconds, e.g. 0.1,1,2,30 (default: 0.1,1,2, or those of --set "+
+		"figures)")
+	f.StringVar(&g.only, "only", "", "run only the instances whose names match this regular expression")
 	f.StringVar(&g.seeds, "seeds", "", "with --set figures: also these seeds of the same generators, e.g. 1-10")
 	f.Int64Var(&g.seed, "seed", 1, "seed of the search")
 	f.IntVar(&g.workers, "workers", min(2, runtime.NumCPU()), "threads of Hare and of CP-SAT")
-	f.StringSliceVar(&g.against, "against", nil, "also run these: cpsat, interval-lp")
-	f.StringSliceVar(&g.without, "without", nil, "leave these parts of Hare out: "+strings.Join(bench.Parts(), ", "))
+	f.StringSliceVar(&g.against, "against", nil, "also run these methods: cpsat, interval-lp")
+	f.StringSliceVar(&g.without, "without", nil, "switch these parts of Hare off: "+strings.Join(bench.Parts(), ", "))
 	f.DurationVar(&g.lpLimit, "lp-limit", time.Minute, "limit of one interval LP")
 	f.StringVar(&g.python, "python", filepath.Join(".venv", "bin", "python"), "interpreter that has OR-Tools")
 	f.StringVar(&g.dir, "instances", filepath.Join("testdata", "instances"),
@@ -91,7 +97,7 @@ and Wein once for each instance. Ctrl-C keeps what is done.`,
 	f.StringVarP(&g.out, "output", "o", "", "write results.json, results.csv, results.md and pictures into this folder")
 	f.BoolVar(&g.json, "json", false, "print the results as JSON instead of lines and tables")
 	f.BoolVar(&g.list, "list", false, "list the instances with their hashes and run nothing")
-	f.BoolVarP(&g.quiet, "quiet", "q", false, "no live line")
+	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
 	choices(c, "set", bench.GapSixty, bench.GapFigures)
 	choices(c, "without", bench.Parts()...)
 	choices(c, "against", bench.GapCPSAT, bench.GapIntervalLP)

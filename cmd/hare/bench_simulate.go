@@ -33,11 +33,12 @@ func benchSimulateCommand() *cobra.Command {
 	var s scaleFlags
 	c := &cobra.Command{
 		Use:   "simulate",
-		Short: "Measure the task engine on traces like Philly: jobs and events a second, memory",
-		Long: `Simulate makes traces in the likeness of Philly (see hare generate --like) and
-plays each to each policy of tasks, one after another, every run in a process of
-its own. It prints a table in Markdown. Seconds are of the run without the
-making of the trace; the peak of memory is of the whole process.`,
+		Short: "Measure the simulator: jobs and events per second, and memory",
+		Long: `Simulate generates traces with the arrivals, widths and durations of Philly (see
+hare generate --like) and simulates each under each policy, one run after another.
+Every run has a process of its own. The result is a table in Markdown: the seconds
+do not include the generation of the trace, and the peak of memory is that of the
+whole process.`,
 		Example: `  hare bench simulate                                  # hlas, fifo, tiresias at 10^4, 10^5, 10^6 jobs
   hare bench simulate --policies hlas --jobs 1000000 --sync gang --quantum 1h
   hare bench simulate --gpus V100=1245,P100=1245 --load 1.1 --json`,
@@ -49,14 +50,14 @@ making of the trace; the peak of memory is of the whole process.`,
 		"policies of tasks, see docs/task-policies.md")
 	f.IntSliceVar(&s.jobs, "jobs", []int{10_000, 100_000, 1_000_000}, "numbers of jobs")
 	f.StringVar(&s.gpus, "gpus", "GPU=2490", "the cluster")
-	f.Float64Var(&s.cfg.Load, "load", 1, "work that arrives over what the cluster does")
+	f.Float64Var(&s.cfg.Load, "load", 1, "arriving work divided by the capacity of the cluster")
 	f.StringVar(&s.cfg.Sync, "sync", "rigid", "rigid (a job is a round) or gang (rounds of --quantum, between which "+
 		"jobs are preempted)")
 	f.DurationVar(&s.cfg.Quantum, "quantum", time.Hour, "how long a round of a gang takes on the fastest type")
 	f.Uint64Var(&s.cfg.Seed, "seed", 1, "seed of the trace")
 	f.BoolVar(&s.json, "json", false, "print JSON")
-	f.BoolVarP(&s.quiet, "quiet", "q", false, "no live line")
-	f.BoolVar(&s.measure, "in-this-process", false, "run here, where the peak of memory grows from run to run")
+	f.BoolVarP(&s.quiet, "quiet", "q", false, "print no progress line")
+	f.BoolVar(&s.measure, "in-this-process", false, "run in this process, where the peak of memory grows from run to run")
 	choices(c, "sync", "rigid", "gang")
 	positive(c, "load", "quantum")
 	return c

@@ -30,9 +30,11 @@ func doctorCommand() *cobra.Command {
 	var listen, dataDir, cert string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what Hare needs on this machine, each with its remedy",
-		Long: "Doctor also reads every solve and every session in the data directory and checks it,\nalso while a " +
-			"server uses the directory.",
+		Short: "Check what Hare needs on this machine, and name the remedy for what is missing",
+		Long: `Doctor checks the LP engine, memory, the address and the directories that hare
+serve would use. In the data directory it reads and checks every solve, every
+session and the keys, also while a server uses the directory. Each problem is
+printed with its remedy. Doctor exits with 1 if it finds a problem.`,
 		Example: "  hare doctor\n  hare doctor --listen 127.0.0.1:9000 --data-dir /var/lib/hare",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {

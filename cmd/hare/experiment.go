@@ -32,11 +32,12 @@ func experimentCommand() *cobra.Command {
 	var g experimentFlags
 	c := &cobra.Command{
 		Use:   "experiment NAME",
-		Short: "Re-run an experiment of the papers, each run beside a certified bound",
-		Long: `Experiment plays fixed instances to the schedulers that a paper compares, and
-prints tables of weighted job completion time beside the certified lower bound:
-how far is each from the best possible? Every run is verified before a figure of
-it is printed. docs/experiments.md says which published figures were reproduced.
+		Short: "Repeat an experiment of the papers beside a certified bound",
+		Long: `Experiment simulates fixed instances under the schedulers that a paper compares,
+and prints tables of the weighted job completion time beside the certified lower
+bound: how far is each scheduler from the best possible plan? Every run is verified
+before its figures are printed. docs/experiments.md says which published figures
+were reproduced.
 
 Experiments: ` + strings.Join(experiment.Names(), ", ") + `; all runs
 every one, list describes them.`,
@@ -77,7 +78,7 @@ every one, list describes them.`,
 	f.IntVar(&g.scale, "scale", 1, "divide jobs and GPUs by this")
 	f.IntVar(&g.repeat, "repeat", 5, "instances for each mean, by seeds 1, 2, …")
 	f.IntVar(&g.parallel, "parallel", 1, "runs side by side; the figures do not depend on it")
-	f.BoolVarP(&g.quiet, "quiet", "q", false, "no progress line")
+	f.BoolVarP(&g.quiet, "quiet", "q", false, "print no progress line")
 	positive(c, "scale", "repeat", "parallel")
 	return c
 }

@@ -24,17 +24,18 @@ func explainCommand() *cobra.Command {
 	var order string
 	c := &cobra.Command{
 		Use:   "explain INSTANCE RESULT [JOB]",
-		Short: "Say why a job of a result starts and ends when it does",
-		Long: `Explain says of a job of a result when it starts and ends, what each of its waits
-was for, what it pays at the prices of the certificate, and what each GPU type
-would cost it alone. Without JOB it lists the jobs with their times.
+		Short: "Explain why a job of a result starts and ends when it does",
+		Long: `Explain says when a job of a result starts and ends, what each of its waits was
+for, what the job pays at the prices of the certificate, and what it would cost on
+each GPU type alone. Without JOB it lists the jobs with their times.
 
-With --by or --earlier it also looks for the least change with which the job
-ends in time: one GPU more of a type, a greater weight, fewer rounds; and it says
-which jobs each delays. These are found by solving changed instances with the
-options, seed and work limit of the result: they say what Hare would answer, not
-what the best possible plan would do. The instance itself is solved first, to see
-whether the result comes again. docs/explain.md says what each word means.`,
+With --by or --earlier it also searches for the smallest change with which the job
+ends in time: one more GPU of a type, a greater weight, or fewer rounds. For each
+change it names the jobs that end later. Changes are found by solving changed
+instances with the options, seed and work limit of the result, so they say what
+Hare would answer, not what the best possible plan would do. The unchanged instance
+is solved first, to check that the result is reproduced. docs/explain.md defines
+the terms.`,
 		Example: `  hare explain instance.json result.json
   hare explain instance.json result.json bert --plot
   hare explain instance.json result.json bert --by 3600
@@ -92,13 +93,14 @@ whether the result comes again. docs/explain.md says what each word means.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&by, "by", "", "look for changes with which the job ends by this time, in seconds or as 1h30m")
-	f.StringVar(&earlier, "earlier", "", "look for changes with which it ends earlier by so much, in seconds or as 10m")
-	f.DurationVar(&limit, "time-limit", 0, "how long to look for changes; 0 means until all are tried")
+	f.StringVar(&by, "by", "", "search for changes with which the job ends by this time: seconds, or 1h30m")
+	f.StringVar(&earlier, "earlier", "", "search for changes with which the job ends earlier by this much: seconds, "+
+		"or 10m")
+	f.DurationVar(&limit, "time-limit", 0, "time limit of the search for changes; 0 means until all are tried")
 	f.BoolVar(&asJSON, "json", false, "print JSON, in the form of GET /v1/solves/{id}/jobs/{job}")
-	f.BoolVar(&draw, "plot", false, "draw the job's time, and what held the GPUs it waited for")
-	f.StringVar(&order, "sort", "share", "of the list: share, stretch, wait, jct, start, end")
-	f.IntVar(&list, "limit", 20, "of the list: the most jobs")
+	f.BoolVar(&draw, "plot", false, "draw the timeline of the job and of the jobs that held the GPUs that it waited for")
+	f.StringVar(&order, "sort", "share", "order of the list: share, stretch, wait, jct, start, end")
+	f.IntVar(&list, "limit", 20, "greatest number of jobs in the list")
 	choices(c, "sort", "share", "stretch", "wait", "jct", "start", "end")
 	positive(c, "limit")
 	return c

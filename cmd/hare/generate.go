@@ -21,7 +21,12 @@ func generateCommand() *cobra.Command {
 	var gpus, like, out string
 	c := &cobra.Command{
 		Use:   "generate",
-		Short: "Make an instance from a seed, in the setting of the Hare papers or like Philly",
+		Short: "Generate an instance from a seed, as in the Hare papers or like the Philly trace",
+		Long: `Generate draws jobs at random and writes an instance. Without --like the jobs are
+drawn from the models of the Hare papers' simulations, with task times that are
+relative to a V100 and follow the papers; they are not measurements. With --like philly, arrivals, widths and durations are drawn from
+Microsoft's trace, and a file name that ends in .csv gets a trace instead of an
+instance. Equal seeds and options give equal files.`,
 		Example: `  hare generate --jobs 200 --gpus V100=64,T4=48,K80=24,M60=24 --arrivals poisson:0.1 --sync relaxed --seed 1 -o instance.json
   hare generate --jobs 20000 --gpus V100=6400,T4=4800,K80=2400,M60=2400 -o large.json.zst
   hare generate --like philly --jobs 1000000 --gpus GPU=2490 --load 1 -o philly.csv   # for hare simulate --trace philly.csv --sync rigid
@@ -70,7 +75,7 @@ func generateCommand() *cobra.Command {
 	f.IntVar(&cfg.Jobs, "jobs", 200, "number of jobs (with --like philly: 10000)")
 	f.StringVar(&gpus, "gpus", "V100=64,T4=48,K80=24,M60=24", "the cluster (with --like philly: GPU=2490)")
 	f.StringVar(&like, "like", "", "philly: arrivals, widths and durations drawn from Microsoft's trace")
-	f.Float64Var(&philly.Load, "load", 0.8, "with --like: work that arrives over what the cluster does")
+	f.Float64Var(&philly.Load, "load", 0.8, "with --like: arriving work divided by the capacity of the cluster")
 	f.DurationVar(&philly.Quantum, "quantum", time.Minute,
 		"with --like and --sync gang: how long a round takes on the fastest type")
 	f.StringVar(&cfg.Arrivals, "arrivals", "none", "none, poisson:RATE (jobs a second) or uniform:SPAN (seconds)")

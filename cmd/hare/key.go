@@ -18,12 +18,14 @@ import (
 func keyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "key",
-		Short: "Make, list and revoke the API keys of a server, and set quotas",
-		Long: `Key changes the keys in a data directory, also while a server uses it, which
-takes them over within a second. Each key belongs to a tenant and has a role:
-read looks at what the tenant has, solve also makes and deletes it, admin also
-makes and revokes keys of the tenant over HTTP. The tenant "*" is the operator's:
-its admins see metrics and the keys of all.`,
+		Short: "Create, list and revoke the API keys of a server, and set quotas",
+		Long: `Key changes the keys in the data directory of a server. A running server uses the
+changed keys within a second.
+
+Each key belongs to a tenant and has a role: read lets it see the tenant's solves
+and sessions; solve also lets it create and delete them; admin also lets it create
+and revoke keys of the tenant over HTTP. Keys of tenant "*" are the operator's: with
+role admin they see the metrics and manage the keys of all tenants.`,
 		Example: `  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d
   hare key list --data-dir /var/lib/hare
   hare key revoke --data-dir /var/lib/hare ID
@@ -67,9 +69,10 @@ func keyCreateCommand(dir *string) *cobra.Command {
 	var tenant, role, expires, note string
 	c := &cobra.Command{
 		Use:   "create",
-		Short: "Make a key and print it, once",
-		Long: "Create prints the key, of which only a hash is kept, to standard output, and what\nit is to standard " +
-			"error.",
+		Short: "Create a key and print it once",
+		Long: `Create prints the new key to standard output, and its id, tenant, role and expiry
+to standard error. The data directory stores only a hash of the key, so the key
+cannot be shown again.`,
 		Example: "  hare key create --data-dir /var/lib/hare --tenant vision --role solve --expires 90d --note 'CI of " +
 			"team vision'",
 		Args: exactly(0, "no arguments"),
@@ -103,8 +106,8 @@ func keyCreateCommand(dir *string) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&tenant, "tenant", "", `whose key it is: a-z, 0-9 and .-_, or "*" for the operator`)
 	f.StringVar(&role, "role", "", "read, solve or admin")
-	f.StringVar(&expires, "expires", "", "how long it is valid: 90d, 12h (default: for ever)")
-	f.StringVar(&note, "note", "", "what it is for")
+	f.StringVar(&expires, "expires", "", "how long the key is valid, e.g. 90d or 12h (default: for ever)")
+	f.StringVar(&note, "note", "", "what the key is for")
 	return c
 }
 
@@ -143,8 +146,10 @@ func parseDays(text string) (time.Duration, error) {
 func keyListCommand(dir *string) *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the keys, never their secrets",
+		Use:   "list",
+		Short: "List the keys, without their secrets",
+		Long: `List prints each key with its id, tenant, role, state and note. It never prints
+secrets, of which the server stores only hashes.`,
 		Example: "  hare key list --data-dir /var/lib/hare --tenant vision",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -172,14 +177,16 @@ func keyListCommand(dir *string) *cobra.Command {
 			return w.Flush()
 		},
 	}
-	c.Flags().StringVar(&tenant, "tenant", "", "of one tenant alone")
+	c.Flags().StringVar(&tenant, "tenant", "", "list only the keys of this tenant")
 	return c
 }
 
 func keyRevokeCommand(dir *string) *cobra.Command {
 	return &cobra.Command{
-		Use:     "revoke ID",
-		Short:   "End a key: a running server ends its open calls within a second",
+		Use:   "revoke ID",
+		Short: "Revoke a key; a running server ends its open calls within a second",
+		Long: `Revoke ends the key with this public id, which hare key list prints. A running server
+refuses the key and ends its open calls within a second.`,
 		Example: "  hare key revoke --data-dir /var/lib/hare ID",
 		Args:    exactly(1, "the ID of a key"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -208,9 +215,9 @@ func keyQuotaCommand(dir *string) *cobra.Command {
 	var bodyMiB, storedMiB int64
 	c := &cobra.Command{
 		Use:   "quota TENANT",
-		Short: "Set what a tenant may have, where it is not the server's default",
-		Long: "Quota sets all of a tenant's quotas: those without a flag, or with 0, are the\nserver's defaults, which " +
-			"hare serve --quota-… sets.",
+		Short: "Set the quotas of a tenant in place of the server's defaults",
+		Long: `Quota replaces all quotas of a tenant. A quota without a flag, or with 0, is the
+server's default, which hare serve --quota-… sets.`,
 		Example: "  hare key quota --data-dir /var/lib/hare vision --solves 4 --rate 20",
 		Args:    exactly(1, "a tenant"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -234,10 +241,10 @@ func keyQuotaCommand(dir *string) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&q.Solves, "solves", 0, "calls that compute, queued and running")
-	f.Float64Var(&q.Rate, "rate", 0, "requests a second, twice as many at once")
+	f.IntVar(&q.Solves, "solves", 0, "solves, bounds and other computations, queued and running")
+	f.Float64Var(&q.Rate, "rate", 0, "requests per second; twice as many are allowed at once")
 	f.Int64Var(&bodyMiB, "body", 0, "largest request body in MiB")
-	f.Int64Var(&storedMiB, "stored", 0, "what may be stored, in MiB")
+	f.Int64Var(&storedMiB, "stored", 0, "stored solves and sessions, in MiB")
 	f.IntVar(&q.Sessions, "sessions", 0, "sessions")
 	f.IntVar(&q.Streams, "streams", 0, "open streams")
 	mebibytes(c, "body", "stored")

@@ -105,8 +105,9 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hare",
 		Short: "Schedule training jobs on clusters whose GPUs differ, with a proof of quality",
-		Long: `Hare takes a cluster and training jobs, returns a schedule that minimises the
-weighted job completion time, and proves how far it can be from the best one.
+		Long: `Hare schedules training jobs on clusters whose GPUs differ. It searches for the
+schedule with the least weighted job completion time, and proves how far the
+schedule that it found can be from the best possible one.
 
 Files: "-" is standard input or output; names ending in .gz or .zst are
 (de)compressed. Exit codes: 0 done, 1 the answer is no (verify refuses, the

@@ -25,17 +25,17 @@ func onlineCommand() *cobra.Command {
 	var cluster, name, parameters, log string
 	c := &cobra.Command{
 		Use:   "online --cluster FILE",
-		Short: "Decide, event by event, which task starts where: a session without a server",
-		Long: `Online reads events from standard input, one JSON object a line, and answers each
-with a line of decisions as soon as it has come. A line that cannot be applied
-is answered with {"seq": …, "error": {…}}, which names the line, the place in
-it and the reason; it changes nothing and the session goes on. Events and
-decisions are described in docs/online.md.
+		Short: "Run an online session on standard input and output: events in, decisions out",
+		Long: `Online reads events from standard input, one JSON object per line, and answers each
+event at once with a line of decisions: which task starts on which GPU. An event
+that cannot be applied is answered with {"seq": …, "error": {…}}, which names the
+line, the place in the line and the reason; such an event changes nothing, and the
+session goes on. docs/online.md describes events and decisions.
 
-SIGTERM or Ctrl-C ends the session between two events: the decisions so far are
-written, and so is the log.
+SIGTERM or Ctrl-C ends the session between two events, after the decisions so far
+and the log have been written.
 
-Exit codes: 0 when every line was applied, 2 when any was refused.`,
+Exit codes: 0 every event was applied, 2 an event was refused.`,
 		Example: `  hare online --cluster cluster.json < events.ndjson > decisions.ndjson
   hare online --cluster cluster.json --log run.ndjson < events.ndjson > /dev/null
   hare online replay run.ndjson`,
@@ -57,8 +57,8 @@ Exit codes: 0 when every line was applied, 2 when any was refused.`,
 	}
 	f := c.Flags()
 	f.StringVar(&cluster, "cluster", "", `the cluster: {"nodes": […]}, or a whole instance, whose jobs are passed over`)
-	f.StringVar(&name, "policy", "hlas", "how to decide: "+strings.Join(policy.SessionNames(), ", "))
-	f.StringVar(&parameters, "parameters", "", "a file with the policy's parameters, a JSON object")
+	f.StringVar(&name, "policy", "hlas", "policy: "+strings.Join(policy.SessionNames(), ", "))
+	f.StringVar(&parameters, "parameters", "", "JSON file with the parameters of the policy")
 	f.StringVar(&log, "log", "", "write events and decisions to this file, for hare online replay")
 	choices(c, "policy", policy.SessionNames()...)
 	c.AddCommand(replayCommand(), regretCommand())

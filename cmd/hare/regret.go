@@ -21,26 +21,26 @@ func regretCommand() *cobra.Command {
 	var detail string
 	c := &cobra.Command{
 		Use:   "regret LOG",
-		Short: "Compare a recorded session with the best in hindsight, now and then or at its end",
-		Long: `Regret reads the log of hare online --log or of GET /v1/sessions/{id}/log and
-prints a line for each interval of the session's time, and one for the end of
-the log, which says "last": true. A line is the comparison as the log stood then:
+		Short: "Compare a recorded session with a lower bound in hindsight",
+		Long: `Regret reads the log of hare online --log or of GET /v1/sessions/{id}/log, and prints
+one line for each interval of the session's time and one for the end of the log,
+which says "last": true. A line compares what had happened by then with the best
+possible plan in hindsight:
 
-  achieved   weighted completion time of the jobs that had ended, from arrival
-             to the end of their last whole round
-  bound      what no plan for these jobs can beat that knew everything: their
-             arrivals, their rounds, the least times that were measured
-  regret     achieved / bound, rounded up; 1 is perfect, null says nothing
-  jobs       how many are counted; those that run are not yet
+  achieved   weighted completion time of the jobs that had ended, from arrival to
+             the end of their last complete round
+  bound      a lower bound for every plan for these jobs, also for plans that know
+             all arrivals, all rounds and the least measured times in advance
+  regret     achieved / bound, rounded up; 1 is perfect, null means no useful bound
+  jobs       how many jobs are counted; running jobs are not counted yet
 
-Where regret rises from one line to the next, jobs that waited too long have
-ended in between: look at the log there. A bound says little while few jobs have
-ended, and where the least times lie far below the usual ones. What else was
-assumed stands in "holds" and "notes". The log is believed: whether its
-decisions follow from its events is what hare online replay says.
+If regret rises from one line to the next, jobs that waited long have ended in
+between. A bound is weak while few jobs have ended, and where the least times are far
+below the usual ones. "holds" and "notes" state the other assumptions. Regret does
+not check that the decisions follow from the events; hare online replay does.
 
-Exit codes: 0 when all lines are printed, 1 when Ctrl-C ended it, 2 when LOG is
-not a log or cannot have happened; the lines before that are printed.`,
+Exit codes: 0 all lines were printed, 1 Ctrl-C came first, 2 LOG is not a log or
+contains events that cannot happen; the lines before that are printed.`,
 		Example: `  hare online regret run.ndjson
   hare online regret run.ndjson --every 1h | jq -c '[.at_s, .jobs.counted, .regret]'
   curl -s http://127.0.0.1:8080/v1/sessions/$ID/log | hare online regret - --every 10m

@@ -33,11 +33,12 @@ type remoteFlags struct {
 }
 
 func (f *remoteFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.server, "server", "", "work on this server instead of here, e.g. http://127.0.0.1:8080")
+	c.Flags().StringVar(&f.server, "server", "",
+		"work on this server instead of in this process, e.g. http://127.0.0.1:8080")
 	c.Flags().StringVar(&f.keyFile, "api-key-file", "",
-		"file that holds the server's API key (default: the environment's HARE_API_KEY)")
+		"file with the API key for the server (default: the environment variable HARE_API_KEY)")
 	c.Flags().StringVar(&f.ca, "ca", "", caUsage)
-	c.Flags().BoolVar(&f.insecure, "insecure", false, "send the key over plain HTTP, also to other machines")
+	c.Flags().BoolVar(&f.insecure, "insecure", false, "allow sending the key over plain HTTP to other machines")
 	_ = c.MarkFlagFilename("api-key-file") // fails for flags that are not there
 	_ = c.MarkFlagFilename("ca")
 }
@@ -237,7 +238,7 @@ func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare
 }
 
 // caUsage describes --ca of all commands that call a server.
-const caUsage = "file with the certificates, as PEM, to trust instead of those of the system"
+const caUsage = "trust the certificates of this PEM file instead of those of the system"
 
 // trusting is a client of HTTP that trusts the certificates of a file.
 func trusting(ca string) (*http.Client, error) {

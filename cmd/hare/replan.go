@@ -19,12 +19,14 @@ type replanFlags struct {
 }
 
 func (f *replanFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.previous, "previous", "", "plan the rest of this result again; what has started stays")
-	c.Flags().StringVar(&f.before, "previous-instance", "", "the instance that it was for, where INSTANCE differs")
-	c.Flags().StringVar(&f.at, "at", "", "the planning instant on its clock: seconds, or 1h30m")
+	c.Flags().StringVar(&f.previous, "previous", "",
+		"plan the remaining work of this result again; started work is not moved")
+	c.Flags().StringVar(&f.before, "previous-instance", "", "the instance of --previous, where INSTANCE differs")
+	c.Flags().StringVar(&f.at, "at", "", "the planning instant on the clock of --previous: seconds, or 1h30m")
 	c.Flags().StringVar(&f.stability, "stability", "0",
-		"what moving planned work must bring, in weight-seconds per GPU-second moved; 0 moves freely")
-	c.Flags().StringVar(&f.rest, "rest", "", "write what is left at --at as an instance, which the result is about")
+		"the least gain for moving planned work, in weight-seconds per GPU-second moved; 0 moves freely")
+	c.Flags().StringVar(&f.rest, "rest", "",
+		"write the remaining work at --at to this file, as the instance of the result")
 }
 
 // request reads the files that the flags name; nil without --previous.

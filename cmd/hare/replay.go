@@ -19,11 +19,13 @@ import (
 func replayCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay LOG",
-		Short: "Decide a recorded session again and compare, byte for byte",
-		Long: `Replay takes the log of hare online --log or of GET /v1/sessions/{id}/log: a first
-line with cluster, policy and parameters, then {"event": …, "decisions": …} a
-line. It exits with 0 when the decisions are the same, with 1 at the first
-difference, and with 2 when LOG is not a log or cannot have happened.`,
+		Short: "Repeat a recorded session and compare its decisions byte for byte",
+		Long: `Replay reads the log of hare online --log or of GET /v1/sessions/{id}/log, runs the
+session again and compares its decisions. The first line of a log holds the cluster,
+the policy and its parameters; each other line holds an event and its decisions.
+
+Exit codes: 0 the decisions are the same; 1 they differ, and the first difference is
+printed; 2 LOG is not a log or contains events that cannot happen.`,
 		Example: `  hare online --cluster cluster.json --log run.ndjson < events.ndjson > /dev/null
   hare online replay run.ndjson
   curl -s http://127.0.0.1:8080/v1/sessions/$ID/log | hare online replay -`,

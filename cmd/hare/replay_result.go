@@ -21,21 +21,21 @@ import (
 func replayResultCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "replay INSTANCE RESULT",
-		Short: "Solve an instance again as a result says, and compare byte for byte",
-		Long: `Replay solves INSTANCE with the options and the seed of RESULT and compares what
-comes out with RESULT, byte for byte but for "timing". (A session's log is
-replayed by hare online replay LOG, which is another thing.)
+		Short: "Repeat the solve of a result and compare byte for byte",
+		Long: `Replay solves INSTANCE with the options and the seed of RESULT, and compares the new
+result with RESULT byte for byte, except for "timing". (The log of a session is
+replayed by hare online replay LOG.)
 
-It exits with 0 when they are the same, with 1 where they differ, naming the
-first difference, and with 2 when it cannot replay, saying why: RESULT says that
-it is not reproducible (the clock or the caller cut it, or a worker for linear
-programs was restarted), or is of another version of Hare or HiGHS, or of another
+Exit codes: 0 the results are the same; 1 they differ, and the first difference is
+printed; 2 the solve cannot be repeated, and the reason is printed: RESULT says that
+it is not reproducible (the clock or the caller ended it, or an LP worker was
+restarted), or it belongs to another version of Hare or HiGHS or to another
 instance.
 
-The number of cores plays no part. Whether HiGHS runs does: without it another
-engine finds the prices, and the result says which it was. The architecture is
-not recorded: floating-point results may differ between amd64 and others. Nor is
---warm, with which a result depends on another file.`,
+The number of cores does not matter. It does matter whether HiGHS is running: without
+HiGHS another engine finds the prices, and the result says which one did. Two things
+are not recorded: the architecture, on which floating-point results may depend, and
+the other file of --warm.`,
 		Example: `  hare solve instance.json --work-limit 20000 -o result.json
   hare replay instance.json result.json`,
 		Args: exactly(2, "an instance and a result"),

@@ -46,18 +46,21 @@ func serveCommand() *cobra.Command {
 	var retainMiB int64
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve solves, bounds, checks and online sessions over HTTP",
-		Long: `Serve answers POST /v1/solves, /v1/bounds, /v1/verify and /v1/sessions; /docs
-describes them. With --data-dir a solve is on disk before it is acknowledged, an
-event of a session before its decisions are told, and both survive a crash;
-without it they live in memory and end with the server.
-Under a data directory that is damaged in one session the others are served, and
-the log says what to do.
-It listens on loopback and asks for no keys there. At other addresses it wants
-TLS and asks for keys (hare key), unless --insecure is given; docs/security.md
-shows how.
-On SIGTERM it takes no new work, lets what runs finish for --grace, and ends the
-rest with the best certified pair so far.`,
+		Short: "Serve solves, bounds, verification, simulations and online sessions over HTTP",
+		Long: `Serve answers the HTTP interface that /docs describes, such as POST /v1/solves,
+/v1/bounds, /v1/verify and /v1/sessions.
+
+With --data-dir, a solve is on disk before it is acknowledged, and an event of a
+session before its decisions are sent; both survive a crash. Without --data-dir they
+are in memory and end with the server. If one session in a data directory is
+damaged, the others are served, and the log says what to do.
+
+On loopback addresses the server asks for no keys. On other addresses it requires
+TLS and keys (hare key) unless --insecure is given; docs/security.md shows the
+steps.
+
+After SIGTERM the server refuses new work, lets running work finish for --grace, and
+then ends it with the best certified schedule and bound so far.`,
 		Example: `  hare serve
   hare serve --listen 127.0.0.1:9000 --running 4 --max-body 256
   hare serve --data-dir /var/lib/hare --max-sessions 100
@@ -137,21 +140,22 @@ rest with the best certified pair so far.`,
 	f.StringVar(&dataDir, "data-dir", "", "keep solves and sessions in this directory (default: in memory, gone with "+
 		"the server)")
 	f.DurationVar(&retain.Checkpoint, "checkpoint", time.Second,
-		"about how often the best schedule and bound of a running solve are saved")
-	f.DurationVar(&retain.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are kept")
-	f.Int64Var(&retainMiB, "retain-size", 1024, "most that finished solves may take, in MiB: the oldest go first")
-	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "sessions that may exist")
-	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "jobs of a session that may be there at a time")
+		"interval at which the best schedule and bound of a running solve are saved")
+	f.DurationVar(&retain.MaxAge, "retain-age", 7*24*time.Hour, "how long finished solves are stored")
+	f.Int64Var(&retainMiB, "retain-size", 1024,
+		"greatest size of all finished solves in MiB; the oldest are deleted first")
+	f.IntVar(&keep.MaxSessions, "max-sessions", 10_000, "greatest number of sessions")
+	f.IntVar(&keep.MaxJobs, "max-jobs", 100_000, "greatest number of active jobs in a session")
 	f.IntVar(&keep.SnapshotEvery, "snapshot-every", 50_000,
 		"events of a session between snapshots: the most that is read again after a crash")
 	f.DurationVar(&keep.Idle, "idle", 5*time.Minute,
-		"a session without events for this long leaves memory until its next one")
+		"unload a session from memory after this long without events, until its next event")
 	who.flags(f)
 	f.Int64Var(&bodyMiB, "max-body", 64, "largest request body in MiB")
-	f.IntVar(&cfg.Running, "running", 0, "solves at a time (default: one a core)")
-	f.IntVar(&cfg.Queue, "queue", 64, "calls that may wait; 0 is none")
-	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "limit of solves that name none")
-	f.DurationVar(&grace, "grace", 10*time.Second, "how long running solves may go on at shutdown")
+	f.IntVar(&cfg.Running, "running", 0, "how many calls run at the same time (default: one for each core)")
+	f.IntVar(&cfg.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
+	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")
+	f.DurationVar(&grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
 	_ = c.MarkFlagDirname("data-dir") // fails for flags that are not there
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
 		"max-body", "running", "max-time")
@@ -190,10 +194,14 @@ func tellDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.L
 func healthCommand() *cobra.Command {
 	var ca string
 	c := &cobra.Command{
-		Use:     "healthcheck [URL]",
-		Short:   "Exit with 0 when a server answers its health check",
-		Example: "  hare healthcheck http://127.0.0.1:8080/healthz",
-		Args:    cobra.MaximumNArgs(1),
+		Use:   "healthcheck [URL]",
+		Short: "Exit with 0 if a server answers its health check",
+		Long: `Healthcheck sends GET to URL, by default that of hare serve on this machine, and
+exits with 0 if the answer is 200 and with 1 otherwise. It is meant for probes of
+containers, which have no curl.`,
+		Example: `  hare healthcheck
+  hare healthcheck http://127.0.0.1:8080/readyz`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			url := "http://127.0.0.1:8080/healthz"
 			if len(args) > 0 {

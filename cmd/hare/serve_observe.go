@@ -36,13 +36,13 @@ type observeFlags struct {
 
 func (o *observeFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.logFormat, "log-format", "text", "form of the log on standard error: text, json")
+	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text, json")
 	f.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
 	f.StringVar(&o.otlp, "otlp-endpoint", "", "send traces to this OTLP/HTTP collector, as http://127.0.0.1:4318 "+
 		"(default: what OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")
 	f.StringVar(&o.debugListen, "debug-listen", "",
 		"serve profiles (/debug/pprof/) and /metrics on this loopback address, as 127.0.0.1:6060")
-	f.BoolVar(&o.privateMetrics, "private-metrics", false, "serve /metrics on --debug-listen alone")
+	f.BoolVar(&o.privateMetrics, "private-metrics", false, "serve /metrics only on --debug-listen")
 	f.IntVar(&o.tenants, "metric-tenants", 50, "tenants with series of their own in the metrics; the rest are other")
 	choices(c, "log-format", "text", "json")
 	choices(c, "log-level", "debug", "info", "warn", "error")

@@ -52,20 +52,22 @@ func simulateCommand() *cobra.Command {
 	var f simulateFlags
 	c := &cobra.Command{
 		Use:   "simulate --policy NAME[,NAME…]",
-		Short: "Play jobs to schedulers, and compare what comes of it",
-		Long: `Simulate plays the same jobs to each policy, on a virtual clock, and prints mean
-and weighted job completion time, total duration, use of the GPUs and fairness.
-The same input and seed give the same figures.
+		Short: "Simulate jobs under schedulers and compare the completion times",
+		Long: `Simulate runs the same jobs under each policy on a virtual clock, and prints the
+mean and the weighted job completion time, the total duration, the utilization of
+the GPUs and fairness. The same input and seed give the same figures.
 
 Policies: ` + strings.Join(policy.Names(), ", ") + `.
-Those of leases (gavel:…) lend GPUs to gangs for a time, elastic ones (pollux:…)
-change their widths; the others place tasks, and every run of theirs passes the
-verifier before a figure is printed. docs/simulate.md shows how, docs/policies.md,
-docs/elastic.md and docs/task-policies.md say what each policy does and assumes.
 
-The jobs are a trace, in one of the formats ` + strings.Join(trace.Formats(), ", ") + `,
-told by its columns; a trace that comes with the program: ` + strings.Join(trace.ShippedTraces(), ", ") + `;
-an instance (--instance); or drawn (--generate).`,
+Policies of leases (gavel:…) lend GPUs to gangs for a fixed time. Elastic policies
+(pollux:…) change the number of GPUs of a running job. All other policies place
+single tasks; each of their runs is verified before its figures are printed.
+docs/simulate.md is a guide; docs/policies.md, docs/elastic.md and
+docs/task-policies.md say what each policy does and assumes.
+
+The jobs come from a trace in one of the formats ` + strings.Join(trace.Formats(), ", ") + `,
+which its columns identify; from a trace that Hare includes: ` + strings.Join(trace.ShippedTraces(), ", ") + `;
+from an instance (--instance); or from a generator (--generate).`,
 		Example: `  hare simulate --policy hlas,tiresias,gavel:max_min_fairness_perf --trace trace.csv --gpus v100=36,p100=36,k80=36 -o runs/
   hare simulate --policy gavel:allox --trace gavel_trace_continuous5600_single.csv --gpus v100=36,p100=36,k80=36 --jobs 4000-4999
   hare simulate --policy pollux:tiresias,pollux:optimus --trace pollux_workload_6.csv
@@ -82,12 +84,13 @@ an instance (--instance); or drawn (--generate).`,
 	flags := c.Flags()
 	flags.StringSliceVar(&f.policies, "policy", nil, "policies, separated by commas")
 	flags.StringVar(&f.trace, "trace", "gavel_trace_max_min_fairness.csv", "the jobs: a file, or a shipped trace")
-	flags.StringVar(&f.format, "format", "", "of the trace, where its columns do not tell: "+
+	flags.StringVar(&f.format, "format", "", "format of the trace, where its columns do not identify it: "+
 		strings.Join(trace.Formats(), ", "))
 	flags.StringVar(&f.table, "table", "", "the format's second text, such as steps a second by job_type, scale_factor "+
 		"and gpu_type: a file, or a shipped table")
-	flags.StringVar(&f.instance, "instance", "", "the jobs, and a cluster, from an instance instead of a trace")
-	flags.IntVar(&f.generate, "generate", 0, "draw this many jobs instead, as hare generate does, anew for each repeat")
+	flags.StringVar(&f.instance, "instance", "", "take the jobs, and the cluster, from an instance instead of a trace")
+	flags.IntVar(&f.generate, "generate", 0,
+		"generate this many jobs instead, as hare generate does, with another seed for each repeat")
 	flags.StringVar(&f.arrivals, "arrivals", "none", "of --generate: none, poisson:RATE a second, or uniform:SPAN")
 	flags.StringVar(&f.sync, "sync", "gang", "of a trace's jobs for policies of tasks: gang or rigid; of --generate: "+
 		"relaxed too, its default")
@@ -105,17 +108,20 @@ an instance (--instance); or drawn (--generate).`,
 		"elastic policies")
 	flags.StringVar(&f.faults, "faults", "", "GPUs that fail: a CSV file with the columns gpu (node/index, or a node), "+
 		"from_s and until_s (empty: for ever)")
-	flags.DurationVar(&f.mtbf, "mtbf", 0, "every GPU fails after so long in the mean")
-	flags.DurationVar(&f.mttr, "mttr", time.Hour, "and returns after so long in the mean")
+	flags.DurationVar(&f.mtbf, "mtbf", 0, "mean time between the failures of a GPU")
+	flags.DurationVar(&f.mttr, "mttr", time.Hour, "mean time until a failed GPU returns")
 	flags.Float64Var(&f.failures, "failures", 0, "tasks that fail, and start again, for each hour that a GPU computes; "+
 		"policies of tasks alone")
 	flags.BoolVar(&f.stragglers, "stragglers", false,
 		"stretch tasks as Alibaba measured training steps to vary; policies of tasks alone")
-	flags.DurationVar(&f.switches, "switch", 0, "lost when a GPU begins a task of another job; leases have --restart")
-	flags.DurationVar(&f.interval, "interval", time.Minute, "of elastic policies: how often they are asked")
+	flags.DurationVar(&f.switches, "switch", 0,
+		"time that a GPU loses when it begins a task of another job; leases have --restart")
+	flags.DurationVar(&f.interval, "interval", time.Minute, "of elastic policies: how often they may change widths")
 	flags.Uint64Var(&f.seed, "seed", 0, "of all draws; the second repeat has the next one, and so on")
-	flags.IntVar(&f.repeat, "repeat", 1, "run so often, and print means with 95 % confidence intervals")
-	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0), "how many runs go on at a time; changes no figure")
+	flags.IntVar(&f.repeat, "repeat", 1, "number of runs of each policy; above 1, print means with 95 % confidence "+
+		"intervals")
+	flags.IntVar(&f.parallel, "parallel", runtime.GOMAXPROCS(0),
+		"how many runs are simulated at the same time; the figures do not depend on it")
 	flags.StringVarP(&f.out, "output", "o", "", "write tables (CSV, JSON, Parquet), a picture (SVG) and a page (HTML) "+
 		"into this folder")
 	flags.StringVar(&f.record, "record", "", "write each run of a policy of tasks into this folder, as a result that "+
@@ -124,12 +130,13 @@ an instance (--instance); or drawn (--generate).`,
 		"auto, where there are few enough jobs for some seconds; always; or never")
 	flags.BoolVar(&f.cdf, "cdf", false, "add the distribution of completion times to the JSON")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "no progress line")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress line")
 	flags.StringArrayVar(&f.labels, "label", nil, "KEY=VALUE, a text of your own that the JSON of the report repeats; "+
 		"may be given several times")
 	f.remote.add(c)
-	flags.DurationVar(&f.limit, "time-limit", 0, "with --server: how long it may take there, waiting included "+
-		"(default: the server's --max-time)")
+	flags.DurationVar(&f.limit, "time-limit", 0,
+		"with --server: time limit on the server, including the time in its queue "+
+			"(default: the server's --max-time)")
 	choices(c, "policy", policy.Names()...)
 	choices(c, "format", trace.Formats()...)
 	choices(c, "bound", simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever)

@@ -31,7 +31,8 @@ func simulationProgress(l *live, now func() time.Time) func(simulation.Progress)
 			left = fmt.Sprintf("%.0f s left", took*float64(p.Jobs-p.JobsDone)/float64(p.JobsDone))
 		}
 		l.text("%s  run %d of %d  %d of %d jobs  day %.1f  %s events/s  %s",
-			p.Policy, min(p.RunsDone+1, p.Runs), p.Runs, p.JobsDone, p.Jobs, p.NowS/86400, thousands(float64(p.Events)/took), left)
+			p.Policy, min(p.RunsDone+1, p.Runs), p.Runs, p.JobsDone, p.Jobs, p.NowS/86400, thousands(float64(p.Events)/took),
+			left)
 	}
 }
 

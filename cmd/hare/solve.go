@@ -28,20 +28,22 @@ func solveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "solve INSTANCE",
 		Short: "Schedule an instance and prove how good the schedule is",
-		Long: `Solve bounds the instance from below, schedules it, improves the schedule until
-a limit or the gap is reached, verifies it, and prints the result as JSON. On a
-terminal a live line shows incumbent, bound and gap, and a table ends it.
-Ctrl-C ends it with the best pair so far.
+		Long: `Solve computes a lower bound on the objective, finds a schedule, improves it until a
+limit or the gap is reached, verifies it, and prints the result as JSON. On a
+terminal a line shows the best value, the bound and the gap while it works, and a
+table follows at the end. Ctrl-C ends the search; the result is then the best
+schedule and bound so far.
 
-Without --time-limit a work limit computed from the instance's size applies, so
-that equal calls give equal bytes (but for "timing").
+Without --time-limit, a work limit that depends only on the instance's size ends the
+search, so that equal calls give equal bytes, except for "timing".
 
-With --server a server solves: the line, the table and the result are the same,
-and Ctrl-C cancels the solve there.
+With --server, a server solves: the output is the same, and Ctrl-C cancels the solve
+on the server.
 
-Orders: price, queyranne, paper, critical_path, machine, wspt, arrival.
-Assignments: insertion (searches on from there), earliest_finish and
-earliest_available (the plain rules, as in the paper).`,
+--order chooses the order of the first schedule: price, queyranne, paper,
+critical_path, machine, wspt or arrival. --assign chooses how tasks get GPUs:
+insertion, from which the search starts, or one of the simple rules earliest_finish
+and earliest_available, the rule of the paper.`,
 		Example: `  hare solve instance.json -o result.json
   hare solve instance.json.gz --time-limit 2s --gap 0.05 | jq .gap
   hare solve tomorrow.json --warm today.result.json   # most jobs are the same
@@ -95,17 +97,20 @@ earliest_available (the plain rules, as in the paper).`,
 	}
 	f := c.Flags()
 	f.StringVarP(&out, "output", "o", "", "write the result to this file (.gz, .zst compress)")
-	f.DurationVar(&opt.TimeLimit, "time-limit", 0, "stop after this time, e.g. 2s; 0 means by work alone")
-	f.Int64Var(&opt.WorkLimit, "work-limit", 0, "stop after this much work; 0 means by the instance's size")
-	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap, "stop when the plan is proved to be this close to the best")
+	f.DurationVar(&opt.TimeLimit, "time-limit", 0,
+		"stop after this time, e.g. 2s; 0 means that only --work-limit applies")
+	f.Int64Var(&opt.WorkLimit, "work-limit", 0,
+		"stop after this much work; 0 means a limit computed from the instance's size")
+	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap,
+		"stop when the plan is proved to be within this fraction of the best")
 	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
 	f.StringVar(&opt.Bound, "bound", hare.MethodPrice, "bound: price, critical_path, machine, queyranne, paper")
 	f.StringVar(&opt.Order, "order", "", "order of the first schedule (default: that of --bound)")
 	f.StringVar(&opt.Assign, "assign", "insertion", "assignment: insertion, earliest_finish, earliest_available")
 	f.StringVar(&opt.Detail, "detail", "lanes", "how much to print: none, jobs, lanes, tasks")
-	f.StringVar(&warm, "warm", "", "start from the prices of this result, of the same instance or one like it")
+	f.StringVar(&warm, "warm", "", "start from the prices of this result, for the same or a similar instance")
 	again.add(c)
-	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
+	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line and no table")
 	f.BoolVar(&ndjson, "ndjson", false, "write the result with one lane a line")
 	far.add(c)
 	choices(c, "bound", relax.Methods()...)
@@ -199,11 +204,11 @@ func boundCommand() *cobra.Command {
 	var limit time.Duration
 	c := &cobra.Command{
 		Use:   "bound INSTANCE",
-		Short: "Bound the objective of an instance from below",
-		Long: `Bound prints a lower bound on the weighted job completion time of every
-feasible schedule. price, critical_path and machine are proved by the
-certificate that is printed with them; queyranne is shown but not certified,
-and paper proves nothing.`,
+		Short: "Compute a lower bound on the objective of an instance",
+		Long: `Bound prints a lower bound on the weighted job completion time of every feasible
+schedule, with the certificate that proves it. The methods price, critical_path and
+machine have certificates. The figure of queyranne is printed but not certified; the
+figure of paper, the relaxation as printed in the paper, proves nothing.`,
 		Example: `  hare bound instance.json --method price
   hare bound instance.json --method machine -o certificate.json`,
 		Args: exactly(1, "one instance file"),

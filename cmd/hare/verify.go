@@ -25,8 +25,8 @@ type previousFlags struct{ result, instance string }
 
 func (p *previousFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.result, "previous", "",
-		"of a plan for the rest of an earlier one: the result that it went on from, which says what had started")
-	c.Flags().StringVar(&p.instance, "previous-instance", "", "the instance that it was for, where INSTANCE differs")
+		"for a replan: the earlier result, which says what had started")
+	c.Flags().StringVar(&p.instance, "previous-instance", "", "the instance of --previous, where INSTANCE differs")
 }
 
 // check reads an instance, a result, and what the flags name, and checks them.
@@ -60,14 +60,15 @@ func verifyCommand() *cobra.Command {
 	var previous previousFlags
 	c := &cobra.Command{
 		Use:   "verify INSTANCE RESULT",
-		Short: "Check a result: every constraint, its value, and what its certificate proves",
-		Long: `Verify shares no code with the solver. It checks the schedule round by round in
-integers, recomputes the value, and recomputes the bound from the certificate in
-exact arithmetic. It exits with 1 when it refuses. verify/hare_verify.py is a
-second verifier, in Python. A plan for the rest of an earlier one (hare solve
---previous) is checked against what is left of INSTANCE, which verify derives
-itself: from the schedule of the whole that RESULT carries, or with --previous
-from the plan that it went on from.`,
+		Short: "Verify a result: every constraint, its value, and the bound of its certificate",
+		Long: `Verify checks the schedule of RESULT round by round in integers, recomputes its
+value, and recomputes the bound from the certificate in exact arithmetic. It shares
+no code with the solver. It exits with 1 when it refuses the result.
+verify/hare_verify.py is a second verifier, written separately in Python.
+
+For a replan (hare solve --previous), verify derives the remaining work itself: from
+the schedule of the whole instance that RESULT carries or, with --previous, from the
+earlier result.`,
 		Example: `  hare verify instance.json result.json
   hare solve instance.json | hare verify instance.json -
   hare verify now.json new.json --previous result.json --previous-instance plan.json`,
@@ -110,8 +111,11 @@ func readPair(args []string) (*hare.Instance, *hare.Result, error) {
 func hashCommand() *cobra.Command {
 	var canonical bool
 	c := &cobra.Command{
-		Use:     "hash INSTANCE",
-		Short:   "Print the SHA-256 of an instance's canonical form",
+		Use:   "hash INSTANCE",
+		Short: "Print the SHA-256 of an instance's canonical form",
+		Long: `Hash prints the hash by which results and certificates name their instance. It is
+the SHA-256 of the canonical form (RFC 8785), so two files that describe the same
+instance, with other spaces or another order of fields, have the same hash.`,
 		Example: "  hare hash instance.json\n  hare hash instance.json --canonical | sha256sum",
 		Args:    exactly(1, "one instance file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -137,7 +141,11 @@ func plotCommand() *cobra.Command {
 	var previous previousFlags
 	c := &cobra.Command{
 		Use:   "plot INSTANCE RESULT",
-		Short: "Draw a schedule as a Gantt chart: .svg, .png or .html with zoom",
+		Short: "Draw a schedule as a Gantt chart: SVG, PNG or an interactive HTML page",
+		Long: `Plot verifies the result and draws its schedule, with one row for each GPU and one
+colour for each job. The ending of the file name selects the format: .svg and .png
+are pictures; .html is a page without other files on which one can zoom, search for
+jobs and read the times of each job.`,
 		Example: `  hare plot instance.json result.json -o gantt.svg
   hare plot instance.json result.json -o gantt.html   # zoom, pan, look at each job`,
 		Args: exactly(2, "an instance and a result"),
@@ -159,7 +167,7 @@ func plotCommand() *cobra.Command {
 		},
 	}
 	previous.add(c)
-	c.Flags().StringVarP(&out, "output", "o", "gantt.svg", "the picture; its ending says which kind")
+	c.Flags().StringVarP(&out, "output", "o", "gantt.svg", "the file to write; its ending selects the format")
 	c.Flags().StringVar(&opt.Title, "title", "", "headline (default: the instance's name)")
 	c.Flags().IntVar(&opt.Width, "width", 0, "width in pixels, 400 to 8000 (default 1200)")
 	positive(c, "width")
@@ -184,10 +192,10 @@ func importCommand() *cobra.Command {
 	var gpus, table, out string
 	c := &cobra.Command{
 		Use:   "import FORMAT [TRACE]",
-		Short: "Make an instance from a public trace: gavel, shockwave, pollux, philly, openb",
-		Long: "Import reads a trace and its table of speeds; without file names it takes the ones\n" +
-			"that come with the program: " + strings.Join(trace.ShippedTraces(), ", ") + ".\n" +
-			"What was rounded, skipped or assumed is printed on standard error.",
+		Short: "Convert a public trace to an instance: gavel, shockwave, pollux, philly, openb",
+		Long: "Import converts a trace and its table of speeds to an instance. Without file names\n" +
+			"it converts the ones that Hare includes: " + strings.Join(trace.ShippedTraces(), ", ") + ".\n" +
+			"Standard error says what was rounded, skipped or assumed.",
 		Example: `  hare import gavel -o instance.json
   hare import gavel mytrace.csv --table throughputs.csv --gpus V100=36,P100=36,K80=36 --sync gang --quantum 60s -o instance.json
   hare import philly --jobs 500 --gpus GPU=256 -o philly.json.gz`,
@@ -242,7 +250,7 @@ func importCommand() *cobra.Command {
 	f.StringVar(&cfg.Sync, "sync", "", "gang or rigid (default: gang where steps are known, rigid where only a "+
 		"duration is)")
 	f.DurationVar(&cfg.Quantum, "quantum", 60*time.Second, "how long a round of merged steps takes on the fastest type")
-	f.IntVar(&cfg.Jobs, "jobs", 0, "the most jobs to import, the first of the trace; 0 means all")
+	f.IntVar(&cfg.Jobs, "jobs", 0, "import only the first jobs of the trace, at most this many; 0 means all")
 	f.StringVar(&cfg.Releases, "releases", "trace", "trace (jobs arrive as recorded) or zero")
 	f.StringVar(&cfg.Weights, "weights", "trace", "trace or one")
 	f.StringVar(&cfg.Placement, "placement", "consolidated",

@@ -36,17 +36,17 @@ func whatIfCommand() *cobra.Command {
 	var together, ordered, quiet bool
 	c := &cobra.Command{
 		Use:   "whatif INSTANCE",
-		Short: "Compare scenarios with a base: what would change, and by how much at least and at most",
-		Long: `Whatif solves a base and then scenarios, each a change of it, and prints how the
-weighted job completion time changes. The change of the best possible plan lies
-between the two ends that are printed, for certain: both are made of values and
-of proved bounds. Each flag below is a scenario of its own, unless --together
-joins them.
+		Short: "Compare scenarios: how much could the objective change, at least and at most",
+		Long: `Whatif solves a base instance and scenarios, each a change of the base, and prints
+how the weighted job completion time changes. It prints an interval for each
+scenario: the change of the best possible plan certainly lies in it, because both
+ends follow from feasible plans and proved bounds. Each flag below is a scenario of
+its own; --together joins them into one.
 
-Every scenario is bounded by the base's prices first. With --prune-below X those
-for which that proves that the value cannot fall by more than X are not solved.
---time-limit covers the whole batch; without it, work limits decide and equal
-calls give equal answers.`,
+Every scenario first gets a bound from the prices of the base. With --prune-below X,
+scenarios whose bound proves that the value cannot fall by more than X are not
+solved. --time-limit covers all scenarios together; without it work limits end the
+searches, and equal calls give equal answers.`,
 		Example: `  hare whatif base.json --add V100=8 --drop-node n3@3600 --remove-gpus n1=2
   hare whatif base.json --add V100=8 --remove-job x --together
   hare whatif base.json --result base.result.json --scale-weight bert=2 --plot whatif.svg
@@ -90,19 +90,22 @@ calls give equal answers.`,
 	f := c.Flags()
 	f.SortFlags = false
 	changeFlags(f, &all)
-	f.BoolVar(&together, "together", false, "join all flags above, but --scenario, to one scenario")
-	f.StringVar(&result, "result", "", "the base's result, instead of solving it")
+	f.BoolVar(&together, "together", false, "combine all flags above, except --scenario, into one scenario")
+	f.StringVar(&result, "result", "", "the result of the base, which is then not solved again")
 	f.StringVar(&below, "prune-below", "", "answer from the bound alone where the value cannot fall by more than this, "+
 		"in weight-seconds")
-	f.DurationVar(&limit, "time-limit", 0, "for all, e.g. 20s; 0 means by work alone")
-	f.Int64Var(&opt.WorkLimit, "work-limit", 0, "of each solve; 0 means by the instance's size")
-	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap, "stop a solve when its plan is proved to be this close to the best")
+	f.DurationVar(&limit, "time-limit", 0, "time limit for all scenarios together, e.g. 20s; 0 means that only work "+
+		"limits apply")
+	f.Int64Var(&opt.WorkLimit, "work-limit", 0,
+		"work limit of each solve; 0 means a limit computed from the instance's size")
+	f.Float64Var(&opt.Gap, "gap", solver.DefaultGap,
+		"stop a solve when its plan is proved to be within this fraction of the best")
 	f.Int64Var(&opt.Seed, "seed", 1, "seed of the search")
 	f.StringVarP(&out, "output", "o", "", "write a line a scenario as JSON to this file as they finish (- is standard "+
 		"output)")
 	f.BoolVar(&ordered, "ordered", false, "answer in the order of the scenarios, not as they finish")
 	f.StringVar(&picture, "plot", "", "draw the intervals: .svg, .png or .html")
-	f.BoolVarP(&quiet, "quiet", "q", false, "no live line and no table")
+	f.BoolVarP(&quiet, "quiet", "q", false, "print no progress line and no table")
 	anyValue(c, "seed")
 	return c
 }

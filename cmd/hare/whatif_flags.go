@@ -57,11 +57,11 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 	add := func(name, usage string, read func(string) (string, any, error)) {
 		f.Var(&changeFlag{name, all, read}, name, usage)
 	}
-	add("add", "more GPUs on a new node: TYPE=COUNT", func(text string) (string, any, error) {
+	add("add", "add GPUs on a new node: TYPE=COUNT", func(text string) (string, any, error) {
 		kind, count, err := pair(text, "=", "V100=8")
 		return "add_gpus", map[string]any{"type": kind, "count": count}, err
 	})
-	add("remove-gpus", "fewer GPUs on a node: NODE=COUNT, or NODE:TYPE=COUNT where it has several types",
+	add("remove-gpus", "remove GPUs of a node: NODE=COUNT, or NODE:TYPE=COUNT where it has several types",
 		func(text string) (string, any, error) {
 			node, count, err := pair(text, "=", "n1=2")
 			v := map[string]any{"node": node, "count": count}
@@ -82,12 +82,12 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 			}
 			return "drain", map[string]any{"node": node, "at_s": seconds}, err
 		})
-	add("remove-job", "without this job", func(text string) (string, any, error) { return "remove_jobs", text, nil })
-	add("add-job", "with the job, or the array of jobs, of this file", func(text string) (string, any, error) {
+	add("remove-job", "remove this job", func(text string) (string, any, error) { return "remove_jobs", text, nil })
+	add("add-job", "add the job, or the array of jobs, in this file", func(text string) (string, any, error) {
 		jobs, err := oneOrMore(text)
 		return "add_jobs", jobs, err
 	})
-	add("scale-weight", "weight times a factor: JOB=FACTOR, or FACTOR for all jobs",
+	add("scale-weight", "multiply weights: JOB=FACTOR, or FACTOR for all jobs",
 		func(text string) (string, any, error) {
 			job, factor := "", text
 			if i := strings.LastIndex(text, "="); i >= 0 {
@@ -101,11 +101,11 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 			}
 			return "scale_weights", map[string]any{job: json.Number(factor)}, nil
 		})
-	add("patch", "the instance with the JSON patch (RFC 6902) of this file", func(text string) (string, any, error) {
+	add("patch", "apply the JSON patch (RFC 6902) in this file to the instance", func(text string) (string, any, error) {
 		ops, err := oneOrMore(text)
 		return "patch", ops, err
 	})
-	add("scenario", "the scenario, or the array of scenarios, of this file", func(text string) (string, any, error) {
+	add("scenario", "the scenario, or the array of scenarios, in this file", func(text string) (string, any, error) {
 		all, err := oneOrMore(text)
 		return "", all, err
 	})
