@@ -17,7 +17,7 @@ import (
 	"github.com/hare-sched/hare/api"
 )
 
-// accessFlags is who may call a server: keys, what their tenants may have, TLS.
+// accessFlags are the flags of hare serve that control access: keys, quotas and TLS.
 type accessFlags struct {
 	insecure, requireKeys bool
 	certFile, keyFile     string
@@ -44,7 +44,7 @@ func (a *accessFlags) flags(f *pflag.FlagSet) {
 	f.IntVar(&a.quota.Streams, "quota-streams", d.Streams, "with keys: open streams of a tenant")
 }
 
-// check refuses what would let others in, or read along.
+// check refuses flags that would let anybody use the server or read its traffic.
 func (a *accessFlags) check(listen, dataDir string) error {
 	if (a.certFile == "") != (a.keyFile == "") {
 		return usageError{errors.New("--tls-cert and --tls-key go together: give both")}
@@ -72,7 +72,8 @@ func (a *accessFlags) check(listen, dataDir string) error {
 	return nil
 }
 
-// open reads the keys and the certificate; nil keys and quotas are none.
+// open reads the keys and the certificate. Keys and quotas are nil where the server
+// asks for no keys.
 func (a *accessFlags) open(ctx context.Context, dataDir string,
 	log *slog.Logger) (ring *access.Keyring, quotas *admission.Quotas, err error) {
 	if a.certFile != "" {
@@ -97,7 +98,7 @@ func (a *accessFlags) open(ctx context.Context, dataDir string,
 	return ring, admission.NewQuotas(a.quota, ring.Quota), nil
 }
 
-// reloadOnHangup reads the certificate again on SIGHUP.
+// reloadOnHangup reloads the certificate on SIGHUP.
 func (a *accessFlags) reloadOnHangup(ctx context.Context) {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -107,7 +108,7 @@ func (a *accessFlags) reloadOnHangup(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-hangup:
-			_ = a.cert.Reload() // the log has it
+			_ = a.cert.Reload() // Reload logs its error
 		}
 	}
 }

@@ -30,14 +30,14 @@ exits with 1; hare repair then copies what is intact.`,
 			err := sqlite.Backup(c.Context(), args[0], args[1])
 			var bad *store.CorruptError
 			if errors.As(err, &bad) && (bad.Session != "" || bad.Solve != "") {
-				sayDamage(c.OutOrStdout(), err)
+				printDamage(c.OutOrStdout(), err)
 				_, _ = fmt.Fprintf(c.OutOrStdout(), "%s is written, with the damage in it: see hare repair --help\n", args[1])
 				return errNo
 			}
 			if err != nil {
 				return usageError{fmt.Errorf("backup of %s: %w", args[0], err)}
 			}
-			return sayHolds(c, args[1])
+			return printContents(c, args[1])
 		},
 	}
 }
@@ -56,7 +56,7 @@ hare repair copies what is intact in it.`,
 			if err := sqlite.Restore(c.Context(), args[0], args[1]); err != nil {
 				return usageError{fmt.Errorf("restore of %s: %w", args[0], err)}
 			}
-			return sayHolds(c, args[1])
+			return printContents(c, args[1])
 		},
 	}
 }
@@ -110,7 +110,7 @@ Exit codes: 0 nothing was lost, 1 something was lost.`,
 	}
 }
 
-// directories completes some arguments of two with directories, the others
+// directories completes the named ones of two arguments with directories, the other
 // with files.
 func directories(at ...int) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -124,15 +124,16 @@ func directories(at ...int) cobra.CompletionFunc {
 	}
 }
 
-// sayDamage writes joined errors, one a line.
-func sayDamage(w io.Writer, err error) {
+// printDamage prints joined errors, one on each line.
+func printDamage(w io.Writer, err error) {
 	for line := range strings.Lines(err.Error()) {
 		_, _ = fmt.Fprintln(w, strings.TrimSuffix(line, "\n"))
 	}
 }
 
-// sayHolds says what a data directory or a backup holds.
-func sayHolds(c *cobra.Command, path string) error {
+// printContents prints how many sessions and solves a data directory or a backup
+// contains.
+func printContents(c *cobra.Command, path string) error {
 	v, err := sqlite.OpenView(c.Context(), path)
 	if err != nil {
 		return err
@@ -142,11 +143,11 @@ func sayHolds(c *cobra.Command, path string) error {
 	if err = errors.Join(err, bad, v.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", path, holds(metas, len(solves)))
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", path, contents(metas, len(solves)))
 	return err
 }
 
-func holds(metas []store.Meta, solves int) string {
+func contents(metas []store.Meta, solves int) string {
 	events := int64(0)
 	for _, m := range metas {
 		events += m.Last

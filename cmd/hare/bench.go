@@ -101,33 +101,33 @@ finished runs are printed and written.`,
 	choices(c, "set", bench.GapSixty, bench.GapFigures)
 	choices(c, "without", bench.Parts()...)
 	choices(c, "against", bench.GapCPSAT, bench.GapIntervalLP)
-	anyValue(c, "seed", "workers", "lp-limit") // the latter two are refused with more to say
+	anyValue(c, "seed", "workers", "lp-limit") // config refuses the latter two with a better message
 	return c
 }
 
-// config checks the flags.
-func (g *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
+// config builds the configuration from the flags.
+func (gf *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 	bad := func(format string, a ...any) (bench.GapConfig, error) {
 		return cfg, usageError{fmt.Errorf(format, a...)}
 	}
-	if g.set != bench.GapFigures && g.seeds != "" {
+	if gf.set != bench.GapFigures && gf.seeds != "" {
 		return bad("--seeds goes with --set figures")
 	}
-	seeds, err := parseSeeds(g.seeds)
+	seeds, err := parseSeeds(gf.seeds)
 	if err != nil {
 		return bad("--seeds %w", err)
 	}
-	only, err := regexp.Compile(g.only)
+	only, err := regexp.Compile(gf.only)
 	if err != nil {
 		return bad("--only: %w", err)
 	}
-	cases, err := bench.GapSet(g.set, g.dir, seeds)
+	cases, err := bench.GapSet(gf.set, gf.dir, seeds)
 	if err != nil {
 		return bad("--set: %w", err)
 	}
 	limits, err := bench.ParseLimits("0.1,1,2")
 	if c.Flags().Changed("times") {
-		limits, err = bench.ParseLimits(g.times)
+		limits, err = bench.ParseLimits(gf.times)
 	}
 	if err != nil {
 		return bad("--%w", err)
@@ -143,32 +143,32 @@ func (g *gapFlags) config(c *cobra.Command) (cfg bench.GapConfig, err error) {
 	}
 	switch {
 	case len(cfg.Cases) == 0:
-		return bad("--only %s matches no instance of %s: see hare bench gap --set %s --list", g.only, g.set, g.set)
-	case g.workers < 1 || g.workers > 1024:
+		return bad("--only %s matches no instance of %s: see hare bench gap --set %s --list", gf.only, gf.set, gf.set)
+	case gf.workers < 1 || gf.workers > 1024:
 		return bad("--workers must be 1 to 1024")
-	case g.lpLimit <= 0:
+	case gf.lpLimit <= 0:
 		return bad("--lp-limit must be above 0, such as 1m")
 	}
-	if g.set == bench.GapFigures {
-		if info, err := os.Stat(g.dir); err != nil || !info.IsDir() {
-			return bad("%s is not there: run in the repository's folder, or name it with --instances", g.dir)
+	if gf.set == bench.GapFigures {
+		if info, err := os.Stat(gf.dir); err != nil || !info.IsDir() {
+			return bad("%s is not there: run in the repository's folder, or name it with --instances", gf.dir)
 		}
 	}
-	cfg.Limits, cfg.Seed = limits, g.seed
-	if cfg.Solver.Ablation, err = bench.ParseAblation(g.without); err != nil {
+	cfg.Limits, cfg.Seed = limits, gf.seed
+	if cfg.Solver.Ablation, err = bench.ParseAblation(gf.without); err != nil {
 		return bad("--without %w", err)
 	}
-	for _, name := range g.against {
+	for _, name := range gf.against {
 		switch name {
 		case bench.GapCPSAT:
-			cfg.CPSAT = &bench.CPSAT{Python: g.python}
+			cfg.CPSAT = &bench.CPSAT{Python: gf.python}
 		case bench.GapIntervalLP:
-			cfg.LPLimit = g.lpLimit
+			cfg.LPLimit = gf.lpLimit
 		default:
 			return bad("--against %s: it must be cpsat or interval-lp", name)
 		}
 	}
-	if cfg.CPSAT != nil && !g.list {
+	if cfg.CPSAT != nil && !gf.list {
 		if _, err := cfg.CPSAT.Check(c.Context()); err != nil {
 			return bad("--against cpsat: %w", err)
 		}
@@ -210,13 +210,13 @@ func listGapSet(w io.Writer, cases []bench.GapCase) error {
 	return nil
 }
 
-func (g *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) error {
+func (gf *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
 	engine.Ablation = cfg.Solver.Ablation
 	cfg.Solver, cfg.LP = engine, engine.LP
-	cfg.Solver.Workers = g.workers
-	live := newLive(os.Stderr, !g.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	cfg.Solver.Workers = gf.workers
+	live := newProgressLine(os.Stderr, !gf.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	cfg.Progress = func(p bench.GapProgress) {
 		live.text("run %d of %d  %s  %s  %s s  about %s left", p.Done+1, p.Total, p.Name,
 			strings.TrimSpace(p.Method+" "+p.Model), strconv.FormatFloat(p.Limit.Seconds(), 'f', -1, 64),
@@ -224,7 +224,7 @@ func (g *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) er
 	}
 	cfg.Row = func(row *bench.GapRow) {
 		live.end()
-		if !g.json {
+		if !gf.json {
 			fmt.Fprintln(w, row.Line())
 		}
 	}
@@ -233,14 +233,14 @@ func (g *gapFlags) run(ctx context.Context, w io.Writer, cfg bench.GapConfig) er
 	if failed != nil && len(rep.Rows) == 0 {
 		return failed
 	}
-	// What is done is kept, whatever ended it.
-	if g.out != "" {
-		if err := rep.WriteDir(g.out); err != nil {
+	// Finished runs are written even if an error or Ctrl-C ended the others.
+	if gf.out != "" {
+		if err := rep.WriteDir(gf.out); err != nil {
 			return errors.Join(failed, err)
 		}
 	}
 	var err error
-	if g.json {
+	if gf.json {
 		err = rep.WriteJSON(w)
 	} else {
 		fmt.Fprintln(w)

@@ -63,31 +63,31 @@ whole process.`,
 	return c
 }
 
-func (s *scaleFlags) run(ctx context.Context, w io.Writer) error {
-	for _, n := range s.jobs {
+func (sf *scaleFlags) run(ctx context.Context, w io.Writer) error {
+	for _, n := range sf.jobs {
 		if n < 1 {
 			return usageError{fmt.Errorf("--jobs %d: it must be at least 1", n)}
 		}
 	}
-	if !(s.cfg.Load > 0) || math.IsInf(s.cfg.Load, 0) { // also NaN
-		return usageError{fmt.Errorf("--load %v: it must be positive", s.cfg.Load)}
+	if !(sf.cfg.Load > 0) || math.IsInf(sf.cfg.Load, 0) { // true for NaN too
+		return usageError{fmt.Errorf("--load %v: it must be positive", sf.cfg.Load)}
 	}
 	var err error
-	if s.cfg.GPUs, err = trace.ParseGPUs(s.gpus); err != nil {
+	if sf.cfg.GPUs, err = trace.ParseGPUs(sf.gpus); err != nil {
 		return usageError{err}
 	}
-	for _, name := range s.policies {
+	for _, name := range sf.policies {
 		if _, err := policy.FindTask(name); err != nil {
 			return usageError{err}
 		}
 	}
-	live := newLive(os.Stderr, !s.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	live := newProgressLine(os.Stderr, !sf.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	defer live.end()
 	rows := []bench.ScaleRow{}
-	for _, n := range s.jobs {
-		for _, name := range s.policies {
+	for _, n := range sf.jobs {
+		for _, name := range sf.policies {
 			live.text("%s, %d jobs", name, n)
-			row, err := s.row(ctx, name, n)
+			row, err := sf.row(ctx, name, n)
 			if err != nil {
 				return fmt.Errorf("%s, %d jobs: %w", name, n, err)
 			}
@@ -95,7 +95,7 @@ func (s *scaleFlags) run(ctx context.Context, w io.Writer) error {
 		}
 	}
 	live.end()
-	if !s.json {
+	if !sf.json {
 		return bench.WriteScale(w, rows)
 	}
 	e := json.NewEncoder(w)
@@ -103,10 +103,10 @@ func (s *scaleFlags) run(ctx context.Context, w io.Writer) error {
 	return e.Encode(map[string]any{"runs": rows})
 }
 
-// row runs one case, in a process of its own unless told otherwise.
-func (s *scaleFlags) row(ctx context.Context, name string, jobs int) (*bench.ScaleRow, error) {
-	if s.measure {
-		cfg := s.cfg
+// row simulates one case, in a child process unless --in-this-process is set.
+func (sf *scaleFlags) row(ctx context.Context, name string, jobs int) (*bench.ScaleRow, error) {
+	if sf.measure {
+		cfg := sf.cfg
 		cfg.Jobs = jobs
 		return bench.RunScale(ctx, name, cfg)
 	}
@@ -117,9 +117,9 @@ func (s *scaleFlags) row(ctx context.Context, name string, jobs int) (*bench.Sca
 	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, self, "bench", "simulate", "--in-this-process", "--json", "--quiet", "--policies",
 		name,
-		"--jobs", strconv.Itoa(jobs), "--gpus", s.gpus, "--load", strconv.FormatFloat(s.cfg.Load, 'g', -1, 64), "--sync",
-		s.cfg.Sync,
-		"--quantum", s.cfg.Quantum.String(), "--seed", strconv.FormatUint(s.cfg.Seed, 10))
+		"--jobs", strconv.Itoa(jobs), "--gpus", sf.gpus, "--load", strconv.FormatFloat(sf.cfg.Load, 'g', -1, 64), "--sync",
+		sf.cfg.Sync,
+		"--quantum", sf.cfg.Quantum.String(), "--seed", strconv.FormatUint(sf.cfg.Seed, 10))
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(said.Bytes()))

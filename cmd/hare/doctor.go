@@ -20,7 +20,7 @@ import (
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-// check is one line of the doctor.
+// check is one line of the report of hare doctor.
 type check struct {
 	name, found, remedy string
 	ok                  bool
@@ -129,7 +129,8 @@ func dirCheck(dir string) check {
 	return k
 }
 
-// sessionsCheck reads all that is kept, also while a server uses it.
+// sessionsCheck reads and checks all stored sessions and solves, also while a server
+// uses them.
 func sessionsCheck(ctx context.Context, dir string) check {
 	k := check{name: "sessions", remedy: "restore a backup with hare restore, or copy what can be trusted with hare " +
 		"repair " + dir + " NEWDIR"}
@@ -162,7 +163,7 @@ func sessionsCheck(ctx context.Context, dir string) check {
 		k.found = err.Error()
 		return k
 	}
-	k.ok, k.found = true, fmt.Sprintf("%s, %.1f MiB", holds(metas, len(solves)), float64(v.Bytes())/(1<<20))
+	k.ok, k.found = true, fmt.Sprintf("%s, %.1f MiB", contents(metas, len(solves)), float64(v.Bytes())/(1<<20))
 	return k
 }
 

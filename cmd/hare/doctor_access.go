@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/access"
 )
 
-// keysCheck reads the keys, which nobody but the server should be able to.
+// keysCheck reads the keys and warns if other users can read the file.
 func keysCheck(dir string) check {
 	k := check{name: "keys"}
 	f := access.FileIn(dir)
@@ -42,7 +42,7 @@ func keysCheck(dir string) check {
 	return k
 }
 
-// expiresSoon is when a certificate should have been renewed.
+// expiresSoon is the remaining validity below which a certificate should be renewed.
 const expiresSoon = 14 * 24 * time.Hour
 
 func certificateCheck(path string, now time.Time) check {

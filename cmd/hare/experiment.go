@@ -83,9 +83,9 @@ every one, list describes them.`,
 	return c
 }
 
-// run plays the experiments and writes what came of them.
-func (g *experimentFlags) run(ctx context.Context, w io.Writer, infos []experiment.Info, index bool) error {
-	cfg, err := g.config()
+// run runs the experiments and writes their reports.
+func (ef *experimentFlags) run(ctx context.Context, w io.Writer, infos []experiment.Info, index bool) error {
+	cfg, err := ef.config()
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (g *experimentFlags) run(ctx context.Context, w io.Writer, infos []experime
 		}
 		total += n
 	}
-	live := newLive(os.Stderr, !g.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	live := newProgressLine(os.Stderr, !ef.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	defer live.end()
 	var stop func()
 	cfg.Solver, stop = startEngine()
@@ -117,8 +117,8 @@ func (g *experimentFlags) run(ctx context.Context, w io.Writer, infos []experime
 			return err
 		}
 		live.end()
-		if g.out != "" {
-			if _, err := r.Write(g.out); err != nil {
+		if ef.out != "" {
+			if _, err := r.Write(ef.out); err != nil {
 				return err
 			}
 		}
@@ -131,36 +131,36 @@ func (g *experimentFlags) run(ctx context.Context, w io.Writer, infos []experime
 		}
 		before += n
 	}
-	if g.out != "" && index {
-		_, err = experiment.WriteIndex(g.out, infos)
+	if ef.out != "" && index {
+		_, err = experiment.WriteIndex(ef.out, infos)
 	}
 	return err
 }
 
-// config reads the flags.
-func (g *experimentFlags) config() (experiment.Config, error) {
-	cfg := experiment.Config{Policies: g.names, Scale: g.scale, Repeat: g.repeat, Parallel: g.parallel, Check: checkRun}
-	if g.scale < 1 || g.repeat < 1 || g.parallel < 1 {
+// config builds the configuration from the flags.
+func (ef *experimentFlags) config() (experiment.Config, error) {
+	cfg := experiment.Config{Policies: ef.names, Scale: ef.scale, Repeat: ef.repeat, Parallel: ef.parallel, Check: checkRun}
+	if ef.scale < 1 || ef.repeat < 1 || ef.parallel < 1 {
 		return cfg, usageError{errors.New("--scale, --repeat and --parallel must be at least 1")}
 	}
-	if g.small && g.scale != 1 {
+	if ef.small && ef.scale != 1 {
 		return cfg, usageError{errors.New("give --small, which is --scale 5, or --scale")}
 	}
-	if g.small {
+	if ef.small {
 		cfg.Scale = 5
 	}
-	if err := canBeFolder(g.out); err != nil {
+	if err := canBeFolder(ef.out); err != nil {
 		return cfg, usageError{fmt.Errorf("--output: %w", err)}
 	}
-	for i, n := range g.names {
-		if slices.Contains(g.names[:i], n) {
+	for i, n := range ef.names {
+		if slices.Contains(ef.names[:i], n) {
 			return cfg, usageError{fmt.Errorf("policy %s is named twice", n)}
 		}
 		if _, err := policy.FindTask(n); err != nil {
 			return cfg, usageError{err}
 		}
 	}
-	for _, name := range g.files {
+	for _, name := range ef.files {
 		inst, err := readInstance(name)
 		if err != nil {
 			return cfg, err
@@ -170,7 +170,7 @@ func (g *experimentFlags) config() (experiment.Config, error) {
 	return cfg, nil
 }
 
-// checkRun is the verifier, as an error.
+// checkRun returns an error if the verifier refuses a result.
 func checkRun(inst *hare.Instance, res *hare.Result) error {
 	if rep := verify.Check(inst, res); !rep.OK {
 		return errors.New(rep.String())

@@ -106,7 +106,7 @@ the terms.`,
 	return c
 }
 
-// timeFlag reads seconds, or a duration with its units, as microseconds.
+// timeFlag parses seconds or a duration such as 1h30m and returns microseconds.
 func timeFlag(name, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -122,7 +122,8 @@ func timeFlag(name, text string) (int64, error) {
 	return us, nil
 }
 
-// explainJob solves with an engine of its own where changes are asked for.
+// explainJob explains a job; where changes are asked for, it starts an LP engine and
+// solves.
 func explainJob(ctx context.Context, inst *hare.Instance, res *hare.Result, req explain.Request,
 	limit time.Duration) (*explain.Answer, error) {
 	if limit > 0 {

@@ -12,15 +12,15 @@ import (
 	"github.com/hare-sched/hare/explain"
 )
 
-// explainPrinter writes an explanation for people; err is the first error.
+// explainPrinter prints an explanation as text; err is the first write error.
 type explainPrinter struct {
 	w   io.Writer
 	err error
 }
 
-func (p *explainPrinter) line(format string, a ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", a...)
+func (ep *explainPrinter) line(format string, a ...any) {
+	if ep.err == nil {
+		_, ep.err = fmt.Fprintf(ep.w, format+"\n", a...)
 	}
 }
 
@@ -38,59 +38,59 @@ func printJobs(w io.Writer, all int, jobs []explain.ListedJob) error {
 	return err
 }
 
-func (p *explainPrinter) explanation(x *explain.Answer) {
+func (ep *explainPrinter) explanation(x *explain.Answer) {
 	if x.Times == nil {
-		p.line("%s has no schedule: %s", x.Job, x.Outcome)
+		ep.line("%s has no schedule: %s", x.Job, x.Outcome)
 		for _, r := range x.Reasons {
-			p.line("  %s (%s)", r.Detail, r.Code)
+			ep.line("  %s (%s)", r.Detail, r.Code)
 		}
-		p.notes(x)
+		ep.notes(x)
 		return
 	}
-	p.line("%s (%s, weight %s) is released at %s s, starts at %s s and ends at %s s.", x.Job, x.Sync, x.Weight,
+	ep.line("%s (%s, weight %s) is released at %s s, starts at %s s and ends at %s s.", x.Job, x.Sync, x.Weight,
 		x.ReleaseS, x.StartS, x.EndS)
-	p.line("It takes %s s; no plan does it in less than %s s. It is %.1f %% of the plan's value.", x.JCTS, x.LeastS,
+	ep.line("It takes %s s; no plan does it in less than %s s. It is %.1f %% of the plan's value.", x.JCTS, x.LeastS,
 		100*x.Share)
-	p.line("")
+	ep.line("")
 	for i := range x.Timeline {
-		p.span(&x.Timeline[i], x.JCTS/20)
+		ep.span(&x.Timeline[i], x.JCTS/20)
 	}
 	if c := x.Price; c != nil {
-		p.line("")
+		ep.line("")
 		var paid []string
 		for _, t := range c.ByType {
 			paid = append(paid, fmt.Sprintf("%s for %s GPU-s of %s", short(t.Paid), t.GPUs, t.Type))
 		}
-		p.line("Price: weighted time %s + GPU time %s (%s).", x.Cost, short(c.Paid), strings.Join(paid, ", "))
-		p.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", short(c.Least),
+		ep.line("Price: weighted time %s + GPU time %s (%s).", x.Cost, short(c.Paid), strings.Join(paid, ", "))
+		ep.line("At these prices it could not cost less than %s: %s above that, %.1f %% of the plan's gap.", short(c.Least),
 			short(c.Reduced), 100*c.ReducedShare)
 		for _, t := range x.Elsewhere {
 			if t.Least == nil {
-				p.line("  on %s alone: %s", t.Type, t.Detail)
+				ep.line("  on %s alone: %s", t.Type, t.Detail)
 				continue
 			}
-			p.line("  on %s alone: at least %s, ending at %s s", t.Type, short(*t.Least), t.EndS)
+			ep.line("  on %s alone: at least %s, ending at %s s", t.Type, short(*t.Least), t.EndS)
 		}
 	}
 	if x.Earlier != nil {
-		p.line("")
-		p.earlier(x)
+		ep.line("")
+		ep.earlier(x)
 	}
-	p.notes(x)
+	ep.notes(x)
 }
 
-func (p *explainPrinter) notes(x *explain.Answer) {
+func (ep *explainPrinter) notes(x *explain.Answer) {
 	for _, n := range x.Notes {
-		p.line("Note: %s.", n)
+		ep.line("Note: %s.", n)
 	}
 	if x.Earlier != nil {
-		p.line("(%s)", x.About)
+		ep.line("(%s)", x.About)
 	}
 }
 
-// span writes a part of the job's time, and the causes of waits that take longer
-// than briefly.
-func (p *explainPrinter) span(s *explain.Span, briefly hare.Seconds) {
+// span prints a part of the job's time, and those causes of waits that lasted at least
+// briefly.
+func (ep *explainPrinter) span(s *explain.Span, briefly hare.Seconds) {
 	at := fmt.Sprintf("%10s s to %10s s  ", s.FromS, s.ToS)
 	if s.State == "running" {
 		var gpus []string
@@ -106,20 +106,20 @@ func (p *explainPrinter) span(s *explain.Span, briefly hare.Seconds) {
 		if s.PausedS > 0 {
 			text += fmt.Sprintf(", pausing %s s in all", s.PausedS)
 		}
-		p.line("%s%s", at, text)
+		ep.line("%s%s", at, text)
 		return
 	}
 	if s.ToS-s.FromS <= briefly {
-		p.line("%swaits for round %d, briefly (--json says for what)", at, s.Round)
+		ep.line("%swaits for round %d, briefly (--json says for what)", at, s.Round)
 		return
 	}
-	p.line("%swaits for round %d", at, s.Round)
+	ep.line("%swaits for round %d", at, s.Round)
 	for i := range s.Waits {
-		p.line("%28s%s", "", waitWords(&s.Waits[i]))
+		ep.line("%28s%s", "", waitWords(&s.Waits[i]))
 	}
 }
 
-// waitWords says one cause of a wait.
+// waitWords describes one cause of a wait.
 func waitWords(w *explain.Wait) string {
 	kind := w.Type
 	need := "a " + kind
@@ -155,30 +155,30 @@ func waitWords(w *explain.Wait) string {
 	return fmt.Sprintf("%s (%s s of %s s to %s s)", text, w.ForS, w.FromS, w.ToS)
 }
 
-func (p *explainPrinter) earlier(x *explain.Answer) {
+func (ep *explainPrinter) earlier(x *explain.Answer) {
 	e := x.Earlier
 	if e.Already {
-		p.line("It ends by %s s as it is, at %s s.", e.ByS, e.EndS)
+		ep.line("It ends by %s s as it is, at %s s.", e.ByS, e.EndS)
 		return
 	}
-	p.line("To end by %s s instead of %s s (no plan ends it before %s s):", e.ByS, e.EndS, e.EarliestS)
+	ep.line("To end by %s s instead of %s s (no plan ends it before %s s):", e.ByS, e.EndS, e.EarliestS)
 	for i := range e.Changes {
 		mark := " "
 		if e.Cheapest != nil && *e.Cheapest == i {
 			mark = "*"
 		}
-		p.line("%s %s", mark, changeWords(&e.Changes[i]))
+		ep.line("%s %s", mark, changeWords(&e.Changes[i]))
 		for _, m := range e.Changes[i].Jobs[:min(3, len(e.Changes[i].Jobs))] {
 			if e.Changes[i].Does {
-				p.line("      %s ends %s s later, at %s s", m.Job, m.ByS, m.EndS)
+				ep.line("      %s ends %s s later, at %s s", m.Job, m.ByS, m.EndS)
 			}
 		}
 	}
 	if e.Cheapest != nil {
-		p.line("* costs the other jobs least.")
+		ep.line("* costs the other jobs least.")
 	}
 	if !e.Finished {
-		p.line("Not finished after %d solves: %s.", e.Solves, e.Unfinished)
+		ep.line("Not finished after %d solves: %s.", e.Solves, e.Unfinished)
 	}
 }
 
@@ -221,9 +221,9 @@ func changeWords(c *explain.Change) string {
 	return text
 }
 
-// lane draws the job's time from its release to its end, and below it that of
-// the jobs that held GPUs it waited for.
-func (p *explainPrinter) lane(x *explain.Answer) {
+// lane draws the job's time from its release to its end, and below that time the jobs
+// that held GPUs for which the job waited.
+func (ep *explainPrinter) lane(x *explain.Answer) {
 	const width = 60
 	from, to := x.ReleaseS, x.EndS
 	column := func(t hare.Seconds) int {
@@ -232,14 +232,14 @@ func (p *explainPrinter) lane(x *explain.Answer) {
 	draw := func(name string, fill func(row []byte)) {
 		row := []byte(strings.Repeat(" ", width))
 		fill(row)
-		p.line("%12.12s |%s|", name, row)
+		ep.line("%12.12s |%s|", name, row)
 	}
 	put := func(row []byte, a, b hare.Seconds, with byte) {
 		for i := column(a); i < max(column(b), column(a)+1) && i < width; i++ {
 			row[i] = with
 		}
 	}
-	p.line("")
+	ep.line("")
 	draw(x.Job, func(row []byte) {
 		for _, s := range x.Timeline {
 			if s.State == "running" {
@@ -271,6 +271,6 @@ func (p *explainPrinter) lane(x *explain.Answer) {
 			}
 		})
 	}
-	p.line("%12s  %-*s%s s", "", width-len(to.String()), from.String()+" s", to)
-	p.line("%14s# runs  . waits  = holds GPUs that it waits for", "")
+	ep.line("%12s  %-*s%s s", "", width-len(to.String()), from.String()+" s", to)
+	ep.line("%14s# runs  . waits  = holds GPUs that it waits for", "")
 }

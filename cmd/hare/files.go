@@ -14,11 +14,11 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// maxFileBytes limits what the command line decodes, after decompression.
+// maxFileBytes limits the decompressed size of the files that commands decode.
 const maxFileBytes = 4 << 30
 
-// openIn opens a file, or standard input for "-", decompressing by name, or by
-// its first bytes for standard input.
+// openIn opens a file, or standard input for "-". Files are decompressed by the ending
+// of their names, standard input by its first bytes.
 func openIn(name string) (io.ReadCloser, error) {
 	var f io.ReadCloser = io.NopCloser(os.Stdin)
 	if name != "-" {
@@ -37,25 +37,25 @@ func openIn(name string) (io.ReadCloser, error) {
 			_ = f.Close()
 			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 		}
-		return stacked{z, f}, nil
+		return decompressed{z, f}, nil
 	case string(head) == "\x28\xb5\x2f\xfd":
 		z, err := zstd.NewReader(b, zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
 			_ = f.Close()
 			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 		}
-		return stacked{z.IOReadCloser(), f}, nil
+		return decompressed{z.IOReadCloser(), f}, nil
 	}
-	return stacked{io.NopCloser(b), f}, nil
+	return decompressed{io.NopCloser(b), f}, nil
 }
 
-// stacked closes what it reads through and then what lies below.
-type stacked struct {
+// decompressed closes a decompressor and then the file below.
+type decompressed struct {
 	io.ReadCloser
 	below io.Closer
 }
 
-func (s stacked) Close() error { return errors.Join(s.ReadCloser.Close(), s.below.Close()) }
+func (d decompressed) Close() error { return errors.Join(d.ReadCloser.Close(), d.below.Close()) }
 
 func readInstance(name string) (*hare.Instance, error) {
 	f, err := openIn(name)
@@ -83,7 +83,8 @@ func readResult(name string) (*hare.Result, error) {
 	return res, nil
 }
 
-// inputError names the file; whatever a decoder says is the input's fault.
+// inputError names the file of an error. Every error of a decoder is a fault of the
+// input.
 func inputError(name string, err error) error {
 	if name == "-" {
 		name = "standard input"
@@ -91,7 +92,7 @@ func inputError(name string, err error) error {
 	return usageError{fmt.Errorf("%s: %w", name, err)}
 }
 
-// noTwice refuses to read standard input for two arguments.
+// noTwice returns an error if two arguments read standard input.
 func noTwice(names ...string) error {
 	n := 0
 	for _, x := range names {

@@ -11,38 +11,38 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A flag's rule is what its value may be. A number without one must not be
+// The rule of a flag restricts its values. A number without a rule must not be
 // negative, and a text must not be empty.
 const (
 	ruleKey = "hare_rule"
 
-	rulePositive  = "positive" // above zero: zero would mean nothing, or silently the default
+	rulePositive  = "positive" // above zero, where zero would mean nothing or the default
 	ruleMebibytes = "mebibytes"
 	ruleAny       = "any"
 )
 
-// maxMebibytes keeps a number of bytes far from overflow.
+// maxMebibytes keeps the number of bytes from overflowing an int64.
 const maxMebibytes = 1 << 40
 
 // positive marks number flags that must be above zero.
 func positive(c *cobra.Command, names ...string) { mark(c.Flags(), rulePositive, names) }
 
-// mebibytes marks number flags that are multiplied by a MiB.
+// mebibytes marks number flags whose unit is a MiB.
 func mebibytes(c *cobra.Command, names ...string) { mark(c.Flags(), ruleMebibytes, names) }
 
-// anyValue marks flags that take every value, such as a seed or a note.
+// anyValue marks flags that accept every value, such as a seed or a note.
 func anyValue(c *cobra.Command, names ...string) { mark(c.Flags(), ruleAny, names) }
 
 func mark(f *pflag.FlagSet, rule string, names []string) {
 	for _, name := range names {
 		rules := append(f.Lookup(name).Annotations[ruleKey], rule)
 		if err := f.SetAnnotation(name, ruleKey, rules); err != nil {
-			panic(err) // no such flag
+			panic(err) // a mistake of the caller: the flag does not exist
 		}
 	}
 }
 
-// checkFlags holds the flags that were given against their rules.
+// checkFlags checks the flags that were given against their rules.
 func checkFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if err != nil {
@@ -55,7 +55,7 @@ func checkFlags(c *cobra.Command) (err error) {
 	return err
 }
 
-// checkFlag says what the value of a flag must be and is not.
+// checkFlag returns what the value of a flag must be; "" where the value is allowed.
 func checkFlag(f *pflag.Flag) string {
 	has := func(rule string) bool { return slices.Contains(f.Annotations[ruleKey], rule) }
 	if has(ruleAny) {

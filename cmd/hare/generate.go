@@ -89,7 +89,7 @@ instance. Equal seeds and options give equal files.`,
 	return c
 }
 
-// generateFlags refuses flags that mean nothing without --like, or with it.
+// generateFlags refuses flags that have no meaning without --like, or with --like.
 func generateFlags(f *pflag.FlagSet, like string) error {
 	switch {
 	case like != "" && like != "philly":

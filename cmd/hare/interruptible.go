@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// errInterrupted is the error of reads and writes that were given up.
+// errInterrupted is the error of reads and writes that were interrupted.
 var errInterrupted = errors.New("interrupted")
 
-// interruptibleReader reads in a goroutine, so that Read returns when stop is
-// closed although the reader below waits, as standard input does. It reads one
-// block ahead. The goroutine ends with the reader below or with the process.
+// interruptibleReader reads in a goroutine, so that Read returns when stop is closed
+// even while the reader below blocks, as standard input does. It reads one block ahead.
+// The goroutine ends with the reader below or with the process.
 type interruptibleReader struct {
 	stop   <-chan struct{}
 	blocks chan readBlock
 	free   chan []byte // buffers to read into
-	block  readBlock   // what is left of the block that Read hands out
-	buffer []byte      // where that block lies; nil when none does
+	block  readBlock   // the rest of the block from which Read copies
+	buffer []byte      // the buffer of block; nil where there is no block
 }
 
 type readBlock struct {
@@ -57,31 +57,31 @@ func newInterruptibleReader(stop <-chan struct{}, below io.Reader) *interruptibl
 	return r
 }
 
-// Read returns errInterrupted once stop is closed and the block is used up.
-func (r *interruptibleReader) Read(p []byte) (int, error) {
-	for len(r.block.data) == 0 {
-		if r.block.err != nil {
-			return 0, r.block.err
+// Read returns errInterrupted once stop is closed and the present block has been read.
+func (ir *interruptibleReader) Read(p []byte) (int, error) {
+	for len(ir.block.data) == 0 {
+		if ir.block.err != nil {
+			return 0, ir.block.err
 		}
-		if r.buffer != nil {
-			r.free <- r.buffer
-			r.buffer = nil
+		if ir.buffer != nil {
+			ir.free <- ir.buffer
+			ir.buffer = nil
 		}
 		select {
-		case r.block = <-r.blocks:
-			r.buffer = r.block.data[:cap(r.block.data)]
-		case <-r.stop:
+		case ir.block = <-ir.blocks:
+			ir.buffer = ir.block.data[:cap(ir.block.data)]
+		case <-ir.stop:
 			return 0, errInterrupted
 		}
 	}
-	n := copy(p, r.block.data)
-	r.block.data = r.block.data[n:]
+	n := copy(p, ir.block.data)
+	ir.block.data = ir.block.data[n:]
 	return n, nil
 }
 
-// interruptibleWriter writes in a goroutine, so that Write returns when stop is
-// closed although nobody reads what was written. Every later Write fails too:
-// the goroutine still holds the bytes of the one that was given up.
+// interruptibleWriter writes in a goroutine, so that Write returns when stop is closed
+// even while the writer below blocks. Every later Write fails too, because the
+// goroutine still holds the bytes of the interrupted Write.
 type interruptibleWriter struct {
 	stop  <-chan struct{}
 	bytes chan []byte
@@ -105,23 +105,23 @@ func newInterruptibleWriter(stop <-chan struct{}, below io.Writer) *interruptibl
 	return w
 }
 
-// Write returns errInterrupted once stop is closed and p was not written yet.
-func (w *interruptibleWriter) Write(p []byte) (int, error) {
-	if w.err != nil {
-		return 0, w.err
+// Write returns errInterrupted once stop is closed, unless p has been written.
+func (iw *interruptibleWriter) Write(p []byte) (int, error) {
+	if iw.err != nil {
+		return 0, iw.err
 	}
-	w.bytes <- p
+	iw.bytes <- p
 	select {
-	case end := <-w.done:
+	case end := <-iw.done:
 		return end.n, end.err
-	case <-w.stop:
-		w.err = errInterrupted
-		return 0, w.err
+	case <-iw.stop:
+		iw.err = errInterrupted
+		return 0, iw.err
 	}
 }
 
-// Close ends the goroutine once its last write is done.
-func (w *interruptibleWriter) Close() { close(w.bytes) }
+// Close ends the goroutine once its last write has returned.
+func (iw *interruptibleWriter) Close() { close(iw.bytes) }
 
 // unreadGrace is the grace period for reading the answers after the first signal.
 const unreadGrace = 2 * time.Second

@@ -33,12 +33,12 @@ role admin they see the metrics and manage the keys of all tenants.`,
 	}
 	var dir string
 	c.PersistentFlags().StringVar(&dir, "data-dir", "", "the data directory of the server")
-	_ = c.MarkPersistentFlagDirname("data-dir") // fails for flags that are not there
+	_ = c.MarkPersistentFlagDirname("data-dir") // cannot fail: the flag exists
 	c.AddCommand(keyCreateCommand(&dir), keyListCommand(&dir), keyRevokeCommand(&dir), keyQuotaCommand(&dir))
 	return c
 }
 
-// keyFile is the file of keys of --data-dir.
+// keyFile returns the file of keys in a data directory.
 func keyFile(dir string) (*access.File, error) {
 	if dir == "" {
 		return nil, usageError{errors.New("--data-dir is missing: the directory that hare serve has")}
@@ -46,7 +46,7 @@ func keyFile(dir string) (*access.File, error) {
 	return access.FileIn(dir), nil
 }
 
-// changeKeys changes them; what is wrong is the caller's to mend.
+// changeKeys changes the keys in a data directory. Its errors are usage errors.
 func changeKeys(c *cobra.Command, dir string, change func(*access.KeySet) error) error {
 	f, err := keyFile(dir)
 	if err != nil {
@@ -111,7 +111,7 @@ cannot be shown again.`,
 	return c
 }
 
-// flagError names the flag where an error points to a field.
+// flagError names the flag that belongs to the field of an error.
 func flagError(err error) error {
 	var bad *hare.InvalidError
 	if errors.As(err, &bad) {
@@ -121,7 +121,7 @@ func flagError(err error) error {
 	return usageError{err}
 }
 
-// parseDays reads a duration, or days: 90d.
+// parseDays parses a duration, also in days: 90d.
 func parseDays(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -192,7 +192,7 @@ refuses the key and ends its open calls within a second.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			id := args[0]
 			if public := access.KeyID(id); public != "" {
-				id = public // the whole key is a way to say it too
+				id = public // the user may give the whole key instead of its id
 			}
 			err := changeKeys(c, *dir, func(set *access.KeySet) error {
 				err := set.Revoke(access.Operator, id, time.Now())

@@ -13,15 +13,15 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// live rewrites one line of a terminal with the state of a solve.
-type live struct {
+// progressLine rewrites one line of a terminal with the state of a solve.
+type progressLine struct {
 	w  io.Writer
 	on bool
 }
 
-func newLive(w io.Writer, on bool) *live { return &live{w, on} }
+func newProgressLine(w io.Writer, on bool) *progressLine { return &progressLine{w, on} }
 
-func (l *live) event(e solver.Event) {
+func (pl *progressLine) event(e solver.Event) {
 	parts := []string{fmt.Sprintf("%-8s", e.Phase), fmt.Sprintf("%5.1f s", e.Elapsed.Seconds())}
 	if e.Value != nil {
 		parts = append(parts, "plan "+short(e.Value.Float()))
@@ -35,23 +35,23 @@ func (l *live) event(e solver.Event) {
 	if e.Left >= 0 {
 		parts = append(parts, fmt.Sprintf("%.1f s left", e.Left.Seconds()))
 	}
-	l.text("%s", strings.Join(parts, "  "))
+	pl.text("%s", strings.Join(parts, "  "))
 }
 
 // text replaces the line.
-func (l *live) text(format string, a ...any) {
-	if l.on {
-		fmt.Fprintf(l.w, "\r\x1b[K"+format, a...)
+func (pl *progressLine) text(format string, a ...any) {
+	if pl.on {
+		fmt.Fprintf(pl.w, "\r\x1b[K"+format, a...)
 	}
 }
 
-func (l *live) end() {
-	if l.on {
-		fmt.Fprint(l.w, "\r\x1b[K")
+func (pl *progressLine) end() {
+	if pl.on {
+		fmt.Fprint(pl.w, "\r\x1b[K")
 	}
 }
 
-// short prints a figure with about six digits.
+// short formats a number with about six digits.
 func short(x float64) string {
 	switch {
 	case x >= 1e6 || x != 0 && x < 0.01:
@@ -62,7 +62,7 @@ func short(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-// printTable is the short account of a result for people.
+// printTable prints the main figures of a result as a table.
 func printTable(w io.Writer, inst *hare.Instance, r *hare.Result) {
 	row := func(name, format string, a ...any) { fmt.Fprintf(w, "%-22s %s\n", name, fmt.Sprintf(format, a...)) }
 	if r.Value == nil {
@@ -104,13 +104,13 @@ func gapWords(r *hare.Result) string {
 	case r.Bound == nil || r.Bound.Sign() <= 0:
 		return "no useful bound"
 	}
-	// Rounded up, so that the sentence stays true.
+	// The percentage is rounded up, so that the sentence remains true.
 	percent := math.Ceil(1e4*(r.Value.Float()/r.Bound.Float()-1)) / 100
 	return fmt.Sprintf("at most %.2f %% above the best possible plan", percent)
 }
 
-// reportWords says which part of the gap are jobs and which idle GPUs, the
-// worst by name.
+// reportWords describes which jobs and idle GPUs the gap consists of, and names the
+// greatest contributions.
 func reportWords(g *hare.GapReport) string {
 	share := func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x/g.Excess) }
 	var jobs, idle []string

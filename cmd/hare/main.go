@@ -19,18 +19,18 @@ import (
 	"github.com/hare-sched/hare/internal/lp"
 )
 
-// Exit codes, documented in docs/cli.md.
+// The exit codes are documented in docs/cli.md.
 const (
 	exitDone     = 0
-	exitNo       = 1 // the answer is no: refused, infeasible
-	exitUsage    = 2 // bad usage or input
+	exitNo       = 1 // a negative answer: refused or infeasible
+	exitUsage    = 2 // invalid usage or input
 	exitInternal = 3 // a fault of Hare or of the machine, such as a full disk
 )
 
-// errNo ends a command whose answer, already printed, is no.
+// errNo ends a command that has printed a negative answer.
 var errNo = errors.New("no")
 
-// usageError marks an error of the command line.
+// usageError marks errors that another command line or another input avoids.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -64,19 +64,20 @@ func run(ctx context.Context, args []string) (code int) {
 		fmt.Fprintln(os.Stderr, "hare: interrupted before there was an answer")
 		return exitNo
 	}
-	// One line, also where cobra suggests a command on lines of their own.
+	// The message is joined to one line; cobra prints its suggestions on separate
+	// lines.
 	fmt.Fprintln(os.Stderr, "hare:", strings.Join(strings.Fields(err.Error()), " "))
 	return exitCode(err)
 }
 
-// exitCode is 2 for what the caller can mend by another command line or another
-// input, and 3 for the rest.
+// exitCode returns exitUsage for errors that another command line or another input
+// avoids, and exitInternal for others.
 func exitCode(err error) int {
 	var usage usageError
 	var invalid *hare.InvalidError
 	var path *os.PathError
 	switch {
-	case ofTheMachine(err):
+	case isMachineFault(err):
 		return exitInternal
 	case strings.HasPrefix(err.Error(), "unknown command"),
 		errors.As(err, &usage), errors.As(err, &invalid), errors.As(err, &path):
@@ -85,10 +86,10 @@ func exitCode(err error) int {
 	return exitInternal
 }
 
-// ofTheMachine says that the machine failed: its disk is full or broken, its
-// memory or its file descriptors are used up, who reads its output has gone. No
-// command line mends that.
-func ofTheMachine(err error) bool {
+// isMachineFault reports whether the machine failed: a disk that is full or broken,
+// exhausted memory or file descriptors, or a closed output. No other command line
+// avoids these.
+func isMachineFault(err error) bool {
 	for _, errno := range []syscall.Errno{
 		syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE,
 		syscall.EPIPE,
@@ -97,7 +98,7 @@ func ofTheMachine(err error) bool {
 			return true
 		}
 	}
-	var sql interface{ Code() int } // of SQLite, whose low byte is SQLITE_FULL, SQLITE_IOERR or SQLITE_NOMEM
+	var sql interface{ Code() int } // an SQLite error; the low byte is SQLITE_FULL, SQLITE_IOERR or SQLITE_NOMEM
 	return errors.As(err, &sql) && slices.Contains([]int{13, 10, 7}, sql.Code()&0xff)
 }
 
@@ -135,7 +136,7 @@ or a fault of the machine, such as a full disk.`,
 	return root
 }
 
-// exactly is cobra.ExactArgs with an exit code of its own.
+// exactly is cobra.ExactArgs, except that its error is a usageError.
 func exactly(n int, names string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {

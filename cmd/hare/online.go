@@ -65,13 +65,14 @@ Exit codes: 0 every event was applied, 2 an event was refused.`,
 	return c
 }
 
-// onPipes answers the events of standard input. The log is complete up to the
-// last event that was applied, however the session ended.
+// onPipes runs a session on standard input and output. However the session ends, the
+// log is complete up to the last event that was applied.
 func onPipes(c *cobra.Command, p online.Policy, h *wire.LogHeader, log string) error {
 	second, stop := secondSignal(c.Context())
 	defer stop()
 	if log != "" {
-		// Writing decisions that nobody reads then fails, and does not end the process.
+		// Without SIGPIPE, writing to a closed pipe returns an error and does not end
+		// the process.
 		signal.Ignore(syscall.SIGPIPE)
 		defer signal.Reset(syscall.SIGPIPE)
 	}
@@ -106,7 +107,7 @@ func onPipes(c *cobra.Command, p online.Policy, h *wire.LogHeader, log string) e
 	return err
 }
 
-// readSession reads the files that make a session.
+// readSession reads the files that configure a session.
 func readSession(h *wire.LogHeader, cluster, parameters string) error {
 	if err := noTwice("-", cluster, parameters); err != nil {
 		return usageError{errors.New("standard input is for the events: give files")}
@@ -136,19 +137,20 @@ func readSession(h *wire.LogHeader, cluster, parameters string) error {
 	return nil
 }
 
-// stream is a session on pipes.
+// stream is a session on standard input and output.
 type stream struct {
 	policy   online.Policy
 	out      *bufio.Writer
-	log      io.Writer // nil means none
-	logFault error     // why the log could not be written
-	line     int64     // the last one read
+	log      io.Writer // nil means no log
+	logFault error     // the error of writing the log
+	line     int64     // number of the last line that was read
 	refused  int64
-	last     hare.Event // the last one that was applied
+	last     hare.Event // the last event that was applied
 	buf      []byte
 }
 
-// run answers until in or ctx ends. It flushes when no further line has come yet.
+// run answers events until in or ctx ends. It flushes when no further line is
+// available.
 func (s *stream) run(ctx context.Context, in io.Reader) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for ctx.Err() == nil {
@@ -175,7 +177,7 @@ func (s *stream) run(ctx context.Context, in io.Reader) error {
 	return s.out.Flush()
 }
 
-// answer applies one line. An error is one of writing.
+// answer applies one line and writes the answer. It returns errors of writing only.
 func (s *stream) answer(line []byte, bad error) error {
 	s.buf = s.buf[:0]
 	e, decisions, refusal := s.apply(line, bad)
@@ -186,7 +188,7 @@ func (s *stream) answer(line []byte, bad error) error {
 		_, err := s.out.Write(s.buf)
 		return err
 	}
-	if s.log != nil { // first, so that the log has every decision that was told
+	if s.log != nil { // before the answer, so that the log has every decision that was sent
 		s.buf = append(wire.AppendRecord(s.buf, wire.Record{Event: e, Decisions: decisions}), '\n')
 		if _, s.logFault = s.log.Write(s.buf); s.logFault != nil {
 			return s.logFault
@@ -232,7 +234,7 @@ func (s *stream) apply(line []byte, bad error) (hare.Event, []hare.Decision, *wi
 	return e, decisions, nil
 }
 
-// lineWaits says that a whole line can be read without waiting.
+// lineWaits reports whether a whole line can be read without blocking.
 func lineWaits(r *bufio.Reader) bool {
 	b, _ := r.Peek(r.Buffered())
 	return bytes.IndexByte(b, '\n') >= 0

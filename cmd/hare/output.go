@@ -14,10 +14,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// writeOut writes a file; "-" and "" are standard output. A regular file is
-// replaced when its new content is complete, so that a failure leaves the old
-// one whole. Symbolic links stay and what they name is written; into a FIFO or
-// a device the bytes are written.
+// writeOut writes a file; "-" and "" mean standard output. A regular file is replaced
+// when its new content is complete, so that a failure leaves the old file intact.
+// Symbolic links are kept, and their targets are written. A FIFO or a device is written
+// in place.
 func writeOut(name string, write func(io.Writer) error) error {
 	if name == "" || name == "-" {
 		w := bufio.NewWriterSize(os.Stdout, 1<<16)
@@ -34,16 +34,16 @@ func writeOut(name string, write func(io.Writer) error) error {
 	return o.commit()
 }
 
-// output is a file on the way to its name.
+// output is a file whose new content is staged.
 type output struct {
-	name  string                // as the user gave it: its ending chooses the compression
+	name  string                // as the user gave it; its ending selects the compression
 	final string                // name with symbolic links followed
-	part  string                // the complete content beside final; empty where final is written in place
-	write func(io.Writer) error // makes the content
+	part  string                // the file with the complete content, beside final; empty where final is written in place
+	write func(io.Writer) error // writes the content
 }
 
-// stageOutput writes the content beside its name, where a regular file or
-// nothing stands there; else commit writes the content.
+// stageOutput writes the content to a file beside its name, if the name is a regular
+// file or does not exist; otherwise commit writes the content.
 func stageOutput(name string, write func(io.Writer) error) (*output, error) {
 	o := &output{name: name, final: name, write: write}
 	mode := os.FileMode(0o644)
@@ -59,7 +59,7 @@ func stageOutput(name string, write func(io.Writer) error) (*output, error) {
 	if o.final, err = followLinks(name); err != nil {
 		return nil, err
 	}
-	if ofDescriptors(o.final) {
+	if isDescriptor(o.final) {
 		return o, nil
 	}
 	f, err := os.CreateTemp(filepath.Dir(o.final), "."+filepath.Base(o.final)+".*")
@@ -74,7 +74,7 @@ func stageOutput(name string, write func(io.Writer) error) (*output, error) {
 	return o, nil
 }
 
-// commit gives the content its name, or writes it into what has the name.
+// commit renames the staged file, or writes the content in place.
 func (o *output) commit() error {
 	if o.part != "" {
 		err := os.Rename(o.part, o.final)
@@ -84,7 +84,7 @@ func (o *output) commit() error {
 		return err
 	}
 	if info, err := os.Stat(o.name); err == nil && isStdout(info) {
-		return compressed(os.Stdout, o.name, o.write) // by the descriptor: its offset is shared with others
+		return compressed(os.Stdout, o.name, o.write) // through the descriptor, whose offset other processes may share
 	}
 	f, err := os.OpenFile(o.final, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
@@ -93,7 +93,7 @@ func (o *output) commit() error {
 	return errors.Join(compressed(f, o.name, o.write), f.Close())
 }
 
-// discard removes what was staged and not committed.
+// discard removes a staged file that was not committed.
 func (o *output) discard() {
 	if o.part != "" {
 		_ = os.Remove(o.part)
@@ -105,29 +105,29 @@ func isStdout(info os.FileInfo) bool {
 	return err == nil && os.SameFile(info, out)
 }
 
-// ofDescriptors says that a name is one of an open file of a process, such as
-// /proc/self/fd/1, to which /dev/stdout and /dev/fd/1 lead.
-func ofDescriptors(name string) bool {
+// isDescriptor reports whether a name is that of an open file of a process, such as
+// /proc/self/fd/1, to which /dev/stdout and /dev/fd/1 are links.
+func isDescriptor(name string) bool {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(name))
 	return err == nil && strings.HasPrefix(dir, "/proc/")
 }
 
-// maxLinks is the number of symbolic links after which Linux gives up as well.
+// maxLinks is the number of symbolic links after which Linux gives up too.
 const maxLinks = 40
 
-// followLinks is the file to which symbolic links lead, also where that file is
-// still to be made. It stops at names of open files, which no rename may replace.
+// followLinks returns the file to which symbolic links lead, even if that file does not
+// exist yet. It stops at names of open files, which a rename must not replace.
 func followLinks(name string) (string, error) {
 	for range maxLinks {
-		if ofDescriptors(name) {
+		if isDescriptor(name) {
 			return name, nil
 		}
 		to, err := os.Readlink(name)
-		if err != nil { // no link, or nothing yet
+		if err != nil { // the name is not a link, or does not exist yet
 			return name, nil
 		}
 		if !filepath.IsAbs(to) {
-			// The directory is resolved first: its own ".." may lead elsewhere.
+			// The directory is resolved first, since its own ".." may lead elsewhere.
 			dir, err := filepath.EvalSymlinks(filepath.Dir(name))
 			if err != nil {
 				return "", err
@@ -140,7 +140,7 @@ func followLinks(name string) (string, error) {
 		Err: fmt.Errorf("more than %d symbolic links: %w", maxLinks, syscall.ELOOP)}
 }
 
-// compressed writes as the ending of name says.
+// compressed writes the content, compressed as the ending of name selects.
 func compressed(f io.Writer, name string, write func(io.Writer) error) error {
 	b := bufio.NewWriterSize(f, 1<<16)
 	switch {

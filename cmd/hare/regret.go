@@ -67,7 +67,7 @@ contains events that cannot happen; the lines before that are printed.`,
 		"end)")
 	f.StringVar(&detail, "detail", "summary", "summary, or full: with the certificate and the instance that it is for")
 	choices(c, "detail", "summary", "full")
-	anyValue(c, "every") // refused with what the flag is for
+	anyValue(c, "every") // the command refuses bad values with a better message
 	return c
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// remoteFlags say which server solves.
+// remoteFlags are the flags that select a server.
 type remoteFlags struct {
 	server   string
 	keyFile  string
@@ -32,56 +32,57 @@ type remoteFlags struct {
 	insecure bool
 }
 
-func (f *remoteFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.server, "server", "",
+func (rf *remoteFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&rf.server, "server", "",
 		"work on this server instead of in this process, e.g. http://127.0.0.1:8080")
-	c.Flags().StringVar(&f.keyFile, "api-key-file", "",
+	c.Flags().StringVar(&rf.keyFile, "api-key-file", "",
 		"file with the API key for the server (default: the environment variable HARE_API_KEY)")
-	c.Flags().StringVar(&f.ca, "ca", "", caUsage)
-	c.Flags().BoolVar(&f.insecure, "insecure", false, "allow sending the key over plain HTTP to other machines")
-	_ = c.MarkFlagFilename("api-key-file") // fails for flags that are not there
+	c.Flags().StringVar(&rf.ca, "ca", "", caUsage)
+	c.Flags().BoolVar(&rf.insecure, "insecure", false, "allow sending the key over plain HTTP to other machines")
+	_ = c.MarkFlagFilename("api-key-file") // cannot fail: the flag exists
 	_ = c.MarkFlagFilename("ca")
 }
 
-// connect checks the flags.
-func (f *remoteFlags) connect() (*remote, error) {
-	u, err := url.Parse(f.server)
+// connect checks the flags and connects to the server.
+func (rf *remoteFlags) connect() (*remote, error) {
+	u, err := url.Parse(rf.server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, usageError{fmt.Errorf("--server %q: must be a URL, as in http://127.0.0.1:8080", f.server)}
+		return nil, usageError{fmt.Errorf("--server %q: must be a URL, as in http://127.0.0.1:8080", rf.server)}
 	}
 	key := os.Getenv("HARE_API_KEY")
-	if f.keyFile != "" {
-		text, err := os.ReadFile(f.keyFile)
+	if rf.keyFile != "" {
+		text, err := os.ReadFile(rf.keyFile)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--api-key-file: %w", err)}
 		}
 		key = string(text)
 	}
-	cfg := client.Config{URL: strings.TrimRight(u.String(), "/"), Key: strings.TrimSpace(key), Insecure: f.insecure,
+	cfg := client.Config{URL: strings.TrimRight(u.String(), "/"), Key: strings.TrimSpace(key), Insecure: rf.insecure,
 		Retries: retries}
-	if f.ca != "" {
-		if cfg.HTTPClient, err = trusting(f.ca); err != nil {
+	if rf.ca != "" {
+		if cfg.HTTPClient, err = trusting(rf.ca); err != nil {
 			return nil, err
 		}
 	}
 	r, err := newRemote(cfg)
 	if errors.Is(err, client.ErrInClear) {
 		return nil, usageError{fmt.Errorf("--server %s: the key could be read on the way: use https, or add --insecure to "+
-			"send it all the same", f.server)}
+			"send it all the same", rf.server)}
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--server %s: %w", f.server, err)}
+		return nil, usageError{fmt.Errorf("--server %s: %w", rf.server, err)}
 	}
 	return r, nil
 }
 
-// retries make two minutes in all: a server that restarts is waited for.
+// retries is the number of retries that take about two minutes, in which a server can
+// restart.
 const retries = 16
 
 // remote is a server that solves.
 type remote struct {
 	*client.Client
-	once *client.Client // repeats nothing
+	once *client.Client // a client that does not retry
 	base string
 }
 
@@ -100,37 +101,37 @@ func newRemote(cfg client.Config) (*remote, error) {
 	return r, err
 }
 
-// reach fails at once where nobody listens: that is a wrong address more likely
-// than a restart, for which later calls wait.
-func (r *remote) reach(ctx context.Context) error {
-	_, err := r.once.Version(ctx)
+// reach fails at once if nobody listens: a wrong address is more likely than a restart,
+// for which later calls wait.
+func (rem *remote) reach(ctx context.Context) error {
+	_, err := rem.once.Version(ctx)
 	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
 		return err
 	}
 	return nil
 }
 
-// submit hands a solve over.
-func (r *remote) submit(ctx context.Context, inst *hare.Instance, opt hare.Options) (*client.Solve, error) {
-	if err := r.reach(ctx); err != nil {
+// submit submits a solve.
+func (rem *remote) submit(ctx context.Context, inst *hare.Instance, opt hare.Options) (*client.Solve, error) {
+	if err := rem.reach(ctx); err != nil {
 		return nil, err
 	}
-	return r.Submit(ctx, client.Request{Instance: inst, Options: client.Options{
+	return rem.Submit(ctx, client.Request{Instance: inst, Options: client.Options{
 		TimeLimit: opt.TimeLimit, WorkLimit: opt.WorkLimit, Gap: &opt.Gap, Seed: &opt.Seed,
 		Bound: opt.Bound, Order: opt.Order, Assign: opt.Assign, Detail: opt.Detail, Degrade: opt.Degrade,
 	}})
 }
 
-// lastWait is how long a cancelled solve may take to end.
-const lastWait = 30 * time.Second
+// cancelTimeout is how long a cancelled solve may take to end.
+const cancelTimeout = 30 * time.Second
 
-// follow waits for a solve to its end. When ctx ends, the solve is cancelled, and
-// ends with its best pair.
-func (r *remote) follow(ctx context.Context, id string, limit time.Duration, l *live) error {
+// follow waits for the end of a solve. When ctx ends, the solve is cancelled and ends
+// with its best schedule and bound.
+func (rem *remote) follow(ctx context.Context, id string, limit time.Duration, l *progressLine) error {
 	whole, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	events, failed := make(chan client.Event), make(chan error, 1)
-	go func() { failed <- r.events(whole, id, events) }()
+	go func() { failed <- rem.events(whole, id, events) }()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	shown := progress{at: time.Now(), limit: limit}
@@ -144,8 +145,8 @@ func (r *remote) follow(ctx context.Context, id string, limit time.Duration, l *
 			return err
 		case <-cancelled:
 			cancelled = nil
-			time.AfterFunc(lastWait, stop)
-			if _, err := r.Cancel(whole, id); err != nil {
+			time.AfterFunc(cancelTimeout, stop)
+			if _, err := rem.Cancel(whole, id); err != nil {
 				return err
 			}
 		}
@@ -153,9 +154,9 @@ func (r *remote) follow(ctx context.Context, id string, limit time.Duration, l *
 	}
 }
 
-// events sends what happens to a solve to out, until done.
-func (r *remote) events(ctx context.Context, id string, out chan<- client.Event) error {
-	for e, err := range r.Events(ctx, id, 0) {
+// events sends the events of a solve to out, up to the last.
+func (rem *remote) events(ctx context.Context, id string, out chan<- client.Event) error {
+	for e, err := range rem.Events(ctx, id, 0) {
 		if err != nil {
 			return err
 		}
@@ -168,10 +169,10 @@ func (r *remote) events(ctx context.Context, id string, out chan<- client.Event)
 	return nil
 }
 
-// progress is what the live line shows of the events so far.
+// progress is the state of a solve that the progress line shows.
 type progress struct {
 	event solver.Event
-	at    time.Time // when event.Elapsed was true
+	at    time.Time // when the last event arrived
 	limit time.Duration
 	queue int
 }
@@ -194,7 +195,7 @@ func (p *progress) take(e client.Event) {
 	keep(&p.event.Bound, e.Bound)
 }
 
-func (p *progress) draw(l *live) {
+func (p *progress) draw(l *progressLine) {
 	e := p.event
 	e.Elapsed += time.Since(p.at)
 	e.Left = -1
@@ -209,7 +210,7 @@ func (p *progress) draw(l *live) {
 	l.event(e)
 }
 
-// solveRemotely is solveAndPrint on a server.
+// solveRemotely does on a server what solveAndPrint does here.
 func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare.Options, out string, quiet,
 	ndjson bool) error {
 	defer r.Close()
@@ -218,7 +219,7 @@ func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare
 		return remoteError(r, "", err)
 	}
 	if !s.Done() {
-		l := newLive(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
+		l := newProgressLine(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
 		err = r.follow(ctx, s.ID, opt.TimeLimit, l)
 		l.end()
 	}
@@ -237,10 +238,10 @@ func solveRemotely(ctx context.Context, r *remote, inst *hare.Instance, opt hare
 	})
 }
 
-// caUsage describes --ca of all commands that call a server.
+// caUsage describes --ca in all commands that call a server.
 const caUsage = "trust the certificates of this PEM file instead of those of the system"
 
-// trusting is a client of HTTP that trusts the certificates of a file.
+// trusting returns an HTTP client that trusts the certificates of a file.
 func trusting(ca string) (*http.Client, error) {
 	roots, err := certificates(ca)
 	if err != nil {
@@ -251,8 +252,8 @@ func trusting(ca string) (*http.Client, error) {
 	return &http.Client{Transport: t}, nil
 }
 
-// tlsAdvice says what to do where client and server do not agree on TLS; empty
-// where the error is another one.
+// tlsAdvice returns what to do if client and server do not agree on TLS; "" for other
+// errors.
 func tlsAdvice(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -270,7 +271,7 @@ func tlsAdvice(err error) string {
 	return ""
 }
 
-// remoteError says what to do about an error of a server.
+// remoteError adds to an error of a server what the user can do.
 func remoteError(r *remote, id string, err error) error {
 	var no *client.Problem
 	advice := tlsAdvice(err)

@@ -13,61 +13,61 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// replanFlags are the flags of hare solve that go on from an earlier result.
+// replanFlags are the flags of hare solve for a replan.
 type replanFlags struct {
 	previous, before, at, stability, rest string
 }
 
-func (f *replanFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.previous, "previous", "",
+func (rpf *replanFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&rpf.previous, "previous", "",
 		"plan the remaining work of this result again; started work is not moved")
-	c.Flags().StringVar(&f.before, "previous-instance", "", "the instance of --previous, where INSTANCE differs")
-	c.Flags().StringVar(&f.at, "at", "", "the planning instant on the clock of --previous: seconds, or 1h30m")
-	c.Flags().StringVar(&f.stability, "stability", "0",
+	c.Flags().StringVar(&rpf.before, "previous-instance", "", "the instance of --previous, where INSTANCE differs")
+	c.Flags().StringVar(&rpf.at, "at", "", "the planning instant on the clock of --previous: seconds, or 1h30m")
+	c.Flags().StringVar(&rpf.stability, "stability", "0",
 		"the least gain for moving planned work, in weight-seconds per GPU-second moved; 0 moves freely")
-	c.Flags().StringVar(&f.rest, "rest", "",
+	c.Flags().StringVar(&rpf.rest, "rest", "",
 		"write the remaining work at --at to this file, as the instance of the result")
 }
 
-// request reads the files that the flags name; nil without --previous.
-func (f *replanFlags) request() (*hare.ReplanRequest, error) {
-	if f.previous == "" {
-		for _, x := range []struct{ flag, value string }{{"previous-instance", f.before}, {"at", f.at}, {"rest", f.rest}} {
+// request reads the files that the flags name; it returns nil without --previous.
+func (rpf *replanFlags) request() (*hare.ReplanRequest, error) {
+	if rpf.previous == "" {
+		for _, x := range []struct{ flag, value string }{{"previous-instance", rpf.before}, {"at", rpf.at}, {"rest", rpf.rest}} {
 			if x.value != "" {
 				return nil, usageError{fmt.Errorf("--%s belongs to --previous RESULT", x.flag)}
 			}
 		}
-		if f.stability != "0" {
+		if rpf.stability != "0" {
 			return nil, usageError{fmt.Errorf("--stability belongs to --previous RESULT")}
 		}
 		return nil, nil
 	}
 	req := &hare.ReplanRequest{}
 	var err error
-	if f.at == "" {
+	if rpf.at == "" {
 		return nil, usageError{fmt.Errorf("--previous needs --at: the planning instant on its clock, e.g. --at 3600 or " +
 			"--at 1h")}
 	}
-	if req.AtUs, err = instant(f.at); err != nil {
+	if req.AtUs, err = instant(rpf.at); err != nil {
 		return nil, err
 	}
 	req.HasAt = true
-	if req.StabilityMicro, err = hare.ParseMicros(f.stability); err != nil {
-		return nil, usageError{fmt.Errorf("--stability %q %w", f.stability, err)}
+	if req.StabilityMicro, err = hare.ParseMicros(rpf.stability); err != nil {
+		return nil, usageError{fmt.Errorf("--stability %q %w", rpf.stability, err)}
 	}
-	if err := noTwice(f.previous, f.before); err != nil {
+	if err := noTwice(rpf.previous, rpf.before); err != nil {
 		return nil, err
 	}
-	if req.Previous, err = readResult(f.previous); err != nil {
+	if req.Previous, err = readResult(rpf.previous); err != nil {
 		return nil, err
 	}
-	if f.before != "" {
-		req.Before, err = readInstance(f.before)
+	if rpf.before != "" {
+		req.Before, err = readInstance(rpf.before)
 	}
 	return req, err
 }
 
-// instant reads seconds or a duration, in microseconds.
+// instant parses seconds or a duration and returns microseconds.
 func instant(text string) (int64, error) {
 	if us, err := hare.ParseMicros(text); err == nil {
 		return us, nil
@@ -80,7 +80,8 @@ func instant(text string) (int64, error) {
 	return d.Microseconds(), nil
 }
 
-// solveOrReplan plans inst, or with req what is left of it.
+// solveOrReplan solves inst or, where req is not nil, plans the remaining work of req's
+// result.
 func solveOrReplan(ctx context.Context, inst *hare.Instance, req *hare.ReplanRequest, opt hare.Options,
 	cfg solver.Config) (*hare.Result, error) {
 	if req == nil {
@@ -89,7 +90,7 @@ func solveOrReplan(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 	return solver.Replan(ctx, inst, *req, opt, cfg)
 }
 
-// printReplan says what moved, below the table of the rest.
+// printReplan prints which work moved, below the table of the remaining work.
 func printReplan(w io.Writer, res *hare.Result) {
 	p := res.Replan
 	if p == nil {
@@ -129,8 +130,8 @@ func printReplan(w io.Writer, res *hare.Result) {
 	}
 }
 
-// wholePlan is what there is to draw of a result: of a plan for the rest of an
-// earlier one the schedule of the whole, or where there is none, the rest.
+// wholePlan returns what to draw of a result: for a replan the schedule of the whole
+// instance where there is one, otherwise the result itself.
 func wholePlan(inst *hare.Instance, res *hare.Result) (*hare.Instance, *hare.Result) {
 	p := res.Replan
 	switch {
@@ -142,7 +143,8 @@ func wholePlan(inst *hare.Instance, res *hare.Result) (*hare.Instance, *hare.Res
 	whole := *res
 	value := res.Value.Add(p.Constant)
 	whole.Schedule, whole.Jobs, whole.Metrics, whole.Certificate, whole.Replan = p.Whole, nil, nil, nil, nil
-	// The bound is on plans that keep what has started: no bound on the whole.
+	// The bound holds for plans that keep the started work, so it is no bound on the
+	// whole.
 	whole.Value, whole.Bound, whole.InstanceSHA256 = &value, nil, p.InstanceSHA256
 	return inst, &whole
 }

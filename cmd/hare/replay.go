@@ -50,7 +50,7 @@ printed; 2 LOG is not a log or contains events that cannot happen.`,
 	}
 }
 
-// replay decides a log again. It stops at the first difference.
+// replay repeats a session from its log. It stops at the first difference.
 func replay(ctx context.Context, in io.Reader) (events int64, difference string, err error) {
 	h, records, err := readLog(ctx, in)
 	if err != nil {
@@ -80,11 +80,11 @@ func replay(ctx context.Context, in io.Reader) (events int64, difference string,
 	return events, "", nil
 }
 
-// readLog reads the first line of a log, and the records as they are asked
-// for. An error, which names its line, or that of ctx, is the last of them.
+// readLog reads the first line of a log and yields its records. The last record may
+// come with an error, which names its line, or with the error of ctx.
 func readLog(ctx context.Context, in io.Reader) (*wire.LogHeader, iter.Seq2[wire.Record, error], error) {
 	r := bufio.NewReaderSize(in, 1<<16)
-	first, err := r.ReadBytes('\n') // the cluster may be large
+	first, err := r.ReadBytes('\n') // not limited like events: the cluster may be large
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}

@@ -72,13 +72,13 @@ the other file of --warm.`,
 			if err != nil {
 				return err
 			}
-			return tellReplay(c.Context(), c.OutOrStdout(), text, again)
+			return compareResults(c.Context(), c.OutOrStdout(), text, again)
 		},
 	}
 }
 
-// unlike says why a result cannot be one that a solve of inst gives again, ""
-// where nothing speaks against it.
+// unlike returns the reason why a solve of inst cannot reproduce a result; "" if it
+// can.
 func unlike(inst *hare.Instance, res *hare.Result) string {
 	switch sha := wire.SHA256(inst); {
 	case res.InstanceSHA256 != sha:
@@ -115,11 +115,11 @@ func otherEngine(res *hare.Result, now string) string {
 	return fmt.Sprintf("the result is of another engine: %s, here it is %s", name(was), name(now))
 }
 
-// timing is the part of a result that may differ. Its numbers have no braces.
+// timing matches the part of a result that may differ. Its numbers have no braces.
 var timing = regexp.MustCompile(`"timing":\{[^{}]*\}`)
 
-// tellReplay compares the text of a result with that of another solve.
-func tellReplay(ctx context.Context, out io.Writer, was []byte, again *hare.Result) error {
+// compareResults prints whether the text of a result equals that of another solve.
+func compareResults(ctx context.Context, out io.Writer, was []byte, again *hare.Result) error {
 	if ctx.Err() != nil {
 		return usageError{fmt.Errorf("cannot replay: interrupted")}
 	}
@@ -140,7 +140,7 @@ func tellReplay(ctx context.Context, out io.Writer, was []byte, again *hare.Resu
 		_, err := fmt.Fprintln(out, "identical, byte for byte but for timing")
 		return err
 	}
-	// Laid out by another program, or with lanes line by line.
+	// The text was reformatted by another program, or has its lanes on separate lines.
 	first, lanes, err := documents(was)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func tellReplay(ctx context.Context, out io.Writer, was []byte, again *hare.Resu
 	return errNo
 }
 
-// documents reads a result, and the lanes behind it where it is NDJSON.
+// documents decodes a result and, where it is NDJSON, the lanes that follow.
 func documents(text []byte) (head any, lanes []any, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -186,8 +186,8 @@ func documents(text []byte) (head any, lanes []any, err error) {
 	return head, lanes, nil
 }
 
-// difference is where two values first differ, by the order of names, and how;
-// "" where they are the same.
+// difference describes the first difference between two values, in the order of their
+// names; "" where they are equal.
 func difference(at string, was, is any) string {
 	show := func(v any) string {
 		text, err := json.Marshal(v)

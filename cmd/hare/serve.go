@@ -23,14 +23,14 @@ import (
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-// idleHeap is held and never touched, so that it takes no memory: the collector
-// runs when the heap has doubled, and with little in it that is several times
-// for each small solve.
+// idleHeap is allocated and never touched, so that it occupies no memory. Go's garbage
+// collector runs when the heap has doubled; with a small heap it would run several
+// times for each small solve.
 const idleHeap = 64 << 20
 
-// spareProcs is for requests: where solves take every core, one that comes would
-// wait for some 10 ms each time it needs a processor of the scheduler of Go. The
-// system's scheduler lets it in at once.
+// spareProcs are additional values of GOMAXPROCS for requests. If solves used all of
+// Go's processors, a request would wait about 10 ms for each time slice; with spare
+// processors the operating system schedules it at once.
 const spareProcs = 2
 
 func serveCommand() *cobra.Command {
@@ -89,7 +89,7 @@ then ends it with the best certified schedule and bound so far.`,
 			}
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores + spareProcs))
 			if cfg.Queue == 0 {
-				cfg.Queue = -1 // zero is the default there
+				cfg.Queue = -1 // here zero means the default
 			}
 			cfg.Solver = engine
 			svc := service.New(cfg)
@@ -99,7 +99,7 @@ then ends it with the best certified schedule and bound so far.`,
 			}
 			log := seen.log
 			if disk, ok := kept.(*sqlite.Store); ok {
-				go tellDamage(c.Context(), disk, dataDir, log)
+				go logDamage(c.Context(), disk, dataDir, log)
 			}
 			keys, quotas, err := who.open(c.Context(), dataDir, log)
 			if err != nil {
@@ -130,7 +130,7 @@ then ends it with the best certified schedule and bound so far.`,
 				Sessions: sessions, Solves: solves, Keys: keys, Quotas: quotas}, engine, dataDir))
 			idle := make([]byte, idleHeap)
 			defer runtime.KeepAlive(idle)
-			// The streams of solves and sessions end before they do.
+			// The API ends its streams before solves and sessions close.
 			return errors.Join(api.Serve(c.Context(), l, h, svc, grace), solves.Close(), sessions.Close())
 		},
 	}
@@ -156,7 +156,7 @@ then ends it with the best certified schedule and bound so far.`,
 	f.IntVar(&cfg.Queue, "queue", 64, "greatest number of calls that wait; 0 means none")
 	f.DurationVar(&cfg.MaxTime, "max-time", time.Minute, "time limit of solves that have none of their own")
 	f.DurationVar(&grace, "grace", 10*time.Second, "how long running work may continue at shutdown")
-	_ = c.MarkFlagDirname("data-dir") // fails for flags that are not there
+	_ = c.MarkFlagDirname("data-dir") // cannot fail: the flag exists
 	positive(c, "checkpoint", "retain-age", "retain-size", "max-sessions", "max-jobs", "snapshot-every", "idle",
 		"max-body", "running", "max-time")
 	mebibytes(c, "retain-size", "max-body", "quota-body", "quota-stored")
@@ -164,7 +164,7 @@ then ends it with the best certified schedule and bound so far.`,
 	return c
 }
 
-// openStore opens the directory for sessions, or memory without one.
+// openStore opens the store of a data directory, or a store in memory where dir is "".
 func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 	if dir == "" {
 		return store.NewMemory(), nil
@@ -180,9 +180,9 @@ func openStore(ctx context.Context, dir string) (store.SessionStore, error) {
 	return kept, nil
 }
 
-// tellDamage waits for the check of all pages that goes on behind a start after
-// a clean end.
-func tellDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.Logger) {
+// logDamage waits for the check of all pages, which runs in the background after a
+// clean shutdown, and logs its error.
+func logDamage(ctx context.Context, disk *sqlite.Store, dir string, log *slog.Logger) {
 	if err := disk.Damage(ctx); errors.As(err, new(*store.CorruptError)) {
 		log.Error("nothing more is written: restore a backup, or copy what can be trusted with hare repair "+dir+" NEWDIR",
 			"error", err)
@@ -235,7 +235,7 @@ containers, which have no curl.`,
 	return c
 }
 
-// certificates reads a file of PEM.
+// certificates reads a PEM file.
 func certificates(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

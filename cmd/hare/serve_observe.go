@@ -22,10 +22,10 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// flushTime is how long the last spans may take at shutdown.
+// flushTime is how long sending the last spans may take at shutdown.
 const flushTime = 3 * time.Second
 
-// observeFlags say how to look at a server.
+// observeFlags are the flags for logs, metrics, profiles and traces.
 type observeFlags struct {
 	logFormat, logLevel string
 	otlp                string
@@ -34,46 +34,46 @@ type observeFlags struct {
 	tenants             int
 }
 
-func (o *observeFlags) add(c *cobra.Command) {
+func (of *observeFlags) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on standard error: text, json")
-	f.StringVar(&o.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
-	f.StringVar(&o.otlp, "otlp-endpoint", "", "send traces to this OTLP/HTTP collector, as http://127.0.0.1:4318 "+
+	f.StringVar(&of.logFormat, "log-format", "text", "format of the log on standard error: text, json")
+	f.StringVar(&of.logLevel, "log-level", "info", "least level that is logged: debug, info, warn, error")
+	f.StringVar(&of.otlp, "otlp-endpoint", "", "send traces to this OTLP/HTTP collector, as http://127.0.0.1:4318 "+
 		"(default: what OTEL_EXPORTER_OTLP_ENDPOINT says, else none)")
-	f.StringVar(&o.debugListen, "debug-listen", "",
+	f.StringVar(&of.debugListen, "debug-listen", "",
 		"serve profiles (/debug/pprof/) and /metrics on this loopback address, as 127.0.0.1:6060")
-	f.BoolVar(&o.privateMetrics, "private-metrics", false, "serve /metrics only on --debug-listen")
-	f.IntVar(&o.tenants, "metric-tenants", 50, "tenants with series of their own in the metrics; the rest are other")
+	f.BoolVar(&of.privateMetrics, "private-metrics", false, "serve /metrics only on --debug-listen")
+	f.IntVar(&of.tenants, "metric-tenants", 50, "tenants with series of their own in the metrics; the rest are other")
 	choices(c, "log-format", "text", "json")
 	choices(c, "log-level", "debug", "info", "warn", "error")
 	positive(c, "metric-tenants")
 }
 
-// observed is what a server is looked at with.
+// observed holds the log, the metrics, the profiles and the traces of a server.
 type observed struct {
 	flags    *observeFlags
 	log      *slog.Logger
 	registry *prometheus.Registry
 	tracing  *api.Tracing
 	debug    *http.Server
-	served   chan struct{} // closed when debug has ended
+	served   chan struct{} // closed when the debug server has ended
 }
 
-// open checks the flags and starts what they ask for.
-func (o *observeFlags) open(ctx context.Context) (*observed, error) {
-	log, err := newLogger(os.Stderr, o.logFormat, o.logLevel)
+// open checks the flags and starts the debug server and the tracing that they ask for.
+func (of *observeFlags) open(ctx context.Context) (*observed, error) {
+	log, err := newLogger(os.Stderr, of.logFormat, of.logLevel)
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if o.privateMetrics && o.debugListen == "" {
+	if of.privateMetrics && of.debugListen == "" {
 		return nil, usageError{errors.New("--private-metrics needs --debug-listen, where they are served then")}
 	}
-	s := &observed{flags: o, log: log, registry: prometheus.NewRegistry(), served: make(chan struct{})}
-	if o.debugListen != "" {
-		if err := onLoopback(o.debugListen); err != nil {
+	s := &observed{flags: of, log: log, registry: prometheus.NewRegistry(), served: make(chan struct{})}
+	if of.debugListen != "" {
+		if err := onLoopback(of.debugListen); err != nil {
 			return nil, usageError{err}
 		}
-		l, err := net.Listen("tcp", o.debugListen)
+		l, err := net.Listen("tcp", of.debugListen)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--debug-listen: %w", err)}
 		}
@@ -86,7 +86,7 @@ func (o *observeFlags) open(ctx context.Context) (*observed, error) {
 			}
 		}()
 	}
-	if s.tracing, err = api.OpenTracing(ctx, api.TracingConfig{Endpoint: o.otlp, Version: version,
+	if s.tracing, err = api.OpenTracing(ctx, api.TracingConfig{Endpoint: of.otlp, Version: version,
 		Logger: log}); err != nil {
 		s.close()
 		var invalid *hare.InvalidError
@@ -98,10 +98,10 @@ func (o *observeFlags) open(ctx context.Context) (*observed, error) {
 	return s, nil
 }
 
-// config adds to that of the routes.
-func (s *observed) config(cfg api.Config, engine solver.Config, dataDir string) api.Config {
-	cfg.Logger, cfg.Registry, cfg.Tracing = s.log, s.registry, s.tracing
-	cfg.PrivateMetrics, cfg.MetricTenants = s.flags.privateMetrics, s.flags.tenants
+// config adds logs, metrics and traces to the configuration of the API.
+func (ob *observed) config(cfg api.Config, engine solver.Config, dataDir string) api.Config {
+	cfg.Logger, cfg.Registry, cfg.Tracing = ob.log, ob.registry, ob.tracing
+	cfg.PrivateMetrics, cfg.MetricTenants = ob.flags.privateMetrics, ob.flags.tenants
 	if pool, ok := engine.LP.(*lp.Pool); ok {
 		cfg.Engine = func() api.EngineStats {
 			x := pool.Stats()
@@ -115,16 +115,16 @@ func (s *observed) config(cfg api.Config, engine solver.Config, dataDir string) 
 	return cfg
 }
 
-// close sends the last spans and ends the profiles.
-func (s *observed) close() {
+// close sends the last spans and stops the debug server.
+func (ob *observed) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
-	if err := s.tracing.Close(ctx); err != nil {
-		s.log.Warn("the last traces are lost", "error", err)
+	if err := ob.tracing.Close(ctx); err != nil {
+		ob.log.Warn("the last traces are lost", "error", err)
 	}
-	if s.debug != nil {
-		_ = s.debug.Close() // of connections that nobody waits for
-		<-s.served
+	if ob.debug != nil {
+		_ = ob.debug.Close() // the error concerns connections that nobody waits for
+		<-ob.served
 	}
 }
 
@@ -150,8 +150,8 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: give text or json", format)
 }
 
-// onLoopback refuses an address that others can reach: profiles show what is
-// in memory.
+// onLoopback refuses addresses that other machines can reach, because profiles disclose
+// the contents of memory.
 func onLoopback(listen string) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -169,8 +169,9 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// debugHandler serves profiles and metrics to those who name a loopback host: a
-// page elsewhere that points its name at this address is refused.
+// debugHandler serves profiles and metrics to requests whose Host is a loopback name.
+// This refuses pages elsewhere that point their own name at this address (DNS
+// rebinding).
 func debugHandler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -192,7 +193,7 @@ func debugHandler(registry *prometheus.Registry) http.Handler {
 	})
 }
 
-// filesBytes is the size of the files of a directory, without those below.
+// filesBytes returns the size of the files in a directory, without its subdirectories.
 func filesBytes(dir string) (sum int64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

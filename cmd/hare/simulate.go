@@ -141,7 +141,7 @@ from an instance (--instance); or from a generator (--generate).`,
 	choices(c, "format", trace.Formats()...)
 	choices(c, "bound", simulation.BoundAuto, simulation.BoundAlways, simulation.BoundNever)
 	positive(c, "quantum", "lease", "mttr", "repeat", "parallel", "time-limit")
-	anyValue(c, "generate", "interval", "failures") // refused with more to say
+	anyValue(c, "generate", "interval", "failures") // request refuses bad values with a better message
 	return c
 }
 
@@ -154,7 +154,7 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 		}
 		return usageError{err}
 	}
-	live := newLive(os.Stderr, !f.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	live := newProgressLine(os.Stderr, !f.quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	defer live.end()
 	simulate := f.here
 	if f.remote.server != "" {
@@ -166,7 +166,7 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 		return simulationFault(err)
 	}
 	if rep.Played != nil && req.Trace != nil && req.Trace.Text != nil {
-		rep.Played.Jobs = "trace " + filepath.Base(f.trace) // a server knows the text alone
+		rep.Played.Jobs = "trace " + filepath.Base(f.trace) // a server knows only the text, not the name
 	}
 	if err := f.write(rep); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (f *simulateFlags) run(ctx context.Context, w io.Writer) error {
 }
 
 // here simulates in this process.
-func (f *simulateFlags) here(ctx context.Context, req *simulation.Request, live *live) (*study.Report, error) {
+func (f *simulateFlags) here(ctx context.Context, req *simulation.Request, live *progressLine) (*study.Report, error) {
 	cfg := study.Config{Parallel: f.parallel, Timed: true, Record: f.record != ""}
 	if live.on {
 		cfg.Progress = simulationProgress(live, time.Now)
@@ -187,13 +187,14 @@ func (f *simulateFlags) here(ctx context.Context, req *simulation.Request, live 
 	defer stop()
 	cfg.Solver = engine
 	if os.Getenv("GOGC") == "" {
-		// A million jobs are to fit into 2 GiB: a quarter less memory, some 15 % more time.
+		// A million jobs fit into 2 GiB this way: a quarter less memory for about 15 %
+		// more time.
 		defer debug.SetGCPercent(debug.SetGCPercent(50))
 	}
 	return study.Simulate(ctx, req, cfg)
 }
 
-// widthOf is that of a terminal, else 0.
+// widthOf returns the width of a terminal in columns; 0 for other writers.
 func widthOf(w io.Writer) int {
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		if width, _, err := term.GetSize(int(file.Fd())); err == nil {
@@ -203,8 +204,8 @@ func widthOf(w io.Writer) int {
 	return 0
 }
 
-// startPrograms starts HiGHS where a policy may ask for it; without it each goes
-// on in the process.
+// startPrograms starts HiGHS if a policy may need it. Without HiGHS, linear programs
+// are solved in the process by the Go engine.
 func startPrograms(ctx context.Context, names []string) (solver.Config, func()) {
 	for _, name := range names {
 		if info, err := policy.Find(name); err == nil && (info.Needs.LP || info.Knows == task.Future) {
@@ -223,13 +224,14 @@ func startPrograms(ctx context.Context, names []string) (solver.Config, func()) 
 	return solver.Config{Version: version}, func() {}
 }
 
-// simulationFault says whose fault an error is.
+// simulationFault turns an error of a simulation into a usage error where the input is
+// at fault.
 func simulationFault(err error) error {
 	var all hare.InvalidErrors
 	var one *hare.InvalidError
 	var run *study.RunError
 	switch {
-	case errors.As(err, new(usageError)): // it says so already
+	case errors.As(err, new(usageError)): // already a usage error
 		return err
 	case errors.As(err, &all):
 		var said []string
@@ -246,7 +248,7 @@ func simulationFault(err error) error {
 	return err
 }
 
-// flagged names the flag of a fault whose text does not.
+// flagged returns the name of the flag for a fault whose text does not name it.
 func flagged(e *hare.InvalidError) string {
 	at := map[string]string{
 		"/jobs": "--jobs", "/repeat": "--repeat", "/lease_s": "--lease", "/reset_s": "--reset", "/restart_s": "--restart",
@@ -262,7 +264,7 @@ func flagged(e *hare.InvalidError) string {
 	return e.Detail
 }
 
-// request reads flags and files.
+// request builds the request from the flags and files.
 func (f *simulateFlags) request() (*simulation.Request, error) {
 	lease, reset, restart := f.lease.Microseconds(), f.reset.Microseconds(), f.restart.Microseconds()
 	req := &simulation.Request{
@@ -341,7 +343,7 @@ func (f *simulateFlags) request() (*simulation.Request, error) {
 
 // where reads the cluster.
 func (f *simulateFlags) where(req *simulation.Request, elastic bool) error {
-	own := f.instance != "" || f.drawn || elastic // their own is there
+	own := f.instance != "" || f.drawn || elastic // the source of the jobs has a cluster of its own
 	switch {
 	case f.gpus != "" && f.cluster != "" || f.gpus == "" && f.cluster == "" && !own:
 		return errors.New("give the cluster: --gpus v100=36,p100=36,k80=36, or --cluster cluster.json")
@@ -381,7 +383,7 @@ func (f *simulateFlags) what(req *simulation.Request) error {
 	case f.instance != "":
 		req.Instance, err = readInstance(f.instance)
 		return err
-	case f.drawn && f.generate == 0: // which would mean as many as by default
+	case f.drawn && f.generate == 0: // zero would mean the default number
 		return errors.New("--generate 0: draw at least one job")
 	case f.drawn:
 		req.Generate = &simulation.Generate{Jobs: int64(f.generate), Arrivals: f.arrivals}
@@ -403,10 +405,11 @@ func (f *simulateFlags) what(req *simulation.Request) error {
 	return err
 }
 
-// maxTextBytes limits a trace or table, after decompression.
+// maxTextBytes limits a trace or a table, after decompression.
 const maxTextBytes = 256 << 20
 
-// readText reads a file; nil where what comes with the program has that name.
+// readText reads a file; it returns nil where the name is that of a trace or table that
+// Hare includes.
 func readText(name string) ([]byte, error) {
 	if name != "-" {
 		if _, err := os.Stat(name); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// parsePrices reads TYPE=PRICE,…; nothing is nil.
+// parsePrices parses TYPE=PRICE,…; an empty text gives nil.
 func parsePrices(text string) ([]simulation.TypePrice, error) {
 	if text == "" {
 		return nil, nil
@@ -18,7 +18,7 @@ func parsePrices(text string) ([]simulation.TypePrice, error) {
 	for _, part := range strings.Split(text, ",") {
 		name, number, _ := strings.Cut(part, "=")
 		name = strings.ToUpper(strings.TrimSpace(name))
-		// Exact, so that a server is told the same price.
+		// The parser is exact, so that a server gets the same price.
 		micro, err := hare.ParseMicros(strings.TrimSpace(number))
 		if name == "" || err != nil || micro <= 0 || micro > hare.MaxExact {
 			return nil, fmt.Errorf("--prices: %.60q: write TYPE=PRICE, with a price above 0 and at most six decimals", part)

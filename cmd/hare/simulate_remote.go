@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// remotely has a server simulate.
-func (f *simulateFlags) remotely(ctx context.Context, req *simulation.Request, live *live) (*study.Report, error) {
+// remotely simulates on a server.
+func (f *simulateFlags) remotely(ctx context.Context, req *simulation.Request, live *progressLine) (*study.Report, error) {
 	if f.record != "" {
 		return nil, usageError{errors.New("--record keeps the runs themselves, which a server does not send: leave " +
 			"--server out")}

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// world reads what goes wrong.
+// world reads faults, failures and stragglers.
 func (f *simulateFlags) world(req *simulation.Request) error {
 	if f.mtbf < 0 || f.mttr <= 0 || f.switches < 0 {
 		return errors.New("--mtbf and --switch must not be negative, and --mttr must be positive")
@@ -33,7 +33,7 @@ func (f *simulateFlags) world(req *simulation.Request) error {
 	return err
 }
 
-// readFaults reads a text with the columns gpu, from_s and until_s.
+// readFaults reads CSV with the columns gpu, from_s and until_s.
 func readFaults(name string, r io.Reader) ([]simulation.Fault, error) {
 	c := csv.NewReader(r)
 	c.ReuseRecord = true

@@ -15,8 +15,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// simulationProgress rewrites the line of a terminal, ten times a second at most.
-func simulationProgress(l *live, now func() time.Time) func(simulation.Progress) {
+// simulationProgress returns a function that rewrites a line of the terminal, at most
+// ten times a second.
+func simulationProgress(l *progressLine, now func() time.Time) func(simulation.Progress) {
 	start := now()
 	var last time.Time
 	return func(p simulation.Progress) {
@@ -36,7 +37,7 @@ func simulationProgress(l *live, now func() time.Time) func(simulation.Progress)
 	}
 }
 
-// thousands prints a rate with a unit that keeps it short.
+// thousands formats a rate with three significant digits and a unit.
 func thousands(x float64) string {
 	switch {
 	case x >= 1e6:
@@ -47,13 +48,13 @@ func thousands(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// outFile is a file of a folder, and what writes it.
+// outFile is a file of a folder and the function that writes it.
 type outFile struct {
 	name  string
 	write func(io.Writer) error
 }
 
-// write puts the report into the folders of -o and --record.
+// write writes the report into the folders of -o and --record.
 func (f *simulateFlags) write(rep *study.Report) error {
 	if f.out != "" {
 		files := []outFile{
@@ -90,8 +91,8 @@ func (f *simulateFlags) write(rep *study.Report) error {
 	return writeAll(f.record, files)
 }
 
-// canBeFolder refuses a name that cannot be a folder because it, or what it would
-// lie in, is something else: said before a long run and not after it.
+// canBeFolder refuses a name that cannot be a folder because the name or a parent
+// exists and is something else. It is called before a long run, not after it.
 func canBeFolder(dir string) error {
 	for dir != "" {
 		info, err := os.Stat(dir)
@@ -106,8 +107,8 @@ func canBeFolder(dir string) error {
 	return nil
 }
 
-// writeAll writes files into a folder, which it makes: all of them beside their
-// names first, so that one that cannot be written leaves none.
+// writeAll writes files into a folder, which it creates if necessary. All files are
+// staged before the first is renamed, so that one failure leaves none.
 func writeAll(dir string, files []outFile) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

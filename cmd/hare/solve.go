@@ -129,7 +129,7 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 	warm *hare.Certificate, out, rest string, quiet, ndjson bool) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
-	live := newLive(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	live := newProgressLine(os.Stderr, !quiet && term.IsTerminal(int(os.Stderr.Fd())))
 	cfg := engine
 	cfg.Progress, cfg.WarmPrices = live.event, warm
 	res, err := solveOrReplan(ctx, inst, req, opt, cfg)
@@ -153,7 +153,7 @@ func solveAndPrint(ctx context.Context, inst *hare.Instance, req *hare.ReplanReq
 	})
 }
 
-// deliver writes a result where it goes, and its table for people.
+// deliver writes a result to its file and prints its table.
 func deliver(inst *hare.Instance, res *hare.Result, out string, quiet bool, write func(io.Writer) error) error {
 	toTerminal := term.IsTerminal(int(os.Stdout.Fd()))
 	if out != "" || !toTerminal {
@@ -168,14 +168,14 @@ func deliver(inst *hare.Instance, res *hare.Result, out string, quiet bool, writ
 			fmt.Println("(the result itself: add -o result.json)")
 		}
 	}
-	if res.Value == nil { // a schedule may have been left out
+	if res.Value == nil { // the schedule may have been left out
 		printReasons(res.Termination, res.Reasons)
 		return errNo
 	}
 	return nil
 }
 
-// printReasons says why there is no schedule, or no bound.
+// printReasons prints why there is no schedule or no bound.
 func printReasons(termination string, reasons []hare.Reason) {
 	for _, r := range reasons {
 		where := termination
@@ -186,7 +186,8 @@ func printReasons(termination string, reasons []hare.Reason) {
 	}
 }
 
-// startEngine starts the LP workers; without them the Go engine serves alone.
+// startEngine starts the LP workers; without them the Go engine solves all linear
+// programs.
 func startEngine() (solver.Config, func()) {
 	cfg := solver.Config{Version: version}
 	pool, err := newPool()

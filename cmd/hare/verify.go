@@ -20,21 +20,22 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// previousFlags name what a plan for the rest of an earlier one went on from.
+// previousFlags name the earlier result of a replan and its instance.
 type previousFlags struct{ result, instance string }
 
-func (p *previousFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&p.result, "previous", "",
+func (pf *previousFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&pf.result, "previous", "",
 		"for a replan: the earlier result, which says what had started")
-	c.Flags().StringVar(&p.instance, "previous-instance", "", "the instance of --previous, where INSTANCE differs")
+	c.Flags().StringVar(&pf.instance, "previous-instance", "", "the instance of --previous, where INSTANCE differs")
 }
 
-// check reads an instance, a result, and what the flags name, and checks them.
-func (p *previousFlags) check(args []string) (*hare.Instance, *hare.Result, *verify.Report, error) {
-	if p.instance != "" && p.result == "" {
+// check reads an instance, a result and the files of the flags, and verifies the
+// result.
+func (pf *previousFlags) check(args []string) (*hare.Instance, *hare.Result, *verify.Report, error) {
+	if pf.instance != "" && pf.result == "" {
 		return nil, nil, nil, usageError{errors.New("--previous-instance belongs to --previous RESULT")}
 	}
-	if err := noTwice(append(slices.Clone(args), p.result, p.instance)...); err != nil {
+	if err := noTwice(append(slices.Clone(args), pf.result, pf.instance)...); err != nil {
 		return nil, nil, nil, err
 	}
 	inst, res, err := readPair(args)
@@ -42,13 +43,13 @@ func (p *previousFlags) check(args []string) (*hare.Instance, *hare.Result, *ver
 		return nil, nil, nil, err
 	}
 	prev := &verify.Previous{}
-	if p.result != "" {
-		if prev.Result, err = readResult(p.result); err != nil {
+	if pf.result != "" {
+		if prev.Result, err = readResult(pf.result); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	if p.instance != "" {
-		if prev.Instance, err = readInstance(p.instance); err != nil {
+	if pf.instance != "" {
+		if prev.Instance, err = readInstance(pf.instance); err != nil {
 			return nil, nil, nil, err
 		}
 	}
@@ -224,7 +225,7 @@ func importCommand() *cobra.Command {
 				if s.to.Name = s.name; s.name != "-" {
 					if _, err := os.Stat(s.name); err != nil {
 						if _, shippedErr := trace.Shipped(s.name); shippedErr == nil {
-							continue // a shipped trace, by its name
+							continue // the name is that of a trace that Hare includes
 						}
 						return err
 					}

@@ -4,15 +4,15 @@ import (
 	"runtime/debug"
 )
 
-// version of Hare; results carry it.
+// version is the version of Hare; results carry it.
 const version = "0.1.0"
 
-// commit is what the Makefile built from; empty in other builds, which ask the
-// build information for it.
+// commit is the commit that the Makefile built. It is empty in other builds, which read
+// the build information instead.
 var commit string
 
-// longVersion names the version and the commit. It has no date, so that the same
-// sources build the same bytes.
+// longVersion returns the version and the commit. It contains no date, so that the same
+// sources give the same binary.
 func longVersion() string {
 	of := commit
 	if info, ok := debug.ReadBuildInfo(); ok && of == "" {
@@ -24,7 +24,7 @@ func longVersion() string {
 	return version + " (commit " + of + ")"
 }
 
-// revision is the commit that go build recorded, as the Makefile writes it.
+// revision returns the commit that go build recorded, in the Makefile's form.
 func revision(info *debug.BuildInfo) string {
 	of, changed := "", ""
 	for _, s := range info.Settings {

@@ -125,7 +125,7 @@ func intervalDrawing(name string) (func(io.Writer, []plot.Interval, plot.Options
 	return nil, usageError{fmt.Errorf("cannot draw %q: end the name in .svg, .png or .html", name)}
 }
 
-// whatIfRequest makes the request of flags and files; labels are those of its
+// whatIfRequest builds the request from flags and files; labels are the labels of its
 // scenarios.
 func whatIfRequest(name, result string, all []change, together bool, opt hare.Options,
 	below string) (*whatif.Request, []string, error) {
@@ -159,9 +159,9 @@ func whatIfRequest(name, result string, all []change, together bool, opt hare.Op
 	if err != nil {
 		return nil, nil, labelled(labels, err)
 	}
-	// The file stands in for the stored solve.
+	// The instance in the file replaces a stored solve.
 	req.Base = whatif.Base{Instance: inst}
-	if json.Valid(text) { // an instance of many lines is patched as Hare writes it
+	if json.Valid(text) { // an instance of several lines is patched in the form in which Hare writes it
 		req.Base.Text = text
 	}
 	if result != "" {
@@ -185,7 +185,7 @@ func readWhole(name string) ([]byte, error) {
 	return text, nil
 }
 
-// labelled names the flag of the scenario that a fault lies in.
+// labelled adds the flag of the scenario to a fault.
 func labelled(labels []string, err error) error {
 	var faults hare.InvalidErrors
 	if !errors.As(err, &faults) {
@@ -200,34 +200,34 @@ func labelled(labels []string, err error) error {
 	return usageError{faults}
 }
 
-// whatIfPrinter shows the lines of a what-if.
+// whatIfPrinter prints the lines of a what-if.
 type whatIfPrinter struct {
 	labels  []string
 	out     string
 	quiet   bool
 	base    *whatif.Line
-	lines   []*whatif.Line // by scenario
+	lines   []*whatif.Line // in the order of the scenarios
 	summary *whatif.Line
-	failure error // of the first scenario that was wrong
+	failure error // error of the first invalid scenario
 }
 
-func (w *whatIfPrinter) run(ctx context.Context, req *whatif.Request) error {
+func (wp *whatIfPrinter) run(ctx context.Context, req *whatif.Request) error {
 	engine, closeEngine := startEngine()
 	defer closeEngine()
 	svc := service.New(service.Config{Solver: engine, MaxTime: 24 * time.Hour})
 	if err := svc.CheckWhatIf(ctx, req); err != nil {
-		return labelled(w.labels, err)
+		return labelled(wp.labels, err)
 	}
-	// A slip in a flag is said before the long work, not after it.
+	// All scenarios are checked before the first is solved.
 	for i := range req.Scenarios {
 		if _, err := whatif.ScenarioInstance(req, i); err != nil {
-			return labelled(w.labels, err)
+			return labelled(wp.labels, err)
 		}
 	}
-	live := newLive(os.Stderr, !w.quiet && term.IsTerminal(int(os.Stderr.Fd())))
-	w.lines = make([]*whatif.Line, len(req.Scenarios))
-	// An interrupt ends solves with their best pairs; what has not begun is
-	// answered from its bound.
+	live := newProgressLine(os.Stderr, !wp.quiet && term.IsTerminal(int(os.Stderr.Fd())))
+	wp.lines = make([]*whatif.Line, len(req.Scenarios))
+	// An interrupt ends running solves with their best results; scenarios that have not
+	// begun are answered from their bounds.
 	off := context.AfterFunc(ctx, func() {
 		now, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		cancel()
@@ -241,26 +241,26 @@ func (w *whatIfPrinter) run(ctx context.Context, req *whatif.Request) error {
 		err := svc.WhatIf(work, req, func(l *whatif.Line) error {
 			switch {
 			case errors.Is(l.Err, admission.ErrDraining):
-				return nil // it is shown as not answered
+				return nil // the table shows the scenario as not answered
 			case l.Index != nil:
-				w.lines[*l.Index] = l
+				wp.lines[*l.Index] = l
 				if done++; l.Pruned != nil && *l.Pruned {
 					pruned++
 				}
 				if l.Err != nil {
 					l.Error = problemOf(l.Err)
-					if w.failure == nil {
-						w.failure = labelled(w.labels, l.Err)
+					if wp.failure == nil {
+						wp.failure = labelled(wp.labels, l.Err)
 					}
 				}
-			case w.base == nil:
-				w.base = l
+			case wp.base == nil:
+				wp.base = l
 			default:
-				w.summary = l
-				w.refine(l.Refined)
+				wp.summary = l
+				wp.refine(l.Refined)
 			}
-			live.text("%d of %d scenarios, %d pruned", done, len(w.lines), pruned)
-			if w.out == "" {
+			live.text("%d of %d scenarios, %d pruned", done, len(wp.lines), pruned)
+			if wp.out == "" {
 				return nil
 			}
 			line, err := json.Marshal(l)
@@ -277,48 +277,49 @@ func (w *whatIfPrinter) run(ctx context.Context, req *whatif.Request) error {
 		return err
 	}
 	var err error
-	switch w.out {
+	switch wp.out {
 	case "":
 		err = answer(io.Discard)
 	case "-":
 		err = answer(os.Stdout)
 	default:
-		err = writeOut(w.out, answer)
+		err = writeOut(wp.out, answer)
 	}
 	live.end()
-	if err == nil && w.base != nil && !w.quiet && w.out != "-" {
-		err = w.table(os.Stdout)
+	if err == nil && wp.base != nil && !wp.quiet && wp.out != "-" {
+		err = wp.table(os.Stdout)
 	}
 	return err
 }
 
-// refine takes what all answers together prove of scenarios.
-func (w *whatIfPrinter) refine(refined []whatif.Refined) {
+// refine stores what all answers together prove about single scenarios.
+func (wp *whatIfPrinter) refine(refined []whatif.Refined) {
 	for _, r := range refined {
-		line := *w.lines[r.Index]
+		line := *wp.lines[r.Index]
 		line.OptimumChange = r.OptimumChange
-		w.lines[r.Index] = &line
+		wp.lines[r.Index] = &line
 	}
 }
 
-// remarks say below the table why scenarios have no plan, and what has no effect.
-func (w *whatIfPrinter) remarks(to io.Writer) {
-	for i, l := range w.lines {
+// remarks prints, below the table, why scenarios have no plan and which changes have no
+// effect.
+func (wp *whatIfPrinter) remarks(to io.Writer) {
+	for i, l := range wp.lines {
 		if l == nil {
 			continue
 		}
 		if l.Termination == hare.TerminationInfeasible {
 			for _, r := range l.Reasons {
-				fmt.Fprintf(to, "%s is infeasible: job %s: %s\n", w.label(i, l), r.Job, r.Detail)
+				fmt.Fprintf(to, "%s is infeasible: job %s: %s\n", wp.label(i, l), r.Job, r.Detail)
 			}
 		}
 		for _, note := range l.Notes {
-			fmt.Fprintf(to, "%s: %s\n", w.label(i, l), note)
+			fmt.Fprintf(to, "%s: %s\n", wp.label(i, l), note)
 		}
 	}
 }
 
-// problemOf is the problem document of a scenario that is wrong.
+// problemOf returns the problem document of an invalid scenario.
 func problemOf(err error) any {
 	p := map[string]any{"type": "about:blank", "title": http.StatusText(http.StatusUnprocessableEntity),
 		"status": http.StatusUnprocessableEntity, "code": "failed", "detail": err.Error()}
@@ -332,40 +333,40 @@ func problemOf(err error) any {
 	return p
 }
 
-// table is the account for people.
-func (w *whatIfPrinter) table(to io.Writer) error {
-	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(w.base.Value), amountWords(w.base.Bound),
-		percentWords(w.base.Gap))
+// table prints a table of all scenarios.
+func (wp *whatIfPrinter) table(to io.Writer) error {
+	fmt.Fprintf(to, "base: value %s, bound %s, gap %s\n\n", amountWords(wp.base.Value), amountWords(wp.base.Bound),
+		percentWords(wp.base.Gap))
 	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "scenario\tvalue\tchange\tbest plan changes by\tgap\tgain\tlose\tmost changed")
-	for i, l := range w.lines {
+	for i, l := range wp.lines {
 		switch {
 		case l == nil:
-			fmt.Fprintf(t, "%s\tnot answered\n", w.label(i, nil))
+			fmt.Fprintf(t, "%s\tnot answered\n", wp.label(i, nil))
 		case l.Err != nil:
-			fmt.Fprintf(t, "%s\tfailed\n", w.label(i, l))
+			fmt.Fprintf(t, "%s\tfailed\n", wp.label(i, l))
 		default:
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", w.label(i, l), valueWords(l), signedWords(l.ValueChange),
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", wp.label(i, l), valueWords(l), signedWords(l.ValueChange),
 				intervalWords(l), percentWords(l.Gap), jobWords(l.Jobs))
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	w.remarks(to)
-	if w.summary != nil {
-		c := w.summary.Counts
+	wp.remarks(to)
+	if wp.summary != nil {
+		c := wp.summary.Counts
 		fmt.Fprintf(to, "\n%d scenarios: %d solved, %d pruned, %d bounded alone, %d failed; %.2f s\n", c.Scenarios, c.Solved,
-			c.Pruned, c.Bounded, c.Failed, w.summary.Timing.TotalS)
+			c.Pruned, c.Bounded, c.Failed, wp.summary.Timing.TotalS)
 	}
 	return nil
 }
 
-func (w *whatIfPrinter) label(i int, l *whatif.Line) string {
+func (wp *whatIfPrinter) label(i int, l *whatif.Line) string {
 	if l != nil && l.ID != strconv.Itoa(i) {
 		return l.ID
 	}
-	return w.labels[i]
+	return wp.labels[i]
 }
 
 func valueWords(l *whatif.Line) string {
@@ -423,7 +424,8 @@ func percentWords(gap json.RawMessage) string {
 	return fmt.Sprintf("%.2f %%", 100*x)
 }
 
-// jobWords counts who gains and loses, and names the job that changes most.
+// jobWords counts the jobs that end earlier and later, and names the job that changes
+// most.
 func jobWords(c *whatif.JobChanges) string {
 	if c == nil {
 		return "–\t–\t"
@@ -436,19 +438,19 @@ func jobWords(c *whatif.JobChanges) string {
 	return fmt.Sprintf("%d\t%d\t%s", c.Gain, c.Lose, most)
 }
 
-// intervals are what there is to draw.
-func (w *whatIfPrinter) intervals() (out []plot.Interval) {
+// intervals returns the intervals to draw.
+func (wp *whatIfPrinter) intervals() (out []plot.Interval) {
 	number := func(a *hare.Amount) float64 {
 		if a == nil {
 			return math.NaN()
 		}
 		return a.Float()
 	}
-	for i, l := range w.lines {
+	for i, l := range wp.lines {
 		if l == nil || len(l.OptimumChange) != 2 {
 			continue
 		}
-		x := plot.Interval{Name: w.label(i, l), Low: number(l.OptimumChange[0]), High: number(l.OptimumChange[1]),
+		x := plot.Interval{Name: wp.label(i, l), Low: number(l.OptimumChange[0]), High: number(l.OptimumChange[1]),
 			Value: number(l.ValueChange)}
 		if l.Pruned != nil && *l.Pruned {
 			x.Note = "pruned"

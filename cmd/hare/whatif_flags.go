@@ -15,15 +15,15 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// change is one flag of a what-if, in the form of a scenario's part.
+// change is one flag of a what-if, as a part of a scenario.
 type change struct {
-	label string // as it was given
-	part  string // name of the part
+	label string // the flag as the user gave it
+	part  string // name of the part in the scenario
 	value any
-	whole []json.RawMessage // of --scenario: scenarios as they are
+	whole []json.RawMessage // the scenarios of --scenario, unchanged
 }
 
-// changeFlag collects the changes of all flags in the order of the command line.
+// changeFlag collects the changes of several flags in the order of the command line.
 type changeFlag struct {
 	name string
 	all  *[]change
@@ -32,27 +32,27 @@ type changeFlag struct {
 
 var _ pflag.Value = (*changeFlag)(nil)
 
-func (f *changeFlag) String() string { return "" }
-func (f *changeFlag) Type() string   { return "change" }
+func (cf *changeFlag) String() string { return "" }
+func (cf *changeFlag) Type() string   { return "change" }
 
-// Set reads one change.
-func (f *changeFlag) Set(text string) error {
+// Set parses one change.
+func (cf *changeFlag) Set(text string) error {
 	if text == "" {
 		return errors.New("it is empty")
 	}
-	part, value, err := f.read(text)
+	part, value, err := cf.read(text)
 	if err != nil {
 		return err
 	}
-	c := change{label: f.name + " " + text, part: part, value: value}
+	c := change{label: cf.name + " " + text, part: part, value: value}
 	if part == "" {
 		c.whole = value.([]json.RawMessage)
 	}
-	*f.all = append(*f.all, c)
+	*cf.all = append(*cf.all, c)
 	return nil
 }
 
-// changeFlags are the flags that make scenarios.
+// changeFlags adds the flags that make scenarios.
 func changeFlags(f *pflag.FlagSet, all *[]change) {
 	add := func(name, usage string, read func(string) (string, any, error)) {
 		f.Var(&changeFlag{name, all, read}, name, usage)
@@ -111,7 +111,7 @@ func changeFlags(f *pflag.FlagSet, all *[]change) {
 	})
 }
 
-// pair reads NAME=COUNT.
+// pair parses NAME=COUNT.
 func pair(text, between, example string) (name string, count int64, err error) {
 	i := strings.LastIndex(text, between)
 	if i > 0 {
@@ -122,7 +122,7 @@ func pair(text, between, example string) (name string, count int64, err error) {
 	return "", 0, fmt.Errorf("give a name and a whole number, e.g. %s", example)
 }
 
-// oneOrMore reads a file with a JSON value or an array of them.
+// oneOrMore reads a file that contains a JSON value or an array of values.
 func oneOrMore(name string) ([]json.RawMessage, error) {
 	f, err := openIn(name)
 	if err != nil {
@@ -143,8 +143,9 @@ func oneOrMore(name string) ([]json.RawMessage, error) {
 	return all, nil
 }
 
-// scenarios turns changes into scenarios and says which label each has: one a
-// flag, or together one of all flags, beside those of files.
+// scenarios turns changes into scenarios and returns their labels. Each change is a
+// scenario or, with together, all changes are one scenario; scenarios of files are
+// added as they are.
 func scenarios(all []change, together bool, kinds []string) (out []json.RawMessage, labels []string, err error) {
 	joined := map[string]any{}
 	var names []string
@@ -170,7 +171,7 @@ func scenarios(all []change, together bool, kinds []string) (out []json.RawMessa
 		default:
 			if part == "add_gpus" {
 				gpus := c.value.(map[string]any)
-				gpus["type"] = known(gpus["type"].(string), kinds)
+				gpus["type"] = canonicalType(gpus["type"].(string), kinds)
 			}
 			to[part] = append(list(to[part]), c.value)
 		}
@@ -213,7 +214,7 @@ func list(v any) []any {
 	return l
 }
 
-// cutLabel keeps ids within their limit.
+// cutLabel shortens a label to the greatest length of an id.
 func cutLabel(s string) string {
 	if r := []rune(s); len(r) > 60 {
 		return string(r[:59]) + "…"
@@ -221,8 +222,9 @@ func cutLabel(s string) string {
 	return s
 }
 
-// known is a type's name as the instance writes it, whatever the case.
-func known(kind string, kinds []string) string {
+// canonicalType returns the name of a type as the instance spells it, ignoring upper
+// and lower case.
+func canonicalType(kind string, kinds []string) string {
 	if i := slices.IndexFunc(kinds, func(k string) bool { return strings.EqualFold(k, kind) }); i >= 0 &&
 		!slices.Contains(kinds, kind) {
 		return kinds[i]
@@ -230,7 +232,7 @@ func known(kind string, kinds []string) string {
 	return kind
 }
 
-// kindsOf are the types that the cluster has or a job has a profile for.
+// kindsOf returns the types that the cluster has or for which a job has a profile.
 func kindsOf(inst *hare.Instance) (kinds []string) {
 	for i := range inst.Cluster.Nodes {
 		for _, g := range inst.Cluster.Nodes[i].GPUs {
