@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare/access"
 )
 
-// A key proves itself by its text, of which the set keeps a hash alone.
+// A caller shows the text of a key; the set has only the checksum of that text.
 func ExampleNewKey() {
 	now := time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
 	text, key, err := access.NewKey("vision", access.RoleSolve, "of the nightly job", now, 24*time.Hour)

@@ -73,7 +73,7 @@ func TestRoundTrip(t *testing.T) {
 	if exposed, err := f.Exposed(); err != nil || exposed != 0 {
 		t.Error(exposed, err)
 	}
-	// An update that fails leaves all as it was.
+	// A failed update changes nothing.
 	broken := errors.New("broken")
 	if err := f.Update(t.Context(), func(set *access.KeySet) error { set.Keys = nil; return broken }); !errors.Is(err,
 		broken) {
@@ -87,7 +87,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDamage: no change of any byte gives a key, or another role.
+// TestDamage checks that no change of any byte gives a key or another role.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	add(t, dir, "a", access.RoleRead)
@@ -128,14 +128,15 @@ func TestDamage(t *testing.T) {
 		t.Errorf("%d changes of %d were noticed", refused, len(good))
 	}
 	try("another role", bytes.Replace(good, []byte(`"read"`), []byte(`"admin"`), 1))
-	// A damaged file is not written over.
+	// A damaged file is not overwritten.
 	err = f.Update(t.Context(), func(*access.KeySet) error { return nil })
 	if !errors.As(err, new(*store.CorruptError)) {
 		t.Error(err)
 	}
 }
 
-// FuzzRead: what is read holds, and only a text with its checksum is read.
+// FuzzRead checks that only a text with its checksum is read, and that a set that was
+// read is valid.
 func FuzzRead(f *testing.F) {
 	const good = `{"hare":"keys/v1","sha256":"e58f98a23d05dd4c97c9f38f1aa94272973bfcf377e5918f36bd06dac50c3ae2","set":{"keys":[{"id":"ufrybj4j4tonipck","tenant":"vision","role":"solve","sha256":"3f042a7c8d3df9729b41fd06244acefe2843f87ce8654a8318cb02f6e9a2fada","created":"2026-11-21T14:24:09Z","expires":"2027-02-19T14:24:09Z","revoked":"2026-11-21T14:24:10Z"},{"id":"5ze2iktar6rpfd47","tenant":"*","role":"admin","sha256":"92c0aaf5bd4b26d1bd95c7266926bf551e9d166ac8c062574d0998c7d5f6ef61","created":"2026-11-21T14:24:09Z"}],"quotas":{"vision":{"solves":4,"rate":20}}}}`
 	f.Add([]byte(good))
@@ -169,7 +170,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestManyAtOnce: no key is lost, and readers see whole files.
+// TestManyAtOnce checks that concurrent updates lose no key, and that readers see whole
+// files.
 func TestManyAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
@@ -190,8 +192,8 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestFollow: what happens to the file takes effect within seconds: new keys,
-// revoked ones, damage (nothing changes), and its end (no key is left).
+// TestFollow checks that a change of the file takes effect within seconds: new keys,
+// revoked keys, damage (nothing changes), and the deletion of the file (no key is left).
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	first, _ := add(t, dir, "a", access.RoleRead)
@@ -255,7 +257,8 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Damage, and a file that cannot be read: a directory is one for root too.
+	// Neither a damaged file nor an unreadable one changes the keys. A directory is
+	// unreadable for root too.
 	for _, spoil := range []func() error{
 		func() error { return os.WriteFile(file, good[:len(good)/2], 0o600) },
 		func() error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },

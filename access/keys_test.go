@@ -54,7 +54,7 @@ func TestNewKey(t *testing.T) {
 	}
 }
 
-// FuzzKeyID: what is not exactly the form of a key has no id.
+// FuzzKeyID checks that a text without the exact form of a key has no ID.
 func FuzzKeyID(f *testing.F) {
 	secret, _, err := access.NewKey("a", access.RoleRead, "", time.Unix(0, 0), 0)
 	if err != nil {
@@ -76,7 +76,8 @@ func FuzzKeyID(f *testing.F) {
 	})
 }
 
-// TestKeySetForgets keys that have not been valid for long, and no others.
+// TestKeySetForgets checks that keys are removed that have not been valid for long, and
+// no others.
 func TestKeySetForgets(t *testing.T) {
 	set := &access.KeySet{}
 	begin := time.Unix(1_000_000, 0)
@@ -113,7 +114,8 @@ func TestKeySetForgets(t *testing.T) {
 	}
 }
 
-// TestKeysOfOneTenant take no place from others.
+// TestKeysOfOneTenant checks that the keys of one tenant leave room for the keys of the
+// others.
 func TestKeysOfOneTenant(t *testing.T) {
 	set := &access.KeySet{}
 	now := time.Unix(1_000_000, 0)

@@ -15,27 +15,27 @@ import (
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-// picky is a store that cannot write the rows of one session, nor those that
-// come with them.
-type picky struct {
+// rejecting is a store that cannot write the rows of one session, nor any batch with such
+// rows.
+type rejecting struct {
 	store.SessionStore
 	bad string
 }
 
 var errPicky = errors.New("the page of that row is broken")
 
-func (p *picky) Append(ctx context.Context, rows []store.Row) error {
+func (p *rejecting) Append(ctx context.Context, rows []store.Row) error {
 	if slices.ContainsFunc(rows, func(r store.Row) bool { return r.Session == p.bad }) {
 		return errPicky
 	}
 	return p.SessionStore.Append(ctx, rows)
 }
 
-// TestOneFaultIsNotThatOfOthers: sessions whose rows are written together with
-// those of a faulty one are answered, and the operator is told.
+// TestOneFaultIsNotThatOfOthers writes the rows of sound sessions together with those of
+// a faulty one: the sound sessions get answers, and the fault is logged.
 func TestOneFaultIsNotThatOfOthers(t *testing.T) {
 	ctx := context.Background()
-	db := &picky{SessionStore: store.NewMemory()}
+	db := &rejecting{SessionStore: store.NewMemory()}
 	var log syncBuffer
 	cfg := sessionsConfig(db)
 	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -74,7 +74,7 @@ func TestOneFaultIsNotThatOfOthers(t *testing.T) {
 	}
 }
 
-// syncBuffer is a log that many write.
+// syncBuffer is a log to which several goroutines may write.
 type syncBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -92,8 +92,9 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// TestDamageIsToldOnce and the log is not read again for every event.
-func TestDamageIsToldOnce(t *testing.T) {
+// TestDamageIsLoggedOnce checks that damage is logged once, and that the log of the
+// session is not read again for every event.
+func TestDamageIsLoggedOnce(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	s := openDir(t, dir)

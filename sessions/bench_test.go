@@ -27,13 +27,14 @@ func openBench(b testing.TB, dir string) *sessions.Sessions {
 	return open(b, sessions.Config{Store: store, New: newHistory, Restore: restoreHistory})
 }
 
-// ticks are events of the usual length that history takes without end.
+// ticks makes events of the usual length; the policy history accepts any number of them.
 func tick(seq int64) hare.Event {
 	return hare.Event{Seq: seq, AtUs: seq * 10, Type: hare.EventTaskEnded, Job: "j4711", Round: seq, Task: 3,
 		GPU: "a/0", ComputeUs: 1_200_000, SyncUs: 110_000}
 }
 
-// pipeline sends n events of one session with many on their way, and waits for all.
+// pipeline sends n events of one session without waiting for each answer, and then waits
+// for all.
 func pipeline(b testing.TB, e *sessions.Session, first, n int64) {
 	ctx := context.Background()
 	promises := make(chan *sessions.Promise, 4096)
@@ -57,7 +58,8 @@ func pipeline(b testing.TB, e *sessions.Session, first, n int64) {
 	<-done
 }
 
-// BenchmarkDurable is the rate of durable events, pipelined: one op is one event.
+// BenchmarkDurable measures the rate of durable events of a pipelining client: one op is
+// one event.
 func BenchmarkDurable(b *testing.B) {
 	for _, count := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("sessions=%d", count), func(b *testing.B) {
@@ -79,9 +81,9 @@ func BenchmarkDurable(b *testing.B) {
 	}
 }
 
-// BenchmarkLatency sends events at a steady rate and reports the 99th
-// percentile from the moment each was due to its durable decision, beside that
-// of the disk's own append and fsync of as many bytes meanwhile.
+// BenchmarkLatency sends events at a constant rate. It reports the 99th percentile of the
+// time from the moment at which each event was due to its durable decision, and beside it
+// the same percentile of plain appends with fsync of as many bytes during the same time.
 func BenchmarkLatency(b *testing.B) {
 	for _, rate := range []int{10_000, 50_000} {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
@@ -97,7 +99,7 @@ func BenchmarkLatency(b *testing.B) {
 					defer close(stopped)
 					disk = append(disk, fsyncs(b, dir, stop)...)
 				}()
-				took = append(took, steady(b, e, &seq, rate, time.Second)...)
+				took = append(took, sendAtRate(b, e, &seq, rate, time.Second)...)
 				close(stop)
 				<-stopped
 			}
@@ -114,8 +116,9 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// steady sends events at rate for a while; each is due at its own time.
-func steady(b testing.TB, e *sessions.Session, seq *int64, rate int, length time.Duration) []time.Duration {
+// sendAtRate sends events at a rate for a while; each event has a time at which it is
+// due.
+func sendAtRate(b testing.TB, e *sessions.Session, seq *int64, rate int, length time.Duration) []time.Duration {
 	ctx := context.Background()
 	n := int(length.Seconds() * float64(rate))
 	type sent struct {
@@ -152,7 +155,7 @@ func steady(b testing.TB, e *sessions.Session, seq *int64, rate int, length time
 	return took
 }
 
-// fsyncs times appends of a page or so with fsync to a file in dir, 50 a second.
+// fsyncs measures appends of about a page with fsync to a file in dir, 50 a second.
 func fsyncs(b testing.TB, dir string, stop <-chan struct{}) (took []time.Duration) {
 	f, err := os.CreateTemp(dir, "fsync")
 	if err != nil {
@@ -180,9 +183,9 @@ func fsyncs(b testing.TB, dir string, stop <-chan struct{}) (took []time.Duratio
 	}
 }
 
-// steadily are n events of a session of HLAS with 200 jobs on 256 GPUs, as its
-// decisions lead to them.
-func steadily(b testing.TB, cluster *hare.Cluster, n int) []hare.Event {
+// hlasEvents makes n events of a session of HLAS with 200 jobs on 256 GPUs, where each
+// event follows from the decisions before.
+func hlasEvents(b testing.TB, cluster *hare.Cluster, n int) []hare.Event {
 	twin, err := policy.OpenSession("hlas", cluster, nil)
 	if err != nil {
 		b.Fatal(err)
@@ -212,15 +215,16 @@ func steadily(b testing.TB, cluster *hare.Cluster, n int) []hare.Event {
 	return events
 }
 
-// BenchmarkRecovery opens a directory with a session of HLAS of a million
-// events and takes one more: as a kill leaves it at worst, 49,999 events behind
-// the last snapshot; and with no snapshot but the first, so that all are read.
+// BenchmarkRecovery opens a directory with a session of HLAS of a million events and
+// sends one more event. One case is the worst that a kill leaves: 49,999 events after the
+// last snapshot. In the other case only the first snapshot exists, and all events are
+// read.
 func BenchmarkRecovery(b *testing.B) {
 	const events = 1_000_000
 	ctx := context.Background()
 	cluster := hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 128}}},
 		{Name: "b", GPUs: []hare.TypeCount{{Type: "T4", Count: 128}}}}}
-	stream := steadily(b, &cluster, events+100)
+	stream := hlasEvents(b, &cluster, events+100)
 	dir := b.TempDir()
 	serve := func() *sessions.Sessions {
 		store, err := sqlite.Open(ctx, dir)
@@ -293,8 +297,8 @@ func BenchmarkRecovery(b *testing.B) {
 	}
 }
 
-// processor is the time that this process has had of a core: on a busy machine
-// it says more than a clock.
+// processor returns the processor time of this process. On a busy machine the processor
+// time says more than the wall clock.
 func processor() time.Duration {
 	var r unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &r)

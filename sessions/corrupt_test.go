@@ -18,7 +18,7 @@ import (
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-// logOf reads a log as answers, up to its end or what is wrong with it.
+// logOf reads the answers in a log, up to its end or its first fault.
 func logOf(e *sessions.Session) (answers []string, err error) {
 	for rec, err := range e.Log(context.Background(), 0) {
 		if err != nil {
@@ -29,8 +29,8 @@ func logOf(e *sessions.Session) (answers []string, err error) {
 	return answers, nil
 }
 
-// image is a data directory as a crash may leave it: database and log, some of
-// it in each.
+// image is a data directory as a crash may leave it: some rows are in the database, the
+// others in the write-ahead log.
 type image struct {
 	files map[string][]byte
 	ids   []string
@@ -113,8 +113,8 @@ func damage(rng *rand.Rand, files map[string][]byte) (what string) {
 	return name + " " + what
 }
 
-// TestDamageIsNeverAnswered opens damaged copies: each is refused, or shows
-// what was recorded up to some event and goes on from there.
+// TestDamageIsNeverAnswered opens damaged copies. Each copy is refused, or shows what was
+// recorded up to some event and goes on from there.
 func TestDamageIsNeverAnswered(t *testing.T) {
 	im := takeImage(t)
 	rounds := 100
@@ -186,7 +186,7 @@ func tryImage(t *testing.T, im *image, dir, what string) string {
 		} else if len(got) < 800 && result == "whole" {
 			result = "cut"
 		}
-		// What is sent again from somewhere, and goes on behind the end.
+		// Some recorded events are sent again, and new ones after them.
 		from := max(0, len(got)-60)
 		answers, err := send(ctx, e, im.event[i][from:])
 		if !slices.Equal(answers, im.want[i][from:from+len(answers)]) {
@@ -201,7 +201,7 @@ func tryImage(t *testing.T, im *image, dir, what string) string {
 	return result
 }
 
-// TestRowsAreChained alters rows behind SQLite's back.
+// TestRowsAreChained alters rows in ways that SQLite's own check cannot find.
 func TestRowsAreChained(t *testing.T) {
 	ctx := context.Background()
 	events := script(7, 500)

@@ -22,12 +22,12 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// crashDir names the variable that makes this test program the server that
+// crashDir is the environment variable that makes this test program the server that
 // TestKill kills.
 const crashDir = "HARE_TEST_CRASH_DIR"
 
-// TestCrashChild is that server: events come in at stdin, answers go out at
-// descriptor 3, one a line, the number of the last durable event first.
+// TestCrashChild is the server that TestKill kills. Events come in at stdin. Answers go
+// out at descriptor 3, one a line, after the number of the last durable event.
 func TestCrashChild(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {
@@ -86,9 +86,9 @@ func TestCrashChild(t *testing.T) {
 	}
 }
 
-// TestKill kills a server again and again in the middle of a stream, with a
-// client that sends again what was not answered: every answer, and at the end
-// the whole log, must be that of an undisturbed run.
+// TestKill kills a server again and again in the middle of a stream. The client sends
+// every event again that got no answer. Every answer, and the whole log at the end, must
+// be those of a run without kills.
 func TestKill(t *testing.T) {
 	kills := 20
 	switch {
@@ -126,8 +126,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// serveOnce runs a server, kills it some time after its first word (never, if
-// that is negative), and returns how many events are answered now.
+// serveOnce runs a server, kills it some time after its first line (never, if the time is
+// negative), and returns how many events have an answer.
 func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, answered int, after time.Duration) int {
 	t.Helper()
 	exe, err := os.Executable()
@@ -200,7 +200,8 @@ func serveOnce(t *testing.T, dir string, events []hare.Event, want []string, ans
 type failing struct {
 	store.SessionStore
 	fail func() bool
-	// late: what fails was written nevertheless, as a failed fsync may leave it.
+	// late means that the rows were written although the call failed, as after a failed
+	// fsync.
 	late bool
 }
 
@@ -223,8 +224,8 @@ func (f *failing) SaveSnapshot(ctx context.Context, s store.Snapshot) error {
 	return f.SessionStore.SaveSnapshot(ctx, s)
 }
 
-// TestFullDiskRefusesAndRecovers: nothing is answered that is not recorded, and
-// what is recorded is answered once the disk has space again.
+// TestFullDiskRefusesAndRecovers checks that no event without a record gets an answer,
+// and that events are recorded and answered once the disk has space again.
 func TestFullDiskRefusesAndRecovers(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(20) {

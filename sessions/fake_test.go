@@ -20,8 +20,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// history is a policy whose decisions hang on every event and decision before:
-// one that is lost, doubled or altered shows in all that follow.
+// history is a policy whose decisions depend on every event and decision before: a lost,
+// doubled or altered event changes all later decisions.
 type history struct {
 	Hash   uint64
 	AtUs   int64
@@ -135,7 +135,7 @@ func script(seed uint64, n int) []hare.Event {
 	return events
 }
 
-// undisturbed is what a session answers to events when nothing happens to it.
+// undisturbed returns the answers of a session to events in a run without faults.
 func undisturbed(t testing.TB, events []hare.Event) []string {
 	t.Helper()
 	p := &history{}
@@ -154,7 +154,7 @@ func line(a hare.Answer) string { return string(wire.AppendAnswer(nil, a)) }
 
 var cluster = hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 4}}}}}
 
-// soak makes some tests as long as they are before a release.
+// soak makes some tests as long as they are run before a release.
 var soak = flag.Bool("hare.soak", false, "kill, damage and load for longer")
 
 func sessionsConfig(store store.SessionStore) sessions.Config {

@@ -7,10 +7,11 @@ import (
 	"github.com/hare-sched/hare/store/storetest"
 )
 
-// The stores that tests let fail keep what they promise while they do not.
+// Stores with injected faults must keep the promises of a store while no fault is
+// injected.
 func TestFakesAreStores(t *testing.T) {
 	for name, s := range map[string]store.SessionStore{
-		"picky":    &picky{SessionStore: store.NewMemory(), bad: "none"},
+		"rejecting":    &rejecting{SessionStore: store.NewMemory(), bad: "none"},
 		"failing":  &failing{SessionStore: store.NewMemory(), fail: func() bool { return false }},
 		"counting": &counting{SessionStore: store.NewMemory()},
 	} {

@@ -17,8 +17,8 @@ import (
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-// TestDecisionsFollow: readers that come late, go slowly or resume see each
-// answer once and in order, and hold up nobody.
+// TestDecisionsFollow checks readers that begin late, are slow or resume: each sees every
+// answer once and in order, and none holds up the session.
 func TestDecisionsFollow(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -56,7 +56,7 @@ func TestDecisionsFollow(t *testing.T) {
 			}
 		})
 	}
-	// One reader stands still with an answer in its hand.
+	// One reader stops after an answer.
 	stuck, halt := make(chan struct{}), make(chan struct{})
 	wg.Go(func() {
 		for range e.Decisions(ctx, 0) {
@@ -73,7 +73,7 @@ func TestDecisionsFollow(t *testing.T) {
 	<-stuck
 	close(halt)
 	wg.Wait()
-	// Readers of a session that is deleted, or whose time is up, end.
+	// The readers of a deleted session end, and so do readers whose context ends.
 	for _, c := range []struct {
 		end  func()
 		want error
@@ -97,7 +97,7 @@ func TestDecisionsFollow(t *testing.T) {
 	}
 }
 
-// counting counts loads and stores of states.
+// counting is a store that counts the reads of snapshots, of which each load does one.
 type counting struct {
 	store.SessionStore
 	rows atomic.Int64
@@ -108,7 +108,8 @@ func (c *counting) Snapshots(ctx context.Context, id string) ([]store.Snapshot, 
 	return c.SessionStore.Snapshots(ctx, id)
 }
 
-// TestIdleSessionsLeaveMemory and come back as they were.
+// TestIdleSessionsLeaveMemory checks that idle sessions are unloaded and come back
+// unchanged.
 func TestIdleSessionsLeaveMemory(t *testing.T) {
 	ctx := context.Background()
 	store := &counting{SessionStore: store.NewMemory()}
@@ -137,8 +138,8 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 	}
 }
 
-// TestManySessions keeps many going at once; what they need of memory does not
-// grow with their logs.
+// TestManySessions runs many sessions at once and checks that their memory does not grow
+// with their logs.
 func TestManySessions(t *testing.T) {
 	count, length := 100, time.Second
 	if *soak {
@@ -185,7 +186,8 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// TestRefusedAtClose: what is on its way is answered or refused, never left.
+// TestRefusedAtClose checks that each event that was submitted before Close is answered
+// or refused.
 func TestRefusedAtClose(t *testing.T) {
 	ctx := context.Background()
 	for range 20 {

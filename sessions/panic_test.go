@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// fragile is history that may have a fault.
+// fragile is the policy history with a fault that can be switched on.
 type fragile struct {
 	*history
 	fault func(e hare.Event) error // nil: no fault
@@ -30,7 +30,7 @@ func (p *fragile) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error
 	return p.history.Step(nowUs, events)
 }
 
-// fragileConfig makes policies of which those with parameters have the fault.
+// fragileConfig makes policies that have the fault where they have parameters.
 func fragileConfig(kept store.SessionStore, fault func(e hare.Event) error) sessions.Config {
 	cfg := sessionsConfig(kept)
 	cfg.New = func(name string, c *hare.Cluster, parameters []byte) (online.Durable, error) {
@@ -65,9 +65,8 @@ func (g *gated) Append(ctx context.Context, rows []store.Row) error {
 	return g.SessionStore.Append(ctx, rows)
 }
 
-// A policy fails with a plain error while so many events wait for the disk that
-// a snapshot is due behind them: what was decided before is recorded, and the
-// session goes on from there.
+// A policy fails with a plain error while so many events wait for the disk that a
+// snapshot is due. The earlier decisions are recorded, and the session goes on from them.
 func TestPlainErrorBeforeASnapshot(t *testing.T) {
 	ctx := t.Context()
 	kept := &gated{SessionStore: store.NewMemory(), entered: make(chan struct{}, 1), open: make(chan struct{})}
@@ -116,8 +115,8 @@ func TestPlainErrorBeforeASnapshot(t *testing.T) {
 	}
 }
 
-// A policy panics: its session takes no events any more and says why, its log
-// can be read, and the other sessions go on.
+// A policy panics. Its session takes no more events and says why, its log can be read,
+// and the other sessions go on.
 func TestPanicQuarantinesTheSession(t *testing.T) {
 	ctx := t.Context()
 	var log syncBuffer
@@ -143,7 +142,7 @@ func TestPanicQuarantinesTheSession(t *testing.T) {
 		!slices.Equal(got, want[:7]) {
 		t.Fatalf("%d answers, %v", len(got), err)
 	}
-	// It stays so, whatever is asked, and is told once.
+	// The session stays quarantined, whatever is called, and the panic is logged once.
 	for range 3 {
 		if _, err := send(ctx, bad, events[7:8]); !errors.As(err, &quarantined) {
 			t.Errorf("again: %v", err)
@@ -167,7 +166,7 @@ func TestPanicQuarantinesTheSession(t *testing.T) {
 	}
 }
 
-// Whatever of the policy panics, the server lives.
+// The server survives a panic in each method of the policy.
 func TestPanicOfAView(t *testing.T) {
 	ctx := t.Context()
 	s := open(t, sessionsConfig(store.NewMemory()))

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-// world plays the cluster: it ends the tasks that were started, in any order.
+// world simulates the cluster: it ends the started tasks in any order.
 type world struct {
 	rng     *rand.Rand
 	seq, at int64
@@ -72,8 +72,8 @@ func (w *world) drop(gone func(hare.Decision) bool) {
 	w.running = kept
 }
 
-// TestPoliciesComeBack runs the true policies through restarts and compares
-// with the same policies alone.
+// TestPoliciesComeBack runs the policies of package policy through restarts and compares
+// with the same policies outside a session.
 func TestPoliciesComeBack(t *testing.T) {
 	ctx := context.Background()
 	seeds := uint64(4)

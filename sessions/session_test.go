@@ -69,7 +69,7 @@ func TestSessionAnswersInOrder(t *testing.T) {
 	}
 }
 
-// TestSessionRefuses: a refused event changes nothing and keeps no place.
+// TestSessionRefuses checks that a refused event changes nothing and uses up no number.
 func TestSessionRefuses(t *testing.T) {
 	ctx := context.Background()
 	cfg := sessionsConfig(store.NewMemory())
@@ -176,8 +176,8 @@ func TestServerClockNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestSessionSurvivesAnything interleaves duplicates, gaps, unloading and
-// restarts, and compares with a run that nothing disturbed.
+// TestSessionSurvivesAnything interleaves duplicates, gaps, unloading and restarts, and
+// compares with a run that has none of them.
 func TestSessionSurvivesAnything(t *testing.T) {
 	ctx := context.Background()
 	for seed := range uint64(30) {

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// TestSessionsOfTenants: owners survive a restart, as do their counts; a
-// session whose owner cannot be read is nobody's but the operator's.
+// TestSessionsOfTenants checks that owners and their counts survive a restart. A session
+// whose owner cannot be read belongs to the operator.
 func TestSessionsOfTenants(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

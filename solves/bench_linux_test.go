@@ -16,14 +16,14 @@ import (
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-// percentile is that of unsorted spans.
+// percentile returns a percentile of durations in any order.
 func percentile(all []time.Duration, p float64) float64 {
 	slices.Sort(all)
 	return float64(all[int(p*float64(len(all)-1))].Microseconds()) / 1e3
 }
 
-// cpuTime is what this process has used of all cores; it hardly depends on what
-// else the machine does.
+// cpuTime returns the processor time that this process has used on all cores. It hardly
+// depends on the other processes of the machine.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -48,9 +48,8 @@ func benchSolves(b *testing.B) *solves.Solves {
 	return s
 }
 
-// BenchmarkDurableSolves: distinct solves of 20 jobs at the smallest work
-// limit, each durable before it is acknowledged and at its end, from eight
-// callers.
+// BenchmarkDurableSolves runs distinct solves of 20 jobs at the smallest work limit for
+// eight callers. Each solve is durable before it is acknowledged, and again at its end.
 func BenchmarkDurableSolves(b *testing.B) {
 	ctx := b.Context()
 	s := benchSolves(b)
@@ -87,7 +86,7 @@ func BenchmarkDurableSolves(b *testing.B) {
 	b.ReportMetric(percentile(spans, 0.99), "p99-ms")
 }
 
-// BenchmarkSolverAlone is the work of BenchmarkDurableSolves without service.
+// BenchmarkSolverAlone does the work of BenchmarkDurableSolves without service and store.
 func BenchmarkSolverAlone(b *testing.B) {
 	cpu := cpuTime()
 	for i := range b.N {
@@ -100,8 +99,8 @@ func BenchmarkSolverAlone(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/1e3/float64(b.N), "cpu-ms/solve")
 }
 
-// BenchmarkCancelToAnswer: from Cancel to the durable end of a solve of 500
-// jobs, and from Submit to its first event.
+// BenchmarkCancelToAnswer measures the time from Cancel to the durable end of a solve of
+// 500 jobs, and from Submit to its first event.
 func BenchmarkCancelToAnswer(b *testing.B) {
 	ctx := b.Context()
 	s := benchSolves(b)

@@ -14,9 +14,9 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// deaf is work that does not hear of a cancellation, and says all the while that
-// pair is its best one; nil is none.
-func deaf(until <-chan struct{}, pair *hare.Result) service.RunFunc {
+// uncancellable is work that ignores cancellation and keeps reporting pair as its best
+// pair; nil means none.
+func uncancellable(until <-chan struct{}, pair *hare.Result) service.RunFunc {
 	return func(_ context.Context, _ *hare.Instance, _ hare.Options, cfg solver.Config) (*hare.Result, error) {
 		for {
 			select {
@@ -31,8 +31,7 @@ func deaf(until <-chan struct{}, pair *hare.Result) service.RunFunc {
 	}
 }
 
-// A cancellation that was acknowledged holds after a crash, whatever the solve
-// was doing.
+// A cancellation that was acknowledged holds after a crash, at any stage of the solve.
 func TestCancelledStaysCancelled(t *testing.T) {
 	ctx := t.Context()
 	inst := jobsOn(10, 5)
@@ -48,9 +47,9 @@ func TestCancelledStaysCancelled(t *testing.T) {
 			begin := make(chan struct{})
 			in := solves.Input{Instance: inst, Options: hare.Options{Seed: 1, TimeLimit: time.Hour}}
 			if saved {
-				in.Run = deaf(begin, pair)
+				in.Run = uncancellable(begin, pair)
 			} else {
-				in.Run = deaf(begin, nil)
+				in.Run = uncancellable(begin, nil)
 			}
 			info, _, err := s.Submit(ctx, in)
 			if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/hare-sched/hare/store/sqlite"
 )
 
-// A solve that is not as it was written is reported, by the server and by what
-// reads everything; the others are served, and repair keeps them.
+// A damaged solve is reported by the server and by the check of the whole store. The
+// other solves can be read, and repair keeps them.
 func TestDamagedSolvesAreFound(t *testing.T) {
 	ctx := context.Background()
 	for name, alter := range map[string]string{

@@ -7,7 +7,8 @@ import (
 	"github.com/hare-sched/hare/store/storetest"
 )
 
-// The store that tests let fail keeps what it promises while it does not.
+// The store with injected faults must keep the promises of a store while no fault is
+// injected.
 func TestMortalIsAStore(t *testing.T) {
 	m := newMortal()
 	storetest.Solves(t, func(*testing.T) (store.SolveStore, func()) { return m, func() {} })

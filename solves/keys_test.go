@@ -17,7 +17,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// held is work that waits to be told to end.
+// held is work that waits until the test ends it.
 func held(order *[]string, mu *sync.Mutex, go_ <-chan struct{}) func(name string) service.RunFunc {
 	return func(name string) service.RunFunc {
 		return func(ctx context.Context, inst *hare.Instance, opt hare.Options, cfg solver.Config) (*hare.Result,
@@ -34,7 +34,8 @@ func held(order *[]string, mu *sync.Mutex, go_ <-chan struct{}) func(name string
 	}
 }
 
-// 64 retries at once make one solve, with any store, and after a restart too.
+// 64 concurrent submissions with one idempotency key make one solve, in any store, and
+// also after a restart.
 func TestOneSolveForOneKey(t *testing.T) {
 	ctx := t.Context()
 	for name, open := range solveStores(t) {
@@ -106,8 +107,8 @@ func TestOneSolveForOneKey(t *testing.T) {
 	}
 }
 
-// A result is used again for equal solves of the tenant, also when the first of
-// them is deleted, and after a restart.
+// The result of a solve answers equal solves of the same tenant, also after the first of
+// them was deleted, and after a restart.
 func TestEqualSolvesShareAResult(t *testing.T) {
 	ctx := t.Context()
 	for name, open := range solveStores(t) {
@@ -188,8 +189,8 @@ func TestEqualSolvesShareAResult(t *testing.T) {
 	}
 }
 
-// Solves are served by deadline, those of other calls among them, and tell
-// their place.
+// Solves run by deadline, together with the other calls of the service, and report their
+// position in the queue.
 func TestQueueIsServedByDeadline(t *testing.T) {
 	ctx := t.Context()
 	svc := service.New(service.Config{Running: 1, Queue: 4, MaxTime: 30 * time.Second})
@@ -247,8 +248,9 @@ func TestQueueIsServedByDeadline(t *testing.T) {
 	}
 }
 
-// What is too old or too much goes, the first to end first, and is known to be
-// gone; what cannot be written is refused, and reading goes on.
+// Solves that are too old or take too much space are removed, the first to end first, and
+// their IDs answer ErrGone. A removal that cannot be written is refused, and reading goes
+// on.
 func TestRetentionAndAFullDisk(t *testing.T) {
 	ctx := t.Context()
 	db := newMortal()
@@ -300,7 +302,8 @@ func TestRetentionAndAFullDisk(t *testing.T) {
 	}
 	db.left.Store(-1)
 	ahead.Store(int64(8 * 24 * time.Hour))
-	// What ends pokes the janitor only when there is too much; deleting does too.
+	// The end of a solve wakes the janitor only where there is too much; a deletion does
+	// too.
 	if err := s.Delete(ctx, "", ids[7]); err != nil {
 		t.Fatal(err)
 	}

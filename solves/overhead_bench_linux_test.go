@@ -19,7 +19,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// timedEngine is package solver, with what its last call took and answered.
+// timedEngine calls package solver, and keeps the time and the result of its last call.
 type timedEngine struct {
 	took time.Duration
 	res  *hare.Result
@@ -38,9 +38,9 @@ func (*timedEngine) Bound(context.Context, *hare.Instance, string) (*hare.Relaxa
 
 func (*timedEngine) Verify(*hare.Instance, *hare.Result, *verify.Previous) *verify.Report { return nil }
 
-// BenchmarkOverhead: what Submit and Wait take beside the solver, of solves of
-// standard-200 one after another, durable and in memory; and what encoding its
-// result takes, which is within it.
+// BenchmarkOverhead measures the time of Submit and Wait beside the time of the solver,
+// for solves of standard-200 one after another, durable and in memory. It also reports
+// the time of encoding the result, which is part of the overhead.
 func BenchmarkOverhead(b *testing.B) {
 	file, err := os.Open("../testdata/instances/standard-200.json.gz")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/hare-sched/hare/solves"
 )
 
-// A solve that goes on after a restart holds its tenant's place again, and what
-// is stored is counted as before.
+// A solve that goes on after a restart has its place in the tenant's quota again, and the
+// stored bytes are counted as before.
 func TestQuotasAfterARestart(t *testing.T) {
 	store := newMortal()
 	quotas := admission.NewQuotas(admission.Quota{Solves: 1}, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// refusing is a store whose next write, once it is armed, waits and is refused.
+// refusing is a store. Once it is armed, its next write waits and is then refused.
 type refusing struct {
 	*store.MemorySolves
 	armed         chan struct{} // holds one where the next write is refused
@@ -30,8 +30,8 @@ func (r *refusing) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 	}
 }
 
-// The disk refuses an answer from the cache after the solve that it came from
-// was deleted: the document of both goes.
+// The disk refuses an answer from the cache after the solve that it came from was
+// deleted. The result, which both share, is removed from the store.
 func TestRefusedCacheHitReleasesItsDocument(t *testing.T) {
 	ctx := t.Context()
 	kept := &refusing{MemorySolves: store.NewMemorySolves(), armed: make(chan struct{}, 1),

@@ -23,8 +23,8 @@ func earlierPlan(t *testing.T, stability int64) (*hare.Instance, *hare.ReplanReq
 	return inst, &hare.ReplanRequest{Previous: res, AtUs: 5_000_000, HasAt: true, StabilityMicro: stability}
 }
 
-// A plan for a rest, cut in any way, is still one: it says what it moves, and
-// verifies against the whole instance.
+// A replan that is interrupted in any way still gives a plan for the rest, which lists
+// its moves and verifies against the whole instance.
 func TestStoredReplans(t *testing.T) {
 	for _, stability := range []int64{0, 500_000} {
 		inst, req := earlierPlan(t, stability)
@@ -56,11 +56,11 @@ func TestStoredReplans(t *testing.T) {
 		if _, err := s.Wait(t.Context(), "", info.ID); err != nil {
 			t.Fatal(err)
 		}
-		// What was saved on the way changes nothing.
+		// The checkpoint does not change the result.
 		if got := check("to the end", s, info.ID); untimed(t, got) != untimed(t, want) {
 			t.Errorf("stored, it is another plan:\n%.300s\n%.300s", untimed(t, got), untimed(t, want))
 		}
-		// Cancelled, and at a restart that has no time left, it ends with a pair.
+		// A cancelled solve, and one without time left at a restart, end with a pair.
 		store := newMortal()
 		in.Options = hare.Options{Seed: 1, TimeLimit: 20 * time.Second}
 		was := saveOne(t, store, in)
@@ -77,7 +77,7 @@ func TestStoredReplans(t *testing.T) {
 			t.Errorf("%v %v after %v %v", res.Value, res.Bound, saved.Value, saved.Bound)
 		}
 		_ = s.Close()
-		// Under a work limit it goes on to the same plan.
+		// A solve with a work limit gives the same plan after a restart.
 		store = newMortal()
 		in.Options = hare.Options{Seed: 1, WorkLimit: 300_000}
 		was = saveOne(t, store, in)
@@ -96,7 +96,8 @@ func TestStoredReplans(t *testing.T) {
 	}
 }
 
-// A request is kept as it was asked, with what a client may leave out.
+// A stored request is equal to the submitted one, also where a client leaves out optional
+// parts.
 func TestReplanOfABareSchedule(t *testing.T) {
 	inst, req := earlierPlan(t, 0)
 	req.Previous = &hare.Result{Schedule: req.Previous.Schedule}

@@ -19,21 +19,22 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// mortal is a store that outlives its owner: once dead, nothing more is written.
-type mortal struct {
+// crashingStore is a store that outlives its server: after the crash, nothing more is
+// written.
+type crashingStore struct {
 	*store.MemorySolves
 	left atomic.Int64 // writes until it dies; negative: it does not
 }
 
-func newMortal() *mortal {
-	m := &mortal{MemorySolves: store.NewMemorySolves()}
+func newMortal() *crashingStore {
+	m := &crashingStore{MemorySolves: store.NewMemorySolves()}
 	m.left.Store(-1)
 	return m
 }
 
-func (*mortal) Durable() bool { return true }
+func (*crashingStore) Durable() bool { return true }
 
-func (m *mortal) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
+func (m *crashingStore) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 	if left := m.left.Load(); left == 0 {
 		return fmt.Errorf("%w: dead", store.ErrStorage)
 	} else if left > 0 {
@@ -42,7 +43,7 @@ func (m *mortal) WriteSolves(ctx context.Context, b *store.SolveBatch) error {
 	return m.MemorySolves.WriteSolves(ctx, b)
 }
 
-func (m *mortal) SweepSolves(ctx context.Context, all bool) (bool, error) {
+func (m *crashingStore) SweepSolves(ctx context.Context, all bool) (bool, error) {
 	if m.left.Load() == 0 {
 		return false, store.ErrStorage
 	}
@@ -62,7 +63,7 @@ func resultText(t *testing.T, s *solves.Solves, id string) string {
 	return string(text)
 }
 
-// untimed is a result without its timing.
+// untimed returns a result without its times.
 func untimed(t *testing.T, res *hare.Result) string {
 	t.Helper()
 	c := *res
@@ -74,9 +75,9 @@ func untimed(t *testing.T, res *hare.Result) string {
 	return b.String()
 }
 
-// TestSolvesSurviveACrashAtAnyWrite lets the server die behind each write in
-// turn: what was acknowledged is there, what was finished is as it was, and no
-// solve ends worse than its last checkpoint.
+// TestSolvesSurviveACrashAtAnyWrite lets the server crash after each write in turn. Every
+// acknowledged solve is there after the restart, every finished solve is unchanged, and
+// no solve ends worse than its last checkpoint.
 func TestSolvesSurviveACrashAtAnyWrite(t *testing.T) {
 	ctx := t.Context()
 	most := int64(12)
@@ -221,7 +222,7 @@ func stopAfterSave(t *testing.T, db store.SolveStore, in solves.Input) solves.In
 	return info
 }
 
-// What ran when the server ended goes on, or ends with what was saved.
+// A solve that ran when the server ended goes on, or ends with its last checkpoint.
 func TestRunningSolvesAtARestart(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -158,7 +158,7 @@ func TestSolveIsCancelledWithItsBestPair(t *testing.T) {
 	}
 }
 
-// hugeRun answers at once with a result of about so many bytes.
+// hugeRun returns at once, with a result of about this many bytes.
 func hugeRun(bytes int) service.RunFunc {
 	return func(_ context.Context, inst *hare.Instance, opt hare.Options, _ solver.Config) (*hare.Result, error) {
 		return &hare.Result{InstanceSHA256: wire.SHA256(inst), Version: "test", Status: hare.StatusSucceeded,

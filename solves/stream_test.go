@@ -14,7 +14,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// solveStores opens a store of each kind, and what opens it again after its end.
+// solveStores returns functions that open a store of each kind, and open it again after
+// its end.
 func solveStores(t *testing.T) map[string]func() (store.SolveStore, func()) {
 	dir := t.TempDir()
 	memory := store.NewMemorySolves()
@@ -34,7 +35,7 @@ func solveStores(t *testing.T) map[string]func() (store.SolveStore, func()) {
 	}
 }
 
-// A long document goes in and out in pieces, and comes out as it was.
+// A long document is written and read in pieces and stays unchanged.
 func TestLongResultsAreStreamed(t *testing.T) {
 	ctx := t.Context()
 	for name, open := range solveStores(t) {

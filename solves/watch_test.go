@@ -13,8 +13,8 @@ import (
 	"github.com/hare-sched/hare/solves"
 )
 
-// Hooks may be set while solves run and are written, as a server does that
-// finds solves at its start.
+// Hooks may be set while solves run and write, as on a server that finds solves at its
+// start.
 func TestWatchWhileSolvesRun(t *testing.T) {
 	svc := service.New(service.Config{Solver: solver.Config{Version: "test", Workers: 1}, Running: 2})
 	s := openSolves(t, solves.Config{Service: svc})

@@ -11,8 +11,8 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// BenchmarkCommit times commits of one row, beside an append and fsync of as
-// many bytes to a plain file in turn with them.
+// BenchmarkCommit measures commits of one row, in turn with an append and fsync of as
+// many bytes to a plain file.
 func BenchmarkCommit(b *testing.B) {
 	ctx := context.Background()
 	dir := b.TempDir()

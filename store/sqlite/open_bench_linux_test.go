@@ -12,9 +12,9 @@ import (
 	"github.com/hare-sched/hare/store"
 )
 
-// BenchmarkOpen opens a database of 1.5 GB in rows of 20 KB, of which nothing is
-// in the page cache: after a kill, which waits for the check of all pages, and
-// after a clean end, which does not.
+// BenchmarkOpen opens a database of 1.5 GB in rows of 20 KB that is not in the page
+// cache. After a kill, Open waits for the check of all pages; after a clean end it does
+// not.
 func BenchmarkOpen(b *testing.B) {
 	ctx, dir := b.Context(), b.TempDir()
 	s, err := Open(ctx, dir)
@@ -53,7 +53,7 @@ func BenchmarkOpen(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				forget(b, filepath.Join(dir, databaseFile))
+				dropPageCache(b, filepath.Join(dir, databaseFile))
 				b.StartTimer()
 				began := time.Now()
 				if s, err = Open(ctx, dir); err != nil {
@@ -79,8 +79,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// forget drops a file from the page cache.
-func forget(b *testing.B, path string) {
+// dropPageCache drops a file from the page cache.
+func dropPageCache(b *testing.B, path string) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		b.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// What solves of the fixture are named by: the key each was submitted with.
+// The idempotency keys with which the solves of the fixture were submitted.
 const (
 	keyDone   = "done"   // succeeded, its result reproducible
 	keyCached = "cached" // the same result
@@ -26,7 +26,7 @@ const (
 	keyQueued = "queued" // was queued then
 )
 
-// rerun is what planned again is submitted with.
+// rerun returns the request with which the replan was submitted.
 func rerun(t *testing.T, inst *hare.Instance) hare.ReplanRequest {
 	t.Helper()
 	prev, err := solver.Solve(context.Background(), inst, solver.Defaults(hare.Options{WorkLimit: 1}),
@@ -37,8 +37,7 @@ func rerun(t *testing.T, inst *hare.Instance) hare.ReplanRequest {
 	return hare.ReplanRequest{Previous: prev, AtUs: 5_000_000, HasAt: true}
 }
 
-// makeSolves fills a directory as a server does that is killed, and copies it
-// as it is then.
+// makeSolves fills a directory as a killed server does, and copies the directory.
 func makeSolves(t *testing.T, to string) {
 	t.Helper()
 	ctx := t.Context()
@@ -90,8 +89,8 @@ func makeSolves(t *testing.T, to string) {
 	}
 }
 
-// TestSolveSchemaIsTakenOver opens a database that version 2 wrote, as a kill
-// left it: its solves are there, and those that had not ended go on.
+// TestSolveSchemaIsTakenOver opens a database that a killed server of version 2 wrote:
+// its solves are there, and those that had not ended go on.
 func TestSolveSchemaIsTakenOver(t *testing.T) {
 	ctx := t.Context()
 	if *update && len(migrations) == 2 {

@@ -17,15 +17,15 @@ import (
 
 var update = flag.Bool("update", false, "write the database of this schema version")
 
-// firstSchema is a data directory as schema version 1 had it, and solveSchema
-// one of version 2, with solves. They are never written again: what later
-// versions do must take them over.
+// firstSchema is a data directory of schema version 1, and solveSchema one of version 2,
+// with solves. The files are never written again: later versions must be able to read
+// them.
 const (
 	firstSchema = "testdata/schema-1.db"
 	solveSchema = "testdata/schema-2.db"
 )
 
-// asServed opens a directory as a server does, and sends ticks up to one.
+// asServed opens a directory as a server does, and sends ticks up to the event upto.
 func asServed(t *testing.T, dir string, upto int64) (kept []store.Meta) {
 	t.Helper()
 	ctx := context.Background()
@@ -106,8 +106,8 @@ func copyOf(t *testing.T, file string) (dir string) {
 	return dir
 }
 
-// TestMigrations: a schema grows with what is in it; a migration that fails
-// changes nothing; and the version before refuses what it does not know.
+// TestMigrations checks that a migration keeps the stored data, that a failed migration
+// changes nothing, and that the version before refuses a schema that it does not know.
 func TestMigrations(t *testing.T) {
 	ctx := context.Background()
 	dir := copyOf(t, firstSchema)
@@ -142,8 +142,8 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
-// TestSweepAtStart: what a server that was killed had left of a deleted session
-// goes when the next one starts.
+// TestSweepAtStart checks that the next start removes the rows of a deleted session that
+// a killed server had left.
 func TestSweepAtStart(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()

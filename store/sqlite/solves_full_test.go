@@ -51,8 +51,8 @@ func solvesOf(t *testing.T, store *Store) (*service.Service, *solves.Solves) {
 	return svc, s
 }
 
-// limit sets how many pages the database may have; 1 is those that it has, 0 is
-// no limit.
+// limit sets the greatest number of pages of the database. 1 means the pages that it has,
+// 0 means no limit.
 func (s *Store) limit(pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,8 @@ func (s *Store) limit(pages int) {
 	}
 }
 
-// stuff fills what is free in the pages of the database.
-func stuff(t *testing.T, s *Store, blob int64) {
+// fillFreePages fills the free space in the pages of the database.
+func fillFreePages(t *testing.T, s *Store, blob int64) {
 	t.Helper()
 	index := 0
 	for size := 64 << 10; size > 0; {
@@ -78,8 +78,9 @@ func stuff(t *testing.T, s *Store, blob int64) {
 	}
 }
 
-// TestSolvesOnAFullDisk: on a full disk new solves are refused with 507, what is
-// there is read, and what ends is not lost: it is durable when there is room.
+// TestSolvesOnAFullDisk checks that on a full disk new solves are refused with 507,
+// stored solves can be read, and the end of a running solve becomes durable once there is
+// space.
 func TestSolvesOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	store := openStore(t, dir)
@@ -147,7 +148,7 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 	}
 
 	store.limit(1)
-	stuff(t, store, 1<<30)
+	fillFreePages(t, store, 1<<30)
 	for range 3 {
 		if code, text, _ := post(`{"seed":3,"work_limit":1}`); code != http.StatusInsufficientStorage ||
 			!strings.Contains(text, `"code":"storage_full"`) {
@@ -159,7 +160,7 @@ func TestSolvesOnAFullDisk(t *testing.T) {
 			t.Errorf("GET %s: %d %.300s\nbefore %.300s", path, code, text, before[path])
 		}
 	}
-	// That it is to end may have room in its record, or not; it ends.
+	// The cancellation may or may not be recorded; the solve ends in both cases.
 	if code, text, _ := do("POST", long+"/cancel", ""); code != http.StatusAccepted &&
 		code != http.StatusInsufficientStorage {
 		t.Errorf("cancel: %d %s", code, text)

@@ -109,8 +109,8 @@ func TestSnapshotsKept(t *testing.T) {
 	}
 }
 
-// TestFull fills the database up to its largest size: what is recorded can be
-// read, and writing goes on when there is room.
+// TestFull fills the database up to its greatest size: recorded rows can be read, and
+// writing goes on once there is space.
 func TestFull(t *testing.T) {
 	s := openStore(t, t.TempDir())
 	defer s.Close()
@@ -121,7 +121,7 @@ func TestFull(t *testing.T) {
 	fill(t, s, func() { s.maxSize = 0 })
 }
 
-// TestFullDisk does so with a disk that is full, where it may mount one.
+// TestFullDisk does the same on a full disk, where the test may mount one.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "none", dir).CombinedOutput(); err != nil {
@@ -214,8 +214,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// After a clean end the pages are checked aside; what that finds ends all
-// writing, and the next start does not begin.
+// After a clean end the pages are checked in the background. Damage that this check finds
+// ends all writing, and the next start fails.
 func TestDamageIsFoundAside(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -278,7 +278,7 @@ func TestDamageIsFoundAside(t *testing.T) {
 	}
 }
 
-// TestLogIsBounded writes without pause: the write-ahead log begins anew.
+// TestLogIsBounded writes without pause and checks that the write-ahead log begins anew.
 func TestLogIsBounded(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
