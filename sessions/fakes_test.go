@@ -11,9 +11,9 @@ import (
 // injected.
 func TestFakesAreStores(t *testing.T) {
 	for name, s := range map[string]store.SessionStore{
-		"rejecting":    &rejecting{SessionStore: store.NewMemory(), bad: "none"},
-		"failing":  &failing{SessionStore: store.NewMemory(), fail: func() bool { return false }},
-		"counting": &counting{SessionStore: store.NewMemory()},
+		"rejecting": &rejecting{SessionStore: store.NewMemory(), bad: "none"},
+		"failing":   &failing{SessionStore: store.NewMemory(), fail: func() bool { return false }},
+		"counting":  &counting{SessionStore: store.NewMemory()},
 	} {
 		t.Run(name, func(t *testing.T) { storetest.Sessions(t, s) })
 	}
