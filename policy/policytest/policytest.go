@@ -24,6 +24,11 @@ type Subject struct {
 	// Restore makes the policy of which a snapshot was taken; nil means that the
 	// policy is not stored. Otherwise what Open makes must be online.Durable.
 	Restore func(snapshot []byte) (online.Durable, error)
+	// Planned says that the policy plans all jobs beforehand and follows the plan. Such a
+	// policy meets no impossible events and no cancellations, every job can run on the
+	// cluster, and GPUs that leave return as they were. Instead of the last check of Run,
+	// all jobs must end once all of them have arrived and all GPUs are in service.
+	Planned bool
 	// Runs is how many random clusters are played; zero means 40.
 	Runs int
 	// Events is how many events each gets; zero means 120.
@@ -36,8 +41,9 @@ type Subject struct {
 //     together, on one type unless they may mix, rigid jobs stay, and exactly the
 //     tasks are withdrawn whose job ended or whose GPU left;
 //   - an event that cannot be true (a duplicate, an unknown job, a GPU that is not
-//     there, a time that goes back) is refused with *online.RefusedError, and
-//     changes nothing;
+//     in service, a time that goes back) is refused with *online.RefusedError, and
+//     changes nothing; in a step of several events the ones before the refused event
+//     are applied, and the ones behind it are not;
 //   - the same events give the same decisions;
 //   - a policy that is restored from a snapshot, after any event, decides and is
 //     stored as the one that was never interrupted, and so is one that adopted the
@@ -62,23 +68,23 @@ func Run(t *testing.T, s Subject) {
 	}
 }
 
-// player plays one cluster to the policy and its twins.
+// player plays one cluster to the policy and to the copies that it is compared with.
 type player struct {
 	subject Subject
 	rng     *rand.Rand
 	world   *world
 	nowUs   int64
 	policy  online.Policy
-	twin    online.Policy  // gets the same events
+	twin    online.Policy  // gets the same true events
 	stored  online.Durable // was restored after the event before; nil where the policy is not stored
-	adopter online.Durable // adopts what was decided; nil where the policy is not stored
+	adopter online.Durable // adopts the recorded decisions; nil where the policy is not stored
 	number  int
 	last    hare.Event
 }
 
 func (s Subject) run(seed uint64, events int) error {
 	rng := rand.New(rand.NewPCG(seed, 0x706f6c696379))
-	w := newWorld(rng)
+	w := newWorld(rng, s.Planned)
 	p := &player{subject: s, rng: rng, world: w}
 	var err error
 	if p.policy, err = s.Open(&w.cluster, w.specs); err != nil {
@@ -98,7 +104,7 @@ func (s Subject) run(seed uint64, events int) error {
 		}
 	}
 	for p.number = 1; p.number <= events; p.number++ {
-		if rng.IntN(4) == 0 {
+		if !s.Planned && rng.IntN(4) == 0 {
 			if err := p.hostile(); err != nil {
 				return err
 			}
@@ -110,6 +116,9 @@ func (s Subject) run(seed uint64, events int) error {
 			return err
 		}
 	}
+	if s.Planned {
+		return p.finish()
+	}
 	return p.alone()
 }
 
@@ -117,11 +126,10 @@ func (s Subject) run(seed uint64, events int) error {
 func (p *player) step(e hare.Event) error {
 	at := fmt.Sprintf("event %d at %s s, %s", p.number, hare.FormatMicros(p.nowUs), describe(&e))
 	events := []hare.Event{e}
-	got, err := p.policy.Step(p.nowUs, events)
+	decisions, err := p.stepPolicy(at, e)
 	if err != nil {
-		return fmt.Errorf("%s: refused: %w", at, err)
+		return err
 	}
-	decisions := slices.Clone(got)
 	if err := p.world.apply(&e, decisions, p.nowUs); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
@@ -136,6 +144,45 @@ func (p *player) step(e hare.Event) error {
 	return p.compareStored(at, e, decisions)
 }
 
+// stepPolicy gives one true event to the policy, alone or in a step of three events of
+// which the second cannot be true, and returns the decisions on the first.
+func (p *player) stepPolicy(at string, e hare.Event) ([]hare.Decision, error) {
+	events := []hare.Event{e}
+	if !p.subject.Planned && p.rng.IntN(4) == 0 {
+		behind := hare.Event{Type: hare.EventJobArrived, Arrived: &hare.Job{ID: "behind", WeightMicro: 1e6, Tasks: 1,
+			On: []hare.Profile{{Type: "A", ComputeUs: 1e6}, {Type: "B", ComputeUs: 1e6}}}}
+		events = append(events, impossibleAfter(p.rng, &e), behind)
+	}
+	got, err := p.policy.Step(p.nowUs, events)
+	decisions := slices.Clone(got)
+	if len(events) == 1 {
+		if err != nil {
+			return nil, fmt.Errorf("%s: refused: %w", at, err)
+		}
+		return decisions, nil
+	}
+	at += ", with an impossible event behind it, " + describe(&events[1])
+	var refused *online.RefusedError
+	if !errors.As(err, &refused) {
+		return nil, fmt.Errorf("%s: not refused: %v", at, err)
+	}
+	if err := checkRefusal(at, refused, 1); err != nil {
+		return nil, err
+	}
+	return decisions, nil
+}
+
+// checkRefusal checks what a refusal says.
+func checkRefusal(at string, refused *online.RefusedError, index int) error {
+	if refused.Index != index || refused.Err == nil || refused.Err.Code == "" || refused.Err.Detail == "" {
+		return fmt.Errorf("%s: event %d of the step cannot be true, and event %d is refused with %+v: index, code and "+
+			"detail must say what is wrong", at, index, refused.Index, refused.Err)
+	}
+	return nil
+}
+
+// compareStored compares the policy after an event with a copy that was restored before
+// the event and with a copy that adopts the decisions.
 func (p *player) compareStored(at string, e hare.Event, decisions []hare.Decision) error {
 	snapshot := p.policy.(online.Durable).AppendSnapshot(nil)
 	if p.stored != nil {
@@ -176,7 +223,7 @@ func (p *player) compareStored(at string, e hare.Event, decisions []hare.Decisio
 	return nil
 }
 
-// hostile plays an event that cannot be true, alone or behind one that is.
+// hostile plays an event that cannot be true.
 func (p *player) hostile() error {
 	e, nowUs := p.world.impossible(p.rng, &p.last, p.nowUs)
 	at := fmt.Sprintf("before event %d, at %s s, impossible: %s", p.number, hare.FormatMicros(nowUs), describe(&e))
@@ -185,19 +232,16 @@ func (p *player) hostile() error {
 	if stored = stored && p.adopter != nil; stored {
 		before = durable.AppendSnapshot(nil)
 	}
-	events, index := []hare.Event{e}, 0
-	for _, policy := range []online.Policy{p.policy, p.twin} {
-		decisions, err := policy.Step(nowUs, events)
-		var refused *online.RefusedError
-		switch {
-		case !errors.As(err, &refused):
-			return fmt.Errorf("%s: not refused: %v, decided %v", at, err, decisions)
-		case refused.Index != index || refused.Err == nil || refused.Err.Code == "" || refused.Err.Detail == "":
-			return fmt.Errorf("%s: refused as event %d with %+v: index, code and detail must say what is wrong", at,
-				refused.Index, refused.Err)
-		case len(decisions) > 0:
-			return fmt.Errorf("%s: refused, and decided %v", at, decisions)
-		}
+	decisions, err := p.policy.Step(nowUs, []hare.Event{e})
+	var refused *online.RefusedError
+	switch {
+	case !errors.As(err, &refused):
+		return fmt.Errorf("%s: not refused: %v, decided %v", at, err, decisions)
+	case len(decisions) > 0:
+		return fmt.Errorf("%s: refused, and decided %v", at, decisions)
+	}
+	if err := checkRefusal(at, refused, 0); err != nil {
+		return err
 	}
 	if stored && !bytes.Equal(durable.AppendSnapshot(nil), before) {
 		return fmt.Errorf("%s: refused, and the state has changed", at)
@@ -223,6 +267,27 @@ func (p *player) alone() error {
 	if len(p.world.jobs) == 1 && !p.world.jobs[0].runs() && !p.world.jobs[0].over() {
 		return fmt.Errorf("after event %d: job %q is alone on a cluster with room for it, and does not run", p.number,
 			p.world.jobs[0].spec.ID)
+	}
+	return nil
+}
+
+// finish returns all GPUs to service, lets all jobs arrive and ends tasks until every job
+// has ended.
+func (p *player) finish() error {
+	for {
+		e, ok := p.world.nextToFinish(p.rng)
+		if !ok {
+			break
+		}
+		p.number++
+		p.nowUs += p.rng.Int64N(2_000_000)
+		if err := p.step(e); err != nil {
+			return err
+		}
+	}
+	if len(p.world.jobs) > 0 {
+		return fmt.Errorf("after event %d: %d jobs wait, job %q among them, all GPUs are in service, and no task runs",
+			p.number, len(p.world.jobs), p.world.jobs[0].spec.ID)
 	}
 	return nil
 }

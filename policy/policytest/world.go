@@ -9,29 +9,30 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// world is the cluster that a policy decides for: a model of its own, by which the
-// decisions are checked.
+// world is a model of the cluster that a policy decides for. It shares no code with the
+// policies, and the decisions are checked by it.
 type world struct {
 	cluster hare.Cluster
-	specs   []hare.Job // of all jobs that may arrive
-	arrived int
-	jobs    []*job // that have arrived and not ended
-	gpus    []*gpu // that ever were in service
-	joined  int    // GPUs that were not there at first
-	ending  *job   // whose last task has ended
+	planned bool       // see Subject.Planned
+	specs   []hare.Job // the jobs that may arrive, in this order
+	arrived int        // how many of specs have arrived
+	jobs    []*job     // the jobs that have arrived and not ended
+	gpus    []*gpu     // the GPUs that are or were in service
+	joined  int        // how many GPUs joined that were not in the cluster at first
+	ending  *job       // a job whose last task has ended, and whose end is the next event
 }
 
-// gpu is one GPU. A gang or rigid job holds its GPUs for a round or for ever.
+// gpu is one GPU. A gang holds its GPUs for a round, a rigid job for all its rounds.
 type gpu struct {
 	name, gpuType string
-	here          bool
+	here          bool // whether the GPU is in service
 	job           *job
-	task          int64 // that has not ended, or −1
+	task          int64 // the task on the GPU that has not ended, or −1
 }
 
 type taskState int
 
-// The states of a task of the round at hand.
+// The states of a task of the current round.
 const (
 	ready taskState = iota
 	computing
@@ -46,8 +47,8 @@ type job struct {
 	on    []string // by task, the GPU on which it started
 }
 
-func newWorld(rng *rand.Rand) *world {
-	w := &world{}
+func newWorld(rng *rand.Rand, planned bool) *world {
+	w := &world{planned: planned}
 	types := []string{"A", "B", "C"}[:1+rng.IntN(3)]
 	for i, t := range types {
 		n := hare.Node{Name: fmt.Sprint("n", i), GPUs: []hare.TypeCount{{Type: t, Count: 1 + rng.IntN(4)}}}
@@ -68,9 +69,59 @@ func newWorld(rng *rand.Rand) *world {
 		if j.On == nil {
 			j.On = []hare.Profile{{Type: types[0], ComputeUs: 1e6}}
 		}
+		if planned {
+			w.makeRunnable(&j)
+		}
 		w.specs = append(w.specs, j)
 	}
 	return w
+}
+
+// makeRunnable changes a job so that its profiles are complete and each type of a profile
+// has GPUs for a whole round.
+func (w *world) makeRunnable(j *hare.Job) {
+	var on []hare.Profile
+	for _, n := range w.cluster.Nodes {
+		for _, p := range j.On {
+			if p.Type == n.GPUs[0].Type && int64(n.GPUs[0].Count) >= j.Tasks {
+				p.ComputeUs = max(1, p.ComputeUs)
+				on = append(on, p)
+			}
+		}
+	}
+	if on == nil {
+		j.Tasks = 1
+		on = []hare.Profile{{Type: w.cluster.Nodes[0].GPUs[0].Type, ComputeUs: 1e6}}
+	}
+	j.On = on
+}
+
+// nextToFinish draws a true event that brings the end of all jobs nearer; false means
+// that there is none.
+func (w *world) nextToFinish(rng *rand.Rand) (hare.Event, bool) {
+	if gone := w.inService(false); len(gone) > 0 {
+		return hare.Event{Type: hare.EventGPUJoined, GPU: gone[0].name, GPUType: gone[0].gpuType}, true
+	}
+	if j := w.ending; j != nil {
+		w.ending = nil
+		return hare.Event{Type: hare.EventJobEnded, Job: j.spec.ID}, true
+	}
+	if w.arrived < len(w.specs) {
+		return w.arrival(), true
+	}
+	e, ok := w.taskEvent(rng)
+	if e.Type != hare.EventComputeEnded {
+		e.Type, e.ComputeUs = hare.EventTaskEnded, 1e6
+	}
+	return e, ok
+}
+
+// arrival is the arrival of the next job.
+func (w *world) arrival() hare.Event {
+	spec := w.specs[w.arrived]
+	spec.Rounds = 0
+	spec.On = slices.Clone(spec.On)
+	return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}
 }
 
 // next draws an event that is true.
@@ -81,11 +132,8 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 	}
 	switch n := rng.IntN(20); {
 	case n < 4 && w.arrived < len(w.specs):
-		spec := w.specs[w.arrived]
-		spec.Rounds = 0
-		spec.On = slices.Clone(spec.On)
-		return hare.Event{Type: hare.EventJobArrived, Job: spec.ID, Arrived: &spec}
-	case n == 4 && len(w.jobs) > 0:
+		return w.arrival()
+	case n == 4 && len(w.jobs) > 0 && !w.planned:
 		return hare.Event{Type: hare.EventJobCancelled, Job: w.jobs[rng.IntN(len(w.jobs))].spec.ID}
 	case n == 5:
 		return hare.Event{Type: hare.EventTick}
@@ -97,15 +145,14 @@ func (w *world) next(rng *rand.Rand) hare.Event {
 		if gone := w.inService(false); len(gone) > 0 && rng.IntN(3) > 0 {
 			g := gone[rng.IntN(len(gone))]
 			gpuType := g.gpuType
-			if rng.IntN(4) == 0 { // it was replaced
+			if !w.planned && rng.IntN(4) == 0 { // the GPU was replaced by another type
 				gpuType = []string{"A", "B", "D"}[rng.IntN(3)]
 			}
 			return hare.Event{Type: hare.EventGPUJoined, GPU: g.name, GPUType: gpuType}
 		}
-		if w.joined < 4 {
+		if w.joined < 4 && !w.planned {
 			return hare.Event{Type: hare.EventGPUJoined, GPU: fmt.Sprintf("x%d/0", w.joined),
-				GPUType: []string{"A", "B",
-					"D"}[rng.IntN(3)]}
+				GPUType: []string{"A", "B", "D"}[rng.IntN(3)]}
 		}
 	}
 	if e, ok := w.taskEvent(rng); ok {
@@ -167,13 +214,13 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 		return hare.Event{Type: hare.EventJobArrived}, nowUs
 	case 6:
 		bad := []hare.Job{
-			{ID: "bad", Tasks: 0, On: []hare.Profile{{Type: "A"}}}, {ID: "bad", Tasks: 1}, {Tasks: 1,
-				On: []hare.Profile{{Type: "A"}}},
-			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: -1}}}, {ID: "bad", Tasks: 1, Sync: 9,
-				On: []hare.Profile{{Type: "A"}}},
-			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}}, {ID: "bad", Tasks: 1 << 40,
-				Sync: hare.Gang,
-				On:   []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 0, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1},
+			{Tasks: 1, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A", ComputeUs: -1}}},
+			{ID: "bad", Tasks: 1, Sync: 9, On: []hare.Profile{{Type: "A"}}},
+			{ID: "bad", Tasks: 1, On: []hare.Profile{{Type: "A"}, {Type: "A"}}},
+			{ID: "bad", Tasks: 1 << 40, Sync: hare.Gang, On: []hare.Profile{{Type: "A"}}},
 		}
 		j := bad[rng.IntN(len(bad))]
 		return hare.Event{Type: hare.EventJobArrived, Job: j.ID, Arrived: &j}, nowUs
@@ -201,8 +248,7 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 			return hare.Event{Type: hare.EventTaskEnded, Job: j.spec.ID, Round: j.round + 1, GPU: here[0].name}, nowUs
 		case 2: // a task that no round has
 			return hare.Event{Type: hare.EventTaskFailed, Job: j.spec.ID, Round: j.round,
-				Task: []int64{-1, j.spec.Tasks,
-					1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
+				Task: []int64{-1, j.spec.Tasks, 1 << 50}[rng.IntN(3)], GPU: here[0].name}, nowUs
 		}
 		// A task that does not run, or one that runs elsewhere.
 		task, gpu := rng.IntN(len(j.tasks)), here[0].name
@@ -213,6 +259,24 @@ func (w *world) impossible(rng *rand.Rand, last *hare.Event, nowUs int64) (hare.
 			nowUs
 	}
 	return hare.Event{Type: 250, Job: "nobody"}, nowUs
+}
+
+// impossibleAfter draws an event that cannot be true right after e.
+func impossibleAfter(rng *rand.Rand, e *hare.Event) hare.Event {
+	switch e.Type {
+	case hare.EventJobArrived, hare.EventJobEnded, hare.EventJobCancelled, hare.EventGPULeft, hare.EventGPUJoined:
+		if rng.IntN(2) == 0 {
+			return *e
+		}
+	}
+	return []hare.Event{
+		{Type: hare.EventJobEnded, Job: "nobody"},
+		{Type: hare.EventTaskEnded, Job: "nobody", GPU: "nowhere/7"},
+		{Type: hare.EventGPULeft, GPU: "nowhere/7"},
+		{Type: hare.EventGPUJoined, GPU: "nowhere/7"},
+		{Type: hare.EventJobArrived},
+		{Type: 250, Job: "nobody"},
+	}[rng.IntN(6)]
 }
 
 func (w *world) isRunning(e *hare.Event) bool {
@@ -239,13 +303,13 @@ func (w *world) gpu(name string) *gpu {
 	return nil
 }
 
-// void is a started task that must be withdrawn.
+// void is a started task that the policy must withdraw.
 type void struct {
 	job, gpu    string
 	round, task int64
 }
 
-// apply lets a true event happen and checks the decisions on it.
+// apply applies a true event and checks the decisions on it.
 func (w *world) apply(e *hare.Event, decisions []hare.Decision, nowUs int64) error {
 	voids := map[void]bool{}
 	var again *job // whose round must start again at once
@@ -364,7 +428,8 @@ func (w *world) gpuLeft(g *gpu, voids map[void]bool) {
 	}
 }
 
-// check applies decisions and says what is wrong with them.
+// check applies the decisions and returns an error for the first one that is not
+// possible or is missing.
 func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job, nowUs int64) error {
 	started := map[*job][]*gpu{}
 	keeps := map[*job][]*gpu{} // GPUs of rigid jobs, and of gangs that start again
@@ -376,8 +441,7 @@ func (w *world) check(decisions []hare.Decision, voids map[void]bool, again *job
 	for i := range decisions {
 		d := &decisions[i]
 		text := fmt.Sprintf("decision %d, %s of task %d of round %d of job %q on %s", i, d.Type, d.Task, d.Round,
-			d.Job,
-			d.GPU)
+			d.Job, d.GPU)
 		if d.AtUs != nowUs {
 			return fmt.Errorf("%s: is dated %d µs, not %d", text, d.AtUs, nowUs)
 		}
@@ -446,7 +510,7 @@ func (j *job) runs() bool {
 	return slices.ContainsFunc(j.tasks, func(s taskState) bool { return s == computing || s == syncing })
 }
 
-// over says that all rounds of the job have ended.
+// over says whether all rounds of the job have ended.
 func (j *job) over() bool { return j.round >= j.spec.Rounds }
 
 // hasRoom says whether the job could start if it were alone.
