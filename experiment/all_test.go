@@ -140,6 +140,9 @@ func TestHeterogeneity(t *testing.T) {
 
 // Figures of the first scheme are what others are compared with, on equal seeds.
 func TestCompared(t *testing.T) {
+	if testing.Short() {
+		t.Skip("figures are for the run without the race detector")
+	}
 	x, err := experiment.Find("cdf")
 	if err != nil {
 		t.Fatal(err)

@@ -236,7 +236,7 @@ func TestReplansAreReproducible(t *testing.T) {
 // is no schedule is passed over.
 func TestStart(t *testing.T) {
 	inst := instance(t, "traps")
-	good, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 20_000}, solver.Config{})
+	good, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 3000}, solver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

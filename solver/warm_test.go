@@ -44,6 +44,9 @@ func TestWarm(t *testing.T) {
 		"huge": {GridUs: []int64{0, 1, hare.MaxExact},
 			Prices: []hare.TypePrices{{Type: "V100", Nanos: []int64{hare.MaxExact, hare.MaxExact}}}},
 	} {
+		if testing.Short() && name != "huge" {
+			continue
+		}
 		if res := solve(inst, 300, c); res.Bound.Sign() <= 0 {
 			t.Errorf("%s: bound %s", name, res.Bound)
 		}
