@@ -212,6 +212,9 @@ func recordsOf(records []wire.Record) iter.Seq2[wire.Record, error] {
 // Every interval of random runs, of GPUs that come and go and of all modes, is
 // true, on instances that are small enough to know the optimum of most.
 func TestRegretsOfRandomRunsAreTrue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("brute force is for the run without the race detector; TestRegretsOfWildClientsAreTrue is for both")
+	}
 	seeds, optima, bounds := uint64(12), 0, 0
 	for seed := range seeds {
 		inst := brute.Random(rand.New(rand.NewPCG(seed, 3)))

@@ -122,7 +122,7 @@ func TestDamageIsNeverAnswered(t *testing.T) {
 	case *soak:
 		rounds = 5000
 	case testing.Short():
-		rounds = 30
+		rounds = 15
 	}
 	refused, cut, whole := 0, 0, 0
 	for seed := range uint64(rounds) {

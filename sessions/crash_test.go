@@ -228,7 +228,11 @@ func (f *failing) SaveSnapshot(ctx context.Context, s store.Snapshot) error {
 // and that events are recorded and answered once the disk has space again.
 func TestFullDiskRefusesAndRecovers(t *testing.T) {
 	ctx := context.Background()
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 6
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 5)) // of the committer alone, while events go in
 		db, err := sqlite.Open(ctx, t.TempDir())
 		if err != nil {
