@@ -35,13 +35,14 @@ var DefaultQuota = Quota{Solves: 16, Rate: 100, BodyBytes: math.MaxInt64, Stored
 	Streams: 256}
 
 // Check refuses fields that are negative or not a number.
-func (q Quota) Check() error {
+func (quota Quota) Check() error {
 	for _, f := range []struct {
 		name string
 		v    float64
 	}{
-		{"solves", float64(q.Solves)}, {"rate", q.Rate}, {"body_bytes", float64(q.BodyBytes)},
-		{"stored_bytes", float64(q.StoredBytes)}, {"sessions", float64(q.Sessions)}, {"streams", float64(q.Streams)},
+		{"solves", float64(quota.Solves)}, {"rate", quota.Rate}, {"body_bytes", float64(quota.BodyBytes)},
+		{"stored_bytes", float64(quota.StoredBytes)}, {"sessions", float64(quota.Sessions)},
+		{"streams", float64(quota.Streams)},
 	} {
 		if !(f.v >= 0) || math.IsInf(f.v, 0) {
 			return &hare.InvalidError{Pointer: "/" + f.name, Code: "out_of_range", Detail: "must not be negative"}
@@ -51,11 +52,11 @@ func (q Quota) Check() error {
 }
 
 // Or returns q with the zero fields filled from d.
-func (q Quota) Or(d Quota) Quota {
+func (quota Quota) Or(d Quota) Quota {
 	return Quota{
-		Solves: or(q.Solves, d.Solves), Rate: or(q.Rate, d.Rate), BodyBytes: or(q.BodyBytes, d.BodyBytes),
-		StoredBytes: or(q.StoredBytes, d.StoredBytes), Sessions: or(q.Sessions, d.Sessions),
-		Streams: or(q.Streams, d.Streams),
+		Solves: or(quota.Solves, d.Solves), Rate: or(quota.Rate, d.Rate), BodyBytes: or(quota.BodyBytes, d.BodyBytes),
+		StoredBytes: or(quota.StoredBytes, d.StoredBytes), Sessions: or(quota.Sessions, d.Sessions),
+		Streams: or(quota.Streams, d.Streams),
 	}
 }
 
@@ -110,58 +111,58 @@ func NewQuotas(defaults Quota, set func(tenant string) Quota) *Quotas {
 }
 
 // Of returns the quota of a tenant, with all zero fields filled.
-func (q *Quotas) Of(tenant string) Quota {
-	if q == nil {
+func (qs *Quotas) Of(tenant string) Quota {
+	if qs == nil {
 		return Quota{math.MaxInt, math.Inf(1), math.MaxInt64, math.MaxInt64, math.MaxInt, math.MaxInt}
 	}
-	return q.set(tenant).Or(q.defaults)
+	return qs.set(tenant).Or(qs.defaults)
 }
 
 // Usage returns what a tenant uses. Only the fields Solves, StoredBytes, Sessions
 // and Streams are set.
-func (q *Quotas) Usage(tenant string) (u Quota) {
-	if q == nil {
+func (qs *Quotas) Usage(tenant string) (u Quota) {
+	if qs == nil {
 		return u
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if have := q.used[tenant]; have != nil {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if have := qs.used[tenant]; have != nil {
 		u = Quota{Solves: have.solves, StoredBytes: have.stored, Sessions: have.sessions, Streams: have.streams}
 	}
 	return u
 }
 
 // usageOf returns the usage of a tenant. The caller holds the lock.
-func (q *Quotas) usageOf(tenant string) *usage {
-	u := q.used[tenant]
+func (qs *Quotas) usageOf(tenant string) *usage {
+	u := qs.used[tenant]
 	if u != nil {
 		return u
 	}
-	if len(q.used) >= q.sweep {
-		for t, u := range q.used {
+	if len(qs.used) >= qs.sweep {
+		for t, u := range qs.used {
 			idle := u.limiter == nil || u.limiter.Tokens() >= float64(u.limiter.Burst())
 			if idle && u.solves+u.streams+u.sessions == 0 && u.stored == 0 {
-				delete(q.used, t)
+				delete(qs.used, t)
 			}
 		}
-		q.sweep = max(1024, 2*len(q.used))
+		qs.sweep = max(1024, 2*len(qs.used))
 	}
 	u = &usage{}
-	q.used[tenant] = u
+	qs.used[tenant] = u
 	return u
 }
 
 // Allow counts one request. The error is a *QuotaError, which says when the next
 // request is allowed.
-func (q *Quotas) Allow(tenant string) error {
-	if q == nil {
+func (qs *Quotas) Allow(tenant string) error {
+	if qs == nil {
 		return nil
 	}
-	limit := q.Of(tenant).Rate
+	limit := qs.Of(tenant).Rate
 	burst := int(min(1e9, math.Ceil(2*limit)))
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	u := q.usageOf(tenant)
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	u := qs.usageOf(tenant)
 	switch {
 	case u.limiter == nil:
 		u.limiter = rate.NewLimiter(rate.Limit(limit), burst)
@@ -179,75 +180,75 @@ func (q *Quotas) Allow(tenant string) error {
 
 // Acquire counts one more solve, queued or running, until release is called.
 // release must be called once.
-func (q *Quotas) Acquire(tenant string) (release func(), err error) {
-	return q.take(tenant, func(u *usage) *int { return &u.solves }, q.Of(tenant).Solves,
+func (qs *Quotas) Acquire(tenant string) (release func(), err error) {
+	return qs.take(tenant, func(u *usage) *int { return &u.solves }, qs.Of(tenant).Solves,
 		&QuotaError{Code: "quota_solves", What: "solves and other calls at a time that compute", After: time.Second})
 }
 
 // HasSolve counts a solve that was accepted before a restart, also beyond the
 // quota.
-func (q *Quotas) HasSolve(tenant string) (release func()) {
-	release, _ = q.take(tenant, func(u *usage) *int { return &u.solves }, math.MaxInt, nil)
+func (qs *Quotas) HasSolve(tenant string) (release func()) {
+	release, _ = qs.take(tenant, func(u *usage) *int { return &u.solves }, math.MaxInt, nil)
 	return release
 }
 
 // Stream counts one more open stream until release is called.
-func (q *Quotas) Stream(tenant string) (release func(), err error) {
-	return q.take(tenant, func(u *usage) *int { return &u.streams }, q.Of(tenant).Streams,
+func (qs *Quotas) Stream(tenant string) (release func(), err error) {
+	return qs.take(tenant, func(u *usage) *int { return &u.streams }, qs.Of(tenant).Streams,
 		&QuotaError{Code: "quota_streams", What: "open streams", After: time.Second})
 }
 
 // Session counts one more session until release is called, when the session is
 // deleted.
-func (q *Quotas) Session(tenant string) (release func(), err error) {
-	return q.take(tenant, func(u *usage) *int { return &u.sessions }, q.Of(tenant).Sessions,
+func (qs *Quotas) Session(tenant string) (release func(), err error) {
+	return qs.take(tenant, func(u *usage) *int { return &u.sessions }, qs.Of(tenant).Sessions,
 		&QuotaError{Code: "quota_sessions", What: "sessions", After: time.Minute})
 }
 
 // HasSession counts a session that exists already, also beyond the quota.
-func (q *Quotas) HasSession(tenant string) (release func()) {
-	release, _ = q.take(tenant, func(u *usage) *int { return &u.sessions }, math.MaxInt, nil)
+func (qs *Quotas) HasSession(tenant string) (release func()) {
+	release, _ = qs.take(tenant, func(u *usage) *int { return &u.sessions }, math.MaxInt, nil)
 	return release
 }
 
-func (q *Quotas) take(tenant string, field func(*usage) *int, limit int, full *QuotaError) (func(), error) {
-	if q == nil {
+func (qs *Quotas) take(tenant string, field func(*usage) *int, limit int, full *QuotaError) (func(), error) {
+	if qs == nil {
 		return func() {}, nil
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n := field(q.usageOf(tenant))
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	n := field(qs.usageOf(tenant))
 	if *n >= limit {
 		full.Limit = float64(limit)
 		return nil, full
 	}
 	*n++
 	return func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
+		qs.mu.Lock()
+		defer qs.mu.Unlock()
 		*n--
 	}, nil
 }
 
 // Stored adds to the number of bytes that a tenant stores; bytes may be negative.
-func (q *Quotas) Stored(tenant string, bytes int64) {
-	if q == nil || bytes == 0 {
+func (qs *Quotas) Stored(tenant string, bytes int64) {
+	if qs == nil || bytes == 0 {
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.usageOf(tenant).stored += bytes
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	qs.usageOf(tenant).stored += bytes
 }
 
 // Room returns a *QuotaError where a tenant may store nothing more.
-func (q *Quotas) Room(tenant string) error {
-	if q == nil {
+func (qs *Quotas) Room(tenant string) error {
+	if qs == nil {
 		return nil
 	}
-	limit := q.Of(tenant).StoredBytes
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if u := q.used[tenant]; u != nil && u.stored >= limit {
+	limit := qs.Of(tenant).StoredBytes
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if u := qs.used[tenant]; u != nil && u.stored >= limit {
 		return &QuotaError{Code: "quota_stored_bytes", Limit: float64(limit), What: "stored bytes", After: time.Minute}
 	}
 	return nil

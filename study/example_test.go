@@ -15,7 +15,8 @@ func ExampleSimulate() {
 	rep, err := study.Simulate(context.Background(), &simulation.Request{
 		Policies: []string{"gavel:fifo", "hlas"},
 		Trace:    &simulation.Trace{Name: "small_test"},
-		GPUs:     []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "P100", Count: 8}, {Type: "V100", Count: 8}}}, study.Config{})
+		GPUs:     []hare.TypeCount{{Type: "K80", Count: 8}, {Type: "P100", Count: 8}, {Type: "V100", Count: 8}}},
+		study.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -39,10 +39,10 @@ type jobRow struct {
 var jobColumns = []string{"policy", "seed", "number", "job_id", "weight", "arrival_s", "start_s", "end_s", "jct_s",
 	"wait_s", "slowdown", "rho", "preemptions", "counts", "state"}
 
-func (r *Run) jobRow(number int) jobRow {
-	f := &r.Figures[number]
+func (run *Run) jobRow(number int) jobRow {
+	f := &run.Figures[number]
 	row := jobRow{
-		Policy: r.Policy, Seed: int64(r.Seed), Number: int64(number), JobID: f.ID, Weight: f.Weight,
+		Policy: run.Policy, Seed: int64(run.Seed), Number: int64(number), JobID: f.ID, Weight: f.Weight,
 		ArrivalS:    f.ArrivalS,
 		Preemptions: f.Preemptions, Counts: f.Counts, State: stateOf(f),
 	}
@@ -188,9 +188,9 @@ func (r *Report) SummaryParquet(w io.Writer) error {
 }
 
 // types returns the GPU types of the cluster, sorted.
-func (r *Run) types() []string {
+func (run *Run) types() []string {
 	var out []string
-	for kind := range r.UtilizationByType {
+	for kind := range run.UtilizationByType {
 		out = append(out, kind)
 	}
 	slices.Sort(out)

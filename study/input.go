@@ -96,7 +96,8 @@ func (r *request) checkInput(in *jobsInput, infos []policy.Info) error {
 		return invalidAt("", "no_jobs", "there are no jobs to simulate")
 	}
 	if int(r.Last) >= n {
-		return invalidAt("/jobs", "out_of_range", "jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
+		return invalidAt("/jobs", "out_of_range",
+			"jobs %d to %d are asked for: the trace has %d jobs, numbered from 0",
 			r.First, r.Last, n)
 	}
 	for _, p := range infos {

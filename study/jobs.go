@@ -6,10 +6,10 @@ import (
 )
 
 // EachJob returns the jobs of the run, by number.
-func (r *Run) EachJob() []simulation.Job {
-	out := make([]simulation.Job, len(r.Figures))
-	for i := range r.Figures {
-		x := r.jobRow(i)
+func (run *Run) EachJob() []simulation.Job {
+	out := make([]simulation.Job, len(run.Figures))
+	for i := range run.Figures {
+		x := run.jobRow(i)
 		out[i] = simulation.Job{ID: x.JobID, Weight: x.Weight, ArrivalS: x.ArrivalS, StartS: x.StartS, EndS: x.EndS,
 			JCTS: x.JCTS, WaitS: x.WaitS, Slowdown: x.Slowdown, Rho: x.Rho, Preemptions: x.Preemptions, State: x.State,
 			Counted: x.Counts}
@@ -26,15 +26,15 @@ func RunOf(described simulation.Run) Run {
 		}
 		return *x
 	}
-	r := Run{Run: described, Figures: make([]sim.JobFigures, len(described.Each))}
+	run := Run{Run: described, Figures: make([]sim.JobFigures, len(described.Each))}
 	for i := range described.Each {
 		j := &described.Each[i]
-		r.Figures[i] = sim.JobFigures{
+		run.Figures[i] = sim.JobFigures{
 			ID: j.ID, Weight: j.Weight, ArrivalS: j.ArrivalS, StartS: or(j.StartS, -1), EndS: or(j.EndS, -1),
 			JCTS: or(j.JCTS, 0), WaitS: or(j.WaitS, 0), Slowdown: or(j.Slowdown, 0), Rho: or(j.Rho, 0),
 			Preemptions: j.Preemptions, Dropped: j.State == "dropped", Counts: j.Counted,
 		}
 	}
-	r.Each = nil
-	return r
+	run.Each = nil
+	return run
 }

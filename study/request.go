@@ -181,6 +181,6 @@ func (r *request) repeats() int { return max(1, int(r.Repeat)) }
 func (r *request) countRuns() int { return len(r.Policies) * r.repeats() }
 
 // NewReport returns the empty report on a request.
-func NewReport(r *simulation.Request) *Report {
-	return &Report{Runs: make([]Run, 0, CountRuns(r)), Summary: simulation.Summary{Labels: r.Labels}}
+func NewReport(req *simulation.Request) *Report {
+	return &Report{Runs: make([]Run, 0, CountRuns(req)), Summary: simulation.Summary{Labels: req.Labels}}
 }

@@ -42,7 +42,8 @@ func TestRequest(t *testing.T) {
 		r.Prices[0] != (simulation.TypePrice{Type: "V100", Micro: 740_000}) {
 		t.Errorf("%+v", r)
 	}
-	if r = requestOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); *r.ResetUs != 0 || r.IntervalS != 0 ||
+	if r = requestOf(t, `{"policies":["hlas"],"trace":{"name":"x"},"reset_s":0}`); *r.ResetUs != 0 ||
+		r.IntervalS != 0 ||
 		r.Prices != nil || r.Trace.Text != nil || r.Trace.Name != "x" {
 		t.Errorf("%+v", r)
 	}

@@ -366,20 +366,21 @@ func (s *series) playLeases(ctx context.Context, r *simulatedRun, info policy.In
 }
 
 // fill copies the figures of m to r.
-func (r *Run) fill(m *sim.Metrics) {
-	r.Jobs, r.Dropped = int64(m.Jobs), int64(m.Dropped)
-	r.MeanJCTS, r.WeightedMeanJCTS, r.WeightedJCTS = m.MeanJCTS, m.WeightedMeanJCTS, m.WeightedJCTS
-	r.P50JCTS, r.P90JCTS, r.P99JCTS = m.P50JCTS, m.P90JCTS, m.P99JCTS
-	r.MeanWaitS, r.P99WaitS, r.MeanSlowdown, r.P99Slowdown = m.MeanWaitS, m.P99WaitS, m.MeanSlowdown, m.P99Slowdown
-	r.MeanRho, r.WorstRho, r.Jain = m.MeanRho, m.WorstRho, m.Jain
-	r.TotalS, r.MakespanS, r.Utilization = m.TotalS, m.MakespanS, m.Utilization
-	r.Switches, r.SwitchS, r.Preemptions = m.Switches, m.SwitchS, m.Preemptions
-	r.LostTasks, r.Failures, r.LostS, r.DownS = m.LostTasks, m.Failures, m.LostS, m.DownS
-	r.UtilizationByType = map[string]float64{}
+func (run *Run) fill(m *sim.Metrics) {
+	run.Jobs, run.Dropped = int64(m.Jobs), int64(m.Dropped)
+	run.MeanJCTS, run.WeightedMeanJCTS, run.WeightedJCTS = m.MeanJCTS, m.WeightedMeanJCTS, m.WeightedJCTS
+	run.P50JCTS, run.P90JCTS, run.P99JCTS = m.P50JCTS, m.P90JCTS, m.P99JCTS
+	run.MeanWaitS, run.P99WaitS, run.MeanSlowdown, run.P99Slowdown = m.MeanWaitS, m.P99WaitS, m.MeanSlowdown,
+		m.P99Slowdown
+	run.MeanRho, run.WorstRho, run.Jain = m.MeanRho, m.WorstRho, m.Jain
+	run.TotalS, run.MakespanS, run.Utilization = m.TotalS, m.MakespanS, m.Utilization
+	run.Switches, run.SwitchS, run.Preemptions = m.Switches, m.SwitchS, m.Preemptions
+	run.LostTasks, run.Failures, run.LostS, run.DownS = m.LostTasks, m.Failures, m.LostS, m.DownS
+	run.UtilizationByType = map[string]float64{}
 	for _, u := range m.Use {
-		r.UtilizationByType[u.Type] = u.Use
+		run.UtilizationByType[u.Type] = u.Use
 	}
-	r.Figures = m.Each
+	run.Figures = m.Each
 }
 
 // RunError says that a run failed: its policy made an infeasible decision, or left

@@ -212,8 +212,9 @@ func TestSimulateAnInstanceOnLeases(t *testing.T) {
 	}
 	// A round that takes longer on K80 than a lease.
 	req.Instance, req.LeaseUs = gangs(hare.Gang), us(15e6)
-	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 || !strings.Contains(rep.Notes[0], "2 times a job "+
-		"does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
+	if rep := simulate(t, req, study.Config{}); len(rep.Notes) != 1 ||
+		!strings.Contains(rep.Notes[0], "2 times a job "+
+			"does not use a type") || rep.Runs[0].UtilizationByType["K80"] != 0 {
 		t.Errorf("%q %+v", rep.Notes, rep.Runs[0])
 	}
 }
@@ -281,12 +282,14 @@ func TestSimulateRefuses(t *testing.T) {
 		req              *simulation.Request
 		pointer, message string
 	}{
-		"no policies":   {small(func(r *simulation.Request) { r.Policies = nil }), "/policies", "name 1 to 64"},
-		"unknown":       {smallTest("hlas", "tiresas"), "/policies/1", `did you mean "tiresias"?`},
-		"twice":         {smallTest("hlas", "hlas"), "/policies/1", "twice"},
-		"no jobs":       {small(func(r *simulation.Request) { r.Trace = nil }), "", "one of trace, instance and generate"},
-		"two sources":   {small(func(r *simulation.Request) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
-		"no such trace": {small(func(r *simulation.Request) { r.Trace.Name = "absent" }), "/trace/name", "no shipped file"},
+		"no policies": {small(func(r *simulation.Request) { r.Policies = nil }), "/policies", "name 1 to 64"},
+		"unknown":     {smallTest("hlas", "tiresas"), "/policies/1", `did you mean "tiresias"?`},
+		"twice":       {smallTest("hlas", "hlas"), "/policies/1", "twice"},
+		"no jobs": {small(func(r *simulation.Request) { r.Trace = nil }), "",
+			"one of trace, instance and generate"},
+		"two sources": {small(func(r *simulation.Request) { r.Instance = gangs(hare.Gang) }), "", "here are 2"},
+		"no such trace": {small(func(r *simulation.Request) { r.Trace.Name = "absent" }), "/trace/name",
+			"no shipped file"},
 		"format": {small(func(r *simulation.Request) { r.Trace.Format = "phily" }), "/trace/format",
 			`did you mean "philly"?`},
 		"columns": {small(func(r *simulation.Request) { r.Trace.Text = []byte("a,b\n1,2\n") }), "/trace/text",
@@ -302,7 +305,8 @@ func TestSimulateRefuses(t *testing.T) {
 		"windows": {&simulation.Request{Policies: []string{"gavel:fifo"}, Instance: busy}, "/cluster/nodes/0",
 			"always in service"},
 		"wide": {&simulation.Request{Policies: []string{"fifo"}, Instance: wide}, "", `job "y" needs 3 GPUs at once`},
-		"long round": {&simulation.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang), LeaseUs: us(5e6)},
+		"long round": {&simulation.Request{Policies: []string{"gavel:fifo"}, Instance: gangs(hare.Gang),
+			LeaseUs: us(5e6)},
 			"/lease_s",
 			`a round of job "x"`},
 		"other types": {&simulation.Request{Policies: []string{"fifo"}, Instance: gangs(hare.Gang),

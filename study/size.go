@@ -8,19 +8,19 @@ import (
 )
 
 // CountRuns returns the number of runs that a request asks for.
-func CountRuns(r *simulation.Request) int { return (*request)(r).countRuns() }
+func CountRuns(req *simulation.Request) int { return (*request)(req).countRuns() }
 
 // GuessJobs estimates the number of jobs of a run without parsing the trace: a trace
 // has about one job a line. O(bytes of the trace).
-func GuessJobs(r *simulation.Request) int {
+func GuessJobs(req *simulation.Request) int {
 	switch {
-	case r.Instance != nil:
-		return len(r.Instance.Jobs)
-	case r.Generate != nil:
-		return int(r.Generate.Jobs)
+	case req.Instance != nil:
+		return len(req.Instance.Jobs)
+	case req.Generate != nil:
+		return int(req.Generate.Jobs)
 	}
 	var n lineCount
-	if src, err := (*jobsTrace)(r.Trace).source(); err == nil {
+	if src, err := (*jobsTrace)(req.Trace).source(); err == nil {
 		_, _ = io.Copy(&n, src.R) // reading memory or an embedded file cannot fail
 	}
 	return int(n)
@@ -28,8 +28,8 @@ func GuessJobs(r *simulation.Request) int {
 
 // NeedsLP reports whether a policy of a request solves linear programs, which
 // makes its runs far longer than others.
-func NeedsLP(r *simulation.Request) bool {
-	for _, name := range r.Policies {
+func NeedsLP(req *simulation.Request) bool {
+	for _, name := range req.Policies {
 		if p, err := policy.Find(name); err == nil && p.Needs.LP {
 			return true
 		}

@@ -28,9 +28,9 @@ func plusMinus(name string, digits int) func(*Run, *simulation.Means) string {
 			of = f.of
 		}
 	}
-	return func(r *Run, m *simulation.Means) string {
+	return func(run *Run, m *simulation.Means) string {
 		if m == nil {
-			return fmt.Sprintf("%.*f", digits, of(r))
+			return fmt.Sprintf("%.*f", digits, of(run))
 		}
 		x := m.Figures[name]
 		if x.Half == nil {
@@ -43,15 +43,15 @@ func plusMinus(name string, digits int) func(*Run, *simulation.Means) string {
 // meanOnly is plusMinus without the interval.
 func meanOnly(name string, digits int) func(*Run, *simulation.Means) string {
 	with := plusMinus(name, digits)
-	return func(r *Run, m *simulation.Means) string {
-		s, _, _ := strings.Cut(with(r, m), " ±")
+	return func(run *Run, m *simulation.Means) string {
+		s, _, _ := strings.Cut(with(run, m), " ±")
 		return s
 	}
 }
 
 var columns = []column{
-	{"policy", 0, func(r *Run, _ *simulation.Means) string { return r.Policy }},
-	{"jobs", 3, func(r *Run, _ *simulation.Means) string { return fmt.Sprint(r.Jobs - r.Dropped) }},
+	{"policy", 0, func(run *Run, _ *simulation.Means) string { return run.Policy }},
+	{"jobs", 3, func(run *Run, _ *simulation.Means) string { return fmt.Sprint(run.Jobs - run.Dropped) }},
 	{"mean JCT s", 0, plusMinus("mean_jct_s", 3)},
 	{"weighted", 4, plusMinus("weighted_mean_jct_s", 3)},
 	{"p50 s", 6, meanOnly("p50_jct_s", 0)},
@@ -63,11 +63,11 @@ var columns = []column{
 	{"Jain", 5, meanOnly("jain", 2)},
 	{"switches", 7, meanOnly("switches", 0)},
 	{"stopped", 3, meanOnly("preemptions", 0)},
-	{"jobs/s", 8, func(r *Run, _ *simulation.Means) string {
-		if r.JobsPerS == nil {
+	{"jobs/s", 8, func(run *Run, _ *simulation.Means) string {
+		if run.JobsPerS == nil {
 			return ""
 		}
-		return fmt.Sprintf("%.0f", *r.JobsPerS)
+		return fmt.Sprintf("%.0f", *run.JobsPerS)
 	}},
 }
 

@@ -43,7 +43,8 @@ func TestSimulateFaults(t *testing.T) {
 		"overlap": {func(r *simulation.Request) {
 			r.Faults = append(r.Faults, simulation.Fault{Node: "a", FromUs: 104e6, UntilUs: hare.Forever})
 		}, "/faults/1", "overlap"},
-		"unknown": {func(r *simulation.Request) { r.Faults = []simulation.Fault{{GPU: "b/0", UntilUs: 1}} }, "/faults/0",
+		"unknown": {func(r *simulation.Request) { r.Faults = []simulation.Fault{{GPU: "b/0", UntilUs: 1}} },
+			"/faults/0",
 			"unknown_gpu"},
 		"unknown, lease": {func(r *simulation.Request) {
 			r.Policies, r.Faults = r.Policies[1:], []simulation.Fault{{GPU: "b/0", UntilUs: 1}}

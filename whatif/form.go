@@ -41,46 +41,46 @@ type requestDoc struct {
 
 var requestTable = wire.NewTable("WhatIfRequest", "WhatIfRequest asks what would change.",
 	wire.NewField("base", wire.RefTo(baseTable),
-		func(r *wire.Reader, v *requestDoc) error { return baseTable.Read(r, &v.Base) }, nil).
+		func(r *wire.Reader, doc *requestDoc) error { return baseTable.Read(r, &doc.Base) }, nil).
 		Required(`give {"instance": {…}} or {"solve_id": "…"}`),
 	wire.NewField("scenarios", wire.ListOf(wire.RefTo(scenarioTable)), readScenarios, nil).
 		Required(`give an array, e.g. [{"id": "more", "add_gpus": {"type": "V100", "count": 8}}]`).
 		About("scenarios, at most 1,000."),
 	wire.NewField("options", wire.RefTo(wire.OptionsDocument),
-		func(r *wire.Reader, v *requestDoc) error { return r.Options(&v.Options, new(bool)) }, nil),
+		func(r *wire.Reader, doc *requestDoc) error { return r.Options(&doc.Options, new(bool)) }, nil),
 	wire.NewField("prune", wire.RefTo(pruneTable),
-		func(r *wire.Reader, v *requestDoc) error { return pruneTable.Read(r, v.Request) }, nil),
-	wire.Bool("ordered", func(v *requestDoc) *bool { return &v.Ordered }).
+		func(r *wire.Reader, doc *requestDoc) error { return pruneTable.Read(r, doc.Request) }, nil),
+	wire.Bool("ordered", func(doc *requestDoc) *bool { return &doc.Ordered }).
 		About("ordered asks for the scenarios in their order, not as they finish."),
-).Check(func(v *requestDoc, _ wire.Members, found *hare.InvalidErrors) {
-	noDetail("/options", &v.Options, found)
-	ids := make(map[string]int, len(v.Scenarios))
-	for i := range v.Scenarios {
-		s := &v.Scenarios[i]
+).Check(func(doc *requestDoc, _ wire.Members, found *hare.InvalidErrors) {
+	noDetail("/options", &doc.Options, found)
+	ids := make(map[string]int, len(doc.Scenarios))
+	for i := range doc.Scenarios {
+		s := &doc.Scenarios[i]
 		if first, twice := ids[s.ID]; twice {
 			found.Add(s.at+"/id", "duplicate_id", "id %q stands twice, first at /scenarios/%d: ids must differ",
 				hare.Clip(s.ID), first)
 		} else {
 			ids[s.ID] = i
 		}
-		v.ownOptions(i, found)
+		doc.ownOptions(i, found)
 	}
 })
 
 // ownOptions reads a scenario's options over those of the batch.
-func (v *requestDoc) ownOptions(i int, found *hare.InvalidErrors) {
-	s := &v.Scenarios[i]
-	s.Options = v.Options
+func (doc *requestDoc) ownOptions(i int, found *hare.InvalidErrors) {
+	s := &doc.Scenarios[i]
+	s.Options = doc.Options
 	s.Options.TimeLimit = 0
-	if v.own[i] == nil {
+	if doc.own[i] == nil {
 		return
 	}
-	r := wire.NewPartReader(v.own[i], s.at+"/options")
+	r := wire.NewPartReader(doc.own[i], s.at+"/options")
 	var faults hare.InvalidErrors
 	if errors.As(r.Finish(r.Options(&s.Options, new(bool))), &faults) {
 		*found = append(*found, faults...)
 	}
-	if v.Options.Detail == "" {
+	if doc.Options.Detail == "" {
 		noDetail(s.at+"/options", &s.Options, found)
 	}
 }
@@ -150,7 +150,7 @@ func readBelow(r *wire.Reader, q *Request) error {
 	return nil
 }
 
-func readScenarios(r *wire.Reader, v *requestDoc) error {
+func readScenarios(r *wire.Reader, doc *requestDoc) error {
 	return r.Array(func(i int) error {
 		if i >= MaxScenarios {
 			if err := r.Skip(); err != nil || i > MaxScenarios {
@@ -164,8 +164,8 @@ func readScenarios(r *wire.Reader, v *requestDoc) error {
 		if s.ID == "" {
 			s.ID = strconv.Itoa(i)
 		}
-		v.Scenarios = append(v.Scenarios, s.Scenario)
-		v.own = append(v.own, s.own)
+		doc.Scenarios = append(doc.Scenarios, s.Scenario)
+		doc.own = append(doc.own, s.own)
 		return err
 	})
 }
@@ -282,21 +282,21 @@ func readAddedJobs(r *wire.Reader, v *scenarioDoc) error {
 func readScales(r *wire.Reader, v *scenarioDoc) error {
 	at := v.at + "/scale_weights"
 	if r.Is('0') {
-		x := WeightScale{at: at}
-		err := r.Micros(&x.FactorMicro, 0)
-		v.Scales = append(v.Scales, x)
+		ws := WeightScale{at: at}
+		err := r.Micros(&ws.FactorMicro, 0)
+		v.Scales = append(v.Scales, ws)
 		return err
 	}
 	return r.Object(nil, func(id string) (bool, error) {
-		x := WeightScale{ID: id, at: at + "/" + hare.EscapePointer(id)}
+		ws := WeightScale{ID: id, at: at + "/" + hare.EscapePointer(id)}
 		if id == "" {
 			if err := r.Skip(); err != nil {
 				return true, err
 			}
 			return true, r.Fault("missing_field", "a job has an id")
 		}
-		err := r.Micros(&x.FactorMicro, 0)
-		v.Scales = append(v.Scales, x)
+		err := r.Micros(&ws.FactorMicro, 0)
+		v.Scales = append(v.Scales, ws)
 		return true, err
 	})
 }

@@ -17,18 +17,18 @@ type relation struct {
 }
 
 // relate compares a scenario with the base.
-func (w *whatIf) relate(inst *hare.Instance) (r relation) {
+func (w *whatIf) relate(inst *hare.Instance) (rel relation) {
 	if w.constraints == nil {
 		w.constraints = newConstraints(w.base)
 	}
 	c := newConstraints(inst)
-	if r.looser = c.relaxes(w.constraints); r.looser {
-		r.slack = c.slackOver(w.constraints)
+	if rel.looser = c.relaxes(w.constraints); rel.looser {
+		rel.slack = c.slackOver(w.constraints)
 	}
-	if r.tighter = w.constraints.relaxes(c); r.tighter && !r.looser {
-		r.slack = w.constraints.slackOver(c)
+	if rel.tighter = w.constraints.relaxes(c); rel.tighter && !rel.looser {
+		rel.slack = w.constraints.slackOver(c)
 	}
-	return r
+	return rel
 }
 
 // lesser returns the lesser of two amounts, where nil is unknown.
@@ -59,12 +59,12 @@ func plus(a *hare.Amount, b hare.Amount) *hare.Amount {
 // differenceOfOptima returns the interval of the scenario's optimum, which lies
 // between low and high, less the base's optimum, which lies between baseLow and
 // baseHigh. An end that is not known is nil.
-func (r relation) differenceOfOptima(low, high, baseLow, baseHigh *hare.Amount) []*hare.Amount {
-	slack, saved := r.slack, r.slack.Neg()
-	if r.looser && baseLow != nil { // a base without a bound may have no plan at all
+func (rel relation) differenceOfOptima(low, high, baseLow, baseHigh *hare.Amount) []*hare.Amount {
+	slack, saved := rel.slack, rel.slack.Neg()
+	if rel.looser && baseLow != nil { // a base without a bound may have no plan at all
 		high, baseLow = lesser(high, plus(baseHigh, saved)), greater(baseLow, plus(low, slack))
 	}
-	if r.tighter {
+	if rel.tighter {
 		low, baseHigh = greater(low, plus(baseLow, slack)), lesser(baseHigh, plus(high, saved))
 	}
 	ends := make([]*hare.Amount, 2)
@@ -74,10 +74,10 @@ func (r relation) differenceOfOptima(low, high, baseLow, baseHigh *hare.Amount) 
 	if high != nil && baseLow != nil {
 		ends[1] = plus(high, baseLow.Neg())
 	}
-	if r.looser && baseHigh != nil {
+	if rel.looser && baseHigh != nil {
 		ends[1] = lesser(ends[1], &saved)
 	}
-	if r.tighter && baseHigh != nil {
+	if rel.tighter && baseHigh != nil {
 		ends[0] = greater(ends[0], &slack)
 	}
 	return ends

@@ -100,9 +100,9 @@ func (s *Scenario) At() string { return s.at }
 
 // ScaleOfAll is the factor of all weights, in 1e-6, if there is one.
 func (s *Scenario) ScaleOfAll() (factorMicro int64, ok bool) {
-	for _, x := range s.Scales {
-		if x.ID == "" {
-			return x.FactorMicro, true
+	for _, ws := range s.Scales {
+		if ws.ID == "" {
+			return ws.FactorMicro, true
 		}
 	}
 	return 0, false
@@ -151,21 +151,21 @@ func (s *Scenario) applyJobs(jobs []hare.Job, found *hare.InvalidErrors) []hare.
 		}
 	}
 	jobs = slices.Clone(jobs)
-	for _, x := range s.Scales {
-		if x.ID == "" {
+	for _, ws := range s.Scales {
+		if ws.ID == "" {
 			for i := range jobs {
 				if !gone[i] {
-					x.scale(&jobs[i], found)
+					ws.scale(&jobs[i], found)
 				}
 			}
 			continue
 		}
-		i, ok := index[x.ID]
+		i, ok := index[ws.ID]
 		if !ok || gone[i] {
-			found.Add(x.at, "unknown_job", "%s", unknownName("job", x.ID, ids))
+			found.Add(ws.at, "unknown_job", "%s", unknownName("job", ws.ID, ids))
 			continue
 		}
-		x.scale(&jobs[i], found)
+		ws.scale(&jobs[i], found)
 	}
 	kept := jobs[:0]
 	for i := range jobs {
@@ -189,21 +189,21 @@ func (s *Scenario) applyJobs(jobs []hare.Job, found *hare.InvalidErrors) []hare.
 }
 
 // scale multiplies exactly, or refuses.
-func (x *WeightScale) scale(j *hare.Job, found *hare.InvalidErrors) {
-	hi, lo := bits.Mul64(uint64(j.WeightMicro), uint64(x.FactorMicro))
+func (ws *WeightScale) scale(j *hare.Job, found *hare.InvalidErrors) {
+	hi, lo := bits.Mul64(uint64(j.WeightMicro), uint64(ws.FactorMicro))
 	if hi >= 1e6 {
-		found.Add(x.at, "too_large", "the weight of job %q becomes too large", hare.Clip(j.ID))
+		found.Add(ws.at, "too_large", "the weight of job %q becomes too large", hare.Clip(j.ID))
 		return
 	}
 	q, r := bits.Div64(hi, lo, 1e6)
 	switch {
 	case r != 0:
-		found.Add(x.at, "too_many_decimals",
+		found.Add(ws.at, "too_many_decimals",
 			"%s × %s, the weight of job %q, has more than six decimals and is not rounded: take another factor, or "+
-				"patch its weight", hare.FormatMicros(j.WeightMicro), hare.FormatMicros(x.FactorMicro),
+				"patch its weight", hare.FormatMicros(j.WeightMicro), hare.FormatMicros(ws.FactorMicro),
 			hare.Clip(j.ID))
 	case q > hare.MaxExact:
-		found.Add(x.at, "too_large", "the weight of job %q becomes more than %s", hare.Clip(j.ID),
+		found.Add(ws.at, "too_large", "the weight of job %q becomes more than %s", hare.Clip(j.ID),
 			hare.FormatMicros(hare.MaxExact))
 	default:
 		j.WeightMicro = int64(q)
