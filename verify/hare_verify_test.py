@@ -1,7 +1,8 @@
 """Tests of hare_verify.py, standard library alone:
 
-    python3 -m unittest discover -s verify -p '*test*.py'
+python3 -m unittest discover -s verify -p '*test*.py'
 """
+
 import contextlib
 import copy
 import gzip
@@ -54,7 +55,14 @@ def bound_of(inst_doc, certificate):
 
 
 def price(grid, prices, path=True, **more):
-    c = {"hare": "certificate/v1", "method": "price", "path": path, "objective": "weighted_jct", "grid_us": grid, "prices": prices}
+    c = {
+        "hare": "certificate/v1",
+        "method": "price",
+        "path": path,
+        "objective": "weighted_jct",
+        "grid_us": grid,
+        "prices": prices,
+    }
     c.update(more)
     return c
 
@@ -119,7 +127,9 @@ class Bounds(unittest.TestCase):
     def test_path_and_idle(self):
         inst = one_job(cluster(A=1), rounds=3, on={"A": {"compute_s": 2, "sync_s": 1}})
         for method in ("critical_path",):
-            self.assertEqual(bound_of(inst, {"hare": "certificate/v1", "method": method, "objective": "weighted_jct"}), 9)
+            self.assertEqual(
+                bound_of(inst, {"hare": "certificate/v1", "method": method, "objective": "weighted_jct"}), 9
+            )
         # Free prices: only the path counts.
         self.assertEqual(bound_of(inst, price([0, 10**6], {})), 9)
 
@@ -177,9 +187,14 @@ class Bounds(unittest.TestCase):
         self.assertEqual(bound_of(inst, price([0, 10**6], {"A": [10**12]}, path=False)), 11 - 1000)
 
     def test_machine(self):
-        inst = {"hare": "instance/v1", "cluster": cluster(A=1), "jobs": [
-            {"id": "x", "weight": 1, "on": {"A": {"compute_s": 2}}},
-            {"id": "y", "weight": 3, "release_s": 1, "on": {"A": {"compute_s": 1}}}]}
+        inst = {
+            "hare": "instance/v1",
+            "cluster": cluster(A=1),
+            "jobs": [
+                {"id": "x", "weight": 1, "on": {"A": {"compute_s": 2}}},
+                {"id": "y", "weight": 3, "release_s": 1, "on": {"A": {"compute_s": 1}}},
+            ],
+        }
         c = {"hare": "certificate/v1", "method": "machine", "objective": "weighted_jct"}
         # x runs in [0, 1) and [2, 3): mean 1.5, plus 1; y: 1.5 plus 0.5, less its release.
         self.assertEqual(bound_of(inst, c), Fraction(5, 2) + 3 * (2 - 1))
@@ -196,8 +211,15 @@ class Bounds(unittest.TestCase):
         for _ in range(600):
             grid = sorted({0}.union(rng.sample(range(1, 40), rng.randint(1, 6))))
             row = [rng.choice((0, 2000, 10**5, rng.randrange(5000))) for _ in grid[1:]]
-            doc = {"id": "x", "weight": rng.choice((0, 1e-6, 2e-6)), "release_s": rng.choice((0, 5e-6)), "rounds": rng.randint(1, 9),
-                   "tasks": 2, "sync": "rigid", "on": {"A": {"compute_s": 1}}}
+            doc = {
+                "id": "x",
+                "weight": rng.choice((0, 1e-6, 2e-6)),
+                "release_s": rng.choice((0, 5e-6)),
+                "rounds": rng.randint(1, 9),
+                "tasks": 2,
+                "sync": "rigid",
+                "on": {"A": {"compute_s": 1}},
+            }
             j = hv.Job(hv.documents(json.dumps(doc))[0], "")
             d, path = rng.randint(1, 5), j.release + rng.randint(0, 30)
             priced = [next((x for a, b, x in zip(grid, grid[1:], row) if a <= t < b), 0) for t in range(200)]
@@ -240,10 +262,18 @@ class Bounds(unittest.TestCase):
         ):
             with self.assertRaises(hv.Refused, msg=c):
                 bound_of(inst, c)
-        for c in (price([0, 5], {"A": [-1]}), price([0, 5], {"A": [0.5]}), price([0, 5], {"A": [1]}, path=1), price([0, 5], {}, extra=1),
-                  price([0, 5], {}, step_us=0), price([0, 5], {}, step_us=0.5), price([0, 5], {}, sizes=[]), price([0, 5], {}, sizes={"A": [1]}),
-                  *(price([0, 5], {}, sizes={"A": {k: [1]}}) for k in ("1", "02", "+2", "2.0", "", "1048577", "9" * 30)),
-                  *(price([0, 5], {}, sizes={"A": {"2": [x]}}) for x in (-1, 0.5, 2**53 + 1, None))):
+        for c in (
+            price([0, 5], {"A": [-1]}),
+            price([0, 5], {"A": [0.5]}),
+            price([0, 5], {"A": [1]}, path=1),
+            price([0, 5], {}, extra=1),
+            price([0, 5], {}, step_us=0),
+            price([0, 5], {}, step_us=0.5),
+            price([0, 5], {}, sizes=[]),
+            price([0, 5], {}, sizes={"A": [1]}),
+            *(price([0, 5], {}, sizes={"A": {k: [1]}}) for k in ("1", "02", "+2", "2.0", "", "1048577", "9" * 30)),
+            *(price([0, 5], {}, sizes={"A": {"2": [x]}}) for x in (-1, 0.5, 2**53 + 1, None)),
+        ):
             with self.assertRaises(hv.Bad, msg=c):
                 bound_of(inst, c)
         with self.assertRaises(hv.Refused):  # wider than the cluster
@@ -278,7 +308,9 @@ class Bounds(unittest.TestCase):
 
         rng = random.Random(3)
         for _ in range(150):
-            goods = [(k, rng.choice((0, 1, 2**60, rng.randrange(100)))) for k in rng.sample(range(1, 6), rng.randint(1, 3))]
+            goods = [
+                (k, rng.choice((0, 1, 2**60, rng.randrange(100)))) for k in rng.sample(range(1, 6), rng.randint(1, 3))
+            ]
             counts = set(rng.sample(range(16), 4))
             self.assertEqual(hv.dearest(goods, counts), {m: tried(m, goods) for m in counts}, goods)
         # Far beyond where the table ends.
@@ -292,8 +324,14 @@ class Bounds(unittest.TestCase):
         between = copy.deepcopy(inst)
         late["jobs"][0]["release_s"], between["jobs"][0]["release_s"] = 5, 0.5
         for doc, q, step, want in (
-            (inst, 10**9, None, 8 - 8), (inst, 10**9, 10**6, 9 - 8), (inst, 10**9, 5 * 10**5, 9 - 8), (inst, 10**9, 4 * 10**6, 8 - 8),
-            (inst, 10**9 // 16, 10**6, 8), (inst, 10**9 // 16, None, Fraction(15, 2)), (inst, 0, 10**6, 8), (late, 0, 10**6, 8),
+            (inst, 10**9, None, 8 - 8),
+            (inst, 10**9, 10**6, 9 - 8),
+            (inst, 10**9, 5 * 10**5, 9 - 8),
+            (inst, 10**9, 4 * 10**6, 8 - 8),
+            (inst, 10**9 // 16, 10**6, 8),
+            (inst, 10**9 // 16, None, Fraction(15, 2)),
+            (inst, 0, 10**6, 8),
+            (late, 0, 10**6, 8),
             (between, 10**9, 10**6, 9 - 8 - Fraction(1, 2)),  # as from 0
         ):
             c = price(grid, {"A": [q]}, **({"step_us": step} if step else {}))
@@ -303,7 +341,9 @@ class Bounds(unittest.TestCase):
         c = price([0, 12 * 10**6], {"A": [10**9], "B": [5 * 10**8]}, step_us=10**6)
         self.assertEqual(bound_of(inst, c), Fraction(19 - 36, 2))
         # At the first level, 4 s, A holds all eight tasks and B none: slots start by 3, not by 5.
-        inst = one_job(cluster(A=2, B=8), rounds=2, tasks=8, on={"A": {"compute_s": 1}, "B": {"compute_s": 1, "sync_s": 6}})
+        inst = one_job(
+            cluster(A=2, B=8), rounds=2, tasks=8, on={"A": {"compute_s": 1}, "B": {"compute_s": 1, "sync_s": 6}}
+        )
         self.assertEqual(bound_of(inst, price(grid, {"A": [10**9]}, step_us=10**6)), 9 - 8)
         # One task on each of two types, though A would hold both: 2 + 1 − 7, not 2 + 2 − 7.
         inst = one_job(cluster(A=1, B=1), tasks=2, on={"A": {"compute_s": 1}, "B": {"compute_s": 2}})
@@ -314,23 +354,41 @@ class Bounds(unittest.TestCase):
         def literal(j, c, modes, tau):
             K, w, H, release = j.tasks, 1000 * j.weight, c.grid[-1], j.release - j.release % c.step
             path = release + (j.rounds * tau if c.path else 0)
-            modes = [(m, p, s, s + p * -(-K // m), [sum(x * max(0, min(t, b) - a) for a, b, x in zip(c.grid, c.grid[1:], c.prices.get(k, [0] * 9))) for t in range(2 * H + 60)]) for m, p, s, k in modes]
+            modes = [
+                (
+                    m,
+                    p,
+                    s,
+                    s + p * -(-K // m),
+                    [
+                        sum(x * max(0, min(t, b) - a) for a, b, x in zip(c.grid, c.grid[1:], c.prices.get(k, [0] * 9)))
+                        for t in range(2 * H + 60)
+                    ],
+                )
+                for m, p, s, k in modes
+            ]
             count = lambda mode, D: max(0, min(K, mode[0] * ((D - mode[2]) // mode[1])))
             levels = sorted({i * p + s for m, p, s, _, _ in modes for i in range(1, -(-K // m) + 1)})
             levels = [D for D in levels if sum(count(mode, D) for mode in modes) >= K]
-            slot = lambda mode, x, end: min(mode[4][v + mode[1]] - mode[4][v] for v in range(x, end - mode[2] - mode[1] + 1, c.step))
+            slot = lambda mode, x, end: min(
+                mode[4][v + mode[1]] - mode[4][v] for v in range(x, end - mode[2] - mode[1] + 1, c.step)
+            )
             known = {}
 
             def V(r, x):
                 if r == 0 or x >= H:
                     return w * max(path, x + r * tau)
                 if (r, x) not in known:
-                    ways = [V(r, x + c.step)] + [K * slot(mode, x, x + mode[3]) + V(r - 1, x + mode[3]) for mode in modes]
+                    ways = [V(r, x + c.step)] + [
+                        K * slot(mode, x, x + mode[3]) + V(r - 1, x + mode[3]) for mode in modes
+                    ]
                     for D, after in zip(levels, levels[1:]):
                         if not any(0 < count(mode, D) < K for mode in modes):
                             continue
                         cost, left = 0, K
-                        for q, n in sorted((slot(mode, x, x + after - c.step), count(mode, D)) for mode in modes if count(mode, D)):
+                        for q, n in sorted(
+                            (slot(mode, x, x + after - c.step), count(mode, D)) for mode in modes if count(mode, D)
+                        ):
                             cost, left = cost + q * min(left, n), left - min(left, n)
                         ways.append(cost + V(r - 1, x + D))
                     known[r, x] = min(ways)
@@ -347,10 +405,21 @@ class Bounds(unittest.TestCase):
                 grid.append(grid[-1] + step * rng.randint(1, 4))
             kinds = "ABC"[: rng.randint(1, 3)]
             us = lambda n: n * step / 10**6
-            doc = one_job(cluster(**{k: rng.randint(1, 3) for k in kinds}), weight=rng.choice((0, 1e-6, 3e-6)), release_s=rng.randint(0, 12 * step) / 10**6, rounds=rng.randint(1, 4),
-                          tasks=rng.randint(1, 8), on={k: {"compute_s": us(rng.randint(1, 3)), "sync_s": us(rng.randint(0, 4))} for k in kinds})
+            doc = one_job(
+                cluster(**{k: rng.randint(1, 3) for k in kinds}),
+                weight=rng.choice((0, 1e-6, 3e-6)),
+                release_s=rng.randint(0, 12 * step) / 10**6,
+                rounds=rng.randint(1, 4),
+                tasks=rng.randint(1, 8),
+                on={k: {"compute_s": us(rng.randint(1, 3)), "sync_s": us(rng.randint(0, 4))} for k in kinds},
+            )
             top = rng.choice((10, 300, 3000))
-            c = price(grid, {k: [rng.randint(0, top) for _ in grid[1:]] for k in kinds if rng.random() < 0.8}, rng.random() < 0.5, step_us=step)
+            c = price(
+                grid,
+                {k: [rng.randint(0, top) for _ in grid[1:]] for k in kinds if rng.random() < 0.8},
+                rng.random() < 0.5,
+                step_us=step,
+            )
             inst, c = instance(doc), hv.Certificate(c, "")
             j = inst.jobs[0]
             tau = hv.least_round(inst, j)
@@ -393,7 +462,9 @@ class Bounds(unittest.TestCase):
             def sweep(self):
                 rng = random.Random(len(self.cuts))
                 pieces = range(self.first, len(self.cuts))
-                return {x: (rng.random(), (rng.randrange(1, 10**15), rng.randrange(1, 10**4))) for x in pieces if x % 3}
+                return {
+                    x: (rng.random(), (rng.randrange(1, 10**15), rng.randrange(1, 10**4))) for x in pieces if x % 3
+                }
 
         rng = random.Random(7)
         for case in range(120):
@@ -404,9 +475,17 @@ class Bounds(unittest.TestCase):
             modes = []
             for _ in range(rng.randint(1, 4)):
                 row = [rng.choice((0, 1, 10**9, 10**15, rng.randrange(10**10))) for _ in grid[1:]]
-                modes.append((base + rng.randint(0, 2), rng.choice((0, rng.randint(0, 3), base)), row, rng.randint(1, 9)))
-            doc = {"id": "x", "weight": rng.choice((0, 1, 1e-6, 12345.678)), "release_s": rng.randint(0, 2),
-                   "sync": rng.choice(("relaxed", "gang")), "rounds": rng.randint(1, 50), "on": {"A": {"compute_s": 1}}}
+                modes.append(
+                    (base + rng.randint(0, 2), rng.choice((0, rng.randint(0, 3), base)), row, rng.randint(1, 9))
+                )
+            doc = {
+                "id": "x",
+                "weight": rng.choice((0, 1, 1e-6, 12345.678)),
+                "release_s": rng.randint(0, 2),
+                "sync": rng.choice(("relaxed", "gang")),
+                "rounds": rng.randint(1, 50),
+                "on": {"A": {"compute_s": 1}},
+            }
             j = hv.Job(hv.documents(json.dumps(doc))[0], "")
             path = j.release + rng.choice((0, rng.randrange(1, 3 * base)))
             want, got, misled = (Fraction(*f(j, path, grid, modes).least()) for f in (Slow, hv.Fluid, Misled))
@@ -552,7 +631,9 @@ class Schedules(unittest.TestCase):
                 except ValueError:
                     continue
                 faults = hv.Faults()
-                hv.check_schedule(inst, hv.Schedule(json.loads(json.dumps(s)), []), faults) if least(s) >= 0 else faults.add("form", "negative")
+                hv.check_schedule(inst, hv.Schedule(json.loads(json.dumps(s)), []), faults) if least(
+                    s
+                ) >= 0 else faults.add("form", "negative")
                 self.assertEqual(want, not faults, (name, s, faults))
                 said[want] += 1
                 if want and len(base) < 40:
@@ -560,8 +641,12 @@ class Schedules(unittest.TestCase):
         self.assertGreater(min(said.values()), 300, said)
 
     def expect(self, constraint, inst_doc, lanes, by=None):
-        res = {"hare": "result/v1", "objective": "weighted_jct", "value": 0,
-               "schedule": {"jobs": [j["id"] for j in inst_doc["jobs"]], "lanes": lanes}}
+        res = {
+            "hare": "result/v1",
+            "objective": "weighted_jct",
+            "value": 0,
+            "schedule": {"jobs": [j["id"] for j in inst_doc["jobs"]], "lanes": lanes},
+        }
         faults, _, _ = check(instance(inst_doc), res)
         self.assertIn(constraint, [f["constraint"] for f in faults])
         fault = next(f for f in faults if f["constraint"] == constraint)
@@ -597,7 +682,9 @@ class Schedules(unittest.TestCase):
         a = {"gpu": "n/0", "job": [0], "rounds": [5], "period_us": [3000000], "start_us": [0]}
         f = self.expect("precedence", inst, [a, dict(a, gpu="n/1", period_us=[3700000])], 100000)
         self.assertEqual(f["round"], 4)
-        f = self.expect("precedence", inst, [dict(a, start_us=[3000000]), dict(a, gpu="n/1", period_us=[3500000])], 500000)
+        f = self.expect(
+            "precedence", inst, [dict(a, start_us=[3000000]), dict(a, gpu="n/1", period_us=[3500000])], 500000
+        )
         self.assertEqual(f["round"], 1)
 
     def test_two_lanes_of_a_gpu(self):
@@ -611,13 +698,28 @@ class Schedules(unittest.TestCase):
         self.assertEqual(self.expect("rigid", inst, [lane])["round"], 1)
 
     def test_gang_holds_until_the_slowest_has_synchronised(self):
-        inst = {"hare": "instance/v1", "cluster": cluster(A=1, B=1), "jobs": [
-            {"id": "g", "tasks": 2, "sync": "gang", "mix": True, "on": {"A": {"compute_s": 1}, "B": {"compute_s": 2, "sync_s": 2}}},
-            {"id": "x", "on": {"A": {"compute_s": 1}}}]}
+        inst = {
+            "hare": "instance/v1",
+            "cluster": cluster(A=1, B=1),
+            "jobs": [
+                {
+                    "id": "g",
+                    "tasks": 2,
+                    "sync": "gang",
+                    "mix": True,
+                    "on": {"A": {"compute_s": 1}, "B": {"compute_s": 2, "sync_s": 2}},
+                },
+                {"id": "x", "on": {"A": {"compute_s": 1}}},
+            ],
+        }
         slow = {"gpu": "n/1", "job": [0], "start_us": [0]}
         self.expect("gang", inst, [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 3999999]}, slow], 1)
-        res = {"hare": "result/v1", "objective": "weighted_jct", "value": 9,
-               "schedule": {"jobs": ["g", "x"], "lanes": [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 4000000]}, slow]}}
+        res = {
+            "hare": "result/v1",
+            "objective": "weighted_jct",
+            "value": 9,
+            "schedule": {"jobs": ["g", "x"], "lanes": [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 4000000]}, slow]},
+        }
         self.assertEqual(check(instance(inst), res)[0], [])
         inst["jobs"][0]["mix"] = False
         self.expect("gang", inst, [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 4000000]}, slow])
@@ -671,11 +773,23 @@ class Schedules(unittest.TestCase):
 
     def test_cost_does_not_depend_on_rounds(self):
         n = 10**9
-        jobs = [{"id": s, "sync": s, "rounds": n, "tasks": 2, "on": {"A": {"compute_s": 0.001, "sync_s": 0.0005}}} for s in ("gang", "rigid")]
+        jobs = [
+            {"id": s, "sync": s, "rounds": n, "tasks": 2, "on": {"A": {"compute_s": 0.001, "sync_s": 0.0005}}}
+            for s in ("gang", "rigid")
+        ]
         inst = {"hare": "instance/v1", "cluster": cluster(A=4), "jobs": jobs}
-        lanes = [{"gpu": "n/%d" % g, "job": [g // 2], "rounds": [n], "period_us": [1500], "start_us": [0]} for g in range(4)]
-        res = {"hare": "result/v1", "objective": "weighted_jct", "value": 3 * 10**6, "bound": 3 * 10**6, "gap": 0,
-               "schedule": {"jobs": ["gang", "rigid"], "lanes": lanes}, "certificate": price([0, 10**6], {}, bound="3000000.000000")}
+        lanes = [
+            {"gpu": "n/%d" % g, "job": [g // 2], "rounds": [n], "period_us": [1500], "start_us": [0]} for g in range(4)
+        ]
+        res = {
+            "hare": "result/v1",
+            "objective": "weighted_jct",
+            "value": 3 * 10**6,
+            "bound": 3 * 10**6,
+            "gap": 0,
+            "schedule": {"jobs": ["gang", "rigid"], "lanes": lanes},
+            "certificate": price([0, 10**6], {}, bound="3000000.000000"),
+        }
         start = time.perf_counter()
         faults, value, bound = check(instance(inst), res)
         self.assertEqual((faults, value, bound), ([], 3 * 10**6, 3 * 10**6))
@@ -687,15 +801,25 @@ class Schedules(unittest.TestCase):
 class Rules(unittest.TestCase):
     """The rule of docs/certificate.md on results and certificates, line by line."""
 
-    inst = {"hare": "instance/v1", "cluster": {"nodes": [{"name": "n", "gpus": {"A": 1}}]},
-            "jobs": [{"id": "x", "weight": 3, "on": {"A": {"compute_s": 2}}}, {"id": "y", "on": {"A": {"compute_s": 1}}}]}
+    inst = {
+        "hare": "instance/v1",
+        "cluster": {"nodes": [{"name": "n", "gpus": {"A": 1}}]},
+        "jobs": [{"id": "x", "weight": 3, "on": {"A": {"compute_s": 2}}}, {"id": "y", "on": {"A": {"compute_s": 1}}}],
+    }
     # Alone on the GPU x ends at 2 and y at 3; machine proves 9, prices of 1 prove 8.
     machine = {"hare": "certificate/v1", "method": "machine", "objective": "weighted_jct", "bound": "9.000000"}
     prices = price([0, 2 * 10**6], {"A": [10**9]}, bound="8.000000")
-    good = {"hare": "result/v1", "objective": "weighted_jct", "value": 9, "bound": 9, "gap": 0, "termination": "optimal",
-            "jobs": [{"id": "x", "start_s": 0, "end_s": 2}, {"id": "y", "start_s": 2, "end_s": 3}],
-            "schedule": {"jobs": ["x", "y"], "lanes": [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 2000000]}]},
-            "certificate": machine}
+    good = {
+        "hare": "result/v1",
+        "objective": "weighted_jct",
+        "value": 9,
+        "bound": 9,
+        "gap": 0,
+        "termination": "optimal",
+        "jobs": [{"id": "x", "start_s": 0, "end_s": 2}, {"id": "y", "start_s": 2, "end_s": 3}],
+        "schedule": {"jobs": ["x", "y"], "lanes": [{"gpu": "n/0", "job": [0, 1], "start_us": [0, 2000000]}]},
+        "certificate": machine,
+    }
     gapped = dict(good, bound=8, gap=0.125, termination="work_limit", certificate=prices)
 
     def code(self, inst, result):
@@ -717,7 +841,16 @@ class Rules(unittest.TestCase):
     def test_gap(self):
         for gap, code in ((KeyError, 0), (0, 0), (0.0, 0), (0.000001, 1), (-0.000001, 1), (None, 1), (1, 1), ("0", 2)):
             self.expect(code, self.good, gap=gap)
-        for gap, code in ((KeyError, 0), (0.125, 0), (0.1250009, 0), (0.1249991, 0), (0.125001, 1), (0.124999, 1), (0, 1), (None, 1)):
+        for gap, code in (
+            (KeyError, 0),
+            (0.125, 0),
+            (0.1250009, 0),
+            (0.1249991, 0),
+            (0.125001, 1),
+            (0.124999, 1),
+            (0, 1),
+            (None, 1),
+        ):
             self.expect(code, self.gapped, gap=gap)
         self.expect(1, self.gapped, bound=None)  # null exactly where there is no useful bound
         self.expect(0, self.gapped, bound=None, gap=None)
@@ -768,19 +901,56 @@ class Rules(unittest.TestCase):
     def test_jobs(self):
         x, y = self.good["jobs"]
         for jobs, code in (
-            (KeyError, 0), (None, 0), ([], 0), ([y, x], 0), ([{"id": "x"}, {"id": "y"}], 0), ([x], 1), ([x, y, x], 1), ([x, x], 1), ([x, y, {"id": "z"}], 1),
-            ([x, dict(y, end_s=3.000001)], 1), ([x, dict(y, start_s=1.999999)], 1), ([x, dict(y, end_s=None)], 2), ([x, {"end_s": 3}], 1), ({}, 2),
+            (KeyError, 0),
+            (None, 0),
+            ([], 0),
+            ([y, x], 0),
+            ([{"id": "x"}, {"id": "y"}], 0),
+            ([x], 1),
+            ([x, y, x], 1),
+            ([x, x], 1),
+            ([x, y, {"id": "z"}], 1),
+            ([x, dict(y, end_s=3.000001)], 1),
+            ([x, dict(y, start_s=1.999999)], 1),
+            ([x, dict(y, end_s=None)], 2),
+            ([x, {"end_s": 3}], 1),
+            ({}, 2),
         ):
             self.expect(code, self.good, jobs=jobs)
 
     def test_hashes(self):
         sha = instance(self.inst).sha256()
-        for said, code in ((KeyError, 0), (None, 0), (sha, 0), ("0" * 64, 1), ("", 2), (sha.upper(), 2), (sha[1:], 2), (sha + "\n", 2), (5, 2)):
+        for said, code in (
+            (KeyError, 0),
+            (None, 0),
+            (sha, 0),
+            ("0" * 64, 1),
+            ("", 2),
+            (sha.upper(), 2),
+            (sha[1:], 2),
+            (sha + "\n", 2),
+            (5, 2),
+        ):
             self.expect(code, self.good, instance_sha256=said)
             self.certificate(code, self.good, instance_sha256=said)
 
     def test_forms_of_bounds(self):
-        for text in ("9", "9.0", "09.000000", "+9.000000", "9.0000000", "-0.000000", "", " 9.000000", "9.000000\n", "9e0", "٩.000000", "1" * 42 + ".000000", 9, None):
+        for text in (
+            "9",
+            "9.0",
+            "09.000000",
+            "+9.000000",
+            "9.0000000",
+            "-0.000000",
+            "",
+            " 9.000000",
+            "9.000000\n",
+            "9e0",
+            "٩.000000",
+            "1" * 42 + ".000000",
+            9,
+            None,
+        ):
             self.certificate(2, self.good, bound=text)
         self.certificate(1, self.good, bound=KeyError)
         self.certificate(1, self.good, bound="1" * 41 + ".000000")
@@ -788,29 +958,54 @@ class Rules(unittest.TestCase):
         self.certificate(0, dict(self.gapped, bound=-0.5, gap=None), bound="-0.500000")
 
     def test_path_and_data_are_for_prices(self):
-        critical = dict(self.good, termination="gap", bound=7, gap=2 / 7, certificate=dict(self.machine, method="critical_path", bound="7.000000"))
+        critical = dict(
+            self.good,
+            termination="gap",
+            bound=7,
+            gap=2 / 7,
+            certificate=dict(self.machine, method="critical_path", bound="7.000000"),
+        )
         critical["gap"] = 0.285714
         self.expect(0, critical)
         for base in (self.good, critical):
             for changes in ({"path": False}, {"grid_us": []}, {"prices": {}}, {"sizes": {}}):
                 self.certificate(0, base, **changes)
-            for changes in ({"path": True}, {"grid_us": [0]}, {"prices": {"A": []}}, {"sizes": {"A": {}}}, {"step_us": 1}, {"method": "queyranne"}):
+            for changes in (
+                {"path": True},
+                {"grid_us": [0]},
+                {"prices": {"A": []}},
+                {"sizes": {"A": {}}},
+                {"step_us": 1},
+                {"method": "queyranne"},
+            ):
                 self.certificate(1, base, **changes)
         self.certificate(0, self.gapped, path=True)
         self.certificate(2, self.gapped, path=0)
 
     def test_jobs_that_can_never_run(self):
         wide = {"id": "w", "tasks": 3, "on": {"A": {"compute_s": 1}, "B": {"compute_s": 1}}}
-        apart = [{"name": "a", "gpus": {"A": 2}, "in_service_s": [[0, 5]]}, {"name": "b", "gpus": {"A": 2}, "in_service_s": [[5, 9]]}]
+        apart = [
+            {"name": "a", "gpus": {"A": 2}, "in_service_s": [[0, 5]]},
+            {"name": "b", "gpus": {"A": 2}, "in_service_s": [[5, 9]]},
+        ]
         together = [{"name": "a", "gpus": {"A": 2, "B": 1}}]
         for nodes, job, fine in (
-            (together, dict(wide, sync="gang"), False), (together, dict(wide, sync="rigid"), False), (together, dict(wide, sync="gang", mix=True), True),
-            (together, dict(wide, sync="gang", mix=True, tasks=4), False), (together, wide, True), (apart, dict(wide, sync="gang"), False),
-            (apart, wide, True), (apart, dict(wide, tasks=1, on={"B": {"compute_s": 1}}), False),
+            (together, dict(wide, sync="gang"), False),
+            (together, dict(wide, sync="rigid"), False),
+            (together, dict(wide, sync="gang", mix=True), True),
+            (together, dict(wide, sync="gang", mix=True, tasks=4), False),
+            (together, wide, True),
+            (apart, dict(wide, sync="gang"), False),
+            (apart, wide, True),
+            (apart, dict(wide, tasks=1, on={"B": {"compute_s": 1}}), False),
         ):
             doc = {"hare": "instance/v1", "cluster": {"nodes": nodes}, "jobs": [job]}
-            for c in (dict(self.machine, bound="0.000000"), dict(self.machine, bound="0.000000", method="critical_path"),
-                      price([0, 1], {}, True), price([0, 1], {}, False)):
+            for c in (
+                dict(self.machine, bound="0.000000"),
+                dict(self.machine, bound="0.000000", method="critical_path"),
+                price([0, 1], {}, True),
+                price([0, 1], {}, False),
+            ):
                 with self.subTest(job=job, certificate=c):
                     if fine:
                         self.assertGreaterEqual(bound_of(doc, c), 0)
@@ -821,10 +1016,20 @@ class Rules(unittest.TestCase):
     def test_long_sums_are_exact(self):
         jobs = [{"id": str(i), "on": {"A": {"compute_s": 1}}} for i in range(303)]
         inst = {"hare": "instance/v1", "cluster": cluster(A=3), "jobs": jobs}
-        lanes = [{"gpu": "n/%d" % g, "job": list(range(g, 303, 3)), "start_us": [i * 10**6 for i in range(101)]} for g in range(3)]
+        lanes = [
+            {"gpu": "n/%d" % g, "job": list(range(g, 303, 3)), "start_us": [i * 10**6 for i in range(101)]}
+            for g in range(3)
+        ]
         c = dict(self.machine, bound="15352.000000")
-        result = {"hare": "result/v1", "objective": "weighted_jct", "value": 15453, "bound": 15352, "gap": 0.006579,
-                  "schedule": {"jobs": [j["id"] for j in jobs], "lanes": lanes}, "certificate": c}
+        result = {
+            "hare": "result/v1",
+            "objective": "weighted_jct",
+            "value": 15453,
+            "bound": 15352,
+            "gap": 0.006579,
+            "schedule": {"jobs": [j["id"] for j in jobs], "lanes": lanes},
+            "certificate": c,
+        }
         self.assertEqual(self.code(inst, result), 0)
         self.assertEqual(self.code(inst, dict(result, certificate=dict(c, bound="15352.000001"))), 1)
 
@@ -845,9 +1050,22 @@ class Rules(unittest.TestCase):
     def test_names_and_numbers_in_unknown_fields(self):
         text = json.dumps(self.good)[:-1]
         for more, code in (
-            ('{"a": 1, "b": 1}', 0), ('{"a": 1, "a": 1}', 2), ('[{"a": {"b": 1, "\\u0062": 1}}]', 2), ("1" * 400, 0), ("1" * 401, 2), ("1." + "0" * 398, 0),
-            ("1." + "0" * 399, 2), ("-1e" + "0" * 397, 0), ("-1e" + "0" * 398, 2), ('"%s"' % ("1" * 500), 0), ('{"%s": [1]}' % ("1" * 500), 0),
-            ("[" + "7, " * 500 + "7]", 0), ('"\\ud83d\\ude00"', 0), ('"\\ud83d"', 2), ('[{"\\ude00": 1}]', 2), ('"\\\\ud83d"', 0),
+            ('{"a": 1, "b": 1}', 0),
+            ('{"a": 1, "a": 1}', 2),
+            ('[{"a": {"b": 1, "\\u0062": 1}}]', 2),
+            ("1" * 400, 0),
+            ("1" * 401, 2),
+            ("1." + "0" * 398, 0),
+            ("1." + "0" * 399, 2),
+            ("-1e" + "0" * 397, 0),
+            ("-1e" + "0" * 398, 2),
+            ('"%s"' % ("1" * 500), 0),
+            ('{"%s": [1]}' % ("1" * 500), 0),
+            ("[" + "7, " * 500 + "7]", 0),
+            ('"\\ud83d\\ude00"', 0),
+            ('"\\ud83d"', 2),
+            ('[{"\\ude00": 1}]', 2),
+            ('"\\\\ud83d"', 0),
         ):
             self.assertEqual(self.code(json.dumps(self.inst), text + ', "more": %s}' % more), code, more[:40])
         self.assertEqual(self.code(json.dumps(self.inst), text + ', "gap": 0}'), 2)
@@ -855,6 +1073,7 @@ class Rules(unittest.TestCase):
     def test_exactly_2_53(self):
         most = 1 << 53
         us = lambda n: hv.Number("%d.%06d" % divmod(n, 10**6))
+
         def tried(nodes=None, **job):
             doc = one_job(cluster(A=1), on={"A": {"compute_s": hv.Number("0.000001")}})
             doc["cluster"]["nodes"][0].update(nodes or {})
@@ -866,6 +1085,7 @@ class Rules(unittest.TestCase):
                 return True
             except hv.Bad:
                 return False
+
         for off, fine in ((0, True), (1, False)):
             self.assertEqual(tried(weight=us(most + off)), fine)
             self.assertEqual(tried(rounds=most + off), fine)
@@ -879,7 +1099,13 @@ class Rules(unittest.TestCase):
             # The last change, the last release and the work add up, in any order.
             self.assertEqual(tried({"in_service_s": [[0, 1]]}, release_s=us(most - 1 - 10**6 + off)), fine)
             try:
-                hv.Schedule({"jobs": ["x"], "lanes": [{"gpu": "n/0", "job": [0], "start_us": [most + off], "period_us": [most + off]}]}, [])
+                hv.Schedule(
+                    {
+                        "jobs": ["x"],
+                        "lanes": [{"gpu": "n/0", "job": [0], "start_us": [most + off], "period_us": [most + off]}],
+                    },
+                    [],
+                )
                 self.assertTrue(fine)
             except hv.Bad:
                 self.assertFalse(fine)
@@ -916,7 +1142,10 @@ class Replans(unittest.TestCase):
 
     def both(self, case, result):
         """With the previous result, and by its own schedule of the whole."""
-        return (self.code(case["instance"], result, case["previous"], case.get("previous_instance")), self.code(case["instance"], result))
+        return (
+            self.code(case["instance"], result, case["previous"], case.get("previous_instance")),
+            self.code(case["instance"], result),
+        )
 
     def test_genuine(self):
         self.assertGreaterEqual(len(self.cases), 10)
@@ -947,9 +1176,17 @@ class Replans(unittest.TestCase):
     def test_another_instance(self):
         """A toy that is optimal, and says that it belongs to any instance."""
         toy = {"hare": "instance/v1", "cluster": cluster(A=1), "jobs": [{"id": "x", "on": {"A": {"compute_s": 1}}}]}
-        result = {"hare": "result/v1", "instance_sha256": instance(toy).sha256(), "objective": "weighted_jct", "value": 1, "bound": 1, "gap": 0,
-                  "termination": "optimal", "certificate": dict(Rules.machine, bound="1.000000"),
-                  "schedule": {"jobs": ["x"], "lanes": [{"gpu": "n/0", "job": [0], "start_us": [0]}]}}
+        result = {
+            "hare": "result/v1",
+            "instance_sha256": instance(toy).sha256(),
+            "objective": "weighted_jct",
+            "value": 1,
+            "bound": 1,
+            "gap": 0,
+            "termination": "optimal",
+            "certificate": dict(Rules.machine, bound="1.000000"),
+            "schedule": {"jobs": ["x"], "lanes": [{"gpu": "n/0", "job": [0], "start_us": [0]}]},
+        }
         self.assertEqual(self.code(toy, result), 0)
         for case in self.cases.values():
             sha = instance(case["instance"]).sha256()
@@ -967,7 +1204,9 @@ class Replans(unittest.TestCase):
                 continue
             lanes = p["schedule"]["lanes"]
             lane = max(lanes, key=lambda lane: lane["start_us"][-1])
-            weight = {j["id"]: j.get("weight", 1) for j in case["instance"]["jobs"]}[p["schedule"]["jobs"][lane["job"][-1]]]
+            weight = {j["id"]: j.get("weight", 1) for j in case["instance"]["jobs"]}[
+                p["schedule"]["jobs"][lane["job"][-1]]
+            ]
             lane["start_us"][-1] += 10**12
             for name in ("constant", "whole_value", "whole_bound"):
                 if name in p:
@@ -978,7 +1217,18 @@ class Replans(unittest.TestCase):
             tried += 1
         self.assertGreater(tried, 5)
 
-    CERTAIN = ("at_s", "instance_sha256", "constant", "whole_value", "whole_bound", "gain", "started", "gpus", "instance", "schedule")
+    CERTAIN = (
+        "at_s",
+        "instance_sha256",
+        "constant",
+        "whole_value",
+        "whole_bound",
+        "gain",
+        "started",
+        "gpus",
+        "instance",
+        "schedule",
+    )
     BY_PREVIOUS = ("added", "removed", "lost")
 
     def leaves(self, value, path=()):
@@ -993,7 +1243,16 @@ class Replans(unittest.TestCase):
         for name, case in self.cases.items():
             at_s = case["result"]["replan"]["at_s"] * 10**6
             for path, value in self.leaves(case["result"]):
-                certain = path[0] in ("hare", "instance_sha256", "objective", "value", "bound", "gap", "jobs", "schedule")
+                certain = path[0] in (
+                    "hare",
+                    "instance_sha256",
+                    "objective",
+                    "value",
+                    "bound",
+                    "gap",
+                    "jobs",
+                    "schedule",
+                )
                 certain |= path[0] == "replan" and path[1] in self.CERTAIN
                 previous = path[0] == "replan" and path[1] in self.BY_PREVIOUS
                 if not certain and not previous or path[1:] == ("instance", "name"):
@@ -1004,10 +1263,22 @@ class Replans(unittest.TestCase):
                 at = result
                 for k in path[:-1]:
                     at = at[k]
-                at[path[-1]] = round(value + 1, 6) if isinstance(value, (int, float)) and not isinstance(value, bool) else not value if isinstance(value, bool) else value + "x" if value else "0" * 64
+                at[path[-1]] = (
+                    round(value + 1, 6)
+                    if isinstance(value, (int, float)) and not isinstance(value, bool)
+                    else not value
+                    if isinstance(value, bool)
+                    else value + "x"
+                    if value
+                    else "0" * 64
+                )
                 for tasks in ("sync", "mix"):
                     if path[-1] == tasks:
-                        at[tasks] = {"relaxed": "gang", "gang": "rigid", "rigid": "relaxed"}[value] if tasks == "sync" else not value
+                        at[tasks] = (
+                            {"relaxed": "gang", "gang": "rigid", "rigid": "relaxed"}[value]
+                            if tasks == "sync"
+                            else not value
+                        )
                 before = case.get("previous_instance")
                 self.assertIn(self.code(case["instance"], result, case["previous"], before), (1, 2), (name, path))
                 # Of what ended long ago nobody knows but the previous result.
@@ -1018,7 +1289,11 @@ class Replans(unittest.TestCase):
 
     def test_kinds(self):
         case = self.cases["chained"]
-        for field in self.CERTAIN + self.BY_PREVIOUS + ("kept_value", "schedule_missing", "stability", "planned_gpu_s", "kept", "moved"):
+        for field in (
+            self.CERTAIN
+            + self.BY_PREVIOUS
+            + ("kept_value", "schedule_missing", "stability", "planned_gpu_s", "kept", "moved")
+        ):
             for wrong in (True, "x", 5, [5], {"a": 5}):
                 p = dict(case["result"]["replan"], **{field: wrong})
                 codes = self.both(case, dict(case["result"], replan=p))
@@ -1050,12 +1325,16 @@ class Replans(unittest.TestCase):
         self.assertEqual(self.code(inst, result, late, before), 1)  # infeasible
         del (late["replan"] if "replan" in late else late)["schedule"]
         self.assertEqual(self.code(inst, result, late, before), 1)
-        self.assertEqual(self.code(inst, result, dict(case["previous"], instance_sha256="0" * 64, replan=None), before), 1)
+        self.assertEqual(
+            self.code(inst, result, dict(case["previous"], instance_sha256="0" * 64, replan=None), before), 1
+        )
         # Of the previous result the schedule alone counts.
         self.assertEqual(self.code(inst, result, dict(case["previous"], objective="makespan", value=5), before), 0)
         # The past is another one than the replan's schedule says.
         other = next(c for name, c in self.cases.items() if name != "chained")
-        self.assertEqual(self.code(inst, result, other["previous"], other.get("previous_instance", other["instance"])), 1)
+        self.assertEqual(
+            self.code(inst, result, other["previous"], other.get("previous_instance", other["instance"])), 1
+        )
 
     def test_other_ways_to_write_a_schedule(self):
         """Runs that are cut and joined mean the same."""
@@ -1086,7 +1365,9 @@ class Replans(unittest.TestCase):
         """Equal exactly where the rounds are, one by one."""
 
         def literal(runs):
-            return sorted((r.gpu, r.job, r.round + i, r.tasks, r.start + i * r.period) for r in runs for i in range(r.rounds))
+            return sorted(
+                (r.gpu, r.job, r.round + i, r.tasks, r.start + i * r.period) for r in runs for i in range(r.rounds)
+            )
 
         rng, equal = random.Random(4), 0
         for _ in range(4000):
@@ -1118,10 +1399,16 @@ class Replans(unittest.TestCase):
     def test_rounds_without_number(self):
         """What is left of a billion rounds costs no more than of ten."""
         for rounds in (10, 10**9):
-            jobs = [{"id": s, "sync": s, "rounds": rounds, "tasks": 2, "on": {"A": {"compute_s": 0.001}}} for s in ("gang", "relaxed")]
+            jobs = [
+                {"id": s, "sync": s, "rounds": rounds, "tasks": 2, "on": {"A": {"compute_s": 0.001}}}
+                for s in ("gang", "relaxed")
+            ]
             whole = {"hare": "instance/v1", "cluster": cluster(A=4), "jobs": jobs}
             inst = instance(whole)
-            lanes = [{"gpu": "n/%d" % g, "job": [g // 2], "rounds": [rounds], "period_us": [1000], "start_us": [0]} for g in range(4)]
+            lanes = [
+                {"gpu": "n/%d" % g, "job": [g // 2], "rounds": [rounds], "period_us": [1000], "start_us": [0]}
+                for g in range(4)
+            ]
             began = time.perf_counter()
             rest = hv.Rest(inst, inst, hv.Schedule({"jobs": ["gang", "relaxed"], "lanes": lanes}, []), 2500)
             self.assertLess(time.perf_counter() - began, 1)
@@ -1134,7 +1421,13 @@ class Replans(unittest.TestCase):
         """A lost round that is no longer asked for: the job ended with the one before."""
         before = one_job(cluster(A=1), rounds=2, sync="gang", on={"A": {"compute_s": 10}})
         now = one_job(cluster([[0, 15]], A=1), rounds=1, sync="gang", on={"A": {"compute_s": 10}})
-        schedule = hv.Schedule({"jobs": ["x"], "lanes": [{"gpu": "n/0", "job": [0], "rounds": [2], "period_us": [10**7], "start_us": [0]}]}, [])
+        schedule = hv.Schedule(
+            {
+                "jobs": ["x"],
+                "lanes": [{"gpu": "n/0", "job": [0], "rounds": [2], "period_us": [10**7], "start_us": [0]}],
+            },
+            [],
+        )
         rest = hv.Rest(instance(now), instance(before), schedule, 12 * 10**6)
         self.assertEqual((rest.lost, rest.constant, rest.inst.jobs), ([("x", 1, "n/0")], 10 * 10**12, []))
 
@@ -1143,12 +1436,17 @@ class Replans(unittest.TestCase):
         whole = one_job(cluster(A=2), tasks=3, on={"A": {"compute_s": 2}})
         whole["cluster"]["nodes"].append({"name": "n.0", "gpus": {"A": 1}, "in_service_s": [[0, 1]]})
         whole["jobs"].append({"id": "y", "on": {"A": {"compute_s": 1}}})
-        lanes = [{"gpu": "n/0", "job": [0, 0], "start_us": [0, 6 * 10**6]}, {"gpu": "n/1", "job": [0, 1], "start_us": [0, 2 * 10**6]}]
+        lanes = [
+            {"gpu": "n/0", "job": [0, 0], "start_us": [0, 6 * 10**6]},
+            {"gpu": "n/1", "job": [0, 1], "start_us": [0, 2 * 10**6]},
+        ]
         inst = instance(whole)
         rest = hv.Rest(inst, inst, hv.Schedule({"jobs": ["x", "y"], "lanes": lanes}, []), 10**6)
         self.assertEqual(rest.gpus, {"n.0'/0": "n/0", "n.1/0": "n/1"})
-        self.assertEqual([(n.name, n.windows, n.busy) for n in rest.inst.nodes], [
-            ("n.0'", [(0, 5 * 10**6), (7 * 10**6, hv.FOREVER)], {0: 10**6}), ("n.1", [(0, hv.FOREVER)], {0: 10**6})])
+        self.assertEqual(
+            [(n.name, n.windows, n.busy) for n in rest.inst.nodes],
+            [("n.0'", [(0, 5 * 10**6), (7 * 10**6, hv.FOREVER)], {0: 10**6}), ("n.1", [(0, hv.FOREVER)], {0: 10**6})],
+        )
         self.assertEqual((rest.constant, rest.started), ((8 + 1) * 10**12, [("x", 1, 8 * 10**6)]))
 
     def test_command_line(self):
@@ -1163,13 +1461,24 @@ class Replans(unittest.TestCase):
             before = names.get("previous_instance", inst)
             code, out, _ = main(inst, result)
             self.assertEqual((code, hv.SELF_SAID in out, "both plus" in out), (0, True, True))
-            for argv in (("--previous", previous, "--previous-instance", before), ("--previous=" + previous, "--previous-instance=" + before)):
+            for argv in (
+                ("--previous", previous, "--previous-instance", before),
+                ("--previous=" + previous, "--previous-instance=" + before),
+            ):
                 code, out, _ = main(inst, result, *argv)
                 self.assertEqual((code, "give" in out), (0, False))
             code, out, _ = main(inst, result, "--json", "--previous", previous, "--previous-instance", before)
-            self.assertEqual(hv.Fraction(json.loads(out)["constant"]), hv.Fraction(str(case["result"]["replan"]["constant"])))
-            for argv in (("--previous",), ("--previous-instance", before), ("--previous", previous, "--bound-only"), ("--previous", "-", "--previous-instance", "-"),
-                         ("--previous", previous, "--previous", previous), ("--previous", os.path.join(folder, "absent"))):
+            self.assertEqual(
+                hv.Fraction(json.loads(out)["constant"]), hv.Fraction(str(case["result"]["replan"]["constant"]))
+            )
+            for argv in (
+                ("--previous",),
+                ("--previous-instance", before),
+                ("--previous", previous, "--bound-only"),
+                ("--previous", "-", "--previous-instance", "-"),
+                ("--previous", previous, "--previous", previous),
+                ("--previous", os.path.join(folder, "absent")),
+            ):
                 self.assertEqual(main(inst, result, *argv)[0], 2, argv)
 
     def test_any_change(self):
@@ -1202,7 +1511,11 @@ def least(schedule):
 
 
 class Inputs(unittest.TestCase):
-    good = {"hare": "instance/v1", "cluster": {"nodes": [{"name": "n", "gpus": {"A": 2}}]}, "jobs": [{"id": "x", "on": {"A": {"compute_s": 1}}}]}
+    good = {
+        "hare": "instance/v1",
+        "cluster": {"nodes": [{"name": "n", "gpus": {"A": 2}}]},
+        "jobs": [{"id": "x", "on": {"A": {"compute_s": 1}}}],
+    }
 
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -1223,16 +1536,46 @@ class Inputs(unittest.TestCase):
         self.assertEqual(a.sha256(), instance(same).sha256())
         same["jobs"][0]["weight"] = 1.000001
         self.assertNotEqual(a.sha256(), instance(same).sha256())
-        text = ('{"cluster":{"nodes":[{"busy":[],"gpus":{"A":2},"in_service_us":[[0,null]],"name":"n"}]},"hare":"instance/v1","jobs":[{"id":"x",'
-                '"mix":false,"on":{"A":{"compute_us":1000000,"sync_us":0}},"release_us":0,"rounds":1,"sync":"relaxed","tasks":1,"weight_micro":1000000}],'
-                '"objective":"weighted_jct"}')
+        text = (
+            '{"cluster":{"nodes":[{"busy":[],"gpus":{"A":2},"in_service_us":[[0,null]],"name":"n"}]},'
+            '"hare":"instance/v1","jobs":[{"id":"x",'
+            '"mix":false,"on":{"A":{"compute_us":1000000,"sync_us":0}},"release_us":0,"rounds":1,"sync":"relaxed",'
+            '"tasks":1,"weight_micro":1000000}],'
+            '"objective":"weighted_jct"}'
+        )
         self.assertEqual(a.sha256(), hv.hashlib.sha256(text.encode()).hexdigest())
-        self.assertEqual(hv.canonical({"\U0001f600": 1, "\ufb01": 2, "a\u001f": "\u20ac\n"}), '{"a\\u001f":"\u20ac\\n","\U0001f600":1,"\ufb01":2}')
+        self.assertEqual(
+            hv.canonical({"\U0001f600": 1, "\ufb01": 2, "a\u001f": "\u20ac\n"}),
+            '{"a\\u001f":"\u20ac\\n","\U0001f600":1,"\ufb01":2}',
+        )
 
     def test_numbers_are_exact(self):
-        for text, want in (("1", 10**6), ("0.000001", 1), ("1e-6", 1), ("12.5e1", 125 * 10**6), ("-0.0", 0), ("1.0000000", 10**6), ("0e999999999", 0), ("9007199254.740992", 1 << 53)):
+        for text, want in (
+            ("1", 10**6),
+            ("0.000001", 1),
+            ("1e-6", 1),
+            ("12.5e1", 125 * 10**6),
+            ("-0.0", 0),
+            ("1.0000000", 10**6),
+            ("0e999999999", 0),
+            ("9007199254.740992", 1 << 53),
+        ):
             self.assertEqual(hv.micros(hv.documents(text)[0], ""), want, text)
-        for text in ("1e309", "0.0000001", "1e-7", "1e999999999999", "9007199254.740993", "-1", "-0.000001", '"1"', "true", "null", "1e-999999999999", "9" * 5000, "0." + "0" * 500 + "1"):
+        for text in (
+            "1e309",
+            "0.0000001",
+            "1e-7",
+            "1e999999999999",
+            "9007199254.740993",
+            "-1",
+            "-0.000001",
+            '"1"',
+            "true",
+            "null",
+            "1e-999999999999",
+            "9" * 5000,
+            "0." + "0" * 500 + "1",
+        ):
             with self.assertRaises(hv.Bad, msg=text[:30]):
                 hv.micros(hv.documents(text)[0], "")
 
@@ -1250,23 +1593,69 @@ class Inputs(unittest.TestCase):
 
         job, node, a = ("jobs", 0), ("cluster", "nodes", 0), ("jobs", 0, "on", "A")
         bad = [
-            "", " ", "null", "[]", "1", '"x"', "{", "{}", "[" * 10**6, '{"a":' * 10**5, "NaN", json.dumps(self.good)[:-1],
-            json.dumps(self.good) + "x", json.dumps(self.good) + "{}", "\ufeff" + json.dumps(self.good),
+            "",
+            " ",
+            "null",
+            "[]",
+            "1",
+            '"x"',
+            "{",
+            "{}",
+            "[" * 10**6,
+            '{"a":' * 10**5,
+            "NaN",
+            json.dumps(self.good)[:-1],
+            json.dumps(self.good) + "x",
+            json.dumps(self.good) + "{}",
+            "\ufeff" + json.dumps(self.good),
             json.dumps(self.good).replace('"hare"', '"hare": "instance/v1", "hare"'),
             json.dumps(self.good).replace('"compute_s": 1', '"compute_s": NaN'),
             json.dumps(self.good).replace('"compute_s": 1', '"compute_s": 1e309'),
             json.dumps(self.good).replace('"compute_s": 1', '"compute_s": 01'),
             json.dumps(self.good).replace('"id": "x"', '"id": "\\ud800"'),
-            changed(("hare",), "instance/v2"), changed(("objective",), "makespan"), changed(("extra",), 1), changed(("jobs",), {}), changed(("cluster",), KeyError),
-            changed(("jobs",), KeyError), changed(("jobs",), [self.good["jobs"][0]] * 2), changed(("name",), 1), changed(("cluster", "nodes"), []),
-            changed(node + ("count",), 2 * 10**9), changed(node + ("count",), 0), changed(node + ("gpus",), {}), changed(node + ("gpus",), {"A": 0}),
-            changed(node + ("gpus",), {"": 1}), changed(node + ("name",), "a/b"), changed(node + ("in_service_s",), []), changed(node + ("in_service_s",), [[1, 1]]),
-            changed(node + ("in_service_s",), [[0, None], [5, 6]]), changed(node + ("in_service_s",), [[0]]), changed(node + ("in_service_s",), [[2, 3], [0, 1]]),
-            changed(node + ("busy",), [{"gpu": 2, "until_s": 1}]), changed(node + ("busy",), [{"gpu": 0, "until_s": 1}] * 2), changed(node + ("busy",), [{"gpu": 0}]),
-            changed(job + ("id",), ""), changed(job + ("weight",), -1), changed(job + ("weight",), "1"), changed(job + ("rounds",), 0), changed(job + ("rounds",), 1.5),
-            changed(job + ("rounds",), True), changed(job + ("tasks",), 1 << 31), changed(job + ("sync",), "loose"), changed(job + ("sync",), None), changed(job + ("mix",), False),
-            changed(job + ("mix",), None), changed(job + ("on",), {}), changed(job + ("on",), KeyError), changed(a, {}), changed(a, None), changed(a + ("compute_s",), 0),
-            changed(a + ("compute_s",), 0.0000001), changed(a + ("sync_s",), -1), changed(a + ("sync_s",), {"ring": 1}), changed(job + ("rounds",), 1 << 53),
+            changed(("hare",), "instance/v2"),
+            changed(("objective",), "makespan"),
+            changed(("extra",), 1),
+            changed(("jobs",), {}),
+            changed(("cluster",), KeyError),
+            changed(("jobs",), KeyError),
+            changed(("jobs",), [self.good["jobs"][0]] * 2),
+            changed(("name",), 1),
+            changed(("cluster", "nodes"), []),
+            changed(node + ("count",), 2 * 10**9),
+            changed(node + ("count",), 0),
+            changed(node + ("gpus",), {}),
+            changed(node + ("gpus",), {"A": 0}),
+            changed(node + ("gpus",), {"": 1}),
+            changed(node + ("name",), "a/b"),
+            changed(node + ("in_service_s",), []),
+            changed(node + ("in_service_s",), [[1, 1]]),
+            changed(node + ("in_service_s",), [[0, None], [5, 6]]),
+            changed(node + ("in_service_s",), [[0]]),
+            changed(node + ("in_service_s",), [[2, 3], [0, 1]]),
+            changed(node + ("busy",), [{"gpu": 2, "until_s": 1}]),
+            changed(node + ("busy",), [{"gpu": 0, "until_s": 1}] * 2),
+            changed(node + ("busy",), [{"gpu": 0}]),
+            changed(job + ("id",), ""),
+            changed(job + ("weight",), -1),
+            changed(job + ("weight",), "1"),
+            changed(job + ("rounds",), 0),
+            changed(job + ("rounds",), 1.5),
+            changed(job + ("rounds",), True),
+            changed(job + ("tasks",), 1 << 31),
+            changed(job + ("sync",), "loose"),
+            changed(job + ("sync",), None),
+            changed(job + ("mix",), False),
+            changed(job + ("mix",), None),
+            changed(job + ("on",), {}),
+            changed(job + ("on",), KeyError),
+            changed(a, {}),
+            changed(a, None),
+            changed(a + ("compute_s",), 0),
+            changed(a + ("compute_s",), 0.0000001),
+            changed(a + ("sync_s",), -1),
+            changed(a + ("sync_s",), {"ring": 1}),
+            changed(job + ("rounds",), 1 << 53),
         ]
         bad += [changed(job + (name,), 1) for name in sorted(hv.RESERVED)]
         result = self.write("r", json.dumps({"hare": "result/v1", "objective": "weighted_jct"}))
@@ -1287,13 +1676,35 @@ class Inputs(unittest.TestCase):
         good = {"hare": "result/v1", "objective": "weighted_jct", "value": 1, "schedule": schedule}
         self.assertEqual(main(inst, self.write("r", json.dumps(good)))[0], 0)
         unreadable = [
-            {}, [], dict(good, hare="result/v2"), dict(good, objective=None), dict(good, value="1"), dict(good, schedule=[]), dict(good, schedule={}),
-            dict(good, schedule=dict(schedule, more=1)), dict(good, schedule=dict(schedule, lanes=[{}])), dict(good, schedule=dict(schedule, lanes=[1])),
-            dict(good, certificate=1), dict(good, certificate={}), dict(good, certificate=price([0, 1], {}, bound=1)), dict(good, certificate=price([0, 1], {}, bound="1e9")),
-            dict(good, certificate=price([0, 1], {}, bound="nan")), dict(good, jobs=[1]), dict(good, instance_sha256=5),
+            {},
+            [],
+            dict(good, hare="result/v2"),
+            dict(good, objective=None),
+            dict(good, value="1"),
+            dict(good, schedule=[]),
+            dict(good, schedule={}),
+            dict(good, schedule=dict(schedule, more=1)),
+            dict(good, schedule=dict(schedule, lanes=[{}])),
+            dict(good, schedule=dict(schedule, lanes=[1])),
+            dict(good, certificate=1),
+            dict(good, certificate={}),
+            dict(good, certificate=price([0, 1], {}, bound=1)),
+            dict(good, certificate=price([0, 1], {}, bound="1e9")),
+            dict(good, certificate=price([0, 1], {}, bound="nan")),
+            dict(good, jobs=[1]),
+            dict(good, instance_sha256=5),
         ]
         unreadable.append(dict(good, schedule=dict(schedule, jobs=[])))  # its lane names the first job
-        for lane in ({"tasks": [1, 1]}, {"start_us": None}, {"start_us": [-1]}, {"start_us": [0.5]}, {"start_us": [1 << 54]}, {"gpu": 1}, {"speed": [1]}, {"job": ["x"]}):
+        for lane in (
+            {"tasks": [1, 1]},
+            {"start_us": None},
+            {"start_us": [-1]},
+            {"start_us": [0.5]},
+            {"start_us": [1 << 54]},
+            {"gpu": 1},
+            {"speed": [1]},
+            {"job": ["x"]},
+        ):
             unreadable.append(dict(good, schedule=dict(schedule, lanes=[dict(schedule["lanes"][0], **lane)])))
         for doc in unreadable:
             with self.subTest(doc=doc):
@@ -1309,7 +1720,15 @@ class Inputs(unittest.TestCase):
     def test_broken_files(self):
         inst = self.write("i", json.dumps(self.good))
         whole = gzip.compress(json.dumps(self.good).encode() * 50)
-        for data in (whole[: len(whole) // 2], b"\x1f\x8b", b"\x1f\x8b\x08\x00garbage garbage", whole[:20] + b"\xff" * 30, b"\xff\xfe", b"\x00", b"\x28\xb5\x2f\xfd"):
+        for data in (
+            whole[: len(whole) // 2],
+            b"\x1f\x8b",
+            b"\x1f\x8b\x08\x00garbage garbage",
+            whole[:20] + b"\xff" * 30,
+            b"\xff\xfe",
+            b"\x00",
+            b"\x28\xb5\x2f\xfd",
+        ):
             self.assertEqual(main(self.write("x", data), inst)[0], 2, data[:20])
         with mock.patch.object(hv, "MOST_BYTES", 100):  # a bomb stops at the limit
             code, _, err = main(self.write("x", gzip.compress(b" " * 10**6)), inst)
@@ -1334,10 +1753,14 @@ class Inputs(unittest.TestCase):
         text = "\n".join(json.dumps(x) for x in [res] + lanes) + "\n"
         code, out, _ = main(inst, "-", stdin=text.encode())
         self.assertEqual((code, out), (0, "accepted: value 73.2125, bound 42.120521\n"))
-        code, out, _ = main(inst, "-", "--json", "--bound-only", stdin=gzip.compress(json.dumps(res["certificate"]).encode()))
+        code, out, _ = main(
+            inst, "-", "--json", "--bound-only", stdin=gzip.compress(json.dumps(res["certificate"]).encode())
+        )
         self.assertEqual((code, json.loads(out)["bound_exact"]), (0, "19459681/462000"))
         del res["certificate"]["bound"]
-        self.assertEqual(main(inst, "-", "--bound-only", stdin=json.dumps(res).encode())[1], "accepted: bound 42.120521\n")
+        self.assertEqual(
+            main(inst, "-", "--bound-only", stdin=json.dumps(res).encode())[1], "accepted: bound 42.120521\n"
+        )
         code, out, _ = main(inst, "-", "--json", stdin=text.replace('"value": 73.2125', '"value": 73').encode())
         self.assertEqual((code, json.loads(out)["faults"][0]["constraint"]), (1, "value"))
 
