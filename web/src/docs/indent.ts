@@ -1,5 +1,5 @@
-// indent lays JSON out without reading its numbers, which may have more digits
-// than a double holds; lists of plain values stay on their line.
+// indent formats JSON without parsing its numbers, which may have more digits than a
+// double holds. Lists without nested values stay on one line.
 export function indent(text: string): string {
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) ?? [];
   let out = "";

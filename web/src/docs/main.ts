@@ -32,7 +32,7 @@ function byId<T extends HTMLElement>(id: string): T {
 
 const main = document.querySelector("main")!;
 const contents = byId<HTMLDetailsElement>("contents");
-const key = byId<HTMLInputElement>("key"); // sent with calls alone, and not kept
+const key = byId<HTMLInputElement>("key"); // sent only with calls, and never stored
 
 const words = (w: Words): HTMLElement =>
   el("span", {}, ...w.map(x => (typeof x === "string" ? x : el("a", { href: `#schema-${x.name}` }, x.name))));
@@ -95,13 +95,13 @@ function inputs(parameters: Parameter[]): {
   return { table, values };
 }
 
-// shown is an answer as people read it.
+// shown formats an answer for readers.
 function shown(type: string, text: string): string {
   const laid = type.endsWith("json") && !type.includes("ndjson") ? indent(text) : text;
   return laid.length > MOST_SHOWN ? laid.slice(0, MOST_SHOWN) + "\n…" : laid;
 }
 
-let lastSolve = ""; // request and answer, for the check
+let lastSolve = ""; // request and answer, for the example of verification
 
 function call(path: string, verb: string, op: Operation): HTMLElement {
   const [media, body] = Object.entries(op.requestBody?.content ?? {})[0] ?? [];
@@ -175,7 +175,7 @@ function call(path: string, verb: string, op: Operation): HTMLElement {
         out.textContent = `${head}, ${(await r.blob()).size.toLocaleString("en")} bytes`;
         return;
       }
-      // Streams are shown while they come.
+      // Streams are shown as they arrive.
       const reader = r.body?.pipeThrough(new TextDecoderStream()).getReader();
       for (let last = began; reader; ) {
         const { done, value } = await reader.read();
@@ -209,7 +209,7 @@ function call(path: string, verb: string, op: Operation): HTMLElement {
   return box;
 }
 
-// What the filter hides, with the text that it looks into.
+// Elements that the filter may hide, each with the text that it searches.
 interface Entry {
   text: string;
   parts: HTMLElement[];
@@ -283,7 +283,7 @@ function render(spec: Specification): void {
     if (q) contents.open = true;
   };
   filter.oninput = apply;
-  // A link into what is hidden shows all again.
+  // A link to a hidden element clears the filter.
   const jump = () => {
     const at = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (at?.hidden) {

@@ -1,4 +1,4 @@
-// The parts of an OpenAPI document that the page shows, in words.
+// Describes in words the parts of an OpenAPI document that the page shows.
 
 export interface Schema {
   $ref?: string;
@@ -45,7 +45,7 @@ export interface Specification {
 // Words are text, or the name of a document to link to.
 export type Words = (string | { name: string })[];
 
-// kind says what values a schema takes.
+// kind describes the values that a schema allows.
 export function kind(s: Schema): Words {
   if (s.$ref) return [{ name: s.$ref.split("/").pop()! }];
   if (s.enum) return [s.enum.map(x => JSON.stringify(x)).join(" | ")];
@@ -58,7 +58,7 @@ export function kind(s: Schema): Words {
   return [Array.isArray(s.type) ? s.type.join(" or ") : (s.type ?? "anything")];
 }
 
-// limits are the default and the range of a schema, "" without any.
+// limits describes the default and the range of a schema; "" where it has neither.
 export function limits(s: Schema): string {
   return [
     s.default !== undefined && `default ${JSON.stringify(s.default)}`,
@@ -70,8 +70,8 @@ export function limits(s: Schema): string {
     .join(", ");
 }
 
-// fill puts values into the {places} of a path; the names of places without a
-// value are missing.
+// fill replaces the {parameters} of a path by values; missing holds the names of
+// parameters without a value.
 export function fill(path: string, values: Record<string, string>): { path: string; missing: string[] } {
   const missing: string[] = [];
   const filled = path.replace(/\{(\w+)\}/g, (whole, name: string) => {

@@ -1,4 +1,4 @@
-// The data of a page as package plot writes it, and the chart made of it.
+// Decodes the data of a page, which package plot writes, into a chart.
 
 // PageData is the JSON in the page. Times of lanes are multiples of unit
 // microseconds; all others are microseconds.
@@ -106,7 +106,7 @@ function laneOf([gpu, type, away, s]: PageData["lanes"][number], unit: number): 
   return lane;
 }
 
-// above is the first index of a, which ascends, whose value is above v.
+// above returns the first index of the ascending array a whose value is greater than v.
 export function above(a: ArrayLike<number>, n: number, v: number): number {
   let lo = 0;
   let hi = n;
@@ -118,14 +118,14 @@ export function above(a: ArrayLike<number>, n: number, v: number): number {
   return lo;
 }
 
-// spanAt is the span of a lane that holds the GPU at t, give or take slack;
-// −1 without one.
+// spanAt returns the span of a lane that holds the GPU at t, with a tolerance of slack;
+// −1 where there is none.
 export function spanAt(l: Lane, t: number, slack: number): number {
   const k = above(l.start, l.n, t + slack) - 1;
   return k >= 0 && l.end[k]! + slack >= t ? k : -1;
 }
 
-// lanesOf are the lanes that a job runs on.
+// lanesOf returns the lanes that a job runs on.
 export function lanesOf(lanes: readonly Lane[], job: number): number[] {
   const out: number[] = [];
   lanes.forEach((l, i) => {

@@ -1,9 +1,9 @@
-// What the chart says in words: under the pointer and of a chosen job.
+// Describes in words what is under the pointer, and the selected job.
 import { duration, exact } from "../shared/axis.js";
 import { lanesOf, type Chart, type Lane } from "./data.js";
 
-// spot describes what lane l does at t; k is its span there, −1 for none, and
-// shown is how many microseconds fill the screen.
+// spot describes what lane l does at t. k is the lane's span at t, −1 for none; shown is
+// the number of microseconds on the screen.
 export function spot(chart: Chart, l: Lane, k: number, t: number, shown: number): string {
   if (k < 0) {
     for (let i = 0; i < l.away.length; i += 2) {

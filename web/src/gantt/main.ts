@@ -1,4 +1,4 @@
-// The page of a schedule: wires what people do to the chart.
+// The page of a schedule: connects the controls of the page to the chart.
 import { about, spot } from "./describe.js";
 import { chartOf, lanesOf, spanAt, type PageData } from "./data.js";
 import { AXIS, Painter, type State } from "./paint.js";
@@ -46,8 +46,8 @@ function draw(): void {
   });
 }
 
-// The height of rows is ours until the reader chooses it: then all rows fit
-// the window where they can, and are scrolled where not.
+// Until the reader sets the height of rows, the page chooses it so that all rows fit
+// into the window, or are scrolled where they cannot fit.
 let chosenHeight = false;
 
 function resize(height = rows.height): void {
@@ -84,7 +84,7 @@ function pan(dx: number): void {
   draw();
 }
 
-// choose keeps job in focus, −1 for none; with show it is brought into view.
+// choose selects a job, −1 for none; with show it also scrolls the job into view.
 function choose(job: number, show = false): void {
   state.pinned = job;
   state.lane = -1;
@@ -100,7 +100,7 @@ function choose(job: number, show = false): void {
   draw();
 }
 
-// chooseLane points out a GPU, in a row that is high enough to be read.
+// chooseLane highlights a GPU and makes its row high enough to be read.
 function chooseLane(lane: number): void {
   choose(-1);
   if (rows.height < 12) {
@@ -112,7 +112,7 @@ function chooseLane(lane: number): void {
   draw();
 }
 
-// reveal scrolls to a row that is out of sight.
+// reveal scrolls to a row that is not visible.
 function reveal(lane: number): void {
   const top = rows.tops[lane]!;
   const room = scroller.clientHeight - AXIS;
@@ -122,7 +122,7 @@ function reveal(lane: number): void {
   }
 }
 
-// next chooses the job that is step further among those that are drawn.
+// next selects the job that is step positions further among the drawn jobs.
 function next(step: number): void {
   const n = jobs.length;
   for (let i = 1; i <= n; i++) {
@@ -131,7 +131,7 @@ function next(step: number): void {
   }
 }
 
-// Pointer: what lies under it, in words.
+// Pointer: describes in words what is under the pointer.
 
 function hideTip(): void {
   tip.hidden = true;
@@ -151,7 +151,7 @@ function point(e: PointerEvent): void {
   hover(k < 0 ? -1 : l.job[k]!);
   tip.textContent = spot(chart, l, k, t, time.span);
   tip.hidden = false;
-  // A finger hides what is below it, so that its text stands above.
+  // A finger covers what is below it, so the tooltip is placed above the finger.
   const above = e.pointerType === "touch" || y + 16 + tip.offsetHeight > painter.height;
   tip.style.left = `${Math.max(0, Math.min(x + 14, painter.width - tip.offsetWidth))}px`;
   tip.style.top = `${above ? Math.max(0, y - tip.offsetHeight - (e.pointerType === "touch" ? 24 : 10)) : y + 16}px`;
@@ -186,7 +186,7 @@ canvas.addEventListener("pointermove", e => {
       zoom(before / now, (e.clientX + other[0]) / 2 - canvas.getBoundingClientRect().left);
   } else {
     pan(-dx);
-    if (e.pointerType !== "touch") scroller.scrollTop -= dy; // fingers scroll by themselves
+    if (e.pointerType !== "touch") scroller.scrollTop -= dy; // the browser scrolls by touch itself
   }
   moved += Math.abs(dx) + Math.abs(dy);
   if (moved >= 6) hideTip();
@@ -198,14 +198,14 @@ function release(e: PointerEvent): void {
     point(e);
     const job = state.hover;
     choose(job === state.pinned ? -1 : job);
-    if (e.pointerType === "touch") hover(-1); // a finger that is gone points at nothing
+    if (e.pointerType === "touch") hover(-1); // a lifted finger points at nothing
   }
   if (!touches.size) canvas.classList.remove("drag");
 }
 canvas.addEventListener("pointerup", release);
 canvas.addEventListener("pointercancel", release);
 canvas.addEventListener("pointerleave", e => {
-  if (e.pointerType === "touch") return; // its text stays to be read
+  if (e.pointerType === "touch") return; // the tooltip of a touch stays visible
   hideTip();
   hover(-1);
 });
@@ -218,7 +218,7 @@ scroller.addEventListener("scroll", () => {
   draw();
 });
 
-// The wheel scrolls rows where there are more than fit, and zooms where not.
+// The wheel scrolls where not all rows fit, and otherwise zooms.
 scroller.addEventListener(
   "wheel",
   e => {
@@ -295,7 +295,7 @@ byId<HTMLInputElement>("rowh").oninput = e => {
   resize(+(e.target as HTMLInputElement).value);
 };
 
-// Search: what matches is listed and stands out while the reader types.
+// Search: matches are listed and highlighted while the reader types.
 
 const find = byId<HTMLInputElement>("find");
 const index = new Index(
@@ -310,7 +310,7 @@ function search(): void {
   hits = found.hits;
   const any = find.value.trim() !== "";
   state.marked = any ? found.marked : null;
-  // GPUs alone leave all jobs as they are.
+  // If only GPUs match, all jobs stay as they are.
   if (any && !found.jobs && found.gpus) state.marked = null;
   const more = found.jobs + found.gpus > hits.length ? `; the first ${hits.length} are listed` : "";
   byId("count").textContent = counted(found) + more;
@@ -368,7 +368,7 @@ find.addEventListener("keydown", e => {
   if (e.key === "ArrowDown" && n) select((selected + 1) % n);
   else if (e.key === "ArrowUp" && n) select((selected + n - 1) % n);
   else if (e.key === "Enter") {
-    // Enter again goes on to the next one.
+    // Pressing Enter again selects the next match.
     if (byId("found").hidden && n) select((selected + 1) % n);
     take(selected);
   } else if (e.key === "Escape") {
@@ -379,7 +379,7 @@ find.addEventListener("keydown", e => {
   e.preventDefault();
 });
 
-// The legend: jobs, then the shades that need a word.
+// The legend: jobs, and then the shades that need an explanation.
 
 function legend(): void {
   const box = byId("legend");

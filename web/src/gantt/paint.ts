@@ -6,13 +6,13 @@ import type { Rows, TimeView } from "./view.js";
 
 export const AXIS = 26; // pixels of the time axis
 
-// State is what the reader has chosen.
+// State holds what the reader has selected.
 export interface State {
   scroll: number;
   hover: number; // job, −1 for none
   pinned: number;
   marked: Uint8Array | null; // jobs that a search found
-  lane: number; // row that is pointed out
+  lane: number; // highlighted row; −1 for none
 }
 
 const font = (px: number, bold = false) =>
@@ -47,7 +47,7 @@ export class Painter {
     this.theme = this.readTheme();
   }
 
-  // narrow says that types stand above their GPUs, not beside them.
+  // narrow is true where type names are above their GPUs and not beside them.
   get narrow(): boolean {
     return this.canvas.clientWidth < 620;
   }
@@ -56,12 +56,12 @@ export class Painter {
     this.theme = this.readTheme();
   }
 
-  // fill is the colour of a job.
+  // fill returns the colour of a job.
   fill(job: number): string {
     return this.theme.jobs[job % this.theme.jobs.length]!.fill;
   }
 
-  // readTheme takes the colours that the style sheet has now.
+  // readTheme reads the present colours of the style sheet.
   private readTheme(): Theme {
     const probe = document.createElement("i");
     document.body.append(probe);
@@ -104,7 +104,7 @@ export class Painter {
     return this.g.createPattern(tile, "repeat");
   }
 
-  // bottom is where the rows end and the axis begins.
+  // bottom returns the y at which the rows end and the axis begins.
   get bottom(): number {
     return Math.max(0, Math.min(this.height - AXIS, this.rows.total));
   }
@@ -151,13 +151,13 @@ export class Painter {
     g.fillStyle = theme.faint;
     for (const m of axis) {
       const x = time.px(m.at);
-      // Half a label may stand beyond the first mark, none beyond the right edge.
+      // A label may extend to the left of the first mark, but not beyond the right edge.
       if (x >= time.left - 1)
         g.fillText(m.label, Math.min(x, this.width - g.measureText(m.label).width / 2 - 1), bottom + 17);
     }
   }
 
-  // heads names the types, beside their rows or, on narrow screens, above them.
+  // heads draws the names of types, beside their rows or, on narrow screens, above them.
   private heads(bottom: number): void {
     const { g, rows, theme, chart } = this;
     for (const a of rows.groups) {
@@ -168,7 +168,7 @@ export class Painter {
       const count = "× " + chart.data.counts[a.type]!;
       g.textAlign = "left";
       if (rows.head) {
-        // The head stays at the top while its rows are scrolled.
+        // The head stays visible at the top while its rows are scrolled.
         const y = Math.min(Math.max(0, top - rows.head), end - rows.head);
         g.fillStyle = theme.page;
         g.fillRect(0, y, this.width, rows.head);
@@ -193,7 +193,7 @@ export class Painter {
     }
   }
 
-  // strength is the opacity of a job: below 1 where others stand out.
+  // strength returns the opacity of a job: below 1 where other jobs are highlighted.
   private strength(job: number): number {
     const { pinned, hover, marked } = this.state;
     if (pinned >= 0) return job === pinned || job === hover ? 1 : 0.15;
@@ -236,13 +236,13 @@ export class Painter {
       const job = l.job[i]!;
       const last = time.px(l.end[i]!);
       const strength = this.strength(job);
-      if (last < drawn + 0.4 && !(chosen && strength === 1)) continue; // under a bar already drawn
+      if (last < drawn + 0.4 && !(chosen && strength === 1)) continue; // hidden by a bar that was drawn before
       g.globalAlpha = strength;
       const a = Math.max(time.left, time.px(l.start[i]!));
       this.span(l, i, a, Math.min(right, last), top, h);
       drawn = Math.max(drawn, last);
       if (rows.height < 11 || (labelled === job && a <= labelEnd + 3)) continue;
-      let e = i; // how far the job goes on without a break
+      let e = i; // last span of the job without a gap
       while (
         e + 1 < l.n &&
         l.job[e + 1] === job &&
@@ -285,7 +285,7 @@ export class Painter {
     ]);
   }
 
-  // span draws span i as one bar, or as its rounds where these can be told apart.
+  // span draws span i as one bar, or as single rounds where these are wide enough.
   private span(l: Lane, i: number, a: number, b: number, top: number, h: number): void {
     const { g, time } = this;
     const rounds = l.rounds[i]!;
@@ -303,8 +303,8 @@ export class Painter {
     }
   }
 
-  // round draws one round: compute, then paler what the GPU is held for to
-  // synchronise.
+  // round draws one round: compute, and then, in a lighter shade, the time for which
+  // the GPU is held to synchronise.
   private round(l: Lane, i: number, t: number, top: number, h: number): void {
     const { g, time } = this;
     const shades = this.theme.jobs[l.job[i]! % this.theme.jobs.length]!;

@@ -7,14 +7,14 @@ export interface Hit {
 }
 
 export interface Found {
-  hits: Hit[]; // the best first, at most so many as were asked for
+  hits: Hit[]; // the best first, at most as many as requested
   jobs: number;
   gpus: number;
-  // One byte a job: 1 where it matches.
+  // One byte for each job: 1 where the job matches.
   marked: Uint8Array;
 }
 
-// Index finds what contains a text, in any case.
+// Index finds names that contain a text, ignoring upper and lower case.
 export class Index {
   private readonly lower: { job: string[]; gpu: string[] };
 
@@ -25,8 +25,8 @@ export class Index {
     this.lower = { job: jobs.map(s => s.toLowerCase()), gpu: gpus.map(s => s.toLowerCase()) };
   }
 
-  // find is O(names). What equals the query comes first, then what begins
-  // with it, then jobs before GPUs, in their order.
+  // find takes O(names). Exact matches come first, then names that begin with the query,
+  // then the others; in each group jobs come before GPUs, in their order.
   find(query: string, most: number): Found {
     const q = query.trim().toLowerCase();
     const found: Found = { hits: [], jobs: 0, gpus: 0, marked: new Uint8Array(this.jobs.length) };
@@ -51,7 +51,7 @@ export class Index {
   }
 }
 
-// counted says how much was found.
+// counted describes the number of matches.
 export function counted(found: Found): string {
   const count = (n: number, what: string) => (n === 1 ? `1 ${what}` : `${n.toLocaleString("en")} ${what}s`);
   if (!found.jobs && !found.gpus) return "no job and no GPU has this in its name";

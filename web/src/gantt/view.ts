@@ -1,4 +1,4 @@
-// The geometry of the chart: which time lies at which pixel, and which GPU.
+// The geometry of the chart: maps times and GPUs to pixels and back.
 
 // TimeView maps [from, to] of 0 to end, in microseconds, to the pixels from
 // left to left + width.
@@ -12,7 +12,7 @@ export class TimeView {
     this.to = end;
   }
 
-  // The view ends a little behind the last thing shown, so that its edge is seen.
+  // The view ends a little after the last span, so that its end is visible.
   private get most(): number {
     return this.end * 1.02;
   }
@@ -29,7 +29,7 @@ export class TimeView {
     return this.from + ((x - this.left) / this.width) * this.span;
   }
 
-  // zoom multiplies what is shown by factor; the time at pixel x stays there.
+  // zoom multiplies the visible duration by factor; the time at pixel x stays at x.
   zoom(factor: number, x = this.left + this.width / 2): void {
     const t = this.time(Math.max(this.left, x));
     const share = (t - this.from) / this.span;
@@ -47,7 +47,7 @@ export class TimeView {
     this.clamp();
   }
 
-  // show brings [from, to] into view with some room on both sides.
+  // show makes [from, to] visible with a margin on both sides.
   show(from: number, to: number): void {
     const room = Math.max(to - from, 1) * 0.15;
     this.from = from - room;
@@ -72,7 +72,7 @@ export class TimeView {
   }
 }
 
-// Group is the rows of one GPU type.
+// Group holds the rows of one GPU type.
 export interface Group {
   type: number;
   first: number; // row
@@ -123,7 +123,7 @@ export class Rows {
     this.total = y;
   }
 
-  // at is the row at y, −1 between rows and outside.
+  // at returns the row at y; −1 between rows and outside.
   at(y: number): number {
     let lo = 0;
     let hi = this.tops.length;
@@ -135,8 +135,8 @@ export class Rows {
     return lo > 0 && y < this.tops[lo - 1]! + this.height ? lo - 1 : -1;
   }
 
-  // fitting is the height at which all rows fit into room pixels, within what
-  // can be seen: more rows than that are scrolled.
+  // fitting returns the height at which all rows fit into room pixels, within the
+  // limits of a legible row: where they do not fit, the rows are scrolled.
   fitting(room: number): number {
     const gaps = this.head ? this.groups.length * this.head : Math.max(0, this.groups.length - 1) * Rows.GAP;
     const height = Math.floor((4 * (room - gaps)) / Math.max(1, this.tops.length)) / 4;

@@ -1,9 +1,8 @@
-// Marks of a time axis and times as people read them. Times are in
-// microseconds.
+// Marks of a time axis, and times formatted for readers. Times are in microseconds.
 
 export const SECOND = 1e6;
 
-// The distances of marks that people read well.
+// Distances between marks that are easy to read.
 const STEPS: number[] = [];
 for (let u = 1; u < SECOND; u *= 10) STEPS.push(u, 2 * u, 5 * u);
 for (const s of [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200])
@@ -15,7 +14,7 @@ export interface Mark {
   label: string;
 }
 
-// marks are those of [from, to], at most `most` distances between them.
+// marks returns the marks of [from, to], with at most `most` distances between them.
 export function marks(from: number, to: number, most: number): Mark[] {
   const step = STEPS.find(s => (to - from) / s <= most) ?? STEPS[STEPS.length - 1]!;
   const out: Mark[] = [];
@@ -28,7 +27,7 @@ function two(a: number, unit: string, b: number, lower: string): string {
   return b ? `${a} ${unit} ${b} ${lower}` : `${a} ${unit}`;
 }
 
-// time is t to a precision of step, in at most three units.
+// time formats t with the precision of step, in at most three units.
 export function time(t: number, step: number): string {
   if (t === 0) return "0";
   const digits = Math.max(0, Math.ceil(6 - Math.log10(step) - 1e-9));
@@ -36,7 +35,7 @@ export function time(t: number, step: number): string {
   if (s < 60 || (step < SECOND && s < 600))
     return (step < SECOND ? +s.toFixed(digits) : Math.round(s)) + " s";
   if (step < SECOND) return two(Math.floor(s / 60), "min", +(s % 60).toFixed(digits), "s");
-  // Rounded first, so that 59.6 s makes a minute and not "60 s".
+  // t is rounded first, so that 59.6 s becomes a minute and not "60 s".
   const unit = step < 60 * SECOND ? 1 : step < 3600 * SECOND ? 60 : 3600;
   const r = Math.round(s / unit) * unit;
   const [d, h, min, sec] = [Math.floor(r / 86400), Math.floor(r / 3600), Math.floor((r % 3600) / 60), r % 60];
@@ -46,13 +45,13 @@ export function time(t: number, step: number): string {
   return unit < 3600 && min ? `${d} d ${two(hours, "h", min, "min")}` : two(d, "d", hours, "h");
 }
 
-// exact is t to what can be told apart when `shown` microseconds fill the
+// exact formats t with the precision of a pixel when `shown` microseconds fill the
 // screen.
 export function exact(t: number, shown: number): string {
   return time(t, shown < 600 * SECOND ? 1000 : shown < 86400 * SECOND ? SECOND : 60 * SECOND);
 }
 
-// duration is t to three digits or so: never "0 s" for what is not nothing.
+// duration formats t with about three digits; only 0 becomes "0 s".
 export function duration(t: number): string {
   return time(t, t < SECOND ? 1 : t < 600 * SECOND ? 1000 : t < 2 * 86400 * SECOND ? SECOND : 60 * SECOND);
 }

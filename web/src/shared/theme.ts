@@ -1,17 +1,17 @@
-// The switch between light and dark. This script stands in the head of every
-// page, so that the first paint has the chosen colours already.
+// The switch between light and dark. This script is in the head of every page, so that
+// the first paint already uses the chosen colours.
 
 const root = document.documentElement;
 const store = "hare-theme";
 
-// dark says whether the page is dark now.
+// dark returns whether the page is dark.
 function dark(): boolean {
   const chosen = root.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-// Pages of files and strict browsers may have no storage: then the choice
-// holds until the page is left.
+// Pages opened from files and browsers with strict settings may have no storage: the
+// choice then lasts until the page is closed.
 function remembered(): string | null {
   try {
     return localStorage.getItem(store);
@@ -32,8 +32,8 @@ function remember(choice: string | null): void {
 const before = remembered();
 if (before === "light" || before === "dark") root.dataset.theme = before;
 
-// The button of class theme turns the page over. A choice that equals the
-// system's is forgotten, so that the page follows the system again.
+// The button of class theme switches the page. A choice that equals the system's
+// setting is not stored, so that the page follows the system again.
 document.addEventListener("DOMContentLoaded", () => {
   const system = matchMedia("(prefers-color-scheme: dark)");
   for (const button of document.querySelectorAll<HTMLButtonElement>("button.theme")) {
