@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Two slots, each held by a call of 10 s: one that has 4 s is refused at
-// once, and told when to come again; one that has 8 s is taken, because the
-// work is expected to take at least half of what was predicted.
+// Each of two slots runs a call of 10 s. A call with 4 s left is refused at once and
+// learns when to come again. A call with 8 s left is admitted, because the work is
+// expected to take at least half of the predicted time.
 func TestAdmissionByCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(2, 8)
@@ -33,7 +33,7 @@ func TestAdmissionByCost(t *testing.T) {
 		if err := q.Admit(late); err != nil {
 			t.Fatal(err)
 		}
-		// What is admitted and has not lined up counts too.
+		// Admitted calls that are not in the queue yet count too.
 		if err := q.Admit(call(7 * time.Second)); !errors.Is(err, ErrLate) {
 			t.Errorf("%v, want late", err)
 		}

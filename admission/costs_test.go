@@ -40,7 +40,7 @@ func TestCostsLearn(t *testing.T) {
 	}
 }
 
-// A solve that was cut after a second did not take a second.
+// A solve that was cut off after a second would have taken longer than a second.
 func TestCostsOfCutSolves(t *testing.T) {
 	c := NewCosts()
 	w := Work{Jobs: 1000, Tasks: 1e5}
@@ -60,8 +60,8 @@ func TestCostsOfCutSolves(t *testing.T) {
 	}
 }
 
-// However one-sided what a server sees, its predictions stay finite, and a
-// time limit holds.
+// However one-sided the solves of a server are, the predictions stay finite, and a time
+// limit holds.
 func TestCostsStayFinite(t *testing.T) {
 	c := NewCosts()
 	for range 200_000 {

@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/admission"
 )
 
-// TestQuotasHold: no more than the quota at any time, whoever asks at once.
+// TestQuotasHold checks that concurrent calls never get more than the quota.
 func TestQuotasHold(t *testing.T) {
 	q := admission.NewQuotas(admission.Quota{Solves: 3}, func(tenant string) admission.Quota {
 		if tenant == "big" {

@@ -13,9 +13,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Each change that an explanation tells of is made, and the instance solved:
-// the job ends when it says, others are delayed as it says, and what it says is
-// not enough is not.
+// The test makes each change that an explanation names and solves the instance. The job
+// must end at the named time, other jobs must be delayed by the named times, and a change
+// that is called insufficient must be insufficient.
 func TestChangesHoldUnderResolve(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")
@@ -169,7 +169,7 @@ func checkChange(t *testing.T, name string, inst *hare.Instance, at int, by int6
 	}
 }
 
-// What a proof or the schedule itself answers is not solved for.
+// A question that a proof or the schedule answers needs no further solve.
 func TestChangesThatNeedNoSolve(t *testing.T) {
 	inst := smallInstance(3)
 	res, ok := solved(t, inst, hare.Options{WorkLimit: 500})
@@ -196,7 +196,7 @@ func TestChangesThatNeedNoSolve(t *testing.T) {
 	}
 }
 
-// A result that the clock had a part in is compared with a solve of its own.
+// A result that depends on the clock is compared with a new solve under a work limit.
 func TestChangesOfATimedResult(t *testing.T) {
 	inst := smallInstance(3)
 	res, ok := solved(t, inst, hare.Options{WorkLimit: 500})
@@ -225,7 +225,8 @@ func TestChangesOfATimedResult(t *testing.T) {
 	}
 }
 
-// What the deadline or the queue cuts off says so, and what was found stays.
+// An answer that the deadline or the queue cuts off says so and keeps the changes that
+// were found.
 func TestChangesUnfinished(t *testing.T) {
 	inst := smallInstance(3)
 	res, ok := solved(t, inst, hare.Options{WorkLimit: 500})

@@ -66,7 +66,7 @@ func direct(ctx context.Context, inst *hare.Instance, opt hare.Options) (*hare.R
 	return solver.Solve(ctx, inst, opt, solver.Config{Version: "test", Workers: 1})
 }
 
-// solved is an instance with a schedule, or false.
+// solved returns an instance with a schedule, or false.
 func solved(t testing.TB, inst *hare.Instance, opt hare.Options) (*hare.Result, bool) {
 	t.Helper()
 	if err := inst.Validate(); err != nil {
@@ -79,165 +79,7 @@ func solved(t testing.TB, inst *hare.Instance, opt hare.Options) (*hare.Result, 
 	return res, res.Schedule != nil
 }
 
-// naive reads a schedule in its own way: what holds each GPU when.
-type naive struct {
-	inst *hare.Instance
-	gpus []naiveGPU
-}
-
-type naiveGPU struct {
-	kind            string
-	service, usable []hare.Window
-	held            []naiveHold
-}
-
-type naiveHold struct {
-	job      string
-	from, to int64
-}
-
-func newNaive(inst *hare.Instance, s *hare.Schedule) *naive {
-	n := &naive{inst: inst}
-	at := map[string]int{}
-	for _, node := range inst.Cluster.Nodes {
-		index := 0
-		for _, g := range node.GPUs {
-			for range g.Count {
-				x := naiveGPU{kind: g.Type, service: node.Windows}
-				if x.service == nil {
-					x.service = []hare.Window{{EndUs: hare.Forever}}
-				}
-				busy := int64(0)
-				for _, b := range node.Busy {
-					if b.GPU == index {
-						busy = b.UntilUs
-					}
-				}
-				for _, w := range x.service {
-					if w.StartUs = max(w.StartUs, busy); w.StartUs < w.EndUs {
-						x.usable = append(x.usable, w)
-					}
-				}
-				at[fmt.Sprintf("%s/%d", node.Name, index)] = len(n.gpus)
-				n.gpus = append(n.gpus, x)
-				index++
-			}
-		}
-	}
-	// The slowest task of each round of a gang ends its hold.
-	type round struct {
-		job string
-		n   int64
-	}
-	slowest := map[round]int64{}
-	each := func(f func(gpu int, job *hare.Job, p hare.Profile, e hare.Entry)) {
-		for _, l := range s.Lanes {
-			for i := range l.Job {
-				e := l.Entry(i)
-				for x := range inst.Jobs {
-					if j := &inst.Jobs[x]; j.ID == s.Jobs[e.Job] {
-						for _, p := range j.On {
-							if p.Type == n.gpus[at[l.GPU]].kind {
-								f(at[l.GPU], j, p, e)
-							}
-						}
-					}
-				}
-			}
-		}
-	}
-	each(func(_ int, j *hare.Job, p hare.Profile, e hare.Entry) {
-		for r := range e.Rounds {
-			k := round{j.ID, e.Round + r}
-			slowest[k] = max(slowest[k], p.DurationUs())
-		}
-	})
-	each(func(g int, j *hare.Job, p hare.Profile, e hare.Entry) {
-		hold := e.Tasks * p.ComputeUs
-		if j.Sync != hare.Relaxed {
-			hold = slowest[round{j.ID, e.Round + e.Rounds - 1}]
-		}
-		n.gpus[g].held = append(n.gpus[g].held, naiveHold{j.ID, e.StartUs, e.StartUs + (e.Rounds-1)*e.PeriodUs + hold})
-	})
-	return n
-}
-
-// isFree says that GPU g is usable and not held by a job but own in [from, to].
-func (n *naive) isFree(g int, own string, from, to int64) bool {
-	in := false
-	for _, w := range n.gpus[g].usable {
-		in = in || w.StartUs <= from && to <= w.EndUs && from < w.EndUs
-	}
-	for _, h := range n.gpus[g].held {
-		if h.job != own && h.from < max(to, from+1) && from < h.to {
-			return false
-		}
-	}
-	return in
-}
-
-// cause is why a round of j, that may start at t, does not on these types, and
-// how many GPUs are free.
-func (n *naive) cause(j *hare.Job, types []hare.Profile, t int64) (cause string, free int64) {
-	need := j.Tasks
-	if j.Sync == hare.Relaxed {
-		need = 1
-	}
-	var service, usable int64
-	holds := map[int64]int64{}
-	for g := range n.gpus {
-		x := &n.gpus[g]
-		for _, p := range types {
-			if p.Type != x.kind {
-				continue
-			}
-			hold := p.DurationUs()
-			switch j.Sync {
-			case hare.Relaxed:
-				hold = p.ComputeUs
-			case hare.Rigid:
-				hold *= j.Rounds
-			}
-			for _, w := range x.service {
-				if w.StartUs <= t && t < w.EndUs {
-					service++
-				}
-			}
-			for _, w := range x.usable {
-				if w.StartUs <= t && t < w.EndUs {
-					usable++
-				}
-			}
-			if n.isFree(g, j.ID, t, t) {
-				free++
-			}
-			for _, q := range types { // each may be the slowest
-				if d := q.DurationUs(); j.Mix && d >= hold && n.isFree(g, j.ID, t, t+d) {
-					holds[d]++
-				}
-			}
-			if !j.Mix && n.isFree(g, j.ID, t, t+hold) {
-				holds[hold]++
-			}
-		}
-	}
-	for _, c := range holds {
-		if c >= need {
-			return "choice", free
-		}
-	}
-	switch {
-	case service < need:
-		return "no_service", free
-	case usable < need:
-		return "busy", free
-	case free < need:
-		return "held", free
-	}
-	return "too_short", free
-}
-
-// What an explanation says of waits, times and prices is true of the schedule.
+// The waits, times and prices of an explanation are true of the schedule.
 func TestExplanationsAreTrue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")
@@ -388,7 +230,7 @@ func checkWaits(t *testing.T, name string, j *hare.Job, s explain.Span, n *naive
 	for types, profiles := range pools {
 		want, most := map[string]int64{}, map[string]int64{}
 		for u := int64(s.FromS); u < int64(s.ToS); u += second {
-			// What may start on the dot is too late right behind it.
+			// A start that is possible exactly at u may be too late just after u.
 			for _, part := range [][2]int64{{u, u + 1}, {u + 1, u + second}} {
 				cause, free := n.cause(j, profiles, part[0])
 				want[cause] += part[1] - part[0]

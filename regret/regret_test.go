@@ -16,12 +16,12 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// bound is the price bound, without a server.
+// bound computes the price bound without a server.
 func bound(ctx context.Context, inst *hare.Instance, method string) (*hare.Relaxation, error) {
 	return solver.Bound(ctx, inst, method, solver.Config{})
 }
 
-// book writes a log by hand.
+// book is a log that a test writes by hand.
 type book struct {
 	t   *testing.T
 	h   *regret.Hindsight
@@ -32,7 +32,8 @@ func newBook(t *testing.T, nodes ...hare.Node) *book {
 	return &book{t: t, h: regret.NewHindsight(&hare.Cluster{Nodes: nodes})}
 }
 
-// add takes an event as JSON without seq, and starts as "job round task gpu at".
+// add appends an event, given as JSON without seq, with the starts of tasks, each given
+// as "job round task gpu at".
 func (b *book) add(event string, starts ...string) {
 	b.t.Helper()
 	b.seq++
@@ -125,7 +126,7 @@ func TestTraceWhereTimesDiffer(t *testing.T) {
 	}
 }
 
-// A GPU that leaves takes its task along; what is left of the node is split.
+// The task on a GPU that leaves is lost, and the rest of the node is split.
 func TestRegretWithGPUsThatComeAndGo(t *testing.T) {
 	b := newBook(t, v100("a", 2), v100("b", 1), v100("a:1", 1))
 	b.add(`{"at_s":0,"type":"job_arrived","job":{"id":"j","tasks":2,"sync":"gang","on":{"V100":{"compute_s":2}}}}`,

@@ -14,8 +14,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// The lines of a log that grew are those of before, but for the last one, and
-// each is what Regret says of the log up to there.
+// The series of a longer log begins with the lines of the shorter one, but for its last
+// line, and each line is what Regret returns for the log up to that event.
 func TestRegretsAreThoseOfTheLogAsItStood(t *testing.T) {
 	cluster, records := twoJobs(t, 0)
 	lines := func(n int) (out []string) {
@@ -137,7 +137,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// A caller that leaves ends the work; an error of the log is the last thing.
+// The work ends when the caller's context ends. An error of the log is the last element.
 func TestRegretsEndEarly(t *testing.T) {
 	cluster, records := twoJobs(t, 0)
 	for range regret.Series(t.Context(), cluster, recordsOf(records), 1_000_000, bound) {

@@ -22,8 +22,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// What a client may send at odd moments, by hand: achieved, the least and the
-// most that the bound may be, and counts of jobs.
+// Logs by hand of events that a client may send at odd moments, with the achieved value,
+// the least and the greatest possible bound, and counts of jobs.
 func TestRegretWhateverTheClientSends(t *testing.T) {
 	const arrives = `{"at_s":0,"type":"job_arrived","job":{"id":"j","on":{"V100":{}}}}`
 	ended := func(at, compute float64, round, task int, gpu string) string {
@@ -147,7 +147,7 @@ func TestRegretWhateverTheClientSends(t *testing.T) {
 	}
 }
 
-// addRecord takes an event as JSON without seq, and decisions.
+// addRecord appends an event, given as JSON without seq, and its decisions.
 func (b *book) addRecord(event string, decisions ...hare.Decision) {
 	b.t.Helper()
 	b.seq++
@@ -160,9 +160,9 @@ func (b *book) addRecord(event string, decisions ...hare.Decision) {
 	}
 }
 
-// isTrue holds a regret against everything that is known of its plans: its
-// certificate, what was achieved, a plan of the solver, and, where the search
-// ends within limit, the optimum. It says whether that was so.
+// isTrue checks a regret against all that is known of the plans: the certificate, the
+// achieved value, a plan of the solver, and the optimum, where the search ends within
+// limit. It returns whether the optimum was found.
 func isTrue(t *testing.T, r *regret.Report, limit int) (optimal bool) {
 	t.Helper()
 	if r.Instance == nil {
@@ -209,8 +209,8 @@ func recordsOf(records []wire.Record) iter.Seq2[wire.Record, error] {
 	}
 }
 
-// Every interval of random runs, of GPUs that come and go and of all modes, is
-// true, on instances that are small enough to know the optimum of most.
+// Every interval of random runs, with GPUs that come and go and jobs of all modes, is
+// true on instances that are mostly small enough to compute the optimum.
 func TestRegretsOfRandomRunsAreTrue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("brute force is for the run without the race detector; TestRegretsOfWildClientsAreTrue is for both")
@@ -254,7 +254,7 @@ func TestRegretsOfRandomRunsAreTrue(t *testing.T) {
 	}
 }
 
-// wild is a client that sends whatever the policy does not refuse.
+// wild is a client that sends any events that the policy does not refuse.
 type wild struct {
 	rng     *rand.Rand
 	at      int64
@@ -304,8 +304,8 @@ func (w *wild) next() hare.Event {
 	return e
 }
 
-// A wild client under each policy: still every bound is true, and what was
-// achieved is no better than the optimum.
+// A wild client under each policy: every bound is true, and no achieved value is better
+// than the optimum.
 func TestRegretsOfWildClientsAreTrue(t *testing.T) {
 	seeds, optima, bounds, refused := uint64(40), 0, 0, 0
 	if testing.Short() {

@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare/study/simulation"
 )
 
-// No run is below the bound; the bound is the same again, and is left out where it
-// cannot be said.
+// No run is below the bound. The bound is the same in a second run, and is left out where
+// there is none.
 func TestBound(t *testing.T) {
 	for seed := range int64(3) {
 		req := &simulation.Request{

@@ -53,7 +53,7 @@ func TestSimulateElastic(t *testing.T) {
 	if got := mustSimulate(t, req).Runs[0].MeanJCTS; got != 3469.69375 {
 		t.Errorf("16 nodes: mean JCT %v s", got)
 	}
-	// What Pollux's simulator gives with --interval 30.
+	// The figures of Pollux's simulator with --interval 30.
 	req.IntervalS = 30
 	if got := mustSimulate(t, req).Runs[0].MeanJCTS; got != 3416.5 {
 		t.Errorf("every 30 s: mean JCT %v s", got)

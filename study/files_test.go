@@ -106,7 +106,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// read is a Parquet file as rows and columns, by its own schema.
+// read returns a Parquet file as rows and columns, by the schema of the file.
 func read(t *testing.T, file []byte) (rows []map[string]any, columns []string) {
 	t.Helper()
 	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
@@ -159,7 +159,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The page stands alone: it asks for nothing, and what comes from outside is text.
+// The page loads nothing from elsewhere, and text from outside is escaped.
 func TestPage(t *testing.T) {
 	req := smallTest("gavel:fifo", "hlas")
 	req.Trace.Text = []byte(

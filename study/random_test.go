@@ -38,8 +38,8 @@ func randomSimulation(r *rand.Rand, policies []string) string {
 		names, r.IntN(9), 5+r.IntN(30), r.IntN(2), more, strings.Join(nodes, ","), strings.Join(jobs, ","))
 }
 
-// Each policy on random requests: it is refused, stalls or is verified, and
-// never decides what is not possible; a second run says the same.
+// Each policy on random requests: a run is refused, stalls or is verified, the policy
+// never makes an impossible decision, and a second run gives the same report.
 func TestRandomSimulations(t *testing.T) {
 	rounds := 12
 	if testing.Short() {

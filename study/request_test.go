@@ -49,7 +49,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A request and its document say the same.
+// Encoding and decoding a request changes nothing.
 func TestDocument(t *testing.T) {
 	for _, text := range []string{
 		`{"policies":["hlas","srtf"],"trace":{"text":"x\n","format":"gavel","table":"y","quantum_s":2.5,"sync":"rigid"},"gpus":{"K80":2,"V100":1},"jobs":[3,9],"seed":4,"repeat":5,
@@ -72,7 +72,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// Limits are told before the work that they limit.
+// A request beyond a limit is refused before any of the work.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		lim     study.Limits

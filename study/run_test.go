@@ -79,8 +79,8 @@ func TestSimulateBothEngines(t *testing.T) {
 	}
 }
 
-// Same request, same bytes, however many runs go on at a time and whether or
-// not somebody watches.
+// The same request gives the same bytes for any number of concurrent runs, with and
+// without progress reports.
 func TestSimulateIsDeterministic(t *testing.T) {
 	req := smallTest("gavel:fifo", "gavel:gandiva", "hlas", "gavel:max_min_fairness_perf")
 	req.Repeat, req.Seed, req.CDF = 3, 7, true
@@ -251,7 +251,8 @@ func TestSimulateEveryFormat(t *testing.T) {
 	}
 }
 
-// A window counts the same jobs in both engines, and closes the books with them.
+// A window of jobs counts the same jobs in both engines, and the run ends with the last
+// of them.
 func TestSimulateWindow(t *testing.T) {
 	req := smallTest("gavel:fifo_perf", "fifo")
 	all := simulate(t, req, study.Config{})
@@ -321,7 +322,7 @@ func TestSimulateRefuses(t *testing.T) {
 	}
 }
 
-// A run that comes to nothing leaves no report, and says whose it was.
+// A run that fails gives an error that names the policy, and no report.
 func TestSimulateFailure(t *testing.T) {
 	inst := gangs(hare.Gang)
 	// All GPUs leave before the jobs can end.

@@ -67,8 +67,8 @@ func TestSimulateFaults(t *testing.T) {
 	}
 }
 
-// Switches cost what is asked, stragglers take runs out of the model, and
-// repeats meet other faults.
+// Switches cost the requested time, runs with stragglers are not in the model, and
+// repeats have different faults.
 func TestSimulateWorld(t *testing.T) {
 	req := smallTest("fifo")
 	req.SwitchUs = 7e6

@@ -31,7 +31,7 @@ func twenty() (out []string) {
 	return out
 }
 
-// The same lines, whatever runs at a time and on however many cores.
+// The lines are the same for any number of concurrent scenarios and cores.
 func TestDoesNotDependOnConcurrency(t *testing.T) {
 	var first []string
 	for _, running := range []int{1, 3} {
@@ -62,8 +62,8 @@ func TestDoesNotDependOnConcurrency(t *testing.T) {
 	}
 }
 
-// Bounds and values are what the independent verifier says, and a scenario
-// that only adds capacity costs no more than the base.
+// Bounds and values equal those of the independent verifier, and a scenario that only
+// adds capacity costs no more than the base.
 func TestLinesHold(t *testing.T) {
 	engine := whatif.Local{Parallel: 2}
 	req := request(t, wideBase, twenty(), `,"options":{"work_limit":300}`)
@@ -102,8 +102,7 @@ func TestLinesHold(t *testing.T) {
 	}
 }
 
-// Without a plan of the base nothing can be compared or pruned, but scenarios
-// are solved all the same.
+// Where the base has no plan, scenarios are solved but neither compared nor pruned.
 func TestOfAnInfeasibleBase(t *testing.T) {
 	const wide = `{"instance":{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"A":1}}]},` +
 		`"jobs":[{"id":"x","tasks":2,"sync":"gang","on":{"A":{"compute_s":5}}}]}}`
@@ -123,8 +122,8 @@ func TestOfAnInfeasibleBase(t *testing.T) {
 	}
 }
 
-// A deadline covers the batch: what is not solved in time is answered from the
-// bounds.
+// A deadline covers the batch: scenarios that are not solved in time are answered from
+// their bounds.
 func TestDeadline(t *testing.T) {
 	engine := whatif.Local{Parallel: 2}
 	req := request(t, wideBase, twenty(), `,"options":{"time_limit_s":0.4,"gap":0}`)

@@ -44,9 +44,9 @@ func batch(t *testing.T, inst *hare.Instance,
 	return base, lines, summary
 }
 
-// The ends that are printed hold the difference of the optima, found by trying
-// all schedules; GPUs that come never raise the best plan, and GPUs that leave
-// never lower it.
+// The printed interval contains the difference of the optima, which the test finds by
+// trying all schedules. Added GPUs never raise the value of the best plan, and removed
+// GPUs never lower it.
 func TestEndsHoldTheOptima(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")

@@ -114,8 +114,8 @@ func TestLooserAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// Pairs that are drawn apart are almost never comparable; those that are called
-// so must be.
+// Two instances that are drawn independently are almost never comparable; where relaxes
+// says that they are, the optima must agree.
 func TestLooserOfUnrelated(t *testing.T) {
 	unused := &hare.Instance{Cluster: hare.Cluster{
 		Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}}}

@@ -217,7 +217,8 @@ func TestWhatIfDocumentFaults(t *testing.T) {
 	}
 }
 
-// What decodes applies or is refused, and what applies is a valid instance.
+// A request that can be decoded is applied or refused, and an applied one gives a valid
+// instance.
 func FuzzWhatIf(f *testing.F) {
 	for _, s := range []string{
 		`{"add_gpus":{"type":"H100","count":8}}`, `{"remove_gpus":{"node":"a","type":"T4","count":1}}`,

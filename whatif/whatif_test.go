@@ -39,7 +39,8 @@ func document(t testing.TB, inst *hare.Instance) string {
 	return b.String()
 }
 
-// answers runs a what-if to its end: base, scenarios by index, summary.
+// answers runs a what-if to its end and returns the base, the scenarios by index, and the
+// summary.
 func answers(t testing.TB, engine whatif.Engine,
 	req *whatif.Request) (base whatif.Line, lines []whatif.Line, summary whatif.Line) {
 	t.Helper()
@@ -105,8 +106,8 @@ func randomScenario(r *rand.Rand, inst *hare.Instance, id int) string {
 	return fmt.Sprintf(`{"id":"s%d",%s}`, id, change)
 }
 
-// The difference of the optima lies in the interval, the bounds are true, and
-// pruning never leaves out what falls further.
+// The difference of the optima lies in the interval, the bounds are true, and pruning
+// never leaves out a scenario whose value falls further.
 func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 	engine := whatif.Local{Solver: solver.Config{Workers: 1}, Parallel: 2}
 	seeds, judged, pruned, kinds := 250, 0, 0, map[string]int{}
@@ -190,7 +191,7 @@ func TestIntervalsContainTheDifferenceOfTheOptima(t *testing.T) {
 	}
 }
 
-// changed is the instance of scenario i, its patch applied by hand.
+// changed returns the instance of scenario i with its patch applied by hand.
 func changed(inst *hare.Instance, req *whatif.Request, i int) (*hare.Instance, error) {
 	sc := &req.Scenarios[i]
 	out := *inst

@@ -146,7 +146,7 @@ const twoNodes = `{"hare":"instance/v1","cluster":{"nodes":[
  {"name":"b","count":2,"gpus":{"T4":2},"in_service_s":[[0,10],[20,null]]}]},
  "jobs":[{"id":"x","weight":0.000003,"on":{"T4":{"compute_s":1}}},{"id":"y","weight":2,"on":{"T4":{"compute_s":1}}}]}`
 
-// What decodes is written so that it decodes to the same.
+// A decoded request is encoded in a form that decodes to the same request.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"policies":["hlas"],"trace":{"text":"a\nb","format":"gavel","table":"t","quantum_s":2.5,"sync":"rigid"},` +
