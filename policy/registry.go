@@ -1,5 +1,5 @@
-// Package policy is the one list of the schedulers that Hare has and is compared
-// with, by name. The schedulers themselves are in task, lease and elastic, a
+// Package policy is the registry of Hare's schedulers and of the schedulers that Hare is
+// compared with, by name. Packages task, lease and elastic contain the schedulers, one
 // package for each engine of the simulator.
 package policy
 
@@ -33,9 +33,9 @@ const (
 type Info struct {
 	Name   string
 	Engine Engine
-	// Needs is of lease policies; Sizes of all.
+	// Needs is what a lease policy needs; Needs.Sizes is set for policies of all engines.
 	Needs lease.Needs
-	// Knows is what the policy knows beyond the events and its shares so far.
+	// Knows is what the policy knows beyond the events or its earlier allocations.
 	Knows task.Knowledge
 	// Text says in a line what the policy does.
 	Text string
@@ -60,8 +60,7 @@ func All() []Info {
 	}
 	for _, p := range elastic.All() {
 		out = append(out, Info{Name: p.Name, Engine: Elastic, Needs: lease.Needs{Sizes: p.Sizes},
-			Knows: knows(p.Sizes),
-			Text:  p.Text, elastic: p})
+			Knows: knows(p.Sizes), Text: p.Text, elastic: p})
 	}
 	for _, p := range task.All() {
 		sizes := p.Knows() == task.Sizes || p.Knows() == task.Future
@@ -126,7 +125,7 @@ func FindTask(name string) (task.Info, error) {
 	return task.Info{}, &UnknownError{name, nearest(name, names), names}
 }
 
-// nearest is the name that may have been meant: "gavel:" may have been left out.
+// nearest is the name that the user may have meant. The prefix "gavel:" may be missing.
 func nearest(name string, names []string) string {
 	if best := hare.Nearest(name, names); best != "" {
 		return best
@@ -162,6 +161,6 @@ func (info Info) NewTask(ctx context.Context, inst *hare.Instance, cfg task.Conf
 	return info.task.New(ctx, inst, cfg)
 }
 
-// Programs is a Solver for lease.Config and task.Config that goes on in the
-// process where an engine does not run, and counts that.
+// Programs is a Solver for lease.Config and task.Config that solves in this process where
+// the engine fails, and counts these cases.
 type Programs = lp.Fallback

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 )
 
-// SessionNames lists the policies that can run in a session, sorted: those of tasks
+// SessionNames lists the policies that can run in a session, sorted: the task policies
 // that know nothing but the events.
 func SessionNames() []string {
 	var names []string
@@ -21,8 +21,8 @@ func SessionNames() []string {
 	return names
 }
 
-// OpenSession starts a session of a named policy; parameters are its JSON, or
-// nothing. Errors are *hare.InvalidError.
+// OpenSession starts a session with the named policy. parameters are the policy's
+// parameters as JSON, or empty. Errors are *hare.InvalidError.
 func OpenSession(name string, cluster *hare.Cluster, parameters []byte) (online.Durable, error) {
 	p, err := forSession(name)
 	if err != nil {
@@ -31,7 +31,7 @@ func OpenSession(name string, cluster *hare.Cluster, parameters []byte) (online.
 	return p.Open(cluster, parameters)
 }
 
-// RestoreSession makes the named policy of which a snapshot was taken.
+// RestoreSession makes the named policy from a snapshot of it.
 func RestoreSession(name string, snapshot []byte) (online.Durable, error) {
 	p, err := forSession(name)
 	if err != nil {
@@ -43,8 +43,8 @@ func RestoreSession(name string, snapshot []byte) (online.Durable, error) {
 // forSession finds a policy that can run in a session, or says why there is none.
 func forSession(name string) (task.FromEvents, error) {
 	refuse := func(code, format string, a ...any) (task.FromEvents, error) {
-		return task.FromEvents{}, &hare.InvalidError{Pointer: "/policy", Code: code, Detail: fmt.Sprintf(format,
-			a...) + ": use one of " + strings.Join(SessionNames(), ", ")}
+		return task.FromEvents{}, &hare.InvalidError{Pointer: "/policy", Code: code,
+			Detail: fmt.Sprintf(format, a...) + ": use one of " + strings.Join(SessionNames(), ", ")}
 	}
 	info, err := Find(name)
 	if err != nil {

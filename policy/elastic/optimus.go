@@ -10,8 +10,8 @@ import (
 
 // optimus gives every job one GPU and then, one by one, each further GPU to the
 // job whose remaining time it shortens most, until none gains or no GPU is left.
-// A job's remaining time is its remaining steps at its own batch times the
-// measured step on so many GPUs, on as few nodes as can be: it knows sizes and
+// A job's remaining time is its remaining steps at its own batch times the measured time
+// of a step on so many GPUs, on as few nodes as possible: the policy knows sizes and
 // speeds exactly. Jobs whose width stays keep their GPUs; the others are placed
 // narrowest first.
 //
@@ -35,11 +35,11 @@ type optimus struct {
 	times map[stepKey]float64
 }
 
-// polluxNodeGPUs is how wide Pollux's Optimus takes nodes to be, whatever they
-// are, when it predicts steps.
+// polluxNodeGPUs is the number of GPUs of a node that Pollux's Optimus assumes when it
+// predicts the time of steps, whatever the nodes have.
 const polluxNodeGPUs = 4
 
-// youngFactor is that of gains of jobs whose speed is not well known.
+// youngFactor multiplies the gains of jobs whose speed is not well known yet.
 const youngFactor = 0.95
 
 type stepKey struct {
@@ -97,7 +97,7 @@ func (opt *optimus) widths(s *sim.ElasticState) ([]int, error) {
 		perNode = polluxNodeGPUs
 	}
 	widths, steps, gains := make([]int, len(s.Jobs)), make([]float64, len(s.Jobs)), make([]float64, len(s.Jobs))
-	// gain is what one more GPU saves, were there one.
+	// gain computes how much time one more GPU would save.
 	gain := func(i int) error {
 		gains[i] = 0
 		j := &s.Jobs[i]
@@ -148,8 +148,8 @@ func (opt *optimus) widths(s *sim.ElasticState) ([]int, error) {
 	return widths, nil
 }
 
-// stepsLeft counts from the start of the epoch that runs, or without paper from
-// its end.
+// stepsLeft is the number of steps from the start of the current epoch, or without paper
+// from its end, to the end of the job.
 func (opt *optimus) stepsLeft(j *sim.ElasticView) (float64, error) {
 	from := j.Epoch
 	if opt.paper {
@@ -169,7 +169,7 @@ func (opt *optimus) stepsLeft(j *sim.ElasticView) (float64, error) {
 	return steps, nil
 }
 
-// stepS is a step of the job on so many GPUs, on nodes of perNode.
+// stepS is the time of a step of the job on so many GPUs, on nodes of perNode GPUs.
 func (opt *optimus) stepS(j *sim.ElasticJob, gpus, perNode int) (float64, error) {
 	key := stepKey{j.Training, j.Batch, gpus}
 	if v, ok := opt.times[key]; ok {
@@ -195,8 +195,9 @@ func (opt *optimus) stepS(j *sim.ElasticJob, gpus, perNode int) (float64, error)
 	return v, nil
 }
 
-// evenParts takes GPUs from the fewest nodes whose equal parts fit, those with
-// most free ones, the first of equals; else as mostFree does.
+// evenParts takes GPUs in equal parts from the fewest nodes that have room for them. Nodes
+// with the most free GPUs come first, and equal nodes in their order. Where no equal parts
+// fit, evenParts does what mostFree does.
 func evenParts(free []int, gpus int) []sim.NodeGPUs {
 	order := make([]int, len(free))
 	for n := range order {

@@ -7,14 +7,15 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// tiresiasThresholdS is where Pollux's Tiresias demotes jobs, in GPU-seconds.
+// tiresiasThresholdS is the service at which Pollux's Tiresias demotes jobs, in
+// GPU-seconds.
 const tiresiasThresholdS = 16 * 3600
 
 // polluxTiresias is discretised LAS with two queues: a job that has run for 16
 // GPU-hours (width asked for × time) leaves the first queue for the end of the
-// second. Every interval the queues are walked in order and each job whose width
-// is still free runs; the others are stopped, also those that a wider job before
-// them would block. Widths are those asked for. It knows no sizes.
+// second. Every interval the policy goes through the queues in order and runs each job
+// for which enough GPUs are left; a job may pass a wider one that does not fit. The other
+// jobs are stopped. Each job gets the width that it asks for. The policy knows no sizes.
 //
 // Source: Tiresias (NSDI 2019), as in Pollux's simulator (OSDI 2021;
 // petuum/adaptdl, branch osdi21-artifact, commit c793c70) [V]. What that does
@@ -28,7 +29,7 @@ type polluxTiresias struct {
 }
 
 type tiresiasJob struct {
-	number, at int // at: index into the state's jobs; below 0: gone
+	number, at int // at is the index into the state's jobs; below 0 the job has ended
 	running    bool
 	ranS       float64
 	seenS      float64
@@ -64,7 +65,7 @@ func (pt *polluxTiresias) Allocate(_ context.Context, s *sim.ElasticState) ([][]
 	return all, nil
 }
 
-// update lets jobs come, go and sink.
+// update adds jobs that arrived, removes jobs that ended, and demotes jobs.
 func (pt *polluxTiresias) update(s *sim.ElasticState) {
 	if pt.jobs == nil {
 		pt.jobs = map[int]*tiresiasJob{}
@@ -90,7 +91,7 @@ func (pt *polluxTiresias) update(s *sim.ElasticState) {
 			return j.at < 0
 		})
 	}
-	// Those that sink at one time do so by arrival.
+	// Jobs that are demoted at one time are demoted in the order of arrival.
 	for i := range s.Jobs {
 		j := pt.jobs[s.Jobs[i].Number]
 		spanS := s.NowS - j.seenS
@@ -107,7 +108,7 @@ func (pt *polluxTiresias) update(s *sim.ElasticState) {
 	}
 }
 
-// freeGPUs is what allocations leave of nodes.
+// freeGPUs is the number of GPUs that the allocations leave free, by node.
 func freeGPUs(nodes []int, all [][]sim.NodeGPUs) []int {
 	free := slices.Clone(nodes)
 	for _, held := range all {
@@ -118,8 +119,8 @@ func freeGPUs(nodes []int, all [][]sim.NodeGPUs) []int {
 	return free
 }
 
-// mostFree takes GPUs from the node with the most free ones, the first of
-// equals, until there are enough; free must have them.
+// mostFree takes GPUs from the node with the most free GPUs, the first of equal nodes,
+// and then from the next such node until there are enough. free must have enough.
 func mostFree(free []int, gpus int) []sim.NodeGPUs {
 	var held []sim.NodeGPUs
 	for gpus > 0 {

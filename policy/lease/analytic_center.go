@@ -7,11 +7,11 @@ import (
 	"math"
 )
 
-// analyticCenter finds, among the optimal divisions of time, the one in the middle: the
-// analytic centre, where the product of all slacks that an optimum may have is
-// greatest. An engine of the interior-point kind, such as ECOS, which Gavel uses,
-// ends there; the simplex method ends in a corner. For a program with many optima
-// that is another policy (docs/policies.md).
+// analyticCenter finds the analytic centre of the optimal divisions of time: the optimum
+// with the greatest product of the slacks that are positive in some optimum. An
+// interior-point engine, such as ECOS, which Gavel uses, ends at the analytic centre,
+// while the simplex method ends in a corner. For a program with many optima the two ends
+// are two policies (docs/policies.md).
 //
 //	min ± z:  x ≥ 0,  Σ_k x_ik ≤ 1,  Σ_i width_i x_ik ≤ gpus_k,  each of rows ≥ 0
 //
@@ -31,7 +31,7 @@ type analyticCenter struct {
 	z      float64
 	slacks []slack
 	step   []float64 // of x, then z
-	of     [][]int   // rows of a job
+	of     [][]int   // by job, its rows
 
 	matrix, sides, corner, low []float64
 	solved                     [][]float64 // by job
@@ -46,7 +46,7 @@ type constraint struct {
 	weight      float64 // of its logarithm in the centre; 0 means 1
 }
 
-// slack is that of a row, with its multiplier.
+// slack is the slack s of a row with its multiplier l and its weight w in the centre.
 type slack struct {
 	s, l, w    float64
 	value      float64 // of the row; s in the end
@@ -66,7 +66,8 @@ const (
 
 var errNotConverged = errors.New("the interior-point method did not converge")
 
-// almostNoGPU stands for no GPU of a type, so that shares of it have a middle.
+// almostNoGPU replaces a number of GPUs of 0, so that the shares of the type have an
+// interior.
 const almostNoGPU = 1e-7
 
 // solve fills share, cut to 0 … 1.
@@ -86,12 +87,12 @@ func (ac *analyticCenter) solve(ctx context.Context, share []float64) error {
 			}
 		}
 		if mu <= endMeasure && miss <= endMiss {
-			// Where rows leave no room at all, nothing ever is even.
+			// Where rows leave no interior, the products never become even.
 			if tries++; ac.even(mu) || tries > maxEvenSteps {
 				break
 			}
 		}
-		// The less of the last step could be gone, the nearer to the path.
+		// The shorter the last step had to be, the less the measure is lowered.
 		target := max(endMeasure*0.9, mu*min(0.8, max(0.05, 2*(1-length)*(1-length))))
 		if mu <= endMeasure {
 			target = mu
@@ -107,7 +108,7 @@ func (ac *analyticCenter) solve(ctx context.Context, share []float64) error {
 	return nil
 }
 
-// even says that all products of slack and multiplier are near the measure.
+// even says whether all products of slack and multiplier are near the measure.
 func (ac *analyticCenter) even(mu float64) bool {
 	for i := range ac.slacks {
 		if q := ac.slacks[i].s * ac.slacks[i].l / (ac.slacks[i].w * mu); math.Abs(q-1) > evenTolerance {
@@ -158,7 +159,7 @@ func (ac *analyticCenter) start() {
 	}
 }
 
-// value is what a row is.
+// value is the value of a row.
 func (ac *analyticCenter) value(r *constraint) float64 {
 	v := r.z*ac.z + r.d
 	if r.job < 0 {
@@ -200,7 +201,8 @@ func (ac *analyticCenter) values() {
 	}
 }
 
-// evaluate gives the largest miss of a row, relative to its scale.
+// evaluate computes all rows and returns the largest difference between a row and its
+// slack, relative to the row's scale.
 func (ac *analyticCenter) evaluate() float64 {
 	ac.values()
 	miss := 0.0

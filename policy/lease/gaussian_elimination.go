@@ -2,8 +2,9 @@ package lease
 
 import "math"
 
-// solveGauss solves n equations with m right sides, row by row, in place, the largest
-// pivot first; false where none is left. It is O(n²(n + m)).
+// solveGauss solves n equations with m right sides in place, by Gaussian elimination with
+// partial pivoting. Matrices are stored by rows. It returns false where the matrix is
+// singular. The cost is O(n²(n + m)).
 func solveGauss(a []float64, n int, b []float64, m int) bool {
 	for j := range n {
 		p := j

@@ -84,7 +84,7 @@ func (gg *gavelGandiva) pair(s *sim.LeaseState) (alone []int) {
 	return alone
 }
 
-// pays says that sharing is worth more than taking turns.
+// pays says whether two jobs progress faster by sharing GPUs than by taking turns.
 func pays(s *sim.LeaseState, a, b int) bool {
 	sum := 0.0
 	for k := range s.Types {

@@ -27,7 +27,7 @@ func (gavelIsolated) Shares(_ context.Context, s *sim.LeaseState, out *sim.Share
 	return nil
 }
 
-// equalShare is that of one among m users of whole GPUs.
+// equalShare is the share of one of m users of whole GPUs.
 func equalShare(s *sim.LeaseState, m, gpus int, share []float64) {
 	sum := 0.0
 	for k, have := range s.GPUs {

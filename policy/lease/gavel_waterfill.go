@@ -30,14 +30,15 @@ func (wf *gavelWaterFill) LeaseTraits() sim.LeaseTraits {
 	return sim.LeaseTraits{ShuffleTypes: !wf.perf}
 }
 
-// fullBy is what a job that can have more has at least, in what it keeps; Gavel's.
+// fullBy is the factor by which a job that is not full exceeds the throughput that it
+// keeps, at least; the value is Gavel's.
 const fullBy = 1.0001
 
-// filling is what is known of a job while levels rise.
+// filling is the state of a job while levels rise.
 type filling struct {
 	norm    []float64 // throughput by share, in units of the mean GPU
-	level   float64   // throughput that it keeps
-	weight  float64   // in this round; 0: it waits
+	level   float64   // throughput that the job keeps
+	weight  float64   // weight in this round; 0 means that the job waits
 	full    bool
 	highest float64
 }
@@ -137,7 +138,7 @@ func (wf *gavelWaterFill) weigh(s *sim.LeaseState, jobs []filling) error {
 	return nil
 }
 
-// settle raises levels by what a round found and says whether another is due.
+// settle raises the levels by the result of a round, and says whether another round is due.
 func settle(s *sim.LeaseState, jobs []filling, raised float64, share []float64) bool {
 	left, fuller := 0, false
 	for i := range jobs {

@@ -17,16 +17,16 @@ type Needs struct {
 	Sizes     bool // how many steps a job has left
 	PairRates bool // rates of jobs that share GPUs
 	OneGPU    bool // every job needs one GPU
-	Entities  bool // every job belongs to one
+	Entities  bool // every job belongs to an entity
 	SLOs      bool // some job has a deadline
 	Prices    bool // of an hour of each GPU type: Config.Prices, CheckPrices
 }
 
-// Config is what policies are made with.
+// Config holds the settings of policies.
 type Config struct {
 	// Solver is for policies with Needs.LP; nil means a Simplex of its own.
 	Solver lp.Solver
-	// Seed is of the policy's own draws.
+	// Seed is the seed of the policy's own draws.
 	Seed uint64
 	// Prices are what an hour of a GPU costs, by type, for the policies of cost;
 	// nil means GavelPrices.
@@ -108,8 +108,8 @@ var policies = []Info{
 		func(c Config) any { return &gavelDuration{perf: true, solver: c.Solver} }},
 }
 
-// Lacks says what jobs must have for a policy with these needs and some do not, "" where
-// nothing is missing. Rates of pairs and widths are not looked at.
+// Lacks says what a policy with these needs requires of the jobs and some jobs do not
+// have; "" means that nothing is missing. Lacks does not check rates of pairs and widths.
 func (n Needs) Lacks(jobs []sim.LeaseJob) string {
 	has := func(of func(j *sim.LeaseJob) bool) int {
 		count := 0

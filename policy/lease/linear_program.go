@@ -11,17 +11,17 @@ import (
 
 var inf = math.Inf(1)
 
-// programBuilder puts a linear program together, row by row, to be minimised.
+// programBuilder builds a linear program to be minimised, row by row.
 type programBuilder struct{ prob lp.Problem }
 
-// column adds a variable from 0 and gives its index.
+// column adds a variable that is at least 0 and returns its index.
 func (pb *programBuilder) column(cost float64) int {
 	p := &pb.prob
 	p.Cost, p.ColLower, p.ColUpper = append(p.Cost, cost), append(p.ColLower, 0), append(p.ColUpper, inf)
 	return len(p.Cost) - 1
 }
 
-// entry adds one to the row that row will end.
+// entry adds an entry to the current row, which row ends.
 func (pb *programBuilder) entry(column int, value float64) {
 	if value != 0 {
 		pb.prob.Index, pb.prob.Value = append(pb.prob.Index, int32(column)), append(pb.prob.Value, value)
@@ -79,7 +79,7 @@ func shareProgram(s *sim.LeaseState) *programBuilder {
 	return b
 }
 
-// class is jobs that a policy cannot tell apart.
+// class is a set of jobs that a policy cannot tell apart.
 type class struct {
 	first *sim.LeaseJob
 	jobs  int

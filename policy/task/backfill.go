@@ -7,17 +7,17 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// reservation keeps GPUs for the first job that does not fit, as EASY backfill
-// does. EASY calls its fields shadow time and extra nodes.
+// reservation keeps GPUs for the first job that does not fit, as EASY backfill does. EASY
+// calls the last two fields shadow time and extra nodes.
 type reservation struct {
 	forJob   *JobState
-	types    []bool // of the GPUs that are kept
-	shadowUs int64  // when they are expected to be free
-	extra    int64  // GPUs of those types that the job will not need then
+	types    []bool // by type, whether its GPUs are kept
+	shadowUs int64  // when enough of these GPUs are expected to be free
+	extra    int64  // GPUs of these types that forJob will not need then
 }
 
-// delaysReserved says whether GPUs of a type given to a job come back later than
-// they are reserved for another.
+// delaysReserved says whether a job on GPUs of a type would hold them beyond the time at
+// which they are reserved for another job.
 func (l *ListScheduler) delaysReserved(j *JobState, m mode) bool {
 	r := &l.reserved
 	return r.forJob != nil && r.forJob != j && r.types[m.gpuType] && l.nowUs+j.RoundsLeft()*m.durationUs > r.shadowUs
@@ -29,7 +29,8 @@ type gpuEnd struct {
 	gpuType int
 }
 
-// expectedEnds lists the held GPUs by the times that running jobs have left.
+// expectedEnds lists the held GPUs by the times at which their jobs are expected to
+// release them.
 func (l *ListScheduler) expectedEnds() []gpuEnd {
 	var ends []gpuEnd
 	for _, j := range l.jobs {
@@ -47,18 +48,17 @@ func (l *ListScheduler) expectedEnds() []gpuEnd {
 		}
 	}
 	slices.SortFunc(ends, func(a, b gpuEnd) int {
-		return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.gpuType,
-			b.gpuType))
+		return cmp.Or(cmp.Compare(a.atUs, b.atUs), cmp.Compare(a.gpuType, b.gpuType))
 	})
 	return ends
 }
 
-// reserve finds the type on which the job is expected to end first. Time is
-// O(GPUs log GPUs).
+// reserve reserves GPUs of the type on which the job is expected to end first. The cost
+// is O(GPUs log GPUs).
 func (l *ListScheduler) reserve(j *JobState) {
 	hold, mix := l.holding(j)
 	if hold == hare.Relaxed {
-		return // every GPU helps the job, and none is worth waiting for
+		return // the job goes on with any GPU, so it needs no reservation
 	}
 	ends := l.expectedEnds()
 	// when is the time at which enough GPUs of some types are free.

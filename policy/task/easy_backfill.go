@@ -3,13 +3,13 @@ package task
 import "github.com/hare-sched/hare"
 
 // NewEASY is first come, first served with EASY backfill (Lifka, JSSPP 1995): the
-// first job that does not fit gets a reservation for when enough GPUs will be
-// free; others start where they end before that, or use GPUs that it will not
-// need. It knows how long jobs take.
+// first job that does not fit gets a reservation for the time at which enough GPUs will
+// be free. Other jobs start if they end before that time, or use GPUs that the first job
+// will not need. The policy knows how long jobs take.
 //
-// [V] One reservation, for the first in line. [I] Run times are exact, where
-// users' limits are mostly too long; the reservation is on the type where the
-// job is expected to end first; the fastest type with room is taken.
+// [V] There is one reservation, for the first job of the queue. [I] Run times are exact,
+// although users' limits are mostly too long; the reservation is on the type where the
+// job is expected to end first; a job starts on the fastest type with room.
 func NewEASY(cluster *hare.Cluster, sizes JobSizes) *ListScheduler {
 	return NewListScheduler(cluster, Rule{Name: "easy_backfill", Hold: hare.Rigid, Backfill: true, Priority: byArrival,
 		Rounds: sizes.Rounds})

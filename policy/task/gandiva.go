@@ -13,18 +13,18 @@ type GandivaConfig struct {
 	SliceUs int64
 }
 
-// NewGandiva is Gandiva's time slicing (OSDI 2018): jobs that need more GPUs than
-// there are take turns. A job runs for a slice and then goes to the end of the
-// line; where nobody waits, it goes on. It does not know how long jobs take.
+// NewGandiva is Gandiva's time slicing (OSDI 2018): jobs that need more GPUs than there
+// are take turns. A job runs for a slice and then goes to the end of the queue, or goes on
+// if no job waits. The policy does not know how long jobs take.
 //
-// [V, skimmed] Slices of about a minute, suspended between mini-batches; a job
-// may move to better GPUs. [I] A slice ends with its round; one line for the
-// cluster, not one a server; the first in line is waited for, so that a wide job
-// has its turn, while what it cannot use idles for a slice at most; a job moves
-// when its turn comes, to the fastest type with room. Left out, since the model
-// of tasks does not have it: packing two jobs on a GPU (gavel:gandiva does that
-// where pairs were measured), growing and shrinking (the tasks of a round are
-// given), placement by affinity, undoing what a trial shows to be worse.
+// [V, skimmed] Slices last about a minute and end between mini-batches; a job may move to
+// better GPUs. [I] A slice ends with its round; there is one queue for the cluster
+// instead of one for each server; no job passes the first job of the queue, so that a
+// wide job has its turn, and GPUs idle meanwhile for a slice at most; a job moves when
+// its turn comes, to the fastest type with room. The model of tasks has no place for
+// packing two jobs on a GPU (gavel:gandiva does so for pairs that were measured), for
+// growing and shrinking (the tasks of a round are given), for placement by affinity, and
+// for undoing a move that proves worse; they are left out.
 func NewGandiva(cluster *hare.Cluster, cfg GandivaConfig) (*ListScheduler, error) {
 	r, err := cfg.rule()
 	if err != nil {

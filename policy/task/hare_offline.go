@@ -21,26 +21,26 @@ type HareConfig struct {
 	// Assign replaces the rule by which tasks get GPUs: empty means
 	// earliest_available under Paper, insertion otherwise.
 	Assign greedy.Rule
-	// LP solves linear programs. Nil means the price method without any, for
-	// the order of algorithm 1 too, which is else that of the repaired relaxation.
+	// LP solves linear programs. Nil means the price method without linear programs, also
+	// for algorithm 1, whose order otherwise comes from the repaired relaxation.
 	LP lp.Solver
 	// Moves is the work of the search; zero means 20,000, negative none.
 	Moves int64
-	// Seed is of the search.
+	// Seed is the seed of the search.
 	Seed int64
 	// Workers is the number of goroutines; zero means one.
 	Workers int
 }
 
-// movesPerLP is how much of the search a linear program is worth: on small
-// instances, where prices are polished by them, it takes as long.
+// movesPerLP is the number of moves of the search that take as long as one linear
+// program, on the small instances whose prices linear programs polish.
 const movesPerLP = 1000
 
 // NewHare plans all jobs of inst, which it knows with their releases and the
 // windows of service, and then follows the plan: Hare offline.
 //
-// [V] Algorithm 1, with the repair of the relaxation (docs/bounds.md) and ties
-// by job, then round. [D] Prices, gaps and search. Where a GPU that is available
+// [V] Algorithm 1, with the repair of the relaxation (docs/bounds.md) and ties by job,
+// then round. [D] Prices, gaps and search are Hare's own. Where the GPU that is available
 // first leaves no place for a job, gaps are used under Paper too.
 func NewHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (online.Policy, error) {
 	plan, err := planHare(ctx, inst, cfg)
@@ -86,8 +86,7 @@ func planHare(ctx context.Context, inst *hare.Instance, cfg HareConfig) (*hare.S
 	}
 	if !cfg.Paper && cfg.Moves >= 0 {
 		plan, _, err = greedy.Improve(ctx, m, rel, plan,
-			greedy.ImproveConfig{Seed: cfg.Seed, Moves: moves, Workers: max(1,
-				cfg.Workers)})
+			greedy.ImproveConfig{Seed: cfg.Seed, Moves: moves, Workers: max(1, cfg.Workers)})
 		if err != nil {
 			return nil, err
 		}

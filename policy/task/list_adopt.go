@@ -8,10 +8,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Adopt is online.Durable.Adopt. What follows of necessity from the event must be
-// what was recorded: withdrawals, and starts of jobs that keep their GPUs. Other
-// starts are choices, and any that the state allows is taken. The tasks of a round
-// start lowest first, and those of a gang in one run.
+// Adopt is online.Durable.Adopt. The record must begin with the decisions that follow of
+// necessity from the event: withdrawals, and starts of jobs that keep their GPUs. Other
+// starts are choices, and every start that the state allows is taken. In a record the
+// tasks of a round start lowest first, and the starts of a gang stand together.
 func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.Decision) error {
 	l.out = l.out[:0]
 	if err := l.apply(nowUs, &event); err != nil {
@@ -23,7 +23,7 @@ func (l *ListScheduler) Adopt(nowUs int64, event hare.Event, decisions []hare.De
 	}
 	if l.changed {
 		l.changed = false
-		l.prioritize() // for what a rule notes on the way
+		l.prioritize() // a rule may change the state of jobs while it prioritizes
 	}
 	for starts := decisions[n:]; len(starts) > 0; {
 		used, err := l.adoptStart(starts)
@@ -51,7 +51,7 @@ func sameDecisions(a, b []hare.Decision) bool {
 }
 
 // adoptStart applies the start at the head of a list, with the rest of its gang,
-// and gives how many decisions that took.
+// and returns the number of decisions applied.
 func (l *ListScheduler) adoptStart(starts []hare.Decision) (int, error) {
 	j := l.jobOf[starts[0].Job]
 	if j == nil {

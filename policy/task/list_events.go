@@ -207,7 +207,7 @@ func (l *ListScheduler) jobEnded(j *JobState) {
 		l.release(j.gpus[0])
 	}
 	for _, s := range j.syncing {
-		l.say(hare.DecisionWithdraw, j, s.task, s.gpu)
+		l.emit(hare.DecisionWithdraw, j, s.task, s.gpu)
 	}
 	delete(l.jobOf, j.spec.ID)
 	at, _ := slices.BinarySearchFunc(l.jobs, j.serial, func(o *JobState, serial int) int { return o.serial - serial })
@@ -296,7 +296,7 @@ func (l *ListScheduler) withdraw(j *JobState, g int) {
 	if x.task < 0 {
 		return
 	}
-	l.say(hare.DecisionWithdraw, j, x.task, x.name)
+	l.emit(hare.DecisionWithdraw, j, x.task, x.name)
 	x.task = -1
 	if j.spec.Sync == hare.Relaxed {
 		l.activate(j, -1)

@@ -10,27 +10,27 @@ import (
 	"github.com/hare-sched/hare/online"
 )
 
-// Rule is what makes one list scheduler differ from another: who is next, and how
-// long a job keeps its GPUs. The zero value, with a Priority, is good.
+// Rule is what makes one list scheduler differ from another: the order of the jobs, and
+// how long a job keeps its GPUs. Only Priority is required.
 type Rule struct {
-	// Name is the policy's, for status and snapshots.
+	// Name is the name of the policy, for status and snapshots.
 	Name string
-	// Hold is the least that a job keeps its GPUs for: Relaxed means compute alone,
-	// Gang a round on GPUs that start together, Rigid until the job ends. The sync
-	// of the job counts where it asks for more. A job that is relaxed by itself
-	// mixes types where no type is as wide as its rounds. It goes task by task where
-	// all GPUs together are not as wide, and for the rest of a round that lost a GPU.
+	// Hold is the least time for which a job keeps its GPUs: Relaxed means compute alone,
+	// Gang a round on GPUs that start together, Rigid until the job ends. The sync of the
+	// job counts where it asks for more. A job whose own sync is relaxed mixes types
+	// where no type has enough GPUs for a round. Its tasks start one by one where all
+	// types together do not have enough GPUs, and for the rest of a round that lost a GPU.
 	Hold hare.Sync
 	// TypesByName takes GPU types in the order of their names; otherwise a job tries
 	// the fastest type first.
 	TypesByName bool
-	// Strict stops at the first job that does not fit; otherwise later jobs pass it.
+	// Strict stops at the first job that does not fit; otherwise later jobs pass that job.
 	Strict bool
-	// Backfill reserves GPUs for the first job that does not fit, and lets others
-	// pass only where that does not delay it (EASY). It needs Rounds.
+	// Backfill reserves GPUs for the first job that does not fit, and lets other jobs pass
+	// only where they do not delay the first job (EASY). Backfill needs Rounds.
 	Backfill bool
-	// Priority orders the jobs that wait, the least first; ties go by arrival. It
-	// must not change anything.
+	// Priority orders the jobs that wait, the least first; ties go by arrival. Priority
+	// must not change the state.
 	Priority func(*ListScheduler, *JobState) float64
 	// Rounds are the rounds of each job, by its ID, for policies that know sizes.
 	Rounds map[string]int64
@@ -41,7 +41,7 @@ type Rule struct {
 	plan func(*ListScheduler, []*JobState)
 	// started is called before a job starts tasks on GPUs of a type; nil does nothing.
 	started func(l *ListScheduler, j *JobState, gpuType int)
-	// thresholdsUs are the services after which jobs leave a queue, for status.
+	// thresholdsUs are the attained services after which jobs leave a queue, for status.
 	thresholdsUs []int64
 	// oneNode is Config.OneNode.
 	oneNode bool
@@ -49,16 +49,16 @@ type Rule struct {
 	parameters []byte
 }
 
-// ListScheduler is list scheduling (Graham 1966) driven by a Rule: whenever GPUs
-// are free, the jobs that wait are taken in the order of their priorities, and each
-// starts that fits. It keeps the state of jobs and GPUs and implements
-// online.Policy and online.Durable. It is not for concurrent use.
+// ListScheduler is list scheduling (Graham 1966) with a Rule: whenever GPUs are free, it
+// goes through the waiting jobs in the order of their priorities and starts each job
+// that fits. It keeps the state of jobs and GPUs and implements online.Policy and
+// online.Durable. A ListScheduler is not safe for concurrent use.
 //
-// A step is O(jobs + GPUs) at worst, and O(log GPUs + width) where no GPU becomes
-// free. Nothing is learned from measured times; types on which a job's speed is
-// not given come after the others, by name. A task that fails starts again at once
-// where the job keeps its GPUs, with its whole round for gang and rigid jobs;
-// otherwise the task waits for its turn, as under HLAS.
+// A step costs O(jobs + GPUs) at worst, and O(log GPUs + width) where no GPU becomes
+// free. The scheduler learns nothing from measured times; types on which a job's speed is
+// not given come after the others, by name. A task that fails starts again at once where
+// the job keeps its GPUs, with its whole round for gang and rigid jobs; otherwise the
+// task waits for its turn, as under HLAS.
 type ListScheduler struct {
 	rule      Rule
 	nowUs     int64
@@ -87,11 +87,11 @@ var (
 type gpuState struct {
 	name      string
 	gpuType   int
-	node      int // in the cluster at the start; others are alone
+	node      int // node in the initial cluster; a GPU that joined later has a number of its own
 	inService bool
-	initial   bool      // it was in the cluster from the start, and keeps its index
-	job       *JobState // that holds it
-	task      int64     // that has started there and not ended, or −1
+	initial   bool      // whether the GPU is of the initial cluster and keeps its index
+	job       *JobState // the job that holds the GPU, or nil
+	task      int64     // the task that has started on the GPU and not ended, or −1
 	sinceUs   int64     // the start of that task
 }
 
@@ -105,17 +105,17 @@ type JobState struct {
 	round, next, ended int64     // next is the least task of the round that never started
 	redo               []int64   // tasks of the round that were lost
 	syncing            []syncing // relaxed tasks that have ended their compute, by task
-	gpus               []int     // held
-	hold               hare.Sync // of the round at hand
-	finished           bool      // whether all rounds are done
+	gpus               []int     // the GPUs that the job holds
+	hold               hare.Sync // for how long the current round holds its GPUs; see Rule.Hold
+	finished           bool      // whether all rounds have ended
 
-	arrivedUs, startedUs int64 // startedUs is the first start, −1 before
-	sinceUs              int64 // since when it runs or waits
-	executedUs, waitedUs int64 // before sinceUs, and since the last promotion
-	totalUs              int64 // of execution before sinceUs, in all
+	arrivedUs, startedUs int64 // startedUs is the first start, −1 before it
+	sinceUs              int64 // when the job last began to run or to wait
+	executedUs, waitedUs int64 // execution and waiting up to sinceUs, since the last promotion
+	totalUs              int64 // execution up to sinceUs, since the arrival
 	active               int64 // tasks that have started and not ended
 	queue                int   // for rules with queues
-	onlyType             int   // for rules that assign types, −1: any
+	onlyType             int   // for rules that assign types; −1 means any type
 	leaseEndUs           int64 // for rules with leases
 	priority             float64
 }
@@ -280,10 +280,10 @@ func (l *ListScheduler) start(j *JobState, g int) {
 		j.startedUs = l.nowUs
 	}
 	l.activate(j, 1)
-	l.say(hare.DecisionStart, j, task, x.name)
+	l.emit(hare.DecisionStart, j, task, x.name)
 }
 
-func (l *ListScheduler) say(t hare.DecisionType, j *JobState, task int64, gpu string) {
+func (l *ListScheduler) emit(t hare.DecisionType, j *JobState, task int64, gpu string) {
 	l.out = append(l.out, hare.Decision{Type: t, Job: j.spec.ID, Round: j.round, Task: task, GPU: gpu, AtUs: l.nowUs})
 }
 
@@ -337,8 +337,8 @@ func (l *ListScheduler) schedule() {
 	}
 }
 
-// prioritize lists the jobs that wait and sets their priorities. It gives false
-// where nothing can start.
+// prioritize lists the jobs that wait and sets their priorities. It returns false where
+// no job can start.
 func (l *ListScheduler) prioritize() bool {
 	l.reserved = reservation{}
 	if !l.anyFree() {
@@ -369,7 +369,7 @@ func (l *ListScheduler) anyFree() bool {
 	return slices.ContainsFunc(l.free, func(f []int) bool { return len(f) > 0 })
 }
 
-// NowUs is the time of the event at hand.
+// NowUs is the time of the current event.
 func (l *ListScheduler) NowUs() int64 { return l.nowUs }
 
 // Jobs is how many jobs have arrived and not ended.
@@ -426,8 +426,8 @@ func (j *JobState) RoundsDone() int64 { return j.round }
 // ArrivedUs is when the job arrived.
 func (j *JobState) ArrivedUs() int64 { return j.arrivedUs }
 
-// WaitsSinceUs is when the last task of the job ended; its arrival before the first
-// start.
+// WaitsSinceUs is the time at which the last task of the job ended, or its arrival before
+// the first start.
 func (j *JobState) WaitsSinceUs() int64 { return j.sinceUs }
 
 // ExecutedUs is how long some task of the job has run, up to the end of its last.

@@ -2,8 +2,8 @@ package task
 
 import "github.com/hare-sched/hare"
 
-// holding says what a job keeps its GPUs for, by the rule and by the GPUs in
-// service, and whether its rounds may mix types.
+// holding says for how long a job keeps its GPUs, by the rule and the GPUs in service, and
+// whether its rounds may mix types.
 func (l *ListScheduler) holding(j *JobState) (hold hare.Sync, mix bool) {
 	hold = max(j.spec.Sync, l.rule.Hold)
 	if hold == hare.Relaxed || j.spec.Sync != hare.Relaxed {
@@ -39,8 +39,8 @@ func (l *ListScheduler) fitsWhenEmpty(j *JobState) bool {
 	return int64(widest) >= j.spec.Tasks
 }
 
-// tryStart starts one task of a job that goes task by task, or a whole round, and
-// says whether it could.
+// tryStart starts one task of a job whose tasks start one by one, or a whole round of
+// another job. It says whether there was room.
 func (l *ListScheduler) tryStart(j *JobState) bool {
 	l.openRound(j)
 	n := j.spec.Tasks
@@ -60,7 +60,7 @@ func (l *ListScheduler) tryStart(j *JobState) bool {
 	return mix && l.tryStartMixed(j)
 }
 
-// openRound decides what a round keeps its GPUs for, before its first start.
+// openRound decides, before the first start of a round, how long the round keeps its GPUs.
 func (l *ListScheduler) openRound(j *JobState) {
 	if j.next == 0 && len(j.redo) == 0 {
 		j.hold, _ = l.holding(j)
@@ -115,8 +115,9 @@ func (l *ListScheduler) startOn(j *JobState, m mode, n int64) {
 	}
 }
 
-// bestFit is where the free GPUs of a type begin that are on the node with the
-// fewest of them that are enough, or 0 where no node has n. Time is O(free GPUs).
+// bestFit is the index of the first free GPU of the node that has the fewest free GPUs of
+// the type among the nodes with at least n, or 0 where no node has n. The cost is O(free
+// GPUs).
 func (l *ListScheduler) bestFit(gpuType int, n int64) int {
 	free, best, least := l.free[gpuType], 0, int64(0)
 	for from := 0; from < len(free); {

@@ -7,12 +7,12 @@ import (
 	"github.com/hare-sched/hare/online"
 )
 
-// follower plays a plan: each GPU does its tasks in the order of the plan, as
-// soon as the round is open, the gang is complete and the task fits in a window
-// of service. No job ends later than planned: by induction over the plan's
-// order, nothing starts later. What fails, or is lost with a GPU, is done again
-// on the same GPU before all else of it, and what follows waits; a plan whose
-// GPU never returns stalls. It scans the GPUs at every event.
+// follower carries out a plan: each GPU does its tasks in the order of the plan, as soon
+// as the round is open, the gang is complete and the task fits in a window of service. No
+// job ends later than planned: by induction over the plan's order, no task starts later.
+// A task that fails or is lost with its GPU is repeated on the same GPU before the other
+// tasks of that GPU; a plan whose GPU never returns stalls. The follower scans all GPUs at
+// every event.
 type follower struct {
 	model *hare.Model
 	gpus  []followGPU
@@ -30,14 +30,14 @@ type followGPU struct {
 	lane        *hare.Lane
 	at          int   // entry
 	round, done int64 // rounds of the entry that are over, tasks of the one at hand that have started
-	again       []followAgain
+	repeats     []repeatedTask
 	here        bool
 	job         int   // that holds it, or −1
 	task        int64 // that has not ended, or −1
 }
 
-// followAgain is a task to repeat.
-type followAgain struct {
+// repeatedTask is a task that was lost and must be repeated.
+type repeatedTask struct {
 	job   int
 	round int64
 }
@@ -49,8 +49,9 @@ type followJob struct {
 	held               []int   // GPUs of a gang's round
 }
 
-// NewFollower plays a schedule of inst, which must be feasible. It is for the
-// plans of clairvoyant schedulers.
+// NewFollower makes a policy that carries out a schedule of inst, which must be feasible.
+// The policy serves the plans of clairvoyant schedulers. Its events must fit the plan, as
+// those of the simulator do.
 func NewFollower(inst *hare.Instance, s *hare.Schedule) (online.Policy, error) {
 	f := &follower{model: hare.NewModel(inst), gpuOf: map[string]int{}, jobOf: map[string]int{}}
 	f.jobs, f.ready = make([]followJob, len(inst.Jobs)), make([][]int, len(inst.Jobs))
@@ -88,13 +89,13 @@ func (f *follower) Step(nowUs int64, events []hare.Event) ([]hare.Decision, erro
 		case hare.EventJobArrived:
 			f.jobs[f.jobOf[e.Job]].here = true
 		case hare.EventComputeEnded:
-			f.idle(f.gpuOf[e.GPU], f.jobOf[e.Job], e.Task)
+			f.freeGPU(f.gpuOf[e.GPU], f.jobOf[e.Job], e.Task)
 		case hare.EventTaskEnded:
 			f.taskEnded(f.gpuOf[e.GPU], f.jobOf[e.Job], e.Task)
 		case hare.EventJobEnded:
 			j := &f.jobs[f.jobOf[e.Job]]
 			j.here = false
-			f.letGo(j)
+			f.releaseAll(j)
 		case hare.EventGPUJoined:
 			f.gpus[f.gpuOf[e.GPU]].here = true
 		case hare.EventGPULeft:
@@ -112,15 +113,15 @@ func (f *follower) Step(nowUs int64, events []hare.Event) ([]hare.Decision, erro
 	return f.out, nil
 }
 
-// idle frees the GPU of a relaxed task, if it has not gone on since.
-func (f *follower) idle(g, job int, task int64) {
+// freeGPU frees the GPU of a relaxed task if the GPU has not started another task since.
+func (f *follower) freeGPU(g, job int, task int64) {
 	if x := &f.gpus[g]; x.job == job && x.task == task && f.model.Jobs[job].Sync == hare.Relaxed {
 		x.job, x.task = -1, -1
 	}
 }
 
 func (f *follower) taskEnded(g, job int, task int64) {
-	f.idle(g, job, task)
+	f.freeGPU(g, job, task)
 	j := &f.jobs[job]
 	if f.model.Jobs[job].Sync != hare.Relaxed {
 		f.gpus[g].task = -1
@@ -131,7 +132,7 @@ func (f *follower) taskEnded(g, job int, task int64) {
 	j.round, j.next, j.ended = j.round+1, 0, 0
 	switch m := &f.model.Jobs[job]; {
 	case m.Sync != hare.Rigid:
-		f.letGo(j)
+		f.releaseAll(j)
 	case j.round < m.Rounds: // a rigid job keeps its GPUs until it has ended
 		for _, h := range j.held {
 			f.begin(h, job, j.next)
@@ -141,14 +142,14 @@ func (f *follower) taskEnded(g, job int, task int64) {
 	}
 }
 
-func (f *follower) letGo(j *followJob) {
+func (f *follower) releaseAll(j *followJob) {
 	for _, h := range j.held {
 		f.gpus[h].job, f.gpus[h].task = -1, -1
 	}
 	j.held = j.held[:0]
 }
 
-// leave takes a GPU out, with its task and the gang of that.
+// leave takes a GPU out of service. The task on the GPU is lost, and the round of its gang.
 func (f *follower) leave(g int) {
 	x := &f.gpus[g]
 	x.here = false
@@ -169,13 +170,13 @@ func (f *follower) leave(g int) {
 		f.repeat(h, job)
 	}
 	j.next, j.ended = 0, 0
-	f.letGo(j)
+	f.releaseAll(j)
 }
 
 func (f *follower) taskFailed(g, job int, task int64) {
 	j := &f.jobs[job]
 	if f.model.Jobs[job].Sync == hare.Relaxed {
-		f.idle(g, job, task)
+		f.freeGPU(g, job, task)
 		f.repeat(g, job)
 		j.redo = append(j.redo, task)
 		return
@@ -194,18 +195,18 @@ func (f *follower) taskFailed(g, job int, task int64) {
 // withdraw takes back the task of a GPU that has not ended, if there is one.
 func (f *follower) withdraw(g int) {
 	if x := &f.gpus[g]; x.task >= 0 {
-		f.say(hare.DecisionWithdraw, g, x.job, x.task)
+		f.emit(hare.DecisionWithdraw, g, x.job, x.task)
 	}
 }
 
 func (f *follower) repeat(g, job int) {
-	f.gpus[g].again = append(f.gpus[g].again, followAgain{job, f.jobs[job].round})
+	f.gpus[g].repeats = append(f.gpus[g].repeats, repeatedTask{job, f.jobs[job].round})
 }
 
 // head is the task that a GPU does next.
 func (fg *followGPU) head() (job int, round int64, ok bool) {
-	if len(fg.again) > 0 {
-		return fg.again[0].job, fg.again[0].round, true
+	if len(fg.repeats) > 0 {
+		return fg.repeats[0].job, fg.repeats[0].round, true
 	}
 	if fg.lane == nil || fg.at == len(fg.lane.Job) {
 		return 0, 0, false
@@ -235,7 +236,7 @@ func (f *follower) startAll() {
 			continue
 		}
 		if f.model.Jobs[job].Sync == hare.Relaxed {
-			if f.lasts(g, f.mode(job, g).ComputeUs) {
+			if f.staysInService(g, f.mode(job, g).ComputeUs) {
 				f.start(g, job)
 			}
 			continue
@@ -254,8 +255,8 @@ func (f *follower) startAll() {
 	}
 }
 
-// startGang starts a round, where its GPUs last for it; for all rounds of a
-// rigid job, which stays.
+// startGang starts a round if its GPUs stay in service for the whole round, or, for a
+// rigid job, for all its remaining rounds.
 func (f *follower) startGang(job int) {
 	m, j := &f.model.Jobs[job], &f.jobs[job]
 	longUs := int64(0)
@@ -266,7 +267,7 @@ func (f *follower) startGang(job int) {
 		longUs *= m.Rounds - j.round
 	}
 	for _, g := range f.ready[job] {
-		if !f.lasts(g, longUs) {
+		if !f.staysInService(g, longUs) {
 			return
 		}
 	}
@@ -286,8 +287,8 @@ func (f *follower) start(g, job int) {
 		j.next++
 	}
 	f.begin(g, job, task)
-	if x := &f.gpus[g]; len(x.again) > 0 {
-		x.again = x.again[1:]
+	if x := &f.gpus[g]; len(x.repeats) > 0 {
+		x.repeats = x.repeats[1:]
 	} else {
 		x.advance()
 	}
@@ -295,16 +296,16 @@ func (f *follower) start(g, job int) {
 
 func (f *follower) begin(g, job int, task int64) {
 	f.gpus[g].job, f.gpus[g].task = job, task
-	f.say(hare.DecisionStart, g, job, task)
+	f.emit(hare.DecisionStart, g, job, task)
 }
 
-func (f *follower) say(t hare.DecisionType, g, job int, task int64) {
+func (f *follower) emit(t hare.DecisionType, g, job int, task int64) {
 	f.out = append(f.out, hare.Decision{Type: t, Job: f.model.Instance.Jobs[job].ID, Round: f.jobs[job].round,
 		Task: task, GPU: f.model.GPUs[g].ID, AtUs: f.nowUs})
 }
 
-// lasts says whether a GPU stays in service for so long.
-func (f *follower) lasts(g int, longUs int64) bool {
+// staysInService says whether a GPU stays in service for longUs from now on.
+func (f *follower) staysInService(g int, longUs int64) bool {
 	for _, w := range f.model.Classes[f.model.GPUs[g].Class].Windows {
 		if w.StartUs <= f.nowUs && f.nowUs+longUs <= w.EndUs {
 			return true

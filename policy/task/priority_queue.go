@@ -1,8 +1,8 @@
 package task
 
 // priorityQueue is a binary heap of waiting jobs by priority, then arrival. A
-// ListScheduler makes it anew each time and seldom empties it, so that the cost of
-// init counts most.
+// ListScheduler fills the heap anew each time and seldom empties it, so that the cost of
+// init matters most.
 type priorityQueue []*JobState
 
 func (j *JobState) before(o *JobState) bool {

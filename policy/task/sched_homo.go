@@ -14,10 +14,10 @@ import (
 // (MobiHoc 2020): weighted completion time, as if all GPUs were alike, and no
 // preemption. It knows all jobs beforehand.
 //
-// [V, one line] As Hare, speeds averaged over types, no job preemption. [I] The
-// order is that of our own relaxation (prices, without linear programs) of the
-// averaged instance, by when it has done half of a job; jobs that do not fit are
-// passed over; types are taken by name.
+// [V, one line] Like Hare, with speeds averaged over types and no job preemption. [I] The
+// order comes from Hare's relaxation (prices, without linear programs) of the averaged
+// instance, by the time at which half of a job is done; jobs that do not fit are passed
+// over; types are taken by name.
 func NewSchedHomo(ctx context.Context, inst *hare.Instance) (online.Policy, error) {
 	m := hare.NewModel(averaged(inst))
 	rel, err := relax.Run(ctx, m, relax.Config{MaxLPs: -1, Cells: 24})

@@ -17,35 +17,35 @@ import (
 // Knowledge is what a task policy knows beyond the events.
 type Knowledge string
 
-// The kinds of knowledge, each with that before it.
+// The kinds of knowledge; each one includes the ones before.
 const (
 	Nothing Knowledge = "nothing"
-	// Distribution is how sizes are distributed over the jobs, not which has which.
+	// Distribution is the distribution of the sizes, without the size of each job.
 	Distribution Knowledge = "distribution"
 	Sizes        Knowledge = "sizes"  // the rounds of a job, when it arrives
 	Future       Knowledge = "future" // all jobs, and when GPUs are in service
 )
 
-// Config is what task policies are made with. The zero value is good.
+// Config holds the settings of task policies. The zero value means the defaults.
 type Config struct {
 	// LP is for hare_paper and hare_offline; nil means none.
 	LP lp.Solver
-	// ThresholdUs is where jobs leave the first queue of hlas and tiresias, in
-	// GPU-microseconds; zero means one GPU-hour.
+	// ThresholdUs is the attained service at which jobs leave the first queue of hlas and
+	// tiresias, in GPU-microseconds; zero means one GPU-hour.
 	ThresholdUs int64
 	// LeaseUs is how long gandiva and themis let a job keep its GPUs, in
 	// microseconds; zero means 60 and 600 s.
 	LeaseUs int64
-	// Kappa is the factor of hlas's starvation guard; zero means its default, a
-	// million (its most) next to no guard.
+	// Kappa is the factor of the starvation guard of hlas; zero means the default of hlas.
+	// The largest value, a million, nearly switches the guard off.
 	Kappa float64
 	// Moves is the work of hare_offline's search; see HareConfig.
 	Moves int64
-	// Seed is of hare_offline's search.
+	// Seed is the seed of hare_offline's search.
 	Seed int64
-	// OneNode makes list schedulers (all policies but hlas, fifo and the plans)
-	// start a round on GPUs of one node where one has enough of them free, the
-	// fullest first: best fit. [I] They wait for no node.
+	// OneNode makes list schedulers (all policies except hlas, fifo and the plans) start a
+	// round on GPUs of one node where a node has enough free GPUs, and of these nodes on
+	// the one with the fewest free GPUs: best fit. [I] No job waits for a node.
 	OneNode bool
 	// Assign is the rule by which hare_paper and hare_offline give tasks to GPUs;
 	// see HareConfig.
@@ -57,7 +57,7 @@ type Info struct {
 	Name string
 	// Text says in a line what the policy does.
 	Text string
-	// Maker makes it; its type says what the policy knows.
+	// Maker makes the policy; the type of Maker says what the policy knows.
 	Maker Maker
 }
 
@@ -93,7 +93,7 @@ type FromSizes func(*hare.Cluster, JobSizes, Config) (online.Policy, error)
 // FromFuture makes a policy that knows all jobs and windows of service beforehand.
 type FromFuture func(context.Context, *hare.Instance, Config) (online.Policy, error)
 
-// JobSizes is what policies know that know sizes.
+// JobSizes is the knowledge of policies that know sizes.
 type JobSizes struct {
 	// Rounds are those of each job, by its ID.
 	Rounds map[string]int64
@@ -177,7 +177,7 @@ func FromRule(simulated func(Config) (Rule, error), session func(parameters []by
 	}
 }
 
-// without makes a rule that has no parameters.
+// without makes policies of a rule that has no parameters.
 func without(r Rule) FromEvents {
 	return FromRule(
 		func(Config) (Rule, error) { return r, nil },
@@ -261,7 +261,7 @@ func tiresiasConfig(cfg Config) TiresiasConfig {
 	return TiresiasConfig{}
 }
 
-// inService is the part of a cluster that is there from the start.
+// inService is the part of a cluster that is always in service.
 func inService(c *hare.Cluster) *hare.Cluster { return sim.Cluster(&hare.Instance{Cluster: *c}) }
 
 // All lists the policies of the task engine by name.
@@ -277,5 +277,5 @@ func Find(name string) (Info, bool) {
 	return Info{}, false
 }
 
-// ErrInfeasible is what policies with Future return where some job can never run.
+// ErrInfeasible is the error of policies with knowledge Future where a job can never run.
 var ErrInfeasible = relax.ErrInfeasible
