@@ -11,7 +11,11 @@ import (
 // No run is below the bound. The bound is the same in a second run, and is left out where
 // there is none.
 func TestBound(t *testing.T) {
-	for seed := range int64(3) {
+	seeds := int64(3)
+	if testing.Short() {
+		seeds = 1 // the bounds of relaxed jobs take most of the time
+	}
+	for seed := range seeds {
 		req := &simulation.Request{
 			Policies: []string{"hare_offline", "hlas", "gavel:isolated"}, Seed: seed, Bound: simulation.BoundAuto,
 			Generate: &simulation.Generate{Jobs: 8, Sync: []string{"gang", "relaxed", "rigid"}[seed%3],
