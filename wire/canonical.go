@@ -10,10 +10,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Canonical is an instance's canonical form: RFC 8785 with defaults explicit,
-// nodes expanded, windows merged, times as integer microseconds, weights as
-// integer millionths, arrays in their order. An always open window is
-// [0,null]; name is left out, since it changes nothing. O(size).
+// Canonical returns the canonical form of an instance: RFC 8785 with explicit
+// defaults, expanded nodes, merged windows, times as integer microseconds, weights
+// as integer millionths, and arrays in their order. A window that is always open is
+// [0,null]. The name of the instance is left out, since it changes nothing.
+// Canonical takes O(size).
 func Canonical(inst *hare.Instance) []byte {
 	b := make([]byte, 0, 256*len(inst.Jobs)+1024)
 	b = append(b, `{"cluster":{"nodes":[`...)
@@ -107,14 +108,14 @@ func appendCanonicalJob(b []byte, j *hare.Job) []byte {
 	return append(b, '}')
 }
 
-// SHA256 is the hex digest of the canonical form of an instance.
+// SHA256 returns the hex digest of the canonical form of an instance.
 func SHA256(inst *hare.Instance) string {
 	sum := sha256.Sum256(Canonical(inst))
 	return hex.EncodeToString(sum[:])
 }
 
-// quoted are the bytes that a JSON string may not hold as they are, or that are
-// part of a longer character.
+// quoted marks the bytes that a JSON string must escape, and the bytes of multibyte
+// characters.
 var quoted = func() (is [256]bool) {
 	for c := range is {
 		is[c] = c < 0x20 || c >= 0x7F || c == '"' || c == '\\'
@@ -126,7 +127,7 @@ var quoted = func() (is [256]bool) {
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if quoted[s[i]] {
-			out, _ := jsontext.AppendQuote(b, s) // where not UTF-8, with U+FFFD
+			out, _ := jsontext.AppendQuote(b, s) // text that is not UTF-8 gets U+FFFD
 			return out
 		}
 	}

@@ -1,6 +1,6 @@
-// Package wire has the documents of the domain: a strict reader that says
-// everything that is wrong with a document, each fault at its JSON pointer, the
-// encoders, and the canonical form with its hash.
+// Package wire reads and writes the documents of the domain: a strict reader that
+// reports all faults of a document, each with its JSON pointer, the encoders, and
+// the canonical form with its hash.
 package wire
 
 import (
@@ -15,24 +15,25 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Limits bound what a decoder takes. Memory grows with the document, whatever
-// is in it; nesting is limited to 512 levels, a number to 400 characters.
+// Limits limits what a decoder accepts. The memory of a decoder is proportional to
+// the size of the document. Nesting is limited to 512 levels, and a number to 400
+// characters.
 type Limits struct {
-	// MaxBytes limits the document; zero means 64 MiB.
+	// MaxBytes limits the size of the document; zero means 64 MiB.
 	MaxBytes int64
 }
 
-// DefaultMaxBytes is the limit on a document when none is given.
+// DefaultMaxBytes is the greatest size of a document where no limit is given.
 const DefaultMaxBytes = 64 << 20
 
-// CodeBodyTooLarge is the code of a document over the limit.
+// CodeBodyTooLarge is the code of a document above the limit.
 const CodeBodyTooLarge = "body_too_large"
 
-// CodeMalformed is the code of what is not JSON at all.
+// CodeMalformed is the code of a document that is not JSON.
 const CodeMalformed = "malformed"
 
-// errStop ends a pass: the document is not JSON from here on, has too many
-// faults, or cannot be read.
+// errStop ends a pass: the rest of the document is not JSON, there are too many
+// faults, or reading failed.
 var errStop = errors.New("stop")
 
 // Reader collects the faults of one document in one pass over its tokens.
@@ -40,11 +41,11 @@ type Reader struct {
 	in     *source
 	d      *jsontext.Decoder
 	faults hare.InvalidErrors
-	failed error              // of the underlying reader
-	prefix string             // of all pointers, for the lines of NDJSON
-	one    bool               // the document is a line of something, whose number the caller knows
-	names  map[string]string  // names met so far, to hold each once
-	found  hare.InvalidErrors // of a check, for Table
+	failed error              // the error of the underlying reader
+	prefix string             // prefix of all pointers, for the lines of NDJSON
+	one    bool               // the document is one line, whose number the caller knows
+	names  map[string]string  // names that were read, so that each is stored once
+	found  hare.InvalidErrors // faults of a check, for Table
 }
 
 func NewReader(r io.Reader, lim Limits) *Reader {
@@ -52,29 +53,29 @@ func NewReader(r io.Reader, lim Limits) *Reader {
 		lim.MaxBytes = DefaultMaxBytes
 	}
 	in := &source{r: r, limit: lim.MaxBytes, left: lim.MaxBytes, blank: true}
-	// Duplicate names are found here, so that the pass can go on after one.
+	// Reader finds duplicate names itself, so that the pass can continue after one.
 	d := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true))
 	return &Reader{in: in, d: d, names: map[string]string{}}
 }
 
-// newLineReader reads a document of one line.
+// newLineReader returns a Reader for a document of one line.
 func newLineReader(line []byte) *Reader {
 	r := NewReader(bytes.NewReader(line), Limits{MaxBytes: int64(len(line)) + 1})
 	r.one = true
 	return r
 }
 
-// NewPartReader reads a part of a document, which stands at a pointer.
+// NewPartReader returns a Reader for the part of a document that is at pointer.
 func NewPartReader(text []byte, pointer string) *Reader {
 	r := newLineReader(text)
 	r.prefix = pointer
 	return r
 }
 
-// Pointer is that of the name or the value just read.
+// Pointer returns the pointer of the name or the value that was read last.
 func (r *Reader) Pointer() string { return string(r.d.StackPointer()) }
 
-// Raw copies a value as it stands.
+// Raw returns a copy of the next value as it is written.
 func (r *Reader) Raw() ([]byte, error) {
 	v, err := r.d.ReadValue()
 	if err != nil {
@@ -83,7 +84,7 @@ func (r *Reader) Raw() ([]byte, error) {
 	return []byte(v.Clone()), nil
 }
 
-// AddFaults records faults that were found apart.
+// AddFaults records faults that another reader found.
 func (r *Reader) AddFaults(faults hare.InvalidErrors) error {
 	r.faults = append(r.faults, faults...)
 	if len(r.faults) >= hare.MaxFaults {
@@ -92,10 +93,10 @@ func (r *Reader) AddFaults(faults hare.InvalidErrors) error {
 	return nil
 }
 
-// Faults counts the faults so far.
+// Faults returns the number of faults so far.
 func (r *Reader) Faults() int { return len(r.faults) }
 
-// Fault records a fault at the value just read.
+// Fault records a fault at the value that was read last.
 func (r *Reader) Fault(code, format string, a ...any) error {
 	return r.FaultAt(string(r.d.StackPointer()), code, format, a...)
 }
@@ -112,8 +113,8 @@ func (r *Reader) FaultAt(pointer, code, format string, a ...any) error {
 
 func (r *Reader) pointer(p string) string { return hare.Cut(r.prefix+p, maxPointer) }
 
-// Report records faults found by a check of an object, except at pointers at
-// which reading has found one since there were `before` faults.
+// Report records the faults that a check of an object found, except at pointers at
+// which reading has found a fault since there were `before` faults.
 func (r *Reader) Report(before int, found hare.InvalidErrors) error {
 	if len(found) == 0 {
 		return nil
@@ -133,10 +134,11 @@ func (r *Reader) Report(before int, found hare.InvalidErrors) error {
 	return nil
 }
 
-// maxPointer keeps the pointers of hostile documents readable.
+// maxPointer is the greatest length of a pointer in a fault, since the names of
+// hostile documents may be long.
 const maxPointer = 300
 
-// broken turns a syntax error into a fault with its line, and ends the pass.
+// broken turns a syntax error into a fault that names its line, and ends the pass.
 func (r *Reader) broken(err error) error {
 	switch {
 	case errors.Is(err, errStop):
@@ -161,7 +163,8 @@ func (r *Reader) broken(err error) error {
 		what = errDepth.Error()
 	}
 	line := r.in.line(r.d.UnreadBuffer(), ahead)
-	// Too long is what an endless document is, whatever its beginning.
+	// A document above the limit is reported as too long, even if it is malformed
+	// before.
 	if _, _ = io.Copy(io.Discard, r.in); r.in.over {
 		return r.tooLong()
 	}
@@ -178,7 +181,7 @@ func (r *Reader) tooLong() error {
 	return errStop
 }
 
-// Finish checks that nothing follows and returns the faults.
+// Finish checks that nothing follows the document and returns the faults.
 func (r *Reader) Finish(err error) error {
 	if err == nil {
 		_, more := r.d.ReadToken()
@@ -200,10 +203,12 @@ func (r *Reader) Finish(err error) error {
 	return nil
 }
 
-// reserved names are refused, never ignored.
+// reserved lists names that are refused because later versions will give them a
+// meaning.
 var reserved = []string{"shapes", "after", "deadline_s", "only", "quota", "user", "gpus_per_task", "within", "switch_s", "progress"}
 
-// unknown refuses the field just passed over, naming the nearest known one.
+// unknown refuses the field that was skipped last, and names the nearest known
+// field.
 func (r *Reader) unknown(name string, known []string) error {
 	for _, x := range reserved {
 		if x == name {

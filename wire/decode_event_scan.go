@@ -2,10 +2,10 @@ package wire
 
 import "github.com/hare-sched/hare"
 
-// scanEvent reads an event in the form in which programs write it: a flat
-// object with plain ASCII strings and plain decimals. Whatever else it meets,
-// it leaves to the strict decoder, also to say what is wrong; so it accepts
-// only what that accepts, with the same result.
+// scanEvent decodes an event in the form that programs write: a flat object with
+// plain ASCII strings and plain decimals. It returns false for everything else,
+// which the strict decoder then reads or refuses. scanEvent accepts only events that
+// the strict decoder accepts, with the same result.
 func scanEvent(line []byte, timed bool) (hare.Event, bool) {
 	s := scanner{b: line}
 	if !s.next('{') {
@@ -99,7 +99,8 @@ func (s *scanner) space() {
 	}
 }
 
-// next takes one character behind white space.
+// next skips white space and consumes the character c; it returns false where
+// another one follows.
 func (s *scanner) next(c byte) bool {
 	s.space()
 	if s.i < len(s.b) && s.b[s.i] == c {
@@ -127,8 +128,8 @@ func (s *scanner) text() ([]byte, bool) {
 	return nil, false
 }
 
-// decimal reads a plain decimal with at most so many places, as a count of
-// 10^-places, up to MaxExact.
+// decimal reads a plain decimal with at most places decimals, as a multiple of
+// 10^-places up to MaxExact.
 func (s *scanner) decimal(places int) (int64, bool) {
 	s.space()
 	n, digits, from := int64(0), 0, s.i

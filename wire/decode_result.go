@@ -7,10 +7,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// DecodeResult reads a result/v1 document, as one object or as NDJSON with a
-// lane a line. Schedule and certificate are strict; fields of the result that
-// this version does not know are passed over. O(size), without reflection,
-// holding little more than the result.
+// DecodeResult decodes a result/v1 document, as one object or as NDJSON with one
+// lane a line. Schedule and certificate are decoded strictly; unknown fields of the
+// result are skipped. DecodeResult takes O(size), uses no reflection, and holds
+// little more than the result in memory.
 func DecodeResult(r io.Reader, lim Limits) (*hare.Result, error) {
 	rd := NewReader(r, lim)
 	d := &resultReader{Reader: rd, res: &hare.Result{}}
@@ -32,7 +32,7 @@ func DecodeResult(r io.Reader, lim Limits) (*hare.Result, error) {
 	return d.res, nil
 }
 
-// DecodeCertificate reads a certificate/v1 document.
+// DecodeCertificate decodes a certificate/v1 document.
 func DecodeCertificate(r io.Reader, lim Limits) (*hare.Certificate, error) {
 	rd := NewReader(r, lim)
 	d := &resultReader{Reader: rd, res: &hare.Result{}}
@@ -52,7 +52,7 @@ func (d *resultReader) result() error {
 	return resultTable.Read(d.Reader, &resultDoc{Result: d.res, d: d})
 }
 
-// amount reads an exact value with up to twelve decimals; null is none.
+// amount reads an exact value with up to twelve decimals; null means none.
 func (r *Reader) amount(to **hare.Amount) error {
 	if r.Is('n') {
 		return r.Skip()
@@ -69,7 +69,7 @@ func (r *Reader) amount(to **hare.Amount) error {
 	return nil
 }
 
-// gap reads the gap that is stated, which may lie beyond every amount.
+// gap reads the stated gap, which may exceed every amount.
 func (r *Reader) gap(to *string) error {
 	if r.Is('n') {
 		*to = "null"

@@ -12,18 +12,18 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Limits on what a document may hold anywhere, fields that no reader knows
-// included. Every reader of the format has the same ones.
+// Limits of every value of a document, also in unknown fields. Both verifiers have
+// the same limits.
 const (
 	maxDepth  = 512 // levels of nesting; the outermost object is level 1
 	maxNumber = 400 // characters of a number
 )
 
-// errDepth ends a pass, so that no recursion is deeper than maxDepth.
+// errDepth ends a pass at a value that is nested too deeply.
 var errDepth = fmt.Errorf("the document is nested more than %d levels deep", maxDepth)
 
-// Skip passes over a value. What is passed over must keep to the rules that
-// hold for all values: names stand once, nesting and numbers have limits.
+// Skip skips a value. A skipped value must still keep the rules of all values:
+// unique names, and the limits of nesting and numbers.
 func (r *Reader) Skip() error {
 	switch r.d.PeekKind() {
 	case '{':
@@ -40,7 +40,7 @@ func (r *Reader) Skip() error {
 	return nil
 }
 
-// open reads the bracket that begins an object or an array.
+// open reads the bracket that opens an object or an array.
 func (r *Reader) open() error {
 	if _, err := r.d.ReadToken(); err != nil {
 		return r.broken(err)
@@ -51,7 +51,7 @@ func (r *Reader) open() error {
 	return nil
 }
 
-// kindName is what people call a JSON value.
+// kindName returns the name of a kind of JSON value, for messages.
 func kindName(k jsontext.Kind) string {
 	switch k {
 	case 'n':
@@ -70,13 +70,14 @@ func kindName(k jsontext.Kind) string {
 	return "something else"
 }
 
-// Is tells whether a value of this kind follows.
+// Is reports whether the next value is of this kind.
 func (r *Reader) Is(kind jsontext.Kind) bool {
 	got := r.d.PeekKind()
 	return got == kind || got == 'f' && kind == 't'
 }
 
-// Want faults a value of another kind, passing over it; ok says it may be read.
+// Want checks the kind of the next value. A value of another kind is skipped and
+// recorded as a fault; ok reports whether the value can be read.
 func (r *Reader) Want(kind jsontext.Kind) (ok bool, err error) {
 	if r.Is(kind) {
 		return true, nil
@@ -95,7 +96,7 @@ func (r *Reader) Want(kind jsontext.Kind) (ok bool, err error) {
 	return false, r.Fault("wrong_type", "must be %s, not %s", kindName(kind), kindName(got))
 }
 
-// nameSet finds names that an object has twice. Most objects are small.
+// nameSet finds names that occur twice in an object. Most objects are small.
 type nameSet struct {
 	few  [12]string
 	n    int
@@ -129,7 +130,7 @@ func (s *nameSet) add(name string) bool {
 	return true
 }
 
-// rawName reads the name of a member, which is valid until the next read.
+// rawName reads the name of a member. The name is valid until the next read.
 func (r *Reader) rawName() ([]byte, error) {
 	v, err := r.d.ReadValue()
 	if err != nil {
@@ -144,7 +145,7 @@ func (r *Reader) rawName() ([]byte, error) {
 	return v, nil
 }
 
-// twice passes over a member whose name its object had before.
+// twice skips a member whose name its object had before, and records the fault.
 func (r *Reader) twice(name string) error {
 	if err := r.Skip(); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (r *Reader) twice(name string) error {
 	return r.Fault("duplicate_name", "%q stands twice in its object: keep one", hare.Clip(name))
 }
 
-// name reads the name of a member. Names that recur share one string.
+// name reads the name of a member. Equal names share one string.
 func (r *Reader) name() (string, error) {
 	v, err := r.rawName()
 	if err != nil {
@@ -168,8 +169,8 @@ func (r *Reader) name() (string, error) {
 	return s, nil
 }
 
-// Object reads an object, calling field for each name with the decoder before
-// its value; field returns false for names that it does not know.
+// Object reads an object and calls field for each name, when the value is the next
+// to be read; field returns false for unknown names.
 func (r *Reader) Object(known []string, field func(name string) (bool, error)) error {
 	if ok, err := r.Want('{'); !ok {
 		return err
@@ -209,7 +210,7 @@ func (r *Reader) Object(known []string, field func(name string) (bool, error)) e
 	return nil
 }
 
-// Array reads an array, calling item before each value.
+// Array reads an array and calls item before each value.
 func (r *Reader) Array(item func(i int) error) error {
 	if ok, err := r.Want('['); !ok {
 		return err
@@ -250,7 +251,7 @@ func (r *Reader) String(to *string) error {
 	return nil
 }
 
-// Word reads a string that chooses something, and so is not empty.
+// Word reads a string that selects something and therefore must not be empty.
 func (r *Reader) Word(to *string) error {
 	if ok, err := r.Want('"'); !ok {
 		return err
@@ -278,14 +279,15 @@ func (r *Reader) Bool(to *bool) error {
 	return nil
 }
 
-// Number reads a number's text.
+// Number reads the text of a number.
 func (r *Reader) Number() (text string, ok bool, err error) {
 	v, err := r.numberOrFault()
 	return string(v), v != nil, err
 }
 
-// numberOrFault reads a number's text, which is valid until the next read; nil
-// stands for a value of another kind, and for a number that is too long.
+// numberOrFault reads the text of a number, which is valid until the next read. It
+// returns nil for a value of another kind and for a number that is too long, after
+// recording the fault.
 func (r *Reader) numberOrFault() ([]byte, error) {
 	if ok, err := r.Want('0'); !ok {
 		return nil, err
@@ -293,15 +295,16 @@ func (r *Reader) numberOrFault() ([]byte, error) {
 	return r.numberText()
 }
 
-// plainDecimal reads a number in the form in which programs write it, as a count of
-// 10^-places up to MaxExact; what it refuses is for hare.ParseDecimal to read.
+// plainDecimal reads a number in the form that programs write, as a multiple of
+// 10^-places up to MaxExact; hare.ParseDecimal reads the numbers that it refuses.
 func plainDecimal(text []byte, places int) (int64, bool) {
 	s := scanner{b: text}
 	n, ok := s.decimal(places)
 	return n, ok && s.i == len(text)
 }
 
-// numberText reads a number; nil stands for one that is too long, and said so.
+// numberText reads the text of a number; nil means that the number is too long,
+// which was recorded as a fault.
 func (r *Reader) numberText() ([]byte, error) {
 	v, err := r.d.ReadValue()
 	if err != nil {
@@ -313,7 +316,7 @@ func (r *Reader) numberText() ([]byte, error) {
 	return v, nil
 }
 
-// sha256 reads the hash of an instance; null is none.
+// sha256 reads the hash of an instance; null means none.
 func (r *Reader) sha256(to *string) error {
 	if r.Is('n') {
 		return r.Skip()
@@ -330,7 +333,7 @@ func (r *Reader) sha256(to *string) error {
 	return nil
 }
 
-// Micros reads a decimal as millionths between least, 0 or 1, and MaxExact.
+// Micros reads a decimal as millionths between least, which is 0 or 1, and MaxExact.
 func (r *Reader) Micros(to *int64, least int64) error {
 	v, err := r.numberOrFault()
 	if v == nil {
@@ -381,7 +384,7 @@ func (r *Reader) Integer(to *int64, least, most int64) error {
 	return nil
 }
 
-// OneOf reads a string that must be one of some.
+// OneOf reads a string that must be one of known.
 func (r *Reader) OneOf(to *string, known ...string) error {
 	from := len(r.faults)
 	if err := r.String(to); err != nil || len(r.faults) > from {

@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// AppendEvent appends the JSON form of an event, without a newline.
-// DecodeEvent gives the same event.
+// AppendEvent appends the JSON form of an event, without a newline. DecodeEvent is
+// the inverse.
 func AppendEvent(b []byte, e hare.Event) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendInt(b, e.Seq, 10)
@@ -104,8 +104,8 @@ func AppendDecisions(b []byte, ds []hare.Decision) []byte {
 	return append(b, ']')
 }
 
-// Record is one line of the log of a session: an event that was accepted and
-// the decisions that it led to.
+// Record is one line of the log of a session: an accepted event and the decisions
+// that answered it.
 type Record struct {
 	Event     hare.Event
 	Decisions []hare.Decision
@@ -118,7 +118,7 @@ func AppendRecord(b []byte, r Record) []byte {
 	return append(b, '}')
 }
 
-// DecodeRecord reads one line of a log, strictly.
+// DecodeRecord strictly decodes one line of a log.
 func DecodeRecord(line []byte) (Record, error) {
 	rd := newLineReader(line)
 	var r Record
@@ -158,8 +158,8 @@ func (d *instanceReader) record(r *Record) error {
 	return d.Report(before, found)
 }
 
-// DecodeCluster reads a cluster alone, {"nodes": […]}, or the cluster of a
-// whole instance, whose jobs are passed over.
+// DecodeCluster decodes a cluster alone, {"nodes": […]}, or the cluster of a whole
+// instance, whose jobs are skipped.
 func DecodeCluster(r io.Reader, lim Limits) (*hare.Cluster, error) {
 	rd := NewReader(r, lim)
 	d := newInstanceReader(rd, "")
@@ -173,7 +173,8 @@ func DecodeCluster(r io.Reader, lim Limits) (*hare.Cluster, error) {
 	return &d.inst.Cluster, nil
 }
 
-// clusterAlone says whether it was the first line of an instance in lines.
+// clusterAlone reads the cluster and reports whether it is the first line of an
+// instance in NDJSON.
 func (d *instanceReader) clusterAlone() (lines bool, err error) {
 	if !d.Is('{') {
 		_, err := d.Want('{')

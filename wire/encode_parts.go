@@ -13,7 +13,7 @@ func AppendLane(b []byte, l *hare.Lane) []byte { return appendLane(b, l) }
 // AppendString appends a JSON string to b.
 func AppendString(b []byte, s string) []byte { return appendString(b, s) }
 
-// GapJSON is the gap of a result as results print it: null without a useful bound.
+// GapJSON returns the gap of a result in JSON: null without a useful bound.
 func GapJSON(r *hare.Result) json.RawMessage {
 	g, ok := r.Gap()
 	if !ok {

@@ -8,16 +8,16 @@ import (
 	"io"
 )
 
-// MaxEventBytes limits a line of events.
+// MaxEventBytes limits the length of a line of events.
 const MaxEventBytes = 1 << 20
 
-// ErrLongEvent says that a line was longer than MaxEventBytes, and was passed
-// over.
+// ErrLongEvent is returned for a line that is longer than MaxEventBytes; the line is
+// skipped.
 var ErrLongEvent = fmt.Errorf("the line is longer than %d bytes", MaxEventBytes)
 
-// ReadEventLine returns the next line of events, valid until the next call. The
-// last one may lack its newline. Errors are ErrLongEvent, behind which the next
-// line follows, io.EOF, and those of the reader.
+// ReadEventLine returns the next line of events, which is valid until the next call.
+// The last line may lack its newline. Errors are ErrLongEvent, after which the next
+// line can be read, io.EOF, and errors of the reader.
 func ReadEventLine(in *bufio.Reader) ([]byte, error) {
 	line, err := in.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {

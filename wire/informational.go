@@ -9,9 +9,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// The fields below inform people and prove nothing: values of another kind than
-// expected are passed over, and zero values are written where Needed or Always says
-// so.
+// Informational fields are for people and prove nothing: a value of an unexpected
+// kind is skipped. Zero values are written only where Needed or Always says so.
 
 func infoString[T any](name string, at func(*T) *string) Field[T] {
 	return String(name, at).Reading(func(r *Reader, v *T) error {
@@ -38,7 +37,7 @@ func infoMicros[T any](name string, at func(*T) *int64) Field[T] {
 		Reading(func(r *Reader, v *T) error { return r.infoDecimal(at(v), 6) })
 }
 
-// infoSeconds is seconds, to the nearest microsecond.
+// infoSeconds is a time in seconds, rounded to the nearest microsecond.
 func infoSeconds[T any](name string, at func(*T) *time.Duration) Field[T] {
 	return NewField(name, numberSchema,
 		func(r *Reader, v *T) error {
@@ -52,7 +51,7 @@ func infoSeconds[T any](name string, at func(*T) *time.Duration) Field[T] {
 		func(b []byte, v *T) []byte { return appendFloat(b, float64(at(v).Microseconds())/1e6) })
 }
 
-// infoObject reads an object, or passes over what is none.
+// infoObject reads an object, or skips a value of another kind.
 func infoObject[T any](r *Reader, t *Table[T], v *T) error {
 	if !r.Is('{') {
 		return r.Skip()
@@ -71,8 +70,8 @@ func infoPointer[T, U any](name string, at func(*T) **U, t *Table[U]) Field[T] {
 	})
 }
 
-// infoObjects is an array of objects, of which most are kept; an empty one is left
-// out.
+// infoObjects is an array of objects, of which at most most are kept; an empty array
+// is left out.
 func infoObjects[T, U any](name string, at func(*T) *[]U, most int, t *Table[U]) Field[T] {
 	return NewField(name, ListOf(RefTo(t)),
 		func(r *Reader, v *T) error {

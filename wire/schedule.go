@@ -65,7 +65,7 @@ var laneTable = NewTable("Lane",
 	}
 })
 
-// laneColumn is a column that is left out where it has its default throughout.
+// laneColumn is a column that is left out where all its entries have the default.
 func laneColumn(name string, at func(*hare.Lane) *[]int64, otherwise int64) Field[hare.Lane] {
 	return NewField(name, integers,
 		func(r *Reader, v *hare.Lane) error { return r.column(at(v), hare.MaxExact) },
@@ -79,8 +79,8 @@ func laneColumn(name string, at func(*hare.Lane) *[]int64, otherwise int64) Fiel
 		About(fmt.Sprintf("%s is %d throughout when left out.", name, otherwise))
 }
 
-// lane reads one lane and appends it, faulty or not, so that the index of a
-// lane is its place in the document.
+// lane reads one lane and appends it even if it has faults, so that the index of a
+// lane is its position in the document.
 func (d *resultReader) lane() error {
 	l := hare.Lane{}
 	err := laneTable.Read(d.Reader, &l)
@@ -90,7 +90,7 @@ func (d *resultReader) lane() error {
 
 func appendLane(b []byte, l *hare.Lane) []byte { return laneTable.Append(b, l) }
 
-// checkColumns finds a column that lacks entries.
+// checkColumns reports columns that lack entries.
 func checkColumns(l *hare.Lane, found *hare.InvalidErrors) {
 	switch {
 	case l.Job == nil:
@@ -111,7 +111,7 @@ func checkColumns(l *hare.Lane, found *hare.InvalidErrors) {
 	}
 }
 
-// indices checks that every entry's job is one of the schedule's.
+// indices checks that the job of every entry is one of the schedule's jobs.
 func (d *resultReader) indices() error {
 	s := d.res.Schedule
 	if s == nil {
@@ -125,7 +125,7 @@ func (d *resultReader) indices() error {
 			if err := d.FaultAt(d.root+"/schedule/lanes/"+strconv.Itoa(i)+"/job/"+strconv.Itoa(x), "out_of_range", "job %d: the schedule has %d jobs, counted from 0", j, len(s.Jobs)); err != nil {
 				return err
 			}
-			break // one a lane says enough
+			break // one fault for each lane suffices
 		}
 	}
 	return nil
@@ -133,13 +133,13 @@ func (d *resultReader) indices() error {
 
 func (r *Reader) column(to *[]int64, most int64) error { return column(r, to, most) }
 
-// column reads an array of whole numbers from 0 to most, straight from its
-// text. O(length).
+// column parses an array of whole numbers from 0 to most directly from its text. It
+// takes O(length).
 func column[T int32 | int64](r *Reader, to *[]T, most int64) error {
 	if ok, err := r.Want('['); !ok {
 		return err
 	}
-	v, err := r.d.ReadValue() // its syntax is checked from here on
+	v, err := r.d.ReadValue() // the loop below checks the syntax
 	if err != nil {
 		return r.broken(err)
 	}
@@ -157,7 +157,7 @@ func column[T int32 | int64](r *Reader, to *[]T, most int64) error {
 			end++
 		}
 		if end == i || n > most || !endsNumber(v[end]) {
-			// Perhaps another way of writing a whole number, such as 1e3.
+			// The number may be a whole number in another form, such as 1e3.
 			for !endsNumber(v[end]) {
 				end++
 			}
@@ -176,7 +176,7 @@ func column[T int32 | int64](r *Reader, to *[]T, most int64) error {
 	return nil
 }
 
-// endsNumber tells whether c cannot be within a number.
+// endsNumber reports whether c cannot be part of a number.
 func endsNumber(c byte) bool {
 	return c == ',' || c == ']' || c == ' ' || c == '\t' || c == '\r' || c == '\n'
 }

@@ -12,11 +12,11 @@ import (
 // LogForm names the version of the log of an online session.
 const LogForm = "log/v1"
 
-// LogHeader is the first line of a log: what the session was made with. The
-// other lines are records.
+// LogHeader is the first line of a log, which holds the configuration of the
+// session. The other lines are records.
 type LogHeader struct {
 	Policy     string
-	Parameters []byte // a JSON object; nil where none were given
+	Parameters []byte // a JSON object; nil means the defaults
 	Clock      string // "events" or "server"
 	Cluster    hare.Cluster
 }
@@ -32,7 +32,7 @@ func AppendLogHeader(b []byte, h *LogHeader) []byte {
 	return append(b, '}')
 }
 
-// DecodeLogHeader reads the first line of a log, strictly.
+// DecodeLogHeader strictly decodes the first line of a log.
 func DecodeLogHeader(line []byte) (*LogHeader, error) {
 	h, form, err := decodeSession(newLineReader(line), []string{"hare", "policy", "parameters", "clock", "cluster"})
 	if err != nil {
@@ -44,9 +44,9 @@ func DecodeLogHeader(line []byte) (*LogHeader, error) {
 	return h, nil
 }
 
-// DecodeSession reads what a client gives to make a session: a cluster, and
-// perhaps policy, parameters and clock, which are "" or nil where they are
-// left out.
+// DecodeSession strictly decodes the request for a new session: a cluster, and
+// optionally policy, parameters and clock, which are "" or nil where they are left
+// out.
 func DecodeSession(text []byte) (*LogHeader, error) {
 	rd := NewReader(bytes.NewReader(text), Limits{MaxBytes: int64(len(text)) + 1})
 	h, _, err := decodeSession(rd, []string{"cluster", "policy", "parameters", "clock"})
@@ -103,7 +103,7 @@ func (d *instanceReader) session(h *LogHeader, form *string, known []string) err
 	return d.Report(before, found)
 }
 
-// verbatim keeps a value as it is written, without white space between tokens.
+// verbatim copies a value as it is written, without white space between its tokens.
 func (d *instanceReader) verbatim(kind jsontext.Kind, to *[]byte) error {
 	if ok, err := d.Want(kind); !ok {
 		return err
@@ -120,19 +120,19 @@ func (d *instanceReader) verbatim(kind jsontext.Kind, to *[]byte) error {
 	return nil
 }
 
-// Refusal says why a line of events was not applied. The events behind it
-// still can be.
+// Refusal is the reason why an event was not applied. Later events of the stream can
+// still be applied.
 type Refusal struct {
-	Seq      int64 // of the event; 0 where it could not be read
-	Line     int64 // from 1, in what was sent
-	Status   int   // as an HTTP status
-	Expected int64 // the number that must come next, where that is what is wrong; or 0
+	Seq      int64 // number of the event; 0 where it could not be read
+	Line     int64 // number of the line in the stream, from 1
+	Status   int   // the corresponding HTTP status
+	Expected int64 // the number that must come next, where the event has another number; otherwise 0
 	Errors   hare.InvalidErrors
 }
 
-// AppendRefusal appends the JSON form of a refusal, without a newline: code,
-// pointer and detail are those of the first fault, errors has all where there
-// are more.
+// AppendRefusal appends the JSON form of a refusal, without a newline. Code, pointer
+// and detail are those of the first fault; errors holds all faults where there are
+// several.
 func AppendRefusal(b []byte, r *Refusal) []byte {
 	b = append(b, `{"seq":`...)
 	if r.Seq > 0 {

@@ -6,18 +6,18 @@ import (
 	"io"
 )
 
-// errOver ends a document that is longer than the limit.
+// errOver ends the reading of a document that is longer than the limit.
 var errOver = errors.New("longer than the limit")
 
-// source passes a document on, up to a limit, and counts its lines.
+// source reads a document up to a limit and counts its lines.
 type source struct {
 	r     io.Reader
 	limit int64 // bytes
-	left  int64 // of limit
-	lines int64 // newlines passed on
-	blank bool  // nothing but white space so far
-	over  bool  // there is more than limit
-	err   error // of r, but for io.EOF
+	left  int64 // remaining bytes of limit
+	lines int64 // newlines that were read
+	blank bool  // only white space was read
+	over  bool  // the document is longer than limit
+	err   error // error of r other than io.EOF
 }
 
 func (s *source) Read(p []byte) (int, error) {
@@ -49,8 +49,8 @@ func (s *source) keep(err error) error {
 	return err
 }
 
-// line is the line, from 1, at `ahead` bytes into what was passed on and is
-// still unread.
+// line returns the number, from 1, of the line that is `ahead` bytes into the bytes
+// that were read from source and are still unread by the decoder.
 func (s *source) line(unread []byte, ahead int64) int {
 	rest := unread[max(0, min(ahead, int64(len(unread)))):]
 	return 1 + int(s.lines) - bytes.Count(rest, []byte("\n"))

@@ -6,8 +6,9 @@ import (
 	"unicode/utf16"
 )
 
-// utf16Sorted returns items by name in the order of RFC 8785: by UTF-16 code
-// units. Items already sorted by bytes only move for names beyond U+FFFF.
+// utf16Sorted returns items sorted by name in the order of RFC 8785, which compares
+// UTF-16 code units. Items that are sorted by bytes change places only for names
+// beyond U+FFFF.
 func utf16Sorted[T any](items []T, name func(T) string) []T {
 	if slices.IsSortedFunc(items, func(a, b T) int { return utf16Compare(name(a), name(b)) }) {
 		return items
