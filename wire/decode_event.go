@@ -2,19 +2,9 @@ package wire
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hare-sched/hare"
-)
-
-// The fields of the online forms (docs/design.md, section 6).
-var (
-	eventFields    = []string{"seq", "at_s", "type", "job", "round", "task", "gpu", "gpu_type", "compute_s", "sync_s"}
-	arrivingFields = []string{"id", "weight", "tasks", "sync", "mix", "on"}
-	answerFields   = []string{"seq", "decisions"}
-	decisionFields = []string{"type", "job", "round", "task", "gpu", "at_s"}
-	recordFields   = []string{"event", "decisions"}
 )
 
 // eventTypeNames are the JSON names, by EventType.
@@ -25,7 +15,13 @@ var eventTypeNames = func() (names []string) {
 	return names
 }()
 
-// fieldSet is a set of eventFields, a bit each.
+// eventNames are the names of the rows of eventTable. The check of the table reads
+// them from here, because a table cannot refer to itself while it is made.
+var eventNames []string
+
+func init() { eventNames = eventTable.names }
+
+// fieldSet is a set of the fields of eventTable, a bit each in the order of its rows.
 type fieldSet uint16
 
 const (
@@ -83,90 +79,73 @@ func decodeEvent(line []byte, timed bool) (hare.Event, error) {
 }
 
 func decodeEventStrictly(line []byte, timed bool) (hare.Event, error) {
-	rd := newLineReader(line)
 	var e hare.Event
-	if err := rd.Finish(newInstanceReader(rd, "").event(&e, "", timed)); err != nil {
+	if err := eventTable.Decode(newLineReader(line), &eventDoc{Event: &e, timed: timed}); err != nil {
 		return hare.Event{Seq: e.Seq}, err
 	}
 	return e, nil
 }
 
-// event reads an event, which stands at a pointer.
-func (d *instanceReader) event(e *hare.Event, at string, timed bool) error {
-	if !d.Is('{') {
-		_, err := d.Want('{')
-		return err
+// eventDoc is an event that is read.
+type eventDoc struct {
+	*hare.Event
+	timed     bool // the event has at_s
+	knowsType bool
+	isObject  bool // job is an object
+	badJob    bool // a fault was found in job
+}
+
+// eventTable reads events. AppendEvent writes them, and scanEvent reads those that
+// AppendEvent writes, both faster than a table does.
+var eventTable = NewTable("Event", "Event is something that happened.",
+	Integer("seq", func(v *eventDoc) *int64 { return &v.Seq }, 1, hare.MaxExact),
+	Micros("at_s", func(v *eventDoc) *int64 { return &v.AtUs }, 0),
+	NewField("type", Schema{"type": "string"}, readEventType, nil),
+	NewField("job", Schema{"type": []string{"string", "object"}}, readEventJob, nil),
+	Integer("round", func(v *eventDoc) *int64 { return &v.Round }, 0, hare.MaxExact),
+	Integer("task", func(v *eventDoc) *int64 { return &v.Task }, 0, hare.MaxExact),
+	String("gpu", func(v *eventDoc) *string { return &v.GPU }),
+	String("gpu_type", func(v *eventDoc) *string { return &v.GPUType }),
+	Micros("compute_s", func(v *eventDoc) *int64 { return &v.ComputeUs }, 1),
+	Micros("sync_s", func(v *eventDoc) *int64 { return &v.SyncUs }, 0),
+).Check(checkEvent)
+
+func readEventJob(r *Reader, v *eventDoc) (err error) {
+	before := len(r.faults)
+	if v.isObject = r.Is('{'); v.isObject {
+		v.Arrived = &hare.Job{WeightMicro: 1e6, Tasks: 1}
+		err = arrivingTable.Read(r, &arrivingDoc{Job: v.Arrived, knowsSync: true})
+		v.Job = v.Arrived.ID
+	} else {
+		err = r.String(&v.Job)
 	}
-	var has, faulty fieldSet
-	knowsType, isObject := false, false
-	before := len(d.faults)
-	err := d.Object(eventFields, func(name string) (bool, error) {
-		i := slices.Index(eventFields, name)
-		if i < 0 {
-			return false, nil
-		}
-		has |= 1 << i
-		from := len(d.faults)
-		var err error
-		switch fieldSet(1 << i) {
-		case fieldSeq:
-			err = d.Integer(&e.Seq, 1, hare.MaxExact)
-		case fieldAt:
-			err = d.Micros(&e.AtUs, 0)
-		case fieldType:
-			err = d.eventType(&e.Type, &knowsType)
-		case fieldJob:
-			if isObject = d.Is('{'); isObject {
-				e.Arrived, err = d.arrivingJob(at + "/job")
-				e.Job = e.Arrived.ID
-			} else {
-				err = d.String(&e.Job)
-			}
-		case fieldRound:
-			err = d.Integer(&e.Round, 0, hare.MaxExact)
-		case fieldTask:
-			err = d.Integer(&e.Task, 0, hare.MaxExact)
-		case fieldGPU:
-			err = d.String(&e.GPU)
-		case fieldGPUType:
-			err = d.String(&e.GPUType)
-		case fieldCompute:
-			err = d.Micros(&e.ComputeUs, 1)
-		case fieldSync:
-			err = d.Micros(&e.SyncUs, 0)
-		}
-		if len(d.faults) > from {
-			faulty |= 1 << i
-		}
-		return true, err
-	})
-	if err != nil {
-		return err
-	}
-	var found hare.InvalidErrors
-	checkEventShape(&found, at, e.Type, has, knowsType, timed)
-	sound := has &^ faulty
-	if sound&fieldJob != 0 && knowsType {
+	v.badJob = len(r.faults) > before
+	return err
+}
+
+func checkEvent(v *eventDoc, m Members, found *hare.InvalidErrors) {
+	has := fieldSet(m.bits)
+	checkEventShape(found, v.Type, has, v.knowsType, v.timed)
+	if has&fieldJob != 0 && !v.badJob && v.knowsType {
 		switch {
-		case e.Type == hare.EventJobArrived && !isObject:
-			found.Add(at+"/job", "wrong_type", `must be an object, the job that arrives: {"id": …, "tasks": …, "on": …}`)
-		case e.Type != hare.EventJobArrived && isObject && eventNeeds[e.Type]&fieldJob != 0:
-			found.Add(at+"/job", "wrong_type", "must be a string, the id of the job: only job_arrived gives the whole job")
-		case e.Job == "" && !isObject:
-			found.Add(at+"/job", "bad_name", "must not be empty")
+		case v.Type == hare.EventJobArrived && !v.isObject:
+			found.Add("/job", "wrong_type", `must be an object, the job that arrives: {"id": …, "tasks": …, "on": …}`)
+		case v.Type != hare.EventJobArrived && v.isObject && eventNeeds[v.Type]&fieldJob != 0:
+			found.Add("/job", "wrong_type", "must be a string, the id of the job: only job_arrived gives the whole job")
+		case v.Job == "" && !v.isObject:
+			found.Add("/job", "bad_name", "must not be empty")
 		}
 	}
-	if sound&fieldGPU != 0 && !isGPUName(e.GPU) {
-		found.Add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(e.GPU))
+	if has&fieldGPU != 0 && !isGPUName(v.GPU) {
+		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(v.GPU))
 	}
-	if sound&fieldGPUType != 0 && e.GPUType == "" {
-		found.Add(at+"/gpu_type", "bad_name", "a GPU type needs a name")
+	if has&fieldGPUType != 0 && v.GPUType == "" {
+		found.Add("/gpu_type", "bad_name", "a GPU type needs a name")
 	}
-	return d.Report(before, found)
 }
 
 // eventShape finds the fields that are missing and those that are too many.
-func checkEventShape(es *hare.InvalidErrors, at string, t hare.EventType, has fieldSet, knowsType, timed bool) {
+func checkEventShape(es *hare.InvalidErrors, t hare.EventType, has fieldSet, knowsType, timed bool) {
 	needs := fieldSeq | fieldType
 	if timed {
 		needs |= fieldAt
@@ -174,37 +153,37 @@ func checkEventShape(es *hare.InvalidErrors, at string, t hare.EventType, has fi
 	if knowsType {
 		needs |= eventNeeds[t]
 	}
-	for i, name := range eventFields {
+	for i, name := range eventNames {
 		bit := fieldSet(1 << i)
 		switch {
 		case needs&bit != 0 && has&bit == 0 && bit == fieldJob && t == hare.EventJobArrived:
-			es.Add(at, "missing_field", `"job" is missing: give the job that arrives, {"id": …, "tasks": …, "on": …}`)
+			es.Add("", "missing_field", `"job" is missing: give the job that arrives, {"id": …, "tasks": …, "on": …}`)
 		case needs&bit != 0 && has&bit == 0:
-			es.Add(at, "missing_field", "%q is missing: %s", name, fieldRemedies[i])
+			es.Add("", "missing_field", "%q is missing: %s", name, fieldRemedies[i])
 		case bit == fieldAt && has&bit != 0 && !timed:
-			es.Add(at+"/at_s", "not_allowed", "the server keeps the time of this session: leave at_s out")
+			es.Add("/at_s", "not_allowed", "the server keeps the time of this session: leave at_s out")
 		case knowsType && has&bit != 0 && bit > fieldType && (needs|eventMay(t))&bit == 0:
-			es.Add(at+"/"+name, "not_allowed", "%s has no %q: leave it out", t, name)
+			es.Add("/"+name, "not_allowed", "%s has no %q: leave it out", t, name)
 		}
 	}
 }
 
-func (d *instanceReader) eventType(to *hare.EventType, known *bool) error {
+func readEventType(r *Reader, v *eventDoc) error {
 	text := ""
-	if !d.Is('"') {
-		return d.String(&text)
+	if !r.Is('"') {
+		return r.String(&text)
 	}
-	if err := d.String(&text); err != nil {
+	if err := r.String(&text); err != nil {
 		return err
 	}
 	if i := slices.Index(eventTypeNames, text); i >= 0 {
-		*to, *known = hare.EventType(i), true
+		v.Type, v.knowsType = hare.EventType(i), true
 		return nil
 	}
 	if best := hare.Nearest(hare.Cut(text, 60), eventTypeNames); best != "" {
-		return d.Fault("unknown_value", "type %q: did you mean %q?", hare.Clip(text), best)
+		return r.Fault("unknown_value", "type %q: did you mean %q?", hare.Clip(text), best)
 	}
-	return d.Fault("unknown_value", "type %q: must be one of %s", hare.Clip(text), strings.Join(eventTypeNames, ", "))
+	return r.Fault("unknown_value", "type %q: must be one of %s", hare.Clip(text), strings.Join(eventTypeNames, ", "))
 }
 
 // isGPUName says that a name has the form node/index.
@@ -225,190 +204,114 @@ func isGPUName(s string) bool {
 	return true
 }
 
-// arrivingJob reads a job of unknown size. It returns one also where it is
-// faulty.
-func (d *instanceReader) arrivingJob(at string) (*hare.Job, error) {
-	j := &hare.Job{WeightMicro: 1e6, Tasks: 1}
-	mix, hasMix, knowsSync, hasOn := false, false, true, false
-	before := len(d.faults)
-	err := d.Object(arrivingFields, func(name string) (bool, error) {
-		switch name {
-		case "id":
-			return true, d.String(&j.ID)
-		case "weight":
-			return true, d.Micros(&j.WeightMicro, 0)
-		case "tasks":
-			return true, d.Integer(&j.Tasks, 1, hare.MaxTasks(hare.Relaxed))
-		case "sync":
-			unknown := false
-			err := d.sync(&j.Sync, &unknown)
-			knowsSync = !unknown
-			return true, err
-		case "mix":
-			hasMix = true
-			return true, d.Bool(&mix)
-		case "on":
-			hasOn = true
-			return true, d.arrivingProfiles(j)
-		case "rounds":
-			if err := d.Skip(); err != nil {
-				return true, err
-			}
-			return true, d.Fault("not_allowed", "the size of an arriving job is not known: leave rounds out, and send job_ended after its last round")
-		case "release_s":
-			if err := d.Skip(); err != nil {
-				return true, err
-			}
-			return true, d.Fault("not_allowed", "a job is released when it arrives: leave release_s out, and send job_arrived then")
-		}
-		return false, nil
-	})
-	if err != nil {
-		return j, err
-	}
-	var found hare.InvalidErrors
-	switch {
-	case !hasMix || !knowsSync:
-	case j.Sync == hare.Relaxed && !mix:
-		found.Add(at+"/mix", "not_allowed", "relaxed jobs always may mix types: leave mix out, or use sync gang")
-	case j.Sync == hare.Rigid && mix:
-		found.Add(at+"/mix", "not_allowed", "rigid jobs never mix types: leave mix out, or use sync gang")
-	}
-	j.Mix = mix && j.Sync == hare.Gang
+// arrivingDoc is a job of unknown size that is read.
+type arrivingDoc struct {
+	*hare.Job
+	mix, knowsSync bool
+}
+
+var arrivingTable = NewTable("ArrivingJob", "ArrivingJob is a job whose number of rounds is not known.",
+	String("id", func(v *arrivingDoc) *string { return &v.ID }),
+	Micros("weight", func(v *arrivingDoc) *int64 { return &v.WeightMicro }, 0),
+	Integer("tasks", func(v *arrivingDoc) *int64 { return &v.Tasks }, 1, hare.MaxTasks(hare.Relaxed)),
+	NewField("sync", Schema{"type": "string"}, func(r *Reader, v *arrivingDoc) error {
+		unknown := false
+		err := r.sync(&v.Sync, &unknown)
+		v.knowsSync = !unknown
+		return err
+	}, nil),
+	Bool("mix", func(v *arrivingDoc) *bool { return &v.mix }),
+	NewField("on", MapOf(RefTo(profileTable)), readArrivingProfiles, nil),
+	refused[arrivingDoc]("rounds", "the size of an arriving job is not known: leave rounds out, and send "+
+		"job_ended after its last round"),
+	refused[arrivingDoc]("release_s", "a job is released when it arrives: leave release_s out, and send "+
+		"job_arrived then"),
+).Check(func(v *arrivingDoc, has Members, found *hare.InvalidErrors) {
+	checkMix(v.Job, has.Has("mix") && v.knowsSync, v.mix, found)
 	// The rest is as for a job of known size and speed.
-	known := *j
-	known.Rounds, known.On = 1, slices.Clone(j.On)
+	known := *v.Job
+	known.Rounds, known.On = 1, slices.Clone(v.On)
 	for i := range known.On {
 		known.On[i].ComputeUs = max(1, known.On[i].ComputeUs)
 	}
-	if !hasOn {
-		found.Add(at, "missing_field", `"on" is missing: give the GPU types that it may run on, with times where they are known: {"V100": {"compute_s": 1.2}, "T4": {}}`)
+	if !has.Has("on") {
+		found.Add("", "missing_field",
+			`"on" is missing: give the GPU types that it may run on, with times `+
+				`where they are known: {"V100": {"compute_s": 1.2}, "T4": {}}`)
 		known.On = []hare.Profile{{Type: "-", ComputeUs: 1}}
 	}
-	found.CheckJob(at, &known)
-	return j, d.Report(before, found)
+	found.CheckJob("", &known)
+})
+
+// refused is a field that the document must not have, for a reason.
+func refused[T any](name, reason string) Field[T] {
+	return NewField(name, nil, func(r *Reader, _ *T) error {
+		if err := r.Skip(); err != nil {
+			return err
+		}
+		return r.Fault("not_allowed", "%s", reason)
+	}, nil).Hidden()
 }
 
-// arrivingProfiles reads profiles of which each is complete or empty.
-func (d *instanceReader) arrivingProfiles(j *hare.Job) error {
-	err := d.Object(nil, func(kind string) (bool, error) {
-		j.On = append(j.On, hare.Profile{Type: kind})
-		d.profileDoc = profileDoc{Profile: &j.On[len(j.On)-1], mayLearn: true}
-		err := profileTable.Read(d.Reader, &d.profileDoc)
-		return true, err
+// readArrivingProfiles reads profiles of which each is complete or empty.
+func readArrivingProfiles(r *Reader, v *arrivingDoc) error {
+	var doc profileDoc
+	err := r.Object(nil, func(kind string) (bool, error) {
+		v.On = append(v.On, hare.Profile{Type: kind})
+		doc = profileDoc{Profile: &v.On[len(v.On)-1], mayLearn: true}
+		return true, profileTable.Read(r, &doc)
 	})
-	slices.SortFunc(j.On, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
+	slices.SortFunc(v.On, func(a, b hare.Profile) int { return strings.Compare(a.Type, b.Type) })
 	return err
 }
 
 // DecodeAnswer reads the line that answers one event, strictly.
 func DecodeAnswer(line []byte) (hare.Answer, error) {
-	rd := newLineReader(line)
 	var a hare.Answer
-	if err := rd.Finish(newInstanceReader(rd, "").answer(&a)); err != nil {
+	if err := answerTable.Decode(newLineReader(line), &a); err != nil {
 		return hare.Answer{}, err
 	}
 	return a, nil
 }
 
-func (d *instanceReader) answer(a *hare.Answer) error {
-	if !d.Is('{') {
-		_, err := d.Want('{')
-		return err
-	}
-	hasSeq, hasDecisions, before := false, false, len(d.faults)
-	err := d.Object(answerFields, func(name string) (bool, error) {
-		switch name {
-		case "seq":
-			hasSeq = true
-			return true, d.Integer(&a.Seq, 1, hare.MaxExact)
-		case "decisions":
-			hasDecisions = true
-			return true, d.decisions(&a.Decisions, "/decisions")
-		}
-		return false, nil
-	})
-	if err != nil {
-		return err
-	}
-	var found hare.InvalidErrors
-	if !hasSeq {
-		found.Add("", "missing_field", `"seq" is missing: the number of the event that this answers`)
-	}
-	if !hasDecisions {
-		found.Add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
-	}
-	return d.Report(before, found)
-}
+const decisionsRemedy = "an array, which may be empty"
 
-func (d *instanceReader) decisions(to *[]hare.Decision, at string) error {
-	return d.Array(func(i int) error {
-		var x hare.Decision
-		err := d.decision(&x, at+"/"+strconv.Itoa(i))
-		*to = append(*to, x)
-		return err
-	})
-}
+var answerTable = NewTable("Answer", "Answer answers one event.",
+	Integer("seq", func(v *hare.Answer) *int64 { return &v.Seq }, 1, hare.MaxExact).
+		Required("the number of the event that this answers"),
+	Objects("decisions", func(v *hare.Answer) *[]hare.Decision { return &v.Decisions }, decisionTable).
+		Required(decisionsRemedy),
+)
 
-func (d *instanceReader) decision(x *hare.Decision, at string) error {
-	if !d.Is('{') {
-		_, err := d.Want('{')
-		return err
+var decisionTable = NewTable("Decision", "Decision is what a policy decided.",
+	NewField("type", Schema{"type": "string"}, readDecisionType, nil).Required(""),
+	String("job", func(v *hare.Decision) *string { return &v.Job }).Required(""),
+	Integer("round", func(v *hare.Decision) *int64 { return &v.Round }, 0, hare.MaxExact).Required(""),
+	Integer("task", func(v *hare.Decision) *int64 { return &v.Task }, 0, hare.MaxExact).Required(""),
+	String("gpu", func(v *hare.Decision) *string { return &v.GPU }).Required(""),
+	Micros("at_s", func(v *hare.Decision) *int64 { return &v.AtUs }, 0).Required(""),
+).Check(func(v *hare.Decision, has Members, found *hare.InvalidErrors) {
+	if has.Has("job") && v.Job == "" {
+		found.Add("/job", "bad_name", "must not be empty")
 	}
-	var has [6]bool // by decisionFields
-	before := len(d.faults)
-	err := d.Object(decisionFields, func(name string) (bool, error) {
-		i := slices.Index(decisionFields, name)
-		if i < 0 {
-			return false, nil
-		}
-		has[i] = true
-		switch name {
-		case "type":
-			return true, d.decisionType(&x.Type)
-		case "job":
-			return true, d.String(&x.Job)
-		case "round":
-			return true, d.Integer(&x.Round, 0, hare.MaxExact)
-		case "task":
-			return true, d.Integer(&x.Task, 0, hare.MaxExact)
-		case "gpu":
-			return true, d.String(&x.GPU)
-		default: // at_s
-			return true, d.Micros(&x.AtUs, 0)
-		}
-	})
-	if err != nil {
-		return err
+	if has.Has("gpu") && !isGPUName(v.GPU) {
+		found.Add("/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(v.GPU))
 	}
-	var found hare.InvalidErrors
-	for i, name := range decisionFields {
-		if !has[i] {
-			found.Add(at, "missing_field", "%q is missing", name)
-		}
-	}
-	if has[1] && x.Job == "" {
-		found.Add(at+"/job", "bad_name", "must not be empty")
-	}
-	if has[4] && !isGPUName(x.GPU) {
-		found.Add(at+"/gpu", "bad_name", `%q is not the name of a GPU: node/index, as "a/0"`, hare.Clip(x.GPU))
-	}
-	return d.Report(before, found)
-}
+})
 
-func (d *instanceReader) decisionType(to *hare.DecisionType) error {
+func readDecisionType(r *Reader, v *hare.Decision) error {
 	text := ""
-	if !d.Is('"') {
-		return d.String(&text)
+	if !r.Is('"') {
+		return r.String(&text)
 	}
-	if err := d.String(&text); err != nil {
+	if err := r.String(&text); err != nil {
 		return err
 	}
 	for _, t := range []hare.DecisionType{hare.DecisionStart, hare.DecisionWithdraw} {
 		if text == t.String() {
-			*to = t
+			v.Type = t
 			return nil
 		}
 	}
-	return d.Fault("unknown_value", "type %q: must be start or withdraw", hare.Clip(text))
+	return r.Fault("unknown_value", "type %q: must be start or withdraw", hare.Clip(text))
 }

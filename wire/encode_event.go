@@ -120,43 +120,20 @@ func AppendRecord(b []byte, r Record) []byte {
 
 // DecodeRecord strictly decodes one line of a log.
 func DecodeRecord(line []byte) (Record, error) {
-	rd := newLineReader(line)
 	var r Record
-	if err := rd.Finish(newInstanceReader(rd, "").record(&r)); err != nil {
+	if err := recordTable.Decode(newLineReader(line), &r); err != nil {
 		return Record{}, err
 	}
 	return r, nil
 }
 
-func (d *instanceReader) record(r *Record) error {
-	if !d.Is('{') {
-		_, err := d.Want('{')
-		return err
-	}
-	hasEvent, hasDecisions, before := false, false, len(d.faults)
-	err := d.Object(recordFields, func(name string) (bool, error) {
-		switch name {
-		case "event":
-			hasEvent = true
-			return true, d.event(&r.Event, "/event", true)
-		case "decisions":
-			hasDecisions = true
-			return true, d.decisions(&r.Decisions, "/decisions")
-		}
-		return false, nil
-	})
-	if err != nil {
-		return err
-	}
-	var found hare.InvalidErrors
-	if !hasEvent {
-		found.Add("", "missing_field", `"event" is missing`)
-	}
-	if !hasDecisions {
-		found.Add("", "missing_field", `"decisions" is missing: an array, which may be empty`)
-	}
-	return d.Report(before, found)
-}
+var recordTable = NewTable("Record", "Record is an event of a log with its decisions.",
+	NewField("event", RefTo(eventTable), func(r *Reader, v *Record) error {
+		return eventTable.Read(r, &eventDoc{Event: &v.Event, timed: true})
+	}, nil).Required(""),
+	Objects("decisions", func(v *Record) *[]hare.Decision { return &v.Decisions }, decisionTable).
+		Required(decisionsRemedy),
+)
 
 // DecodeCluster decodes a cluster alone, {"nodes": […]}, or the cluster of a whole
 // instance, whose jobs are skipped.

@@ -19,6 +19,7 @@ type Table[T any] struct {
 	fields      []Field[T]
 	rows        []writer[T]
 	names       []string
+	known       []string // names that faults propose: all but those of hidden fields
 	index       nameIndex
 	required    uint64 // a bit a field
 	open        bool
@@ -86,6 +87,9 @@ func NewTable[T any](name, about string, fields ...Field[T]) *Table[T] {
 	t := &Table[T]{name: name, about: about, fields: fields}
 	for i, f := range fields {
 		t.names = append(t.names, f.name)
+		if !f.hidden {
+			t.known = append(t.known, f.name)
+		}
 		if f.needed && !f.quiet {
 			t.required |= 1 << i
 		}
@@ -203,7 +207,7 @@ func (t *Table[T]) unknown(r *Reader, name string, strange *nameSet) error {
 	if err := r.Skip(); err != nil || t.open {
 		return err
 	}
-	return r.unknown(name, t.names)
+	return r.unknown(name, t.known)
 }
 
 // checked reports what the whole object lacks.
