@@ -29,8 +29,8 @@ func (s set) disturbed(sync string, xs []float64, with func(c *Case, x float64) 
 	return all, nil
 }
 
-// profileErrors are the standard instances with arrivals, seeds 1 to 5. What the
-// policies are told is off by up to 0 to 40 %, each time by itself.
+// profileErrors are the standard instances with arrivals, seeds 1 to 5. Each time that the
+// policies see is wrong by up to 0 to 40 %, independently of the others.
 var profileErrors = Info{
 	Name:      "profile-errors",
 	Title:     "Weighted JCT when profiles are wrong",
@@ -121,11 +121,11 @@ var stragglers = Info{
 	},
 }
 
-// milder is a share of the deviation of a Stretch from 1.
+// milder scales the deviation of a Stretch from 1 by a share.
 type milder struct {
 	of    sim.Stretch
 	share float64
 }
 
 // Draw is sim.Stretch.Draw.
-func (m *milder) Draw(r *rand.Rand) float64 { return 1 + m.share*(m.of.Draw(r)-1) }
+func (mi *milder) Draw(r *rand.Rand) float64 { return 1 + mi.share*(mi.of.Draw(r)-1) }

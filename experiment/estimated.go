@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 )
 
-// stepper is what the simulator asks of a policy.
+// stepper is the part of a policy that the simulator calls.
 type stepper interface {
 	Step(nowUs int64, events []hare.Event) ([]hare.Decision, error)
 }
@@ -23,16 +23,16 @@ type misprofiled struct {
 }
 
 // Step is online.Policy.Step.
-func (m *misprofiled) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
-	m.events = append(m.events[:0], events...)
-	for i := range m.events {
-		if e := &m.events[i]; e.Arrived != nil {
+func (mp *misprofiled) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
+	mp.events = append(mp.events[:0], events...)
+	for i := range mp.events {
+		if e := &mp.events[i]; e.Arrived != nil {
 			j := *e.Arrived
-			j.On = m.on[j.ID]
+			j.On = mp.on[j.ID]
 			e.Arrived = &j
 		}
 	}
-	return m.policy.Step(nowUs, m.events)
+	return mp.policy.Step(nowUs, mp.events)
 }
 
 // newPolicy makes the policy of a run.

@@ -1,6 +1,6 @@
-// Package experiment re-runs the experiments of the papers: the same instances
-// for every policy, each run beside a certified lower bound. Nothing is tuned to
-// land on a published figure.
+// Package experiment repeats the experiments of the papers: every policy runs the same
+// instances, and each run is compared with a certified lower bound. No setting is tuned
+// to reproduce a published figure.
 package experiment
 
 import (
@@ -37,12 +37,11 @@ type Config struct {
 	// of its figures is kept, from several goroutines where Parallel says so; nil
 	// checks nothing. The program passes the verifier.
 	Check func(*hare.Instance, *hare.Result) error
-	// Progress is called before each run, one call at a time; nil means nobody
-	// looks.
+	// Progress is called before each run, one call at a time; it may be nil.
 	Progress func(Progress)
 }
 
-// Progress says where an experiment stands.
+// Progress is the progress of an experiment.
 type Progress struct {
 	Done, Total int // bounds and runs
 	Text        string
@@ -56,7 +55,8 @@ type Scheme struct {
 	Config task.Config // LP is filled in
 }
 
-// Case is an instance, and how it is played to each scheme.
+// Case is an instance with the settings of its simulation, which are the same for each
+// scheme.
 type Case struct {
 	Group string // has tables and pictures of its own
 	// X is the value that is swept, Variant another difference within a group
@@ -67,8 +67,8 @@ type Case struct {
 	// them, and schemes are compared on equal seeds.
 	Seed uint64
 	Inst *hare.Instance
-	// Estimated is what the policies believe, with other times than Inst, which the
-	// engine goes by; nil means Inst.
+	// Estimated is the instance that the policies see, with other times than Inst, which
+	// is simulated; nil means Inst.
 	Estimated *hare.Instance
 	// ThresholdUs sets that of all policies with queues; zero leaves it.
 	ThresholdUs int64
@@ -135,9 +135,9 @@ func named(names ...string) []Scheme {
 	return all
 }
 
-func (s *Scheme) name() string {
-	if s.Name != "" {
-		return s.Name
+func (sc *Scheme) name() string {
+	if sc.Name != "" {
+		return sc.Name
 	}
-	return s.Policy
+	return sc.Policy
 }

@@ -21,7 +21,7 @@ func (s set) resolve() set {
 	return s
 }
 
-// spanS is over how long jobs arrive where nothing else is said.
+// spanS is the time in seconds over which jobs arrive by default.
 const spanS = 1200
 
 // setting is an instance in terms of the standard one: 200 jobs on 160 GPUs

@@ -23,7 +23,7 @@ type Row struct {
 }
 
 // label names a row within its group and X.
-func (y *Row) label() string { return strings.TrimSpace(y.Variant + " " + y.Scheme) }
+func (row *Row) label() string { return strings.TrimSpace(row.Variant + " " + row.Scheme) }
 
 // Rows averages the runs of each group, value, variant and scheme, by group, then
 // in the order of the runs.
@@ -100,17 +100,17 @@ var (
 )
 
 // pictured are the measures that have a picture each.
-func (x *Info) pictured() []measure {
-	if x.measures != nil {
-		return x.measures
+func (info *Info) pictured() []measure {
+	if info.measures != nil {
+		return info.measures
 	}
 	return []measure{weighted, overBound}
 }
 
 // tabled are the measures that have a table each where something is swept: those
 // with a picture, the distance from the bound and the comparison.
-func (x *Info) tabled() []measure {
-	all := slices.Clone(x.pictured())
+func (info *Info) tabled() []measure {
+	all := slices.Clone(info.pictured())
 	for _, m := range []measure{overBound, lower} {
 		if !slices.ContainsFunc(all, func(o measure) bool { return o.name == m.name }) {
 			all = append(all, m)
@@ -120,7 +120,7 @@ func (x *Info) tabled() []measure {
 }
 
 // columns are the figures of a table where nothing is swept.
-func (x *Info) columns() []measure {
+func (info *Info) columns() []measure {
 	all := []measure{
 		weighted, overBound, lower, meanJCT,
 		{name: "p90 s", of: func(y *Row) sim.Stat { return y.P90JCTS }},
@@ -130,7 +130,7 @@ func (x *Info) columns() []measure {
 		{name: "Jain", digits: 2, of: func(y *Row) sim.Stat { return y.Jain }},
 		{name: "switches", of: func(y *Row) sim.Stat { return y.Switches }},
 	}
-	for _, m := range x.measures {
+	for _, m := range info.measures {
 		if !slices.ContainsFunc(all, func(o measure) bool { return o.name == m.name }) {
 			all = append(all, m)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// boundWork limits what a bound costs: without, small instances, which are
-// bounded as tightly as can be, take longer than large ones.
+// boundWork limits the cost of a bound. Without the limit small instances, which are
+// bounded as tightly as possible, would take longer than large ones.
 const boundWork = 5000
 
 // Run is one scheme on one instance.
@@ -39,7 +39,7 @@ type Run struct {
 	LongJCTS, WorstSlowdown float64
 }
 
-// Report is what an experiment found.
+// Report is the result of an experiment.
 type Report struct {
 	Info Info
 	Runs []Run // by case, then scheme
@@ -48,8 +48,8 @@ type Report struct {
 // Run plays every instance to every scheme. The same configuration gives the
 // same report. Errors are those of the policies, the simulator, Config.Check
 // and ctx; none leaves figures behind.
-func (x Info) Run(ctx context.Context, cfg Config) (*Report, error) {
-	p, err := x.prepare(&cfg)
+func (info Info) Run(ctx context.Context, cfg Config) (*Report, error) {
+	p, err := info.prepare(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (x Info) Run(ctx context.Context, cfg Config) (*Report, error) {
 	rels := make([]*hare.Relaxation, len(p.instances))
 	err = w.each(len(rels), func(i int) error {
 		inst := p.instances[i]
-		w.say("%s: bound", inst.Name)
+		w.begin("%s: bound", inst.Name)
 		var err error
 		if rels[i], err = solver.Bound(ctx, inst, hare.MethodPrice, cfg.Solver); err != nil {
 			return fmt.Errorf("%s: %w", inst.Name, err)
@@ -68,7 +68,7 @@ func (x Info) Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err == nil {
 		err = w.each(len(runs), func(i int) error {
 			c, s := &p.cases[i/len(p.schemes)], i%len(p.schemes)
-			w.say("%s: %s", c.Inst.Name, p.schemes[s].name())
+			w.begin("%s: %s", c.Inst.Name, p.schemes[s].name())
 			run, err := cfg.one(ctx, c, &p.schemes[s], p.infos[s], rels[p.instance[c.Inst]])
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", c.Inst.Name, p.schemes[s].name(), err)
@@ -78,22 +78,22 @@ func (x Info) Run(ctx context.Context, cfg Config) (*Report, error) {
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("experiment %s: %w", x.Name, err)
+		return nil, fmt.Errorf("experiment %s: %w", info.Name, err)
 	}
 	compare(runs)
-	return &Report{Info: x, Runs: runs}, nil
+	return &Report{Info: info, Runs: runs}, nil
 }
 
 // Size is how many bounds and runs there are, Progress.Total.
-func (x Info) Size(cfg Config) (int, error) {
-	p, err := x.prepare(&cfg)
+func (info Info) Size(cfg Config) (int, error) {
+	p, err := info.prepare(&cfg)
 	if err != nil {
 		return 0, err
 	}
 	return p.size(), nil
 }
 
-// prepared is what there is to do.
+// prepared holds the instances, cases and schemes of an experiment.
 type prepared struct {
 	schemes   []Scheme
 	infos     []task.Info
@@ -144,7 +144,7 @@ func (x Info) prepare(cfg *Config) (*prepared, error) {
 	return p, nil
 }
 
-// one plays one case to one policy.
+// one simulates one case under one policy.
 func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, rel *hare.Relaxation) (*Run, error) {
 	tc, sc := s.Config, c.Sim
 	tc.LP, sc.Name = cfg.Solver.LP, s.name()
@@ -188,7 +188,7 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, 
 	return run, nil
 }
 
-// work shares out what there is to do.
+// work distributes bounds and runs over goroutines.
 type work struct {
 	ctx   context.Context
 	cfg   *Config
@@ -197,8 +197,8 @@ type work struct {
 	begun int
 }
 
-// say reports what is begun; those begun before count as done.
-func (w *work) say(format string, a ...any) {
+// begin reports the next bound or run; the ones before it count as done.
+func (w *work) begin(format string, a ...any) {
 	if w.cfg.Progress == nil {
 		return
 	}

@@ -55,7 +55,7 @@ func over(rows []Row) string {
 const withInterval = 4
 
 // flat has a row a scheme and a column a figure.
-func (x *Info) flat(rows []Row) table {
+func (info *Info) flat(rows []Row) table {
 	t := table{Caption: rows[0].Group, Heads: []string{"policy", "knows"}, Texts: 2}
 	variants := rows[0].Variant != ""
 	if variants {
@@ -64,7 +64,7 @@ func (x *Info) flat(rows []Row) table {
 		t.Caption += fmt.Sprintf(": certified bound %.0f", rows[0].BoundS.Mean)
 	}
 	t.Caption += over(rows)
-	columns := x.columns()
+	columns := info.columns()
 	for _, c := range columns {
 		t.Heads = append(t.Heads, c.name)
 	}
@@ -83,8 +83,8 @@ func (x *Info) flat(rows []Row) table {
 }
 
 // pivot has a row a scheme and a column a value.
-func (x *Info) pivot(rows []Row, m measure) table {
-	t := table{Caption: rows[0].Group + ": " + m.name + over(rows), Heads: []string{"policy \\ " + x.axis, "knows"},
+func (info *Info) pivot(rows []Row, m measure) table {
+	t := table{Caption: rows[0].Group + ": " + m.name + over(rows), Heads: []string{"policy \\ " + info.axis, "knows"},
 		Texts: 2}
 	var labels []string
 	var xs []float64

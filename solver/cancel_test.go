@@ -30,14 +30,14 @@ func TestCancelEvaluatesNoPrices(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, at), func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				told, events := free, 0
+				reported, events := free, 0
 				res, err := solver.Solve(ctx, inst, hare.Options{Seed: 1, WorkLimit: 3000},
 					solver.Config{Workers: 1, Progress: func(e solver.Event) {
 						if events++; events > at {
 							return
 						}
-						if e.Bound != nil && e.Bound.Cmp(*told) > 0 {
-							told = e.Bound
+						if e.Bound != nil && e.Bound.Cmp(*reported) > 0 {
+							reported = e.Bound
 						}
 						if events == at {
 							cancel()
@@ -52,8 +52,8 @@ func TestCancelEvaluatesNoPrices(t *testing.T) {
 				if rep := verify.Check(inst, res); !rep.OK {
 					t.Fatal(rep)
 				}
-				if res.Bound == nil || res.Bound.Cmp(*told) != 0 {
-					t.Errorf("bound %v, %v told before the end of the context", res.Bound, told)
+				if res.Bound == nil || res.Bound.Cmp(*reported) != 0 {
+					t.Errorf("bound %v, %v reported before the end of the context", res.Bound, reported)
 				}
 				if res.Termination != hare.TerminationCancelled || res.Reproducible {
 					t.Errorf("termination %s, reproducible %v", res.Termination, res.Reproducible)

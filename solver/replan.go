@@ -251,8 +251,8 @@ func shareOf(ctx context.Context, shares int) (context.Context, context.CancelFu
 // fillReplan reports what the plan of s moves, and composes the plan with what has run.
 // s must be finished.
 func (ss *stabilitySearch) fillReplan(s *solve) *hare.Replan {
-	told, m, p := *ss.rest.report, s.model, s.incumbent
-	rep := &told
+	report, m, p := *ss.rest.report, s.model, s.incumbent
+	rep := &report
 	for i := range ss.rest.jobs {
 		j := &ss.rest.jobs[i]
 		if j.added {

@@ -27,8 +27,8 @@ func newPriceCurve(grid, prices []int64) *priceCurve {
 }
 
 // cell returns the cell of time t, or the last grid point from the horizon on.
-func (cv *priceCurve) cell(at int64) int {
-	g, found := slices.BinarySearch(cv.grid, at)
+func (pc *priceCurve) cell(at int64) int {
+	g, found := slices.BinarySearch(pc.grid, at)
 	if !found {
 		g--
 	}
@@ -36,27 +36,27 @@ func (cv *priceCurve) cell(at int64) int {
 }
 
 // upTo returns ∫_0^at π; a nil price curve is free.
-func (cv *priceCurve) upTo(at int64) *big.Int {
-	if cv == nil {
+func (pc *priceCurve) upTo(at int64) *big.Int {
+	if pc == nil {
 		return new(big.Int)
 	}
-	g := cv.cell(at)
-	sum := cv.spent[g]
-	if g < len(cv.prices) {
-		sum.addProduct(at-cv.grid[g], cv.prices[g])
+	g := pc.cell(at)
+	sum := pc.spent[g]
+	if g < len(pc.prices) {
+		sum.addProduct(at-pc.grid[g], pc.prices[g])
 	}
 	return sum.big()
 }
 
-func (cv *priceCurve) upToF(at int64) float64 {
-	if cv == nil {
+func (pc *priceCurve) upToF(at int64) float64 {
+	if pc == nil {
 		return 0
 	}
-	g := cv.cell(at)
-	if g == len(cv.prices) {
-		return cv.spentF[g]
+	g := pc.cell(at)
+	if g == len(pc.prices) {
+		return pc.spentF[g]
 	}
-	return cv.spentF[g] + float64(at-cv.grid[g])*float64(cv.prices[g])
+	return pc.spentF[g] + float64(at-pc.grid[g])*float64(pc.prices[g])
 }
 
 // rigidPhi is the least over types and starts S of w (S + Rd) + K ∫ π over the

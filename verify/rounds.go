@@ -19,8 +19,8 @@ type piece struct {
 
 // startOf and endOf return when a round starts on this GPU and when its tasks there have
 // synchronised. Both are linear in the round.
-func (x *piece) startOf(r int64) int64 { return x.start + (r-x.round)*x.period }
-func (x *piece) endOf(r int64) int64   { return x.startOf(r) + x.compute + x.after }
+func (pi *piece) startOf(r int64) int64 { return pi.start + (r-pi.round)*pi.period }
+func (pi *piece) endOf(r int64) int64   { return pi.startOf(r) + pi.compute + pi.after }
 
 // roundChecker checks the rounds of one job after another.
 //
@@ -57,7 +57,7 @@ func newRoundChecker() *roundChecker {
 
 // check returns the completion and the first start of a job, or a fault. ps are the
 // job's entries, lane by lane, each within the job's rounds. It takes O(n log² n).
-func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
+func (rc *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
 	bad := func(constraint string, round, by int64, line int32, detail string, a ...any) (int64, int64, *Fault) {
 		f := &Fault{Constraint: constraint, Job: job.ID, Round: &round, ByUs: by, Detail: fmt.Sprintf(detail, a...)}
 		if line >= 0 {
@@ -70,42 +70,42 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 			return bad(CodeRigid, round, by, line, "%s", detail)
 		}
 	}
-	if s := ck.cut(job, ps); s >= 0 {
-		return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", ck.tasks[s], job.Tasks)
+	if s := rc.cut(job, ps); s >= 0 {
+		return bad(CodeRounds, rc.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", rc.tasks[s], job.Tasks)
 	}
-	ck.build(job, ps)
+	rc.build(job, ps)
 	previous := int64(-1) // the latest end of the previous round
-	for s := range ck.tasks {
-		from, to := ck.first[s], ck.first[s+1]
+	for s := range rc.tasks {
+		from, to := rc.first[s], rc.first[s+1]
 		for x := from; x < to; x++ {
-			earliest, early := ck.start.at(x)
+			earliest, early := rc.start.at(x)
 			earliest = -earliest
 			if job.Sync != hare.Relaxed && (x == from || x == to-1) {
-				if latest, line := ck.late.at(x); latest != earliest {
-					return bad(CodeGang, ck.rounds[x], latest-earliest, line,
+				if latest, line := rc.late.at(x); latest != earliest {
+					return bad(CodeGang, rc.rounds[x], latest-earliest, line,
 						"the tasks of a round do not start together")
 				}
 				if !job.Mix {
-					low, _ := ck.low.at(x)
-					if high, line := ck.high.at(x); high != -low {
-						return bad(CodeGang, ck.rounds[x], 0, line, "a round mixes GPU types")
+					low, _ := rc.low.at(x)
+					if high, line := rc.high.at(x); high != -low {
+						return bad(CodeGang, rc.rounds[x], 0, line, "a round mixes GPU types")
 					}
 				}
 			}
 			// Rounds that are left out lie within the stretch.
-			if next := x == from || ck.rounds[x] == ck.rounds[x-1]+1; next && earliest < previous {
-				return bad(CodePrecedence, ck.rounds[x], previous-earliest, early,
+			if next := x == from || rc.rounds[x] == rc.rounds[x-1]+1; next && earliest < previous {
+				return bad(CodePrecedence, rc.rounds[x], previous-earliest, early,
 					"a task starts before the round before it has synchronised")
 			}
-			previous, _ = ck.end.at(x)
+			previous, _ = rc.end.at(x)
 		}
 	}
 	if job.Sync != hare.Relaxed {
 		for i := range ps {
 			x := &ps[i]
-			last, _ := slices.BinarySearch(ck.rounds, x.round+x.rounds-1)
-			if free, _ := ck.end.at(last); free > x.limit {
-				return bad(CodeGang, ck.rounds[last], free-x.limit, int32(i),
+			last, _ := slices.BinarySearch(rc.rounds, x.round+x.rounds-1)
+			if free, _ := rc.end.at(last); free > x.limit {
+				return bad(CodeGang, rc.rounds[last], free-x.limit, int32(i),
 					"the GPU is used or leaves service before the round's slowest task has synchronised")
 			}
 		}
@@ -113,33 +113,33 @@ func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 	if previous > hare.MaxExact {
 		return bad(CodeForm, job.Rounds-1, previous-hare.MaxExact, -1, "the job ends after 2^53 µs")
 	}
-	earliest, _ := ck.start.at(0)
+	earliest, _ := rc.start.at(0)
 	return previous, -earliest, nil
 }
 
 // cut makes the stretches and returns the first one without exactly K tasks, or −1.
-func (ck *roundChecker) cut(job *hare.Job, ps []piece) int {
-	ck.cuts = append(ck.cuts[:0], 0, job.Rounds)
+func (rc *roundChecker) cut(job *hare.Job, ps []piece) int {
+	rc.cuts = append(rc.cuts[:0], 0, job.Rounds)
 	for i := range ps {
-		ck.cuts = append(ck.cuts, ps[i].round, ps[i].round+ps[i].rounds)
+		rc.cuts = append(rc.cuts, ps[i].round, ps[i].round+ps[i].rounds)
 	}
-	slices.Sort(ck.cuts)
-	ck.cuts = slices.Compact(ck.cuts)
-	n := len(ck.cuts) - 1
-	ck.tasks = append(ck.tasks[:0], make([]int64, n+1)...)
+	slices.Sort(rc.cuts)
+	rc.cuts = slices.Compact(rc.cuts)
+	n := len(rc.cuts) - 1
+	rc.tasks = append(rc.tasks[:0], make([]int64, n+1)...)
 	for i := range ps {
 		x := &ps[i]
-		at, _ := slices.BinarySearch(ck.cuts, x.round)
-		ck.tasks[at] += x.tasks
-		at, _ = slices.BinarySearch(ck.cuts, x.round+x.rounds)
-		ck.tasks[at] -= x.tasks
+		at, _ := slices.BinarySearch(rc.cuts, x.round)
+		rc.tasks[at] += x.tasks
+		at, _ = slices.BinarySearch(rc.cuts, x.round+x.rounds)
+		rc.tasks[at] -= x.tasks
 	}
-	ck.tasks = ck.tasks[:n]
-	for s := range ck.tasks {
+	rc.tasks = rc.tasks[:n]
+	for s := range rc.tasks {
 		if s > 0 {
-			ck.tasks[s] += ck.tasks[s-1]
+			rc.tasks[s] += rc.tasks[s-1]
 		}
-		if ck.tasks[s] != job.Tasks {
+		if rc.tasks[s] != job.Tasks {
 			return s
 		}
 	}
@@ -147,32 +147,32 @@ func (ck *roundChecker) cut(job *hare.Job, ps []piece) int {
 }
 
 // build selects the rounds to examine and fills the envelopes.
-func (ck *roundChecker) build(job *hare.Job, ps []piece) {
-	ck.rounds, ck.first = ck.rounds[:0], ck.first[:0]
-	for s := range ck.tasks {
-		a, b := ck.cuts[s], ck.cuts[s+1]
-		ck.first = append(ck.first, len(ck.rounds))
+func (rc *roundChecker) build(job *hare.Job, ps []piece) {
+	rc.rounds, rc.first = rc.rounds[:0], rc.first[:0]
+	for s := range rc.tasks {
+		a, b := rc.cuts[s], rc.cuts[s+1]
+		rc.first = append(rc.first, len(rc.rounds))
 		at := a
 		for _, r := range []int64{a, a + 1, b - 2, b - 1} {
 			if r >= at && r < b {
-				ck.rounds = append(ck.rounds, r)
+				rc.rounds = append(rc.rounds, r)
 				at = r + 1
 			}
 		}
 	}
-	ck.first = append(ck.first, len(ck.rounds))
-	all := []*envelope{&ck.end, &ck.start, &ck.late, &ck.low, &ck.high}
+	rc.first = append(rc.first, len(rc.rounds))
+	all := []*envelope{&rc.end, &rc.start, &rc.late, &rc.low, &rc.high}
 	if job.Sync == hare.Relaxed {
 		all = all[:2]
 	} else if job.Mix {
 		all = all[:3]
 	}
 	for _, e := range all {
-		e.reset(ck.rounds, ps)
+		e.reset(rc.rounds, ps)
 	}
 	for i := range ps {
-		from, _ := slices.BinarySearch(ck.rounds, ps[i].round)
-		to, _ := slices.BinarySearch(ck.rounds, ps[i].round+ps[i].rounds)
+		from, _ := slices.BinarySearch(rc.rounds, ps[i].round)
+		to, _ := slices.BinarySearch(rc.rounds, ps[i].round+ps[i].rounds)
 		for _, e := range all {
 			e.insert(int32(i), from, to)
 		}

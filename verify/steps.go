@@ -226,8 +226,8 @@ type value[T any] interface {
 
 type short uint64
 
-func (a short) add(b short) short   { return a + b }
-func (a short) compare(b short) int { return cmp.Compare(a, b) }
+func (sh short) add(b short) short   { return sh + b }
+func (sh short) compare(b short) int { return cmp.Compare(sh, b) }
 
 // excessCost is what the job pays at least beyond running from its release on
 // without a pause, each round in τ: with D_r(x) that of its last r rounds from
