@@ -11,7 +11,7 @@ import (
 var (
 	pageLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	pageHeading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	notInAnchor = regexp.MustCompile("[^\\p{L}\\p{N} _-]")
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // TestLinksOfPages follows every link of the documentation: the file must exist, and
