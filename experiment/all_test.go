@@ -17,13 +17,14 @@ import (
 	"github.com/hare-sched/hare/experiment"
 )
 
-// tinySet plays any experiment in little time.
+// tinySet returns settings under which every experiment takes a few seconds.
 func tinySet() experiment.Config {
 	return experiment.Config{Scale: 20, Repeat: 1, Moves: -1, Parallel: 3}
 }
 
-// Each experiment runs, each of its runs passes the verifier and is no better than
-// the bound; some are written, and come out the same one at a time.
+// Each experiment runs, and each of its runs passes the verifier and is no better than
+// the bound. The files of some experiments are compared with those of runs that went one
+// after another.
 func TestAll(t *testing.T) {
 	for _, x := range experiment.All() {
 		t.Run(x.Name, func(t *testing.T) {
@@ -98,10 +99,10 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// One job of 20 rounds of 8 tasks, each 68.175 s on a K80 and 6.75 s on a V100,
-// and 1.5 s of synchronisation. A gang takes 20 · (68.175 + 1.5) s as long as it
-// has a K80, and 20 · (6.75 + 1.5) s without. Relaxed, one V100 does all 8 tasks
-// in 54 s, before a K80 has done one; four do two each.
+// The job has 20 rounds of 8 tasks. A task takes 68.175 s on a K80 and 6.75 s on a V100,
+// and then 1.5 s of synchronisation. A gang takes 20 · (68.175 + 1.5) s if one of its GPUs
+// is a K80, and 20 · (6.75 + 1.5) s otherwise. If the job is relaxed, one V100 does all 8
+// tasks in 54 s, before a K80 has done one task; four V100s do two tasks each.
 func TestHeterogeneity(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds; in the long run")
@@ -138,7 +139,7 @@ func TestHeterogeneity(t *testing.T) {
 	}
 }
 
-// Figures of the first scheme are what others are compared with, on equal seeds.
+// Each run is compared with the run of the first scheme on the instance of the same seed.
 func TestCompared(t *testing.T) {
 	if testing.Short() {
 		t.Skip("figures are for the run without the race detector")
@@ -165,7 +166,7 @@ func TestCompared(t *testing.T) {
 		if want := b.Metrics.MeanJCTS / a.Metrics.MeanJCTS; math.Abs(b.MeanOver-want) > 1e-9 {
 			t.Errorf("mean over the first's %g, want %g", b.MeanOver, want)
 		}
-		// 10 jobs: the tenth is when 90.5 % are done.
+		// Of 10 jobs, 90.5 % are done when the tenth job is done.
 		if want := b.Metrics.Share(slices.Max(a.Metrics.JCTsS)); b.ShareThen != want {
 			t.Errorf("share then %g, want %g", b.ShareThen, want)
 		}
@@ -187,7 +188,8 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// An error in one run ends all of them, also side by side, and so does ctx.
+// An error in one run ends the experiment, also if runs go on side by side. The end of
+// ctx ends the experiment, too.
 func TestEnds(t *testing.T) {
 	x, err := experiment.Find("gpus")
 	if err != nil {

@@ -8,14 +8,15 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// publishedShare is the share of jobs within 25 minutes that Hare (HPDC 2022)
-// gives for itself; withinS are these.
+// publishedShare is the share of jobs that Hare (HPDC 2022) completes within withinS
+// seconds, as the paper says.
 const (
 	publishedShare = 0.905
 	withinS        = 25 * 60
 )
 
-// compare fills in what a run is beside the first of its group, X and seed.
+// compare fills in the figures that compare each run with the first run of the same group,
+// X and seed.
 func compare(runs []Run) {
 	type key struct {
 		group string
@@ -42,8 +43,8 @@ func compare(runs []Run) {
 	}
 }
 
-// longest is the mean JCT of the tenth of the jobs, at least one, whose
-// R K min p is greatest, and the greatest (C − a) / (R min (p + s)) of all.
+// longest returns the mean JCT of the tenth of the jobs (at least one job) with the greatest
+// work R K min p, and the greatest slowdown (C − a) / (R min (p + s)) of all jobs.
 func longest(inst *hare.Instance, out *sim.Outcome) (jctS, worst float64) {
 	type size struct {
 		job  int

@@ -8,8 +8,8 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// disturbed takes the standard instances with arrivals, each with every x, and
-// lets something go otherwise than planned.
+// disturbed makes a case of each standard instance with arrivals and each of xs. with
+// changes the case so that the simulation differs from what policies plan for.
 func (s set) disturbed(sync string, xs []float64, with func(c *Case, x float64) error) ([]Case, error) {
 	base, err := s.sweep("arrivals over 1200 s", []float64{0},
 		func(float64) setting { return setting{arrivals: arriving(), sync: sync} })
@@ -29,8 +29,8 @@ func (s set) disturbed(sync string, xs []float64, with func(c *Case, x float64) 
 	return all, nil
 }
 
-// profileErrors are the standard instances with arrivals, seeds 1 to 5. Each time that the
-// policies see is wrong by up to 0 to 40 %, independently of the others.
+// profileErrors uses the standard instances with arrivals, seeds 1 to 5. Policies see times
+// with errors of at most 0 to 40 %, which are drawn independently for each time.
 var profileErrors = Info{
 	Name:      "profile-errors",
 	Title:     "Weighted JCT when profiles are wrong",
@@ -48,9 +48,9 @@ var profileErrors = Info{
 	},
 }
 
-// switchCost is the standard instances with arrivals, seeds 1 to 5, where a GPU
-// loses 0 to 10 s when it turns to another job. 0.1 was added after the first run,
-// in which 1 s already took all that plans gain.
+// switchCost uses the standard instances with arrivals, seeds 1 to 5. A GPU loses 0 to 10 s
+// when it begins a task of another job than before. The value 0.1 was added after the first
+// run, in which a loss of 1 s already cost as much as plans gain.
 var switchCost = Info{
 	Name:      "switch",
 	Title:     "Weighted JCT against the cost of switching jobs",
@@ -66,10 +66,10 @@ var switchCost = Info{
 	},
 }
 
-// faults are the standard instances with arrivals, seeds 1 to 5, where each GPU
-// fails 0 to 3 times an hour and is repaired in 5 minutes in the mean. hare_offline
-// was taken out after the first run: a plan that is followed and never made anew
-// waits for one GPU or another nearly all the time (docs/experiments.md).
+// faults uses the standard instances with arrivals, seeds 1 to 5. Each GPU fails 0 to 3
+// times an hour, and a repair takes 5 minutes in the mean. hare_offline was taken out after
+// the first run: the policy never makes a new plan, and the old plan waits for some failed
+// GPU nearly all the time (docs/experiments.md).
 var faults = Info{
 	Name:      "faults",
 	Title:     "Weighted JCT when GPUs fail",
@@ -87,9 +87,9 @@ var faults = Info{
 	},
 }
 
-// stragglers are the standard instances with arrivals, seeds 1 to 5, relaxed and
-// as gangs, where the compute of each task is stretched as steps measured in
-// Alibaba's cluster were, by none, half and all of it.
+// stragglers uses the standard instances with arrivals, seeds 1 to 5, with relaxed and with
+// gang jobs. The compute time of each task varies by none, half or all of the variation that
+// was measured for training steps in Alibaba's cluster.
 var stragglers = Info{
 	Name:      "stragglers",
 	Title:     "Mean JCT when tasks take longer than others, relaxed and in gangs",
@@ -121,11 +121,12 @@ var stragglers = Info{
 	},
 }
 
-// milder scales the deviation of a Stretch from 1 by a share.
+// milder draws factors whose deviation from 1 is a share of the deviation of another
+// Stretch.
 type milder struct {
 	of    sim.Stretch
 	share float64
 }
 
-// Draw is sim.Stretch.Draw.
+// Draw implements sim.Stretch.
 func (mi *milder) Draw(r *rand.Rand) float64 { return 1 + mi.share*(mi.of.Draw(r)-1) }

@@ -13,16 +13,16 @@ type stepper interface {
 	Step(nowUs int64, events []hare.Event) ([]hare.Decision, error)
 }
 
-// misprofiled gives a policy estimated profiles in place of the true ones: plans
-// are made of them, and arrivals bring them. The engine keeps the true ones, so that
-// everything else, such as the measured times of tasks, stays true.
+// misprofiled gives a policy estimated profiles in place of the true profiles: the policy
+// plans with the estimated profiles, and the arrivals of jobs have them. The engine keeps
+// the true profiles, so all other figures, such as the measured times of tasks, are true.
 type misprofiled struct {
 	policy stepper
-	on     map[string][]hare.Profile // by job
+	on     map[string][]hare.Profile // the estimated profiles by job
 	events []hare.Event
 }
 
-// Step is online.Policy.Step.
+// Step calls the policy with estimated profiles in the arrivals of jobs.
 func (mp *misprofiled) Step(nowUs int64, events []hare.Event) ([]hare.Decision, error) {
 	mp.events = append(mp.events[:0], events...)
 	for i := range mp.events {
@@ -51,11 +51,11 @@ func newPolicy(ctx context.Context, c *Case, info task.Info, cfg task.Config) (s
 	return m, nil
 }
 
-// estimated is inst with each compute time and each synchronisation time multiplied
-// by a factor of its own, uniform in 1 ± share, to the millisecond. The same seed
-// draws the same deviations whatever the share.
+// estimated returns a copy of inst in which each compute time and each synchronisation time
+// is multiplied by a factor of its own, uniform in 1 ± share, and rounded to milliseconds.
+// The deviations of one seed are in proportion to the share.
 func estimated(inst *hare.Instance, share float64, seed uint64) *hare.Instance {
-	rng := rand.New(rand.NewPCG(seed, 0x546f6c64)) // a stream of its own
+	rng := rand.New(rand.NewPCG(seed, 0x546f6c64)) // no other random numbers use this stream
 	out := *inst
 	out.Jobs = append([]hare.Job(nil), inst.Jobs...)
 	off := func(us int64) int64 {

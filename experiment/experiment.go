@@ -15,81 +15,84 @@ import (
 
 // Config tunes a run. The zero value is the experiment as it is described.
 type Config struct {
-	// Solver computes the bounds; its LP is also for policies that use one.
-	// BoundWork zero means 5,000.
+	// Solver computes the bounds. Policies that solve LPs use Solver.LP, too. A
+	// Solver.BoundWork of zero means 5,000.
 	Solver solver.Config
-	// Policies replaces those of the experiment; nil keeps them.
+	// Policies replaces the schemes of the experiment by these policies with default
+	// settings; nil keeps the schemes.
 	Policies []string
-	// Instances replaces those of the experiment; nil keeps them.
+	// Instances replaces the cases of the experiment; nil keeps them.
 	Instances []Case
 	// Scale divides the jobs and GPUs of the instances; zero means 1.
 	Scale int
-	// Repeat is how many instances each figure is a mean of, seeds 1 to Repeat;
-	// zero means 5.
+	// Repeat is the number of instances over which each figure is a mean, with seeds 1 to
+	// Repeat; zero means 5.
 	Repeat int
-	// Moves is the work of hare_offline's search; zero means its default, less
-	// none.
+	// Moves is the work of hare_offline's search. Zero means the policy's default, and a
+	// negative number means no search.
 	Moves int64
-	// Parallel is how many runs go on side by side; zero means 1. The report
-	// does not depend on it.
+	// Parallel is the number of runs that go on side by side; zero means 1. The report does
+	// not depend on Parallel.
 	Parallel int
-	// Check is called with each run as a result with its certificate, before any
-	// of its figures is kept, from several goroutines where Parallel says so; nil
-	// checks nothing. The program passes the verifier.
+	// Check is called with each run as a result with its certificate, before the figures of
+	// the run are kept. Up to Parallel goroutines call Check at once. Nil checks nothing. The
+	// command hare experiment sets Check to the verifier.
 	Check func(*hare.Instance, *hare.Result) error
-	// Progress is called before each run, one call at a time; it may be nil.
+	// Progress is called before each bound and each run, one call at a time. Progress may be
+	// nil.
 	Progress func(Progress)
 }
 
-// Progress is the progress of an experiment.
+// Progress says how far an experiment is.
 type Progress struct {
-	Done, Total int // bounds and runs
-	Text        string
+	Done, Total int    // the number of bounds and runs
+	Text        string // the bound or run that begins
 }
 
 // Scheme is a policy with its settings.
 type Scheme struct {
 	Policy string
-	// Name is what tables call it; empty means Policy.
+	// Name is the name of the scheme in tables; empty means Policy.
 	Name   string
-	Config task.Config // LP is filled in
+	Config task.Config // the run fills in LP
 }
 
-// Case is an instance with the settings of its simulation, which are the same for each
-// scheme.
+// Case is an instance with the settings of its simulation. The settings are the same for
+// all schemes.
 type Case struct {
-	Group string // has tables and pictures of its own
-	// X is the value that is swept, Variant another difference within a group
-	// that has lines of its own.
+	Group string // each group has its own tables and pictures
+	// X is the value that is swept. Variant is another difference between the cases of a
+	// group; each variant has its own lines in tables and pictures.
 	X       float64
 	Variant string
-	// Seed tells the instances of one X and Variant apart: figures are means over
-	// them, and schemes are compared on equal seeds.
+	// Seed numbers the instances of one X and Variant. Figures are means over all seeds, and
+	// schemes are compared on equal seeds.
 	Seed uint64
-	Inst *hare.Instance
-	// Estimated is the instance that the policies see, with other times than Inst, which
-	// is simulated; nil means Inst.
+	Inst *hare.Instance // the instance that is simulated
+	// Estimated is the instance that the policies see, whose times may differ from those of
+	// Inst; nil means Inst.
 	Estimated *hare.Instance
-	// ThresholdUs sets that of all policies with queues; zero leaves it.
+	// ThresholdUs is the threshold of the first queue for all policies with queues; zero
+	// means the default of each policy.
 	ThresholdUs int64
-	// Sim is of the simulator; its Name is filled in.
+	// Sim holds the settings of the simulator. The run fills in Sim.Name.
 	Sim sim.Config
 }
 
 // Info describes an experiment.
 type Info struct {
 	Name string
-	// Title is a headline, Text says what is asked and on what.
+	// Title is a headline. Text describes the question and the instances.
 	Title, Text string
-	// Published are the papers' figures, and what they compare.
+	// Published quotes the papers' figures and says what the papers compare.
 	Published string
-	// axis is what X is, with its unit; empty where nothing is swept.
+	// axis says what X is, with its unit; axis is empty if nothing is swept.
 	axis        string
-	logarithmic bool // the axis
-	// measures have a picture each; tables have a column for each that they do
-	// not have anyway. Nil means the weighted JCT and that over the bound.
+	logarithmic bool // the axis is logarithmic
+	// measures have a picture each, and tables have a column for each. Nil means the weighted
+	// JCT, and the weighted JCT over the bound.
 	measures []measure
-	cdf      bool // pictures are CDFs of the JCT
+	cdf      bool // the pictures are CDFs of the JCT
 	schemes  []Scheme
 	cases    func(set) ([]Case, error)
 }
@@ -102,7 +105,7 @@ func All() []Info {
 	}
 }
 
-// Names lists their names.
+// Names lists the names of the experiments.
 func Names() []string {
 	var names []string
 	for _, x := range All() {
@@ -111,7 +114,7 @@ func Names() []string {
 	return names
 }
 
-// Find describes the named experiment, or says which name is nearest.
+// Find returns the named experiment, or an error that suggests the nearest name.
 func Find(name string) (Info, error) {
 	for _, x := range All() {
 		if x.Name == name {
@@ -126,7 +129,7 @@ func Find(name string) (Info, error) {
 		", "))
 }
 
-// named are schemes by the names of their policies.
+// named returns the schemes of policies with default settings.
 func named(names ...string) []Scheme {
 	var all []Scheme
 	for _, n := range names {

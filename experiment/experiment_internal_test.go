@@ -8,7 +8,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// A figure has its interval where there is one: 2, 4, 6 are 4 ± 4.302653 · 2/√3.
+// A mean of several values is written with its confidence interval: the mean of 2, 4 and 6
+// is 4 ± 4.302653 · 2/√3. A mean of no values is a dash.
 func TestCell(t *testing.T) {
 	var s sim.Stat
 	for _, x := range []float64{2, 4, 6} {
@@ -22,9 +23,10 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// What policies believe is off by at most the share, differs from time to time,
-// and is in proportion for one seed; the instance stays as it is.
-func TestWrong(t *testing.T) {
+// Each estimated time differs from the true time by at most the share. The deviations of
+// two shares are in proportion if the seed is the same, have both signs, and differ if the
+// seeds differ. The instance is not modified.
+func TestEstimatedTimes(t *testing.T) {
 	inst, err := set{scale: 4, seeds: 1}.generate(setting{}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +38,7 @@ func TestWrong(t *testing.T) {
 		for k, p := range inst.Jobs[i].On {
 			a, b := small.Jobs[i].On[k].ComputeUs-p.ComputeUs, large.Jobs[i].On[k].ComputeUs-p.ComputeUs
 			if float64(max(b, -b)) > 0.2*float64(p.ComputeUs)+500 || max(b-2*a, 2*a-b) > 2000 {
-				t.Fatalf("job %d: %d, told %d and %d", i, p.ComputeUs, small.Jobs[i].On[k].ComputeUs,
+				t.Fatalf("job %d: %d, estimated %d and %d", i, p.ComputeUs, small.Jobs[i].On[k].ComputeUs,
 					large.Jobs[i].On[k].ComputeUs)
 			}
 			if b < 0 {
@@ -61,8 +63,9 @@ func (l *listener) Step(_ int64, events []hare.Event) ([]hare.Decision, error) {
 	return nil, nil
 }
 
-// A misprofiled policy hears of other times when jobs arrive, and nothing else changes.
-func TestTold(t *testing.T) {
+// The events that a misprofiled policy receives have estimated times where jobs arrive; all
+// else in the events is unchanged.
+func TestMisprofiledEvents(t *testing.T) {
 	l := &listener{}
 	on := []hare.Profile{{Type: "V100", ComputeUs: 7}}
 	w := &misprofiled{policy: l, on: map[string][]hare.Profile{"a": on}}
@@ -81,8 +84,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// Jobs that are the same but for their synchronisation have the same bound or a
-// greater one.
+// The instances of the three rules have the same jobs, apart from the rule. Gang and rigid
+// jobs may have fewer tasks, because they are no wider than the widest type.
 func TestSyncsAreTheSameJobs(t *testing.T) {
 	cases, err := syncs.cases(set{scale: 10, seeds: 2})
 	if err != nil || len(cases) != 6 {

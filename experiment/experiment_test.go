@@ -37,8 +37,8 @@ func check(inst *hare.Instance, res *hare.Result) error {
 	return nil
 }
 
-// Every policy runs, passes the verifier with its certificate, and stays above
-// the bound; again gives the same bytes; all files are written.
+// The runs of every policy pass the verifier with their certificates, and none is better
+// than the bound. A second experiment writes the same bytes into all files.
 func TestWeightedJCT(t *testing.T) {
 	x, err := experiment.Find("weighted-jct")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestWeightedJCT(t *testing.T) {
 	}
 }
 
-// No figures come of a run that is refused.
+// An experiment returns no report if a run is refused or a policy is unknown.
 func TestRefusedRun(t *testing.T) {
 	x := experiment.All()[0]
 	bad := errors.New("refused")

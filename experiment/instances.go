@@ -7,11 +7,11 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// set says how large the instances of an experiment are and how many there are.
-// All were fixed before the first run of their experiment.
+// set says how large the instances of an experiment are and how many there are. The
+// instances of each experiment were fixed before its first run.
 type set struct {
-	scale int
-	seeds int // 1 to seeds
+	scale int // divides the jobs and GPUs
+	seeds int // seeds 1 to this number are used
 }
 
 func (s set) resolve() set {
@@ -24,8 +24,8 @@ func (s set) resolve() set {
 // spanS is the time in seconds over which jobs arrive by default.
 const spanS = 1200
 
-// setting is an instance in terms of the standard one: 200 jobs on 160 GPUs
-// (V100=64, T4=48, K80=24, M60=24). Zeros mean those.
+// setting describes an instance. Zero values mean the standard instance: 200 jobs on 160
+// GPUs (V100=64, T4=48, K80=24, M60=24).
 type setting struct {
 	jobs     int
 	gpus     []hare.TypeCount
@@ -54,13 +54,13 @@ func (s set) generate(g setting, seed uint64) (*hare.Instance, error) {
 	return inst, nil
 }
 
-// cluster is the standard one times a/b.
+// cluster returns the standard cluster with a/b times as many GPUs.
 func cluster(a, b int) []hare.TypeCount {
 	return []hare.TypeCount{{Type: "V100", Count: 64 * a / b}, {Type: "T4", Count: 48 * a / b}, {Type: "K80",
 		Count: 24 * a / b}, {Type: "M60", Count: 24 * a / b}}
 }
 
-// arriving is arrivals over spanS.
+// arriving returns arrivals that are uniformly at random over spanS.
 func arriving() string { return fmt.Sprintf("uniform:%d", spanS) }
 
 // sweep makes a case for each value of x and seed.
@@ -79,7 +79,8 @@ func (s set) sweep(group string, xs []float64, of func(x float64) setting) ([]Ca
 	return cases, nil
 }
 
-// again takes each case with each value of x, its instance unchanged.
+// again makes a case of each case and each of xs. with changes the case; instances are
+// shared.
 func again(cases []Case, xs []float64, with func(c *Case, x float64)) []Case {
 	var all []Case
 	for _, x := range xs {
@@ -92,7 +93,8 @@ func again(cases []Case, xs []float64, with func(c *Case, x float64)) []Case {
 	return all
 }
 
-// twoLoads are the standard instances, once all at time 0 and once with arrivals.
+// twoLoads returns the standard instances twice: with all jobs at time 0, and with
+// arrivals.
 func (s set) twoLoads() ([]Case, error) {
 	var cases []Case
 	for _, g := range []struct{ name, arrivals string }{

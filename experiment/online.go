@@ -6,8 +6,8 @@ import (
 	"github.com/hare-sched/hare/policy/task"
 )
 
-// clairvoyance has 200 jobs on the standard cluster by Poisson arrivals of 1.5, 3,
-// 6 and 12 a minute, seeds 1 to 5.
+// clairvoyance uses 200 jobs on the standard cluster with Poisson arrivals of 1.5, 3, 6 and
+// 12 jobs a minute, seeds 1 to 5.
 var clairvoyance = Info{
 	Name:      "clairvoyance",
 	Title:     "HLAS, which knows nothing, against schedulers that know more",
@@ -21,16 +21,16 @@ var clairvoyance = Info{
 	},
 }
 
-// poisson are jobs that arrive at x a minute on the standard cluster; fewer on
-// smaller ones.
+// poisson returns the setting in which x jobs arrive a minute on the standard cluster. The
+// rate is divided by the scale, as the cluster is.
 func poisson(jobs int, s set) func(float64) setting {
 	return func(x float64) setting {
 		return setting{jobs: jobs, arrivals: "poisson:" + strconv.FormatFloat(x/60/float64(s.scale), 'g', -1, 64)}
 	}
 }
 
-// thresholds are the instances of weightedJCT, with the first threshold of HLAS
-// and Tiresias at 1 to 120 minutes of a GPU.
+// thresholds uses the instances of weightedJCT. The first threshold of HLAS and Tiresias is
+// 1 to 120 GPU-minutes.
 var thresholds = Info{
 	Name:      "thresholds",
 	Title:     "Where jobs leave the first queue of HLAS",
@@ -48,10 +48,10 @@ var thresholds = Info{
 	},
 }
 
-// starvation has 600 jobs on the standard cluster by Poisson arrivals of 3, 4.5, 6,
-// 7.5, 10 and 15 a minute, seeds 1 to 5, and a threshold of 600 GPU-seconds, which
-// about half of the jobs pass. 10 and 15 were added after the first run, which
-// showed that 7.5 hardly overload the cluster.
+// starvation uses 600 jobs on the standard cluster with Poisson arrivals of 3, 4.5, 6, 7.5,
+// 10 and 15 jobs a minute, seeds 1 to 5, and a threshold of 600 GPU-seconds, which about
+// half of the jobs pass. The rates 10 and 15 were added after the first run, which showed
+// that 7.5 jobs a minute hardly overload the cluster.
 var starvation = Info{
 	Name:      "starvation",
 	Title:     "Long jobs under HLAS, with and without its guard",

@@ -24,8 +24,7 @@ var pages = template.Must(template.New("").Parse(`{{define "head"}}<h1>{{.Title}
 {{end}}</ul>
 {{end}}`))
 
-// document writes the template of that name, whose data has that title, as a
-// page.
+// document writes a page with the named template as its body.
 func document(w io.Writer, name, title string, data any) error {
 	var b strings.Builder
 	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
@@ -35,7 +34,7 @@ func document(w io.Writer, name, title string, data any) error {
 	return page.Write(w)
 }
 
-// HTML writes one page with pictures and tables, which makes no request.
+// HTML writes one page with pictures and tables. The page makes no request.
 func (r *Report) HTML(w io.Writer) error {
 	data := struct {
 		Title    string
@@ -49,13 +48,13 @@ func (r *Report) HTML(w io.Writer) error {
 		if err := p.SVG(&b, r.options(i)); err != nil {
 			return err
 		}
-		data.Pictures = append(data.Pictures, template.HTML(b.String())) // our own, its texts escaped
+		data.Pictures = append(data.Pictures, template.HTML(b.String())) // package plot escapes texts
 	}
 	return document(w, "page", data.Title, data)
 }
 
-// WriteIndex puts index.html into a folder that holds what Write put there for
-// each of the experiments, and returns its path.
+// WriteIndex writes index.html, which links the pages of the experiments, into the folder
+// that Write has filled, and returns its path.
 func WriteIndex(dir string, done []Info) (string, error) {
 	data := struct {
 		Title string

@@ -9,7 +9,7 @@ import (
 	"github.com/hare-sched/hare/plot"
 )
 
-// picture is what package plot draws.
+// picture is a chart of package plot.
 type picture interface {
 	SVG(io.Writer, plot.Options) error
 	PNG(io.Writer, plot.Options) error
@@ -17,7 +17,7 @@ type picture interface {
 
 func (r *Report) options(int) plot.Options { return plot.Options{Title: r.Info.Title, Width: 1000} }
 
-// pictures are, for each group, CDFs, lines over what is swept, or bars.
+// pictures returns the pictures of each group: CDFs, lines over the swept value, or bars.
 func (r *Report) pictures() []picture {
 	var all []picture
 	for _, rows := range groups(r.Rows()) {
@@ -35,7 +35,7 @@ func (r *Report) pictures() []picture {
 	return all
 }
 
-// bars are the weighted JCTs of a group.
+// bars draws the weighted JCTs of a group.
 func bars(rows []Row) *plot.Bars {
 	b := &plot.Bars{Mark: math.NaN(), Legend: rows[0].Group + " · weighted JCT in weight-seconds, mean over instances"}
 	if rows[0].BoundS.Mean > 0 && rows[0].Variant == "" {
@@ -50,8 +50,8 @@ func bars(rows []Row) *plot.Bars {
 	return b
 }
 
-// lines are a measure over X, a line for each variant and scheme, and one for the
-// bound.
+// lines draws a measure over X, with a line for each variant and scheme and, for bounded
+// measures, a line for the bound.
 func lines(rows []Row, m measure, x *Info) *plot.Lines {
 	l := &plot.Lines{X: x.axis, LogX: x.logarithmic, Legend: rows[0].Group + " · " + m.name}
 	if rows[0].Instances > 1 {
@@ -89,10 +89,10 @@ func lines(rows []Row, m measure, x *Info) *plot.Lines {
 	return l
 }
 
-// cdfPoints is how many points a CDF has at least; those between are left out.
+// cdfPoints is the least number of points to which a CDF of many jobs is thinned.
 const cdfPoints = 150
 
-// curves are the CDFs of the JCT, over the jobs of all instances of a group.
+// curves draws the CDF of the JCT for each row of a group, over the jobs of all instances.
 func (r *Report) curves(rows []Row) *plot.Lines {
 	l := &plot.Lines{X: "JCT, minutes", Legend: rows[0].Group +
 		" · share of jobs completed within, %, over all instances", High: 100, LogX: true}

@@ -8,12 +8,12 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// Row is a scheme on the instances of a group, value and variant.
+// Row holds the mean figures of a scheme over the instances of one group, X and variant.
 type Row struct {
 	Group, Variant, Scheme, Knows string
 	X                             float64
 	Instances                     int
-	// In the units of Run and sim.Metrics.
+	// The units are those of Run and sim.Metrics; Utilization and the shares are in percent.
 	WeightedJCTS, BoundS, Ratio, Lower   sim.Stat
 	MeanJCTS, MeanOver                   sim.Stat
 	P90JCTS, P99JCTS, MakespanS          sim.Stat
@@ -25,8 +25,8 @@ type Row struct {
 // label names a row within its group and X.
 func (row *Row) label() string { return strings.TrimSpace(row.Variant + " " + row.Scheme) }
 
-// Rows averages the runs of each group, value, variant and scheme, by group, then
-// in the order of the runs.
+// Rows averages the runs of each group, X, variant and scheme. The rows are sorted by
+// group; the rows of a group are in the order of the runs.
 func (r *Report) Rows() []Row {
 	type key struct {
 		group, variant, scheme string
@@ -79,7 +79,8 @@ type measure struct {
 	name   string
 	digits int
 	of     func(*Row) sim.Stat
-	// bounded says that the certified bound is one too, or that 1 is.
+	// bounded says that no row can be below the certified bound, or below 1 if the measure is
+	// the value over the bound.
 	bounded bool
 }
 
@@ -99,7 +100,7 @@ var (
 		of: func(y *Row) sim.Stat { return y.ShareThen }}
 )
 
-// pictured are the measures that have a picture each.
+// pictured returns the measures that have a picture each.
 func (info *Info) pictured() []measure {
 	if info.measures != nil {
 		return info.measures
@@ -107,8 +108,8 @@ func (info *Info) pictured() []measure {
 	return []measure{weighted, overBound}
 }
 
-// tabled are the measures that have a table each where something is swept: those
-// with a picture, the distance from the bound and the comparison.
+// tabled returns the measures that have a table each if X is swept: those with a picture,
+// the value over the bound, and the comparison with the first scheme.
 func (info *Info) tabled() []measure {
 	all := slices.Clone(info.pictured())
 	for _, m := range []measure{overBound, lower} {
@@ -119,7 +120,7 @@ func (info *Info) tabled() []measure {
 	return all
 }
 
-// columns are the figures of a table where nothing is swept.
+// columns returns the measures of a table if X is not swept.
 func (info *Info) columns() []measure {
 	all := []measure{
 		weighted, overBound, lower, meanJCT,
@@ -138,7 +139,8 @@ func (info *Info) columns() []measure {
 	return all
 }
 
-// cell is a figure as text, with its interval where it has one.
+// cell returns a figure as text. With interval, a mean of several values has its confidence
+// interval.
 func cell(s sim.Stat, digits int, interval bool) string {
 	switch {
 	case s.N == 0:

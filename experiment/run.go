@@ -12,30 +12,30 @@ import (
 	"github.com/hare-sched/hare/solver"
 )
 
-// boundWork limits the cost of a bound. Without the limit small instances, which are
-// bounded as tightly as possible, would take longer than large ones.
+// boundWork limits the work of a bound. Without the limit, small instances would take
+// longer than large instances, because the bounds of small instances are searched longer.
 const boundWork = 5000
 
-// Run is one scheme on one instance.
+// Run holds the figures of one scheme on one instance.
 type Run struct {
 	Group, Variant, Instance, Scheme string
 	X                                float64
 	Seed                             uint64
 	Policy                           task.Info
 	Metrics                          *sim.Metrics
-	// Bound is certified, on the weighted JCT, in weight-seconds.
+	// Bound is the certified bound on the weighted JCT, in weight-seconds; 0 without one.
 	Bound float64
-	// Ratio is the weighted JCT over Bound; 0 where the bound is no use.
+	// Ratio is the weighted JCT over Bound; 0 without a positive bound.
 	Ratio float64
-	// Lower is 1 − the weighted JCT of the first run of the same group, X and
-	// seed over this one's, in percent: below 0 where this one is better.
-	// MeanOver is the mean JCT over that run's.
+	// Lower is by how many percent the weighted JCT of the first run of the same group, X and
+	// seed is lower than the weighted JCT of this run. Lower is negative if this run is better.
+	// MeanOver is the mean JCT of this run over the mean JCT of the first run.
 	Lower, MeanOver float64
-	// ShareThen is the share of jobs that have been completed by the JCT within
-	// which that run completes 90.5 %.
+	// ShareThen is the share of jobs of this run whose JCT is at most the JCT within which the
+	// first run completes 90.5 % of its jobs.
 	ShareThen float64
-	// LongJCTS is the mean JCT of the tenth of the jobs with the most work, and
-	// WorstSlowdown the greatest of all jobs.
+	// LongJCTS is the mean JCT of the tenth of the jobs with the most work, and WorstSlowdown
+	// the greatest slowdown of all jobs.
 	LongJCTS, WorstSlowdown float64
 }
 
@@ -45,9 +45,9 @@ type Report struct {
 	Runs []Run // by case, then scheme
 }
 
-// Run plays every instance to every scheme. The same configuration gives the
-// same report. Errors are those of the policies, the simulator, Config.Check
-// and ctx; none leaves figures behind.
+// Run simulates every case under every scheme. The same configuration gives the same
+// report. The errors are those of the policies, the simulator, Config.Check and ctx. After
+// an error there is no report.
 func (info Info) Run(ctx context.Context, cfg Config) (*Report, error) {
 	p, err := info.prepare(&cfg)
 	if err != nil {
@@ -84,7 +84,7 @@ func (info Info) Run(ctx context.Context, cfg Config) (*Report, error) {
 	return &Report{Info: info, Runs: runs}, nil
 }
 
-// Size is how many bounds and runs there are, Progress.Total.
+// Size returns the number of bounds and runs of the experiment, which is Progress.Total.
 func (info Info) Size(cfg Config) (int, error) {
 	p, err := info.prepare(&cfg)
 	if err != nil {
@@ -98,14 +98,14 @@ type prepared struct {
 	schemes   []Scheme
 	infos     []task.Info
 	cases     []Case
-	instances []*hare.Instance
-	instance  map[*hare.Instance]int
+	instances []*hare.Instance       // the instances of the cases, each once
+	instance  map[*hare.Instance]int // the index in instances
 }
 
 func (p *prepared) size() int { return len(p.instances) + len(p.cases)*len(p.schemes) }
 
 // prepare fills in defaults and makes the instances.
-func (x Info) prepare(cfg *Config) (*prepared, error) {
+func (info Info) prepare(cfg *Config) (*prepared, error) {
 	if cfg.Scale < 0 || cfg.Repeat < 0 || cfg.Parallel < 0 || cfg.Scale > 1000 || cfg.Repeat > 10_000 ||
 		cfg.Parallel > 1000 {
 		return nil, fmt.Errorf("experiment: scale %d, repeat %d, parallel %d: must be from 0 to 1000, 10000 and 1000",
@@ -117,21 +117,21 @@ func (x Info) prepare(cfg *Config) (*prepared, error) {
 	if cfg.Parallel > 1 {
 		cfg.Solver.Workers = 1
 	}
-	p := &prepared{schemes: x.schemes, cases: cfg.Instances, instance: map[*hare.Instance]int{}}
+	p := &prepared{schemes: info.schemes, cases: cfg.Instances, instance: map[*hare.Instance]int{}}
 	if cfg.Policies != nil {
 		p.schemes = named(cfg.Policies...)
 	}
 	for _, s := range p.schemes {
-		info, err := policy.FindTask(s.Policy)
+		found, err := policy.FindTask(s.Policy)
 		if err != nil {
 			return nil, err
 		}
-		p.infos = append(p.infos, info)
+		p.infos = append(p.infos, found)
 	}
 	if p.cases == nil {
 		var err error
-		if p.cases, err = x.cases(set{scale: max(1, cfg.Scale), seeds: cfg.Repeat}.resolve()); err != nil {
-			return nil, fmt.Errorf("experiment %s: %w", x.Name, err)
+		if p.cases, err = info.cases(set{scale: max(1, cfg.Scale), seeds: cfg.Repeat}.resolve()); err != nil {
+			return nil, fmt.Errorf("experiment %s: %w", info.Name, err)
 		}
 	}
 	for i := range p.cases {
@@ -144,7 +144,7 @@ func (x Info) prepare(cfg *Config) (*prepared, error) {
 	return p, nil
 }
 
-// one simulates one case under one policy.
+// one simulates one case under one scheme.
 func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, rel *hare.Relaxation) (*Run, error) {
 	tc, sc := s.Config, c.Sim
 	tc.LP, sc.Name = cfg.Solver.LP, s.name()
@@ -168,7 +168,7 @@ func (cfg *Config) one(ctx context.Context, c *Case, s *Scheme, info task.Info, 
 	}
 	run.LongJCTS, run.WorstSlowdown = longest(c.Inst, out)
 	if out.Varied > 0 {
-		return run, nil // no schedule of the instance, and no bound on it
+		return run, nil // what was run is not a schedule of the instance, so no bound holds
 	}
 	res, err := out.Result(c.Inst, rel.Certificate)
 	if err != nil {
@@ -197,7 +197,7 @@ type work struct {
 	begun int
 }
 
-// begin reports the next bound or run; the ones before it count as done.
+// begin reports that the next bound or run begins; all that began before count as done.
 func (w *work) begin(format string, a ...any) {
 	if w.cfg.Progress == nil {
 		return
@@ -208,8 +208,8 @@ func (w *work) begin(format string, a ...any) {
 	w.begun++
 }
 
-// each calls do for 0 to n − 1, Config.Parallel at a time, and returns the error
-// of the least index that it saw; none begins after an error.
+// each calls do for 0 to n − 1, in Config.Parallel goroutines. After an error no further
+// call begins. Of several errors, each returns the error of the least index.
 func (w *work) each(n int, do func(int) error) error {
 	var (
 		group  sync.WaitGroup

@@ -2,8 +2,8 @@ package experiment
 
 import "github.com/hare-sched/hare"
 
-// gpuSweep has 200 jobs over 1,200 s on the standard cluster times 1/2, 3/4, 1,
-// 5/4 and 3/2, seeds 1 to 5.
+// gpuSweep uses 200 jobs that arrive over 1,200 s on 1/2, 3/4, 1, 5/4 and 3/2 of the
+// standard cluster, seeds 1 to 5.
 var gpuSweep = Info{
 	Name:      "gpus",
 	Title:     "Weighted JCT against the number of GPUs",
@@ -18,7 +18,8 @@ var gpuSweep = Info{
 	},
 }
 
-// jobSweep has 100 to 300 jobs over 1,200 s on the standard cluster, seeds 1 to 5.
+// jobSweep uses 100 to 300 jobs that arrive over 1,200 s on the standard cluster, seeds 1
+// to 5.
 var jobSweep = Info{
 	Name:      "jobs",
 	Title:     "Weighted JCT against the number of jobs",
@@ -33,8 +34,8 @@ var jobSweep = Info{
 	},
 }
 
-// mix has 200 jobs over 1,200 s on 160 GPUs, 0 to 160 of them V100 and the others
-// K80, seeds 1 to 5.
+// mix uses 200 jobs that arrive over 1,200 s on 160 GPUs, seeds 1 to 5. Of the GPUs, 0 to
+// 160 are V100s, and the others are K80s.
 var mix = Info{
 	Name:      "mix",
 	Title:     "Weighted JCT against the mix of GPU types",

@@ -8,8 +8,8 @@ import (
 
 var allSyncs = []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid}
 
-// syncs are the standard instances with arrivals, seeds 1 to 5, the same jobs
-// once relaxed, once as gangs and once rigid.
+// syncs uses the standard instances with arrivals, seeds 1 to 5. The jobs of each instance
+// are relaxed in one variant, gangs in another and rigid in the third.
 var syncs = Info{
 	Name:      "sync",
 	Title:     "The same jobs with relaxed, gang and rigid synchronisation",
@@ -33,9 +33,9 @@ var syncs = Info{
 	},
 }
 
-// heterogeneity is one job of 8 tasks and 20 rounds on 8 K80 and 0 to 8 V100,
-// with the times of the generator's vgg19 (a V100 is 10.1 times as fast) and
-// graphsage (1.9 times): relaxed, as a gang of one type, and as one that may mix.
+// heterogeneity uses one job of 8 tasks and 20 rounds on 8 K80s and 0 to 8 V100s. The job
+// has the times of the generator's vgg19 (a V100 is 10.1 times as fast as a K80) or
+// graphsage (1.9 times), and is relaxed, a gang on one type, or a gang that may mix types.
 var heterogeneity = Info{
 	Name:      "heterogeneity",
 	Title:     "One job, and what fast GPUs do for it",

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// table is ready to be written.
+// table is a table of the report, with its cells as text.
 type table struct {
 	Caption string
 	Heads   []string
 	Rows    [][]string
-	// Texts is how many columns from the left are words.
+	// Texts is the number of columns, from the left, that hold words and not figures.
 	Texts int
 }
 
-// tables are, for each group, one of schemes and figures, or, where something is
-// swept, for each figure one of schemes and values.
+// tables returns for each group one table of schemes and measures or, if X is swept, for
+// each measure a table of schemes and values of X.
 func (r *Report) tables() []table {
 	var all []table
 	for _, rows := range groups(r.Rows()) {
@@ -30,7 +30,7 @@ func (r *Report) tables() []table {
 	return all
 }
 
-// groups splits rows by their groups.
+// groups splits the rows, which are sorted by group, into groups.
 func groups(rows []Row) [][]Row {
 	var all [][]Row
 	for len(rows) > 0 {
@@ -43,7 +43,7 @@ func groups(rows []Row) [][]Row {
 	return all
 }
 
-// over says what means are of.
+// over returns the part of a caption that says over how many instances means are taken.
 func over(rows []Row) string {
 	if n := rows[0].Instances; n > 1 {
 		return fmt.Sprintf("; means over %d instances, ± 95 %% confidence", n)
@@ -51,10 +51,10 @@ func over(rows []Row) string {
 	return ""
 }
 
-// withInterval are how many columns, from the first, print their intervals.
+// withInterval is the number of columns, from the first, that show confidence intervals.
 const withInterval = 4
 
-// flat has a row a scheme and a column a figure.
+// flat returns a table with a row for each scheme and a column for each measure.
 func (info *Info) flat(rows []Row) table {
 	t := table{Caption: rows[0].Group, Heads: []string{"policy", "knows"}, Texts: 2}
 	variants := rows[0].Variant != ""
@@ -82,7 +82,7 @@ func (info *Info) flat(rows []Row) table {
 	return t
 }
 
-// pivot has a row a scheme and a column a value.
+// pivot returns a table with a row for each scheme and a column for each value of X.
 func (info *Info) pivot(rows []Row, m measure) table {
 	t := table{Caption: rows[0].Group + ": " + m.name + over(rows), Heads: []string{"policy \\ " + info.axis, "knows"},
 		Texts: 2}

@@ -2,11 +2,12 @@ package experiment
 
 import "github.com/hare-sched/hare/policy/task"
 
-// six are the schemes of the Hare paper, its own by prices and search.
+// six are the schemes that the Hare paper compares. hare_offline stands for the paper's own
+// scheme.
 var six = named("hare_offline", "hlas", "sched_allox", "sched_homo", "srtf", "gavel_fifo")
 
-// weightedJCT is the papers' main comparison, on the standard instances, seeds 1
-// to 5, once all at time 0 and once evenly over 1,200 s.
+// weightedJCT is the papers' main comparison. It uses the standard instances, seeds 1 to 5,
+// both with all jobs at time 0 and with arrivals over 1,200 s.
 var weightedJCT = Info{
 	Name:      "weighted-jct",
 	Title:     "Weighted job completion time of the paper's six schemes",
@@ -16,7 +17,7 @@ var weightedJCT = Info{
 	cases:     set.twoLoads,
 }
 
-// cdf is on the instances of weightedJCT.
+// cdf uses the instances of weightedJCT.
 var cdf = Info{
 	Name:  "cdf",
 	Title: "How many jobs are completed within what time",
@@ -29,8 +30,8 @@ var cdf = Info{
 	cdf:       true,
 }
 
-// algorithm1 is on the instances of weightedJCT with arrivals: from the paper's
-// algorithm to hare_offline, a step at a time.
+// algorithm1 uses the instances of weightedJCT with arrivals. Its schemes lead from the
+// paper's algorithm to hare_offline, one difference at a time.
 var algorithm1 = Info{
 	Name:      "algorithm-1",
 	Title:     "From algorithm 1 of the paper to hare_offline",

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Write puts NAME.csv, NAME.md, NAME.html and pictures NAME-N.svg and .png into a
-// folder, which it makes, and returns their paths.
+// Write writes NAME.csv, NAME.md, NAME.html and the pictures NAME-N.svg and NAME-N.png into
+// a folder, which it makes if necessary, and returns the paths of the files.
 func (r *Report) Write(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (r *Report) Write(dir string) ([]string, error) {
 	return files, nil
 }
 
-// CSV writes a line a run.
+// CSV writes a header and a line for each run.
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	lines := [][]string{{
@@ -69,7 +69,7 @@ func (r *Report) CSV(w io.Writer) error {
 	return c.WriteAll(lines)
 }
 
-// Markdown writes a table a group, with means over its instances.
+// Markdown writes the tables, with means over instances.
 func (r *Report) Markdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "# %s\n\n%s\n%s\n", r.Info.Title, r.Info.Text, r.Info.Published)
