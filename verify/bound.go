@@ -15,16 +15,16 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// maxPriceWork limits each of these, so that hostile documents cost minutes at most: the
+// maxPriceWork limits three products, so that a hostile document costs minutes at most: the
 // jobs × types × grid cells of a price certificate, the GPUs × sizes × grid cells of its
 // knapsacks, and the steps of its jobs.
 const maxPriceWork = 1 << 33
 
-// Bound returns the lower bound on the weighted JCT that a certificate proves
-// for an instance (docs/design.md, section 2), exactly, or an error where it proves none. What
-// the certificate itself says about its bound and instance plays no part.
-// For price: O(jobs · pieces · types) for each of some tens of multipliers μ,
-// on all cores; a piece is a grid cell, or a part of one.
+// Bound returns the exact lower bound on the weighted JCT that a certificate proves for an
+// instance (docs/design.md, section 2), or an error if the certificate proves no bound. Bound
+// ignores the bound and the instance that the certificate itself states. The method price
+// takes O(jobs · pieces · types) for each of some tens of multipliers μ, on all cores; a
+// piece is a grid cell or a part of one.
 func Bound(inst *hare.Instance, c *hare.Certificate) (*big.Rat, error) {
 	p, err := prove(context.Background(), inst, c)
 	if err != nil {
@@ -66,7 +66,7 @@ type typeChoice struct {
 	p, s, d int64
 	count   int64       // the maximum of M_k over time
 	units   int64       // what a round holds, in units of its price: K GPUs or one size
-	curve   *priceCurve // of one unit; nil if free
+	curve   *priceCurve // the price of one unit; nil if the type is free
 }
 
 func choices(job *hare.Job, capacities map[string]*typeCapacity) []typeChoice {
@@ -80,7 +80,7 @@ func choices(job *hare.Job, capacities map[string]*typeCapacity) []typeChoice {
 	return out
 }
 
-// errNever is returned for infeasible jobs, since no finite bound has a meaning.
+// errNever is returned for infeasible jobs, because no finite bound has a meaning then.
 var errNever = errors.New("a job can never run on this cluster, so no finite bound is meant")
 
 // leastRound returns τ, the least time of one round on an empty cluster.
@@ -155,8 +155,8 @@ func criticalPathBound(inst *hare.Instance, capacities map[string]*typeCapacity)
 	return &proved{low: new(big.Rat).SetFrac(sum, big.NewInt(1e12))}, nil
 }
 
-// resource is what a price is for: so many GPUs of a type that one job holds together; 1
-// is a single GPU.
+// resource is what has a price: a number of GPUs of one type that a job holds together, or a
+// single GPU.
 type resource struct {
 	kind string
 	gpus int64
@@ -171,8 +171,8 @@ type priceCertificate struct {
 	spent      atomic.Int64       // the steps counted against maxPriceWork
 }
 
-// priceBound returns Σ φ_j − Σ w a − the price of all capacity. Prices count 1e-9, times
-// µs and weights 1e-6, so sums are in 1e-15 weight-seconds.
+// priceBound returns Σ φ_j − Σ w a − the price of all capacity. Prices are in units of 1e-9,
+// times in µs and weights in units of 1e-6, so sums are in 1e-15 weight-seconds.
 func priceBound(ctx context.Context, inst *hare.Instance, capacities map[string]*typeCapacity,
 	c *hare.Certificate) (*proved, error) {
 	m, err := newPriceCertificate(inst, capacities, c)
@@ -277,7 +277,8 @@ func (pc *priceCertificate) addPrices(field string, g resource, nanos []int64) e
 	return nil
 }
 
-// phi returns the least weighted completion plus price of one job alone, in 1e-15.
+// phi returns the least weighted completion plus price of one job alone, in 1e-15
+// weight-seconds.
 func (pc *priceCertificate) phi(job *hare.Job) (*big.Rat, error) {
 	cs := choices(job, pc.capacities)
 	tau, err := leastRound(job, cs)

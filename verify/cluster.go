@@ -30,7 +30,7 @@ func openTimes(n *hare.Node, number int) []hare.Window {
 	return out
 }
 
-// typeCapacity is M_k(t) of one type: level[i] from at[i] on.
+// typeCapacity is M_k(t), the number of GPUs of type k in service: level[i] from at[i] on.
 type typeCapacity struct {
 	at    []int64
 	level []int64
@@ -97,8 +97,7 @@ func (tc *typeCapacity) peak() int64 {
 	return slices.Max(tc.level)
 }
 
-// walk calls do for every part of a grid cell in which M_k is constant. Both are steps,
-// which walk merges.
+// walk calls do for every part of a grid cell in which M_k is constant.
 func (tc *typeCapacity) walk(grid []int64, do func(cell int, level, length int64)) {
 	step := 0
 	for g := range grid[1:] {

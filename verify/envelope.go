@@ -2,18 +2,19 @@ package verify
 
 import "math/bits"
 
-// envelope keeps for a row of rounds the greatest value of lines, each of which
-// covers some consecutive rounds of the row: a segment tree in which every node
-// holds the line that is greatest at its middle, a worse one being pushed to the
-// side where it may still win (two lines cross once). A line covers all rounds of
-// the nodes that it gets to, so it is never evaluated outside its own.
-// Insertion takes O(log²), a query O(log) of the length of the row.
+// envelope keeps the greatest value of lines at each round of a row. Each line covers some
+// consecutive rounds of the row. The envelope is a Li Chao tree, a segment tree: every node
+// holds the line that is greatest at the middle of the node, and pushes the other line down
+// to the side on which that line may still be greater (two lines cross at most once). A line
+// covers all rounds of the nodes that it reaches, so a line is never evaluated at a round
+// that it does not cover. For a row of n rounds, an insertion takes O(log² n) and a query
+// O(log n).
 type envelope struct {
 	rounds []int64
 	lines  []piece
 	value  func(x *piece, round int64) int64
-	size   int // a power of two
-	node   []int32
+	size   int     // a power of two
+	node   []int32 // the index of the line that the node holds; −1 without one
 }
 
 // reset empties the envelope and gives it another row.

@@ -11,8 +11,8 @@ import (
 // sum128 is an unsigned 128-bit sum of products.
 type sum128 struct{ hi, lo uint64 }
 
-// addProduct adds a·b of non-negative numbers. Lengths that add up to at most
-// 2^56, times prices of at most 2^53, stay within 128 bits.
+// addProduct adds a·b for non-negative numbers. Sums stay within 128 bits, because lengths
+// add up to at most 2^56 and prices are at most 2^53.
 func (su *sum128) addProduct(a, b int64) { *su = su.plus(a, b) }
 
 // plus returns s + a·b for non-negative numbers.
@@ -61,7 +61,8 @@ func times(xs ...int64) *big.Int {
 
 // evaluate raises f.alt to D_L(μ), exactly, for each last piece L that is neither done
 // nor proved to cost at least bound, unless D is −∞. The seconds of each type and their
-// prices are running sums of integers, so only such L need big arithmetic.
+// prices are running sums of integers, so only the pieces that are evaluated need big
+// arithmetic.
 func (f *fluid) evaluate(mu *big.Rat, first int, done []bool, bound float64) {
 	types, n := len(f.cs), len(f.from)
 	approx, _ := mu.Float64()

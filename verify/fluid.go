@@ -37,11 +37,11 @@ type fluid struct {
 //
 // for every μ ≥ 0, with equality at the greatest; φ = min over L of max over μ.
 //
-// Floats only choose which μ to look at, and prove that some L are not the
-// least, with the rounding error of each evaluation counted against them. The
-// others are evaluated in integers at turns of D_L. So what is returned is
-// never above φ; it equals φ unless turns lie closer together than floats can
-// tell. O(n·types) for each μ tried, some tens of them a job.
+// Floats choose which μ to evaluate, and prove that the least cost is not at some L; the
+// proof subtracts the rounding error of each evaluation. The other L are evaluated in
+// integers at breakpoints of D_L. The result is therefore never above φ, and equals φ unless
+// breakpoints lie closer together than floats can tell apart. fluidPhi takes O(n·types) for
+// each μ, of which it tries some tens for a job.
 func fluidPhi(job *hare.Job, cs []typeChoice, grid []int64, path int64) *big.Rat {
 	f := newFluid(job, cs, grid, path)
 	first := f.candidates()
@@ -215,14 +215,15 @@ func (f *fluid) candidates() int {
 	return first
 }
 
-// sweep evaluates D at μ in floats for every last piece at once, the pieces
-// before each being a running sum, and raises f.low. It returns D − w·b and the
-// left slope of D for last piece L.
+// sweep evaluates D at μ in floats for every last piece in one pass, with a running sum of
+// the pieces before, and raises f.low. It returns D − w·b and the left slope of D for last
+// piece L.
 //
-// Error: with u = 2^-53, each gain max(0, (μ−n)/d) is off by at most 5u·μ/d
-// (where n > μ both are 0), its length by u; the sums of n terms, none above
-// μ·T/min d together where T is the time so far, by n·u of that. slop has a
-// factor of 4 to spare.
+// The rounding error is bounded as follows, with u = 2^-53. The error of each gain
+// max(0, (μ−n)/d) is at most 5u·μ/d (if n > μ, the gain is 0 in floats, too), and the relative
+// error of its length is at most u. A sum of n terms is at most μ·T/min d, where T is the
+// time up to the piece, and its error is at most n·u times that limit. slop is four times
+// as large as this bound.
 func (f *fluid) sweep(mu float64, L int) (value, slope float64) {
 	types, n := len(f.cs), len(f.from)
 	slop := float64(n+16) * 0x1p-51
@@ -262,9 +263,9 @@ func (f *fluid) sweep(mu float64, L int) (value, slope float64) {
 	return value, slope
 }
 
-// maximise searches the μ at which D_L is greatest. D_L is concave and
-// piecewise linear: the next μ is where the tangents at the ends of the
-// bracket meet, which is the breakpoint itself when D_L reaches them there.
+// maximise searches the μ at which D_L is greatest. D_L is concave and piecewise linear. The
+// next μ is where the tangents at the ends of the bracket meet; if D_L reaches the tangents
+// there, this μ is the breakpoint at which D_L is greatest.
 func (f *fluid) maximise(L int) float64 {
 	lo, vlo, slo := 0.0, 0.0, float64(f.job.Rounds)
 	hi, vhi, shi := math.Inf(1), 0.0, 0.0

@@ -9,9 +9,10 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// machineBound replays all jobs on one machine with the speed of the whole
-// cluster, preemptively, by greatest w/W (docs/design.md, section 2), in ticks of 1/M µs: a job
-// of work W takes W ticks. O(n log n).
+// machineBound simulates all jobs on one machine with the speed of the whole cluster. The
+// machine preempts jobs and always runs the released job with the greatest w/W
+// (docs/design.md, section 2). Times are in ticks of 1/M µs, so a job of work W takes W
+// ticks. machineBound takes O(n log n).
 func machineBound(inst *hare.Instance, capacities map[string]*typeCapacity) (*proved, error) {
 	speed := wholePeak(capacities)
 	type item struct {

@@ -13,17 +13,17 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Prices evaluates the prices of one certificate on many instances: prices of
-// one bound every other too, and φ of a job that is the same in both, on GPUs
-// of which the same types serve it, need not be computed again. It is safe for
-// concurrent use; results do not depend on what was asked before.
+// Prices evaluates the prices of one certificate on many instances. Prices that were found
+// for one instance prove a bound for every other instance, too. Prices keeps the φ of jobs,
+// and computes the φ of a job again only if the job or the types that serve it differ.
+// Prices is safe for concurrent use, and results do not depend on earlier calls.
 type Prices struct {
 	cert *hare.Certificate
 	mu   sync.Mutex
-	phis map[string]*big.Rat // by all that φ depends on
+	phis map[string]*big.Rat // the φ that are kept, by phiKey
 }
 
-// maxPhis limits the φ that are kept; beyond it, all are forgotten.
+// maxPhis limits the number of φ that are kept. When the limit is reached, all are dropped.
 const maxPhis = 1 << 18
 
 // NewPrices takes a certificate of method price. NewPrices does not modify the
@@ -35,18 +35,18 @@ func NewPrices(c *hare.Certificate) (*Prices, error) {
 	return &Prices{cert: c, phis: map[string]*big.Rat{}}, nil
 }
 
-// Bound is what the prices prove for inst, as the function Bound does
-// for a certificate of them. Types that inst lacks are left out of it, and its
-// own that have no price are free; capacity is counted anew, and so is φ of a
-// job that is new or has changed, or for which a change of the cluster could
-// change it: a type that was in service nowhere, or fewer or more GPUs of one
-// of its types than it has tasks (docs/design.md, section 2.2).
+// Bound returns the bound that the prices prove for inst. The function Bound returns the
+// same for a certificate with these prices. Prices of types that inst lacks are left out,
+// and types of inst without prices are free. The price of capacity is always computed anew.
+// The φ of a job is computed unless the φ of an equal job on the same types is kept. The
+// number of GPUs of a type matters only up to the number of the job's tasks (docs/design.md,
+// section 2.2).
 func (pr *Prices) Bound(inst *hare.Instance) (*big.Rat, error) {
 	return pr.scaled(inst, pr.cert, false)
 }
 
-// Scaled is Bound with all prices times factorMicro/1e6, each rounded down. If all
-// weights have changed by that factor, the best prices have too.
+// Scaled is Bound with each price multiplied by factorMicro/1e6 and rounded down. If all
+// weights have changed by a factor, the best prices have changed by the same factor.
 func (pr *Prices) Scaled(inst *hare.Instance, factorMicro int64) (*big.Rat, error) {
 	c := *pr.cert
 	var ok bool
@@ -147,10 +147,10 @@ func (pc *priceCertificate) total(inst *hare.Instance, phis []*big.Rat) *proved 
 	return addUp(phis, fixed)
 }
 
-// phiKey has all that φ of a job at given prices depends on: its own numbers
-// but the id, and of each type that is ever in service how many GPUs serve it,
-// of which it can use no more than it has tasks: so many colours, slots or
-// members of a gang are enough for a whole round.
+// phiKey returns a key with all that the φ of a job at given prices depends on: the fields
+// of the job without its ID and, for each type that is ever in service, the number of GPUs.
+// A job can use no more GPUs of a type than it has tasks, because as many suffice for a whole
+// round, so larger numbers of GPUs give the same key.
 func phiKey(j *hare.Job, capacities map[string]*typeCapacity) string {
 	b := make([]byte, 0, 64+32*len(j.On))
 	for _, x := range []int64{j.WeightMicro, j.ReleaseUs, j.Rounds, j.Tasks, int64(j.Sync)} {
@@ -177,14 +177,14 @@ func phiKey(j *hare.Job, capacities map[string]*typeCapacity) string {
 // TypeTotal is what one more GPU of a type would add to the price of capacity.
 type TypeTotal struct {
 	Type string
-	// Total is in weight-seconds: Σ π·length, or where numbers of GPUs held
-	// together have prices of their own, what the dearest patterns gain.
+	// Total is in weight-seconds. It is Σ π·length or, if numbers of GPUs that are held
+	// together have prices of their own, the increase of the price of the dearest patterns.
 	Total *big.Rat
 }
 
-// OneMore returns for each type of the cluster by how much the bound at the
-// prices of c falls with one more GPU of it, always in service, while φ stays,
-// sorted by type.
+// OneMore returns by how much the bound at the prices of c falls with one more GPU of a type,
+// which is always in service, if each φ stays the same. The result has an entry for each
+// type of the cluster, sorted by type.
 func OneMore(inst *hare.Instance, c *hare.Certificate) ([]TypeTotal, error) {
 	if c == nil || c.Method != hare.MethodPrice {
 		return nil, errors.New("verify: these are no prices")

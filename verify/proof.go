@@ -9,10 +9,10 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Proof is what a certificate proves for an instance. Proving takes far longer
-// than checking a schedule: who answers with one certificate more than once, or
-// has little time at the end, proves it beforehand. Neither the instance nor
-// the certificate may change afterwards.
+// Proof is what a certificate proves for an instance. A proof takes far longer than the
+// check of a schedule. A program that checks several results with one certificate, or has
+// little time for the check, can therefore prove the certificate beforehand. Neither the
+// instance nor the certificate may change afterwards.
 type Proof struct {
 	inst  *hare.Instance
 	cert  *hare.Certificate
@@ -39,13 +39,15 @@ func Prove(ctx context.Context, inst *hare.Instance, c *hare.Certificate) (*Proo
 	return &Proof{inst, c, bound}, nil
 }
 
-// Check is Check, and takes as proved what p has for the same certificate, in
-// memory and not only alike, and an equal instance. A nil proof has nothing.
+// Check is the function Check, except that it does not prove again what pf has proved. pf
+// applies if res holds the certificate of pf (the same object in memory, not an equal one)
+// and inst equals the instance of pf. A nil pf never applies.
 func (pf *Proof) Check(inst *hare.Instance, res *hare.Result) *Report {
 	return check(inst, res, nil, pf)
 }
 
-// CheckReplan is CheckReplan with what the proof has proved.
+// CheckReplan is the function CheckReplan, except that it does not prove again what pf has
+// proved.
 func (pf *Proof) CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report {
 	return check(inst, res, prev, pf)
 }

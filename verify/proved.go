@@ -4,13 +4,13 @@ import (
 	"math/big"
 )
 
-// unit is the number of units of the terms below in one weight-second.
+// unit is the number of units of proved.terms in one weight-second.
 const unit = 1e15
 
-// fewTerms is how many fractions are added as they are. The sum of more takes
-// long, because their denominators multiply: each is rounded down to 2^-termBits
-// units first, which only lowers the sum, by less than the number of terms times
-// 4e-30 weight-seconds.
+// fewTerms is the number of fractions up to which the fractions are added exactly. The exact
+// sum of more fractions takes long, because their denominators multiply. Each fraction is
+// then first rounded down to a multiple of 2^-termBits units. Rounding can only lower the
+// sum, by less than the number of fractions times 4e-30 weight-seconds.
 const (
 	fewTerms = 300
 	termBits = 48
@@ -19,8 +19,8 @@ const (
 // proved is a lower bound that a certificate proves: a sum of fractions.
 type proved struct {
 	low   *big.Rat   // at most the bound, and equal to it if terms is nil
-	terms []*big.Rat // of the exact bound, in units
-	fixed *big.Int   // subtracted from their sum
+	terms []*big.Rat // the terms of the exact bound, in units
+	fixed *big.Int   // what is subtracted from the sum of terms, in units
 }
 
 // addUp returns the bound (Σ terms − fixed) / unit.
@@ -44,9 +44,9 @@ func addUp(terms []*big.Rat, fixed *big.Int) *proved {
 	return p
 }
 
-// atLeast says whether the exact bound is at least what a certificate states.
-// The rounded sum decides nearly always; the exact one is computed where what is
-// stated lies between the two.
+// atLeast says whether the exact bound is at least the bound that a certificate states. The
+// rounded sum decides nearly always. The exact sum is computed only if the stated bound lies
+// above the rounded sum by less than the greatest possible rounding error.
 func (pb *proved) atLeast(stated *big.Rat) bool {
 	switch over := new(big.Rat).Sub(stated, pb.low); {
 	case over.Sign() <= 0:

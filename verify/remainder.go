@@ -14,7 +14,7 @@ import (
 type remainder struct {
 	at       int64
 	rest     *hare.Instance
-	constant *big.Int    // the part of Σ w (C − a) that no plan for the rest changes, in 1e-12
+	constant *big.Int    // the part of Σ w (C − a), in 1e-12, that no plan for the rest changes
 	done     []int64     // by job of the whole instance: the rounds that the rest lacks
 	kept     []laneEntry // what the whole keeps of the schedule
 
@@ -49,11 +49,10 @@ type remainderBuilder struct {
 	held          map[int]map[int][]span
 }
 
-// remainderOf is what is left of whole at the instant at, when s, a feasible
-// schedule of before, has been followed until then. An error says that s has
-// started something that whole contradicts.
-// O(entries log entries + jobs + nodes), whatever the number of rounds, and the
-// GPUs of nodes that must be split.
+// remainderOf returns what is left of whole at the instant at if s, a feasible schedule of
+// before, has been followed until then. An error says that s has started work that
+// contradicts whole. remainderOf takes O(entries log entries + jobs + nodes + GPUs of nodes
+// that are split), whatever the number of rounds.
 func remainderOf(whole, before *hare.Instance, s *hare.Schedule, at int64) (*remainder, error) {
 	p := &remainderBuilder{
 		remainder: remainder{at: at, constant: new(big.Int), done: make([]int64, len(whole.Jobs))},
@@ -230,7 +229,7 @@ func (rb *remainderBuilder) needs(j *hare.Job, entries []laneEntry, r, end int64
 			hold.from = rb.at // all rounds until then are one block
 		}
 		if hold.to <= hold.from {
-			continue // computed already: only synchronisation is left
+			continue // the task has left the GPU, and only its synchronisation is left
 		}
 		node, number, kind, ok := rb.nodes.find(&rb.whole.Cluster, s.gpu)
 		open := func() bool {

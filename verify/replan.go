@@ -22,12 +22,11 @@ type Previous struct {
 	Instance *hare.Instance
 }
 
-// CheckReplan is Check for the rest of an earlier plan: what had started before
-// the planning instant is taken from prev where that is given, else from the
-// schedule of the whole instance that the result carries. A nil prev, or one
-// without a result, has nothing. The rest, and what it leaves out of the value,
-// are derived from inst and that schedule; nothing that the result says of them
-// is believed.
+// CheckReplan is Check for the rest of an earlier plan. The schedule that says what had
+// started before the planning instant is the schedule of prev. If prev is nil or has no
+// result, the schedule of the whole instance in res takes its place. CheckReplan derives the
+// rest, and the constant that the value of the rest leaves out, from inst and that schedule,
+// and compares what res states of them.
 func CheckReplan(inst *hare.Instance, res *hare.Result, prev *Previous) *Report {
 	return check(inst, res, prev, nil)
 }
@@ -76,7 +75,7 @@ func checkReplan(inst *hare.Instance, sha string, res *hare.Result, prev *Previo
 	return plain
 }
 
-// replanCheck compares a replan object with what is derived.
+// replanCheck compares a replan object with the remainder that the verifier derives.
 type replanCheck struct {
 	*Report
 	inst *hare.Instance
@@ -91,7 +90,8 @@ func (rc *replanCheck) refuse(code, detail string, a ...any) {
 	rc.fault(Fault{Constraint: code, Detail: detail})
 }
 
-// given reports whether a field is in the document; what a program built has all fields.
+// given reports whether a field is in the document. An object that a program built has all
+// fields.
 func (rc *replanCheck) given(field func(*hare.StatedReplan) bool) bool {
 	return rc.says.Stated == nil || field(rc.says.Stated)
 }
@@ -137,7 +137,7 @@ func (rc *replanCheck) past(sha string, prev *Previous) (*hare.Instance, *hare.S
 	return before, s
 }
 
-// compare compares the statements of the replan object with what is left.
+// compare compares the statements of the replan object with the remainder.
 func (rc *replanCheck) compare(left *remainder, previous bool) {
 	says, stated := rc.says, rc.says.Stated
 	if stated == nil {
@@ -290,8 +290,8 @@ func differs(a, b []laneEntry) *laneEntry {
 	return nil
 }
 
-// precedes says whether the round after those of s is the first of next, with as
-// many tasks on the same GPU.
+// precedes says whether the round after the rounds of le is the first round of next, on the
+// same GPU and with the same number of tasks.
 func (le *laneEntry) precedes(next *laneEntry) bool {
 	return le.gpu == next.gpu && le.job == next.job && le.Tasks == next.Tasks && le.Round+le.Rounds == next.Round
 }

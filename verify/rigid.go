@@ -27,8 +27,8 @@ func newPriceCurve(grid, prices []int64) *priceCurve {
 }
 
 // cell returns the cell of time t, or the last grid point from the horizon on.
-func (pc *priceCurve) cell(at int64) int {
-	g, found := slices.BinarySearch(pc.grid, at)
+func (cu *priceCurve) cell(at int64) int {
+	g, found := slices.BinarySearch(cu.grid, at)
 	if !found {
 		g--
 	}
@@ -36,34 +36,35 @@ func (pc *priceCurve) cell(at int64) int {
 }
 
 // upTo returns ∫_0^at π; a nil price curve is free.
-func (pc *priceCurve) upTo(at int64) *big.Int {
-	if pc == nil {
+func (cu *priceCurve) upTo(at int64) *big.Int {
+	if cu == nil {
 		return new(big.Int)
 	}
-	g := pc.cell(at)
-	sum := pc.spent[g]
-	if g < len(pc.prices) {
-		sum.addProduct(at-pc.grid[g], pc.prices[g])
+	g := cu.cell(at)
+	sum := cu.spent[g]
+	if g < len(cu.prices) {
+		sum.addProduct(at-cu.grid[g], cu.prices[g])
 	}
 	return sum.big()
 }
 
-func (pc *priceCurve) upToF(at int64) float64 {
-	if pc == nil {
+func (cu *priceCurve) upToF(at int64) float64 {
+	if cu == nil {
 		return 0
 	}
-	g := pc.cell(at)
-	if g == len(pc.prices) {
-		return pc.spentF[g]
+	g := cu.cell(at)
+	if g == len(cu.prices) {
+		return cu.spentF[g]
 	}
-	return pc.spentF[g] + float64(at-pc.grid[g])*float64(pc.prices[g])
+	return cu.spentF[g] + float64(at-cu.grid[g])*float64(cu.prices[g])
 }
 
-// rigidPhi is the least over types and starts S of w (S + Rd) + K ∫ π over the
-// block, or ∫ ρ where the job's size has a price of its own, S ≥ a and S + Rd ≥ path. In
-// S this is piecewise linear and turns only where an end of the block meets the grid,
-// and it rises after the horizon, so these S and the least one suffice. Floats drop what
-// is not near the least. O(cells log cells) a type.
+// rigidPhi returns φ of a rigid job: the least cost w (S + Rd) + K ∫ π over the block, for all
+// types and all starts S with S ≥ a and S + Rd ≥ path. If the job's size has a price ρ of its
+// own, ∫ ρ takes the place of K ∫ π. The cost is piecewise linear in S, with breakpoints only
+// where the start or the end of the block is at a grid point, and rises after the horizon.
+// These S and the least S therefore suffice. Floats drop the S whose cost is not near the
+// least cost. rigidPhi takes O(cells log cells) for each type.
 func rigidPhi(job *hare.Job, cs []typeChoice, path int64) (*big.Rat, error) {
 	type block struct {
 		start, length int64

@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// piece is one entry of a lane, resolved.
+// piece is one entry of a lane with its names resolved.
 type piece struct {
 	gpu, mode      int32 // the indices in Schedule.Lanes and in the job's profiles
 	round, rounds  int64
@@ -24,15 +24,16 @@ func (pi *piece) endOf(r int64) int64   { return pi.startOf(r) + pi.compute + pi
 
 // roundChecker checks the rounds of one job after another.
 //
-// The entries of a job cut its rounds into stretches with the same entries
-// throughout. Along a stretch, starts and ends of each entry are linear in the
-// round r, so the latest end f(r) is convex, the earliest start g(r) concave,
-// and f(r) − g(r+1) convex: if it is ≤ 0 for the first and the last but one
-// round of the stretch, it is so between. Likewise the latest start less the
-// earliest is convex and ≥ 0: if 0 at both ends, it is 0 between, so a gang
-// starts together. An entry holds its GPU until its next round starts, which is
-// after all of the round before have synchronised; only after its last round is
-// there something to check. So four rounds of a stretch stand for all of it.
+// The entries of a job cut its rounds into stretches. All rounds of a stretch belong to the
+// same entries. Along a stretch, the starts and ends of each entry are linear in the round r.
+// The latest end f(r) is therefore convex, the earliest start g(r) is concave, and
+// f(r) − g(r+1) is convex. If f(r) − g(r+1) ≤ 0 at the first and at the last but one round of
+// the stretch, the same holds for the rounds between. Likewise, the latest start minus the
+// earliest start is convex and ≥ 0. If the difference is 0 at the first and at the last round
+// of the stretch, it is 0 between, so a gang starts together in each round. An entry holds its
+// GPU until its next round starts, and the next round starts after all tasks of the round
+// have synchronised, so how long the GPU is held must be checked only for the last round of
+// an entry. Four rounds of each stretch are therefore enough.
 type roundChecker struct {
 	cuts   []int64 // the starts of the stretches, and the end of the last
 	tasks  []int64 // of a stretch
@@ -57,7 +58,7 @@ func newRoundChecker() *roundChecker {
 
 // check returns the completion and the first start of a job, or a fault. ps are the
 // job's entries, lane by lane, each within the job's rounds. It takes O(n log² n).
-func (rc *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
+func (ck *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end, start int64, fault *Fault) {
 	bad := func(constraint string, round, by int64, line int32, detail string, a ...any) (int64, int64, *Fault) {
 		f := &Fault{Constraint: constraint, Job: job.ID, Round: &round, ByUs: by, Detail: fmt.Sprintf(detail, a...)}
 		if line >= 0 {
@@ -70,42 +71,42 @@ func (rc *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 			return bad(CodeRigid, round, by, line, "%s", detail)
 		}
 	}
-	if s := rc.cut(job, ps); s >= 0 {
-		return bad(CodeRounds, rc.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", rc.tasks[s], job.Tasks)
+	if s := ck.cut(job, ps); s >= 0 {
+		return bad(CodeRounds, ck.cuts[s], 0, -1, "the lanes hold %d of the round's %d tasks", ck.tasks[s], job.Tasks)
 	}
-	rc.build(job, ps)
+	ck.build(job, ps)
 	previous := int64(-1) // the latest end of the previous round
-	for s := range rc.tasks {
-		from, to := rc.first[s], rc.first[s+1]
+	for s := range ck.tasks {
+		from, to := ck.first[s], ck.first[s+1]
 		for x := from; x < to; x++ {
-			earliest, early := rc.start.at(x)
+			earliest, early := ck.start.at(x)
 			earliest = -earliest
 			if job.Sync != hare.Relaxed && (x == from || x == to-1) {
-				if latest, line := rc.late.at(x); latest != earliest {
-					return bad(CodeGang, rc.rounds[x], latest-earliest, line,
+				if latest, line := ck.late.at(x); latest != earliest {
+					return bad(CodeGang, ck.rounds[x], latest-earliest, line,
 						"the tasks of a round do not start together")
 				}
 				if !job.Mix {
-					low, _ := rc.low.at(x)
-					if high, line := rc.high.at(x); high != -low {
-						return bad(CodeGang, rc.rounds[x], 0, line, "a round mixes GPU types")
+					low, _ := ck.low.at(x)
+					if high, line := ck.high.at(x); high != -low {
+						return bad(CodeGang, ck.rounds[x], 0, line, "a round mixes GPU types")
 					}
 				}
 			}
 			// Rounds that are left out lie within the stretch.
-			if next := x == from || rc.rounds[x] == rc.rounds[x-1]+1; next && earliest < previous {
-				return bad(CodePrecedence, rc.rounds[x], previous-earliest, early,
+			if next := x == from || ck.rounds[x] == ck.rounds[x-1]+1; next && earliest < previous {
+				return bad(CodePrecedence, ck.rounds[x], previous-earliest, early,
 					"a task starts before the round before it has synchronised")
 			}
-			previous, _ = rc.end.at(x)
+			previous, _ = ck.end.at(x)
 		}
 	}
 	if job.Sync != hare.Relaxed {
 		for i := range ps {
 			x := &ps[i]
-			last, _ := slices.BinarySearch(rc.rounds, x.round+x.rounds-1)
-			if free, _ := rc.end.at(last); free > x.limit {
-				return bad(CodeGang, rc.rounds[last], free-x.limit, int32(i),
+			last, _ := slices.BinarySearch(ck.rounds, x.round+x.rounds-1)
+			if free, _ := ck.end.at(last); free > x.limit {
+				return bad(CodeGang, ck.rounds[last], free-x.limit, int32(i),
 					"the GPU is used or leaves service before the round's slowest task has synchronised")
 			}
 		}
@@ -113,33 +114,33 @@ func (rc *roundChecker) check(job *hare.Job, ps []piece, lanes []hare.Lane) (end
 	if previous > hare.MaxExact {
 		return bad(CodeForm, job.Rounds-1, previous-hare.MaxExact, -1, "the job ends after 2^53 µs")
 	}
-	earliest, _ := rc.start.at(0)
+	earliest, _ := ck.start.at(0)
 	return previous, -earliest, nil
 }
 
 // cut makes the stretches and returns the first one without exactly K tasks, or −1.
-func (rc *roundChecker) cut(job *hare.Job, ps []piece) int {
-	rc.cuts = append(rc.cuts[:0], 0, job.Rounds)
+func (ck *roundChecker) cut(job *hare.Job, ps []piece) int {
+	ck.cuts = append(ck.cuts[:0], 0, job.Rounds)
 	for i := range ps {
-		rc.cuts = append(rc.cuts, ps[i].round, ps[i].round+ps[i].rounds)
+		ck.cuts = append(ck.cuts, ps[i].round, ps[i].round+ps[i].rounds)
 	}
-	slices.Sort(rc.cuts)
-	rc.cuts = slices.Compact(rc.cuts)
-	n := len(rc.cuts) - 1
-	rc.tasks = append(rc.tasks[:0], make([]int64, n+1)...)
+	slices.Sort(ck.cuts)
+	ck.cuts = slices.Compact(ck.cuts)
+	n := len(ck.cuts) - 1
+	ck.tasks = append(ck.tasks[:0], make([]int64, n+1)...)
 	for i := range ps {
 		x := &ps[i]
-		at, _ := slices.BinarySearch(rc.cuts, x.round)
-		rc.tasks[at] += x.tasks
-		at, _ = slices.BinarySearch(rc.cuts, x.round+x.rounds)
-		rc.tasks[at] -= x.tasks
+		at, _ := slices.BinarySearch(ck.cuts, x.round)
+		ck.tasks[at] += x.tasks
+		at, _ = slices.BinarySearch(ck.cuts, x.round+x.rounds)
+		ck.tasks[at] -= x.tasks
 	}
-	rc.tasks = rc.tasks[:n]
-	for s := range rc.tasks {
+	ck.tasks = ck.tasks[:n]
+	for s := range ck.tasks {
 		if s > 0 {
-			rc.tasks[s] += rc.tasks[s-1]
+			ck.tasks[s] += ck.tasks[s-1]
 		}
-		if rc.tasks[s] != job.Tasks {
+		if ck.tasks[s] != job.Tasks {
 			return s
 		}
 	}
@@ -147,32 +148,32 @@ func (rc *roundChecker) cut(job *hare.Job, ps []piece) int {
 }
 
 // build selects the rounds to examine and fills the envelopes.
-func (rc *roundChecker) build(job *hare.Job, ps []piece) {
-	rc.rounds, rc.first = rc.rounds[:0], rc.first[:0]
-	for s := range rc.tasks {
-		a, b := rc.cuts[s], rc.cuts[s+1]
-		rc.first = append(rc.first, len(rc.rounds))
+func (ck *roundChecker) build(job *hare.Job, ps []piece) {
+	ck.rounds, ck.first = ck.rounds[:0], ck.first[:0]
+	for s := range ck.tasks {
+		a, b := ck.cuts[s], ck.cuts[s+1]
+		ck.first = append(ck.first, len(ck.rounds))
 		at := a
 		for _, r := range []int64{a, a + 1, b - 2, b - 1} {
 			if r >= at && r < b {
-				rc.rounds = append(rc.rounds, r)
+				ck.rounds = append(ck.rounds, r)
 				at = r + 1
 			}
 		}
 	}
-	rc.first = append(rc.first, len(rc.rounds))
-	all := []*envelope{&rc.end, &rc.start, &rc.late, &rc.low, &rc.high}
+	ck.first = append(ck.first, len(ck.rounds))
+	all := []*envelope{&ck.end, &ck.start, &ck.late, &ck.low, &ck.high}
 	if job.Sync == hare.Relaxed {
 		all = all[:2]
 	} else if job.Mix {
 		all = all[:3]
 	}
 	for _, e := range all {
-		e.reset(rc.rounds, ps)
+		e.reset(ck.rounds, ps)
 	}
 	for i := range ps {
-		from, _ := slices.BinarySearch(rc.rounds, ps[i].round)
-		to, _ := slices.BinarySearch(rc.rounds, ps[i].round+ps[i].rounds)
+		from, _ := slices.BinarySearch(ck.rounds, ps[i].round)
+		to, _ := slices.BinarySearch(ck.rounds, ps[i].round+ps[i].rounds)
 		for _, e := range all {
 			e.insert(int32(i), from, to)
 		}

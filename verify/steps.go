@@ -36,9 +36,9 @@ type stepKind struct {
 	slot   []sum128 // the price of one GPU for p, by start from the release on
 }
 
-// stepsPhi is φ of a relaxed job alone by the recursion V of docs/bounds.md, in
-// 1e-15 weight-seconds, or nil where that is not asked for. O(rounds · steps ·
-// levels), and log of types times steps · levels · types.
+// stepsPhi returns φ of a relaxed job alone by the recursion V of docs/bounds.md, in 1e-15
+// weight-seconds, or nil if the job is not bounded round by round. stepsPhi takes O(rounds ·
+// steps · levels + steps · levels · types · log types).
 func (pc *priceCertificate) stepsPhi(job *hare.Job, cs []typeChoice, tau int64) (*big.Rat, error) {
 	delta, grid := pc.cert.StepUs, pc.cert.GridUs
 	horizon, types := grid[len(grid)-1]/delta, int64(len(cs))
@@ -162,11 +162,12 @@ func (sk *stepKind) holds(length, all int64) int64 {
 	return all
 }
 
-// costs is by start what the tasks of a round of level l cost at least. Where
-// some type holds a part of them, they are shared out, which costs no more than
-// what a type alone does that holds them all from this level on. Elsewhere only
-// such types are asked for, of which there is one, or it were no level.
-// O(width · types²).
+// costs returns, for each start, the least cost of the tasks of a round of level l. If some
+// type can hold only a part of the tasks, the tasks are divided among the types, the cheapest
+// type first; this costs no more than all tasks on one type that can hold them from this
+// level on. Otherwise only the types count that can hold all tasks from this level on. There
+// is such a type, because the length would not be a level without one. costs takes O(width ·
+// types²).
 func (sd *stepped) costs(l int) []sum128 {
 	tasks, length := sd.job.Tasks, sd.levels[l]
 	if !slices.ContainsFunc(sd.kinds, func(k stepKind) bool {
@@ -229,15 +230,16 @@ type short uint64
 func (sh short) add(b short) short   { return sh + b }
 func (sh short) compare(b short) int { return cmp.Compare(sh, b) }
 
-// excessCost is what the job pays at least beyond running from its release on
-// without a pause, each round in τ: with D_r(x) that of its last r rounds from
-// x on, and c the cost of a round's tasks,
+// excessCost returns the least cost of the job beyond the cost of running from its release
+// on without a pause, with each round taking τ. D_r(x) is that cost for the last r rounds if
+// they start at x or later, and c_L(x) is the cost of the tasks of a round of level L that
+// starts at x:
 //
 //	D_r(x) = min of D_r(x+1) + w and, by level L, c_L(x) + w (L − τ) + D_{r−1}(x+L)
 //
-// and D is 0 from the horizon on, where nothing is to pay; V = w (x + rτ) + D. A
-// round takes τ at least, so r rounds before the last one need not look at x
-// earlier than (R − r) τ. Costs above waiting for the horizon play no part.
+// D is 0 from the horizon on, where GPUs are free, and V = w (x + rτ) + D. The R − r rounds
+// before the last r rounds take at least (R − r) τ, so D_r(x) is needed only for x ≥ (R − r) τ.
+// Costs above the cost of waiting for the horizon are left out.
 func excessCost[T value[T]](j *stepped, as func(sum128) T) T {
 	step := as(sum128{}.plus(j.weight, 1))
 	last := make([]T, j.width) // when no round ends before the horizon

@@ -1,8 +1,8 @@
-// Package verify checks schedules and certificates. It shares no code with
-// what makes them: of package hare it uses the types, the exact Amount and the
-// hash, nothing that resolves, schedules or bounds. Everything is integer or
-// rational arithmetic; there is no tolerance, and what cannot be checked is
-// refused.
+// Package verify checks schedules and certificates. It shares no code with the packages
+// that make them: of this module's other packages it uses the types, the exact Amount and
+// the hash, and nothing that resolves instances, schedules or bounds. The arithmetic is of
+// integers and rational numbers, without a tolerance. Package verify refuses what it cannot
+// check.
 package verify
 
 import (
@@ -127,11 +127,11 @@ func (r *Report) quality() string {
 	return s + ", at most " + percent.FloatString(2) + " % above the best possible plan"
 }
 
-// Check verifies a result against its instance: every constraint, the value,
-// and what its certificate proves. A result without a schedule is refused.
-// A plan for the rest of an earlier one (a result with a replan object) may be
-// checked against the rest, as any result, or against the whole instance: see
-// CheckReplan. All may come from anywhere; nothing is modified.
+// Check verifies a result against its instance: every constraint, the value, and the bound
+// that the certificate proves. A result without a schedule is refused. A plan for the rest
+// of an earlier plan (a result with a replan object) may be checked against the rest, as any
+// result, or against the whole instance: see CheckReplan. Neither inst nor res is trusted or
+// modified.
 func Check(inst *hare.Instance, res *hare.Result) *Report { return check(inst, res, nil, nil) }
 
 func check(inst *hare.Instance, res *hare.Result, prev *Previous, p *Proof) *Report {
