@@ -14,8 +14,9 @@ func (s *solve) offerCheckpoint(plan func() *greedy.Plan) {
 		return
 	}
 	if s.stability.chargesMoves() {
-		// A plan on the way may have a lesser value than the plan that is chosen in the end for
-		// its moves. The kept plan has not, so only the kept plan is offered.
+		// If moves have a price, the answer has the least sum of value and price of moves. A
+		// plan that the search has found so far may be of less value than the answer. The kept
+		// plan is not, so only the kept plan is offered.
 		if s.stability.kept == nil {
 			return
 		}

@@ -7,15 +7,16 @@ import (
 	"github.com/hare-sched/hare/greedy"
 )
 
-// limits are what a solve may spend, from the size of the instance and the options.
-// Without a time limit the result depends on the limits alone; the clock only guards.
+// limits are the amounts of work and the shares of time that a solve may spend. They follow
+// from the size of the instance and the options. Without a time limit, the result depends on
+// the limits and not on the clock.
 type limits struct {
-	boundEffort, planEffort float64 // multiply the iterations of the ascents
+	boundEffort, planEffort float64 // the factors of the numbers of iterations of the ascents
 	minGain                 float64 // the least gain of a step of the ascents, as a share; 0 makes all steps
-	boundShare, planShare   float64 // the shares of the time limit by which each is over
+	boundShare, planShare   float64 // the shares of the time limit by which the ascents end
 	reserve                 float64 // the share kept for verification and encoding
 	syncShare               float64 // the share of synchronisation charged in the plan
-	cells, planCells        int     // of the finest grids
+	cells, planCells        int     // the numbers of cells of the finest grids
 	steps                   int     // see relax.Config
 	stepWork                float64 // see relax.Config
 	maxLPs                  int     // see relax.Config
@@ -24,9 +25,10 @@ type limits struct {
 	unpriced                bool // the work does not pay for any prices
 }
 
-// The last phase assigns GPUs, checks and encodes. It takes so many seconds for a task
-// and for a job; five times as much for a task if there are millions, which no cache
-// holds. The bound is proved before.
+// taskSeconds and jobSeconds estimate the time of the last phase for each task and for each
+// job. The last phase assigns GPUs, checks the schedule and encodes the result; the bound is
+// proved before. With millions of tasks, which no cache holds, a task takes five times as
+// long.
 const (
 	taskSeconds = 4e-7
 	jobSeconds  = 1e-5
@@ -36,16 +38,16 @@ const (
 // prices for the plan.
 const secondsForPlan = 1.5e-4
 
-// secondsForSteps is the time for each job below which relaxed jobs are not
-// bounded round by round.
+// secondsForSteps is the time for each job below which relaxed jobs are not bounded round by
+// round.
 const secondsForSteps = 5e-3
 
-// stepWork is the work of one evaluation of bounding round by round, for each second of
-// the time limit.
+// stepWork limits the work of one evaluation round by round, for each second of the time
+// limit.
 const stepWork = 4e7
 
-// stepWorkPerUnit is the same work for each unit of a work limit: a third of the time of
-// a placement.
+// stepWorkPerUnit limits the work of one evaluation round by round, for each unit of a work
+// limit. As much work takes a third of the time of a placement.
 const stepWorkPerUnit = 4000
 
 // workPerLP is the work of one linear program: on small instances, where LPs are solved,

@@ -41,11 +41,13 @@ func taskRuns(m *hare.Model, blocks []greedy.Block) []taskRun {
 	return out
 }
 
-// compareMoves calls do for stretches of what old plans: the GPU-time of one
-// GPU, in µs, on how many GPUs, and on how many of them the tasks have the same
-// start and type in now. Tasks of a round are interchangeable, and so are GPUs of
-// a type. A run of rounds is compared where both keep one period.
-// O((pieces + rounds that they change at) log) but for tasks counted one by one.
+// compareMoves compares the plan old with the plan now. It calls do for each stretch of the
+// runs of old: us is the GPU-time of the stretch on one GPU in µs, width is the number of
+// GPUs, and kept is the number of GPUs on which the tasks have the same start and type in
+// now. The tasks of a round are interchangeable, and so are the GPUs of a type. The rounds of
+// a stretch are compared at once; they are kept only if their period is the same in both
+// plans. compareMoves takes O(n log n) for n runs and stretches, apart from tasks that count
+// alone.
 func compareMoves(old, now []taskRun, do func(us, width, kept int64)) {
 	var cuts []int64
 	for _, ps := range [][]taskRun{old, now} {
@@ -114,7 +116,7 @@ func spread(ps []taskRun, cuts []int64) [][]int {
 	return out
 }
 
-// each calls do for the places of a run in a stretch of rounds.
+// each calls do for the places of the tasks of a run in a stretch of rounds.
 func each(p *taskRun, from, rounds int64, do func(roundTasks)) {
 	at := roundTasks{p.kind, p.start + (from-p.round)*p.period, p.period, p.tasks}
 	if rounds > 1 || p.tasks > maxExpanded {

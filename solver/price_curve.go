@@ -10,11 +10,12 @@ import (
 // prices.
 type priceCurve struct {
 	grid       []int64
-	rate       []float64 // by cell, per µs
-	cumulative []float64 // from 0 to each grid point
+	rate       []float64 // the price per µs by cell
+	cumulative []float64 // the price from 0 to each grid point
 }
 
-// priceCurves are the price curves of types, and of sizes of types.
+// priceCurves are the price curves of a GPU by type, and of one of several GPUs that are
+// held together by type and number.
 type priceCurves struct {
 	types []priceCurve
 	sizes map[size]priceCurve

@@ -7,8 +7,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// Prices are what a price certificate charges jobs for GPU time, as floats for reports.
-// What the certificate proves is for package verify to say.
+// Prices are the prices at which a price certificate charges jobs for GPU time, as floats
+// for reports. The bound that the certificate proves is computed by package verify.
 type Prices struct {
 	model   *hare.Model
 	tariffs *priceCurves
@@ -24,18 +24,19 @@ func NewPrices(m *hare.Model, c *hare.Certificate) *Prices {
 	return &Prices{m, newPriceCurves(m, c), c.Path}
 }
 
-// Paid is what a job pays, in weight-seconds, for one GPU of a type (index of
-// Model.Types) that it holds rounds times for holdUs, first at startUs and then
-// every periodUs. O(cells) at most, whatever the rounds.
+// Paid returns the price, in weight-seconds, that a job pays for one GPU of a type (an index
+// of Model.Types). The job holds the GPU rounds times for holdUs, first at startUs and then
+// every periodUs. Paid takes at most O(cells), whatever the number of rounds.
 func (pr *Prices) Paid(job, kind int, startUs, periodUs, rounds, holdUs int64) float64 {
 	return pr.tariffs.ofJob(kind, &pr.model.Jobs[job]).ofRuns(startUs, periodUs, rounds, holdUs)
 }
 
-// End is when a job would end that could buy GPUs of one type alone at these
-// prices and took the least of w C + price: as one block where it is rigid,
-// else as a fluid (docs/design.md, section 2.2), the earliest end where several are least. Peak
-// is how many GPUs of the type are ever there. It is false where the job has no
-// profile for the type, or a round never finds its GPUs. O(cells²).
+// End returns the end of the job in its cheapest schedule on GPUs of one type alone, where
+// the cost is w C + the price of the GPUs. A rigid job runs as one block, and any other job
+// as a fluid (docs/design.md, section 2.2). Of several cheapest schedules, the one with the
+// earliest end counts. peak is the greatest number of GPUs of the type over time. End returns
+// false if the job has no profile for the type, or if there are never enough GPUs for a
+// round. End takes O(cells²).
 func (pr *Prices) End(job, kind int, peak int64) (endUs int64, ok bool) {
 	j := &pr.model.Jobs[job]
 	x := slices.IndexFunc(j.Modes, func(md hare.Mode) bool { return md.Type == kind })

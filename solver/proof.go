@@ -93,8 +93,8 @@ func (s *solve) showBound(rel *hare.Relaxation) {
 	s.proofTime = time.Since(began)
 }
 
-// showShare limits the time for bounds that are shown: the next proof comes after so
-// many times the length of the last one.
+// showShare limits the time that bounds on the way take: after a proof, the next proof
+// waits for showShare times the length of the last proof.
 const showShare = 5
 
 // boundDue reports that no bound was shown for a while. Short solves therefore do not
@@ -108,14 +108,15 @@ func (s *solve) proveBound(rel *hare.Relaxation) *verify.Proof {
 	proof, err := verify.Prove(s.quit, s.inst, rel.Certificate)
 	switch {
 	case s.cancelled():
-		return nil // also if quit came too late: the answer is the bound that was shown
+		return nil // the caller has cancelled, so the answer is the bound that was shown
 	case err != nil:
 		s.fault = fmt.Errorf("solver: %w: %w", ErrUnverified, err)
 	}
 	return proof
 }
 
-// adoptShownBound makes the best bound on the way the bound if it is better.
+// adoptShownBound replaces the bound of the answer by the best bound on the way if the
+// latter is better.
 func (s *solve) adoptShownBound() {
 	if !s.best.atLeast(s.shown.rel) {
 		s.best = s.shown

@@ -13,16 +13,16 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// Replan plans what is left of an earlier plan at an instant: work that has
-// started stays, and planned work moves where that brings more than stability
-// asks. inst is the whole instance as it is now; the result is about the rest of
-// it, on a clock that starts at the instant, and its Replan says how both hang
-// together. Faults of the request are InvalidErrors with pointers into it.
+// Replan plans what is left of an earlier plan at an instant. Work that has started stays,
+// and planned work moves only if the move gains more than the stability of the request. inst
+// is the whole instance as it is now. The result is about the rest of inst, on a clock that
+// starts at the instant, and its field Replan relates the rest to the whole. Faults of the
+// request are InvalidErrors with pointers into the request.
 //
-// Of the plans met, the answer is the one of least value + stability · GPU-time
-// moved: the earlier plan with what must move put beside it, the best new plan,
-// and those that a search from each of them finds with moves at their price.
-// Value and bound are of the objective alone.
+// The candidates are the earlier plan with the jobs that must move placed beside it, the
+// best new plan, and the plans that a search finds from each of the two if moves have their
+// price. The answer is the candidate of least value + stability · GPU-time moved. The value
+// and the bound of the result are of the objective alone.
 func Replan(ctx context.Context, inst *hare.Instance, req hare.ReplanRequest, opt hare.Options,
 	cfg Config) (*hare.Result, error) {
 	began := time.Now()
@@ -147,7 +147,8 @@ const keptShare = 0.3
 // moves.
 const stabilityShare = 0.35
 
-// stabilityMoves is the work of that search for each job, within the limits.
+// stabilityMoves is the work of the search with priced moves for each job, within the
+// limits.
 const (
 	stabilityMoves    = 600
 	minStabilityMoves = 6000

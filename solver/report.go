@@ -7,11 +7,11 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// report explains the gap (docs/design.md, section 2.2): at the certificate's prices
+// report explains the gap (docs/design.md, section 2.2). At the certificate's prices,
 //
 //	value − bound = Σ_j (w C + price of its use − φ_j) + Σ_k (∫ F_k − price of what is used)
 //
-// and no term is negative. O(blocks · cells); runs of rounds count as one.
+// and no term is negative. report takes O(blocks · cells); a run of rounds is one block.
 func (s *solve) report() *hare.GapReport {
 	rel := s.best.rel
 	if rel == nil || rel.Certificate == nil || rel.Certificate.Method != hare.MethodPrice ||

@@ -11,23 +11,24 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// rest is what is left of a plan at the instant at. What has started stays as
-// planned: it is busy GPUs, or pauses of service where it holds a GPU later.
+// rest is what is left of a plan at the instant at. Work that has started stays as planned.
+// In inst, a GPU that started work holds is busy at first, or out of service if started work
+// holds the GPU later.
 //
-// Every schedule of inst, moved by at and put beside what has run and started,
-// is a schedule of the whole: inst offers no GPU that started work holds, and a
-// job's rounds are released when the started one has synchronised. Conversely
-// every schedule of the whole that keeps what has started, as planned, is one of
-// inst. So value and bound of inst, plus constant, are those of such schedules
-// of the whole.
+// Every schedule of inst, moved by at and put beside what has run and started, is a schedule
+// of the whole instance, because inst offers no GPU that started work holds, and releases a
+// job when the started round of the job has synchronised. Conversely, every schedule of the
+// whole that keeps the started work as planned gives a schedule of inst. The value and the
+// bound of inst, plus constant, are therefore the value and the bound of such schedules of
+// the whole.
 type rest struct {
 	at       int64
 	inst     *hare.Instance
 	constant hare.Amount
 	jobs     []restJob
-	past     []pastEntry // what has run or started, on the clock of the whole
-	misfit   string      // why past did not take the times that the whole says, or ""
-	old      *hare.Schedule
+	past     []pastEntry    // what has run or started, on the clock of the whole
+	misfit   string         // why past contradicts the times of the whole instance, or ""
+	old      *hare.Schedule // the planned entries of the jobs that can stay, on the clock of inst
 	report   *hare.Replan
 }
 
@@ -35,10 +36,10 @@ type rest struct {
 type restJob struct {
 	whole   int       // the index in the whole instance
 	done    int64     // the rounds that are done
-	planned []taskRun // what the previous plan has and has not started, with clock and rounds of the rest
+	planned []taskRun // the planned runs that have not started, with the clock and the rounds of the rest
 	from    hare.JobPlace
 	why     string // why the job cannot stay; "" if it can or was not planned
-	added   bool
+	added   bool   // the previous plan does not have the job
 }
 
 // pastEntry is an entry of the whole's schedule.
@@ -65,9 +66,9 @@ type deriver struct {
 	held          map[string][]reservation // by GPU of the whole
 }
 
-// derive finds what is left. The schedule must be one of before and must have been
-// checked. It takes O(entries log entries + GPUs + jobs), whatever the number of rounds
-// of runs.
+// derive returns what is left of whole at the instant at. sched must be a schedule of before
+// and must have been checked. derive takes O(entries log entries + GPUs + jobs), whatever the
+// number of rounds.
 func derive(whole, before *hare.Instance, sched *hare.Schedule, at int64) (*rest, error) {
 	d := &deriver{before: before, whole: whole, held: map[string][]reservation{}, cluster: newCluster(&whole.Cluster)}
 	d.at = at

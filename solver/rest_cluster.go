@@ -11,12 +11,12 @@ import (
 // cluster knows the GPUs of an instance by name.
 type cluster struct {
 	gpus  map[string]clusterGPU
-	order []string // in the order of nodes
+	order []string // the names in the order of nodes
 }
 
 type clusterGPU struct {
 	kind    string
-	windows []hare.Window // in service and not busy
+	windows []hare.Window // the times in service and not busy
 }
 
 func newCluster(c *hare.Cluster) *cluster {
@@ -40,7 +40,7 @@ func newCluster(c *hare.Cluster) *cluster {
 	return out
 }
 
-// between is the windows from an instant on; nil windows are always open.
+// between returns the windows from an instant on. Nil windows are always open.
 func between(windows []hare.Window, from int64) []hare.Window {
 	if windows == nil {
 		return []hare.Window{{StartUs: from, EndUs: hare.Forever}}
@@ -54,7 +54,8 @@ func between(windows []hare.Window, from int64) []hare.Window {
 	return out
 }
 
-// covers says that the GPU is there, of that type, and available throughout.
+// covers reports whether the cluster has the GPU, with the given type, and the GPU is
+// available throughout.
 func (cl *cluster) covers(name, kind string, from, to int64) bool {
 	g, ok := cl.gpus[name]
 	if !ok || g.kind != kind {
@@ -63,9 +64,9 @@ func (cl *cluster) covers(name, kind string, from, to int64) bool {
 	return slices.ContainsFunc(g.windows, func(w hare.Window) bool { return w.StartUs <= from && to <= w.EndUs })
 }
 
-// capacity builds the cluster of the rest: windows and busy GPUs on its clock,
-// and what started work holds. A node one of whose GPUs started work holds again
-// later, after a time free, is split into nodes of one GPU, named node.index.
+// capacity builds the cluster of the rest. Windows and busy GPUs are on the clock of the
+// rest, and GPUs that started work holds are busy. If a GPU is free first and started work
+// holds it again later, the node is split into nodes of one GPU each, named node.index.
 func (dr *deriver) capacity() error {
 	names := map[string]bool{}
 	for i := range dr.whole.Cluster.Nodes {
@@ -74,7 +75,7 @@ func (dr *deriver) capacity() error {
 	for i := range dr.whole.Cluster.Nodes {
 		n := &dr.whole.Cluster.Nodes[i]
 		if len(between(n.Windows, dr.at)) == 0 {
-			continue // it never comes back
+			continue // the node never returns to service
 		}
 		windows := shifted(n.Windows, dr.at)
 		size := 0
@@ -119,7 +120,7 @@ func (dr *deriver) capacity() error {
 	return nil
 }
 
-// single adds a GPU as a node of its own.
+// single adds one GPU of a split node as a node of its own.
 func (dr *deriver) single(node string, at int, kind string, windows []hare.Window, until int64, later []reservation,
 	names map[string]bool) {
 	open := without(windows, later)
@@ -147,7 +148,8 @@ func busyOf(until []int64) (busy []hare.Busy) {
 	return busy
 }
 
-// shifted is the windows on a clock that starts at an instant; nil stays nil.
+// shifted returns the windows on a clock that starts at an instant. Nil, which means always
+// open, stays nil.
 func shifted(windows []hare.Window, at int64) []hare.Window {
 	if windows == nil {
 		return nil
@@ -165,8 +167,8 @@ func shifted(windows []hare.Window, at int64) []hare.Window {
 	return out
 }
 
-// without cuts reservations, in order, out of windows; nil stands for always,
-// and an empty slice for never.
+// without cuts reservations, which are in order, out of windows. Nil windows are always open;
+// a result that is empty and not nil is never open.
 func without(windows []hare.Window, held []reservation) []hare.Window {
 	if len(held) == 0 {
 		return windows
@@ -197,7 +199,7 @@ func without(windows []hare.Window, held []reservation) []hare.Window {
 	return left
 }
 
-// lanesOf makes lanes of entries, GPUs in the given order.
+// lanesOf makes lanes of entries, with the GPUs in the given order.
 func lanesOf(all []pastEntry, order []string) []hare.Lane {
 	by := map[string][]pastEntry{}
 	for _, e := range all {
@@ -212,7 +214,7 @@ func lanesOf(all []pastEntry, order []string) []hare.Lane {
 		}
 		out = append(out, laneOf(gpu, entries))
 	}
-	// Those of GPUs that are gone, for a checker to name.
+	// GPUs that are no longer in the cluster get lanes, too, so that a checker names them.
 	var gone []string
 	for gpu := range by {
 		gone = append(gone, gpu)

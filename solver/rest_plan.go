@@ -6,8 +6,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// plan carries over what the earlier schedule has planned for the jobs of the
-// rest: in old for those that can stay, in restJob.planned for all.
+// plan sets restJob.planned to what the earlier schedule has planned for each job of the
+// rest, and old to the planned entries of the jobs that can stay.
 func (dr *deriver) plan(entries [][]gpuEntry) {
 	index := make(map[string]int, len(dr.before.Jobs))
 	for i := range dr.before.Jobs {
@@ -54,8 +54,8 @@ func (dr *deriver) plan(entries [][]gpuEntry) {
 	dr.old.Lanes = lanesOf(stay, newCluster(&dr.inst.Cluster).order)
 }
 
-// place says from where to where the earlier plan has what is left of job q, a
-// lost round included.
+// place sets r.from to the types, the start and the end that the earlier plan gives to what
+// is left of job q, including a lost round.
 func (dr *deriver) place(r *restJob, q, p *hare.Job, entries []gpuEntry) {
 	last := min(p.Rounds, r.done+q.Rounds)
 	for _, e := range entries {
@@ -74,12 +74,12 @@ func (dr *deriver) place(r *restJob, q, p *hare.Job, entries []gpuEntry) {
 	r.from.Types = slices.Compact(r.from.Types)
 }
 
-// planned is the entries of rounds of the rest that have not started, on its
-// clock, rounds counted from 0.
+// planned returns the entries of the rounds that have not started. Their times are on the
+// clock of the rest, and their rounds are counted from the first round of the rest.
 func (dr *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpuEntry {
-	first := r.done // a lost round has started
+	first := r.done
 	if r.why == hare.MovedLost {
-		if first++; p.Sync == hare.Rigid {
+		if first++; p.Sync == hare.Rigid { // the lost round had started
 			first = p.Rounds
 		}
 	}
@@ -100,8 +100,8 @@ func (dr *deriver) planned(r *restJob, q, p *hare.Job, entries []gpuEntry) []gpu
 	return out
 }
 
-// obstacle says why job q of the rest, p before, cannot stay where it is
-// planned.
+// obstacle returns why job q of the rest, which was p before, cannot stay where it is
+// planned, or "" if it can.
 func (dr *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
 	if q.Sync != p.Sync || q.Tasks != p.Tasks || q.Mix != p.Mix {
 		return hare.MovedChanged
@@ -129,8 +129,8 @@ func (dr *deriver) obstacle(q, p *hare.Job, planned []gpuEntry) string {
 	return ""
 }
 
-// hold is how long a round of entry x of a gang or rigid job holds its GPU:
-// until its slowest task has synchronised.
+// hold returns how long a round of entry x of a gang or rigid job holds its GPU, which is
+// until the slowest task of the round has synchronised.
 func (dr *deriver) hold(p *hare.Job, planned []gpuEntry, x int) int64 {
 	e := &planned[x]
 	hold := profileOf(p, e.kind).DurationUs()

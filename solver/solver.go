@@ -1,5 +1,6 @@
-// Package solver turns an instance into a certified schedule under one
-// deadline: bound, order, assign, improve, verify.
+// Package solver turns an instance into a schedule with a certified bound under one
+// deadline. A solve bounds the instance, orders the jobs, assigns them to GPUs, improves the
+// schedule by a search and verifies the result.
 package solver
 
 import (
@@ -29,9 +30,9 @@ const (
 type Event struct {
 	Phase   string
 	Elapsed time.Duration
-	Left    time.Duration // until the deadline; negative without a deadline
-	Value   *hare.Amount  // of the incumbent; nil without one
-	Bound   *hare.Amount  // the best so far; nil without one
+	Left    time.Duration // the time until the deadline; negative without a deadline
+	Value   *hare.Amount  // the value of the incumbent; nil without one
+	Bound   *hare.Amount  // the best bound so far; nil without one
 }
 
 // Config holds the settings beside the options. Its zero value is useful.
