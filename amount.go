@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Amount is an exact objective value: a signed 128-bit number of 1e-12
-// weight-seconds (micro-weights times microseconds).
+// Amount is an exact objective value: a signed 128-bit number of units of 1e-12
+// weight-seconds. A unit is one millionth of a weight times one microsecond.
 type Amount struct {
 	hi int64
 	lo uint64
@@ -32,7 +32,7 @@ func magnitude(x int64) uint64 {
 	return uint64(x)
 }
 
-// Add returns a + b, wrapping beyond 128 bits, which valid instances never reach.
+// Add returns a + b. Sums wrap around beyond 128 bits, which valid instances never reach.
 func (a Amount) Add(b Amount) Amount {
 	lo, carry := bits.Add64(a.lo, b.lo, 0)
 	hi, _ := bits.Add64(uint64(a.hi), uint64(b.hi), carry)
@@ -59,7 +59,7 @@ func (a Amount) Sign() int {
 	return 1
 }
 
-// Cmp compares a and b.
+// Cmp returns −1, 0 or 1 if a is less than, equal to or greater than b.
 func (a Amount) Cmp(b Amount) int {
 	switch {
 	case a.hi != b.hi:
@@ -76,7 +76,7 @@ func (a Amount) Cmp(b Amount) int {
 	return 0
 }
 
-// Big returns a as a big integer of 1e-12 weight-seconds.
+// Big returns a as a big integer in units of 1e-12 weight-seconds.
 func (a Amount) Big() *big.Int {
 	x := new(big.Int).SetInt64(a.hi)
 	x.Lsh(x, 64)
@@ -125,7 +125,7 @@ func decimal(x *big.Int) string {
 	return fmt.Sprintf("%s%s.%012d", sign, q, r)
 }
 
-// RoundDown returns a rounded down to a multiple of 1e-6, as printed bounds are.
+// RoundDown returns a rounded down to a multiple of 1e-6. Printed bounds are rounded so.
 func (a Amount) RoundDown() Amount {
 	m := big.NewInt(1e6)
 	x := a.Big()

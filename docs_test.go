@@ -63,7 +63,7 @@ func TestPlacesOfChanges(t *testing.T) {
 		path := name[1]
 		if !strings.Contains(path, "/") && !strings.HasSuffix(path, ".go") && strings.ToLower(path) != path ||
 			strings.ContainsAny(path, " …") {
-			continue // a name in the code or a command
+			continue // the table names something in the code, or a command
 		}
 		places++
 		if _, err := os.Stat(path); err != nil {

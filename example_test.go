@@ -9,7 +9,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// All faults are reported at once, each with its place and what to do.
+// A reader reports all faults of a document at once. Each fault says where it is and how to
+// mend it.
 func ExampleInvalidErrors() {
 	_, err := wire.DecodeInstance(strings.NewReader(`{"hare": "instance/v1",
 		"cluster": {"nodes": [{"name": "a", "gpus": {"V100": 4}}]},

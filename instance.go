@@ -1,6 +1,7 @@
-// Package hare is the domain of the scheduler: clusters, jobs, instances,
-// schedules, certificates, results, events and decisions, and their validation.
-// Package wire has their JSON. Package hare imports nothing of this module.
+// Package hare is the domain of the scheduler: clusters, jobs, instances, schedules,
+// certificates, results, events and decisions, and the validation of instances. Package wire
+// reads and writes these types as JSON. Package hare imports no other package of this
+// module.
 package hare
 
 import "math"
@@ -8,9 +9,9 @@ import "math"
 // ObjectiveWeightedJCT is Σ w_j (C_j − a_j), the only objective so far.
 const ObjectiveWeightedJCT = "weighted_jct"
 
-// MaxExact is the largest integer that every JSON reader holds exactly (2^53).
-// It limits each time in microseconds, each weight in micro-units, each count,
-// and the length of the sequential schedule of an instance.
+// MaxExact is the largest integer that every JSON reader holds exactly (2^53). MaxExact
+// limits each time in microseconds, each weight in micro-units, each count, and the length
+// of the sequential schedule of an instance.
 const MaxExact = 1 << 53
 
 // MaxGPUs limits the GPUs of a cluster, counted over all copies of all nodes.
@@ -22,7 +23,7 @@ const Forever int64 = math.MaxInt64
 // Sync is the synchronisation rule of a job (docs/design.md, section 1).
 type Sync uint8
 
-// These are the three rules.
+// These are the synchronisation rules.
 const (
 	Relaxed Sync = iota // the tasks of a round run one after another or in parallel, on any types
 	Gang                // the tasks of a round start together on distinct GPUs of one type (or of several, with Mix)

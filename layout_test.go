@@ -32,9 +32,9 @@ var (
 	backquoted = regexp.MustCompile("`([^`]+)`")
 )
 
-// readLayout returns the table of the design: for each package, the packages
-// that it may import. The root package is ".". A row named x/* is for the
-// packages directly below x.
+// readLayout returns the table of the design, which has for each package the packages that
+// it may import. The root package is ".". A row named x/* is for the packages directly below
+// x.
 func readLayout(t *testing.T) map[string][]string {
 	t.Helper()
 	page, err := os.ReadFile(layoutPage)
@@ -118,7 +118,7 @@ func TestImportsFollowTheLayout(t *testing.T) {
 			t.Fatalf("go list names %s", p.ImportPath)
 		}
 		if len(p.GoFiles)+len(p.CgoFiles) == 0 {
-			continue // packages with tests only
+			continue // the package has only tests
 		}
 		seen[name], seen[path.Dir(name)+"/*"] = true, true
 		for _, fault := range layoutFaults(layout, name, p) {
@@ -153,7 +153,8 @@ func layoutFaults(layout map[string][]string, name string, p listedPackage) []st
 	return faults
 }
 
-// The check itself can fail, and the table has no cycles: it only points downwards.
+// TestLayoutTable checks that the check of imports can fail, and that the table of packages
+// has no cycles.
 func TestLayoutTable(t *testing.T) {
 	layout := readLayout(t)
 	for _, bad := range []struct {
@@ -191,10 +192,10 @@ func TestLayoutTable(t *testing.T) {
 	}
 }
 
-// verifierTakes are the names of other packages of this module that the verifier
-// may use: types, constants, exact amounts and the hash. It is written apart from
-// the solver, for plans as for what is left of them, so nothing that resolves an
-// instance, schedules, bounds or takes a plan apart is among them.
+// verifierTakes are the names of other packages of this module that the verifier may use:
+// types, constants, exact amounts and the hash. The verifier shares no code with the solver,
+// so the list has nothing that resolves an instance, schedules jobs, computes a bound or
+// derives the rest of a plan.
 var verifierTakes = map[string][]string{
 	modulePath: {
 		"Amount", "AmountFromBig", "Busy", "Certificate", "Cluster", "Entry", "Forever", "FormatMicros", "Gang",

@@ -36,7 +36,7 @@ func TestMicrosAreExact(t *testing.T) {
 	}
 }
 
-// The results are compared with math/big on numbers of every shape.
+// The results agree with math/big on numbers of every shape.
 func TestMicrosAgreeWithRationals(t *testing.T) {
 	million := big.NewRat(1e6, 1)
 	rapid.Check(t, func(t *rapid.T) {

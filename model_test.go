@@ -79,7 +79,7 @@ func at(steps []hare.Step, t int64) int64 {
 	return level
 }
 
-// The model agrees with a look at every GPU at every moment.
+// The model agrees with the instance about every GPU at every moment.
 func TestModelAgreesWithItsInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inst := haretest.Instance(t)

@@ -8,8 +8,7 @@ import (
 
 var errAmountPlaces = errors.New("has more than twelve decimals")
 
-// ParseAmount reads a decimal of weight-seconds with at most twelve decimals,
-// exactly.
+// ParseAmount reads a number of weight-seconds with at most twelve decimals exactly.
 func ParseAmount(text string) (Amount, error) {
 	x, err := parseExact(text)
 	if err != nil {
@@ -22,8 +21,8 @@ func ParseAmount(text string) (Amount, error) {
 	return a, nil
 }
 
-// exactDigits limits the decimal digits of what parseExact returns; an Amount has at
-// most 39.
+// exactDigits limits the decimal digits of the number that parseExact returns; an Amount has
+// at most 39.
 const exactDigits = 60
 
 // TrimDecimal writes a decimal of at most twelve decimals without needless zeros and
@@ -36,7 +35,7 @@ func TrimDecimal(text string) (string, error) {
 	return trimZeros(decimal(x)), nil
 }
 
-// parseExact reads a decimal with at most twelve decimals, in units of 1e-12.
+// parseExact reads a number with at most twelve decimals in units of 1e-12. It takes
 // O(len(text)), whatever the exponent.
 func parseExact(text string) (*big.Int, error) {
 	digits, shift, neg, err := splitDecimal(text, 12)

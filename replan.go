@@ -24,7 +24,8 @@ type Replan struct {
 	Lost                            []LostWork    // by job, in the order of the earlier instance
 	Moved                           []MovedJob    // in the order of Rest
 	Kept                            []string      // planned jobs of Rest that stay
-	// jobs that only this instance has, and jobs that only the earlier one has
+	// Added are the jobs that only this instance has, and Removed the jobs that only the
+	// earlier instance has.
 	Added, Removed []string
 	// Renamed lists the GPUs of nodes that Rest splits, because a GPU of the node is held
 	// again later for the rest of a started round. It is in the order of Rest.
@@ -59,7 +60,7 @@ type StartedWork struct {
 type LostWork struct {
 	Job   string
 	Round int64
-	GPU   string // the GPU that it would have needed
+	GPU   string // the GPU that the lost work would have needed
 }
 
 // MovedJob is a job whose work starts at another time or on another type than before.
@@ -81,7 +82,7 @@ type JobPlace struct {
 // These are the reasons of moves.
 const (
 	MovedLost    = "lost"     // a started round must be repeated
-	MovedCluster = "cluster"  // its GPUs are no longer available as planned
+	MovedCluster = "cluster"  // the GPUs of the job are no longer available as planned
 	MovedChanged = "changed"  // the job itself has changed
 	MovedEarlier = "earlier"  // the job ends earlier, which is worth the move
 	MovedMadeWay = "made_way" // other jobs end earlier, which is worth the move

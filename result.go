@@ -91,7 +91,7 @@ type Metrics struct {
 	Utilization            []TypeUse // by type, sorted
 	Switches               int64     // the changes of job on GPUs
 	JainIndex              float64   // the fairness of JCT over the job's least time; 1 is even
-	BoundMethod            string    // of the certificate
+	BoundMethod            string    // the method of the certificate
 	Tasks                  int64
 }
 

@@ -6,11 +6,11 @@ type Schedule struct {
 	Lanes []Lane
 }
 
-// Lane is what one GPU does: equal-length columns, an entry a row, in time
-// order. Entry i is Rounds[i] consecutive rounds of job Jobs[Job[i]] starting
-// with Round[i], each with Tasks[i] tasks back to back, round Round[i]+n
-// starting at StartUs[i] + n·PeriodUs[i]. A nil Round, Rounds, Tasks or
-// PeriodUs stands for 0, 1, 1, 0 throughout.
+// Lane is what one GPU does, as a table with columns of equal length and one row for each
+// entry. Entries are in order of time. Entry i stands for Rounds[i] consecutive rounds of job
+// Jobs[Job[i]], from round Round[i] on. In each round the GPU runs Tasks[i] tasks back to
+// back, and round Round[i]+n starts at StartUs[i] + n·PeriodUs[i]. A nil column has the same
+// value in every row: 0 for Round, 1 for Rounds, 1 for Tasks and 0 for PeriodUs.
 type Lane struct {
 	GPU      string
 	Job      []int32

@@ -273,11 +273,11 @@ func (es *InvalidErrors) typeName(at, kind string) {
 	}
 }
 
-// horizon sums up how long the jobs of an instance can take in any order, one
-// task after another, once all are released and all nodes are back: no time
-// of a schedule without needless waiting lies beyond. Kept within MaxExact, so
-// that times add up in 64 bits; the weights are kept within 2^62, so that
-// objectives add up in 128.
+// horizon sums up how long the jobs of an instance take in any order, one task after
+// another, when all jobs are released and all nodes are in service again. No time of a
+// schedule without needless waiting lies beyond the sum. The sum must be within MaxExact, so
+// that times add up in 64 bits, and the sum of the weights within 2^62, so that objectives
+// add up in 128 bits.
 type horizon struct {
 	edge    int64 // the last change of the cluster, in µs
 	release int64 // the last release, in µs
