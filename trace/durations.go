@@ -145,7 +145,7 @@ func readOpenbNodes(src Source) (hare.Cluster, error) {
 	return c, nil
 }
 
-// openbRow reads a pod; whole says whether a shared GPU was counted whole.
+// openbRow reads a pod. whole says whether a shared GPU was counted as a whole GPU.
 func (b *builder) openbRow(t *table, all []string, known map[string]bool) (whole bool, err error) {
 	job := hare.Job{WeightMicro: 1e6, Sync: b.cfg.syncRule()}
 	if job.ID, err = b.identify(t, "pod"); err != nil {

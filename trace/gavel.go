@@ -28,10 +28,10 @@ type rateKey struct {
 // gavelGPUs maps Gavel's names of GPU types to those of instances.
 var gavelGPUs = map[string]string{"k80": "K80", "p100": "P100", "v100": "V100"}
 
-// ReadThroughputs reads a table with the columns job_type, scale_factor,
-// gpu_type, placement and steps_per_second (or steps_per_second_physical, the
-// physical cluster's rows). A rate is summed over the workers; zero or empty
-// means no profile. With base, rows replace those of base, which is not changed.
+// ReadThroughputs reads a table with the columns job_type, scale_factor, gpu_type, placement
+// and steps_per_second (or steps_per_second_physical for the physical cluster). A rate is the
+// sum over the workers; a rate that is zero or empty means no profile. With base, the result
+// has the rates of base, too, except for those that the table has. base is not changed.
 func ReadThroughputs(src Source, base *Throughputs) (*Throughputs, error) {
 	tp := &Throughputs{rates: map[rateKey]int64{}, known: map[string]bool{}, scales: map[string][]int64{}}
 	if base != nil {
@@ -137,14 +137,14 @@ func (tp *Throughputs) step(jobType string, gpus int64, gpuType string, spread b
 	return s, noSync, true
 }
 
-// Gavel reads a trace in Gavel's terms: job_id, arrival_s, job_type,
-// total_steps, scale_factor, priority_weight; or in Gavel's own form. A job
-// becomes scale_factor tasks a round and total_steps / scale_factor steps,
-// rounded up, merged into rounds (see Config.Quantum). The default cluster is
-// the paper's: 36 of each type.
+// Gavel reads a trace in Gavel's terms, with the columns job_id, arrival_s, job_type,
+// total_steps, scale_factor and priority_weight, or in Gavel's own form. A job has
+// scale_factor tasks in a round and total_steps / scale_factor steps, rounded up, which are
+// merged into rounds (see Config.Quantum). The default cluster is the paper's, with 36 GPUs
+// of each type.
 //
-// Real: speeds, arrivals, job mix (generated ones follow Gavel's generator,
-// which draws durations after Philly). Assumed: see Report.Assumed.
+// The speeds, the arrivals and the mix of jobs are real; generated traces follow Gavel's
+// generator, which draws durations after Philly. Report.Assumed says what is assumed.
 func Gavel(trace, throughputs Source, cfg Config) (*hare.Instance, *Report, error) {
 	inst, rep, err := gavelLike("gavel", "V100=36,P100=36,K80=36", trace, throughputs, &cfg)
 	if rep != nil {

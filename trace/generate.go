@@ -11,11 +11,11 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// GenerateConfig describes a synthetic instance. The zero value is the setting
-// of the Hare paper's simulations: 200 jobs of 8 models in 4 domains on 160
-// GPUs of 4 types, all at time 0, relaxed. Ten times the jobs and GPUs give
-// the size of the frozen standard-2000; a hundred times (20,000 jobs,
-// V100=6400,T4=4800,K80=2400,M60=2400) the largest one that is measured.
+// GenerateConfig describes a synthetic instance. The zero value is the setting of the Hare
+// paper's simulations: 200 relaxed jobs of 8 models in 4 domains, which all arrive at time 0,
+// on 160 GPUs of 4 types. Ten times as many jobs and GPUs give the size of the frozen
+// instance standard-2000. A hundred times as many (20,000 jobs on
+// V100=6400,T4=4800,K80=2400,M60=2400) give the largest instance that is measured.
 type GenerateConfig struct {
 	// Jobs is the number of jobs; zero means 200.
 	Jobs int
@@ -75,11 +75,11 @@ const (
 	maxArrival   = 1e9 // in seconds
 )
 
-// Generate makes an instance from a seed, with PCG: domains in equal shares in
-// random order, a model of the domain, rounds uniform in 5…64, tasks from
-// {1, 2, 4, 4, 8, 8, 16}, weight 0.05 + U(0, 1), times scaled by 5 ·
-// lognormal(0, 0.3). A gang or rigid job is no wider than the widest type.
-// O(jobs · types).
+// Generate makes an instance from a seed with the random numbers of PCG. The domains have
+// equal shares of the jobs, in random order. Each job draws a model of its domain, its rounds
+// uniformly from 5…64, its tasks from {1, 2, 4, 4, 8, 8, 16}, its weight as 0.05 + U(0, 1),
+// and the factor of its times as 5 · lognormal(0, 0.3). A gang or rigid job is no wider than
+// the widest type. Generate takes O(jobs · types).
 func Generate(cfg GenerateConfig) (*hare.Instance, error) {
 	if cfg.Jobs == 0 {
 		cfg.Jobs = 200

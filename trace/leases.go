@@ -40,20 +40,20 @@ type pairKey struct {
 	gpus          int
 }
 
-// ReadRated reads a trace with the columns job_id, arrival_s, job_type,
-// total_steps, scale_factor and priority_weight, or in Gavel's own form (ten
-// fields between tabs, no header), and a table with job_type,
-// scale_factor, gpu_type and steps_per_second, summed over the GPUs. Rows of the
-// table that say placement unconsolidated are passed over. With columns
-// other_job_type and other_steps_per_second, rows with the former are of two
-// jobs that share their GPUs; gavel_throughputs_colocated.csv, which is shipped,
-// has them, and Gavel's rates with all digits. Arrivals and rates are read as
-// the nearest float64. Jobs are sorted by arrival; those of equal arrival stay.
+// ReadRated reads a trace and a table of rates. The trace has the columns job_id, arrival_s,
+// job_type, total_steps, scale_factor and priority_weight, or Gavel's own form (ten fields
+// between tabs and no header). The table has the columns job_type, scale_factor, gpu_type
+// and steps_per_second, which is the sum over the GPUs. Rows of the table with the placement
+// unconsolidated are ignored. The table may have the columns other_job_type and
+// other_steps_per_second; a row with an other_job_type is about two jobs that share their
+// GPUs. The shipped file gavel_throughputs_colocated.csv has these columns, and Gavel's rates
+// with all digits. Arrivals and rates are read as the nearest float64. Jobs are sorted by
+// arrival; jobs of equal arrival keep their order.
 //
-// Optional columns, which may be empty in a row: slo, how many times as long as
-// alone a job may take; entity, to whom it belongs, with entity_weight (empty: 1)
-// and entity_policy (fairness or fifo; empty: fairness), the same in all rows of
-// an entity.
+// The trace may have further columns, which may be empty in a row. slo is the time that a job
+// may take, as a multiple of its time alone. entity is the owner of the job. entity_weight
+// (1 if empty) and entity_policy (fairness or fifo; fairness if empty) must be the same in all
+// rows of an entity.
 func ReadRated(trace, table Source, gpus []hare.TypeCount) (*RatedTrace, error) {
 	gpus = slices.Clone(gpus)
 	slices.SortFunc(gpus, func(a, b hare.TypeCount) int { return strings.Compare(a.Type, b.Type) })

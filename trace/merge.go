@@ -69,7 +69,7 @@ type builder struct {
 	cfg    Config
 	ids    map[string]bool
 	widest map[string]int64 // the number of GPUs by type
-	row    Report           // the report of the current row; counts only if its job is kept
+	row    Report           // the report of the current row, which counts only if its job is kept
 }
 
 func newBuilder(format string, src Source, cfg Config, cluster hare.Cluster) *builder {

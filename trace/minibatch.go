@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// MiniBatch is how the times of training steps vary: for each measured step, its
-// time over the median of the same worker. It implements sim.Stretch. Draws are
+// MiniBatch is the measured variation of the times of training steps: for each step, its
+// time over the median time of the same worker. MiniBatch implements sim.Stretch. Draws are
 // independent of each other.
 //
-// [V] The shipped measurements are of 40 workers of 4 jobs in Alibaba's cluster
-// (Weng et al., "MLaaS in the Wild", NSDI 2022; cluster-trace-gpu-v2020,
-// mini-batch-time), of which times are published on a scale that says nothing of
-// seconds: ratios alone are used. [I] That each worker's median is what a
-// profile says; that all steps of all workers are as likely; and no slow spells,
-// though measured steps have them.
+// The shipped measurements are of 40 workers of 4 jobs in Alibaba's cluster (Weng et al.,
+// "MLaaS in the Wild", NSDI 2022; cluster-trace-gpu-v2020, mini-batch-time). Their times are
+// published on a scale whose unit is not known, so only ratios are used. Three things are
+// assumed and not measured: a profile gives the median of each worker, all steps of all
+// workers are equally likely, and slow steps do not follow each other, although measured slow
+// steps do.
 type MiniBatch struct {
 	factors []float64 // in ascending order
 }

@@ -13,8 +13,8 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// PhillyConfig describes a synthetic trace in the likeness of Microsoft's
-// Philly. The zero value is 10,000 jobs on 2,490 GPUs at a load of 0.8.
+// PhillyConfig describes a synthetic trace that resembles Microsoft's Philly. The zero value
+// means 10,000 jobs on 2,490 GPUs at a load of 0.8.
 type PhillyConfig struct {
 	// Jobs is the number of jobs; zero means 10,000, and the maximum is 2^20.
 	Jobs int
@@ -40,14 +40,14 @@ type PhillyConfig struct {
 // widthsOfPhilly are the classes of GPUs per job for which durations are known.
 var widthsOfPhilly = []string{"1", "2-4", "5-8", ">8"}
 
-// PhillyLike draws jobs in the likeness of Philly, with PCG: times between
-// arrivals and numbers of GPUs one by one from the week that is shipped, with
-// replacement; durations, which are those on the job's fastest type, from the
-// quantiles of all 82,247 jobs with about as many GPUs, log-linear between
-// them. Times between arrivals are then scaled to the load. So the tails are
-// Philly's, but neither its days and nights nor its users who send jobs in a
-// row, and the mean duration differs from seed to seed as heavy tails do.
-// Numbers of GPUs that no type has are drawn again. O(jobs · types).
+// PhillyLike draws jobs that resemble those of Philly, with the random numbers of PCG. Times
+// between arrivals and numbers of GPUs are drawn independently and with replacement from the
+// week that is shipped. A duration is the time on the job's fastest type; it is drawn from
+// the quantiles of all 82,247 jobs with about as many GPUs, which are interpolated
+// log-linearly. Times between arrivals are then scaled to the load. The distributions
+// therefore have Philly's tails, but the trace has no days and nights and no users who submit
+// several jobs in a row, and the mean duration varies much from seed to seed. A number of
+// GPUs that no type has is drawn again. PhillyLike takes O(jobs · types).
 func PhillyLike(cfg PhillyConfig) (*hare.Instance, error) {
 	if err := cfg.resolve(); err != nil {
 		return nil, err

@@ -9,10 +9,10 @@ import (
 	hare "github.com/hare-sched/hare"
 )
 
-// polluxGPUHours are the assumed sizes of jobs. The workload has none; the
-// Pollux paper (OSDI 2021, section 5.1) draws each application from one
-// category of GPU time, small 0–1, medium 1–10, large 10–100 and extra-large
-// 100–1000 GPU-hours, and these are about the geometric middles.
+// polluxGPUHours are the assumed sizes of jobs, because the workload has none. The Pollux
+// paper (OSDI 2021, section 5.1) puts each application into one category of GPU time: small
+// with 0–1, medium with 1–10, large with 10–100 and extra-large with 100–1000 GPU-hours. The
+// assumed sizes are about the geometric means of the limits of the categories.
 var polluxGPUHours = map[string]*big.Rat{
 	"cifar10":     big.NewRat(3, 10),
 	"ncf":         big.NewRat(3, 10),
@@ -33,12 +33,12 @@ type polluxKey struct {
 	replicas    int64
 }
 
-// Pollux reads a Pollux workload (name, time, application, num_replicas,
-// batch_size) over step times measured on T4s (application, num_nodes,
-// num_replicas, local_batch, step_time_s, sync_time_s). A step is looked up at
-// the job's replicas on the fewest nodes measured, at the nearest batch per
-// GPU; a batch larger than any measured is accumulated over several passes.
-// The default cluster is Pollux's: 16 nodes of 4 T4.
+// Pollux reads a Pollux workload (name, time, application, num_replicas, batch_size) and step
+// times that were measured on T4s (application, num_nodes, num_replicas, local_batch,
+// step_time_s, sync_time_s). The step time of a job is the one measured with the job's number
+// of replicas, on the fewest nodes, at the nearest batch per GPU. A batch larger than any
+// measured batch is accumulated over several passes. The default cluster is Pollux's, with 16
+// nodes of 4 T4s.
 func Pollux(workload, steps Source, cfg Config) (*hare.Instance, *Report, error) {
 	cfg, err := cfg.resolve("pollux", workload, "gang", "")
 	if err != nil {

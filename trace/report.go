@@ -17,7 +17,7 @@ type Report struct {
 	Ignored []Column `json:"columns_ignored,omitempty"`
 	// Renamed says that the jobs have other names than in the trace.
 	Renamed *Renamed `json:"renamed,omitempty"`
-	// Cluster says where the jobs run, and whether that was asked for.
+	// Cluster says which GPUs the jobs run on, and whether the caller chose them.
 	Cluster string `json:"cluster"`
 	// Skipped groups rows that gave no job, in order of first appearance.
 	Skipped []Skipped `json:"skipped,omitempty"`
@@ -29,12 +29,13 @@ type Report struct {
 	RoundsRoundedUp int `json:"rounds_rounded_up,omitempty"`
 	// ExtraSteps are the steps that whole last rounds add, over all jobs.
 	ExtraSteps int64 `json:"extra_steps,omitempty"`
-	// MaxOvercount is the largest share of its own steps added to one job.
+	// MaxOvercount is the greatest number of steps that a whole last round adds to one job, as
+	// a share of the job's own steps.
 	MaxOvercount float64 `json:"max_overcount,omitempty"`
 	// NoProfile counts pairs of job and GPU type without a measurement.
 	NoProfile int `json:"no_profile,omitempty"`
-	// NoSync counts profiles of several GPUs whose step took no longer than on a single GPU
-	// (measurement noise): the whole step is compute.
+	// NoSync counts profiles of several GPUs whose step took no longer than on a single GPU,
+	// which is measurement noise. The whole step counts as compute.
 	NoSync int `json:"no_sync,omitempty"`
 	// Measured and Assumed say what is real in the instance and what is not.
 	Measured string   `json:"measured"`

@@ -53,7 +53,7 @@ type Config struct {
 	// for simulations: see hare.Instance.ValidateLong.
 	Long bool
 
-	given bool // GPUs is not the default of the format
+	given bool // the caller chose GPUs
 }
 
 // ImportConfig is Config with the texts to read.
@@ -69,7 +69,7 @@ type ImportConfig struct {
 
 // format is one kind of trace.
 type format struct {
-	name, trace, table string // the shipped files
+	name, trace, table string // the name of the format and the names of its shipped files
 	read               func(trace, table Source, cfg Config) (*hare.Instance, *Report, error)
 }
 
@@ -143,8 +143,8 @@ func Shipped(name string) (Source, error) {
 	return Source{found[0], f}, nil
 }
 
-// Import reads a trace of the named format. Errors about a text are
-// *RowError; others are about cfg. Time is linear in the texts.
+// Import reads a trace of the named format. Errors about a text are *RowError; other errors
+// are about cfg. Import takes time linear in the texts.
 func Import(formatName string, cfg ImportConfig) (*hare.Instance, *Report, error) {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == formatName })
 	if i < 0 {

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// Training is what was measured of one application: how long a pass takes by
-// placement and batch, and how much progress steps make by batch and epoch. It
-// is read by ReadElastic and not changed afterwards.
+// Training holds the measurements of one application: the time of a pass by placement and
+// batch, and the progress of a step by batch and epoch. ReadElastic makes a Training, which
+// does not change afterwards.
 type Training struct {
 	Application string
-	Epochs      int // until the application has been trained
-	// InitBatch and MaxBatch are the least and the greatest batch whose progress
-	// was measured, MinLocal and MaxLocal bounds of a pass on one GPU.
+	Epochs      int // the number of epochs after which the application is trained
+	// InitBatch and MaxBatch are the least and the greatest batch whose progress was measured.
+	// MinLocal and MaxLocal are the least and the greatest number of samples of a pass on one
+	// GPU.
 	InitBatch, MaxBatch, MinLocal, MaxLocal int
 
 	placed  map[string][]passTime // by placement
@@ -46,13 +47,14 @@ type passCell struct {
 // epochRow is one epoch at one batch; progress and steps are those at its end.
 type epochRow struct{ progress, steps, sqr, variance float64 }
 
-// Step is how long a pass of local samples on each GPU takes, and of that the
-// exchange of gradients alone. Placements are the same whichever node is first.
-// Where one was measured, times are linear between the batches that were, and
-// there are none beyond them. Others take the mean of those with as many nodes
-// and GPUs (nodes beyond the most measured count as that), linear between
-// measured points in each cell. Source of the rules: Pollux's simulator,
-// commit c793c70. O(log(batches)), or O(cells) for placements not measured.
+// Step returns the time of a pass of local samples on each GPU, and the part of this time in
+// which gradients are exchanged. Two placements that differ only in which node is first are
+// the same. If a placement was measured, times are interpolated linearly between the measured
+// batches, and there are no times for other batches. For other placements, the times of all
+// measured placements with the same numbers of nodes and GPUs are averaged, and interpolated
+// linearly in each cell of measured points; more nodes than were measured count as the
+// greatest number that was measured. The rules are those of Pollux's simulator, commit
+// c793c70. Step takes O(log(batches)), or O(cells) if the placement was not measured.
 func (tr *Training) Step(placement []int, local int) (stepS, syncS float64, err error) {
 	if rows := tr.placed[placementKey(placement)]; rows != nil {
 		if local < rows[0].local || local > rows[len(rows)-1].local {
@@ -92,8 +94,9 @@ func (tr *Training) Step(placement []int, local int) (stepS, syncS float64, err 
 		placement, local)
 }
 
-// weights are those of a cell's corners at q, their sum, and whether all are of
-// one sign: q is then inside. Coordinates are whole and below 2^17, so all is exact.
+// weights returns the weights of a cell's corners at q and their sum. in says that q is in
+// the cell, which holds if no two weights have different signs. Coordinates are integers
+// below 2^17, so the weights are exact.
 func (tr *Training) weights(c *passCell, q [3]int64) (w [4]int64, size int64, in bool) {
 	for k := range q {
 		if q[k] < c.low[k] || q[k] > c.top[k] {
@@ -109,8 +112,8 @@ func (tr *Training) weights(c *passCell, q [3]int64) (w [4]int64, size int64, in
 	return w, size, size != 0
 }
 
-// signedVolume returns six times the signed volume of the cell with corner number but
-// moved to q.
+// signedVolume returns six times the signed volume of the cell after its corner number but
+// has been moved to q. With −1, no corner is moved.
 func (tr *Training) signedVolume(corner [4]int, but int, q [3]int64) int64 {
 	var p [4][3]int64
 	for k, c := range corner {
@@ -144,16 +147,17 @@ func placementKey(placement []int) string {
 	return strings.Join(parts, "-")
 }
 
-// Epoch says what steps of a batch do in an epoch, from 0: the progress of one,
-// in steps of InitBatch,
+// Epoch returns three figures of steps of a batch in an epoch, which counts from 0. gain is
+// the progress of one step, in units of a step of InitBatch:
 //
 //	(v + s) / (v/k + s)
 //
-// for k = batch / InitBatch and the square s and variance v of gradients; the
-// progress at which the epoch ends, the least over the batches measured; and how
-// many steps of this batch end it, from the start of training. Gradients and
-// steps are linear between the batches measured; beyond them there are none.
-// Source: Pollux (OSDI 2021) and its simulator. O(batches).
+// for k = batch / InitBatch and the square s and the variance v of the gradients. endProgress
+// is the progress at which the epoch ends, which is the least over the measured batches.
+// endSteps is the number of steps of this batch from the start of training to the end of the
+// epoch. Gradients and steps are interpolated linearly between the measured batches; there
+// are none for other batches. The rules are those of Pollux (OSDI 2021) and its simulator.
+// Epoch takes O(batches).
 func (tr *Training) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, err error) {
 	if epoch < 0 || epoch >= tr.Epochs {
 		return 0, 0, 0, fmt.Errorf("%s has %d epochs, numbered from 0, and no %d", tr.Application, tr.Epochs, epoch)
