@@ -24,7 +24,7 @@ var parts = []ablationPart{
 	{"search", func(w *solver.Ablation) { w.Search = true }},
 }
 
-// Parts returns the names that ParseAblation knows.
+// Parts returns the names of the parts that can be turned off.
 func Parts() (names []string) {
 	for _, p := range parts {
 		names = append(names, p.name)

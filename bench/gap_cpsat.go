@@ -211,7 +211,7 @@ func (cb *cpsatBlock) times(m *hare.Model) (holdUs, syncUs int64) {
 		}
 		return (cb.tasks + cb.gpus - 1) / cb.gpus * mode.ComputeUs, mode.SyncUs
 	}
-	return 0, 0 // there is no such mode, which verify will report
+	return 0, 0 // the job has no such mode, which verify will report
 }
 
 // cpsatValue returns Σ w (C − a), exactly, from the ends of the blocks alone.

@@ -16,24 +16,25 @@ const intervalCells = 48
 // program of Hall, Schulz, Shmoys and Wein ("Scheduling to minimize average
 // completion time", 1997), written for GPU types in place of machines:
 //
-//	y_jkl  share of the work of job j that is computed on type k in interval l
+//	y_jkl  the share of the work of job j that is computed on type k in interval l
 //	min    Σ_j w_j (C_j − a_j)
 //	       Σ_kl y_jkl = 1                              all work is done
 //	       Σ_j K_j R_j q_jk y_jkl ≤ ∫_l M_k            GPU time of a type
-//	       Σ_k R_j q_jk y_jkl ≤ length of l after a_j  K_j tasks at a time
+//	       Σ_k R_j q_jk y_jkl ≤ length of l after a_j  at most K_j tasks at a time
 //	       C_j ≥ Σ_kl (left end of l, or a_j) y_jkl + h_j,  C_j ≥ a_j + R_j τ_j
 //
-// q is p for relaxed jobs and p + s for gang and rigid ones, which hold their
-// GPUs while they synchronise; τ is the least time of a round where nothing
-// else runs. h is half of the least R q, since work cannot be done faster than
-// that and its mean time lies so much before its end (Schulz and Skutella,
-// "Scheduling unrelated machines by randomized rounding", 2002); for rigid
-// jobs, which stay on one type, half of R q_k on type k; for relaxed ones the
-// least synchronisation comes on top. Intervals start with the least length and grow by a tenth of their
-// left end; the last one is open. The rows of K_j tasks at a time are added
-// for the jobs that violate one. The optimum is in floats and not certified; where the
-// context ends before all rows hold, the last optimum is a bound too and comes
-// with the context's error. Nil is none.
+// q is p for relaxed jobs and p + s for gang and rigid jobs, which hold their GPUs while they
+// synchronise. τ is the least time of a round if nothing else runs. h is half of the least
+// R q: work takes at least R q, so the mean time of the work lies at least half of that
+// before its end (Schulz and Skutella, "Scheduling unrelated machines by randomized
+// rounding", 2002). For a rigid job, which stays on one type, h is half of R q_k on type k.
+// For a relaxed job, the least synchronisation time is added to h.
+//
+// Intervals start with the least length and grow by a tenth of their left end; the last
+// interval is open. The rows with K_j are added only for the jobs that violate one of them.
+// The optimum is in floats and not certified. If the context ends before all rows hold,
+// IntervalLP returns the last optimum, which is a bound, too, with the context's error. A nil
+// bound means that there is none.
 func IntervalLP(ctx context.Context, engine lp.Solver, inst *hare.Instance) (bound *float64, err error) {
 	if engine == nil {
 		return nil, errors.New("no LP engine")

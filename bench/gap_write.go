@@ -170,7 +170,7 @@ func short(a *hare.Amount) string {
 	return strconv.FormatFloat(x, 'f', max(0, 6-int(math.Log10(max(1, math.Abs(x))))), 64)
 }
 
-// Line describes a run for people.
+// Line returns a description of a run for people.
 func (row *GapRow) Line() string {
 	method := row.Method
 	if row.Model != "" {
