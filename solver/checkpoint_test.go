@@ -40,7 +40,7 @@ func mixes(n int) map[string]*hare.Instance {
 func TestCheckpointsChangeNothing(t *testing.T) {
 	for name, work := range map[string]int64{"gang": 20_000, "relaxed": 600, "mixed": 600} {
 		if testing.Short() && name != "gang" {
-			continue // one worker each: there is nothing to race
+			continue // these searches have one worker, so the race detector can find nothing
 		}
 		t.Run(name, func(t *testing.T) {
 			inst := mixes(map[string]int{"gang": 30, "relaxed": 8, "mixed": 9}[name])[name]
@@ -93,9 +93,9 @@ func TestCheckpointsChangeNothing(t *testing.T) {
 	}
 }
 
-// The first checkpoint already has a bound, also under a time limit, where there is a
-// schedule before there is a bound: a solve that is cancelled after its process was killed
-// answers with its last checkpoint.
+// The first checkpoint already has a bound, also under a time limit, where the solve has a
+// schedule before it has a bound. A solve that is cancelled after its process was killed
+// answers with its last checkpoint, so each checkpoint must have a bound.
 func TestTheFirstCheckpointHasABound(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -105,7 +105,7 @@ func TestTheFirstCheckpointHasABound(t *testing.T) {
 			if first != nil {
 				return
 			}
-			cancel() // the rest of the minute shows nothing more
+			cancel() // the test needs only the first checkpoint
 			var err error
 			if first, err = best(); err != nil {
 				t.Fatal(err)

@@ -22,7 +22,7 @@ const childLists = "/proc/self/task/*/children"
 
 // workers lists the LP workers among the children of this process.
 func workers() []int {
-	lists, _ := filepath.Glob(childLists) // the pattern is valid
+	lists, _ := filepath.Glob(childLists) // Glob fails only for an invalid pattern
 	var out []int
 	for _, name := range lists {
 		text, _ := os.ReadFile(name) // a thread may have ended

@@ -33,22 +33,22 @@ const (
 		` "V100": {"compute_s": 3}}}`
 )
 
-// A GPU that goes takes what runs on it along: the started round, or the whole
-// of a rigid job, is to be done again.
+// If a GPU leaves, the round that has started on it must be repeated; of a rigid job, all
+// rounds must be repeated.
 func TestWorkOnAGoneGPUIsRepeated(t *testing.T) {
 	for _, c := range []struct {
-		name, job, after string // of node b
+		name, job, after string // after holds the windows of node b
 		at               int64
-		round, rounds    int64 // lost, and of the rest
+		round, rounds    int64 // the lost round, and the number of rounds of the rest
 		release          int64
 		whole            bool
 	}{
 		{"relaxed", relaxedOnB, `, "in_service_s": [[0, 4], [10, null]]`, 4_000_000, 1, 2, 0, true},
 		{"gang", gangOnB, `, "in_service_s": [[0, 4], [10, null]]`, 4_000_000, 1, 999_999, 0, true},
 		{"rigid", rigidOnB, `, "in_service_s": [[0, 4], [10, null]]`, 4_000_000, 0, 2, 0, true},
-		// The computation is over, and synchronisation goes on.
+		// The GPU leaves when the computation is over, and synchronisation goes on.
 		{"synchronising", relaxedOnB, `, "in_service_s": [[0, 5.5], [10, null]]`, 5_500_000, -1, 1, 500_000, true},
-		// It would leave before the round ends.
+		// The GPU is announced to leave before the started round would end.
 		{"drained", gangOnB, `, "in_service_s": [[0, 5]]`, 4_000_000, 1, 999_999, 0, true},
 	} {
 		before := scenario(t, "", c.job)
@@ -82,8 +82,8 @@ func TestWorkOnAGoneGPUIsRepeated(t *testing.T) {
 	}
 }
 
-// A node that is no longer there leaves no schedule of the whole, and says so;
-// its rest goes on from the derived instance.
+// If a node has been removed from the instance, there is no schedule of the whole, and the
+// result says why. The rest can be planned again.
 func TestNodeTakenOut(t *testing.T) {
 	before := scenario(t, "", gangOnB)
 	prev := planned(t, before)
@@ -115,8 +115,8 @@ func TestNodeTakenOut(t *testing.T) {
 	}
 }
 
-// New jobs get a place, those taken out give theirs up, weights count as they
-// are now, and at an endless price nothing else moves.
+// If jobs are added and removed and weights change, the plan for the rest is accepted. At an
+// enormous price of moves nothing moves that need not.
 func TestInstancesThatChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")
@@ -175,8 +175,8 @@ func TestInstancesThatChange(t *testing.T) {
 	}
 }
 
-// Moves bring what they cost: with their price the answer is no dearer than the
-// plan that moves only what it must.
+// The value of the answer plus the price of its moves is at most that of the plan that moves
+// only what must move.
 func TestStabilityPricesMoves(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")
@@ -232,8 +232,8 @@ func TestReplansAreReproducible(t *testing.T) {
 	}
 }
 
-// A start that is better than what the search finds is the answer, and one that
-// is no schedule is passed over.
+// A start that is better than what the search finds is the answer. A start that is not a
+// schedule is ignored.
 func TestStart(t *testing.T) {
 	inst := instance(t, "traps")
 	good, err := solver.Solve(t.Context(), inst, hare.Options{WorkLimit: 3000}, solver.Config{})
@@ -282,7 +282,7 @@ func TestStartedJobsAreNotChanged(t *testing.T) {
 	}
 }
 
-// At the beginning all is left.
+// At instant 0 the rest is the whole instance.
 func TestRestAtTheBeginning(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")
@@ -303,7 +303,8 @@ func TestRestAtTheBeginning(t *testing.T) {
 	}
 }
 
-// A run of a hundred million rounds costs no more than one of ten.
+// A replan of a run of a hundred million rounds takes no more memory than a replan of ten
+// rounds.
 func TestLongRunsAreNotCounted(t *testing.T) {
 	long := strings.Replace(gangOnB, "1000000", "100000000", 1)
 	inst := scenario(t, "", long+","+strings.Replace(strings.Replace(rigidOnB, `"rounds": 2`, `"rounds": 100000000`,

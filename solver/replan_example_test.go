@@ -11,9 +11,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// One GPU has job a, two rounds of 10 s, and then job b, 30 s. At 5 s the urgent
-// job u comes: the round of a that has started stays, and the rest makes way, or
-// as little of it as moves are dear.
+// One GPU runs job a, with two rounds of 10 s, and then job b, which takes 30 s. At 5 s the
+// urgent job u arrives. The round of a that has started stays. If moves are free, the rest of
+// a and b starts later; if moves have a price, only the rest of a does.
 func ExampleReplan() {
 	const cluster = `"cluster": {"nodes": [{"name": "n", "gpus": {"V100": 1}}]}`
 	const jobs = `{"id": "a", "rounds": 2, "on": {"V100": {"compute_s": 10}}}, {"id": "b", ` +

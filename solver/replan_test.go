@@ -16,8 +16,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// mixture makes an instance of all modes with pauses, busy GPUs and long runs
-// of rounds.
+// mixture returns an instance of all modes with pauses, busy GPUs and long runs of rounds.
 func mixture(r *rand.Rand) *hare.Instance {
 	const tick = 100_000
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
@@ -37,7 +36,7 @@ func mixture(r *rand.Rand) *hare.Instance {
 		}
 		inst.Cluster.Nodes = append(inst.Cluster.Nodes, n)
 	}
-	only := r.IntN(6) // mostly mixtures, else one mode
+	only := r.IntN(6) // below 3, all jobs are of one mode
 	for i := range 2 + r.IntN(7) {
 		j := hare.Job{ID: fmt.Sprintf("j%d", i), WeightMicro: int64(r.IntN(5)) * 500_000, Rounds: int64(1 + r.IntN(5)),
 			Tasks: int64(1 + r.IntN(3)), Sync: hare.Sync(r.IntN(3))}
@@ -72,7 +71,7 @@ func mixture(r *rand.Rand) *hare.Instance {
 	return inst
 }
 
-// planned is a solved instance; nil where none was found.
+// planned returns the result of a solve with a schedule, or nil if the solve found none.
 func planned(t *testing.T, inst *hare.Instance) *hare.Result {
 	t.Helper()
 	if err := inst.Validate(); err != nil {
@@ -115,9 +114,9 @@ func text(t *testing.T, res *hare.Result) []byte {
 	return b.Bytes()
 }
 
-// What has run, what has started and the new plan are a schedule of the whole
-// instance; what has started is in it as it was planned; nothing moves that
-// need not where moves are dear.
+// What has run, what has started and the new plan form a schedule of the whole instance, in
+// which the started work is where it was planned. If moves are dear, nothing moves that need
+// not. The result can be decoded, and planned again later.
 func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")
@@ -131,7 +130,7 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 		}
 		end := makespan(prev)
 		at := r.Int64N(end)
-		if r.IntN(4) == 0 { // at a start
+		if r.IntN(4) == 0 { // a quarter of the instants are starts of entries
 			l := prev.Schedule.Lanes[r.IntN(len(prev.Schedule.Lanes))]
 			at = min(l.StartUs[r.IntN(len(l.StartUs))], end-1)
 		}
@@ -169,7 +168,6 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 		if rep := verify.CheckReplan(inst, back, &verify.Previous{Result: prev}); !rep.OK {
 			t.Fatalf("seed %d after decoding, with the previous result: %s", seed, rep)
 		}
-		// And on from there.
 		later := at + r.Int64N(end-at)
 		again, err := solver.Replan(t.Context(), inst, hare.ReplanRequest{Previous: back, AtUs: later, HasAt: true},
 			hare.Options{WorkLimit: 100}, solver.Config{})
@@ -188,7 +186,7 @@ func TestReplannedRestFitsWhatHasStarted(t *testing.T) {
 	}
 }
 
-// startedStays compares the tasks that start before at, one by one.
+// startedStays checks that the same tasks start before at in both schedules.
 func startedStays(t *testing.T, seed uint64, inst *hare.Instance, was, is *hare.Schedule, at int64) {
 	t.Helper()
 	started := func(s *hare.Schedule) []hare.Task {
@@ -206,8 +204,7 @@ func startedStays(t *testing.T, seed uint64, inst *hare.Instance, was, is *hare.
 	}
 }
 
-// No bound lies above the optimum of the rest, and no plan for the rest is
-// better than the best.
+// No bound lies above the optimum of the rest, and no value below.
 func TestReplannedBoundsHold(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")
@@ -239,8 +236,8 @@ func TestReplannedBoundsHold(t *testing.T) {
 	}
 }
 
-// Without a price on moves the answer is that of a plain solve of the rest, or
-// the earlier plan where that is better.
+// If moves are free, the answer is that of a plain solve of the rest, or the earlier plan if
+// the earlier plan is better.
 func TestFreeMovesAreAPlainSolve(t *testing.T) {
 	if testing.Short() {
 		t.Skip("random instances are for the run without the race detector")

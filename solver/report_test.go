@@ -25,7 +25,7 @@ func TestGapReportAddsUp(t *testing.T) {
 			}
 			for i := range inst.Jobs {
 				inst.Jobs[i].Sync = sync
-				if sync == 9 { // a mixture
+				if sync == 9 { // the jobs are of all modes
 					inst.Jobs[i].Sync = []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid}[i%3]
 				}
 			}
@@ -58,7 +58,7 @@ func TestGapReportAddsUp(t *testing.T) {
 	}
 }
 
-// A run of a million rounds is priced without looking at each.
+// The report of a run of a million rounds does not price each round.
 func TestLongRunsAreReportedAtOnce(t *testing.T) {
 	inst, err := trace.Generate(trace.GenerateConfig{Jobs: 12, Seed: 1,
 		GPUs: []hare.TypeCount{{Type: "V100", Count: 10}}})

@@ -66,7 +66,7 @@ func TestEqualCallsGiveEqualBytes(t *testing.T) {
 	}
 }
 
-// The least work pays for no prices, but still gives a proved pair.
+// With the least work limit the solve computes no prices, but still gives a verified pair.
 func TestLeastWorkBuysNoPrices(t *testing.T) {
 	inst := instance(t, "three-jobs")
 	for limit, method := range map[int64]string{1: hare.MethodCriticalPath, 3000: hare.MethodPrice} {
@@ -260,7 +260,8 @@ func TestEngineMayLie(t *testing.T) {
 	}
 }
 
-// TestPapersRelaxationIsTooWeak is the 22-job instance of docs/design.md, section 2.1.
+// The instance is the one with 22 jobs of docs/design.md, section 2.1. The paper's relaxation
+// gives no certificate, and the repaired relaxation finds the optimum.
 func TestPapersRelaxationIsTooWeak(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "n", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}}}}}

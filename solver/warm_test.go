@@ -7,8 +7,8 @@ import (
 	"github.com/hare-sched/hare/trace"
 )
 
-// The prices of yesterday give a better bound for little work, and senseless prices do
-// no harm.
+// The prices of a similar instance give a better bound for little work, and senseless prices
+// do no harm.
 func TestWarm(t *testing.T) {
 	work := int64(20_000)
 	if testing.Short() {

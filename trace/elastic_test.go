@@ -41,11 +41,11 @@ func TestElasticJobs(t *testing.T) {
 	}
 }
 
-// On a placement that was measured, times are linear between two batches: 25 is
-// a quarter from 20 to 40. 3-1 is 1-3 turned. 3 GPUs on a node and 1 on another
-// with 12 samples were not measured beyond 10. Placements that were not take the
-// cell around (nodes, GPUs, local): 1-1-2 is point 4, 2-3-1 halfway from 4 to 6,
-// and 1-1-1-1 counts as three nodes. Point 3 is the mean of 1-3 and 2-2.
+// The times are computed by hand. On a measured placement, times are linear between two
+// batches: 25 is a quarter of the way from 20 to 40. The placement 3-1 is a rotation of 1-3,
+// which was measured with 10 samples but not with 12. For a placement that was not measured,
+// the cell around (nodes, GPUs, local) counts: 1-1-2 is point 4, 2-3-1 lies halfway between
+// points 4 and 6, and 1-1-1-1 counts as three nodes. Point 3 is the mean of 1-3 and 2-2.
 func TestElasticStep(t *testing.T) {
 	e, err := readElastic(elasticWork, elasticSteps, elasticCells, elasticEpochs)
 	if err != nil {
@@ -67,7 +67,7 @@ func TestElasticStep(t *testing.T) {
 		{[]int{1, 1, 2}, 10, 5, 3, false},
 		{[]int{2, 3, 1}, 10, 7, 4, false},
 		{[]int{1, 1, 1, 1}, 10, 5, 3, false},
-		{[]int{2, 2, 2}, 15, 7.5, 4, false}, // half of point 5 and half of point 6
+		{[]int{2, 2, 2}, 15, 7.5, 4, false}, // the mean of points 5 and 6
 		{[]int{4, 4, 4}, 10, 0, 0, true},
 		{[]int{2}, 10, 0, 0, true},
 	} {
@@ -78,9 +78,9 @@ func TestElasticStep(t *testing.T) {
 	}
 }
 
-// A step of 20 is twice the initial batch; halfway from 10 to 30 the square is 1
-// and the variance 4, so it makes (4 + 1) / (4/2 + 1) steps of progress. Epochs
-// end at the least progress of a batch.
+// A step of 20 is twice the initial batch. Halfway between 10 and 30 the square is 1 and the
+// variance is 4, so the step makes the progress of (4 + 1) / (4/2 + 1) steps of the initial
+// batch. An epoch ends at the least progress of all batches.
 func TestElasticEpoch(t *testing.T) {
 	e, err := readElastic(elasticWork, elasticSteps, elasticCells, elasticEpochs)
 	if err != nil {

@@ -94,7 +94,8 @@ func TestReadRatedNamesTheLine(t *testing.T) {
 	}
 }
 
-// The shipped table with all digits equals the table with six digits, to six digits.
+// The shipped table with all digits, rounded to six digits, equals the shipped table with six
+// digits.
 func TestColocatedTableIsTheOtherOne(t *testing.T) {
 	read := func(table string) *trace.RatedTrace {
 		jobs, err := trace.Shipped("gavel_trace_generated500_multi.csv")

@@ -50,9 +50,9 @@ func TestMiniBatchRefusals(t *testing.T) {
 	}
 }
 
-// The shipped steps: as many as the file has, around 1. Means over medians of the
-// workers agree with the source's own statistics where those are of the same
-// steps (jobs 2 and 3, whose samples are all in the file).
+// The shipped table has as many steps as the source's file. For each worker whose samples are
+// all in the file (those of jobs 2 and 3), the quantiles over the median agree with the
+// statistics that the source gives.
 func TestShippedMiniBatch(t *testing.T) {
 	m, err := trace.MiniBatchTimes()
 	if err != nil {

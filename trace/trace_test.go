@@ -231,8 +231,8 @@ func TestImportAll(t *testing.T) {
 	}
 }
 
-// A duration-only job lasts what the trace says: rigid exactly, gang to half a
-// microsecond a round.
+// A job of a trace that has only durations lasts as long as the trace says: a rigid job
+// exactly, and a gang job within half a microsecond for each round.
 func TestDurations(t *testing.T) {
 	const text = "arrival_s,duration_s,num_gpus\n115,108,1\n0,3600.5,8\n7,0,1\n"
 	for _, sync := range []string{"rigid", "gang"} {
@@ -258,8 +258,8 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// cifar10 on 6 GPUs has batch 2048: 342 a GPU, for which 363 is the nearest measured
-// batch, on two nodes; the job takes 0.3 GPU-hours.
+// The figures are computed by hand. cifar10 on 6 GPUs has batch 2048, which is 342 for each
+// GPU. The nearest measured batch is 363, on two nodes. The job takes 0.3 GPU-hours.
 func TestPolluxRow(t *testing.T) {
 	steps := "application,source,num_nodes,num_replicas,placement,local_batch,step_time_s,sync_time_s\n" +
 		"cifar10,placements,3,6,1-1-4,363,0.2,0.01\n" +
@@ -272,8 +272,9 @@ func TestPolluxRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// a: 180 s of wall time / 0.28 s = 642.86 → 643 steps, 35 a round: 19 rounds of 9.1 + 0.7 s.
-	// b: 726 a GPU is two passes of 363: 0.52 + 0.02 s, 333 steps, 18 a round.
+	// Job a needs 180 s / 0.28 s = 642.86, so 643 steps. A round has 35 steps, so the job has 19
+	// rounds of 9.1 + 0.7 s. Job b has 726 samples on each GPU, which are two passes of 363 with
+	// 0.52 + 0.02 s. It needs 333 steps, with 18 in a round.
 	want := []hare.Job{
 		{ID: "a", WeightMicro: 1e6, ReleaseUs: 5e6, Rounds: 19, Tasks: 6, Sync: hare.Gang,
 			On: []hare.Profile{{Type: "T4", ComputeUs: 9_100_000, SyncUs: 700_000}}},

@@ -240,8 +240,8 @@ func TestMachineAndCriticalPath(t *testing.T) {
 	inst.Jobs[0].Rounds = 4 // 4 s of work at speed 2: [0, 0.5) and [1.5, 3)
 	inst.Jobs[1].ReleaseUs = 500000
 	got, err := verify.Bound(inst, &hare.Certificate{Method: hare.MethodMachine, Objective: hare.ObjectiveWeightedJCT})
-	// B0 = (0.5·0.25 + 1.5·2.25)/2 = 1.75, and W/2M = 1, σ = 0.5; job 1, four
-	// times: B = 1, W/2M = 0.5, σ = 0.5, less its release of 0.5.
+	// The first job has B = (0.5·0.25 + 1.5·2.25)/2 = 1.75, W/2M = 1 and σ = 0.5. The second
+	// job has weight 4, B = 1, W/2M = 0.5, σ = 0.5, and a release of 0.5.
 	if exact := big.NewRat(325+600, 100); err != nil || got.Cmp(exact) != 0 {
 		t.Errorf("machine with a release: %v %v, want %v", got, err, exact)
 	}

@@ -160,7 +160,7 @@ func TestVerifiersAgree(t *testing.T) {
 	for i, base := range slices.Concat(all, odd) {
 		each := *mutants
 		if i >= len(all) {
-			each = (each + r.IntN(5)) / 5 // these are many, and mutated already
+			each = (each + r.IntN(5)) / 5 // these documents are many and forged already
 		}
 		for n := range each {
 			m := base
@@ -255,7 +255,7 @@ func instanceText(t *testing.T, inst *hare.Instance) []byte {
 func resultText(t *testing.T, res *hare.Result) []byte {
 	t.Helper()
 	timeless := *res
-	timeless.Timing = hare.Timing{} // so that each run makes the same document
+	timeless.Timing = hare.Timing{} // without times, each run makes the same document
 	var b bytes.Buffer
 	if err := wire.EncodeResult(&b, &timeless); err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func edgeDocuments(t *testing.T) (out []documents) {
 			}
 		}
 	}
-	// These times are exactly 2^53 µs, and one more.
+	// These times are exactly 2^53 µs and 2^53 + 1 µs.
 	cluster := func(window string) string {
 		return `{"hare":"instance/v1","cluster":{"nodes":[{"name":"a","gpus":{"T":1}` + window + `}]},"jobs":[`
 	}
@@ -381,7 +381,7 @@ func edgeDocuments(t *testing.T) (out []documents) {
 			strings.Replace(result("1", "0.500000", "x"), `"method":"critical_path"`,
 				`"method":"price","grid_us":[0,`+count+`],"prices":{"T":[0]}`, 1))
 	}
-	// These jobs can never run, and are bounded by every method.
+	// These certificates of every method are for jobs that can never run.
 	for _, method := range []string{`"critical_path"`, `"machine"`, `"price","grid_us":[0,5],"prices":{}`,
 		`"price","path":true,"grid_us":[0,5],"prices":{}`} {
 		for name, job := range inOrder(map[string]string{

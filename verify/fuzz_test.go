@@ -11,8 +11,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// FuzzCheck feeds documents to decoder and verifier: no panic, and what is
-// accepted has its bound at most its value.
+// FuzzCheck feeds documents to the decoder and the verifier. Neither panics, and no accepted
+// result has a bound above its value.
 func FuzzCheck(f *testing.F) {
 	for _, name := range []string{"three-jobs", "windows", "traps"} {
 		inst, err := os.ReadFile("../testdata/examples/" + name + ".instance.json")
@@ -49,7 +49,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// withSizes is the result of an example with prices for sizes, and a step.
+// withSizes returns the result of an example with prices for sizes and a step.
 func withSizes(f *testing.F, name string) []byte {
 	_, res := example(f, name)
 	c := res.Certificate

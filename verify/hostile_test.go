@@ -11,7 +11,7 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// What sizes and steps must not be.
+// Certificates with sizes or steps that have no meaning are refused.
 func TestBadSizesAndSteps(t *testing.T) {
 	inst := small(nodes("A", 4), brief(hare.Gang, 2))
 	for _, c := range []struct {
@@ -41,11 +41,11 @@ func TestBadSizesAndSteps(t *testing.T) {
 	}
 }
 
-// Sizes and steps may be hostile: each of these ends soon, in a bound that a
-// plain certificate proves too, or in a refusal.
+// The check of a certificate with hostile sizes or steps ends soon. It ends with a bound that
+// a plain certificate proves, too, or with a refusal.
 func TestHostileSizesAndSteps(t *testing.T) {
 	begin := time.Now()
-	wide := brief(hare.Relaxed, 1<<31-1) // in steps of 1 µs
+	wide := brief(hare.Relaxed, 1<<31-1) // the steps are of 1 µs
 	wide.On = []hare.Profile{{Type: "A", ComputeUs: 1}, {Type: "B", ComputeUs: 2}}
 	dear := brief(hare.Relaxed, 1)
 	dear.WeightMicro, dear.Rounds = hare.MaxExact, 3
@@ -74,7 +74,7 @@ func TestHostileSizesAndSteps(t *testing.T) {
 			t.Errorf("%s: %v %v, no less than %v is meant", name, got, err, want)
 		}
 	}
-	// 64 types of 2^16 steps each: the limit of one job, 33 times.
+	// Each of 33 jobs has 64 types and 2^16 steps, which is the limit of one job.
 	kinds := make([]hare.Node, 0, 64)
 	many := hare.Job{WeightMicro: 1, Rounds: 1, Tasks: 1}
 	for k := range 64 {
@@ -92,7 +92,7 @@ func TestHostileSizesAndSteps(t *testing.T) {
 	if _, err := verify.Bound(small(kinds, jobs...), cert); err == nil || !strings.Contains(err.Error(), "too fine") {
 		t.Errorf("33 jobs of 2^28 steps: %v", err)
 	}
-	// A million GPUs in 8192 cells.
+	// The certificate has 8,192 cells for a million GPUs.
 	fine := &hare.Certificate{Method: hare.MethodPrice, Objective: hare.ObjectiveWeightedJCT, GridUs: []int64{0}}
 	for g := range int64(8192) {
 		fine.GridUs = append(fine.GridUs, g+1)

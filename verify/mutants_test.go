@@ -12,10 +12,11 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// TestFalseReadingsAreKilled evaluates the examples by each false reading. The
-// figures are those of testdata/examples/README.md where the reading there is
-// this one to the letter ("" is the right figure, "none" no value); others
-// can be taken in several ways or are not there ("?"), and must only show.
+// TestFalseReadingsAreKilled evaluates the examples by each false reading of the bound. A
+// figure is taken from testdata/examples/README.md if the reading there is exactly this one;
+// "" stands for the right figure and "none" for no value. A reading that can be taken in
+// several ways, or is not in the README, has "?" instead of figures. Each reading must give a
+// false figure for some example.
 func TestFalseReadingsAreKilled(t *testing.T) {
 	names := []string{"three-jobs", "windows", "traps"}
 	right := []string{"57.084473", "37.614500", "42.120522"}
@@ -81,8 +82,7 @@ func TestAbsentTypeIsFree(t *testing.T) {
 	}
 }
 
-// On the examples, which tell them apart, the verifier gives the right figure and each
-// mutant another one.
+// The verifier gives the right figures for the examples that tell false readings apart.
 func TestVerifierIsNoMutant(t *testing.T) {
 	for _, name := range []string{"three-jobs", "windows", "traps"} {
 		inst, res := example(t, name)
@@ -100,9 +100,9 @@ func TestVerifierIsNoMutant(t *testing.T) {
 	}
 }
 
-// A bound summed in floats can be above the true one: here it is 1000 − 10^-15,
-// which no float tells from 1000, so that rounding it down prints a millionth
-// too much.
+// A bound that is summed in floats can be above the true bound. The true bound here is
+// 1000 − 10^-15, which is 1000 as a float, so the float rounded down to six decimals is a
+// millionth too large.
 func TestFloatsWouldLie(t *testing.T) {
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
@@ -141,9 +141,9 @@ func TestFloatsWouldLie(t *testing.T) {
 	}
 }
 
-// TestFalseReadingsOfSizesAndSteps evaluates, by each false reading, a certificate on an
-// instance with a schedule of the given value. The figure of the false reading is above
-// the value, the right figure is not.
+// TestFalseReadingsOfSizesAndSteps evaluates a certificate by each false reading, on an
+// instance with a schedule of the given value. The comment of each case describes the
+// schedule. The figure of the false reading is above the value; the right figure is not.
 func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 	second := []int64{0, 1e6}
 	gang := func(tasks int64) hare.Job { return brief(hare.Gang, tasks) }
@@ -180,45 +180,48 @@ func TestFalseReadingsOfSizesAndSteps(t *testing.T) {
 		value float64
 		right *big.Rat
 	}{
-		// One after the other: 1 + 2. Right is 2 + 2 − 6/6.
+		// The jobs run one after the other, which costs 1 + 2. The bound is 2 + 2 − 6/6.
 		{"F without singles", small(nodes("A", 6), brief(hare.Relaxed, 6), brief(hare.Relaxed, 6)),
 			sized(priced(second, "A", 166666667), "A", 4, 0), reading{noSingles: true}, 3, big.NewRat(3, 1)},
-		// Two gangs of four on three A and one B, 1 + 2; no four of a type are there to be paid.
+		// Two gangs of four run on three A and one B, which costs 1 + 2. There are never four
+		// GPUs of a type, which would have a price.
 		{"sizes for mixing gangs", small(append(nodes("A", 3), nodes("B", 1)...), mixing, mixing),
 			sized(sized(priced(second, "A", 0), "A", 4, 1e9), "B", 4,
 				1e9), reading{sizesMixing: true}, 3, big.NewRat(2, 1)},
-		// Three GPUs from 0 and three from 1 s on: the gangs end at 2 and 3.
+		// Three GPUs are in service from 0 and three from 1 s on. The gangs end at 2 and 3 s.
 		{"the first M of a cell", small(append(nodes("A", 3), nodes("A", 3, joins)...), gang(4), gang(4)),
 			sized(priced([]int64{0, 2e6}, "A", 0), "A", 4, 2e9), reading{leftCapacity: true}, 5, big.NewRat(4, 1)},
-		// One GPU from 0 and one from 1 s on: rounds in [0, 2) or [1, 2), and in [2, 3).
+		// One GPU is in service from 0 and one from 1 s on. The rounds run in [0, 2) or [1, 2),
+		// and in [2, 3).
 		{"own GPUs at time 0", small(append(nodes("A", 1), nodes("A", 1, joins)...), twice),
 			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{ownAtZero: true}, 3, big.NewRat(2, 1)},
-		// Both tasks on B in [0, 4), while others have A until 5.
+		// Both tasks run on B in [0, 4), while other jobs hold A until 5.
 		{"no last level", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(1e6), onA(2e6), onA(3e6),
 			onA(4e6)),
 			stepped(priced([]int64{0, 5e6}, "A", 9e9)), reading{noLast: true}, 4 + 5*10, big.NewRat(54, 1)},
-		// The pair runs on A in [0, 2) and on B in [1, 3), where nobody else is: 3.
+		// The pair runs on A in [0, 2) and on B in [1, 3), when no other job holds them, and ends
+		// at 3.
 		{"slots of a level within its own length",
 			small(append(nodes("A", 1), nodes("B", 1)...), pair, early, onA(2e6)),
 			stepped(with(priced([]int64{0, 1e6, 2e6, 3e6}, "A", 0, 0, 2e9), "B", 2e9, 0,
 				0)), reading{levelWindow: true},
 			3 + 10 + 10, big.NewRat(22, 1)},
-		// One task on each type in [0, 2).
+		// One task runs on each type in [0, 2).
 		{"no sharing", small(append(nodes("A", 1), nodes("B", 1)...), pair),
 			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{noSharing: true}, 2, big.NewRat(2, 1)},
-		// B in [0, 2) and A in [1, 2), while others have A in [0, 1) and [2, 4).
+		// The tasks run on B in [0, 2) and on A in [1, 2). Other jobs hold A in [0, 1) and [2, 4).
 		{"no sharing where A holds all", small(append(nodes("A", 1), nodes("B", 1)...), slow, onA(0), onA(2e6),
 			onA(3e6)),
 			stepped(priced([]int64{0, 1e6, 2e6, 4e6}, "A", 2e9, 1e9, 2e9)), reading{wholeAlone: true}, 2 + 3*10,
 			big.NewRat(32, 1)},
-		// Two tasks in [0.5, 2.5) on one GPU; a job from 1 on would end at 3.
+		// Two tasks run in [0.5, 2.5) on one GPU. A job that is released at 1 would end at 3.
 		{"release up to the step", small(nodes("A", 1), between),
 			stepped(priced([]int64{0, 4e6}, "A", 0)), reading{stepUp: true}, 2, big.NewRat(2, 1)},
-		// Two gangs of three at once and then one of four: 1 + 1 + 2.
+		// Two gangs of three run at once, and then a gang of four, which costs 1 + 1 + 2.
 		{"the dearest good first", small(nodes("A", 6), gang(3), gang(3), gang(4)),
 			sized(sized(priced(second, "A", 0), "A", 3, 7e8), "A", 4,
 				1e9), reading{greedyPattern: true}, 4, big.NewRat(4, 1)},
-		// Four tasks on three GPUs take 2 s; no four GPUs are there to be paid.
+		// Four tasks on three GPUs take 2 s. There are never four GPUs, which would have a price.
 		{"sizes for relaxed jobs", small(nodes("A", 3), brief(hare.Relaxed, 4)),
 			stepped(sized(priced([]int64{0, 4e6}, "A", 0), "A", 4,
 				1e9)), reading{sizesRelaxed: true}, 2, big.NewRat(2, 1)},

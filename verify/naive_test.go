@@ -8,7 +8,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// reading is one way to read the price bound; the zero value is the right one.
+// reading is one way to read the definition of the price bound. The zero value is the right
+// reading, and each field makes it false in one point.
 type reading struct {
 	noTail        bool // no piece after the horizon
 	releaseUp     bool // release rounded up to the grid
@@ -33,7 +34,7 @@ type reading struct {
 	noSharing     bool // rounds of one type alone
 	wholeAlone    bool // no sharing at levels at which some type holds all tasks
 	stepUp        bool // release rounded up to the step
-	noPath        bool // path false: not a false reading, C may be before P
+	noPath        bool // path is false, so C may be before P; this reading is not false
 }
 
 // naive evaluates the price bound of a certificate in floats by the knapsack, piece by
@@ -286,7 +287,7 @@ func naivePhi(job *hare.Job, grid []int64, prices map[string][]int64, units map[
 		if r.oneType {
 			best := -1
 			for x := range pts {
-				// The least price a round, the fastest of equals.
+				// The round of least price comes first; of equal prices, the fastest round.
 				if best < 0 || pts[x].cost*pts[best].rate < pts[best].cost*pts[x].rate ||
 					pts[x].cost*pts[best].rate == pts[best].cost*pts[x].rate && pts[x].rate > pts[best].rate {
 					best = x
@@ -385,7 +386,7 @@ func naiveRound(job *hare.Job, peak func(string) int64) int64 {
 }
 
 // naivePattern returns F for m GPUs in 1e-9 by trying every number of every resource.
-// sizes holds the price of so many GPUs together.
+// sizes holds prices by the number of GPUs that are held together.
 func naivePattern(m, single int64, sizes map[int64]int64, r reading) int64 {
 	best := m * single
 	if r.noSingles {
@@ -412,8 +413,9 @@ func naivePattern(m, single int64, sizes map[int64]int64, r reading) int64 {
 	return best
 }
 
-// naiveV is the recursion V of docs/bounds.md to the letter, in 1e-15
-// weight-seconds. rows are prices by type, peak counts GPUs.
+// naiveV computes the recursion V of docs/bounds.md exactly as it is written there, in 1e-15
+// weight-seconds. rows holds the prices by type, and peak returns the number of GPUs of a
+// type.
 func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, peak func(string) int64, path bool,
 	tau int64, as reading) int64 {
 	release := job.ReleaseUs / delta * delta
@@ -492,11 +494,11 @@ func naiveV(job *hare.Job, grid []int64, delta int64, rows map[string][]int64, p
 			if l == len(levels)-1 || !partly || as.noSharing || as.wholeAlone && whole {
 				continue
 			}
-			until := length // of the slots
+			until := length // the slots must end by then
 			if !as.levelWindow {
 				until = levels[l+1] - delta
 			}
-			var parts [][2]int64 // price, tasks
+			var parts [][2]int64 // the price of a slot and the number of tasks, by type
 			for _, k := range kinds {
 				if n := holds(k, length); n > 0 {
 					parts = append(parts, [2]int64{slot(k, x, x+until-k.s-k.p), n})

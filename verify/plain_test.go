@@ -10,15 +10,15 @@ import (
 // plainTask is one task of an expanded schedule.
 type plainTask struct {
 	gpu, kind   string
-	entry       int // of the GPU's lane
+	entry       int // the index of the entry in the GPU's lane
 	job         int
 	round       int64
 	start, p, d int64
 }
 
-// plainCheck implements the text of docs/design.md, sections 1 and 6, task by task: it
-// expands every round and compares every pair, and is only fit for tiny schedules. It
-// returns the first condition that fails, or "" and Σ w (C − a) in 1e-12.
+// plainCheck implements the text of docs/design.md, sections 1 and 6, task by task. It
+// expands every round and compares every pair of tasks, so it is only fit for tiny
+// schedules. It returns the first condition that fails, or "" and Σ w (C − a) in 1e-12.
 func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 	var value hare.Amount
 	kinds, open := map[string]string{}, map[string][]hare.Window{}
@@ -95,7 +95,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 			spans[l.GPU] = append(spans[l.GPU], span{e.StartUs, 0})
 		}
 	}
-	// Ends of rounds, and how many tasks they have.
+	// The loop gathers the start, the end and the number of tasks of each round.
 	type key struct {
 		job   int
 		round int64
@@ -126,7 +126,7 @@ func plainCheck(inst *hare.Instance, s *hare.Schedule) (string, hare.Amount) {
 		}
 		value = value.Add(hare.Product(j.WeightMicro, ends[key{i, j.Rounds - 1}]-j.ReleaseUs))
 	}
-	// held returns what holds a GPU from when to when.
+	// held returns from when to when a task holds its GPU.
 	held := func(t plainTask) (int64, int64) {
 		if inst.Jobs[t.job].Sync == hare.Relaxed {
 			return t.start, t.start + t.p

@@ -12,8 +12,8 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// What Prices remembers from instance to instance equals what Bound computes anew,
-// whatever changes: types, releases, sizes, capacities.
+// Prices, which keeps φ from instance to instance, gives the same bounds as the function
+// Bound, whatever changes between the instances.
 func TestPricesAreAsGoodAsNew(t *testing.T) {
 	seeds := 600
 	if testing.Short() {
@@ -24,7 +24,7 @@ func TestPricesAreAsGoodAsNew(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 9))
 		inst := brute.Random(r)
 		for i := range inst.Jobs {
-			inst.Jobs[i].Tasks = int64(1 + r.IntN(5)) // wider than the cluster, too
+			inst.Jobs[i].Tasks = int64(1 + r.IntN(5)) // some jobs are wider than the cluster
 		}
 		rel, err := relax.Run(t.Context(), hare.NewModel(inst),
 			relax.Config{Workers: 1, Cells: 12, Effort: 0.2, Steps: 2})
@@ -116,7 +116,7 @@ func TestOneMore(t *testing.T) {
 	// A pair costs 3 a second: three GPUs hold a pair and a single GPU, four hold two pairs.
 	c.Sizes = []hare.SizePrices{{Type: "A", Tasks: 2, Nanos: []int64{3e9, 0}}}
 	if got, err = verify.OneMore(inst, c); err != nil || got[0].Total.Cmp(big.NewRat(3, 1)) != 0 {
-		t.Fatalf("with sizes: %v, %v", got, err) // [0,1): 6 − 3.5 = 2.5; [1,3): 0.25 · 2
+		t.Fatalf("with sizes: %v, %v", got, err) // 6 − 3.5 = 2.5 in [0, 1) and 0.25 · 2 in [1, 3)
 	}
 	if _, err := verify.OneMore(inst, &hare.Certificate{Method: hare.MethodMachine}); err == nil {
 		t.Error("prices of a machine bound")

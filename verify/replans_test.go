@@ -15,7 +15,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// replanCase is a plan for the rest of an earlier plan, by the solver.
+// replanCase is a plan of the solver for the rest of an earlier plan.
 type replanCase struct {
 	inst, before *hare.Instance
 	prev, res    *hare.Result
@@ -271,7 +271,7 @@ func TestReplansAreAccepted(t *testing.T) {
 	t.Log(seen)
 }
 
-// replanSeeds is the number of random plans that the tests here replan.
+// replanSeeds is the number of random plans that the tests of this file replan.
 const replanSeeds = 150
 
 // forgery changes a decoded plan for a rest; it returns false if there is nothing to
@@ -283,7 +283,7 @@ type forgery struct {
 	past bool
 }
 
-// longAfter is far beyond the end of every schedule here.
+// longAfter is a time in µs far beyond the end of every schedule in these tests.
 const longAfter = 1_000_000_000_000
 
 // last returns the entry of a schedule that starts last.

@@ -85,7 +85,8 @@ func tiny(t *rapid.T) (*hare.Instance, *hare.Schedule) {
 				}
 				on = on[:min(len(on), int(j.Tasks))]
 			}
-			// Tasks of each GPU; a gang that does not fit makes no schedule.
+			// counts holds the number of tasks on each GPU. A gang that does not fit makes no
+			// schedule.
 			counts := make([]int64, len(on))
 			for x := range j.Tasks {
 				if j.Sync == hare.Relaxed {
@@ -235,7 +236,7 @@ func TestScheduleAgreesWithPlainCheck(t *testing.T) {
 			t.Fatalf("value %v, want %v", value, want)
 		}
 	}
-	for range 10 { // it is cheap
+	for range 10 { // the checks are cheap
 		rapid.Check(t, judge)
 	}
 	t.Logf("%d accepted, refused %v", ok, refused)
@@ -259,8 +260,8 @@ func TestFaultsSayWhere(t *testing.T) {
 	})
 }
 
-// Entries with periods of their own meet only in the middle of nothing: both
-// ends of a stretch decide, and the cost does not depend on R.
+// Two entries of a job with different periods are checked at the ends of the stretch that
+// they share, so the check of 2^40 rounds takes no longer than the check of a few.
 func TestLongStretches(t *testing.T) {
 	const R = 1 << 40
 	job := hare.Job{ID: "j", WeightMicro: 1, Rounds: R, Tasks: 2,

@@ -49,8 +49,8 @@ func wantBound(t *testing.T, inst *hare.Instance, cert *hare.Certificate, want *
 	}
 }
 
-// Six GPUs hold one gang of four: at price 1 for four together both gangs reach
-// their optimum of 1 + 2, at most 2.5 where each GPU is paid alone.
+// Six GPUs hold only one gang of four at a time, so the optimum of two gangs is 1 + 2. A
+// price of 1 for four GPUs together proves 3; prices of single GPUs prove at most 2.5.
 func TestSizesByHand(t *testing.T) {
 	grid := []int64{0, 1e6}
 	six, gang := nodes("A", 6), brief(hare.Gang, 4)
@@ -59,23 +59,24 @@ func TestSizesByHand(t *testing.T) {
 	wantBound(t, two, sized(priced(grid, "A", 0), "A", 4, 1e9), big.NewRat(3, 1))
 	// Four GPUs at 1 and two at 1/4 cost as much as six at 1/4.
 	wantBound(t, two, sized(priced(grid, "A", 25e7), "A", 4, 1e9), big.NewRat(5, 2))
-	// A relaxed job of two tasks fills up: 1 + 0.5 more, and no better than 1 + 1 + 2.
+	// A relaxed job of two tasks uses the two GPUs beside a gang. The bound rises by 1 + 0.5, to
+	// the optimum 1 + 1 + 2.
 	wantBound(t, small(six, gang, gang, brief(hare.Relaxed, 2)), sized(priced(grid, "A", 25e7), "A", 4, 1e9),
 		big.NewRat(4, 1))
-	// A rigid block of two rounds pays for both seconds of [0, 3), or waits for 3.
+	// A rigid block of two rounds pays for two seconds of [0, 3), or waits until 3.
 	rigid := brief(hare.Rigid, 2)
 	rigid.Rounds = 2
 	for price, phi := range map[int64]int64{1e9: 4, 4e9: 5} {
 		wantBound(t, small(nodes("A", 3), rigid), sized(priced([]int64{0, 3e6}, "A", 0), "A", 2, price),
 			big.NewRat(phi-3*price/1e9, 1))
 	}
-	// Of 2^20 GPUs a third of the threes and one more fit; values pass 64 bits.
+	// 2^20 GPUs hold 349,525 groups of three and one single GPU, whose price exceeds 64 bits.
 	wantBound(t, small(nodes("A", 1<<20)), sized(priced([]int64{0, 1}, "A", 1<<51), "A", 3, 1<<53),
 		new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(-(349525*4+1)), big.NewInt(1<<51)), big.NewInt(1e15)))
 }
 
-// F is compared with trying all patterns, for every M of a cell; with prices scaled up
-// the tables must hold 128 bits.
+// F equals the greatest price of all patterns, for every M of a cell. If prices are scaled
+// up, the tables must hold 128 bits.
 func TestSizesAreTheKnapsack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(least, most int, what string) int64 { return int64(rapid.IntRange(least, most).Draw(t, what)) }

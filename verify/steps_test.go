@@ -12,8 +12,9 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// V by the text of docs/bounds.md, on one random relaxed job. With weight and
-// prices scaled up the verifier must count in 128 bits: the bound scales alike.
+// The bound of one random relaxed job follows from the recursion V as docs/bounds.md writes
+// it. If the weight and the prices are scaled up, so that the verifier must count in 128
+// bits, the bound is scaled by the same factor.
 func TestStepsAreTheRecursion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(least, most int, what string) int64 { return int64(rapid.IntRange(least, most).Draw(t, what)) }
@@ -84,10 +85,10 @@ func TestStepsAreTheRecursion(t *testing.T) {
 	})
 }
 
-// Two rounds of eight tasks of 1 s on two GPUs: a round takes 4 s. At price q on
-// [0, 4) the first round pays 8 q, or starts at 1 and has a free slot, at 4,
-// within its reach: V is the less of 8 + 8 q and 9. The fluid does it all for
-// nothing in [4, 8). Capacity costs 8 q.
+// The job has two rounds of eight tasks of 1 s on two GPUs, so a round takes 4 s. The price
+// is q on [0, 4). The first round either starts at 0 and pays 8 q, or starts at 1, so that
+// the free slot at 4 is within its window. V is therefore the lesser of 8 + 8 q and 9. A fluid
+// does all work for nothing in [4, 8). Capacity costs 8 q.
 func TestStepsByHand(t *testing.T) {
 	job := hare.Job{WeightMicro: 1e6, Rounds: 2, Tasks: 8, On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}}
 	late, between := job, job
@@ -99,13 +100,13 @@ func TestStepsByHand(t *testing.T) {
 	}{
 		{job, 1e9, 0, new(big.Rat)},
 		{job, 1e9, 1e6, big.NewRat(9-8, 1)},
-		{job, 1e9, 5e5, big.NewRat(9-8, 1)},    // at 0.5 a slot costs half: 8.5 + 4
+		{job, 1e9, 5e5, big.NewRat(9-8, 1)},    // a start at 0.5 pays half for a slot, which costs 8.5 + 4
 		{job, 1e9, 4e6, new(big.Rat)},          // a task is shorter than a step
-		{job, 1e9 / 16, 1e6, big.NewRat(8, 1)}, // 8.5 − 0.5: the optimum
+		{job, 1e9 / 16, 1e6, big.NewRat(8, 1)}, // the bound 8.5 − 0.5 is the optimum
 		{job, 1e9 / 16, 0, big.NewRat(15, 2)},
 		{job, 0, 1e6, big.NewRat(8, 1)},
-		{late, 0, 1e6, big.NewRat(8, 1)},            // after the horizon
-		{between, 1e9, 1e6, big.NewRat(18-1-16, 2)}, // as from 0
+		{late, 0, 1e6, big.NewRat(8, 1)},            // the release is after the horizon
+		{between, 1e9, 1e6, big.NewRat(18-1-16, 2)}, // the release is rounded down to 0
 	} {
 		cert := priced([]int64{0, 4e6}, "A", c.price)
 		cert.StepUs = c.step
@@ -113,9 +114,10 @@ func TestStepsByHand(t *testing.T) {
 	}
 }
 
-// One GPU each of A (2 s a task) and B (3 s and 1 s to synchronise), three
-// tasks: two on A and one on B take 4 s, the first level, then 6, 7 and 10. At
-// prices 1 and 1/2 slots cost 2 and 1.5 throughout, so V = 4 + 2·2 + 1.5.
+// The cluster has one GPU of type A, on which a task takes 2 s, and one of type B, on which a
+// task takes 3 s and 1 s to synchronise. Of three tasks, two on A and one on B take 4 s, which
+// is the first level; the next levels are 6, 7 and 10. At prices 1 and 1/2, slots cost 2 and
+// 1.5 throughout, so V = 4 + 2·2 + 1.5.
 func TestLevelsByHand(t *testing.T) {
 	job := hare.Job{WeightMicro: 1e6, Rounds: 1, Tasks: 3, On: []hare.Profile{{Type: "A", ComputeUs: 2e6},
 		{Type: "B", ComputeUs: 3e6, SyncUs: 1e6}}}
@@ -125,9 +127,9 @@ func TestLevelsByHand(t *testing.T) {
 	wantBound(t, small(append(nodes("A", 1), nodes("B", 1)...), job), cert, big.NewRat(19-36, 2))
 }
 
-// As in TestStepsByHand, with a free type B that nothing uses before 7 s. At 4,
-// the first level, A holds all tasks and B none: a slot on A must start by 3 after
-// the round does, though the next level is 7, so the first round starts at 1.
+// The test is TestStepsByHand with a free type B, which no round shorter than 7 s can use. At
+// the first level, 4, A holds all tasks and B none. A slot on A must start at most 3 s after
+// the start of the round, although the next level is 7, so the first round starts at 1.
 func TestLevelOfWholeTypesByHand(t *testing.T) {
 	job := hare.Job{WeightMicro: 1e6, Rounds: 2, Tasks: 8, On: []hare.Profile{{Type: "A", ComputeUs: 1e6},
 		{Type: "B", ComputeUs: 1e6, SyncUs: 6e6}}}

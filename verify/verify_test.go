@@ -70,7 +70,7 @@ func TestExamplesExactly(t *testing.T) {
 	}
 }
 
-// The examples leave out the gap or state it with the digits that they have.
+// A result may leave out the gap or state it with six decimals. A false gap is refused.
 func TestStatedGap(t *testing.T) {
 	inst, res := example(t, "three-jobs") // value 62.12, bound 57.08447330…
 	near := new(big.Rat).SetFrac(res.Value.Big(), res.Bound.Big())
