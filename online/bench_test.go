@@ -13,7 +13,7 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// timed is an event at its time, in a heap.
+// timed is a heap of events by time.
 type timed []hare.Event
 
 func (h timed) Len() int { return len(h) }
@@ -29,8 +29,8 @@ func (h *timed) Pop() any {
 	return x
 }
 
-// load is a session of 10,000 jobs on 10,000 GPUs of 4 types, warmed up: the
-// state, and the events that follow it.
+// load is a session of 10,000 jobs on 10,000 GPUs of 4 types: the state after all jobs have
+// settled in a queue, and the events that follow that state.
 type load struct {
 	snapshot []byte
 	events   []hare.Event
@@ -41,8 +41,8 @@ var (
 	loadMu sync.Mutex
 )
 
-// newLoad runs a session of jobs that never end until every job is settled,
-// and then records events. Times are drawn from the profile.
+// newLoad runs a session of jobs that never end until every job has settled in a queue, and
+// then records events. Measured times differ a little from those of the profile.
 func newLoad(b testing.TB, name string, events int) *load {
 	loadMu.Lock()
 	defer loadMu.Unlock()
@@ -114,8 +114,9 @@ func newLoad(b testing.TB, name string, events int) *load {
 	return l
 }
 
-// BenchmarkStep is one event a step on 10,000 jobs and 10,000 GPUs. It reports
-// events/s and the 99th percentile of a step, the clock's own 50 ns included.
+// BenchmarkStep makes steps of one event with 10,000 jobs and 10,000 GPUs. It reports events
+// per second and the 99th percentile of the time of a step, including the 50 ns that the
+// clock takes.
 func BenchmarkStep(b *testing.B) {
 	for _, name := range []string{"relaxed", "gang", "mixed"} {
 		b.Run(name, func(b *testing.B) {
@@ -148,7 +149,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkBurst is 1,000 completions at once, in one step.
+// BenchmarkBurst makes steps of 1,000 tasks that end at once.
 func BenchmarkBurst(b *testing.B) {
 	for _, name := range []string{"relaxed", "gang", "mixed"} {
 		b.Run(name, func(b *testing.B) {
@@ -175,7 +176,7 @@ func BenchmarkBurst(b *testing.B) {
 	}
 }
 
-// someRunning ends n tasks, those of a job together.
+// someRunning returns the ends of n running tasks, with those of a job together.
 func (c *core) someRunning(n int) []hare.Event {
 	var events []hare.Event
 	for i := range c.jobs {
@@ -190,7 +191,7 @@ func (c *core) someRunning(n int) []hare.Event {
 	return events
 }
 
-// BenchmarkSnapshot is the state of 10,000 jobs and 10,000 GPUs, out and in.
+// BenchmarkSnapshot writes and restores the state of 10,000 jobs and 10,000 GPUs.
 func BenchmarkSnapshot(b *testing.B) {
 	l := newLoad(b, "mixed", 300_000)
 	b.SetBytes(int64(len(l.snapshot)))

@@ -12,13 +12,12 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// BenchmarkClasses is one event a step with 10,000 jobs that are as unlike as
-// can be: 12 types, any set of them, gangs of 1 to 64 GPUs, of which some may
-// mix types.
+// BenchmarkClasses makes steps of one event with 10,000 jobs that differ as much as jobs can:
+// relaxed jobs and gangs of 1 to 64 GPUs on any set of 12 types, of which some may mix types.
 func BenchmarkClasses(b *testing.B) {
 	for _, c := range []struct {
 		name            string
-		distinct, mixed int // classes, and percent of the gangs that may mix
+		distinct, mixed int // the number of classes, and the percentage of gangs that may mix types
 	}{{"500", 500, 0}, {"500-mixing", 500, 10}, {"10000", 10_000, 0}, {"10000-mixing", 10_000, 10}} {
 		b.Run(c.name, func(b *testing.B) {
 			h, events := unlike(b, c.distinct, c.mixed, 3000)
@@ -46,8 +45,8 @@ func BenchmarkClasses(b *testing.B) {
 	}
 }
 
-// unlike makes the session and runs it until it is warm. Called with nil,
-// events is the next one; called with its decisions, it takes them in.
+// unlike makes a session of such jobs and runs it for warm events. A call of events with nil
+// returns the next event; a call with the decisions on that event follows them.
 func unlike(b testing.TB, distinct, mixing, warm int) (h *HLAS, events func([]hare.Decision) hare.Event) {
 	const jobs, gpus, types = 10_000, 10_000, 12
 	cl := &hare.Cluster{}

@@ -12,7 +12,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// randomConfig has queues and a guard that matter within seconds.
+// randomConfig returns thresholds and a κ so small that queues and the guard matter within
+// seconds.
 func randomConfig(r *rand.Rand) HLASConfig {
 	cfg := HLASConfig{Queues: 1 + r.IntN(3), Kappa: []float64{0.5, 1, 2.5}[r.IntN(3)]}
 	cfg.ThresholdsUs = []int64{}
@@ -25,7 +26,8 @@ func randomConfig(r *rand.Rand) HLASConfig {
 	return cfg
 }
 
-// streams is how many random event streams each test of them takes.
+// streams returns the number of random streams of events for a test: n, or a tenth of n in
+// short tests.
 func streams(t *testing.T, n int) int {
 	if testing.Short() {
 		return n / 10
@@ -33,8 +35,8 @@ func streams(t *testing.T, n int) int {
 	return n
 }
 
-// The fast core decides as the plain one does, keeps the rules, survives
-// snapshots, and adopts what it decided.
+// The core makes the same decisions as the plain policy, keeps the rules, continues from
+// snapshots, and adopts its own decisions.
 func TestRandomStreams(t *testing.T) {
 	returned := 0
 	for seed := range uint64(streams(t, 4000)) {
@@ -111,7 +113,7 @@ func sameOrder(a, b []hare.Decision) bool {
 	return true
 }
 
-// A batch gives the decisions that its events give one by one.
+// A step of several events gives the decisions that the events give one by one.
 func TestBatches(t *testing.T) {
 	for seed := range uint64(streams(t, 200)) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -142,7 +144,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// refused is the code with which a step is refused, "" where it is not.
+// refused returns the code with which a step was refused, or "".
 func refused(err error) string {
 	var r *RefusedError
 	if errors.As(err, &r) {
@@ -151,9 +153,9 @@ func refused(err error) string {
 	return ""
 }
 
-// A gang that gathers before another starts gathers the same type when the
-// decisions are adopted, although they do not say so: X takes the Bs, because
-// the As, which it prefers, are kept for O until O starts on the Cs.
+// If a gang gathers GPUs before another gang starts, it gathers the same type when the
+// decisions are adopted, although decisions do not name gathered types. Here X gathers the
+// Bs, because the As, which X prefers, are kept for O until O starts on the Cs.
 func TestAdoptGathersInTurn(t *testing.T) {
 	cl := &hare.Cluster{Nodes: []hare.Node{
 		{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}},
@@ -198,7 +200,7 @@ func TestAdoptGathersInTurn(t *testing.T) {
 	}
 }
 
-// A session that goes on for ever keeps what is there, not what was.
+// The state of an endless session does not grow with what has ended.
 func TestNothingGrows(t *testing.T) {
 	h, _ := NewHLAS(small, HLASConfig{ThresholdsUs: []int64{500_000}, Kappa: 0.5})
 	c := h.c
@@ -286,7 +288,7 @@ func TestAdoptRefusesWhatCannotBe(t *testing.T) {
 		name string
 		mix  bool
 		ds   []hare.Decision
-		want string // "" where it can be
+		want string // a part of the error; "" if the decisions can be adopted
 	}{
 		{"as decided", false, []hare.Decision{start(0, "a/1"), start(1, "a/2")}, ""},
 		{"otherwise", false, []hare.Decision{start(0, "a/2"), start(1, "a/1")}, ""},

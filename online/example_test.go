@@ -7,7 +7,7 @@ import (
 	"github.com/hare-sched/hare/online"
 )
 
-// A job of two tasks a round takes the fast GPU first; a second job waits.
+// A job with two tasks in a round takes the fast GPU first, and a second job waits.
 func ExampleHLAS() {
 	cluster := &hare.Cluster{Nodes: []hare.Node{
 		{Name: "a", GPUs: []hare.TypeCount{{Type: "V100", Count: 1}}},

@@ -9,8 +9,8 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// garble makes events of bytes: most name what there is, some what there is
-// not, so that many are refused.
+// garble makes events of bytes. Most events name jobs and GPUs that exist; some name others,
+// so many events are refused.
 type garble struct {
 	b []byte
 }
@@ -24,7 +24,7 @@ func (g *garble) byte() int {
 	return int(x)
 }
 
-// event may be one that cannot be true. What runs is taken from the world.
+// event returns an event that may be impossible. The jobs and tasks that run are those of w.
 func (g *garble) event(w *world) (now int64, e hare.Event) {
 	kind := g.byte()
 	now = w.now + int64(kind>>4)*250_000
@@ -59,7 +59,7 @@ func (g *garble) event(w *world) (now int64, e hare.Event) {
 			e.GPU = w.names[x%len(w.names)]
 		}
 	}
-	switch y := g.byte(); y & 31 { // spoil some
+	switch y := g.byte(); y & 31 { // a quarter of the events are changed
 	case 1:
 		e.Round += int64(y>>5) - 3
 	case 2:
@@ -80,9 +80,9 @@ func (g *garble) event(w *world) (now int64, e hare.Event) {
 	return now, e
 }
 
-// Whatever comes, the core does not panic; it refuses with pointer, code and
-// remedy, and then is as it was; what it decides keeps the rules, is what the
-// plain one decides, can be adopted, and outlives a snapshot.
+// The core panics at no event. A refusal has a pointer, a code and a remedy, and leaves the
+// state as it was. Decisions keep the rules, equal those of the plain policy, and can be
+// adopted, and the core continues from a snapshot.
 func FuzzStep(f *testing.F) {
 	f.Add([]byte("\x01\x0f\xff\x00\x01\x22\x73\x00\x03\x00\x00"))
 	f.Add(bytes.Repeat([]byte("\x01\x0b\x33\x00\x11\x2a\x77\x00\x03\x01\x00\x33\x02\x00\x08\x03\x00\x07\x04\x00"), 8))

@@ -9,37 +9,37 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// play runs jobs whose tasks take known times through a policy, without
-// failures, and keeps the clocks of the guard by itself.
+// play simulates a policy with jobs whose tasks take known times and never fail. It keeps its
+// own copy of the guard's clocks.
 type play struct {
 	t     *testing.T
 	h     *HLAS
 	queue timed
 	seq   int64
 	now   int64
-	jobs  map[string]*playJob // that have arrived
+	jobs  map[string]*playJob // the jobs that have arrived
 	later map[string]*playJob
-	// after is called when the decisions of an event were followed.
+	// after is called when the decisions on an event have been followed.
 	after func()
 }
 
 type playJob struct {
 	hare.Job
-	rounds int64 // 0: it never ends
-	// times are the seconds for which a task holds its GPU and goes on
-	// synchronising, in µs.
+	rounds int64 // 0 if the job never ends
+	// times returns the time for which a task holds its GPU, and the time for which it then
+	// synchronises, in µs.
 	times    func() (hold, sync int64)
-	running  map[int64]string // by task
+	running  map[int64]string // the GPU by task
 	ended    int64
 	round    int64
 	since    int64 // the last switch between running and waiting
-	executed int64 // since the clocks were reset
-	waited   int64 // in lower queues, since then
-	lower    bool  // it is in a lower queue
+	executed int64 // the time of execution since the clocks were reset
+	waited   int64 // the time of waiting in lower queues since the clocks were reset
+	lower    bool  // the job is in a lower queue
 	ticket   uint64
 	starts   int
-	longest  int64 // wait in all
-	idle     int64 // since when it waits
+	longest  int64 // the longest wait so far
+	idle     int64 // the time since which the job waits
 }
 
 func newPlay(t *testing.T, cl *hare.Cluster, cfg HLASConfig) *play {
@@ -74,7 +74,7 @@ func (p *play) until(end int64) {
 		x := p.jobs[e.Job]
 		if e.Type == hare.EventTaskEnded || e.Type == hare.EventComputeEnded {
 			if x == nil || x.running[e.Task] != e.GPU || x.round != e.Round {
-				continue // withdrawn with its job
+				continue // the task was withdrawn with its job
 			}
 		}
 		p.now = e.AtUs
@@ -114,7 +114,7 @@ func (p *play) until(end int64) {
 func (p *play) follow(ds []hare.Decision) {
 	for id, x := range p.jobs { // the order does not matter
 		if ji, ok := p.h.c.jobOf[id]; ok && x.ticket > 0 && p.h.c.jobs[ji].ticket != x.ticket {
-			x.executed, x.waited, x.since, x.lower = 0, 0, p.now, false // the guard has returned it
+			x.executed, x.waited, x.since, x.lower = 0, 0, p.now, false // the guard has returned the job
 		}
 	}
 	for _, d := range ds {
@@ -152,10 +152,10 @@ func fixed(hold int64) func() (int64, int64) {
 	return func() (int64, int64) { return hold, 0 }
 }
 
-// Were a gathering gang served before the jobs before it also on types that it
-// does not gather, G and H would run on the V100s in turns, each gathering the
-// T4s meanwhile, which R and S keep busy, and J, which stands first but may
-// use the V100s alone, would wait for ever.
+// A gang that gathers one type is served in its turn on other types. If it were served there
+// before the jobs that stand before it, G and H would run on the V100s in turns. Each would
+// gather T4s, which R and S keep busy, while the other runs. J, which stands first and may
+// only use V100s, would wait for ever.
 func TestGatheringGangWaitsItsTurn(t *testing.T) {
 	cl := &hare.Cluster{Nodes: []hare.Node{
 		{Name: "t", GPUs: []hare.TypeCount{{Type: "T4", Count: 3}}},
@@ -183,8 +183,8 @@ func TestGatheringGangWaitsItsTurn(t *testing.T) {
 	}
 }
 
-// A job in the lower queue is served although new jobs never stop to come, and
-// would not be if the guard were as good as off.
+// A job in the lower queue is served although new jobs never stop arriving. With a κ so large
+// that the guard never acts, the job is not served.
 func TestGuardServesUnderEndlessArrivals(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang} {
@@ -212,9 +212,9 @@ func TestGuardServesUnderEndlessArrivals(t *testing.T) {
 // jobs under endless arrivals, and the guard acts when it is due.
 func TestGuardsBound(t *testing.T) {
 	const (
-		longest  = 3_000_000 // L: no task holds a GPU for longer
+		longest  = 3_000_000 // L, the longest time for which a task holds a GPU
 		shortest = 500_000
-		syncs    = 1_000_000 // no synchronisation beside the GPU is longer
+		syncs    = 1_000_000 // the longest synchronisation after a task has left its GPU
 		q0       = 4_000_000
 	)
 	waits, tightest := 0, 0.0
@@ -248,7 +248,7 @@ func TestGuardsBound(t *testing.T) {
 				}
 			}
 		}
-		// Long jobs never end; short ones come for ever.
+		// Long jobs never end, and short jobs never stop arriving.
 		times := func(sync hare.Sync) func() (int64, int64) {
 			return func() (int64, int64) {
 				hold, tail := shortest+r.Int64N(longest-shortest+1), int64(0)
@@ -319,8 +319,8 @@ func TestGuardsBound(t *testing.T) {
 	}
 }
 
-// slowestShare is for how long a job can hold GPUs until it has attained q0,
-// if all of them are of its slowest type.
+// slowestShare returns for how long a job can hold GPUs of its slowest type until it has
+// attained the service q0.
 func slowestShare(j *job, q0 int64) int64 {
 	least, most := j.on[0].computeUs, j.on[0].computeUs
 	for _, p := range j.on {
@@ -329,7 +329,8 @@ func slowestShare(j *job, q0 int64) int64 {
 	return mulDiv(q0, most, least) + 1
 }
 
-// docs/hlas.md, section 5: what no rule can help, and what this one does not.
+// A gang that gathers a GPU beside a rigid job waits until the rigid job ends, and a job that
+// could use the gathered GPU waits, too (docs/hlas.md, section 5).
 func TestGatheringBesideARigidJob(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
 	p := newPlay(t, &hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 2}}}}},

@@ -137,8 +137,8 @@ func TestConfigFaults(t *testing.T) {
 	}
 }
 
-// Torn and altered snapshots are errors, and so are those that contradict
-// themselves under a good checksum.
+// Truncated and altered snapshots are errors. So are snapshots with a right checksum that
+// contradict themselves.
 func TestBadSnapshots(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for seed := range uint64(40) {
@@ -170,7 +170,7 @@ func TestBadSnapshots(t *testing.T) {
 	}
 }
 
-// reseal gives an altered snapshot a good checksum.
+// reseal gives an altered snapshot the right checksum.
 func reseal(b []byte) {
 	n := len(b) - 32
 	if n < 0 {
@@ -180,7 +180,7 @@ func reseal(b []byte) {
 	copy(b[n:], sum[:])
 }
 
-// useAnyway runs a policy on a snapshot that may lie: it may decide anything,
+// useAnyway runs a policy from a snapshot that may be false. The policy may decide anything
 // but must not panic.
 func useAnyway(w *world, snapshot []byte) {
 	h, err := RestoreHLAS(snapshot)
@@ -201,7 +201,7 @@ func useAnyway(w *world, snapshot []byte) {
 	_, _ = RestoreHLAS(h.AppendSnapshot(nil))
 }
 
-// Decisions that cannot belong to the state are errors, never panics.
+// The adoption of decisions that cannot belong to the state is an error, never a panic.
 func TestAdoptGarbage(t *testing.T) {
 	taken, failed := 0, 0
 	for seed := range uint64(streams(t, 600)) {

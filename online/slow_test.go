@@ -8,17 +8,17 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// slow is the policy of docs/hlas.md written down as plainly as possible:
-// lists, and a scan for every question. It trusts its events.
+// slow is the policy of docs/hlas.md, written as plainly as possible, with lists and with a
+// scan for every question. It trusts its events.
 type slow struct {
 	thresholds []int64
 	kappa      int64
 	reference  string
 	now        int64
-	names      []string // of types, in the order in which they were named
+	names      []string // the types, in the order in which they were first named
 	gpus       []*slowGPU
 	jobs       []*slowJob
-	history    [][]slowSpeed // given speeds of arrivals with at least two
+	history    [][]slowSpeed // the given speeds of arrived jobs that have at least two
 	owner      map[string]*slowJob
 	tickets    int
 	out        []hare.Decision
@@ -30,7 +30,7 @@ type slowSpeed struct {
 }
 
 type slowGPU struct {
-	name, kind string // "" is a vacant slot
+	name, kind string // a GPU without a name is a vacant slot
 	job        *slowJob
 	task       int64
 	ended      bool
@@ -41,7 +41,7 @@ type slowJob struct {
 	hare.Job
 	ticket, queue              int
 	round                      int64
-	state                      []int // by task: 0 ready, 1 on a GPU, 2 synchronising, 3 ended
+	state                      []int // the state by task: 0 ready, 1 on a GPU, 2 synchronising, 3 ended
 	syncOn                     map[int64]string
 	measured                   map[string][]int64
 	attained, executed, waited int64
@@ -122,7 +122,8 @@ func (sj *slowJob) count(state int) (n int64) {
 	return n
 }
 
-// known is the time given, or the mean of the first four measured; 0 if neither.
+// known returns the given time of a task on a type, or else the mean of the first four
+// measured times; 0 if there is neither.
 func (sj *slowJob) known(kind string) int64 {
 	if p := sj.on(kind); p.ComputeUs > 0 {
 		return p.ComputeUs
@@ -139,8 +140,8 @@ func (sj *slowJob) known(kind string) int64 {
 	return sum / int64(len(m))
 }
 
-// best is the known time on the fastest known type, and the type; the first
-// named where several are.
+// best returns the fastest type whose time is known, and that time. Of several fastest types,
+// the one that was named first counts.
 func (s *slow) best(j *slowJob) (int64, string) {
 	us, kind := int64(0), ""
 	for _, k := range s.names {
@@ -232,7 +233,7 @@ func (s *slow) gathering(j *slowJob) bool {
 	return false
 }
 
-// open says whether j may use free GPUs of a type that are not kept for another.
+// open says whether j has a profile on a type and the type is not gathered for another job.
 func (s *slow) open(j *slowJob, kind string) bool {
 	return j.on(kind) != nil && (s.owner[kind] == nil || s.owner[kind] == j)
 }
@@ -378,7 +379,7 @@ func (s *slow) fits(j *slowJob, kind string) bool {
 	return j.Sync == hare.Relaxed || n >= j.Tasks
 }
 
-// gatherable are the types that may be gathered for j.
+// gatherable returns the types that may be gathered for j.
 func (s *slow) gatherable(j *slowJob) (kinds []string) {
 	for _, k := range s.names {
 		ok := s.fits(j, k) && s.owner[k] == nil
@@ -461,8 +462,8 @@ func (s *slow) gang(j *slowJob) []*slowGPU {
 	return out
 }
 
-// endGang counts what a gang held, withdraws what runs if void, and frees the
-// GPUs or starts the round on them again.
+// endGang counts the time for which a gang held its GPUs, withdraws the running tasks if void,
+// and frees the GPUs or starts the round on them again.
 func (s *slow) endGang(j *slowJob, void, again bool, failed *slowGPU, next int64) {
 	gpus := s.gang(j)
 	for _, g := range gpus {
@@ -589,7 +590,7 @@ func (s *slow) requeue(j *slowJob, task int64) {
 	}
 }
 
-// end withdraws what runs of a job, by task, and forgets it.
+// end withdraws the running tasks of a job, in order, and removes the job.
 func (s *slow) end(j *slowJob) {
 	for task, x := range j.state {
 		for _, g := range s.gpus {
@@ -598,7 +599,7 @@ func (s *slow) end(j *slowJob) {
 			}
 		}
 		if x == 2 {
-			s.emit(hare.DecisionWithdraw, j, int64(task), "?") // the test knows where it was
+			s.emit(hare.DecisionWithdraw, j, int64(task), "?") // the test fills in the GPU
 		}
 	}
 	for _, g := range s.gpus {

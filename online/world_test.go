@@ -9,29 +9,29 @@ import (
 	"github.com/hare-sched/hare"
 )
 
-// world is a client that sends random events which can be true, follows the
-// decisions, and finds decisions that must not be made.
+// world is a client that sends random possible events, follows the decisions, and finds
+// decisions that break a rule.
 type world struct {
 	r       *rand.Rand
 	now     int64
-	gpus    map[string]string // name to type
-	names   []string          // in service
+	gpus    map[string]string // the type by name
+	names   []string          // the GPUs in service
 	jobs    map[string]*worldJob
 	ids     []string
 	running []running
-	made    int // names so far
-	arrived int // jobs so far
+	made    int // the number of names that were made so far
+	arrived int // the number of jobs that have arrived
 	maxJobs int
 	types   []string
 	syncs   []hare.Sync
-	calm    bool // no failures, no leaving GPUs
+	calm    bool // no task fails and no GPU leaves
 }
 
 type worldJob struct {
 	hare.Job
 	round int64
 	ended map[int64]bool
-	held  []string // rigid: its GPUs
+	held  []string // the GPUs of a rigid job
 }
 
 type running struct {
@@ -39,8 +39,8 @@ type running struct {
 	round int64
 	task  int64
 	gpu   string
-	off   bool // it has left the GPU
-	ended bool // a gang's, whose GPU is held
+	off   bool // the task has left the GPU
+	ended bool // the task of a gang has ended, and its GPU is held until the round ends
 }
 
 func newWorld(r *rand.Rand) (*world, *hare.Cluster) {
@@ -87,7 +87,7 @@ func (w *world) newJob() *hare.Job {
 	return j
 }
 
-// event makes the next event.
+// event returns a random possible event.
 func (w *world) event() hare.Event {
 	r := w.r
 	if r.IntN(3) > 0 {

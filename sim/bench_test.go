@@ -10,11 +10,11 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// BenchmarkRun simulates 1,000 jobs of each sync on 100 GPUs under HLAS; an
-// operation is the whole run.
+// BenchmarkRun simulates 1,000 jobs of each synchronisation rule on 100 GPUs under HLAS. An
+// operation is a whole run.
 func BenchmarkRun(b *testing.B) { benchmarkRun(b, sim.Config{}) }
 
-// BenchmarkRunVaried is the same with faults, failures, switches and a network.
+// BenchmarkRunVaried is BenchmarkRun with faults, failures, switches and a network.
 func BenchmarkRunVaried(b *testing.B) {
 	benchmarkRun(b, sim.Config{
 		FaultRate: sim.FaultRate{GPUMeanUs: 3600e6,
@@ -24,8 +24,8 @@ func BenchmarkRunVaried(b *testing.B) {
 	})
 }
 
-// BenchmarkRunOnEachCore runs one simulation a core side by side, as `hare
-// simulate --parallel` does; events/s are those of all together.
+// BenchmarkRunOnEachCore runs one simulation on each core at the same time, as `hare simulate
+// --parallel` does. It reports the events per second of all simulations together.
 func BenchmarkRunOnEachCore(b *testing.B) {
 	for sync := hare.Relaxed; sync <= hare.Rigid; sync++ {
 		b.Run(sync.String(), func(b *testing.B) {
@@ -70,7 +70,7 @@ func benchInstance(sync hare.Sync) *hare.Instance {
 	return inst
 }
 
-// benchOnce simulates inst under HLAS and gives the number of events.
+// benchOnce simulates inst under HLAS and returns the number of events.
 func benchOnce(b *testing.B, inst *hare.Instance, cfg sim.Config) int64 {
 	p, err := online.NewHLAS(sim.Cluster(inst), online.HLASConfig{ThresholdsUs: []int64{30e6}})
 	if err != nil {
@@ -85,8 +85,8 @@ func benchOnce(b *testing.B, inst *hare.Instance, cfg sim.Config) int64 {
 	return out.Events
 }
 
-// BenchmarkMerged simulates 100 gang and rigid jobs of 10^8 rounds of a
-// millisecond, on 32 GPUs under HLAS.
+// BenchmarkMerged simulates 100 gang and rigid jobs on 32 GPUs under HLAS. Each job has 10^8
+// rounds of a millisecond, which are merged.
 func BenchmarkMerged(b *testing.B) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 32}}}}}}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// plain is a training in which a pass takes stepS(GPUs), of which syncS, and a
-// step makes as much progress as its batch is times the initial one.
+// plain is a training in which a pass takes stepS(GPUs), including syncS of synchronisation.
+// The progress of a step is the ratio of its batch to the initial batch.
 type plain struct {
 	stepS func(gpus int) float64
 	syncS float64
@@ -34,7 +34,7 @@ func (pl *plain) Epoch(batch, epoch int) (gain, endProgress, endSteps float64, e
 
 func second(int) float64 { return 1 }
 
-// elasticJob makes a step a second, whatever its GPUs.
+// elasticJob returns a job that makes one step a second on any GPUs.
 func elasticJob(id string, arrivalS float64, ends ...float64) ElasticJob {
 	return ElasticJob{
 		ID: id, ArrivalS: arrivalS, Weight: 1, GPUs: 1, MaxGPUs: 8, Batch: 8, Epochs: len(ends),
@@ -42,7 +42,8 @@ func elasticJob(id string, arrivalS float64, ends ...float64) ElasticJob {
 	}
 }
 
-// script allocates what is written for a time, by job; else as before.
+// script is a policy that allocates, at the times of its keys, the GPUs given by job, and
+// otherwise changes nothing.
 type script map[float64]map[string][]NodeGPUs
 
 func (sc script) Allocate(_ context.Context, s *ElasticState) ([][]NodeGPUs, error) {
@@ -74,8 +75,8 @@ func playElastic(t *testing.T, nodes []int, jobs []ElasticJob, p ElasticPolicy, 
 	return o
 }
 
-// One job comes at 5 s, is seen at 60 s, restarts until 90 s, ends its epochs
-// after 100 and 150 steps: at 190 and 240 s. It held one of two GPUs for 180 s.
+// One job arrives at 5 s, gets a GPU at 60 s and starts its first step at 90 s. Its epochs end
+// after 100 and 150 steps, at 190 and 240 s. The job holds one of two GPUs for 180 s.
 func TestElasticOneJob(t *testing.T) {
 	p := script{60: {"a": on(0, 1)}}
 	o := playElastic(t, []int{2}, []ElasticJob{elasticJob("a", 5, 100, 150)}, p, ElasticConfig{})
@@ -88,8 +89,8 @@ func TestElasticOneJob(t *testing.T) {
 	}
 }
 
-// The rest of an epoch is rounded to whole seconds, halves to even: 0.5 s takes
-// none, the next 1.5 s take 2 and the last 2.5 s take 2.
+// What is left of an epoch is rounded to whole seconds, and halves are rounded to even: 0.5 s
+// becomes 0, the next 1.5 s become 2 and the last 2.5 s become 2.
 func TestElasticRounding(t *testing.T) {
 	p := script{60: {"a": on(0, 1)}}
 	o := playElastic(t, []int{1}, []ElasticJob{elasticJob("a", 0, .5, 2, 4.5)}, p, ElasticConfig{RestartS: -1})
@@ -98,11 +99,10 @@ func TestElasticRounding(t *testing.T) {
 	}
 }
 
-// A job of 8 samples a step on two GPUs does local passes of 4, a step in 1 s; at
-// 120 s it is widened to four GPUs on two nodes, where a step takes 0.5 s, and
-// stands still until 150 s. Of 130 steps 30 are done by 120 s, and the rest take
-// 50 s from 150 s: 200 s. Then the same GPUs in another order are a move too, and
-// the same order is none.
+// A job with 8 samples in a step runs passes of 4 on two GPUs, and a step takes 1 s. At 120 s
+// the job gets four GPUs on two nodes, where a step takes 0.5 s, and restarts until 150 s. Of
+// its 130 steps, 30 are done by 120 s, and the others take 50 s, so the job ends at 200 s. The
+// same GPUs in another order are a move, too; the same GPUs in the same order are not.
 func TestElasticMoves(t *testing.T) {
 	j := elasticJob("a", 60, 130)
 	j.Training = &plain{func(gpus int) float64 { return 2 / float64(gpus) }, 0, 8, []float64{130}}
@@ -111,18 +111,18 @@ func TestElasticMoves(t *testing.T) {
 	if r := o.Jobs[0]; r.EndS != 200 || r.Restarts != 1 || r.Preemptions != 1 || o.LostS != 30*2+30*4 {
 		t.Errorf("record %+v, lost %v", r, o.LostS)
 	}
-	p[180] = map[string][]NodeGPUs{"a": on(1, 2, 0, 2)} // 60 steps done of 100
+	p[180] = map[string][]NodeGPUs{"a": on(1, 2, 0, 2)} // 60 of 100 steps are done by then
 	o = playElastic(t, []int{2, 2}, []ElasticJob{j}, p, ElasticConfig{})
 	if r := o.Jobs[0]; r.EndS != 230 || r.Restarts != 2 {
 		t.Errorf("turned: record %+v", r)
 	}
-	p[180] = map[string][]NodeGPUs{"a": nil} // stopped for 60 s
+	p[180] = map[string][]NodeGPUs{"a": nil} // the job is stopped for 60 s
 	p[240] = map[string][]NodeGPUs{"a": on(0, 2)}
 	o = playElastic(t, []int{2, 2}, []ElasticJob{j, elasticJob("b", 900, 1)}, andB(p), ElasticConfig{})
 	if r := o.Jobs[0]; r.EndS != 310 || r.Preemptions != 2 || r.Restarts != 2 {
 		t.Errorf("stopped: record %+v", r)
 	}
-	// b comes at 900 s: the intervals without jobs from 360 s on ask nobody.
+	// b arrives at 900 s. The policy is not called in the intervals without jobs from 360 s on.
 	if r := o.Jobs[1]; r.StartS != 900 || r.EndS != 931 || o.Intervals != 6 {
 		t.Errorf("b: record %+v, %d intervals", r, o.Intervals)
 	}
@@ -133,15 +133,15 @@ func andB(p script) script {
 	return p
 }
 
-// Four passes of 4 samples on two GPUs take 4 × (1 − 0.25) + 0.25 s and make the
-// progress of four steps: 3.25 s for each 4. On one GPU a batch above the
-// initial one takes two passes though one would do.
+// Four passes of 4 samples on two GPUs take 4 × (1 − 0.25) + 0.25 = 3.25 s and make the
+// progress of four steps. On one GPU, a batch above the initial batch takes two passes,
+// although one would suffice.
 func TestElasticPasses(t *testing.T) {
 	j := elasticJob("a", 60, 48)
 	j.Batch, j.Limits.MaxLocal = 32, 4
 	j.Training = &plain{second, .25, 8, []float64{48}}
 	o := playElastic(t, []int{2}, []ElasticJob{j}, script{60: {"a": on(0, 2)}}, ElasticConfig{RestartS: -1})
-	if got := o.Jobs[0].EndS; got != 60+39 { // 12 × 3.25
+	if got := o.Jobs[0].EndS; got != 60+39 { // 39 s are 12 × 3.25 s
 		t.Errorf("ended at %v s, by hand 99", got)
 	}
 	for _, c := range []struct{ batch, gpus, local, passes int }{
@@ -163,8 +163,8 @@ func TestElasticPasses(t *testing.T) {
 	}
 }
 
-// Two jobs that span nodes 0 and 1 slow each other to half; one that is alone on
-// node 1 does neither.
+// Two jobs that span nodes 0 and 1 slow each other to half the speed. A job on node 1 alone
+// neither slows others nor is slowed.
 func TestElasticInterference(t *testing.T) {
 	jobs := []ElasticJob{elasticJob("a", 60, 30), elasticJob("b", 60, 30), elasticJob("c", 60, 30)}
 	p := script{60: {"a": on(0, 1, 1, 1), "b": on(1, 1, 0, 1), "c": on(1, 1)}}
@@ -176,7 +176,7 @@ func TestElasticInterference(t *testing.T) {
 	}
 }
 
-// The run ends with the last job that counts; figures are over those.
+// The run ends with the last job that counts, and the figures are over the jobs that count.
 func TestElasticWindow(t *testing.T) {
 	jobs := []ElasticJob{elasticJob("a", 0, 10), elasticJob("b", 0, 20), elasticJob("c", 0, 9000)}
 	p := script{30: {"a": on(0, 1), "b": on(0, 1), "c": on(0, 1)}}

@@ -10,9 +10,9 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// A short job arrives behind a long one on the only GPU. First come, first
-// served makes it wait for the end; least attained service lets it in once the
-// long one has had more than two seconds of GPU time.
+// A short job arrives when a long job runs on the only GPU. Under first come, first served,
+// the short job waits until the long job ends. Under least attained service, the short job
+// runs as soon as the long job has had more than two seconds of GPU time.
 func ExampleRun() {
 	on := []hare.Profile{{Type: "V100", ComputeUs: 1_000_000}}
 	inst := &hare.Instance{

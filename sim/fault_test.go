@@ -17,7 +17,7 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// nodes makes nodes a, b, … of so many GPUs of type A.
+// nodes returns the nodes a, b, … with the given numbers of GPUs of type A.
 func nodes(counts ...int) hare.Cluster {
 	c := hare.Cluster{}
 	for i, n := range counts {
@@ -31,10 +31,10 @@ func onA(computeUs, syncUs int64) []hare.Profile {
 	return []hare.Profile{{Type: "A", ComputeUs: computeUs, SyncUs: syncUs}}
 }
 
-// steady multiplies all compute by itself.
-type steadily float64
+// constantStretch multiplies all compute times by itself.
+type constantStretch float64
 
-func (st steadily) Draw(*rand.Rand) float64 { return float64(st) }
+func (cs constantStretch) Draw(*rand.Rand) float64 { return float64(cs) }
 
 func fifo(t testing.TB, inst *hare.Instance) online.Policy {
 	t.Helper()
@@ -45,10 +45,10 @@ func fifo(t testing.TB, inst *hare.Instance) online.Policy {
 	return p
 }
 
-// What happens to small instances under fifo, worked out by hand.
+// The outcomes of small instances under fifo are computed by hand.
 func TestVariedByHand(t *testing.T) {
 	type want struct {
-		ends                                       string // of jobs, in seconds
+		ends                                       string // the ends of jobs, in seconds
 		lostUs, downUs, switchUs, switches, varied int64
 		use                                        float64
 	}
@@ -61,22 +61,23 @@ func TestVariedByHand(t *testing.T) {
 		cfg     sim.Config
 		want    want
 	}{
-		// 1 s is lost; then 3 to 5 and 5 to 7, of 5 s in service.
+		// 1 s is lost. The rounds then run from 3 to 5 and from 5 to 7, in 5 s of service.
 		{"a GPU out", nodes(1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 1, On: onA(2e6, 0)}},
 			sim.Config{Faults: []sim.Fault{{GPU: "a/0", FromUs: 1e6, UntilUs: 3e6}}}, want{"7", 1e6, 2e6, 0, 0, 0,
 				0.8}},
-		// Two faults that touch are one: 4 to 6.
+		// Two faults that touch are one fault. The round runs from 4 to 6.
 		{"touching faults", nodes(1), []hare.Job{{ID: "j", Rounds: 1, Tasks: 1, On: onA(2e6, 0)}},
 			sim.Config{Faults: []sim.Fault{{GPU: "a/0", FromUs: 2e6, UntilUs: 4e6},
 				{Node: "a", FromUs: 1e6, UntilUs: 2e6}}}, want{"6", 1e6, 3e6, 0, 0, 0, 2. / 3}},
-		// Out from the start.
+		// The GPU is out of service at the start.
 		{"out at 0", nodes(1), []hare.Job{{ID: "j", Rounds: 1, Tasks: 1, On: onA(2e6, 0)}},
 			sim.Config{Faults: []sim.Fault{{GPU: "a/0", FromUs: 0, UntilUs: 1e6}}}, want{"3", 0, 1e6, 0, 0, 0, 1}},
-		// A node with both GPUs of a gang: 0 to 2, lost from 2 to 3, 4 to 6.
+		// The node has both GPUs of a gang. The first round runs from 0 to 2; the second runs from
+		// 2 to 3, is lost, and runs again from 4 to 6.
 		{"a node out", nodes(2), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, Sync: hare.Gang, On: onA(2e6, 0)}},
 			sim.Config{Faults: []sim.Fault{{Node: "a", FromUs: 3e6, UntilUs: 4e6}}}, want{"6", 2e6, 2e6, 0, 0, 0,
 				0.8}},
-		// A fault for ever after the first round: the other GPU goes on.
+		// After the first round one GPU never returns, and the other GPU does the rest.
 		{"for ever", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, On: onA(2e6, 0)}},
 			sim.Config{Faults: []sim.Fault{{Node: "b", FromUs: 2e6, UntilUs: hare.Forever}}}, want{"6", 0, 4e6, 0, 0,
 				0, 1}},
@@ -84,23 +85,23 @@ func TestVariedByHand(t *testing.T) {
 		{"switch", nodes(1), []hare.Job{{ID: "x", Rounds: 2, Tasks: 1, On: onA(1e6, 0)},
 			{ID: "y", Rounds: 2, Tasks: 1, On: onA(1e6, 0)}},
 			sim.Config{SwitchUs: 500_000}, want{"2 4.5", 0, 0, 500_000, 1, 0, 4 / 4.5}},
-		// The gang waits for the GPU that switches from x; both GPUs are lost to it.
+		// The gang waits for the GPU that switches from x, and both GPUs lose the time.
 		{"gang switch", nodes(2), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)},
 			{ID: "y", Rounds: 2, Tasks: 2, Sync: hare.Gang, On: onA(1e6, 1e6)}},
 			sim.Config{SwitchUs: 500_000}, want{"1 5.5", 0, 0, 1e6, 1, 0, 9. / 11}},
-		// By job and type.
+		// The time of a switch depends on the job and the type.
 		{"switch of a job", nodes(1), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)},
 			{ID: "y", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}, {ID: "z", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}},
 			sim.Config{SwitchOfUs: func(j *hare.Job, kind string) int64 {
 				return map[string]int64{"yA": 2e6, "zA": 3e6}[j.ID+kind]
 			}}, want{"1 4 8", 0, 0, 5e6, 2, 0, 3. / 8}},
-		// Out while it switches: 1 to 1.2 is lost to the switch; back at 2, and the
-		// GPU has forgotten x.
+		// The GPU fails while it switches, so 1 to 1.2 is lost to the switch. When the GPU returns
+		// at 2, y needs no switch.
 		{"out in a switch", nodes(1), []hare.Job{{ID: "x", Rounds: 1, Tasks: 1, On: onA(1e6, 0)},
 			{ID: "y", Rounds: 1, Tasks: 1, On: onA(1e6, 0)}},
 			sim.Config{SwitchUs: 500_000, Faults: []sim.Fault{{GPU: "a/0", FromUs: 1_200_000,
 				UntilUs: 2e6}}}, want{"1 3", 0, 800_000, 200_000, 1, 0, 2 / 2.2}},
-		// 2 · 1/2 · 1e9 · (1/1e9 − 1/4e9) = 0.75 s more a round.
+		// The network adds 2 · 1/2 · 1e9 · (1/1e9 − 1/4e9) = 0.75 s to each round.
 		{"network, gang", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, Sync: hare.Gang,
 			On: onA(1e6, 500_000)}},
 			sim.Config{Network: network}, want{"4.5", 0, 0, 0, 0, 4, 1}},
@@ -110,12 +111,12 @@ func TestVariedByHand(t *testing.T) {
 		{"network, one task", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 1, Sync: hare.Gang,
 			On: onA(1e6, 500_000)}},
 			sim.Config{Network: network}, want{"3", 0, 0, 0, 0, 0, 0.5}},
-		// The first task of the round gathers, the other pays.
+		// The first task of the round takes no longer, and the other task takes 0.75 s longer.
 		{"network, relaxed", nodes(1, 1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, On: onA(1e6, 500_000)}},
 			sim.Config{Network: network}, want{"4.5", 0, 0, 0, 0, 2, 4. / 9}},
-		// Compute takes three times as long, synchronisation as long.
+		// Compute takes three times as long; synchronisation takes as long as before.
 		{"stretch", nodes(1), []hare.Job{{ID: "j", Rounds: 2, Tasks: 1, Sync: hare.Gang, On: onA(1e6, 500_000)}},
-			sim.Config{Stretch: steadily(3)}, want{"7", 0, 0, 0, 0, 2, 1}},
+			sim.Config{Stretch: constantStretch(3)}, want{"7", 0, 0, 0, 0, 2, 1}},
 	} {
 		inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT, Cluster: c.cluster, Jobs: c.jobs}
 		totals := newReplay(inst, c.cfg)
@@ -196,12 +197,12 @@ func TestFaultsRefused(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	// What is asked while it runs.
+	// These functions of the configuration return values that cannot be.
 	for want, cfg := range map[string]sim.Config{
 		`the switch to job "k"`: {SwitchOfUs: func(*hare.Job, string) int64 { return -1 }},
-		`is stretched by 0`:     {Stretch: steadily(0)},
-		`is stretched by NaN`:   {Stretch: steadily(math.NaN())},
-		`is stretched by 1e+15`: {Stretch: steadily(1e15)},
+		`is stretched by 0`:     {Stretch: constantStretch(0)},
+		`is stretched by NaN`:   {Stretch: constantStretch(math.NaN())},
+		`is stretched by 1e+15`: {Stretch: constantStretch(1e15)},
 		`job "k" reduces -1 bytes`: {Network: sim.Network{InterBytesPerS: 1,
 			Bytes: func(*hare.Job) int64 { return -1 }}},
 		`have failed, and it is not`: {Failures: sim.FailureRate{PerGPUHour: 3.6e9}},
@@ -216,8 +217,8 @@ func TestFaultsRefused(t *testing.T) {
 	}
 }
 
-// After a failure of a gang its round starts again on its GPUs at once, or the
-// policy is refused.
+// If a task of a gang fails, the policy must start the round again on the same GPUs at once;
+// other decisions are refused.
 func TestFailedGangMustStartAgain(t *testing.T) {
 	inst := &hare.Instance{Cluster: nodes(4), Jobs: []hare.Job{{ID: "j", Rounds: 9, Tasks: 2, Sync: hare.Gang,
 		On: onA(1e6, 0)}}}
@@ -230,7 +231,7 @@ func TestFailedGangMustStartAgain(t *testing.T) {
 			return ds
 		},
 		"it is missing: the tasks of the round start together": func(ds []hare.Decision) []hare.Decision { return ds[:len(ds)-1] },
-		": it is missing": func(ds []hare.Decision) []hare.Decision { return ds[1:] }, // the withdrawal
+		": it is missing": func(ds []hare.Decision) []hare.Decision { return ds[1:] }, // without the withdrawal
 	} {
 		failed := false
 		p := &observer{Policy: fifo(t, inst), see: func(e *hare.Event, ds []hare.Decision) []hare.Decision {
@@ -246,7 +247,7 @@ func TestFailedGangMustStartAgain(t *testing.T) {
 	}
 }
 
-// observer sees what a policy is told and decides, and may change that.
+// observer sees the events and the decisions of a policy, and may change the decisions.
 type observer struct {
 	online.Policy
 	see func(*hare.Event, []hare.Decision) []hare.Decision
@@ -257,7 +258,8 @@ func (ob *observer) Step(nowUs int64, events []hare.Event) ([]hare.Decision, err
 	return ob.see(&events[0], slices.Clone(ds)), err
 }
 
-// Rates are what was asked for, and draws of a GPU are the same whatever it does.
+// Failures and faults are as frequent as configured, and the faults of a GPU are the same
+// whatever runs on it.
 func TestRates(t *testing.T) {
 	const n = 20_000
 	inst := &hare.Instance{Cluster: nodes(1), Jobs: []hare.Job{{ID: "j", Rounds: n, Tasks: 1, On: onA(1e6, 0)}}}
@@ -273,7 +275,7 @@ func TestRates(t *testing.T) {
 	}
 	within("failures", float64(out.Failures), n*0.25, 0.05)
 	within("lost seconds", float64(out.LostUs)/1e6, n*0.125, 0.05)
-	// One in ten GPU-seconds: a task of 1 s fails with 1 − e^−0.1.
+	// With a failure in ten GPU-seconds, a task of 1 s fails with probability 1 − e^−0.1.
 	out, err = sim.Run(t.Context(), inst, fifo(t, inst),
 		sim.Config{Failures: sim.FailureRate{PerGPUHour: 360}, Seed: 4})
 	if err != nil {
@@ -299,20 +301,21 @@ func TestRates(t *testing.T) {
 	inst.Cluster = nodes(2)
 	inst.Jobs[0].Rounds = 3 * n
 	long, out := changes(inst)
-	// Up with 30/40 and 200/220.
+	// A GPU is up for 30/40 of the time and a node for 200/220, so the availability is
+	// 0.75/1.1.
 	within("availability", 1-out.DownUs/2/float64(out.MakespanUs), 0.75/1.1, 0.05)
 	inst.Jobs[0].Rounds, inst.Jobs[0].Sync = n, hare.Gang
 	if short, _ := changes(inst); len(short) < 100 || !slices.Equal(short, long[:len(short)]) {
 		t.Errorf("%d changes of another run are not the same", len(short))
 	}
-	// A policy that starts nothing stalls in the end.
+	// A run in which the policy starts nothing stalls.
 	if _, err := sim.Run(t.Context(), inst, silent{}, cfg); !errors.Is(err, sim.ErrStalled) {
 		t.Error(err)
 	}
 }
 
-// Memory does not grow with simulated time: neither with rounds nor with faults,
-// failures and what they leave in the event queue.
+// Memory does not grow with simulated time, neither with rounds nor with faults, failures and
+// the events that they leave in the queue.
 func TestMemoryIsFlat(t *testing.T) {
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang} {
 		inst := &hare.Instance{Cluster: nodes(4, 4)}

@@ -9,8 +9,7 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// GPUs and tasks that fail long before anything can end do not keep a run going
-// for ever.
+// A run ends with an error if GPUs and tasks fail so often that nothing can ever end.
 func TestNothingEverEnds(t *testing.T) {
 	for _, sync := range []hare.Sync{hare.Relaxed, hare.Gang, hare.Rigid} {
 		inst := &hare.Instance{Cluster: nodes(2), Jobs: []hare.Job{{ID: "x", Tasks: 1, Rounds: 2, Sync: sync,

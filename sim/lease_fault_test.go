@@ -13,8 +13,8 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// A lease from 360 is lost at 400, when its GPU leaves until 500; from then on the
-// job does its last 360 steps. With each step saved, 40 fewer.
+// A lease that begins at 360 is lost at 400, when its GPU fails until 500. From 500 on the job
+// does its last 360 steps. If each step is saved, the job has 40 steps fewer to do.
 func TestLeaseLostToAFault(t *testing.T) {
 	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 720, 1)}
 	cfg := sim.LeaseConfig{Faults: []sim.LeaseFault{{GPU: "V100/0", FromS: 400, UntilS: 500}}}
@@ -33,9 +33,9 @@ func TestLeaseLostToAFault(t *testing.T) {
 	near(t, "utilization", o.Utilization, 1)
 }
 
-// A gang of two loses its first lease at 100; its other GPU idles until the round
-// ends with b at 360. GPU 0 is still out, and the gang has received less: it gets
-// the other two, and does all its steps until 720. Then b goes on.
+// A gang of two GPUs loses its first lease at 100, and its other GPU idles until the round
+// ends with b at 360. GPU 0 is still out of service. The gang has received less than b, so it
+// gets the other two GPUs and does all its steps until 720. Then b goes on.
 func TestGangLosesALeaseToAFault(t *testing.T) {
 	jobs := []sim.LeaseJob{leaseJob("a", 0, 2, 720, 2), leaseJob("b", 0, 1, 720, 1)}
 	cfg := sim.LeaseConfig{Faults: []sim.LeaseFault{{GPU: "V100/0", FromS: 100, UntilS: 720}}}
@@ -72,14 +72,15 @@ func TestLeaseFaultsRefused(t *testing.T) {
 			t.Errorf("%v, want %s", err, c2.want)
 		}
 	}
-	// A policy that lends a GPU that is out is refused: who, when and which.
+	// A policy that lends a GPU that is out of service is refused. The error names the policy,
+	// the time and the GPU.
 	cfg := sim.LeaseConfig{Faults: []sim.LeaseFault{{GPU: "V100/1", FromS: 0, UntilS: 9}}}
 	_, err := sim.RunLeases(t.Context(), "blind", c, jobs, holder{{Job: 0, GPUs: []int32{2}}}, cfg)
 	if refused, ok := errors.AsType[*sim.AllocationError](err); !ok ||
 		err.Error() != `sim: policy blind at 0.000 s: GPU V100/1: is out of service and was allocated to job "a"` {
 		t.Errorf("%v, %v", refused, err)
 	}
-	// A GPU that never returns.
+	// The GPU never returns.
 	cfg.Faults[0] = sim.LeaseFault{GPU: "V100/0", FromS: 3, UntilS: math.Inf(1)}
 	if _, err := sim.RunLeases(t.Context(), "x", one(1), []sim.LeaseJob{leaseJob("a", 0, 1, 10, 1)}, equally(1),
 		cfg); !errors.Is(err, sim.ErrStalled) {
@@ -87,8 +88,8 @@ func TestLeaseFaultsRefused(t *testing.T) {
 	}
 }
 
-// Whatever fails, work is done once: the time in leases that were not lost is that
-// of all steps; and the same again gives the same.
+// Whatever fails, each step is done once: the time of the leases that were not lost equals the
+// time of all steps. A second run gives the same outcome.
 func TestLeaseFaultsAtRandom(t *testing.T) {
 	cuts := int64(0)
 	for seed := range seeds(100) {
@@ -99,7 +100,7 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 		var jobs []sim.LeaseJob
 		var work float64
 		for i := range 1 + r.IntN(8) {
-			// Two steps a second of each GPU of either type.
+			// Each GPU of either type does two steps a second.
 			j := leaseJob(fmt.Sprint("j", i), 0, 1+r.IntN(2), int64(1+r.IntN(4000))*4, 0, 0)
 			j.Rate[0], j.Rate[1] = 2*float64(j.GPUs), 2*float64(j.GPUs)
 			jobs = append(jobs, j)
@@ -137,9 +138,10 @@ func TestLeaseFaultsAtRandom(t *testing.T) {
 	}
 }
 
-// The figures of the two jobs that take turns (TestLeasesTakeTurns): a, alone
-// 400 s, ends at 500, b, alone 100 s, at 460. Both are there until 460: rho of a
-// is 500 / max(400, (2·460 + 40)/500 · 400), of b 460 / max(100, 2·100).
+// The figures are those of the two jobs that take turns (TestLeasesTakeTurns). Job a takes
+// 400 s alone and ends at 500; job b takes 100 s alone and ends at 460. Both jobs are in the
+// system until 460, so rho is 500 / max(400, (2·460 + 40)/500 · 400) for a and
+// 460 / max(100, 2·100) for b.
 func TestLeaseMetricsByHand(t *testing.T) {
 	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
 	m := lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{}).Metrics(one(1), jobs)
@@ -158,7 +160,7 @@ func TestLeaseMetricsByHand(t *testing.T) {
 	if m.Switches != 2 || m.Preemptions != 1 || m.LostTasks != 0 || m.Jobs != 2 || m.Share(470) != 0.5 {
 		t.Errorf("%+v", m)
 	}
-	// Only b counts.
+	// In this run only b counts.
 	m = lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{First: 1, Last: 1}).Metrics(one(1), jobs)
 	if m.Jobs != 1 || m.MeanJCTS != 460 || math.Abs(m.MeanRho-2.3) > 1e-9 {
 		t.Errorf("window: %+v", m)

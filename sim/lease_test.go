@@ -13,11 +13,11 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// sharer gives the shares of a function of a job's number.
+// sharer is a policy whose shares are a function of the job's number.
 type sharer struct {
 	share func(number int) []float64
 	wish  bool
-	calls *[]float64 // times
+	calls *[]float64 // the times of the calls
 }
 
 func (sharer) LeaseTraits() sim.LeaseTraits { return sim.LeaseTraits{} }
@@ -33,7 +33,7 @@ func (sh sharer) Shares(_ context.Context, s *sim.LeaseState, out *sim.Shares) e
 	return nil
 }
 
-// equally gives every job x of the only type.
+// equally returns a policy that gives every job the share x of the only type.
 func equally(x float64) sharer {
 	return sharer{share: func(int) []float64 { return []float64{x} }}
 }
@@ -62,10 +62,10 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Two jobs of one step a second and 400 and 100 steps take turns on a GPU.
-// Round 1: equal priorities, so the first: 360 steps. Round 2: it has 180 + 360
-// of the time counted and the other 180, so the other: its 100 steps end the
-// round at 460. Round 3: the rest of the first, to 500.
+// Two jobs with 400 and 100 steps, each of which takes a second, take turns on a GPU. In round
+// 1 the priorities are equal, so the first job runs and does 360 steps. In round 2 the first
+// job has 180 + 360 s of counted time and the other 180 s, so the other job runs, and its 100
+// steps end the round at 460. In round 3 the first job does its other 40 steps, until 500.
 func TestLeasesTakeTurns(t *testing.T) {
 	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 400, 1), leaseJob("b", 0, 1, 100, 1)}
 	o := lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{})
@@ -78,15 +78,15 @@ func TestLeasesTakeTurns(t *testing.T) {
 	if o.Rounds != 3 || o.Leases != 3 || o.Preemptions != 1 || o.Jobs[0].Preemptions != 1 {
 		t.Errorf("%d rounds, %d leases, %d preemptions", o.Rounds, o.Leases, o.Preemptions)
 	}
-	// With 60 s lost at each start on other GPUs: a runs 300 steps to 360, b its
-	// 100 to 520, a its other 100 to 680.
+	// If each start on other GPUs takes 60 s, a does 300 steps until 360, b its 100 steps until
+	// 520, and a its other 100 steps until 680.
 	o = lend(t, one(1), jobs, equally(0.5), sim.LeaseConfig{RestartS: 60})
 	near(t, "end of b", o.Jobs[1].EndS, 520)
 	near(t, "end of a", o.Jobs[0].EndS, 680)
 }
 
-// A round lasts as long as its longest lease: b ends at 100 and its GPU idles
-// until 360, when c, which came at 50, is let in.
+// A round lasts as long as its longest lease. Job b ends at 100, and its GPU idles until 360,
+// when c, which arrived at 50, starts.
 func TestARoundEndsWithItsLatestGang(t *testing.T) {
 	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 720, 1), leaseJob("b", 0, 1, 100, 1), leaseJob("c", 50, 1, 10, 1)}
 	o := lend(t, one(2), jobs, equally(0.6), sim.LeaseConfig{ResetS: -1})
@@ -98,7 +98,7 @@ func TestARoundEndsWithItsLatestGang(t *testing.T) {
 	if o.Preemptions != 0 || o.Extended != 1 {
 		t.Errorf("%d preemptions, %v extended", o.Preemptions, o.Extended)
 	}
-	// Only c counts: the run ends with the round that it ends in.
+	// In this run only c counts, and the run ends with the round in which c ends.
 	o = lend(t, one(2), jobs, equally(0.6), sim.LeaseConfig{ResetS: -1, First: 2, Last: 2})
 	near(t, "mean JCT of c", o.MeanJCTS, 320)
 	near(t, "total", o.TotalS, 720)
@@ -107,23 +107,23 @@ func TestARoundEndsWithItsLatestGang(t *testing.T) {
 	}
 }
 
-// Shares are computed when something changed, not twice within ResetS, and a
-// job that came since then waits although a GPU is free. (As long as they were
-// last computed at time 0, Gavel computes them at once.)
+// Shares are computed when something has changed, but not twice within ResetS. A job that
+// arrives in between waits, although a GPU is free. (If the last computation was at time 0,
+// Gavel computes them at once.)
 func TestJobsWaitForShares(t *testing.T) {
 	var calls []float64
 	p := equally(0.5)
 	p.calls = &calls
 	jobs := []sim.LeaseJob{leaseJob("a", 10, 1, 4000, 1), leaseJob("b", 300, 1, 10, 1)}
 	o := lend(t, one(2), jobs, p, sim.LeaseConfig{})
-	// Rounds end at 10 + 360 n; the sixth is the first from 10 + 1,920 on.
+	// Rounds end at 10 + 360 n, and the sixth is the first to end after 10 + 1,920.
 	near(t, "start of b", o.Jobs[1].StartS, 10+6*360)
 	if want := []float64{10, 2170}; !slices.Equal(calls, want) {
 		t.Errorf("shares computed at %v, by hand %v", calls, want)
 	}
 }
 
-// Gavel drops a job whose last steps are fewer than its GPUs, after five tries.
+// As in Gavel, a job whose last steps are fewer than its GPUs is dropped after five tries.
 func TestLeasesWithoutAStepForEachGPU(t *testing.T) {
 	jobs := []sim.LeaseJob{leaseJob("a", 0, 2, 721, 2), leaseJob("b", 0, 1, 360, 1)}
 	o := lend(t, one(3), jobs, equally(0.5), sim.LeaseConfig{})
@@ -133,7 +133,7 @@ func TestLeasesWithoutAStepForEachGPU(t *testing.T) {
 	near(t, "mean JCT of those not dropped", o.MeanJCTS, 360)
 }
 
-// holder gives fixed holds.
+// holder is a policy that always returns the same holds.
 type holder []sim.Hold
 
 func (h holder) Hold(context.Context, *sim.LeaseState, []sim.Hold) ([]sim.Hold, error) {
@@ -181,7 +181,7 @@ func TestAllocationsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// A policy may hold GPUs itself: b, then both others.
+// A policy may choose the GPUs itself. Here b runs first, and then both other jobs.
 func TestHoldPolicy(t *testing.T) {
 	jobs := []sim.LeaseJob{leaseJob("a", 0, 1, 100, 1), leaseJob("b", 0, 2, 720, 2)}
 	o := lend(t, one(2), jobs, longestFirst{}, sim.LeaseConfig{})
@@ -237,7 +237,7 @@ func TestBadLeaseInput(t *testing.T) {
 	}
 }
 
-// Ten times the simulated time must not take more memory.
+// A simulation of ten times the time takes no more memory.
 func TestLeaseMemoryIsFlatInTime(t *testing.T) {
 	allocated := func(steps int64) uint64 {
 		jobs := []sim.LeaseJob{leaseJob("a", 0, 1, steps, 1), leaseJob("b", 0, 1, steps, 1),

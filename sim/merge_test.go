@@ -49,8 +49,8 @@ func plain(t *testing.T, name string, inst *hare.Instance, cfg sim.Config) *sim.
 	})
 }
 
-// uneven draws an instance whose events hardly ever fall on one time, so that
-// there are no ties to break.
+// uneven draws an instance in which two events hardly ever have the same time, so there are no
+// ties to break.
 func uneven(r *rand.Rand) *hare.Instance {
 	inst := random(r, false)
 	for i := range inst.Jobs {
@@ -65,9 +65,9 @@ func uneven(r *rand.Rand) *hare.Instance {
 	return inst
 }
 
-// A merged run of random instances is a schedule of the instance; under policies
-// that neither preempt nor know sizes it is the same run. Under all others it is,
-// too, where jobs are rigid.
+// A run of a random instance with merged rounds gives a schedule of the instance. Under
+// policies that neither preempt nor know sizes, and if all jobs are rigid under every policy,
+// the schedule is that of a run without merging.
 func TestMerged(t *testing.T) {
 	for _, c := range []struct {
 		policy    string
@@ -112,18 +112,19 @@ func TestMerged(t *testing.T) {
 	}
 }
 
-// Three gangs of which one mixes types and one is preempted: the schedule by hand.
+// The schedule of three jobs, of which one mixes types, is computed by hand.
 func TestMergedByHand(t *testing.T) {
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 1}}},
 			{Name: "b", GPUs: []hare.TypeCount{{Type: "B", Count: 1}}}}},
 		Jobs: []hare.Job{
-			// Rounds of 3 s, as long as its task on B; merged by twos, then one.
+			// A round takes 3 s, as long as its task on B. The rounds run as two pairs of merged rounds
+			// and one single round.
 			{ID: "mixed", Rounds: 5, Tasks: 2, Sync: hare.Gang, Mix: true,
 				On: []hare.Profile{{Type: "A", ComputeUs: 2e6}, {Type: "B", ComputeUs: 2e6, SyncUs: 1e6}}},
-			// From 1 s on it waits for the end of a merged round, at 6 s; and srtf
-			// lets it go first. 2 rounds of 1 s.
+			// The job waits from 1 s on until a merged round ends at 6 s; then srtf starts it first,
+			// with 2 rounds of 1 s.
 			{ID: "short", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Rigid,
 				On: []hare.Profile{{Type: "A", ComputeUs: 1e6}}},
 		},
@@ -151,7 +152,7 @@ func TestMergedByHand(t *testing.T) {
 	}
 }
 
-// Jobs of a hundred million rounds.
+// Jobs of a hundred million rounds are simulated as merged rounds.
 func TestMergedLongJobs(t *testing.T) {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT,
 		Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a", GPUs: []hare.TypeCount{{Type: "A", Count: 4}}}}}}

@@ -10,9 +10,9 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// The figures of a run worked out by hand: one GPU, first come first served.
-// x runs from 0 to 6, y (released at 2) from 6 to 8, z (released at 4) from 8 to
-// 10. JCTs 6, 6, 6; slowdowns 1, 3, 3.
+// The figures of a run on one GPU under first come, first served are computed by hand. Job x
+// runs from 0 to 6, y (released at 2) from 6 to 8, and z (released at 4) from 8 to 10. The
+// JCTs are 6, 6 and 6, and the slowdowns 1, 3 and 3.
 func TestMetricsByHand(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
 	inst := &hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{{Name: "a",
@@ -26,9 +26,10 @@ func TestMetricsByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := out.Metrics(inst)
-	// Jobs in the system: 1 to 2 s, 2 to 4 s, 3 to 6 s, 2 to 8 s, 1 to 10 s. Over
-	// x's life (1·2 + 2·2 + 3·2)/6 = 2, y's (2·2 + 3·2 + 2·2)/6 = 7/3, z's
-	// (3·2 + 2·2 + 1·2)/6 = 2. Equal shares: 2·6, 7/3·2 and 2·2 seconds.
+	// The system has 1 job until 2 s, 2 until 4 s, 3 until 6 s, 2 until 8 s and 1 until 10 s. The
+	// mean over the time of x is (1·2 + 2·2 + 3·2)/6 = 2, over that of y (2·2 + 3·2 + 2·2)/6 =
+	// 7/3, and over that of z (3·2 + 2·2 + 1·2)/6 = 2. With equal shares, the jobs would take
+	// 2·6, 7/3·2 and 2·2 seconds.
 	rhos := []float64{6.0 / 12, 6 / (14.0 / 3), 6.0 / 4}
 	for _, c := range []struct {
 		name      string
@@ -61,7 +62,7 @@ func TestMetricsByHand(t *testing.T) {
 	}
 }
 
-// What must hold of the figures of any run.
+// The figures of every run keep the limits that follow from their definitions.
 func TestMetricsOfRandomRuns(t *testing.T) {
 	for seed := range seeds(200) {
 		inst := random(rand.New(rand.NewPCG(seed, 8)), seed%2 == 1)

@@ -11,9 +11,9 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// replay follows a log of a run with its own totals, which know nothing of the
-// engine's, and says what is wrong first. It stands in for the verifier where
-// tasks do not take the times of their profiles.
+// replay follows the log of a run, computes its own totals without the engine, and returns
+// the first fault. It takes the place of the verifier for runs in which tasks do not take the
+// times of their profiles.
 type replay struct {
 	inst *hare.Instance
 	cfg  sim.Config
@@ -25,9 +25,9 @@ type replay struct {
 }
 
 type replayGPU struct {
-	kind, node, job string // job: that holds it
+	kind, node, job string // job holds the GPU
 	here            bool
-	last            string // job that last began since it joined
+	last            string // the job that began last since the GPU joined
 	takenUs         int64
 	beginUs         int64
 	computes        bool
@@ -36,10 +36,10 @@ type replayGPU struct {
 type replayJob struct {
 	spec    *hare.Job
 	round   int64
-	running map[int64]string // task → GPU
+	running map[int64]string // the GPU by task
 	ended   map[int64]bool
-	began   map[int64]int64 // task → begin of compute
-	span    map[int64]int64 // task → compute that has ended
+	began   map[int64]int64 // the begin of compute by task
+	span    map[int64]int64 // the compute time by task, if compute has ended
 	again   bool            // the round failed and must start now
 	startUs int64
 	over    bool
@@ -148,7 +148,7 @@ func (r *replay) record(rec wire.Record) error {
 			return fail("ends in round %d", j.round)
 		}
 		j.over = true
-		for task, id := range j.running { // of a round that it does not have
+		for task, id := range j.running { // the tasks are of a round that the job does not have
 			toWithdraw[key(e.Job, task, id)] = true
 			r.gpus[id].job = ""
 		}
@@ -263,13 +263,13 @@ func (rj *replayJob) open(round int64) {
 	rj.span = map[int64]int64{}
 }
 
-// left says that a relaxed task has left its GPU and synchronises.
+// left reports whether a relaxed task has left its GPU and synchronises.
 func (r *replay) left(j *replayJob, task int64) bool {
 	g := r.gpus[j.running[task]]
 	return g.job != j.spec.ID || g.beginUs != j.began[task]
 }
 
-// leaves adds up the time of a task that was not lost, or not yet.
+// leaves adds the time of a task on its GPU to the totals.
 func (r *replay) leaves(g *replayGPU, beginUs int64) {
 	r.switchUs += beginUs - g.takenUs
 	r.held += r.atUs - beginUs
@@ -305,7 +305,7 @@ func (r *replay) losesRound(id string, j *replayJob, but string, toWithdraw map[
 	j.open(round)
 }
 
-// check compares with what the engine says.
+// check compares the totals with those of the engine.
 func (r *replay) check(t *testing.T, out *sim.Outcome) {
 	t.Helper()
 	var tasks int64

@@ -17,8 +17,8 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// random draws an instance whose jobs can all run on the GPUs that are always
-// there. With windows there are nodes that come and go, and busy GPUs.
+// random draws an instance whose jobs can all run on the GPUs that are always in service. With
+// windows, other nodes leave and return, and GPUs are busy at first.
 func random(r *rand.Rand, windows bool) *hare.Instance {
 	inst := &hare.Instance{Objective: hare.ObjectiveWeightedJCT}
 	types := []string{"A", "B", "C"}[:1+r.IntN(3)]
@@ -73,7 +73,7 @@ func random(r *rand.Rand, windows bool) *hare.Instance {
 	return inst
 }
 
-// seeds is how many random instances a test takes.
+// seeds returns the number of random instances for a test, which is smaller in short tests.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
 		return n / 10
@@ -81,7 +81,7 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-// policies makes one of each, for a random instance.
+// policies returns one policy of each kind for an instance.
 func policies(t testing.TB, inst *hare.Instance) map[string]online.Policy {
 	t.Helper()
 	hlas, err := online.NewHLAS(sim.Cluster(inst),
@@ -96,7 +96,7 @@ func policies(t testing.TB, inst *hare.Instance) map[string]online.Policy {
 	return map[string]online.Policy{"hlas": hlas, "fifo": fifo}
 }
 
-// logged runs a simulation and returns its log as text too.
+// logged runs a simulation and returns the outcome and the log as text.
 func logged(inst *hare.Instance, p online.Policy) (*sim.Outcome, string, error) {
 	var text []byte
 	out, err := sim.Run(context.Background(), inst, p, sim.Config{Log: func(r wire.Record) error {
@@ -106,8 +106,8 @@ func logged(inst *hare.Instance, p online.Policy) (*sim.Outcome, string, error) 
 	return out, string(text), err
 }
 
-// What a policy does to a random instance is a schedule that the verifier
-// accepts, and no better than the bounds; again gives the same log.
+// The run of a policy on a random instance gives a schedule that the verifier accepts and that
+// is no better than the bounds. A second run gives the same log.
 func TestVerified(t *testing.T) {
 	var lost int64
 	var counted [3]int
@@ -187,7 +187,7 @@ func counts(t *testing.T, inst *hare.Instance, out *sim.Outcome, log string) {
 	}
 }
 
-// The figures of two small runs, worked out by hand.
+// The figures of two small runs are computed by hand.
 func TestByHand(t *testing.T) {
 	node := func(name string, w ...hare.Window) hare.Node {
 		return hare.Node{Name: name, GPUs: []hare.TypeCount{{Type: "A", Count: 1}}, Windows: w}
@@ -201,11 +201,13 @@ func TestByHand(t *testing.T) {
 		lost  int64
 		use   float64
 	}{
-		// Tasks at 0 and 2; the second has synchronised at 5; again to 10.
+		// The tasks start at 0 and 2, and the second has synchronised at 5. The second round ends
+		// at 10.
 		{"relaxed", hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{node("a")}},
 			Jobs: []hare.Job{{ID: "j", Rounds: 2, Tasks: 2, On: on}}},
 			hare.JobResult{ID: "j", StartUs: 0, EndUs: 10e6}, 4, 0, 0.8},
-		// From 1 to 4, then lost from 4 to 5; back at 6, to 9.
+		// The first round runs from 1 to 4. The second runs from 4 to 5, is lost, and runs again
+		// from 6 to 9.
 		{"gang that loses a round", hare.Instance{Cluster: hare.Cluster{Nodes: []hare.Node{node("a", hare.Window{StartUs: 0, EndUs: 5e6}, hare.Window{StartUs: 6e6, EndUs: hare.Forever})}},
 			Jobs: []hare.Job{{ID: "j", ReleaseUs: 1e6, Rounds: 2, Tasks: 1, Sync: hare.Gang, On: on}}},
 			hare.JobResult{ID: "j", StartUs: 1e6, EndUs: 9e6}, 2, 1, 6.0 / 8},
@@ -223,7 +225,7 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// The order of what happens at one time.
+// Events at the same time have a fixed order.
 func TestOrderAtOneTime(t *testing.T) {
 	on := []hare.Profile{{Type: "A", ComputeUs: 1e6}}
 	inst := &hare.Instance{
@@ -355,8 +357,7 @@ func TestImpossibleDecisions(t *testing.T) {
 	}
 }
 
-// However decisions are garbled, the run ends with an error, or with a plan
-// that can be followed.
+// If decisions are garbled, the run ends with an error or with a feasible plan.
 func TestGarbledDecisions(t *testing.T) {
 	refused, accepted := 0, 0
 	for seed := range seeds(1000) {
@@ -414,7 +415,7 @@ func TestGarbledDecisions(t *testing.T) {
 	}
 }
 
-// silent decides nothing.
+// silent is a policy that makes no decisions.
 type silent struct{}
 
 func (silent) Step(int64, []hare.Event) ([]hare.Decision, error) { return nil, nil }

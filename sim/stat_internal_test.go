@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Points of Student's t as tables print them.
+// The quantiles of Student's t are those that tables print.
 func TestStudent(t *testing.T) {
 	for n, want := range map[int]float64{1: 12.706, 4: 2.776, 10: 2.228, 11: 2.201, 15: 2.131, 20: 2.086, 30: 2.042,
 		60: 2.000, 120: 1.980, 1 << 30: 1.960} {
@@ -15,7 +15,8 @@ func TestStudent(t *testing.T) {
 	}
 }
 
-// 2, 4, 6: mean 4, variance 4, so half an interval of 4.302653 · 2/√3.
+// The mean of 2, 4 and 6 is 4 and the variance is 4, so half of the interval is
+// 4.302653 · 2/√3.
 func TestStat(t *testing.T) {
 	var s Stat
 	s.Add(2)

@@ -8,7 +8,7 @@ import (
 	"github.com/hare-sched/hare/sim"
 )
 
-// What CPython 3.11's random.Random gives for these seeds.
+// The numbers are those of CPython 3.11's random.Random for the same seeds.
 func TestTwisterFollowsPython(t *testing.T) {
 	r := sim.NewTwister(5)
 	var got [][]int
@@ -37,11 +37,11 @@ func TestTwisterFollowsPython(t *testing.T) {
 	if want := []int{1, 0, 0, 2, 16, 15, 12, 9, 30, 22, 74, 27}; !slices.Equal(draws, want) {
 		t.Errorf("samples of two %v, Python %v", draws, want)
 	}
-	r = sim.NewTwister(1<<40 + 7) // a key of two words
+	r = sim.NewTwister(1<<40 + 7) // the key has two words
 	if a, b := r.Uint32(), r.Uint32(); a != 2635837658 || b != 3209733218 {
 		t.Errorf("words %d, %d", a, b)
 	}
-	for range 2000 { // beyond three fillings of the state
+	for range 2000 { // as many numbers refill the state three times
 		r.Uint32()
 	}
 	if a := r.Uint32(); a != 801954231 {

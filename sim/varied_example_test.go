@@ -11,9 +11,9 @@ import (
 	"github.com/hare-sched/hare/verify"
 )
 
-// A gang of two loses its second round to a fault, waits for the GPU, and passes
-// it on to a job that has to switch. The plan that was followed, what was lost
-// left out, is a schedule that the verifier accepts.
+// A gang on two GPUs loses its second round to a fault and waits until the GPU returns. When
+// the gang has ended, a job switches to that GPU. Without the lost work, what was run is a
+// schedule that the verifier accepts.
 func ExampleConfig() {
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
@@ -57,8 +57,8 @@ func ExampleConfig() {
 	// accepted: value 37, no bound
 }
 
-// Times that differ from the profile, as steps did on Alibaba's GPUs. The policy
-// sees the profile; what comes of it is no schedule of the instance.
+// The times of tasks differ from the profile as the times of steps did on Alibaba's GPUs. The
+// policy sees the profile, and what was run is not a schedule of the instance.
 func ExampleStretch() {
 	times, err := trace.MiniBatchTimes()
 	if err != nil {
@@ -91,7 +91,8 @@ func ExampleStretch() {
 	// sim: 7556 tasks did not take the times of their profiles, so the run is no schedule of the instance
 }
 
-// A job of 10^8 rounds takes no longer to simulate than one of a few thousand.
+// A job of 10^8 rounds with merged rounds takes no longer to simulate than a job of a few
+// thousand rounds.
 func ExampleMerge() {
 	inst := &hare.Instance{
 		Objective: hare.ObjectiveWeightedJCT,
@@ -101,7 +102,7 @@ func ExampleMerge() {
 				On: []hare.Profile{{Type: "V100", ComputeUs: 900, SyncUs: 100}}},
 		},
 	}
-	merged := sim.Merge(inst, 0) // rounds of about a minute
+	merged := sim.Merge(inst, 0) // the default is rounds of about a minute
 	policy, err := online.NewFIFO(sim.Cluster(merged.Inst))
 	if err != nil {
 		fmt.Println(err)

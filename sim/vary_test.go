@@ -12,12 +12,13 @@ import (
 	"github.com/hare-sched/hare/wire"
 )
 
-// halves makes compute take between half and one and a half times as long.
+// halves is a Stretch between one half and one and a half.
 type halves struct{}
 
 func (halves) Draw(r *rand.Rand) float64 { return 0.5 + r.Float64() }
 
-// randomConfig draws what happens to a random instance.
+// randomConfig draws the faults, failures, switches and network of a simulation; varied allows
+// that tasks take other times than their profiles say.
 func randomConfig(r *rand.Rand, inst *hare.Instance, varied bool) sim.Config {
 	cfg := sim.Config{Seed: r.Uint64()}
 	if r.IntN(2) == 0 {
@@ -60,9 +61,9 @@ func randomConfig(r *rand.Rand, inst *hare.Instance, varied bool) sim.Config {
 	return cfg
 }
 
-// Whatever happens to a random instance under any policy of tasks, the log can be
-// replayed by other totals, the same comes again, and what is a schedule of the
-// instance the verifier accepts, lost work left out.
+// For random instances and configurations under every policy of tasks, the totals of a replay
+// of the log agree with the engine's, a second run gives the same log, and the verifier
+// accepts the schedule without lost work, if tasks take the times of their profiles.
 func TestVariedRuns(t *testing.T) {
 	for _, info := range task.All() {
 		t.Run(info.Name, func(t *testing.T) {
@@ -89,7 +90,7 @@ func TestVariedRuns(t *testing.T) {
 				}
 				out, log, totals, err := run()
 				if errors.Is(err, sim.ErrStalled) && seed%4 == 3 {
-					stalled++ // GPUs with windows that are over
+					stalled++ // the windows of the GPUs are over before the jobs can end
 					continue
 				}
 				if err != nil {
